@@ -1,0 +1,69 @@
+package mysqladmin
+
+import (
+	"context"
+	"fmt"
+)
+
+// Account is the MySQL user of one binding. It may log in from any host.
+type Account struct {
+	Name           string // at most 32 characters
+	Password       string
+	Database       string
+	Role           Role
+	MaxConnections int  // at the same time; 0 for the server's own limit
+	RequireTLS     bool // plain-text logins are refused
+}
+
+const accountExists = "SELECT EXISTS (SELECT 1 FROM mysql.user WHERE user = ? AND host = '%')"
+
+// AccountExists reports whether the server has that account, be it locked or not.
+func (s *Server) AccountExists(ctx context.Context, name string) (found bool, err error) {
+	err = s.reads.QueryRowContext(ctx, accountExists, name).Scan(&found)
+	return found, s.explain("look for account "+name, err)
+}
+
+// CreateAccount makes an account, or makes one that exists have exactly that password, those limits and that role.
+// Errors do not quote the server's message, which can repeat the password.
+func (s *Session) CreateAccount(ctx context.Context, a Account) error {
+	if err := s.createAccount(ctx, a); err != nil {
+		return fmt.Errorf("create account %s: %w", a.Name, err)
+	}
+	return nil
+}
+
+func (s *Session) createAccount(ctx context.Context, a Account) error {
+	if _, known := privileges[a.Role]; !known {
+		return fmt.Errorf("unknown role %q", a.Role)
+	}
+	err := s.identify(ctx, "CREATE USER", a)
+	if hasNumber(err, errCannotUser) { // it exists
+		if err = s.identify(ctx, "ALTER USER", a); err == nil {
+			err = s.exec(ctx, "REVOKE ALL PRIVILEGES, GRANT OPTION FROM ?@'%'", a.Name)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return s.exec(ctx, grantStatement(a.Role, a.Database), a.Name)
+}
+
+// identify runs CREATE USER or ALTER USER with all that an account has but its privileges.
+func (s *Session) identify(ctx context.Context, verb string, a Account) error {
+	require := "NONE"
+	if a.RequireTLS {
+		require = "SSL"
+	}
+	statement := fmt.Sprintf("%s ?@'%%' %s REQUIRE %s WITH MAX_USER_CONNECTIONS %d PASSWORD EXPIRE NEVER ACCOUNT UNLOCK",
+		verb, s.dialect.identified, require, a.MaxConnections)
+	return withholdMessage(s.exec(ctx, statement, a.Name, a.Password))
+}
+
+// SetConnectionLimit changes how many connections an account may have at the same time. Open ones stay; a missing
+// account is an error.
+func (s *Session) SetConnectionLimit(ctx context.Context, account string, n int) error {
+	if err := s.exec(ctx, "ALTER USER ?@'%' WITH MAX_USER_CONNECTIONS ?", account, n); err != nil {
+		return fmt.Errorf("set the connection limit of account %s: %w", account, err)
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package mysqladmin_test
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"slices"
+	"strings"
+	"testing"
+
+	"mysql-broker/provisioner/mysqladmin"
+)
+
+func TestCreateAccountAgainLeavesExactlyWhatIsAsked(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		before := f.account(mysqladmin.Admin)
+		fresh := before
+		fresh.Name = uniqueName("u_")
+		fresh.Role, fresh.Password, fresh.MaxConnections = mysqladmin.ReadOnly, rand.Text(), 2
+		after := fresh
+		after.Name = before.Name
+		f.must(f.session.CreateAccount(t.Context(), fresh))
+		f.exec(f.root, "ALTER USER '"+before.Name+"'@'%' ACCOUNT LOCK")
+		for range 2 {
+			f.must(f.session.CreateAccount(t.Context(), after))
+		}
+		want := strings.ReplaceAll(strings.Join(grants(f, fresh.Name), "\n"), fresh.Name, after.Name)
+		if got := strings.Join(grants(f, after.Name), "\n"); got != want {
+			t.Errorf("grants of an account made anew:\n%s\nwant\n%s", got, want)
+		}
+		f.must(f.checkLogin(after.Name, after.Password))
+		if err := f.checkLogin(before.Name, before.Password); number(err) != 1045 {
+			t.Errorf("the former password: %v", err)
+		}
+	})
+}
+
+// grants are an account's, without its password's hash.
+func grants(f *fixture, account string) (all []string) {
+	f.t.Helper()
+	for _, grant := range f.strings(f.t.Context(), "SHOW GRANTS FOR ?@'%'", account) {
+		grant, _, _ = strings.Cut(grant, " IDENTIFIED ")
+		all = append(all, grant)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func (f *fixture) checkLogin(user, password string) error {
+	cfg := f.config
+	cfg.User, cfg.Password = user, password
+	return mysqladmin.CheckLogin(f.t.Context(), cfg, f.database)
+}
+
+func TestConnectionLimitHoldsAndCanBeRaised(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		a := f.account(mysqladmin.ReadWrite)
+		db := f.loginAs(a)
+		f.expectConnections(db, a.MaxConnections)
+		for range 2 {
+			f.must(f.session.SetConnectionLimit(t.Context(), a.Name, a.MaxConnections+2))
+		}
+		f.expectConnections(db, 2) // beside those that are open
+		if err := f.session.SetConnectionLimit(t.Context(), uniqueName("u_"), 2); err == nil {
+			t.Error("the limit of a missing account: no error")
+		}
+	})
+}
+
+// expectConnections opens connections until one more would be too many, and keeps them until the test ends.
+func (f *fixture) expectConnections(db *sql.DB, want int) {
+	f.t.Helper()
+	for range want {
+		conn, err := db.Conn(f.t.Context())
+		f.must(err)
+		f.t.Cleanup(func() { _ = conn.Close() })
+	}
+	if _, err := db.Conn(f.t.Context()); number(err) != 1226 {
+		f.t.Errorf("connection %d: %v, want error 1226", want+1, err)
+	}
+}
+
+func TestAccountThatRequiresTLSIsRefusedWithoutIt(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		a := mysqladmin.Account{
+			Name: uniqueName("u_"), Password: rand.Text(), Database: f.database, Role: mysqladmin.ReadOnly,
+			RequireTLS: true,
+		}
+		f.must(f.session.CreateAccount(t.Context(), a))
+		if err := f.loginAs(a).PingContext(t.Context()); number(err) == 0 {
+			t.Errorf("plain-text login: %v", err)
+		}
+		a.RequireTLS = false
+		f.must(f.session.CreateAccount(t.Context(), a))
+		f.must(f.loginAs(a).PingContext(t.Context()))
+	})
+}
+
+func TestErrorsKeepThePasswordToThemselves(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		a := mysqladmin.Account{
+			Name: strings.Repeat("n", 200), Password: rand.Text(), Database: f.database, Role: mysqladmin.ReadOnly,
+		}
+		err := f.session.CreateAccount(t.Context(), a)
+		if number(err) == 0 || !strings.HasSuffix(err.Error(), "message withheld") {
+			t.Errorf("a name that is too long: %v", err)
+		}
+		err = f.checkLogin("nobody", a.Password)
+		if number(err) != 1045 || strings.Contains(err.Error(), a.Password) {
+			t.Errorf("a login that fails: %v", err)
+		}
+	})
+}
+
+func TestCheckLoginWantsTheDatabaseToo(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		a := f.account(mysqladmin.ReadOnly)
+		f.must(f.checkLogin(a.Name, a.Password))
+		cfg := f.config
+		cfg.User, cfg.Password = a.Name, a.Password
+		if err := mysqladmin.CheckLogin(context.Background(), cfg, "mysql"); number(err) != 1044 {
+			t.Errorf("a database the account may not use: %v", err)
+		}
+	})
+}

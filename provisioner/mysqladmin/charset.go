@@ -1,0 +1,40 @@
+package mysqladmin
+
+import (
+	"context"
+	"fmt"
+)
+
+// CharsetError says which of the parameters charset and collation a server does not take, and why.
+type CharsetError struct {
+	Parameter string // "charset" or "collation"
+	Reason    string // the rest of the sentence
+}
+
+func (e *CharsetError) Error() string { return e.Parameter + " " + e.Reason }
+
+// ValidateCharset checks what is to be given to CreateDatabase, by having the server use it. What is wrong with the
+// parameters is a *CharsetError.
+func (s *Server) ValidateCharset(ctx context.Context, charset, collation string) error {
+	implied := charset == ""
+	if implied {
+		charset = defaultCharset
+	}
+	query := "SELECT CONVERT('' USING " + quoteIdentifier(charset) + ")"
+	if collation != "" {
+		query += " COLLATE " + quoteIdentifier(collation)
+	}
+	var empty string
+	err := s.reads.QueryRowContext(ctx, query).Scan(&empty)
+	switch {
+	case hasNumber(err, errUnknownCharset):
+		return &CharsetError{"charset", fmt.Sprintf("%q is unknown to the server", charset)}
+	case hasNumber(err, errUnknownCollation):
+		return &CharsetError{"collation", fmt.Sprintf("%q is unknown to the server", collation)}
+	case hasNumber(err, errCollationMismatch) && implied:
+		return nil // it implies a charset other than the default
+	case hasNumber(err, errCollationMismatch):
+		return &CharsetError{"collation", fmt.Sprintf("%q does not belong to charset %q", collation, charset)}
+	}
+	return s.explain("check charset and collation", err)
+}

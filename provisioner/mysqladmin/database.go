@@ -1,0 +1,70 @@
+package mysqladmin
+
+import (
+	"context"
+	"fmt"
+)
+
+// defaultCharset is that of databases for which none is asked; MariaDB's own default is latin1.
+const defaultCharset = "utf8mb4"
+
+// dropAttempts bounds how often DropDatabase kills sessions anew; each attempt waits for lockWaitTimeout.
+const dropAttempts = 10
+
+// DatabaseExists reports whether the server has that database.
+func (s *Server) DatabaseExists(ctx context.Context, name string) (found bool, err error) {
+	err = s.reads.QueryRowContext(ctx,
+		"SELECT EXISTS (SELECT 1 FROM information_schema.schemata WHERE schema_name = ?)", name).Scan(&found)
+	return found, s.explain("look for database "+name, err)
+}
+
+// CreateDatabase makes a database; one that exists is left as it is. An empty charset means that of the collation, or
+// utf8mb4; an empty collation means the server's default for the charset.
+func (s *Session) CreateDatabase(ctx context.Context, name, charset, collation string) error {
+	implied := charset == ""
+	if implied {
+		charset = defaultCharset
+	}
+	err := s.createDatabase(ctx, name, charset, collation)
+	if implied && hasNumber(err, errCollationMismatch) {
+		err = s.createDatabase(ctx, name, "", collation)
+	}
+	if err != nil {
+		return fmt.Errorf("create database %s: %w", name, err)
+	}
+	return nil
+}
+
+func (s *Session) createDatabase(ctx context.Context, name, charset, collation string) error {
+	statement := "CREATE DATABASE IF NOT EXISTS " + quoteIdentifier(name)
+	if charset != "" {
+		statement += " CHARACTER SET " + quoteIdentifier(charset)
+	}
+	if collation != "" {
+		statement += " COLLATE " + quoteIdentifier(collation)
+	}
+	return s.exec(ctx, statement)
+}
+
+// DropDatabase removes a database with all that is in it; a missing one is fine. Grants on it survive: drop the
+// accounts afterwards. DROP DATABASE waits behind every open transaction that touched one of its tables, so sessions
+// that use it, or may, are killed first, and again as often as new ones get in the way.
+func (s *Session) DropDatabase(ctx context.Context, name string) error {
+	var err error
+	for range dropAttempts {
+		err = s.killAll(ctx, "db = ? OR user IN (SELECT user FROM mysql.db WHERE db = ?)", name, escapePattern(name))
+		if err != nil {
+			break
+		}
+		err = s.exec(ctx, "DROP DATABASE IF EXISTS "+quoteIdentifier(name))
+		if hasNumber(err, errDatabaseReadOnly) {
+			err = s.exec(ctx, "ALTER DATABASE "+quoteIdentifier(name)+" READ ONLY = 0") // a tenant may have set it
+		} else if !hasNumber(err, errLockWaitTimeout) {
+			break
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("drop database %s: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package mysqladmin_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"mysql-broker/provisioner/mysqladmin"
+)
+
+func TestCreateDatabaseCharsets(t *testing.T) {
+	cases := []struct{ charset, collation, want string }{
+		{"", "", "utf8mb4 utf8mb4_"}, // and the server's default collation
+		{"latin1", "", "latin1 latin1_swedish_ci"},
+		{"utf8mb4", "utf8mb4_bin", "utf8mb4 utf8mb4_bin"},
+		{"", "utf8mb4_bin", "utf8mb4 utf8mb4_bin"},
+		{"", "latin1_bin", "latin1 latin1_bin"},
+	}
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		for _, c := range cases {
+			f.must(f.server.ValidateCharset(t.Context(), c.charset, c.collation))
+			f.must(f.session.DropDatabase(t.Context(), f.database))
+			for range 2 {
+				f.must(f.session.CreateDatabase(t.Context(), f.database, c.charset, c.collation))
+			}
+			got := f.strings(t.Context(), `SELECT CONCAT(default_character_set_name, ' ', default_collation_name)
+				FROM information_schema.schemata WHERE schema_name = ?`, f.database)
+			if len(got) != 1 || !strings.HasPrefix(got[0], c.want) {
+				t.Errorf("%+v: got %v", c, got)
+			}
+		}
+	})
+}
+
+func TestValidateCharsetNamesTheParameter(t *testing.T) {
+	cases := []struct{ charset, collation, parameter string }{
+		{"klingon", "", "charset"},
+		{"utf8mb4`; DROP", "", "charset"},
+		{"utf8mb4", "klingon_ci", "collation"},
+		{"utf8mb4", "latin1_bin", "collation"},
+		{"", "klingon_ci", "collation"},
+	}
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		for _, c := range cases {
+			var wrong *mysqladmin.CharsetError
+			err := f.server.ValidateCharset(t.Context(), c.charset, c.collation)
+			if !errors.As(err, &wrong) || wrong.Parameter != c.parameter {
+				t.Errorf("%+v: %v", c, err)
+			}
+		}
+	})
+}
+
+func TestDropDatabaseDoesNotWaitForOpenTransactions(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		a := f.account(mysqladmin.ReadWrite)
+		f.exec(f.loginAs(a), "CREATE TABLE t (id INT)")
+		for _, useDatabase := range []string{f.database, ""} {
+			conn, err := f.login(a.Name, a.Password, useDatabase).Conn(t.Context())
+			f.must(err)
+			f.exec(conn, "START TRANSACTION", "INSERT INTO `"+f.database+"`.t VALUES (1)")
+		}
+		for range 2 {
+			f.must(f.session.DropDatabase(t.Context(), f.database))
+		}
+		if found, err := f.server.DatabaseExists(t.Context(), f.database); found || err != nil {
+			t.Errorf("exists: %v, %v", found, err)
+		}
+	})
+}
+
+// On MySQL, a tenant can make its database refuse to be dropped.
+func TestDropDatabaseThatIsReadOnly(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		_, err := f.loginAs(f.account(mysqladmin.ReadWrite)).ExecContext(t.Context(),
+			"ALTER DATABASE `"+f.database+"` READ ONLY = 1")
+		flavour, flavourErr := f.server.Flavour(t.Context())
+		f.must(flavourErr)
+		if flavour.Name == mysqladmin.MySQL {
+			f.must(err)
+		}
+		f.must(f.session.DropDatabase(t.Context(), f.database))
+	})
+}
+
+func TestDatabaseSizeIsExactAndOfOneDatabase(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		f.expectSize(f.database, 0, 0)
+		f.exec(f.root, "CREATE TABLE `"+f.database+"`.t (id INT AUTO_INCREMENT PRIMARY KEY, b LONGBLOB)")
+		f.expectSize(f.database, 1<<14, 1<<20)
+		for range 8 {
+			f.exec(f.root, fmt.Sprintf("INSERT INTO `%s`.t (b) VALUES (REPEAT('x', %d))", f.database, 1<<20))
+		}
+		f.expectSize(f.database, 8<<20, 32<<20)
+		f.expectSize(f.database[:len(f.database)-1], 0, 0)
+	})
+}
+
+// MySQL and MariaDB write such a name differently where tablespaces are listed.
+func TestDatabaseSizeOfANameWithADash(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		name := uniqueName("db-")
+		t.Cleanup(func() { f.must(f.session.DropDatabase(context.Background(), name)) })
+		f.must(f.session.CreateDatabase(t.Context(), name, "", ""))
+		f.exec(f.root, "CREATE TABLE `"+name+"`.t (id INT)")
+		f.expectSize(name, 1<<14, 1<<20)
+	})
+}
+
+func (f *fixture) expectSize(database string, least, most int64) {
+	f.t.Helper()
+	size, err := f.server.DatabaseSize(f.t.Context(), database)
+	if err != nil || size < least || size > most {
+		f.t.Errorf("size of %s: %d (%v), want %d to %d", database, size, err, least, most)
+	}
+}

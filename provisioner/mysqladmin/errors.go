@@ -1,0 +1,71 @@
+package mysqladmin
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"io"
+	"net"
+	"slices"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// Numbers of server errors that change what is done next.
+// MySQL: https://dev.mysql.com/doc/mysql-errors/8.4/en/server-error-reference.html
+// MariaDB: https://mariadb.com/docs/server/reference/error-codes
+const (
+	errNoSuchThread      = 1094
+	errUnknownCharset    = 1115
+	errLockWaitTimeout   = 1205
+	errCollationMismatch = 1253
+	errUnknownCollation  = 1273
+	errCannotUser        = 1396 // CREATE USER of one that exists, ALTER USER of one that does not
+	errDatabaseReadOnly  = 3989 // MySQL only
+)
+
+// outages are the server errors that say "not now" rather than "not so".
+var outages = []uint16{
+	1040,               // too many connections
+	1053,               // server shutdown in progress
+	errLockWaitTimeout, // for example during a backup
+	1317,               // query interrupted
+	1927,               // connection killed, MariaDB
+	3169,               // session killed, MySQL
+	4031,               // disconnected by the server for inactivity, MySQL
+}
+
+// Unreachable reports whether the server could not be reached, went away, or was too busy to serve: the same thing
+// may succeed later, or on another server. Where a connection broke during a statement, it may have taken effect.
+func Unreachable(err error) bool {
+	var refused *mysql.MySQLError
+	if errors.As(err, &refused) {
+		return slices.Contains(outages, refused.Number)
+	}
+	for _, gone := range []error{
+		context.DeadlineExceeded, driver.ErrBadConn, mysql.ErrInvalidConn, sql.ErrConnDone, io.EOF,
+		io.ErrUnexpectedEOF, errLockHeld,
+	} {
+		if errors.Is(err, gone) {
+			return true
+		}
+	}
+	var network net.Error
+	return errors.As(err, &network)
+}
+
+func hasNumber(err error, number uint16) bool {
+	var refused *mysql.MySQLError
+	return errors.As(err, &refused) && refused.Number == number
+}
+
+// withholdMessage removes the server's message from the error of a statement that held a password: it can repeat what
+// the statement said.
+func withholdMessage(err error) error {
+	var refused *mysql.MySQLError
+	if !errors.As(err, &refused) {
+		return err
+	}
+	return &mysql.MySQLError{Number: refused.Number, SQLState: refused.SQLState, Message: "message withheld"}
+}

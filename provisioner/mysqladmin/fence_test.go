@@ -1,0 +1,113 @@
+package mysqladmin_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"mysql-broker/provisioner/mysqladmin"
+)
+
+func TestFenceKillsItsPredecessor(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		key := uniqueName("task_")
+		first := f.fence(key, leaseHolds)
+		second := f.fence(key, leaseHolds)
+		database := uniqueName("db_")
+		err := first.CreateDatabase(t.Context(), database, "", "")
+		if err == nil || !mysqladmin.Unreachable(err) {
+			t.Errorf("a statement behind the fence: %v", err)
+		}
+		if found, err := f.server.DatabaseExists(t.Context(), database); found || err != nil {
+			t.Errorf("it took effect: %v, %v", found, err)
+		}
+		f.must(second.CreateDatabase(t.Context(), f.database, "", ""))
+	})
+}
+
+// A worker may be paused while its statement waits on the server; the statement must not land after the next fence.
+func TestFenceEndsAStatementUnderWay(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		f.exec(f.root, "CREATE TABLE `"+f.database+"`.t (id INT)")
+		blocker, err := f.root.BeginTx(t.Context(), nil)
+		f.must(err)
+		f.exec(blocker, "INSERT INTO `"+f.database+"`.t VALUES (1)")
+		key := uniqueName("task_")
+		first := f.fence(key, leaseHolds)
+		ended := make(chan error, 1)
+		go func() { ended <- first.DropDatabase(t.Context(), f.database) }()
+		f.running(f.config.User, "DROP DATABASE%"+f.database+"%")
+		f.fence(key, leaseHolds)
+		f.must(blocker.Commit())
+		select {
+		case err := <-ended:
+			if !mysqladmin.Unreachable(err) {
+				t.Errorf("the statement of the former worker: %v", err)
+			}
+		case <-time.After(patience):
+			t.Fatal("the statement still waits")
+		}
+		if found, err := f.server.DatabaseExists(t.Context(), f.database); !found || err != nil {
+			t.Errorf("exists: %v, %v: the statement landed", found, err)
+		}
+	})
+}
+
+func TestFencesOfOtherKeysStandSideBySide(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		first := f.fence(uniqueName("task_"), leaseHolds)
+		f.fence(uniqueName("task_"), leaseHolds)
+		f.must(first.CreateDatabase(t.Context(), f.database, "", ""))
+	})
+}
+
+func TestClosedFenceLetsTheNextOneIn(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		replica, err := mysqladmin.Open(f.config)
+		f.must(err)
+		defer func() { f.must(replica.Close()) }()
+		key := uniqueName("task_")
+		asked := 0
+		for _, server := range []*mysqladmin.Server{f.server, replica, f.server} {
+			session, err := server.Fence(t.Context(), key, func() error { asked++; return nil })
+			f.must(err)
+			f.must(session.Close())
+		}
+		if asked != 3 {
+			t.Errorf("alive was asked %d times, want once for each fence that finds the lock free", asked)
+		}
+	})
+}
+
+func TestLostLeasePreventsEverything(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		lost := errors.New("lease lost")
+		key := uniqueName("task_")
+		var lease error
+		session := f.fence(key, func() error { return lease })
+		lease = lost
+
+		if _, err := f.server.Fence(t.Context(), key, func() error { return lost }); !errors.Is(err, lost) {
+			t.Errorf("a fence without a lease: %v", err)
+		}
+		a := f.account(mysqladmin.ReadWrite)
+		other := uniqueName("db_")
+		_, retired := session.RetireAccount(t.Context(), a.Name, f.database)
+		for what, err := range map[string]error{
+			"CreateDatabase":     session.CreateDatabase(t.Context(), other, "", ""),
+			"DropDatabase":       session.DropDatabase(t.Context(), f.database),
+			"CreateAccount":      session.CreateAccount(t.Context(), a),
+			"SetConnectionLimit": session.SetConnectionLimit(t.Context(), a.Name, 1),
+			"RetireAccount":      retired,
+			"DropAccount":        session.DropAccount(t.Context(), a.Name),
+		} {
+			if !errors.Is(err, lost) {
+				t.Errorf("%s: %v, want the lease's error", what, err)
+			}
+		}
+		f.must(f.checkLogin(a.Name, a.Password)) // and so the database is there, too
+		if found, err := f.server.DatabaseExists(t.Context(), other); found || err != nil {
+			t.Errorf("database made without a lease: %v, %v", found, err)
+		}
+	})
+}

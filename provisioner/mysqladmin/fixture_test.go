@@ -1,0 +1,195 @@
+package mysqladmin_test
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/test/servers"
+)
+
+const patience = 20 * time.Second // for what should take milliseconds
+
+// fixture is a server, a session on it and a database that goes when the test ends.
+type fixture struct {
+	t        *testing.T
+	config   mysqladmin.Config
+	server   *mysqladmin.Server
+	session  *mysqladmin.Session
+	root     *sql.DB // looks behind the package's back
+	database string
+}
+
+// onEachServer runs a test in parallel on every flavour.
+func onEachServer(t *testing.T, test func(t *testing.T, f *fixture)) {
+	t.Helper()
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) { test(t, newFixture(t, s)) })
+}
+
+func newFixture(t *testing.T, s servers.MySQL) *fixture {
+	t.Helper()
+	f := &fixture{t: t, database: uniqueName("db_"), config: mysqladmin.Config{
+		Name: s.Flavour, Addr: fmt.Sprintf("%s:%d", s.Host, s.Port), User: s.User, Password: s.Password,
+	}}
+	if s.CA != "" {
+		f.config.CA = []byte(s.CA)
+	}
+	var err error
+	f.server, err = mysqladmin.Open(f.config)
+	f.must(err)
+	t.Cleanup(func() { f.must(f.server.Close()) })
+	f.root = f.login(s.User, s.Password, "")
+	f.session = f.fence(f.database, leaseHolds)
+	t.Cleanup(f.dropAll)
+	f.must(f.session.CreateDatabase(t.Context(), f.database, "", ""))
+	return f
+}
+
+func leaseHolds() error { return nil }
+
+// dropAll removes the database and every account that was granted something on it.
+func (f *fixture) dropAll() {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	session, err := f.server.Fence(ctx, f.database, leaseHolds)
+	f.must(err)
+	defer func() { f.must(session.Close()) }()
+	pattern := strings.ReplaceAll(f.database, "_", `\_`)
+	accounts := f.strings(ctx, "SELECT user FROM mysql.db WHERE db = ?", pattern)
+	f.must(session.DropDatabase(ctx, f.database))
+	for _, account := range accounts {
+		f.must(session.DropAccount(ctx, account))
+	}
+}
+
+func (f *fixture) fence(key string, alive func() error) *mysqladmin.Session {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	session, err := f.server.Fence(ctx, key, alive)
+	f.must(err)
+	f.t.Cleanup(func() { f.must(session.Close()) })
+	return session
+}
+
+// account makes an account of that role on the fixture's database.
+func (f *fixture) account(role mysqladmin.Role) mysqladmin.Account {
+	f.t.Helper()
+	a := mysqladmin.Account{
+		Name: uniqueName("u_"), Password: rand.Text(), Database: f.database, Role: role, MaxConnections: 5,
+	}
+	f.must(f.session.CreateAccount(f.t.Context(), a))
+	return a
+}
+
+// login opens a pool as an application would.
+func (f *fixture) login(user, password, database string) *sql.DB {
+	f.t.Helper()
+	cfg := mysql.NewConfig()
+	cfg.Net, cfg.Addr, cfg.User, cfg.Passwd, cfg.DBName = "tcp", f.config.Addr, user, password, database
+	cfg.Logger = &mysql.NopLogger{}
+	cfg.InterpolateParams = true
+	connector, err := mysql.NewConnector(cfg)
+	f.must(err)
+	db := sql.OpenDB(connector)
+	f.t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func (f *fixture) loginAs(a mysqladmin.Account) *sql.DB {
+	f.t.Helper()
+	return f.login(a.Name, a.Password, a.Database)
+}
+
+func (f *fixture) must(err error) {
+	f.t.Helper()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// strings is the first column of a query that root runs.
+func (f *fixture) strings(ctx context.Context, query string, args ...any) (all []string) {
+	f.t.Helper()
+	rows, err := f.root.QueryContext(ctx, query, args...)
+	f.must(err)
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var s string
+		f.must(rows.Scan(&s))
+		all = append(all, s)
+	}
+	f.must(rows.Err())
+	return all
+}
+
+// eventually polls until condition holds.
+func (f *fixture) eventually(what string, condition func() bool) {
+	f.t.Helper()
+	deadline := time.After(patience)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !condition() {
+		select {
+		case <-deadline:
+			f.t.Fatalf("not within %s: %s", patience, what)
+		case <-tick.C:
+		}
+	}
+}
+
+// running waits until the account has a statement like that under way.
+func (f *fixture) running(account, statement string) {
+	f.t.Helper()
+	f.eventually(statement+" of "+account+" runs", func() bool {
+		return len(f.strings(f.t.Context(), `SELECT id FROM information_schema.processlist
+			WHERE user = ? AND info LIKE ?`, account, statement)) > 0
+	})
+}
+
+// exec runs statements in turn, all of which must succeed.
+func (f *fixture) exec(db execer, statements ...string) {
+	f.t.Helper()
+	for _, statement := range statements {
+		if _, err := db.ExecContext(f.t.Context(), statement); err != nil {
+			f.t.Fatalf("%s: %v", statement, err)
+		}
+	}
+}
+
+// refused runs statements each of which the server must refuse.
+func (f *fixture) refused(db execer, statements ...string) {
+	f.t.Helper()
+	for _, statement := range statements {
+		_, err := db.ExecContext(f.t.Context(), statement)
+		if number(err) == 0 || number(err) == 1064 {
+			f.t.Errorf("%s: %v, want a refusal", statement, err)
+		}
+	}
+}
+
+type execer interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+// number is that of the server's error, 0 for any other.
+func number(err error) uint16 {
+	var refused *mysql.MySQLError
+	if !errors.As(err, &refused) {
+		return 0
+	}
+	return refused.Number
+}
+
+func uniqueName(prefix string) string {
+	return prefix + strings.ToLower(rand.Text()[:16])
+}

@@ -1,0 +1,50 @@
+package mysqladmin
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// Flavour is which of the two servers one is, and its version.
+type Flavour struct {
+	Name    string // "MySQL" or "MariaDB"
+	Version string // as the server tells it, such as "8.0.36" or "10.11.19-MariaDB-log"
+}
+
+// Names of flavours.
+const (
+	MySQL   = "MySQL"
+	MariaDB = "MariaDB"
+)
+
+// String is for people: "MySQL 8.0.36".
+func (f Flavour) String() string { return f.Name + " " + f.Version }
+
+// Flavour asks the server what it is. Versions older than those supported are an error.
+func (s *Server) Flavour(ctx context.Context) (Flavour, error) {
+	var version string
+	if err := s.reads.QueryRowContext(ctx, "SELECT VERSION()").Scan(&version); err != nil {
+		return Flavour{}, s.explain("ask for the version", err)
+	}
+	f, err := parseVersion(version)
+	return f, s.explain("ask for the version", err)
+}
+
+// parseVersion tells the flavour from what VERSION() returns.
+// https://mariadb.com/docs/server/reference/sql-functions/secondary-functions/information-functions/version
+func parseVersion(version string) (Flavour, error) {
+	f := Flavour{Name: MySQL, Version: version}
+	if strings.Contains(version, MariaDB) {
+		f.Name = MariaDB
+	}
+	var major, minor int
+	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil {
+		return Flavour{}, fmt.Errorf("version %q is not understood: %w", version, err)
+	}
+	oldest := dialects[f.Name].oldest
+	if major < oldest.major || major == oldest.major && minor < oldest.minor {
+		return Flavour{}, fmt.Errorf("%s is too old: %d.%d or later is needed", f, oldest.major, oldest.minor)
+	}
+	return f, nil
+}

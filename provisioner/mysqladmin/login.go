@@ -1,0 +1,34 @@
+package mysqladmin
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// CheckLogin opens a connection of its own as cfg says, with that default database, runs a query and closes it. It
+// proves that credentials work before they are handed out.
+func CheckLogin(ctx context.Context, cfg Config, database string) error {
+	if err := login(ctx, cfg, database); err != nil {
+		return fmt.Errorf("log in as %s at %s: %w", cfg.User, cfg.Addr, err)
+	}
+	return nil
+}
+
+func login(ctx context.Context, cfg Config, database string) (err error) {
+	driverConfig, err := cfg.driver()
+	if err != nil {
+		return err
+	}
+	driverConfig.DBName = database
+	connector, err := mysql.NewConnector(driverConfig)
+	if err != nil {
+		return err
+	}
+	db := sql.OpenDB(connector)
+	defer func() { _ = db.Close() }() // nothing is lost with a connection that only read
+	var one int
+	return db.QueryRowContext(ctx, "SELECT 1").Scan(&one)
+}

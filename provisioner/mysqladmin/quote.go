@@ -1,0 +1,18 @@
+package mysqladmin
+
+import "strings"
+
+// quoteIdentifier quotes a name for use in a statement. Values go in as arguments.
+// https://dev.mysql.com/doc/refman/8.4/en/identifiers.html
+func quoteIdentifier(name string) string {
+	return "`" + strings.ReplaceAll(name, "`", "``") + "`"
+}
+
+// patternEscaper escapes what GRANT takes as wildcards.
+var patternEscaper = strings.NewReplacer(`\`, `\\`, `_`, `\_`, `%`, `\%`)
+
+// escapePattern makes a database's name match itself only where GRANT takes a pattern: `a_b` would also cover axb.
+// mysql.db holds what it returns. https://dev.mysql.com/doc/refman/8.4/en/grant.html#grant-quoting
+func escapePattern(database string) string {
+	return patternEscaper.Replace(database)
+}

@@ -1,0 +1,152 @@
+package mysqladmin_test
+
+import (
+	"context"
+	"database/sql"
+	"sync"
+	"testing"
+	"time"
+
+	"mysql-broker/provisioner/mysqladmin"
+)
+
+func TestRetireAccountEndsOpenSessionsAtOnce(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		a := f.account(mysqladmin.ReadWrite)
+		db := f.loginAs(a)
+		ended := make(chan error, 1)
+		go func() {
+			_, err := db.ExecContext(t.Context(), "SELECT SLEEP(60)")
+			ended <- err
+		}()
+		f.running(a.Name, "SELECT SLEEP%")
+		start := time.Now()
+		f.expectRetired(a, false)
+		select {
+		case err := <-ended:
+			if err == nil {
+				t.Error("the query of a retired account succeeded")
+			}
+		case <-time.After(patience):
+			t.Fatal("the query of a retired account runs on")
+		}
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("took %s, want under a second", took)
+		}
+		f.expectRetired(a, false)
+		f.expectAccount(a.Name, false)
+	})
+}
+
+func TestRetireAccountShutsOutAClientThatReconnects(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		a := f.account(mysqladmin.ReadWrite)
+		db := f.loginAs(a)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		var connected, ended sync.WaitGroup
+		for range 3 {
+			connected.Add(1)
+			ended.Go(func() { reconnect(ctx, db, connected.Done) })
+		}
+		connected.Wait()
+		f.expectRetired(a, false)
+		ended.Wait()
+		if ctx.Err() != nil {
+			t.Error("a session outlived its account")
+		}
+	})
+}
+
+// reconnect keeps a session busy, and opens another when it is killed, until the server refuses the login or ctx ends.
+func reconnect(ctx context.Context, db *sql.DB, connected func()) {
+	first := sync.OnceFunc(connected)
+	defer first() // so that a login that never works fails the test rather than hangs it
+	for {
+		conn, err := db.Conn(ctx)
+		if number(err) != 0 || ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			continue
+		}
+		first()
+		for err == nil {
+			_, err = conn.ExecContext(ctx, "DO SLEEP(0.001)")
+		}
+		_ = conn.Close()
+	}
+}
+
+func (f *fixture) expectRetired(a mysqladmin.Account, wantKept bool) {
+	f.t.Helper()
+	kept, err := f.session.RetireAccount(f.t.Context(), a.Name, a.Database)
+	if err != nil || kept != wantKept {
+		f.t.Fatalf("kept %v (%v), want %v", kept, err, wantKept)
+	}
+}
+
+func (f *fixture) expectAccount(name string, want bool) {
+	f.t.Helper()
+	if found, err := f.server.AccountExists(f.t.Context(), name); err != nil || found != want {
+		f.t.Errorf("account %s exists: %v (%v), want %v", name, found, err, want)
+	}
+}
+
+func TestRetireAccountKeepsDefinersLocked(t *testing.T) {
+	defines := map[string]struct{ make, use string }{
+		"view":      {"CREATE VIEW o AS SELECT * FROM t", "SELECT * FROM o"},
+		"trigger":   {"CREATE TRIGGER o BEFORE INSERT ON t FOR EACH ROW SET NEW.id = 7", "INSERT INTO t VALUES (1)"},
+		"procedure": {"CREATE PROCEDURE o() SELECT * FROM t", "CALL o()"},
+		"function":  {"CREATE FUNCTION o() RETURNS INT DETERMINISTIC RETURN 1", "SELECT o()"},
+		"event":     {"CREATE EVENT o ON SCHEDULE EVERY 1 DAY DO DELETE FROM t", "SHOW CREATE EVENT o"},
+	}
+	for kind, object := range defines {
+		t.Run(kind, func(t *testing.T) {
+			onEachServer(t, func(t *testing.T, f *fixture) {
+				a := f.account(mysqladmin.ReadWrite)
+				open := f.loginAs(a)
+				f.exec(open, "CREATE TABLE t (id INT)", object.make)
+				for range 2 {
+					f.expectRetired(a, true)
+				}
+				if err := open.PingContext(t.Context()); err == nil {
+					t.Error("an open session of a kept account lives on")
+				}
+				f.expectLocked(a)
+				f.exec(f.loginAs(f.account(mysqladmin.ReadWrite)), object.use)
+
+				f.must(f.session.DropDatabase(t.Context(), f.database))
+				for range 2 {
+					f.must(f.session.DropAccount(t.Context(), a.Name))
+				}
+				f.expectAccount(a.Name, false)
+			})
+		})
+	}
+}
+
+// expectLocked checks that neither the lock alone nor the password alone keeps an account out.
+func (f *fixture) expectLocked(a mysqladmin.Account) {
+	f.t.Helper()
+	if err := f.checkLogin(a.Name, a.Password); number(err) == 0 {
+		f.t.Errorf("login to a kept account: %v", err)
+	}
+	f.exec(f.root, "ALTER USER '"+a.Name+"'@'%' ACCOUNT UNLOCK")
+	if err := f.checkLogin(a.Name, a.Password); number(err) != 1045 {
+		f.t.Errorf("login to a kept account, unlocked, with its former password: %v", err)
+	}
+	f.exec(f.root, "ALTER USER '"+a.Name+"'@'%' ACCOUNT LOCK")
+}
+
+func TestDropAccountKillsItsSessions(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		a := f.account(mysqladmin.ReadWrite)
+		conn, err := f.loginAs(a).Conn(t.Context())
+		f.must(err)
+		f.must(f.session.DropAccount(context.Background(), a.Name))
+		if err := conn.PingContext(t.Context()); err == nil {
+			t.Error("an open session of a dropped account lives on")
+		}
+	})
+}

@@ -1,0 +1,119 @@
+package mysqladmin_test
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+	"testing"
+
+	"mysql-broker/provisioner/mysqladmin"
+)
+
+var everyRole = []mysqladmin.Role{mysqladmin.ReadOnly, mysqladmin.ReadWrite, mysqladmin.Admin}
+
+func TestReadOnlyReadsAndNothingElse(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		writer := f.loginAs(f.account(mysqladmin.ReadWrite))
+		f.exec(writer, "CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)",
+			"CREATE VIEW v AS SELECT id FROM t")
+		reader := f.loginAs(f.account(mysqladmin.ReadOnly))
+		f.exec(reader, "SELECT * FROM t", "SELECT * FROM v", "SHOW CREATE VIEW v")
+		f.refused(reader, "INSERT INTO t VALUES (2)", "UPDATE t SET id = 2", "DELETE FROM t", "DROP TABLE t",
+			"CREATE TABLE t2 (id INT)", "ALTER TABLE t ADD COLUMN x INT", "TRUNCATE t", "LOCK TABLES t WRITE",
+			"CREATE VIEW v2 AS SELECT 1", "CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO SELECT 1")
+	})
+}
+
+func TestReadWriteAndAdminDoAllThatAnApplicationNeeds(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		for _, role := range everyRole[1:] {
+			db, err := f.loginAs(f.account(role)).Conn(t.Context())
+			f.must(err)
+			f.exec(db,
+				"CREATE TABLE parent (id INT PRIMARY KEY)",
+				"CREATE TABLE t (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES parent (id))",
+				"ALTER TABLE t ADD COLUMN x INT", "CREATE INDEX i ON t (x)",
+				"INSERT INTO t (id) VALUES (1)", "UPDATE t SET x = 2", "SELECT * FROM t",
+				"CREATE VIEW v AS SELECT id FROM t", "SELECT * FROM v", "SHOW CREATE VIEW v",
+				"CREATE TRIGGER tr BEFORE INSERT ON t FOR EACH ROW SET NEW.x = 1",
+				"CREATE PROCEDURE p() SELECT 1", "CALL p()",
+				"CREATE FUNCTION fn() RETURNS INT DETERMINISTIC RETURN 1", "SELECT fn()",
+				"CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO SELECT 1",
+				"LOCK TABLES t WRITE", "UNLOCK TABLES",
+				"CREATE TEMPORARY TABLE tmp (id INT)", "INSERT INTO tmp VALUES (1)",
+				"DELETE FROM t", "DROP EVENT e", "DROP FUNCTION fn", "DROP PROCEDURE p", "DROP VIEW v",
+				"TRUNCATE t", "DROP TABLE t, parent")
+			f.must(db.Close())
+		}
+	})
+}
+
+func TestNoRoleReachesOutsideItsDatabase(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		for _, role := range everyRole {
+			a := f.account(role)
+			f.refused(f.loginAs(a),
+				"CREATE USER intruder", "DROP USER root", "GRANT SELECT ON *.* TO '"+a.Name+"'@'%'",
+				"GRANT SELECT ON `"+f.database+"`.* TO root@'%'", "SELECT * FROM mysql.user", "SELECT * FROM mysql.db",
+				"SELECT LOAD_FILE('/etc/passwd') INTO OUTFILE '/tmp/mysqladmin-test'", "SET GLOBAL max_connections = 10",
+				"CREATE DATABASE intruder", "KILL 1", "FLUSH PRIVILEGES", "SHUTDOWN")
+		}
+	})
+}
+
+func TestAccountSeesItsOwnSessionsOnly(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		other := f.loginAs(f.account(mysqladmin.Admin))
+		f.must(other.PingContext(t.Context())) // stays in the pool
+		a := f.account(mysqladmin.Admin)
+		var others int
+		f.must(f.loginAs(a).QueryRowContext(t.Context(),
+			"SELECT COUNT(*) FROM information_schema.processlist WHERE user <> ?", a.Name).Scan(&others))
+		if others != 0 {
+			t.Errorf("sees %d sessions of others", others)
+		}
+	})
+}
+
+func TestAccountCannotReachADatabaseThatDiffersAtAnUnderscore(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		neighbour := "dbx" + f.database[len("db_"):]
+		t.Cleanup(func() { f.must(f.session.DropDatabase(context.Background(), neighbour)) })
+		f.must(f.session.CreateDatabase(t.Context(), neighbour, "", ""))
+		f.exec(f.root, "CREATE TABLE `"+neighbour+"`.t (id INT)")
+		for _, role := range everyRole {
+			db := f.loginAs(f.account(role))
+			f.refused(db, "USE `"+neighbour+"`", "SELECT * FROM `"+neighbour+"`.t", "DROP TABLE `"+neighbour+"`.t")
+			if visible := databases(f, db); slices.Contains(visible, neighbour) || !slices.Contains(visible, f.database) {
+				t.Errorf("%s sees %v", role, visible)
+			}
+		}
+	})
+}
+
+// databases are those that SHOW DATABASES shows on that connection.
+func databases(f *fixture, db *sql.DB) (names []string) {
+	f.t.Helper()
+	rows, err := db.QueryContext(f.t.Context(), "SHOW DATABASES")
+	f.must(err)
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var name string
+		f.must(rows.Scan(&name))
+		names = append(names, name)
+	}
+	f.must(rows.Err())
+	return names
+}
+
+func TestUnknownRoleIsRefused(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		a := mysqladmin.Account{Name: uniqueName("u_"), Password: "x", Database: f.database, Role: "owner"}
+		if err := f.session.CreateAccount(t.Context(), a); err == nil {
+			t.Error("no error")
+		}
+		if found, err := f.server.AccountExists(t.Context(), a.Name); found || err != nil {
+			t.Errorf("exists: %v, %v", found, err)
+		}
+	})
+}

@@ -1,0 +1,88 @@
+// Package mysqladmin is the SQL of the broker: databases, accounts, grants, sessions and sizes on a server, which is
+// MySQL 8.0 or later or MariaDB 10.6 or later. Which of them it is, is asked of the server, never configured.
+//
+// Reads are methods of Server. Whatever changes the server goes through a Session, which Server.Fence opens.
+package mysqladmin
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+const (
+	defaultMaxConns = 8
+	maxReadConns    = 4
+	maxIdleTime     = 5 * time.Minute
+)
+
+// Server is a mysqld that the broker administers. It is safe for concurrent use.
+type Server struct {
+	name string
+	addr string
+
+	// Reads have a pool of their own, so that workers which all hold a session can't wait for each other's.
+	sessions, reads *sql.DB
+}
+
+// Open prepares connections to a server. It does no I/O: a server that is down is noticed by its first use.
+func Open(cfg Config) (*Server, error) {
+	driverConfig, err := cfg.driver()
+	if err != nil {
+		return nil, fmt.Errorf("server %s: %w", cfg.Name, err)
+	}
+	connector, err := mysql.NewConnector(driverConfig)
+	if err != nil {
+		return nil, fmt.Errorf("server %s: %w", cfg.Name, err)
+	}
+	maxConns := cfg.MaxConns
+	if maxConns == 0 {
+		maxConns = defaultMaxConns
+	}
+	return &Server{
+		name:     cfg.Name,
+		addr:     cfg.Addr,
+		sessions: pool(connector, maxConns),
+		reads:    pool(connector, maxReadConns),
+	}, nil
+}
+
+func pool(connector driver.Connector, maxConns int) *sql.DB {
+	db := sql.OpenDB(connector)
+	db.SetMaxOpenConns(maxConns)
+	db.SetMaxIdleConns(maxConns)
+	db.SetConnMaxIdleTime(maxIdleTime)
+	return db
+}
+
+// Name is the server's configured name.
+func (s *Server) Name() string { return s.name }
+
+// Addr is the server's host:port.
+func (s *Server) Addr() string { return s.addr }
+
+// Stats tells how the connections for sessions, of which there are Config.MaxConns, are used.
+func (s *Server) Stats() sql.DBStats { return s.sessions.Stats() }
+
+// Ping reports whether the server answers.
+func (s *Server) Ping(ctx context.Context) error {
+	return s.explain("ping", s.reads.PingContext(ctx))
+}
+
+// Close closes the connections. Those of sessions in use stay open until the sessions are closed.
+func (s *Server) Close() error {
+	return s.explain("close", errors.Join(s.sessions.Close(), s.reads.Close()))
+}
+
+// explain wraps an error with what was being done where.
+func (s *Server) explain(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("server %s: %s: %w", s.name, doing, err)
+}

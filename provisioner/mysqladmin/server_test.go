@@ -1,0 +1,80 @@
+package mysqladmin_test
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/test/servers"
+)
+
+func TestFlavourIsDetected(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		f := newFixture(t, s)
+		flavour, err := f.server.Flavour(t.Context())
+		f.must(err)
+		if !strings.EqualFold(flavour.Name, s.Flavour) || flavour.Version == "" {
+			t.Errorf("got %q", flavour)
+		}
+		f.must(f.server.Ping(t.Context()))
+		if open := f.server.Stats().OpenConnections; open == 0 {
+			t.Error("no open connections counted")
+		}
+	})
+}
+
+func TestUnreachable(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and never answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = silent.Close() }()
+	for what, addr := range map[string]string{"no listener": closedPort(t), "no answer": silent.Addr().String()} {
+		server, err := mysqladmin.Open(mysqladmin.Config{Name: "s1", Addr: addr, User: "u", Password: "secret-word"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		err = server.Ping(ctx)
+		cancel()
+		if !mysqladmin.Unreachable(err) || !strings.Contains(err.Error(), "s1") ||
+			strings.Contains(err.Error(), "secret-word") {
+			t.Errorf("%s: %v", what, err)
+		}
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// closedPort is an address where nothing listens.
+func closedPort(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().String()
+}
+
+func TestRefusalsAreNotOutages(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		if mysqladmin.Unreachable(nil) || mysqladmin.Unreachable(context.Canceled) {
+			t.Error("nil or a cancelled context counts as unreachable")
+		}
+		err := f.checkLogin("nobody", "wrong")
+		if err == nil || mysqladmin.Unreachable(err) {
+			t.Errorf("a refused login: %v", err)
+		}
+		err = f.session.CreateDatabase(t.Context(), f.database, "utf8mb4", "latin1_bin")
+		if err == nil || mysqladmin.Unreachable(err) {
+			t.Errorf("a refused statement: %v", err)
+		}
+	})
+}

@@ -1,0 +1,67 @@
+package mysqladmin
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"time"
+)
+
+const releaseTimeout = 5 * time.Second
+
+// Session is one connection that holds a fence. Every statement runs on it and never on another; once it fails or is
+// killed by a later Fence, all that follows fails. Every method may run twice and then reaches the same end. A Session
+// is for one goroutine and must be closed.
+type Session struct {
+	conn    *sql.Conn
+	dialect dialect
+	alive   func() error
+	lock    string
+	failed  bool
+}
+
+// exec runs a statement that changes something, if the caller's lease still holds.
+func (s *Session) exec(ctx context.Context, statement string, args ...any) error {
+	if err := s.alive(); err != nil {
+		s.failed = true
+		return err
+	}
+	_, err := s.conn.ExecContext(ctx, statement, args...)
+	if err != nil {
+		s.failed = true
+	}
+	return err
+}
+
+// exists runs a query that yields one boolean.
+func (s *Session) exists(ctx context.Context, query string, args ...any) (found bool, err error) {
+	err = s.conn.QueryRowContext(ctx, query, args...).Scan(&found)
+	if err != nil {
+		s.failed = true
+	}
+	return found, err
+}
+
+// Close ends the fence and gives the connection back; after any failure it discards the connection instead, which ends
+// the fence too.
+func (s *Session) Close() error {
+	if s.failed || !s.release() {
+		// Raw passes ErrBadConn on to the pool, which then closes the connection.
+		_ = s.conn.Raw(func(any) error { return driver.ErrBadConn })
+	}
+	if err := s.conn.Close(); err != nil && !errors.Is(err, sql.ErrConnDone) {
+		return fmt.Errorf("close session: %w", err)
+	}
+	return nil
+}
+
+// release gives the lock back, even where the caller's context is done, and reports whether the session had it.
+func (s *Session) release() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
+	defer cancel()
+	var released sql.NullBool
+	err := s.conn.QueryRowContext(ctx, "SELECT RELEASE_LOCK(?)", s.lock).Scan(&released)
+	return err == nil && released.Bool
+}

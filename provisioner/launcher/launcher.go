@@ -1,0 +1,52 @@
+// Package launcher is where dedicated servers run. An implementation is named by what it runs them with.
+package launcher
+
+import (
+	"context"
+	"errors"
+)
+
+// ErrNotFound is returned by Endpoint for a server that was never launched or has been destroyed.
+var ErrNotFound = errors.New("launcher: no such server")
+
+// Stages is how many times Launch and Resize report before they return: once as each stage begins.
+const Stages = 3
+
+// Launcher runs dedicated servers somewhere. Every method may be called again after a crash, from the start and with
+// the same arguments, and must then reach the same end. Methods may be called for different ids at the same time; for
+// one id the caller sees to it that at most one call is under way in all replicas, but a call whose process was
+// paused may overlap the next one's start, so an implementation locks what it changes.
+type Launcher interface {
+	// Launch makes the server, starts it and returns when its admin account can log in. Calling it for a server
+	// that runs already returns its endpoint. report is called with a sentence for users as each stage begins.
+	Launch(ctx context.Context, spec Spec, report func(progress string)) (Endpoint, error)
+
+	// Endpoint tells where the server of that id listens, whether or not it answers just now.
+	Endpoint(ctx context.Context, id string) (Endpoint, error)
+
+	// Resize restarts the server with the spec's limits; its data, port and certificate stay as they are.
+	// A server that runs with these limits already is left alone.
+	Resize(ctx context.Context, spec Spec, report func(progress string)) (Endpoint, error)
+
+	// Destroy stops the server and removes all that Launch made. It must not fail if there is nothing to remove.
+	Destroy(ctx context.Context, id string, report func(progress string)) error
+
+	// List names every server that Launch made, or began to make, and Destroy has not removed.
+	List(ctx context.Context) ([]string, error)
+}
+
+// Spec is what a server is to be.
+type Spec struct {
+	ID            string // lower-case letters, digits and underscores, at most 32 characters
+	MemoryMB      int    // MiB the server may use
+	StorageMB     int    // MiB of disk
+	AdminUser     string // account with every privilege, from any host
+	AdminPassword string // URL-safe characters
+}
+
+// Endpoint is where a server listens and how to trust it.
+type Endpoint struct {
+	Host          string // as applications reach it; also a SAN of the server's certificate
+	Port          int
+	CACertificate []byte // PEM, nil where the server has no TLS
+}

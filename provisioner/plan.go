@@ -1,0 +1,48 @@
+// Package provisioner makes and unmakes MySQL resources: databases on shared servers, dedicated servers, and the
+// accounts of bindings. It speaks in operations and plans and knows nothing of HTTP.
+package provisioner
+
+import "mysql-broker/provisioner/mysqladmin"
+
+// Kind says how the instances of a plan are made.
+type Kind string
+
+const (
+	Shared    Kind = "shared"    // a database on one of the shared servers
+	Dedicated Kind = "dedicated" // a server of its own, through a launcher
+)
+
+// Async says how a plan answers provision, update and deprovision requests.
+type Async string
+
+const (
+	AsyncNever     Async = "never"     // in the request
+	AsyncPreferred Async = "preferred" // later if the platform accepts that, else in the request
+	AsyncRequired  Async = "required"  // later; a platform that does not accept that is refused
+)
+
+// Plan is what an operator sells: how an instance is made and what it may use.
+type Plan struct {
+	ID        string
+	Name      string
+	ServiceID string
+	Kind      Kind
+	Async     Async
+
+	MaxStorageMB   int // MiB of data, and of disk for a dedicated server
+	MaxConnections int // simultaneous connections of one account
+	MemoryMB       int // MiB of memory of a dedicated server; 0 for shared plans
+
+	MaintenanceVersion string // maintenance_info.version in the catalog, "" for none
+}
+
+// InstanceParameters are what a developer may ask for with an instance. Empty means the server's utf8mb4 default.
+type InstanceParameters struct {
+	Charset   string `json:"charset,omitempty"`
+	Collation string `json:"collation,omitempty"`
+}
+
+// BindingParameters are what a developer may ask for with a binding.
+type BindingParameters struct {
+	Role mysqladmin.Role `json:"role,omitempty"`
+}

@@ -1,0 +1,96 @@
+package process
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Flavours of server.
+const (
+	MySQL   = "mysql"
+	MariaDB = "mariadb"
+)
+
+// Binary is a mysqld that can be run.
+type Binary struct {
+	Flavour string // MySQL or MariaDB
+	Version string // e.g. 9.7.4 or 10.11.19
+	Path    string // without symbolic links
+	BaseDir string // the installation's root: --basedir
+}
+
+// FindBinaries finds the servers installed: the executables named first, then those of $PATH and of the directories
+// that packages install servers to. What is too old (MySQL before 8.0, MariaDB before 10.6) or cannot be run is left
+// out.
+func FindBinaries(extra ...string) []Binary {
+	candidates := extra
+	dirs := filepath.SplitList(os.Getenv("PATH"))
+	dirs = append(dirs, "/usr/sbin", "/usr/libexec", "/usr/local/sbin", "/usr/local/bin")
+	for _, dir := range dirs {
+		candidates = append(candidates, filepath.Join(dir, "mysqld"), filepath.Join(dir, "mariadbd"))
+	}
+	var found []Binary
+	seen := map[string]bool{}
+	for _, candidate := range candidates {
+		// One server often has two names: Debian's mysqld is a symbolic link to mariadbd.
+		path, err := filepath.EvalSymlinks(candidate)
+		if err != nil || seen[path] {
+			continue
+		}
+		seen[path] = true
+		if b, err := ReadBinary(path); err == nil {
+			found = append(found, b)
+		}
+	}
+	return found
+}
+
+// ReadBinary asks one mysqld executable what it is.
+func ReadBinary(path string) (Binary, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return Binary{}, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, path, "--no-defaults", "--version").Output()
+	if err != nil {
+		return Binary{}, fmt.Errorf("%s --version: %w", path, err)
+	}
+	b, err := parseVersion(string(out))
+	if err != nil {
+		return Binary{}, fmt.Errorf("%s: %w", path, err)
+	}
+	b.Path, b.BaseDir = path, filepath.Dir(filepath.Dir(path))
+	return b, nil
+}
+
+var versionPattern = regexp.MustCompile(`Ver (\d+)\.(\d+)\.(\d+)`)
+
+// parseVersion reads the line that mysqld --version prints.
+func parseVersion(line string) (Binary, error) {
+	m := versionPattern.FindStringSubmatch(line)
+	if m == nil {
+		return Binary{}, fmt.Errorf("unknown version %q", strings.TrimSpace(line))
+	}
+	flavour, oldest := MySQL, [2]int{8, 0}
+	if strings.Contains(line, "MariaDB") {
+		flavour, oldest = MariaDB, [2]int{10, 6}
+	}
+	version := strings.TrimPrefix(m[0], "Ver ")
+	major, _ := strconv.Atoi(m[1])
+	minor, _ := strconv.Atoi(m[2])
+	if cmp.Or(cmp.Compare(major, oldest[0]), cmp.Compare(minor, oldest[1])) < 0 {
+		return Binary{}, fmt.Errorf("%s %s is too old: %d.%d or later is needed",
+			flavour, version, oldest[0], oldest[1])
+	}
+	return Binary{Flavour: flavour, Version: version}, nil
+}

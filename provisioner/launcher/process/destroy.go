@@ -1,0 +1,74 @@
+package process
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"mysql-broker/provisioner/launcher"
+)
+
+// Destroy implements launcher.Launcher. The files are moved out of the way in one act, so that what is left of them
+// after a crash can never be taken for a server.
+func (l *Launcher) Destroy(ctx context.Context, id string, report func(progress string)) error {
+	inst, err := l.instance(id)
+	if err != nil {
+		return err
+	}
+	unlock, err := lockDir(ctx, inst.dir, lockInterval)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	report("Stopping mysqld")
+	if err := l.retire(ctx, inst); err != nil {
+		return err
+	}
+	report("Removing the data directory")
+	return l.discard(inst)
+}
+
+// retire stops a server for ever. Its data are of no use any more, so it need not write them out.
+func (l *Launcher) retire(ctx context.Context, inst instance) error {
+	st, err := inst.loadState()
+	if err != nil && !errors.Is(err, launcher.ErrNotFound) {
+		return err
+	}
+	st.Phase = phaseDestroying
+	if err := inst.saveState(st); err != nil {
+		return err
+	}
+	return l.stopIfRunning(ctx, inst, (*server).kill)
+}
+
+func (l *Launcher) discard(inst instance) error {
+	grave := filepath.Join(l.trashDir(), inst.id+"-"+rand.Text())
+	if err := os.Rename(inst.dir, grave); err != nil {
+		return fmt.Errorf("server %s: %w", inst.id, err)
+	}
+	if err := os.RemoveAll(grave); err != nil {
+		return fmt.Errorf("server %s: %w", inst.id, err)
+	}
+	return nil
+}
+
+// emptyTrash removes what brokers that died in the middle of Destroy left.
+func (l *Launcher) emptyTrash() error {
+	entries, err := os.ReadDir(l.trashDir())
+	if err != nil {
+		return fmt.Errorf("empty the trash: %w", err)
+	}
+	for _, e := range entries {
+		if err := os.RemoveAll(filepath.Join(l.trashDir(), e.Name())); err != nil {
+			return fmt.Errorf("empty the trash: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"regexp"
+
+	"mysql-broker/provisioner/launcher"
+)
+
+// portAttempts is how many ports are tried when strangers take them in the moment before a server does.
+const portAttempts = 5
+
+var (
+	validUser     = regexp.MustCompile(`^[A-Za-z0-9_]{1,32}$`)
+	validPassword = regexp.MustCompile(`^[A-Za-z0-9_.~-]+$`)
+)
+
+// Launch implements launcher.Launcher. A server that was not answered for yet, and so holds nobody's data, is begun
+// again from an empty data directory; its port and certificate stay.
+func (l *Launcher) Launch(
+	ctx context.Context, spec launcher.Spec, report func(progress string),
+) (launcher.Endpoint, error) {
+	inst, err := l.instanceOf(spec)
+	if err != nil {
+		return launcher.Endpoint{}, err
+	}
+	unlock, err := inst.makeAndLock(ctx)
+	if err != nil {
+		return launcher.Endpoint{}, err
+	}
+	defer unlock()
+	st, err := inst.loadState()
+	if err != nil && !errors.Is(err, launcher.ErrNotFound) {
+		return launcher.Endpoint{}, err
+	}
+	report("Preparing the data directory")
+	if st.Phase != phaseReady {
+		st = state{
+			Phase: phaseLaunching, Flavour: l.cfg.Binary.Flavour, Port: st.Port,
+			MemoryMB: spec.MemoryMB, StorageMB: spec.StorageMB,
+		}
+		if err := l.prepare(ctx, inst, &st); err != nil {
+			return launcher.Endpoint{}, err
+		}
+	}
+	report("Starting mysqld")
+	if err := l.bringUp(ctx, inst, &st, spec); err != nil {
+		return launcher.Endpoint{}, err
+	}
+	report("Securing the admin account")
+	return l.answerFor(ctx, inst, st, spec)
+}
+
+// instanceOf refuses what could not be written into SQL as it is.
+func (l *Launcher) instanceOf(spec launcher.Spec) (instance, error) {
+	if !validUser.MatchString(spec.AdminUser) || spec.AdminUser == "root" {
+		return instance{}, fmt.Errorf("server %s: admin account %q will not do", spec.ID, spec.AdminUser)
+	}
+	if !validPassword.MatchString(spec.AdminPassword) {
+		return instance{}, fmt.Errorf("server %s: the admin password is empty or not URL-safe", spec.ID)
+	}
+	return l.instance(spec.ID)
+}
+
+func (i instance) makeAndLock(ctx context.Context) (unlock func(), err error) {
+	for {
+		if err := os.Mkdir(i.dir, traversable); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, fmt.Errorf("server %s: %w", i.id, err)
+		}
+		unlock, err := lockDir(ctx, i.dir, lockInterval)
+		if !errors.Is(err, fs.ErrNotExist) { // else it was destroyed meanwhile
+			return unlock, err
+		}
+	}
+}
+
+// prepare chooses a port and makes all the files of a server; what an earlier attempt left of its data goes.
+func (l *Launcher) prepare(ctx context.Context, inst instance, st *state) error {
+	if err := l.stopIfRunning(ctx, inst, (*server).kill); err != nil {
+		return err
+	}
+	if err := l.choosePort(ctx, inst, st, 0); err != nil {
+		return err
+	}
+	for _, dir := range []string{inst.dataDir(), inst.tmpDir()} {
+		if err := os.RemoveAll(dir); err != nil {
+			return fmt.Errorf("server %s: %w", inst.id, err)
+		}
+	}
+	template, err := l.template(ctx)
+	if err != nil {
+		return err
+	}
+	if err := copySparse(template, inst.dataDir(), l.owner); err != nil {
+		return fmt.Errorf("server %s: %w", inst.id, err)
+	}
+	if err := l.owner.mkdir(inst.tmpDir()); err != nil {
+		return fmt.Errorf("server %s: %w", inst.id, err)
+	}
+	return l.writeKeys(inst)
+}
+
+// bringUp returns when the server is up, whether or not it ran before.
+func (l *Launcher) bringUp(ctx context.Context, inst instance, st *state, spec launcher.Spec) error {
+	if st.Phase == phaseReady {
+		return l.ensureUp(ctx, inst, *st)
+	}
+	if err := l.owner.writeSecret(inst.initFile(), adminSQL(spec)); err != nil {
+		return fmt.Errorf("server %s: %w", inst.id, err)
+	}
+	for attempt := 1; ; attempt++ {
+		err := l.startAndAwait(ctx, inst, *st, "--init-file="+inst.initFile())
+		if !errors.Is(err, errExited) || portFree(l.cfg.BindAddress, st.Port) || attempt == portAttempts {
+			return err
+		}
+		if err := l.choosePort(ctx, inst, st, st.Port); err != nil {
+			return err
+		}
+	}
+}
+
+func (l *Launcher) startAndAwait(ctx context.Context, inst instance, st state, options ...string) error {
+	s, err := l.start(inst, st, options...)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	return l.awaitUp(ctx, inst, s)
+}
+
+// adminSQL makes the one account that a new server has. An init file holds one statement a line.
+func adminSQL(spec launcher.Spec) []byte {
+	account := "'" + spec.AdminUser + "'@'%'"
+	return fmt.Appendf(nil, "CREATE USER %s IDENTIFIED BY '%s';\nGRANT ALL PRIVILEGES ON *.* TO %s WITH GRANT OPTION;\n",
+		account, spec.AdminPassword, account)
+}
+
+// answerFor records that a server is to be kept running from now on, once its admin account can log in. That root
+// cannot, every start has found already.
+func (l *Launcher) answerFor(
+	ctx context.Context, inst instance, st state, spec launcher.Spec,
+) (launcher.Endpoint, error) {
+	end, err := l.endpoint(inst, st)
+	if err != nil {
+		return launcher.Endpoint{}, err
+	}
+	if err := l.checkAdmin(ctx, spec, end); err != nil {
+		return launcher.Endpoint{}, err
+	}
+	if err := os.Remove(inst.initFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return launcher.Endpoint{}, fmt.Errorf("server %s: %w", inst.id, err)
+	}
+	if st.Phase == phaseReady {
+		return end, nil
+	}
+	st.Phase = phaseReady
+	return end, inst.saveState(st)
+}

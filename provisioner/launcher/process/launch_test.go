@@ -1,0 +1,190 @@
+package process_test
+
+import (
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/process"
+)
+
+func TestLaunch(t *testing.T) {
+	eachBinary(t, func(t *testing.T, binary process.Binary) {
+		cfg := newConfig(t, binary)
+		l := open(t, cfg)
+		defer l.Close()
+		spec := newSpec("one")
+
+		if _, err := l.Endpoint(t.Context(), spec.ID); !errors.Is(err, launcher.ErrNotFound) {
+			t.Errorf("endpoint before launch: %v, want ErrNotFound", err)
+		}
+		var reports []string
+		end, err := l.Launch(t.Context(), spec, func(progress string) { reports = append(reports, progress) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(reports) != launcher.Stages {
+			t.Errorf("reports %q, want %d", reports, launcher.Stages)
+		}
+		db := connect(t, spec, end)
+		exec(t, db, "CREATE DATABASE app", "CREATE USER app IDENTIFIED BY 'x'", "GRANT ALL ON app.* TO app")
+		if got := queryInt(t, db, "SELECT @@log_bin + @@local_infile"); got != 0 {
+			t.Errorf("log_bin + local_infile = %d, want 0", got)
+		}
+		if got := queryInt(t, db, "SELECT @@character_set_server = 'utf8mb4'"); got != 1 {
+			t.Error("default character set is not utf8mb4")
+		}
+
+		pid := pidOf(t, cfg, spec.ID)
+		again := launch(t, l, spec)
+		if again.Port != end.Port || string(again.CACertificate) != string(end.CACertificate) {
+			t.Errorf("launched again: %s:%d, want %s:%d", again.Host, again.Port, end.Host, end.Port)
+		}
+		if got := pidOf(t, cfg, spec.ID); got != pid {
+			t.Errorf("launched again: pid %d, want %d", got, pid)
+		}
+		if ids, err := l.List(t.Context()); err != nil || !slices.Equal(ids, []string{spec.ID}) {
+			t.Errorf("list: %v, %v", ids, err)
+		}
+	})
+}
+
+func TestLoginWithoutTLS(t *testing.T) {
+	eachBinary(t, func(t *testing.T, binary process.Binary) {
+		l := open(t, newConfig(t, binary))
+		defer l.Close()
+		spec := newSpec("plain")
+		db := openDB(t, spec, launch(t, l, spec), nil)
+		if err := db.PingContext(t.Context()); err != nil {
+			t.Errorf("login without TLS: %v", err)
+		}
+	})
+}
+
+func TestOnlyAdminCanLogIn(t *testing.T) {
+	eachBinary(t, func(t *testing.T, binary process.Binary) {
+		cfg := newConfig(t, binary)
+		l := open(t, cfg)
+		defer l.Close()
+		spec := newSpec("secure")
+		end := launch(t, l, spec)
+
+		for _, user := range []string{"root", "", "mysql.sys", "mariadb.sys"} {
+			intruder := launcher.Spec{AdminUser: user}
+			err := openDB(t, intruder, end, nil).PingContext(t.Context())
+			if refused := (*mysql.MySQLError)(nil); !errors.As(err, &refused) {
+				t.Errorf("login as %q without a password: %v, want a refusal", user, err)
+			}
+		}
+		accounts := "SELECT count(*) FROM mysql.user WHERE user NOT LIKE 'mysql.%' AND user <> 'mariadb.sys'"
+		if n := queryInt(t, connect(t, spec, end), accounts); n != 1 {
+			t.Errorf("%d accounts can log in, want the admin's alone", n)
+		}
+		if _, err := os.Stat(filepath.Join(cfg.Dir, "instances", spec.ID, "init.sql")); !os.IsNotExist(err) {
+			t.Errorf("the file with the admin password is still there: %v", err)
+		}
+	})
+}
+
+func TestServerThatLetsRootInIsRefused(t *testing.T) {
+	eachBinary(t, func(t *testing.T, binary process.Binary) {
+		l := open(t, newConfig(t, binary))
+		defer l.Close()
+		spec := newSpec("ajar")
+		exec(t, connect(t, spec, launch(t, l, spec)), "CREATE USER 'root'@'localhost'")
+		if _, err := l.Launch(t.Context(), spec, ignore); err == nil {
+			t.Error("launched again although root needs no password")
+		}
+	})
+}
+
+// A server's socket lies below the state directory, and its path may have 107 bytes.
+func TestAwkwardStateDirectory(t *testing.T) {
+	eachBinary(t, func(t *testing.T, binary process.Binary) {
+		cfg := newConfig(t, binary)
+		cfg.Dir = filepath.Join(cfg.Dir, strings.Repeat("long ", 25)+"#1")
+		l := open(t, cfg)
+		defer l.Close()
+		spec := newSpec("deep")
+		if err := connect(t, spec, launch(t, l, spec)).PingContext(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := l.Destroy(t.Context(), spec.ID, ignore); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Two brokers on one host may share a state directory.
+func TestTwoBrokersLaunchTheSameServer(t *testing.T) {
+	eachBinary(t, func(t *testing.T, binary process.Binary) {
+		cfg := newConfig(t, binary)
+		spec := newSpec("twin")
+		ports := make(chan int, 2)
+		for range 2 {
+			l := open(t, cfg)
+			defer l.Close()
+			go func() {
+				end, err := l.Launch(t.Context(), spec, ignore)
+				if err != nil {
+					t.Error(err)
+				}
+				ports <- end.Port
+			}()
+		}
+		if a, b := <-ports, <-ports; a != b || a == 0 {
+			t.Errorf("ports %d and %d, want the same", a, b)
+		}
+	})
+}
+
+func TestPortTakenByAStranger(t *testing.T) {
+	eachBinary(t, func(t *testing.T, binary process.Binary) {
+		cfg := newConfig(t, binary)
+		stranger, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(cfg.PortMin)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stranger.Close()
+		l := open(t, cfg)
+		defer l.Close()
+		if end := launch(t, l, newSpec("next")); end.Port != cfg.PortMin+1 {
+			t.Errorf("port %d, want %d", end.Port, cfg.PortMin+1)
+		}
+	})
+}
+
+func TestLaunchManyAtOnce(t *testing.T) {
+	eachBinary(t, func(t *testing.T, binary process.Binary) {
+		l := open(t, newConfig(t, binary))
+		defer l.Close()
+		const many = 10
+		ends := make(chan launcher.Endpoint, many)
+		errs := make(chan error, many)
+		for i := range many {
+			go func() {
+				end, err := l.Launch(t.Context(), newSpec("n"+strconv.Itoa(i)), ignore)
+				ends <- end
+				errs <- err
+			}()
+		}
+		ports := map[int]bool{}
+		for range many {
+			ports[(<-ends).Port] = true
+			if err := <-errs; err != nil {
+				t.Error(err)
+			}
+		}
+		if len(ports) != many {
+			t.Errorf("%d servers share %d ports", many, len(ports))
+		}
+	})
+}

@@ -1,0 +1,211 @@
+package process_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/process"
+)
+
+func TestKilledServerIsStartedAgain(t *testing.T) {
+	eachBinary(t, func(t *testing.T, binary process.Binary) {
+		cfg := newConfig(t, binary)
+		l := open(t, cfg)
+		defer l.Close()
+		spec := newSpec("phoenix")
+		db := connect(t, spec, launch(t, l, spec))
+		exec(t, db, "CREATE DATABASE app", "CREATE TABLE app.t (n INT)", "INSERT INTO app.t VALUES (42)")
+
+		pid := pidOf(t, cfg, spec.ID)
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the server answers again", func() bool { return !alive(pid) && db.PingContext(t.Context()) == nil })
+		if n := queryInt(t, db, "SELECT n FROM app.t"); n != 42 {
+			t.Errorf("read %d, want 42", n)
+		}
+	})
+}
+
+func TestResize(t *testing.T) {
+	eachBinary(t, func(t *testing.T, binary process.Binary) {
+		cfg := newConfig(t, binary)
+		l := open(t, cfg)
+		defer l.Close()
+		spec := newSpec("grow")
+		if _, err := l.Resize(t.Context(), spec, ignore); !errors.Is(err, launcher.ErrNotFound) {
+			t.Errorf("resize before launch: %v, want ErrNotFound", err)
+		}
+		before := launch(t, l, spec)
+		db := connect(t, spec, before)
+		exec(t, db, "CREATE DATABASE app", "CREATE TABLE app.t (n INT)", "INSERT INTO app.t VALUES (42)")
+		small := queryInt(t, db, "SELECT @@innodb_buffer_pool_size")
+
+		spec.MemoryMB = 1024
+		after, err := l.Resize(t.Context(), spec, ignore)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if after.Port != before.Port || string(after.CACertificate) != string(before.CACertificate) {
+			t.Error("port or certificate changed")
+		}
+		db = connect(t, spec, after)
+		if large := queryInt(t, db, "SELECT @@innodb_buffer_pool_size"); large < 4*small {
+			t.Errorf("buffer pool %d, was %d, want at least four times as much", large, small)
+		}
+		if n := queryInt(t, db, "SELECT n FROM app.t"); n != 42 {
+			t.Errorf("read %d, want 42", n)
+		}
+
+		pid := pidOf(t, cfg, spec.ID)
+		if _, err := l.Resize(t.Context(), spec, ignore); err != nil {
+			t.Fatal(err)
+		}
+		if got := pidOf(t, cfg, spec.ID); got != pid {
+			t.Error("resizing to the same limits restarted the server")
+		}
+	})
+}
+
+func TestAnotherBrokerTakesOver(t *testing.T) {
+	eachBinary(t, func(t *testing.T, binary process.Binary) {
+		cfg := newConfig(t, binary)
+		first := open(t, cfg)
+		spec := newSpec("heir")
+		end := launch(t, first, spec)
+		pid := pidOf(t, cfg, spec.ID)
+		first.Close()
+
+		second := open(t, cfg)
+		defer second.Close()
+		if err := second.StartAll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := pidOf(t, cfg, spec.ID); got != pid {
+			t.Errorf("pid %d, want %d: the server was restarted", got, pid)
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		db := connect(t, spec, end)
+		eventually(t, "the new broker starts the server", func() bool { return db.PingContext(t.Context()) == nil })
+	})
+}
+
+func TestStopAllThenStartAll(t *testing.T) {
+	eachBinary(t, func(t *testing.T, binary process.Binary) {
+		cfg := newConfig(t, binary)
+		l := open(t, cfg)
+		spec := newSpec("sleeper")
+		db := connect(t, spec, launch(t, l, spec))
+		exec(t, db, "CREATE DATABASE app")
+		pid := pidOf(t, cfg, spec.ID)
+		if err := l.StopAll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if alive(pid) {
+			t.Error("the server still runs")
+		}
+
+		l = open(t, cfg)
+		defer l.Close()
+		if err := l.StartAll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		exec(t, db, "USE app")
+	})
+}
+
+func TestDestroy(t *testing.T) {
+	eachBinary(t, func(t *testing.T, binary process.Binary) {
+		cfg := newConfig(t, binary)
+		l := open(t, cfg)
+		defer l.Close()
+		spec := newSpec("gone")
+		end := launch(t, l, spec)
+		pid := pidOf(t, cfg, spec.ID)
+		for range 2 {
+			if err := l.Destroy(t.Context(), spec.ID, ignore); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		if alive(pid) {
+			t.Error("the server still runs")
+		}
+		for _, dir := range []string{"instances", "trash"} {
+			if left, err := os.ReadDir(filepath.Join(cfg.Dir, dir)); err != nil || len(left) != 0 {
+				t.Errorf("%s holds %v, %v", dir, left, err)
+			}
+		}
+		ln, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(end.Port)))
+		if err != nil {
+			t.Fatalf("the port is not free: %v", err)
+		}
+		_ = ln.Close()
+		if _, err := l.Endpoint(t.Context(), spec.ID); !errors.Is(err, launcher.ErrNotFound) {
+			t.Errorf("endpoint: %v, want ErrNotFound", err)
+		}
+	})
+}
+
+// A launch that is cut off at any stage must be finished by the next one, whatever it left.
+func TestLaunchAfterACutOffLaunch(t *testing.T) {
+	eachBinary(t, func(t *testing.T, binary process.Binary) {
+		cfg := newConfig(t, binary)
+		l := open(t, cfg)
+		defer l.Close()
+		for stage := 1; stage <= launcher.Stages; stage++ {
+			spec := newSpec("cut" + strconv.Itoa(stage))
+			ctx, cancel := context.WithCancel(t.Context())
+			reported := 0
+			_, err := l.Launch(ctx, spec, func(string) {
+				if reported++; reported == stage {
+					cancel()
+				}
+			})
+			cancel()
+			if !errors.Is(err, context.Canceled) {
+				t.Fatalf("cut off at stage %d: %v, want context.Canceled", stage, err)
+			}
+			db := connect(t, spec, launch(t, l, spec))
+			if err := db.PingContext(t.Context()); err != nil {
+				t.Errorf("cut off at stage %d, then launched again: %v", stage, err)
+			}
+		}
+	})
+}
+
+// MySQL refuses to start while its socket's lock file names a living process.
+func TestStaleSocketLock(t *testing.T) {
+	eachBinary(t, func(t *testing.T, binary process.Binary) {
+		cfg := newConfig(t, binary)
+		l := open(t, cfg)
+		spec := newSpec("stale")
+		db := connect(t, spec, launch(t, l, spec))
+		if err := l.StopAll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		lock := filepath.Join(cfg.Dir, "instances", spec.ID, "data", "mysqld.sock.lock")
+		if err := os.WriteFile(lock, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l = open(t, cfg)
+		defer l.Close()
+		if err := l.StartAll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.PingContext(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }

@@ -1,0 +1,80 @@
+package process
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"mysql-broker/provisioner/launcher"
+)
+
+// loginTimeout keeps a server that accepts connections but does not answer from holding up a launch.
+const loginTimeout = 10 * time.Second
+
+// errRootOpen is returned for a server that lets root in without a password.
+var errRootOpen = errors.New("root can log in without a password")
+
+// probe tries to log in as root without a password through the server's socket. To be refused is what shows that the
+// server is up: the launcher keeps no password of any server.
+func probe(ctx context.Context, inst instance) (up bool, err error) {
+	dir, err := os.Open(inst.dataDir())
+	if err != nil {
+		return false, fmt.Errorf("server %s: %w", inst.id, err)
+	}
+	defer dir.Close()
+	cfg := mysql.NewConfig()
+	cfg.User, cfg.Net = "root", "unix"
+	// However long the directory's own path is, this one fits into a socket address.
+	cfg.Addr = fmt.Sprintf("/proc/self/fd/%d/mysqld.sock", dir.Fd())
+	var refused *mysql.MySQLError
+	switch err := login(ctx, cfg); {
+	case err == nil:
+		return false, fmt.Errorf("server %s: %w", inst.id, errRootOpen)
+	case errors.As(err, &refused):
+		return true, nil
+	}
+	return false, nil
+}
+
+// checkAdmin logs in as the server's admin account, as applications do: over TCP, with the certificate verified.
+func (l *Launcher) checkAdmin(ctx context.Context, spec launcher.Spec, end launcher.Endpoint) error {
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(end.CACertificate)
+	cfg := mysql.NewConfig()
+	cfg.User, cfg.Passwd = spec.AdminUser, spec.AdminPassword
+	cfg.Net, cfg.Addr = "tcp", net.JoinHostPort(l.dialAddress(), strconv.Itoa(end.Port))
+	cfg.TLS = &tls.Config{RootCAs: roots, ServerName: "localhost"}
+	if err := login(ctx, cfg); err != nil {
+		return fmt.Errorf("server %s: log in as its admin account: %w", spec.ID, err)
+	}
+	return nil
+}
+
+// dialAddress is where this host reaches its own servers: Config.Host may lead through a network it cannot reach.
+func (l *Launcher) dialAddress() string {
+	if ip := net.ParseIP(l.cfg.BindAddress); ip != nil && !ip.IsUnspecified() {
+		return l.cfg.BindAddress
+	}
+	return "127.0.0.1"
+}
+
+func login(ctx context.Context, cfg *mysql.Config) error {
+	cfg.Logger = &mysql.NopLogger{}
+	cfg.Timeout, cfg.ReadTimeout, cfg.WriteTimeout = loginTimeout, loginTimeout, loginTimeout
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return err
+	}
+	db := sql.OpenDB(connector)
+	defer db.Close()
+	return db.PingContext(ctx)
+}

@@ -1,0 +1,93 @@
+package process
+
+import (
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// traversable is the mode of directories that belong to the broker and that servers pass through, but cannot list.
+const traversable = 0o711
+
+// owner is whom the servers' processes and data belong to.
+type owner struct {
+	name     string
+	uid, gid int
+}
+
+// lookupOwner resolves the account servers run as: name when the broker is root, whom mysqld refuses to run as, and
+// the broker's own account otherwise.
+func lookupOwner(name string) (owner, error) {
+	if os.Geteuid() != 0 {
+		return owner{name: "uid " + strconv.Itoa(os.Geteuid()), uid: os.Geteuid(), gid: os.Getegid()}, nil
+	}
+	u, err := user.Lookup(name)
+	if err != nil {
+		return owner{}, fmt.Errorf("account to run servers as: %w", err)
+	}
+	uid, uidErr := strconv.Atoi(u.Uid)
+	gid, gidErr := strconv.Atoi(u.Gid)
+	if uidErr != nil || gidErr != nil || uid == 0 {
+		return owner{}, fmt.Errorf("account to run servers as: %q will not do, mysqld refuses to run as root", name)
+	}
+	return owner{name: name, uid: uid, gid: gid}, nil
+}
+
+// attributes starts a process as the owner, in a session of its own so that no signal to the broker reaches it.
+func (o owner) attributes() *syscall.SysProcAttr {
+	attr := &syscall.SysProcAttr{Setsid: true}
+	if os.Geteuid() == 0 {
+		attr.Credential = &syscall.Credential{Uid: uint32(o.uid), Gid: uint32(o.gid)}
+	}
+	return attr
+}
+
+// mkdir makes a directory that only the owner may enter.
+func (o owner) mkdir(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	return os.Chown(dir, o.uid, o.gid)
+}
+
+// checkReach says whether the owner may pass through dir and every directory above it.
+func (o owner) checkReach(dir string) error {
+	for {
+		info, err := os.Stat(dir)
+		if err != nil {
+			return err
+		}
+		if !o.mayPass(info) {
+			return fmt.Errorf("%s, as whom servers run, may not pass through %s (mode %v)",
+				o.name, dir, info.Mode().Perm())
+		}
+		if dir == filepath.Dir(dir) {
+			return nil
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+func (o owner) mayPass(info os.FileInfo) bool {
+	execute := os.FileMode(0o001)
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		switch {
+		case int(st.Uid) == o.uid:
+			execute = 0o100
+		case int(st.Gid) == o.gid:
+			execute = 0o010
+		}
+	}
+	return info.Mode()&execute != 0
+}
+
+// writeSecret writes a file for good that only the owner can read.
+func (o owner) writeSecret(path string, content []byte) error {
+	if err := writeSynced(path, content, 0o600); err != nil {
+		return err
+	}
+	return os.Chown(path, o.uid, o.gid)
+}

@@ -1,0 +1,72 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+
+	"mysql-broker/provisioner/launcher"
+)
+
+// choosePort gives a server that is being launched the lowest port that no other server has and nobody listens on, and
+// records it. The port it has already is kept while it is free, unless it is the one to avoid.
+func (l *Launcher) choosePort(ctx context.Context, inst instance, st *state, avoid int) error {
+	unlock, err := lockDir(ctx, l.instancesDir(), lockInterval)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	taken, err := l.recordedPorts(inst.id)
+	if err != nil {
+		return err
+	}
+	for _, port := range append([]int{st.Port}, l.portRange()...) {
+		if port == 0 || port == avoid || taken[port] || !portFree(l.cfg.BindAddress, port) {
+			continue
+		}
+		st.Port = port
+		return inst.saveState(*st)
+	}
+	return fmt.Errorf("no port from %d to %d is free", l.cfg.PortMin, l.cfg.PortMax)
+}
+
+func (l *Launcher) portRange() []int {
+	ports := make([]int, 0, l.cfg.PortMax-l.cfg.PortMin+1)
+	for port := l.cfg.PortMin; port <= l.cfg.PortMax; port++ {
+		ports = append(ports, port)
+	}
+	return ports
+}
+
+// recordedPorts are the ports of every server but one, whether or not they run.
+func (l *Launcher) recordedPorts(except string) (map[int]bool, error) {
+	instances, err := l.instances()
+	if err != nil {
+		return nil, err
+	}
+	ports := map[int]bool{}
+	for _, other := range instances {
+		if other.id == except {
+			continue
+		}
+		st, err := other.loadState()
+		if errors.Is(err, launcher.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		ports[st.Port] = true
+	}
+	return ports, nil
+}
+
+func portFree(address string, port int) bool {
+	ln, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(port)))
+	if err != nil {
+		return false
+	}
+	return ln.Close() == nil
+}

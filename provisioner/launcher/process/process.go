@@ -1,0 +1,155 @@
+// Package process is the launcher that runs dedicated servers as mysqld processes on the broker's own host.
+//
+// A server is a directory, and a process whose command line names that directory's settings file. The kernel's process
+// table alone says what runs: nothing is recorded that could go stale, and a server whose broker died between
+// starting it and any record of it is still found. Servers are sessions of their own, so that they outlive the broker.
+//
+// Under Config.Dir:
+//
+//	instances/ID/   one server, see instance
+//	templates/      data directories initialised once for each flavour and version
+//	trash/          destroyed servers, until their files are removed
+//
+// Several brokers may share one Config.Dir on one host. Directories themselves are locked (flock), so that no lock
+// file is ever left behind: instances/ID for changes to that server, instances for the choice of ports, templates
+// while one is made, and Dir by the broker that supervises.
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"mysql-broker/provisioner/launcher"
+)
+
+// Config says how servers are run. Zero values mean the defaults named.
+type Config struct {
+	Dir         string // state directory, made when missing; servers must be able to reach it
+	Binary      Binary // the mysqld to run
+	Host        string // as applications reach this host; 127.0.0.1
+	BindAddress string // address the servers listen on, e.g. 0.0.0.0; 127.0.0.1
+	PortMin     int    // first port that may be used; 13400
+	PortMax     int    // last port that may be used; 13999
+	User        string // account that servers run as when the broker is root; nobody
+	Logger      *slog.Logger
+}
+
+// Launcher is a launcher.Launcher that also keeps its servers running until it is closed.
+type Launcher struct {
+	cfg   Config
+	owner owner // of the servers' processes and data
+
+	stopSupervision context.CancelFunc
+	supervision     sync.WaitGroup
+}
+
+var _ launcher.Launcher = (*Launcher)(nil)
+
+// New prepares the state directory and begins to supervise: every server that was launched is started again when it
+// is found dead, unless another broker supervises that directory already.
+func New(cfg Config) (*Launcher, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	who, err := lookupOwner(cfg.User)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Dir, err = filepath.Abs(cfg.Dir); err != nil {
+		return nil, fmt.Errorf("state directory: %w", err)
+	}
+	l := &Launcher{cfg: cfg, owner: who}
+	for _, dir := range []string{cfg.Dir, l.instancesDir(), l.templatesDir(), l.trashDir()} {
+		if err := os.MkdirAll(dir, traversable); err != nil {
+			return nil, fmt.Errorf("state directory: %w", err)
+		}
+	}
+	if err := who.checkReach(l.instancesDir()); err != nil {
+		return nil, fmt.Errorf("state directory: %w", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	l.stopSupervision = cancel
+	l.supervision.Go(func() { l.supervise(ctx) })
+	return l, nil
+}
+
+// Close ends supervision. The servers go on running.
+func (l *Launcher) Close() {
+	l.stopSupervision()
+	l.supervision.Wait()
+}
+
+// Endpoint implements launcher.Launcher.
+func (l *Launcher) Endpoint(_ context.Context, id string) (launcher.Endpoint, error) {
+	inst, err := l.instance(id)
+	if err != nil {
+		return launcher.Endpoint{}, err
+	}
+	st, err := inst.loadState()
+	if err != nil {
+		return launcher.Endpoint{}, err
+	}
+	if st.Phase != phaseReady {
+		return launcher.Endpoint{}, launcher.ErrNotFound
+	}
+	return l.endpoint(inst, st)
+}
+
+// List implements launcher.Launcher.
+func (l *Launcher) List(context.Context) ([]string, error) {
+	instances, err := l.instances()
+	ids := make([]string, len(instances))
+	for i, inst := range instances {
+		ids[i] = inst.id
+	}
+	return ids, err
+}
+
+func (l *Launcher) endpoint(inst instance, st state) (launcher.Endpoint, error) {
+	ca, err := os.ReadFile(inst.caFile())
+	if err != nil {
+		return launcher.Endpoint{}, fmt.Errorf("server %s: %w", inst.id, err)
+	}
+	return launcher.Endpoint{Host: l.cfg.Host, Port: st.Port, CACertificate: ca}, nil
+}
+
+func (l *Launcher) instancesDir() string { return filepath.Join(l.cfg.Dir, "instances") }
+func (l *Launcher) templatesDir() string { return filepath.Join(l.cfg.Dir, "templates") }
+func (l *Launcher) trashDir() string     { return filepath.Join(l.cfg.Dir, "trash") }
+
+func (c Config) withDefaults() Config {
+	if c.Host == "" {
+		c.Host = "127.0.0.1"
+	}
+	if c.BindAddress == "" {
+		c.BindAddress = "127.0.0.1"
+	}
+	if c.PortMin == 0 && c.PortMax == 0 {
+		c.PortMin, c.PortMax = 13400, 13999
+	}
+	if c.User == "" {
+		c.User = "nobody"
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func (c Config) check() error {
+	switch {
+	case c.Dir == "":
+		return errors.New("process launcher: no state directory")
+	case c.Binary.Path == "":
+		return errors.New("process launcher: no mysqld")
+	case c.PortMin < 1 || c.PortMax > 65535 || c.PortMin > c.PortMax:
+		return fmt.Errorf("process launcher: %d-%d is no range of ports", c.PortMin, c.PortMax)
+	}
+	return nil
+}

@@ -1,0 +1,177 @@
+package process_test
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/process"
+)
+
+// binaries are the servers that tests run on: those installed, and those that $MYSQLD names.
+var binaries = sync.OnceValue(func() []process.Binary {
+	return process.FindBinaries(filepath.SplitList(os.Getenv("MYSQLD"))...)
+})
+
+// eachBinary runs fn as a parallel subtest for every server there is.
+func eachBinary(t *testing.T, fn func(t *testing.T, binary process.Binary)) {
+	t.Parallel()
+	if len(binaries()) == 0 {
+		t.Fatal("no mysqld is installed")
+	}
+	for _, b := range binaries() {
+		t.Run(b.Flavour+"-"+b.Version, func(t *testing.T) {
+			t.Parallel()
+			fn(t, b)
+		})
+	}
+}
+
+var portRanges atomic.Int32
+
+// newConfig has a state directory and twenty ports of its own. All servers in it are gone when the test ends.
+func newConfig(t *testing.T, binary process.Binary) process.Config {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "process-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	first := 20000 + 20*int(portRanges.Add(1))
+	cfg := process.Config{
+		Dir: dir, Binary: binary, PortMin: first, PortMax: first + 19,
+		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	}
+	t.Cleanup(func() {
+		l := open(t, cfg)
+		ids, err := l.List(context.Background())
+		if err != nil {
+			t.Error(err)
+		}
+		for _, id := range ids {
+			if err := l.Destroy(context.Background(), id, ignore); err != nil {
+				t.Error(err)
+			}
+		}
+		l.Close()
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return cfg
+}
+
+func open(t *testing.T, cfg process.Config) *process.Launcher {
+	t.Helper()
+	l, err := process.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func ignore(string) {}
+
+func newSpec(id string) launcher.Spec {
+	return launcher.Spec{
+		ID: id, MemoryMB: 256, StorageMB: 1024, AdminUser: "admin", AdminPassword: rand.Text(),
+	}
+}
+
+func launch(t *testing.T, l *process.Launcher, spec launcher.Spec) launcher.Endpoint {
+	t.Helper()
+	end, err := l.Launch(t.Context(), spec, ignore)
+	if err != nil {
+		t.Fatalf("launch: %v", err)
+	}
+	return end
+}
+
+// connect logs in over TCP and TLS, with the server's certificate verified for its host.
+func connect(t *testing.T, spec launcher.Spec, end launcher.Endpoint) *sql.DB {
+	t.Helper()
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(end.CACertificate) {
+		t.Fatal("the endpoint has no CA certificate")
+	}
+	return openDB(t, spec, end, &tls.Config{RootCAs: roots, ServerName: end.Host})
+}
+
+func openDB(t *testing.T, spec launcher.Spec, end launcher.Endpoint, tlsConfig *tls.Config) *sql.DB {
+	t.Helper()
+	cfg := mysql.NewConfig()
+	cfg.User, cfg.Passwd, cfg.TLS = spec.AdminUser, spec.AdminPassword, tlsConfig
+	cfg.Net, cfg.Addr = "tcp", net.JoinHostPort(end.Host, strconv.Itoa(end.Port))
+	cfg.Logger = &mysql.NopLogger{}
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := sql.OpenDB(connector)
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func exec(t *testing.T, db *sql.DB, statements ...string) {
+	t.Helper()
+	for _, s := range statements {
+		if _, err := db.ExecContext(t.Context(), s); err != nil {
+			t.Fatalf("%s: %v", s, err)
+		}
+	}
+}
+
+func queryInt(t *testing.T, db *sql.DB, query string) int64 {
+	t.Helper()
+	var n int64
+	if err := db.QueryRowContext(t.Context(), query).Scan(&n); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return n
+}
+
+// pidOf reads the file that the server itself wrote.
+func pidOf(t *testing.T, cfg process.Config, id string) int {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(cfg.Dir, "instances", id, "data", "mysqld.pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	if _, err := fmt.Sscan(string(text), &pid); err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+// eventually waits for a condition that another process brings about.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	deadline := time.After(60 * time.Second)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for !condition() {
+		select {
+		case <-deadline:
+			t.Fatalf("never happened: %s", what)
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"mysql-broker/provisioner/launcher"
+)
+
+// Resize implements launcher.Launcher.
+func (l *Launcher) Resize(
+	ctx context.Context, spec launcher.Spec, report func(progress string),
+) (launcher.Endpoint, error) {
+	inst, err := l.instanceOf(spec)
+	if err != nil {
+		return launcher.Endpoint{}, err
+	}
+	unlock, err := lockDir(ctx, inst.dir, lockInterval)
+	if errors.Is(err, fs.ErrNotExist) {
+		return launcher.Endpoint{}, launcher.ErrNotFound
+	}
+	if err != nil {
+		return launcher.Endpoint{}, err
+	}
+	defer unlock()
+	st, err := inst.loadState()
+	if err != nil {
+		return launcher.Endpoint{}, err
+	}
+	if st.Phase != phaseReady {
+		return launcher.Endpoint{}, fmt.Errorf("server %s: cannot resize what was not launched", inst.id)
+	}
+	report("Stopping mysqld")
+	if st, err = l.applyLimits(ctx, inst, st, spec); err != nil {
+		return launcher.Endpoint{}, err
+	}
+	report("Starting mysqld")
+	if err := l.ensureUp(ctx, inst, st); err != nil {
+		return launcher.Endpoint{}, err
+	}
+	report("Checking the admin account")
+	return l.answerFor(ctx, inst, st, spec)
+}
+
+// applyLimits leaves a server that has the spec's limits alone. Any other is stopped before its limits are recorded:
+// were it the other way round, a crash between the two would leave it running with other limits than recorded.
+func (l *Launcher) applyLimits(ctx context.Context, inst instance, st state, spec launcher.Spec) (state, error) {
+	if st.MemoryMB == spec.MemoryMB && st.StorageMB == spec.StorageMB {
+		return st, nil
+	}
+	if err := l.stopIfRunning(ctx, inst, (*server).stop); err != nil {
+		return state{}, err
+	}
+	st.MemoryMB, st.StorageMB = spec.MemoryMB, spec.StorageMB
+	return st, inst.saveState(st)
+}

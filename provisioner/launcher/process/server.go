@@ -1,0 +1,155 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// stopGrace is how long a server may take to write its changes out before it is killed. Nothing is lost then: it
+// recovers at its next start.
+const stopGrace = 30 * time.Second
+
+// server is a running mysqld, ours or one started by a broker that is gone. It is held by a pidfd, so that a process
+// that comes to have the same pid is never meant. https://man7.org/linux/man-pages/man2/pidfd_open.2.html
+type server struct {
+	pid   int
+	pidfd *os.File
+}
+
+// settingsOption is the first argument of a server, by which it is known among all processes.
+func settingsOption(inst instance) string { return "--defaults-file=" + inst.settingsFile() }
+
+// findServer looks through the process table for the server of one instance; nil if it does not run. What other users
+// of the host run under the same arguments does not count, nor do zombies, which have no arguments left.
+func findServer(inst instance, who owner) (*server, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, fmt.Errorf("process table: %w", err)
+	}
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil || !isServer(pid, inst, who) {
+			continue
+		}
+		s, err := openServer(pid)
+		if errors.Is(err, unix.ESRCH) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if isServer(pid, inst, who) { // still: the pid was not given to another meanwhile
+			return s, nil
+		}
+		s.close()
+	}
+	return nil, nil
+}
+
+func isServer(pid int, inst instance, who owner) bool {
+	dir := filepath.Join("/proc", strconv.Itoa(pid))
+	arguments, err := os.ReadFile(filepath.Join(dir, "cmdline"))
+	if err != nil {
+		return false
+	}
+	parts := bytes.Split(arguments, []byte{0})
+	if len(parts) < 2 || string(parts[1]) != settingsOption(inst) {
+		return false
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return false
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(st.Uid) == who.uid
+}
+
+// openServer returns an error that is unix.ESRCH when the process has ended.
+func openServer(pid int) (*server, error) {
+	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
+	if err != nil {
+		return nil, fmt.Errorf("open process %d: %w", pid, err)
+	}
+	return &server{pid: pid, pidfd: os.NewFile(uintptr(fd), "pidfd")}, nil
+}
+
+func (s *server) close() { _ = s.pidfd.Close() }
+
+// exited says whether the process has ended.
+func (s *server) exited() bool {
+	ended := false
+	_ = s.withFD(func(fd int) { ended = readable(fd) })
+	return ended
+}
+
+// wait returns when the process has ended, or with the context's error. It costs no thread while it waits.
+func (s *server) wait(ctx context.Context) error {
+	_ = s.pidfd.SetReadDeadline(time.Time{})
+	wake := context.AfterFunc(ctx, func() { _ = s.pidfd.SetReadDeadline(time.Unix(1, 0)) })
+	defer wake()
+	conn, err := s.pidfd.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("wait for process %d: %w", s.pid, err)
+	}
+	err = conn.Read(func(fd uintptr) bool { return readable(int(fd)) })
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("wait for process %d: %w", s.pid, err)
+	}
+	return nil
+}
+
+// stop ends the server: politely first, and if it has not ended after stopGrace, at once.
+func (s *server) stop(ctx context.Context) error {
+	if err := s.signal(unix.SIGTERM); err != nil {
+		return err
+	}
+	polite, cancel := context.WithTimeout(ctx, stopGrace)
+	defer cancel()
+	if err := s.wait(polite); err == nil || ctx.Err() != nil {
+		return err
+	}
+	return s.kill(ctx)
+}
+
+func (s *server) kill(ctx context.Context) error {
+	if err := s.signal(unix.SIGKILL); err != nil {
+		return err
+	}
+	return s.wait(ctx)
+}
+
+// signal succeeds when the process has ended already.
+func (s *server) signal(sig unix.Signal) error {
+	var sent error
+	err := s.withFD(func(fd int) { sent = unix.PidfdSendSignal(fd, sig, nil, 0) })
+	if err = errors.Join(err, sent); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("signal process %d: %w", s.pid, err)
+	}
+	return nil
+}
+
+func (s *server) withFD(use func(fd int)) error {
+	conn, err := s.pidfd.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return conn.Control(func(fd uintptr) { use(int(fd)) })
+}
+
+// readable is what a pidfd becomes when its process ends.
+func readable(fd int) bool {
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+	return err == nil && n > 0
+}

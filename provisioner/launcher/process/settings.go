@@ -1,0 +1,113 @@
+package process
+
+import (
+	"fmt"
+	"strings"
+)
+
+// templateOptions keep the files of an empty server small. They are those that can only be chosen, or are cheapest
+// to choose, when a data directory is made.
+var templateOptions = map[string][]string{
+	MySQL: {
+		"--innodb-redo-log-capacity=8M",
+		"--loose-innodb-doublewrite-pages=8",
+		"--innodb-buffer-pool-dump-at-shutdown=OFF",
+		"--secure-file-priv=NULL",
+		"--loose-auto-generate-certs=OFF",
+		"--loose-caching-sha2-password-auto-generate-rsa-keys=OFF",
+	},
+	MariaDB: {"--innodb-log-file-size=4M"},
+}
+
+// commonSettings are for either flavour. Every commit is on disk before it is acknowledged; nothing can be read from
+// or written to the host's files by SQL.
+var commonSettings = []string{
+	"socket=mysqld.sock", // in the data directory, so that its path cannot exceed the 107 bytes a socket's may have
+	"pid-file=mysqld.pid",
+	"skip-name-resolve",
+	"host-cache-size=0",
+	"skip-log-bin",
+	"innodb-flush-log-at-trx-commit=1",
+	"character-set-server=utf8mb4",
+	"log-bin-trust-function-creators=1", // else tenants need SUPER to make a trigger
+	"local-infile=OFF",
+	"key-buffer-size=64K",
+	"thread-cache-size=8",
+	"table-open-cache=400",
+	"innodb-buffer-pool-dump-at-shutdown=OFF",
+	"innodb-buffer-pool-load-at-startup=OFF",
+}
+
+// flavourSettings are for one flavour alone. What not every supported version knows is marked loose.
+// https://dev.mysql.com/doc/refman/8.4/en/server-system-variables.html
+// https://mariadb.com/kb/en/server-system-variables/
+var flavourSettings = map[string][]string{
+	MySQL: {
+		"secure-file-priv=NULL",
+		"loose-mysqlx=0",
+		"performance-schema=OFF",
+		"table-definition-cache=400",
+		"temptable-max-ram=2M",
+		"loose-innodb-doublewrite-pages=8",
+		"innodb-log-buffer-size=1M",
+		"innodb-read-io-threads=1",
+		"innodb-write-io-threads=1",
+		"innodb-validate-tablespace-paths=OFF",
+		"loose-auto-generate-certs=OFF",
+		"loose-caching-sha2-password-auto-generate-rsa-keys=OFF",
+	},
+	MariaDB: {
+		"innodb-log-buffer-size=2M",
+		"innodb-temp-data-file-path=ibtmp1:4M:autoextend",
+		"aria-pagecache-buffer-size=1M",
+		"query-cache-size=0",
+		"log-warnings=1",
+	},
+}
+
+// settings is the content of the settings file of one server. It holds no secret.
+func (l *Launcher) settings(inst instance, st state) []byte {
+	lines := []string{
+		"# Written at each start of the server.",
+		"[mysqld]",
+		fmt.Sprintf("port=%d", st.Port),
+		"bind-address=" + l.cfg.BindAddress,
+		"basedir=" + quote(l.cfg.Binary.BaseDir),
+		"datadir=" + quote(inst.dataDir()),
+		"tmpdir=" + quote(inst.tmpDir()),
+		"ssl-ca=" + quote(inst.caFile()),
+		"ssl-cert=" + quote(inst.certificateFile()),
+		"ssl-key=" + quote(inst.keyFile()),
+	}
+	lines = append(lines, commonSettings...)
+	lines = append(lines, flavourSettings[l.cfg.Binary.Flavour]...)
+	lines = append(lines, memorySettings(l.cfg.Binary.Flavour, st.MemoryMB)...)
+	if l.cfg.Binary.Flavour == MySQL {
+		lines = append(lines,
+			"caching-sha2-password-private-key-path="+quote(inst.passwordKeyFile()),
+			"caching-sha2-password-public-key-path="+quote(inst.passwordPublicKeyFile()))
+	}
+	return []byte(strings.Join(lines, "\n") + "\n")
+}
+
+// memorySettings divide the memory of a plan, in MiB: about 192 are needed by the server itself and by its
+// connections, the rest is buffer pool, to at most 60 %.
+func memorySettings(flavour string, memoryMB int) []string {
+	pool := max(16, min(memoryMB-192, memoryMB*6/10))
+	redo := max(8, memoryMB/16)
+	redoName := "innodb-redo-log-capacity"
+	if flavour == MariaDB {
+		redoName = "innodb-log-file-size"
+	}
+	return []string{
+		fmt.Sprintf("innodb-buffer-pool-size=%dM", pool),
+		fmt.Sprintf("%s=%dM", redoName, redo),
+		fmt.Sprintf("max-connections=%d", max(151, memoryMB/2)),
+	}
+}
+
+// quote writes a path as a value of an option file, in which "#" and spaces at the end mean something else.
+// https://dev.mysql.com/doc/refman/8.4/en/option-files.html
+func quote(path string) string {
+	return `"` + strings.ReplaceAll(path, `\`, `\\`) + `"`
+}

@@ -1,0 +1,57 @@
+package process
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"mysql-broker/provisioner/launcher"
+)
+
+// phase is how far a server has come. Only a ready one is kept running.
+type phase string
+
+const (
+	phaseLaunching  phase = "launching"  // not yet answered for: Launch begins again from an empty data directory
+	phaseReady      phase = "ready"      // may hold a tenant's data
+	phaseDestroying phase = "destroying" // never to run again
+)
+
+// state is what is recorded of a server, each time before it is acted upon. The limits change only while the server
+// is stopped, so a server that runs always runs with those recorded.
+type state struct {
+	Phase     phase  `json:"phase"`
+	Flavour   string `json:"flavour"`
+	Port      int    `json:"port"`
+	MemoryMB  int    `json:"memory_mb"`
+	StorageMB int    `json:"storage_mb"`
+}
+
+// loadState returns launcher.ErrNotFound for a server of which nothing is recorded.
+func (i instance) loadState() (state, error) {
+	data, err := os.ReadFile(i.stateFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return state{}, launcher.ErrNotFound
+	}
+	if err != nil {
+		return state{}, fmt.Errorf("server %s: %w", i.id, err)
+	}
+	var st state
+	if err := json.Unmarshal(data, &st); err != nil {
+		return state{}, fmt.Errorf("server %s: %s: %w", i.id, i.stateFile(), err)
+	}
+	return st, nil
+}
+
+func (i instance) saveState(st state) error {
+	data, err := json.MarshalIndent(st, "", "  ")
+	if err != nil {
+		return fmt.Errorf("server %s: %w", i.id, err)
+	}
+	if err := replaceFile(i.stateFile(), append(data, '\n'), 0o600); err != nil {
+		return fmt.Errorf("server %s: record its state: %w", i.id, err)
+	}
+	return nil
+}

@@ -1,0 +1,37 @@
+package pgcluster
+
+import (
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+)
+
+// debianBinaries matches where Debian and Ubuntu put each major version's programs, out of PATH.
+const debianBinaries = "/usr/lib/postgresql/*/bin/initdb"
+
+// findBinaries returns the directory of initdb and postgres: PATH's, or else the newest that Debian installed.
+func findBinaries() (string, error) {
+	if path, err := exec.LookPath("initdb"); err == nil {
+		// A link in PATH need not have postgres beside it.
+		if path, err = filepath.EvalSymlinks(path); err != nil {
+			return "", err
+		}
+		return filepath.Dir(path), nil
+	}
+	found, err := filepath.Glob(debianBinaries)
+	if err != nil {
+		return "", err
+	}
+	if len(found) == 0 {
+		return "", errors.New("no PostgreSQL server programs in PATH or /usr/lib/postgresql: install postgresql")
+	}
+	return filepath.Dir(slices.MaxFunc(found, func(a, b string) int { return version(a) - version(b) })), nil
+}
+
+// version is the major version in a path that debianBinaries matches.
+func version(path string) int {
+	major, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path))))
+	return major
+}

@@ -1,0 +1,112 @@
+// Package pgcluster runs a private PostgreSQL cluster for development and tests.
+//
+// All that a cluster has lies in one directory: data/ (the data directory), password (of the superuser postgres),
+// postgres.log and lock. It listens on 127.0.0.1 only, on no Unix socket, and asks for the password. Linux only.
+package pgcluster
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// startTimeout bounds Start where its context does not; recovery after a crash is part of it.
+const startTimeout = time.Minute
+
+// Config says where a cluster lives and how it runs.
+type Config struct {
+	Dir     string              // made if it does not exist; the server's user must be able to reach it
+	Port    int                 // TCP port; 0 picks a free one, another at each start
+	User    *syscall.Credential // whom the server runs as; nil: the caller, or nobody where the caller is root
+	Durable bool                // false gives up fsync: faster, but a power cut may lose everything
+	Logger  *slog.Logger        // nil logs nothing
+}
+
+// Cluster is a started PostgreSQL server.
+type Cluster struct {
+	home     *home
+	server   *server
+	password string
+	port     int
+	log      *slog.Logger
+}
+
+// Start returns when the cluster accepts connections. It makes the cluster where there is none yet, and first stops a
+// server that a dead process left running there. It fails if a living process has started the same cluster.
+// The context bounds the start, not the server's life.
+func Start(ctx context.Context, cfg Config) (*Cluster, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	h, err := openHome(cfg.Dir, cfg.User)
+	if err != nil {
+		return nil, fmt.Errorf("PostgreSQL cluster in %s: %w", cfg.Dir, err)
+	}
+	c := &Cluster{home: h, port: cfg.Port, log: cfg.Logger}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	if err := c.start(ctx, cfg.Durable); err != nil {
+		h.close()
+		return nil, fmt.Errorf("PostgreSQL cluster in %s: %w", cfg.Dir, err)
+	}
+	return c, nil
+}
+
+func (c *Cluster) start(ctx context.Context, durable bool) (err error) {
+	if err := stopLeftover(ctx, c.home.dataDir(), c.log); err != nil {
+		return err
+	}
+	if c.password, err = c.home.password(); err != nil {
+		return err
+	}
+	if err := c.home.initialise(ctx, durable); err != nil {
+		return err
+	}
+	if c.port == 0 {
+		if c.port, err = freePort(ctx); err != nil {
+			return err
+		}
+	}
+	if c.server, err = startServer(ctx, c.home, c.URL(), c.port, durable); err != nil {
+		return err
+	}
+	c.log.Info("PostgreSQL is ready", "port", c.port, "pid", c.server.cmd.Process.Pid)
+	return nil
+}
+
+// URL is the connection URL of the superuser, its password included, for the database postgres.
+func (c *Cluster) URL() string {
+	u := url.URL{
+		Scheme:   "postgres",
+		User:     url.UserPassword(superuser, c.password),
+		Host:     net.JoinHostPort("127.0.0.1", strconv.Itoa(c.port)),
+		Path:     "/postgres",
+		RawQuery: "sslmode=disable",
+	}
+	return u.String()
+}
+
+// Done is closed when the server has ended, whoever ended it.
+func (c *Cluster) Done() <-chan struct{} { return c.server.done }
+
+// Stop disconnects every client and returns when the server has ended and its data are safe. Where the context ends
+// first, the server is stopped at once, to recover at its next start, and the context's error is returned. Stopping a
+// stopped cluster does nothing.
+func (c *Cluster) Stop(ctx context.Context) error {
+	defer c.home.close()
+	return c.server.stop(ctx)
+}
+
+func freePort(ctx context.Context) (int, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("find a free port: %w", err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}

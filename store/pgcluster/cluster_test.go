@@ -1,0 +1,200 @@
+package pgcluster
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+func TestRestartKeepsData(t *testing.T) {
+	t.Parallel()
+	cfg := Config{Dir: reachableDir(t), Durable: true}
+	c := start(t, cfg)
+	execute(t, c, "CREATE TABLE kept AS SELECT 7 AS n")
+	if err := c.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pgx.Connect(t.Context(), c.URL()); err == nil {
+		t.Fatal("it answers after Stop")
+	}
+	if pids, err := processesIn(filepath.Join(cfg.Dir, "data")); err != nil || len(pids) > 0 {
+		t.Fatalf("processes after Stop: %v, %v", pids, err)
+	}
+	if err := c.Stop(t.Context()); err != nil {
+		t.Errorf("second Stop: %v", err)
+	}
+	if n := query(t, start(t, cfg), "SELECT n FROM kept"); n != 7 {
+		t.Errorf("n = %d after a restart, want 7", n)
+	}
+}
+
+func TestStartAfterPostmasterWasKilled(t *testing.T) {
+	t.Parallel()
+	cfg := Config{Dir: reachableDir(t), Durable: true}
+	c := start(t, cfg)
+	execute(t, c, "CREATE TABLE kept AS SELECT 7 AS n")
+	if err := c.server.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-c.Done()
+	c.home.close()
+	if n := query(t, start(t, cfg), "SELECT n FROM kept"); n != 7 {
+		t.Errorf("n = %d after kill -9, want 7", n)
+	}
+}
+
+// A process that dies without Stop leaves its server running, and only its lock ends with it.
+func TestStartStopsServerOfDeadProcess(t *testing.T) {
+	t.Parallel()
+	cfg := Config{Dir: reachableDir(t)}
+	left := start(t, cfg)
+	execute(t, left, "CREATE TABLE kept AS SELECT 7 AS n")
+	left.home.close()
+	cfg.Port = left.port
+	if n := query(t, start(t, cfg), "SELECT n FROM kept"); n != 7 {
+		t.Errorf("n = %d, want 7", n)
+	}
+	select {
+	case <-left.Done():
+	default:
+		t.Error("the old server still runs")
+	}
+}
+
+func TestStartIgnoresStrangerWithPostmastersOldPID(t *testing.T) {
+	t.Parallel()
+	cfg := Config{Dir: reachableDir(t)}
+	c := start(t, cfg)
+	if err := c.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stranger := c.home.command(t.Context(), "postgres") // for its user; PostgreSQL looks no further
+	stranger.Path, stranger.Args = "/bin/sleep", []string{"sleep", "600"}
+	if err := stranger.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer stranger.Wait()
+	defer stranger.Process.Kill()
+	pidFile := fmt.Sprintf("%d\n%s\n1\n%d\n\n127.0.0.1\n\nready\n", stranger.Process.Pid, c.home.dataDir(), c.port)
+	if err := os.WriteFile(filepath.Join(c.home.dataDir(), "postmaster.pid"), []byte(pidFile), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	start(t, cfg)
+	if err := stranger.Process.Signal(syscall.Signal(0)); err != nil {
+		t.Errorf("the stranger: %v", err)
+	}
+}
+
+func TestUnfinishedInitialisationIsRedone(t *testing.T) {
+	t.Parallel()
+	dir := reachableDir(t)
+	if err := os.MkdirAll(filepath.Join(dir, "data.new", "base"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if n := query(t, start(t, Config{Dir: dir}), "SELECT 1"); n != 1 {
+		t.Errorf("n = %d, want 1", n)
+	}
+}
+
+func TestSecondStartOfLivingClusterFails(t *testing.T) {
+	t.Parallel()
+	cfg := Config{Dir: reachableDir(t)}
+	c := start(t, cfg)
+	_, err := Start(t.Context(), cfg)
+	if err == nil || !strings.Contains(err.Error(), "another process runs it") {
+		t.Errorf("err = %v", err)
+	}
+	query(t, c, "SELECT 1")
+}
+
+func TestStartReportsServersReason(t *testing.T) {
+	t.Parallel()
+	taken := start(t, Config{Dir: reachableDir(t)})
+	_, err := Start(t.Context(), Config{Dir: reachableDir(t), Port: taken.port})
+	if err == nil || !strings.Contains(err.Error(), "Address already in use") {
+		t.Errorf("err = %v, want the server's own reason", err)
+	}
+}
+
+func TestPasswordIsSecretAndAskedFor(t *testing.T) {
+	t.Parallel()
+	c := start(t, Config{Dir: reachableDir(t)})
+	info, err := os.Stat(c.home.passwordFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode().Perm() != 0o600 {
+		t.Errorf("password file's mode = %v", info.Mode())
+	}
+	wrong := strings.Replace(c.URL(), c.password, "wrong", 1)
+	if _, err := pgx.Connect(t.Context(), wrong); err == nil {
+		t.Error("a wrong password was accepted")
+	}
+}
+
+func start(t *testing.T, cfg Config) *Cluster {
+	t.Helper()
+	c, err := Start(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := c.Stop(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// reachableDir is a temporary directory that the server's user can reach; t.TempDir's parent is root's alone.
+func reachableDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "pgcluster-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func execute(t *testing.T, c *Cluster, sql string) {
+	t.Helper()
+	conn := connect(t, c)
+	if _, err := conn.Exec(t.Context(), sql); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func query(t *testing.T, c *Cluster, sql string) (n int) {
+	t.Helper()
+	if err := connect(t, c).QueryRow(t.Context(), sql).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func connect(t *testing.T, c *Cluster) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), c.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close(context.Background()) })
+	return conn
+}

@@ -1,0 +1,112 @@
+package pgcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	pollInterval = 20 * time.Millisecond
+	tailBytes    = 4096 // of the server's log in an error
+)
+
+// server is a postgres process, our child.
+type server struct {
+	cmd  *exec.Cmd
+	done chan struct{} // closed when it has ended
+}
+
+// startServer returns when the server accepts connections with that URL.
+func startServer(ctx context.Context, h *home, url string, port int, durable bool) (*server, error) {
+	log, err := os.OpenFile(filepath.Join(h.dir, "postgres.log"), os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	logStart, err := log.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil, err
+	}
+	s := &server{done: make(chan struct{})}
+	s.cmd = h.command(context.WithoutCancel(ctx), "postgres", serverArgs(h.dataDir(), port, durable)...)
+	s.cmd.Stdout, s.cmd.Stderr = log, log
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		_ = s.cmd.Wait() // how it ended stands in its log
+		close(s.done)
+	}()
+	if err := s.awaitReady(ctx, url); err != nil {
+		s.stopAtOnce()
+		return nil, fmt.Errorf("start postgres: %w\n%s", err, tail(log, logStart))
+	}
+	return s, nil
+}
+
+func serverArgs(dataDir string, port int, durable bool) []string {
+	args := []string{"-D", dataDir, "-p", strconv.Itoa(port), "-h", "127.0.0.1", "-k", "", "-N", "300"}
+	if !durable {
+		args = append(args, "-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off")
+	}
+	return args
+}
+
+func (s *server) awaitReady(ctx context.Context, url string) error {
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	for {
+		conn, err := pgx.Connect(ctx, url)
+		if err == nil {
+			return conn.Close(ctx)
+		}
+		select {
+		case <-tick.C:
+		case <-s.done:
+			return errors.New("it ended")
+		case <-ctx.Done():
+			return fmt.Errorf("not ready in time: %w", err)
+		}
+	}
+}
+
+// stop is PostgreSQL's fast shutdown (https://www.postgresql.org/docs/current/server-shutdown.html).
+func (s *server) stop(ctx context.Context) error {
+	if err := s.cmd.Process.Signal(syscall.SIGINT); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("stop postgres: %w", err)
+	}
+	select {
+	case <-s.done:
+		return nil
+	case <-ctx.Done():
+		s.stopAtOnce()
+		return fmt.Errorf("stop postgres: %w", ctx.Err())
+	}
+}
+
+// stopAtOnce is PostgreSQL's immediate shutdown, which ends within some 5 seconds.
+func (s *server) stopAtOnce() {
+	_ = s.cmd.Process.Signal(syscall.SIGQUIT) // fails only where it has ended
+	<-s.done
+}
+
+// tail is the end of what was logged since start.
+func tail(log *os.File, start int64) string {
+	end, err := log.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err.Error()
+	}
+	text := make([]byte, min(end-start, tailBytes))
+	n, _ := log.ReadAt(text, end-int64(len(text)))
+	return string(text[:n])
+}

@@ -1,0 +1,46 @@
+package servers
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"testing"
+)
+
+// MySQL is a running mysqld with an account that may do everything.
+type MySQL struct {
+	Flavour  string `json:"flavour"` // "mysql" or "mariadb"
+	Host     string `json:"host"`
+	Port     int    `json:"port"`
+	User     string `json:"user"`
+	Password string `json:"password"`
+	CA       string `json:"ca,omitempty"` // PEM, empty where the server has no TLS that can be verified
+}
+
+// EachMySQL runs fn as a parallel subtest on every mysqld there is. Tests share them, and so keep to databases and
+// accounts of their own.
+func EachMySQL(t *testing.T, fn func(t *testing.T, server MySQL)) {
+	t.Helper()
+	for _, s := range allMySQL(t) {
+		t.Run(s.Flavour, func(t *testing.T) {
+			t.Parallel()
+			fn(t, s)
+		})
+	}
+}
+
+func allMySQL(t testing.TB) []MySQL {
+	t.Helper()
+	var all []MySQL
+	if text := os.Getenv(MySQLVar); text != "" {
+		if err := json.Unmarshal([]byte(text), &all); err != nil {
+			t.Fatalf("%s: %v", MySQLVar, err)
+		}
+		return all
+	}
+	withOwn(t, func(f *Fleet) (err error) {
+		all, err = f.AllMySQL(context.Background())
+		return err
+	})
+	return all
+}

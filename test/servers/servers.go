@@ -1,0 +1,70 @@
+// Package servers hands real servers to tests: a fresh PostgreSQL database, and a mysqld of every kind there is.
+//
+// The command with-servers starts them once for many test binaries, which find them through the environment. Where it
+// did not, a test binary whose TestMain is Main starts its own when they are first asked for. The mysqld to run are
+// those installed, and those that $MYSQLD names.
+package servers
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+)
+
+// Environment variables through which one run of servers serves several test binaries.
+const (
+	PostgresURLVar = "TEST_POSTGRES_URL"  // a superuser's URL; each test gets a database of its own
+	MySQLVar       = "TEST_MYSQL_SERVERS" // a JSON array of MySQL
+)
+
+// own are the servers that this test binary started itself.
+var own struct {
+	mayStart atomic.Bool // Main will stop them
+	fleet    Fleet
+	lock     sync.Mutex // of fleet
+}
+
+// Main runs the tests, stops every server that was started for them, and exits.
+func Main(m *testing.M) {
+	own.mayStart.Store(true)
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-interrupted
+		stopOwn()
+		os.Exit(1)
+	}()
+	code := m.Run()
+	if !stopOwn() {
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func stopOwn() (ok bool) {
+	own.lock.Lock()
+	defer own.lock.Unlock()
+	if err := own.fleet.Stop(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, "stop the test servers:", err)
+		return false
+	}
+	return true
+}
+
+// withOwn gives access to this test binary's own servers.
+func withOwn(t testing.TB, use func(*Fleet) error) {
+	t.Helper()
+	if !own.mayStart.Load() {
+		t.Fatal("no servers: run this through test/servers/with-servers, or make servers.Main its TestMain")
+	}
+	own.lock.Lock()
+	defer own.lock.Unlock()
+	if err := use(&own.fleet); err != nil {
+		t.Fatal(err)
+	}
+}

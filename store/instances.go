@@ -1,0 +1,145 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// States of an instance. A binding is Creating or Ready, a task may be Failed.
+const (
+	Creating = "creating" // its first provision has not succeeded yet
+	Ready    = "ready"
+	Failed   = "failed" // its provision or deprovision failed; it can be deprovisioned
+)
+
+// ErrServerFull is returned when a shared server holds as many instances as it may.
+var ErrServerFull = errors.New("store: server is full")
+
+// Instance is a service instance and every choice made for it.
+type Instance struct {
+	ID                 string
+	ServiceID          string
+	PlanID             string
+	OrganizationGUID   string
+	SpaceGUID          string
+	Parameters         json.RawMessage
+	Context            json.RawMessage
+	MaintenanceVersion string
+	State              string
+	Server             string // shared server's name, "" for a dedicated instance
+	DedicatedID        string // the launcher's id, "" for a shared instance
+	Database           string
+	AdminPassword      string // of a dedicated server
+	CreatedAt          time.Time
+	UpdatedAt          time.Time
+}
+
+const instanceColumns = `id, service_id, plan_id, organization_guid, space_guid, parameters, context,
+	maintenance_version, state, server, dedicated_id, database_name, admin_password, created_at, updated_at`
+
+func instancePlace(id string) string { return "instance " + id }
+
+func (k *Keyring) scanInstance(row pgx.CollectableRow) (Instance, error) {
+	var i Instance
+	var sealed []byte
+	if err := row.Scan(&i.ID, &i.ServiceID, &i.PlanID, &i.OrganizationGUID, &i.SpaceGUID, &i.Parameters, &i.Context,
+		&i.MaintenanceVersion, &i.State, &i.Server, &i.DedicatedID, &i.Database, &sealed, &i.CreatedAt,
+		&i.UpdatedAt); err != nil {
+		return i, err
+	}
+	if sealed == nil {
+		return i, nil
+	}
+	var err error
+	i.AdminPassword, err = k.open(sealed, instancePlace(i.ID))
+	return i, err
+}
+
+// Instance reads one instance, or returns ErrNotFound.
+func (s *Store) Instance(ctx context.Context, id string) (Instance, error) {
+	return oneRow(ctx, s.pool, s.keys.scanInstance, "SELECT "+instanceColumns+" FROM instance WHERE id = $1", id)
+}
+
+// LockInstance reads one instance and keeps every other transaction that locks it waiting. Whoever begins an
+// operation locks first, so that the operations of an instance begin one after the other.
+func (t *Tx) LockInstance(ctx context.Context, id string) (Instance, error) {
+	return oneRow(ctx, t.tx, t.keys.scanInstance,
+		"SELECT "+instanceColumns+" FROM instance WHERE id = $1 FOR UPDATE", id)
+}
+
+// InsertInstance records a new instance in state Creating. It reports false if one with this id is there.
+func (t *Tx) InsertInstance(ctx context.Context, i Instance) (inserted bool, err error) {
+	var sealed []byte
+	if i.AdminPassword != "" {
+		if sealed, err = t.keys.seal(i.AdminPassword, instancePlace(i.ID)); err != nil {
+			return false, err
+		}
+	}
+	tag, err := t.tx.Exec(ctx, `INSERT INTO instance (id, service_id, plan_id, organization_guid, space_guid,
+			parameters, context, maintenance_version, state, server, dedicated_id, database_name, admin_password)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'creating', $9, $10, $11, $12) ON CONFLICT (id) DO NOTHING`,
+		i.ID, i.ServiceID, i.PlanID, i.OrganizationGUID, i.SpaceGUID, orEmpty(i.Parameters), orEmpty(i.Context),
+		i.MaintenanceVersion, i.Server, i.DedicatedID, i.Database, sealed)
+	if err != nil {
+		return false, fmt.Errorf("insert the instance: %w", err)
+	}
+	return tag.RowsAffected() == 1, nil
+}
+
+// SetInstanceState records a new state.
+func (t *Tx) SetInstanceState(ctx context.Context, id, state string) error {
+	_, err := t.tx.Exec(ctx, "UPDATE instance SET state = $2, updated_at = now() WHERE id = $1", id, state)
+	return err
+}
+
+// SetInstancePlan records what an update changed.
+func (t *Tx) SetInstancePlan(ctx context.Context, id, planID, maintenanceVersion string) error {
+	_, err := t.tx.Exec(ctx, `UPDATE instance SET plan_id = $2, maintenance_version = $3, updated_at = now()
+		WHERE id = $1`, id, planID, maintenanceVersion)
+	return err
+}
+
+// DeleteInstance removes an instance with its bindings and retired accounts, and gives its server's place back.
+func (t *Tx) DeleteInstance(ctx context.Context, id string) error {
+	_, err := t.tx.Exec(ctx, `WITH gone AS (DELETE FROM instance WHERE id = $1 RETURNING server)
+		UPDATE server SET instances = instances - 1 FROM gone WHERE name = gone.server`, id)
+	return err
+}
+
+// TakeServerPlace counts one more instance on a shared server, or returns ErrServerFull if it holds max already.
+func (t *Tx) TakeServerPlace(ctx context.Context, name string, max int) error {
+	tag, err := t.tx.Exec(ctx, `INSERT INTO server (name, instances) VALUES ($1, 1)
+		ON CONFLICT (name) DO UPDATE SET instances = server.instances + 1 WHERE server.instances < $2`, name, max)
+	if err != nil {
+		return fmt.Errorf("take a place on a server: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return ErrServerFull
+	}
+	return nil
+}
+
+// ServerLoads tells how many instances each shared server holds. A server that never held one is absent.
+func (s *Store) ServerLoads(ctx context.Context) (map[string]int, error) {
+	rows, err := s.pool.Query(ctx, "SELECT name, instances FROM server")
+	if err != nil {
+		return nil, err
+	}
+	loads := map[string]int{}
+	var name string
+	var n int
+	_, err = pgx.ForEachRow(rows, []any{&name, &n}, func() error { loads[name] = n; return nil })
+	return loads, err
+}
+
+func orEmpty(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 {
+		return json.RawMessage("{}")
+	}
+	return raw
+}

@@ -1,0 +1,115 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Claim gives owner the task that has been due longest and that no live lease stands in the way of, or returns
+// ErrNotFound. Taking over from a worker that died counts as an attempt.
+func (s *Store) Claim(ctx context.Context, owner string, ttl time.Duration) (Task, error) {
+	return oneRow(ctx, s.pool, scanTask, `
+		UPDATE task SET attempt = attempt + (lease_owner IS NOT NULL)::int,
+			retries = retries + (lease_owner IS NOT NULL)::int,
+			epoch = epoch + 1, lease_owner = $1, lease_until = clock_timestamp() + $2::interval
+		WHERE id = (
+			SELECT c.id FROM task c
+			WHERE c.state = 'in progress' AND c.run_at <= now()
+				AND (c.lease_until IS NULL OR c.lease_until < clock_timestamp())
+				AND NOT EXISTS (`+conflicting+`)
+			ORDER BY c.run_at, c.id LIMIT 1 FOR UPDATE SKIP LOCKED)
+		RETURNING `+taskColumns, owner, ttl)
+}
+
+// Held identifies a lease.
+type Held struct {
+	ID    int64
+	Epoch int64
+}
+
+// Extend renews every live lease of owner for ttl from now, by the database's clock, and returns those it renewed.
+// A lease that is missing there is lost.
+func (s *Store) Extend(ctx context.Context, owner string, ttl time.Duration) ([]Held, error) {
+	return allRows(ctx, s.leases, pgx.RowToStructByPos[Held], `
+		WITH mine AS (
+			SELECT id FROM task
+			WHERE lease_owner = $1 AND state = 'in progress' AND lease_until > clock_timestamp()
+			ORDER BY id FOR UPDATE) -- in the order in which others lock tasks
+		UPDATE task SET lease_until = clock_timestamp() + $2::interval FROM mine WHERE task.id = mine.id
+		RETURNING task.id, epoch`, owner, ttl)
+}
+
+// Progress records that a worker finished a step ("" for none yet), and the sentence that users see meanwhile.
+func (s *Store) Progress(ctx context.Context, h Held, step, description string) error {
+	return s.write(ctx, h, `step = $3, description = $4,
+		attempt = CASE WHEN step = $3 THEN attempt ELSE 0 END`, step, description)
+}
+
+// Postpone gives a task back to be tried again after delay. lastError is for operators.
+func (s *Store) Postpone(ctx context.Context, h Held, delay time.Duration, lastError string) error {
+	return s.write(ctx, h, `run_at = now() + $3::interval, last_error = $4, attempt = attempt + 1,
+		retries = retries + 1, lease_owner = NULL, lease_until = NULL`, delay, lastError)
+}
+
+// GiveUp turns a task to its cleanup phase; the worker keeps it.
+func (s *Store) GiveUp(ctx context.Context, h Held, description, lastError string) error {
+	return s.write(ctx, h, `phase = 'cleanup', step = '', attempt = 0, description = $3, last_error = $4`,
+		description, lastError)
+}
+
+func (s *Store) write(ctx context.Context, h Held, set string, args ...any) error {
+	tag, err := s.pool.Exec(ctx, "UPDATE task SET "+set+" WHERE id = $1 AND epoch = $2 AND state = 'in progress'",
+		append([]any{h.ID, h.Epoch}, args...)...)
+	if err != nil {
+		return err
+	}
+	if tag.RowsAffected() == 0 {
+		return ErrLeaseLost
+	}
+	return nil
+}
+
+// Finish ends a task and, in the same transaction, records with outcome what has become of its instance or binding.
+func (s *Store) Finish(ctx context.Context, h Held, state, description string, outcome func(*Tx) error) error {
+	return s.InTx(ctx, func(tx *Tx) error {
+		// The instance before its task, as whoever begins an operation locks them.
+		if err := outcome(tx); err != nil {
+			return err
+		}
+		tag, err := tx.tx.Exec(ctx, `UPDATE task SET state = $3, description = $4, finished_at = now(),
+			lease_owner = NULL, lease_until = NULL WHERE id = $1 AND epoch = $2 AND state = 'in progress'`,
+			h.ID, h.Epoch, state, description)
+		if err != nil {
+			return err
+		}
+		if tag.RowsAffected() == 0 {
+			return ErrLeaseLost
+		}
+		return nil
+	})
+}
+
+// Release gives a lease back, whatever has become of its task, so that whoever waits need not wait for its end.
+func (s *Store) Release(ctx context.Context, id int64, owner string) error {
+	_, err := s.pool.Exec(ctx, `UPDATE task SET lease_owner = NULL, lease_until = NULL
+		WHERE id = $1 AND lease_owner = $2`, id, owner)
+	return err
+}
+
+// WaitEnd returns the task once it has ended. It looks again at growing intervals up to a quarter of a second.
+func (s *Store) WaitEnd(ctx context.Context, id int64) (Task, error) {
+	for pause := 5 * time.Millisecond; ; pause = min(pause*2, 250*time.Millisecond) {
+		task, err := s.Task(ctx, id)
+		if err != nil || task.State != InProgress {
+			return task, err
+		}
+		select {
+		case <-ctx.Done():
+			return task, errors.Join(ctx.Err(), context.Cause(ctx))
+		case <-time.After(pause):
+		}
+	}
+}

@@ -1,0 +1,52 @@
+package store
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/tern/v2/migrate"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Migrate brings the schema of the database at url to the present version and returns that version. Brokers that
+// start at the same time take turns (tern holds an advisory lock); a schema that is newer is left as it is, so that
+// the older binary of a rolling upgrade keeps running.
+func Migrate(ctx context.Context, url string) (version int32, err error) {
+	cfg, err := pgx.ParseConfig(url)
+	if err != nil {
+		return 0, errors.New("parse the PostgreSQL URL: it is malformed") // pgx's own text may quote the password
+	}
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return 0, fmt.Errorf("reach PostgreSQL: %w", err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	m, err := migrate.NewMigrator(ctx, conn, "schema_version")
+	if err != nil {
+		return 0, fmt.Errorf("prepare the migrations: %w", err)
+	}
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return 0, err
+	}
+	if err := m.LoadMigrations(files); err != nil {
+		return 0, fmt.Errorf("load the migrations: %w", err)
+	}
+	present, err := m.GetCurrentVersion(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("read the schema version: %w", err)
+	}
+	if int(present) > len(m.Migrations) {
+		return present, nil
+	}
+	if err := m.Migrate(ctx); err != nil {
+		return 0, fmt.Errorf("migrate the schema: %w", err)
+	}
+	return int32(len(m.Migrations)), nil
+}

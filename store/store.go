@@ -1,0 +1,108 @@
+// Package store keeps instances, bindings and tasks in PostgreSQL. Passwords are encrypted before they are written.
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// ErrNotFound is returned by reads of a row that is not there.
+var ErrNotFound = errors.New("store: not found")
+
+// Store is safe for concurrent use.
+type Store struct {
+	pool *pgxpool.Pool
+	// leases has a connection of its own, so that requests that use up the pool cannot make leases run out.
+	leases *pgxpool.Pool
+	keys   *Keyring
+}
+
+// Open connects to the PostgreSQL at url (a URL or a key=value string, sslmode included). It returns an error if the
+// server cannot be reached. The schema must be there: see Migrate.
+func Open(ctx context.Context, url string, keys *Keyring) (*Store, error) {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, errors.New("parse the PostgreSQL URL: it is malformed") // pgx's own text may quote the password
+	}
+	cfg.ConnConfig.ConnectTimeout = 5 * time.Second
+	cfg.ConnConfig.RuntimeParams["application_name"] = "mysql-broker"
+	if cfg.MaxConns < 16 {
+		cfg.MaxConns = 16
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("open the PostgreSQL pool: %w", err)
+	}
+	single := cfg.Copy()
+	single.MaxConns, single.MinConns = 1, 0
+	leases, err := pgxpool.NewWithConfig(ctx, single)
+	if err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("open the PostgreSQL lease connection: %w", err)
+	}
+	s := &Store{pool: pool, leases: leases, keys: keys}
+	if err := s.Ping(ctx); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("reach PostgreSQL: %w", err)
+	}
+	return s, nil
+}
+
+// Close waits for connections in use to be returned and closes them all.
+func (s *Store) Close() {
+	s.pool.Close()
+	s.leases.Close()
+}
+
+// Ping asks PostgreSQL for an answer.
+func (s *Store) Ping(ctx context.Context) error { return s.pool.Ping(ctx) }
+
+// PoolStat returns the figures of the connection pool.
+func (s *Store) PoolStat() *pgxpool.Stat { return s.pool.Stat() }
+
+// Tx is a transaction.
+type Tx struct {
+	tx   pgx.Tx
+	keys *Keyring
+}
+
+// InTx runs fn in a transaction that commits if fn returns nil and rolls back otherwise.
+func (s *Store) InTx(ctx context.Context, fn func(*Tx) error) error {
+	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		return fn(&Tx{tx: tx, keys: s.keys})
+	})
+}
+
+// querier is what reads need of a pool or a transaction.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// oneRow runs a query that yields at most one row.
+func oneRow[T any](ctx context.Context, q querier, scan pgx.RowToFunc[T], sql string, args ...any) (T, error) {
+	rows, err := q.Query(ctx, sql, args...)
+	if err != nil {
+		var zero T
+		return zero, err
+	}
+	v, err := pgx.CollectExactlyOneRow(rows, scan)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return v, ErrNotFound
+	}
+	return v, err
+}
+
+// allRows runs a query that yields any number of rows.
+func allRows[T any](ctx context.Context, q querier, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
+	rows, err := q.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, scan)
+}

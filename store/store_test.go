@@ -1,0 +1,369 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"mysql-broker/store"
+	"mysql-broker/test/servers"
+)
+
+func TestMain(m *testing.M) { servers.Main(m) }
+
+// open returns a store with a schema of its own.
+func open(t *testing.T) *store.Store {
+	t.Helper()
+	url := servers.Postgres(t)
+	if _, err := store.Migrate(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	return connect(t, url)
+}
+
+func connect(t *testing.T, url string) *store.Store {
+	t.Helper()
+	keyset, err := store.NewKeyset()
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := store.ParseKeyset(keyset)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := store.Open(t.Context(), url, keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// newTask records a task for an instance that need not exist.
+func newTask(t *testing.T, s *store.Store, n store.NewTask) store.Task {
+	t.Helper()
+	var task store.Task
+	if err := s.InTx(t.Context(), func(tx *store.Tx) (err error) {
+		task, err = tx.InsertTask(t.Context(), n)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return task
+}
+
+func provisionOf(instanceID string) store.NewTask {
+	return store.NewTask{InstanceID: instanceID, Kind: store.Provision, PlanID: "plan"}
+}
+
+func held(t store.Task) store.Held { return store.Held{ID: t.ID, Epoch: t.Epoch} }
+
+func nothing(*store.Tx) error { return nil }
+
+func TestMigrateIsRepeatableAndConcurrent(t *testing.T) {
+	t.Parallel()
+	url := servers.Postgres(t)
+	done := make(chan error)
+	for range 3 {
+		go func() {
+			_, err := store.Migrate(context.Background(), url)
+			done <- err
+		}()
+	}
+	for range 3 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if err := connect(t, url).Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestInstanceRoundTrip(t *testing.T) {
+	t.Parallel()
+	s, ctx := open(t), t.Context()
+	want := store.Instance{ID: "a/b %", ServiceID: "s", PlanID: "p", OrganizationGUID: "o", SpaceGUID: "sp",
+		Parameters: []byte(`{"charset": "latin1"}`), Context: []byte(`{}`), MaintenanceVersion: "1.0.0",
+		DedicatedID: "d_1", Database: "db_1", AdminPassword: "secret"}
+	insert := func(i store.Instance) (inserted bool, err error) {
+		err = s.InTx(ctx, func(tx *store.Tx) error {
+			inserted, err = tx.InsertInstance(ctx, i)
+			return err
+		})
+		return inserted, err
+	}
+	if inserted, err := insert(want); err != nil || !inserted {
+		t.Fatalf("first insert: %v, %v", inserted, err)
+	}
+	if inserted, err := insert(want); err != nil || inserted {
+		t.Fatalf("second insert: %v, %v", inserted, err)
+	}
+	got, err := s.Instance(ctx, want.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.State != store.Creating || got.AdminPassword != want.AdminPassword || got.Database != want.Database ||
+		string(got.Parameters) != string(want.Parameters) {
+		t.Errorf("read %+v, want %+v", got, want)
+	}
+	if _, err := s.Instance(ctx, "other"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("missing instance: %v", err)
+	}
+}
+
+func TestPasswordsOpenOnlyWithTheirKeyAndInTheirRow(t *testing.T) {
+	t.Parallel()
+	url := servers.Postgres(t)
+	if _, err := store.Migrate(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	s, other, ctx := connect(t, url), connect(t, url), t.Context()
+	if err := s.InTx(ctx, func(tx *store.Tx) error {
+		_, err := tx.InsertInstance(ctx, store.Instance{ID: "i", Server: "a", Database: "db"})
+		return errors.Join(err, tx.InsertBinding(ctx, store.Binding{InstanceID: "i", ID: "b", Role: "admin",
+			Account: "u", Password: "secret"}))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	b, err := s.Binding(ctx, "i", "b")
+	if err != nil || b.Password != "secret" {
+		t.Errorf("own key: %+v, %v", b, err)
+	}
+	if _, err := other.Binding(ctx, "i", "b"); err == nil {
+		t.Error("a store with another keyset read the password")
+	}
+}
+
+func TestServerPlacesAreLimited(t *testing.T) {
+	t.Parallel()
+	s, ctx := open(t), t.Context()
+	take := func(id string) error {
+		return s.InTx(ctx, func(tx *store.Tx) error {
+			if _, err := tx.InsertInstance(ctx, store.Instance{ID: id, Server: "a", Database: id}); err != nil {
+				return err
+			}
+			return tx.TakeServerPlace(ctx, "a", 2)
+		})
+	}
+	for _, id := range []string{"1", "2"} {
+		if err := take(id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := take("3"); !errors.Is(err, store.ErrServerFull) {
+		t.Fatalf("third of two: %v", err)
+	}
+	if err := s.InTx(ctx, func(tx *store.Tx) error { return tx.DeleteInstance(ctx, "1") }); err != nil {
+		t.Fatal(err)
+	}
+	if err := take("3"); err != nil {
+		t.Errorf("after one was deleted: %v", err)
+	}
+	if loads, err := s.ServerLoads(ctx); err != nil || loads["a"] != 2 {
+		t.Errorf("loads %v, %v", loads, err)
+	}
+}
+
+func TestClaimGivesEachTaskToOneOwner(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	const tasks = 20
+	for range tasks {
+		newTask(t, s, provisionOf(uuid.NewString()))
+	}
+	claimed := make(chan int64)
+	for range 4 {
+		go func() {
+			for {
+				task, err := s.Claim(context.Background(), uuid.NewString(), time.Minute)
+				if err != nil {
+					claimed <- 0
+					return
+				}
+				claimed <- task.ID
+			}
+		}()
+	}
+	seen := map[int64]bool{}
+	for workers := 4; workers > 0; {
+		id := <-claimed
+		if id == 0 {
+			workers--
+			continue
+		}
+		if seen[id] {
+			t.Errorf("task %d was claimed twice", id)
+		}
+		seen[id] = true
+	}
+	if len(seen) != tasks {
+		t.Errorf("%d of %d tasks were claimed", len(seen), tasks)
+	}
+}
+
+func TestOneActiveTaskForEachInstanceAndBinding(t *testing.T) {
+	t.Parallel()
+	s, ctx := open(t), t.Context()
+	bind := store.NewTask{InstanceID: "i", BindingID: "b", Kind: store.Bind, PlanID: "p"}
+	newTask(t, s, bind)
+	newTask(t, s, store.NewTask{InstanceID: "i", BindingID: "c", Kind: store.Bind, PlanID: "p"})
+	err := s.InTx(ctx, func(tx *store.Tx) error {
+		_, err := tx.InsertTask(ctx, bind)
+		return err
+	})
+	if err == nil {
+		t.Error("a second task of one binding was recorded while the first was in progress")
+	}
+}
+
+func TestLeaseIsFencedByItsEpoch(t *testing.T) {
+	t.Parallel()
+	s, ctx := open(t), t.Context()
+	newTask(t, s, provisionOf("i"))
+	dead, err := s.Claim(ctx, "dead", -time.Second) // run out as soon as it is taken
+	if err != nil {
+		t.Fatal(err)
+	}
+	alive, err := s.Claim(ctx, "alive", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if alive.ID != dead.ID || alive.Attempt != 1 {
+		t.Errorf("took over task %d as attempt %d", alive.ID, alive.Attempt)
+	}
+	writes := map[string]error{
+		"progress": s.Progress(ctx, held(dead), "step", "…"),
+		"postpone": s.Postpone(ctx, held(dead), 0, "…"),
+		"give up":  s.GiveUp(ctx, held(dead), "…", "…"),
+		"finish":   s.Finish(ctx, held(dead), store.Succeeded, "", nothing),
+	}
+	for name, err := range writes {
+		if !errors.Is(err, store.ErrLeaseLost) {
+			t.Errorf("%s by the worker that lost the lease: %v", name, err)
+		}
+	}
+	if renewed, err := s.Extend(ctx, "dead", time.Minute); err != nil || len(renewed) != 0 {
+		t.Errorf("the lost lease was renewed: %v, %v", renewed, err)
+	}
+	if renewed, err := s.Extend(ctx, "alive", time.Minute); err != nil || len(renewed) != 1 {
+		t.Errorf("the live lease was not renewed: %v, %v", renewed, err)
+	}
+	if err := s.Finish(ctx, held(alive), store.Succeeded, "", nothing); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCancelledTaskKeepsTheNextOneWaiting(t *testing.T) {
+	t.Parallel()
+	s, ctx := open(t), t.Context()
+	n := provisionOf("i")
+	n.Owner, n.LeaseTTL = "first", time.Minute
+	first := newTask(t, s, n)
+	if !first.Leased {
+		t.Fatal("the first task got no lease")
+	}
+	var second store.Task
+	if err := s.InTx(ctx, func(tx *store.Tx) (err error) {
+		if err := tx.CancelTask(ctx, first.ID, "cancelled"); err != nil {
+			return err
+		}
+		second, err = tx.InsertTask(ctx, store.NewTask{InstanceID: "i", Kind: store.Deprovision, PlanID: "p",
+			Owner: "second", LeaseTTL: time.Minute})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if second.Leased {
+		t.Error("the second task got a lease beside the first one's")
+	}
+	if err := s.Finish(ctx, held(first), store.Succeeded, "", nothing); !errors.Is(err, store.ErrLeaseLost) {
+		t.Errorf("the cancelled task's worker finished it: %v", err)
+	}
+	if _, err := s.Claim(ctx, "worker", time.Minute); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("claimed while the cancelled one's lease was live: %v", err)
+	}
+	if err := s.Release(ctx, first.ID, "first"); err != nil {
+		t.Fatal(err)
+	}
+	if claimed, err := s.Claim(ctx, "worker", time.Minute); err != nil || claimed.ID != second.ID {
+		t.Errorf("claimed %d, %v after the release", claimed.ID, err)
+	}
+}
+
+func TestBindingTasksRunSideBySideButNotBesideTheInstances(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	lease := func(n store.NewTask) store.NewTask {
+		n.InstanceID, n.PlanID, n.Owner, n.LeaseTTL = "i", "p", "me", time.Minute
+		return n
+	}
+	if !newTask(t, s, lease(store.NewTask{BindingID: "a", Kind: store.Bind})).Leased {
+		t.Error("first bind got no lease")
+	}
+	if !newTask(t, s, lease(store.NewTask{BindingID: "b", Kind: store.Bind})).Leased {
+		t.Error("bind of another binding got no lease")
+	}
+	if newTask(t, s, lease(store.NewTask{Kind: store.Update})).Leased {
+		t.Error("update got a lease while binds had theirs")
+	}
+}
+
+func TestFinishRollsBackWithItsOutcome(t *testing.T) {
+	t.Parallel()
+	s, ctx := open(t), t.Context()
+	newTask(t, s, provisionOf("i"))
+	task, err := s.Claim(ctx, "me", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	boom := errors.New("boom")
+	if err := s.Finish(ctx, held(task), store.Succeeded, "", func(*store.Tx) error { return boom }); !errors.Is(err, boom) {
+		t.Fatal(err)
+	}
+	if got, err := s.Task(ctx, task.ID); err != nil || got.State != store.InProgress {
+		t.Errorf("state %q, %v", got.State, err)
+	}
+}
+
+func TestOldTasksAreForgotten(t *testing.T) {
+	t.Parallel()
+	s, ctx := open(t), t.Context()
+	newTask(t, s, provisionOf("unfinished"))
+	done := newTask(t, s, provisionOf("done"))
+	if err := s.InTx(ctx, func(tx *store.Tx) error { return tx.CancelTask(ctx, done.ID, "") }); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := s.DeleteFinishedTasks(ctx, time.Hour); err != nil || n != 0 {
+		t.Errorf("deleted %d young tasks, %v", n, err)
+	}
+	if n, err := s.DeleteFinishedTasks(ctx, 0); err != nil || n != 1 {
+		t.Errorf("deleted %d old tasks, %v", n, err)
+	}
+}
+
+func TestStats(t *testing.T) {
+	t.Parallel()
+	s, ctx := open(t), t.Context()
+	if err := s.InTx(ctx, func(tx *store.Tx) error {
+		_, err := tx.InsertInstance(ctx, store.Instance{ID: "i", PlanID: "p", Server: "a", Database: "db"})
+		return errors.Join(err, tx.InsertBinding(ctx, store.Binding{InstanceID: "i", ID: "b", Account: "u"}))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	newTask(t, s, provisionOf("waiting"))
+	n := provisionOf("leased")
+	n.Owner, n.LeaseTTL = "me", time.Minute
+	newTask(t, s, n)
+	stats, err := s.Stats(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(stats.Instances) != 1 || stats.Instances[0] != (store.InstanceCount{PlanID: "p", Server: "a", Count: 1}) ||
+		stats.Bindings != 1 || stats.TasksInProgress != 1 || stats.TasksWaiting != 1 || stats.OldestTask <= 0 {
+		t.Errorf("%+v", stats)
+	}
+}

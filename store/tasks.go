@@ -1,0 +1,128 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Kinds of tasks: the operations of the Open Service Broker API.
+const (
+	Provision   = "provision"
+	Update      = "update"
+	Deprovision = "deprovision"
+	Bind        = "bind"
+	Unbind      = "unbind"
+)
+
+// States of a task, as last_operation words them; Failed is the third.
+const (
+	InProgress = "in progress"
+	Succeeded  = "succeeded"
+)
+
+// Phases of a task in progress.
+const (
+	Forward = "forward"
+	Cleanup = "cleanup" // the work is being undone
+)
+
+// ErrLeaseLost is returned by the writes of a worker whose task belongs to another one by now, or has ended.
+var ErrLeaseLost = errors.New("store: lease lost")
+
+// Task is one operation on an instance or, if BindingID is not empty, on a binding.
+type Task struct {
+	ID          int64
+	InstanceID  string
+	BindingID   string
+	Kind        string
+	PlanID      string
+	State       string
+	Phase       string
+	Request     json.RawMessage
+	Step        string
+	Description string // for users
+	LastError   string // for operators
+	Attempt     int    // of the present step, counted from 0; crashes count
+	Epoch       int64
+	Leased      bool // a worker holds it, or held it when it died
+	CreatedAt   time.Time
+}
+
+const taskColumns = `id, instance_id, binding_id, kind, plan_id, state, phase, request, step, description, last_error,
+	attempt, epoch, lease_owner IS NOT NULL, created_at`
+
+var scanTask = pgx.RowToStructByPos[Task]
+
+// NewTask is a task to be recorded.
+type NewTask struct {
+	InstanceID string
+	BindingID  string
+	Kind       string
+	PlanID     string
+	Request    json.RawMessage
+	// Owner takes the lease at once, for LeaseTTL, unless another task of the instance is still leased: then the
+	// task waits for a worker. Empty: the task waits for a worker.
+	Owner    string
+	LeaseTTL time.Duration
+}
+
+// conflicting finds a lease that is still live on a task that must not run beside task c: one on the whole instance
+// runs alone, one on a binding runs beside those on other bindings.
+const conflicting = `SELECT FROM task o WHERE o.instance_id = c.instance_id AND o.id <> c.id
+	AND o.lease_until > clock_timestamp() AND (c.binding_id = '' OR o.binding_id IN ('', c.binding_id))`
+
+// InsertTask records a task. A second one in progress for the same instance or binding is refused by the database.
+func (t *Tx) InsertTask(ctx context.Context, n NewTask) (Task, error) {
+	task, err := oneRow(ctx, t.tx, scanTask, `
+		INSERT INTO task (instance_id, binding_id, kind, plan_id, request, epoch, lease_owner, lease_until)
+		SELECT c.instance_id, c.binding_id, $3, $4, $5, 1, l.owner, clock_timestamp() + l.ttl
+		FROM (SELECT $1::text AS instance_id, $2::text AS binding_id, 0 AS id) c
+		LEFT JOIN (SELECT $6::text AS owner, $7::interval AS ttl) l
+			ON l.owner <> '' AND NOT EXISTS (`+conflicting+`)
+		RETURNING `+taskColumns, n.InstanceID, n.BindingID, n.Kind, n.PlanID, orEmpty(n.Request), n.Owner, n.LeaseTTL)
+	if err != nil {
+		return task, fmt.Errorf("insert the %s task: %w", n.Kind, err)
+	}
+	return task, nil
+}
+
+// ActiveTasks lists the tasks in progress of an instance and its bindings.
+func (t *Tx) ActiveTasks(ctx context.Context, instanceID string) ([]Task, error) {
+	return allRows(ctx, t.tx, scanTask,
+		"SELECT "+taskColumns+" FROM task WHERE instance_id = $1 AND state = 'in progress' ORDER BY id", instanceID)
+}
+
+// Cancelled is the LastError of a task that CancelTask ended.
+const Cancelled = "cancelled"
+
+// CancelTask ends a task in progress as failed. Its worker, if it has one, can write no more, but its lease stays
+// until it lets go or the time runs out, and keeps the next task of the instance waiting.
+func (t *Tx) CancelTask(ctx context.Context, id int64, description string) error {
+	_, err := t.tx.Exec(ctx, `UPDATE task SET state = 'failed', description = $2, last_error = $3, epoch = epoch + 1,
+		finished_at = now() WHERE id = $1 AND state = 'in progress'`, id, description, Cancelled)
+	return err
+}
+
+// Task reads one task, or returns ErrNotFound.
+func (s *Store) Task(ctx context.Context, id int64) (Task, error) {
+	return oneRow(ctx, s.pool, scanTask, "SELECT "+taskColumns+" FROM task WHERE id = $1", id)
+}
+
+// LatestTask reads the newest task of an instance (bindingID "") or a binding, of one kind or any (kind ""), or
+// returns ErrNotFound.
+func (s *Store) LatestTask(ctx context.Context, instanceID, bindingID, kind string) (Task, error) {
+	return oneRow(ctx, s.pool, scanTask, "SELECT "+taskColumns+` FROM task
+		WHERE instance_id = $1 AND binding_id = $2 AND ($3 = '' OR kind = $3) ORDER BY id DESC LIMIT 1`,
+		instanceID, bindingID, kind)
+}
+
+// DeleteFinishedTasks forgets tasks that ended longer ago than age, and says how many.
+func (s *Store) DeleteFinishedTasks(ctx context.Context, age time.Duration) (int64, error) {
+	tag, err := s.pool.Exec(ctx, "DELETE FROM task WHERE finished_at < now() - $1::interval", age)
+	return tag.RowsAffected(), err
+}

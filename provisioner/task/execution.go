@@ -1,0 +1,238 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"mysql-broker/store"
+)
+
+const (
+	inlineAttempts = 3                      // tries of a step while a request waits
+	inlineBackoff  = 100 * time.Millisecond // before the second of them; doubles
+	maxBackoff     = time.Minute
+	// Undoing is worth more patience than doing: what is left behind when it is given up is an orphan.
+	cleanupPatience = 5
+)
+
+// execution is the work on one task under one lease.
+type execution struct {
+	runner   *Runner
+	lease    *lease
+	task     store.Task
+	workflow Workflow
+	inline   bool // a request waits: no progress is recorded and failures are tried again soon
+
+	cause error // why the forward phase was given up
+	err   error // outcome: nil if the task succeeded
+	ended bool  // the task's end is recorded
+}
+
+// work goes on until the task has ended, is postponed, or the lease is lost.
+func (x *execution) work() {
+	if x.task.Phase == store.Forward {
+		failed, err := x.steps(x.workflow.Steps)
+		if err == nil {
+			x.finish(store.Succeeded, "", x.workflow.Succeeded)
+			return
+		}
+		if x.interrupted(err) || !x.exhausted(err) {
+			x.setBack(err)
+			return
+		}
+		if !x.giveUp(failed, err) {
+			return
+		}
+	}
+	if _, err := x.steps(x.workflow.Cleanup); err != nil {
+		if x.interrupted(err) || x.task.Attempt+1 < x.runner.cfg.Attempts*cleanupPatience {
+			x.setBack(err)
+			return
+		}
+		x.log("gave up undoing a task; what it made may be left over", err)
+	}
+	x.finish(store.Failed, x.task.Description, x.workflow.Failed)
+}
+
+// steps works through the steps after the last one that is recorded as done. It returns the step that failed.
+func (x *execution) steps(steps []Step) (Step, error) {
+	first := 1 + slices.IndexFunc(steps, func(s Step) bool { return s.Name == x.task.Step })
+	stage, total := stagesIn(steps[:first]), stagesIn(steps)
+	for _, step := range steps[first:] {
+		run := &Run{Task: x.task, lease: x.lease, announce: func(ctx context.Context, sentence string) error {
+			stage++
+			return x.progress(ctx, fmt.Sprintf("%s (%d of %d)", sentence, min(stage, total), total))
+		}}
+		if err := x.step(step, run); err != nil {
+			return step, err
+		}
+		x.task.Step, x.task.Attempt = step.Name, 0
+	}
+	return Step{}, nil
+}
+
+// step runs one step; while a request waits, up to inlineAttempts times.
+func (x *execution) step(step Step, run *Run) error {
+	if x.task.Attempt >= x.limit() {
+		return fmt.Errorf("step %s: %w", step.Name, errCrashes)
+	}
+	for {
+		err := x.attempt(step, run)
+		if err == nil || x.interrupted(err) {
+			return err
+		}
+		err = fmt.Errorf("step %s: %w", step.Name, err)
+		if !x.inline || x.exhausted(err) || x.task.Attempt+1 >= inlineAttempts {
+			return err
+		}
+		x.log("a step failed; trying again", err)
+		x.runner.cfg.OnRetry(x.task)
+		x.task.Attempt++
+		select {
+		case <-x.lease.ctx.Done():
+			return context.Cause(x.lease.ctx)
+		case <-time.After(inlineBackoff << (x.task.Attempt - 1)):
+		}
+	}
+}
+
+// errCrashes ends a task whose step was never seen to fail, only to take its process down, or to outlive its lease.
+var errCrashes = errors.New("tried too often")
+
+// attempt runs a step once. A panic is a failure of the step, not of the broker.
+func (x *execution) attempt(step Step, run *Run) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	if err := run.Alive(); err != nil {
+		return err
+	}
+	if step.Stages == 0 {
+		if err := run.Report(x.lease.ctx, step.Progress); err != nil {
+			return err
+		}
+	}
+	return step.Do(x.lease.ctx, run)
+}
+
+func (x *execution) progress(ctx context.Context, description string) error {
+	if x.inline {
+		return nil
+	}
+	if x.task.Phase == store.Cleanup {
+		description = x.task.Description // the reason stays in view while the work is undone
+	}
+	return x.runner.store.Progress(ctx, x.lease.held, x.task.Step, description)
+}
+
+// limit is how often a step of the present phase is tried.
+func (x *execution) limit() int {
+	if x.task.Phase == store.Cleanup {
+		return x.runner.cfg.Attempts * cleanupPatience
+	}
+	return x.runner.cfg.Attempts
+}
+
+// exhausted tells whether err ends the phase.
+func (x *execution) exhausted(err error) bool {
+	var permanent *permanentError
+	if errors.As(err, &permanent) || errors.Is(err, errCrashes) {
+		return true
+	}
+	if x.inline {
+		return x.task.Attempt+1 >= inlineAttempts
+	}
+	return x.task.Attempt+1 >= x.limit()
+}
+
+// interrupted tells whether the worker must let the task go: its lease is lost, or the broker is stopping.
+func (x *execution) interrupted(err error) bool {
+	return x.lease.ctx.Err() != nil || errors.Is(err, store.ErrLeaseLost)
+}
+
+// setBack leaves the task to be gone on with later, by this process or another.
+func (x *execution) setBack(err error) {
+	if x.interrupted(err) {
+		x.err = fmt.Errorf("interrupted: %w", errors.Join(err, context.Cause(x.lease.ctx)))
+		x.log("a task was interrupted", x.err)
+		return
+	}
+	x.postpone(err)
+}
+
+func (x *execution) postpone(err error) {
+	x.err = err
+	delay := min(x.runner.cfg.Backoff<<min(x.task.Attempt, 10), maxBackoff)
+	delay += time.Duration(rand.Int64N(int64(delay)/4 + 1)) // so that tasks that failed together do not return together
+	x.log("a step failed; trying again later", err, "delay", delay)
+	x.runner.cfg.OnRetry(x.task)
+	if err := x.runner.store.Postpone(x.lease.ctx, x.lease.held, delay, err.Error()); err != nil {
+		x.log("could not postpone a task; it goes on when its lease has run out", err)
+	}
+}
+
+// giveUp turns to the cleanup phase and reports whether the task is still held.
+func (x *execution) giveUp(failed Step, cause error) bool {
+	x.log("a task is given up", cause)
+	x.cause = cause
+	description := sentence(failed, x.task, cause)
+	if err := x.runner.store.GiveUp(x.lease.ctx, x.lease.held, description, cause.Error()); err != nil {
+		x.setBack(err)
+		return false
+	}
+	x.task.Phase, x.task.Step, x.task.Attempt = store.Cleanup, "", 0
+	x.task.Description, x.task.LastError = description, cause.Error()
+	return true
+}
+
+// finish records the outcome. A commit whose answer was lost is looked up rather than guessed at. It is not
+// interrupted: what is done is done, and the epoch keeps a worker out that lost its lease.
+func (x *execution) finish(state, description string, outcome func(context.Context, *store.Tx) error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.lease.ctx), x.runner.cfg.LeaseTTL)
+	defer cancel()
+	for {
+		err := x.runner.store.Finish(ctx, x.lease.held, state, description, func(tx *store.Tx) error {
+			return outcome(ctx, tx)
+		})
+		if errors.Is(err, store.ErrLeaseLost) && x.landed(ctx) {
+			err = nil
+		}
+		if err == nil {
+			x.task.State, x.task.Description, x.ended = state, description, true
+			if state == store.Failed {
+				x.err = &FailedError{Task: x.task, Err: x.cause}
+			}
+			x.runner.cfg.OnEnd(x.task, state)
+			return
+		}
+		if errors.Is(err, store.ErrLeaseLost) || ctx.Err() != nil {
+			x.err = fmt.Errorf("record the end: %w", err)
+			x.log("the end of a task is not recorded; another worker will see to it", x.err)
+			return
+		}
+		x.log("could not record the end of a task; trying again", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(inlineBackoff):
+		}
+	}
+}
+
+// landed tells whether the task's end was recorded under this lease.
+func (x *execution) landed(ctx context.Context) bool {
+	t, err := x.runner.store.Task(ctx, x.task.ID)
+	return err == nil && t.State != store.InProgress && t.Epoch == x.lease.held.Epoch
+}
+
+func (x *execution) log(message string, err error, more ...any) {
+	x.runner.log.Warn(message, append([]any{"task", Token(x.task.ID), "kind", x.task.Kind, "instance",
+		x.task.InstanceID, "binding", x.task.BindingID, "phase", x.task.Phase, "step", x.task.Step,
+		"attempt", x.task.Attempt, "error", err}, more...)...)
+}

@@ -1,0 +1,226 @@
+// Package task runs tasks: it claims them from the store under a lease, works through their steps, tries again after
+// failures, undoes what it gives up, and takes over from processes that died.
+package task
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"mysql-broker/store"
+)
+
+// Config tunes a runner. The zero value of a field means its default.
+type Config struct {
+	LeaseTTL time.Duration // default 10 s: how long a dead process's task waits for another one
+	Poll     time.Duration // default 1 s: how often to look for tasks that nobody announced
+	Workers  int           // default 16: asynchronous tasks at a time in this process
+	Attempts int           // default 6: tries of one step before the task is given up
+	Backoff  time.Duration // default 1 s: pause before the second try; doubles, up to a minute
+
+	Logger  *slog.Logger
+	OnEnd   func(t store.Task, state string) // called when a task has ended here
+	OnRetry func(t store.Task)               // called when a step is to be tried again
+}
+
+func (c Config) withDefaults() Config {
+	if c.LeaseTTL == 0 {
+		c.LeaseTTL = 10 * time.Second
+	}
+	if c.Poll == 0 {
+		c.Poll = time.Second
+	}
+	if c.Workers == 0 {
+		c.Workers = 16
+	}
+	if c.Attempts == 0 {
+		c.Attempts = 6
+	}
+	if c.Backoff == 0 {
+		c.Backoff = time.Second
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.OnEnd == nil {
+		c.OnEnd = func(store.Task, string) {}
+	}
+	if c.OnRetry == nil {
+		c.OnRetry = func(store.Task) {}
+	}
+	return c
+}
+
+// errHandover ends the work on a task that this process gives back because it stops.
+var errHandover = errors.New("task: handed back, the broker is stopping")
+
+// Runner runs tasks in this process. Make one with New.
+type Runner struct {
+	store   *store.Store
+	resolve func(context.Context, store.Task) (Workflow, error)
+	cfg     Config
+	log     *slog.Logger
+	owner   string // unique per process start, so that a restarted process never mistakes old leases for its own
+	nudge   chan struct{}
+
+	claiming  context.Context // ends when no more tasks are to be claimed
+	stopClaim context.CancelFunc
+	beating   context.Context // ends when the leases need no more renewing
+	stopBeat  context.CancelFunc
+	working   context.Context // ends when claimed tasks are to be handed back
+	handOver  context.CancelCauseFunc
+	serving   context.Context // ends when tasks that requests wait for are to be handed back too
+	stopServe context.CancelCauseFunc
+	workers   sync.WaitGroup
+	beats     sync.WaitGroup
+
+	mu   sync.Mutex
+	held map[int64]*lease
+}
+
+// New starts a runner. resolve finds the workflow of a task that was recorded earlier, maybe by another process.
+func New(s *store.Store, resolve func(context.Context, store.Task) (Workflow, error), cfg Config) *Runner {
+	cfg = cfg.withDefaults()
+	r := &Runner{store: s, resolve: resolve, cfg: cfg, log: cfg.Logger, owner: uuid.NewString(),
+		nudge: make(chan struct{}, 1), held: map[int64]*lease{}}
+	r.claiming, r.stopClaim = context.WithCancel(context.Background())
+	r.beating, r.stopBeat = context.WithCancel(context.Background())
+	r.working, r.handOver = context.WithCancelCause(context.Background())
+	r.serving, r.stopServe = context.WithCancelCause(context.Background())
+	r.beats.Go(func() { r.heartbeat(r.beating) })
+	r.workers.Go(r.dispatch)
+	return r
+}
+
+// HandOver claims no more tasks, interrupts those under way that no request waits for, between or inside their steps,
+// and gives their leases back so that another process goes on at once.
+func (r *Runner) HandOver() {
+	r.stopClaim()
+	r.handOver(errHandover)
+}
+
+// Stop hands everything over and returns when nothing is under way here any more. Requests that call Do should have
+// ended before; their work is interrupted too.
+func (r *Runner) Stop() {
+	r.HandOver()
+	r.stopServe(errHandover)
+	r.workers.Wait()
+	r.stopBeat()
+	r.beats.Wait()
+}
+
+// Lease returns the owner and time to give to store.NewTask for a task that this process will run with Do.
+func (r *Runner) Lease() (owner string, ttl time.Duration) { return r.owner, r.cfg.LeaseTTL }
+
+// Nudge makes the runner look for due tasks now. Call it after a task without a lease was committed.
+func (r *Runner) Nudge() {
+	select {
+	case r.nudge <- struct{}{}:
+	default:
+	}
+}
+
+// dispatch claims tasks as they fall due, as many at a time as there are workers.
+func (r *Runner) dispatch() {
+	slots := make(chan struct{}, r.cfg.Workers)
+	for {
+		select {
+		case <-r.claiming.Done():
+			return
+		case slots <- struct{}{}:
+		}
+		since := time.Now()
+		t, err := r.store.Claim(r.claiming, r.owner, r.cfg.LeaseTTL)
+		if err != nil {
+			<-slots
+			if !errors.Is(err, store.ErrNotFound) && r.claiming.Err() == nil {
+				r.log.Error("could not look for tasks", "error", err)
+			}
+			r.rest()
+			continue
+		}
+		r.workers.Go(func() {
+			defer func() { <-slots; r.Nudge() }()
+			r.resume(t, since)
+		})
+	}
+}
+
+// rest waits until there may be a task to claim.
+func (r *Runner) rest() {
+	select {
+	case <-r.claiming.Done():
+	case <-r.nudge:
+	case <-time.After(r.cfg.Poll):
+	}
+}
+
+// resume works on a claimed task.
+func (r *Runner) resume(t store.Task, since time.Time) {
+	l := r.hold(r.working, store.Held{ID: t.ID, Epoch: t.Epoch}, since)
+	x := &execution{runner: r, lease: l, task: t}
+	workflow, err := r.resolve(l.ctx, t)
+	if err != nil {
+		x.postpone(err)
+	} else {
+		x.workflow = workflow
+		x.work()
+	}
+	r.drop(l, x.ended)
+}
+
+// Do works on a task that was just recorded with this runner's lease and returns it once it has ended; err tells why
+// it failed, or that undoing it failed too and will be tried again. If ctx ends first, the work goes on without the
+// caller. A task that got no lease, because an older one of the instance still has to let go, or that loses it, is
+// left to the workers of any process, and Do waits for its end. since is a time before the task was recorded.
+func (r *Runner) Do(ctx context.Context, t store.Task, workflow Workflow, since time.Time) (store.Task, error) {
+	if !t.Leased {
+		r.Nudge()
+		return r.Wait(ctx, t.ID)
+	}
+	l := r.hold(r.serving, store.Held{ID: t.ID, Epoch: t.Epoch}, since)
+	x := &execution{runner: r, lease: l, task: t, workflow: workflow, inline: true}
+	done := make(chan error, 1)
+	r.workers.Go(func() {
+		x.work()
+		r.drop(l, x.ended)
+		done <- x.err
+	})
+	select {
+	case err := <-done:
+		if errors.Is(err, store.ErrLeaseLost) {
+			return r.Wait(ctx, t.ID)
+		}
+		return x.task, err
+	case <-ctx.Done():
+		return t, context.Cause(ctx)
+	}
+}
+
+// Wait returns a task once it has ended, wherever it runs; err tells that it failed, or that ctx ended first.
+func (r *Runner) Wait(ctx context.Context, id int64) (store.Task, error) {
+	t, err := r.store.WaitEnd(ctx, id)
+	if err == nil && t.State == store.Failed {
+		err = &FailedError{Task: t}
+	}
+	return t, err
+}
+
+// FailedError says that a task ended as failed. Task.Description is for users.
+type FailedError struct {
+	Task store.Task
+	Err  error // why, if it failed in this process
+}
+
+func (e *FailedError) Error() string {
+	if e.Err != nil {
+		return Token(e.Task.ID) + " failed: " + e.Err.Error()
+	}
+	return Token(e.Task.ID) + " failed: " + e.Task.LastError
+}
+
+func (e *FailedError) Unwrap() error { return e.Err }

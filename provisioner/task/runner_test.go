@@ -1,0 +1,381 @@
+package task_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"mysql-broker/provisioner/task"
+	"mysql-broker/store"
+	"mysql-broker/test/servers"
+)
+
+func TestMain(m *testing.M) { servers.Main(m) }
+
+// patience bounds every wait; a test that fails by it is stuck, not slow.
+const patience = 30 * time.Second
+
+func open(t *testing.T) *store.Store {
+	t.Helper()
+	url := servers.Postgres(t)
+	if _, err := store.Migrate(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	keyset, err := store.NewKeyset()
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := store.ParseKeyset(keyset)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := store.Open(t.Context(), url, keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// start runs tasks with one workflow, impatiently.
+func start(t *testing.T, s *store.Store, w task.Workflow) *task.Runner {
+	t.Helper()
+	return startWith(t, s, w, task.Config{})
+}
+
+func startWith(t *testing.T, s *store.Store, w task.Workflow, cfg task.Config) *task.Runner {
+	t.Helper()
+	cfg.LeaseTTL, cfg.Poll, cfg.Backoff = time.Second, 50*time.Millisecond, 10*time.Millisecond
+	cfg.Logger = slog.New(slog.DiscardHandler)
+	r := task.New(s, func(context.Context, store.Task) (task.Workflow, error) { return w, nil }, cfg)
+	t.Cleanup(r.Stop)
+	return r
+}
+
+func record(t *testing.T, s *store.Store, n store.NewTask) store.Task {
+	t.Helper()
+	n.InstanceID, n.Kind, n.PlanID = "i", store.Provision, "p"
+	var recorded store.Task
+	if err := s.InTx(t.Context(), func(tx *store.Tx) (err error) {
+		recorded, err = tx.InsertTask(t.Context(), n)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return recorded
+}
+
+// end waits until a task has ended.
+func end(t *testing.T, s *store.Store, id int64) store.Task {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	ended, err := s.WaitEnd(ctx, id)
+	if err != nil {
+		t.Fatalf("%v; last seen: %+v", err, ended)
+	}
+	return ended
+}
+
+func nothing(context.Context, *store.Tx) error { return nil }
+
+// journal notes which steps ran.
+type journal struct {
+	mu    sync.Mutex
+	notes []string
+}
+
+func (j *journal) note(s string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.notes = append(j.notes, s)
+}
+
+func (j *journal) is(t *testing.T, want ...string) {
+	t.Helper()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !slices.Equal(j.notes, want) {
+		t.Errorf("ran %q, want %q", j.notes, want)
+	}
+}
+
+// step notes its name and returns the errors given, one a run, then nil.
+func (j *journal) step(name string, errs ...error) task.Step {
+	return task.Step{Name: name, Progress: "Doing " + name, Do: func(context.Context, *task.Run) error {
+		j.note(name)
+		if len(errs) == 0 {
+			return nil
+		}
+		err := errs[0]
+		errs = errs[1:]
+		return err
+	}}
+}
+
+var errBoom = errors.New("boom")
+
+func TestStepsRunInOrder(t *testing.T) {
+	t.Parallel()
+	s, j := open(t), &journal{}
+	r := start(t, s, task.Workflow{Steps: []task.Step{j.step("a"), j.step("b")}, Succeeded: nothing, Failed: nothing})
+	recorded := record(t, s, store.NewTask{})
+	r.Nudge()
+	if got := end(t, s, recorded.ID); got.State != store.Succeeded {
+		t.Errorf("%+v", got)
+	}
+	j.is(t, "a", "b")
+}
+
+func TestFailedStepIsTriedAgainWithoutTheStepsBefore(t *testing.T) {
+	t.Parallel()
+	s, j := open(t), &journal{}
+	start(t, s, task.Workflow{Steps: []task.Step{j.step("a"), j.step("b", errBoom, errBoom)}, Succeeded: nothing,
+		Failed: nothing})
+	if got := end(t, s, record(t, s, store.NewTask{}).ID); got.State != store.Succeeded {
+		t.Errorf("%+v", got)
+	}
+	j.is(t, "a", "b", "b", "b")
+}
+
+func TestGivenUpTaskIsCleanedUpAndFails(t *testing.T) {
+	t.Parallel()
+	s, j := open(t), &journal{}
+	failed := make(chan bool, 1)
+	startWith(t, s, task.Workflow{Steps: []task.Step{j.step("a", errBoom, errBoom)},
+		Cleanup: []task.Step{j.step("undo", errBoom)}, Succeeded: nothing,
+		Failed: func(context.Context, *store.Tx) error { failed <- true; return nil }}, task.Config{Attempts: 2})
+	got := end(t, s, record(t, s, store.NewTask{}).ID)
+	if got.State != store.Failed || got.Description == "" || got.LastError == "" {
+		t.Errorf("%+v", got)
+	}
+	j.is(t, "a", "a", "undo", "undo")
+	if len(failed) != 1 {
+		t.Error("the outcome was not recorded once")
+	}
+}
+
+func TestPermanentErrorIsNotTriedAgain(t *testing.T) {
+	t.Parallel()
+	s, j := open(t), &journal{}
+	start(t, s, task.Workflow{Steps: []task.Step{j.step("a", task.Permanent("Choose another.", errBoom))},
+		Succeeded: nothing, Failed: nothing})
+	if got := end(t, s, record(t, s, store.NewTask{}).ID); got.State != store.Failed ||
+		got.Description != "Choose another." {
+		t.Errorf("%+v", got)
+	}
+	j.is(t, "a")
+}
+
+func TestPanicIsAFailedStep(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	startWith(t, s, task.Workflow{Steps: []task.Step{{Name: "a", Do: func(context.Context, *task.Run) error {
+		panic("boom")
+	}}}, Succeeded: nothing, Failed: nothing}, task.Config{Attempts: 2})
+	if got := end(t, s, record(t, s, store.NewTask{}).ID); got.State != store.Failed {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestDoReturnsTheOutcome(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		errs []error
+		want string
+	}{
+		{"success", nil, store.Succeeded},
+		{"success at the third try", []error{errBoom, errBoom}, store.Succeeded},
+		{"failure", []error{errBoom, errBoom, errBoom}, store.Failed},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s, j := open(t), &journal{}
+			w := task.Workflow{Steps: []task.Step{j.step("a", tt.errs...)}, Succeeded: nothing, Failed: nothing}
+			r := start(t, s, w)
+			since := time.Now()
+			owner, ttl := r.Lease()
+			got, err := r.Do(t.Context(), record(t, s, store.NewTask{Owner: owner, LeaseTTL: ttl}), w, since)
+			if got.State != tt.want || (err != nil) != (tt.want == store.Failed) {
+				t.Errorf("%+v, %v", got, err)
+			}
+			if stored, err := s.Task(t.Context(), got.ID); err != nil || stored.State != tt.want {
+				t.Errorf("stored %+v, %v", stored, err)
+			}
+		})
+	}
+}
+
+func TestWorkGoesOnWhenTheCallerLeaves(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	started, proceed := make(chan bool), make(chan bool)
+	w := task.Workflow{Steps: []task.Step{{Name: "a", Do: func(context.Context, *task.Run) error {
+		started <- true
+		<-proceed
+		return nil
+	}}}, Succeeded: nothing, Failed: nothing}
+	r := start(t, s, w)
+	ctx, leave := context.WithCancel(t.Context())
+	owner, ttl := r.Lease()
+	since := time.Now()
+	recorded := record(t, s, store.NewTask{Owner: owner, LeaseTTL: ttl})
+	returned := make(chan error)
+	go func() {
+		_, err := r.Do(ctx, recorded, w, since)
+		returned <- err
+	}()
+	<-started
+	leave()
+	if err := <-returned; !errors.Is(err, context.Canceled) {
+		t.Errorf("Do returned %v", err)
+	}
+	close(proceed)
+	if got := end(t, s, recorded.ID); got.State != store.Succeeded {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestAnotherProcessTakesOverFromADeadOne(t *testing.T) {
+	t.Parallel()
+	s, j := open(t), &journal{}
+	// A process took the task, finished a step and died: nobody renews its lease.
+	dead := record(t, s, store.NewTask{Owner: "dead", LeaseTTL: 100 * time.Millisecond})
+	if err := s.Progress(t.Context(), store.Held{ID: dead.ID, Epoch: dead.Epoch}, "a", "…"); err != nil {
+		t.Fatal(err)
+	}
+	start(t, s, task.Workflow{Steps: []task.Step{j.step("a"), j.step("b")}, Succeeded: nothing, Failed: nothing})
+	if got := end(t, s, dead.ID); got.State != store.Succeeded {
+		t.Errorf("%+v", got)
+	}
+	j.is(t, "b")
+}
+
+func TestTaskThatKeepsKillingItsProcessFails(t *testing.T) {
+	t.Parallel()
+	s, j := open(t), &journal{}
+	recorded := record(t, s, store.NewTask{})
+	const attempts = 3
+	for range attempts + 1 {
+		if _, err := s.Claim(t.Context(), "dies", -time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	startWith(t, s, task.Workflow{Steps: []task.Step{j.step("a")}, Cleanup: []task.Step{j.step("undo")},
+		Succeeded: nothing, Failed: nothing}, task.Config{Attempts: attempts})
+	if got := end(t, s, recorded.ID); got.State != store.Failed {
+		t.Errorf("%+v", got)
+	}
+	j.is(t, "undo")
+}
+
+func TestLongStepKeepsItsLease(t *testing.T) {
+	t.Parallel()
+	s, j := open(t), &journal{}
+	w := task.Workflow{Steps: []task.Step{{Name: "a", Do: func(ctx context.Context, run *task.Run) error {
+		j.note("a")
+		select {
+		case <-ctx.Done():
+		case <-time.After(2500 * time.Millisecond): // the lease is a second long
+		}
+		return errors.Join(ctx.Err(), run.Alive())
+	}}}, Succeeded: nothing, Failed: nothing}
+	start(t, s, w)
+	start(t, s, w)
+	if got := end(t, s, record(t, s, store.NewTask{}).ID); got.State != store.Succeeded {
+		t.Errorf("%+v", got)
+	}
+	j.is(t, "a")
+}
+
+func TestWorkerWhoseLeaseWasTakenStops(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	started, stopped := make(chan *task.Run), make(chan error)
+	start(t, s, task.Workflow{Steps: []task.Step{{Name: "a", Do: func(ctx context.Context, run *task.Run) error {
+		started <- run
+		<-ctx.Done()
+		stopped <- run.Alive()
+		return ctx.Err()
+	}}}, Succeeded: nothing, Failed: nothing})
+	recorded := record(t, s, store.NewTask{})
+	<-started
+	if err := s.InTx(t.Context(), func(tx *store.Tx) error {
+		return tx.CancelTask(t.Context(), recorded.ID, "cancelled")
+	}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-stopped:
+		if !errors.Is(err, store.ErrLeaseLost) {
+			t.Errorf("Alive said %v", err)
+		}
+	case <-time.After(patience):
+		t.Fatal("the worker was not stopped")
+	}
+}
+
+func TestStopHandsOver(t *testing.T) {
+	t.Parallel()
+	s, j := open(t), &journal{}
+	started := make(chan bool)
+	first := start(t, s, task.Workflow{Steps: []task.Step{j.step("a"), {Name: "b",
+		Do: func(ctx context.Context, _ *task.Run) error {
+			started <- true
+			<-ctx.Done()
+			return ctx.Err()
+		}}}, Succeeded: nothing, Failed: nothing})
+	recorded := record(t, s, store.NewTask{})
+	<-started
+	first.Stop()
+	given, err := s.Task(t.Context(), recorded.ID)
+	if err != nil || given.Leased || given.State != store.InProgress {
+		t.Fatalf("after the stop: %+v, %v", given, err)
+	}
+	start(t, s, task.Workflow{Steps: []task.Step{j.step("a"), j.step("b")}, Succeeded: nothing, Failed: nothing})
+	if got := end(t, s, recorded.ID); got.State != store.Succeeded || got.Attempt != 0 {
+		t.Errorf("%+v", got)
+	}
+	j.is(t, "a", "b")
+}
+
+func TestProgressIsNumberedAcrossStages(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	seen := make(chan string, 4)
+	look := func(ctx context.Context, run *task.Run) error {
+		now, err := s.Task(ctx, run.Task.ID)
+		seen <- now.Description
+		return err
+	}
+	start(t, s, task.Workflow{Succeeded: nothing, Failed: nothing, Steps: []task.Step{
+		{Name: "launch", Stages: 2, Do: func(ctx context.Context, run *task.Run) error {
+			return errors.Join(run.Report(ctx, "Preparing"), look(ctx, run), run.Report(ctx, "Starting"), look(ctx, run))
+		}},
+		{Name: "check", Progress: "Checking", Do: look},
+	}})
+	end(t, s, record(t, s, store.NewTask{}).ID)
+	for _, want := range []string{"Preparing (1 of 3)", "Starting (2 of 3)", "Checking (3 of 3)"} {
+		if got := <-seen; got != want {
+			t.Errorf("users saw %q, want %q", got, want)
+		}
+	}
+}
+
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	if id, ok := task.ParseToken(task.Token(42)); !ok || id != 42 {
+		t.Errorf("%d, %v", id, ok)
+	}
+	for _, token := range []string{"", "task_", "task_0", "task_-1", "task_+1", "task_01", "task_1 ", "TASK_1", "1",
+		"task_99999999999999999999"} {
+		if id, ok := task.ParseToken(token); ok {
+			t.Errorf("%q was taken for task %d", token, id)
+		}
+	}
+}

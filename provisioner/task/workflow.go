@@ -1,0 +1,78 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"mysql-broker/store"
+)
+
+// Workflow is what a task does. Every step may run again, after a crash or a failure, and must then reach the same
+// end; what it chooses is recorded in the store before the task begins.
+type Workflow struct {
+	Steps   []Step
+	Cleanup []Step // undoes the steps once they are given up; a task without ends failed at once
+
+	// Succeeded and Failed record what has become of the instance or binding, in the transaction that ends the task.
+	Succeeded func(context.Context, *store.Tx) error
+	Failed    func(context.Context, *store.Tx) error
+}
+
+// Step is one idempotent part of a workflow.
+type Step struct {
+	Name     string // recorded once the step is done; unique in its workflow
+	Progress string // for users, while the step runs: "Creating the database"
+	Stages   int    // how many times Do calls Report; 0 for a step that is a single stage with Progress as its sentence
+	Do       func(context.Context, *Run) error
+}
+
+// Run is one attempt at a task by a worker that holds its lease.
+type Run struct {
+	Task     store.Task
+	lease    *lease
+	announce func(ctx context.Context, sentence string) error
+}
+
+// Alive returns store.ErrLeaseLost once another worker may have the task. Steps ask before whatever they could not
+// take back. It is decided by the monotonic clock: a process that was paused gets the right answer when it wakes.
+func (r *Run) Alive() error { return r.lease.alive() }
+
+// Report shows a sentence to users who poll, as the next of the step's stages.
+func (r *Run) Report(ctx context.Context, sentence string) error { return r.announce(ctx, sentence) }
+
+// Permanent marks an error that trying again cannot mend: the task is given up at once, and users read sentence.
+func Permanent(sentence string, err error) error {
+	return &permanentError{sentence: sentence, err: err}
+}
+
+type permanentError struct {
+	sentence string
+	err      error
+}
+
+func (e *permanentError) Error() string { return fmt.Sprintf("%s (%v)", e.sentence, e.err) }
+func (e *permanentError) Unwrap() error { return e.err }
+
+// sentence is what users read about a failed step.
+func sentence(step Step, t store.Task, err error) string {
+	var p *permanentError
+	if errors.As(err, &p) {
+		return p.sentence
+	}
+	what := step.Progress
+	if what == "" {
+		what = step.Name
+	}
+	return fmt.Sprintf("%s failed. Delete it and try again; if it fails again, tell your operator about %s.",
+		what, Token(t.ID))
+}
+
+// stagesIn counts the stages of some steps.
+func stagesIn(steps []Step) int {
+	n := 0
+	for _, s := range steps {
+		n += max(s.Stages, 1)
+	}
+	return n
+}

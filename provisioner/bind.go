@@ -1,0 +1,190 @@
+package provisioner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"mysql-broker/store"
+)
+
+// BindRequest asks for an account on an instance.
+type BindRequest struct {
+	InstanceID string
+	BindingID  string
+	ServiceID  string
+	AppGUID    string // "" for a service key
+	Parameters BindingParameters
+}
+
+// Credentials are what an application needs to use an instance.
+type Credentials struct {
+	Access
+	Account    string
+	Password   string
+	Parameters json.RawMessage // what the binding was asked for with
+}
+
+// Bind makes a MySQL account for a binding, always before it answers. A request that repeats an earlier one gets the
+// same credentials, one that differs is a Conflict. OSB API, "Binding".
+func (p *Provisioner) Bind(ctx context.Context, q BindRequest) (c Credentials, existed bool, err error) {
+	since := time.Now()
+	var i store.Instance
+	var b store.Binding
+	var t *store.Task
+	joined := false
+	err = p.store.InTx(ctx, func(tx *store.Tx) (err error) {
+		if i, err = tx.LockInstance(ctx, q.InstanceID); err != nil {
+			return err
+		}
+		if err := p.bindable(ctx, tx, i, q); err != nil {
+			return err
+		}
+		b, err = tx.Binding(ctx, i.ID, q.BindingID)
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+		case err != nil:
+			return err
+		default:
+			t, err = p.bindAgain(ctx, tx, b, q)
+			joined = true
+			return err
+		}
+		b = newBinding(q)
+		if err := tx.InsertBinding(ctx, b); err != nil {
+			return err
+		}
+		inserted, err := tx.InsertTask(ctx, p.begin(store.NewTask{InstanceID: i.ID, BindingID: b.ID, Kind: store.Bind,
+			PlanID: i.PlanID}, false))
+		t = &inserted
+		return err
+	})
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return c, false, refuse(NotFound, "There is no service instance with this id.")
+	case err != nil:
+		return c, false, fmt.Errorf("record the binding: %w", err)
+	case t == nil: // it was there and ready
+	case joined:
+		if _, err := p.join(ctx, *t, false); err != nil {
+			return c, false, err
+		}
+	default:
+		w, err := p.bindWorkflow(i, b)
+		if err != nil {
+			return c, false, err
+		}
+		if _, err := p.carryOut(ctx, *t, w, false, since); err != nil {
+			return c, false, err
+		}
+	}
+	c, err = p.credentials(ctx, i, b)
+	return c, joined, err
+}
+
+// bindable refuses a bind for which the instance is not in the right state.
+func (p *Provisioner) bindable(ctx context.Context, tx *store.Tx, i store.Instance, q BindRequest) error {
+	if i.ServiceID != q.ServiceID {
+		return refuse(Invalid, "service_id is not the service offering of this service instance.")
+	}
+	active, err := instanceTask(ctx, tx, i.ID)
+	switch {
+	case err != nil:
+		return err
+	case active != nil:
+		return errBusy
+	case i.State != store.Ready:
+		return errNotReady
+	}
+	return nil
+}
+
+// bindAgain answers a request for a binding that is recorded: with its task if that is in progress, else nil.
+func (p *Provisioner) bindAgain(ctx context.Context, tx *store.Tx, b store.Binding, q BindRequest) (*store.Task, error) {
+	active, err := bindingTask(ctx, tx, b.InstanceID, b.ID)
+	switch {
+	case err != nil:
+		return nil, err
+	case active != nil && active.Kind == store.Unbind:
+		return nil, errBusy
+	case b.Role != string(q.Parameters.Role) || b.AppGUID != q.AppGUID:
+		return nil, refuse(Conflict, "A service binding with this id exists already and differs from the one asked for.")
+	}
+	return active, nil
+}
+
+func newBinding(q BindRequest) store.Binding {
+	return store.Binding{InstanceID: q.InstanceID, ID: q.BindingID, AppGUID: q.AppGUID,
+		Parameters: encode(q.Parameters), Role: string(q.Parameters.Role), Account: newName("u_"),
+		Password: newPassword()}
+}
+
+func (p *Provisioner) credentials(ctx context.Context, i store.Instance, b store.Binding) (Credentials, error) {
+	access, err := p.access(ctx, i)
+	if err != nil {
+		return Credentials{}, fmt.Errorf("find where the instance is: %w", err)
+	}
+	return Credentials{Access: access, Account: b.Account, Password: b.Password, Parameters: b.Parameters}, nil
+}
+
+// UnbindRequest asks to end a binding.
+type UnbindRequest struct {
+	InstanceID string
+	BindingID  string
+}
+
+// Unbind ends a binding: when it returns, the account can log in no more and its sessions are closed. OSB API,
+// "Unbinding".
+func (p *Provisioner) Unbind(ctx context.Context, q UnbindRequest) error {
+	since := time.Now()
+	var i store.Instance
+	var b store.Binding
+	var t store.Task
+	var cancelled int64
+	joined := false
+	err := p.store.InTx(ctx, func(tx *store.Tx) (err error) {
+		if i, err = tx.LockInstance(ctx, q.InstanceID); err != nil {
+			return err
+		}
+		if b, err = tx.Binding(ctx, i.ID, q.BindingID); err != nil {
+			return err
+		}
+		active, err := tx.ActiveTasks(ctx, i.ID)
+		if err != nil {
+			return err
+		}
+		for _, a := range active {
+			switch {
+			case a.BindingID == "":
+				return errBusy
+			case a.BindingID == b.ID && a.Kind == store.Unbind:
+				t, joined = a, true
+				return nil
+			case a.BindingID == b.ID:
+				cancelled = a.ID
+				if err := tx.CancelTask(ctx, a.ID, "Cancelled, because the binding is being deleted."); err != nil {
+					return err
+				}
+			}
+		}
+		t, err = tx.InsertTask(ctx, p.begin(store.NewTask{InstanceID: i.ID, BindingID: b.ID, Kind: store.Unbind,
+			PlanID: i.PlanID}, false))
+		return err
+	})
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return refuse(Gone, "There is no service binding with this id.")
+	case err != nil:
+		return fmt.Errorf("record the unbind: %w", err)
+	case joined:
+		_, err = p.join(ctx, t, false)
+		return err
+	}
+	if cancelled != 0 {
+		p.tasks.Interrupt(cancelled)
+	}
+	_, err = p.carryOut(ctx, t, p.unbindWorkflow(i, b), false, since)
+	return err
+}

@@ -1,0 +1,74 @@
+package provisioner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"mysql-broker/store"
+)
+
+// DeprovisionRequest asks to delete an instance. Plan is the one that the platform names; once the instance is
+// found, its own plan decides.
+type DeprovisionRequest struct {
+	InstanceID        string
+	Plan              Plan
+	AcceptsIncomplete bool
+}
+
+// Deprovision deletes an instance and cancels whatever is in progress on it. OSB API, "Deprovisioning".
+func (p *Provisioner) Deprovision(ctx context.Context, q DeprovisionRequest) (Answer, error) {
+	if _, err := answersLater(q.Plan, q.AcceptsIncomplete); err != nil {
+		return Answer{}, err
+	}
+	since := time.Now()
+	var i store.Instance
+	var t store.Task
+	var cancelled []int64
+	var later, joined bool
+	err := p.store.InTx(ctx, func(tx *store.Tx) (err error) {
+		if i, err = tx.LockInstance(ctx, q.InstanceID); err != nil {
+			return err
+		}
+		if i.ServiceID != q.Plan.ServiceID {
+			return refuse(Invalid, "service_id is not the service offering of this service instance.")
+		}
+		own, known := p.plans[i.PlanID]
+		if !known {
+			own = q.Plan // taken out of the catalog, but what is there must still be deletable
+		}
+		if later, err = answersLater(own, q.AcceptsIncomplete); err != nil {
+			return err
+		}
+		active, err := tx.ActiveTasks(ctx, i.ID)
+		if err != nil {
+			return err
+		}
+		for _, a := range active {
+			if a.Kind == store.Deprovision {
+				t, joined = a, true
+				return nil
+			}
+			if err := tx.CancelTask(ctx, a.ID, "Cancelled, because the service instance is being deleted."); err != nil {
+				return err
+			}
+			cancelled = append(cancelled, a.ID)
+		}
+		t, err = tx.InsertTask(ctx, p.begin(store.NewTask{InstanceID: i.ID, Kind: store.Deprovision, PlanID: i.PlanID,
+			Request: request{Later: later}.json()}, later))
+		return err
+	})
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return Answer{}, refuse(Gone, "There is no service instance with this id.")
+	case err != nil:
+		return Answer{}, fmt.Errorf("record the deprovision: %w", err)
+	case joined:
+		return p.join(ctx, t, later)
+	}
+	for _, id := range cancelled {
+		p.tasks.Interrupt(id)
+	}
+	return p.carryOut(ctx, t, p.deprovisionWorkflow(i), later, since)
+}

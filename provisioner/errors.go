@@ -1,0 +1,48 @@
+package provisioner
+
+import "fmt"
+
+// Code says what kind of refusal or failure an Error is.
+type Code int
+
+// Each code has one HTTP status; the handler knows which.
+const (
+	Invalid           Code = iota // the request can never work
+	Conflict                      // the id is taken by something else
+	NotFound                      // there is nothing of this id
+	Gone                          // there is nothing of this id to delete
+	NeedsAsync                    // the plan works asynchronously only
+	Busy                          // another operation is in progress
+	PlanChangeRefused             // this plan cannot become that one
+	TooMuchData                   // the data do not fit the plan
+	Full                          // no shared server has room
+	Unavailable                   // the broker or a server failed; trying again may help
+)
+
+// Error is an answer other than success. Sentence is for users and says what to do next; Err is for operators.
+type Error struct {
+	Code     Code
+	Sentence string
+	Err      error
+}
+
+func (e *Error) Error() string {
+	if e.Err == nil {
+		return e.Sentence
+	}
+	return fmt.Sprintf("%s (%v)", e.Sentence, e.Err)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+func refuse(code Code, format string, args ...any) error {
+	return &Error{Code: code, Sentence: fmt.Sprintf(format, args...)}
+}
+
+var (
+	errAsyncRequired = refuse(NeedsAsync, "This plan needs a platform that accepts asynchronous operations: "+
+		"send accepts_incomplete=true.")
+	errBusy = refuse(Busy, "Another operation on this service instance is in progress; try again once it has ended.")
+	errFull = refuse(Full, "There is no room for another database on the shared MySQL servers. "+
+		"Ask your operator to add a server, or choose a dedicated plan.")
+)

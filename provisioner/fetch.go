@@ -1,0 +1,100 @@
+package provisioner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"mysql-broker/provisioner/task"
+	"mysql-broker/store"
+)
+
+// Instance reads an instance that a platform may fetch. One that is being created is NotFound yet, one that is being
+// changed is Busy. OSB API, "Fetching a Service Instance".
+func (p *Provisioner) Instance(ctx context.Context, id string) (store.Instance, error) {
+	i, err := p.store.Instance(ctx, id)
+	if errors.Is(err, store.ErrNotFound) || err == nil && i.State == store.Creating {
+		return i, refuse(NotFound, "There is no service instance with this id.")
+	}
+	if err != nil {
+		return i, fmt.Errorf("read the instance: %w", err)
+	}
+	latest, err := p.store.LatestTask(ctx, id, "", "")
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return i, fmt.Errorf("read the instance's latest task: %w", err)
+	}
+	if latest.State == store.InProgress {
+		return i, errBusy
+	}
+	return i, nil
+}
+
+// Binding reads the credentials of a binding. One that is being created is NotFound yet. OSB API, "Fetching a Service
+// Binding".
+func (p *Provisioner) Binding(ctx context.Context, instanceID, id string) (Credentials, error) {
+	b, err := p.store.Binding(ctx, instanceID, id)
+	if errors.Is(err, store.ErrNotFound) || err == nil && b.State == store.Creating {
+		return Credentials{}, refuse(NotFound, "There is no service binding with this id.")
+	}
+	if err != nil {
+		return Credentials{}, fmt.Errorf("read the binding: %w", err)
+	}
+	i, err := p.store.Instance(ctx, instanceID)
+	if err != nil {
+		return Credentials{}, fmt.Errorf("read the binding's instance: %w", err)
+	}
+	return p.credentials(ctx, i, b)
+}
+
+// Operation is what has become of a task.
+type Operation struct {
+	State       string // store.InProgress, store.Succeeded or store.Failed
+	Description string
+}
+
+// LastOperation tells what has become of the operation that token names, on an instance or, if bindingID is not empty,
+// on a binding. Without a token, or with the bare name of a kind of operation, it is the latest one of that kind; some
+// platforms keep no tokens. A finished deletion succeeds for as long as its task is kept. OSB API, "Polling Last
+// Operation".
+func (p *Provisioner) LastOperation(ctx context.Context, instanceID, bindingID, token string) (Operation, error) {
+	t, err := p.findTask(ctx, instanceID, bindingID, token)
+	if errors.Is(err, store.ErrNotFound) {
+		if token == "" {
+			return Operation{}, refuse(NotFound, "There is no operation on this id.")
+		}
+		// 400 ends the platform's polling; 404 would keep it at it for days.
+		return Operation{}, refuse(Invalid, "Operation %q is not one of this id.", token)
+	}
+	if err != nil {
+		return Operation{}, fmt.Errorf("read the operation: %w", err)
+	}
+	return Operation{State: t.State, Description: t.Description}, nil
+}
+
+func (p *Provisioner) findTask(ctx context.Context, instanceID, bindingID, token string) (store.Task, error) {
+	switch token {
+	case "", store.Provision, store.Update, store.Deprovision, store.Bind, store.Unbind:
+		return p.store.LatestTask(ctx, instanceID, bindingID, token)
+	}
+	id, ok := task.ParseToken(token)
+	if !ok {
+		return store.Task{}, store.ErrNotFound
+	}
+	t, err := p.store.Task(ctx, id)
+	if err == nil && (t.InstanceID != instanceID || t.BindingID != bindingID) {
+		return store.Task{}, store.ErrNotFound
+	}
+	return t, err
+}
+
+// PlanOf tells the plan of an instance, whatever its state.
+func (p *Provisioner) PlanOf(ctx context.Context, id string) (planID string, err error) {
+	i, err := p.store.Instance(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return "", refuse(NotFound, "There is no service instance with this id.")
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the instance: %w", err)
+	}
+	return i.PlanID, nil
+}

@@ -1,0 +1,193 @@
+package provisioner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"mysql-broker/provisioner/dedicated"
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/shared"
+	"mysql-broker/provisioner/task"
+	"mysql-broker/store"
+)
+
+// syncDeadline is how long a request waits for its task. Cloud Controller gives up after 60 s.
+const syncDeadline = 50 * time.Second
+
+// Config is what a provisioner works with.
+type Config struct {
+	Store     *store.Store
+	Plans     []Plan
+	Shared    *shared.Servers
+	Dedicated *dedicated.Servers // nil where no launcher is configured
+	Logger    *slog.Logger
+	Tasks     task.Config // its Logger is set from Logger
+}
+
+// Provisioner carries out the operations on instances and bindings. Make one with New.
+type Provisioner struct {
+	store     *store.Store
+	plans     map[string]Plan // by id
+	shared    *shared.Servers
+	dedicated *dedicated.Servers
+	tasks     *task.Runner
+	log       *slog.Logger
+}
+
+// New starts a provisioner: from now on it works on tasks that are due, those of processes that died included.
+func New(cfg Config) *Provisioner {
+	p := &Provisioner{store: cfg.Store, plans: map[string]Plan{}, shared: cfg.Shared, dedicated: cfg.Dedicated,
+		log: cfg.Logger}
+	for _, plan := range cfg.Plans {
+		p.plans[plan.ID] = plan
+	}
+	cfg.Tasks.Logger = cfg.Logger
+	p.tasks = task.New(cfg.Store, p.workflow, cfg.Tasks)
+	return p
+}
+
+// HandOver gives the tasks that no request waits for to other processes.
+func (p *Provisioner) HandOver() { p.tasks.HandOver() }
+
+// Stop hands over all tasks and waits until nothing is under way here. Requests should have ended before.
+func (p *Provisioner) Stop() { p.tasks.Stop() }
+
+// Answer tells how a request was carried out.
+type Answer struct {
+	Existed   bool   // the request had been carried out before
+	Operation string // the task's token if the work goes on after the answer, else ""
+}
+
+// answersLater tells whether a request for a plan is to be answered before its work is done.
+func answersLater(plan Plan, acceptsIncomplete bool) (bool, error) {
+	if plan.Async == AsyncRequired && !acceptsIncomplete {
+		return false, errAsyncRequired
+	}
+	return plan.Async != AsyncNever && acceptsIncomplete, nil
+}
+
+// begin completes a task to be recorded: one that answers at once is leased to this process, which works on it.
+func (p *Provisioner) begin(n store.NewTask, later bool) store.NewTask {
+	if !later {
+		n.Owner, n.LeaseTTL = p.tasks.Lease()
+	}
+	return n
+}
+
+// carryOut works on a recorded task: now, or later by any worker. since is a time before it was recorded.
+func (p *Provisioner) carryOut(ctx context.Context, t store.Task, w task.Workflow, later bool, since time.Time) (
+	Answer, error) {
+	if later {
+		p.tasks.Nudge()
+		return Answer{Operation: task.Token(t.ID)}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, syncDeadline)
+	defer cancel()
+	_, err := p.tasks.Do(ctx, t, w, since)
+	return Answer{}, outcome(t, err)
+}
+
+// join answers a repeated request with the task that the first one recorded.
+func (p *Provisioner) join(ctx context.Context, t store.Task, later bool) (Answer, error) {
+	if later {
+		return Answer{Operation: task.Token(t.ID)}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, syncDeadline)
+	defer cancel()
+	_, err := p.tasks.Wait(ctx, t.ID)
+	return Answer{Existed: true}, outcome(t, err)
+}
+
+// outcome words a task's failure for users.
+func outcome(t store.Task, err error) error {
+	if err == nil {
+		return nil
+	}
+	if p, ok := errors.AsType[*Error](err); ok {
+		return p // a step knew better
+	}
+	var failed *task.FailedError
+	if errors.As(err, &failed) && failed.Task.LastError == store.Cancelled {
+		return &Error{Code: Busy, Sentence: failed.Task.Description, Err: err}
+	}
+	if failed != nil {
+		return &Error{Code: Unavailable, Sentence: failed.Task.Description, Err: err}
+	}
+	return &Error{Code: Unavailable, Err: err, Sentence: fmt.Sprintf(
+		"The MySQL server did not finish in time. Try again in a minute; if that fails too, tell your operator about %s.",
+		task.Token(t.ID))}
+}
+
+// plan finds a plan that an instance has, or an error for operators if it was taken out of the catalog.
+func (p *Provisioner) plan(id string) (Plan, error) {
+	plan, ok := p.plans[id]
+	if !ok {
+		return plan, fmt.Errorf("plan %q is not in the catalog any more", id)
+	}
+	return plan, nil
+}
+
+// Access is how an application reaches an instance.
+type Access struct {
+	Host          string
+	Port          int
+	CACertificate []byte // PEM; nil where connections are not encrypted
+	Database      string
+}
+
+// access tells where an instance is, whether or not it answers.
+func (p *Provisioner) access(ctx context.Context, i store.Instance) (Access, error) {
+	if i.Server != "" {
+		server, err := p.shared.Server(i.Server)
+		if err != nil {
+			return Access{}, err
+		}
+		return Access{Host: server.Host, Port: server.Port, CACertificate: server.CACertificate,
+			Database: i.Database}, nil
+	}
+	if p.dedicated == nil {
+		return Access{}, errNoLauncher
+	}
+	e, err := p.dedicated.Endpoint(ctx, i.DedicatedID)
+	return Access{Host: e.Host, Port: e.Port, CACertificate: e.CACertificate, Database: i.Database}, err
+}
+
+var errNoLauncher = errors.New("the instance is dedicated and no launcher is configured")
+
+// onServer runs fn on a fenced connection to an instance's server.
+func (p *Provisioner) onServer(ctx context.Context, i store.Instance, fence string, alive func() error,
+	fn func(*mysqladmin.Session) error) error {
+	var admin *mysqladmin.Server
+	if i.Server != "" {
+		server, err := p.shared.Server(i.Server)
+		if err != nil {
+			return err
+		}
+		admin = server.Server
+	} else {
+		if p.dedicated == nil {
+			return errNoLauncher
+		}
+		own, _, err := p.dedicated.Open(ctx, i.DedicatedID, i.AdminPassword)
+		if err != nil {
+			return err
+		}
+		defer own.Close()
+		admin = own
+	}
+	session, err := admin.Fence(ctx, fence, alive)
+	if err != nil {
+		return fmt.Errorf("take the fence on the server: %w", err)
+	}
+	err = fn(session)
+	if closing := session.Close(); err == nil && closing != nil {
+		p.log.Warn("could not give a fence back cleanly; its connection is closed", "error", closing)
+	}
+	return err
+}
+
+func instanceFence(id string) string            { return "instance " + id }
+func bindingFence(instanceID, id string) string { return "binding " + instanceID + " " + id }

@@ -1,0 +1,129 @@
+// Package shared knows the shared servers: which there are, which are healthy, and where the next database goes.
+package shared
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"mysql-broker/provisioner/mysqladmin"
+)
+
+// DefaultMaxDatabases is how many databases a server takes unless its Config says otherwise.
+const DefaultMaxDatabases = 1000
+
+// pingTimeout bounds how long a server that does not answer can hold up a placement or a readiness check.
+const pingTimeout = 2 * time.Second
+
+// Config describes a shared server to the broker and to applications.
+type Config struct {
+	Admin        mysqladmin.Config
+	Host         string // as applications reach it
+	Port         int
+	MaxDatabases int // 0 means DefaultMaxDatabases
+}
+
+// Server is one shared server.
+type Server struct {
+	*mysqladmin.Server
+	Host          string
+	Port          int
+	CACertificate []byte // PEM; nil where connections are not verified
+	MaxDatabases  int
+}
+
+// Servers are all shared servers of this broker.
+type Servers struct {
+	all []*Server // in the order of the configuration
+}
+
+// Open prepares connections to the servers; none is contacted yet. Close it at the end.
+func Open(configs []Config) (*Servers, error) {
+	s := &Servers{}
+	for _, c := range configs {
+		admin, err := mysqladmin.Open(c.Admin)
+		if err != nil {
+			s.Close()
+			return nil, fmt.Errorf("shared server %q: %w", c.Admin.Name, err)
+		}
+		s.all = append(s.all, &Server{Server: admin, Host: c.Host, Port: c.Port, CACertificate: c.Admin.CA,
+			MaxDatabases: cmp.Or(c.MaxDatabases, DefaultMaxDatabases)})
+	}
+	return s, nil
+}
+
+// Close closes all connections.
+func (s *Servers) Close() error {
+	var errs []error
+	for _, server := range s.all {
+		errs = append(errs, server.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// All lists the servers in the order of the configuration.
+func (s *Servers) All() []*Server { return s.all }
+
+// Server finds a server by its name. It fails for one that was taken out of the configuration while it held
+// databases.
+func (s *Servers) Server(name string) (*Server, error) {
+	i := slices.IndexFunc(s.all, func(server *Server) bool { return server.Name() == name })
+	if i < 0 {
+		return nil, fmt.Errorf("shared server %q is not configured", name)
+	}
+	return s.all[i], nil
+}
+
+// Candidates lists the servers that may take one more database, the emptiest in proportion first. loads is how many
+// instances each holds.
+func (s *Servers) Candidates(loads map[string]int) []*Server {
+	fill := func(server *Server) float64 { return float64(loads[server.Name()]) / float64(server.MaxDatabases) }
+	free := slices.DeleteFunc(slices.Clone(s.all), func(server *Server) bool { return fill(server) >= 1 })
+	slices.SortStableFunc(free, func(a, b *Server) int { return cmp.Compare(fill(a), fill(b)) })
+	return free
+}
+
+// Answers reports an error if the server does not answer soon.
+func (s *Server) Answers(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	defer cancel()
+	return s.Ping(ctx)
+}
+
+// Health asks every server at once whether it answers. A nil error means that it does.
+func (s *Servers) Health(ctx context.Context) map[string]error {
+	var mu sync.Mutex
+	var asked sync.WaitGroup
+	health := make(map[string]error, len(s.all))
+	for _, server := range s.all {
+		asked.Go(func() {
+			err := server.Answers(ctx)
+			mu.Lock()
+			defer mu.Unlock()
+			health[server.Name()] = err
+		})
+	}
+	asked.Wait()
+	return health
+}
+
+// LogFlavours says at the start what each server is. One that does not answer yet is not an error: placements pass
+// it over until it does.
+func (s *Servers) LogFlavours(ctx context.Context, log *slog.Logger) {
+	for _, server := range s.all {
+		ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+		flavour, err := server.Flavour(ctx)
+		cancel()
+		if err != nil {
+			log.Warn("shared server does not answer", "server", server.Name(), "error", err)
+			continue
+		}
+		log.Info("shared server", "server", server.Name(), "flavour", flavour.String(),
+			"tls", server.CACertificate != nil, "max_databases", server.MaxDatabases)
+	}
+}

@@ -1,0 +1,158 @@
+package provisioner
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"mysql-broker/store"
+)
+
+const mebibyte = 1 << 20
+
+// UpdateRequest asks for another plan, or for the maintenance version that the catalog has for the plan.
+type UpdateRequest struct {
+	InstanceID        string
+	ServiceID         string
+	Plan              *Plan // nil: the plan stays
+	Upgrade           bool  // bring the instance to the plan's maintenance version, as a change of plan does too
+	AcceptsIncomplete bool
+}
+
+// Update changes an instance's plan. A request that asks for what there is succeeds at once. OSB API, "Updating a
+// Service Instance".
+func (p *Provisioner) Update(ctx context.Context, q UpdateRequest) (Answer, error) {
+	i, err := p.store.Instance(ctx, q.InstanceID)
+	if errors.Is(err, store.ErrNotFound) {
+		return Answer{}, refuse(NotFound, "There is no service instance with this id.")
+	}
+	if err != nil {
+		return Answer{}, fmt.Errorf("read the instance: %w", err)
+	}
+	if i.ServiceID != q.ServiceID {
+		return Answer{}, refuse(Invalid, "service_id is not the service offering of this service instance.")
+	}
+	from, err := p.plan(i.PlanID)
+	if err != nil {
+		return Answer{}, err
+	}
+	to := from
+	if q.Plan != nil {
+		to = *q.Plan
+	}
+	later, err := answersLater(to, q.AcceptsIncomplete)
+	if err != nil {
+		return Answer{}, err
+	}
+	if from.Kind != to.Kind {
+		return Answer{}, refuse(PlanChangeRefused, "A %s plan cannot be changed to a %s one. "+
+			"Create a service instance of plan %s and copy the data.", from.Kind, to.Kind, to.Name)
+	}
+	if err := p.fits(ctx, i, from, to); err != nil {
+		return Answer{}, err
+	}
+	r := request{Later: later, PlanID: to.ID, MaintenanceVersion: i.MaintenanceVersion}
+	if q.Upgrade || to.ID != from.ID {
+		r.MaintenanceVersion = to.MaintenanceVersion
+	}
+	return p.recordUpdate(ctx, i.ID, r)
+}
+
+// fits refuses a plan that allows less data than the instance holds.
+func (p *Provisioner) fits(ctx context.Context, i store.Instance, from, to Plan) error {
+	if to.MaxStorageMB >= from.MaxStorageMB {
+		return nil
+	}
+	used, err := p.databaseSize(ctx, i)
+	if err != nil {
+		return fmt.Errorf("measure the database: %w", err)
+	}
+	if limit := int64(to.MaxStorageMB) * mebibyte; used > limit {
+		return refuse(TooMuchData, "The database holds %d MiB and plan %s allows %d MiB. "+
+			"Delete data, or choose a larger plan.", (used+mebibyte-1)/mebibyte, to.Name, to.MaxStorageMB)
+	}
+	return nil
+}
+
+func (p *Provisioner) databaseSize(ctx context.Context, i store.Instance) (int64, error) {
+	if i.Server != "" {
+		server, err := p.shared.Server(i.Server)
+		if err != nil {
+			return 0, err
+		}
+		return server.DatabaseSize(ctx, i.Database)
+	}
+	if p.dedicated == nil {
+		return 0, errNoLauncher
+	}
+	admin, _, err := p.dedicated.Open(ctx, i.DedicatedID, i.AdminPassword)
+	if err != nil {
+		return 0, err
+	}
+	defer admin.Close()
+	return admin.DatabaseSize(ctx, i.Database)
+}
+
+// recordUpdate commits the intent, then carries it out.
+func (p *Provisioner) recordUpdate(ctx context.Context, id string, r request) (Answer, error) {
+	since := time.Now()
+	var i store.Instance
+	var t *store.Task
+	joined := false
+	err := p.store.InTx(ctx, func(tx *store.Tx) (err error) {
+		if i, err = tx.LockInstance(ctx, id); err != nil {
+			return err
+		}
+		active, err := tx.ActiveTasks(ctx, id)
+		if err != nil {
+			return err
+		}
+		for _, a := range active {
+			if a.Kind != store.Update || !sameUpdate(a.Request, r) {
+				return errBusy
+			}
+			t, joined = &a, true
+			return nil
+		}
+		switch {
+		case i.State != store.Ready:
+			return errNotReady
+		case i.PlanID == r.PlanID && i.MaintenanceVersion == r.MaintenanceVersion:
+			return nil
+		}
+		inserted, err := tx.InsertTask(ctx, p.begin(store.NewTask{InstanceID: id, Kind: store.Update, PlanID: r.PlanID,
+			Request: r.json()}, r.Later))
+		t = &inserted
+		return err
+	})
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return Answer{}, refuse(NotFound, "There is no service instance with this id.")
+	case err != nil:
+		return Answer{}, fmt.Errorf("record the update: %w", err)
+	case t == nil:
+		return Answer{}, nil
+	case joined:
+		return p.join(ctx, *t, r.Later)
+	}
+	w, err := p.updateWorkflow(i, r)
+	if err != nil {
+		return Answer{}, err
+	}
+	return p.carryOut(ctx, *t, w, r.Later, since)
+}
+
+var errNotReady = refuse(Invalid, "The creation or deletion of this service instance failed. "+
+	"Delete the service instance and create it again.")
+
+func sameUpdate(recorded json.RawMessage, r request) bool {
+	var was request
+	if json.Unmarshal(recorded, &was) != nil {
+		return false
+	}
+	was.Later = r.Later
+	return bytes.Equal(was.json(), r.json())
+}

@@ -1,0 +1,301 @@
+package provisioner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"mysql-broker/provisioner/dedicated"
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/task"
+	"mysql-broker/store"
+)
+
+// request is what a task records of what was asked beyond its instance's or binding's own row.
+type request struct {
+	Later              bool   `json:"later,omitempty"`               // answered before the work was done
+	PlanID             string `json:"plan_id,omitempty"`             // of an update: the plan to change to
+	MaintenanceVersion string `json:"maintenance_version,omitempty"` // of an update
+}
+
+func (r request) json() json.RawMessage {
+	raw, _ := json.Marshal(r) // a struct of strings and booleans always encodes
+	return raw
+}
+
+// workflow finds the workflow of a recorded task.
+func (p *Provisioner) workflow(ctx context.Context, t store.Task) (task.Workflow, error) {
+	var none task.Workflow
+	i, err := p.store.Instance(ctx, t.InstanceID)
+	if err != nil {
+		return none, fmt.Errorf("read the instance of %s: %w", task.Token(t.ID), err)
+	}
+	var r request
+	if err := json.Unmarshal(t.Request, &r); err != nil {
+		return none, fmt.Errorf("read the request of %s: %w", task.Token(t.ID), err)
+	}
+	switch t.Kind {
+	case store.Provision:
+		return p.provisionWorkflow(i, r)
+	case store.Update:
+		return p.updateWorkflow(i, r)
+	case store.Deprovision:
+		return p.deprovisionWorkflow(i), nil
+	}
+	b, err := p.store.Binding(ctx, t.InstanceID, t.BindingID)
+	if err != nil {
+		return none, fmt.Errorf("read the binding of %s: %w", task.Token(t.ID), err)
+	}
+	if t.Kind == store.Bind {
+		return p.bindWorkflow(i, b)
+	}
+	return p.unbindWorkflow(i, b), nil
+}
+
+// provisionWorkflow makes an instance. One that was asked for in a request and failed is forgotten, since the
+// platform was told so; one that was promised stays, failed, until the platform deletes it.
+func (p *Provisioner) provisionWorkflow(i store.Instance, r request) (task.Workflow, error) {
+	plan, err := p.plan(i.PlanID)
+	if err != nil {
+		return task.Workflow{}, err
+	}
+	var parameters InstanceParameters
+	if err := json.Unmarshal(i.Parameters, &parameters); err != nil {
+		return task.Workflow{}, fmt.Errorf("read the parameters of instance %q: %w", i.ID, err)
+	}
+	w := task.Workflow{
+		Succeeded: func(ctx context.Context, tx *store.Tx) error { return tx.SetInstanceState(ctx, i.ID, store.Ready) },
+		Failed: func(ctx context.Context, tx *store.Tx) error {
+			if r.Later {
+				return tx.SetInstanceState(ctx, i.ID, store.Failed)
+			}
+			return tx.DeleteInstance(ctx, i.ID)
+		},
+	}
+	createDatabase := task.Step{Name: "create database", Progress: "Creating the database",
+		Do: func(ctx context.Context, run *task.Run) error { return p.createDatabase(ctx, run, i, parameters) }}
+	if plan.Kind == Shared {
+		w.Steps = []task.Step{createDatabase}
+		w.Cleanup = []task.Step{p.dropDatabase(i)}
+		return w, nil
+	}
+	w.Steps = []task.Step{
+		{Name: "launch", Stages: launcher.Stages, Do: func(ctx context.Context, run *task.Run) error {
+			return p.reporting(ctx, run, func(ctx context.Context, report func(string)) error {
+				return p.dedicated.Launch(ctx, i.DedicatedID, i.AdminPassword, size(plan), report)
+			})
+		}},
+		createDatabase,
+		{Name: "check login", Progress: "Checking the first login", Do: func(ctx context.Context, run *task.Run) error {
+			return p.onServer(ctx, i, instanceFence(i.ID), run.Alive, func(s *mysqladmin.Session) error {
+				return p.dedicated.CheckLogin(ctx, i.DedicatedID, i.Database, newPassword(), s)
+			})
+		}},
+	}
+	w.Cleanup = []task.Step{p.destroy(i)}
+	return w, nil
+}
+
+func size(plan Plan) dedicated.Size {
+	return dedicated.Size{MemoryMB: plan.MemoryMB, StorageMB: plan.MaxStorageMB}
+}
+
+// reporting runs a launcher's method whose progress is shown to users. A report that cannot be recorded, because the
+// lease is lost, say, ends the method.
+func (p *Provisioner) reporting(ctx context.Context, run *task.Run,
+	fn func(ctx context.Context, report func(string)) error) error {
+	if p.dedicated == nil {
+		return errNoLauncher
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	err := fn(ctx, func(sentence string) {
+		if err := errors.Join(run.Alive(), run.Report(ctx, sentence)); err != nil {
+			cancel(err)
+		}
+	})
+	if err != nil && ctx.Err() != nil {
+		return errors.Join(err, context.Cause(ctx))
+	}
+	return err
+}
+
+func (p *Provisioner) createDatabase(ctx context.Context, run *task.Run, i store.Instance, q InstanceParameters) error {
+	err := p.onServer(ctx, i, instanceFence(i.ID), run.Alive, func(s *mysqladmin.Session) error {
+		return s.CreateDatabase(ctx, i.Database, q.Charset, q.Collation)
+	})
+	var charset *mysqladmin.CharsetError
+	if errors.As(err, &charset) {
+		return task.Permanent(charset.Error(), err)
+	}
+	return err
+}
+
+func (p *Provisioner) dropDatabase(i store.Instance) task.Step {
+	return task.Step{Name: "drop database", Progress: "Dropping the database",
+		Do: func(ctx context.Context, run *task.Run) error {
+			return p.onServer(ctx, i, instanceFence(i.ID), run.Alive, func(s *mysqladmin.Session) error {
+				return s.DropDatabase(ctx, i.Database)
+			})
+		}}
+}
+
+func (p *Provisioner) destroy(i store.Instance) task.Step {
+	return task.Step{Name: "destroy", Progress: "Removing the server", Do: func(ctx context.Context, run *task.Run) error {
+		if p.dedicated == nil {
+			return errNoLauncher
+		}
+		return p.dedicated.Destroy(ctx, i.DedicatedID, func(string) {})
+	}}
+}
+
+// updateWorkflow changes an instance's plan.
+func (p *Provisioner) updateWorkflow(i store.Instance, r request) (task.Workflow, error) {
+	from, err := p.plan(i.PlanID)
+	if err != nil {
+		return task.Workflow{}, err
+	}
+	to, err := p.plan(r.PlanID)
+	if err != nil {
+		return task.Workflow{}, err
+	}
+	return task.Workflow{
+		Steps:   p.changePlan(i, to),
+		Cleanup: p.changePlan(i, from),
+		Succeeded: func(ctx context.Context, tx *store.Tx) error {
+			return tx.SetInstancePlan(ctx, i.ID, to.ID, r.MaintenanceVersion)
+		},
+		Failed: func(context.Context, *store.Tx) error { return nil },
+	}, nil
+}
+
+// changePlan lists the steps that give an instance what a plan says, whatever it had before.
+func (p *Provisioner) changePlan(i store.Instance, plan Plan) []task.Step {
+	var steps []task.Step
+	if plan.Kind == Dedicated {
+		steps = append(steps, task.Step{Name: "resize", Stages: launcher.Stages,
+			Do: func(ctx context.Context, run *task.Run) error {
+				return p.reporting(ctx, run, func(ctx context.Context, report func(string)) error {
+					return p.dedicated.Resize(ctx, i.DedicatedID, i.AdminPassword, size(plan), report)
+				})
+			}})
+	}
+	return append(steps, task.Step{Name: "limit connections", Progress: "Changing the connection limits",
+		Do: func(ctx context.Context, run *task.Run) error {
+			accounts, err := p.store.Accounts(ctx, i.ID)
+			if err != nil || len(accounts) == 0 {
+				return err
+			}
+			return p.onServer(ctx, i, instanceFence(i.ID), run.Alive, func(s *mysqladmin.Session) error {
+				for _, a := range accounts {
+					if err := s.SetConnectionLimit(ctx, a.Account, plan.MaxConnections); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}})
+}
+
+// deprovisionWorkflow removes an instance with whatever a provision, bind or unbind that was cancelled may have left.
+func (p *Provisioner) deprovisionWorkflow(i store.Instance) task.Workflow {
+	w := task.Workflow{
+		Succeeded: func(ctx context.Context, tx *store.Tx) error { return tx.DeleteInstance(ctx, i.ID) },
+		Failed:    func(ctx context.Context, tx *store.Tx) error { return tx.SetInstanceState(ctx, i.ID, store.Failed) },
+	}
+	if i.DedicatedID != "" {
+		w.Steps = []task.Step{p.destroy(i)}
+		return w
+	}
+	// Accounts end first, so that no session can make the database anew; those that views or routines name as their
+	// definer can be dropped only once the database is gone.
+	w.Steps = []task.Step{
+		{Name: "end accounts", Progress: "Closing the accounts", Do: func(ctx context.Context, run *task.Run) error {
+			return p.eachAccount(ctx, run, i, func(s *mysqladmin.Session, account string) error {
+				_, err := s.RetireAccount(ctx, account, i.Database)
+				return err
+			})
+		}},
+		p.dropDatabase(i),
+		{Name: "drop accounts", Progress: "Dropping the accounts", Do: func(ctx context.Context, run *task.Run) error {
+			return p.eachAccount(ctx, run, i, func(s *mysqladmin.Session, account string) error {
+				return s.DropAccount(ctx, account)
+			})
+		}},
+	}
+	return w
+}
+
+// eachAccount runs fn for every account of an instance, each under its binding's fence: a bind that was cancelled may
+// still be at it.
+func (p *Provisioner) eachAccount(ctx context.Context, run *task.Run, i store.Instance,
+	fn func(s *mysqladmin.Session, account string) error) error {
+	accounts, err := p.store.Accounts(ctx, i.ID)
+	if err != nil {
+		return fmt.Errorf("list the accounts of instance %q: %w", i.ID, err)
+	}
+	for _, a := range accounts {
+		if err := p.onServer(ctx, i, bindingFence(i.ID, a.BindingID), run.Alive, func(s *mysqladmin.Session) error {
+			return fn(s, a.Account)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bindWorkflow makes the account of a binding. A bind that failed is forgotten, since the platform was told so.
+func (p *Provisioner) bindWorkflow(i store.Instance, b store.Binding) (task.Workflow, error) {
+	plan, err := p.plan(i.PlanID)
+	if err != nil {
+		return task.Workflow{}, err
+	}
+	onServer := func(ctx context.Context, run *task.Run, fn func(*mysqladmin.Session) error) error {
+		return p.onServer(ctx, i, bindingFence(i.ID, b.ID), run.Alive, fn)
+	}
+	return task.Workflow{
+		Steps: []task.Step{{Name: "create account", Progress: "Creating the account",
+			Do: func(ctx context.Context, run *task.Run) error {
+				access, err := p.access(ctx, i)
+				if err != nil {
+					return err
+				}
+				return onServer(ctx, run, func(s *mysqladmin.Session) error {
+					return s.CreateAccount(ctx, mysqladmin.Account{Name: b.Account, Password: b.Password,
+						Database: i.Database, Role: mysqladmin.Role(b.Role), MaxConnections: plan.MaxConnections,
+						RequireTLS: access.CACertificate != nil})
+				})
+			}}},
+		Cleanup: []task.Step{{Name: "drop account", Do: func(ctx context.Context, run *task.Run) error {
+			return onServer(ctx, run, func(s *mysqladmin.Session) error { return s.DropAccount(ctx, b.Account) })
+		}}},
+		Succeeded: func(ctx context.Context, tx *store.Tx) error { return tx.SetBindingReady(ctx, i.ID, b.ID) },
+		Failed:    func(ctx context.Context, tx *store.Tx) error { return tx.DeleteBinding(ctx, i.ID, b.ID) },
+	}, nil
+}
+
+// unbindWorkflow ends the account of a binding. It stays, locked, where views, triggers, routines or events run in
+// its name, and goes with the instance.
+func (p *Provisioner) unbindWorkflow(i store.Instance, b store.Binding) task.Workflow {
+	kept := false
+	return task.Workflow{
+		Steps: []task.Step{{Name: "end account", Progress: "Closing the account",
+			Do: func(ctx context.Context, run *task.Run) error {
+				return p.onServer(ctx, i, bindingFence(i.ID, b.ID), run.Alive, func(s *mysqladmin.Session) (err error) {
+					kept, err = s.RetireAccount(ctx, b.Account, i.Database)
+					return err
+				})
+			}}},
+		Succeeded: func(ctx context.Context, tx *store.Tx) error {
+			if kept {
+				if err := tx.RetireAccount(ctx, i.ID, b.Account); err != nil {
+					return err
+				}
+			}
+			return tx.DeleteBinding(ctx, i.ID, b.ID)
+		},
+		Failed: func(context.Context, *store.Tx) error { return nil },
+	}
+}

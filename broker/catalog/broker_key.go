@@ -1,0 +1,56 @@
+package catalog
+
+import "mysql-broker/provisioner"
+
+// minMemoryMB is the least memory, in MiB, in which a mysqld of its own starts and serves.
+const minMemoryMB = 192
+
+// readBrokerKey reads a plan's key "broker", which says how instances are made and is never shown to platforms.
+func readBrokerKey(plan *object) provisioner.Plan {
+	if !plan.require("broker") {
+		return provisioner.Plan{}
+	}
+	o, ok := plan.object("broker")
+	if !ok {
+		return provisioner.Plan{}
+	}
+	made := provisioner.Plan{
+		Kind: provisioner.Kind(o.oneOf("provisioner", string(provisioner.Shared), string(provisioner.Dedicated))),
+		Async: provisioner.Async(o.oneOf("async", string(provisioner.AsyncNever),
+			string(provisioner.AsyncPreferred), string(provisioner.AsyncRequired))),
+		MaxStorageMB:   o.limit("max_storage_mb"),
+		MaxConnections: o.limit("max_connections"),
+	}
+	memory := o.positive("memory_mb")
+	if memory != nil {
+		made.MemoryMB = *memory
+	}
+	switch made.Kind {
+	case provisioner.Shared:
+		if o.has("memory_mb") {
+			o.reject("memory_mb", "left out: a shared plan has no memory of its own")
+		}
+	case provisioner.Dedicated:
+		checkDedicated(o, made)
+	}
+	o.close()
+	return made
+}
+
+func checkDedicated(o *object, made provisioner.Plan) {
+	if made.Async != "" && made.Async != provisioner.AsyncRequired {
+		o.reject("async", "required: a dedicated server takes longer to start than a platform waits")
+	}
+	if o.require("memory_mb") && made.MemoryMB > 0 && made.MemoryMB < minMemoryMB {
+		o.reject("memory_mb", "at least 192")
+	}
+}
+
+// limit returns the value of a required key, a positive whole number.
+func (o *object) limit(key string) int {
+	o.require(key)
+	if value := o.positive(key); value != nil {
+		return *value
+	}
+	return 0
+}

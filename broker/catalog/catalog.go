@@ -1,0 +1,124 @@
+// Package catalog reads catalog.yml: the service offerings and plans shown to platforms, how each plan is made, and the
+// JSON schemas that say which parameters a developer may give. A catalog that Cloud Controller would refuse is refused
+// here first, with the line of every mistake.
+package catalog
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"code.cloudfoundry.org/brokerapi/v13/domain"
+
+	"mysql-broker/provisioner"
+)
+
+// The ids of a request are not of this catalog: a 400 to the platform.
+var (
+	ErrUnknownService = errors.New("service_id is not in the catalog")
+	ErrUnknownPlan    = errors.New("plan_id is not a plan of this service offering")
+)
+
+// Catalog is a checked catalog.yml. It never changes, so any number of requests may read it at once.
+type Catalog struct {
+	offerings []domain.Service
+	plans     []plan
+}
+
+// plan is what the broker keeps of a plan beside what platforms are shown.
+type plan struct {
+	provisioner.Plan
+	requestSchemas
+}
+
+// Load reads and checks the catalog at path. The error has one line for each problem, as Parse reports them.
+func Load(path string) (*Catalog, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the catalog: %w", err)
+	}
+	return Parse(path, data)
+}
+
+// Parse reads and checks a catalog. The error has one line "name:LINE: sentence" for every problem, in the order of the
+// lines.
+func Parse(name string, data []byte) (*Catalog, error) {
+	found := &problems{}
+	c := &Catalog{}
+	if root := parseYAML(data, found); root != nil {
+		c.read(root, found)
+	}
+	if err := found.err(name); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *Catalog) read(root *node, found *problems) {
+	top, ok := asObject(root, "the catalog", found)
+	if !ok {
+		return
+	}
+	taken := newIdentities()
+	for _, offering := range top.objects("services", "the service offering") {
+		service, plans := readOffering(offering, taken)
+		c.offerings = append(c.offerings, service)
+		c.plans = append(c.plans, plans...)
+	}
+	top.close()
+}
+
+// Services returns the catalog as platforms are shown it, in the order of the file. It is shared: do not alter it.
+func (c *Catalog) Services() []domain.Service { return c.offerings }
+
+// Plans returns how every plan is made, in the order of the file.
+func (c *Catalog) Plans() []provisioner.Plan {
+	made := make([]provisioner.Plan, len(c.plans))
+	for i, p := range c.plans {
+		made[i] = p.Plan
+	}
+	return made
+}
+
+// Plan returns how a plan is made. The error is ErrUnknownService, or ErrUnknownPlan where the plan is not one of that
+// service offering.
+func (c *Catalog) Plan(serviceID, planID string) (provisioner.Plan, error) {
+	if !slices.ContainsFunc(c.offerings, func(s domain.Service) bool { return s.ID == serviceID }) {
+		return provisioner.Plan{}, ErrUnknownService
+	}
+	p, err := c.plan(planID)
+	if err != nil || p.ServiceID != serviceID {
+		return provisioner.Plan{}, ErrUnknownPlan
+	}
+	return p.Plan, nil
+}
+
+func (c *Catalog) plan(id string) (plan, error) {
+	for _, p := range c.plans {
+		if p.ID == id {
+			return p, nil
+		}
+	}
+	return plan{}, ErrUnknownPlan
+}
+
+// WithoutDedicated returns the catalog without its dedicated plans, for a broker that has no launcher. A service
+// offering left without a plan is left out too, as platforms refuse one.
+func (c *Catalog) WithoutDedicated() *Catalog {
+	rest := &Catalog{offerings: []domain.Service{}}
+	kept := map[string]bool{}
+	for _, p := range c.plans {
+		if p.Kind != provisioner.Dedicated {
+			rest.plans = append(rest.plans, p)
+			kept[p.ID] = true
+		}
+	}
+	for _, s := range c.offerings {
+		s.Plans = slices.DeleteFunc(slices.Clone(s.Plans), func(p domain.ServicePlan) bool { return !kept[p.ID] })
+		if len(s.Plans) > 0 {
+			rest.offerings = append(rest.offerings, s)
+		}
+	}
+	return rest
+}

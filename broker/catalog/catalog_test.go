@@ -1,0 +1,113 @@
+package catalog
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"mysql-broker/provisioner"
+)
+
+func TestLoadNamesTheFile(t *testing.T) {
+	t.Parallel()
+	missing := filepath.Join(t.TempDir(), "none.yml")
+	if _, err := Load(missing); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("Load of a missing file: %v", err)
+	}
+	broken := filepath.Join(t.TempDir(), "catalog.yml")
+	if err := os.WriteFile(broken, []byte("services: []"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want := broken + `:1: "services" of the catalog must be a list with at least one item`
+	if _, err := Load(broken); err == nil || err.Error() != want {
+		t.Errorf("Load: %v\nwant %s", err, want)
+	}
+}
+
+func TestPlanOfRequest(t *testing.T) {
+	t.Parallel()
+	second := `- id: s2
+  name: other
+  description: Another
+  bindable: true
+  plans:
+  - id: p2
+    name: small
+    description: Small
+    broker: {provisioner: shared, async: never, max_storage_mb: 2, max_connections: 1}
+`
+	c := parse(t, valid+second)
+	tests := []struct {
+		service, plan string
+		want          error
+	}{
+		{"s", "p", nil},
+		{"s2", "p2", nil},
+		{"s", "p2", ErrUnknownPlan},
+		{"s", "", ErrUnknownPlan},
+		{"", "p", ErrUnknownService},
+		{"S", "p", ErrUnknownService},
+	}
+	for _, test := range tests {
+		got, err := c.Plan(test.service, test.plan)
+		if !errors.Is(err, test.want) {
+			t.Errorf("Plan(%q, %q): error %v, want %v", test.service, test.plan, err, test.want)
+		}
+		if err == nil && (got.ServiceID != test.service || got.ID != test.plan) {
+			t.Errorf("Plan(%q, %q) = %+v", test.service, test.plan, got)
+		}
+	}
+}
+
+func TestWithoutDedicated(t *testing.T) {
+	t.Parallel()
+	c := shipped(t)
+	shared := c.WithoutDedicated()
+	var names []string
+	for _, p := range shared.Services()[0].Plans {
+		names = append(names, p.Name)
+		if kept, err := shared.Plan(shared.Services()[0].ID, p.ID); err != nil || kept.Kind != provisioner.Shared {
+			t.Errorf("plan %s is made as %+v, %v", p.Name, kept, err)
+		}
+	}
+	if len(names) != 3 || len(shared.Plans()) != 3 {
+		t.Errorf("plans left: %q and %+v", names, shared.Plans())
+	}
+	if len(c.Services()[0].Plans) != 5 || len(c.Plans()) != 5 {
+		t.Error("the full catalog changed")
+	}
+	for _, p := range c.Plans() {
+		_, err := shared.InstanceParameters(p.ID, nil)
+		if gone := errors.Is(err, ErrUnknownPlan); gone != (p.Kind == provisioner.Dedicated) {
+			t.Errorf("parameters of %s: %v", p.Name, err)
+		}
+	}
+}
+
+func TestWithoutDedicatedLeavesNoEmptyOffering(t *testing.T) {
+	t.Parallel()
+	c := parse(t, `services:
+- id: s
+  name: db
+  description: A database
+  bindable: true
+  plans:
+  - id: p
+    name: own
+    description: Own
+    broker: {provisioner: dedicated, async: required, memory_mb: 256, max_storage_mb: 1, max_connections: 1}
+`)
+	if got := c.WithoutDedicated().Services(); got == nil || len(got) != 0 {
+		t.Errorf("Services() = %#v, want an empty list", got)
+	}
+}
+
+func parse(t testing.TB, file string) *Catalog {
+	t.Helper()
+	c, err := Parse("c.yml", []byte(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}

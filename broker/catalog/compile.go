@@ -1,0 +1,58 @@
+package catalog
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// errExternal refuses every reference out of a schema: platforms do not follow them, and the broker must not either.
+var errExternal = errors.New("external references are refused")
+
+type noLoader struct{}
+
+func (noLoader) Load(string) (any, error) { return nil, errExternal }
+
+// compileSchema returns an error that completes the sentence "the JSON schema …".
+func compileSchema(document map[string]any) (*jsonschema.Schema, error) {
+	const address = "catalog:schema"
+	compiler := jsonschema.NewCompiler()
+	compiler.DefaultDraft(jsonschema.Draft4)
+	compiler.UseLoader(noLoader{})
+	if err := compiler.AddResource(address, document); err != nil {
+		return nil, schemaError(err)
+	}
+	schema, err := compiler.Compile(address)
+	if err != nil {
+		return nil, schemaError(err)
+	}
+	return schema, nil
+}
+
+func schemaError(err error) error {
+	var external *jsonschema.LoadURLError
+	if errors.As(err, &external) {
+		return fmt.Errorf("refers to %s: %w", external.URL, errExternal)
+	}
+	var mismatch *jsonschema.ValidationError
+	if invalid := new(jsonschema.SchemaValidationError); errors.As(err, &invalid) && errors.As(invalid.Err, &mismatch) {
+		at := firstCause(mismatch)
+		return fmt.Errorf("is not valid draft-04 at /%s", strings.Join(at.InstanceLocation, "/"))
+	}
+	return fmt.Errorf("cannot be used: %w", err)
+}
+
+// firstCause returns the violation that comes first by place and keyword, as a sentence names only one.
+func firstCause(violation *jsonschema.ValidationError) *jsonschema.ValidationError {
+	for len(violation.Causes) > 0 {
+		violation = slices.MinFunc(violation.Causes, func(a, b *jsonschema.ValidationError) int {
+			return cmp.Or(slices.Compare(a.InstanceLocation, b.InstanceLocation),
+				slices.Compare(a.ErrorKind.KeywordPath(), b.ErrorKind.KeywordPath()))
+		})
+	}
+	return violation
+}

@@ -1,0 +1,65 @@
+package catalog
+
+import (
+	"encoding/json"
+	"errors"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Whatever the file, Parse returns: a catalog that can be served and whose plans can be found, or problems with lines.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{
+		"", "services: []", valid, "a: &a [*a]", "? x\n: y", "services:\n- id: |\n", "a: !!binary x", "- - -", "{a: [",
+		replaceLine(21, "            properties: {charset: {pattern: '('}}"),
+	} {
+		f.Add([]byte(seed))
+	}
+	problem := regexp.MustCompile(`^c\.yml:[1-9][0-9]*: .`)
+	f.Fuzz(func(t *testing.T, file []byte) {
+		c, err := Parse("c.yml", file)
+		if err != nil {
+			if !problem.MatchString(err.Error()) {
+				t.Errorf("a problem without its line: %v", err)
+			}
+			return
+		}
+		if _, err := json.Marshal(c.Services()); err != nil {
+			t.Errorf("the catalog cannot be served: %v", err)
+		}
+		for _, p := range c.Plans() {
+			if got, err := c.Plan(p.ServiceID, p.ID); got != p || err != nil {
+				t.Errorf("Plan(%q, %q) = %+v, %v", p.ServiceID, p.ID, got, err)
+			}
+		}
+	})
+}
+
+// Whatever the parameters, they are a JSON object with values that are safe in SQL, or a *ParameterError of one line.
+func FuzzParameters(f *testing.F) {
+	for _, seed := range []string{
+		"", "{}", "null", "[]", `{"charset":"utf8mb4","collation":"utf8mb4_bin"}`, `{"role":"admin"}`,
+		`{"charset":"a","charset":"b"}`, `{"charset":{"a":[1,2.5e400,true,null]}}`, "{\"\xff\":1}", `{"\ud800":""}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	c := shipped(f)
+	safe := regexp.MustCompile(`^[A-Za-z0-9_]*$`)
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		for name, request := range requests {
+			err := request(c, sharedSmall, raw)
+			var refusal *ParameterError
+			if err != nil && (!errors.As(err, &refusal) || strings.Contains(err.Error(), "\n")) {
+				t.Errorf("%s: %T %v", name, err, err)
+			}
+			if err == nil && len(raw) > 0 && json.Unmarshal(raw, &map[string]string{}) != nil {
+				t.Errorf("%s: accepted what is no object of strings", name)
+			}
+		}
+		if p, err := c.InstanceParameters(sharedSmall, raw); err == nil &&
+			!(safe.MatchString(p.Charset) && safe.MatchString(p.Collation)) {
+			t.Errorf("accepted %+v", p)
+		}
+	})
+}

@@ -1,0 +1,24 @@
+package catalog
+
+// identities are the ids and names in use, each with the line that used it first.
+type identities struct {
+	serviceIDs, serviceNames, planIDs map[string]int
+}
+
+func newIdentities() identities {
+	return identities{map[string]int{}, map[string]int{}, map[string]int{}}
+}
+
+// unique returns the text of a required key, and reports one that is taken.
+func (o *object) unique(key string, taken map[string]int) string {
+	value := o.text(key)
+	if value == "" {
+		return ""
+	}
+	if line, repeated := taken[value]; repeated {
+		o.found.add(o.fields[key].line, "%q of %s repeats the one on line %d", key, o.what, line)
+		return value
+	}
+	taken[value] = o.fields[key].line
+	return value
+}

@@ -1,0 +1,104 @@
+package catalog
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/mysqladmin"
+)
+
+// InstanceParameters checks the parameters of a provision request; raw is empty where the request has none. The error
+// is a *ParameterError, or ErrUnknownPlan.
+func (c *Catalog) InstanceParameters(planID string, raw json.RawMessage) (provisioner.InstanceParameters, error) {
+	p, err := c.plan(planID)
+	if err != nil {
+		return provisioner.InstanceParameters{}, err
+	}
+	given, err := p.create.check(raw)
+	if err != nil {
+		return provisioner.InstanceParameters{}, err
+	}
+	return provisioner.InstanceParameters{Charset: given["charset"], Collation: given["collation"]}, nil
+}
+
+// UpdateParameters checks the parameters of an update request, as InstanceParameters does. None can be changed, so
+// there is nothing to return.
+func (c *Catalog) UpdateParameters(planID string, raw json.RawMessage) error {
+	p, err := c.plan(planID)
+	if err != nil {
+		return err
+	}
+	_, err = p.update.check(raw)
+	return err
+}
+
+// BindingParameters checks the parameters of a bind request, as InstanceParameters does. The role is read-write unless
+// the request names another.
+func (c *Catalog) BindingParameters(planID string, raw json.RawMessage) (provisioner.BindingParameters, error) {
+	p, err := c.plan(planID)
+	if err != nil {
+		return provisioner.BindingParameters{}, err
+	}
+	given, err := p.bind.check(raw)
+	if err != nil {
+		return provisioner.BindingParameters{}, err
+	}
+	switch role := mysqladmin.Role(given["role"]); role {
+	case "":
+		return provisioner.BindingParameters{Role: mysqladmin.ReadWrite}, nil
+	case mysqladmin.ReadOnly, mysqladmin.ReadWrite, mysqladmin.Admin:
+		return provisioner.BindingParameters{Role: role}, nil
+	default:
+		return provisioner.BindingParameters{}, parameterErrorf("parameter %q must be one of %s, %s, %s", "role",
+			mysqladmin.ReadOnly, mysqladmin.ReadWrite, mysqladmin.Admin)
+	}
+}
+
+// check returns the parameters in raw, all of which are strings.
+func (s parameterSchema) check(raw json.RawMessage) (map[string]string, error) {
+	if len(raw) == 0 {
+		raw = json.RawMessage("{}")
+	}
+	given, err := decodeParameters(raw)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.checkNames(given); err != nil {
+		return nil, err
+	}
+	var violation *jsonschema.ValidationError
+	if err := s.compiled.Validate(given); errors.As(err, &violation) {
+		return nil, violated(firstCause(violation))
+	}
+	texts := make(map[string]string, len(given))
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		text, ok := given[name].(string)
+		if !ok {
+			return nil, parameterErrorf("parameter %q must be a string", name)
+		}
+		texts[name] = text
+	}
+	return texts, nil
+}
+
+// checkNames refuses names that are no property of the schema, even if it allows additional ones: a parameter without
+// effect misleads whoever set it.
+func (s parameterSchema) checkNames(given map[string]any) error {
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		switch {
+		case slices.Contains(s.accepts, name):
+		case len(s.accepts) == 0:
+			return parameterErrorf("parameter %q is not accepted; this plan takes no parameters here", name)
+		default:
+			return parameterErrorf("parameter %q is not known; this plan accepts: %s", name,
+				strings.Join(s.accepts, ", "))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,179 @@
+package catalog
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/mysqladmin"
+)
+
+const sharedSmall = "482650c1-b09b-47d4-952a-7d320c6dd4d1"
+
+func TestInstanceParameters(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		raw  string
+		want provisioner.InstanceParameters
+	}{
+		{"", provisioner.InstanceParameters{}},
+		{"{}", provisioner.InstanceParameters{}},
+		{" { } ", provisioner.InstanceParameters{}},
+		{`{"charset":"latin1"}`, provisioner.InstanceParameters{Charset: "latin1"}},
+		{`{"collation":"utf8mb4_bin","charset":"utf8mb4"}`,
+			provisioner.InstanceParameters{Charset: "utf8mb4", Collation: "utf8mb4_bin"}},
+	}
+	c := shipped(t)
+	for _, test := range tests {
+		got, err := c.InstanceParameters(sharedSmall, json.RawMessage(test.raw))
+		if got != test.want || err != nil {
+			t.Errorf("%s: got %+v, %v", test.raw, got, err)
+		}
+	}
+}
+
+func TestBindingParameters(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		raw  string
+		want mysqladmin.Role
+	}{
+		{"", mysqladmin.ReadWrite},
+		{"{}", mysqladmin.ReadWrite},
+		{`{"role":"read-only"}`, mysqladmin.ReadOnly},
+		{`{"role":"read-write"}`, mysqladmin.ReadWrite},
+		{`{"role":"admin"}`, mysqladmin.Admin},
+	}
+	c := shipped(t)
+	for _, test := range tests {
+		got, err := c.BindingParameters(sharedSmall, json.RawMessage(test.raw))
+		if got.Role != test.want || err != nil {
+			t.Errorf("%s: got %+v, %v", test.raw, got, err)
+		}
+	}
+}
+
+// The requests that carry parameters, as one kind of function.
+var requests = map[string]func(c *Catalog, planID string, raw json.RawMessage) error{
+	"create": func(c *Catalog, planID string, raw json.RawMessage) error {
+		_, err := c.InstanceParameters(planID, raw)
+		return err
+	},
+	"update": (*Catalog).UpdateParameters,
+	"bind": func(c *Catalog, planID string, raw json.RawMessage) error {
+		_, err := c.BindingParameters(planID, raw)
+		return err
+	},
+}
+
+func TestParametersRefused(t *testing.T) {
+	t.Parallel()
+	const object = "parameters must be a JSON object"
+	tests := []struct {
+		request, raw, want string
+	}{
+		{"create", `null`, object},
+		{"create", `[]`, object},
+		{"create", `"charset"`, object},
+		{"bind", `7`, object},
+		{"update", `null`, object},
+		{"create", `{`, "parameters are not valid JSON"},
+		{"create", `{} {}`, "parameters are not valid JSON"},
+		{"create", strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000), "parameters are not valid JSON"},
+		{"create", `{"colour":"blue"}`, `parameter "colour" is not known; this plan accepts: charset, collation`},
+		{"create", `{"Charset":"utf8"}`, `parameter "Charset" is not known; this plan accepts: charset, collation`},
+		{"create", `{"role":"admin"}`, `parameter "role" is not known; this plan accepts: charset, collation`},
+		{"create", `{"charset":"a","charset":"b"}`, `parameter "charset" is given twice`},
+		{"create", `{"charset":"a","\u0063harset":"a"}`, `parameter "charset" is given twice`},
+		{"create", `{"charset":{"x":1,"x":1}}`, `parameter "x" is given twice`},
+		{"create", `{"charset":1}`, `parameter "charset" must be of type string`},
+		{"create", `{"charset":null}`, `parameter "charset" must be of type string`},
+		{"create", `{"charset":[["a"]]}`, `parameter "charset" must be of type string`},
+		{"create", `{"charset":""}`, `parameter "charset" must match ^[A-Za-z0-9_]+$`},
+		{"create", `{"charset":"utf8; DROP"}`, `parameter "charset" must match ^[A-Za-z0-9_]+$`},
+		{"create", `{"charset":"utf8\n"}`, `parameter "charset" must match ^[A-Za-z0-9_]+$`},
+		{"create", `{"collation":"` + strings.Repeat("x", 65) + `"}`,
+			`parameter "collation" must have at most 64 characters`},
+		{"update", `{"charset":"utf8"}`, `parameter "charset" is not accepted; this plan takes no parameters here`},
+		{"bind", `{"role":"owner"}`, `parameter "role" must be one of read-only, read-write, admin`},
+		{"bind", `{"role":""}`, `parameter "role" must be one of read-only, read-write, admin`},
+		{"bind", `{"role":true}`, `parameter "role" must be of type string`},
+		{"bind", `{"charset":"utf8"}`, `parameter "charset" is not known; this plan accepts: role`},
+	}
+	c := shipped(t)
+	for _, test := range tests {
+		err := requests[test.request](c, sharedSmall, json.RawMessage(test.raw))
+		var refusal *ParameterError
+		if !errors.As(err, &refusal) || err.Error() != test.want {
+			t.Errorf("%s %.80s: %v\nwant %s", test.request, test.raw, err, test.want)
+		}
+	}
+}
+
+func TestParametersOfUnknownPlan(t *testing.T) {
+	t.Parallel()
+	c := shipped(t)
+	for name, request := range requests {
+		if err := request(c, "none", nil); !errors.Is(err, ErrUnknownPlan) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The operator's schemas decide: each of these is laxer or stricter than the ones in the repository.
+func TestParametersFollowTheSchema(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		request, schema, raw, want string
+	}{
+		{"create", `properties: {charset: {}}, additionalProperties: true`, `{"x":"y"}`,
+			`parameter "x" is not known; this plan accepts: charset`},
+		{"create", `properties: {charset: {}}`, `{"charset":1}`, `parameter "charset" must be a string`},
+		{"create", `properties: {charset: {}}, required: [charset]`, ``, `parameter "charset" is missing`},
+		{"create", `properties: {charset: {minLength: 2}}`, `{"charset":"a"}`,
+			`parameter "charset" must have at least 2 characters`},
+		{"create", `properties: {charset: {format: ipv4}}`, `{"charset":"a"}`,
+			`parameter "charset" breaks the rule "format" of the plan's schema`},
+		{"create", `properties: {charset: {$ref: "#/definitions/x"}}, definitions: {x: {enum: [a, b]}}`,
+			`{"charset":"c"}`, `parameter "charset" must be one of a, b`},
+		{"create", `minProperties: 1`, `{}`, `parameters break the rule "minProperties" of the plan's schema`},
+		{"bind", `properties: {role: {}}`, `{"role":"owner"}`,
+			`parameter "role" must be one of read-only, read-write, admin`},
+		{"bind", `properties: {role: {enum: [read-write, admin]}}`, `{"role":"read-only"}`,
+			`parameter "role" must be one of read-write, admin`},
+		{"bind", ``, `{"role":"read-only"}`, `parameter "role" is not accepted; this plan takes no parameters here`},
+	}
+	for _, test := range tests {
+		c := parse(t, withSchema(test.request, test.schema))
+		err := requests[test.request](c, "p", json.RawMessage(test.raw))
+		var refusal *ParameterError
+		if !errors.As(err, &refusal) || err.Error() != test.want {
+			t.Errorf("{%s} %s: %v\nwant %s", test.schema, test.raw, err, test.want)
+		}
+	}
+}
+
+func TestRoleSchemaMustAllowTheDefault(t *testing.T) {
+	t.Parallel()
+	checkRefusal(t, withSchema("bind", "properties: {role: {enum: [read-only]}}"),
+		"10: the JSON schema must allow read-write, the role of a binding that asks for none")
+}
+
+// withSchema returns a catalog with the plan p, whose only schema is for request and has the given keywords.
+func withSchema(request, keywords string) string {
+	holder := map[string]string{"create": "service_instance", "bind": "service_binding"}[request]
+	return `services:
+- id: s
+  name: db
+  description: A database
+  bindable: true
+  plans:
+  - id: p
+    name: small
+    description: Small
+    schemas: {` + holder + `: {create: {parameters: {$schema: "` + draft4 + `", type: object, ` + keywords + `}}}}
+    broker: {provisioner: shared, async: never, max_storage_mb: 1, max_connections: 1}
+`
+}

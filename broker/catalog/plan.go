@@ -1,0 +1,40 @@
+package catalog
+
+import "code.cloudfoundry.org/brokerapi/v13/domain"
+
+// readPlans fills the plans that platforms are shown into service and returns what the broker keeps of each.
+func readPlans(o *object, service *domain.Service, taken identities) []plan {
+	var plans []plan
+	names := map[string]int{} // unique within an offering only
+	for _, item := range o.objects("plans", "the plan") {
+		shown, kept := readPlan(item, names, taken.planIDs)
+		kept.ServiceID = service.ID
+		service.Plans = append(service.Plans, shown)
+		plans = append(plans, kept)
+	}
+	return plans
+}
+
+// readPlan reads a plan.
+// https://github.com/openservicebrokerapi/servicebroker/blob/v2.17/spec.md#service-plan-object
+func readPlan(o *object, names, ids map[string]int) (domain.ServicePlan, plan) {
+	shown := domain.ServicePlan{
+		ID:                     o.unique("id", ids),
+		Name:                   o.unique("name", names),
+		Description:            o.description(),
+		Free:                   o.flag("free"),
+		Bindable:               o.flag("bindable"),
+		PlanUpdatable:          o.flag("plan_updateable"),
+		Metadata:               readMetadata[domain.ServicePlanMetadata](o),
+		MaximumPollingDuration: o.positive("maximum_polling_duration"),
+		MaintenanceInfo:        readMaintenanceInfo(o),
+	}
+	kept := plan{readBrokerKey(o), readSchemas(o)}
+	shown.Schemas = kept.requestSchemas.shown()
+	kept.ID, kept.Name = shown.ID, shown.Name
+	if shown.MaintenanceInfo != nil {
+		kept.MaintenanceVersion = shown.MaintenanceInfo.Version
+	}
+	o.close()
+	return shown, kept
+}

@@ -1,0 +1,126 @@
+package catalog
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"code.cloudfoundry.org/brokerapi/v13/domain"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"mysql-broker/provisioner/mysqladmin"
+)
+
+const (
+	draft4        = "http://json-schema.org/draft-04/schema#"
+	maxSchemaSize = 64 << 10 // bytes of JSON, Cloud Controller's limit
+)
+
+// parameterSchema is the JSON schema of the parameters that one kind of request may carry.
+type parameterSchema struct {
+	document map[string]any
+	compiled *jsonschema.Schema
+	accepts  []string // names of parameters, sorted
+}
+
+// requestSchemas are the schemas of the three requests that carry parameters.
+type requestSchemas struct {
+	create, update, bind parameterSchema
+}
+
+// readSchemas reads the schemas of a plan. A request that has none accepts no parameters, and platforms are told so.
+// The parameters that the broker understands are named here: a schema may leave some out, but not add one.
+// https://github.com/openservicebrokerapi/servicebroker/blob/v2.17/spec.md#schemas-object
+func readSchemas(plan *object) requestSchemas {
+	s := requestSchemas{noParameters(), noParameters(), noParameters()}
+	schemas, ok := plan.object("schemas")
+	if !ok {
+		return s
+	}
+	if instance, ok := schemas.object("service_instance"); ok {
+		readSchema(instance, "create", &s.create, "charset", "collation")
+		readSchema(instance, "update", &s.update)
+		instance.close()
+	}
+	if binding, ok := schemas.object("service_binding"); ok {
+		readSchema(binding, "create", &s.bind, "role")
+		s.bind.checkDefaultRole(binding)
+		binding.close()
+	}
+	schemas.close()
+	return s
+}
+
+// shown returns the schemas as platforms are shown them, all three filled.
+func (s requestSchemas) shown() *domain.ServiceSchemas {
+	return &domain.ServiceSchemas{
+		Instance: domain.ServiceInstanceSchema{
+			Create: domain.Schema{Parameters: s.create.document},
+			Update: domain.Schema{Parameters: s.update.document},
+		},
+		Binding: domain.ServiceBindingSchema{Create: domain.Schema{Parameters: s.bind.document}},
+	}
+}
+
+func noParameters() parameterSchema {
+	document := map[string]any{"$schema": draft4, "type": "object", "additionalProperties": false}
+	compiled, err := compileSchema(document)
+	if err != nil {
+		panic("the schema that accepts no parameters is wrong: " + err.Error())
+	}
+	return parameterSchema{document: document, compiled: compiled}
+}
+
+func readSchema(parent *object, key string, into *parameterSchema, understood ...string) {
+	holder, ok := parent.object(key)
+	if !ok {
+		return
+	}
+	holder.require("parameters")
+	if o, ok := holder.object("parameters"); ok {
+		*into = newParameterSchema(o, understood)
+	}
+	holder.close()
+}
+
+func newParameterSchema(o *object, understood []string) parameterSchema {
+	o.what = "the JSON schema"
+	o.oneOf("$schema", draft4, strings.TrimSuffix(draft4, "#"))
+	o.oneOf("type", "object")
+	s := parameterSchema{document: o.plain(), accepts: o.properties(understood)}
+	if data, err := json.Marshal(s.document); err != nil || len(data) > maxSchemaSize {
+		o.found.add(o.line, "the JSON schema must be at most 64 KiB of JSON")
+		return s
+	}
+	compiled, err := compileSchema(s.document)
+	if err != nil {
+		o.found.add(o.line, "the JSON schema %v", err)
+	}
+	s.compiled = compiled
+	return s
+}
+
+// checkDefaultRole reports a schema that restricts the role and forbids the one that a binding gets by default: its
+// author would believe in a limit that does not hold.
+func (s parameterSchema) checkDefaultRole(o *object) {
+	if s.compiled == nil || !slices.Contains(s.accepts, "role") {
+		return
+	}
+	if s.compiled.Validate(map[string]any{"role": string(mysqladmin.ReadWrite)}) != nil {
+		o.found.add(o.line, "the JSON schema must allow %s, the role of a binding that asks for none", mysqladmin.ReadWrite)
+	}
+}
+
+// properties returns the names of the schema's properties, sorted.
+func (o *object) properties(understood []string) []string {
+	fields, _ := get[[]field](o, "properties", "an object")
+	names := map[string]bool{}
+	for _, f := range fields {
+		names[f.key] = true
+		if !slices.Contains(understood, f.key) {
+			o.found.add(f.line, "%q is not a parameter that the broker understands here", f.key)
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}

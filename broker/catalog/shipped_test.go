@@ -1,0 +1,71 @@
+package catalog
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"mysql-broker/provisioner"
+)
+
+func shipped(t testing.TB) *Catalog {
+	t.Helper()
+	c, err := Load("../../catalog.yml")
+	if err != nil {
+		t.Fatalf("the catalog in this repository is refused:\n%v", err)
+	}
+	return c
+}
+
+func TestShippedPlans(t *testing.T) {
+	t.Parallel()
+	const small, large, async = "482650c1-b09b-47d4-952a-7d320c6dd4d1",
+		"80dae88e-93d0-4072-969d-811f9ce9a3bd", "b897124e-c33b-4eed-94cf-eb0978d71ec8"
+	const ownSmall, ownLarge = "ca53086a-962f-4faf-9f53-cc2175872b66", "c6586a9e-6079-49f8-800c-7dc5579d9b31"
+	shared, dedicated := provisioner.Shared, provisioner.Dedicated
+	want := []provisioner.Plan{
+		{ID: small, Name: "shared-small", Kind: shared, Async: "never", MaxStorageMB: 100, MaxConnections: 10},
+		{ID: large, Name: "shared-large", Kind: shared, Async: "never", MaxStorageMB: 1024, MaxConnections: 40},
+		{ID: async, Name: "shared-async", Kind: shared, Async: "preferred", MaxStorageMB: 100, MaxConnections: 10},
+		{ID: ownSmall, Name: "dedicated-small", Kind: dedicated, Async: "required",
+			MaxStorageMB: 1024, MaxConnections: 50, MemoryMB: 256},
+		{ID: ownLarge, Name: "dedicated-large", Kind: dedicated, Async: "required",
+			MaxStorageMB: 10240, MaxConnections: 200, MemoryMB: 1024},
+	}
+	for i := range want {
+		want[i].ServiceID, want[i].MaintenanceVersion = "2bbbcb07-1e0c-4a3b-8a4e-30bf3a3e1fe4", "1.0.0"
+	}
+	c := shipped(t)
+	if got := c.Plans(); !slices.Equal(got, want) {
+		t.Errorf("Plans() =\n%+v\nwant\n%+v", got, want)
+	}
+	for _, plan := range want {
+		if got, err := c.Plan(plan.ServiceID, plan.ID); got != plan || err != nil {
+			t.Errorf("Plan(%q) = %+v, %v", plan.Name, got, err)
+		}
+	}
+}
+
+func TestShippedOfferingOnTheWire(t *testing.T) {
+	t.Parallel()
+	data, err := json.Marshal(shipped(t).Services())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`"name":"mysql"`, `"tags":["mysql","relational"]`, `"bindable":true`, `"plan_updateable":true`,
+		`"instances_retrievable":true`, `"bindings_retrievable":true`, `"displayName":"MySQL"`,
+		`"maximum_polling_duration":1800`, `"maintenance_info":{"version":"1.0.0","description":`,
+		`"free":true`, `"free":false`, `"enum":["read-only","read-write","admin"]`, `"maxLength":64`,
+	} {
+		if !strings.Contains(string(data), want) {
+			t.Errorf("the catalog lacks %s:\n%s", want, data)
+		}
+	}
+	for _, secret := range []string{`"broker"`, "memory_mb", "max_storage_mb", "provisioner", "null"} {
+		if strings.Contains(string(data), secret) {
+			t.Errorf("the catalog shows %s to platforms:\n%s", secret, data)
+		}
+	}
+}

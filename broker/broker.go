@@ -1,0 +1,263 @@
+// Package broker says what the Open Service Broker API means: it checks requests against the catalog, hands them to
+// the provisioner, and words the answers.
+package broker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"time"
+
+	"code.cloudfoundry.org/brokerapi/v13/domain"
+	"code.cloudfoundry.org/brokerapi/v13/domain/apiresponses"
+
+	"mysql-broker/broker/catalog"
+	"mysql-broker/broker/httpapi"
+	"mysql-broker/provisioner"
+	"mysql-broker/store"
+)
+
+// pollAgain is when a platform should ask next about an operation in progress.
+const pollAgain = 2 * time.Second
+
+// Broker implements domain.ServiceBroker.
+type Broker struct {
+	catalog     *catalog.Catalog
+	provisioner *provisioner.Provisioner
+}
+
+// New returns the broker of a catalog.
+func New(c *catalog.Catalog, p *provisioner.Provisioner) *Broker {
+	return &Broker{catalog: c, provisioner: p}
+}
+
+// Services answers GET /v2/catalog.
+func (b *Broker) Services(context.Context) ([]domain.Service, error) {
+	return b.catalog.Services(), nil
+}
+
+// Provision answers PUT /v2/service_instances/{id}.
+func (b *Broker) Provision(ctx context.Context, id string, d domain.ProvisionDetails, async bool) (
+	domain.ProvisionedServiceSpec, error) {
+	var none domain.ProvisionedServiceSpec
+	plan, err := b.catalog.Plan(d.ServiceID, d.PlanID)
+	if err != nil {
+		return none, answer(err)
+	}
+	parameters, err := b.catalog.InstanceParameters(plan.ID, d.RawParameters)
+	if err != nil {
+		return none, answer(err)
+	}
+	if err := checkMaintenance(plan, d.MaintenanceInfo); err != nil {
+		return none, err
+	}
+	a, err := b.provisioner.Provision(ctx, provisioner.ProvisionRequest{InstanceID: id, Plan: plan,
+		OrganizationGUID: d.OrganizationGUID, SpaceGUID: d.SpaceGUID, Context: d.RawContext, Parameters: parameters,
+		AcceptsIncomplete: async})
+	if err != nil {
+		return none, answer(err)
+	}
+	return domain.ProvisionedServiceSpec{AlreadyExists: a.Existed, IsAsync: a.Operation != "",
+		OperationData: a.Operation}, nil
+}
+
+// checkMaintenance refuses a request made for another version of the catalog. OSB API 2.15, "Maintenance Info Object":
+// only the version is compared.
+func checkMaintenance(plan provisioner.Plan, info *domain.MaintenanceInfo) error {
+	if info == nil || info.Version == plan.MaintenanceVersion {
+		return nil
+	}
+	return apiresponses.ErrMaintenanceInfoConflict
+}
+
+// Update answers PATCH /v2/service_instances/{id}.
+func (b *Broker) Update(ctx context.Context, id string, d domain.UpdateDetails, async bool) (
+	domain.UpdateServiceSpec, error) {
+	var none domain.UpdateServiceSpec
+	q := provisioner.UpdateRequest{InstanceID: id, ServiceID: d.ServiceID, AcceptsIncomplete: async,
+		Upgrade: d.MaintenanceInfo != nil}
+	planID, err := b.updatedPlan(ctx, id, d)
+	if err != nil {
+		return none, err
+	}
+	plan, err := b.catalog.Plan(d.ServiceID, planID)
+	if err != nil {
+		return none, answer(err)
+	}
+	q.Plan = &plan
+	if err := b.catalog.UpdateParameters(plan.ID, d.RawParameters); err != nil {
+		return none, answer(err)
+	}
+	if err := checkMaintenance(plan, d.MaintenanceInfo); err != nil {
+		return none, err
+	}
+	a, err := b.provisioner.Update(ctx, q)
+	if err != nil {
+		return none, answer(err)
+	}
+	return domain.UpdateServiceSpec{IsAsync: a.Operation != "", OperationData: a.Operation}, nil
+}
+
+// updatedPlan is the plan that an update asks for, or the instance's own where it names none.
+func (b *Broker) updatedPlan(ctx context.Context, id string, d domain.UpdateDetails) (string, error) {
+	if d.PlanID != "" {
+		return d.PlanID, nil
+	}
+	if !b.knows(d.ServiceID) {
+		return "", invalid(catalog.ErrUnknownService)
+	}
+	planID, err := b.provisioner.PlanOf(ctx, id)
+	return planID, answer(err)
+}
+
+func (b *Broker) knows(serviceID string) bool {
+	for _, s := range b.catalog.Services() {
+		if s.ID == serviceID {
+			return true
+		}
+	}
+	return false
+}
+
+// Deprovision answers DELETE /v2/service_instances/{id}.
+func (b *Broker) Deprovision(ctx context.Context, id string, d domain.DeprovisionDetails, async bool) (
+	domain.DeprovisionServiceSpec, error) {
+	var none domain.DeprovisionServiceSpec
+	plan, err := b.catalog.Plan(d.ServiceID, d.PlanID)
+	if err != nil {
+		return none, answer(err)
+	}
+	a, err := b.provisioner.Deprovision(ctx, provisioner.DeprovisionRequest{InstanceID: id, Plan: plan,
+		AcceptsIncomplete: async})
+	if refusal, ok := errors.AsType[*provisioner.Error](err); ok && refusal.Code == provisioner.Gone {
+		return none, apiresponses.ErrInstanceDoesNotExist
+	}
+	return domain.DeprovisionServiceSpec{IsAsync: a.Operation != "", OperationData: a.Operation}, answer(err)
+}
+
+// LastOperation answers GET /v2/service_instances/{id}/last_operation.
+func (b *Broker) LastOperation(ctx context.Context, id string, d domain.PollDetails) (domain.LastOperation, error) {
+	return b.lastOperation(ctx, id, "", d)
+}
+
+// LastBindingOperation answers GET /v2/service_instances/{id}/service_bindings/{id}/last_operation. Bindings are made
+// before they are answered, so it only ever looks back.
+func (b *Broker) LastBindingOperation(ctx context.Context, id, bindingID string, d domain.PollDetails) (
+	domain.LastOperation, error) {
+	return b.lastOperation(ctx, id, bindingID, d)
+}
+
+func (b *Broker) lastOperation(ctx context.Context, id, bindingID string, d domain.PollDetails) (
+	domain.LastOperation, error) {
+	if err := b.checkHint(d.ServiceID, d.PlanID); err != nil {
+		return domain.LastOperation{}, err
+	}
+	op, err := b.provisioner.LastOperation(ctx, id, bindingID, d.OperationData)
+	if err != nil {
+		return domain.LastOperation{}, answer(err)
+	}
+	if op.State == store.InProgress {
+		httpapi.RetryAfter(ctx, pollAgain)
+	}
+	return domain.LastOperation{State: domain.LastOperationState(op.State), Description: op.Description}, nil
+}
+
+// checkHint refuses ids that are not of the catalog where the specification lets a platform leave them out.
+func (b *Broker) checkHint(serviceID, planID string) error {
+	switch {
+	case serviceID != "" && !b.knows(serviceID):
+		return invalid(catalog.ErrUnknownService)
+	case serviceID != "" && planID != "":
+		_, err := b.catalog.Plan(serviceID, planID)
+		return answer(err)
+	}
+	return nil
+}
+
+// GetInstance answers GET /v2/service_instances/{id}.
+func (b *Broker) GetInstance(ctx context.Context, id string, d domain.FetchInstanceDetails) (
+	domain.GetInstanceDetailsSpec, error) {
+	if err := b.checkHint(d.ServiceID, d.PlanID); err != nil {
+		return domain.GetInstanceDetailsSpec{}, err
+	}
+	i, err := b.provisioner.Instance(ctx, id)
+	if err != nil {
+		return domain.GetInstanceDetailsSpec{}, answer(err)
+	}
+	if i.MaintenanceVersion != "" {
+		info := domain.MaintenanceInfo{Version: i.MaintenanceVersion}
+		if err := httpapi.SetField(ctx, "maintenance_info", info); err != nil {
+			return domain.GetInstanceDetailsSpec{}, err
+		}
+	}
+	return domain.GetInstanceDetailsSpec{ServiceID: i.ServiceID, PlanID: i.PlanID, Parameters: i.Parameters}, nil
+}
+
+// Bind answers PUT /v2/service_instances/{id}/service_bindings/{id}.
+func (b *Broker) Bind(ctx context.Context, id, bindingID string, d domain.BindDetails, _ bool) (domain.Binding, error) {
+	var none domain.Binding
+	plan, err := b.catalog.Plan(d.ServiceID, d.PlanID)
+	if err != nil {
+		return none, answer(err)
+	}
+	parameters, err := b.catalog.BindingParameters(plan.ID, d.RawParameters)
+	if err != nil {
+		return none, answer(err)
+	}
+	if d.BindResource != nil && d.BindResource.Route != "" {
+		return none, invalid(errRoute)
+	}
+	c, existed, err := b.provisioner.Bind(ctx, provisioner.BindRequest{InstanceID: id, BindingID: bindingID,
+		ServiceID: d.ServiceID, AppGUID: appGUID(d), Parameters: parameters})
+	if err != nil {
+		return none, answer(err)
+	}
+	return domain.Binding{AlreadyExists: existed, Credentials: newCredentials(c), Endpoints: endpoints(c)}, nil
+}
+
+var errRoute = errors.New("a database cannot be bound to a route; bind it to an app or make a service key")
+
+// appGUID is the application that a binding is for. Platforms send it in either place, or in neither for a service key.
+func appGUID(d domain.BindDetails) string {
+	if d.BindResource != nil && d.BindResource.AppGuid != "" {
+		return d.BindResource.AppGuid
+	}
+	return d.AppGUID
+}
+
+func endpoints(c provisioner.Credentials) []domain.Endpoint {
+	return []domain.Endpoint{{Host: c.Host, Ports: []string{strconv.Itoa(c.Port)}, Protocol: "tcp"}}
+}
+
+// GetBinding answers GET /v2/service_instances/{id}/service_bindings/{id}.
+func (b *Broker) GetBinding(ctx context.Context, id, bindingID string, d domain.FetchBindingDetails) (
+	domain.GetBindingSpec, error) {
+	if err := b.checkHint(d.ServiceID, d.PlanID); err != nil {
+		return domain.GetBindingSpec{}, err
+	}
+	c, err := b.provisioner.Binding(ctx, id, bindingID)
+	if err != nil {
+		return domain.GetBindingSpec{}, answer(err)
+	}
+	var parameters map[string]any
+	if err := json.Unmarshal(c.Parameters, &parameters); err != nil {
+		return domain.GetBindingSpec{}, err
+	}
+	return domain.GetBindingSpec{Credentials: newCredentials(c), Endpoints: endpoints(c), Parameters: parameters}, nil
+}
+
+// Unbind answers DELETE /v2/service_instances/{id}/service_bindings/{id}.
+func (b *Broker) Unbind(ctx context.Context, id, bindingID string, d domain.UnbindDetails, _ bool) (
+	domain.UnbindSpec, error) {
+	if _, err := b.catalog.Plan(d.ServiceID, d.PlanID); err != nil {
+		return domain.UnbindSpec{}, answer(err)
+	}
+	err := b.provisioner.Unbind(ctx, provisioner.UnbindRequest{InstanceID: id, BindingID: bindingID})
+	if refusal, ok := errors.AsType[*provisioner.Error](err); ok && refusal.Code == provisioner.Gone {
+		return domain.UnbindSpec{}, apiresponses.ErrBindingDoesNotExist
+	}
+	return domain.UnbindSpec{}, answer(err)
+}
+
+var _ domain.ServiceBroker = (*Broker)(nil)

@@ -1,0 +1,72 @@
+package broker
+
+import (
+	"errors"
+	"net/http"
+
+	"code.cloudfoundry.org/brokerapi/v13/domain/apiresponses"
+
+	"mysql-broker/broker/catalog"
+	"mysql-broker/provisioner"
+)
+
+// answers says once which status and error code of the OSB API each refusal has. Cloud Controller deletes an instance
+// or binding whose creation is answered with a 5xx, or with a 422 without a code that it knows; a user's mistake is
+// therefore a 400, a 409 or a 422 with a known code.
+var answers = map[provisioner.Code]struct {
+	status int
+	key    string
+}{
+	provisioner.Invalid:           {http.StatusBadRequest, ""},
+	provisioner.Conflict:          {http.StatusConflict, ""},
+	provisioner.NotFound:          {http.StatusNotFound, ""},
+	provisioner.Gone:              {http.StatusGone, ""},
+	provisioner.NeedsAsync:        {http.StatusUnprocessableEntity, "AsyncRequired"},
+	provisioner.Busy:              {http.StatusUnprocessableEntity, "ConcurrencyError"},
+	provisioner.PlanChangeRefused: {http.StatusUnprocessableEntity, "PlanChangeNotSupported"},
+	provisioner.TooMuchData:       {http.StatusUnprocessableEntity, "PlanChangeNotSupported"},
+	provisioner.Full:              {http.StatusBadRequest, ""},
+	provisioner.Unavailable:       {http.StatusServiceUnavailable, ""},
+}
+
+// answer turns an error of the layers below into one that brokerapi knows how to send. Others are left as they are:
+// the HTTP layer hides their text from clients and logs it.
+func answer(err error) error {
+	if err == nil {
+		return nil
+	}
+	if refusal, ok := errors.AsType[*provisioner.Error](err); ok {
+		a := answers[refusal.Code]
+		if refusal.Code == provisioner.NeedsAsync {
+			return apiresponses.ErrAsyncRequired // the specification gives the very words
+		}
+		return failure(&shown{sentence: refusal.Sentence, cause: err}, a.status, a.key)
+	}
+	if _, ok := errors.AsType[*catalog.ParameterError](err); ok {
+		return invalid(err)
+	}
+	if errors.Is(err, catalog.ErrUnknownService) || errors.Is(err, catalog.ErrUnknownPlan) {
+		return invalid(err)
+	}
+	return err
+}
+
+// invalid is a request that can never work.
+func invalid(err error) error { return failure(err, http.StatusBadRequest, "") }
+
+func failure(err error, status int, key string) error {
+	action := key
+	if action == "" {
+		action = "refused"
+	}
+	return apiresponses.NewFailureResponseBuilder(err, status, action).WithErrorKey(key).Build()
+}
+
+// shown has a text for users and, behind it, what operators need.
+type shown struct {
+	sentence string
+	cause    error
+}
+
+func (s *shown) Error() string { return s.sentence }
+func (s *shown) Unwrap() error { return s.cause }

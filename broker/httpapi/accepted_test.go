@@ -1,0 +1,108 @@
+package httpapi
+
+import (
+	"strings"
+	"testing"
+
+	"code.cloudfoundry.org/brokerapi/v13/domain"
+)
+
+// Ids reach the broker as the platform means them, whatever form they have.
+func TestIDsReachTheBroker(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, &recordingBroker{})
+	for escaped, id := range map[string]string{
+		"a%2Fb":                  "a/b",
+		"b1":                     "b1",
+		"a%20b":                  "a b",
+		"%E2%82%AC":              "€",
+		"..%2F..":                "../..",
+		"a;b%3Fc%23":             "a;b?c#",
+		"%25s%27%22%60":          "%s'\"`",
+		strings.Repeat("a", 256): strings.Repeat("a", 256),
+	} {
+		s.do(t, request{method: "PUT", target: "/v2/service_instances/i%2F1/service_bindings/" + escaped, body: aBody})
+		calls := s.broker.received()
+		if len(calls) != 1 || calls[0].instanceID != "i/1" || calls[0].bindingID != id {
+			t.Errorf("binding %s: the broker saw %+v, want instance i/1 and binding %q", escaped, calls, id)
+		}
+	}
+}
+
+func TestAcceptsIncomplete(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, &recordingBroker{})
+	for value, want := range map[string]bool{
+		"true": true, "True": true, "TRUE": true, "tRuE": true, "t": true, "1": true,
+		"false": false, "False": false, "0": false,
+	} {
+		for _, q := range []request{
+			{method: "PUT", target: anInstance + "?accepts_incomplete=" + value, body: aBody},
+			{method: "PATCH", target: anInstance + "?accepts_incomplete=" + value, body: aBody},
+			{method: "DELETE", target: anInstance + theIDs + "&accepts_incomplete=" + value},
+			{method: "PUT", target: aBinding + "?accepts_incomplete=" + value, body: aBody},
+			{method: "DELETE", target: aBinding + theIDs + "&accepts_incomplete=" + value},
+		} {
+			s.do(t, q)
+			calls := s.broker.received()
+			if len(calls) != 1 || calls[0].async != want {
+				t.Errorf("%s %s: the broker saw %+v, want async %t", q.method, q.target, calls, want)
+			}
+		}
+	}
+}
+
+// Unknown fields, null for absent, and any content type are taken; the parameters arrive as they were sent.
+func TestBodiesReachTheBroker(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, &recordingBroker{})
+	for _, c := range []struct{ body, parameters string }{
+		{aBody, ""},
+		{`{"service_id":"s","plan_id":"p","parameters":null,"context":null}`, ""},
+		{`{"service_id":"s","plan_id":"p","PARAMETERS":null}`, ""},
+		{` {"service_id":"s","plan_id":"p","parameters":{},"future":[1,{"x":null}]} ` + "\n", `{}`},
+		{`{"service_id":"s","plan_id":"p","parameters":{"n":1e400,"a":"&","\\u0000":"\ud83d\udca9"}}`,
+			`{"n":1e400,"a":"\u0026","\\u0000":"\ud83d\udca9"}`},
+		{`{"service_id":"s","plan_id":"p","parameters":` + nested(63) + `}`, nested(63)},
+		{`{"service_id":"s","plan_id":"p","app_guid":"` + strings.Repeat(`[{\"`, 65) + `"}`, ""},
+		{`{"service_id":"s","plan_id":"p","maintenance_info":null,"bind_resource":null,"app_guid":""}`, ""},
+	} {
+		for _, contentType := range []string{"application/json", "application/x-www-form-urlencoded", ""} {
+			got := s.do(t, request{method: "PUT", target: aBinding, body: c.body,
+				header: map[string]string{"Content-Type": contentType}})
+			calls := s.broker.received()
+			if len(calls) != 1 {
+				t.Errorf("%s as %q: answer %d %v", c.body, contentType, got.status, got.object)
+				continue
+			}
+			d := calls[0].details.(domain.BindDetails)
+			if d.ServiceID != "s" || d.PlanID != "p" || string(d.RawParameters) != c.parameters || d.RawContext != nil {
+				t.Errorf("%s as %q: the broker saw %+v, want parameters %s", c.body, contentType, d, c.parameters)
+			}
+		}
+	}
+}
+
+func TestEitherCredential(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, &recordingBroker{})
+	for username, password := range map[string]string{"old": "old password", "broker": testPassword} {
+		got := s.do(t, request{method: "GET", target: "/v2/catalog",
+			header: map[string]string{"Authorization": basic(username, password)}})
+		if got.status != 200 {
+			t.Errorf("%s: answer %d %v", username, got.status, got.object)
+		}
+	}
+}
+
+func TestEveryMinorVersion(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, &recordingBroker{})
+	for _, version := range []string{"2.0", "2.8", "2.9", "2.13", "2.17", "2.99"} {
+		got := s.do(t, request{method: "GET", target: "/v2/catalog",
+			header: map[string]string{"X-Broker-API-Version": version}})
+		if got.status != 200 {
+			t.Errorf("%s: answer %d %v", version, got.status, got.object)
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+)
+
+// answer holds back what a handler writes until it is known to be one JSON object.
+type answer struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (a *answer) Header() http.Header { return a.header }
+
+func (a *answer) WriteHeader(status int) {
+	if a.status == 0 {
+		a.status = status
+	}
+}
+
+func (a *answer) Write(p []byte) (int, error) {
+	a.WriteHeader(http.StatusOK)
+	return a.body.Write(p)
+}
+
+// answerInJSON sends what the inner handlers wrote, as one JSON object in any case: the plain-text refusals of
+// net/http become a description, and an answer that did not encode becomes a 500. It adds what RetryAfter and
+// SetField asked for.
+func answerInJSON(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a := &answer{header: http.Header{}}
+		next.ServeHTTP(a, r)
+
+		c := callFrom(r.Context())
+		status, body := a.whole(r, c)
+		maps.Copy(w.Header(), a.header)
+		w.Header().Del("Location")
+		if c.retryAfter > 0 {
+			w.Header().Set("Retry-After", wholeSeconds(c.retryAfter))
+		}
+		send(w, c, status, body)
+	})
+}
+
+// whole returns the status and the JSON object to send.
+func (a *answer) whole(r *http.Request, c *call) (int, []byte) {
+	if a.status == http.StatusMethodNotAllowed {
+		c.reason = "method-not-allowed"
+		return a.status, failureBody(fmt.Sprintf("This path takes %s, not %q.", a.header.Get("Allow"), clip(r.Method)))
+	}
+	if a.fromServeMux() {
+		c.reason = "not-found"
+		return http.StatusNotFound, failureBody("The Open Service Broker API has no such path.")
+	}
+	body, err := a.object(c)
+	if err != nil {
+		c.reason = "answer-not-a-json-object"
+		return http.StatusInternalServerError, failureBody(unexpected(c.info.ID))
+	}
+	return a.status, body
+}
+
+// fromServeMux reports whether no route took the request: http.ServeMux then refuses in plain text, or redirects to
+// a path without "//" and "..", which is none of the API's either as far as a platform can tell.
+func (a *answer) fromServeMux() bool {
+	return a.status >= 300 && a.status < 500 && a.header.Get("Content-Type") != "application/json"
+}
+
+// object returns the body, with the call's extra fields if it has any. It fails if the body is not one JSON object.
+func (a *answer) object(c *call) ([]byte, error) {
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(a.body.Bytes(), &object); err != nil {
+		return nil, fmt.Errorf("decode the answer: %w", err)
+	}
+	if object == nil {
+		return nil, errors.New("the answer is null")
+	}
+	if c.operation == "" {
+		// A malformed token only leaves the log without it.
+		_ = json.Unmarshal(object["operation"], &c.operation)
+	}
+	if len(c.fields) == 0 {
+		return a.body.Bytes(), nil
+	}
+	maps.Copy(object, c.fields)
+	body, err := json.Marshal(object)
+	if err != nil {
+		return nil, fmt.Errorf("encode the answer: %w", err)
+	}
+	return append(body, '\n'), nil
+}

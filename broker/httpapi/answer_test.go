@@ -1,0 +1,24 @@
+package httpapi
+
+import (
+	"strings"
+	"testing"
+
+	"code.cloudfoundry.org/brokerapi/v13/domain"
+)
+
+// Credentials that do not encode are a 500 with a body, and their content goes nowhere.
+func TestAnswerThatDoesNotEncode(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, &recordingBroker{binding: domain.Binding{
+		Credentials: map[string]any{"password": "hunter2", "fault": func() {}},
+	}})
+	got := s.do(t, request{method: "PUT", target: aBinding, body: aBody})
+	if got.status != 500 || !strings.Contains(got.description(), testIdentity) {
+		t.Errorf("answer %d %v, want 500 with the request's identity", got.status, got.object)
+	}
+	s.waitForLog(t, 1)
+	if strings.Contains(s.log.String(), "hunter2") {
+		t.Errorf("the log holds the password:\n%s", s.log)
+	}
+}

@@ -1,0 +1,117 @@
+package httpapi
+
+import (
+	"context"
+	"sync"
+
+	"code.cloudfoundry.org/brokerapi/v13/domain"
+)
+
+// received is one call that reached the broker.
+type received struct {
+	method     string
+	instanceID string
+	bindingID  string
+	details    any
+	async      bool
+	info       RequestInfo
+}
+
+// recordingBroker stands in for the broker: the HTTP layer is the unit under test here. Every method records what it
+// got, then does as act says, and succeeds if there is no act.
+type recordingBroker struct {
+	act     func(ctx context.Context) error
+	binding domain.Binding
+
+	mu    sync.Mutex
+	calls []received
+}
+
+func (b *recordingBroker) record(ctx context.Context, call received) error {
+	call.info = RequestInfoFrom(ctx)
+	b.mu.Lock()
+	b.calls = append(b.calls, call)
+	b.mu.Unlock()
+	if b.act == nil {
+		return nil
+	}
+	return b.act(ctx)
+}
+
+// received returns the calls since the last time, but those for the catalog: the library asks for it in between.
+func (b *recordingBroker) received() []received {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	calls := b.calls
+	b.calls = nil
+	return calls
+}
+
+func (b *recordingBroker) Services(context.Context) ([]domain.Service, error) {
+	return []domain.Service{{
+		ID: "s", Name: "mysql", Plans: []domain.ServicePlan{{ID: "p", Name: "small"}},
+	}}, nil
+}
+
+func (b *recordingBroker) Provision(
+	ctx context.Context, id string, d domain.ProvisionDetails, async bool,
+) (domain.ProvisionedServiceSpec, error) {
+	return domain.ProvisionedServiceSpec{IsAsync: async, OperationData: "task_1"},
+		b.record(ctx, received{method: "Provision", instanceID: id, details: d, async: async})
+}
+
+func (b *recordingBroker) Deprovision(
+	ctx context.Context, id string, d domain.DeprovisionDetails, async bool,
+) (domain.DeprovisionServiceSpec, error) {
+	return domain.DeprovisionServiceSpec{},
+		b.record(ctx, received{method: "Deprovision", instanceID: id, details: d, async: async})
+}
+
+func (b *recordingBroker) GetInstance(
+	ctx context.Context, id string, d domain.FetchInstanceDetails,
+) (domain.GetInstanceDetailsSpec, error) {
+	return domain.GetInstanceDetailsSpec{ServiceID: "s", PlanID: "p"},
+		b.record(ctx, received{method: "GetInstance", instanceID: id, details: d})
+}
+
+func (b *recordingBroker) Update(
+	ctx context.Context, id string, d domain.UpdateDetails, async bool,
+) (domain.UpdateServiceSpec, error) {
+	return domain.UpdateServiceSpec{},
+		b.record(ctx, received{method: "Update", instanceID: id, details: d, async: async})
+}
+
+func (b *recordingBroker) LastOperation(
+	ctx context.Context, id string, d domain.PollDetails,
+) (domain.LastOperation, error) {
+	return domain.LastOperation{State: domain.InProgress},
+		b.record(ctx, received{method: "LastOperation", instanceID: id, details: d})
+}
+
+func (b *recordingBroker) Bind(
+	ctx context.Context, id, bindingID string, d domain.BindDetails, async bool,
+) (domain.Binding, error) {
+	return b.binding,
+		b.record(ctx, received{method: "Bind", instanceID: id, bindingID: bindingID, details: d, async: async})
+}
+
+func (b *recordingBroker) Unbind(
+	ctx context.Context, id, bindingID string, d domain.UnbindDetails, async bool,
+) (domain.UnbindSpec, error) {
+	return domain.UnbindSpec{},
+		b.record(ctx, received{method: "Unbind", instanceID: id, bindingID: bindingID, details: d, async: async})
+}
+
+func (b *recordingBroker) GetBinding(
+	ctx context.Context, id, bindingID string, d domain.FetchBindingDetails,
+) (domain.GetBindingSpec, error) {
+	return domain.GetBindingSpec{},
+		b.record(ctx, received{method: "GetBinding", instanceID: id, bindingID: bindingID, details: d})
+}
+
+func (b *recordingBroker) LastBindingOperation(
+	ctx context.Context, id, bindingID string, d domain.PollDetails,
+) (domain.LastOperation, error) {
+	return domain.LastOperation{State: domain.Succeeded},
+		b.record(ctx, received{method: "LastBindingOperation", instanceID: id, bindingID: bindingID, details: d})
+}

@@ -1,0 +1,53 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"code.cloudfoundry.org/brokerapi/v13/domain/apiresponses"
+)
+
+// clientError returns the error for brokerapi to answer with. A failure response anywhere in err's chain is the
+// answer, alone: brokerapi does not unwrap, and what wraps it is for the log. Every other error is unexpected: the
+// client gets a sentence with the request id, the operator's log the whole text.
+func (b clientErrors) clientError(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	c := callFrom(ctx)
+	var failure *apiresponses.FailureResponse
+	if !errors.As(err, &failure) || failure == nil {
+		b.logUnexpected(ctx, err)
+		c.reason = "unexpected-error"
+		return apiresponses.NewFailureResponse(errors.New(unexpected(c.info.ID)), http.StatusInternalServerError,
+			c.reason)
+	}
+	if failure.ValidatedStatusCode(nil) >= http.StatusInternalServerError {
+		b.logUnexpected(ctx, err)
+	}
+	c.reason = failure.LoggerAction()
+	return described(failure)
+}
+
+// logUnexpected formats err itself, for fmt survives an error whose Error method panics on a nil pointer.
+func (b clientErrors) logUnexpected(ctx context.Context, err error) {
+	b.log.ErrorContext(ctx, "request failed",
+		slog.String("request_id", callFrom(ctx).info.ID),
+		slog.String("error", fmt.Sprint(err)))
+}
+
+// described returns the failure, with its status for a description if it should have one and has not.
+func described(failure *apiresponses.FailureResponse) error {
+	response, ok := failure.ErrorResponse().(apiresponses.ErrorResponse)
+	if !ok || strings.TrimSpace(response.Description) != "" {
+		return failure
+	}
+	status := failure.ValidatedStatusCode(nil)
+	text := fmt.Sprintf("The service broker refused the request: %s.", strings.ToLower(http.StatusText(status)))
+	return apiresponses.NewFailureResponseBuilder(errors.New(text), status, failure.LoggerAction()).
+		WithErrorKey(response.Error).Build()
+}

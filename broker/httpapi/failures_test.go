@@ -1,0 +1,95 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"code.cloudfoundry.org/brokerapi/v13/domain/apiresponses"
+)
+
+// The broker's own failures go out as it built them, wrapped or not; all else is a 500 that tells the client nothing
+// and the operator everything.
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	const secret = "root:hunter2@tcp(db)"
+	quota := apiresponses.NewFailureResponseBuilder(errors.New("No room."), 400, "quota")
+	for _, c := range []struct {
+		name   string
+		err    error
+		status int
+		says   string
+		logged string
+	}{
+		{"bare failure", quota.Build(), 400, "No room.", ""},
+		{"wrapped failure", fmt.Errorf("%s: %w", secret, quota.Build()), 400, "No room.", ""},
+		{"error key kept", fmt.Errorf("x: %w", apiresponses.ErrAsyncRequired), 422, "asynchronous", ""},
+		{"failure with 5xx", apiresponses.NewFailureResponse(errors.New("All full."), 503, "full"), 503, "All full.",
+			"All full."},
+		{"instance unknown to bind", fmt.Errorf("x: %w", apiresponses.ErrInstanceDoesNotExist), 404, "not exist", ""},
+		{"plain error", errors.New(secret), 500, testIdentity, secret},
+		{"not built", quota, 500, testIdentity, "No room."},
+		{"typed nil failure", (*apiresponses.FailureResponse)(nil), 500, testIdentity, "nil"},
+		{"typed nil builder", (*apiresponses.FailureResponseBuilder)(nil), 500, testIdentity, "nil"},
+		{"library's plain error", apiresponses.ErrPlanQuotaExceeded, 500, testIdentity, "quota"},
+		{"no description", apiresponses.NewFailureResponse(errors.New(" "), 409, "k"), 409, "conflict", ""},
+		{"status below 400", apiresponses.NewFailureResponse(errors.New("Odd."), 200, "odd"), 500, "Odd.", "Odd."},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := newServer(t, &recordingBroker{act: func(context.Context) error { return c.err }})
+			got := s.do(t, request{method: "PUT", target: aBinding, body: aBody})
+			if got.status != c.status || !strings.Contains(got.description(), c.says) {
+				t.Errorf("answer %d %v, want %d saying %q", got.status, got.object, c.status, c.says)
+			}
+			if strings.Contains(fmt.Sprint(got.object), secret) {
+				t.Errorf("the client was told %v", got.object)
+			}
+			s.waitForLog(t, 1)
+			if log := s.log.String(); c.logged != "" && !strings.Contains(log, c.logged) {
+				t.Errorf("the log does not hold %q:\n%s", c.logged, log)
+			}
+			if log := s.log.String(); (c.status >= 500) != strings.Contains(log, "ERROR") {
+				t.Errorf("answer %d is logged as\n%s", c.status, log)
+			}
+			if strings.Contains(s.log.String(), "stack") {
+				t.Errorf("answering panicked:\n%s", s.log)
+			}
+		})
+	}
+}
+
+// Every method's errors are made fit to be seen.
+func TestNoMethodLeaksAnError(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, &recordingBroker{act: func(context.Context) error { return errors.New("internal") }})
+	for _, q := range []request{
+		{method: "PUT", target: anInstance, body: aBody},
+		{method: "PATCH", target: anInstance, body: aBody},
+		{method: "DELETE", target: anInstance + theIDs},
+		{method: "GET", target: anInstance},
+		{method: "GET", target: anInstance + "/last_operation"},
+		{method: "PUT", target: aBinding, body: aBody},
+		{method: "DELETE", target: aBinding + theIDs},
+		{method: "GET", target: aBinding},
+		{method: "GET", target: aBinding + "/last_operation"},
+	} {
+		got := s.do(t, q)
+		if got.status != 500 || strings.Contains(got.description(), "internal") {
+			t.Errorf("%s %s: answer %d %v", q.method, q.target, got.status, got.object)
+		}
+	}
+}
+
+func TestErrorKeyIsKept(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, &recordingBroker{act: func(context.Context) error {
+		return fmt.Errorf("provision: %w", apiresponses.ErrAsyncRequired)
+	}})
+	got := s.do(t, request{method: "PUT", target: anInstance, body: aBody})
+	if got.object["error"] != "AsyncRequired" {
+		t.Errorf("answer %d %v, want error AsyncRequired", got.status, got.object)
+	}
+}

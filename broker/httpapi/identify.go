@@ -1,0 +1,43 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"github.com/google/uuid"
+)
+
+const (
+	requestIdentityHeader = "X-Broker-API-Request-Identity"
+	correlationHeader     = "X-Correlation-ID"
+	versionHeader         = "X-Broker-API-Version"
+	originatorHeader      = "X-Broker-API-Originating-Identity"
+)
+
+// maxLoggedHeader bounds, in bytes, what a client that is not logged in can add to the log with one header.
+const maxLoggedHeader = 256
+
+// identify starts the request's call and echoes the platform's request identity on whatever answer follows.
+// OSB API 2.15, "Request Identity".
+func identify(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id := r.Header.Get(requestIdentityHeader)
+		if id == "" {
+			id = uuid.NewString()
+		} else {
+			w.Header().Set(requestIdentityHeader, id)
+		}
+		platform, userID := originator(r.Header.Get(originatorHeader))
+		c := &call{route: unmatched, info: RequestInfo{
+			ID:            clip(id),
+			CorrelationID: clip(r.Header.Get(correlationHeader)),
+			APIVersion:    clip(r.Header.Get(versionHeader)),
+			Platform:      clip(platform),
+			UserID:        clip(userID),
+		}}
+		next.ServeHTTP(w, r.WithContext(withCall(r.Context(), c)))
+	})
+}
+
+func clip(s string) string {
+	return s[:min(len(s), maxLoggedHeader)]
+}

@@ -1,0 +1,49 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxIDBytes bounds an instance or binding id. Platforms send GUIDs; the specification sets no bound.
+const maxIDBytes = 256
+
+// checkIDs refuses ids that the log, the store or a path could misread with 400. A printable id of any other form is
+// fine, slashes included. OSB API 2.9, "Provisioning": ids are opaque non-empty strings.
+func checkIDs(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := callFrom(r.Context())
+		for _, id := range []struct {
+			name, value string
+			noted       *string
+		}{
+			{"instance_id", r.PathValue("instance_id"), &c.instanceID},
+			{"binding_id", r.PathValue("binding_id"), &c.bindingID},
+		} {
+			if fault := idFault(id.value); fault != "" {
+				refuse(w, r, http.StatusBadRequest, "id-invalid", fmt.Sprintf("The %s in the path %s.", id.name, fault))
+				return
+			}
+			*id.noted = id.value
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// idFault returns what is wrong with an id, or "". A route without the id passes "": none has an empty one.
+func idFault(id string) string {
+	switch {
+	case len(id) > maxIDBytes:
+		return fmt.Sprintf("is longer than %d bytes", maxIDBytes)
+	case !utf8.ValidString(id):
+		return "is not valid UTF-8"
+	case strings.ContainsFunc(id, func(c rune) bool { return !unicode.IsPrint(c) }):
+		return "holds a character that is not printable"
+	case id == "." || id == "..":
+		return `must not be "." or ".."`
+	}
+	return ""
+}

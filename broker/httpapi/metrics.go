@@ -1,0 +1,57 @@
+package httpapi
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+type metrics struct {
+	requests *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+}
+
+// newMetrics returns the request metrics, registered with reg unless that is nil.
+func newMetrics(reg prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "mysql_broker_http_requests_total",
+			Help: "Requests to the Open Service Broker API that were answered.",
+		}, []string{"route", "method", "status"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "mysql_broker_http_request_duration_seconds",
+			Help: "Time from a request's headers to the end of its answer.",
+			// Platforms give up after 60 s, and a synchronous operation may use most of that.
+			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 40, 60},
+		}, []string{"route", "method"}),
+	}
+	if reg == nil {
+		return m, nil
+	}
+	if err := reg.Register(m.requests); err != nil {
+		return nil, err
+	}
+	return m, reg.Register(m.duration)
+}
+
+func (m *metrics) observe(route, method string, status int, elapsed time.Duration) {
+	method = methodLabel(method)
+	m.requests.WithLabelValues(route, method, strconv.Itoa(status)).Inc()
+	m.duration.WithLabelValues(route, method).Observe(elapsed.Seconds())
+}
+
+var knownMethods = []string{
+	http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodPost,
+	http.MethodOptions,
+}
+
+// methodLabel keeps clients from making a new time series with each method they invent.
+func methodLabel(method string) string {
+	if slices.Contains(knownMethods, method) {
+		return method
+	}
+	return "other"
+}

@@ -1,0 +1,143 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"code.cloudfoundry.org/brokerapi/v13/domain"
+	"code.cloudfoundry.org/brokerapi/v13/domain/apiresponses"
+	"github.com/google/uuid"
+)
+
+// One line a request: refusals are no errors, and the line says who asked for what.
+func TestRequestLine(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, &recordingBroker{act: func(context.Context) error {
+		return apiresponses.ErrInstanceAlreadyExists
+	}})
+	s.do(t, request{method: "PUT", target: anInstance, body: aBody, header: map[string]string{
+		"X-Correlation-ID":                  "corr-1",
+		"X-Broker-API-Originating-Identity": "cloudfoundry eyJ1c2VyX2lkIjoiNjgzZWE3NDgifQ==",
+	}})
+	lines := s.waitForLog(t, 1)
+	if len(lines) != 1 {
+		t.Fatalf("%d lines, want 1:\n%s", len(lines), s.log)
+	}
+	for key, want := range map[string]any{
+		"level": "INFO", "msg": "request", "method": "PUT", "status": 409.0,
+		"route":       "/v2/service_instances/{instance_id}",
+		"instance_id": "i", "request_id": testIdentity, "correlation_id": "corr-1", "api_version": "2.14",
+		"platform": "cloudfoundry", "user_id": "683ea748", "reason": "instance-already-exists",
+	} {
+		if lines[0][key] != want {
+			t.Errorf("%s is %v, want %v", key, lines[0][key], want)
+		}
+	}
+	if _, ok := lines[0]["duration_ms"].(float64); !ok {
+		t.Errorf("duration_ms is %v", lines[0]["duration_ms"])
+	}
+}
+
+// The operation's token is logged both when the platform polls for it and when it is given out.
+func TestRequestLineOperation(t *testing.T) {
+	t.Parallel()
+	for _, q := range []request{
+		{method: "GET", target: anInstance + "/last_operation?operation=task_1"},
+		{method: "PUT", target: anInstance + "?accepts_incomplete=true", body: aBody},
+	} {
+		s := newServer(t, &recordingBroker{})
+		s.do(t, q)
+		if line := s.waitForLog(t, 1)[0]; line["operation"] != "task_1" {
+			t.Errorf("%s %s: operation is %v", q.method, q.target, line["operation"])
+		}
+	}
+}
+
+func TestRequestLineWithoutIdentity(t *testing.T) {
+	t.Parallel()
+	b := &recordingBroker{}
+	s := newServer(t, b)
+	got := s.exchange(t, request{method: "GET", target: anInstance, header: map[string]string{
+		"X-Broker-API-Request-Identity": ""}})
+	if echo := got.header.Get("X-Broker-API-Request-Identity"); echo != "" {
+		t.Errorf("the answer echoes %q, which the platform never sent", echo)
+	}
+	id, _ := s.waitForLog(t, 1)[0]["request_id"].(string)
+	if err := uuid.Validate(id); err != nil || b.received()[0].info.ID != id {
+		t.Errorf("the log has request id %q: %v", id, err)
+	}
+}
+
+// Neither the log of refusals nor that of failures holds a password, a parameter, or the login.
+func TestLogHoldsNoSecret(t *testing.T) {
+	t.Parallel()
+	const parameters = `{"service_id":"s","plan_id":"p","parameters":{"key":"hunter2"},"context":{"x":"hunter2"}}`
+	binding := domain.Binding{Credentials: map[string]string{"password": "hunter2"}}
+	for name, failure := range map[string]error{
+		"success":  nil,
+		"refusal":  apiresponses.NewFailureResponse(errors.New("hunter2 is no key"), 400, "key-unknown"),
+		"failure":  errors.New("server gone"),
+		"conflict": apiresponses.ErrBindingAlreadyExists,
+	} {
+		s := newServer(t, &recordingBroker{binding: binding, act: func(context.Context) error { return failure }})
+		s.do(t, request{method: "PUT", target: anInstance, body: parameters})
+		s.do(t, request{method: "PUT", target: aBinding, body: parameters})
+		s.do(t, request{method: "PUT", target: aBinding, body: parameters + "x"})
+		s.do(t, request{method: "PUT", target: aBinding, body: `{"hunter2":1,"HUNTER2":2}`})
+		s.do(t, request{method: "GET", target: "/v2/catalog?x=hunter2"})
+		s.do(t, request{method: "GET", target: "/hunter2"})
+		s.do(t, request{method: "GET", target: "/v2/catalog", header: map[string]string{
+			"Authorization": basic("hunter2", testPassword)}})
+		s.waitForLog(t, 7)
+		for _, secret := range []string{"hunter2", testPassword, basic("hunter2", testPassword)} {
+			if strings.Contains(s.log.String(), secret) {
+				t.Errorf("%s: the log holds %q:\n%s", name, secret, s.log)
+			}
+		}
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, &recordingBroker{})
+	for _, q := range []request{
+		{method: "GET", target: anInstance},
+		{method: "GET", target: "/v2/service_instances/another"},
+		{method: "BREW", target: "/v2/catalog"},
+		{method: "GET", target: "/v2//catalog"},
+	} {
+		s.do(t, q)
+	}
+	s.waitForLog(t, 4)
+	families, err := s.metrics.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			name := family.GetName()
+			for _, label := range m.GetLabel() {
+				name += " " + label.GetValue()
+			}
+			got[name] = m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
+		}
+	}
+	for name, want := range map[string]float64{
+		"mysql_broker_http_requests_total GET /v2/service_instances/{instance_id} 200":       2,
+		"mysql_broker_http_requests_total other unmatched 405":                               1,
+		"mysql_broker_http_requests_total GET unmatched 404":                                 1,
+		"mysql_broker_http_request_duration_seconds GET /v2/service_instances/{instance_id}": 2,
+		"mysql_broker_http_request_duration_seconds other unmatched":                         1,
+		"mysql_broker_http_request_duration_seconds GET unmatched":                           1,
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %v, want %v; all: %v", name, got[name], want, got)
+		}
+	}
+	if _, err := newMetrics(s.metrics); err == nil {
+		t.Error("the metrics were registered twice")
+	}
+}

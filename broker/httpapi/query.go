@@ -1,0 +1,56 @@
+package httpapi
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// checkQuery refuses a query that does not parse with 400, where net/http would drop the pairs it cannot read, and
+// makes accepts_incomplete the `true` or `false` that all of brokerapi's handlers understand alike.
+// OSB API 2.9, "Asynchronous Operations".
+func checkQuery(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		query, fault := parseQuery(r.URL.RawQuery)
+		if fault != "" {
+			refuse(w, r, http.StatusBadRequest, "query-malformed", fault)
+			return
+		}
+		c := callFrom(r.Context())
+		c.operation = clip(query.Get("operation"))
+
+		checked := r.WithContext(r.Context())
+		u := *r.URL
+		u.RawQuery = query.Encode()
+		checked.URL = &u
+		next.ServeHTTP(w, checked)
+	})
+}
+
+// parseQuery returns the query with accepts_incomplete normalised, or a sentence that says what is wrong with it.
+func parseQuery(raw string) (query url.Values, fault string) {
+	if strings.Contains(raw, ";") {
+		return nil, `The query holds a ";" that is not escaped as %3B.`
+	}
+	query, err := url.ParseQuery(raw)
+	if err != nil {
+		return nil, `The query holds a "%" that is not followed by two hexadecimal digits.`
+	}
+	for _, values := range query {
+		all := strings.Join(values, "")
+		if !utf8.ValidString(all) || strings.ContainsFunc(all, unicode.IsControl) {
+			return nil, "A value in the query holds a control character or is not valid UTF-8."
+		}
+	}
+	if query.Has("accepts_incomplete") {
+		accepts, err := strconv.ParseBool(strings.ToLower(query.Get("accepts_incomplete")))
+		if err != nil {
+			return nil, "The query's accepts_incomplete must be true or false."
+		}
+		query.Set("accepts_incomplete", strconv.FormatBool(accepts))
+	}
+	return query, ""
+}

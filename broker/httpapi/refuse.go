@@ -1,0 +1,42 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"code.cloudfoundry.org/brokerapi/v13/domain/apiresponses"
+)
+
+// refuse ends a request that never reaches the broker: the description is for the client, the reason a short key
+// for the log.
+func refuse(w http.ResponseWriter, r *http.Request, status int, reason, description string) {
+	c := callFrom(r.Context())
+	c.reason = reason
+	send(w, c, status, failureBody(description))
+}
+
+// send writes one JSON object as the whole answer.
+func send(w http.ResponseWriter, c *call, status int, body []byte) {
+	c.status = status
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	// An error means that the client has gone.
+	_, _ = w.Write(body)
+}
+
+func failureBody(description string) []byte {
+	body, err := json.Marshal(apiresponses.ErrorResponse{Description: description})
+	if err != nil {
+		panic(fmt.Sprintf("a string did not encode as JSON: %v", err))
+	}
+	return append(body, '\n')
+}
+
+// unexpected is the sentence for a failure whose cause is the operator's business.
+func unexpected(requestID string) string {
+	return "The service broker failed unexpectedly. Its operator finds the cause in the broker's log under request " +
+		requestID + "."
+}

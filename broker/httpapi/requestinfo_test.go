@@ -1,0 +1,29 @@
+package httpapi
+
+import "testing"
+
+func TestRequestInfo(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, &recordingBroker{})
+	for _, c := range []struct {
+		identity         string
+		platform, userID string
+	}{
+		{"cloudfoundry eyJ1c2VyX2lkIjoiNjgzZWE3NDgifQ==", "cloudfoundry", "683ea748"},
+		{"kubernetes eyJ1c2VybmFtZSI6ImQiLCJ1aWQiOiJjMmRkZTI0MiJ9", "kubernetes", "c2dde242"},
+		{"cloudfoundry not-base64!", "", ""},
+		{"cloudfoundry bm8ganNvbg==", "", ""},
+		{"", "", ""},
+	} {
+		s.do(t, request{method: "GET", target: anInstance, header: map[string]string{
+			"X-Broker-API-Originating-Identity": c.identity,
+			"X-Correlation-ID":                  "corr-1",
+			"X-Broker-API-Version":              "2.17",
+		}})
+		want := RequestInfo{ID: testIdentity, CorrelationID: "corr-1", APIVersion: "2.17", APIMinor: 17,
+			Platform: c.platform, UserID: c.userID}
+		if calls := s.broker.received(); len(calls) != 1 || calls[0].info != want {
+			t.Errorf("%q: the broker saw %+v, want %+v", c.identity, calls, want)
+		}
+	}
+}

@@ -1,0 +1,187 @@
+package httpapi
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+const (
+	testPassword = "pass:word-of-the-test"
+	testIdentity = "e5c6fa51-identity-of-the-test"
+)
+
+// server is the handler under test on a port of its own, with all that can be seen of it from outside.
+type server struct {
+	broker  *recordingBroker
+	metrics *prometheus.Registry
+	log     *lockedBuffer
+	address string
+}
+
+func newServer(t *testing.T, b *recordingBroker) *server {
+	t.Helper()
+	s := &server{broker: b, metrics: prometheus.NewRegistry(), log: &lockedBuffer{}}
+	h, err := New(b, Config{
+		Credentials:  []Credential{{"old", "old password"}, {"broker", testPassword}},
+		Logger:       slog.New(slog.NewJSONHandler(s.log, nil)),
+		Registerer:   s.metrics,
+		MaxBodyBytes: 4096,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener := httptest.NewServer(h)
+	t.Cleanup(listener.Close)
+	s.address = listener.Listener.Addr().String()
+	return s
+}
+
+// request is sent byte by byte as it stands, for net/http's client would tidy up what the handler must cope with.
+type request struct {
+	method, target string
+	// header replaces defaults; an empty value leaves the header out.
+	header map[string]string
+	body   string
+}
+
+// reply is an answer with its JSON object.
+type reply struct {
+	status int
+	header http.Header
+	object map[string]any
+}
+
+func (r reply) description() string {
+	text, _ := r.object["description"].(string)
+	return text
+}
+
+// do sends the request and fails the test if the answer is not what every answer must be.
+func (s *server) do(t *testing.T, q request) reply {
+	t.Helper()
+	got := s.exchange(t, q)
+	if q.method != http.MethodHead && got.object == nil {
+		t.Errorf("%s %s: answer %d is not one JSON object", q.method, q.target, got.status)
+	}
+	if kind := got.header.Get("Content-Type"); kind != "application/json" {
+		t.Errorf("%s %s: Content-Type %q", q.method, q.target, kind)
+	}
+	if id := got.header.Get("X-Broker-API-Request-Identity"); id != testIdentity {
+		t.Errorf("%s %s: answer %d has request identity %q", q.method, q.target, got.status, id)
+	}
+	return got
+}
+
+// exchange sends the request and reads the answer; its object is nil if the body is not one.
+func (s *server) exchange(t *testing.T, q request) reply {
+	t.Helper()
+	conn, err := net.Dial("tcp", s.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, q.bytes()); err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: q.method})
+	if err != nil {
+		t.Fatalf("%s %s: %v", q.method, q.target, err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := reply{status: response.StatusCode, header: response.Header}
+	if err := json.Unmarshal(body, &got.object); err != nil {
+		got.object = nil
+	}
+	return got
+}
+
+func (q request) bytes() string {
+	header := map[string]string{
+		"Host":                          "broker.example",
+		"Connection":                    "close",
+		"Authorization":                 basic("broker", testPassword),
+		"X-Broker-API-Version":          "2.14",
+		"X-Broker-API-Request-Identity": testIdentity,
+		"Content-Length":                fmt.Sprint(len(q.body)),
+	}
+	for name, value := range q.header {
+		header[name] = value
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\n", q.method, q.target)
+	for name, value := range header {
+		if value != "" {
+			fmt.Fprintf(&b, "%s: %s\r\n", name, value)
+		}
+	}
+	b.WriteString("\r\n" + q.body)
+	return b.String()
+}
+
+func basic(username, password string) string {
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(username+":"+password))
+}
+
+// waitForLog returns the log's lines once the request lines in it are n: a line follows its answer.
+func (s *server) waitForLog(t *testing.T, n int) []map[string]any {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+		var lines []map[string]any
+		requests := 0
+		for text := range strings.Lines(s.log.String()) {
+			var line map[string]any
+			if err := json.Unmarshal([]byte(text), &line); err != nil {
+				t.Fatalf("log line %q: %v", text, err)
+			}
+			lines = append(lines, line)
+			if line["msg"] == "request" {
+				requests++
+			}
+		}
+		if requests >= n {
+			return lines
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatalf("fewer than %d requests logged:\n%s", n, s.log)
+	return nil
+}
+
+// lockedBuffer is written by the server's goroutines and read by the test's.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}

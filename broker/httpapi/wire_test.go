@@ -1,0 +1,193 @@
+package httpapi
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+const (
+	anInstance = "/v2/service_instances/i"
+	aBinding   = anInstance + "/service_bindings/b"
+	aBody      = `{"service_id":"s","plan_id":"p"}`
+	theIDs     = "?service_id=s&plan_id=p"
+)
+
+// Every endpoint answers as the specification says when all is well.
+func TestEndpoints(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, &recordingBroker{})
+	for _, c := range []struct {
+		request
+		status int
+		called string
+	}{
+		{request{method: "GET", target: "/v2/catalog"}, 200, ""},
+		{request{method: "HEAD", target: "/v2/catalog"}, 200, ""},
+		{request{method: "PUT", target: anInstance, body: aBody}, 201, "Provision"},
+		{request{method: "PUT", target: anInstance + "?accepts_incomplete=true", body: aBody}, 202, "Provision"},
+		{request{method: "PATCH", target: anInstance, body: aBody}, 200, "Update"},
+		{request{method: "DELETE", target: anInstance + theIDs}, 200, "Deprovision"},
+		{request{method: "GET", target: anInstance}, 200, "GetInstance"},
+		{request{method: "GET", target: anInstance + "/last_operation?operation=task_1"}, 200, "LastOperation"},
+		{request{method: "PUT", target: aBinding, body: aBody}, 201, "Bind"},
+		{request{method: "DELETE", target: aBinding + theIDs}, 200, "Unbind"},
+		{request{method: "GET", target: aBinding}, 200, "GetBinding"},
+		{request{method: "GET", target: aBinding + "/last_operation"}, 200, "LastBindingOperation"},
+	} {
+		got := s.do(t, c.request)
+		if got.status != c.status {
+			t.Errorf("%s %s: status %d, want %d: %v", c.method, c.target, got.status, c.status, got.object)
+		}
+		calls := s.broker.received()
+		if c.called == "" && len(calls) == 0 {
+			continue
+		}
+		if len(calls) != 1 || calls[0].method != c.called {
+			t.Errorf("%s %s: the broker saw %+v, want one %s", c.method, c.target, calls, c.called)
+		}
+	}
+}
+
+// A request that is wrong in form is refused with a sentence, and the broker does not hear of it.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, &recordingBroker{})
+	put := func(body string) request { return request{method: "PUT", target: anInstance, body: body} }
+	get := func(target string) request { return request{method: "GET", target: target} }
+	version := func(v string) request {
+		return request{method: "GET", target: "/v2/catalog", header: map[string]string{"X-Broker-API-Version": v}}
+	}
+	login := func(authorization string) request {
+		return request{method: "GET", target: "/v2/catalog", header: map[string]string{"Authorization": authorization}}
+	}
+	for _, c := range []struct {
+		name   string
+		q      request
+		status int
+		says   string
+	}{
+		{"no login", login(""), 401, "basic authentication"},
+		{"wrong password", login(basic("broker", "old password")), 401, "basic authentication"},
+		{"wrong user", login(basic("admin", testPassword)), 401, "basic authentication"},
+		{"empty login", login(basic("", "")), 401, "basic authentication"},
+		{"other scheme", login("Bearer x"), 401, "basic authentication"},
+		{"login before version", request{method: "GET", target: "/", header: map[string]string{
+			"Authorization": "", "X-Broker-API-Version": ""}}, 401, "basic authentication"},
+
+		{"no version", version(""), 412, "2.x"},
+		{"major only", version("2"), 412, "2.x"},
+		{"with v", version("v2.9"), 412, "2.x"},
+		{"major 1", version("1.9"), 412, "2.x"},
+		{"major 3", version("3.0"), 412, "2.x"},
+		{"garbage after", version("2.9garbage"), 412, "2.x"},
+		{"patch version", version("2.9.1"), 412, "2.x"},
+		{"negative minor", version("2.-5"), 412, "2.x"},
+		{"plus sign", version("+2.9"), 412, "2.x"},
+		{"leading zero", version("02.9"), 412, "2.x"},
+		{"too large a minor", version("2.99999999999999999999"), 412, "2.x"},
+		{"fetch before 2.14", request{method: "GET", target: anInstance, header: map[string]string{
+			"X-Broker-API-Version": "2.13"}}, 412, "2.14"},
+
+		{"unknown path", get("/v3/catalog"), 404, "no such path"},
+		{"root", get("/"), 404, "no such path"},
+		{"double slash", get("/v2//catalog"), 404, "no such path"},
+		{"dot", get("/v2/./catalog"), 404, "no such path"},
+		{"dot dot", get("/v2/x/../catalog"), 404, "no such path"},
+		{"empty id", get("/v2/service_instances/"), 404, "no such path"},
+		{"empty id inside", get("/v2/service_instances//last_operation"), 404, "no such path"},
+		{"star", request{method: "PUT", target: "*", body: aBody}, 404, "no such path"},
+
+		{"method", request{method: "POST", target: "/v2/catalog"}, 405, "GET, HEAD"},
+		{"patch of a binding", request{method: "PATCH", target: aBinding, body: "{"}, 405, "DELETE, GET, HEAD, PUT"},
+		{"invented method", request{method: "BREW", target: anInstance}, 405, "PATCH"},
+
+		{"id NUL", get("/v2/service_instances/a%00"), 400, "instance_id"},
+		{"id newline", get("/v2/service_instances/a%0Ab"), 400, "not printable"},
+		{"id invalid UTF-8", get("/v2/service_instances/%ff"), 400, "UTF-8"},
+		{"id dots", get("/v2/service_instances/%2e%2e/last_operation"), 400, `".."`},
+		{"id dot", get("/v2/service_instances/%2e"), 400, `"."`},
+		{"id too long", get("/v2/service_instances/" + strings.Repeat("a", 257)), 400, "256 bytes"},
+		{"binding id", get(anInstance + "/service_bindings/%7f"), 400, "binding_id"},
+
+		{"semicolon", get(anInstance + "/last_operation?service_id=s;operation=task_1"), 400, "%3B"},
+		{"bad escape", get(anInstance + "/last_operation?operation=%zz"), 400, "hexadecimal"},
+		{"NUL in the query", get(anInstance + "/last_operation?operation=%00"), 400, "control character"},
+		{"UTF-8 in the query", get(anInstance + "/last_operation?operation=%ff"), 400, "UTF-8"},
+		{"accepts_incomplete", request{method: "DELETE", target: anInstance + theIDs + "&accepts_incomplete=yes"},
+			400, "accepts_incomplete"},
+		{"accepts_incomplete empty", request{method: "DELETE", target: anInstance + theIDs + "&accepts_incomplete="},
+			400, "accepts_incomplete"},
+		{"no service_id", request{method: "DELETE", target: anInstance}, 400, "service_id"},
+		{"no plan_id", request{method: "DELETE", target: anInstance + "?service_id=s"}, 400, "plan_id"},
+
+		{"empty body", put(""), 400, "empty"},
+		{"blank body", put(" \r\n\t"), 400, "empty"},
+		{"cut short", put(`{"service_id":"s"`), 400, "well-formed"},
+		{"trailing garbage", put(aBody + "x"), 400, "well-formed"},
+		{"two documents", put(aBody + aBody), 400, "well-formed"},
+		{"trailing comma", put(`{"service_id":"s","plan_id":"p",}`), 400, "well-formed"},
+		{"array", put("[" + aBody + "]"), 400, "not a JSON object"},
+		{"null", put("null"), 400, "not a JSON object"},
+		{"string", put(`"x"`), 400, "not a JSON object"},
+		{"invalid UTF-8", put("{\"service_id\":\"\xff\"}"), 400, "UTF-8"},
+		{"NUL", put(`{"service_id":"s","plan_id":"p","space_guid":"\u0000"}`), 400, "U+0000"},
+		{"half a surrogate pair", put(`{"service_id":"s","plan_id":"p","context":{"x":"\ud83d!"}}`), 400, "surrogate"},
+		{"two first halves", put(`{"service_id":"s","plan_id":"p","context":{"x":"\ud83d\ud83d"}}`), 400, "surrogate"},
+		{"second half", put(`{"service_id":"s","plan_id":"p","context":{"x":"\udca9"}}`), 400, "surrogate"},
+		{"malformed escape", put(`{"service_id":"\u00g0"}`), 400, "well-formed"},
+		{"duplicate", put(`{"service_id":"s","service_id":"t","plan_id":"p"}`), 400, `"service_id" twice`},
+		{"duplicate by case", put(`{"service_id":"s","Service_ID":"t","plan_id":"p"}`), 400, "twice"},
+		{"too deep", put(`{"parameters":` + nested(64) + `}`), 400, "deeper than 64"},
+		{"far too deep", put(strings.Repeat("[", 2000) + strings.Repeat("]", 2000)), 400, "deeper than 64"},
+		{"too long", put(`{"service_id":"` + strings.Repeat("s", 4096) + `"}`), 413, "4096 bytes"},
+		{"service_id a number", put(`{"service_id":5,"plan_id":"p"}`), 400,
+			"service_id of the request body must be a string"},
+		{"parameters a list", put(`{"service_id":"s","plan_id":"p","parameters":[]}`), 400, "parameters"},
+		{"context a string", put(`{"service_id":"s","plan_id":"p","context":"x"}`), 400, "context"},
+		{"maintenance_info a string", put(`{"service_id":"s","plan_id":"p","maintenance_info":"1"}`), 400,
+			"maintenance_info of the request body must be an object"},
+		{"previous plan a number", request{method: "PATCH", target: anInstance,
+			body: `{"service_id":"s","previous_values":{"plan_id":1}}`}, 400, "previous_values.plan_id"},
+		{"app_guid a number", request{method: "PUT", target: aBinding,
+			body: `{"service_id":"s","plan_id":"p","bind_resource":{"app_guid":1}}`}, 400, "bind_resource.app_guid"},
+		{"null service_id", put(`{"service_id":null,"plan_id":"p"}`), 400, "service_id missing"},
+		{"no plan_id in the body", put(`{"service_id":"s"}`), 400, "plan_id missing"},
+		{"unknown service_id", put(`{"service_id":"x","plan_id":"p"}`), 400, "not in the catalog"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := s.do(t, c.q)
+			if got.status != c.status || !strings.Contains(got.description(), c.says) {
+				t.Errorf("answer %d %v, want %d saying %q", got.status, got.object, c.status, c.says)
+			}
+			for _, internal := range []string{"Go ", "json:", "domain.", "unmarshal"} {
+				if strings.Contains(got.description(), internal) {
+					t.Errorf("description %q tells of %q", got.description(), internal)
+				}
+			}
+			if calls := s.broker.received(); len(calls) != 0 {
+				t.Errorf("the broker was called: %+v", calls)
+			}
+			checkRefusalHeader(t, got)
+		})
+	}
+}
+
+func checkRefusalHeader(t *testing.T, got reply) {
+	t.Helper()
+	challenge := got.header.Get("WWW-Authenticate")
+	if (got.status == http.StatusUnauthorized) != strings.HasPrefix(challenge, "Basic realm=") {
+		t.Errorf("answer %d has WWW-Authenticate %q", got.status, challenge)
+	}
+	if allow := got.header.Get("Allow"); (got.status == http.StatusMethodNotAllowed) != (allow != "") {
+		t.Errorf("answer %d has Allow %q", got.status, allow)
+	}
+	if location := got.header.Get("Location"); location != "" {
+		t.Errorf("answer %d has Location %q", got.status, location)
+	}
+}
+
+// nested returns a JSON value of so many levels.
+func nested(levels int) string {
+	return strings.Repeat(`{"a":`, levels) + "1" + strings.Repeat("}", levels)
+}

@@ -1,0 +1,197 @@
+// Package app puts the broker together from its configuration and runs it.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"mysql-broker/broker"
+	"mysql-broker/broker/catalog"
+	"mysql-broker/broker/httpapi"
+	"mysql-broker/cmd/mysql-broker/config"
+	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/dedicated"
+	"mysql-broker/provisioner/launcher/process"
+	"mysql-broker/provisioner/shared"
+	"mysql-broker/provisioner/task"
+	"mysql-broker/store"
+)
+
+const (
+	drainTime  = 9 * time.Second     // requests under way at SIGTERM; Cloud Foundry kills after 10 s
+	keepTasks  = 30 * 24 * time.Hour // Cloud Controller may ask about an operation for 7 days
+	forgetEach = time.Hour
+)
+
+// App is a broker that listens. Make one with Start, end it with Close.
+type App struct {
+	log         *slog.Logger
+	store       *store.Store
+	shared      *shared.Servers
+	launcher    *process.Launcher // nil where dedicated plans are not offered
+	provisioner *provisioner.Provisioner
+	server      *http.Server
+	listener    net.Listener
+	failed      chan error
+	forgetting  context.CancelFunc
+}
+
+// Start migrates the schema, connects to everything and listens. What it started is stopped again if it fails.
+func Start(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *App, err error) {
+	a := &App{log: log, failed: make(chan error, 1), forgetting: func() {}}
+	defer func() {
+		if err != nil {
+			a.Close()
+		}
+	}()
+	c, err := catalog.Load(cfg.CatalogPath)
+	if err != nil {
+		return nil, fmt.Errorf("catalog: %w", err)
+	}
+	if _, err := store.Migrate(ctx, cfg.PostgresURL); err != nil {
+		return nil, err
+	}
+	if a.store, err = store.Open(ctx, cfg.PostgresURL, cfg.Keys); err != nil {
+		return nil, err
+	}
+	if a.shared, err = shared.Open(cfg.Shared); err != nil {
+		return nil, err
+	}
+	a.shared.LogFlavours(ctx, log)
+	servers, err := a.startLauncher(ctx, cfg.Launcher)
+	if err != nil {
+		return nil, err
+	}
+	if servers == nil {
+		c = c.WithoutDedicated()
+		log.Warn("dedicated plans are not offered: no launcher is configured")
+	}
+	registry := prometheus.NewRegistry()
+	metrics := newMetrics(registry, c.Plans())
+	a.provisioner = provisioner.New(provisioner.Config{Store: a.store, Plans: c.Plans(), Shared: a.shared,
+		Dedicated: servers, Logger: log, Tasks: task.Config{OnEnd: metrics.taskEnded, OnRetry: metrics.taskRetried}})
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		newStateCollector(a.store, a.shared, c.Plans(), log))
+	api, err := httpapi.New(broker.New(c, a.provisioner), httpapi.Config{Logger: log, Registerer: registry,
+		Credentials: []httpapi.Credential{{Username: cfg.Username, Password: cfg.Password}}})
+	if err != nil {
+		return nil, err
+	}
+	if a.listener, err = net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(cfg.Port))); err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	a.serve(routes(api, registry, health{store: a.store, shared: a.shared}))
+	return a, nil
+}
+
+// startLauncher returns nil servers where no launcher is configured.
+func (a *App) startLauncher(ctx context.Context, cfg config.Launcher) (*dedicated.Servers, error) {
+	if cfg.Kind == "" {
+		return nil, nil
+	}
+	binary, err := ChooseBinary(cfg.Mysqld)
+	if err != nil {
+		return nil, err
+	}
+	a.log.Info("launcher", "kind", cfg.Kind, "flavour", binary.Flavour, "version", binary.Version, "dir", cfg.Dir)
+	a.launcher, err = process.New(process.Config{Dir: cfg.Dir, Binary: binary, Host: cfg.Host, BindAddress: cfg.Bind,
+		PortMin: cfg.PortMin, PortMax: cfg.PortMax, Logger: a.log})
+	if err != nil {
+		return nil, fmt.Errorf("launcher: %w", err)
+	}
+	return dedicated.New(a.launcher), nil
+}
+
+// ChooseBinary reads the mysqld at path, or finds one if path is empty.
+func ChooseBinary(path string) (process.Binary, error) {
+	if path != "" {
+		return process.ReadBinary(path)
+	}
+	found := process.FindBinaries()
+	if len(found) == 0 {
+		return process.Binary{}, errors.New("launcher: no mysqld (8.0 or later) or mariadbd (10.6 or later) is installed; " +
+			"set LAUNCHER_MYSQLD to one")
+	}
+	return found[0], nil
+}
+
+func (a *App) serve(handler http.Handler) {
+	a.server = &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
+		WriteTimeout: 70 * time.Second, IdleTimeout: 2 * time.Minute,
+		ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelWarn)}
+	go func() {
+		if err := a.server.Serve(a.listener); !errors.Is(err, http.ErrServerClosed) {
+			a.failed <- err
+		}
+	}()
+	ctx, cancel := context.WithCancel(context.Background())
+	a.forgetting = cancel
+	go a.forget(ctx)
+	a.log.Info("ready", "address", a.listener.Addr().String())
+}
+
+// Port is where the broker listens.
+func (a *App) Port() int { return a.listener.Addr().(*net.TCPAddr).Port }
+
+// Launcher is where dedicated servers run, or nil.
+func (a *App) Launcher() *process.Launcher { return a.launcher }
+
+// Failed yields an error if the broker can serve no longer.
+func (a *App) Failed() <-chan error { return a.failed }
+
+// forget deletes the tasks that no platform asks about any more.
+func (a *App) forget(ctx context.Context) {
+	tick := time.NewTicker(forgetEach)
+	defer tick.Stop()
+	for {
+		if n, err := a.store.DeleteFinishedTasks(ctx, keepTasks); err != nil && ctx.Err() == nil {
+			a.log.Warn("could not delete old tasks", "error", err)
+		} else if n > 0 {
+			a.log.Info("deleted old tasks", "count", n)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// Close lets requests under way finish, hands tasks over to other brokers and disconnects. Dedicated servers go on
+// running.
+func (a *App) Close() {
+	a.forgetting()
+	if a.provisioner != nil {
+		a.provisioner.HandOver()
+	}
+	if a.server != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+		defer cancel()
+		if err := a.server.Shutdown(ctx); err != nil {
+			a.log.Warn("requests were still under way after the drain time", "error", err)
+		}
+	}
+	if a.provisioner != nil {
+		a.provisioner.Stop()
+	}
+	if a.launcher != nil {
+		a.launcher.Close()
+	}
+	if a.shared != nil {
+		if err := a.shared.Close(); err != nil {
+			a.log.Warn("could not close the connections to the shared servers", "error", err)
+		}
+	}
+	if a.store != nil {
+		a.store.Close()
+	}
+}

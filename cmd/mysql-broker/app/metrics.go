@@ -1,0 +1,140 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"mysql-broker/cmd/mysql-broker/version"
+	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/shared"
+	"mysql-broker/store"
+)
+
+// metrics counts the operations that end in this process.
+type metrics struct {
+	plans      map[string]string // names by id
+	operations *prometheus.CounterVec
+	durations  *prometheus.HistogramVec
+	retries    *prometheus.CounterVec
+}
+
+func planNames(plans []provisioner.Plan) map[string]string {
+	names := make(map[string]string, len(plans))
+	for _, p := range plans {
+		names[p.ID] = p.Name
+	}
+	return names
+}
+
+func newMetrics(r prometheus.Registerer, plans []provisioner.Plan) *metrics {
+	m := &metrics{
+		plans: planNames(plans),
+		operations: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "mysql_broker_operations_total",
+			Help: "Operations that ended in this process."}, []string{"kind", "plan", "outcome"}),
+		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "mysql_broker_operation_duration_seconds",
+			Help:    "Seconds from the request to the end of an operation, waiting included.",
+			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800}},
+			[]string{"kind", "plan", "outcome"}),
+		retries: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "mysql_broker_task_retries_total",
+			Help: "Steps that failed in this process and are tried again."}, []string{"kind"}),
+	}
+	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "mysql_broker_build_info",
+		Help: "Always 1; the labels tell the build.", ConstLabels: prometheus.Labels{"version": version.Version,
+			"go": version.Go()}})
+	build.Set(1)
+	r.MustRegister(m.operations, m.durations, m.retries, build)
+	return m
+}
+
+func (m *metrics) taskEnded(t store.Task, state string) {
+	labels := prometheus.Labels{"kind": t.Kind, "plan": m.plans[t.PlanID], "outcome": state}
+	m.operations.With(labels).Inc()
+	m.durations.With(labels).Observe(max(time.Since(t.CreatedAt).Seconds(), 0))
+}
+
+func (m *metrics) taskRetried(t store.Task) { m.retries.WithLabelValues(t.Kind).Inc() }
+
+// stateCollector reads figures at each scrape.
+type stateCollector struct {
+	store  *store.Store
+	shared *shared.Servers
+	plans  map[string]string
+	log    *slog.Logger
+}
+
+const scrapeTimeout = 5 * time.Second
+
+var (
+	instancesDesc = prometheus.NewDesc("mysql_broker_instances",
+		"Service instances; server is empty for dedicated ones.", []string{"plan", "server"}, nil)
+	bindingsDesc = prometheus.NewDesc("mysql_broker_bindings", "Service bindings.", nil, nil)
+	tasksDesc    = prometheus.NewDesc("mysql_broker_tasks",
+		"Tasks that have not ended, by whether a worker is at them (in_progress) or not (waiting).", []string{"state"}, nil)
+	oldestDesc = prometheus.NewDesc("mysql_broker_task_oldest_age_seconds",
+		"Seconds since the oldest task that has not ended was requested.", nil, nil)
+	serverUpDesc = prometheus.NewDesc("mysql_broker_shared_server_up",
+		"1 if the shared server answers, else 0.", []string{"server"}, nil)
+	capacityDesc = prometheus.NewDesc("mysql_broker_shared_server_max_databases",
+		"Databases that the shared server takes.", []string{"server"}, nil)
+	poolDesc = prometheus.NewDesc("mysql_broker_pool_connections",
+		"Connections of this process by pool, postgresql or a shared server, and state.", []string{"pool", "state"}, nil)
+	poolWaitDesc = prometheus.NewDesc("mysql_broker_pool_waits_total",
+		"How often this process waited for a connection of the pool.", []string{"pool"}, nil)
+)
+
+func newStateCollector(s *store.Store, servers *shared.Servers, plans []provisioner.Plan, log *slog.Logger,
+) prometheus.Collector {
+	return &stateCollector{store: s, shared: servers, plans: planNames(plans), log: log}
+}
+
+// Describe implements prometheus.Collector.
+func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{instancesDesc, bindingsDesc, tasksDesc, oldestDesc, serverUpDesc, capacityDesc,
+		poolDesc, poolWaitDesc} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector. Figures that cannot be read are left out of the scrape.
+func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	if stats, err := c.store.Stats(ctx); err != nil {
+		c.log.Warn("could not read the figures for /metrics", "error", err)
+	} else {
+		for _, i := range stats.Instances {
+			gauge(instancesDesc, float64(i.Count), c.plans[i.PlanID], i.Server)
+		}
+		gauge(bindingsDesc, float64(stats.Bindings))
+		gauge(tasksDesc, float64(stats.TasksInProgress), "in_progress")
+		gauge(tasksDesc, float64(stats.TasksWaiting), "waiting")
+		gauge(oldestDesc, stats.OldestTask.Seconds())
+	}
+	for name, err := range c.shared.Health(ctx) {
+		up := 1.0
+		if err != nil {
+			up = 0
+		}
+		gauge(serverUpDesc, up, name)
+	}
+	pool := c.store.PoolStat()
+	gauge(poolDesc, float64(pool.AcquiredConns()), "postgresql", "in_use")
+	gauge(poolDesc, float64(pool.IdleConns()), "postgresql", "idle")
+	waits := func(v float64, name string) {
+		ch <- prometheus.MustNewConstMetric(poolWaitDesc, prometheus.CounterValue, v, name)
+	}
+	waits(float64(pool.EmptyAcquireCount()), "postgresql")
+	for _, server := range c.shared.All() {
+		stats := server.Stats()
+		gauge(capacityDesc, float64(server.MaxDatabases), server.Name())
+		gauge(poolDesc, float64(stats.InUse), server.Name(), "in_use")
+		gauge(poolDesc, float64(stats.Idle), server.Name(), "idle")
+		waits(float64(stats.WaitCount), server.Name())
+	}
+}

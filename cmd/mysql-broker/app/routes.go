@@ -1,0 +1,72 @@
+package app
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"mysql-broker/provisioner/shared"
+	"mysql-broker/store"
+)
+
+// routes serves what is the broker's own, and leaves all else to the API. Paths are compared as they came: a ServeMux
+// would redirect untidy ones, which platforms take for an answer.
+func routes(api http.Handler, registry *prometheus.Registry, h health) http.Handler {
+	metrics := promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/healthz":
+			writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+		case "/readyz":
+			h.ready(w, r)
+		case "/metrics":
+			metrics.ServeHTTP(w, r)
+		default:
+			api.ServeHTTP(w, r)
+		}
+	})
+}
+
+// health answers whether the broker can do its work.
+type health struct {
+	store  *store.Store
+	shared *shared.Servers
+}
+
+type readiness struct {
+	Status        string            `json:"status"` // "ok" or "unavailable"
+	Postgres      string            `json:"postgresql"`
+	SharedServers map[string]string `json:"shared_servers"` // each "ok" or "unreachable"
+}
+
+// ready answers 200 if PostgreSQL and every shared server answer, else 503 and which does not. Reasons are for the
+// log: the answer is given to anyone.
+func (h health) ready(w http.ResponseWriter, r *http.Request) {
+	status := func(err error) string {
+		if err != nil {
+			return "unreachable"
+		}
+		return "ok"
+	}
+	answer := readiness{Status: "ok", Postgres: status(h.store.Ping(r.Context())), SharedServers: map[string]string{}}
+	code := http.StatusOK
+	fail := func() { answer.Status, code = "unavailable", http.StatusServiceUnavailable }
+	if answer.Postgres != "ok" {
+		fail()
+	}
+	for name, err := range h.shared.Health(r.Context()) {
+		answer.SharedServers[name] = status(err)
+		if err != nil {
+			fail()
+		}
+	}
+	writeJSON(w, code, answer)
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	json.NewEncoder(w).Encode(v) // a client that went away needs no answer
+}

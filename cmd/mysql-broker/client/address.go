@@ -1,0 +1,51 @@
+package client
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+const defaultURL = "http://127.0.0.1:8080"
+
+// address is where a broker is and how to log in; also the content of the client.json that "mysql-broker dev" leaves
+// in its directory.
+type address struct {
+	URL      string `json:"url"`
+	Username string `json:"username"`
+	Password string `json:"password"`
+}
+
+// address is what flags and environment say. What they leave open is taken from the running development broker, but
+// its password goes to no other URL.
+func (o *options) address() (address, error) {
+	a := address{
+		URL:      strings.TrimRight(cmp.Or(o.url, o.getenv("BROKER_URL")), "/"),
+		Username: cmp.Or(o.username, o.getenv("BROKER_USERNAME")),
+		Password: o.getenv("BROKER_PASSWORD"),
+	}
+	file := filepath.Join(cmp.Or(o.getenv("MYSQL_BROKER_DEV_DIR"), ".dev"), "client.json")
+	data, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		a.URL = cmp.Or(a.URL, defaultURL)
+		return a, nil
+	}
+	if err != nil {
+		return address{}, err
+	}
+	var dev address
+	if err := json.Unmarshal(data, &dev); err != nil {
+		return address{}, fmt.Errorf("%s: %w", file, err)
+	}
+	if a.URL == "" || a.URL == strings.TrimRight(dev.URL, "/") {
+		a.URL = strings.TrimRight(dev.URL, "/")
+		a.Username = cmp.Or(a.Username, dev.Username)
+		a.Password = cmp.Or(a.Password, dev.Password)
+	}
+	return a, nil
+}

@@ -1,0 +1,58 @@
+package client
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestAddress(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := `{"url":"http://127.0.0.1:9999","username":"dev","password":"secret"}`
+	if err := os.WriteFile(filepath.Join(dir, "client.json"), []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct {
+		flags options
+		env   map[string]string
+		want  address
+	}{
+		"nothing said": {want: address{URL: defaultURL}},
+		"development broker": {
+			env:  map[string]string{"MYSQL_BROKER_DEV_DIR": dir},
+			want: address{"http://127.0.0.1:9999", "dev", "secret"},
+		},
+		"its URL said too": {
+			flags: options{url: "http://127.0.0.1:9999/"},
+			env:   map[string]string{"MYSQL_BROKER_DEV_DIR": dir},
+			want:  address{"http://127.0.0.1:9999", "dev", "secret"},
+		},
+		"another URL does not get its password": {
+			env:  map[string]string{"MYSQL_BROKER_DEV_DIR": dir, "BROKER_URL": "https://elsewhere"},
+			want: address{URL: "https://elsewhere"},
+		},
+		"flags win": {
+			flags: options{url: "https://a", username: "u"},
+			env:   map[string]string{"BROKER_URL": "https://b", "BROKER_USERNAME": "v", "BROKER_PASSWORD": "w"},
+			want:  address{"https://a", "u", "w"},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env := map[string]string{"MYSQL_BROKER_DEV_DIR": t.TempDir()}
+			for k, v := range test.env {
+				env[k] = v
+			}
+			test.flags.getenv = func(name string) string { return env[name] }
+			got, err := test.flags.address()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != test.want {
+				t.Errorf("got %+v, want %+v", got, test.want)
+			}
+		})
+	}
+}

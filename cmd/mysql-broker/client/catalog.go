@@ -1,0 +1,73 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"code.cloudfoundry.org/brokerapi/v13/domain"
+	"code.cloudfoundry.org/brokerapi/v13/domain/apiresponses"
+)
+
+func (s *session) catalog(ctx context.Context, _ []string) error {
+	a, err := s.broker.send(ctx, http.MethodGet, "/v2/catalog", nil, nil)
+	if err != nil {
+		return err
+	}
+	if s.json {
+		return s.printJSON(json.RawMessage(a.body))
+	}
+	var catalog apiresponses.CatalogResponse
+	if err := a.decode(&catalog); err != nil {
+		return err
+	}
+	rows := [][]string{{"offering", "plan", "description"}}
+	for _, offering := range catalog.Services {
+		for _, plan := range offering.Plans {
+			rows = append(rows, []string{offering.Name, plan.Name, plan.Description})
+		}
+	}
+	return s.printTable(rows)
+}
+
+// plan is a plan of the catalog, as an instance remembers it.
+type plan struct {
+	Offering    string                  `json:"offering"`
+	Name        string                  `json:"name"`
+	ServiceID   string                  `json:"service_id"`
+	ID          string                  `json:"id"`
+	Maintenance *domain.MaintenanceInfo `json:"maintenance_info,omitempty"`
+}
+
+// findPlan finds a plan of the catalog by its name, or by OFFERING/PLAN.
+func (s *session) findPlan(ctx context.Context, name string) (plan, error) {
+	a, err := s.broker.send(ctx, http.MethodGet, "/v2/catalog", nil, nil)
+	if err != nil {
+		return plan{}, err
+	}
+	var catalog apiresponses.CatalogResponse
+	if err := a.decode(&catalog); err != nil {
+		return plan{}, err
+	}
+	var all, found []string
+	var match plan
+	for _, offering := range catalog.Services {
+		for _, p := range offering.Plans {
+			full := offering.Name + "/" + p.Name
+			all = append(all, p.Name)
+			if name == p.Name || name == full {
+				found = append(found, full)
+				match = plan{offering.Name, p.Name, offering.ID, p.ID, p.MaintenanceInfo}
+			}
+		}
+	}
+	switch len(found) {
+	case 0:
+		return plan{}, fmt.Errorf("there is no plan %s; there are: %s", name, strings.Join(all, ", "))
+	case 1:
+		return match, nil
+	}
+	return plan{}, fmt.Errorf("more than one offering has a plan %s: name one of %s", name, strings.Join(found, ", "))
+}

@@ -1,0 +1,80 @@
+// Package client is the command "client": an Open Service Broker client for people without a platform. It behaves as
+// Cloud Foundry's Cloud Controller does, and remembers names as the Cloud Controller would.
+package client
+
+import (
+	"context"
+	"os"
+	"os/signal"
+
+	"github.com/spf13/cobra"
+)
+
+const long = `Talks to a service broker as Cloud Foundry would, and remembers the names of service instances and keys.
+
+Environment:
+  BROKER_URL, BROKER_USERNAME, BROKER_PASSWORD   the broker; by default the one that "mysql-broker dev" runs
+  MYSQL_BROKER_DEV_DIR                           where that one left its address (default .dev)
+  MYSQL_BROKER_CLIENT_STATE                      the file of names
+                                                 (default $XDG_STATE_HOME/mysql-broker/client.json)`
+
+// Command is the command "client". Its commands write their result to the command's output, progress to its error
+// output, and return an error that is a sentence for the user.
+func Command() *cobra.Command { return command(os.Getenv) }
+
+func command(getenv func(string) string) *cobra.Command {
+	o := options{getenv: getenv}
+	cmd := &cobra.Command{Use: "client", Short: "A small client for any service broker", Long: long}
+	flags := cmd.PersistentFlags()
+	flags.StringVar(&o.url, "url", "", "the broker's URL (BROKER_URL)")
+	flags.StringVar(&o.username, "username", "", "the broker's user (BROKER_USERNAME)")
+	flags.BoolVar(&o.json, "json", false, "print one JSON document")
+	cmd.AddCommand(
+		o.command("catalog", "List service offerings and plans", 0, (*session).catalog),
+		o.command("services", "List service instances", 0, (*session).services),
+		o.command("service NAME", "Show a service instance", 1, (*session).service),
+		o.withParameters("create-service PLAN NAME", "Create a service instance", 2, (*session).createService),
+		o.updateCommand(),
+		o.command("delete-service NAME", "Delete a service instance and its keys", 1, (*session).deleteService),
+		o.withParameters("create-service-key NAME KEY", "Create a key: credentials of its own", 2,
+			(*session).createKey),
+		o.command("service-key NAME KEY", "Show a key's credentials", 2, (*session).key),
+		o.command("delete-service-key NAME KEY", "Delete a key; its credentials end at once", 2,
+			(*session).deleteKey),
+	)
+	return cmd
+}
+
+func (o *options) updateCommand() *cobra.Command {
+	cmd := o.withParameters("update-service NAME", "Change a service instance's plan or parameters", 1,
+		(*session).updateService)
+	cmd.Flags().StringVarP(&o.plan, "plan", "p", "", "the new plan")
+	return cmd
+}
+
+func (o *options) withParameters(use, short string, args int, run action) *cobra.Command {
+	cmd := o.command(use, short, args, run)
+	cmd.Flags().StringVarP(&o.parameters, "config", "c", "", "parameters: a JSON object")
+	return cmd
+}
+
+// action is what a command does with its arguments.
+type action func(s *session, ctx context.Context, args []string) error
+
+func (o *options) command(use, short string, args int, run action) *cobra.Command {
+	return &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args:  cobra.ExactArgs(args),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			cmd.SilenceUsage = true // from here on, errors are not about how to call it
+			s, err := o.session(cmd)
+			if err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
+			defer stop()
+			return run(s, ctx, args)
+		},
+	}
+}

@@ -1,0 +1,166 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"time"
+
+	"code.cloudfoundry.org/brokerapi/v13/domain"
+	"code.cloudfoundry.org/brokerapi/v13/domain/apiresponses"
+)
+
+// maxPollInterval is shorter than a platform's: somebody waits.
+const maxPollInterval = time.Second
+
+const (
+	create = "create"
+	update = "update"
+	remove = "delete"
+)
+
+// operation is what was last asked of the broker for an instance or key.
+type operation struct {
+	Kind        string                    `json:"type"` // create, update or delete
+	State       domain.LastOperationState `json:"state"`
+	Description string                    `json:"description,omitempty"`
+	Token       string                    `json:"operation,omitempty"` // "operation" of the broker's answer
+}
+
+func (o operation) String() string { return o.Kind + " " + string(o.State) }
+
+func begun(kind string) operation { return operation{Kind: kind, State: domain.InProgress} }
+
+func (o *operation) fail(err error) {
+	o.State, o.Description = domain.Failed, err.Error()
+	var r *refusal
+	if errors.As(err, &r) && r.description != "" {
+		o.Description = r.description
+	}
+}
+
+// failure is the error of a failed operation, or nil.
+func (o *operation) failure() error {
+	if o.State != domain.Failed {
+		return nil
+	}
+	return &refusal{status: http.StatusOK, description: cmp.Or(o.Description, o.String())}
+}
+
+// work is an operation on an instance or key, and how to remember it.
+type work struct {
+	title  string // "Creating service instance db"
+	path   string // of the instance or binding
+	plan   plan   // the one it has before the operation
+	op     *operation
+	save   func() error
+	refuse func() error // instead of save where the broker has refused the request, and so made nothing
+}
+
+// perform sends a request and waits until what it asks for is done. The answer is that to the request. Before each
+// step the work is saved, so that another run of the client can go on.
+func (s *session) perform(ctx context.Context, w work, method string, body any) (*answer, error) {
+	if err := w.save(); err != nil {
+		return nil, err
+	}
+	s.progress.begin(w.title)
+	defer s.progress.end()
+	query := url.Values{}
+	if method == http.MethodDelete { // it has no body to say it in
+		query = planQuery(w.plan)
+	}
+	query.Set("accepts_incomplete", "true")
+	a, err := s.broker.send(ctx, method, w.path, query, body)
+	var r *refusal
+	if method == http.MethodDelete && errors.As(err, &r) && r.status == http.StatusGone {
+		a, err = &answer{status: http.StatusOK}, nil
+	}
+	if err != nil {
+		w.op.fail(err)
+		if w.refuse != nil && errors.As(err, &r) && r.status >= 400 && r.status < 500 {
+			return nil, errors.Join(err, w.refuse())
+		}
+		return nil, errors.Join(err, w.save())
+	}
+	if a.status != http.StatusAccepted {
+		w.op.State = domain.Succeeded
+		return a, w.save()
+	}
+	var accepted apiresponses.AsyncBindResponse
+	if err := a.decode(&accepted); err != nil {
+		return nil, err
+	}
+	w.op.Token = accepted.OperationData
+	if err := w.save(); err != nil {
+		return nil, err
+	}
+	return a, errors.Join(s.await(ctx, w), w.save())
+}
+
+// await polls until the operation has ended. It returns the error of a failed one.
+func (s *session) await(ctx context.Context, w work) error {
+	for {
+		wait, err := s.poll(ctx, w)
+		if err != nil {
+			return err
+		}
+		s.progress.show(w.op.Description)
+		if w.op.State != domain.InProgress {
+			return w.op.failure()
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return errLeft
+		}
+	}
+}
+
+var errLeft = errors.New("interrupted; the broker goes on with it: `mysql-broker client services` shows how it does")
+
+// poll asks once how the operation does, and returns how long to wait before the next poll. It reads answers as Cloud
+// Controller does: 410 is a delete's success, 400 a failure, and other errors pass.
+func (s *session) poll(ctx context.Context, w work) (time.Duration, error) {
+	query := planQuery(w.plan)
+	if w.op.Token != "" {
+		query.Set("operation", w.op.Token)
+	}
+	a, err := s.broker.send(ctx, http.MethodGet, w.path+"/last_operation", query, nil)
+	if err != nil {
+		return maxPollInterval, w.op.pollFailed(ctx, err)
+	}
+	var last apiresponses.LastOperationResponse
+	if err := a.decode(&last); err != nil {
+		return 0, err
+	}
+	w.op.State, w.op.Description = last.State, last.Description
+	return min(cmp.Or(a.retryAfter, maxPollInterval), maxPollInterval), nil
+}
+
+// pollFailed returns an error only where it makes no sense to go on.
+func (o *operation) pollFailed(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return errLeft
+	}
+	var r *refusal
+	if !errors.As(err, &r) {
+		r = &refusal{}
+	}
+	switch {
+	case r.status == http.StatusUnauthorized:
+		return err
+	case false:
+		o.State, o.Description = domain.Succeeded, ""
+	case r.status == http.StatusBadRequest:
+		o.fail(err)
+	default:
+		o.Description = err.Error()
+	}
+	return nil
+}
+
+func planQuery(p plan) url.Values {
+	return url.Values{"service_id": {p.ServiceID}, "plan_id": {p.ID}}
+}

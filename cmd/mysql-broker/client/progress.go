@@ -1,0 +1,96 @@
+package client
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+)
+
+const barWidth = 20
+
+// progress tells how an operation does: on a terminal in one line that is drawn again and again, elsewhere in a line
+// for each change.
+type progress struct {
+	out      io.Writer
+	terminal *os.File // nil where out is none
+	title    string
+	start    time.Time
+	last     string
+}
+
+func newProgress(out io.Writer) *progress {
+	p := &progress{out: out}
+	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		p.terminal = f
+	}
+	return p
+}
+
+func (p *progress) begin(title string) {
+	p.title, p.start, p.last = title, time.Now(), ""
+}
+
+// show takes the broker's description of the operation under way.
+func (p *progress) show(description string) {
+	if p.terminal != nil {
+		p.draw(description)
+		return
+	}
+	if description == "" || description == p.last {
+		return
+	}
+	p.last = description
+	fmt.Fprintf(p.out, "%s: %s\n", p.title, description)
+}
+
+func (p *progress) draw(description string) {
+	line := p.title
+	if percent, ok := percentage(description); ok {
+		full := percent * barWidth / 100
+		line = fmt.Sprintf("%s [%s%s] %d%%", line, strings.Repeat("#", full), strings.Repeat("-", barWidth-full), percent)
+	}
+	line = fmt.Sprintf("%s  %s  %d s", line, description, int(time.Since(p.start).Seconds()))
+	if width, _, err := term.GetSize(int(p.terminal.Fd())); err == nil {
+		if runes := []rune(line); len(runes) >= width {
+			line = string(runes[:max(width-1, 0)])
+		}
+	}
+	p.last = line
+	fmt.Fprintf(p.out, "\r%s%s", line, eraseToEnd)
+}
+
+// eraseToEnd is the control sequence EL of ECMA-48, 8.3.41.
+const eraseToEnd = "\x1b[K"
+
+// end clears the terminal's line for what follows.
+func (p *progress) end() {
+	if p.terminal != nil && p.last != "" {
+		fmt.Fprintf(p.out, "\r%s", eraseToEnd)
+	}
+	p.last = ""
+}
+
+var stepOf = regexp.MustCompile(`\((\d+) of (\d+)\)`)
+
+// percentage is the share of steps done where a description names the one under way: "Starting mysqld (3 of 6)".
+func percentage(description string) (percent int, ok bool) {
+	found := stepOf.FindStringSubmatch(description)
+	if found == nil {
+		return 0, false
+	}
+	step, err := strconv.Atoi(found[1])
+	if err != nil {
+		return 0, false
+	}
+	steps, err := strconv.Atoi(found[2])
+	if err != nil || step < 1 || step > steps {
+		return 0, false
+	}
+	return (step - 1) * 100 / steps, true
+}

@@ -1,0 +1,98 @@
+package client
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"code.cloudfoundry.org/brokerapi/v13/domain"
+)
+
+// view is an instance as --json prints it.
+type view struct {
+	Name string `json:"name"`
+	*instance
+}
+
+func (s *session) view(name string, in *instance) view { return view{name, in} }
+
+func (s *session) services(ctx context.Context, _ []string) error {
+	all, err := s.inventory.all()
+	if err != nil {
+		return err
+	}
+	views := []view{}
+	rows := [][]string{{"name", "offering", "plan", "keys", "last operation", "message"}}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		in := all[name]
+		gone, err := s.refresh(ctx, name, in)
+		if err != nil {
+			return err
+		}
+		if gone {
+			continue
+		}
+		views = append(views, s.view(name, in))
+		keys := strconv.Itoa(len(in.Keys))
+		rows = append(rows, []string{name, in.Plan.Offering, in.Plan.Name, keys, in.Last.String(), in.Last.Description})
+	}
+	if s.json {
+		return s.printJSON(views)
+	}
+	if len(views) == 0 {
+		return s.report("No service instances", nil)
+	}
+	return s.printTable(rows)
+}
+
+func (s *session) service(ctx context.Context, args []string) error {
+	name := args[0]
+	in, err := s.inventory.instance(name)
+	if err != nil {
+		return err
+	}
+	gone, err := s.refresh(ctx, name, in)
+	if err != nil {
+		return err
+	}
+	if gone || s.json {
+		return s.report("Service instance "+name+" is deleted", s.view(name, in))
+	}
+	rows := [][]string{
+		{"name:", name},
+		{"guid:", in.GUID},
+		{"offering:", in.Plan.Offering},
+		{"plan:", in.Plan.Name},
+		{"last operation:", in.Last.String()},
+		{"message:", in.Last.Description},
+		{"dashboard:", in.Dashboard},
+		{"keys:", strings.Join(slices.Sorted(maps.Keys(in.Keys)), ", ")},
+	}
+	return s.printTable(slices.DeleteFunc(rows, func(row []string) bool { return row[1] == "" }))
+}
+
+// refresh asks how operations do that an earlier run of the client left, and remembers it. The instance is gone where
+// its delete has succeeded.
+func (s *session) refresh(ctx context.Context, name string, in *instance) (gone bool, err error) {
+	for keyName, k := range in.Keys {
+		if err := s.pollOnce(ctx, s.keyWork("", name, keyName, in, k)); err != nil {
+			return false, err
+		}
+	}
+	if err := s.pollOnce(ctx, s.work("", name, in)); err != nil {
+		return false, err
+	}
+	return in.Last.Kind == remove && in.Last.State == domain.Succeeded, nil
+}
+
+func (s *session) pollOnce(ctx context.Context, w work) error {
+	if w.op.State != domain.InProgress {
+		return nil
+	}
+	if _, err := s.poll(ctx, w); err != nil {
+		return err
+	}
+	return w.save()
+}

@@ -1,0 +1,215 @@
+// Package config reads what `serve` needs from the environment: plain variables, and on Cloud Foundry VCAP_SERVICES
+// and VCAP_APPLICATION. Every problem is reported at once, and no report quotes a secret.
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+
+	"mysql-broker/provisioner/shared"
+	"mysql-broker/store"
+)
+
+// Config is everything that `serve` is told.
+type Config struct {
+	Port        int
+	Username    string
+	Password    string
+	PostgresURL string
+	Keys        *store.Keyring
+	CatalogPath string
+	Shared      []shared.Config
+	Launcher    Launcher
+	LogLevel    slog.Level
+	Application Application
+}
+
+// Launcher says where dedicated servers run. An empty Kind offers no dedicated plans.
+type Launcher struct {
+	Kind    string // "" or "process"
+	Dir     string
+	Host    string // as applications reach the servers
+	Bind    string // address the servers listen on
+	PortMin int
+	PortMax int
+	Mysqld  string // path of the server's executable; "" finds one
+}
+
+// Variable documents one environment variable.
+type Variable struct {
+	Name    string
+	Default string // "" where it is required, or has none
+	Meaning string
+}
+
+// Variables are all that FromEnvironment reads, in the order that help shows them.
+var Variables = []Variable{
+	{"BROKER_USERNAME", "", "user name that platforms send; required"},
+	{"BROKER_PASSWORD", "", "password that platforms send; required"},
+	{"DATABASE_URL", "", "PostgreSQL URL; required unless a bound service gives it"},
+	{"DATABASE_SERVICE", "mysql-broker-db", "name of the bound service with the PostgreSQL URL; " +
+		"without one of this name, the service tagged postgresql or postgres"},
+	{"ENCRYPTION_KEYSET", "", "keyset that encrypts stored passwords, from `mysql-broker keyset`; required"},
+	{"MYSQL_SERVERS", "", "JSON array of shared servers, each {name, uri, ca_certificate, host, port, max_databases}; " +
+		"bound user-provided services tagged mysql-server, or named mysql-server…, are added"},
+	{"PORT", "8080", "port to listen on"},
+	{"CATALOG", "catalog.yml", "path of the catalog"},
+	{"LAUNCHER", "none", "where dedicated servers run: none (dedicated plans are not offered) or process (on this host)"},
+	{"LAUNCHER_DIR", "/var/lib/mysql-broker", "state directory of the process launcher"},
+	{"LAUNCHER_HOST", "127.0.0.1", "host name or address by which applications reach dedicated servers"},
+	{"LAUNCHER_BIND", "127.0.0.1", "address on which dedicated servers listen"},
+	{"LAUNCHER_PORTS", "13400-13999", "port range of dedicated servers"},
+	{"LAUNCHER_MYSQLD", "", "path of the mysqld or mariadbd to launch; default: the first one found"},
+	{"LOG_LEVEL", "info", "debug, info, warn or error"},
+}
+
+// FromEnvironment reads the configuration. The error lists every problem, a line each.
+func FromEnvironment(getenv func(string) string) (Config, error) {
+	r := &reader{getenv: getenv}
+	services, err := boundServices(getenv("VCAP_SERVICES"))
+	r.note(err)
+	application, err := application(getenv("VCAP_APPLICATION"))
+	r.note(err)
+	cfg := Config{
+		Port:        r.port("PORT"),
+		Username:    r.required("BROKER_USERNAME"),
+		Password:    r.required("BROKER_PASSWORD"),
+		CatalogPath: r.value("CATALOG"),
+		Launcher:    r.launcher(),
+		LogLevel:    r.level("LOG_LEVEL"),
+		Application: application,
+	}
+	cfg.PostgresURL = r.postgresURL(services)
+	if keyset := r.required("ENCRYPTION_KEYSET"); keyset != "" {
+		cfg.Keys, err = store.ParseKeyset(keyset)
+		r.note(prefixed("ENCRYPTION_KEYSET", err))
+	}
+	cfg.Shared = r.sharedServers(services)
+	if len(cfg.Shared) == 0 && cfg.Launcher.Kind == "" && len(r.problems) == 0 {
+		r.note(errors.New("there is nowhere to make databases: set MYSQL_SERVERS, bind a service tagged mysql-server, " +
+			"or set LAUNCHER=process"))
+	}
+	return cfg, errors.Join(r.problems...)
+}
+
+// PostgresURL reads only what is needed to reach PostgreSQL.
+func PostgresURL(getenv func(string) string) (string, error) {
+	r := &reader{getenv: getenv}
+	services, err := boundServices(getenv("VCAP_SERVICES"))
+	r.note(err)
+	url := r.postgresURL(services)
+	return url, errors.Join(r.problems...)
+}
+
+func (r *reader) postgresURL(services services) string {
+	url := cmp.Or(r.value("DATABASE_URL"), services.postgresURL(r.value("DATABASE_SERVICE")))
+	if url == "" {
+		r.note(errors.New("DATABASE_URL is not set, and no bound service has a PostgreSQL URL"))
+	}
+	return url
+}
+
+// reader collects the problems of the variables it reads.
+type reader struct {
+	getenv   func(string) string
+	problems []error
+}
+
+func (r *reader) note(err error) {
+	if err != nil {
+		r.problems = append(r.problems, err)
+	}
+}
+
+func prefixed(variable string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", variable, err)
+}
+
+// value is a variable or its documented default.
+func (r *reader) value(name string) string {
+	for _, v := range Variables {
+		if v.Name == name {
+			return cmp.Or(r.getenv(name), v.Default)
+		}
+	}
+	panic("undocumented variable " + name)
+}
+
+func (r *reader) required(name string) string {
+	v := r.value(name)
+	if v == "" {
+		r.note(fmt.Errorf("%s is not set", name))
+	}
+	return v
+}
+
+func (r *reader) port(name string) int {
+	port, err := strconv.Atoi(r.value(name))
+	if err != nil || port < 0 || port > 65535 {
+		r.note(fmt.Errorf("%s is not a port number", name))
+	}
+	return port
+}
+
+func (r *reader) level(name string) (level slog.Level) {
+	if level.UnmarshalText([]byte(r.value(name))) != nil {
+		r.note(fmt.Errorf("%s is not one of debug, info, warn, error", name))
+	}
+	return level
+}
+
+func (r *reader) launcher() Launcher {
+	l := Launcher{Dir: r.value("LAUNCHER_DIR"), Host: r.value("LAUNCHER_HOST"), Bind: r.value("LAUNCHER_BIND"),
+		Mysqld: r.value("LAUNCHER_MYSQLD")}
+	switch kind := r.value("LAUNCHER"); kind {
+	case "none":
+		return l
+	case "process":
+		l.Kind = kind
+	default:
+		r.note(errors.New("LAUNCHER is not one of none, process"))
+	}
+	low, high, _ := strings.Cut(r.value("LAUNCHER_PORTS"), "-")
+	var err1, err2 error
+	l.PortMin, err1 = strconv.Atoi(low)
+	l.PortMax, err2 = strconv.Atoi(high)
+	if err1 != nil || err2 != nil || l.PortMin < 1 || l.PortMax > 65535 || l.PortMin > l.PortMax {
+		r.note(errors.New("LAUNCHER_PORTS is not a range of ports such as 13400-13999"))
+	}
+	if l.Mysqld != "" {
+		if _, err := os.Stat(l.Mysqld); err != nil {
+			r.note(prefixed("LAUNCHER_MYSQLD", err))
+		}
+	}
+	return l
+}
+
+// sharedServers reads MYSQL_SERVERS and the bound services that describe a server.
+func (r *reader) sharedServers(services services) []shared.Config {
+	described, err := describedServers(r.value("MYSQL_SERVERS"))
+	r.note(prefixed("MYSQL_SERVERS", err))
+	described = append(described, services.mysqlServers()...)
+	var all []shared.Config
+	names := map[string]bool{}
+	for _, d := range described {
+		c, err := d.config()
+		if err != nil {
+			r.note(fmt.Errorf("shared server %q: %w", d.Name, err))
+			continue
+		}
+		if names[d.Name] {
+			r.note(fmt.Errorf("shared server %q is described twice", d.Name))
+		}
+		names[d.Name] = true
+		all = append(all, c)
+	}
+	return all
+}

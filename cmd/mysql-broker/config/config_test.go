@@ -1,0 +1,154 @@
+package config_test
+
+import (
+	"encoding/json"
+	"maps"
+	"strings"
+	"testing"
+
+	"mysql-broker/cmd/mysql-broker/config"
+	"mysql-broker/store"
+)
+
+const secret = "hunter2hunter2"
+
+// complete is an environment in which nothing is wrong.
+func complete(t *testing.T) map[string]string {
+	t.Helper()
+	keyset, err := store.NewKeyset()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{
+		"BROKER_USERNAME": "platform", "BROKER_PASSWORD": secret, "ENCRYPTION_KEYSET": keyset,
+		"DATABASE_URL":  "postgres://broker:" + secret + "@db/broker",
+		"MYSQL_SERVERS": `[{"name":"a","uri":"mysql://admin:` + secret + `@a.internal:3306/","max_databases":7}]`,
+	}
+}
+
+func read(t *testing.T, env map[string]string) (config.Config, error) {
+	t.Helper()
+	return config.FromEnvironment(func(name string) string { return env[name] })
+}
+
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	cfg, err := read(t, complete(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.Port != 8080 || cfg.CatalogPath != "catalog.yml" || cfg.Launcher.Kind != "" {
+		t.Errorf("%+v", cfg)
+	}
+	if len(cfg.Shared) != 1 {
+		t.Fatalf("%d shared servers", len(cfg.Shared))
+	}
+	if s := cfg.Shared[0]; s.Host != "a.internal" || s.Port != 3306 || s.MaxDatabases != 7 || s.Admin.User != "admin" {
+		t.Errorf("shared server %+v", s)
+	}
+}
+
+func TestEveryProblemIsReportedAtOnceAndNoSecret(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		change map[string]string
+		want   []string
+	}{
+		{"nothing is set", map[string]string{"BROKER_USERNAME": "", "BROKER_PASSWORD": "", "ENCRYPTION_KEYSET": "",
+			"DATABASE_URL": "", "MYSQL_SERVERS": ""},
+			[]string{"BROKER_USERNAME is not set", "BROKER_PASSWORD is not set", "ENCRYPTION_KEYSET is not set",
+				"DATABASE_URL is not set"}},
+		{"numbers", map[string]string{"PORT": "http", "LAUNCHER": "process", "LAUNCHER_PORTS": "9-1"},
+			[]string{"PORT is not", "LAUNCHER_PORTS is not"}},
+		{"words", map[string]string{"LAUNCHER": "docker", "LOG_LEVEL": "loud"},
+			[]string{"LAUNCHER is not one of", "LOG_LEVEL is not one of"}},
+		{"a keyset that is none", map[string]string{"ENCRYPTION_KEYSET": secret},
+			[]string{"ENCRYPTION_KEYSET: "}},
+		{"servers that are no JSON", map[string]string{"MYSQL_SERVERS": `[{"name":"` + secret},
+			[]string{"MYSQL_SERVERS: is not a JSON array"}},
+		{"servers with unknown fields", map[string]string{"MYSQL_SERVERS": `[{"nmae":"` + secret + `"}]`},
+			[]string{"MYSQL_SERVERS: is not a JSON array"}},
+		{"servers without what they need", map[string]string{"MYSQL_SERVERS": `[{"name":"x"},{"uri":"mysql://a:b@c/"}]`},
+			[]string{`shared server "x": it has no uri`, `shared server "": it has no name`}},
+		{"a server twice", map[string]string{"MYSQL_SERVERS": `[{"name":"x","uri":"mysql://a:b@c:1/"},
+			{"name":"x","uri":"mysql://a:b@d:1/"}]`}, []string{`shared server "x" is described twice`}},
+		{"nowhere to make databases", map[string]string{"MYSQL_SERVERS": ""}, []string{"nowhere to make databases"}},
+		{"Cloud Foundry's variables are no JSON", map[string]string{"VCAP_SERVICES": secret, "VCAP_APPLICATION": secret},
+			[]string{"VCAP_SERVICES is not", "VCAP_APPLICATION is not"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			env := complete(t)
+			maps.Copy(env, tt.change)
+			_, err := read(t, env)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q is missing in:\n%v", want, err)
+				}
+			}
+			if strings.Contains(err.Error(), secret) {
+				t.Errorf("a secret is quoted:\n%v", err)
+			}
+		})
+	}
+}
+
+func TestCloudFoundry(t *testing.T) {
+	t.Parallel()
+	services := map[string]any{
+		"postgres": []any{map[string]any{"name": "state", "tags": []string{"PostgreSQL"},
+			"credentials": map[string]any{"uri": "postgres://tagged/"}}},
+		"user-provided": []any{
+			map[string]any{"name": "mysql-server-1", "credentials": map[string]any{"uri": "mysql://a:b@one:3306/",
+				"ca_certificate": "PEM", "host": "public.one", "port": 3307}},
+			map[string]any{"name": "other", "tags": []string{"mysql-server"}, "credentials": map[string]any{
+				"uri": "mysql://a:b@two:3306/", "name": "two"}},
+			map[string]any{"name": "unrelated", "credentials": map[string]any{"uri": "https://example.com"}},
+		},
+	}
+	env := complete(t)
+	delete(env, "DATABASE_URL")
+	delete(env, "MYSQL_SERVERS")
+	env["PORT"] = "9000"
+	env["VCAP_APPLICATION"] = `{"application_name":"mysql-broker","instance_index":1}`
+	env["VCAP_SERVICES"] = encode(t, services)
+	cfg, err := read(t, env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.PostgresURL != "postgres://tagged/" || cfg.Port != 9000 || cfg.Application.Index != 1 {
+		t.Errorf("%+v", cfg)
+	}
+	if len(cfg.Shared) != 2 {
+		t.Fatalf("%d shared servers", len(cfg.Shared))
+	}
+	one, two := cfg.Shared[0], cfg.Shared[1]
+	if one.Admin.Name != "mysql-server-1" || one.Host != "public.one" || one.Port != 3307 || string(one.Admin.CA) != "PEM" {
+		t.Errorf("first server %+v", one)
+	}
+	if two.Admin.Name != "two" || two.Host != "two" {
+		t.Errorf("second server %+v", two)
+	}
+
+	t.Run("a service by its name comes before a tagged one", func(t *testing.T) {
+		services["a"] = []any{map[string]any{"name": "mysql-broker-db", "credentials": map[string]any{
+			"url": "postgres://named/"}}}
+		env["VCAP_SERVICES"] = encode(t, services)
+		if cfg, err := read(t, env); err != nil || cfg.PostgresURL != "postgres://named/" {
+			t.Errorf("%q, %v", cfg.PostgresURL, err)
+		}
+	})
+}
+
+func encode(t *testing.T, v any) string {
+	t.Helper()
+	raw, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}

@@ -1,0 +1,65 @@
+package config
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"net"
+	"strconv"
+
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/shared"
+)
+
+// server is how an operator describes a shared server, in MYSQL_SERVERS or as the credentials of a user-provided
+// service.
+type server struct {
+	Name          string `json:"name"`
+	URI           string `json:"uri"`            // mysql://admin:password@host:3306/, or a go-sql-driver DSN
+	CACertificate string `json:"ca_certificate"` // PEM; makes TLS required and verified
+	Host          string `json:"host"`           // as applications reach it; default: the host of uri
+	Port          int    `json:"port"`           // as applications reach it; default: the port of uri
+	MaxDatabases  int    `json:"max_databases"`
+}
+
+func describedServers(text string) ([]server, error) {
+	if text == "" {
+		return nil, nil
+	}
+	decoder := json.NewDecoder(bytes.NewReader([]byte(text)))
+	decoder.DisallowUnknownFields()
+	var all []server
+	if decoder.Decode(&all) != nil { // the error could quote the text, and so a password
+		return nil, errors.New("is not a JSON array of objects with name, uri, ca_certificate, host, port, max_databases")
+	}
+	return all, nil
+}
+
+func (s server) config() (shared.Config, error) {
+	switch {
+	case s.Name == "":
+		return shared.Config{}, errors.New("it has no name")
+	case s.URI == "":
+		return shared.Config{}, errors.New("it has no uri")
+	case s.MaxDatabases < 0:
+		return shared.Config{}, errors.New("max_databases is negative")
+	}
+	admin, err := mysqladmin.ConfigFromURI(s.Name, s.URI)
+	if err != nil {
+		return shared.Config{}, err
+	}
+	if s.CACertificate != "" {
+		admin.CA = []byte(s.CACertificate)
+	}
+	host, portText, err := net.SplitHostPort(admin.Addr)
+	if err != nil {
+		return shared.Config{}, errors.New("its uri has no host and port")
+	}
+	port, err := strconv.Atoi(portText)
+	if err != nil {
+		return shared.Config{}, errors.New("the port of its uri is not a number")
+	}
+	return shared.Config{Admin: admin, Host: cmp.Or(s.Host, host), Port: cmp.Or(s.Port, port),
+		MaxDatabases: s.MaxDatabases}, nil
+}

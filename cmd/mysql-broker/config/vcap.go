@@ -1,0 +1,104 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+)
+
+// Application is what VCAP_APPLICATION says of the broker itself; zero outside of Cloud Foundry.
+type Application struct {
+	Name     string   `json:"application_name"`
+	Index    int      `json:"instance_index"`
+	URIs     []string `json:"application_uris"`
+	Instance string   `json:"instance_id"`
+}
+
+func application(text string) (a Application, err error) {
+	if text == "" {
+		return a, nil
+	}
+	if json.Unmarshal([]byte(text), &a) != nil {
+		return a, errors.New("VCAP_APPLICATION is not a JSON object")
+	}
+	return a, nil
+}
+
+// service is one binding in VCAP_SERVICES.
+type service struct {
+	Name        string          `json:"name"`
+	Tags        []string        `json:"tags"`
+	Credentials json.RawMessage `json:"credentials"`
+	offering    string
+}
+
+type services []service
+
+func boundServices(text string) (services, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var byOffering map[string][]service
+	if json.Unmarshal([]byte(text), &byOffering) != nil { // the error could quote a credential
+		return nil, errors.New("VCAP_SERVICES is not a JSON object of arrays of services")
+	}
+	var all services
+	for offering, bound := range byOffering {
+		for _, s := range bound {
+			s.offering = offering
+			all = append(all, s)
+		}
+	}
+	slices.SortFunc(all, func(a, b service) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+// postgresURL finds the URL of the service of that name, else of the first one tagged as PostgreSQL.
+func (all services) postgresURL(name string) string {
+	i := slices.IndexFunc(all, func(s service) bool { return s.Name == name })
+	if i < 0 {
+		i = slices.IndexFunc(all, func(s service) bool { return s.tagged("postgresql") || s.tagged("postgres") })
+	}
+	if i < 0 {
+		return ""
+	}
+	var credentials struct {
+		URI string `json:"uri"`
+		URL string `json:"url"`
+	}
+	if json.Unmarshal(all[i].Credentials, &credentials) != nil {
+		return ""
+	}
+	if credentials.URI == "" {
+		return credentials.URL
+	}
+	return credentials.URI
+}
+
+// serverMark is the tag, or the beginning of the name, of a user-provided service that describes a shared server.
+const serverMark = "mysql-server"
+
+// mysqlServers finds the user-provided services that describe a shared server. Each is named like its service,
+// unless its credentials name it.
+func (all services) mysqlServers() []server {
+	var found []server
+	for _, s := range all {
+		if s.offering != "user-provided" || !s.tagged(serverMark) && !strings.HasPrefix(s.Name, serverMark) {
+			continue
+		}
+		described := server{}
+		if json.Unmarshal(s.Credentials, &described) != nil {
+			described = server{} // config() then says what is missing
+		}
+		if described.Name == "" {
+			described.Name = s.Name
+		}
+		found = append(found, described)
+	}
+	return found
+}
+
+func (s service) tagged(tag string) bool {
+	return slices.ContainsFunc(s.Tags, func(t string) bool { return strings.EqualFold(t, tag) })
+}

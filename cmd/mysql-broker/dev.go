@@ -1,0 +1,50 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"mysql-broker/cmd/mysql-broker/dev"
+)
+
+func devCommand() *cobra.Command {
+	var verbose bool
+	command := &cobra.Command{
+		Use:   "dev",
+		Short: "Run the broker with a PostgreSQL and a MySQL of its own, to try it",
+		Long: `Run the broker with a private PostgreSQL cluster, a private shared server and dedicated servers, all of them
+processes on this machine that listen on 127.0.0.1. Ctrl-C stops everything and keeps the data; the next start has
+every instance back.
+
+  MYSQL_BROKER_DEV_DIR  state directory (default .dev)
+  PORT                  port to listen on (default 8080)
+  BROKER_USERNAME       user name that clients send (default: generated)
+  BROKER_PASSWORD       password that clients send (default: generated)
+  MYSQLD                path of the mysqld or mariadbd to run (default: the first one found)
+  CATALOG               path of the catalog (default catalog.yml)`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			port := 8080
+			if text := os.Getenv("PORT"); text != "" {
+				var err error
+				if port, err = strconv.Atoi(text); err != nil {
+					return &configError{fmt.Errorf("PORT is not a port number")}
+				}
+			}
+			level := slog.LevelWarn
+			if verbose {
+				level = slog.LevelInfo
+			}
+			return dev.Run(cmd.Context(), dev.Config{Dir: os.Getenv("MYSQL_BROKER_DEV_DIR"), Port: port,
+				Username: os.Getenv("BROKER_USERNAME"), Password: os.Getenv("BROKER_PASSWORD"),
+				Mysqld: os.Getenv("MYSQLD"), CatalogPath: os.Getenv("CATALOG"), Logger: newLogger(level),
+				Out: cmd.OutOrStdout()})
+		},
+	}
+	command.Flags().BoolVarP(&verbose, "verbose", "v", false, "log every request")
+	return command
+}

@@ -1,0 +1,165 @@
+// Package dev runs the broker with everything it needs on one machine, to try it and to work on it.
+package dev
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"mysql-broker/cmd/mysql-broker/app"
+	"mysql-broker/cmd/mysql-broker/config"
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/process"
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/shared"
+	"mysql-broker/store"
+	"mysql-broker/store/pgcluster"
+)
+
+const (
+	sharedName     = "dev"
+	sharedAdmin    = "broker_admin"
+	sharedMemoryMB = 512
+	stopTime       = 30 * time.Second
+)
+
+// Config is what may be chosen; zero values mean the defaults that `dev --help` names.
+type Config struct {
+	Dir         string
+	Port        int
+	Username    string
+	Password    string
+	Mysqld      string
+	CatalogPath string
+	Logger      *slog.Logger
+	Out         io.Writer
+}
+
+// Run starts everything, prints how to use it, and stops everything when ctx ends.
+func Run(ctx context.Context, cfg Config) (err error) {
+	dir, err := stateDir(cfg.Dir)
+	if err != nil {
+		return err
+	}
+	secrets, err := loadSecrets(filepath.Join(dir, "secrets.json"))
+	if err != nil {
+		return err
+	}
+	secrets.Username = cmp.Or(cfg.Username, secrets.Username)
+	secrets.Password = cmp.Or(cfg.Password, secrets.Password)
+	fmt.Fprintf(cfg.Out, "Starting PostgreSQL, a shared MySQL server and the broker in %s …\n", dir)
+
+	// What was started last is stopped first, each with time of its own: ctx has ended by then.
+	var stops []func(context.Context) error
+	defer func() {
+		fmt.Fprintln(cfg.Out, "\nStopping everything; the data stay.")
+		for _, stop := range stops {
+			ctx, cancel := context.WithTimeout(context.Background(), stopTime)
+			err = errors.Join(err, stop(ctx))
+			cancel()
+		}
+	}()
+	started := func(stop func(context.Context) error) {
+		stops = append([]func(context.Context) error{stop}, stops...)
+	}
+
+	postgres, err := pgcluster.Start(ctx, pgcluster.Config{Dir: filepath.Join(dir, "postgres"), Durable: true,
+		Logger: cfg.Logger})
+	if err != nil {
+		return fmt.Errorf("start PostgreSQL: %w", err)
+	}
+	started(postgres.Stop)
+	binary, err := app.ChooseBinary(cfg.Mysqld)
+	if err != nil {
+		return err
+	}
+	sharedServers, server, err := startShared(ctx, cfg, filepath.Join(dir, "shared"), binary, secrets.SharedPassword)
+	if sharedServers != nil {
+		started(sharedServers.StopAll)
+	}
+	if err != nil {
+		return fmt.Errorf("start the shared server: %w", err)
+	}
+	keys, err := store.ParseKeyset(secrets.Keyset)
+	if err != nil {
+		return err
+	}
+	broker, err := app.Start(ctx, config.Config{Port: cfg.Port, Username: secrets.Username,
+		Password: secrets.Password, PostgresURL: postgres.URL(), Keys: keys,
+		CatalogPath: cmp.Or(cfg.CatalogPath, "catalog.yml"), Shared: []shared.Config{server},
+		Launcher: config.Launcher{Kind: "process", Dir: filepath.Join(dir, "dedicated"), Mysqld: binary.Path,
+			Host: "127.0.0.1", Bind: "127.0.0.1", PortMin: 13400, PortMax: 13999}}, cfg.Logger)
+	if err != nil {
+		return err
+	}
+	started(broker.Launcher().StopAll)
+	started(func(context.Context) error { broker.Close(); return nil })
+	if err := broker.Launcher().StartAll(ctx); err != nil {
+		cfg.Logger.Warn("a dedicated server did not start; it is tried again", "error", err)
+	}
+	url := fmt.Sprintf("http://127.0.0.1:%d", broker.Port())
+	if err := writeClientConfig(filepath.Join(dir, "client.json"), url, secrets); err != nil {
+		return err
+	}
+	printUsage(cfg.Out, url, binary, secrets)
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-postgres.Done():
+		return errors.New("PostgreSQL ended by itself; its log is in " + filepath.Join(dir, "postgres"))
+	case err := <-broker.Failed():
+		return err
+	}
+}
+
+// startShared starts the shared server the way dedicated ones are started.
+func startShared(ctx context.Context, cfg Config, dir string, binary process.Binary, password string) (
+	*process.Launcher, shared.Config, error) {
+	l, err := process.New(process.Config{Dir: dir, Binary: binary, PortMin: 13300, PortMax: 13399, Logger: cfg.Logger})
+	if err != nil {
+		return nil, shared.Config{}, err
+	}
+	e, err := l.Launch(ctx, launcher.Spec{ID: sharedName, MemoryMB: sharedMemoryMB, AdminUser: sharedAdmin,
+		AdminPassword: password}, func(string) {})
+	if err != nil {
+		return l, shared.Config{}, err
+	}
+	return l, shared.Config{Host: e.Host, Port: e.Port, Admin: mysqladmin.Config{Name: sharedName,
+		Addr: fmt.Sprintf("%s:%d", e.Host, e.Port), User: sharedAdmin, Password: password, CA: e.CACertificate}}, nil
+}
+
+// writeClientConfig lets `mysql-broker client` find this broker without being told.
+func writeClientConfig(path, url string, s secrets) error {
+	raw, err := json.Marshal(map[string]string{"url": url, "username": s.Username, "password": s.Password})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, raw, 0o600)
+}
+
+func printUsage(out io.Writer, url string, binary process.Binary, s secrets) {
+	fmt.Fprintf(out, `
+The broker is ready at %[1]s, with %[2]s %[3]s.
+  user name  %[4]s
+  password   %[5]s
+
+Try it from another terminal:
+  bin/mysql-broker client catalog
+  bin/mysql-broker client create-service shared-small db
+  bin/mysql-broker client create-service-key db key
+  curl -s -u %[4]s:%[5]s -H 'X-Broker-Api-Version: 2.17' %[1]s/v2/catalog
+
+Register it with a Cloud Foundry that can reach this machine:
+  cf create-service-broker mysql %[4]s %[5]s %[1]s
+  cf enable-service-access mysql
+
+Ctrl-C stops everything and keeps the data.
+`, url, binary.Flavour, binary.Version, s.Username, s.Password)
+}

@@ -1,0 +1,50 @@
+package dev
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"mysql-broker/store"
+)
+
+// secrets are generated at the first start and kept, so that the next start can read the data.
+type secrets struct {
+	Username       string `json:"username"`
+	Password       string `json:"password"`
+	Keyset         string `json:"keyset"`
+	SharedPassword string `json:"shared_password"`
+}
+
+func loadSecrets(path string) (s secrets, err error) {
+	raw, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return newSecrets(path)
+	case err != nil:
+		return s, fmt.Errorf("read the secrets: %w", err)
+	}
+	if json.Unmarshal(raw, &s) != nil { // the error could quote a secret
+		return s, fmt.Errorf("%s is not what an earlier start wrote; remove the state directory to begin anew", path)
+	}
+	return s, nil
+}
+
+func newSecrets(path string) (s secrets, err error) {
+	keyset, err := store.NewKeyset()
+	if err != nil {
+		return s, err
+	}
+	s = secrets{Username: "broker", Password: rand.Text(), Keyset: keyset, SharedPassword: rand.Text()}
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return s, err
+	}
+	if err := os.WriteFile(path+".new", raw, 0o600); err != nil {
+		return s, fmt.Errorf("keep the secrets: %w", err)
+	}
+	return s, os.Rename(path+".new", path)
+}

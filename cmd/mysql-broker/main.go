@@ -1,0 +1,54 @@
+// Command mysql-broker is a service broker for MySQL and MariaDB.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"mysql-broker/cmd/mysql-broker/client"
+)
+
+// exitConfig is the exit status for a configuration that cannot work: EX_CONFIG of sysexits.h.
+const exitConfig = 78
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root := &cobra.Command{Use: "mysql-broker", Short: "Service broker for MySQL and MariaDB", SilenceUsage: true,
+		SilenceErrors: true}
+	root.AddCommand(serveCommand(), devCommand(), migrateCommand(), catalogCommand(), keysetCommand(), versionCommand(),
+		client.Command())
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return
+	}
+	fmt.Fprintln(os.Stderr, err)
+	stop()
+	if _, ok := errors.AsType[*configError](err); ok {
+		os.Exit(exitConfig)
+	}
+	os.Exit(1)
+}
+
+// configError marks an error that the operator mends in the configuration.
+type configError struct{ err error }
+
+func (e *configError) Error() string { return "The configuration cannot work:\n" + e.err.Error() }
+func (e *configError) Unwrap() error { return e.err }
+
+// newLogger writes JSON, or text where a person watches.
+func newLogger(level slog.Level) *slog.Logger {
+	options := &slog.HandlerOptions{Level: level}
+	if term.IsTerminal(int(os.Stderr.Fd())) {
+		return slog.New(slog.NewTextHandler(os.Stderr, options))
+	}
+	return slog.New(slog.NewJSONHandler(os.Stderr, options))
+}

@@ -1,0 +1,46 @@
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+
+# Where `make mysql97` puts Oracle's MySQL. mysqld refuses to run as root: another user has to be able to read it.
+MYSQL97 ?= /opt/mysql-9.7
+
+# The servers that the tests run on, joined by colons: the system's own and the tree above if it was made.
+system_mysqld := $(firstword $(wildcard /usr/sbin/mariadbd /usr/sbin/mysqld))
+mysql97_mysqld := $(wildcard $(MYSQL97)/bin/mysqld)
+empty :=
+MYSQLD ?= $(subst $(empty) $(empty),:,$(strip $(system_mysqld) $(mysql97_mysqld)))
+
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+.PHONY: help run build test lint go-test clean mysql97
+
+help: ## print this
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+
+run: ## install what is missing, build, and run a broker with servers of its own
+	@deploy/dev/install-packages.sh run
+	@$(MAKE) --no-print-directory build
+	@exec bin/mysql-broker dev
+
+build: ## make bin/mysql-broker, linked statically
+	CGO_ENABLED=0 go build -ldflags '-X mysql-broker/cmd/mysql-broker/version.Version=$(VERSION)' -o bin/mysql-broker ./cmd/mysql-broker
+
+# lint comes first so that the last lines are go test's own; a second make, as MYSQLD may be what was just installed.
+test: ## install what is missing, then check and test everything on every mysqld there is
+	@deploy/dev/install-packages.sh test
+	@$(MAKE) --no-print-directory lint go-test
+
+lint: ## gofmt, go vet, staticcheck, govulncheck
+	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "not formatted: $$unformatted" >&2; exit 1; }
+	go vet ./...
+	go run $(STATICCHECK) ./...
+	@test/govulncheck.sh
+
+go-test: ## only the tests
+	MYSQLD='$(MYSQLD)' go run ./test/servers/with-servers go test -race -count=1 ./...
+
+mysql97: ## make a tree of Oracle's MySQL 9.7 to test on (needs root)
+	@deploy/dev/install-packages.sh mysql97
+	test/mysql97/build.sh $(MYSQL97)
+
+clean: ## remove what was built, but no data
+	rm -rf bin

@@ -1,0 +1,71 @@
+#!/bin/bash
+# Installs the Debian or Ubuntu packages that are missing for "run", "test" (run's and a C compiler for the race
+# detector) or "mysql97" (what test/mysql97/build.sh needs). Installs nothing where all are there. No service of the
+# system is started, restarted or configured: servers' programs only, no PostgreSQL cluster.
+# Usage: install-packages.sh run|test|mysql97
+set -euo pipefail
+purpose=${1:?usage: install-packages.sh run|test|mysql97}
+PATH=$PATH:/usr/sbin:/sbin # out of an ordinary user's PATH on Debian
+
+have() { command -v "$1" >/dev/null; }
+
+# The -core packages hold the programs without a service. MariaDB comes first: Debian has no MySQL.
+mysqld_packages() {
+  local name
+  for name in mariadb-server-core mariadb-server-core-10.6 mysql-server-core-8.4 mysql-server-core-8.0; do
+    if apt-cache show "$name" >/dev/null 2>&1; then
+      # mariadb-install-db runs my_print_defaults, which is in the client's package.
+      echo "$name ${name/server/client}"
+      return
+    fi
+  done
+  echo "mariadb-server-core mariadb-client-core"
+}
+
+missing_packages() {
+  if [ "$purpose" = mysql97 ]; then
+    have debootstrap || echo debootstrap debian-archive-keyring
+    have patchelf || echo patchelf
+    return
+  fi
+  have initdb || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || echo postgresql
+  have mariadbd || have mysqld || [ -n "${MYSQLD:-}" ] || mysqld_packages
+  if [ "$purpose" = test ]; then
+    have gcc || echo gcc
+    [ -e /usr/include/stdlib.h ] || echo libc6-dev
+  fi
+}
+
+# Debian's PostgreSQL makes and starts a cluster unless told not to, and other packages start their services unless a
+# policy forbids it; both wishes hold for this run only.
+no_cluster=/etc/postgresql-common/createcluster.d/mysql-broker.conf
+policy=/usr/sbin/policy-rc.d
+forbid_services() {
+  trap 'rm -f "$no_cluster" ${policy_is_ours:+"$policy"}' EXIT
+  mkdir -p "$(dirname "$no_cluster")"
+  echo "create_main_cluster = false" >"$no_cluster"
+  if [ ! -e "$policy" ]; then
+    policy_is_ours=yes
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod 755 "$policy"
+  fi
+  export DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1
+}
+
+missing=$(missing_packages)
+[ -n "$missing" ] || exit 0
+if ! have apt-get; then
+  echo "These are missing, and only Debian and Ubuntu are known here:" $missing >&2
+  exit 1
+fi
+if [ "$(id -u)" != 0 ]; then
+  have sudo && exec sudo MYSQLD="${MYSQLD:-}" bash "$0" "$purpose"
+  echo "Packages are missing. As root:" >&2
+  echo "  apt-get install --no-install-recommends" $missing >&2
+  exit 1
+fi
+forbid_services
+apt-get update -q
+missing=$(missing_packages) # an empty package list knows no names
+# shellcheck disable=SC2086 # a list of words
+apt-get install -q -y --no-install-recommends $missing

@@ -1,0 +1,323 @@
+// Package testdrive drives the compiled broker as platforms and operators do: over HTTP and by signals.
+package testdrive
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"mysql-broker/provisioner/launcher/process"
+	"mysql-broker/store"
+	"mysql-broker/test/servers"
+)
+
+// startTime bounds how long a broker may take until it is ready, on a busy machine.
+const startTime = 60 * time.Second
+
+// Credentials of every broker under test.
+const (
+	Username = "platform"
+	Password = "correct-horse-battery"
+)
+
+// Root is the top folder of the project.
+var Root = sync.OnceValue(func() string {
+	out, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		panic(fmt.Sprintf("go env GOMOD: %v", err))
+	}
+	return filepath.Dir(strings.TrimSpace(string(out)))
+})
+
+var build = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(os.TempDir(), fmt.Sprintf("mysql-broker-under-test-%d", os.Getpid()))
+	args := []string{"build", "-o", path}
+	if raceEnabled {
+		args = append(args, "-race")
+	}
+	out, err := exec.Command("go", append(args, "mysql-broker/cmd/mysql-broker")...).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("build the broker: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// Binary builds the broker, once for all tests of a package, and returns its path. RemoveBinary deletes it.
+func Binary(t testing.TB) string {
+	t.Helper()
+	path, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// RemoveBinary deletes what Binary built. Call it from TestMain after the tests.
+func RemoveBinary() {
+	if path, err := build(); err == nil {
+		os.Remove(path)
+	}
+}
+
+// Environment is what `serve` needs for a broker with a new PostgreSQL database, one shared server, and a launcher of
+// dedicated servers of the same flavour. Whatever the launcher runs is stopped when the test ends.
+func Environment(t testing.TB, shared servers.MySQL) map[string]string {
+	t.Helper()
+	keyset, err := store.NewKeyset()
+	if err != nil {
+		t.Fatal(err)
+	}
+	described, err := json.Marshal([]map[string]any{{"name": "shared-1", "ca_certificate": shared.CA,
+		"uri": fmt.Sprintf("mysql://%s:%s@%s:%d/", shared.User, shared.Password, shared.Host, shared.Port)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	low, high := portRange()
+	env := map[string]string{
+		"PORT":              "0",
+		"BROKER_USERNAME":   Username,
+		"BROKER_PASSWORD":   Password,
+		"DATABASE_URL":      servers.Postgres(t),
+		"ENCRYPTION_KEYSET": keyset,
+		"MYSQL_SERVERS":     string(described),
+		"CATALOG":           filepath.Join(Root(), "catalog.yml"),
+		"LAUNCHER":          "process",
+		"LAUNCHER_DIR":      launcherDir(t),
+		"LAUNCHER_PORTS":    fmt.Sprintf("%d-%d", low, high),
+		"LAUNCHER_MYSQLD":   mysqld(t, shared.Flavour).Path,
+		"PATH":              os.Getenv("PATH"),
+	}
+	t.Cleanup(func() { stopDedicated(t, env, shared.Flavour) })
+	return env
+}
+
+// ports are handed out to launchers so that no two of a test process try the same; every process takes another part.
+var ports struct {
+	sync.Mutex
+	next int
+}
+
+func portRange() (low, high int) {
+	const width = 20
+	ports.Lock()
+	defer ports.Unlock()
+	if ports.next == 0 {
+		ports.next = 20000 + os.Getpid()%100*100
+	}
+	low = ports.next
+	ports.next += width
+	return low, low + width - 1
+}
+
+// launcherDir is short, for the sake of socket paths, and open to the user that servers run as.
+func launcherDir(t testing.TB) string {
+	dir, err := os.MkdirTemp("", "mb")
+	if err == nil {
+		err = os.Chmod(dir, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Errorf("remove the launcher's directory: %v", err)
+		}
+	})
+	return dir
+}
+
+func mysqld(t testing.TB, flavour string) process.Binary {
+	t.Helper()
+	found := process.FindBinaries(filepath.SplitList(os.Getenv("MYSQLD"))...)
+	i := slices.IndexFunc(found, func(b process.Binary) bool { return b.Flavour == flavour })
+	if i < 0 {
+		t.Fatalf("no mysqld of flavour %s among %v", flavour, found)
+	}
+	return found[i]
+}
+
+func stopDedicated(t testing.TB, env map[string]string, flavour string) {
+	l, err := process.New(process.Config{Dir: env["LAUNCHER_DIR"], Binary: mysqld(t, flavour)})
+	if err != nil {
+		t.Errorf("open the launcher to stop its servers: %v", err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := l.StopAll(ctx); err != nil {
+		t.Errorf("stop the dedicated servers: %v", err)
+	}
+}
+
+// Broker is a running broker.
+type Broker struct {
+	URL      string
+	Username string
+	Password string
+	cmd      *exec.Cmd
+	exited   chan struct{} // closed once the process has ended
+	log      *logFile
+}
+
+// Start runs `serve` in the given environment, and nothing else of this process's, until the test ends.
+func Start(t testing.TB, env map[string]string) *Broker {
+	t.Helper()
+	b := Launch(t, env, "serve")
+	line := b.AwaitLog(t, `"msg":"ready"`)
+	var ready struct{ Address string }
+	if err := json.Unmarshal([]byte(line), &ready); err != nil {
+		t.Fatalf("the ready line is not JSON: %v: %s", err, line)
+	}
+	_, port, err := net.SplitHostPort(ready.Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.URL = "http://127.0.0.1:" + port
+	return b
+}
+
+// Launch runs the broker with any arguments and returns at once. It is stopped when the test ends.
+func Launch(t testing.TB, env map[string]string, args ...string) *Broker {
+	t.Helper()
+	b := &Broker{Username: Username, Password: Password, exited: make(chan struct{}), log: newLogFile()}
+	b.cmd = exec.Command(Binary(t), args...)
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		b.cmd.Env = append(b.cmd.Env, name+"="+env[name])
+	}
+	b.cmd.Dir = t.TempDir()
+	b.cmd.Stdout, b.cmd.Stderr = b.log, b.log
+	b.cmd.WaitDelay = time.Second // dedicated servers outlive the broker
+	if err := b.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		b.cmd.Wait()
+		b.log.end()
+		close(b.exited)
+	}()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("output of %v:\n%s", args, b.Log())
+		}
+		b.Signal(t, syscall.SIGTERM)
+		b.Wait(t)
+	})
+	return b
+}
+
+// Signal sends a signal; one to a process that has ended is fine.
+func (b *Broker) Signal(t testing.TB, s syscall.Signal) {
+	t.Helper()
+	select {
+	case <-b.exited:
+		return
+	default:
+	}
+	if err := b.cmd.Process.Signal(s); err != nil && err != os.ErrProcessDone {
+		t.Errorf("signal the broker: %v", err)
+	}
+}
+
+// Wait waits for the process to end and returns its exit status, -1 if a signal ended it.
+func (b *Broker) Wait(t testing.TB) int {
+	t.Helper()
+	select {
+	case <-b.exited:
+	case <-time.After(startTime):
+		b.cmd.Process.Kill()
+		t.Errorf("the broker did not end; it was killed. Its output:\n%s", b.Log())
+		<-b.exited
+	}
+	return b.cmd.ProcessState.ExitCode()
+}
+
+// Kill ends the process as a crash would, and waits until it is gone.
+func (b *Broker) Kill(t testing.TB) {
+	t.Helper()
+	b.Signal(t, syscall.SIGKILL)
+	b.Wait(t)
+}
+
+// Log is all that the process has printed.
+func (b *Broker) Log() string { return b.log.text() }
+
+// AwaitLog returns the first line printed that contains text, waiting for it if need be.
+func (b *Broker) AwaitLog(t testing.TB, text string) string {
+	t.Helper()
+	line, err := b.log.await(text, startTime)
+	if err != nil {
+		t.Fatalf("%v; output:\n%s", err, b.Log())
+	}
+	return line
+}
+
+// logFile collects output and wakes those who wait for a line.
+type logFile struct {
+	mu      sync.Mutex
+	buf     bytes.Buffer
+	changed chan struct{} // closed and replaced at each write
+	ended   bool
+}
+
+func newLogFile() *logFile { return &logFile{changed: make(chan struct{})} }
+
+func (l *logFile) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.wake()
+	return l.buf.Write(p)
+}
+
+func (l *logFile) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = true
+	l.wake()
+}
+
+func (l *logFile) wake() {
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+func (l *logFile) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+func (l *logFile) await(text string, limit time.Duration) (string, error) {
+	deadline := time.After(limit)
+	for {
+		l.mu.Lock()
+		lines := bufio.NewScanner(strings.NewReader(l.buf.String()))
+		ended, changed := l.ended, l.changed
+		l.mu.Unlock()
+		for lines.Scan() {
+			if strings.Contains(lines.Text(), text) {
+				return lines.Text(), nil
+			}
+		}
+		if ended {
+			return "", fmt.Errorf("the process ended before it printed %q", text)
+		}
+		select {
+		case <-changed:
+		case <-deadline:
+			return "", fmt.Errorf("no line with %q after %v", text, limit)
+		}
+	}
+}

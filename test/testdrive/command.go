@@ -1,0 +1,52 @@
+package testdrive
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"os/exec"
+	"slices"
+	"testing"
+	"time"
+)
+
+// Output is what a command that has ended printed, and its exit status.
+type Output struct {
+	Status int
+	Stdout string
+	Stderr string
+}
+
+// Run runs the broker's program with these arguments, and nothing but this environment, until it ends by itself.
+func Run(t testing.TB, env map[string]string, args ...string) Output {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, Binary(t), args...)
+	cmd.Dir, cmd.Env = t.TempDir(), environ(env)
+	cmd.WaitDelay = time.Second
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	if ctx.Err() != nil || cmd.ProcessState == nil {
+		t.Fatalf("%v: %v; output:\n%s%s", args, err, &stdout, &stderr)
+	}
+	return Output{Status: cmd.ProcessState.ExitCode(), Stdout: stdout.String(), Stderr: stderr.String()}
+}
+
+// Expect fails the test unless the command ended with this status, and returns the output.
+func (o Output) Expect(t testing.TB, status int) Output {
+	t.Helper()
+	if o.Status != status {
+		t.Fatalf("exit status %d instead of %d; output:\n%s%s", o.Status, status, o.Stdout, o.Stderr)
+	}
+	return o
+}
+
+func environ(env map[string]string) []string {
+	all := make([]string, 0, len(env))
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		all = append(all, name+"="+env[name])
+	}
+	return all
+}

@@ -1,0 +1,46 @@
+package testdrive
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// DevEnvironment is what a person who tries the broker has: a state directory, a mysqld of that flavour, a catalog.
+// PORT is chosen by the kernel, lest tests get in each other's way.
+func DevEnvironment(t testing.TB, flavour string) map[string]string {
+	t.Helper()
+	return map[string]string{
+		"MYSQL_BROKER_DEV_DIR":      launcherDir(t),
+		"MYSQL_BROKER_CLIENT_STATE": filepath.Join(t.TempDir(), "client.json"),
+		"MYSQLD":                    mysqld(t, flavour).Path,
+		"CATALOG":                   filepath.Join(Root(), "catalog.yml"),
+		"PORT":                      "0",
+		"PATH":                      os.Getenv("PATH"),
+	}
+}
+
+// StartDev runs `dev` until the test ends, and returns when it says that it is ready.
+func StartDev(t testing.TB, env map[string]string) *Broker {
+	t.Helper()
+	b := Launch(t, env, "dev")
+	line := b.AwaitLog(t, "The broker is ready at ")
+	b.AwaitLog(t, "Ctrl-C stops everything")
+	_, rest, _ := strings.Cut(line, " at ")
+	b.URL, _, _ = strings.Cut(rest, ",")
+	raw, err := os.ReadFile(filepath.Join(env["MYSQL_BROKER_DEV_DIR"], "client.json"))
+	if err != nil {
+		t.Fatalf("what the client needs was not left for it: %v", err)
+	}
+	var address struct{ URL, Username, Password string }
+	if err := json.Unmarshal(raw, &address); err != nil {
+		t.Fatalf("client.json: %v", err)
+	}
+	if address.URL != b.URL {
+		t.Errorf("client.json has the URL %s, but %s was printed", address.URL, b.URL)
+	}
+	b.Username, b.Password = address.Username, address.Password
+	return b
+}

@@ -1,0 +1,124 @@
+package testdrive
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"mysql-broker/broker/catalog"
+)
+
+// Response is an answer of the broker: a status and one JSON object.
+type Response struct {
+	Status int
+	Header http.Header
+	Body   map[string]any
+	Raw    string
+}
+
+// Expect fails the test unless the answer has this status, and returns the answer.
+func (r Response) Expect(t testing.TB, status int) Response {
+	t.Helper()
+	if r.Status != status {
+		t.Fatalf("status %d instead of %d: %s", r.Status, status, r.Raw)
+	}
+	return r
+}
+
+// String reads a text field of the answer, "" if it is absent.
+func (r Response) String(field string) string {
+	s, _ := r.Body[field].(string)
+	return s
+}
+
+// Do sends a request as a platform of API version 2.17 would, and fails the test unless one JSON object comes back.
+// body is encoded as JSON, nil sends none.
+func (b *Broker) Do(t testing.TB, method, path string, body any) Response {
+	t.Helper()
+	return b.DoWith(t, method, path, body, nil)
+}
+
+// DoWith is Do with more headers, or others; an empty value takes one away.
+func (b *Broker) DoWith(t testing.TB, method, path string, body any, headers map[string]string) Response {
+	t.Helper()
+	var reader io.Reader
+	if body != nil {
+		raw, err := json.Marshal(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reader = bytes.NewReader(raw)
+	}
+	q, err := http.NewRequest(method, b.URL+path, reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.SetBasicAuth(b.Username, b.Password)
+	q.Header.Set("X-Broker-Api-Version", "2.17")
+	if body != nil {
+		q.Header.Set("Content-Type", "application/json")
+	}
+	for name, value := range headers {
+		if value == "" {
+			q.Header.Del(name)
+		} else {
+			q.Header.Set(name, value)
+		}
+	}
+	answer, err := http.DefaultClient.Do(q)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, path, err)
+	}
+	defer answer.Body.Close()
+	raw, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, path, err)
+	}
+	r := Response{Status: answer.StatusCode, Header: answer.Header, Raw: string(raw)}
+	if err := json.Unmarshal(raw, &r.Body); err != nil {
+		t.Fatalf("%s %s: status %d with a body that is not one JSON object: %q", method, path, r.Status, raw)
+	}
+	return r
+}
+
+// Plan finds the ids of a plan in the project's catalog.
+func Plan(t testing.TB, name string) (serviceID, planID string) {
+	t.Helper()
+	c, err := catalog.Load(Root() + "/catalog.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range c.Plans() {
+		if p.Name == name {
+			return p.ServiceID, p.ID
+		}
+	}
+	t.Fatalf("no plan %q in the catalog", name)
+	return "", ""
+}
+
+// pollEach is how often AwaitOperation asks.
+const pollEach = 50 * time.Millisecond
+
+// AwaitOperation polls last_operation until the operation has ended, and returns its state and every description
+// shown meanwhile, in order and without repeats.
+func (b *Broker) AwaitOperation(t testing.TB, instanceID, operation string) (state string, shown []string) {
+	t.Helper()
+	deadline := time.Now().Add(startTime)
+	for time.Now().Before(deadline) {
+		r := b.Do(t, "GET", "/v2/service_instances/"+instanceID+"/last_operation?operation="+operation, nil).
+			Expect(t, http.StatusOK)
+		if d := r.String("description"); d != "" && (len(shown) == 0 || shown[len(shown)-1] != d) {
+			shown = append(shown, d)
+		}
+		if state = r.String("state"); state != "in progress" {
+			return state, shown
+		}
+		time.Sleep(pollEach)
+	}
+	t.Fatalf("%s of %s was still in progress after %v; shown: %q", operation, instanceID, startTime, shown)
+	return "", nil
+}

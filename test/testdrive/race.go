@@ -1,0 +1,5 @@
+//go:build race
+
+package testdrive
+
+const raceEnabled = true

@@ -3,11 +3,8 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 # Where `make mysql97` puts Oracle's MySQL. mysqld refuses to run as root: another user has to be able to read it.
 MYSQL97 ?= /opt/mysql-9.7
 
-# The servers that the tests run on, joined by colons: the system's own and the tree above if it was made.
-system_mysqld := $(firstword $(wildcard /usr/sbin/mariadbd /usr/sbin/mysqld))
-mysql97_mysqld := $(wildcard $(MYSQL97)/bin/mysqld)
-empty :=
-MYSQLD ?= $(subst $(empty) $(empty),:,$(strip $(system_mysqld) $(mysql97_mysqld)))
+# More servers for the tests, beside those installed: executables joined by colons.
+MYSQLD ?= $(wildcard $(MYSQL97)/bin/mysqld)
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
@@ -24,7 +21,7 @@ run: ## install what is missing, build, and run a broker with servers of its own
 build: ## make bin/mysql-broker, linked statically
 	CGO_ENABLED=0 go build -ldflags '-X mysql-broker/cmd/mysql-broker/version.Version=$(VERSION)' -o bin/mysql-broker ./cmd/mysql-broker
 
-# lint comes first so that the last lines are go test's own; a second make, as MYSQLD may be what was just installed.
+# lint comes first so that the last lines are go test's own.
 test: ## install what is missing, then check and test everything on every mysqld there is
 	@deploy/dev/install-packages.sh test
 	@$(MAKE) --no-print-directory lint go-test

@@ -67,22 +67,9 @@ func (s *session) perform(ctx context.Context, w work, method string, body any) 
 	}
 	s.progress.begin(w.title)
 	defer s.progress.end()
-	query := url.Values{}
-	if method == http.MethodDelete { // it has no body to say it in
-		query = planQuery(w.plan)
-	}
-	query.Set("accepts_incomplete", "true")
-	a, err := s.broker.send(ctx, method, w.path, query, body)
-	var r *refusal
-	if method == http.MethodDelete && errors.As(err, &r) && r.status == http.StatusGone {
-		a, err = &answer{status: http.StatusOK}, nil
-	}
+	a, err := s.ask(ctx, w, method, body)
 	if err != nil {
-		w.op.fail(err)
-		if w.refuse != nil && errors.As(err, &r) && r.status >= 400 && r.status < 500 {
-			return nil, errors.Join(err, w.refuse())
-		}
-		return nil, errors.Join(err, w.save())
+		return nil, errors.Join(err, w.failed(err))
 	}
 	if a.status != http.StatusAccepted {
 		w.op.State = domain.Succeeded
@@ -97,6 +84,31 @@ func (s *session) perform(ctx context.Context, w work, method string, body any) 
 		return nil, err
 	}
 	return a, errors.Join(s.await(ctx, w), w.save())
+}
+
+// ask sends the request alone. Deleting what is gone is a success.
+func (s *session) ask(ctx context.Context, w work, method string, body any) (*answer, error) {
+	query := url.Values{}
+	if method == http.MethodDelete { // it has no body to say it in
+		query = planQuery(w.plan)
+	}
+	query.Set("accepts_incomplete", "true")
+	a, err := s.broker.send(ctx, method, w.path, query, body)
+	var r *refusal
+	if method == http.MethodDelete && errors.As(err, &r) && r.status == http.StatusGone {
+		return &answer{status: http.StatusOK}, nil
+	}
+	return a, err
+}
+
+// failed remembers that the request has failed.
+func (w work) failed(err error) error {
+	w.op.fail(err)
+	var r *refusal
+	if w.refuse != nil && errors.As(err, &r) && r.status >= 400 && r.status < 500 {
+		return w.refuse()
+	}
+	return w.save()
 }
 
 // await polls until the operation has ended. It returns the error of a failed one.
@@ -151,7 +163,7 @@ func (o *operation) pollFailed(ctx context.Context, err error) error {
 	switch {
 	case r.status == http.StatusUnauthorized:
 		return err
-	case false:
+	case r.status == http.StatusGone && o.Kind == remove:
 		o.State, o.Description = domain.Succeeded, ""
 	case r.status == http.StatusBadRequest:
 		o.fail(err)

@@ -13,8 +13,9 @@ import (
 // lockInterval is how often a lock that others hold is tried again.
 const lockInterval = 20 * time.Millisecond
 
-// lockDir waits for the exclusive lock of a directory, trying it every so often. It fails with fs.ErrNotExist when the
-// directory is not there, or no longer by the time that its lock is free. The lock ends with unlock or with the process.
+// lockDir waits for the exclusive lock of a directory, trying it every so often. It fails with fs.ErrNotExist when
+// the directory is not there, or no longer by the time that its lock is free. The lock ends with unlock, or with the
+// process.
 func lockDir(ctx context.Context, dir string, every time.Duration) (unlock func(), err error) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()

@@ -3,13 +3,14 @@ package process
 import (
 	"io"
 	"os"
+	"slices"
 	"strings"
 )
 
-// logTailBytes is how much of a log is read for the sake of its last lines.
+// logTailBytes is how much of a log is read for its last errors.
 const logTailBytes = 4096
 
-// logTail returns the last lines that the server logged, for an error message.
+// logTail returns the last errors that the server logged, for an error message.
 func logTail(inst instance) string {
 	f, err := os.Open(inst.logFile())
 	if err != nil {
@@ -22,11 +23,15 @@ func logTail(inst instance) string {
 	if err != nil {
 		return err.Error()
 	}
-	return lastLines(string(text))
+	return tellingLines(string(text))
 }
 
-// lastLines returns the last three lines of a program's output.
-func lastLines(output string) string {
+// tellingLines returns the last three lines of a program's output that speak of an error, or of all if none does.
+func tellingLines(output string) string {
 	lines := strings.Split(strings.TrimSpace(output), "\n")
+	harmless := func(line string) bool { return !strings.Contains(line, "ERROR") }
+	if errorLines := slices.DeleteFunc(slices.Clone(lines), harmless); len(errorLines) > 0 {
+		lines = errorLines
+	}
 	return strings.Join(lines[max(0, len(lines)-3):], "; ")
 }

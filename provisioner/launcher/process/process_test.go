@@ -42,16 +42,40 @@ func eachBinary(t *testing.T, fn func(t *testing.T, binary process.Binary)) {
 	}
 }
 
+// templates is where all tests keep the data directories that servers are copied from: to make one takes seconds.
+var templates string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) (code int) {
+	var err error
+	if templates, err = makeReachableDir(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(templates)
+	return m.Run()
+}
+
+// makeReachableDir makes a directory that servers of another user can pass through, as t.TempDir does not.
+func makeReachableDir() (string, error) {
+	dir, err := os.MkdirTemp("", "process-test-")
+	if err != nil {
+		return "", err
+	}
+	return dir, os.Chmod(dir, 0o711)
+}
+
 var portRanges atomic.Int32
 
 // newConfig has a state directory and twenty ports of its own. All servers in it are gone when the test ends.
 func newConfig(t *testing.T, binary process.Binary) process.Config {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "process-test-")
+	dir, err := makeReachableDir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(dir, 0o711); err != nil {
+	if err := os.Symlink(templates, filepath.Join(dir, "templates")); err != nil {
 		t.Fatal(err)
 	}
 	first := 20000 + 20*int(portRanges.Add(1))

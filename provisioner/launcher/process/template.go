@@ -42,31 +42,38 @@ func (l *Launcher) template(ctx context.Context) (string, error) {
 }
 
 func (l *Launcher) initialise(ctx context.Context, dir string) error {
-	if err := l.owner.mkdir(dir); err != nil {
+	// Servers that share a directory for temporary tables, such as /tmp, now and then delete each other's.
+	tmp := l.templateTmpDir()
+	if err := os.RemoveAll(tmp); err != nil {
 		return err
 	}
-	if l.cfg.Binary.Flavour == MariaDB {
-		return l.initialiseMariaDB(ctx, dir)
+	defer os.RemoveAll(tmp)
+	for _, d := range []string{dir, tmp} {
+		if err := l.owner.mkdir(d); err != nil {
+			return err
+		}
 	}
-	return l.initialiseMySQL(ctx, dir)
+	options := append([]string{
+		"--no-defaults",
+		"--basedir=" + l.cfg.Binary.BaseDir,
+		"--datadir=" + dir,
+	}, templateOptions[l.cfg.Binary.Flavour]...)
+	if l.cfg.Binary.Flavour == MariaDB {
+		return l.initialiseMariaDB(ctx, dir, options)
+	}
+	return l.initialiseMySQL(ctx, dir, options)
 }
 
 // initialiseMySQL drops root as the last act of initialisation: an --init-file that failed in a copy would otherwise
 // leave root without a password. https://dev.mysql.com/doc/refman/8.4/en/data-directory-initialization.html
-func (l *Launcher) initialiseMySQL(ctx context.Context, dir string) error {
+func (l *Launcher) initialiseMySQL(ctx context.Context, dir string, options []string) error {
 	drop := dir + ".sql"
 	if err := os.WriteFile(drop, []byte("DROP USER 'root'@'localhost';\n"), 0o644); err != nil {
 		return err
 	}
 	defer os.Remove(drop)
-	args := append([]string{
-		"--no-defaults",
-		"--initialize-insecure",
-		"--init-file=" + drop,
-		"--basedir=" + l.cfg.Binary.BaseDir,
-		"--datadir=" + dir,
-	}, templateOptions[MySQL]...)
-	if err := l.runTool(ctx, "", l.cfg.Binary.Path, args...); err != nil {
+	options = append(options, "--initialize-insecure", "--init-file="+drop)
+	if err := l.runTool(ctx, "", l.cfg.Binary.Path, options...); err != nil {
 		return err
 	}
 	// auto.cnf holds the server's identity, the PEM files its keys: a copy must have its own.
@@ -75,16 +82,11 @@ func (l *Launcher) initialiseMySQL(ctx context.Context, dir string) error {
 
 // initialiseMariaDB removes the accounts that the installation script leaves without a password: root@localhost,
 // root@HOST, root@127.0.0.1 and root@::1. https://mariadb.com/kb/en/mariadb-install-db/
-func (l *Launcher) initialiseMariaDB(ctx context.Context, dir string) error {
+func (l *Launcher) initialiseMariaDB(ctx context.Context, dir string, options []string) error {
 	script, err := l.cfg.Binary.installScript()
 	if err != nil {
 		return err
 	}
-	options := append([]string{
-		"--no-defaults",
-		"--basedir=" + l.cfg.Binary.BaseDir,
-		"--datadir=" + dir,
-	}, templateOptions[MariaDB]...)
 	install := []string{"--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"}
 	if err := l.runTool(ctx, "", script, slices.Concat(options, install)...); err != nil {
 		return err
@@ -96,6 +98,8 @@ func (l *Launcher) initialiseMariaDB(ctx context.Context, dir string) error {
 	}
 	return removeMatching(dir, "ib_buffer_pool")
 }
+
+func (l *Launcher) templateTmpDir() string { return filepath.Join(l.templatesDir(), "tmp") }
 
 func (b Binary) installScript() (string, error) {
 	for _, name := range []string{
@@ -109,16 +113,16 @@ func (b Binary) installScript() (string, error) {
 	return "", fmt.Errorf("no mariadb-install-db under %s", b.BaseDir)
 }
 
-// runTool runs a program as the servers' owner; its error ends with the last lines that the program printed.
+// runTool runs a program as the servers' owner; its error ends with what the program said of errors.
 func (l *Launcher) runTool(ctx context.Context, stdin, path string, args ...string) error {
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir = l.templatesDir()
-	cmd.Env = serverEnvironment()
+	cmd.Env = append(serverEnvironment(), "TMPDIR="+l.templateTmpDir())
 	cmd.Stdin = strings.NewReader(stdin)
 	cmd.SysProcAttr = l.owner.attributes()
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("%s: %w: %s", filepath.Base(path), err, lastLines(string(out)))
+		return fmt.Errorf("%s: %w: %s", filepath.Base(path), err, tellingLines(string(out)))
 	}
 	return nil
 }

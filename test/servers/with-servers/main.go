@@ -1,5 +1,5 @@
-// Command with-servers runs a command with servers for its tests: PostgreSQL and one mysqld for each installed, private,
-// started for it and gone after it. It ends with the command's exit code.
+// Command with-servers runs a command with servers for its tests: PostgreSQL and one mysqld for each installed, all
+// private, started for it and gone after it. It ends with the command's exit code.
 //
 //	go run ./test/servers/with-servers go test ./...
 //

@@ -1,0 +1,28 @@
+package process
+
+import "testing"
+
+func TestParseVersion(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		line    string // as mysqld --version prints it
+		flavour string // "" where the server is refused
+		version string
+	}{
+		{"/usr/sbin/mysqld  Ver 9.7.4-2 for Linux on x86_64 ((Debian))", MySQL, "9.7.4"},
+		{"mysqld  Ver 8.0.11 for Linux on x86_64 (MySQL Community Server - GPL)", MySQL, "8.0.11"},
+		{"mysqld  Ver 5.7.44 for Linux on x86_64 (MySQL Community Server (GPL))", "", ""},
+		{"mariadbd  Ver 10.11.19-MariaDB-0+deb12u1 for debian-linux-gnu on x86_64", MariaDB, "10.11.19"},
+		{"mariadbd  Ver 10.6.0-MariaDB for Linux on x86_64", MariaDB, "10.6.0"},
+		{"mysqld  Ver 10.5.27-MariaDB for Linux on x86_64", "", ""},
+		{"something else", "", ""},
+	} {
+		b, err := parseVersion(test.line)
+		if (err != nil) != (test.flavour == "") {
+			t.Errorf("%q: error %v", test.line, err)
+		}
+		if b.Flavour != test.flavour || b.Version != test.version {
+			t.Errorf("%q: %s %s, want %s %s", test.line, b.Flavour, b.Version, test.flavour, test.version)
+		}
+	}
+}

@@ -14,34 +14,6 @@ import (
 
 func TestMain(m *testing.M) { servers.Main(m) }
 
-// open returns a store with a schema of its own.
-func open(t *testing.T) *store.Store {
-	t.Helper()
-	url := servers.Postgres(t)
-	if _, err := store.Migrate(t.Context(), url); err != nil {
-		t.Fatal(err)
-	}
-	return connect(t, url)
-}
-
-func connect(t *testing.T, url string) *store.Store {
-	t.Helper()
-	keyset, err := store.NewKeyset()
-	if err != nil {
-		t.Fatal(err)
-	}
-	keys, err := store.ParseKeyset(keyset)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := store.Open(t.Context(), url, keys)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	return s
-}
-
 // newTask records a task for an instance that need not exist.
 func newTask(t *testing.T, s *store.Store, n store.NewTask) store.Task {
 	t.Helper()
@@ -78,14 +50,14 @@ func TestMigrateIsRepeatableAndConcurrent(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := connect(t, url).Ping(t.Context()); err != nil {
+	if err := servers.OpenStore(t, url).Ping(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestInstanceRoundTrip(t *testing.T) {
 	t.Parallel()
-	s, ctx := open(t), t.Context()
+	s, ctx := servers.Store(t), t.Context()
 	want := store.Instance{ID: "a/b %", ServiceID: "s", PlanID: "p", OrganizationGUID: "o", SpaceGUID: "sp",
 		Parameters: []byte(`{"charset": "latin1"}`), Context: []byte(`{}`), MaintenanceVersion: "1.0.0",
 		DedicatedID: "d_1", Database: "db_1", AdminPassword: "secret"}
@@ -121,7 +93,7 @@ func TestPasswordsOpenOnlyWithTheirKeyAndInTheirRow(t *testing.T) {
 	if _, err := store.Migrate(t.Context(), url); err != nil {
 		t.Fatal(err)
 	}
-	s, other, ctx := connect(t, url), connect(t, url), t.Context()
+	s, other, ctx := servers.OpenStore(t, url), servers.OpenStore(t, url), t.Context()
 	if err := s.InTx(ctx, func(tx *store.Tx) error {
 		_, err := tx.InsertInstance(ctx, store.Instance{ID: "i", Server: "a", Database: "db"})
 		return errors.Join(err, tx.InsertBinding(ctx, store.Binding{InstanceID: "i", ID: "b", Role: "admin",
@@ -140,7 +112,7 @@ func TestPasswordsOpenOnlyWithTheirKeyAndInTheirRow(t *testing.T) {
 
 func TestServerPlacesAreLimited(t *testing.T) {
 	t.Parallel()
-	s, ctx := open(t), t.Context()
+	s, ctx := servers.Store(t), t.Context()
 	take := func(id string) error {
 		return s.InTx(ctx, func(tx *store.Tx) error {
 			if _, err := tx.InsertInstance(ctx, store.Instance{ID: id, Server: "a", Database: id}); err != nil {
@@ -170,7 +142,7 @@ func TestServerPlacesAreLimited(t *testing.T) {
 
 func TestClaimGivesEachTaskToOneOwner(t *testing.T) {
 	t.Parallel()
-	s := open(t)
+	s := servers.Store(t)
 	const tasks = 20
 	for range tasks {
 		newTask(t, s, provisionOf(uuid.NewString()))
@@ -207,7 +179,7 @@ func TestClaimGivesEachTaskToOneOwner(t *testing.T) {
 
 func TestOneActiveTaskForEachInstanceAndBinding(t *testing.T) {
 	t.Parallel()
-	s, ctx := open(t), t.Context()
+	s, ctx := servers.Store(t), t.Context()
 	bind := store.NewTask{InstanceID: "i", BindingID: "b", Kind: store.Bind, PlanID: "p"}
 	newTask(t, s, bind)
 	newTask(t, s, store.NewTask{InstanceID: "i", BindingID: "c", Kind: store.Bind, PlanID: "p"})
@@ -222,7 +194,7 @@ func TestOneActiveTaskForEachInstanceAndBinding(t *testing.T) {
 
 func TestLeaseIsFencedByItsEpoch(t *testing.T) {
 	t.Parallel()
-	s, ctx := open(t), t.Context()
+	s, ctx := servers.Store(t), t.Context()
 	newTask(t, s, provisionOf("i"))
 	dead, err := s.Claim(ctx, "dead", -time.Second) // run out as soon as it is taken
 	if err != nil {
@@ -259,7 +231,7 @@ func TestLeaseIsFencedByItsEpoch(t *testing.T) {
 
 func TestCancelledTaskKeepsTheNextOneWaiting(t *testing.T) {
 	t.Parallel()
-	s, ctx := open(t), t.Context()
+	s, ctx := servers.Store(t), t.Context()
 	n := provisionOf("i")
 	n.Owner, n.LeaseTTL = "first", time.Minute
 	first := newTask(t, s, n)
@@ -296,7 +268,7 @@ func TestCancelledTaskKeepsTheNextOneWaiting(t *testing.T) {
 
 func TestBindingTasksRunSideBySideButNotBesideTheInstances(t *testing.T) {
 	t.Parallel()
-	s := open(t)
+	s := servers.Store(t)
 	lease := func(n store.NewTask) store.NewTask {
 		n.InstanceID, n.PlanID, n.Owner, n.LeaseTTL = "i", "p", "me", time.Minute
 		return n
@@ -314,7 +286,7 @@ func TestBindingTasksRunSideBySideButNotBesideTheInstances(t *testing.T) {
 
 func TestFinishRollsBackWithItsOutcome(t *testing.T) {
 	t.Parallel()
-	s, ctx := open(t), t.Context()
+	s, ctx := servers.Store(t), t.Context()
 	newTask(t, s, provisionOf("i"))
 	task, err := s.Claim(ctx, "me", time.Minute)
 	if err != nil {
@@ -331,7 +303,7 @@ func TestFinishRollsBackWithItsOutcome(t *testing.T) {
 
 func TestOldTasksAreForgotten(t *testing.T) {
 	t.Parallel()
-	s, ctx := open(t), t.Context()
+	s, ctx := servers.Store(t), t.Context()
 	newTask(t, s, provisionOf("unfinished"))
 	done := newTask(t, s, provisionOf("done"))
 	if err := s.InTx(ctx, func(tx *store.Tx) error { return tx.CancelTask(ctx, done.ID, "") }); err != nil {
@@ -347,7 +319,7 @@ func TestOldTasksAreForgotten(t *testing.T) {
 
 func TestStats(t *testing.T) {
 	t.Parallel()
-	s, ctx := open(t), t.Context()
+	s, ctx := servers.Store(t), t.Context()
 	if err := s.InTx(ctx, func(tx *store.Tx) error {
 		_, err := tx.InsertInstance(ctx, store.Instance{ID: "i", PlanID: "p", Server: "a", Database: "db"})
 		return errors.Join(err, tx.InsertBinding(ctx, store.Binding{InstanceID: "i", ID: "b", Account: "u"}))

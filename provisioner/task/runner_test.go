@@ -19,28 +19,6 @@ func TestMain(m *testing.M) { servers.Main(m) }
 // patience bounds every wait; a test that fails by it is stuck, not slow.
 const patience = 30 * time.Second
 
-func open(t *testing.T) *store.Store {
-	t.Helper()
-	url := servers.Postgres(t)
-	if _, err := store.Migrate(t.Context(), url); err != nil {
-		t.Fatal(err)
-	}
-	keyset, err := store.NewKeyset()
-	if err != nil {
-		t.Fatal(err)
-	}
-	keys, err := store.ParseKeyset(keyset)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := store.Open(t.Context(), url, keys)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
-	return s
-}
-
 // start runs tasks with one workflow, impatiently.
 func start(t *testing.T, s *store.Store, w task.Workflow) *task.Runner {
 	t.Helper()
@@ -121,7 +99,7 @@ var errBoom = errors.New("boom")
 
 func TestStepsRunInOrder(t *testing.T) {
 	t.Parallel()
-	s, j := open(t), &journal{}
+	s, j := servers.Store(t), &journal{}
 	r := start(t, s, task.Workflow{Steps: []task.Step{j.step("a"), j.step("b")}, Succeeded: nothing, Failed: nothing})
 	recorded := record(t, s, store.NewTask{})
 	r.Nudge()
@@ -133,7 +111,7 @@ func TestStepsRunInOrder(t *testing.T) {
 
 func TestFailedStepIsTriedAgainWithoutTheStepsBefore(t *testing.T) {
 	t.Parallel()
-	s, j := open(t), &journal{}
+	s, j := servers.Store(t), &journal{}
 	start(t, s, task.Workflow{Steps: []task.Step{j.step("a"), j.step("b", errBoom, errBoom)}, Succeeded: nothing,
 		Failed: nothing})
 	if got := end(t, s, record(t, s, store.NewTask{}).ID); got.State != store.Succeeded {
@@ -144,7 +122,7 @@ func TestFailedStepIsTriedAgainWithoutTheStepsBefore(t *testing.T) {
 
 func TestGivenUpTaskIsCleanedUpAndFails(t *testing.T) {
 	t.Parallel()
-	s, j := open(t), &journal{}
+	s, j := servers.Store(t), &journal{}
 	failed := make(chan bool, 1)
 	startWith(t, s, task.Workflow{Steps: []task.Step{j.step("a", errBoom, errBoom)},
 		Cleanup: []task.Step{j.step("undo", errBoom)}, Succeeded: nothing,
@@ -161,7 +139,7 @@ func TestGivenUpTaskIsCleanedUpAndFails(t *testing.T) {
 
 func TestPermanentErrorIsNotTriedAgain(t *testing.T) {
 	t.Parallel()
-	s, j := open(t), &journal{}
+	s, j := servers.Store(t), &journal{}
 	start(t, s, task.Workflow{Steps: []task.Step{j.step("a", task.Permanent("Choose another.", errBoom))},
 		Succeeded: nothing, Failed: nothing})
 	if got := end(t, s, record(t, s, store.NewTask{}).ID); got.State != store.Failed ||
@@ -173,7 +151,7 @@ func TestPermanentErrorIsNotTriedAgain(t *testing.T) {
 
 func TestPanicIsAFailedStep(t *testing.T) {
 	t.Parallel()
-	s := open(t)
+	s := servers.Store(t)
 	startWith(t, s, task.Workflow{Steps: []task.Step{{Name: "a", Do: func(context.Context, *task.Run) error {
 		panic("boom")
 	}}}, Succeeded: nothing, Failed: nothing}, task.Config{Attempts: 2})
@@ -195,7 +173,7 @@ func TestDoReturnsTheOutcome(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s, j := open(t), &journal{}
+			s, j := servers.Store(t), &journal{}
 			w := task.Workflow{Steps: []task.Step{j.step("a", tt.errs...)}, Succeeded: nothing, Failed: nothing}
 			r := start(t, s, w)
 			since := time.Now()
@@ -213,7 +191,7 @@ func TestDoReturnsTheOutcome(t *testing.T) {
 
 func TestWorkGoesOnWhenTheCallerLeaves(t *testing.T) {
 	t.Parallel()
-	s := open(t)
+	s := servers.Store(t)
 	started, proceed := make(chan bool), make(chan bool)
 	w := task.Workflow{Steps: []task.Step{{Name: "a", Do: func(context.Context, *task.Run) error {
 		started <- true
@@ -243,7 +221,7 @@ func TestWorkGoesOnWhenTheCallerLeaves(t *testing.T) {
 
 func TestAnotherProcessTakesOverFromADeadOne(t *testing.T) {
 	t.Parallel()
-	s, j := open(t), &journal{}
+	s, j := servers.Store(t), &journal{}
 	// A process took the task, finished a step and died: nobody renews its lease.
 	dead := record(t, s, store.NewTask{Owner: "dead", LeaseTTL: 100 * time.Millisecond})
 	if err := s.Progress(t.Context(), store.Held{ID: dead.ID, Epoch: dead.Epoch}, "a", "…"); err != nil {
@@ -258,7 +236,7 @@ func TestAnotherProcessTakesOverFromADeadOne(t *testing.T) {
 
 func TestTaskThatKeepsKillingItsProcessFails(t *testing.T) {
 	t.Parallel()
-	s, j := open(t), &journal{}
+	s, j := servers.Store(t), &journal{}
 	recorded := record(t, s, store.NewTask{})
 	const attempts = 3
 	for range attempts + 1 {
@@ -276,7 +254,7 @@ func TestTaskThatKeepsKillingItsProcessFails(t *testing.T) {
 
 func TestLongStepKeepsItsLease(t *testing.T) {
 	t.Parallel()
-	s, j := open(t), &journal{}
+	s, j := servers.Store(t), &journal{}
 	w := task.Workflow{Steps: []task.Step{{Name: "a", Do: func(ctx context.Context, run *task.Run) error {
 		j.note("a")
 		select {
@@ -295,7 +273,7 @@ func TestLongStepKeepsItsLease(t *testing.T) {
 
 func TestWorkerWhoseLeaseWasTakenStops(t *testing.T) {
 	t.Parallel()
-	s := open(t)
+	s := servers.Store(t)
 	started, stopped := make(chan *task.Run), make(chan error)
 	start(t, s, task.Workflow{Steps: []task.Step{{Name: "a", Do: func(ctx context.Context, run *task.Run) error {
 		started <- run
@@ -322,7 +300,7 @@ func TestWorkerWhoseLeaseWasTakenStops(t *testing.T) {
 
 func TestStopHandsOver(t *testing.T) {
 	t.Parallel()
-	s, j := open(t), &journal{}
+	s, j := servers.Store(t), &journal{}
 	started := make(chan bool)
 	first := start(t, s, task.Workflow{Steps: []task.Step{j.step("a"), {Name: "b",
 		Do: func(ctx context.Context, _ *task.Run) error {
@@ -346,7 +324,7 @@ func TestStopHandsOver(t *testing.T) {
 
 func TestProgressIsNumberedAcrossStages(t *testing.T) {
 	t.Parallel()
-	s := open(t)
+	s := servers.Store(t)
 	seen := make(chan string, 4)
 	look := func(ctx context.Context, run *task.Run) error {
 		now, err := s.Task(ctx, run.Task.ID)

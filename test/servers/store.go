@@ -1,0 +1,36 @@
+package servers
+
+import (
+	"testing"
+
+	"mysql-broker/store"
+)
+
+// Store returns a store over a new database with the present schema and a keyset of its own.
+func Store(t testing.TB) *store.Store {
+	t.Helper()
+	url := Postgres(t)
+	if _, err := store.Migrate(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	return OpenStore(t, url)
+}
+
+// OpenStore opens a database that was migrated before, with a new keyset.
+func OpenStore(t testing.TB, url string) *store.Store {
+	t.Helper()
+	keyset, err := store.NewKeyset()
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := store.ParseKeyset(keyset)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := store.Open(t.Context(), url, keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}

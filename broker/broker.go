@@ -124,9 +124,9 @@ func (b *Broker) knows(serviceID string) bool {
 func (b *Broker) Deprovision(ctx context.Context, id string, d domain.DeprovisionDetails, async bool) (
 	domain.DeprovisionServiceSpec, error) {
 	var none domain.DeprovisionServiceSpec
-	plan, err := b.catalog.Plan(d.ServiceID, d.PlanID)
+	plan, err := b.planForEnding(ctx, id, d.ServiceID, d.PlanID)
 	if err != nil {
-		return none, answer(err)
+		return none, err
 	}
 	a, err := b.provisioner.Deprovision(ctx, provisioner.DeprovisionRequest{InstanceID: id, Plan: plan,
 		AcceptsIncomplete: async})
@@ -134,6 +134,20 @@ func (b *Broker) Deprovision(ctx context.Context, id string, d domain.Deprovisio
 		return none, apiresponses.ErrInstanceDoesNotExist
 	}
 	return domain.DeprovisionServiceSpec{IsAsync: a.Operation != "", OperationData: a.Operation}, answer(err)
+}
+
+// planForEnding finds the plan that a deletion names. It may be one that was taken out of the catalog, if the instance
+// has it.
+func (b *Broker) planForEnding(ctx context.Context, instanceID, serviceID, planID string) (provisioner.Plan, error) {
+	plan, unknown := b.catalog.Plan(serviceID, planID)
+	if unknown == nil {
+		return plan, nil
+	}
+	plan, found, err := b.provisioner.Withdrawn(ctx, instanceID, serviceID, planID)
+	if err != nil || found {
+		return plan, err
+	}
+	return plan, answer(unknown)
 }
 
 // LastOperation answers GET /v2/service_instances/{id}/last_operation.
@@ -150,10 +164,10 @@ func (b *Broker) LastBindingOperation(ctx context.Context, id, bindingID string,
 
 func (b *Broker) lastOperation(ctx context.Context, id, bindingID string, d domain.PollDetails) (
 	domain.LastOperation, error) {
-	if err := b.checkHint(d.ServiceID, d.PlanID); err != nil {
-		return domain.LastOperation{}, err
-	}
 	op, err := b.provisioner.LastOperation(ctx, id, bindingID, d.OperationData)
+	if hint := b.checkHint(d.ServiceID, d.PlanID); hint != nil && (err != nil || op.PlanID != d.PlanID) {
+		return domain.LastOperation{}, hint // unless the plan was taken out of the catalog since
+	}
 	if err != nil {
 		return domain.LastOperation{}, answer(err)
 	}
@@ -250,8 +264,8 @@ func (b *Broker) GetBinding(ctx context.Context, id, bindingID string, d domain.
 // Unbind answers DELETE /v2/service_instances/{id}/service_bindings/{id}.
 func (b *Broker) Unbind(ctx context.Context, id, bindingID string, d domain.UnbindDetails, _ bool) (
 	domain.UnbindSpec, error) {
-	if _, err := b.catalog.Plan(d.ServiceID, d.PlanID); err != nil {
-		return domain.UnbindSpec{}, answer(err)
+	if _, err := b.planForEnding(ctx, id, d.ServiceID, d.PlanID); err != nil {
+		return domain.UnbindSpec{}, err
 	}
 	err := b.provisioner.Unbind(ctx, provisioner.UnbindRequest{InstanceID: id, BindingID: bindingID})
 	if refusal, ok := errors.AsType[*provisioner.Error](err); ok && refusal.Code == provisioner.Gone {

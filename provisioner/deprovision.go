@@ -36,7 +36,7 @@ func (p *Provisioner) Deprovision(ctx context.Context, q DeprovisionRequest) (An
 		}
 		own, known := p.plans[i.PlanID]
 		if !known {
-			own = q.Plan // taken out of the catalog, but what is there must still be deletable
+			own = withdrawn(i)
 		}
 		if later, err = answersLater(own, q.AcceptsIncomplete); err != nil {
 			return err

@@ -35,9 +35,9 @@ func (p *Provisioner) Update(ctx context.Context, q UpdateRequest) (Answer, erro
 	if i.ServiceID != q.ServiceID {
 		return Answer{}, refuse(Invalid, "service_id is not the service offering of this service instance.")
 	}
-	from, err := p.plan(i.PlanID)
-	if err != nil {
-		return Answer{}, err
+	from, known := p.plans[i.PlanID]
+	if !known {
+		from = withdrawn(i)
 	}
 	to := from
 	if q.Plan != nil {
@@ -63,7 +63,7 @@ func (p *Provisioner) Update(ctx context.Context, q UpdateRequest) (Answer, erro
 
 // fits refuses a plan that allows less data than the instance holds.
 func (p *Provisioner) fits(ctx context.Context, i store.Instance, from, to Plan) error {
-	if to.MaxStorageMB >= from.MaxStorageMB {
+	if from.MaxStorageMB > 0 && to.MaxStorageMB >= from.MaxStorageMB || to.ID == from.ID {
 		return nil
 	}
 	used, err := p.databaseSize(ctx, i)

@@ -153,17 +153,17 @@ func (p *Provisioner) destroy(i store.Instance) task.Step {
 
 // updateWorkflow changes an instance's plan.
 func (p *Provisioner) updateWorkflow(i store.Instance, r request) (task.Workflow, error) {
-	from, err := p.plan(i.PlanID)
-	if err != nil {
-		return task.Workflow{}, err
-	}
 	to, err := p.plan(r.PlanID)
 	if err != nil {
 		return task.Workflow{}, err
 	}
+	var undo []task.Step
+	if from, known := p.plans[i.PlanID]; known {
+		undo = p.changePlan(i, from)
+	}
 	return task.Workflow{
 		Steps:   p.changePlan(i, to),
-		Cleanup: p.changePlan(i, from),
+		Cleanup: undo,
 		Succeeded: func(ctx context.Context, tx *store.Tx) error {
 			return tx.SetInstancePlan(ctx, i.ID, to.ID, r.MaintenanceVersion)
 		},

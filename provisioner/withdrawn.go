@@ -1,0 +1,34 @@
+package provisioner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"mysql-broker/store"
+)
+
+// withdrawn stands in for the plan of an instance that outlived it in the catalog: it says how the instance was made
+// and leaves the limits at zero, as nobody knows them any more.
+func withdrawn(i store.Instance) Plan {
+	plan := Plan{ID: i.PlanID, ServiceID: i.ServiceID, Kind: Shared, Async: AsyncNever}
+	if i.DedicatedID != "" {
+		plan.Kind, plan.Async = Dedicated, AsyncRequired
+	}
+	return plan
+}
+
+// Withdrawn finds the plan of an instance that is not in the catalog any more. Platforms keep such a plan for the
+// instances that have it, and must be able to delete them. found is false if the instance is not there or has not
+// these ids.
+func (p *Provisioner) Withdrawn(ctx context.Context, instanceID, serviceID, planID string) (
+	plan Plan, found bool, err error) {
+	i, err := p.store.Instance(ctx, instanceID)
+	if errors.Is(err, store.ErrNotFound) {
+		return plan, false, nil
+	}
+	if err != nil {
+		return plan, false, fmt.Errorf("read the instance: %w", err)
+	}
+	return withdrawn(i), i.ServiceID == serviceID && i.PlanID == planID, nil
+}

@@ -26,15 +26,25 @@ func (s *Server) ValidateCharset(ctx context.Context, charset, collation string)
 	}
 	var empty string
 	err := s.reads.QueryRowContext(ctx, query).Scan(&empty)
+	if implied && hasNumber(err, errCollationMismatch) {
+		return nil // it implies a charset other than the default
+	}
+	if wrong := charsetError(err, charset, collation); wrong != nil {
+		return wrong
+	}
+	return s.explain("check charset and collation", err)
+}
+
+// charsetError translates what a server says about a charset and collation that it does not take. It returns nil for
+// all else.
+func charsetError(err error, charset, collation string) error {
 	switch {
 	case hasNumber(err, errUnknownCharset):
 		return &CharsetError{"charset", fmt.Sprintf("%q is unknown to the server", charset)}
 	case hasNumber(err, errUnknownCollation):
 		return &CharsetError{"collation", fmt.Sprintf("%q is unknown to the server", collation)}
-	case hasNumber(err, errCollationMismatch) && implied:
-		return nil // it implies a charset other than the default
 	case hasNumber(err, errCollationMismatch):
 		return &CharsetError{"collation", fmt.Sprintf("%q does not belong to charset %q", collation, charset)}
 	}
-	return s.explain("check charset and collation", err)
+	return nil
 }

@@ -19,7 +19,8 @@ func (s *Server) DatabaseExists(ctx context.Context, name string) (found bool, e
 }
 
 // CreateDatabase makes a database; one that exists is left as it is. An empty charset means that of the collation, or
-// utf8mb4; an empty collation means the server's default for the charset.
+// utf8mb4; an empty collation means the server's default for the charset. Those that the server does not take are a
+// *CharsetError.
 func (s *Session) CreateDatabase(ctx context.Context, name, charset, collation string) error {
 	implied := charset == ""
 	if implied {
@@ -28,6 +29,9 @@ func (s *Session) CreateDatabase(ctx context.Context, name, charset, collation s
 	err := s.createDatabase(ctx, name, charset, collation)
 	if implied && hasNumber(err, errCollationMismatch) {
 		err = s.createDatabase(ctx, name, "", collation)
+	}
+	if wrong := charsetError(err, charset, collation); wrong != nil {
+		return wrong
 	}
 	if err != nil {
 		return fmt.Errorf("create database %s: %w", name, err)

@@ -34,7 +34,7 @@ func TestCreateDatabaseCharsets(t *testing.T) {
 	})
 }
 
-func TestValidateCharsetNamesTheParameter(t *testing.T) {
+func TestWrongCharsetsNameTheParameter(t *testing.T) {
 	cases := []struct{ charset, collation, parameter string }{
 		{"klingon", "", "charset"},
 		{"utf8mb4`; DROP", "", "charset"},
@@ -44,10 +44,15 @@ func TestValidateCharsetNamesTheParameter(t *testing.T) {
 	}
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		for _, c := range cases {
-			var wrong *mysqladmin.CharsetError
-			err := f.server.ValidateCharset(t.Context(), c.charset, c.collation)
-			if !errors.As(err, &wrong) || wrong.Parameter != c.parameter {
-				t.Errorf("%+v: %v", c, err)
+			f.must(f.session.DropDatabase(t.Context(), f.database))
+			for _, err := range []error{
+				f.server.ValidateCharset(t.Context(), c.charset, c.collation),
+				f.session.CreateDatabase(t.Context(), f.database, c.charset, c.collation),
+			} {
+				var wrong *mysqladmin.CharsetError
+				if !errors.As(err, &wrong) || wrong.Parameter != c.parameter {
+					t.Errorf("%+v: %v", c, err)
+				}
 			}
 		}
 	})

@@ -16,6 +16,8 @@ import (
 	"mysql-broker/test/servers"
 )
 
+func TestMain(m *testing.M) { servers.Main(m) }
+
 const patience = 20 * time.Second // for what should take milliseconds
 
 // fixture is a server, a session on it and a database that goes when the test ends.

@@ -75,8 +75,6 @@ func checkMaintenance(plan provisioner.Plan, info *domain.MaintenanceInfo) error
 func (b *Broker) Update(ctx context.Context, id string, d domain.UpdateDetails, async bool) (
 	domain.UpdateServiceSpec, error) {
 	var none domain.UpdateServiceSpec
-	q := provisioner.UpdateRequest{InstanceID: id, ServiceID: d.ServiceID, AcceptsIncomplete: async,
-		Upgrade: d.MaintenanceInfo != nil}
 	planID, err := b.updatedPlan(ctx, id, d)
 	if err != nil {
 		return none, err
@@ -85,14 +83,14 @@ func (b *Broker) Update(ctx context.Context, id string, d domain.UpdateDetails, 
 	if err != nil {
 		return none, answer(err)
 	}
-	q.Plan = &plan
 	if err := b.catalog.UpdateParameters(plan.ID, d.RawParameters); err != nil {
 		return none, answer(err)
 	}
 	if err := checkMaintenance(plan, d.MaintenanceInfo); err != nil {
 		return none, err
 	}
-	a, err := b.provisioner.Update(ctx, q)
+	a, err := b.provisioner.Update(ctx, provisioner.UpdateRequest{InstanceID: id, ServiceID: d.ServiceID, Plan: plan,
+		Upgrade: d.MaintenanceInfo != nil, AcceptsIncomplete: async})
 	if err != nil {
 		return none, answer(err)
 	}

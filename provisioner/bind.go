@@ -30,6 +30,8 @@ type Credentials struct {
 // Bind makes a MySQL account for a binding, always before it answers. A request that repeats an earlier one gets the
 // same credentials, one that differs is a Conflict. OSB API, "Binding".
 func (p *Provisioner) Bind(ctx context.Context, q BindRequest) (c Credentials, existed bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, syncDeadline)
+	defer cancel()
 	since := time.Now()
 	var i store.Instance
 	var b store.Binding
@@ -45,15 +47,17 @@ func (p *Provisioner) Bind(ctx context.Context, q BindRequest) (c Credentials, e
 		b, err = tx.Binding(ctx, i.ID, q.BindingID)
 		switch {
 		case errors.Is(err, store.ErrNotFound):
-		case err != nil:
-			return err
-		default:
-			t, err = p.bindAgain(ctx, tx, b, q)
-			joined = true
-			return err
+			b = newBinding(q)
+			err = tx.InsertBinding(ctx, b)
+		case err == nil:
+			if t, err = p.bindAgain(ctx, tx, b, q); err != nil || t != nil || b.State == store.Ready {
+				joined = true
+				return err
+			}
+			// An earlier unbind of it failed half-way: the account is made whole again.
+			err = tx.SetBindingState(ctx, i.ID, b.ID, store.Creating)
 		}
-		b = newBinding(q)
-		if err := tx.InsertBinding(ctx, b); err != nil {
+		if err != nil {
 			return err
 		}
 		inserted, err := tx.InsertTask(ctx, p.begin(store.NewTask{InstanceID: i.ID, BindingID: b.ID, Kind: store.Bind,
@@ -98,6 +102,10 @@ func (p *Provisioner) bindable(ctx context.Context, tx *store.Tx, i store.Instan
 	case i.State != store.Ready:
 		return errNotReady
 	}
+	if _, err := p.plan(i.PlanID); err != nil {
+		return &Error{Code: Invalid, Err: err,
+			Sentence: "The plan of this service instance is not offered any more. Update the service instance to another one."}
+	}
 	return nil
 }
 
@@ -138,11 +146,13 @@ type UnbindRequest struct {
 // Unbind ends a binding: when it returns, the account can log in no more and its sessions are closed. OSB API,
 // "Unbinding".
 func (p *Provisioner) Unbind(ctx context.Context, q UnbindRequest) error {
+	ctx, cancel := context.WithTimeout(ctx, syncDeadline)
+	defer cancel()
 	since := time.Now()
 	var i store.Instance
 	var b store.Binding
 	var t store.Task
-	var cancelled int64
+	var cancelled []store.Task
 	joined := false
 	err := p.store.InTx(ctx, func(tx *store.Tx) (err error) {
 		if i, err = tx.LockInstance(ctx, q.InstanceID); err != nil {
@@ -163,11 +173,14 @@ func (p *Provisioner) Unbind(ctx context.Context, q UnbindRequest) error {
 				t, joined = a, true
 				return nil
 			case a.BindingID == b.ID:
-				cancelled = a.ID
+				cancelled = append(cancelled, a)
 				if err := tx.CancelTask(ctx, a.ID, "Cancelled, because the binding is being deleted."); err != nil {
 					return err
 				}
 			}
+		}
+		if err := tx.SetBindingState(ctx, i.ID, b.ID, store.Ending); err != nil {
+			return err
 		}
 		t, err = tx.InsertTask(ctx, p.begin(store.NewTask{InstanceID: i.ID, BindingID: b.ID, Kind: store.Unbind,
 			PlanID: i.PlanID}, false))
@@ -182,9 +195,7 @@ func (p *Provisioner) Unbind(ctx context.Context, q UnbindRequest) error {
 		_, err = p.join(ctx, t, false)
 		return err
 	}
-	if cancelled != 0 {
-		p.tasks.Interrupt(cancelled)
-	}
+	p.cancelled(cancelled)
 	_, err = p.carryOut(ctx, t, p.unbindWorkflow(i, b), false, since)
 	return err
 }

@@ -22,10 +22,12 @@ func (p *Provisioner) Deprovision(ctx context.Context, q DeprovisionRequest) (An
 	if _, err := answersLater(q.Plan, q.AcceptsIncomplete); err != nil {
 		return Answer{}, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, syncDeadline)
+	defer cancel()
 	since := time.Now()
 	var i store.Instance
 	var t store.Task
-	var cancelled []int64
+	var cancelled []store.Task
 	var later, joined bool
 	err := p.store.InTx(ctx, func(tx *store.Tx) (err error) {
 		if i, err = tx.LockInstance(ctx, q.InstanceID); err != nil {
@@ -53,7 +55,7 @@ func (p *Provisioner) Deprovision(ctx context.Context, q DeprovisionRequest) (An
 			if err := tx.CancelTask(ctx, a.ID, "Cancelled, because the service instance is being deleted."); err != nil {
 				return err
 			}
-			cancelled = append(cancelled, a.ID)
+			cancelled = append(cancelled, a)
 		}
 		t, err = tx.InsertTask(ctx, p.begin(store.NewTask{InstanceID: i.ID, Kind: store.Deprovision, PlanID: i.PlanID,
 			Request: request{Later: later}.json()}, later))
@@ -67,8 +69,6 @@ func (p *Provisioner) Deprovision(ctx context.Context, q DeprovisionRequest) (An
 	case joined:
 		return p.join(ctx, t, later)
 	}
-	for _, id := range cancelled {
-		p.tasks.Interrupt(id)
-	}
+	p.cancelled(cancelled)
 	return p.carryOut(ctx, t, p.deprovisionWorkflow(i), later, since)
 }

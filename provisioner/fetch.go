@@ -29,11 +29,11 @@ func (p *Provisioner) Instance(ctx context.Context, id string) (store.Instance, 
 	return i, nil
 }
 
-// Binding reads the credentials of a binding. One that is being created is NotFound yet. OSB API, "Fetching a Service
+// Binding reads the credentials of a binding. One that is being made or ended is NotFound. OSB API, "Fetching a Service
 // Binding".
 func (p *Provisioner) Binding(ctx context.Context, instanceID, id string) (Credentials, error) {
 	b, err := p.store.Binding(ctx, instanceID, id)
-	if errors.Is(err, store.ErrNotFound) || err == nil && b.State == store.Creating {
+	if errors.Is(err, store.ErrNotFound) || err == nil && b.State != store.Ready {
 		return Credentials{}, refuse(NotFound, "There is no service binding with this id.")
 	}
 	if err != nil {
@@ -60,9 +60,6 @@ type Operation struct {
 func (p *Provisioner) LastOperation(ctx context.Context, instanceID, bindingID, token string) (Operation, error) {
 	t, err := p.findTask(ctx, instanceID, bindingID, token)
 	if errors.Is(err, store.ErrNotFound) {
-		if token == "" {
-			return Operation{}, refuse(NotFound, "There is no operation on this id.")
-		}
 		// 400 ends the platform's polling; 404 would keep it at it for days.
 		return Operation{}, refuse(Invalid, "Operation %q is not one of this id.", token)
 	}

@@ -30,6 +30,8 @@ func (p *Provisioner) Provision(ctx context.Context, q ProvisionRequest) (Answer
 	if err != nil {
 		return Answer{}, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, syncDeadline)
+	defer cancel()
 	for {
 		_, err := p.store.Instance(ctx, q.InstanceID)
 		if errors.Is(err, store.ErrNotFound) {
@@ -78,15 +80,19 @@ func (p *Provisioner) place(ctx context.Context, i store.Instance, q InstancePar
 	if err != nil {
 		return Answer{}, fmt.Errorf("read how full the servers are: %w", err)
 	}
-	var unreachable error
+	var unreachable, refused error
 	for _, server := range p.shared.Candidates(loads) {
 		if err := server.Answers(ctx); err != nil {
 			p.log.Warn("shared server passed over: it does not answer", "server", server.Name(), "error", err)
 			unreachable = err
 			continue
 		}
-		if err := validCharset(ctx, server, q); err != nil {
-			return Answer{}, err
+		if err := takes(ctx, server, q); err != nil {
+			if _, ok := errors.AsType[*mysqladmin.CharsetError](err); !ok {
+				return Answer{}, fmt.Errorf("check the parameters: %w", err)
+			}
+			refused = err // another server may be of the flavour that has it
+			continue
 		}
 		i.Server = server.Name()
 		answer, err := p.record(ctx, i, server.MaxDatabases, later)
@@ -94,6 +100,9 @@ func (p *Provisioner) place(ctx context.Context, i store.Instance, q InstancePar
 			continue
 		}
 		return answer, err
+	}
+	if refused != nil {
+		return Answer{}, &Error{Code: Invalid, Sentence: "Parameter " + refused.Error() + ".", Err: refused}
 	}
 	if unreachable != nil {
 		return Answer{}, &Error{Code: Unavailable, Err: unreachable,
@@ -103,16 +112,12 @@ func (p *Provisioner) place(ctx context.Context, i store.Instance, q InstancePar
 	return Answer{}, errFull
 }
 
-func validCharset(ctx context.Context, server *shared.Server, q InstanceParameters) error {
+// takes asks a server whether it has the character set and collation, if any are wanted.
+func takes(ctx context.Context, server *shared.Server, q InstanceParameters) error {
 	if q == (InstanceParameters{}) {
 		return nil
 	}
-	err := server.ValidateCharset(ctx, q.Charset, q.Collation)
-	var charset *mysqladmin.CharsetError
-	if errors.As(err, &charset) {
-		return &Error{Code: Invalid, Sentence: charset.Error(), Err: err}
-	}
-	return err
+	return server.ValidateCharset(ctx, q.Charset, q.Collation)
 }
 
 // record commits the intent, then carries it out. max is how many instances the shared server takes.
@@ -167,6 +172,8 @@ func (p *Provisioner) provisionAgain(ctx context.Context, q ProvisionRequest, la
 			return refuse(Conflict, "A service instance with this id exists already and differs from the one asked for.")
 		case active != nil || i.State == store.Ready:
 			return nil
+		case i.State == store.DeleteFailed:
+			return errNotReady
 		}
 		// Its creation failed and everything it made is gone again: the platform asks to try anew.
 		if err := tx.SetInstanceState(ctx, i.ID, store.Creating); err != nil {

@@ -24,7 +24,7 @@ type Config struct {
 	Shared    *shared.Servers
 	Dedicated *dedicated.Servers // nil where no launcher is configured
 	Logger    *slog.Logger
-	Tasks     task.Config // its Logger is set from Logger
+	Tasks     task.Config // its Logger is set from Logger; OnEnd is required
 }
 
 // Provisioner carries out the operations on instances and bindings. Make one with New.
@@ -34,13 +34,14 @@ type Provisioner struct {
 	shared    *shared.Servers
 	dedicated *dedicated.Servers
 	tasks     *task.Runner
+	onEnd     func(store.Task, string)
 	log       *slog.Logger
 }
 
 // New starts a provisioner: from now on it works on tasks that are due, those of processes that died included.
 func New(cfg Config) *Provisioner {
 	p := &Provisioner{store: cfg.Store, plans: map[string]Plan{}, shared: cfg.Shared, dedicated: cfg.Dedicated,
-		log: cfg.Logger}
+		onEnd: cfg.Tasks.OnEnd, log: cfg.Logger}
 	for _, plan := range cfg.Plans {
 		p.plans[plan.ID] = plan
 	}
@@ -84,8 +85,6 @@ func (p *Provisioner) carryOut(ctx context.Context, t store.Task, w task.Workflo
 		p.tasks.Nudge()
 		return Answer{Operation: task.Token(t.ID)}, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, syncDeadline)
-	defer cancel()
 	_, err := p.tasks.Do(ctx, t, w, since)
 	return Answer{}, outcome(t, err)
 }
@@ -95,8 +94,6 @@ func (p *Provisioner) join(ctx context.Context, t store.Task, later bool) (Answe
 	if later {
 		return Answer{Operation: task.Token(t.ID)}, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, syncDeadline)
-	defer cancel()
 	_, err := p.tasks.Wait(ctx, t.ID)
 	return Answer{Existed: true}, outcome(t, err)
 }
@@ -116,9 +113,16 @@ func outcome(t store.Task, err error) error {
 	if failed != nil {
 		return &Error{Code: Unavailable, Sentence: failed.Task.Description, Err: err}
 	}
-	return &Error{Code: Unavailable, Err: err, Sentence: fmt.Sprintf(
-		"The MySQL server did not finish in time. Try again in a minute; if that fails too, tell your operator about %s.",
-		task.Token(t.ID))}
+	return &Error{Code: Unavailable, Err: err, Sentence: fmt.Sprintf("The MySQL server could not finish this. "+
+		"Try again in a minute; if that fails too, tell your operator about %s.", task.Token(t.ID))}
+}
+
+// cancelled tells the world about tasks that a deletion cancelled.
+func (p *Provisioner) cancelled(tasks []store.Task) {
+	for _, t := range tasks {
+		p.tasks.Interrupt(t.ID)
+		p.onEnd(t, store.Cancelled)
+	}
 }
 
 // plan finds a plan that an instance has, or an error for operators if it was taken out of the catalog.
@@ -189,5 +193,5 @@ func (p *Provisioner) onServer(ctx context.Context, i store.Instance, fence stri
 	return err
 }
 
-func instanceFence(id string) string            { return "instance " + id }
-func bindingFence(instanceID, id string) string { return "binding " + instanceID + " " + id }
+func instanceFence(id string) string            { return fmt.Sprintf("instance %q", id) }
+func bindingFence(instanceID, id string) string { return fmt.Sprintf("binding %q %q", instanceID, id) }

@@ -17,14 +17,16 @@ const mebibyte = 1 << 20
 type UpdateRequest struct {
 	InstanceID        string
 	ServiceID         string
-	Plan              *Plan // nil: the plan stays
-	Upgrade           bool  // bring the instance to the plan's maintenance version, as a change of plan does too
+	Plan              Plan // the one that it has, or another
+	Upgrade           bool // bring the instance to the plan's maintenance version, as a change of plan does too
 	AcceptsIncomplete bool
 }
 
 // Update changes an instance's plan. A request that asks for what there is succeeds at once. OSB API, "Updating a
 // Service Instance".
 func (p *Provisioner) Update(ctx context.Context, q UpdateRequest) (Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, syncDeadline)
+	defer cancel()
 	i, err := p.store.Instance(ctx, q.InstanceID)
 	if errors.Is(err, store.ErrNotFound) {
 		return Answer{}, refuse(NotFound, "There is no service instance with this id.")
@@ -39,10 +41,7 @@ func (p *Provisioner) Update(ctx context.Context, q UpdateRequest) (Answer, erro
 	if !known {
 		from = withdrawn(i)
 	}
-	to := from
-	if q.Plan != nil {
-		to = *q.Plan
-	}
+	to := q.Plan
 	later, err := answersLater(to, q.AcceptsIncomplete)
 	if err != nil {
 		return Answer{}, err
@@ -51,14 +50,29 @@ func (p *Provisioner) Update(ctx context.Context, q UpdateRequest) (Answer, erro
 		return Answer{}, refuse(PlanChangeRefused, "A %s plan cannot be changed to a %s one. "+
 			"Create a service instance of plan %s and copy the data.", from.Kind, to.Kind, to.Name)
 	}
-	if err := p.fits(ctx, i, from, to); err != nil {
-		return Answer{}, err
-	}
 	r := request{Later: later, PlanID: to.ID, MaintenanceVersion: i.MaintenanceVersion}
 	if q.Upgrade || to.ID != from.ID {
 		r.MaintenanceVersion = to.MaintenanceVersion
 	}
+	idle, err := p.idle(ctx, i)
+	if err != nil {
+		return Answer{}, err
+	}
+	if idle { // a server that is being changed may not answer how much data it holds
+		if err := p.fits(ctx, i, from, to); err != nil {
+			return Answer{}, err
+		}
+	}
 	return p.recordUpdate(ctx, i.ID, r)
+}
+
+// idle tells whether the instance is ready and nothing is in progress on it.
+func (p *Provisioner) idle(ctx context.Context, i store.Instance) (bool, error) {
+	latest, err := p.store.LatestTask(ctx, i.ID, "", "")
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return false, fmt.Errorf("read the instance's latest task: %w", err)
+	}
+	return i.State == store.Ready && latest.State != store.InProgress, nil
 }
 
 // fits refuses a plan that allows less data than the instance holds.

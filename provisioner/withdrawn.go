@@ -19,13 +19,17 @@ func withdrawn(i store.Instance) Plan {
 }
 
 // Withdrawn finds the plan of an instance that is not in the catalog any more. Platforms keep such a plan for the
-// instances that have it, and must be able to delete them. found is false if the instance is not there or has not
-// these ids.
+// instances that have it, and must be able to delete them, and to learn that they are deleted. found is false if the
+// instance does not have these ids, and did not have that plan when it was deleted.
 func (p *Provisioner) Withdrawn(ctx context.Context, instanceID, serviceID, planID string) (
 	plan Plan, found bool, err error) {
 	i, err := p.store.Instance(ctx, instanceID)
 	if errors.Is(err, store.ErrNotFound) {
-		return plan, false, nil
+		deleted, err := p.store.LatestTask(ctx, instanceID, "", store.Deprovision)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return plan, false, fmt.Errorf("read the instance's deletion: %w", err)
+		}
+		return Plan{ID: planID, ServiceID: serviceID}, err == nil && deleted.PlanID == planID, nil
 	}
 	if err != nil {
 		return plan, false, fmt.Errorf("read the instance: %w", err)

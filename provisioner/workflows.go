@@ -55,7 +55,8 @@ func (p *Provisioner) workflow(ctx context.Context, t store.Task) (task.Workflow
 }
 
 // provisionWorkflow makes an instance. One that was asked for in a request and failed is forgotten, since the
-// platform was told so; one that was promised stays, failed, until the platform deletes it.
+// platform was told so; one that was promised stays, failed, until the platform deletes it, and so does one that may
+// have left something over.
 func (p *Provisioner) provisionWorkflow(i store.Instance, r request) (task.Workflow, error) {
 	plan, err := p.plan(i.PlanID)
 	if err != nil {
@@ -67,9 +68,9 @@ func (p *Provisioner) provisionWorkflow(i store.Instance, r request) (task.Workf
 	}
 	w := task.Workflow{
 		Succeeded: func(ctx context.Context, tx *store.Tx) error { return tx.SetInstanceState(ctx, i.ID, store.Ready) },
-		Failed: func(ctx context.Context, tx *store.Tx) error {
-			if r.Later {
-				return tx.SetInstanceState(ctx, i.ID, store.Failed)
+		Failed: func(ctx context.Context, tx *store.Tx, undone bool) error {
+			if r.Later || !undone {
+				return tx.SetInstanceState(ctx, i.ID, store.CreateFailed)
 			}
 			return tx.DeleteInstance(ctx, i.ID)
 		},
@@ -82,7 +83,7 @@ func (p *Provisioner) provisionWorkflow(i store.Instance, r request) (task.Workf
 		return w, nil
 	}
 	w.Steps = []task.Step{
-		{Name: "launch", Stages: launcher.Stages, Do: func(ctx context.Context, run *task.Run) error {
+		{Name: "launch", Progress: "Launching the server", Stages: launcher.Stages, Do: func(ctx context.Context, run *task.Run) error {
 			return p.reporting(ctx, run, func(ctx context.Context, report func(string)) error {
 				return p.dedicated.Launch(ctx, i.DedicatedID, i.AdminPassword, size(plan), report)
 			})
@@ -167,7 +168,7 @@ func (p *Provisioner) updateWorkflow(i store.Instance, r request) (task.Workflow
 		Succeeded: func(ctx context.Context, tx *store.Tx) error {
 			return tx.SetInstancePlan(ctx, i.ID, to.ID, r.MaintenanceVersion)
 		},
-		Failed: func(context.Context, *store.Tx) error { return nil },
+		Failed: func(context.Context, *store.Tx, bool) error { return nil },
 	}, nil
 }
 
@@ -175,7 +176,7 @@ func (p *Provisioner) updateWorkflow(i store.Instance, r request) (task.Workflow
 func (p *Provisioner) changePlan(i store.Instance, plan Plan) []task.Step {
 	var steps []task.Step
 	if plan.Kind == Dedicated {
-		steps = append(steps, task.Step{Name: "resize", Stages: launcher.Stages,
+		steps = append(steps, task.Step{Name: "resize", Progress: "Resizing the server", Stages: launcher.Stages,
 			Do: func(ctx context.Context, run *task.Run) error {
 				return p.reporting(ctx, run, func(ctx context.Context, report func(string)) error {
 					return p.dedicated.Resize(ctx, i.DedicatedID, i.AdminPassword, size(plan), report)
@@ -203,7 +204,9 @@ func (p *Provisioner) changePlan(i store.Instance, plan Plan) []task.Step {
 func (p *Provisioner) deprovisionWorkflow(i store.Instance) task.Workflow {
 	w := task.Workflow{
 		Succeeded: func(ctx context.Context, tx *store.Tx) error { return tx.DeleteInstance(ctx, i.ID) },
-		Failed:    func(ctx context.Context, tx *store.Tx) error { return tx.SetInstanceState(ctx, i.ID, store.Failed) },
+		Failed: func(ctx context.Context, tx *store.Tx, _ bool) error {
+			return tx.SetInstanceState(ctx, i.ID, store.DeleteFailed)
+		},
 	}
 	if i.DedicatedID != "" {
 		w.Steps = []task.Step{p.destroy(i)}
@@ -268,11 +271,18 @@ func (p *Provisioner) bindWorkflow(i store.Instance, b store.Binding) (task.Work
 						RequireTLS: access.CACertificate != nil})
 				})
 			}}},
-		Cleanup: []task.Step{{Name: "drop account", Do: func(ctx context.Context, run *task.Run) error {
+		Cleanup: []task.Step{{Name: "drop account", Progress: "Dropping the account", Do: func(ctx context.Context, run *task.Run) error {
 			return onServer(ctx, run, func(s *mysqladmin.Session) error { return s.DropAccount(ctx, b.Account) })
 		}}},
-		Succeeded: func(ctx context.Context, tx *store.Tx) error { return tx.SetBindingReady(ctx, i.ID, b.ID) },
-		Failed:    func(ctx context.Context, tx *store.Tx) error { return tx.DeleteBinding(ctx, i.ID, b.ID) },
+		Succeeded: func(ctx context.Context, tx *store.Tx) error { return tx.SetBindingState(ctx, i.ID, b.ID, store.Ready) },
+		Failed: func(ctx context.Context, tx *store.Tx, undone bool) error {
+			if !undone { // it goes with the instance
+				if err := tx.RetireAccount(ctx, i.ID, b.Account); err != nil {
+					return err
+				}
+			}
+			return tx.DeleteBinding(ctx, i.ID, b.ID)
+		},
 	}, nil
 }
 
@@ -296,6 +306,6 @@ func (p *Provisioner) unbindWorkflow(i store.Instance, b store.Binding) task.Wor
 			}
 			return tx.DeleteBinding(ctx, i.ID, b.ID)
 		},
-		Failed: func(context.Context, *store.Tx) error { return nil },
+		Failed: func(context.Context, *store.Tx, bool) error { return nil },
 	}
 }

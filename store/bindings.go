@@ -9,7 +9,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Binding is a service binding and the account made for it. Its state is Creating or Ready.
+// Ending is the state of a binding from the moment its unbind begins: the account may work no more.
+const Ending = "ending"
+
+// Binding is a service binding and the account made for it. Its state is Creating, Ready or Ending.
 type Binding struct {
 	InstanceID string
 	ID         string
@@ -67,9 +70,9 @@ func (t *Tx) InsertBinding(ctx context.Context, b Binding) error {
 	return nil
 }
 
-// SetBindingReady records that the binding's account works.
-func (t *Tx) SetBindingReady(ctx context.Context, instanceID, id string) error {
-	_, err := t.tx.Exec(ctx, "UPDATE binding SET state = 'ready' WHERE instance_id = $1 AND id = $2", instanceID, id)
+// SetBindingState records a new state.
+func (t *Tx) SetBindingState(ctx context.Context, instanceID, id, state string) error {
+	_, err := t.tx.Exec(ctx, "UPDATE binding SET state = $3 WHERE instance_id = $1 AND id = $2", instanceID, id, state)
 	return err
 }
 
@@ -81,7 +84,8 @@ func (t *Tx) DeleteBinding(ctx context.Context, instanceID, id string) error {
 
 // RetireAccount remembers an account that outlives its binding; it goes with its instance.
 func (t *Tx) RetireAccount(ctx context.Context, instanceID, account string) error {
-	_, err := t.tx.Exec(ctx, "INSERT INTO retired_account (account, instance_id) VALUES ($1, $2)", account, instanceID)
+	_, err := t.tx.Exec(ctx, `INSERT INTO retired_account (account, instance_id) VALUES ($1, $2)
+		ON CONFLICT DO NOTHING`, account, instanceID)
 	return err
 }
 

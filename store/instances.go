@@ -10,11 +10,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// States of an instance. A binding is Creating or Ready, a task may be Failed.
+// States of an instance. A binding is Creating, Ready or Ending.
 const (
-	Creating = "creating" // its first provision has not succeeded yet
-	Ready    = "ready"
-	Failed   = "failed" // its provision or deprovision failed; it can be deprovisioned
+	Creating     = "creating" // its first provision has not succeeded yet
+	Ready        = "ready"
+	CreateFailed = "create failed" // what its provision made is undone again
+	DeleteFailed = "delete failed" // some of it may be gone; it can be deprovisioned again
 )
 
 // ErrServerFull is returned when a shared server holds as many instances as it may.

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -12,9 +13,7 @@ import (
 // ErrNotFound. Taking over from a worker that died counts as an attempt.
 func (s *Store) Claim(ctx context.Context, owner string, ttl time.Duration) (Task, error) {
 	return oneRow(ctx, s.pool, scanTask, `
-		UPDATE task SET attempt = attempt + (lease_owner IS NOT NULL)::int,
-			retries = retries + (lease_owner IS NOT NULL)::int,
-			epoch = epoch + 1, lease_owner = $1, lease_until = clock_timestamp() + $2::interval
+		UPDATE task SET attempt = attempt + (lease_owner IS NOT NULL)::int, epoch = epoch + 1, lease_owner = $1, lease_until = clock_timestamp() + $2::interval
 		WHERE id = (
 			SELECT c.id FROM task c
 			WHERE c.state = 'in progress' AND c.run_at <= now()
@@ -30,16 +29,21 @@ type Held struct {
 	Epoch int64
 }
 
-// Extend renews every live lease of owner for ttl from now, by the database's clock, and returns those it renewed.
-// A lease that is missing there is lost.
-func (s *Store) Extend(ctx context.Context, owner string, ttl time.Duration) ([]Held, error) {
+// Extend renews those leases of owner that are still live, for ttl from now by the database's clock, and returns them.
+// The others are lost. Leases that owner took without coming to know it, because a commit's answer was lost, are not
+// among held and run out.
+func (s *Store) Extend(ctx context.Context, owner string, held []Held, ttl time.Duration) ([]Held, error) {
+	ids, epochs := make([]int64, len(held)), make([]int64, len(held))
+	for i, h := range held {
+		ids[i], epochs[i] = h.ID, h.Epoch
+	}
 	return allRows(ctx, s.leases, pgx.RowToStructByPos[Held], `
-		WITH mine AS (
-			SELECT id FROM task
+		WITH live AS (
+			SELECT task.id FROM task JOIN unnest($2::bigint[], $3::bigint[]) AS held (id, epoch) USING (id, epoch)
 			WHERE lease_owner = $1 AND state = 'in progress' AND lease_until > clock_timestamp()
-			ORDER BY id FOR UPDATE) -- in the order in which others lock tasks
-		UPDATE task SET lease_until = clock_timestamp() + $2::interval FROM mine WHERE task.id = mine.id
-		RETURNING task.id, epoch`, owner, ttl)
+			ORDER BY task.id FOR UPDATE OF task) -- in the order in which others lock tasks
+		UPDATE task SET lease_until = clock_timestamp() + $4::interval FROM live WHERE task.id = live.id
+		RETURNING task.id, epoch`, owner, ids, epochs, ttl)
 }
 
 // Progress records that a worker finished a step ("" for none yet), and the sentence that users see meanwhile.
@@ -48,17 +52,21 @@ func (s *Store) Progress(ctx context.Context, h Held, step, description string) 
 		attempt = CASE WHEN step = $3 THEN attempt ELSE 0 END`, step, description)
 }
 
-// Postpone gives a task back to be tried again after delay. lastError is for operators.
-func (s *Store) Postpone(ctx context.Context, h Held, delay time.Duration, lastError string) error {
-	return s.write(ctx, h, `run_at = now() + $3::interval, last_error = $4, attempt = attempt + 1,
-		retries = retries + 1, lease_owner = NULL, lease_until = NULL`, delay, lastError)
+// Postpone gives a task back to be tried again after delay, having made so many attempts at its present step.
+// lastError is for operators.
+func (s *Store) Postpone(ctx context.Context, h Held, delay time.Duration, attempts int, lastError string) error {
+	return s.write(ctx, h, `run_at = now() + $3::interval, attempt = $4, last_error = $5, lease_owner = NULL,
+		lease_until = NULL`, delay, attempts, storable(lastError))
 }
 
 // GiveUp turns a task to its cleanup phase; the worker keeps it.
 func (s *Store) GiveUp(ctx context.Context, h Held, description, lastError string) error {
 	return s.write(ctx, h, `phase = 'cleanup', step = '', attempt = 0, description = $3, last_error = $4`,
-		description, lastError)
+		storable(description), storable(lastError))
 }
+
+// storable drops what PostgreSQL's text cannot hold. Errors may quote anything, a server's log for example.
+func storable(s string) string { return strings.ReplaceAll(strings.ToValidUTF8(s, "�"), "\x00", "") }
 
 func (s *Store) write(ctx context.Context, h Held, set string, args ...any) error {
 	tag, err := s.pool.Exec(ctx, "UPDATE task SET "+set+" WHERE id = $1 AND epoch = $2 AND state = 'in progress'",
@@ -92,10 +100,16 @@ func (s *Store) Finish(ctx context.Context, h Held, state, description string, o
 	})
 }
 
-// Release gives a lease back, whatever has become of its task, so that whoever waits need not wait for its end.
-func (s *Store) Release(ctx context.Context, id int64, owner string) error {
+// HandBack gives up a lease on a task in progress, so that another worker goes on at once.
+func (s *Store) HandBack(ctx context.Context, h Held) error {
+	return s.write(ctx, h, "lease_owner = NULL, lease_until = NULL")
+}
+
+// LetGo tells that owner does nothing more about a task that was cancelled under it, so that the next task of the
+// instance need not wait for the lease to run out.
+func (s *Store) LetGo(ctx context.Context, id int64, owner string) error {
 	_, err := s.pool.Exec(ctx, `UPDATE task SET lease_owner = NULL, lease_until = NULL
-		WHERE id = $1 AND lease_owner = $2`, id, owner)
+		WHERE id = $1 AND lease_owner = $2 AND state <> 'in progress'`, id, owner)
 	return err
 }
 

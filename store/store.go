@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -22,8 +23,12 @@ type Store struct {
 	keys   *Keyring
 }
 
+// defaultConns is how many connections the pool holds unless the URL has pool_max_conns.
+const defaultConns = 15
+
 // Open connects to the PostgreSQL at url (a URL or a key=value string, sslmode included). It returns an error if the
-// server cannot be reached. The schema must be there: see Migrate.
+// server cannot be reached. The schema must be there: see Migrate. It uses up to 16 connections, or one more than
+// pool_max_conns in the URL.
 func Open(ctx context.Context, url string, keys *Keyring) (*Store, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -31,8 +36,8 @@ func Open(ctx context.Context, url string, keys *Keyring) (*Store, error) {
 	}
 	cfg.ConnConfig.ConnectTimeout = 5 * time.Second
 	cfg.ConnConfig.RuntimeParams["application_name"] = "mysql-broker"
-	if cfg.MaxConns < 16 {
-		cfg.MaxConns = 16
+	if !strings.Contains(url, "pool_max_conns") {
+		cfg.MaxConns = defaultConns
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {

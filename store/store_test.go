@@ -209,7 +209,7 @@ func TestLeaseIsFencedByItsEpoch(t *testing.T) {
 	}
 	writes := map[string]error{
 		"progress": s.Progress(ctx, held(dead), "step", "…"),
-		"postpone": s.Postpone(ctx, held(dead), 0, "…"),
+		"postpone": s.Postpone(ctx, held(dead), 0, 1, "…"),
 		"give up":  s.GiveUp(ctx, held(dead), "…", "…"),
 		"finish":   s.Finish(ctx, held(dead), store.Succeeded, "", nothing),
 	}
@@ -218,10 +218,10 @@ func TestLeaseIsFencedByItsEpoch(t *testing.T) {
 			t.Errorf("%s by the worker that lost the lease: %v", name, err)
 		}
 	}
-	if renewed, err := s.Extend(ctx, "dead", time.Minute); err != nil || len(renewed) != 0 {
+	if renewed, err := s.Extend(ctx, "dead", []store.Held{held(dead)}, time.Minute); err != nil || len(renewed) != 0 {
 		t.Errorf("the lost lease was renewed: %v, %v", renewed, err)
 	}
-	if renewed, err := s.Extend(ctx, "alive", time.Minute); err != nil || len(renewed) != 1 {
+	if renewed, err := s.Extend(ctx, "alive", []store.Held{held(alive)}, time.Minute); err != nil || len(renewed) != 1 {
 		t.Errorf("the live lease was not renewed: %v, %v", renewed, err)
 	}
 	if err := s.Finish(ctx, held(alive), store.Succeeded, "", nothing); err != nil {
@@ -258,7 +258,7 @@ func TestCancelledTaskKeepsTheNextOneWaiting(t *testing.T) {
 	if _, err := s.Claim(ctx, "worker", time.Minute); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("claimed while the cancelled one's lease was live: %v", err)
 	}
-	if err := s.Release(ctx, first.ID, "first"); err != nil {
+	if err := s.LetGo(ctx, first.ID, "first"); err != nil {
 		t.Fatal(err)
 	}
 	if claimed, err := s.Claim(ctx, "worker", time.Minute); err != nil || claimed.ID != second.ID {

@@ -19,10 +19,11 @@ const (
 	Unbind      = "unbind"
 )
 
-// States of a task, as last_operation words them; Failed is the third.
+// States of a task, as last_operation words them.
 const (
 	InProgress = "in progress"
 	Succeeded  = "succeeded"
+	Failed     = "failed"
 )
 
 // Phases of a task in progress.

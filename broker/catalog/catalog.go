@@ -103,13 +103,13 @@ func (c *Catalog) plan(id string) (plan, error) {
 	return plan{}, ErrUnknownPlan
 }
 
-// WithoutDedicated returns the catalog without its dedicated plans, for a broker that has no launcher. A service
-// offering left without a plan is left out too, as platforms refuse one.
-func (c *Catalog) WithoutDedicated() *Catalog {
+// Without returns the catalog without the plans of one kind, for a broker that has nowhere to make their instances. A
+// service offering left without a plan is left out too, as platforms refuse one.
+func (c *Catalog) Without(kind provisioner.Kind) *Catalog {
 	rest := &Catalog{offerings: []domain.Service{}}
 	kept := map[string]bool{}
 	for _, p := range c.plans {
-		if p.Kind != provisioner.Dedicated {
+		if p.Kind != kind {
 			rest.plans = append(rest.plans, p)
 			kept[p.ID] = true
 		}

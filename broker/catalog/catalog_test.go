@@ -60,10 +60,10 @@ func TestPlanOfRequest(t *testing.T) {
 	}
 }
 
-func TestWithoutDedicated(t *testing.T) {
+func TestWithout(t *testing.T) {
 	t.Parallel()
 	c := shipped(t)
-	shared := c.WithoutDedicated()
+	shared := c.Without(provisioner.Dedicated)
 	var names []string
 	for _, p := range shared.Services()[0].Plans {
 		names = append(names, p.Name)
@@ -85,7 +85,7 @@ func TestWithoutDedicated(t *testing.T) {
 	}
 }
 
-func TestWithoutDedicatedLeavesNoEmptyOffering(t *testing.T) {
+func TestWithoutLeavesNoEmptyOffering(t *testing.T) {
 	t.Parallel()
 	c := parse(t, `services:
 - id: s
@@ -98,7 +98,7 @@ func TestWithoutDedicatedLeavesNoEmptyOffering(t *testing.T) {
     description: Own
     broker: {provisioner: dedicated, async: required, memory_mb: 256, max_storage_mb: 1, max_connections: 1}
 `)
-	if got := c.WithoutDedicated().Services(); got == nil || len(got) != 0 {
+	if got := c.Without(provisioner.Dedicated).Services(); got == nil || len(got) != 0 {
 		t.Errorf("Services() = %#v, want an empty list", got)
 	}
 }

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"mysql-broker/broker/catalog"
 	"mysql-broker/cmd/mysql-broker/app"
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/cmd/mysql-broker/version"
@@ -19,8 +21,9 @@ func serveCommand() *cobra.Command {
 		Long:  "Run the broker until SIGTERM. It is configured by the environment:\n\n" + variablesHelp(),
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := config.FromEnvironment(os.Getenv)
-			if err != nil {
+			cfg, problems := config.FromEnvironment(os.Getenv)
+			c, err := catalog.Load(cfg.CatalogPath)
+			if err := errors.Join(problems, err); err != nil {
 				return &configError{err}
 			}
 			log := newLogger(cfg.LogLevel)
@@ -28,7 +31,7 @@ func serveCommand() *cobra.Command {
 				log = log.With("app", cfg.Application.Name, "instance_index", cfg.Application.Index)
 			}
 			log.Info("starting", "version", version.Version)
-			a, err := app.Start(cmd.Context(), cfg, log)
+			a, err := app.Start(cmd.Context(), cfg, c, log)
 			if err != nil {
 				return err
 			}

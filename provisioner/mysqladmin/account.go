@@ -60,9 +60,9 @@ func (s *Session) identify(ctx context.Context, verb string, a Account) error {
 }
 
 // SetConnectionLimit changes how many connections an account may have at the same time. Open ones stay; a missing
-// account is an error.
+// account is fine.
 func (s *Session) SetConnectionLimit(ctx context.Context, account string, n int) error {
-	if err := s.exec(ctx, "ALTER USER ?@'%' WITH MAX_USER_CONNECTIONS ?", account, n); err != nil {
+	if err := s.exec(ctx, "ALTER USER IF EXISTS ?@'%' WITH MAX_USER_CONNECTIONS ?", account, n); err != nil {
 		return fmt.Errorf("set the connection limit of account %s: %w", account, err)
 	}
 	return nil

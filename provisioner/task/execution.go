@@ -49,14 +49,17 @@ func (x *execution) work() {
 			return
 		}
 	}
-	if _, err := x.steps(x.workflow.Cleanup); err != nil {
-		if x.interrupted(err) || x.task.Attempt+1 < x.runner.cfg.Attempts*cleanupPatience {
+	_, err := x.steps(x.workflow.Cleanup)
+	if err != nil {
+		if x.interrupted(err) || !x.exhausted(err) {
 			x.setBack(err)
 			return
 		}
 		x.log("gave up undoing a task; what it made may be left over", err)
 	}
-	x.finish(store.Failed, x.task.Description, x.workflow.Failed)
+	x.finish(store.Failed, x.task.Description, func(ctx context.Context, tx *store.Tx) error {
+		return x.workflow.Failed(ctx, tx, err == nil)
+	})
 }
 
 // steps works through the steps after the last one that is recorded as done. It returns the step that failed.
@@ -146,7 +149,7 @@ func (x *execution) exhausted(err error) bool {
 	if errors.As(err, &permanent) || errors.Is(err, errCrashes) {
 		return true
 	}
-	if x.inline {
+	if x.inline && x.task.Phase == store.Forward {
 		return x.task.Attempt+1 >= inlineAttempts
 	}
 	return x.task.Attempt+1 >= x.limit()
@@ -164,16 +167,16 @@ func (x *execution) setBack(err error) {
 		x.log("a task was interrupted", x.err)
 		return
 	}
-	x.postpone(err)
+	x.postpone(err, x.task.Attempt+1)
 }
 
-func (x *execution) postpone(err error) {
+func (x *execution) postpone(err error, attempts int) {
 	x.err = err
 	delay := min(x.runner.cfg.Backoff<<min(x.task.Attempt, 10), maxBackoff)
 	delay += time.Duration(rand.Int64N(int64(delay)/4 + 1)) // so that tasks that failed together do not return together
 	x.log("a step failed; trying again later", err, "delay", delay)
 	x.runner.cfg.OnRetry(x.task)
-	if err := x.runner.store.Postpone(x.lease.ctx, x.lease.held, delay, err.Error()); err != nil {
+	if err := x.runner.store.Postpone(x.lease.ctx, x.lease.held, delay, attempts, err.Error()); err != nil {
 		x.log("could not postpone a task; it goes on when its lease has run out", err)
 	}
 }

@@ -2,6 +2,9 @@ package task
 
 import (
 	"context"
+	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"mysql-broker/store"
@@ -10,40 +13,54 @@ import (
 // lease is the right to work on one task until a deadline on this process's monotonic clock, which is never later
 // than the one in PostgreSQL: it counts from before the statement that took or renewed it was sent.
 type lease struct {
-	held   store.Held
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	expiry *time.Timer
-	// guarded by Runner.mu
-	since    time.Time
-	deadline time.Time
+	held     store.Held
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	expiry   *time.Timer
+	deadline time.Time // guarded by Runner.mu
 	runner   *Runner
+	dropped  chan struct{} // closed when the work under this lease has ended
 }
 
-// hold starts to watch over a lease that was taken at since. The returned lease's context ends with it.
+// hold starts to watch over a lease that was taken at since. The returned lease's context ends with it. If this
+// process lost an earlier lease on the same task, hold returns when the work under that one has ended.
 func (r *Runner) hold(parent context.Context, h store.Held, since time.Time) *lease {
-	l := &lease{held: h, since: since, deadline: since.Add(r.cfg.LeaseTTL), runner: r}
+	l := &lease{held: h, deadline: since.Add(r.cfg.LeaseTTL), runner: r, dropped: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancelCause(parent)
 	l.expiry = time.AfterFunc(time.Until(l.deadline), func() { l.cancel(store.ErrLeaseLost) })
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	earlier := r.held[h.ID]
 	r.held[h.ID] = l
+	r.mu.Unlock()
+	if earlier != nil {
+		earlier.cancel(store.ErrLeaseLost)
+		<-earlier.dropped
+	}
 	return l
 }
 
-// drop ends the watch and tells PostgreSQL that the task is free, unless its end was recorded already.
+// drop ends the watch. A task whose end is not recorded is handed back if the broker stops; if it was cancelled, the
+// next one is let in. Otherwise the lease is left to run out: whoever claims the task then counts the attempt.
 func (r *Runner) drop(l *lease, ended bool) {
+	defer close(l.dropped)
+	handOver := context.Cause(l.ctx) == errHandover
 	l.expiry.Stop()
 	l.cancel(context.Canceled)
 	r.mu.Lock()
-	delete(r.held, l.held.ID)
+	if r.held[l.held.ID] == l {
+		delete(r.held, l.held.ID)
+	}
 	r.mu.Unlock()
 	if ended {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.LeaseTTL/4)
 	defer cancel()
-	if err := r.store.Release(ctx, l.held.ID, r.owner); err != nil {
+	err := r.store.LetGo(ctx, l.held.ID, r.owner)
+	if handOver && err == nil {
+		err = r.store.HandBack(ctx, l.held)
+	}
+	if err != nil && !errors.Is(err, store.ErrLeaseLost) {
 		r.log.Warn("could not give a lease back; it runs out by itself", "task", Token(l.held.ID), "error", err)
 	}
 }
@@ -76,33 +93,32 @@ func (r *Runner) heartbeat(ctx context.Context) {
 
 func (r *Runner) renew(ctx context.Context) {
 	r.mu.Lock()
-	idle := len(r.held) == 0
+	leases := slices.Collect(maps.Values(r.held))
 	r.mu.Unlock()
-	if idle {
+	if len(leases) == 0 {
 		return
+	}
+	held := make([]store.Held, len(leases))
+	for i, l := range leases {
+		held[i] = l.held
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.LeaseTTL/4)
 	defer cancel()
 	since := time.Now()
-	renewed, err := r.store.Extend(ctx, r.owner, r.cfg.LeaseTTL)
+	renewed, err := r.store.Extend(ctx, r.owner, held, r.cfg.LeaseTTL)
 	if err != nil {
 		r.log.Warn("could not renew the leases", "error", err)
 		return // each runs out at its deadline
 	}
-	epochs := make(map[int64]int64, len(renewed))
-	for _, h := range renewed {
-		epochs[h.ID] = h.Epoch
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for id, l := range r.held {
-		switch {
-		case epochs[id] == l.held.Epoch:
-			l.deadline = since.Add(r.cfg.LeaseTTL)
-			l.expiry.Reset(time.Until(l.deadline))
-		case l.since.Before(since):
+	for _, l := range leases {
+		if !slices.Contains(renewed, l.held) {
 			l.cancel(store.ErrLeaseLost)
+			continue
 		}
+		l.deadline = since.Add(r.cfg.LeaseTTL)
+		l.expiry.Reset(time.Until(l.deadline))
 	}
 }
 

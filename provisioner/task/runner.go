@@ -5,7 +5,10 @@ package task
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -109,6 +112,12 @@ func (r *Runner) Stop() {
 	r.HandOver()
 	r.stopServe(errHandover)
 	r.workers.Wait()
+	r.mu.Lock()
+	inline := slices.Collect(maps.Values(r.held))
+	r.mu.Unlock()
+	for _, l := range inline {
+		<-l.dropped
+	}
 	r.stopBeat()
 	r.beats.Wait()
 }
@@ -134,7 +143,7 @@ func (r *Runner) dispatch() {
 		case slots <- struct{}{}:
 		}
 		since := time.Now()
-		t, err := r.store.Claim(r.claiming, r.owner, r.cfg.LeaseTTL)
+		t, err := r.claim()
 		if err != nil {
 			<-slots
 			if !errors.Is(err, store.ErrNotFound) && r.claiming.Err() == nil {
@@ -148,6 +157,14 @@ func (r *Runner) dispatch() {
 			r.resume(t, since)
 		})
 	}
+}
+
+// claim is bounded, so that a connection that went silent does not keep this process from working. A claim whose
+// answer is lost runs out as if its process had died.
+func (r *Runner) claim() (store.Task, error) {
+	ctx, cancel := context.WithTimeout(r.claiming, r.cfg.LeaseTTL)
+	defer cancel()
+	return r.store.Claim(ctx, r.owner, r.cfg.LeaseTTL)
 }
 
 // rest waits until there may be a task to claim.
@@ -165,7 +182,7 @@ func (r *Runner) resume(t store.Task, since time.Time) {
 	x := &execution{runner: r, lease: l, task: t}
 	workflow, err := r.resolve(l.ctx, t)
 	if err != nil {
-		x.postpone(err)
+		x.postpone(fmt.Errorf("find out what to do: %w", err), t.Attempt) // no attempt at the work itself
 	} else {
 		x.workflow = workflow
 		x.work()
@@ -185,11 +202,11 @@ func (r *Runner) Do(ctx context.Context, t store.Task, workflow Workflow, since 
 	l := r.hold(r.serving, store.Held{ID: t.ID, Epoch: t.Epoch}, since)
 	x := &execution{runner: r, lease: l, task: t, workflow: workflow, inline: true}
 	done := make(chan error, 1)
-	r.workers.Go(func() {
+	go func() {
 		x.work()
 		r.drop(l, x.ended)
 		done <- x.err
-	})
+	}()
 	select {
 	case err := <-done:
 		if errors.Is(err, store.ErrLeaseLost) {

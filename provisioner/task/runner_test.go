@@ -36,7 +36,12 @@ func startWith(t *testing.T, s *store.Store, w task.Workflow, cfg task.Config) *
 
 func record(t *testing.T, s *store.Store, n store.NewTask) store.Task {
 	t.Helper()
-	n.InstanceID, n.Kind, n.PlanID = "i", store.Provision, "p"
+	return recordOf(t, s, "i", n)
+}
+
+func recordOf(t *testing.T, s *store.Store, instanceID string, n store.NewTask) store.Task {
+	t.Helper()
+	n.InstanceID, n.Kind, n.PlanID = instanceID, store.Provision, "p"
 	var recorded store.Task
 	if err := s.InTx(t.Context(), func(tx *store.Tx) (err error) {
 		recorded, err = tx.InsertTask(t.Context(), n)
@@ -60,6 +65,8 @@ func end(t *testing.T, s *store.Store, id int64) store.Task {
 }
 
 func nothing(context.Context, *store.Tx) error { return nil }
+
+func ignored(context.Context, *store.Tx, bool) error { return nil }
 
 // journal notes which steps ran.
 type journal struct {
@@ -100,7 +107,7 @@ var errBoom = errors.New("boom")
 func TestStepsRunInOrder(t *testing.T) {
 	t.Parallel()
 	s, j := servers.Store(t), &journal{}
-	r := start(t, s, task.Workflow{Steps: []task.Step{j.step("a"), j.step("b")}, Succeeded: nothing, Failed: nothing})
+	r := start(t, s, task.Workflow{Steps: []task.Step{j.step("a"), j.step("b")}, Succeeded: nothing, Failed: ignored})
 	recorded := record(t, s, store.NewTask{})
 	r.Nudge()
 	if got := end(t, s, recorded.ID); got.State != store.Succeeded {
@@ -113,7 +120,7 @@ func TestFailedStepIsTriedAgainWithoutTheStepsBefore(t *testing.T) {
 	t.Parallel()
 	s, j := servers.Store(t), &journal{}
 	start(t, s, task.Workflow{Steps: []task.Step{j.step("a"), j.step("b", errBoom, errBoom)}, Succeeded: nothing,
-		Failed: nothing})
+		Failed: ignored})
 	if got := end(t, s, record(t, s, store.NewTask{}).ID); got.State != store.Succeeded {
 		t.Errorf("%+v", got)
 	}
@@ -123,17 +130,17 @@ func TestFailedStepIsTriedAgainWithoutTheStepsBefore(t *testing.T) {
 func TestGivenUpTaskIsCleanedUpAndFails(t *testing.T) {
 	t.Parallel()
 	s, j := servers.Store(t), &journal{}
-	failed := make(chan bool, 1)
+	undone := make(chan bool, 1)
 	startWith(t, s, task.Workflow{Steps: []task.Step{j.step("a", errBoom, errBoom)},
 		Cleanup: []task.Step{j.step("undo", errBoom)}, Succeeded: nothing,
-		Failed: func(context.Context, *store.Tx) error { failed <- true; return nil }}, task.Config{Attempts: 2})
+		Failed: func(_ context.Context, _ *store.Tx, all bool) error { undone <- all; return nil }}, task.Config{Attempts: 2})
 	got := end(t, s, record(t, s, store.NewTask{}).ID)
 	if got.State != store.Failed || got.Description == "" || got.LastError == "" {
 		t.Errorf("%+v", got)
 	}
 	j.is(t, "a", "a", "undo", "undo")
-	if len(failed) != 1 {
-		t.Error("the outcome was not recorded once")
+	if !<-undone {
+		t.Error("the outcome was recorded as not undone")
 	}
 }
 
@@ -141,7 +148,7 @@ func TestPermanentErrorIsNotTriedAgain(t *testing.T) {
 	t.Parallel()
 	s, j := servers.Store(t), &journal{}
 	start(t, s, task.Workflow{Steps: []task.Step{j.step("a", task.Permanent("Choose another.", errBoom))},
-		Succeeded: nothing, Failed: nothing})
+		Succeeded: nothing, Failed: ignored})
 	if got := end(t, s, record(t, s, store.NewTask{}).ID); got.State != store.Failed ||
 		got.Description != "Choose another." {
 		t.Errorf("%+v", got)
@@ -154,7 +161,7 @@ func TestPanicIsAFailedStep(t *testing.T) {
 	s := servers.Store(t)
 	startWith(t, s, task.Workflow{Steps: []task.Step{{Name: "a", Do: func(context.Context, *task.Run) error {
 		panic("boom")
-	}}}, Succeeded: nothing, Failed: nothing}, task.Config{Attempts: 2})
+	}}}, Succeeded: nothing, Failed: ignored}, task.Config{Attempts: 2})
 	if got := end(t, s, record(t, s, store.NewTask{}).ID); got.State != store.Failed {
 		t.Errorf("%+v", got)
 	}
@@ -174,7 +181,7 @@ func TestDoReturnsTheOutcome(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s, j := servers.Store(t), &journal{}
-			w := task.Workflow{Steps: []task.Step{j.step("a", tt.errs...)}, Succeeded: nothing, Failed: nothing}
+			w := task.Workflow{Steps: []task.Step{j.step("a", tt.errs...)}, Succeeded: nothing, Failed: ignored}
 			r := start(t, s, w)
 			since := time.Now()
 			owner, ttl := r.Lease()
@@ -197,7 +204,7 @@ func TestWorkGoesOnWhenTheCallerLeaves(t *testing.T) {
 		started <- true
 		<-proceed
 		return nil
-	}}}, Succeeded: nothing, Failed: nothing}
+	}}}, Succeeded: nothing, Failed: ignored}
 	r := start(t, s, w)
 	ctx, leave := context.WithCancel(t.Context())
 	owner, ttl := r.Lease()
@@ -227,7 +234,7 @@ func TestAnotherProcessTakesOverFromADeadOne(t *testing.T) {
 	if err := s.Progress(t.Context(), store.Held{ID: dead.ID, Epoch: dead.Epoch}, "a", "…"); err != nil {
 		t.Fatal(err)
 	}
-	start(t, s, task.Workflow{Steps: []task.Step{j.step("a"), j.step("b")}, Succeeded: nothing, Failed: nothing})
+	start(t, s, task.Workflow{Steps: []task.Step{j.step("a"), j.step("b")}, Succeeded: nothing, Failed: ignored})
 	if got := end(t, s, dead.ID); got.State != store.Succeeded {
 		t.Errorf("%+v", got)
 	}
@@ -245,11 +252,99 @@ func TestTaskThatKeepsKillingItsProcessFails(t *testing.T) {
 		}
 	}
 	startWith(t, s, task.Workflow{Steps: []task.Step{j.step("a")}, Cleanup: []task.Step{j.step("undo")},
-		Succeeded: nothing, Failed: nothing}, task.Config{Attempts: attempts})
+		Succeeded: nothing, Failed: ignored}, task.Config{Attempts: attempts})
 	if got := end(t, s, recorded.ID); got.State != store.Failed {
 		t.Errorf("%+v", got)
 	}
 	j.is(t, "undo")
+}
+
+// A worker that cannot be interrupted goes on after its lease is lost, in the very process that takes over.
+func TestProcessThatTakesOverFromItselfWaitsForItself(t *testing.T) {
+	t.Parallel()
+	s, j := servers.Store(t), &journal{}
+	started, proceed := make(chan bool, 2), make(chan bool)
+	runs := 0
+	start(t, s, task.Workflow{Steps: []task.Step{{Name: "a", Do: func(_ context.Context, run *task.Run) error {
+		j.note("begin")
+		defer j.note("end")
+		started <- true
+		if runs++; runs == 1 {
+			<-proceed
+		}
+		return run.Alive()
+	}}}, Succeeded: nothing, Failed: ignored})
+	recorded := record(t, s, store.NewTask{})
+	<-started
+	expire(t, s, recorded.ID)
+	awaitEpoch(t, s, recorded.ID, recorded.Epoch+2)
+	close(proceed)
+	if got := end(t, s, recorded.ID); got.State != store.Succeeded {
+		t.Errorf("%+v", got)
+	}
+	j.is(t, "begin", "end", "begin", "end")
+}
+
+// expire lets another worker's lease on a task run out now.
+func expire(t *testing.T, s *store.Store, id int64) {
+	t.Helper()
+	current, err := s.Task(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.HandBack(t.Context(), store.Held{ID: id, Epoch: current.Epoch}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitEpoch waits until a task has been claimed so often.
+func awaitEpoch(t *testing.T, s *store.Store, id, epoch int64) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if current, err := s.Task(t.Context(), id); err != nil || current.Epoch >= epoch {
+			if err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+	}
+	t.Fatalf("task %d was not claimed again", id)
+}
+
+func TestLeaseThatNobodyHoldsRunsOutThoughItsProcessIsBusy(t *testing.T) {
+	t.Parallel()
+	s := servers.Store(t)
+	proceed := make(chan bool)
+	defer close(proceed)
+	r := start(t, s, task.Workflow{Steps: []task.Step{{Name: "a", Do: func(_ context.Context, run *task.Run) error {
+		if run.Task.InstanceID == "busy" {
+			<-proceed
+		}
+		return nil
+	}}}, Succeeded: nothing, Failed: ignored})
+	recordOf(t, s, "busy", store.NewTask{})
+	// The commit landed, its answer was lost, and so nobody works on it.
+	owner, ttl := r.Lease()
+	lost := recordOf(t, s, "lost", store.NewTask{Owner: owner, LeaseTTL: ttl})
+	if got := end(t, s, lost.ID); got.State != store.Succeeded {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestGivenUpCleanupIsToldToTheOutcome(t *testing.T) {
+	t.Parallel()
+	s := servers.Store(t)
+	undone := make(chan bool, 1)
+	always := task.Step{Name: "a", Do: func(context.Context, *task.Run) error { return errBoom }}
+	startWith(t, s, task.Workflow{Steps: []task.Step{always}, Cleanup: []task.Step{always}, Succeeded: nothing,
+		Failed: func(_ context.Context, _ *store.Tx, all bool) error { undone <- all; return nil }},
+		task.Config{Attempts: 1})
+	if got := end(t, s, record(t, s, store.NewTask{}).ID); got.State != store.Failed {
+		t.Errorf("%+v", got)
+	}
+	if <-undone {
+		t.Error("the outcome was recorded as undone")
+	}
 }
 
 func TestLongStepKeepsItsLease(t *testing.T) {
@@ -262,7 +357,7 @@ func TestLongStepKeepsItsLease(t *testing.T) {
 		case <-time.After(2500 * time.Millisecond): // the lease is a second long
 		}
 		return errors.Join(ctx.Err(), run.Alive())
-	}}}, Succeeded: nothing, Failed: nothing}
+	}}}, Succeeded: nothing, Failed: ignored}
 	start(t, s, w)
 	start(t, s, w)
 	if got := end(t, s, record(t, s, store.NewTask{}).ID); got.State != store.Succeeded {
@@ -280,7 +375,7 @@ func TestWorkerWhoseLeaseWasTakenStops(t *testing.T) {
 		<-ctx.Done()
 		stopped <- run.Alive()
 		return ctx.Err()
-	}}}, Succeeded: nothing, Failed: nothing})
+	}}}, Succeeded: nothing, Failed: ignored})
 	recorded := record(t, s, store.NewTask{})
 	<-started
 	if err := s.InTx(t.Context(), func(tx *store.Tx) error {
@@ -307,7 +402,7 @@ func TestStopHandsOver(t *testing.T) {
 			started <- true
 			<-ctx.Done()
 			return ctx.Err()
-		}}}, Succeeded: nothing, Failed: nothing})
+		}}}, Succeeded: nothing, Failed: ignored})
 	recorded := record(t, s, store.NewTask{})
 	<-started
 	first.Stop()
@@ -315,7 +410,7 @@ func TestStopHandsOver(t *testing.T) {
 	if err != nil || given.Leased || given.State != store.InProgress {
 		t.Fatalf("after the stop: %+v, %v", given, err)
 	}
-	start(t, s, task.Workflow{Steps: []task.Step{j.step("a"), j.step("b")}, Succeeded: nothing, Failed: nothing})
+	start(t, s, task.Workflow{Steps: []task.Step{j.step("a"), j.step("b")}, Succeeded: nothing, Failed: ignored})
 	if got := end(t, s, recorded.ID); got.State != store.Succeeded || got.Attempt != 0 {
 		t.Errorf("%+v", got)
 	}
@@ -331,7 +426,7 @@ func TestProgressIsNumberedAcrossStages(t *testing.T) {
 		seen <- now.Description
 		return err
 	}
-	start(t, s, task.Workflow{Succeeded: nothing, Failed: nothing, Steps: []task.Step{
+	start(t, s, task.Workflow{Succeeded: nothing, Failed: ignored, Steps: []task.Step{
 		{Name: "launch", Stages: 2, Do: func(ctx context.Context, run *task.Run) error {
 			return errors.Join(run.Report(ctx, "Preparing"), look(ctx, run), run.Report(ctx, "Starting"), look(ctx, run))
 		}},

@@ -15,15 +15,16 @@ type Workflow struct {
 	Cleanup []Step // undoes the steps once they are given up; a task without ends failed at once
 
 	// Succeeded and Failed record what has become of the instance or binding, in the transaction that ends the task.
-	Succeeded func(context.Context, *store.Tx) error
-	Failed    func(context.Context, *store.Tx) error
+	// undone is false if the cleanup was given up too: something may be left over and has to be remembered.
+	Succeeded func(ctx context.Context, tx *store.Tx) error
+	Failed    func(ctx context.Context, tx *store.Tx, undone bool) error
 }
 
 // Step is one idempotent part of a workflow.
 type Step struct {
 	Name     string // recorded once the step is done; unique in its workflow
-	Progress string // for users, while the step runs: "Creating the database"
-	Stages   int    // how many times Do calls Report; 0 for a step that is a single stage with Progress as its sentence
+	Progress string // for users, while the step runs and if it fails: "Creating the database"
+	Stages   int    // how many times Do calls Report; 0 for a step that is a single stage, shown as Progress
 	Do       func(context.Context, *Run) error
 }
 
@@ -60,12 +61,17 @@ func sentence(step Step, t store.Task, err error) string {
 	if errors.As(err, &p) {
 		return p.sentence
 	}
-	what := step.Progress
-	if what == "" {
-		what = step.Name
-	}
-	return fmt.Sprintf("%s failed. Delete it and try again; if it fails again, tell your operator about %s.",
-		what, Token(t.ID))
+	return fmt.Sprintf("%s failed. %s If it fails again, tell your operator about %s.", step.Progress, next[t.Kind],
+		Token(t.ID))
+}
+
+// next says what a user can do about a failure of each kind of task.
+var next = map[string]string{
+	store.Provision:   "Delete the service instance and create it again.",
+	store.Update:      "The service instance stays as it was; update it again later.",
+	store.Deprovision: "Delete the service instance again later.",
+	store.Bind:        "Bind again later.",
+	store.Unbind:      "Unbind again later.",
 }
 
 // stagesIn counts the stages of some steps.

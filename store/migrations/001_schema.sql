@@ -13,7 +13,7 @@ CREATE TABLE instance (
   parameters          jsonb NOT NULL DEFAULT '{}',
   context             jsonb NOT NULL DEFAULT '{}',
   maintenance_version text NOT NULL DEFAULT '',
-  state               text NOT NULL CHECK (state IN ('creating', 'ready', 'failed')),
+  state               text NOT NULL CHECK (state IN ('creating', 'ready', 'create failed', 'delete failed')),
   server              text NOT NULL DEFAULT '',    -- a shared server's name
   dedicated_id        text NOT NULL DEFAULT '',    -- a dedicated server's id at the launcher
   database_name       text NOT NULL UNIQUE,
@@ -27,7 +27,7 @@ CREATE INDEX instance_plan ON instance (plan_id, server);
 CREATE TABLE binding (
   instance_id text NOT NULL REFERENCES instance ON DELETE CASCADE,
   id          text NOT NULL,
-  state       text NOT NULL CHECK (state IN ('creating', 'ready')),
+  state       text NOT NULL CHECK (state IN ('creating', 'ready', 'ending')),
   app_guid    text NOT NULL DEFAULT '',
   parameters  jsonb NOT NULL DEFAULT '{}',
   role        text NOT NULL,
@@ -58,7 +58,6 @@ CREATE TABLE task (
   description text NOT NULL DEFAULT '',            -- for users
   last_error  text NOT NULL DEFAULT '',            -- for operators
   attempt     int NOT NULL DEFAULT 0,              -- of the present step; counts crashes too
-  retries     int NOT NULL DEFAULT 0,              -- over all steps
   epoch       bigint NOT NULL DEFAULT 0,           -- the fencing token
   run_at      timestamptz NOT NULL DEFAULT now(),
   lease_owner text,

@@ -21,7 +21,7 @@ type MySQL struct {
 // accounts of their own.
 func EachMySQL(t *testing.T, fn func(t *testing.T, server MySQL)) {
 	t.Helper()
-	for _, s := range allMySQL(t) {
+	for _, s := range AllMySQL(t) {
 		t.Run(s.Flavour, func(t *testing.T) {
 			t.Parallel()
 			fn(t, s)
@@ -29,7 +29,8 @@ func EachMySQL(t *testing.T, fn func(t *testing.T, server MySQL)) {
 	}
 }
 
-func allMySQL(t testing.TB) []MySQL {
+// AllMySQL is every mysqld there is, for a test that needs several at once, or any.
+func AllMySQL(t testing.TB) []MySQL {
 	t.Helper()
 	var all []MySQL
 	if text := os.Getenv(MySQLVar); text != "" {

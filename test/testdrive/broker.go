@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -43,7 +42,11 @@ var Root = sync.OnceValue(func() string {
 })
 
 var build = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(os.TempDir(), fmt.Sprintf("mysql-broker-under-test-%d", os.Getpid()))
+	tests, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find the test binary: %w", err)
+	}
+	path := filepath.Join(filepath.Dir(tests), "mysql-broker") // go test removes that folder at its end
 	args := []string{"build", "-o", path}
 	if raceEnabled {
 		args = append(args, "-race")
@@ -55,7 +58,7 @@ var build = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// Binary builds the broker, once for all tests of a package, and returns its path. RemoveBinary deletes it.
+// Binary builds the broker beside the test binary, once for all tests of a package, and returns its path.
 func Binary(t testing.TB) string {
 	t.Helper()
 	path, err := build()
@@ -63,13 +66,6 @@ func Binary(t testing.TB) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-// RemoveBinary deletes what Binary built. Call it from TestMain after the tests.
-func RemoveBinary() {
-	if path, err := build(); err == nil {
-		os.Remove(path)
-	}
 }
 
 // Environment is what `serve` needs for a broker with a new PostgreSQL database, one shared server, and a launcher of
@@ -194,10 +190,7 @@ func Launch(t testing.TB, env map[string]string, args ...string) *Broker {
 	t.Helper()
 	b := &Broker{Username: Username, Password: Password, exited: make(chan struct{}), log: newLogFile()}
 	b.cmd = exec.Command(Binary(t), args...)
-	for _, name := range slices.Sorted(maps.Keys(env)) {
-		b.cmd.Env = append(b.cmd.Env, name+"="+env[name])
-	}
-	b.cmd.Dir = t.TempDir()
+	b.cmd.Dir, b.cmd.Env = t.TempDir(), environ(env)
 	b.cmd.Stdout, b.cmd.Stderr = b.log, b.log
 	b.cmd.WaitDelay = time.Second // dedicated servers outlive the broker
 	if err := b.cmd.Start(); err != nil {

@@ -3,6 +3,7 @@ package testdrive
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"testing"
@@ -35,7 +36,7 @@ func (r Response) String(field string) string {
 }
 
 // Do sends a request as a platform of API version 2.17 would, and fails the test unless one JSON object comes back.
-// body is encoded as JSON, nil sends none.
+// body is encoded as JSON, unless it is []byte; nil sends none.
 func (b *Broker) Do(t testing.TB, method, path string, body any) Response {
 	t.Helper()
 	return b.DoWith(t, method, path, body, nil)
@@ -44,17 +45,47 @@ func (b *Broker) Do(t testing.TB, method, path string, body any) Response {
 // DoWith is Do with more headers, or others; an empty value takes one away.
 func (b *Broker) DoWith(t testing.TB, method, path string, body any, headers map[string]string) Response {
 	t.Helper()
-	var reader io.Reader
-	if body != nil {
-		raw, err := json.Marshal(body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		reader = bytes.NewReader(raw)
-	}
-	q, err := http.NewRequest(method, b.URL+path, reader)
+	r, err := b.Send(method, path, body, headers)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return r
+}
+
+// Send is DoWith for goroutines, which cannot end a test.
+func (b *Broker) Send(method, path string, body any, headers map[string]string) (Response, error) {
+	q, err := b.request(method, path, body, headers)
+	if err != nil {
+		return Response{}, err
+	}
+	answer, err := http.DefaultClient.Do(q)
+	if err != nil {
+		return Response{}, err
+	}
+	defer answer.Body.Close()
+	raw, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return Response{}, fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	r := Response{Status: answer.StatusCode, Header: answer.Header, Raw: string(raw)}
+	if err := json.Unmarshal(raw, &r.Body); err != nil {
+		return r, fmt.Errorf("%s %s: status %d with a body that is not one JSON object: %q", method, path, r.Status, raw)
+	}
+	return r, nil
+}
+
+func (b *Broker) request(method, path string, body any, headers map[string]string) (
+	*http.Request, error) {
+	content, ok := body.([]byte)
+	if body != nil && !ok {
+		var err error
+		if content, err = json.Marshal(body); err != nil {
+			return nil, err
+		}
+	}
+	q, err := http.NewRequest(method, b.URL+path, bytes.NewReader(content))
+	if err != nil {
+		return nil, err
 	}
 	q.SetBasicAuth(b.Username, b.Password)
 	q.Header.Set("X-Broker-Api-Version", "2.17")
@@ -68,20 +99,7 @@ func (b *Broker) DoWith(t testing.TB, method, path string, body any, headers map
 			q.Header.Set(name, value)
 		}
 	}
-	answer, err := http.DefaultClient.Do(q)
-	if err != nil {
-		t.Fatalf("%s %s: %v", method, path, err)
-	}
-	defer answer.Body.Close()
-	raw, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatalf("%s %s: %v", method, path, err)
-	}
-	r := Response{Status: answer.StatusCode, Header: answer.Header, Raw: string(raw)}
-	if err := json.Unmarshal(raw, &r.Body); err != nil {
-		t.Fatalf("%s %s: status %d with a body that is not one JSON object: %q", method, path, r.Status, raw)
-	}
-	return r
+	return q, nil
 }
 
 // Plan finds the ids of a plan in the project's catalog.

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Processes lists the command lines of the running processes of this host that name dir, by process id.
+// Processes lists the command lines of the running processes of this host that name something below dir, by process id.
 func Processes(t testing.TB, dir string) map[int]string {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -20,7 +20,7 @@ func Processes(t testing.TB, dir string) map[int]string {
 	found := map[int]string{}
 	for _, file := range files {
 		raw, err := os.ReadFile(file)
-		if err != nil || !bytes.Contains(raw, []byte(dir)) {
+		if err != nil || !bytes.Contains(raw, []byte(dir+"/")) {
 			continue // it ended meanwhile, or is another's
 		}
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))

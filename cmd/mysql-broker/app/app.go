@@ -45,18 +45,15 @@ type App struct {
 	forgetting  context.CancelFunc
 }
 
-// Start migrates the schema, connects to everything and listens. What it started is stopped again if it fails.
-func Start(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *App, err error) {
+// Start migrates the schema, connects to everything and listens, to sell what is in c. What it started is stopped
+// again if it fails.
+func Start(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog.Logger) (_ *App, err error) {
 	a := &App{log: log, failed: make(chan error, 1), forgetting: func() {}}
 	defer func() {
 		if err != nil {
 			a.Close()
 		}
 	}()
-	c, err := catalog.Load(cfg.CatalogPath)
-	if err != nil {
-		return nil, fmt.Errorf("catalog: %w", err)
-	}
 	if _, err := store.Migrate(ctx, cfg.PostgresURL); err != nil {
 		return nil, err
 	}
@@ -72,8 +69,12 @@ func Start(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *App, er
 		return nil, err
 	}
 	if servers == nil {
-		c = c.WithoutDedicated()
+		c = c.Without(provisioner.Dedicated)
 		log.Warn("dedicated plans are not offered: no launcher is configured")
+	}
+	if len(cfg.Shared) == 0 {
+		c = c.Without(provisioner.Shared)
+		log.Warn("shared plans are not offered: no shared server is configured")
 	}
 	registry := prometheus.NewRegistry()
 	metrics := newMetrics(registry, c.Plans())
@@ -178,6 +179,7 @@ func (a *App) Close() {
 		defer cancel()
 		if err := a.server.Shutdown(ctx); err != nil {
 			a.log.Warn("requests were still under way after the drain time", "error", err)
+			a.server.Close()
 		}
 	}
 	if a.provisioner != nil {

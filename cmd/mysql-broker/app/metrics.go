@@ -21,19 +21,32 @@ type metrics struct {
 	retries    *prometheus.CounterVec
 }
 
+// planNames finds plans' names by id. A name that two service offerings use is not told apart by itself, and left out.
 func planNames(plans []provisioner.Plan) map[string]string {
-	names := make(map[string]string, len(plans))
+	names, ids := make(map[string]string, len(plans)), make(map[string]string, len(plans))
 	for _, p := range plans {
-		names[p.ID] = p.Name
+		if other, taken := ids[p.Name]; taken {
+			delete(names, other)
+			continue
+		}
+		names[p.ID], ids[p.Name] = p.Name, p.ID
 	}
 	return names
+}
+
+// planLabel is a plan's name or, once it is not in the catalog any more, its id: labels must tell plans apart.
+func planLabel(names map[string]string, id string) string {
+	if name, ok := names[id]; ok {
+		return name
+	}
+	return id
 }
 
 func newMetrics(r prometheus.Registerer, plans []provisioner.Plan) *metrics {
 	m := &metrics{
 		plans: planNames(plans),
 		operations: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "mysql_broker_operations_total",
-			Help: "Operations that ended in this process."}, []string{"kind", "plan", "outcome"}),
+			Help: "Operations that ended in this process: succeeded, failed, or cancelled by a deletion."}, []string{"kind", "plan", "outcome"}),
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "mysql_broker_operation_duration_seconds",
 			Help:    "Seconds from the request to the end of an operation, waiting included.",
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800}},
@@ -50,7 +63,7 @@ func newMetrics(r prometheus.Registerer, plans []provisioner.Plan) *metrics {
 }
 
 func (m *metrics) taskEnded(t store.Task, state string) {
-	labels := prometheus.Labels{"kind": t.Kind, "plan": m.plans[t.PlanID], "outcome": state}
+	labels := prometheus.Labels{"kind": t.Kind, "plan": planLabel(m.plans, t.PlanID), "outcome": state}
 	m.operations.With(labels).Inc()
 	m.durations.With(labels).Observe(max(time.Since(t.CreatedAt).Seconds(), 0))
 }
@@ -80,9 +93,11 @@ var (
 	capacityDesc = prometheus.NewDesc("mysql_broker_shared_server_max_databases",
 		"Databases that the shared server takes.", []string{"server"}, nil)
 	poolDesc = prometheus.NewDesc("mysql_broker_pool_connections",
-		"Connections of this process by pool, postgresql or a shared server, and state.", []string{"pool", "state"}, nil)
+		"Connections of this process; server is empty for PostgreSQL, else a shared server.",
+		[]string{"server", "state"}, nil)
 	poolWaitDesc = prometheus.NewDesc("mysql_broker_pool_waits_total",
-		"How often this process waited for a connection of the pool.", []string{"pool"}, nil)
+		"How often this process waited for a connection; server is empty for PostgreSQL, else a shared server.",
+		[]string{"server"}, nil)
 )
 
 func newStateCollector(s *store.Store, servers *shared.Servers, plans []provisioner.Plan, log *slog.Logger,
@@ -109,7 +124,7 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 		c.log.Warn("could not read the figures for /metrics", "error", err)
 	} else {
 		for _, i := range stats.Instances {
-			gauge(instancesDesc, float64(i.Count), c.plans[i.PlanID], i.Server)
+			gauge(instancesDesc, float64(i.Count), planLabel(c.plans, i.PlanID), i.Server)
 		}
 		gauge(bindingsDesc, float64(stats.Bindings))
 		gauge(tasksDesc, float64(stats.TasksInProgress), "in_progress")
@@ -124,12 +139,12 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(serverUpDesc, up, name)
 	}
 	pool := c.store.PoolStat()
-	gauge(poolDesc, float64(pool.AcquiredConns()), "postgresql", "in_use")
-	gauge(poolDesc, float64(pool.IdleConns()), "postgresql", "idle")
+	gauge(poolDesc, float64(pool.AcquiredConns()), "", "in_use")
+	gauge(poolDesc, float64(pool.IdleConns()), "", "idle")
 	waits := func(v float64, name string) {
 		ch <- prometheus.MustNewConstMetric(poolWaitDesc, prometheus.CounterValue, v, name)
 	}
-	waits(float64(pool.EmptyAcquireCount()), "postgresql")
+	waits(float64(pool.EmptyAcquireCount()), "")
 	for _, server := range c.shared.All() {
 		stats := server.Stats()
 		gauge(capacityDesc, float64(server.MaxDatabases), server.Name())

@@ -1,8 +1,10 @@
 package app
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -29,6 +31,9 @@ func routes(api http.Handler, registry *prometheus.Registry, h health) http.Hand
 	})
 }
 
+// readyTimeout bounds the wait for PostgreSQL; the shared servers have a bound of their own.
+const readyTimeout = 2 * time.Second
+
 // health answers whether the broker can do its work.
 type health struct {
 	store  *store.Store
@@ -50,7 +55,9 @@ func (h health) ready(w http.ResponseWriter, r *http.Request) {
 		}
 		return "ok"
 	}
-	answer := readiness{Status: "ok", Postgres: status(h.store.Ping(r.Context())), SharedServers: map[string]string{}}
+	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
+	defer cancel()
+	answer := readiness{Status: "ok", Postgres: status(h.store.Ping(ctx)), SharedServers: map[string]string{}}
 	code := http.StatusOK
 	fail := func() { answer.Status, code = "unavailable", http.StatusServiceUnavailable }
 	if answer.Postgres != "ok" {

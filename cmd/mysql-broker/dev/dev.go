@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"mysql-broker/broker/catalog"
 	"mysql-broker/cmd/mysql-broker/app"
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/provisioner/launcher"
@@ -44,6 +45,10 @@ type Config struct {
 
 // Run starts everything, prints how to use it, and stops everything when ctx ends.
 func Run(ctx context.Context, cfg Config) (err error) {
+	c, err := catalog.Load(cmp.Or(cfg.CatalogPath, "catalog.yml"))
+	if err != nil {
+		return err
+	}
 	dir, err := stateDir(cfg.Dir)
 	if err != nil {
 		return err
@@ -59,6 +64,9 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	// What was started last is stopped first, each with time of its own: ctx has ended by then.
 	var stops []func(context.Context) error
 	defer func() {
+		if ctx.Err() != nil {
+			err = nil // what failed as it started, failed because it was interrupted
+		}
 		fmt.Fprintln(cfg.Out, "\nStopping everything; the data stay.")
 		for _, stop := range stops {
 			ctx, cancel := context.WithTimeout(context.Background(), stopTime)
@@ -93,9 +101,9 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	}
 	broker, err := app.Start(ctx, config.Config{Port: cfg.Port, Username: secrets.Username,
 		Password: secrets.Password, PostgresURL: postgres.URL(), Keys: keys,
-		CatalogPath: cmp.Or(cfg.CatalogPath, "catalog.yml"), Shared: []shared.Config{server},
+		Shared: []shared.Config{server},
 		Launcher: config.Launcher{Kind: "process", Dir: filepath.Join(dir, "dedicated"), Mysqld: binary.Path,
-			Host: "127.0.0.1", Bind: "127.0.0.1", PortMin: 13400, PortMax: 13999}}, cfg.Logger)
+			Host: "127.0.0.1", Bind: "127.0.0.1", PortMin: 13400, PortMax: 13999}}, c, cfg.Logger)
 	if err != nil {
 		return err
 	}

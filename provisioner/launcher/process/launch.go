@@ -7,12 +7,17 @@ import (
 	"io/fs"
 	"os"
 	"regexp"
+	"strings"
 
 	"mysql-broker/provisioner/launcher"
 )
 
 // portAttempts is how many ports are tried when strangers take them in the moment before a server does.
 const portAttempts = 5
+
+// portTaken is what the log of either flavour says in the locale C (EADDRINUSE). To try the port instead would tell
+// less: it may be free again.
+const portTaken = "Address already in use"
 
 var (
 	validUser     = regexp.MustCompile(`^[A-Za-z0-9_]{1,32}$`)
@@ -114,7 +119,7 @@ func (l *Launcher) bringUp(ctx context.Context, inst instance, st *state, spec l
 	}
 	for attempt := 1; ; attempt++ {
 		err := l.startAndAwait(ctx, inst, *st, "--init-file="+inst.initFile())
-		if !errors.Is(err, errExited) || portFree(l.cfg.BindAddress, st.Port) || attempt == portAttempts {
+		if !errors.Is(err, errExited) || !strings.Contains(err.Error(), portTaken) || attempt == portAttempts {
 			return err
 		}
 		if err := l.choosePort(ctx, inst, st, st.Port); err != nil {

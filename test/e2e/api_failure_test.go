@@ -1,0 +1,91 @@
+package e2e
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// TestFailedCreate fails a creation for good: the collation has a plausible name and no server knows it.
+func TestFailedCreate(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
+		env := testdrive.Environment(t, server)
+		p := startPlatform(t, server, env)
+		i := p.newInstance(t, "dedicated-small")
+		wrong := body{"parameters": body{"collation": "utf8mb4_klingon_ci"}}
+		create := func() string {
+			operation := i.provision(t, later, wrong).Expect(t, http.StatusAccepted).String("operation")
+			if state, _ := i.AwaitOperation(t, i.id, operation); state != "failed" {
+				t.Fatalf("the creation %s", state)
+			}
+			if last := i.poll(t, "?operation="+operation).String("description"); !strings.Contains(last, "collation") {
+				t.Errorf("the developer reads %q", last)
+			}
+			checkNothingLeft(t, env["LAUNCHER_DIR"])
+			return operation
+		}
+		first := create()
+		expectRefusal(t, i.newBinding().bind(t, nil), http.StatusBadRequest, "Delete")
+		i.provision(t, later, nil).Expect(t, http.StatusConflict)
+		if again := create(); again == first { // as Korifi does, which sends the request again instead of polling
+			t.Error("a repeated request was answered with the creation that had failed")
+		}
+		i.await(t, i.deprovision(t, later).Expect(t, http.StatusAccepted).String("operation"))
+		expectEmpty(t, i.deprovision(t, later), http.StatusGone)
+	})
+}
+
+// TestWithdrawnPlan takes a plan out of the catalog: its instances go on working and can be deleted.
+func TestWithdrawnPlan(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
+		env := testdrive.Environment(t, server)
+		before := startPlatform(t, server, env)
+		i := before.provisioned(t, "shared-async", nil)
+		b, c := i.bound(t, nil)
+
+		env["CATALOG"] = catalogWithout(t, "shared-async")
+		after := startPlatform(t, server, env)
+		i.platform, b.platform = after, after
+		c.open(t)
+		expectRefusal(t, i.newBinding().bind(t, nil), http.StatusBadRequest, "plan_id")
+		expectEmpty(t, b.unbind(t), http.StatusOK)
+		expectEmpty(t, i.deprovision(t, later), http.StatusOK)
+		_, planID := testdrive.Plan(t, "shared-async")
+		r := i.poll(t, "?operation=deprovision&service_id="+i.serviceID+"&plan_id="+planID).Expect(t, http.StatusOK)
+		if r.String("state") != "succeeded" {
+			t.Errorf("the deletion is %s", r.Raw)
+		}
+		expectEmpty(t, i.deprovision(t, later), http.StatusGone)
+		expectEmpty(t, b.unbind(t), http.StatusGone)
+	})
+}
+
+// catalogWithout is the path of a copy of the project's catalog that lacks one plan.
+func catalogWithout(t *testing.T, plan string) string {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(testdrive.Root(), "catalog.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const between = "\n      - id: "
+	parts := strings.Split(string(raw), between)
+	kept := slices.DeleteFunc(slices.Clone(parts), func(part string) bool {
+		return strings.Contains(part, "name: "+plan+"\n")
+	})
+	if len(kept) != len(parts)-1 {
+		t.Fatalf("the catalog has not one plan %s", plan)
+	}
+	path := filepath.Join(t.TempDir(), "catalog.yml")
+	if err := os.WriteFile(path, []byte(strings.Join(kept, between)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

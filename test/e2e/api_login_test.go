@@ -1,0 +1,142 @@
+package e2e
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+
+	"mysql-broker/test/testdrive"
+)
+
+// credentials are what an application reads from its binding.
+type credentials struct {
+	URI           string `json:"uri"`
+	JDBCURL       string `json:"jdbcUrl"`
+	Host          string `json:"host"`
+	Hostname      string `json:"hostname"`
+	Port          int    `json:"port"`
+	Database      string `json:"database"`
+	Name          string `json:"name"`
+	Username      string `json:"username"`
+	Password      string `json:"password"`
+	TLS           bool   `json:"tls"`
+	CACertificate string `json:"ca_certificate"`
+}
+
+// credentials reads those of an answer, and remembers that the broker's log must not hold them.
+func (p platform) credentials(t *testing.T, r testdrive.Response) credentials {
+	t.Helper()
+	raw, err := json.Marshal(r.Body["credentials"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c credentials
+	if err := json.Unmarshal(raw, &c); err != nil {
+		t.Fatalf("read the credentials: %v", err)
+	}
+	if c.Password == "" {
+		t.Fatalf("the answer has no password: %s", r.Raw)
+	}
+	p.seen.add(c.Password)
+	return c
+}
+
+// fields is a login by the fields, with the server's certificate verified where there is one.
+func (c credentials) fields(t *testing.T) *mysql.Config {
+	t.Helper()
+	return c.login(t, c.Username, c.Password, net.JoinHostPort(c.Host, strconv.Itoa(c.Port)), c.Database)
+}
+
+// uri is a login by the URI.
+func (c credentials) uri(t *testing.T) *mysql.Config {
+	t.Helper()
+	u := parseURL(t, c.URI)
+	password, _ := u.User.Password()
+	return c.login(t, u.User.Username(), password, u.Host, strings.TrimPrefix(u.Path, "/"))
+}
+
+// jdbc is a login as Connector/J would read the JDBC URL.
+func (c credentials) jdbc(t *testing.T) *mysql.Config {
+	t.Helper()
+	u := parseURL(t, strings.TrimPrefix(c.JDBCURL, "jdbc:"))
+	return c.login(t, u.Query().Get("user"), u.Query().Get("password"), u.Host, strings.TrimPrefix(u.Path, "/"))
+}
+
+func parseURL(t *testing.T, text string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u.Scheme != "mysql" {
+		t.Fatalf("the scheme of the URL is %q", u.Scheme)
+	}
+	return u
+}
+
+func (c credentials) login(t *testing.T, user, password, address, database string) *mysql.Config {
+	t.Helper()
+	cfg := mysql.NewConfig()
+	cfg.User, cfg.Passwd, cfg.Net, cfg.Addr, cfg.DBName = user, password, "tcp", address, database
+	cfg.Logger = &mysql.NopLogger{}
+	if c.CACertificate != "" {
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM([]byte(c.CACertificate)) {
+			t.Fatal("ca_certificate holds no certificate")
+		}
+		cfg.TLS = &tls.Config{RootCAs: pool, ServerName: c.Host}
+	}
+	return cfg
+}
+
+// connect prepares connections until the test ends. None is made yet.
+func connect(t *testing.T, cfg *mysql.Config) *sql.DB {
+	t.Helper()
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := sql.OpenDB(connector)
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// open logs in by the fields, until the test ends.
+func (c credentials) open(t *testing.T) *sql.DB {
+	t.Helper()
+	return open(t, c.fields(t))
+}
+
+func open(t *testing.T, cfg *mysql.Config) *sql.DB {
+	t.Helper()
+	db := connect(t, cfg)
+	if err := db.PingContext(t.Context()); err != nil {
+		t.Fatalf("log in as %s: %v", cfg.User, err)
+	}
+	return db
+}
+
+// expectRefused fails the test if a login works, or fails otherwise than by the server's refusal.
+func expectRefused(t *testing.T, cfg *mysql.Config) {
+	t.Helper()
+	err := connect(t, cfg).PingContext(t.Context())
+	if refusal := (*mysql.MySQLError)(nil); !errors.As(err, &refusal) {
+		t.Fatalf("log in as %s: %v instead of a refusal by the server", cfg.User, err)
+	}
+}
+
+// admin logs in to the shared server as an administrator, until the test ends.
+func (p platform) admin(t *testing.T) *sql.DB {
+	t.Helper()
+	s := p.server
+	return open(t, credentials{}.login(t, s.User, s.Password, net.JoinHostPort(s.Host, strconv.Itoa(s.Port)), ""))
+}

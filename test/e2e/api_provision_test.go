@@ -1,0 +1,123 @@
+package e2e
+
+import (
+	"net/http"
+	"net/url"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"mysql-broker/test/testdrive"
+)
+
+var provisionScenarios = []scenario{
+	{"provision and repeat", testProvisionTwice},
+	{"provision what does not fit the catalog", testProvisionInvalid},
+	{"provision with charset and collation", testCharset},
+	{"provision with wrong parameters", testProvisionParameters},
+	{"provision for another maintenance version", testMaintenanceConflict},
+	{"ids of any form", testIDs},
+}
+
+func testProvisionTwice(t *testing.T, p platform) {
+	i := p.newInstance(t, "shared-small")
+	i.fetch(t).Expect(t, http.StatusNotFound)
+	expectEmpty(t, i.provision(t, now, nil), http.StatusCreated)
+	expectEmpty(t, i.provision(t, now, nil), http.StatusOK)
+	expectEmpty(t, i.provision(t, later, body{"parameters": body{}}), http.StatusOK)
+
+	_, otherPlan := testdrive.Plan(t, "shared-large")
+	for name, fields := range map[string]body{
+		"plan":       {"plan_id": otherPlan},
+		"space":      {"space_guid": "another-space"},
+		"parameters": {"parameters": body{"charset": "latin1"}},
+	} {
+		if r := i.provision(t, now, fields); r.Status != http.StatusConflict {
+			t.Errorf("another %s: status %d: %s", name, r.Status, r.Raw)
+		}
+	}
+}
+
+func testProvisionInvalid(t *testing.T, p platform) {
+	i := p.newInstance(t, "shared-small")
+	for name, fields := range map[string]body{
+		"no service_id":      {"service_id": nil},
+		"no plan_id":         {"plan_id": nil},
+		"unknown service_id": {"service_id": "no-such-service"},
+		"unknown plan_id":    {"plan_id": "no-such-plan"},
+	} {
+		r := i.provision(t, now, fields)
+		if r.Status != http.StatusBadRequest || r.String("description") == "" {
+			t.Errorf("%s: status %d: %s", name, r.Status, r.Raw)
+		}
+	}
+	i.fetch(t).Expect(t, http.StatusNotFound)
+}
+
+func testCharset(t *testing.T, p platform) {
+	parameters := body{"charset": "latin1", "collation": "latin1_german1_ci"}
+	i := p.provisioned(t, "shared-small", body{"parameters": parameters})
+	_, c := i.bound(t, nil)
+	db := c.open(t)
+	if got := read[string](t, db, "SELECT @@character_set_database"); got != "latin1" {
+		t.Errorf("the character set is %s", got)
+	}
+	if got := read[string](t, db, "SELECT @@collation_database"); got != "latin1_german1_ci" {
+		t.Errorf("the collation is %s", got)
+	}
+	r := i.fetch(t).Expect(t, http.StatusOK)
+	if r.String("service_id") != i.serviceID || r.String("plan_id") != i.planID {
+		t.Errorf("not the ids that were asked for: %s", r.Raw)
+	}
+	for name, want := range parameters {
+		if got := field(r.Body, "parameters", name); got != want {
+			t.Errorf("parameter %s is %v", name, got)
+		}
+	}
+	if field(r.Body, "maintenance_info", "version") != "1.0.0" {
+		t.Errorf("not the maintenance_info of the catalog: %s", r.Raw)
+	}
+}
+
+func testProvisionParameters(t *testing.T, p platform) {
+	for _, plan := range []string{"shared-small", "dedicated-small"} {
+		i := p.newInstance(t, plan)
+		for _, c := range []struct {
+			key        string
+			parameters body
+		}{
+			{"charset", body{"charset": "klingon"}},
+			{"collation", body{"collation": "klingon_ci"}},
+			{"collation", body{"charset": "utf8mb4", "collation": "latin1_german1_ci"}},
+			{"charset", body{"charset": "utf8mb4; DROP"}},
+			{"charset", body{"charset": 4}},
+			{"chrset", body{"chrset": "utf8mb4"}},
+		} {
+			expectRefusal(t, i.provision(t, later, body{"parameters": c.parameters}), 400, c.key)
+		}
+		i.fetch(t).Expect(t, http.StatusNotFound)
+	}
+}
+
+func testMaintenanceConflict(t *testing.T, p platform) {
+	i := p.newInstance(t, "shared-small")
+	other := body{"maintenance_info": body{"version": "0.9.0"}}
+	expectError(t, i.provision(t, now, other), "MaintenanceInfoConflict")
+	right := body{"maintenance_info": body{"version": "1.0.0", "description": "compared by nobody"}}
+	i.provision(t, now, right).Expect(t, http.StatusCreated)
+	expectError(t, i.update(t, now, other), "MaintenanceInfoConflict")
+	expectEmpty(t, i.update(t, now, right), http.StatusOK)
+}
+
+// Ids come from the platform, and may be anything that a path can hold.
+func testIDs(t *testing.T, p platform) {
+	i := p.newInstanceCalled(t, "shared-small", url.PathEscape(`it's "an" id; DROP-`+uuid.NewString()))
+	i.provision(t, now, nil).Expect(t, http.StatusCreated)
+	b := i.newBinding()
+	b.bindingID = url.PathEscape(`b%1_'`)
+	c := i.credentials(t, b.bind(t, nil).Expect(t, http.StatusCreated))
+	c.open(t)
+	i.fetch(t).Expect(t, http.StatusOK)
+	b.unbind(t).Expect(t, http.StatusOK)
+	expectRefused(t, c.fields(t))
+}

@@ -1,0 +1,52 @@
+package e2e
+
+import (
+	"testing"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// platform is what a scenario works with: a broker, and the shared server behind it. Scenarios run at the same time
+// on one broker and must use instance ids of their own.
+type platform struct {
+	*testdrive.Broker
+	server servers.MySQL
+	seen   *secrets
+}
+
+// scenario is a named test of the API.
+type scenario struct {
+	name string
+	run  func(t *testing.T, p platform)
+}
+
+// TestAPI runs every scenario on every flavour, with one broker for each flavour.
+func TestAPI(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
+		env := testdrive.Environment(t, server)
+		env["LOG_LEVEL"] = "debug"
+		p := startPlatform(t, server, env)
+		for _, scenarios := range [][]scenario{wireScenarios, platformScenarios, provisionScenarios, bindScenarios,
+			unbindScenarios, deprovisionScenarios, asyncScenarios, dedicatedScenarios, updateScenarios, raceScenarios} {
+			for _, s := range scenarios {
+				t.Run(s.name, func(t *testing.T) {
+					t.Parallel()
+					s.run(t, p)
+				})
+			}
+		}
+	})
+}
+
+// startPlatform starts a broker. Once that has stopped, its log must hold none of its passwords.
+func startPlatform(t *testing.T, server servers.MySQL, env map[string]string) platform {
+	t.Helper()
+	seen := &secrets{}
+	seen.add(env["BROKER_PASSWORD"], env["ENCRYPTION_KEYSET"])
+	p := platform{server: server, seen: seen}
+	t.Cleanup(func() { seen.checkLog(t, p.Log()) }) // before Start, so that it runs once the broker has stopped
+	p.Broker = testdrive.Start(t, env)
+	return p
+}

@@ -1,0 +1,89 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mysql-broker/cmd/mysql-broker/config"
+	"mysql-broker/store"
+	"mysql-broker/test/testdrive"
+)
+
+func TestCatalogCheck(t *testing.T) {
+	t.Parallel()
+	shipped := testdrive.Root() + "/catalog.yml"
+	good := testdrive.Run(t, nil, "catalog", "check", shipped).Expect(t, 0)
+	if good.Stdout != shipped+" is good: 5 plans.\n" {
+		t.Errorf("a good catalog: %q", good.Stdout)
+	}
+	text, err := os.ReadFile(shipped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second := lineOf(string(text), "name: shared-small"), lineOf(string(text), "name: shared-large")
+	bad := filepath.Join(t.TempDir(), "catalog.yml")
+	if err := os.WriteFile(bad, []byte(strings.Replace(string(text), "name: shared-large", "name: shared-small", 1)),
+		0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := testdrive.Run(t, nil, "catalog", "check", bad)
+	if out.Status == 0 || !strings.HasPrefix(out.Stderr, fmt.Sprintf("%s:%d: ", bad, second)) ||
+		!strings.Contains(out.Stderr, fmt.Sprintf("line %d", first)) {
+		t.Errorf("a catalog with two plans of one name: status %d, %q", out.Status, out.Stderr)
+	}
+	if out := testdrive.Run(t, nil, "catalog", "check", "/no/such/file"); out.Status == 0 ||
+		!strings.Contains(out.Stderr, "/no/such/file") {
+		t.Errorf("no catalog: status %d, %q", out.Status, out.Stderr)
+	}
+}
+
+// lineOf counts from 1.
+func lineOf(text, part string) int {
+	return 1 + strings.Count(text[:strings.Index(text, part)], "\n")
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	out := testdrive.Run(t, nil, "version").Expect(t, 0)
+	if !strings.HasPrefix(out.Stdout, "mysql-broker ") || !strings.Contains(out.Stdout, "go1.") {
+		t.Errorf("version printed %q", out.Stdout)
+	}
+}
+
+func TestKeyset(t *testing.T) {
+	t.Parallel()
+	first := testdrive.Run(t, nil, "keyset").Expect(t, 0).Stdout
+	second := testdrive.Run(t, nil, "keyset").Expect(t, 0).Stdout
+	if first == second {
+		t.Error("two keysets are the same")
+	}
+	if _, err := store.ParseKeyset(strings.TrimSpace(first)); err != nil {
+		t.Errorf("the keyset cannot be used: %v", err)
+	}
+}
+
+func TestServeHelp(t *testing.T) {
+	t.Parallel()
+	out := testdrive.Run(t, nil, "serve", "--help").Expect(t, 0)
+	for _, v := range config.Variables {
+		lines := containing(out.Stdout, "  "+v.Name+" ")
+		if len(lines) != 1 || !strings.Contains(lines[0], v.Meaning) || !strings.Contains(lines[0], v.Default) {
+			t.Errorf("help about %s: %q", v.Name, lines)
+		}
+	}
+	for _, name := range []string{"VCAP_SERVICES", "VCAP_APPLICATION"} {
+		if !strings.Contains(out.Stdout, name) {
+			t.Errorf("help does not mention %s", name)
+		}
+	}
+}
+
+func TestUnknownCommand(t *testing.T) {
+	t.Parallel()
+	if out := testdrive.Run(t, nil, "sevre"); out.Status == 0 || !strings.Contains(out.Stderr, "sevre") {
+		t.Errorf("status %d, %q", out.Status, out.Stderr)
+	}
+}

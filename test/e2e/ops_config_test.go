@@ -1,0 +1,112 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"mysql-broker/store"
+	"mysql-broker/test/testdrive"
+)
+
+// secret is part of every value below that must not be quoted.
+const secret = "hunter2-do-not-tell"
+
+func TestBadConfiguration(t *testing.T) {
+	t.Parallel()
+	broken := filepath.Join(t.TempDir(), "catalog.yml")
+	if err := os.WriteFile(broken, []byte("services:\n  - name: mysql\n    colour: red\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name string
+		env  map[string]string // in place of the good values; "" takes one away
+		want []string          // what standard error says, each on a line of its own
+	}{
+		{"nothing set", map[string]string{"BROKER_USERNAME": "", "BROKER_PASSWORD": "", "DATABASE_URL": "",
+			"ENCRYPTION_KEYSET": "", "MYSQL_SERVERS": ""},
+			[]string{"BROKER_USERNAME", "BROKER_PASSWORD", "DATABASE_URL", "ENCRYPTION_KEYSET"}},
+		{"nowhere to make databases", map[string]string{"MYSQL_SERVERS": ""}, []string{"nowhere to make databases"}},
+		{"many at once", map[string]string{"PORT": "http", "LOG_LEVEL": "chatty", "LAUNCHER": "rocket",
+			"LAUNCHER_PORTS": "9-1", "MYSQL_SERVERS": secret},
+			[]string{"PORT", "LOG_LEVEL", "LAUNCHER is", "LAUNCHER_PORTS", "MYSQL_SERVERS"}},
+		{"port out of range", map[string]string{"PORT": "65536"}, []string{"PORT"}},
+		{"keyset", map[string]string{"ENCRYPTION_KEYSET": secret}, []string{"ENCRYPTION_KEYSET"}},
+		{"keyset of another kind", map[string]string{"ENCRYPTION_KEYSET": `{"primaryKeyId":1,"key":"` + secret + `"}`},
+			[]string{"ENCRYPTION_KEYSET"}},
+		{"database URL", map[string]string{"DATABASE_URL": "postgres://me:" + secret + "@host:port/db"},
+			[]string{"DATABASE_URL"}},
+		{"server's JSON", map[string]string{"MYSQL_SERVERS": `[{"name":"a","uri":"mysql://root:` + secret + `@h/"`},
+			[]string{"MYSQL_SERVERS"}},
+		{"servers' URIs", map[string]string{"MYSQL_SERVERS": `[{"name":"a","uri":"mysql://root:` + secret + `@:x/"},
+			{"name":"b","uri":"mysql://root:` + secret + `@h/?tls=true"}, {"uri":"mysql://root:` + secret + `@h/"},
+			{"name":"d"}, {"name":"e","uri":"mysql://:` + secret + `@h/"}]`},
+			[]string{"server a", "server b", "no name", `"d"`, "server e"}},
+		{"server twice", map[string]string{"MYSQL_SERVERS": `[{"name":"a","uri":"mysql://root:` + secret + `@h/"},
+			{"name":"a","uri":"mysql://root:` + secret + `@i/"}]`}, []string{"twice"}},
+		{"services", map[string]string{"VCAP_SERVICES": `{"user-provided":"` + secret + `"}`},
+			[]string{"VCAP_SERVICES"}},
+		{"service that describes no server", map[string]string{"VCAP_SERVICES": `{"user-provided":[{"name":"s",
+			"tags":["mysql-server"],"credentials":{"uri":["` + secret + `"]}}]}`}, []string{`"s"`}},
+		{"application", map[string]string{"VCAP_APPLICATION": secret}, []string{"VCAP_APPLICATION"}},
+		{"launcher's program", map[string]string{"LAUNCHER": "process", "LAUNCHER_MYSQLD": "/no/such/mysqld"},
+			[]string{"LAUNCHER_MYSQLD"}},
+		{"no catalog", map[string]string{"CATALOG": "/no/such/catalog.yml"}, []string{"/no/such/catalog.yml"}},
+		{"catalog", map[string]string{"CATALOG": broken}, []string{broken + ":2:", broken + ":3:"}},
+		{"catalog and more", map[string]string{"CATALOG": broken, "PORT": "x"}, []string{"PORT", broken + ":3:"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			out := testdrive.Run(t, wrongly(t, test.env), "serve").Expect(t, 78)
+			if strings.Contains(out.Stdout+out.Stderr, secret) {
+				t.Errorf("a secret is quoted: %s%s", out.Stdout, out.Stderr)
+			}
+			for _, want := range test.want {
+				if lines := containing(out.Stderr, want); len(lines) == 0 {
+					t.Errorf("no line about %q in:\n%s", want, out.Stderr)
+				}
+			}
+		})
+	}
+}
+
+// wrongly is a good configuration but for some values. Nothing in it is ever connected to.
+func wrongly(t *testing.T, changes map[string]string) map[string]string {
+	t.Helper()
+	keyset, err := store.NewKeyset()
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{
+		"PORT": "0", "BROKER_USERNAME": testdrive.Username, "BROKER_PASSWORD": secret, "ENCRYPTION_KEYSET": keyset,
+		"DATABASE_URL":  "postgres://me:" + secret + "@127.0.0.1:1/db",
+		"MYSQL_SERVERS": `[{"name":"ok","uri":"mysql://root:` + secret + `@127.0.0.1:1/"}]`,
+		"CATALOG":       testdrive.Root() + "/catalog.yml",
+	}
+	for name, value := range changes {
+		if env[name] = value; value == "" {
+			delete(env, name)
+		}
+	}
+	return env
+}
+
+func containing(text, part string) (lines []string) {
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, part) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// A PostgreSQL that cannot be reached is no mistake in the configuration: the platform is to try again.
+func TestUnreachableDatabase(t *testing.T) {
+	t.Parallel()
+	out := testdrive.Run(t, wrongly(t, nil), "serve").Expect(t, 1)
+	if strings.Contains(out.Stderr, secret) {
+		t.Errorf("a secret is quoted: %s", out.Stderr)
+	}
+}

@@ -1,0 +1,123 @@
+package e2e
+
+import (
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// TestDev does what the README tells a person to try, once with each kind of plan. Its parts take turns: between
+// stop and start, one could take the ports of another's servers, which keep theirs.
+func TestDev(t *testing.T) {
+	t.Parallel()
+	for _, s := range servers.AllMySQL(t) {
+		t.Run(s.Flavour, func(t *testing.T) { testDev(t, s.Flavour) })
+	}
+	t.Run("on any port", testDevOnAnyPort)
+}
+
+func testDev(t *testing.T, flavour string) {
+	env := testdrive.DevEnvironment(t, flavour)
+	env["PORT"] = strconv.Itoa(freePort(t)) // the same after the restart: the client knows instances by URL
+	user := terminal{env}
+	interruptStart(t, env)
+	dev := testdrive.StartDev(t, env)
+	if want := "http://127.0.0.1:" + env["PORT"]; dev.URL != want {
+		t.Errorf("the URL printed is %s instead of %s", dev.URL, want)
+	}
+	user.expect(t, "dedicated-small", "catalog")
+	kept := map[string]credentials{}
+	for _, plan := range []string{"shared-small", "shared-async", "dedicated-small"} {
+		kept[plan] = user.create(t, plan)
+	}
+	user.expect(t, "Updated service instance my-shared-small.", "update-service", "my-shared-small",
+		"-p", "shared-large")
+	user.expect(t, "Updated service instance my-dedicated-small.", "update-service", "my-dedicated-small",
+		"-p", "dedicated-large")
+	interrupt(t, dev, env)
+
+	dev = testdrive.StartDev(t, env)
+	for plan, c := range kept {
+		user.checkKept(t, plan, c)
+	}
+	user.expect(t, "shared-large", "service", "my-shared-small")
+	user.expect(t, "dedicated-large", "service", "my-dedicated-small")
+	for plan, c := range kept {
+		user.delete(t, plan, c)
+	}
+	user.expect(t, "No service instances.", "services")
+	interrupt(t, dev, env)
+}
+
+func testDevOnAnyPort(t *testing.T) {
+	env := testdrive.DevEnvironment(t, servers.AllMySQL(t)[0].Flavour)
+	dev := testdrive.StartDev(t, env)
+	dev.Do(t, "GET", "/v2/catalog", nil).Expect(t, 200)
+	interrupt(t, dev, env)
+}
+
+// create makes an instance my-PLAN with a key, and writes a row with the key's credentials.
+func (u terminal) create(t *testing.T, plan string) credentials {
+	t.Helper()
+	name := "my-" + plan
+	u.expect(t, "Created service instance "+name+".", "create-service", plan, name, "-c", `{"charset":"utf8mb4"}`)
+	u.expect(t, name, "services")
+	u.expect(t, "create succeeded", "service", name)
+	u.expect(t, "mysql://", "create-service-key", name, "key", "-c", `{"role":"admin"}`)
+	c := u.key(t, name)
+	exec(t, c.open(t), "CREATE TABLE kept (n INT)", "INSERT INTO kept VALUES (7)")
+	return c
+}
+
+func (u terminal) key(t *testing.T, name string) credentials {
+	t.Helper()
+	var binding struct{ Credentials credentials }
+	u.read(t, &binding, "service-key", name, "key")
+	return binding.Credentials
+}
+
+func (u terminal) checkKept(t *testing.T, plan string, c credentials) {
+	t.Helper()
+	if again := u.key(t, "my-"+plan); again != c {
+		t.Errorf("%s: the key's credentials are others after the restart", plan)
+	}
+	if n := read[int](t, c.open(t), "SELECT n FROM kept"); n != 7 {
+		t.Errorf("%s: the row reads %d", plan, n)
+	}
+}
+
+func (u terminal) delete(t *testing.T, plan string, c credentials) {
+	t.Helper()
+	name := "my-" + plan
+	u.expect(t, "Deleted key key of service instance "+name+".", "delete-service-key", name, "key")
+	expectRefused(t, c.fields(t))
+	u.expect(t, "Deleted service instance "+name+".", "delete-service", name)
+	gone := testdrive.Run(t, u.env, "client", "service", name)
+	if gone.Status != 1 || gone.Stderr != "there is no service instance "+name+"\n" {
+		t.Errorf("client service of what was deleted ended with %d and %q", gone.Status, gone.Stderr)
+	}
+}
+
+// interruptStart presses Ctrl-C while dev starts. Nothing that it leaves behind is in the next start's way.
+func interruptStart(t *testing.T, env map[string]string) {
+	t.Helper()
+	dev := testdrive.Launch(t, env, "dev")
+	testdrive.Eventually(t, time.Minute, "a server is started", func() bool {
+		return len(testdrive.Processes(t, env["MYSQL_BROKER_DEV_DIR"])) > 0
+	})
+	interrupt(t, dev, env)
+}
+
+// interrupt presses Ctrl-C and checks that nothing runs on.
+func interrupt(t *testing.T, dev *testdrive.Broker, env map[string]string) {
+	t.Helper()
+	dev.Signal(t, syscall.SIGINT)
+	if status := dev.Wait(t); status != 0 {
+		t.Errorf("dev ended with %d", status)
+	}
+	expectNoProcess(t, env["MYSQL_BROKER_DEV_DIR"])
+}

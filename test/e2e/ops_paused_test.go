@@ -1,0 +1,93 @@
+package e2e
+
+import (
+	"syscall"
+	"testing"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// A replica that stood still for longer than its lease has lost its task. What it had sent to the server before, and
+// what it does once it goes on, must change nothing any more.
+func TestPausedReplica(t *testing.T) {
+	t.Parallel()
+	operations := map[string]func(t *testing.T, r replicas){
+		"provision": pauseProvision,
+		"bind":      pauseBind,
+	}
+	for name, run := range operations {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+				private := testdrive.Private(t, s.Flavour)
+				env := testdrive.Environment(t, private)
+				run(t, replicas{paused: startPlatform(t, private, env), other: startPlatform(t, private, env),
+					tasks: openTasks(t, env)})
+			})
+		})
+	}
+}
+
+// firstEpoch is that of the replica which the request came to and which works on it at once.
+const firstEpoch = 1
+
+// replicas are two brokers with the same state.
+type replicas struct {
+	paused, other platform
+	tasks         tasks
+}
+
+func pauseProvision(t *testing.T, r replicas) {
+	admin := r.other.admin(t)
+	i := r.paused.ownInstance(t, "shared-small")
+	wake := r.pauseAt(t, "CREATE DATABASE", i.path(), i.provisionBody(nil))
+	r.tasks.awaitTakeover(t, i.id, "", firstEpoch, takeoverTime)
+	r.tasks.awaitSuccess(t, i.id, "")
+	i.via(r.other).deprovision(t, now).Expect(t, 200)
+
+	wake()
+	expectTenants(t, admin, 0, 0)
+	i.via(r.other).fetch(t).Expect(t, 404)
+}
+
+func pauseBind(t *testing.T, r replicas) {
+	admin := r.other.admin(t)
+	i := r.paused.ownInstance(t, "shared-small")
+	i.provision(t, now, nil).Expect(t, 201)
+	b := i.newBinding()
+	wake := r.pauseAt(t, "CREATE USER", b.path(), b.with(nil))
+	r.tasks.awaitTakeover(t, i.id, b.bindingID, firstEpoch, takeoverTime)
+	r.tasks.awaitSuccess(t, i.id, b.bindingID)
+	b.instance = i.via(r.other)
+	b.credentials(t, b.fetch(t).Expect(t, 200)).open(t)
+	b.unbind(t).Expect(t, 200)
+
+	wake()
+	expectTenants(t, admin, 1, 0)
+	b.fetch(t).Expect(t, 404)
+	b.deprovision(t, now).Expect(t, 200)
+	expectTenants(t, admin, 0, 0)
+}
+
+// pauseAt sends a PUT to the replica to be paused, and stops that one while the server executes the statement that
+// begins like this. The statement itself then ends. wake lets the replica go on until it has found its task to be
+// another's and has answered: it may say how the task ended there.
+func (r replicas) pauseAt(t *testing.T, statement, path string, fields body) (wake func()) {
+	t.Helper()
+	admin := r.other.admin(t)
+	release := stall(t, admin)
+	answers := r.paused.Begin("PUT", path, fields)
+	awaitStatement(t, admin, statement)
+	r.paused.Signal(t, syscall.SIGSTOP)
+	t.Cleanup(func() { r.paused.Signal(t, syscall.SIGCONT) })
+	release()
+	return func() {
+		t.Helper()
+		r.paused.Signal(t, syscall.SIGCONT)
+		r.paused.AwaitLog(t, "lease lost")
+		if _, ok := <-answers; !ok {
+			t.Error("the replica that went on did not answer")
+		}
+	}
+}

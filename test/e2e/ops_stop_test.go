@@ -1,0 +1,137 @@
+package e2e
+
+import (
+	"database/sql"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+func TestStopFinishesRequests(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		private := testdrive.Private(t, s.Flavour)
+		p := startPlatform(t, private, testdrive.Environment(t, private))
+		admin := p.admin(t)
+		i := p.ownInstance(t, "shared-small")
+
+		release := stall(t, admin)
+		answers := p.Begin("PUT", i.path(), i.provisionBody(nil))
+		awaitStatement(t, admin, "CREATE DATABASE")
+		stopped := time.Now()
+		p.Signal(t, syscall.SIGTERM)
+		p.AwaitLog(t, `"msg":"stopping"`)
+		release()
+		if r, ok := <-answers; !ok || r.Status != 201 {
+			t.Errorf("the request under way was answered %d %s", r.Status, r.Raw)
+		}
+		expectStopped(t, p, stopped)
+		expectTenants(t, admin, 1, 0)
+	})
+}
+
+func expectStopped(t *testing.T, p platform, since time.Time) {
+	t.Helper()
+	if status := p.Wait(t); status != 0 {
+		t.Errorf("exit status %d", status)
+	}
+	if took := time.Since(since); took > stopTime {
+		t.Errorf("the broker took %v to stop", took)
+	}
+}
+
+// An operation under way when its broker stops goes on elsewhere, without waiting for the lease to run out.
+func TestStopHandsOver(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		env := testdrive.Environment(t, s)
+		first := startPlatform(t, s, env)
+		i := first.ownInstance(t, "dedicated-small")
+		release := lockTemplates(t, env)
+		operation := i.begin(t)
+		first.awaitDescription(t, i, operation)
+		second := startPlatform(t, s, env)
+		tasks := openTasks(t, env)
+		last, _ := tasks.latest(t, i.id, "")
+
+		stopped := time.Now()
+		first.Signal(t, syscall.SIGTERM)
+		expectStopped(t, first, stopped)
+		tasks.awaitTakeover(t, i.id, "", last, handoverTime)
+		release()
+		i = i.via(second)
+		i.await(t, operation)
+		i.remove(t)
+		expectNoProcess(t, env["LAUNCHER_DIR"])
+	})
+}
+
+// awaitDescription waits until a worker has begun the operation.
+func (p platform) awaitDescription(t *testing.T, i instance, operation string) {
+	t.Helper()
+	testdrive.Eventually(t, 10*time.Second, "the operation begins", func() bool {
+		return i.via(p).poll(t, "?operation="+operation).Expect(t, 200).String("description") != ""
+	})
+}
+
+// lockTemplates keeps launches from going on, as another broker does that makes the first data directory just now.
+func lockTemplates(t *testing.T, env map[string]string) (release func()) {
+	t.Helper()
+	dir, err := os.Open(filepath.Join(env["LAUNCHER_DIR"], "templates"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dir.Close() })
+	if err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	return func() { dir.Close() }
+}
+
+func TestStopLeavesDedicatedServers(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		env := testdrive.Environment(t, s)
+		first := startPlatform(t, s, env)
+		i := first.ownInstance(t, "dedicated-small")
+		i.await(t, i.begin(t))
+		b, c := i.bound(t, nil)
+		db := c.open(t)
+		before := testdrive.Mysqlds(t, env["LAUNCHER_DIR"])
+		first.Signal(t, syscall.SIGTERM)
+		expectStopped(t, first, time.Now())
+		exec(t, db, "CREATE TABLE kept (n INT)", "INSERT INTO kept VALUES (7)")
+
+		i = i.via(startPlatform(t, s, env))
+		b.instance = i
+		if again := i.credentials(t, b.fetch(t).Expect(t, 200)); again != c {
+			t.Error("the credentials are not those of before")
+		}
+		if after := testdrive.Mysqlds(t, env["LAUNCHER_DIR"]); len(after) != 1 || !slices.Equal(after, before) {
+			t.Errorf("the servers that run: %v, before: %v", after, before)
+		}
+		expectAdopted(t, before[0], connect(t, c.fields(t)))
+		if n := read[int](t, c.open(t), "SELECT n FROM kept"); n != 7 {
+			t.Errorf("the row reads %d", n)
+		}
+		i.remove(t)
+		expectNoProcess(t, env["LAUNCHER_DIR"])
+	})
+}
+
+// expectAdopted fails the test unless the broker starts the server anew once that has been killed.
+func expectAdopted(t *testing.T, pid int, db *sql.DB) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	testdrive.Eventually(t, 30*time.Second, "the server is started again", func() bool {
+		return db.PingContext(t.Context()) == nil
+	})
+}

@@ -1,0 +1,67 @@
+package e2e
+
+import (
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"mysql-broker/test/testdrive"
+)
+
+const (
+	leaseTime = 10 * time.Second
+	// takeoverTime is how long a task may lie still after its worker died.
+	takeoverTime = leaseTime + 2*time.Second
+	// handoverTime is how long a task may lie still after its worker stopped.
+	handoverTime = 2 * time.Second
+	// stopTime is how long Cloud Foundry waits after SIGTERM before it kills.
+	stopTime = 10 * time.Second
+)
+
+// tasks is the task table in the brokers' PostgreSQL database.
+type tasks struct{ pool *pgxpool.Pool }
+
+func openTasks(t *testing.T, env map[string]string) tasks {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), env["DATABASE_URL"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return tasks{pool}
+}
+
+// latest tells about the newest task of an instance or, if bindingID is not empty, of a binding. epoch grows with
+// every worker that takes it.
+func (ts tasks) latest(t *testing.T, instanceID, bindingID string) (epoch int, state string) {
+	t.Helper()
+	err := ts.pool.QueryRow(t.Context(), `SELECT epoch, state FROM task
+		WHERE instance_id = $1 AND binding_id = $2 ORDER BY id DESC LIMIT 1`, instanceID, bindingID).
+		Scan(&epoch, &state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return epoch, state
+}
+
+// awaitTakeover waits until a worker has the task that is not the one of epoch last.
+func (ts tasks) awaitTakeover(t *testing.T, instanceID, bindingID string, last int, limit time.Duration) {
+	t.Helper()
+	testdrive.Eventually(t, limit, "another worker takes over", func() bool {
+		epoch, _ := ts.latest(t, instanceID, bindingID)
+		return epoch > last
+	})
+}
+
+// awaitSuccess waits until the task has succeeded.
+func (ts tasks) awaitSuccess(t *testing.T, instanceID, bindingID string) {
+	t.Helper()
+	testdrive.Eventually(t, time.Minute, "the task ends", func() bool {
+		_, state := ts.latest(t, instanceID, bindingID)
+		if state == "failed" {
+			t.Fatal("the task failed")
+		}
+		return state == "succeeded"
+	})
+}

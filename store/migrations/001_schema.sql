@@ -72,3 +72,11 @@ CREATE INDEX task_due ON task (run_at, id) WHERE state = 'in progress';
 CREATE INDEX task_leased ON task (instance_id) WHERE lease_until IS NOT NULL;
 CREATE INDEX task_latest ON task (instance_id, binding_id, id DESC);
 CREATE INDEX task_finished ON task (finished_at) WHERE finished_at IS NOT NULL;
+
+-- What all brokers on this database share and nobody else may know.
+CREATE TABLE secret (
+  name  text PRIMARY KEY,
+  value text NOT NULL
+);
+-- The key to the names of the locks on MySQL servers: an application that could guess a name could hold the lock.
+INSERT INTO secret VALUES ('fence', gen_random_uuid()::text || gen_random_uuid()::text);

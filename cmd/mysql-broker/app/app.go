@@ -76,6 +76,9 @@ func Start(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog
 		c = c.Without(provisioner.Shared)
 		log.Warn("shared plans are not offered: no shared server is configured")
 	}
+	if a.listener, err = net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(cfg.Port))); err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
 	registry := prometheus.NewRegistry()
 	metrics := newMetrics(registry, c.Plans())
 	a.provisioner = provisioner.New(provisioner.Config{Store: a.store, Plans: c.Plans(), Shared: a.shared,
@@ -87,9 +90,6 @@ func Start(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog
 	if err != nil {
 		return nil, err
 	}
-	if a.listener, err = net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(cfg.Port))); err != nil {
-		return nil, fmt.Errorf("listen: %w", err)
-	}
 	a.serve(routes(api, registry, health{store: a.store, shared: a.shared}))
 	return a, nil
 }
@@ -99,30 +99,15 @@ func (a *App) startLauncher(ctx context.Context, cfg config.Launcher) (*dedicate
 	if cfg.Kind == "" {
 		return nil, nil
 	}
-	binary, err := ChooseBinary(cfg.Mysqld)
-	if err != nil {
-		return nil, err
-	}
-	a.log.Info("launcher", "kind", cfg.Kind, "flavour", binary.Flavour, "version", binary.Version, "dir", cfg.Dir)
-	a.launcher, err = process.New(process.Config{Dir: cfg.Dir, Binary: binary, Host: cfg.Host, BindAddress: cfg.Bind,
+	a.log.Info("launcher", "kind", cfg.Kind, "flavour", cfg.Binary.Flavour, "version", cfg.Binary.Version,
+		"dir", cfg.Dir)
+	var err error
+	a.launcher, err = process.New(process.Config{Dir: cfg.Dir, Binary: cfg.Binary, Host: cfg.Host, BindAddress: cfg.Bind,
 		PortMin: cfg.PortMin, PortMax: cfg.PortMax, Logger: a.log})
 	if err != nil {
 		return nil, fmt.Errorf("launcher: %w", err)
 	}
 	return dedicated.New(a.launcher), nil
-}
-
-// ChooseBinary reads the mysqld at path, or finds one if path is empty.
-func ChooseBinary(path string) (process.Binary, error) {
-	if path != "" {
-		return process.ReadBinary(path)
-	}
-	found := process.FindBinaries()
-	if len(found) == 0 {
-		return process.Binary{}, errors.New("launcher: no mysqld (8.0 or later) or mariadbd (10.6 or later) is installed; " +
-			"set LAUNCHER_MYSQLD to one")
-	}
-	return found[0], nil
 }
 
 func (a *App) serve(handler http.Handler) {
@@ -181,6 +166,9 @@ func (a *App) Close() {
 			a.log.Warn("requests were still under way after the drain time", "error", err)
 			a.server.Close()
 		}
+	}
+	if a.listener != nil && a.server == nil {
+		a.listener.Close()
 	}
 	if a.provisioner != nil {
 		a.provisioner.Stop()

@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
 
+	"mysql-broker/provisioner/launcher/process"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
 )
@@ -39,7 +39,7 @@ type Launcher struct {
 	Bind    string // address the servers listen on
 	PortMin int
 	PortMax int
-	Mysqld  string // path of the server's executable; "" finds one
+	Binary  process.Binary // the server to run
 }
 
 // Variable documents one environment variable.
@@ -85,6 +85,9 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 		Launcher:    r.launcher(),
 		LogLevel:    r.level("LOG_LEVEL"),
 		Application: application,
+	}
+	if strings.Contains(cfg.Username, ":") {
+		r.note(errors.New("BROKER_USERNAME has a colon, which basic authentication cannot send"))
 	}
 	cfg.PostgresURL = r.postgresURL(services)
 	if keyset := r.required("ENCRYPTION_KEYSET"); keyset != "" {
@@ -171,8 +174,7 @@ func (r *reader) level(name string) (level slog.Level) {
 }
 
 func (r *reader) launcher() Launcher {
-	l := Launcher{Dir: r.value("LAUNCHER_DIR"), Host: r.value("LAUNCHER_HOST"), Bind: r.value("LAUNCHER_BIND"),
-		Mysqld: r.value("LAUNCHER_MYSQLD")}
+	l := Launcher{Dir: r.value("LAUNCHER_DIR"), Host: r.value("LAUNCHER_HOST"), Bind: r.value("LAUNCHER_BIND")}
 	switch kind := r.value("LAUNCHER"); kind {
 	case "none":
 		return l
@@ -188,19 +190,30 @@ func (r *reader) launcher() Launcher {
 	if err1 != nil || err2 != nil || l.PortMin < 1 || l.PortMax > 65535 || l.PortMin > l.PortMax {
 		r.note(errors.New("LAUNCHER_PORTS is not a range of ports such as 13400-13999"))
 	}
-	if l.Mysqld != "" {
-		if _, err := os.Stat(l.Mysqld); err != nil {
-			r.note(prefixed("LAUNCHER_MYSQLD", err))
-		}
-	}
+	l.Binary, err1 = Mysqld(r.value("LAUNCHER_MYSQLD"))
+	r.note(prefixed("LAUNCHER_MYSQLD", err1))
 	return l
+}
+
+// Mysqld reads the server's executable at path, or finds one if path is empty.
+func Mysqld(path string) (process.Binary, error) {
+	if path != "" {
+		return process.ReadBinary(path)
+	}
+	found := process.FindBinaries()
+	if len(found) == 0 {
+		return process.Binary{}, errors.New("no mysqld (8.0 or later) or mariadbd (10.6 or later) is installed")
+	}
+	return found[0], nil
 }
 
 // sharedServers reads MYSQL_SERVERS and the bound services that describe a server.
 func (r *reader) sharedServers(services services) []shared.Config {
 	described, err := describedServers(r.value("MYSQL_SERVERS"))
 	r.note(prefixed("MYSQL_SERVERS", err))
-	described = append(described, services.mysqlServers()...)
+	bound, err := services.mysqlServers()
+	r.note(err)
+	described = append(described, bound...)
 	var all []shared.Config
 	names := map[string]bool{}
 	for _, d := range described {

@@ -12,6 +12,19 @@ import (
 
 const secret = "hunter2hunter2"
 
+// certificate is of a CA whose key is nowhere.
+const certificate = `-----BEGIN CERTIFICATE-----
+MIIBdTCCARugAwIBAgIUM77IexvplIlVaGpCw7QUiuZfpbkwCgYIKoZIzj0EAwIw
+DzENMAsGA1UEAwwEdGVzdDAgFw0yNjExMjEwNDA5MjlaGA8yMTI2MTAyODA0MDky
+OVowDzENMAsGA1UEAwwEdGVzdDBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABFXn
+10i66RxmY5kYGE9XiX6medMiLv2PXjtpfBBttbq8AwZm0RD5govbJiL5ZXGd25vJ
+qpOTuSlx1i0xIh+cCJ+jUzBRMB0GA1UdDgQWBBTnaVSWiIxITGJ0JIDKFagrfvIk
+6zAfBgNVHSMEGDAWgBTnaVSWiIxITGJ0JIDKFagrfvIk6zAPBgNVHRMBAf8EBTAD
+AQH/MAoGCCqGSM49BAMCA0gAMEUCIHY2w00IbjxaxPBKVR+dkTi1nCdTp76m+6Hk
+9gj87ZxdAiEAkThaoLDPZGSBrIut0rSi1o/VzBnOE6AFloZgH8UxUKk=
+-----END CERTIFICATE-----
+`
+
 // complete is an environment in which nothing is wrong.
 func complete(t *testing.T) map[string]string {
 	t.Helper()
@@ -74,6 +87,15 @@ func TestEveryProblemIsReportedAtOnceAndNoSecret(t *testing.T) {
 		{"a server twice", map[string]string{"MYSQL_SERVERS": `[{"name":"x","uri":"mysql://a:b@c:1/"},
 			{"name":"x","uri":"mysql://a:b@d:1/"}]`}, []string{`shared server "x" is described twice`}},
 		{"nowhere to make databases", map[string]string{"MYSQL_SERVERS": ""}, []string{"nowhere to make databases"}},
+		{"a user name that basic authentication cannot send", map[string]string{"BROKER_USERNAME": "a:b"},
+			[]string{"BROKER_USERNAME has a colon"}},
+		{"a CA that is no certificate", map[string]string{"MYSQL_SERVERS": `[{"name":"x","uri":"mysql://a:b@c:1/",
+			"ca_certificate":"` + secret + `"}]`}, []string{`shared server "x": its ca_certificate holds no PEM`}},
+		{"a service whose port is a text", map[string]string{"VCAP_SERVICES": `{"user-provided":[{"name":"mysql-server-1",
+			"credentials":{"uri":"mysql://a:` + secret + `@c/","port":"3306"}}]}`},
+			[]string{`service "mysql-server-1": its credentials are not`}},
+		{"a launcher whose server is none", map[string]string{"LAUNCHER": "process", "LAUNCHER_MYSQLD": "/bin/true"},
+			[]string{"LAUNCHER_MYSQLD: "}},
 		{"Cloud Foundry's variables are no JSON", map[string]string{"VCAP_SERVICES": secret, "VCAP_APPLICATION": secret},
 			[]string{"VCAP_SERVICES is not", "VCAP_APPLICATION is not"}},
 	} {
@@ -104,7 +126,7 @@ func TestCloudFoundry(t *testing.T) {
 			"credentials": map[string]any{"uri": "postgres://tagged/"}}},
 		"user-provided": []any{
 			map[string]any{"name": "mysql-server-1", "credentials": map[string]any{"uri": "mysql://a:b@one:3306/",
-				"ca_certificate": "PEM", "host": "public.one", "port": 3307}},
+				"ca_certificate": certificate, "host": "public.one", "port": 3307}},
 			map[string]any{"name": "other", "tags": []string{"mysql-server"}, "credentials": map[string]any{
 				"uri": "mysql://a:b@two:3306/", "name": "two"}},
 			map[string]any{"name": "unrelated", "credentials": map[string]any{"uri": "https://example.com"}},
@@ -127,7 +149,7 @@ func TestCloudFoundry(t *testing.T) {
 		t.Fatalf("%d shared servers", len(cfg.Shared))
 	}
 	one, two := cfg.Shared[0], cfg.Shared[1]
-	if one.Admin.Name != "mysql-server-1" || one.Host != "public.one" || one.Port != 3307 || string(one.Admin.CA) != "PEM" {
+	if one.Admin.Name != "mysql-server-1" || one.Host != "public.one" || one.Port != 3307 || string(one.Admin.CA) != certificate {
 		t.Errorf("first server %+v", one)
 	}
 	if two.Admin.Name != "two" || two.Host != "two" {

@@ -3,6 +3,7 @@ package config
 import (
 	"bytes"
 	"cmp"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"net"
@@ -51,6 +52,9 @@ func (s server) config() (shared.Config, error) {
 	}
 	if s.CACertificate != "" {
 		admin.CA = []byte(s.CACertificate)
+		if !x509.NewCertPool().AppendCertsFromPEM(admin.CA) {
+			return shared.Config{}, errors.New("its ca_certificate holds no PEM certificate")
+		}
 	}
 	host, portText, err := net.SplitHostPort(admin.Addr)
 	if err != nil {
@@ -59,6 +63,9 @@ func (s server) config() (shared.Config, error) {
 	port, err := strconv.Atoi(portText)
 	if err != nil {
 		return shared.Config{}, errors.New("the port of its uri is not a number")
+	}
+	if s.Port < 0 || s.Port > 65535 {
+		return shared.Config{}, errors.New("its port is not a port number")
 	}
 	return shared.Config{Admin: admin, Host: cmp.Or(s.Host, host), Port: cmp.Or(s.Port, port),
 		MaxDatabases: s.MaxDatabases}, nil

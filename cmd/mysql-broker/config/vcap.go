@@ -3,16 +3,15 @@ package config
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 )
 
 // Application is what VCAP_APPLICATION says of the broker itself; zero outside of Cloud Foundry.
 type Application struct {
-	Name     string   `json:"application_name"`
-	Index    int      `json:"instance_index"`
-	URIs     []string `json:"application_uris"`
-	Instance string   `json:"instance_id"`
+	Name  string `json:"application_name"`
+	Index int    `json:"instance_index"`
 }
 
 func application(text string) (a Application, err error) {
@@ -81,22 +80,23 @@ const serverMark = "mysql-server"
 
 // mysqlServers finds the user-provided services that describe a shared server. Each is named like its service,
 // unless its credentials name it.
-func (all services) mysqlServers() []server {
-	var found []server
+func (all services) mysqlServers() (found []server, problems error) {
 	for _, s := range all {
 		if s.offering != "user-provided" || !s.tagged(serverMark) && !strings.HasPrefix(s.Name, serverMark) {
 			continue
 		}
 		described := server{}
-		if json.Unmarshal(s.Credentials, &described) != nil {
-			described = server{} // config() then says what is missing
+		if json.Unmarshal(s.Credentials, &described) != nil { // the error could quote a password
+			problems = errors.Join(problems, fmt.Errorf("service %q: its credentials are not uri, ca_certificate, host "+
+				"and name as strings, port and max_databases as numbers", s.Name))
+			continue
 		}
 		if described.Name == "" {
 			described.Name = s.Name
 		}
 		found = append(found, described)
 	}
-	return found
+	return found, problems
 }
 
 func (s service) tagged(tag string) bool {

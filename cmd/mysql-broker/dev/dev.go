@@ -84,7 +84,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return fmt.Errorf("start PostgreSQL: %w", err)
 	}
 	started(postgres.Stop)
-	binary, err := app.ChooseBinary(cfg.Mysqld)
+	binary, err := config.Mysqld(cfg.Mysqld)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	broker, err := app.Start(ctx, config.Config{Port: cfg.Port, Username: secrets.Username,
 		Password: secrets.Password, PostgresURL: postgres.URL(), Keys: keys,
 		Shared: []shared.Config{server},
-		Launcher: config.Launcher{Kind: "process", Dir: filepath.Join(dir, "dedicated"), Mysqld: binary.Path,
+		Launcher: config.Launcher{Kind: "process", Dir: filepath.Join(dir, "dedicated"), Binary: binary,
 			Host: "127.0.0.1", Bind: "127.0.0.1", PortMin: 13400, PortMax: 13999}}, c, cfg.Logger)
 	if err != nil {
 		return err

@@ -41,7 +41,12 @@ func (p *Provisioner) Bind(ctx context.Context, q BindRequest) (c Credentials, e
 		if i, err = tx.LockInstance(ctx, q.InstanceID); err != nil {
 			return err
 		}
-		if err := p.bindable(ctx, tx, i, q); err != nil {
+		// The tasks are read before the binding: one that ends in between has left its mark there.
+		active, err := tx.ActiveTasks(ctx, i.ID)
+		if err != nil {
+			return fmt.Errorf("look for tasks in progress: %w", err)
+		}
+		if err := p.bindable(i, active, q); err != nil {
 			return err
 		}
 		b, err = tx.Binding(ctx, i.ID, q.BindingID)
@@ -50,7 +55,7 @@ func (p *Provisioner) Bind(ctx context.Context, q BindRequest) (c Credentials, e
 			b = newBinding(q)
 			err = tx.InsertBinding(ctx, b)
 		case err == nil:
-			if t, err = p.bindAgain(ctx, tx, b, q); err != nil || t != nil || b.State == store.Ready {
+			if t, err = bindAgain(b, active, q); err != nil || t != nil || b.State == store.Ready {
 				joined = true
 				return err
 			}
@@ -89,15 +94,11 @@ func (p *Provisioner) Bind(ctx context.Context, q BindRequest) (c Credentials, e
 }
 
 // bindable refuses a bind for which the instance is not in the right state.
-func (p *Provisioner) bindable(ctx context.Context, tx *store.Tx, i store.Instance, q BindRequest) error {
-	if i.ServiceID != q.ServiceID {
-		return refuse(Invalid, "service_id is not the service offering of this service instance.")
-	}
-	active, err := instanceTask(ctx, tx, i.ID)
+func (p *Provisioner) bindable(i store.Instance, active []store.Task, q BindRequest) error {
 	switch {
-	case err != nil:
-		return err
-	case active != nil:
+	case i.ServiceID != q.ServiceID:
+		return refuse(Invalid, "service_id is not the service offering of this service instance.")
+	case taskOf(active, "") != nil:
 		return errBusy
 	case i.State != store.Ready:
 		return errNotReady
@@ -110,17 +111,25 @@ func (p *Provisioner) bindable(ctx context.Context, tx *store.Tx, i store.Instan
 }
 
 // bindAgain answers a request for a binding that is recorded: with its task if that is in progress, else nil.
-func (p *Provisioner) bindAgain(ctx context.Context, tx *store.Tx, b store.Binding, q BindRequest) (*store.Task, error) {
-	active, err := bindingTask(ctx, tx, b.InstanceID, b.ID)
+func bindAgain(b store.Binding, active []store.Task, q BindRequest) (*store.Task, error) {
+	t := taskOf(active, b.ID)
 	switch {
-	case err != nil:
-		return nil, err
-	case active != nil && active.Kind == store.Unbind:
+	case t != nil && t.Kind == store.Unbind:
 		return nil, errBusy
 	case b.Role != string(q.Parameters.Role) || b.AppGUID != q.AppGUID:
 		return nil, refuse(Conflict, "A service binding with this id exists already and differs from the one asked for.")
 	}
-	return active, nil
+	return t, nil
+}
+
+// taskOf finds the task of a binding, or of the instance itself (bindingID ""), or nil.
+func taskOf(active []store.Task, bindingID string) *store.Task {
+	for _, t := range active {
+		if t.BindingID == bindingID {
+			return &t
+		}
+	}
+	return nil
 }
 
 func newBinding(q BindRequest) store.Binding {

@@ -162,9 +162,11 @@ func (p *Provisioner) provisionAgain(ctx context.Context, q ProvisionRequest, la
 		if i, err = tx.LockInstance(ctx, q.InstanceID); err != nil {
 			return err
 		}
-		if active, err = instanceTask(ctx, tx, i.ID); err != nil {
-			return err
+		tasks, err := tx.ActiveTasks(ctx, i.ID)
+		if err != nil {
+			return fmt.Errorf("look for tasks in progress: %w", err)
 		}
+		active = taskOf(tasks, "")
 		switch {
 		case active != nil && active.Kind == store.Deprovision:
 			return errBusy
@@ -207,25 +209,6 @@ func sameInstance(i store.Instance, q ProvisionRequest) bool {
 	return json.Unmarshal(i.Parameters, &parameters) == nil && parameters == q.Parameters &&
 		i.ServiceID == q.Plan.ServiceID && i.PlanID == q.Plan.ID &&
 		i.OrganizationGUID == q.OrganizationGUID && i.SpaceGUID == q.SpaceGUID
-}
-
-// instanceTask finds the task in progress of an instance itself, or nil.
-func instanceTask(ctx context.Context, tx *store.Tx, instanceID string) (*store.Task, error) {
-	return bindingTask(ctx, tx, instanceID, "")
-}
-
-// bindingTask finds the task in progress of one binding, or nil.
-func bindingTask(ctx context.Context, tx *store.Tx, instanceID, bindingID string) (*store.Task, error) {
-	tasks, err := tx.ActiveTasks(ctx, instanceID)
-	if err != nil {
-		return nil, fmt.Errorf("look for tasks in progress: %w", err)
-	}
-	for _, t := range tasks {
-		if t.BindingID == bindingID {
-			return &t, nil
-		}
-	}
-	return nil, nil
 }
 
 func encode(v any) json.RawMessage {

@@ -20,10 +20,13 @@ const checkAccount = "broker_check"
 // Servers are the dedicated servers behind one launcher.
 type Servers struct {
 	launcher launcher.Launcher
+	fenceKey []byte
 }
 
-// New returns the servers of a launcher.
-func New(l launcher.Launcher) *Servers { return &Servers{launcher: l} }
+// New returns the servers of a launcher. fenceKey is for mysqladmin.Config.
+func New(l launcher.Launcher, fenceKey []byte) *Servers {
+	return &Servers{launcher: l, fenceKey: fenceKey}
+}
 
 // Size is what a plan gives to a server, in MiB.
 type Size struct {
@@ -75,7 +78,9 @@ func (s *Servers) Open(ctx context.Context, id, adminPassword string) (*mysqladm
 	if err != nil {
 		return nil, endpoint, err
 	}
-	admin, err := mysqladmin.Open(login(id, endpoint, adminUser, adminPassword))
+	cfg := login(id, endpoint, adminUser, adminPassword)
+	cfg.FenceKey = s.fenceKey
+	admin, err := mysqladmin.Open(cfg)
 	return admin, endpoint, err
 }
 

@@ -60,7 +60,7 @@ func TestConnectionLimitHoldsAndCanBeRaised(t *testing.T) {
 		for range 2 {
 			f.must(f.session.SetConnectionLimit(t.Context(), a.Name, a.MaxConnections+2))
 		}
-		f.expectConnections(db, 2) // beside those that are open
+		f.expectConnections(db, 2)                                             // beside those that are open
 		f.must(f.session.SetConnectionLimit(t.Context(), uniqueName("u_"), 2)) // that is not there
 	})
 }

@@ -2,6 +2,7 @@ package mysqladmin
 
 import (
 	"context"
+	"crypto/hmac"
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
@@ -25,7 +26,7 @@ func (s *Server) Fence(ctx context.Context, key string, alive func() error) (*Se
 	if err != nil {
 		return nil, s.explain("connect", err)
 	}
-	session := &Session{conn: conn, alive: alive, lock: lockName(key)}
+	session := &Session{conn: conn, alive: alive, lock: lockName(s.fenceKey, key)}
 	if err := session.begin(ctx); err != nil {
 		session.failed = true
 		return nil, s.explain("fence", errors.Join(err, session.Close()))
@@ -33,11 +34,13 @@ func (s *Server) Fence(ctx context.Context, key string, alive func() error) (*Se
 	return session, nil
 }
 
-// lockName turns any key into a lock's name, of which the servers take 64 characters at most.
+// lockName turns any key into a lock's name, of which the servers take 64 characters at most, in either case. It cannot
+// be worked out without the secret: GET_LOCK needs no privilege, so tenants could take the lock too.
 // https://dev.mysql.com/doc/refman/8.4/en/locking-functions.html
-func lockName(key string) string {
-	sum := sha256.Sum256([]byte(key))
-	return "mysql-broker:" + hex.EncodeToString(sum[:16])
+func lockName(secret []byte, key string) string {
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte(key))
+	return "mysql-broker:" + hex.EncodeToString(mac.Sum(nil)[:24])
 }
 
 func (s *Session) begin(ctx context.Context) error {

@@ -61,6 +61,34 @@ func TestFencesOfOtherKeysStandSideBySide(t *testing.T) {
 	})
 }
 
+// A tenant may take any lock whose name it can work out, which must need more than what is fenced.
+func TestFenceKeyIsPartOfTheLock(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		key := uniqueName("task_")
+		guess := f.fence(key, leaseHolds)
+		first := f.keyed("secret").fence(key, leaseHolds)
+		f.must(guess.CreateDatabase(t.Context(), f.database, "", ""))
+		f.must(first.CreateDatabase(t.Context(), f.database, "", ""))
+		f.keyed("secret").fence(key, leaseHolds)
+		err := first.CreateDatabase(t.Context(), f.database, "", "")
+		if err == nil || !mysqladmin.Unreachable(err) {
+			t.Errorf("a statement behind the fence of a replica: %v", err)
+		}
+	})
+}
+
+// keyed is the fixture as a replica of the broker with that FenceKey has it.
+func (f *fixture) keyed(fenceKey string) *fixture {
+	f.t.Helper()
+	replica := *f
+	replica.config.FenceKey = []byte(fenceKey)
+	var err error
+	replica.server, err = mysqladmin.Open(replica.config)
+	f.must(err)
+	f.t.Cleanup(func() { f.must(replica.server.Close()) })
+	return &replica
+}
+
 func TestClosedFenceLetsTheNextOneIn(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		replica, err := mysqladmin.Open(f.config)

@@ -26,6 +26,8 @@ type Server struct {
 	name string
 	addr string
 
+	fenceKey []byte
+
 	// Reads have a pool of their own, so that workers which all hold a session can't wait for each other's.
 	sessions, reads *sql.DB
 }
@@ -47,6 +49,7 @@ func Open(cfg Config) (*Server, error) {
 	return &Server{
 		name:     cfg.Name,
 		addr:     cfg.Addr,
+		fenceKey: cfg.FenceKey,
 		sessions: pool(connector, maxConns),
 		reads:    pool(connector, maxReadConns),
 	}, nil

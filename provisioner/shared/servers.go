@@ -42,10 +42,12 @@ type Servers struct {
 	all []*Server // in the order of the configuration
 }
 
-// Open prepares connections to the servers; none is contacted yet. Close it at the end.
-func Open(configs []Config) (*Servers, error) {
+// Open prepares connections to the servers; none is contacted yet. fenceKey is for mysqladmin.Config. Close it at the
+// end.
+func Open(configs []Config, fenceKey []byte) (*Servers, error) {
 	s := &Servers{}
 	for _, c := range configs {
+		c.Admin.FenceKey = fenceKey
 		admin, err := mysqladmin.Open(c.Admin)
 		if err != nil {
 			s.Close()

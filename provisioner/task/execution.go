@@ -216,7 +216,7 @@ func (x *execution) finish(state, description string, outcome func(context.Conte
 			return
 		}
 		if errors.Is(err, store.ErrLeaseLost) || ctx.Err() != nil {
-			x.err = fmt.Errorf("record the end: %w", err)
+			x.err = fmt.Errorf("record the end: %w", errors.Join(err, store.ErrLeaseLost))
 			x.log("the end of a task is not recorded; another worker will see to it", x.err)
 			return
 		}

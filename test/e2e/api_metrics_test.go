@@ -37,7 +37,7 @@ func TestMetrics(t *testing.T) {
 			`mysql_broker_task_oldest_age_seconds`:                     "0",
 			`mysql_broker_shared_server_up{server="first"}`:            "1",
 			`mysql_broker_shared_server_up{server="dead"}`:             "0",
-			`mysql_broker_pool_waits_total{pool="first"}`:              "0",
+			`mysql_broker_pool_waits_total{server="first"}`:            "0",
 			`mysql_broker_shared_server_max_databases{server="first"}`: "1000",
 		})
 	})

@@ -60,11 +60,15 @@ func Start(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog
 	if a.store, err = store.Open(ctx, cfg.PostgresURL, cfg.Keys); err != nil {
 		return nil, err
 	}
-	if a.shared, err = shared.Open(cfg.Shared); err != nil {
+	fenceKey, err := a.store.FenceKey(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if a.shared, err = shared.Open(cfg.Shared, fenceKey); err != nil {
 		return nil, err
 	}
 	a.shared.LogFlavours(ctx, log)
-	servers, err := a.startLauncher(ctx, cfg.Launcher)
+	servers, err := a.startLauncher(cfg.Launcher, fenceKey)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +99,7 @@ func Start(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog
 }
 
 // startLauncher returns nil servers where no launcher is configured.
-func (a *App) startLauncher(ctx context.Context, cfg config.Launcher) (*dedicated.Servers, error) {
+func (a *App) startLauncher(cfg config.Launcher, fenceKey []byte) (*dedicated.Servers, error) {
 	if cfg.Kind == "" {
 		return nil, nil
 	}
@@ -107,7 +111,7 @@ func (a *App) startLauncher(ctx context.Context, cfg config.Launcher) (*dedicate
 	if err != nil {
 		return nil, fmt.Errorf("launcher: %w", err)
 	}
-	return dedicated.New(a.launcher), nil
+	return dedicated.New(a.launcher, fenceKey), nil
 }
 
 func (a *App) serve(handler http.Handler) {

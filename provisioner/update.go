@@ -124,14 +124,13 @@ func (p *Provisioner) recordUpdate(ctx context.Context, id string, r request) (A
 		if err != nil {
 			return err
 		}
-		for _, a := range active {
-			if a.Kind != store.Update || !sameUpdate(a.Request, r) {
-				return errBusy
-			}
-			t, joined = &a, true
-			return nil
-		}
+		t = taskOf(active, "")
 		switch {
+		case t != nil && t.Kind == store.Update && sameUpdate(t.Request, r):
+			joined = true
+			return nil
+		case len(active) > 0:
+			return errBusy
 		case i.State != store.Ready:
 			return errNotReady
 		case i.PlanID == r.PlanID && i.MaintenanceVersion == r.MaintenanceVersion:

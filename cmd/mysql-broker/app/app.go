@@ -81,7 +81,7 @@ func Start(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog
 		log.Warn("shared plans are not offered: no shared server is configured")
 	}
 	if a.listener, err = net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(cfg.Port))); err != nil {
-		return nil, fmt.Errorf("listen: %w", err)
+		return nil, fmt.Errorf("listen on PORT %d, or set another: %w", cfg.Port, err)
 	}
 	registry := prometheus.NewRegistry()
 	metrics := newMetrics(registry, c.Plans())

@@ -1,12 +1,14 @@
 package store_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"mysql-broker/store"
 	"mysql-broker/test/servers"
@@ -52,6 +54,45 @@ func TestMigrateIsRepeatableAndConcurrent(t *testing.T) {
 	}
 	if err := servers.OpenStore(t, url).Ping(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestMigrateLeavesANewerSchemaAlone(t *testing.T) {
+	t.Parallel()
+	url, ctx := servers.Postgres(t), t.Context()
+	if _, err := store.Migrate(ctx, url); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	const newer = 9999
+	if _, err := conn.Exec(ctx, "UPDATE schema_version SET version = $1", newer); err != nil {
+		t.Fatal(err)
+	}
+	if version, err := store.Migrate(ctx, url); err != nil || version != newer {
+		t.Errorf("version %d, %v", version, err)
+	}
+}
+
+func TestFenceKeyIsSharedAndLong(t *testing.T) {
+	t.Parallel()
+	url := servers.Postgres(t)
+	if _, err := store.Migrate(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	a, err := servers.OpenStore(t, url).FenceKey(t.Context())
+	if err != nil || len(a) < 32 {
+		t.Fatalf("%d bytes, %v", len(a), err)
+	}
+	b, err := servers.OpenStore(t, url).FenceKey(t.Context())
+	if err != nil || !bytes.Equal(a, b) {
+		t.Errorf("another broker reads another key, %v", err)
+	}
+	if other, err := servers.Store(t).FenceKey(t.Context()); err != nil || bytes.Equal(a, other) {
+		t.Errorf("another database has the same key, %v", err)
 	}
 }
 

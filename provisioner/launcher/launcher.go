@@ -39,7 +39,7 @@ type Launcher interface {
 type Spec struct {
 	ID            string // lower-case letters, digits and underscores, at most 32 characters
 	MemoryMB      int    // MiB the server may use
-	StorageMB     int    // MiB of disk
+	StorageMB     int    // MiB of disk; the process launcher records it and enforces nothing
 	AdminUser     string // account with every privilege, from any host
 	AdminPassword string // URL-safe characters
 }

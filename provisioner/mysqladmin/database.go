@@ -52,7 +52,8 @@ func (s *Session) createDatabase(ctx context.Context, name, charset, collation s
 
 // DropDatabase removes a database with all that is in it; a missing one is fine. Grants on it survive: drop the
 // accounts afterwards. DROP DATABASE waits behind every open transaction that touched one of its tables, so sessions
-// that use it, or may, are killed first, and again as often as new ones get in the way.
+// that use it, or may, are killed first, and again as often as new ones get in the way. A prepared XA transaction,
+// which no kill ends, makes it fail, with an error that says what the operator may have to roll back.
 func (s *Session) DropDatabase(ctx context.Context, name string) error {
 	var err error
 	for range dropAttempts {
@@ -66,6 +67,9 @@ func (s *Session) DropDatabase(ctx context.Context, name string) error {
 		} else if !hasNumber(err, errLockWaitTimeout) {
 			break
 		}
+	}
+	if hasNumber(err, errLockWaitTimeout) {
+		err = s.explainLockWait(ctx, err)
 	}
 	if err != nil {
 		return fmt.Errorf("drop database %s: %w", name, err)

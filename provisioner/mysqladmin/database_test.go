@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"mysql-broker/provisioner/mysqladmin"
@@ -76,6 +77,32 @@ func TestDropDatabaseDoesNotWaitForOpenTransactions(t *testing.T) {
 	})
 }
 
+func TestDropDatabaseNamesPreparedTransactionsInItsWay(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		f.exec(f.root, "CREATE TABLE `"+f.database+"`.t (id INT)")
+		global := uniqueName("g'\\")
+		xid := fmt.Sprintf("X'%x',X'%x',7", global, "branch")
+		client := f.login(f.config.User, f.config.Password, f.database)
+		conn, err := client.Conn(t.Context())
+		f.must(err)
+		f.exec(conn, "XA START "+xid, "INSERT INTO t VALUES (1)", "XA END "+xid, "XA PREPARE "+xid)
+		f.must(conn.Close())
+		f.must(client.Close())
+		rollBack := sync.OnceFunc(func() {
+			_, err := f.root.ExecContext(context.Background(), "XA ROLLBACK "+xid)
+			f.must(err)
+		})
+		t.Cleanup(rollBack)
+
+		err = f.session.DropDatabase(t.Context(), f.database)
+		if err == nil || !strings.Contains(err.Error(), xid) || !mysqladmin.Unreachable(err) {
+			t.Errorf("error %v, want one that names %s and counts as an outage", err, xid)
+		}
+		rollBack()
+		f.must(f.session.DropDatabase(t.Context(), f.database))
+	})
+}
+
 // On MySQL, a tenant can make its database refuse to be dropped.
 func TestDropDatabaseThatIsReadOnly(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
@@ -100,6 +127,34 @@ func TestDatabaseSizeIsExactAndOfOneDatabase(t *testing.T) {
 		}
 		f.expectSize(f.database, 8<<20, 32<<20)
 		f.expectSize(f.database[:len(f.database)-1], 0, 0)
+	})
+}
+
+// Tables outside InnoDB have no tablespace, and MySQL lets a tenant put those of InnoDB into a shared one.
+func TestDatabaseSizeCountsTablesWithoutATablespace(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		db := f.loginAs(f.account(mysqladmin.ReadWrite))
+		f.exec(db, "CREATE TABLE p (id INT) PARTITION BY HASH (id) PARTITIONS 2", "CREATE TABLE `a#p-b` (id INT)")
+		f.expectSize(f.database, 3<<14, 1<<20)
+		f.exec(db, "CREATE TABLE m (b LONGBLOB) ENGINE=MyISAM")
+		for i := range int64(3) {
+			f.expectSize(f.database, i<<20, (i+1)<<20)
+			f.exec(db, fmt.Sprintf("INSERT INTO m VALUES (REPEAT('x', %d))", 1<<20))
+		}
+	})
+}
+
+func TestDatabaseSizeCountsTablesInASharedTablespace(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		flavour, err := f.server.Flavour(t.Context())
+		f.must(err)
+		if flavour.Name == mysqladmin.MariaDB {
+			t.Skip("MariaDB has no TABLESPACE option")
+		}
+		db := f.loginAs(f.account(mysqladmin.ReadWrite))
+		f.exec(db, "CREATE TABLE s (b LONGBLOB) TABLESPACE=innodb_system",
+			fmt.Sprintf("INSERT INTO s VALUES (REPEAT('x', %d))", 1<<20), "ANALYZE TABLE s")
+		f.expectSize(f.database, 1<<20, 2<<20)
 	})
 }
 

@@ -9,22 +9,25 @@ type dialect struct {
 	// MariaDB: https://mariadb.com/docs/server/reference/sql-statements/account-management-sql-statements/create-user
 	identified string
 
-	// size takes a database and yields the bytes of its tablespaces. NAME is "database/table", which MariaDB
-	// writes as it names the files: x@002dy for x-y.
-	size string
+	// tablespaces is the view of InnoDB's tablespaces, where NAME is "database/table".
+	tablespaces string
+
+	// tablespaceName makes a database's or table's name what NAME holds: MariaDB writes it as it names the files,
+	// x@002dy for x-y. Names that differ in case alone are different.
+	tablespaceName string
 }
 
 var dialects = map[string]dialect{
 	MySQL: {
-		oldest:     struct{ major, minor int }{8, 0},
-		identified: "IDENTIFIED WITH caching_sha2_password BY ?",
-		size: `SELECT CAST(COALESCE(SUM(FILE_SIZE), 0) AS SIGNED) FROM information_schema.INNODB_TABLESPACES
-			WHERE SUBSTRING_INDEX(NAME, '/', 1) = ?`,
+		oldest:         struct{ major, minor int }{8, 0},
+		identified:     "IDENTIFIED WITH caching_sha2_password BY ?",
+		tablespaces:    "information_schema.INNODB_TABLESPACES",
+		tablespaceName: "CAST(%s AS BINARY)",
 	},
 	MariaDB: {
-		oldest:     struct{ major, minor int }{10, 6},
-		identified: "IDENTIFIED VIA mysql_native_password USING PASSWORD(?)",
-		size: `SELECT CAST(COALESCE(SUM(FILE_SIZE), 0) AS SIGNED) FROM information_schema.INNODB_SYS_TABLESPACES
-			WHERE SUBSTRING_INDEX(NAME, '/', 1) = CAST(CONVERT(? USING filename) AS BINARY)`,
+		oldest:         struct{ major, minor int }{10, 6},
+		identified:     "IDENTIFIED VIA mysql_native_password USING PASSWORD(?)",
+		tablespaces:    "information_schema.INNODB_SYS_TABLESPACES",
+		tablespaceName: "CAST(CONVERT(%s USING filename) AS BINARY)",
 	},
 }

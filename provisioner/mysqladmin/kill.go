@@ -20,6 +20,10 @@ func (s *Session) killAll(ctx context.Context, condition string, args ...any) er
 	if err != nil {
 		return fmt.Errorf("list sessions: %w", err)
 	}
+	return s.killEach(ctx, connections)
+}
+
+func (s *Session) killEach(ctx context.Context, connections []int64) error {
 	for _, connection := range connections {
 		if err := s.kill(ctx, connection); err != nil {
 			return fmt.Errorf("kill session: %w", err)

@@ -58,17 +58,19 @@ func (s *Session) DropAccount(ctx context.Context, account string) error {
 	return nil
 }
 
-// shutOut locks an account and kills its sessions, which neither a lock nor DROP USER would end.
+// shutOut locks an account and kills its sessions, which neither a lock nor DROP USER would end. A login that was under
+// way when the lock came can still succeed, so sessions are killed again after such logins.
 func (s *Session) shutOut(ctx context.Context, account string) error {
 	if err := s.exec(ctx, "ALTER USER IF EXISTS ?@'%' ACCOUNT LOCK", account); err != nil {
 		return err
 	}
-	for range 2 { // the second time for logins that were under way when the lock came
-		if err := s.killAll(ctx, "user = ?", account); err != nil {
-			return err
-		}
+	if err := s.killAll(ctx, "user = ?", account); err != nil {
+		return err
 	}
-	return nil
+	if err := s.awaitLogins(ctx); err != nil {
+		return err
+	}
+	return s.killAll(ctx, "user = ?", account)
 }
 
 func (s *Session) scramblePassword(ctx context.Context, account string) error {

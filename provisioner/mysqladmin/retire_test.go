@@ -3,9 +3,13 @@ package mysqladmin_test
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
+	"net"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/go-sql-driver/mysql"
 
 	"mysql-broker/provisioner/mysqladmin"
 )
@@ -32,6 +36,81 @@ func TestRetireAccountEndsOpenSessionsAtOnce(t *testing.T) {
 		f.expectRetired(a, false)
 		f.expectAccount(a.Name, false)
 	})
+}
+
+// A server that has read an account lets a login to it succeed even when the account is locked meanwhile.
+func TestRetireAccountEndsLoginsThatWereUnderWay(t *testing.T) {
+	for name, answers := range map[string]bool{"client answers": true, "client keeps silent": false} {
+		t.Run(name, func(t *testing.T) {
+			onEachServer(t, func(t *testing.T, f *fixture) {
+				a := f.account(mysqladmin.ReadWrite)
+				f.exec(f.loginAs(a), "CREATE VIEW v AS SELECT 1") // so that the account is kept
+				f.exec(f.root, "FLUSH PRIVILEGES")                // so that MySQL forgets the password, and asks twice
+				held := &heldLogin{reached: make(chan struct{}), release: make(chan struct{})}
+				answer := sync.OnceFunc(func() { close(held.release) })
+				defer answer()
+				session := make(chan driver.Conn, 1)
+				go func() { session <- held.login(t.Context(), f, a) }()
+				<-held.reached
+
+				retired := make(chan error, 1)
+				go func() {
+					_, err := f.session.RetireAccount(t.Context(), a.Name, a.Database)
+					retired <- err
+				}()
+				f.eventually("the account is locked", func() bool { return f.checkLogin(a.Name, a.Password) != nil })
+				if answers {
+					answer()
+				}
+				f.must(<-retired)
+				answer()
+				if conn := <-session; conn != nil {
+					if err := conn.(driver.Pinger).Ping(t.Context()); err == nil {
+						t.Error("a login that was under way outlived its account")
+					}
+					_ = conn.Close()
+				}
+			})
+		})
+	}
+}
+
+// heldLogin is a client that holds back all that it sends after its first packet.
+type heldLogin struct{ reached, release chan struct{} }
+
+// login returns nil where it fails. MariaDB asks once, so that there the first query is what is held back.
+func (h *heldLogin) login(ctx context.Context, f *fixture, a mysqladmin.Account) driver.Conn {
+	cfg := mysql.NewConfig()
+	cfg.Net, cfg.Addr, cfg.User, cfg.Passwd, cfg.DBName = "tcp", f.config.Addr, a.Name, a.Password, a.Database
+	cfg.Logger = &mysql.NopLogger{}
+	cfg.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+		return &heldConn{Conn: conn, login: h}, err
+	}
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return nil
+	}
+	conn, err := connector.Connect(ctx)
+	if err != nil {
+		return nil
+	}
+	_ = conn.(driver.Pinger).Ping(ctx)
+	return conn
+}
+
+type heldConn struct {
+	net.Conn
+	login *heldLogin
+	sent  int
+}
+
+func (c *heldConn) Write(b []byte) (int, error) {
+	if c.sent++; c.sent == 2 {
+		close(c.login.reached)
+		<-c.login.release
+	}
+	return c.Conn.Write(b)
 }
 
 func TestRetireAccountShutsOutAClientThatReconnects(t *testing.T) {

@@ -19,7 +19,7 @@ func (l *Launcher) Destroy(ctx context.Context, id string, report func(progress 
 	if err != nil {
 		return err
 	}
-	unlock, err := lockDir(ctx, inst.dir, lockInterval)
+	unlock, err := lockDir(ctx, inst.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -25,17 +25,26 @@ func (l *Launcher) StartAll(ctx context.Context) error {
 	})
 }
 
-// StopAll ends supervision, as Close does, and stops every server. Their data stay; StartAll brings them back.
+// StopAll ends supervision, as Close does, and stops every server. Their data stay; StartAll brings them back. Those
+// that still run when the context ends are killed, even where another holds their lock; they recover when started.
 func (l *Launcher) StopAll(ctx context.Context) error {
 	l.Close()
 	return l.each(func(inst instance) error {
-		unlock, err := lockDir(ctx, inst.dir, lockInterval)
-		if err != nil {
-			return err
+		err := l.stopOne(ctx, inst)
+		if err != nil && ctx.Err() != nil {
+			return l.stopIfRunning(context.WithoutCancel(ctx), inst, (*server).kill)
 		}
-		defer unlock()
-		return l.stopIfRunning(ctx, inst, (*server).stop)
+		return err
 	})
+}
+
+func (l *Launcher) stopOne(ctx context.Context, inst instance) error {
+	unlock, err := lockDir(ctx, inst.dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return l.stopIfRunning(ctx, inst, (*server).stop)
 }
 
 // each calls do for every server, and returns all errors.

@@ -19,8 +19,9 @@ func (i instance) passwordPublicKeyFile() string {
 	return filepath.Join(i.tlsDir(), "password-public-key.pem")
 }
 
-// writeKeys gives a server its certificate and keys, once for all its life: clients trust the certificate's CA.
-func (l *Launcher) writeKeys(inst instance) error {
+// writeKeys gives a server its certificate, for that host, and keys, once for all its life: clients trust the
+// certificate's CA.
+func (l *Launcher) writeKeys(inst instance, host string) error {
 	if _, err := os.Stat(inst.tlsDir()); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -31,7 +32,7 @@ func (l *Launcher) writeKeys(inst instance) error {
 	if err := os.MkdirAll(unfinished.tlsDir(), traversable); err != nil {
 		return err
 	}
-	if err := l.writeCertificate(unfinished); err != nil {
+	if err := l.writeCertificate(unfinished, host); err != nil {
 		return fmt.Errorf("server %s: %w", inst.id, err)
 	}
 	if l.cfg.Binary.Flavour == MySQL {
@@ -48,8 +49,8 @@ func (l *Launcher) writeKeys(inst instance) error {
 	return errors.Join(os.Remove(unfinished.dir), syncDir(inst.dir))
 }
 
-func (l *Launcher) writeCertificate(inst instance) error {
-	cert, err := newCertificate("mysql "+inst.id, l.cfg.Host, "localhost", "127.0.0.1")
+func (l *Launcher) writeCertificate(inst instance, host string) error {
+	cert, err := newCertificate("mysql "+inst.id, host, "localhost", "127.0.0.1")
 	if err != nil {
 		return err
 	}

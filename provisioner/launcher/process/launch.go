@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,7 +46,8 @@ func (l *Launcher) Launch(
 	report("Preparing the data directory")
 	if st.Phase != phaseReady {
 		st = state{
-			Phase: phaseLaunching, Flavour: l.cfg.Binary.Flavour, Port: st.Port,
+			Phase: phaseLaunching, Flavour: l.cfg.Binary.Flavour,
+			Host: cmp.Or(st.Host, l.cfg.Host), Port: st.Port,
 			MemoryMB: spec.MemoryMB, StorageMB: spec.StorageMB,
 		}
 		if err := l.prepare(ctx, inst, &st); err != nil {
@@ -76,7 +78,7 @@ func (i instance) makeAndLock(ctx context.Context) (unlock func(), err error) {
 		if err := os.Mkdir(i.dir, traversable); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, fmt.Errorf("server %s: %w", i.id, err)
 		}
-		unlock, err := lockDir(ctx, i.dir, lockInterval)
+		unlock, err := lockDir(ctx, i.dir)
 		if !errors.Is(err, fs.ErrNotExist) { // else it was destroyed meanwhile
 			return unlock, err
 		}
@@ -106,7 +108,7 @@ func (l *Launcher) prepare(ctx context.Context, inst instance, st *state) error 
 	if err := l.owner.mkdir(inst.tmpDir()); err != nil {
 		return fmt.Errorf("server %s: %w", inst.id, err)
 	}
-	return l.writeKeys(inst)
+	return l.writeKeys(inst, st.Host)
 }
 
 // bringUp returns when the server is up, whether or not it ran before.

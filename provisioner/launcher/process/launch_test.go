@@ -106,6 +106,36 @@ func TestServerThatLetsRootInIsRefused(t *testing.T) {
 	})
 }
 
+// Neither a table's options nor INTO OUTFILE may write where the server's account may.
+func TestSQLWritesNoFileOutsideTheServer(t *testing.T) {
+	eachBinary(t, func(t *testing.T, binary process.Binary) {
+		l := open(t, newConfig(t, binary))
+		defer l.Close()
+		spec := newSpec("caged")
+		db := connect(t, spec, launch(t, l, spec))
+		exec(t, db, "CREATE DATABASE app")
+		outside, err := makeReachableDir()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(outside)
+		if err := os.Chmod(outside, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		for _, statement := range []string{
+			"CREATE TABLE app.i (n INT) ENGINE=InnoDB DATA DIRECTORY='" + outside + "'",
+			"CREATE TABLE app.d (n INT) ENGINE=MyISAM DATA DIRECTORY='" + outside + "'",
+			"CREATE TABLE app.x (n INT, KEY (n)) ENGINE=MyISAM INDEX DIRECTORY='" + outside + "'",
+			"SELECT 1 INTO OUTFILE '" + outside + "/o'",
+		} {
+			_, err := db.ExecContext(t.Context(), statement) // refused, or the directory is ignored
+			if left, readErr := os.ReadDir(outside); readErr != nil || len(left) != 0 {
+				t.Errorf("%s (%v) wrote %v (%v)", statement, err, left, readErr)
+			}
+		}
+	})
+}
+
 // A server's socket lies below the state directory, and its path may have 107 bytes.
 func TestAwkwardStateDirectory(t *testing.T) {
 	eachBinary(t, func(t *testing.T, binary process.Binary) {

@@ -7,8 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/process"
@@ -120,6 +122,134 @@ func TestStopAllThenStartAll(t *testing.T) {
 			t.Fatal(err)
 		}
 		exec(t, db, "USE app")
+	})
+}
+
+func TestStopAllKillsWhatStillRunsWhenItsContextEnds(t *testing.T) {
+	eachBinary(t, func(t *testing.T, binary process.Binary) {
+		cfg := newConfig(t, binary)
+		l := open(t, cfg)
+		var pids []int
+		for i := range 5 { // one more than are stopped at once
+			spec := newSpec("deaf" + strconv.Itoa(i))
+			launch(t, l, spec)
+			pid := pidOf(t, cfg, spec.ID)
+			if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			pids = append(pids, pid)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if err := l.StopAll(ctx); err != nil {
+			t.Error(err)
+		}
+		for _, pid := range pids {
+			eventually(t, "the server is reaped", func() bool { return !alive(pid) })
+		}
+	})
+}
+
+func TestServerThatDoesNotComeUpIsKilled(t *testing.T) {
+	eachBinary(t, func(t *testing.T, binary process.Binary) {
+		cfg := newConfig(t, binary)
+		l := open(t, cfg)
+		defer l.Close()
+		spec := newSpec("slow")
+		l.SetStartTimeout(time.Millisecond)
+		if _, err := l.Launch(t.Context(), spec, ignore); err == nil || !strings.Contains(err.Error(), "in time") {
+			t.Fatalf("launch: %v, want an error that says that it took too long", err)
+		}
+		if running := processesOf(t, cfg.Dir); len(running) != 0 {
+			t.Errorf("still runs: %q", running)
+		}
+		l.SetStartTimeout(time.Minute)
+		launch(t, l, spec)
+		if running := processesOf(t, cfg.Dir); len(running) != 1 {
+			t.Errorf("runs: %q, want one server", running)
+		}
+	})
+}
+
+// processesOf are the command lines, of whatever process, that name a directory.
+func processesOf(t *testing.T, dir string) (found []string) {
+	t.Helper()
+	paths, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		line, err := os.ReadFile(path)
+		if err == nil && strings.Contains(string(line), dir) { // else it has ended meanwhile
+			found = append(found, string(line))
+		}
+	}
+	return found
+}
+
+// Applications were told the host, and the certificate is for it.
+func TestServersKeepTheHostTheyWereLaunchedWith(t *testing.T) {
+	eachBinary(t, func(t *testing.T, binary process.Binary) {
+		cfg := newConfig(t, binary)
+		l := open(t, cfg)
+		spec := newSpec("settled")
+		before := launch(t, l, spec)
+		l.Close()
+
+		cfg.Host = "localhost"
+		l = open(t, cfg)
+		defer l.Close()
+		for what, got := range map[string]launcher.Endpoint{
+			"endpoint": endpoint(t, l, spec.ID), "launched again": launch(t, l, spec),
+		} {
+			if got.Host != before.Host {
+				t.Errorf("%s: host %q, want %q", what, got.Host, before.Host)
+			}
+		}
+		// A state file without a host was written before hosts were recorded.
+		file := filepath.Join(cfg.Dir, "instances", spec.ID, "state.json")
+		state, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		older := strings.Replace(string(state), `"host"`, `"unknown"`, 1)
+		if err := os.WriteFile(file, []byte(older), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := endpoint(t, l, spec.ID); got.Host != cfg.Host {
+			t.Errorf("older state file: host %q, want %q", got.Host, cfg.Host)
+		}
+	})
+}
+
+func endpoint(t *testing.T, l *process.Launcher, id string) launcher.Endpoint {
+	t.Helper()
+	end, err := l.Endpoint(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return end
+}
+
+// One directory may be named by several paths; a server is known by its own.
+func TestStateDirectoryBehindASymbolicLink(t *testing.T) {
+	eachBinary(t, func(t *testing.T, binary process.Binary) {
+		cfg := newConfig(t, binary)
+		l := open(t, cfg)
+		spec := newSpec("alias")
+		launch(t, l, spec)
+		l.Close()
+		pid := pidOf(t, cfg, spec.ID)
+		link := filepath.Join(t.TempDir(), "link")
+		if err := os.Symlink(cfg.Dir, link); err != nil {
+			t.Fatal(err)
+		}
+		cfg.Dir = link
+		l = open(t, cfg)
+		if err := l.StopAll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the server is reaped", func() bool { return !alive(pid) })
 	})
 }
 

@@ -10,13 +10,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockInterval is how often a lock that others hold is tried again.
-const lockInterval = 20 * time.Millisecond
+const (
+	// lockInterval is how often a lock that others hold is tried again.
+	lockInterval = 20 * time.Millisecond
 
-// lockDir waits for the exclusive lock of a directory, trying it every so often. It fails with fs.ErrNotExist when
-// the directory is not there, or no longer by the time that its lock is free. The lock ends with unlock, or with the
+	// lockTimeout outlasts the longest that one who holds a lock waits for a server.
+	lockTimeout = startTimeout + time.Minute
+)
+
+var errLockTimeout = fmt.Errorf("another has held it for %s", lockTimeout)
+
+// lockDir waits for the exclusive lock of a directory, for lockTimeout at most. It fails with fs.ErrNotExist when the
+// directory is not there, or no longer by the time that its lock is free. The lock ends with unlock, or with the
 // process.
-func lockDir(ctx context.Context, dir string, every time.Duration) (unlock func(), err error) {
+func lockDir(ctx context.Context, dir string) (unlock func(), err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, lockTimeout, errLockTimeout)
+	defer cancel()
+	return pollLock(ctx, dir, lockInterval)
+}
+
+// pollLock is lockDir without its limit. It tries the lock every so often until ctx ends.
+func pollLock(ctx context.Context, dir string, every time.Duration) (unlock func(), err error) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {

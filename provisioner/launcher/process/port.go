@@ -13,7 +13,7 @@ import (
 // choosePort gives a server that is being launched the lowest port that no other server has and nobody listens on, and
 // records it. The port it has already is kept while it is free, unless it is the one to avoid.
 func (l *Launcher) choosePort(ctx context.Context, inst instance, st *state, avoid int) error {
-	unlock, err := lockDir(ctx, l.instancesDir(), lockInterval)
+	unlock, err := lockDir(ctx, l.instancesDir())
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"mysql-broker/provisioner/launcher"
 )
@@ -31,7 +33,7 @@ import (
 type Config struct {
 	Dir         string // state directory, made when missing; servers must be able to reach it
 	Binary      Binary // the mysqld to run
-	Host        string // as applications reach this host; 127.0.0.1
+	Host        string // as applications reach this host, for servers yet to be launched; 127.0.0.1
 	BindAddress string // address the servers listen on, e.g. 0.0.0.0; 127.0.0.1
 	PortMin     int    // first port that may be used; 13400
 	PortMax     int    // last port that may be used; 13999
@@ -43,6 +45,8 @@ type Config struct {
 type Launcher struct {
 	cfg   Config
 	owner owner // of the servers' processes and data
+
+	startTimeout time.Duration // the constant, but in tests
 
 	stopSupervision context.CancelFunc
 	supervision     sync.WaitGroup
@@ -61,11 +65,11 @@ func New(cfg Config) (*Launcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cfg.Dir, err = filepath.Abs(cfg.Dir); err != nil {
+	if cfg.Dir, err = makeStateDir(cfg.Dir); err != nil {
 		return nil, fmt.Errorf("state directory: %w", err)
 	}
-	l := &Launcher{cfg: cfg, owner: who}
-	for _, dir := range []string{cfg.Dir, l.instancesDir(), l.templatesDir(), l.trashDir()} {
+	l := &Launcher{cfg: cfg, owner: who, startTimeout: startTimeout}
+	for _, dir := range []string{l.instancesDir(), l.templatesDir(), l.trashDir()} {
 		if err := os.MkdirAll(dir, traversable); err != nil {
 			return nil, fmt.Errorf("state directory: %w", err)
 		}
@@ -77,6 +81,18 @@ func New(cfg Config) (*Launcher, error) {
 	l.stopSupervision = cancel
 	l.supervision.Go(func() { l.supervise(ctx) })
 	return l, nil
+}
+
+// makeStateDir returns the directory's one path without symbolic links: servers are known by their paths.
+func makeStateDir(dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(dir, traversable); err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(dir)
 }
 
 // Close ends supervision. The servers go on running.
@@ -116,7 +132,7 @@ func (l *Launcher) endpoint(inst instance, st state) (launcher.Endpoint, error) 
 	if err != nil {
 		return launcher.Endpoint{}, fmt.Errorf("server %s: %w", inst.id, err)
 	}
-	return launcher.Endpoint{Host: l.cfg.Host, Port: st.Port, CACertificate: ca}, nil
+	return launcher.Endpoint{Host: cmp.Or(st.Host, l.cfg.Host), Port: st.Port, CACertificate: ca}, nil
 }
 
 func (l *Launcher) instancesDir() string { return filepath.Join(l.cfg.Dir, "instances") }

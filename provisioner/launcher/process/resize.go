@@ -17,7 +17,7 @@ func (l *Launcher) Resize(
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
-	unlock, err := lockDir(ctx, inst.dir, lockInterval)
+	unlock, err := lockDir(ctx, inst.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return launcher.Endpoint{}, launcher.ErrNotFound
 	}

@@ -9,7 +9,7 @@ import (
 // to choose, when a data directory is made.
 var templateOptions = map[string][]string{
 	MySQL: {
-		"--innodb-redo-log-capacity=8M",
+		"--loose-innodb-redo-log-capacity=8M",
 		"--loose-innodb-doublewrite-pages=8",
 		"--innodb-buffer-pool-dump-at-shutdown=OFF",
 		"--secure-file-priv=NULL",
@@ -19,8 +19,7 @@ var templateOptions = map[string][]string{
 	MariaDB: {"--innodb-log-file-size=4M"},
 }
 
-// commonSettings are for either flavour. Every commit is on disk before it is acknowledged; nothing can be read from
-// or written to the host's files by SQL.
+// commonSettings are for either flavour. Every commit is on disk before it is acknowledged.
 var commonSettings = []string{
 	"socket=mysqld.sock", // in the data directory, so that its path cannot exceed the 107 bytes a socket's may have
 	"pid-file=mysqld.pid",
@@ -39,6 +38,10 @@ var commonSettings = []string{
 }
 
 // flavourSettings are for one flavour alone. What not every supported version knows is marked loose.
+//
+// They keep SQL away from the host's files. MySQL, from 8.0.21 on, of itself refuses CREATE TABLE … DATA DIRECTORY for
+// directories that it does not know, and NULL turns off all that secure-file-priv confines. MariaDB ignores DATA
+// DIRECTORY without symbolic links, and knows no NULL: see settings.
 // https://dev.mysql.com/doc/refman/8.4/en/server-system-variables.html
 // https://mariadb.com/kb/en/server-system-variables/
 var flavourSettings = map[string][]string{
@@ -52,11 +55,12 @@ var flavourSettings = map[string][]string{
 		"innodb-log-buffer-size=1M",
 		"innodb-read-io-threads=1",
 		"innodb-write-io-threads=1",
-		"innodb-validate-tablespace-paths=OFF",
+		"loose-innodb-validate-tablespace-paths=OFF",
 		"loose-auto-generate-certs=OFF",
 		"loose-caching-sha2-password-auto-generate-rsa-keys=OFF",
 	},
 	MariaDB: {
+		"skip-symbolic-links",
 		"innodb-log-buffer-size=2M",
 		"innodb-temp-data-file-path=ibtmp1:4M:autoextend",
 		"aria-pagecache-buffer-size=1M",
@@ -82,7 +86,10 @@ func (l *Launcher) settings(inst instance, st state) []byte {
 	lines = append(lines, commonSettings...)
 	lines = append(lines, flavourSettings[l.cfg.Binary.Flavour]...)
 	lines = append(lines, memorySettings(l.cfg.Binary.Flavour, st.MemoryMB)...)
-	if l.cfg.Binary.Flavour == MySQL {
+	switch l.cfg.Binary.Flavour {
+	case MariaDB:
+		lines = append(lines, "secure-file-priv="+quote(inst.tmpDir()))
+	case MySQL:
 		lines = append(lines,
 			"caching-sha2-password-private-key-path="+quote(inst.passwordKeyFile()),
 			"caching-sha2-password-public-key-path="+quote(inst.passwordPublicKeyFile()))
@@ -95,7 +102,7 @@ func (l *Launcher) settings(inst instance, st state) []byte {
 func memorySettings(flavour string, memoryMB int) []string {
 	pool := max(16, min(memoryMB-192, memoryMB*6/10))
 	redo := max(8, memoryMB/16)
-	redoName := "innodb-redo-log-capacity"
+	redoName := "loose-innodb-redo-log-capacity"
 	if flavour == MariaDB {
 		redoName = "innodb-log-file-size"
 	}

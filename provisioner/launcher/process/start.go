@@ -11,11 +11,21 @@ import (
 	"time"
 )
 
-// probeInterval is how often a server that is starting is asked whether it is up. It takes 0.1 to 1 s as a rule.
-const probeInterval = 25 * time.Millisecond
+const (
+	// probeInterval is how often a server that is starting is asked whether it is up. It takes 0.1 to 1 s as a rule.
+	probeInterval = 25 * time.Millisecond
 
-// errExited is returned for a server that ended instead of coming up.
-var errExited = errors.New("mysqld ended as it started")
+	// startTimeout is how long a server may take, as one that recovers from a crash with much to redo does.
+	startTimeout = 10 * time.Minute
+)
+
+var (
+	// errExited is returned for a server that ended instead of coming up.
+	errExited = errors.New("mysqld ended as it started")
+
+	// errNotUp is returned for a server that was killed because it neither came up nor ended.
+	errNotUp = errors.New("mysqld did not come up in time and was killed")
+)
 
 // start runs the server of an instance that does not run, whose lock the caller holds.
 func (l *Launcher) start(inst instance, st state, options ...string) (*server, error) {
@@ -45,15 +55,17 @@ func (l *Launcher) start(inst instance, st state, options ...string) (*server, e
 	return adopt(cmd)
 }
 
-// adopt takes hold of a child, and reaps it when it ends.
+// adopt takes hold of a child, and reaps it when it ends; one that cannot be held is ended.
 func adopt(cmd *exec.Cmd) (*server, error) {
 	s, err := openServer(cmd.Process.Pid)
 	if err != nil {
+		endChild(cmd)
 		return nil, err
 	}
 	reaped, err := openServer(cmd.Process.Pid)
 	if err != nil {
 		s.close()
+		endChild(cmd)
 		return nil, err
 	}
 	go func() {
@@ -62,6 +74,12 @@ func adopt(cmd *exec.Cmd) (*server, error) {
 		_ = cmd.Wait()
 	}()
 	return s, nil
+}
+
+// endChild kills and reaps a child. Its errors say no more than that it has ended already, or was killed.
+func endChild(cmd *exec.Cmd) {
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
 }
 
 // serverEnvironment keeps the broker's secrets from the servers.
@@ -80,8 +98,18 @@ func removeStaleSocket(inst instance) error {
 	return nil
 }
 
-// awaitUp returns when a server that was started answers logins.
+// awaitUp returns when a server that was started answers logins. One that does not within startTimeout is killed.
 func (l *Launcher) awaitUp(ctx context.Context, inst instance, s *server) error {
+	limited, cancel := context.WithTimeout(ctx, l.startTimeout)
+	defer cancel()
+	err := pollUp(limited, inst, s)
+	if err != nil && ctx.Err() == nil && limited.Err() != nil {
+		return errors.Join(fmt.Errorf("server %s: %w: %s", inst.id, errNotUp, logTail(inst)), s.kill(ctx))
+	}
+	return err
+}
+
+func pollUp(ctx context.Context, inst instance, s *server) error {
 	tick := time.NewTicker(probeInterval)
 	defer tick.Stop()
 	for {

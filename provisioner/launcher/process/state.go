@@ -24,6 +24,7 @@ const (
 type state struct {
 	Phase     phase  `json:"phase"`
 	Flavour   string `json:"flavour"`
+	Host      string `json:"host,omitempty"` // at launch; applications and the certificate hold it for good
 	Port      int    `json:"port"`
 	MemoryMB  int    `json:"memory_mb"`
 	StorageMB int    `json:"storage_mb"`

@@ -23,7 +23,7 @@ var errRetired = errors.New("server is not to be kept running")
 // supervise starts servers that died, until the context ends, while this is the one broker of the state directory
 // that does.
 func (l *Launcher) supervise(ctx context.Context) {
-	unlock, err := lockDir(ctx, l.cfg.Dir, standbyInterval)
+	unlock, err := pollLock(ctx, l.cfg.Dir, standbyInterval)
 	if err != nil {
 		if ctx.Err() == nil {
 			l.cfg.Logger.Error("servers are not supervised", "error", err)
@@ -95,7 +95,7 @@ func (l *Launcher) runOnce(ctx context.Context, inst instance) error {
 }
 
 func (l *Launcher) keepRunning(ctx context.Context, inst instance) (*server, error) {
-	unlock, err := lockDir(ctx, inst.dir, lockInterval)
+	unlock, err := lockDir(ctx, inst.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, errRetired
 	}

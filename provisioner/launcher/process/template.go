@@ -17,7 +17,7 @@ import (
 func (l *Launcher) template(ctx context.Context) (string, error) {
 	b := l.cfg.Binary
 	dir := filepath.Join(l.templatesDir(), b.Flavour+"-"+b.Version)
-	unlock, err := lockDir(ctx, l.templatesDir(), lockInterval)
+	unlock, err := lockDir(ctx, l.templatesDir())
 	if err != nil {
 		return "", err
 	}

@@ -1,0 +1,45 @@
+package mysqladmin
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// explainLockWait adds to err, of a statement that waited in vain for locks, the server's prepared XA transactions.
+// They outlive their connection, so no kill ends what they hold.
+// https://dev.mysql.com/doc/refman/8.4/en/xa-states.html
+func (s *Session) explainLockWait(ctx context.Context, err error) error {
+	prepared, recoverErr := s.preparedXA(ctx)
+	if recoverErr != nil {
+		return fmt.Errorf("%w (and XA RECOVER: %w)", err, recoverErr)
+	}
+	if len(prepared) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w; if no client will finish them, end with XA ROLLBACK those of the server's prepared XA "+
+		"transactions that hold it: %s", err, strings.Join(prepared, " "))
+}
+
+// preparedXA lists XA transactions as XA ROLLBACK takes them, in hexadecimal: their ids may be any bytes.
+func (s *Session) preparedXA(ctx context.Context) (xids []string, err error) {
+	rows, err := s.conn.QueryContext(ctx, "XA RECOVER")
+	if err != nil {
+		s.failed = true
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // its error is that of rows.Err
+	for rows.Next() {
+		var format int64
+		var globalLength, branchLength int
+		var data []byte
+		if err := rows.Scan(&format, &globalLength, &branchLength, &data); err != nil {
+			return nil, err
+		}
+		if len(data) != globalLength+branchLength {
+			return nil, fmt.Errorf("an XID of %d bytes, not %d and %d", len(data), globalLength, branchLength)
+		}
+		xids = append(xids, fmt.Sprintf("X'%x',X'%x',%d", data[:globalLength], data[globalLength:], format))
+	}
+	return xids, rows.Err()
+}

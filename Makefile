@@ -6,6 +6,9 @@ MYSQL97 ?= /opt/mysql-9.7
 # More servers for the tests, beside those installed: executables joined by colons.
 MYSQLD ?= $(wildcard $(MYSQL97)/bin/mysqld)
 
+# Without this, Go refuses to build as root in a clone that another user owns.
+export GOFLAGS += -buildvcs=false
+
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .PHONY: help run build test lint go-test clean mysql97
@@ -32,8 +35,10 @@ lint: ## gofmt, go vet, staticcheck, govulncheck
 	go run $(STATICCHECK) ./...
 	@test/govulncheck.sh
 
+# More tests at once than the processors are for: the end-to-end ones mostly wait.
 go-test: ## only the tests
-	MYSQLD='$(MYSQLD)' go run ./test/servers/with-servers go test -race -count=1 ./...
+	MYSQLD='$(MYSQLD)' go run ./test/servers/with-servers \
+		go test -race -count=1 -parallel 6 -timeout 20m ./...
 
 mysql97: ## make a tree of Oracle's MySQL 9.7 to test on (needs root)
 	@deploy/dev/install-packages.sh mysql97

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"os"
+	"os/signal"
+	"path/filepath"
 	"strconv"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -24,7 +28,8 @@ every instance back.
   PORT                  port to listen on (default 8080)
   BROKER_USERNAME       user name that clients send (default: generated)
   BROKER_PASSWORD       password that clients send (default: generated)
-  MYSQLD                path of the mysqld or mariadbd to run (default: the first one found)
+  MYSQLD                path of the mysqld or mariadbd to run, of several joined by colons the first (default: the
+                        first one found)
   CATALOG               path of the catalog (default catalog.yml)`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -39,12 +44,32 @@ every instance back.
 			if verbose {
 				level = slog.LevelInfo
 			}
-			return dev.Run(cmd.Context(), dev.Config{Dir: os.Getenv("MYSQL_BROKER_DEV_DIR"), Port: port,
+			ctx, stop := untilHangup(cmd.Context())
+			defer stop()
+			return dev.Run(ctx, dev.Config{Dir: os.Getenv("MYSQL_BROKER_DEV_DIR"), Port: port,
 				Username: os.Getenv("BROKER_USERNAME"), Password: os.Getenv("BROKER_PASSWORD"),
-				Mysqld: os.Getenv("MYSQLD"), CatalogPath: os.Getenv("CATALOG"), Logger: newLogger(level),
+				Mysqld: firstOf(os.Getenv("MYSQLD")), CatalogPath: os.Getenv("CATALOG"), Logger: newLogger(level),
 				Out: cmd.OutOrStdout()})
 		},
 	}
 	command.Flags().BoolVarP(&verbose, "verbose", "v", false, "log every request")
 	return command
+}
+
+// untilHangup also ends the context when the terminal is closed, unless nohup was asked for.
+func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
+	// Else what is printed after the reader of a pipe has gone would end the process before its servers.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	if signal.Ignored(syscall.SIGHUP) {
+		return context.WithCancel(ctx)
+	}
+	return signal.NotifyContext(ctx, syscall.SIGHUP)
+}
+
+// firstOf is the first path of a list joined by colons, "" if there is none.
+func firstOf(list string) string {
+	if paths := filepath.SplitList(list); len(paths) > 0 {
+		return paths[0]
+	}
+	return ""
 }

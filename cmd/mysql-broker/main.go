@@ -20,6 +20,9 @@ import (
 const exitConfig = 78
 
 func main() {
+	// The servers run as another user where the broker is root's, and have to reach the directories made for them; what
+	// is secret is written with a mode of its own.
+	syscall.Umask(0o022)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	root := &cobra.Command{Use: "mysql-broker", Short: "Service broker for MySQL and MariaDB", SilenceUsage: true,

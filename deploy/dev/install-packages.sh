@@ -13,7 +13,8 @@ have() { command -v "$1" >/dev/null; }
 mysqld_packages() {
   local name
   for name in mariadb-server-core mariadb-server-core-10.6 mysql-server-core-8.4 mysql-server-core-8.0; do
-    if apt-cache show "$name" >/dev/null 2>&1; then
+    # Of a name that other packages merely provide, apt-cache shows nothing, and yet succeeds.
+    if [ -n "$(apt-cache show "$name" 2>/dev/null)" ]; then
       # mariadb-install-db runs my_print_defaults, which is in the client's package.
       echo "$name ${name/server/client}"
       return
@@ -60,8 +61,9 @@ if ! have apt-get; then
 fi
 if [ "$(id -u)" != 0 ]; then
   have sudo && exec sudo MYSQLD="${MYSQLD:-}" bash "$0" "$purpose"
-  echo "Packages are missing. As root:" >&2
-  echo "  apt-get install --no-install-recommends" $missing >&2
+  echo "Packages are missing:" $missing >&2
+  echo "Install them as root, without starting the services that they bring:" >&2
+  echo "  su -c '$(printf %q "$(realpath "$0")") $purpose'" >&2
   exit 1
 fi
 forbid_services

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sys/unix"
 )
 
 func TestRestartKeepsData(t *testing.T) {
@@ -24,8 +25,8 @@ func TestRestartKeepsData(t *testing.T) {
 	if _, err := pgx.Connect(t.Context(), c.URL()); err == nil {
 		t.Fatal("it answers after Stop")
 	}
-	if pids, err := processesIn(filepath.Join(cfg.Dir, "data")); err != nil || len(pids) > 0 {
-		t.Fatalf("processes after Stop: %v, %v", pids, err)
+	if runs(t, c) {
+		t.Fatal("it runs after Stop")
 	}
 	if err := c.Stop(t.Context()); err != nil {
 		t.Errorf("second Stop: %v", err)
@@ -68,6 +69,35 @@ func TestStartStopsServerOfDeadProcess(t *testing.T) {
 	}
 }
 
+// Containers have root without CAP_SYS_PTRACE, which may not know another user's processes by their working directory.
+func TestLeftoverIsFoundWithoutPtrace(t *testing.T) {
+	t.Parallel()
+	left := start(t, Config{Dir: reachableDir(t)})
+	dropPtrace(t)
+	if !runs(t, left) {
+		t.Error("the server that runs is not found")
+	}
+}
+
+// What a killed postmaster leaves for a moment is known by the shared memory that it holds.
+func TestLeftoverChildrenAreFound(t *testing.T) {
+	t.Parallel()
+	c := start(t, Config{Dir: reachableDir(t)})
+	if held, err := sharedMemoryAttached(c.home.dataDir()); err != nil || !held {
+		t.Errorf("while it runs: %v, %v", held, err)
+	}
+	if err := c.server.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-c.Done()
+	if err := stopLeftover(t.Context(), c.home.dataDir(), c.log); err != nil {
+		t.Fatal(err)
+	}
+	if runs(t, c) {
+		t.Error("its children run on")
+	}
+}
+
 func TestStartIgnoresStrangerWithPostmastersOldPID(t *testing.T) {
 	t.Parallel()
 	cfg := Config{Dir: reachableDir(t)}
@@ -77,18 +107,28 @@ func TestStartIgnoresStrangerWithPostmastersOldPID(t *testing.T) {
 	}
 	stranger := c.home.command(t.Context(), "postgres") // for its user; PostgreSQL looks no further
 	stranger.Path, stranger.Args = "/bin/sleep", []string{"sleep", "600"}
+	stranger.Dir = c.home.dataDir() // as a shell may be
 	if err := stranger.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer stranger.Wait()
-	defer stranger.Process.Kill()
+	ended := make(chan struct{})
+	go func() {
+		_ = stranger.Wait()
+		close(ended)
+	}()
+	defer func() {
+		_ = stranger.Process.Kill()
+		<-ended
+	}()
 	pidFile := fmt.Sprintf("%d\n%s\n1\n%d\n\n127.0.0.1\n\nready\n", stranger.Process.Pid, c.home.dataDir(), c.port)
 	if err := os.WriteFile(filepath.Join(c.home.dataDir(), "postmaster.pid"), []byte(pidFile), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	start(t, cfg)
-	if err := stranger.Process.Signal(syscall.Signal(0)); err != nil {
-		t.Errorf("the stranger: %v", err)
+	select {
+	case <-ended:
+		t.Error("the stranger was ended")
+	default:
 	}
 }
 
@@ -171,6 +211,35 @@ func reachableDir(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// runs tells whether anything of the cluster's server runs.
+func runs(t *testing.T, c *Cluster) bool {
+	t.Helper()
+	info, err := os.Stat(c.home.dataDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	used, err := inUse(info, c.home.dataDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return used
+}
+
+// dropPtrace takes CAP_SYS_PTRACE from the test's thread, which ends with the test.
+func dropPtrace(t *testing.T) {
+	t.Helper()
+	runtime.LockOSThread()
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var sets [2]unix.CapUserData
+	if err := unix.Capget(&header, &sets[0]); err != nil {
+		t.Fatal(err)
+	}
+	sets[0].Effective &^= 1 << unix.CAP_SYS_PTRACE
+	if err := unix.Capset(&header, &sets[0]); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func execute(t *testing.T, c *Cluster, sql string) {

@@ -1,6 +1,7 @@
 package pgcluster
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -16,54 +16,73 @@ import (
 )
 
 // stopLeftover ends every process of a server that a dead process of ours left in the data directory. A postmaster
-// killed with SIGKILL has none left soon, but until then a new one would refuse to start beside its children.
+// killed with SIGKILL has none left soon, but until then a new one would damage the data beside its children.
 func stopLeftover(ctx context.Context, dataDir string, log *slog.Logger) error {
-	pids, err := processesIn(dataDir)
+	dir, err := os.Stat(dataDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	if len(pids) == 0 {
-		return removePIDFile(dataDir)
-	}
-	log.Info("stopping the PostgreSQL server that an earlier run left", "processes", len(pids))
-	if err := interruptPostmaster(dataDir, pids); err != nil {
+	pids, err := postmasters(dir)
+	if err != nil {
 		return err
 	}
+	for _, pid := range pids {
+		log.Info("stopping the PostgreSQL server that an earlier run left", "pid", pid)
+		if err := syscall.Kill(pid, syscall.SIGINT); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return fmt.Errorf("stop the server of an earlier run: %w", err)
+		}
+	}
+	if err := awaitUnused(ctx, dir, dataDir); err != nil {
+		return err
+	}
+	return removePIDFile(dataDir)
+}
+
+func awaitUnused(ctx context.Context, dir os.FileInfo, dataDir string) error {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
-	for len(pids) > 0 {
+	for {
+		if used, err := inUse(dir, dataDir); err != nil || !used {
+			return err
+		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return fmt.Errorf("a server of an earlier run does not stop: %w", ctx.Err())
 		}
-		if pids, err = processesIn(dataDir); err != nil {
-			return err
-		}
 	}
-	return removePIDFile(dataDir)
 }
 
-// processesIn returns the processes whose working directory is dir, as that of each PostgreSQL process is its data
-// directory. Unlike the pid in postmaster.pid this cannot mean a stranger that got the number later.
-func processesIn(dir string) (pids []int, err error) {
-	dir, err = filepath.EvalSymlinks(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+// inUse tells whether any PostgreSQL process, a postmaster or what a killed one left, runs in the data directory.
+func inUse(dir os.FileInfo, dataDir string) (bool, error) {
+	pids, err := postmasters(dir)
+	if err != nil || len(pids) > 0 {
+		return true, err
 	}
+	return sharedMemoryAttached(dataDir)
+}
+
+// postmasters returns the processes started as "postgres -D dir" that belong to dir's owner. Their command lines can
+// be read by all, unlike their working directories, which root itself cannot read without CAP_SYS_PTRACE; and unlike
+// the pid in postmaster.pid they cannot mean a stranger that got the number later.
+func postmasters(dir os.FileInfo) (pids []int, err error) {
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
 		return nil, err
 	}
-	links, err := filepath.Glob("/proc/[0-9]*/cwd")
-	if err != nil {
-		return nil, err
-	}
-	for _, link := range links {
-		// Fails for a process that has just ended and for another user's, which is none of ours.
-		if cwd, err := os.Readlink(link); err != nil || cwd != dir {
+	for _, file := range files {
+		cmdline, err := os.ReadFile(file)
+		if err != nil { // it has just ended
 			continue
 		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(link)))
+		process := filepath.Dir(file)
+		if !serves(cmdline, dir) || !sameOwner(process, dir) {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(process))
 		if err != nil {
 			return nil, err
 		}
@@ -72,33 +91,68 @@ func processesIn(dir string) (pids []int, err error) {
 	return pids, nil
 }
 
-// interruptPostmaster asks for a fast shutdown if the postmaster is among pids; without it the others end unasked.
-func interruptPostmaster(dataDir string, pids []int) error {
-	text, err := os.ReadFile(filepath.Join(dataDir, "postmaster.pid"))
-	if errors.Is(err, fs.ErrNotExist) { // it has all but ended
-		return nil
+// serves tells whether a command line is that of serverArgs, whatever path leads to the data directory.
+func serves(cmdline []byte, dir os.FileInfo) bool {
+	args := bytes.Split(cmdline, []byte{0})
+	if len(args) < 3 || filepath.Base(string(args[0])) != "postgres" || string(args[1]) != "-D" {
+		return false
 	}
-	if err != nil {
-		return err
-	}
-	first, _, _ := strings.Cut(string(text), "\n")
-	postmaster, err := strconv.Atoi(first)
-	if err != nil {
-		return fmt.Errorf("postmaster.pid: %w", err)
-	}
-	if !slices.Contains(pids, postmaster) {
-		return nil
-	}
-	if err := syscall.Kill(postmaster, syscall.SIGINT); err != nil && !errors.Is(err, syscall.ESRCH) {
-		return fmt.Errorf("stop the server of an earlier run: %w", err)
-	}
-	return nil
+	named, err := os.Stat(string(args[2]))
+	return err == nil && os.SameFile(named, dir)
 }
+
+func sameOwner(process string, dir os.FileInfo) bool {
+	info, err := os.Stat(process)
+	return err == nil && info.Sys().(*syscall.Stat_t).Uid == dir.Sys().(*syscall.Stat_t).Uid
+}
+
+// sharedMemoryAttached tells whether a process holds the shared memory that postmaster.pid names, as a postmaster and
+// its children do until they end. Where there is no such file, a server has stopped in order.
+func sharedMemoryAttached(dataDir string) (bool, error) {
+	pidFile, err := os.ReadFile(pidFile(dataDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	lines := strings.Split(string(pidFile), "\n")
+	if len(lines) < pidFileShmem {
+		return false, nil
+	}
+	segment := strings.Fields(lines[pidFileShmem-1])
+	if len(segment) != 2 { // it did not come so far
+		return false, nil
+	}
+	table, err := os.ReadFile("/proc/sysvipc/shm")
+	if err != nil {
+		return false, err
+	}
+	return attached(string(table), segment[0], segment[1]), nil
+}
+
+// attached looks a segment up in the kernel's table (https://man7.org/linux/man-pages/man5/proc_sysvipc.5.html).
+func attached(table, key, id string) bool {
+	for line := range strings.Lines(table) {
+		const nattch = 6
+		columns := strings.Fields(line)
+		if len(columns) > nattch && columns[0] == key && columns[1] == id {
+			return columns[nattch] != "0"
+		}
+	}
+	return false
+}
+
+// pidFileShmem is the line of postmaster.pid with the key and id of the shared memory, counted from 1: PostgreSQL's
+// LOCK_FILE_LINE_SHMEM_KEY.
+const pidFileShmem = 7
+
+func pidFile(dataDir string) string { return filepath.Join(dataDir, "postmaster.pid") }
 
 // removePIDFile clears the way once nothing runs in the data directory: PostgreSQL would take a process that has got
 // the old number since for its postmaster, and refuse to start.
 func removePIDFile(dataDir string) error {
-	err := os.Remove(filepath.Join(dataDir, "postmaster.pid"))
+	err := os.Remove(pidFile(dataDir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

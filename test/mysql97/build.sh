@@ -1,7 +1,8 @@
 #!/bin/bash
 # Makes a directory from which Oracle's MySQL runs on a Debian or Ubuntu that does not package it: the programs of
 # Debian unstable, with every library that they load and the loader itself, so that nothing of this system's matters.
-# DEST is replaced. mysqld refuses to run as root, so DEST has to be where another user can read it.
+# DEST is replaced, unless unstable has gone on to another major version than 9. mysqld refuses to run as root, so
+# DEST has to be where another user can read it.
 # Usage: build.sh DEST    (as root; debootstrap and patchelf; about 45 s)
 set -euo pipefail
 dest=$(realpath -m "${1:?usage: build.sh DEST}")
@@ -20,6 +21,12 @@ if ! debootstrap --variant=minbase --include=mysql-server-core,mysql-client-core
   tail -n 20 "$root.log" >&2
   exit 1
 fi
+version=$(chroot "$root" /usr/sbin/mysqld --version | sed -n 's/.* Ver \([^ ]*\).*/\1/p')
+if [[ $version != 9.* ]]; then
+  echo "Debian unstable now has MySQL $version, but the tests expect 9.x: nothing was built" >&2
+  exit 1
+fi
+
 rm -rf "$dest.new"
 mkdir -p "$dest.new"/{bin,lib/mysql,share}
 cp -r "$root$plugins" "$dest.new/lib/mysql/"

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -47,7 +48,7 @@ var build = sync.OnceValues(func() (string, error) {
 		return "", fmt.Errorf("find the test binary: %w", err)
 	}
 	path := filepath.Join(filepath.Dir(tests), "mysql-broker") // go test removes that folder at its end
-	args := []string{"build", "-o", path}
+	args := []string{"build", "-buildvcs=false", "-o", path}
 	if raceEnabled {
 		args = append(args, "-race")
 	}
@@ -100,22 +101,22 @@ func Environment(t testing.TB, shared servers.MySQL) map[string]string {
 	return env
 }
 
-// ports are handed out to launchers so that no two of a test process try the same; every process takes another part.
-var ports struct {
-	sync.Mutex
-	next int
-}
+// Ports for launchers: out of reach of test/servers' below and of those that the kernel gives to clients above.
+const (
+	firstPort      = 22000
+	portEnd        = 32000
+	portsEach      = 20
+	portRangeCount = (portEnd - firstPort) / portsEach
+)
 
+var portRanges atomic.Int32
+
+// portRange hands out ports so that no two launchers of a test process try the same, and those of another one begin
+// elsewhere.
 func portRange() (low, high int) {
-	const width = 20
-	ports.Lock()
-	defer ports.Unlock()
-	if ports.next == 0 {
-		ports.next = 20000 + os.Getpid()%100*100
-	}
-	low = ports.next
-	ports.next += width
-	return low, low + width - 1
+	n := 5*os.Getpid() + int(portRanges.Add(1))
+	low = firstPort + n%portRangeCount*portsEach
+	return low, low + portsEach - 1
 }
 
 // launcherDir is short, for the sake of socket paths, and open to the user that servers run as.

@@ -29,6 +29,9 @@ func (o *options) address() (address, error) {
 		Username: cmp.Or(o.username, o.getenv("BROKER_USERNAME")),
 		Password: o.getenv("BROKER_PASSWORD"),
 	}
+	if a.URL != "" && a.Username != "" && a.Password != "" {
+		return a, nil
+	}
 	file := filepath.Join(cmp.Or(o.getenv("MYSQL_BROKER_DEV_DIR"), ".dev"), "client.json")
 	data, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {

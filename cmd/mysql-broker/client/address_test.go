@@ -13,6 +13,10 @@ func TestAddress(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "client.json"), []byte(file), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	broken := t.TempDir()
+	if err := os.Mkdir(filepath.Join(broken, "client.json"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	tests := map[string]struct {
 		flags options
 		env   map[string]string
@@ -36,6 +40,11 @@ func TestAddress(t *testing.T) {
 			flags: options{url: "https://a", username: "u"},
 			env:   map[string]string{"BROKER_URL": "https://b", "BROKER_USERNAME": "v", "BROKER_PASSWORD": "w"},
 			want:  address{"https://a", "u", "w"},
+		},
+		"all said, and the development broker's file unreadable": {
+			env: map[string]string{"BROKER_URL": "https://b", "BROKER_USERNAME": "v", "BROKER_PASSWORD": "w",
+				"MYSQL_BROKER_DEV_DIR": broken},
+			want: address{"https://b", "v", "w"},
 		},
 	}
 	for name, test := range tests {

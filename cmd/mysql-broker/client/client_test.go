@@ -232,8 +232,12 @@ func TestInterruptedWaitIsTakenUpAgain(t *testing.T) {
 		t.Fatalf("error = %v", err)
 	}
 	contains(t, u.ok("services"), "create in progress", "Held (1 of 2)")
+	const busy = "instance is being updated"
+	u.fails(busy, "update-service", "mine", "-p", "db/sync")
+	u.fails(busy, "delete-service", "mine")
+	contains(t, u.ok("services"), "held", "create in progress", "Held (1 of 2)")
 	close(e.release)
-	contains(t, u.ok("service", "mine"), "create succeeded")
+	contains(t, u.ok("service", "mine"), "held", "create succeeded")
 }
 
 func TestWrongPassword(t *testing.T) {

@@ -87,6 +87,9 @@ func (e *endpoint) Update(_ context.Context, id string, d domain.UpdateDetails, 
 	domain.UpdateServiceSpec, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.isHeld(id) {
+		return domain.UpdateServiceSpec{}, apiresponses.ErrConcurrentInstanceAccess
+	}
 	e.updates, e.polls = append(e.updates, d), 0
 	return domain.UpdateServiceSpec{IsAsync: d.PlanID != "sync-id", OperationData: "task_2"}, nil
 }
@@ -97,6 +100,9 @@ func (e *endpoint) Deprovision(_ context.Context, id string, d domain.Deprovisio
 	defer e.mu.Unlock()
 	if _, ok := e.instances[id]; !ok {
 		return domain.DeprovisionServiceSpec{}, apiresponses.ErrInstanceDoesNotExist
+	}
+	if e.isHeld(id) {
+		return domain.DeprovisionServiceSpec{}, apiresponses.ErrConcurrentInstanceAccess
 	}
 	delete(e.instances, id)
 	e.polls = 0
@@ -109,12 +115,10 @@ func (e *endpoint) LastOperation(_ context.Context, id string, d domain.PollDeta
 	e.polls++
 	if d.PlanID == "held-id" {
 		e.heldOnce.Do(func() { close(e.held) })
-		select {
-		case <-e.release:
-			return domain.LastOperation{State: domain.Succeeded}, nil
-		default:
+		if e.isHeld(id) {
 			return domain.LastOperation{State: domain.InProgress, Description: "Held (1 of 2)"}, nil
 		}
+		return domain.LastOperation{State: domain.Succeeded}, nil
 	}
 	if e.polls == 1 {
 		return domain.LastOperation{State: domain.InProgress, Description: "Copying (2 of 4)"}, nil
@@ -126,6 +130,16 @@ func (e *endpoint) LastOperation(_ context.Context, id string, d domain.PollDeta
 		return domain.LastOperation{}, apiresponses.ErrInstanceDoesNotExist
 	}
 	return domain.LastOperation{State: domain.Succeeded}, nil
+}
+
+// isHeld tells whether an operation on the instance is under way. The caller holds e.mu.
+func (e *endpoint) isHeld(id string) bool {
+	select {
+	case <-e.release:
+		return false
+	default:
+		return e.instances[id].PlanID == "held-id"
+	}
 }
 
 func (e *endpoint) GetInstance(context.Context, string, domain.FetchInstanceDetails) (

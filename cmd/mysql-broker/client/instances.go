@@ -86,6 +86,7 @@ func (s *session) updateService(ctx context.Context, args []string) error {
 	if body.RawParameters == nil {
 		body.RawParameters = json.RawMessage("{}")
 	}
+	before := *in
 	in.Last, in.NextPlan = begun(update), nil
 	if s.plan != "" {
 		p, err := s.findPlan(ctx, in.Plan.Offering+"/"+strings.TrimPrefix(s.plan, in.Plan.Offering+"/"))
@@ -94,7 +95,9 @@ func (s *session) updateService(ctx context.Context, args []string) error {
 		}
 		body.PlanID, body.MaintenanceInfo, in.NextPlan = p.ID, p.Maintenance, &p
 	}
-	if _, err := s.perform(ctx, s.work("Updating", name, in), http.MethodPatch, body); err != nil {
+	w := s.work("Updating", name, in)
+	w.refuse = func() error { return s.takeBack(name, in, before) }
+	if _, err := s.perform(ctx, w, http.MethodPatch, body); err != nil {
 		return err
 	}
 	return s.report("Updated service instance "+name, s.view(name, in))
@@ -112,8 +115,11 @@ func (s *session) deleteService(ctx context.Context, args []string) error {
 			return fmt.Errorf("delete key %s: %w", keyName, err)
 		}
 	}
+	before := *in
 	in.Last = begun(remove)
-	if _, err := s.perform(ctx, s.work("Deleting", name, in), http.MethodDelete, nil); err != nil {
+	w := s.work("Deleting", name, in)
+	w.refuse = func() error { return s.takeBack(name, in, before) }
+	if _, err := s.perform(ctx, w, http.MethodDelete, nil); err != nil {
 		return err
 	}
 	return s.report("Deleted service instance "+name, s.view(name, in))
@@ -140,6 +146,13 @@ func (s *session) saveInstance(name string, in *instance) error {
 	if in.NextPlan != nil {
 		in.Plan, in.NextPlan = *in.NextPlan, nil
 	}
+	return s.inventory.put(name, in)
+}
+
+// takeBack remembers an instance for which an operation was refused.
+func (s *session) takeBack(name string, in *instance, before instance) error {
+	in.NextPlan = before.NextPlan
+	in.Last.refused(before.Last)
 	return s.inventory.put(name, in)
 }
 

@@ -66,8 +66,14 @@ func (s *session) unbind(ctx context.Context, name, keyName string) error {
 	if err != nil {
 		return err
 	}
+	before := k.Last
 	k.Last = begun(remove)
-	_, err = s.perform(ctx, s.keyWork("Deleting", name, keyName, in, k), http.MethodDelete, nil)
+	w := s.keyWork("Deleting", name, keyName, in, k)
+	w.refuse = func() error {
+		k.Last.refused(before)
+		return s.inventory.putKey(name, keyName, k)
+	}
+	_, err = s.perform(ctx, w, http.MethodDelete, nil)
 	return err
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"time"
@@ -12,8 +13,10 @@ import (
 	"code.cloudfoundry.org/brokerapi/v13/domain/apiresponses"
 )
 
-// maxPollInterval is shorter than a platform's: somebody waits.
-const maxPollInterval = time.Second
+const (
+	maxPollInterval = time.Second // shorter than a platform's: somebody waits
+	maxSilence      = 10 * time.Minute
+)
 
 const (
 	create = "create"
@@ -41,6 +44,13 @@ func (o *operation) fail(err error) {
 	}
 }
 
+// refused takes the place of what the broker has refused to begin: the earlier operation, if that is still under way.
+func (o *operation) refused(earlier operation) {
+	if earlier.State == domain.InProgress {
+		*o = earlier
+	}
+}
+
 // failure is the error of a failed operation, or nil.
 func (o *operation) failure() error {
 	if o.State != domain.Failed {
@@ -56,7 +66,7 @@ type work struct {
 	plan   plan   // the one it has before the operation
 	op     *operation
 	save   func() error
-	refuse func() error // instead of save where the broker has refused the request, and so made nothing
+	refuse func() error // instead of save where the broker has refused the request, and so did nothing; or nil
 }
 
 // perform sends a request and waits until what it asks for is done. The answer is that to the request. Before each
@@ -111,16 +121,25 @@ func (w work) failed(err error) error {
 	return w.save()
 }
 
-// await polls until the operation has ended. It returns the error of a failed one.
+// await polls until the operation has ended. It returns the error of a failed one. After polls that have all failed
+// for maxSilence it leaves the operation in progress.
 func (s *session) await(ctx context.Context, w work) error {
+	lastAnswer := time.Now()
 	for {
-		wait, err := s.poll(ctx, w)
+		wait, answered, err := s.poll(ctx, w)
 		if err != nil {
 			return err
+		}
+		if answered {
+			lastAnswer = time.Now()
 		}
 		s.progress.show(w.op.Description)
 		if w.op.State != domain.InProgress {
 			return w.op.failure()
+		}
+		if time.Since(lastAnswer) >= maxSilence {
+			return fmt.Errorf("the broker has not told for %v how the operation does: "+
+				"`mysql-broker client services` asks again", maxSilence)
 		}
 		select {
 		case <-time.After(wait):
@@ -132,23 +151,23 @@ func (s *session) await(ctx context.Context, w work) error {
 
 var errLeft = errors.New("interrupted; the broker goes on with it: `mysql-broker client services` shows how it does")
 
-// poll asks once how the operation does, and returns how long to wait before the next poll. It reads answers as Cloud
-// Controller does: 410 is a delete's success, 400 a failure, and other errors pass.
-func (s *session) poll(ctx context.Context, w work) (time.Duration, error) {
+// poll asks once how the operation does, and returns how long to wait before the next poll and whether the broker told.
+// It reads answers as Cloud Controller does: 410 is a delete's success, 400 a failure, and other errors pass.
+func (s *session) poll(ctx context.Context, w work) (wait time.Duration, answered bool, err error) {
 	query := planQuery(w.plan)
 	if w.op.Token != "" {
 		query.Set("operation", w.op.Token)
 	}
 	a, err := s.broker.send(ctx, http.MethodGet, w.path+"/last_operation", query, nil)
 	if err != nil {
-		return maxPollInterval, w.op.pollFailed(ctx, err)
+		return maxPollInterval, false, w.op.pollFailed(ctx, err)
 	}
 	var last apiresponses.LastOperationResponse
 	if err := a.decode(&last); err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	w.op.State, w.op.Description = last.State, last.Description
-	return min(cmp.Or(a.retryAfter, maxPollInterval), maxPollInterval), nil
+	return min(cmp.Or(a.retryAfter, maxPollInterval), maxPollInterval), true, nil
 }
 
 // pollFailed returns an error only where it makes no sense to go on.

@@ -91,7 +91,7 @@ func (s *session) pollOnce(ctx context.Context, w work) error {
 	if w.op.State != domain.InProgress {
 		return nil
 	}
-	if _, err := s.poll(ctx, w); err != nil {
+	if _, _, err := s.poll(ctx, w); err != nil {
 		return err
 	}
 	return w.save()

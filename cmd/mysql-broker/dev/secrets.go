@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 
 	"mysql-broker/store"
 )
@@ -38,7 +39,7 @@ func newSecrets(path string) (s secrets, err error) {
 	if err != nil {
 		return s, err
 	}
-	s = secrets{Username: "broker", Password: rand.Text(), Keyset: keyset, SharedPassword: rand.Text()}
+	s = secrets{Username: newUsername(), Password: rand.Text(), Keyset: keyset, SharedPassword: rand.Text()}
 	raw, err := json.Marshal(s)
 	if err != nil {
 		return s, err
@@ -48,3 +49,6 @@ func newSecrets(path string) (s secrets, err error) {
 	}
 	return s, os.Rename(path+".new", path)
 }
+
+// newUsername is short enough to type; the password alone is what cannot be guessed.
+func newUsername() string { return "broker-" + strings.ToLower(rand.Text()[:6]) }

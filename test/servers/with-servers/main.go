@@ -1,5 +1,7 @@
 // Command with-servers runs a command with servers for its tests: PostgreSQL and one mysqld for each installed, all
-// private, started for it and gone after it. It ends with the command's exit code.
+// private, started for it and gone after it. The command gets a $TMPDIR of its own, which ends with it, and so do all
+// processes that have files there: what a test leaves that was interrupted or ran out of time. It ends with the
+// command's exit code.
 //
 //	go run ./test/servers/with-servers go test ./...
 //
@@ -44,7 +46,12 @@ func run(command []string) (code int, err error) {
 	if err != nil {
 		return 1, err
 	}
-	return runCommand(command, environment, signals)
+	dir, err := newTempDir()
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, dir.remove()) }()
+	return runCommand(command, append(environment, "TMPDIR="+string(dir)), signals)
 }
 
 // start returns the variables by which test binaries find the servers. A signal ends the wait for them.

@@ -34,21 +34,18 @@ func (p *Provisioner) Provision(ctx context.Context, q ProvisionRequest) (Answer
 	defer cancel()
 	for {
 		_, err := p.store.Instance(ctx, q.InstanceID)
-		if errors.Is(err, store.ErrNotFound) {
-			answer, err := p.provisionNew(ctx, q, later)
-			if errors.Is(err, errRaced) {
-				continue
-			}
+		var answer Answer
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			answer, err = p.provisionNew(ctx, q, later)
+		case err == nil:
+			answer, err = p.provisionAgain(ctx, q, later)
+		default:
+			err = fmt.Errorf("look for the instance: %w", err)
+		}
+		if !errors.Is(err, errRaced) {
 			return answer, err
 		}
-		if err != nil {
-			return Answer{}, fmt.Errorf("look for the instance: %w", err)
-		}
-		answer, err := p.provisionAgain(ctx, q, later)
-		if errors.Is(err, errRaced) {
-			continue
-		}
-		return answer, err
 	}
 }
 
@@ -177,7 +174,7 @@ func (p *Provisioner) provisionAgain(ctx context.Context, q ProvisionRequest, la
 		case i.State == store.DeleteFailed:
 			return errNotReady
 		}
-		// Its creation failed and everything it made is gone again: the platform asks to try anew.
+		// Its creation failed: the platform asks to try anew.
 		if err := tx.SetInstanceState(ctx, i.ID, store.Creating); err != nil {
 			return err
 		}

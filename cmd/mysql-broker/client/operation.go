@@ -15,6 +15,7 @@ import (
 
 const (
 	maxPollInterval = time.Second // shorter than a platform's: somebody waits
+	minPollInterval = 50 * time.Millisecond
 	maxSilence      = 10 * time.Minute
 )
 
@@ -125,7 +126,7 @@ func (w work) failed(err error) error {
 // for maxSilence it leaves the operation in progress.
 func (s *session) await(ctx context.Context, w work) error {
 	lastAnswer := time.Now()
-	for {
+	for pace := minPollInterval; ; pace = min(2*pace, maxPollInterval) { // much ends at once
 		wait, answered, err := s.poll(ctx, w)
 		if err != nil {
 			return err
@@ -142,7 +143,7 @@ func (s *session) await(ctx context.Context, w work) error {
 				"`mysql-broker client services` asks again", maxSilence)
 		}
 		select {
-		case <-time.After(wait):
+		case <-time.After(min(wait, pace)):
 		case <-ctx.Done():
 			return errLeft
 		}

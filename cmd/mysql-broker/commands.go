@@ -33,7 +33,8 @@ func migrateCommand() *cobra.Command {
 }
 
 func catalogCommand() *cobra.Command {
-	command := &cobra.Command{Use: "catalog", Short: "Work on a catalog file"}
+	command := &cobra.Command{Use: "catalog", Short: "Work on a catalog file", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	command.AddCommand(&cobra.Command{
 		Use:   "check FILE",
 		Short: "Report everything in a catalog that the broker or Cloud Controller would refuse",

@@ -80,8 +80,8 @@ func Start(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog
 		c = c.Without(provisioner.Shared)
 		log.Warn("shared plans are not offered: no shared server is configured")
 	}
-	if a.listener, err = net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(cfg.Port))); err != nil {
-		return nil, fmt.Errorf("listen on PORT %d, or set another: %w", cfg.Port, err)
+	if a.listener, err = net.Listen("tcp", net.JoinHostPort(cfg.Bind, strconv.Itoa(cfg.Port))); err != nil {
+		return nil, fmt.Errorf("port %d cannot be had; set PORT to another one: %w", cfg.Port, err)
 	}
 	registry := prometheus.NewRegistry()
 	metrics := newMetrics(registry, c.Plans())

@@ -19,6 +19,7 @@ type address struct {
 	URL      string `json:"url"`
 	Username string `json:"username"`
 	Password string `json:"password"`
+	Names    string `json:"names,omitempty"` // the file of names; "" for the user's own
 }
 
 // address is what flags and environment say. What they leave open is taken from the running development broker, but
@@ -49,6 +50,7 @@ func (o *options) address() (address, error) {
 		a.URL = strings.TrimRight(dev.URL, "/")
 		a.Username = cmp.Or(a.Username, dev.Username)
 		a.Password = cmp.Or(a.Password, dev.Password)
+		a.Names = dev.Names
 	}
 	return a, nil
 }

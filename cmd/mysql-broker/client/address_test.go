@@ -25,12 +25,12 @@ func TestAddress(t *testing.T) {
 		"nothing said": {want: address{URL: defaultURL}},
 		"development broker": {
 			env:  map[string]string{"MYSQL_BROKER_DEV_DIR": dir},
-			want: address{"http://127.0.0.1:9999", "dev", "secret"},
+			want: address{URL: "http://127.0.0.1:9999", Username: "dev", Password: "secret"},
 		},
 		"its URL said too": {
 			flags: options{url: "http://127.0.0.1:9999/"},
 			env:   map[string]string{"MYSQL_BROKER_DEV_DIR": dir},
-			want:  address{"http://127.0.0.1:9999", "dev", "secret"},
+			want:  address{URL: "http://127.0.0.1:9999", Username: "dev", Password: "secret"},
 		},
 		"another URL does not get its password": {
 			env:  map[string]string{"MYSQL_BROKER_DEV_DIR": dir, "BROKER_URL": "https://elsewhere"},
@@ -39,12 +39,12 @@ func TestAddress(t *testing.T) {
 		"flags win": {
 			flags: options{url: "https://a", username: "u"},
 			env:   map[string]string{"BROKER_URL": "https://b", "BROKER_USERNAME": "v", "BROKER_PASSWORD": "w"},
-			want:  address{"https://a", "u", "w"},
+			want:  address{URL: "https://a", Username: "u", Password: "w"},
 		},
 		"all said, and the development broker's file unreadable": {
 			env: map[string]string{"BROKER_URL": "https://b", "BROKER_USERNAME": "v", "BROKER_PASSWORD": "w",
 				"MYSQL_BROKER_DEV_DIR": broken},
-			want: address{"https://b", "v", "w"},
+			want: address{URL: "https://b", Username: "v", Password: "w"},
 		},
 	}
 	for name, test := range tests {

@@ -53,7 +53,8 @@ type refusal struct {
 
 func (r *refusal) Error() string {
 	if r.status == http.StatusUnauthorized {
-		return "the broker refuses the user name or password: set BROKER_USERNAME and BROKER_PASSWORD"
+		return "the broker refuses the user name or password: set BROKER_USERNAME and BROKER_PASSWORD, " +
+			"or work where \"mysql-broker dev\" was started"
 	}
 	if r.description != "" {
 		return "Service broker error: " + r.description

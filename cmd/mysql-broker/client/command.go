@@ -4,8 +4,10 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 
 	"github.com/spf13/cobra"
 )
@@ -15,8 +17,8 @@ const long = `Talks to a service broker as Cloud Foundry would, and remembers th
 Environment:
   BROKER_URL, BROKER_USERNAME, BROKER_PASSWORD   the broker; by default the one that "mysql-broker dev" runs
   MYSQL_BROKER_DEV_DIR                           where that one left its address (default .dev)
-  MYSQL_BROKER_CLIENT_STATE                      the file of names
-                                                 (default $XDG_STATE_HOME/mysql-broker/client.json)`
+  MYSQL_BROKER_CLIENT_STATE                      the file of names (default: of the development broker in its
+                                                 directory, else $XDG_STATE_HOME/mysql-broker/client.json)`
 
 // Command is the command "client". Its commands write their result to the command's output, progress to its error
 // output, and return an error that is a sentence for the user.
@@ -24,7 +26,8 @@ func Command() *cobra.Command { return command(os.Getenv) }
 
 func command(getenv func(string) string) *cobra.Command {
 	o := options{getenv: getenv}
-	cmd := &cobra.Command{Use: "client", Short: "A small client for any service broker", Long: long}
+	cmd := &cobra.Command{Use: "client", Short: "A small client for any service broker", Long: long,
+		Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&o.url, "url", "", "the broker's URL (BROKER_URL)")
 	flags.StringVar(&o.username, "username", "", "the broker's user (BROKER_USERNAME)")
@@ -46,7 +49,7 @@ func command(getenv func(string) string) *cobra.Command {
 }
 
 func (o *options) updateCommand() *cobra.Command {
-	cmd := o.withParameters("update-service NAME", "Change a service instance's plan or parameters", 1,
+	cmd := o.withParameters("update-service NAME", "Change a service instance's plan, or parameters that its plan lets change", 1,
 		(*session).updateService)
 	cmd.Flags().StringVarP(&o.plan, "plan", "p", "", "the new plan")
 	return cmd
@@ -65,7 +68,12 @@ func (o *options) command(use, short string, args int, run action) *cobra.Comman
 	return &cobra.Command{
 		Use:   use,
 		Short: short,
-		Args:  cobra.ExactArgs(args),
+		Args: func(cmd *cobra.Command, got []string) error {
+			if len(got) != args || slices.Contains(got, "") {
+				return fmt.Errorf("use it as: %s", cmd.UseLine())
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cmd.SilenceUsage = true // from here on, errors are not about how to call it
 			s, err := o.session(cmd)

@@ -152,7 +152,7 @@ func (s *session) saveInstance(name string, in *instance) error {
 // takeBack remembers an instance for which an operation was refused.
 func (s *session) takeBack(name string, in *instance, before instance) error {
 	in.NextPlan = before.NextPlan
-	in.Last.refused(before.Last)
+	in.Last = before.Last
 	return s.inventory.put(name, in)
 }
 

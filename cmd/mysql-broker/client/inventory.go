@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,8 +33,8 @@ type inventory struct {
 	url  string
 }
 
-func inventoryFile(getenv func(string) string) (string, error) {
-	if file := getenv("MYSQL_BROKER_CLIENT_STATE"); file != "" {
+func inventoryFile(getenv func(string) string, a address) (string, error) {
+	if file := cmp.Or(getenv("MYSQL_BROKER_CLIENT_STATE"), a.Names); file != "" {
 		return file, nil
 	}
 	dir := getenv("XDG_STATE_HOME")

@@ -70,7 +70,7 @@ func (s *session) unbind(ctx context.Context, name, keyName string) error {
 	k.Last = begun(remove)
 	w := s.keyWork("Deleting", name, keyName, in, k)
 	w.refuse = func() error {
-		k.Last.refused(before)
+		k.Last = before
 		return s.inventory.putKey(name, keyName, k)
 	}
 	_, err = s.perform(ctx, w, http.MethodDelete, nil)

@@ -45,13 +45,6 @@ func (o *operation) fail(err error) {
 	}
 }
 
-// refused takes the place of what the broker has refused to begin: the earlier operation, if that is still under way.
-func (o *operation) refused(earlier operation) {
-	if earlier.State == domain.InProgress {
-		*o = earlier
-	}
-}
-
 // failure is the error of a failed operation, or nil.
 func (o *operation) failure() error {
 	if o.State != domain.Failed {

@@ -42,7 +42,7 @@ func (o *options) session(cmd *cobra.Command) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	file, err := inventoryFile(o.getenv)
+	file, err := inventoryFile(o.getenv, address)
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ import (
 
 // Config is everything that `serve` is told.
 type Config struct {
+	Bind        string // address to listen on, "" for all
 	Port        int
 	Username    string
 	Password    string
@@ -90,7 +91,9 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 		r.note(errors.New("BROKER_USERNAME has a colon, which basic authentication cannot send"))
 	}
 	cfg.PostgresURL = r.postgresURL(services)
-	if keyset := r.required("ENCRYPTION_KEYSET"); keyset != "" {
+	if keyset := r.value("ENCRYPTION_KEYSET"); keyset == "" {
+		r.note(errors.New("ENCRYPTION_KEYSET is not set; `mysql-broker keyset` makes one"))
+	} else {
 		cfg.Keys, err = store.ParseKeyset(keyset)
 		r.note(prefixed("ENCRYPTION_KEYSET", err))
 	}

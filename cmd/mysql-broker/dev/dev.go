@@ -67,7 +67,9 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		if ctx.Err() != nil {
 			err = nil // what failed as it started, failed because it was interrupted
 		}
-		fmt.Fprintln(cfg.Out, "\nStopping everything; the data stay.")
+		if len(stops) > 0 {
+			fmt.Fprintln(cfg.Out, "\nStopping everything; the data stay.")
+		}
 		for _, stop := range stops {
 			ctx, cancel := context.WithTimeout(context.Background(), stopTime)
 			err = errors.Join(err, stop(ctx))
@@ -81,7 +83,8 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	postgres, err := pgcluster.Start(ctx, pgcluster.Config{Dir: filepath.Join(dir, "postgres"), Durable: true,
 		Logger: cfg.Logger})
 	if err != nil {
-		return fmt.Errorf("start PostgreSQL: %w", err)
+		return fmt.Errorf("start PostgreSQL: %w\n(one `mysql-broker dev` at a time works in a directory; "+
+			"MYSQL_BROKER_DEV_DIR and PORT make room for another)", err)
 	}
 	started(postgres.Stop)
 	binary, err := config.Mysqld(cfg.Mysqld)
@@ -99,7 +102,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
-	broker, err := app.Start(ctx, config.Config{Port: cfg.Port, Username: secrets.Username,
+	broker, err := app.Start(ctx, config.Config{Bind: "127.0.0.1", Port: cfg.Port, Username: secrets.Username,
 		Password: secrets.Password, PostgresURL: postgres.URL(), Keys: keys,
 		Shared: []shared.Config{server},
 		Launcher: config.Launcher{Kind: "process", Dir: filepath.Join(dir, "dedicated"), Binary: binary,
@@ -145,7 +148,8 @@ func startShared(ctx context.Context, cfg Config, dir string, binary process.Bin
 
 // writeClientConfig lets `mysql-broker client` find this broker without being told.
 func writeClientConfig(path, url string, s secrets) error {
-	raw, err := json.Marshal(map[string]string{"url": url, "username": s.Username, "password": s.Password})
+	raw, err := json.Marshal(map[string]string{"url": url, "username": s.Username, "password": s.Password,
+		"names": filepath.Join(filepath.Dir(path), "names.json")})
 	if err != nil {
 		return err
 	}

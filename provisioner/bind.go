@@ -204,7 +204,9 @@ func (p *Provisioner) Unbind(ctx context.Context, q UnbindRequest) error {
 		_, err = p.join(ctx, t, false)
 		return err
 	}
-	p.cancelled(cancelled)
+	for _, c := range cancelled {
+		p.tasks.Cancelled(c)
+	}
 	_, err = p.carryOut(ctx, t, p.unbindWorkflow(i, b), false, since)
 	return err
 }

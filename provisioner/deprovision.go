@@ -36,11 +36,7 @@ func (p *Provisioner) Deprovision(ctx context.Context, q DeprovisionRequest) (An
 		if i.ServiceID != q.Plan.ServiceID {
 			return refuse(Invalid, "service_id is not the service offering of this service instance.")
 		}
-		own, known := p.plans[i.PlanID]
-		if !known {
-			own = withdrawn(i)
-		}
-		if later, err = answersLater(own, q.AcceptsIncomplete); err != nil {
+		if later, err = answersLater(p.planOf(i), q.AcceptsIncomplete); err != nil {
 			return err
 		}
 		active, err := tx.ActiveTasks(ctx, i.ID)
@@ -69,6 +65,8 @@ func (p *Provisioner) Deprovision(ctx context.Context, q DeprovisionRequest) (An
 	case joined:
 		return p.join(ctx, t, later)
 	}
-	p.cancelled(cancelled)
+	for _, c := range cancelled {
+		p.tasks.Cancelled(c)
+	}
 	return p.carryOut(ctx, t, p.deprovisionWorkflow(i), later, since)
 }

@@ -24,7 +24,7 @@ type Config struct {
 	Shared    *shared.Servers
 	Dedicated *dedicated.Servers // nil where no launcher is configured
 	Logger    *slog.Logger
-	Tasks     task.Config // its Logger is set from Logger; OnEnd is required
+	Tasks     task.Config // its Logger is set from Logger
 }
 
 // Provisioner carries out the operations on instances and bindings. Make one with New.
@@ -34,14 +34,13 @@ type Provisioner struct {
 	shared    *shared.Servers
 	dedicated *dedicated.Servers
 	tasks     *task.Runner
-	onEnd     func(store.Task, string)
 	log       *slog.Logger
 }
 
 // New starts a provisioner: from now on it works on tasks that are due, those of processes that died included.
 func New(cfg Config) *Provisioner {
 	p := &Provisioner{store: cfg.Store, plans: map[string]Plan{}, shared: cfg.Shared, dedicated: cfg.Dedicated,
-		onEnd: cfg.Tasks.OnEnd, log: cfg.Logger}
+		log: cfg.Logger}
 	for _, plan := range cfg.Plans {
 		p.plans[plan.ID] = plan
 	}
@@ -103,26 +102,15 @@ func outcome(t store.Task, err error) error {
 	if err == nil {
 		return nil
 	}
-	if p, ok := errors.AsType[*Error](err); ok {
-		return p // a step knew better
-	}
-	var failed *task.FailedError
-	if errors.As(err, &failed) && failed.Task.LastError == store.Cancelled {
-		return &Error{Code: Busy, Sentence: failed.Task.Description, Err: err}
-	}
-	if failed != nil {
-		return &Error{Code: Unavailable, Sentence: failed.Task.Description, Err: err}
+	if failed, ok := errors.AsType[*task.FailedError](err); ok {
+		code := Unavailable
+		if failed.Task.LastError == store.Cancelled {
+			code = Busy
+		}
+		return &Error{Code: code, Sentence: failed.Task.Description, Err: err}
 	}
 	return &Error{Code: Unavailable, Err: err, Sentence: fmt.Sprintf("The MySQL server could not finish this. "+
 		"Try again in a minute; if that fails too, tell your operator about %s.", task.Token(t.ID))}
-}
-
-// cancelled tells the world about tasks that a deletion cancelled.
-func (p *Provisioner) cancelled(tasks []store.Task) {
-	for _, t := range tasks {
-		p.tasks.Interrupt(t.ID)
-		p.onEnd(t, store.Cancelled)
-	}
 }
 
 // plan finds a plan that an instance has, or an error for operators if it was taken out of the catalog.
@@ -161,27 +149,36 @@ func (p *Provisioner) access(ctx context.Context, i store.Instance) (Access, err
 
 var errNoLauncher = errors.New("the instance is dedicated and no launcher is configured")
 
-// onServer runs fn on a fenced connection to an instance's server.
-func (p *Provisioner) onServer(ctx context.Context, i store.Instance, fence string, alive func() error,
-	fn func(*mysqladmin.Session) error) error {
-	var admin *mysqladmin.Server
+// asAdmin runs fn with the broker's connections to an instance's server.
+func (p *Provisioner) asAdmin(ctx context.Context, i store.Instance, fn func(*mysqladmin.Server) error) error {
 	if i.Server != "" {
 		server, err := p.shared.Server(i.Server)
 		if err != nil {
 			return err
 		}
-		admin = server.Server
-	} else {
-		if p.dedicated == nil {
-			return errNoLauncher
-		}
-		own, _, err := p.dedicated.Open(ctx, i.DedicatedID, i.AdminPassword)
-		if err != nil {
-			return err
-		}
-		defer own.Close()
-		admin = own
+		return fn(server.Server)
 	}
+	if p.dedicated == nil {
+		return errNoLauncher
+	}
+	admin, err := p.dedicated.Open(ctx, i.DedicatedID, i.AdminPassword)
+	if err != nil {
+		return err
+	}
+	defer admin.Close()
+	return fn(admin)
+}
+
+// onServer runs fn on a fenced connection to an instance's server.
+func (p *Provisioner) onServer(ctx context.Context, i store.Instance, fence string, alive func() error,
+	fn func(*mysqladmin.Session) error) error {
+	return p.asAdmin(ctx, i, func(admin *mysqladmin.Server) error {
+		return p.fenced(ctx, admin, fence, alive, fn)
+	})
+}
+
+func (p *Provisioner) fenced(ctx context.Context, admin *mysqladmin.Server, fence string, alive func() error,
+	fn func(*mysqladmin.Session) error) error {
 	session, err := admin.Fence(ctx, fence, alive)
 	if err != nil {
 		return fmt.Errorf("take the fence on the server: %w", err)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/store"
 )
 
@@ -37,11 +38,7 @@ func (p *Provisioner) Update(ctx context.Context, q UpdateRequest) (Answer, erro
 	if i.ServiceID != q.ServiceID {
 		return Answer{}, refuse(Invalid, "service_id is not the service offering of this service instance.")
 	}
-	from, known := p.plans[i.PlanID]
-	if !known {
-		from = withdrawn(i)
-	}
-	to := q.Plan
+	from, to := p.planOf(i), q.Plan
 	later, err := answersLater(to, q.AcceptsIncomplete)
 	if err != nil {
 		return Answer{}, err
@@ -91,23 +88,12 @@ func (p *Provisioner) fits(ctx context.Context, i store.Instance, from, to Plan)
 	return nil
 }
 
-func (p *Provisioner) databaseSize(ctx context.Context, i store.Instance) (int64, error) {
-	if i.Server != "" {
-		server, err := p.shared.Server(i.Server)
-		if err != nil {
-			return 0, err
-		}
-		return server.DatabaseSize(ctx, i.Database)
-	}
-	if p.dedicated == nil {
-		return 0, errNoLauncher
-	}
-	admin, _, err := p.dedicated.Open(ctx, i.DedicatedID, i.AdminPassword)
-	if err != nil {
-		return 0, err
-	}
-	defer admin.Close()
-	return admin.DatabaseSize(ctx, i.Database)
+func (p *Provisioner) databaseSize(ctx context.Context, i store.Instance) (bytes int64, err error) {
+	err = p.asAdmin(ctx, i, func(admin *mysqladmin.Server) (err error) {
+		bytes, err = admin.DatabaseSize(ctx, i.Database)
+		return err
+	})
+	return bytes, err
 }
 
 // recordUpdate commits the intent, then carries it out.

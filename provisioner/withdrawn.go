@@ -8,6 +8,14 @@ import (
 	"mysql-broker/store"
 )
 
+// planOf is the plan that an instance has, or what is still known of it.
+func (p *Provisioner) planOf(i store.Instance) Plan {
+	if plan, known := p.plans[i.PlanID]; known {
+		return plan
+	}
+	return withdrawn(i)
+}
+
 // withdrawn stands in for the plan of an instance that outlived it in the catalog: it says how the instance was made
 // and leaves the limits at zero, as nobody knows them any more.
 func withdrawn(i store.Instance) Plan {

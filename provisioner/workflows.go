@@ -83,11 +83,12 @@ func (p *Provisioner) provisionWorkflow(i store.Instance, r request) (task.Workf
 		return w, nil
 	}
 	w.Steps = []task.Step{
-		{Name: "launch", Progress: "Launching the server", Stages: launcher.Stages, Do: func(ctx context.Context, run *task.Run) error {
-			return p.reporting(ctx, run, func(ctx context.Context, report func(string)) error {
-				return p.dedicated.Launch(ctx, i.DedicatedID, i.AdminPassword, size(plan), report)
-			})
-		}},
+		{Name: "launch", Progress: "Launching the server", Stages: launcher.Stages,
+			Do: func(ctx context.Context, run *task.Run) error {
+				return p.reporting(ctx, run, func(ctx context.Context, report func(string)) error {
+					return p.dedicated.Launch(ctx, i.DedicatedID, i.AdminPassword, size(plan), report)
+				})
+			}},
 		createDatabase,
 		{Name: "check login", Progress: "Checking the first login", Do: func(ctx context.Context, run *task.Run) error {
 			return p.onServer(ctx, i, instanceFence(i.ID), run.Alive, func(s *mysqladmin.Session) error {
@@ -127,8 +128,7 @@ func (p *Provisioner) createDatabase(ctx context.Context, run *task.Run, i store
 	err := p.onServer(ctx, i, instanceFence(i.ID), run.Alive, func(s *mysqladmin.Session) error {
 		return s.CreateDatabase(ctx, i.Database, q.Charset, q.Collation)
 	})
-	var charset *mysqladmin.CharsetError
-	if errors.As(err, &charset) {
+	if charset, ok := errors.AsType[*mysqladmin.CharsetError](err); ok {
 		return task.Permanent(charset.Error(), err)
 	}
 	return err
@@ -271,9 +271,10 @@ func (p *Provisioner) bindWorkflow(i store.Instance, b store.Binding) (task.Work
 						RequireTLS: access.CACertificate != nil})
 				})
 			}}},
-		Cleanup: []task.Step{{Name: "drop account", Progress: "Dropping the account", Do: func(ctx context.Context, run *task.Run) error {
-			return onServer(ctx, run, func(s *mysqladmin.Session) error { return s.DropAccount(ctx, b.Account) })
-		}}},
+		Cleanup: []task.Step{{Name: "drop account", Progress: "Dropping the account",
+			Do: func(ctx context.Context, run *task.Run) error {
+				return onServer(ctx, run, func(s *mysqladmin.Session) error { return s.DropAccount(ctx, b.Account) })
+			}}},
 		Succeeded: func(ctx context.Context, tx *store.Tx) error { return tx.SetBindingState(ctx, i.ID, b.ID, store.Ready) },
 		Failed: func(ctx context.Context, tx *store.Tx, undone bool) error {
 			if !undone { // it goes with the instance

@@ -73,15 +73,14 @@ func (s *Servers) Endpoint(ctx context.Context, id string) (launcher.Endpoint, e
 }
 
 // Open connects to the server as its administrator. Close what it returns.
-func (s *Servers) Open(ctx context.Context, id, adminPassword string) (*mysqladmin.Server, launcher.Endpoint, error) {
+func (s *Servers) Open(ctx context.Context, id, adminPassword string) (*mysqladmin.Server, error) {
 	endpoint, err := s.Endpoint(ctx, id)
 	if err != nil {
-		return nil, endpoint, err
+		return nil, err
 	}
 	cfg := login(id, endpoint, adminUser, adminPassword)
 	cfg.FenceKey = s.fenceKey
-	admin, err := mysqladmin.Open(cfg)
-	return admin, endpoint, err
+	return mysqladmin.Open(cfg)
 }
 
 func login(name string, e launcher.Endpoint, user, password string) mysqladmin.Config {

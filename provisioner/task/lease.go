@@ -122,12 +122,13 @@ func (r *Runner) renew(ctx context.Context) {
 	}
 }
 
-// Interrupt stops work here on a task that was cancelled in the store, without waiting for the next heartbeat to
-// notice.
-func (r *Runner) Interrupt(id int64) {
+// Cancelled tells that a task was cancelled in the store: work on it here stops without waiting for the next heartbeat
+// to notice.
+func (r *Runner) Cancelled(t store.Task) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if l, ok := r.held[id]; ok {
+	if l, ok := r.held[t.ID]; ok {
 		l.cancel(store.ErrLeaseLost)
 	}
+	r.mu.Unlock()
+	r.cfg.OnEnd(t, store.Cancelled)
 }

@@ -26,7 +26,7 @@ type Config struct {
 	Backoff  time.Duration // default 1 s: pause before the second try; doubles, up to a minute
 
 	Logger  *slog.Logger
-	OnEnd   func(t store.Task, state string) // called when a task has ended here
+	OnEnd   func(t store.Task, state string) // called when a task has ended here; state may be store.Cancelled
 	OnRetry func(t store.Task)               // called when a step is to be tried again
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mysql-broker/provisioner/dedicated"
+	"mysql-broker/provisioner/fault"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/provisioner/task"
@@ -71,6 +72,7 @@ func answersLater(plan Plan, acceptsIncomplete bool) (bool, error) {
 
 // begin completes a task to be recorded: one that answers at once is leased to this process, which works on it.
 func (p *Provisioner) begin(n store.NewTask, later bool) store.NewTask {
+	fault.Point(n.Kind, "recording")
 	if !later {
 		n.Owner, n.LeaseTTL = p.tasks.Lease()
 	}
@@ -80,6 +82,7 @@ func (p *Provisioner) begin(n store.NewTask, later bool) store.NewTask {
 // carryOut works on a recorded task: now, or later by any worker. since is a time before it was recorded.
 func (p *Provisioner) carryOut(ctx context.Context, t store.Task, w task.Workflow, later bool, since time.Time) (
 	Answer, error) {
+	fault.Point(t.Kind, "recorded")
 	if later {
 		p.tasks.Nudge()
 		return Answer{Operation: task.Token(t.ID)}, nil

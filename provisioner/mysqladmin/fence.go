@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"mysql-broker/provisioner/fault"
 )
 
 // fenceWait is how long Fence waits for a killed predecessor, in which a statement that can't be interrupted, such as
@@ -56,7 +58,7 @@ func (s *Session) begin(ctx context.Context) error {
 		return err
 	}
 	s.dialect = dialects[flavour.Name]
-	if !locked {
+	if !locked && !fault.FencesOff {
 		if err := s.takeOver(ctx, holder); err != nil {
 			return err
 		}

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"mysql-broker/provisioner/fault"
 )
 
 const releaseTimeout = 5 * time.Second
@@ -28,7 +30,9 @@ func (s *Session) exec(ctx context.Context, statement string, args ...any) error
 		s.failed = true
 		return err
 	}
+	fault.Statement("before", statement)
 	_, err := s.conn.ExecContext(ctx, statement, args...)
+	fault.Statement("after", statement)
 	if err != nil {
 		s.failed = true
 	}

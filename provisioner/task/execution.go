@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"mysql-broker/provisioner/fault"
 	"mysql-broker/store"
 )
 
@@ -122,7 +123,12 @@ func (x *execution) attempt(step Step, run *Run) (err error) {
 			return err
 		}
 	}
-	return step.Do(x.lease.ctx, run)
+	fault.Point(x.task.Kind, step.Name, "begins")
+	if err := step.Do(x.lease.ctx, run); err != nil {
+		return err
+	}
+	fault.Point(x.task.Kind, step.Name, "done")
+	return nil
 }
 
 func (x *execution) progress(ctx context.Context, description string) error {
@@ -190,6 +196,7 @@ func (x *execution) giveUp(failed Step, cause error) bool {
 		x.setBack(err)
 		return false
 	}
+	fault.Point(x.task.Kind, "given up")
 	x.task.Phase, x.task.Step, x.task.Attempt = store.Cleanup, "", 0
 	x.task.Description, x.task.LastError = description, cause.Error()
 	return true
@@ -200,6 +207,7 @@ func (x *execution) giveUp(failed Step, cause error) bool {
 func (x *execution) finish(state, description string, outcome func(context.Context, *store.Tx) error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.lease.ctx), x.runner.cfg.LeaseTTL)
 	defer cancel()
+	fault.Point(x.task.Kind, "ending as "+state)
 	for {
 		err := x.runner.store.Finish(ctx, x.lease.held, state, description, func(tx *store.Tx) error {
 			return outcome(ctx, tx)
@@ -213,6 +221,7 @@ func (x *execution) finish(state, description string, outcome func(context.Conte
 				x.err = &FailedError{Task: x.task, Err: x.cause}
 			}
 			x.runner.cfg.OnEnd(x.task, state)
+			fault.Point(x.task.Kind, "ended as "+state)
 			return
 		}
 		if errors.Is(err, store.ErrLeaseLost) || ctx.Err() != nil {

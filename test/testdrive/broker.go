@@ -42,13 +42,18 @@ var Root = sync.OnceValue(func() string {
 	return filepath.Dir(strings.TrimSpace(string(out)))
 })
 
-var build = sync.OnceValues(func() (string, error) {
+var (
+	buildPlain  = sync.OnceValues(func() (string, error) { return build("mysql-broker") })
+	buildFaulty = sync.OnceValues(func() (string, error) { return build("mysql-broker-faults", "-tags", "faults") })
+)
+
+func build(name string, options ...string) (string, error) {
 	tests, err := os.Executable()
 	if err != nil {
 		return "", fmt.Errorf("find the test binary: %w", err)
 	}
-	path := filepath.Join(filepath.Dir(tests), "mysql-broker") // go test removes that folder at its end
-	args := []string{"build", "-buildvcs=false", "-o", path}
+	path := filepath.Join(filepath.Dir(tests), name) // go test removes that folder at its end
+	args := append([]string{"build", "-buildvcs=false", "-o", path}, options...)
 	if raceEnabled {
 		args = append(args, "-race")
 	}
@@ -57,10 +62,19 @@ var build = sync.OnceValues(func() (string, error) {
 		return "", fmt.Errorf("build the broker: %w\n%s", err, out)
 	}
 	return path, nil
-})
+}
 
-// Binary builds the broker beside the test binary, once for all tests of a package, and returns its path.
-func Binary(t testing.TB) string {
+// binaryFor is the broker, built beside the test binary once for all tests of a package. It has fault points where the
+// environment asks for them.
+func binaryFor(t testing.TB, env map[string]string) string {
+	t.Helper()
+	if env["FAULT_SOCKET"] != "" {
+		return built(t, buildFaulty)
+	}
+	return built(t, buildPlain)
+}
+
+func built(t testing.TB, build func() (string, error)) string {
 	t.Helper()
 	path, err := build()
 	if err != nil {
@@ -190,7 +204,7 @@ func Start(t testing.TB, env map[string]string) *Broker {
 func Launch(t testing.TB, env map[string]string, args ...string) *Broker {
 	t.Helper()
 	b := &Broker{Username: Username, Password: Password, exited: make(chan struct{}), log: newLogFile()}
-	b.cmd = exec.Command(Binary(t), args...)
+	b.cmd = exec.Command(binaryFor(t, env), args...)
 	b.cmd.Dir, b.cmd.Env = t.TempDir(), environ(env)
 	b.cmd.Stdout, b.cmd.Stderr = b.log, b.log
 	b.cmd.WaitDelay = time.Second // dedicated servers outlive the broker
@@ -211,6 +225,9 @@ func Launch(t testing.TB, env map[string]string, args ...string) *Broker {
 	})
 	return b
 }
+
+// PID is the process's id.
+func (b *Broker) PID() int { return b.cmd.Process.Pid }
 
 // Signal sends a signal; one to a process that has ended is fine.
 func (b *Broker) Signal(t testing.TB, s syscall.Signal) {

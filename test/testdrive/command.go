@@ -22,7 +22,7 @@ func Run(t testing.TB, env map[string]string, args ...string) Output {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTime)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, Binary(t), args...)
+	cmd := exec.CommandContext(ctx, binaryFor(t, env), args...)
 	cmd.Dir, cmd.Env = t.TempDir(), environ(env)
 	cmd.WaitDelay = time.Second
 	var stdout, stderr bytes.Buffer

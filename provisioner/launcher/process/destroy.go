@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"mysql-broker/provisioner/fault"
 	"mysql-broker/provisioner/launcher"
 )
 
@@ -31,6 +32,7 @@ func (l *Launcher) Destroy(ctx context.Context, id string, report func(progress 
 	if err := l.retire(ctx, inst); err != nil {
 		return err
 	}
+	fault.Point("destroy", "stopped")
 	report("Removing the data directory")
 	return l.discard(inst)
 }
@@ -45,6 +47,7 @@ func (l *Launcher) retire(ctx context.Context, inst instance) error {
 	if err := inst.saveState(st); err != nil {
 		return err
 	}
+	fault.Point("destroy", "recorded")
 	return l.stopIfRunning(ctx, inst, (*server).kill)
 }
 
@@ -53,6 +56,7 @@ func (l *Launcher) discard(inst instance) error {
 	if err := os.Rename(inst.dir, grave); err != nil {
 		return fmt.Errorf("server %s: %w", inst.id, err)
 	}
+	fault.Point("destroy", "moved away")
 	if err := os.RemoveAll(grave); err != nil {
 		return fmt.Errorf("server %s: %w", inst.id, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 
+	"mysql-broker/provisioner/fault"
 	"mysql-broker/provisioner/launcher"
 )
 
@@ -39,6 +40,7 @@ func (l *Launcher) Launch(
 		return launcher.Endpoint{}, err
 	}
 	defer unlock()
+	fault.Point("launch", "directory made")
 	st, err := inst.loadState()
 	if err != nil && !errors.Is(err, launcher.ErrNotFound) {
 		return launcher.Endpoint{}, err
@@ -93,6 +95,7 @@ func (l *Launcher) prepare(ctx context.Context, inst instance, st *state) error 
 	if err := l.choosePort(ctx, inst, st, 0); err != nil {
 		return err
 	}
+	fault.Point("launch", "port chosen")
 	for _, dir := range []string{inst.dataDir(), inst.tmpDir()} {
 		if err := os.RemoveAll(dir); err != nil {
 			return fmt.Errorf("server %s: %w", inst.id, err)
@@ -105,6 +108,7 @@ func (l *Launcher) prepare(ctx context.Context, inst instance, st *state) error 
 	if err := copySparse(template, inst.dataDir(), l.owner); err != nil {
 		return fmt.Errorf("server %s: %w", inst.id, err)
 	}
+	fault.Point("launch", "data copied")
 	if err := l.owner.mkdir(inst.tmpDir()); err != nil {
 		return fmt.Errorf("server %s: %w", inst.id, err)
 	}
@@ -119,6 +123,7 @@ func (l *Launcher) bringUp(ctx context.Context, inst instance, st *state, spec l
 	if err := l.owner.writeSecret(inst.initFile(), adminSQL(spec)); err != nil {
 		return fmt.Errorf("server %s: %w", inst.id, err)
 	}
+	fault.Point("launch", "password written")
 	for attempt := 1; ; attempt++ {
 		err := l.startAndAwait(ctx, inst, *st, "--init-file="+inst.initFile())
 		if !errors.Is(err, errExited) || !strings.Contains(err.Error(), portTaken) || attempt == portAttempts {
@@ -136,6 +141,7 @@ func (l *Launcher) startAndAwait(ctx context.Context, inst instance, st state, o
 		return err
 	}
 	defer s.close()
+	fault.Point("launch", "process started")
 	return l.awaitUp(ctx, inst, s)
 }
 
@@ -158,6 +164,7 @@ func (l *Launcher) answerFor(
 	if err := l.checkAdmin(ctx, spec, end); err != nil {
 		return launcher.Endpoint{}, err
 	}
+	fault.Point("launch", "answers")
 	if err := os.Remove(inst.initFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return launcher.Endpoint{}, fmt.Errorf("server %s: %w", inst.id, err)
 	}

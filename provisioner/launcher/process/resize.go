@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"mysql-broker/provisioner/fault"
 	"mysql-broker/provisioner/launcher"
 )
 
@@ -36,6 +37,7 @@ func (l *Launcher) Resize(
 	if st, err = l.applyLimits(ctx, inst, st, spec); err != nil {
 		return launcher.Endpoint{}, err
 	}
+	fault.Point("resize", "limits recorded")
 	report("Starting mysqld")
 	if err := l.ensureUp(ctx, inst, st); err != nil {
 		return launcher.Endpoint{}, err
@@ -53,6 +55,7 @@ func (l *Launcher) applyLimits(ctx context.Context, inst instance, st state, spe
 	if err := l.stopIfRunning(ctx, inst, (*server).stop); err != nil {
 		return state{}, err
 	}
+	fault.Point("resize", "stopped")
 	st.MemoryMB, st.StorageMB = spec.MemoryMB, spec.StorageMB
 	return st, inst.saveState(st)
 }

@@ -1,0 +1,12 @@
+//go:build !faults
+
+package fault
+
+// Point does nothing without the build tag "faults".
+func Point(name ...string) {}
+
+// Statement does nothing without the build tag "faults".
+func Statement(when, sql string) {}
+
+// FencesOff is false without the build tag "faults".
+const FencesOff = false

@@ -1,0 +1,45 @@
+//go:build faults
+
+package fault
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+)
+
+// socket is where a test listens; without it, points do nothing.
+var socket = os.Getenv("FAULT_SOCKET")
+
+// FencesOff leaves out the locks on MySQL servers, to show what they are for.
+var FencesOff = os.Getenv("FAULT_FENCES") == "off"
+
+// errInjected is what a step fails with where the test says so.
+var errInjected = errors.New("a test made this step fail")
+
+// Point tells the test which point this process has come to, and waits for its word: to go on, or to panic, which
+// fails the step. The test may as well kill the process meanwhile. A test that is gone holds nobody up.
+func Point(name ...string) {
+	if socket == "" {
+		return
+	}
+	conn, err := net.Dial("unix", socket)
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "%d %s\n", os.Getpid(), strings.Join(name, ": "))
+	word, _ := bufio.NewReader(conn).ReadString('\n')
+	if word == "fail\n" {
+		panic(errInjected)
+	}
+}
+
+// Statement is a point before or after an SQL statement, named by its first two words.
+func Statement(when, sql string) {
+	words := strings.Fields(sql)
+	Point(when, strings.TrimSuffix(strings.Join(words[:min(2, len(words))], " "), ","))
+}

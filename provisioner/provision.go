@@ -106,6 +106,7 @@ func (p *Provisioner) place(ctx context.Context, i store.Instance, q InstancePar
 			Sentence: "No shared MySQL server can be reached. Try again in a few minutes, or tell your operator."}
 	}
 	p.log.Error("every shared server is full; add one to the configuration")
+	p.onFull()
 	return Answer{}, errFull
 }
 

@@ -26,6 +26,7 @@ type Config struct {
 	Dedicated *dedicated.Servers // nil where no launcher is configured
 	Logger    *slog.Logger
 	Tasks     task.Config // its Logger is set from Logger
+	OnFull    func()      // called when an instance is refused because every shared server is full; may be nil
 }
 
 // Provisioner carries out the operations on instances and bindings. Make one with New.
@@ -36,12 +37,16 @@ type Provisioner struct {
 	dedicated *dedicated.Servers
 	tasks     *task.Runner
 	log       *slog.Logger
+	onFull    func()
 }
 
 // New starts a provisioner: from now on it works on tasks that are due, those of processes that died included.
 func New(cfg Config) *Provisioner {
 	p := &Provisioner{store: cfg.Store, plans: map[string]Plan{}, shared: cfg.Shared, dedicated: cfg.Dedicated,
-		log: cfg.Logger}
+		log: cfg.Logger, onFull: cfg.OnFull}
+	if p.onFull == nil {
+		p.onFull = func() {}
+	}
 	for _, plan := range cfg.Plans {
 		p.plans[plan.ID] = plan
 	}

@@ -51,6 +51,8 @@ func TestFullServer(t *testing.T) {
 		second := p.newInstance(t, "shared-small")
 		expectRefusal(t, second.provision(t, now, nil), 400, "no room")
 		second.fetch(t).Expect(t, http.StatusNotFound)
+		expectFigures(t, p, map[string]string{"mysql_broker_shared_servers_full_total": "1"})
+		p.AwaitLog(t, "every shared server is full")
 		expectEmpty(t, first.deprovision(t, now), http.StatusOK)
 		expectEmpty(t, second.provision(t, now, nil), http.StatusCreated)
 	})

@@ -19,6 +19,7 @@ type metrics struct {
 	operations *prometheus.CounterVec
 	durations  *prometheus.HistogramVec
 	retries    *prometheus.CounterVec
+	full       prometheus.Counter
 }
 
 // planNames finds plans' names by id. A name that two service offerings use is not told apart by itself, and left out.
@@ -54,11 +55,13 @@ func newMetrics(r prometheus.Registerer, plans []provisioner.Plan) *metrics {
 		retries: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "mysql_broker_task_retries_total",
 			Help: "Steps that failed in this process and are tried again."}, []string{"kind"}),
 	}
+	m.full = prometheus.NewCounter(prometheus.CounterOpts{Name: "mysql_broker_shared_servers_full_total",
+		Help: "Service instances refused in this process because every shared server was full."})
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "mysql_broker_build_info",
 		Help: "Always 1; the labels tell the build.", ConstLabels: prometheus.Labels{"version": version.Version,
 			"go": version.Go()}})
 	build.Set(1)
-	r.MustRegister(m.operations, m.durations, m.retries, build)
+	r.MustRegister(m.operations, m.durations, m.retries, m.full, build)
 	return m
 }
 

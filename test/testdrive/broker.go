@@ -43,11 +43,14 @@ var Root = sync.OnceValue(func() string {
 })
 
 var (
-	buildPlain  = sync.OnceValues(func() (string, error) { return build("mysql-broker") })
-	buildFaulty = sync.OnceValues(func() (string, error) { return build("mysql-broker-faults", "-tags", "faults") })
+	buildPlain  = sync.OnceValues(func() (string, error) { return build(Root(), "mysql-broker") })
+	buildFaulty = sync.OnceValues(func() (string, error) {
+		return build(Root(), "mysql-broker-faults", "-tags", "faults")
+	})
 )
 
-func build(name string, options ...string) (string, error) {
+// build compiles the broker from the sources in root.
+func build(root, name string, options ...string) (string, error) {
 	tests, err := os.Executable()
 	if err != nil {
 		return "", fmt.Errorf("find the test binary: %w", err)
@@ -57,7 +60,9 @@ func build(name string, options ...string) (string, error) {
 	if raceEnabled {
 		args = append(args, "-race")
 	}
-	out, err := exec.Command("go", append(args, "mysql-broker/cmd/mysql-broker")...).CombinedOutput()
+	command := exec.Command("go", append(args, "./cmd/mysql-broker")...)
+	command.Dir = root
+	out, err := command.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build the broker: %w\n%s", err, out)
 	}
@@ -186,7 +191,18 @@ type Broker struct {
 // Start runs `serve` in the given environment, and nothing else of this process's, until the test ends.
 func Start(t testing.TB, env map[string]string) *Broker {
 	t.Helper()
-	b := Launch(t, env, "serve")
+	return await(t, Launch(t, env, "serve"))
+}
+
+// StartPrevious is Start with the broker of the previous release.
+func StartPrevious(t testing.TB, env map[string]string) *Broker {
+	t.Helper()
+	return await(t, launch(t, built(t, buildPrevious), env, "serve"))
+}
+
+// await returns the broker once it is ready.
+func await(t testing.TB, b *Broker) *Broker {
+	t.Helper()
 	line := b.AwaitLog(t, `"msg":"ready"`)
 	var ready struct{ Address string }
 	if err := json.Unmarshal([]byte(line), &ready); err != nil {
@@ -203,8 +219,13 @@ func Start(t testing.TB, env map[string]string) *Broker {
 // Launch runs the broker with any arguments and returns at once. It is stopped when the test ends.
 func Launch(t testing.TB, env map[string]string, args ...string) *Broker {
 	t.Helper()
+	return launch(t, binaryFor(t, env), env, args...)
+}
+
+func launch(t testing.TB, binary string, env map[string]string, args ...string) *Broker {
+	t.Helper()
 	b := &Broker{Username: Username, Password: Password, exited: make(chan struct{}), log: newLogFile()}
-	b.cmd = exec.Command(binaryFor(t, env), args...)
+	b.cmd = exec.Command(binary, args...)
 	b.cmd.Dir, b.cmd.Env = t.TempDir(), environ(env)
 	b.cmd.Stdout, b.cmd.Stderr = b.log, b.log
 	b.cmd.WaitDelay = time.Second // dedicated servers outlive the broker

@@ -1,0 +1,89 @@
+package e2e
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// During an upgrade, brokers of the previous release and of this one work on the same state: each finishes what the
+// other began, and the previous one can be started again if the upgrade is taken back.
+func TestRollingUpgrade(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		private := testdrive.Private(t, s.Flavour)
+		env := testdrive.Environment(t, private)
+		old := startPrevious(t, private, env)
+		admin := old.admin(t)
+		before := old.makeOwn(t, "shared-small")
+		bindingBefore, credentialsBefore := before.bound(t, nil)
+		dedicated := old.ownInstance(t, "dedicated-small")
+		dedicated.await(t, dedicated.begin(t))
+
+		current := startPlatform(t, private, env)
+		bindingBefore.instance = before.via(current)
+		if c := before.credentials(t, bindingBefore.fetch(t).Expect(t, http.StatusOK)); c != credentialsBefore {
+			t.Error("the new release reads other credentials")
+		}
+		_, c := dedicated.via(current).bound(t, nil)
+		c.open(t)
+
+		// What one release makes, the other one uses and removes.
+		for _, pair := range [][2]platform{{old, current}, {current, old}} {
+			i := pair[0].makeOwn(t, "shared-small")
+			b, c := i.via(pair[1]).bound(t, nil)
+			c.open(t)
+			b.instance = i
+			b.unbind(t).Expect(t, http.StatusOK)
+			i.updatePlan(t, now, "shared-large").Expect(t, http.StatusOK)
+			expectEmpty(t, i.via(pair[1]).deprovision(t, now), http.StatusOK)
+		}
+
+		// What one release dies over, the other one takes over.
+		tasks := openTasks(t, env)
+		current = takeOver(t, tasks, current, old, func() platform { return startPlatform(t, private, env) })
+		old = takeOver(t, tasks, old, current, func() platform { return startPrevious(t, private, env) })
+
+		current.Kill(t) // the upgrade is taken back
+		i := old.makeOwn(t, "shared-small")
+		expectEmpty(t, i.deprovision(t, now), http.StatusOK)
+		dedicated.via(old).remove(t)
+		expectEmpty(t, before.via(old).deprovision(t, now), http.StatusOK)
+		expectTenants(t, admin, 0, 0)
+		expectNoProcess(t, env["LAUNCHER_DIR"])
+	})
+}
+
+// makeOwn makes an instance that is the test's to delete.
+func (p platform) makeOwn(t *testing.T, plan string) instance {
+	t.Helper()
+	i := p.ownInstance(t, plan)
+	expectEmpty(t, i.provision(t, now, nil), http.StatusCreated)
+	return i
+}
+
+func startPrevious(t *testing.T, server servers.MySQL, env map[string]string) platform {
+	t.Helper()
+	return platform{Broker: testdrive.StartPrevious(t, env), server: server, seen: &secrets{}}
+}
+
+// takeOver kills a broker in the middle of a provision, which the other one must finish, and starts it again.
+func takeOver(t *testing.T, tasks tasks, dying, other platform, restart func() platform) platform {
+	t.Helper()
+	admin := other.admin(t)
+	i := dying.ownInstance(t, "shared-small")
+	release := stall(t, admin)
+	answers := dying.Begin("PUT", i.path(), i.provisionBody(nil))
+	awaitStatement(t, admin, "CREATE DATABASE")
+	last, _ := tasks.latest(t, i.id, "")
+	dying.Kill(t)
+	<-answers
+	tasks.awaitTakeover(t, i.id, "", last, takeoverTime+5*time.Second) // with room for a busy machine
+	release()
+	tasks.awaitSuccess(t, i.id, "")
+	expectEmpty(t, i.via(other).deprovision(t, now), http.StatusOK)
+	return restart()
+}

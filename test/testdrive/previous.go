@@ -1,0 +1,34 @@
+package testdrive
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+// previousRelease is the commit of the release before this one: move it along at each release. Brokers of both run side
+// by side during an upgrade, so migrations must leave a schema that the older one can work with.
+const previousRelease = "95c083c1a56bd9162916f7f87a7a7f67bc937b3e"
+
+var buildPrevious = sync.OnceValues(func() (path string, err error) {
+	sources, err := os.MkdirTemp("", "mysql-broker-previous-")
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(sources)) }()
+	archive := filepath.Join(sources, "sources.tar")
+	for _, command := range [][]string{
+		{"git", "-c", "safe.directory=*", "-C", Root(), "archive", "--output", archive, previousRelease},
+		{"tar", "-xf", archive, "-C", sources},
+	} {
+		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
+			return "", fmt.Errorf("get the sources of the previous release (a shallow clone lacks them; `git fetch "+
+				"--unshallow` gets them): %w\n%s", err, strings.TrimSpace(string(out)))
+		}
+	}
+	return build(sources, "mysql-broker-previous")
+})

@@ -198,5 +198,7 @@ func (p *Provisioner) fenced(ctx context.Context, admin *mysqladmin.Server, fenc
 	return err
 }
 
-func instanceFence(id string) string            { return fmt.Sprintf("instance %q", id) }
-func bindingFence(instanceID, id string) string { return fmt.Sprintf("binding %q %q", instanceID, id) }
+func instanceFence(id string) string { return fmt.Sprintf("instance %q", id) }
+
+// BindingFence is the key for mysqladmin.Server.Fence of whoever changes the account of a binding.
+func BindingFence(instanceID, id string) string { return fmt.Sprintf("binding %q %q", instanceID, id) }

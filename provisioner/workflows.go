@@ -240,7 +240,7 @@ func (p *Provisioner) eachAccount(ctx context.Context, run *task.Run, i store.In
 		return fmt.Errorf("list the accounts of instance %q: %w", i.ID, err)
 	}
 	for _, a := range accounts {
-		if err := p.onServer(ctx, i, bindingFence(i.ID, a.BindingID), run.Alive, func(s *mysqladmin.Session) error {
+		if err := p.onServer(ctx, i, BindingFence(i.ID, a.BindingID), run.Alive, func(s *mysqladmin.Session) error {
 			return fn(s, a.Account)
 		}); err != nil {
 			return err
@@ -256,7 +256,7 @@ func (p *Provisioner) bindWorkflow(i store.Instance, b store.Binding) (task.Work
 		return task.Workflow{}, err
 	}
 	onServer := func(ctx context.Context, run *task.Run, fn func(*mysqladmin.Session) error) error {
-		return p.onServer(ctx, i, bindingFence(i.ID, b.ID), run.Alive, fn)
+		return p.onServer(ctx, i, BindingFence(i.ID, b.ID), run.Alive, fn)
 	}
 	return task.Workflow{
 		Steps: []task.Step{{Name: "create account", Progress: "Creating the account",
@@ -294,7 +294,7 @@ func (p *Provisioner) unbindWorkflow(i store.Instance, b store.Binding) task.Wor
 	return task.Workflow{
 		Steps: []task.Step{{Name: "end account", Progress: "Closing the account",
 			Do: func(ctx context.Context, run *task.Run) error {
-				return p.onServer(ctx, i, bindingFence(i.ID, b.ID), run.Alive, func(s *mysqladmin.Session) (err error) {
+				return p.onServer(ctx, i, BindingFence(i.ID, b.ID), run.Alive, func(s *mysqladmin.Session) (err error) {
 					kept, err = s.RetireAccount(ctx, b.Account, i.Database)
 					return err
 				})

@@ -27,8 +27,8 @@ func main() {
 	defer stop()
 	root := &cobra.Command{Use: "mysql-broker", Short: "Service broker for MySQL and MariaDB", SilenceUsage: true,
 		SilenceErrors: true}
-	root.AddCommand(serveCommand(), devCommand(), migrateCommand(), catalogCommand(), keysetCommand(), versionCommand(),
-		client.Command())
+	root.AddCommand(serveCommand(), devCommand(), migrateCommand(), doctorCommand(), catalogCommand(), keysetCommand(),
+		versionCommand(), client.Command())
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return

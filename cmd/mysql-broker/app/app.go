@@ -20,6 +20,7 @@ import (
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/dedicated"
+	"mysql-broker/provisioner/doctor"
 	"mysql-broker/provisioner/launcher/process"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/provisioner/task"
@@ -43,6 +44,7 @@ type App struct {
 	listener    net.Listener
 	failed      chan error
 	forgetting  context.CancelFunc
+	examiner    *examiner
 }
 
 // Start migrates the schema, connects to everything and listens, to sell what is in c. What it started is stopped
@@ -94,6 +96,8 @@ func Start(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog
 	if err != nil {
 		return nil, err
 	}
+	a.examiner = startExaminer(doctor.New(doctor.Config{Store: a.store, Plans: c.Plans(), Shared: a.shared,
+		Dedicated: servers}), registry, log)
 	a.serve(routes(api, registry, health{store: a.store, shared: a.shared}))
 	return a, nil
 }
@@ -106,12 +110,15 @@ func (a *App) startLauncher(cfg config.Launcher, fenceKey []byte) (*dedicated.Se
 	a.log.Info("launcher", "kind", cfg.Kind, "flavour", cfg.Binary.Flavour, "version", cfg.Binary.Version,
 		"dir", cfg.Dir)
 	var err error
-	a.launcher, err = process.New(process.Config{Dir: cfg.Dir, Binary: cfg.Binary, Host: cfg.Host, BindAddress: cfg.Bind,
-		PortMin: cfg.PortMin, PortMax: cfg.PortMax, Logger: a.log})
-	if err != nil {
+	if a.launcher, err = process.New(launcherConfig(cfg, a.log)); err != nil {
 		return nil, fmt.Errorf("launcher: %w", err)
 	}
 	return dedicated.New(a.launcher, fenceKey), nil
+}
+
+func launcherConfig(cfg config.Launcher, log *slog.Logger) process.Config {
+	return process.Config{Dir: cfg.Dir, Binary: cfg.Binary, Host: cfg.Host, BindAddress: cfg.Bind,
+		PortMin: cfg.PortMin, PortMax: cfg.PortMax, Logger: log}
 }
 
 func (a *App) serve(handler http.Handler) {
@@ -160,6 +167,9 @@ func (a *App) forget(ctx context.Context) {
 // running.
 func (a *App) Close() {
 	a.forgetting()
+	if a.examiner != nil {
+		a.examiner.close()
+	}
 	if a.provisioner != nil {
 		a.provisioner.HandOver()
 	}

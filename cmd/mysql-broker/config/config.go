@@ -91,12 +91,7 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 		r.note(errors.New("BROKER_USERNAME has a colon, which basic authentication cannot send"))
 	}
 	cfg.PostgresURL = r.postgresURL(services)
-	if keyset := r.value("ENCRYPTION_KEYSET"); keyset == "" {
-		r.note(errors.New("ENCRYPTION_KEYSET is not set; `mysql-broker keyset` makes one"))
-	} else {
-		cfg.Keys, err = store.ParseKeyset(keyset)
-		r.note(prefixed("ENCRYPTION_KEYSET", err))
-	}
+	cfg.Keys = r.keyset()
 	cfg.Shared = r.sharedServers(services)
 	if len(cfg.Shared) == 0 && cfg.Launcher.Kind == "" && len(r.problems) == 0 {
 		r.note(errors.New("there is nowhere to make databases: set MYSQL_SERVERS, bind a service tagged mysql-server, " +

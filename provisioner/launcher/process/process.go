@@ -41,7 +41,7 @@ type Config struct {
 	Logger      *slog.Logger
 }
 
-// Launcher is a launcher.Launcher that also keeps its servers running until it is closed.
+// Launcher is a launcher.Launcher. One made by New also keeps its servers running until it is closed.
 type Launcher struct {
 	cfg   Config
 	owner owner // of the servers' processes and data
@@ -54,9 +54,21 @@ type Launcher struct {
 
 var _ launcher.Launcher = (*Launcher)(nil)
 
-// New prepares the state directory and begins to supervise: every server that was launched is started again when it
-// is found dead, unless another broker supervises that directory already.
+// New is Open and begins to supervise: every server that was launched is started again when it is found dead, unless
+// another broker supervises that directory already.
 func New(cfg Config) (*Launcher, error) {
+	l, err := Open(cfg)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	l.stopSupervision = cancel
+	l.supervision.Go(func() { l.supervise(ctx) })
+	return l, nil
+}
+
+// Open prepares the state directory and starts nothing by itself: servers that do not run stay so.
+func Open(cfg Config) (*Launcher, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -68,7 +80,7 @@ func New(cfg Config) (*Launcher, error) {
 	if cfg.Dir, err = makeStateDir(cfg.Dir); err != nil {
 		return nil, fmt.Errorf("state directory: %w", err)
 	}
-	l := &Launcher{cfg: cfg, owner: who, startTimeout: startTimeout}
+	l := &Launcher{cfg: cfg, owner: who, startTimeout: startTimeout, stopSupervision: func() {}}
 	for _, dir := range []string{l.instancesDir(), l.templatesDir(), l.trashDir()} {
 		if err := os.MkdirAll(dir, traversable); err != nil {
 			return nil, fmt.Errorf("state directory: %w", err)
@@ -77,9 +89,6 @@ func New(cfg Config) (*Launcher, error) {
 	if err := who.checkReach(l.instancesDir()); err != nil {
 		return nil, fmt.Errorf("state directory: %w", err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	l.stopSupervision = cancel
-	l.supervision.Go(func() { l.supervise(ctx) })
 	return l, nil
 }
 

@@ -1,0 +1,133 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"mysql-broker/provisioner/doctor"
+	"mysql-broker/store"
+)
+
+const (
+	firstExamination = 10 * time.Second // after the start, which has enough to do
+	examineEach      = 10 * time.Minute
+)
+
+// examiner examines now and then, logs what is new and shows in /metrics how much there is. It repairs nothing.
+type examiner struct {
+	doctor *doctor.Doctor
+	log    *slog.Logger
+	latest atomic.Pointer[examination] // nil before the first
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+}
+
+type examination struct {
+	doctor.Report
+	at time.Time
+}
+
+func startExaminer(d *doctor.Doctor, r prometheus.Registerer, log *slog.Logger) *examiner {
+	e := &examiner{doctor: d, log: log}
+	r.MustRegister(e)
+	ctx, cancel := context.WithCancel(context.Background())
+	e.cancel = cancel
+	e.done.Go(func() { e.run(ctx) })
+	return e
+}
+
+// close returns once no examination is under way.
+func (e *examiner) close() {
+	e.cancel()
+	e.done.Wait()
+}
+
+func (e *examiner) run(ctx context.Context) {
+	for wait := firstExamination; ; wait = examineEach {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+		e.examine(ctx)
+	}
+}
+
+func (e *examiner) examine(ctx context.Context) {
+	report, err := e.doctor.Examine(ctx)
+	if err == nil {
+		e.tell(report)
+		_, err = e.doctor.Forget(ctx, report)
+	}
+	if err != nil && ctx.Err() == nil {
+		e.log.Warn("could not compare the servers with what is recorded", "error", err)
+	}
+}
+
+// tell logs the findings that the examination before did not have. Unrecorded things are not worth a warning: where
+// brokers share a server, each sees those of the others come and go.
+func (e *examiner) tell(report doctor.Report) {
+	before := e.latest.Swap(&examination{report, time.Now()})
+	for _, f := range report.Findings {
+		if f.Problem == doctor.Unrecorded || before != nil && slices.ContainsFunc(before.Findings, f.Same) {
+			continue
+		}
+		e.log.Warn("found "+string(f.Problem)+" "+f.Kind+"; `mysql-broker doctor` tells more", "server", f.Server,
+			"name", f.Name, "instance_id", f.InstanceID, "binding_id", f.BindingID, "age", f.Age.Round(time.Second).String(),
+			"to_do", f.ToDo)
+	}
+}
+
+var (
+	orphansDesc = prometheus.NewDesc("mysql_broker_orphans", "What the broker made, nothing wants any more and is there "+
+		"still; server is empty for dedicated servers, and absent while it cannot be asked.", []string{"kind", "server"}, nil)
+	missingDesc = prometheus.NewDesc("mysql_broker_missing_resources",
+		"What should be there and is not; labels as for mysql_broker_orphans.", []string{"kind", "server"}, nil)
+	examinedDesc = prometheus.NewDesc("mysql_broker_examination_timestamp_seconds",
+		"When this process last looked for orphans and missing resources.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (e *examiner) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{orphansDesc, missingDesc, examinedDesc} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector. There is nothing to show before the first examination.
+func (e *examiner) Collect(ch chan<- prometheus.Metric) {
+	latest := e.latest.Load()
+	if latest == nil {
+		return
+	}
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	gauge(examinedDesc, float64(latest.at.UnixMilli())/1000)
+	for _, server := range latest.Reachable {
+		kinds := []string{store.DatabaseResource, store.AccountResource}
+		if server == "" {
+			kinds = []string{store.DedicatedResource}
+		}
+		for _, kind := range kinds {
+			count := func(p doctor.Problem) (n float64) {
+				for _, f := range latest.Findings {
+					if f.Problem == p && f.Kind == kind && f.Server == server {
+						n++
+					}
+				}
+				return n
+			}
+			label := strings.ReplaceAll(kind, " ", "_")
+			gauge(orphansDesc, count(doctor.Orphan), label, server)
+			gauge(missingDesc, count(doctor.Missing), label, server)
+		}
+	}
+}

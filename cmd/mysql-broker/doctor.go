@@ -1,0 +1,193 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"mysql-broker/broker/catalog"
+	"mysql-broker/cmd/mysql-broker/app"
+	"mysql-broker/cmd/mysql-broker/config"
+	"mysql-broker/provisioner/doctor"
+)
+
+func doctorCommand() *cobra.Command {
+	var repair, asJSON bool
+	command := &cobra.Command{
+		Use:   "doctor",
+		Short: "Find what was left over and what got lost on the servers, and repair it",
+		Long: `Compare what is recorded in PostgreSQL with the databases and accounts on the shared servers, and with the
+dedicated servers. Brokers may run meanwhile; their operations under way are not mistaken for problems.
+
+  orphan       it is there, and nothing wants it any more. --repair drops it, with all data in it.
+  missing      it is not there, and must be. --repair makes an account again, with its password and role. Databases
+               and dedicated servers are not made again: their data would be missing still.
+  abandoned    an instance or a binding that is half-way, and nothing is at it.
+  unreachable  a server that cannot be asked: nothing is known of what it holds.
+  unrecorded   its name looks like the broker's, but the broker has no record of it. It may be another broker's and is
+               never touched.
+
+It reads the environment that serve reads, but needs no BROKER_USERNAME and BROKER_PASSWORD. Dedicated servers are found
+only where they run: with the launcher "process", on the broker's own host.
+
+Exit status 0: nothing was found, or all of it was repaired; what is unrecorded does not count. 1: something remains, or
+the examination failed. 78: the configuration cannot work.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, problems := config.ForDoctor(os.Getenv)
+			c, err := catalog.Load(cfg.CatalogPath)
+			if err := errors.Join(problems, err); err != nil {
+				return &configError{err}
+			}
+			return app.WithDoctor(cmd.Context(), cfg, c, newLogger(cfg.LogLevel), func(d *doctor.Doctor) error {
+				report, err := d.Examine(cmd.Context())
+				if err != nil {
+					return err
+				}
+				lines := make([]diagnosis, len(report.Findings))
+				for i, f := range report.Findings {
+					lines[i] = newDiagnosis(f)
+					if repair && f.Repairable {
+						done, err := d.Repair(cmd.Context(), f)
+						lines[i].repaired(done, err)
+					}
+				}
+				if err := show(cmd.OutOrStdout(), report.Compared, lines, asJSON); err != nil {
+					return err
+				}
+				return remaining(lines)
+			})
+		},
+	}
+	command.Flags().BoolVar(&repair, "repair", false, "do what can be done about what is found")
+	command.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return command
+}
+
+// diagnosis is a finding as it is printed, and what was done about it.
+type diagnosis struct {
+	Problem    doctor.Problem `json:"problem"`
+	Kind       string         `json:"kind"`
+	Server     string         `json:"server,omitempty"`
+	Name       string         `json:"name,omitempty"`
+	InstanceID string         `json:"instance_id,omitempty"`
+	BindingID  string         `json:"binding_id,omitempty"`
+	AgeSeconds int64          `json:"age_seconds,omitempty"` // since it was recorded
+	Repairable bool           `json:"repairable"`
+	ToDo       string         `json:"to_do"`
+	Done       string         `json:"done,omitempty"`
+	Error      string         `json:"error,omitempty"` // why it could not be repaired
+}
+
+func newDiagnosis(f doctor.Finding) diagnosis {
+	return diagnosis{Problem: f.Problem, Kind: f.Kind, Server: f.Server, Name: f.Name, InstanceID: f.InstanceID,
+		BindingID: f.BindingID, AgeSeconds: int64(f.Age.Seconds()), Repairable: f.Repairable, ToDo: f.ToDo}
+}
+
+func (d *diagnosis) repaired(done string, err error) {
+	if err != nil {
+		d.Error = err.Error()
+		return
+	}
+	d.Done = done
+}
+
+// remaining is an error if something is left to be done.
+func remaining(lines []diagnosis) error {
+	left, repairable := 0, 0
+	for _, d := range lines {
+		if d.Done == "" && d.Problem != doctor.Unrecorded {
+			left++
+			if d.Repairable && d.Error == "" {
+				repairable++
+			}
+		}
+	}
+	switch {
+	case left == 0:
+		return nil
+	case repairable > 0:
+		return fmt.Errorf("problems that remain: %d; `mysql-broker doctor --repair` can mend %d", left, repairable)
+	}
+	return fmt.Errorf("problems that remain: %d", left)
+}
+
+func show(out io.Writer, compared doctor.Compared, lines []diagnosis, asJSON bool) error {
+	if asJSON {
+		e := json.NewEncoder(out)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		return e.Encode(map[string]any{"findings": lines, "compared": map[string]int{
+			"shared_servers": compared.SharedServers, "databases": compared.Databases, "accounts": compared.Accounts,
+			"dedicated_servers": compared.DedicatedServers}})
+	}
+	counts := fmt.Sprintf("Compared with what is recorded: databases %d, accounts %d, on shared servers %d; "+
+		"dedicated servers %d.", compared.Databases, compared.Accounts, compared.SharedServers, compared.DedicatedServers)
+	if len(lines) == 0 {
+		_, err := fmt.Fprintln(out, "All is well. "+counts)
+		return err
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(table, "problem\twhat\twhere\tname\tinstance\tbinding\tage\tto do")
+	for _, d := range lines {
+		fields := []string{string(d.Problem), d.Kind, d.Server, d.Name, d.InstanceID, d.BindingID, age(d.AgeSeconds),
+			d.action()}
+		for i := range fields {
+			fields[i] = printable(fields[i])
+		}
+		fmt.Fprintln(table, strings.Join(fields, "\t"))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(out, counts)
+	return err
+}
+
+func (d diagnosis) action() string {
+	switch {
+	case d.Done != "":
+		return d.Done
+	case d.Error != "":
+		return d.ToDo + "; this failed: " + d.Error
+	case d.Repairable:
+		return "--repair: " + d.ToDo
+	}
+	return d.ToDo
+}
+
+// age is for people: the largest unit of which there are two at least.
+func age(seconds int64) string {
+	d := time.Duration(seconds) * time.Second
+	for _, unit := range []struct {
+		length time.Duration
+		name   string
+	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "min"}} {
+		if d >= 2*unit.length {
+			return strconv.Itoa(int(d/unit.length)) + " " + unit.name
+		}
+	}
+	if d == 0 {
+		return "-"
+	}
+	return strconv.Itoa(int(d/time.Second)) + " s"
+}
+
+// printable keeps what a table cannot show, such as the line breaks that a platform's ids may have, from breaking it.
+func printable(s string) string {
+	if s == "" {
+		return "-"
+	}
+	if strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) {
+		return strconv.Quote(s)
+	}
+	return s
+}

@@ -1,0 +1,80 @@
+package doctor_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"mysql-broker/provisioner/doctor"
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/store"
+	"mysql-broker/test/testdrive"
+)
+
+func TestDedicatedServers(t *testing.T) {
+	eachServer(t, func(f *fixture) {
+		i := f.provision(dedicatedPlan)
+		f.bind(i, mysqladmin.ReadWrite) // goes with the server, and is not looked for on its own
+		f.expect(f.doctor)
+
+		f.must(f.launcher.StopAll(f.Context()))
+		found := f.expect(f.doctor, "unreachable dedicated server "+i.DedicatedID)
+		if found[0].InstanceID != i.ID || found[0].Repairable {
+			f.Errorf("%+v", found[0])
+		}
+		if left := testdrive.Mysqlds(f, f.config.Launcher.Dir); len(left) > 0 {
+			f.Errorf("the examination started servers: %v", left)
+		}
+		f.must(f.launcher.StartAll(f.Context()))
+		f.expect(f.doctor)
+
+		f.forgetInstance(i)
+		found = f.expect(f.doctor, "orphan dedicated server "+i.DedicatedID)
+		f.repair(found[0], "destroyed")
+		f.expect(f.doctor)
+		if left := testdrive.Processes(f, f.config.Launcher.Dir); len(left) > 0 {
+			f.Errorf("still running: %v", left)
+		}
+		if _, err := f.launcher.Endpoint(f.Context(), i.DedicatedID); err != launcher.ErrNotFound {
+			f.Errorf("the orphan's endpoint: %v", err)
+		}
+	})
+}
+
+func TestDedicatedServerThatIsGoneOrForeign(t *testing.T) {
+	eachServer(t, func(f *fixture) {
+		gone := store.Instance{ID: "i", DedicatedID: foreign("d_"), Database: foreign("db_"), AdminPassword: "unused"}
+		f.inTx(func(tx *store.Tx) error {
+			_, err := tx.InsertInstance(f.Context(), gone)
+			return err
+		})
+		f.inTx(func(tx *store.Tx) error { return tx.SetInstanceState(f.Context(), gone.ID, store.Ready) })
+		found := f.expect(f.doctor, "missing dedicated server "+gone.DedicatedID)
+		if found[0].Repairable {
+			f.Errorf("%+v", found[0])
+		}
+		f.refuses(found[0])
+
+		other := foreign("d_")
+		dir := filepath.Join(f.config.Launcher.Dir, "instances", other)
+		f.must(os.Mkdir(dir, 0o711))
+		r, err := f.doctor.Examine(f.Context())
+		f.must(err)
+		at := slices.IndexFunc(r.Findings, func(f doctor.Finding) bool { return f.Name == other })
+		if at < 0 || r.Findings[at].Problem != doctor.Unrecorded {
+			f.Fatalf("%s is not listed: %+v", other, r.Findings)
+		}
+		f.refuses(r.Findings[at])
+		forged := r.Findings[at]
+		forged.Problem, forged.Repairable = doctor.Orphan, true
+		f.refuses(forged)
+		if _, err := os.Stat(dir); err != nil {
+			f.Errorf("the foreign server was touched: %v", err)
+		}
+
+		noLauncher := doctor.New(doctor.Config{Store: f.store, Plans: plans(), Shared: f.openShared(f.config.Shared...)})
+		f.expect(noLauncher, "unreachable launcher")
+	})
+}

@@ -1,0 +1,87 @@
+// Package doctor compares what is recorded in the store with what is on the servers: databases and accounts of shared
+// servers, and dedicated servers themselves. It finds what was left over and what got lost, and mends what can be
+// mended without a guess.
+//
+// What is the broker's own is known by its record (store.Resource) alone. A name that looks like the broker's proves
+// nothing: brokers may share a server, and PostgreSQL may have been restored from an old backup.
+package doctor
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/dedicated"
+	"mysql-broker/provisioner/shared"
+	"mysql-broker/store"
+)
+
+// Config is what a doctor works with.
+type Config struct {
+	Store     *store.Store
+	Plans     []provisioner.Plan
+	Shared    *shared.Servers
+	Dedicated *dedicated.Servers // nil where no launcher is configured
+}
+
+// Doctor examines and repairs. It is safe for concurrent use, in several replicas and beside operations under way.
+type Doctor struct {
+	store     *store.Store
+	plans     []provisioner.Plan
+	shared    *shared.Servers
+	dedicated *dedicated.Servers
+}
+
+// New returns a doctor that has done nothing yet.
+func New(cfg Config) *Doctor {
+	return &Doctor{store: cfg.Store, plans: cfg.Plans, shared: cfg.Shared, dedicated: cfg.Dedicated}
+}
+
+// Report is the outcome of an examination.
+type Report struct {
+	Findings  []Finding
+	Compared  Compared
+	Reachable []string // shared servers whose databases and accounts are known, and "" for the dedicated servers
+	gone      []store.Resource
+}
+
+// Compared counts what was recorded or found, on servers that could be asked.
+type Compared struct {
+	SharedServers    int
+	Databases        int
+	Accounts         int
+	DedicatedServers int
+}
+
+// Examine compares everything and changes nothing. Servers that cannot be asked are findings, not errors.
+//
+// It looks twice, each time at the servers first and at the store afterwards, and tells what it saw both times. So
+// operations under way are no findings: what is on a server after the store has ceased to want it will never be wanted
+// again, and what the store says to be ready before and after it was looked for in vain is missing.
+func (d *Doctor) Examine(ctx context.Context) (Report, error) {
+	first, err := d.look(ctx)
+	if err != nil || len(first.Findings) == 0 {
+		return first, err
+	}
+	second, err := d.look(ctx)
+	if err != nil {
+		return second, err
+	}
+	before := make(map[identity]bool, len(first.Findings))
+	for _, f := range first.Findings {
+		before[f.identity()] = true
+	}
+	second.Findings = slices.DeleteFunc(second.Findings, func(f Finding) bool { return !before[f.identity()] })
+	slices.SortFunc(second.Findings, compareFindings)
+	return second, nil
+}
+
+// keepRecord is how long the record of what ended is kept at least: far longer than anything that was begun before
+// the end could still be under way.
+const keepRecord = time.Hour
+
+// Forget removes the records of what an examination has seen to be gone for good, and says how many.
+func (d *Doctor) Forget(ctx context.Context, r Report) (int64, error) {
+	return d.store.ForgetResources(ctx, r.gone, keepRecord)
+}

@@ -1,0 +1,123 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"mysql-broker/store"
+)
+
+// Problem is what is wrong with a thing.
+type Problem string
+
+const (
+	Orphan      Problem = "orphan"      // it is there, and nothing wants it any more
+	Missing     Problem = "missing"     // it is not there, and must be
+	Abandoned   Problem = "abandoned"   // it is half-way, and nothing is at it
+	Unreachable Problem = "unreachable" // nothing is known of what it holds
+	Unrecorded  Problem = "unrecorded"  // it has a name like the broker's, which has no record of it
+)
+
+// problems in the order in which they are told.
+var problems = []Problem{Orphan, Missing, Abandoned, Unreachable, Unrecorded}
+
+// Kinds of things beside those of store.Resource.
+const (
+	sharedServer = "shared server"
+	launcher     = "launcher"
+	instance     = "instance"
+	binding      = "binding"
+)
+
+// kinds in the order in which they are told, and repaired: a database goes before the accounts that views in it may
+// name as their definer.
+var kinds = []string{store.DatabaseResource, store.AccountResource, store.DedicatedResource, instance, binding,
+	sharedServer, launcher}
+
+// Finding is a difference between what is recorded and what is there. It holds no secret.
+type Finding struct {
+	Problem    Problem
+	Kind       string // of the thing, for people
+	Server     string // the shared server's name, "" for a dedicated server
+	Name       string // on that server; "" for instances and bindings
+	InstanceID string
+	BindingID  string
+	Age        time.Duration // since it was recorded, 0 where it is not
+	Repairable bool          // Repair does what is to be done
+	ToDo       string        // what is to be done, as an order
+}
+
+// identity tells findings apart.
+type identity struct {
+	Problem                                   Problem
+	Kind, Server, Name, InstanceID, BindingID string
+}
+
+func (f Finding) identity() identity {
+	return identity{f.Problem, f.Kind, f.Server, f.Name, f.InstanceID, f.BindingID}
+}
+
+// Same tells whether two findings are of the same thing and problem.
+func (f Finding) Same(other Finding) bool { return f.identity() == other.identity() }
+
+func compareFindings(a, b Finding) int {
+	return cmp.Or(cmp.Compare(slices.Index(problems, a.Problem), slices.Index(problems, b.Problem)),
+		cmp.Compare(slices.Index(kinds, a.Kind), slices.Index(kinds, b.Kind)),
+		cmp.Compare(a.Server, b.Server), cmp.Compare(a.Name, b.Name),
+		cmp.Compare(a.InstanceID, b.InstanceID), cmp.Compare(a.BindingID, b.BindingID))
+}
+
+func about(problem Problem, r store.Resource) Finding {
+	return Finding{Problem: problem, Kind: r.Kind, Server: r.Server, Name: r.Name, InstanceID: r.InstanceID,
+		BindingID: r.BindingID, Age: r.Age}
+}
+
+func orphan(r store.Resource) Finding {
+	f := about(Orphan, r)
+	f.Repairable, f.ToDo = true, "drop it"
+	if r.Kind == store.DedicatedResource {
+		f.ToDo = "destroy it"
+	}
+	return f
+}
+
+func missing(r store.Resource) Finding {
+	f := about(Missing, r)
+	switch r.Kind {
+	case store.AccountResource:
+		f.Repairable, f.ToDo = true, "make it again, with its password and role"
+	default: // an empty one must not be passed off as it
+		f.ToDo = "restore it from a backup, or delete the service instance"
+	}
+	return f
+}
+
+func abandonedFinding(a store.Abandoned) Finding {
+	f := Finding{Problem: Abandoned, Kind: instance, InstanceID: a.InstanceID, BindingID: a.BindingID, Age: a.Age,
+		ToDo: "delete the service instance"}
+	if a.BindingID != "" {
+		f.Kind, f.ToDo = binding, "delete the service binding"
+	}
+	return f
+}
+
+func unreachable(server string, servers map[string]contents, resources int) Finding {
+	f := Finding{Problem: Unreachable, Kind: sharedServer, Server: server, Name: server}
+	if server == "" {
+		f.Kind = launcher
+	}
+	err := servers[server].err
+	if _, configured := servers[server]; !configured {
+		err = errNotConfigured
+	}
+	f.ToDo = fmt.Sprintf("see to it that it can be reached, or put it into the configuration again; "+
+		"nothing is known of the %d live resources on it: %v", resources, err)
+	return f
+}
+
+func unrecorded(server string, t thing) Finding {
+	return Finding{Problem: Unrecorded, Kind: t.kind, Server: server, Name: t.name,
+		ToDo: "find out whose it is: another broker's, or this one's from before its PostgreSQL was restored"}
+}

@@ -1,0 +1,163 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/store"
+)
+
+// repairTimeout bounds a repair. Unbinding waits for as long as its account is being made again.
+const repairTimeout = 40 * time.Second
+
+// errChanged means that what was found has changed since, by an operation or another doctor.
+var errChanged = errors.New("it has changed since it was found; examine again")
+
+// Repair does what is to be done about a repairable finding, if that still holds, and says in one word or two what was
+// done.
+func (d *Doctor) Repair(ctx context.Context, f Finding) (done string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, repairTimeout)
+	defer cancel()
+	switch {
+	case !f.Repairable:
+		return "", errors.New("it cannot be repaired by itself")
+	case f.Problem == Missing:
+		return "made again", d.makeAccount(ctx, f)
+	}
+	r, err := d.store.Resource(ctx, f.Kind, f.Server, f.Name)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return "", fmt.Errorf("read its record: %w", err)
+	}
+	if err != nil || r.Live {
+		return "", errChanged
+	}
+	switch f.Kind {
+	case store.DedicatedResource:
+		return "destroyed", d.destroy(ctx, f)
+	case store.DatabaseResource:
+		return "dropped", d.onServer(ctx, f, orphanFence(f), noLease, func(s *mysqladmin.Session) error {
+			return s.DropDatabase(ctx, f.Name)
+		})
+	}
+	return d.dropAccount(ctx, f)
+}
+
+func (d *Doctor) destroy(ctx context.Context, f Finding) error {
+	if d.dedicated == nil {
+		return errNoLauncher
+	}
+	return d.dedicated.Destroy(ctx, f.Name, func(string) {})
+}
+
+// dropAccount drops an orphan. Where the instance lives on and its views, triggers, routines or events name the account
+// as their definer, it is kept, locked, and recorded as retired.
+func (d *Doctor) dropAccount(ctx context.Context, f Finding) (done string, err error) {
+	done = "dropped"
+	err = d.store.InTx(ctx, func(tx *store.Tx) error {
+		i, err := tx.LockInstance(ctx, f.InstanceID)
+		if errors.Is(err, store.ErrNotFound) {
+			return d.onServer(ctx, f, orphanFence(f), noLease, func(s *mysqladmin.Session) error {
+				return s.DropAccount(ctx, f.Name)
+			})
+		}
+		if err != nil {
+			return fmt.Errorf("lock the instance: %w", err)
+		}
+		return d.onServer(ctx, f, orphanFence(f), stillLocked(ctx, tx, i.ID), func(s *mysqladmin.Session) error {
+			kept, err := s.RetireAccount(ctx, f.Name, i.Database)
+			if err != nil || !kept {
+				return err
+			}
+			done = "locked, as objects in the database are defined by it"
+			return tx.RetireAccount(ctx, i.ID, f.Name)
+		})
+	})
+	return done, err
+}
+
+// makeAccount makes the account of a ready binding again. The instance stays locked meanwhile, so that no operation on
+// it can begin; one that began because this process was paused and its lock lost breaks the fence.
+func (d *Doctor) makeAccount(ctx context.Context, f Finding) error {
+	return d.store.InTx(ctx, func(tx *store.Tx) error {
+		i, b, err := lockReady(ctx, tx, f)
+		if err != nil {
+			return err
+		}
+		at := slices.IndexFunc(d.plans, func(p provisioner.Plan) bool { return p.ID == i.PlanID })
+		if at < 0 {
+			return fmt.Errorf("plan %q is not in the catalog any more, and so its connection limit is not known", i.PlanID)
+		}
+		server, err := d.shared.Server(i.Server)
+		if err != nil {
+			return err
+		}
+		found, err := server.DatabaseExists(ctx, i.Database)
+		if err == nil && !found {
+			err = errors.New("its database is missing")
+		}
+		if err != nil {
+			return err
+		}
+		return d.onServer(ctx, f, provisioner.BindingFence(i.ID, b.ID), stillLocked(ctx, tx, i.ID),
+			func(s *mysqladmin.Session) error {
+				return s.CreateAccount(ctx, mysqladmin.Account{Name: b.Account, Password: b.Password,
+					Database: i.Database, Role: mysqladmin.Role(b.Role), MaxConnections: d.plans[at].MaxConnections,
+					RequireTLS: server.CACertificate != nil})
+			})
+	})
+}
+
+// lockReady locks the instance of a binding and reads both, or fails with errChanged unless both are as they were
+// found: ready, and left alone.
+func lockReady(ctx context.Context, tx *store.Tx, f Finding) (i store.Instance, b store.Binding, err error) {
+	if i, err = tx.LockInstance(ctx, f.InstanceID); err == nil {
+		b, err = tx.Binding(ctx, f.InstanceID, f.BindingID)
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		return i, b, errChanged
+	}
+	if err != nil {
+		return i, b, fmt.Errorf("read the binding: %w", err)
+	}
+	active, err := tx.ActiveTasks(ctx, i.ID)
+	if err != nil {
+		return i, b, fmt.Errorf("look for tasks in progress: %w", err)
+	}
+	busy := slices.ContainsFunc(active, func(t store.Task) bool { return t.BindingID == "" || t.BindingID == b.ID })
+	if busy || i.State != store.Ready || b.State != store.Ready || i.Server != f.Server || b.Account != f.Name {
+		return i, b, errChanged
+	}
+	return i, b, nil
+}
+
+// stillLocked is what a fenced session asks before each change: whether the transaction has its lock still.
+func stillLocked(ctx context.Context, tx *store.Tx, instanceID string) func() error {
+	return func() error {
+		_, err := tx.LockInstance(ctx, instanceID)
+		return err
+	}
+}
+
+// noLease is for what nothing will ever want again: whoever removes it, and when, is all the same.
+func noLease() error { return nil }
+
+func orphanFence(f Finding) string { return fmt.Sprintf("orphan %s %q", f.Kind, f.Name) }
+
+func (d *Doctor) onServer(ctx context.Context, f Finding, fence string, alive func() error,
+	fn func(*mysqladmin.Session) error) error {
+	server, err := d.shared.Server(f.Server)
+	if err != nil {
+		return err
+	}
+	session, err := server.Fence(ctx, fence, alive)
+	if err != nil {
+		return fmt.Errorf("take the fence on the server: %w", err)
+	}
+	defer session.Close() // after a failure it discards the connection, which ends the fence as well
+	return fn(session)
+}

@@ -1,0 +1,213 @@
+package doctor_test
+
+import (
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+
+	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/doctor"
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/store"
+)
+
+func TestOrphansAreDropped(t *testing.T) {
+	eachServer(t, func(f *fixture) {
+		kept := f.provision(sharedPlan)
+		f.bind(kept, mysqladmin.ReadWrite)
+		lost := f.provision(sharedPlan)
+		b := f.bind(lost, mysqladmin.ReadWrite)
+		f.expect(f.doctor)
+
+		f.forgetInstance(lost)
+		found := f.expect(f.doctor, "orphan database "+lost.Database, "orphan account "+b.Account)
+		for _, finding := range found {
+			if finding.Server != sharedName || finding.InstanceID != lost.ID || finding.Age <= 0 || !finding.Repairable {
+				f.Errorf("%+v", finding)
+			}
+			f.repair(finding, "dropped")
+		}
+		if f.databaseExists(lost.Database) || f.accountExists(b.Account) {
+			f.Error("the orphans are still there")
+		}
+		f.expect(f.doctor)
+	})
+}
+
+// Views break if the account that defines them goes.
+func TestOrphanAccountOfALivingInstance(t *testing.T) {
+	eachServer(t, func(f *fixture) {
+		i := f.provision(sharedPlan)
+		defines, plain := f.bind(i, mysqladmin.ReadWrite), f.bind(i, mysqladmin.ReadOnly)
+		db := f.login(defines.Account, defines.Password, i.Database)
+		_, err := db.ExecContext(f.Context(), "CREATE VIEW v AS SELECT 1 AS one")
+		f.must(err)
+		f.inTx(func(tx *store.Tx) error {
+			return errors.Join(tx.DeleteBinding(f.Context(), i.ID, defines.ID), tx.DeleteBinding(f.Context(), i.ID, plain.ID))
+		})
+		for _, finding := range f.find(f.doctor) {
+			switch finding.Name {
+			case plain.Account:
+				f.repair(finding, "dropped")
+			case defines.Account:
+				f.repair(finding, "locked, as objects in the database are defined by it")
+			default:
+				f.Errorf("%+v", finding)
+			}
+		}
+		if f.accountExists(plain.Account) || !f.accountExists(defines.Account) {
+			f.Error("the wrong account was dropped")
+		}
+		if err := db.PingContext(f.Context()); err == nil {
+			f.Error("the orphan can still log in")
+		}
+		f.exec("SELECT one FROM `" + i.Database + "`.v")
+		f.expect(f.doctor)
+		_, err = f.broker.Deprovision(f.Context(), provisioner.DeprovisionRequest{InstanceID: i.ID, Plan: sharedPlan})
+		f.must(err)
+		if f.accountExists(defines.Account) {
+			f.Error("the retired account outlives its instance")
+		}
+	})
+}
+
+// Neither a name nor a finding makes the broker drop what it has no record of, or what is wanted.
+func TestForeignThingsAreListedAndNeverTouched(t *testing.T) {
+	eachServer(t, func(f *fixture) {
+		database, account := foreign("db_"), foreign("u_")
+		f.exec("CREATE DATABASE "+database, "CREATE USER "+account)
+		defer f.exec("DROP DATABASE "+database, "DROP USER "+account)
+		i := f.provision(sharedPlan)
+		r, err := f.doctor.Examine(f.Context())
+		f.must(err)
+		for kind, name := range map[string]string{store.DatabaseResource: database, store.AccountResource: account} {
+			at := slices.IndexFunc(r.Findings, func(f doctor.Finding) bool { return f.Name == name })
+			if at < 0 {
+				f.Errorf("%s is not listed", name)
+				continue
+			}
+			finding := r.Findings[at]
+			if finding.Problem != doctor.Unrecorded || finding.Kind != kind || finding.Repairable {
+				f.Errorf("%+v", finding)
+			}
+			f.refuses(finding)
+			finding.Problem, finding.Repairable = doctor.Orphan, true
+			f.refuses(finding)
+		}
+		f.refuses(doctor.Finding{Problem: doctor.Orphan, Kind: store.DatabaseResource, Server: sharedName, Name: i.Database,
+			InstanceID: i.ID, Repairable: true})
+		if !f.databaseExists(database) || !f.accountExists(account) || !f.databaseExists(i.Database) {
+			f.Error("something was dropped")
+		}
+	})
+}
+
+func TestMissingAccountIsMadeAgain(t *testing.T) {
+	eachServer(t, func(f *fixture) {
+		i := f.provision(sharedPlan)
+		b := f.bind(i, mysqladmin.ReadOnly)
+		f.exec("CREATE TABLE `"+i.Database+"`.t (n INT)", "DROP USER `"+b.Account+"`")
+		found := f.expect(f.doctor, "missing account "+b.Account)
+		if found[0].InstanceID != i.ID || found[0].BindingID != b.ID || !found[0].Repairable {
+			f.Errorf("%+v", found[0])
+		}
+		f.repair(found[0], "made again")
+		f.expect(f.doctor)
+		db := f.login(b.Account, b.Password, i.Database)
+		var n, limit int
+		f.must(db.QueryRowContext(f.Context(), "SELECT COUNT(*), @@max_user_connections FROM t").Scan(&n, &limit))
+		if limit != sharedPlan.MaxConnections {
+			f.Errorf("the account may have %d connections", limit)
+		}
+		if _, err := db.ExecContext(f.Context(), "INSERT INTO t VALUES (1)"); err == nil {
+			f.Error("the read-only account can write")
+		}
+		f.must(f.broker.Unbind(f.Context(), provisioner.UnbindRequest{InstanceID: i.ID, BindingID: b.ID}))
+		if f.accountExists(b.Account) {
+			f.Error("the account outlives its binding")
+		}
+		f.expect(f.doctor)
+		f.refuses(found[0])
+		if f.accountExists(b.Account) {
+			f.Error("an old finding brought the account back")
+		}
+	})
+}
+
+// A binding whose unbind has begun is not to come back.
+func TestMissingAccountIsLeftToItsUnbind(t *testing.T) {
+	eachServer(t, func(f *fixture) {
+		i := f.provision(sharedPlan)
+		b := f.bind(i, mysqladmin.ReadWrite)
+		f.exec("DROP USER `" + b.Account + "`")
+		found := f.expect(f.doctor, "missing account "+b.Account)
+		f.inTx(func(tx *store.Tx) error {
+			_, err := tx.InsertTask(f.Context(), store.NewTask{InstanceID: i.ID, BindingID: b.ID, Kind: store.Unbind,
+				PlanID: i.PlanID, Owner: "another broker", LeaseTTL: 1e12})
+			return err
+		})
+		f.expect(f.doctor)
+		f.refuses(found[0])
+		if f.accountExists(b.Account) {
+			f.Error("the account was made again while it was being unbound")
+		}
+	})
+}
+
+// An empty database in place of a lost one would hide the loss.
+func TestMissingDatabaseIsNotMadeAgain(t *testing.T) {
+	eachServer(t, func(f *fixture) {
+		i := f.provision(sharedPlan)
+		b := f.bind(i, mysqladmin.ReadWrite)
+		f.exec("DROP DATABASE `" + i.Database + "`")
+		found := f.expect(f.doctor, "missing database "+i.Database)
+		if found[0].Repairable || !strings.Contains(found[0].ToDo, "backup") {
+			f.Errorf("%+v", found[0])
+		}
+		f.refuses(found[0])
+		f.exec("DROP USER `" + b.Account + "`")
+		found = f.expect(f.doctor, "missing database "+i.Database, "missing account "+b.Account)
+		if found[1].Repairable {
+			f.Errorf("%+v", found[1])
+		}
+		found[1].Repairable = true
+		f.refuses(found[1])
+		if f.databaseExists(i.Database) || f.accountExists(b.Account) {
+			f.Error("something was made again")
+		}
+	})
+}
+
+// Nothing is known of a server that cannot be asked, so nothing on it is missing.
+func TestServerThatCannotBeAsked(t *testing.T) {
+	eachServer(t, func(f *fixture) {
+		f.bind(f.provision(sharedPlan), mysqladmin.ReadWrite)
+		silent, err := net.Listen("tcp", "127.0.0.1:0")
+		f.must(err)
+		defer silent.Close()
+		moved := f.config.Shared[0]
+		moved.Admin.Addr = silent.Addr().String()
+		for name, d := range map[string]*doctor.Doctor{
+			"not configured": f.doctorOf(f.openShared()), "not answering": f.doctorOf(f.openShared(moved)),
+		} {
+			found := f.expect(d, "unreachable shared server "+sharedName)
+			if found[0].Repairable || !strings.Contains(found[0].ToDo, "2 live resources") {
+				f.Errorf("%s: %+v", name, found[0])
+			}
+		}
+	})
+}
+
+func TestAbandonedInstanceIsFound(t *testing.T) {
+	eachServer(t, func(f *fixture) {
+		f.inTx(func(tx *store.Tx) error {
+			_, err := tx.InsertInstance(f.Context(), store.Instance{ID: "half", Server: sharedName, Database: foreign("db_")})
+			return err
+		})
+		if found := f.expect(f.doctor, "abandoned instance"); found[0].InstanceID != "half" || found[0].Repairable {
+			f.Errorf("%+v", found[0])
+		}
+	})
+}

@@ -1,0 +1,59 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"mysql-broker/store"
+)
+
+// logins is how many dedicated servers are asked at once.
+const logins = 8
+
+// silent finds the dedicated servers of ready instances that do not let the broker in.
+func (d *Doctor) silent(ctx context.Context, holds contents, recorded []store.Resource) ([]Finding, error) {
+	expected := slices.DeleteFunc(slices.Clone(recorded), func(r store.Resource) bool {
+		return !r.Expected || !holds.things[thing{r.Kind, r.Name}] || r.Kind != store.DedicatedResource
+	})
+	var mu sync.Mutex
+	var findings []Finding
+	var errs []error
+	var asked sync.WaitGroup
+	free := make(chan struct{}, logins)
+	for _, r := range expected {
+		free <- struct{}{}
+		asked.Go(func() {
+			defer func() { <-free }()
+			f, err := d.hear(ctx, r)
+			mu.Lock()
+			defer mu.Unlock()
+			if f != nil {
+				findings = append(findings, *f)
+			}
+			errs = append(errs, err)
+		})
+	}
+	asked.Wait()
+	return findings, errors.Join(errs...)
+}
+
+// hear returns a finding if a dedicated server does not answer.
+func (d *Doctor) hear(ctx context.Context, r store.Resource) (*Finding, error) {
+	i, err := d.store.Instance(ctx, r.InstanceID)
+	if errors.Is(err, store.ErrNotFound) || err == nil && i.DedicatedID != r.Name {
+		return nil, nil // deleted meanwhile
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the instance: %w", err)
+	}
+	err = d.dedicated.Answers(ctx, i.DedicatedID, i.AdminPassword)
+	if err == nil {
+		return nil, nil
+	}
+	f := about(Unreachable, r)
+	f.ToDo = fmt.Sprintf("see its log; a broker that runs starts it again if it has ended: %v", err)
+	return &f, nil
+}

@@ -1,0 +1,32 @@
+package mysqladmin
+
+import "context"
+
+// Databases lists all databases of the server that the broker's account may see, the server's own included.
+func (s *Server) Databases(ctx context.Context) ([]string, error) {
+	names, err := s.names(ctx, "SHOW DATABASES")
+	return names, s.explain("list the databases", err)
+}
+
+// Accounts lists the accounts that may log in from any host, as all those do that CreateAccount makes, be they locked
+// or not.
+func (s *Server) Accounts(ctx context.Context) ([]string, error) {
+	names, err := s.names(ctx, "SELECT user FROM mysql.user WHERE host = '%'")
+	return names, s.explain("list the accounts", err)
+}
+
+func (s *Server) names(ctx context.Context, query string) (names []string, err error) {
+	rows, err := s.reads.QueryContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // its error is that of rows.Err
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	return names, rows.Err()
+}

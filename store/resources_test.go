@@ -1,0 +1,226 @@
+package store_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/tern/v2/migrate"
+
+	"mysql-broker/store"
+	"mysql-broker/test/servers"
+)
+
+func inTx(t *testing.T, s *store.Store, fn func(ctx context.Context, tx *store.Tx) error) {
+	t.Helper()
+	if err := s.InTx(t.Context(), func(tx *store.Tx) error { return fn(t.Context(), tx) }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// expectResources compares all but ages, sorted by names.
+func expectResources(t *testing.T, s *store.Store, want ...store.Resource) {
+	t.Helper()
+	got, err := s.Resources(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range got {
+		if got[i].Age < 0 || got[i].Age > time.Hour {
+			t.Errorf("%s is %v old", got[i].Name, got[i].Age)
+		}
+		got[i].Age = 0
+	}
+	slices.SortFunc(got, func(a, b store.Resource) int { return cmp.Compare(a.Name, b.Name) })
+	if !slices.Equal(got, want) {
+		t.Errorf("recorded\n%+v\ninstead of\n%+v", got, want)
+	}
+}
+
+func TestResourcesAreRecordedWithTheirIntent(t *testing.T) {
+	t.Parallel()
+	s := servers.Store(t)
+	inTx(t, s, func(ctx context.Context, tx *store.Tx) error {
+		_, err := tx.InsertInstance(ctx, store.Instance{ID: "i", Server: "a", Database: "db"})
+		_, again := tx.InsertInstance(ctx, store.Instance{ID: "i", Server: "a", Database: "other"})
+		_, dedicated := tx.InsertInstance(ctx, store.Instance{ID: "j", DedicatedID: "d", Database: "its"})
+		return errors.Join(err, again, dedicated,
+			tx.InsertBinding(ctx, store.Binding{InstanceID: "i", ID: "b", Account: "u"}),
+			tx.InsertBinding(ctx, store.Binding{InstanceID: "j", ID: "b", Account: "goes with its server"}))
+	})
+	expectResources(t, s,
+		store.Resource{Kind: store.DedicatedResource, Name: "d", InstanceID: "j", Live: true},
+		store.Resource{Kind: store.DatabaseResource, Server: "a", Name: "db", InstanceID: "i", Live: true},
+		store.Resource{Kind: store.AccountResource, Server: "a", Name: "u", InstanceID: "i", BindingID: "b", Live: true})
+}
+
+// A resource's record follows its instance and binding, and outlives both.
+func TestResourcesAreLiveAndExpected(t *testing.T) {
+	t.Parallel()
+	s := servers.Store(t)
+	db := store.Resource{Kind: store.DatabaseResource, Server: "a", Name: "db", InstanceID: "i", Live: true}
+	u := store.Resource{Kind: store.AccountResource, Server: "a", Name: "u", InstanceID: "i", BindingID: "b", Live: true}
+	inTx(t, s, func(ctx context.Context, tx *store.Tx) error {
+		_, err := tx.InsertInstance(ctx, store.Instance{ID: "i", Server: "a", Database: "db"})
+		return errors.Join(err, tx.InsertBinding(ctx, store.Binding{InstanceID: "i", ID: "b", Account: "u"}))
+	})
+	expectResources(t, s, db, u)
+
+	inTx(t, s, func(ctx context.Context, tx *store.Tx) error {
+		return errors.Join(tx.SetInstanceState(ctx, "i", store.Ready), tx.SetBindingState(ctx, "i", "b", store.Ready))
+	})
+	db.Expected, u.Expected = true, true
+	expectResources(t, s, db, u)
+
+	var unbind store.Task
+	inTx(t, s, func(ctx context.Context, tx *store.Tx) (err error) {
+		unbind, err = tx.InsertTask(ctx, store.NewTask{InstanceID: "i", BindingID: "b", Kind: store.Unbind, PlanID: "p"})
+		return err
+	})
+	u.Expected = false
+	expectResources(t, s, db, u)
+
+	inTx(t, s, func(ctx context.Context, tx *store.Tx) error {
+		return errors.Join(tx.CancelTask(ctx, unbind.ID, ""), tx.RetireAccount(ctx, "i", "u"), tx.DeleteBinding(ctx, "i", "b"))
+	})
+	u.BindingID = ""
+	expectResources(t, s, db, u)
+
+	newTask(t, s, store.NewTask{InstanceID: "i", Kind: store.Deprovision, PlanID: "p"})
+	db.Expected = false
+	expectResources(t, s, db, u)
+
+	inTx(t, s, func(ctx context.Context, tx *store.Tx) error { return tx.DeleteInstance(ctx, "i") })
+	db.Live, u.Live = false, false
+	expectResources(t, s, db, u)
+
+	// Another instance of the same id does not want them.
+	inTx(t, s, func(ctx context.Context, tx *store.Tx) error {
+		_, err := tx.InsertInstance(ctx, store.Instance{ID: "i", Server: "a", Database: "db2"})
+		return err
+	})
+	expectResources(t, s, db, store.Resource{Kind: store.DatabaseResource, Server: "a", Name: "db2", InstanceID: "i",
+		Live: true}, u)
+	if r, err := s.Resource(t.Context(), u.Kind, u.Server, u.Name); err != nil || r.Live || r.InstanceID != "i" {
+		t.Errorf("one resource: %+v, %v", r, err)
+	}
+	if _, err := s.Resource(t.Context(), u.Kind, "b", u.Name); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("an account on another server: %v", err)
+	}
+}
+
+func TestOnlyOldDeadResourcesAreForgotten(t *testing.T) {
+	t.Parallel()
+	s, ctx := servers.Store(t), t.Context()
+	inTx(t, s, func(ctx context.Context, tx *store.Tx) error {
+		_, err := tx.InsertInstance(ctx, store.Instance{ID: "i", Server: "a", Database: "live"})
+		_, dead := tx.InsertInstance(ctx, store.Instance{ID: "j", Server: "a", Database: "dead"})
+		return errors.Join(err, dead)
+	})
+	inTx(t, s, func(ctx context.Context, tx *store.Tx) error { return tx.DeleteInstance(ctx, "j") })
+	live := store.Resource{Kind: store.DatabaseResource, Server: "a", Name: "live", InstanceID: "i", Live: true}
+	dead := store.Resource{Kind: store.DatabaseResource, Server: "a", Name: "dead", InstanceID: "j"}
+	elsewhere := dead
+	elsewhere.Server = "b"
+	for _, c := range []struct {
+		name string
+		gone []store.Resource
+		age  time.Duration
+		want int64
+	}{
+		{"young", []store.Resource{dead}, time.Hour, 0},
+		{"live", []store.Resource{live}, 0, 0},
+		{"on another server", []store.Resource{elsewhere}, 0, 0},
+		{"none", nil, 0, 0},
+	} {
+		if n, err := s.ForgetResources(ctx, c.gone, c.age); err != nil || n != c.want {
+			t.Errorf("%s: forgot %d, %v", c.name, n, err)
+		}
+	}
+	expectResources(t, s, dead, live)
+	if n, err := s.ForgetResources(ctx, []store.Resource{dead, live}, 0); err != nil || n != 1 {
+		t.Errorf("forgot %d, %v", n, err)
+	}
+	expectResources(t, s, live)
+}
+
+func TestAbandoned(t *testing.T) {
+	t.Parallel()
+	s := servers.Store(t)
+	inTx(t, s, func(ctx context.Context, tx *store.Tx) error {
+		var errs []error
+		for _, id := range []string{"abandoned", "created", "ready", "delete failed"} {
+			_, err := tx.InsertInstance(ctx, store.Instance{ID: id, Server: "a", Database: id})
+			errs = append(errs, err)
+		}
+		for _, id := range []string{"abandoned", "created", "ready"} {
+			errs = append(errs, tx.InsertBinding(ctx, store.Binding{InstanceID: "ready", ID: id, Account: id}))
+		}
+		// A failed deletion had cancelled its bind.
+		errs = append(errs, tx.InsertBinding(ctx, store.Binding{InstanceID: "delete failed", ID: "b", Account: "b"}),
+			tx.SetInstanceState(ctx, "delete failed", store.DeleteFailed), tx.SetInstanceState(ctx, "ready", store.Ready),
+			tx.SetBindingState(ctx, "ready", "ready", store.Ready))
+		return errors.Join(errs...)
+	})
+	newTask(t, s, provisionOf("created"))
+	newTask(t, s, store.NewTask{InstanceID: "ready", BindingID: "created", Kind: store.Bind, PlanID: "p"})
+	got, err := s.Abandoned(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range got {
+		got[i].Age = 0
+	}
+	slices.SortFunc(got, func(a, b store.Abandoned) int { return cmp.Compare(a.InstanceID, b.InstanceID) })
+	want := []store.Abandoned{{InstanceID: "abandoned"}, {InstanceID: "ready", BindingID: "abandoned"}}
+	if !slices.Equal(got, want) {
+		t.Errorf("abandoned %+v instead of %+v", got, want)
+	}
+}
+
+// What the first version of the schema held is recorded as if it had been from the start.
+func TestResourcesOfAnOlderSchemaAreRecorded(t *testing.T) {
+	t.Parallel()
+	url, ctx := servers.Postgres(t), t.Context()
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	m, err := migrate.NewMigrator(ctx, conn, "schema_version")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.LoadMigrations(os.DirFS("migrations")); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.MigrateTo(ctx, 1); err != nil {
+		t.Fatal(err)
+	}
+	s := servers.OpenStore(t, url)
+	if _, err := s.Resources(ctx); err == nil {
+		t.Error("a schema without resources has some")
+	}
+	inTx(t, s, func(ctx context.Context, tx *store.Tx) error {
+		_, shared := tx.InsertInstance(ctx, store.Instance{ID: "i", Server: "a", Database: "db"})
+		_, dedicated := tx.InsertInstance(ctx, store.Instance{ID: "j", DedicatedID: "d", Database: "its"})
+		return errors.Join(shared, dedicated, tx.RetireAccount(ctx, "i", "retired"), tx.RetireAccount(ctx, "j", "its"),
+			tx.InsertBinding(ctx, store.Binding{InstanceID: "i", ID: "b", Account: "u"}),
+			tx.InsertBinding(ctx, store.Binding{InstanceID: "j", ID: "b", Account: "its"}))
+	})
+	if _, err := store.Migrate(ctx, url); err != nil {
+		t.Fatal(err)
+	}
+	account := store.Resource{Kind: store.AccountResource, Server: "a", Name: "retired", InstanceID: "i", Live: true}
+	bound := account
+	bound.Name, bound.BindingID = "u", "b"
+	expectResources(t, s,
+		store.Resource{Kind: store.DedicatedResource, Name: "d", InstanceID: "j", Live: true},
+		store.Resource{Kind: store.DatabaseResource, Server: "a", Name: "db", InstanceID: "i", Live: true},
+		account, bound)
+}

@@ -9,11 +9,15 @@ import (
 
 	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
 )
 
-// Examinations while everything changes find nothing, since nothing is wrong.
+// Examinations while everything changes find nothing, since nothing is wrong. No other test uses the servers.
 func TestOperationsUnderWayAreNoFindings(t *testing.T) {
-	eachServer(t, func(f *fixture) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		f := newFixture(t, testdrive.Private(t, s.Flavour))
 		const developers, rounds = 4, 8
 		var working sync.WaitGroup
 		for range developers {
@@ -34,7 +38,9 @@ func TestOperationsUnderWayAreNoFindings(t *testing.T) {
 		examinations := 0
 		for last := false; !last; examinations++ {
 			last = ended.Load()
-			for _, finding := range f.find(f.doctor) {
+			r, err := f.doctor.Examine(f.Context())
+			f.must(err)
+			for _, finding := range r.Findings {
 				f.Errorf("%+v", finding)
 			}
 		}

@@ -56,9 +56,10 @@ type Compared struct {
 
 // Examine compares everything and changes nothing. Servers that cannot be asked are findings, not errors.
 //
-// It looks twice, each time at the servers first and at the store afterwards, and tells what it saw both times. So
+// It looks twice, each time at the store first and at the servers afterwards, and tells what it saw both times. So
 // operations under way are no findings: what is on a server after the store has ceased to want it will never be wanted
-// again, and what the store says to be ready before and after it was looked for in vain is missing.
+// again; what the store says to be ready before and after it was looked for in vain is missing; and what a server holds
+// before it is looked for in the store in vain was not recorded before it was made.
 func (d *Doctor) Examine(ctx context.Context) (Report, error) {
 	first, err := d.look(ctx)
 	if err != nil || len(first.Findings) == 0 {

@@ -8,13 +8,13 @@ import (
 	"mysql-broker/store"
 )
 
-// look compares once.
+// look compares once: the store is read first, and the servers are asked afterwards.
 func (d *Doctor) look(ctx context.Context) (Report, error) {
-	servers := d.servers(ctx)
 	recorded, err := d.store.Resources(ctx)
 	if err != nil {
 		return Report{}, fmt.Errorf("read what is recorded: %w", err)
 	}
+	servers := d.servers(ctx)
 	r := compare(servers, recorded)
 	abandoned, err := d.store.Abandoned(ctx)
 	if err != nil {
@@ -31,7 +31,7 @@ func (d *Doctor) look(ctx context.Context) (Report, error) {
 	return r, err
 }
 
-// compare tells the differences between what servers hold and what was recorded after they were asked.
+// compare tells the differences between what servers hold and what was recorded before they were asked.
 func compare(servers map[string]contents, recorded []store.Resource) Report {
 	var r Report
 	known := make(map[thing]bool, len(recorded))

@@ -5,7 +5,9 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/doctor"
@@ -145,13 +147,37 @@ func TestMissingAccountIsLeftToItsUnbind(t *testing.T) {
 		found := f.expect(f.doctor, "missing account "+b.Account)
 		f.inTx(func(tx *store.Tx) error {
 			_, err := tx.InsertTask(f.Context(), store.NewTask{InstanceID: i.ID, BindingID: b.ID, Kind: store.Unbind,
-				PlanID: i.PlanID, Owner: "another broker", LeaseTTL: 1e12})
+				PlanID: i.PlanID, Owner: "another broker", LeaseTTL: time.Hour})
 			return err
 		})
 		f.expect(f.doctor)
 		f.refuses(found[0])
 		if f.accountExists(b.Account) {
 			f.Error("the account was made again while it was being unbound")
+		}
+	})
+}
+
+// Whichever comes first, nothing is left once the unbind has succeeded.
+func TestMissingAccountIsUnboundMeanwhile(t *testing.T) {
+	eachServer(t, func(f *fixture) {
+		i := f.provision(sharedPlan)
+		for range 10 {
+			b := f.bind(i, mysqladmin.ReadWrite)
+			f.exec("DROP USER `" + b.Account + "`")
+			found := f.expect(f.doctor, "missing account "+b.Account)
+			var repair sync.WaitGroup
+			repair.Go(func() {
+				if _, err := f.doctor.Repair(f.Context(), found[0]); err != nil {
+					f.Logf("the unbind was faster: %v", err)
+				}
+			})
+			err := f.broker.Unbind(f.Context(), provisioner.UnbindRequest{InstanceID: i.ID, BindingID: b.ID})
+			repair.Wait()
+			f.must(err)
+			if f.accountExists(b.Account) {
+				f.Fatal("the account outlives its binding")
+			}
 		}
 	})
 }

@@ -86,7 +86,8 @@ func TestResourcesAreLiveAndExpected(t *testing.T) {
 	expectResources(t, s, db, u)
 
 	inTx(t, s, func(ctx context.Context, tx *store.Tx) error {
-		return errors.Join(tx.CancelTask(ctx, unbind.ID, ""), tx.RetireAccount(ctx, "i", "u"), tx.DeleteBinding(ctx, "i", "b"))
+		return errors.Join(tx.CancelTask(ctx, unbind.ID, ""), tx.RetireAccount(ctx, "i", "u"),
+			tx.DeleteBinding(ctx, "i", "b"))
 	})
 	u.BindingID = ""
 	expectResources(t, s, db, u)

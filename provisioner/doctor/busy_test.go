@@ -58,8 +58,9 @@ func (f *fixture) comeAndGo() error {
 		return err
 	}
 	for _, binding := range []string{"first", "second"} {
-		if _, _, err := f.broker.Bind(ctx, provisioner.BindRequest{InstanceID: id, BindingID: binding,
-			ServiceID: sharedPlan.ServiceID, Parameters: provisioner.BindingParameters{Role: mysqladmin.ReadWrite}}); err != nil {
+		_, _, err := f.broker.Bind(ctx, provisioner.BindRequest{InstanceID: id, BindingID: binding,
+			ServiceID: sharedPlan.ServiceID, Parameters: provisioner.BindingParameters{Role: mysqladmin.ReadWrite}})
+		if err != nil {
 			return err
 		}
 	}

@@ -113,7 +113,7 @@ func unreachable(server string, servers map[string]contents, resources int) Find
 		err = errNotConfigured
 	}
 	f.ToDo = fmt.Sprintf("see to it that it can be reached, or put it into the configuration again; "+
-		"nothing is known of the %d live resources on it: %v", resources, err)
+		"nothing is known of the %d resources that are recorded for it: %v", resources, err)
 	return f
 }
 

@@ -36,13 +36,13 @@ func compare(servers map[string]contents, recorded []store.Resource) Report {
 	var r Report
 	known := make(map[thing]bool, len(recorded))
 	lost := map[string]bool{}  // instances whose database is missing
-	unseen := map[string]int{} // live resources of each server that cannot be asked
+	unseen := map[string]int{} // resources of each server that cannot be asked
 	for _, resource := range recorded {
 		t := thing{resource.Kind, resource.Name}
 		known[t] = true
 		holds, configured := servers[resource.Server]
 		if !configured || holds.err != nil {
-			if resource.Live {
+			if resource.Live || configured { // what ended before its server was given up is of no interest
 				unseen[resource.Server]++
 			}
 			continue

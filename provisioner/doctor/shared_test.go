@@ -219,7 +219,7 @@ func TestServerThatCannotBeAsked(t *testing.T) {
 			"not configured": f.doctorOf(f.openShared()), "not answering": f.doctorOf(f.openShared(moved)),
 		} {
 			found := f.expect(d, "unreachable shared server "+sharedName)
-			if found[0].Repairable || !strings.Contains(found[0].ToDo, "2 live resources") {
+			if found[0].Repairable || !strings.Contains(found[0].ToDo, "2 resources") {
 				f.Errorf("%s: %+v", name, found[0])
 			}
 		}

@@ -167,9 +167,6 @@ func (a *App) forget(ctx context.Context) {
 // running.
 func (a *App) Close() {
 	a.forgetting()
-	if a.examiner != nil {
-		a.examiner.close()
-	}
 	if a.provisioner != nil {
 		a.provisioner.HandOver()
 	}
@@ -186,6 +183,9 @@ func (a *App) Close() {
 	}
 	if a.provisioner != nil {
 		a.provisioner.Stop()
+	}
+	if a.examiner != nil {
+		a.examiner.close()
 	}
 	if a.launcher != nil {
 		a.launcher.Close()

@@ -156,6 +156,17 @@ func (r *reader) required(name string) string {
 	return v
 }
 
+func (r *reader) keyset() *store.Keyring {
+	text := r.value("ENCRYPTION_KEYSET")
+	if text == "" {
+		r.note(errors.New("ENCRYPTION_KEYSET is not set; `mysql-broker keyset` makes one"))
+		return nil
+	}
+	keys, err := store.ParseKeyset(text)
+	r.note(prefixed("ENCRYPTION_KEYSET", err))
+	return keys
+}
+
 func (r *reader) port(name string) int {
 	port, err := strconv.Atoi(r.value(name))
 	if err != nil || port < 0 || port > 65535 {

@@ -1,10 +1,6 @@
 package config
 
-import (
-	"errors"
-
-	"mysql-broker/store"
-)
+import "errors"
 
 // ForDoctor is FromEnvironment without what only serving takes: port, user names and passwords.
 func ForDoctor(getenv func(string) string) (Config, error) {
@@ -14,15 +10,4 @@ func ForDoctor(getenv func(string) string) (Config, error) {
 	cfg := Config{CatalogPath: r.value("CATALOG"), Launcher: r.launcher(), LogLevel: r.level("LOG_LEVEL"),
 		PostgresURL: r.postgresURL(services), Keys: r.keyset(), Shared: r.sharedServers(services)}
 	return cfg, errors.Join(r.problems...)
-}
-
-func (r *reader) keyset() *store.Keyring {
-	text := r.value("ENCRYPTION_KEYSET")
-	if text == "" {
-		r.note(errors.New("ENCRYPTION_KEYSET is not set; `mysql-broker keyset` makes one"))
-		return nil
-	}
-	keys, err := store.ParseKeyset(text)
-	r.note(prefixed("ENCRYPTION_KEYSET", err))
-	return keys
 }

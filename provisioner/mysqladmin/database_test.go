@@ -166,7 +166,7 @@ func TestDatabaseSizeCountsTablesInASharedTablespace(t *testing.T) {
 // MySQL and MariaDB write such a name differently where tablespaces are listed.
 func TestDatabaseSizeOfANameWithADash(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
-		name := uniqueName("db-")
+		name := f.database + "-x"
 		t.Cleanup(func() { f.must(f.session.DropDatabase(context.Background(), name)) })
 		f.must(f.session.CreateDatabase(t.Context(), name, "", ""))
 		f.exec(f.root, "CREATE TABLE `"+name+"`.t (id INT)")

@@ -16,13 +16,16 @@ import (
 // MySQL: https://dev.mysql.com/doc/mysql-errors/8.4/en/server-error-reference.html
 // MariaDB: https://mariadb.com/docs/server/reference/error-codes
 const (
-	errNoSuchThread      = 1094
-	errUnknownCharset    = 1115
-	errLockWaitTimeout   = 1205
-	errCollationMismatch = 1253
-	errUnknownCollation  = 1273
-	errCannotUser        = 1396 // CREATE USER of one that exists, ALTER USER of one that does not
-	errDatabaseReadOnly  = 3989 // MySQL only
+	errNoSuchThread       = 1094
+	errUnknownCharset     = 1115
+	errNoSuchAccount      = 1133 // of GRANT on MariaDB
+	errUnknownVariable    = 1193
+	errLockWaitTimeout    = 1205
+	errCollationMismatch  = 1253
+	errUnknownCollation   = 1273
+	errCannotUser         = 1396 // CREATE USER of one that exists, ALTER USER of one that does not
+	errGrantNoSuchAccount = 1410 // MySQL only
+	errDatabaseReadOnly   = 3989 // MySQL only
 )
 
 // outages are the server errors that say "not now" rather than "not so".

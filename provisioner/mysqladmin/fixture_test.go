@@ -40,7 +40,7 @@ func onEachServer(t *testing.T, test func(t *testing.T, f *fixture)) {
 func newFixture(t *testing.T, s servers.MySQL) *fixture {
 	t.Helper()
 	f := &fixture{t: t, database: uniqueName("db_"), config: mysqladmin.Config{
-		Name: s.Flavour, Addr: fmt.Sprintf("%s:%d", s.Host, s.Port), User: s.User, Password: s.Password,
+		Name: s.Flavour, Addr: fmt.Sprintf("%s:%d", s.Host, s.Port), User: s.BrokerUser, Password: s.BrokerPassword,
 	}}
 	if s.CA != "" {
 		f.config.CA = []byte(s.CA)

@@ -78,9 +78,11 @@ func TestAccountSeesItsOwnSessionsOnly(t *testing.T) {
 func TestAccountCannotReachADatabaseThatDiffersAtAnUnderscore(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		neighbour := "dbx" + f.database[len("db_"):]
-		t.Cleanup(func() { f.must(f.session.DropDatabase(context.Background(), neighbour)) })
-		f.must(f.session.CreateDatabase(t.Context(), neighbour, "", ""))
-		f.exec(f.root, "CREATE TABLE `"+neighbour+"`.t (id INT)")
+		f.exec(f.root, "CREATE DATABASE `"+neighbour+"`", "CREATE TABLE `"+neighbour+"`.t (id INT)")
+		t.Cleanup(func() {
+			_, err := f.root.ExecContext(context.Background(), "DROP DATABASE `"+neighbour+"`")
+			f.must(err)
+		})
 		for _, role := range everyRole {
 			db := f.loginAs(f.account(role))
 			f.refused(db, "USE `"+neighbour+"`", "SELECT * FROM `"+neighbour+"`.t", "DROP TABLE `"+neighbour+"`.t")

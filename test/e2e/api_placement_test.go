@@ -14,7 +14,7 @@ import (
 // described is a shared server as MYSQL_SERVERS describes it.
 func described(name string, s servers.MySQL) map[string]any {
 	return map[string]any{"name": name, "ca_certificate": s.CA,
-		"uri": fmt.Sprintf("mysql://%s:%s@%s:%d/", s.User, s.Password, s.Host, s.Port)}
+		"uri": fmt.Sprintf("mysql://%s:%s@%s:%d/", s.BrokerUser, s.BrokerPassword, s.Host, s.Port)}
 }
 
 // deadServer is described like a server, but nothing listens there.
@@ -25,7 +25,7 @@ func deadServer(t *testing.T, name string) map[string]any {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	return described(name, servers.MySQL{User: "admin", Password: "unused-password", Host: "127.0.0.1",
+	return described(name, servers.MySQL{BrokerUser: "admin", BrokerPassword: "unused-password", Host: "127.0.0.1",
 		Port: l.Addr().(*net.TCPAddr).Port})
 }
 

@@ -63,7 +63,7 @@ func cloudFoundryEnvironment(t *testing.T, shared map[string]servers.MySQL) map[
 		provided = append(provided, map[string]any{"label": "user-provided", "name": name, "instance_name": name,
 			"binding_name": nil, "tags": []string{"mysql-server"}, "syslog_drain_url": "", "volume_mounts": []any{},
 			"credentials": map[string]any{"ca_certificate": s.CA,
-				"uri": fmt.Sprintf("mysql://%s:%s@%s:%d/", s.User, s.Password, s.Host, s.Port)}})
+				"uri": fmt.Sprintf("mysql://%s:%s@%s:%d/", s.BrokerUser, s.BrokerPassword, s.Host, s.Port)}})
 	}
 	return map[string]string{
 		"PORT":              strconv.Itoa(freePort(t)),

@@ -106,14 +106,14 @@ func launchOne(ctx context.Context, l *process.Launcher, binary process.Binary) 
 	if err != nil {
 		return MySQL{}, fmt.Errorf("start %s: %w", binary.Path, err)
 	}
-	return MySQL{
+	return WithBrokerAccount(ctx, MySQL{
 		Flavour:  binary.Flavour,
 		Host:     end.Host,
 		Port:     end.Port,
 		User:     spec.AdminUser,
 		Password: spec.AdminPassword,
 		CA:       string(end.CACertificate),
-	}, nil
+	})
 }
 
 // Stop ends every server and removes all that they wrote.

@@ -7,14 +7,17 @@ import (
 	"testing"
 )
 
-// MySQL is a running mysqld with an account that may do everything.
+// MySQL is a running mysqld with two accounts: one that may do everything, and one for a broker, which may do what
+// deploy/shared-server gives it.
 type MySQL struct {
-	Flavour  string `json:"flavour"` // "mysql" or "mariadb"
-	Host     string `json:"host"`
-	Port     int    `json:"port"`
-	User     string `json:"user"`
-	Password string `json:"password"`
-	CA       string `json:"ca,omitempty"` // PEM, empty where the server has no TLS that can be verified
+	Flavour        string `json:"flavour"` // "mysql" or "mariadb"
+	Host           string `json:"host"`
+	Port           int    `json:"port"`
+	User           string `json:"user"`
+	Password       string `json:"password"`
+	BrokerUser     string `json:"broker_user"`
+	BrokerPassword string `json:"broker_password"`
+	CA             string `json:"ca,omitempty"` // PEM, empty where the server has no TLS that can be verified
 }
 
 // EachMySQL runs fn as a parallel subtest on every mysqld there is. Tests share them, and so keep to databases and

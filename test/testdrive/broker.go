@@ -97,7 +97,7 @@ func Environment(t testing.TB, shared servers.MySQL) map[string]string {
 		t.Fatal(err)
 	}
 	described, err := json.Marshal([]map[string]any{{"name": "shared-1", "ca_certificate": shared.CA,
-		"uri": fmt.Sprintf("mysql://%s:%s@%s:%d/", shared.User, shared.Password, shared.Host, shared.Port)}})
+		"uri": fmt.Sprintf("mysql://%s:%s@%s:%d/", shared.BrokerUser, shared.BrokerPassword, shared.Host, shared.Port)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,6 +32,10 @@ func Private(t testing.TB, flavour string) servers.MySQL {
 	if err != nil {
 		t.Fatalf("start a private server: %v", err)
 	}
-	return servers.MySQL{Flavour: flavour, Host: e.Host, Port: e.Port, User: user, Password: password,
-		CA: string(e.CACertificate)}
+	server, err := servers.WithBrokerAccount(t.Context(), servers.MySQL{Flavour: flavour, Host: e.Host, Port: e.Port,
+		User: user, Password: password, CA: string(e.CACertificate)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server
 }

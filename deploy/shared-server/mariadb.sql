@@ -1,0 +1,18 @@
+-- Makes the broker's account on a shared MariaDB server, 10.6 or later: all that the broker needs there and no more. It
+-- reaches databases whose names begin with db_, which should be the broker's alone, and no other data. CREATE USER lets
+-- it change the password of any account, though: MariaDB knows no accounts that are out of its reach.
+-- Replace PASSWORD, and run it as an administrator.
+
+CREATE USER 'mysql_broker'@'%' IDENTIFIED BY 'PASSWORD';
+
+-- the accounts of bindings
+GRANT CREATE USER ON *.* TO 'mysql_broker'@'%';
+-- to see their sessions, and the sizes of databases
+GRANT PROCESS ON *.* TO 'mysql_broker'@'%';
+-- to end sessions, and to get in when all connections are taken
+GRANT CONNECTION ADMIN ON *.* TO 'mysql_broker'@'%';
+-- to find accounts, but not their passwords
+GRANT SELECT (user, host) ON mysql.user TO 'mysql_broker'@'%';
+GRANT SELECT (user, db) ON mysql.db TO 'mysql_broker'@'%';
+-- the databases of instances, and what bindings may do in them
+GRANT ALL PRIVILEGES ON `db\_%`.* TO 'mysql_broker'@'%' WITH GRANT OPTION;

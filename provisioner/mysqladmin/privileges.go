@@ -1,0 +1,171 @@
+package mysqladmin
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// DatabasePrefix begins the name of every database on shared servers: the broker's account there reaches no others.
+const DatabasePrefix = "db_"
+
+// globalPrivileges are those that the broker's account needs on *.*. deploy/shared-server tells what for.
+var globalPrivileges = map[string][]string{
+	MySQL:   {"CREATE USER", "PROCESS", "CONNECTION_ADMIN", "XA_RECOVER_ADMIN"},
+	MariaDB: {"CREATE USER", "PROCESS", "CONNECTION ADMIN"},
+}
+
+// accountColumns are what the broker's account must be able to read of the tables of accounts.
+var accountColumns = []struct{ columns, table string }{{"user, host", "mysql.user"}, {"user, db", "mysql.db"}}
+
+// PrivilegesError lists what the broker's account on a server lacks.
+type PrivilegesError struct {
+	Server  string
+	Missing []string // statements that an administrator of the server is to run
+}
+
+func (e *PrivilegesError) Error() string {
+	return fmt.Sprintf("server %s: the broker's account lacks privileges; an administrator of the server has to run: %s;",
+		e.Server, strings.Join(e.Missing, "; "))
+}
+
+// CheckPrivileges finds out whether the broker's account has all the privileges that it needs on a shared server, by
+// itself or through a role that is active when it logs in, and whether MySQL takes patterns in the names of databases.
+// What is missing is a *PrivilegesError. Nothing is changed.
+func (s *Server) CheckPrivileges(ctx context.Context) error {
+	flavour, err := s.Flavour(ctx)
+	if err != nil {
+		return err
+	}
+	conn, err := s.reads.Conn(ctx)
+	if err != nil {
+		return s.explain("connect", err)
+	}
+	defer func() { _ = conn.Close() }() // it goes back to the pool
+	missing, err := missingPrivileges(ctx, conn, flavour.Name)
+	if err != nil {
+		return s.explain("check the account's privileges", err)
+	}
+	if len(missing) > 0 {
+		return &PrivilegesError{Server: s.name, Missing: missing}
+	}
+	return nil
+}
+
+func missingPrivileges(ctx context.Context, conn *sql.Conn, flavour string) (statements []string, err error) {
+	if flavour == MySQL {
+		on, err := partialRevokes(ctx, conn)
+		if err != nil {
+			return nil, err
+		}
+		if on {
+			return []string{"SET PERSIST partial_revokes = OFF"}, nil // it hides what grants on patterns give
+		}
+	}
+	account, err := currentAccount(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	lacking, err := lackingGlobally(ctx, conn, globalPrivileges[flavour])
+	if err != nil {
+		return nil, err
+	}
+	for _, privilege := range lacking {
+		statements = append(statements, "GRANT "+privilege+" ON *.* TO "+account)
+	}
+	for _, c := range accountColumns {
+		lacks, err := denied(ctx, conn, "SELECT "+c.columns+" FROM "+c.table+" LIMIT 0")
+		if err != nil {
+			return nil, err
+		}
+		if lacks {
+			statements = append(statements, "GRANT SELECT ("+c.columns+") ON "+c.table+" TO "+account)
+		}
+	}
+	lacks, err := cannotGrant(ctx, conn)
+	if lacks {
+		statements = append(statements,
+			"GRANT ALL PRIVILEGES ON `"+escapePattern(DatabasePrefix)+"%`.* TO "+account+" WITH GRANT OPTION")
+	}
+	return statements, err
+}
+
+// partialRevokes tells whether MySQL takes `db\_%` for a name instead of a pattern.
+// https://dev.mysql.com/doc/refman/8.4/en/partial-revokes.html
+func partialRevokes(ctx context.Context, conn *sql.Conn) (on bool, err error) {
+	err = conn.QueryRowContext(ctx, "SELECT @@GLOBAL.partial_revokes").Scan(&on)
+	if hasNumber(err, errUnknownVariable) { // before 8.0.16
+		return false, nil
+	}
+	return on, err
+}
+
+// currentAccount is the account that the broker is logged in as, as GRANT takes it.
+func currentAccount(ctx context.Context, conn *sql.Conn) (string, error) {
+	var account string
+	if err := conn.QueryRowContext(ctx, "SELECT CURRENT_USER()").Scan(&account); err != nil {
+		return "", err
+	}
+	at := strings.LastIndex(account, "@") // a host's name has none
+	return quoteIdentifier(account[:at]) + "@" + quoteIdentifier(account[at+1:]), nil
+}
+
+// lackingGlobally are those of the wanted privileges that SHOW GRANTS, which shows those of active roles too, does not
+// list for *.*. https://dev.mysql.com/doc/refman/8.4/en/show-grants.html
+func lackingGlobally(ctx context.Context, conn *sql.Conn, wanted []string) ([]string, error) {
+	rows, err := conn.QueryContext(ctx, "SHOW GRANTS")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // its error is that of rows.Err
+	lacking := slices.Clone(wanted)
+	for rows.Next() {
+		var grant string
+		if err := rows.Scan(&grant); err != nil {
+			return nil, err
+		}
+		list, _, global := strings.Cut(strings.TrimPrefix(grant, "GRANT "), " ON *.* TO ")
+		if !global {
+			continue
+		}
+		privileges := strings.Split(list, ",")
+		lacking = slices.DeleteFunc(lacking, func(privilege string) bool {
+			return list == "ALL PRIVILEGES" || slices.ContainsFunc(privileges, func(has string) bool {
+				return strings.TrimSpace(has) == privilege
+			})
+		})
+	}
+	return lacking, rows.Err()
+}
+
+// cannotGrant tries to give all privileges in a database to an account that does not exist. A server first looks
+// whether the account that asks may give them, which may come from a grant on any pattern, and then fails.
+func cannotGrant(ctx context.Context, conn *sql.Conn) (bool, error) {
+	_, err := conn.ExecContext(ctx, grantStatement(Admin, DatabasePrefix+"check"), "no account")
+	if hasNumber(err, errGrantNoSuchAccount) || hasNumber(err, errNoSuchAccount) {
+		return false, nil
+	}
+	return accessDenied(err)
+}
+
+// denied reports whether the server refuses a statement for want of a privilege.
+func denied(ctx context.Context, conn *sql.Conn, statement string) (bool, error) {
+	_, err := conn.ExecContext(ctx, statement)
+	return accessDenied(err)
+}
+
+func accessDenied(err error) (bool, error) {
+	var refused *mysql.MySQLError
+	if errors.As(err, &refused) && slices.Contains(denials, refused.Number) {
+		return true, nil
+	}
+	return false, err
+}
+
+// denials are the errors for want of a privilege: on a database, table or column.
+var denials = []uint16{1044, 1142, 1143}

@@ -1,0 +1,99 @@
+package mysqladmin_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	sharedserver "mysql-broker/deploy/shared-server"
+	"mysql-broker/provisioner/mysqladmin"
+)
+
+// TestPrivilegesThatAreMissingAreNamed takes each of the documented grants away in turn.
+func TestPrivilegesThatAreMissingAreNamed(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		account, password, statements := f.brokerAccount()
+		f.exec(f.root, statements[0])
+		if err := f.checkPrivileges(account, password); !slices.Equal(missing(err), statements[1:]) {
+			t.Errorf("an account without privileges: %v", err)
+		}
+		for without, statement := range statements[1:] {
+			f.exec(f.root, "REVOKE ALL PRIVILEGES, GRANT OPTION FROM '"+account+"'@'%'")
+			f.exec(f.root, slices.Delete(slices.Clone(statements[1:]), without, without+1)...)
+			if err := f.checkPrivileges(account, password); !slices.Equal(missing(err), []string{statement}) {
+				t.Errorf("all but %s: %v", statement, err)
+			}
+			f.exec(f.root, statement)
+			f.must(f.checkPrivileges(account, password))
+		}
+	})
+}
+
+func TestPrivilegesMayComeFromARoleOrBeAll(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		account, password, statements := f.brokerAccount()
+		role := uniqueName("r_")
+		f.exec(f.root, "CREATE ROLE "+role, statements[0], "GRANT "+role+" TO '"+account+"'@'%'")
+		t.Cleanup(func() {
+			_, err := f.root.ExecContext(context.Background(), "DROP ROLE "+role)
+			f.must(err)
+		})
+		for _, statement := range statements[1:] {
+			f.exec(f.root, strings.Replace(statement, "'"+account+"'@'%'", role, 1))
+		}
+		if err := f.checkPrivileges(account, password); !slices.Equal(missing(err), statements[1:]) {
+			t.Errorf("a role that is not active: %v", err)
+		}
+		setRole := "SET DEFAULT ROLE " + role + " TO '" + account + "'@'%'"
+		if f.config.Name == "mariadb" {
+			setRole = "SET DEFAULT ROLE " + role + " FOR '" + account + "'@'%'"
+		}
+		f.exec(f.root, setRole)
+		f.must(f.checkPrivileges(account, password))
+
+		other, password, statements := f.brokerAccount()
+		f.exec(f.root, statements[0], "GRANT ALL PRIVILEGES ON *.* TO '"+other+"'@'%' WITH GRANT OPTION")
+		f.must(f.checkPrivileges(other, password))
+	})
+}
+
+// brokerAccount is the documented SQL for an account of the test's own, which is dropped when the test ends. The first
+// statement creates it.
+func (f *fixture) brokerAccount() (name, password string, statements []string) {
+	f.t.Helper()
+	name, password = uniqueName("b_"), rand.Text()
+	documented, err := sharedserver.Statements(f.config.Name, password)
+	f.must(err)
+	for _, statement := range documented {
+		statements = append(statements, strings.Replace(statement, sharedserver.Account, name, 1))
+	}
+	f.t.Cleanup(func() {
+		_, err := f.root.ExecContext(context.Background(), "DROP USER '"+name+"'@'%'")
+		f.must(err)
+	})
+	return name, password, statements
+}
+
+func (f *fixture) checkPrivileges(user, password string) error {
+	f.t.Helper()
+	cfg := f.config
+	cfg.User, cfg.Password = user, password
+	server, err := mysqladmin.Open(cfg)
+	f.must(err)
+	defer func() { f.must(server.Close()) }()
+	return server.CheckPrivileges(f.t.Context())
+}
+
+// missing are the statements that an error asks for, with accounts quoted as in the documented SQL.
+func missing(err error) (statements []string) {
+	if lacking, ok := errors.AsType[*mysqladmin.PrivilegesError](err); ok {
+		for _, statement := range lacking.Missing {
+			before, account, _ := strings.Cut(statement, " TO ")
+			statements = append(statements, before+" TO "+strings.ReplaceAll(account, "`", "'"))
+		}
+	}
+	return statements
+}

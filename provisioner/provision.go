@@ -56,7 +56,7 @@ var errRaced = errors.New("another request was faster")
 func (p *Provisioner) provisionNew(ctx context.Context, q ProvisionRequest, later bool) (Answer, error) {
 	i := store.Instance{ID: q.InstanceID, ServiceID: q.Plan.ServiceID, PlanID: q.Plan.ID,
 		OrganizationGUID: q.OrganizationGUID, SpaceGUID: q.SpaceGUID, Context: q.Context,
-		Parameters: encode(q.Parameters), MaintenanceVersion: q.Plan.MaintenanceVersion, Database: newName("db_")}
+		Parameters: encode(q.Parameters), MaintenanceVersion: q.Plan.MaintenanceVersion, Database: newName(mysqladmin.DatabasePrefix)}
 	if q.Plan.Kind == Dedicated {
 		if p.dedicated == nil {
 			return Answer{}, &Error{Code: Invalid, Err: errNoLauncher,
@@ -71,17 +71,17 @@ func (p *Provisioner) provisionNew(ctx context.Context, q ProvisionRequest, late
 	return p.place(ctx, i, q.Parameters, later)
 }
 
-// place finds a shared server for an instance. Servers that are full or do not answer are passed over.
+// place finds a shared server for an instance. Servers that are full or cannot be used are passed over.
 func (p *Provisioner) place(ctx context.Context, i store.Instance, q InstanceParameters, later bool) (Answer, error) {
 	loads, err := p.store.ServerLoads(ctx)
 	if err != nil {
 		return Answer{}, fmt.Errorf("read how full the servers are: %w", err)
 	}
-	var unreachable, refused error
+	var unusable, refused error
 	for _, server := range p.shared.Candidates(loads) {
-		if err := server.Answers(ctx); err != nil {
-			p.log.Warn("shared server passed over: it does not answer", "server", server.Name(), "error", err)
-			unreachable = err
+		if err := server.Check(ctx); err != nil {
+			p.log.Warn("shared server passed over", "server", server.Name(), "error", err)
+			unusable = err
 			continue
 		}
 		if err := takes(ctx, server, q); err != nil {
@@ -101,9 +101,9 @@ func (p *Provisioner) place(ctx context.Context, i store.Instance, q InstancePar
 	if refused != nil {
 		return Answer{}, &Error{Code: Invalid, Sentence: "Parameter " + refused.Error() + ".", Err: refused}
 	}
-	if unreachable != nil {
-		return Answer{}, &Error{Code: Unavailable, Err: unreachable,
-			Sentence: "No shared MySQL server can be reached. Try again in a few minutes, or tell your operator."}
+	if unusable != nil {
+		return Answer{}, &Error{Code: Unavailable, Err: unusable,
+			Sentence: "No shared MySQL server can be used just now. Try again in a few minutes, or tell your operator."}
 	}
 	p.log.Error("every shared server is full; add one to the configuration")
 	p.onFull()

@@ -6,9 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"mysql-broker/provisioner/mysqladmin"
@@ -35,6 +35,10 @@ type Server struct {
 	Port          int
 	CACertificate []byte // PEM; nil where connections are not verified
 	MaxDatabases  int
+
+	usable     atomic.Bool // Check has succeeded
+	introduced bool        // Watch has logged what the server is
+	told       string      // the problem that Watch last logged, "" for none
 }
 
 // Servers are all shared servers of this broker.
@@ -112,20 +116,4 @@ func (s *Servers) Health(ctx context.Context) map[string]error {
 	}
 	asked.Wait()
 	return health
-}
-
-// LogFlavours says at the start what each server is. One that does not answer yet is not an error: placements pass
-// it over until it does.
-func (s *Servers) LogFlavours(ctx context.Context, log *slog.Logger) {
-	for _, server := range s.all {
-		ctx, cancel := context.WithTimeout(ctx, pingTimeout)
-		flavour, err := server.Flavour(ctx)
-		cancel()
-		if err != nil {
-			log.Warn("shared server does not answer", "server", server.Name(), "error", err)
-			continue
-		}
-		log.Info("shared server", "server", server.Name(), "flavour", flavour.String(),
-			"tls", server.CACertificate != nil, "max_databases", server.MaxDatabases)
-	}
 }

@@ -45,12 +45,13 @@ type App struct {
 	failed      chan error
 	forgetting  context.CancelFunc
 	examiner    *examiner
+	watching    context.CancelFunc
 }
 
 // Start migrates the schema, connects to everything and listens, to sell what is in c. What it started is stopped
 // again if it fails.
 func Start(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog.Logger) (_ *App, err error) {
-	a := &App{log: log, failed: make(chan error, 1), forgetting: func() {}}
+	a := &App{log: log, failed: make(chan error, 1), forgetting: func() {}, watching: func() {}}
 	defer func() {
 		if err != nil {
 			a.Close()
@@ -69,7 +70,9 @@ func Start(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog
 	if a.shared, err = shared.Open(cfg.Shared, fenceKey); err != nil {
 		return nil, err
 	}
-	a.shared.LogFlavours(ctx, log)
+	watching, cancel := context.WithCancel(ctx)
+	a.watching = cancel
+	a.shared.Watch(watching, log)
 	servers, err := a.startLauncher(cfg.Launcher, fenceKey)
 	if err != nil {
 		return nil, err
@@ -167,6 +170,7 @@ func (a *App) forget(ctx context.Context) {
 // running.
 func (a *App) Close() {
 	a.forgetting()
+	a.watching()
 	if a.provisioner != nil {
 		a.provisioner.HandOver()
 	}

@@ -93,6 +93,9 @@ var (
 		"Seconds since the oldest task that has not ended was requested.", nil, nil)
 	serverUpDesc = prometheus.NewDesc("mysql_broker_shared_server_up",
 		"1 if the shared server answers, else 0.", []string{"server"}, nil)
+	serverUsableDesc = prometheus.NewDesc("mysql_broker_shared_server_usable",
+		"1 once the broker's account on the shared server was found to have every privilege that it needs, else 0: "+
+			"the server then gets no instances.", []string{"server"}, nil)
 	capacityDesc = prometheus.NewDesc("mysql_broker_shared_server_max_databases",
 		"Databases that the shared server takes.", []string{"server"}, nil)
 	poolDesc = prometheus.NewDesc("mysql_broker_pool_connections",
@@ -110,8 +113,8 @@ func newStateCollector(s *store.Store, servers *shared.Servers, plans []provisio
 
 // Describe implements prometheus.Collector.
 func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{instancesDesc, bindingsDesc, tasksDesc, oldestDesc, serverUpDesc, capacityDesc,
-		poolDesc, poolWaitDesc} {
+	for _, d := range []*prometheus.Desc{instancesDesc, bindingsDesc, tasksDesc, oldestDesc, serverUpDesc, serverUsableDesc,
+		capacityDesc, poolDesc, poolWaitDesc} {
 		ch <- d
 	}
 }
@@ -150,6 +153,11 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	waits(float64(pool.EmptyAcquireCount()), "")
 	for _, server := range c.shared.All() {
 		stats := server.Stats()
+		usable := 0.0
+		if server.Usable() {
+			usable = 1
+		}
+		gauge(serverUsableDesc, usable, server.Name())
 		gauge(capacityDesc, float64(server.MaxDatabases), server.Name())
 		gauge(poolDesc, float64(stats.InUse), server.Name(), "in_use")
 		gauge(poolDesc, float64(stats.Idle), server.Name(), "idle")

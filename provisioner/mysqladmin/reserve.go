@@ -1,0 +1,29 @@
+package mysqladmin
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+)
+
+// KeepReserve sees to it that a connection for sessions and one for reads are open, so that the broker has them when
+// others have taken all that the server allows. Call it more often than idle connections are closed. Where none is left
+// to be had, one for sessions comes first: servers let an account with CONNECTION_ADMIN in beyond max_connections, once.
+// https://dev.mysql.com/doc/refman/8.4/en/too-many-connections.html
+func (s *Server) KeepReserve(ctx context.Context) error {
+	return s.explain("keep connections in reserve", errors.Join(keepOne(ctx, s.sessions), keepOne(ctx, s.reads)))
+}
+
+func keepOne(ctx context.Context, pool *sql.DB) error {
+	if stats := pool.Stats(); stats.InUse == stats.MaxOpenConnections {
+		return nil // a ping would wait
+	}
+	return pool.PingContext(ctx)
+}
+
+// Encrypted tells whether connections to the server use TLS. Without Config.CA they do if the server offers it.
+func (s *Server) Encrypted(ctx context.Context) (bool, error) {
+	var name, version string
+	err := s.reads.QueryRowContext(ctx, "SHOW SESSION STATUS LIKE 'Ssl_version'").Scan(&name, &version)
+	return version != "", s.explain("ask whether the connection is encrypted", err)
+}

@@ -1,0 +1,125 @@
+package shared
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"mysql-broker/provisioner/mysqladmin"
+)
+
+// watchEach is how often connections in reserve are seen to, and servers that could not be used are looked at again.
+const watchEach = 10 * time.Second
+
+// Watch looks at every server before it returns, and then goes on until ctx ends. One that does not answer, or where
+// the broker's account lacks privileges, is no error: placements pass it over until it is mended.
+func (s *Servers) Watch(ctx context.Context, log *slog.Logger) {
+	s.eachServer(func(server *Server) { server.look(ctx, log) })
+	go func() {
+		tick := time.NewTicker(watchEach)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				s.eachServer(func(server *Server) { server.look(ctx, log) })
+			}
+		}
+	}()
+}
+
+// eachServer runs fn for all servers at once and waits.
+func (s *Servers) eachServer(fn func(*Server)) {
+	var all sync.WaitGroup
+	for _, server := range s.all {
+		all.Go(func() { fn(server) })
+	}
+	all.Wait()
+}
+
+// look keeps connections in reserve, logs what a server is as soon as that is known, and what is wrong with it each time
+// that changes.
+func (s *Server) look(ctx context.Context, log *slog.Logger) {
+	var err error
+	if s.introduced {
+		err = s.keepReserve(ctx)
+	} else if err = s.Check(ctx); err == nil {
+		err = s.introduce(ctx, log)
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	problem := ""
+	if err != nil {
+		problem = err.Error()
+	}
+	if problem == s.told {
+		return
+	}
+	s.told = problem
+	if lacking, ok := errors.AsType[*mysqladmin.PrivilegesError](err); ok {
+		log.Error("shared server gets no instances: the broker's account lacks privileges; run these statements there "+
+			"as an administrator", "server", s.Name(), "statements", lacking.Missing)
+	} else if err != nil {
+		log.Warn("shared server cannot be used just now", "server", s.Name(), "error", err)
+	} else if s.introduced {
+		log.Info("shared server can be used again", "server", s.Name())
+	}
+}
+
+// Usable tells whether Check has succeeded.
+func (s *Server) Usable() bool { return s.usable.Load() }
+
+// Check finds out whether the server answers and the broker's account has all privileges that it needs there. Once it
+// has succeeded it only asks for an answer.
+func (s *Server) Check(ctx context.Context) error {
+	if s.Usable() {
+		return s.Answers(ctx)
+	}
+	if err := s.keepReserve(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	defer cancel()
+	if err := s.CheckPrivileges(ctx); err != nil {
+		return err
+	}
+	s.usable.Store(true)
+	return nil
+}
+
+func (s *Server) keepReserve(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	defer cancel()
+	return s.KeepReserve(ctx)
+}
+
+// introduce logs what a server is, and warns of connections that are not verified.
+func (s *Server) introduce(ctx context.Context, log *slog.Logger) error {
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	defer cancel()
+	flavour, err := s.Flavour(ctx)
+	if err != nil {
+		return err
+	}
+	encrypted, err := s.Encrypted(ctx)
+	if err != nil {
+		return err
+	}
+	s.introduced = true
+	log.Info("shared server", "server", s.Name(), "flavour", flavour.String(), "tls", s.CACertificate != nil,
+		"max_databases", s.MaxDatabases)
+	switch {
+	case s.CACertificate != nil:
+	case encrypted:
+		log.Warn("the shared server offers TLS, but nothing verifies its certificate, and credentials say nothing of "+
+			"TLS; give its CA as ca_certificate", "server", s.Name())
+	default:
+		log.Warn("connections to the shared server, those of applications included, are not encrypted",
+			"server", s.Name())
+	}
+	return nil
+}

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Installs the Debian or Ubuntu packages that are missing for "run", "test" (run's and a C compiler for the race
-# detector) or "mysql97" (what test/mysql97/build.sh needs). Installs nothing where all are there. No service of the
-# system is started, restarted or configured: servers' programs only, no PostgreSQL cluster.
+# Installs the Debian or Ubuntu packages that are missing for "run", "test" (run's, a C compiler for the race detector
+# and the program that dumps databases) or "mysql97" (what test/mysql97/build.sh needs). Installs nothing where all are
+# there. No service of the system is started, restarted or configured: servers' programs only, no PostgreSQL cluster.
 # Usage: install-packages.sh run|test|mysql97
 set -euo pipefail
 purpose=${1:?usage: install-packages.sh run|test|mysql97}
@@ -23,6 +23,15 @@ mysqld_packages() {
   echo "mariadb-server-core mariadb-client-core"
 }
 
+# The clients of MariaDB and of MySQL exclude each other.
+dump_package() {
+  if have mysqld && ! have mariadbd; then
+    echo default-mysql-client
+  else
+    echo mariadb-client
+  fi
+}
+
 missing_packages() {
   if [ "$purpose" = mysql97 ]; then
     have debootstrap || echo debootstrap debian-archive-keyring
@@ -34,6 +43,7 @@ missing_packages() {
   if [ "$purpose" = test ]; then
     have gcc || echo gcc
     [ -e /usr/include/stdlib.h ] || echo libc6-dev
+    have mariadb-dump || have mysqldump || dump_package
   fi
 }
 

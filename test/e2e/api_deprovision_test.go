@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 )
 
@@ -17,12 +19,7 @@ func testDeprovision(t *testing.T, p platform) {
 	useAsApplication(t, c)
 	expectEmpty(t, i.deprovision(t, now), http.StatusOK)
 	expectRefused(t, c.fields(t))
-	if databaseExists(t, p, c.Database) {
-		t.Error("the database is still there")
-	}
-	if accountExists(t, p, c.Username) {
-		t.Error("the account is still there")
-	}
+	expectNothingLeft(t, p, c.Database, c.Username)
 	i.fetch(t).Expect(t, http.StatusNotFound)
 	b.fetch(t).Expect(t, http.StatusNotFound)
 	expectEmpty(t, b.unbind(t), http.StatusGone)
@@ -35,6 +32,32 @@ func databaseExists(t *testing.T, p platform, name string) bool {
 	t.Helper()
 	return read[bool](t, p.admin(t),
 		"SELECT EXISTS (SELECT 1 FROM information_schema.schemata WHERE schema_name = ?)", name)
+}
+
+// expectNothingLeft fails the test if the server knows anything of a database or of its accounts.
+func expectNothingLeft(t *testing.T, p platform, database string, accounts ...string) {
+	t.Helper()
+	if databaseExists(t, p, database) {
+		t.Errorf("the database %s is still there", database)
+	}
+	for _, account := range accounts {
+		if accountExists(t, p, account) {
+			t.Errorf("the account %s is still there", account)
+		}
+	}
+	pattern := strings.ReplaceAll(database, "_", `\_`)
+	for _, table := range []string{"db", "tables_priv", "columns_priv", "procs_priv"} {
+		left := names(t, p.admin(t), fmt.Sprintf("SELECT user FROM mysql.%s WHERE db IN ('%s', '%s')", table, database,
+			strings.ReplaceAll(pattern, `\`, `\\`)))
+		if len(left) > 0 {
+			t.Errorf("mysql.%s has privileges of %q", table, left)
+		}
+	}
+	const tablespaces = "SELECT COUNT(*) FROM information_schema.innodb_%stablespaces WHERE name LIKE CONCAT(?, '/%%')"
+	sys := map[string]string{"mysql": "", "mariadb": "sys_"}[p.server.Flavour]
+	if n := read[int](t, p.admin(t), fmt.Sprintf(tablespaces, sys), database); n > 0 {
+		t.Errorf("%d files of the database are left", n)
+	}
 }
 
 func testReuseOfID(t *testing.T, p platform) {

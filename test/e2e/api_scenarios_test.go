@@ -29,7 +29,8 @@ func TestAPI(t *testing.T) {
 		env["LOG_LEVEL"] = "debug"
 		p := startPlatform(t, server, env)
 		for _, scenarios := range [][]scenario{wireScenarios, platformScenarios, provisionScenarios, bindScenarios,
-			unbindScenarios, deprovisionScenarios, asyncScenarios, dedicatedScenarios, updateScenarios, raceScenarios} {
+			unbindScenarios, deprovisionScenarios, asyncScenarios, dedicatedScenarios, updateScenarios, raceScenarios,
+			isolationScenarios, dumpScenarios} {
 			for _, s := range scenarios {
 				t.Run(s.name, func(t *testing.T) {
 					t.Parallel()

@@ -61,6 +61,7 @@ var flavourSettings = map[string][]string{
 	},
 	MariaDB: {
 		"skip-symbolic-links",
+		"event-scheduler=ON", // as on MySQL, else tenants' events would never run
 		"innodb-log-buffer-size=2M",
 		"innodb-temp-data-file-path=ibtmp1:4M:autoextend",
 		"aria-pagecache-buffer-size=1M",

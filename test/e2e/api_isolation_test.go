@@ -1,0 +1,295 @@
+package e2e
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/google/uuid"
+)
+
+var isolationScenarios = []scenario{
+	{"tenants of a shared server are kept apart", testSharedIsolation},
+	{"the admin of a dedicated server is not its master", testDedicatedIsolation},
+	{"ids like patterns reach nothing", testPatternIDs},
+	{"a tenant changes its own account", testOwnAccount},
+	{"connections are limited", testConnectionLimit},
+}
+
+var everyRole = []string{"read-only", "read-write", "admin"}
+
+// A victim's instance holds a table with one row, and a session of its account runs a statement.
+type victim struct {
+	credentials
+	db *sql.DB
+}
+
+func testSharedIsolation(t *testing.T, p platform) {
+	v := newVictim(t, p.provisioned(t, "shared-small", nil))
+	i := p.provisioned(t, "shared-small", nil)
+	_, owner := i.bound(t, nil)
+	exec(t, owner.open(t), "CREATE TABLE mine (n INT)")
+	for _, role := range everyRole {
+		b, c := i.bound(t, body{"parameters": body{"role": role}})
+		attack(t, p.server.Flavour, c.open(t), v, p.server.BrokerUser)
+		lurk(t, c.open(t), c, v)
+		killOthers(t, c.open(t), p.admin(t), v.Username, p.server.BrokerUser)
+		expectEmpty(t, b.unbind(t), http.StatusOK)
+	}
+	v.expectUnharmed(t)
+}
+
+// On a dedicated server, other accounts of the same instance and the broker's are all that there is to reach.
+func testDedicatedIsolation(t *testing.T, p platform) {
+	i := p.newInstance(t, "dedicated-small")
+	i.await(t, i.begin(t))
+	_, c := i.bound(t, body{"parameters": body{"role": "admin"}})
+	_, other := i.bound(t, nil)
+	v := victim{credentials: other, db: other.open(t)}
+	v.Database = "mysql"
+	exec(t, v.db, "CREATE TABLE mine (n INT)")
+	attack(t, p.server.Flavour, c.open(t), v, "broker_admin")
+}
+
+func newVictim(t *testing.T, i instance) victim {
+	t.Helper()
+	_, c := i.bound(t, body{"parameters": body{"role": "admin"}})
+	v := victim{credentials: c, db: c.open(t)}
+	exec(t, v.db, "CREATE TABLE user (name TEXT)", "INSERT INTO user VALUES ('secret')",
+		"CREATE PROCEDURE tell() SELECT * FROM user")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = v.db.ExecContext(ctx, "SELECT SLEEP(600) FROM user") // until cancel closes its connection
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+	})
+	awaitStatement(t, i.admin(t), "SELECT SLEEP(600) FROM user")
+	return v
+}
+
+func (v victim) expectUnharmed(t *testing.T) {
+	t.Helper()
+	if got := read[string](t, v.db, "SELECT GROUP_CONCAT(name) FROM user"); got != "secret" {
+		t.Errorf("the other tenant's table holds %q", got)
+	}
+	n := read[int](t, v.db, "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE()")
+	if n != 1 {
+		t.Errorf("the other tenant has %d tables", n)
+	}
+}
+
+// attacks are statements that no server may accept from a tenant. <db> is another tenant's database, or mysql, with a
+// table user; <them> is an account of another tenant's, and <broker> the broker's. The table mine is the tenant's own.
+var attacks = map[string][]string{
+	"either": {
+		"USE <db>", "SELECT * FROM <db>.user", "INSERT INTO <db>.user VALUES ('x')", "UPDATE <db>.user SET name = 'x'",
+		"DELETE FROM <db>.user", "TRUNCATE <db>.user", "DROP TABLE <db>.user", "ALTER TABLE <db>.user ADD x INT",
+		"CREATE TABLE <db>.x (n INT)", "CREATE TEMPORARY TABLE <db>.x (n INT)", "CREATE TABLE own LIKE <db>.user",
+		"CREATE VIEW <db>.x AS SELECT 1", "CREATE VIEW own AS SELECT * FROM <db>.user",
+		"CREATE SQL SECURITY INVOKER VIEW own AS SELECT * FROM <db>.user",
+		"CREATE DEFINER=<them> SQL SECURITY DEFINER VIEW own AS SELECT * FROM <db>.user",
+		"CREATE DEFINER=<them> PROCEDURE own() SELECT * FROM <db>.user", "CREATE DEFINER=<broker> VIEW own AS SELECT 1",
+		"CREATE DEFINER=<broker> PROCEDURE own() SELECT 1", "CREATE DEFINER=<broker> FUNCTION own() RETURNS INT RETURN 1",
+		"CREATE DEFINER=<broker> EVENT own ON SCHEDULE EVERY 1 SECOND DO GRANT ALL ON *.* TO <them>",
+		"CREATE DEFINER=<broker> TRIGGER own BEFORE INSERT ON mine FOR EACH ROW SET NEW.n = 1",
+		"CREATE EVENT <db>.x ON SCHEDULE EVERY 1 SECOND DO SELECT 1", "RENAME TABLE mine TO <db>.mine",
+		"ALTER TABLE mine RENAME TO <db>.mine", "HANDLER <db>.user OPEN", "LOCK TABLES <db>.user READ", "CALL <db>.tell()",
+		"CREATE TABLE own (n INT, FOREIGN KEY (n) REFERENCES <db>.user (name))",
+		"CREATE TABLE own (name TEXT) ENGINE=MERGE UNION=(<db>.user)", "SHOW TABLES FROM <db>", "DESCRIBE <db>.user",
+		"SHOW CREATE TABLE <db>.user", "SHOW CREATE DATABASE <db>", "DROP DATABASE <db>",
+		"ALTER DATABASE <db> CHARACTER SET latin1", "CREATE DATABASE db_of_an_intruder", "DROP DATABASE mysql",
+		"SELECT * FROM mysql.user", "SELECT * FROM mysql.db", "SELECT * FROM mysql.general_log",
+		"SELECT * FROM mysql.slow_log", "SELECT * FROM mysql.innodb_table_stats", "CREATE TABLE mysql.x (n INT)",
+		"CREATE TABLE information_schema.x (n INT)", "CREATE TABLE performance_schema.x (n INT)",
+		"CREATE TABLE sys.x (n INT)", "SELECT * FROM sys.processlist",
+		"CREATE USER intruder", "DROP USER <them>", "RENAME USER <them> TO intruder", "SHOW GRANTS FOR <them>",
+		"SHOW GRANTS FOR <broker>", "SHOW CREATE USER <them>", "ALTER USER <them> IDENTIFIED BY 'x'",
+		"ALTER USER <broker> IDENTIFIED BY 'x'", "ALTER USER <them> ACCOUNT LOCK", "CREATE ROLE intruder",
+		"GRANT SELECT ON *.* TO <them>", "GRANT PROXY ON <broker> TO <them>",
+		"REVOKE ALL PRIVILEGES, GRANT OPTION FROM <them>",
+		"SET GLOBAL max_connections = 10", "SET GLOBAL general_log = 1", "SET GLOBAL read_only = 1",
+		"SET GLOBAL event_scheduler = OFF", "SET GLOBAL local_infile = 1", "SET SESSION sql_log_bin = 0",
+		"SELECT 1 INTO OUTFILE '/tmp/mysql-broker-test-intruder'", "SELECT 1 INTO DUMPFILE '/tmp/mysql-broker-test-intruder'",
+		"LOAD DATA INFILE '/etc/passwd' INTO TABLE mine", "INSTALL PLUGIN x SONAME 'ha_blackhole.so'",
+		"CREATE FUNCTION intruder RETURNS STRING SONAME 'x.so'",
+		"CREATE SERVER x FOREIGN DATA WRAPPER mysql OPTIONS (HOST 'x', DATABASE 'x', USER 'x')",
+		"FLUSH TABLES WITH READ LOCK", "FLUSH PRIVILEGES", "FLUSH LOGS", "FLUSH STATUS", "FLUSH USER_RESOURCES",
+		"PURGE BINARY LOGS TO 'x'", "SHOW BINARY LOGS", "SHOW ENGINE INNODB STATUS", "SHOW BINLOG EVENTS", "SHUTDOWN",
+	},
+	"mysql": {
+		"SET PERSIST max_connections = 10",
+		"INSTALL COMPONENT 'file://component_validate_password'", "CREATE TABLESPACE x ADD DATAFILE 'x.ibd'",
+		"CREATE TABLE own (n INT) DATA DIRECTORY = '/tmp'", "LOCK INSTANCE FOR BACKUP",
+		"CREATE RESOURCE GROUP x TYPE = USER", "ALTER INSTANCE ROTATE INNODB MASTER KEY", "ALTER INSTANCE RELOAD TLS",
+		"ALTER INSTANCE DISABLE INNODB REDO_LOG", "CLONE LOCAL DATA DIRECTORY = '/tmp/mysql-broker-test-intruder'",
+		"RESTART", "RESET BINARY LOGS AND GTIDS", "STOP REPLICA", "IMPORT TABLE FROM '/tmp/x.sdi'",
+		"ALTER DATABASE <db> READ ONLY = 1", "XA RECOVER",
+		"SELECT * FROM information_schema.innodb_trx", "SELECT * FROM information_schema.innodb_tables",
+		"SELECT * FROM information_schema.innodb_tablespaces", "SELECT * FROM information_schema.innodb_buffer_page",
+		"SELECT * FROM performance_schema.threads", "SELECT * FROM performance_schema.events_statements_current",
+		"SELECT * FROM performance_schema.events_statements_history", "SELECT * FROM performance_schema.accounts",
+		"SELECT * FROM performance_schema.data_locks", "SELECT * FROM performance_schema.metadata_locks",
+		"SELECT * FROM performance_schema.user_variables_by_thread", "SELECT * FROM performance_schema.file_instances",
+		"SELECT * FROM performance_schema.error_log", "SELECT * FROM performance_schema.table_handles",
+	},
+	"mariadb": {
+		"INSTALL SONAME 'ha_blackhole'", "BACKUP STAGE START", "BACKUP LOCK <db>.user", "RESET MASTER", "STOP SLAVE",
+		"SELECT * FROM mysql.global_priv", "SELECT * FROM mysql.proc", "SELECT * FROM mysql.event",
+		"SET SESSION binlog_format = 'ROW'", "SET SESSION pseudo_thread_id = 1",
+		"SELECT * FROM information_schema.innodb_trx", "SELECT * FROM information_schema.innodb_sys_tables",
+		"SELECT * FROM information_schema.innodb_sys_tablespaces",
+		"SELECT * FROM information_schema.innodb_buffer_page", "SHOW TABLE STATUS FROM <db>",
+	},
+}
+
+func attack(t *testing.T, flavour string, db *sql.DB, v victim, broker string) {
+	t.Helper()
+	names := strings.NewReplacer("<db>", "`"+v.Database+"`", "<them>", "'"+v.Username+"'@'%'",
+		"<broker>", "'"+broker+"'@'%'")
+	for _, statement := range slices.Concat(attacks["either"], attacks[flavour]) {
+		expectDenied(t, db, names.Replace(statement))
+	}
+}
+
+// expectDenied fails the test unless a statement is refused for want of a privilege.
+func expectDenied(t *testing.T, db *sql.DB, statement string) {
+	t.Helper()
+	_, err := db.ExecContext(t.Context(), statement)
+	if refusal := (*mysql.MySQLError)(nil); !errors.As(err, &refusal) || !slices.Contains(denials, refusal.Number) {
+		t.Errorf("%s: %v instead of a refusal for want of a privilege", statement, err)
+	}
+}
+
+// denials are the errors for want of a privilege; 1401 is MySQL's to XA RECOVER, 1698 MariaDB's to GRANT PROXY.
+var denials = []uint16{1044, 1045, 1142, 1143, 1227, 1370, 1401, 1698}
+
+// lurk looks for another tenant wherever a tenant may look.
+func lurk(t *testing.T, db *sql.DB, c credentials, v victim) {
+	t.Helper()
+	for _, view := range []string{"columns.table_schema", "events.event_schema", "key_column_usage.table_schema",
+		"partitions.table_schema", "referential_constraints.constraint_schema", "routines.routine_schema",
+		"parameters.specific_schema", "schemata.schema_name", "schema_privileges.table_schema",
+		"statistics.table_schema", "tables.table_schema", "table_constraints.table_schema",
+		"table_privileges.table_schema", "triggers.trigger_schema", "views.table_schema", "processlist.db"} {
+		table, column, _ := strings.Cut(view, ".")
+		query := fmt.Sprintf("SELECT COUNT(*) FROM information_schema.%s WHERE %s = ?", table, column)
+		if n := read[int](t, db, query, v.Database); n != 0 {
+			t.Errorf("%s finds %d of the other tenant's", query, n)
+		}
+	}
+	for _, query := range []string{
+		"SELECT COUNT(*) FROM information_schema.processlist WHERE user <> ?",
+		"SELECT COUNT(*) FROM information_schema.user_privileges WHERE grantee <> CONCAT('''', ?, '''@''%''')",
+		"SELECT COUNT(*) FROM performance_schema.session_account_connect_attrs WHERE ? = ''",
+	} {
+		if n := read[int](t, db, query, c.Username); n != 0 {
+			t.Errorf("%s finds %d", query, n)
+		}
+	}
+}
+
+// killOthers tries to end the sessions of other accounts.
+func killOthers(t *testing.T, db, admin *sql.DB, accounts ...string) {
+	t.Helper()
+	for _, account := range accounts {
+		id := read[int](t, admin, "SELECT MIN(id) FROM information_schema.processlist WHERE user = ?", account)
+		for _, statement := range []string{"KILL %d", "KILL QUERY %d"} {
+			_, err := db.ExecContext(t.Context(), fmt.Sprintf(statement, id))
+			if refusal := (*mysql.MySQLError)(nil); !errors.As(err, &refusal) || refusal.Number != 1095 {
+				t.Errorf("%s of %s: %v", statement, account, err)
+			}
+		}
+	}
+}
+
+// A platform may choose ids that LIKE and GRANT would take for patterns.
+func testPatternIDs(t *testing.T, p platform) {
+	unique := uuid.NewString()
+	var all []credentials
+	for _, id := range []string{"%" + unique, "_" + unique, "a" + unique, "db_%", `\_` + unique} {
+		i := p.newInstanceCalled(t, "shared-small", url.PathEscape(id+"-"+unique))
+		i.provision(t, now, nil).Expect(t, http.StatusCreated)
+		b := i.newBinding()
+		b.bindingID = "%25"
+		all = append(all, i.credentials(t, b.bind(t, body{"parameters": body{"role": "admin"}}).
+			Expect(t, http.StatusCreated)))
+	}
+	for _, c := range all {
+		visible := names(t, c.open(t), "SELECT schema_name FROM information_schema.schemata WHERE schema_name LIKE 'db%'")
+		if !slices.Equal(visible, []string{c.Database}) {
+			t.Errorf("the account for %s sees %q", c.Database, visible)
+		}
+	}
+}
+
+// A server lets every account change its own password, which nothing can forbid. No more than that is the tenant's to
+// change, and an unbind ends the account all the same.
+func testOwnAccount(t *testing.T, p platform) {
+	i := p.provisioned(t, "shared-small", nil)
+	b, c := i.bound(t, body{"parameters": body{"role": "admin"}})
+	for _, change := range []string{"WITH MAX_USER_CONNECTIONS 1000", "REQUIRE NONE", "ACCOUNT UNLOCK",
+		"PASSWORD EXPIRE NEVER"} {
+		expectDenied(t, c.open(t), "ALTER USER '"+c.Username+"'@'%' "+change)
+	}
+	const chosen = "a password of the tenant's own"
+	change := "SET PASSWORD = ?"
+	if p.server.Flavour == "mariadb" {
+		change = "SET PASSWORD = PASSWORD(?)"
+	}
+	login := c.fields(t)
+	login.InterpolateParams = true
+	if _, err := open(t, login).ExecContext(t.Context(), change, chosen); err != nil {
+		t.Fatal(err)
+	}
+	expectRefused(t, c.fields(t))
+	changed := c
+	changed.Password = chosen
+	open := changed.open(t)
+	repeated := b.bind(t, body{"parameters": body{"role": "admin"}}).Expect(t, http.StatusOK)
+	if i.credentials(t, repeated) != c {
+		t.Error("the repeated bind answers with other credentials")
+	}
+	expectEmpty(t, b.unbind(t), http.StatusOK)
+	if open.PingContext(t.Context()) == nil {
+		t.Error("the tenant's session outlived the unbind")
+	}
+	expectRefused(t, c.fields(t))
+	expectRefused(t, changed.fields(t))
+}
+
+func testConnectionLimit(t *testing.T, p platform) {
+	i := p.provisioned(t, "shared-small", nil)
+	_, c := i.bound(t, body{"parameters": body{"role": "admin"}})
+	expectConnections(t, c, 10)
+	expectEmpty(t, i.updatePlan(t, now, "shared-large"), http.StatusOK)
+	expectConnections(t, c, 40)
+}
+
+// expectConnections opens as many connections as the account may have, fails to open one more, and closes them again.
+func expectConnections(t *testing.T, c credentials, limit int) {
+	t.Helper()
+	db := connect(t, c.fields(t))
+	defer db.Close()
+	for n := range limit {
+		conn, err := db.Conn(t.Context())
+		if err != nil {
+			t.Fatalf("connection %d of %d: %v", n+1, limit, err)
+		}
+		defer conn.Close()
+	}
+	_, err := db.Conn(t.Context())
+	if refusal := (*mysql.MySQLError)(nil); !errors.As(err, &refusal) || refusal.Number != 1226 {
+		t.Errorf("connection %d: %v, want error 1226", limit+1, err)
+	}
+}

@@ -1,0 +1,77 @@
+package e2e
+
+import (
+	"context"
+	"crypto/rand"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	sharedserver "mysql-broker/deploy/shared-server"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// A server where the broker's account lacks a privilege is passed over until it has been granted.
+func TestMissingPrivilege(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
+		admin := platform{server: server}.admin(t)
+		lacking := server
+		lacking.BrokerUser, lacking.BrokerPassword = "b_"+strings.ToLower(rand.Text()[:16]), rand.Text()
+		statements, err := sharedserver.Statements(server.Flavour, lacking.BrokerPassword)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range statements {
+			statements[n] = strings.Replace(statements[n], sharedserver.Account, lacking.BrokerUser, 1)
+		}
+		last := len(statements) - 1
+		exec(t, admin, statements[:last]...)
+		t.Cleanup(func() { // once the broker has removed the instance and stopped
+			if _, err := admin.ExecContext(context.Background(), "DROP USER "+lacking.BrokerUser); err != nil {
+				t.Error(err)
+			}
+		})
+		p := startWith(t, server, described("lacking", lacking))
+		line := p.AwaitLog(t, "lacks privileges")
+		if want := "GRANT ALL PRIVILEGES ON `db"; !strings.Contains(line, want) || strings.Contains(line, "PROCESS") {
+			t.Errorf("the log does not say what to run: %s", line)
+		}
+		i := p.newInstance(t, "shared-small")
+		expectRefusal(t, i.provision(t, now, nil), http.StatusServiceUnavailable, "No shared MySQL server")
+		i.fetch(t).Expect(t, http.StatusNotFound)
+		expectFigures(t, p, map[string]string{`mysql_broker_shared_server_usable{server="lacking"}`: "0"})
+
+		exec(t, admin, statements[last])
+		testdrive.Eventually(t, time.Minute, "the server is used", func() bool {
+			return i.provision(t, now, nil).Status == http.StatusCreated
+		})
+		expectFigures(t, p, map[string]string{`mysql_broker_shared_server_usable{server="lacking"}`: "1"})
+	})
+}
+
+// With partial revokes, MySQL would take the names in the broker's grants for names of databases with a backslash.
+func TestPartialRevokes(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
+		private := testdrive.Private(t, server.Flavour)
+		admin := platform{server: private}.admin(t)
+		if server.Flavour == "mariadb" { // which knows nothing of the kind
+			if _, err := admin.ExecContext(t.Context(), "SET GLOBAL partial_revokes = ON"); err == nil {
+				t.Error("MariaDB has partial revokes: the broker must look for them")
+			}
+			return
+		}
+		exec(t, admin, "SET GLOBAL partial_revokes = ON")
+		p := startWith(t, private, described("private", private))
+		p.AwaitLog(t, "SET PERSIST partial_revokes = OFF")
+		i := p.newInstance(t, "shared-small")
+		i.provision(t, now, nil).Expect(t, http.StatusServiceUnavailable)
+		exec(t, admin, "SET GLOBAL partial_revokes = OFF")
+		testdrive.Eventually(t, time.Minute, "the server is used", func() bool {
+			return i.provision(t, now, nil).Status == http.StatusCreated
+		})
+	})
+}

@@ -1,0 +1,116 @@
+package e2e
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// TestEveryConnectionTaken lets clients take every connection of a shared server, and more as soon as any is free. All
+// that platforms ask of the broker works nevertheless.
+func TestEveryConnectionTaken(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
+		private := testdrive.Private(t, server.Flavour)
+		env := testdrive.Environment(t, private)
+		env["LAUNCHER"] = "none"
+		p := startPlatform(t, private, env)
+		p.AwaitLog(t, `"msg":"shared server"`)
+		takeConnections(t, p)
+
+		i := p.ownInstance(t, "shared-small")
+		i.provision(t, now, nil).Expect(t, http.StatusCreated)
+		b, c := i.bound(t, nil)
+		expectEmpty(t, i.updatePlan(t, now, "shared-large"), http.StatusOK)
+		err := connect(t, c.fields(t)).PingContext(t.Context())
+		if refusal := (*mysql.MySQLError)(nil); !errors.As(err, &refusal) || refusal.Number != 1040 {
+			t.Errorf("the server has connections left: %v", err)
+		}
+		expectEmpty(t, b.unbind(t), http.StatusOK)
+		b, _ = i.bound(t, nil)
+
+		// A broker that starts only now gets in by the one connection that servers keep for it: enough for all but new
+		// instances.
+		p.Kill(t)
+		i = i.via(startPlatform(t, private, env))
+		b.instance = i
+		expectEmpty(t, b.unbind(t), http.StatusOK)
+		i.bound(t, nil)
+		expectEmpty(t, i.deprovision(t, now), http.StatusOK)
+	})
+}
+
+const maxConnections = 12
+
+// takeConnections limits the server's connections, and returns once all are taken by clients that try to get them back
+// when they lose them, until the test ends.
+func takeConnections(t *testing.T, p platform) {
+	t.Helper()
+	admin := p.admin(t)
+	hog := p.server
+	hog.User, hog.Password = "hog", rand.Text()
+	exec(t, admin, fmt.Sprintf("CREATE USER hog IDENTIFIED BY '%s'", hog.Password),
+		fmt.Sprintf("SET GLOBAL max_connections = %d", maxConnections))
+	admin.Close()
+	login := credentials{CACertificate: hog.CA, Host: hog.Host}
+	connector, err := mysql.NewConnector(login.login(t, hog.User, hog.Password,
+		fmt.Sprintf("%s:%d", hog.Host, hog.Port), ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var clients sync.WaitGroup
+	t.Cleanup(func() {
+		cancel()
+		clients.Wait()
+	})
+	full := make(chan struct{}, maxConnections)
+	for range maxConnections {
+		clients.Go(func() { hold(ctx, connector, full) })
+	}
+	select {
+	case <-full:
+	case <-time.After(time.Minute):
+		t.Fatal("the server did not run out of connections")
+	}
+}
+
+// hold keeps a connection, or tries to get one, until ctx ends. It tells once that the server had none left.
+func hold(ctx context.Context, connector driver.Connector, full chan<- struct{}) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	told := false
+	for ctx.Err() == nil {
+		conn, err := connector.Connect(ctx)
+		if refusal := (*mysql.MySQLError)(nil); errors.As(err, &refusal) && refusal.Number == 1040 && !told {
+			told = true
+			full <- struct{}{}
+		}
+		for err == nil {
+			select {
+			case <-ctx.Done():
+				err = ctx.Err()
+			case <-tick.C:
+				err = conn.(driver.Pinger).Ping(ctx)
+			}
+		}
+		if conn != nil {
+			_ = conn.Close()
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+	}
+}

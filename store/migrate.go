@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"embed"
-	"errors"
 	"fmt"
 	"io/fs"
 
@@ -18,11 +17,11 @@ var migrations embed.FS
 // start at the same time take turns (tern holds an advisory lock); a schema that is newer is left as it is, so that
 // the older binary of a rolling upgrade keeps running.
 func Migrate(ctx context.Context, url string) (version int32, err error) {
-	cfg, err := pgx.ParseConfig(url)
+	cfg, err := parseURL(url)
 	if err != nil {
-		return 0, errors.New("parse the PostgreSQL URL: it is malformed") // pgx's own text may quote the password
+		return 0, err
 	}
-	conn, err := pgx.ConnectConfig(ctx, cfg)
+	conn, err := pgx.ConnectConfig(ctx, cfg.ConnConfig)
 	if err != nil {
 		return 0, fmt.Errorf("reach PostgreSQL: %w", err)
 	}

@@ -26,13 +26,13 @@ type Store struct {
 // defaultConns is how many connections the pool holds unless the URL has pool_max_conns.
 const defaultConns = 15
 
-// Open connects to the PostgreSQL at url (a URL or a key=value string, sslmode included). It returns an error if the
+// Open connects to the PostgreSQL at url (see parseURL). It returns an error if the
 // server cannot be reached. The schema must be there: see Migrate. It uses up to 16 connections, or one more than
 // pool_max_conns in the URL.
 func Open(ctx context.Context, url string, keys *Keyring) (*Store, error) {
-	cfg, err := pgxpool.ParseConfig(url)
+	cfg, err := parseURL(url)
 	if err != nil {
-		return nil, errors.New("parse the PostgreSQL URL: it is malformed") // pgx's own text may quote the password
+		return nil, err
 	}
 	cfg.ConnConfig.ConnectTimeout = 5 * time.Second
 	cfg.ConnConfig.RuntimeParams["application_name"] = "mysql-broker"

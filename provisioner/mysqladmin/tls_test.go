@@ -6,7 +6,10 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"io"
 	"math/big"
+	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,13 +18,112 @@ import (
 
 func TestACAIsNeverPassedOver(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
-		cfg := f.config
-		cfg.CA = foreignCA(t)
-		err := mysqladmin.CheckLogin(t.Context(), cfg, "")
-		if err == nil || mysqladmin.Unreachable(err) {
-			t.Errorf("login to a server that the CA does not vouch for: %v", err)
+		plain := withoutTLS(t, f.config.Addr)
+		for what, cfg := range map[string]mysqladmin.Config{
+			"another CA":            {Addr: f.config.Addr, CA: foreignCA(t)},
+			"another host name":     {Addr: proxy(t, "127.0.0.2:0", f.config.Addr, nil), CA: f.config.CA},
+			"a server without TLS":  {Addr: plain, CA: f.config.CA},
+			"none of these, but CA": {Addr: proxy(t, "127.0.0.1:0", f.config.Addr, nil), CA: f.config.CA},
+			"no CA to go by":        {Addr: plain},
+		} {
+			cfg.User, cfg.Password = f.config.User, f.config.Password
+			err := mysqladmin.CheckLogin(t.Context(), cfg, "")
+			switch what {
+			case "none of these, but CA", "no CA to go by": // which prove that the proxies are not what is refused
+				if err != nil {
+					t.Errorf("%s: %v", what, err)
+				}
+			default:
+				if err == nil || mysqladmin.Unreachable(err) || number(err) != 0 {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
 		}
 	})
+}
+
+func TestEncryptedTellsWhetherTheServerOffersTLS(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		for addr, want := range map[string]bool{f.config.Addr: true, withoutTLS(t, f.config.Addr): false} {
+			cfg := f.config
+			cfg.Addr, cfg.CA = addr, nil
+			server, err := mysqladmin.Open(cfg)
+			f.must(err)
+			encrypted, err := server.Encrypted(t.Context())
+			if err != nil || encrypted != want {
+				t.Errorf("encrypted: %v (%v), want %v", encrypted, err, want)
+			}
+			f.must(server.Close())
+		}
+	})
+}
+
+// withoutTLS is where a server seems to offer no TLS: someone on the way takes the offer out of its greeting.
+// https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_connection_phase_packets_protocol_handshake_v10.html
+func withoutTLS(t *testing.T, addr string) string {
+	t.Helper()
+	return proxy(t, "127.0.0.1:0", addr, func(greeting []byte) {
+		const header, clientSSL = 4, 0x0800
+		version := header + 1
+		for greeting[version] != 0 {
+			version++
+		}
+		capabilities := version + 1 + 4 + 8 + 1 // behind the thread's id, a part of the salt and a filler
+		greeting[capabilities+1] &^= clientSSL >> 8
+	})
+}
+
+// proxy listens at an address and passes on what it gets, until the test ends. alter changes the server's first packet.
+func proxy(t *testing.T, listen, addr string, alter func(greeting []byte)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", listen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var connections sync.WaitGroup
+	t.Cleanup(func() {
+		_ = l.Close()
+		connections.Wait()
+	})
+	connections.Go(func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			connections.Go(func() { passOn(client, addr, alter) })
+		}
+	})
+	return l.Addr().String()
+}
+
+// passOn ends when either side closes its connection. Errors show on the client's side.
+func passOn(client net.Conn, addr string, alter func([]byte)) {
+	defer func() { _ = client.Close() }()
+	server, err := net.Dial("tcp", addr)
+	if err != nil {
+		return
+	}
+	defer func() { _ = server.Close() }()
+	greeting := make([]byte, 1024)
+	n, err := server.Read(greeting)
+	if err != nil {
+		return
+	}
+	if alter != nil {
+		alter(greeting[:n])
+	}
+	if _, err := client.Write(greeting[:n]); err != nil {
+		return
+	}
+	var upstream sync.WaitGroup
+	upstream.Go(func() {
+		_, _ = io.Copy(server, client)
+		_ = server.Close()
+	})
+	_, _ = io.Copy(client, server)
+	_ = client.Close()
+	upstream.Wait()
 }
 
 // foreignCA is a CA that no server has a certificate of, in PEM.

@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/jackc/pgx/v5"
-
 	"mysql-broker/provisioner/launcher/process"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
@@ -113,7 +111,7 @@ func (r *reader) postgresURL(services services) string {
 	url := cmp.Or(r.value("DATABASE_URL"), services.postgresURL(r.value("DATABASE_SERVICE")))
 	if url == "" {
 		r.note(errors.New("DATABASE_URL is not set, and no bound service has a PostgreSQL URL"))
-	} else if _, err := pgx.ParseConfig(url); err != nil { // the error could quote the password
+	} else if store.CheckURL(url) != nil {
 		r.note(errors.New("DATABASE_URL, or the URL of the bound service, is not a PostgreSQL URL"))
 	}
 	return url

@@ -1,9 +1,11 @@
 package config
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 )
@@ -63,16 +65,31 @@ func (all services) postgresURL(name string) string {
 		return ""
 	}
 	var credentials struct {
-		URI string `json:"uri"`
-		URL string `json:"url"`
+		URI           string `json:"uri"`
+		URL           string `json:"url"`
+		CACertificate string `json:"ca_certificate"` // as PEM
+		SSLRootCert   string `json:"sslrootcert"`    // the same
 	}
 	if json.Unmarshal(all[i].Credentials, &credentials) != nil {
 		return ""
 	}
-	if credentials.URI == "" {
-		return credentials.URL
+	return withCA(cmp.Or(credentials.URI, credentials.URL),
+		cmp.Or(credentials.CACertificate, credentials.SSLRootCert))
+}
+
+// withCA has connections verified against a CA, unless the URL says how they are to be.
+func withCA(text, pem string) string {
+	u, err := url.Parse(text)
+	if err != nil || pem == "" || u.Query().Has("sslrootcert") {
+		return text
 	}
-	return credentials.URI
+	query := u.Query()
+	query.Set("sslrootcert", pem)
+	if !query.Has("sslmode") {
+		query.Set("sslmode", "verify-full")
+	}
+	u.RawQuery = query.Encode()
+	return u.String()
 }
 
 // serverMark is the tag, or the beginning of the name, of a user-provided service that describes a shared server.

@@ -1,0 +1,195 @@
+package store_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"mysql-broker/store"
+	"mysql-broker/store/pgcluster"
+	"mysql-broker/test/servers"
+)
+
+// TestTLSOfPostgreSQL connects to a PostgreSQL that takes TLS connections only.
+func TestTLSOfPostgreSQL(t *testing.T) {
+	t.Parallel()
+	ca, server := startWithTLS(t)
+	caFile := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(caFile, []byte(ca), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	foreign, _ := newCertificate(t, nil, nil)
+	for _, c := range []struct {
+		what, host, mode, ca string
+		works                bool
+	}{
+		{"verified, CA in the URL", "127.0.0.1", "verify-full", ca, true},
+		{"verified, CA in a file", "127.0.0.1", "verify-full", caFile, true},
+		{"another CA", "127.0.0.1", "verify-full", foreign, false},
+		{"another host name", "localhost", "verify-full", ca, false},
+		{"any host name", "localhost", "verify-ca", ca, true},
+		{"any host name, another CA", "localhost", "verify-ca", foreign, false},
+		{"system's CAs", "127.0.0.1", "verify-full", "", false},
+		{"not verified", "127.0.0.1", "require", "", true},
+		{"plain text", "127.0.0.1", "disable", "", false},
+	} {
+		u := *server
+		u.Host = net.JoinHostPort(c.host, u.Port())
+		query := url.Values{"sslmode": {c.mode}}
+		if c.ca != "" {
+			query.Set("sslrootcert", c.ca)
+		}
+		u.RawQuery = query.Encode()
+		expectReached(t, c.what, u, c.works)
+	}
+	plain, err := url.Parse(servers.Postgres(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain.RawQuery = "sslmode=require"
+	expectReached(t, "a server without TLS", *plain, false)
+}
+
+func expectReached(t *testing.T, what string, u url.URL, works bool) {
+	t.Helper()
+	_, err := store.Migrate(t.Context(), u.String())
+	if (err == nil) != works {
+		t.Errorf("%s: %v", what, err)
+	}
+	if password, _ := u.User.Password(); err != nil && strings.Contains(err.Error(), password) {
+		t.Errorf("%s: the error quotes the password: %v", what, err)
+	}
+}
+
+// startWithTLS starts a PostgreSQL with a certificate for 127.0.0.1, and returns the CA in PEM and its URL.
+func startWithTLS(t *testing.T) (ca string, server *url.URL) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "pgtls") // not t.TempDir, which the server's user may not enter
+	if err == nil {
+		err = os.Chmod(dir, 0o711)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	cluster, err := pgcluster.Start(t.Context(), pgcluster.Config{Dir: filepath.Join(dir, "postgres")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cluster.Stop(context.Background()); err != nil { // the test's context has ended
+			t.Error(err)
+		}
+	})
+	caPEM, caKey := newCertificate(t, nil, nil)
+	cert, key := newCertificate(t, parse(t, caPEM), caKey)
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+	data := filepath.Join(dir, "postgres", "data")
+	for name, content := range map[string]string{"server.crt": cert, "server.key": string(keyPEM),
+		"pg_hba.conf": "hostssl all all 127.0.0.1/32 scram-sha-256\n"} {
+		writeLike(t, data, name, content)
+	}
+	admin, err := pgx.Connect(t.Context(), cluster.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close(t.Context())
+	for _, statement := range []string{"ALTER SYSTEM SET ssl = on", "SELECT pg_reload_conf()"} {
+		if _, err := admin.Exec(t.Context(), statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+	if server, err = url.Parse(cluster.URL()); err != nil {
+		t.Fatal("the cluster's URL is none") // err would show its password
+	}
+	awaitTLS(t, *server)
+	return caPEM, server
+}
+
+// awaitTLS waits until the server has read its new settings.
+func awaitTLS(t *testing.T, server url.URL) {
+	t.Helper()
+	server.RawQuery = "sslmode=disable"
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		conn, err := pgx.Connect(t.Context(), server.String())
+		if err != nil {
+			return
+		}
+		if err := conn.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the server goes on without TLS")
+		}
+	}
+}
+
+// writeLike writes a file that its directory's owner alone can read.
+func writeLike(t *testing.T, dir, name, content string) {
+	t.Helper()
+	info, err := os.Stat(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	owner := info.Sys().(*syscall.Stat_t)
+	if err := os.Chown(path, int(owner.Uid), int(owner.Gid)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newCertificate makes a CA or, where one is given, a certificate of it for 127.0.0.1.
+func newCertificate(t *testing.T, ca *x509.Certificate, caKey *ecdsa.PrivateKey) (string, *ecdsa.PrivateKey) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), NotAfter: time.Now().Add(time.Hour)}
+	if ca == nil {
+		template.IsCA, template.BasicConstraintsValid = true, true
+		ca, caKey = template, key
+	} else {
+		template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, ca, &key.PublicKey, caKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), key
+}
+
+func parse(t *testing.T, certificate string) *x509.Certificate {
+	t.Helper()
+	block, _ := pem.Decode([]byte(certificate))
+	parsed, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parsed
+}

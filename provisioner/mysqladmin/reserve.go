@@ -8,8 +8,8 @@ import (
 
 // KeepReserve sees to it that a connection for sessions and one for reads are open, so that the broker has them when
 // others have taken all that the server allows. Call it more often than idle connections are closed. Where none is left
-// to be had, one for sessions comes first: servers let an account with CONNECTION_ADMIN in beyond max_connections, once.
-// https://dev.mysql.com/doc/refman/8.4/en/too-many-connections.html
+// to be had, the one for sessions comes first: servers let an account with CONNECTION_ADMIN in once beyond
+// max_connections. https://dev.mysql.com/doc/refman/8.4/en/too-many-connections.html
 func (s *Server) KeepReserve(ctx context.Context) error {
 	return s.explain("keep connections in reserve", errors.Join(keepOne(ctx, s.sessions), keepOne(ctx, s.reads)))
 }

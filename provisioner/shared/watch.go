@@ -40,8 +40,8 @@ func (s *Servers) eachServer(fn func(*Server)) {
 	all.Wait()
 }
 
-// look keeps connections in reserve, logs what a server is as soon as that is known, and what is wrong with it each time
-// that changes.
+// look keeps connections in reserve, logs what a server is as soon as that is known, and what is wrong with it each
+// time that changes.
 func (s *Server) look(ctx context.Context, log *slog.Logger) {
 	var err error
 	if s.introduced {

@@ -3,6 +3,7 @@ package config_test
 import (
 	"encoding/json"
 	"maps"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -164,6 +165,29 @@ func TestCloudFoundry(t *testing.T) {
 			t.Errorf("%q, %v", cfg.PostgresURL, err)
 		}
 	})
+}
+
+// A service's certificate makes connections verified, unless its URI says how they are to be.
+func TestCertificateOfThePostgreSQLService(t *testing.T) {
+	t.Parallel()
+	for uri, mode := range map[string]string{"postgres://u:p@h/d": "verify-full",
+		"postgres://u:p@h/d?sslmode=verify-ca&pool_max_conns=3": "verify-ca"} {
+		env := complete(t)
+		delete(env, "DATABASE_URL")
+		env["VCAP_SERVICES"] = encode(t, map[string]any{"postgres": []any{map[string]any{"name": "mysql-broker-db",
+			"credentials": map[string]any{"uri": uri, "ca_certificate": certificate}}}})
+		cfg, err := read(t, env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, err := url.Parse(cfg.PostgresURL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if u.Query().Get("sslmode") != mode || u.Query().Get("sslrootcert") != certificate {
+			t.Errorf("%s became %s", uri, cfg.PostgresURL)
+		}
+	}
 }
 
 func encode(t *testing.T, v any) string {

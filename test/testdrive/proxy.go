@@ -1,0 +1,224 @@
+package testdrive
+
+import (
+	"bytes"
+	"net"
+	"net/url"
+	"slices"
+	"sync"
+	"testing"
+)
+
+// Proxy is a network that fails at will: a TCP relay to put between a broker and PostgreSQL or MySQL. What passes
+// through it is opaque, and may be TLS. Its methods may be called from any goroutine.
+type Proxy struct {
+	listener net.Listener
+	target   string
+	served   sync.WaitGroup
+
+	mu      sync.Mutex
+	open    []*relay
+	frozen  chan struct{} // not nil while connections are frozen; closed by Release
+	refuses bool
+	cut     *cut
+}
+
+// relay is one connection and its other half.
+type relay struct {
+	client, server net.Conn
+	gate           chan struct{} // guarded by Proxy.mu; what was read waits until it is closed; nil: it need not
+	cut            *cut          // guarded by Proxy.mu; not nil once the next answer is to be lost
+	closed         chan struct{}
+	close          func()
+}
+
+// cut is the wish of CutAnswer.
+type cut struct {
+	text []byte
+	done chan struct{}
+}
+
+// Commit is how pgx ends a transaction, for CutAnswer: a Query message, its length and text.
+// https://www.postgresql.org/docs/current/protocol-message-formats.html
+const Commit = "Q\x00\x00\x00\x0bcommit\x00"
+
+// NewProxy relays connections to target (host:port) until the test ends.
+func NewProxy(t testing.TB, target string) *Proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Proxy{listener: l, target: target}
+	p.served.Go(p.accept)
+	t.Cleanup(func() {
+		l.Close()
+		p.Refuse(true) // those that are being made
+		p.Cut()
+		p.served.Wait()
+	})
+	return p
+}
+
+// Addr is where clients connect (host:port).
+func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+
+// Port is the port of Addr.
+func (p *Proxy) Port() int { return p.listener.Addr().(*net.TCPAddr).Port }
+
+// ProxyURL puts a proxy before the server that a URL names, and returns the URL that leads through it.
+func ProxyURL(t testing.TB, direct string) (p *Proxy, through string) {
+	t.Helper()
+	u, err := url.Parse(direct)
+	if err != nil {
+		t.Fatal("the server's URL is malformed") // err would show its password
+	}
+	p = NewProxy(t, u.Host)
+	u.Host = p.Addr()
+	return p, u.String()
+}
+
+// Freeze holds back all that the connections open now carry from now on, in both directions; they stay open.
+// Connections made later pass.
+func (p *Proxy) Freeze() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.frozen == nil {
+		p.frozen = make(chan struct{})
+	}
+	for _, r := range p.open {
+		r.gate = p.frozen
+	}
+}
+
+// Release lets what is held back go through.
+func (p *Proxy) Release() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.frozen != nil {
+		close(p.frozen)
+		p.frozen = nil
+	}
+}
+
+// Cut closes all connections that are open now, those that are frozen too.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range p.open {
+		r.close()
+	}
+}
+
+// Refuse tells whether new connections are closed as soon as they are made.
+func (p *Proxy) Refuse(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refuses = on
+}
+
+// CutAnswer waits for bytes from a client that hold text, forwards them, and closes the connection in place of passing
+// on the server's answer: the server has done what it was told and the client cannot know. An empty text means the next
+// bytes, whatever they are. The channel is closed when it has happened, which it does once.
+func (p *Proxy) CutAnswer(text string) (done <-chan struct{}) {
+	c := &cut{text: []byte(text), done: make(chan struct{})}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cut = c
+	return c.done
+}
+
+func (p *Proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return // the test has ended
+		}
+		p.served.Go(func() { p.serve(client) })
+	}
+}
+
+func (p *Proxy) serve(client net.Conn) {
+	defer client.Close()
+	server, err := net.Dial("tcp", p.target)
+	if err != nil {
+		return // the client sees it as a connection that ends, like that of a server that is down
+	}
+	r := &relay{client: client, server: server, closed: make(chan struct{})}
+	r.close = sync.OnceFunc(func() {
+		close(r.closed)
+		client.Close()
+		server.Close()
+	})
+	defer r.close()
+	p.mu.Lock()
+	refuses := p.refuses
+	if !refuses {
+		p.open = append(p.open, r)
+	}
+	p.mu.Unlock()
+	if refuses {
+		return
+	}
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.open = slices.DeleteFunc(p.open, func(o *relay) bool { return o == r })
+	}()
+	var directions sync.WaitGroup
+	directions.Go(func() { p.pass(r, client, server, p.beforeServer) })
+	directions.Go(func() { p.pass(r, server, client, p.beforeClient) })
+	directions.Wait()
+}
+
+// pass carries bytes one way until either end closes. before is asked about them when they may go on, and says whether
+// they are to be forwarded.
+func (p *Proxy) pass(r *relay, from, to net.Conn, before func(*relay, []byte) bool) {
+	defer r.close()
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		if err != nil || !p.await(r) || !before(r, buffer[:n]) {
+			return
+		}
+		if _, err := to.Write(buffer[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// await returns when the connection is not frozen, and false if it was closed meanwhile.
+func (p *Proxy) await(r *relay) bool {
+	p.mu.Lock()
+	gate := r.gate
+	p.mu.Unlock()
+	if gate == nil {
+		return true
+	}
+	select {
+	case <-gate:
+		return true
+	case <-r.closed:
+		return false
+	}
+}
+
+func (p *Proxy) beforeServer(r *relay, sent []byte) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cut != nil && bytes.Contains(sent, p.cut.text) {
+		r.cut, p.cut = p.cut, nil
+	}
+	return true
+}
+
+func (p *Proxy) beforeClient(r *relay, _ []byte) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r.cut == nil {
+		return true
+	}
+	r.close()
+	close(r.cut.done)
+	return false
+}

@@ -143,7 +143,7 @@ func (b *Broker) planForEnding(ctx context.Context, instanceID, serviceID, planI
 	}
 	plan, found, err := b.provisioner.Withdrawn(ctx, instanceID, serviceID, planID)
 	if err != nil || found {
-		return plan, err
+		return plan, answer(err)
 	}
 	return plan, answer(unknown)
 }

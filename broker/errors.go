@@ -8,6 +8,7 @@ import (
 
 	"mysql-broker/broker/catalog"
 	"mysql-broker/provisioner"
+	"mysql-broker/store"
 )
 
 // answers says once which status and error code of the OSB API each refusal has. Cloud Controller deletes an instance
@@ -42,6 +43,9 @@ func answer(err error) error {
 		}
 		return failure(&shown{sentence: refusal.Sentence, cause: err}, a.status, a.key)
 	}
+	if errors.Is(err, store.ErrUnavailable) {
+		return failure(&shown{sentence: storeDown, cause: err}, http.StatusServiceUnavailable, "")
+	}
 	if _, ok := errors.AsType[*catalog.ParameterError](err); ok {
 		return invalid(err)
 	}
@@ -50,6 +54,10 @@ func answer(err error) error {
 	}
 	return err
 }
+
+// storeDown is what users read while the broker cannot reach its PostgreSQL: it can neither look anything up nor begin.
+const storeDown = "The service broker cannot reach its own database just now. Databases and apps are not affected. " +
+	"Try again in a minute, or tell your operator."
 
 // invalid is a request that can never work.
 func invalid(err error) error { return failure(err, http.StatusBadRequest, "") }

@@ -117,6 +117,9 @@ func outcome(t store.Task, err error) error {
 		}
 		return &Error{Code: code, Sentence: failed.Task.Description, Err: err}
 	}
+	if errors.Is(err, store.ErrUnavailable) {
+		return err
+	}
 	return &Error{Code: Unavailable, Err: err, Sentence: fmt.Sprintf("The MySQL server could not finish this. "+
 		"Try again in a minute; if that fails too, tell your operator about %s.", task.Token(t.ID))}
 }

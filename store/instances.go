@@ -127,14 +127,15 @@ func (t *Tx) TakeServerPlace(ctx context.Context, name string, max int) error {
 
 // ServerLoads tells how many instances each shared server holds. A server that never held one is absent.
 func (s *Store) ServerLoads(ctx context.Context) (map[string]int, error) {
-	rows, err := s.pool.Query(ctx, "SELECT name, instances FROM server")
-	if err != nil {
-		return nil, err
+	type load struct {
+		Name      string
+		Instances int
 	}
-	loads := map[string]int{}
-	var name string
-	var n int
-	_, err = pgx.ForEachRow(rows, []any{&name, &n}, func() error { loads[name] = n; return nil })
+	all, err := allRows(ctx, s.pool, pgx.RowToStructByPos[load], "SELECT name, instances FROM server")
+	loads := make(map[string]int, len(all))
+	for _, l := range all {
+		loads[l.Name] = l.Instances
+	}
 	return loads, err
 }
 

@@ -46,6 +46,23 @@ func (s *Store) Extend(ctx context.Context, owner string, held []Held, ttl time.
 		RETURNING task.id, epoch`, owner, ids, epochs, ttl)
 }
 
+// MendClock makes good what a clock that was set back has done: a lease that ends later than maxLease from now was
+// taken before, and would keep a dead worker's task for as long as the clock was set back; a task that is to wait for
+// longer than maxDelay was due, or nearly. The lease is cut to maxLease, within which a living worker renews it; the
+// task is due now. Costs next to nothing where there is neither: both are looked for at the end of an index.
+func (s *Store) MendClock(ctx context.Context, maxLease, maxDelay time.Duration) (mended int64, err error) {
+	tag, err := bounded{s.leases}.Exec(ctx, `
+		UPDATE task SET
+			lease_until = CASE WHEN lease_until > clock_timestamp() + $1::interval
+				THEN clock_timestamp() + $1::interval ELSE lease_until END,
+			run_at = CASE WHEN run_at > clock_timestamp() + $2::interval THEN clock_timestamp() ELSE run_at END
+		WHERE id IN (
+			SELECT id FROM task WHERE lease_until > clock_timestamp() + $1::interval
+				OR state = 'in progress' AND run_at > clock_timestamp() + $2::interval
+			ORDER BY id FOR UPDATE SKIP LOCKED)`, maxLease, maxDelay)
+	return tag.RowsAffected(), err
+}
+
 // Progress records that a worker finished a step ("" for none yet), and the sentence that users see meanwhile.
 func (s *Store) Progress(ctx context.Context, h Held, step, description string) error {
 	return s.write(ctx, h, `step = $3, description = $4,
@@ -69,7 +86,7 @@ func (s *Store) GiveUp(ctx context.Context, h Held, description, lastError strin
 func storable(s string) string { return strings.ReplaceAll(strings.ToValidUTF8(s, "�"), "\x00", "") }
 
 func (s *Store) write(ctx context.Context, h Held, set string, args ...any) error {
-	tag, err := s.pool.Exec(ctx, "UPDATE task SET "+set+" WHERE id = $1 AND epoch = $2 AND state = 'in progress'",
+	tag, err := s.db.Exec(ctx, "UPDATE task SET "+set+" WHERE id = $1 AND epoch = $2 AND state = 'in progress'",
 		append([]any{h.ID, h.Epoch}, args...)...)
 	if err != nil {
 		return err
@@ -108,7 +125,7 @@ func (s *Store) HandBack(ctx context.Context, h Held) error {
 // LetGo tells that owner does nothing more about a task that was cancelled under it, so that the next task of the
 // instance need not wait for the lease to run out.
 func (s *Store) LetGo(ctx context.Context, id int64, owner string) error {
-	_, err := s.pool.Exec(ctx, `UPDATE task SET lease_owner = NULL, lease_until = NULL
+	_, err := s.db.Exec(ctx, `UPDATE task SET lease_owner = NULL, lease_until = NULL
 		WHERE id = $1 AND lease_owner = $2 AND state <> 'in progress'`, id, owner)
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -18,6 +19,7 @@ var ErrNotFound = errors.New("store: not found")
 // Store is safe for concurrent use.
 type Store struct {
 	pool *pgxpool.Pool
+	db   bounded // the pool
 	// leases has a connection of its own, so that requests that use up the pool cannot make leases run out.
 	leases *pgxpool.Pool
 	keys   *Keyring
@@ -36,6 +38,7 @@ func Open(ctx context.Context, url string, keys *Keyring) (*Store, error) {
 	}
 	cfg.ConnConfig.ConnectTimeout = 5 * time.Second
 	cfg.ConnConfig.RuntimeParams["application_name"] = "mysql-broker"
+	cfg.AfterConnect = endIdleTransactions
 	if !strings.Contains(url, "pool_max_conns") {
 		cfg.MaxConns = defaultConns
 	}
@@ -50,7 +53,7 @@ func Open(ctx context.Context, url string, keys *Keyring) (*Store, error) {
 		pool.Close()
 		return nil, fmt.Errorf("open the PostgreSQL lease connection: %w", err)
 	}
-	s := &Store{pool: pool, leases: leases, keys: keys}
+	s := &Store{pool: pool, db: bounded{pool}, leases: leases, keys: keys}
 	if err := s.Ping(ctx); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("reach PostgreSQL: %w", err)
@@ -72,42 +75,51 @@ func (s *Store) PoolStat() *pgxpool.Stat { return s.pool.Stat() }
 
 // Tx is a transaction.
 type Tx struct {
-	tx   pgx.Tx
+	tx   bounded
 	keys *Keyring
 }
 
-// InTx runs fn in a transaction that commits if fn returns nil and rolls back otherwise.
+// InTx runs fn in a transaction that commits if fn returns nil and rolls back otherwise. After ErrUnavailable it may
+// have done either.
 func (s *Store) InTx(ctx context.Context, fn func(*Tx) error) error {
-	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		return fn(&Tx{tx: tx, keys: s.keys})
-	})
+	limited, cancel := context.WithTimeout(ctx, txTime)
+	defer cancel()
+	return explain(ctx, pgx.BeginFunc(limited, s.pool, func(tx pgx.Tx) error {
+		return fn(&Tx{tx: bounded{tx}, keys: s.keys})
+	}))
 }
 
-// querier is what reads need of a pool or a transaction.
+// querier is what statements need of a pool or a transaction.
 type querier interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
 // oneRow runs a query that yields at most one row.
 func oneRow[T any](ctx context.Context, q querier, scan pgx.RowToFunc[T], sql string, args ...any) (T, error) {
-	rows, err := q.Query(ctx, sql, args...)
+	limited, cancel := context.WithTimeout(ctx, statementTime)
+	defer cancel()
+	rows, err := q.Query(limited, sql, args...)
 	if err != nil {
 		var zero T
-		return zero, err
+		return zero, explain(ctx, err)
 	}
 	v, err := pgx.CollectExactlyOneRow(rows, scan)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return v, ErrNotFound
 	}
-	return v, err
+	return v, explain(ctx, err)
 }
 
 // allRows runs a query that yields any number of rows.
 func allRows[T any](ctx context.Context, q querier, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
-	rows, err := q.Query(ctx, sql, args...)
+	limited, cancel := context.WithTimeout(ctx, statementTime)
+	defer cancel()
+	rows, err := q.Query(limited, sql, args...)
 	if err != nil {
-		return nil, err
+		return nil, explain(ctx, err)
 	}
-	return pgx.CollectRows(rows, scan)
+	all, err := pgx.CollectRows(rows, scan)
+	return all, explain(ctx, err)
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"time"
 
 	"code.cloudfoundry.org/brokerapi/v13/domain/apiresponses"
 )
@@ -26,12 +27,19 @@ func (b clientErrors) clientError(ctx context.Context, err error) error {
 		return apiresponses.NewFailureResponse(errors.New(unexpected(c.info.ID)), http.StatusInternalServerError,
 			c.reason)
 	}
-	if failure.ValidatedStatusCode(nil) >= http.StatusInternalServerError {
+	status := failure.ValidatedStatusCode(nil)
+	if status >= http.StatusInternalServerError {
 		b.logUnexpected(ctx, err)
+	}
+	if status == http.StatusServiceUnavailable && c.retryAfter == 0 {
+		c.retryAfter = outageRetry
 	}
 	c.reason = failure.LoggerAction()
 	return described(failure)
 }
+
+// outageRetry is when to come back after a 503, unless the broker says when. RFC 9110 section 15.6.4.
+const outageRetry = 10 * time.Second
 
 // logUnexpected formats err itself, for fmt survives an error whose Error method panics on a nil pointer.
 func (b clientErrors) logUnexpected(ctx context.Context, err error) {

@@ -1,7 +1,8 @@
 #!/bin/bash
-# Installs the Debian or Ubuntu packages that are missing for "run", "test" (run's, a C compiler for the race detector
-# and the program that dumps databases) or "mysql97" (what test/mysql97/build.sh needs). Installs nothing where all are
-# there. No service of the system is started, restarted or configured: servers' programs only, no PostgreSQL cluster.
+# Installs the Debian or Ubuntu packages that are missing for "run", "test" (run's, a C compiler for the race detector,
+# faketime, and the program that dumps databases) or "mysql97" (what test/mysql97/build.sh needs). Installs nothing
+# where all are there. No service of the system is started, restarted or configured: servers' programs only, no
+# PostgreSQL cluster.
 # Usage: install-packages.sh run|test|mysql97
 set -euo pipefail
 purpose=${1:?usage: install-packages.sh run|test|mysql97}
@@ -42,6 +43,7 @@ missing_packages() {
   have mariadbd || have mysqld || [ -n "${MYSQLD:-}" ] || mysqld_packages
   if [ "$purpose" = test ]; then
     have gcc || echo gcc
+    have faketime || echo faketime # a PostgreSQL whose clock jumps
     [ -e /usr/include/stdlib.h ] || echo libc6-dev
     have mariadb-dump || have mysqldump || dump_package
   fi

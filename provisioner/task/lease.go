@@ -87,7 +87,22 @@ func (r *Runner) heartbeat(ctx context.Context) {
 			return
 		case <-tick.C:
 			r.renew(ctx)
+			r.mendClock(ctx)
 		}
+	}
+}
+
+// mendClock keeps PostgreSQL's clock from holding tasks up when it is set back. What it finds is never this process's
+// own: those leases have just been renewed.
+func (r *Runner) mendClock(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.LeaseTTL/4)
+	defer cancel()
+	mended, err := r.store.MendClock(ctx, r.cfg.LeaseTTL, maxBackoff+maxBackoff/4)
+	switch {
+	case err != nil && ctx.Err() == nil: // else the heartbeat says it
+		r.log.Warn("could not check the leases against the clock", "error", err)
+	case mended > 0:
+		r.log.Warn("PostgreSQL's clock was set back; tasks that it would have kept waiting go on", "tasks", mended)
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 // Config tunes a runner. The zero value of a field means its default.
 type Config struct {
 	LeaseTTL time.Duration // default 10 s: how long a dead process's task waits for another one
-	Poll     time.Duration // default 1 s: how often to look for tasks that nobody announced
+	Poll     time.Duration // default 250 ms: how often to look for tasks that nobody announced
 	Workers  int           // default 16: asynchronous tasks at a time in this process
 	Attempts int           // default 6: tries of one step before the task is given up
 	Backoff  time.Duration // default 1 s: pause before the second try; doubles, up to a minute
@@ -35,7 +35,7 @@ func (c Config) withDefaults() Config {
 		c.LeaseTTL = 10 * time.Second
 	}
 	if c.Poll == 0 {
-		c.Poll = time.Second
+		c.Poll = 250 * time.Millisecond
 	}
 	if c.Workers == 0 {
 		c.Workers = 16

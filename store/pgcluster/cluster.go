@@ -24,6 +24,7 @@ type Config struct {
 	Port    int                 // TCP port; 0 picks a free one, another at each start
 	User    *syscall.Credential // whom the server runs as; nil: the caller, or nobody where the caller is root
 	Durable bool                // false gives up fsync: faster, but a power cut may lose everything
+	Env     []string            // more of the server's environment, NAME=value: for tests that set its clock
 	Logger  *slog.Logger        // nil logs nothing
 }
 
@@ -50,6 +51,7 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
+	h.env = cfg.Env
 	if err := c.start(ctx, cfg.Durable); err != nil {
 		h.close()
 		return nil, fmt.Errorf("PostgreSQL cluster in %s: %w", cfg.Dir, err)

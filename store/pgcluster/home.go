@@ -21,6 +21,7 @@ type home struct {
 	dir  string // absolute
 	bin  string // where initdb and postgres are
 	user *syscall.Credential
+	env  []string
 	lock *os.File
 }
 
@@ -104,6 +105,7 @@ func (h *home) command(ctx context.Context, program string, args ...string) *exe
 	cmd := exec.CommandContext(ctx, filepath.Join(h.bin, program), args...)
 	cmd.Dir = "/" // the caller's may be out of the user's reach
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C"}
+	cmd.Env = append(cmd.Env, h.env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: h.user}
 	return cmd
 }

@@ -13,8 +13,8 @@ const (
 	leaseTime = 10 * time.Second
 	// takeoverTime is how long a task may lie still after its worker died.
 	takeoverTime = leaseTime + 2*time.Second
-	// handoverTime is how long a task may lie still after its worker stopped.
-	handoverTime = 2 * time.Second
+	// handoverTime is how long a task may lie still after its worker was told to stop.
+	handoverTime = time.Second
 	// stopTime is how long Cloud Foundry waits after SIGTERM before it kills.
 	stopTime = 10 * time.Second
 )

@@ -35,6 +35,7 @@ type relay struct {
 // cut is the wish of CutAnswer.
 type cut struct {
 	text []byte
+	skip int
 	done chan struct{}
 }
 
@@ -119,9 +120,10 @@ func (p *Proxy) Refuse(on bool) {
 
 // CutAnswer waits for bytes from a client that hold text, forwards them, and closes the connection in place of passing
 // on the server's answer: the server has done what it was told and the client cannot know. An empty text means the next
-// bytes, whatever they are. The channel is closed when it has happened, which it does once.
-func (p *Proxy) CutAnswer(text string) (done <-chan struct{}) {
-	c := &cut{text: []byte(text), done: make(chan struct{})}
+// bytes, whatever they are. The first skip of them are let through. The channel is closed when it has happened, which
+// it does once.
+func (p *Proxy) CutAnswer(text string, skip int) (done <-chan struct{}) {
+	c := &cut{text: []byte(text), skip: skip, done: make(chan struct{})}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.cut = c
@@ -206,7 +208,10 @@ func (p *Proxy) await(r *relay) bool {
 func (p *Proxy) beforeServer(r *relay, sent []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.cut != nil && bytes.Contains(sent, p.cut.text) {
+	if p.cut == nil || !bytes.Contains(sent, p.cut.text) {
+		return true
+	}
+	if p.cut.skip--; p.cut.skip < 0 {
 		r.cut, p.cut = p.cut, nil
 	}
 	return true
@@ -218,7 +223,8 @@ func (p *Proxy) beforeClient(r *relay, _ []byte) bool {
 	if r.cut == nil {
 		return true
 	}
+	close(r.cut.done) // first, so that whoever sees the connection break finds it closed
+	r.cut = nil
 	r.close()
-	close(r.cut.done)
 	return false
 }

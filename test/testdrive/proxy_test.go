@@ -111,13 +111,13 @@ func TestProxyCutsAnAnswer(t *testing.T) {
 	addr, read := echo(t)
 	p := testdrive.NewProxy(t, addr)
 	c := dial(t, p.Addr())
-	done := p.CutAnswer("secret")
+	done := p.CutAnswer("hello", 1)
 	expectEcho(t, c)
-	if got, err := ask(c, "secret\n", patience); err == nil {
+	if got, err := ask(c, "hello 2\n", patience); err == nil {
 		t.Errorf("the lost answer came: %q", got)
 	}
 	<-done
-	if first, second := <-read, <-read; first != "hello\n" || second != "secret\n" {
+	if first, second := <-read, <-read; first != "hello\n" || second != "hello 2\n" {
 		t.Errorf("the server read %q and %q", first, second)
 	}
 	expectEcho(t, dial(t, p.Addr()))
@@ -129,7 +129,7 @@ func TestProxyCutsACommit(t *testing.T) {
 	direct := servers.Postgres(t)
 	p, through := testdrive.ProxyURL(t, direct)
 	conn := open(t, through)
-	done := p.CutAnswer(testdrive.Commit)
+	done := p.CutAnswer(testdrive.Commit, 0)
 	err := pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
 		_, err := tx.Exec(t.Context(), "CREATE TABLE commits (n int)")
 		return err

@@ -1,0 +1,159 @@
+package e2e
+
+import (
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// outageAnswerTime bounds every answer while PostgreSQL does not give any: the store's own bound for a statement, and
+// what a busy machine adds.
+const outageAnswerTime = 8 * time.Second
+
+// PostgreSQL is gone for longer than a lease, while one operation is under way and nothing else is. Requests get an
+// answer meanwhile, nobody works without a lease, and what was begun ends once it is back.
+func TestPostgresOutage(t *testing.T) {
+	t.Parallel()
+	outages := map[string]func(t *testing.T, pg *testdrive.Postgres) (end func()){
+		"frozen": func(t *testing.T, pg *testdrive.Postgres) func() {
+			pg.Freeze(t)
+			return func() { pg.Thaw(t) }
+		},
+		"killed": func(t *testing.T, pg *testdrive.Postgres) func() {
+			pg.Kill(t)
+			return func() { pg.Start(t) }
+		},
+	}
+	for name, begin := range outages {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+				outlastPostgres(t, s, begin)
+			})
+		})
+	}
+}
+
+func outlastPostgres(t *testing.T, s servers.MySQL, outage func(*testing.T, *testdrive.Postgres) (end func())) {
+	pg := testdrive.StartPostgres(t)
+	env := testdrive.Environment(t, s)
+	env["DATABASE_URL"] = pg.URL
+	brokers := []platform{startPlatform(t, s, env), startPlatform(t, s, env)}
+	dedicated := brokers[0].ownInstance(t, "dedicated-small")
+	idle := brokers[0].ownInstance(t, "shared-small")
+	idle.provision(t, now, nil).Expect(t, http.StatusCreated)
+	release := lockTemplates(t, env)
+	operation := dedicated.begin(t)
+	brokers[0].awaitDescription(t, dedicated, operation)
+
+	end := outage(t, pg)
+	began := time.Now()
+	for _, p := range brokers {
+		expectUnready(t, p)
+	}
+	testdrive.Eventually(t, time.Minute, "the outage outlasts the lease", func() bool {
+		expectOutageAnswers(t, brokers, idle)
+		return time.Since(began) > takeoverTime
+	})
+	release()
+	if running := testdrive.Mysqlds(t, env["LAUNCHER_DIR"]); len(running) > 0 {
+		t.Errorf("servers were started without a lease: %v", running)
+	}
+	end()
+	for _, p := range brokers {
+		testdrive.Eventually(t, time.Minute, "the broker is ready again", func() bool {
+			return p.Do(t, "GET", "/readyz", nil).Status == http.StatusOK
+		})
+	}
+	expectService(t, brokers)
+	dedicated.await(t, operation)
+	if running := testdrive.Mysqlds(t, env["LAUNCHER_DIR"]); len(running) != 1 {
+		t.Errorf("processes of one server: %v", running)
+	}
+	_, c := dedicated.bound(t, nil)
+	if n := read[int](t, c.open(t), "SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name LIKE 'db\\_%'"); n != 1 {
+		t.Errorf("%d databases on the dedicated server", n)
+	}
+	dedicated.remove(t)
+	idle.deprovision(t, now).Expect(t, http.StatusOK)
+	expectNoProcess(t, env["LAUNCHER_DIR"])
+}
+
+func expectUnready(t *testing.T, p platform) {
+	t.Helper()
+	p.Do(t, "GET", "/healthz", nil).Expect(t, http.StatusOK)
+	r := p.Do(t, "GET", "/readyz", nil).Expect(t, http.StatusServiceUnavailable)
+	if r.String("postgresql") != "unreachable" {
+		t.Errorf("readyz says %s", r.Raw)
+	}
+}
+
+// expectOutageAnswers sends one request of each kind to each broker, all at once.
+func expectOutageAnswers(t *testing.T, brokers []platform, known instance) {
+	t.Helper()
+	var asked sync.WaitGroup
+	for _, p := range brokers {
+		i, fresh := known.via(p), p.ownInstance(t, "shared-small")
+		b := i.newBinding()
+		for _, q := range []struct {
+			method, path string
+			fields       body
+		}{
+			{"PUT", fresh.path(), fresh.provisionBody(nil)},
+			{"GET", i.path(), nil},
+			{"GET", i.path() + "/last_operation", nil},
+			{"PATCH", i.path(), i.with(nil)},
+			{"PUT", b.path(), b.with(nil)},
+			{"GET", b.path(), nil},
+			{"DELETE", b.deletion(b.path(), now), nil},
+			{"DELETE", i.deletion(i.path(), now), nil},
+		} {
+			asked.Go(func() {
+				since := time.Now()
+				r, err := p.Send(q.method, q.path, q.fields, nil)
+				if took := time.Since(since); took > outageAnswerTime {
+					t.Errorf("%s %s was answered after %v", q.method, q.path, took)
+				}
+				if err != nil || r.Status != http.StatusServiceUnavailable || r.Header.Get("Retry-After") == "" ||
+					r.String("description") != "The service broker cannot reach its own database just now. "+
+						"Databases and apps are not affected. Try again in a minute, or tell your operator." {
+					t.Errorf("%s %s: %v, status %d, Retry-After %q: %s", q.method, q.path, err, r.Status,
+						r.Header.Get("Retry-After"), r.Raw)
+				}
+			})
+		}
+	}
+	asked.Wait()
+}
+
+// expectService fails the test unless each of many requests at once is carried out.
+func expectService(t *testing.T, brokers []platform) {
+	t.Helper()
+	const each = 10
+	var asked sync.WaitGroup
+	for _, p := range brokers {
+		for range each {
+			i := p.ownInstance(t, "shared-small")
+			asked.Go(func() {
+				for _, q := range []struct {
+					method, path string
+					fields       any
+					status       int
+				}{
+					{"PUT", i.path(), i.provisionBody(nil), http.StatusCreated},
+					{"GET", i.path(), nil, http.StatusOK},
+					{"DELETE", i.deletion(i.path(), now), nil, http.StatusOK},
+				} {
+					if r, err := p.Send(q.method, q.path, q.fields, nil); err != nil || r.Status != q.status {
+						t.Errorf("%s after the outage: %v, status %d: %s", q.method, err, r.Status, r.Raw)
+					}
+				}
+			})
+		}
+	}
+	asked.Wait()
+}

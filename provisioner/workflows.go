@@ -118,10 +118,20 @@ func (p *Provisioner) reporting(ctx context.Context, run *task.Run,
 			cancel(err)
 		}
 	})
-	if err != nil && ctx.Err() != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
 		return errors.Join(err, context.Cause(ctx))
+	case errors.Is(err, launcher.ErrNoRoom):
+		return task.Permanent(fmt.Sprintf("There is no room for a dedicated server of this size just now. %s "+
+			"Tell your operator about %s.", noRoom[run.Task.Kind], task.Token(run.Task.ID)), err)
 	}
 	return err
+}
+
+// noRoom says what a user can do meanwhile.
+var noRoom = map[string]string{
+	store.Provision: "Delete the service instance and create it again later, or choose a shared plan.",
+	store.Update:    "The service instance keeps its plan.",
 }
 
 func (p *Provisioner) createDatabase(ctx context.Context, run *task.Run, i store.Instance, q InstanceParameters) error {

@@ -9,6 +9,10 @@ import (
 // ErrNotFound is returned by Endpoint for a server that was never launched or has been destroyed.
 var ErrNotFound = errors.New("launcher: no such server")
 
+// ErrNoRoom is returned by Launch and Resize where the place that servers run in has no room for what was asked for:
+// no port, or no space on its disk.
+var ErrNoRoom = errors.New("launcher: no room")
+
 // Stages is how many times Launch and Resize report before they return: once as each stage begins.
 const Stages = 3
 

@@ -44,10 +44,16 @@ func TestAPI(t *testing.T) {
 // startPlatform starts a broker. Once that has stopped, its log must hold none of its passwords.
 func startPlatform(t *testing.T, server servers.MySQL, env map[string]string) platform {
 	t.Helper()
+	return startPlatformBy(t, testdrive.Start, server, env)
+}
+
+func startPlatformBy(t *testing.T, start func(testing.TB, map[string]string) *testdrive.Broker, server servers.MySQL,
+	env map[string]string) platform {
+	t.Helper()
 	seen := &secrets{}
 	seen.add(env["BROKER_PASSWORD"], env["ENCRYPTION_KEYSET"])
 	p := platform{server: server, seen: seen}
 	t.Cleanup(func() { seen.checkLog(t, p.Log()) }) // before Start, so that it runs once the broker has stopped
-	p.Broker = testdrive.Start(t, env)
+	p.Broker = start(t, env)
 	return p
 }

@@ -191,17 +191,17 @@ type Broker struct {
 // Start runs `serve` in the given environment, and nothing else of this process's, until the test ends.
 func Start(t testing.TB, env map[string]string) *Broker {
 	t.Helper()
-	return await(t, Launch(t, env, "serve"))
+	return started(t, Launch(t, env, "serve"))
 }
 
 // StartPrevious is Start with the broker of the previous release.
 func StartPrevious(t testing.TB, env map[string]string) *Broker {
 	t.Helper()
-	return await(t, launch(t, built(t, buildPrevious), env, "serve"))
+	return started(t, launch(t, env, built(t, buildPrevious), "serve"))
 }
 
-// await returns the broker once it is ready.
-func await(t testing.TB, b *Broker) *Broker {
+// started waits until a broker says where it listens.
+func started(t testing.TB, b *Broker) *Broker {
 	t.Helper()
 	line := b.AwaitLog(t, `"msg":"ready"`)
 	var ready struct{ Address string }
@@ -219,13 +219,14 @@ func await(t testing.TB, b *Broker) *Broker {
 // Launch runs the broker with any arguments and returns at once. It is stopped when the test ends.
 func Launch(t testing.TB, env map[string]string, args ...string) *Broker {
 	t.Helper()
-	return launch(t, binaryFor(t, env), env, args...)
+	return launch(t, env, append([]string{binaryFor(t, env)}, args...)...)
 }
 
-func launch(t testing.TB, binary string, env map[string]string, args ...string) *Broker {
+// launch runs a command line.
+func launch(t testing.TB, env map[string]string, args ...string) *Broker {
 	t.Helper()
 	b := &Broker{Username: Username, Password: Password, exited: make(chan struct{}), log: newLogFile()}
-	b.cmd = exec.Command(binary, args...)
+	b.cmd = exec.Command(args[0], args[1:]...)
 	b.cmd.Dir, b.cmd.Env = t.TempDir(), environ(env)
 	b.cmd.Stdout, b.cmd.Stderr = b.log, b.log
 	b.cmd.WaitDelay = time.Second // dedicated servers outlive the broker

@@ -13,8 +13,15 @@ import (
 // Private starts a server that no other test uses, for tests that stall it. It is gone when the test ends.
 func Private(t testing.TB, flavour string) servers.MySQL {
 	t.Helper()
+	return privateIn(t, launcherDir(t), flavour)
+}
+
+const privateID = "private"
+
+func privateIn(t testing.TB, dir, flavour string) servers.MySQL {
+	t.Helper()
 	low, high := portRange()
-	l, err := process.New(process.Config{Dir: launcherDir(t), Binary: mysqld(t, flavour), PortMin: low, PortMax: high})
+	l, err := process.New(process.Config{Dir: dir, Binary: mysqld(t, flavour), PortMin: low, PortMax: high})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +34,7 @@ func Private(t testing.TB, flavour string) servers.MySQL {
 		l.Close()
 	})
 	const user, password = "root_of_test", "a-private-password"
-	e, err := l.Launch(t.Context(), launcher.Spec{ID: "private", MemoryMB: 256, StorageMB: 256, AdminUser: user,
+	e, err := l.Launch(t.Context(), launcher.Spec{ID: privateID, MemoryMB: 256, StorageMB: 256, AdminUser: user,
 		AdminPassword: password}, func(string) {})
 	if err != nil {
 		t.Fatalf("start a private server: %v", err)

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"time"
 
 	"mysql-broker/provisioner/launcher/process"
 	"mysql-broker/provisioner/shared"
@@ -39,6 +40,8 @@ type Launcher struct {
 	PortMin int
 	PortMax int
 	Binary  process.Binary // the server to run
+
+	LaunchTimeout time.Duration // for a new server to come up
 }
 
 // Variable documents one environment variable.
@@ -65,6 +68,7 @@ var Variables = []Variable{
 	{"LAUNCHER_HOST", "127.0.0.1", "host name or address by which applications reach dedicated servers"},
 	{"LAUNCHER_BIND", "127.0.0.1", "address on which dedicated servers listen"},
 	{"LAUNCHER_PORTS", "13400-13999", "port range of dedicated servers"},
+	{"LAUNCHER_TIMEOUT", "2m", "how long a new server may take to come up; raise it where disks are slow"},
 	{"LAUNCHER_MYSQLD", "", "path of the mysqld or mariadbd to launch; default: the first one found"},
 	{"LOG_LEVEL", "info", "debug, info, warn or error"},
 }
@@ -196,6 +200,9 @@ func (r *reader) launcher() Launcher {
 	l.PortMax, err2 = strconv.Atoi(high)
 	if err1 != nil || err2 != nil || l.PortMin < 1 || l.PortMax > 65535 || l.PortMin > l.PortMax {
 		r.note(errors.New("LAUNCHER_PORTS is not a range of ports such as 13400-13999"))
+	}
+	if l.LaunchTimeout, err1 = time.ParseDuration(r.value("LAUNCHER_TIMEOUT")); err1 != nil || l.LaunchTimeout <= 0 {
+		r.note(errors.New("LAUNCHER_TIMEOUT is not a duration such as 2m or 90s"))
 	}
 	l.Binary, err1 = Mysqld(r.value("LAUNCHER_MYSQLD"))
 	r.note(prefixed("LAUNCHER_MYSQLD", err1))

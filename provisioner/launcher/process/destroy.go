@@ -37,14 +37,16 @@ func (l *Launcher) Destroy(ctx context.Context, id string, report func(progress 
 	return l.discard(inst)
 }
 
-// retire stops a server for ever. Its data are of no use any more, so it need not write them out.
+// retire stops a server for ever. Its data are of no use any more, so it need not write them out. A disk so full that
+// not even this can be recorded must not keep the server there: removing it makes room, and a server that is started
+// once more because the broker died before that is removed when the task goes on.
 func (l *Launcher) retire(ctx context.Context, inst instance) error {
 	st, err := inst.loadState()
 	if err != nil && !errors.Is(err, launcher.ErrNotFound) {
 		return err
 	}
 	st.Phase = phaseDestroying
-	if err := inst.saveState(st); err != nil {
+	if err := inst.saveState(st); err != nil && !saysDiskFull(err) {
 		return err
 	}
 	fault.Point("destroy", "recorded")

@@ -21,7 +21,7 @@ func (l *Launcher) StartAll(ctx context.Context) error {
 			return err
 		}
 		defer s.close()
-		return l.awaitUp(ctx, inst, s)
+		return l.awaitUp(ctx, inst, s, l.startTimeout)
 	})
 }
 

@@ -30,7 +30,8 @@ var (
 // again from an empty data directory; its port and certificate stay.
 func (l *Launcher) Launch(
 	ctx context.Context, spec launcher.Spec, report func(progress string),
-) (launcher.Endpoint, error) {
+) (_ launcher.Endpoint, err error) {
+	defer func() { err = explainFullDisk(err) }()
 	inst, err := l.instanceOf(spec)
 	if err != nil {
 		return launcher.Endpoint{}, err
@@ -142,7 +143,7 @@ func (l *Launcher) startAndAwait(ctx context.Context, inst instance, st state, o
 	}
 	defer s.close()
 	fault.Point("launch", "process started")
-	return l.awaitUp(ctx, inst, s)
+	return l.awaitUp(ctx, inst, s, l.cfg.LaunchTimeout)
 }
 
 // adminSQL makes the one account that a new server has. An init file holds one statement a line.

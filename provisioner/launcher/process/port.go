@@ -29,7 +29,8 @@ func (l *Launcher) choosePort(ctx context.Context, inst instance, st *state, avo
 		st.Port = port
 		return inst.saveState(*st)
 	}
-	return fmt.Errorf("no port from %d to %d is free", l.cfg.PortMin, l.cfg.PortMax)
+	return fmt.Errorf("server %s: %w: no port from %d to %d is free", inst.id, launcher.ErrNoRoom, l.cfg.PortMin,
+		l.cfg.PortMax)
 }
 
 func (l *Launcher) portRange() []int {

@@ -39,6 +39,10 @@ type Config struct {
 	PortMax     int    // last port that may be used; 13999
 	User        string // account that servers run as when the broker is root; nobody
 	Logger      *slog.Logger
+
+	// LaunchTimeout is how long a new server, which has no data yet, may take to come up; 2 minutes. It takes a second
+	// as a rule. One that holds data may have much to recover and is given more.
+	LaunchTimeout time.Duration
 }
 
 // Launcher is a launcher.Launcher. One made by New also keeps its servers running until it is closed.
@@ -157,6 +161,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.PortMin == 0 && c.PortMax == 0 {
 		c.PortMin, c.PortMax = 13400, 13999
+	}
+	if c.LaunchTimeout == 0 {
+		c.LaunchTimeout = launchTimeout
 	}
 	if c.User == "" {
 		c.User = "nobody"

@@ -13,7 +13,8 @@ import (
 // Resize implements launcher.Launcher.
 func (l *Launcher) Resize(
 	ctx context.Context, spec launcher.Spec, report func(progress string),
-) (launcher.Endpoint, error) {
+) (_ launcher.Endpoint, err error) {
+	defer func() { err = explainFullDisk(err) }()
 	inst, err := l.instanceOf(spec)
 	if err != nil {
 		return launcher.Endpoint{}, err
@@ -51,6 +52,9 @@ func (l *Launcher) Resize(
 func (l *Launcher) applyLimits(ctx context.Context, inst instance, st state, spec launcher.Spec) (state, error) {
 	if st.MemoryMB == spec.MemoryMB && st.StorageMB == spec.StorageMB {
 		return st, nil
+	}
+	if err := roomToStart(inst.dir); err != nil {
+		return state{}, err
 	}
 	if err := l.stopIfRunning(ctx, inst, (*server).stop); err != nil {
 		return state{}, err

@@ -9,7 +9,7 @@ func (l *Launcher) ensureUp(ctx context.Context, inst instance, st state) error 
 		return err
 	}
 	defer s.close()
-	return l.awaitUp(ctx, inst, s)
+	return l.awaitUp(ctx, inst, s, l.startTimeout)
 }
 
 // ensureRunning finds a ready server or starts it. The caller holds its lock.
@@ -18,10 +18,12 @@ func (l *Launcher) ensureRunning(inst instance, st state) (*server, error) {
 	if s != nil || err != nil {
 		return s, err
 	}
+	ended := logTail(inst) // why, for operators: a port that a stranger has, a full disk
 	if s, err = l.start(inst, st); err != nil {
 		return nil, err
 	}
-	l.cfg.Logger.Info("started a server that did not run", "server", inst.id, "port", st.Port, "pid", s.pid)
+	l.cfg.Logger.Warn("started a server that did not run", "server", inst.id, "port", st.Port, "pid", s.pid,
+		"logged_last", ended)
 	return s, nil
 }
 

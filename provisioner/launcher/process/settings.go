@@ -73,7 +73,7 @@ var flavourSettings = map[string][]string{
 // settings is the content of the settings file of one server. It holds no secret.
 func (l *Launcher) settings(inst instance, st state) []byte {
 	lines := []string{
-		"# Written at each start of the server.",
+		"# Written when the server starts; changes are lost.",
 		"[mysqld]",
 		fmt.Sprintf("port=%d", st.Port),
 		"bind-address=" + l.cfg.BindAddress,

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,10 @@ const (
 
 	// startTimeout is how long a server may take, as one that recovers from a crash with much to redo does.
 	startTimeout = 10 * time.Minute
+
+	// launchTimeout is Config.LaunchTimeout's default: a launch that is tried six times ends within a quarter of an
+	// hour, while somebody may still be waiting for it.
+	launchTimeout = 2 * time.Minute
 )
 
 var (
@@ -33,7 +38,7 @@ func (l *Launcher) start(inst instance, st state, options ...string) (*server, e
 		return nil, fmt.Errorf("server %s: its data are of %s, which %s cannot read",
 			inst.id, st.Flavour, l.cfg.Binary.Path)
 	}
-	if err := replaceFile(inst.settingsFile(), l.settings(inst, st), 0o644); err != nil {
+	if err := l.writeSettings(inst, st); err != nil {
 		return nil, fmt.Errorf("server %s: settings: %w", inst.id, err)
 	}
 	if err := removeStaleSocket(inst); err != nil {
@@ -53,6 +58,15 @@ func (l *Launcher) start(inst instance, st state, options ...string) (*server, e
 		return nil, fmt.Errorf("server %s: %w", inst.id, err)
 	}
 	return adopt(cmd)
+}
+
+// writeSettings leaves a file alone that is right: a server can come back on a disk that is full.
+func (l *Launcher) writeSettings(inst instance, st state) error {
+	content := l.settings(inst, st)
+	if present, err := os.ReadFile(inst.settingsFile()); err == nil && bytes.Equal(present, content) {
+		return nil
+	}
+	return replaceFile(inst.settingsFile(), content, 0o644)
 }
 
 // adopt takes hold of a child, and reaps it when it ends; one that cannot be held is ended.
@@ -98,9 +112,9 @@ func removeStaleSocket(inst instance) error {
 	return nil
 }
 
-// awaitUp returns when a server that was started answers logins. One that does not within startTimeout is killed.
-func (l *Launcher) awaitUp(ctx context.Context, inst instance, s *server) error {
-	limited, cancel := context.WithTimeout(ctx, l.startTimeout)
+// awaitUp returns when a server that was started answers logins. One that does not within limit is killed.
+func (l *Launcher) awaitUp(ctx context.Context, inst instance, s *server, limit time.Duration) error {
+	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := pollUp(limited, inst, s)
 	if err != nil && ctx.Err() == nil && limited.Err() != nil {

@@ -1,0 +1,47 @@
+package process
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"mysql-broker/provisioner/launcher"
+)
+
+// diskFull are what the programs of either flavour say of a full disk, by the system's text in the locale C or by its
+// number: 28 is ENOSPC.
+var diskFull = []string{"No space left on device", "OS error code 28", "Errcode: 28", "error number 28", "Disk is full"}
+
+// startSpace is more than what a server writes while it starts: settings, its redo log, and temporary tablespaces of
+// up to 12 MiB.
+const startSpace = 64 << 20
+
+// roomToStart keeps a server that runs from being stopped where the disk is so full that it could not start again.
+func roomToStart(dir string) error {
+	var disk unix.Statfs_t
+	if err := unix.Statfs(dir, &disk); err != nil {
+		return fmt.Errorf("space left at %s: %w", dir, err)
+	}
+	if free := disk.Bavail * uint64(disk.Bsize); free < startSpace {
+		return fmt.Errorf("%w: %d MiB are left at %s, %d are needed to start the server again", launcher.ErrNoRoom,
+			free>>20, dir, startSpace>>20)
+	}
+	return nil
+}
+
+// explainFullDisk says launcher.ErrNoRoom of an error that comes from a full disk, be it the broker's own or what a
+// program has logged.
+func explainFullDisk(err error) error {
+	if err == nil || !saysDiskFull(err) {
+		return err
+	}
+	return fmt.Errorf("%w on the disk: %w", launcher.ErrNoRoom, err)
+}
+
+func saysDiskFull(err error) bool {
+	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) ||
+		slices.ContainsFunc(diskFull, func(words string) bool { return strings.Contains(err.Error(), words) })
+}

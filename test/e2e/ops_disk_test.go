@@ -1,0 +1,109 @@
+package e2e
+
+import (
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// diskMiB is room for two small servers and the data directory that they are copied from.
+const diskMiB = 512
+
+// The disk of dedicated servers is full: what needs room fails and says so, and leaves nothing behind. Whether a mysqld
+// lives through that is its own affair; it serves once there is room again, and can be deleted while there is none.
+func TestDiskFull(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		env := testdrive.Environment(t, s)
+		disk := testdrive.MountDisk(t, env["LAUNCHER_DIR"], diskMiB)
+		p, tasks := startPlatformBy(t, disk.Start, s, env), openTasks(t, env)
+
+		disk.Fill(t, 0)
+		expectNoLaunch(t, p, disk, tasks)
+		disk.Free(t)
+		i := p.ownInstance(t, "dedicated-small")
+		i.await(t, i.begin(t))
+		_, c := i.bound(t, nil)
+		db := c.open(t)
+		exec(t, db, "CREATE TABLE kept (n INT, filling LONGBLOB)", "INSERT INTO kept VALUES (7, NULL)")
+		disk.Fill(t, 4)
+		expectNoLaunch(t, p, disk, tasks) // now that the data directory to copy is there
+		disk.Fill(t, 0)
+		operation := expectFullDisk(t, p, i, c)
+		disk.Free(t)
+		tasks.awaitFailure(t, i.id, restartTime, "no room")
+		expectNoRoom(t, i, operation, tasks, "no room")
+		testdrive.Eventually(t, restartTime, "the server serves", func() bool { return db.PingContext(t.Context()) == nil })
+		if n := read[int](t, db, "SELECT n FROM kept"); n != 7 {
+			t.Errorf("the row reads %d", n)
+		}
+		disk.Fill(t, 0)
+		i.remove(t) // while the disk is full
+		i.deprovision(t, later).Expect(t, http.StatusGone)
+		expectEmptyDisk(t, disk)
+		expectNoProcess(t, env["LAUNCHER_DIR"])
+		disk.Free(t)
+		i = p.ownInstance(t, "dedicated-small")
+		i.await(t, i.begin(t))
+		i.remove(t)
+	})
+}
+
+// expectNoLaunch fails the test unless a new server finds no room, and leaves nothing behind.
+func expectNoLaunch(t *testing.T, p platform, disk *testdrive.Disk, tasks tasks) {
+	t.Helper()
+	var before []string
+	for _, e := range readDir(t, disk.Path("instances")) {
+		before = append(before, e.Name())
+	}
+	i := p.ownInstance(t, "dedicated-small")
+	expectNoRoom(t, i, i.begin(t), tasks, "no room on the disk")
+	for _, e := range readDir(t, disk.Path("instances")) {
+		if !slices.Contains(before, e.Name()) {
+			t.Errorf("left over: %s", e.Name())
+		}
+	}
+	i.remove(t)
+}
+
+// expectFullDisk fails the test unless writes that need room fail, an update tells its users why it cannot be, and other
+// instances are not affected. The update may not have ended yet: undoing it waits for a server that died of the disk.
+func expectFullDisk(t *testing.T, p platform, i instance, c credentials) (update string) {
+	t.Helper()
+	if _, err := c.open(t).ExecContext(t.Context(), "INSERT INTO kept VALUES (8, REPEAT('x', 8000000))"); err == nil {
+		t.Error("the full disk took 8 MB")
+	}
+	update = i.updatePlan(t, later, "dedicated-large").Expect(t, http.StatusAccepted).String("operation")
+	testdrive.Eventually(t, time.Minute, "users read why", func() bool {
+		r := i.poll(t, "?operation="+update).Expect(t, http.StatusOK)
+		return strings.Contains(r.String("description"), "no room for a dedicated server")
+	})
+	shared := p.ownInstance(t, "shared-small")
+	shared.provision(t, now, nil).Expect(t, http.StatusCreated)
+	shared.deprovision(t, now).Expect(t, http.StatusOK)
+	return update
+}
+
+func expectEmptyDisk(t *testing.T, disk *testdrive.Disk) {
+	t.Helper()
+	for _, dir := range []string{"instances", "trash"} {
+		if left := readDir(t, disk.Path(dir)); len(left) > 0 {
+			t.Errorf("left over in %s: %v", dir, left)
+		}
+	}
+}
+
+func readDir(t *testing.T, path string) []os.DirEntry {
+	t.Helper()
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return entries
+}

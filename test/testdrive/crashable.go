@@ -1,0 +1,60 @@
+package testdrive
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"mysql-broker/test/servers"
+)
+
+// Crashable is a private server that can be killed. It is started again as dedicated servers are.
+type Crashable struct {
+	servers.MySQL
+	dir string
+}
+
+// StartCrashable starts such a server. It is gone when the test ends.
+func StartCrashable(t testing.TB, flavour string) Crashable {
+	t.Helper()
+	dir := launcherDir(t)
+	return Crashable{MySQL: privateIn(t, dir, flavour), dir: dir}
+}
+
+// Crash kills the server and keeps it from being started again until it is let.
+func (c Crashable) Crash(t testing.TB) (let func()) {
+	t.Helper()
+	return CrashDedicated(t, c.dir, privateID)
+}
+
+// CrashDedicated kills the server of that id in a launcher's directory and keeps everybody from starting it again until
+// it is let: whoever starts or stops it locks its directory first.
+func CrashDedicated(t testing.TB, launcherDir, id string) (let func()) {
+	t.Helper()
+	unlock := LockDir(t, filepath.Join(launcherDir, "instances", id))
+	for _, pid := range Mysqlds(t, filepath.Join(launcherDir, "instances", id)) {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	Eventually(t, time.Minute, "the killed server ends", func() bool {
+		return len(Mysqlds(t, filepath.Join(launcherDir, "instances", id))) == 0
+	})
+	return unlock
+}
+
+// LockDir takes the lock of a directory as the launcher does, until the test ends or unlock is called.
+func LockDir(t testing.TB, path string) (unlock func()) {
+	t.Helper()
+	dir, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dir.Close() })
+	Eventually(t, time.Minute, "nobody else locks "+path, func() bool {
+		return syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
+	})
+	return func() { dir.Close() }
+}

@@ -1,0 +1,107 @@
+package testdrive
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+)
+
+// Disk is a small file system of a test's own, a tmpfs that real programs fill with real errors. It is mounted in a
+// mount namespace, so that nothing of it is seen, or stays, on the host: it is gone with the last process in it. Root
+// needs nothing for that but the right to mount (CAP_SYS_ADMIN), others a kernel that lets them make user namespaces.
+// https://man7.org/linux/man-pages/man7/mount_namespaces.7.html
+type Disk struct {
+	dir   string // where it is mounted
+	owner *exec.Cmd
+}
+
+// MountDisk mounts a disk of some MiB over a launcher's directory until the test ends. The brokers to see it are those
+// that its Start starts; their dedicated servers are killed in the end.
+func MountDisk(t testing.TB, dir string, mebibytes int) *Disk {
+	t.Helper()
+	args := []string{"--mount"}
+	if os.Geteuid() != 0 {
+		args = append(args, "--user", "--map-root-user")
+	}
+	mount := fmt.Sprintf("mount -t tmpfs -o size=%dm,mode=0755 tmpfs %q && echo mounted && exec cat", mebibytes, dir)
+	d := &Disk{dir: dir, owner: exec.Command("unshare", append(args, "sh", "-c", mount)...)}
+	open, err := d.owner.StdinPipe() // cat ends with the test process, whatever ends that
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := d.owner.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.owner.Stderr = t.Output()
+	if err := d.owner.Start(); err != nil {
+		t.Fatalf("make a mount namespace: %v", err)
+	}
+	t.Cleanup(func() {
+		for _, pid := range Mysqlds(t, dir) {
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
+				t.Errorf("kill a dedicated server: %v", err)
+			}
+		}
+		open.Close()
+		d.owner.Wait()
+	})
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "mounted\n" {
+		t.Fatalf("mount a disk: %q, %v", line, err)
+	}
+	return d
+}
+
+// Start is the function Start for a broker that has the disk.
+func (d *Disk) Start(t testing.TB, env map[string]string) *Broker {
+	t.Helper()
+	enter := []string{"nsenter", "--target", strconv.Itoa(d.owner.Process.Pid), "--mount"}
+	if uid, gid := os.Geteuid(), os.Getegid(); uid != 0 {
+		enter = append(enter, "--user", "--preserve-credentials", "unshare", "--user",
+			"--map-user="+strconv.Itoa(uid), "--map-group="+strconv.Itoa(gid)) // themselves again
+	}
+	return started(t, launch(t, env, append(enter, binaryFor(t, env), "serve")...))
+}
+
+// Path is where the test finds a file of the disk.
+func (d *Disk) Path(name string) string {
+	return filepath.Join(fmt.Sprintf("/proc/%d/root", d.owner.Process.Pid), d.dir, name)
+}
+
+const filler = "filler"
+
+// Fill leaves so many MiB of the disk, and no more.
+func (d *Disk) Fill(t testing.TB, leave int64) {
+	t.Helper()
+	f, err := os.Create(d.Path(filler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	n, err := io.Copy(f, zeros{})
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("the disk took %d bytes: %v", n, err)
+	}
+	if err := f.Truncate(max(n-leave<<20, 0)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Free takes away what Fill wrote.
+func (d *Disk) Free(t testing.TB) {
+	t.Helper()
+	if err := os.Remove(d.Path(filler)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }

@@ -3,28 +3,56 @@ package httpapi
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"fmt"
+	"log/slog"
 	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // authenticate refuses requests without one of the credentials with 401. The time it takes says nothing about how
 // much of a guess was right, nor which credential it resembles. OSB API 2.9, "Authentication"; RFC 7617.
-func authenticate(credentials []Credential) middleware {
+//
+// A source that has failed too often gets 429 whatever it sends, since an answer to the right guess alone would let it
+// go on guessing. RFC 6585 section 4. A request without credentials is no guess.
+func authenticate(credentials []Credential, proxies Proxies, log *slog.Logger, failed prometheus.Counter) middleware {
 	accepted := make([]digest, len(credentials))
 	for i, c := range credentials {
 		accepted[i] = digestOf(c.Username, c.Password)
 	}
+	failures := &failedLogins{}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			username, password, ok := r.BasicAuth()
-			if !ok || !digestOf(username, password).among(accepted) {
-				w.Header().Set("WWW-Authenticate", `Basic realm="mysql-broker", charset="UTF-8"`)
-				refuse(w, r, http.StatusUnauthorized, "not-authenticated",
-					"The service broker asks for basic authentication with a user name and password that it knows.")
+			username, password, tried := r.BasicAuth()
+			if !tried {
+				askToLogIn(w, r)
 				return
 			}
-			next.ServeHTTP(w, r)
+			source := proxies.source(r)
+			right := digestOf(username, password).among(accepted)
+			switch wait, last := failures.admit(source, right, time.Now()); {
+			case wait > 0:
+				RetryAfter(r.Context(), wait)
+				refuse(w, r, http.StatusTooManyRequests, "too-many-failed-logins", fmt.Sprintf("Too many logins from "+
+					"this address have failed. Try again in %s seconds, with the right user name and password.",
+					wholeSeconds(wait)))
+			case right:
+				next.ServeHTTP(w, r)
+			default:
+				failed.Inc()
+				log.WarnContext(r.Context(), "failed login", slog.String("source", source.String()),
+					slog.Bool("refused_from_now_on", last), slog.String("request_id", callFrom(r.Context()).info.ID))
+				askToLogIn(w, r)
+			}
 		})
 	}
+}
+
+func askToLogIn(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("WWW-Authenticate", `Basic realm="mysql-broker", charset="UTF-8"`)
+	refuse(w, r, http.StatusUnauthorized, "not-authenticated",
+		"The service broker asks for basic authentication with a user name and password that it knows.")
 }
 
 // digest makes credentials of any length take the same time to compare.

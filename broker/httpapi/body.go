@@ -2,9 +2,11 @@ package httpapi
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 )
 
 // checkBody refuses a body that is not one well-formed request with 400, or one longer than limit bytes with 413,
@@ -15,6 +17,10 @@ func checkBody(newDetails func() details, limit int64) middleware {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			// One byte more than the limit tells a longer body from one that just fits.
 			body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				refuse(w, r, http.StatusRequestTimeout, "body-too-slow", "The request body took too long to arrive.")
+				return
+			}
 			if err != nil {
 				refuse(w, r, http.StatusBadRequest, "body-unreadable", "The request body ended too early.")
 				return

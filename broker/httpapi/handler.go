@@ -26,6 +26,8 @@ type Config struct {
 	// Credentials are the basic-auth pairs that are let in, at least one. Two at once let an operator rotate them
 	// without refusing a request.
 	Credentials []Credential
+	// Proxies tell how to find out where a failed login comes from. Default: X-Forwarded-For is not believed.
+	Proxies Proxies
 	// Logger gets one line a request, and the full text of unexpected errors. Default: slog.Default().
 	Logger *slog.Logger
 	// Registerer gets the request metrics. Default: they are not registered.
@@ -70,7 +72,7 @@ func New(b domain.ServiceBroker, cfg Config) (http.Handler, error) {
 		observe(log, m),
 		recoverPanics(log),
 		answerInJSON,
-		authenticate(cfg.Credentials),
+		authenticate(cfg.Credentials, cfg.Proxies, log, m.failedLogins),
 		checkVersion,
 	), nil
 }

@@ -10,8 +10,9 @@ import (
 )
 
 type metrics struct {
-	requests *prometheus.CounterVec
-	duration *prometheus.HistogramVec
+	requests     *prometheus.CounterVec
+	duration     *prometheus.HistogramVec
+	failedLogins prometheus.Counter
 }
 
 // newMetrics returns the request metrics, registered with reg unless that is nil.
@@ -27,14 +28,20 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			// Platforms give up after 60 s, and a synchronous operation may use most of that.
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 40, 60},
 		}, []string{"route", "method"}),
+		failedLogins: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "mysql_broker_failed_logins_total",
+			Help: "Requests with a wrong user name or password, but those refused unread after too many of them.",
+		}),
 	}
 	if reg == nil {
 		return m, nil
 	}
-	if err := reg.Register(m.requests); err != nil {
-		return nil, err
+	for _, c := range []prometheus.Collector{m.requests, m.duration, m.failedLogins} {
+		if err := reg.Register(c); err != nil {
+			return nil, err
+		}
 	}
-	return m, reg.Register(m.duration)
+	return m, nil
 }
 
 func (m *metrics) observe(route, method string, status int, elapsed time.Duration) {

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strconv"
 	"unicode/utf16"
@@ -11,8 +12,16 @@ import (
 // maxNesting bounds the levels of objects and arrays in a body, so that nothing behind need fear its recursion.
 const maxNesting = 64
 
-// scanJSON returns a sentence about a document that nests too deep or escapes what is no character, or "". It does
-// not otherwise check the document: of a malformed one it sees the brackets and the quotes.
+// Bounds of the numbers in a body. PostgreSQL refuses those with more than 131,072 digits in jsonb, and writes 1e131071
+// with all of them: a body of 1 MiB could become an answer of 15 GB (PostgreSQL manual 8.1.2, "Arbitrary Precision
+// Numbers"). Exponents of IEEE 754's doubles end at 308, and nobody counts on more (RFC 8259 section 6).
+const (
+	maxNumberBytes = 400
+	maxExponent    = 400
+)
+
+// scanJSON returns a sentence about a document that nests too deep, escapes what is no character or has a number out of
+// bounds, or "". It does not otherwise check the document: of a malformed one it sees the brackets and the quotes.
 func scanJSON(document []byte) (fault string) {
 	depth, inString := 0, false
 	for i := 0; i < len(document); i++ {
@@ -33,9 +42,30 @@ func scanJSON(document []byte) (fault string) {
 			}
 		case c == '}' || c == ']':
 			depth--
+		case c == '-' || '0' <= c && c <= '9':
+			length, fault := scanNumber(document[i:])
+			if fault != "" {
+				return fault
+			}
+			i += length - 1
 		}
 	}
 	return ""
+}
+
+// scanNumber returns the length in bytes of the number that text starts with.
+func scanNumber(text []byte) (length int, fault string) {
+	length = len(text) - len(bytes.TrimLeft(text, "+-.0123456789eE"))
+	if length > maxNumberBytes {
+		return 0, fmt.Sprintf("The request body holds a number of more than %d characters.", maxNumberBytes)
+	}
+	if i := bytes.IndexAny(text[:length], "eE"); i >= 0 {
+		exponent, err := strconv.Atoi(string(text[i+1 : length]))
+		if errors.Is(err, strconv.ErrRange) || exponent < -maxExponent || exponent > maxExponent {
+			return 0, fmt.Sprintf("The request body holds a number with an exponent beyond %d.", maxExponent)
+		}
+	}
+	return length, ""
 }
 
 // scanEscape returns the length in bytes of the escape that text starts with. Its fault is an escape that PostgreSQL

@@ -91,17 +91,24 @@ func Start(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog
 	registry := prometheus.NewRegistry()
 	metrics := newMetrics(registry, c.Plans())
 	a.provisioner = provisioner.New(provisioner.Config{Store: a.store, Plans: c.Plans(), Shared: a.shared,
-		Dedicated: servers, Logger: log, OnFull: metrics.full.Inc, Tasks: task.Config{OnEnd: metrics.taskEnded, OnRetry: metrics.taskRetried}})
+		Dedicated: servers, Logger: log, OnFull: metrics.full.Inc,
+		Tasks: task.Config{OnEnd: metrics.taskEnded, OnRetry: metrics.taskRetried}})
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		newStateCollector(a.store, a.shared, c.Plans(), log))
 	api, err := httpapi.New(broker.New(c, a.provisioner), httpapi.Config{Logger: log, Registerer: registry,
-		Credentials: []httpapi.Credential{{Username: cfg.Username, Password: cfg.Password}}})
+		Proxies: cfg.Proxies, Credentials: []httpapi.Credential{{Username: cfg.Username, Password: cfg.Password}}})
 	if err != nil {
 		return nil, err
 	}
+	var cert *certificate
+	if cfg.TLS != (config.TLS{}) {
+		if cert, err = newCertificate(cfg.TLS, log, registry); err != nil {
+			return nil, fmt.Errorf("HTTPS: %w", err)
+		}
+	}
 	a.examiner = startExaminer(doctor.New(doctor.Config{Store: a.store, Plans: c.Plans(), Shared: a.shared,
 		Dedicated: servers}), registry, log)
-	a.serve(routes(api, registry, health{store: a.store, shared: a.shared}))
+	a.serve(routes(api, registry, health{store: a.store, shared: a.shared}), cert)
 	return a, nil
 }
 
@@ -124,18 +131,22 @@ func launcherConfig(cfg config.Launcher, log *slog.Logger) process.Config {
 		PortMin: cfg.PortMin, PortMax: cfg.PortMax, LaunchTimeout: cfg.LaunchTimeout, Logger: log}
 }
 
-func (a *App) serve(handler http.Handler) {
-	a.server = &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
-		WriteTimeout: 70 * time.Second, IdleTimeout: 2 * time.Minute,
-		ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelWarn)}
-	go func() {
-		if err := a.server.Serve(a.listener); !errors.Is(err, http.ErrServerClosed) {
-			a.failed <- err
-		}
-	}()
+func (a *App) serve(handler http.Handler, cert *certificate) {
+	a.server = newServer(handler, a.log)
 	ctx, cancel := context.WithCancel(context.Background())
 	a.forgetting = cancel
 	go a.forget(ctx)
+	serve := a.server.Serve
+	if cert != nil {
+		go cert.follow(ctx)
+		a.server.TLSConfig = cert.config()
+		serve = func(l net.Listener) error { return a.server.ServeTLS(l, "", "") }
+	}
+	go func() {
+		if err := serve(a.listener); !errors.Is(err, http.ErrServerClosed) {
+			a.failed <- err
+		}
+	}()
 	a.log.Info("ready", "address", a.listener.Addr().String())
 }
 

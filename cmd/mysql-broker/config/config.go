@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"mysql-broker/broker/httpapi"
 	"mysql-broker/provisioner/launcher/process"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
@@ -29,6 +30,8 @@ type Config struct {
 	Launcher    Launcher
 	LogLevel    slog.Level
 	Application Application
+	TLS         TLS
+	Proxies     httpapi.Proxies
 }
 
 // Launcher says where dedicated servers run. An empty Kind offers no dedicated plans.
@@ -62,6 +65,11 @@ var Variables = []Variable{
 	{"MYSQL_SERVERS", "", "JSON array of shared servers, each {name, uri, ca_certificate, host, port, max_databases}; " +
 		"bound user-provided services tagged mysql-server, or named mysql-server…, are added"},
 	{"PORT", "8080", "port to listen on"},
+	{"TLS_CERTIFICATE", "", "path of a PEM file, the certificate and its chain, to serve HTTPS with instead of HTTP; " +
+		"read again when it changes"},
+	{"TLS_KEY", "", "path of a PEM file, the certificate's private key"},
+	{"TRUSTED_PROXIES", "", "addresses and networks, joined by commas, of proxies whose X-Forwarded-For is believed when " +
+		"failed logins are counted; on Cloud Foundry, its router's is anyway"},
 	{"CATALOG", "catalog.yml", "path of the catalog"},
 	{"LAUNCHER", "none", "where dedicated servers run: none (dedicated plans are not offered) or process (on this host)"},
 	{"LAUNCHER_DIR", "/var/lib/mysql-broker", "state directory of the process launcher"},
@@ -88,6 +96,8 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 		Launcher:    r.launcher(),
 		LogLevel:    r.level("LOG_LEVEL"),
 		Application: application,
+		TLS:         r.tls(),
+		Proxies:     httpapi.Proxies{Nearest: getenv("VCAP_APPLICATION") != "", Trusted: r.networks("TRUSTED_PROXIES")},
 	}
 	if strings.Contains(cfg.Username, ":") {
 		r.note(errors.New("BROKER_USERNAME has a colon, which basic authentication cannot send"))

@@ -1,0 +1,160 @@
+package httpapi
+
+import (
+	"bufio"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"code.cloudfoundry.org/brokerapi/v13/domain"
+)
+
+// fuzzed is the handler under test without a network.
+type fuzzed struct {
+	broker  *recordingBroker
+	handler http.Handler
+}
+
+func newFuzzed(f *testing.F) fuzzed {
+	f.Helper()
+	b := &recordingBroker{}
+	h, err := New(b, Config{Credentials: []Credential{{"broker", testPassword}},
+		Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		f.Fatal(err)
+	}
+	return fuzzed{b, h}
+}
+
+// answer sends a request, the bytes of its head as they stand, and returns the calls that reached the broker. It fails
+// the test unless the answer is one JSON object and no 5xx. What net/http itself refuses is skipped: ok is false.
+func (z fuzzed) answer(t *testing.T, head string) (calls []received, status int, ok bool) {
+	t.Helper()
+	r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(head + "\r\n\r\n")))
+	if err != nil {
+		return nil, 0, false
+	}
+	r.Body = http.NoBody
+	r.RemoteAddr = "192.0.2.1:1234"
+	w := httptest.NewRecorder()
+	z.handler.ServeHTTP(w, r)
+	var object map[string]any
+	if err := json.Unmarshal(w.Body.Bytes(), &object); err != nil || object == nil {
+		t.Errorf("%q: the answer %d %q is not one JSON object", head, w.Code, w.Body)
+	}
+	if w.Code >= 500 || w.Code < 200 || w.Code >= 300 && w.Code < 400 {
+		t.Errorf("%q: answer %d %s", head, w.Code, w.Body)
+	}
+	return z.broker.received(), w.Code, true
+}
+
+const knownLogin = "\r\nHost: h\r\nX-Broker-API-Version: 2.17\r\nAuthorization: "
+
+// Whatever the path, the ids that reach the broker are those that were sent, and good ones.
+func FuzzPath(f *testing.F) {
+	for _, seed := range []string{
+		"b1", "a%2Fb", "..", "%2e%2e", "a%00", "%ff", "%E2%80%AE", "a;b", "//", "*", "a%0d%0aX: y", "%25", "ａ", "%c0%ae",
+		"{instance_id}", strings.Repeat("a", 257),
+	} {
+		f.Add(seed, "b")
+		f.Add("i", seed)
+	}
+	z := newFuzzed(f)
+	login := knownLogin + basic("broker", testPassword)
+	f.Fuzz(func(t *testing.T, instance, binding string) {
+		target := "/v2/service_instances/" + instance + "/service_bindings/" + binding
+		calls, status, ok := z.answer(t, "GET "+target+" HTTP/1.1"+login)
+		if !ok || len(calls) == 0 {
+			return
+		}
+		u, err := url.ParseRequestURI(target)
+		if err != nil {
+			t.Fatalf("%q reached the broker, but is no path: %v", target, err)
+		}
+		// Some of it may have been a query, or another of the API's paths.
+		path := strings.Split(strings.TrimPrefix(u.EscapedPath(), "/v2/service_instances/"), "/")
+		checkID(t, target, path[0], calls[0].instanceID)
+		if len(path) > 2 && path[1] == "service_bindings" {
+			checkID(t, target, path[2], calls[0].bindingID)
+		}
+		if status != 200 {
+			t.Errorf("%q reached the broker, and was answered %d", target, status)
+		}
+	})
+}
+
+func checkID(t *testing.T, target, escaped, got string) {
+	t.Helper()
+	want, err := url.PathUnescape(escaped)
+	if err != nil || got != want {
+		t.Errorf("%q: the broker saw the id %q, want %q", target, got, want)
+	}
+	if got == "" || len(got) > maxIDBytes || !utf8.ValidString(got) || strings.ContainsAny(got, "\x00\r\n") {
+		t.Errorf("%q: the broker saw the id %q", target, got)
+	}
+}
+
+// Whatever the headers, they are refused, or what is made of them is short and fit for the log.
+func FuzzHeaders(f *testing.F) {
+	login := basic("broker", testPassword)
+	for _, seed := range [][5]string{
+		{login, "2.17", "cloudfoundry eyJ1c2VyX2lkIjoiNjgzZWE3NDgifQ==", "an-id", "10.0.0.1"},
+		{login, "2.9", "cloudfoundry bnVsbA==", "", ","}, {login, "2.9", " ", "\x80", "[::1]:0"},
+		{"Basic Og==", "2.", "kubernetes eyJ1aWQiOnt9fQ==", "x", "::%"}, {"Basic", "", "", "", ""},
+	} {
+		f.Add(seed[0], seed[1], seed[2], seed[3], seed[4])
+	}
+	z := newFuzzed(f)
+	f.Fuzz(func(t *testing.T, authorization, version, originator, identity, forwarded string) {
+		calls, status, ok := z.answer(t, "GET /v2/service_instances/i HTTP/1.1\r\nHost: h\r\nAuthorization: "+authorization+
+			"\r\nX-Broker-API-Version: "+version+"\r\nX-Broker-API-Originating-Identity: "+originator+
+			"\r\nX-Broker-API-Request-Identity: "+identity+"\r\nX-Forwarded-For: "+forwarded)
+		if !ok || len(calls) == 0 {
+			return
+		}
+		if status != 200 || strings.TrimSpace(authorization) == "" {
+			t.Errorf("the broker was called, and the answer is %d", status)
+		}
+		info := calls[0].info
+		for _, text := range []string{info.ID, info.CorrelationID, info.APIVersion, info.Platform, info.UserID} {
+			if len(text) > maxLoggedHeader {
+				t.Errorf("%d bytes of a header were kept", len(text))
+			}
+		}
+		if info.ID == "" || info.APIMinor < 14 { // older platforms cannot fetch
+			t.Errorf("the broker saw %+v", info)
+		}
+	})
+}
+
+// Whatever the query, it is refused, or the broker sees what the platform meant.
+func FuzzQuery(f *testing.F) {
+	for _, seed := range []string{
+		"service_id=s&plan_id=p&operation=task_1", "operation=%00", "operation=a;b", "%zz", "operation=task_9%39",
+		"operation=a&operation=b", "accepts_incomplete=tRue&service_id=s", "=&=", "operation=%ff", "+=+", "operation=+",
+	} {
+		f.Add(seed)
+	}
+	z := newFuzzed(f)
+	login := knownLogin + basic("broker", testPassword)
+	f.Fuzz(func(t *testing.T, query string) {
+		calls, _, ok := z.answer(t, "GET /v2/service_instances/i/last_operation?"+query+" HTTP/1.1"+login)
+		if !ok || len(calls) == 0 {
+			return
+		}
+		values, err := url.ParseQuery(query)
+		if err != nil {
+			t.Fatalf("%q reached the broker, but is no query: %v", query, err)
+		}
+		want := domain.PollDetails{ServiceID: values.Get("service_id"), PlanID: values.Get("plan_id"),
+			OperationData: values.Get("operation")}
+		if calls[0].details != want {
+			t.Errorf("%q: the broker saw %+v, want %+v", query, calls[0].details, want)
+		}
+	})
+}

@@ -1,0 +1,72 @@
+package httpapi
+
+import (
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Proxies says whose X-Forwarded-For is believed. The zero value believes nobody's: a header that anyone can send must
+// not let anyone choose where he comes from.
+type Proxies struct {
+	// Nearest is set where every connection comes from a proxy, as from Cloud Foundry's router.
+	Nearest bool
+	// Trusted are the proxies' networks, of those behind the nearest one too.
+	Trusted []netip.Prefix
+}
+
+// source is where a request comes from: the address of the TCP connection's other end or, where that is a trusted
+// proxy, the one that it appended to X-Forwarded-For, and so on. Entries left of those are the client's invention.
+// An IPv6 address stands for its /64, which is the least that a customer gets (RFC 6177). It is invalid if the
+// connection has no IP address.
+func (p Proxies) source(r *http.Request) netip.Addr {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	source := plain(peer.Addr())
+	entries := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	slices.Reverse(entries)
+	for i, entry := range entries {
+		if !(i == 0 && p.Nearest || p.trusts(source)) {
+			break
+		}
+		client, ok := forwarded(entry)
+		if !ok {
+			break
+		}
+		source = client
+	}
+	return network(source)
+}
+
+func (p Proxies) trusts(a netip.Addr) bool {
+	return slices.ContainsFunc(p.Trusted, func(n netip.Prefix) bool { return n.Contains(a) })
+}
+
+// forwarded reads an entry, which some proxies write with the port.
+func forwarded(entry string) (netip.Addr, bool) {
+	entry = strings.TrimSpace(entry)
+	if a, err := netip.ParseAddr(entry); err == nil {
+		return plain(a), true
+	}
+	if a, err := netip.ParseAddrPort(entry); err == nil {
+		return plain(a.Addr()), true
+	}
+	return netip.Addr{}, false
+}
+
+// plain is the address as an IPv4 one where it is one, without a zone.
+func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
+
+func network(a netip.Addr) netip.Addr {
+	if a.Is4() {
+		return a
+	}
+	n, err := a.Prefix(64)
+	if err != nil {
+		return a // it is invalid
+	}
+	return n.Addr()
+}

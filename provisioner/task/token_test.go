@@ -1,0 +1,25 @@
+package task_test
+
+import (
+	"testing"
+
+	"mysql-broker/provisioner/task"
+)
+
+// Whatever the token, it is none, or the one that Token makes of its task.
+func FuzzParseToken(f *testing.F) {
+	for _, seed := range []string{
+		"", "task_", "task_0", "task_1", "task_-1", "task_+1", "task_01", "task_1 ", "Task_1", "task_9223372036854775807",
+		"task_9223372036854775808", "task_1\x00", "task_\u0661", "provision", "task_1e1", "task_0x1",
+	} {
+		f.Add(seed, int64(1))
+	}
+	f.Fuzz(func(t *testing.T, token string, id int64) {
+		if parsed, ok := task.ParseToken(token); ok && (parsed <= 0 || task.Token(parsed) != token) {
+			t.Errorf("%q was taken for task %d", token, parsed)
+		}
+		if parsed, ok := task.ParseToken(task.Token(id)); ok != (id > 0) || ok && parsed != id {
+			t.Errorf("task %d came back as %d, %t", id, parsed, ok)
+		}
+	})
+}

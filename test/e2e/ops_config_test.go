@@ -52,6 +52,8 @@ func TestBadConfiguration(t *testing.T) {
 		{"application", map[string]string{"VCAP_APPLICATION": secret}, []string{"VCAP_APPLICATION"}},
 		{"launcher's program", map[string]string{"LAUNCHER": "process", "LAUNCHER_MYSQLD": "/no/such/mysqld"},
 			[]string{"LAUNCHER_MYSQLD"}},
+		{"HTTPS", map[string]string{"TLS_CERTIFICATE": "/no/such/c.pem", "TLS_KEY": "/no/such/k.pem",
+			"TRUSTED_PROXIES": "router"}, []string{"/no/such/c.pem", "TRUSTED_PROXIES"}},
 		{"no catalog", map[string]string{"CATALOG": "/no/such/catalog.yml"}, []string{"/no/such/catalog.yml"}},
 		{"catalog", map[string]string{"CATALOG": broken}, []string{broken + ":2:", broken + ":3:"}},
 		{"catalog and more", map[string]string{"CATALOG": broken, "PORT": "x"}, []string{"PORT", broken + ":3:"}},

@@ -18,7 +18,9 @@ Environment:
   BROKER_URL, BROKER_USERNAME, BROKER_PASSWORD   the broker; by default the one that "mysql-broker dev" runs
   MYSQL_BROKER_DEV_DIR                           where that one left its address (default .dev)
   MYSQL_BROKER_CLIENT_STATE                      the file of names (default: of the development broker in its
-                                                 directory, else $XDG_STATE_HOME/mysql-broker/client.json)`
+                                                 directory, else $XDG_STATE_HOME/mysql-broker/client.json)
+  SSL_CERT_FILE                                  the CA certificate of a broker with https:// that the system does
+                                                 not know`
 
 // Command is the command "client". Its commands write their result to the command's output, progress to its error
 // output, and return an error that is a sentence for the user.

@@ -43,7 +43,8 @@ func (r *reader) networks(name string) (all []netip.Prefix) {
 		return nil
 	}
 	for entry := range strings.SplitSeq(list, ",") {
-		n, err := network(strings.TrimSpace(entry))
+		entry = strings.TrimSpace(entry)
+		n, err := network(entry)
 		if err != nil {
 			r.note(fmt.Errorf("%s: %q is neither an IP address nor a network such as 10.0.0.0/8", name, entry))
 			continue
@@ -55,7 +56,8 @@ func (r *reader) networks(name string) (all []netip.Prefix) {
 
 func network(text string) (netip.Prefix, error) {
 	if a, err := netip.ParseAddr(text); err == nil {
-		return netip.PrefixFrom(a, a.BitLen()), nil
+		return a.Unmap().Prefix(a.Unmap().BitLen())
 	}
-	return netip.ParsePrefix(text)
+	n, err := netip.ParsePrefix(text)
+	return n.Masked(), err
 }

@@ -1,0 +1,54 @@
+package e2e
+
+import (
+	"encoding/base64"
+	"fmt"
+	"testing"
+
+	"mysql-broker/test/servers"
+)
+
+// Behind Cloud Foundry's router, which appends the client's address to X-Forwarded-For, whoever guesses passwords
+// locks out himself alone.
+func TestGuessingThroughTheRouter(t *testing.T) {
+	t.Parallel()
+	env := firstEnvironment(t)
+	env["VCAP_APPLICATION"] = `{"application_name":"mysql-broker"}`
+	p := startPlatform(t, servers.AllMySQL(t)[0], env)
+	p.guess(t, func(i int) string { return fmt.Sprintf("10.0.0.%d, 198.51.100.1", i) })
+	for _, platform := range []string{"10.0.0.1, 198.51.100.2", "10.0.0.1", ""} {
+		p.DoWith(t, "GET", "/v2/catalog", nil, map[string]string{"X-Forwarded-For": platform}).Expect(t, 200)
+	}
+	p.DoWith(t, "GET", "/v2/catalog", nil, map[string]string{"X-Forwarded-For": "198.51.100.1"}).Expect(t, 429)
+}
+
+// Where clients connect without a proxy, a header of their own makes them nobody else.
+func TestGuessingDirectly(t *testing.T) {
+	t.Parallel()
+	p := startPlatform(t, servers.AllMySQL(t)[0], firstEnvironment(t))
+	p.guess(t, func(i int) string { return fmt.Sprintf("198.51.100.%d", i) })
+	p.DoWith(t, "GET", "/v2/catalog", nil, map[string]string{"X-Forwarded-For": "198.51.100.99"}).Expect(t, 429)
+}
+
+// guess sends wrong passwords until they are refused unread, which must be after ten or, as time passes, a few more.
+func (p platform) guess(t *testing.T, forwarded func(i int) string) {
+	t.Helper()
+	const most = 100 // 9 minutes' worth
+	for i := range most {
+		r := p.DoWith(t, "GET", "/v2/catalog", nil, map[string]string{"X-Forwarded-For": forwarded(i),
+			"Authorization": "Basic " + base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "platform:guess %d", i))})
+		if r.Status == 401 {
+			continue
+		}
+		expectRefusal(t, r, 429, "Too many logins", "seconds")
+		if r.Header.Get("Retry-After") == "" || i < 10 {
+			t.Errorf("refused after %d guesses with Retry-After %q", i, r.Header.Get("Retry-After"))
+		}
+		if failed := scrape(t, p)["mysql_broker_failed_logins_total"]; failed != fmt.Sprint(i) {
+			t.Errorf("%s failed logins are counted instead of %d", failed, i)
+		}
+		p.AwaitLog(t, `"refused_from_now_on":true`)
+		return
+	}
+	t.Fatalf("%d guesses were let through", most)
+}

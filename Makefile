@@ -6,12 +6,14 @@ MYSQL97 ?= /opt/mysql-9.7
 # More servers for the tests, beside those installed: executables joined by colons.
 MYSQLD ?= $(wildcard $(MYSQL97)/bin/mysqld)
 
+FUZZTIME ?= 1m
+
 # Without this, Go refuses to build as root in a clone that another user owns.
 export GOFLAGS += -buildvcs=false
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: help run build test lint go-test clean mysql97
+.PHONY: help run build test lint go-test fuzz clean mysql97
 
 help: ## print this
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -29,17 +31,21 @@ test: ## install what is missing, then check and test everything on every mysqld
 	@deploy/dev/install-packages.sh test
 	@$(MAKE) --no-print-directory lint go-test
 
-lint: ## gofmt, go vet, staticcheck, govulncheck
+lint: ## gofmt, go vet, staticcheck, gosec, govulncheck
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "not formatted: $$unformatted" >&2; exit 1; }
 	go vet ./...
 	go vet -tags faults ./...
 	go run $(STATICCHECK) ./...
+	@test/gosec.sh
 	@test/govulncheck.sh
 
 # More tests at once than the processors are for: the end-to-end ones mostly wait.
 go-test: ## only the tests
 	MYSQLD='$(MYSQLD)' go run ./test/servers/with-servers \
 		go test -race -count=1 -parallel 6 -timeout 20m ./...
+
+fuzz: ## run each fuzz target for FUZZTIME
+	go run ./test/servers/with-servers test/fuzz.sh $(FUZZTIME)
 
 mysql97: ## make a tree of Oracle's MySQL 9.7 to test on (needs root)
 	@deploy/dev/install-packages.sh mysql97

@@ -40,6 +40,9 @@ func decodeValue(decoder *json.Decoder) (any, error) {
 	}
 }
 
+// maxNameBytes bounds the names of parameters, which errors quote. No catalog has any as long.
+const maxNameBytes = 256
+
 func decodeObject(decoder *json.Decoder) (map[string]any, error) {
 	object := map[string]any{}
 	for decoder.More() {
@@ -48,6 +51,9 @@ func decodeObject(decoder *json.Decoder) (map[string]any, error) {
 			return nil, err
 		}
 		name := key.(string) // all that valid JSON has here
+		if len(name) > maxNameBytes {
+			return nil, parameterErrorf("a parameter has a name longer than %d bytes", maxNameBytes)
+		}
 		if _, repeated := object[name]; repeated {
 			return nil, parameterErrorf("parameter %q is given twice", name)
 		}

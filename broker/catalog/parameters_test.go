@@ -87,6 +87,7 @@ func TestParametersRefused(t *testing.T) {
 		{"create", `{"role":"admin"}`, `parameter "role" is not known; this plan accepts: charset, collation`},
 		{"create", `{"charset":"a","charset":"b"}`, `parameter "charset" is given twice`},
 		{"create", `{"charset":"a","\u0063harset":"a"}`, `parameter "charset" is given twice`},
+		{"create", `{"charset":{"` + strings.Repeat("x", 257) + `":1}}`, "a parameter has a name longer than 256 bytes"},
 		{"create", `{"charset":{"x":1,"x":1}}`, `parameter "x" is given twice`},
 		{"create", `{"charset":1}`, `parameter "charset" must be of type string`},
 		{"create", `{"charset":null}`, `parameter "charset" must be of type string`},

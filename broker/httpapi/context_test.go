@@ -22,11 +22,13 @@ const storableTime = 20 * time.Second
 // write much more than it was given.
 func FuzzContext(f *testing.F) {
 	for _, seed := range []string{
-		`{}`, `{"platform":"cloudfoundry","organization_name":"ä €"}`, `{"x":"\u0000"}`, `{"x":"\\u0000"}`, `{"x":"\ud800"}`,
-		`{"x":"\ud83d\udca9"}`, `{"x":1e400000}`, `{"x":1e-400000}`, `{"x":1e400}`, `{"x":-0.0e-0}`, `{"x":1e131071}`,
-		`{"x":0e999999999999999999999}`, `{"x":` + strings.Repeat("9", 400) + `}`, `{"x":` + strings.Repeat("9", 140_000) + `}`,
-		`{"x":0.` + strings.Repeat("3", 17_000) + `}`, `{"a":1,"a":{"b":2}}`, `{"":{"":[[],{},null,true]}}`, `{"x":"\uffff\ufffe"}`,
-		`{"\u007f\b":"\/"}`, nested(63), "{\"x\":\"\u2028\"}", `{"x":[` + strings.Repeat("1e400,", 10_000) + `1]}`,
+		`{}`, `{"platform":"cloudfoundry","organization_name":"ä €"}`, `{"x":"\u0000"}`, `{"x":"\\u0000"}`,
+		`{"x":"\ud800"}`, `{"x":"\ud83d\udca9"}`, `{"x":"\uffff\ufffe"}`, `{"\u007f\b":"\/"}`, "{\"x\":\"\u2028\"}",
+		`{"x":1e400000}`, `{"x":1e-400000}`, `{"x":1e400}`, `{"x":-0.0e-0}`, `{"x":1e131071}`,
+		`{"x":0e999999999999999999999}`, `{"x":` + strings.Repeat("9", 400) + `}`,
+		`{"x":` + strings.Repeat("9", 140_000) + `}`, `{"x":0.` + strings.Repeat("3", 17_000) + `}`,
+		`{"x":[` + strings.Repeat("1e400,", 10_000) + `1]}`,
+		`{"a":1,"a":{"b":2}}`, `{"":{"":[[],{},null,true]}}`, nested(63),
 	} {
 		f.Add(seed)
 	}

@@ -61,7 +61,7 @@ func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
 	// Else what is printed after the reader of a pipe has gone would end the process before its servers.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	if signal.Ignored(syscall.SIGHUP) {
-		return context.WithCancel(ctx)
+		return context.WithCancel(ctx) // #nosec G118 -- the caller cancels
 	}
 	return signal.NotifyContext(ctx, syscall.SIGHUP)
 }

@@ -34,6 +34,7 @@ func (s *Session) killEach(ctx context.Context, connections []int64) error {
 
 func (s *Session) connections(ctx context.Context, condition string, args ...any) (ids []int64, err error) {
 	// A killed connection takes no more statements, though it is listed until it has rolled back.
+	// #nosec G202 -- the conditions are constants of this package
 	rows, err := s.conn.QueryContext(ctx, `SELECT id FROM information_schema.processlist
 		WHERE id <> CONNECTION_ID() AND command <> 'Killed' AND (`+condition+`)`, args...)
 	if err != nil {

@@ -179,7 +179,8 @@ func (x *execution) setBack(err error) {
 func (x *execution) postpone(err error, attempts int) {
 	x.err = err
 	delay := min(x.runner.cfg.Backoff<<min(x.task.Attempt, 10), maxBackoff)
-	delay += time.Duration(rand.Int64N(int64(delay)/4 + 1)) // so that tasks that failed together do not return together
+	// So that tasks that failed together do not return together.
+	delay += time.Duration(rand.Int64N(int64(delay)/4 + 1)) // #nosec G404 -- nobody gains by guessing it
 	x.log("a step failed; trying again later", err, "delay", delay)
 	x.runner.cfg.OnRetry(x.task)
 	if err := x.runner.store.Postpone(x.lease.ctx, x.lease.held, delay, attempts, err.Error()); err != nil {

@@ -68,8 +68,8 @@ var Variables = []Variable{
 	{"TLS_CERTIFICATE", "", "path of a PEM file, the certificate and its chain, to serve HTTPS with instead of HTTP; " +
 		"read again when it changes"},
 	{"TLS_KEY", "", "path of a PEM file, the certificate's private key"},
-	{"TRUSTED_PROXIES", "", "addresses and networks, joined by commas, of proxies whose X-Forwarded-For is believed when " +
-		"failed logins are counted; on Cloud Foundry, its router's is anyway"},
+	{"TRUSTED_PROXIES", "", "addresses and networks, joined by commas, of proxies whose X-Forwarded-For is believed " +
+		"when failed logins are counted; on Cloud Foundry, its router's is anyway"},
 	{"CATALOG", "catalog.yml", "path of the catalog"},
 	{"LAUNCHER", "none", "where dedicated servers run: none (dedicated plans are not offered) or process (on this host)"},
 	{"LAUNCHER_DIR", "/var/lib/mysql-broker", "state directory of the process launcher"},

@@ -61,7 +61,7 @@ func (p *Provisioner) LastOperation(ctx context.Context, instanceID, bindingID, 
 	t, err := p.findTask(ctx, instanceID, bindingID, token)
 	if errors.Is(err, store.ErrNotFound) {
 		// 400 ends the platform's polling; 404 would keep it at it for days.
-		return Operation{}, refuse(Invalid, "Operation %q is not one of this id.", token)
+		return Operation{}, refuse(Invalid, "This id has no such operation.")
 	}
 	if err != nil {
 		return Operation{}, fmt.Errorf("read the operation: %w", err)

@@ -136,6 +136,7 @@ func (r *Runner) Nudge() {
 // dispatch claims tasks as they fall due, as many at a time as there are workers.
 func (r *Runner) dispatch() {
 	slots := make(chan struct{}, r.cfg.Workers)
+	blind := false
 	for {
 		select {
 		case <-r.claiming.Done():
@@ -144,11 +145,11 @@ func (r *Runner) dispatch() {
 		}
 		since := time.Now()
 		t, err := r.claim()
+		if r.claiming.Err() == nil {
+			blind = r.tellSight(blind, err)
+		}
 		if err != nil {
 			<-slots
-			if !errors.Is(err, store.ErrNotFound) && r.claiming.Err() == nil {
-				r.log.Error("could not look for tasks", "error", err)
-			}
 			r.rest()
 			continue
 		}
@@ -157,6 +158,18 @@ func (r *Runner) dispatch() {
 			r.resume(t, since)
 		})
 	}
+}
+
+// tellSight logs once that tasks cannot be looked for, and once that they can again.
+func (r *Runner) tellSight(was bool, err error) (blind bool) {
+	blind = err != nil && !errors.Is(err, store.ErrNotFound)
+	switch {
+	case blind && !was:
+		r.log.Error("could not look for tasks; it is tried again and again", "error", err)
+	case was && !blind:
+		r.log.Info("tasks can be looked for again")
+	}
+	return blind
 }
 
 // claim is bounded, so that a connection that went silent does not keep this process from working. A claim whose

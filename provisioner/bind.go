@@ -161,7 +161,7 @@ func (p *Provisioner) Unbind(ctx context.Context, q UnbindRequest) error {
 	var i store.Instance
 	var b store.Binding
 	var t store.Task
-	var cancelled []store.Task
+	var cancelled *store.Task
 	joined := false
 	err := p.store.InTx(ctx, func(tx *store.Tx) (err error) {
 		if i, err = tx.LockInstance(ctx, q.InstanceID); err != nil {
@@ -174,22 +174,23 @@ func (p *Provisioner) Unbind(ctx context.Context, q UnbindRequest) error {
 		if err != nil {
 			return err
 		}
-		for _, a := range active {
-			switch {
-			case a.BindingID == "":
-				return errBusy
-			case a.BindingID == b.ID && a.Kind == store.Unbind:
-				t, joined = a, true
-				return nil
-			case a.BindingID == b.ID:
-				cancelled = append(cancelled, a)
-				if err := tx.CancelTask(ctx, a.ID, "Cancelled, because the binding is being deleted."); err != nil {
-					return err
-				}
-			}
+		if taskOf(active, "") != nil {
+			return errBusy
 		}
+		current := taskOf(active, b.ID)
+		if current != nil && current.Kind == store.Unbind {
+			t, joined = *current, true
+			return nil
+		}
+		// The binding before its task, as the end of the task locks them.
 		if err := tx.SetBindingState(ctx, i.ID, b.ID, store.Ending); err != nil {
 			return err
+		}
+		if current != nil {
+			cancelled = current
+			if err := tx.CancelTask(ctx, current.ID, "Cancelled, because the binding is being deleted."); err != nil {
+				return err
+			}
 		}
 		t, err = tx.InsertTask(ctx, p.begin(store.NewTask{InstanceID: i.ID, BindingID: b.ID, Kind: store.Unbind,
 			PlanID: i.PlanID}, false))
@@ -204,8 +205,8 @@ func (p *Provisioner) Unbind(ctx context.Context, q UnbindRequest) error {
 		_, err = p.join(ctx, t, false)
 		return err
 	}
-	for _, c := range cancelled {
-		p.tasks.Cancelled(c)
+	if cancelled != nil {
+		p.tasks.Cancelled(*cancelled)
 	}
 	_, err = p.carryOut(ctx, t, p.unbindWorkflow(i, b), false, since)
 	return err

@@ -12,16 +12,17 @@ import (
 // Instance reads an instance that a platform may fetch. One that is being created is NotFound yet, one that is being
 // changed is Busy. OSB API, "Fetching a Service Instance".
 func (p *Provisioner) Instance(ctx context.Context, id string) (store.Instance, error) {
+	// The task is read before the instance: had it ended in between, the instance shows how.
+	latest, err := p.store.LatestTask(ctx, id, "", "")
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return store.Instance{}, fmt.Errorf("read the instance's latest task: %w", err)
+	}
 	i, err := p.store.Instance(ctx, id)
 	if errors.Is(err, store.ErrNotFound) || err == nil && i.State == store.Creating {
 		return i, refuse(NotFound, "There is no service instance with this id.")
 	}
 	if err != nil {
 		return i, fmt.Errorf("read the instance: %w", err)
-	}
-	latest, err := p.store.LatestTask(ctx, id, "", "")
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return i, fmt.Errorf("read the instance's latest task: %w", err)
 	}
 	if latest.State == store.InProgress {
 		return i, errBusy
@@ -40,6 +41,9 @@ func (p *Provisioner) Binding(ctx context.Context, instanceID, id string) (Crede
 		return Credentials{}, fmt.Errorf("read the binding: %w", err)
 	}
 	i, err := p.store.Instance(ctx, instanceID)
+	if errors.Is(err, store.ErrNotFound) { // it was deleted meanwhile, with its bindings
+		return Credentials{}, refuse(NotFound, "There is no service binding with this id.")
+	}
 	if err != nil {
 		return Credentials{}, fmt.Errorf("read the binding's instance: %w", err)
 	}

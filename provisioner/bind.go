@@ -141,7 +141,7 @@ func newBinding(q BindRequest) store.Binding {
 func (p *Provisioner) credentials(ctx context.Context, i store.Instance, b store.Binding) (Credentials, error) {
 	access, err := p.access(ctx, i)
 	if err != nil {
-		return Credentials{}, fmt.Errorf("find where the instance is: %w", err)
+		return Credentials{}, p.unlessDeleted(ctx, i.ID, fmt.Errorf("find where the instance is: %w", err))
 	}
 	return Credentials{Access: access, Account: b.Account, Password: b.Password, Parameters: b.Parameters}, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"mysql-broker/provisioner/dedicated"
 	"mysql-broker/provisioner/fault"
+	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/provisioner/task"
@@ -159,6 +160,22 @@ func (p *Provisioner) access(ctx context.Context, i store.Instance) (Access, err
 }
 
 var errNoLauncher = errors.New("the instance is dedicated and no launcher is configured")
+
+// unlessDeleted returns err or, where a dedicated server was not found because its instance has been deleted since it
+// was read, or is being deleted, what users are to be told.
+func (p *Provisioner) unlessDeleted(ctx context.Context, instanceID string, err error) error {
+	if !errors.Is(err, launcher.ErrNotFound) {
+		return err
+	}
+	latest, taskErr := p.store.LatestTask(ctx, instanceID, "", "")
+	if taskErr == nil && latest.Kind == store.Deprovision && latest.State == store.InProgress {
+		return errBusy
+	}
+	if _, readErr := p.store.Instance(ctx, instanceID); errors.Is(readErr, store.ErrNotFound) {
+		return refuse(NotFound, "There is no service instance with this id.")
+	}
+	return err
+}
 
 // asAdmin runs fn with the broker's connections to an instance's server.
 func (p *Provisioner) asAdmin(ctx context.Context, i store.Instance, fn func(*mysqladmin.Server) error) error {

@@ -79,7 +79,7 @@ func (p *Provisioner) fits(ctx context.Context, i store.Instance, from, to Plan)
 	}
 	used, err := p.databaseSize(ctx, i)
 	if err != nil {
-		return fmt.Errorf("measure the database: %w", err)
+		return p.unlessDeleted(ctx, i.ID, fmt.Errorf("measure the database: %w", err))
 	}
 	if limit := int64(to.MaxStorageMB) * mebibyte; used > limit {
 		return refuse(TooMuchData, "The database holds %d MiB and plan %s allows %d MiB. "+

@@ -1,0 +1,39 @@
+package e2e
+
+import (
+	"net/http"
+	"testing"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// Between the end of a dedicated server and that of its instance's deletion, requests find no server.
+func TestRequestsAfterAServerIsDestroyed(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		env := testdrive.Environment(t, s)
+		faults := testdrive.NewFaults(t, env)
+		p := startPlatform(t, s, env)
+		i := p.ownInstance(t, "dedicated-small")
+		i.await(t, i.begin(t))
+		b, _ := i.bound(t, nil)
+
+		destroyed, goOn := make(chan struct{}), make(chan struct{})
+		faults.Decide(func(_ int, point string) testdrive.Word {
+			if point == "destroy: moved away" {
+				close(destroyed)
+				<-goOn
+			}
+			return testdrive.GoOn
+		})
+		operation := i.deprovision(t, later).Expect(t, http.StatusAccepted).String("operation")
+		<-destroyed
+		expectError(t, b.fetch(t), "ConcurrencyError")
+		expectError(t, b.bind(t, nil), "ConcurrencyError")
+		expectError(t, i.updatePlan(t, later, "dedicated-large"), "ConcurrencyError")
+		close(goOn)
+		i.await(t, operation)
+		b.fetch(t).Expect(t, http.StatusNotFound)
+	})
+}

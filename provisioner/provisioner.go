@@ -177,7 +177,7 @@ func (p *Provisioner) unlessDeleted(ctx context.Context, instanceID string, err 
 	return err
 }
 
-// asAdmin runs fn with the broker's connections to an instance's server.
+// asAdmin runs fn with the broker's connections to an instance's server; twice, if withAdminPassword has to.
 func (p *Provisioner) asAdmin(ctx context.Context, i store.Instance, fn func(*mysqladmin.Server) error) error {
 	if i.Server != "" {
 		server, err := p.shared.Server(i.Server)
@@ -189,12 +189,14 @@ func (p *Provisioner) asAdmin(ctx context.Context, i store.Instance, fn func(*my
 	if p.dedicated == nil {
 		return errNoLauncher
 	}
-	admin, err := p.dedicated.Open(ctx, i.DedicatedID, i.AdminPassword)
-	if err != nil {
-		return err
-	}
-	defer admin.Close()
-	return fn(admin)
+	return withAdminPassword(ctx, p.store, i, func(password string) error {
+		admin, err := p.dedicated.Open(ctx, i.DedicatedID, password)
+		if err != nil {
+			return err
+		}
+		defer admin.Close()
+		return fn(admin)
+	})
 }
 
 // onServer runs fn on a fenced connection to an instance's server.

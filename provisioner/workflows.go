@@ -189,7 +189,10 @@ func (p *Provisioner) changePlan(i store.Instance, plan Plan) []task.Step {
 		steps = append(steps, task.Step{Name: "resize", Progress: "Resizing the server", Stages: launcher.Stages,
 			Do: func(ctx context.Context, run *task.Run) error {
 				return p.reporting(ctx, run, func(ctx context.Context, report func(string)) error {
-					return p.dedicated.Resize(ctx, i.DedicatedID, i.AdminPassword, size(plan), report)
+					return withAdminPassword(ctx, p.store, i, func(password string) error {
+						defer func() { report = func(string) {} }() // the same stages are not reported twice
+						return p.dedicated.Resize(ctx, i.DedicatedID, password, size(plan), report)
+					})
 				})
 			}})
 	}

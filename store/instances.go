@@ -36,28 +36,32 @@ type Instance struct {
 	DedicatedID        string // the launcher's id, "" for a shared instance
 	Database           string
 	AdminPassword      string // of a dedicated server
+	NextAdminPassword  string // while AdminPassword is being changed to it, else ""
 	CreatedAt          time.Time
 	UpdatedAt          time.Time
 }
 
 const instanceColumns = `id, service_id, plan_id, organization_guid, space_guid, parameters, context,
-	maintenance_version, state, server, dedicated_id, database_name, admin_password, created_at, updated_at`
+	maintenance_version, state, server, dedicated_id, database_name, admin_password, next_admin_password, created_at,
+	updated_at`
 
 func instancePlace(id string) string { return "instance " + id }
 
 func (k *Keyring) scanInstance(row pgx.CollectableRow) (Instance, error) {
 	var i Instance
-	var sealed []byte
+	var admin, next []byte
 	if err := row.Scan(&i.ID, &i.ServiceID, &i.PlanID, &i.OrganizationGUID, &i.SpaceGUID, &i.Parameters, &i.Context,
-		&i.MaintenanceVersion, &i.State, &i.Server, &i.DedicatedID, &i.Database, &sealed, &i.CreatedAt,
+		&i.MaintenanceVersion, &i.State, &i.Server, &i.DedicatedID, &i.Database, &admin, &next, &i.CreatedAt,
 		&i.UpdatedAt); err != nil {
 		return i, err
 	}
-	if sealed == nil {
-		return i, nil
-	}
 	var err error
-	i.AdminPassword, err = k.open(sealed, instancePlace(i.ID))
+	if admin != nil {
+		i.AdminPassword, err = k.open(admin, instancePlace(i.ID))
+	}
+	if next != nil && err == nil {
+		i.NextAdminPassword, err = k.open(next, instancePlace(i.ID))
+	}
 	return i, err
 }
 

@@ -1,0 +1,22 @@
+package mysqladmin
+
+import (
+	"context"
+	"fmt"
+)
+
+// ChangePassword gives an account that exists another password, and leaves all else as it is; open sessions stay.
+// Errors do not quote the server's message, which can repeat the password.
+func (s *Session) ChangePassword(ctx context.Context, account, password string) error {
+	err := withholdMessage(s.exec(ctx, "ALTER USER ?@'%' "+s.dialect.identified, account, password))
+	if err != nil {
+		return fmt.Errorf("change the password of account %s: %w", account, err)
+	}
+	return nil
+}
+
+// errAccessDenied is ER_ACCESS_DENIED_ERROR of either flavour.
+const errAccessDenied = 1045
+
+// AccessDenied reports whether the server refused a login, for its password most likely.
+func AccessDenied(err error) bool { return hasNumber(err, errAccessDenied) }

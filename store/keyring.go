@@ -1,50 +1,51 @@
 package store
 
 import (
-	"bytes"
-	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
 
 	"github.com/tink-crypto/tink-go/v2/aead"
-	"github.com/tink-crypto/tink-go/v2/insecurecleartextkeyset"
-	"github.com/tink-crypto/tink-go/v2/keyset"
+	tinkpb "github.com/tink-crypto/tink-go/v2/proto/tink_go_proto"
 	"github.com/tink-crypto/tink-go/v2/tink"
 )
 
 // Keyring encrypts the passwords in the database. It is a Tink AEAD keyset: new secrets are sealed with its primary
 // key, and any of its keys opens older ones.
-type Keyring struct{ aead tink.AEAD }
-
-// NewKeyset generates a keyset with one AES-256-GCM key, as the text that ParseKeyset takes.
-func NewKeyset() (string, error) {
-	handle, err := keyset.NewHandle(aead.AES256GCMKeyTemplate())
-	if err != nil {
-		return "", fmt.Errorf("generate a keyset: %w", err)
-	}
-	var buf bytes.Buffer
-	if err := insecurecleartextkeyset.Write(handle, keyset.NewBinaryWriter(&buf)); err != nil {
-		return "", fmt.Errorf("write the keyset: %w", err)
-	}
-	return base64.StdEncoding.EncodeToString(buf.Bytes()), nil
+type Keyring struct {
+	aead    tink.AEAD
+	ids     map[uint32]bool // of its keys
+	primary uint32          // id of the one that seals
 }
 
 // ParseKeyset reads a keyset: Tink's binary form in base64. Its errors never quote the text.
 func ParseKeyset(text string) (*Keyring, error) {
-	raw, err := base64.StdEncoding.DecodeString(text)
+	handle, err := readKeyset(text)
 	if err != nil {
-		return nil, errors.New("the keyset is not base64")
-	}
-	handle, err := insecurecleartextkeyset.Read(keyset.NewBinaryReader(bytes.NewReader(raw)))
-	if err != nil {
-		return nil, errors.New("the keyset is not a Tink keyset")
+		return nil, err
 	}
 	primitive, err := aead.New(handle)
 	if err != nil {
 		return nil, errors.New("the keyset holds no usable AEAD key")
 	}
-	return &Keyring{aead: primitive}, nil
+	info := handle.KeysetInfo()
+	keys := &Keyring{aead: primitive, ids: map[uint32]bool{}, primary: info.GetPrimaryKeyId()}
+	for _, key := range info.GetKeyInfo() {
+		if key.GetOutputPrefixType() != tinkpb.OutputPrefixType_TINK {
+			return nil, errors.New("the keyset holds a key whose ciphertexts do not name it: make one with " +
+				"`mysql-broker keyset`")
+		}
+		keys.ids[key.GetKeyId()] = key.GetStatus() == tinkpb.KeyStatusType_ENABLED
+	}
+	return keys, nil
 }
+
+// keyIDBytes is the length of what a ciphertext begins with: a version, and the id of its key.
+// https://developers.google.com/tink/wire-format
+const keyIDBytes = 5
+
+// keyMark is what every ciphertext of a key begins with.
+func keyMark(id uint32) []byte { return binary.BigEndian.AppendUint32([]byte{1}, id) }
 
 // seal encrypts secret for one row: place names the row, so that a ciphertext copied to another one does not open.
 func (k *Keyring) seal(secret, place string) ([]byte, error) {

@@ -1,0 +1,200 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"mysql-broker/store"
+	"mysql-broker/test/servers"
+)
+
+// open opens the database at url with a keyset.
+func open(t *testing.T, url, keyset string) *store.Store {
+	t.Helper()
+	keys, err := store.ParseKeyset(keyset)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := store.Open(t.Context(), url, keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func migrated(t *testing.T) (url string) {
+	t.Helper()
+	url = servers.Postgres(t)
+	if _, err := store.Migrate(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	return url
+}
+
+// insert records an instance with both admin passwords and so many bindings.
+func insert(t *testing.T, s *store.Store, id string, bindings int) {
+	t.Helper()
+	ctx := t.Context()
+	err := s.InTx(ctx, func(tx *store.Tx) error {
+		if _, err := tx.InsertInstance(ctx, store.Instance{ID: id, DedicatedID: "d_" + id, Database: "db_" + id,
+			AdminPassword: "admin of " + id}); err != nil {
+			return err
+		}
+		for n := range bindings {
+			if err := tx.InsertBinding(ctx, bindingOf(id, n)); err != nil {
+				return err
+			}
+		}
+		return tx.SetNextAdminPassword(ctx, id, "next of "+id)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func bindingOf(id string, n int) store.Binding {
+	return store.Binding{InstanceID: id, ID: fmt.Sprintf("b %d", n), Role: "admin",
+		Account: fmt.Sprintf("u_%s_%d", id, n), Password: fmt.Sprintf("password %d of %s", n, id)}
+}
+
+// expectReadable fails the test unless the store can read what insert recorded.
+func expectReadable(t *testing.T, s *store.Store, id string, bindings int) {
+	t.Helper()
+	i, err := s.Instance(t.Context(), id)
+	if err != nil || i.AdminPassword != "admin of "+id || i.NextAdminPassword != "next of "+id {
+		t.Errorf("instance %s: %q, %q, %v", id, i.AdminPassword, i.NextAdminPassword, err)
+	}
+	for n := range bindings {
+		want := bindingOf(id, n)
+		if b, err := s.Binding(t.Context(), id, want.ID); err != nil || b.Password != want.Password {
+			t.Errorf("binding %d of %s: %q, %v", n, id, b.Password, err)
+		}
+	}
+}
+
+func TestRotateKeys(t *testing.T) {
+	t.Parallel()
+	const bindings = 1200 // several batches
+	url, old := migrated(t), newKeyset(t)
+	added := changed(t, store.AddKey, old)
+	promoted := changed(t, store.PromoteKey, added)
+	dropped := changed(t, store.DropOldKeys, promoted)
+	insert(t, open(t, url, old), "one", bindings)
+	insert(t, open(t, url, promoted), "two", 1)
+	expectReadable(t, open(t, url, added), "two", 1) // not yet promoted everywhere
+
+	if err := open(t, url, dropped).CheckKeys(t.Context()); !isMissing(err) {
+		t.Errorf("a keyset without the old key: %v", err)
+	}
+	s := open(t, url, promoted)
+	for _, want := range []int{bindings + 2, 0} {
+		if n, err := s.RotateKeys(t.Context()); err != nil || n != want {
+			t.Errorf("%d passwords, %v, want %d", n, err, want)
+		}
+	}
+	after := open(t, url, dropped)
+	if err := after.CheckKeys(t.Context()); err != nil {
+		t.Error(err)
+	}
+	expectReadable(t, after, "one", bindings)
+	expectReadable(t, after, "two", 1)
+	if err := open(t, url, old).CheckKeys(t.Context()); !isMissing(err) {
+		t.Errorf("the old keyset: %v", err)
+	}
+}
+
+func isMissing(err error) bool {
+	_, ok := errors.AsType[*store.MissingKeyError](err)
+	return ok
+}
+
+// A broker changes a row between the moment at which it is read and that at which it would be written.
+func TestRotateKeysBesideAWriter(t *testing.T) {
+	t.Parallel()
+	url, old, ctx := migrated(t), newKeyset(t), t.Context()
+	added := changed(t, store.AddKey, old)
+	promoted := changed(t, store.PromoteKey, added)
+	writer, rotating := open(t, url, added), open(t, url, promoted)
+	insert(t, writer, "one", 0)
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	type result struct {
+		rotated int
+		err     error
+	}
+	done := make(chan result, 1)
+	if err := writer.InTx(ctx, func(tx *store.Tx) error {
+		if err := tx.AdoptNextAdminPassword(ctx, "one"); err != nil {
+			return err
+		}
+		go func() {
+			n, err := rotating.RotateKeys(ctx)
+			done <- result{n, err}
+		}()
+		return awaitBlocked(ctx, conn)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if r := <-done; r.err != nil || r.rotated != 1 {
+		t.Errorf("%d passwords, %v", r.rotated, r.err)
+	}
+	after := open(t, url, changed(t, store.DropOldKeys, promoted))
+	if i, err := after.Instance(ctx, "one"); err != nil || i.AdminPassword != "next of one" || i.NextAdminPassword != "" {
+		t.Errorf("what was written meanwhile is now %q, %q, %v", i.AdminPassword, i.NextAdminPassword, err)
+	}
+}
+
+// awaitBlocked returns when a connection to the database waits for a lock.
+func awaitBlocked(ctx context.Context, conn *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for blocked := false; !blocked; {
+		if err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&blocked); err != nil {
+			return err
+		}
+		<-tick.C
+	}
+	return nil
+}
+
+func TestRotateKeysStopsAtWhatItCannotOpen(t *testing.T) {
+	t.Parallel()
+	url, old := migrated(t), newKeyset(t)
+	promoted := changed(t, store.PromoteKey, changed(t, store.AddKey, old))
+	s := open(t, url, old)
+	insert(t, s, "one", 2)
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	// The ciphertext of another row does not open in this one.
+	if _, err := conn.Exec(t.Context(),
+		"UPDATE instance SET admin_password = (SELECT password FROM binding LIMIT 1)"); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := open(t, url, promoted).RotateKeys(t.Context()); err == nil || n != 0 {
+		t.Errorf("%d passwords, %v", n, err)
+	}
+	// With a keyset that lacks the key, nothing is changed at all.
+	if n, err := open(t, url, newKeyset(t)).RotateKeys(t.Context()); !isMissing(err) || n != 0 {
+		t.Errorf("%d passwords, %v", n, err)
+	}
+	for n := range 2 {
+		if _, err := s.Binding(t.Context(), "one", bindingOf("one", n).ID); err != nil {
+			t.Errorf("the old keyset: %v", err)
+		}
+	}
+}

@@ -51,22 +51,6 @@ func catalogCommand() *cobra.Command {
 	return command
 }
 
-func keysetCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "keyset",
-		Short: "Print a new ENCRYPTION_KEYSET; whoever has it can read every stored password",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			keyset, err := store.NewKeyset()
-			if err != nil {
-				return err
-			}
-			fmt.Fprintln(cmd.OutOrStdout(), keyset)
-			return nil
-		},
-	}
-}
-
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"mysql-broker/cmd/mysql-broker/client"
+	"mysql-broker/store"
 )
 
 // exitConfig is the exit status for a configuration that cannot work: EX_CONFIG of sysexits.h.
@@ -23,15 +24,21 @@ func main() {
 	// The servers run as another user where the broker is root's, and have to reach the directories made for them; what
 	// is secret is written with a mode of its own.
 	syscall.Umask(0o022)
+	if err := forbidCores(); err != nil {
+		fmt.Fprintln(os.Stderr, "cannot forbid core dumps, which would hold passwords:", err)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	root := &cobra.Command{Use: "mysql-broker", Short: "Service broker for MySQL and MariaDB", SilenceUsage: true,
 		SilenceErrors: true}
 	root.AddCommand(serveCommand(), devCommand(), migrateCommand(), doctorCommand(), catalogCommand(), keysetCommand(),
-		versionCommand(), client.Command())
+		rotateKeysCommand(), rotateAdminPasswordsCommand(), versionCommand(), client.Command())
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return
+	}
+	if missing, ok := errors.AsType[*store.MissingKeyError](err); ok {
+		err = &configError{fmt.Errorf("ENCRYPTION_KEYSET: %w", missing)}
 	}
 	fmt.Fprintln(os.Stderr, err)
 	stop()

@@ -51,7 +51,7 @@ func serveCommand() *cobra.Command {
 func variablesHelp() string {
 	var b strings.Builder
 	for _, v := range config.Variables {
-		fmt.Fprintf(&b, "  %-18s %s", v.Name, v.Meaning)
+		fmt.Fprintf(&b, "  %-24s %s", v.Name, v.Meaning)
 		if v.Default != "" {
 			fmt.Fprintf(&b, " (default %s)", v.Default)
 		}

@@ -63,6 +63,9 @@ func Start(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog
 	if a.store, err = store.Open(ctx, cfg.PostgresURL, cfg.Keys); err != nil {
 		return nil, err
 	}
+	if err := a.store.CheckKeys(ctx); err != nil {
+		return nil, err
+	}
 	fenceKey, err := a.store.FenceKey(ctx)
 	if err != nil {
 		return nil, err
@@ -96,7 +99,7 @@ func Start(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		newStateCollector(a.store, a.shared, c.Plans(), log))
 	api, err := httpapi.New(broker.New(c, a.provisioner), httpapi.Config{Logger: log, Registerer: registry,
-		Proxies: cfg.Proxies, Credentials: []httpapi.Credential{{Username: cfg.Username, Password: cfg.Password}}})
+		Proxies: cfg.Proxies, Credentials: credentials(cfg)})
 	if err != nil {
 		return nil, err
 	}
@@ -110,6 +113,14 @@ func Start(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog
 		Dedicated: servers}), registry, log)
 	a.serve(routes(api, registry, health{store: a.store, shared: a.shared}), cert)
 	return a, nil
+}
+
+func credentials(cfg config.Config) []httpapi.Credential {
+	accepted := []httpapi.Credential{{Username: cfg.Username, Password: cfg.Password}}
+	if cfg.PreviousPassword != "" {
+		accepted = append(accepted, httpapi.Credential{Username: cfg.Username, Password: cfg.PreviousPassword})
+	}
+	return accepted
 }
 
 // startLauncher returns nil servers where no launcher is configured.

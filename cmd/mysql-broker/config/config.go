@@ -19,10 +19,13 @@ import (
 
 // Config is everything that `serve` is told.
 type Config struct {
-	Bind        string // address to listen on, "" for all
-	Port        int
-	Username    string
-	Password    string
+	Bind     string // address to listen on, "" for all
+	Port     int
+	Username string
+	Password string
+	// PreviousPassword is let in too, unless it is empty: platforms may send it until they are told Password.
+	PreviousPassword string
+
 	PostgresURL string
 	Keys        *store.Keyring
 	CatalogPath string
@@ -58,6 +61,7 @@ type Variable struct {
 var Variables = []Variable{
 	{"BROKER_USERNAME", "", "user name that platforms send; required"},
 	{"BROKER_PASSWORD", "", "password that platforms send; required"},
+	{"BROKER_PASSWORD_PREVIOUS", "", "a second password that is accepted, while platforms change to BROKER_PASSWORD"},
 	{"DATABASE_URL", "", "PostgreSQL URL; required unless a bound service gives it"},
 	{"DATABASE_SERVICE", "mysql-broker-db", "name of the bound service with the PostgreSQL URL; " +
 		"without one of this name, the service tagged postgresql or postgres"},
@@ -102,6 +106,7 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 	if strings.Contains(cfg.Username, ":") {
 		r.note(errors.New("BROKER_USERNAME has a colon, which basic authentication cannot send"))
 	}
+	cfg.PreviousPassword = r.value("BROKER_PASSWORD_PREVIOUS")
 	cfg.PostgresURL = r.postgresURL(services)
 	cfg.Keys = r.keyset()
 	cfg.Shared = r.sharedServers(services)
@@ -119,6 +124,36 @@ func PostgresURL(getenv func(string) string) (string, error) {
 	r.note(err)
 	url := r.postgresURL(services)
 	return url, errors.Join(r.problems...)
+}
+
+// Stored reads only what is needed to work on what brokers recorded: PostgresURL and Keys.
+func Stored(getenv func(string) string) (Config, error) {
+	r := &reader{getenv: getenv}
+	services, err := boundServices(getenv("VCAP_SERVICES"))
+	r.note(err)
+	return Config{PostgresURL: r.postgresURL(services), Keys: r.keyset()}, errors.Join(r.problems...)
+}
+
+// Dedicated reads what Stored does, and where dedicated servers run, which must be somewhere.
+func Dedicated(getenv func(string) string) (Config, error) {
+	cfg, err := Stored(getenv)
+	r := &reader{getenv: getenv}
+	r.note(err)
+	if cfg.Launcher = r.launcher(); cfg.Launcher.Kind == "" && len(r.problems) == 0 {
+		r.note(errors.New("LAUNCHER is none: run this where the dedicated servers run, with the broker's environment"))
+	}
+	return cfg, errors.Join(r.problems...)
+}
+
+func (r *reader) keyset() *store.Keyring {
+	text := r.value("ENCRYPTION_KEYSET")
+	if text == "" {
+		r.note(errors.New("ENCRYPTION_KEYSET is not set; `mysql-broker keyset` makes one"))
+		return nil
+	}
+	keys, err := store.ParseKeyset(text)
+	r.note(prefixed("ENCRYPTION_KEYSET", err))
+	return keys
 }
 
 func (r *reader) postgresURL(services services) string {
@@ -166,17 +201,6 @@ func (r *reader) required(name string) string {
 		r.note(fmt.Errorf("%s is not set", name))
 	}
 	return v
-}
-
-func (r *reader) keyset() *store.Keyring {
-	text := r.value("ENCRYPTION_KEYSET")
-	if text == "" {
-		r.note(errors.New("ENCRYPTION_KEYSET is not set; `mysql-broker keyset` makes one"))
-		return nil
-	}
-	keys, err := store.ParseKeyset(text)
-	r.note(prefixed("ENCRYPTION_KEYSET", err))
-	return keys
 }
 
 func (r *reader) port(name string) int {

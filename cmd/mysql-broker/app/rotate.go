@@ -1,0 +1,67 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"mysql-broker/cmd/mysql-broker/config"
+	"mysql-broker/provisioner"
+	"mysql-broker/store"
+)
+
+// RotateKeys encrypts stored passwords anew, and says how many: see store.Store.RotateKeys.
+func RotateKeys(ctx context.Context, cfg config.Config) (rotated int, err error) {
+	s, err := openStored(ctx, cfg)
+	if err != nil {
+		return 0, err
+	}
+	defer s.Close()
+	return s.RotateKeys(ctx)
+}
+
+// RotateAdminPasswords gives the admin accounts of the instances' dedicated servers new passwords, or those of all if
+// ids is empty, and says how many. left is told of each that keeps its own and why.
+func RotateAdminPasswords(ctx context.Context, cfg config.Config, log *slog.Logger, ids []string,
+	left func(id string, err error)) (rotated int, err error) {
+	a := &App{log: log, forgetting: func() {}}
+	defer a.Close()
+	if a.store, err = openStored(ctx, cfg); err != nil {
+		return 0, err
+	}
+	if err := a.store.CheckKeys(ctx); err != nil {
+		return 0, err
+	}
+	fenceKey, err := a.store.FenceKey(ctx)
+	if err != nil {
+		return 0, err
+	}
+	servers, err := a.startLauncher(cfg.Launcher, fenceKey)
+	if err != nil {
+		return 0, err
+	}
+	if len(ids) == 0 {
+		if ids, err = a.store.DedicatedInstances(ctx); err != nil {
+			return 0, err
+		}
+	}
+	for _, id := range ids {
+		err := provisioner.RotateAdminPassword(ctx, a.store, servers, id)
+		if ctx.Err() != nil {
+			return rotated, errors.Join(err, context.Cause(ctx))
+		}
+		if err != nil {
+			left(id, err)
+			continue
+		}
+		rotated++
+	}
+	return rotated, nil
+}
+
+func openStored(ctx context.Context, cfg config.Config) (*store.Store, error) {
+	if _, err := store.Migrate(ctx, cfg.PostgresURL); err != nil {
+		return nil, err
+	}
+	return store.Open(ctx, cfg.PostgresURL, cfg.Keys)
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"mysql-broker/store"
+)
+
+func keysetCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "keyset",
+		Short: "Print a new ENCRYPTION_KEYSET; whoever has it can read every stored password",
+		Long: `Print a new ENCRYPTION_KEYSET. Whoever has it can read every stored password; without it, nobody can.
+
+To replace its key, do each step only when every broker runs with the result of the one before:
+
+  1. give the brokers what ` + "`keyset add`" + ` prints: they can read with the new key
+  2. give them what ` + "`keyset promote`" + ` prints: they write with it
+  3. run ` + "`mysql-broker rotate-keys`" + `: what is stored is encrypted anew
+  4. give them what ` + "`keyset drop-old`" + ` prints`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			keyset, err := store.NewKeyset()
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), keyset)
+			return nil
+		},
+	}
+	command.AddCommand(
+		changeKeysetCommand("add", "with a new key, which only reads yet", store.AddKey),
+		changeKeysetCommand("promote", "with its newest key as the one that writes", store.PromoteKey),
+		changeKeysetCommand("drop-old", "without the keys that only read; run rotate-keys before", store.DropOldKeys))
+	return command
+}
+
+func changeKeysetCommand(name, with string, change func(string) (string, error)) *cobra.Command {
+	return &cobra.Command{
+		Use:   name,
+		Short: "Print the ENCRYPTION_KEYSET of the environment " + with,
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			text := os.Getenv("ENCRYPTION_KEYSET")
+			if text == "" {
+				return &configError{errors.New("ENCRYPTION_KEYSET is not set")}
+			}
+			changed, err := change(text)
+			if err != nil {
+				return &configError{fmt.Errorf("ENCRYPTION_KEYSET: %w", err)}
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), changed)
+			return nil
+		},
+	}
+}

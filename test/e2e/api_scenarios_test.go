@@ -41,7 +41,7 @@ func TestAPI(t *testing.T) {
 	})
 }
 
-// startPlatform starts a broker. Once that has stopped, its log must hold none of its passwords.
+// startPlatform starts a broker. Once that has stopped, neither its log nor its answers may hold any of its secrets.
 func startPlatform(t *testing.T, server servers.MySQL, env map[string]string) platform {
 	t.Helper()
 	return startPlatformBy(t, testdrive.Start, server, env)
@@ -51,9 +51,13 @@ func startPlatformBy(t *testing.T, start func(testing.TB, map[string]string) *te
 	env map[string]string) platform {
 	t.Helper()
 	seen := &secrets{}
-	seen.add(env["BROKER_PASSWORD"], env["ENCRYPTION_KEYSET"])
+	seen.add(env["BROKER_PASSWORD"], env["ENCRYPTION_KEYSET"], server.Password, server.BrokerPassword)
 	p := platform{server: server, seen: seen}
-	t.Cleanup(func() { seen.checkLog(t, p.Log()) }) // before Start, so that it runs once the broker has stopped
+	t.Cleanup(func() { // before start, so that it runs once the broker has stopped
+		seen.check(t, "the log", p.Log())
+		seen.checkAnswers(t)
+	})
 	p.Broker = start(t, env)
+	p.Username, p.Password, p.OnAnswer = env["BROKER_USERNAME"], env["BROKER_PASSWORD"], seen.heard
 	return p
 }

@@ -67,7 +67,7 @@ func (p platform) makeOwn(t *testing.T, plan string) instance {
 
 func startPrevious(t *testing.T, server servers.MySQL, env map[string]string) platform {
 	t.Helper()
-	return platform{Broker: testdrive.StartPrevious(t, env), server: server, seen: &secrets{}}
+	return startPlatformBy(t, testdrive.StartPrevious, server, env)
 }
 
 // takeOver kills a broker in the middle of a provision, which the other one must finish, and starts it again.

@@ -183,6 +183,7 @@ type Broker struct {
 	URL      string
 	Username string
 	Password string
+	OnAnswer func(Response) // called with every answer, if not nil
 	cmd      *exec.Cmd
 	exited   chan struct{} // closed once the process has ended
 	log      *logFile

@@ -68,7 +68,11 @@ func (b *Broker) Send(method, path string, body any, headers map[string]string) 
 		return Response{}, fmt.Errorf("%s %s: %w", method, path, err)
 	}
 	r := Response{Status: answer.StatusCode, Header: answer.Header, Raw: string(raw)}
-	if err := json.Unmarshal(raw, &r.Body); err != nil {
+	err = json.Unmarshal(raw, &r.Body)
+	if b.OnAnswer != nil {
+		b.OnAnswer(r)
+	}
+	if err != nil {
 		return r, fmt.Errorf("%s %s: status %d with a body that is not one JSON object: %q", method, path, r.Status, raw)
 	}
 	return r, nil

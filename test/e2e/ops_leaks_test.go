@@ -1,0 +1,493 @@
+package e2e
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	osexec "os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sys/unix"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// TestNothingLeaks has a broker do all that it can, and fail at it, and looks for every password that was generated or
+// configured wherever the broker and its servers leave something. A canary, which the test itself leaves in most of
+// these places, has to be found there.
+func TestNothingLeaks(t *testing.T) {
+	t.Parallel()
+	allowCores(t)
+	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
+		env := testdrive.Environment(t, server)
+		previous := rand.Text()
+		env["LOG_LEVEL"], env["GOTRACEBACK"] = "debug", "system"
+		env["BROKER_PASSWORD"], env["BROKER_PASSWORD_PREVIOUS"] = rand.Text(), previous
+		logStatements(t, env)
+		canary := "canary-" + rand.Text()
+		watched := watch(t, env["LAUNCHER_DIR"])
+		startCanary(t, canary)
+		p := startPlatform(t, server, env)
+		p.seen.add(previous, postgresPassword(t, env))
+		places := map[string]string{}
+
+		p.haveItFail(t, canary)
+		made := p.haveItWork(t, env, canary)
+		places["the table of tasks"] = dumpTables(t, env, "task")
+		places["the tables"] = dumpTables(t, env, "binding", "instance", "retired_account", "secret", "server")
+		p.failOnAWrongServer(t, env)
+
+		mysqlds := testdrive.Mysqlds(t, env["LAUNCHER_DIR"])
+		for _, pid := range append(mysqlds, p.PID()) {
+			if got := testdrive.CoreLimit(t, pid); got != "1 1" {
+				t.Errorf("cores of process %d may have %s bytes", pid, got)
+			}
+		}
+		crashServer(t, mysqlds[0])
+		places["/metrics"], places["/readyz"] = p.get(t, "/metrics"), p.get(t, "/readyz")
+		p.Signal(t, syscall.SIGQUIT)
+		if status := p.Wait(t); status != 2 || !strings.Contains(p.Log(), "goroutine 1 ") {
+			t.Errorf("SIGQUIT ended the broker with %d, without the stacks of its goroutines", status)
+		}
+		places["the log"], places["the answers"] = p.Log(), p.seen.heardText()
+		places["ps"], places["the servers' environment"] = watched.stop()
+		places["PostgreSQL's log"] = postgresLog(t, env)
+		checkLauncherFiles(t, p.seen, env["LAUNCHER_DIR"], canary)
+
+		for _, name := range slices.Sorted(maps.Keys(places)) {
+			p.seen.check(t, name, places[name])
+		}
+		for _, name := range []string{"the tables", "the table of tasks", "the log", "the answers", "ps", "PostgreSQL's log"} {
+			if _, found := leak(places[name], canary); !found {
+				t.Errorf("%s: the canary is not found there, so nothing would be", name)
+			}
+		}
+		env["GOTRACEBACK"] = "crash"
+		last := startPlatform(t, server, env)
+		for _, i := range made {
+			i.via(last).remove(t)
+		}
+		last.crash(t)
+	})
+}
+
+// haveItWork carries out every operation, the rotations included, and returns the instances that are left.
+func (p platform) haveItWork(t *testing.T, env map[string]string, canary string) (made []instance) {
+	t.Helper()
+	for plan, update := range map[string]string{"shared-small": "shared-large", "dedicated-small": "dedicated-large"} {
+		i := p.ownInstance(t, plan)
+		i.id = plan + "-" + canary
+		made = append(made, i)
+		if r := i.provision(t, later, nil); r.Status == http.StatusAccepted {
+			i.await(t, r.String("operation"))
+		}
+		b, c := i.bound(t, nil)
+		i.bound(t, body{"parameters": body{"role": "read-only"}})
+		i.credentials(t, b.bind(t, nil).Expect(t, http.StatusOK))
+		i.credentials(t, b.fetch(t).Expect(t, http.StatusOK))
+		if r := i.updatePlan(t, later, update); r.Status == http.StatusAccepted {
+			i.await(t, r.String("operation"))
+		}
+		i.fetch(t).Expect(t, http.StatusOK)
+		if plan == "dedicated-small" {
+			p.rotateEverything(t, env, i)
+			admin := open(t, adminOf(t, c, recorded(t, env, i.id).AdminPassword))
+			if read[bool](t, admin, "SELECT @@general_log") {
+				t.Error("the server logs statements")
+			}
+			admin.Close()
+		}
+		exec(t, c.open(t), "CREATE VIEW v AS SELECT 1") // so that the account outlives its binding
+		expectEmpty(t, b.unbind(t), http.StatusOK)
+	}
+	gone := p.ownInstance(t, "dedicated-small")
+	gone.await(t, gone.begin(t))
+	p.seen.add(recorded(t, env, gone.id).AdminPassword)
+	gone.remove(t)
+	return made
+}
+
+func (p platform) rotateEverything(t *testing.T, env map[string]string, i instance) {
+	t.Helper()
+	p.seen.add(recorded(t, env, i.id).AdminPassword)
+	said := rotateAdmin(t, env).Expect(t, 0)
+	p.seen.add(recorded(t, env, i.id).AdminPassword)
+	rotated := maps.Clone(env)
+	for _, step := range []string{"add", "promote"} {
+		out := testdrive.Run(t, rotated, "keyset", step).Expect(t, 0)
+		rotated["ENCRYPTION_KEYSET"] = strings.TrimSpace(out.Stdout)
+		p.seen.add(rotated["ENCRYPTION_KEYSET"])
+		said.Stderr += out.Stderr
+	}
+	keys := testdrive.Run(t, env, "rotate-keys").Expect(t, 0) // with the old keyset, so that this broker reads it all
+	p.seen.check(t, "what the rotations printed", said.Stdout+said.Stderr+keys.Stdout+keys.Stderr)
+}
+
+// haveItFail sends what is refused or fails later, with secrets in it.
+func (p platform) haveItFail(t *testing.T, canary string) {
+	t.Helper()
+	sent := rand.Text()
+	p.seen.add(sent)
+	i := p.ownInstance(t, "shared-small")
+	expectRefusal(t, i.provision(t, now, body{"parameters": body{"password": sent}}), 400, "password")
+	i.Do(t, "PUT", i.path(), []byte(`{"service_id": "`+i.serviceID+`", "password": "`+sent+`", `)).Expect(t, 400)
+	i.Do(t, "PUT", i.path(), []byte(`{"plan_id": {"`+sent+`": "`+sent+`"}}`)).Expect(t, 400)
+	i.Do(t, "PUT", i.path(), []byte(sent)).Expect(t, 400)
+	i.newBinding().bind(t, body{"parameters": body{"role": "admin", "password": sent}}).Expect(t, 400)
+	i.DoWith(t, "GET", "/v2/catalog", nil, map[string]string{"Authorization": "Bearer " + sent}).Expect(t, 401)
+	i.DoWith(t, "GET", "/v2/catalog", nil, map[string]string{"X-Broker-API-Request-Identity": canary}).Expect(t, 200)
+	guess := *p.Broker
+	guess.Password = sent
+	guess.Do(t, "GET", "/v2/catalog", nil).Expect(t, 401)
+
+	failing := p.ownInstance(t, "dedicated-small")
+	operation := failing.provision(t, later, body{"parameters": body{"collation": "utf8mb4_klingon_ci"}}).
+		Expect(t, 202).String("operation")
+	if state, _ := p.AwaitOperation(t, failing.id, operation); state != "failed" {
+		t.Errorf("with an unknown collation, the creation %s", state)
+	}
+	failing.remove(t)
+}
+
+// failOnAWrongServer runs a broker whose password for its shared server is wrong.
+func (p platform) failOnAWrongServer(t *testing.T, env map[string]string) {
+	t.Helper()
+	wrong := p.server
+	wrong.Password = "wrong-" + rand.Text()
+	other := maps.Clone(env)
+	other["DATABASE_URL"] = servers.Postgres(t)
+	other["MYSQL_SERVERS"] = encode(t, []body{{"name": "shared-1", "ca_certificate": wrong.CA,
+		"uri": fmt.Sprintf("mysql://%s:%s@%s:%d/", wrong.User, wrong.Password, wrong.Host, wrong.Port)}})
+	broken := startPlatform(t, wrong, other)
+	if r := broken.ownInstance(t, "shared-small").provision(t, now, nil); r.Status < 500 {
+		t.Errorf("a provision on a server that refuses the broker: %d %s", r.Status, r.Raw)
+	}
+	broken.get(t, "/readyz")
+	p.seen.check(t, "the log of a broker that a server refuses", broken.Log())
+	broken.seen.check(t, "the tables of a broker that a server refuses", dumpTables(t, other, "instance", "task"))
+}
+
+// get reads any path without a password.
+func (p platform) get(t *testing.T, path string) string {
+	t.Helper()
+	r, err := http.Get(p.URL + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	raw, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// postgres runs statements on the broker's database.
+func postgres(t *testing.T, env map[string]string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), env["DATABASE_URL"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close(t.Context()) })
+	return conn
+}
+
+func postgresPassword(t *testing.T, env map[string]string) string {
+	t.Helper()
+	u, err := url.Parse(env["DATABASE_URL"])
+	if err != nil {
+		t.Fatal("DATABASE_URL is no URL")
+	}
+	password, _ := u.User.Password()
+	if len(password) < 8 {
+		t.Fatal("PostgreSQL's password is too short to look for")
+	}
+	return password
+}
+
+// logStatements makes PostgreSQL log every statement of a new connection to the database, with its parameters.
+func logStatements(t *testing.T, env map[string]string) {
+	t.Helper()
+	conn := postgres(t, env)
+	name := pgx.Identifier{conn.Config().Database}.Sanitize()
+	if _, err := conn.Exec(t.Context(), "ALTER DATABASE "+name+" SET log_statement = 'all'"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func postgresLog(t *testing.T, env map[string]string) string {
+	t.Helper()
+	var data string
+	if err := postgres(t, env).QueryRow(t.Context(), "SHOW data_directory").Scan(&data); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(filepath.Join(filepath.Dir(data), "postgres.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// dumpTables is every row of tables, as text.
+func dumpTables(t *testing.T, env map[string]string, tables ...string) string {
+	t.Helper()
+	conn := postgres(t, env)
+	var dump strings.Builder
+	for _, table := range tables {
+		rows, err := conn.Query(t.Context(), "SELECT r::text FROM "+pgx.Identifier{table}.Sanitize()+" r")
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintln(&dump, table, strings.Join(all, "\n"))
+	}
+	return dump.String()
+}
+
+// watcher samples what everybody on the host may see of processes.
+type watcher struct {
+	end          chan struct{}
+	ended        sync.WaitGroup
+	commands     map[string]bool
+	environments map[string]bool
+	initFiles    map[fs.FileMode]int // seen, by mode
+	t            *testing.T
+}
+
+const watchEach = 10 * time.Millisecond
+
+func watch(t *testing.T, launcherDir string) *watcher {
+	w := &watcher{t: t, end: make(chan struct{}), commands: map[string]bool{}, environments: map[string]bool{},
+		initFiles: map[fs.FileMode]int{}}
+	w.ended.Go(func() {
+		tick := time.NewTicker(watchEach)
+		defer tick.Stop()
+		for {
+			w.sample(launcherDir)
+			select {
+			case <-w.end:
+				return
+			case <-tick.C:
+			}
+		}
+	})
+	t.Cleanup(func() { w.stop() })
+	return w
+}
+
+// sample passes over what has ended or gone meanwhile.
+func (w *watcher) sample(launcherDir string) {
+	commands, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range commands {
+		command, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		w.commands[string(command)] = true
+		if bytes.Contains(command, []byte(launcherDir)) {
+			if environment, err := os.ReadFile(filepath.Join(filepath.Dir(file), "environ")); err == nil {
+				w.environments[string(environment)] = true
+			}
+		}
+	}
+	initFiles, _ := filepath.Glob(filepath.Join(launcherDir, "instances/*/init.sql"))
+	for _, file := range initFiles {
+		if info, err := os.Stat(file); err == nil {
+			w.initFiles[info.Mode()]++
+		}
+	}
+}
+
+// stop returns all command lines, and the environments of the servers.
+func (w *watcher) stop() (commands, environments string) {
+	select {
+	case <-w.end:
+	default:
+		close(w.end)
+	}
+	w.ended.Wait()
+	if len(w.initFiles) != 1 || w.initFiles[0o600] == 0 {
+		w.t.Errorf("files with an admin password, by mode: %v, want some of 0600", w.initFiles)
+	}
+	return joined(w.commands), joined(w.environments)
+}
+
+func joined(all map[string]bool) string {
+	return strings.ReplaceAll(strings.Join(slices.Collect(maps.Keys(all)), "\n"), "\x00", " ")
+}
+
+// startCanary runs a process that has the canary on its command line until the test ends.
+func startCanary(t *testing.T, canary string) {
+	t.Helper()
+	cmd := osexec.Command("sleep", "600")
+	cmd.Args[0] = canary
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+}
+
+// checkLauncherFiles reads all that the launcher and its servers wrote, the data included.
+func checkLauncherFiles(t *testing.T, seen *secrets, dir, canary string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, "canary"), []byte("for "+canary), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	logs, found := 0, false
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) { // the servers run on and remove files of theirs
+			return nil
+		}
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		switch entry.Name() {
+		case "init.sql":
+			t.Errorf("%s was left", path)
+		case "mysqld.log":
+			logs++
+		}
+		if strings.HasPrefix(entry.Name(), "core") {
+			t.Errorf("%s is a core", path)
+		}
+		raw, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		found = found || bytes.Contains(raw, []byte(canary))
+		if strings.Contains(path, "/data/") {
+			seen.checkData(t, path, raw)
+		} else {
+			seen.check(t, path, string(raw))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if logs == 0 || !found {
+		t.Errorf("read %d logs of servers; the canary was found: %v", logs, found)
+	}
+}
+
+// allowCores lets processes that do not forbid it themselves leave cores.
+func allowCores(t *testing.T) {
+	t.Helper()
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_CORE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	limit.Cur = limit.Max
+	if err := unix.Setrlimit(unix.RLIMIT_CORE, &limit); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// crashServer ends a server as a fault in its program would.
+func crashServer(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGABRT); err != nil {
+		t.Fatal(err)
+	}
+	testdrive.Eventually(t, time.Minute, "the server that was aborted ends", func() bool {
+		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		return err != nil || len(raw) == 0
+	})
+}
+
+// crash ends a broker as a fatal fault of Go's runtime would that is to leave a core.
+func (p platform) crash(t *testing.T) {
+	t.Helper()
+	p.Signal(t, syscall.SIGABRT)
+	if status := p.Wait(t); status != -1 {
+		t.Errorf("exit status %d, not a signal", status)
+	}
+	left, err := os.ReadDir(p.Dir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(left) > 0 {
+		t.Errorf("a broker that crashed left %v", left)
+	}
+}
+
+// TestCommandsLeakNothing runs every command with configurations that cannot work.
+func TestCommandsLeakNothing(t *testing.T) {
+	t.Parallel()
+	good := firstEnvironment(t)
+	testdrive.Run(t, good, "migrate").Expect(t, 0)
+	const hidden = "do-not-tell-anybody"
+	seen := &secrets{}
+	seen.add(hidden, good["BROKER_PASSWORD"], good["ENCRYPTION_KEYSET"], postgresPassword(t, good))
+	var described []struct{ URI string }
+	if err := json.Unmarshal([]byte(good["MYSQL_SERVERS"]), &described); err != nil {
+		t.Fatal(err)
+	}
+	seen.add(described[0].URI)
+	wrongPassword, err := url.Parse(good["DATABASE_URL"])
+	if err != nil {
+		t.Fatal("DATABASE_URL is no URL")
+	}
+	wrongPassword.User = url.UserPassword(wrongPassword.User.Username(), hidden)
+	mistakes := map[string]map[string]string{
+		"PostgreSQL does not listen":         {"DATABASE_URL": "postgres://me:" + hidden + "@127.0.0.1:1/db"},
+		"PostgreSQL refuses":                 {"DATABASE_URL": wrongPassword.String()},
+		"DATABASE_URL does not parse":        {"DATABASE_URL": "postgres://me:" + hidden + "@host:port/db"},
+		"DATABASE_URL has an unknown option": {"DATABASE_URL": "postgres://me:" + hidden + "@h/db?sslmode=" + hidden},
+		"MYSQL_SERVERS is no JSON":           {"MYSQL_SERVERS": `[{"uri":"mysql://root:` + hidden + `@h/"`},
+		"a server's URI is none":             {"MYSQL_SERVERS": `[{"name":"a","uri":"mysql://root:` + hidden + `@:x/%zz"}]`},
+		"the keyset is none":                 {"ENCRYPTION_KEYSET": hidden},
+		"the catalog is none":                {"CATALOG": "/dev/null"},
+		"the launcher is none":               {"LAUNCHER": "rocket"},
+		"the broker has no password":         {"BROKER_PASSWORD": "", "BROKER_PASSWORD_PREVIOUS": hidden},
+	}
+	failed := map[string]bool{}
+	for mistake, change := range mistakes {
+		env := maps.Clone(good)
+		maps.Copy(env, change)
+		for _, command := range []string{"serve", "migrate", "catalog check " + env["CATALOG"], "rotate-keys",
+			"rotate-admin-passwords", "keyset add", "keyset promote", "keyset drop-old", "client catalog"} {
+			out := testdrive.Run(t, env, strings.Fields(command)...)
+			if out.Status != 0 {
+				failed[strings.Fields(command)[0]] = true
+				seen.check(t, command+", "+mistake+": standard output", out.Stdout)
+			}
+			seen.check(t, command+", "+mistake, out.Stderr)
+			if out.Status != 0 && out.Stderr == "" {
+				t.Errorf("%s, %s: it failed and said nothing", command, mistake)
+			}
+			if command == "serve" && out.Status == 0 {
+				t.Errorf("serve, %s: it ended well", mistake)
+			}
+		}
+	}
+	if len(failed) != 7 {
+		t.Errorf("commands that failed: %v", failed)
+	}
+}

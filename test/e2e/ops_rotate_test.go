@@ -1,0 +1,322 @@
+package e2e
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+
+	"mysql-broker/store"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// Platforms learn the new password one after the other, and none is refused meanwhile.
+func TestRotateBrokerPassword(t *testing.T) {
+	t.Parallel()
+	env := firstEnvironment(t)
+	const next = "staple-battery-horse"
+	status := func(p platform, password string) int {
+		p.Broker.Password = password
+		return p.Do(t, "GET", "/v2/catalog", nil).Status
+	}
+	before := startPlatform(t, servers.MySQL{Password: "unused-here"}, env)
+	if status(before, testdrive.Password) != 200 || status(before, next) != 401 {
+		t.Error("before")
+	}
+	env["BROKER_PASSWORD"], env["BROKER_PASSWORD_PREVIOUS"] = next, testdrive.Password
+	both := startPlatform(t, servers.MySQL{Password: "unused-here"}, env)
+	if status(both, testdrive.Password) != 200 || status(both, next) != 200 || status(both, next+"x") != 401 ||
+		status(both, "") != 401 {
+		t.Error("while both are valid")
+	}
+	delete(env, "BROKER_PASSWORD_PREVIOUS")
+	after := startPlatform(t, servers.MySQL{Password: "unused-here"}, env)
+	if status(after, testdrive.Password) != 401 || status(after, next) != 200 {
+		t.Error("after")
+	}
+}
+
+// Each step of a rolling upgrade runs beside the one before, and both read what either writes.
+func TestRotateKeyset(t *testing.T) {
+	t.Parallel()
+	all := servers.AllMySQL(t)
+	server := all[len(all)-1]
+	env := testdrive.Environment(t, server)
+	start := func(keyset string) platform {
+		env["ENCRYPTION_KEYSET"] = keyset
+		return startPlatform(t, server, env)
+	}
+	change := func(step, keyset string) string {
+		out := testdrive.Run(t, map[string]string{"ENCRYPTION_KEYSET": keyset}, "keyset", step).Expect(t, 0)
+		return strings.TrimSpace(out.Stdout)
+	}
+	old := env["ENCRYPTION_KEYSET"]
+	added := change("add", old)
+	promoted := change("promote", added)
+	dropped := change("drop-old", promoted)
+
+	first, second := start(old), start(added)
+	i, d := first.ownInstance(t, "shared-small"), first.ownInstance(t, "dedicated-small")
+	i.provision(t, now, nil).Expect(t, 201)
+	d.await(t, d.begin(t))
+	var bindings []binding
+	var known []credentials
+	bindAndRead := func(writer, reader platform) {
+		t.Helper()
+		for _, on := range []instance{i, d} {
+			b, c := on.via(writer).bound(t, nil)
+			bindings, known = append(bindings, b), append(known, c)
+			b.instance = on.via(reader)
+			if on.credentials(t, b.fetch(t).Expect(t, 200)) != c {
+				t.Error("another broker reads other credentials")
+			}
+		}
+	}
+	bindAndRead(first, second)
+	bindAndRead(second, first)
+	third := start(promoted)
+	bindAndRead(second, third)
+	bindAndRead(third, second)
+
+	refuse := func(keyset string, args ...string) {
+		t.Helper()
+		env["ENCRYPTION_KEYSET"] = keyset
+		out := testdrive.Run(t, env, args...).Expect(t, 78)
+		if !strings.Contains(out.Stderr, "ENCRYPTION_KEYSET: the keyset lacks the key ") {
+			t.Errorf("%v printed %q", args, out.Stderr)
+		}
+	}
+	rotate := func(want string) {
+		t.Helper()
+		env["ENCRYPTION_KEYSET"] = promoted
+		if out := testdrive.Run(t, env, "rotate-keys").Expect(t, 0); out.Stdout != want+" passwords were encrypted anew.\n" {
+			t.Errorf("rotate-keys printed %q", out.Stdout)
+		}
+	}
+	refuse(dropped, "serve")
+	refuse(dropped, "rotate-keys")
+	rotate("7") // the admin password, and six bindings that the first two brokers made
+	rotate("0")
+	refuse(old, "serve")
+	refuse(old, "rotate-admin-passwords")
+
+	last := start(dropped)
+	for n, b := range bindings {
+		b.instance = b.via(last)
+		if last.credentials(t, b.fetch(t).Expect(t, 200)) != known[n] {
+			t.Error("the credentials changed")
+		}
+	}
+	d.via(last).bound(t, nil) // as the server's administrator
+	i.via(last).remove(t)
+	d.via(last).remove(t)
+}
+
+// recorded is the instance as it is in PostgreSQL, decrypted.
+func recorded(t *testing.T, env map[string]string, id string) store.Instance {
+	t.Helper()
+	i, err := openStore(t, env).Instance(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+func openStore(t *testing.T, env map[string]string) *store.Store {
+	t.Helper()
+	keys, err := store.ParseKeyset(env["ENCRYPTION_KEYSET"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := store.Open(t.Context(), env["DATABASE_URL"], keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// adminOf is a login as the broker's account on a dedicated server that c is a binding of.
+func adminOf(t *testing.T, c credentials, password string) *mysql.Config {
+	t.Helper()
+	return c.login(t, "broker_admin", password, net.JoinHostPort(c.Host, strconv.Itoa(c.Port)), "")
+}
+
+// bindOverAndOver binds and unbinds until stop is called, or the test ends, all of which must succeed.
+func (i instance) bindOverAndOver(t *testing.T) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				b := i.newBinding()
+				if r, err := b.Send("PUT", b.path(), b.with(nil), nil); err != nil || r.Status != http.StatusCreated {
+					t.Errorf("a bind: %d %s %v", r.Status, r.Raw, err)
+				}
+				if r, err := b.Send("DELETE", b.deletion(b.path(), now), nil, nil); err != nil || r.Status != http.StatusOK {
+					t.Errorf("an unbind: %d %s %v", r.Status, r.Raw, err)
+				}
+			}
+		})
+	}
+	stop = func() {
+		cancel()
+		all.Wait()
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+func rotateAdmin(t *testing.T, env map[string]string, ids ...string) testdrive.Output {
+	t.Helper()
+	return testdrive.Run(t, env, append([]string{"rotate-admin-passwords"}, ids...)...)
+}
+
+func TestRotateAdminPasswords(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
+		env := testdrive.Environment(t, server)
+		p := startPlatform(t, server, env)
+		i := p.provisioned(t, "dedicated-small", nil)
+		_, c := i.bound(t, nil)
+		before := recorded(t, env, i.id).AdminPassword
+
+		stop := i.bindOverAndOver(t)
+		seen := map[string]bool{before: true}
+		for range 3 {
+			out := rotateAdmin(t, env).Expect(t, 0)
+			if out.Stdout != "1 admin passwords were changed.\n" {
+				t.Errorf("printed %q", out.Stdout)
+			}
+			seen[recorded(t, env, i.id).AdminPassword] = true
+		}
+		stop()
+
+		after := recorded(t, env, i.id)
+		if len(seen) != 4 || after.NextAdminPassword != "" {
+			t.Errorf("%d passwords were recorded, and %d bytes of a next one", len(seen), len(after.NextAdminPassword))
+		}
+		for password := range seen {
+			p.seen.add(password)
+			if password == after.AdminPassword {
+				open(t, adminOf(t, c, password))
+			} else {
+				expectRefused(t, adminOf(t, c, password))
+			}
+		}
+		i.await(t, i.updatePlan(t, later, "dedicated-large").Expect(t, http.StatusAccepted).String("operation"))
+		c.open(t)
+
+		shared := p.provisioned(t, "shared-small", nil)
+		for id, want := range map[string]string{shared.id: "on a shared server", "no-such-instance": "no service instance"} {
+			if out := rotateAdmin(t, env, id).Expect(t, 1); !strings.Contains(out.Stderr, want) {
+				t.Errorf("for %s: %q", id, out.Stderr)
+			}
+		}
+		env["LAUNCHER"] = "none"
+		if out := rotateAdmin(t, env).Expect(t, 78); !strings.Contains(out.Stderr, "LAUNCHER is none") {
+			t.Errorf("without a launcher: %q", out.Stderr)
+		}
+	})
+}
+
+// A rotation may die at any moment: a password that works is recorded, brokers find out which, and the next rotation
+// completes it.
+func TestRotationThatDied(t *testing.T) {
+	t.Parallel()
+	moments := map[string]func(t *testing.T, env map[string]string, i instance, c credentials){
+		"before the server knows": func(t *testing.T, env map[string]string, i instance, _ credentials) {
+			recordNext(t, env, i.id, "the-next-password")
+		},
+		"when the server knows": func(t *testing.T, env map[string]string, i instance, c credentials) {
+			before := recordNext(t, env, i.id, "the-next-password")
+			exec(t, open(t, adminOf(t, c, before)), "ALTER USER broker_admin@'%' IDENTIFIED BY 'the-next-password'")
+		},
+		"while the server is told": func(t *testing.T, env map[string]string, i instance, c credentials) {
+			admin := open(t, adminOf(t, c, recorded(t, env, i.id).AdminPassword))
+			release := stall(t, admin)
+			rotation := testdrive.Launch(t, env, "rotate-admin-passwords")
+			awaitStatement(t, admin, "ALTER USER")
+			rotation.Kill(t)
+			release()
+		},
+	}
+	for name, die := range moments {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
+				env := testdrive.Environment(t, server)
+				p := startPlatform(t, server, env)
+				i := p.provisioned(t, "dedicated-small", nil)
+				b, c := i.bound(t, nil)
+				before := recorded(t, env, i.id).AdminPassword
+				die(t, env, i, c)
+				if recorded(t, env, i.id).NextAdminPassword == "" {
+					t.Fatal("no next password is recorded")
+				}
+
+				i.bound(t, nil)
+				expectEmpty(t, b.unbind(t), http.StatusOK)
+				operation := i.updatePlan(t, later, "dedicated-large").Expect(t, http.StatusAccepted).String("operation")
+				for _, shown := range i.await(t, operation) {
+					if strings.Contains(shown, "(5 of") {
+						t.Errorf("more stages are shown than there are: %q", shown)
+					}
+				}
+				next := recorded(t, env, i.id).NextAdminPassword
+				p.seen.add(before, next)
+				rotateAdmin(t, env, i.id).Expect(t, 0)
+				after := recorded(t, env, i.id)
+				if after.AdminPassword != next || after.NextAdminPassword != "" {
+					t.Error("the rotation was not completed")
+				}
+				_, c = i.bound(t, nil)
+				expectRefused(t, adminOf(t, c, before))
+				open(t, adminOf(t, c, next))
+			})
+		})
+	}
+}
+
+// recordNext does what a rotation does first, and returns the password that the server has.
+func recordNext(t *testing.T, env map[string]string, id, next string) (present string) {
+	t.Helper()
+	present = recorded(t, env, id).AdminPassword
+	if err := openStore(t, env).InTx(t.Context(), func(tx *store.Tx) error {
+		return tx.SetNextAdminPassword(t.Context(), id, next)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return present
+}
+
+// An instance with an operation in progress is left as it is, and so is one whose server is not there.
+func TestRotationLeavesBusyInstances(t *testing.T) {
+	t.Parallel()
+	server := servers.AllMySQL(t)[0]
+	env := testdrive.Environment(t, server)
+	p := startPlatform(t, server, env)
+	ready := p.provisioned(t, "dedicated-small", nil)
+	before := recorded(t, env, ready.id).AdminPassword
+	busy := p.ownInstance(t, "dedicated-small")
+	release := lockTemplates(t, env)
+	operation := busy.begin(t)
+	out := rotateAdmin(t, env).Expect(t, 1)
+	if !strings.Contains(out.Stdout, "1 admin passwords were changed") || !strings.Contains(out.Stderr, busy.id) ||
+		!strings.Contains(out.Stderr, "in progress") || strings.Contains(out.Stderr, ready.id) {
+		t.Errorf("printed %q%q", out.Stdout, out.Stderr)
+	}
+	if recorded(t, env, ready.id).AdminPassword == before || recorded(t, env, busy.id).NextAdminPassword != "" {
+		t.Error("not just the instance that was ready has another password")
+	}
+	release()
+	busy.await(t, operation)
+	busy.remove(t)
+}

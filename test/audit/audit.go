@@ -1,0 +1,94 @@
+// Package audit compares what the platform was told with what there is: in PostgreSQL, on every MySQL server, in the
+// launcher's directory and among the processes and ports of this host. It looks with means of its own, so that it does
+// not repeat the broker's mistakes, and is for a broker that has nothing to do at the time.
+package audit
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+)
+
+// State is what the platform knows of an instance or a binding.
+type State string
+
+const (
+	Exists  State = "exists"
+	Gone    State = "gone"
+	Failed  State = "failed"  // a record of it may remain, but nothing on any server
+	Unknown State = "unknown" // no answer came: it must be there as a whole, or not at all
+)
+
+// World is all that has to agree.
+type World struct {
+	PostgresURL string
+	Keyset      string  // opens the admin passwords of dedicated servers
+	Shared      *sql.DB // an administrator's login to the one shared server, which no other broker uses
+	LauncherDir string
+	Limits      map[string]int // how many connections an account may have, by the id of its instance's plan
+	Told        Told
+}
+
+// Told is what the platform was told. Instances that it was never told of are Gone.
+type Told struct {
+	Instances []Instance
+	Bindings  []Binding
+}
+
+// Instance is a service instance as the platform knows it.
+type Instance struct {
+	ID     string
+	PlanID string // not compared if it is empty
+	State  State
+	Note   string // what Write has put into its database, if anything
+}
+
+// Binding is a service binding as the platform knows it.
+type Binding struct {
+	InstanceID  string
+	ID          string
+	Role        string // read-write if it is empty
+	State       State
+	Credentials Credentials // those told, if any were
+}
+
+// Check returns a sentence for everything that does not agree.
+func Check(ctx context.Context, w World) []string {
+	a := &audit{World: w}
+	records, err := a.readRecords(ctx)
+	if err != nil {
+		return []string{fmt.Sprintf("PostgreSQL cannot be read: %v.", err)}
+	}
+	a.compareInstances(records)
+	a.compareBindings(records)
+	a.checkShared(ctx, records)
+	a.checkLauncher(ctx, records)
+	a.checkLogins(ctx, records)
+	slices.Sort(a.found)
+	return a.found
+}
+
+// audit collects what does not agree.
+type audit struct {
+	World
+	found []string
+}
+
+func (a *audit) report(format string, args ...any) {
+	a.found = append(a.found, fmt.Sprintf(format, args...))
+}
+
+// compare reports what is there and is not wanted, and what is wanted and not there. what says what the names are.
+func (a *audit) compare(what string, there, wanted []string) {
+	for _, name := range there {
+		if !slices.Contains(wanted, name) {
+			a.report("Orphan: %s %s.", what, name)
+		}
+	}
+	for _, name := range wanted {
+		if !slices.Contains(there, name) {
+			a.report("Missing: %s %s.", what, name)
+		}
+	}
+}

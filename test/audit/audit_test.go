@@ -1,0 +1,342 @@
+package audit_test
+
+import (
+	"context"
+	"database/sql"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"mysql-broker/test/audit"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+func TestMain(m *testing.M) { servers.Main(m) }
+
+// bench is a world in order, in which tests plant discrepancies.
+type bench struct {
+	audit.World
+	broker   *testdrive.Broker
+	postgres *pgx.Conn
+	dataDir  string // of the dedicated instance
+}
+
+// An audit that cannot fail proves nothing: every kind of discrepancy is planted and has to be reported; once it is
+// taken away, nothing is.
+func TestEveryDiscrepancyIsReported(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		b := newBench(t, s.Flavour)
+		b.expectNothing(t, "a world in order")
+		for _, d := range slices.Concat(b.lies(t), b.inPostgres(t), b.onTheServer(t), b.atTheLauncher(t)) {
+			d.plant(t)
+			found := audit.Check(t.Context(), b.World)
+			if !slices.ContainsFunc(found, func(sentence string) bool { return strings.Contains(sentence, d.reported) }) {
+				t.Errorf("%s: no sentence says %q: %q", d.name, d.reported, found)
+			}
+			d.undo(t)
+			b.expectNothing(t, "after "+d.name+" was undone")
+		}
+		b.killServer(t)
+	})
+}
+
+type discrepancy struct {
+	name     string
+	reported string // part of the sentence
+	plant    func(*testing.T)
+	undo     func(*testing.T)
+}
+
+func (b *bench) expectNothing(t *testing.T, when string) {
+	t.Helper()
+	if found := audit.Check(t.Context(), b.World); len(found) > 0 {
+		t.Fatalf("%s: %q", when, found)
+	}
+}
+
+// newBench makes a shared instance with two bindings, the second of which has ended, and a dedicated instance with one.
+func newBench(t *testing.T, flavour string) *bench {
+	private := testdrive.Private(t, flavour)
+	env := testdrive.Environment(t, private)
+	admin, err := audit.Credentials{Host: private.Host, Port: private.Port, Username: private.User,
+		Password: private.Password, CACertificate: private.CA}.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { admin.Close() })
+	b := &bench{broker: testdrive.Start(t, env)}
+	b.World = audit.World{PostgresURL: env["DATABASE_URL"], Keyset: env["ENCRYPTION_KEYSET"], Shared: admin,
+		LauncherDir: env["LAUNCHER_DIR"], Limits: map[string]int{}}
+	if b.postgres, err = pgx.Connect(t.Context(), b.PostgresURL); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.postgres.Close(context.Background()) })
+	for _, plan := range []string{"shared-small", "dedicated-small"} {
+		b.provision(t, plan)
+	}
+	ended := b.bind(t, b.Told.Instances[0].ID)
+	b.broker.Do(t, "DELETE", b.path(t, ended), nil).Expect(t, http.StatusOK)
+	b.Told.Bindings[len(b.Told.Bindings)-1].State = audit.Gone
+	dirs, err := filepath.Glob(filepath.Join(b.LauncherDir, "instances", "*"))
+	if err != nil || len(dirs) != 1 {
+		t.Fatalf("directories of the dedicated server: %v, %v", dirs, err)
+	}
+	b.dataDir = dirs[0]
+	return b
+}
+
+func (b *bench) provision(t *testing.T, plan string) {
+	t.Helper()
+	serviceID, planID := testdrive.Plan(t, plan)
+	id := uuid.NewString()
+	r := b.broker.Do(t, "PUT", "/v2/service_instances/"+id+"?accepts_incomplete=true", map[string]any{
+		"service_id": serviceID, "plan_id": planID, "organization_guid": "o", "space_guid": "s"})
+	if r.Status == http.StatusAccepted {
+		if state, shown := b.broker.AwaitOperation(t, id, r.String("operation")); state != "succeeded" {
+			t.Fatalf("provision: %q", shown)
+		}
+	} else {
+		r.Expect(t, http.StatusCreated)
+	}
+	b.Limits[planID] = map[string]int{"shared-small": 10, "dedicated-small": 50}[plan]
+	b.Told.Instances = append(b.Told.Instances, audit.Instance{ID: id, PlanID: planID, State: audit.Exists, Note: plan})
+	if err := audit.Write(t.Context(), b.bind(t, id).Credentials, plan); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *bench) bind(t *testing.T, instanceID string) audit.Binding {
+	t.Helper()
+	made := audit.Binding{InstanceID: instanceID, ID: uuid.NewString(), State: audit.Exists}
+	serviceID, planID := testdrive.Plan(t, "shared-small")
+	r := b.broker.Do(t, "PUT", "/v2/service_instances/"+instanceID+"/service_bindings/"+made.ID,
+		map[string]any{"service_id": serviceID, "plan_id": planID}).Expect(t, http.StatusCreated)
+	var err error
+	if made.Credentials, err = audit.ReadCredentials(r.Body["credentials"]); err != nil {
+		t.Fatal(err)
+	}
+	b.Told.Bindings = append(b.Told.Bindings, made)
+	return made
+}
+
+func (b *bench) path(t *testing.T, x audit.Binding) string {
+	serviceID, planID := testdrive.Plan(t, "shared-small")
+	return "/v2/service_instances/" + x.InstanceID + "/service_bindings/" + x.ID + "?service_id=" + serviceID +
+		"&plan_id=" + planID
+}
+
+// lies are discrepancies in what the platform was told.
+func (b *bench) lies(*testing.T) []discrepancy {
+	lie := func(name, reported string, tell func(*audit.Told)) discrepancy {
+		var truth audit.Told
+		return discrepancy{name, reported,
+			func(*testing.T) {
+				truth = audit.Told{Instances: slices.Clone(b.Told.Instances), Bindings: slices.Clone(b.Told.Bindings)}
+				tell(&b.Told)
+			},
+			func(*testing.T) { b.Told = truth }}
+	}
+	return []discrepancy{
+		lie("an instance that was lost", "Missing: instance", func(told *audit.Told) {
+			told.Instances = append(told.Instances, audit.Instance{ID: "lost", State: audit.Exists})
+		}),
+		lie("an instance that nobody knows", "Orphan: instance", func(told *audit.Told) { told.Instances[0].State = audit.Gone }),
+		lie("a failed instance that is there", "to the platform it failed",
+			func(told *audit.Told) { told.Instances[1].State = audit.Failed }),
+		lie("another plan", "recorded with plan", func(told *audit.Told) { told.Instances[0].PlanID = "another" }),
+		lie("a binding that was lost", "Missing: binding", func(told *audit.Told) {
+			told.Bindings = append(told.Bindings, audit.Binding{ID: "lost", State: audit.Exists})
+		}),
+		lie("a binding that nobody knows", "Orphan: binding", func(told *audit.Told) { told.Bindings[0].State = audit.Gone }),
+		lie("an ended login that works", "still logs in", func(told *audit.Told) { told.Bindings[0].State = audit.Gone }),
+		lie("a login that does not work", "Missing: with the credentials",
+			func(told *audit.Told) { told.Bindings[0].Credentials.Password = "another" }),
+		lie("data that were lost", "the note is", func(told *audit.Told) { told.Instances[1].Note = "another" }),
+	}
+}
+
+// inPostgres are discrepancies in the records.
+func (b *bench) inPostgres(*testing.T) []discrepancy {
+	run := func(statement string) func(*testing.T) {
+		return func(t *testing.T) {
+			t.Helper()
+			if _, err := b.postgres.Exec(t.Context(), statement); err != nil {
+				t.Fatalf("%s: %v", statement, err)
+			}
+		}
+	}
+	return []discrepancy{
+		{"a task in progress", "still in progress",
+			run("INSERT INTO task (instance_id, kind, plan_id, run_at) VALUES ('i', 'update', 'p', now() + interval '1 h')"),
+			run("DELETE FROM task WHERE instance_id = 'i'")},
+		{"a wrong counter", "is recorded to have 7 instances",
+			run("UPDATE server SET instances = 7"), run("UPDATE server SET instances = 1")},
+		{"an instance half-way", "is recorded as creating",
+			run("UPDATE instance SET state = 'creating' WHERE dedicated_id <> ''"), run("UPDATE instance SET state = 'ready'")},
+		{"a binding half-way", "is recorded as ending",
+			run("UPDATE binding SET state = 'ending'"), run("UPDATE binding SET state = 'ready'")},
+		{"a database of another name", "Missing: on the shared server, database",
+			run("UPDATE instance SET database_name = 'x' || database_name WHERE server <> ''"),
+			run("UPDATE instance SET database_name = substr(database_name, 2) WHERE server <> ''")},
+		{"a database of another name on a dedicated server", "Orphan: on the dedicated server",
+			run("UPDATE instance SET database_name = 'x' || database_name WHERE dedicated_id <> ''"),
+			run("UPDATE instance SET database_name = substr(database_name, 2) WHERE dedicated_id <> ''")},
+		{"an account of another name", "Missing: on the shared server, account",
+			run("UPDATE binding SET account = 'x' || account"), run("UPDATE binding SET account = substr(account, 2)")},
+		{"a retired account that is missing", "Missing: on the shared server, account u_retired",
+			run("INSERT INTO retired_account SELECT 'u_retired', id FROM instance WHERE server <> ''"),
+			run("DELETE FROM retired_account")},
+		{"a server that is missing", "Missing: directory of a dedicated server",
+			run("UPDATE instance SET dedicated_id = 'x' || dedicated_id WHERE dedicated_id <> ''"),
+			run("UPDATE instance SET dedicated_id = substr(dedicated_id, 2) WHERE dedicated_id <> ''")},
+	}
+}
+
+// onTheServer are discrepancies on the shared MySQL server.
+func (b *bench) onTheServer(*testing.T) []discrepancy {
+	run := func(statements ...string) func(*testing.T) {
+		return func(t *testing.T) {
+			t.Helper()
+			for _, statement := range statements {
+				if _, err := b.Shared.ExecContext(t.Context(), statement); err != nil {
+					t.Fatalf("%s: %v", statement, err)
+				}
+			}
+		}
+	}
+	account := "'" + b.Told.Bindings[0].Credentials.Username + "'@'%'"
+	var session *sql.DB
+	return []discrepancy{
+		{"a database", "Orphan: on the shared server, database db_orphan",
+			run("CREATE DATABASE db_orphan"), run("DROP DATABASE db_orphan")},
+		{"an account", "Orphan: on the shared server, account u_orphan", run("CREATE USER u_orphan"), run("DROP USER u_orphan")},
+		{"a locked account", "is locked", run("ALTER USER " + account + " ACCOUNT LOCK"),
+			run("ALTER USER " + account + " ACCOUNT UNLOCK")},
+		{"another limit", "may have 11 connections", run("ALTER USER " + account + " WITH MAX_USER_CONNECTIONS 11"),
+			run("ALTER USER " + account + " WITH MAX_USER_CONNECTIONS 10")},
+		{"a global privilege", "outside its database", run("GRANT PROCESS ON *.* TO " + account),
+			run("REVOKE PROCESS ON *.* FROM " + account)},
+		{"a privilege elsewhere", "on other databases", run("GRANT SELECT ON other.* TO " + account),
+			run("REVOKE SELECT ON other.* FROM " + account)},
+		{"a grant option", "grantable", run("GRANT SELECT ON " + b.pattern() + ".* TO " + account + " WITH GRANT OPTION"),
+			run("REVOKE GRANT OPTION ON " + b.pattern() + ".* FROM " + account)},
+		{"a session of nobody", "Orphan: on the shared server, session of u_gone", func(t *testing.T) {
+			run("CREATE USER u_gone IDENTIFIED BY 'a-test-password'")(t)
+			c := b.Told.Bindings[0].Credentials
+			c.Username, c.Password, c.Database = "u_gone", "a-test-password", ""
+			var err error
+			if session, err = c.Open(); err != nil {
+				t.Fatal(err)
+			}
+			if err := session.PingContext(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			run("DROP USER u_gone")(t)
+		}, func(t *testing.T) {
+			session.Close()
+			testdrive.Eventually(t, time.Minute, "the session ends", func() bool {
+				return len(audit.Check(t.Context(), b.World)) == 0
+			})
+		}},
+		{"a retired account that is not locked", "is not locked", func(t *testing.T) {
+			run("CREATE USER u_retired")(t)
+			b.retire(t, "INSERT INTO retired_account SELECT 'u_retired', id FROM instance WHERE server <> ''")
+		}, func(t *testing.T) {
+			run("DROP USER u_retired")(t)
+			b.retire(t, "DELETE FROM retired_account")
+		}},
+	}
+}
+
+func (b *bench) retire(t *testing.T, statement string) {
+	t.Helper()
+	if _, err := b.postgres.Exec(t.Context(), statement); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pattern is the shared database as GRANT names it.
+func (b *bench) pattern() string {
+	return "`" + strings.ReplaceAll(b.Told.Bindings[0].Credentials.Database, "_", `\_`) + "`"
+}
+
+// atTheLauncher are discrepancies among the dedicated servers.
+func (b *bench) atTheLauncher(*testing.T) []discrepancy {
+	file := func(name, reported string, path ...string) discrepancy {
+		full := filepath.Join(append([]string{b.LauncherDir}, path...)...)
+		return discrepancy{name, reported,
+			func(t *testing.T) {
+				if err := os.Mkdir(full, 0o755); err != nil {
+					t.Fatal(err)
+				}
+			},
+			func(t *testing.T) {
+				if err := os.Remove(full); err != nil {
+					t.Fatal(err)
+				}
+			}}
+	}
+	var stray *exec.Cmd
+	state := filepath.Join(b.dataDir, "state.json")
+	var recorded []byte
+	return []discrepancy{
+		file("a directory", "Orphan: directory of a dedicated server d_orphan", "instances", "d_orphan"),
+		file("trash", "Orphan: d_orphan in the launcher's trash", "trash", "d_orphan"),
+		file("an unfinished template", "among the launcher's templates", "templates", "x.unfinished"),
+		file("a stray file", "Orphan: init.sql", "instances", filepath.Base(b.dataDir), "init.sql"),
+		{"a stray process", "Orphan: process", func(t *testing.T) {
+			stray = exec.Command("tail", "-F", b.LauncherDir+"/nothing")
+			if err := stray.Start(); err != nil {
+				t.Fatal(err)
+			}
+		}, func(t *testing.T) {
+			if err := stray.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			stray.Wait()
+		}},
+		{"another port", "listens on", func(t *testing.T) {
+			var err error
+			if recorded, err = os.ReadFile(state); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(state, []byte(`{"phase": "ready", "port": 1}`), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, func(t *testing.T) {
+			if err := os.WriteFile(state, recorded, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	}
+}
+
+// killServer ends the dedicated server where no broker starts it again.
+func (b *bench) killServer(t *testing.T) {
+	b.broker.Kill(t)
+	for _, pid := range testdrive.Mysqlds(t, b.LauncherDir) {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	testdrive.Eventually(t, time.Minute, "the server ends", func() bool {
+		return len(testdrive.Mysqlds(t, b.LauncherDir)) == 0
+	})
+	found := strings.Join(audit.Check(t.Context(), b.World), "\n")
+	for _, reported := range []string{"has 0 processes", "Missing: with the credentials", "cannot be read"} {
+		if !strings.Contains(found, reported) {
+			t.Errorf("without its server, no sentence says %q: %s", reported, found)
+		}
+	}
+}

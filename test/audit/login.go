@@ -1,0 +1,128 @@
+package audit
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"syscall"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// Credentials are what an application reads from a binding.
+type Credentials struct {
+	Host          string `json:"host"`
+	Port          int    `json:"port"`
+	Username      string `json:"username"`
+	Password      string `json:"password"`
+	Database      string `json:"database"`
+	CACertificate string `json:"ca_certificate"`
+}
+
+// ReadCredentials takes them from the value of "credentials" in an answer.
+func ReadCredentials(value any) (Credentials, error) {
+	var c Credentials
+	raw, err := json.Marshal(value)
+	if err == nil {
+		err = json.Unmarshal(raw, &c)
+	}
+	if err == nil && c.Password == "" {
+		err = errors.New("there is no password in the credentials")
+	}
+	return c, err
+}
+
+// Open prepares connections with the server's certificate verified. It makes none.
+func (c Credentials) Open() (*sql.DB, error) {
+	cfg := mysql.NewConfig()
+	cfg.User, cfg.Passwd, cfg.DBName = c.Username, c.Password, c.Database
+	cfg.Net, cfg.Addr = "tcp", net.JoinHostPort(c.Host, strconv.Itoa(c.Port))
+	cfg.Logger = &mysql.NopLogger{}
+	if c.CACertificate != "" {
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM([]byte(c.CACertificate)) {
+			return nil, errors.New("ca_certificate holds no certificate")
+		}
+		cfg.TLS = &tls.Config{RootCAs: pool, ServerName: c.Host}
+	}
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return sql.OpenDB(connector), nil
+}
+
+// Write puts a note into the binding's database, which Check then looks for.
+func Write(ctx context.Context, c Credentials, note string) error {
+	db, err := c.Open()
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	for _, statement := range []string{"CREATE TABLE note (text varchar(100))", "INSERT INTO note VALUES ('" + note + "')"} {
+		if _, err := db.ExecContext(ctx, statement); err != nil {
+			return fmt.Errorf("write a note: %w", err)
+		}
+	}
+	return nil
+}
+
+// checkLogins logs in with everything that was ever told.
+func (a *audit) checkLogins(ctx context.Context, r records) {
+	for _, b := range a.Told.Bindings {
+		if b.Credentials == (Credentials{}) {
+			continue
+		}
+		row, recorded := r.binding(b)
+		if b.State == Exists || b.State == Unknown && recorded {
+			if row.Account != b.Credentials.Username {
+				a.report("Binding %q has the account %q; the platform was told %q.", b.ID, row.Account, b.Credentials.Username)
+			}
+			a.expectLogin(ctx, b)
+		} else if err := a.login(ctx, b, ""); err == nil {
+			a.report("Binding %q of instance %q is %s, and its account still logs in.", b.ID, b.InstanceID, b.State)
+		} else if !refused(err) {
+			a.report("Binding %q of instance %q is %s; its login is not refused but fails: %v.",
+				b.ID, b.InstanceID, b.State, err)
+		}
+	}
+}
+
+func (a *audit) expectLogin(ctx context.Context, b Binding) {
+	if err := a.login(ctx, b, a.told(b.InstanceID).Note); err != nil {
+		a.report("Missing: with the credentials of binding %q of instance %q: %v.", b.ID, b.InstanceID, err)
+	}
+}
+
+// login fails too if the database does not hold the note.
+func (a *audit) login(ctx context.Context, b Binding, note string) error {
+	db, err := b.Credentials.Open()
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if err := db.PingContext(ctx); err != nil || note == "" {
+		return err
+	}
+	var held string
+	if err := db.QueryRowContext(ctx, "SELECT text FROM note").Scan(&held); err != nil {
+		return fmt.Errorf("read the note: %w", err)
+	}
+	if held != note {
+		return fmt.Errorf("the note is %q instead of %q", held, note)
+	}
+	return nil
+}
+
+// refused tells whether a server is there and said no, or is not there, as the dedicated one of an instance that is
+// gone.
+func refused(err error) bool {
+	_, no := errors.AsType[*mysql.MySQLError](err)
+	return no || errors.Is(err, syscall.ECONNREFUSED)
+}

@@ -1,0 +1,168 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"mysql-broker/store"
+)
+
+// records is what PostgreSQL holds.
+type records struct {
+	instances []instanceRow
+	bindings  []bindingRow
+	retired   []retiredRow
+}
+
+type instanceRow struct {
+	ID, PlanID, State, Server, DedicatedID, Database string
+}
+
+type bindingRow struct {
+	InstanceID, ID, State, Role, Account string
+}
+
+type retiredRow struct{ InstanceID, Account string }
+
+// readRecords also reports tasks in progress and counters that are wrong.
+func (a *audit) readRecords(ctx context.Context) (r records, err error) {
+	conn, err := pgx.Connect(ctx, a.PostgresURL)
+	if err != nil {
+		return r, err
+	}
+	defer conn.Close(ctx)
+	var errs [5]error
+	r.instances, errs[0] = rows[instanceRow](ctx, conn,
+		"SELECT id, plan_id, state, server, dedicated_id, database_name FROM instance")
+	r.bindings, errs[1] = rows[bindingRow](ctx, conn, "SELECT instance_id, id, state, role, account FROM binding")
+	r.retired, errs[2] = rows[retiredRow](ctx, conn, "SELECT instance_id, account FROM retired_account")
+	type taskRow struct {
+		ID                          int64
+		Kind, InstanceID, BindingID string
+	}
+	tasks, err := rows[taskRow](ctx, conn,
+		"SELECT id, kind, instance_id, binding_id FROM task WHERE state = 'in progress'")
+	errs[3] = err
+	for _, t := range tasks {
+		a.report("Task %d, %s of instance %q and binding %q, is still in progress.", t.ID, t.Kind, t.InstanceID, t.BindingID)
+	}
+	type serverRow struct {
+		Name             string
+		Recorded, Actual int
+	}
+	servers, err := rows[serverRow](ctx, conn, `SELECT coalesce(s.name, i.server), coalesce(s.instances, 0),
+		count(i.id)::int FROM server s FULL JOIN (SELECT * FROM instance WHERE server <> '') i ON i.server = s.name
+		GROUP BY s.name, i.server, s.instances`)
+	errs[4] = err
+	for _, s := range servers {
+		if s.Recorded != s.Actual {
+			a.report("Server %s is recorded to have %d instances and has %d.", s.Name, s.Recorded, s.Actual)
+		}
+	}
+	return r, errors.Join(errs[:]...)
+}
+
+func rows[T any](ctx context.Context, conn *pgx.Conn, query string) ([]T, error) {
+	found, err := conn.Query(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(found, pgx.RowToStructByPos[T])
+}
+
+func (a *audit) compareInstances(r records) {
+	for _, row := range r.instances {
+		i := a.told(row.ID)
+		switch {
+		case i.State == Gone:
+			a.report("Orphan: instance %q is recorded as %s; the platform was told that it is gone.", row.ID, row.State)
+		case row.State == "ready" && i.State != Failed:
+			if i.PlanID != "" && row.PlanID != i.PlanID {
+				a.report("Instance %q is recorded with plan %s instead of %s.", row.ID, row.PlanID, i.PlanID)
+			}
+		case (row.State == "create failed" || row.State == "delete failed") && i.State == Failed:
+		default:
+			a.report("Instance %q is recorded as %s; to the platform it %s.", row.ID, row.State, i.State)
+		}
+	}
+	for _, i := range a.Told.Instances {
+		recorded := slices.ContainsFunc(r.instances, func(row instanceRow) bool { return row.ID == i.ID })
+		if i.State == Exists && !recorded {
+			a.report("Missing: instance %q is not recorded; the platform was told that it exists.", i.ID)
+		}
+	}
+}
+
+func (a *audit) compareBindings(r records) {
+	for _, row := range r.bindings {
+		b := a.toldBinding(row.InstanceID, row.ID)
+		switch {
+		case b.State == Gone || b.State == Failed:
+			a.report("Orphan: binding %q of instance %q is recorded as %s; to the platform it is %s.",
+				row.ID, row.InstanceID, row.State, b.State)
+		case row.State != "ready":
+			a.report("Binding %q of instance %q is recorded as %s.", row.ID, row.InstanceID, row.State)
+		}
+		if i := slices.IndexFunc(r.instances, func(i instanceRow) bool { return i.ID == row.InstanceID }); i < 0 {
+			a.report("Binding %q is recorded of instance %q, which is not.", row.ID, row.InstanceID)
+		}
+	}
+	for _, b := range a.Told.Bindings {
+		if _, recorded := r.binding(b); b.State == Exists && !recorded {
+			a.report("Missing: binding %q of instance %q is not recorded; the platform was told that it exists.",
+				b.ID, b.InstanceID)
+		}
+	}
+}
+
+func (a *audit) told(id string) Instance {
+	i := slices.IndexFunc(a.Told.Instances, func(i Instance) bool { return i.ID == id })
+	if i < 0 {
+		return Instance{ID: id, State: Gone}
+	}
+	return a.Told.Instances[i]
+}
+
+func (a *audit) toldBinding(instanceID, id string) Binding {
+	i := slices.IndexFunc(a.Told.Bindings, func(b Binding) bool { return b.InstanceID == instanceID && b.ID == id })
+	if i < 0 {
+		return Binding{InstanceID: instanceID, ID: id, State: Gone}
+	}
+	return a.Told.Bindings[i]
+}
+
+func (r records) binding(b Binding) (bindingRow, bool) {
+	i := slices.IndexFunc(r.bindings, func(row bindingRow) bool { return row.InstanceID == b.InstanceID && row.ID == b.ID })
+	if i < 0 {
+		return bindingRow{}, false
+	}
+	return r.bindings[i], true
+}
+
+// living are the instances that must have a database, or a server of their own.
+func (r records) living() (living []instanceRow) {
+	for _, i := range r.instances {
+		if i.State == "ready" {
+			living = append(living, i)
+		}
+	}
+	return living
+}
+
+// adminPassword opens the password of a dedicated server's administrator.
+func (a *audit) adminPassword(ctx context.Context, instanceID string) (string, error) {
+	keys, err := store.ParseKeyset(a.Keyset)
+	if err != nil {
+		return "", err
+	}
+	s, err := store.Open(ctx, a.PostgresURL, keys)
+	if err != nil {
+		return "", err
+	}
+	defer s.Close()
+	i, err := s.Instance(ctx, instanceID)
+	return i.AdminPassword, err
+}

@@ -1,0 +1,192 @@
+package audit
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// What a server has without any broker.
+var (
+	systemDatabases = []string{"information_schema", "mysql", "performance_schema", "sys"}
+	systemAccounts  = []string{"mysql.infoschema", "mysql.session", "mysql.sys", "mariadb.sys"}
+)
+
+// privileges of each role on its database. What admin has differs from server to server: at least as much.
+var privileges = map[string][]string{
+	"read-only": {"SELECT", "SHOW VIEW"},
+	"read-write": {"ALTER", "ALTER ROUTINE", "CREATE", "CREATE ROUTINE", "CREATE TEMPORARY TABLES", "CREATE VIEW",
+		"DELETE", "DROP", "EVENT", "EXECUTE", "INDEX", "INSERT", "LOCK TABLES", "REFERENCES", "SELECT", "SHOW VIEW",
+		"TRIGGER", "UPDATE"},
+}
+
+func (a *audit) checkShared(ctx context.Context, r records) {
+	tenants := slices.DeleteFunc(r.living(), func(i instanceRow) bool { return i.DedicatedID != "" })
+	if err := a.checkServer(ctx, "the shared server", a.Shared, r, tenants); err != nil {
+		a.report("The shared server cannot be read: %v.", err)
+	}
+}
+
+// checkServer compares a server with the records of the instances that live on it.
+func (a *audit) checkServer(ctx context.Context, where string, admin *sql.DB, r records, tenants []instanceRow) error {
+	databases, err := column(ctx, admin, "SELECT schema_name FROM information_schema.schemata")
+	if err != nil {
+		return err
+	}
+	databases = slices.DeleteFunc(databases, func(name string) bool { return slices.Contains(systemDatabases, name) })
+	var wanted []string
+	for _, i := range tenants {
+		wanted = append(wanted, i.Database)
+	}
+	a.compare("on "+where+", database", databases, wanted)
+	return a.checkAccounts(ctx, where, admin, r, tenants)
+}
+
+func (a *audit) checkAccounts(ctx context.Context, where string, admin *sql.DB, r records, tenants []instanceRow) error {
+	own, err := column(ctx, admin, "SELECT SUBSTRING_INDEX(CURRENT_USER(), '@', 1)")
+	if err != nil {
+		return err
+	}
+	there, err := column(ctx, admin, "SELECT user FROM mysql.user")
+	if err != nil {
+		return err
+	}
+	there = slices.DeleteFunc(there, func(name string) bool {
+		return slices.Contains(systemAccounts, name) || slices.Contains(own, name)
+	})
+	var wanted []string
+	for _, i := range tenants {
+		for _, b := range r.bindings {
+			if b.InstanceID == i.ID {
+				wanted = append(wanted, b.Account)
+				if slices.Contains(there, b.Account) {
+					if err := a.checkAccount(ctx, where, admin, i, b); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		for _, q := range r.retired {
+			if q.InstanceID == i.ID {
+				wanted = append(wanted, q.Account)
+				if locked, err := isLocked(ctx, admin, q.Account); err != nil {
+					return err
+				} else if !locked && slices.Contains(there, q.Account) {
+					a.report("On %s, the retired account %s is not locked.", where, q.Account)
+				}
+			}
+		}
+	}
+	a.compare("on "+where+", account", there, wanted)
+	return a.checkTraces(ctx, where, admin, there)
+}
+
+// checkTraces looks for grants and sessions of accounts that are not there any more.
+func (a *audit) checkTraces(ctx context.Context, where string, admin *sql.DB, accounts []string) error {
+	for what, query := range map[string]string{
+		"grant to": "SELECT DISTINCT user FROM mysql.db WHERE user LIKE 'u\\_%' OR user LIKE 'broker\\_%'",
+		"session of": `SELECT DISTINCT user FROM information_schema.processlist
+			WHERE user LIKE 'u\_%' AND command <> 'Killed'`,
+	} {
+		users, err := column(ctx, admin, query)
+		if err != nil {
+			return err
+		}
+		for _, user := range users {
+			if !slices.Contains(accounts, user) {
+				a.report("Orphan: on %s, %s %s, which is not there.", where, what, user)
+			}
+		}
+	}
+	return nil
+}
+
+func (a *audit) checkAccount(ctx context.Context, where string, admin *sql.DB, i instanceRow, b bindingRow) error {
+	locked, err := isLocked(ctx, admin, b.Account)
+	if err != nil {
+		return err
+	}
+	if locked {
+		a.report("On %s, the account %s of binding %q is locked.", where, b.Account, b.ID)
+	}
+	limit, err := column(ctx, admin, "SELECT max_user_connections FROM mysql.user WHERE user = ?", b.Account)
+	if err != nil {
+		return err
+	}
+	if want, known := a.Limits[i.PlanID]; known && fmt.Sprint(want) != limit[0] {
+		a.report("On %s, the account %s of binding %q may have %s connections instead of %d.", where, b.Account, b.ID,
+			limit[0], want)
+	}
+	grantee := "'" + b.Account + "'@'%'"
+	global, err := column(ctx, admin, `SELECT privilege_type FROM information_schema.user_privileges
+		WHERE grantee = ? AND privilege_type <> 'USAGE'`, grantee)
+	if err != nil {
+		return err
+	}
+	if len(global) > 0 {
+		a.report("On %s, the account %s has privileges outside its database: %q.", where, b.Account, global)
+	}
+	granted, err := column(ctx, admin, `SELECT CONCAT(IF(is_grantable = 'YES', 'grantable ', ''), privilege_type)
+		FROM information_schema.schema_privileges WHERE grantee = ? AND table_schema = ? ORDER BY privilege_type`,
+		grantee, strings.ReplaceAll(i.Database, "_", `\_`))
+	if err != nil {
+		return err
+	}
+	elsewhere, err := column(ctx, admin, `SELECT table_schema FROM information_schema.schema_privileges
+		WHERE grantee = ? AND table_schema <> ?`, grantee, strings.ReplaceAll(i.Database, "_", `\_`))
+	if err != nil {
+		return err
+	}
+	if len(elsewhere) > 0 {
+		a.report("On %s, the account %s has privileges on other databases: %q.", where, b.Account, elsewhere)
+	}
+	if !rightPrivileges(b.Role, granted) {
+		a.report("On %s, the account %s has, as %s: %q.", where, b.Account, b.Role, granted)
+	}
+	return nil
+}
+
+func rightPrivileges(role string, granted []string) bool {
+	if role != "admin" {
+		return slices.Equal(granted, privileges[role])
+	}
+	for _, privilege := range privileges["read-write"] {
+		if !slices.Contains(granted, privilege) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(granted, func(p string) bool { return strings.HasPrefix(p, "grantable") })
+}
+
+// isLocked is false for an account that is not there.
+func isLocked(ctx context.Context, admin *sql.DB, account string) (bool, error) {
+	query := "SELECT account_locked FROM mysql.user WHERE user = ?"
+	version, err := column(ctx, admin, "SELECT VERSION()")
+	if err != nil {
+		return false, err
+	}
+	if strings.Contains(version[0], "MariaDB") {
+		query = "SELECT IF(JSON_VALUE(priv, '$.account_locked'), 'Y', 'N') FROM mysql.global_priv WHERE user = ?"
+	}
+	locked, err := column(ctx, admin, query, account)
+	return slices.Contains(locked, "Y"), err
+}
+
+// column runs a query that yields one column.
+func column(ctx context.Context, db *sql.DB, query string, args ...any) (all []string, err error) {
+	rows, err := db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var value string
+		if err := rows.Scan(&value); err != nil {
+			return nil, err
+		}
+		all = append(all, value)
+	}
+	return all, rows.Err()
+}

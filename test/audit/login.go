@@ -65,7 +65,9 @@ func Write(ctx context.Context, c Credentials, note string) error {
 		return err
 	}
 	defer db.Close()
-	for _, statement := range []string{"CREATE TABLE note (text varchar(100))", "INSERT INTO note VALUES ('" + note + "')"} {
+	for _, statement := range []string{
+		"CREATE TABLE note (text varchar(100))", "INSERT INTO note VALUES ('" + note + "')",
+	} {
 		if _, err := db.ExecContext(ctx, statement); err != nil {
 			return fmt.Errorf("write a note: %w", err)
 		}
@@ -121,8 +123,9 @@ func (a *audit) login(ctx context.Context, b Binding, note string) error {
 }
 
 // refused tells whether a server is there and said no, or is not there, as the dedicated one of an instance that is
-// gone.
+// gone; another one may have its port by now.
 func refused(err error) bool {
 	_, no := errors.AsType[*mysql.MySQLError](err)
-	return no || errors.Is(err, syscall.ECONNREFUSED)
+	_, another := errors.AsType[*tls.CertificateVerificationError](err)
+	return no || another || errors.Is(err, syscall.ECONNREFUSED)
 }

@@ -201,8 +201,14 @@ func StartPrevious(t testing.TB, env map[string]string) *Broker {
 	return started(t, launch(t, env, built(t, buildPrevious), "serve"))
 }
 
-// started waits until a broker says where it listens.
 func started(t testing.TB, b *Broker) *Broker {
+	t.Helper()
+	b.AwaitReady(t)
+	return b
+}
+
+// AwaitReady waits until a broker that was launched to serve does so.
+func (b *Broker) AwaitReady(t testing.TB) {
 	t.Helper()
 	line := b.AwaitLog(t, `"msg":"ready"`)
 	var ready struct{ Address string }
@@ -214,7 +220,6 @@ func started(t testing.TB, b *Broker) *Broker {
 		t.Fatal(err)
 	}
 	b.URL = "http://127.0.0.1:" + port
-	return b
 }
 
 // Launch runs the broker with any arguments and returns at once. It is stopped when the test ends.

@@ -22,7 +22,7 @@ func (l *Launcher) Destroy(ctx context.Context, id string, report func(progress 
 	}
 	unlock, err := lockDir(ctx, inst.dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return l.emptyTrash(inst.id + "-*") // a broker that was destroying it may have died
 	}
 	if err != nil {
 		return err
@@ -65,14 +65,14 @@ func (l *Launcher) discard(inst instance) error {
 	return nil
 }
 
-// emptyTrash removes what brokers that died in the middle of Destroy left.
-func (l *Launcher) emptyTrash() error {
-	entries, err := os.ReadDir(l.trashDir())
+// emptyTrash removes what brokers that died in the middle of Destroy left, of the servers that match.
+func (l *Launcher) emptyTrash(pattern string) error {
+	graves, err := filepath.Glob(filepath.Join(l.trashDir(), pattern))
 	if err != nil {
 		return fmt.Errorf("empty the trash: %w", err)
 	}
-	for _, e := range entries {
-		if err := os.RemoveAll(filepath.Join(l.trashDir(), e.Name())); err != nil {
+	for _, grave := range graves {
+		if err := os.RemoveAll(grave); err != nil {
 			return fmt.Errorf("empty the trash: %w", err)
 		}
 	}

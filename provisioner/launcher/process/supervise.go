@@ -31,7 +31,7 @@ func (l *Launcher) supervise(ctx context.Context) {
 		return
 	}
 	defer unlock()
-	if err := l.emptyTrash(); err != nil {
+	if err := l.emptyTrash("*"); err != nil {
 		l.cfg.Logger.Warn("destroyed servers were not removed", "error", err)
 	}
 	var watchers sync.WaitGroup

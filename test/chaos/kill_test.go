@@ -1,0 +1,305 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"mysql-broker/test/audit"
+	"mysql-broker/test/testdrive"
+)
+
+const (
+	atOnce       = 16              // operations, each with a broker of its own to be killed
+	launchAtOnce = 6               // of them on dedicated servers, whose starts are slow
+	afterEnd     = 2 * time.Second // how long a broker may take from the end of its task to its last point
+	attempts     = 4               // to meet a point that another broker passed because it had claimed the task first
+)
+
+// kill is an operation whose broker dies at a point. Without a point it only records those that it passes.
+type kill struct {
+	workflow
+	end      point
+	mitigate bool // the platform, without an answer, deletes instead of repeating
+
+	target  target
+	journey *journey
+	tries   int
+	met     bool // the broker died at the point, or passed all that there are
+}
+
+// Every operation is cut short at every point that it passes. Others finish it within the time that the lease allows,
+// and whatever the platform then does, nothing is left over and nothing is missing.
+func testKills(t *testing.T, c chaos) {
+	w := newWorld(t, c.flavour, c.tally, nil)
+	host := audit.Instance{ID: "host"}
+	if err := w.make(planNamed(t, "dedicated-small"), &host); err != nil {
+		t.Fatal(err)
+	}
+	var clean []*kill
+	for _, f := range workflows(t) {
+		clean = append(clean, &kill{workflow: f})
+	}
+	w.waves(t, clean, host)
+	var kills []*kill
+	for _, k := range clean {
+		points := k.journey.points()
+		t.Logf("%s passes %d points: %v", k, len(points), points)
+		w.tally.pointsPassed(len(points))
+		for n, p := range points {
+			if long() || n%2 == c.half {
+				kills = append(kills, &kill{workflow: k.workflow, end: p, mitigate: n/2%2 == 0})
+			}
+		}
+	}
+	w.waves(t, kills, host)
+}
+
+// waves carries out all, some at a time: while those of one wave wait for leases to run out, the next is prepared. The
+// brokers that are to die next stand by meanwhile, and take over like any other.
+func (w *world) waves(t *testing.T, todo []*kill, host audit.Instance) {
+	t.Helper()
+	wave, todo := next(todo)
+	victims := w.ready(t, wave, host)
+	for len(wave) > 0 && !t.Failed() {
+		errs := make([]error, len(wave))
+		var running sync.WaitGroup
+		for n, k := range wave {
+			k.journey, k.met = newJourney(k.end), false
+			w.watch.order(victims[n], k.journey.pass)
+		}
+		for n, k := range wave {
+			running.Go(func() { errs[n] = k.run(w, victims[n]) })
+		}
+		following, rest := next(todo)
+		spare := w.ready(t, following, host)
+		running.Wait()
+		for n, k := range wave {
+			if errs[n] != nil {
+				t.Errorf("%s, killed at %v: %v", k, k.end, errs[n])
+			}
+		}
+		w.check(t, "after a wave of kills")
+		for n, k := range wave {
+			victims[n].Kill(t)
+			if k.tries++; !k.met && k.tries == attempts {
+				t.Errorf("%s: no broker came to %v", k, k.end)
+			} else if !k.met {
+				rest = append(rest, k)
+			}
+		}
+		each(t, wave, func(k *kill) error { return w.clear(&k.target, host) })
+		wave, victims, todo = following, spare, rest
+		if len(wave) == 0 {
+			wave, todo = next(todo)
+			victims = w.ready(t, wave, host)
+		}
+	}
+	w.check(t, "after the last kill")
+}
+
+// next takes as many as can be done at once.
+func next(todo []*kill) (wave, rest []*kill) {
+	launching := 0
+	for _, k := range todo {
+		if len(wave) == atOnce || k.launches() && launching == launchAtOnce {
+			rest = append(rest, k)
+			continue
+		}
+		if k.launches() {
+			launching++
+		}
+		wave = append(wave, k)
+	}
+	return wave, rest
+}
+
+// ready makes what a wave needs, and the brokers that will die in it.
+func (w *world) ready(t *testing.T, wave []*kill, host audit.Instance) []*testdrive.Broker {
+	t.Helper()
+	victims, ready := w.victims(t, len(wave))
+	each(t, wave, func(k *kill) (err error) {
+		k.target, err = w.prepare(t.Context(), k.workflow, host)
+		return err
+	})
+	ready()
+	return victims
+}
+
+func each(t *testing.T, wave []*kill, do func(*kill) error) {
+	t.Helper()
+	errs := make([]error, len(wave))
+	var running sync.WaitGroup
+	for n, k := range wave {
+		running.Go(func() { errs[n] = do(k) })
+	}
+	running.Wait()
+	for n, k := range wave {
+		if errs[n] != nil {
+			t.Errorf("%s: %v", k, errs[n])
+		}
+	}
+}
+
+// run sends the operation to the victim, has it die, and does what a platform does then.
+func (k *kill) run(w *world, victim *testdrive.Broker) error {
+	q := k.target.request()
+	answers := victim.Begin(q.method, q.path, q.body)
+	var answer testdrive.Response
+	var answered bool
+	select {
+	case answer, answered = <-answers:
+	case died := <-k.journey.killed:
+		return k.goOn(w, q, died)
+	}
+	if !answered { // the connection told of the death first
+		return k.goOn(w, q, <-k.journey.killed)
+	}
+	if answer.Status == http.StatusAccepted {
+		return k.follow(w, q, answer)
+	}
+	got, err := w.conclude(q, answer)
+	if err == nil {
+		err = w.learn(&k.target, q, got)
+	}
+	k.met = k.complete()
+	return err
+}
+
+// follow polls for an operation that was accepted, while its broker dies.
+func (k *kill) follow(w *world, q request, accepted testdrive.Response) error {
+	takeover := make(chan error, 1)
+	over, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		select {
+		case died := <-k.journey.killed:
+			takeover <- k.takeover(w, q, died, make(chan struct{}))
+		case <-over.Done():
+			takeover <- nil
+		}
+	}()
+	got, err := w.conclude(q, accepted)
+	if err == nil && got.failed {
+		err = errors.New(got.String("description"))
+	}
+	if err == nil {
+		err = w.learn(&k.target, q, got)
+	}
+	select { // the last point comes after the end is recorded
+	case takenOver := <-takeover:
+		return errors.Join(err, takenOver)
+	case <-k.journey.ended:
+	case <-time.After(afterEnd): // another broker worked on it
+	}
+	select {
+	case died := <-k.journey.killed:
+		return errors.Join(err, k.takeover(w, q, died, make(chan struct{})))
+	default:
+	}
+	cancel()
+	k.met = k.met || k.complete()
+	return errors.Join(err, <-takeover)
+}
+
+// goOn is what happens when there will be no answer.
+func (k *kill) goOn(w *world, q request, died time.Time) error {
+	takeover := make(chan error, 1)
+	lookedUp := make(chan struct{})
+	go func() { takeover <- k.takeover(w, q, died, lookedUp) }()
+	<-lookedUp
+	if instead, possible := k.target.mitigation(); k.mitigate && possible {
+		q = instead
+	} else if k.mitigate && k.kind == update {
+		return errors.Join(<-takeover, k.fetch(w))
+	}
+	got, err := w.carryOut(q)
+	if err == nil && got.failed {
+		err = errors.New(got.String("description"))
+	}
+	if err == nil {
+		err = w.learn(&k.target, q, got)
+	}
+	return errors.Join(err, <-takeover)
+}
+
+// fetch asks what has become of an update.
+func (k *kill) fetch(w *world) error {
+	deadline := time.Now().Add(patience)
+	for {
+		r, err := w.survivor().Send("GET", instancePath(k.target.instance.ID), nil, nil)
+		if err != nil {
+			return err
+		}
+		if r.Status == http.StatusOK {
+			k.target.instance.PlanID = r.String("plan_id")
+			w.tell(k.target.instance)
+			return nil
+		}
+		if r.Status != http.StatusUnprocessableEntity || time.Now().After(deadline) {
+			return fmt.Errorf("fetch the instance: %d %s", r.Status, r.Raw)
+		}
+		time.Sleep(100 * time.Millisecond) // it is being updated
+	}
+}
+
+// complete tells whether the broker passed a workflow from its beginning to its end.
+func (k *kill) complete() bool {
+	points := k.journey.points()
+	return k.end == point{} && slices.Contains(points, point{k.kind + ": recording", 1}) &&
+		slices.Contains(points, point{k.kind + ": ended as succeeded", 1})
+}
+
+// takeover measures how long it takes until another broker has what the dead one had, if it had anything. lookedUp is
+// closed once it is known what that was.
+func (k *kill) takeover(w *world, q request, died time.Time, lookedUp chan struct{}) error {
+	k.met = true
+	w.tally.kill()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	left, err := w.latestTask(ctx, q)
+	close(lookedUp)
+	if err != nil || left.state != "in progress" {
+		return err
+	}
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		now, err := w.latestTask(ctx, q)
+		if err != nil {
+			return fmt.Errorf("wait for a takeover: %w", err)
+		}
+		if now.state != "in progress" || now.owner != "" && now.owner != left.owner {
+			after := time.Since(died)
+			w.tally.takeover(after)
+			if limit := takeoverLimit(); after > limit {
+				return fmt.Errorf("taken over after %v, more than %v", after, limit)
+			}
+			return nil
+		}
+		<-tick.C
+	}
+}
+
+// takeoverLimit is takeoverTime where the test has the machine to itself.
+func takeoverLimit() time.Duration {
+	if long() {
+		return takeoverTime
+	}
+	return takeoverTime + 10*time.Second
+}
+
+type taskRow struct{ state, owner string }
+
+// latestTask reads the newest task of what a request is about; none is fine.
+func (w *world) latestTask(ctx context.Context, q request) (row taskRow, err error) {
+	err = w.tasks.QueryRow(ctx, `SELECT coalesce(max(state), ''), coalesce(max(lease_owner), '') FROM (
+		SELECT state, lease_owner FROM task WHERE instance_id = $1 AND binding_id = $2 ORDER BY id DESC LIMIT 1) t`,
+		q.instanceID, q.bindingID).Scan(&row.state, &row.owner)
+	return row, err
+}

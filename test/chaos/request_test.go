@@ -1,0 +1,73 @@
+package chaos
+
+import (
+	"strings"
+	"testing"
+
+	"mysql-broker/test/testdrive"
+)
+
+// Kinds of operations.
+const (
+	provision   = "provision"
+	update      = "update"
+	bind        = "bind"
+	unbind      = "unbind"
+	deprovision = "deprovision"
+)
+
+// request is one that platforms send.
+type request struct {
+	kind, method, path    string
+	body                  any
+	instanceID, bindingID string // bindingID is "" for operations on the instance
+}
+
+// plan is one of the catalog.
+type plan struct {
+	name, id, serviceID string
+	async               string // in the query of a request, where the plan takes it
+}
+
+func planNamed(t testing.TB, name string) plan {
+	t.Helper()
+	p := plan{name: name}
+	p.serviceID, p.id = testdrive.Plan(t, name)
+	if name == "shared-async" || p.dedicated() {
+		p.async = "accepts_incomplete=true"
+	}
+	return p
+}
+
+func (p plan) dedicated() bool { return strings.HasPrefix(p.name, "dedicated") }
+
+func instancePath(id string) string { return "/v2/service_instances/" + id }
+func bindingPath(instance, id string) string {
+	return instancePath(instance) + "/service_bindings/" + id
+}
+
+// ids is the query of a DELETE.
+func (p plan) ids() string { return "?service_id=" + p.serviceID + "&plan_id=" + p.id + "&" }
+
+func (p plan) provision(id string) request {
+	return request{provision, "PUT", instancePath(id) + "?" + p.async, map[string]any{"service_id": p.serviceID,
+		"plan_id": p.id, "organization_guid": "organization", "space_guid": "space"}, id, ""}
+}
+
+func (p plan) update(id string, to plan) request {
+	return request{update, "PATCH", instancePath(id) + "?" + p.async,
+		map[string]any{"service_id": p.serviceID, "plan_id": to.id}, id, ""}
+}
+
+func (p plan) deprovision(id string) request {
+	return request{deprovision, "DELETE", instancePath(id) + p.ids() + p.async, nil, id, ""}
+}
+
+func (p plan) bind(instance, id string) request {
+	return request{bind, "PUT", bindingPath(instance, id),
+		map[string]any{"service_id": p.serviceID, "plan_id": p.id}, instance, id}
+}
+
+func (p plan) unbind(instance, id string) request {
+	return request{unbind, "DELETE", bindingPath(instance, id) + p.ids(), nil, instance, id}
+}

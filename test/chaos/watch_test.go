@@ -1,0 +1,90 @@
+package chaos
+
+import (
+	"strings"
+	"sync"
+	"time"
+
+	"mysql-broker/test/testdrive"
+)
+
+// watch hears of the points that every broker passes, and does to each what its order says.
+type watch struct {
+	mu     sync.Mutex
+	orders map[int]func(point string) testdrive.Word // by process id
+}
+
+func newWatch(faults *testdrive.Faults) *watch {
+	w := &watch{orders: map[int]func(string) testdrive.Word{}}
+	faults.Decide(func(pid int, point string) testdrive.Word {
+		w.mu.Lock()
+		order := w.orders[pid]
+		w.mu.Unlock()
+		if order == nil {
+			return testdrive.GoOn
+		}
+		return order(point)
+	})
+	return w
+}
+
+// order says what happens to a broker from now on; it may be called for several points at once. nil lets it go on.
+func (w *watch) order(b *testdrive.Broker, decide func(point string) testdrive.Word) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.orders[b.PID()] = decide
+}
+
+// point is one that a workflow passes: the nth of that name.
+type point struct {
+	name string
+	nth  int
+}
+
+// journey follows one broker through its points, up to the one at which it dies, if any.
+type journey struct {
+	mu     sync.Mutex
+	end    point
+	seen   []point
+	killed chan time.Time // yields when it died
+	ended  chan struct{}  // closed at the last point of a task that succeeded
+	finish func()
+}
+
+func newJourney(end point) *journey {
+	ended := make(chan struct{})
+	return &journey{end: end, killed: make(chan time.Time, 1), ended: ended,
+		finish: sync.OnceFunc(func() { close(ended) })}
+}
+
+func (j *journey) pass(name string) testdrive.Word {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	select {
+	case <-j.ended: // it works on something else by now
+		return testdrive.GoOn
+	default:
+	}
+	here := point{name, 1}
+	for _, before := range j.seen {
+		if before.name == name {
+			here.nth++
+		}
+	}
+	j.seen = append(j.seen, here)
+	word := testdrive.GoOn
+	if here == j.end {
+		j.killed <- time.Now()
+		word = testdrive.Die
+	}
+	if strings.HasSuffix(name, ": ended as succeeded") {
+		j.finish()
+	}
+	return word
+}
+
+func (j *journey) points() []point {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return append([]point(nil), j.seen...)
+}

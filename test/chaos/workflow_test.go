@@ -1,0 +1,202 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"mysql-broker/test/audit"
+)
+
+// workflow is a kind of operation on instances of a plan.
+type workflow struct {
+	kind string
+	plan plan
+	to   plan // of an update
+	view bool // an account of the instance defines a view, and so stays when it is unbound
+}
+
+func (f workflow) String() string {
+	name := f.kind + " " + f.plan.name
+	if f.view {
+		name += " with a view"
+	}
+	return name
+}
+
+// launches tells whether the operation is one on a dedicated server of its own.
+func (f workflow) launches() bool { return f.plan.dedicated() && f.kind != bind && f.kind != unbind }
+
+// workflows are all that there are.
+func workflows(t testing.TB) []workflow {
+	shared, dedicated := planNamed(t, "shared-small"), planNamed(t, "dedicated-small")
+	return []workflow{
+		{kind: provision, plan: shared},
+		{kind: update, plan: shared, to: planNamed(t, "shared-large")},
+		{kind: bind, plan: shared},
+		{kind: unbind, plan: shared},
+		{kind: unbind, plan: shared, view: true},
+		{kind: deprovision, plan: shared, view: true},
+		{kind: provision, plan: planNamed(t, "shared-async")},
+		{kind: provision, plan: dedicated},
+		{kind: update, plan: dedicated, to: planNamed(t, "dedicated-large")},
+		{kind: bind, plan: dedicated},
+		{kind: unbind, plan: dedicated},
+		{kind: deprovision, plan: dedicated},
+	}
+}
+
+// target is what an operation works on.
+type target struct {
+	workflow
+	instance audit.Instance
+	binding  audit.Binding
+}
+
+// prepare makes what the operation needs to be there. host is a dedicated instance that lends itself to bindings.
+func (w *world) prepare(ctx context.Context, f workflow, host audit.Instance) (target, error) {
+	x := target{workflow: f, instance: audit.Instance{ID: uuid.NewString(), PlanID: f.plan.id}}
+	if f.kind == provision {
+		return x, nil
+	}
+	if f.plan.dedicated() && !f.launches() {
+		x.instance = host
+	} else if err := w.make(f.plan, &x.instance); err != nil {
+		return x, err
+	}
+	if f.kind == bind {
+		x.binding = audit.Binding{InstanceID: x.instance.ID, ID: uuid.NewString()}
+		return x, nil
+	}
+	var err error
+	if x.binding, err = w.bind(f.plan, x.instance.ID); err != nil || x.instance.ID == host.ID {
+		return x, err
+	}
+	x.instance.Note = uuid.NewString()
+	if err := audit.Write(ctx, x.binding.Credentials, x.instance.Note); err != nil {
+		return x, err
+	}
+	w.tell(x.instance)
+	if !f.view {
+		return x, nil
+	}
+	if err := defineView(ctx, x.binding.Credentials); err != nil || f.kind != deprovision {
+		return x, err
+	}
+	// Its account stays, and the instance has another binding.
+	if err := w.unbind(f.plan, x.binding); err != nil {
+		return x, err
+	}
+	x.binding, err = w.bind(f.plan, x.instance.ID)
+	return x, err
+}
+
+func defineView(ctx context.Context, c audit.Credentials) error {
+	db, err := c.Open()
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	_, err = db.ExecContext(ctx, "CREATE VIEW notes AS SELECT text FROM note")
+	return err
+}
+
+// make provisions an instance.
+func (w *world) make(p plan, i *audit.Instance) error {
+	got, err := w.carryOut(p.provision(i.ID))
+	if err != nil || got.failed {
+		return errors.Join(fmt.Errorf("provision: %s", got.Raw), err)
+	}
+	i.State = audit.Exists
+	w.tell(*i)
+	return nil
+}
+
+func (w *world) bind(p plan, instanceID string) (audit.Binding, error) {
+	b := audit.Binding{InstanceID: instanceID, ID: uuid.NewString(), State: audit.Exists}
+	got, err := w.carryOut(p.bind(instanceID, b.ID))
+	if err == nil {
+		b.Credentials, err = audit.ReadCredentials(got.Body["credentials"])
+	}
+	w.tellBinding(b)
+	return b, err
+}
+
+func (w *world) unbind(p plan, b audit.Binding) error {
+	_, err := w.carryOut(p.unbind(b.InstanceID, b.ID))
+	b.State = audit.Gone
+	w.tellBinding(b)
+	return err
+}
+
+// request is what begins the operation.
+func (x target) request() request {
+	switch x.kind {
+	case provision:
+		return x.plan.provision(x.instance.ID)
+	case update:
+		return x.plan.update(x.instance.ID, x.to)
+	case bind:
+		return x.plan.bind(x.instance.ID, x.binding.ID)
+	case unbind:
+		return x.plan.unbind(x.instance.ID, x.binding.ID)
+	}
+	return x.plan.deprovision(x.instance.ID)
+}
+
+// mitigation is what a platform sends instead if it would rather be rid of what it got no answer for, if there is such
+// a request. OSB API, "Orphan Mitigation".
+func (x target) mitigation() (request, bool) {
+	switch x.kind {
+	case provision:
+		return x.plan.deprovision(x.instance.ID), true
+	case bind:
+		return x.plan.unbind(x.instance.ID, x.binding.ID), true
+	}
+	return request{}, false
+}
+
+// tell records what a request that succeeded has told.
+func (w *world) learn(x *target, q request, got outcome) (err error) {
+	switch q.kind {
+	case provision:
+		x.instance.State = audit.Exists
+		w.tell(x.instance)
+	case update:
+		x.instance.PlanID = x.to.id
+		w.tell(x.instance)
+	case bind:
+		x.binding.State = audit.Exists
+		x.binding.Credentials, err = audit.ReadCredentials(got.Body["credentials"])
+		w.tellBinding(x.binding)
+	case unbind:
+		x.binding.State = audit.Gone
+		w.tellBinding(x.binding)
+	case deprovision:
+		x.instance.State = audit.Gone
+		w.tellGone(x.instance.ID)
+	}
+	return err
+}
+
+// clear deletes what an operation has left, as a platform does.
+func (w *world) clear(x *target, host audit.Instance) error {
+	if x.instance.ID == host.ID {
+		if x.binding.State != audit.Exists {
+			return nil
+		}
+		return w.unbind(x.plan, x.binding)
+	}
+	if x.instance.State == audit.Gone || x.instance.State == "" {
+		return nil
+	}
+	q := x.plan.deprovision(x.instance.ID)
+	got, err := w.carryOut(q)
+	if err != nil || got.failed {
+		return errors.Join(fmt.Errorf("deprovision: %s", got.Raw), err)
+	}
+	return w.learn(x, q, got)
+}

@@ -1,0 +1,208 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"mysql-broker/broker/catalog"
+	"mysql-broker/test/audit"
+	"mysql-broker/test/testdrive"
+)
+
+const (
+	leaseTime = 10 * time.Second
+	// takeoverTime is how long a task may lie still after its broker died.
+	takeoverTime = leaseTime + 2*time.Second
+	// patience bounds what is awaited on a busy machine.
+	patience = 90 * time.Second
+)
+
+// world is a platform with its brokers: two that nothing happens to, and any number of victims.
+type world struct {
+	flavour   string
+	env       map[string]string
+	survivors [2]*testdrive.Broker
+	tasks     *pgxpool.Pool
+	watch     *watch
+	tally     *tally
+	audit     audit.World
+	turn      atomic.Int32 // which survivor gets the next request
+
+	mu   sync.Mutex
+	told audit.Told
+}
+
+// newWorld starts the brokers, with a shared server of their own.
+func newWorld(t *testing.T, flavour string, sum *tally, more map[string]string) *world {
+	t.Helper()
+	private := testdrive.Private(t, flavour)
+	w := &world{flavour: flavour, env: testdrive.Environment(t, private), tally: sum}
+	for name, value := range more {
+		w.env[name] = value
+	}
+	w.watch = newWatch(testdrive.NewFaults(t, w.env))
+	admin, err := audit.Credentials{Host: private.Host, Port: private.Port, Username: private.User,
+		Password: private.Password, CACertificate: private.CA}.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { admin.Close() })
+	if w.tasks, err = pgxpool.New(t.Context(), w.env["DATABASE_URL"]); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.tasks.Close)
+	w.audit = audit.World{PostgresURL: w.env["DATABASE_URL"], Keyset: w.env["ENCRYPTION_KEYSET"], Shared: admin,
+		LauncherDir: w.env["LAUNCHER_DIR"], Limits: limits(t)}
+	for n := range w.survivors {
+		w.survivors[n] = testdrive.Launch(t, w.env, "serve")
+	}
+	for _, b := range w.survivors {
+		b.AwaitReady(t)
+	}
+	return w
+}
+
+// limits are the numbers of connections that the plans allow, by plan id.
+func limits(t *testing.T) map[string]int {
+	t.Helper()
+	c, err := catalog.Load(testdrive.Root() + "/catalog.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]int{}
+	for _, p := range c.Plans() {
+		all[p.ID] = p.MaxConnections
+	}
+	return all
+}
+
+// survivor takes turns.
+func (w *world) survivor() *testdrive.Broker {
+	return w.survivors[int(w.turn.Add(1))%len(w.survivors)]
+}
+
+// victims launches brokers; they are ready when ready has returned.
+func (w *world) victims(t *testing.T, n int) (victims []*testdrive.Broker, ready func()) {
+	t.Helper()
+	for range n {
+		victims = append(victims, testdrive.Launch(t, w.env, "serve"))
+	}
+	return victims, func() {
+		t.Helper()
+		for _, b := range victims {
+			b.AwaitReady(t)
+		}
+	}
+}
+
+// tell records what the platform knows of an instance from now on.
+func (w *world) tell(i audit.Instance) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for n, known := range w.told.Instances {
+		if known.ID == i.ID {
+			w.told.Instances[n] = i
+			return
+		}
+	}
+	w.told.Instances = append(w.told.Instances, i)
+}
+
+// tellBinding records what the platform knows of a binding from now on; credentials once told stay.
+func (w *world) tellBinding(b audit.Binding) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for n, known := range w.told.Bindings {
+		if known.ID == b.ID {
+			if b.Credentials == (audit.Credentials{}) {
+				b.Credentials = known.Credentials
+			}
+			w.told.Bindings[n] = b
+			return
+		}
+	}
+	w.told.Bindings = append(w.told.Bindings, b)
+}
+
+// tellGone records that an instance is deleted, with its bindings.
+func (w *world) tellGone(instanceID string) {
+	w.tell(audit.Instance{ID: instanceID, State: audit.Gone})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for n := range w.told.Bindings {
+		if w.told.Bindings[n].InstanceID == instanceID {
+			w.told.Bindings[n].State = audit.Gone
+		}
+	}
+}
+
+// check compares what was told with what is there.
+func (w *world) check(t *testing.T, when string) {
+	t.Helper()
+	found := w.discrepancies(t.Context())
+	for _, sentence := range found {
+		t.Errorf("%s: %s", when, sentence)
+	}
+	w.tally.discrepancies(len(found))
+}
+
+func (w *world) discrepancies(ctx context.Context) []string {
+	w.mu.Lock()
+	w.audit.Told = w.told
+	w.mu.Unlock()
+	return audit.Check(ctx, w.audit)
+}
+
+// outcome is what has become of a request: a final answer, after polling where the first one said "accepted".
+type outcome struct {
+	testdrive.Response
+	failed bool // last_operation said so
+}
+
+// carryOut sends a request through a survivor and waits for what it comes to.
+func (w *world) carryOut(q request) (outcome, error) {
+	r, err := w.survivor().Send(q.method, q.path, q.body, nil)
+	if err != nil {
+		return outcome{}, fmt.Errorf("%s: %w", q.kind, err)
+	}
+	return w.conclude(q, r)
+}
+
+// conclude polls if an answer is "accepted"; any other that is not 2xx or 410 is an error.
+func (w *world) conclude(q request, r testdrive.Response) (outcome, error) {
+	w.tally.operation()
+	switch {
+	case r.Status == http.StatusAccepted:
+		return w.poll(q, r)
+	case r.Status >= 300 && r.Status != http.StatusGone:
+		return outcome{r, true}, fmt.Errorf("%s was answered %d: %s", q.kind, r.Status, r.Raw)
+	}
+	return outcome{r, false}, nil
+}
+
+func (w *world) poll(q request, accepted testdrive.Response) (outcome, error) {
+	operation := accepted.String("operation")
+	path := "/v2/service_instances/" + q.instanceID + "/last_operation?operation=" + operation
+	deadline := time.Now().Add(patience)
+	for time.Now().Before(deadline) {
+		r, err := w.survivor().Send("GET", path, nil, nil)
+		if err != nil || r.Status != http.StatusOK {
+			return outcome{}, fmt.Errorf("poll %s: %d %s %w", operation, r.Status, r.Raw, err)
+		}
+		switch r.String("state") {
+		case "succeeded":
+			return outcome{r, false}, nil
+		case "failed":
+			return outcome{r, true}, nil
+		}
+		time.Sleep(100 * time.Millisecond) // as platforms poll
+	}
+	return outcome{}, fmt.Errorf("%s is still in progress after %v", operation, patience)
+}

@@ -24,7 +24,10 @@ type chaos struct {
 func TestChaos(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(*testing.T, chaos){
-		"killed at every point": testKills,
+		"killed at every point":          testKills,
+		"a statement in flight":          testStatementInFlight,
+		"a broker that dies at each try": testCrashLoops,
+		"a step that fails at each try":  testCleanup,
 	}
 	var tallies []*tally
 	t.Cleanup(func() { t.Logf("what the brokers went through:\n%s", table(tallies)) })

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ const (
 	atOnce       = 16              // operations, each with a broker of its own to be killed
 	launchAtOnce = 6               // of them on dedicated servers, whose starts are slow
 	afterEnd     = 2 * time.Second // how long a broker may take from the end of its task to its last point
+	pauseEach    = 5               // in the short form, how many points there are for each at which a broker is paused
 	attempts     = 4               // to meet a point that another broker passed because it had claimed the task first
 )
 
@@ -26,9 +28,11 @@ type kill struct {
 	workflow
 	end      point
 	mitigate bool // the platform, without an answer, deletes instead of repeating
+	pause    bool // the broker is stopped instead, and goes on once all is over
 
 	target  target
 	journey *journey
+	answers <-chan testdrive.Response
 	tries   int
 	met     bool // the broker died at the point, or passed all that there are
 }
@@ -55,6 +59,9 @@ func testKills(t *testing.T, c chaos) {
 			if long() || n%2 == c.half {
 				kills = append(kills, &kill{workflow: k.workflow, end: p, mitigate: n/2%2 == 0})
 			}
+			if !k.plan.dedicated() && k.plan.async == "" && (long() || n%pauseEach == c.half) {
+				kills = append(kills, &kill{workflow: k.workflow, end: p, mitigate: n/2%2 == 0, pause: true})
+			}
 		}
 	}
 	w.waves(t, kills, host)
@@ -70,7 +77,7 @@ func (w *world) waves(t *testing.T, todo []*kill, host audit.Instance) {
 		errs := make([]error, len(wave))
 		var running sync.WaitGroup
 		for n, k := range wave {
-			k.journey, k.met = newJourney(k.end), false
+			k.journey, k.met = newJourney(k.end, func() testdrive.Word { return k.stop(t, victims[n]) }), false
 			w.watch.order(victims[n], k.journey.pass)
 		}
 		for n, k := range wave {
@@ -81,12 +88,14 @@ func (w *world) waves(t *testing.T, todo []*kill, host audit.Instance) {
 		running.Wait()
 		for n, k := range wave {
 			if errs[n] != nil {
-				t.Errorf("%s, killed at %v: %v", k, k.end, errs[n])
+				t.Errorf("%s, stopped at %v: %v", k, k.end, errs[n])
 			}
 		}
 		w.check(t, "after a wave of kills")
 		for n, k := range wave {
-			victims[n].Kill(t)
+			if !k.pause {
+				victims[n].Kill(t)
+			}
 			if k.tries++; !k.met && k.tries == attempts {
 				t.Errorf("%s: no broker came to %v", k, k.end)
 			} else if !k.met {
@@ -94,6 +103,7 @@ func (w *world) waves(t *testing.T, todo []*kill, host audit.Instance) {
 			}
 		}
 		each(t, wave, func(k *kill) error { return w.clear(&k.target, host) })
+		w.wake(t, wave, victims)
 		wave, victims, todo = following, spare, rest
 		if len(wave) == 0 {
 			wave, todo = next(todo)
@@ -101,6 +111,42 @@ func (w *world) waves(t *testing.T, todo []*kill, host audit.Instance) {
 		}
 	}
 	w.check(t, "after the last kill")
+}
+
+// stop ends the broker, or pauses it.
+func (k *kill) stop(t *testing.T, victim *testdrive.Broker) testdrive.Word {
+	if !k.pause {
+		return testdrive.Die
+	}
+	victim.Signal(t, syscall.SIGSTOP)
+	return testdrive.GoOn // it hears of that when it goes on
+}
+
+// wake lets the brokers that were paused go on, when others have done their work and its outcome has been deleted.
+// Nothing of what they still do may leave anything.
+func (w *world) wake(t *testing.T, wave []*kill, victims []*testdrive.Broker) {
+	t.Helper()
+	for n, k := range wave {
+		if k.pause {
+			victims[n].Signal(t, syscall.SIGCONT)
+		}
+	}
+	paused := false
+	for n, k := range wave {
+		if !k.pause {
+			continue
+		}
+		paused = true
+		select {
+		case <-k.answers:
+		case <-time.After(patience):
+			t.Errorf("%s, paused at %v: no answer when the broker went on", k, k.end)
+		}
+		victims[n].Kill(t)
+	}
+	if paused {
+		w.check(t, "after paused brokers went on")
+	}
 }
 
 // next takes as many as can be done at once.
@@ -149,11 +195,11 @@ func each(t *testing.T, wave []*kill, do func(*kill) error) {
 // run sends the operation to the victim, has it die, and does what a platform does then.
 func (k *kill) run(w *world, victim *testdrive.Broker) error {
 	q := k.target.request()
-	answers := victim.Begin(q.method, q.path, q.body)
+	k.answers = victim.Begin(q.method, q.path, q.body)
 	var answer testdrive.Response
 	var answered bool
 	select {
-	case answer, answered = <-answers:
+	case answer, answered = <-k.answers:
 	case died := <-k.journey.killed:
 		return k.goOn(w, q, died)
 	}
@@ -167,8 +213,7 @@ func (k *kill) run(w *world, victim *testdrive.Broker) error {
 	if err == nil {
 		err = w.learn(&k.target, q, got)
 	}
-	k.met = k.complete()
-	return err
+	return errors.Join(err, k.check(w, q))
 }
 
 // follow polls for an operation that was accepted, while its broker dies.
@@ -203,8 +248,7 @@ func (k *kill) follow(w *world, q request, accepted testdrive.Response) error {
 	default:
 	}
 	cancel()
-	k.met = k.met || k.complete()
-	return errors.Join(err, <-takeover)
+	return errors.Join(err, <-takeover, k.check(w, q))
 }
 
 // goOn is what happens when there will be no answer.
@@ -248,18 +292,31 @@ func (k *kill) fetch(w *world) error {
 	}
 }
 
-// complete tells whether the broker passed a workflow from its beginning to its end.
-func (k *kill) complete() bool {
+// check finds out, of an operation that was only to be recorded, whether one broker did all of it.
+func (k *kill) check(w *world, q request) error {
+	if k.end != (point{}) {
+		return nil
+	}
+	claims := 1
+	if k.plan.async != "" && k.kind != bind && k.kind != unbind {
+		claims = 2 // by whoever recorded it for later, and by who works on it
+	}
+	row, err := w.latestTask(context.Background(), q)
 	points := k.journey.points()
-	return k.end == point{} && slices.Contains(points, point{k.kind + ": recording", 1}) &&
+	k.met = row.epoch == claims && slices.Contains(points, point{k.kind + ": recording", 1}) &&
 		slices.Contains(points, point{k.kind + ": ended as succeeded", 1})
+	return err
 }
 
 // takeover measures how long it takes until another broker has what the dead one had, if it had anything. lookedUp is
 // closed once it is known what that was.
 func (k *kill) takeover(w *world, q request, died time.Time, lookedUp chan struct{}) error {
 	k.met = true
-	w.tally.kill()
+	if k.pause {
+		w.tally.pause()
+	} else {
+		w.tally.kill()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	left, err := w.latestTask(ctx, q)
@@ -294,12 +351,16 @@ func takeoverLimit() time.Duration {
 	return takeoverTime + 10*time.Second
 }
 
-type taskRow struct{ state, owner string }
+type taskRow struct {
+	state, owner string
+	epoch        int
+}
 
 // latestTask reads the newest task of what a request is about; none is fine.
 func (w *world) latestTask(ctx context.Context, q request) (row taskRow, err error) {
-	err = w.tasks.QueryRow(ctx, `SELECT coalesce(max(state), ''), coalesce(max(lease_owner), '') FROM (
-		SELECT state, lease_owner FROM task WHERE instance_id = $1 AND binding_id = $2 ORDER BY id DESC LIMIT 1) t`,
-		q.instanceID, q.bindingID).Scan(&row.state, &row.owner)
+	err = w.tasks.QueryRow(ctx, `SELECT coalesce(max(state), ''), coalesce(max(lease_owner), ''),
+		coalesce(max(epoch), 0) FROM (
+		SELECT state, lease_owner, epoch FROM task WHERE instance_id = $1 AND binding_id = $2 ORDER BY id DESC LIMIT 1) t`,
+		q.instanceID, q.bindingID).Scan(&row.state, &row.owner, &row.epoch)
 	return row, err
 }

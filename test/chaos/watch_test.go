@@ -10,8 +10,9 @@ import (
 
 // watch hears of the points that every broker passes, and does to each what its order says.
 type watch struct {
-	mu     sync.Mutex
-	orders map[int]func(point string) testdrive.Word // by process id
+	mu       sync.Mutex
+	orders   map[int]func(point string) testdrive.Word // by process id
+	everyone func(point string) testdrive.Word         // for brokers without an order of their own
 }
 
 func newWatch(faults *testdrive.Faults) *watch {
@@ -19,6 +20,9 @@ func newWatch(faults *testdrive.Faults) *watch {
 	faults.Decide(func(pid int, point string) testdrive.Word {
 		w.mu.Lock()
 		order := w.orders[pid]
+		if order == nil {
+			order = w.everyone
+		}
 		w.mu.Unlock()
 		if order == nil {
 			return testdrive.GoOn
@@ -35,25 +39,33 @@ func (w *watch) order(b *testdrive.Broker, decide func(point string) testdrive.W
 	w.orders[b.PID()] = decide
 }
 
+// orderAll says what happens to every broker that has no order of its own, from now on.
+func (w *watch) orderAll(decide func(point string) testdrive.Word) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.everyone = decide
+}
+
 // point is one that a workflow passes: the nth of that name.
 type point struct {
 	name string
 	nth  int
 }
 
-// journey follows one broker through its points, up to the one at which it dies, if any.
+// journey follows one broker through its points, up to the one at which it dies or is paused, if any.
 type journey struct {
 	mu     sync.Mutex
 	end    point
+	stop   func() testdrive.Word // ends or pauses the broker
 	seen   []point
-	killed chan time.Time // yields when it died
+	killed chan time.Time // yields when it died or was paused
 	ended  chan struct{}  // closed at the last point of a task that succeeded
 	finish func()
 }
 
-func newJourney(end point) *journey {
+func newJourney(end point, stop func() testdrive.Word) *journey {
 	ended := make(chan struct{})
-	return &journey{end: end, killed: make(chan time.Time, 1), ended: ended,
+	return &journey{end: end, stop: stop, killed: make(chan time.Time, 1), ended: ended,
 		finish: sync.OnceFunc(func() { close(ended) })}
 }
 
@@ -74,8 +86,8 @@ func (j *journey) pass(name string) testdrive.Word {
 	j.seen = append(j.seen, here)
 	word := testdrive.GoOn
 	if here == j.end {
+		word = j.stop()
 		j.killed <- time.Now()
-		word = testdrive.Die
 	}
 	if strings.HasSuffix(name, ": ended as succeeded") {
 		j.finish()

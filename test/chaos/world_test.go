@@ -21,7 +21,7 @@ const (
 	// takeoverTime is how long a task may lie still after its broker died.
 	takeoverTime = leaseTime + 2*time.Second
 	// patience bounds what is awaited on a busy machine.
-	patience = 90 * time.Second
+	patience = 3 * time.Minute
 )
 
 // world is a platform with its brokers: two that nothing happens to, and any number of victims.

@@ -1,0 +1,86 @@
+package chaos
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"mysql-broker/test/audit"
+	"mysql-broker/test/testdrive"
+)
+
+// taskAttempts is how often a step is tried: see task.Config.
+const taskAttempts = 6
+
+// A task that takes every broker down with it is given up after its attempts: it ends failed, what it made is undone,
+// and the platform reads a sentence.
+func testCrashLoops(t *testing.T, c chaos) {
+	loops := []struct {
+		plan, point string
+	}{
+		{"shared-async", "before: CREATE DATABASE"},
+		{"dedicated-small", "launch: process started"},
+		{"shared-small", "after: CREATE DATABASE"},
+		{"dedicated-small", "provision: check login: begins"},
+	}
+	for n, loop := range loops {
+		if !long() && n != c.half {
+			continue
+		}
+		t.Run(loop.plan+" "+loop.point, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, c.flavour, c.tally, nil)
+			w.crashLoop(t, planNamed(t, loop.plan), loop.point)
+		})
+	}
+}
+
+// crashLoop provisions an instance with brokers that all die at the same point, each replaced by another.
+func (w *world) crashLoop(t *testing.T, p plan, fatal string) {
+	t.Helper()
+	deaths := make(chan struct{}, 2*taskAttempts)
+	w.watch.orderAll(func(point string) testdrive.Word {
+		if point != fatal {
+			return testdrive.GoOn
+		}
+		deaths <- struct{}{}
+		return testdrive.Die
+	})
+	x := target{workflow: workflow{kind: provision, plan: p}, instance: audit.Instance{ID: uuid.NewString(), PlanID: p.id}}
+	q := x.request()
+	first := testdrive.Start(t, w.env)
+	answers := first.Begin(q.method, q.path, q.body)
+	for range taskAttempts {
+		<-deaths
+		w.tally.kill()
+		testdrive.Launch(t, w.env, "serve")
+	}
+	last := testdrive.Start(t, w.env)
+	<-answers
+
+	var r testdrive.Response
+	testdrive.Eventually(t, patience, "the task ends", func() bool {
+		r = last.Do(t, "GET", instancePath(x.instance.ID)+"/last_operation?operation=provision", nil).Expect(t, http.StatusOK)
+		return r.String("state") != "in progress"
+	})
+	w.tally.operation()
+	if r.String("state") != "failed" || !sentence(r.String("description")) {
+		t.Errorf("the operation ended like this: %s", r.Raw)
+	}
+	x.instance.State = audit.Failed
+	w.tell(x.instance)
+	w.check(t, "after the task was given up")
+
+	w.survivors = [2]*testdrive.Broker{last, last}
+	q = p.deprovision(x.instance.ID)
+	got, err := w.carryOut(q)
+	if err != nil || got.failed {
+		t.Errorf("delete what has failed: %v: %s", err, got.Raw)
+	}
+	w.tellGone(x.instance.ID)
+	w.check(t, "after what had failed was deleted")
+	if len(deaths) > 0 {
+		t.Errorf("%d more brokers died", len(deaths))
+	}
+}

@@ -13,7 +13,7 @@ export GOFLAGS += -buildvcs=false
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: help run build test lint go-test fuzz clean mysql97
+.PHONY: help run build test chaos lint go-test fuzz clean mysql97
 
 help: ## print this
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -30,6 +30,12 @@ build: ## make bin/mysql-broker, linked statically
 test: ## install what is missing, then check and test everything on every mysqld there is
 	@deploy/dev/install-packages.sh test
 	@$(MAKE) --no-print-directory lint go-test
+
+# The verbose output ends with tables.
+chaos: ## kill, pause and fail brokers and servers at every point and at random, on every mysqld there is; takes minutes
+	@deploy/dev/install-packages.sh test
+	CHAOS=long MYSQLD='$(MYSQLD)' go run ./test/servers/with-servers \
+		go test -race -count=1 -parallel 8 -timeout 60m -v ./test/chaos ./test/model
 
 lint: ## gofmt, go vet, staticcheck, gosec, govulncheck
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "not formatted: $$unformatted" >&2; exit 1; }

@@ -151,14 +151,16 @@ func (b *bench) lies(*testing.T) []discrepancy {
 		lie("an instance that was lost", "Missing: instance", func(told *audit.Told) {
 			told.Instances = append(told.Instances, audit.Instance{ID: "lost", State: audit.Exists})
 		}),
-		lie("an instance that nobody knows", "Orphan: instance", func(told *audit.Told) { told.Instances[0].State = audit.Gone }),
+		lie("an instance that nobody knows", "Orphan: instance",
+			func(told *audit.Told) { told.Instances[0].State = audit.Gone }),
 		lie("a failed instance that is there", "to the platform it failed",
 			func(told *audit.Told) { told.Instances[1].State = audit.Failed }),
 		lie("another plan", "recorded with plan", func(told *audit.Told) { told.Instances[0].PlanID = "another" }),
 		lie("a binding that was lost", "Missing: binding", func(told *audit.Told) {
 			told.Bindings = append(told.Bindings, audit.Binding{ID: "lost", State: audit.Exists})
 		}),
-		lie("a binding that nobody knows", "Orphan: binding", func(told *audit.Told) { told.Bindings[0].State = audit.Gone }),
+		lie("a binding that nobody knows", "Orphan: binding",
+			func(told *audit.Told) { told.Bindings[0].State = audit.Gone }),
 		lie("an ended login that works", "still logs in", func(told *audit.Told) { told.Bindings[0].State = audit.Gone }),
 		lie("a login that does not work", "Missing: with the credentials",
 			func(told *audit.Told) { told.Bindings[0].Credentials.Password = "another" }),
@@ -220,7 +222,8 @@ func (b *bench) onTheServer(*testing.T) []discrepancy {
 	return []discrepancy{
 		{"a database", "Orphan: on the shared server, database db_orphan",
 			run("CREATE DATABASE db_orphan"), run("DROP DATABASE db_orphan")},
-		{"an account", "Orphan: on the shared server, account u_orphan", run("CREATE USER u_orphan"), run("DROP USER u_orphan")},
+		{"an account", "Orphan: on the shared server, account u_orphan",
+			run("CREATE USER u_orphan"), run("DROP USER u_orphan")},
 		{"a locked account", "is locked", run("ALTER USER " + account + " ACCOUNT LOCK"),
 			run("ALTER USER " + account + " ACCOUNT UNLOCK")},
 		{"another limit", "may have 11 connections", run("ALTER USER " + account + " WITH MAX_USER_CONNECTIONS 11"),

@@ -135,7 +135,9 @@ func (a *audit) toldBinding(instanceID, id string) Binding {
 }
 
 func (r records) binding(b Binding) (bindingRow, bool) {
-	i := slices.IndexFunc(r.bindings, func(row bindingRow) bool { return row.InstanceID == b.InstanceID && row.ID == b.ID })
+	i := slices.IndexFunc(r.bindings, func(row bindingRow) bool {
+		return row.InstanceID == b.InstanceID && row.ID == b.ID
+	})
 	if i < 0 {
 		return bindingRow{}, false
 	}

@@ -1,6 +1,6 @@
-// Package chaos kills, pauses and fails brokers at every point that their work passes, and audits what is left. The long
-// form, with the environment variable CHAOS=long, takes every point on every flavour; the short one takes every second
-// point on one flavour and the others on the other.
+// Package chaos kills, pauses and fails brokers at every point that their work passes, and audits what is left. The
+// long form, with the environment variable CHAOS=long, takes every point on every flavour; the short one takes every
+// second point on one flavour and the others on the other.
 package chaos
 
 import (

@@ -16,8 +16,8 @@ const (
 	slowCleanupFailures = 2
 )
 
-// failing is a step of a workflow that fails at each try, when it begins or when it is done. Then the cleanup fails some
-// times.
+// failing is a step of a workflow that fails at each try, when it begins or when it is done. Then the cleanup fails
+// some times.
 type failing struct {
 	workflow
 	step, moment string
@@ -162,4 +162,9 @@ func (f *failures) decide(point string) testdrive.Word {
 func isStep(kind, point string) bool {
 	return strings.HasPrefix(point, kind+": ") &&
 		slices.ContainsFunc([]string{": begins", ": done"}, func(end string) bool { return strings.HasSuffix(point, end) })
+}
+
+// sentence tells whether a text is one for users.
+func sentence(text string) bool {
+	return strings.HasSuffix(text, ".") && strings.ToUpper(text[:1]) == text[:1] && strings.Contains(text, " ")
 }

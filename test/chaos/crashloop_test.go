@@ -47,7 +47,8 @@ func (w *world) crashLoop(t *testing.T, p plan, fatal string) {
 		deaths <- struct{}{}
 		return testdrive.Die
 	})
-	x := target{workflow: workflow{kind: provision, plan: p}, instance: audit.Instance{ID: uuid.NewString(), PlanID: p.id}}
+	x := target{workflow: workflow{kind: provision, plan: p}}
+	x.instance = audit.Instance{ID: uuid.NewString(), PlanID: p.id}
 	q := x.request()
 	first := testdrive.Start(t, w.env)
 	answers := first.Begin(q.method, q.path, q.body)
@@ -61,7 +62,8 @@ func (w *world) crashLoop(t *testing.T, p plan, fatal string) {
 
 	var r testdrive.Response
 	testdrive.Eventually(t, patience, "the task ends", func() bool {
-		r = last.Do(t, "GET", instancePath(x.instance.ID)+"/last_operation?operation=provision", nil).Expect(t, http.StatusOK)
+		r = last.Do(t, "GET", instancePath(x.instance.ID)+"/last_operation?operation=provision", nil)
+		r.Expect(t, http.StatusOK)
 		return r.String("state") != "in progress"
 	})
 	w.tally.operation()

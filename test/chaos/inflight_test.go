@@ -6,7 +6,6 @@ import (
 	"maps"
 	"net"
 	"net/url"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -121,9 +120,4 @@ func (w *world) awaitRenewal(t *testing.T, q request) {
 	}
 	before := leaseUntil()
 	testdrive.Eventually(t, patience, "the lease is renewed", func() bool { return leaseUntil().After(before) })
-}
-
-// sentence tells whether a text is one for users.
-func sentence(text string) bool {
-	return strings.HasSuffix(text, ".") && strings.ToUpper(text[:1]) == text[:1] && strings.Contains(text, " ")
 }

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	atOnce       = 16              // operations, each with a broker of its own to be killed
-	launchAtOnce = 6               // of them on dedicated servers, whose starts are slow
+	atOnce       = 12              // operations, each with a broker of its own to be killed
+	launchAtOnce = 5               // of them on dedicated servers, whose starts are slow
 	afterEnd     = 2 * time.Second // how long a broker may take from the end of its task to its last point
 	pauseEach    = 5               // in the short form, how many points there are for each at which a broker is paused
 	attempts     = 4               // to meet a point that another broker passed because it had claimed the task first
@@ -118,7 +118,7 @@ func (k *kill) stop(t *testing.T, victim *testdrive.Broker) testdrive.Word {
 	if !k.pause {
 		return testdrive.Die
 	}
-	victim.Signal(t, syscall.SIGSTOP)
+	pause(t, victim)
 	return testdrive.GoOn // it hears of that when it goes on
 }
 

@@ -13,9 +13,9 @@ import (
 type tally struct {
 	flavour string
 
-	mu                                            sync.Mutex
-	points, kills, failures, pauses, ops, unequal int
-	takeovers                                     []time.Duration
+	mu                                                     sync.Mutex
+	points, kills, failures, pauses, ops, repeats, unequal int
+	takeovers                                              []time.Duration
 }
 
 func (y *tally) count(n *int, by int) {
@@ -29,6 +29,7 @@ func (y *tally) kill()               { y.count(&y.kills, 1) }
 func (y *tally) failure()            { y.count(&y.failures, 1) }
 func (y *tally) pause()              { y.count(&y.pauses, 1) }
 func (y *tally) operation()          { y.count(&y.ops, 1) }
+func (y *tally) repeat()             { y.count(&y.repeats, 1) } // of a request that was answered 5xx
 func (y *tally) discrepancies(n int) { y.count(&y.unequal, n) }
 
 func (y *tally) takeover(after time.Duration) {
@@ -41,7 +42,7 @@ func (y *tally) takeover(after time.Duration) {
 func table(all []*tally) string {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "flavour\tpoints\tkills\tfailures\tpauses\ttakeovers\tmin\tmedian\tmax\toperations\tdiscrepancies")
+	fmt.Fprintln(w, "flavour\tpoints\tkills\tfailures\tpauses\ttakeovers\tmin\tmedian\tmax\toperations\trepeated\tdiscrepancies")
 	for _, y := range all {
 		y.mu.Lock()
 		slices.Sort(y.takeovers)
@@ -50,8 +51,8 @@ func table(all []*tally) string {
 		if n > 0 {
 			least, middle, most = seconds(y.takeovers[0]), seconds(y.takeovers[n/2]), seconds(y.takeovers[n-1])
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t%d\t%d\n", y.flavour, y.points, y.kills, y.failures, y.pauses,
-			n, least, middle, most, y.ops, y.unequal)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t%d\t%d\t%d\n", y.flavour, y.points, y.kills, y.failures, y.pauses,
+			n, least, middle, most, y.ops, y.repeats, y.unequal)
 		y.mu.Unlock()
 	}
 	w.Flush()

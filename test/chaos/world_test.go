@@ -4,8 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -20,6 +24,8 @@ const (
 	leaseTime = 10 * time.Second
 	// takeoverTime is how long a task may lie still after its broker died.
 	takeoverTime = leaseTime + 2*time.Second
+	// startAtOnce is how many brokers are started side by side.
+	startAtOnce = 3
 	// patience bounds what is awaited on a busy machine.
 	patience = 3 * time.Minute
 )
@@ -91,8 +97,11 @@ func (w *world) survivor() *testdrive.Broker {
 // victims launches brokers; they are ready when ready has returned.
 func (w *world) victims(t *testing.T, n int) (victims []*testdrive.Broker, ready func()) {
 	t.Helper()
-	for range n {
+	for len(victims) < n {
 		victims = append(victims, testdrive.Launch(t, w.env, "serve"))
+		if len(victims)%startAtOnce == 0 {
+			victims[len(victims)-1].AwaitReady(t) // lest they keep each other from their databases
+		}
 	}
 	return victims, func() {
 		t.Helper()
@@ -100,6 +109,41 @@ func (w *world) victims(t *testing.T, n int) (victims []*testdrive.Broker, ready
 			b.AwaitReady(t)
 		}
 	}
+}
+
+// pause returns when every thread of the broker stands still.
+func pause(t *testing.T, b *testdrive.Broker) {
+	t.Helper()
+	b.Signal(t, syscall.SIGSTOP)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(patience); ; <-tick.C {
+		if stopped, err := stopped(b.PID()); err != nil || stopped || time.Now().After(deadline) {
+			if !stopped {
+				t.Errorf("the broker does not stand still: %v", err)
+			}
+			return
+		}
+	}
+}
+
+// stopped tells whether all threads have the state T. https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
+func stopped(pid int) (bool, error) {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	if err != nil {
+		return false, err
+	}
+	for _, thread := range threads {
+		raw, err := os.ReadFile(thread)
+		if err != nil {
+			return false, err
+		}
+		_, fields, _ := strings.Cut(string(raw), ") ")
+		if !strings.HasPrefix(fields, "T") {
+			return false, nil
+		}
+	}
+	return len(threads) > 0, nil
 }
 
 // tell records what the platform knows of an instance from now on.
@@ -166,13 +210,19 @@ type outcome struct {
 	failed bool // last_operation said so
 }
 
-// carryOut sends a request through a survivor and waits for what it comes to.
-func (w *world) carryOut(q request) (outcome, error) {
-	r, err := w.survivor().Send(q.method, q.path, q.body, nil)
-	if err != nil {
-		return outcome{}, fmt.Errorf("%s: %w", q.kind, err)
+// carryOut sends a request through a survivor and waits for what it comes to. On a machine so busy that the broker's
+// connections time out, and it answers 5xx, the platform asks again.
+func (w *world) carryOut(q request) (got outcome, err error) {
+	for deadline := time.Now().Add(patience); ; {
+		r, err := w.survivor().Send(q.method, q.path, q.body, nil)
+		if err != nil {
+			return outcome{}, fmt.Errorf("%s: %w", q.kind, err)
+		}
+		if r.Status < 500 || time.Now().After(deadline) {
+			return w.conclude(q, r)
+		}
+		w.tally.repeat()
 	}
-	return w.conclude(q, r)
 }
 
 // conclude polls if an answer is "accepted"; any other that is not 2xx or 410 is an error.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -304,8 +305,15 @@ func (k *kill) check(w *world, q request) error {
 	row, err := w.latestTask(context.Background(), q)
 	points := k.journey.points()
 	k.met = row.epoch == claims && slices.Contains(points, point{k.kind + ": recording", 1}) &&
-		slices.Contains(points, point{k.kind + ": ended as succeeded", 1})
+		slices.Contains(points, point{k.kind + ": ended as succeeded", 1}) && !slices.ContainsFunc(points, k.foreign)
 	return err
+}
+
+// foreign tells whether a point is of another kind of task, one that the broker took over meanwhile.
+func (k *kill) foreign(p point) bool {
+	return slices.ContainsFunc([]string{provision, update, bind, unbind, deprovision}, func(kind string) bool {
+		return kind != k.kind && strings.HasPrefix(p.name, kind+": ")
+	})
 }
 
 // takeover measures how long it takes until another broker has what the dead one had, if it had anything. lookedUp is

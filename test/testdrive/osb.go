@@ -2,6 +2,7 @@ package testdrive
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -54,11 +55,17 @@ func (b *Broker) DoWith(t testing.TB, method, path string, body any, headers map
 
 // Send is DoWith for goroutines, which cannot end a test.
 func (b *Broker) Send(method, path string, body any, headers map[string]string) (Response, error) {
+	return b.SendFor(context.Background(), method, path, body, headers)
+}
+
+// SendFor is Send by a client that disconnects when ctx ends.
+func (b *Broker) SendFor(ctx context.Context, method, path string, body any, headers map[string]string) (
+	Response, error) {
 	q, err := b.request(method, path, body, headers)
 	if err != nil {
 		return Response{}, err
 	}
-	answer, err := http.DefaultClient.Do(q)
+	answer, err := http.DefaultClient.Do(q.WithContext(ctx))
 	if err != nil {
 		return Response{}, err
 	}

@@ -1,0 +1,204 @@
+package model
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"mysql-broker/test/testdrive"
+)
+
+// pauseTime is longer than a lease.
+const pauseTime = 12 * time.Second
+
+// aim kills a broker at one of the next fault points that it comes to.
+type aim struct {
+	mu     sync.Mutex
+	pid    int // 0: none
+	points int // how many it may still pass
+	struck time.Time
+}
+
+func (a *aim) at(pid, points int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.pid, a.points, a.struck = pid, points, time.Time{}
+}
+
+func (a *aim) decide(pid int, _ string) testdrive.Word {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if pid != a.pid || a.points < 0 {
+		return testdrive.GoOn
+	}
+	if a.points--; a.points >= 0 {
+		return testdrive.GoOn
+	}
+	a.struck = time.Now()
+	return testdrive.Die
+}
+
+func (a *aim) hit() (at time.Time, hit bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.struck, !a.struck.IsZero()
+}
+
+// replicaFaults are what happens to brokers, one after the other. They are for the goroutine of the test.
+var replicaFaults = map[string]func(w *world, random *rand.Rand, watchers *sync.WaitGroup){
+	"kill":  (*world).kill,
+	"pause": (*world).pause,
+	"stop":  (*world).stop,
+}
+
+// kill kills a broker at a fault point or, if it comes to none, wherever it is, and starts another.
+func (w *world) kill(random *rand.Rand, watchers *sync.WaitGroup) {
+	defer w.fail(&w.trouble)()
+	n := random.IntN(len(w.replicas))
+	b := w.replicas[n].Load()
+	w.aim.at(b.PID(), random.IntN(20))
+	for limit := time.Now().Add(3 * time.Second); time.Now().Before(limit); time.Sleep(5 * time.Millisecond) {
+		if _, hit := w.aim.hit(); hit {
+			break
+		}
+	}
+	at, hit := w.aim.hit()
+	if !hit {
+		at = time.Now()
+	}
+	b.Kill(w.t)
+	w.tally.fault("kill")
+	left := w.leased()
+	watchers.Go(func() { w.watchTakeovers(left, at) })
+	w.start(n)
+}
+
+// lease is one on a task.
+type lease struct {
+	ID        int64
+	Epoch     int64
+	Owner     string
+	Until     time.Time
+	Cancelled bool
+}
+
+func (w *world) leases(which string, args ...any) []lease {
+	rows, err := w.records.Query(context.Background(), `SELECT id, epoch, coalesce(lease_owner, ''),
+		coalesce(lease_until, 'epoch'), last_error = 'cancelled' FROM task WHERE `+which, args...)
+	if err == nil {
+		var found []lease
+		if found, err = pgx.CollectRows(rows, pgx.RowToStructByPos[lease]); err == nil {
+			return found
+		}
+	}
+	w.wrong("read the tasks: %v", err)
+	return nil
+}
+
+// leased lists those of tasks in progress. Some of them may be a dead broker's.
+func (w *world) leased() []lease {
+	return w.leases("state = 'in progress' AND lease_owner IS NOT NULL")
+}
+
+// watchTakeovers waits until every task whose lease nobody renewed since the death of its worker belongs to another.
+func (w *world) watchTakeovers(left []lease, death time.Time) {
+	for ; len(left) > 0 && time.Since(death) < time.Minute; time.Sleep(20 * time.Millisecond) {
+		var ids []int64
+		for _, l := range left {
+			ids = append(ids, l.ID)
+		}
+		now := w.leases("id = ANY ($1)", ids)
+		left = slices.DeleteFunc(left, func(was lease) bool {
+			i := slices.IndexFunc(now, func(l lease) bool { return l.ID == was.ID })
+			switch {
+			case i < 0 || now[i].Cancelled:
+				return true
+			case now[i].Epoch > was.Epoch:
+				w.tally.takeover(time.Since(death))
+				return true
+			}
+			return now[i].Owner != was.Owner || !now[i].Until.Equal(was.Until) // its worker lives
+		})
+	}
+}
+
+// pause lets a broker stand still for longer than its leases.
+func (w *world) pause(random *rand.Rand, _ *sync.WaitGroup) {
+	defer w.fail(&w.trouble)()
+	b := w.replicas[random.IntN(len(w.replicas))].Load()
+	b.Signal(w.t, syscall.SIGSTOP)
+	w.tally.fault("pause")
+	time.Sleep(pauseTime)
+	b.Signal(w.t, syscall.SIGCONT)
+}
+
+// stop ends a broker as an operator does, and starts another.
+func (w *world) stop(random *rand.Rand, _ *sync.WaitGroup) {
+	defer w.fail(&w.trouble)()
+	n := random.IntN(len(w.replicas))
+	b := w.replicas[n].Load()
+	b.Signal(w.t, syscall.SIGTERM)
+	b.Wait(w.t)
+	w.tally.fault("stop")
+	w.start(n)
+}
+
+// outages are what happens to the servers and the way to them, one after the other.
+var outages = map[string]func(w *world, random *rand.Rand){
+	"PostgreSQL cut off": func(w *world, _ *rand.Rand) { w.postgres.Cut() },
+	"PostgreSQL silent":  func(w *world, random *rand.Rand) { silent(w.postgres, random) },
+	"PostgreSQL away":    func(w *world, random *rand.Rand) { away(w.postgres, random) },
+	"MySQL cut off":      func(w *world, _ *rand.Rand) { w.mysql.Cut() },
+	"MySQL silent":       func(w *world, random *rand.Rand) { silent(w.mysql, random) },
+	"MySQL away":         func(w *world, random *rand.Rand) { away(w.mysql, random) },
+	"MySQL killed":       func(w *world, _ *rand.Rand) { w.killMySQL() },
+}
+
+// outage carries one out. Brokers start before it or after it.
+func (w *world) outage(kind string, random *rand.Rand) {
+	w.starting.Lock()
+	defer w.starting.Unlock()
+	defer w.fail(&w.trouble, &w.outages)()
+	outages[kind](w, random)
+	w.tally.fault(kind)
+}
+
+func outageTime(random *rand.Rand) time.Duration {
+	return time.Duration(1000+random.IntN(4000)) * time.Millisecond
+}
+
+func silent(p *testdrive.Proxy, random *rand.Rand) {
+	p.Freeze()
+	time.Sleep(outageTime(random))
+	p.Release()
+}
+
+func away(p *testdrive.Proxy, random *rand.Rand) {
+	p.Refuse(true)
+	p.Cut()
+	time.Sleep(outageTime(random))
+	p.Refuse(false)
+}
+
+// killMySQL kills the shared server, which its launcher starts again.
+func (w *world) killMySQL() {
+	for _, pid := range testdrive.Mysqlds(w.t, w.mysqlHome) {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			w.wrong("kill MySQL: %v", err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for w.admin.PingContext(ctx) != nil {
+		if ctx.Err() != nil {
+			w.wrong("MySQL did not come up again")
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}

@@ -1,0 +1,86 @@
+package model
+
+import (
+	"slices"
+
+	"mysql-broker/test/audit"
+)
+
+// instance is what the platform knows of a service instance.
+type instance struct {
+	id     string
+	plan   string // its name, the last one that was confirmed
+	phases phases
+	note   string // what was written into its database
+
+	operation string  // the token of an operation whose end is not known yet
+	working   request // what that one does
+	target    string  // the plan that it leads to, if it is an update
+
+	// late are requests that were not answered and may be carried out at any time until the brokers have stopped.
+	late      map[request]bool
+	latePlans []string // of such updates
+	doubt     request  // the one to be followed up now
+	doubtPlan string
+
+	bindings []*credential
+}
+
+// credential is what the platform knows of a service binding.
+type credential struct {
+	audit.Binding
+	doubt bool // a request about it was not answered
+	late  bool // and may be carried out yet
+}
+
+// tainted tells whether a request that was not answered may change the instance yet.
+func (i *instance) tainted() bool { return len(i.late) > 0 }
+
+// possible are the phases that a request now may find.
+func (i *instance) possible() phases {
+	all := i.phases.withProgress()
+	if all[ready] && len(i.latePlans) > 0 {
+		all[updating] = true
+	}
+	return all
+}
+
+// may tells whether an answer that breaks the rules is the consequence of an earlier request that was not answered.
+func (i *instance) may(q request, b *credential, status int) bool {
+	switch {
+	case b != nil && b.doubt && i.possible()[ready]:
+		return q == bindAgain && (status == 201 || status == 422) || q == unbind && status == 410
+	case q == update: // a binding's task may be in progress
+		return status == 422 && (i.tainted() || slices.ContainsFunc(i.bindings, func(b *credential) bool { return b.late }))
+	case q == create:
+		return status == 409 && (len(i.latePlans) > 0 || i.working == update) || status == 422 && i.tainted()
+	}
+	return false
+}
+
+// forget keeps of an operation only what it may have led to.
+func (i *instance) forget() {
+	if i.working == update {
+		i.latePlans = append(i.latePlans, i.target)
+	}
+	i.operation, i.working, i.target = "", "", ""
+}
+
+// gone ends all bindings with their instance.
+func (i *instance) gone() {
+	i.note, i.operation, i.working, i.target = "", "", "", ""
+	for _, b := range i.bindings {
+		b.State, b.doubt = audit.Gone, false
+	}
+}
+
+// bound are the bindings that are there.
+func (i *instance) bound() []*credential {
+	var there []*credential
+	for _, b := range i.bindings {
+		if b.State == audit.Exists && !b.doubt {
+			there = append(there, b)
+		}
+	}
+	return there
+}

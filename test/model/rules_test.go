@@ -1,0 +1,150 @@
+package model
+
+import "maps"
+
+// phase is where an instance is in its life.
+type phase string
+
+const (
+	absent   phase = "absent"
+	creating phase = "creating"
+	ready    phase = "ready"
+	updating phase = "updating"
+	deleting phase = "deleting"
+	failed   phase = "failed" // its creation or its deletion
+)
+
+// request is a kind of request.
+type request string
+
+const (
+	create      request = "provision"
+	createOther request = "provision otherwise" // with the id of one that is there
+	update      request = "update"
+	remove      request = "deprovision"
+	fetch       request = "fetch"
+	bind        request = "bind"
+	bindAgain   request = "bind again"     // as it was bound before
+	bindOther   request = "bind otherwise" // with the id of a binding that is there
+	unbind      request = "unbind"
+	poll        request = "poll"
+)
+
+// rules say what a request may be answered in each phase, and in which phase the instance is then. Other answers are
+// wrong. OSB API 2.17, "Provisioning" to "Deprovisioning"; "Blocking Operations" wants the 422.
+var rules = map[request]map[phase]map[int]phase{
+	create: {
+		absent:   {201: ready, 202: creating},
+		creating: {200: ready, 202: creating},
+		ready:    {200: ready},
+		updating: {200: updating},
+		deleting: {422: deleting},
+		failed:   {201: ready, 202: creating, 400: failed},
+	},
+	createOther: {
+		creating: {409: creating},
+		ready:    {409: ready},
+		updating: {409: updating},
+		failed:   {409: failed},
+	},
+	update: {
+		absent:   {404: absent},
+		creating: {422: creating},
+		ready:    {200: ready, 202: updating},
+		updating: {200: ready, 202: updating, 422: updating},
+		deleting: {422: deleting},
+		failed:   {400: failed},
+	},
+	remove: {
+		absent:   {410: absent},
+		creating: {200: absent, 202: deleting},
+		ready:    {200: absent, 202: deleting},
+		updating: {200: absent, 202: deleting},
+		deleting: {200: absent, 202: deleting},
+		failed:   {200: absent, 202: deleting},
+	},
+	fetch: {
+		absent:   {404: absent},
+		creating: {404: creating},
+		ready:    {200: ready},
+		updating: {422: updating},
+		deleting: {404: deleting, 422: deleting}, // 404: it had never been there
+		failed:   {200: failed, 404: failed},
+	},
+	bind:      binding(201),
+	bindAgain: binding(200),
+	bindOther: binding(409),
+	unbind: {
+		absent:   {410: absent},
+		creating: {410: creating},
+		ready:    {200: ready},
+		updating: {422: updating},
+		deleting: {422: deleting},
+		failed:   {200: failed, 410: failed},
+	},
+}
+
+// binding are the rules of a bind that a ready instance answers so.
+func binding(status int) map[phase]map[int]phase {
+	return map[phase]map[int]phase{
+		absent:   {404: absent},
+		creating: {422: creating},
+		ready:    {status: ready},
+		updating: {422: updating},
+		deleting: {422: deleting},
+		failed:   {400: failed},
+	}
+}
+
+// phases are those that an instance may be in, as far as the platform can know.
+type phases map[phase]bool
+
+func only(p phase) phases { return phases{p: true} }
+
+func (ps phases) is(p phase) bool { return len(ps) == 1 && ps[p] }
+
+// withProgress adds the phases that operations in progress may have come to meanwhile.
+func (ps phases) withProgress() phases {
+	all := maps.Clone(ps)
+	for p := range ps {
+		switch p {
+		case creating:
+			all[ready], all[failed] = true, true
+		case updating:
+			all[ready] = true
+		case deleting:
+			all[absent], all[failed] = true, true
+		}
+	}
+	return all
+}
+
+// after are the phases that an answer leaves possible; none if it breaks the rules.
+func (ps phases) after(q request, status int) phases {
+	left := phases{}
+	for p := range ps {
+		if next, permitted := rules[q][p][status]; permitted {
+			left[next] = true
+		}
+	}
+	return left
+}
+
+// afterSilence adds to the phases all to which a request may have led, or may lead yet, that was not answered.
+func (ps phases) afterSilence(q request) phases {
+	all := maps.Clone(ps)
+	for p := range ps {
+		for status, next := range rules[q][p] {
+			if status < 300 {
+				all[next] = true
+				if status == 201 || status == 202 {
+					all[failed] = all[failed] || q == create || q == remove
+					all[creating] = all[creating] || q == create
+				}
+				all[deleting] = all[deleting] || q == remove
+				all[updating] = all[updating] || q == update
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,232 @@
+package model
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"mysql-broker/broker/catalog"
+	"mysql-broker/provisioner"
+	"mysql-broker/test/audit"
+	"mysql-broker/test/testdrive"
+)
+
+// world is three replicas of one broker, and all that they depend on, with a network between that fails at will.
+type world struct {
+	t         testing.TB
+	env       map[string]string // of the brokers
+	postgres  *testdrive.Proxy
+	mysql     *testdrive.Proxy
+	records   *pgxpool.Pool // past the proxy
+	direct    string        // PostgreSQL's URL past the proxy
+	admin     *sql.DB       // past the proxy
+	mysqlHome string        // the directory of the shared server
+	plans     map[string]provisioner.Plan
+	contended []string // ids of instances that all clients fight for
+
+	replicas [3]atomic.Pointer[testdrive.Broker]
+	starting sync.Mutex // brokers need PostgreSQL to start
+	aim      aim
+	tally    tally
+
+	mu      sync.Mutex
+	outages period // of PostgreSQL or MySQL
+	trouble period // of any kind
+}
+
+// period is the time during which something is wrong.
+type period struct {
+	going int
+	end   time.Time // of the last one that ended
+}
+
+func (p *period) reaches(since time.Time) bool {
+	return p.going > 0 || since.Before(p.end.Add(aftermath))
+}
+
+// aftermath is for how long after an outage requests may still fail: connections are found to be dead, and tasks are
+// tried again.
+const aftermath = 20 * time.Second
+
+func newWorld(t *testing.T, flavour string) *world {
+	w := &world{t: t, plans: map[string]provisioner.Plan{}, contended: []string{"contended-0", "contended-1"}}
+	w.tally.init()
+	private := testdrive.Private(t, flavour)
+	var err error
+	if w.admin, err = (audit.Credentials{Host: private.Host, Port: private.Port, Username: private.User,
+		Password: private.Password, CACertificate: private.CA}).Open(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.admin.Close() })
+	if err := w.admin.QueryRow("SELECT @@datadir").Scan(&w.mysqlHome); err != nil {
+		t.Fatal(err)
+	}
+	w.mysqlHome = filepath.Dir(filepath.Clean(w.mysqlHome))
+	w.mysql = testdrive.NewProxy(t, fmt.Sprintf("%s:%d", private.Host, private.Port))
+	through := private
+	through.Port = w.mysql.Port()
+	w.env = testdrive.Environment(t, through)
+	w.direct = w.env["DATABASE_URL"]
+	w.postgres, w.env["DATABASE_URL"] = testdrive.ProxyURL(t, w.direct)
+	if w.records, err = pgxpool.New(t.Context(), w.direct); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.records.Close)
+	all, err := catalog.Load(w.env["CATALOG"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all.Plans() {
+		w.plans[p.Name] = p
+	}
+	testdrive.NewFaults(t, w.env).Decide(w.aim.decide)
+	for n := range w.replicas {
+		w.start(n)
+	}
+	return w
+}
+
+// start starts a replica once no outage of PostgreSQL keeps it from it.
+func (w *world) start(n int) {
+	w.starting.Lock()
+	defer w.starting.Unlock()
+	w.replicas[n].Store(testdrive.Start(w.t, w.env))
+}
+
+// wrong reports what must not be.
+func (w *world) wrong(format string, args ...any) {
+	w.t.Errorf("%s "+format, append([]any{time.Now().Format("15:04:05.000")}, args...)...)
+}
+
+// fail is called when something begins to fail, and returns what to call when that has ended.
+func (w *world) fail(periods ...*period) (end func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range periods {
+		p.going++
+	}
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, p := range periods {
+			p.going--
+			p.end = time.Now()
+		}
+	}
+}
+
+// excused tells whether a request that began at that time may have failed because of an outage.
+func (w *world) excused(since time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.outages.reaches(since)
+}
+
+// troubled tells whether it may have stayed without an answer because of anything.
+func (w *world) troubled(since time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.trouble.reaches(since)
+}
+
+// conclusive tells whether an answer says what has become of a request. Where it does not, there must be a reason.
+func (w *world) conclusive(id string, q request, asked time.Time, r testdrive.Response, err error) bool {
+	switch {
+	case errors.Is(err, context.Canceled): // the client went away
+		w.tally.answer("no answer")
+		return false
+	case err != nil:
+		w.tally.answer("no answer")
+		if !w.troubled(asked) {
+			w.wrong("%s of %s: %v, and nothing failed", q, id, err)
+		}
+		return false
+	case r.Status >= http.StatusInternalServerError:
+		w.tally.answer(fmt.Sprint(r.Status))
+		if !w.excused(asked) {
+			w.wrong("%s of %s: status %d, and neither PostgreSQL nor MySQL failed: %s", q, id, r.Status, r.Raw)
+		}
+		return false
+	}
+	w.tally.answer(fmt.Sprint(r.Status))
+	return true
+}
+
+// send sends a request to any replica that listens. One that nobody accepted goes to another.
+func (w *world) send(ctx context.Context, random *rand.Rand, q request, method, path string, body map[string]any) (
+	testdrive.Response, error) {
+	w.tally.operation(q)
+	for {
+		var content any
+		if body != nil {
+			content = body
+		}
+		r, err := w.replicas[random.IntN(len(w.replicas))].Load().SendFor(ctx, method, path, content, nil)
+		if !errors.Is(err, syscall.ECONNREFUSED) || ctx.Err() != nil {
+			return r, err
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// wire is how a request looks in HTTP.
+func (w *world) wire(i *instance, q request, b *credential, planName string) (method, path string,
+	body map[string]any) {
+	plan := w.plans[i.plan]
+	path = "/v2/service_instances/" + i.id
+	mode := "?accepts_incomplete=true"
+	if plan.Async == provisioner.AsyncNever {
+		mode = ""
+	}
+	ids := fmt.Sprintf("service_id=%s&plan_id=%s", plan.ServiceID, plan.ID)
+	binding := map[string]any{"service_id": plan.ServiceID, "plan_id": plan.ID}
+	if b != nil {
+		path += "/service_bindings/" + b.ID
+		binding["parameters"] = map[string]any{"role": b.Role}
+	}
+	switch q {
+	case create, createOther:
+		return "PUT", path + mode, map[string]any{"service_id": plan.ServiceID, "plan_id": plan.ID,
+			"organization_guid": "an-organization", "space_guid": q}
+	case update:
+		to := w.plans[planName]
+		return "PATCH", path + "?accepts_incomplete=true", map[string]any{"service_id": to.ServiceID, "plan_id": to.ID}
+	case remove:
+		return "DELETE", path + "?accepts_incomplete=true&" + ids, nil
+	case bindOther:
+		binding["bind_resource"] = map[string]any{"app_guid": "another-app"}
+		return "PUT", path, binding
+	case bind, bindAgain:
+		return "PUT", path, binding
+	case unbind:
+		return "DELETE", path + "?" + ids, nil
+	}
+	return "GET", path, nil
+}
+
+func (w *world) pollPath(id, operation string) string {
+	return "/v2/service_instances/" + id + "/last_operation?operation=" + operation
+}
+
+// audit compares what was told with what there is.
+func (w *world) audit(told audit.Told) []string {
+	limits := map[string]int{}
+	for _, p := range w.plans {
+		limits[p.ID] = p.MaxConnections
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	return audit.Check(ctx, audit.World{PostgresURL: w.direct, Keyset: w.env["ENCRYPTION_KEYSET"], Shared: w.admin,
+		LauncherDir: w.env["LAUNCHER_DIR"], Limits: limits, Told: told})
+}

@@ -26,9 +26,14 @@ type client struct {
 	current *instance
 }
 
-// run makes steps until stop says that it is enough.
-func (c *client) run(stop func(step int) bool) {
-	for step := 0; !stop(step); step++ {
+// run makes steps until the run is over.
+func (c *client) run(over <-chan struct{}) {
+	for {
+		select {
+		case <-over:
+			return
+		default:
+		}
 		if c.current == nil {
 			c.current = &instance{id: fmt.Sprintf("%s-%d-%d", c.name, len(c.all), c.random.Uint32()), plan: c.pick(c.plans),
 				phases: only(absent), late: map[request]bool{}}
@@ -336,11 +341,11 @@ func (c *client) ended(i *instance, end phase) {
 func (c *client) fight() {
 	i := &instance{id: c.world.contended[c.random.IntN(len(c.world.contended))], plan: "shared-small"}
 	right := map[request][]int{
-		create: {200, 201, 409, 422},
-		update: {200, 202, 404, 422},
+		create: {200, 201, 400, 409, 422}, // 400: its deletion failed because of an outage
+		update: {200, 202, 400, 404, 422},
 		remove: {200, 202, 410},
 		fetch:  {200, 404, 422},
-		bind:   {200, 201, 404, 422},
+		bind:   {200, 201, 400, 404, 422},
 		unbind: {200, 410, 422},
 	}
 	q := []request{create, create, create, update, remove, fetch, bind, bind, unbind}[c.random.IntN(9)]

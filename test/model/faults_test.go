@@ -13,7 +13,7 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// pauseTime is longer than a lease.
+// pauseTime is longer than a lease and what it takes to notice that it ran out.
 const pauseTime = 12 * time.Second
 
 // aim kills a broker at one of the next fault points that it comes to.
@@ -150,13 +150,15 @@ func (w *world) stop(random *rand.Rand, _ *sync.WaitGroup) {
 
 // outages are what happens to the servers and the way to them, one after the other.
 var outages = map[string]func(w *world, random *rand.Rand){
-	"PostgreSQL cut off": func(w *world, _ *rand.Rand) { w.postgres.Cut() },
-	"PostgreSQL silent":  func(w *world, random *rand.Rand) { silent(w.postgres, random) },
-	"PostgreSQL away":    func(w *world, random *rand.Rand) { away(w.postgres, random) },
-	"MySQL cut off":      func(w *world, _ *rand.Rand) { w.mysql.Cut() },
-	"MySQL silent":       func(w *world, random *rand.Rand) { silent(w.mysql, random) },
-	"MySQL away":         func(w *world, random *rand.Rand) { away(w.mysql, random) },
-	"MySQL killed":       func(w *world, _ *rand.Rand) { w.killMySQL() },
+	"PostgreSQL cut off":     func(w *world, _ *rand.Rand) { w.postgres.Cut() },
+	"PostgreSQL silent":      func(w *world, random *rand.Rand) { silent(w.postgres, outageTime(random)) },
+	"PostgreSQL long silent": func(w *world, _ *rand.Rand) { silent(w.postgres, pauseTime) },
+	"PostgreSQL away":        func(w *world, random *rand.Rand) { away(w.postgres, outageTime(random)) },
+	"MySQL cut off":          func(w *world, _ *rand.Rand) { w.mysql.Cut() },
+	"MySQL silent":           func(w *world, random *rand.Rand) { silent(w.mysql, outageTime(random)) },
+	"MySQL long silent":      func(w *world, _ *rand.Rand) { silent(w.mysql, pauseTime) },
+	"MySQL away":             func(w *world, random *rand.Rand) { away(w.mysql, outageTime(random)) },
+	"MySQL killed":           func(w *world, _ *rand.Rand) { w.killMySQL() },
 }
 
 // outage carries one out. Brokers start before it or after it.
@@ -172,16 +174,18 @@ func outageTime(random *rand.Rand) time.Duration {
 	return time.Duration(1000+random.IntN(4000)) * time.Millisecond
 }
 
-func silent(p *testdrive.Proxy, random *rand.Rand) {
+// silent holds back what the connections that are open now carry. Later ones pass: what is held back may come to a
+// server after others have taken over.
+func silent(p *testdrive.Proxy, d time.Duration) {
 	p.Freeze()
-	time.Sleep(outageTime(random))
+	time.Sleep(d)
 	p.Release()
 }
 
-func away(p *testdrive.Proxy, random *rand.Rand) {
+func away(p *testdrive.Proxy, d time.Duration) {
 	p.Refuse(true)
 	p.Cut()
-	time.Sleep(outageTime(random))
+	time.Sleep(d)
 	p.Refuse(false)
 }
 

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"mysql-broker/provisioner"
 	"mysql-broker/test/audit"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -21,17 +22,16 @@ import (
 
 // effort is how much a run does.
 type effort struct {
-	duration  time.Duration // 0: until every client made its steps
-	steps     int
 	clients   int
-	dedicated int // clients with servers of their own, beside the others
+	dedicated int           // clients with servers of their own, beside the others
+	duration  time.Duration // with all faults over and over; 0: with these, once each
 	replicas  []string
 	outages   []string
 	calm      time.Duration // at least, and up to three times as long, between two outages
 }
 
-// short lasts for about half a minute. CHAOS=5m makes a run of five minutes, with all faults over and over.
-var short = effort{steps: 20, clients: 3, dedicated: 1, calm: time.Second, replicas: []string{"kill", "pause", "stop"},
+// short is for every day. CHAOS=5m makes a run of five minutes.
+var short = effort{clients: 3, replicas: []string{"kill", "pause"}, calm: time.Second,
 	outages: []string{"PostgreSQL silent", "MySQL cut off", "PostgreSQL cut off", "MySQL killed"}}
 
 func chosen(t *testing.T) effort {
@@ -46,7 +46,7 @@ func chosen(t *testing.T) effort {
 	if err != nil {
 		t.Fatalf("CHAOS: %v", err)
 	}
-	return effort{duration: duration, clients: 8, dedicated: 1, calm: 4 * time.Second}
+	return effort{clients: 8, dedicated: 1, duration: duration, calm: 4 * time.Second}
 }
 
 // seed is that of CHAOS_SEED or a new one. The same seed makes the same choices; when they meet each other is up to
@@ -90,25 +90,21 @@ func (w *world) run(e effort, seed uint64) []*client {
 		clients = append(clients, c)
 	}
 	until := time.Now().Add(e.duration)
-	enough := func(step int) bool {
-		if e.duration > 0 {
-			return time.Now().After(until)
-		}
-		return step >= e.steps
-	}
+	over := make(chan struct{})
 	var working, failing, watching sync.WaitGroup
 	for _, c := range clients {
-		working.Go(func() { c.run(enough) })
+		working.Go(func() { c.run(over) })
 	}
 	failing.Go(func() { w.breakThings(e, random(1000), until) })
 	w.breakReplicas(e, random(1001), until, &watching)
 	failing.Wait()
+	close(over)
 	working.Wait()
 	watching.Wait()
 	return clients
 }
 
-// breakThings causes outages: those of a short run once each, in any order.
+// breakThings causes outages, until the run is long enough; those of a short run in any order.
 func (w *world) breakThings(e effort, random *rand.Rand, until time.Time) {
 	kinds := slices.Clone(e.outages)
 	random.Shuffle(len(kinds), func(a, b int) { kinds[a], kinds[b] = kinds[b], kinds[a] })
@@ -248,7 +244,11 @@ func told(clients []*client) (all audit.Told) {
 			all.Instances = append(all.Instances, audit.Instance{ID: i.id, State: state, Note: i.note,
 				PlanID: c.world.plans[i.plan].ID})
 			for _, b := range i.bindings {
-				all.Bindings = append(all.Bindings, b.Binding)
+				told := b.Binding
+				if state == audit.Gone && c.world.plans[i.plan].Kind == provisioner.Dedicated {
+					told.Credentials = audit.Credentials{} // the port of its server may be another's by now
+				}
+				all.Bindings = append(all.Bindings, told)
 			}
 		}
 	}

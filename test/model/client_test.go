@@ -192,7 +192,11 @@ func (c *client) exchange(q request, method, path string, body map[string]any) (
 // silence keeps what may have become of a request that was not answered.
 func (c *client) silence(i *instance, q request, b *credential, plan string) {
 	switch {
-	case q == fetch || q == createOther && !i.phases[absent] || q == bindOther:
+	case q == fetch:
+	case q == createOther:
+		i.late[q] = true // it is refused, unless it comes after a deletion
+	case q == bindOther:
+		b.late = true
 	case b != nil:
 		b.doubt, b.late = true, true
 		if b.State == audit.Gone {
@@ -228,6 +232,9 @@ func (c *client) learn(i *instance, q request, b *credential, plan string, r tes
 		i.doubt = ""
 		if q == update && r.Status == http.StatusOK {
 			i.plan = plan
+			if i.working == update { // an earlier one, which has ended then
+				i.operation, i.working, i.target = "", "", ""
+			}
 		}
 	}
 	if after.is(absent) {

@@ -2,6 +2,7 @@ package model
 
 import (
 	"slices"
+	"strings"
 
 	"mysql-broker/test/audit"
 )
@@ -71,6 +72,9 @@ func (i *instance) gone() {
 	i.note, i.operation, i.working, i.target = "", "", "", ""
 	for _, b := range i.bindings {
 		b.State, b.doubt = audit.Gone, false
+		if strings.HasPrefix(i.plan, "dedicated") {
+			b.Credentials = audit.Credentials{} // the port of its server may be another's from now on
+		}
 	}
 }
 

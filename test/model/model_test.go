@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"mysql-broker/provisioner"
 	"mysql-broker/test/audit"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -244,11 +243,7 @@ func told(clients []*client) (all audit.Told) {
 			all.Instances = append(all.Instances, audit.Instance{ID: i.id, State: state, Note: i.note,
 				PlanID: c.world.plans[i.plan].ID})
 			for _, b := range i.bindings {
-				told := b.Binding
-				if state == audit.Gone && c.world.plans[i.plan].Kind == provisioner.Dedicated {
-					told.Credentials = audit.Credentials{} // the port of its server may be another's by now
-				}
-				all.Bindings = append(all.Bindings, told)
+				all.Bindings = append(all.Bindings, b.Binding)
 			}
 		}
 	}

@@ -55,6 +55,7 @@ func TestRacesOverReplicas(t *testing.T) {
 		})
 		// These hold replicas at points that every operation comes to, and so run by themselves.
 		t.Run("an unbind at the end of its bind", func(t *testing.T) { raceUnbindWithEndOfBind(t, c) })
+		t.Run("a fetch at the end of a deletion", func(t *testing.T) { raceFetchWithDeletion(t, c) })
 		t.Run("clients that disconnect", func(t *testing.T) { raceDisconnects(t, c) })
 		c.expectNoDeadlock(t)
 		for _, found := range audit.Check(t.Context(), audit.World{PostgresURL: env["DATABASE_URL"],
@@ -481,6 +482,36 @@ func raceUnbindWithEndOfBind(t *testing.T, c cluster) {
 	expectOneOf(t, <-bound, http.StatusUnprocessableEntity)
 	expectEmpty(t, <-unbound, http.StatusOK)
 	c.expectNoDeadlock(t)
+	raceDeletions(t, c, i, now)
+}
+
+// A fetch during which the instance goes must not show it: the deletion, which ends in the same moment, is not in
+// progress any more.
+func raceFetchWithDeletion(t *testing.T, c cluster) {
+	i := c.provisioned(t, "shared-small")
+	tx, err := c.tasks.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.Background())
+	rename := func(from, to string) string {
+		return "UPDATE instance SET id = '" + to + "' WHERE id = '" + from + "'"
+	}
+	if _, err := tx.Exec(t.Context(), "LOCK TABLE task"); err != nil {
+		t.Fatal(err)
+	}
+	fetched := i.Begin("GET", i.path(), nil)
+	c.awaitBlocked(t, 1)
+	if _, err := tx.Exec(t.Context(), rename(i.id, "away")); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	expectOneOf(t, <-fetched, http.StatusNotFound)
+	if _, err := c.tasks.pool.Exec(t.Context(), rename("away", i.id)); err != nil {
+		t.Fatal(err)
+	}
 	raceDeletions(t, c, i, now)
 }
 

@@ -309,10 +309,13 @@ func (k *kill) check(w *world, q request) error {
 	return err
 }
 
-// foreign tells whether a point is of another kind of task, one that the broker took over meanwhile.
+// foreign tells whether a point is of another task, which the broker took over meanwhile.
 func (k *kill) foreign(p point) bool {
+	if strings.HasPrefix(p.name, k.kind+": ") {
+		return p.nth > 1 // a task passes each of its steps once
+	}
 	return slices.ContainsFunc([]string{provision, update, bind, unbind, deprovision}, func(kind string) bool {
-		return kind != k.kind && strings.HasPrefix(p.name, kind+": ")
+		return strings.HasPrefix(p.name, kind+": ")
 	})
 }
 

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// What a server has without any broker.
+// What a server has without any tenant: mysql_broker is the account that the broker works with on shared servers.
 var (
 	systemDatabases = []string{"information_schema", "mysql", "performance_schema", "sys"}
-	systemAccounts  = []string{"mysql.infoschema", "mysql.session", "mysql.sys", "mariadb.sys"}
+	systemAccounts  = []string{"mysql.infoschema", "mysql.session", "mysql.sys", "mariadb.sys", "mysql_broker"}
 )
 
 // privileges of each role on its database. What admin has differs from server to server: at least as much.

@@ -25,18 +25,18 @@ func TestRotateBrokerPassword(t *testing.T) {
 		p.Broker.Password = password
 		return p.Do(t, "GET", "/v2/catalog", nil).Status
 	}
-	before := startPlatform(t, servers.MySQL{Password: "unused-here"}, env)
+	before := startPlatform(t, servers.MySQL{}, env)
 	if status(before, testdrive.Password) != 200 || status(before, next) != 401 {
 		t.Error("before")
 	}
 	env["BROKER_PASSWORD"], env["BROKER_PASSWORD_PREVIOUS"] = next, testdrive.Password
-	both := startPlatform(t, servers.MySQL{Password: "unused-here"}, env)
+	both := startPlatform(t, servers.MySQL{}, env)
 	if status(both, testdrive.Password) != 200 || status(both, next) != 200 || status(both, next+"x") != 401 ||
 		status(both, "") != 401 {
 		t.Error("while both are valid")
 	}
 	delete(env, "BROKER_PASSWORD_PREVIOUS")
-	after := startPlatform(t, servers.MySQL{Password: "unused-here"}, env)
+	after := startPlatform(t, servers.MySQL{}, env)
 	if status(after, testdrive.Password) != 401 || status(after, next) != 200 {
 		t.Error("after")
 	}

@@ -25,7 +25,11 @@ type secrets struct {
 func (s *secrets) add(secrets ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.all = append(s.all, secrets...)
+	for _, secret := range secrets {
+		if secret != "" {
+			s.all = append(s.all, secret)
+		}
+	}
 }
 
 // heard keeps an answer for check. Credentials are no secret to whom they are for.

@@ -131,14 +131,11 @@ func (p *Provisioner) record(ctx context.Context, i store.Instance, max int, lat
 		if !inserted {
 			return errRaced
 		}
-		if i.Server != "" {
-			if err := tx.TakeServerPlace(ctx, i.Server, max); err != nil {
-				return err
-			}
+		if t, err = tx.InsertTask(ctx, p.begin(store.NewTask{InstanceID: i.ID, Kind: store.Provision, PlanID: i.PlanID,
+			Request: r.json()}, later)); err != nil || i.Server == "" {
+			return err
 		}
-		t, err = tx.InsertTask(ctx, p.begin(store.NewTask{InstanceID: i.ID, Kind: store.Provision, PlanID: i.PlanID,
-			Request: r.json()}, later))
-		return err
+		return tx.TakeServerPlace(ctx, i.Server, max) // last, as all provisions on that server wait for it
 	})
 	if err != nil {
 		return Answer{}, fmt.Errorf("record the instance: %w", err)

@@ -77,6 +77,9 @@ func (j *journey) pass(name string) testdrive.Word {
 		return testdrive.GoOn
 	default:
 	}
+	if strings.HasSuffix(name, ": KILL ?") { // whether there are sessions to kill is up to chance
+		return testdrive.GoOn
+	}
 	here := point{name, 1}
 	for _, before := range j.seen {
 		if before.name == name {

@@ -3,10 +3,13 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/dedicated"
+	"mysql-broker/provisioner/launcher/process"
 	"mysql-broker/store"
 )
 
@@ -24,29 +27,31 @@ func RotateKeys(ctx context.Context, cfg config.Config) (rotated int, err error)
 // ids is empty, and says how many. left is told of each that keeps its own and why.
 func RotateAdminPasswords(ctx context.Context, cfg config.Config, log *slog.Logger, ids []string,
 	left func(id string, err error)) (rotated int, err error) {
-	a := &App{log: log, forgetting: func() {}}
-	defer a.Close()
-	if a.store, err = openStored(ctx, cfg); err != nil {
-		return 0, err
-	}
-	if err := a.store.CheckKeys(ctx); err != nil {
-		return 0, err
-	}
-	fenceKey, err := a.store.FenceKey(ctx)
+	s, err := openStored(ctx, cfg)
 	if err != nil {
 		return 0, err
 	}
-	servers, err := a.startLauncher(cfg.Launcher, fenceKey)
+	defer s.Close()
+	if err := s.CheckKeys(ctx); err != nil {
+		return 0, err
+	}
+	fenceKey, err := s.FenceKey(ctx)
 	if err != nil {
 		return 0, err
 	}
+	l, err := process.Open(launcherConfig(cfg.Launcher, log))
+	if err != nil {
+		return 0, fmt.Errorf("launcher: %w", err)
+	}
+	defer l.Close()
+	servers := dedicated.New(l, fenceKey)
 	if len(ids) == 0 {
-		if ids, err = a.store.DedicatedInstances(ctx); err != nil {
+		if ids, err = s.DedicatedInstances(ctx); err != nil {
 			return 0, err
 		}
 	}
 	for _, id := range ids {
-		err := provisioner.RotateAdminPassword(ctx, a.store, servers, id)
+		err := provisioner.RotateAdminPassword(ctx, s, servers, id)
 		if ctx.Err() != nil {
 			return rotated, errors.Join(err, context.Cause(ctx))
 		}

@@ -57,11 +57,11 @@ func testKills(t *testing.T, c chaos) {
 		t.Logf("%s passes %d points: %v", k, len(points), points)
 		w.tally.pointsPassed(len(points))
 		for n, p := range points {
-			if long() || n%2 == c.half {
-				kills = append(kills, &kill{workflow: k.workflow, end: p, mitigate: n/2%2 == 0})
+			if long() || n%4 == c.quarter {
+				kills = append(kills, &kill{workflow: k.workflow, end: p, mitigate: n/4%2 == 0})
 			}
 			if !k.plan.dedicated() && k.plan.async == "" && (long() || n%pauseEach == c.half) {
-				kills = append(kills, &kill{workflow: k.workflow, end: p, mitigate: n/2%2 == 0, pause: true})
+				kills = append(kills, &kill{workflow: k.workflow, end: p, mitigate: n/4%2 == 0, pause: true})
 			}
 		}
 	}

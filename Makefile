@@ -32,7 +32,7 @@ test: ## install what is missing, then check and test everything on every mysqld
 	@$(MAKE) --no-print-directory lint go-test
 
 # The verbose output ends with tables.
-chaos: ## kill, pause and fail brokers and servers at every point and at random, on every mysqld there is; takes minutes
+chaos: ## kill, pause and fail brokers and servers at every point and at random, on every mysqld there is; takes half an hour
 	@deploy/dev/install-packages.sh test
 	CHAOS=long MYSQLD='$(MYSQLD)' go run ./test/servers/with-servers \
 		go test -race -count=1 -parallel 8 -timeout 60m -v ./test/chaos ./test/model

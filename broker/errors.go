@@ -46,6 +46,10 @@ func answer(err error) error {
 	if errors.Is(err, store.ErrUnavailable) {
 		return failure(&shown{sentence: storeDown, cause: err}, http.StatusServiceUnavailable, "")
 	}
+	if errors.Is(err, store.ErrLocked) {
+		a := answers[provisioner.Busy]
+		return failure(&shown{sentence: locked, cause: err}, a.status, a.key)
+	}
 	if _, ok := errors.AsType[*catalog.ParameterError](err); ok {
 		return invalid(err)
 	}
@@ -58,6 +62,9 @@ func answer(err error) error {
 // storeDown is what users read while the broker cannot reach its PostgreSQL: it can neither look anything up nor begin.
 const storeDown = "The service broker cannot reach its own database just now. Databases and apps are not affected. " +
 	"Try again in a minute, or tell your operator."
+
+// locked is what users read when a request has waited for another one for too long. It has changed nothing.
+const locked = "Another operation, which this one has to wait for, is in progress. Try again in a minute."
 
 // invalid is a request that can never work.
 func invalid(err error) error { return failure(err, http.StatusBadRequest, "") }

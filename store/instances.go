@@ -70,11 +70,13 @@ func (s *Store) Instance(ctx context.Context, id string) (Instance, error) {
 	return oneRow(ctx, s.pool, s.keys.scanInstance, "SELECT "+instanceColumns+" FROM instance WHERE id = $1", id)
 }
 
-// LockInstance reads one instance and keeps every other transaction that locks it waiting. Whoever begins an
-// operation locks first, so that the operations of an instance begin one after the other.
+// LockInstance reads one instance and keeps every other transaction that locks it waiting, for some seconds: then they
+// fail with ErrLocked. Whoever begins an operation locks first, so that the operations of an instance begin one after
+// the other. Rows that refer to the instance can be inserted meanwhile, as the ends of some operations do.
+// https://www.postgresql.org/docs/current/explicit-locking.html#LOCKING-ROWS
 func (t *Tx) LockInstance(ctx context.Context, id string) (Instance, error) {
-	return oneRow(ctx, t.tx, t.keys.scanInstance,
-		"SELECT "+instanceColumns+" FROM instance WHERE id = $1 FOR UPDATE", id)
+	return oneRowWithin(ctx, rowLockTime, t.tx, t.keys.scanInstance,
+		"SELECT "+instanceColumns+" FROM instance WHERE id = $1 FOR NO KEY UPDATE", id)
 }
 
 // InsertInstance records a new instance in state Creating. It reports false if one with this id is there.

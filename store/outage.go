@@ -7,30 +7,54 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // ErrUnavailable is in the chain of every error that says that PostgreSQL cannot be reached, does not answer, or cannot
 // serve just now. What was under way has taken effect or not: a commit's answer may be all that was lost.
 var ErrUnavailable = errors.New("store: PostgreSQL is unavailable")
 
+// ErrLocked is in the chain of the error of a statement that waited for a lock in vain. Its transaction has changed
+// nothing.
+var ErrLocked = errors.New("store: another transaction holds the lock")
+
 const (
-	// statementTime bounds the wait for the answer to one statement. It is far more than any of them takes, locks
-	// that other requests hold included, and far less than platforms wait.
+	// statementTime bounds the wait for the answer to one statement. It is far more than any of them takes, and far
+	// less than platforms wait.
 	statementTime = 5 * time.Second
 	// txTime bounds a transaction from its BEGIN to the answer to its COMMIT.
 	txTime = 2 * statementTime
-	// idleTime is when PostgreSQL ends a transaction whose broker says nothing more, because it is paused or cut off:
-	// its locks would keep all other brokers waiting.
-	idleTime = "10s"
+	// lockTime is when PostgreSQL gives up a wait for a lock, before the broker gives up the statement: it is told apart
+	// from an outage.
+	lockTime = 4 * time.Second
+	// rowLockTime bounds a statement that locks a row. Where several wait, each waits twice: for its turn to be the
+	// next, and for the transaction that holds the row.
+	rowLockTime = 2*lockTime + time.Second
+	// silenceTime is when PostgreSQL ends a transaction whose broker says nothing more, because it is paused or cut
+	// off: its locks would keep all other brokers waiting.
+	silenceTime = 10 * time.Second
 )
 
-func endIdleTransactions(ctx context.Context, conn *pgx.Conn) error {
-	_, err := conn.Exec(ctx, "SET idle_in_transaction_session_timeout = '"+idleTime+"'")
+// limitWaits has PostgreSQL bound how long it waits for locks and for the broker.
+// https://www.postgresql.org/docs/current/runtime-config-client.html
+func limitWaits(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, fmt.Sprintf("SET lock_timeout = %d; SET idle_in_transaction_session_timeout = %d",
+		lockTime.Milliseconds(), silenceTime.Milliseconds()))
 	return err
+}
+
+// prompt is a pool whose BEGIN, the wait for a free connection included, is answered like a statement.
+type prompt struct{ *pgxpool.Pool }
+
+func (p prompt) Begin(ctx context.Context) (pgx.Tx, error) {
+	limited, cancel := context.WithTimeout(ctx, statementTime)
+	defer cancel()
+	return p.Pool.Begin(limited)
 }
 
 // bounded is a pool or a transaction whose statements are answered in statementTime or fail with ErrUnavailable.
@@ -43,26 +67,43 @@ func (b bounded) Exec(ctx context.Context, sql string, args ...any) (pgconn.Comm
 	return tag, explain(ctx, err)
 }
 
-// explain marks the error of a statement with ErrUnavailable if it is one. ctx is the caller's: when that has ended,
-// the error says nothing about PostgreSQL.
+// explain marks the error of a statement with ErrUnavailable or ErrLocked if it is one. ctx is the caller's: when that
+// has ended, the error says nothing about PostgreSQL.
 func explain(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() != nil || errors.Is(err, ErrUnavailable) || !outage(err) {
+	switch {
+	case err == nil || ctx.Err() != nil || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrLocked):
 		return err
+	case locked(err):
+		return fmt.Errorf("%w: %w", ErrLocked, err)
+	case outage(err):
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	return err
 }
 
-// outages are the classes of SQLSTATE that say "not now" rather than "not so": connection exception, transaction
-// rollback, insufficient resources, object not in prerequisite state (a lock), operator intervention.
+func locked(err error) bool {
+	refused, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && refused.Code == "55P03" // lock_not_available
+}
+
+// outages are the classes of SQLSTATE, and single ones, that say "not now" rather than "not so".
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
-var outages = []string{"08", "40", "53", "55", "57"}
+var outages = []string{
+	"08",    // connection exception
+	"25006", // read-only transaction: the server has become a standby, or is about to
+	"25P02", // an earlier statement of the transaction failed
+	"25P03", // the transaction was ended after silenceTime
+	"40",    // transaction rollback
+	"53",    // insufficient resources
+	"57",    // operator intervention
+}
 
 func outage(err error) bool {
 	if _, failed := errors.AsType[*pgconn.ConnectError](err); failed {
 		return true
 	}
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return len(refused.Code) == 5 && slices.Contains(outages, refused.Code[:2])
+		return slices.ContainsFunc(outages, func(o string) bool { return strings.HasPrefix(refused.Code, o) })
 	}
 	if _, broken := errors.AsType[net.Error](err); broken {
 		return true

@@ -73,7 +73,7 @@ func (s *Store) ForgetResources(ctx context.Context, gone []Resource, age time.D
 	for i, r := range gone {
 		kinds[i], servers[i], names[i] = r.Kind, r.Server, r.Name
 	}
-	tag, err := s.pool.Exec(ctx, `DELETE FROM resource WHERE (kind, server, name) IN (
+	tag, err := s.db.Exec(ctx, `DELETE FROM resource WHERE (kind, server, name) IN (
 		SELECT kind, server, name FROM (`+resources+`) AS r
 			JOIN unnest($1::text[], $2::text[], $3::text[]) AS gone (kind, server, name) USING (kind, server, name)
 		WHERE NOT live AND age >= $4::interval)`, kinds, servers, names, age)

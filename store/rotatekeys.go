@@ -103,7 +103,7 @@ func (s *Store) rotateColumn(ctx context.Context, c sealedColumn) (rotated int, 
 			if err != nil {
 				return rotated, err
 			}
-			tag, err := s.pool.Exec(ctx, write, sealed, row.Version, row.Sealed)
+			tag, err := s.db.Exec(ctx, write, sealed, row.Version, row.Sealed)
 			if err != nil {
 				return rotated, fmt.Errorf("store a password of %s anew: %w", place, err)
 			}

@@ -31,11 +31,15 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 	if err != nil {
 		return stats, err
 	}
-	stats.Instances = counts
-	err = s.pool.QueryRow(ctx, `SELECT (SELECT count(*) FROM binding),
+	stats, err = oneRow(ctx, s.pool, scanStats, `SELECT (SELECT count(*) FROM binding),
 		count(*) FILTER (WHERE lease_until > clock_timestamp()),
 		count(*) FILTER (WHERE lease_until IS NULL OR lease_until <= clock_timestamp()),
-		coalesce(now() - min(created_at), '0'::interval) FROM task WHERE state = 'in progress'`).
-		Scan(&stats.Bindings, &stats.TasksInProgress, &stats.TasksWaiting, &stats.OldestTask)
+		coalesce(now() - min(created_at), '0'::interval) FROM task WHERE state = 'in progress'`)
+	stats.Instances = counts
+	return stats, err
+}
+
+func scanStats(row pgx.CollectableRow) (stats Stats, err error) {
+	err = row.Scan(&stats.Bindings, &stats.TasksInProgress, &stats.TasksWaiting, &stats.OldestTask)
 	return stats, err
 }

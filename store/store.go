@@ -38,7 +38,7 @@ func Open(ctx context.Context, url string, keys *Keyring) (*Store, error) {
 	}
 	cfg.ConnConfig.ConnectTimeout = 5 * time.Second
 	cfg.ConnConfig.RuntimeParams["application_name"] = "mysql-broker"
-	cfg.AfterConnect = endIdleTransactions
+	cfg.AfterConnect = limitWaits
 	if !strings.Contains(url, "pool_max_conns") {
 		cfg.MaxConns = defaultConns
 	}
@@ -80,11 +80,12 @@ type Tx struct {
 }
 
 // InTx runs fn in a transaction that commits if fn returns nil and rolls back otherwise. After ErrUnavailable it may
-// have done either.
+// have done either. The whole takes 10 seconds at most; what fn does beside the transaction it has to bound itself, to
+// less than the 4 seconds that others wait for a lock if it holds one.
 func (s *Store) InTx(ctx context.Context, fn func(*Tx) error) error {
 	limited, cancel := context.WithTimeout(ctx, txTime)
 	defer cancel()
-	return explain(ctx, pgx.BeginFunc(limited, s.pool, func(tx pgx.Tx) error {
+	return explain(ctx, pgx.BeginFunc(limited, prompt{s.pool}, func(tx pgx.Tx) error {
 		return fn(&Tx{tx: bounded{tx}, keys: s.keys})
 	}))
 }
@@ -98,7 +99,12 @@ type querier interface {
 
 // oneRow runs a query that yields at most one row.
 func oneRow[T any](ctx context.Context, q querier, scan pgx.RowToFunc[T], sql string, args ...any) (T, error) {
-	limited, cancel := context.WithTimeout(ctx, statementTime)
+	return oneRowWithin(ctx, statementTime, q, scan, sql, args...)
+}
+
+func oneRowWithin[T any](ctx context.Context, limit time.Duration, q querier, scan pgx.RowToFunc[T], sql string,
+	args ...any) (T, error) {
+	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	rows, err := q.Query(limited, sql, args...)
 	if err != nil {

@@ -122,8 +122,17 @@ func (s *Store) LatestTask(ctx context.Context, instanceID, bindingID, kind stri
 		instanceID, bindingID, kind)
 }
 
+// forgetBatch is how many tasks are deleted by one statement, so that it ends in time whatever has piled up.
+const forgetBatch = 10_000
+
 // DeleteFinishedTasks forgets tasks that ended longer ago than age, and says how many.
-func (s *Store) DeleteFinishedTasks(ctx context.Context, age time.Duration) (int64, error) {
-	tag, err := s.pool.Exec(ctx, "DELETE FROM task WHERE finished_at < now() - $1::interval", age)
-	return tag.RowsAffected(), err
+func (s *Store) DeleteFinishedTasks(ctx context.Context, age time.Duration) (deleted int64, err error) {
+	for {
+		tag, err := s.db.Exec(ctx, `DELETE FROM task WHERE id IN (
+			SELECT id FROM task WHERE finished_at < now() - $1::interval LIMIT $2)`, age, forgetBatch)
+		deleted += tag.RowsAffected()
+		if err != nil || tag.RowsAffected() < forgetBatch {
+			return deleted, err
+		}
+	}
 }

@@ -1,0 +1,152 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"mysql-broker/store"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+func newDatabase(t *testing.T) (databaseURL string) {
+	t.Helper()
+	databaseURL = servers.Postgres(t)
+	if _, err := store.Migrate(t.Context(), databaseURL); err != nil {
+		t.Fatal(err)
+	}
+	return databaseURL
+}
+
+func insertInstance(t *testing.T, s *store.Store, i store.Instance) {
+	t.Helper()
+	if err := s.InTx(t.Context(), func(tx *store.Tx) error {
+		_, err := tx.InsertInstance(t.Context(), i)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// PostgreSQL ends a transaction of which it hears nothing, and refuses to write once another server has taken over.
+func TestTransactionsThatPostgresGivesUpAreOutages(t *testing.T) {
+	t.Parallel()
+	databaseURL := newDatabase(t)
+	observer, err := pgx.Connect(t.Context(), databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { observer.Close(context.Background()) })
+	s := servers.OpenStore(t, databaseURL)
+	for name, statements := range map[string]func(tx *store.Tx) error{
+		"silent for too long": func(tx *store.Tx) error {
+			if err := tx.Exec(t.Context(), "SET LOCAL idle_in_transaction_session_timeout = '100ms'"); err != nil {
+				return err
+			}
+			testdrive.Eventually(t, time.Minute, "the transaction is ended", func() (ended bool) {
+				if err := observer.QueryRow(t.Context(), `SELECT NOT EXISTS (SELECT FROM pg_stat_activity
+					WHERE datname = current_database() AND state = 'idle in transaction')`).Scan(&ended); err != nil {
+					t.Fatal(err)
+				}
+				return ended
+			})
+			return tx.Exec(t.Context(), "SELECT 1")
+		},
+		"read-only": func(tx *store.Tx) error {
+			if err := tx.Exec(t.Context(), "SET TRANSACTION READ ONLY"); err != nil {
+				return err
+			}
+			return tx.SetInstanceState(t.Context(), "i", store.Ready)
+		},
+		"failed before": func(tx *store.Tx) error {
+			if err := tx.Exec(t.Context(), "SELECT 1/0"); errors.Is(err, store.ErrUnavailable) {
+				t.Errorf("division by zero: %v", err)
+			}
+			return tx.Exec(t.Context(), "SELECT 1")
+		},
+	} {
+		if err := s.InTx(t.Context(), statements); !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A pool that is used up is waited for no longer than an answer.
+func TestBeginIsBoundedLikeAStatement(t *testing.T) {
+	t.Parallel()
+	single, err := url.Parse(newDatabase(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := single.Query()
+	query.Set("pool_max_conns", "1")
+	single.RawQuery = query.Encode()
+	s := servers.OpenStore(t, single.String())
+	if err := s.InTx(t.Context(), func(*store.Tx) error {
+		since := time.Now()
+		if err := s.InTx(t.Context(), nothing); !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("without a free connection: %v", err)
+		}
+		if took := time.Since(since); took > 8*time.Second {
+			t.Errorf("gave up after %v", took)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLockedInstanceIsNoOutage(t *testing.T) {
+	t.Parallel()
+	databaseURL := newDatabase(t)
+	s := servers.OpenStore(t, databaseURL)
+	insertInstance(t, s, store.Instance{ID: "i", Server: "a", Database: "db"})
+	holder, err := pgx.Connect(t.Context(), databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer holder.Close(context.Background())
+	// As brokers before this one lock.
+	if _, err := holder.Exec(t.Context(), "BEGIN; SELECT FROM instance WHERE id = 'i' FOR UPDATE"); err != nil {
+		t.Fatal(err)
+	}
+	const waiting = 3 // the first waits for the holder, the others for the first
+	refused := make(chan error)
+	for range waiting {
+		go func() {
+			refused <- s.InTx(t.Context(), func(tx *store.Tx) error {
+				_, err := tx.LockInstance(t.Context(), "i")
+				return err
+			})
+		}()
+	}
+	for range waiting {
+		if err := <-refused; !errors.Is(err, store.ErrLocked) || errors.Is(err, store.ErrUnavailable) {
+			t.Error(err)
+		}
+	}
+}
+
+// The end of an unbind that keeps its account refers to the instance, and does not wait for who has locked it.
+func TestUnbindEndsWhileItsInstanceIsLocked(t *testing.T) {
+	t.Parallel()
+	s, ctx := servers.Store(t), t.Context()
+	insertInstance(t, s, store.Instance{ID: "i", Server: "a", Database: "db"})
+	n := store.NewTask{InstanceID: "i", BindingID: "b", Kind: store.Unbind, PlanID: "p", Owner: "me", LeaseTTL: time.Hour}
+	unbind := newTask(t, s, n)
+	if err := s.InTx(ctx, func(tx *store.Tx) error {
+		if _, err := tx.LockInstance(ctx, "i"); err != nil {
+			return err
+		}
+		return s.Finish(ctx, held(unbind), store.Succeeded, "", func(other *store.Tx) error {
+			return other.RetireAccount(ctx, "i", "u")
+		})
+	}); err != nil {
+		t.Error(err)
+	}
+}

@@ -11,10 +11,10 @@ import (
 	"mysql-broker/store"
 )
 
-// withAdminPassword runs fn with the password of the admin account of an instance's dedicated server. While
+// WithAdminPassword runs fn with the password of the admin account of an instance's dedicated server. While
 // RotateAdminPassword is under way, and after it died, the server may have the next one already: if it refuses the
 // login, fn is run again with what is recorded by then.
-func withAdminPassword(ctx context.Context, s *store.Store, i store.Instance, fn func(password string) error) error {
+func WithAdminPassword(ctx context.Context, s *store.Store, i store.Instance, fn func(password string) error) error {
 	err := fn(i.AdminPassword)
 	if !mysqladmin.AccessDenied(err) {
 		return err
@@ -35,30 +35,32 @@ func withAdminPassword(ctx context.Context, s *store.Store, i store.Instance, fn
 }
 
 const (
-	rotationTime = 20 * time.Second // bounds how long the server may take to change the password
-	idleTime     = 5 * time.Second  // bounds how long binds and unbinds are waited for, which take milliseconds
-	idlePoll     = 10 * time.Millisecond
+	// patience bounds how long a rotation tries to find the instance without a bind or unbind under way.
+	patience = 5 * time.Second
+	// endTime and changeTime together bound how long a rotation keeps requests waiting. It is less than they wait for a
+	// lock: see store.Store.InTx.
+	endTime    = time.Second     // for the end of binds and unbinds that are under way, which take milliseconds
+	changeTime = 2 * time.Second // for the server to change the password
+	endPoll    = 10 * time.Millisecond
 )
 
 // RotateAdminPassword gives the admin account of an instance's dedicated server a new password. That is recorded first,
 // so that one that works is recorded at any moment; a rotation that died is completed by the next one, and until then
-// withAdminPassword finds which one works. Requests wait meanwhile, and tasks are not begun. An instance that is not
-// ready, or on which an operation is in progress, is refused with an *Error.
+// WithAdminPassword finds which one works. Requests wait meanwhile, at most 3 seconds on end, and tasks are not begun.
+// An instance that is not ready, or on which an operation is in progress, is refused with an *Error.
 func RotateAdminPassword(ctx context.Context, s *store.Store, servers *dedicated.Servers, id string) error {
-	err := s.InTx(ctx, func(tx *store.Tx) error {
-		i, err := lockForRotation(ctx, tx, id)
-		if err != nil || i.NextAdminPassword != "" {
-			return err
+	err := whenIdle(ctx, s, id, func(tx *store.Tx, i store.Instance) error {
+		if i.NextAdminPassword != "" {
+			return nil
 		}
 		return tx.SetNextAdminPassword(ctx, i.ID, newPassword())
 	})
 	if err != nil {
 		return err
 	}
-	return s.InTx(ctx, func(tx *store.Tx) error {
-		i, err := lockForRotation(ctx, tx, id)
-		if err != nil || i.NextAdminPassword == "" { // another process completed it
-			return err
+	return whenIdle(ctx, s, id, func(tx *store.Tx, i store.Instance) error {
+		if i.NextAdminPassword == "" { // another process completed it
+			return nil
 		}
 		if err := changeAdminPassword(ctx, tx, servers, i); err != nil {
 			return err
@@ -67,8 +69,29 @@ func RotateAdminPassword(ctx context.Context, s *store.Store, servers *dedicated
 	})
 }
 
-// lockForRotation keeps operations from beginning, and makes sure that none is under way with the present password. It
-// waits for binds and unbinds, which end without the lock.
+// errBinding means that binds or unbinds were under way for longer than endTime.
+var errBinding = fmt.Errorf("binds and unbinds do not end: %w", errBusy)
+
+// whenIdle runs fn in a transaction that keeps operations from beginning, once none is under way with the present
+// password. Binds and unbinds end without the lock, but where they come all the time, there is no moment without one
+// unless it is held for a while. If they do not end soon, requests get their turn before it is tried again.
+func whenIdle(ctx context.Context, s *store.Store, id string, fn func(*store.Tx, store.Instance) error) error {
+	deadline := time.Now().Add(patience)
+	for {
+		err := s.InTx(ctx, func(tx *store.Tx) error {
+			i, err := lockForRotation(ctx, tx, id)
+			if err != nil {
+				return err
+			}
+			return fn(tx, i)
+		})
+		if !errors.Is(err, errBinding) || time.Now().After(deadline) {
+			return err
+		}
+	}
+}
+
+// lockForRotation refuses an instance that cannot be given another password now.
 func lockForRotation(ctx context.Context, tx *store.Tx, id string) (store.Instance, error) {
 	i, err := tx.LockInstance(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
@@ -77,33 +100,38 @@ func lockForRotation(ctx context.Context, tx *store.Tx, id string) (store.Instan
 	if err != nil {
 		return i, fmt.Errorf("lock the instance: %w", err)
 	}
-	active, err := awaitBindings(ctx, tx, id)
-	switch {
-	case err != nil:
-		return i, fmt.Errorf("look for tasks in progress: %w", err)
-	case i.DedicatedID == "":
+	if i.DedicatedID == "" {
 		return i, refuse(Invalid, "This service instance is on a shared server. Change the password of the server's "+
 			"admin account yourself, and in the broker's configuration.")
-	case len(active) > 0:
-		return i, errBusy
-	case i.State != store.Ready:
+	}
+	if err := awaitBindings(ctx, tx, id); err != nil {
+		return i, err
+	}
+	if i.State != store.Ready {
 		return i, errNotReady
 	}
 	return i, nil
 }
 
-// awaitBindings returns the tasks in progress once none is a bind or unbind, or there is no use in waiting longer.
-func awaitBindings(ctx context.Context, tx *store.Tx, id string) (active []store.Task, err error) {
-	deadline := time.Now().Add(idleTime)
+// awaitBindings returns nil once no task is in progress, errBinding if binds or unbinds do not end soon, or errBusy.
+func awaitBindings(ctx context.Context, tx *store.Tx, id string) error {
+	deadline := time.Now().Add(endTime)
 	for {
-		active, err = tx.ActiveTasks(ctx, id)
-		if err != nil || len(active) == 0 || taskOf(active, "") != nil || time.Now().After(deadline) {
-			return active, err
+		active, err := tx.ActiveTasks(ctx, id)
+		switch {
+		case err != nil:
+			return fmt.Errorf("look for tasks in progress: %w", err)
+		case len(active) == 0:
+			return nil
+		case taskOf(active, "") != nil:
+			return errBusy
+		case time.Now().After(deadline):
+			return errBinding
 		}
 		select {
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-time.After(idlePoll):
+			return context.Cause(ctx)
+		case <-time.After(endPoll):
 		}
 	}
 }
@@ -111,7 +139,7 @@ func awaitBindings(ctx context.Context, tx *store.Tx, id string) (active []store
 // changeAdminPassword does so under the fence that operations take: should the lock in PostgreSQL be lost, whoever
 // takes it next ends this connection before it changes the password in turn.
 func changeAdminPassword(ctx context.Context, tx *store.Tx, servers *dedicated.Servers, i store.Instance) error {
-	ctx, cancel := context.WithTimeout(ctx, rotationTime)
+	ctx, cancel := context.WithTimeout(ctx, changeTime)
 	defer cancel()
 	change := func(current string) error {
 		return servers.ChangeAdminPassword(ctx, i.DedicatedID, current, i.NextAdminPassword, instanceFence(i.ID),

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"mysql-broker/provisioner/dedicated"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
@@ -59,7 +60,7 @@ func (p *Provisioner) provisionNew(ctx context.Context, q ProvisionRequest, late
 		Parameters: encode(q.Parameters), MaintenanceVersion: q.Plan.MaintenanceVersion, Database: newName(mysqladmin.DatabasePrefix)}
 	if q.Plan.Kind == Dedicated {
 		if p.dedicated == nil {
-			return Answer{}, &Error{Code: Invalid, Err: errNoLauncher,
+			return Answer{}, &Error{Code: Invalid, Err: dedicated.ErrNoLauncher,
 				Sentence: "This broker offers no dedicated servers. Choose a shared plan."}
 		}
 		if err := plausibleCharset(q.Parameters); err != nil {

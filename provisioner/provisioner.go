@@ -118,7 +118,7 @@ func outcome(t store.Task, err error) error {
 		}
 		return &Error{Code: code, Sentence: failed.Task.Description, Err: err}
 	}
-	if errors.Is(err, store.ErrUnavailable) {
+	if errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrLocked) {
 		return err
 	}
 	return &Error{Code: Unavailable, Err: err, Sentence: fmt.Sprintf("The MySQL server could not finish this. "+
@@ -153,13 +153,11 @@ func (p *Provisioner) access(ctx context.Context, i store.Instance) (Access, err
 			Database: i.Database}, nil
 	}
 	if p.dedicated == nil {
-		return Access{}, errNoLauncher
+		return Access{}, dedicated.ErrNoLauncher
 	}
 	e, err := p.dedicated.Endpoint(ctx, i.DedicatedID)
 	return Access{Host: e.Host, Port: e.Port, CACertificate: e.CACertificate, Database: i.Database}, err
 }
-
-var errNoLauncher = errors.New("the instance is dedicated and no launcher is configured")
 
 // unlessDeleted returns err or, where a dedicated server was not found because its instance has been deleted since it
 // was read, or is being deleted, what users are to be told.
@@ -177,7 +175,7 @@ func (p *Provisioner) unlessDeleted(ctx context.Context, instanceID string, err 
 	return err
 }
 
-// asAdmin runs fn with the broker's connections to an instance's server; twice, if withAdminPassword has to.
+// asAdmin runs fn with the broker's connections to an instance's server; twice, if WithAdminPassword has to.
 func (p *Provisioner) asAdmin(ctx context.Context, i store.Instance, fn func(*mysqladmin.Server) error) error {
 	if i.Server != "" {
 		server, err := p.shared.Server(i.Server)
@@ -187,9 +185,9 @@ func (p *Provisioner) asAdmin(ctx context.Context, i store.Instance, fn func(*my
 		return fn(server.Server)
 	}
 	if p.dedicated == nil {
-		return errNoLauncher
+		return dedicated.ErrNoLauncher
 	}
-	return withAdminPassword(ctx, p.store, i, func(password string) error {
+	return WithAdminPassword(ctx, p.store, i, func(password string) error {
 		admin, err := p.dedicated.Open(ctx, i.DedicatedID, password)
 		if err != nil {
 			return err

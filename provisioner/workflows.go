@@ -109,7 +109,7 @@ func size(plan Plan) dedicated.Size {
 func (p *Provisioner) reporting(ctx context.Context, run *task.Run,
 	fn func(ctx context.Context, report func(string)) error) error {
 	if p.dedicated == nil {
-		return errNoLauncher
+		return dedicated.ErrNoLauncher
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -156,7 +156,7 @@ func (p *Provisioner) dropDatabase(i store.Instance) task.Step {
 func (p *Provisioner) destroy(i store.Instance) task.Step {
 	return task.Step{Name: "destroy", Progress: "Removing the server", Do: func(ctx context.Context, run *task.Run) error {
 		if p.dedicated == nil {
-			return errNoLauncher
+			return dedicated.ErrNoLauncher
 		}
 		return p.dedicated.Destroy(ctx, i.DedicatedID, func(string) {})
 	}}
@@ -189,9 +189,10 @@ func (p *Provisioner) changePlan(i store.Instance, plan Plan) []task.Step {
 		steps = append(steps, task.Step{Name: "resize", Progress: "Resizing the server", Stages: launcher.Stages,
 			Do: func(ctx context.Context, run *task.Run) error {
 				return p.reporting(ctx, run, func(ctx context.Context, report func(string)) error {
-					return withAdminPassword(ctx, p.store, i, func(password string) error {
-						defer func() { report = func(string) {} }() // the same stages are not reported twice
-						return p.dedicated.Resize(ctx, i.DedicatedID, password, size(plan), report)
+					return WithAdminPassword(ctx, p.store, i, func(password string) error {
+						err := p.dedicated.Resize(ctx, i.DedicatedID, password, size(plan), report)
+						report = func(string) {} // a second attempt goes through the same stages
+						return err
 					})
 				})
 			}})

@@ -11,6 +11,18 @@ import (
 // ChangeAdminPassword gives the broker's account on the server another password and proves that it works. fence and
 // alive are for mysqladmin.Server.Fence.
 func (s *Servers) ChangeAdminPassword(ctx context.Context, id, current, next, fence string, alive func() error) error {
+	// Its connection is closed before the next one is opened: a server at its limit lets one in beyond that.
+	if err := s.changeAdminPassword(ctx, id, current, next, fence, alive); err != nil {
+		return err
+	}
+	endpoint, err := s.Endpoint(ctx, id)
+	if err != nil {
+		return err
+	}
+	return mysqladmin.CheckLogin(ctx, login(id, endpoint, adminUser, next), "")
+}
+
+func (s *Servers) changeAdminPassword(ctx context.Context, id, current, next, fence string, alive func() error) error {
 	admin, err := s.Open(ctx, id, current)
 	if err != nil {
 		return err
@@ -24,9 +36,5 @@ func (s *Servers) ChangeAdminPassword(ctx context.Context, id, current, next, fe
 	if err := errors.Join(err, session.Close()); err != nil {
 		return fmt.Errorf("change the admin password of the server %s: %w", id, err)
 	}
-	endpoint, err := s.Endpoint(ctx, id)
-	if err != nil {
-		return err
-	}
-	return mysqladmin.CheckLogin(ctx, login(id, endpoint, adminUser, next), "")
+	return nil
 }

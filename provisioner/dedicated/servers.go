@@ -3,6 +3,7 @@ package dedicated
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -16,6 +17,9 @@ const adminUser = "broker_admin"
 
 // checkAccount logs in once while a server is being provisioned, and is dropped again.
 const checkAccount = "broker_check"
+
+// ErrNoLauncher is for whoever needs dedicated servers and has none.
+var ErrNoLauncher = errors.New("no launcher is configured for dedicated servers")
 
 // Servers are the dedicated servers behind one launcher.
 type Servers struct {

@@ -43,6 +43,17 @@ func TestDedicatedServers(t *testing.T) {
 	})
 }
 
+// A rotation that died leaves a server that has the next password already.
+func TestDedicatedServerWithTheNextPassword(t *testing.T) {
+	eachServer(t, func(f *fixture) {
+		i := f.provision(dedicatedPlan)
+		f.inTx(func(tx *store.Tx) error { return tx.SetNextAdminPassword(f.Context(), i.ID, "the-next-password") })
+		f.must(f.dedicated.ChangeAdminPassword(f.Context(), i.DedicatedID, i.AdminPassword, "the-next-password", "fence",
+			func() error { return nil }))
+		f.expect(f.doctor)
+	})
+}
+
 func TestDedicatedServerThatIsGoneOrForeign(t *testing.T) {
 	eachServer(t, func(f *fixture) {
 		gone := store.Instance{ID: "i", DedicatedID: foreign("d_"), Database: foreign("db_"), AdminPassword: "unused"}

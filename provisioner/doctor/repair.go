@@ -8,12 +8,18 @@ import (
 	"time"
 
 	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/dedicated"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/store"
 )
 
-// repairTimeout bounds a repair. Unbinding waits for as long as its account is being made again.
-const repairTimeout = 40 * time.Second
+const (
+	// repairTimeout bounds a repair.
+	repairTimeout = 40 * time.Second
+	// makeTimeout bounds how long an account is being made again, for which requests wait. It is less than they wait for
+	// a lock: see store.Store.InTx.
+	makeTimeout = 3 * time.Second
+)
 
 // errChanged means that what was found has changed since, by an operation or another doctor.
 var errChanged = errors.New("it has changed since it was found; examine again")
@@ -49,35 +55,40 @@ func (d *Doctor) Repair(ctx context.Context, f Finding) (done string, err error)
 
 func (d *Doctor) destroy(ctx context.Context, f Finding) error {
 	if d.dedicated == nil {
-		return errNoLauncher
+		return dedicated.ErrNoLauncher
 	}
 	return d.dedicated.Destroy(ctx, f.Name, func(string) {})
 }
 
 // dropAccount drops an orphan. Where the instance lives on and its views, triggers, routines or events name the account
-// as their definer, it is kept, locked, and recorded as retired.
+// as their definer, it is kept, locked, and recorded as retired; until that is recorded it stays an orphan.
 func (d *Doctor) dropAccount(ctx context.Context, f Finding) (done string, err error) {
-	done = "dropped"
-	err = d.store.InTx(ctx, func(tx *store.Tx) error {
-		i, err := tx.LockInstance(ctx, f.InstanceID)
-		if errors.Is(err, store.ErrNotFound) {
-			return d.onServer(ctx, f, orphanFence(f), noLease, func(s *mysqladmin.Session) error {
-				return s.DropAccount(ctx, f.Name)
-			})
+	i, err := d.store.Instance(ctx, f.InstanceID)
+	gone := errors.Is(err, store.ErrNotFound)
+	if err != nil && !gone {
+		return "", fmt.Errorf("read its instance: %w", err)
+	}
+	kept := false
+	err = d.onServer(ctx, f, orphanFence(f), noLease, func(s *mysqladmin.Session) (err error) {
+		if gone {
+			return s.DropAccount(ctx, f.Name)
 		}
-		if err != nil {
-			return fmt.Errorf("lock the instance: %w", err)
-		}
-		return d.onServer(ctx, f, orphanFence(f), stillLocked(ctx, tx, i.ID), func(s *mysqladmin.Session) error {
-			kept, err := s.RetireAccount(ctx, f.Name, i.Database)
-			if err != nil || !kept {
-				return err
-			}
-			done = "locked, as objects in the database are defined by it"
-			return tx.RetireAccount(ctx, i.ID, f.Name)
-		})
+		kept, err = s.RetireAccount(ctx, f.Name, i.Database)
+		return err
 	})
-	return done, err
+	if err != nil || !kept {
+		return "dropped", err
+	}
+	err = d.store.InTx(ctx, func(tx *store.Tx) error {
+		if _, err := tx.LockInstance(ctx, i.ID); err != nil {
+			return err
+		}
+		return tx.RetireAccount(ctx, i.ID, f.Name)
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		err = errChanged
+	}
+	return "locked, as objects in the database are defined by it", err
 }
 
 // makeAccount makes the account of a ready binding again. The instance stays locked meanwhile, so that no operation on
@@ -88,6 +99,8 @@ func (d *Doctor) makeAccount(ctx context.Context, f Finding) error {
 		if err != nil {
 			return err
 		}
+		ctx, cancel := context.WithTimeout(ctx, makeTimeout)
+		defer cancel()
 		at := slices.IndexFunc(d.plans, func(p provisioner.Plan) bool { return p.ID == i.PlanID })
 		if at < 0 {
 			return fmt.Errorf("plan %q is not in the catalog any more, and so its connection limit is not known", i.PlanID)
@@ -103,7 +116,7 @@ func (d *Doctor) makeAccount(ctx context.Context, f Finding) error {
 		if err != nil {
 			return err
 		}
-		return d.onServer(ctx, f, provisioner.BindingFence(i.ID, b.ID), stillLocked(ctx, tx, i.ID),
+		return d.onServer(ctx, f, provisioner.BindingFence(i.ID, b.ID), func() error { return tx.Alive(ctx) },
 			func(s *mysqladmin.Session) error {
 				return s.CreateAccount(ctx, mysqladmin.Account{Name: b.Account, Password: b.Password,
 					Database: i.Database, Role: mysqladmin.Role(b.Role), MaxConnections: d.plans[at].MaxConnections,
@@ -133,14 +146,6 @@ func lockReady(ctx context.Context, tx *store.Tx, f Finding) (i store.Instance, 
 		return i, b, errChanged
 	}
 	return i, b, nil
-}
-
-// stillLocked is what a fenced session asks before each change: whether the transaction has its lock still.
-func stillLocked(ctx context.Context, tx *store.Tx, instanceID string) func() error {
-	return func() error {
-		_, err := tx.LockInstance(ctx, instanceID)
-		return err
-	}
 }
 
 // noLease is for what nothing will ever want again: whoever removes it, and when, is all the same.

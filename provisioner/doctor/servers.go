@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"mysql-broker/provisioner/dedicated"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
 )
@@ -13,10 +14,7 @@ import (
 // listTimeout bounds how long a server may take to tell what it holds.
 const listTimeout = 20 * time.Second
 
-var (
-	errNotConfigured = errors.New("it is not in the configuration")
-	errNoLauncher    = errors.New("no launcher is configured")
-)
+var errNotConfigured = errors.New("it is not in the configuration")
 
 // thing is one of what a server holds, whoever made it.
 type thing struct{ kind, name string }
@@ -66,7 +64,7 @@ func contentsOf(ctx context.Context, server *shared.Server) contents {
 
 func (d *Doctor) dedicatedServers(ctx context.Context) contents {
 	if d.dedicated == nil {
-		return contents{err: errNoLauncher}
+		return contents{err: dedicated.ErrNoLauncher}
 	}
 	ids, err := d.dedicated.List(ctx)
 	if err != nil {

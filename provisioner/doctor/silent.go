@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"mysql-broker/provisioner"
 	"mysql-broker/store"
 )
 
@@ -49,9 +50,11 @@ func (d *Doctor) hear(ctx context.Context, r store.Resource) (*Finding, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the instance: %w", err)
 	}
-	err = d.dedicated.Answers(ctx, i.DedicatedID, i.AdminPassword)
-	if err == nil {
-		return nil, nil
+	err = provisioner.WithAdminPassword(ctx, d.store, i, func(password string) error {
+		return d.dedicated.Answers(ctx, i.DedicatedID, password)
+	})
+	if err == nil || errors.Is(err, store.ErrUnavailable) {
+		return nil, err
 	}
 	f := about(Unreachable, r)
 	f.ToDo = fmt.Sprintf("see its log; a broker that runs starts it again if it has ended: %v", err)

@@ -80,16 +80,17 @@ func (p *Provisioner) place(ctx context.Context, i store.Instance, q InstancePar
 	}
 	var unusable, refused error
 	for _, server := range p.shared.Candidates(loads) {
-		if err := server.Check(ctx); err != nil {
-			p.log.Warn("shared server passed over", "server", server.Name(), "error", err)
-			unusable = err
+		err := server.Check(ctx)
+		if err == nil {
+			err = takes(ctx, server, q)
+		}
+		if _, ok := errors.AsType[*mysqladmin.CharsetError](err); ok {
+			refused = err // another server may be of the flavour that has it
 			continue
 		}
-		if err := takes(ctx, server, q); err != nil {
-			if _, ok := errors.AsType[*mysqladmin.CharsetError](err); !ok {
-				return Answer{}, fmt.Errorf("check the parameters: %w", err)
-			}
-			refused = err // another server may be of the flavour that has it
+		if err != nil {
+			p.log.Warn("shared server passed over", "server", server.Name(), "error", err)
+			unusable = err
 			continue
 		}
 		i.Server = server.Name()

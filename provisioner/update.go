@@ -78,6 +78,10 @@ func (p *Provisioner) fits(ctx context.Context, i store.Instance, from, to Plan)
 		return nil
 	}
 	used, err := p.databaseSize(ctx, i)
+	if mysqladmin.Unreachable(err) && !errors.Is(err, store.ErrUnavailable) {
+		return &Error{Code: Unavailable, Err: fmt.Errorf("measure the database: %w", err),
+			Sentence: "The MySQL server does not answer just now. Try again in a minute, or tell your operator."}
+	}
 	if err != nil {
 		return p.unlessDeleted(ctx, i.ID, fmt.Errorf("measure the database: %w", err))
 	}

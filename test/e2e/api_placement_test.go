@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"testing"
+	"time"
 
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -109,5 +110,22 @@ func TestSharedServerWithTLS(t *testing.T) {
 		checkTLS(t, c)
 		checkLogins(t, c)
 		useAsApplication(t, c)
+	})
+}
+
+// A plan that may be too small for the data cannot be judged while the server is down.
+func TestUpdateWhileTheServerIsDown(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
+		crashable := testdrive.StartCrashable(t, server.Flavour)
+		p := startWith(t, crashable.MySQL, described("crashable", crashable.MySQL))
+		i := p.provisioned(t, "shared-large", nil)
+		let := crashable.Crash(t)
+		expectRefusal(t, i.updatePlan(t, now, "shared-small"), http.StatusServiceUnavailable,
+			"The MySQL server does not answer just now.")
+		let()
+		testdrive.Eventually(t, time.Minute, "the plan is changed", func() bool {
+			return i.updatePlan(t, now, "shared-small").Status == http.StatusOK
+		})
 	})
 }

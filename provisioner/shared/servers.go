@@ -36,7 +36,8 @@ type Server struct {
 	CACertificate []byte // PEM; nil where connections are not verified
 	MaxDatabases  int
 
-	usable     atomic.Bool // Check has succeeded
+	usable     atomic.Bool // the broker's account had all privileges when they were last looked for
+	privileged time.Time   // when Watch last found all privileges
 	introduced bool        // Watch has logged what the server is
 	told       string      // the problem that Watch last logged, "" for none
 }

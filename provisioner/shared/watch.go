@@ -13,6 +13,9 @@ import (
 // watchEach is how often connections in reserve are seen to, and servers that could not be used are looked at again.
 const watchEach = 10 * time.Second
 
+// privilegesEach is how often Watch looks for the privileges of the broker's account, which can be revoked.
+const privilegesEach = 10 * time.Minute
+
 // Watch looks at every server before it returns, and then goes on until ctx ends. One that does not answer, or where
 // the broker's account lacks privileges, is no error: placements pass it over until it is mended.
 func (s *Servers) Watch(ctx context.Context, log *slog.Logger) {
@@ -43,10 +46,13 @@ func (s *Servers) eachServer(fn func(*Server)) {
 // look keeps connections in reserve, logs what a server is as soon as that is known, and what is wrong with it each
 // time that changes.
 func (s *Server) look(ctx context.Context, log *slog.Logger) {
-	var err error
-	if s.introduced {
-		err = s.keepReserve(ctx)
-	} else if err = s.Check(ctx); err == nil {
+	err := s.keepReserve(ctx)
+	if err == nil && time.Since(s.privileged) >= privilegesEach {
+		if err = s.checkPrivileges(ctx); err == nil {
+			s.privileged = time.Now()
+		}
+	}
+	if err == nil && !s.introduced {
 		err = s.introduce(ctx, log)
 	}
 	if ctx.Err() != nil {
@@ -70,11 +76,11 @@ func (s *Server) look(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// Usable tells whether Check has succeeded.
+// Usable tells whether the broker's account had all privileges when they were last looked for.
 func (s *Server) Usable() bool { return s.usable.Load() }
 
-// Check finds out whether the server answers and the broker's account has all privileges that it needs there. Once it
-// has succeeded it only asks for an answer.
+// Check finds out whether the server answers and the broker's account has all privileges that it needs there. While the
+// server is usable, it only asks for an answer.
 func (s *Server) Check(ctx context.Context) error {
 	if s.Usable() {
 		return s.Answers(ctx)
@@ -82,13 +88,18 @@ func (s *Server) Check(ctx context.Context) error {
 	if err := s.keepReserve(ctx); err != nil {
 		return err
 	}
+	return s.checkPrivileges(ctx)
+}
+
+// checkPrivileges decides whether the server is usable, unless it does not answer.
+func (s *Server) checkPrivileges(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
-	if err := s.CheckPrivileges(ctx); err != nil {
-		return err
+	err := s.CheckPrivileges(ctx)
+	if _, lacking := errors.AsType[*mysqladmin.PrivilegesError](err); lacking || err == nil {
+		s.usable.Store(!lacking)
 	}
-	s.usable.Store(true)
-	return nil
+	return err
 }
 
 func (s *Server) keepReserve(ctx context.Context) error {

@@ -94,8 +94,8 @@ var (
 	serverUpDesc = prometheus.NewDesc("mysql_broker_shared_server_up",
 		"1 if the shared server answers, else 0.", []string{"server"}, nil)
 	serverUsableDesc = prometheus.NewDesc("mysql_broker_shared_server_usable",
-		"1 once the broker's account on the shared server was found to have every privilege that it needs, else 0: "+
-			"the server then gets no instances.", []string{"server"}, nil)
+		"1 if the broker's account on the shared server had every privilege that it needs when they were last looked for, "+
+			"which is every 10 minutes, else 0: the server then gets no instances.", []string{"server"}, nil)
 	capacityDesc = prometheus.NewDesc("mysql_broker_shared_server_max_databases",
 		"Databases that the shared server takes.", []string{"server"}, nil)
 	poolDesc = prometheus.NewDesc("mysql_broker_pool_connections",

@@ -1,0 +1,108 @@
+package shared
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"database/sql"
+	"errors"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+
+	sharedserver "mysql-broker/deploy/shared-server"
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/test/servers"
+)
+
+func TestMain(m *testing.M) { servers.Main(m) }
+
+// A privilege that is revoked while the broker runs takes the server out of use until it is granted again.
+func TestRevokedPrivilegeIsNoticed(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		root := login(t, s)
+		account, password := "b_"+strings.ToLower(rand.Text()[:16]), rand.Text()
+		statements, err := sharedserver.Statements(s.Flavour, password)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range statements {
+			statements[n] = strings.Replace(statements[n], sharedserver.Account, account, 1)
+		}
+		exec(t, root, statements...)
+		defer exec(t, root, "DROP USER "+account)
+		all, err := Open([]Config{{Admin: mysqladmin.Config{Name: "s", Addr: address(s), User: account,
+			Password: password, CA: []byte(s.CA)}}}, []byte("a key"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer all.Close()
+		server := all.All()[0]
+		var logged bytes.Buffer
+		look := func() {
+			t.Helper()
+			server.look(t.Context(), slog.New(slog.NewTextHandler(&logged, nil)))
+		}
+		expect := func(usable bool) {
+			t.Helper()
+			err := server.Check(t.Context())
+			if _, lacking := errors.AsType[*mysqladmin.PrivilegesError](err); server.Usable() != usable || lacking == usable {
+				t.Errorf("usable: %t, %v; log:\n%s", server.Usable(), err, logged.String())
+			}
+		}
+		look()
+		expect(true)
+
+		exec(t, root, "REVOKE PROCESS ON *.* FROM "+account)
+		look() // not on each look
+		expect(true)
+		server.privileged = server.privileged.Add(-privilegesEach)
+		look()
+		look()
+		expect(false)
+		if n := strings.Count(logged.String(), "GRANT PROCESS ON"); n != 1 {
+			t.Errorf("the missing privilege is told %d times:\n%s", n, logged.String())
+		}
+
+		exec(t, root, "GRANT PROCESS ON *.* TO "+account)
+		look()
+		expect(true)
+		if !strings.Contains(logged.String(), "can be used again") {
+			t.Errorf("the log does not say that all is well:\n%s", logged.String())
+		}
+	})
+}
+
+func address(s servers.MySQL) string { return net.JoinHostPort(s.Host, strconv.Itoa(s.Port)) }
+
+// login prepares an administrator's connections.
+func login(t *testing.T, s servers.MySQL) *sql.DB {
+	t.Helper()
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM([]byte(s.CA))
+	c := mysql.NewConfig()
+	c.User, c.Passwd, c.Net, c.Addr = s.User, s.Password, "tcp", address(s)
+	c.TLS = &tls.Config{RootCAs: roots, ServerName: s.Host}
+	connector, err := mysql.NewConnector(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := sql.OpenDB(connector)
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+func exec(t *testing.T, db *sql.DB, statements ...string) {
+	t.Helper()
+	for _, statement := range statements {
+		if _, err := db.Exec(statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+}

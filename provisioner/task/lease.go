@@ -3,6 +3,7 @@ package task
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -79,6 +80,7 @@ func (l *lease) alive() error {
 
 // heartbeat renews the leases until ctx ends.
 func (r *Runner) heartbeat(ctx context.Context) {
+	failing := false
 	tick := time.NewTicker(r.cfg.LeaseTTL / 4)
 	defer tick.Stop()
 	for {
@@ -86,32 +88,51 @@ func (r *Runner) heartbeat(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			r.renew(ctx)
-			r.mendClock(ctx)
+			err := r.renew(ctx)
+			if err == nil {
+				err = r.mendClock(ctx)
+			}
+			if ctx.Err() == nil {
+				failing = r.tellBeat(failing, err)
+			}
 		}
 	}
 }
 
+// tellBeat logs once that leases cannot be seen to, and once that they can again.
+func (r *Runner) tellBeat(was bool, err error) (failing bool) {
+	failing = err != nil
+	switch {
+	case failing && !was:
+		r.log.Warn("could not see to the leases; it is tried again and again", "error", err)
+	case was && !failing:
+		r.log.Info("leases can be seen to again")
+	}
+	return failing
+}
+
 // mendClock keeps PostgreSQL's clock from holding tasks up when it is set back. What it finds is never this process's
 // own: those leases have just been renewed.
-func (r *Runner) mendClock(ctx context.Context) {
+func (r *Runner) mendClock(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.LeaseTTL/4)
 	defer cancel()
 	mended, err := r.store.MendClock(ctx, r.cfg.LeaseTTL, maxBackoff+maxBackoff/4)
-	switch {
-	case err != nil && ctx.Err() == nil: // else the heartbeat says it
-		r.log.Warn("could not check the leases against the clock", "error", err)
-	case mended > 0:
+	if err != nil {
+		return fmt.Errorf("check the leases against the clock: %w", err)
+	}
+	if mended > 0 {
 		r.log.Warn("PostgreSQL's clock was set back; tasks that it would have kept waiting go on", "tasks", mended)
 	}
+	return nil
 }
 
-func (r *Runner) renew(ctx context.Context) {
+// renew renews the leases that are held here. Where it fails, each runs out at its deadline.
+func (r *Runner) renew(ctx context.Context) error {
 	r.mu.Lock()
 	leases := slices.Collect(maps.Values(r.held))
 	r.mu.Unlock()
 	if len(leases) == 0 {
-		return
+		return nil
 	}
 	held := make([]store.Held, len(leases))
 	for i, l := range leases {
@@ -122,8 +143,7 @@ func (r *Runner) renew(ctx context.Context) {
 	since := time.Now()
 	renewed, err := r.store.Extend(ctx, r.owner, held, r.cfg.LeaseTTL)
 	if err != nil {
-		r.log.Warn("could not renew the leases", "error", err)
-		return // each runs out at its deadline
+		return fmt.Errorf("renew the leases: %w", err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -135,6 +155,7 @@ func (r *Runner) renew(ctx context.Context) {
 		l.deadline = since.Add(r.cfg.LeaseTTL)
 		l.expiry.Reset(time.Until(l.deadline))
 	}
+	return nil
 }
 
 // Cancelled tells that a task was cancelled in the store: work on it here stops without waiting for the next heartbeat

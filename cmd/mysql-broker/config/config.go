@@ -160,8 +160,8 @@ func (r *reader) postgresURL(services services) string {
 	url := cmp.Or(r.value("DATABASE_URL"), services.postgresURL(r.value("DATABASE_SERVICE")))
 	if url == "" {
 		r.note(errors.New("DATABASE_URL is not set, and no bound service has a PostgreSQL URL"))
-	} else if store.CheckURL(url) != nil {
-		r.note(errors.New("DATABASE_URL, or the URL of the bound service, is not a PostgreSQL URL"))
+	} else {
+		r.note(prefixed("DATABASE_URL, or the URL of the bound service", store.CheckURL(url)))
 	}
 	return url
 }

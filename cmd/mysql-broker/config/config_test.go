@@ -84,6 +84,10 @@ func TestEveryProblemIsReportedAtOnceAndNoSecret(t *testing.T) {
 			"PORT": "x"}, []string{"TLS_CERTIFICATE and TLS_KEY: ", "/no/c.pem", "PORT is not"}},
 		{"proxies", map[string]string{"TRUSTED_PROXIES": "10.0.0.0/8, router, 10.0.0.0/33"},
 			[]string{`"router" is neither`, `"10.0.0.0/33" is neither`}},
+		{"a URL whose CA is not there", map[string]string{"DATABASE_URL": "postgres://u:" + secret +
+			"@db/x?sslmode=verify-full&sslrootcert=/nope.pem"}, []string{"DATABASE_URL", "names files that cannot be read"}},
+		{"a URL that is none", map[string]string{"DATABASE_URL": "postgres://u:" + secret + "@db:x/"},
+			[]string{"DATABASE_URL", "it is malformed"}},
 		{"a keyset that is none", map[string]string{"ENCRYPTION_KEYSET": secret},
 			[]string{"ENCRYPTION_KEYSET: "}},
 		{"servers that are no JSON", map[string]string{"MYSQL_SERVERS": `[{"name":"` + secret},

@@ -24,7 +24,7 @@ func main() {
 	// The servers run as another user where the broker is root's, and have to reach the directories made for them; what
 	// is secret is written with a mode of its own.
 	syscall.Umask(0o022)
-	if err := forbidCores(); err != nil {
+	if err := forbidCores(corePattern); err != nil {
 		fmt.Fprintln(os.Stderr, "cannot forbid core dumps, which would hold passwords:", err)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

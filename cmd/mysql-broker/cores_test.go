@@ -1,0 +1,60 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A process that was started with a limit of 0, and may not raise it, has to tell if that does not help.
+func TestForbidCores(t *testing.T) {
+	must(t, forbidCores("not read"))
+	var limit unix.Rlimit
+	must(t, unix.Getrlimit(unix.RLIMIT_CORE, &limit))
+	if limit != (unix.Rlimit{Cur: 1, Max: 1}) {
+		t.Errorf("the limit is %+v", limit)
+	}
+	must(t, unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})) // it stays so, for this process
+	file, pipe := filepath.Join(t.TempDir(), "file"), filepath.Join(t.TempDir(), "pipe")
+	must(t, os.WriteFile(file, []byte("core\n"), 0o600))
+	must(t, os.WriteFile(pipe, []byte("|/usr/bin/collect %p\n"), 0o600))
+	unprivileged(t, func() {
+		if err := forbidCores(file); err != nil {
+			t.Errorf("cores in files: %v", err)
+		}
+		for _, pattern := range []string{pipe, "/no/such/file"} {
+			if err := forbidCores(pattern); err == nil || !strings.Contains(err.Error(), pattern) {
+				t.Errorf("%s: %v", pattern, err)
+			}
+		}
+	})
+}
+
+// unprivileged runs fn on a thread of its own that has no capabilities.
+func unprivileged(t *testing.T, fn func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // for good: the thread ends with the goroutine
+		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		var none [2]unix.CapUserData
+		if err := unix.Capset(&header, &none[0]); err != nil {
+			t.Error(err)
+			return
+		}
+		fn()
+	}()
+	<-done
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

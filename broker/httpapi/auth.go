@@ -29,7 +29,7 @@ func authenticate(credentials []Credential, proxies Proxies, log *slog.Logger, f
 				askToLogIn(w, r)
 				return
 			}
-			source := proxies.source(r)
+			source, disbelieved := proxies.source(r)
 			right := digestOf(username, password).among(accepted)
 			switch wait, last := failures.admit(source, right, time.Now()); {
 			case wait > 0:
@@ -41,13 +41,21 @@ func authenticate(credentials []Credential, proxies Proxies, log *slog.Logger, f
 				next.ServeHTTP(w, r)
 			default:
 				failed.Inc()
-				log.WarnContext(r.Context(), "failed login", slog.String("source", source.String()),
-					slog.Bool("refused_from_now_on", last), slog.String("request_id", callFrom(r.Context()).info.ID))
+				line := log.With(slog.String("source", source.String()), slog.Bool("refused_from_now_on", last),
+					slog.String("request_id", callFrom(r.Context()).info.ID))
+				if last && disbelieved {
+					line = line.With(slog.String("hint", hintProxy))
+				}
+				line.WarnContext(r.Context(), "failed login")
 				askToLogIn(w, r)
 			}
 		})
 	}
 }
+
+// hintProxy is for operators who put the broker behind a proxy and did not tell it.
+const hintProxy = "If this is the address of a proxy of yours, all its clients are refused: name it in TRUSTED_PROXIES. " +
+	"Do not if it is anybody else's."
 
 func askToLogIn(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("WWW-Authenticate", `Basic realm="mysql-broker", charset="UTF-8"`)

@@ -44,8 +44,12 @@ func checkGuessesAreReported(t *testing.T, s *server) {
 		if line["level"] != "WARN" || line["source"] != "198.51.100.1" || line["request_id"] != testIdentity {
 			t.Errorf("log line %v", line)
 		}
-		if line["refused_from_now_on"] == true {
+		last := line["refused_from_now_on"] == true
+		if last {
 			refusedFromNowOn++
+		}
+		if (line["hint"] == hintProxy) != last { // each guess had an entry more than the router's
+			t.Errorf("log line %v", line)
 		}
 	}
 	if len(failures) != failuresAtOnce || refusedFromNowOn != 1 {

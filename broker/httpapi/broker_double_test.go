@@ -14,7 +14,7 @@ type received struct {
 	bindingID  string
 	details    any
 	async      bool
-	info       RequestInfo
+	info       requestInfo
 }
 
 // recordingBroker stands in for the broker: the HTTP layer is the unit under test here. Every method records what it
@@ -28,7 +28,7 @@ type recordingBroker struct {
 }
 
 func (b *recordingBroker) record(ctx context.Context, call received) error {
-	call.info = RequestInfoFrom(ctx)
+	call.info = callFrom(ctx).info
 	b.mu.Lock()
 	b.calls = append(b.calls, call)
 	b.mu.Unlock()

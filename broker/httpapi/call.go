@@ -11,7 +11,7 @@ const unmatched = "unmatched"
 
 // call is what the middlewares learn about one request and tell each other through its context.
 type call struct {
-	info       RequestInfo
+	info       requestInfo
 	route      string
 	instanceID string
 	bindingID  string

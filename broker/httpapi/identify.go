@@ -27,7 +27,7 @@ func identify(next http.Handler) http.Handler {
 			w.Header().Set(requestIdentityHeader, id)
 		}
 		platform, userID := originator(r.Header.Get(originatorHeader))
-		c := &call{route: unmatched, info: RequestInfo{
+		c := &call{route: unmatched, info: requestInfo{
 			ID:            clip(id),
 			CorrelationID: clip(r.Header.Get(correlationHeader)),
 			APIVersion:    clip(r.Header.Get(versionHeader)),

@@ -1,9 +1,7 @@
 package httpapi
 
-import "context"
-
-// RequestInfo is what a request's headers say about it.
-type RequestInfo struct {
+// requestInfo is what a request's headers say about it.
+type requestInfo struct {
 	// ID is the X-Broker-API-Request-Identity, or a new UUID where the platform sent none.
 	ID string
 	// CorrelationID is the X-Correlation-ID; empty if absent.
@@ -14,9 +12,4 @@ type RequestInfo struct {
 	// Platform and UserID are the originating identity; empty if absent or not decodable.
 	Platform string
 	UserID   string
-}
-
-// RequestInfoFrom returns the facts about the request that ctx belongs to, all zero outside of one.
-func RequestInfoFrom(ctx context.Context) RequestInfo {
-	return callFrom(ctx).info
 }

@@ -19,18 +19,19 @@ type Proxies struct {
 // source is where a request comes from: the address of the TCP connection's other end or, where that is a trusted
 // proxy, the one that it appended to X-Forwarded-For, and so on. Entries left of those are the client's invention.
 // An IPv6 address stands for its /64, which is the least that a customer gets (RFC 6177). It is invalid if the
-// connection has no IP address.
-func (p Proxies) source(r *http.Request) netip.Addr {
+// connection has no IP address. disbelieved tells that the source sent an X-Forwarded-For of its own: it may be a
+// proxy that should be trusted and is not.
+func (p Proxies) source(r *http.Request) (_ netip.Addr, disbelieved bool) {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
-		return netip.Addr{}
+		return netip.Addr{}, false
 	}
 	source := plain(peer.Addr())
 	entries := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
 	slices.Reverse(entries)
 	for i, entry := range entries {
 		if !(i == 0 && p.Nearest || p.trusts(source)) {
-			break
+			return network(source), strings.TrimSpace(entry) != ""
 		}
 		client, ok := forwarded(entry)
 		if !ok {
@@ -38,7 +39,7 @@ func (p Proxies) source(r *http.Request) netip.Addr {
 		}
 		source = client
 	}
-	return network(source)
+	return network(source), false
 }
 
 func (p Proxies) trusts(a netip.Addr) bool {

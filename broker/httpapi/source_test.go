@@ -44,8 +44,31 @@ func TestSource(t *testing.T) {
 		{"not through a known proxy", behind, "192.0.2.1:1", []string{"6.6.6.6"}, "192.0.2.1"},
 	} {
 		r := &http.Request{RemoteAddr: c.peer, Header: http.Header{"X-Forwarded-For": c.forwarded}}
-		if got := c.proxies.source(r).String(); got != c.want {
+		if got, _ := c.proxies.source(r); got.String() != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+func TestSourceIsDisbelieved(t *testing.T) {
+	t.Parallel()
+	balanced := Proxies{Nearest: true, Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
+	for _, c := range []struct {
+		name      string
+		proxies   Proxies
+		forwarded []string
+		want      bool
+	}{
+		{"direct", Proxies{}, nil, false},
+		{"unknown proxy", Proxies{}, []string{"198.51.100.1"}, true},
+		{"router", Proxies{Nearest: true}, []string{"198.51.100.1"}, false},
+		{"unknown balancer before the router", Proxies{Nearest: true}, []string{"198.51.100.1, 10.1.2.3"}, true},
+		{"balancer", balanced, []string{"198.51.100.1, 10.1.2.3"}, false},
+		{"no address", balanced, []string{"unknown, 10.1.2.3"}, false},
+	} {
+		r := &http.Request{RemoteAddr: "192.0.2.1:1234", Header: http.Header{"X-Forwarded-For": c.forwarded}}
+		if _, got := c.proxies.source(r); got != c.want {
+			t.Errorf("%s: %t", c.name, got)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/base64"
 	"fmt"
+	"strings"
 	"testing"
 
 	"mysql-broker/test/servers"
@@ -47,7 +48,9 @@ func (p platform) guess(t *testing.T, forwarded func(i int) string) {
 		if failed := scrape(t, p)["mysql_broker_failed_logins_total"]; failed != fmt.Sprint(i) {
 			t.Errorf("%s failed logins are counted instead of %d", failed, i)
 		}
-		p.AwaitLog(t, `"refused_from_now_on":true`)
+		if line := p.AwaitLog(t, `"refused_from_now_on":true`); !strings.Contains(line, "TRUSTED_PROXIES") {
+			t.Errorf("no hint at what may be wrong: %s", line)
+		}
 		return
 	}
 	t.Fatalf("%d guesses were let through", most)

@@ -17,12 +17,6 @@ type Account struct {
 
 const accountExists = "SELECT EXISTS (SELECT 1 FROM mysql.user WHERE user = ? AND host = '%')"
 
-// AccountExists reports whether the server has that account, be it locked or not.
-func (s *Server) AccountExists(ctx context.Context, name string) (found bool, err error) {
-	err = s.reads.QueryRowContext(ctx, accountExists, name).Scan(&found)
-	return found, s.explain("look for account "+name, err)
-}
-
 // CreateAccount makes an account, or makes one that exists have exactly that password, those limits and that role.
 // Errors do not quote the server's message, which can repeat the password.
 func (s *Session) CreateAccount(ctx context.Context, a Account) error {

@@ -66,9 +66,12 @@ func (s *Store) Resource(ctx context.Context, kind, server, name string) (Resour
 		resources+" WHERE r.kind = $1 AND r.server = $2 AND r.name = $3", kind, server, name)
 }
 
-// ForgetResources forgets those of the resources that are not live and were recorded longer ago than age, and says how
-// many. The caller has seen that they are not on their servers.
-func (s *Store) ForgetResources(ctx context.Context, gone []Resource, age time.Duration) (int64, error) {
+// ResourceKey tells resources apart.
+type ResourceKey struct{ Kind, Server, Name string }
+
+// ForgetResources forgets those of the resources that are not live, and says how many. The caller has seen that they
+// are not on their servers.
+func (s *Store) ForgetResources(ctx context.Context, gone []ResourceKey) (int64, error) {
 	kinds, servers, names := make([]string, len(gone)), make([]string, len(gone)), make([]string, len(gone))
 	for i, r := range gone {
 		kinds[i], servers[i], names[i] = r.Kind, r.Server, r.Name
@@ -76,12 +79,12 @@ func (s *Store) ForgetResources(ctx context.Context, gone []Resource, age time.D
 	tag, err := s.db.Exec(ctx, `DELETE FROM resource WHERE (kind, server, name) IN (
 		SELECT kind, server, name FROM (`+resources+`) AS r
 			JOIN unnest($1::text[], $2::text[], $3::text[]) AS gone (kind, server, name) USING (kind, server, name)
-		WHERE NOT live AND age >= $4::interval)`, kinds, servers, names, age)
+		WHERE NOT live)`, kinds, servers, names)
 	return tag.RowsAffected(), err
 }
 
-// Abandoned is an instance that is being created, or a binding of a ready one, that no task is at. Tasks and states
-// change together, so there should be none.
+// Abandoned is an instance, or a binding of a ready one, that is half-way while no task is at it: its deletion was
+// given up or, as tasks and states change together, it should not be.
 type Abandoned struct {
 	InstanceID string
 	BindingID  string // "" for the instance itself
@@ -92,9 +95,10 @@ type Abandoned struct {
 func (s *Store) Abandoned(ctx context.Context) ([]Abandoned, error) {
 	return allRows(ctx, s.pool, pgx.RowToStructByPos[Abandoned], `
 		SELECT instance_id, binding_id, greatest(now() - created_at, '0'::interval) FROM (
-			SELECT id AS instance_id, '' AS binding_id, created_at FROM instance WHERE state = 'creating'
+			SELECT id AS instance_id, '' AS binding_id, created_at FROM instance
+				WHERE state IN ('creating', 'delete failed')
 			UNION ALL SELECT b.instance_id, b.id, b.created_at FROM binding b JOIN instance i ON i.id = b.instance_id
-				WHERE b.state = 'creating' AND i.state = 'ready') AS half
+				WHERE b.state IN ('creating', 'ending') AND i.state = 'ready') AS half
 		WHERE NOT EXISTS (SELECT FROM task t WHERE t.state = 'in progress' AND t.instance_id = half.instance_id
 			AND t.binding_id IN ('', half.binding_id))`)
 }

@@ -115,7 +115,7 @@ func TestResourcesAreLiveAndExpected(t *testing.T) {
 	}
 }
 
-func TestOnlyOldDeadResourcesAreForgotten(t *testing.T) {
+func TestOnlyDeadResourcesAreForgotten(t *testing.T) {
 	t.Parallel()
 	s, ctx := servers.Store(t), t.Context()
 	inTx(t, s, func(ctx context.Context, tx *store.Tx) error {
@@ -126,25 +126,18 @@ func TestOnlyOldDeadResourcesAreForgotten(t *testing.T) {
 	inTx(t, s, func(ctx context.Context, tx *store.Tx) error { return tx.DeleteInstance(ctx, "j") })
 	live := store.Resource{Kind: store.DatabaseResource, Server: "a", Name: "live", InstanceID: "i", Live: true}
 	dead := store.Resource{Kind: store.DatabaseResource, Server: "a", Name: "dead", InstanceID: "j"}
-	elsewhere := dead
-	elsewhere.Server = "b"
-	for _, c := range []struct {
-		name string
-		gone []store.Resource
-		age  time.Duration
-		want int64
-	}{
-		{"young", []store.Resource{dead}, time.Hour, 0},
-		{"live", []store.Resource{live}, 0, 0},
-		{"on another server", []store.Resource{elsewhere}, 0, 0},
-		{"none", nil, 0, 0},
+	key := func(server, name string) store.ResourceKey {
+		return store.ResourceKey{Kind: store.DatabaseResource, Server: server, Name: name}
+	}
+	for name, gone := range map[string][]store.ResourceKey{
+		"live": {key("a", "live")}, "on another server": {key("b", "dead")}, "none": nil,
 	} {
-		if n, err := s.ForgetResources(ctx, c.gone, c.age); err != nil || n != c.want {
-			t.Errorf("%s: forgot %d, %v", c.name, n, err)
+		if n, err := s.ForgetResources(ctx, gone); err != nil || n != 0 {
+			t.Errorf("%s: forgot %d, %v", name, n, err)
 		}
 	}
 	expectResources(t, s, dead, live)
-	if n, err := s.ForgetResources(ctx, []store.Resource{dead, live}, 0); err != nil || n != 1 {
+	if n, err := s.ForgetResources(ctx, []store.ResourceKey{key("a", "dead"), key("a", "live")}); err != nil || n != 1 {
 		t.Errorf("forgot %d, %v", n, err)
 	}
 	expectResources(t, s, live)
@@ -155,21 +148,26 @@ func TestAbandoned(t *testing.T) {
 	s := servers.Store(t)
 	inTx(t, s, func(ctx context.Context, tx *store.Tx) error {
 		var errs []error
-		for _, id := range []string{"abandoned", "created", "ready", "delete failed"} {
+		for _, id := range []string{"abandoned", "created", "ready", "delete failed", "delete again"} {
 			_, err := tx.InsertInstance(ctx, store.Instance{ID: id, Server: "a", Database: id})
 			errs = append(errs, err)
 		}
-		for _, id := range []string{"abandoned", "created", "ready"} {
+		for _, id := range []string{"abandoned", "created", "ready", "ending", "unbind failed"} {
 			errs = append(errs, tx.InsertBinding(ctx, store.Binding{InstanceID: "ready", ID: id, Account: id}))
 		}
-		// A failed deletion had cancelled its bind.
+		// A failed deletion had cancelled its bind, which goes with the instance.
 		errs = append(errs, tx.InsertBinding(ctx, store.Binding{InstanceID: "delete failed", ID: "b", Account: "b"}),
 			tx.SetInstanceState(ctx, "delete failed", store.DeleteFailed), tx.SetInstanceState(ctx, "ready", store.Ready),
-			tx.SetBindingState(ctx, "ready", "ready", store.Ready))
+			tx.SetInstanceState(ctx, "delete again", store.DeleteFailed),
+			tx.SetBindingState(ctx, "ready", "ready", store.Ready),
+			tx.SetBindingState(ctx, "ready", "ending", store.Ending),
+			tx.SetBindingState(ctx, "ready", "unbind failed", store.Ending))
 		return errors.Join(errs...)
 	})
 	newTask(t, s, provisionOf("created"))
 	newTask(t, s, store.NewTask{InstanceID: "ready", BindingID: "created", Kind: store.Bind, PlanID: "p"})
+	newTask(t, s, store.NewTask{InstanceID: "ready", BindingID: "ending", Kind: store.Unbind, PlanID: "p"})
+	newTask(t, s, store.NewTask{InstanceID: "delete again", Kind: store.Deprovision, PlanID: "p"})
 	got, err := s.Abandoned(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -177,8 +175,11 @@ func TestAbandoned(t *testing.T) {
 	for i := range got {
 		got[i].Age = 0
 	}
-	slices.SortFunc(got, func(a, b store.Abandoned) int { return cmp.Compare(a.InstanceID, b.InstanceID) })
-	want := []store.Abandoned{{InstanceID: "abandoned"}, {InstanceID: "ready", BindingID: "abandoned"}}
+	slices.SortFunc(got, func(a, b store.Abandoned) int {
+		return cmp.Or(cmp.Compare(a.InstanceID, b.InstanceID), cmp.Compare(a.BindingID, b.BindingID))
+	})
+	want := []store.Abandoned{{InstanceID: "abandoned"}, {InstanceID: "delete failed"},
+		{InstanceID: "ready", BindingID: "abandoned"}, {InstanceID: "ready", BindingID: "unbind failed"}}
 	if !slices.Equal(got, want) {
 		t.Errorf("abandoned %+v instead of %+v", got, want)
 	}

@@ -87,5 +87,7 @@ func TestDedicatedServerThatIsGoneOrForeign(t *testing.T) {
 
 		noLauncher := doctor.New(doctor.Config{Store: f.store, Plans: plans(), Shared: f.openShared(f.config.Shared...)})
 		f.expect(noLauncher, "unreachable launcher")
+		f.forgetInstance(gone)
+		f.expect(noLauncher)
 	})
 }

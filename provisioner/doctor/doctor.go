@@ -7,8 +7,10 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"mysql-broker/provisioner"
@@ -23,6 +25,9 @@ type Config struct {
 	Plans     []provisioner.Plan
 	Shared    *shared.Servers
 	Dedicated *dedicated.Servers // nil where no launcher is configured
+	// KeepRecord is how long a thing is kept on record after it was first seen to have ended and to be gone; default 1 h.
+	// It must be far longer than anything that was begun before the end could still be under way.
+	KeepRecord time.Duration
 }
 
 // Doctor examines and repairs. It is safe for concurrent use, in several replicas and beside operations under way.
@@ -31,19 +36,24 @@ type Doctor struct {
 	plans     []provisioner.Plan
 	shared    *shared.Servers
 	dedicated *dedicated.Servers
+	keep      time.Duration
+
+	mu   sync.Mutex
+	gone map[store.ResourceKey]time.Time // when what is gone was first seen to be, in examinations given to Forget
 }
 
 // New returns a doctor that has done nothing yet.
 func New(cfg Config) *Doctor {
-	return &Doctor{store: cfg.Store, plans: cfg.Plans, shared: cfg.Shared, dedicated: cfg.Dedicated}
+	return &Doctor{store: cfg.Store, plans: cfg.Plans, shared: cfg.Shared, dedicated: cfg.Dedicated,
+		keep: cmp.Or(cfg.KeepRecord, time.Hour)}
 }
 
 // Report is the outcome of an examination.
 type Report struct {
 	Findings  []Finding
 	Compared  Compared
-	Reachable []string // shared servers whose databases and accounts are known, and "" for the dedicated servers
-	gone      []store.Resource
+	Reachable []string            // shared servers whose databases and accounts are known, and "" for the dedicated servers
+	gone      []store.ResourceKey // what has ended and is on no server
 }
 
 // Compared counts what was recorded or found, on servers that could be asked.
@@ -78,11 +88,26 @@ func (d *Doctor) Examine(ctx context.Context) (Report, error) {
 	return second, nil
 }
 
-// keepRecord is how long the record of what ended is kept at least: far longer than anything that was begun before
-// the end could still be under way.
-const keepRecord = time.Hour
-
-// Forget removes the records of what an examination has seen to be gone for good, and says how many.
+// Forget removes the records of what has ended and is gone for good, and says how many: what this examination and the
+// ones before that were given to Forget, over Config.KeepRecord, have all seen to be gone.
 func (d *Doctor) Forget(ctx context.Context, r Report) (int64, error) {
-	return d.store.ForgetResources(ctx, r.gone, keepRecord)
+	return d.store.ForgetResources(ctx, d.longGone(r.gone, time.Now()))
+}
+
+func (d *Doctor) longGone(gone []store.ResourceKey, now time.Time) (long []store.ResourceKey) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	since := make(map[store.ResourceKey]time.Time, len(gone))
+	for _, key := range gone {
+		first, seen := d.gone[key]
+		if !seen {
+			first = now
+		}
+		since[key] = first
+		if seen && now.Sub(first) >= d.keep {
+			long = append(long, key)
+		}
+	}
+	d.gone = since
+	return long
 }

@@ -96,9 +96,9 @@ func missing(r store.Resource) Finding {
 
 func abandonedFinding(a store.Abandoned) Finding {
 	f := Finding{Problem: Abandoned, Kind: instance, InstanceID: a.InstanceID, BindingID: a.BindingID, Age: a.Age,
-		ToDo: "delete the service instance"}
+		ToDo: "delete the service instance (again)"}
 	if a.BindingID != "" {
-		f.Kind, f.ToDo = binding, "delete the service binding"
+		f.Kind, f.ToDo = binding, "delete the service binding (again)"
 	}
 	return f
 }

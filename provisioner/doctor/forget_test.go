@@ -4,36 +4,37 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/doctor"
 )
 
-// Records of what has ended are kept until it is seen to be gone, and for an hour.
+// Records of what has ended are kept until it has been seen to be gone for long enough.
 func TestForget(t *testing.T) {
 	eachServer(t, func(f *fixture) {
 		lost := f.provision(sharedPlan)
 		f.forgetInstance(lost)
-		conn, err := pgx.Connect(f.Context(), f.config.PostgresURL)
+		ended := f.provision(sharedPlan)
+		_, err := f.broker.Deprovision(f.Context(), provisioner.DeprovisionRequest{InstanceID: ended.ID, Plan: sharedPlan})
 		f.must(err)
-		defer conn.Close(f.Context())
-		_, err = conn.Exec(f.Context(), "UPDATE resource SET recorded_at = now() - $1::interval", time.Hour+time.Minute)
-		f.must(err)
-		young := f.provision(sharedPlan)
-		_, err = f.broker.Deprovision(f.Context(), provisioner.DeprovisionRequest{InstanceID: young.ID, Plan: sharedPlan})
-		f.must(err)
-		forget := func(want int64) {
+		f.provision(sharedPlan) // lives on
+		hasty := doctor.New(doctor.Config{Store: f.store, Plans: plans(), Shared: f.openShared(f.config.Shared...),
+			Dedicated: f.dedicated, KeepRecord: time.Nanosecond})
+		forget := func(d *doctor.Doctor, want int64) {
 			f.Helper()
-			r, err := f.doctor.Examine(f.Context())
+			r, err := d.Examine(f.Context())
 			f.must(err)
-			if n, err := f.doctor.Forget(f.Context(), r); err != nil || n != want {
+			if n, err := d.Forget(f.Context(), r); err != nil || n != want {
 				f.Errorf("forgot %d instead of %d, %v", n, want, err)
 			}
 		}
-		forget(0)
+		forget(f.doctor, 0)
+		forget(f.doctor, 0)
+		forget(hasty, 0)
+		forget(hasty, 1)
 		found := f.expect(f.doctor, "orphan database "+lost.Database)
 		f.repair(found[0], "dropped")
-		forget(1)
-		forget(0)
+		forget(hasty, 0)
+		forget(hasty, 1)
+		forget(hasty, 0)
 	})
 }

@@ -57,7 +57,7 @@ func compare(servers map[string]contents, recorded []store.Resource) Report {
 				lost[resource.InstanceID] = true
 			}
 		case !there && !resource.Live:
-			r.gone = append(r.gone, resource)
+			r.gone = append(r.gone, store.ResourceKey{Kind: resource.Kind, Server: resource.Server, Name: resource.Name})
 			continue
 		}
 		r.Compared.count(resource.Kind)

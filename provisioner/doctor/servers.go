@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"mysql-broker/provisioner/dedicated"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
 )
@@ -25,9 +24,13 @@ type contents struct {
 	err    error
 }
 
-// servers tells what every shared server holds, by name, and as "" which dedicated servers there are.
+// servers tells what every shared server holds, by name, and as "" which dedicated servers there are, if a launcher is
+// configured.
 func (d *Doctor) servers(ctx context.Context) map[string]contents {
-	all := map[string]contents{"": d.dedicatedServers(ctx)}
+	all := map[string]contents{}
+	if d.dedicated != nil {
+		all[""] = d.dedicatedServers(ctx)
+	}
 	var mu sync.Mutex
 	var asked sync.WaitGroup
 	for _, server := range d.shared.All() {
@@ -63,9 +66,6 @@ func contentsOf(ctx context.Context, server *shared.Server) contents {
 }
 
 func (d *Doctor) dedicatedServers(ctx context.Context) contents {
-	if d.dedicated == nil {
-		return contents{err: dedicated.ErrNoLauncher}
-	}
 	ids, err := d.dedicated.List(ctx)
 	if err != nil {
 		return contents{err: err}

@@ -29,7 +29,7 @@ func (y *tally) kill()               { y.count(&y.kills, 1) }
 func (y *tally) failure()            { y.count(&y.failures, 1) }
 func (y *tally) pause()              { y.count(&y.pauses, 1) }
 func (y *tally) operation()          { y.count(&y.ops, 1) }
-func (y *tally) repeat()             { y.count(&y.repeats, 1) } // of a request that was answered 5xx
+func (y *tally) repeat()             { y.count(&y.repeats, 1) } // of a request that was answered "not now"
 func (y *tally) discrepancies(n int) { y.count(&y.unequal, n) }
 
 func (y *tally) takeover(after time.Duration) {

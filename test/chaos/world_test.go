@@ -218,11 +218,17 @@ func (w *world) carryOut(q request) (got outcome, err error) {
 		if err != nil {
 			return outcome{}, fmt.Errorf("%s: %w", q.kind, err)
 		}
-		if r.Status < 500 || time.Now().After(deadline) {
+		if !askedToRepeat(r) || time.Now().After(deadline) {
 			return w.conclude(q, r)
 		}
 		w.tally.repeat()
+		time.Sleep(100 * time.Millisecond) // as platforms try again
 	}
+}
+
+// askedToRepeat tells whether an answer says "not now": a broker that is paused may hold a lock for some seconds.
+func askedToRepeat(r testdrive.Response) bool {
+	return r.Status >= http.StatusInternalServerError || r.String("error") == "ConcurrencyError"
 }
 
 // conclude polls if an answer is "accepted"; any other that is not 2xx or 410 is an error.

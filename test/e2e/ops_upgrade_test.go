@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,8 +48,14 @@ func TestRollingUpgrade(t *testing.T) {
 		current = takeOver(t, tasks, current, old, func() platform { return startPlatform(t, private, env) })
 		old = takeOver(t, tasks, old, current, func() platform { return startPrevious(t, private, env) })
 
-		current.Kill(t) // the upgrade is taken back
+		// What the old release makes is on record with the new one: the doctor knows whose it is.
 		i := old.makeOwn(t, "shared-small")
+		i.bound(t, nil)
+		if out := testdrive.Run(t, env, "doctor").Expect(t, 0); !strings.HasPrefix(out.Stdout, "All is well.") {
+			t.Errorf("the doctor says: %s", out.Stdout)
+		}
+
+		current.Kill(t) // the upgrade is taken back
 		expectEmpty(t, i.deprovision(t, now), http.StatusOK)
 		dedicated.via(old).remove(t)
 		expectEmpty(t, before.via(old).deprovision(t, now), http.StatusOK)

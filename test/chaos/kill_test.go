@@ -74,7 +74,7 @@ func (w *world) waves(t *testing.T, todo []*kill, host audit.Instance) {
 	t.Helper()
 	wave, todo := next(todo)
 	victims := w.ready(t, wave, host)
-	for len(wave) > 0 && !t.Failed() {
+	for len(wave) > 0 {
 		errs := make([]error, len(wave))
 		var running sync.WaitGroup
 		for n, k := range wave {

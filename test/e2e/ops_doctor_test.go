@@ -28,6 +28,9 @@ func TestDoctor(t *testing.T) {
 		lost.provision(t, now, nil).Expect(t, 201)
 		_, left := lost.bound(t, nil)
 		well := runDoctor(t, env).Expect(t, 0)
+		other := maps.Clone(env)
+		other["ENCRYPTION_KEYSET"] = strings.TrimSpace(testdrive.Run(t, nil, "keyset").Expect(t, 0).Stdout)
+		runDoctor(t, other).Expect(t, 78) // it could not repair
 		if !strings.Contains(well.Stdout, "All is well.") || !strings.Contains(well.Stdout, "databases 2, accounts 2") {
 			t.Errorf("with nothing to find, doctor printed %q", well.Stdout)
 		}

@@ -27,6 +27,9 @@ func WithDoctor(ctx context.Context, cfg config.Config, c *catalog.Catalog, log 
 	if err != nil {
 		return err
 	}
+	if err := s.CheckKeys(ctx); err != nil {
+		return err
+	}
 	servers, err := shared.Open(cfg.Shared, fenceKey)
 	if err != nil {
 		return err

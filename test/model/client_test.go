@@ -223,6 +223,9 @@ func (c *client) learn(i *instance, q request, b *credential, plan string, r tes
 	if r.Status == http.StatusAccepted {
 		c.accepted(i, q, plan, r.String("operation"))
 	}
+	if q == create && r.Status == http.StatusCreated {
+		i.gone() // it was made anew: an earlier deletion, or its end, went unnoticed
+	}
 	i.phases = after
 	switch {
 	case b != nil:

@@ -66,7 +66,7 @@ func (p *Provisioner) Bind(ctx context.Context, q BindRequest) (c Credentials, e
 			return err
 		}
 		inserted, err := tx.InsertTask(ctx, p.begin(store.NewTask{InstanceID: i.ID, BindingID: b.ID, Kind: store.Bind,
-			PlanID: i.PlanID}, false))
+			PlanID: i.PlanID}))
 		t = &inserted
 		return err
 	})
@@ -193,7 +193,7 @@ func (p *Provisioner) Unbind(ctx context.Context, q UnbindRequest) error {
 			}
 		}
 		t, err = tx.InsertTask(ctx, p.begin(store.NewTask{InstanceID: i.ID, BindingID: b.ID, Kind: store.Unbind,
-			PlanID: i.PlanID}, false))
+			PlanID: i.PlanID}))
 		return err
 	})
 	switch {

@@ -54,7 +54,7 @@ func (p *Provisioner) Deprovision(ctx context.Context, q DeprovisionRequest) (An
 			cancelled = append(cancelled, a)
 		}
 		t, err = tx.InsertTask(ctx, p.begin(store.NewTask{InstanceID: i.ID, Kind: store.Deprovision, PlanID: i.PlanID,
-			Request: request{Later: later}.json()}, later))
+			Request: request{Later: later}.json()}))
 		return err
 	})
 	switch {

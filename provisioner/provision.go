@@ -134,7 +134,7 @@ func (p *Provisioner) record(ctx context.Context, i store.Instance, max int, lat
 			return errRaced
 		}
 		if t, err = tx.InsertTask(ctx, p.begin(store.NewTask{InstanceID: i.ID, Kind: store.Provision, PlanID: i.PlanID,
-			Request: r.json()}, later)); err != nil || i.Server == "" {
+			Request: r.json()})); err != nil || i.Server == "" {
 			return err
 		}
 		return tx.TakeServerPlace(ctx, i.Server, max) // last, as all provisions on that server wait for it
@@ -179,7 +179,7 @@ func (p *Provisioner) provisionAgain(ctx context.Context, q ProvisionRequest, la
 			return err
 		}
 		t, err := tx.InsertTask(ctx, p.begin(store.NewTask{InstanceID: i.ID, Kind: store.Provision, PlanID: i.PlanID,
-			Request: r.json()}, later))
+			Request: r.json()}))
 		anew = &t
 		return err
 	})

@@ -76,21 +76,19 @@ func answersLater(plan Plan, acceptsIncomplete bool) (bool, error) {
 	return plan.Async != AsyncNever && acceptsIncomplete, nil
 }
 
-// begin completes a task to be recorded: one that answers at once is leased to this process, which works on it.
-func (p *Provisioner) begin(n store.NewTask, later bool) store.NewTask {
+// begin completes a task to be recorded: it is leased to this process, which works on it.
+func (p *Provisioner) begin(n store.NewTask) store.NewTask {
 	fault.Point(n.Kind, "recording")
-	if !later {
-		n.Owner, n.LeaseTTL = p.tasks.Lease()
-	}
+	n.Owner, n.LeaseTTL = p.tasks.Lease()
 	return n
 }
 
-// carryOut works on a recorded task: now, or later by any worker. since is a time before it was recorded.
+// carryOut works on a recorded task: while the caller waits, or later. since is a time before it was recorded.
 func (p *Provisioner) carryOut(ctx context.Context, t store.Task, w task.Workflow, later bool, since time.Time) (
 	Answer, error) {
 	fault.Point(t.Kind, "recorded")
 	if later {
-		p.tasks.Nudge()
+		p.tasks.Start(t, w, since)
 		return Answer{Operation: task.Token(t.ID)}, nil
 	}
 	_, err := p.tasks.Do(ctx, t, w, since)

@@ -127,7 +127,7 @@ func (p *Provisioner) recordUpdate(ctx context.Context, id string, r request) (A
 			return nil
 		}
 		inserted, err := tx.InsertTask(ctx, p.begin(store.NewTask{InstanceID: id, Kind: store.Update, PlanID: r.PlanID,
-			Request: r.json()}, r.Later))
+			Request: r.json()}))
 		t = &inserted
 		return err
 	})

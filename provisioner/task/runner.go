@@ -69,6 +69,7 @@ type Runner struct {
 	log     *slog.Logger
 	owner   string // unique per process start, so that a restarted process never mistakes old leases for its own
 	nudge   chan struct{}
+	slots   chan struct{} // holds one for each worker that is busy
 
 	claiming  context.Context // ends when no more tasks are to be claimed
 	stopClaim context.CancelFunc
@@ -89,7 +90,7 @@ type Runner struct {
 func New(s *store.Store, resolve func(context.Context, store.Task) (Workflow, error), cfg Config) *Runner {
 	cfg = cfg.withDefaults()
 	r := &Runner{store: s, resolve: resolve, cfg: cfg, log: cfg.Logger, owner: uuid.NewString(),
-		nudge: make(chan struct{}, 1), held: map[int64]*lease{}}
+		nudge: make(chan struct{}, 1), slots: make(chan struct{}, cfg.Workers), held: map[int64]*lease{}}
 	r.claiming, r.stopClaim = context.WithCancel(context.Background())
 	r.beating, r.stopBeat = context.WithCancel(context.Background())
 	r.working, r.handOver = context.WithCancelCause(context.Background())
@@ -122,7 +123,7 @@ func (r *Runner) Stop() {
 	r.beats.Wait()
 }
 
-// Lease returns the owner and time to give to store.NewTask for a task that this process will run with Do.
+// Lease returns the owner and time to give to store.NewTask for a task that this process will run with Do or Start.
 func (r *Runner) Lease() (owner string, ttl time.Duration) { return r.owner, r.cfg.LeaseTTL }
 
 // Nudge makes the runner look for due tasks now. Call it after a task without a lease was committed.
@@ -135,13 +136,12 @@ func (r *Runner) Nudge() {
 
 // dispatch claims tasks as they fall due, as many at a time as there are workers.
 func (r *Runner) dispatch() {
-	slots := make(chan struct{}, r.cfg.Workers)
 	blind := false
 	for {
 		select {
 		case <-r.claiming.Done():
 			return
-		case slots <- struct{}{}:
+		case r.slots <- struct{}{}:
 		}
 		since := time.Now()
 		t, err := r.claim()
@@ -149,12 +149,12 @@ func (r *Runner) dispatch() {
 			blind = r.tellSight(blind, err)
 		}
 		if err != nil {
-			<-slots
+			<-r.slots
 			r.rest()
 			continue
 		}
 		r.workers.Go(func() {
-			defer func() { <-slots; r.Nudge() }()
+			defer r.free()
 			r.resume(t, since)
 		})
 	}
@@ -229,6 +229,36 @@ func (r *Runner) Do(ctx context.Context, t store.Task, workflow Workflow, since 
 	case <-ctx.Done():
 		return t, context.Cause(ctx)
 	}
+}
+
+// Start works on a task that was just recorded with this runner's lease, while the caller goes on. One that got no
+// lease, and one for which no worker is free here, is left to the workers of any process. since is a time before the
+// task was recorded.
+func (r *Runner) Start(t store.Task, workflow Workflow, since time.Time) {
+	if !t.Leased {
+		r.Nudge()
+		return
+	}
+	l := r.hold(r.working, store.Held{ID: t.ID, Epoch: t.Epoch}, since)
+	select {
+	case r.slots <- struct{}{}:
+	default:
+		l.cancel(errHandover)
+		r.drop(l, false)
+		return
+	}
+	r.workers.Go(func() {
+		defer r.free()
+		x := &execution{runner: r, lease: l, task: t, workflow: workflow}
+		x.work()
+		r.drop(l, x.ended)
+	})
+}
+
+// free lets the next task have a worker.
+func (r *Runner) free() {
+	<-r.slots
+	r.Nudge()
 }
 
 // Wait returns a task once it has ended, wherever it runs; err tells that it failed, or that ctx ended first.

@@ -304,13 +304,9 @@ func (k *kill) check(w *world, q request) error {
 	if k.end != (point{}) {
 		return nil
 	}
-	claims := 1
-	if k.plan.async != "" && k.kind != bind && k.kind != unbind {
-		claims = 2 // by whoever recorded it for later, and by who works on it
-	}
 	row, err := w.latestTask(context.Background(), q)
 	points := k.journey.points()
-	k.met = row.epoch == claims && slices.Contains(points, point{k.kind + ": recording", 1}) &&
+	k.met = row.epoch == 1 && slices.Contains(points, point{k.kind + ": recording", 1}) &&
 		slices.Contains(points, point{k.kind + ": ended as succeeded", 1}) && !slices.ContainsFunc(points, k.foreign)
 	return err
 }

@@ -53,7 +53,7 @@ func RotateAdminPassword(ctx context.Context, s *store.Store, servers *dedicated
 		if i.NextAdminPassword != "" {
 			return nil
 		}
-		return tx.SetNextAdminPassword(ctx, i.ID, newPassword())
+		return tx.SetNextAdminPassword(i.ID, newPassword())
 	})
 	if err != nil {
 		return err
@@ -65,7 +65,8 @@ func RotateAdminPassword(ctx context.Context, s *store.Store, servers *dedicated
 		if err := changeAdminPassword(ctx, tx, servers, i); err != nil {
 			return err
 		}
-		return tx.AdoptNextAdminPassword(ctx, i.ID)
+		tx.AdoptNextAdminPassword(i.ID)
+		return nil
 	})
 }
 
@@ -123,7 +124,7 @@ func awaitBindings(ctx context.Context, tx *store.Tx, id string) error {
 			return fmt.Errorf("look for tasks in progress: %w", err)
 		case len(active) == 0:
 			return nil
-		case taskOf(active, "") != nil:
+		case (store.Beginning{Active: active}).Task("") != nil:
 			return errBusy
 		case time.Now().After(deadline):
 			return errBinding

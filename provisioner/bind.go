@@ -37,38 +37,31 @@ func (p *Provisioner) Bind(ctx context.Context, q BindRequest) (c Credentials, e
 	var b store.Binding
 	var t *store.Task
 	joined := false
-	err = p.store.InTx(ctx, func(tx *store.Tx) (err error) {
-		if i, err = tx.LockInstance(ctx, q.InstanceID); err != nil {
-			return err
-		}
-		// The tasks are read before the binding: one that ends in between has left its mark there.
-		active, err := tx.ActiveTasks(ctx, i.ID)
+	err = p.store.InTx(ctx, func(tx *store.Tx) error {
+		there, err := tx.Begin(ctx, q.InstanceID, q.BindingID)
 		if err != nil {
-			return fmt.Errorf("look for tasks in progress: %w", err)
-		}
-		if err := p.bindable(i, active, q); err != nil {
 			return err
 		}
-		b, err = tx.Binding(ctx, i.ID, q.BindingID)
-		switch {
-		case errors.Is(err, store.ErrNotFound):
+		i = there.Instance
+		if err := p.bindable(there, q); err != nil {
+			return err
+		}
+		if there.Binding == nil {
 			b = newBinding(q)
-			err = tx.InsertBinding(ctx, b)
-		case err == nil:
-			if t, err = bindAgain(b, active, q); err != nil || t != nil || b.State == store.Ready {
+			if err := tx.InsertBinding(b); err != nil {
+				return err
+			}
+		} else {
+			b = *there.Binding
+			if t, err = bindAgain(there, q); err != nil || t != nil || b.State == store.Ready {
 				joined = true
 				return err
 			}
 			// An earlier unbind of it failed half-way: the account is made whole again.
-			err = tx.SetBindingState(ctx, i.ID, b.ID, store.Creating)
+			tx.SetBindingState(i.ID, b.ID, store.Creating)
 		}
-		if err != nil {
-			return err
-		}
-		inserted, err := tx.InsertTask(ctx, p.begin(store.NewTask{InstanceID: i.ID, BindingID: b.ID, Kind: store.Bind,
-			PlanID: i.PlanID}))
-		t = &inserted
-		return err
+		t = tx.InsertTask(p.begin(store.NewTask{InstanceID: i.ID, BindingID: b.ID, Kind: store.Bind, PlanID: i.PlanID}))
+		return nil
 	})
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -94,16 +87,16 @@ func (p *Provisioner) Bind(ctx context.Context, q BindRequest) (c Credentials, e
 }
 
 // bindable refuses a bind for which the instance is not in the right state.
-func (p *Provisioner) bindable(i store.Instance, active []store.Task, q BindRequest) error {
+func (p *Provisioner) bindable(there store.Beginning, q BindRequest) error {
 	switch {
-	case i.ServiceID != q.ServiceID:
+	case there.Instance.ServiceID != q.ServiceID:
 		return refuse(Invalid, "service_id is not the service offering of this service instance.")
-	case taskOf(active, "") != nil:
+	case there.Task("") != nil:
 		return errBusy
-	case i.State != store.Ready:
+	case there.Instance.State != store.Ready:
 		return errNotReady
 	}
-	if _, err := p.plan(i.PlanID); err != nil {
+	if _, err := p.plan(there.Instance.PlanID); err != nil {
 		return &Error{Code: Invalid, Err: err,
 			Sentence: "The plan of this service instance is not offered any more. Update the service instance to another one."}
 	}
@@ -111,25 +104,15 @@ func (p *Provisioner) bindable(i store.Instance, active []store.Task, q BindRequ
 }
 
 // bindAgain answers a request for a binding that is recorded: with its task if that is in progress, else nil.
-func bindAgain(b store.Binding, active []store.Task, q BindRequest) (*store.Task, error) {
-	t := taskOf(active, b.ID)
+func bindAgain(there store.Beginning, q BindRequest) (*store.Task, error) {
+	t := there.Task(q.BindingID)
 	switch {
 	case t != nil && t.Kind == store.Unbind:
 		return nil, errBusy
-	case b.Role != string(q.Parameters.Role) || b.AppGUID != q.AppGUID:
+	case there.Binding.Role != string(q.Parameters.Role) || there.Binding.AppGUID != q.AppGUID:
 		return nil, refuse(Conflict, "A service binding with this id exists already and differs from the one asked for.")
 	}
 	return t, nil
-}
-
-// taskOf finds the task of a binding, or of the instance itself (bindingID ""), or nil.
-func taskOf(active []store.Task, bindingID string) *store.Task {
-	for _, t := range active {
-		if t.BindingID == bindingID {
-			return &t
-		}
-	}
-	return nil
 }
 
 func newBinding(q BindRequest) store.Binding {
@@ -158,43 +141,33 @@ func (p *Provisioner) Unbind(ctx context.Context, q UnbindRequest) error {
 	ctx, cancel := context.WithTimeout(ctx, syncDeadline)
 	defer cancel()
 	since := time.Now()
-	var i store.Instance
-	var b store.Binding
-	var t store.Task
-	var cancelled *store.Task
+	var there store.Beginning
+	var t, cancelled *store.Task
 	joined := false
 	err := p.store.InTx(ctx, func(tx *store.Tx) (err error) {
-		if i, err = tx.LockInstance(ctx, q.InstanceID); err != nil {
+		if there, err = tx.Begin(ctx, q.InstanceID, q.BindingID); err != nil {
 			return err
 		}
-		if b, err = tx.Binding(ctx, i.ID, q.BindingID); err != nil {
-			return err
+		if there.Binding == nil {
+			return store.ErrNotFound
 		}
-		active, err := tx.ActiveTasks(ctx, i.ID)
-		if err != nil {
-			return err
-		}
-		if taskOf(active, "") != nil {
+		if there.Task("") != nil {
 			return errBusy
 		}
-		current := taskOf(active, b.ID)
+		current := there.Task(q.BindingID)
 		if current != nil && current.Kind == store.Unbind {
-			t, joined = *current, true
+			t, joined = current, true
 			return nil
 		}
 		// The binding before its task, as the end of the task locks them.
-		if err := tx.SetBindingState(ctx, i.ID, b.ID, store.Ending); err != nil {
-			return err
-		}
+		tx.SetBindingState(q.InstanceID, q.BindingID, store.Ending)
 		if current != nil {
 			cancelled = current
-			if err := tx.CancelTask(ctx, current.ID, "Cancelled, because the binding is being deleted."); err != nil {
-				return err
-			}
+			tx.CancelTask(current.ID, "Cancelled, because the binding is being deleted.")
 		}
-		t, err = tx.InsertTask(ctx, p.begin(store.NewTask{InstanceID: i.ID, BindingID: b.ID, Kind: store.Unbind,
-			PlanID: i.PlanID}))
-		return err
+		t = tx.InsertTask(p.begin(store.NewTask{InstanceID: q.InstanceID, BindingID: q.BindingID, Kind: store.Unbind,
+			PlanID: there.Instance.PlanID}))
+		return nil
 	})
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -202,12 +175,12 @@ func (p *Provisioner) Unbind(ctx context.Context, q UnbindRequest) error {
 	case err != nil:
 		return fmt.Errorf("record the unbind: %w", err)
 	case joined:
-		_, err = p.join(ctx, t, false)
+		_, err = p.join(ctx, *t, false)
 		return err
 	}
 	if cancelled != nil {
 		p.tasks.Cancelled(*cancelled)
 	}
-	_, err = p.carryOut(ctx, t, p.unbindWorkflow(i, b), false, since)
+	_, err = p.carryOut(ctx, *t, p.unbindWorkflow(there.Instance, *there.Binding), false, since)
 	return err
 }

@@ -26,36 +26,32 @@ func (p *Provisioner) Deprovision(ctx context.Context, q DeprovisionRequest) (An
 	defer cancel()
 	since := time.Now()
 	var i store.Instance
-	var t store.Task
+	var t *store.Task
 	var cancelled []store.Task
 	var later, joined bool
-	err := p.store.InTx(ctx, func(tx *store.Tx) (err error) {
-		if i, err = tx.LockInstance(ctx, q.InstanceID); err != nil {
+	err := p.store.InTx(ctx, func(tx *store.Tx) error {
+		there, err := tx.Begin(ctx, q.InstanceID, "")
+		if err != nil {
 			return err
 		}
+		i = there.Instance
 		if i.ServiceID != q.Plan.ServiceID {
 			return refuse(Invalid, "service_id is not the service offering of this service instance.")
 		}
 		if later, err = answersLater(p.planOf(i), q.AcceptsIncomplete); err != nil {
 			return err
 		}
-		active, err := tx.ActiveTasks(ctx, i.ID)
-		if err != nil {
-			return err
+		if t = there.Task(""); t != nil && t.Kind == store.Deprovision {
+			joined = true
+			return nil
 		}
-		for _, a := range active {
-			if a.Kind == store.Deprovision {
-				t, joined = a, true
-				return nil
-			}
-			if err := tx.CancelTask(ctx, a.ID, "Cancelled, because the service instance is being deleted."); err != nil {
-				return err
-			}
-			cancelled = append(cancelled, a)
+		cancelled = there.Active
+		for _, a := range cancelled {
+			tx.CancelTask(a.ID, "Cancelled, because the service instance is being deleted.")
 		}
-		t, err = tx.InsertTask(ctx, p.begin(store.NewTask{InstanceID: i.ID, Kind: store.Deprovision, PlanID: i.PlanID,
+		t = tx.InsertTask(p.begin(store.NewTask{InstanceID: i.ID, Kind: store.Deprovision, PlanID: i.PlanID,
 			Request: request{Later: later}.json()}))
-		return err
+		return nil
 	})
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -63,10 +59,10 @@ func (p *Provisioner) Deprovision(ctx context.Context, q DeprovisionRequest) (An
 	case err != nil:
 		return Answer{}, fmt.Errorf("record the deprovision: %w", err)
 	case joined:
-		return p.join(ctx, t, later)
+		return p.join(ctx, *t, later)
 	}
 	for _, c := range cancelled {
 		p.tasks.Cancelled(c)
 	}
-	return p.carryOut(ctx, t, p.deprovisionWorkflow(i), later, since)
+	return p.carryOut(ctx, *t, p.deprovisionWorkflow(i), later, since)
 }

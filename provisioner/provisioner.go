@@ -39,6 +39,7 @@ type Provisioner struct {
 	tasks     *task.Runner
 	log       *slog.Logger
 	onFull    func()
+	loads     loads
 }
 
 // New starts a provisioner: from now on it works on tasks that are due, those of processes that died included.

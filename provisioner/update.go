@@ -106,30 +106,25 @@ func (p *Provisioner) recordUpdate(ctx context.Context, id string, r request) (A
 	var i store.Instance
 	var t *store.Task
 	joined := false
-	err := p.store.InTx(ctx, func(tx *store.Tx) (err error) {
-		if i, err = tx.LockInstance(ctx, id); err != nil {
-			return err
-		}
-		active, err := tx.ActiveTasks(ctx, id)
+	err := p.store.InTx(ctx, func(tx *store.Tx) error {
+		there, err := tx.Begin(ctx, id, "")
 		if err != nil {
 			return err
 		}
-		t = taskOf(active, "")
+		i, t = there.Instance, there.Task("")
 		switch {
 		case t != nil && t.Kind == store.Update && sameUpdate(t.Request, r):
 			joined = true
 			return nil
-		case len(active) > 0:
+		case len(there.Active) > 0:
 			return errBusy
 		case i.State != store.Ready:
 			return errNotReady
 		case i.PlanID == r.PlanID && i.MaintenanceVersion == r.MaintenanceVersion:
 			return nil
 		}
-		inserted, err := tx.InsertTask(ctx, p.begin(store.NewTask{InstanceID: id, Kind: store.Update, PlanID: r.PlanID,
-			Request: r.json()}))
-		t = &inserted
-		return err
+		t = tx.InsertTask(p.begin(store.NewTask{InstanceID: id, Kind: store.Update, PlanID: r.PlanID, Request: r.json()}))
+		return nil
 	})
 	switch {
 	case errors.Is(err, store.ErrNotFound):

@@ -67,12 +67,13 @@ func (p *Provisioner) provisionWorkflow(i store.Instance, r request) (task.Workf
 		return task.Workflow{}, fmt.Errorf("read the parameters of instance %q: %w", i.ID, err)
 	}
 	w := task.Workflow{
-		Succeeded: func(ctx context.Context, tx *store.Tx) error { return tx.SetInstanceState(ctx, i.ID, store.Ready) },
-		Failed: func(ctx context.Context, tx *store.Tx, undone bool) error {
+		Succeeded: func(tx *store.Tx) { tx.SetInstanceState(i.ID, store.Ready) },
+		Failed: func(tx *store.Tx, undone bool) {
 			if r.Later || !undone {
-				return tx.SetInstanceState(ctx, i.ID, store.CreateFailed)
+				tx.SetInstanceState(i.ID, store.CreateFailed)
+			} else {
+				tx.DeleteInstance(i.ID)
 			}
-			return tx.DeleteInstance(ctx, i.ID)
 		},
 	}
 	createDatabase := task.Step{Name: "create database", Progress: "Creating the database",
@@ -173,12 +174,11 @@ func (p *Provisioner) updateWorkflow(i store.Instance, r request) (task.Workflow
 		undo = p.changePlan(i, from)
 	}
 	return task.Workflow{
-		Steps:   p.changePlan(i, to),
-		Cleanup: undo,
-		Succeeded: func(ctx context.Context, tx *store.Tx) error {
-			return tx.SetInstancePlan(ctx, i.ID, to.ID, r.MaintenanceVersion)
-		},
-		Failed: func(context.Context, *store.Tx, bool) error { return nil },
+		Steps:     p.changePlan(i, to),
+		Cleanup:   undo,
+		Lasting:   true,
+		Succeeded: func(tx *store.Tx) { tx.SetInstancePlan(i.ID, to.ID, r.MaintenanceVersion) },
+		Failed:    func(*store.Tx, bool) {},
 	}, nil
 }
 
@@ -217,10 +217,8 @@ func (p *Provisioner) changePlan(i store.Instance, plan Plan) []task.Step {
 // deprovisionWorkflow removes an instance with whatever a provision, bind or unbind that was cancelled may have left.
 func (p *Provisioner) deprovisionWorkflow(i store.Instance) task.Workflow {
 	w := task.Workflow{
-		Succeeded: func(ctx context.Context, tx *store.Tx) error { return tx.DeleteInstance(ctx, i.ID) },
-		Failed: func(ctx context.Context, tx *store.Tx, _ bool) error {
-			return tx.SetInstanceState(ctx, i.ID, store.DeleteFailed)
-		},
+		Succeeded: func(tx *store.Tx) { tx.DeleteInstance(i.ID) },
+		Failed:    func(tx *store.Tx, _ bool) { tx.SetInstanceState(i.ID, store.DeleteFailed) },
 	}
 	if i.DedicatedID != "" {
 		w.Steps = []task.Step{p.destroy(i)}
@@ -289,14 +287,13 @@ func (p *Provisioner) bindWorkflow(i store.Instance, b store.Binding) (task.Work
 			Do: func(ctx context.Context, run *task.Run) error {
 				return onServer(ctx, run, func(s *mysqladmin.Session) error { return s.DropAccount(ctx, b.Account) })
 			}}},
-		Succeeded: func(ctx context.Context, tx *store.Tx) error { return tx.SetBindingState(ctx, i.ID, b.ID, store.Ready) },
-		Failed: func(ctx context.Context, tx *store.Tx, undone bool) error {
+		Lasting:   true,
+		Succeeded: func(tx *store.Tx) { tx.SetBindingState(i.ID, b.ID, store.Ready) },
+		Failed: func(tx *store.Tx, undone bool) {
 			if !undone { // it goes with the instance
-				if err := tx.RetireAccount(ctx, i.ID, b.Account); err != nil {
-					return err
-				}
+				tx.RetireAccount(i.ID, b.Account)
 			}
-			return tx.DeleteBinding(ctx, i.ID, b.ID)
+			tx.DeleteBinding(i.ID, b.ID)
 		},
 	}, nil
 }
@@ -313,14 +310,12 @@ func (p *Provisioner) unbindWorkflow(i store.Instance, b store.Binding) task.Wor
 					return err
 				})
 			}}},
-		Succeeded: func(ctx context.Context, tx *store.Tx) error {
+		Succeeded: func(tx *store.Tx) {
 			if kept {
-				if err := tx.RetireAccount(ctx, i.ID, b.Account); err != nil {
-					return err
-				}
+				tx.RetireAccount(i.ID, b.Account)
 			}
-			return tx.DeleteBinding(ctx, i.ID, b.ID)
+			tx.DeleteBinding(i.ID, b.ID)
 		},
-		Failed: func(context.Context, *store.Tx, bool) error { return nil },
+		Failed: func(*store.Tx, bool) {},
 	}
 }

@@ -8,29 +8,26 @@ import (
 )
 
 // SetNextAdminPassword records the password that a dedicated server's admin account is about to be given.
-func (t *Tx) SetNextAdminPassword(ctx context.Context, id, password string) error {
+func (t *Tx) SetNextAdminPassword(id, password string) error {
 	sealed, err := t.keys.seal(password, instancePlace(id))
 	if err != nil {
 		return err
 	}
-	if _, err := t.tx.Exec(ctx, "UPDATE instance SET next_admin_password = $2 WHERE id = $1", id, sealed); err != nil {
-		return fmt.Errorf("record the next admin password: %w", err)
-	}
+	t.write("record the next admin password", "UPDATE instance SET next_admin_password = $2 WHERE id = $1", id, sealed)
 	return nil
 }
 
 // AdoptNextAdminPassword records that the admin account has the next password now.
-func (t *Tx) AdoptNextAdminPassword(ctx context.Context, id string) error {
-	if _, err := t.tx.Exec(ctx, `UPDATE instance SET admin_password = next_admin_password, next_admin_password = NULL
-		WHERE id = $1 AND next_admin_password IS NOT NULL`, id); err != nil {
-		return fmt.Errorf("record the new admin password: %w", err)
-	}
-	return nil
+func (t *Tx) AdoptNextAdminPassword(id string) {
+	t.write("record the new admin password", `UPDATE instance
+		SET admin_password = next_admin_password, next_admin_password = NULL
+		WHERE id = $1 AND next_admin_password IS NOT NULL`, id)
 }
 
 // Alive returns an error if the transaction, and with it the locks that it took, is lost.
 func (t *Tx) Alive(ctx context.Context) error {
-	if _, err := t.tx.Exec(ctx, "SELECT 1"); err != nil {
+	t.write("ask for an answer", "SELECT 1")
+	if err := t.flush(ctx, statementTime); err != nil {
 		return fmt.Errorf("the transaction is lost: %w", err)
 	}
 	return nil

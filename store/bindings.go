@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -41,52 +40,46 @@ func (k *Keyring) scanBinding(row pgx.CollectableRow) (Binding, error) {
 	return b, err
 }
 
+const selectBinding = "SELECT " + bindingColumns + " FROM binding WHERE instance_id = $1 AND id = $2"
+
 // Binding reads one binding, or returns ErrNotFound.
 func (s *Store) Binding(ctx context.Context, instanceID, id string) (Binding, error) {
-	return binding(ctx, s.pool, s.keys, instanceID, id)
+	return oneRow(ctx, s.pool, s.keys.scanBinding, selectBinding, instanceID, id)
 }
 
 // Binding reads one binding, or returns ErrNotFound.
-func (t *Tx) Binding(ctx context.Context, instanceID, id string) (Binding, error) {
-	return binding(ctx, t.tx, t.keys, instanceID, id)
-}
-
-func binding(ctx context.Context, q querier, keys *Keyring, instanceID, id string) (Binding, error) {
-	return oneRow(ctx, q, keys.scanBinding,
-		"SELECT "+bindingColumns+" FROM binding WHERE instance_id = $1 AND id = $2", instanceID, id)
+func (t *Tx) Binding(ctx context.Context, instanceID, id string) (b Binding, err error) {
+	err = read(ctx, t, statementTime, &b, t.keys.scanBinding, selectBinding, instanceID, id)
+	return b, err
 }
 
 // InsertBinding records a new binding in state Creating.
-func (t *Tx) InsertBinding(ctx context.Context, b Binding) error {
+func (t *Tx) InsertBinding(b Binding) error {
 	sealed, err := t.keys.seal(b.Password, bindingPlace(b.InstanceID, b.ID))
 	if err != nil {
 		return err
 	}
-	if _, err := t.tx.Exec(ctx, `INSERT INTO binding (instance_id, id, state, app_guid, parameters, role, account,
+	t.write("insert the binding", `INSERT INTO binding (instance_id, id, state, app_guid, parameters, role, account,
 			password) VALUES ($1, $2, 'creating', $3, $4, $5, $6, $7)`,
-		b.InstanceID, b.ID, b.AppGUID, orEmpty(b.Parameters), b.Role, b.Account, sealed); err != nil {
-		return fmt.Errorf("insert the binding: %w", err)
-	}
+		b.InstanceID, b.ID, b.AppGUID, orEmpty(b.Parameters), b.Role, b.Account, sealed)
 	return nil
 }
 
 // SetBindingState records a new state.
-func (t *Tx) SetBindingState(ctx context.Context, instanceID, id, state string) error {
-	_, err := t.tx.Exec(ctx, "UPDATE binding SET state = $3 WHERE instance_id = $1 AND id = $2", instanceID, id, state)
-	return err
+func (t *Tx) SetBindingState(instanceID, id, state string) {
+	t.write("set the binding's state", "UPDATE binding SET state = $3 WHERE instance_id = $1 AND id = $2",
+		instanceID, id, state)
 }
 
 // DeleteBinding forgets a binding.
-func (t *Tx) DeleteBinding(ctx context.Context, instanceID, id string) error {
-	_, err := t.tx.Exec(ctx, "DELETE FROM binding WHERE instance_id = $1 AND id = $2", instanceID, id)
-	return err
+func (t *Tx) DeleteBinding(instanceID, id string) {
+	t.write("delete the binding", "DELETE FROM binding WHERE instance_id = $1 AND id = $2", instanceID, id)
 }
 
 // RetireAccount remembers an account that outlives its binding; it goes with its instance.
-func (t *Tx) RetireAccount(ctx context.Context, instanceID, account string) error {
-	_, err := t.tx.Exec(ctx, `INSERT INTO retired_account (account, instance_id) VALUES ($1, $2)
+func (t *Tx) RetireAccount(instanceID, account string) {
+	t.write("retire the account", `INSERT INTO retired_account (account, instance_id) VALUES ($1, $2)
 		ON CONFLICT DO NOTHING`, account, instanceID)
-	return err
 }
 
 // BindingAccount is the account of one binding of an instance, or a retired one with no binding id.

@@ -3,8 +3,6 @@ package store
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,9 +15,6 @@ const (
 	CreateFailed = "create failed" // what its provision made is undone again
 	DeleteFailed = "delete failed" // some of it may be gone; it can be deprovisioned again
 )
-
-// ErrServerFull is returned when a shared server holds as many instances as it may.
-var ErrServerFull = errors.New("store: server is full")
 
 // Instance is a service instance and every choice made for it.
 type Instance struct {
@@ -70,65 +65,49 @@ func (s *Store) Instance(ctx context.Context, id string) (Instance, error) {
 	return oneRow(ctx, s.pool, s.keys.scanInstance, "SELECT "+instanceColumns+" FROM instance WHERE id = $1", id)
 }
 
-// LockInstance reads one instance and keeps every other transaction that locks it waiting, for some seconds: then they
-// fail with ErrLocked. Whoever begins an operation locks first, so that the operations of an instance begin one after
-// the other. Rows that refer to the instance can be inserted meanwhile, as the ends of some operations do.
-// https://www.postgresql.org/docs/current/explicit-locking.html#LOCKING-ROWS
-func (t *Tx) LockInstance(ctx context.Context, id string) (Instance, error) {
-	return oneRowWithin(ctx, rowLockTime, t.tx, t.keys.scanInstance,
-		"SELECT "+instanceColumns+" FROM instance WHERE id = $1 FOR NO KEY UPDATE", id)
+const lockInstance = "SELECT " + instanceColumns + " FROM instance WHERE id = $1 FOR NO KEY UPDATE"
+
+// LockInstance reads one instance, or returns ErrNotFound, and keeps every other transaction that locks it waiting, for
+// some seconds: then they fail with ErrLocked. Whoever begins an operation locks first, so that the operations of an
+// instance begin one after the other. Rows that refer to the instance can be inserted meanwhile, as the ends of some
+// operations do. https://www.postgresql.org/docs/current/explicit-locking.html#LOCKING-ROWS
+func (t *Tx) LockInstance(ctx context.Context, id string) (i Instance, err error) {
+	err = read(ctx, t, rowLockTime, &i, t.keys.scanInstance, lockInstance, id)
+	return i, err
 }
 
-// InsertInstance records a new instance in state Creating. It reports false if one with this id is there.
-func (t *Tx) InsertInstance(ctx context.Context, i Instance) (inserted bool, err error) {
+// InsertInstance records a new instance in state Creating, unless one with this id is there.
+func (t *Tx) InsertInstance(i Instance) error {
 	var sealed []byte
 	if i.AdminPassword != "" {
+		var err error
 		if sealed, err = t.keys.seal(i.AdminPassword, instancePlace(i.ID)); err != nil {
-			return false, err
+			return err
 		}
 	}
-	tag, err := t.tx.Exec(ctx, `INSERT INTO instance (id, service_id, plan_id, organization_guid, space_guid,
+	t.write("insert the instance", `INSERT INTO instance (id, service_id, plan_id, organization_guid, space_guid,
 			parameters, context, maintenance_version, state, server, dedicated_id, database_name, admin_password)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'creating', $9, $10, $11, $12) ON CONFLICT (id) DO NOTHING`,
 		i.ID, i.ServiceID, i.PlanID, i.OrganizationGUID, i.SpaceGUID, orEmpty(i.Parameters), orEmpty(i.Context),
 		i.MaintenanceVersion, i.Server, i.DedicatedID, i.Database, sealed)
-	if err != nil {
-		return false, fmt.Errorf("insert the instance: %w", err)
-	}
-	return tag.RowsAffected() == 1, nil
+	return nil
 }
 
 // SetInstanceState records a new state.
-func (t *Tx) SetInstanceState(ctx context.Context, id, state string) error {
-	_, err := t.tx.Exec(ctx, "UPDATE instance SET state = $2, updated_at = now() WHERE id = $1", id, state)
-	return err
+func (t *Tx) SetInstanceState(id, state string) {
+	t.write("set the instance's state", "UPDATE instance SET state = $2, updated_at = now() WHERE id = $1", id, state)
 }
 
 // SetInstancePlan records what an update changed.
-func (t *Tx) SetInstancePlan(ctx context.Context, id, planID, maintenanceVersion string) error {
-	_, err := t.tx.Exec(ctx, `UPDATE instance SET plan_id = $2, maintenance_version = $3, updated_at = now()
+func (t *Tx) SetInstancePlan(id, planID, maintenanceVersion string) {
+	t.write("set the instance's plan", `UPDATE instance SET plan_id = $2, maintenance_version = $3, updated_at = now()
 		WHERE id = $1`, id, planID, maintenanceVersion)
-	return err
 }
 
 // DeleteInstance removes an instance with its bindings and retired accounts, and gives its server's place back.
-func (t *Tx) DeleteInstance(ctx context.Context, id string) error {
-	_, err := t.tx.Exec(ctx, `WITH gone AS (DELETE FROM instance WHERE id = $1 RETURNING server)
+func (t *Tx) DeleteInstance(id string) {
+	t.write("delete the instance", `WITH gone AS (DELETE FROM instance WHERE id = $1 RETURNING server)
 		UPDATE server SET instances = instances - 1 FROM gone WHERE name = gone.server`, id)
-	return err
-}
-
-// TakeServerPlace counts one more instance on a shared server, or returns ErrServerFull if it holds max already.
-func (t *Tx) TakeServerPlace(ctx context.Context, name string, max int) error {
-	tag, err := t.tx.Exec(ctx, `INSERT INTO server (name, instances) VALUES ($1, 1)
-		ON CONFLICT (name) DO UPDATE SET instances = server.instances + 1 WHERE server.instances < $2`, name, max)
-	if err != nil {
-		return fmt.Errorf("take a place on a server: %w", err)
-	}
-	if tag.RowsAffected() == 0 {
-		return ErrServerFull
-	}
-	return nil
 }
 
 // ServerLoads tells how many instances each shared server holds. A server that never held one is absent.

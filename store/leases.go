@@ -96,25 +96,30 @@ func (s *Store) write(ctx context.Context, h Held, set string, args ...any) erro
 	return nil
 }
 
-// Finish ends a task and, in the same transaction, records with outcome what has become of its instance or binding.
-func (s *Store) Finish(ctx context.Context, h Held, state, description string, outcome func(*Tx) error) error {
-	return s.InTx(ctx, func(tx *Tx) error {
-		// The instance before its task, as whoever begins an operation locks them.
-		if err := outcome(tx); err != nil {
-			return err
+// Finish ends a task and, in the same transaction, records with outcome what has become of its instance or binding. If
+// it is lasting, it outlives a crash of PostgreSQL as soon as Finish has returned; if not, only some moments later: then
+// the task may be in progress again after a crash, and be worked on once more.
+// https://www.postgresql.org/docs/current/wal-async-commit.html
+func (s *Store) Finish(ctx context.Context, h Held, state, description string, lasting bool, outcome func(*Tx)) error {
+	err := s.InTx(ctx, func(tx *Tx) error {
+		if !lasting {
+			tx.write("do not wait for the disk", "SELECT set_config('synchronous_commit', 'off', true)")
 		}
-		tag, err := tx.tx.Exec(ctx, `UPDATE task SET state = $3, description = $4, finished_at = now(),
-			lease_owner = NULL, lease_until = NULL WHERE id = $1 AND epoch = $2 AND state = 'in progress'`,
-			h.ID, h.Epoch, state, description)
-		if err != nil {
-			return err
-		}
-		if tag.RowsAffected() == 0 {
-			return ErrLeaseLost
-		}
+		outcome(tx) // the instance before its task, as whoever begins an operation locks them
+		// Divides by zero if the lease is lost, so that the outcome is not recorded either.
+		tx.write("end the task", `WITH ended AS (
+				UPDATE task SET state = $3, description = $4, finished_at = now(), lease_owner = NULL, lease_until = NULL
+				WHERE id = $1 AND epoch = $2 AND state = 'in progress' RETURNING 1)
+			SELECT 1 / count(*) FROM ended`, h.ID, h.Epoch, state, description)
 		return nil
 	})
+	if refusal(err) == divisionByZero {
+		return ErrLeaseLost
+	}
+	return err
 }
+
+const divisionByZero = "22012" // SQLSTATE
 
 // HandBack gives up a lease on a task in progress, so that another worker goes on at once.
 func (s *Store) HandBack(ctx context.Context, h Held) error {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // ErrUnavailable is in the chain of every error that says that PostgreSQL cannot be reached, does not answer, or cannot
@@ -48,16 +47,7 @@ func limitWaits(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// prompt is a pool whose BEGIN, the wait for a free connection included, is answered like a statement.
-type prompt struct{ *pgxpool.Pool }
-
-func (p prompt) Begin(ctx context.Context) (pgx.Tx, error) {
-	limited, cancel := context.WithTimeout(ctx, statementTime)
-	defer cancel()
-	return p.Pool.Begin(limited)
-}
-
-// bounded is a pool or a transaction whose statements are answered in statementTime or fail with ErrUnavailable.
+// bounded is a pool whose statements are answered in statementTime or fail with ErrUnavailable.
 type bounded struct{ querier }
 
 func (b bounded) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
@@ -82,8 +72,7 @@ func explain(ctx context.Context, err error) error {
 }
 
 func locked(err error) bool {
-	refused, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && refused.Code == "55P03" // lock_not_available
+	return refusal(err) == "55P03" // lock_not_available
 }
 
 // outages are the classes of SQLSTATE, and single ones, that say "not now" rather than "not so".

@@ -25,10 +25,7 @@ func newDatabase(t *testing.T) (databaseURL string) {
 
 func insertInstance(t *testing.T, s *store.Store, i store.Instance) {
 	t.Helper()
-	if err := s.InTx(t.Context(), func(tx *store.Tx) error {
-		_, err := tx.InsertInstance(t.Context(), i)
-		return err
-	}); err != nil {
+	if err := s.InTx(t.Context(), func(tx *store.Tx) error { return tx.InsertInstance(i) }); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -61,7 +58,8 @@ func TestTransactionsThatPostgresGivesUpAreOutages(t *testing.T) {
 			if err := tx.Exec(t.Context(), "SET TRANSACTION READ ONLY"); err != nil {
 				return err
 			}
-			return tx.SetInstanceState(t.Context(), "i", store.Ready)
+			tx.SetInstanceState("i", store.Ready)
+			return nil
 		},
 		"failed before": func(tx *store.Tx) error {
 			if err := tx.Exec(t.Context(), "SELECT 1/0"); errors.Is(err, store.ErrUnavailable) {
@@ -89,7 +87,7 @@ func TestBeginIsBoundedLikeAStatement(t *testing.T) {
 	s := servers.OpenStore(t, single.String())
 	if err := s.InTx(t.Context(), func(*store.Tx) error {
 		since := time.Now()
-		if err := s.InTx(t.Context(), nothing); !errors.Is(err, store.ErrUnavailable) {
+		if err := s.InTx(t.Context(), func(tx *store.Tx) error { return tx.Alive(t.Context()) }); !errors.Is(err, store.ErrUnavailable) {
 			t.Errorf("without a free connection: %v", err)
 		}
 		if took := time.Since(since); took > 8*time.Second {
@@ -143,9 +141,7 @@ func TestUnbindEndsWhileItsInstanceIsLocked(t *testing.T) {
 		if _, err := tx.LockInstance(ctx, "i"); err != nil {
 			return err
 		}
-		return s.Finish(ctx, held(unbind), store.Succeeded, "", func(other *store.Tx) error {
-			return other.RetireAccount(ctx, "i", "u")
-		})
+		return s.Finish(ctx, held(unbind), store.Succeeded, "", true, func(other *store.Tx) { other.RetireAccount("i", "u") })
 	}); err != nil {
 		t.Error(err)
 	}

@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"os"
 	"slices"
@@ -16,9 +15,9 @@ import (
 	"mysql-broker/test/servers"
 )
 
-func inTx(t *testing.T, s *store.Store, fn func(ctx context.Context, tx *store.Tx) error) {
+func inTx(t *testing.T, s *store.Store, fn func(tx *store.Tx) error) {
 	t.Helper()
-	if err := s.InTx(t.Context(), func(tx *store.Tx) error { return fn(t.Context(), tx) }); err != nil {
+	if err := s.InTx(t.Context(), fn); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -45,13 +44,13 @@ func expectResources(t *testing.T, s *store.Store, want ...store.Resource) {
 func TestResourcesAreRecordedWithTheirIntent(t *testing.T) {
 	t.Parallel()
 	s := servers.Store(t)
-	inTx(t, s, func(ctx context.Context, tx *store.Tx) error {
-		_, err := tx.InsertInstance(ctx, store.Instance{ID: "i", Server: "a", Database: "db"})
-		_, again := tx.InsertInstance(ctx, store.Instance{ID: "i", Server: "a", Database: "other"})
-		_, dedicated := tx.InsertInstance(ctx, store.Instance{ID: "j", DedicatedID: "d", Database: "its"})
+	inTx(t, s, func(tx *store.Tx) error {
+		err := tx.InsertInstance(store.Instance{ID: "i", Server: "a", Database: "db"})
+		again := tx.InsertInstance(store.Instance{ID: "i", Server: "a", Database: "other"})
+		dedicated := tx.InsertInstance(store.Instance{ID: "j", DedicatedID: "d", Database: "its"})
 		return errors.Join(err, again, dedicated,
-			tx.InsertBinding(ctx, store.Binding{InstanceID: "i", ID: "b", Account: "u"}),
-			tx.InsertBinding(ctx, store.Binding{InstanceID: "j", ID: "b", Account: "goes with its server"}))
+			tx.InsertBinding(store.Binding{InstanceID: "i", ID: "b", Account: "u"}),
+			tx.InsertBinding(store.Binding{InstanceID: "j", ID: "b", Account: "goes with its server"}))
 	})
 	expectResources(t, s,
 		store.Resource{Kind: store.DedicatedResource, Name: "d", InstanceID: "j", Live: true},
@@ -65,29 +64,29 @@ func TestResourcesAreLiveAndExpected(t *testing.T) {
 	s := servers.Store(t)
 	db := store.Resource{Kind: store.DatabaseResource, Server: "a", Name: "db", InstanceID: "i", Live: true}
 	u := store.Resource{Kind: store.AccountResource, Server: "a", Name: "u", InstanceID: "i", BindingID: "b", Live: true}
-	inTx(t, s, func(ctx context.Context, tx *store.Tx) error {
-		_, err := tx.InsertInstance(ctx, store.Instance{ID: "i", Server: "a", Database: "db"})
-		return errors.Join(err, tx.InsertBinding(ctx, store.Binding{InstanceID: "i", ID: "b", Account: "u"}))
+	inTx(t, s, func(tx *store.Tx) error {
+		err := tx.InsertInstance(store.Instance{ID: "i", Server: "a", Database: "db"})
+		return errors.Join(err, tx.InsertBinding(store.Binding{InstanceID: "i", ID: "b", Account: "u"}))
 	})
 	expectResources(t, s, db, u)
 
-	inTx(t, s, func(ctx context.Context, tx *store.Tx) error {
-		return errors.Join(tx.SetInstanceState(ctx, "i", store.Ready), tx.SetBindingState(ctx, "i", "b", store.Ready))
+	inTx(t, s, func(tx *store.Tx) error {
+		tx.SetInstanceState("i", store.Ready)
+		tx.SetBindingState("i", "b", store.Ready)
+		return nil
 	})
 	db.Expected, u.Expected = true, true
 	expectResources(t, s, db, u)
 
-	var unbind store.Task
-	inTx(t, s, func(ctx context.Context, tx *store.Tx) (err error) {
-		unbind, err = tx.InsertTask(ctx, store.NewTask{InstanceID: "i", BindingID: "b", Kind: store.Unbind, PlanID: "p"})
-		return err
-	})
+	unbind := newTask(t, s, store.NewTask{InstanceID: "i", BindingID: "b", Kind: store.Unbind, PlanID: "p"})
 	u.Expected = false
 	expectResources(t, s, db, u)
 
-	inTx(t, s, func(ctx context.Context, tx *store.Tx) error {
-		return errors.Join(tx.CancelTask(ctx, unbind.ID, ""), tx.RetireAccount(ctx, "i", "u"),
-			tx.DeleteBinding(ctx, "i", "b"))
+	inTx(t, s, func(tx *store.Tx) error {
+		tx.CancelTask(unbind.ID, "")
+		tx.RetireAccount("i", "u")
+		tx.DeleteBinding("i", "b")
+		return nil
 	})
 	u.BindingID = ""
 	expectResources(t, s, db, u)
@@ -96,13 +95,13 @@ func TestResourcesAreLiveAndExpected(t *testing.T) {
 	db.Expected = false
 	expectResources(t, s, db, u)
 
-	inTx(t, s, func(ctx context.Context, tx *store.Tx) error { return tx.DeleteInstance(ctx, "i") })
+	inTx(t, s, func(tx *store.Tx) error { tx.DeleteInstance("i"); return nil })
 	db.Live, u.Live = false, false
 	expectResources(t, s, db, u)
 
 	// Another instance of the same id does not want them.
-	inTx(t, s, func(ctx context.Context, tx *store.Tx) error {
-		_, err := tx.InsertInstance(ctx, store.Instance{ID: "i", Server: "a", Database: "db2"})
+	inTx(t, s, func(tx *store.Tx) error {
+		err := tx.InsertInstance(store.Instance{ID: "i", Server: "a", Database: "db2"})
 		return err
 	})
 	expectResources(t, s, db, store.Resource{Kind: store.DatabaseResource, Server: "a", Name: "db2", InstanceID: "i",
@@ -118,12 +117,12 @@ func TestResourcesAreLiveAndExpected(t *testing.T) {
 func TestOnlyDeadResourcesAreForgotten(t *testing.T) {
 	t.Parallel()
 	s, ctx := servers.Store(t), t.Context()
-	inTx(t, s, func(ctx context.Context, tx *store.Tx) error {
-		_, err := tx.InsertInstance(ctx, store.Instance{ID: "i", Server: "a", Database: "live"})
-		_, dead := tx.InsertInstance(ctx, store.Instance{ID: "j", Server: "a", Database: "dead"})
+	inTx(t, s, func(tx *store.Tx) error {
+		err := tx.InsertInstance(store.Instance{ID: "i", Server: "a", Database: "live"})
+		dead := tx.InsertInstance(store.Instance{ID: "j", Server: "a", Database: "dead"})
 		return errors.Join(err, dead)
 	})
-	inTx(t, s, func(ctx context.Context, tx *store.Tx) error { return tx.DeleteInstance(ctx, "j") })
+	inTx(t, s, func(tx *store.Tx) error { tx.DeleteInstance("j"); return nil })
 	live := store.Resource{Kind: store.DatabaseResource, Server: "a", Name: "live", InstanceID: "i", Live: true}
 	dead := store.Resource{Kind: store.DatabaseResource, Server: "a", Name: "dead", InstanceID: "j"}
 	key := func(server, name string) store.ResourceKey {
@@ -146,22 +145,22 @@ func TestOnlyDeadResourcesAreForgotten(t *testing.T) {
 func TestAbandoned(t *testing.T) {
 	t.Parallel()
 	s := servers.Store(t)
-	inTx(t, s, func(ctx context.Context, tx *store.Tx) error {
+	inTx(t, s, func(tx *store.Tx) error {
 		var errs []error
 		for _, id := range []string{"abandoned", "created", "ready", "delete failed", "delete again"} {
-			_, err := tx.InsertInstance(ctx, store.Instance{ID: id, Server: "a", Database: id})
-			errs = append(errs, err)
+			errs = append(errs, tx.InsertInstance(store.Instance{ID: id, Server: "a", Database: id}))
 		}
 		for _, id := range []string{"abandoned", "created", "ready", "ending", "unbind failed"} {
-			errs = append(errs, tx.InsertBinding(ctx, store.Binding{InstanceID: "ready", ID: id, Account: id}))
+			errs = append(errs, tx.InsertBinding(store.Binding{InstanceID: "ready", ID: id, Account: id}))
 		}
 		// A failed deletion had cancelled its bind, which goes with the instance.
-		errs = append(errs, tx.InsertBinding(ctx, store.Binding{InstanceID: "delete failed", ID: "b", Account: "b"}),
-			tx.SetInstanceState(ctx, "delete failed", store.DeleteFailed), tx.SetInstanceState(ctx, "ready", store.Ready),
-			tx.SetInstanceState(ctx, "delete again", store.DeleteFailed),
-			tx.SetBindingState(ctx, "ready", "ready", store.Ready),
-			tx.SetBindingState(ctx, "ready", "ending", store.Ending),
-			tx.SetBindingState(ctx, "ready", "unbind failed", store.Ending))
+		errs = append(errs, tx.InsertBinding(store.Binding{InstanceID: "delete failed", ID: "b", Account: "b"}))
+		tx.SetInstanceState("delete failed", store.DeleteFailed)
+		tx.SetInstanceState("ready", store.Ready)
+		tx.SetInstanceState("delete again", store.DeleteFailed)
+		tx.SetBindingState("ready", "ready", store.Ready)
+		tx.SetBindingState("ready", "ending", store.Ending)
+		tx.SetBindingState("ready", "unbind failed", store.Ending)
 		return errors.Join(errs...)
 	})
 	newTask(t, s, provisionOf("created"))
@@ -208,12 +207,14 @@ func TestResourcesOfAnOlderSchemaAreRecorded(t *testing.T) {
 	if _, err := s.Resources(ctx); err == nil {
 		t.Error("a schema without resources has some")
 	}
-	inTx(t, s, func(ctx context.Context, tx *store.Tx) error {
-		_, shared := tx.InsertInstance(ctx, store.Instance{ID: "i", Server: "a", Database: "db"})
-		_, dedicated := tx.InsertInstance(ctx, store.Instance{ID: "j", DedicatedID: "d", Database: "its"})
-		return errors.Join(shared, dedicated, tx.RetireAccount(ctx, "i", "retired"), tx.RetireAccount(ctx, "j", "its"),
-			tx.InsertBinding(ctx, store.Binding{InstanceID: "i", ID: "b", Account: "u"}),
-			tx.InsertBinding(ctx, store.Binding{InstanceID: "j", ID: "b", Account: "its"}))
+	inTx(t, s, func(tx *store.Tx) error {
+		shared := tx.InsertInstance(store.Instance{ID: "i", Server: "a", Database: "db"})
+		dedicated := tx.InsertInstance(store.Instance{ID: "j", DedicatedID: "d", Database: "its"})
+		tx.RetireAccount("i", "retired")
+		tx.RetireAccount("j", "its")
+		return errors.Join(shared, dedicated,
+			tx.InsertBinding(store.Binding{InstanceID: "i", ID: "b", Account: "u"}),
+			tx.InsertBinding(store.Binding{InstanceID: "j", ID: "b", Account: "its"}))
 	})
 	if _, err := store.Migrate(ctx, url); err != nil {
 		t.Fatal(err)

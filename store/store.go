@@ -73,24 +73,7 @@ func (s *Store) Ping(ctx context.Context) error { return s.pool.Ping(ctx) }
 // PoolStat returns the figures of the connection pool.
 func (s *Store) PoolStat() *pgxpool.Stat { return s.pool.Stat() }
 
-// Tx is a transaction.
-type Tx struct {
-	tx   bounded
-	keys *Keyring
-}
-
-// InTx runs fn in a transaction that commits if fn returns nil and rolls back otherwise. After ErrUnavailable it may
-// have done either. The whole takes 10 seconds at most; what fn does beside the transaction it has to bound itself, to
-// less than the 4 seconds that others wait for a lock if it holds one.
-func (s *Store) InTx(ctx context.Context, fn func(*Tx) error) error {
-	limited, cancel := context.WithTimeout(ctx, txTime)
-	defer cancel()
-	return explain(ctx, pgx.BeginFunc(limited, prompt{s.pool}, func(tx pgx.Tx) error {
-		return fn(&Tx{tx: bounded{tx}, keys: s.keys})
-	}))
-}
-
-// querier is what statements need of a pool or a transaction.
+// querier is what statements need of a pool.
 type querier interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)

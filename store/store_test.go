@@ -19,14 +19,14 @@ func TestMain(m *testing.M) { servers.Main(m) }
 // newTask records a task for an instance that need not exist.
 func newTask(t *testing.T, s *store.Store, n store.NewTask) store.Task {
 	t.Helper()
-	var task store.Task
-	if err := s.InTx(t.Context(), func(tx *store.Tx) (err error) {
-		task, err = tx.InsertTask(t.Context(), n)
-		return err
+	var task *store.Task
+	if err := s.InTx(t.Context(), func(tx *store.Tx) error {
+		task = tx.InsertTask(n)
+		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
-	return task
+	return *task
 }
 
 func provisionOf(instanceID string) store.NewTask {
@@ -35,7 +35,7 @@ func provisionOf(instanceID string) store.NewTask {
 
 func held(t store.Task) store.Held { return store.Held{ID: t.ID, Epoch: t.Epoch} }
 
-func nothing(*store.Tx) error { return nil }
+func nothing(*store.Tx) {}
 
 func TestMigrateIsRepeatableAndConcurrent(t *testing.T) {
 	t.Parallel()
@@ -102,19 +102,7 @@ func TestInstanceRoundTrip(t *testing.T) {
 	want := store.Instance{ID: "a/b %", ServiceID: "s", PlanID: "p", OrganizationGUID: "o", SpaceGUID: "sp",
 		Parameters: []byte(`{"charset": "latin1"}`), Context: []byte(`{}`), MaintenanceVersion: "1.0.0",
 		DedicatedID: "d_1", Database: "db_1", AdminPassword: "secret"}
-	insert := func(i store.Instance) (inserted bool, err error) {
-		err = s.InTx(ctx, func(tx *store.Tx) error {
-			inserted, err = tx.InsertInstance(ctx, i)
-			return err
-		})
-		return inserted, err
-	}
-	if inserted, err := insert(want); err != nil || !inserted {
-		t.Fatalf("first insert: %v, %v", inserted, err)
-	}
-	if inserted, err := insert(want); err != nil || inserted {
-		t.Fatalf("second insert: %v, %v", inserted, err)
-	}
+	insertInstance(t, s, want)
 	got, err := s.Instance(ctx, want.ID)
 	if err != nil {
 		t.Fatal(err)
@@ -136,8 +124,8 @@ func TestPasswordsOpenOnlyWithTheirKeyAndInTheirRow(t *testing.T) {
 	}
 	s, other, ctx := servers.OpenStore(t, url), servers.OpenStore(t, url), t.Context()
 	if err := s.InTx(ctx, func(tx *store.Tx) error {
-		_, err := tx.InsertInstance(ctx, store.Instance{ID: "i", Server: "a", Database: "db"})
-		return errors.Join(err, tx.InsertBinding(ctx, store.Binding{InstanceID: "i", ID: "b", Role: "admin",
+		err := tx.InsertInstance(store.Instance{ID: "i", Server: "a", Database: "db"})
+		return errors.Join(err, tx.InsertBinding(store.Binding{InstanceID: "i", ID: "b", Role: "admin",
 			Account: "u", Password: "secret"}))
 	}); err != nil {
 		t.Fatal(err)
@@ -155,12 +143,9 @@ func TestServerPlacesAreLimited(t *testing.T) {
 	t.Parallel()
 	s, ctx := servers.Store(t), t.Context()
 	take := func(id string) error {
-		return s.InTx(ctx, func(tx *store.Tx) error {
-			if _, err := tx.InsertInstance(ctx, store.Instance{ID: id, Server: "a", Database: id}); err != nil {
-				return err
-			}
-			return tx.TakeServerPlace(ctx, "a", 2)
-		})
+		i := store.Instance{ID: id, Server: "a", Database: "db_" + id}
+		_, _, err := s.RecordProvision(ctx, i, provisionOf(id), 2)
+		return err
 	}
 	for _, id := range []string{"1", "2"} {
 		if err := take(id); err != nil {
@@ -170,7 +155,7 @@ func TestServerPlacesAreLimited(t *testing.T) {
 	if err := take("3"); !errors.Is(err, store.ErrServerFull) {
 		t.Fatalf("third of two: %v", err)
 	}
-	if err := s.InTx(ctx, func(tx *store.Tx) error { return tx.DeleteInstance(ctx, "1") }); err != nil {
+	if err := s.InTx(ctx, func(tx *store.Tx) error { tx.DeleteInstance("1"); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if err := take("3"); err != nil {
@@ -225,8 +210,8 @@ func TestOneActiveTaskForEachInstanceAndBinding(t *testing.T) {
 	newTask(t, s, bind)
 	newTask(t, s, store.NewTask{InstanceID: "i", BindingID: "c", Kind: store.Bind, PlanID: "p"})
 	err := s.InTx(ctx, func(tx *store.Tx) error {
-		_, err := tx.InsertTask(ctx, bind)
-		return err
+		tx.InsertTask(bind)
+		return nil
 	})
 	if err == nil {
 		t.Error("a second task of one binding was recorded while the first was in progress")
@@ -252,7 +237,7 @@ func TestLeaseIsFencedByItsEpoch(t *testing.T) {
 		"progress": s.Progress(ctx, held(dead), "step", "…"),
 		"postpone": s.Postpone(ctx, held(dead), 0, 1, "…"),
 		"give up":  s.GiveUp(ctx, held(dead), "…", "…"),
-		"finish":   s.Finish(ctx, held(dead), store.Succeeded, "", nothing),
+		"finish":   s.Finish(ctx, held(dead), store.Succeeded, "", true, nothing),
 	}
 	for name, err := range writes {
 		if !errors.Is(err, store.ErrLeaseLost) {
@@ -265,7 +250,7 @@ func TestLeaseIsFencedByItsEpoch(t *testing.T) {
 	if renewed, err := s.Extend(ctx, "alive", []store.Held{held(alive)}, time.Minute); err != nil || len(renewed) != 1 {
 		t.Errorf("the live lease was not renewed: %v, %v", renewed, err)
 	}
-	if err := s.Finish(ctx, held(alive), store.Succeeded, "", nothing); err != nil {
+	if err := s.Finish(ctx, held(alive), store.Succeeded, "", true, nothing); err != nil {
 		t.Error(err)
 	}
 }
@@ -279,21 +264,19 @@ func TestCancelledTaskKeepsTheNextOneWaiting(t *testing.T) {
 	if !first.Leased {
 		t.Fatal("the first task got no lease")
 	}
-	var second store.Task
-	if err := s.InTx(ctx, func(tx *store.Tx) (err error) {
-		if err := tx.CancelTask(ctx, first.ID, "cancelled"); err != nil {
-			return err
-		}
-		second, err = tx.InsertTask(ctx, store.NewTask{InstanceID: "i", Kind: store.Deprovision, PlanID: "p",
+	var second *store.Task
+	if err := s.InTx(ctx, func(tx *store.Tx) error {
+		tx.CancelTask(first.ID, "cancelled")
+		second = tx.InsertTask(store.NewTask{InstanceID: "i", Kind: store.Deprovision, PlanID: "p",
 			Owner: "second", LeaseTTL: time.Minute})
-		return err
+		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
 	if second.Leased {
 		t.Error("the second task got a lease beside the first one's")
 	}
-	if err := s.Finish(ctx, held(first), store.Succeeded, "", nothing); !errors.Is(err, store.ErrLeaseLost) {
+	if err := s.Finish(ctx, held(first), store.Succeeded, "", true, nothing); !errors.Is(err, store.ErrLeaseLost) {
 		t.Errorf("the cancelled task's worker finished it: %v", err)
 	}
 	if _, err := s.Claim(ctx, "worker", time.Minute); !errors.Is(err, store.ErrNotFound) {
@@ -333,9 +316,9 @@ func TestFinishRollsBackWithItsOutcome(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	boom := errors.New("boom")
-	if err := s.Finish(ctx, held(task), store.Succeeded, "", func(*store.Tx) error { return boom }); !errors.Is(err, boom) {
-		t.Fatal(err)
+	boom := func(tx *store.Tx) { tx.InsertTask(store.NewTask{InstanceID: "i", Kind: "no such kind"}) }
+	if err := s.Finish(ctx, held(task), store.Succeeded, "", true, boom); err == nil {
+		t.Fatal("the outcome was recorded")
 	}
 	if got, err := s.Task(ctx, task.ID); err != nil || got.State != store.InProgress {
 		t.Errorf("state %q, %v", got.State, err)
@@ -347,7 +330,7 @@ func TestOldTasksAreForgotten(t *testing.T) {
 	s, ctx := servers.Store(t), t.Context()
 	newTask(t, s, provisionOf("unfinished"))
 	done := newTask(t, s, provisionOf("done"))
-	if err := s.InTx(ctx, func(tx *store.Tx) error { return tx.CancelTask(ctx, done.ID, "") }); err != nil {
+	if err := s.InTx(ctx, func(tx *store.Tx) error { tx.CancelTask(done.ID, ""); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := s.DeleteFinishedTasks(ctx, time.Hour); err != nil || n != 0 {
@@ -362,8 +345,8 @@ func TestStats(t *testing.T) {
 	t.Parallel()
 	s, ctx := servers.Store(t), t.Context()
 	if err := s.InTx(ctx, func(tx *store.Tx) error {
-		_, err := tx.InsertInstance(ctx, store.Instance{ID: "i", PlanID: "p", Server: "a", Database: "db"})
-		return errors.Join(err, tx.InsertBinding(ctx, store.Binding{InstanceID: "i", ID: "b", Account: "u"}))
+		err := tx.InsertInstance(store.Instance{ID: "i", PlanID: "p", Server: "a", Database: "db"})
+		return errors.Join(err, tx.InsertBinding(store.Binding{InstanceID: "i", ID: "b", Account: "u"}))
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -379,4 +362,29 @@ func TestStats(t *testing.T) {
 		stats.Bindings != 1 || stats.TasksInProgress != 1 || stats.TasksWaiting != 1 || stats.OldestTask <= 0 {
 		t.Errorf("%+v", stats)
 	}
+}
+
+// An instance that is there keeps its place, its task and its record.
+func TestRecordProvisionOnlyOnce(t *testing.T) {
+	t.Parallel()
+	s, ctx := servers.Store(t), t.Context()
+	record := func(database string) (store.Task, int, error) {
+		i := store.Instance{ID: "i", Server: "a", Database: database}
+		return s.RecordProvision(ctx, i, provisionOf("i"), 10)
+	}
+	first, load, err := record("db_1")
+	if err != nil || load != 1 || first.ID == 0 {
+		t.Fatalf("the first: %+v, load %d, %v", first, load, err)
+	}
+	if _, _, err := record("db_2"); !errors.Is(err, store.ErrExists) {
+		t.Fatalf("the second: %v", err)
+	}
+	if loads, err := s.ServerLoads(ctx); err != nil || loads["a"] != 1 {
+		t.Errorf("loads %v, %v", loads, err)
+	}
+	if latest, err := s.LatestTask(ctx, "i", "", ""); err != nil || latest.ID != first.ID {
+		t.Errorf("latest task %+v, %v", latest, err)
+	}
+	expectResources(t, s, store.Resource{Kind: store.DatabaseResource, Server: "a", Name: "db_1", InstanceID: "i",
+		Live: true})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -77,25 +76,34 @@ type NewTask struct {
 const conflicting = `SELECT FROM task o WHERE o.instance_id = c.instance_id AND o.id <> c.id
 	AND o.lease_until > clock_timestamp() AND (c.binding_id = '' OR o.binding_id IN ('', c.binding_id))`
 
-// InsertTask records a task. A second one in progress for the same instance or binding is refused by the database.
-func (t *Tx) InsertTask(ctx context.Context, n NewTask) (Task, error) {
-	task, err := oneRow(ctx, t.tx, scanTask, `
+// InsertTask records a task. What it points to is complete once the transaction has committed. A second task in progress
+// for the same instance or binding is refused by the database.
+func (t *Tx) InsertTask(n NewTask) *Task {
+	task := &Task{}
+	t.insertTask(task, n, "")
+	return task
+}
+
+// insertTask inserts the task only if the instance's database has that name, unless that is "".
+func (t *Tx) insertTask(task *Task, n NewTask, database string) (inserted *bool) {
+	return expectRow(t, task, scanTask, `
 		INSERT INTO task (instance_id, binding_id, kind, plan_id, request, epoch, lease_owner, lease_until)
 		SELECT c.instance_id, c.binding_id, $3, $4, $5, 1, l.owner, clock_timestamp() + l.ttl
 		FROM (SELECT $1::text AS instance_id, $2::text AS binding_id, 0 AS id) c
 		LEFT JOIN (SELECT $6::text AS owner, $7::interval AS ttl) l
 			ON l.owner <> '' AND NOT EXISTS (`+conflicting+`)
-		RETURNING `+taskColumns, n.InstanceID, n.BindingID, n.Kind, n.PlanID, orEmpty(n.Request), n.Owner, n.LeaseTTL)
-	if err != nil {
-		return task, fmt.Errorf("insert the %s task: %w", n.Kind, err)
-	}
-	return task, nil
+		WHERE $8 = '' OR EXISTS (SELECT FROM instance WHERE id = $1 AND database_name = $8)
+		RETURNING `+taskColumns,
+		n.InstanceID, n.BindingID, n.Kind, n.PlanID, orEmpty(n.Request), n.Owner, n.LeaseTTL, database)
 }
 
+const activeTasks = "SELECT " + taskColumns + " FROM task WHERE instance_id = $1 AND state = 'in progress' ORDER BY id"
+
 // ActiveTasks lists the tasks in progress of an instance and its bindings.
-func (t *Tx) ActiveTasks(ctx context.Context, instanceID string) ([]Task, error) {
-	return allRows(ctx, t.tx, scanTask,
-		"SELECT "+taskColumns+" FROM task WHERE instance_id = $1 AND state = 'in progress' ORDER BY id", instanceID)
+func (t *Tx) ActiveTasks(ctx context.Context, instanceID string) (all []Task, err error) {
+	expectRows(t, &all, scanTask, activeTasks, instanceID)
+	err = t.flush(ctx, statementTime)
+	return all, err
 }
 
 // Cancelled is the LastError of a task that CancelTask ended.
@@ -103,10 +111,9 @@ const Cancelled = "cancelled"
 
 // CancelTask ends a task in progress as failed. Its worker, if it has one, can write no more, but its lease stays
 // until it lets go or the time runs out, and keeps the next task of the instance waiting.
-func (t *Tx) CancelTask(ctx context.Context, id int64, description string) error {
-	_, err := t.tx.Exec(ctx, `UPDATE task SET state = 'failed', description = $2, last_error = $3, epoch = epoch + 1,
+func (t *Tx) CancelTask(id int64, description string) {
+	t.write("cancel a task", `UPDATE task SET state = 'failed', description = $2, last_error = $3, epoch = epoch + 1,
 		finished_at = now() WHERE id = $1 AND state = 'in progress'`, id, description, Cancelled)
-	return err
 }
 
 // Task reads one task, or returns ErrNotFound.

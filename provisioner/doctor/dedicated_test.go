@@ -47,7 +47,7 @@ func TestDedicatedServers(t *testing.T) {
 func TestDedicatedServerWithTheNextPassword(t *testing.T) {
 	eachServer(t, func(f *fixture) {
 		i := f.provision(dedicatedPlan)
-		f.inTx(func(tx *store.Tx) error { return tx.SetNextAdminPassword(f.Context(), i.ID, "the-next-password") })
+		f.inTx(func(tx *store.Tx) error { return tx.SetNextAdminPassword(i.ID, "the-next-password") })
 		f.must(f.dedicated.ChangeAdminPassword(f.Context(), i.DedicatedID, i.AdminPassword, "the-next-password", "fence",
 			func() error { return nil }))
 		f.expect(f.doctor)
@@ -58,10 +58,10 @@ func TestDedicatedServerThatIsGoneOrForeign(t *testing.T) {
 	eachServer(t, func(f *fixture) {
 		gone := store.Instance{ID: "i", DedicatedID: foreign("d_"), Database: foreign("db_"), AdminPassword: "unused"}
 		f.inTx(func(tx *store.Tx) error {
-			_, err := tx.InsertInstance(f.Context(), gone)
+			err := tx.InsertInstance(gone)
+			tx.SetInstanceState(gone.ID, store.Ready)
 			return err
 		})
-		f.inTx(func(tx *store.Tx) error { return tx.SetInstanceState(f.Context(), gone.ID, store.Ready) })
 		found := f.expect(f.doctor, "missing dedicated server "+gone.DedicatedID)
 		if found[0].Repairable {
 			f.Errorf("%+v", found[0])

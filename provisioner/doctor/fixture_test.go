@@ -194,7 +194,7 @@ func (f *fixture) inTx(fn func(tx *store.Tx) error) {
 // forgetInstance loses the record that an instance is wanted, as no operation does.
 func (f *fixture) forgetInstance(i store.Instance) {
 	f.Helper()
-	f.inTx(func(tx *store.Tx) error { return tx.DeleteInstance(f.Context(), i.ID) })
+	f.inTx(func(tx *store.Tx) error { tx.DeleteInstance(i.ID); return nil })
 }
 
 // find examines. Things of other tests, which this one's store has no record of, are left out.

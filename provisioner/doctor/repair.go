@@ -83,7 +83,8 @@ func (d *Doctor) dropAccount(ctx context.Context, f Finding) (done string, err e
 		if _, err := tx.LockInstance(ctx, i.ID); err != nil {
 			return err
 		}
-		return tx.RetireAccount(ctx, i.ID, f.Name)
+		tx.RetireAccount(i.ID, f.Name)
+		return nil
 	})
 	if errors.Is(err, store.ErrNotFound) {
 		err = errChanged

@@ -39,7 +39,7 @@ func (x *execution) work() {
 	if x.task.Phase == store.Forward {
 		failed, err := x.steps(x.workflow.Steps)
 		if err == nil {
-			x.finish(store.Succeeded, "", x.workflow.Succeeded)
+			x.finish(store.Succeeded, "", x.workflow.Lasting, x.workflow.Succeeded)
 			return
 		}
 		if x.interrupted(err) || !x.exhausted(err) {
@@ -58,9 +58,7 @@ func (x *execution) work() {
 		}
 		x.log("gave up undoing a task; what it made may be left over", err)
 	}
-	x.finish(store.Failed, x.task.Description, func(ctx context.Context, tx *store.Tx) error {
-		return x.workflow.Failed(ctx, tx, err == nil)
-	})
+	x.finish(store.Failed, x.task.Description, true, func(tx *store.Tx) { x.workflow.Failed(tx, err == nil) })
 }
 
 // steps works through the steps after the last one that is recorded as done. It returns the step that failed.
@@ -205,14 +203,12 @@ func (x *execution) giveUp(failed Step, cause error) bool {
 
 // finish records the outcome. A commit whose answer was lost is looked up rather than guessed at. It is not
 // interrupted: what is done is done, and the epoch keeps a worker out that lost its lease.
-func (x *execution) finish(state, description string, outcome func(context.Context, *store.Tx) error) {
+func (x *execution) finish(state, description string, lasting bool, outcome func(*store.Tx)) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.lease.ctx), x.runner.cfg.LeaseTTL)
 	defer cancel()
 	fault.Point(x.task.Kind, "ending as "+state)
 	for {
-		err := x.runner.store.Finish(ctx, x.lease.held, state, description, func(tx *store.Tx) error {
-			return outcome(ctx, tx)
-		})
+		err := x.runner.store.Finish(ctx, x.lease.held, state, description, lasting, outcome)
 		if errors.Is(err, store.ErrLeaseLost) && x.landed(ctx) {
 			err = nil
 		}

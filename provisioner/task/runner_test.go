@@ -42,14 +42,14 @@ func record(t *testing.T, s *store.Store, n store.NewTask) store.Task {
 func recordOf(t *testing.T, s *store.Store, instanceID string, n store.NewTask) store.Task {
 	t.Helper()
 	n.InstanceID, n.Kind, n.PlanID = instanceID, store.Provision, "p"
-	var recorded store.Task
-	if err := s.InTx(t.Context(), func(tx *store.Tx) (err error) {
-		recorded, err = tx.InsertTask(t.Context(), n)
-		return err
+	var recorded *store.Task
+	if err := s.InTx(t.Context(), func(tx *store.Tx) error {
+		recorded = tx.InsertTask(n)
+		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
-	return recorded
+	return *recorded
 }
 
 // end waits until a task has ended.
@@ -64,9 +64,9 @@ func end(t *testing.T, s *store.Store, id int64) store.Task {
 	return ended
 }
 
-func nothing(context.Context, *store.Tx) error { return nil }
+func nothing(*store.Tx) {}
 
-func ignored(context.Context, *store.Tx, bool) error { return nil }
+func ignored(*store.Tx, bool) {}
 
 // journal notes which steps ran.
 type journal struct {
@@ -133,7 +133,7 @@ func TestGivenUpTaskIsCleanedUpAndFails(t *testing.T) {
 	undone := make(chan bool, 1)
 	startWith(t, s, task.Workflow{Steps: []task.Step{j.step("a", errBoom, errBoom)},
 		Cleanup: []task.Step{j.step("undo", errBoom)}, Succeeded: nothing,
-		Failed: func(_ context.Context, _ *store.Tx, all bool) error { undone <- all; return nil }}, task.Config{Attempts: 2})
+		Failed: func(_ *store.Tx, all bool) { undone <- all }}, task.Config{Attempts: 2})
 	got := end(t, s, record(t, s, store.NewTask{}).ID)
 	if got.State != store.Failed || got.Description == "" || got.LastError == "" {
 		t.Errorf("%+v", got)
@@ -337,7 +337,7 @@ func TestGivenUpCleanupIsToldToTheOutcome(t *testing.T) {
 	undone := make(chan bool, 1)
 	always := task.Step{Name: "a", Do: func(context.Context, *task.Run) error { return errBoom }}
 	startWith(t, s, task.Workflow{Steps: []task.Step{always}, Cleanup: []task.Step{always}, Succeeded: nothing,
-		Failed: func(_ context.Context, _ *store.Tx, all bool) error { undone <- all; return nil }},
+		Failed: func(_ *store.Tx, all bool) { undone <- all }},
 		task.Config{Attempts: 1})
 	if got := end(t, s, record(t, s, store.NewTask{}).ID); got.State != store.Failed {
 		t.Errorf("%+v", got)
@@ -379,7 +379,8 @@ func TestWorkerWhoseLeaseWasTakenStops(t *testing.T) {
 	recorded := record(t, s, store.NewTask{})
 	<-started
 	if err := s.InTx(t.Context(), func(tx *store.Tx) error {
-		return tx.CancelTask(t.Context(), recorded.ID, "cancelled")
+		tx.CancelTask(recorded.ID, "cancelled")
+		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -16,8 +16,13 @@ type Workflow struct {
 
 	// Succeeded and Failed record what has become of the instance or binding, in the transaction that ends the task.
 	// undone is false if the cleanup was given up too: something may be left over and has to be remembered.
-	Succeeded func(ctx context.Context, tx *store.Tx) error
-	Failed    func(ctx context.Context, tx *store.Tx, undone bool) error
+	Succeeded func(tx *store.Tx)
+	Failed    func(tx *store.Tx, undone bool)
+
+	// Lasting says that the success must not be told before it is on disk. Without, a crash of PostgreSQL may have the
+	// steps run once more after it was told: then none of them, nor the cleanup if they fail, may undo what a user
+	// has done meanwhile.
+	Lasting bool
 }
 
 // Step is one idempotent part of a workflow.

@@ -290,7 +290,7 @@ func recordNext(t *testing.T, env map[string]string, id, next string) (present s
 	t.Helper()
 	present = recorded(t, env, id).AdminPassword
 	if err := openStore(t, env).InTx(t.Context(), func(tx *store.Tx) error {
-		return tx.SetNextAdminPassword(t.Context(), id, next)
+		return tx.SetNextAdminPassword(id, next)
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,103 @@
+package provisioner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/shared"
+	"mysql-broker/store"
+)
+
+// place finds a shared server for an instance. Servers that are full or cannot be used are passed over.
+func (p *Provisioner) place(ctx context.Context, i store.Instance, q InstanceParameters, later bool) (Answer, error) {
+	var unusable, refused error
+	for _, maxAge := range []time.Duration{loadsAge, 0} { // a place may have become free since
+		loads, err := p.loads.read(ctx, p.store, maxAge)
+		if err != nil {
+			return Answer{}, fmt.Errorf("read how full the servers are: %w", err)
+		}
+		unusable, refused = nil, nil
+		for _, server := range p.shared.Candidates(loads) {
+			err := server.Check(ctx)
+			if err == nil {
+				err = takes(ctx, server, q)
+			}
+			if _, ok := errors.AsType[*mysqladmin.CharsetError](err); ok {
+				refused = err // another server may be of the flavour that has it
+				continue
+			}
+			if err != nil {
+				p.log.Warn("shared server passed over", "server", server.Name(), "error", err)
+				unusable = err
+				continue
+			}
+			i.Server = server.Name()
+			answer, load, err := p.record(ctx, i, server.MaxDatabases, later)
+			if errors.Is(err, store.ErrServerFull) {
+				continue
+			}
+			p.loads.note(i.Server, load)
+			return answer, err
+		}
+	}
+	return Answer{}, p.unlessThere(ctx, i.ID, p.noPlace(refused, unusable))
+}
+
+// noPlace says why no shared server takes an instance.
+func (p *Provisioner) noPlace(refused, unusable error) error {
+	switch {
+	case refused != nil:
+		return &Error{Code: Invalid, Sentence: "Parameter " + refused.Error() + ".", Err: refused}
+	case unusable != nil:
+		return &Error{Code: Unavailable, Err: unusable,
+			Sentence: "No shared MySQL server can be used just now. Try again in a few minutes, or tell your operator."}
+	}
+	p.log.Error("every shared server is full; add one to the configuration")
+	p.onFull()
+	return errFull
+}
+
+// takes asks a server whether it has the character set and collation, if any are wanted.
+func takes(ctx context.Context, server *shared.Server, q InstanceParameters) error {
+	if q == (InstanceParameters{}) {
+		return nil
+	}
+	return server.ValidateCharset(ctx, q.Charset, q.Collation)
+}
+
+// loadsAge is how old what is known of the servers' loads may be when an instance is placed.
+const loadsAge = time.Second
+
+// loads remembers how many instances each shared server holds. It only says which server to try first: that none is
+// overfilled, the store sees to.
+type loads struct {
+	mu    sync.Mutex
+	known map[string]int // by server
+	since time.Time
+}
+
+// read returns loads that are no older than maxAge, but for what was noted since.
+func (l *loads) read(ctx context.Context, s *store.Store, maxAge time.Duration) (map[string]int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := time.Now(); l.known == nil || now.Sub(l.since) >= maxAge {
+		known, err := s.ServerLoads(ctx)
+		if err != nil {
+			return nil, err
+		}
+		l.known, l.since = known, now
+	}
+	return maps.Clone(l.known), nil
+}
+
+// note records what a placement has told.
+func (l *loads) note(server string, load int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.known[server] = load
+}

@@ -1,0 +1,91 @@
+package store
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// ErrExists is returned when an instance with the same id is recorded already.
+var ErrExists = errors.New("store: exists already")
+
+// ErrServerFull is returned when a shared server holds as many instances as it may.
+var ErrServerFull = errors.New("store: server is full")
+
+// RecordProvision records a new instance with the task that is to make it and, if it is to be on a shared server, takes
+// a place there. max is how many instances the server takes, load how many it holds then. It changes nothing if it
+// returns ErrExists or ErrServerFull. All goes in one round trip, so that the statements have to see for themselves
+// whether the first one did anything; database names are never used twice.
+func (s *Store) RecordProvision(ctx context.Context, i Instance, n NewTask, max int) (t Task, load int, err error) {
+	var inserted *bool
+	err = s.InTx(ctx, func(tx *Tx) error {
+		if err := tx.InsertInstance(i); err != nil {
+			return err
+		}
+		inserted = tx.insertTask(&t, n, i.Database)
+		if i.Server != "" { // last, as all provisions on that server wait for it
+			tx.takePlace(&load, i, max)
+		}
+		return nil
+	})
+	switch {
+	case refusal(err) == checkViolation:
+		return t, load, ErrServerFull
+	case err == nil && !*inserted:
+		return t, load, ErrExists
+	}
+	return t, load, err
+}
+
+// takePlace counts one more instance on a shared server. Where that is one too many, the table's CHECK refuses it, and
+// with it the transaction.
+func (t *Tx) takePlace(load *int, i Instance, max int) {
+	expectRow(t, load, pgx.RowTo[int], `INSERT INTO server (name, instances)
+		SELECT $1, 1 WHERE EXISTS (SELECT FROM instance WHERE id = $2 AND database_name = $3)
+		ON CONFLICT (name) DO UPDATE
+			SET instances = CASE WHEN server.instances < $4 THEN server.instances + 1 ELSE -1 END
+		RETURNING instances`, i.Server, i.ID, i.Database, max)
+}
+
+const checkViolation = "23514" // SQLSTATE
+
+// Beginning is what there is when an operation on an instance or one of its bindings begins.
+type Beginning struct {
+	Instance Instance
+	Active   []Task   // in progress, of the instance and of its bindings
+	Binding  *Binding // nil if there is none, or none was asked for
+}
+
+// Task finds the task in progress of a binding, or of the instance itself (bindingID ""), or nil.
+func (b Beginning) Task(bindingID string) *Task {
+	for _, t := range b.Active {
+		if t.BindingID == bindingID {
+			return &t
+		}
+	}
+	return nil
+}
+
+// Begin locks an instance as LockInstance does, and reads it with its tasks in progress and one binding (bindingID ""
+// for none), or returns ErrNotFound if there is no instance. The tasks are read before the binding: one that ends in
+// between has left its mark there.
+func (t *Tx) Begin(ctx context.Context, instanceID, bindingID string) (b Beginning, err error) {
+	var binding Binding
+	found := expectRow(t, &b.Instance, t.keys.scanInstance, lockInstance, instanceID)
+	expectRows(t, &b.Active, scanTask, activeTasks, instanceID)
+	bound := new(bool)
+	if bindingID != "" {
+		bound = expectRow(t, &binding, t.keys.scanBinding, selectBinding, instanceID, bindingID)
+	}
+	if err := t.flush(ctx, rowLockTime); err != nil {
+		return b, err
+	}
+	if !*found {
+		return b, ErrNotFound
+	}
+	if *bound {
+		b.Binding = &binding
+	}
+	return b, nil
+}

@@ -143,7 +143,7 @@ func changeAdminPassword(ctx context.Context, tx *store.Tx, servers *dedicated.S
 	ctx, cancel := context.WithTimeout(ctx, changeTime)
 	defer cancel()
 	change := func(current string) error {
-		return servers.ChangeAdminPassword(ctx, i.DedicatedID, current, i.NextAdminPassword, instanceFence(i.ID),
+		return servers.ChangeAdminPassword(ctx, i.DedicatedID, current, i.NextAdminPassword, instanceFence(i.ID).key,
 			func() error { return tx.Alive(ctx) })
 	}
 	err := change(i.AdminPassword)

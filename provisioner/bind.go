@@ -36,6 +36,7 @@ func (p *Provisioner) Bind(ctx context.Context, q BindRequest) (c Credentials, e
 	var i store.Instance
 	var b store.Binding
 	var t *store.Task
+	f := bindingFence(q.InstanceID, q.BindingID)
 	joined := false
 	err = p.store.InTx(ctx, func(tx *store.Tx) error {
 		there, err := tx.Begin(ctx, q.InstanceID, q.BindingID)
@@ -61,8 +62,10 @@ func (p *Provisioner) Bind(ctx context.Context, q BindRequest) (c Credentials, e
 			tx.SetBindingState(i.ID, b.ID, store.Creating)
 		}
 		t = tx.InsertTask(p.begin(store.NewTask{InstanceID: i.ID, BindingID: b.ID, Kind: store.Bind, PlanID: i.PlanID}))
+		f = p.approach(ctx, i, f)
 		return nil
 	})
+	defer func() { p.drop(f) }()
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return c, false, refuse(NotFound, "There is no service instance with this id.")
@@ -74,7 +77,7 @@ func (p *Provisioner) Bind(ctx context.Context, q BindRequest) (c Credentials, e
 			return c, false, err
 		}
 	default:
-		w, err := p.bindWorkflow(i, b)
+		w, err := p.bindWorkflow(i, b, f)
 		if err != nil {
 			return c, false, err
 		}
@@ -143,6 +146,7 @@ func (p *Provisioner) Unbind(ctx context.Context, q UnbindRequest) error {
 	since := time.Now()
 	var there store.Beginning
 	var t, cancelled *store.Task
+	f := bindingFence(q.InstanceID, q.BindingID)
 	joined := false
 	err := p.store.InTx(ctx, func(tx *store.Tx) (err error) {
 		if there, err = tx.Begin(ctx, q.InstanceID, q.BindingID); err != nil {
@@ -167,8 +171,10 @@ func (p *Provisioner) Unbind(ctx context.Context, q UnbindRequest) error {
 		}
 		t = tx.InsertTask(p.begin(store.NewTask{InstanceID: q.InstanceID, BindingID: q.BindingID, Kind: store.Unbind,
 			PlanID: there.Instance.PlanID}))
+		f = p.approach(ctx, there.Instance, f)
 		return nil
 	})
+	defer func() { p.drop(f) }()
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return refuse(Gone, "There is no service binding with this id.")
@@ -181,6 +187,6 @@ func (p *Provisioner) Unbind(ctx context.Context, q UnbindRequest) error {
 	if cancelled != nil {
 		p.tasks.Cancelled(*cancelled)
 	}
-	_, err = p.carryOut(ctx, *t, p.unbindWorkflow(there.Instance, *there.Binding), false, since)
+	_, err = p.carryOut(ctx, *t, p.unbindWorkflow(there.Instance, *there.Binding, f), false, since)
 	return err
 }

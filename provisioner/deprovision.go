@@ -27,14 +27,16 @@ func (p *Provisioner) Deprovision(ctx context.Context, q DeprovisionRequest) (An
 	since := time.Now()
 	var i store.Instance
 	var t *store.Task
+	var accounts []store.BindingAccount
 	var cancelled []store.Task
+	f := instanceFence(q.InstanceID)
 	var later, joined bool
 	err := p.store.InTx(ctx, func(tx *store.Tx) error {
 		there, err := tx.Begin(ctx, q.InstanceID, "")
 		if err != nil {
 			return err
 		}
-		i = there.Instance
+		i, accounts = there.Instance, there.Accounts
 		if i.ServiceID != q.Plan.ServiceID {
 			return refuse(Invalid, "service_id is not the service offering of this service instance.")
 		}
@@ -51,8 +53,10 @@ func (p *Provisioner) Deprovision(ctx context.Context, q DeprovisionRequest) (An
 		}
 		t = tx.InsertTask(p.begin(store.NewTask{InstanceID: i.ID, Kind: store.Deprovision, PlanID: i.PlanID,
 			Request: request{Later: later}.json()}))
+		f = p.approach(ctx, i, f)
 		return nil
 	})
+	defer func() { p.drop(f) }()
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return Answer{}, refuse(Gone, "There is no service instance with this id.")
@@ -64,5 +68,5 @@ func (p *Provisioner) Deprovision(ctx context.Context, q DeprovisionRequest) (An
 	for _, c := range cancelled {
 		p.tasks.Cancelled(c)
 	}
-	return p.carryOut(ctx, *t, p.deprovisionWorkflow(i), later, since)
+	return p.carryOut(ctx, *t, p.deprovisionWorkflow(i, accounts, f), later, since)
 }

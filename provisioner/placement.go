@@ -41,11 +41,49 @@ func (p *Provisioner) place(ctx context.Context, i store.Instance, q InstancePar
 			if errors.Is(err, store.ErrServerFull) {
 				continue
 			}
+			if errors.Is(err, errUnreached) {
+				server.Doubt()
+				p.log.Warn("shared server passed over", "server", server.Name(), "error", err)
+				unusable = err
+				i.Database = newName(mysqladmin.DatabasePrefix)
+				continue
+			}
 			p.loads.note(i.Server, load)
 			return answer, err
 		}
 	}
 	return Answer{}, p.unlessThere(ctx, i.ID, p.noPlace(refused, unusable))
+}
+
+// errUnreached says that an instance was recorded on a server that does not answer, and that this was taken back.
+var errUnreached = errors.New("the server does not answer")
+
+// reached finds out whether the server that an instance was recorded on answers. It is asked while PostgreSQL writes
+// the record to its disk, which costs less time than to ask before.
+func (p *Provisioner) reached(ctx context.Context, i store.Instance, f fence) error {
+	if f.ahead == nil {
+		return nil
+	}
+	err := f.ahead.approach.Err()
+	if !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	server, notConfigured := p.shared.Server(i.Server) // all its sessions may be in use
+	if notConfigured != nil {
+		return notConfigured
+	}
+	return server.Answers(ctx)
+}
+
+// takeBack ends a task that has not begun, and forgets its instance.
+func (p *Provisioner) takeBack(ctx context.Context, i store.Instance, t store.Task, cause error) error {
+	description := "The server did not answer, and another one was tried."
+	err := p.store.Finish(ctx, store.Held{ID: t.ID, Epoch: t.Epoch}, store.Failed, description, true,
+		func(tx *store.Tx) { tx.DeleteInstance(i.ID) })
+	if err != nil {
+		return fmt.Errorf("take the instance back: %w", errors.Join(err, cause))
+	}
+	return fmt.Errorf("%w: %w", errUnreached, cause)
 }
 
 // noPlace says why no shared server takes an instance.

@@ -83,12 +83,17 @@ func (p *Provisioner) unlessThere(ctx context.Context, id string, reason error) 
 func (p *Provisioner) record(ctx context.Context, i store.Instance, max int, later bool) (a Answer, load int, err error) {
 	since := time.Now()
 	r := request{Later: later}
+	f := p.approach(ctx, i, instanceFence(i.ID))
+	defer p.drop(f)
 	t, load, err := p.store.RecordProvision(ctx, i, p.begin(store.NewTask{InstanceID: i.ID, Kind: store.Provision,
 		PlanID: i.PlanID, Request: r.json()}), max)
 	if err != nil {
 		return a, load, fmt.Errorf("record the instance: %w", err)
 	}
-	w, err := p.provisionWorkflow(i, r)
+	if err := p.reached(ctx, i, f); t.Leased && err != nil {
+		return a, load, p.takeBack(ctx, i, t, err)
+	}
+	w, err := p.provisionWorkflow(i, r, f)
 	if err != nil {
 		return a, load, err
 	}
@@ -130,7 +135,7 @@ func (p *Provisioner) provisionAgain(ctx context.Context, q ProvisionRequest, la
 	case err != nil:
 		return Answer{}, err
 	case anew != nil:
-		w, err := p.provisionWorkflow(i, r)
+		w, err := p.provisionWorkflow(i, r, instanceFence(i.ID))
 		if err != nil {
 			return Answer{}, err
 		}

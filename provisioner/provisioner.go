@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"mysql-broker/provisioner/dedicated"
@@ -40,6 +41,7 @@ type Provisioner struct {
 	log       *slog.Logger
 	onFull    func()
 	loads     loads
+	closing   sync.WaitGroup // of sessions that nobody waits for
 }
 
 // New starts a provisioner: from now on it works on tasks that are due, those of processes that died included.
@@ -61,7 +63,10 @@ func New(cfg Config) *Provisioner {
 func (p *Provisioner) HandOver() { p.tasks.HandOver() }
 
 // Stop hands over all tasks and waits until nothing is under way here. Requests should have ended before.
-func (p *Provisioner) Stop() { p.tasks.Stop() }
+func (p *Provisioner) Stop() {
+	p.tasks.Stop()
+	p.closing.Wait()
+}
 
 // Answer tells how a request was carried out.
 type Answer struct {
@@ -195,29 +200,3 @@ func (p *Provisioner) asAdmin(ctx context.Context, i store.Instance, fn func(*my
 		return fn(admin)
 	})
 }
-
-// onServer runs fn on a fenced connection to an instance's server.
-func (p *Provisioner) onServer(ctx context.Context, i store.Instance, fence string, alive func() error,
-	fn func(*mysqladmin.Session) error) error {
-	return p.asAdmin(ctx, i, func(admin *mysqladmin.Server) error {
-		return p.fenced(ctx, admin, fence, alive, fn)
-	})
-}
-
-func (p *Provisioner) fenced(ctx context.Context, admin *mysqladmin.Server, fence string, alive func() error,
-	fn func(*mysqladmin.Session) error) error {
-	session, err := admin.Fence(ctx, fence, alive)
-	if err != nil {
-		return fmt.Errorf("take the fence on the server: %w", err)
-	}
-	err = fn(session)
-	if closing := session.Close(); err == nil && closing != nil {
-		p.log.Warn("could not give a fence back cleanly; its connection is closed", "error", closing)
-	}
-	return err
-}
-
-func instanceFence(id string) string { return fmt.Sprintf("instance %q", id) }
-
-// BindingFence is the key for mysqladmin.Server.Fence of whoever changes the account of a binding.
-func BindingFence(instanceID, id string) string { return fmt.Sprintf("binding %q %q", instanceID, id) }

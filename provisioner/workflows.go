@@ -38,26 +38,30 @@ func (p *Provisioner) workflow(ctx context.Context, t store.Task) (task.Workflow
 	}
 	switch t.Kind {
 	case store.Provision:
-		return p.provisionWorkflow(i, r)
+		return p.provisionWorkflow(i, r, instanceFence(i.ID))
 	case store.Update:
 		return p.updateWorkflow(i, r)
 	case store.Deprovision:
-		return p.deprovisionWorkflow(i), nil
+		accounts, err := p.store.Accounts(ctx, i.ID)
+		if err != nil {
+			return none, fmt.Errorf("list the accounts of the instance of %s: %w", task.Token(t.ID), err)
+		}
+		return p.deprovisionWorkflow(i, accounts, instanceFence(i.ID)), nil
 	}
 	b, err := p.store.Binding(ctx, t.InstanceID, t.BindingID)
 	if err != nil {
 		return none, fmt.Errorf("read the binding of %s: %w", task.Token(t.ID), err)
 	}
 	if t.Kind == store.Bind {
-		return p.bindWorkflow(i, b)
+		return p.bindWorkflow(i, b, bindingFence(i.ID, b.ID))
 	}
-	return p.unbindWorkflow(i, b), nil
+	return p.unbindWorkflow(i, b, bindingFence(i.ID, b.ID)), nil
 }
 
 // provisionWorkflow makes an instance. One that was asked for in a request and failed is forgotten, since the
 // platform was told so; one that was promised stays, failed, until the platform deletes it, and so does one that may
 // have left something over.
-func (p *Provisioner) provisionWorkflow(i store.Instance, r request) (task.Workflow, error) {
+func (p *Provisioner) provisionWorkflow(i store.Instance, r request, f fence) (task.Workflow, error) {
 	plan, err := p.plan(i.PlanID)
 	if err != nil {
 		return task.Workflow{}, err
@@ -77,10 +81,10 @@ func (p *Provisioner) provisionWorkflow(i store.Instance, r request) (task.Workf
 		},
 	}
 	createDatabase := task.Step{Name: "create database", Progress: "Creating the database",
-		Do: func(ctx context.Context, run *task.Run) error { return p.createDatabase(ctx, run, i, parameters) }}
+		Do: func(ctx context.Context, run *task.Run) error { return p.createDatabase(ctx, run, i, f, parameters) }}
 	if plan.Kind == Shared {
 		w.Steps = []task.Step{createDatabase}
-		w.Cleanup = []task.Step{p.dropDatabase(i)}
+		w.Cleanup = []task.Step{p.dropDatabase(i, f)}
 		return w, nil
 	}
 	w.Steps = []task.Step{
@@ -92,7 +96,7 @@ func (p *Provisioner) provisionWorkflow(i store.Instance, r request) (task.Workf
 			}},
 		createDatabase,
 		{Name: "check login", Progress: "Checking the first login", Do: func(ctx context.Context, run *task.Run) error {
-			return p.onServer(ctx, i, instanceFence(i.ID), run.Alive, func(s *mysqladmin.Session) error {
+			return p.onServer(ctx, i, f, run.Alive, func(s *mysqladmin.Session) error {
 				return p.dedicated.CheckLogin(ctx, i.DedicatedID, i.Database, newPassword(), s)
 			})
 		}},
@@ -135,8 +139,9 @@ var noRoom = map[string]string{
 	store.Update:    "The service instance keeps its plan.",
 }
 
-func (p *Provisioner) createDatabase(ctx context.Context, run *task.Run, i store.Instance, q InstanceParameters) error {
-	err := p.onServer(ctx, i, instanceFence(i.ID), run.Alive, func(s *mysqladmin.Session) error {
+func (p *Provisioner) createDatabase(ctx context.Context, run *task.Run, i store.Instance, f fence,
+	q InstanceParameters) error {
+	err := p.onServer(ctx, i, f, run.Alive, func(s *mysqladmin.Session) error {
 		return s.CreateDatabase(ctx, i.Database, q.Charset, q.Collation)
 	})
 	if charset, ok := errors.AsType[*mysqladmin.CharsetError](err); ok {
@@ -145,10 +150,10 @@ func (p *Provisioner) createDatabase(ctx context.Context, run *task.Run, i store
 	return err
 }
 
-func (p *Provisioner) dropDatabase(i store.Instance) task.Step {
+func (p *Provisioner) dropDatabase(i store.Instance, f fence) task.Step {
 	return task.Step{Name: "drop database", Progress: "Dropping the database",
 		Do: func(ctx context.Context, run *task.Run) error {
-			return p.onServer(ctx, i, instanceFence(i.ID), run.Alive, func(s *mysqladmin.Session) error {
+			return p.onServer(ctx, i, f, run.Alive, func(s *mysqladmin.Session) error {
 				return s.DropDatabase(ctx, i.Database)
 			})
 		}}
@@ -215,7 +220,8 @@ func (p *Provisioner) changePlan(i store.Instance, plan Plan) []task.Step {
 }
 
 // deprovisionWorkflow removes an instance with whatever a provision, bind or unbind that was cancelled may have left.
-func (p *Provisioner) deprovisionWorkflow(i store.Instance) task.Workflow {
+// accounts are all that it ever had: none is added once its deprovision is recorded.
+func (p *Provisioner) deprovisionWorkflow(i store.Instance, accounts []store.BindingAccount, f fence) task.Workflow {
 	w := task.Workflow{
 		Succeeded: func(tx *store.Tx) { tx.DeleteInstance(i.ID) },
 		Failed:    func(tx *store.Tx, _ bool) { tx.SetInstanceState(i.ID, store.DeleteFailed) },
@@ -228,14 +234,14 @@ func (p *Provisioner) deprovisionWorkflow(i store.Instance) task.Workflow {
 	// definer can be dropped only once the database is gone.
 	w.Steps = []task.Step{
 		{Name: "end accounts", Progress: "Closing the accounts", Do: func(ctx context.Context, run *task.Run) error {
-			return p.eachAccount(ctx, run, i, func(s *mysqladmin.Session, account string) error {
-				_, err := s.RetireAccount(ctx, account, i.Database)
+			return p.eachAccount(ctx, run, i, accounts, func(s *mysqladmin.Session, account string) error {
+				_, err := s.RetireAccount(ctx, account, mysqladmin.ReadOnly, i.Database) // what it defines goes too
 				return err
 			})
 		}},
-		p.dropDatabase(i),
+		p.dropDatabase(i, f),
 		{Name: "drop accounts", Progress: "Dropping the accounts", Do: func(ctx context.Context, run *task.Run) error {
-			return p.eachAccount(ctx, run, i, func(s *mysqladmin.Session, account string) error {
+			return p.eachAccount(ctx, run, i, accounts, func(s *mysqladmin.Session, account string) error {
 				return s.DropAccount(ctx, account)
 			})
 		}},
@@ -243,16 +249,12 @@ func (p *Provisioner) deprovisionWorkflow(i store.Instance) task.Workflow {
 	return w
 }
 
-// eachAccount runs fn for every account of an instance, each under its binding's fence: a bind that was cancelled may
-// still be at it.
+// eachAccount runs fn for accounts of an instance, each under its binding's fence: a bind that was cancelled may still
+// be at it.
 func (p *Provisioner) eachAccount(ctx context.Context, run *task.Run, i store.Instance,
-	fn func(s *mysqladmin.Session, account string) error) error {
-	accounts, err := p.store.Accounts(ctx, i.ID)
-	if err != nil {
-		return fmt.Errorf("list the accounts of instance %q: %w", i.ID, err)
-	}
+	accounts []store.BindingAccount, fn func(s *mysqladmin.Session, account string) error) error {
 	for _, a := range accounts {
-		if err := p.onServer(ctx, i, BindingFence(i.ID, a.BindingID), run.Alive, func(s *mysqladmin.Session) error {
+		if err := p.onServer(ctx, i, bindingFence(i.ID, a.BindingID), run.Alive, func(s *mysqladmin.Session) error {
 			return fn(s, a.Account)
 		}); err != nil {
 			return err
@@ -262,13 +264,13 @@ func (p *Provisioner) eachAccount(ctx context.Context, run *task.Run, i store.In
 }
 
 // bindWorkflow makes the account of a binding. A bind that failed is forgotten, since the platform was told so.
-func (p *Provisioner) bindWorkflow(i store.Instance, b store.Binding) (task.Workflow, error) {
+func (p *Provisioner) bindWorkflow(i store.Instance, b store.Binding, f fence) (task.Workflow, error) {
 	plan, err := p.plan(i.PlanID)
 	if err != nil {
 		return task.Workflow{}, err
 	}
 	onServer := func(ctx context.Context, run *task.Run, fn func(*mysqladmin.Session) error) error {
-		return p.onServer(ctx, i, BindingFence(i.ID, b.ID), run.Alive, fn)
+		return p.onServer(ctx, i, f, run.Alive, fn)
 	}
 	return task.Workflow{
 		Steps: []task.Step{{Name: "create account", Progress: "Creating the account",
@@ -300,13 +302,13 @@ func (p *Provisioner) bindWorkflow(i store.Instance, b store.Binding) (task.Work
 
 // unbindWorkflow ends the account of a binding. It stays, locked, where views, triggers, routines or events run in
 // its name, and goes with the instance.
-func (p *Provisioner) unbindWorkflow(i store.Instance, b store.Binding) task.Workflow {
+func (p *Provisioner) unbindWorkflow(i store.Instance, b store.Binding, f fence) task.Workflow {
 	kept := false
 	return task.Workflow{
 		Steps: []task.Step{{Name: "end account", Progress: "Closing the account",
 			Do: func(ctx context.Context, run *task.Run) error {
-				return p.onServer(ctx, i, BindingFence(i.ID, b.ID), run.Alive, func(s *mysqladmin.Session) (err error) {
-					kept, err = s.RetireAccount(ctx, b.Account, i.Database)
+				return p.onServer(ctx, i, f, run.Alive, func(s *mysqladmin.Session) (err error) {
+					kept, err = s.RetireAccount(ctx, b.Account, mysqladmin.Role(b.Role), i.Database)
 					return err
 				})
 			}}},

@@ -53,8 +53,9 @@ const checkViolation = "23514" // SQLSTATE
 // Beginning is what there is when an operation on an instance or one of its bindings begins.
 type Beginning struct {
 	Instance Instance
-	Active   []Task   // in progress, of the instance and of its bindings
-	Binding  *Binding // nil if there is none, or none was asked for
+	Active   []Task           // in progress, of the instance and of its bindings
+	Binding  *Binding         // nil if there is none, or none was asked for
+	Accounts []BindingAccount // as Store.Accounts lists them, if no binding was asked for
 }
 
 // Task finds the task in progress of a binding, or of the instance itself (bindingID ""), or nil.
@@ -67,9 +68,9 @@ func (b Beginning) Task(bindingID string) *Task {
 	return nil
 }
 
-// Begin locks an instance as LockInstance does, and reads it with its tasks in progress and one binding (bindingID ""
-// for none), or returns ErrNotFound if there is no instance. The tasks are read before the binding: one that ends in
-// between has left its mark there.
+// Begin locks an instance as LockInstance does, and reads it with its tasks in progress and either one binding or, with
+// bindingID "", all its accounts, or returns ErrNotFound if there is no instance. The tasks are read before the binding:
+// one that ends in between has left its mark there.
 func (t *Tx) Begin(ctx context.Context, instanceID, bindingID string) (b Beginning, err error) {
 	var binding Binding
 	found := expectRow(t, &b.Instance, t.keys.scanInstance, lockInstance, instanceID)
@@ -77,6 +78,8 @@ func (t *Tx) Begin(ctx context.Context, instanceID, bindingID string) (b Beginni
 	bound := new(bool)
 	if bindingID != "" {
 		bound = expectRow(t, &binding, t.keys.scanBinding, selectBinding, instanceID, bindingID)
+	} else {
+		expectRows(t, &b.Accounts, scanAccount, selectAccounts, instanceID)
 	}
 	if err := t.flush(ctx, rowLockTime); err != nil {
 		return b, err

@@ -88,10 +88,13 @@ type BindingAccount struct {
 	Account   string
 }
 
+var scanAccount = pgx.RowToStructByPos[BindingAccount]
+
+const selectAccounts = `SELECT id, account FROM binding WHERE instance_id = $1
+	UNION ALL SELECT '', account FROM retired_account WHERE instance_id = $1`
+
 // Accounts lists every account that was ever planned for an instance and may exist: those of its bindings, finished
 // or not, and retired ones.
 func (s *Store) Accounts(ctx context.Context, instanceID string) ([]BindingAccount, error) {
-	return allRows(ctx, s.pool, pgx.RowToStructByPos[BindingAccount], `
-		SELECT id, account FROM binding WHERE instance_id = $1
-		UNION ALL SELECT '', account FROM retired_account WHERE instance_id = $1`, instanceID)
+	return allRows(ctx, s.pool, scanAccount, selectAccounts, instanceID)
 }

@@ -73,7 +73,7 @@ func (d *Doctor) dropAccount(ctx context.Context, f Finding) (done string, err e
 		if gone {
 			return s.DropAccount(ctx, f.Name)
 		}
-		kept, err = s.RetireAccount(ctx, f.Name, i.Database)
+		kept, err = s.RetireAccount(ctx, f.Name, mysqladmin.Admin, i.Database) // nobody knows its role any more
 		return err
 	})
 	if err != nil || !kept {

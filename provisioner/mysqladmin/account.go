@@ -15,8 +15,6 @@ type Account struct {
 	RequireTLS     bool // plain-text logins are refused
 }
 
-const accountExists = "SELECT EXISTS (SELECT 1 FROM mysql.user WHERE user = ? AND host = '%')"
-
 // CreateAccount makes an account, or makes one that exists have exactly that password, those limits and that role.
 // Errors do not quote the server's message, which can repeat the password.
 func (s *Session) CreateAccount(ctx context.Context, a Account) error {
@@ -50,7 +48,7 @@ func (s *Session) identify(ctx context.Context, verb string, a Account) error {
 	}
 	statement := fmt.Sprintf("%s ?@'%%' %s REQUIRE %s WITH MAX_USER_CONNECTIONS %d PASSWORD EXPIRE NEVER ACCOUNT UNLOCK",
 		verb, s.dialect.identified, require, a.MaxConnections)
-	return withholdMessage(s.exec(ctx, statement, a.Name, a.Password))
+	return withholdMessage(s.exec(ctx, statement, a.Name, s.dialect.hash(a.Password)))
 }
 
 // SetConnectionLimit changes how many connections an account may have at the same time. Open ones stay; a missing

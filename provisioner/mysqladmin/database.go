@@ -2,7 +2,9 @@ package mysqladmin
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 )
 
 // defaultCharset is that of databases for which none is asked; MariaDB's own default is latin1.
@@ -51,20 +53,18 @@ func (s *Session) createDatabase(ctx context.Context, name, charset, collation s
 }
 
 // DropDatabase removes a database with all that is in it; a missing one is fine. Grants on it survive: drop the
-// accounts afterwards. DROP DATABASE waits behind every open transaction that touched one of its tables, so sessions
-// that use it, or may, are killed first, and again as often as new ones get in the way. A prepared XA transaction,
-// which no kill ends, makes it fail, with an error that says what the operator may have to roll back.
+// accounts afterwards. DROP DATABASE waits behind every open transaction that touched one of its tables: then sessions
+// that use it, or may, are killed, again as often as new ones get in the way. A prepared XA transaction, which no kill
+// ends, makes it fail, with an error that says what the operator may have to roll back.
 func (s *Session) DropDatabase(ctx context.Context, name string) error {
 	var err error
 	for range dropAttempts {
-		err = s.killAll(ctx, "db = ? OR user IN (SELECT user FROM mysql.db WHERE db = ?)", name, escapePattern(name))
-		if err != nil {
-			break
-		}
 		err = s.exec(ctx, "DROP DATABASE IF EXISTS "+quoteIdentifier(name))
 		if hasNumber(err, errDatabaseReadOnly) {
 			err = s.exec(ctx, "ALTER DATABASE "+quoteIdentifier(name)+" READ ONLY = 0") // a tenant may have set it
-		} else if !hasNumber(err, errLockWaitTimeout) {
+		} else if hasNumber(err, errLockWaitTimeout) {
+			err = errors.Join(s.killUsers(ctx, name), err)
+		} else {
 			break
 		}
 	}
@@ -75,4 +75,41 @@ func (s *Session) DropDatabase(ctx context.Context, name string) error {
 		return fmt.Errorf("drop database %s: %w", name, err)
 	}
 	return nil
+}
+
+// killUsers kills the sessions that use a database, and those of accounts that may.
+func (s *Session) killUsers(ctx context.Context, database string) error {
+	accounts, err := s.accountsOn(ctx, database)
+	if err != nil {
+		s.failed = true
+		return fmt.Errorf("list the accounts: %w", err)
+	}
+	using, err := s.connections(ctx, func(c connection) bool {
+		return c.db == database || slices.Contains(accounts, c.user)
+	})
+	if err != nil {
+		return err
+	}
+	for _, c := range using {
+		if err := s.kill(ctx, c.id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Session) accountsOn(ctx context.Context, database string) (names []string, err error) {
+	rows, err := s.conn.QueryContext(ctx, "SELECT user FROM mysql.db WHERE db = ?", escapePattern(database))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // its error is that of rows.Err
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	return names, rows.Err()
 }

@@ -4,10 +4,11 @@ package mysqladmin
 type dialect struct {
 	oldest struct{ major, minor int } // version supported
 
-	// identified takes a password and follows an account's name in CREATE USER and ALTER USER.
+	// identified takes what hash makes of a password, and follows an account's name in CREATE USER and ALTER USER.
 	// MySQL: https://dev.mysql.com/doc/refman/8.4/en/create-user.html
 	// MariaDB: https://mariadb.com/docs/server/reference/sql-statements/account-management-sql-statements/create-user
 	identified string
+	hash       func(password string) string
 
 	// tablespaces is the view of InnoDB's tablespaces, where NAME is "database/table".
 	tablespaces string
@@ -20,13 +21,15 @@ type dialect struct {
 var dialects = map[string]dialect{
 	MySQL: {
 		oldest:         struct{ major, minor int }{8, 0},
-		identified:     "IDENTIFIED WITH caching_sha2_password BY ?",
+		identified:     "IDENTIFIED WITH caching_sha2_password AS ?",
+		hash:           sha2Hash,
 		tablespaces:    "information_schema.INNODB_TABLESPACES",
 		tablespaceName: "CAST(%s AS BINARY)",
 	},
 	MariaDB: {
 		oldest:         struct{ major, minor int }{10, 6},
-		identified:     "IDENTIFIED VIA mysql_native_password USING PASSWORD(?)",
+		identified:     "IDENTIFIED VIA mysql_native_password USING ?",
+		hash:           nativeHash,
 		tablespaces:    "information_schema.INNODB_SYS_TABLESPACES",
 		tablespaceName: "CAST(CONVERT(%s USING filename) AS BINARY)",
 	},

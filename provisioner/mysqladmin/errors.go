@@ -26,6 +26,7 @@ const (
 	errCannotUser         = 1396 // CREATE USER of one that exists, ALTER USER of one that does not
 	errGrantNoSuchAccount = 1410 // MySQL only
 	errDatabaseReadOnly   = 3989 // MySQL only
+	errIsDefiner          = 4006 // of DROP USER on MySQL
 )
 
 // outages are the server errors that say "not now" rather than "not so".

@@ -24,16 +24,72 @@ const fenceWait = 10 * time.Second
 // alive tells whether the caller still holds its lease: it is asked before another's connection is killed, again when
 // the lock is taken, and before every statement that changes something. The session fails with its error.
 func (s *Server) Fence(ctx context.Context, key string, alive func() error) (*Session, error) {
+	return s.open(ctx, key).own(ctx, alive)
+}
+
+// opened is a session of which is not known yet whether it may work.
+type opened struct {
+	server  *Server
+	session *Session
+	locked  bool
+	holder  sql.NullInt64 // the connection that has the lock instead, if any
+	err     error
+}
+
+// open takes a connection, and the lock if nobody holds it.
+func (s *Server) open(ctx context.Context, key string) opened {
+	select {
+	case s.turns <- struct{}{}:
+	case <-ctx.Done():
+		return opened{err: s.explain("wait for a session", context.Cause(ctx))}
+	}
 	conn, err := s.sessions.Conn(ctx)
 	if err != nil {
-		return nil, s.explain("connect", err)
+		<-s.turns
+		return opened{err: s.explain("connect", err)}
 	}
-	session := &Session{conn: conn, alive: alive, lock: lockName(s.fenceKey, key)}
-	if err := session.begin(ctx); err != nil {
-		session.failed = true
-		return nil, s.explain("fence", errors.Join(err, session.Close()))
+	o := opened{server: s, session: &Session{conn: conn, turns: s.turns, lock: lockName(s.fenceKey, key),
+		refusesOrphans: s.refusesOrphans.Load(), readsPrograms: s.readsPrograms.Load()}}
+	if err := o.lock(ctx); err != nil {
+		o.session.failed = true
+		o.err = s.explain("fence", errors.Join(err, o.session.Close()))
 	}
-	return session, nil
+	return o
+}
+
+func (o *opened) lock(ctx context.Context) error {
+	var version string
+	row := o.session.conn.QueryRowContext(ctx, "SELECT VERSION(), GET_LOCK(?, 0), IS_USED_LOCK(?)", o.session.lock,
+		o.session.lock)
+	if err := row.Scan(&version, &o.locked, &o.holder); err != nil {
+		return err
+	}
+	flavour, err := parseVersion(version)
+	if err != nil {
+		return err
+	}
+	o.session.dialect = dialects[flavour.Name]
+	return nil
+}
+
+// own makes sure that the session has the lock and its caller the lease.
+func (o opened) own(ctx context.Context, alive func() error) (*Session, error) {
+	if o.err != nil {
+		return nil, o.err
+	}
+	o.session.alive = alive
+	var err error
+	if !o.locked && !fault.FencesOff {
+		err = o.session.takeOver(ctx, o.holder)
+	}
+	if err == nil {
+		err = alive()
+	}
+	if err != nil {
+		o.session.failed = true
+		return nil, o.server.explain("fence", errors.Join(err, o.session.Close()))
+	}
+	return o.session, nil
 }
 
 // lockName turns any key into a lock's name, of which the servers take 64 characters at most, in either case. It cannot
@@ -43,27 +99,6 @@ func lockName(secret []byte, key string) string {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte(key))
 	return "mysql-broker:" + hex.EncodeToString(mac.Sum(nil)[:24])
-}
-
-func (s *Session) begin(ctx context.Context) error {
-	var version string
-	var locked bool
-	var holder sql.NullInt64
-	row := s.conn.QueryRowContext(ctx, "SELECT VERSION(), GET_LOCK(?, 0), IS_USED_LOCK(?)", s.lock, s.lock)
-	if err := row.Scan(&version, &locked, &holder); err != nil {
-		return err
-	}
-	flavour, err := parseVersion(version)
-	if err != nil {
-		return err
-	}
-	s.dialect = dialects[flavour.Name]
-	if !locked && !fault.FencesOff {
-		if err := s.takeOver(ctx, holder); err != nil {
-			return err
-		}
-	}
-	return s.alive()
 }
 
 // takeOver kills the connection that holds the lock, if any still does, and takes the lock.

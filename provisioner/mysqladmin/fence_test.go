@@ -120,7 +120,7 @@ func TestLostLeasePreventsEverything(t *testing.T) {
 		}
 		a := f.account(mysqladmin.ReadWrite)
 		other := uniqueName("db_")
-		_, retired := session.RetireAccount(t.Context(), a.Name, f.database)
+		_, retired := session.RetireAccount(t.Context(), a.Name, a.Role, f.database)
 		for what, err := range map[string]error{
 			"CreateDatabase":     session.CreateDatabase(t.Context(), other, "", ""),
 			"DropDatabase":       session.DropDatabase(t.Context(), f.database),

@@ -3,6 +3,7 @@ package mysqladmin
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -29,6 +30,13 @@ func (s *Server) Flavour(ctx context.Context) (Flavour, error) {
 	}
 	f, err := parseVersion(version)
 	return f, s.explain("ask for the version", err)
+}
+
+// before tells whether the version is an earlier one.
+func (f Flavour) before(major, minor, patch int) bool {
+	var version [3]int
+	_, _ = fmt.Sscanf(f.Version, "%d.%d.%d", &version[0], &version[1], &version[2]) // what is missing counts as 0
+	return slices.Compare(version[:], []int{major, minor, patch}) < 0
 }
 
 // parseVersion tells the flavour from what VERSION() returns.

@@ -13,19 +13,12 @@ const (
 	loginPatience = 5 * time.Second
 
 	loginPollInterval = 20 * time.Millisecond
-
-	// underWay is the condition, in the process list, of a session that has not logged in yet. Whose it will be,
-	// the server does not tell.
-	underWay = "user = 'unauthenticated user'"
 )
 
-// awaitLogins returns when the logins that are under way, to whatever account, have succeeded or failed. Those that
-// have done neither within loginPatience are killed: a client that holds its answers back must not hold up the broker.
-func (s *Session) awaitLogins(ctx context.Context) error {
-	begun, err := s.connections(ctx, underWay)
-	if err != nil {
-		return fmt.Errorf("list logins under way: %w", err)
-	}
+// awaitLogins returns when the logins that began on some connections, to whatever account, have succeeded or failed.
+// Those that have done neither within loginPatience are killed: a client that holds its answers back must not hold up
+// the broker.
+func (s *Session) awaitLogins(ctx context.Context, begun []int64) error {
 	deadline := time.After(loginPatience)
 	poll := time.NewTicker(loginPollInterval)
 	defer poll.Stop()
@@ -34,14 +27,21 @@ func (s *Session) awaitLogins(ctx context.Context) error {
 		case <-ctx.Done():
 			return fmt.Errorf("wait for logins under way: %w", context.Cause(ctx))
 		case <-deadline:
-			return s.killEach(ctx, begun)
+			for _, id := range begun {
+				if err := s.kill(ctx, id); err != nil {
+					return err
+				}
+			}
+			return nil
 		case <-poll.C:
 		}
-		still, err := s.connections(ctx, underWay)
+		still, err := s.connections(ctx, connection.underWay)
 		if err != nil {
-			return fmt.Errorf("list logins under way: %w", err)
+			return err
 		}
-		begun = slices.DeleteFunc(begun, func(id int64) bool { return !slices.Contains(still, id) })
+		begun = slices.DeleteFunc(begun, func(id int64) bool {
+			return !slices.ContainsFunc(still, func(c connection) bool { return c.id == id })
+		})
 	}
 	return nil
 }

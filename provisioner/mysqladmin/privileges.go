@@ -51,6 +51,16 @@ func (s *Server) CheckPrivileges(ctx context.Context) error {
 	if err != nil {
 		return s.explain("check the account's privileges", err)
 	}
+	refuses, err := refusesOrphans(ctx, conn, flavour)
+	if err != nil {
+		return s.explain("check the account's privileges", err)
+	}
+	reads, err := readsPrograms(ctx, conn, flavour)
+	if err != nil {
+		return s.explain("check the account's privileges", err)
+	}
+	s.refusesOrphans.Store(refuses)
+	s.readsPrograms.Store(reads)
 	if len(missing) > 0 {
 		return &PrivilegesError{Server: s.name, Missing: missing}
 	}
@@ -93,6 +103,20 @@ func missingPrivileges(ctx context.Context, conn *sql.Conn, flavour string) (sta
 			"GRANT ALL PRIVILEGES ON `"+escapePattern(DatabasePrefix)+"%`.* TO "+account+" WITH GRANT OPTION")
 	}
 	return statements, err
+}
+
+// orphaning are the privileges with any of which an account may drop the definers of views and the like. Where the
+// broker's has none, MySQL itself sees to it that it does not.
+// https://dev.mysql.com/doc/refman/8.4/en/stored-objects-security.html#stored-objects-security-orphan-objects
+var orphaning = []string{"ALLOW_NONEXISTENT_DEFINER", "SET_USER_ID", "SUPER"}
+
+// refusesOrphans tells whether DROP USER by the broker's account fails for a definer.
+func refusesOrphans(ctx context.Context, conn *sql.Conn, flavour Flavour) (bool, error) {
+	if flavour.Name != MySQL || flavour.before(8, 0, 22) {
+		return false, nil
+	}
+	lacking, err := lackingGlobally(ctx, conn, orphaning)
+	return len(lacking) == len(orphaning), err
 }
 
 // partialRevokes tells whether MySQL takes `db\_%` for a name instead of a pattern.

@@ -3,54 +3,76 @@ package mysqladmin
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 )
 
-// definesObjects takes a database and a definer, four times.
-const definesObjects = `SELECT
-	EXISTS (SELECT 1 FROM information_schema.views WHERE table_schema = ? AND definer = ?) OR
-	EXISTS (SELECT 1 FROM information_schema.triggers WHERE trigger_schema = ? AND definer = ?) OR
-	EXISTS (SELECT 1 FROM information_schema.routines WHERE routine_schema = ? AND definer = ?) OR
-	EXISTS (SELECT 1 FROM information_schema.events WHERE event_schema = ? AND definer = ?)`
-
 // RetireAccount ends an account's access at once, open sessions included, and drops it. Where it is the definer of a
 // view, trigger, routine or event in the database, which would break without it, it is kept, locked and with a password
-// that nobody knows, until DropAccount. A missing account is fine.
+// that nobody knows, until DropAccount; role is what it may do then, as before. A missing account is fine.
 // https://dev.mysql.com/doc/refman/8.4/en/stored-objects-security.html#stored-objects-security-orphan-objects
-func (s *Session) RetireAccount(ctx context.Context, account, database string) (kept bool, err error) {
+func (s *Session) RetireAccount(ctx context.Context, account string, role Role, database string) (kept bool, err error) {
 	kept, err = s.retire(ctx, account, database)
+	if err == nil && kept {
+		kept, err = s.keepLocked(ctx, account, role, database)
+	}
 	if err != nil {
 		return false, fmt.Errorf("retire account %s: %w", account, err)
 	}
 	return kept, nil
 }
 
-func (s *Session) retire(ctx context.Context, account, database string) (kept bool, err error) {
-	found, err := s.exists(ctx, accountExists, account)
-	if err != nil || !found {
-		return false, err
+// retire drops an account, unless it has to be kept. To lock it first would be one more of the statements that are slow
+// where there are many accounts, only for those who define something between being asked and being dropped: their
+// account is made again.
+func (s *Session) retire(ctx context.Context, account, database string) (keep bool, err error) {
+	if !s.refusesOrphans {
+		if keep, err = s.defines(ctx, account, database); err != nil || keep {
+			return keep, err
+		}
 	}
-	if err := s.shutOut(ctx, account); err != nil {
-		return false, err
+	err = s.dropUser(ctx, account)
+	if hasNumber(err, errIsDefiner) {
+		return true, nil
 	}
-	definer := account + "@%"
-	kept, err = s.exists(ctx, definesObjects,
-		database, definer, database, definer, database, definer, database, definer)
 	if err != nil {
 		return false, err
 	}
-	if kept {
-		return true, s.scramblePassword(ctx, account)
+	ended, err := s.endSessions(ctx, account)
+	if err != nil || !ended || s.refusesOrphans {
+		return false, err
 	}
-	return false, s.dropUser(ctx, account)
+	return s.defines(ctx, account, database)
+}
+
+// keepLocked locks an account, which it makes if it is gone. MySQL refuses that to whom it refuses to drop definers, so
+// that there it was not the broker who dropped it: then nothing is kept.
+func (s *Session) keepLocked(ctx context.Context, account string, role Role, database string) (kept bool, err error) {
+	lock := func(verb string) error {
+		return withholdMessage(s.exec(ctx, verb+" ?@'%' "+s.dialect.identified+" ACCOUNT LOCK", account,
+			s.dialect.hash(rand.Text())))
+	}
+	err = lock("ALTER USER")
+	if hasNumber(err, errCannotUser) { // it is gone
+		if err = lock("CREATE USER"); hasNumber(err, errIsDefiner) {
+			return false, nil
+		}
+		if err == nil {
+			err = s.exec(ctx, grantStatement(role, database), account)
+		}
+	}
+	if err == nil {
+		_, err = s.endSessions(ctx, account)
+	}
+	return true, err
 }
 
 // DropAccount ends an account's access at once and drops it, whatever it defines: drop the database first. A missing
 // account is fine.
 func (s *Session) DropAccount(ctx context.Context, account string) error {
-	err := s.shutOut(ctx, account)
+	err := s.dropUser(ctx, account)
 	if err == nil {
-		err = s.dropUser(ctx, account)
+		_, err = s.endSessions(ctx, account)
 	}
 	if err != nil {
 		return fmt.Errorf("drop account %s: %w", account, err)
@@ -58,23 +80,33 @@ func (s *Session) DropAccount(ctx context.Context, account string) error {
 	return nil
 }
 
-// shutOut locks an account and kills its sessions, which neither a lock nor DROP USER would end. A login that was under
-// way when the lock came can still succeed, so sessions are killed again after such logins.
-func (s *Session) shutOut(ctx context.Context, account string) error {
-	if err := s.exec(ctx, "ALTER USER IF EXISTS ?@'%' ACCOUNT LOCK", account); err != nil {
-		return err
+// endSessions kills the sessions of an account that lets nobody in any more, and tells whether there may have been any:
+// neither a lock nor DROP USER ends them. A login that was under way at that moment can still succeed, so they are
+// killed again after such logins.
+func (s *Session) endSessions(ctx context.Context, account string) (any bool, err error) {
+	found, err := s.connections(ctx, func(c connection) bool { return c.user == account || c.underWay() })
+	if err != nil || len(found) == 0 {
+		return false, err
 	}
-	if err := s.killAll(ctx, "user = ?", account); err != nil {
-		return err
+	var logins []int64
+	for _, c := range found {
+		if c.underWay() {
+			logins = append(logins, c.id)
+		} else if err := s.kill(ctx, c.id); err != nil {
+			return true, err
+		}
 	}
-	if err := s.awaitLogins(ctx); err != nil {
-		return err
+	if len(logins) == 0 {
+		return true, nil
 	}
-	return s.killAll(ctx, "user = ?", account)
-}
-
-func (s *Session) scramblePassword(ctx context.Context, account string) error {
-	return withholdMessage(s.exec(ctx, "ALTER USER ?@'%' "+s.dialect.identified+" ACCOUNT LOCK", account, rand.Text()))
+	if err := s.awaitLogins(ctx, logins); err != nil {
+		return true, err
+	}
+	found, err = s.connections(ctx, func(c connection) bool { return c.user == account })
+	for _, c := range found {
+		err = errors.Join(err, s.kill(ctx, c.id))
+	}
+	return true, err
 }
 
 func (s *Session) dropUser(ctx context.Context, account string) error {

@@ -55,7 +55,7 @@ func TestRetireAccountEndsLoginsThatWereUnderWay(t *testing.T) {
 
 				retired := make(chan error, 1)
 				go func() {
-					_, err := f.session.RetireAccount(t.Context(), a.Name, a.Database)
+					_, err := f.session.RetireAccount(t.Context(), a.Name, a.Role, a.Database)
 					retired <- err
 				}()
 				f.eventually("the account is locked", func() bool { return f.checkLogin(a.Name, a.Password) != nil })
@@ -155,7 +155,7 @@ func reconnect(ctx context.Context, db *sql.DB, connected func()) {
 
 func (f *fixture) expectRetired(a mysqladmin.Account, wantKept bool) {
 	f.t.Helper()
-	kept, err := f.session.RetireAccount(f.t.Context(), a.Name, a.Database)
+	kept, err := f.session.RetireAccount(f.t.Context(), a.Name, a.Role, a.Database)
 	if err != nil || kept != wantKept {
 		f.t.Fatalf("kept %v (%v), want %v", kept, err, wantKept)
 	}
@@ -180,26 +180,67 @@ func TestRetireAccountKeepsDefinersLocked(t *testing.T) {
 	for kind, object := range defines {
 		t.Run(kind, func(t *testing.T) {
 			onEachServer(t, func(t *testing.T, f *fixture) {
-				a := f.account(mysqladmin.ReadWrite)
-				open := f.loginAs(a)
-				f.exec(open, "CREATE TABLE t (id INT)", object.make)
-				for range 2 {
-					f.expectRetired(a, true)
-				}
-				if err := open.PingContext(t.Context()); err == nil {
-					t.Error("an open session of a kept account lives on")
-				}
-				f.expectLocked(a)
-				f.exec(f.loginAs(f.account(mysqladmin.ReadWrite)), object.use)
+				for _, privilegesKnown := range []bool{false, true} {
+					if privilegesKnown {
+						f.must(f.server.CheckPrivileges(t.Context()))
+						f.session = f.fence(f.database+" again", leaseHolds)
+					}
+					f.must(f.session.CreateDatabase(t.Context(), f.database, "", ""))
+					a := f.account(mysqladmin.ReadWrite)
+					open := f.loginAs(a)
+					f.exec(open, "CREATE TABLE t (id INT)", object.make)
+					for range 2 {
+						f.expectRetired(a, true)
+					}
+					if err := open.PingContext(t.Context()); err == nil {
+						t.Error("an open session of a kept account lives on")
+					}
+					f.expectLocked(a)
+					f.exec(f.loginAs(f.account(mysqladmin.ReadWrite)), object.use)
 
-				f.must(f.session.DropDatabase(t.Context(), f.database))
-				for range 2 {
-					f.must(f.session.DropAccount(t.Context(), a.Name))
+					f.must(f.session.DropDatabase(t.Context(), f.database))
+					for range 2 {
+						f.must(f.session.DropAccount(t.Context(), a.Name))
+					}
+					f.expectAccount(a.Name, false)
 				}
-				f.expectAccount(a.Name, false)
 			})
 		})
 	}
+}
+
+// A session may define something between the question whether its account does and the drop of the account; then the
+// work may die.
+func TestRetireAccountMakesADefinerAgain(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		a := f.account(mysqladmin.ReadWrite)
+		f.exec(f.loginAs(a), "CREATE TABLE t (id INT)", "CREATE VIEW o AS SELECT * FROM t")
+		f.exec(f.root, "DROP USER '"+a.Name+"'@'%'")
+		if f.config.Name == "mysql" { // refuses the broker to drop definers, and to make them
+			f.expectRetired(a, false)
+			return
+		}
+		f.expectRetired(a, true)
+		f.expectLocked(a)
+		f.exec(f.loginAs(f.account(mysqladmin.ReadWrite)), "SELECT * FROM o")
+	})
+}
+
+// An account that defines nothing goes, whatever is known of the broker's privileges.
+func TestRetireAccountWithPrivilegesKnown(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		f.must(f.server.CheckPrivileges(t.Context()))
+		f.session = f.fence(f.database+" again", leaseHolds)
+		a := f.account(mysqladmin.ReadWrite)
+		open := f.loginAs(a)
+		f.exec(open, "CREATE TABLE t (id INT)")
+		f.expectRetired(a, false)
+		f.expectRetired(a, false)
+		f.expectAccount(a.Name, false)
+		if err := open.PingContext(t.Context()); err == nil {
+			t.Error("an open session of a dropped account lives on")
+		}
+	})
 }
 
 // expectLocked checks that neither the lock alone nor the password alone keeps an account out.

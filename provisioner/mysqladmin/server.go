@@ -10,6 +10,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -30,6 +31,13 @@ type Server struct {
 
 	// Reads have a pool of their own, so that workers which all hold a session can't wait for each other's.
 	sessions, reads *sql.DB
+
+	// turns has room for one entry for each session. Who waits longest is next, whereas a sql.DB takes anyone.
+	turns chan struct{}
+
+	// What CheckPrivileges last found: that the server refuses to drop the definer of anything, and that the broker's
+	// account may read where MariaDB keeps routines and events.
+	refusesOrphans, readsPrograms atomic.Bool
 }
 
 // Open prepares connections to a server. It does no I/O: a server that is down is noticed by its first use.
@@ -52,6 +60,7 @@ func Open(cfg Config) (*Server, error) {
 		fenceKey: cfg.FenceKey,
 		sessions: pool(connector, maxConns),
 		reads:    pool(connector, maxReadConns),
+		turns:    make(chan struct{}, maxConns),
 	}, nil
 }
 

@@ -18,10 +18,13 @@ const releaseTimeout = 5 * time.Second
 // is for one goroutine and must be closed.
 type Session struct {
 	conn    *sql.Conn
+	turns   <-chan struct{} // yields when the next session may be opened
 	dialect dialect
 	alive   func() error
-	lock    string
-	failed  bool
+
+	refusesOrphans, readsPrograms bool // as of Server
+	lock                          string
+	failed                        bool
 }
 
 // exec runs a statement that changes something, if the caller's lease still holds.
@@ -51,6 +54,7 @@ func (s *Session) exists(ctx context.Context, query string, args ...any) (found 
 // Close ends the fence and gives the connection back; after any failure it discards the connection instead, which ends
 // the fence too.
 func (s *Session) Close() error {
+	defer func() { <-s.turns }()
 	if s.failed || !s.release() {
 		// Raw passes ErrBadConn on to the pool, which then closes the connection.
 		_ = s.conn.Raw(func(any) error { return driver.ErrBadConn })

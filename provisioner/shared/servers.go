@@ -37,6 +37,7 @@ type Server struct {
 	MaxDatabases  int
 
 	usable     atomic.Bool // the broker's account had all privileges when they were last looked for
+	doubted    atomic.Bool // the server did not answer the last time
 	privileged time.Time   // when Watch last found all privileges
 	introduced bool        // Watch has logged what the server is
 	told       string      // the problem that Watch last logged, "" for none

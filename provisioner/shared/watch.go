@@ -79,11 +79,19 @@ func (s *Server) look(ctx context.Context, log *slog.Logger) {
 // Usable tells whether the broker's account had all privileges when they were last looked for.
 func (s *Server) Usable() bool { return s.usable.Load() }
 
-// Check finds out whether the server answers and the broker's account has all privileges that it needs there. While the
-// server is usable, it only asks for an answer.
+// Doubt says that the server did not answer.
+func (s *Server) Doubt() { s.doubted.Store(true) }
+
+// Check finds out whether the broker's account has all privileges that it needs on the server. While the server is
+// usable, it only asks for an answer, and only if there is doubt.
 func (s *Server) Check(ctx context.Context) error {
 	if s.Usable() {
-		return s.Answers(ctx)
+		if !s.doubted.Load() {
+			return nil
+		}
+		err := s.Answers(ctx)
+		s.doubted.Store(err != nil)
+		return err
 	}
 	if err := s.keepReserve(ctx); err != nil {
 		return err

@@ -1,0 +1,52 @@
+package mysqladmin
+
+import (
+	"context"
+	"time"
+)
+
+// approachTimeout bounds how long a server that does not answer can keep an Approach waiting.
+const approachTimeout = 2 * time.Second
+
+// Approach is a fence that is being opened in the background, while its caller is not sure yet to get the lease. It kills
+// nothing and changes nothing, so that it does no harm if there will be no lease. Call either Fence or Close, once.
+type Approach struct {
+	opened opened
+	ready  chan struct{}
+}
+
+// Approach begins to open what Fence opens.
+func (s *Server) Approach(ctx context.Context, key string) *Approach {
+	a := &Approach{ready: make(chan struct{})}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), approachTimeout)
+	go func() {
+		defer close(a.ready)
+		defer cancel()
+		a.opened = s.open(ctx, key)
+	}()
+	return a
+}
+
+// Err waits until the server has answered, and tells if it did not.
+func (a *Approach) Err() error {
+	<-a.ready
+	return a.opened.err
+}
+
+// Fence completes the fence, as Server.Fence does.
+func (a *Approach) Fence(ctx context.Context, alive func() error) (*Session, error) {
+	<-a.ready
+	return a.opened.own(ctx, alive)
+}
+
+// Close gives up what was opened.
+func (a *Approach) Close() error {
+	<-a.ready
+	if a.opened.err != nil {
+		return nil // there is nothing to be closed
+	}
+	if !a.opened.locked {
+		a.opened.session.failed = true
+	}
+	return a.opened.session.Close()
+}

@@ -1,0 +1,53 @@
+package mysqladmin
+
+import (
+	"context"
+	"database/sql"
+)
+
+// Statements that take a database and a definer, for each kind of object.
+const (
+	definesTables = `EXISTS (SELECT 1 FROM information_schema.views WHERE table_schema = ? AND definer = ?) OR
+		EXISTS (SELECT 1 FROM information_schema.triggers WHERE trigger_schema = ? AND definer = ?)`
+	definesPrograms = `EXISTS (SELECT 1 FROM information_schema.routines WHERE routine_schema = ? AND definer = ?) OR
+		EXISTS (SELECT 1 FROM information_schema.events WHERE event_schema = ? AND definer = ?)`
+	definesProgramsMariaDB = `EXISTS (SELECT 1 FROM mysql.proc WHERE db = ? AND definer = ?) OR
+		EXISTS (SELECT 1 FROM mysql.event WHERE db = ? AND definer = ?)`
+)
+
+// defines tells whether an account is the definer of a view, trigger, routine or event in a database. MariaDB answers
+// each question to information_schema about them from a temporary table with room for large texts. Where its own tables
+// may be read, and there are no tables, which views and triggers need, it is asked for none.
+func (s *Session) defines(ctx context.Context, account, database string) (bool, error) {
+	definer := account + "@%"
+	if s.readsPrograms {
+		var programs, tables bool
+		row := s.conn.QueryRowContext(ctx, "SELECT "+definesProgramsMariaDB+
+			", EXISTS (SELECT 1 FROM information_schema.tables WHERE table_schema = ?)",
+			database, definer, database, definer, database)
+		if err := row.Scan(&programs, &tables); err != nil {
+			s.failed = true
+			return false, err
+		}
+		if programs || !tables {
+			return programs, nil
+		}
+		return s.exists(ctx, "SELECT "+definesTables, database, definer, database, definer)
+	}
+	return s.exists(ctx, "SELECT "+definesTables+" OR "+definesPrograms,
+		database, definer, database, definer, database, definer, database, definer)
+}
+
+// readsPrograms tells whether the broker's account may read where MariaDB keeps routines and events.
+func readsPrograms(ctx context.Context, conn *sql.Conn, flavour Flavour) (bool, error) {
+	if flavour.Name != MariaDB {
+		return false, nil
+	}
+	for _, table := range []string{"mysql.proc", "mysql.event"} {
+		lacks, err := denied(ctx, conn, "SELECT db, definer FROM "+table+" LIMIT 0")
+		if lacks || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}

@@ -8,12 +8,15 @@ MYSQLD ?= $(wildcard $(MYSQL97)/bin/mysqld)
 
 FUZZTIME ?= 1m
 
+# Flags of the benchmark, e.g. '-only operations -flavour mariadb -json bench.json'.
+BENCH ?=
+
 # Without this, Go refuses to build as root in a clone that another user owns.
 export GOFLAGS += -buildvcs=false
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: help run build test chaos lint go-test fuzz clean mysql97
+.PHONY: help run build test bench chaos lint go-test fuzz clean mysql97
 
 help: ## print this
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -30,6 +33,11 @@ build: ## make bin/mysql-broker, linked statically
 test: ## install what is missing, then check and test everything on every mysqld there is
 	@deploy/dev/install-packages.sh test
 	@$(MAKE) --no-print-directory lint go-test
+
+bench: ## measure the broker against the same SQL without it, on every mysqld there is, and print a table
+	@deploy/dev/install-packages.sh test
+	@$(MAKE) --no-print-directory build
+	@MYSQLD='$(MYSQLD)' go run ./test/bench $(BENCH)
 
 # The verbose output ends with tables.
 chaos: ## kill, pause and fail brokers and servers at every point and at random, on every mysqld there is; takes half an hour

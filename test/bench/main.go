@@ -1,0 +1,122 @@
+// Command bench measures the broker against what its work costs without a broker: the same SQL, and the PostgreSQL
+// commits without which a crash would lose something, from warm connections, on the same servers in the same run. It
+// prints one table. Absolute figures are the machine's; the ratios are the broker's.
+//
+//	make bench
+//	go run ./test/bench -only operations -flavour mysql -quick
+//
+// Servers are its own, with all that makes them durable switched on, and are gone with all their files at the end.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// section measures one thing and adds rows to the report.
+type section struct {
+	name string
+	run  func(ctx context.Context, b *bench) error
+}
+
+// sections are run in this order.
+var sections = []section{
+	{"operations", measureOperations},
+	{"cycles", measureCycles},
+}
+
+func main() {
+	var o options
+	flag.Var(&o.only, "only", "sections to run, joined by commas, of "+sectionNames())
+	flag.StringVar(&o.flavour, "flavour", "", "mariadb or mysql; all that are installed if empty")
+	flag.StringVar(&o.json, "json", "", "file to write the report to as JSON")
+	flag.BoolVar(&o.quick, "quick", false, "few rounds, to try it out: the figures mean little")
+	flag.StringVar(&o.broker, "broker", "bin/mysql-broker", "the broker's program")
+	flag.StringVar(&o.catalog, "catalog", "catalog.yml", "the broker's catalog")
+	flag.StringVar(&o.dir, "dir", "/var/tmp", "where the servers keep their data meanwhile, on the disk to measure on")
+	flag.Parse()
+	if err := run(o); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+type options struct {
+	only         names
+	flavour      string
+	json         string
+	quick        bool
+	broker       string
+	catalog, dir string
+}
+
+// names is a flag with names of sections.
+type names []string
+
+func (n *names) String() string { return strings.Join(*n, ",") }
+
+func (n *names) Set(text string) error {
+	*n = strings.Split(text, ",")
+	for _, name := range *n {
+		if !slices.ContainsFunc(sections, func(s section) bool { return s.name == name }) {
+			return fmt.Errorf("there is no section %q, only %s", name, sectionNames())
+		}
+	}
+	return nil
+}
+
+func sectionNames() string {
+	var all []string
+	for _, s := range sections {
+		all = append(all, s.name)
+	}
+	return strings.Join(all, ", ")
+}
+
+func run(o options) (err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	b := &bench{options: o}
+	defer func() {
+		if ctx.Err() != nil {
+			err = errors.New("interrupted") // whatever failed because of it
+		}
+		err = errors.Join(err, b.close())
+	}()
+	if err := b.start(ctx); err != nil {
+		return err
+	}
+	for _, s := range sections {
+		if len(o.only) > 0 && !slices.Contains(o.only, s.name) {
+			continue
+		}
+		fmt.Fprintf(os.Stderr, "%s …\n", s.name)
+		if err := s.run(ctx, b); err != nil {
+			return errors.Join(fmt.Errorf("section %s: %w", s.name, err), b.publish())
+		}
+	}
+	return b.publish()
+}
+
+// publish prints the report, as far as it has come, and writes it as JSON where that is asked for.
+func (b *bench) publish() (err error) {
+	if b.report.Machine.LoadAfter, err = loadAverage(); err != nil {
+		return err
+	}
+	fmt.Print(b.report.text())
+	if b.options.json == "" {
+		return nil
+	}
+	content, err := b.report.json()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(b.options.json, content, 0o644)
+}

@@ -40,12 +40,10 @@ func checkBody(newDetails func() details, limit int64) middleware {
 	}
 }
 
-// withBody returns a copy of r with the body, and with its true content type: brokerapi's use of FormValue loses a
-// body that claims to be a form, as curl's does by default.
+// withBody returns a copy of r with the body. That may claim to be a form, as curl's does by default: the request's Form
+// is there already, so that FormValue does not look for it in the body.
 func withBody(r *http.Request, body []byte) *http.Request {
 	r = r.WithContext(r.Context())
-	r.Header = r.Header.Clone()
-	r.Header.Set("Content-Type", "application/json")
 	r.ContentLength = int64(len(body))
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	return r

@@ -4,13 +4,18 @@ import (
 	"context"
 	"encoding/json"
 	"time"
+
+	"code.cloudfoundry.org/brokerapi/v13/middlewares"
 )
 
 // unmatched is the route of a request that did not get as far as one.
 const unmatched = "unmatched"
 
-// call is what the middlewares learn about one request and tell each other through its context.
+// call is what the middlewares learn about one request and tell each other through its context, which it is: one value
+// for all of them, found at once.
 type call struct {
+	context.Context
+
 	info       requestInfo
 	route      string
 	instanceID string
@@ -21,14 +26,24 @@ type call struct {
 	// reason is the short key of a refusal, for the log: descriptions can hold what the user sent.
 	reason string
 
+	// prepared is the whole answer, a JSON object, if it is not nil.
+	prepared   []byte
 	retryAfter time.Duration
 	fields     map[string]json.RawMessage
 }
 
 type callKey struct{}
 
-func withCall(ctx context.Context, c *call) context.Context {
-	return context.WithValue(ctx, callKey{}, c)
+// Value implements context.Context. brokerapi puts the request's identity on the answer and asks the context for it;
+// identify has put it there already.
+func (c *call) Value(key any) any {
+	switch key {
+	case callKey{}:
+		return c
+	case middlewares.RequestIdentityKey:
+		return ""
+	}
+	return c.Context.Value(key)
 }
 
 // callFrom returns the context's call. Outside of a request it returns one that nobody reads.

@@ -13,8 +13,8 @@ import (
 	"net/http"
 	"strings"
 
-	"code.cloudfoundry.org/brokerapi/v13"
 	"code.cloudfoundry.org/brokerapi/v13/domain"
+	"code.cloudfoundry.org/brokerapi/v13/handlers"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -43,7 +43,8 @@ type Credential struct {
 }
 
 // New returns the handler of every path below /v2/; it answers 404 for all others. It fails if the credentials could
-// let anyone in, or nobody, and if the metrics are already registered.
+// let anyone in, or nobody, if the metrics are already registered, and if the broker has no catalog: it is asked for that
+// once, here.
 //
 // Do not mount it in a http.ServeMux, which answers paths such as /v2//catalog itself, with a redirect that is not
 // JSON: compare the few other paths exactly and give the rest to this handler.
@@ -66,8 +67,12 @@ func New(b domain.ServiceBroker, cfg Config) (http.Handler, error) {
 
 	// brokerapi logs every refusal as an error, and whole requests and credentials with some; the request's own
 	// line and the log of clientErrors say all that is to be said.
-	library := brokerapi.NewWithOptions(clientErrors{next: b, log: log}, slog.New(slog.DiscardHandler))
-	return chain(newRouter(library, limit),
+	library := handlers.NewApiHandler(clientErrors{next: b, log: log}, slog.New(slog.DiscardHandler))
+	catalog, err := encodeCatalog(library)
+	if err != nil {
+		return nil, err
+	}
+	return chain(newRouter(library, catalog, limit),
 		identify,
 		observe(log, m),
 		recoverPanics(log),

@@ -6,11 +6,12 @@ import (
 	"github.com/google/uuid"
 )
 
+// Headers as net/http keeps them, so that it need not make these of others for each request.
 const (
-	requestIdentityHeader = "X-Broker-API-Request-Identity"
-	correlationHeader     = "X-Correlation-ID"
-	versionHeader         = "X-Broker-API-Version"
-	originatorHeader      = "X-Broker-API-Originating-Identity"
+	requestIdentityHeader = "X-Broker-Api-Request-Identity"
+	correlationHeader     = "X-Correlation-Id"
+	versionHeader         = "X-Broker-Api-Version"
+	originatorHeader      = "X-Broker-Api-Originating-Identity"
 )
 
 // maxLoggedHeader bounds, in bytes, what a client that is not logged in can add to the log with one header.
@@ -27,14 +28,14 @@ func identify(next http.Handler) http.Handler {
 			w.Header().Set(requestIdentityHeader, id)
 		}
 		platform, userID := originator(r.Header.Get(originatorHeader))
-		c := &call{route: unmatched, info: requestInfo{
+		c := &call{Context: r.Context(), route: unmatched, info: requestInfo{
 			ID:            clip(id),
 			CorrelationID: clip(r.Header.Get(correlationHeader)),
 			APIVersion:    clip(r.Header.Get(versionHeader)),
 			Platform:      clip(platform),
 			UserID:        clip(userID),
 		}}
-		next.ServeHTTP(w, r.WithContext(withCall(r.Context(), c)))
+		next.ServeHTTP(w, r.WithContext(c))
 	})
 }
 

@@ -10,6 +10,9 @@ import (
 // object. The user is Cloud Foundry's user_id or Kubernetes' uid. Both are empty if the header does not decode: it
 // is information for the log, no reason to refuse. OSB API, "Originating Identity".
 func originator(header string) (platform, userID string) {
+	if header == "" {
+		return "", ""
+	}
 	platform, encoded, _ := strings.Cut(header, " ")
 	value, err := base64.StdEncoding.DecodeString(strings.TrimSpace(encoded))
 	if err != nil {

@@ -19,14 +19,14 @@ func checkQuery(next http.Handler) http.Handler {
 			refuse(w, r, http.StatusBadRequest, "query-malformed", fault)
 			return
 		}
-		c := callFrom(r.Context())
-		c.operation = clip(query.Get("operation"))
-
-		checked := r.WithContext(r.Context())
-		u := *r.URL
-		u.RawQuery = query.Encode()
-		checked.URL = &u
-		next.ServeHTTP(w, checked)
+		callFrom(r.Context()).operation = clip(query.Get("operation"))
+		r.Form = query // which is what brokerapi's handlers read, but that of updates and those without an operation
+		if query.Has("accepts_incomplete") {
+			u := *r.URL
+			u.RawQuery = query.Encode()
+			r.URL = &u
+		}
+		next.ServeHTTP(w, r)
 	})
 }
 

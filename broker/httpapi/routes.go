@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"code.cloudfoundry.org/brokerapi/v13/domain"
+	"code.cloudfoundry.org/brokerapi/v13/handlers"
 )
 
 // details is what brokerapi decodes a request body into.
@@ -16,32 +17,34 @@ type details interface {
 type route struct {
 	method, path string
 	newDetails   func() details
+	handle       func(handlers.APIHandler, http.ResponseWriter, *http.Request)
 }
 
 const (
+	catalogPath  = "/v2/catalog"
 	instancePath = "/v2/service_instances/{instance_id}"
 	bindingPath  = instancePath + "/service_bindings/{binding_id}"
 )
 
 var routes = []route{
-	{method: "GET", path: "/v2/catalog"},
-	{method: "GET", path: instancePath},
-	{method: "GET", path: instancePath + "/last_operation"},
-	{method: "PUT", path: instancePath, newDetails: func() details { return &domain.ProvisionDetails{} }},
-	{method: "PATCH", path: instancePath, newDetails: func() details { return &domain.UpdateDetails{} }},
-	{method: "DELETE", path: instancePath},
-	{method: "GET", path: bindingPath},
-	{method: "GET", path: bindingPath + "/last_operation"},
-	{method: "PUT", path: bindingPath, newDetails: func() details { return &domain.BindDetails{} }},
-	{method: "DELETE", path: bindingPath},
+	{"GET", instancePath, nil, handlers.APIHandler.GetInstance},
+	{"GET", instancePath + "/last_operation", nil, handlers.APIHandler.LastOperation},
+	{"PUT", instancePath, func() details { return &domain.ProvisionDetails{} }, handlers.APIHandler.Provision},
+	{"PATCH", instancePath, func() details { return &domain.UpdateDetails{} }, handlers.APIHandler.Update},
+	{"DELETE", instancePath, nil, handlers.APIHandler.Deprovision},
+	{"GET", bindingPath, nil, handlers.APIHandler.GetBinding},
+	{"GET", bindingPath + "/last_operation", nil, handlers.APIHandler.LastBindingOperation},
+	{"PUT", bindingPath, func() details { return &domain.BindDetails{} }, handlers.APIHandler.Bind},
+	{"DELETE", bindingPath, nil, handlers.APIHandler.Unbind},
 }
 
-// newRouter checks a request as its route demands and passes it to the library. It routes before the library does
-// because a middleware in front of the library's own routes knows neither ids nor body type.
-func newRouter(library http.Handler, maxBodyBytes int64) http.Handler {
+// newRouter checks a request as its route demands and passes it to the library's handler of that route: its own router
+// would come with middlewares that do again what those here have done.
+func newRouter(library handlers.APIHandler, catalog []byte, maxBodyBytes int64) http.Handler {
 	mux := http.NewServeMux()
+	mux.Handle("GET "+catalogPath, chain(answerWith(catalog), noteRoute(catalogPath), checkQuery))
 	for _, rt := range routes {
-		h := library
+		var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { rt.handle(library, w, r) })
 		if rt.newDetails != nil {
 			h = checkBody(rt.newDetails, maxBodyBytes)(h)
 		}

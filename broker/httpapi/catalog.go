@@ -1,0 +1,28 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/http"
+
+	"code.cloudfoundry.org/brokerapi/v13/handlers"
+)
+
+// encodeCatalog returns the answer to GET /v2/catalog, in brokerapi's own words. The catalog stays as it is while a
+// broker runs, and encoding it takes longer than all else that such a request needs.
+func encodeCatalog(library handlers.APIHandler) ([]byte, error) {
+	r, err := http.NewRequest(http.MethodGet, catalogPath, nil)
+	if err != nil {
+		return nil, err
+	}
+	a := &answer{header: http.Header{}}
+	library.Catalog(a, r)
+	if a.status != http.StatusOK || !a.isObject() {
+		return nil, fmt.Errorf("encode the catalog: status %d with the body %q", a.status, a.body.Bytes())
+	}
+	return a.body.Bytes(), nil
+}
+
+// answerWith answers 200 with a JSON object that is known to be one.
+func answerWith(object []byte) http.Handler {
+	return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { callFrom(r.Context()).prepared = object })
+}

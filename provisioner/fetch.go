@@ -73,20 +73,17 @@ func (p *Provisioner) LastOperation(ctx context.Context, instanceID, bindingID, 
 	return Operation{State: t.State, Description: t.Description, PlanID: t.PlanID}, nil
 }
 
-func (p *Provisioner) findTask(ctx context.Context, instanceID, bindingID, token string) (store.Task, error) {
+func (p *Provisioner) findTask(ctx context.Context, instanceID, bindingID, token string) (store.TaskStatus, error) {
 	switch token {
 	case "", store.Provision, store.Update, store.Deprovision, store.Bind, store.Unbind:
-		return p.store.LatestTask(ctx, instanceID, bindingID, token)
+		t, err := p.store.LatestTask(ctx, instanceID, bindingID, token)
+		return store.TaskStatus{State: t.State, Description: t.Description, PlanID: t.PlanID}, err
 	}
 	id, ok := task.ParseToken(token)
 	if !ok {
-		return store.Task{}, store.ErrNotFound
+		return store.TaskStatus{}, store.ErrNotFound
 	}
-	t, err := p.store.Task(ctx, id)
-	if err == nil && (t.InstanceID != instanceID || t.BindingID != bindingID) {
-		return store.Task{}, store.ErrNotFound
-	}
-	return t, err
+	return p.store.TaskStatus(ctx, id, instanceID, bindingID)
 }
 
 // PlanOf tells the plan of an instance, whatever its state.

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -44,10 +43,11 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-func (m *metrics) observe(route, method string, status int, elapsed time.Duration) {
-	method = methodLabel(method)
-	m.requests.WithLabelValues(route, method, strconv.Itoa(status)).Inc()
-	m.duration.WithLabelValues(route, method).Observe(elapsed.Seconds())
+// of returns the metrics of an outcome.
+func (m *metrics) of(out outcome) (prometheus.Counter, prometheus.Observer) {
+	method := methodLabel(out.method)
+	return m.requests.WithLabelValues(out.route, method, strconv.Itoa(out.status)),
+		m.duration.WithLabelValues(out.route, method)
 }
 
 var knownMethods = []string{

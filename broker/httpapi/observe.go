@@ -1,40 +1,84 @@
 package httpapi
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // observe logs one line and counts one request, after the answer is sent. The line holds no body, no query but the
 // operation, and no header but the identities.
 func observe(log *slog.Logger, m *metrics) middleware {
+	o := &observers{log: log.Handler(), metrics: m, known: map[outcome]*observer{}}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			start := time.Now()
 			next.ServeHTTP(w, r)
-			elapsed := time.Since(start)
-
 			c := callFrom(r.Context())
-			m.observe(c.route, r.Method, c.status, elapsed)
-			level := slog.LevelInfo
-			if c.status >= http.StatusInternalServerError {
-				level = slog.LevelError
-			}
-			log.LogAttrs(r.Context(), level, "request", requestAttrs(r.Method, c, elapsed)...)
+			o.of(outcome{r.Method, c.route, c.status}).observe(r.Context(), c, start, time.Now())
 		})
 	}
 }
 
-func requestAttrs(method string, c *call, elapsed time.Duration) []slog.Attr {
-	attrs := []slog.Attr{
-		slog.String("method", clip(method)),
-		slog.String("route", c.route),
-		slog.Int("status", c.status),
-		slog.Float64("duration_ms", float64(elapsed.Microseconds())/1000),
-		slog.String("request_id", c.info.ID),
+// outcome is what requests have in common that are counted together.
+type outcome struct {
+	method, route string
+	status        int
+}
+
+// observers keeps one observer for each outcome of a known method: looking up metrics by their labels and writing the
+// outcome into every line takes longer than all else that there is to observing a request.
+type observers struct {
+	log     slog.Handler
+	metrics *metrics
+	mu      sync.RWMutex
+	known   map[outcome]*observer
+}
+
+func (o *observers) of(out outcome) *observer {
+	o.mu.RLock()
+	known := o.known[out]
+	o.mu.RUnlock()
+	if known != nil {
+		return known
 	}
-	for _, optional := range []struct{ key, value string }{
+	made := &observer{level: slog.LevelInfo}
+	if out.status >= http.StatusInternalServerError {
+		made.level = slog.LevelError
+	}
+	made.log = o.log.WithAttrs([]slog.Attr{slog.String("method", clip(out.method)), slog.String("route", out.route),
+		slog.Int("status", out.status)})
+	made.requests, made.duration = o.metrics.of(out)
+	if methodLabel(out.method) == out.method { // clients can invent others without end
+		o.mu.Lock()
+		o.known[out] = made
+		o.mu.Unlock()
+	}
+	return made
+}
+
+// observer logs and counts the requests of one outcome.
+type observer struct {
+	log      slog.Handler
+	level    slog.Level
+	requests prometheus.Counter
+	duration prometheus.Observer
+}
+
+func (o *observer) observe(ctx context.Context, c *call, start, end time.Time) {
+	elapsed := end.Sub(start)
+	o.requests.Inc()
+	o.duration.Observe(elapsed.Seconds())
+	if !o.log.Enabled(ctx, o.level) {
+		return
+	}
+	line := slog.NewRecord(end, o.level, "request", 0)
+	line.AddAttrs(slog.Float64("duration_ms", float64(elapsed.Microseconds())/1000), slog.String("request_id", c.info.ID))
+	for _, optional := range [...]struct{ key, value string }{
 		{"correlation_id", c.info.CorrelationID},
 		{"api_version", c.info.APIVersion},
 		{"instance_id", c.instanceID},
@@ -45,8 +89,8 @@ func requestAttrs(method string, c *call, elapsed time.Duration) []slog.Attr {
 		{"reason", c.reason},
 	} {
 		if optional.value != "" {
-			attrs = append(attrs, slog.String(optional.key, optional.value))
+			line.AddAttrs(slog.String(optional.key, optional.value))
 		}
 	}
-	return attrs
+	_ = o.log.Handle(ctx, line) // as slog.Logger does
 }

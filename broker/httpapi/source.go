@@ -27,17 +27,19 @@ func (p Proxies) source(r *http.Request) (_ netip.Addr, disbelieved bool) {
 		return netip.Addr{}, false
 	}
 	source := plain(peer.Addr())
-	entries := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
-	slices.Reverse(entries)
-	for i, entry := range entries {
-		if !(i == 0 && p.Nearest || p.trusts(source)) {
+	entries, believed := strings.Join(r.Header.Values("X-Forwarded-For"), ","), p.Nearest
+	for more := true; more; {
+		comma := strings.LastIndexByte(entries, ',')
+		entry := entries[comma+1:]
+		if !believed && !p.trusts(source) {
 			return network(source), strings.TrimSpace(entry) != ""
 		}
 		client, ok := forwarded(entry)
 		if !ok {
 			break
 		}
-		source = client
+		source, believed = client, false
+		entries, more = entries[:max(comma, 0)], comma >= 0
 	}
 	return network(source), false
 }

@@ -26,7 +26,8 @@ func serveCommand() *cobra.Command {
 			if err := errors.Join(problems, err); err != nil {
 				return &configError{err}
 			}
-			log := newLogger(cfg.LogLevel)
+			log, finish := newServeLogger(cfg.LogLevel)
+			defer finish()
 			if cfg.Application.Name != "" {
 				log = log.With("app", cfg.Application.Name, "instance_index", cfg.Application.Index)
 			}

@@ -23,6 +23,8 @@ type Store struct {
 	// leases has a connection of its own, so that requests that use up the pool cannot make leases run out.
 	leases *pgxpool.Pool
 	keys   *Keyring
+
+	statuses statusReader
 }
 
 // defaultConns is how many connections the pool holds unless the URL has pool_max_conns.
@@ -53,7 +55,8 @@ func Open(ctx context.Context, url string, keys *Keyring) (*Store, error) {
 		pool.Close()
 		return nil, fmt.Errorf("open the PostgreSQL lease connection: %w", err)
 	}
-	s := &Store{pool: pool, db: bounded{pool}, leases: leases, keys: keys}
+	s := &Store{pool: pool, db: bounded{pool}, leases: leases, keys: keys,
+		statuses: statusReader{pool: pool}}
 	if err := s.Ping(ctx); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("reach PostgreSQL: %w", err)

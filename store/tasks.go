@@ -121,27 +121,6 @@ func (s *Store) Task(ctx context.Context, id int64) (Task, error) {
 	return oneRow(ctx, s.pool, scanTask, "SELECT "+taskColumns+" FROM task WHERE id = $1", id)
 }
 
-// TaskStatus is what platforms ask about a task, again and again.
-type TaskStatus struct {
-	State       string
-	Description string // for users
-	PlanID      string
-}
-
-// TaskStatus reads the status of a task of the instance (bindingID "") or of the binding, or returns ErrNotFound.
-func (s *Store) TaskStatus(ctx context.Context, id int64, instanceID, bindingID string) (TaskStatus, error) {
-	limited, cancel := context.WithTimeout(ctx, statementTime)
-	defer cancel()
-	var t TaskStatus
-	err := s.pool.QueryRow(limited, `SELECT state, description, plan_id FROM task
-		WHERE id = $1 AND instance_id = $2 AND binding_id = $3`, id, instanceID, bindingID).
-		Scan(&t.State, &t.Description, &t.PlanID)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return t, ErrNotFound
-	}
-	return t, explain(ctx, err)
-}
-
 // LatestTask reads the newest task of an instance (bindingID "") or a binding, of one kind or any (kind ""), or
 // returns ErrNotFound.
 func (s *Store) LatestTask(ctx context.Context, instanceID, bindingID, kind string) (Task, error) {

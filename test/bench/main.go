@@ -30,6 +30,7 @@ type section struct {
 var sections = []section{
 	{"operations", measureOperations},
 	{"cycles", measureCycles},
+	{"http", measureHTTP},
 }
 
 func main() {
@@ -83,6 +84,9 @@ func sectionNames() string {
 func run(o options) (err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
+	if os.Getenv(bareCatalog) != "" {
+		return serveBare(ctx)
+	}
 	b := &bench{options: o}
 	defer func() {
 		if ctx.Err() != nil {

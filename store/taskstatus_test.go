@@ -1,0 +1,103 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"mysql-broker/store"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+func insertTask(t *testing.T, s *store.Store, n store.NewTask) (inserted store.Task) {
+	t.Helper()
+	if err := s.InTx(t.Context(), func(tx *store.Tx) (err error) {
+		inserted, err = tx.InsertTask(t.Context(), n)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return inserted
+}
+
+// Whoever asks at the same time is answered together, each with what he asked for, as it was when he asked or later.
+func TestTaskStatus(t *testing.T) {
+	t.Parallel()
+	s := servers.Store(t)
+	const tasks = 50
+	var all sync.WaitGroup
+	for n := range tasks {
+		instance, binding := fmt.Sprintf("i%d", n), ""
+		if n%2 == 1 {
+			binding = "b"
+		}
+		all.Go(func() {
+			id := insertTask(t, s, store.NewTask{InstanceID: instance, BindingID: binding, Kind: store.Provision,
+				PlanID: instance + "-plan"}).ID
+			want := store.TaskStatus{State: store.InProgress, PlanID: instance + "-plan"}
+			for _, cancelled := range []bool{false, true} {
+				if cancelled {
+					want.State, want.Description = store.Failed, "cancelled "+instance
+					if err := s.InTx(t.Context(), func(tx *store.Tx) error {
+						return tx.CancelTask(t.Context(), id, want.Description)
+					}); err != nil {
+						t.Error(err)
+					}
+				}
+				if got, err := s.TaskStatus(t.Context(), id, instance, binding); err != nil || got != want {
+					t.Errorf("task %d is %+v, %v; want %+v", id, got, err, want)
+				}
+			}
+			for _, other := range []struct {
+				id                int64
+				instance, binding string
+			}{{id + 1000, instance, binding}, {id, "other", binding}, {id, instance, "other"}} {
+				if got, err := s.TaskStatus(t.Context(), other.id, other.instance, other.binding); err != store.ErrNotFound {
+					t.Errorf("task %d of %s %q is %+v, %v", other.id, other.instance, other.binding, got, err)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// While PostgreSQL answers nothing, whoever asks learns that within seconds, whether or not others did before.
+func TestTaskStatusDuringAnOutage(t *testing.T) {
+	t.Parallel()
+	p := testdrive.StartPostgres(t)
+	if _, err := store.Migrate(t.Context(), p.URL); err != nil {
+		t.Fatal(err)
+	}
+	s := servers.OpenStore(t, p.URL)
+	id := insertTask(t, s, store.NewTask{InstanceID: "i", Kind: store.Provision, PlanID: "p"}).ID
+	p.Freeze(t)
+	defer p.Thaw(t)
+	var all sync.WaitGroup
+	for n := range 20 {
+		all.Go(func() {
+			time.Sleep(time.Duration(n) * 100 * time.Millisecond) // before, while and after the readers have begun
+			since := time.Now()
+			if _, err := s.TaskStatus(t.Context(), id, "i", ""); !errors.Is(err, store.ErrUnavailable) {
+				t.Errorf("the error is %v", err)
+			}
+			if took := time.Since(since); took > 8*time.Second {
+				t.Errorf("an answer took %v", took)
+			}
+		})
+	}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if _, err := s.TaskStatus(gone, id, "i", ""); !errors.Is(err, context.Canceled) {
+		t.Errorf("who has gone got %v", err)
+	}
+	all.Wait()
+	p.Thaw(t)
+	testdrive.Eventually(t, time.Minute, "statuses can be read again", func() bool {
+		got, err := s.TaskStatus(t.Context(), id, "i", "")
+		return err == nil && got.State == store.InProgress
+	})
+}

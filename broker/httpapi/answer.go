@@ -39,7 +39,6 @@ func answerInJSON(next http.Handler) http.Handler {
 
 		c := callFrom(r.Context())
 		status, body := a.whole(r, c)
-		w.Header().Del("Location")
 		if c.retryAfter > 0 {
 			w.Header().Set("Retry-After", wholeSeconds(c.retryAfter))
 		}
@@ -58,6 +57,7 @@ func (a *answer) whole(r *http.Request, c *call) (int, []byte) {
 	}
 	if a.fromServeMux() {
 		c.reason = "not-found"
+		a.header.Del("Location")
 		return http.StatusNotFound, failureBody("The Open Service Broker API has no such path.")
 	}
 	if r.Method == http.MethodGet && len(c.fields) == 0 && a.isObject() {

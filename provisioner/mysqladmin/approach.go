@@ -45,8 +45,5 @@ func (a *Approach) Close() error {
 	if a.opened.err != nil {
 		return nil // there is nothing to be closed
 	}
-	if !a.opened.locked {
-		a.opened.session.failed = true
-	}
 	return a.opened.session.Close()
 }

@@ -53,7 +53,9 @@ func (p *Provisioner) Deprovision(ctx context.Context, q DeprovisionRequest) (An
 		}
 		t = tx.InsertTask(p.begin(store.NewTask{InstanceID: i.ID, Kind: store.Deprovision, PlanID: i.PlanID,
 			Request: request{Later: later}.json()}))
-		f = p.approach(ctx, i, f)
+		if len(accounts) == 0 { // else they come first, by sessions of their own: nobody may wait for a second one
+			f = p.approach(ctx, i, f)
+		}
 		return nil
 	})
 	defer func() { p.drop(f) }()

@@ -34,10 +34,10 @@ type lossy struct {
 	network *testdrive.Proxy
 }
 
-// losing sends a request and loses the answer to its commit, the first (0) or the second (1).
-func (l lossy) losing(t *testing.T, commit int, send func() testdrive.Response) testdrive.Response {
+// losing sends a request and loses the answer to what it has committed, which names an operation or an outcome.
+func (l lossy) losing(t *testing.T, named string, send func() testdrive.Response) testdrive.Response {
 	t.Helper()
-	lost := l.network.CutAnswer(testdrive.Commit, commit)
+	lost := l.network.CutAnswer(testdrive.Parameter(named), 0)
 	r := send()
 	select {
 	case <-lost:
@@ -47,13 +47,11 @@ func (l lossy) losing(t *testing.T, commit int, send func() testdrive.Response) 
 	return r
 }
 
-const (
-	intent  = 0
-	outcome = 1
-)
+const outcome = "succeeded"
 
 // expectRepeated fails the test unless the request fails once, and its repeats through either broker succeed.
-func (l lossy) expectRepeated(t *testing.T, send func() testdrive.Response, good ...int) testdrive.Response {
+func (l lossy) expectRepeated(t *testing.T, intent string, send func() testdrive.Response,
+	good ...int) testdrive.Response {
 	t.Helper()
 	expectRefusal(t, l.losing(t, intent, send), http.StatusServiceUnavailable, "Try again")
 	r := send()
@@ -66,18 +64,18 @@ func (l lossy) expectRepeated(t *testing.T, send func() testdrive.Response, good
 func (l lossy) loseIntents(t *testing.T, other platform) {
 	admin := other.admin(t)
 	i := l.ownInstance(t, "shared-small")
-	l.expectRepeated(t, func() testdrive.Response { return i.provision(t, now, nil) }, http.StatusOK)
+	l.expectRepeated(t, "provision", func() testdrive.Response { return i.provision(t, now, nil) }, http.StatusOK)
 	expectTenants(t, admin, 1, 0)
 	i.via(other).fetch(t).Expect(t, http.StatusOK)
 
 	b := i.newBinding()
-	c := i.credentials(t, l.expectRepeated(t, func() testdrive.Response { return b.bind(t, nil) }, http.StatusOK))
+	c := i.credentials(t, l.expectRepeated(t, "bind", func() testdrive.Response { return b.bind(t, nil) }, http.StatusOK))
 	c.open(t)
 	expectTenants(t, admin, 1, 1)
-	l.expectRepeated(t, func() testdrive.Response { return b.unbind(t) }, http.StatusOK, http.StatusGone)
+	l.expectRepeated(t, "unbind", func() testdrive.Response { return b.unbind(t) }, http.StatusOK, http.StatusGone)
 	expectRefused(t, c.fields(t))
 	expectTenants(t, admin, 1, 0)
-	l.expectRepeated(t, func() testdrive.Response { return i.deprovision(t, now) }, http.StatusOK, http.StatusGone)
+	l.expectRepeated(t, "deprovision", func() testdrive.Response { return i.deprovision(t, now) }, http.StatusOK, http.StatusGone)
 	i.via(other).deprovision(t, now).Expect(t, http.StatusGone)
 	expectTenants(t, admin, 0, 0)
 }
@@ -101,7 +99,7 @@ func (l lossy) loseOutcomes(t *testing.T) {
 
 func (l lossy) loseDedicatedIntent(t *testing.T) {
 	i := l.ownInstance(t, "dedicated-small")
-	r := l.expectRepeated(t, func() testdrive.Response { return i.provision(t, later, nil) }, http.StatusAccepted)
+	r := l.expectRepeated(t, "provision", func() testdrive.Response { return i.provision(t, later, nil) }, http.StatusAccepted)
 	if again := i.provision(t, later, nil); again.Status == http.StatusAccepted && again.String("operation") != r.String("operation") {
 		t.Errorf("the repeat began %s beside %s", again.String("operation"), r.String("operation"))
 	}

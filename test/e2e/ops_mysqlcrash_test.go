@@ -56,7 +56,7 @@ func crashMySQL(t *testing.T, s servers.MySQL, down time.Duration) {
 	for n, o := range operations {
 		answers[n] = p.Begin(o.request())
 	}
-	for _, statement := range []string{"CREATE DATABASE", "CREATE USER", "ALTER USER", "DROP DATABASE"} {
+	for _, statement := range []string{"CREATE DATABASE", "CREATE USER", "DROP USER", "DROP DATABASE"} {
 		awaitStatement(t, admin, statement)
 	}
 	let := server.Crash(t)

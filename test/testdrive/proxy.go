@@ -2,6 +2,7 @@ package testdrive
 
 import (
 	"bytes"
+	"encoding/binary"
 	"net"
 	"net/url"
 	"slices"
@@ -39,9 +40,11 @@ type cut struct {
 	done chan struct{}
 }
 
-// Commit is how pgx ends a transaction, for CutAnswer: a Query message, its length and text.
+// Parameter is how a text is sent to PostgreSQL as a parameter of a statement, for CutAnswer: its length and itself.
 // https://www.postgresql.org/docs/current/protocol-message-formats.html
-const Commit = "Q\x00\x00\x00\x0bcommit\x00"
+func Parameter(text string) string {
+	return string(binary.BigEndian.AppendUint32(nil, uint32(len(text)))) + text
+}
 
 // NewProxy relays connections to target (host:port) until the test ends.
 func NewProxy(t testing.TB, target string) *Proxy {

@@ -99,14 +99,16 @@ func (l *Launcher) settings(inst instance, st state) []byte {
 }
 
 // memorySettings divide the memory of a plan, in MiB: about 192 are needed by the server itself and by its
-// connections, the rest is buffer pool, to at most 60 %.
+// connections, the rest is buffer pool, to at most 60 %. The redo log, which takes up the disk of a server that does
+// nothing too, is a sixteenth of that rest; the smallest that a flavour knows is also that of the templates, so that
+// small servers need not make it anew as they start.
 func memorySettings(flavour string, memoryMB int) []string {
 	pool := max(16, min(memoryMB-192, memoryMB*6/10))
-	redo := max(8, memoryMB/16)
-	redoName := "loose-innodb-redo-log-capacity"
+	redoName, smallestRedo := "loose-innodb-redo-log-capacity", 8
 	if flavour == MariaDB {
-		redoName = "innodb-log-file-size"
+		redoName, smallestRedo = "innodb-log-file-size", 4
 	}
+	redo := max(smallestRedo, (memoryMB-192)/16)
 	return []string{
 		fmt.Sprintf("innodb-buffer-pool-size=%dM", pool),
 		fmt.Sprintf("%s=%dM", redoName, redo),

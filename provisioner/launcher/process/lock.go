@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// lockInterval is how often a lock that others hold is tried again.
+	// lockInterval is how often a lock that others hold is tried again, after first tries that follow each other faster:
+	// most are held for a moment.
 	lockInterval = 20 * time.Millisecond
 
 	// lockTimeout outlasts the longest that one who holds a lock waits for a server.
@@ -31,9 +32,7 @@ func lockDir(ctx context.Context, dir string) (unlock func(), err error) {
 
 // pollLock is lockDir without its limit. It tries the lock every so often until ctx ends.
 func pollLock(ctx context.Context, dir string, every time.Duration) (unlock func(), err error) {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
+	for pause := time.Millisecond; ; pause = min(2*pause, every) {
 		unlock, err := tryLockDir(dir)
 		if !errors.Is(err, unix.EWOULDBLOCK) {
 			return unlock, err
@@ -41,7 +40,7 @@ func pollLock(ctx context.Context, dir string, every time.Duration) (unlock func
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("wait for the lock of %s: %w", dir, context.Cause(ctx))
-		case <-tick.C:
+		case <-time.After(pause):
 		}
 	}
 }

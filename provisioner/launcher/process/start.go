@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	// probeInterval is how often a server that is starting is asked whether it is up. It takes 0.1 to 1 s as a rule.
-	probeInterval = 25 * time.Millisecond
+	// A server that is starting is asked whether it is up after a fiftieth more of the time that it has taken so far, but
+	// within these bounds: it takes 0.1 to 1 s as a rule, or minutes to recover.
+	minProbeInterval, maxProbeInterval = time.Millisecond, 50 * time.Millisecond
 
 	// startTimeout is how long a server may take, as one that recovers from a crash with much to redo does.
 	startTimeout = 10 * time.Minute
@@ -124,9 +125,7 @@ func (l *Launcher) awaitUp(ctx context.Context, inst instance, s *server, limit 
 }
 
 func pollUp(ctx context.Context, inst instance, s *server) error {
-	tick := time.NewTicker(probeInterval)
-	defer tick.Stop()
-	for {
+	for began := time.Now(); ; {
 		if s.exited() {
 			return fmt.Errorf("server %s: %w: %s", inst.id, errExited, logTail(inst))
 		}
@@ -137,7 +136,7 @@ func pollUp(ctx context.Context, inst instance, s *server) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("server %s: wait until it is up: %w", inst.id, context.Cause(ctx))
-		case <-tick.C:
+		case <-time.After(min(max(time.Since(began)/50, minProbeInterval), maxProbeInterval)):
 		}
 	}
 }

@@ -139,7 +139,8 @@ func (a *App) startLauncher(cfg config.Launcher, fenceKey []byte) (*dedicated.Se
 
 func launcherConfig(cfg config.Launcher, log *slog.Logger) process.Config {
 	return process.Config{Dir: cfg.Dir, Binary: cfg.Binary, Host: cfg.Host, BindAddress: cfg.Bind,
-		PortMin: cfg.PortMin, PortMax: cfg.PortMax, LaunchTimeout: cfg.LaunchTimeout, Logger: log}
+		PortMin: cfg.PortMin, PortMax: cfg.PortMax, LaunchTimeout: cfg.LaunchTimeout, Spares: cfg.Spares,
+		Logger: log}
 }
 
 func (a *App) serve(handler http.Handler, cert *certificate) {

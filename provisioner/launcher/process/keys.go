@@ -25,28 +25,28 @@ func (l *Launcher) writeKeys(inst instance, host string) error {
 	if _, err := os.Stat(inst.tlsDir()); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	unfinished := instance{id: inst.id, dir: filepath.Join(inst.dir, "keys.unfinished")}
-	if err := os.RemoveAll(unfinished.dir); err != nil {
+	begun := instance{id: inst.id, dir: filepath.Join(inst.dir, "keys"+unfinished)}
+	if err := os.RemoveAll(begun.dir); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(unfinished.tlsDir(), traversable); err != nil {
+	if err := os.MkdirAll(begun.tlsDir(), traversable); err != nil {
 		return err
 	}
-	if err := l.writeCertificate(unfinished, host); err != nil {
+	if err := l.writeCertificate(begun, host); err != nil {
 		return fmt.Errorf("server %s: %w", inst.id, err)
 	}
 	if l.cfg.Binary.Flavour == MySQL {
-		if err := l.writePasswordKeys(unfinished); err != nil {
+		if err := l.writePasswordKeys(begun); err != nil {
 			return fmt.Errorf("server %s: %w", inst.id, err)
 		}
 	}
-	if err := syncDir(unfinished.tlsDir()); err != nil {
+	if err := syncDir(begun.tlsDir()); err != nil {
 		return err
 	}
-	if err := os.Rename(unfinished.tlsDir(), inst.tlsDir()); err != nil {
+	if err := os.Rename(begun.tlsDir(), inst.tlsDir()); err != nil {
 		return err
 	}
-	return errors.Join(os.Remove(unfinished.dir), syncDir(inst.dir))
+	return errors.Join(os.Remove(begun.dir), syncDir(inst.dir))
 }
 
 func (l *Launcher) writeCertificate(inst instance, host string) error {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync"
 
 	"mysql-broker/provisioner/fault"
 	"mysql-broker/provisioner/launcher"
@@ -31,6 +32,8 @@ var (
 func (l *Launcher) Launch(
 	ctx context.Context, spec launcher.Spec, report func(progress string),
 ) (_ launcher.Endpoint, err error) {
+	l.launching.Add(1)
+	defer l.launching.Add(-1)
 	defer func() { err = explainFullDisk(err) }()
 	inst, err := l.instanceOf(spec)
 	if err != nil {
@@ -47,21 +50,29 @@ func (l *Launcher) Launch(
 		return launcher.Endpoint{}, err
 	}
 	report("Preparing the data directory")
+	var written <-chan error
 	if st.Phase != phaseReady {
 		st = state{
 			Phase: phaseLaunching, Flavour: l.cfg.Binary.Flavour,
 			Host: cmp.Or(st.Host, l.cfg.Host), Port: st.Port,
 			MemoryMB: spec.MemoryMB, StorageMB: spec.StorageMB,
 		}
-		if err := l.prepare(ctx, inst, &st); err != nil {
+		if written, err = l.prepare(ctx, inst, &st); err != nil {
 			return launcher.Endpoint{}, err
 		}
 	}
-	report("Starting mysqld")
-	if err := l.bringUp(ctx, inst, &st, spec); err != nil {
+	if err := l.bringUp(ctx, inst, &st, spec, report); err != nil {
 		return launcher.Endpoint{}, err
 	}
-	report("Securing the admin account")
+	if written != nil {
+		if err := <-written; err != nil {
+			return launcher.Endpoint{}, fmt.Errorf("server %s: %w", inst.id, err)
+		}
+	}
+	// The report is recorded meanwhile; to wait for that first would delay every launch.
+	var reported sync.WaitGroup
+	defer reported.Wait()
+	reported.Go(func() { report("Securing the admin account") })
 	return l.answerFor(ctx, inst, st, spec)
 }
 
@@ -88,37 +99,58 @@ func (i instance) makeAndLock(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// prepare chooses a port and makes all the files of a server; what an earlier attempt left of its data goes.
-func (l *Launcher) prepare(ctx context.Context, inst instance, st *state) error {
-	if err := l.stopIfRunning(ctx, inst, (*server).kill); err != nil {
-		return err
+// prepare chooses a port and makes all the files of a server; what an earlier attempt left of its data goes. written,
+// unless it is nil, yields once they survive a power failure.
+func (l *Launcher) prepare(ctx context.Context, inst instance, st *state) (written <-chan error, err error) {
+	if st.Port != 0 { // else nothing was ever started
+		if err := l.stopIfRunning(ctx, inst, (*server).kill); err != nil {
+			return nil, err
+		}
 	}
 	if err := l.choosePort(ctx, inst, st, 0); err != nil {
-		return err
+		return nil, err
 	}
 	fault.Point("launch", "port chosen")
 	for _, dir := range []string{inst.dataDir(), inst.tmpDir()} {
 		if err := os.RemoveAll(dir); err != nil {
-			return fmt.Errorf("server %s: %w", inst.id, err)
+			return nil, fmt.Errorf("server %s: %w", inst.id, err)
 		}
 	}
-	template, err := l.template(ctx)
-	if err != nil {
-		return err
-	}
-	if err := copySparse(template, inst.dataDir(), l.owner); err != nil {
-		return fmt.Errorf("server %s: %w", inst.id, err)
+	if written, err = l.fillDataDir(ctx, inst, st.Host); err != nil {
+		return nil, fmt.Errorf("server %s: %w", inst.id, err)
 	}
 	fault.Point("launch", "data copied")
 	if err := l.owner.mkdir(inst.tmpDir()); err != nil {
-		return fmt.Errorf("server %s: %w", inst.id, err)
+		return nil, fmt.Errorf("server %s: %w", inst.id, err)
 	}
-	return l.writeKeys(inst, st.Host)
+	return written, l.writeKeys(inst, st.Host)
+}
+
+// fillDataDir takes a spare or, if there is none, copies the template. The disk need not have the copy before the
+// server starts, only before it is answered for.
+func (l *Launcher) fillDataDir(ctx context.Context, inst instance, host string) (written <-chan error, err error) {
+	if taken, err := l.takeSpare(inst, host); taken || err != nil {
+		return nil, err
+	}
+	template, err := l.template(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := copySparse(ctx, template, inst.dataDir(), l.owner); err != nil {
+		return nil, err
+	}
+	synced := make(chan error, 1)
+	go func() { synced <- syncFilesystem(inst.dir) }()
+	return synced, nil
 }
 
 // bringUp returns when the server is up, whether or not it ran before.
-func (l *Launcher) bringUp(ctx context.Context, inst instance, st *state, spec launcher.Spec) error {
+func (l *Launcher) bringUp(
+	ctx context.Context, inst instance, st *state, spec launcher.Spec, report func(progress string),
+) error {
+	starting := sync.OnceFunc(func() { report("Starting mysqld") })
 	if st.Phase == phaseReady {
+		starting()
 		return l.ensureUp(ctx, inst, *st)
 	}
 	if err := l.owner.writeSecret(inst.initFile(), adminSQL(spec)); err != nil {
@@ -126,7 +158,7 @@ func (l *Launcher) bringUp(ctx context.Context, inst instance, st *state, spec l
 	}
 	fault.Point("launch", "password written")
 	for attempt := 1; ; attempt++ {
-		err := l.startAndAwait(ctx, inst, *st, "--init-file="+inst.initFile())
+		err := l.startAndAwait(ctx, inst, *st, starting, "--init-file="+inst.initFile())
 		if !errors.Is(err, errExited) || !strings.Contains(err.Error(), portTaken) || attempt == portAttempts {
 			return err
 		}
@@ -136,13 +168,17 @@ func (l *Launcher) bringUp(ctx context.Context, inst instance, st *state, spec l
 	}
 }
 
-func (l *Launcher) startAndAwait(ctx context.Context, inst instance, st state, options ...string) error {
+// startAndAwait calls starting while the server comes up.
+func (l *Launcher) startAndAwait(
+	ctx context.Context, inst instance, st state, starting func(), options ...string,
+) error {
 	s, err := l.start(inst, st, options...)
 	if err != nil {
 		return err
 	}
 	defer s.close()
 	fault.Point("launch", "process started")
+	starting()
 	return l.awaitUp(ctx, inst, s, l.cfg.LaunchTimeout)
 }
 

@@ -8,6 +8,7 @@
 //
 //	instances/ID/   one server, see instance
 //	templates/      data directories initialised once for each flavour and version
+//	spares/         copies of them that no server has yet
 //	trash/          destroyed servers, until their files are removed
 //
 // Several brokers may share one Config.Dir on one host. Directories themselves are locked (flock), so that no lock
@@ -24,6 +25,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"mysql-broker/provisioner/launcher"
@@ -40,6 +42,10 @@ type Config struct {
 	User        string // account that servers run as when the broker is root; nobody
 	Logger      *slog.Logger
 
+	// Spares is how many data directories are kept ready for servers to come, each as large as that of a new server;
+	// none by default. A launch that finds none takes longer by the time that a copy takes.
+	Spares int
+
 	// LaunchTimeout is how long a new server, which has no data yet, may take to come up; 2 minutes. It takes a second
 	// as a rule. One that holds data may have much to recover and is given more.
 	LaunchTimeout time.Duration
@@ -51,6 +57,8 @@ type Launcher struct {
 	owner owner // of the servers' processes and data
 
 	startTimeout time.Duration // the constant, but in tests
+
+	launching atomic.Int32 // calls of Launch that are under way
 
 	stopSupervision context.CancelFunc
 	supervision     sync.WaitGroup
@@ -85,7 +93,7 @@ func Open(cfg Config) (*Launcher, error) {
 		return nil, fmt.Errorf("state directory: %w", err)
 	}
 	l := &Launcher{cfg: cfg, owner: who, startTimeout: startTimeout, stopSupervision: func() {}}
-	for _, dir := range []string{l.instancesDir(), l.templatesDir(), l.trashDir()} {
+	for _, dir := range []string{l.instancesDir(), l.templatesDir(), l.sparesDir(), l.trashDir()} {
 		if err := os.MkdirAll(dir, traversable); err != nil {
 			return nil, fmt.Errorf("state directory: %w", err)
 		}

@@ -1,6 +1,8 @@
 package process
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,10 +14,10 @@ import (
 )
 
 // copySparse copies a directory tree of plain files for an owner and leaves holes as holes: they are more than half
-// of an empty data directory. What it returns without error survives a power failure.
-func copySparse(from, to string, who owner) error {
+// of an empty data directory. The copy survives a power failure only after syncFilesystem.
+func copySparse(ctx context.Context, from, to string, who owner) error {
 	err := filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
+		if err := cmp.Or(err, context.Cause(ctx)); err != nil {
 			return err
 		}
 		rel, err := filepath.Rel(from, path)
@@ -31,7 +33,7 @@ func copySparse(from, to string, who owner) error {
 	if err != nil {
 		return fmt.Errorf("copy %s: %w", from, err)
 	}
-	return syncFilesystem(to)
+	return nil
 }
 
 func copySparseFile(from, to string, who owner) error {

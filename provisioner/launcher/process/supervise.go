@@ -36,6 +36,7 @@ func (l *Launcher) supervise(ctx context.Context) {
 	}
 	var watchers sync.WaitGroup
 	defer watchers.Wait()
+	watchers.Go(func() { l.keepSpares(ctx) })
 	var watched sync.Map // of ids
 	survey := time.NewTicker(surveyInterval)
 	defer survey.Stop()

@@ -15,8 +15,10 @@ import (
 // template returns a data directory of the launcher's flavour and version that holds no account anyone could log in
 // with. It is made once, in 1 to 3 s; a copy takes a tenth of that.
 func (l *Launcher) template(ctx context.Context) (string, error) {
-	b := l.cfg.Binary
-	dir := filepath.Join(l.templatesDir(), b.Flavour+"-"+b.Version)
+	dir := l.templateDir()
+	if _, err := os.Stat(dir); err == nil { // it is given its name when it is complete
+		return dir, nil
+	}
 	unlock, err := lockDir(ctx, l.templatesDir())
 	if err != nil {
 		return "", err
@@ -25,17 +27,17 @@ func (l *Launcher) template(ctx context.Context) (string, error) {
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return dir, err
 	}
-	unfinished := dir + ".unfinished"
-	if err := os.RemoveAll(unfinished); err != nil {
+	begun := dir + unfinished
+	if err := os.RemoveAll(begun); err != nil {
 		return "", fmt.Errorf("make a template: %w", err)
 	}
-	if err := l.initialise(ctx, unfinished); err != nil {
-		return "", errors.Join(fmt.Errorf("make a template: %w", err), os.RemoveAll(unfinished))
+	if err := l.initialise(ctx, begun); err != nil {
+		return "", errors.Join(fmt.Errorf("make a template: %w", err), os.RemoveAll(begun))
 	}
-	if err := syncFilesystem(unfinished); err != nil {
+	if err := syncFilesystem(begun); err != nil {
 		return "", fmt.Errorf("make a template: %w", err)
 	}
-	if err := os.Rename(unfinished, dir); err != nil {
+	if err := os.Rename(begun, dir); err != nil {
 		return "", fmt.Errorf("make a template: %w", err)
 	}
 	return dir, nil
@@ -97,6 +99,10 @@ func (l *Launcher) initialiseMariaDB(ctx context.Context, dir string, options []
 		return err
 	}
 	return removeMatching(dir, "ib_buffer_pool")
+}
+
+func (l *Launcher) templateDir() string {
+	return filepath.Join(l.templatesDir(), l.cfg.Binary.Flavour+"-"+l.cfg.Binary.Version)
 }
 
 func (l *Launcher) templateTmpDir() string { return filepath.Join(l.templatesDir(), "tmp") }

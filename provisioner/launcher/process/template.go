@@ -34,6 +34,9 @@ func (l *Launcher) template(ctx context.Context) (string, error) {
 	if err := l.initialise(ctx, begun); err != nil {
 		return "", errors.Join(fmt.Errorf("make a template: %w", err), os.RemoveAll(begun))
 	}
+	if err := digHoles(begun); err != nil {
+		return "", fmt.Errorf("make a template: %w", err)
+	}
 	if err := syncFilesystem(begun); err != nil {
 		return "", fmt.Errorf("make a template: %w", err)
 	}

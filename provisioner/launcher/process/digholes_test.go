@@ -1,0 +1,51 @@
+package process_test
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"mysql-broker/provisioner/launcher/process"
+)
+
+// A server that does nothing takes up no more disk than what it has written, but for its redo log, which is there.
+func TestEmptyServersAreSmall(t *testing.T) {
+	eachBinary(t, func(t *testing.T, binary process.Binary) {
+		cfg := newConfig(t, binary)
+		l := open(t, cfg)
+		defer l.Close()
+		spec := newSpec("small")
+		launch(t, l, spec)
+		data := filepath.Join(cfg.Dir, "instances", spec.ID, "data")
+		redo, wantRedo, most := "ib_logfile0", int64(4<<20), int64(20<<20)
+		if binary.Flavour == process.MySQL {
+			redo, wantRedo, most = "#innodb_redo", 4<<20, 50<<20
+		}
+		if got := allocated(t, filepath.Join(data, redo)); got < wantRedo {
+			t.Errorf("%d bytes are allocated to the redo log, want %d", got, wantRedo)
+		}
+		if got := allocated(t, data); got > most {
+			t.Errorf("%d bytes are allocated to an empty server, want at most %d", got, most)
+		}
+	})
+}
+
+// allocated is the space that the files of a directory, or one file, take up on the disk.
+func allocated(t *testing.T, path string) (bytes int64) {
+	t.Helper()
+	err := filepath.WalkDir(path, func(path string, entry os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil {
+			bytes += info.Sys().(*syscall.Stat_t).Blocks * 512
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes
+}

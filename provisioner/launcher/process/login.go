@@ -7,8 +7,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -26,6 +28,9 @@ var errRootOpen = errors.New("root can log in without a password")
 // probe tries to log in as root without a password through the server's socket. To be refused is what shows that the
 // server is up: the launcher keeps no password of any server.
 func probe(ctx context.Context, inst instance) (up bool, err error) {
+	if _, err := os.Lstat(filepath.Join(inst.dataDir(), socketName)); errors.Is(err, fs.ErrNotExist) {
+		return false, nil // the usual answer, which should cost next to nothing: the server needs the time
+	}
 	dir, err := os.Open(inst.dataDir())
 	if err != nil {
 		return false, fmt.Errorf("server %s: %w", inst.id, err)
@@ -34,7 +39,7 @@ func probe(ctx context.Context, inst instance) (up bool, err error) {
 	cfg := mysql.NewConfig()
 	cfg.User, cfg.Net = "root", "unix"
 	// However long the directory's own path is, this one fits into a socket address.
-	cfg.Addr = fmt.Sprintf("/proc/self/fd/%d/mysqld.sock", dir.Fd())
+	cfg.Addr = fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), socketName)
 	var refused *mysql.MySQLError
 	switch err := login(ctx, cfg); {
 	case err == nil:

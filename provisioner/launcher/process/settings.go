@@ -19,9 +19,11 @@ var templateOptions = map[string][]string{
 	MariaDB: {"--innodb-log-file-size=4M"},
 }
 
+const socketName = "mysqld.sock"
+
 // commonSettings are for either flavour. Every commit is on disk before it is acknowledged.
 var commonSettings = []string{
-	"socket=mysqld.sock", // in the data directory, so that its path cannot exceed the 107 bytes a socket's may have
+	"socket=" + socketName, // in the data directory, so that its path cannot exceed the 107 bytes a socket's may have
 	"pid-file=mysqld.pid",
 	"skip-name-resolve",
 	"host-cache-size=0",

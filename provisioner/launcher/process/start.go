@@ -105,7 +105,7 @@ func serverEnvironment() []string {
 // removeStaleSocket removes what a killed server left. MySQL would refuse to start while the pid in the socket's lock
 // file belongs to any process of the same user.
 func removeStaleSocket(inst instance) error {
-	for _, name := range []string{"mysqld.sock", "mysqld.sock.lock"} {
+	for _, name := range []string{socketName, socketName + ".lock"} {
 		if err := os.Remove(filepath.Join(inst.dataDir(), name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("stale socket: %w", err)
 		}

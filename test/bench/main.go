@@ -31,6 +31,7 @@ var sections = []section{
 	{"operations", measureOperations},
 	{"cycles", measureCycles},
 	{"http", measureHTTP},
+	{"dedicated", measureDedicated},
 }
 
 func main() {

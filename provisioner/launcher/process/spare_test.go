@@ -29,6 +29,10 @@ func TestLaunchesTakeSpares(t *testing.T) {
 			t.Errorf("list: %v, %v, want the one server", ids, err)
 		}
 		spec := newSpec("second")
+		cutOff := filepath.Join(cfg.Dir, "instances", spec.ID, "spare", "data") // a launch's that had just taken one
+		if err := os.MkdirAll(cutOff, 0o755); err != nil {
+			t.Fatal(err)
+		}
 		if err := connect(t, spec, launch(t, l, spec)).PingContext(t.Context()); err != nil {
 			t.Error(err)
 		}

@@ -46,6 +46,7 @@ type App struct {
 	forgetting  context.CancelFunc
 	examiner    *examiner
 	watching    context.CancelFunc
+	profiles    *profiles // nil where they are not served
 }
 
 // Start migrates the schema, connects to everything and listens, to sell what is in c. What it started is stopped
@@ -57,6 +58,11 @@ func Start(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog
 			a.Close()
 		}
 	}()
+	if cfg.Pprof != "" {
+		if a.profiles, err = serveProfiles(cfg.Pprof, log); err != nil {
+			return nil, err
+		}
+	}
 	if _, err := store.Migrate(ctx, cfg.PostgresURL); err != nil {
 		return nil, err
 	}
@@ -224,5 +230,8 @@ func (a *App) Close() {
 	}
 	if a.store != nil {
 		a.store.Close()
+	}
+	if a.profiles != nil {
+		a.profiles.close()
 	}
 }

@@ -35,6 +35,7 @@ type Config struct {
 	Application Application
 	TLS         TLS
 	Proxies     httpapi.Proxies
+	Pprof       string // loopback address and port to serve profiles on, "" for none
 }
 
 // Launcher says where dedicated servers run. An empty Kind offers no dedicated plans.
@@ -85,6 +86,8 @@ var Variables = []Variable{
 	{"LAUNCHER_SPARES", "2", "how many data directories are kept ready for new servers, which then start sooner"},
 	{"LAUNCHER_MYSQLD", "", "path of the mysqld or mariadbd to launch; default: the first one found"},
 	{"LOG_LEVEL", "info", "debug, info, warn or error"},
+	{"PPROF_ADDRESS", "", "loopback address and port, such as 127.0.0.1:6060, to serve Go's profiles on, to everyone who " +
+		"can reach it; default: they are not served"},
 }
 
 // FromEnvironment reads the configuration. The error lists every problem, a line each.
@@ -104,6 +107,7 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 		Application: application,
 		TLS:         r.tls(),
 		Proxies:     httpapi.Proxies{Nearest: getenv("VCAP_APPLICATION") != "", Trusted: r.networks("TRUSTED_PROXIES")},
+		Pprof:       r.loopback("PPROF_ADDRESS"),
 	}
 	if strings.Contains(cfg.Username, ":") {
 		r.note(errors.New("BROKER_USERNAME has a colon, which basic authentication cannot send"))

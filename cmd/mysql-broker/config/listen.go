@@ -61,3 +61,16 @@ func network(text string) (netip.Prefix, error) {
 	n, err := netip.ParsePrefix(text)
 	return n.Masked(), err
 }
+
+// loopback reads an address and port that only this host can reach, "" if it is not set.
+func (r *reader) loopback(name string) string {
+	text := r.value(name)
+	if text == "" {
+		return ""
+	}
+	address, err := netip.ParseAddrPort(text)
+	if err != nil || !address.Addr().IsLoopback() {
+		r.note(fmt.Errorf("%s is not a loopback address with a port, such as 127.0.0.1:6060", name))
+	}
+	return text
+}

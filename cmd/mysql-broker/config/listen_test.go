@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -21,6 +22,25 @@ func TestProxies(t *testing.T) {
 		cfg, err := read(t, env)
 		if got := fmt.Sprint(cfg.Proxies); err != nil || got != c.want {
 			t.Errorf("%q %q: %s, %v, want %s", c.application, c.trusted, got, err, c.want)
+		}
+	}
+}
+
+func TestProfilesAreForThisHostAlone(t *testing.T) {
+	t.Parallel()
+	for address, good := range map[string]bool{
+		"": true, "127.0.0.1:6060": true, "[::1]:0": true, "127.1.2.3:80": true,
+		"0.0.0.0:6060": false, ":6060": false, "[::]:6060": false, "10.0.0.1:6060": false, "localhost:6060": false,
+		"127.0.0.1": false, "127.0.0.1:http": false, "6060": false, "[::ffff:10.0.0.1]:6060": false,
+	} {
+		env := complete(t)
+		env["PPROF_ADDRESS"] = address
+		cfg, err := read(t, env)
+		if good && (err != nil || cfg.Pprof != address) {
+			t.Errorf("%q: %q, %v", address, cfg.Pprof, err)
+		}
+		if !good && (err == nil || !strings.Contains(err.Error(), "PPROF_ADDRESS is not a loopback address")) {
+			t.Errorf("%q: %v", address, err)
 		}
 	}
 }

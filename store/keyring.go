@@ -47,6 +47,14 @@ const keyIDBytes = 5
 // keyMark is what every ciphertext of a key begins with.
 func keyMark(id uint32) []byte { return binary.BigEndian.AppendUint32([]byte{1}, id) }
 
+// keyOf is the key that a mark names, if it is one.
+func keyOf(mark []byte) (id uint32, ok bool) {
+	if len(mark) != keyIDBytes || mark[0] != 1 {
+		return 0, false
+	}
+	return binary.BigEndian.Uint32(mark[1:]), true
+}
+
 // seal encrypts secret for one row: place names the row, so that a ciphertext copied to another one does not open.
 func (k *Keyring) seal(secret, place string) ([]byte, error) {
 	sealed, err := k.aead.Encrypt([]byte(secret), []byte(place))

@@ -34,25 +34,40 @@ func (e *MissingKeyError) Error() string {
 		"that has it; a key may be dropped once `mysql-broker rotate-keys` has run", e.KeyID, e.Count, e.Table, e.Column)
 }
 
-// CheckKeys returns a *MissingKeyError if something stored is encrypted with a key that is not in the keyset. Its cost
-// grows with the number of rows.
+// CheckKeys returns a *MissingKeyError if something stored is encrypted with a key that is not in the keyset.
 func (s *Store) CheckKeys(ctx context.Context) error {
 	for _, c := range sealedColumns {
-		used, err := allRows(ctx, s.pool, pgx.RowToStructByPos[struct {
-			KeyID int64
-			Count int64
-		}], fmt.Sprintf(`SELECT ('x' || encode(substr(%[1]s, 2, %[3]d), 'hex'))::bit(32)::bigint, count(*)
-			FROM %[2]s WHERE %[1]s IS NOT NULL GROUP BY 1`, c.column, c.table, keyIDBytes-1))
+		marks, err := allRows(ctx, s.pool, pgx.RowTo[[]byte], c.marks())
 		if err != nil {
 			return fmt.Errorf("look for the keys of stored passwords: %w", err)
 		}
-		for _, u := range used {
-			if !s.keys.ids[uint32(u.KeyID)] {
-				return &MissingKeyError{c.table, c.column, uint32(u.KeyID), u.Count}
+		for _, mark := range marks {
+			id, ok := keyOf(mark)
+			if ok && s.keys.ids[id] {
+				continue
 			}
+			count, err := oneRow(ctx, s.pool, pgx.RowTo[int64],
+				fmt.Sprintf("SELECT count(*) FROM %s WHERE %s = $1", c.table, c.mark()), mark)
+			if err != nil {
+				return fmt.Errorf("count the stored passwords of a key: %w", err)
+			}
+			return &MissingKeyError{c.table, c.column, id, count}
 		}
 	}
 	return nil
+}
+
+// mark is what a ciphertext begins with, as it is indexed: see keyMark.
+func (c sealedColumn) mark() string { return fmt.Sprintf("substr(%s, 1, %d)", c.column, keyIDBytes) }
+
+// marks selects the marks that there are, from one to the next in the index, however many rows have the same.
+// https://wiki.postgresql.org/wiki/Loose_indexscan
+func (c sealedColumn) marks() string {
+	first := fmt.Sprintf("SELECT %s AS mark FROM %s WHERE %s IS NOT NULL", c.mark(), c.table, c.column)
+	return fmt.Sprintf(`WITH RECURSIVE used AS (
+		(%s ORDER BY 1 LIMIT 1)
+		UNION ALL SELECT next.mark FROM used, LATERAL (%[1]s AND %[2]s > used.mark ORDER BY 1 LIMIT 1) AS next)
+		SELECT mark FROM used`, first, c.mark())
 }
 
 // rotateBatch is how many rows are read at a time.
@@ -84,8 +99,10 @@ type sealedRow struct {
 }
 
 func (s *Store) rotateColumn(ctx context.Context, c sealedColumn) (rotated int, err error) {
-	read := fmt.Sprintf("SELECT ctid::text, %s, %s FROM %s WHERE substr(%[2]s, 1, %[4]d) <> $1 LIMIT %[5]d",
-		c.key, c.column, c.table, keyIDBytes, rotateBatch)
+	// In the order of the index, so that it is used whatever PostgreSQL expects to find.
+	const side = "(SELECT ctid::text, %s, %s FROM %s WHERE %[2]s IS NOT NULL AND %[4]s %[5]s $1 ORDER BY %[4]s LIMIT %[6]d)"
+	read := fmt.Sprintf(side, c.key, c.column, c.table, c.mark(), "<", rotateBatch) + " UNION ALL " +
+		fmt.Sprintf(side, c.key, c.column, c.table, c.mark(), ">", rotateBatch)
 	// One row in a transaction: one that locked several could be in another's way crosswise.
 	write := fmt.Sprintf("UPDATE %s SET %s = $1 WHERE ctid = $2::text::tid AND %[2]s = $3", c.table, c.column)
 	for {

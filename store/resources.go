@@ -29,32 +29,68 @@ type Resource struct {
 	// Expected says that it must be there: its instance, and an account's binding, is ready and no task in progress
 	// could be changing that.
 	Expected bool
+	SeenGone bool // ForgetResources was told of it, and RememberResources not since
 }
 
-// resources yields the columns of Resource.
-const resources = `SELECT r.kind, r.server, r.name, r.instance_id, coalesce(b.id, '') AS binding_id,
+// resourcesIn yields the columns of Resource for some of the table.
+func resourcesIn(some string) string {
+	return `SELECT r.kind, r.server, r.name, r.instance_id, coalesce(b.id, '') AS binding_id,
 		greatest(now() - r.recorded_at, '0'::interval) AS age, i.id IS NOT NULL AS live,
 		coalesce(i.state = 'ready' AND (r.kind <> 'account' OR b.state = 'ready'), false) AND NOT EXISTS (
 			SELECT FROM task t WHERE t.instance_id = i.id AND t.binding_id IN ('', b.id) AND t.state = 'in progress')
-			AS expected
-	FROM resource r
+			AS expected,
+		r.gone_since IS NOT NULL AS seen_gone
+	FROM ` + some + ` AS r
 	LEFT JOIN binding b ON r.kind = 'account' AND b.account = r.name
 	LEFT JOIN retired_account a ON r.kind = 'account' AND a.account = r.name
 	LEFT JOIN instance i ON i.id = coalesce(b.instance_id, a.instance_id, r.instance_id) AND CASE r.kind
 		WHEN 'database' THEN i.database_name = r.name
 		WHEN 'dedicated server' THEN i.dedicated_id = r.name
 		ELSE b.id IS NOT NULL OR a.account IS NOT NULL END`
+}
 
-// Resources lists all resources, as they are recorded at one moment.
-func (s *Store) Resources(ctx context.Context) ([]Resource, error) {
-	all, err := allRows(ctx, s.pool, pgx.RowToStructByPos[Resource], resources)
+// resourcePage is how many resources are read at a time: few enough for index lookups to be the best way to what is
+// recorded of them, and for one statement never to keep a busy server from its work.
+const resourcePage = 1000
+
+// EachResource calls fn with the resources of a shared server, or the dedicated servers ("") themselves, some at a
+// time: databases before accounts, in the order of their names. Each is as it was recorded at some moment since the call.
+func (s *Store) EachResource(ctx context.Context, server string, fn func([]Resource) error) error {
+	query := resourcesIn(`(SELECT * FROM resource WHERE kind = $1 AND server = $2 AND name > $3
+		ORDER BY name LIMIT $4)`) + " ORDER BY r.name"
+	for _, kind := range []string{DatabaseResource, AccountResource, DedicatedResource} {
+		for last := ""; ; {
+			page, err := allRows(ctx, s.pool, pgx.RowToStructByPos[Resource], query, kind, server, last, resourcePage)
+			if err != nil {
+				return explainOldSchema(err)
+			}
+			if len(page) == 0 {
+				break
+			}
+			if err := fn(page); err != nil {
+				return err
+			}
+			last = page[len(page)-1].Name
+		}
+	}
+	return nil
+}
+
+// ResourceServers lists the servers that there are resources of, "" for dedicated servers. It goes from one to the next
+// in the index: https://wiki.postgresql.org/wiki/Loose_indexscan
+func (s *Store) ResourceServers(ctx context.Context) ([]string, error) {
+	all, err := allRows(ctx, s.pool, pgx.RowTo[string], `WITH RECURSIVE used AS (
+		(SELECT kind, server FROM resource ORDER BY kind, server LIMIT 1)
+		UNION ALL SELECT next.kind, next.server FROM used, LATERAL (SELECT kind, server FROM resource
+			WHERE (kind, server) > (used.kind, used.server) ORDER BY kind, server LIMIT 1) AS next)
+		SELECT DISTINCT server FROM used`)
 	return all, explainOldSchema(err)
 }
 
-// explainOldSchema says what to do where a table is missing.
+// explainOldSchema says what to do where a table or column is missing.
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 func explainOldSchema(err error) error {
-	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == "42P01" {
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && (refused.Code == "42P01" || refused.Code == "42703") {
 		return fmt.Errorf("the schema is older than this program; `mysql-broker migrate` brings it up to date: %w", err)
 	}
 	return err
@@ -63,24 +99,40 @@ func explainOldSchema(err error) error {
 // Resource reads one resource, or returns ErrNotFound.
 func (s *Store) Resource(ctx context.Context, kind, server, name string) (Resource, error) {
 	return oneRow(ctx, s.pool, pgx.RowToStructByPos[Resource],
-		resources+" WHERE r.kind = $1 AND r.server = $2 AND r.name = $3", kind, server, name)
+		resourcesIn("resource")+" WHERE r.kind = $1 AND r.server = $2 AND r.name = $3", kind, server, name)
 }
 
 // ResourceKey tells resources apart.
 type ResourceKey struct{ Kind, Server, Name string }
 
-// ForgetResources forgets those of the resources that are not live, and says how many. The caller has seen that they
-// are not on their servers.
-func (s *Store) ForgetResources(ctx context.Context, gone []ResourceKey) (int64, error) {
-	kinds, servers, names := make([]string, len(gone)), make([]string, len(gone)), make([]string, len(gone))
-	for i, r := range gone {
+// ForgetResources forgets those of the resources that are not live and that it was told of for longer than keep, with no
+// RememberResources since, and says how many. The caller has seen that they are not on their servers.
+func (s *Store) ForgetResources(ctx context.Context, gone []ResourceKey, keep time.Duration) (int64, error) {
+	tag, err := s.eachDead(ctx, "DELETE FROM resource r USING dead WHERE r.gone_since <= now() - $4::interval", gone, keep)
+	if err != nil {
+		return 0, err
+	}
+	_, err = s.eachDead(ctx, "UPDATE resource r SET gone_since = now() FROM dead WHERE r.gone_since IS NULL", gone)
+	return tag.RowsAffected(), err
+}
+
+// RememberResources takes back what ForgetResources was told of resources that are on their servers after all.
+func (s *Store) RememberResources(ctx context.Context, there []ResourceKey) error {
+	_, err := s.eachDead(ctx, "UPDATE resource r SET gone_since = NULL FROM dead WHERE r.gone_since IS NOT NULL", there)
+	return err
+}
+
+// eachDead runs change on those of the resources that are not live.
+func (s *Store) eachDead(ctx context.Context, change string, keys []ResourceKey, more ...any) (pgconn.CommandTag, error) {
+	kinds, servers, names := make([]string, len(keys)), make([]string, len(keys)), make([]string, len(keys))
+	for i, r := range keys {
 		kinds[i], servers[i], names[i] = r.Kind, r.Server, r.Name
 	}
-	tag, err := s.db.Exec(ctx, `DELETE FROM resource WHERE (kind, server, name) IN (
-		SELECT kind, server, name FROM (`+resources+`) AS r
-			JOIN unnest($1::text[], $2::text[], $3::text[]) AS gone (kind, server, name) USING (kind, server, name)
-		WHERE NOT live)`, kinds, servers, names)
-	return tag.RowsAffected(), err
+	listed := `(SELECT resource.* FROM resource
+		JOIN unnest($1::text[], $2::text[], $3::text[]) AS listed (kind, server, name) USING (kind, server, name))`
+	return s.db.Exec(ctx, "WITH dead AS (SELECT * FROM ("+resourcesIn(listed)+") AS r WHERE NOT live) "+change+
+		" AND (r.kind, r.server, r.name) = (dead.kind, dead.server, dead.name)",
+		append([]any{kinds, servers, names}, more...)...)
 }
 
 // Abandoned is an instance, or a binding of a ready one, that is half-way while no task is at it: its deletion was

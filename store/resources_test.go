@@ -25,9 +25,14 @@ func inTx(t *testing.T, s *store.Store, fn func(tx *store.Tx) error) {
 // expectResources compares all but ages, sorted by names.
 func expectResources(t *testing.T, s *store.Store, want ...store.Resource) {
 	t.Helper()
-	got, err := s.Resources(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	var got []store.Resource
+	for _, server := range []string{"", "a", "b"} {
+		if err := s.EachResource(t.Context(), server, func(some []store.Resource) error {
+			got = append(got, some...)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for i := range got {
 		if got[i].Age < 0 || got[i].Age > time.Hour {
@@ -114,6 +119,47 @@ func TestResourcesAreLiveAndExpected(t *testing.T) {
 	}
 }
 
+// However many there are, each is read once, and each server is known.
+func TestResourcesAreReadInPages(t *testing.T) {
+	t.Parallel()
+	url := migrated(t)
+	s, ctx := servers.OpenStore(t, url), t.Context()
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	const each = 2500
+	if _, err := conn.Exec(ctx, `INSERT INTO resource (kind, server, name, instance_id)
+		SELECT kind, server, 'n' || n, 'i' FROM generate_series(1, $1) n, (VALUES ('database', 'a'), ('account', 'a'),
+			('database', 'b'), ('account', 'c'), ('dedicated server', '')) AS of (kind, server)`, each); err != nil {
+		t.Fatal(err)
+	}
+	names, err := s.ResourceServers(ctx)
+	slices.Sort(names)
+	if err != nil || !slices.Equal(names, []string{"", "a", "b", "c"}) {
+		t.Errorf("servers %q, %v", names, err)
+	}
+	for server, want := range map[string]int{"": each, "a": 2 * each, "b": each, "c": each, "d": 0} {
+		seen, last := map[store.ResourceKey]bool{}, ""
+		if err := s.EachResource(ctx, server, func(some []store.Resource) error {
+			for _, r := range some {
+				if r.Server != server || r.Kind == store.DatabaseResource && last == store.AccountResource {
+					t.Errorf("server %q: %+v after a %s", server, r, last)
+				}
+				seen[store.ResourceKey{Kind: r.Kind, Server: r.Server, Name: r.Name}], last = true, r.Kind
+			}
+			return nil
+		}); err != nil || len(seen) != want {
+			t.Errorf("server %q: %d resources instead of %d, %v", server, len(seen), want, err)
+		}
+	}
+	stop := errors.New("enough")
+	if err := s.EachResource(ctx, "a", func([]store.Resource) error { return stop }); !errors.Is(err, stop) {
+		t.Error(err)
+	}
+}
+
 func TestOnlyDeadResourcesAreForgotten(t *testing.T) {
 	t.Parallel()
 	s, ctx := servers.Store(t), t.Context()
@@ -131,14 +177,31 @@ func TestOnlyDeadResourcesAreForgotten(t *testing.T) {
 	for name, gone := range map[string][]store.ResourceKey{
 		"live": {key("a", "live")}, "on another server": {key("b", "dead")}, "none": nil,
 	} {
-		if n, err := s.ForgetResources(ctx, gone); err != nil || n != 0 {
-			t.Errorf("%s: forgot %d, %v", name, n, err)
+		for range 2 {
+			if n, err := s.ForgetResources(ctx, gone, 0); err != nil || n != 0 {
+				t.Errorf("%s: forgot %d, %v", name, n, err)
+			}
 		}
 	}
 	expectResources(t, s, dead, live)
-	if n, err := s.ForgetResources(ctx, []store.ResourceKey{key("a", "dead"), key("a", "live")}); err != nil || n != 1 {
-		t.Errorf("forgot %d, %v", n, err)
+	both := []store.ResourceKey{key("a", "dead"), key("a", "live")}
+	forget := func(keep time.Duration, want int64) {
+		t.Helper()
+		if n, err := s.ForgetResources(ctx, both, keep); err != nil || n != want {
+			t.Errorf("forgot %d instead of %d, %v", n, want, err)
+		}
 	}
+	forget(0, 0)
+	dead.SeenGone = true
+	expectResources(t, s, dead, live)
+	forget(time.Hour, 0)
+	if err := s.RememberResources(ctx, both); err != nil {
+		t.Fatal(err)
+	}
+	dead.SeenGone = false
+	expectResources(t, s, dead, live)
+	forget(0, 0)
+	forget(0, 1)
 	expectResources(t, s, live)
 }
 
@@ -204,7 +267,7 @@ func TestResourcesOfAnOlderSchemaAreRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := servers.OpenStore(t, url)
-	if _, err := s.Resources(ctx); err == nil {
+	if _, err := s.ResourceServers(ctx); err == nil {
 		t.Error("a schema without resources has some")
 	}
 	inTx(t, s, func(tx *store.Tx) error {

@@ -9,6 +9,7 @@ package doctor
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -37,9 +38,6 @@ type Doctor struct {
 	shared    *shared.Servers
 	dedicated *dedicated.Servers
 	keep      time.Duration
-
-	mu   sync.Mutex
-	gone map[store.ResourceKey]time.Time // when what is gone was first seen to be, in examinations given to Forget
 }
 
 // New returns a doctor that has done nothing yet.
@@ -52,8 +50,8 @@ func New(cfg Config) *Doctor {
 type Report struct {
 	Findings  []Finding
 	Compared  Compared
-	Reachable []string            // shared servers whose databases and accounts are known, and "" for the dedicated servers
-	gone      []store.ResourceKey // what has ended and is on no server
+	Reachable []string // shared servers whose databases and accounts are known, and "" for the dedicated servers
+	Forgotten int64    // records that ExamineAndForget removed
 }
 
 // Compared counts what was recorded or found, on servers that could be asked.
@@ -64,50 +62,83 @@ type Compared struct {
 	DedicatedServers int
 }
 
-// Examine compares everything and changes nothing. Servers that cannot be asked are findings, not errors.
+// Examine compares everything and changes nothing. Servers that cannot be asked are findings, not errors. What it holds
+// in memory grows with the fullest servers, and with what it finds.
 //
-// It looks twice, each time at the store first and at the servers afterwards, and tells what it saw both times. So
-// operations under way are no findings: what is on a server after the store has ceased to want it will never be wanted
-// again; what the store says to be ready before and after it was looked for in vain is missing; and what a server holds
-// before it is looked for in the store in vain was not recorded before it was made.
-func (d *Doctor) Examine(ctx context.Context) (Report, error) {
-	first, err := d.look(ctx)
+// It looks at each server twice, asking the server first and the store afterwards, and tells what it saw both times. So
+// operations under way are no findings: what a server holds after the store has ceased to want it will never be wanted
+// again; what is looked for in vain between two moments at which the store says it to be ready is missing; and what a
+// server holds before it is looked for in the store in vain was not recorded before it was made.
+func (d *Doctor) Examine(ctx context.Context) (Report, error) { return d.examine(ctx, false) }
+
+// ExamineAndForget is Examine, and removes the records of what has ended and is gone for good: what this examination
+// and the ones before, over Config.KeepRecord, have all seen to be gone.
+func (d *Doctor) ExamineAndForget(ctx context.Context) (Report, error) { return d.examine(ctx, true) }
+
+// atOnce is how many servers are examined at a time: few, as there is no hurry, but some may take long to answer.
+const atOnce = 4
+
+func (d *Doctor) examine(ctx context.Context, forget bool) (Report, error) {
+	servers, err := d.servers(ctx)
+	if err != nil {
+		return Report{}, fmt.Errorf("read which servers there are records of: %w", err)
+	}
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	var all Report
+	var mu sync.Mutex
+	var examined sync.WaitGroup
+	free := make(chan struct{}, atOnce)
+	for _, server := range servers {
+		free <- struct{}{}
+		examined.Go(func() {
+			defer func() { <-free }()
+			r, err := d.examineServer(ctx, server, forget)
+			if err != nil {
+				fail(err) // and do not wait for the others
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all.add(r)
+		})
+	}
+	examined.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return all, err
+	}
+	abandoned, err := d.store.Abandoned(ctx)
+	if err != nil {
+		return all, fmt.Errorf("look for what is left half-way: %w", err)
+	}
+	for _, a := range abandoned {
+		all.Findings = append(all.Findings, abandonedFinding(a))
+	}
+	slices.SortFunc(all.Findings, compareFindings)
+	slices.Sort(all.Reachable)
+	return all, nil
+}
+
+func (d *Doctor) examineServer(ctx context.Context, server string, forget bool) (Report, error) {
+	first, err := d.look(ctx, server, forget)
 	if err != nil || len(first.Findings) == 0 {
 		return first, err
 	}
-	second, err := d.look(ctx)
-	if err != nil {
-		return second, err
-	}
-	before := make(map[identity]bool, len(first.Findings))
+	second, err := d.look(ctx, server, false)
+	second.Forgotten = first.Forgotten
+	before := make(map[Identity]bool, len(first.Findings))
 	for _, f := range first.Findings {
-		before[f.identity()] = true
+		before[f.Identity()] = true
 	}
-	second.Findings = slices.DeleteFunc(second.Findings, func(f Finding) bool { return !before[f.identity()] })
-	slices.SortFunc(second.Findings, compareFindings)
-	return second, nil
+	second.Findings = slices.DeleteFunc(second.Findings, func(f Finding) bool { return !before[f.Identity()] })
+	return second, err
 }
 
-// Forget removes the records of what has ended and is gone for good, and says how many: what this examination and the
-// ones before that were given to Forget, over Config.KeepRecord, have all seen to be gone.
-func (d *Doctor) Forget(ctx context.Context, r Report) (int64, error) {
-	return d.store.ForgetResources(ctx, d.longGone(r.gone, time.Now()))
-}
-
-func (d *Doctor) longGone(gone []store.ResourceKey, now time.Time) (long []store.ResourceKey) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	since := make(map[store.ResourceKey]time.Time, len(gone))
-	for _, key := range gone {
-		first, seen := d.gone[key]
-		if !seen {
-			first = now
-		}
-		since[key] = first
-		if seen && now.Sub(first) >= d.keep {
-			long = append(long, key)
-		}
-	}
-	d.gone = since
-	return long
+func (r *Report) add(other Report) {
+	r.Findings = append(r.Findings, other.Findings...)
+	r.Reachable = append(r.Reachable, other.Reachable...)
+	r.Forgotten += other.Forgotten
+	r.Compared.SharedServers += other.Compared.SharedServers
+	r.Compared.Databases += other.Compared.Databases
+	r.Compared.Accounts += other.Compared.Accounts
+	r.Compared.DedicatedServers += other.Compared.DedicatedServers
 }

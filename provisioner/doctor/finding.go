@@ -49,18 +49,16 @@ type Finding struct {
 	ToDo       string        // what is to be done, as an order
 }
 
-// identity tells findings apart.
-type identity struct {
+// Identity is what findings of the same thing and problem have in common.
+type Identity struct {
 	Problem                                   Problem
 	Kind, Server, Name, InstanceID, BindingID string
 }
 
-func (f Finding) identity() identity {
-	return identity{f.Problem, f.Kind, f.Server, f.Name, f.InstanceID, f.BindingID}
+// Identity tells findings apart.
+func (f Finding) Identity() Identity {
+	return Identity{f.Problem, f.Kind, f.Server, f.Name, f.InstanceID, f.BindingID}
 }
-
-// Same tells whether two findings are of the same thing and problem.
-func (f Finding) Same(other Finding) bool { return f.identity() == other.identity() }
 
 func compareFindings(a, b Finding) int {
 	return cmp.Or(cmp.Compare(slices.Index(problems, a.Problem), slices.Index(problems, b.Problem)),
@@ -103,14 +101,10 @@ func abandonedFinding(a store.Abandoned) Finding {
 	return f
 }
 
-func unreachable(server string, servers map[string]contents, resources int) Finding {
+func unreachable(server string, err error, resources int) Finding {
 	f := Finding{Problem: Unreachable, Kind: sharedServer, Server: server, Name: server}
 	if server == "" {
 		f.Kind = launcher
-	}
-	err := servers[server].err
-	if _, configured := servers[server]; !configured {
-		err = errNotConfigured
 	}
 	f.ToDo = fmt.Sprintf("see to it that it can be reached, or put it into the configuration again; "+
 		"nothing is known of the %d resources that are recorded for it: %v", resources, err)

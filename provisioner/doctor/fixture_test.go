@@ -104,17 +104,18 @@ func (f *fixture) doctorOf(s *shared.Servers) *doctor.Doctor {
 // removeAll removes from the shared server whatever the test has recorded.
 func (f *fixture) removeAll() {
 	ctx := context.Background()
-	all, err := f.store.Resources(ctx)
-	f.must(err)
-	for _, r := range all {
-		switch r.Kind {
-		case store.DatabaseResource:
-			_, err = f.root.ExecContext(ctx, "DROP DATABASE IF EXISTS `"+r.Name+"`")
-		case store.AccountResource:
-			_, err = f.root.ExecContext(ctx, "DROP USER IF EXISTS `"+r.Name+"`@'%'")
+	f.must(f.store.EachResource(ctx, sharedName, func(some []store.Resource) (err error) {
+		for _, r := range some {
+			switch r.Kind {
+			case store.DatabaseResource:
+				_, err = f.root.ExecContext(ctx, "DROP DATABASE IF EXISTS `"+r.Name+"`")
+			case store.AccountResource:
+				_, err = f.root.ExecContext(ctx, "DROP USER IF EXISTS `"+r.Name+"`@'%'")
+			}
+			f.must(err)
 		}
-		f.must(err)
-	}
+		return nil
+	}))
 }
 
 func (f *fixture) must(err error) {

@@ -2,89 +2,135 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 
 	"mysql-broker/store"
 )
 
-// look compares once: the store is read first, and the servers are asked afterwards.
-func (d *Doctor) look(ctx context.Context) (Report, error) {
-	recorded, err := d.store.Resources(ctx)
-	if err != nil {
-		return Report{}, fmt.Errorf("read what is recorded: %w", err)
+// look compares once what a server holds with what is recorded for it: the server is asked first, and the store is read
+// afterwards, some records at a time.
+func (d *Doctor) look(ctx context.Context, server string, forget bool) (Report, error) {
+	l := &comparison{doctor: d, server: server, holds: d.contents(ctx, server), lost: map[string]bool{}}
+	if err := ctx.Err(); err != nil { // else the server would pass for unreachable because nobody waits any more
+		return Report{}, err
 	}
-	servers := d.servers(ctx)
-	r := compare(servers, recorded)
-	abandoned, err := d.store.Abandoned(ctx)
-	if err != nil {
-		return Report{}, fmt.Errorf("look for what is left half-way: %w", err)
-	}
-	for _, a := range abandoned {
-		r.Findings = append(r.Findings, abandonedFinding(a))
-	}
-	silent, err := d.silent(ctx, servers[""], recorded)
-	r.Findings = append(r.Findings, silent...)
+	err := d.store.EachResource(ctx, server, func(recorded []store.Resource) error {
+		gone, there := l.compare(recorded)
+		if forget {
+			forgotten, err := d.forget(ctx, gone, there)
+			l.report.Forgotten += forgotten
+			if err != nil {
+				return err
+			}
+		}
+		silent, err := d.silent(ctx, l.running(recorded))
+		l.report.Findings = append(l.report.Findings, silent...)
+		return err
+	})
+	l.end()
 	if err == nil {
-		err = ctx.Err() // else servers would pass for unreachable because nobody waits any more
+		err = ctx.Err()
 	}
-	return r, err
+	if err != nil {
+		return l.report, fmt.Errorf("compare what is recorded for the server %q: %w", server, err)
+	}
+	return l.report, nil
 }
 
-// compare tells the differences between what servers hold and what was recorded before they were asked.
-func compare(servers map[string]contents, recorded []store.Resource) Report {
-	var r Report
-	known := make(map[thing]bool, len(recorded))
-	lost := map[string]bool{}  // instances whose database is missing
-	unseen := map[string]int{} // resources of each server that cannot be asked
-	for _, resource := range recorded {
-		t := thing{resource.Kind, resource.Name}
-		known[t] = true
-		holds, configured := servers[resource.Server]
-		if !configured || holds.err != nil {
-			if resource.Live || configured { // what ended before its server was given up is of no interest
-				unseen[resource.Server]++
+// comparison is a look at a server under way.
+type comparison struct {
+	doctor *Doctor
+	server string
+	holds  contents
+	lost   map[string]bool // instances whose database is missing
+	unseen int             // resources of a server that cannot be asked
+	report Report
+}
+
+// compare tells the differences between what the server holds and some of what is recorded. It returns what has ended
+// and is gone, and what was seen to be gone before but is there.
+func (l *comparison) compare(recorded []store.Resource) (gone, there []store.ResourceKey) {
+	for _, r := range recorded {
+		if l.holds.err != nil {
+			if r.Live || !errors.Is(l.holds.err, errNotConfigured) { // what ended before its server was given up is of no interest
+				l.unseen++
 			}
 			continue
 		}
-		there := holds.things[t]
+		key := store.ResourceKey{Kind: r.Kind, Server: r.Server, Name: r.Name}
+		isThere := l.holds.recorded(thing{r.Kind, r.Name})
 		switch {
-		case there && !resource.Live:
-			r.Findings = append(r.Findings, orphan(resource))
-		case !there && resource.Expected:
-			r.Findings = append(r.Findings, missing(resource))
-			if resource.Kind == store.DatabaseResource {
-				lost[resource.InstanceID] = true
+		case isThere && !r.Live:
+			l.report.Findings = append(l.report.Findings, orphan(r))
+			if r.SeenGone {
+				there = append(there, key)
 			}
-		case !there && !resource.Live:
-			r.gone = append(r.gone, store.ResourceKey{Kind: resource.Kind, Server: resource.Server, Name: resource.Name})
+		case !isThere && r.Expected:
+			l.missing(r)
+		case !isThere && !r.Live:
+			gone = append(gone, key)
 			continue
 		}
-		r.Compared.count(resource.Kind)
+		l.report.Compared.count(r.Kind)
 	}
-	for i, f := range r.Findings {
-		if f.Kind == store.AccountResource && lost[f.InstanceID] && f.Problem == Missing {
-			r.Findings[i].Repairable, r.Findings[i].ToDo = false, "restore its database first"
+	return gone, there
+}
+
+// missing finds what must be there. A database comes before its accounts, which can only be made again after it.
+func (l *comparison) missing(r store.Resource) {
+	f := missing(r)
+	if r.Kind == store.DatabaseResource {
+		l.lost[r.InstanceID] = true
+	} else if r.Kind == store.AccountResource && l.lost[r.InstanceID] {
+		f.Repairable, f.ToDo = false, "restore its database first"
+	}
+	l.report.Findings = append(l.report.Findings, f)
+}
+
+// running are the dedicated servers among the resources that are there and must be.
+func (l *comparison) running(recorded []store.Resource) (running []store.Resource) {
+	for _, r := range recorded {
+		if r.Kind == store.DedicatedResource && r.Expected && l.holds.recorded(thing{r.Kind, r.Name}) {
+			running = append(running, r)
 		}
 	}
-	for server, n := range unseen {
-		r.Findings = append(r.Findings, unreachable(server, servers, n))
+	return running
+}
+
+// end completes the report when all that is recorded has been compared.
+func (l *comparison) end() {
+	if l.holds.err != nil {
+		if l.unseen > 0 {
+			l.report.Findings = append(l.report.Findings, unreachable(l.server, l.holds.err, l.unseen))
+		}
+		return
 	}
-	for server, holds := range servers {
-		if holds.err != nil {
-			continue
-		}
-		r.Reachable = append(r.Reachable, server)
-		if server != "" {
-			r.Compared.SharedServers++
-		}
-		for t := range holds.things {
-			if !known[t] && ours[t.kind].MatchString(t.name) {
-				r.Findings = append(r.Findings, unrecorded(server, t))
-			}
+	l.report.Reachable = []string{l.server}
+	if l.server != "" {
+		l.report.Compared.SharedServers++
+	}
+	for t, recorded := range l.holds.things {
+		if !recorded && ours[t.kind].MatchString(t.name) {
+			l.report.Findings = append(l.report.Findings, unrecorded(l.server, t))
 		}
 	}
-	return r
+}
+
+// forget tells the store what has ended and is gone, and what is not, and says how many records that removed.
+func (d *Doctor) forget(ctx context.Context, gone, there []store.ResourceKey) (forgotten int64, err error) {
+	if len(there) > 0 {
+		if err := d.store.RememberResources(ctx, there); err != nil {
+			return 0, fmt.Errorf("keep the records of what is there still: %w", err)
+		}
+	}
+	if len(gone) > 0 {
+		if forgotten, err = d.store.ForgetResources(ctx, gone, d.keep); err != nil {
+			return 0, fmt.Errorf("remove the records of what is gone: %w", err)
+		}
+	}
+	return forgotten, nil
 }
 
 // ours are the names that the provisioner gives.

@@ -3,7 +3,7 @@ package doctor
 import (
 	"context"
 	"errors"
-	"sync"
+	"slices"
 	"time"
 
 	"mysql-broker/provisioner/shared"
@@ -20,29 +20,45 @@ type thing struct{ kind, name string }
 
 // contents are what a server holds, or why that is not known.
 type contents struct {
-	things map[thing]bool
+	things map[thing]bool // whether they were found to be recorded
 	err    error
 }
 
-// servers tells what every shared server holds, by name, and as "" which dedicated servers there are, if a launcher is
-// configured.
-func (d *Doctor) servers(ctx context.Context) map[string]contents {
-	all := map[string]contents{}
+// recorded tells whether the server holds a thing, which is recorded.
+func (c contents) recorded(t thing) bool {
+	_, there := c.things[t]
+	if there {
+		c.things[t] = true
+	}
+	return there
+}
+
+// servers lists the shared servers that are configured or that there are records of, and "" for the dedicated servers.
+func (d *Doctor) servers(ctx context.Context) ([]string, error) {
+	all, err := d.store.ResourceServers(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if d.dedicated != nil {
-		all[""] = d.dedicatedServers(ctx)
+		all = append(all, "")
 	}
-	var mu sync.Mutex
-	var asked sync.WaitGroup
 	for _, server := range d.shared.All() {
-		asked.Go(func() {
-			c := contentsOf(ctx, server)
-			mu.Lock()
-			defer mu.Unlock()
-			all[server.Name()] = c
-		})
+		all = append(all, server.Name())
 	}
-	asked.Wait()
-	return all
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}
+
+// contents tells what a shared server holds or, as "", which dedicated servers there are.
+func (d *Doctor) contents(ctx context.Context, name string) contents {
+	if name == "" {
+		return d.dedicatedServers(ctx)
+	}
+	server, err := d.shared.Server(name)
+	if err != nil {
+		return contents{err: errNotConfigured}
+	}
+	return contentsOf(ctx, server)
 }
 
 func contentsOf(ctx context.Context, server *shared.Server) contents {
@@ -66,6 +82,9 @@ func contentsOf(ctx context.Context, server *shared.Server) contents {
 }
 
 func (d *Doctor) dedicatedServers(ctx context.Context) contents {
+	if d.dedicated == nil {
+		return contents{err: errNotConfigured}
+	}
 	ids, err := d.dedicated.List(ctx)
 	if err != nil {
 		return contents{err: err}
@@ -77,6 +96,6 @@ func (d *Doctor) dedicatedServers(ctx context.Context) contents {
 
 func (c contents) add(kind string, names []string) {
 	for _, name := range names {
-		c.things[thing{kind, name}] = true
+		c.things[thing{kind, name}] = false
 	}
 }

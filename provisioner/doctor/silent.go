@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 
 	"mysql-broker/provisioner"
@@ -15,16 +14,13 @@ import (
 const logins = 8
 
 // silent finds the dedicated servers of ready instances that do not let the broker in.
-func (d *Doctor) silent(ctx context.Context, holds contents, recorded []store.Resource) ([]Finding, error) {
-	expected := slices.DeleteFunc(slices.Clone(recorded), func(r store.Resource) bool {
-		return !r.Expected || !holds.things[thing{r.Kind, r.Name}] || r.Kind != store.DedicatedResource
-	})
+func (d *Doctor) silent(ctx context.Context, running []store.Resource) ([]Finding, error) {
 	var mu sync.Mutex
 	var findings []Finding
 	var errs []error
 	var asked sync.WaitGroup
 	free := make(chan struct{}, logins)
-	for _, r := range expected {
+	for _, r := range running {
 		free <- struct{}{}
 		asked.Go(func() {
 			defer func() { <-free }()

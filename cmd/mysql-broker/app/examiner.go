@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,6 +17,8 @@ import (
 const (
 	firstExamination = 10 * time.Second // after the start, which has enough to do
 	examineEach      = 10 * time.Minute
+	// examineShare bounds the part of the time that examinations take where there is so much to compare.
+	examineShare = 20
 )
 
 // examiner examines now and then, logs what is new and shows in /metrics how much there is. It repairs nothing.
@@ -30,8 +31,16 @@ type examiner struct {
 }
 
 type examination struct {
-	doctor.Report
-	at time.Time
+	found     map[doctor.Identity]bool
+	counts    map[finding]int
+	reachable []string
+	at        time.Time
+}
+
+// finding is what the metrics tell of one.
+type finding struct {
+	problem      doctor.Problem
+	kind, server string
 }
 
 func startExaminer(d *doctor.Doctor, r prometheus.Registerer, log *slog.Logger) *examiner {
@@ -50,23 +59,23 @@ func (e *examiner) close() {
 }
 
 func (e *examiner) run(ctx context.Context) {
-	for wait := firstExamination; ; wait = examineEach {
+	for wait := firstExamination; ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(wait):
 		}
+		since := time.Now()
 		e.examine(ctx)
+		wait = max(examineEach, examineShare*time.Since(since))
 	}
 }
 
 func (e *examiner) examine(ctx context.Context) {
-	report, err := e.doctor.Examine(ctx)
+	report, err := e.doctor.ExamineAndForget(ctx)
 	if err == nil {
 		e.tell(report)
-		_, err = e.doctor.Forget(ctx, report)
-	}
-	if err != nil && ctx.Err() == nil {
+	} else if ctx.Err() == nil {
 		e.log.Warn("could not compare the servers with what is recorded", "error", err)
 	}
 }
@@ -74,9 +83,15 @@ func (e *examiner) examine(ctx context.Context) {
 // tell logs the findings that the examination before did not have. Unrecorded things are not worth a warning: where
 // brokers share a server, each sees those of the others come and go.
 func (e *examiner) tell(report doctor.Report) {
-	before := e.latest.Swap(&examination{report, time.Now()})
+	now := &examination{found: map[doctor.Identity]bool{}, counts: map[finding]int{}, reachable: report.Reachable,
+		at: time.Now()}
 	for _, f := range report.Findings {
-		if f.Problem == doctor.Unrecorded || before != nil && slices.ContainsFunc(before.Findings, f.Same) {
+		now.found[f.Identity()] = true
+		now.counts[finding{f.Problem, f.Kind, f.Server}]++
+	}
+	before := e.latest.Swap(now)
+	for _, f := range report.Findings {
+		if f.Problem == doctor.Unrecorded || before != nil && before.found[f.Identity()] {
 			continue
 		}
 		e.log.Warn("found "+string(f.Problem)+" "+f.Kind+"; `mysql-broker doctor` tells more", "server", f.Server,
@@ -111,23 +126,15 @@ func (e *examiner) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	gauge(examinedDesc, float64(latest.at.UnixMilli())/1000)
-	for _, server := range latest.Reachable {
+	for _, server := range latest.reachable {
 		kinds := []string{store.DatabaseResource, store.AccountResource}
 		if server == "" {
 			kinds = []string{store.DedicatedResource}
 		}
 		for _, kind := range kinds {
-			count := func(p doctor.Problem) (n float64) {
-				for _, f := range latest.Findings {
-					if f.Problem == p && f.Kind == kind && f.Server == server {
-						n++
-					}
-				}
-				return n
-			}
 			label := strings.ReplaceAll(kind, " ", "_")
-			gauge(orphansDesc, count(doctor.Orphan), label, server)
-			gauge(missingDesc, count(doctor.Missing), label, server)
+			gauge(orphansDesc, float64(latest.counts[finding{doctor.Orphan, kind, server}]), label, server)
+			gauge(missingDesc, float64(latest.counts[finding{doctor.Missing, kind, server}]), label, server)
 		}
 	}
 }

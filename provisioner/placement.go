@@ -17,7 +17,7 @@ import (
 func (p *Provisioner) place(ctx context.Context, i store.Instance, q InstanceParameters, later bool) (Answer, error) {
 	var unusable, refused error
 	for _, maxAge := range []time.Duration{loadsAge, 0} { // a place may have become free since
-		loads, err := p.loads.read(ctx, p.store, maxAge)
+		loads, err := p.loads.read(ctx, p.store, p.shared.Names(), maxAge)
 		if err != nil {
 			return Answer{}, fmt.Errorf("read how full the servers are: %w", err)
 		}
@@ -120,11 +120,12 @@ type loads struct {
 }
 
 // read returns loads that are no older than maxAge, but for what was noted since.
-func (l *loads) read(ctx context.Context, s *store.Store, maxAge time.Duration) (map[string]int, error) {
+func (l *loads) read(ctx context.Context, s *store.Store, names []string, maxAge time.Duration) (
+	map[string]int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if now := time.Now(); l.known == nil || now.Sub(l.since) >= maxAge {
-		known, err := s.ServerLoads(ctx)
+		known, err := s.ServerLoads(ctx, names)
 		if err != nil {
 			return nil, err
 		}

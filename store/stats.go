@@ -7,13 +7,25 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Stats are the figures of the whole broker, all replicas together.
-type Stats struct {
-	Instances       []InstanceCount
-	Bindings        int64
-	TasksInProgress int64         // leased by a worker
-	TasksWaiting    int64         // not leased
-	OldestTask      time.Duration // age of the oldest task in progress, 0 without one
+// TaskStats are the figures of the tasks that have not ended, of all replicas together.
+type TaskStats struct {
+	InProgress int64         // leased by a worker
+	Waiting    int64         // not leased
+	Oldest     time.Duration // age of the oldest, 0 without one
+}
+
+// TaskStats counts the tasks that have not ended.
+func (s *Store) TaskStats(ctx context.Context) (TaskStats, error) {
+	return oneRow(ctx, s.pool, pgx.RowToStructByPos[TaskStats], `SELECT
+		count(*) FILTER (WHERE lease_until > clock_timestamp()),
+		count(*) FILTER (WHERE lease_until IS NULL OR lease_until <= clock_timestamp()),
+		coalesce(now() - min(created_at), '0'::interval) FROM task WHERE state = 'in progress'`)
+}
+
+// Counts are how many instances and bindings there are.
+type Counts struct {
+	Instances []InstanceCount
+	Bindings  int64
 }
 
 // InstanceCount says how many instances of a plan a shared server holds; Server is empty for dedicated ones.
@@ -23,23 +35,13 @@ type InstanceCount struct {
 	Count  int64
 }
 
-// Stats counts what there is. Its cost grows with the number of rows.
-func (s *Store) Stats(ctx context.Context) (Stats, error) {
-	var stats Stats
-	counts, err := allRows(ctx, s.pool, pgx.RowToStructByPos[InstanceCount],
+// Counts counts all instances and bindings. Its cost grows with their number.
+func (s *Store) Counts(ctx context.Context) (counts Counts, err error) {
+	counts.Instances, err = allRows(ctx, s.pool, pgx.RowToStructByPos[InstanceCount],
 		"SELECT plan_id, server, count(*) FROM instance GROUP BY plan_id, server ORDER BY plan_id, server")
 	if err != nil {
-		return stats, err
+		return counts, err
 	}
-	stats, err = oneRow(ctx, s.pool, scanStats, `SELECT (SELECT count(*) FROM binding),
-		count(*) FILTER (WHERE lease_until > clock_timestamp()),
-		count(*) FILTER (WHERE lease_until IS NULL OR lease_until <= clock_timestamp()),
-		coalesce(now() - min(created_at), '0'::interval) FROM task WHERE state = 'in progress'`)
-	stats.Instances = counts
-	return stats, err
-}
-
-func scanStats(row pgx.CollectableRow) (stats Stats, err error) {
-	err = row.Scan(&stats.Bindings, &stats.TasksInProgress, &stats.TasksWaiting, &stats.OldestTask)
-	return stats, err
+	counts.Bindings, err = oneRow(ctx, s.pool, pgx.RowTo[int64], "SELECT count(*) FROM binding")
+	return counts, err
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -161,7 +163,7 @@ func TestServerPlacesAreLimited(t *testing.T) {
 	if err := take("3"); err != nil {
 		t.Errorf("after one was deleted: %v", err)
 	}
-	if loads, err := s.ServerLoads(ctx); err != nil || loads["a"] != 2 {
+	if loads, err := s.ServerLoads(ctx, []string{"a", "b"}); err != nil || loads["a"] != 2 {
 		t.Errorf("loads %v, %v", loads, err)
 	}
 }
@@ -341,6 +343,42 @@ func TestOldTasksAreForgotten(t *testing.T) {
 	}
 }
 
+// However many there are, and however many brokers delete at once, all old ones go and no others.
+func TestManyOldTasksAreForgotten(t *testing.T) {
+	t.Parallel()
+	url, ctx := migrated(t), t.Context()
+	s := servers.OpenStore(t, url)
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	const old, young = 3500, 10
+	if _, err := conn.Exec(ctx, `INSERT INTO task (instance_id, kind, plan_id, state, finished_at)
+		SELECT 'i' || n, 'bind', 'p', 'succeeded', now() - CASE WHEN n > $1::int THEN '1 minute' ELSE '2 hours' END::interval
+		FROM generate_series(1, $2) n`, old, old+young); err != nil {
+		t.Fatal(err)
+	}
+	var deleted [2]int64
+	var both sync.WaitGroup
+	for i := range deleted {
+		both.Go(func() {
+			var err error
+			if deleted[i], err = s.DeleteFinishedTasks(ctx, time.Hour); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	both.Wait()
+	var left int
+	if err := conn.QueryRow(ctx, "SELECT count(*) FROM task").Scan(&left); err != nil {
+		t.Fatal(err)
+	}
+	if deleted[0]+deleted[1] != old || left != young {
+		t.Errorf("deleted %v instead of %d in all, left %d instead of %d", deleted, old, left, young)
+	}
+}
+
 func TestStats(t *testing.T) {
 	t.Parallel()
 	s, ctx := servers.Store(t), t.Context()
@@ -354,13 +392,14 @@ func TestStats(t *testing.T) {
 	n := provisionOf("leased")
 	n.Owner, n.LeaseTTL = "me", time.Minute
 	newTask(t, s, n)
-	stats, err := s.Stats(ctx)
-	if err != nil {
-		t.Fatal(err)
+	counts, err := s.Counts(ctx)
+	if err != nil || !slices.Equal(counts.Instances, []store.InstanceCount{{PlanID: "p", Server: "a", Count: 1}}) ||
+		counts.Bindings != 1 {
+		t.Errorf("%+v, %v", counts, err)
 	}
-	if len(stats.Instances) != 1 || stats.Instances[0] != (store.InstanceCount{PlanID: "p", Server: "a", Count: 1}) ||
-		stats.Bindings != 1 || stats.TasksInProgress != 1 || stats.TasksWaiting != 1 || stats.OldestTask <= 0 {
-		t.Errorf("%+v", stats)
+	tasks, err := s.TaskStats(ctx)
+	if err != nil || tasks.InProgress != 1 || tasks.Waiting != 1 || tasks.Oldest <= 0 {
+		t.Errorf("%+v, %v", tasks, err)
 	}
 }
 
@@ -379,7 +418,7 @@ func TestRecordProvisionOnlyOnce(t *testing.T) {
 	if _, _, err := record("db_2"); !errors.Is(err, store.ErrExists) {
 		t.Fatalf("the second: %v", err)
 	}
-	if loads, err := s.ServerLoads(ctx); err != nil || loads["a"] != 1 {
+	if loads, err := s.ServerLoads(ctx, []string{"a"}); err != nil || loads["a"] != 1 {
 		t.Errorf("loads %v, %v", loads, err)
 	}
 	if latest, err := s.LatestTask(ctx, "i", "", ""); err != nil || latest.ID != first.ID {

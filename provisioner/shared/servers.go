@@ -77,6 +77,15 @@ func (s *Servers) Close() error {
 // All lists the servers in the order of the configuration.
 func (s *Servers) All() []*Server { return s.all }
 
+// Names lists the names of all servers.
+func (s *Servers) Names() []string {
+	names := make([]string, len(s.all))
+	for i, server := range s.all {
+		names[i] = server.Name()
+	}
+	return names
+}
+
 // Server finds a server by its name. It fails for one that was taken out of the configuration while it held
 // databases.
 func (s *Servers) Server(name string) (*Server, error) {

@@ -47,6 +47,9 @@ const keyIDBytes = 5
 // keyMark is what every ciphertext of a key begins with.
 func keyMark(id uint32) []byte { return binary.BigEndian.AppendUint32([]byte{1}, id) }
 
+// Mark is what every new ciphertext begins with.
+func (k *Keyring) Mark() []byte { return keyMark(k.primary) }
+
 // keyOf is the key that a mark names, if it is one.
 func keyOf(mark []byte) (id uint32, ok bool) {
 	if len(mark) != keyIDBytes || mark[0] != 1 {

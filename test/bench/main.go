@@ -32,6 +32,7 @@ var sections = []section{
 	{"cycles", measureCycles},
 	{"http", measureHTTP},
 	{"dedicated", measureDedicated},
+	{"scale", measureScale},
 }
 
 func main() {

@@ -34,7 +34,11 @@ func (u serverDir) tmp() string             { return u.file("tmp") }
 func (u serverDir) socket() string          { return u.file("mysqld.sock") }
 
 func (b *bench) makeServerDir(name string) (serverDir, error) {
-	u := serverDir{dir: filepath.Join(b.dir, name), uid: os.Geteuid(), gid: os.Getegid()}
+	dir, err := os.MkdirTemp(b.dir, name+"-")
+	if err != nil {
+		return serverDir{}, err
+	}
+	u := serverDir{dir: dir, uid: os.Geteuid(), gid: os.Getegid()}
 	if u.uid == 0 { // mysqld refuses to run as root
 		nobody, err := user.Lookup("nobody")
 		if err != nil {
@@ -47,10 +51,10 @@ func (b *bench) makeServerDir(name string) (serverDir, error) {
 			return u, err
 		}
 	}
+	if err := os.Mkdir(u.tmp(), 0o700); err != nil {
+		return u, err
+	}
 	for _, dir := range []string{u.dir, u.tmp()} {
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			return u, err
-		}
 		if err := os.Chown(dir, u.uid, u.gid); err != nil {
 			return u, err
 		}

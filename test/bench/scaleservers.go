@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	"mysql-broker/provisioner/launcher/process"
+)
+
+const (
+	crowdDatabases = 10_000
+	crowdAccounts  = 2 * crowdDatabases
+)
+
+// measureFullServer compares a server that holds many databases and accounts with one that holds none: what the same SQL
+// takes there is the server's own growth, what the broker adds to it is the broker's.
+func (b *bench) measureFullServer(ctx context.Context, s server) (err error) {
+	full, err := b.startServer(ctx, s.binary)
+	if err != nil {
+		return err
+	}
+	databases, accounts := crowdDatabases, crowdAccounts
+	if b.options.quick {
+		databases, accounts = databases/20, accounts/20
+	}
+	if err := full.crowd(ctx, databases, accounts); err != nil {
+		return fmt.Errorf("fill the server: %w", err)
+	}
+	crowded, end, err := b.pair(ctx, full)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	alone, endAlone, err := b.pair(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, endAlone()) }()
+	c, err := compare(ctx, b.rounds(scaleRounds), crowded, alone)
+	if err != nil {
+		return err
+	}
+	note := fmt.Sprintf("Broker: on a server with %d databases and %d accounts; raw: on one without.", databases, accounts)
+	for _, name := range operationNames {
+		for _, p := range []int{50, 99} {
+			figure := figureName(name, p)
+			b.report.add(c.row(rawPart+figure, Row{What: fmt.Sprintf("%s, full server, p%d: the SQL alone", name, p),
+				Flavour: s.Flavour, Unit: "ms", Note: note, Detail: true}))
+			r := Row{What: fmt.Sprintf("%s, full server, p%d: what the broker adds", name, p), Flavour: s.Flavour, Unit: "ms",
+				Note: note, Detail: p == 99}
+			if p == 50 {
+				r.Goal = atMost(1.2)
+			}
+			b.report.add(c.row(ownPart+figure, r))
+		}
+	}
+	return nil
+}
+
+// Parts of an operation's figures.
+const (
+	rawPart = "raw "
+	ownPart = "own "
+)
+
+// pair is a side that measures a broker on a server beside the same SQL without it, and tells the two apart.
+func (b *bench) pair(ctx context.Context, s server) (side func(context.Context) (figures, error), end func() error,
+	err error) {
+	through, without, end, err := b.tenants(ctx, s, 1)
+	if err != nil {
+		return nil, nil, err
+	}
+	return func(context.Context) (figures, error) {
+		broker, raw := took{}, took{}
+		for range scaleLives {
+			if err := errors.Join(broker.live(through[0]), raw.live(without[0])); err != nil {
+				return nil, err
+			}
+		}
+		f := figures{}
+		ofRaw := raw.figures()
+		for name, figure := range broker.figures() {
+			f[rawPart+name], f[ownPart+name] = ofRaw[name], figure-ofRaw[name]
+		}
+		return f, nil
+	}, end, nil
+}
+
+// crowd makes databases and accounts. The accounts are copies of one in the tables that hold them: see the manuals'
+// FLUSH PRIVILEGES.
+func (s server) crowd(ctx context.Context, databases, accounts int) (err error) {
+	admin := s
+	admin.BrokerUser, admin.BrokerPassword = s.User, s.Password
+	db, err := admin.connect(1)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	for n := range databases {
+		if _, err := db.ExecContext(ctx, fmt.Sprintf("CREATE DATABASE db_crowd%05d", n)); err != nil {
+			return err
+		}
+	}
+	statements := []string{"CREATE USER u_crowd@'%' IDENTIFIED BY '" + s.Password + "' REQUIRE SSL",
+		"GRANT ALL PRIVILEGES ON `db\\_crowd00000`.* TO u_crowd@'%'"}
+	for _, statement := range statements {
+		if _, err := db.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	table := map[string]string{process.MySQL: "user", process.MariaDB: "global_priv"}[s.Flavour]
+	for _, name := range []string{table, "db"} {
+		if err := copyGrants(ctx, db, name, accounts); err != nil {
+			return fmt.Errorf("copy mysql.%s: %w", name, err)
+		}
+	}
+	_, err = db.ExecContext(ctx, "FLUSH PRIVILEGES")
+	return err
+}
+
+// copyGrants copies the row of u_crowd in a table of the grant system: two accounts for each database.
+func copyGrants(ctx context.Context, db *sql.DB, table string, copies int) error {
+	rows, err := db.QueryContext(ctx, "SELECT * FROM mysql."+table+" LIMIT 0")
+	if err != nil {
+		return err
+	}
+	columns, err := rows.Columns()
+	if err := errors.Join(err, rows.Close()); err != nil {
+		return err
+	}
+	values := make([]string, len(columns))
+	for i, column := range columns {
+		switch values[i] = "t.`" + column + "`"; strings.ToLower(column) {
+		case "user":
+			values[i] = "CONCAT('u_crowd', LPAD(n, 5, '0'))"
+		case "db":
+			values[i] = "CONCAT('db\\\\_crowd', LPAD(n DIV 2, 5, '0'))"
+		}
+	}
+	const batch = 1000 // what a recursive query may yield by default
+	for first := 0; first < copies; first += batch {
+		if _, err := db.ExecContext(ctx, fmt.Sprintf("INSERT INTO mysql.%s WITH RECURSIVE numbers (n) AS "+
+			"(SELECT %d UNION ALL SELECT n + 1 FROM numbers WHERE n < %d) SELECT %s FROM mysql.%[1]s AS t, numbers "+
+			"WHERE t.user = 'u_crowd'", table, first, min(first+batch, copies)-1, strings.Join(values, ", "))); err != nil {
+			return err
+		}
+	}
+	return nil
+}

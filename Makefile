@@ -8,6 +8,8 @@ MYSQLD ?= $(wildcard $(MYSQL97)/bin/mysqld)
 
 FUZZTIME ?= 1m
 
+SOAK ?= 15m
+
 # Flags of the benchmark, e.g. '-only operations -flavour mariadb -json bench.json'.
 BENCH ?=
 
@@ -16,7 +18,7 @@ export GOFLAGS += -buildvcs=false
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: help run build test bench chaos lint go-test fuzz clean mysql97
+.PHONY: help run build test bench chaos soak lint go-test fuzz clean mysql97
 
 help: ## print this
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -44,6 +46,10 @@ chaos: ## kill, pause and fail brokers and servers at every point and at random,
 	@deploy/dev/install-packages.sh test
 	CHAOS=long MYSQLD='$(MYSQLD)' go run ./test/servers/with-servers \
 		go test -race -count=1 -parallel 8 -timeout 60m -v ./test/chaos ./test/model
+
+soak: ## keep brokers busy for SOAK (15m) on every mysqld there is, and watch their memory, goroutines and connections
+	@deploy/dev/install-packages.sh test
+	SOAK=$(SOAK) MYSQLD='$(MYSQLD)' go test -count=1 -timeout 24h -v -run TestSoak ./test/soak
 
 lint: ## gofmt, go vet, staticcheck, gosec, govulncheck
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "not formatted: $$unformatted" >&2; exit 1; }

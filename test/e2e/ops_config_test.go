@@ -52,6 +52,7 @@ func TestBadConfiguration(t *testing.T) {
 		{"application", map[string]string{"VCAP_APPLICATION": secret}, []string{"VCAP_APPLICATION"}},
 		{"launcher's program", map[string]string{"LAUNCHER": "process", "LAUNCHER_MYSQLD": "/no/such/mysqld"},
 			[]string{"LAUNCHER_MYSQLD"}},
+		{"profiles for everyone", map[string]string{"PPROF_ADDRESS": ":6060"}, []string{"PPROF_ADDRESS"}},
 		{"HTTPS", map[string]string{"TLS_CERTIFICATE": "/no/such/c.pem", "TLS_KEY": "/no/such/k.pem",
 			"TRUSTED_PROXIES": "router"}, []string{"/no/such/c.pem", "TRUSTED_PROXIES"}},
 		{"no catalog", map[string]string{"CATALOG": "/no/such/catalog.yml"}, []string{"/no/such/catalog.yml"}},

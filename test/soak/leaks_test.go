@@ -1,0 +1,164 @@
+package soak
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/goleak"
+
+	"mysql-broker/broker/catalog"
+	"mysql-broker/cmd/mysql-broker/app"
+	"mysql-broker/cmd/mysql-broker/config"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+const (
+	manyOperations = 10_000 // on all flavours together
+	settleTime     = 30 * time.Second
+
+	// What a broker may hold while it runs, whatever it has done: the README says how many connections to PostgreSQL,
+	// provisioner/mysqladmin how many to a server.
+	postgresConnections = 16
+	mysqlConnections    = 12
+)
+
+// TestManyOperationsLeaveNothingBehind has a broker in this process do very much at once, and counts what it holds.
+func TestManyOperationsLeaveNothingBehind(t *testing.T) {
+	all := servers.AllMySQL(t)
+	for _, s := range all {
+		t.Run(s.Flavour, func(t *testing.T) {
+			private := testdrive.Private(t, s.Flavour)
+			env := testdrive.Environment(t, private)
+			w := newWitness(t, private, env["DATABASE_URL"])
+			goroutines, files := goleak.IgnoreCurrent(), openFiles(t)
+
+			var operations atomic.Int64
+			a := start(t, env)
+			broker := &testdrive.Broker{URL: fmt.Sprintf("http://127.0.0.1:%d", a.Port()), Username: testdrive.Username,
+				Password: testdrive.Password}
+			tenants := crowd(t, broker, &operations)
+			until := func(n int64) func() bool { return func() bool { return operations.Load() < n } }
+			if err := liveTogether(t.Context(), tenants, until(0)); err != nil { // opens the connections that it keeps
+				t.Fatal(err)
+			}
+			begun := w.settled(t)
+			if err := liveTogether(t.Context(), tenants, until(int64(manyOperations/len(all)))); err != nil {
+				t.Fatal(err)
+			}
+			ended := w.settled(t)
+			t.Logf("%d operations; before: %v; after: %v", operations.Load(), begun, ended)
+			if more := ended.goroutines - begun.goroutines; more > postgresConnections+mysqlConnections {
+				t.Errorf("%d goroutines more than before", more)
+			}
+			if more := ended.files - begun.files; more > postgresConnections+mysqlConnections {
+				t.Errorf("%d open files more than before", more)
+			}
+			if ended.postgres > postgresConnections || ended.mysql > mysqlConnections {
+				t.Errorf("more connections than the broker may hold: %v", ended)
+			}
+
+			a.Close()
+			goleak.VerifyNone(t, goroutines)
+			testdrive.Eventually(t, settleTime, "all is closed", func() bool {
+				left := w.count(t)
+				return left.files <= files && left.postgres == 0 && left.mysql == 0
+			})
+		})
+	}
+}
+
+func start(t *testing.T, env map[string]string) *app.App {
+	t.Helper()
+	cfg, err := config.FromEnvironment(func(name string) string { return env[name] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := catalog.Load(cfg.CatalogPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := app.Start(t.Context(), cfg, c, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// holdings are what a broker holds.
+type holdings struct{ goroutines, files, postgres, mysql int }
+
+func (h holdings) String() string {
+	return fmt.Sprintf("%d goroutines, %d open files, %d connections to PostgreSQL, %d to the shared server", h.goroutines,
+		h.files, h.postgres, h.mysql)
+}
+
+// witness counts a broker's connections where they end. It has one to each server itself, which it does not count.
+type witness struct {
+	postgres *pgx.Conn
+	mysql    *sql.DB
+}
+
+func newWitness(t *testing.T, s servers.MySQL, postgresURL string) witness {
+	t.Helper()
+	postgres, err := pgx.Connect(t.Context(), postgresURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { postgres.Close(context.Background()) })
+	return witness{postgres, connect(t, s)}
+}
+
+// connections counts those that there are.
+func (w witness) connections(t *testing.T) (h holdings) {
+	t.Helper()
+	if err := w.postgres.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
+		WHERE datname = current_database() AND application_name = 'mysql-broker'`).Scan(&h.postgres); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.mysql.QueryRow("SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'mysql_broker'").
+		Scan(&h.mysql); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// count counts what a broker in this process holds.
+func (w witness) count(t *testing.T) holdings {
+	t.Helper()
+	h := w.connections(t)
+	h.goroutines, h.files = runtime.NumGoroutine(), openFiles(t)
+	return h
+}
+
+// settled counts when nothing has ended for a second: it takes moments until clients that went away are noticed.
+func (w witness) settled(t *testing.T) (h holdings) {
+	t.Helper()
+	since := time.Now()
+	testdrive.Eventually(t, settleTime, "the broker settles", func() bool {
+		now := w.count(t)
+		if now.goroutines < h.goroutines || now.files < h.files {
+			since = time.Now()
+		}
+		h = now
+		return time.Since(since) > time.Second
+	})
+	return h
+}
+
+func openFiles(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}

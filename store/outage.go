@@ -39,10 +39,11 @@ const (
 	silenceTime = 10 * time.Second
 )
 
-// limitWaits has PostgreSQL bound how long it waits for locks and for the broker.
-// https://www.postgresql.org/docs/current/runtime-config-client.html
+// limitWaits has PostgreSQL bound how long it waits for locks and for the broker, and not compile statements: where
+// tables are large, it takes a second or more for what then takes a millisecond.
+// https://www.postgresql.org/docs/current/runtime-config-client.html, https://www.postgresql.org/docs/current/jit.html
 func limitWaits(ctx context.Context, conn *pgx.Conn) error {
-	_, err := conn.Exec(ctx, fmt.Sprintf("SET lock_timeout = %d; SET idle_in_transaction_session_timeout = %d",
+	_, err := conn.Exec(ctx, fmt.Sprintf("SET lock_timeout = %d; SET idle_in_transaction_session_timeout = %d; SET jit = off",
 		lockTime.Milliseconds(), silenceTime.Milliseconds()))
 	return err
 }

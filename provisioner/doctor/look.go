@@ -12,7 +12,7 @@ import (
 // look compares once what a server holds with what is recorded for it: the server is asked first, and the store is read
 // afterwards, some records at a time.
 func (d *Doctor) look(ctx context.Context, server string, forget bool) (Report, error) {
-	l := &comparison{doctor: d, server: server, holds: d.contents(ctx, server), lost: map[string]bool{}}
+	l := &comparison{server: server, holds: d.contents(ctx, server), lost: map[string]bool{}}
 	if err := ctx.Err(); err != nil { // else the server would pass for unreachable because nobody waits any more
 		return Report{}, err
 	}
@@ -41,7 +41,6 @@ func (d *Doctor) look(ctx context.Context, server string, forget bool) (Report, 
 
 // comparison is a look at a server under way.
 type comparison struct {
-	doctor *Doctor
 	server string
 	holds  contents
 	lost   map[string]bool // instances whose database is missing

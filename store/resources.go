@@ -143,9 +143,14 @@ type Abandoned struct {
 	Age        time.Duration
 }
 
-// Abandoned lists what is left half-way for ever.
+// scanTime bounds a statement that reads whole tables, for which nobody waits.
+const scanTime = time.Minute
+
+// Abandoned lists what is left half-way for ever. Its cost grows with the number of rows: an index on the state would
+// make each change of it dearer, and those are what users wait for.
+// https://www.postgresql.org/docs/current/storage-hot.html
 func (s *Store) Abandoned(ctx context.Context) ([]Abandoned, error) {
-	return allRows(ctx, s.pool, pgx.RowToStructByPos[Abandoned], `
+	return allRowsWithin(ctx, scanTime, s.pool, pgx.RowToStructByPos[Abandoned], `
 		SELECT instance_id, binding_id, greatest(now() - created_at, '0'::interval) FROM (
 			SELECT id AS instance_id, '' AS binding_id, created_at FROM instance
 				WHERE state IN ('creating', 'delete failed')

@@ -106,7 +106,12 @@ func oneRowWithin[T any](ctx context.Context, limit time.Duration, q querier, sc
 
 // allRows runs a query that yields any number of rows.
 func allRows[T any](ctx context.Context, q querier, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
-	limited, cancel := context.WithTimeout(ctx, statementTime)
+	return allRowsWithin(ctx, statementTime, q, scan, sql, args...)
+}
+
+func allRowsWithin[T any](ctx context.Context, limit time.Duration, q querier, scan pgx.RowToFunc[T], sql string,
+	args ...any) ([]T, error) {
+	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	rows, err := q.Query(limited, sql, args...)
 	if err != nil {

@@ -32,7 +32,8 @@ var sections = []section{
 	{"cycles", measureCycles},
 	{"http", measureHTTP},
 	{"dedicated", measureDedicated},
-	{"scale", measureScale},
+	{"full-postgres", measureFullPostgres},
+	{"full-server", measureFullServers},
 }
 
 func main() {

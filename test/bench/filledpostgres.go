@@ -20,7 +20,7 @@ type fullDatabase struct {
 
 const fullInstances = 1_000_000
 
-//go:embed scale.sql
+//go:embed fill.sql
 var fill string
 
 // fullDatabase makes one.

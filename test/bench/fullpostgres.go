@@ -20,25 +20,21 @@ const (
 	examinationStart = 10 * time.Second
 )
 
-// measureScale compares brokers whose PostgreSQL, or whose MySQL server, is full with brokers where it is empty.
-func measureScale(ctx context.Context, b *bench) error {
+// measureFullPostgres compares brokers with a full and an empty PostgreSQL database.
+func measureFullPostgres(ctx context.Context, b *bench) error {
 	full, err := b.fullDatabase(ctx)
 	if err != nil {
 		return fmt.Errorf("fill PostgreSQL: %w", err)
 	}
 	for _, s := range b.servers {
-		if err := b.measureFullPostgres(ctx, s, full); err != nil {
-			return fmt.Errorf("%s, full PostgreSQL: %w", s.Flavour, err)
-		}
-		if err := b.measureFullServer(ctx, s); err != nil {
-			return fmt.Errorf("%s, full server: %w", s.Flavour, err)
+		if err := b.measureFullPostgresOn(ctx, s, full); err != nil {
+			return fmt.Errorf("%s: %w", s.Flavour, err)
 		}
 	}
 	return nil
 }
 
-// measureFullPostgres compares brokers with a full and an empty PostgreSQL database, and the same server.
-func (b *bench) measureFullPostgres(ctx context.Context, s server, full fullDatabase) error {
+func (b *bench) measureFullPostgresOn(ctx context.Context, s server, full fullDatabase) (err error) {
 	ofEmpty, err := b.environment(ctx, s)
 	if err != nil {
 		return err

@@ -47,16 +47,26 @@ func (b *bench) measureFullPostgresOn(ctx context.Context, s server, full fullDa
 	if err := b.compareStarts(ctx, s.Flavour, ofFull, ofEmpty); err != nil {
 		return err
 	}
-	crowded, end, err := b.inhabit(ctx, ofFull)
-	if err != nil {
-		return err
+	var both [2]*inhabitant
+	for i, environment := range []map[string]string{ofFull, ofEmpty} {
+		var r *broker
+		if r, err = b.startBroker(ctx, environment); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, r.stop(context.WithoutCancel(ctx))) }()
+		// The next examination comes when all has been measured.
+		var seen examination
+		if seen, err = r.watchExamination(ctx); err != nil {
+			return err
+		}
+		if i == 0 {
+			b.reportExamination(s.Flavour, full, seen)
+		}
+		if both[i], err = b.inhabit(ctx, r); err != nil {
+			return err
+		}
 	}
-	defer func() { err = errors.Join(err, end()) }()
-	alone, endAlone, err := b.inhabit(ctx, ofEmpty)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, endAlone()) }()
+	crowded, alone := both[0], both[1]
 	c, err := compare(ctx, b.rounds(scaleRounds), crowded.measure, alone.measure)
 	if err != nil {
 		return err
@@ -69,7 +79,7 @@ func (b *bench) measureFullPostgresOn(ctx context.Context, s server, full fullDa
 				Flavour: s.Flavour, Unit: "ms", Goal: atMost(1.2), Note: note}))
 		}
 	}
-	return b.reportExamination(ctx, s.Flavour, full, ofFull)
+	return nil
 }
 
 // compareStarts starts brokers by turns.
@@ -131,26 +141,16 @@ const (
 	fetchInstance = "fetch instance"
 )
 
-// inhabit starts a broker that has one instance more.
-func (b *bench) inhabit(ctx context.Context, environment map[string]string) (_ *inhabitant, end func() error, err error) {
-	r, err := b.startBroker(ctx, environment)
-	if err != nil {
-		return nil, nil, err
-	}
-	end = func() error { return r.stop(context.WithoutCancel(ctx)) }
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, end())
-		}
-	}()
+// inhabit has a broker make one instance more.
+func (b *bench) inhabit(ctx context.Context, r *broker) (*inhabitant, error) {
 	t, err := b.newBrokerTenant(ctx, r)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	i := &inhabitant{tenant: t, client: t.(*brokerTenant).client}
 	serviceID, planID, err := b.plan("shared-async")
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	path := fmt.Sprintf("/v2/service_instances/resident-%d", r.pid)
 	status, answer, err := i.do("PUT", path+"?accepts_incomplete=true",
@@ -160,10 +160,10 @@ func (b *bench) inhabit(ctx context.Context, environment map[string]string) (_ *
 		err = fmt.Errorf("status %d: %s", status, answer)
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	i.poll, i.fetch = path+"/last_operation?operation="+accepted.Operation, path
-	return i, end, i.awaitSuccess(ctx)
+	return i, i.awaitSuccess(ctx)
 }
 
 func (i *inhabitant) awaitSuccess(ctx context.Context) error {
@@ -213,46 +213,52 @@ func (t took) figures() figures {
 	return f
 }
 
-// reportExamination waits until a broker has compared all that is recorded in a full database with the servers.
-func (b *bench) reportExamination(ctx context.Context, flavour string, full fullDatabase, environment map[string]string,
-) (err error) {
-	r, err := b.startBroker(ctx, environment)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, r.stop(context.WithoutCancel(ctx))) }()
+// examination is what was seen during a broker's first.
+type examination struct {
+	took    time.Duration
+	memory  float64 // the most, in MB
+	scrapes []time.Duration
+}
+
+// watchExamination waits until a broker that was just started has compared all that is recorded with the servers.
+func (r *broker) watchExamination(ctx context.Context) (e examination, err error) {
 	since := time.Now()
-	most, scrapes := 0.0, took{}
-	for examined := false; !examined; {
-		c, err := newClient(ctx, r.addr)
-		if err != nil {
-			return err
-		}
+	c, err := newClient(ctx, r.addr)
+	if err != nil {
+		return e, err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	for {
 		before := time.Now()
 		_, metrics, err := c.do("GET", "/metrics", "")
-		if err := errors.Join(err, c.close()); err != nil {
-			return err
+		if err != nil {
+			return e, err
 		}
-		scrapes["scrape"] = append(scrapes["scrape"], time.Since(before))
-		examined = strings.Contains(string(metrics), "\nmysql_broker_examination_timestamp_seconds ")
+		e.scrapes = append(e.scrapes, time.Since(before))
 		memory, err := residentMB(r.pid)
 		if err != nil {
-			return err
+			return e, err
 		}
-		most = max(most, memory)
+		e.memory = max(e.memory, memory)
+		if strings.Contains(string(metrics), "\nmysql_broker_examination_timestamp_seconds ") {
+			e.took = time.Since(since) - examinationStart
+			return e, nil
+		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return e, ctx.Err()
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
+}
+
+func (b *bench) reportExamination(flavour string, full fullDatabase, e examination) {
 	note := fmt.Sprintf("With %d records of what is on servers.", 3*full.instances)
 	row := func(what, unit string, figure float64) {
 		b.report.add(Row{What: what, Flavour: flavour, Unit: unit, Broker: spreadOf([]float64{figure}), Note: note, Detail: true})
 	}
-	row("examination, full PostgreSQL", "s", (time.Since(since) - examinationStart).Seconds())
-	row("most memory meanwhile", "MB", most)
-	row("/metrics meanwhile, p50", "ms", percentile(scrapes["scrape"], 50))
-	row("/metrics meanwhile, longest", "ms", percentile(scrapes["scrape"], 100))
-	return nil
+	row("examination, full PostgreSQL", "s", e.took.Seconds())
+	row("most memory meanwhile", "MB", e.memory)
+	row("/metrics meanwhile, p50", "ms", percentile(e.scrapes, 50))
+	row("/metrics meanwhile, longest", "ms", percentile(e.scrapes, 100))
 }

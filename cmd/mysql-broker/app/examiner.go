@@ -17,8 +17,8 @@ import (
 const (
 	firstExamination = 10 * time.Second // after the start, which has enough to do
 	examineEach      = 10 * time.Minute
-	// examineShare bounds the part of the time that examinations take where there is so much to compare.
-	examineShare = 20
+	// examineShare is how many times longer than an examination took, at least, the broker waits before the next.
+	examineShare = 10
 )
 
 // examiner examines now and then, logs what is new and shows in /metrics how much there is. It repairs nothing.

@@ -85,7 +85,7 @@ func (p *Provisioner) record(ctx context.Context, i store.Instance, max int, lat
 	r := request{Later: later}
 	f := p.approach(ctx, i, instanceFence(i.ID))
 	defer p.drop(f)
-	t, load, err := p.store.RecordProvision(ctx, i, p.begin(store.NewTask{InstanceID: i.ID, Kind: store.Provision,
+	t, load, err := p.store.RecordProvision(ctx, since, i, p.begin(store.NewTask{InstanceID: i.ID, Kind: store.Provision,
 		PlanID: i.PlanID, Request: r.json()}), max)
 	if err != nil {
 		return a, load, fmt.Errorf("record the instance: %w", err)

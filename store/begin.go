@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -17,7 +19,11 @@ var ErrServerFull = errors.New("store: server is full")
 // a place there. max is how many instances the server takes, load how many it holds then. It changes nothing if it
 // returns ErrExists or ErrServerFull. All goes in one round trip, so that the statements have to see for themselves
 // whether the first one did anything; database names are never used twice.
-func (s *Store) RecordProvision(ctx context.Context, i Instance, n NewTask, max int) (t Task, load int, err error) {
+//
+// asked is when it was asked for. A broker that was paused since then must not begin what the platform has given up and
+// found to be absent: after 10 seconds, it is ErrUnavailable. For what begins with a lock, PostgreSQL sees to that.
+func (s *Store) RecordProvision(ctx context.Context, asked time.Time, i Instance, n NewTask, max int) (
+	t Task, load int, err error) {
 	var inserted *bool
 	err = s.InTx(ctx, func(tx *Tx) error {
 		if err := tx.InsertInstance(i); err != nil {
@@ -26,6 +32,9 @@ func (s *Store) RecordProvision(ctx context.Context, i Instance, n NewTask, max 
 		inserted = tx.insertTask(&t, n, i.Database)
 		if i.Server != "" { // last, as all provisions on that server wait for it
 			tx.takePlace(&load, i, max)
+		}
+		if late := time.Since(asked); late > silenceTime {
+			return fmt.Errorf("%w: it was asked for %v ago", ErrUnavailable, late)
 		}
 		return nil
 	})

@@ -146,7 +146,7 @@ func TestServerPlacesAreLimited(t *testing.T) {
 	s, ctx := servers.Store(t), t.Context()
 	take := func(id string) error {
 		i := store.Instance{ID: id, Server: "a", Database: "db_" + id}
-		_, _, err := s.RecordProvision(ctx, i, provisionOf(id), 2)
+		_, _, err := s.RecordProvision(ctx, time.Now(), i, provisionOf(id), 2)
 		return err
 	}
 	for _, id := range []string{"1", "2"} {
@@ -403,13 +403,27 @@ func TestStats(t *testing.T) {
 	}
 }
 
+// A broker that was paused before it recorded anything finds that it is too late.
+func TestRecordProvisionTooLate(t *testing.T) {
+	t.Parallel()
+	s, ctx := servers.Store(t), t.Context()
+	i := store.Instance{ID: "i", Server: "a", Database: "db"}
+	asked := time.Now().Add(-11 * time.Second)
+	if _, _, err := s.RecordProvision(ctx, asked, i, provisionOf("i"), 10); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("recorded late: %v", err)
+	}
+	if _, err := s.Instance(ctx, "i"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("the instance that came too late: %v", err)
+	}
+}
+
 // An instance that is there keeps its place, its task and its record.
 func TestRecordProvisionOnlyOnce(t *testing.T) {
 	t.Parallel()
 	s, ctx := servers.Store(t), t.Context()
 	record := func(database string) (store.Task, int, error) {
 		i := store.Instance{ID: "i", Server: "a", Database: database}
-		return s.RecordProvision(ctx, i, provisionOf("i"), 10)
+		return s.RecordProvision(ctx, time.Now(), i, provisionOf("i"), 10)
 	}
 	first, load, err := record("db_1")
 	if err != nil || load != 1 || first.ID == 0 {

@@ -31,13 +31,13 @@ func (s *Session) createAccount(ctx context.Context, a Account) error {
 	err := s.identify(ctx, "CREATE USER", a)
 	if hasNumber(err, errCannotUser) { // it exists
 		if err = s.identify(ctx, "ALTER USER", a); err == nil {
-			err = s.exec(ctx, "REVOKE ALL PRIVILEGES, GRANT OPTION FROM ?@'%'", a.Name)
+			err = s.execAccount(ctx, "REVOKE ALL PRIVILEGES, GRANT OPTION FROM ?@'%'", a.Name)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	return s.exec(ctx, grantStatement(a.Role, a.Database), a.Name)
+	return s.execAccount(ctx, grantStatement(a.Role, a.Database), a.Name)
 }
 
 // identify runs CREATE USER or ALTER USER with all that an account has but its privileges.
@@ -48,13 +48,13 @@ func (s *Session) identify(ctx context.Context, verb string, a Account) error {
 	}
 	statement := fmt.Sprintf("%s ?@'%%' %s REQUIRE %s WITH MAX_USER_CONNECTIONS %d PASSWORD EXPIRE NEVER ACCOUNT UNLOCK",
 		verb, s.dialect.identified, require, a.MaxConnections)
-	return withholdMessage(s.exec(ctx, statement, a.Name, s.dialect.hash(a.Password)))
+	return withholdMessage(s.execAccount(ctx, statement, a.Name, s.dialect.hash(a.Password)))
 }
 
 // SetConnectionLimit changes how many connections an account may have at the same time. Open ones stay; a missing
 // account is fine.
 func (s *Session) SetConnectionLimit(ctx context.Context, account string, n int) error {
-	if err := s.exec(ctx, "ALTER USER IF EXISTS ?@'%' WITH MAX_USER_CONNECTIONS ?", account, n); err != nil {
+	if err := s.execAccount(ctx, "ALTER USER IF EXISTS ?@'%' WITH MAX_USER_CONNECTIONS ?", account, n); err != nil {
 		return fmt.Errorf("set the connection limit of account %s: %w", account, err)
 	}
 	return nil

@@ -79,7 +79,7 @@ func (s *Session) DropDatabase(ctx context.Context, name string) error {
 
 // killUsers kills the sessions that use a database, and those of accounts that may.
 func (s *Session) killUsers(ctx context.Context, database string) error {
-	accounts, err := s.accountsOn(ctx, database)
+	accounts, err := names(ctx, s.conn, "SELECT user FROM mysql.db WHERE db = ?", escapePattern(database))
 	if err != nil {
 		s.failed = true
 		return fmt.Errorf("list the accounts: %w", err)
@@ -96,20 +96,4 @@ func (s *Session) killUsers(ctx context.Context, database string) error {
 		}
 	}
 	return nil
-}
-
-func (s *Session) accountsOn(ctx context.Context, database string) (names []string, err error) {
-	rows, err := s.conn.QueryContext(ctx, "SELECT user FROM mysql.db WHERE db = ?", escapePattern(database))
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }() // its error is that of rows.Err
-	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return nil, err
-		}
-		names = append(names, name)
-	}
-	return names, rows.Err()
 }

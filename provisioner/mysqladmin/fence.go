@@ -48,7 +48,7 @@ func (s *Server) open(ctx context.Context, key string) opened {
 		<-s.turns
 		return opened{err: s.explain("connect", err)}
 	}
-	o := opened{server: s, session: &Session{conn: conn, turns: s.turns, lock: lockName(s.fenceKey, key),
+	o := opened{server: s, session: &Session{conn: conn, server: s, lock: lockName(s.fenceKey, key),
 		refusesOrphans: s.refusesOrphans.Load(), readsPrograms: s.readsPrograms.Load()}}
 	if err := o.lock(ctx); err != nil {
 		o.session.failed = true

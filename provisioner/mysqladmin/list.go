@@ -1,22 +1,28 @@
 package mysqladmin
 
-import "context"
+import (
+	"context"
+	"database/sql"
+)
 
 // Databases lists all databases of the server that the broker's account may see, the server's own included.
 func (s *Server) Databases(ctx context.Context) ([]string, error) {
-	names, err := s.names(ctx, "SHOW DATABASES")
+	names, err := names(ctx, s.reads, "SHOW DATABASES")
 	return names, s.explain("list the databases", err)
 }
 
 // Accounts lists the accounts that may log in from any host, as all those do that CreateAccount makes, be they locked
 // or not.
 func (s *Server) Accounts(ctx context.Context) ([]string, error) {
-	names, err := s.names(ctx, "SELECT user FROM mysql.user WHERE host = '%'")
+	names, err := names(ctx, s.reads, "SELECT user FROM mysql.user WHERE host = '%'")
 	return names, s.explain("list the accounts", err)
 }
 
-func (s *Server) names(ctx context.Context, query string) (names []string, err error) {
-	rows, err := s.reads.QueryContext(ctx, query)
+// names runs a query that yields names.
+func names(ctx context.Context, on interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}, query string, args ...any) (names []string, err error) {
+	rows, err := on.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}

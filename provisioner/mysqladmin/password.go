@@ -8,7 +8,7 @@ import (
 // ChangePassword gives an account that exists another password, and leaves all else as it is; open sessions stay.
 // Errors do not quote the server's message, which can repeat the password.
 func (s *Session) ChangePassword(ctx context.Context, account, password string) error {
-	err := withholdMessage(s.exec(ctx, "ALTER USER ?@'%' "+s.dialect.identified, account,
+	err := withholdMessage(s.execAccount(ctx, "ALTER USER ?@'%' "+s.dialect.identified, account,
 		s.dialect.hash(password)))
 	if err != nil {
 		return fmt.Errorf("change the password of account %s: %w", account, err)

@@ -49,7 +49,7 @@ func (s *Session) retire(ctx context.Context, account, database string) (keep bo
 // that there it was not the broker who dropped it: then nothing is kept.
 func (s *Session) keepLocked(ctx context.Context, account string, role Role, database string) (kept bool, err error) {
 	lock := func(verb string) error {
-		return withholdMessage(s.exec(ctx, verb+" ?@'%' "+s.dialect.identified+" ACCOUNT LOCK", account,
+		return withholdMessage(s.execAccount(ctx, verb+" ?@'%' "+s.dialect.identified+" ACCOUNT LOCK", account,
 			s.dialect.hash(rand.Text())))
 	}
 	err = lock("ALTER USER")
@@ -58,7 +58,7 @@ func (s *Session) keepLocked(ctx context.Context, account string, role Role, dat
 			return false, nil
 		}
 		if err == nil {
-			err = s.exec(ctx, grantStatement(role, database), account)
+			err = s.execAccount(ctx, grantStatement(role, database), account)
 		}
 	}
 	if err == nil {
@@ -110,5 +110,5 @@ func (s *Session) endSessions(ctx context.Context, account string) (any bool, er
 }
 
 func (s *Session) dropUser(ctx context.Context, account string) error {
-	return s.exec(ctx, "DROP USER IF EXISTS ?@'%'", account)
+	return s.execAccount(ctx, "DROP USER IF EXISTS ?@'%'", account)
 }

@@ -17,9 +17,13 @@ import (
 )
 
 const (
-	defaultMaxConns = 8
-	maxReadConns    = 4
-	maxIdleTime     = 5 * time.Minute
+	defaultMaxConns = 16
+
+	// accountStatements is how many statements on accounts are under way at the same time. The servers carry them out
+	// one after the other, and get slower where more wait for each other.
+	accountStatements = 4
+	maxReadConns      = 4
+	maxIdleTime       = 5 * time.Minute
 )
 
 // Server is a mysqld that the broker administers. It is safe for concurrent use.
@@ -33,7 +37,8 @@ type Server struct {
 	sessions, reads *sql.DB
 
 	// turns has room for one entry for each session. Who waits longest is next, whereas a sql.DB takes anyone.
-	turns chan struct{}
+	turns    chan struct{}
+	accounts chan struct{} // the same, for statements on accounts
 
 	// What CheckPrivileges last found: that the server refuses to drop the definer of anything, and that the broker's
 	// account may read where MariaDB keeps routines and events.
@@ -61,6 +66,7 @@ func Open(cfg Config) (*Server, error) {
 		sessions: pool(connector, maxConns),
 		reads:    pool(connector, maxReadConns),
 		turns:    make(chan struct{}, maxConns),
+		accounts: make(chan struct{}, accountStatements),
 	}, nil
 }
 

@@ -18,7 +18,7 @@ const releaseTimeout = 5 * time.Second
 // is for one goroutine and must be closed.
 type Session struct {
 	conn    *sql.Conn
-	turns   <-chan struct{} // yields when the next session may be opened
+	server  *Server
 	dialect dialect
 	alive   func() error
 
@@ -42,6 +42,17 @@ func (s *Session) exec(ctx context.Context, statement string, args ...any) error
 	return err
 }
 
+// execAccount is exec for a statement on an account, when it is its turn.
+func (s *Session) execAccount(ctx context.Context, statement string, args ...any) error {
+	select {
+	case s.server.accounts <- struct{}{}:
+		defer func() { <-s.server.accounts }()
+		return s.exec(ctx, statement, args...)
+	case <-ctx.Done():
+		return fmt.Errorf("wait for other statements on accounts: %w", context.Cause(ctx))
+	}
+}
+
 // exists runs a query that yields one boolean.
 func (s *Session) exists(ctx context.Context, query string, args ...any) (found bool, err error) {
 	err = s.conn.QueryRowContext(ctx, query, args...).Scan(&found)
@@ -54,7 +65,7 @@ func (s *Session) exists(ctx context.Context, query string, args ...any) (found 
 // Close ends the fence and gives the connection back; after any failure it discards the connection instead, which ends
 // the fence too.
 func (s *Session) Close() error {
-	defer func() { <-s.turns }()
+	defer func() { <-s.server.turns }()
 	if s.failed || !s.release() {
 		// Raw passes ErrBadConn on to the pool, which then closes the connection.
 		_ = s.conn.Raw(func(any) error { return driver.ErrBadConn })

@@ -28,7 +28,7 @@ const (
 	// What a broker may hold while it runs, whatever it has done: the README says how many connections to PostgreSQL,
 	// provisioner/mysqladmin how many to a server.
 	postgresConnections = 16
-	mysqlConnections    = 12
+	mysqlConnections    = 20
 )
 
 // TestManyOperationsLeaveNothingBehind has a broker in this process do very much at once, and counts what it holds.

@@ -57,7 +57,7 @@ func (w *world) delayStatement(t *testing.T) (database string) {
 	answers := victim.Begin(q.method, q.path, q.body)
 	began := <-frozen
 	w.awaitRenewal(t, q) // some time after the statement was sent
-	pause(t, victim)
+	victim.Pause(t)
 	t.Cleanup(func() { victim.Signal(t, syscall.SIGCONT) })
 	w.tally.pause()
 	if err := w.tasks.QueryRow(t.Context(), "SELECT database_name FROM instance WHERE id = $1", x.instance.ID).

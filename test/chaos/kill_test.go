@@ -125,7 +125,7 @@ func (k *kill) stop(t *testing.T, victim *testdrive.Broker) testdrive.Word {
 	if !k.pause {
 		return testdrive.Die
 	}
-	pause(t, victim)
+	victim.Pause(t)
 	return testdrive.GoOn // it hears of that when it goes on
 }
 

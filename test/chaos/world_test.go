@@ -4,12 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -109,41 +105,6 @@ func (w *world) victims(t *testing.T, n int) (victims []*testdrive.Broker, ready
 			b.AwaitReady(t)
 		}
 	}
-}
-
-// pause returns when every thread of the broker stands still.
-func pause(t *testing.T, b *testdrive.Broker) {
-	t.Helper()
-	b.Signal(t, syscall.SIGSTOP)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(patience); ; <-tick.C {
-		if stopped, err := stopped(b.PID()); err != nil || stopped || time.Now().After(deadline) {
-			if !stopped {
-				t.Errorf("the broker does not stand still: %v", err)
-			}
-			return
-		}
-	}
-}
-
-// stopped tells whether all threads have the state T. https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
-func stopped(pid int) (bool, error) {
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
-	if err != nil {
-		return false, err
-	}
-	for _, thread := range threads {
-		raw, err := os.ReadFile(thread)
-		if err != nil {
-			return false, err
-		}
-		_, fields, _ := strings.Cut(string(raw), ") ")
-		if !strings.HasPrefix(fields, "T") {
-			return false, nil
-		}
-	}
-	return len(threads) > 0, nil
 }
 
 // tell records what the platform knows of an instance from now on.

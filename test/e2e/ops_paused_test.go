@@ -79,7 +79,7 @@ func (r replicas) pauseAt(t *testing.T, statement, path string, fields body) (wa
 	release := stall(t, admin)
 	answers := r.paused.Begin("PUT", path, fields)
 	awaitStatement(t, admin, statement)
-	r.paused.Signal(t, syscall.SIGSTOP)
+	r.paused.Pause(t)
 	t.Cleanup(func() { r.paused.Signal(t, syscall.SIGCONT) })
 	release()
 	return func() {

@@ -1,0 +1,49 @@
+package testdrive
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Pause stops the broker with SIGSTOP, and returns when every thread of it stands still. SIGCONT lets it go on. It may be
+// called from any goroutine.
+func (b *Broker) Pause(t testing.TB) {
+	t.Helper()
+	b.Signal(t, syscall.SIGSTOP)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(time.Minute); ; <-tick.C {
+		still, err := stopped(b.PID())
+		if err != nil || time.Now().After(deadline) {
+			t.Errorf("the broker does not stand still: %v", err)
+			return
+		}
+		if still {
+			return
+		}
+	}
+}
+
+// stopped tells whether all threads have the state T. https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
+func stopped(pid int) (bool, error) {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	if err != nil {
+		return false, err
+	}
+	for _, thread := range threads {
+		raw, err := os.ReadFile(thread)
+		if err != nil {
+			return false, err
+		}
+		_, fields, _ := strings.Cut(string(raw), ") ")
+		if !strings.HasPrefix(fields, "T") {
+			return false, nil
+		}
+	}
+	return len(threads) > 0, nil
+}

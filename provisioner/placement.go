@@ -48,11 +48,16 @@ func (p *Provisioner) place(ctx context.Context, i store.Instance, q InstancePar
 				i.Database = newName(mysqladmin.DatabasePrefix)
 				continue
 			}
-			p.loads.note(i.Server, load)
+			if load > 0 { // it took a place
+				p.loads.note(i.Server, load)
+			}
 			return answer, err
 		}
 	}
-	return Answer{}, p.unlessThere(ctx, i.ID, p.noPlace(refused, unusable))
+	if err := p.absent(ctx, i.ID); err != nil {
+		return Answer{}, err
+	}
+	return Answer{}, p.noPlace(refused, unusable)
 }
 
 // errUnreached says that an instance was recorded on a server that does not answer, and that this was taken back.

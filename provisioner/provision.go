@@ -1,6 +1,7 @@
 package provisioner
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -55,27 +56,27 @@ func (p *Provisioner) provisionNew(ctx context.Context, q ProvisionRequest, late
 		return p.place(ctx, i, q.Parameters, later)
 	}
 	if p.dedicated == nil {
-		return Answer{}, p.unlessThere(ctx, i.ID, &Error{Code: Invalid, Err: dedicated.ErrNoLauncher,
-			Sentence: "This broker offers no dedicated servers. Choose a shared plan."})
+		return Answer{}, cmp.Or(p.absent(ctx, i.ID), error(&Error{Code: Invalid, Err: dedicated.ErrNoLauncher,
+			Sentence: "This broker offers no dedicated servers. Choose a shared plan."}))
 	}
 	if err := plausibleCharset(q.Parameters); err != nil {
-		return Answer{}, p.unlessThere(ctx, i.ID, err)
+		return Answer{}, cmp.Or(p.absent(ctx, i.ID), err)
 	}
 	i.DedicatedID, i.AdminPassword = newName("d_"), newPassword()
 	answer, _, err := p.record(ctx, i, 0, later)
 	return answer, err
 }
 
-// unlessThere returns the reason why an instance cannot be made, or store.ErrExists if it was made before.
-func (p *Provisioner) unlessThere(ctx context.Context, id string, reason error) error {
+// absent returns nil if there is no instance of that id, else store.ErrExists: what is there already needs no place.
+func (p *Provisioner) absent(ctx context.Context, id string) error {
 	_, err := p.store.Instance(ctx, id)
 	switch {
+	case err == nil:
+		return store.ErrExists
 	case errors.Is(err, store.ErrNotFound):
-		return reason
-	case err != nil:
-		return fmt.Errorf("look for the instance: %w", err)
+		return nil
 	}
-	return store.ErrExists
+	return fmt.Errorf("look for the instance: %w", err)
 }
 
 // record commits the intent, then carries it out. max is how many instances the shared server takes, load how many it

@@ -8,7 +8,7 @@ import (
 // approachTimeout bounds how long a server that does not answer can keep an Approach waiting.
 const approachTimeout = 2 * time.Second
 
-// Approach is a fence that is being opened in the background, while its caller is not sure yet to get the lease. It kills
+// Approach is a fence that is being opened in the background, while its caller may get no lease yet. It kills
 // nothing and changes nothing, so that it does no harm if there will be no lease. Call either Fence or Close, once.
 type Approach struct {
 	opened opened

@@ -18,9 +18,9 @@ type Approach struct {
 // Approach begins to open what Fence opens.
 func (s *Server) Approach(ctx context.Context, key string) *Approach {
 	a := &Approach{ready: make(chan struct{})}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), approachTimeout)
 	go func() {
 		defer close(a.ready)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), approachTimeout)
 		defer cancel()
 		a.opened = s.open(ctx, key)
 	}()

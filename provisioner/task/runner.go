@@ -143,6 +143,10 @@ func (r *Runner) dispatch() {
 			return
 		case r.slots <- struct{}{}:
 		}
+		if r.claiming.Err() != nil {
+			<-r.slots
+			return
+		}
 		since := time.Now()
 		t, err := r.claim()
 		if r.claiming.Err() == nil {
@@ -173,10 +177,13 @@ func (r *Runner) tellSight(was bool, err error) (blind bool) {
 }
 
 // claim is bounded, so that a connection that went silent does not keep this process from working. A claim whose
-// answer is lost runs out as if its process had died.
+// answer is lost runs out as if its process had died, so that one under way at the stop is given some time: what it
+// claims is handed over at once.
 func (r *Runner) claim() (store.Task, error) {
-	ctx, cancel := context.WithTimeout(r.claiming, r.cfg.LeaseTTL)
+	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.LeaseTTL)
 	defer cancel()
+	unused := context.AfterFunc(r.claiming, func() { time.AfterFunc(r.cfg.LeaseTTL/4, cancel) })
+	defer unused()
 	return r.store.Claim(ctx, r.owner, r.cfg.LeaseTTL)
 }
 

@@ -13,7 +13,8 @@ import (
 
 // diskFull are what the programs of either flavour say of a full disk, by the system's text in the locale C or by its
 // number: 28 is ENOSPC.
-var diskFull = []string{"No space left on device", "OS error code 28", "Errcode: 28", "error number 28", "Disk is full"}
+var diskFull = []string{"No space left on device", "OS error code 28", "Errcode: 28", "error number 28",
+	"failed with error 28", "Disk is full"}
 
 // startSpace is more than what a server writes while it starts: settings, its redo log, and temporary tablespaces of
 // up to 12 MiB.

@@ -92,8 +92,8 @@ func outage(err error) bool {
 	if _, failed := errors.AsType[*pgconn.ConnectError](err); failed {
 		return true
 	}
-	if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return slices.ContainsFunc(outages, func(o string) bool { return strings.HasPrefix(refused.Code, o) })
+	if code := refusal(err); code != "" {
+		return slices.ContainsFunc(outages, func(o string) bool { return strings.HasPrefix(code, o) })
 	}
 	if _, broken := errors.AsType[net.Error](err); broken {
 		return true

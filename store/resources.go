@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -88,9 +87,8 @@ func (s *Store) ResourceServers(ctx context.Context) ([]string, error) {
 }
 
 // explainOldSchema says what to do where a table or column is missing.
-// https://www.postgresql.org/docs/current/errcodes-appendix.html
 func explainOldSchema(err error) error {
-	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && (refused.Code == "42P01" || refused.Code == "42703") {
+	if code := refusal(err); code == "42P01" || code == "42703" {
 		return fmt.Errorf("the schema is older than this program; `mysql-broker migrate` brings it up to date: %w", err)
 	}
 	return err

@@ -47,12 +47,6 @@ func (s *Store) Binding(ctx context.Context, instanceID, id string) (Binding, er
 	return oneRow(ctx, s.pool, s.keys.scanBinding, selectBinding, instanceID, id)
 }
 
-// Binding reads one binding, or returns ErrNotFound.
-func (t *Tx) Binding(ctx context.Context, instanceID, id string) (b Binding, err error) {
-	err = read(ctx, t, statementTime, &b, t.keys.scanBinding, selectBinding, instanceID, id)
-	return b, err
-}
-
 // InsertBinding records a new binding in state Creating.
 func (t *Tx) InsertBinding(b Binding) error {
 	sealed, err := t.keys.seal(b.Password, bindingPlace(b.InstanceID, b.ID))

@@ -129,20 +129,15 @@ func (d *Doctor) makeAccount(ctx context.Context, f Finding) error {
 // lockReady locks the instance of a binding and reads both, or fails with errChanged unless both are as they were
 // found: ready, and left alone.
 func lockReady(ctx context.Context, tx *store.Tx, f Finding) (i store.Instance, b store.Binding, err error) {
-	if i, err = tx.LockInstance(ctx, f.InstanceID); err == nil {
-		b, err = tx.Binding(ctx, f.InstanceID, f.BindingID)
-	}
-	if errors.Is(err, store.ErrNotFound) {
+	there, err := tx.Begin(ctx, f.InstanceID, f.BindingID)
+	if errors.Is(err, store.ErrNotFound) || err == nil && there.Binding == nil {
 		return i, b, errChanged
 	}
 	if err != nil {
 		return i, b, fmt.Errorf("read the binding: %w", err)
 	}
-	active, err := tx.ActiveTasks(ctx, i.ID)
-	if err != nil {
-		return i, b, fmt.Errorf("look for tasks in progress: %w", err)
-	}
-	busy := slices.ContainsFunc(active, func(t store.Task) bool { return t.BindingID == "" || t.BindingID == b.ID })
+	i, b = there.Instance, *there.Binding
+	busy := there.Task("") != nil || there.Task(b.ID) != nil
 	if busy || i.State != store.Ready || b.State != store.Ready || i.Server != f.Server || b.Account != f.Name {
 		return i, b, errChanged
 	}

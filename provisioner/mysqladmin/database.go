@@ -90,10 +90,5 @@ func (s *Session) killUsers(ctx context.Context, database string) error {
 	if err != nil {
 		return err
 	}
-	for _, c := range using {
-		if err := s.kill(ctx, c.id); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.killEach(ctx, using)
 }

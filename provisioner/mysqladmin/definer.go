@@ -20,7 +20,7 @@ const (
 // may be read, and there are no tables, which views and triggers need, it is asked for none.
 func (s *Session) defines(ctx context.Context, account, database string) (bool, error) {
 	definer := account + "@%"
-	if s.readsPrograms {
+	if s.server.readsPrograms.Load() {
 		var programs, tables bool
 		row := s.conn.QueryRowContext(ctx, "SELECT "+definesProgramsMariaDB+
 			", EXISTS (SELECT 1 FROM information_schema.tables WHERE table_schema = ?)",

@@ -29,7 +29,6 @@ func (s *Server) Fence(ctx context.Context, key string, alive func() error) (*Se
 
 // opened is a session of which is not known yet whether it may work.
 type opened struct {
-	server  *Server
 	session *Session
 	locked  bool
 	holder  sql.NullInt64 // the connection that has the lock instead, if any
@@ -48,8 +47,7 @@ func (s *Server) open(ctx context.Context, key string) opened {
 		<-s.turns
 		return opened{err: s.explain("connect", err)}
 	}
-	o := opened{server: s, session: &Session{conn: conn, server: s, lock: lockName(s.fenceKey, key),
-		refusesOrphans: s.refusesOrphans.Load(), readsPrograms: s.readsPrograms.Load()}}
+	o := opened{session: &Session{conn: conn, server: s, lock: lockName(s.fenceKey, key)}}
 	if err := o.lock(ctx); err != nil {
 		o.session.failed = true
 		o.err = s.explain("fence", errors.Join(err, o.session.Close()))
@@ -87,7 +85,7 @@ func (o opened) own(ctx context.Context, alive func() error) (*Session, error) {
 	}
 	if err != nil {
 		o.session.failed = true
-		return nil, o.server.explain("fence", errors.Join(err, o.session.Close()))
+		return nil, o.session.server.explain("fence", errors.Join(err, o.session.Close()))
 	}
 	return o.session, nil
 }

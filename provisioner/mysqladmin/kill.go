@@ -15,7 +15,7 @@ type connection struct {
 // underWay tells whether nobody has logged in on it yet. Whose it will be, the server does not tell.
 func (c connection) underWay() bool { return c.user == "unauthenticated user" }
 
-// connections lists the other connections that are wanted. SHOW PROCESSLIST costs both flavours far less than to ask
+// connections lists those that are wanted, which must be none of the broker's own. SHOW PROCESSLIST costs both flavours far less than to ask
 // information_schema for a few. https://dev.mysql.com/doc/refman/8.4/en/show-processlist.html
 func (s *Session) connections(ctx context.Context, wanted func(connection) bool) ([]connection, error) {
 	all, err := s.processList(ctx)
@@ -30,6 +30,16 @@ func (s *Session) connections(ctx context.Context, wanted func(connection) bool)
 		}
 	}
 	return found, nil
+}
+
+// killEach ends connections.
+func (s *Session) killEach(ctx context.Context, all []connection) error {
+	for _, c := range all {
+		if err := s.kill(ctx, c.id); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // processList leaves out connections that were killed: they take no more statements, though they are listed until they

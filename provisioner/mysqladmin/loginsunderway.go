@@ -18,7 +18,7 @@ const (
 // awaitLogins returns when the logins that began on some connections, to whatever account, have succeeded or failed.
 // Those that have done neither within loginPatience are killed: a client that holds its answers back must not hold up
 // the broker.
-func (s *Session) awaitLogins(ctx context.Context, begun []int64) error {
+func (s *Session) awaitLogins(ctx context.Context, begun []connection) error {
 	deadline := time.After(loginPatience)
 	poll := time.NewTicker(loginPollInterval)
 	defer poll.Stop()
@@ -27,20 +27,15 @@ func (s *Session) awaitLogins(ctx context.Context, begun []int64) error {
 		case <-ctx.Done():
 			return fmt.Errorf("wait for logins under way: %w", context.Cause(ctx))
 		case <-deadline:
-			for _, id := range begun {
-				if err := s.kill(ctx, id); err != nil {
-					return err
-				}
-			}
-			return nil
+			return s.killEach(ctx, begun)
 		case <-poll.C:
 		}
 		still, err := s.connections(ctx, connection.underWay)
 		if err != nil {
 			return err
 		}
-		begun = slices.DeleteFunc(begun, func(id int64) bool {
-			return !slices.ContainsFunc(still, func(c connection) bool { return c.id == id })
+		begun = slices.DeleteFunc(begun, func(b connection) bool {
+			return !slices.ContainsFunc(still, func(c connection) bool { return c.id == b.id })
 		})
 	}
 	return nil

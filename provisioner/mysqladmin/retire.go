@@ -3,7 +3,6 @@ package mysqladmin
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 )
 
@@ -12,7 +11,7 @@ import (
 // that nobody knows, until DropAccount; role is what it may do then, as before. A missing account is fine.
 // https://dev.mysql.com/doc/refman/8.4/en/stored-objects-security.html#stored-objects-security-orphan-objects
 func (s *Session) RetireAccount(ctx context.Context, account string, role Role, database string) (kept bool, err error) {
-	kept, err = s.retire(ctx, account, database)
+	kept, err = s.retire(ctx, account, database, s.server.refusesOrphans.Load())
 	if err == nil && kept {
 		kept, err = s.keepLocked(ctx, account, role, database)
 	}
@@ -25,8 +24,8 @@ func (s *Session) RetireAccount(ctx context.Context, account string, role Role, 
 // retire drops an account, unless it has to be kept. To lock it first would be one more of the statements that are slow
 // where there are many accounts, only for those who define something between being asked and being dropped: their
 // account is made again.
-func (s *Session) retire(ctx context.Context, account, database string) (keep bool, err error) {
-	if !s.refusesOrphans {
+func (s *Session) retire(ctx context.Context, account, database string, refusesOrphans bool) (keep bool, err error) {
+	if !refusesOrphans {
 		if keep, err = s.defines(ctx, account, database); err != nil || keep {
 			return keep, err
 		}
@@ -39,7 +38,7 @@ func (s *Session) retire(ctx context.Context, account, database string) (keep bo
 		return false, err
 	}
 	ended, err := s.endSessions(ctx, account)
-	if err != nil || !ended || s.refusesOrphans {
+	if err != nil || !ended || refusesOrphans {
 		return false, err
 	}
 	return s.defines(ctx, account, database)
@@ -88,25 +87,25 @@ func (s *Session) endSessions(ctx context.Context, account string) (any bool, er
 	if err != nil || len(found) == 0 {
 		return false, err
 	}
-	var logins []int64
+	var own, logins []connection
 	for _, c := range found {
 		if c.underWay() {
-			logins = append(logins, c.id)
-		} else if err := s.kill(ctx, c.id); err != nil {
-			return true, err
+			logins = append(logins, c)
+		} else {
+			own = append(own, c)
 		}
 	}
-	if len(logins) == 0 {
-		return true, nil
+	if err := s.killEach(ctx, own); err != nil || len(logins) == 0 {
+		return true, err
 	}
 	if err := s.awaitLogins(ctx, logins); err != nil {
 		return true, err
 	}
 	found, err = s.connections(ctx, func(c connection) bool { return c.user == account })
-	for _, c := range found {
-		err = errors.Join(err, s.kill(ctx, c.id))
+	if err != nil {
+		return true, err
 	}
-	return true, err
+	return true, s.killEach(ctx, found)
 }
 
 func (s *Session) dropUser(ctx context.Context, account string) error {

@@ -21,10 +21,8 @@ type Session struct {
 	server  *Server
 	dialect dialect
 	alive   func() error
-
-	refusesOrphans, readsPrograms bool // as of Server
-	lock                          string
-	failed                        bool
+	lock    string
+	failed  bool
 }
 
 // exec runs a statement that changes something, if the caller's lease still holds.

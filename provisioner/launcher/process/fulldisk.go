@@ -22,15 +22,21 @@ const startSpace = 64 << 20
 
 // roomToStart keeps a server that runs from being stopped where the disk is so full that it could not start again.
 func roomToStart(dir string) error {
-	var disk unix.Statfs_t
-	if err := unix.Statfs(dir, &disk); err != nil {
-		return fmt.Errorf("space left at %s: %w", dir, err)
-	}
-	if free := disk.Bavail * uint64(disk.Bsize); free < startSpace {
+	free, err := spaceLeft(dir)
+	if err == nil && free < startSpace {
 		return fmt.Errorf("%w: %d MiB are left at %s, %d are needed to start the server again", launcher.ErrNoRoom,
 			free>>20, dir, startSpace>>20)
 	}
-	return nil
+	return err
+}
+
+// spaceLeft is how many bytes can still be written below a directory.
+func spaceLeft(dir string) (uint64, error) {
+	var disk unix.Statfs_t
+	if err := unix.Statfs(dir, &disk); err != nil {
+		return 0, fmt.Errorf("space left at %s: %w", dir, err)
+	}
+	return disk.Bavail * uint64(disk.Bsize), nil
 }
 
 // explainFullDisk says launcher.ErrNoRoom of an error that comes from a full disk, be it the broker's own or what a

@@ -12,8 +12,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -128,12 +126,8 @@ func (l *Launcher) fillSpares(ctx context.Context) error {
 		if err != nil || len(spares) >= l.cfg.Spares {
 			return err
 		}
-		var disk unix.Statfs_t
-		if err := unix.Statfs(l.sparesDir(), &disk); err != nil {
-			return fmt.Errorf("space left at %s: %w", l.sparesDir(), err)
-		}
-		if disk.Bavail*uint64(disk.Bsize) < spareSpace {
-			return nil
+		if free, err := spaceLeft(l.sparesDir()); err != nil || free < spareSpace {
+			return err
 		}
 		if err := l.makeSpare(ctx, template); err != nil {
 			return err

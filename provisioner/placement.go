@@ -45,7 +45,6 @@ func (p *Provisioner) place(ctx context.Context, i store.Instance, q InstancePar
 				server.Doubt()
 				p.log.Warn("shared server passed over", "server", server.Name(), "error", err)
 				unusable = err
-				i.Database = newName(mysqladmin.DatabasePrefix)
 				continue
 			}
 			if load > 0 { // it took a place

@@ -51,7 +51,7 @@ var errRaced = errors.New("another request was faster")
 func (p *Provisioner) provisionNew(ctx context.Context, q ProvisionRequest, later bool) (Answer, error) {
 	i := store.Instance{ID: q.InstanceID, ServiceID: q.Plan.ServiceID, PlanID: q.Plan.ID,
 		OrganizationGUID: q.OrganizationGUID, SpaceGUID: q.SpaceGUID, Context: q.Context,
-		Parameters: encode(q.Parameters), MaintenanceVersion: q.Plan.MaintenanceVersion, Database: newName(mysqladmin.DatabasePrefix)}
+		Parameters: encode(q.Parameters), MaintenanceVersion: q.Plan.MaintenanceVersion}
 	if q.Plan.Kind == Shared {
 		return p.place(ctx, i, q.Parameters, later)
 	}
@@ -84,6 +84,7 @@ func (p *Provisioner) absent(ctx context.Context, id string) error {
 func (p *Provisioner) record(ctx context.Context, i store.Instance, max int, later bool) (a Answer, load int, err error) {
 	since := time.Now()
 	r := request{Later: later}
+	i.Database = newName(mysqladmin.DatabasePrefix)
 	f := p.approach(ctx, i, instanceFence(i.ID))
 	defer p.drop(f)
 	t, load, err := p.store.RecordProvision(ctx, since, i, p.begin(store.NewTask{InstanceID: i.ID, Kind: store.Provision,

@@ -46,7 +46,7 @@ type App struct {
 	forgetting  context.CancelFunc
 	examiner    *examiner
 	watching    context.CancelFunc
-	profiles    *profiles // nil where they are not served
+	profiles    *http.Server // nil where they are not served
 }
 
 // Start migrates the schema, connects to everything and listens, to sell what is in c. What it started is stopped
@@ -232,6 +232,6 @@ func (a *App) Close() {
 		a.store.Close()
 	}
 	if a.profiles != nil {
-		a.profiles.close()
+		_ = a.profiles.Close() // breaks off those under way
 	}
 }

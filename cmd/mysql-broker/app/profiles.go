@@ -8,10 +8,9 @@ import (
 	"net/http/pprof"
 )
 
-// profiles serves what https://pkg.go.dev/net/http/pprof offers, to whoever can reach its address.
-type profiles struct{ server *http.Server }
-
-func serveProfiles(address string, log *slog.Logger) (*profiles, error) {
+// serveProfiles serves what https://pkg.go.dev/net/http/pprof offers, to whoever can reach the address, until it is
+// closed.
+func serveProfiles(address string, log *slog.Logger) (*http.Server, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("PPROF_ADDRESS %s cannot be had: %w", address, err)
@@ -22,12 +21,9 @@ func serveProfiles(address string, log *slog.Logger) (*profiles, error) {
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	p := &profiles{newServer(mux, log)}
-	p.server.WriteTimeout = 0                    // a profile takes as long as it is asked to
-	go func() { _ = p.server.Serve(listener) }() // ends when it is closed
+	server := newServer(mux, log)
+	server.WriteTimeout = 0                    // a profile takes as long as it is asked to
+	go func() { _ = server.Serve(listener) }() // ends when it is closed
 	log.Info("profiles", "url", "http://"+listener.Addr().String()+"/debug/pprof/")
-	return p, nil
+	return server, nil
 }
-
-// close breaks off profiles under way.
-func (p *profiles) close() { _ = p.server.Close() }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"mysql-broker/provisioner/dedicated"
@@ -124,7 +125,7 @@ func awaitBindings(ctx context.Context, tx *store.Tx, id string) error {
 			return fmt.Errorf("look for tasks in progress: %w", err)
 		case len(active) == 0:
 			return nil
-		case (store.Beginning{Active: active}).Task("") != nil:
+		case slices.ContainsFunc(active, func(t store.Task) bool { return t.BindingID == "" }):
 			return errBusy
 		case time.Now().After(deadline):
 			return errBinding

@@ -16,7 +16,7 @@ func (s *Store) Claim(ctx context.Context, owner string, ttl time.Duration) (Tas
 		UPDATE task SET attempt = attempt + (lease_owner IS NOT NULL)::int, epoch = epoch + 1, lease_owner = $1, lease_until = clock_timestamp() + $2::interval
 		WHERE id = (
 			SELECT c.id FROM task c
-			WHERE c.state = 'in progress' AND c.run_at <= now()
+			WHERE c.finished_at IS NULL AND c.run_at <= now()
 				AND (c.lease_until IS NULL OR c.lease_until < clock_timestamp())
 				AND NOT EXISTS (`+conflicting+`)
 			ORDER BY c.run_at, c.id LIMIT 1 FOR UPDATE SKIP LOCKED)
@@ -40,7 +40,7 @@ func (s *Store) Extend(ctx context.Context, owner string, held []Held, ttl time.
 	return allRows(ctx, s.leases, pgx.RowToStructByPos[Held], `
 		WITH live AS (
 			SELECT task.id FROM task JOIN unnest($2::bigint[], $3::bigint[]) AS held (id, epoch) USING (id, epoch)
-			WHERE lease_owner = $1 AND state = 'in progress' AND lease_until > clock_timestamp()
+			WHERE lease_owner = $1 AND `+notEnded+` AND lease_until > clock_timestamp()
 			ORDER BY task.id FOR UPDATE OF task) -- in the order in which others lock tasks
 		UPDATE task SET lease_until = clock_timestamp() + $4::interval FROM live WHERE task.id = live.id
 		RETURNING task.id, epoch`, owner, ids, epochs, ttl)
@@ -57,7 +57,7 @@ func (s *Store) MendClock(ctx context.Context, maxLease, maxDelay time.Duration)
 			run_at = CASE WHEN run_at > now() + $2::interval THEN now() ELSE run_at END
 		WHERE id IN (
 			SELECT id FROM task WHERE lease_until > now() + $1::interval
-				OR state = 'in progress' AND run_at > now() + $2::interval
+				OR finished_at IS NULL AND run_at > now() + $2::interval
 			ORDER BY id FOR UPDATE SKIP LOCKED)`, maxLease, maxDelay)
 	return tag.RowsAffected(), err
 }
@@ -85,7 +85,7 @@ func (s *Store) GiveUp(ctx context.Context, h Held, description, lastError strin
 func storable(s string) string { return strings.ReplaceAll(strings.ToValidUTF8(s, "�"), "\x00", "") }
 
 func (s *Store) write(ctx context.Context, h Held, set string, args ...any) error {
-	tag, err := s.db.Exec(ctx, "UPDATE task SET "+set+" WHERE id = $1 AND epoch = $2 AND state = 'in progress'",
+	tag, err := s.db.Exec(ctx, "UPDATE task SET "+set+" WHERE id = $1 AND epoch = $2 AND "+notEnded,
 		append([]any{h.ID, h.Epoch}, args...)...)
 	if err != nil {
 		return err
@@ -109,7 +109,7 @@ func (s *Store) Finish(ctx context.Context, h Held, state, description string, l
 		// Divides by zero if the lease is lost, so that the outcome is not recorded either.
 		tx.write("end the task", `WITH ended AS (
 				UPDATE task SET state = $3, description = $4, finished_at = now(), lease_owner = NULL, lease_until = NULL
-				WHERE id = $1 AND epoch = $2 AND state = 'in progress' RETURNING 1)
+				WHERE id = $1 AND epoch = $2 AND `+notEnded+` RETURNING 1)
 			SELECT 1 / count(*) FROM ended`, h.ID, h.Epoch, state, description)
 		return nil
 	})

@@ -1,0 +1,76 @@
+package store_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"mysql-broker/store"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// TestTasksAreFoundByTheirKeys also where PostgreSQL knows nothing yet of how the tables are filled.
+func TestTasksAreFoundByTheirKeys(t *testing.T) {
+	t.Parallel()
+	url, ctx := servers.Postgres(t), t.Context()
+	if _, err := store.Migrate(ctx, url); err != nil {
+		t.Fatal(err)
+	}
+	s := servers.OpenStore(t, url)
+	const operations = 20
+	for n := range operations {
+		id := fmt.Sprint("instance ", n)
+		task, _, err := s.RecordProvision(ctx, time.Now(), store.Instance{ID: id, Server: "one", Database: "db_" + id},
+			store.NewTask{InstanceID: id, Kind: store.Provision, Owner: "me", LeaseTTL: time.Minute}, operations)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Progress(ctx, held(task), "", "a sentence"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Extend(ctx, "me", []store.Held{held(task)}, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.InTx(ctx, func(tx *store.Tx) error {
+			there, err := tx.Begin(ctx, id, "")
+			if err == nil && len(there.Active) != 1 {
+				err = fmt.Errorf("in progress: %v", there.Active)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Finish(ctx, held(task), store.Succeeded, "", true, nothing); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Close() // its connections then tell the figures
+
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	scans := func(index string) (n, entries int) {
+		if err := conn.QueryRow(ctx, "SELECT idx_scan, idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = $1",
+			index).Scan(&n, &entries); err != nil {
+			t.Fatal(err)
+		}
+		return n, entries
+	}
+	const byKey = 3 * operations // Progress, Extend, Finish
+	testdrive.Eventually(t, time.Minute, "the figures are told", func() bool {
+		n, _ := scans("task_pkey")
+		return n >= byKey
+	})
+	if n, entries := scans("task_due"); n > 0 {
+		t.Errorf("task_due was read %d times, %d entries of it", n, entries)
+	}
+	const versions = 3 // of a task, one for each write
+	if n, entries := scans("task_one_active"); entries > versions*n {
+		t.Errorf("of task_one_active %d entries were read in %d looks for those of one instance", entries, n)
+	}
+}

@@ -3,17 +3,11 @@ package shared
 import (
 	"bytes"
 	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
 	"database/sql"
 	"errors"
 	"log/slog"
-	"net"
-	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/go-sql-driver/mysql"
 
 	sharedserver "mysql-broker/deploy/shared-server"
 	"mysql-broker/provisioner/mysqladmin"
@@ -37,7 +31,7 @@ func TestRevokedPrivilegeIsNoticed(t *testing.T) {
 		}
 		exec(t, root, statements...)
 		defer exec(t, root, "DROP USER "+account)
-		all, err := Open([]Config{{Admin: mysqladmin.Config{Name: "s", Addr: address(s), User: account,
+		all, err := Open([]Config{{Admin: mysqladmin.Config{Name: "s", Addr: s.Address(), User: account,
 			Password: password, CA: []byte(s.CA)}}}, []byte("a key"))
 		if err != nil {
 			t.Fatal(err)
@@ -79,21 +73,13 @@ func TestRevokedPrivilegeIsNoticed(t *testing.T) {
 	})
 }
 
-func address(s servers.MySQL) string { return net.JoinHostPort(s.Host, strconv.Itoa(s.Port)) }
-
 // login prepares an administrator's connections.
 func login(t *testing.T, s servers.MySQL) *sql.DB {
 	t.Helper()
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM([]byte(s.CA))
-	c := mysql.NewConfig()
-	c.User, c.Passwd, c.Net, c.Addr = s.User, s.Password, "tcp", address(s)
-	c.TLS = &tls.Config{RootCAs: roots, ServerName: s.Host}
-	connector, err := mysql.NewConnector(c)
+	db, err := s.Open()
 	if err != nil {
 		t.Fatal(err)
 	}
-	db := sql.OpenDB(connector)
 	t.Cleanup(func() { db.Close() })
 	return db
 }

@@ -69,8 +69,7 @@ func (b *bench) expectNothing(t *testing.T, when string) {
 func newBench(t *testing.T, flavour string) *bench {
 	private := testdrive.Private(t, flavour)
 	env := testdrive.Environment(t, private)
-	admin, err := audit.Credentials{Host: private.Host, Port: private.Port, Username: private.User,
-		Password: private.Password, CACertificate: private.CA}.Open()
+	admin, err := private.Open()
 	if err != nil {
 		t.Fatal(err)
 	}

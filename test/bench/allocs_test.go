@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -79,7 +77,7 @@ func newHandler(b *testing.B, server servers.MySQL) *apiHandler {
 		b.Fatal(err)
 	}
 	on, err := shared.Open([]shared.Config{{Host: server.Host, Port: server.Port, Admin: mysqladmin.Config{
-		Name: "shared-1", Addr: net.JoinHostPort(server.Host, strconv.Itoa(server.Port)), User: server.BrokerUser,
+		Name: "shared-1", Addr: server.Address(), User: server.BrokerUser,
 		Password: server.BrokerPassword, CA: []byte(server.CA)}}}, fenceKey)
 	if err != nil {
 		b.Fatal(err)

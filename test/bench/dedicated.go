@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"mysql-broker/test/audit"
 )
 
 const (
@@ -193,12 +195,12 @@ func (f *dedicatedFleet) launchOne(ctx context.Context, use func(dir string) err
 	if err != nil || status != http.StatusCreated {
 		return 0, errors.Join(err, fmt.Errorf("bind: status %d: %s", status, answer))
 	}
-	var binding struct{ Credentials credentials }
+	var binding struct{ Credentials audit.Credentials }
 	if err := json.Unmarshal(answer, &binding); err != nil {
 		return 0, err
 	}
 	since = time.Now()
-	if err := binding.Credentials.query(ctx); err != nil {
+	if err := firstQuery(ctx, binding.Credentials); err != nil {
 		return 0, err
 	}
 	took = milliseconds(launched + time.Since(since))

@@ -3,9 +3,6 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
+	"mysql-broker/test/audit"
 )
 
 // Figures of a server at rest.
@@ -28,31 +25,12 @@ const (
 	disk = "disk"
 )
 
-// credentials are those of a binding, or of an account made by an init file.
-type credentials struct {
-	Host          string
-	Port          int
-	Username      string
-	Password      string
-	CACertificate string `json:"ca_certificate"`
-}
-
-// query logs in over TCP and TLS and runs a first query.
-func (c credentials) query(ctx context.Context) error {
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM([]byte(c.CACertificate)) {
-		return errors.New("the CA holds no PEM certificate")
-	}
-	cfg := mysql.NewConfig()
-	cfg.User, cfg.Passwd = c.Username, c.Password
-	cfg.Net, cfg.Addr = "tcp", net.JoinHostPort(c.Host, strconv.Itoa(c.Port))
-	cfg.TLS = &tls.Config{RootCAs: roots, ServerName: c.Host}
-	cfg.Logger = &mysql.NopLogger{} // what it would log is also returned
-	connector, err := mysql.NewConnector(cfg)
+// firstQuery logs in over TCP and TLS and runs one.
+func firstQuery(ctx context.Context, c audit.Credentials) error {
+	db, err := c.Open()
 	if err != nil {
 		return err
 	}
-	db := sql.OpenDB(connector)
 	defer db.Close()
 	var one int
 	return db.QueryRowContext(ctx, "SELECT 1").Scan(&one)
@@ -103,7 +81,7 @@ func (f *dedicatedFleet) newRawFleet(ctx context.Context) (*rawFleet, error) {
 type rawDedicated struct {
 	serverDir
 	fleet *rawFleet
-	login credentials
+	login audit.Credentials
 	cmd   *exec.Cmd
 	done  chan struct{} // closed when it has ended
 }
@@ -114,7 +92,7 @@ func (r *rawFleet) prepare(i int) (_ *rawDedicated, err error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &rawDedicated{serverDir: u, fleet: r, login: credentials{Host: "127.0.0.1", Port: r.fleet.port + i,
+	d := &rawDedicated{serverDir: u, fleet: r, login: audit.Credentials{Host: "127.0.0.1", Port: r.fleet.port + i,
 		Username: "admin", Password: rand.Text(), CACertificate: string(r.keys["ca.pem"])}}
 	account := "'admin'@'%'"
 	files := map[string][]byte{
@@ -186,7 +164,7 @@ func (d *rawDedicated) start(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		if _, err := os.Lstat(d.socket()); err == nil { // to try to connect all the time would take from the server's time
-			err := d.login.query(ctx)
+			err := firstQuery(ctx, d.login)
 			if refused := (*net.OpError)(nil); !errors.As(err, &refused) {
 				return err
 			}

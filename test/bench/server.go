@@ -196,7 +196,7 @@ func (s server) connect(n int) (*sql.DB, error) {
 	}
 	cfg := mysql.NewConfig()
 	cfg.User, cfg.Passwd = s.BrokerUser, s.BrokerPassword
-	cfg.Net, cfg.Addr = "tcp", net.JoinHostPort(s.Host, strconv.Itoa(s.Port))
+	cfg.Net, cfg.Addr = "tcp", s.Address()
 	cfg.TLS = &tls.Config{RootCAs: roots, ServerName: s.Host, MinVersion: tls.VersionTLS12}
 	cfg.InterpolateParams = true
 	cfg.Logger = &mysql.NopLogger{} // what it would log is also returned

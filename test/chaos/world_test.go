@@ -50,8 +50,7 @@ func newWorld(t *testing.T, flavour string, sum *tally, more map[string]string) 
 		w.env[name] = value
 	}
 	w.watch = newWatch(testdrive.NewFaults(t, w.env))
-	admin, err := audit.Credentials{Host: private.Host, Port: private.Port, Username: private.User,
-		Password: private.Password, CACertificate: private.CA}.Open()
+	admin, err := private.Open()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -138,5 +138,5 @@ func expectRefused(t *testing.T, cfg *mysql.Config) {
 func (p platform) admin(t *testing.T) *sql.DB {
 	t.Helper()
 	s := p.server
-	return open(t, credentials{}.login(t, s.User, s.Password, net.JoinHostPort(s.Host, strconv.Itoa(s.Port)), ""))
+	return open(t, credentials{}.login(t, s.User, s.Password, s.Address(), ""))
 }

@@ -64,8 +64,7 @@ func takeConnections(t *testing.T, p platform) {
 		fmt.Sprintf("SET GLOBAL max_connections = %d", maxConnections))
 	admin.Close()
 	login := credentials{CACertificate: hog.CA, Host: hog.Host}
-	connector, err := mysql.NewConnector(login.login(t, hog.User, hog.Password,
-		fmt.Sprintf("%s:%d", hog.Host, hog.Port), ""))
+	connector, err := mysql.NewConnector(login.login(t, hog.User, hog.Password, hog.Address(), ""))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,8 +64,7 @@ func newWorld(t *testing.T, flavour string) *world {
 	w.tally.init()
 	private := testdrive.Private(t, flavour)
 	var err error
-	if w.admin, err = (audit.Credentials{Host: private.Host, Port: private.Port, Username: private.User,
-		Password: private.Password, CACertificate: private.CA}).Open(); err != nil {
+	if w.admin, err = private.Open(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.admin.Close() })

@@ -3,14 +3,7 @@ package servers
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"database/sql"
 	"fmt"
-	"net"
-	"strconv"
-
-	"github.com/go-sql-driver/mysql"
 
 	sharedserver "mysql-broker/deploy/shared-server"
 )
@@ -22,17 +15,10 @@ func WithBrokerAccount(ctx context.Context, s MySQL) (MySQL, error) {
 	if err != nil {
 		return s, err
 	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM([]byte(s.CA))
-	cfg := mysql.NewConfig()
-	cfg.User, cfg.Passwd = s.User, s.Password
-	cfg.Net, cfg.Addr = "tcp", net.JoinHostPort(s.Host, strconv.Itoa(s.Port))
-	cfg.TLS = &tls.Config{RootCAs: roots, ServerName: s.Host}
-	connector, err := mysql.NewConnector(cfg)
+	db, err := s.Open()
 	if err != nil {
 		return s, err
 	}
-	db := sql.OpenDB(connector)
 	defer db.Close()
 	for _, statement := range statements {
 		if _, err := db.ExecContext(ctx, statement); err != nil {

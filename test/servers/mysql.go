@@ -2,9 +2,17 @@ package servers
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"database/sql"
 	"encoding/json"
+	"errors"
+	"net"
 	"os"
+	"strconv"
 	"testing"
+
+	"github.com/go-sql-driver/mysql"
 )
 
 // MySQL is a running mysqld with two accounts: one that may do everything, and one for a broker, which may do what
@@ -18,6 +26,28 @@ type MySQL struct {
 	BrokerUser     string `json:"broker_user"`
 	BrokerPassword string `json:"broker_password"`
 	CA             string `json:"ca,omitempty"` // PEM, empty where the server has no TLS that can be verified
+}
+
+// Address is host:port.
+func (s MySQL) Address() string { return net.JoinHostPort(s.Host, strconv.Itoa(s.Port)) }
+
+// Open prepares connections of the account that may do everything, with the server's certificate verified. It makes
+// none.
+func (s MySQL) Open() (*sql.DB, error) {
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM([]byte(s.CA)) {
+		return nil, errors.New("the server has no CA certificate")
+	}
+	cfg := mysql.NewConfig()
+	cfg.User, cfg.Passwd = s.User, s.Password
+	cfg.Net, cfg.Addr = "tcp", s.Address()
+	cfg.TLS = &tls.Config{RootCAs: roots, ServerName: s.Host}
+	cfg.Logger = &mysql.NopLogger{} // what it would log is also returned
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return sql.OpenDB(connector), nil
 }
 
 // EachMySQL runs fn as a parallel subtest on every mysqld there is. Tests share them, and so keep to databases and

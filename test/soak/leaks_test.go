@@ -114,7 +114,16 @@ func newWitness(t *testing.T, s servers.MySQL, postgresURL string) witness {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { postgres.Close(context.Background()) })
-	return witness{postgres, connect(t, s)}
+	mysql, err := s.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mysql.SetMaxOpenConns(1)
+	t.Cleanup(func() { mysql.Close() })
+	if err := mysql.Ping(); err != nil {
+		t.Fatal(err)
+	}
+	return witness{postgres, mysql}
 }
 
 // connections counts those that there are.

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -86,24 +85,7 @@ func (b *bench) startBare(ctx context.Context, environment map[string]string, ca
 	if err := os.WriteFile(path, catalog, 0o600); err != nil {
 		return nil, err
 	}
-	log, err := os.CreateTemp(b.dir, "bare-*.log")
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
-	r := &broker{log: log.Name(), cmd: exec.Command(self)}
-	r.cmd.Stdout, r.cmd.Stderr = log, log
-	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
-	r.cmd.Env = []string{bareCatalog + "=" + path}
-	for name, value := range environment {
-		r.cmd.Env = append(r.cmd.Env, name+"="+value)
-	}
-	if r.exited, err = b.supervise(r.cmd); err != nil {
-		return nil, err
-	}
-	r.pid = r.cmd.Process.Pid
-	if r.addr, err = r.awaitReady(ctx); err != nil {
-		return nil, fmt.Errorf("start the raw reference: %w", err)
-	}
-	return r, nil
+	cmd := exec.Command(self)
+	cmd.Env = []string{bareCatalog + "=" + path}
+	return b.launch(ctx, cmd, environment)
 }

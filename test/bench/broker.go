@@ -80,29 +80,34 @@ func (b *bench) environment(ctx context.Context, s server) (map[string]string, e
 	}, nil
 }
 
-// startBroker runs `serve` with nothing but this environment, and returns when it is ready. Its log goes to a file, as
-// it would to a collector. It ends with the bench, or by stop.
+// startBroker runs `serve` with nothing but this environment, and returns when it is ready.
 func (b *bench) startBroker(ctx context.Context, environment map[string]string) (*broker, error) {
-	log, err := os.CreateTemp(b.dir, "broker-*.log")
+	cmd := exec.Command(b.options.broker, "serve")
+	cmd.Dir = b.dir
+	return b.launch(ctx, cmd, environment)
+}
+
+// launch adds the environment to that of a command which serves as a broker does, and returns when it is ready. Its log
+// goes to a file, as it would to a collector. It ends with the bench, or by stop.
+func (b *bench) launch(ctx context.Context, cmd *exec.Cmd, environment map[string]string) (*broker, error) {
+	log, err := os.CreateTemp(b.dir, filepath.Base(cmd.Path)+"-*.log")
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
-	r := &broker{log: log.Name()}
-	r.cmd = exec.Command(b.options.broker, "serve")
-	r.cmd.Dir = b.dir
-	r.cmd.Stdout, r.cmd.Stderr = log, log
-	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	r := &broker{log: log.Name(), cmd: cmd}
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	for name, value := range environment {
-		r.cmd.Env = append(r.cmd.Env, name+"="+value)
+		cmd.Env = append(cmd.Env, name+"="+value)
 	}
 	since := time.Now()
-	if r.exited, err = b.supervise(r.cmd); err != nil {
+	if r.exited, err = b.supervise(cmd); err != nil {
 		return nil, err
 	}
-	r.pid = r.cmd.Process.Pid
+	r.pid = cmd.Process.Pid
 	if r.addr, err = r.awaitReady(ctx); err != nil {
-		return nil, fmt.Errorf("start the broker: %w", err)
+		return nil, fmt.Errorf("start %s: %w", cmd, err)
 	}
 	r.started = time.Since(since)
 	return r, nil

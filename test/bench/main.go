@@ -90,6 +90,9 @@ func run(o options) (err error) {
 	if os.Getenv(bareCatalog) != "" {
 		return serveBare(ctx)
 	}
+	// Where nobody reads on, printing fails, instead of ending the bench without its servers. The signal itself does
+	// not count: a connection that the other side has closed raises it too.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	b := &bench{options: o}
 	defer func() {
 		if ctx.Err() != nil {
@@ -104,7 +107,9 @@ func run(o options) (err error) {
 		if len(o.only) > 0 && !slices.Contains(o.only, s.name) {
 			continue
 		}
-		fmt.Fprintf(os.Stderr, "%s …\n", s.name)
+		if _, err := fmt.Fprintf(os.Stderr, "%s …\n", s.name); err != nil {
+			return err
+		}
 		if err := s.run(ctx, b); err != nil {
 			return errors.Join(fmt.Errorf("section %s: %w", s.name, err), b.publish())
 		}
@@ -117,13 +122,13 @@ func (b *bench) publish() (err error) {
 	if b.report.Machine.LoadAfter, err = loadAverage(); err != nil {
 		return err
 	}
-	fmt.Print(b.report.text())
+	_, unprinted := fmt.Print(b.report.text())
 	if b.options.json == "" {
-		return nil
+		return unprinted
 	}
 	content, err := b.report.json()
 	if err != nil {
-		return err
+		return errors.Join(unprinted, err)
 	}
-	return os.WriteFile(b.options.json, content, 0o644)
+	return errors.Join(unprinted, os.WriteFile(b.options.json, content, 0o644))
 }

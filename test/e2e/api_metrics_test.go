@@ -1,9 +1,7 @@
 package e2e
 
 import (
-	"io"
 	"net/http"
-	"strings"
 	"testing"
 
 	"mysql-broker/test/servers"
@@ -46,31 +44,10 @@ func TestMetrics(t *testing.T) {
 // expectFigures compares time series, written as Prometheus does, with what /metrics shows.
 func expectFigures(t *testing.T, p platform, want map[string]string) {
 	t.Helper()
-	shown := scrape(t, p)
+	shown := p.Scrape(t)
 	for series, value := range want {
 		if shown[series] != value {
 			t.Errorf("%s is %q instead of %q", series, shown[series], value)
 		}
 	}
-}
-
-// scrape reads /metrics, which is open to anyone.
-func scrape(t *testing.T, p platform) map[string]string {
-	t.Helper()
-	answer, err := http.Get(p.URL + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	figures := map[string]string{}
-	for line := range strings.Lines(string(text)) {
-		if i := strings.LastIndexByte(line, ' '); i > 0 && line[0] != '#' {
-			figures[line[:i]] = strings.TrimSpace(line[i:])
-		}
-	}
-	return figures
 }

@@ -99,7 +99,7 @@ func expectFindings(t *testing.T, env map[string]string, want map[string]string)
 func expectPeriodicExamination(t *testing.T, p platform, orphan, missing credentials) {
 	t.Helper()
 	const examined = "mysql_broker_examination_timestamp_seconds"
-	testdrive.Eventually(t, examinationTime, "the broker examines", func() bool { return scrape(t, p)[examined] != "" })
+	testdrive.Eventually(t, examinationTime, "the broker examines", func() bool { return p.Scrape(t)[examined] != "" })
 	expectFigures(t, p, map[string]string{
 		`mysql_broker_orphans{kind="database",server="shared-1"}`:           "1",
 		`mysql_broker_orphans{kind="account",server="shared-1"}`:            "1",

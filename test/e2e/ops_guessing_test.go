@@ -45,7 +45,7 @@ func (p platform) guess(t *testing.T, forwarded func(i int) string) {
 		if r.Header.Get("Retry-After") == "" || i < 10 {
 			t.Errorf("refused after %d guesses with Retry-After %q", i, r.Header.Get("Retry-After"))
 		}
-		if failed := scrape(t, p)["mysql_broker_failed_logins_total"]; failed != fmt.Sprint(i) {
+		if failed := p.Scrape(t)["mysql_broker_failed_logins_total"]; failed != fmt.Sprint(i) {
 			t.Errorf("%s failed logins are counted instead of %d", failed, i)
 		}
 		if line := p.AwaitLog(t, `"refused_from_now_on":true`); !strings.Contains(line, "TRUSTED_PROXIES") {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -65,11 +64,7 @@ func (h hostile) memory(t *testing.T) int {
 
 func (h hostile) figure(t *testing.T, series string) int {
 	t.Helper()
-	n, err := strconv.ParseFloat(scrape(t, h.platform)[series], 64)
-	if err != nil {
-		t.Fatalf("%s: %v", series, err)
-	}
-	return int(n)
+	return h.Scrape(t).Int(t, series)
 }
 
 // expectService fails the test unless the broker serves others as always.

@@ -2,14 +2,9 @@ package soak
 
 import (
 	"cmp"
-	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -80,9 +75,10 @@ func watch(t *testing.T, broker *testdrive.Broker, w witness, flavour string, op
 	defer tick.Stop()
 	for {
 		s := sample{at: time.Since(begun), holdings: w.connections(t)}
-		figures := scrape(t, broker)
-		s.resident, s.heap = figures["process_resident_memory_bytes"], figures["go_memstats_heap_inuse_bytes"]
-		s.goroutines, s.files = figures["go_goroutines"], figures["process_open_fds"]
+		figures := broker.Scrape(t)
+		s.resident = figures.Int(t, "process_resident_memory_bytes")
+		s.heap = figures.Int(t, "go_memstats_heap_inuse_bytes")
+		s.goroutines, s.files = figures.Int(t, "go_goroutines"), figures.Int(t, "process_open_fds")
 		samples = append(samples, s)
 		if s.postgres > postgresConnections || s.mysql > mysqlConnections {
 			t.Errorf("more connections than the broker may hold: %d to PostgreSQL, %d to the shared server", s.postgres,
@@ -131,30 +127,4 @@ func median(samples []sample, of func(sample) int) int {
 	}
 	slices.Sort(values)
 	return values[len(values)/2]
-}
-
-// scrape reads the metrics that have no labels.
-func scrape(t *testing.T, broker *testdrive.Broker) map[string]int {
-	t.Helper()
-	q, err := http.NewRequestWithContext(context.Background(), http.MethodGet, broker.URL+"/metrics", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, err := http.DefaultClient.Do(q)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	figures := map[string]int{}
-	for line := range strings.Lines(string(text)) {
-		name, value, found := strings.Cut(strings.TrimSpace(line), " ")
-		if f, err := strconv.ParseFloat(value, 64); found && err == nil {
-			figures[name] = int(f)
-		}
-	}
-	return figures
 }

@@ -28,13 +28,21 @@ const racers = 8
 // race sends requests at the same time; request says what the n-th one is.
 func race(t *testing.T, p platform, request func(n int) (method, path string, body any)) []testdrive.Response {
 	t.Helper()
+	return raceOver(t, []platform{p}, request)
+}
+
+// raceOver is race with the n-th request to the n-th replica, in turn.
+func raceOver(
+	t *testing.T, replicas []platform, request func(n int) (method, path string, body any),
+) []testdrive.Response {
+	t.Helper()
 	answers := make([]testdrive.Response, racers)
 	var all sync.WaitGroup
 	for n := range racers {
 		all.Go(func() {
 			method, path, body := request(n)
 			var err error
-			if answers[n], err = p.Send(method, path, body, nil); err != nil {
+			if answers[n], err = replicas[n%len(replicas)].Send(method, path, body, nil); err != nil {
 				t.Error(err)
 			}
 		})

@@ -1,8 +1,6 @@
 package process
 
 import (
-	"crypto/rand"
-	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -14,10 +12,6 @@ import (
 
 func (i instance) certificateFile() string { return filepath.Join(i.tlsDir(), "server.pem") }
 func (i instance) keyFile() string         { return filepath.Join(i.tlsDir(), "server-key.pem") }
-func (i instance) passwordKeyFile() string { return filepath.Join(i.tlsDir(), "password-key.pem") }
-func (i instance) passwordPublicKeyFile() string {
-	return filepath.Join(i.tlsDir(), "password-public-key.pem")
-}
 
 // writeKeys gives a server its certificate, for that host, and keys, once for all its life: clients trust the
 // certificate's CA.
@@ -34,11 +28,6 @@ func (l *Launcher) writeKeys(inst instance, host string) error {
 	}
 	if err := l.writeCertificate(begun, host); err != nil {
 		return fmt.Errorf("server %s: %w", inst.id, err)
-	}
-	if l.cfg.Binary.Flavour == MySQL {
-		if err := l.writePasswordKeys(begun); err != nil {
-			return fmt.Errorf("server %s: %w", inst.id, err)
-		}
 	}
 	if err := syncDir(begun.tlsDir()); err != nil {
 		return err
@@ -62,27 +51,6 @@ func (l *Launcher) writeCertificate(inst instance, host string) error {
 		l.writePublic(inst.caFile(), "CERTIFICATE", cert.ca),
 		l.writePublic(inst.certificateFile(), "CERTIFICATE", cert.leaf),
 		l.writePrivate(inst.keyFile(), key))
-}
-
-// writePasswordKeys makes the RSA pair with which clients that do not use TLS encrypt their password to MySQL.
-// The server would make one itself, in half a second.
-// https://dev.mysql.com/doc/refman/8.4/en/caching-sha2-pluggable-authentication.html
-func (l *Launcher) writePasswordKeys(inst instance) error {
-	pair, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		return err
-	}
-	key, err := x509.MarshalPKCS8PrivateKey(pair)
-	if err != nil {
-		return err
-	}
-	public, err := x509.MarshalPKIXPublicKey(pair.Public())
-	if err != nil {
-		return err
-	}
-	return errors.Join(
-		l.writePrivate(inst.passwordKeyFile(), key),
-		l.writePublic(inst.passwordPublicKeyFile(), "PUBLIC KEY", public))
 }
 
 func (l *Launcher) writePublic(path, kind string, der []byte) error {

@@ -57,18 +57,6 @@ func TestLaunch(t *testing.T) {
 	})
 }
 
-func TestLoginWithoutTLS(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary process.Binary) {
-		l := open(t, newConfig(t, binary))
-		defer l.Close()
-		spec := newSpec("plain")
-		db := openDB(t, spec, launch(t, l, spec), nil)
-		if err := db.PingContext(t.Context()); err != nil {
-			t.Errorf("login without TLS: %v", err)
-		}
-	})
-}
-
 func TestOnlyAdminCanLogIn(t *testing.T) {
 	eachBinary(t, func(t *testing.T, binary process.Binary) {
 		cfg := newConfig(t, binary)

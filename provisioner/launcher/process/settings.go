@@ -59,7 +59,7 @@ var flavourSettings = map[string][]string{
 		"innodb-write-io-threads=1",
 		"loose-innodb-validate-tablespace-paths=OFF",
 		"loose-auto-generate-certs=OFF",
-		"loose-caching-sha2-password-auto-generate-rsa-keys=OFF",
+		"loose-caching-sha2-password-auto-generate-rsa-keys=OFF", // for logins without TLS, which no binding may make
 	},
 	MariaDB: {
 		"skip-symbolic-links",
@@ -89,13 +89,8 @@ func (l *Launcher) settings(inst instance, st state) []byte {
 	lines = append(lines, commonSettings...)
 	lines = append(lines, flavourSettings[l.cfg.Binary.Flavour]...)
 	lines = append(lines, memorySettings(l.cfg.Binary.Flavour, st.MemoryMB)...)
-	switch l.cfg.Binary.Flavour {
-	case MariaDB:
+	if l.cfg.Binary.Flavour == MariaDB {
 		lines = append(lines, "secure-file-priv="+quote(inst.tmpDir()))
-	case MySQL:
-		lines = append(lines,
-			"caching-sha2-password-private-key-path="+quote(inst.passwordKeyFile()),
-			"caching-sha2-password-public-key-path="+quote(inst.passwordPublicKeyFile()))
 	}
 	return []byte(strings.Join(lines, "\n") + "\n")
 }

@@ -1,0 +1,53 @@
+#!/bin/bash
+# Turns the process, which has namespaces of its own, into systemd on a root that is this host's, but for what is written:
+# that is kept in memory. What deploy/systemd/README.md has operators install is installed there before.
+# Usage: boot.sh EMPTY-DIRECTORY ENVIRONMENT-FILE
+set -euo pipefail
+work=$1 environment=$2
+mount --make-rprivate /
+mount -t tmpfs -o mode=0755 tmpfs "$work"
+root=$work/root
+mkdir "$work/upper" "$work/lower-work" "$root"
+mount -t overlay -o "lowerdir=/,upperdir=$work/upper,workdir=$work/lower-work" overlay "$root"
+
+install -m 0755 bin/mysql-broker "$root/usr/local/bin/mysql-broker"
+install -D -m 0644 deploy/systemd/mysql-broker.service "$root/etc/systemd/system/mysql-broker.service"
+install -D -m 0644 deploy/systemd/sysusers.conf "$root/etc/sysusers.d/mysql-broker.conf"
+install -D -m 0644 deploy/systemd/tmpfiles.conf "$root/etc/tmpfiles.d/mysql-broker.conf"
+install -D -m 0644 catalog.yml "$root/etc/mysql-broker/catalog.yml"
+install -m 0644 "$environment" "$root/etc/mysql-broker/environment" # tmpfiles.d makes it private
+
+# Of this host's services, none is to start; the network is the host's, and there already.
+units=$root/etc/systemd/system
+rm -rf "$units"/*.wants
+for unit in sockets.target timers.target paths.target systemd-udevd.service systemd-udev-trigger.service \
+  systemd-networkd.service systemd-resolved.service systemd-timesyncd.service systemd-logind.service \
+  systemd-remount-fs.service systemd-sysctl.service systemd-binfmt.service getty.target network-online.target \
+  systemd-random-seed.service systemd-update-utmp.service local-fs.target swap.target; do
+  ln -sf /dev/null "$units/$unit"
+done
+: >"$root/etc/fstab"
+rm -rf "$root/var/log/journal" # the journal is in /run
+
+mount -t proc proc "$root/proc"
+mount -t sysfs -o ro sysfs "$root/sys"
+mount -t cgroup2 cgroup2 "$root/sys/fs/cgroup"
+mount -t tmpfs -o mode=0755 tmpfs "$root/dev"
+for device in null zero full random urandom tty; do
+  cp -a "/dev/$device" "$root/dev/$device"
+done
+mkdir "$root/dev/pts" "$root/dev/shm"
+mount -t devpts -o newinstance,ptmxmode=0666 devpts "$root/dev/pts"
+ln -s pts/ptmx "$root/dev/ptmx"
+for dir in dev/shm run tmp var/tmp; do
+  mount -t tmpfs -o mode=1777 tmpfs "$root/$dir"
+done
+chmod 0755 "$root/run"
+
+mkdir "$root/run/before"
+cd "$root"
+pivot_root . run/before
+umount -l /run/before
+rmdir /run/before
+exec env -i container=mysql-broker-test PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+  /lib/systemd/systemd --system --unit=basic.target --show-status=no --log-target=journal

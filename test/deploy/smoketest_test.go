@@ -1,0 +1,78 @@
+package deploy
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// The smoke test's own test has a real broker and real servers; only cf, which needs a Cloud Foundry, is cf.sh.
+func TestSmokeTest(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		b := testdrive.Start(t, testdrive.Environment(t, s))
+		out, calls, err := smokeTest(t, b, nil, "mysql", "shared-small", "dedicated-small")
+		if err != nil || !strings.Contains(out, "shared-small works") || !strings.HasSuffix(out, "dedicated-small works\n") {
+			t.Errorf("%v\n%s", err, out)
+		}
+		var want []string
+		for _, plan := range []string{"shared-small", "dedicated-small"} {
+			want = append(want, "create-service mysql "+plan+" NAME --wait", "create-service-key NAME smoke-test --wait",
+				"service-key NAME smoke-test", "delete-service-key -f --wait NAME smoke-test", "delete-service -f --wait NAME")
+		}
+		if !slices.Equal(calls, want) {
+			t.Errorf("cf was called as\n%s", strings.Join(calls, "\n"))
+		}
+	})
+}
+
+// Whatever goes wrong, what was ordered is deleted, and the script fails.
+func TestSmokeTestThatFails(t *testing.T) {
+	t.Parallel()
+	b := testdrive.Start(t, testdrive.Environment(t, servers.AllMySQL(t)[0]))
+	out, calls, err := smokeTest(t, b, []string{"THROUGH_APP=nobody"}, "mysql", "shared-small")
+	if err == nil || !strings.Contains(out, "There is no tunnel through nobody.") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if n := len(calls); n < 2 || calls[n-2] != "delete-service-key -f --wait NAME smoke-test" ||
+		calls[n-1] != "delete-service -f --wait NAME" {
+		t.Errorf("cf was called as\n%s\n%s", strings.Join(calls, "\n"), out)
+	}
+}
+
+var instanceName = regexp.MustCompile(`smoke-test-[a-z-]+-\d+-\d+`)
+
+// smokeTest runs the script, and returns what it printed and how it called cf, with NAME for that of the instance.
+func smokeTest(t *testing.T, b *testdrive.Broker, env []string, args ...string) (printed string, calls []string, err error) {
+	t.Helper()
+	program, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", b.PID()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin, tmp := t.TempDir(), t.TempDir()
+	if err := os.Symlink(path("test/deploy/cf.sh"), filepath.Join(bin, "cf")); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(bin, "calls")
+	script := exec.Command(path("deploy/cloudfoundry/smoke-test.sh"), args...)
+	script.Env = append(append(os.Environ(), env...), "PATH="+bin+":"+os.Getenv("PATH"), "TMPDIR="+tmp, "WAIT=120",
+		"CALLS="+file, "BROKER="+program, "BROKER_URL="+b.URL, "BROKER_USERNAME="+b.Username, "BROKER_PASSWORD="+b.Password,
+		"MYSQL_BROKER_CLIENT_STATE="+filepath.Join(bin, "client.json"))
+	out, err := script.CombinedOutput()
+	if left, globErr := filepath.Glob(tmp + "/*"); globErr != nil || len(left) > 0 {
+		t.Errorf("the script left %q, %v", left, globErr)
+	}
+	text, readErr := os.ReadFile(file)
+	if readErr != nil {
+		t.Fatalf("%v\n%s", readErr, out)
+	}
+	return string(out), strings.Split(strings.TrimSpace(instanceName.ReplaceAllString(string(text), "NAME")), "\n"), err
+}

@@ -1,0 +1,95 @@
+// Package kubernetes tests deploy/kubernetes without a cluster. It is a module of its own, so that Kubernetes' modules are
+// none of the broker's.
+package kubernetes
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+)
+
+// built is what kubectl would apply, one of each kind.
+type built struct {
+	namespace      *corev1.Namespace
+	serviceAccount *corev1.ServiceAccount
+	secret         *corev1.Secret
+	deployment     *appsv1.Deployment
+	service        *corev1.Service
+	budget         *policyv1.PodDisruptionBudget
+	network        *networkingv1.NetworkPolicy
+	monitor        *monitoringv1.ServiceMonitor
+}
+
+// build runs kustomize on a folder of deploy/kubernetes, and decodes what comes out with the types of Kubernetes: a field
+// that they do not know, or one of another type, is an error.
+func build(t *testing.T, folder string) built {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("../../deploy/kubernetes")); err != nil {
+		t.Fatal(err)
+	}
+	// What the operator is told to do first.
+	example := filepath.Join(dir, "example", "broker.env")
+	if err := os.Rename(example+".example", example); err != nil {
+		t.Fatal(err)
+	}
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(),
+		filepath.Join(dir, folder))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b built
+	for _, r := range resources.Resources() {
+		text, err := r.AsYAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := yaml.UnmarshalStrict(text, b.of(t, r.GetApiVersion()+" "+r.GetKind())); err != nil {
+			t.Errorf("%s: %v\n%s", r.CurId(), err, text)
+		}
+	}
+	return b
+}
+
+// of returns where the one object of a kind belongs.
+func (b *built) of(t *testing.T, kind string) any {
+	t.Helper()
+	switch kind {
+	case "v1 Namespace":
+		return once(t, &b.namespace)
+	case "v1 ServiceAccount":
+		return once(t, &b.serviceAccount)
+	case "v1 Secret":
+		return once(t, &b.secret)
+	case "apps/v1 Deployment":
+		return once(t, &b.deployment)
+	case "v1 Service":
+		return once(t, &b.service)
+	case "policy/v1 PodDisruptionBudget":
+		return once(t, &b.budget)
+	case "networking.k8s.io/v1 NetworkPolicy":
+		return once(t, &b.network)
+	case "monitoring.coreos.com/v1 ServiceMonitor":
+		return once(t, &b.monitor)
+	}
+	t.Fatalf("%s is not expected", kind)
+	return nil
+}
+
+func once[T any](t *testing.T, at **T) *T {
+	t.Helper()
+	if *at != nil {
+		t.Fatalf("there are two %T", **at)
+	}
+	*at = new(T)
+	return *at
+}

@@ -1,0 +1,170 @@
+package kubernetes
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
+)
+
+// drainTime is how long the broker lets requests finish after SIGTERM.
+const drainTime = 9 * time.Second
+
+func TestBase(t *testing.T) {
+	t.Parallel()
+	b := build(t, "base")
+	if b.namespace != nil || b.secret != nil || b.monitor != nil {
+		t.Error("the base has what is each cluster's own")
+	}
+	b.expectSound(t)
+}
+
+func TestExample(t *testing.T) {
+	t.Parallel()
+	b := build(t, "example")
+	b.expectSound(t)
+	b.expectMonitored(t)
+	broker := b.broker(t)
+	if from := broker.EnvFrom; len(from) != 1 || from[0].SecretRef.Name != b.secret.Name {
+		t.Errorf("the environment comes from %+v, and the Secret is %s", from, b.secret.Name)
+	}
+	for _, name := range []string{b.deployment.Namespace, b.service.Namespace, b.secret.Namespace, b.network.Namespace,
+		b.monitor.Namespace} {
+		if name != b.namespace.Name {
+			t.Errorf("something is in the namespace %q", name)
+		}
+	}
+	for _, p := range []*corev1.Probe{broker.StartupProbe, broker.LivenessProbe, broker.ReadinessProbe} {
+		if p.HTTPGet.Scheme != corev1.URISchemeHTTPS {
+			t.Errorf("the broker serves HTTPS, and is asked by %q", p.HTTPGet.Scheme)
+		}
+	}
+}
+
+func (b built) broker(t *testing.T) corev1.Container {
+	t.Helper()
+	containers := b.deployment.Spec.Template.Spec.Containers
+	if len(containers) != 1 {
+		t.Fatalf("%d containers", len(containers))
+	}
+	return containers[0]
+}
+
+// expectSound checks what no schema says: that the objects belong together, and the broker can do its work.
+func (b built) expectSound(t *testing.T) {
+	t.Helper()
+	b.expectRestricted(t)
+	b.expectSelected(t)
+	b.expectPorts(t)
+	b.expectProbes(t)
+	spec := b.deployment.Spec
+	if *spec.Replicas < 2 || spec.Strategy.RollingUpdate.MaxUnavailable.IntValue() != 0 {
+		t.Error("an upgrade, or the end of a node, would leave no broker")
+	}
+	if spec.Template.Spec.ServiceAccountName != b.serviceAccount.Name {
+		t.Errorf("the service account is %s", spec.Template.Spec.ServiceAccountName)
+	}
+	if token := spec.Template.Spec.AutomountServiceAccountToken; token == nil || *token {
+		t.Error("the broker gets a token of Kubernetes")
+	}
+	needed := drainTime + time.Duration(b.broker(t).Lifecycle.PreStop.Sleep.Seconds)*time.Second
+	if grace := time.Duration(*spec.Template.Spec.TerminationGracePeriodSeconds) * time.Second; grace < needed+5*time.Second {
+		t.Errorf("%v are not enough to stop, which takes up to %v", grace, needed)
+	}
+}
+
+// expectRestricted holds the pod against the strictest standard, by the code that enforces it.
+// https://kubernetes.io/docs/concepts/security/pod-security-standards/
+func (b built) expectRestricted(t *testing.T) {
+	t.Helper()
+	evaluator, err := policy.NewEvaluator(policy.DefaultChecks())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := b.deployment.Spec.Template
+	for _, result := range evaluator.EvaluatePod(api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()},
+		&pod.ObjectMeta, &pod.Spec) {
+		if !result.Allowed {
+			t.Errorf("%s: %s", result.ForbiddenReason, result.ForbiddenDetail)
+		}
+	}
+}
+
+func (b built) expectSelected(t *testing.T) {
+	t.Helper()
+	pod := b.deployment.Spec.Template
+	selectors := map[string]*metav1.LabelSelector{
+		"deployment":            b.deployment.Spec.Selector,
+		"service":               {MatchLabels: b.service.Spec.Selector},
+		"pod disruption budget": b.budget.Spec.Selector,
+		"network policy":        &b.network.Spec.PodSelector,
+	}
+	for _, c := range pod.Spec.TopologySpreadConstraints {
+		selectors["spread over "+c.TopologyKey] = c.LabelSelector
+	}
+	for name, s := range selectors {
+		selector, err := metav1.LabelSelectorAsSelector(s)
+		if err != nil || selector.Empty() || !selector.Matches(labels.Set(pod.Labels)) {
+			t.Errorf("%s: the selector %v does not select the pods, whose labels are %v: %v", name, s, pod.Labels, err)
+		}
+	}
+}
+
+func (b built) expectPorts(t *testing.T) {
+	t.Helper()
+	isPort := func(name string) bool {
+		return slices.ContainsFunc(b.broker(t).Ports, func(p corev1.ContainerPort) bool { return p.Name == name })
+	}
+	for _, p := range b.service.Spec.Ports {
+		if !isPort(p.TargetPort.StrVal) {
+			t.Errorf("the service leads to the port %q", p.TargetPort.StrVal)
+		}
+	}
+	for _, rule := range b.network.Spec.Ingress {
+		for _, p := range rule.Ports {
+			if !isPort(p.Port.StrVal) {
+				t.Errorf("the network policy opens the port %q", p.Port.StrVal)
+			}
+		}
+	}
+	if len(b.service.Spec.Ports) == 0 || len(b.network.Spec.Ingress) == 0 || len(b.network.Spec.Egress) == 0 {
+		t.Error("nobody can reach the broker, or it nobody")
+	}
+}
+
+// expectProbes keeps outages of what all replicas depend on from restarting them, and from taking them all out of the
+// service: /readyz tells of those.
+func (b built) expectProbes(t *testing.T) {
+	t.Helper()
+	broker := b.broker(t)
+	for name, p := range map[string]*corev1.Probe{"startup": broker.StartupProbe, "liveness": broker.LivenessProbe,
+		"readiness": broker.ReadinessProbe} {
+		if p == nil || p.HTTPGet == nil || p.HTTPGet.Path != "/healthz" || p.HTTPGet.Port.StrVal != "http" {
+			t.Errorf("the %s probe is %+v", name, p)
+		}
+	}
+}
+
+func (b built) expectMonitored(t *testing.T) {
+	t.Helper()
+	selector, err := metav1.LabelSelectorAsSelector(&b.monitor.Spec.Selector)
+	if err != nil || selector.Empty() || !selector.Matches(labels.Set(b.service.Labels)) {
+		t.Errorf("the monitor's selector does not select the service: %v", err)
+	}
+	for _, e := range b.monitor.Spec.Endpoints {
+		if !slices.ContainsFunc(b.service.Spec.Ports, func(p corev1.ServicePort) bool { return p.Name == e.Port }) {
+			t.Errorf("the monitor looks for the port %q", e.Port)
+		}
+	}
+	if len(b.monitor.Spec.Endpoints) == 0 {
+		t.Error("the monitor looks at nothing")
+	}
+	if b.service.Labels[b.monitor.Spec.JobLabel] != "mysql-broker" {
+		t.Errorf("the job is %q", b.service.Labels[b.monitor.Spec.JobLabel])
+	}
+}

@@ -18,7 +18,7 @@ export GOFLAGS += -buildvcs=false
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: help run build test bench chaos soak lint go-test fuzz clean mysql97
+.PHONY: help run build test bench chaos soak systemd lint go-test fuzz clean mysql97
 
 help: ## print this
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -51,11 +51,18 @@ soak: ## keep brokers busy for SOAK (15m) on every mysqld there is, and watch th
 	@deploy/dev/install-packages.sh test
 	SOAK=$(SOAK) MYSQLD='$(MYSQLD)' go test -count=1 -timeout 24h -v -run TestSoak ./test/soak
 
+systemd: build ## boot systemd in a container, install the broker, and see its servers outlive it (needs root)
+	@deploy/dev/install-packages.sh test
+	@for mysqld in '' $(subst :, ,$(MYSQLD)); do \
+		go run ./test/servers/with-servers test/systemd/restart.sh $$mysqld || exit; done
+
 lint: ## gofmt, go vet, staticcheck, gosec, govulncheck
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "not formatted: $$unformatted" >&2; exit 1; }
 	go vet ./...
 	go vet -tags faults ./...
+	go -C test/kubernetes vet ./...
 	go run $(STATICCHECK) ./...
+	cd test/kubernetes && go run $(STATICCHECK) ./...
 	@test/gosec.sh
 	@test/govulncheck.sh
 
@@ -63,6 +70,7 @@ lint: ## gofmt, go vet, staticcheck, gosec, govulncheck
 go-test: ## only the tests
 	MYSQLD='$(MYSQLD)' go run ./test/servers/with-servers \
 		go test -race -count=1 -parallel 6 -timeout 20m ./...
+	go -C test/kubernetes test -count=1 ./...
 
 fuzz: ## run each fuzz target for FUZZTIME
 	go run ./test/servers/with-servers test/fuzz.sh $(FUZZTIME)

@@ -46,6 +46,10 @@ missing_packages() {
     have faketime || echo faketime # a PostgreSQL whose clock jumps
     [ -e /usr/include/stdlib.h ] || echo libc6-dev
     have mariadb-dump || have mysqldump || dump_package
+    have shellcheck || echo shellcheck
+    have systemd-analyze || echo systemd # its programs, not as process 1
+    have dbus-daemon || echo dbus
+    have jq || echo jq                   # what deploy/cloudfoundry/smoke-test.sh reads answers with
   fi
 }
 

@@ -1,6 +1,6 @@
 module mysql-broker/test/kubernetes
 
-go 1.26.8
+go 1.26.0
 
 require (
 	github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring v0.86.2

@@ -54,7 +54,7 @@ func build(t *testing.T, folder string) built {
 			t.Fatal(err)
 		}
 		if err := yaml.UnmarshalStrict(text, b.of(t, r.GetApiVersion()+" "+r.GetKind())); err != nil {
-			t.Errorf("%s: %v\n%s", r.CurId(), err, text)
+			t.Fatalf("%s: %v\n%s", r.CurId(), err, text)
 		}
 	}
 	return b

@@ -13,7 +13,7 @@ import (
 	"mysql-broker/store"
 )
 
-// place finds a shared server for an instance. Servers that are full or cannot be used are passed over.
+// place finds a shared server for an instance. Servers that are full, drained or cannot be used are passed over.
 func (p *Provisioner) place(ctx context.Context, i store.Instance, q InstanceParameters, later bool) (Answer, error) {
 	var unusable, refused error
 	for _, maxAge := range []time.Duration{loadsAge, 0} { // a place may have become free since
@@ -99,7 +99,7 @@ func (p *Provisioner) noPlace(refused, unusable error) error {
 		return &Error{Code: Unavailable, Err: unusable,
 			Sentence: "No shared MySQL server can be used just now. Try again in a few minutes, or tell your operator."}
 	}
-	p.log.Error("every shared server is full; add one to the configuration")
+	p.log.Error("every shared server is full or drained; add one to the configuration")
 	p.onFull()
 	return errFull
 }
@@ -115,21 +115,21 @@ func takes(ctx context.Context, server *shared.Server, q InstanceParameters) err
 // loadsAge is how old what is known of the servers' loads may be when an instance is placed.
 const loadsAge = time.Second
 
-// loads remembers how many instances each shared server holds. It only says which server to try first: that none is
-// overfilled, the store sees to.
+// loads remembers how many instances each shared server holds, and which are drained. It only says which server to try
+// first: that none is overfilled, and that a drained one gets none, the store sees to.
 type loads struct {
 	mu    sync.Mutex
-	known map[string]int // by server
+	known map[string]store.ServerState // by server
 	since time.Time
 }
 
 // read returns loads that are no older than maxAge, but for what was noted since.
 func (l *loads) read(ctx context.Context, s *store.Store, names []string, maxAge time.Duration) (
-	map[string]int, error) {
+	map[string]store.ServerState, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if now := time.Now(); l.known == nil || now.Sub(l.since) >= maxAge {
-		known, err := s.ServerLoads(ctx, names)
+		known, err := s.ServerStates(ctx, names)
 		if err != nil {
 			return nil, err
 		}
@@ -142,5 +142,7 @@ func (l *loads) read(ctx context.Context, s *store.Store, names []string, maxAge
 func (l *loads) note(server string, load int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.known[server] = load
+	state := l.known[server]
+	state.Instances = load
+	l.known[server] = state
 }

@@ -12,7 +12,7 @@ import (
 // ErrExists is returned when an instance with the same id is recorded already.
 var ErrExists = errors.New("store: exists already")
 
-// ErrServerFull is returned when a shared server holds as many instances as it may.
+// ErrServerFull is returned when a shared server holds as many instances as it may, or is drained.
 var ErrServerFull = errors.New("store: server is full")
 
 // RecordProvision records a new instance with the task that is to make it and, if it is to be on a shared server, takes

@@ -110,21 +110,6 @@ func (t *Tx) DeleteInstance(id string) {
 		UPDATE server SET instances = instances - 1 FROM gone WHERE name = gone.server`, id)
 }
 
-// ServerLoads tells how many instances each of the shared servers holds. A server that never held one is absent.
-func (s *Store) ServerLoads(ctx context.Context, names []string) (map[string]int, error) {
-	type load struct {
-		Name      string
-		Instances int
-	}
-	all, err := allRows(ctx, s.pool, pgx.RowToStructByPos[load], "SELECT name, instances FROM server WHERE name = ANY ($1)",
-		names)
-	loads := make(map[string]int, len(all))
-	for _, l := range all {
-		loads[l.Name] = l.Instances
-	}
-	return loads, err
-}
-
 func orEmpty(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {
 		return json.RawMessage("{}")

@@ -163,7 +163,7 @@ func TestServerPlacesAreLimited(t *testing.T) {
 	if err := take("3"); err != nil {
 		t.Errorf("after one was deleted: %v", err)
 	}
-	if loads, err := s.ServerLoads(ctx, []string{"a", "b"}); err != nil || loads["a"] != 2 {
+	if loads, err := s.ServerStates(ctx, []string{"a", "b"}); err != nil || loads["a"].Instances != 2 {
 		t.Errorf("loads %v, %v", loads, err)
 	}
 }
@@ -432,7 +432,7 @@ func TestRecordProvisionOnlyOnce(t *testing.T) {
 	if _, _, err := record("db_2"); !errors.Is(err, store.ErrExists) {
 		t.Fatalf("the second: %v", err)
 	}
-	if loads, err := s.ServerLoads(ctx, []string{"a"}); err != nil || loads["a"] != 1 {
+	if loads, err := s.ServerStates(ctx, []string{"a"}); err != nil || loads["a"].Instances != 1 {
 		t.Errorf("loads %v, %v", loads, err)
 	}
 	if latest, err := s.LatestTask(ctx, "i", "", ""); err != nil || latest.ID != first.ID {

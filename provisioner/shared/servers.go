@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/store"
 )
 
 // DefaultMaxDatabases is how many databases a server takes unless its Config says otherwise.
@@ -96,11 +97,15 @@ func (s *Servers) Server(name string) (*Server, error) {
 	return s.all[i], nil
 }
 
-// Candidates lists the servers that may take one more database, the emptiest in proportion first. loads is how many
-// instances each holds.
-func (s *Servers) Candidates(loads map[string]int) []*Server {
-	fill := func(server *Server) float64 { return float64(loads[server.Name()]) / float64(server.MaxDatabases) }
-	free := slices.DeleteFunc(slices.Clone(s.all), func(server *Server) bool { return fill(server) >= 1 })
+// Candidates lists the servers that may take one more database, the emptiest in proportion first. loads is what is
+// recorded of each.
+func (s *Servers) Candidates(loads map[string]store.ServerState) []*Server {
+	fill := func(server *Server) float64 {
+		return float64(loads[server.Name()].Instances) / float64(server.MaxDatabases)
+	}
+	free := slices.DeleteFunc(slices.Clone(s.all), func(server *Server) bool {
+		return fill(server) >= 1 || loads[server.Name()].Drained()
+	})
 	slices.SortStableFunc(free, func(a, b *Server) int { return cmp.Compare(fill(a), fill(b)) })
 	return free
 }

@@ -103,7 +103,7 @@ func Start(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog
 		Dedicated: servers, Logger: log, OnFull: metrics.full.Inc,
 		Tasks: task.Config{OnEnd: metrics.taskEnded, OnRetry: metrics.taskRetried}})
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		newStateCollector(a.store, a.shared, c.Plans(), log))
+		newStateCollector(a.store, a.shared, c.Plans(), log), drainedCollector{a.store, a.shared, log})
 	api, err := httpapi.New(broker.New(c, a.provisioner), httpapi.Config{Logger: log, Registerer: registry,
 		Proxies: cfg.Proxies, Credentials: credentials(cfg)})
 	if err != nil {

@@ -1,0 +1,54 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// ServerState is what is recorded of a shared server.
+type ServerState struct {
+	Name         string
+	Instances    int        // that it holds
+	DrainedSince *time.Time // nil unless it is to get no more instances
+}
+
+// Drained tells whether the server is to get no more instances.
+func (s ServerState) Drained() bool { return s.DrainedSince != nil }
+
+const serverColumns = "name, instances, drained_since"
+
+var scanServer = pgx.RowToStructByPos[ServerState]
+
+// ServerStates reads what is recorded of these shared servers, by name. One that never held an instance and was never
+// drained is absent.
+func (s *Store) ServerStates(ctx context.Context, names []string) (map[string]ServerState, error) {
+	all, err := allRows(ctx, s.pool, scanServer, "SELECT "+serverColumns+" FROM server WHERE name = ANY ($1)", names)
+	states := make(map[string]ServerState, len(all))
+	for _, state := range all {
+		states[state.Name] = state
+	}
+	return states, explainOldSchema(err)
+}
+
+// RecordedServers reads what is recorded of every shared server, configured or not, in the order of their names.
+func (s *Store) RecordedServers(ctx context.Context) ([]ServerState, error) {
+	all, err := allRows(ctx, s.pool, scanServer, "SELECT "+serverColumns+" FROM server ORDER BY name")
+	return all, explainOldSchema(err)
+}
+
+// Drain sees to it that a shared server gets no more instances, and says since when. Once it has returned, none is
+// recorded there, whatever a broker remembers of the server.
+func (s *Store) Drain(ctx context.Context, name string) (ServerState, error) {
+	state, err := oneRow(ctx, s.pool, scanServer, `INSERT INTO server (name, drained_since) VALUES ($1, now())
+		ON CONFLICT (name) DO UPDATE SET drained_since = coalesce(server.drained_since, now())
+		RETURNING `+serverColumns, name)
+	return state, explainOldSchema(err)
+}
+
+// Undrain lets a shared server get instances again.
+func (s *Store) Undrain(ctx context.Context, name string) error {
+	_, err := s.db.Exec(ctx, "UPDATE server SET drained_since = NULL WHERE name = $1 AND drained_since IS NOT NULL", name)
+	return explainOldSchema(err)
+}

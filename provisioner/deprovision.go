@@ -17,6 +17,9 @@ type DeprovisionRequest struct {
 	AcceptsIncomplete bool
 }
 
+// cancelledByDeprovision is what users read of a task that its instance's deletion overtook.
+const cancelledByDeprovision = "Cancelled, because the service instance is being deleted."
+
 // Deprovision deletes an instance and cancels whatever is in progress on it. OSB API, "Deprovisioning".
 func (p *Provisioner) Deprovision(ctx context.Context, q DeprovisionRequest) (Answer, error) {
 	if _, err := answersLater(q.Plan, q.AcceptsIncomplete); err != nil {
@@ -49,7 +52,7 @@ func (p *Provisioner) Deprovision(ctx context.Context, q DeprovisionRequest) (An
 		}
 		cancelled = there.Active
 		for _, a := range cancelled {
-			tx.CancelTask(a.ID, "Cancelled, because the service instance is being deleted.")
+			tx.CancelTask(a.ID, cancelledByDeprovision)
 		}
 		t = tx.InsertTask(p.begin(store.NewTask{InstanceID: i.ID, Kind: store.Deprovision, PlanID: i.PlanID,
 			Request: request{Later: later}.json()}))

@@ -1,0 +1,123 @@
+package task_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"mysql-broker/provisioner/task"
+	"mysql-broker/store"
+	"mysql-broker/test/servers"
+)
+
+// A worker that is in the middle of a step must have stopped before anybody begins to undo.
+func TestCancelUndoesOnceTheWorkerHasStopped(t *testing.T) {
+	t.Parallel()
+	s, j := servers.Store(t), &journal{}
+	started := make(chan bool)
+	undone := false
+	w := task.Workflow{
+		Steps: []task.Step{j.step("a"), {Name: "b", Progress: "Doing b", Do: func(ctx context.Context, _ *task.Run) error {
+			started <- true
+			<-ctx.Done()
+			time.Sleep(50 * time.Millisecond) // it takes a while to notice
+			j.note("b stopped")
+			return context.Cause(ctx)
+		}}, j.step("c")},
+		Cleanup:   []task.Step{j.step("undo")},
+		Succeeded: func(*store.Tx) { t.Error("it succeeded") },
+		Failed:    func(_ *store.Tx, all bool) { undone = all },
+	}
+	recorded := begin(t, s, start(t, s, w), "i", w)
+	<-started
+	cancelled, err := task.Cancel(t.Context(), s, recorded.ID)
+	if err != nil || cancelled.State != store.InProgress || cancelled.Phase != store.Cleanup {
+		t.Fatalf("%+v, %v", cancelled, err)
+	}
+	if !strings.HasPrefix(cancelled.Description, "Cancelled by an operator. Delete the service instance") {
+		t.Errorf("users read %q", cancelled.Description)
+	}
+	if again, err := task.Cancel(t.Context(), s, recorded.ID); err != nil || again.Epoch < cancelled.Epoch {
+		t.Errorf("cancelled a second time: %+v, %v", again, err)
+	}
+	got := end(t, s, recorded.ID)
+	if got.State != store.Failed || got.Description != cancelled.Description || !undone {
+		t.Errorf("%+v, undone: %v", got, undone)
+	}
+	j.is(t, "a", "b stopped", "undo")
+	if _, err := task.Cancel(t.Context(), s, recorded.ID); err == nil || !strings.Contains(err.Error(), "has failed already") {
+		t.Errorf("cancelled after its end: %v", err)
+	}
+}
+
+// Whoever waits for the task in a request is told how it ended.
+func TestCancelEndsTheWait(t *testing.T) {
+	t.Parallel()
+	s, j := servers.Store(t), &journal{}
+	started := make(chan bool)
+	w := task.Workflow{Steps: []task.Step{{Name: "a", Do: func(ctx context.Context, _ *task.Run) error {
+		started <- true
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}}}, Cleanup: []task.Step{j.step("undo")}, Succeeded: nothing, Failed: ignored}
+	r := start(t, s, w)
+	var n store.NewTask
+	n.Owner, n.LeaseTTL = r.Lease()
+	since := time.Now()
+	recorded := record(t, s, n)
+	waited := make(chan error)
+	go func() {
+		_, err := r.Do(t.Context(), recorded, w, since)
+		waited <- err
+	}()
+	<-started
+	if _, err := task.Cancel(t.Context(), s, recorded.ID); err != nil {
+		t.Fatal(err)
+	}
+	var failed *task.FailedError
+	if err := <-waited; !errors.As(err, &failed) || !strings.HasPrefix(failed.Task.Description, "Cancelled by an operator.") {
+		t.Errorf("who waits is told %v", err)
+	}
+	j.is(t, "undo")
+}
+
+// An end that was recorded a moment before stands, and so does the work.
+func TestCancelComesTooLate(t *testing.T) {
+	t.Parallel()
+	s, j := servers.Store(t), &journal{}
+	w := task.Workflow{Steps: []task.Step{j.step("a")}, Cleanup: []task.Step{j.step("undo")}, Succeeded: nothing,
+		Failed: ignored}
+	for range 20 {
+		r := start(t, s, w)
+		recorded := begin(t, s, r, "i", w)
+		_, err := task.Cancel(t.Context(), s, recorded.ID)
+		if got := end(t, s, recorded.ID); (got.State == store.Succeeded) != (err != nil) {
+			t.Errorf("cancelled: %v; then it %s", err, got.State)
+		}
+	}
+}
+
+func TestCancelRefusesDeletions(t *testing.T) {
+	t.Parallel()
+	s := servers.Store(t)
+	for _, kind := range []string{store.Deprovision, store.Unbind} {
+		var recorded *store.Task
+		if err := s.InTx(t.Context(), func(tx *store.Tx) error {
+			recorded = tx.InsertTask(store.NewTask{InstanceID: kind, Kind: kind, PlanID: "p"})
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := task.Cancel(t.Context(), s, recorded.ID); err == nil || !strings.Contains(err.Error(), "cannot be undone") {
+			t.Errorf("%s: %v", kind, err)
+		}
+		if got, err := s.Task(t.Context(), recorded.ID); err != nil || got.Phase != store.Forward || got.Epoch != recorded.Epoch {
+			t.Errorf("%s was changed: %+v, %v", kind, got, err)
+		}
+	}
+	if _, err := task.Cancel(t.Context(), s, 4711); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("a task that is not there: %v", err)
+	}
+}

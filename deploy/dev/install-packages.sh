@@ -1,8 +1,8 @@
 #!/bin/bash
 # Installs the Debian or Ubuntu packages that are missing for "run", "test" (run's, a C compiler for the race detector,
-# faketime, and the program that dumps databases) or "mysql97" (what test/mysql97/build.sh needs). Installs nothing
-# where all are there. No service of the system is started, restarted or configured: servers' programs only, no
-# PostgreSQL cluster.
+# faketime, the program that dumps databases, and what bash completes with) or "mysql97" (what test/mysql97/build.sh
+# needs). Installs nothing where all are there. No service of the system is started, restarted or configured: servers'
+# programs only, no PostgreSQL cluster.
 # Usage: install-packages.sh run|test|mysql97
 set -euo pipefail
 purpose=${1:?usage: install-packages.sh run|test|mysql97}
@@ -50,6 +50,7 @@ missing_packages() {
     have systemd-analyze || echo systemd # its programs, not as process 1
     have dbus-daemon || echo dbus
     have jq || echo jq                   # what deploy/cloudfoundry/smoke-test.sh reads answers with
+    [ -e /usr/share/bash-completion/bash_completion ] || echo bash-completion
   fi
 }
 

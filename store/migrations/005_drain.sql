@@ -1,8 +1,8 @@
 -- Since when a shared server is to get no more instances; those that it holds stay.
 ALTER TABLE server ADD COLUMN drained_since timestamptz;
 
--- A trigger, so that whoever had not heard of it yet is refused, and so that brokers of an older release, which never
--- will hear, pass the server over: they take the error for that of the CHECK that keeps servers from being overfilled.
+-- A trigger, so that a broker that has not heard of it yet is refused as by the CHECK that keeps servers from being
+-- overfilled, and passes the server over. Brokers of an older release, which never will hear of it, are refused too.
 CREATE FUNCTION refuse_instance() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   RAISE EXCEPTION 'shared server % is drained', NEW.name USING ERRCODE = 'check_violation';

@@ -1,0 +1,117 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"mysql-broker/store"
+	"mysql-broker/test/servers"
+)
+
+// fill records instances, each with a binding and a task that has ended.
+func fill(t *testing.T, url string, instances int) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	for _, statement := range []string{
+		`INSERT INTO instance (id, service_id, plan_id, state, server, database_name)
+			SELECT 'i' || n, 's', 'p' || n % 2, 'ready', 'a', 'db_' || n FROM generate_series(1, $1::int) n`,
+		`INSERT INTO binding (instance_id, id, state, role, account, password)
+			SELECT 'i' || n, 'b', 'ready', 'admin', 'u_' || n, '' FROM generate_series(1, $1::int) n`,
+		`INSERT INTO task (instance_id, kind, plan_id, state, finished_at)
+			SELECT 'i' || n, 'provision', 'p', CASE n WHEN 1 THEN 'failed' ELSE 'succeeded' END, now()
+			FROM generate_series(1, $1::int) n`,
+	} {
+		if _, err := conn.Exec(t.Context(), statement, instances); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestListsOverPages(t *testing.T) {
+	t.Parallel()
+	for _, count := range []int{0, 1, 1999, 2000, 2001, 4000, 4100} {
+		t.Run(fmt.Sprint(count), func(t *testing.T) {
+			t.Parallel()
+			url := servers.Postgres(t)
+			if _, err := store.Migrate(t.Context(), url); err != nil {
+				t.Fatal(err)
+			}
+			fill(t, url, count)
+			s := servers.OpenStore(t, url)
+
+			var instances, bindings []string
+			var tasks []int64
+			odd := 0
+			err := errors.Join(
+				s.EachInstance(t.Context(), store.InstanceQuery{}, func(i store.ListedInstance) error {
+					instances = append(instances, i.ID)
+					if i.Bindings != 1 {
+						t.Errorf("%s has %d bindings", i.ID, i.Bindings)
+					}
+					return nil
+				}),
+				s.EachInstance(t.Context(), store.InstanceQuery{PlanIDs: []string{"p1"}}, func(i store.ListedInstance) error {
+					odd++
+					return nil
+				}),
+				s.EachBinding(t.Context(), store.BindingQuery{Server: "a"}, func(b store.ListedBinding) error {
+					bindings = append(bindings, b.InstanceID)
+					return nil
+				}),
+				s.EachTask(t.Context(), store.TaskQuery{}, func(t store.ListedTask) error {
+					tasks = append(tasks, t.ID)
+					return nil
+				}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(instances, bindings) || len(instances) != count || odd != (count+1)/2 || len(tasks) != count {
+				t.Errorf("%d instances, %d of a plan, %d bindings, %d tasks", len(instances), odd, len(bindings), len(tasks))
+			}
+			slices.Sort(instances)
+			if len(slices.Compact(instances)) != count {
+				t.Error("an instance comes twice")
+			}
+			for i := range tasks {
+				if i > 0 && tasks[i] >= tasks[i-1] {
+					t.Fatalf("after task %d comes %d", tasks[i-1], tasks[i])
+				}
+			}
+			failed := 0
+			if err := s.EachTask(t.Context(), store.TaskQuery{State: store.Failed}, func(store.ListedTask) error {
+				failed++
+				return nil
+			}); err != nil || failed != min(count, 1) {
+				t.Errorf("%d failed, %v", failed, err)
+			}
+		})
+	}
+}
+
+func TestListEndsEarly(t *testing.T) {
+	t.Parallel()
+	url := servers.Postgres(t)
+	if _, err := store.Migrate(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	fill(t, url, 10)
+	enough := errors.New("enough")
+	seen := 0
+	err := servers.OpenStore(t, url).EachTask(t.Context(), store.TaskQuery{}, func(store.ListedTask) error {
+		if seen++; seen == 3 {
+			return enough
+		}
+		return nil
+	})
+	if err != enough || seen != 3 {
+		t.Errorf("%d seen, %v", seen, err)
+	}
+}

@@ -13,10 +13,13 @@ import (
 )
 
 func migrateCommand() *cobra.Command {
-	return &cobra.Command{
+	command := &cobra.Command{
 		Use:   "migrate",
 		Short: "Bring the PostgreSQL schema to this version; serve does it too",
-		Args:  cobra.NoArgs,
+		Long: `Bring the PostgreSQL schema to this program's version, and print which that is. Brokers of the release before
+go on working with it, and a schema that is newer already is left as it is. Those that migrate at the same time take
+turns.`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			url, err := config.PostgresURL(os.Getenv)
 			if err != nil {
@@ -30,15 +33,19 @@ func migrateCommand() *cobra.Command {
 			return nil
 		},
 	}
+	return describe(command, `  0    the schema is at this version or a newer one
+  1    it is not; standard error says why
+`+exitConfiguration, variablesOf("DATABASE_URL", "DATABASE_SERVICE"))
 }
 
 func catalogCommand() *cobra.Command {
 	command := &cobra.Command{Use: "catalog", Short: "Work on a catalog file", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
-	command.AddCommand(&cobra.Command{
-		Use:   "check FILE",
-		Short: "Report everything in a catalog that the broker or Cloud Controller would refuse",
-		Args:  cobra.ExactArgs(1),
+	command.AddCommand(describe(&cobra.Command{
+		Use:     "check FILE",
+		Short:   "Report everything in a catalog that the broker or Cloud Controller would refuse",
+		Example: `  mysql-broker catalog check catalog.yml`,
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := catalog.Load(args[0])
 			if err != nil {
@@ -47,7 +54,8 @@ func catalogCommand() *cobra.Command {
 			fmt.Fprintf(cmd.OutOrStdout(), "%s is good: %d plans.\n", args[0], len(c.Plans()))
 			return nil
 		},
-	})
+	}, `  0    the catalog is good
+  1    it is not, or cannot be read; standard error has a line FILE:LINE: for each mistake`, ""))
 	return command
 }
 

@@ -24,13 +24,10 @@ func devCommand() *cobra.Command {
 processes on this machine that listen on 127.0.0.1. Ctrl-C stops everything and keeps the data; the next start has
 every instance back.
 
-  MYSQL_BROKER_DEV_DIR  state directory (default .dev)
-  PORT                  port to listen on (default 8080)
-  BROKER_USERNAME       user name that clients send (default: generated)
-  BROKER_PASSWORD       password that clients send (default: generated)
-  MYSQLD                path of the mysqld or mariadbd to run, of several joined by colons the first (default: the
-                        first one found)
-  CATALOG               path of the catalog (default catalog.yml)`,
+"mysql-broker client" finds this broker by itself, and so do the commands for operators, such as "mysql-broker instances":
+the environment of its servers is left in the file environment in the state directory, for shells to source too.`,
+		Example: `  mysql-broker dev
+  MYSQL_BROKER_DEV_DIR=/var/tmp/second PORT=8081 mysql-broker dev --verbose`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			port := 8080
@@ -53,7 +50,15 @@ every instance back.
 		},
 	}
 	command.Flags().BoolVarP(&verbose, "verbose", "v", false, "log every request")
-	return command
+	return describe(command, `  0    it was told to stop
+  1    something did not start, or ended by itself; standard error says what
+  78   PORT is not a port number`, `  MYSQL_BROKER_DEV_DIR  state directory (default .dev)
+  PORT                  port to listen on (default 8080)
+  BROKER_USERNAME       user name that clients send (default: generated)
+  BROKER_PASSWORD       password that clients send (default: generated)
+  MYSQLD                path of the mysqld or mariadbd to run, of several joined by colons the first (default: the
+                        first one found)
+  CATALOG               path of the catalog (default catalog.yml)`)
 }
 
 // untilHangup also ends the context when the terminal is closed, unless nohup was asked for.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -35,14 +34,20 @@ dedicated servers. Brokers may run meanwhile; their operations under way are not
   unrecorded   its name looks like the broker's, but the broker has no record of it. It may be another broker's and is
                never touched.
 
-It reads the environment that serve reads, but needs no BROKER_USERNAME and BROKER_PASSWORD. Dedicated servers are found
-only where they run: with the launcher "process", on the broker's own host.
+Dedicated servers are found only where they run: with the launcher "process", on the broker's own host.
 
-Exit status 0: nothing was found, or all of it was repaired; what is unrecorded does not count. 1: something remains, or
-the examination failed. 78: the configuration cannot work.`,
+With --json, the output is one object with findings, each with problem, kind, server, name, instance_id, binding_id,
+age_seconds, repairable, to_do, done and error, and compared, how many things were looked at.`,
+		Example: `  mysql-broker doctor
+  mysql-broker doctor --repair
+  mysql-broker doctor --json | jq '.findings[] | select(.problem == "missing")'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, problems := config.ForDoctor(os.Getenv)
+			getenv, err := environment(cmd)
+			if err != nil {
+				return &configError{err}
+			}
+			cfg, problems := config.ForDoctor(getenv)
 			c, err := catalog.Load(cfg.CatalogPath)
 			if err := errors.Join(problems, err); err != nil {
 				return &configError{err}
@@ -69,7 +74,10 @@ the examination failed. 78: the configuration cannot work.`,
 	}
 	command.Flags().BoolVar(&repair, "repair", false, "do what can be done about what is found")
 	command.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return command
+	return describe(command, `  0    nothing was found, or all of it was repaired; what is unrecorded does not count
+  1    something remains, or the examination failed; standard error says which
+`+exitConfiguration, variablesOf("DATABASE_URL", "DATABASE_SERVICE", "ENCRYPTION_KEYSET", "MYSQL_SERVERS", "CATALOG",
+		"LAUNCHER", "LAUNCHER_DIR", "LAUNCHER_HOST", "LAUNCHER_PORTS", "LAUNCHER_MYSQLD")+developmentEnvironment)
 }
 
 // diagnosis is a finding as it is printed, and what was done about it.

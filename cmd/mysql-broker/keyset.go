@@ -22,6 +22,8 @@ To replace its key, do each step only when every broker runs with the result of 
   2. give them what ` + "`keyset promote`" + ` prints: they write with it
   3. run ` + "`mysql-broker rotate-keys`" + `: what is stored is encrypted anew
   4. give them what ` + "`keyset drop-old`" + ` prints`,
+		Example: `  cf push --var encryption-keyset="$(mysql-broker keyset)" …
+  ENCRYPTION_KEYSET="$OLD" mysql-broker keyset add`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			keyset, err := store.NewKeyset()
@@ -36,11 +38,11 @@ To replace its key, do each step only when every broker runs with the result of 
 		changeKeysetCommand("add", "with a new key, which only reads yet", store.AddKey),
 		changeKeysetCommand("promote", "with its newest key as the one that writes", store.PromoteKey),
 		changeKeysetCommand("drop-old", "without the keys that only read; run rotate-keys before", store.DropOldKeys))
-	return command
+	return describe(command, "  0    the keyset is printed", "")
 }
 
 func changeKeysetCommand(name, with string, change func(string) (string, error)) *cobra.Command {
-	return &cobra.Command{
+	return describe(&cobra.Command{
 		Use:   name,
 		Short: "Print the ENCRYPTION_KEYSET of the environment " + with,
 		Args:  cobra.NoArgs,
@@ -56,5 +58,7 @@ func changeKeysetCommand(name, with string, change func(string) (string, error))
 			fmt.Fprintln(cmd.OutOrStdout(), changed)
 			return nil
 		},
-	}
+	}, `  0    the keyset is printed
+  78   ENCRYPTION_KEYSET is not set, or cannot be changed like this; standard error says why`,
+		variablesOf("ENCRYPTION_KEYSET"))
 }

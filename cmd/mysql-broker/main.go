@@ -32,8 +32,10 @@ func main() {
 	defer stop()
 	root := &cobra.Command{Use: "mysql-broker", Short: "Service broker for MySQL and MariaDB", SilenceUsage: true,
 		SilenceErrors: true}
+	root.SetHelpTemplate(helpTemplate)
 	root.AddCommand(serveCommand(), devCommand(), migrateCommand(), doctorCommand(), catalogCommand(), keysetCommand(),
-		rotateKeysCommand(), rotateAdminPasswordsCommand(), versionCommand(), client.Command())
+		rotateKeysCommand(), rotateAdminPasswordsCommand(), versionCommand(), client.Command(), instancesCommand(),
+		bindingsCommand(), tasksCommand(), serversCommand(), drainCommand())
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return

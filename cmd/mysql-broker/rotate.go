@@ -12,10 +12,13 @@ import (
 )
 
 func rotateKeysCommand() *cobra.Command {
-	return &cobra.Command{
+	command := &cobra.Command{
 		Use:   "rotate-keys",
 		Short: "Encrypt stored passwords anew with the key that writes in ENCRYPTION_KEYSET, while brokers run",
-		Args:  cobra.NoArgs,
+		Long: `Encrypt every stored password anew that is not encrypted with the key that writes, the third step of replacing
+a key: see "mysql-broker keyset --help". A run that was interrupted is completed by the next.`,
+		Example: `  cf run-task mysql-broker --command "bin/mysql-broker rotate-keys"`,
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := config.Stored(os.Getenv)
 			if err != nil {
@@ -29,17 +32,27 @@ func rotateKeysCommand() *cobra.Command {
 			return nil
 		},
 	}
+	return describe(command, `  0    every stored password is encrypted with the key that writes
+  1    some are not; standard error says why
+`+exitConfiguration, variablesOf("DATABASE_URL", "DATABASE_SERVICE", "ENCRYPTION_KEYSET"))
 }
 
 func rotateAdminPasswordsCommand() *cobra.Command {
-	return &cobra.Command{
+	command := &cobra.Command{
 		Use:   "rotate-admin-passwords [INSTANCE-ID…]",
 		Short: "Give the broker's accounts on dedicated servers, all or some, new passwords, while brokers run",
 		Long: `Give the broker's own account on each dedicated server, or on those of the instances named, a new password.
 Run it on the brokers' host, with their environment. Instances on which an operation is in progress are left for the
 next call; so are those whose server does not answer. Any such makes the exit status 1. Applications notice nothing.`,
+		Example: `  mysql-broker rotate-admin-passwords
+  mysql-broker rotate-admin-passwords 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10`,
+		ValidArgsFunction: completeInstances.each(),
 		RunE: func(cmd *cobra.Command, ids []string) error {
-			cfg, err := config.Dedicated(os.Getenv)
+			getenv, err := environment(cmd)
+			if err != nil {
+				return &configError{err}
+			}
+			cfg, err := config.Dedicated(getenv)
 			if err != nil {
 				return &configError{err}
 			}
@@ -59,4 +72,8 @@ next call; so are those whose server does not answer. Any such makes the exit st
 			return nil
 		},
 	}
+	return describe(command, `  0    all that were asked for have new passwords
+  1    some have not; standard error names them
+`+exitConfiguration, variablesOf("DATABASE_URL", "DATABASE_SERVICE", "ENCRYPTION_KEYSET", "LAUNCHER", "LAUNCHER_DIR",
+		"LAUNCHER_HOST", "LAUNCHER_PORTS", "LAUNCHER_MYSQLD")+developmentEnvironment)
 }

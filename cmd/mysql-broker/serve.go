@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -15,11 +14,16 @@ import (
 )
 
 func serveCommand() *cobra.Command {
-	return &cobra.Command{
+	command := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the broker, configured by the environment",
-		Long:  "Run the broker until SIGTERM. It is configured by the environment:\n\n" + variablesHelp(),
-		Args:  cobra.NoArgs,
+		Long: `Run the broker until SIGTERM: it then lets requests finish, for 9 seconds at most, and hands tasks under way to
+the other brokers. Any number of brokers may run on one PostgreSQL. The schema is brought up to date first.
+
+Logs are JSON lines on standard error, text on a terminal.`,
+		Example: `  DATABASE_URL=postgres://broker@localhost/broker ENCRYPTION_KEYSET="$KEYSET" BROKER_USERNAME=broker \
+    BROKER_PASSWORD="$PASSWORD" MYSQL_SERVERS="$(cat servers.json)" mysql-broker serve`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, problems := config.FromEnvironment(os.Getenv)
 			c, err := catalog.Load(cfg.CatalogPath)
@@ -47,17 +51,8 @@ func serveCommand() *cobra.Command {
 			}
 		},
 	}
-}
-
-func variablesHelp() string {
-	var b strings.Builder
-	for _, v := range config.Variables {
-		fmt.Fprintf(&b, "  %-24s %s", v.Name, v.Meaning)
-		if v.Default != "" {
-			fmt.Fprintf(&b, " (default %s)", v.Default)
-		}
-		b.WriteByte('\n')
-	}
-	return b.String() + "\nOn Cloud Foundry, PORT, VCAP_SERVICES and VCAP_APPLICATION are read as the platform sets them.\n" +
-		"Exit status 78: the configuration cannot work; standard error lists every problem."
+	return describe(command, `  0    it was told to stop
+  1    PostgreSQL cannot be reached, the port is taken, or the like; standard error says what
+`+exitConfiguration, variablesOf()+`
+On Cloud Foundry, PORT, VCAP_SERVICES and VCAP_APPLICATION are read as the platform sets them.`)
 }

@@ -81,6 +81,29 @@ func TestServeHelp(t *testing.T) {
 	}
 }
 
+// Every command's help says what it does, how to call it and, if it may fail, what its exit status means.
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"serve", "dev", "migrate", "doctor", "catalog check", "keyset", "keyset add",
+		"keyset promote", "keyset drop-old", "rotate-keys", "rotate-admin-passwords", "client", "client create-service",
+		"client services", "instances", "bindings", "tasks", "tasks retry", "tasks cancel", "servers", "drain"} {
+		help := testdrive.Run(t, nil, append(strings.Fields(command), "--help")...).Expect(t, 0).Stdout
+		if !strings.HasPrefix(help, "mysql-broker "+command+" - ") {
+			t.Errorf("help of %s begins %.60q", command, help)
+		}
+		for _, section := range []string{"\nUsage:\n  mysql-broker " + command, "\nExit status:\n  0    "} {
+			if !strings.Contains(help, section) {
+				t.Errorf("help of %s lacks %q:\n%s", command, section, help)
+			}
+		}
+		for line := range strings.Lines(help) {
+			if strings.TrimSpace(line) == "<no value>" {
+				t.Errorf("help of %s: %q", command, line)
+			}
+		}
+	}
+}
+
 func TestUnknownCommand(t *testing.T) {
 	t.Parallel()
 	if out := testdrive.Run(t, nil, "sevre"); out.Status == 0 || !strings.Contains(out.Stderr, "sevre") {

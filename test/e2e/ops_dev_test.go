@@ -1,7 +1,11 @@
 package e2e
 
 import (
+	"os"
+	osexec "os/exec"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -38,6 +42,7 @@ func testDev(t *testing.T, flavour string) {
 		"-p", "shared-large")
 	user.expect(t, "Updated service instance my-dedicated-small.", "update-service", "my-dedicated-small",
 		"-p", "dedicated-large")
+	expectOperatorsCommands(t, env)
 	interrupt(t, dev, env)
 
 	dev = testdrive.StartDev(t, env)
@@ -51,6 +56,30 @@ func testDev(t *testing.T, flavour string) {
 	}
 	user.expect(t, "No service instances.", "services")
 	interrupt(t, dev, env)
+}
+
+// expectOperatorsCommands runs commands for operators, which find the development broker by themselves.
+func expectOperatorsCommands(t *testing.T, env map[string]string) {
+	t.Helper()
+	for command, want := range map[string]string{"instances": "shared-large", "servers": "dev\tok\t2\t",
+		"servers --dedicated": "dedicated-large", "tasks --kind bind": "succeeded", "doctor": "All is well."} {
+		if out := testdrive.Run(t, env, strings.Fields(command)...).Expect(t, 0); !strings.Contains(out.Stdout, want) ||
+			!strings.Contains(out.Stderr, "development broker") {
+			t.Errorf("%s printed %q and %q", command, out.Stdout, out.Stderr)
+		}
+	}
+	file := filepath.Join(env["MYSQL_BROKER_DEV_DIR"], "environment")
+	shell := osexec.Command("sh", "-c", `. "$1" && exec "$2" servers --json`, "sh", file, testdrive.Binary(t))
+	shell.Env, shell.Dir = []string{}, t.TempDir()
+	if out, err := shell.CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "[\n{\"server\":\"dev\"") {
+		t.Errorf("in a shell that has sourced the environment: %v, %s", err, out)
+	}
+	if err := os.Chmod(file, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out := testdrive.Run(t, env, "instances").Expect(t, 78); !strings.Contains(out.Stderr, "is not read") {
+		t.Errorf("with an environment that others can read: %s", out.Stderr)
+	}
 }
 
 func testDevOnAnyPort(t *testing.T) {

@@ -79,6 +79,12 @@ func binaryFor(t testing.TB, env map[string]string) string {
 	return built(t, buildPlain)
 }
 
+// Binary is the path of the broker's program, mysql-broker.
+func Binary(t testing.TB) string {
+	t.Helper()
+	return built(t, buildPlain)
+}
+
 func built(t testing.TB, build func() (string, error)) string {
 	t.Helper()
 	path, err := build()

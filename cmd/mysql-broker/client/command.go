@@ -8,19 +8,35 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
 
-const long = `Talks to a service broker as Cloud Foundry would, and remembers the names of service instances and keys.
+const long = "Talks to a service broker as Cloud Foundry would, and remembers the names of service instances and keys."
 
-Environment:
-  BROKER_URL, BROKER_USERNAME, BROKER_PASSWORD   the broker; by default the one that "mysql-broker dev" runs
+// help are sections of every command's.
+var help = map[string]string{
+	"exit status": `  0    it is done; what --json prints is the result
+  1    the broker refused or failed, cannot be reached, or the command is wrong; standard error says which`,
+	"environment": `  BROKER_URL, BROKER_USERNAME, BROKER_PASSWORD   the broker; by default the one that "mysql-broker dev" runs
   MYSQL_BROKER_DEV_DIR                           where that one left its address (default .dev)
   MYSQL_BROKER_CLIENT_STATE                      the file of names (default: of the development broker in its
                                                  directory, else $XDG_STATE_HOME/mysql-broker/client.json)
   SSL_CERT_FILE                                  the CA certificate of a broker with https:// that the system does
-                                                 not know`
+                                                 not know`,
+}
+
+// examples are of the commands that take arguments, in the order in which a person would try them.
+var examples = []string{
+	`mysql-broker client create-service dedicated-small orders`,
+	`mysql-broker client create-service-key orders report -c '{"role":"read-only"}'`,
+	`mysql-broker client service-key orders report --json`,
+	`mysql-broker client service orders`,
+	`mysql-broker client update-service orders -p dedicated-large`,
+	`mysql-broker client delete-service-key orders report`,
+	`mysql-broker client delete-service orders`,
+}
 
 // Command is the command "client". Its commands write their result to the command's output, progress to its error
 // output, and return an error that is a sentence for the user.
@@ -29,6 +45,7 @@ func Command() *cobra.Command { return command(os.Getenv) }
 func command(getenv func(string) string) *cobra.Command {
 	o := options{getenv: getenv}
 	cmd := &cobra.Command{Use: "client", Short: "A small client for any service broker", Long: long,
+		Example: "  " + strings.Join(examples, "\n  "), Annotations: help,
 		Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&o.url, "url", "", "the broker's URL (BROKER_URL)")
@@ -67,9 +84,16 @@ func (o *options) withParameters(use, short string, args int, run action) *cobra
 type action func(s *session, ctx context.Context, args []string) error
 
 func (o *options) command(use, short string, args int, run action) *cobra.Command {
+	name, _, _ := strings.Cut(use, " ")
+	example := "mysql-broker client " + name
+	if i := slices.IndexFunc(examples, func(e string) bool { return strings.HasPrefix(e, example+" ") }); i >= 0 {
+		example = examples[i]
+	}
 	return &cobra.Command{
-		Use:   use,
-		Short: short,
+		Use:         use,
+		Short:       short,
+		Example:     "  " + example,
+		Annotations: help,
 		Args: func(cmd *cobra.Command, got []string) error {
 			if len(got) != args || slices.Contains(got, "") {
 				return fmt.Errorf("use it as: %s", cmd.UseLine())

@@ -102,11 +102,11 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
+	dedicated := config.Launcher{Kind: "process", Dir: filepath.Join(dir, "dedicated"), Binary: binary,
+		Host: "127.0.0.1", Bind: "127.0.0.1", PortMin: 13400, PortMax: 13999}
 	broker, err := app.Start(ctx, config.Config{Bind: "127.0.0.1", Port: cfg.Port, Username: secrets.Username,
 		Password: secrets.Password, PostgresURL: postgres.URL(), Keys: keys,
-		Shared: []shared.Config{server},
-		Launcher: config.Launcher{Kind: "process", Dir: filepath.Join(dir, "dedicated"), Binary: binary,
-			Host: "127.0.0.1", Bind: "127.0.0.1", PortMin: 13400, PortMax: 13999}}, c, cfg.Logger)
+		Shared: []shared.Config{server}, Launcher: dedicated}, c, cfg.Logger)
 	if err != nil {
 		return err
 	}
@@ -117,6 +117,10 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	}
 	url := fmt.Sprintf("http://127.0.0.1:%d", broker.Port())
 	if err := writeClientConfig(filepath.Join(dir, "client.json"), url, secrets); err != nil {
+		return err
+	}
+	if err := writeEnvironment(dir, cmp.Or(cfg.CatalogPath, "catalog.yml"), postgres.URL(), secrets.Keyset, server,
+		dedicated); err != nil {
 		return err
 	}
 	printUsage(cfg.Out, url, binary, secrets)
@@ -166,6 +170,7 @@ Try it from another terminal:
   bin/mysql-broker client catalog
   bin/mysql-broker client create-service shared-small db
   bin/mysql-broker client create-service-key db key
+  bin/mysql-broker instances
   curl -s -u %[4]s:%[5]s -H 'X-Broker-Api-Version: 2.17' %[1]s/v2/catalog
 
 Register it with a Cloud Foundry that can reach this machine:

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/store"
+)
+
+func bindingsCommand() *cobra.Command {
+	var q store.BindingQuery
+	var plan string
+	var since moment
+	var out output
+	state := choice{allowed: []string{store.Creating, store.Ready, store.Ending}}
+	role := choice{allowed: []string{string(mysqladmin.ReadOnly), string(mysqladmin.ReadWrite), string(mysqladmin.Admin)}}
+	command := &cobra.Command{
+		Use:   "bindings [INSTANCE-ID [BINDING-ID]]",
+		Short: "List service bindings and keys, or show one",
+		Long: `List the service bindings that the broker has recorded, of all instances or of one, in the order of the ids, or
+show one with its latest tasks. Service keys are bindings without an app. No password is read or printed.
+
+` + jsonHelp + ` A binding has instance_id, id, plan, plan_id, state, role,
+account (its name on the server), app_guid, server (a shared one's), operation (the kind of the one in progress, if any)
+and created_at; one that is shown alone also has latest_tasks.`,
+		Example: `  mysql-broker bindings 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10
+  mysql-broker bindings --state ending --since 1d
+  mysql-broker bindings --role admin --json`,
+		Args:              atMost(2),
+		ValidArgsFunction: completeArgs(completeInstances, completeBindings),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withConsole(cmd, func(ctx context.Context, c *console) (err error) {
+				if len(args) > 0 {
+					q.InstanceID = args[0]
+				}
+				if len(args) == 2 {
+					q.ID = args[1]
+					return c.showBinding(ctx, cmd.OutOrStdout(), q, out.json)
+				}
+				if q.PlanIDs, err = c.planIDs(ctx, plan); err != nil {
+					return err
+				}
+				if err := c.checkServer(ctx, q.Server); err != nil {
+					return err
+				}
+				q.State, q.Role, q.Since = state.value, role.value, since.Time
+				return c.listBindings(ctx, out.listing(cmd, "instance", "binding", "plan", "state", "role", "account",
+					"server", "app", "age", "operation"), q)
+			})
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&plan, "plan", "", "only bindings to instances of this plan, by its name or id")
+	flags.StringVar(&q.Server, "server", "", "only accounts on this shared server")
+	flags.Var(&state, "state", "only bindings in this state")
+	flags.Var(&role, "role", "only accounts of this role")
+	flags.StringVar(&q.AppGUID, "app", "", "only bindings of this app, by its GUID")
+	flags.Var(&since, "since", "only bindings created since then: an age such as 90m or 3d, or a time")
+	out.flags(command)
+	completeFlag(command, "plan", completePlans)
+	completeFlag(command, "server", completeServers)
+	completeFlag(command, "state", fixed(state.typed()))
+	completeFlag(command, "role", fixed(role.typed()))
+	return describe(command, recordedExit, recordedEnvironment)
+}
+
+// bindingDocument is a binding as --json prints it.
+type bindingDocument struct {
+	InstanceID string    `json:"instance_id"`
+	ID         string    `json:"id"`
+	Plan       string    `json:"plan"`
+	PlanID     string    `json:"plan_id"`
+	State      string    `json:"state"`
+	Role       string    `json:"role"`
+	Account    string    `json:"account"`
+	AppGUID    string    `json:"app_guid,omitempty"`
+	Server     string    `json:"server,omitempty"`
+	Operation  string    `json:"operation,omitempty"`
+	CreatedAt  time.Time `json:"created_at"`
+}
+
+func (c *console) bindingDocument(b store.ListedBinding) bindingDocument {
+	return bindingDocument{InstanceID: b.InstanceID, ID: b.ID, Plan: c.planName(b.PlanID), PlanID: b.PlanID, State: b.State,
+		Role: b.Role, Account: b.Account, AppGUID: b.AppGUID, Server: b.Server, Operation: b.Operation,
+		CreatedAt: b.CreatedAt.UTC()}
+}
+
+func (c *console) listBindings(ctx context.Context, l *listing, q store.BindingQuery) error {
+	return l.end(c.store.EachBinding(ctx, q, func(b store.ListedBinding) error {
+		d := c.bindingDocument(b)
+		return l.add(d, d.InstanceID, d.ID, d.Plan, d.State, d.Role, d.Account, d.Server, d.AppGUID, since(d.CreatedAt),
+			d.Operation)
+	}))
+}
+
+func (c *console) showBinding(ctx context.Context, out io.Writer, q store.BindingQuery, asJSON bool) error {
+	var found []bindingDocument
+	if err := c.store.EachBinding(ctx, q, func(b store.ListedBinding) error {
+		found = append(found, c.bindingDocument(b))
+		return nil
+	}); err != nil {
+		return err
+	}
+	if len(found) == 0 {
+		return fmt.Errorf("there is no service binding %q of the service instance %q", q.ID, q.InstanceID)
+	}
+	d := found[0]
+	tasks, err := c.latestTasks(ctx, store.TaskQuery{InstanceID: q.InstanceID, BindingID: q.ID})
+	if err != nil {
+		return err
+	}
+	if err := details(out, asJSON, struct {
+		bindingDocument
+		Tasks []taskDocument `json:"latest_tasks"`
+	}{d, tasks}, [][2]string{{"instance", d.InstanceID}, {"binding", d.ID}, {"plan", d.Plan}, {"state", d.State},
+		{"operation", d.Operation}, {"role", d.Role}, {"account", d.Account}, {"app", d.AppGUID}, {"server", d.Server},
+		{"created", at(d.CreatedAt)}}); err != nil || asJSON {
+		return err
+	}
+	return printLatest(out, tasks)
+}
+
+// latestTasks are the latest tasks that match, the newest first.
+func (c *console) latestTasks(ctx context.Context, q store.TaskQuery) ([]taskDocument, error) {
+	tasks := []taskDocument{}
+	err := c.store.EachTask(ctx, q, func(t store.ListedTask) error {
+		if tasks = append(tasks, c.taskDocument(t)); len(tasks) == latest {
+			return errEnough
+		}
+		return nil
+	})
+	return slices.Clip(tasks), unlessEnough(err)
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"mysql-broker/broker/catalog"
+	"mysql-broker/cmd/mysql-broker/config"
+	"mysql-broker/cmd/mysql-broker/dev"
+	"mysql-broker/provisioner"
+	"mysql-broker/store"
+)
+
+// console is what the commands look at that show what the broker has recorded.
+type console struct {
+	cfg   config.Config
+	plans []provisioner.Plan
+	store *store.Store
+}
+
+// withConsole runs fn with a console on what the environment describes. Brokers need not run, and nothing is begun.
+func withConsole(cmd *cobra.Command, fn func(context.Context, *console) error) error {
+	getenv, err := environment(cmd)
+	if err != nil {
+		return &configError{err}
+	}
+	return openConsole(cmd.Context(), getenv, fn)
+}
+
+func openConsole(ctx context.Context, getenv func(string) string, fn func(context.Context, *console) error) error {
+	cfg, problems := config.ForOperator(getenv)
+	c, err := catalog.Load(cfg.CatalogPath)
+	if err := errors.Join(problems, err); err != nil {
+		return &configError{err}
+	}
+	s, err := store.Open(ctx, cfg.PostgresURL, cfg.Keys)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return fn(ctx, &console{cfg: cfg, plans: c.Plans(), store: s})
+}
+
+// environment is that of the process or, if there is nothing in it to reach PostgreSQL with, that of the broker which
+// "mysql-broker dev" runs here; it says so.
+func environment(cmd *cobra.Command) (func(string) string, error) {
+	getenv, file, err := dev.Environment()
+	if err == nil && file != "" {
+		fmt.Fprintf(cmd.ErrOrStderr(), "This is about the development broker that %s describes.\n", file)
+	}
+	return getenv, err
+}
+
+// planName is a plan's name or, once it is not in the catalog any more, its id.
+func (c *console) planName(id string) string {
+	if i := slices.IndexFunc(c.plans, func(p provisioner.Plan) bool { return p.ID == id }); i >= 0 {
+		return c.plans[i].Name
+	}
+	return id
+}
+
+// planIDs finds the plans of a name or id; nil for "", which means all of them.
+func (c *console) planIDs(ctx context.Context, name string) (ids []string, err error) {
+	if name == "" {
+		return nil, nil
+	}
+	var names []string
+	for _, p := range c.plans {
+		names = append(names, p.Name)
+		if p.Name == name || p.ID == name {
+			ids = append(ids, p.ID)
+		}
+	}
+	if ids != nil {
+		return ids, nil
+	}
+	withdrawn, err := c.store.PlanInUse(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("look for the plan: %w", err)
+	}
+	if !withdrawn {
+		return nil, fmt.Errorf("there is no plan %q; the catalog has %s", name, strings.Join(names, ", "))
+	}
+	return []string{name}, nil
+}
+
+// serverNames lists the shared servers that are configured or recorded.
+func (c *console) serverNames(ctx context.Context) (names []string, err error) {
+	recorded, err := c.store.RecordedServers(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read which shared servers there are records of: %w", err)
+	}
+	for _, s := range c.cfg.Shared {
+		names = append(names, s.Admin.Name)
+	}
+	for _, s := range recorded {
+		names = append(names, s.Name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// checkServer returns an error if no shared server has that name; "" is fine.
+func (c *console) checkServer(ctx context.Context, name string) error {
+	if name == "" {
+		return nil
+	}
+	names, err := c.serverNames(ctx)
+	if err == nil && !slices.Contains(names, name) {
+		err = fmt.Errorf("there is no shared server %q; there is %s", name, orNone(strings.Join(names, ", ")))
+	}
+	return err
+}
+
+func orNone(list string) string {
+	if list == "" {
+		return "none"
+	}
+	return list
+}
+
+// choice is a flag with one of some values, "" until it is given. Spaces in a value may be typed as hyphens.
+type choice struct {
+	value   string
+	allowed []string
+}
+
+func (c *choice) String() string { return c.value }
+func (c *choice) Type() string   { return strings.Join(c.typed(), "|") }
+
+func (c *choice) typed() []string {
+	typed := make([]string, len(c.allowed))
+	for i, value := range c.allowed {
+		typed[i] = strings.ReplaceAll(value, " ", "-")
+	}
+	return typed
+}
+
+func (c *choice) Set(text string) error {
+	i := slices.Index(c.typed(), strings.ReplaceAll(text, " ", "-"))
+	if i < 0 {
+		return fmt.Errorf("must be one of %s", strings.Join(c.typed(), ", "))
+	}
+	c.value = c.allowed[i]
+	return nil
+}
+
+// moment is a flag with a time, or with how long ago it was. It is zero until it is given.
+type moment struct{ time.Time }
+
+func (m *moment) String() string {
+	if m.IsZero() {
+		return ""
+	}
+	return m.Format(time.RFC3339)
+}
+
+func (m *moment) Type() string { return "when" }
+
+func (m *moment) Set(text string) (err error) {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := strconv.Atoi(days); err == nil && n >= 0 {
+			m.Time = time.Now().AddDate(0, 0, -n)
+			return nil
+		}
+	}
+	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
+		m.Time = time.Now().Add(-ago)
+		return nil
+	}
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly} {
+		if m.Time, err = time.ParseInLocation(layout, text, time.Local); err == nil {
+			return nil
+		}
+	}
+	return errors.New("must be an age such as 90m or 3d, or a time such as 2026-01-31 or 2026-01-31T12:00:00Z")
+}

@@ -1,0 +1,93 @@
+package dev
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"mysql-broker/cmd/mysql-broker/config"
+	"mysql-broker/provisioner/shared"
+)
+
+// environmentFile, in the state directory, is what operators' commands need of the environment, in words of a shell.
+const environmentFile = "environment"
+
+// Environment is the process's own or, if that says nothing of PostgreSQL, the one that Run left in the state directory;
+// then file is where it was found. The process's own variables come first.
+func Environment() (getenv func(string) string, file string, err error) {
+	if os.Getenv("DATABASE_URL") != "" || os.Getenv("VCAP_SERVICES") != "" {
+		return os.Getenv, "", nil
+	}
+	file = filepath.Join(cmp.Or(os.Getenv("MYSQL_BROKER_DEV_DIR"), defaultDir), environmentFile)
+	f, err := os.Open(file) // #nosec G304 G703 -- a file of the user's own, see below
+	if errors.Is(err, fs.ErrNotExist) {
+		return os.Getenv, "", nil
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, "", err
+	}
+	// It names servers to give passwords to, and a program to run.
+	if owner, ok := info.Sys().(*syscall.Stat_t); !ok || int(owner.Uid) != os.Geteuid() || info.Mode().Perm()&0o077 != 0 {
+		return nil, "", fmt.Errorf("%s is not read: it is another user's, or others may read or write it", file)
+	}
+	raw := make([]byte, info.Size())
+	if _, err := f.ReadAt(raw, 0); err != nil {
+		return nil, "", fmt.Errorf("read %s: %w", file, err)
+	}
+	variables := parseEnvironment(string(raw))
+	return func(name string) string { return cmp.Or(os.Getenv(name), variables[name]) }, file, nil
+}
+
+// writeEnvironment leaves for Environment, and for shells to source, what commands need to find this broker's servers.
+func writeEnvironment(dir, catalogPath, postgresURL, keyset string, server shared.Config, l config.Launcher) error {
+	catalogPath, err := filepath.Abs(catalogPath)
+	if err != nil {
+		return err
+	}
+	servers, err := json.Marshal([]map[string]any{{"name": server.Admin.Name, "ca_certificate": string(server.Admin.CA),
+		"uri":  fmt.Sprintf("mysql://%s:%s@%s/", server.Admin.User, server.Admin.Password, server.Admin.Addr),
+		"host": server.Host, "port": server.Port}})
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	b.WriteString("# For the shell: . " + filepath.Join(dir, environmentFile) + "\n")
+	for _, v := range [][2]string{{"DATABASE_URL", postgresURL}, {"ENCRYPTION_KEYSET", keyset},
+		{"MYSQL_SERVERS", string(servers)}, {"CATALOG", catalogPath}, {"LAUNCHER", l.Kind}, {"LAUNCHER_DIR", l.Dir},
+		{"LAUNCHER_PORTS", fmt.Sprintf("%d-%d", l.PortMin, l.PortMax)}, {"LAUNCHER_MYSQLD", l.Binary.Path}} {
+		b.WriteString("export " + v[0] + "=" + quote(v[1]) + "\n")
+	}
+	path := filepath.Join(dir, environmentFile)
+	if err := os.WriteFile(path+".new", []byte(b.String()), 0o600); err != nil {
+		return fmt.Errorf("leave the environment for commands: %w", err)
+	}
+	return os.Rename(path+".new", path)
+}
+
+const escapedQuote = `'\''`
+
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", escapedQuote) + "'" }
+
+// parseEnvironment reads what writeEnvironment wrote, and nothing else that a shell may understand.
+func parseEnvironment(text string) map[string]string {
+	variables := map[string]string{}
+	for line := range strings.Lines(text) {
+		assignment, ok := strings.CutPrefix(strings.TrimSuffix(line, "'\n"), "export ")
+		name, value, found := strings.Cut(assignment, "='")
+		if ok && found {
+			variables[name] = strings.ReplaceAll(value, escapedQuote, "'")
+		}
+	}
+	return variables
+}

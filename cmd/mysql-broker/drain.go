@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"mysql-broker/store"
+)
+
+func drainCommand() *cobra.Command {
+	var undo bool
+	command := &cobra.Command{
+		Use:   "drain SERVER",
+		Short: "Give a shared server no more service instances, or some again",
+		Long: `See to it that a shared server gets no more service instances, whichever broker places them: from the moment
+that this command has ended, none is placed there. The instances that it holds stay as they are, and can be bound,
+unbound, updated and deleted. This lasts, over restarts of brokers too, until --undo.
+
+To take a server out of service, drain it, have its instances moved or deleted, and take it out of the configuration
+once "mysql-broker servers" says that it holds none.`,
+		Example: `  mysql-broker drain mysql-server-1
+  mysql-broker instances --server mysql-server-1
+  mysql-broker drain --undo mysql-server-1`,
+		Args:              exactly(1),
+		ValidArgsFunction: completeArgs(completeServers),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withConsole(cmd, func(ctx context.Context, c *console) error {
+				if err := c.checkServer(ctx, args[0]); err != nil {
+					return err
+				}
+				sentence, err := c.drain(ctx, args[0], undo)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintln(cmd.OutOrStdout(), sentence)
+				return nil
+			})
+		},
+	}
+	command.Flags().BoolVar(&undo, "undo", false, "let the server get instances again")
+	return describe(command, `  0    it is as asked for, or was already
+  1    there is no such shared server, or PostgreSQL cannot be reached; standard error says which
+`+exitConfiguration, recordedEnvironment)
+}
+
+// drain returns a sentence about what is so now.
+func (c *console) drain(ctx context.Context, name string, undo bool) (string, error) {
+	if undo {
+		if err := c.store.Undrain(ctx, name); err != nil {
+			return "", fmt.Errorf("record that the server gets instances: %w", err)
+		}
+		return fmt.Sprintf("%s gets instances again.", name), nil
+	}
+	state, err := c.store.Drain(ctx, name)
+	if err != nil {
+		return "", fmt.Errorf("record that the server gets no more instances: %w", err)
+	}
+	sentence := fmt.Sprintf("%s gets no more instances. It holds %d.", name, state.Instances)
+	others, err := c.undrained(ctx)
+	if err == nil && len(others) == 0 {
+		sentence += " No shared server is left that gets any: new instances of shared plans are refused."
+	}
+	return sentence, err
+}
+
+// undrained lists the configured shared servers that get instances, unless they are full.
+func (c *console) undrained(ctx context.Context) (names []string, err error) {
+	recorded, err := c.store.RecordedServers(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read which shared servers are drained: %w", err)
+	}
+	for _, s := range c.cfg.Shared {
+		if !slices.ContainsFunc(recorded, func(r store.ServerState) bool { return r.Name == s.Admin.Name && r.Drained() }) {
+			names = append(names, s.Admin.Name)
+		}
+	}
+	return names, nil
+}

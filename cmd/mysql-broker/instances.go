@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"mysql-broker/store"
+)
+
+func instancesCommand() *cobra.Command {
+	var q store.InstanceQuery
+	var plan string
+	var since moment
+	var out output
+	state := choice{allowed: []string{store.Creating, store.Ready, store.CreateFailed, store.DeleteFailed}}
+	command := &cobra.Command{
+		Use:   "instances [ID]",
+		Short: "List service instances, or show one",
+		Long: `List the service instances that the broker has recorded, in the order of their ids, or show one with its
+bindings and its latest tasks.
+
+The names of an instance, its organization and its space are those that the platform sent when it was created. Each row
+is as it was at some moment while the list was printed, which may be long: nothing is held up meanwhile, and lists of
+any length take little memory.
+
+` + jsonHelp + ` An instance has id, name, plan, plan_id, state, kind (shared
+or dedicated), server, database, organization_guid, organization_name, space_guid, space_name, binding_count, operation
+(the kind of the one in progress, if any), created_at and updated_at; one that is shown alone also has bindings, and
+latest_tasks, at most ` + strconv.Itoa(latest) + `.`,
+		Example: `  mysql-broker instances --state delete-failed
+  mysql-broker instances --server mysql-server-1 --plan shared-small --since 7d
+  mysql-broker instances --org my-organization --json | jq -r '.[].id'
+  mysql-broker instances 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10`,
+		Args:              atMost(1),
+		ValidArgsFunction: completeArgs(completeInstances),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withConsole(cmd, func(ctx context.Context, c *console) (err error) {
+				if len(args) == 1 {
+					return c.showInstance(ctx, cmd.OutOrStdout(), args[0], out.json)
+				}
+				if q.PlanIDs, err = c.planIDs(ctx, plan); err != nil {
+					return err
+				}
+				if err := c.checkServer(ctx, q.Server); err != nil {
+					return err
+				}
+				q.State, q.Since = state.value, since.Time
+				return c.listInstances(ctx, out.listing(cmd, "id", "name", "plan", "state", "server", "organization", "space",
+					"bindings", "age", "operation"), q)
+			})
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&plan, "plan", "", "only instances of this plan, by its name or id")
+	flags.StringVar(&q.Server, "server", "", "only instances on this shared server")
+	flags.BoolVar(&q.Dedicated, "dedicated", false, "only instances with a server of their own")
+	flags.Var(&state, "state", "only instances in this state")
+	flags.StringVar(&q.Organization, "org", "", "only instances of this organization, by its GUID or name")
+	flags.StringVar(&q.Space, "space", "", "only instances of this space, by its GUID or name")
+	flags.Var(&since, "since", "only instances created since then: an age such as 90m or 3d, or a time")
+	out.flags(command)
+	completeFlag(command, "plan", completePlans)
+	completeFlag(command, "server", completeServers)
+	completeFlag(command, "state", fixed(state.typed()))
+	return describe(command, recordedExit, recordedEnvironment)
+}
+
+// latest is how many tasks are shown with what they are of.
+const latest = 20
+
+// instanceDocument is an instance as --json prints it.
+type instanceDocument struct {
+	ID               string    `json:"id"`
+	Name             string    `json:"name,omitempty"`
+	Plan             string    `json:"plan"`
+	PlanID           string    `json:"plan_id"`
+	State            string    `json:"state"`
+	Kind             string    `json:"kind"`
+	Server           string    `json:"server"` // a dedicated one's id
+	Database         string    `json:"database"`
+	OrganizationGUID string    `json:"organization_guid,omitempty"`
+	OrganizationName string    `json:"organization_name,omitempty"`
+	SpaceGUID        string    `json:"space_guid,omitempty"`
+	SpaceName        string    `json:"space_name,omitempty"`
+	BindingCount     int64     `json:"binding_count"`
+	Operation        string    `json:"operation,omitempty"`
+	CreatedAt        time.Time `json:"created_at"`
+	UpdatedAt        time.Time `json:"updated_at"`
+}
+
+func (c *console) instanceDocument(i store.ListedInstance) instanceDocument {
+	d := instanceDocument{ID: i.ID, Name: i.Name, Plan: c.planName(i.PlanID), PlanID: i.PlanID, State: i.State,
+		Kind: "shared", Server: i.Server, Database: i.Database, OrganizationGUID: i.OrganizationGUID,
+		OrganizationName: i.OrganizationName, SpaceGUID: i.SpaceGUID, SpaceName: i.SpaceName, BindingCount: i.Bindings,
+		Operation: i.Operation, CreatedAt: i.CreatedAt.UTC(), UpdatedAt: i.UpdatedAt.UTC()}
+	if i.DedicatedID != "" {
+		d.Kind, d.Server = "dedicated", i.DedicatedID
+	}
+	return d
+}
+
+func (c *console) listInstances(ctx context.Context, l *listing, q store.InstanceQuery) error {
+	return l.end(c.store.EachInstance(ctx, q, func(i store.ListedInstance) error {
+		d := c.instanceDocument(i)
+		return l.add(d, d.ID, d.Name, d.Plan, d.State, d.Server, orElse(d.OrganizationName, d.OrganizationGUID),
+			orElse(d.SpaceName, d.SpaceGUID), strconv.FormatInt(d.BindingCount, 10), since(d.CreatedAt), d.Operation)
+	}))
+}
+
+func (c *console) showInstance(ctx context.Context, out io.Writer, id string, asJSON bool) error {
+	var found []instanceDocument
+	if err := c.store.EachInstance(ctx, store.InstanceQuery{ID: id}, func(i store.ListedInstance) error {
+		found = append(found, c.instanceDocument(i))
+		return nil
+	}); err != nil {
+		return err
+	}
+	if len(found) == 0 {
+		return fmt.Errorf("there is no service instance %q; `mysql-broker tasks --instance` lists what is still known of one "+
+			"that was deleted", id)
+	}
+	d := found[0]
+	bindings := []bindingDocument{}
+	if err := c.store.EachBinding(ctx, store.BindingQuery{InstanceID: id}, func(b store.ListedBinding) error {
+		bindings = append(bindings, c.bindingDocument(b))
+		return nil
+	}); err != nil {
+		return err
+	}
+	tasks, err := c.latestTasks(ctx, store.TaskQuery{InstanceID: id})
+	if err != nil {
+		return err
+	}
+	if err := details(out, asJSON, struct {
+		instanceDocument
+		Bindings []bindingDocument `json:"bindings"`
+		Tasks    []taskDocument    `json:"latest_tasks"`
+	}{d, bindings, tasks}, [][2]string{
+		{"id", d.ID}, {"name", d.Name}, {"plan", d.Plan}, {"state", d.State}, {"operation", d.Operation}, {"kind", d.Kind},
+		{"server", d.Server}, {"database", d.Database}, {"organization", named(d.OrganizationName, d.OrganizationGUID)},
+		{"space", named(d.SpaceName, d.SpaceGUID)}, {"created", at(d.CreatedAt)}, {"updated", at(d.UpdatedAt)},
+		{"bindings", strconv.FormatInt(d.BindingCount, 10)}}); err != nil || asJSON {
+		return err
+	}
+	if len(bindings) > 0 {
+		fmt.Fprintln(out)
+		l := newListing(out, false, 0, "binding", "state", "role", "account", "app", "age", "operation")
+		for _, b := range bindings {
+			if err := l.add(nil, b.ID, b.State, b.Role, b.Account, b.AppGUID, since(b.CreatedAt), b.Operation); err != nil {
+				return l.end(err)
+			}
+		}
+		if err := l.end(nil); err != nil {
+			return err
+		}
+	}
+	return printLatest(out, tasks)
+}

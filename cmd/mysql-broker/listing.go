@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+)
+
+// listing prints rows as they come, and keeps few of them in memory. On a terminal they are a table, elsewhere lines of
+// fields between tabs; both begin with the names of the columns. With --json they are one array, an object on each line.
+type listing struct {
+	out     *bufio.Writer
+	table   bool
+	json    bool
+	limit   int // how many rows to print, 0 for all
+	printed int
+	widths  []int      // of the table's columns so far, in characters
+	pending [][]string // of the table, until their widths are known
+}
+
+// errEnough ends a listing that has as many rows as were asked for.
+var errEnough = errors.New("enough")
+
+// alignAtOnce is how many rows of a table are aligned with each other; later ones are no narrower.
+const alignAtOnce = 500
+
+func newListing(out io.Writer, asJSON bool, limit int, columns ...string) *listing {
+	l := &listing{out: bufio.NewWriter(out), json: asJSON, limit: limit, widths: make([]int, len(columns))}
+	if f, ok := out.(*os.File); ok {
+		l.table = term.IsTerminal(int(f.Fd()))
+	}
+	if !asJSON {
+		_ = l.line(columns) // an error comes back with the next line, and at the end
+	}
+	return l
+}
+
+// add prints a row: document with --json, else the fields. It returns errEnough if no other is wanted.
+func (l *listing) add(document any, fields ...string) (err error) {
+	if l.json {
+		err = l.element(document)
+	} else {
+		for i, f := range fields {
+			fields[i] = printable(f)
+		}
+		err = l.line(fields)
+	}
+	if l.printed++; err == nil && l.printed == l.limit {
+		return errEnough
+	}
+	return err
+}
+
+// element prints one of the array's.
+func (l *listing) element(document any) error {
+	before := ",\n"
+	if l.printed == 0 {
+		before = "[\n"
+	}
+	raw, err := encode(document)
+	if err == nil {
+		_, err = l.out.WriteString(before + raw)
+	}
+	return err
+}
+
+func (l *listing) line(fields []string) error {
+	if !l.table {
+		_, err := l.out.WriteString(strings.Join(fields, "\t") + "\n")
+		return err
+	}
+	if l.pending = append(l.pending, fields); len(l.pending) < alignAtOnce {
+		return nil
+	}
+	return l.align()
+}
+
+// align prints the rows of the table that wait.
+func (l *listing) align() error {
+	for _, row := range l.pending {
+		for i, f := range row {
+			l.widths[i] = max(l.widths[i], utf8.RuneCountInString(f))
+		}
+	}
+	for _, row := range l.pending {
+		var b strings.Builder
+		for i, f := range row {
+			b.WriteString(f)
+			b.WriteString(strings.Repeat(" ", l.widths[i]-utf8.RuneCountInString(f)+3))
+		}
+		if _, err := l.out.WriteString(strings.TrimRight(b.String(), " ") + "\n"); err != nil {
+			return err
+		}
+	}
+	l.pending = l.pending[:0]
+	return l.out.Flush()
+}
+
+// end prints what is left. err is that of whoever has read the rows, or nil: after one, no array is closed, lest what is
+// incomplete pass for all there is.
+func (l *listing) end(err error) error {
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	printing := l.align()
+	if l.json && err == nil {
+		closing := "\n]\n"
+		if l.printed == 0 {
+			closing = "[]\n"
+		}
+		_, printing = l.out.WriteString(closing)
+	}
+	return errors.Join(err, printing, l.out.Flush())
+}
+
+// encode is one line of JSON.
+func encode(document any) (string, error) {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(document)
+	return strings.TrimSuffix(b.String(), "\n"), err
+}
+
+// details prints one thing: its document with --json, else a line for each field that is not empty.
+func details(out io.Writer, asJSON bool, document any, fields [][2]string) error {
+	if asJSON {
+		e := json.NewEncoder(out)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		return e.Encode(document)
+	}
+	width := 0
+	for _, f := range fields {
+		width = max(width, len(f[0]))
+	}
+	var b strings.Builder
+	for _, f := range fields {
+		if f[1] != "" {
+			b.WriteString(f[0] + ":" + strings.Repeat(" ", width-len(f[0])+2) + printable(f[1]) + "\n")
+		}
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}

@@ -1,0 +1,251 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/shared"
+	"mysql-broker/store"
+)
+
+func serversCommand() *cobra.Command {
+	var dedicated bool
+	var out output
+	state := choice{allowed: []string{serverOK, serverDrained, serverUnusable, serverUnreachable, serverNotConfigured}}
+	command := &cobra.Command{
+		Use:   "servers [NAME]",
+		Short: "List shared servers, asking each how it is, or dedicated ones; or show one",
+		Long: `List the shared servers, those of the configuration first and then those that hold instances but are not in it any
+more, or show one. Each is asked how it is:
+
+  ok               it gets instances, unless it is full
+  drained          it answers, and gets no more instances: see "mysql-broker drain"
+  unusable         the broker's account lacks privileges there, so that it gets no instances; servers NAME tells which
+  unreachable      it does not answer within seconds, so that it gets no instances
+  not-configured   the broker has no address of it, and can do nothing about what it holds
+
+With --dedicated, list the dedicated servers that are recorded, with their instances. They are not asked.
+
+` + jsonHelp + ` A shared server has server, kind, state, reason (why it
+is not ok), flavour, version, host, port, instances, max_databases and drained_since (null if it is not drained). A
+dedicated one has server, kind, instance_id, plan, plan_id and state, which is the instance's.`,
+		Example: `  mysql-broker servers
+  mysql-broker servers --state drained --json
+  mysql-broker servers mysql-server-1
+  mysql-broker servers --dedicated`,
+		Args:              atMost(1),
+		ValidArgsFunction: completeArgs(completeServers),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withConsole(cmd, func(ctx context.Context, c *console) error {
+				if len(args) == 1 {
+					return c.showServer(ctx, cmd, args[0], out.json)
+				}
+				if dedicated {
+					return c.listDedicated(ctx, out.listing(cmd, "server", "instance", "plan", "state", "age"))
+				}
+				all, err := c.sharedServers(ctx)
+				if err != nil {
+					return err
+				}
+				l := out.listing(cmd, "server", "state", "instances", "max", "drained", "version", "address")
+				for _, d := range all {
+					if err == nil && (state.value == "" || state.value == d.State) {
+						err = l.add(d, d.Server, d.State, strconv.Itoa(d.Instances), d.room(), d.drained(), d.version(), d.address())
+					}
+				}
+				return l.end(err)
+			})
+		},
+	}
+	command.Flags().BoolVar(&dedicated, "dedicated", false, "list dedicated servers")
+	command.Flags().Var(&state, "state", "only shared servers in this state")
+	command.MarkFlagsMutuallyExclusive("dedicated", "state")
+	out.flags(command)
+	completeFlag(command, "state", fixed(state.typed()))
+	return describe(command, recordedExit, recordedEnvironment)
+}
+
+// States of a shared server.
+const (
+	serverOK            = "ok"
+	serverDrained       = "drained"
+	serverUnusable      = "unusable"
+	serverUnreachable   = "unreachable"
+	serverNotConfigured = "not configured"
+)
+
+// serverDocument is a shared server as --json prints it.
+type serverDocument struct {
+	Server       string     `json:"server"`
+	Kind         string     `json:"kind"`
+	State        string     `json:"state"`
+	Reason       string     `json:"reason,omitempty"`
+	Flavour      string     `json:"flavour,omitempty"`
+	Version      string     `json:"version,omitempty"`
+	Host         string     `json:"host,omitempty"`
+	Port         int        `json:"port,omitempty"`
+	Instances    int        `json:"instances"`
+	MaxDatabases int        `json:"max_databases,omitempty"`
+	DrainedSince *time.Time `json:"drained_since"`
+}
+
+func (d serverDocument) room() string {
+	if d.MaxDatabases == 0 {
+		return ""
+	}
+	return strconv.Itoa(d.MaxDatabases)
+}
+
+func (d serverDocument) drained() string {
+	if d.DrainedSince == nil {
+		return ""
+	}
+	return since(*d.DrainedSince)
+}
+
+func (d serverDocument) version() string {
+	if d.Flavour == "" {
+		return ""
+	}
+	return d.Flavour + " " + d.Version
+}
+
+func (d serverDocument) address() string {
+	if d.Host == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d", d.Host, d.Port)
+}
+
+// sharedServers asks all shared servers at once how they are.
+func (c *console) sharedServers(ctx context.Context) ([]serverDocument, error) {
+	recorded, err := c.store.RecordedServers(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read which shared servers there are records of: %w", err)
+	}
+	servers, err := shared.Open(c.cfg.Shared, nil) // nothing is changed there, so that no lock needs a name
+	if err != nil {
+		return nil, err
+	}
+	defer servers.Close()
+	all := make([]serverDocument, len(servers.All()))
+	var asked sync.WaitGroup
+	for n, server := range servers.All() {
+		d := &all[n]
+		*d = serverDocument{Server: server.Name(), Kind: "shared", State: serverOK, Host: server.Host, Port: server.Port,
+			MaxDatabases: server.MaxDatabases}
+		asked.Go(func() { d.ask(ctx, server) })
+	}
+	asked.Wait()
+	for _, r := range recorded {
+		n := slices.IndexFunc(all, func(d serverDocument) bool { return d.Server == r.Name })
+		if n < 0 {
+			if r.Instances == 0 && !r.Drained() {
+				continue // it was taken out of the configuration for good
+			}
+			all = append(all, serverDocument{Server: r.Name, Kind: "shared", State: serverNotConfigured})
+			n = len(all) - 1
+		}
+		d := &all[n]
+		d.Instances = r.Instances
+		if r.Drained() {
+			since := r.DrainedSince.UTC()
+			d.DrainedSince = &since
+			if d.State == serverOK {
+				d.State = serverDrained
+			}
+		}
+	}
+	return all, nil
+}
+
+// askTime bounds how long a server that does not answer holds up the list.
+const askTime = 3 * time.Second
+
+// ask finds out how a server is.
+func (d *serverDocument) ask(ctx context.Context, server *shared.Server) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	flavour, err := server.Flavour(ctx)
+	d.Flavour, d.Version = flavour.Name, flavour.Version
+	if err == nil {
+		err = server.CheckPrivileges(ctx)
+	}
+	if err == nil {
+		return
+	}
+	d.State, d.Reason = serverUnreachable, err.Error()
+	if _, lacking := errors.AsType[*mysqladmin.PrivilegesError](err); lacking {
+		d.State = serverUnusable
+	}
+}
+
+func (c *console) showServer(ctx context.Context, cmd *cobra.Command, name string, asJSON bool) error {
+	all, err := c.sharedServers(ctx)
+	if err != nil {
+		return err
+	}
+	n := slices.IndexFunc(all, func(d serverDocument) bool { return d.Server == name })
+	if n < 0 {
+		return c.showDedicated(ctx, cmd, name, asJSON)
+	}
+	d := all[n]
+	fields := [][2]string{{"server", d.Server}, {"kind", d.Kind}, {"state", d.State}, {"reason", d.Reason},
+		{"version", d.version()}, {"address", d.address()}, {"instances", strconv.Itoa(d.Instances)}, {"takes", d.room()}}
+	if d.DrainedSince != nil {
+		fields = append(fields, [2]string{"drained", at(*d.DrainedSince)})
+	}
+	return details(cmd.OutOrStdout(), asJSON, d, fields)
+}
+
+// dedicatedDocument is a dedicated server as --json prints it.
+type dedicatedDocument struct {
+	Server     string    `json:"server"`
+	Kind       string    `json:"kind"`
+	InstanceID string    `json:"instance_id"`
+	Plan       string    `json:"plan"`
+	PlanID     string    `json:"plan_id"`
+	State      string    `json:"state"`
+	CreatedAt  time.Time `json:"created_at"`
+}
+
+func (c *console) dedicatedDocument(i store.ListedInstance) dedicatedDocument {
+	return dedicatedDocument{Server: i.DedicatedID, Kind: "dedicated", InstanceID: i.ID, Plan: c.planName(i.PlanID),
+		PlanID: i.PlanID, State: i.State, CreatedAt: i.CreatedAt.UTC()}
+}
+
+func (c *console) listDedicated(ctx context.Context, l *listing) error {
+	return l.end(c.store.EachInstance(ctx, store.InstanceQuery{Dedicated: true}, func(i store.ListedInstance) error {
+		d := c.dedicatedDocument(i)
+		return l.add(d, d.Server, d.InstanceID, d.Plan, d.State, since(d.CreatedAt))
+	}))
+}
+
+func (c *console) showDedicated(ctx context.Context, cmd *cobra.Command, name string, asJSON bool) error {
+	r, err := c.store.Resource(ctx, store.DedicatedResource, "", name)
+	if errors.Is(err, store.ErrNotFound) {
+		return fmt.Errorf("there is no server %q; `mysql-broker servers` lists the shared ones", name)
+	}
+	if err != nil {
+		return err
+	}
+	d := dedicatedDocument{Server: name, Kind: "dedicated", InstanceID: r.InstanceID, State: "deleted"}
+	if err := c.store.EachInstance(ctx, store.InstanceQuery{ID: r.InstanceID}, func(i store.ListedInstance) error {
+		if i.DedicatedID == name {
+			d = c.dedicatedDocument(i)
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	return details(cmd.OutOrStdout(), asJSON, d, [][2]string{{"server", d.Server}, {"kind", d.Kind},
+		{"instance", d.InstanceID}, {"plan", d.Plan}, {"state", d.State}, {"created", at(d.CreatedAt)}})
+}

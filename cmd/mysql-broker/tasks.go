@@ -1,0 +1,263 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/task"
+	"mysql-broker/store"
+)
+
+func tasksCommand() *cobra.Command {
+	var q store.TaskQuery
+	var plan string
+	var since moment
+	var out output
+	state := choice{allowed: []string{store.InProgress, store.Succeeded, store.Failed}}
+	kind := choice{allowed: []string{store.Provision, store.Update, store.Deprovision, store.Bind, store.Unbind}}
+	command := &cobra.Command{
+		Use:   "tasks [TASK]",
+		Short: "List operations, show one, have it tried again, or cancel it",
+		Long: `List the tasks that the broker has recorded, the newest first, or show one. Each operation that a platform asks
+for is a task, which the platform knows by the same name. Those that ended more than 30 days ago are forgotten.
+
+A task is "in progress", "succeeded" or "failed". While it is in progress, a broker is at it or it waits for its next
+attempt; in the phase "cleanup" what was done is undone, before the task ends as failed. What users were told is its
+description, what operators should know its last error.
+
+` + jsonHelp + ` A task has task, instance_id, binding_id, kind, plan,
+plan_id, state, phase, step (the last one done), attempts (that failed at the present step), worker (whether a broker is
+at it), retry_at (where it waits), description, last_error, created_at and finished_at.`,
+		Example: `  mysql-broker tasks --state in-progress
+  mysql-broker tasks --state failed --kind unbind --since 2d
+  mysql-broker tasks task_4711
+  mysql-broker tasks retry task_4711`,
+		Args:              atMost(1),
+		ValidArgsFunction: completeArgs(completeTasks(store.TaskQuery{})),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withConsole(cmd, func(ctx context.Context, c *console) (err error) {
+				if len(args) == 1 {
+					return c.showTask(ctx, cmd.OutOrStdout(), args[0], out.json)
+				}
+				if q.PlanIDs, err = c.planIDs(ctx, plan); err != nil {
+					return err
+				}
+				q.State, q.Kind, q.Since = state.value, kind.value, since.Time
+				return c.listTasks(ctx, out.listing(cmd, "task", "kind", "state", "plan", "instance", "binding", "age",
+					"description"), q)
+			})
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&plan, "plan", "", "only tasks of this plan, by its name or id")
+	flags.Var(&state, "state", "only tasks in this state")
+	flags.Var(&kind, "kind", "only tasks of this kind")
+	flags.StringVar(&q.InstanceID, "instance", "", "only tasks of this instance and its bindings, deleted or not")
+	flags.Var(&since, "since", "only tasks created since then: an age such as 90m or 3d, or a time")
+	out.flags(command)
+	completeFlag(command, "plan", completePlans)
+	completeFlag(command, "state", fixed(state.typed()))
+	completeFlag(command, "kind", fixed(kind.typed()))
+	completeFlag(command, "instance", completeInstances)
+	command.AddCommand(retryCommand(), cancelCommand())
+	return describe(command, recordedExit, recordedEnvironment)
+}
+
+func retryCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "retry TASK",
+		Short: "Have a task that waits, or a deletion that failed, tried again at once",
+		Long: `Have a task tried again, by any broker that runs:
+
+  in progress, waiting   it waits for its next attempt no longer, and has all its attempts before it again
+  in progress            nothing is done where a broker is at it
+  failed deletion        it is asked for again, as the platform does that deletes again: as a new task, whose name is
+                         printed. The platform was told that the old one failed, and can delete again at any time: it
+                         then reads of the new one, or that there is nothing to delete any more.
+
+Other tasks that failed were undone, and the platform was told so. It would not know of what is made afterwards, so that
+they are not tried again: the platform has to ask for them anew.`,
+		Example: `  mysql-broker tasks retry task_4711
+  mysql-broker tasks --state failed --kind deprovision --json | jq -r '.[].task' | xargs -n 1 mysql-broker tasks retry`,
+		Args:              exactly(1),
+		ValidArgsFunction: completeArgs(completeTasks(store.TaskQuery{})),
+		RunE: onTask(provisioner.RetryTask, func(asked, now store.Task) string {
+			switch {
+			case now.ID != asked.ID:
+				return fmt.Sprintf("%s tries again what %s failed to do.", task.Token(now.ID), task.Token(asked.ID))
+			case now.Leased:
+				return task.Token(now.ID) + " is being worked on."
+			}
+			return task.Token(now.ID) + " is tried again now."
+		}),
+	}
+	return describe(command, `  0    the task is under way, whatever will come of it
+  1    it cannot be tried again, there is no such task, or PostgreSQL cannot be reached; standard error says which
+`+exitConfiguration, recordedEnvironment)
+}
+
+func cancelCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "cancel TASK",
+		Short: "Give a provision, an update or a bind up, and have what it did undone",
+		Long: `Give up a provision, an update or a bind that is in progress, as a broker does after too many failures: what it
+did is undone, and then it ends as failed. Until then platforms that ask read "in progress", with a sentence that says
+that an operator cancelled it; a request that waits for the task is answered 503 with that sentence. A broker that is at
+the task stops by itself, and the undoing begins within 10 seconds. The instance or binding can be deleted meanwhile, as
+ever.
+
+A deletion cannot be undone, and is not cancelled.`,
+		Example:           `  mysql-broker tasks cancel task_4711`,
+		Args:              exactly(1),
+		ValidArgsFunction: completeArgs(completeTasks(store.TaskQuery{State: store.InProgress})),
+		RunE: onTask(task.Cancel, func(_, t store.Task) string {
+			return fmt.Sprintf("%s is being undone, and will end as failed; `mysql-broker tasks %[1]s` tells how it does.",
+				task.Token(t.ID))
+		}),
+	}
+	return describe(command, `  0    the task is being undone
+  1    it has ended, cannot be undone or is not there, or PostgreSQL cannot be reached; standard error says which
+`+exitConfiguration, recordedEnvironment)
+}
+
+// onTask is a command that does something about a task and prints a sentence about what it was and is.
+func onTask(do func(context.Context, *store.Store, int64) (store.Task, error),
+	tell func(asked, now store.Task) string) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		id, err := taskID(args[0])
+		if err != nil {
+			return err
+		}
+		return withConsole(cmd, func(ctx context.Context, c *console) error {
+			now, err := do(ctx, c.store, id)
+			if errors.Is(err, store.ErrNotFound) {
+				return noTask(id)
+			}
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), tell(store.Task{ID: id}, now))
+			return err
+		})
+	}
+}
+
+func taskID(token string) (int64, error) {
+	id, ok := task.ParseToken(token)
+	if !ok {
+		return 0, fmt.Errorf("%q is not the name of a task, such as task_4711", token)
+	}
+	return id, nil
+}
+
+func noTask(id int64) error {
+	return fmt.Errorf("there is no %s; tasks are forgotten 30 days after they ended", task.Token(id))
+}
+
+// taskDocument is a task as --json prints it.
+type taskDocument struct {
+	Task        string     `json:"task"`
+	InstanceID  string     `json:"instance_id"`
+	BindingID   string     `json:"binding_id,omitempty"`
+	Kind        string     `json:"kind"`
+	Plan        string     `json:"plan"`
+	PlanID      string     `json:"plan_id"`
+	State       string     `json:"state"`
+	Phase       string     `json:"phase"`
+	Step        string     `json:"step,omitempty"`
+	Attempts    int        `json:"attempts"`
+	Worker      bool       `json:"worker"`
+	RetryAt     *time.Time `json:"retry_at,omitempty"`
+	Description string     `json:"description,omitempty"`
+	LastError   string     `json:"last_error,omitempty"`
+	CreatedAt   time.Time  `json:"created_at"`
+	FinishedAt  *time.Time `json:"finished_at,omitempty"`
+}
+
+func (c *console) taskDocument(t store.ListedTask) taskDocument {
+	d := taskDocument{Task: task.Token(t.ID), InstanceID: t.InstanceID, BindingID: t.BindingID, Kind: t.Kind,
+		Plan: c.planName(t.PlanID), PlanID: t.PlanID, State: t.State, Phase: t.Phase, Step: t.Step, Attempts: t.Attempt,
+		Worker: t.Leased, Description: t.Description, LastError: t.LastError, CreatedAt: t.CreatedAt.UTC()}
+	if t.State == store.InProgress && !t.Leased {
+		retry := t.RunAt.UTC()
+		d.RetryAt = &retry
+	}
+	if t.FinishedAt != nil {
+		finished := t.FinishedAt.UTC()
+		d.FinishedAt = &finished
+	}
+	return d
+}
+
+// message is for a list: what users were told or, while the task waits after a failure, what operators should know.
+func (d taskDocument) message() string {
+	if d.RetryAt != nil && d.Attempts > 0 {
+		return fmt.Sprintf("waits after attempts that failed: %d; %s", d.Attempts, d.LastError)
+	}
+	return d.Description
+}
+
+func (d taskDocument) row() []string {
+	return []string{d.Task, d.Kind, d.State, d.Plan, d.InstanceID, d.BindingID, since(d.CreatedAt), d.message()}
+}
+
+func (c *console) listTasks(ctx context.Context, l *listing, q store.TaskQuery) error {
+	return l.end(c.store.EachTask(ctx, q, func(t store.ListedTask) error {
+		d := c.taskDocument(t)
+		return l.add(d, d.row()...)
+	}))
+}
+
+func (c *console) showTask(ctx context.Context, out io.Writer, token string, asJSON bool) error {
+	id, err := taskID(token)
+	if err != nil {
+		return err
+	}
+	var found []taskDocument
+	if err := c.store.EachTask(ctx, store.TaskQuery{ID: id}, func(t store.ListedTask) error {
+		found = append(found, c.taskDocument(t))
+		return nil
+	}); err != nil {
+		return err
+	}
+	if len(found) == 0 {
+		return noTask(id)
+	}
+	d := found[0]
+	fields := [][2]string{{"task", d.Task}, {"kind", d.Kind}, {"plan", d.Plan}, {"instance", d.InstanceID},
+		{"binding", d.BindingID}, {"state", d.State}, {"created", at(d.CreatedAt)}}
+	if d.State == store.InProgress {
+		fields = append(fields, [2]string{"phase", d.Phase}, [2]string{"last step done", d.Step},
+			[2]string{"failed attempts", fmt.Sprint(d.Attempts)}, [2]string{"a broker is at it", yesNo(d.Worker)})
+	}
+	if d.RetryAt != nil {
+		fields = append(fields, [2]string{"next attempt", d.RetryAt.Format(time.RFC3339)})
+	}
+	if d.FinishedAt != nil {
+		fields = append(fields, [2]string{"ended", at(*d.FinishedAt)},
+			[2]string{"took", d.FinishedAt.Sub(d.CreatedAt).Round(time.Millisecond).String()})
+	}
+	return details(out, asJSON, d, append(fields, [2]string{"description", d.Description},
+		[2]string{"last error", d.LastError}))
+}
+
+// printLatest prints tasks below what they are of.
+func printLatest(out io.Writer, tasks []taskDocument) error {
+	if len(tasks) == 0 {
+		return nil
+	}
+	fmt.Fprintln(out)
+	l := newListing(out, false, 0, "task", "kind", "state", "binding", "age", "description")
+	for _, d := range tasks {
+		if err := l.add(nil, d.Task, d.Kind, d.State, d.BindingID, since(d.CreatedAt), d.message()); err != nil {
+			return l.end(err)
+		}
+	}
+	return l.end(nil)
+}

@@ -1,0 +1,270 @@
+package e2e
+
+import (
+	"database/sql"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+const byOperator = "Cancelled by an operator."
+
+// undoTime is how long an operation that was cancelled under its worker may take to end: its lease, and a busy machine.
+const undoTime = leaseTime + 20*time.Second
+
+// desk is a broker with a server of its own, which can be stalled, and an operator who looks after it.
+type desk struct {
+	platform
+	operator
+	admin  *sql.DB
+	tasks  tasks
+	faults *testdrive.Faults
+}
+
+func newDesk(t *testing.T, flavour string) desk {
+	t.Helper()
+	private := testdrive.Private(t, flavour)
+	env := testdrive.Environment(t, private)
+	faults := testdrive.NewFaults(t, env)
+	p := startPlatform(t, private, env)
+	return desk{p, p.operator(env), p.admin(t), openTasks(t, env), faults}
+}
+
+// failing has every step of that name fail, until it is told that this is enough.
+func (d desk) failing(step string) (enough func()) {
+	d.faults.Decide(func(_ int, point string) testdrive.Word {
+		if strings.HasSuffix(point, ": "+step+": begins") {
+			return testdrive.Fail
+		}
+		return testdrive.GoOn
+	})
+	return func() { d.faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn }) }
+}
+
+// latest is the newest task of an instance and its bindings.
+func (d desk) latest(t *testing.T, i instance) string {
+	t.Helper()
+	all := d.ids(t, "task", "tasks", "--instance", i.id, "--limit", "1")
+	if len(all) != 1 {
+		t.Fatalf("tasks of %s: %q", i.id, all)
+	}
+	return all[0]
+}
+
+// ended waits until a task has ended, and returns how.
+func (d desk) ended(t *testing.T, task string) (state, description string) {
+	t.Helper()
+	var shown struct{ State, Description string }
+	testdrive.Eventually(t, undoTime, task+" ends", func() bool {
+		d.read(t, &shown, "tasks", task)
+		return shown.State != "in progress"
+	})
+	return shown.State, shown.Description
+}
+
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		d := newDesk(t, s.Flavour)
+		t.Run("a provision that is polled", func(t *testing.T) { cancelPolledProvision(t, d) })
+		t.Run("a provision that is waited for", func(t *testing.T) { cancelAwaitedProvision(t, d) })
+		t.Run("a bind", func(t *testing.T) { cancelBind(t, d) })
+		t.Run("an update", func(t *testing.T) { cancelUpdate(t, d) })
+		t.Run("a deletion", func(t *testing.T) { cancelDeletion(t, d) })
+		expectTenants(t, d.admin, 0, 0)
+	})
+}
+
+func cancelPolledProvision(t *testing.T, d desk) {
+	i := d.ownInstance(t, "shared-async")
+	release := stall(t, d.admin)
+	operation := i.begin(t)
+	awaitStatement(t, d.admin, "CREATE DATABASE")
+	d.run(t, 0, "tasks", "cancel", operation)
+	d.run(t, 0, "tasks", "cancel", operation) // as before
+	last := i.poll(t, "?operation="+operation).Expect(t, http.StatusOK)
+	if last.String("state") != "in progress" || !strings.HasPrefix(last.String("description"), byOperator) {
+		t.Errorf("while it is undone, a poll is answered %s", last.Raw)
+	}
+	if again := i.provision(t, later, nil).Expect(t, http.StatusAccepted).String("operation"); again != operation {
+		t.Errorf("a repeat began %s", again)
+	}
+	release()
+	if state, description := d.ended(t, operation); state != "failed" || !strings.HasPrefix(description, byOperator) {
+		t.Errorf("it %s: %s", state, description)
+	}
+	last = i.poll(t, "?operation="+operation).Expect(t, http.StatusOK)
+	if last.String("state") != "failed" || !strings.HasPrefix(last.String("description"), byOperator) {
+		t.Errorf("in the end, a poll is answered %s", last.Raw)
+	}
+	expectTenants(t, d.admin, 0, 0)
+	d.refuse(t, operation+" has failed already", "tasks", "cancel", operation)
+	d.refuse(t, "the platform was told so", "tasks", "retry", operation)
+	i.await(t, i.deprovision(t, later).Expect(t, http.StatusAccepted).String("operation"))
+}
+
+func cancelAwaitedProvision(t *testing.T, d desk) {
+	i := d.ownInstance(t, "shared-small")
+	release := stall(t, d.admin)
+	answers := d.Begin("PUT", i.path(), i.provisionBody(nil))
+	awaitStatement(t, d.admin, "CREATE DATABASE")
+	d.run(t, 0, "tasks", "cancel", d.latest(t, i))
+	release()
+	expectRefusal(t, <-answers, http.StatusServiceUnavailable, byOperator)
+	expectTenants(t, d.admin, 0, 0)
+	i.fetch(t).Expect(t, http.StatusNotFound)
+	expectEmpty(t, i.provision(t, now, nil), http.StatusCreated) // the id is free
+	expectEmpty(t, i.deprovision(t, now), http.StatusOK)
+}
+
+func cancelBind(t *testing.T, d desk) {
+	i := d.makeOwn(t, "shared-small")
+	b := i.newBinding()
+	release := stall(t, d.admin)
+	answers := d.Begin("PUT", b.path(), b.with(nil))
+	awaitStatement(t, d.admin, "CREATE USER")
+	d.run(t, 0, "tasks", "cancel", d.latest(t, i))
+	release()
+	expectRefusal(t, <-answers, http.StatusServiceUnavailable, byOperator, "Bind again")
+	expectTenants(t, d.admin, 1, 0)
+	b.fetch(t).Expect(t, http.StatusNotFound)
+	d.credentials(t, b.bind(t, nil).Expect(t, http.StatusCreated)).open(t)
+	expectEmpty(t, i.deprovision(t, now), http.StatusOK)
+}
+
+func cancelUpdate(t *testing.T, d desk) {
+	i := d.makeOwn(t, "shared-small")
+	_, c := i.bound(t, nil)
+	release := stall(t, d.admin)
+	_, planID := testdrive.Plan(t, "shared-large")
+	answers := d.Begin("PATCH", i.path(), body{"service_id": i.serviceID, "plan_id": planID})
+	awaitStatement(t, d.admin, "ALTER USER")
+	d.run(t, 0, "tasks", "cancel", d.latest(t, i))
+	release()
+	expectRefusal(t, <-answers, http.StatusServiceUnavailable, byOperator, "stays as it was")
+	expectConnectionLimit(t, d.admin, c.Username, 10)
+	if r := i.fetch(t).Expect(t, http.StatusOK); r.String("plan_id") != i.planID {
+		t.Errorf("the instance is %s", r.Raw)
+	}
+	expectEmpty(t, i.deprovision(t, now), http.StatusOK)
+}
+
+func cancelDeletion(t *testing.T, d desk) {
+	i := d.makeOwn(t, "shared-small")
+	release := stall(t, d.admin)
+	answers := d.Begin("DELETE", i.deletion(i.path(), now), nil)
+	awaitStatement(t, d.admin, "DROP DATABASE")
+	d.refuse(t, "cannot be undone", "tasks", "cancel", d.latest(t, i))
+	release()
+	expectEmpty(t, <-answers, http.StatusOK)
+}
+
+// A deletion that overtakes a task that is being undone must leave nothing either.
+func TestDeletionOfWhatIsCancelled(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		d := newDesk(t, s.Flavour)
+		i := d.ownInstance(t, "shared-async")
+		release := stall(t, d.admin)
+		creation := i.begin(t)
+		awaitStatement(t, d.admin, "CREATE DATABASE")
+		d.run(t, 0, "tasks", "cancel", creation)
+		deletion := i.deprovision(t, later).Expect(t, http.StatusAccepted).String("operation")
+		release()
+		i.await(t, deletion)
+		if state, description := d.ended(t, creation); state != "failed" || !strings.Contains(description, "deleted") {
+			t.Errorf("the creation %s: %s", state, description)
+		}
+		expectTenants(t, d.admin, 0, 0)
+	})
+}
+
+func TestRetry(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		d := newDesk(t, s.Flavour)
+		t.Run("what waits", func(t *testing.T) { retryWaiting(t, d) })
+		t.Run("a deletion that failed", func(t *testing.T) { retryDeletion(t, d) })
+		t.Run("an unbind that failed", func(t *testing.T) { retryUnbind(t, d) })
+		expectTenants(t, d.admin, 0, 0)
+	})
+}
+
+func retryWaiting(t *testing.T, d desk) {
+	i := d.ownInstance(t, "shared-async")
+	release := stall(t, d.admin)
+	operation := i.begin(t)
+	awaitStatement(t, d.admin, "CREATE DATABASE")
+	if out := d.run(t, 0, "tasks", "retry", operation).Stdout; out != operation+" is being worked on.\n" {
+		t.Errorf("retry printed %q", out)
+	}
+	testdrive.Eventually(t, time.Minute, "the task waits for a minute", func() bool {
+		tag, err := d.tasks.pool.Exec(t.Context(), `UPDATE task SET run_at = now() + '1 minute'
+			WHERE instance_id = $1 AND state = 'in progress' AND attempt > 0 AND lease_owner IS NULL`, i.id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tag.RowsAffected() == 1
+	})
+	release()
+	expectLine(t, d.run(t, 0, "tasks", operation).Stdout, "next attempt:")
+	expectLine(t, d.run(t, 0, "tasks", "--state", "in-progress").Stdout, operation, "waits after attempts that failed: ")
+	since := time.Now()
+	if out := d.run(t, 0, "tasks", "retry", operation).Stdout; out != operation+" is tried again now.\n" {
+		t.Errorf("retry printed %q", out)
+	}
+	i.await(t, operation)
+	if took := time.Since(since); took > 45*time.Second {
+		t.Errorf("it succeeded after %v", took)
+	}
+	d.refuse(t, operation+" has succeeded", "tasks", "retry", operation)
+	i.await(t, i.deprovision(t, later).Expect(t, http.StatusAccepted).String("operation"))
+}
+
+func retryDeletion(t *testing.T, d desk) {
+	i := d.makeOwn(t, "shared-small")
+	i.bound(t, nil)
+	enough := d.failing("drop database")
+	i.deprovision(t, now).Expect(t, http.StatusServiceUnavailable)
+	enough()
+	failed := d.latest(t, i)
+	if got := d.ids(t, "id", "instances", "--state", "delete-failed"); len(got) != 1 || got[0] != i.id {
+		t.Errorf("deletions that failed: %q", got)
+	}
+	out := d.run(t, 0, "tasks", "retry", failed).Stdout
+	anew := d.latest(t, i)
+	if anew == failed || out != anew+" tries again what "+failed+" failed to do.\n" {
+		t.Errorf("after %s, %s: %q", failed, anew, out)
+	}
+	if state, _ := d.ended(t, anew); state != "succeeded" {
+		t.Errorf("the second deletion %s", state)
+	}
+	// What the platform read of the first one stays so.
+	if last := i.poll(t, "?operation="+failed).Expect(t, http.StatusOK); last.String("state") != "failed" {
+		t.Errorf("the first deletion is %s", last.Raw)
+	}
+	d.refuse(t, "is gone", "tasks", "retry", failed)
+	expectEmpty(t, i.deprovision(t, now), http.StatusGone)
+	expectTenants(t, d.admin, 0, 0)
+}
+
+func retryUnbind(t *testing.T, d desk) {
+	i := d.makeOwn(t, "shared-small")
+	b, c := i.bound(t, nil)
+	enough := d.failing("end account")
+	b.unbind(t).Expect(t, http.StatusServiceUnavailable)
+	enough()
+	failed := d.latest(t, i)
+	d.run(t, 0, "tasks", "retry", failed)
+	if state, _ := d.ended(t, d.latest(t, i)); state != "succeeded" {
+		t.Errorf("the second unbind %s", state)
+	}
+	expectRefused(t, c.fields(t))
+	expectEmpty(t, b.unbind(t), http.StatusGone)
+	d.refuse(t, "is gone", "tasks", "retry", failed)
+	expectEmpty(t, i.deprovision(t, now), http.StatusOK)
+}

@@ -1,0 +1,92 @@
+package e2e
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// twoServers describes one server by two names, the first of which takes the most.
+func twoServers(t *testing.T, server servers.MySQL) map[string]string {
+	t.Helper()
+	env := testdrive.Environment(t, server)
+	roomy, other := described("roomy", server), described("other", server)
+	other["max_databases"] = 2
+	text, err := json.Marshal([]map[string]any{roomy, other})
+	if err != nil {
+		t.Fatal(err)
+	}
+	env["MYSQL_SERVERS"], env["LAUNCHER"] = string(text), "none"
+	return env
+}
+
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		env := twoServers(t, s)
+		first, second := startPlatform(t, s, env), startPlatform(t, s, env)
+		o := first.operator(env)
+		kept := first.provisioned(t, "shared-small", nil)
+		second.provisioned(t, "shared-small", nil) // both brokers know now how full the servers are
+		if got := o.ids(t, "id", "instances", "--server", "roomy"); len(got) != 1 {
+			t.Fatalf("one on each: %q", got)
+		}
+		if out := o.run(t, 0, "drain", "roomy").Stdout; out != "roomy gets no more instances. It holds 1.\n" {
+			t.Errorf("drain printed %q", out)
+		}
+		second.provisioned(t, "shared-small", nil) // the one place on the other server that is left
+		expectRefusal(t, first.newInstance(t, "shared-small").provision(t, now, nil), 400, "no room")
+		if got := o.ids(t, "id", "instances", "--server", "roomy"); len(got) != 1 {
+			t.Errorf("on the drained server: %q", got)
+		}
+		_, c := kept.bound(t, nil) // what it holds goes on
+		c.open(t)
+		expectEmpty(t, kept.updatePlan(t, now, "shared-large"), http.StatusOK)
+
+		again := startPlatform(t, s, env)
+		expectFigures(t, again, map[string]string{`mysql_broker_shared_server_drained{server="roomy"}`: "1",
+			`mysql_broker_shared_server_drained{server="other"}`: "0"})
+		expectRefusal(t, again.newInstance(t, "shared-small").provision(t, now, nil), 400, "no room")
+		expectLine(t, o.run(t, 0, "servers").Stdout, "roomy", "drained", "1", "1000")
+		if got := o.ids(t, "server", "servers", "--state", "drained"); len(got) != 1 || got[0] != "roomy" {
+			t.Errorf("drained: %q", got)
+		}
+		if out := o.run(t, 0, "drain", "other").Stdout; !strings.Contains(out, "No shared server is left") {
+			t.Errorf("drain of the last one printed %q", out)
+		}
+		if out := o.run(t, 0, "drain", "--undo", "roomy").Stdout; out != "roomy gets instances again.\n" {
+			t.Errorf("drain --undo printed %q", out)
+		}
+		for _, p := range []platform{first, again} {
+			p.provisioned(t, "shared-small", nil)
+		}
+		if got := o.ids(t, "id", "instances", "--server", "roomy"); len(got) != 3 {
+			t.Errorf("on the server that gets instances again: %q", got)
+		}
+	})
+}
+
+// While brokers are upgraded one after the other, the older ones must not fill what was drained, even if they do not
+// know what to make of being refused.
+func TestDrainBindsThePreviousRelease(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		env := twoServers(t, s)
+		testdrive.Run(t, env, "migrate").Expect(t, 0)
+		old := startPrevious(t, s, env)
+		o := old.operator(env)
+		o.run(t, 0, "drain", "roomy")
+		i := old.newInstance(t, "shared-small")
+		i.provision(t, now, nil).Expect(t, http.StatusInternalServerError)
+		i.fetch(t).Expect(t, http.StatusNotFound)
+		if got := o.ids(t, "id", "instances"); len(got) != 0 {
+			t.Errorf("recorded all the same: %q", got)
+		}
+		o.run(t, 0, "drain", "--undo", "roomy")
+		expectEmpty(t, i.provision(t, now, nil), http.StatusCreated)
+	})
+}

@@ -152,7 +152,7 @@ func (s *Store) EachTask(ctx context.Context, q TaskQuery, fn func(ListedTask) e
 	l.only(q.ID != 0, "t.id = ?", q.ID)
 	l.only(q.InstanceID != "", "t.instance_id = ?", q.InstanceID)
 	l.only(q.BindingID != "", "t.binding_id = ?", q.BindingID)
-	l.only(q.State == InProgress, "t.state = 'in progress'") // has an index, as has the instance
+	l.only(q.State == InProgress && q.InstanceID == "", "t.finished_at IS NULL") // the condition of an index
 	l.where(q.State != "", "t.state = ?", q.State)
 	l.where(q.Kind != "", "t.kind = ?", q.Kind)
 	l.where(q.PlanIDs != nil, "t.plan_id = ANY (?)", q.PlanIDs)

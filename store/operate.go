@@ -12,7 +12,7 @@ var Undoable = []string{Provision, Update, Bind}
 func (s *Store) TurnBack(ctx context.Context, id int64, description, lastError string) (Task, error) {
 	return oneRow(ctx, s.pool, scanTask, `UPDATE task SET phase = 'cleanup', step = '', attempt = 0, description = $2,
 			last_error = $3, epoch = epoch + 1, run_at = least(run_at, now())
-		WHERE id = $1 AND state = 'in progress' AND phase = 'forward' AND kind = ANY ($4)
+		WHERE id = $1 AND `+notEnded+` AND phase = 'forward' AND kind = ANY ($4)
 		RETURNING `+taskColumns, id, description, lastError, Undoable)
 }
 
@@ -20,6 +20,6 @@ func (s *Store) TurnBack(ctx context.Context, id int64, description, lastError s
 // returns ErrNotFound and changes nothing if the task has ended or a worker is at it.
 func (s *Store) Hasten(ctx context.Context, id int64) (Task, error) {
 	return oneRow(ctx, s.pool, scanTask, `UPDATE task SET run_at = least(run_at, now()), attempt = 0
-		WHERE id = $1 AND state = 'in progress' AND (lease_until IS NULL OR lease_until <= clock_timestamp())
+		WHERE id = $1 AND `+notEnded+` AND (lease_until IS NULL OR lease_until <= clock_timestamp())
 		RETURNING `+taskColumns, id)
 }

@@ -7,19 +7,20 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// TaskStats are the figures of the tasks that have not ended, of all replicas together.
+// TaskStats are the figures of the tasks of one kind that have not ended, of all replicas together.
 type TaskStats struct {
+	Kind       string
 	InProgress int64         // leased by a worker
 	Waiting    int64         // not leased
-	Oldest     time.Duration // age of the oldest, 0 without one
+	Oldest     time.Duration // age of the oldest
 }
 
-// TaskStats counts the tasks that have not ended.
-func (s *Store) TaskStats(ctx context.Context) (TaskStats, error) {
-	return oneRow(ctx, s.pool, pgx.RowToStructByPos[TaskStats], `SELECT
+// TaskStats counts the tasks that have not ended. Kinds without one are absent.
+func (s *Store) TaskStats(ctx context.Context) ([]TaskStats, error) {
+	return allRows(ctx, s.pool, pgx.RowToStructByPos[TaskStats], `SELECT kind,
 		count(*) FILTER (WHERE lease_until > clock_timestamp()),
 		count(*) FILTER (WHERE lease_until IS NULL OR lease_until <= clock_timestamp()),
-		coalesce(now() - min(created_at), '0'::interval) FROM task WHERE state = 'in progress'`)
+		now() - min(created_at) FROM task WHERE state = 'in progress' GROUP BY kind`)
 }
 
 // Counts are how many instances and bindings there are.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -389,6 +390,7 @@ func TestStats(t *testing.T) {
 		t.Fatal(err)
 	}
 	newTask(t, s, provisionOf("waiting"))
+	newTask(t, s, store.NewTask{InstanceID: "i", BindingID: "b", Kind: store.Bind, PlanID: "p"})
 	n := provisionOf("leased")
 	n.Owner, n.LeaseTTL = "me", time.Minute
 	newTask(t, s, n)
@@ -398,8 +400,17 @@ func TestStats(t *testing.T) {
 		t.Errorf("%+v, %v", counts, err)
 	}
 	tasks, err := s.TaskStats(ctx)
-	if err != nil || tasks.InProgress != 1 || tasks.Waiting != 1 || tasks.Oldest <= 0 {
-		t.Errorf("%+v, %v", tasks, err)
+	if err != nil || len(tasks) != 2 {
+		t.Fatalf("%+v, %v", tasks, err)
+	}
+	slices.SortFunc(tasks, func(a, b store.TaskStats) int { return strings.Compare(a.Kind, b.Kind) })
+	bind, provision := tasks[0], tasks[1]
+	if bind.Oldest <= 0 || bind != (store.TaskStats{Kind: store.Bind, Waiting: 1, Oldest: bind.Oldest}) {
+		t.Errorf("bind: %+v", bind)
+	}
+	if provision.Oldest <= 0 || provision != (store.TaskStats{Kind: store.Provision, InProgress: 1, Waiting: 1,
+		Oldest: provision.Oldest}) {
+		t.Errorf("provision: %+v", provision)
 	}
 }
 

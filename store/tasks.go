@@ -18,6 +18,9 @@ const (
 	Unbind      = "unbind"
 )
 
+// TaskKinds are all of them.
+var TaskKinds = []string{Provision, Update, Deprovision, Bind, Unbind}
+
 // States of a task, as last_operation words them.
 const (
 	InProgress = "in progress"

@@ -23,7 +23,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		}, []string{"route", "method", "status"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "mysql_broker_http_request_duration_seconds",
-			Help: "Time from a request's headers to the end of its answer.",
+			Help: "Seconds from a request's headers to the end of its answer.",
 			// Platforms give up after 60 s, and a synchronous operation may use most of that.
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 40, 60},
 		}, []string{"route", "method"}),

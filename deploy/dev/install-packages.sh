@@ -1,8 +1,8 @@
 #!/bin/bash
 # Installs the Debian or Ubuntu packages that are missing for "run", "test" (run's, a C compiler for the race detector,
-# faketime, the program that dumps databases, and what bash completes with) or "mysql97" (what test/mysql97/build.sh
-# needs). Installs nothing where all are there. No service of the system is started, restarted or configured: servers'
-# programs only, no PostgreSQL cluster.
+# faketime, the program that dumps databases, what bash completes with, and what checks the files of deploy) or "mysql97"
+# (what test/mysql97/build.sh needs). Installs nothing where all are there. No service of the system is started, restarted
+# or configured: servers' programs only, no PostgreSQL cluster.
 # Usage: install-packages.sh run|test|mysql97
 set -euo pipefail
 purpose=${1:?usage: install-packages.sh run|test|mysql97}
@@ -44,6 +44,7 @@ missing_packages() {
   if [ "$purpose" = test ]; then
     have gcc || echo gcc
     have faketime || echo faketime # a PostgreSQL whose clock jumps
+    have promtool || echo prometheus # checks the alerts
     [ -e /usr/include/stdlib.h ] || echo libc6-dev
     have mariadb-dump || have mysqldump || dump_package
     have shellcheck || echo shellcheck
@@ -88,3 +89,5 @@ apt-get update -q
 missing=$(missing_packages) # an empty package list knows no names
 # shellcheck disable=SC2086 # a list of words
 apt-get install -q -y --no-install-recommends $missing
+# What was not started now must not be at the next boot either.
+case $missing in *prometheus*) update-rc.d prometheus disable ;; esac

@@ -23,12 +23,15 @@ type lease struct {
 	dropped  chan struct{} // closed when the work under this lease has ended
 }
 
+// errRanOut is the loss of a lease that this process did not renew in time.
+var errRanOut = fmt.Errorf("it ran out: %w", store.ErrLeaseLost)
+
 // hold starts to watch over a lease that was taken at since. The returned lease's context ends with it. If this
 // process lost an earlier lease on the same task, hold returns when the work under that one has ended.
 func (r *Runner) hold(parent context.Context, h store.Held, since time.Time) *lease {
 	l := &lease{held: h, deadline: since.Add(r.cfg.LeaseTTL), runner: r, dropped: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancelCause(parent)
-	l.expiry = time.AfterFunc(time.Until(l.deadline), func() { l.cancel(store.ErrLeaseLost) })
+	l.expiry = time.AfterFunc(time.Until(l.deadline), func() { l.cancel(errRanOut) })
 	r.mu.Lock()
 	earlier := r.held[h.ID]
 	r.held[h.ID] = l
@@ -44,7 +47,7 @@ func (r *Runner) hold(parent context.Context, h store.Held, since time.Time) *le
 // next one is let in. Otherwise the lease is left to run out: whoever claims the task then counts the attempt.
 func (r *Runner) drop(l *lease, ended bool) {
 	defer close(l.dropped)
-	handOver := context.Cause(l.ctx) == errHandover
+	cause := context.Cause(l.ctx)
 	l.expiry.Stop()
 	l.cancel(context.Canceled)
 	r.mu.Lock()
@@ -55,10 +58,13 @@ func (r *Runner) drop(l *lease, ended bool) {
 	if ended {
 		return
 	}
+	if cause == errRanOut {
+		r.cfg.OnRunOut()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.LeaseTTL/4)
 	defer cancel()
 	err := r.store.LetGo(ctx, l.held.ID, r.owner)
-	if handOver && err == nil {
+	if cause == errHandover && err == nil {
 		err = r.store.HandBack(ctx, l.held)
 	}
 	if err != nil && !errors.Is(err, store.ErrLeaseLost) {
@@ -73,7 +79,8 @@ func (l *lease) alive() error {
 		return context.Cause(l.ctx)
 	}
 	if !time.Now().Before(l.deadline) {
-		return store.ErrLeaseLost
+		l.cancel(errRanOut)
+		return errRanOut
 	}
 	return nil
 }

@@ -25,9 +25,10 @@ type Config struct {
 	Attempts int           // default 6: tries of one step before the task is given up
 	Backoff  time.Duration // default 1 s: pause before the second try; doubles, up to a minute
 
-	Logger  *slog.Logger
-	OnEnd   func(t store.Task, state string) // called when a task has ended here; state may be store.Cancelled
-	OnRetry func(t store.Task)               // called when a step is to be tried again
+	Logger   *slog.Logger
+	OnEnd    func(t store.Task, state string) // called when a task has ended here; state may be store.Cancelled
+	OnRetry  func(t store.Task)               // called when a step is to be tried again
+	OnRunOut func()                           // called when a lease ran out while this process worked on its task
 }
 
 func (c Config) withDefaults() Config {
@@ -54,6 +55,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.OnRetry == nil {
 		c.OnRetry = func(store.Task) {}
+	}
+	if c.OnRunOut == nil {
+		c.OnRunOut = func() {}
 	}
 	return c
 }

@@ -2,11 +2,20 @@ package e2e
 
 import (
 	"net/http"
+	"runtime"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
 )
 
+// scrapeTime bounds how long a figure may take to be seen, on a busy machine.
+const scrapeTime = 60 * time.Second
+
+// TestMetrics asserts each figure after a script of operations.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
@@ -17,28 +26,114 @@ func TestMetrics(t *testing.T) {
 		gone.unbind(t).Expect(t, http.StatusOK)
 		gone.unbind(t).Expect(t, http.StatusGone)
 		expectEmpty(t, i.updatePlan(t, now, "shared-large"), http.StatusOK)
+		p.DoWith(t, "GET", "/v2/catalog", nil, map[string]string{"Authorization": "Basic Z3Vlc3M6Z3Vlc3M="}).
+			Expect(t, http.StatusUnauthorized)
 
 		const bindings = `route="/v2/service_instances/{instance_id}/service_bindings/{binding_id}"`
-		expectFigures(t, p, map[string]string{
+		const instances = `route="/v2/service_instances/{instance_id}"`
+		figures := map[string]string{
 			`mysql_broker_operations_total{kind="provision",outcome="succeeded",plan="shared-small"}`: "1",
 			`mysql_broker_operations_total{kind="bind",outcome="succeeded",plan="shared-small"}`:      "2",
 			`mysql_broker_operations_total{kind="unbind",outcome="succeeded",plan="shared-small"}`:    "1",
 			`mysql_broker_operations_total{kind="update",outcome="succeeded",plan="shared-large"}`:    "1",
+			`mysql_broker_operations_total{kind="update",outcome="failed",plan="shared-large"}`:       "0",
+			`mysql_broker_operations_total{kind="update",outcome="cancelled",plan="shared-large"}`:    "0",
 			`mysql_broker_operation_duration_seconds_count{kind="bind",outcome="succeeded",` +
 				`plan="shared-small"}`: "2",
 			`mysql_broker_http_requests_total{method="PUT",` + bindings + `,status="201"}`:    "2",
 			`mysql_broker_http_requests_total{method="DELETE",` + bindings + `,status="410"}`: "1",
+			`mysql_broker_http_requests_total{method="PATCH",` + instances + `,status="200"}`: "1",
+			`mysql_broker_http_request_duration_seconds_count{method="PUT",` + bindings + `}`: "2",
+			`mysql_broker_failed_logins_total`:                                                "1",
 			`mysql_broker_instances{plan="shared-large",server="first"}`:                      "1",
-			`mysql_broker_bindings`:                                    "1",
-			`mysql_broker_tasks{state="in_progress"}`:                  "0",
-			`mysql_broker_tasks{state="waiting"}`:                      "0",
-			`mysql_broker_task_oldest_age_seconds`:                     "0",
-			`mysql_broker_shared_server_up{server="first"}`:            "1",
-			`mysql_broker_shared_server_up{server="dead"}`:             "0",
-			`mysql_broker_pool_waits_total{server="first"}`:            "0",
-			`mysql_broker_shared_server_max_databases{server="first"}`: "1000",
-		})
+			`mysql_broker_bindings`:                                                   "1",
+			`mysql_broker_postgresql_up`:                                              "1",
+			`mysql_broker_tasks{kind="bind",state="in_progress"}`:                     "0",
+			`mysql_broker_tasks{kind="bind",state="waiting"}`:                         "0",
+			`mysql_broker_task_oldest_age_seconds{kind="bind"}`:                       "0",
+			`mysql_broker_task_retries_total{kind="bind"}`:                            "0",
+			`mysql_broker_task_leases_lost_total`:                                     "0",
+			`mysql_broker_shared_server_up{server="first"}`:                           "1",
+			`mysql_broker_shared_server_up{server="dead"}`:                            "0",
+			`mysql_broker_shared_server_usable{server="first"}`:                       "1",
+			`mysql_broker_shared_server_usable{server="dead"}`:                        "0",
+			`mysql_broker_shared_server_databases{server="first"}`:                    "1",
+			`mysql_broker_shared_server_databases{server="dead"}`:                     "0",
+			`mysql_broker_shared_server_max_databases{server="first"}`:                "1000",
+			`mysql_broker_shared_servers_full_total`:                                  "0",
+			`mysql_broker_pool_connections{server="dead",state="idle"}`:               "0",
+			`mysql_broker_pool_connections{server="first",state="in_use"}`:            "0",
+			`mysql_broker_pool_waits_total{server="first"}`:                           "0",
+			`mysql_broker_build_info{go="` + runtime.Version() + `",version="devel"}`: "1",
+		}
+		expectFigures(t, p, figures)
+		expectAllAsserted(t, p, figures)
 	})
+}
+
+// A task that cannot go on is seen to get older, and to be tried again.
+func TestMetricsOfAStuckTask(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		private := testdrive.StartCrashable(t, s.Flavour)
+		env := testdrive.Environment(t, private.MySQL)
+		p := startPlatform(t, private.MySQL, env)
+		i := p.ownInstance(t, "shared-async")
+		i.await(t, i.begin(t))
+		let := private.Crash(t)
+		i.deprovision(t, later).Expect(t, http.StatusAccepted)
+		const kind = `{kind="deprovision"`
+		testdrive.Eventually(t, scrapeTime, "the deprovision is tried again", func() bool {
+			shown := p.Scrape(t)
+			return shown["mysql_broker_task_retries_total"+kind+"}"] != "0" &&
+				shown["mysql_broker_tasks"+kind+`,state="waiting"}`] == "1" &&
+				shown["mysql_broker_task_oldest_age_seconds"+kind+"}"] > "0"
+		})
+		let()
+		openTasks(t, env).awaitSuccess(t, i.id, "")
+		expectFigures(t, p, map[string]string{"mysql_broker_task_oldest_age_seconds" + kind + "}": "0",
+			"mysql_broker_operations_total" + kind + `,outcome="succeeded",plan="shared-async"}`: "1"})
+	})
+}
+
+// Prometheus itself finds nothing wrong with names, units and explanations.
+func TestMetricsLint(t *testing.T) {
+	t.Parallel()
+	p := startPlatform(t, servers.AllMySQL(t)[0], firstEnvironment(t))
+	testdrive.Eventually(t, examinationTime, "the broker examines", func() bool {
+		return p.Scrape(t)["mysql_broker_examination_timestamp_seconds"] != ""
+	})
+	testdrive.LintMetrics(t, p.get(t, "/metrics"))
+}
+
+// assertedElsewhere are metrics that TestMetrics has not: those of examinations, of HTTPS and of quotas.
+var assertedElsewhere = []string{"mysql_broker_examination_timestamp_seconds", "mysql_broker_orphans",
+	"mysql_broker_missing_resources", "mysql_broker_certificate_expiry_timestamp_seconds", "mysql_broker_quota_instances",
+	"mysql_broker_quota_accounts_due", "mysql_broker_quota_measurement_timestamp_seconds"}
+
+// expectAllAsserted fails the test if /metrics shows a metric of the broker's that no test looks at.
+func expectAllAsserted(t *testing.T, p platform, asserted map[string]string) {
+	t.Helper()
+	known := map[string]bool{}
+	for series := range asserted {
+		known[familyOf(series)] = true
+	}
+	for series := range p.Scrape(t) {
+		name := familyOf(series)
+		if strings.HasPrefix(name, "mysql_broker_") && !known[name] && !slices.Contains(assertedElsewhere, name) {
+			t.Errorf("no test asserts %s", series)
+			known[name] = true
+		}
+	}
+}
+
+// familyOf is the name of a time series, without what tells those of a histogram apart.
+func familyOf(series string) string {
+	name, _, _ := strings.Cut(series, "{")
+	for _, part := range []string{"_bucket", "_sum", "_count"} {
+		name = strings.TrimSuffix(name, part)
+	}
+	return name
 }
 
 // expectFigures compares time series, written as Prometheus does, with what /metrics shows.

@@ -89,5 +89,6 @@ func (r replicas) pauseAt(t *testing.T, statement, path string, fields body) (wa
 		if _, ok := <-answers; !ok {
 			t.Error("the replica that went on did not answer")
 		}
+		expectFigures(t, r.paused, map[string]string{"mysql_broker_task_leases_lost_total": "1"})
 	}
 }

@@ -101,7 +101,8 @@ func Start(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog
 	metrics := newMetrics(registry, c.Plans())
 	a.provisioner = provisioner.New(provisioner.Config{Store: a.store, Plans: c.Plans(), Shared: a.shared,
 		Dedicated: servers, Logger: log, OnFull: metrics.full.Inc,
-		Tasks: task.Config{OnEnd: metrics.taskEnded, OnRetry: metrics.taskRetried}})
+		Tasks: task.Config{OnEnd: metrics.taskEnded, OnRetry: metrics.taskRetried,
+			OnRunOut: metrics.ranOut.Inc}})
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		newStateCollector(a.store, a.shared, c.Plans(), log), drainedCollector{a.store, a.shared, log})
 	api, err := httpapi.New(broker.New(c, a.provisioner), httpapi.Config{Logger: log, Registerer: registry,

@@ -106,7 +106,7 @@ var (
 	missingDesc = prometheus.NewDesc("mysql_broker_missing_resources",
 		"What should be there and is not; labels as for mysql_broker_orphans.", []string{"kind", "server"}, nil)
 	examinedDesc = prometheus.NewDesc("mysql_broker_examination_timestamp_seconds",
-		"When this process last looked for orphans and missing resources.", nil, nil)
+		"When this process last looked for orphans and missing resources, in seconds since 1970.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.

@@ -3,6 +3,8 @@ package app
 import (
 	"context"
 	"log/slog"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,6 +21,7 @@ type metrics struct {
 	operations *prometheus.CounterVec
 	durations  *prometheus.HistogramVec
 	retries    *prometheus.CounterVec
+	ranOut     prometheus.Counter
 	full       prometheus.Counter
 }
 
@@ -54,6 +57,9 @@ func newMetrics(r prometheus.Registerer, plans []provisioner.Plan) *metrics {
 			[]string{"kind", "plan", "outcome"}),
 		retries: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "mysql_broker_task_retries_total",
 			Help: "Steps that failed in this process and are tried again."}, []string{"kind"}),
+		ranOut: prometheus.NewCounter(prometheus.CounterOpts{Name: "mysql_broker_task_leases_lost_total",
+			Help: "Leases that ran out while this process worked on their tasks, because it was paused or could not reach " +
+				"PostgreSQL; another process goes on."}),
 	}
 	m.full = prometheus.NewCounter(prometheus.CounterOpts{Name: "mysql_broker_shared_servers_full_total",
 		Help: "Service instances refused in this process because every shared server was full."})
@@ -61,8 +67,22 @@ func newMetrics(r prometheus.Registerer, plans []provisioner.Plan) *metrics {
 		Help: "Always 1; the labels tell the build.", ConstLabels: prometheus.Labels{"version": version.Version,
 			"go": version.Go()}})
 	build.Set(1)
-	r.MustRegister(m.operations, m.durations, m.retries, m.full, build)
+	r.MustRegister(m.operations, m.durations, m.retries, m.ranOut, m.full, build)
+	m.beginAtZero()
 	return m
+}
+
+// beginAtZero shows counters before they count: to Prometheus, what appears with 1 has not increased.
+// https://prometheus.io/docs/practices/instrumentation/#avoid-missing-metrics
+func (m *metrics) beginAtZero() {
+	for _, kind := range store.TaskKinds {
+		m.retries.WithLabelValues(kind)
+		for _, plan := range m.plans {
+			for _, outcome := range []string{store.Succeeded, store.Failed, store.Cancelled} {
+				m.operations.WithLabelValues(kind, plan, outcome)
+			}
+		}
+	}
 }
 
 func (m *metrics) taskEnded(t store.Task, state string) {
@@ -90,17 +110,23 @@ var (
 			"a minute old.", []string{"plan", "server"}, nil)
 	bindingsDesc = prometheus.NewDesc("mysql_broker_bindings",
 		"Service bindings. Where counting takes longer than 0.1 s, the figure is up to a minute old.", nil, nil)
+	postgresUpDesc = prometheus.NewDesc("mysql_broker_postgresql_up",
+		"1 if PostgreSQL answered this process just now, else 0: then instances, bindings and tasks are not shown.", nil, nil)
 	tasksDesc = prometheus.NewDesc("mysql_broker_tasks",
-		"Tasks that have not ended, by whether a worker is at them (in_progress) or not (waiting).", []string{"state"}, nil)
+		"Tasks of all replicas that have not ended, by whether a worker is at them (in_progress) or not (waiting).",
+		[]string{"kind", "state"}, nil)
 	oldestDesc = prometheus.NewDesc("mysql_broker_task_oldest_age_seconds",
-		"Seconds since the oldest task that has not ended was requested.", nil, nil)
+		"Seconds since the oldest task of the kind that has not ended was requested, 0 without one.", []string{"kind"}, nil)
 	serverUpDesc = prometheus.NewDesc("mysql_broker_shared_server_up",
 		"1 if the shared server answers, else 0.", []string{"server"}, nil)
 	serverUsableDesc = prometheus.NewDesc("mysql_broker_shared_server_usable",
 		"1 if the broker's account on the shared server had every privilege that it needs when they were last looked for, "+
 			"which is every 10 minutes, else 0: the server then gets no instances.", []string{"server"}, nil)
+	loadDesc = prometheus.NewDesc("mysql_broker_shared_server_databases",
+		"Databases of service instances on the shared server, those that are being made or deleted included.",
+		[]string{"server"}, nil)
 	capacityDesc = prometheus.NewDesc("mysql_broker_shared_server_max_databases",
-		"Databases that the shared server takes.", []string{"server"}, nil)
+		"Databases that the shared server takes at most.", []string{"server"}, nil)
 	poolDesc = prometheus.NewDesc("mysql_broker_pool_connections",
 		"Connections of this process; server is empty for PostgreSQL, else a shared server.",
 		[]string{"server", "state"}, nil)
@@ -116,58 +142,93 @@ func newStateCollector(s *store.Store, servers *shared.Servers, plans []provisio
 
 // Describe implements prometheus.Collector.
 func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{instancesDesc, bindingsDesc, tasksDesc, oldestDesc, serverUpDesc, serverUsableDesc,
-		capacityDesc, poolDesc, poolWaitDesc} {
+	for _, d := range []*prometheus.Desc{instancesDesc, bindingsDesc, postgresUpDesc, tasksDesc, oldestDesc,
+		serverUpDesc, serverUsableDesc, loadDesc, capacityDesc, poolDesc, poolWaitDesc} {
 		ch <- d
 	}
 }
 
 // Collect implements prometheus.Collector. Figures that cannot be read are left out of the scrape.
 func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	// At the same time, lest servers that answer seem to be down because PostgreSQL took all the time.
+	var asked sync.WaitGroup
+	asked.Go(func() { c.collectRecorded(ch) })
+	asked.Go(func() { c.collectServers(ch) })
+	asked.Wait()
+	c.collectPools(ch)
+}
+
+func gauge(ch chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ...string) {
+	ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+}
+
+// oneIf is how Prometheus writes a boolean.
+func oneIf(b bool) float64 {
+	if b {
+		return 1
 	}
+	return 0
+}
+
+// collectRecorded shows what is in PostgreSQL. What costs least comes first.
+func (c *stateCollector) collectRecorded(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
+	tasks, err := c.store.TaskStats(ctx)
+	gauge(ch, postgresUpDesc, oneIf(err == nil))
+	if err != nil {
+		c.log.Warn("could not count tasks for /metrics", "error", err)
+		return
+	}
+	for _, kind := range store.TaskKinds {
+		of := store.TaskStats{}
+		if i := slices.IndexFunc(tasks, func(t store.TaskStats) bool { return t.Kind == kind }); i >= 0 {
+			of = tasks[i]
+		}
+		gauge(ch, tasksDesc, float64(of.InProgress), kind, "in_progress")
+		gauge(ch, tasksDesc, float64(of.Waiting), kind, "waiting")
+		gauge(ch, oldestDesc, of.Oldest.Seconds(), kind)
+	}
+	if loads, err := c.store.ServerLoads(ctx, c.shared.Names()); err != nil {
+		c.log.Warn("could not read how full the shared servers are for /metrics", "error", err)
+	} else {
+		for _, name := range c.shared.Names() {
+			gauge(ch, loadDesc, float64(loads[name]), name)
+		}
+	}
 	if counts, err := c.counter.counts(ctx); err != nil {
 		c.log.Warn("could not count instances and bindings for /metrics", "error", err)
 	} else {
 		for _, i := range counts.Instances {
-			gauge(instancesDesc, float64(i.Count), planLabel(c.plans, i.PlanID), i.Server)
+			gauge(ch, instancesDesc, float64(i.Count), planLabel(c.plans, i.PlanID), i.Server)
 		}
-		gauge(bindingsDesc, float64(counts.Bindings))
+		gauge(ch, bindingsDesc, float64(counts.Bindings))
 	}
-	if tasks, err := c.store.TaskStats(ctx); err != nil {
-		c.log.Warn("could not count tasks for /metrics", "error", err)
-	} else {
-		gauge(tasksDesc, float64(tasks.InProgress), "in_progress")
-		gauge(tasksDesc, float64(tasks.Waiting), "waiting")
-		gauge(oldestDesc, tasks.Oldest.Seconds())
+}
+
+// collectServers asks the shared servers, which have a bound of their own.
+func (c *stateCollector) collectServers(ch chan<- prometheus.Metric) {
+	for name, err := range c.shared.Health(context.Background()) {
+		gauge(ch, serverUpDesc, oneIf(err == nil), name)
 	}
-	for name, err := range c.shared.Health(ctx) {
-		up := 1.0
-		if err != nil {
-			up = 0
-		}
-		gauge(serverUpDesc, up, name)
+	for _, server := range c.shared.All() {
+		gauge(ch, serverUsableDesc, oneIf(server.Usable()), server.Name())
+		gauge(ch, capacityDesc, float64(server.MaxDatabases), server.Name())
 	}
-	pool := c.store.PoolStat()
-	gauge(poolDesc, float64(pool.AcquiredConns()), "", "in_use")
-	gauge(poolDesc, float64(pool.IdleConns()), "", "idle")
+}
+
+func (c *stateCollector) collectPools(ch chan<- prometheus.Metric) {
 	waits := func(v float64, name string) {
 		ch <- prometheus.MustNewConstMetric(poolWaitDesc, prometheus.CounterValue, v, name)
 	}
+	pool := c.store.PoolStat()
+	gauge(ch, poolDesc, float64(pool.AcquiredConns()), "", "in_use")
+	gauge(ch, poolDesc, float64(pool.IdleConns()), "", "idle")
 	waits(float64(pool.EmptyAcquireCount()), "")
 	for _, server := range c.shared.All() {
 		stats := server.Stats()
-		usable := 0.0
-		if server.Usable() {
-			usable = 1
-		}
-		gauge(serverUsableDesc, usable, server.Name())
-		gauge(capacityDesc, float64(server.MaxDatabases), server.Name())
-		gauge(poolDesc, float64(stats.InUse), server.Name(), "in_use")
-		gauge(poolDesc, float64(stats.Idle), server.Name(), "idle")
+		gauge(ch, poolDesc, float64(stats.InUse), server.Name(), "in_use")
+		gauge(ch, poolDesc, float64(stats.Idle), server.Name(), "idle")
 		waits(float64(stats.WaitCount), server.Name())
 	}
 }

@@ -1,0 +1,88 @@
+// Package grafana holds the dashboard for Grafana.
+package grafana
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+)
+
+// dashboard is what Grafana's model has that can go wrong without an error message.
+// https://grafana.com/docs/grafana/latest/dashboards/build-dashboards/view-dashboard-json-model/
+type dashboard struct {
+	Templating struct {
+		List []struct{ Name, Type string }
+	}
+	Panels []panel
+}
+
+type panel struct {
+	ID          int
+	Type        string
+	Title       string
+	Description string
+	GridPos     struct{ X, Y, W, H int }
+	Datasource  struct{ UID string }
+	Targets     []struct {
+		RefID      string
+		Expr       string
+		Datasource struct{ UID string }
+	}
+}
+
+// Panels stand beside each other on the grid, are told apart, say what they show, and ask the Prometheus that was chosen.
+func TestDashboard(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("mysql-broker.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d dashboard
+	if err := json.Unmarshal(text, &d); err != nil {
+		t.Fatal(err)
+	}
+	ids, taken := map[int]string{}, map[[2]int]string{}
+	for _, p := range d.Panels {
+		if other := ids[p.ID]; p.ID == 0 || other != "" {
+			t.Errorf("%s: id %d is %q's", p.Title, p.ID, other)
+		}
+		ids[p.ID] = p.Title
+		for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
+			for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
+				if other := taken[[2]int{x, y}]; other != "" || x >= 24 {
+					t.Errorf("%s lies over %q, or beside the grid", p.Title, other)
+				}
+				taken[[2]int{x, y}] = p.Title
+			}
+		}
+		if p.Type != "row" {
+			p.check(t)
+		}
+	}
+	for _, v := range d.Templating.List {
+		if !strings.Contains(string(text), "$"+v.Name) && !strings.Contains(string(text), "${"+v.Name+"}") {
+			t.Errorf("the variable %s is not used", v.Name)
+		}
+	}
+}
+
+func (p panel) check(t *testing.T) {
+	t.Helper()
+	if p.Title == "" || !strings.HasSuffix(p.Description, ".") || len(p.Targets) == 0 {
+		t.Errorf("panel %d %q has no title, no sentence that describes it, or nothing to show", p.ID, p.Title)
+	}
+	refs := map[string]bool{}
+	for _, target := range p.Targets {
+		if refs[target.RefID] || target.RefID == "" {
+			t.Errorf("%s: two queries are called %q", p.Title, target.RefID)
+		}
+		refs[target.RefID] = true
+		if p.Datasource.UID != "${datasource}" || target.Datasource.UID != "${datasource}" {
+			t.Errorf("%s asks another data source than the chosen one", p.Title)
+		}
+		if !strings.Contains(target.Expr, `job=~"$job"`) {
+			t.Errorf("%s shows other jobs than the chosen one: %s", p.Title, target.Expr)
+		}
+	}
+}

@@ -1,0 +1,78 @@
+// Package prometheus holds what Prometheus needs to know of the broker.
+package prometheus
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+)
+
+// TestAlerts has promtool check the alerts and run their unit tests, which have to see each of them fire.
+func TestAlerts(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"check", "rules", "--lint-fatal", "alerts.yml"}, {"test", "rules", "alerts_test.yml"}} {
+		out, err := exec.Command("promtool", args...).CombinedOutput()
+		if err != nil {
+			t.Errorf("promtool %s (of the package prometheus): %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+	tests, err := os.ReadFile("alerts_test.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range alerts(t) {
+		fires := `ALERTS{alertname="` + a.Alert + `", alertstate="firing", severity="` + a.Labels["severity"] + `"`
+		rendered := "- alertname: " + a.Alert + "\n"
+		if text := string(tests); !strings.Contains(text, "labels: "+fires) && !strings.Contains(text, rendered) {
+			t.Errorf("no unit test sees %s (%s) fire", a.Alert, a.Labels["severity"])
+		}
+	}
+}
+
+// Who is woken by an alert reads how bad it is, what it means and what to do.
+func TestAlertsSayWhatToDo(t *testing.T) {
+	t.Parallel()
+	for _, a := range alerts(t) {
+		switch a.Labels["severity"] {
+		case "critical", "warning", "info":
+		default:
+			t.Errorf("%s: severity %q", a.Alert, a.Labels["severity"])
+		}
+		for _, name := range []string{"summary", "description"} {
+			if !strings.HasSuffix(a.Annotations[name], ".") {
+				t.Errorf("%s: the %s %q is no sentence", a.Alert, name, a.Annotations[name])
+			}
+		}
+		if want := "docs/runbook.md#" + strings.ToLower(a.Alert); a.Annotations["runbook_url"] != want {
+			t.Errorf("%s: runbook_url %q instead of %q", a.Alert, a.Annotations["runbook_url"], want)
+		}
+	}
+}
+
+type alert struct {
+	Alert       string
+	Labels      map[string]string
+	Annotations map[string]string
+}
+
+func alerts(t *testing.T) (all []alert) {
+	t.Helper()
+	text, err := os.ReadFile("alerts.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct{ Groups []struct{ Rules []alert } }
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	for _, group := range file.Groups {
+		all = append(all, group.Rules...)
+	}
+	if len(all) == 0 {
+		t.Fatal("there are no alerts")
+	}
+	return all
+}

@@ -1,0 +1,132 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// A real Prometheus with the shipped alerts reads two real brokers, one of which serves HTTPS: the alert that should fire
+// does, and every expression of the alerts and of the dashboard is one that it understands; those of the dashboard have
+// something to show.
+func TestPrometheus(t *testing.T) {
+	t.Parallel()
+	server := servers.AllMySQL(t)[0]
+	env := testdrive.Environment(t, server)
+	shared, err := json.Marshal([]any{described("first", server), deadServer(t, "dead")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	env["MYSQL_SERVERS"] = string(shared)
+	plain := startPlatform(t, server, env)
+	dir := t.TempDir()
+	writePair(t, filepath.Join(dir, "pair"), 1)
+	env["TLS_CERTIFICATE"] = filepath.Join(dir, "pair", "tls.crt")
+	env["TLS_KEY"] = filepath.Join(dir, "pair", "tls.key")
+	secure := startPlatform(t, server, env)
+
+	rules := filepath.Join(dir, "alerts.yml")
+	atOnce := regexp.MustCompile(`(?m)^ +for: .*\n`).ReplaceAllString(shipped(t, "deploy/prometheus/alerts.yml"), "")
+	if err := os.WriteFile(rules, []byte(atOnce), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	prometheus := testdrive.StartPrometheus(t, fmt.Sprintf(`
+global: {scrape_interval: 1s, evaluation_interval: 1s}
+rule_files: [%q]
+scrape_configs:
+  - job_name: mysql-broker
+    tls_config: {insecure_skip_verify: true}
+    static_configs:
+      - targets: [%q]
+      - targets: [%q]
+        labels: {__scheme__: https}
+`, rules, hostOf(t, plain.URL), hostOf(t, secure.URL)))
+
+	prometheus.Await(t, scrapeTime, `count(up{job="mysql-broker"} == 1) == 2`)
+	i := plain.provisioned(t, "shared-small", nil)
+	i.bound(t, nil)
+	prometheus.Await(t, scrapeTime, `ALERTS{alertname="MySQLBrokerSharedServerDown", alertstate="firing", server="dead"}`)
+	prometheus.Await(t, examinationTime+scrapeTime, "mysql_broker_orphans")
+	prometheus.Await(t, scrapeTime, `rate(mysql_broker_operations_total{kind="bind"}[1m]) > 0`)
+	for _, firing := range prometheus.Query(t, `ALERTS{alertstate="firing"}`) {
+		if firing.Metric["server"] != "dead" {
+			t.Errorf("this alert fires too: %v", firing.Metric)
+		}
+	}
+	rulesThere := prometheus.Rules(t)
+	if len(rulesThere) == 0 {
+		t.Error("Prometheus has no rules")
+	}
+	for _, rule := range rulesThere {
+		if rule.Health != "ok" {
+			t.Errorf("%s: %s %s", rule.Name, rule.Health, rule.LastError)
+		}
+		expectMetrics(t, prometheus, rule.Query)
+	}
+	for _, expression := range dashboardExpressions(t) {
+		if len(prometheus.Query(t, expression)) == 0 && !strings.Contains(expression, "mysql_broker_quota_") {
+			t.Errorf("the dashboard has nothing to show for %s", expression)
+		}
+		expectMetrics(t, prometheus, expression)
+	}
+}
+
+var metricName = regexp.MustCompile(`mysql_broker_\w+`)
+
+// expectMetrics fails the test if Prometheus never saw a metric that an expression names.
+func expectMetrics(t *testing.T, prometheus *testdrive.Prometheus, expression string) {
+	t.Helper()
+	for _, name := range metricName.FindAllString(expression, -1) {
+		if len(prometheus.Query(t, name)) == 0 && !strings.HasPrefix(name, "mysql_broker_quota_") {
+			t.Errorf("there is no metric %s", name)
+		}
+	}
+}
+
+// dashboardExpressions are what the dashboard's panels show, for all that can be chosen.
+func dashboardExpressions(t *testing.T) (all []string) {
+	t.Helper()
+	var dashboard struct {
+		Panels []struct{ Targets []struct{ Expr string } }
+	}
+	if err := json.Unmarshal([]byte(shipped(t, "deploy/grafana/mysql-broker.json")), &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	chosen := strings.NewReplacer("$__rate_interval", "1m", "$job", ".*", "$plan", ".*")
+	for _, panel := range dashboard.Panels {
+		for _, target := range panel.Targets {
+			all = append(all, chosen.Replace(target.Expr))
+		}
+	}
+	if len(all) == 0 {
+		t.Error("the dashboard shows nothing")
+	}
+	return all
+}
+
+// shipped is a file of the project.
+func shipped(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(testdrive.Root(), path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func hostOf(t *testing.T, text string) string {
+	t.Helper()
+	u, err := url.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.Host
+}

@@ -61,7 +61,7 @@ func (p *Provisioner) Bind(ctx context.Context, q BindRequest) (c Credentials, e
 			// An earlier unbind of it failed half-way: the account is made whole again.
 			tx.SetBindingState(i.ID, b.ID, store.Creating)
 		}
-		t = tx.InsertTask(p.begin(store.NewTask{InstanceID: i.ID, BindingID: b.ID, Kind: store.Bind, PlanID: i.PlanID}))
+		t = tx.InsertTask(p.begin(ctx, store.NewTask{InstanceID: i.ID, BindingID: b.ID, Kind: store.Bind, PlanID: i.PlanID}))
 		f = p.approach(ctx, i, f)
 		return nil
 	})
@@ -169,7 +169,7 @@ func (p *Provisioner) Unbind(ctx context.Context, q UnbindRequest) error {
 			cancelled = current
 			tx.CancelTask(current.ID, "Cancelled, because the binding is being deleted.")
 		}
-		t = tx.InsertTask(p.begin(store.NewTask{InstanceID: q.InstanceID, BindingID: q.BindingID, Kind: store.Unbind,
+		t = tx.InsertTask(p.begin(ctx, store.NewTask{InstanceID: q.InstanceID, BindingID: q.BindingID, Kind: store.Unbind,
 			PlanID: there.Instance.PlanID}))
 		f = p.approach(ctx, there.Instance, f)
 		return nil

@@ -54,7 +54,7 @@ func (p *Provisioner) Deprovision(ctx context.Context, q DeprovisionRequest) (An
 		for _, a := range cancelled {
 			tx.CancelTask(a.ID, cancelledByDeprovision)
 		}
-		t = tx.InsertTask(p.begin(store.NewTask{InstanceID: i.ID, Kind: store.Deprovision, PlanID: i.PlanID,
+		t = tx.InsertTask(p.begin(ctx, store.NewTask{InstanceID: i.ID, Kind: store.Deprovision, PlanID: i.PlanID,
 			Request: request{Later: later}.json()}))
 		if len(accounts) == 0 { // else they come first, by sessions of their own: nobody may wait for a second one
 			f = p.approach(ctx, i, f)

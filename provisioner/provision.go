@@ -87,7 +87,7 @@ func (p *Provisioner) record(ctx context.Context, i store.Instance, max int, lat
 	i.Database = newName(mysqladmin.DatabasePrefix)
 	f := p.approach(ctx, i, instanceFence(i.ID))
 	defer p.drop(f)
-	t, load, err := p.store.RecordProvision(ctx, since, i, p.begin(store.NewTask{InstanceID: i.ID, Kind: store.Provision,
+	t, load, err := p.store.RecordProvision(ctx, since, i, p.begin(ctx, store.NewTask{InstanceID: i.ID, Kind: store.Provision,
 		PlanID: i.PlanID, Request: r.json()}), max)
 	if err != nil {
 		return a, load, fmt.Errorf("record the instance: %w", err)
@@ -127,7 +127,7 @@ func (p *Provisioner) provisionAgain(ctx context.Context, q ProvisionRequest, la
 		}
 		// Its creation failed: the platform asks to try anew.
 		tx.SetInstanceState(i.ID, store.Creating)
-		anew = tx.InsertTask(p.begin(store.NewTask{InstanceID: i.ID, Kind: store.Provision, PlanID: i.PlanID,
+		anew = tx.InsertTask(p.begin(ctx, store.NewTask{InstanceID: i.ID, Kind: store.Provision, PlanID: i.PlanID,
 			Request: r.json()}))
 		return nil
 	})

@@ -83,9 +83,10 @@ func answersLater(plan Plan, acceptsIncomplete bool) (bool, error) {
 }
 
 // begin completes a task to be recorded: it is leased to this process, which works on it.
-func (p *Provisioner) begin(n store.NewTask) store.NewTask {
+func (p *Provisioner) begin(ctx context.Context, n store.NewTask) store.NewTask {
 	fault.Point(n.Kind, "recording")
 	n.Owner, n.LeaseTTL = p.tasks.Lease()
+	n.Request = task.Traced(ctx, n.Request)
 	return n
 }
 

@@ -30,10 +30,18 @@ type Store struct {
 // defaultConns is how many connections the pool holds unless the URL has pool_max_conns.
 const defaultConns = 15
 
+// Option changes how Open connects.
+type Option func(*pgxpool.Config)
+
+// WithTracer has t told of every statement.
+func WithTracer(t pgx.QueryTracer) Option {
+	return func(cfg *pgxpool.Config) { cfg.ConnConfig.Tracer = t }
+}
+
 // Open connects to the PostgreSQL at url (see parseURL). It returns an error if the
 // server cannot be reached. The schema must be there: see Migrate. It uses up to 16 connections, or one more than
 // pool_max_conns in the URL.
-func Open(ctx context.Context, url string, keys *Keyring) (*Store, error) {
+func Open(ctx context.Context, url string, keys *Keyring, options ...Option) (*Store, error) {
 	cfg, err := parseURL(url)
 	if err != nil {
 		return nil, err
@@ -41,6 +49,9 @@ func Open(ctx context.Context, url string, keys *Keyring) (*Store, error) {
 	cfg.ConnConfig.ConnectTimeout = 5 * time.Second
 	cfg.ConnConfig.RuntimeParams["application_name"] = "mysql-broker"
 	cfg.AfterConnect = limitWaits
+	for _, apply := range options {
+		apply(cfg)
+	}
 	if !strings.Contains(url, "pool_max_conns") {
 		cfg.MaxConns = defaultConns
 	}

@@ -21,6 +21,7 @@ type call struct {
 	instanceID string
 	bindingID  string
 	operation  string
+	traceID    string // "" where requests are not traced
 
 	status int
 	// reason is the short key of a refusal, for the log: descriptions can hold what the user sent.

@@ -16,6 +16,7 @@ import (
 	"code.cloudfoundry.org/brokerapi/v13/domain"
 	"code.cloudfoundry.org/brokerapi/v13/handlers"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // DefaultMaxBodyBytes is the longest request body accepted unless Config says otherwise: 1 MiB.
@@ -32,6 +33,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Registerer gets the request metrics. Default: they are not registered.
 	Registerer prometheus.Registerer
+	// Tracer makes each request a span. Default: none.
+	Tracer trace.Tracer
 	// MaxBodyBytes is the longest request body accepted, in bytes. Default: DefaultMaxBodyBytes.
 	MaxBodyBytes int64
 }
@@ -72,8 +75,13 @@ func New(b domain.ServiceBroker, cfg Config) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	span := func(next http.Handler) http.Handler { return next }
+	if cfg.Tracer != nil {
+		span = traced(cfg.Tracer)
+	}
 	return chain(newRouter(library, catalog, limit),
 		identify,
+		span,
 		observe(log, m),
 		recoverPanics(log),
 		answerInJSON,

@@ -87,6 +87,7 @@ func (o *observer) observe(ctx context.Context, c *call, start, end time.Time) {
 		{"platform", c.info.Platform},
 		{"user_id", c.info.UserID},
 		{"reason", c.reason},
+		{"trace_id", c.traceID},
 	} {
 		if optional.value != "" {
 			line.AddAttrs(slog.String(optional.key, optional.value))

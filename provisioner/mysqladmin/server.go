@@ -63,8 +63,8 @@ func Open(cfg Config) (*Server, error) {
 		name:     cfg.Name,
 		addr:     cfg.Addr,
 		fenceKey: cfg.FenceKey,
-		sessions: pool(connector, maxConns),
-		reads:    pool(connector, maxReadConns),
+		sessions: pool(traced{connector, cfg.Addr}, maxConns),
+		reads:    pool(traced{connector, cfg.Addr}, maxReadConns),
 		turns:    make(chan struct{}, maxConns),
 		accounts: make(chan struct{}, accountStatements),
 	}, nil

@@ -9,6 +9,9 @@ import (
 	"slices"
 	"time"
 
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
 	"mysql-broker/provisioner/fault"
 	"mysql-broker/store"
 )
@@ -84,7 +87,9 @@ func (x *execution) step(step Step, run *Run) error {
 		return fmt.Errorf("step %s: %w", step.Name, errCrashes)
 	}
 	for {
-		err := x.attempt(step, run)
+		ctx, span := x.traceStep(step)
+		err := x.attempt(ctx, step, run)
+		end(span, err)
 		if err == nil || x.interrupted(err) {
 			return err
 		}
@@ -107,7 +112,7 @@ func (x *execution) step(step Step, run *Run) error {
 var errCrashes = errors.New("tried too often")
 
 // attempt runs a step once. A panic is a failure of the step, not of the broker.
-func (x *execution) attempt(step Step, run *Run) (err error) {
+func (x *execution) attempt(ctx context.Context, step Step, run *Run) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
@@ -117,12 +122,12 @@ func (x *execution) attempt(step Step, run *Run) (err error) {
 		return err
 	}
 	if step.Stages == 0 {
-		if err := run.Report(x.lease.ctx, step.Progress); err != nil {
+		if err := run.Report(ctx, step.Progress); err != nil {
 			return err
 		}
 	}
 	fault.Point(x.task.Kind, step.Name, "begins")
-	if err := step.Do(x.lease.ctx, run); err != nil {
+	if err := step.Do(ctx, run); err != nil {
 		return err
 	}
 	fault.Point(x.task.Kind, step.Name, "done")
@@ -216,6 +221,7 @@ func (x *execution) finish(state, description string, lasting bool, outcome func
 			x.task.State, x.task.Description, x.ended = state, description, true
 			if state == store.Failed {
 				x.err = &FailedError{Task: x.task, Err: x.cause}
+				trace.SpanFromContext(x.lease.ctx).SetStatus(codes.Error, x.err.Error())
 			}
 			x.runner.cfg.OnEnd(x.task, state)
 			fault.Point(x.task.Kind, "ended as "+state)
@@ -241,6 +247,7 @@ func (x *execution) landed(ctx context.Context) bool {
 }
 
 func (x *execution) log(message string, err error, more ...any) {
+	trace.SpanFromContext(x.lease.ctx).AddEvent(message)
 	x.runner.log.Warn(message, append([]any{"task", Token(x.task.ID), "kind", x.task.Kind, "instance",
 		x.task.InstanceID, "binding", x.task.BindingID, "phase", x.task.Phase, "step", x.task.Step,
 		"attempt", x.task.Attempt, "error", err}, more...)...)

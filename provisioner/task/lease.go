@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"mysql-broker/store"
 )
 
@@ -28,13 +30,14 @@ var errRanOut = fmt.Errorf("it ran out: %w", store.ErrLeaseLost)
 
 // hold starts to watch over a lease that was taken at since. The returned lease's context ends with it. If this
 // process lost an earlier lease on the same task, hold returns when the work under that one has ended.
-func (r *Runner) hold(parent context.Context, h store.Held, since time.Time) *lease {
-	l := &lease{held: h, deadline: since.Add(r.cfg.LeaseTTL), runner: r, dropped: make(chan struct{})}
-	l.ctx, l.cancel = context.WithCancelCause(parent)
+func (r *Runner) hold(parent context.Context, t store.Task, since time.Time) *lease {
+	l := &lease{held: store.Held{ID: t.ID, Epoch: t.Epoch}, deadline: since.Add(r.cfg.LeaseTTL), runner: r,
+		dropped: make(chan struct{})}
+	l.ctx, l.cancel = context.WithCancelCause(r.traced(parent, t))
 	l.expiry = time.AfterFunc(time.Until(l.deadline), func() { l.cancel(errRanOut) })
 	r.mu.Lock()
-	earlier := r.held[h.ID]
-	r.held[h.ID] = l
+	earlier := r.held[t.ID]
+	r.held[t.ID] = l
 	r.mu.Unlock()
 	if earlier != nil {
 		earlier.cancel(store.ErrLeaseLost)
@@ -47,6 +50,7 @@ func (r *Runner) hold(parent context.Context, h store.Held, since time.Time) *le
 // next one is let in. Otherwise the lease is left to run out: whoever claims the task then counts the attempt.
 func (r *Runner) drop(l *lease, ended bool) {
 	defer close(l.dropped)
+	defer trace.SpanFromContext(l.ctx).End()
 	cause := context.Cause(l.ctx)
 	l.expiry.Stop()
 	l.cancel(context.Canceled)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/trace"
 
 	"mysql-broker/store"
 )
@@ -24,6 +25,8 @@ type Config struct {
 	Workers  int           // default 16: asynchronous tasks at a time in this process
 	Attempts int           // default 6: tries of one step before the task is given up
 	Backoff  time.Duration // default 1 s: pause before the second try; doubles, up to a minute
+
+	Tracer trace.Tracer // makes tasks and their steps spans; default: none
 
 	Logger   *slog.Logger
 	OnEnd    func(t store.Task, state string) // called when a task has ended here; state may be store.Cancelled
@@ -202,7 +205,7 @@ func (r *Runner) rest() {
 
 // resume works on a claimed task.
 func (r *Runner) resume(t store.Task, since time.Time) {
-	l := r.hold(r.working, store.Held{ID: t.ID, Epoch: t.Epoch}, since)
+	l := r.hold(r.working, t, since)
 	x := &execution{runner: r, lease: l, task: t}
 	workflow, err := r.resolve(l.ctx, t)
 	if err != nil {
@@ -223,7 +226,7 @@ func (r *Runner) Do(ctx context.Context, t store.Task, workflow Workflow, since 
 		r.Nudge()
 		return r.Wait(ctx, t.ID)
 	}
-	l := r.hold(r.serving, store.Held{ID: t.ID, Epoch: t.Epoch}, since)
+	l := r.hold(r.serving, t, since)
 	x := &execution{runner: r, lease: l, task: t, workflow: workflow, inline: true}
 	done := make(chan error, 1)
 	go func() {
@@ -250,7 +253,7 @@ func (r *Runner) Start(t store.Task, workflow Workflow, since time.Time) {
 		r.Nudge()
 		return
 	}
-	l := r.hold(r.working, store.Held{ID: t.ID, Epoch: t.Epoch}, since)
+	l := r.hold(r.working, t, since)
 	select {
 	case r.slots <- struct{}{}:
 	default:

@@ -59,6 +59,8 @@ func TestMetrics(t *testing.T) {
 			`mysql_broker_shared_server_usable{server="dead"}`:                        "0",
 			`mysql_broker_shared_server_databases{server="first"}`:                    "1",
 			`mysql_broker_shared_server_databases{server="dead"}`:                     "0",
+			`mysql_broker_shared_server_drained{server="first"}`:                      "0",
+			`mysql_broker_shared_server_drained{server="dead"}`:                       "0",
 			`mysql_broker_shared_server_max_databases{server="first"}`:                "1000",
 			`mysql_broker_shared_servers_full_total`:                                  "0",
 			`mysql_broker_pool_connections{server="dead",state="idle"}`:               "0",

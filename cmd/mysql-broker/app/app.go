@@ -11,13 +11,17 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/exaring/otelpgx"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
 
 	"mysql-broker/broker"
 	"mysql-broker/broker/catalog"
 	"mysql-broker/broker/httpapi"
 	"mysql-broker/cmd/mysql-broker/config"
+	"mysql-broker/cmd/mysql-broker/tracing"
 	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/dedicated"
 	"mysql-broker/provisioner/doctor"
@@ -46,7 +50,8 @@ type App struct {
 	forgetting  context.CancelFunc
 	examiner    *examiner
 	watching    context.CancelFunc
-	profiles    *http.Server // nil where they are not served
+	profiles    *http.Server        // nil where they are not served
+	traces      *sdk.TracerProvider // nil where there are none
 }
 
 // Start migrates the schema, connects to everything and listens, to sell what is in c. What it started is stopped
@@ -66,7 +71,17 @@ func Start(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog
 	if _, err := store.Migrate(ctx, cfg.PostgresURL); err != nil {
 		return nil, err
 	}
-	if a.store, err = store.Open(ctx, cfg.PostgresURL, cfg.Keys); err != nil {
+	var tracer trace.Tracer
+	var traced []store.Option
+	if cfg.Tracing {
+		if a.traces, err = tracing.Start(ctx, log); err != nil {
+			return nil, err
+		}
+		tracer = a.traces.Tracer("mysql-broker")
+		traced = append(traced, store.WithTracer(otelpgx.NewTracer(otelpgx.WithTracerProvider(a.traces),
+			otelpgx.WithTrimSQLInSpanName())))
+	}
+	if a.store, err = store.Open(ctx, cfg.PostgresURL, cfg.Keys, traced...); err != nil {
 		return nil, err
 	}
 	if err := a.store.CheckKeys(ctx); err != nil {
@@ -101,11 +116,10 @@ func Start(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog
 	metrics := newMetrics(registry, c.Plans())
 	a.provisioner = provisioner.New(provisioner.Config{Store: a.store, Plans: c.Plans(), Shared: a.shared,
 		Dedicated: servers, Logger: log, OnFull: metrics.full.Inc,
-		Tasks: task.Config{OnEnd: metrics.taskEnded, OnRetry: metrics.taskRetried,
-			OnRunOut: metrics.ranOut.Inc}})
+		Tasks: task.Config{Tracer: tracer, OnEnd: metrics.taskEnded, OnRetry: metrics.taskRetried, OnRunOut: metrics.ranOut.Inc}})
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		newStateCollector(a.store, a.shared, c.Plans(), log), drainedCollector{a.store, a.shared, log})
-	api, err := httpapi.New(broker.New(c, a.provisioner), httpapi.Config{Logger: log, Registerer: registry,
+		newStateCollector(a.store, a.shared, c.Plans(), log))
+	api, err := httpapi.New(broker.New(c, a.provisioner), httpapi.Config{Logger: log, Registerer: registry, Tracer: tracer,
 		Proxies: cfg.Proxies, Credentials: credentials(cfg)})
 	if err != nil {
 		return nil, err
@@ -234,5 +248,20 @@ func (a *App) Close() {
 	}
 	if a.profiles != nil {
 		_ = a.profiles.Close() // breaks off those under way
+	}
+	a.flushTraces()
+}
+
+// flushTime is how long the end waits for traces to be sent.
+const flushTime = time.Second
+
+func (a *App) flushTraces() {
+	if a.traces == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
+	defer cancel()
+	if err := a.traces.Shutdown(ctx); err != nil {
+		a.log.Warn("the last traces could not be sent", "error", err)
 	}
 }

@@ -125,6 +125,8 @@ var (
 	loadDesc = prometheus.NewDesc("mysql_broker_shared_server_databases",
 		"Databases of service instances on the shared server, those that are being made or deleted included.",
 		[]string{"server"}, nil)
+	drainedDesc = prometheus.NewDesc("mysql_broker_shared_server_drained",
+		"1 if `mysql-broker drain` has the shared server get no more instances, else 0.", []string{"server"}, nil)
 	capacityDesc = prometheus.NewDesc("mysql_broker_shared_server_max_databases",
 		"Databases that the shared server takes at most.", []string{"server"}, nil)
 	poolDesc = prometheus.NewDesc("mysql_broker_pool_connections",
@@ -143,7 +145,7 @@ func newStateCollector(s *store.Store, servers *shared.Servers, plans []provisio
 // Describe implements prometheus.Collector.
 func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{instancesDesc, bindingsDesc, postgresUpDesc, tasksDesc, oldestDesc,
-		serverUpDesc, serverUsableDesc, loadDesc, capacityDesc, poolDesc, poolWaitDesc} {
+		serverUpDesc, serverUsableDesc, loadDesc, drainedDesc, capacityDesc, poolDesc, poolWaitDesc} {
 		ch <- d
 	}
 }
@@ -189,11 +191,12 @@ func (c *stateCollector) collectRecorded(ch chan<- prometheus.Metric) {
 		gauge(ch, tasksDesc, float64(of.Waiting), kind, "waiting")
 		gauge(ch, oldestDesc, of.Oldest.Seconds(), kind)
 	}
-	if loads, err := c.store.ServerLoads(ctx, c.shared.Names()); err != nil {
+	if states, err := c.store.ServerStates(ctx, c.shared.Names()); err != nil {
 		c.log.Warn("could not read how full the shared servers are for /metrics", "error", err)
 	} else {
 		for _, name := range c.shared.Names() {
-			gauge(ch, loadDesc, float64(loads[name]), name)
+			gauge(ch, loadDesc, float64(states[name].Instances), name)
+			gauge(ch, drainedDesc, oneIf(states[name].Drained()), name)
 		}
 	}
 	if counts, err := c.counter.counts(ctx); err != nil {

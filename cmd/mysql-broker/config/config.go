@@ -36,6 +36,7 @@ type Config struct {
 	TLS         TLS
 	Proxies     httpapi.Proxies
 	Pprof       string // loopback address and port to serve profiles on, "" for none
+	Tracing     bool   // send traces, as OpenTelemetry's own variables say
 }
 
 // Launcher says where dedicated servers run. An empty Kind offers no dedicated plans.
@@ -88,6 +89,11 @@ var Variables = []Variable{
 	{"LOG_LEVEL", "info", "debug, info, warn or error"},
 	{"PPROF_ADDRESS", "", "loopback address and port, such as 127.0.0.1:6060, to serve Go's profiles on, to everyone who " +
 		"can reach it; default: they are not served"},
+	{"OTEL_EXPORTER_OTLP_ENDPOINT", "", "URL of an OpenTelemetry collector that takes OTLP over HTTP, such as " +
+		"http://127.0.0.1:4318, to send traces to; default: there are none. OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER and the " +
+		"other variables of OpenTelemetry's SDK count too"},
+	{"OTEL_TRACES_EXPORTER", "", "none: there are no traces; otlp: they are sent, to http://127.0.0.1:4318 if no other URL " +
+		"is given; default: they are sent where there is a URL"},
 }
 
 // FromEnvironment reads the configuration. The error lists every problem, a line each.
@@ -108,6 +114,7 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 		TLS:         r.tls(),
 		Proxies:     httpapi.Proxies{Nearest: getenv("VCAP_APPLICATION") != "", Trusted: r.networks("TRUSTED_PROXIES")},
 		Pprof:       r.loopback("PPROF_ADDRESS"),
+		Tracing:     r.tracing(),
 	}
 	if strings.Contains(cfg.Username, ":") {
 		r.note(errors.New("BROKER_USERNAME has a colon, which basic authentication cannot send"))

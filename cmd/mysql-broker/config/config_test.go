@@ -62,6 +62,34 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
+// Traces are sent if a standard variable asks for it, and none forbids it.
+func TestTracing(t *testing.T) {
+	t.Parallel()
+	const endpoint = "OTEL_EXPORTER_OTLP_ENDPOINT"
+	for _, tt := range []struct {
+		env  map[string]string
+		want bool
+	}{
+		{nil, false},
+		{map[string]string{"OTEL_SERVICE_NAME": "broker"}, false},
+		{map[string]string{endpoint: "http://collector:4318"}, true},
+		{map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "https://collector/v1/traces"}, true},
+		{map[string]string{"OTEL_TRACES_EXPORTER": "otlp"}, true},
+		{map[string]string{"OTEL_TRACES_EXPORTER": "none", endpoint: "http://collector:4318"}, false},
+		{map[string]string{"OTEL_SDK_DISABLED": "true", endpoint: "http://collector:4318"}, false},
+		{map[string]string{"OTEL_SDK_DISABLED": "true", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, false},
+		{map[string]string{endpoint: "http://collector:4317", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc",
+			"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf"}, true},
+	} {
+		env := complete(t)
+		maps.Copy(env, tt.env)
+		cfg, err := read(t, env)
+		if err != nil || cfg.Tracing != tt.want {
+			t.Errorf("%v: %t, %v", tt.env, cfg.Tracing, err)
+		}
+	}
+}
+
 func TestEveryProblemIsReportedAtOnceAndNoSecret(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -78,6 +106,10 @@ func TestEveryProblemIsReportedAtOnceAndNoSecret(t *testing.T) {
 			[]string{"PORT is not", "LAUNCHER_PORTS is not", "LAUNCHER_TIMEOUT is not", "LAUNCHER_SPARES is not"}},
 		{"words", map[string]string{"LAUNCHER": "docker", "LOG_LEVEL": "loud"},
 			[]string{"LAUNCHER is not one of", "LOG_LEVEL is not one of"}},
+		{"traces in a way that there is not", map[string]string{"OTEL_TRACES_EXPORTER": "zipkin",
+			"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_ENDPOINT": "collector:4318"},
+			[]string{"OTEL_TRACES_EXPORTER is not one of otlp, none", "OTEL_EXPORTER_OTLP_PROTOCOL is not http/protobuf",
+				"OTEL_EXPORTER_OTLP_ENDPOINT is not a URL"}},
 		{"HTTPS by half", map[string]string{"TLS_CERTIFICATE": "/c.pem"}, []string{"TLS_KEY is not"}},
 		{"HTTPS by the other half", map[string]string{"TLS_KEY": "/k.pem"}, []string{"TLS_CERTIFICATE is not"}},
 		{"HTTPS with files that are not there", map[string]string{"TLS_CERTIFICATE": "/no/c.pem", "TLS_KEY": "/no/k.pem",

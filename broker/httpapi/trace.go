@@ -1,0 +1,41 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// traced makes each request a span, in the trace of the platform if that names one in traceparent. Like its line in the
+// log, the span holds no body, no query and no header but the identities.
+// https://www.w3.org/TR/trace-context/, https://opentelemetry.io/docs/specs/semconv/http/http-spans/
+func traced(tracer trace.Tracer) middleware {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			c := callFrom(r.Context())
+			ctx := propagation.TraceContext{}.Extract(c.Context, propagation.HeaderCarrier(r.Header))
+			ctx, span := tracer.Start(ctx, methodLabel(r.Method), trace.WithSpanKind(trace.SpanKindServer))
+			defer span.End()
+			c.Context, c.traceID = ctx, span.SpanContext().TraceID().String()
+			next.ServeHTTP(w, r)
+			describe(span, r, c)
+		})
+	}
+}
+
+// describe says what a request was once it is answered, with the names of OpenTelemetry's semantic conventions.
+func describe(span trace.Span, r *http.Request, c *call) {
+	span.SetName(methodLabel(r.Method) + " " + c.route)
+	span.SetAttributes(attribute.String("http.request.method", methodLabel(r.Method)),
+		attribute.String("http.route", c.route), attribute.String("url.path", clip(r.URL.Path)),
+		attribute.Int("http.response.status_code", c.status), attribute.String("mysql_broker.request_id", c.info.ID))
+	if c.reason != "" {
+		span.SetAttributes(attribute.String("mysql_broker.reason", c.reason))
+	}
+	if c.status >= http.StatusInternalServerError {
+		span.SetStatus(codes.Error, c.reason)
+	}
+}

@@ -1,0 +1,48 @@
+package mysqladmin_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"mysql-broker/provisioner/mysqladmin"
+)
+
+// The spans of statements hold neither what was put into them nor what the server says of it.
+func TestSpansHoldNoArguments(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		recorded := tracetest.NewInMemoryExporter()
+		provider := trace.NewTracerProvider(trace.WithSyncer(recorded))
+		ctx, span := provider.Tracer("test").Start(t.Context(), "parent")
+		account := mysqladmin.Account{Name: uniqueName("u_"), Password: "correct-horse-battery", Database: f.database,
+			Role: mysqladmin.ReadWrite}
+		f.must(f.session.CreateAccount(ctx, account))
+		if err := f.session.CreateDatabase(ctx, f.database+"x", "no-such-charset", ""); err == nil {
+			t.Error("there is such a character set")
+		}
+		span.End()
+		statements := 0
+		for _, s := range recorded.GetSpans() {
+			text := fmt.Sprint(s.Name, s.Attributes, s.Status, s.Events)
+			for _, argument := range []string{account.Password, account.Name, "$A$", "Unknown character set"} {
+				if strings.Contains(text, argument) {
+					t.Errorf("the span holds %q: %s", argument, text)
+				}
+			}
+			if s.Parent.SpanID() == span.SpanContext().SpanID() {
+				statements++
+			}
+			if failed := strings.Contains(text, "no-such-charset"); failed != (s.Status.Code == codes.Error) ||
+				failed && s.Status.Description != "MySQL error 1115 (42000)" {
+				t.Errorf("status %v: %s", s.Status, text)
+			}
+		}
+		if statements < 3 { // CREATE USER, GRANT, CREATE DATABASE
+			t.Errorf("%d statements were traced", statements)
+		}
+	})
+}

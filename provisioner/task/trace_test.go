@@ -1,0 +1,75 @@
+package task_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"go.opentelemetry.io/otel/codes"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"mysql-broker/provisioner/task"
+	"mysql-broker/store"
+	"mysql-broker/test/servers"
+)
+
+func TestTracedRequestsKeepWhatTheyHold(t *testing.T) {
+	t.Parallel()
+	if got := task.Traced(t.Context(), json.RawMessage(`{"later": true}`)); string(got) != `{"later": true}` {
+		t.Errorf("without a trace: %s", got)
+	}
+	ctx, span := sdk.NewTracerProvider().Tracer("test").Start(t.Context(), "request")
+	traceparent := "00-" + span.SpanContext().TraceID().String() + "-" + span.SpanContext().SpanID().String() + "-01"
+	for request, want := range map[string]string{
+		"":             `{"trace":{"traceparent":"` + traceparent + `"}}`,
+		"{}":           `{"trace":{"traceparent":"` + traceparent + `"}}`,
+		`{"plan":"p"}`: `{"plan":"p","trace":{"traceparent":"` + traceparent + `"}}`,
+	} {
+		if got := task.Traced(ctx, json.RawMessage(request)); string(got) != want {
+			t.Errorf("%q: %s instead of %s", request, got, want)
+		}
+	}
+}
+
+// Each attempt at a step is a span below that of the task, which is below that of the request; those that failed say so.
+func TestSpansOfATask(t *testing.T) {
+	t.Parallel()
+	s, j := servers.Store(t), &journal{}
+	recorded := tracetest.NewInMemoryExporter()
+	tracer := sdk.NewTracerProvider(sdk.WithSyncer(recorded)).Tracer("test")
+	ctx, request := tracer.Start(t.Context(), "request")
+	request.End()
+	inStep := task.Step{Name: "b", Do: func(ctx context.Context, _ *task.Run) error {
+		_, span := tracer.Start(ctx, "statement")
+		span.End()
+		return nil
+	}}
+	r := startWith(t, s, task.Workflow{Steps: []task.Step{j.step("a", errBoom), inStep}, Succeeded: nothing,
+		Failed: ignored}, task.Config{Tracer: tracer})
+	end(t, s, record(t, s, store.NewTask{Request: task.Traced(ctx, nil)}).ID)
+	r.Stop() // the spans have ended
+
+	names := map[string]string{}
+	for _, span := range recorded.GetSpans() {
+		names[span.SpanContext.SpanID().String()] = span.Name
+	}
+	type span struct {
+		name, parent string
+		failed       bool
+	}
+	want := map[span]int{{"request", "", false}: 1, {"task provision", "request", false}: 2,
+		{"step a", "task provision", true}: 1, {"step a", "task provision", false}: 1,
+		{"step b", "task provision", false}: 1, {"statement", "step b", false}: 1}
+	for _, s := range recorded.GetSpans() {
+		want[span{s.Name, names[s.Parent.SpanID().String()], s.Status.Code == codes.Error}]--
+		if s.SpanContext.TraceID() != request.SpanContext().TraceID() {
+			t.Errorf("%q is in another trace", s.Name)
+		}
+	}
+	for s, missing := range want {
+		if missing != 0 {
+			t.Errorf("%d of %+v are missing", missing, s)
+		}
+	}
+}

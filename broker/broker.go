@@ -203,7 +203,9 @@ func (b *Broker) GetInstance(ctx context.Context, id string, d domain.FetchInsta
 			return domain.GetInstanceDetailsSpec{}, err
 		}
 	}
-	return domain.GetInstanceDetailsSpec{ServiceID: i.ServiceID, PlanID: i.PlanID, Parameters: i.Parameters}, nil
+	storage, err := b.storage(ctx, i)
+	return domain.GetInstanceDetailsSpec{ServiceID: i.ServiceID, PlanID: i.PlanID, Parameters: i.Parameters,
+		Metadata: storage}, err
 }
 
 // Bind answers PUT /v2/service_instances/{id}/service_bindings/{id}.

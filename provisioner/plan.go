@@ -36,6 +36,9 @@ type Plan struct {
 	MaintenanceVersion string // maintenance_info.version in the catalog, "" for none
 }
 
+// Quota is how many bytes the data of an instance may take; 0 if nobody knows.
+func (p Plan) Quota() int64 { return int64(p.MaxStorageMB) << 20 }
+
 // InstanceParameters are what a developer may ask for with an instance. Empty means the server's utf8mb4 default.
 type InstanceParameters struct {
 	Charset   string `json:"charset,omitempty"`

@@ -12,8 +12,6 @@ import (
 	"mysql-broker/store"
 )
 
-const mebibyte = 1 << 20
-
 // UpdateRequest asks for another plan, or for the maintenance version that the catalog has for the plan.
 type UpdateRequest struct {
 	InstanceID        string
@@ -77,7 +75,7 @@ func (p *Provisioner) fits(ctx context.Context, i store.Instance, from, to Plan)
 	if from.MaxStorageMB > 0 && to.MaxStorageMB >= from.MaxStorageMB || to.ID == from.ID {
 		return nil
 	}
-	used, err := p.databaseSize(ctx, i)
+	size, err := p.databaseSize(ctx, i)
 	if mysqladmin.Unreachable(err) && !errors.Is(err, store.ErrUnavailable) {
 		return &Error{Code: Unavailable, Err: fmt.Errorf("measure the database: %w", err),
 			Sentence: "The MySQL server does not answer just now. Try again in a minute, or tell your operator."}
@@ -85,19 +83,19 @@ func (p *Provisioner) fits(ctx context.Context, i store.Instance, from, to Plan)
 	if err != nil {
 		return p.unlessDeleted(ctx, i.ID, fmt.Errorf("measure the database: %w", err))
 	}
-	if limit := int64(to.MaxStorageMB) * mebibyte; used > limit {
+	if used := size.Used(to.Quota()); used > to.Quota() {
 		return refuse(TooMuchData, "The database holds %d MiB and plan %s allows %d MiB. "+
-			"Delete data, or choose a larger plan.", (used+mebibyte-1)/mebibyte, to.Name, to.MaxStorageMB)
+			"Delete data, or choose a larger plan.", mebibytes(used), to.Name, to.MaxStorageMB)
 	}
 	return nil
 }
 
-func (p *Provisioner) databaseSize(ctx context.Context, i store.Instance) (bytes int64, err error) {
+func (p *Provisioner) databaseSize(ctx context.Context, i store.Instance) (size mysqladmin.Size, err error) {
 	err = p.asAdmin(ctx, i, func(admin *mysqladmin.Server) (err error) {
-		bytes, err = admin.DatabaseSize(ctx, i.Database)
+		size, err = admin.DatabaseSize(ctx, i.Database)
 		return err
 	})
-	return bytes, err
+	return size, err
 }
 
 // recordUpdate commits the intent, then carries it out.

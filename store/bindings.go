@@ -47,14 +47,15 @@ func (s *Store) Binding(ctx context.Context, instanceID, id string) (Binding, er
 	return oneRow(ctx, s.pool, s.keys.scanBinding, selectBinding, instanceID, id)
 }
 
-// InsertBinding records a new binding in state Creating.
+// InsertBinding records a new binding in state Creating. Its account is about to get the privileges that the instance's
+// OverSince asks for: the transaction has locked the instance.
 func (t *Tx) InsertBinding(b Binding) error {
 	sealed, err := t.keys.seal(b.Password, bindingPlace(b.InstanceID, b.ID))
 	if err != nil {
 		return err
 	}
 	t.write("insert the binding", `INSERT INTO binding (instance_id, id, state, app_guid, parameters, role, account,
-			password) VALUES ($1, $2, 'creating', $3, $4, $5, $6, $7)`,
+			password, grants_due) VALUES ($1, $2, 'creating', $3, $4, $5, $6, $7, false)`,
 		b.InstanceID, b.ID, b.AppGUID, orEmpty(b.Parameters), b.Role, b.Account, sealed)
 	return nil
 }
@@ -70,10 +71,11 @@ func (t *Tx) DeleteBinding(instanceID, id string) {
 	t.write("delete the binding", "DELETE FROM binding WHERE instance_id = $1 AND id = $2", instanceID, id)
 }
 
-// RetireAccount remembers an account that outlives its binding; it goes with its instance.
+// RetireAccount remembers an account that outlives its binding; it goes with its instance. Call it before DeleteBinding.
 func (t *Tx) RetireAccount(instanceID, account string) {
-	t.write("retire the account", `INSERT INTO retired_account (account, instance_id) VALUES ($1, $2)
-		ON CONFLICT DO NOTHING`, account, instanceID)
+	t.write("retire the account", `INSERT INTO retired_account (account, instance_id, role)
+		VALUES ($1, $2, coalesce((SELECT role FROM binding WHERE account = $1), '')) ON CONFLICT DO NOTHING`,
+		account, instanceID)
 }
 
 // BindingAccount is the account of one binding of an instance, or a retired one with no binding id.

@@ -34,11 +34,12 @@ type Instance struct {
 	NextAdminPassword  string // while AdminPassword is being changed to it, else ""
 	CreatedAt          time.Time
 	UpdatedAt          time.Time
+	OverSince          *time.Time // when its accounts were last forbidden to add data, nil while they may
 }
 
 const instanceColumns = `id, service_id, plan_id, organization_guid, space_guid, parameters, context,
 	maintenance_version, state, server, dedicated_id, database_name, admin_password, next_admin_password, created_at,
-	updated_at`
+	updated_at, over_since`
 
 func instancePlace(id string) string { return "instance " + id }
 
@@ -47,7 +48,7 @@ func (k *Keyring) scanInstance(row pgx.CollectableRow) (Instance, error) {
 	var admin, next []byte
 	if err := row.Scan(&i.ID, &i.ServiceID, &i.PlanID, &i.OrganizationGUID, &i.SpaceGUID, &i.Parameters, &i.Context,
 		&i.MaintenanceVersion, &i.State, &i.Server, &i.DedicatedID, &i.Database, &admin, &next, &i.CreatedAt,
-		&i.UpdatedAt); err != nil {
+		&i.UpdatedAt, &i.OverSince); err != nil {
 		return i, err
 	}
 	var err error

@@ -13,6 +13,7 @@ type Account struct {
 	Role           Role
 	MaxConnections int  // at the same time; 0 for the server's own limit
 	RequireTLS     bool // plain-text logins are refused
+	Restricted     bool // it may add no data, as after Restrict
 }
 
 // CreateAccount makes an account, or makes one that exists have exactly that password, those limits and that role.
@@ -37,7 +38,11 @@ func (s *Session) createAccount(ctx context.Context, a Account) error {
 	if err != nil {
 		return err
 	}
-	return s.execAccount(ctx, grantStatement(a.Role, a.Database), a.Name)
+	statement := grantStatement(a.Role, a.Database)
+	if a.Restricted {
+		statement = grant(remaining(a.Role, s.dialect), a.Database)
+	}
+	return s.execAccount(ctx, statement, a.Name)
 }
 
 // identify runs CREATE USER or ALTER USER with all that an account has but its privileges.

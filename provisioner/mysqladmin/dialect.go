@@ -10,6 +10,8 @@ type dialect struct {
 	identified string
 	hash       func(password string) string
 
+	adminOnly string // what Admin may do in a database beyond ReadWrite, as it goes on after the latter's privileges
+
 	// tablespaces is the view of InnoDB's tablespaces, where NAME is "database/table".
 	tablespaces string
 
@@ -30,6 +32,7 @@ var dialects = map[string]dialect{
 		oldest:         struct{ major, minor int }{10, 6},
 		identified:     "IDENTIFIED VIA mysql_native_password USING ?",
 		hash:           nativeHash,
+		adminOnly:      ", DELETE HISTORY",
 		tablespaces:    "information_schema.INNODB_SYS_TABLESPACES",
 		tablespaceName: "CAST(CONVERT(%s USING filename) AS BINARY)",
 	},

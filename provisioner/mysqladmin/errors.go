@@ -19,6 +19,7 @@ const (
 	errNoSuchThread       = 1094
 	errUnknownCharset     = 1115
 	errNoSuchAccount      = 1133 // of GRANT on MariaDB
+	errNoSuchGrant        = 1141 // of REVOKE, also where there is no such account
 	errUnknownVariable    = 1193
 	errLockWaitTimeout    = 1205
 	errCollationMismatch  = 1253

@@ -10,6 +10,12 @@ var privileges = map[Role]string{
 }
 
 // grantStatement takes the account's name.
-func grantStatement(role Role, database string) string {
-	return "GRANT " + privileges[role] + " ON " + quoteIdentifier(escapePattern(database)) + ".* TO ?@'%'"
+func grantStatement(role Role, database string) string { return grant(privileges[role], database) }
+
+// grant gives some privileges on a database. It takes the account's name.
+func grant(privileges, database string) string {
+	return "GRANT " + privileges + " ON " + anyTable(database) + " TO ?@'%'"
 }
+
+// anyTable is how GRANT and REVOKE take all that is in a database.
+func anyTable(database string) string { return quoteIdentifier(escapePattern(database)) + ".*" }

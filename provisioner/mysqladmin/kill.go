@@ -10,6 +10,7 @@ import (
 type connection struct {
 	id       int64
 	user, db string
+	idle     bool // no statement is under way
 }
 
 // underWay tells whether nobody has logged in on it yet. Whose it will be, the server does not tell.
@@ -65,6 +66,7 @@ func (s *Session) processList(ctx context.Context) (all []connection, err error)
 		if err := rows.Scan(fields...); err != nil {
 			return nil, err
 		}
+		c.idle = string(command) == "Sleep"
 		if c.db = db.String; string(command) != "Killed" {
 			all = append(all, c)
 		}

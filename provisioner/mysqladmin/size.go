@@ -5,31 +5,45 @@ import (
 	"fmt"
 )
 
-// sizeQuery takes a database, twice. The tables that it adds to the tablespaces have none of their own: those of other
-// engines, and of InnoDB those in a shared tablespace, where partitioned ones can't be.
-const sizeQuery = `SELECT CAST(COALESCE(SUM(bytes), 0) AS SIGNED) FROM (
-	SELECT FILE_SIZE AS bytes FROM %[1]s WHERE SUBSTRING_INDEX(NAME, '/', 1) = %[2]s
+// Size is what a database takes on disk, in bytes.
+type Size struct {
+	Files    int64 // its tables, indexes included
+	Reusable int64 // what deleted rows have left free in these files, which do not shrink
+}
+
+// Used is how much of a quota the database takes. What is reusable counts as free, but for no more than the quota itself:
+// else many tables, each filled and emptied again, would fill the disk.
+func (s Size) Used(quota int64) int64 { return s.Files - min(s.Reusable, quota) }
+
+// sizeQuery takes a database, twice. Of the tables, InnoDB's that have a tablespace of their own are there for what is
+// free in it only. Others, and those in a shared tablespace, where partitioned ones can't be, are counted by their
+// lengths; what is free in a shared tablespace is nobody's.
+const sizeQuery = `SELECT CAST(COALESCE(SUM(bytes), 0) AS SIGNED), CAST(COALESCE(SUM(free), 0) AS SIGNED) FROM (
+	SELECT FILE_SIZE AS bytes, 0 AS free FROM %[1]s WHERE SUBSTRING_INDEX(NAME, '/', 1) = %[2]s
 	UNION ALL
-	SELECT DATA_LENGTH + INDEX_LENGTH FROM information_schema.TABLES
-		WHERE TABLE_SCHEMA = ? AND (ENGINE <> 'InnoDB' OR CREATE_OPTIONS NOT LIKE '%%partitioned%%'
-			AND CONCAT(%[3]s, '/', %[4]s) NOT IN (SELECT NAME FROM %[1]s))
+	SELECT IF(innodb AND own, 0, lengths), IF(innodb AND NOT own, 0, unused) FROM (
+		SELECT ENGINE = 'InnoDB' AS innodb, DATA_LENGTH + INDEX_LENGTH AS lengths, DATA_FREE AS unused,
+			CREATE_OPTIONS LIKE '%%partitioned%%' OR CONCAT(%[3]s, '/', %[4]s) IN (SELECT NAME FROM %[1]s) AS own
+		FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND ENGINE IS NOT NULL) AS tables_of_it
 	) AS files`
 
-// DatabaseSize is the bytes that the tables of a database, indexes included, take on disk just now; 0 where there is no
-// such database. The files do not shrink when rows are deleted. What is in a shared InnoDB tablespace is an estimate of
-// the server, which lags behind large changes by some seconds.
+// DatabaseSize measures a database just now; there may be no such database. What is in a shared InnoDB tablespace is an
+// estimate of the server, which lags behind large changes by some seconds, and rows that were deleted leave free space
+// some seconds later.
 // https://dev.mysql.com/doc/refman/8.4/en/information-schema-innodb-tablespaces-table.html
 // https://dev.mysql.com/doc/refman/8.4/en/information-schema-tables-table.html
-func (s *Server) DatabaseSize(ctx context.Context, name string) (bytes int64, err error) {
+func (s *Server) DatabaseSize(ctx context.Context, name string) (size Size, err error) {
 	flavour, err := s.Flavour(ctx)
 	if err != nil {
-		return 0, err
+		return size, err
 	}
-	err = s.reads.QueryRowContext(ctx, dialects[flavour.Name].size(), name, name).Scan(&bytes)
-	return bytes, s.explain("size of database "+name, err)
+	err = s.reads.QueryRowContext(ctx, dialects[flavour.Name].size(), name, name).Scan(&size.Files, &size.Reusable)
+	return size, s.explain("size of database "+name, err)
 }
 
 func (d dialect) size() string {
-	named := func(expression string) string { return fmt.Sprintf(d.tablespaceName, expression) }
-	return fmt.Sprintf(sizeQuery, d.tablespaces, named("?"), named("TABLE_SCHEMA"), named("TABLE_NAME"))
+	return fmt.Sprintf(sizeQuery, d.tablespaces, d.named("?"), d.named("TABLE_SCHEMA"), d.named("TABLE_NAME"))
 }
+
+// named is an expression for a name as it is in NAME of the tablespaces.
+func (d dialect) named(expression string) string { return fmt.Sprintf(d.tablespaceName, expression) }

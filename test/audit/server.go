@@ -22,6 +22,18 @@ var privileges = map[string][]string{
 		"TRIGGER", "UPDATE"},
 }
 
+// restricted are those of a role that remain while the instance is over its quota. Admin may have more, but none of
+// growing.
+var (
+	restricted = map[string][]string{
+		"read-only": privileges["read-only"],
+		"read-write": {"ALTER ROUTINE", "DELETE", "DROP", "EVENT", "EXECUTE", "LOCK TABLES", "SELECT", "SHOW VIEW",
+			"TRIGGER"},
+	}
+	growing = []string{"ALTER", "CREATE", "CREATE ROUTINE", "CREATE TEMPORARY TABLES", "CREATE VIEW", "INDEX", "INSERT",
+		"REFERENCES", "UPDATE"}
+)
+
 func (a *audit) checkShared(ctx context.Context, r records) {
 	tenants := slices.DeleteFunc(r.living(), func(i instanceRow) bool { return i.DedicatedID != "" })
 	if err := a.checkServer(ctx, "the shared server", a.Shared, r, tenants); err != nil {
@@ -144,22 +156,28 @@ func (a *audit) checkAccount(ctx context.Context, where string, admin *sql.DB, i
 	if len(elsewhere) > 0 {
 		a.report("On %s, the account %s has privileges on other databases: %q.", where, b.Account, elsewhere)
 	}
-	if !rightPrivileges(b.Role, granted) {
-		a.report("On %s, the account %s has, as %s: %q.", where, b.Account, b.Role, granted)
+	if !rightPrivileges(b.Role, granted, i.Over) {
+		a.report("On %s, the account %s has, as %s (over its quota: %t): %q.", where, b.Account, b.Role, i.Over, granted)
 	}
 	return nil
 }
 
-func rightPrivileges(role string, granted []string) bool {
-	if role != "admin" {
-		return slices.Equal(granted, privileges[role])
+func rightPrivileges(role string, granted []string, over bool) bool {
+	wanted := privileges
+	if over {
+		wanted = restricted
 	}
-	for _, privilege := range privileges["read-write"] {
+	if role != "admin" {
+		return slices.Equal(granted, wanted[role])
+	}
+	for _, privilege := range wanted["read-write"] {
 		if !slices.Contains(granted, privilege) {
 			return false
 		}
 	}
-	return !slices.ContainsFunc(granted, func(p string) bool { return strings.HasPrefix(p, "grantable") })
+	return !slices.ContainsFunc(granted, func(p string) bool {
+		return strings.HasPrefix(p, "grantable") || over && slices.Contains(growing, p)
+	})
 }
 
 // isLocked is false for an account that is not there.

@@ -35,9 +35,10 @@ BEGIN
         'organization_name', 'organization', 'space_name', 'space', 'instance_name', 'database-' || n)::jsonb,
       '1.0.0', 'ready', pg_temp.server(n), pg_temp.name('db_', n), now() - '29 days'::interval, now() - '29 days'::interval
     FROM generate_series(1, instances) n;
-  INSERT INTO binding (instance_id, id, state, app_guid, role, account, password, created_at)
+  INSERT INTO binding (instance_id, id, state, app_guid, role, account, password, created_at,
+      grants_due)
     SELECT pg_temp.guid('i', (n + 1) / 2), pg_temp.guid('b', n), 'ready', pg_temp.guid('a', n), 'read-write',
-      pg_temp.name('u_', n), pg_temp.password(key, n), now() - '29 days'::interval
+      pg_temp.name('u_', n), pg_temp.password(key, n), now() - '29 days'::interval, false
     FROM generate_series(1, 2 * instances) n;
   INSERT INTO resource (kind, server, name, instance_id, recorded_at)
     SELECT 'database', pg_temp.server(n), pg_temp.name('db_', n), pg_temp.guid('i', n), now() - '29 days'::interval

@@ -26,6 +26,7 @@ import (
 	"mysql-broker/provisioner/dedicated"
 	"mysql-broker/provisioner/doctor"
 	"mysql-broker/provisioner/launcher/process"
+	"mysql-broker/provisioner/quota"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
@@ -49,6 +50,7 @@ type App struct {
 	failed      chan error
 	forgetting  context.CancelFunc
 	examiner    *examiner
+	quotas      *quota.Guard
 	watching    context.CancelFunc
 	profiles    *http.Server        // nil where they are not served
 	traces      *sdk.TracerProvider // nil where there are none
@@ -132,6 +134,11 @@ func Start(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog
 	}
 	a.examiner = startExaminer(doctor.New(doctor.Config{Store: a.store, Plans: c.Plans(), Shared: a.shared,
 		Dedicated: servers}), registry, log)
+	a.quotas = quota.Start(quota.Config{Store: a.store, Plans: c.Plans(), Shared: a.shared, Dedicated: servers, Logger: log,
+		Interval: cfg.Quota.Interval})
+	if cfg.Quota.Interval > 0 {
+		registry.MustRegister(newQuotaCollector(a.store, a.shared, c.Plans(), log))
+	}
 	a.serve(routes(api, registry, health{store: a.store, shared: a.shared}), cert)
 	return a, nil
 }
@@ -234,6 +241,9 @@ func (a *App) Close() {
 	}
 	if a.examiner != nil {
 		a.examiner.close()
+	}
+	if a.quotas != nil {
+		a.quotas.Close()
 	}
 	if a.launcher != nil {
 		a.launcher.Close()

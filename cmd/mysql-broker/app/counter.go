@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"mysql-broker/store"
 )
 
 const (
@@ -13,17 +11,17 @@ const (
 	countEach   = time.Minute            // but so often
 )
 
-// counter counts instances and bindings, or tells its last count where counting is costly.
-type counter struct {
-	count func(context.Context) (store.Counts, error)
+// counter counts, or tells its last count where counting is costly.
+type counter[Counts any] struct {
+	count func(context.Context) (Counts, error)
 
 	mu     sync.Mutex
-	latest store.Counts
+	latest Counts
 	until  time.Time // when latest is too old to tell
 }
 
 // counts returns the figures of now, or those of up to countEach ago.
-func (c *counter) counts(ctx context.Context) (store.Counts, error) {
+func (c *counter[Counts]) counts(ctx context.Context) (Counts, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	since := time.Now()

@@ -16,7 +16,7 @@ func TestCostlyCountsAreToldAgainForAMinute(t *testing.T) {
 		var bindings int64
 		var takes time.Duration
 		var fails error
-		c := counter{count: func(context.Context) (store.Counts, error) {
+		c := counter[store.Counts]{count: func(context.Context) (store.Counts, error) {
 			time.Sleep(takes)
 			return store.Counts{Bindings: bindings}, fails
 		}}

@@ -96,7 +96,7 @@ func (m *metrics) taskRetried(t store.Task) { m.retries.WithLabelValues(t.Kind).
 // stateCollector reads figures at each scrape.
 type stateCollector struct {
 	store   *store.Store
-	counter counter
+	counter counter[store.Counts]
 	shared  *shared.Servers
 	plans   map[string]string
 	log     *slog.Logger
@@ -139,7 +139,7 @@ var (
 
 func newStateCollector(s *store.Store, servers *shared.Servers, plans []provisioner.Plan, log *slog.Logger,
 ) prometheus.Collector {
-	return &stateCollector{store: s, counter: counter{count: s.Counts}, shared: servers, plans: planNames(plans), log: log}
+	return &stateCollector{store: s, counter: counter[store.Counts]{count: s.Counts}, shared: servers, plans: planNames(plans), log: log}
 }
 
 // Describe implements prometheus.Collector.

@@ -14,9 +14,10 @@ import (
 type view struct {
 	Name string `json:"name"`
 	*instance
+	Storage *storage `json:"storage,omitempty"`
 }
 
-func (s *session) view(name string, in *instance) view { return view{name, in} }
+func (s *session) view(name string, in *instance) view { return view{Name: name, instance: in} }
 
 func (s *session) services(ctx context.Context, _ []string) error {
 	all, err := s.inventory.all()
@@ -57,8 +58,21 @@ func (s *session) service(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if gone || s.json {
+	if gone {
 		return s.report("Service instance "+name+" is deleted", s.view(name, in))
+	}
+	used, err := s.storage(ctx, in)
+	if err != nil {
+		return err
+	}
+	if s.json {
+		v := s.view(name, in)
+		v.Storage = used
+		return s.printJSON(v)
+	}
+	var warning string
+	if used != nil {
+		warning = used.Message
 	}
 	rows := [][]string{
 		{"name:", name},
@@ -67,6 +81,8 @@ func (s *session) service(ctx context.Context, args []string) error {
 		{"plan:", in.Plan.Name},
 		{"last operation:", in.Last.String()},
 		{"message:", in.Last.Description},
+		{"storage:", used.String()},
+		{"", warning},
 		{"dashboard:", in.Dashboard},
 		{"keys:", strings.Join(slices.Sorted(maps.Keys(in.Keys)), ", ")},
 	}

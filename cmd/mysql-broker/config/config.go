@@ -37,6 +37,7 @@ type Config struct {
 	Proxies     httpapi.Proxies
 	Pprof       string // loopback address and port to serve profiles on, "" for none
 	Tracing     bool   // send traces, as OpenTelemetry's own variables say
+	Quota       Quota
 }
 
 // Launcher says where dedicated servers run. An empty Kind offers no dedicated plans.
@@ -86,6 +87,8 @@ var Variables = []Variable{
 	{"LAUNCHER_TIMEOUT", "2m", "how long a new server may take to come up; raise it where disks are slow"},
 	{"LAUNCHER_SPARES", "2", "how many data directories are kept ready for new servers, which then start sooner"},
 	{"LAUNCHER_MYSQLD", "", "path of the mysqld or mariadbd to launch; default: the first one found"},
+	{"QUOTA_INTERVAL", "1m", "how often storage is measured and quotas are enforced, from 1s to 1h; 0 does neither, and " +
+		"lifts what was enforced"},
 	{"LOG_LEVEL", "info", "debug, info, warn or error"},
 	{"PPROF_ADDRESS", "", "loopback address and port, such as 127.0.0.1:6060, to serve Go's profiles on, to everyone who " +
 		"can reach it; default: they are not served"},
@@ -115,6 +118,7 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 		Proxies:     httpapi.Proxies{Nearest: getenv("VCAP_APPLICATION") != "", Trusted: r.networks("TRUSTED_PROXIES")},
 		Pprof:       r.loopback("PPROF_ADDRESS"),
 		Tracing:     r.tracing(),
+		Quota:       r.quota(),
 	}
 	if strings.Contains(cfg.Username, ":") {
 		r.note(errors.New("BROKER_USERNAME has a colon, which basic authentication cannot send"))

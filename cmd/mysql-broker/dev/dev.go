@@ -106,7 +106,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		Host: "127.0.0.1", Bind: "127.0.0.1", PortMin: 13400, PortMax: 13999}
 	broker, err := app.Start(ctx, config.Config{Bind: "127.0.0.1", Port: cfg.Port, Username: secrets.Username,
 		Password: secrets.Password, PostgresURL: postgres.URL(), Keys: keys,
-		Shared: []shared.Config{server}, Launcher: dedicated}, c, cfg.Logger)
+		Shared: []shared.Config{server}, Launcher: dedicated, Quota: config.DefaultQuota}, c, cfg.Logger)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,50 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"code.cloudfoundry.org/brokerapi/v13/domain"
+
+	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/quota"
+	"mysql-broker/store"
+)
+
+// storage is what users read about the storage of an instance, in the attributes that the specification leaves to
+// brokers: OSB API 2.16, "Service Instance Metadata". It is empty before the first measurement.
+func (b *Broker) storage(ctx context.Context, i store.Instance) (domain.InstanceMetadata, error) {
+	s, found, err := b.provisioner.Storage(ctx, i)
+	if err != nil || !found || s.Quota == 0 {
+		return domain.InstanceMetadata{}, answer(err)
+	}
+	attributes := map[string]any{
+		"storage_bytes":       s.Bytes,
+		"storage_quota_bytes": s.Quota,
+		"storage_measured_at": s.MeasuredAt.UTC().Format(time.RFC3339),
+		"storage_state":       "ok",
+	}
+	if s.OverSince != nil {
+		attributes["storage_state"] = "over quota"
+		attributes["storage_over_quota_since"] = s.OverSince.UTC().Format(time.RFC3339)
+		attributes["storage_message"] = overSentence(s)
+	} else if level := quota.Level(s.Bytes, s.Quota, 0); level > 0 {
+		attributes["storage_state"] = "nearly full"
+		attributes["storage_message"] = fmt.Sprintf("%s, %d %% or more. At %d %%, accounts will not be able to add "+
+			"data. Delete data, or update the service instance to a larger plan.", held(s), level, quota.Over)
+	}
+	return domain.InstanceMetadata{Attributes: attributes}, nil
+}
+
+// overSentence says why MySQL refuses statements, which its own errors cannot.
+func overSentence(s provisioner.Storage) string {
+	return fmt.Sprintf("%s. Until it holds less than %d %%, the server refuses what adds data, such as INSERT, UPDATE, "+
+		"CREATE and ALTER (errors 1142 and 1044); SELECT, DELETE, TRUNCATE and DROP work. Delete data, or update the service "+
+		"instance to a larger plan; accounts may write again within minutes, and their connections have to be opened anew.",
+		held(s), quota.RestoreBelow)
+}
+
+func held(s provisioner.Storage) string {
+	return fmt.Sprintf("The database holds %.1f of %d MiB", float64(s.Bytes)/(1<<20), s.Quota>>20)
+}

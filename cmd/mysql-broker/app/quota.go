@@ -1,0 +1,110 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/quota"
+	"mysql-broker/provisioner/shared"
+	"mysql-broker/store"
+)
+
+// fullestShown is how many instances have figures of their own, lest there be a million series.
+const fullestShown = 100
+
+// quotaCollector reads at each scrape how full instances are. Every replica shows the same.
+type quotaCollector struct {
+	store   *store.Store
+	counter counter[store.QuotaStats]
+	servers []string // whose measurements are shown
+	quotas  map[string]int64
+	plans   map[string]string // names
+	log     *slog.Logger
+}
+
+var (
+	quotaInstancesDesc = prometheus.NewDesc("mysql_broker_quota_instances",
+		"Service instances whose data take at least 80 or 90 per cent of their plan's storage (level), or have reached 100 "+
+			"and are kept from growing until they take less than 95.", []string{"plan", "level"}, nil)
+	quotaBytesDesc = prometheus.NewDesc("mysql_broker_instance_storage_bytes",
+		"Bytes that the data of a service instance take: the 100 fullest of those that have reached 80 per cent of their "+
+			"plan's storage.", []string{"instance_id", "plan"}, nil)
+	quotaLimitDesc = prometheus.NewDesc("mysql_broker_instance_storage_quota_bytes",
+		"Bytes that the plan of such a service instance allows.", []string{"instance_id", "plan"}, nil)
+	quotaDueDesc = prometheus.NewDesc("mysql_broker_quota_accounts_due",
+		"Accounts whose privileges are yet to be changed because their service instance came over its quota, or below.",
+		nil, nil)
+	quotaMeasuredDesc = prometheus.NewDesc("mysql_broker_quota_measurement_timestamp_seconds",
+		"When all databases of a shared server, or all dedicated servers (server is empty), were last measured, in seconds "+
+			"since 1970.", []string{"server"}, nil)
+)
+
+func newQuotaCollector(s *store.Store, servers *shared.Servers, plans []provisioner.Plan, log *slog.Logger,
+) prometheus.Collector {
+	c := &quotaCollector{store: s, servers: append(servers.Names(), ""), quotas: map[string]int64{},
+		plans: planNames(plans), log: log}
+	c.counter.count = func(ctx context.Context) (store.QuotaStats, error) { return s.QuotaStats(ctx, fullestShown) }
+	for _, p := range plans {
+		c.quotas[p.ID] = p.Quota()
+	}
+	return c
+}
+
+// Describe implements prometheus.Collector.
+func (c *quotaCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{quotaInstancesDesc, quotaBytesDesc, quotaLimitDesc, quotaDueDesc,
+		quotaMeasuredDesc} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector. Figures that cannot be read are left out of the scrape.
+func (c *quotaCollector) Collect(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	stats, err := c.counter.counts(ctx)
+	if err != nil {
+		c.log.Warn("could not count full instances for /metrics", "error", err)
+		return
+	}
+	counts := map[string]map[int]int64{} // every plan has all levels, so that a series begins at 0
+	for id := range c.quotas {
+		counts[id] = map[int]int64{}
+	}
+	for _, n := range stats.Counts {
+		if counts[n.PlanID] == nil {
+			counts[n.PlanID] = map[int]int64{}
+		}
+		counts[n.PlanID][n.Level] = n.Count
+	}
+	for id, of := range counts {
+		for _, level := range quota.Levels() {
+			gauge(quotaInstancesDesc, float64(of[level]), planLabel(c.plans, id), strconv.Itoa(level))
+		}
+	}
+	for _, i := range stats.Fullest {
+		plan := planLabel(c.plans, i.PlanID)
+		gauge(quotaBytesDesc, float64(i.Bytes), i.InstanceID, plan)
+		if limit := c.quotas[i.PlanID]; limit > 0 {
+			gauge(quotaLimitDesc, float64(limit), i.InstanceID, plan)
+		}
+	}
+	gauge(quotaDueDesc, float64(stats.Due))
+	measured, err := c.store.Measurements(ctx)
+	if err != nil {
+		c.log.Warn("could not read for /metrics when storage was measured", "error", err)
+		return
+	}
+	for _, server := range c.servers {
+		if at, known := measured[server]; known {
+			gauge(quotaMeasuredDesc, float64(at.UnixMilli())/1000, server)
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package mysqladmin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// growing are the privileges by which data grow, in a database or in the server's temporary files. What remains lets an
+// account read, dump and remove: TRUNCATE needs DROP; to remove triggers, events and routines takes TRIGGER, EVENT and
+// ALTER ROUTINE, and what they execute is refused as well, as it uses the privileges of an account of the same instance.
+// https://dev.mysql.com/doc/refman/8.4/en/privileges-provided.html
+var growing = []string{"INSERT", "UPDATE", "CREATE", "ALTER", "INDEX", "REFERENCES", "CREATE TEMPORARY TABLES",
+	"CREATE VIEW", "CREATE ROUTINE"}
+
+// remaining are the privileges that a role has left without growing.
+func remaining(role Role, d dialect) string {
+	list := privileges[role]
+	if role == Admin {
+		list = privileges[ReadWrite] + d.adminOnly
+	}
+	return strings.Join(slices.DeleteFunc(strings.Split(list, ", "), func(privilege string) bool {
+		return slices.Contains(growing, privilege)
+	}), ", ")
+}
+
+// Restrict takes the privileges by which data grow from an account, and ends its open sessions, which would keep them.
+// Meanwhile it reads and deletes as before. Read-only accounts have none of them and are left alone; a missing account
+// is fine.
+func (s *Session) Restrict(ctx context.Context, account string, role Role, database string) error {
+	if role == ReadOnly {
+		return nil
+	}
+	err := s.execAccount(ctx, "REVOKE "+strings.Join(growing, ", ")+" ON "+anyTable(database)+" FROM ?@'%'", account)
+	if err != nil && !hasNumber(err, errNoSuchGrant) {
+		return fmt.Errorf("restrict account %s: %w", account, err)
+	}
+	// Logins that are under way get what the account has now, and need not be waited for.
+	open, err := s.connections(ctx, func(c connection) bool { return c.user == account })
+	if err != nil {
+		return err
+	}
+	for _, c := range open {
+		if err := s.kill(ctx, c.id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Release gives back to an account what Restrict took. Open sessions do not come to know it: those that are idle, outside
+// of a transaction, are ended, and the others have to reconnect. A missing account is fine.
+func (s *Session) Release(ctx context.Context, account string, role Role, database string) error {
+	if role == ReadOnly {
+		return nil
+	}
+	err := s.execAccount(ctx, grant(strings.Join(growing, ", "), database), account)
+	if hasNumber(err, errGrantNoSuchAccount) || hasNumber(err, errNoSuchAccount) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("release account %s: %w", account, err)
+	}
+	idle, err := s.connections(ctx, func(c connection) bool { return c.user == account && c.idle })
+	if err != nil || len(idle) == 0 {
+		return err
+	}
+	busy, err := s.inTransaction(ctx)
+	if err != nil {
+		return err
+	}
+	for _, c := range idle {
+		if busy[c.id] {
+			continue
+		}
+		if err := s.kill(ctx, c.id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inTransaction finds the connections that have changed, or read, something of InnoDB in a transaction that is open.
+// https://dev.mysql.com/doc/refman/8.4/en/information-schema-innodb-trx-table.html
+func (s *Session) inTransaction(ctx context.Context) (map[int64]bool, error) {
+	rows, err := s.conn.QueryContext(ctx, "SELECT trx_mysql_thread_id FROM information_schema.innodb_trx")
+	if err != nil {
+		s.failed = true
+		return nil, fmt.Errorf("list transactions: %w", err)
+	}
+	defer func() { _ = rows.Close() }() // its error is that of rows.Err
+	found := map[int64]bool{}
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, fmt.Errorf("list transactions: %w", err)
+		}
+		found[id] = true
+	}
+	return found, rows.Err()
+}

@@ -1,0 +1,233 @@
+package mysqladmin_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"testing"
+
+	"mysql-broker/provisioner/mysqladmin"
+)
+
+// What grows data, each by another privilege, and what does not, after fill.
+var (
+	grows = []string{
+		"INSERT INTO t VALUES (9, 9)", "REPLACE INTO t VALUES (1, 9)", "UPDATE t SET x = 9", "CREATE TABLE t2 (id INT)",
+		"CREATE TABLE t3 LIKE t", "ALTER TABLE t ADD COLUMN y INT", "CREATE INDEX i2 ON t (x)", "OPTIMIZE TABLE t",
+		"CREATE TEMPORARY TABLE tmp (id INT)", "CREATE VIEW v2 AS SELECT 1", "CREATE PROCEDURE p2() SELECT 1",
+		"CREATE FUNCTION f2() RETURNS INT DETERMINISTIC RETURN 1", "RENAME TABLE t TO t4",
+		"CALL grow()",
+		"CREATE TABLE fk (t INT, FOREIGN KEY (t) REFERENCES t (id))",
+	}
+	remains = []string{
+		"SELECT * FROM t", "SELECT * FROM v", "SHOW CREATE VIEW v", "SHOW CREATE TABLE t", "LOCK TABLES t READ",
+		"UNLOCK TABLES", "DELETE FROM t WHERE id = 1", "CALL shrink()", "TRUNCATE t", "DROP TRIGGER tr", "DROP EVENT e",
+		"DROP PROCEDURE grow", "DROP PROCEDURE shrink", "DROP VIEW v", "DROP TABLE t",
+	}
+)
+
+func (f *fixture) fill(db execer) {
+	f.t.Helper()
+	f.exec(db, "CREATE TABLE t (id INT PRIMARY KEY, x INT)", "INSERT INTO t VALUES (1, 1), (2, 2)",
+		"CREATE VIEW v AS SELECT id FROM t", "CREATE PROCEDURE grow() INSERT INTO t VALUES (3, 3)",
+		"CREATE PROCEDURE shrink() DELETE FROM t WHERE id = 2",
+		"CREATE TRIGGER tr BEFORE INSERT ON t FOR EACH ROW SET NEW.x = 1",
+		"CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO INSERT INTO t VALUES (4, 4)")
+}
+
+func (f *fixture) connect(a mysqladmin.Account) *sql.Conn {
+	f.t.Helper()
+	conn, err := f.loginAs(a).Conn(f.t.Context())
+	f.must(err)
+	f.t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+func TestRestrictedAccountsReadAndRemove(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		for _, role := range everyRole[1:] {
+			a := f.account(role)
+			f.fill(f.connect(a))
+			f.must(f.session.Restrict(t.Context(), a.Name, role, f.database))
+			conn := f.connect(a)
+			f.refused(conn, grows...)
+			f.exec(conn, remains...)
+			f.refused(conn, "CREATE TABLE t (id INT)")
+
+			f.must(f.session.Release(t.Context(), a.Name, role, f.database))
+			conn = f.connect(a)
+			f.fill(conn)
+			f.exec(conn, "UPDATE t SET x = 9", "ALTER TABLE t ADD COLUMN y INT", "DROP TABLE t", "DROP PROCEDURE grow",
+				"DROP PROCEDURE shrink", "DROP VIEW v", "DROP EVENT e")
+		}
+	})
+}
+
+// An account that is made for an instance that is over its quota, or made again, is as one that was restricted.
+func TestAccountIsMadeRestricted(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		f.fill(f.connect(f.account(mysqladmin.ReadWrite)))
+		for _, role := range everyRole {
+			restricted := f.account(role)
+			before := f.privileges(restricted.Name)
+			f.must(f.session.Restrict(t.Context(), restricted.Name, role, f.database))
+			made := f.account(role)
+			made.Restricted = true
+			f.must(f.session.CreateAccount(t.Context(), made))
+			if got, want := f.privileges(made.Name), f.privileges(restricted.Name); got != want {
+				t.Errorf("made as %s: %s; restricted: %s", role, got, want)
+			}
+			conn := f.connect(made)
+			f.exec(conn, "SELECT * FROM t")
+			f.refused(conn, "INSERT INTO t VALUES (9, 9)", "CREATE TABLE t2 (id INT)")
+			f.must(f.session.Release(t.Context(), made.Name, role, f.database))
+			if got := f.privileges(made.Name); got != before {
+				t.Errorf("released as %s: %s; before: %s", role, got, before)
+			}
+		}
+	})
+}
+
+// privileges are those on databases.
+func (f *fixture) privileges(account string) string {
+	f.t.Helper()
+	return f.strings(f.t.Context(), `SELECT COALESCE(GROUP_CONCAT(privilege_type ORDER BY privilege_type), '')
+		FROM information_schema.schema_privileges WHERE grantee = CONCAT("'", ?, "'@'%'")`, account)[0]
+}
+
+// MySQL grants on the whole server are not in schema_privileges, and open sessions keep what they have.
+func TestRestrictEndsOpenSessions(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		a, reader := f.account(mysqladmin.ReadWrite), f.account(mysqladmin.ReadOnly)
+		open := f.connect(a)
+		f.exec(open, "CREATE TABLE t (id INT)", "START TRANSACTION", "INSERT INTO t VALUES (1)")
+		reading := f.connect(reader)
+		f.exec(reading, "SELECT 1")
+		for _, account := range []mysqladmin.Account{a, reader} {
+			f.must(f.session.Restrict(t.Context(), account.Name, account.Role, f.database))
+		}
+		if _, err := open.ExecContext(t.Context(), "INSERT INTO t VALUES (2)"); err == nil || number(err) == 1142 {
+			t.Errorf("a session from before: %v, want its connection lost", err)
+		}
+		f.exec(reading, "SELECT * FROM t") // it had nothing to lose
+		f.refused(f.connect(a), "INSERT INTO t VALUES (3)")
+		f.must(f.session.Restrict(t.Context(), a.Name, a.Role, f.database)) // again
+	})
+}
+
+// A session that has something to lose by its end finds out by itself that it may write again.
+func TestReleaseEndsIdleSessions(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		a := f.account(mysqladmin.ReadWrite)
+		f.exec(f.connect(a), "CREATE TABLE t (id INT)", "INSERT INTO t VALUES (1), (2)")
+		f.must(f.session.Restrict(t.Context(), a.Name, a.Role, f.database))
+		idle, deleting, sleeping := f.connect(a), f.connect(a), f.connect(a)
+		f.exec(idle, "SELECT 1")
+		f.exec(deleting, "START TRANSACTION", "DELETE FROM t WHERE id = 1")
+		slept := make(chan error, 1)
+		go func() {
+			_, err := sleeping.ExecContext(context.Background(), "SELECT SLEEP(2)")
+			slept <- err
+		}()
+		f.running(a.Name, "SELECT SLEEP%")
+		f.must(f.session.Release(t.Context(), a.Name, a.Role, f.database))
+		if _, err := idle.ExecContext(t.Context(), "SELECT 1"); err == nil {
+			t.Error("an idle session goes on without its privileges")
+		}
+		f.exec(deleting, "COMMIT")
+		f.must(<-slept)
+		f.exec(f.connect(a), "INSERT INTO t VALUES (3)")
+	})
+}
+
+func TestRestrictAndReleaseOfNobody(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		nobody := uniqueName("u_")
+		f.must(f.session.Restrict(t.Context(), nobody, mysqladmin.ReadWrite, f.database))
+		f.must(f.session.Release(t.Context(), nobody, mysqladmin.ReadWrite, f.database))
+		f.expectAccount(nobody, false)
+	})
+}
+
+// What a locked account defines runs with its privileges, or without.
+func TestRetiredDefinersAreRestricted(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		definer, caller := f.account(mysqladmin.ReadWrite), f.account(mysqladmin.ReadWrite)
+		f.fill(f.connect(definer))
+		kept, err := f.session.RetireAccount(t.Context(), definer.Name, definer.Role, f.database)
+		if err != nil || !kept {
+			t.Fatalf("kept %v, %v", kept, err)
+		}
+		f.exec(f.connect(caller), "CALL grow()")
+		f.must(f.session.Restrict(t.Context(), definer.Name, "", f.database))
+		f.refused(f.connect(caller), "CALL grow()")
+		f.exec(f.connect(caller), "CALL shrink()", "DELETE FROM t")
+		f.must(f.session.Release(t.Context(), definer.Name, "", f.database))
+		f.exec(f.connect(caller), "CALL grow()")
+	})
+}
+
+// Files do not shrink when rows are deleted; what that leaves free is known soon.
+func TestDeletedRowsAreReusable(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		table := "`" + f.database + "`.t"
+		f.exec(f.root, "CREATE TABLE "+table+" (id INT AUTO_INCREMENT PRIMARY KEY, b LONGBLOB)")
+		for range 16 {
+			f.exec(f.root, fmt.Sprintf("INSERT INTO %s (b) VALUES (REPEAT('x', %d))", table, 1<<20))
+		}
+		full, err := f.server.DatabaseSize(t.Context(), f.database)
+		f.must(err)
+		f.exec(f.root, "DELETE FROM "+table)
+		var size mysqladmin.Size
+		f.eventually("deleted rows are purged", func() bool {
+			size, err = f.server.DatabaseSize(t.Context(), f.database)
+			f.must(err)
+			return size.Reusable >= 12<<20
+		})
+		t.Logf("full: %+v, emptied: %+v", full, size)
+		if full.Reusable > 6<<20 || size.Files < full.Files || size.Used(20<<20) != size.Files-size.Reusable ||
+			size.Used(4<<20) != size.Files-4<<20 {
+			t.Errorf("full %+v, emptied %+v", full, size)
+		}
+	})
+}
+
+func TestAllDatabasesAreMeasuredAtOnce(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		empty := uniqueName("db_")
+		f.must(f.session.CreateDatabase(t.Context(), empty, "", ""))
+		t.Cleanup(func() { f.must(f.session.DropDatabase(context.Background(), empty)) })
+		db := f.loginAs(f.account(mysqladmin.ReadWrite))
+		f.exec(db, "CREATE TABLE p (id INT) PARTITION BY HASH (id) PARTITIONS 2", "CREATE TABLE `a#p-b` (b LONGBLOB)",
+			fmt.Sprintf("INSERT INTO `a#p-b` VALUES (REPEAT('x', %d))", 4<<20))
+		exact, err := f.server.DatabaseSize(t.Context(), f.database)
+		f.must(err)
+		f.expectMeasured(map[string]int64{f.database: exact.Files, empty: 0}, nil)
+
+		f.exec(db, "CREATE TABLE m (b LONGBLOB) ENGINE=MyISAM",
+			fmt.Sprintf("INSERT INTO m VALUES (REPEAT('x', %d))", 1<<20))
+		all, err := f.server.DatabaseSize(t.Context(), f.database)
+		f.must(err)
+		f.expectMeasured(map[string]int64{f.database: exact.Files}, map[string]int64{f.database: all.Files - exact.Files})
+	})
+}
+
+// expectMeasured looks at these databases, and at the fixture's own among those with other tables.
+func (f *fixture) expectMeasured(files, others map[string]int64) {
+	f.t.Helper()
+	measured, err := f.server.DatabaseFiles(f.t.Context())
+	f.must(err)
+	for name, want := range files {
+		if got, found := measured[name]; !found || got != want {
+			f.t.Errorf("%s has files of %d (found: %v), want %d", name, got, found, want)
+		}
+	}
+	if _, found := measured["mysql"]; found {
+		f.t.Error("the server's own database is measured")
+	}
+	other, err := f.server.OtherTables(f.t.Context())
+	f.must(err)
+	if got := other[f.database]; got != others[f.database] {
+		f.t.Errorf("other tables of %d bytes, want %d", got, others[f.database])
+	}
+}

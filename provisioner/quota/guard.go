@@ -1,0 +1,162 @@
+// Package quota holds instances to the storage that their plans allow. It measures their databases now and then, and
+// takes from the accounts of those that hold too much what data grow by, until they hold less. One broker at a time does
+// it for all.
+//
+// What is to be is recorded first, and done on the servers afterwards, account by account; what was not done yet, because
+// a broker died, a server was down or an operation was in progress, is done by the next round. A bind reads what is to be
+// under the lock of the instance, and makes its account accordingly.
+package quota
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/dedicated"
+	"mysql-broker/provisioner/shared"
+	"mysql-broker/store"
+)
+
+// Config is what a guard works with.
+type Config struct {
+	Store     *store.Store
+	Plans     []provisioner.Plan
+	Shared    *shared.Servers
+	Dedicated *dedicated.Servers // nil where no launcher is configured
+	Logger    *slog.Logger
+	// Interval is from the beginning of one round to that of the next, or longer: a round is followed by a rest as long
+	// as it took. With 0 nothing is measured, and all accounts may add data.
+	Interval time.Duration
+}
+
+// Guard watches over quotas from Start to Close.
+type Guard struct {
+	Config
+	plans  map[string]provisioner.Plan // by id
+	me     string                      // to the other brokers
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+
+	mu     sync.Mutex
+	others map[string]otherTables // by shared server
+	told   map[string]string      // the problem that was last logged of each server
+	swept  time.Time              // when ForgetUsage last ran
+}
+
+const (
+	turn = "quota" // as it is named in the store
+	// hold is how long the other brokers wait for one that died in a round, and keepEach how often one that lives says so.
+	hold     = 15 * time.Second
+	keepEach = hold / 3
+	// offEach is the interval of rounds that only look for accounts to be released.
+	offEach = time.Minute
+	// retryEach is how soon a broker asks for its turn again when PostgreSQL did not answer.
+	retryEach = 5 * time.Second
+	// atOnce is how many servers are measured at the same time: more than one, as one may take long to answer.
+	atOnce = 2
+	// Samples are kept for a month, and what deleted instances have left for an hour or two.
+	keepSamples = 30 * 24 * time.Hour
+	sweepEach   = time.Hour
+)
+
+// Start begins with a round as soon as it is this broker's turn.
+func Start(cfg Config) *Guard {
+	g := &Guard{Config: cfg, plans: map[string]provisioner.Plan{}, me: uuid.NewString(), others: map[string]otherTables{},
+		told: map[string]string{}, swept: time.Now()}
+	for _, p := range cfg.Plans {
+		g.plans[p.ID] = p
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	g.cancel = cancel
+	g.done.Go(func() { g.run(ctx) })
+	return g
+}
+
+// Close returns once nothing is under way. What was begun, the next broker's round completes.
+func (g *Guard) Close() {
+	g.cancel()
+	g.done.Wait()
+}
+
+func (g *Guard) run(ctx context.Context) {
+	each := g.Interval
+	if each == 0 {
+		each = offEach
+	}
+	for {
+		mine, wait, err := g.Store.TakeTurn(ctx, turn, g.me, each, hold)
+		switch {
+		case err != nil:
+			wait = retryEach // the rest of the broker tells of the outage
+		case mine:
+			wait = g.takeTurn(ctx, each)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(max(wait, time.Millisecond)):
+		}
+	}
+}
+
+// takeTurn makes a round, and returns when to ask for the next turn.
+func (g *Guard) takeTurn(ctx context.Context, each time.Duration) (wait time.Duration) {
+	since := time.Now()
+	err := g.heldRound(ctx)
+	took := time.Since(since)
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), retryEach)
+	defer cancel()
+	if err := errors.Join(err, g.Store.EndTurn(ending, turn, g.me, took)); err != nil && ctx.Err() == nil {
+		g.Logger.Warn("a round of measuring storage was not completed", "error", err)
+	}
+	return max(each-took, took)
+}
+
+// heldRound makes a round while the turn is this broker's.
+func (g *Guard) heldRound(ctx context.Context) error {
+	ctx, lose := context.WithCancelCause(ctx)
+	var keeping sync.WaitGroup
+	keeping.Go(func() {
+		tick := time.NewTicker(keepEach)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				if err := g.Store.KeepTurn(ctx, turn, g.me, hold); err != nil {
+					lose(fmt.Errorf("keep the turn: %w", err))
+				}
+			}
+		}
+	})
+	defer keeping.Wait()
+	defer lose(nil)
+	if err := g.round(ctx); err != nil {
+		return err
+	}
+	return context.Cause(ctx)
+}
+
+// round measures everything, and settles every account that is due.
+func (g *Guard) round(ctx context.Context) (err error) {
+	if g.Interval == 0 {
+		err = g.releaseAll(ctx)
+	} else {
+		err = errors.Join(g.eachShared(ctx), g.eachDedicated(ctx))
+	}
+	if ctx.Err() == nil {
+		err = errors.Join(err, g.Store.SettleUnrestricted(ctx), g.settleAll(ctx, ""))
+	}
+	if time.Since(g.swept) >= sweepEach && ctx.Err() == nil {
+		g.swept = time.Now()
+		err = errors.Join(err, g.Store.ForgetUsage(ctx, keepSamples))
+	}
+	return err
+}

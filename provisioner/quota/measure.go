@@ -1,0 +1,267 @@
+package quota
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/shared"
+	"mysql-broker/store"
+)
+
+const (
+	// page is how many databases are compared at a time with what is recorded of them.
+	page = 1000
+	// measureTimeout bounds one question to a server, and dedicatedTimeout all that one dedicated server is asked.
+	measureTimeout   = 30 * time.Second
+	dedicatedTimeout = 5 * time.Second
+	// othersShare is how many times longer than a look for other tables took the guard waits before the next, at least.
+	othersShare = 50
+	// A sample follows a change of 1/sampleShare of the quota, but not within sampleEach, and any change after a day.
+	sampleShare = 50
+	sampleEach  = 10 * time.Minute
+	sampleLate  = 24 * time.Hour
+)
+
+// eachShared measures the shared servers, some at once. Those that do not answer are told in the log.
+func (g *Guard) eachShared(ctx context.Context) error {
+	var mu sync.Mutex
+	var errs []error
+	var measured sync.WaitGroup
+	free := make(chan struct{}, atOnce)
+	for _, server := range g.Shared.All() {
+		free <- struct{}{}
+		measured.Go(func() {
+			defer func() { <-free }()
+			err := g.measureShared(ctx, server)
+			if ctx.Err() != nil {
+				return
+			}
+			if errors.Is(err, store.ErrUnavailable) {
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, err)
+				return
+			}
+			g.tell(server.Name(), err)
+		})
+	}
+	measured.Wait()
+	return errors.Join(errs...)
+}
+
+// tell logs what is wrong with a server, each time that this changes.
+func (g *Guard) tell(server string, err error) {
+	problem := ""
+	if err != nil {
+		problem = err.Error()
+	}
+	g.mu.Lock()
+	told := g.told[server]
+	g.told[server] = problem
+	g.mu.Unlock()
+	if problem != "" && problem != told {
+		g.Logger.Warn("could not measure all databases of a server", "server", server, "error", err)
+	}
+}
+
+// measureShared measures the databases of a shared server. Those whose instance is over its quota are looked at even if
+// they are gone: their developer cannot make them again before.
+func (g *Guard) measureShared(ctx context.Context, server *shared.Server) error {
+	sizes, err := g.sizes(ctx, server)
+	if err != nil {
+		return err
+	}
+	over, err := g.Store.OverQuota(ctx, server.Name())
+	if err != nil {
+		return fmt.Errorf("read which instances are over their quota: %w", err)
+	}
+	for _, m := range over {
+		sizes[m.Database] += 0
+	}
+	var errs []error
+	for some := range slices.Chunk(slices.Sorted(maps.Keys(sizes)), page) {
+		instances, err := g.Store.OnServer(ctx, server.Name(), some)
+		if err != nil {
+			return fmt.Errorf("read the instances of a server: %w", err)
+		}
+		var changes []store.UsageChange
+		for _, m := range instances {
+			c, err := g.judge(ctx, m, sizes[m.Database], func(ctx context.Context) (mysqladmin.Size, error) {
+				return server.DatabaseSize(ctx, m.Database)
+			})
+			if err != nil {
+				errs = append(errs, fmt.Errorf("instance %q: %w", m.InstanceID, err))
+			} else if m.Bytes == nil || c.Bytes != *m.Bytes || c.Level != m.Level {
+				changes = append(changes, c)
+			}
+		}
+		if err := g.record(ctx, changes); err != nil {
+			return err
+		}
+	}
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	return g.Store.RecordMeasurement(ctx, server.Name())
+}
+
+func (g *Guard) record(ctx context.Context, changes []store.UsageChange) error {
+	if len(changes) == 0 {
+		return nil
+	}
+	if err := g.Store.RecordUsage(ctx, changes); err != nil {
+		return fmt.Errorf("record what the instances' data take: %w", err)
+	}
+	return nil
+}
+
+// sizes measures the databases of a server, all at once.
+func (g *Guard) sizes(ctx context.Context, server *shared.Server) (map[string]int64, error) {
+	if err := server.Answers(ctx); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, measureTimeout)
+	defer cancel()
+	sizes, err := server.DatabaseFiles(ctx)
+	if err != nil {
+		return nil, err
+	}
+	others, err := g.otherTables(ctx, server)
+	if err != nil {
+		return nil, err
+	}
+	for name, bytes := range others {
+		sizes[name] += bytes
+	}
+	return sizes, nil
+}
+
+// otherTables are what mysqladmin.Server.OtherTables told.
+type otherTables struct {
+	bytes map[string]int64
+	since time.Time
+	took  time.Duration
+}
+
+// otherTables asks again, unless the answer took so long that it is too early for that.
+func (g *Guard) otherTables(ctx context.Context, server *shared.Server) (map[string]int64, error) {
+	g.mu.Lock()
+	latest := g.others[server.Name()]
+	g.mu.Unlock()
+	if latest.bytes != nil && time.Since(latest.since) < othersShare*latest.took {
+		return latest.bytes, nil
+	}
+	since := time.Now()
+	bytes, err := server.OtherTables(ctx)
+	if err != nil {
+		return nil, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.others[server.Name()] = otherTables{bytes, since, time.Since(since)}
+	return bytes, nil
+}
+
+// eachDedicated measures the dedicated servers, some at once. Those that do not answer are left out: that they do not is
+// told by package doctor.
+func (g *Guard) eachDedicated(ctx context.Context) error {
+	if g.Dedicated == nil {
+		return nil
+	}
+	err := g.Store.EachDedicated(ctx, func(some []store.Measured) error {
+		var mu sync.Mutex
+		var changes []store.UsageChange
+		var measured sync.WaitGroup
+		free := make(chan struct{}, atOnce)
+		for _, m := range some {
+			free <- struct{}{}
+			measured.Go(func() {
+				defer func() { <-free }()
+				c, err := g.measureDedicated(ctx, m)
+				if err != nil {
+					g.Logger.Debug("could not measure a dedicated server", "instance_id", m.InstanceID, "error", err)
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				changes = append(changes, c)
+			})
+		}
+		measured.Wait()
+		return g.record(ctx, changes)
+	})
+	if err != nil {
+		return err
+	}
+	return g.Store.RecordMeasurement(ctx, "")
+}
+
+func (g *Guard) measureDedicated(ctx context.Context, m store.Measured) (store.UsageChange, error) {
+	ctx, cancel := context.WithTimeout(ctx, dedicatedTimeout)
+	defer cancel()
+	i, err := g.Store.Instance(ctx, m.InstanceID)
+	if err != nil {
+		return store.UsageChange{}, err
+	}
+	var size mysqladmin.Size
+	err = g.onServer(ctx, i, func(admin *mysqladmin.Server) (err error) {
+		size, err = admin.DatabaseSize(ctx, i.Database)
+		return err
+	})
+	if err != nil {
+		return store.UsageChange{}, err
+	}
+	return g.judge(ctx, m, size.Files, func(context.Context) (mysqladmin.Size, error) { return size, nil })
+}
+
+// judge tells what is to be recorded of an instance whose database has files of so many bytes, and has it kept from
+// growing, or released, if that is due. exact measures the database alone, with what is reusable in it.
+func (g *Guard) judge(ctx context.Context, m store.Measured, files int64,
+	exact func(context.Context) (mysqladmin.Size, error)) (store.UsageChange, error) {
+	c := store.UsageChange{Database: m.Database, Bytes: files, Level: m.Level}
+	quota := g.plans[m.PlanID].Quota()
+	if quota == 0 { // the plan is not in the catalog any more: nothing is known, and nothing changes
+		c.Sample = g.worthSample(m, c, 0)
+		return c, nil
+	}
+	over, seen := m.OverSince != nil, time.Now()
+	if over || files*100 >= quota*int64(near) {
+		ctx, cancel := context.WithTimeout(ctx, measureTimeout)
+		defer cancel()
+		size, err := exact(ctx)
+		if err != nil {
+			return c, err
+		}
+		c.Bytes = size.Used(quota)
+	}
+	before := min(m.Level, Over-1)
+	if over {
+		before = Over
+	}
+	c.Level = Level(c.Bytes, quota, before)
+	if over != (c.Level == Over) {
+		if err := g.change(ctx, m, c.Bytes, seen); err != nil {
+			return c, err
+		}
+	} else if c.Level > m.Level && !over {
+		g.Logger.Warn("the data of a service instance take much of its quota", g.facts(m, c.Bytes)...)
+	}
+	c.Sample = g.worthSample(m, c, quota)
+	return c, nil
+}
+
+// worthSample tells whether a measurement belongs into the history.
+func (g *Guard) worthSample(m store.Measured, c store.UsageChange, quota int64) bool {
+	if m.Bytes == nil || c.Level != m.Level {
+		return true
+	}
+	difference := max(c.Bytes-m.SampledBytes, m.SampledBytes-c.Bytes)
+	return difference > 0 && (m.SampledAge >= sampleLate ||
+		m.SampledAge >= sampleEach && difference >= quota/sampleShare)
+}

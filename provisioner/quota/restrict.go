@@ -1,0 +1,197 @@
+package quota
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/dedicated"
+	"mysql-broker/provisioner/fault"
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/store"
+)
+
+const (
+	// freshTime is how old a measurement may be that accounts are restricted or released for. A broker that was paused
+	// has an older one.
+	freshTime = 15 * time.Second
+	// settleTime bounds how long an account's privileges are being changed, for which requests wait. It is less than they
+	// wait for a lock: see store.Store.InTx.
+	settleTime = 3 * time.Second
+	// settlePage is how many accounts are read at a time.
+	settlePage = 100
+)
+
+// releaseAll is for when quotas mean nothing any more.
+func (g *Guard) releaseAll(ctx context.Context) error {
+	for _, server := range append(g.Shared.Names(), "") {
+		over, err := g.Store.OverQuota(ctx, server)
+		if err != nil {
+			return fmt.Errorf("read which instances are over their quota: %w", err)
+		}
+		for _, m := range over {
+			if err := g.change(ctx, m, 0, time.Now()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// change records that an instance is over its quota, or is not any more, and settles its accounts. used was seen at that
+// time, and is compared with the quota that the instance has now. An error of the settling is told in the log only: the
+// end of the round tries again.
+func (g *Guard) change(ctx context.Context, m store.Measured, used int64, seen time.Time) error {
+	changed := false
+	err := g.Store.InTx(ctx, func(tx *store.Tx) error {
+		i, err := tx.LockInstance(ctx, m.InstanceID)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("lock the instance: %w", err)
+		}
+		quota, over := g.plans[i.PlanID].Quota(), i.OverSince != nil
+		before := 0
+		if over {
+			before = Over
+		}
+		changed = i.Database == m.Database && i.State == store.Ready && quota > 0 &&
+			over != (Level(used, quota, before) == Over)
+		if !changed {
+			return nil
+		}
+		if age := time.Since(seen); age > freshTime {
+			return fmt.Errorf("the measurement is %v old", age)
+		}
+		m.PlanID, m.OverSince = i.PlanID, i.OverSince
+		tx.SetOver(i.ID, !over)
+		return nil
+	})
+	if err != nil || !changed {
+		return err
+	}
+	if g.Interval == 0 {
+		g.Logger.Info("a service instance is not held to its quota any more, as none is: its accounts may add data",
+			"instance_id", m.InstanceID)
+	} else if m.OverSince == nil {
+		g.Logger.Warn("a service instance is over its quota: its accounts may add no data until it is below the restoring "+
+			"mark", append(g.facts(m, used), "restored_below_percent", RestoreBelow)...)
+	} else {
+		g.Logger.Info("a service instance is below its quota again: its accounts may add data", g.facts(m, used)...)
+	}
+	fault.Point("quota", "recorded")
+	return g.settleAll(ctx, m.InstanceID)
+}
+
+// facts are what a log line tells of an instance.
+func (g *Guard) facts(m store.Measured, used int64) []any {
+	plan := g.plans[m.PlanID]
+	return []any{"instance_id", m.InstanceID, "plan", plan.Name, "bytes", used, "quota_bytes", plan.Quota(),
+		"percent", used * 100 / plan.Quota()}
+}
+
+// errBusy means that an operation is in progress, in which the account may be changed.
+var errBusy = errors.New("an operation is in progress")
+
+// settleAll gives the accounts that are due, of one instance or of all (""), the privileges that they should have.
+// Servers that failed once are not asked again. What could not be done is told in the log, and left to the next round.
+func (g *Guard) settleAll(ctx context.Context, instanceID string) error {
+	failed := map[string]bool{}
+	left := 0
+	var first error
+	for after := (store.DueAccount{}); ; {
+		due, err := g.Store.DueAccounts(ctx, instanceID, after, settlePage)
+		if err != nil {
+			return fmt.Errorf("read which accounts are due: %w", err)
+		}
+		if len(due) == 0 {
+			break
+		}
+		for _, d := range due {
+			if failed[d.Server] {
+				left++
+				continue
+			}
+			err := g.settle(ctx, d)
+			if ctx.Err() != nil || errors.Is(err, store.ErrUnavailable) {
+				return err
+			}
+			if err == nil || errors.Is(err, errBusy) {
+				continue
+			}
+			failed[d.Server] = true
+			if left++; first == nil {
+				first = fmt.Errorf("account %s of instance %q: %w", d.Account, d.InstanceID, err)
+			}
+		}
+		after = due[len(due)-1]
+	}
+	if left > 0 {
+		g.Logger.Warn("could not restrict or release some accounts; the next round tries again", "accounts", left,
+			"error", first)
+	}
+	return nil
+}
+
+// settle changes an account. The instance stays locked meanwhile, so that no operation on it can begin; one that began
+// because this process was paused and its lock lost breaks the fence.
+func (g *Guard) settle(ctx context.Context, d store.DueAccount) error {
+	return g.Store.InTx(ctx, func(tx *store.Tx) error {
+		i, err := tx.LockInstance(ctx, d.InstanceID)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("lock the instance: %w", err)
+		}
+		active, err := tx.ActiveTasks(ctx, i.ID)
+		if err != nil {
+			return fmt.Errorf("look for tasks in progress: %w", err)
+		}
+		if there := (store.Beginning{Active: active}); there.Task("") != nil || there.Task(d.BindingID) != nil {
+			return errBusy
+		}
+		ctx, cancel := context.WithTimeout(ctx, settleTime)
+		defer cancel()
+		err = g.onServer(ctx, i, func(server *mysqladmin.Server) error {
+			session, err := server.Fence(ctx, provisioner.BindingFence(i.ID, d.BindingID),
+				func() error { return tx.Alive(ctx) })
+			if err != nil {
+				return fmt.Errorf("take the fence on the server: %w", err)
+			}
+			change := session.Release
+			if i.OverSince != nil {
+				change = session.Restrict
+			}
+			return errors.Join(change(ctx, d.Account, mysqladmin.Role(d.Role), i.Database), session.Close())
+		})
+		if err == nil {
+			tx.SettleAccount(d.Account)
+		}
+		return err
+	})
+}
+
+func (g *Guard) onServer(ctx context.Context, i store.Instance, fn func(*mysqladmin.Server) error) error {
+	if i.Server != "" {
+		server, err := g.Shared.Server(i.Server)
+		if err != nil {
+			return err
+		}
+		return fn(server.Server)
+	}
+	if g.Dedicated == nil {
+		return dedicated.ErrNoLauncher
+	}
+	return provisioner.WithAdminPassword(ctx, g.Store, i, func(password string) error {
+		admin, err := g.Dedicated.Open(ctx, i.DedicatedID, password)
+		if err != nil {
+			return err
+		}
+		defer admin.Close()
+		return fn(admin)
+	})
+}

@@ -1,0 +1,57 @@
+package store
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// SetOver records that the accounts of an instance, which the transaction has locked, may or may not add data from now
+// on. What they may do on the server is to be changed to that afterwards: see DueAccounts.
+func (t *Tx) SetOver(instanceID string, over bool) {
+	t.write("set whether the instance is over its quota",
+		"UPDATE instance SET over_since = CASE WHEN $2 THEN now() END WHERE id = $1", instanceID, over)
+	t.write("mark the accounts", "UPDATE binding SET grants_due = true WHERE instance_id = $1", instanceID)
+	t.write("mark the retired accounts", "UPDATE retired_account SET grants_due = true WHERE instance_id = $1", instanceID)
+}
+
+// DueAccount is an account that may have other privileges than its instance's OverSince asks for.
+type DueAccount struct {
+	InstanceID string
+	BindingID  string // "" for a retired account
+	Account    string
+	Role       string // "" if it is not known
+	Server     string // the shared server's name, or the dedicated server's id
+}
+
+// DueAccounts lists those of ready instances, or of one instance if instanceID is not "": so many at a time, from the
+// one that follows after.
+func (s *Store) DueAccounts(ctx context.Context, instanceID string, after DueAccount, limit int) ([]DueAccount, error) {
+	return allRows(ctx, s.pool, pgx.RowToStructByPos[DueAccount], `
+		SELECT due.instance_id, due.id, due.account, due.role, i.server || i.dedicated_id FROM (
+			SELECT instance_id, id, account, role FROM binding WHERE grants_due IS NOT FALSE
+			UNION ALL SELECT instance_id, '', account, role FROM retired_account WHERE grants_due) AS due
+		JOIN instance i ON i.id = due.instance_id AND i.state = 'ready'
+		WHERE ($1 = '' OR due.instance_id = $1) AND (due.instance_id, due.account) > ($2, $3)
+		ORDER BY due.instance_id, due.account LIMIT $4`, instanceID, after.InstanceID, after.Account, limit)
+}
+
+// SettleAccount records that an account, whose instance the transaction has locked, has the privileges that it should.
+func (t *Tx) SettleAccount(account string) {
+	t.write("settle the account", "UPDATE binding SET grants_due = false WHERE account = $1", account)
+	t.write("settle the retired account", "UPDATE retired_account SET grants_due = false WHERE account = $1", account)
+}
+
+// SettleUnrestricted settles the accounts that were made by brokers which know of no restrictions, of instances that
+// have none. They have all privileges of their roles.
+func (s *Store) SettleUnrestricted(ctx context.Context) error {
+	for {
+		tag, err := s.db.Exec(ctx, `UPDATE binding SET grants_due = false WHERE ctid = ANY (ARRAY(
+			SELECT b.ctid FROM binding b JOIN instance i ON i.id = b.instance_id
+			WHERE b.grants_due IS NOT FALSE AND b.grants_due IS NULL AND i.over_since IS NULL LIMIT $1))
+			AND grants_due IS NULL`, forgetBatch)
+		if err != nil || tag.RowsAffected() < forgetBatch {
+			return err
+		}
+	}
+}

@@ -1,0 +1,180 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Usage is what an instance's data took when they were last measured.
+type Usage struct {
+	Bytes      int64
+	MeasuredAt time.Time
+	OverSince  *time.Time // nil unless accounts are kept from growing the data
+}
+
+// Usage reads that of an instance, or returns ErrNotFound before the first measurement.
+func (s *Store) Usage(ctx context.Context, instanceID string) (Usage, error) {
+	return oneRow(ctx, s.pool, pgx.RowToStructByPos[Usage], `
+		SELECT u.bytes, greatest(u.measured_at, m.measured_at), i.over_since
+		FROM instance i JOIN storage_usage u USING (database_name)
+		LEFT JOIN storage_measurement m ON m.server = i.server AND i.server <> ''
+		WHERE i.id = $1`, instanceID)
+}
+
+// UsageSample is what an instance's data took from a moment on, until the next sample.
+type UsageSample struct {
+	At    time.Time
+	Bytes int64
+}
+
+// UsageHistory lists the samples of an instance in the order of time: those since a moment, and the one that held then,
+// which is older. There are none before the first measurement. Small changes are not sampled; Usage tells of the latest.
+func (s *Store) UsageHistory(ctx context.Context, instanceID string, since time.Time) ([]UsageSample, error) {
+	return allRows(ctx, s.pool, pgx.RowToStructByPos[UsageSample], `
+		SELECT s.at, s.bytes FROM instance i JOIN storage_sample s USING (database_name)
+		WHERE i.id = $1 AND s.at >= coalesce(
+			(SELECT max(b.at) FROM storage_sample b WHERE b.database_name = i.database_name AND b.at <= $2), $2)
+		ORDER BY s.at`, instanceID, since)
+}
+
+// Measured is an instance whose data are measured, with what is recorded of that.
+type Measured struct {
+	InstanceID string
+	Database   string
+	PlanID     string
+	OverSince  *time.Time
+	// The rest is zero, and nil, before the first measurement.
+	Bytes        *int64
+	Level        int           // see UsageChange
+	SampledBytes int64         // as in the latest sample
+	SampledAge   time.Duration // since that was taken
+}
+
+const selectMeasured = `SELECT i.id, i.database_name, i.plan_id, i.over_since, u.bytes, coalesce(u.level, 0),
+	coalesce(u.sampled_bytes, 0), greatest(now() - u.sampled_at, '0'::interval)
+	FROM instance i LEFT JOIN storage_usage u USING (database_name)`
+
+// OnServer reads those instances that are ready and whose databases, on that shared server, are among the named ones.
+func (s *Store) OnServer(ctx context.Context, server string, databases []string) ([]Measured, error) {
+	return allRows(ctx, s.pool, scanMeasured, selectMeasured+`
+		WHERE i.database_name = ANY ($1) AND i.server = $2 AND i.state = 'ready' ORDER BY i.database_name`,
+		databases, server)
+}
+
+func scanMeasured(row pgx.CollectableRow) (m Measured, err error) {
+	var age *time.Duration
+	err = row.Scan(&m.InstanceID, &m.Database, &m.PlanID, &m.OverSince, &m.Bytes, &m.Level, &m.SampledBytes, &age)
+	if age != nil {
+		m.SampledAge = *age
+	}
+	return m, err
+}
+
+// EachDedicated calls fn with the instances that are ready and have a server of their own, some at a time.
+func (s *Store) EachDedicated(ctx context.Context, fn func([]Measured) error) error {
+	for last := ""; ; {
+		names, err := allRows(ctx, s.pool, pgx.RowTo[string], `SELECT name FROM resource
+			WHERE kind = $1 AND server = '' AND name > $2 ORDER BY name LIMIT $3`, DedicatedResource, last, resourcePage)
+		if err != nil || len(names) == 0 {
+			return err
+		}
+		page, err := allRows(ctx, s.pool, scanMeasured, selectMeasured+` JOIN resource r ON r.instance_id = i.id
+			WHERE r.kind = $1 AND r.server = '' AND r.name = ANY ($2) AND i.dedicated_id = r.name AND i.state = 'ready'`,
+			DedicatedResource, names)
+		if err != nil {
+			return err
+		}
+		if err := fn(page); err != nil {
+			return err
+		}
+		last = names[len(names)-1]
+	}
+}
+
+// OverQuota reads the instances on a shared server, or all dedicated ones (""), whose OverSince is set.
+func (s *Store) OverQuota(ctx context.Context, server string) ([]Measured, error) {
+	return allRows(ctx, s.pool, scanMeasured, selectMeasured+" WHERE i.over_since IS NOT NULL AND i.server = $1", server)
+}
+
+// UsageChange is what a measurement changes of what is recorded.
+type UsageChange struct {
+	Database string
+	Bytes    int64
+	Level    int  // how many per cent of the quota were reached: 80, 90, 100, or 0
+	Sample   bool // add to the history
+}
+
+// RecordUsage records measurements that were made just now.
+func (s *Store) RecordUsage(ctx context.Context, changes []UsageChange) error {
+	names, bytes := make([]string, len(changes)), make([]int64, len(changes))
+	levels, samples := make([]int16, len(changes)), make([]bool, len(changes))
+	for n, c := range changes {
+		names[n], bytes[n], levels[n], samples[n] = c.Database, c.Bytes, int16(c.Level), c.Sample
+	}
+	_, err := s.db.Exec(ctx, `
+		WITH change AS (SELECT * FROM unnest($1::text[], $2::bigint[], $3::smallint[], $4::boolean[])
+			AS change (name, bytes, level, sample)),
+		sampled AS (INSERT INTO storage_sample SELECT name, now(), bytes FROM change WHERE sample ON CONFLICT DO NOTHING)
+		INSERT INTO storage_usage (database_name, bytes, measured_at, level, sampled_bytes, sampled_at)
+		SELECT name, bytes, now(), level, CASE WHEN sample THEN bytes END, CASE WHEN sample THEN now() END
+		FROM change ORDER BY name
+		ON CONFLICT (database_name) DO UPDATE SET bytes = excluded.bytes, measured_at = excluded.measured_at,
+			level = excluded.level, sampled_bytes = coalesce(excluded.sampled_bytes, storage_usage.sampled_bytes),
+			sampled_at = coalesce(excluded.sampled_at, storage_usage.sampled_at)`, names, bytes, levels, samples)
+	return err
+}
+
+// RecordMeasurement records that all databases of a shared server, or all dedicated servers (""), were measured just now.
+func (s *Store) RecordMeasurement(ctx context.Context, server string) error {
+	_, err := s.db.Exec(ctx, `INSERT INTO storage_measurement VALUES ($1, now())
+		ON CONFLICT (server) DO UPDATE SET measured_at = excluded.measured_at`, server)
+	return err
+}
+
+// ForgetUsage removes samples that are older than keep, and what is recorded of databases whose instances are gone. Like
+// DeleteFinishedTasks, it leaves PostgreSQL half of the time to others.
+func (s *Store) ForgetUsage(ctx context.Context, keep time.Duration) error {
+	for {
+		since := time.Now()
+		tag, err := s.db.Exec(ctx, `DELETE FROM storage_sample WHERE (database_name, at) IN (
+			SELECT database_name, at FROM storage_sample WHERE at < now() - $1::interval ORDER BY at LIMIT $2)`,
+			keep, forgetBatch)
+		if err != nil {
+			return err
+		}
+		if tag.RowsAffected() < forgetBatch {
+			break
+		}
+		if err := rest(ctx, since); err != nil {
+			return err
+		}
+	}
+	for last := ""; ; {
+		since := time.Now()
+		names, err := allRows(ctx, s.pool, pgx.RowTo[string], `SELECT database_name FROM storage_usage
+			WHERE database_name > $1 ORDER BY database_name LIMIT $2`, last, forgetBatch)
+		if err != nil || len(names) == 0 {
+			return err
+		}
+		if _, err := s.db.Exec(ctx, `DELETE FROM storage_usage u WHERE database_name = ANY ($1)
+			AND NOT EXISTS (SELECT FROM instance i WHERE i.database_name = u.database_name)`, names); err != nil {
+			return err
+		}
+		last = names[len(names)-1]
+		if err := rest(ctx, since); err != nil {
+			return err
+		}
+	}
+}
+
+// rest waits for as long again as has passed.
+func rest(ctx context.Context, since time.Time) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(time.Since(since)):
+		return nil
+	}
+}

@@ -1,0 +1,322 @@
+package store_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"mysql-broker/store"
+	"mysql-broker/test/servers"
+)
+
+// ready records an instance on the shared server "a" that is ready.
+func ready(t *testing.T, s *store.Store, id, database string) {
+	t.Helper()
+	if err := s.InTx(t.Context(), func(tx *store.Tx) error {
+		err := tx.InsertInstance(store.Instance{ID: id, PlanID: "p", Server: "a", Database: database})
+		tx.SetInstanceState(id, store.Ready)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func record(t *testing.T, s *store.Store, changes ...store.UsageChange) {
+	t.Helper()
+	if err := s.RecordUsage(t.Context(), changes); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func sampled(t *testing.T, s *store.Store, id string, since time.Time) (bytes []int64) {
+	t.Helper()
+	all, err := s.UsageHistory(t.Context(), id, since)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sample := range all {
+		bytes = append(bytes, sample.Bytes)
+	}
+	return bytes
+}
+
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	s, ctx := servers.Store(t), t.Context()
+	ready(t, s, "i", "db_1")
+	ready(t, s, "untouched", "db_2")
+	if _, err := s.Usage(ctx, "i"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("before the first measurement: %v", err)
+	}
+	begin := time.Now().Add(-time.Minute)
+	record(t, s, store.UsageChange{Database: "db_1", Bytes: 10, Sample: true})
+	first, err := s.Usage(ctx, "i")
+	if err != nil || first.Bytes != 10 || first.OverSince != nil {
+		t.Errorf("%+v, %v", first, err)
+	}
+	record(t, s, store.UsageChange{Database: "db_1", Bytes: 11, Level: 80})
+	record(t, s, store.UsageChange{Database: "db_1", Bytes: 30, Level: 90, Sample: true})
+	if got := sampled(t, s, "i", begin); !slices.Equal(got, []int64{10, 30}) {
+		t.Errorf("samples %v", got)
+	}
+	if got := sampled(t, s, "i", time.Now().Add(time.Minute)); !slices.Equal(got, []int64{30}) {
+		t.Errorf("samples that hold in a minute: %v", got)
+	}
+	if got := sampled(t, s, "untouched", begin); got != nil {
+		t.Errorf("samples of another instance: %v", got)
+	}
+	found, err := s.OnServer(ctx, "a", []string{"db_0", "db_1", "db_2"})
+	if err != nil || len(found) != 2 || *found[0].Bytes != 30 || found[0].Level != 90 || found[0].SampledBytes != 30 ||
+		found[1].InstanceID != "untouched" || found[1].Bytes != nil {
+		t.Errorf("%+v, %v", found, err)
+	}
+	if found, err := s.OnServer(ctx, "b", []string{"db_1"}); err != nil || len(found) != 0 {
+		t.Errorf("on another server: %+v, %v", found, err)
+	}
+	second, err := s.Usage(ctx, "i")
+	if err != nil || !second.MeasuredAt.After(first.MeasuredAt) {
+		t.Errorf("%+v, %v", second, err)
+	}
+	if err := s.RecordMeasurement(ctx, "a"); err != nil {
+		t.Fatal(err)
+	}
+	if third, err := s.Usage(ctx, "i"); err != nil || !third.MeasuredAt.After(second.MeasuredAt) {
+		t.Errorf("after a measurement that changed nothing: %+v, %v", third, err)
+	}
+	stats, err := s.QuotaStats(ctx, 1)
+	if err != nil || !slices.Equal(stats.Counts, []store.QuotaCount{{PlanID: "p", Level: 90, Count: 1}}) ||
+		!slices.Equal(stats.Fullest, []store.FullInstance{{InstanceID: "i", PlanID: "p", Bytes: 30}}) {
+		t.Errorf("%+v, %v", stats, err)
+	}
+}
+
+// Platforms use ids again; what the database of the former instance took is of no interest then.
+func TestUsageIsNotInherited(t *testing.T) {
+	t.Parallel()
+	url, ctx := migrated(t), t.Context()
+	s := servers.OpenStore(t, url)
+	ready(t, s, "i", "db_1")
+	record(t, s, store.UsageChange{Database: "db_1", Bytes: 10, Level: 100, Sample: true})
+	restrict(t, s, "i", true)
+	if err := s.InTx(ctx, func(tx *store.Tx) error { tx.DeleteInstance("i"); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	ready(t, s, "i", "db_2")
+	if usage, err := s.Usage(ctx, "i"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("%+v, %v", usage, err)
+	}
+	if i, err := s.Instance(ctx, "i"); err != nil || i.OverSince != nil {
+		t.Errorf("%+v, %v", i, err)
+	}
+	if got := sampled(t, s, "i", time.Time{}); got != nil {
+		t.Errorf("samples %v", got)
+	}
+	record(t, s, store.UsageChange{Database: "db_2", Bytes: 20, Sample: true})
+	if err := s.ForgetUsage(ctx, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	expectRows(t, url, "SELECT database_name FROM storage_usage", "db_2")
+	expectRows(t, url, "SELECT database_name FROM storage_sample ORDER BY 1", "db_1", "db_2")
+	if err := s.ForgetUsage(ctx, 0); err != nil {
+		t.Fatal(err)
+	}
+	expectRows(t, url, "SELECT database_name FROM storage_sample")
+}
+
+// However much there is, the old goes and the rest stays.
+func TestMuchUsageIsForgotten(t *testing.T) {
+	t.Parallel()
+	url := migrated(t)
+	s := servers.OpenStore(t, url)
+	ready(t, s, "i", "db_kept")
+	exec(t, url, `INSERT INTO storage_sample SELECT 'db_' || n, now() - '2 hours'::interval, n FROM generate_series(1, 2500) n`,
+		`INSERT INTO storage_usage SELECT 'db_' || n, n, now() FROM generate_series(1, 2500) n`)
+	record(t, s, store.UsageChange{Database: "db_kept", Bytes: 20, Sample: true})
+	if err := s.ForgetUsage(t.Context(), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	expectRows(t, url, "SELECT database_name FROM storage_sample", "db_kept")
+	expectRows(t, url, "SELECT database_name FROM storage_usage", "db_kept")
+}
+
+func TestEachDedicated(t *testing.T) {
+	t.Parallel()
+	s := servers.Store(t)
+	ready(t, s, "shared", "db_1")
+	if err := s.InTx(t.Context(), func(tx *store.Tx) error {
+		err := tx.InsertInstance(store.Instance{ID: "i", PlanID: "p", DedicatedID: "d_1", Database: "db_2"})
+		tx.SetInstanceState("i", store.Ready)
+		return errors.Join(err, tx.InsertInstance(store.Instance{ID: "j", PlanID: "p", DedicatedID: "d_2", Database: "db_3"}))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	if err := s.EachDedicated(t.Context(), func(some []store.Measured) error {
+		for _, m := range some {
+			found = append(found, m.InstanceID)
+		}
+		return nil
+	}); err != nil || !slices.Equal(found, []string{"i"}) {
+		t.Errorf("%v, %v", found, err)
+	}
+}
+
+func restrict(t *testing.T, s *store.Store, id string, over bool) {
+	t.Helper()
+	if err := s.InTx(t.Context(), func(tx *store.Tx) error {
+		_, err := tx.LockInstance(t.Context(), id)
+		tx.SetOver(id, over)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAccountsAreDueUntilTheyAreSettled(t *testing.T) {
+	t.Parallel()
+	url, ctx := migrated(t), t.Context()
+	s := servers.OpenStore(t, url)
+	ready(t, s, "i", "db_1")
+	bind := func(id string) {
+		t.Helper()
+		if err := s.InTx(ctx, func(tx *store.Tx) error {
+			return tx.InsertBinding(store.Binding{InstanceID: "i", ID: id, Role: "admin", Account: "u_" + id})
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	settle := func(account string) {
+		t.Helper()
+		if err := s.InTx(ctx, func(tx *store.Tx) error { tx.SettleAccount(account); return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	due := func(want ...string) {
+		t.Helper()
+		var got []string
+		for after := (store.DueAccount{}); ; {
+			some, err := s.DueAccounts(ctx, "", after, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(some) == 0 {
+				break
+			}
+			after = some[0]
+			got = append(got, after.Account+" "+after.BindingID+" "+after.Role+" "+after.Server)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("due: %q instead of %q", got, want)
+		}
+	}
+	bind("a")
+	bind("b")
+	due()
+	restrict(t, s, "i", true)
+	if i, err := s.Instance(ctx, "i"); err != nil || i.OverSince == nil {
+		t.Errorf("%+v, %v", i, err)
+	}
+	due("u_a a admin a", "u_b b admin a")
+	settle("u_a")
+	bind("c") // whose account is made as it should be
+	due("u_b b admin a")
+	if err := s.InTx(ctx, func(tx *store.Tx) error {
+		tx.RetireAccount("i", "u_b")
+		tx.DeleteBinding("i", "b")
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	due("u_b  admin a")
+	settle("u_b")
+	due()
+	exec(t, url, `INSERT INTO binding (instance_id, id, state, role, account, password)
+		VALUES ('i', 'old', 'ready', 'admin', 'u_old', '')`) // as by a broker that knows of no quotas
+	due("u_old old admin a")
+	if err := s.SettleUnrestricted(ctx); err != nil {
+		t.Fatal(err)
+	}
+	due("u_old old admin a")
+	restrict(t, s, "i", false)
+	due("u_a a admin a", "u_b  admin a", "u_c c admin a", "u_old old admin a")
+	exec(t, url, "UPDATE binding SET grants_due = CASE account WHEN 'u_old' THEN NULL ELSE false END")
+	if err := s.SettleUnrestricted(ctx); err != nil {
+		t.Fatal(err)
+	}
+	due("u_b  admin a")
+	stats, err := s.QuotaStats(ctx, 1)
+	if err != nil || stats.Due != 1 {
+		t.Errorf("%+v, %v", stats, err)
+	}
+}
+
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	url, ctx := migrated(t), t.Context()
+	s := servers.OpenStore(t, url)
+	const each, hold = time.Hour, time.Minute
+	take := func(owner string, want bool, least, most time.Duration) {
+		t.Helper()
+		taken, wait, err := s.TakeTurn(ctx, "work", owner, each, hold)
+		if err != nil || taken != want || !taken && (wait < least || wait > most) {
+			t.Errorf("%s: %v, wait %v, %v", owner, taken, wait, err)
+		}
+	}
+	take("a", true, 0, 0)
+	take("b", false, each-time.Minute, each)
+	take("a", false, each-time.Minute, each)
+	if err := s.KeepTurn(ctx, "work", "a", hold); err != nil {
+		t.Error(err)
+	}
+	if err := s.KeepTurn(ctx, "work", "b", hold); !errors.Is(err, store.ErrLeaseLost) {
+		t.Errorf("another one's turn: %v", err)
+	}
+	exec(t, url, "UPDATE turn SET pause = '0'")
+	take("b", false, hold-10*time.Second, hold) // a is at it still
+	exec(t, url, "UPDATE turn SET until = now()")
+	take("b", true, 0, 0) // a has died
+	if err := s.EndTurn(ctx, "work", "a", 0); !errors.Is(err, store.ErrLeaseLost) {
+		t.Errorf("end of a turn that was lost: %v", err)
+	}
+	if err := s.EndTurn(ctx, "work", "b", 2*each); err != nil {
+		t.Error(err)
+	}
+	take("a", false, 2*each-time.Minute, 2*each)
+	exec(t, url, "UPDATE turn SET began_at = began_at + '1 day', until = until + '1 day'") // the clock is set back
+	take("a", true, 0, 0)
+}
+
+func exec(t *testing.T, url string, statements ...string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	for _, statement := range statements {
+		if _, err := conn.Exec(t.Context(), statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+}
+
+// expectRows fails the test unless a query yields these texts.
+func expectRows(t *testing.T, url, query string, want ...string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	rows, err := conn.Query(t.Context(), query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%s: %q instead of %q, %v", query, got, want, err)
+	}
+}

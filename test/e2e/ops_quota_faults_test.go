@@ -1,0 +1,209 @@
+package e2e
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// A broker that dies while it restricts or releases accounts, or has to leave one to an operation in progress, leaves
+// nothing for long: the next round completes it.
+func TestQuotaIsCompletedByTheNextRound(t *testing.T) {
+	t.Parallel()
+	for _, point := range []string{"quota: recorded", "before: REVOKE INSERT", "after: REVOKE INSERT",
+		"before: GRANT INSERT", "after: GRANT INSERT"} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+				private := testdrive.Private(t, s.Flavour)
+				env := quotaEnvironment(t, private)
+				faults := testdrive.NewFaults(t, env)
+				victim := startPlatform(t, private, env)
+				i := victim.makeOwn(t, "shared-small")
+				_, first := i.bound(t, nil)
+				_, second := i.bound(t, nil)
+				db := first.open(t)
+				releasing := strings.Contains(point, "GRANT")
+				fill(t, db, 9)
+				if releasing {
+					awaitRefused(t, db)
+					awaitRefused(t, second.open(t))
+				}
+				die(faults, victim, point)
+				if releasing {
+					exec(t, db, "DROP TABLE filler")
+				}
+				victim.Wait(t)
+				faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
+				next := startPlatform(t, private, env)
+				for _, c := range []credentials{first, second} {
+					if releasing {
+						testdrive.Eventually(t, quotaTime, "accounts may add data", func() bool {
+							return refusal(t, c.open(t), "CREATE TABLE IF NOT EXISTS filler (content LONGBLOB)") == 0
+						})
+					} else {
+						awaitRefused(t, c.open(t))
+						expectRefusals(t, c.open(t))
+					}
+				}
+				awaitRound(t, next)
+				auditQuota(t, next, env, i.via(next))
+				expectEmpty(t, i.via(next).deprovision(t, now), http.StatusOK)
+			})
+		})
+	}
+}
+
+// die has a broker killed when it comes to a point.
+func die(f *testdrive.Faults, victim platform, point string) {
+	f.Decide(func(pid int, at string) testdrive.Word {
+		if pid == victim.PID() && at == point {
+			return testdrive.Die
+		}
+		return testdrive.GoOn
+	})
+}
+
+// A bind that began before the instance came over its quota makes an account that may add data; it does not keep that.
+func TestQuotaBindUnderWay(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		private := testdrive.Private(t, s.Flavour)
+		env := quotaEnvironment(t, private)
+		faults := testdrive.NewFaults(t, env)
+		p := startPlatform(t, private, env)
+		i := p.makeOwn(t, "shared-small")
+		_, c := i.bound(t, nil)
+		reached, release := make(chan struct{}), make(chan struct{})
+		var once sync.Once
+		faults.Decide(func(_ int, at string) testdrive.Word {
+			if at == "before: CREATE USER" {
+				once.Do(func() { close(reached) })
+				<-release
+			}
+			return testdrive.GoOn
+		})
+		b := i.newBinding()
+		answer := p.Begin("PUT", b.path(), b.with(nil))
+		<-reached
+		db := c.open(t)
+		fill(t, db, 9)
+		awaitRefused(t, db)
+		close(release)
+		made := p.credentials(t, (<-answer).Expect(t, http.StatusCreated))
+		awaitRefused(t, made.open(t))
+		expectRefusals(t, made.open(t))
+		auditQuota(t, p, env, i)
+		expectEmpty(t, i.deprovision(t, now), http.StatusOK)
+	})
+}
+
+// Brokers of the previous release know of no quotas. What they bind is restricted by the next round.
+func TestQuotaBesideThePreviousRelease(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		private := testdrive.Private(t, s.Flavour)
+		env := quotaEnvironment(t, private)
+		p := startPlatform(t, private, env)
+		old := startPrevious(t, private, env)
+		i := p.makeOwn(t, "shared-small")
+		_, c := i.bound(t, nil)
+		_, before := i.via(old).bound(t, nil)
+		awaitRound(t, p)
+		exec(t, before.open(t), "CREATE TABLE more (id INT)", "DROP TABLE more")
+		fill(t, c.open(t), 9)
+		awaitRefused(t, c.open(t))
+		expectRefusals(t, before.open(t))
+		_, after := i.via(old).bound(t, nil)
+		awaitRefused(t, after.open(t))
+		awaitRound(t, p)
+		auditQuota(t, p, env, i)
+		expectEmpty(t, i.via(old).deprovision(t, now), http.StatusOK)
+	})
+}
+
+// One broker at a time measures, and another one goes on when it is gone.
+func TestQuotaReplicas(t *testing.T) {
+	t.Parallel()
+	s := servers.AllMySQL(t)[0]
+	private := testdrive.Private(t, s.Flavour)
+	env := quotaEnvironment(t, private)
+	env["QUOTA_INTERVAL"] = "2s"
+	faults := testdrive.NewFaults(t, env)
+	var mu sync.Mutex
+	var restricted []int
+	faults.Decide(func(pid int, at string) testdrive.Word {
+		if at == "quota: recorded" {
+			mu.Lock()
+			defer mu.Unlock()
+			restricted = append(restricted, pid)
+		}
+		return testdrive.GoOn
+	})
+	all := []platform{startPlatform(t, private, env), startPlatform(t, private, env), startPlatform(t, private, env)}
+	i := all[0].makeOwn(t, "shared-small")
+	_, c := i.bound(t, nil)
+	db := c.open(t)
+	fill(t, db, 9)
+	awaitRefused(t, db)
+	exec(t, db, "TRUNCATE filler")
+	awaitAllowed(t, db)
+	mu.Lock()
+	if len(restricted) != 2 {
+		t.Errorf("%d changes, by %v, instead of one restriction and one release", len(restricted), restricted)
+	}
+	mu.Unlock()
+	busy := slices.IndexFunc(all, func(p platform) bool { return p.PID() == restricted[len(restricted)-1] })
+	all[busy].Kill(t)
+	other := all[(busy+1)%len(all)]
+	fill(t, db, 9)
+	awaitRefused(t, db)
+	expectOver(t, i.via(other), true)
+	expectEmpty(t, i.via(other).deprovision(t, now), http.StatusOK)
+}
+
+// Without an interval, nobody is held to anything any more.
+func TestQuotaOff(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		private := testdrive.Private(t, s.Flavour)
+		env := quotaEnvironment(t, private)
+		p := startPlatform(t, private, env)
+		i := p.makeOwn(t, "shared-small")
+		_, c := i.bound(t, nil)
+		db := c.open(t)
+		fill(t, db, 9)
+		awaitRefused(t, db)
+		p.Kill(t)
+		env["QUOTA_INTERVAL"] = "0"
+		p = startPlatform(t, private, env)
+		awaitAllowed(t, db)
+		fill(t, db, 2)
+		expectEmpty(t, i.via(p).deprovision(t, now), http.StatusOK)
+	})
+}
+
+func TestQuotaOfADedicatedServer(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		p := startPlatform(t, s, quotaEnvironment(t, s))
+		i := p.ownInstance(t, "dedicated-small")
+		i.await(t, i.begin(t))
+		_, c := i.bound(t, nil)
+		db := c.open(t)
+		fill(t, db, 33)
+		awaitRefused(t, db)
+		expectOver(t, i, true)
+		_, made := i.bound(t, nil)
+		expectRefusals(t, made.open(t))
+		exec(t, made.open(t), "DELETE FROM filler")
+		awaitAllowed(t, db)
+		expectOver(t, i, false)
+		i.remove(t)
+	})
+}

@@ -1,0 +1,334 @@
+package e2e
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"mysql-broker/test/audit"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+const (
+	quotaInterval = time.Second
+	// quotaTime is how long the broker may take to notice and act, on a busy machine.
+	quotaTime = 60 * time.Second
+)
+
+// quotaEnvironment is that of brokers that measure every second, and whose plans are small: shared-small has 8 MiB,
+// shared-large 16, dedicated-small 32.
+func quotaEnvironment(t *testing.T, server servers.MySQL) map[string]string {
+	t.Helper()
+	env := testdrive.Environment(t, server)
+	catalog, err := os.ReadFile(env["CATALOG"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	small := strings.NewReplacer("max_storage_mb: 100,", "max_storage_mb: 8,",
+		"max_storage_mb: 1024, max_connections: 40", "max_storage_mb: 16, max_connections: 40",
+		"max_storage_mb: 1024, max_connections: 50", "max_storage_mb: 32, max_connections: 50").Replace(string(catalog))
+	env["CATALOG"] = filepath.Join(t.TempDir(), "catalog.yml")
+	if err := os.WriteFile(env["CATALOG"], []byte(small), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env["QUOTA_INTERVAL"] = quotaInterval.String()
+	return env
+}
+
+// fill adds so many MiB to a table, which it makes.
+func fill(t *testing.T, db *sql.DB, mebibytes int) {
+	t.Helper()
+	exec(t, db, "CREATE TABLE IF NOT EXISTS filler (id INT AUTO_INCREMENT PRIMARY KEY, content LONGBLOB)")
+	for range mebibytes {
+		exec(t, db, "INSERT INTO filler (content) VALUES (REPEAT('x', 1 << 20))")
+	}
+}
+
+const (
+	insertOne   = "INSERT INTO filler (content) VALUES ('y')"
+	denied      = 1142
+	deniedInAll = 1044
+)
+
+// refusal is the number of the server's error, 0 for success.
+func refusal(t *testing.T, db *sql.DB, statement string) uint16 {
+	t.Helper()
+	_, err := db.ExecContext(t.Context(), statement)
+	if refused := (*mysql.MySQLError)(nil); errors.As(err, &refused) {
+		return refused.Number
+	}
+	if err != nil && !errors.Is(err, mysql.ErrInvalidConn) {
+		t.Logf("%s: %v", statement, err)
+	}
+	return 0
+}
+
+func awaitRefused(t *testing.T, db *sql.DB) {
+	t.Helper()
+	since := time.Now()
+	testdrive.Eventually(t, quotaTime, "inserts are refused", func() bool {
+		_, err := db.ExecContext(t.Context(), insertOne)
+		refused := (*mysql.MySQLError)(nil)
+		return errors.As(err, &refused) && refused.Number == denied
+	})
+	t.Logf("INSERT is refused %v after the last one that filled the quota: %v", time.Since(since).Round(time.Millisecond),
+		func() error { _, err := db.ExecContext(t.Context(), insertOne); return err }())
+}
+
+func awaitAllowed(t *testing.T, db *sql.DB) {
+	t.Helper()
+	since := time.Now()
+	testdrive.Eventually(t, quotaTime, "inserts are allowed", func() bool {
+		_, err := db.ExecContext(t.Context(), insertOne)
+		return err == nil
+	})
+	t.Logf("INSERT is allowed %v after there was room", time.Since(since).Round(time.Millisecond))
+}
+
+// expectOver fails the test unless the platform is told that the instance is over its quota, or is not.
+func expectOver(t *testing.T, i instance, over bool) {
+	t.Helper()
+	r := i.fetch(t).Expect(t, http.StatusOK)
+	state := field(r.Body, "metadata", "attributes", "storage_state")
+	if (state == "over quota") != over {
+		t.Errorf("the platform is told: %s", r.Raw)
+	}
+	t.Logf("GET instance: %v", field(r.Body, "metadata", "attributes"))
+}
+
+func TestQuota(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		private := testdrive.Private(t, s.Flavour)
+		env := quotaEnvironment(t, private)
+		p := startPlatform(t, private, env)
+		i := p.makeOwn(t, "shared-small")
+		_, c := i.bound(t, nil)
+		_, adminC := i.bound(t, body{"parameters": body{"role": "admin"}})
+		_, readerC := i.bound(t, body{"parameters": body{"role": "read-only"}})
+		retired, retiredC := i.bound(t, nil)
+		db, byAdmin, reader := c.open(t), adminC.open(t), readerC.open(t)
+		fill(t, db, 1)
+		exec(t, retiredC.open(t), "CREATE PROCEDURE grow () INSERT INTO filler (content) VALUES ('z')",
+			"CREATE PROCEDURE shrink () DELETE FROM filler ORDER BY id DESC LIMIT 1")
+		retired.unbind(t).Expect(t, http.StatusOK)
+		exec(t, db, "CALL grow()")
+		testdrive.Eventually(t, quotaTime, "the platform is told what the data take", func() bool {
+			return field(i.fetch(t).Body, "metadata", "attributes", "storage_state") == "ok"
+		})
+
+		fill(t, db, 6)
+		p.AwaitLog(t, "the data of a service instance take much of its quota")
+		expectOver(t, i, false)
+		open, err := db.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		reading, err := reader.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		fill(t, db, 2)
+		awaitRefused(t, db)
+		expectQuotaOver(t, p, env, i, db, byAdmin, reader)
+		if _, err := open.ExecContext(t.Context(), insertOne); !errors.Is(err, mysql.ErrInvalidConn) &&
+			!strings.Contains(fmt.Sprint(err), "bad connection") {
+			t.Errorf("a session that was open: %v, want it ended", err)
+		}
+		if _, err := reading.ExecContext(t.Context(), "SELECT COUNT(*) FROM filler"); err != nil {
+			t.Errorf("an open session of a read-only account: %v", err)
+		}
+
+		// Neither a new binding, nor a repeated one, nor a repair, nor another broker, nor a plan that is as small lifts it.
+		for _, role := range []string{"read-write", "admin"} {
+			again, made := i.bound(t, body{"parameters": body{"role": role}})
+			again.bind(t, body{"parameters": body{"role": role}}).Expect(t, http.StatusOK)
+			fresh := made.open(t)
+			expectRefusals(t, fresh)
+			exec(t, fresh, "SELECT COUNT(*) FROM filler")
+			exec(t, p.admin(t), "DROP USER "+made.Username)
+			testdrive.Run(t, env, "doctor", "--repair").Expect(t, 0)
+			expectRefusals(t, made.open(t))
+		}
+		i.updatePlan(t, now, "shared-async").Expect(t, http.StatusUnprocessableEntity)
+		auditQuota(t, p, env, i)
+		p.Signal(t, syscall.SIGTERM)
+		p.Wait(t)
+		p = startPlatform(t, private, env)
+		i = i.via(p)
+		awaitRound(t, p)
+		expectRefusals(t, db)
+		expectOver(t, i, true)
+
+		// What deletes data makes room again, in the same files.
+		exec(t, db, "CALL shrink()", "DELETE FROM filler WHERE id > 3")
+		awaitAllowed(t, db)
+		expectOver(t, i, false)
+		exec(t, byAdmin, "CREATE TABLE another (id INT)", "CALL grow()", "DROP TABLE another")
+		expectReadOnly(t, reader)
+		auditQuota(t, p, env, i)
+		exec(t, db, "DROP TABLE filler")
+
+		// A larger plan has room.
+		fill(t, db, 9)
+		awaitRefused(t, db)
+		exec(t, db, "TRUNCATE filler")
+		awaitAllowed(t, db)
+		fill(t, db, 9)
+		awaitRefused(t, db)
+		expectEmpty(t, i.updatePlan(t, now, "shared-large"), http.StatusOK)
+		awaitAllowed(t, db)
+
+		// Who drops the database while it is over its quota can make it again.
+		fill(t, db, 8)
+		awaitRefused(t, db)
+		exec(t, byAdmin, "DROP DATABASE `"+c.Database+"`")
+		server := c.fields(t)
+		server.DBName = ""
+		anywhere := connect(t, server)
+		testdrive.Eventually(t, quotaTime, "the database can be made again", func() bool {
+			_, err := anywhere.ExecContext(t.Context(), "CREATE DATABASE `"+c.Database+"`")
+			return err == nil
+		})
+
+		// An instance that has the id of another one inherits nothing.
+		fill(t, c.open(t), 17)
+		awaitRefused(t, c.open(t))
+		expectEmpty(t, i.deprovision(t, now), http.StatusOK)
+		expectEmpty(t, i.provision(t, now, nil), http.StatusCreated)
+		_, anew := i.bound(t, nil)
+		exec(t, anew.open(t), "CREATE TABLE filler (content LONGBLOB)", insertOne)
+		if i.fetch(t); field(i.fetch(t).Body, "metadata", "attributes", "storage_state") == "over quota" {
+			t.Error("a new instance is over its quota")
+		}
+		expectEmpty(t, i.deprovision(t, now), http.StatusOK)
+	})
+}
+
+// expectQuotaOver looks at everything that tells, and at what each account may do.
+func expectQuotaOver(t *testing.T, p platform, env map[string]string, i instance, writer, admin, reader *sql.DB) {
+	t.Helper()
+	line := p.AwaitLog(t, "a service instance is over its quota")
+	t.Logf("log: %s", line)
+	if !strings.Contains(line, i.id) || !strings.Contains(line, `"quota_bytes":8388608`) {
+		t.Errorf("the log tells no more than: %s", line)
+	}
+	expectOver(t, i, true)
+	for _, db := range []*sql.DB{writer, admin} {
+		expectRefusals(t, db)
+		exec(t, db, "SELECT COUNT(*) FROM filler", "DELETE FROM filler WHERE id = 2", "CALL shrink()")
+		if number := refusal(t, db, "CALL grow()"); number != denied {
+			t.Errorf("a procedure of a retired account: error %d", number)
+		}
+	}
+	expectReadOnly(t, reader)
+	testdrive.Eventually(t, quotaTime, "metrics tell", func() bool {
+		return p.Scrape(t)[`mysql_broker_quota_instances{level="100",plan="shared-small"}`] == "1"
+	})
+	shown := p.Scrape(t)
+	expectFigures(t, p, map[string]string{
+		`mysql_broker_instance_storage_quota_bytes{instance_id="` + i.id + `",plan="shared-small"}`: "8.388608e+06",
+		`mysql_broker_quota_accounts_due`:                                  "0",
+		`mysql_broker_quota_instances{level="80",plan="shared-small"}`:     "0",
+		`mysql_broker_quota_instances{level="100",plan="dedicated-small"}`: "0",
+	})
+	for series, value := range shown {
+		if strings.Contains(series, "quota") || strings.Contains(series, "storage") {
+			t.Logf("metric: %s %s", series, value)
+		}
+	}
+	terminal{map[string]string{"BROKER_URL": p.URL, "BROKER_USERNAME": p.Username, "BROKER_PASSWORD": p.Password,
+		"MYSQL_BROKER_CLIENT_STATE": clientState(t, p, i)}}.expect(t, "over quota", "service", "mine")
+}
+
+// clientState makes the client know an instance that it did not make.
+func clientState(t *testing.T, p platform, i instance) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "client.json")
+	if err := os.WriteFile(path, fmt.Appendf(nil, `{%q: {"mine": {"guid": %q, "plan": {"name": "shared-small"}}}}`,
+		p.URL, i.id), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func expectRefusals(t *testing.T, db *sql.DB) {
+	t.Helper()
+	for statement, want := range map[string]uint16{
+		insertOne:                                   denied,
+		"UPDATE filler SET content = 'y'":           denied,
+		"CREATE TABLE more (id INT)":                denied,
+		"ALTER TABLE filler ADD COLUMN more INT":    denied,
+		"CREATE INDEX more ON filler (content(10))": denied,
+		"CREATE TEMPORARY TABLE more (id INT)":      deniedInAll,
+	} {
+		if number := refusal(t, db, statement); number != want {
+			t.Errorf("%s: error %d instead of %d", statement, number, want)
+		}
+	}
+}
+
+func expectReadOnly(t *testing.T, db *sql.DB) {
+	t.Helper()
+	exec(t, db, "SELECT COUNT(*) FROM filler")
+	for _, statement := range []string{insertOne, "DELETE FROM filler", "DROP TABLE filler", "CREATE TABLE more (id INT)"} {
+		if number := refusal(t, db, statement); number != denied {
+			t.Errorf("%s by a read-only account: error %d", statement, number)
+		}
+	}
+}
+
+// awaitRound waits until a round of measuring has begun and ended since the call.
+func awaitRound(t *testing.T, p platform) {
+	t.Helper()
+	const measured = `mysql_broker_quota_measurement_timestamp_seconds{server="shared-1"}`
+	for range 2 {
+		before := p.Scrape(t)[measured]
+		testdrive.Eventually(t, quotaTime, "all is measured", func() bool {
+			now := p.Scrape(t)[measured]
+			return now != "" && now != before
+		})
+	}
+}
+
+// auditQuota compares what is recorded of the instance with what its accounts may do.
+func auditQuota(t *testing.T, p platform, env map[string]string, i instance) {
+	t.Helper()
+	s := p.server
+	admin, err := audit.Credentials{Host: s.Host, Port: s.Port, Username: s.User, Password: s.Password,
+		CACertificate: s.CA}.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close()
+	told := audit.Told{Instances: []audit.Instance{{ID: i.id, State: audit.Exists}}}
+	rows, err := openTasks(t, env).pool.Query(t.Context(), "SELECT id, role FROM binding WHERE instance_id = $1", i.id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		b := audit.Binding{InstanceID: i.id, State: audit.Exists}
+		if err := rows.Scan(&b.ID, &b.Role); err != nil {
+			t.Fatal(err)
+		}
+		told.Bindings = append(told.Bindings, b)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	for _, sentence := range audit.Check(t.Context(), audit.World{PostgresURL: env["DATABASE_URL"],
+		Keyset: env["ENCRYPTION_KEYSET"], Shared: admin, LauncherDir: env["LAUNCHER_DIR"], Told: told}) {
+		t.Error(sentence)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // growing are the privileges by which data grow, in a database or in the server's temporary files. What remains lets an
@@ -49,8 +50,18 @@ func (s *Session) Restrict(ctx context.Context, account string, role Role, datab
 	return nil
 }
 
-// Release gives back to an account what Restrict took. Open sessions do not come to know it: those that are idle, outside
-// of a transaction, are ended, and the others have to reconnect. A missing account is fine.
+const (
+	// idlePatience is how long Release waits for a session to be idle, which those of a busy pool are between any two
+	// statements.
+	idlePatience = time.Second
+	// idlePollInterval is longer than the 0.1 s for which nobody may have read innodb_trx if it is to be up to date:
+	// https://dev.mysql.com/doc/refman/8.4/en/innodb-information-schema-internal-data.html
+	idlePollInterval = 150 * time.Millisecond
+)
+
+// Release gives back to an account what Restrict took. Open sessions do not come to know it: they are ended as soon as
+// they are idle, outside of a transaction. Those that are not within a second, as they delete much, for example, have to
+// reconnect by themselves. A missing account is fine.
 func (s *Session) Release(ctx context.Context, account string, role Role, database string) error {
 	if role == ReadOnly {
 		return nil
@@ -62,16 +73,38 @@ func (s *Session) Release(ctx context.Context, account string, role Role, databa
 	if err != nil {
 		return fmt.Errorf("release account %s: %w", account, err)
 	}
-	idle, err := s.connections(ctx, func(c connection) bool { return c.user == account && c.idle })
-	if err != nil || len(idle) == 0 {
+	open, err := s.connections(ctx, func(c connection) bool { return c.user == account })
+	if err != nil || len(open) == 0 {
 		return err
 	}
+	former := map[int64]bool{} // sessions that began before
+	for _, c := range open {
+		former[c.id] = true
+	}
+	for deadline := time.Now().Add(idlePatience); len(open) > 0 && time.Now().Before(deadline); {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(idlePollInterval):
+		}
+		if open, err = s.connections(ctx, func(c connection) bool { return former[c.id] }); err != nil {
+			return err
+		}
+		if err := s.endIdle(ctx, open); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endIdle kills those of the connections that are idle and outside of a transaction.
+func (s *Session) endIdle(ctx context.Context, open []connection) error {
 	busy, err := s.inTransaction(ctx)
 	if err != nil {
 		return err
 	}
-	for _, c := range idle {
-		if busy[c.id] {
+	for _, c := range open {
+		if !c.idle || busy[c.id] {
 			continue
 		}
 		if err := s.kill(ctx, c.id); err != nil {
@@ -81,7 +114,8 @@ func (s *Session) Release(ctx context.Context, account string, role Role, databa
 	return nil
 }
 
-// inTransaction finds the connections that have changed, or read, something of InnoDB in a transaction that is open.
+// inTransaction finds the connections that have changed, or read, something of InnoDB in a transaction that is open. It
+// may not know of those that began less than 0.1 s ago.
 // https://dev.mysql.com/doc/refman/8.4/en/information-schema-innodb-trx-table.html
 func (s *Session) inTransaction(ctx context.Context) (map[int64]bool, error) {
 	rows, err := s.conn.QueryContext(ctx, "SELECT trx_mysql_thread_id FROM information_schema.innodb_trx")

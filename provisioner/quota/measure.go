@@ -245,14 +245,18 @@ func (g *Guard) judge(ctx context.Context, m store.Measured, files int64,
 		before = Over
 	}
 	c.Level = Level(c.Bytes, quota, before)
-	if over != (c.Level == Over) {
-		if err := g.change(ctx, m, c.Bytes, seen); err != nil {
+	c.Sample = g.worthSample(m, c, quota)
+	switch {
+	case over != (c.Level == Over):
+		// First, so that nobody is told of an instance over its quota with less data than that.
+		if err := g.record(ctx, []store.UsageChange{c}); err != nil {
 			return c, err
 		}
-	} else if c.Level > m.Level && !over {
+		c.Sample = false
+		return c, g.change(ctx, m, c.Bytes, seen)
+	case c.Level > m.Level && !over:
 		g.Logger.Warn("the data of a service instance take much of its quota", g.facts(m, c.Bytes)...)
 	}
-	c.Sample = g.worthSample(m, c, quota)
 	return c, nil
 }
 

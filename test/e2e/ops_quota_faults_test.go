@@ -29,14 +29,15 @@ func TestQuotaIsCompletedByTheNextRound(t *testing.T) {
 				_, second := i.bound(t, nil)
 				db := first.open(t)
 				releasing := strings.Contains(point, "GRANT")
-				fill(t, db, 9)
 				if releasing {
-					awaitRefused(t, db)
+					overfill(t, db)
 					awaitRefused(t, second.open(t))
 				}
 				die(faults, victim, point)
 				if releasing {
 					exec(t, db, "DROP TABLE filler")
+				} else {
+					fill(t, db, 41)
 				}
 				victim.Wait(t)
 				faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
@@ -92,8 +93,7 @@ func TestQuotaBindUnderWay(t *testing.T) {
 		answer := p.Begin("PUT", b.path(), b.with(nil))
 		<-reached
 		db := c.open(t)
-		fill(t, db, 9)
-		awaitRefused(t, db)
+		overfill(t, db)
 		close(release)
 		made := p.credentials(t, (<-answer).Expect(t, http.StatusCreated))
 		awaitRefused(t, made.open(t))
@@ -116,8 +116,7 @@ func TestQuotaBesideThePreviousRelease(t *testing.T) {
 		_, before := i.via(old).bound(t, nil)
 		awaitRound(t, p)
 		exec(t, before.open(t), "CREATE TABLE more (id INT)", "DROP TABLE more")
-		fill(t, c.open(t), 9)
-		awaitRefused(t, c.open(t))
+		overfill(t, c.open(t))
 		expectRefusals(t, before.open(t))
 		_, after := i.via(old).bound(t, nil)
 		awaitRefused(t, after.open(t))
@@ -149,8 +148,7 @@ func TestQuotaReplicas(t *testing.T) {
 	i := all[0].makeOwn(t, "shared-small")
 	_, c := i.bound(t, nil)
 	db := c.open(t)
-	fill(t, db, 9)
-	awaitRefused(t, db)
+	overfill(t, db)
 	exec(t, db, "TRUNCATE filler")
 	awaitAllowed(t, db)
 	mu.Lock()
@@ -161,8 +159,7 @@ func TestQuotaReplicas(t *testing.T) {
 	busy := slices.IndexFunc(all, func(p platform) bool { return p.PID() == restricted[len(restricted)-1] })
 	all[busy].Kill(t)
 	other := all[(busy+1)%len(all)]
-	fill(t, db, 9)
-	awaitRefused(t, db)
+	overfill(t, db)
 	expectOver(t, i.via(other), true)
 	expectEmpty(t, i.via(other).deprovision(t, now), http.StatusOK)
 }
@@ -177,8 +174,7 @@ func TestQuotaOff(t *testing.T) {
 		i := p.makeOwn(t, "shared-small")
 		_, c := i.bound(t, nil)
 		db := c.open(t)
-		fill(t, db, 9)
-		awaitRefused(t, db)
+		overfill(t, db)
 		p.Kill(t)
 		env["QUOTA_INTERVAL"] = "0"
 		p = startPlatform(t, private, env)
@@ -196,8 +192,7 @@ func TestQuotaOfADedicatedServer(t *testing.T) {
 		i.await(t, i.begin(t))
 		_, c := i.bound(t, nil)
 		db := c.open(t)
-		fill(t, db, 33)
-		awaitRefused(t, db)
+		overfill(t, db)
 		expectOver(t, i, true)
 		_, made := i.bound(t, nil)
 		expectRefusals(t, made.open(t))

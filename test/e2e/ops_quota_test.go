@@ -25,8 +25,8 @@ const (
 	quotaTime = 60 * time.Second
 )
 
-// quotaEnvironment is that of brokers that measure every second, and whose plans are small: shared-small has 8 MiB,
-// shared-large 16, dedicated-small 32.
+// quotaEnvironment is that of brokers that measure every second, and whose plans are small: shared-small has 40 MiB,
+// shared-large 80, dedicated-small 64.
 func quotaEnvironment(t *testing.T, server servers.MySQL) map[string]string {
 	t.Helper()
 	env := testdrive.Environment(t, server)
@@ -34,9 +34,9 @@ func quotaEnvironment(t *testing.T, server servers.MySQL) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	small := strings.NewReplacer("max_storage_mb: 100,", "max_storage_mb: 8,",
-		"max_storage_mb: 1024, max_connections: 40", "max_storage_mb: 16, max_connections: 40",
-		"max_storage_mb: 1024, max_connections: 50", "max_storage_mb: 32, max_connections: 50").Replace(string(catalog))
+	small := strings.NewReplacer("max_storage_mb: 100,", "max_storage_mb: 40,",
+		"max_storage_mb: 1024, max_connections: 40", "max_storage_mb: 80, max_connections: 40",
+		"max_storage_mb: 1024, max_connections: 50", "max_storage_mb: 64, max_connections: 50").Replace(string(catalog))
 	env["CATALOG"] = filepath.Join(t.TempDir(), "catalog.yml")
 	if err := os.WriteFile(env["CATALOG"], []byte(small), 0o600); err != nil {
 		t.Fatal(err)
@@ -60,37 +60,49 @@ const (
 	deniedInAll = 1044
 )
 
-// refusal is the number of the server's error, 0 for success.
+// refusal is the number of the server's error, 0 for success and where the connection was lost.
 func refusal(t *testing.T, db *sql.DB, statement string) uint16 {
 	t.Helper()
-	_, err := db.ExecContext(t.Context(), statement)
-	if refused := (*mysql.MySQLError)(nil); errors.As(err, &refused) {
+	refused := (*mysql.MySQLError)(nil)
+	if errors.As(errorOf(t, db, statement), &refused) {
 		return refused.Number
-	}
-	if err != nil && !errors.Is(err, mysql.ErrInvalidConn) {
-		t.Logf("%s: %v", statement, err)
 	}
 	return 0
 }
 
+func errorOf(t *testing.T, db *sql.DB, statement string) error {
+	t.Helper()
+	_, err := db.ExecContext(t.Context(), statement)
+	return err
+}
+
+// overfill adds to the table until the server refuses that. Meanwhile the session is ended.
+func overfill(t *testing.T, db *sql.DB) {
+	t.Helper()
+	fill(t, db, 0)
+	var number uint16
+	added := 0
+	testdrive.Eventually(t, quotaTime, "the quota is enforced", func() bool {
+		for number = 0; added < 200 && number == 0; added++ {
+			number = refusal(t, db, "INSERT INTO filler (content) VALUES (REPEAT('x', 1 << 20))")
+		}
+		number = refusal(t, db, insertOne)
+		return number == denied
+	})
+	t.Logf("after %d MiB more, INSERT is refused: %v", added-1, errorOf(t, db, insertOne))
+}
+
+// awaitRefused waits until an account may add no data.
 func awaitRefused(t *testing.T, db *sql.DB) {
 	t.Helper()
-	since := time.Now()
-	testdrive.Eventually(t, quotaTime, "inserts are refused", func() bool {
-		_, err := db.ExecContext(t.Context(), insertOne)
-		refused := (*mysql.MySQLError)(nil)
-		return errors.As(err, &refused) && refused.Number == denied
-	})
-	t.Logf("INSERT is refused %v after the last one that filled the quota: %v", time.Since(since).Round(time.Millisecond),
-		func() error { _, err := db.ExecContext(t.Context(), insertOne); return err }())
+	testdrive.Eventually(t, quotaTime, "inserts are refused", func() bool { return refusal(t, db, insertOne) == denied })
 }
 
 func awaitAllowed(t *testing.T, db *sql.DB) {
 	t.Helper()
 	since := time.Now()
 	testdrive.Eventually(t, quotaTime, "inserts are allowed", func() bool {
-		_, err := db.ExecContext(t.Context(), insertOne)
-		return err == nil
+		return errorOf(t, db, insertOne) == nil
 	})
 	t.Logf("INSERT is allowed %v after there was room", time.Since(since).Round(time.Millisecond))
 }
@@ -127,7 +139,7 @@ func TestQuota(t *testing.T) {
 			return field(i.fetch(t).Body, "metadata", "attributes", "storage_state") == "ok"
 		})
 
-		fill(t, db, 6)
+		fill(t, db, 32)
 		p.AwaitLog(t, "the data of a service instance take much of its quota")
 		expectOver(t, i, false)
 		open, err := db.Conn(t.Context())
@@ -138,8 +150,8 @@ func TestQuota(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fill(t, db, 2)
-		awaitRefused(t, db)
+		overfill(t, db)
+		awaitSettled(t, p)
 		expectQuotaOver(t, p, env, i, db, byAdmin, reader)
 		if _, err := open.ExecContext(t.Context(), insertOne); !errors.Is(err, mysql.ErrInvalidConn) &&
 			!strings.Contains(fmt.Sprint(err), "bad connection") {
@@ -160,7 +172,9 @@ func TestQuota(t *testing.T) {
 			testdrive.Run(t, env, "doctor", "--repair").Expect(t, 0)
 			expectRefusals(t, made.open(t))
 		}
-		i.updatePlan(t, now, "shared-async").Expect(t, http.StatusUnprocessableEntity)
+		expectEmpty(t, i.updatePlan(t, now, "shared-async"), http.StatusOK)
+		awaitRound(t, p)
+		expectRefusals(t, db)
 		auditQuota(t, p, env, i)
 		p.Signal(t, syscall.SIGTERM)
 		p.Wait(t)
@@ -173,6 +187,7 @@ func TestQuota(t *testing.T) {
 		// What deletes data makes room again, in the same files.
 		exec(t, db, "CALL shrink()", "DELETE FROM filler WHERE id > 3")
 		awaitAllowed(t, db)
+		awaitSettled(t, p)
 		expectOver(t, i, false)
 		exec(t, byAdmin, "CREATE TABLE another (id INT)", "CALL grow()", "DROP TABLE another")
 		expectReadOnly(t, reader)
@@ -180,18 +195,16 @@ func TestQuota(t *testing.T) {
 		exec(t, db, "DROP TABLE filler")
 
 		// A larger plan has room.
-		fill(t, db, 9)
-		awaitRefused(t, db)
+		overfill(t, db)
 		exec(t, db, "TRUNCATE filler")
 		awaitAllowed(t, db)
-		fill(t, db, 9)
-		awaitRefused(t, db)
+		overfill(t, db)
 		expectEmpty(t, i.updatePlan(t, now, "shared-large"), http.StatusOK)
 		awaitAllowed(t, db)
 
 		// Who drops the database while it is over its quota can make it again.
-		fill(t, db, 8)
-		awaitRefused(t, db)
+		overfill(t, db)
+		awaitSettled(t, p)
 		exec(t, byAdmin, "DROP DATABASE `"+c.Database+"`")
 		server := c.fields(t)
 		server.DBName = ""
@@ -202,8 +215,7 @@ func TestQuota(t *testing.T) {
 		})
 
 		// An instance that has the id of another one inherits nothing.
-		fill(t, c.open(t), 17)
-		awaitRefused(t, c.open(t))
+		overfill(t, c.open(t))
 		expectEmpty(t, i.deprovision(t, now), http.StatusOK)
 		expectEmpty(t, i.provision(t, now, nil), http.StatusCreated)
 		_, anew := i.bound(t, nil)
@@ -220,7 +232,7 @@ func expectQuotaOver(t *testing.T, p platform, env map[string]string, i instance
 	t.Helper()
 	line := p.AwaitLog(t, "a service instance is over its quota")
 	t.Logf("log: %s", line)
-	if !strings.Contains(line, i.id) || !strings.Contains(line, `"quota_bytes":8388608`) {
+	if !strings.Contains(line, i.id) || !strings.Contains(line, `"quota_bytes":41943040`) {
 		t.Errorf("the log tells no more than: %s", line)
 	}
 	expectOver(t, i, true)
@@ -232,15 +244,13 @@ func expectQuotaOver(t *testing.T, p platform, env map[string]string, i instance
 		}
 	}
 	expectReadOnly(t, reader)
-	testdrive.Eventually(t, quotaTime, "metrics tell", func() bool {
-		return p.Scrape(t)[`mysql_broker_quota_instances{level="100",plan="shared-small"}`] == "1"
-	})
 	shown := p.Scrape(t)
 	expectFigures(t, p, map[string]string{
-		`mysql_broker_instance_storage_quota_bytes{instance_id="` + i.id + `",plan="shared-small"}`: "8.388608e+06",
-		`mysql_broker_quota_accounts_due`:                                  "0",
-		`mysql_broker_quota_instances{level="80",plan="shared-small"}`:     "0",
-		`mysql_broker_quota_instances{level="100",plan="dedicated-small"}`: "0",
+		`mysql_broker_quota_instances{level="100",plan="shared-small"}`:                             "1",
+		`mysql_broker_instance_storage_quota_bytes{instance_id="` + i.id + `",plan="shared-small"}`: "4.194304e+07",
+		`mysql_broker_quota_accounts_due`:                                                           "0",
+		`mysql_broker_quota_instances{level="80",plan="shared-small"}`:                              "0",
+		`mysql_broker_quota_instances{level="100",plan="dedicated-small"}`:                          "0",
 	})
 	for series, value := range shown {
 		if strings.Contains(series, "quota") || strings.Contains(series, "storage") {
@@ -286,6 +296,14 @@ func expectReadOnly(t *testing.T, db *sql.DB) {
 			t.Errorf("%s by a read-only account: error %d", statement, number)
 		}
 	}
+}
+
+// awaitSettled waits until all accounts of the instance may do what they should.
+func awaitSettled(t *testing.T, p platform) {
+	t.Helper()
+	testdrive.Eventually(t, quotaTime, "all accounts are settled", func() bool {
+		return p.Scrape(t)["mysql_broker_quota_accounts_due"] == "0"
+	})
 }
 
 // awaitRound waits until a round of measuring has begun and ended since the call.

@@ -25,7 +25,6 @@ type FullInstance struct {
 type QuotaStats struct {
 	Counts  []QuotaCount
 	Fullest []FullInstance // those of the highest level first
-	Due     int64          // accounts that DueAccounts lists
 }
 
 // QuotaStats counts, and lists up to so many of the fullest. It goes by indexes that hold these instances only.
@@ -38,13 +37,14 @@ func (s *Store) QuotaStats(ctx context.Context, fullest int) (stats QuotaStats, 
 	}
 	stats.Fullest, err = allRows(ctx, s.pool, pgx.RowToStructByPos[FullInstance],
 		"SELECT i.id, i.plan_id, u.bytes"+full+"ORDER BY u.level DESC, u.bytes DESC, i.id LIMIT $1", fullest)
-	if err != nil {
-		return stats, err
-	}
-	stats.Due, err = oneRow(ctx, s.pool, pgx.RowTo[int64], `SELECT
+	return stats, err
+}
+
+// DueCount counts the accounts that may have other privileges than they should.
+func (s *Store) DueCount(ctx context.Context) (int64, error) {
+	return oneRow(ctx, s.pool, pgx.RowTo[int64], `SELECT
 		(SELECT count(*) FROM binding WHERE grants_due IS NOT FALSE) +
 		(SELECT count(*) FROM retired_account WHERE grants_due)`)
-	return stats, err
 }
 
 // Measurements tells when all databases of a shared server, or all dedicated servers (""), were last measured.

@@ -28,8 +28,9 @@ type quotaCollector struct {
 
 var (
 	quotaInstancesDesc = prometheus.NewDesc("mysql_broker_quota_instances",
-		"Service instances whose data take at least 80 or 90 per cent of their plan's storage (level), or have reached 100 "+
-			"and are kept from growing until they take less than 95.", []string{"plan", "level"}, nil)
+		"Service instances whose data take at least 80 or 90 per cent of their plan's storage (level), or have reached 100 and "+
+			"are kept from growing until they take less than 95. Where counting takes longer than 0.1 s, the figure is up to a "+
+			"minute old.", []string{"plan", "level"}, nil)
 	quotaBytesDesc = prometheus.NewDesc("mysql_broker_instance_storage_bytes",
 		"Bytes that the data of a service instance take: the 100 fullest of those that have reached 80 per cent of their "+
 			"plan's storage.", []string{"instance_id", "plan"}, nil)
@@ -96,7 +97,12 @@ func (c *quotaCollector) Collect(ch chan<- prometheus.Metric) {
 			gauge(quotaLimitDesc, float64(limit), i.InstanceID, plan)
 		}
 	}
-	gauge(quotaDueDesc, float64(stats.Due))
+	due, err := c.store.DueCount(ctx)
+	if err != nil {
+		c.log.Warn("could not count for /metrics the accounts whose privileges are due", "error", err)
+		return
+	}
+	gauge(quotaDueDesc, float64(due))
 	measured, err := c.store.Measurements(ctx)
 	if err != nil {
 		c.log.Warn("could not read for /metrics when storage was measured", "error", err)

@@ -142,8 +142,19 @@ func (e *endpoint) isHeld(id string) bool {
 	}
 }
 
-func (e *endpoint) GetInstance(context.Context, string, domain.FetchInstanceDetails) (
+// GetInstance tells of the storage of instances of the plan "async" only.
+func (e *endpoint) GetInstance(_ context.Context, id string, _ domain.FetchInstanceDetails) (
 	domain.GetInstanceDetailsSpec, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch e.instances[id].PlanID {
+	case "async-id":
+		return domain.GetInstanceDetailsSpec{Metadata: domain.InstanceMetadata{Attributes: map[string]any{
+			"storage_bytes": 3 << 19, "storage_quota_bytes": 2 << 20, "storage_state": "over quota",
+			"storage_message": "delete data"}}}, nil
+	case "held-id":
+		return domain.GetInstanceDetailsSpec{Metadata: domain.InstanceMetadata{Attributes: map[string]any{"a": "b"}}}, nil
+	}
 	return domain.GetInstanceDetailsSpec{}, apiresponses.ErrInstanceNotFound
 }
 

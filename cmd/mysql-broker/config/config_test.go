@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/store"
@@ -240,4 +241,22 @@ func encode(t *testing.T, v any) string {
 		t.Fatal(err)
 	}
 	return string(raw)
+}
+
+func TestQuotaInterval(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]time.Duration{"": time.Minute, "0": 0, "1s": time.Second, "1h": time.Hour} {
+		env := complete(t)
+		env["QUOTA_INTERVAL"] = text
+		if cfg, err := read(t, env); err != nil || cfg.Quota.Interval != want {
+			t.Errorf("%q: %v, %v", text, cfg.Quota.Interval, err)
+		}
+	}
+	for _, text := range []string{"-1s", "10ms", "2h", "often"} {
+		env := complete(t)
+		env["QUOTA_INTERVAL"] = text
+		if _, err := read(t, env); err == nil || !strings.Contains(err.Error(), "QUOTA_INTERVAL") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -34,6 +35,7 @@ type Config struct {
 	LogLevel    slog.Level
 	Application Application
 	TLS         TLS
+	ExternalURL *url.URL // where browsers find the broker, nil if that is not known
 	Proxies     httpapi.Proxies
 	Pprof       string // loopback address and port to serve profiles on, "" for none
 	Tracing     bool   // send traces, as OpenTelemetry's own variables say
@@ -76,6 +78,8 @@ var Variables = []Variable{
 	{"TLS_CERTIFICATE", "", "path of a PEM file, the certificate and its chain, to serve HTTPS with instead of HTTP; " +
 		"read again when it changes"},
 	{"TLS_KEY", "", "path of a PEM file, the certificate's private key"},
+	{"EXTERNAL_URL", "", "where browsers find the broker, such as https://mysql-broker.example.com; default: on Cloud " +
+		"Foundry, the application's first route"},
 	{"TRUSTED_PROXIES", "", "addresses and networks, joined by commas, of proxies whose X-Forwarded-For is believed " +
 		"when failed logins are counted; on Cloud Foundry, its router's is anyway"},
 	{"CATALOG", "catalog.yml", "path of the catalog"},
@@ -115,6 +119,7 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 		LogLevel:    r.level("LOG_LEVEL"),
 		Application: application,
 		TLS:         r.tls(),
+		ExternalURL: r.externalURL(application),
 		Proxies:     httpapi.Proxies{Nearest: getenv("VCAP_APPLICATION") != "", Trusted: r.networks("TRUSTED_PROXIES")},
 		Pprof:       r.loopback("PPROF_ADDRESS"),
 		Tracing:     r.tracing(),

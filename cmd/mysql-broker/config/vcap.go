@@ -12,8 +12,10 @@ import (
 
 // Application is what VCAP_APPLICATION says of the broker itself; zero outside of Cloud Foundry.
 type Application struct {
-	Name  string `json:"application_name"`
-	Index int    `json:"instance_index"`
+	Name            string   `json:"application_name"`
+	Index           int      `json:"instance_index"`
+	URIs            []string `json:"application_uris"` // host names, perhaps with a path
+	CloudController string   `json:"cf_api"`
 }
 
 func application(text string) (a Application, err error) {

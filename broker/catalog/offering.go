@@ -16,7 +16,7 @@ const (
 // unusable are keys of the specification that this broker cannot honour, with the reason told to the operator.
 var unusable = map[string]string{
 	"requires":         "a database has no use for syslog_drain, route_forwarding or volume_mount",
-	"dashboard_client": "this broker has no dashboard",
+	"dashboard_client": "its secret has no place in a file; set DASHBOARD_CLIENT_ID and DASHBOARD_CLIENT_SECRET",
 }
 
 // readOffering reads a service offering.

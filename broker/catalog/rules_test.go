@@ -88,7 +88,8 @@ func TestParseRefuses(t *testing.T) {
 		{"syslog drain", 6, `  requires: [syslog_drain]`, `6: "requires" must be left out: a database has no use for ` +
 			`syslog_drain, route_forwarding or volume_mount`},
 		{"dashboard", 6, `  dashboard_client: {id: x}`,
-			`6: "dashboard_client" must be left out: this broker has no dashboard`},
+			`6: "dashboard_client" must be left out: its secret has no place in a file; set DASHBOARD_CLIENT_ID and ` +
+				`DASHBOARD_CLIENT_SECRET`},
 		{"metadata not an object", 7, `  metadata: x`, `7: "metadata" of the service offering must be an object`},
 		{"metadata of the wrong type", 7, `  metadata: {shareable: 1}`,
 			`7: "shareable" in the metadata of the service offering holds a JSON number where true or false belongs`},

@@ -20,6 +20,7 @@ import (
 	"mysql-broker/broker"
 	"mysql-broker/broker/catalog"
 	"mysql-broker/broker/httpapi"
+	"mysql-broker/broker/signin"
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/cmd/mysql-broker/tracing"
 	"mysql-broker/provisioner"
@@ -45,6 +46,7 @@ type App struct {
 	shared      *shared.Servers
 	launcher    *process.Launcher // nil where dedicated plans are not offered
 	provisioner *provisioner.Provisioner
+	signIn      *signin.SignIn // nil where nobody can sign in to a dashboard
 	server      *http.Server
 	listener    net.Listener
 	failed      chan error
@@ -114,6 +116,7 @@ func Start(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog
 	if a.listener, err = net.Listen("tcp", net.JoinHostPort(cfg.Bind, strconv.Itoa(cfg.Port))); err != nil {
 		return nil, fmt.Errorf("port %d cannot be had; set PORT to another one: %w", cfg.Port, err)
 	}
+	a.signIn, c = a.newSignIn(cfg, c)
 	registry := prometheus.NewRegistry()
 	metrics := newMetrics(registry, c.Plans())
 	a.provisioner = provisioner.New(provisioner.Config{Store: a.store, Plans: c.Plans(), Shared: a.shared,
@@ -139,7 +142,7 @@ func Start(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog
 	if cfg.Quota.Interval > 0 {
 		registry.MustRegister(newQuotaCollector(a.store, a.shared, c.Plans(), log))
 	}
-	a.serve(routes(api, registry, health{store: a.store, shared: a.shared}), cert)
+	a.serve(routes(api, registry, health{store: a.store, shared: a.shared}, a.signIn), cert)
 	return a, nil
 }
 

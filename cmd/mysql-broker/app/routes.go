@@ -9,14 +9,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"mysql-broker/broker/signin"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
 )
 
 // routes serves what is the broker's own, and leaves all else to the API. Paths are compared as they came: a ServeMux
 // would redirect untidy ones, which platforms take for an answer.
-func routes(api http.Handler, registry *prometheus.Registry, h health) http.Handler {
+func routes(api http.Handler, registry *prometheus.Registry, h health, signIn *signin.SignIn) http.Handler {
 	metrics := promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	if signIn != nil {
+		api = withDashboard(api, signIn)
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/healthz":

@@ -36,6 +36,7 @@ type Config struct {
 	Application Application
 	TLS         TLS
 	ExternalURL *url.URL // where browsers find the broker, nil if that is not known
+	SignIn      SignIn
 	Proxies     httpapi.Proxies
 	Pprof       string // loopback address and port to serve profiles on, "" for none
 	Tracing     bool   // send traces, as OpenTelemetry's own variables say
@@ -80,6 +81,17 @@ var Variables = []Variable{
 	{"TLS_KEY", "", "path of a PEM file, the certificate's private key"},
 	{"EXTERNAL_URL", "", "where browsers find the broker, such as https://mysql-broker.example.com; default: on Cloud " +
 		"Foundry, the application's first route"},
+	{"DASHBOARD_CLIENT_ID", "", "name of the client that Cloud Controller makes at UAA for the dashboard, unique there; it " +
+		"is shown in the catalog"},
+	{"DASHBOARD_CLIENT_SECRET", "", "that client's secret; `openssl rand -hex 24` makes one"},
+	{"OIDC_CLIENT_ID", "", "instead of DASHBOARD_CLIENT_ID, the dashboard's client that an OpenID provider has already"},
+	{"OIDC_CLIENT_SECRET", "", "that client's secret"},
+	{"OIDC_ISSUER", "", "URL of the OpenID provider; default: the UAA that Cloud Controller names"},
+	{"OIDC_SCOPES", "", "scopes to ask for, joined by spaces; default: openid cloud_controller_service_permissions.read, or " +
+		"openid profile where there is no Cloud Controller"},
+	{"CLOUD_CONTROLLER_URL", "", "the Cloud Controller that says what a developer may see, such as " +
+		"https://api.example.com; default: on Cloud Foundry, its own"},
+	{"DASHBOARD_OPERATOR_GROUP", "", "the scope, group or role in a person's tokens that makes an operator, who sees all"},
 	{"TRUSTED_PROXIES", "", "addresses and networks, joined by commas, of proxies whose X-Forwarded-For is believed " +
 		"when failed logins are counted; on Cloud Foundry, its router's is anyway"},
 	{"CATALOG", "catalog.yml", "path of the catalog"},
@@ -125,6 +137,7 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 		Tracing:     r.tracing(),
 		Quota:       r.quota(),
 	}
+	cfg.SignIn = r.signIn(application, cfg.ExternalURL)
 	if strings.Contains(cfg.Username, ":") {
 		r.note(errors.New("BROKER_USERNAME has a colon, which basic authentication cannot send"))
 	}

@@ -106,7 +106,8 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		Host: "127.0.0.1", Bind: "127.0.0.1", PortMin: 13400, PortMax: 13999}
 	broker, err := app.Start(ctx, config.Config{Bind: "127.0.0.1", Port: cfg.Port, Username: secrets.Username,
 		Password: secrets.Password, PostgresURL: postgres.URL(), Keys: keys,
-		Shared: []shared.Config{server}, Launcher: dedicated, Quota: config.DefaultQuota}, c, cfg.Logger)
+		Shared: []shared.Config{server}, Launcher: dedicated, Quota: config.DefaultQuota,
+		SignIn: config.SignIn{Announce: func(link string) { printLink(cfg.Out, link) }}}, c, cfg.Logger)
 	if err != nil {
 		return err
 	}
@@ -124,6 +125,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	printUsage(cfg.Out, url, binary, secrets)
+	printLink(cfg.Out, broker.SignIn().Link())
 	select {
 	case <-ctx.Done():
 		return nil
@@ -158,6 +160,11 @@ func writeClientConfig(path, url string, s secrets) error {
 		return err
 	}
 	return os.WriteFile(path, raw, 0o600)
+}
+
+// printLink says how to get into the dashboard.
+func printLink(out io.Writer, link string) {
+	fmt.Fprintf(out, "\nOpen the dashboard in a browser on this machine, once within 15 minutes:\n  %s\n", link)
 }
 
 func printUsage(out io.Writer, url string, binary process.Binary, s secrets) {

@@ -1,0 +1,237 @@
+package signin_test
+
+import (
+	"crypto/tls"
+	"encoding/base64"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"mysql-broker/broker/signin"
+	"mysql-broker/test/openid"
+)
+
+// insecure lets a browser trust a test's certificate.
+func insecure() *tls.Config { return &tls.Config{InsecureSkipVerify: true} }
+
+// callback is where the provider sends a browser back to in which somebody signs in, before it has gone there. change
+// alters what the dashboard asks the provider for.
+func callback(t *testing.T, b *openid.Browser, address, person string, change func(url.Values)) *url.URL {
+	t.Helper()
+	b.Until("/oauth/token/authorize")
+	p := b.Open(t, address)
+	asked, err := url.Parse(p.Header.Get("Location"))
+	if err != nil || asked.RawQuery == "" {
+		t.Fatalf("the browser is not sent to the provider: %d %v", p.Status, p.Header)
+	}
+	query := asked.Query()
+	if query.Get("code_challenge_method") != "S256" || query.Get("response_type") != "code" {
+		t.Fatalf("the dashboard asks for %v", query)
+	}
+	if change != nil {
+		change(query)
+	}
+	asked.RawQuery = query.Encode()
+	b.Until(signin.CallbackPath)
+	if p, err = b.Submit(b.Open(t, asked.String()), person); err != nil {
+		t.Fatal(err)
+	}
+	b.Until("")
+	back, err := url.Parse(p.Header.Get("Location"))
+	if err != nil || back.Query().Get("code") == "" {
+		t.Fatalf("the provider answered %d %v %s", p.Status, p.Header, p.Text)
+	}
+	return back
+}
+
+func with(u *url.URL, key, value string) string {
+	changed, query := *u, u.Query()
+	query.Set(key, value)
+	changed.RawQuery = query.Encode()
+	return changed.String()
+}
+
+// expectNobody fails the test if somebody is signed in at a browser.
+func expectNobody(t *testing.T, b *openid.Browser, d dashboard) {
+	t.Helper()
+	if p := b.Open(t, d.at(managed)); p.URL.Path != "/login" {
+		t.Errorf("somebody is signed in: %d %s", p.Status, p.Text)
+	}
+}
+
+func TestCallbackThatDoesNotFit(t *testing.T) {
+	t.Parallel()
+	d := start(t, 1)
+	back := func(t *testing.T, change func(url.Values)) (*openid.Browser, *url.URL) {
+		b := openid.NewBrowser(t)
+		return b, callback(t, b, d.at(managed), openid.Developer, change)
+	}
+	t.Run("unchanged", func(t *testing.T) {
+		b, u := back(t, nil)
+		expect(t, b.Open(t, u.String()), openid.Developer, signin.Manage)
+	})
+	t.Run("another state", func(t *testing.T) {
+		b, u := back(t, nil)
+		state := u.Query().Get("state")
+		for _, changed := range []string{"", state[:12], state[:len(state)-1], state + "A", strings.ToUpper(state), "é"} {
+			b.Open(t, with(u, "state", changed)).Expect(t, http.StatusBadRequest, "This sign-in is over, or is not yours.")
+		}
+		expectNobody(t, b, d)
+	})
+	t.Run("in another browser", func(t *testing.T) {
+		_, u := back(t, nil)
+		victim := openid.NewBrowser(t)
+		victim.Open(t, d.at(visible)) // has a sign-in of its own under way
+		victim.Open(t, u.String()).Expect(t, http.StatusBadRequest, "This sign-in is over, or is not yours.")
+		expectNobody(t, victim, d)
+	})
+	t.Run("a code that was made for another sign-in", func(t *testing.T) {
+		_, theirs := back(t, nil)
+		b, u := back(t, nil)
+		b.Open(t, with(u, "code", theirs.Query().Get("code"))).Expect(t, http.StatusBadRequest, "The sign-in failed.")
+		expectNobody(t, b, d)
+	})
+	t.Run("a code that is none", func(t *testing.T) {
+		for _, code := range []string{"", "x", strings.Repeat("y", 5000)} {
+			b, u := back(t, nil)
+			b.Open(t, with(u, "code", code)).Expect(t, http.StatusBadRequest, "The sign-in failed.")
+			expectNobody(t, b, d)
+		}
+	})
+	t.Run("another code challenge", func(t *testing.T) {
+		b, u := back(t, func(q url.Values) { q.Set("code_challenge", base64.RawURLEncoding.EncodeToString(make([]byte, 32))) })
+		b.Open(t, u.String()).Expect(t, http.StatusBadRequest, "The sign-in failed.")
+		expectNobody(t, b, d)
+	})
+	t.Run("another nonce", func(t *testing.T) {
+		for _, nonce := range []string{"", "another"} {
+			b, u := back(t, func(q url.Values) { q.Set("nonce", nonce) })
+			b.Open(t, u.String()).Expect(t, http.StatusBadRequest, "The sign-in failed.")
+			expectNobody(t, b, d)
+		}
+	})
+	t.Run("without the scope openid", func(t *testing.T) {
+		b, u := back(t, func(q url.Values) { q.Set("scope", "cloud_controller_service_permissions.read openid") })
+		b.Open(t, u.String())
+		expect(t, b.Open(t, d.at(managed)), openid.Developer, signin.Manage) // the order does not matter
+	})
+	t.Run("twice", func(t *testing.T) {
+		b, u := back(t, nil)
+		attempt := b.Cookies(t, d.URL, "attempt")[0]
+		expect(t, b.Open(t, u.String()), openid.Developer, signin.Manage)
+		b.Open(t, u.String()).Expect(t, http.StatusBadRequest, "This sign-in is over, or is not yours.")
+		expect(t, b.Open(t, d.at(managed)), openid.Developer, signin.Manage) // and who is signed in stays so
+
+		thief := openid.NewBrowser(t)
+		thief.SetCookie(t, d.URL, attempt)
+		thief.Open(t, u.String()).Expect(t, http.StatusBadRequest, "The sign-in failed.")
+		expectNobody(t, thief, d)
+	})
+}
+
+// What the provider says comes through the browser, so that anybody could have written it.
+func TestProviderRefuses(t *testing.T) {
+	t.Parallel()
+	d := start(t, 1)
+	for code, want := range map[string]int{"access_denied": http.StatusForbidden, "invalid_scope": http.StatusBadRequest,
+		"<script>alert(1)</script>": http.StatusBadRequest} {
+		b := openid.NewBrowser(t)
+		u := callback(t, b, d.at(managed), openid.Developer, nil)
+		query := url.Values{"state": {u.Query().Get("state")}, "error": {code},
+			"error_description": {"<script>alert(2)</script>"}}
+		u.RawQuery = query.Encode()
+		p := b.Open(t, u.String()).Expect(t, want, "The sign-in failed.")
+		if strings.Contains(p.Text, "alert") {
+			t.Errorf("the page repeats what the address says: %s", p.Text)
+		}
+		if got := link(t, p); got != d.at(managed) {
+			t.Errorf("the page leads to %s", got)
+		}
+		if policy := p.Header.Get("Content-Security-Policy"); !strings.HasPrefix(policy, "default-src 'none'; style-src 'sha256-") {
+			t.Errorf("the page's policy is %q", policy)
+		}
+	}
+}
+
+// Wherever a sign-in was begun, it ends at a page of the dashboard.
+func TestReturnAddress(t *testing.T) {
+	t.Parallel()
+	d := start(t, 1)
+	for _, address := range []string{"https://evil.example.com/", "//evil.example.com/", "/\\evil.example.com/",
+		"/dashboard", "/v2/catalog", "javascript:alert(1)", "/dashboard/\r\nSet-Cookie: a=b", "/dashboard/\x00", "",
+		"/dashboard/" + strings.Repeat("x", 2000)} {
+		b := openid.NewBrowser(t)
+		u := callback(t, b, d.at(managed), openid.Developer, nil)
+		attempt := b.Cookies(t, d.URL, "attempt")[0]
+		key, _, _ := strings.Cut(attempt.Value, ".")
+		attempt.Value = key + "." + base64.RawURLEncoding.EncodeToString([]byte(address))
+		b.SetCookie(t, d.URL, attempt)
+		if p := b.Open(t, u.String()).Expect(t, http.StatusOK, "You are signed in as dora."); p.URL.String() != d.URL+signin.Path {
+			t.Errorf("with %q the sign-in ended at %s", address, p.URL)
+		}
+	}
+	long := d.URL + "/dashboard/?x=" + strings.Repeat("y", 2000)
+	openid.NewBrowser(t).LogIn(t, long, openid.Developer).Expect(t, http.StatusOK, "You are signed in as dora.")
+}
+
+func TestParallelTabs(t *testing.T) {
+	t.Parallel()
+	d := start(t, 1)
+	b := openid.NewBrowser(t)
+	first := callback(t, b, d.at(managed), openid.Developer, nil)
+	second := callback(t, b, d.at(visible), openid.Developer, nil)
+	if p := b.Open(t, second.String()); p.URL.String() != d.at(visible) {
+		t.Errorf("the second tab shows %s: %s", p.URL, p.Text)
+	}
+	if p := b.Open(t, first.String()); p.URL.String() != d.at(managed) {
+		t.Errorf("the first tab shows %s: %s", p.URL, p.Text)
+	}
+	if n := read[int](t, d.Postgres, "SELECT count(*) FROM session"); n != 1 {
+		t.Errorf("%d sessions at one browser", n)
+	}
+
+	other := openid.NewBrowser(t)
+	for range 100 {
+		other.Open(t, d.at(managed))
+	}
+	if n := len(other.Cookies(t, d.URL, "attempt")); n > 8 {
+		t.Errorf("the browser keeps %d sign-ins that are under way", n)
+	}
+	expect(t, other.LogIn(t, d.at(managed), openid.Developer), openid.Developer, signin.Manage)
+}
+
+func TestCookieThatIsNone(t *testing.T) {
+	t.Parallel()
+	d := start(t, 1)
+	b := openid.NewBrowser(t)
+	b.LogIn(t, d.at(managed), openid.Developer)
+	good := b.Cookies(t, d.URL, "session")[0]
+	flipped := "A" + good.Value[1:]
+	if flipped == good.Value {
+		flipped = "B" + good.Value[1:]
+	}
+	for _, value := range []string{"", "x", flipped, good.Value + "A", good.Value[1:], strings.Repeat("A", 43),
+		strings.Repeat("A", 3000)} {
+		thief := openid.NewBrowser(t)
+		forged := *good
+		forged.Value = value
+		thief.SetCookie(t, d.URL, &forged)
+		expectNobody(t, thief, d)
+	}
+}
+
+// link is where the only link of a page leads to.
+func link(t *testing.T, p openid.Page) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(p.Text, `<a href="`)
+	address, _, closed := strings.Cut(rest, `"`)
+	if !ok || !closed {
+		t.Fatalf("the page has no link: %s", p.Text)
+	}
+	u, err := p.URL.Parse(strings.ReplaceAll(address, "&amp;", "&"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.String()
+}

@@ -1,0 +1,137 @@
+package signin
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"golang.org/x/oauth2"
+)
+
+// tokenMargin is taken off an access token's life: it must not end on its way to Cloud Controller.
+const tokenMargin = 10 * time.Second
+
+// begin sends a person to the provider, to come back to where he wanted to go.
+func (s *SignIn) begin(w http.ResponseWriter, r *http.Request) {
+	if !navigation(r) {
+		http.Error(w, "Nobody is signed in, or the session has ended. Open the dashboard in a browser to sign in.",
+			http.StatusUnauthorized)
+		return
+	}
+	if s.links != nil {
+		s.announce()
+		s.show(w, r, page{Status: http.StatusUnauthorized, Title: "Nobody is signed in.",
+			Text: "Open the link that the broker printed in its terminal, which holds once."})
+		return
+	}
+	e, err := s.provider.endpoints(r.Context())
+	if err != nil {
+		s.Unavailable(w, r, err)
+		return
+	}
+	a := s.cookies.keep(w, r, r.URL.RequestURI())
+	redirect(w, e.authURL(a))
+}
+
+// callback is where the provider sends the browser back to. OpenID Connect Core 1.0, section 3.1.2.5.
+func (s *SignIn) callback(w http.ResponseWriter, r *http.Request) {
+	answer := r.URL.Query()
+	a, ok := s.cookies.take(w, r, answer.Get("state"))
+	if !ok {
+		s.show(w, r, page{Status: http.StatusBadRequest, Title: "This sign-in is over, or is not yours.",
+			Text: "It was completed before, took longer than 10 minutes, or was begun in another browser; or this browser " +
+				"keeps no cookies. Open the page that you wanted once more.", Link: Path, LinkText: "Who is signed in?"})
+		return
+	}
+	retry := page{Status: http.StatusBadRequest, Title: "The sign-in failed.", Link: a.returnTo, LinkText: "Try again"}
+	if code := answer.Get("error"); code != "" {
+		// What else the provider says comes with the address, and so from anybody: it is for the log.
+		s.log.WarnContext(r.Context(), "the OpenID provider refused a sign-in", "error", clip(code),
+			"description", clip(answer.Get("error_description")))
+		retry.Text = "The provider refused it. If that happens again, the broker's operator finds the reason in its log."
+		if code == "access_denied" {
+			retry.Status, retry.Text = http.StatusForbidden, "You, or the provider, did not allow it."
+		}
+		s.show(w, r, retry)
+		return
+	}
+	e, err := s.provider.endpoints(r.Context())
+	if err != nil {
+		s.Unavailable(w, r, err)
+		return
+	}
+	id, err := s.provider.redeem(r.Context(), e, a, answer.Get("code"))
+	if err != nil {
+		if away(err) {
+			s.Unavailable(w, r, fmt.Errorf("redeem the code of a sign-in: %w", err))
+			return
+		}
+		s.log.WarnContext(r.Context(), "a sign-in failed", "error", explain(err))
+		retry.Text = "What the provider answered does not fit it. If that happens again, the broker's operator finds the " +
+			"reason in its log."
+		s.show(w, r, retry)
+		return
+	}
+	s.welcome(w, r, e, id, a.returnTo)
+}
+
+// welcome starts the session of whom the provider named, unless there is nothing that the person may see.
+func (s *SignIn) welcome(w http.ResponseWriter, r *http.Request, e *endpoints, id identity, returnTo string) {
+	made := session{Subject: id.subject, Name: id.name(id.subject), IDToken: id.idToken,
+		Operator: s.group != "" && id.has(s.group)}
+	lifetime := maxSession
+	switch {
+	case made.Operator:
+	case s.permissions == nil:
+		s.log.InfoContext(r.Context(), "refused a sign-in: the person is no operator", "subject", id.subject)
+		s.show(w, r, page{Status: http.StatusForbidden, Title: "You may not see this dashboard, " + made.Name + ".",
+			Text: "It is for the broker's operators. Ask one of them to make you one, or sign out to sign in as somebody else.",
+			Link: s.providerSignOut(e, id.idToken), LinkText: "Sign out"})
+		return
+	default:
+		made.AccessToken = id.accessToken
+		if !id.expires.IsZero() {
+			lifetime = min(lifetime, time.Until(id.expires)-tokenMargin)
+		}
+	}
+	if lifetime <= 0 {
+		s.Unavailable(w, r, errors.New("the OpenID provider gives access tokens that end within 10 seconds"))
+		return
+	}
+	if err := s.start(w, r, made, lifetime); err != nil {
+		s.Unavailable(w, r, err)
+		return
+	}
+	redirect(w, returnTo)
+}
+
+// away tells whether no answer came from the provider, or one that says that it cannot answer now.
+func away(err error) bool {
+	if answered, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
+		return answered.Response.StatusCode >= http.StatusInternalServerError
+	}
+	return unreachable(err)
+}
+
+// explain is an error for the log. Of a provider's answer it has the words of the protocol alone: the rest could be anything.
+func explain(err error) string {
+	if answered, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
+		return fmt.Sprintf("the provider answered %s: %s: %s", answered.Response.Status, clip(answered.ErrorCode),
+			clip(answered.ErrorDescription))
+	}
+	return clip(err.Error())
+}
+
+// maxQuoted bounds what the log repeats of what came from outside, in bytes.
+const maxQuoted = 500
+
+func clip(text string) string { return text[:min(len(text), maxQuoted)] }
+
+// redirect sends the browser elsewhere. Unlike http.Redirect it leaves a path as it is.
+func redirect(w http.ResponseWriter, to string) {
+	w.Header().Set("Location", to)
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	w.WriteHeader(http.StatusSeeOther)
+}

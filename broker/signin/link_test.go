@@ -1,0 +1,137 @@
+package signin_test
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"mysql-broker/broker/signin"
+	"mysql-broker/test/openid"
+	"mysql-broker/test/servers"
+)
+
+// terminal is what a broker on one's own machine prints.
+type terminal struct {
+	mu    sync.Mutex
+	links []string
+}
+
+func (l *terminal) print(link string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.links = append(l.links, link)
+}
+
+func (l *terminal) all() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.links
+}
+
+// startOwn runs a dashboard as `mysql-broker dev` does.
+func startOwn(t *testing.T) (dashboardURL string, s *signin.SignIn, printed *terminal) {
+	t.Helper()
+	printed = &terminal{}
+	server := httptest.NewUnstartedServer(nil)
+	dashboardURL = "http://" + server.Listener.Addr().String()
+	external, err := url.Parse(dashboardURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = signin.New(signin.Config{ExternalURL: external, Store: servers.Store(t), Announce: printed.print,
+		Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	server.Config.Handler = serve(s)
+	server.Start()
+	t.Cleanup(server.Close)
+	return dashboardURL, s, printed
+}
+
+func TestLink(t *testing.T) {
+	t.Parallel()
+	address, s, _ := startOwn(t)
+	b := openid.NewBrowser(t)
+	link := s.Link()
+	if p := b.Open(t, link); p.URL.String() != address+"/dashboard/" || !strings.Contains(p.Text, `"Operator":true`) {
+		t.Errorf("the link led to %s: %d %s", p.URL, p.Status, p.Text)
+	}
+	b.Open(t, link).Expect(t, http.StatusForbidden, "This link does not hold, or no longer.")
+	openid.NewBrowser(t).Open(t, link).Expect(t, http.StatusForbidden, "This link does not hold, or no longer.")
+	b.Open(t, address+"/dashboard/instances/any").Expect(t, http.StatusOK, `"Access":2`) // the session goes on
+	signOut(t, b, address)
+	b.Open(t, address+"/dashboard/").Expect(t, http.StatusUnauthorized, "Open the link that the broker printed")
+}
+
+func TestLinkThatWasChanged(t *testing.T) {
+	t.Parallel()
+	_, s, _ := startOwn(t)
+	_, other, _ := startOwn(t)
+	link := s.Link()
+	base, token, _ := strings.Cut(link, "=")
+	_, theirs, _ := strings.Cut(other.Link(), "=")
+	for i := range len(token) {
+		letter := "A"
+		if token[i] == 'A' {
+			letter = "B"
+		}
+		changed := token[:i] + letter + token[i+1:]
+		openid.NewBrowser(t).Open(t, base+"="+changed).Expect(t, http.StatusForbidden, "This link does not hold")
+	}
+	for _, changed := range []string{"", "x", token[1:], token + "A", token + "=", theirs} {
+		openid.NewBrowser(t).Open(t, base+"="+changed).Expect(t, http.StatusForbidden, "This link does not hold")
+	}
+	openid.NewBrowser(t).Open(t, link).Expect(t, http.StatusOK, `"Operator":true`)
+}
+
+// A page from elsewhere whose name was made to lead to this machine gets nothing.
+func TestLinkUnderAnotherName(t *testing.T) {
+	t.Parallel()
+	address, s, _ := startOwn(t)
+	link := s.Link()
+	b := openid.NewBrowser(t)
+	send := func(method, url, host string) openid.Page {
+		r, err := http.NewRequest(method, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = host
+		answer, err := b.Client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		return openid.Page{Status: answer.StatusCode, URL: r.URL, Header: answer.Header}
+	}
+	for _, host := range []string{"evil.example.com", "127.0.0.1.evil.example.com", "10.0.0.1:8080", "localhost.evil.example.com",
+		"0.0.0.0"} {
+		for method, urls := range map[string][]string{"GET": {link, address + "/dashboard/", address + signin.Path},
+			"POST": {address + signin.SignOutPath}} {
+			for _, u := range urls {
+				send(method, u, host).Expect(t, http.StatusMisdirectedRequest, "")
+			}
+		}
+	}
+	send("GET", link, "localhost:1").Expect(t, http.StatusOK, "") // the link still holds
+}
+
+// Whoever finds nobody signed in has a link printed, but not one with every request.
+func TestLinksAreAnnounced(t *testing.T) {
+	t.Parallel()
+	address, _, printed := startOwn(t)
+	b := openid.NewBrowser(t)
+	for range 3 {
+		b.Open(t, address+"/dashboard/").Expect(t, http.StatusUnauthorized, "Open the link that the broker printed")
+	}
+	if links := printed.all(); len(links) != 1 {
+		t.Fatalf("printed: %q", links)
+	}
+	b.Open(t, printed.all()[0]).Expect(t, http.StatusOK, `"Operator":true`)
+	b.Open(t, printed.all()[0]).Expect(t, http.StatusForbidden, "The broker has printed another one")
+	if links := printed.all(); len(links) != 2 || links[0] == links[1] {
+		t.Fatalf("printed: %q", links)
+	}
+	openid.NewBrowser(t).Open(t, printed.all()[1]).Expect(t, http.StatusOK, `"Operator":true`)
+}

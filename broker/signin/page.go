@@ -1,0 +1,75 @@
+package signin
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"html/template"
+	"net/http"
+	"regexp"
+)
+
+// page is one that says what happened, and what to do next.
+type page struct {
+	Status         int
+	Title, Text    string
+	Link, LinkText string // the next step, unless it is ""
+	Follow         bool   // the browser follows the link by itself
+	SignOut        bool   // with a button to sign out
+}
+
+//go:embed page.html
+var pageHTML string
+
+var (
+	pageTemplate = template.Must(template.New("page").Parse(pageHTML))
+	// pagePolicy lets the page have its own style and nothing else.
+	pagePolicy = "default-src 'none'; style-src 'sha256-" + styleHash() + "'; form-action 'self'; " +
+		"frame-ancestors 'none'; base-uri 'none'"
+)
+
+// styleHash is how a policy names what stands between <style> and </style>.
+// https://www.w3.org/TR/CSP3/#grammardef-hash-source
+func styleHash() string {
+	style := regexp.MustCompile(`(?s)<style>(.*)</style>`).FindStringSubmatch(pageHTML)[1]
+	sum := sha256.Sum256([]byte(style))
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
+
+func (s *SignIn) show(w http.ResponseWriter, r *http.Request, p page) {
+	var body bytes.Buffer
+	if err := pageTemplate.Execute(&body, p); err != nil {
+		s.log.ErrorContext(r.Context(), "a page of the sign-in cannot be made", "error", err)
+		http.Error(w, "The page cannot be shown.", http.StatusInternalServerError)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", pagePolicy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "same-origin") // with no-referrer, forms would be sent without their origin
+	h.Set("Cache-Control", "no-store")
+	if p.Follow {
+		h.Set("Refresh", "0; url="+p.Link)
+	}
+	w.WriteHeader(p.Status)
+	w.Write(body.Bytes()) // a browser that went away needs no answer
+}
+
+// Unavailable answers that it could not be found out now who somebody is, or what he may see, and logs why.
+func (s *SignIn) Unavailable(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil {
+		return // nobody waits for the answer
+	}
+	s.log.WarnContext(r.Context(), "a request to the dashboard could not be decided", "error", explain(err))
+	w.Header().Set("Retry-After", "5")
+	if !navigation(r) {
+		http.Error(w, "It cannot be found out now who you are or what you may see. Try again.",
+			http.StatusServiceUnavailable)
+		return
+	}
+	s.show(w, r, page{Status: http.StatusServiceUnavailable, Title: "The dashboard is not available now.",
+		Text: "It cannot be found out who you are, or what you may see. Try again in some seconds; if it stays so, the " +
+			"broker's operator finds the reason in its log."})
+}

@@ -1,0 +1,139 @@
+// Package openid hands tests an OpenID provider, in a process of its own, and a stand-in for Cloud Controller.
+package openid
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// What every provider under test knows.
+const (
+	ClientID      = "mysql-dashboard"
+	ClientSecret  = "a secret +/% of the client" // with what has to be escaped
+	Password      = "verysecure"                 // of everybody
+	Operator      = "olga"
+	Developer     = "dora"
+	Stranger      = "eve"
+	OperatorGroup = "mysql-operators"
+)
+
+const startTime = 60 * time.Second
+
+// Options change a provider; the zero value is an ordinary one.
+type Options struct {
+	Address    string        // to listen on; default: any port of 127.0.0.1
+	TokensHold time.Duration // access tokens; default: an hour
+}
+
+// Provider is a running OpenID provider.
+type Provider struct {
+	Issuer string // ends with /oauth/token, as UAA's does
+	cmd    *exec.Cmd
+	exited chan struct{}
+}
+
+// URL is where the provider listens.
+func (p *Provider) URL() string { return strings.TrimSuffix(p.Issuer, "/oauth/token") }
+
+// Address is the host and port of URL.
+func (p *Provider) Address() string { return strings.TrimPrefix(p.URL(), "http://") }
+
+// build compiles the provider once for all tests of a package, beside the test binary: go test removes that folder.
+var build = sync.OnceValues(func() (string, error) {
+	tests, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	mod, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", fmt.Errorf("go env GOMOD: %w", err)
+	}
+	path := filepath.Join(filepath.Dir(tests), "openid-provider")
+	command := exec.Command("go", "build", "-buildvcs=false", "-o", path, ".")
+	command.Dir = filepath.Join(filepath.Dir(strings.TrimSpace(string(mod))), "test", "openid", "provider")
+	if out, err := command.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the OpenID provider: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// Start runs a provider until the test ends.
+func Start(t testing.TB, o Options) *Provider {
+	t.Helper()
+	binary, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.Address == "" {
+		o.Address = "127.0.0.1:0"
+	}
+	if o.TokensHold == 0 {
+		o.TokensHold = time.Hour
+	}
+	type user struct {
+		Name, Password string
+		Groups         []string
+	}
+	input, err := json.Marshal(map[string]any{"ClientID": ClientID, "ClientSecret": ClientSecret,
+		"TokenSeconds": int(o.TokensHold.Seconds()), "Users": []user{
+			{Operator, Password, append(manyGroups(), OperatorGroup)}, {Developer, Password, manyGroups()},
+			{Stranger, Password, nil}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Provider{cmd: exec.Command(binary, "-listen", o.Address), exited: make(chan struct{})}
+	var problems bytes.Buffer
+	out, inPipe := io.Pipe()
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = bytes.NewReader(input), inPipe, &problems
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		p.cmd.Wait()
+		inPipe.Close()
+		close(p.exited)
+	}()
+	t.Cleanup(func() { p.Stop() })
+	line := make(chan string, 1)
+	go func() {
+		scanner := bufio.NewScanner(out)
+		scanner.Scan()
+		line <- scanner.Text()
+		io.Copy(io.Discard, out)
+	}()
+	select {
+	case p.Issuer = <-line:
+	case <-time.After(startTime):
+	}
+	if p.Issuer == "" {
+		p.Stop()
+		t.Fatalf("the OpenID provider did not start: %s", problems.String())
+	}
+	return p
+}
+
+// manyGroups make a token as large as UAA's may be: more than a cookie holds.
+func manyGroups() (all []string) {
+	for i := range 300 {
+		all = append(all, fmt.Sprintf("a-group-that-somebody-is-in-%d", i))
+	}
+	return all
+}
+
+// Stop ends the provider, as a crash would.
+func (p *Provider) Stop() {
+	p.cmd.Process.Kill()
+	<-p.exited
+}

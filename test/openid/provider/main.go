@@ -1,0 +1,96 @@
+// Command provider is an OpenID provider for tests: the protocol is zitadel/oidc's, which is certified, with users that
+// the caller names. Like Cloud Foundry's UAA it has an issuer that ends with /oauth/token, and puts the groups of a person
+// into the access token. It is a module of its own, so that what it needs is not among the broker's dependencies.
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"html/template"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/zitadel/oidc/v3/example/server/storage"
+	"github.com/zitadel/oidc/v3/pkg/op"
+)
+
+// config is what the caller writes to standard input.
+type config struct {
+	ClientID     string
+	ClientSecret string
+	TokenSeconds int // for which access tokens hold
+	Users        []user
+}
+
+func main() {
+	listen := flag.String("listen", "127.0.0.1:0", "address to listen on")
+	flag.Parse()
+	if err := run(*listen); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(address string) error {
+	var cfg config
+	if err := json.NewDecoder(os.Stdin).Decode(&cfg); err != nil {
+		return fmt.Errorf("read the configuration: %w", err)
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	const path = "/oauth/token"
+	issuer := "http://" + listener.Addr().String() + path
+	var key [32]byte
+	rand.Read(key[:])
+	people := newPeople(cfg)
+	provider, err := op.NewOpenIDProvider(issuer, &op.Config{CryptoKey: key, CodeMethodS256: true, AuthMethodPost: true,
+		DefaultLogoutRedirectURI: "/"}, people, op.WithAllowInsecure(),
+		op.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.Handle(path+"/", http.StripPrefix(path, provider))
+	fromIssuer := op.NewIssuerInterceptor(provider.IssuerFromRequest)
+	mux.Handle("/login", fromIssuer.HandlerFunc(login(people.Storage, op.AuthCallbackURL(provider))))
+	fmt.Println(issuer)
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	return server.Serve(listener)
+}
+
+var loginPage = template.Must(template.New("login").Parse(`<!doctype html>
+<title>Log in</title>
+<form method="post" action="/login">
+<input type="hidden" name="request" value="{{.Request}}">
+<input name="username" id="username" autocomplete="off"><input name="password" id="password" type="password">
+<button id="log-in">Log in</button>
+</form>
+<p id="problem">{{.Problem}}</p>
+`))
+
+// login asks for a name and a password, and goes on to where the protocol goes on.
+func login(people *storage.Storage, next func(ctx context.Context, id string) string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		page := struct{ Request, Problem string }{Request: r.FormValue("request")}
+		if r.Method == http.MethodPost {
+			err := people.CheckUsernamePassword(r.FormValue("username"), r.FormValue("password"), page.Request)
+			if err == nil {
+				http.Redirect(w, r, next(r.Context(), page.Request), http.StatusFound)
+				return
+			}
+			page.Problem = err.Error()
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+		if err := loginPage.Execute(w, page); err != nil {
+			log.Print(err)
+		}
+	}
+}

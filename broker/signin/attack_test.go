@@ -111,11 +111,6 @@ func TestCallbackThatDoesNotFit(t *testing.T) {
 			expectNobody(t, b, d)
 		}
 	})
-	t.Run("without the scope openid", func(t *testing.T) {
-		b, u := back(t, func(q url.Values) { q.Set("scope", "cloud_controller_service_permissions.read openid") })
-		b.Open(t, u.String())
-		expect(t, b.Open(t, d.at(managed)), openid.Developer, signin.Manage) // the order does not matter
-	})
 	t.Run("twice", func(t *testing.T) {
 		b, u := back(t, nil)
 		attempt := b.Cookies(t, d.URL, "attempt")[0]

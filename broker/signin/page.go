@@ -2,9 +2,11 @@ package signin
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
+	"errors"
 	"html/template"
 	"net/http"
 	"regexp"
@@ -59,7 +61,7 @@ func (s *SignIn) show(w http.ResponseWriter, r *http.Request, p page) {
 
 // Unavailable answers that it could not be found out now who somebody is, or what he may see, and logs why.
 func (s *SignIn) Unavailable(w http.ResponseWriter, r *http.Request, err error) {
-	if r.Context().Err() != nil {
+	if errors.Is(r.Context().Err(), context.Canceled) {
 		return // nobody waits for the answer
 	}
 	s.log.WarnContext(r.Context(), "a request to the dashboard could not be decided", "error", explain(err))

@@ -5,14 +5,13 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -94,25 +93,24 @@ func Start(t testing.TB, o Options) *Provider {
 	}
 	p := &Provider{cmd: exec.Command(binary, "-listen", o.Address), exited: make(chan struct{})}
 	var problems bytes.Buffer
-	out, inPipe := io.Pipe()
-	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = bytes.NewReader(input), inPipe, &problems
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := p.cmd.Start(); err != nil {
+	p.cmd.Stderr = &problems
+	stdin, err1 := p.cmd.StdinPipe() // open until this process ends, and the provider with it
+	stdout, err2 := p.cmd.StdoutPipe()
+	if err := errors.Join(err1, err2, p.cmd.Start()); err != nil {
 		t.Fatal(err)
 	}
-	go func() {
-		p.cmd.Wait()
-		inPipe.Close()
-		close(p.exited)
-	}()
-	t.Cleanup(func() { p.Stop() })
+	t.Cleanup(p.Stop)
 	line := make(chan string, 1)
 	go func() {
-		scanner := bufio.NewScanner(out)
-		scanner.Scan()
+		scanner := bufio.NewScanner(stdout)
+		scanner.Scan() // it prints nothing else
 		line <- scanner.Text()
-		io.Copy(io.Discard, out)
+		p.cmd.Wait()
+		close(p.exited)
 	}()
+	if _, err := stdin.Write(input); err != nil {
+		t.Fatal(err)
+	}
 	select {
 	case p.Issuer = <-line:
 	case <-time.After(startTime):

@@ -10,6 +10,7 @@ import (
 	"flag"
 	"fmt"
 	"html/template"
+	"io"
 	"log"
 	"log/slog"
 	"net"
@@ -21,7 +22,7 @@ import (
 	"github.com/zitadel/oidc/v3/pkg/op"
 )
 
-// config is what the caller writes to standard input.
+// config is what the caller writes to standard input, which it then keeps open: the provider ends with it.
 type config struct {
 	ClientID     string
 	ClientSecret string
@@ -42,6 +43,10 @@ func run(address string) error {
 	if err := json.NewDecoder(os.Stdin).Decode(&cfg); err != nil {
 		return fmt.Errorf("read the configuration: %w", err)
 	}
+	go func() {
+		io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	}()
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return err
@@ -51,8 +56,8 @@ func run(address string) error {
 	var key [32]byte
 	rand.Read(key[:])
 	people := newPeople(cfg)
-	provider, err := op.NewOpenIDProvider(issuer, &op.Config{CryptoKey: key, CodeMethodS256: true, AuthMethodPost: true,
-		DefaultLogoutRedirectURI: "/"}, people, op.WithAllowInsecure(),
+	provider, err := op.NewProvider(&op.Config{CryptoKey: key, CodeMethodS256: true, AuthMethodPost: true,
+		DefaultLogoutRedirectURI: "/"}, people, op.StaticIssuer(issuer), op.WithAllowInsecure(),
 		op.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return err

@@ -26,8 +26,8 @@ var pageHTML string
 
 var (
 	pageTemplate = template.Must(template.New("page").Parse(pageHTML))
-	// pagePolicy lets the page have its own style and nothing else.
-	pagePolicy = "default-src 'none'; style-src 'sha256-" + styleHash() + "'; form-action 'self'; " +
+	// pagePolicy lets the page have its own style and an empty icon, which else browsers would ask the broker for.
+	pagePolicy = "default-src 'none'; style-src 'sha256-" + styleHash() + "'; img-src data:; form-action 'self'; " +
 		"frame-ancestors 'none'; base-uri 'none'"
 )
 

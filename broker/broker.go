@@ -23,13 +23,14 @@ const pollAgain = 2 * time.Second
 
 // Broker implements domain.ServiceBroker.
 type Broker struct {
-	catalog     *catalog.Catalog
-	provisioner *provisioner.Provisioner
+	catalog      *catalog.Catalog
+	provisioner  *provisioner.Provisioner
+	dashboardURL func(instanceID string) string
 }
 
-// New returns the broker of a catalog.
-func New(c *catalog.Catalog, p *provisioner.Provisioner) *Broker {
-	return &Broker{catalog: c, provisioner: p}
+// New returns the broker of a catalog. dashboardURL tells the address of an instance's page, "" where there is none.
+func New(c *catalog.Catalog, p *provisioner.Provisioner, dashboardURL func(instanceID string) string) *Broker {
+	return &Broker{catalog: c, provisioner: p, dashboardURL: dashboardURL}
 }
 
 // Services answers GET /v2/catalog.
@@ -59,7 +60,7 @@ func (b *Broker) Provision(ctx context.Context, id string, d domain.ProvisionDet
 		return none, answer(err)
 	}
 	return domain.ProvisionedServiceSpec{AlreadyExists: a.Existed, IsAsync: a.Operation != "",
-		OperationData: a.Operation}, nil
+		OperationData: a.Operation, DashboardURL: b.dashboardURL(id)}, nil
 }
 
 // checkMaintenance refuses a request made for another version of the catalog. OSB API 2.15, "Maintenance Info Object":
@@ -94,7 +95,8 @@ func (b *Broker) Update(ctx context.Context, id string, d domain.UpdateDetails, 
 	if err != nil {
 		return none, answer(err)
 	}
-	return domain.UpdateServiceSpec{IsAsync: a.Operation != "", OperationData: a.Operation}, nil
+	return domain.UpdateServiceSpec{IsAsync: a.Operation != "", OperationData: a.Operation,
+		DashboardURL: b.dashboardURL(id)}, nil
 }
 
 // updatedPlan is the plan that an update asks for, or the instance's own where it names none.
@@ -205,7 +207,7 @@ func (b *Broker) GetInstance(ctx context.Context, id string, d domain.FetchInsta
 	}
 	storage, err := b.storage(ctx, i)
 	return domain.GetInstanceDetailsSpec{ServiceID: i.ServiceID, PlanID: i.PlanID, Parameters: i.Parameters,
-		Metadata: storage}, err
+		Metadata: storage, DashboardURL: b.dashboardURL(id)}, err
 }
 
 // Bind answers PUT /v2/service_instances/{id}/service_bindings/{id}.

@@ -1,8 +1,8 @@
 #!/bin/bash
 # Installs the Debian or Ubuntu packages that are missing for "run", "test" (run's, a C compiler for the race detector,
-# faketime, the program that dumps databases, what bash completes with, and what checks the files of deploy) or "mysql97"
-# (what test/mysql97/build.sh needs). Installs nothing where all are there. No service of the system is started, restarted
-# or configured: servers' programs only, no PostgreSQL cluster.
+# faketime, a browser, the program that dumps databases, what bash completes with, and what checks the files of deploy)
+# or "mysql97" (what test/mysql97/build.sh needs). Installs nothing where all are there. No service of the system is
+# started, restarted or configured: servers' programs only, no PostgreSQL cluster.
 # Usage: install-packages.sh run|test|mysql97
 set -euo pipefail
 purpose=${1:?usage: install-packages.sh run|test|mysql97}
@@ -46,6 +46,7 @@ missing_packages() {
     have faketime || echo faketime # a PostgreSQL whose clock jumps
     have promtool || echo prometheus # checks the alerts
     [ -e /usr/include/stdlib.h ] || echo libc6-dev
+    have chromium || echo chromium # looks at the dashboard; Ubuntu's is a snap, which is no package
     have mariadb-dump || have mysqldump || dump_package
     have shellcheck || echo shellcheck
     have systemd-analyze || echo systemd # its programs, not as process 1

@@ -19,7 +19,7 @@ func (c connection) underWay() bool { return c.user == "unauthenticated user" }
 // connections lists those that are wanted, which must be none of the broker's own. SHOW PROCESSLIST costs both flavours far less than to ask
 // information_schema for a few. https://dev.mysql.com/doc/refman/8.4/en/show-processlist.html
 func (s *Session) connections(ctx context.Context, wanted func(connection) bool) ([]connection, error) {
-	all, err := s.processList(ctx)
+	all, err := processList(ctx, s.conn)
 	if err != nil {
 		s.failed = true
 		return nil, fmt.Errorf("list sessions: %w", err)
@@ -45,8 +45,8 @@ func (s *Session) killEach(ctx context.Context, all []connection) error {
 
 // processList leaves out connections that were killed: they take no more statements, though they are listed until they
 // have rolled back.
-func (s *Session) processList(ctx context.Context) (all []connection, err error) {
-	rows, err := s.conn.QueryContext(ctx, "SHOW PROCESSLIST")
+func processList(ctx context.Context, on queryer) (all []connection, err error) {
+	rows, err := on.QueryContext(ctx, "SHOW PROCESSLIST")
 	if err != nil {
 		return nil, err
 	}

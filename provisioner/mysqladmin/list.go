@@ -18,10 +18,13 @@ func (s *Server) Accounts(ctx context.Context) ([]string, error) {
 	return names, s.explain("list the accounts", err)
 }
 
-// names runs a query that yields names.
-func names(ctx context.Context, on interface {
+// queryer is a connection or a pool.
+type queryer interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-}, query string, args ...any) (names []string, err error) {
+}
+
+// names runs a query that yields names.
+func names(ctx context.Context, on queryer, query string, args ...any) (names []string, err error) {
 	rows, err := on.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 
 	"mysql-broker/broker"
 	"mysql-broker/broker/catalog"
+	"mysql-broker/broker/dashboard"
 	"mysql-broker/broker/httpapi"
 	"mysql-broker/broker/signin"
 	"mysql-broker/cmd/mysql-broker/config"
@@ -46,13 +48,15 @@ type App struct {
 	shared      *shared.Servers
 	launcher    *process.Launcher // nil where dedicated plans are not offered
 	provisioner *provisioner.Provisioner
-	signIn      *signin.SignIn // nil where nobody can sign in to a dashboard
+	external    *url.URL       // where browsers find the broker; nil where nobody can sign in to a dashboard
+	signIn      *signin.SignIn // the same
 	server      *http.Server
 	listener    net.Listener
 	failed      chan error
 	forgetting  context.CancelFunc
 	examiner    *examiner
 	quotas      *quota.Guard
+	dashboard   *dashboard.Dashboard // nil where nobody could sign in
 	watching    context.CancelFunc
 	profiles    *http.Server        // nil where they are not served
 	traces      *sdk.TracerProvider // nil where there are none
@@ -124,7 +128,11 @@ func Start(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog
 		Tasks: task.Config{Tracer: tracer, OnEnd: metrics.taskEnded, OnRetry: metrics.taskRetried, OnRunOut: metrics.ranOut.Inc}})
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		newStateCollector(a.store, a.shared, c.Plans(), log))
-	api, err := httpapi.New(broker.New(c, a.provisioner), httpapi.Config{Logger: log, Registerer: registry, Tracer: tracer,
+	a.examiner = startExaminer(doctor.New(doctor.Config{Store: a.store, Plans: c.Plans(), Shared: a.shared,
+		Dedicated: servers}), registry, log)
+	a.startDashboard(c.Plans())
+	api, err := httpapi.New(broker.New(c, a.provisioner, a.dashboardURL), httpapi.Config{Logger: log, Registerer: registry,
+		Tracer:  tracer,
 		Proxies: cfg.Proxies, Credentials: credentials(cfg)})
 	if err != nil {
 		return nil, err
@@ -135,14 +143,12 @@ func Start(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog
 			return nil, fmt.Errorf("HTTPS: %w", err)
 		}
 	}
-	a.examiner = startExaminer(doctor.New(doctor.Config{Store: a.store, Plans: c.Plans(), Shared: a.shared,
-		Dedicated: servers}), registry, log)
 	a.quotas = quota.Start(quota.Config{Store: a.store, Plans: c.Plans(), Shared: a.shared, Dedicated: servers, Logger: log,
 		Interval: cfg.Quota.Interval})
 	if cfg.Quota.Interval > 0 {
 		registry.MustRegister(newQuotaCollector(a.store, a.shared, c.Plans(), log))
 	}
-	a.serve(routes(api, registry, health{store: a.store, shared: a.shared}, a.signIn), cert)
+	a.serve(routes(api, registry, health{store: a.store, shared: a.shared}, a.dashboard), cert)
 	return a, nil
 }
 
@@ -227,6 +233,9 @@ func (a *App) Close() {
 	a.watching()
 	if a.provisioner != nil {
 		a.provisioner.HandOver()
+	}
+	if a.dashboard != nil {
+		a.dashboard.Close()
 	}
 	if a.server != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), drainTime)

@@ -2,15 +2,15 @@ package app
 
 import (
 	"fmt"
-	"net/http"
 	"net/url"
-	"strings"
 
 	"code.cloudfoundry.org/brokerapi/v13/domain"
 
 	"mysql-broker/broker/catalog"
+	"mysql-broker/broker/dashboard"
 	"mysql-broker/broker/signin"
 	"mysql-broker/cmd/mysql-broker/config"
+	"mysql-broker/provisioner"
 )
 
 // newSignIn returns who lets people into the dashboard, nil if nobody is configured to, and the catalog with the client
@@ -24,6 +24,7 @@ func (a *App) newSignIn(cfg config.Config, c *catalog.Catalog) (*signin.SignIn, 
 	if external == nil {
 		external = &url.URL{Scheme: "http", Host: fmt.Sprintf("127.0.0.1:%d", a.Port())}
 	}
+	a.external = external
 	if s.InCatalog {
 		c = c.WithDashboardClient(domain.ServiceDashboardClient{ID: s.Provider.ClientID, Secret: s.Provider.ClientSecret,
 			RedirectURI: external.JoinPath(signin.CallbackPath).String()})
@@ -35,14 +36,18 @@ func (a *App) newSignIn(cfg config.Config, c *catalog.Catalog) (*signin.SignIn, 
 // SignIn is who lets people into the dashboard, or nil.
 func (a *App) SignIn() *signin.SignIn { return a.signIn }
 
-// withDashboard serves the dashboard's sign-in beside the API.
-func withDashboard(api http.Handler, signIn *signin.SignIn) http.Handler {
-	people := signIn.Handler()
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, signin.Path) {
-			people.ServeHTTP(w, r)
-			return
-		}
-		api.ServeHTTP(w, r)
-	})
+// startDashboard makes the pages, unless nobody could sign in to see them.
+func (a *App) startDashboard(plans []provisioner.Plan) {
+	if a.signIn != nil {
+		a.dashboard = dashboard.New(dashboard.Config{Store: a.store, SignIn: a.signIn, Plans: plans, Shared: a.shared,
+			Inspect: a.provisioner.Inspect, Findings: a.examiner.findings, Logger: a.log})
+	}
+}
+
+// dashboardURL tells the address of an instance's page, "" where there is none.
+func (a *App) dashboardURL(instanceID string) string {
+	if a.dashboard == nil {
+		return ""
+	}
+	return a.external.String() + dashboard.InstancePath(instanceID)
 }

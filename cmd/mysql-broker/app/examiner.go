@@ -31,6 +31,7 @@ type examiner struct {
 }
 
 type examination struct {
+	findings  []doctor.Finding
 	found     map[doctor.Identity]bool
 	counts    map[finding]int
 	reachable []string
@@ -83,7 +84,7 @@ func (e *examiner) examine(ctx context.Context) {
 // tell logs the findings that the examination before did not have. Unrecorded things are not worth a warning: where
 // brokers share a server, each sees those of the others come and go.
 func (e *examiner) tell(report doctor.Report) {
-	now := &examination{found: map[doctor.Identity]bool{}, counts: map[finding]int{}, reachable: report.Reachable,
+	now := &examination{findings: report.Findings, found: map[doctor.Identity]bool{}, counts: map[finding]int{}, reachable: report.Reachable,
 		at: time.Now()}
 	for _, f := range report.Findings {
 		now.found[f.Identity()] = true
@@ -98,6 +99,15 @@ func (e *examiner) tell(report doctor.Report) {
 			"name", f.Name, "instance_id", f.InstanceID, "binding_id", f.BindingID, "age", f.Age.Round(time.Second).String(),
 			"to_do", f.ToDo)
 	}
+}
+
+// findings are those of the last examination, and when it was; zero before the first.
+func (e *examiner) findings() ([]doctor.Finding, time.Time) {
+	latest := e.latest.Load()
+	if latest == nil {
+		return nil, time.Time{}
+	}
+	return latest.findings, latest.at
 }
 
 var (

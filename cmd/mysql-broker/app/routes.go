@@ -9,18 +9,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"mysql-broker/broker/signin"
+	"mysql-broker/broker/dashboard"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
 )
 
-// routes serves what is the broker's own, and leaves all else to the API. Paths are compared as they came: a ServeMux
-// would redirect untidy ones, which platforms take for an answer.
-func routes(api http.Handler, registry *prometheus.Registry, h health, signIn *signin.SignIn) http.Handler {
+// routes serves what is the broker's own, the dashboard unless it is nil, and leaves all else to the API. Paths are
+// compared as they came: a ServeMux would redirect untidy ones, which platforms take for an answer.
+func routes(api http.Handler, registry *prometheus.Registry, h health, pages *dashboard.Dashboard) http.Handler {
 	metrics := promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
-	if signIn != nil {
-		api = withDashboard(api, signIn)
-	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/healthz":
@@ -30,6 +27,10 @@ func routes(api http.Handler, registry *prometheus.Registry, h health, signIn *s
 		case "/metrics":
 			metrics.ServeHTTP(w, r)
 		default:
+			if pages != nil && dashboard.Serves(r.URL.Path) {
+				pages.ServeHTTP(w, r)
+				return
+			}
 			api.ServeHTTP(w, r)
 		}
 	})

@@ -1,0 +1,153 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"mysql-broker/store"
+)
+
+const (
+	watchEach = time.Second // how often the store is asked what is going on
+	// watchAtOnce is how soon after the last time it is asked for the sake of new viewers.
+	watchAtOnce = 200 * time.Millisecond
+	// maxStreams bounds how many pages of this process are kept up to date at a time. Each holds a connection and about
+	// 30 kB of memory.
+	maxStreams = 500
+)
+
+var errTooManyStreams = errors.New("too many pages are open")
+
+// hub tells viewers what is going on at instances. While there are viewers, one statement at each interval asks about
+// all that they look at; without, none is sent.
+type hub struct {
+	read func(ctx context.Context, ids []string) ([]store.Activity, error)
+	log  *slog.Logger
+
+	ctx    context.Context // ends with close
+	cancel context.CancelFunc
+	wake   chan struct{} // has an entry while a new viewer waits for the first answer
+
+	mu      sync.Mutex
+	viewers map[*viewer]struct{}
+	running bool
+}
+
+// viewer is one open page.
+type viewer struct {
+	instanceID string
+	latest     chan store.Activity // holds the newest that the page was not told yet
+	told       *store.Activity
+}
+
+func newHub(read func(context.Context, []string) ([]store.Activity, error), log *slog.Logger) *hub {
+	h := &hub{read: read, log: log, wake: make(chan struct{}, 1), viewers: map[*viewer]struct{}{}}
+	h.ctx, h.cancel = context.WithCancel(context.Background())
+	return h
+}
+
+func (h *hub) close() { h.cancel() }
+
+// watch begins to tell of an instance: at once, and then whenever something changes. Call leave at the end.
+func (h *hub) watch(instanceID string) (v *viewer, leave func(), err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.viewers) >= maxStreams {
+		return nil, nil, errTooManyStreams
+	}
+	v = &viewer{instanceID: instanceID, latest: make(chan store.Activity, 1)}
+	h.viewers[v] = struct{}{}
+	if !h.running {
+		h.running = true
+		go h.run()
+	}
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+	return v, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.viewers, v)
+	}, nil
+}
+
+// run asks until nobody looks any more.
+func (h *hub) run() {
+	tick := time.NewTicker(watchEach)
+	defer tick.Stop()
+	var last time.Time
+	unavailable := false
+	for {
+		select {
+		case <-h.ctx.Done():
+			return
+		case <-tick.C:
+		case <-h.wake:
+			if h.pause(watchAtOnce - time.Since(last)) {
+				return
+			}
+		}
+		ids := h.watched()
+		if ids == nil {
+			return
+		}
+		last = time.Now()
+		all, err := h.read(h.ctx, ids)
+		if err != nil && !unavailable && h.ctx.Err() == nil {
+			h.log.Warn("dashboard: open pages are not kept up to date just now", "error", err)
+		}
+		unavailable = err != nil
+		for _, a := range all {
+			h.tell(a)
+		}
+	}
+}
+
+// pause waits, and tells whether the hub was closed meanwhile.
+func (h *hub) pause(d time.Duration) (closed bool) {
+	select {
+	case <-h.ctx.Done():
+		return true
+	case <-time.After(d):
+		return false
+	}
+}
+
+// watched lists the instances that somebody looks at; nil ends run.
+func (h *hub) watched() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	ids := map[string]struct{}{}
+	for v := range h.viewers {
+		ids[v.instanceID] = struct{}{}
+	}
+	h.running = len(ids) > 0
+	return slices.Collect(maps.Keys(ids))
+}
+
+// tell passes on what is new to a viewer. One that was slow to read gets the newest only.
+func (h *hub) tell(a store.Activity) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for v := range h.viewers {
+		if v.instanceID != a.InstanceID || v.told != nil && same(*v.told, a) {
+			continue
+		}
+		v.told = &a
+		select {
+		case <-v.latest:
+		default:
+		}
+		v.latest <- a
+	}
+}
+
+func same(a, b store.Activity) bool {
+	return structureStamp(a) == structureStamp(b) && a.Latest.Description == b.Latest.Description
+}

@@ -1,0 +1,191 @@
+package dashboard
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"mysql-broker/broker/signin"
+	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/store"
+)
+
+const recentTasks = 20
+
+// instancePage is what the page of an instance shows. What follows Structure is for those who may manage it.
+type instancePage struct {
+	ID, Name, Organization, Space string
+	State                         state
+	Plan                          provisioner.Plan
+	Created, Updated              time.Time
+	Operation                     operation
+	Structure                     string
+	Events                        string // path of the stream
+
+	Manage   bool
+	Place    string // for operators: the server that it is on
+	Database string
+	Storage  storage
+	Server   serverPart
+	Bindings []bindingRow
+	Recent   []store.TaskSummary
+}
+
+// state words an instance's state and says how good it is.
+type state struct{ Word, Mood string }
+
+var states = map[string]state{
+	store.Creating:     {"Being created", "busy"},
+	store.Ready:        {"Ready", "good"},
+	store.CreateFailed: {"Creation failed", "bad"},
+	store.DeleteFailed: {"Deletion failed", "bad"},
+}
+
+// serverPart is what the server tells, or why it does not.
+type serverPart struct {
+	Asked    bool
+	Silent   string // a sentence instead of the rest
+	Flavour  mysqladmin.Flavour
+	At       time.Time
+	Sessions int
+	Tables   []tableRow
+	Count    int // of all tables
+}
+
+type tableRow struct {
+	mysqladmin.Table
+	Share float64 // of the largest one, in percent
+}
+
+type bindingRow struct {
+	store.BindingSummary
+	Sessions int // -1 where it is not known
+}
+
+// access looks up what the viewer may see, and answers the request if that is nothing, or cannot be found out.
+func (d *Dashboard) access(w http.ResponseWriter, r *http.Request, id string) (signin.Access, bool) {
+	access, err := d.SignIn.Access(r, id)
+	if err != nil {
+		d.SignIn.Unavailable(w, r, err)
+		return signin.None, false
+	}
+	if access == signin.None {
+		d.refuse(w, r, http.StatusNotFound, noInstance)
+		return signin.None, false
+	}
+	return access, true
+}
+
+// instance answers with the page of an instance.
+func (d *Dashboard) instance(w http.ResponseWriter, r *http.Request) {
+	id := r.PathValue("id")
+	access, ok := d.access(w, r, id)
+	if !ok {
+		return
+	}
+	p, err := d.instancePage(r, id, access)
+	if errors.Is(err, store.ErrNotFound) {
+		d.refuse(w, r, http.StatusNotFound, noInstance)
+		return
+	}
+	if err != nil {
+		d.fail(w, r, "show an instance", err)
+		return
+	}
+	d.show(w, r, http.StatusOK, "instance.html", cmp.Or(p.Name, p.ID), p)
+}
+
+func (d *Dashboard) instancePage(r *http.Request, id string, access signin.Access) (*instancePage, error) {
+	ctx := r.Context()
+	// Before the rest, so that what changes meanwhile is told by the events.
+	activities, err := d.Store.Activities(ctx, []string{id})
+	if err != nil {
+		return nil, err
+	}
+	i, err := d.Store.Instance(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	p := &instancePage{ID: id, State: states[i.State], Plan: d.planOf(i), Created: i.CreatedAt, Updated: i.UpdatedAt,
+		Operation: newOperation(activities[0]), Structure: structureStamp(activities[0]),
+		Events: InstancePath(id) + "/events", Manage: access == signin.Manage, Database: i.Database}
+	p.Name, p.Organization, p.Space = names(i.Context)
+	if p.Operation.InProgress && activities[0].Latest.Kind == store.Deprovision {
+		p.State = state{"Being deleted", "busy"}
+	}
+	if !p.Manage {
+		return p, nil
+	}
+	if v, _ := signin.FromContext(ctx); v.Operator {
+		p.Place = cmp.Or(i.Server, i.DedicatedID)
+	}
+	if p.Recent, err = d.Store.RecentTasks(ctx, id, i.CreatedAt, recentTasks); err != nil {
+		return nil, err
+	}
+	return p, d.fillIn(ctx, p, i, r.URL.Query().Get("range"))
+}
+
+// fillIn adds what the server tells, and what was measured.
+func (d *Dashboard) fillIn(ctx context.Context, p *instancePage, i store.Instance, span string) error {
+	bindings, err := d.Store.BindingSummaries(ctx, i.ID)
+	if err != nil {
+		return err
+	}
+	accounts := make([]string, len(bindings))
+	for n, b := range bindings {
+		accounts[n] = b.Account
+	}
+	var inspection provisioner.Inspection
+	if p.Server.Asked = i.State == store.Ready; p.Server.Asked {
+		if inspection, err = d.inspections.of(ctx, i, accounts); err != nil {
+			if ctx.Err() == nil {
+				d.Logger.Warn("dashboard: a server does not tell about an instance", "instance_id", i.ID, "error", err)
+			}
+			p.Server.Silent = "The MySQL server did not answer within some seconds, so that its figures are missing here. " +
+				"Load the page again in a minute; if they are still missing, tell your operator."
+		}
+	}
+	p.Server.fill(inspection)
+	for _, b := range bindings {
+		sessions, known := inspection.Sessions[b.Account]
+		if !known {
+			sessions = -1
+		}
+		p.Bindings = append(p.Bindings, bindingRow{b, sessions})
+		p.Server.Sessions += max(sessions, 0)
+	}
+	p.Storage, err = d.storage(ctx, i, p.Plan, inspection, span)
+	return err
+}
+
+func (s *serverPart) fill(from provisioner.Inspection) {
+	s.Flavour, s.At, s.Count = from.Server, from.At, from.Tables
+	for _, t := range from.Largest {
+		s.Tables = append(s.Tables, tableRow{t, 100 * float64(t.Bytes) / float64(max(from.Largest[0].Bytes, 1))})
+	}
+}
+
+// planOf is an instance's plan; of one that was taken out of the catalog, only the id is known.
+func (d *Dashboard) planOf(i store.Instance) provisioner.Plan {
+	if p, ok := d.plans[i.PlanID]; ok {
+		return p
+	}
+	return provisioner.Plan{ID: i.PlanID, Name: i.PlanID}
+}
+
+// names are those that Cloud Foundry and Kubernetes tell in the context of a provision.
+// https://github.com/openservicebrokerapi/servicebroker/blob/v2.17/profile.md#context-object
+func names(raw json.RawMessage) (instance, organization, space string) {
+	var c struct {
+		Instance     string `json:"instance_name"`
+		Organization string `json:"organization_name"`
+		Space        string `json:"space_name"`
+		Namespace    string `json:"namespace"`
+	}
+	_ = json.Unmarshal(raw, &c) // platforms may put anything there
+	return c.Instance, c.Organization, cmp.Or(c.Space, c.Namespace)
+}

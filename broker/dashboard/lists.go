@@ -1,0 +1,149 @@
+package dashboard
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/doctor"
+	"mysql-broker/store"
+)
+
+// pageRows is how many rows a list shows at a time.
+const pageRows = 50
+
+// paging are the links below a list, "" for none.
+type paging struct {
+	First, Next string
+	Short       bool // the filter left less than a page of what was looked at
+}
+
+// newPaging links to the rows after a key, "" at the end, with the query that the page has.
+func newPaging(r *http.Request, key, next string, rows int) paging {
+	link := func(value string) string {
+		query := url.Values{}
+		for name, values := range r.URL.Query() {
+			if name != key && values[0] != "" {
+				query.Set(name, values[0])
+			}
+		}
+		if value != "" {
+			query.Set(key, value)
+		}
+		return r.URL.EscapedPath() + "?" + query.Encode()
+	}
+	p := paging{Short: rows < pageRows}
+	if r.URL.Query().Get(key) != "" {
+		p.First = link("")
+	}
+	if next != "" {
+		p.Next = link(next)
+	}
+	return p
+}
+
+type instancesPage struct {
+	paging
+	Filter  store.InstanceFilter
+	Plans   []provisioner.Plan
+	Servers []string
+	States  []string
+	Rows    []instanceRow
+}
+
+type instanceRow struct {
+	store.InstanceSummary
+	state
+	Plan string
+}
+
+// instances answers with a page of all service instances.
+func (d *Dashboard) instances(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	p := instancesPage{Filter: store.InstanceFilter{PlanID: query.Get("plan"), Server: query.Get("server"),
+		State: query.Get("state")}, Plans: d.Plans, Servers: d.Shared.Names(),
+		States: []string{store.Creating, store.Ready, store.CreateFailed, store.DeleteFailed}}
+	found, next, err := d.Store.InstancesAfter(r.Context(), query.Get("after"), p.Filter, pageRows)
+	if err != nil {
+		d.fail(w, r, "list the instances", err)
+		return
+	}
+	for _, i := range found {
+		p.Rows = append(p.Rows, instanceRow{i, states[i.State], cmp.Or(d.plans[i.PlanID].Name, i.PlanID)})
+	}
+	p.paging = newPaging(r, "after", next, len(found))
+	d.show(w, r, http.StatusOK, "instances.html", "Service instances", p)
+}
+
+type tasksPage struct {
+	paging
+	Filter store.TaskFilter
+	States []string
+	Kinds  []string
+	Rows   []store.TaskSummary
+}
+
+// tasks answers with a page of all operations, the newest first.
+func (d *Dashboard) tasks(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	p := tasksPage{Filter: store.TaskFilter{InstanceID: query.Get("instance"), State: query.Get("state"),
+		Kind: query.Get("kind")}, States: []string{store.InProgress, store.Succeeded, store.Failed},
+		Kinds: []string{store.Provision, store.Update, store.Deprovision, store.Bind, store.Unbind}}
+	before, err := strconv.ParseInt(cmp.Or(query.Get("before"), "0"), 10, 64)
+	if err != nil || before < 0 {
+		d.refuse(w, r, http.StatusBadRequest, noSuchPage)
+		return
+	}
+	var next int64
+	if p.Rows, next, err = d.Store.TasksBefore(r.Context(), before, p.Filter, pageRows); err != nil {
+		d.fail(w, r, "list the tasks", err)
+		return
+	}
+	following := ""
+	if next > 0 {
+		following = strconv.FormatInt(next, 10)
+	}
+	p.paging = newPaging(r, "before", following, len(p.Rows))
+	d.show(w, r, http.StatusOK, "tasks.html", "Operations", p)
+}
+
+// shownFindings is how many are listed: where there are more, it is one thing that has gone wrong.
+const shownFindings = 500
+
+type findingsPage struct {
+	Problem, Kind, Server    string
+	Problems, Kinds, Servers []string
+	Rows                     []doctor.Finding
+	Count                    int
+	Examined                 time.Time
+}
+
+// findings answers with what the last examination found.
+func (d *Dashboard) findings(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	p := findingsPage{Problem: query.Get("problem"), Kind: query.Get("kind"), Server: query.Get("server")}
+	all, examined := d.Findings()
+	p.Examined = examined
+	choice := func(choices []string, one string) []string {
+		if one == "" || slices.Contains(choices, one) {
+			return choices
+		}
+		return append(choices, one)
+	}
+	for _, f := range all {
+		p.Problems, p.Kinds = choice(p.Problems, string(f.Problem)), choice(p.Kinds, f.Kind)
+		p.Servers = choice(p.Servers, f.Server)
+		if p.Problem != "" && p.Problem != string(f.Problem) || p.Kind != "" && p.Kind != f.Kind ||
+			p.Server != "" && p.Server != f.Server {
+			continue
+		}
+		if p.Count++; p.Count <= shownFindings {
+			p.Rows = append(p.Rows, f)
+		}
+	}
+	d.show(w, r, http.StatusOK, "findings.html", "Findings", p)
+}

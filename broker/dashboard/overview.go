@@ -1,0 +1,113 @@
+package dashboard
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/doctor"
+	"mysql-broker/store"
+)
+
+// overviewPage is what operators see first.
+type overviewPage struct {
+	Find      string // what was looked for in vain
+	Tasks     store.TaskStats
+	Oldest    string
+	Servers   []serverRow
+	Dedicated []provisioner.Plan
+	Findings  []findingCount
+	Examined  time.Time
+}
+
+type serverRow struct {
+	Name, Address string
+	State         state
+	Databases     int
+	Max           int
+	Full          float64 // percent
+}
+
+type findingCount struct {
+	Problem doctor.Problem
+	Count   int
+}
+
+// overview answers with what there is of servers, operations and findings, or goes to the instance that was looked for.
+func (d *Dashboard) overview(w http.ResponseWriter, r *http.Request) {
+	find := strings.TrimSpace(r.URL.Query().Get("find"))
+	if find != "" {
+		id, err := d.Store.FindInstance(r.Context(), find)
+		if err == nil {
+			http.Redirect(w, r, InstancePath(id), http.StatusSeeOther)
+			return
+		}
+		if !errors.Is(err, store.ErrNotFound) {
+			d.fail(w, r, "look for an instance", err)
+			return
+		}
+	}
+	p := overviewPage{Find: find}
+	var err error
+	if p.Tasks, err = d.Store.TaskStats(r.Context()); err != nil {
+		d.fail(w, r, "count the operations", err)
+		return
+	}
+	if p.Tasks.InProgress+p.Tasks.Waiting > 0 {
+		p.Oldest = spanText(p.Tasks.Oldest)
+	}
+	if p.Servers, err = d.servers(r); err != nil {
+		d.fail(w, r, "read how full the servers are", err)
+		return
+	}
+	for _, plan := range d.Plans {
+		if plan.Kind == provisioner.Dedicated {
+			p.Dedicated = append(p.Dedicated, plan)
+		}
+	}
+	all, examined := d.Findings()
+	p.Examined, p.Findings = examined, counted(all)
+	d.show(w, r, http.StatusOK, "overview.html", "Overview", p)
+}
+
+func (d *Dashboard) servers(r *http.Request) (rows []serverRow, err error) {
+	states, err := d.Store.ServerStates(r.Context(), d.Shared.Names())
+	if err != nil {
+		return nil, err
+	}
+	health := d.Shared.Health(r.Context())
+	for _, s := range d.Shared.All() {
+		row := serverRow{Name: s.Name(), Address: net.JoinHostPort(s.Host, strconv.Itoa(s.Port)), State: state{"Up", "good"},
+			Databases: states[s.Name()].Instances, Max: s.MaxDatabases}
+		row.Full = min(100*float64(row.Databases)/float64(row.Max), 100)
+		switch {
+		case health[s.Name()] != nil:
+			row.State = state{"Does not answer", "bad"}
+		case !s.Usable():
+			row.State = state{"Lacks privileges", "bad"}
+		case states[s.Name()].Drained():
+			row.State = state{"Drained", "warn"}
+		case row.Databases >= row.Max:
+			row.State = state{"Full", "warn"}
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+// counted counts findings by their problem, in the order in which they come.
+func counted(all []doctor.Finding) (counts []findingCount) {
+	for _, f := range all {
+		n := slices.IndexFunc(counts, func(c findingCount) bool { return c.Problem == f.Problem })
+		if n < 0 {
+			n, counts = len(counts), append(counts, findingCount{Problem: f.Problem})
+		}
+		counts[n].Count++
+	}
+	return counts
+}

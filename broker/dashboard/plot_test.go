@@ -1,0 +1,117 @@
+package dashboard
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"mysql-broker/store"
+)
+
+const mib = 1 << 20
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func TestPlotDrawsStepsAgainstTheQuota(t *testing.T) {
+	t.Parallel()
+	from := noon.Add(-24 * time.Hour)
+	p := newPlot([]store.UsageSample{
+		{At: from.Add(-3 * time.Hour), Bytes: 25 * mib}, // holds from the beginning
+		{At: from.Add(12 * time.Hour), Bytes: 50 * mib},
+		{At: noon, Bytes: 50 * mib},
+	}, 100*mib, from, noon)
+	// 192 units high and 676 wide, from 72 and 206: a quarter is 48 up, half of the time 338 along.
+	if want := "M72 158H410V110H748V110H748"; p.Line != want {
+		t.Errorf("the line is %s, wanted %s", p.Line, want)
+	}
+	if want := p.Line + "V206H72Z"; p.Area != want {
+		t.Errorf("the area is %s, wanted %s", p.Area, want)
+	}
+	if p.QuotaY != 14 || p.LastX != 748 || p.LastY != 110 {
+		t.Errorf("the quota is at %g, the last point at %g, %g", p.QuotaY, p.LastX, p.LastY)
+	}
+	if got := labels(p.Y); got != "0 B|25 MiB|50 MiB|75 MiB|100 MiB" {
+		t.Errorf("the axis of bytes says %s", got)
+	}
+	if got := labels(p.X); got != "15:00|18:00|21:00|1 Mar|03:00|06:00|09:00|12:00" {
+		t.Errorf("the axis of time says %s", got)
+	}
+	if want := "From 28 Feb, 12:00 to 1 Mar, 12:00 the data took between 25 MiB and 50 MiB; now they take 50 MiB."; p.Summary != want {
+		t.Errorf("the summary is %q", p.Summary)
+	}
+}
+
+func labels(ticks []tick) string {
+	var all []string
+	for _, t := range ticks {
+		all = append(all, t.Text)
+	}
+	return strings.Join(all, "|")
+}
+
+func TestPlotAxes(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		used, quota int64
+		span        time.Duration
+		y, x        string
+	}{
+		{0, 0, time.Hour, "0 B|1 B", "11:15|11:30|11:45|12:00"},
+		{1 << 30, 1 << 30, 7 * 24 * time.Hour, "0 B|256 MiB|512 MiB|768 MiB|1 GiB",
+			"23 Feb|24 Feb|25 Feb|26 Feb|27 Feb|28 Feb|1 Mar"},
+		{110 * mib, 100 * mib, 30 * 24 * time.Hour, "0 B|25 MiB|50 MiB|75 MiB|100 MiB|125 MiB", "4 Feb|9 Feb|14 Feb|19 Feb|24 Feb|1 Mar"},
+		{10 << 30, 10 << 30, 24 * time.Hour, "0 B|2.5 GiB|5 GiB|7.5 GiB|10 GiB", "15:00|18:00|21:00|1 Mar|03:00|06:00|09:00|12:00"},
+		{900 * mib, 0, time.Hour, "0 B|256 MiB|512 MiB|768 MiB|1 GiB", "11:15|11:30|11:45|12:00"},
+	} {
+		p := newPlot([]store.UsageSample{{At: noon, Bytes: tt.used}}, tt.quota, noon.Add(-tt.span), noon)
+		if y := labels(p.Y); y != tt.y {
+			t.Errorf("%d of %d: %s, wanted %s", tt.used, tt.quota, y, tt.y)
+		}
+		if x := labels(p.X); x != tt.x {
+			t.Errorf("%v: %s, wanted %s", tt.span, x, tt.x)
+		}
+	}
+}
+
+// However many samples there are, few are drawn, and neither the largest nor the last one gets lost.
+func TestPlotThinsSamples(t *testing.T) {
+	t.Parallel()
+	from := noon.Add(-24 * time.Hour)
+	var samples []store.UsageSample
+	for n := range 100_000 {
+		samples = append(samples, store.UsageSample{At: from.Add(time.Duration(n) * 24 * time.Hour / 100_000), Bytes: int64(n % 7)})
+	}
+	samples[50_000].Bytes = 99
+	samples[99_999].Bytes = 3
+	p := newPlot(samples, 0, from, noon)
+	if n := strings.Count(p.Line, "V"); n > plotColumns+1 {
+		t.Errorf("%d steps are drawn", n)
+	}
+	if len(p.Points) > tableRows || p.Points[0].Bytes != 3 {
+		t.Errorf("the table has %d rows and begins with %+v", len(p.Points), p.Points[0])
+	}
+	if !strings.Contains(p.Summary, "between 6 B and 99 B; now they take 3 B") && !strings.Contains(p.Summary, "between 3 B and 99 B; now they take 3 B") {
+		t.Error(p.Summary)
+	}
+}
+
+func TestTexts(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1 KiB", 1536: "1.5 KiB", 100 * mib: "100 MiB",
+		1<<40 + 1<<39: "1.5 TiB", 1 << 60: "1048576 TiB"} {
+		if got := bytesText(n); got != want {
+			t.Errorf("%d is %s, wanted %s", n, got, want)
+		}
+	}
+	for d, want := range map[time.Duration]string{-time.Second: "0 ms", 350 * time.Millisecond: "350 ms",
+		4200 * time.Millisecond: "4.2 s", 200 * time.Second: "3 m 20 s", 2*time.Hour + 5*time.Minute: "2 h 5 m",
+		99 * time.Hour: "4 d 3 h"} {
+		ended := noon.Add(d)
+		if got := tookText(noon, &ended); got != want {
+			t.Errorf("%v is %s, wanted %s", d, got, want)
+		}
+	}
+	if percent(99, 100) != 99 || percent(999, 1000) != 99 || percent(5, 0) != 0 {
+		t.Error("percentages are not rounded down")
+	}
+}

@@ -1,0 +1,48 @@
+package dashboard
+
+import (
+	"errors"
+	"net/http"
+
+	"mysql-broker/store"
+)
+
+// refusal is what is said instead of a page: what is the matter, and what to do next.
+type refusal struct{ Title, Sentence string }
+
+var (
+	noPage       = refusal{"Page not found", "The dashboard has no such page. Check the address."}
+	noAddress    = refusal{"No address", "The address holds characters that none of the dashboard's has. Check it."}
+	noSuchPage   = refusal{"No such page of the list", "The address names none. Go back to the beginning of the list."}
+	forOperators = refusal{"For operators only", "This page shows everything that the broker holds, and you are not one of " +
+		"its operators. To see a service instance of yours, open the dashboard URL that `cf service NAME` prints."}
+	// The same whether there is an instance of that id or not.
+	noInstance = refusal{"Service instance not found", "There is no such service instance, or you may not see it. Check " +
+		"the address, and that you are a member of the space that the service instance is in."}
+	unavailable = refusal{"Not available just now", "The service broker cannot reach its own database. Databases and " +
+		"apps are not affected. Try again in a minute, or tell your operator."}
+	failed = refusal{"Something went wrong", "The broker could not make this page. Try again; if it fails again, tell " +
+		"your operator, who finds the reason in the broker's log."}
+)
+
+const retryAfter = "30" // seconds
+
+func (d *Dashboard) refuse(w http.ResponseWriter, r *http.Request, status int, why refusal) {
+	if status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", retryAfter)
+	}
+	d.show(w, r, status, "refusal.html", why.Title, why)
+}
+
+// fail answers a request whose page cannot be made. The reason is for the log.
+func (d *Dashboard) fail(w http.ResponseWriter, r *http.Request, doing string, err error) {
+	if r.Context().Err() != nil {
+		return // nobody waits for the answer
+	}
+	d.Logger.Error("dashboard: could not "+doing, "path", r.URL.Path, "error", err)
+	if errors.Is(err, store.ErrUnavailable) {
+		d.refuse(w, r, http.StatusServiceUnavailable, unavailable)
+		return
+	}
+	d.refuse(w, r, http.StatusInternalServerError, failed)
+}

@@ -1,0 +1,85 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"mysql-broker/provisioner"
+	"mysql-broker/store"
+)
+
+// storage is what a page shows of an instance's data: what they take, of how much, and how that came about.
+type storage struct {
+	Known     bool // there is a figure at all
+	Bytes     int64
+	Quota     int64 // 0 for none
+	At        time.Time
+	OverSince *time.Time
+	Mood      string
+	Ranges    []spanLink
+	Plot      *plot // nil before the first measurement
+}
+
+// spans are how far back a plot can go.
+var spans = []struct {
+	Key, Name string
+	Length    time.Duration
+}{
+	{"day", "24 hours", 24 * time.Hour},
+	{"week", "7 days", 7 * 24 * time.Hour},
+	{"month", "30 days", 30 * 24 * time.Hour},
+}
+
+type spanLink struct {
+	Key, Name string
+	Current   bool
+}
+
+// storage reads the measurements of the quota. A figure that the server told just now goes before the last of them.
+func (d *Dashboard) storage(ctx context.Context, i store.Instance, plan provisioner.Plan, now provisioner.Inspection,
+	span string) (storage, error) {
+	s := storage{Quota: plan.Quota()}
+	usage, err := d.Store.Usage(ctx, i.ID)
+	measured := err == nil
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return s, err
+	}
+	s.Known, s.Bytes, s.At, s.OverSince = measured, usage.Bytes, usage.MeasuredAt, usage.OverSince
+	if !now.At.IsZero() && now.At.After(s.At) {
+		s.Known, s.Bytes, s.At = true, now.Size.Used(s.Quota), now.At
+	}
+	s.Mood = mood(s)
+	if !measured {
+		return s, nil
+	}
+	length := spans[0].Length
+	for _, choice := range spans {
+		if choice.Key == span {
+			length = choice.Length
+		}
+	}
+	for _, choice := range spans {
+		s.Ranges = append(s.Ranges, spanLink{choice.Key, choice.Name, choice.Length == length})
+	}
+	to := time.Now()
+	from := to.Add(-length)
+	samples, err := d.Store.UsageHistory(ctx, i.ID, from)
+	if err != nil {
+		return s, err
+	}
+	samples = append(samples, store.UsageSample{At: s.At, Bytes: s.Bytes})
+	s.Plot = newPlot(samples, s.Quota, from, to)
+	return s, nil
+}
+
+// mood says how near data are to their quota; these are the steps at which the broker warns.
+func mood(s storage) string {
+	switch full := percent(s.Bytes, s.Quota); {
+	case s.OverSince != nil || full >= 100:
+		return "bad"
+	case full >= 80:
+		return "warn"
+	}
+	return "good"
+}

@@ -1,0 +1,71 @@
+package mysqladmin_test
+
+import (
+	"fmt"
+	"testing"
+
+	"mysql-broker/provisioner/mysqladmin"
+)
+
+// Tables of every kind are listed by their own names, with the size of their files.
+func TestLargestTables(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		tenant := f.loginAs(f.account(mysqladmin.Admin))
+		if tables, count, err := f.server.LargestTables(t.Context(), f.database, 10); err != nil || count != 0 || len(tables) != 0 {
+			t.Errorf("of an empty database: %v, %d, %v", tables, count, err)
+		}
+		f.exec(tenant, "CREATE TABLE large (id INT AUTO_INCREMENT PRIMARY KEY, filling VARCHAR(1000))",
+			"CREATE TABLE parted (id INT PRIMARY KEY, filling VARCHAR(1000)) PARTITION BY HASH (id) PARTITIONS 3",
+			"CREATE TABLE `<script>alert('x-y')</script>` (id INT)",
+			"CREATE TABLE `größe-日本` (id INT)",
+			"CREATE TABLE myisam (id INT) ENGINE=MyISAM",
+			"CREATE VIEW seen AS SELECT id FROM large",
+			"INSERT INTO large (filling) VALUES (REPEAT('x', 1000))")
+		for range 11 {
+			f.exec(tenant, "INSERT INTO large (filling) SELECT filling FROM large")
+		}
+		tables, count, err := f.server.LargestTables(t.Context(), f.database, 10)
+		f.must(err)
+		sizes := map[string]int64{}
+		var sum int64
+		for n, table := range tables {
+			sizes[table.Name] = table.Bytes
+			sum += table.Bytes
+			if n > 0 && table.Bytes > tables[n-1].Bytes {
+				t.Errorf("%s comes before %s, which is larger", tables[n-1].Name, table.Name)
+			}
+		}
+		if count != 5 || len(tables) != 5 || tables[0].Name != "large" || sizes["large"] < 2<<20 {
+			t.Errorf("%d tables: %v", count, tables)
+		}
+		small := sizes["größe-日本"]
+		if small == 0 || sizes["<script>alert('x-y')</script>"] != small || sizes["parted"] != 3*small {
+			t.Errorf("sizes of small tables: %v", sizes)
+		}
+		if whole, err := f.server.DatabaseSize(t.Context(), f.database); err != nil || whole.Files != sum {
+			t.Errorf("the tables take %d bytes together, the database %d: %v", sum, whole.Files, err)
+		}
+		if some, count, err := f.server.LargestTables(t.Context(), f.database, 2); err != nil || len(some) != 2 || count != 5 {
+			t.Errorf("the largest two: %v of %d, %v", some, count, err)
+		}
+	})
+}
+
+func TestOpenSessions(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		busy, idle, other := f.account(mysqladmin.ReadWrite), f.account(mysqladmin.ReadOnly), f.account(mysqladmin.Admin)
+		for n, a := range []mysqladmin.Account{busy, busy, other} {
+			conn, err := f.loginAs(a).Conn(t.Context())
+			f.must(err)
+			t.Cleanup(func() { _ = conn.Close() })
+			if err := conn.PingContext(t.Context()); err != nil {
+				t.Fatalf("session %d: %v", n, err)
+			}
+		}
+		open, err := f.server.OpenSessions(t.Context(), []string{busy.Name, idle.Name})
+		f.must(err)
+		if want := map[string]int{busy.Name: 2, idle.Name: 0}; fmt.Sprint(open) != fmt.Sprint(want) {
+			t.Errorf("open sessions %v, wanted %v", open, want)
+		}
+	})
+}

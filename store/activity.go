@@ -1,0 +1,86 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Activity is what is going on at an instance.
+type Activity struct {
+	InstanceID string
+	State      string // the instance's, "" where there is none of this id
+	PlanID     string
+	Latest     TaskSummary // of the operations on the instance itself since it was created; ID 0 without one
+	Bindings   int64
+	Bound      time.Time // when the newest binding was recorded, zero without one
+	Ready      int64     // bindings in that state
+}
+
+// Activities reads the activity of instances, in the order of ids, by one statement that looks at a few rows of each.
+func (s *Store) Activities(ctx context.Context, ids []string) ([]Activity, error) {
+	return allRows(ctx, s.pool, scanActivity, `SELECT asked.id, coalesce(i.state, ''), coalesce(i.plan_id, ''),
+			bound.*, coalesce(t.id, 0), coalesce(t.instance_id, ''), coalesce(t.binding_id, ''), coalesce(t.kind, ''),
+			coalesce(t.plan_id, ''), coalesce(t.state, ''), coalesce(t.description, ''), coalesce(t.last_error, ''),
+			coalesce(t.attempt, 0), coalesce(t.created_at, 'epoch'), t.finished_at
+		FROM unnest($1::text[]) WITH ORDINALITY AS asked (id, place)
+		LEFT JOIN instance i ON i.id = asked.id
+		CROSS JOIN LATERAL (SELECT count(*), coalesce(max(created_at), 'epoch'), count(*) FILTER (WHERE state = 'ready')
+			FROM binding WHERE instance_id = asked.id) AS bound
+		LEFT JOIN LATERAL (SELECT * FROM task WHERE instance_id = asked.id AND binding_id = ''
+			ORDER BY id DESC LIMIT 1) AS t ON i.id IS NULL OR t.created_at >= i.created_at
+		ORDER BY asked.place`, ids)
+}
+
+func scanActivity(row pgx.CollectableRow) (a Activity, err error) {
+	t := &a.Latest
+	err = row.Scan(&a.InstanceID, &a.State, &a.PlanID, &a.Bindings, &a.Bound, &a.Ready, &t.ID, &t.InstanceID, &t.BindingID,
+		&t.Kind, &t.PlanID, &t.State, &t.Description, &t.LastError, &t.Attempt, &t.CreatedAt, &t.FinishedAt)
+	return a, err
+}
+
+// TaskSummary is what people are shown of a task.
+type TaskSummary struct {
+	ID          int64
+	InstanceID  string
+	BindingID   string // "" for the instance's own operations
+	Kind        string
+	PlanID      string
+	State       string
+	Description string // for users
+	LastError   string // for operators
+	Attempt     int    // of the present step, counted from 0
+	CreatedAt   time.Time
+	FinishedAt  *time.Time // nil while it is in progress
+}
+
+const summaryColumns = `id, instance_id, binding_id, kind, plan_id, state, description, last_error, attempt, created_at,
+	finished_at`
+
+var scanSummary = pgx.RowToStructByPos[TaskSummary]
+
+// RecentTasks lists the latest operations on an instance and its bindings, the newest first, since a moment: ids of
+// instances can be used again, and what was before its creation is not the instance's.
+func (s *Store) RecentTasks(ctx context.Context, instanceID string, since time.Time, limit int) ([]TaskSummary, error) {
+	// Materialized, lest the whole table be walked backwards in search of the few tasks of a quiet instance.
+	return allRows(ctx, s.pool, scanSummary, `WITH own AS MATERIALIZED (SELECT id FROM task WHERE instance_id = $1)
+		SELECT `+summaryColumns+` FROM task WHERE id IN (SELECT id FROM own ORDER BY id DESC LIMIT $3) AND created_at >= $2
+		ORDER BY id DESC`, instanceID, since, limit)
+}
+
+// BindingSummary is what people are shown of a binding: no password.
+type BindingSummary struct {
+	ID        string
+	State     string
+	AppGUID   string
+	Role      string
+	Account   string
+	CreatedAt time.Time
+}
+
+// BindingSummaries lists the bindings of an instance in the order of their creation.
+func (s *Store) BindingSummaries(ctx context.Context, instanceID string) ([]BindingSummary, error) {
+	return allRows(ctx, s.pool, pgx.RowToStructByPos[BindingSummary], `SELECT id, state, app_guid, role, account, created_at
+		FROM binding WHERE instance_id = $1 ORDER BY created_at, id`, instanceID)
+}

@@ -1,0 +1,357 @@
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"mysql-broker/test/openid"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// What would do harm in a page that let it through.
+const (
+	evilID    = "a/b <script>alert(1)</script>'\"&%2F"
+	evilName  = "<img src=x onerror=alert(2)>"
+	evilTable = "<script>alert('x-y')</script>"
+)
+
+// TestDashboard reads the dashboard's pages as people who may see all, something, or nothing of an instance.
+func TestDashboard(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
+		env := testdrive.Environment(t, server)
+		d := dashboardPeople{Dashboard: testdrive.NewDashboard(t, env), platform: startPlatform(t, server, env),
+			launcherDir: env["LAUNCHER_DIR"], browsers: map[string]*openid.Browser{}}
+		evil := d.newInstanceCalled(t, "shared-small", url.PathEscape(evilID))
+		checkDashboardURL(t, d, evil)
+		for _, person := range []string{openid.Developer, openid.Operator, openid.Stranger} {
+			d.browsers[person] = openid.NewBrowser(t)
+			d.browsers[person].LogIn(t, d.URL+"/dashboard/sign-in/", person)
+		}
+		for _, s := range []struct {
+			name string
+			run  func(*testing.T, dashboardPeople, instance)
+		}{{"page of an instance", testInstancePage}, {"who sees what", testWhoSeesWhat}, {"headers", testDashboardHeaders},
+			{"events", testDashboardEvents}, {"overview", testOverviewPages}, {"a server that is silent", testSilentServer}} {
+			t.Run(s.name, func(t *testing.T) {
+				t.Parallel()
+				s.run(t, d, evil)
+			})
+		}
+	})
+}
+
+type dashboardPeople struct {
+	platform
+	testdrive.Dashboard
+	launcherDir string
+	browsers    map[string]*openid.Browser // by person, signed in
+}
+
+// open shows a page of the dashboard to a person. path begins behind /dashboard/.
+func (d dashboardPeople) open(t *testing.T, person, path string) openid.Page {
+	t.Helper()
+	return d.browsers[person].Open(t, d.Dashboard.URL+"/dashboard/"+path)
+}
+
+func instancePage(id string) string { return "instances/" + url.PathEscape(id) }
+
+// checkDashboardURL provisions an instance: every answer about it has the same address, which is one path segment long.
+func checkDashboardURL(t *testing.T, d dashboardPeople, i instance) {
+	t.Helper()
+	want := d.Dashboard.URL + "/dashboard/instances/" + url.PathEscape(evilID)
+	fields := body{"context": body{"platform": "cloudfoundry", "instance_name": evilName, "organization_name": "org",
+		"space_name": "space"}}
+	for _, r := range []testdrive.Response{
+		i.provision(t, now, fields).Expect(t, http.StatusCreated),
+		i.provision(t, now, fields).Expect(t, http.StatusOK),
+		i.updatePlan(t, now, "shared-large").Expect(t, http.StatusOK),
+		i.fetch(t).Expect(t, http.StatusOK),
+	} {
+		if got := r.String("dashboard_url"); got != want {
+			t.Errorf("dashboard_url is %s, wanted %s", got, want)
+		}
+	}
+}
+
+func testInstancePage(t *testing.T, d dashboardPeople, i instance) {
+	b, c := i.bound(t, body{"parameters": body{"role": "admin"}, "bind_resource": body{"app_guid": "app-of-binding"}})
+	db := c.open(t)
+	exec(t, db, "CREATE TABLE `"+evilTable+"` (id INT)")
+	// Cloud Controller's ids are GUIDs, so that only operators get to this one.
+	page := d.open(t, openid.Operator, instancePage(evilID)).Expect(t, http.StatusOK, "shared-large")
+	for _, want := range []string{"Ready", "&lt;img src=x onerror=alert(2)&gt;", "org / space",
+		"&lt;script&gt;alert(&#39;x-y&#39;)&lt;/script&gt;", b.bindingID, "app-of-binding", c.Username, "admin", "1 GiB",
+		"of 40", "Provision", "Bind", i.server.Flavour[:2]} {
+		if !strings.Contains(strings.ToLower(page.Text), strings.ToLower(want)) {
+			t.Errorf("the page does not show %q", want)
+		}
+	}
+	for _, never := range []string{"<script>alert", "<img src=x", c.Password, " style=", " onerror=\"", "javascript:"} {
+		if strings.Contains(page.Text, never) {
+			t.Errorf("the page holds %q", never)
+		}
+	}
+	for _, query := range []string{"?range=week", "?range=none", "?range=%22%3E"} {
+		d.open(t, openid.Operator, instancePage(evilID)+query).Expect(t, http.StatusOK, "Ready")
+	}
+}
+
+func testWhoSeesWhat(t *testing.T, d dashboardPeople, _ instance) {
+	i := d.provisioned(t, "shared-small", nil)
+	_, c := i.bound(t, nil)
+	d.Cloud.Allow(openid.Developer, i.id, openid.Permission{Read: true})
+	read := d.open(t, openid.Developer, instancePage(i.id)).Expect(t, http.StatusOK, "Ready")
+	for _, hidden := range []string{c.Username, c.Database, "Bindings", "Recent operations", "Tables"} {
+		if strings.Contains(read.Text, hidden) {
+			t.Errorf("who may only read sees %q", hidden)
+		}
+	}
+	d.open(t, openid.Operator, instancePage(i.id)).Expect(t, http.StatusOK, c.Username)
+
+	none := d.open(t, openid.Stranger, instancePage(i.id)).Expect(t, http.StatusNotFound, "no such service instance")
+	unknown := d.open(t, openid.Stranger, instancePage("no-such-instance")).Expect(t, http.StatusNotFound, "")
+	if none.Text != unknown.Text {
+		t.Errorf("that there is an instance shows:\n%s\n%s", none.Text, unknown.Text)
+	}
+	d.open(t, openid.Operator, instancePage("no-such-instance")).Expect(t, http.StatusNotFound, "no such service instance")
+	d.open(t, openid.Stranger, instancePage(i.id)+"/events").Expect(t, http.StatusNotFound, "")
+	for _, path := range []string{"", "instances", "tasks", "findings"} {
+		d.open(t, openid.Developer, path).Expect(t, http.StatusForbidden, "cf service NAME")
+	}
+}
+
+func testDashboardHeaders(t *testing.T, d dashboardPeople, _ instance) {
+	for _, tt := range []struct {
+		method, path string
+		status       int
+	}{
+		{"GET", "/dashboard/", 200}, {"HEAD", "/dashboard/instances", 200}, {"GET", "/dashboard/nothing", 404},
+		{"POST", "/dashboard/", 405}, {"DELETE", "/dashboard/instances/x", 405}, {"PUT", "/dashboard/tasks", 405},
+		{"GET", "/dashboard/?find=%00", 400}, {"GET", "/dashboard/instances?after=%ff", 400},
+		{"GET", "/dashboard/instances/%00", 400}, {"GET", "/dashboard/instances?plan=%zz", 400},
+		{"GET", "/dashboard/tasks?before=x", 400}, {"GET", "/dashboard/tasks?before=-1", 400},
+		{"GET", "/dashboard/tasks?before=99999999999999999999", 400}, {"GET", "/dashboard/assets/x/nothing.css", 404},
+		{"GET", "/dashboard/assets/x/..%2Froutes.go", 404},
+	} {
+		p, err := d.browsers[openid.Operator].Do(tt.method, d.Dashboard.URL+tt.path, nil, nil)
+		if err != nil || p.Status != tt.status {
+			t.Errorf("%s %s: %d, wanted %d: %v", tt.method, tt.path, p.Status, tt.status, err)
+			continue
+		}
+		checkPageHeaders(t, tt.path, p.Header, "no-store")
+	}
+	page := d.open(t, openid.Operator, "").Expect(t, http.StatusOK, "Overview")
+	for _, file := range []string{"dashboard.css", "dashboard.js", "icon.svg"} {
+		before, rest, found := strings.Cut(page.Text, "/"+file+`"`)
+		if !found {
+			t.Fatalf("the page does not name %s: %s", file, rest)
+		}
+		address := d.Dashboard.URL + before[strings.LastIndex(before, `"`)+1:] + "/" + file
+		asset := openid.NewBrowser(t).Open(t, address).Expect(t, http.StatusOK, "")
+		checkPageHeaders(t, address, asset.Header, "public, max-age=31536000, immutable")
+		old := openid.NewBrowser(t).Open(t, d.Dashboard.URL+"/dashboard/assets/older/"+file).Expect(t, http.StatusOK, "")
+		checkPageHeaders(t, address, old.Header, "no-store")
+	}
+}
+
+func checkPageHeaders(t *testing.T, path string, h http.Header, caching string) {
+	t.Helper()
+	for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY",
+		"Referrer-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin", "Cache-Control": caching} {
+		if got := h.Get(name); got != want {
+			t.Errorf("%s: %s is %q, wanted %q", path, name, got, want)
+		}
+	}
+	for _, part := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'", "frame-ancestors 'none'",
+		"base-uri 'none'"} {
+		if policy := h.Get("Content-Security-Policy"); !strings.Contains(policy, part) || strings.Contains(policy, "unsafe") {
+			t.Errorf("%s: the policy is %q", path, policy)
+		}
+	}
+}
+
+// testDashboardEvents listens while a binding is made and while the instance goes.
+func testDashboardEvents(t *testing.T, d dashboardPeople, _ instance) {
+	i := d.ownInstance(t, "shared-small")
+	i.provision(t, now, nil).Expect(t, http.StatusCreated)
+	stream := d.listen(t, i.id)
+	first := stream.next(t)
+	if first.Structure == "" || first.Gone || !strings.Contains(first.Operation, "Created") {
+		t.Errorf("the first event: %+v", first)
+	}
+	page := d.open(t, openid.Operator, instancePage(i.id)).Expect(t, http.StatusOK, `data-structure="`+first.Structure+`"`)
+	if !strings.Contains(page.Text, first.Operation) {
+		t.Errorf("the page says something else than the event %q:\n%s", first.Operation, page.Text)
+	}
+	i.bound(t, nil)
+	if bound := stream.next(t); bound.Structure == first.Structure || bound.Operation != first.Operation {
+		t.Errorf("after a bind: %+v", bound)
+	}
+	i.deprovision(t, now).Expect(t, http.StatusOK)
+	last := stream.next(t)
+	for ; !last.Gone; last = stream.next(t) {
+		if !strings.Contains(last.Operation, "being deleted") {
+			t.Errorf("while it is deleted: %+v", last)
+		}
+	}
+	if !strings.Contains(last.Operation, "has been deleted") {
+		t.Errorf("the last event: %+v", last)
+	}
+	stream.expectEnd(t)
+}
+
+type dashboardEvent struct {
+	Operation, Structure string
+	Gone                 bool
+}
+
+type eventStream struct{ lines chan string } // closed at the end
+
+func (d dashboardPeople) listen(t *testing.T, id string) eventStream {
+	t.Helper()
+	q, err := http.NewRequestWithContext(t.Context(), "GET", d.Dashboard.URL+"/dashboard/"+instancePage(id)+"/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Header.Set("Accept", "text/event-stream")
+	client := *d.browsers[openid.Operator].Client
+	client.Timeout = 0
+	answer, err := client.Do(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != "text/event-stream" {
+		t.Fatalf("the stream is answered %d, %s", answer.StatusCode, answer.Header.Get("Content-Type"))
+	}
+	s := eventStream{make(chan string)}
+	go func() {
+		defer close(s.lines)
+		defer answer.Body.Close()
+		for scanner := bufio.NewScanner(answer.Body); scanner.Scan(); {
+			if data, found := strings.CutPrefix(scanner.Text(), "data: "); found {
+				select {
+				case s.lines <- data:
+				case <-t.Context().Done():
+					return
+				}
+			}
+		}
+	}()
+	return s
+}
+
+func (s eventStream) next(t *testing.T) (e dashboardEvent) {
+	t.Helper()
+	select {
+	case line, open := <-s.lines:
+		if !open {
+			t.Fatal("the stream has ended")
+		}
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("no event within 20 s")
+	}
+	return e
+}
+
+func (s eventStream) expectEnd(t *testing.T) {
+	t.Helper()
+	select {
+	case line, open := <-s.lines:
+		if open {
+			t.Errorf("one more event: %s", line)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the stream does not end")
+	}
+}
+
+func testOverviewPages(t *testing.T, d dashboardPeople, evil instance) {
+	i := d.provisioned(t, "shared-small", nil)
+	_, c := i.bound(t, nil)
+	d.open(t, openid.Operator, "").Expect(t, http.StatusOK, "shared-1")
+	for _, find := range []string{i.id, c.Database, c.Username} {
+		found := d.open(t, openid.Operator, "?find="+url.QueryEscape(find)).Expect(t, http.StatusOK, i.id)
+		if !strings.HasSuffix(found.URL.Path, "/dashboard/instances/"+i.id) {
+			t.Errorf("%s was found at %s", find, found.URL)
+		}
+	}
+	d.open(t, openid.Operator, "?find="+url.QueryEscape("<b>")).Expect(t, http.StatusOK, "Nothing is called <code>&lt;b&gt;")
+	d.open(t, openid.Operator, "instances").Expect(t, http.StatusOK, i.id)
+	listed := d.open(t, openid.Operator, "instances?server=shared-1&plan="+evil.planID+"&state=ready").
+		Expect(t, http.StatusOK, i.id)
+	if strings.Contains(listed.Text, "&lt;img") {
+		t.Error("an instance of another plan is listed")
+	}
+	d.open(t, openid.Operator, "tasks?kind=bind&state=succeeded&instance="+i.id).Expect(t, http.StatusOK, "Bind")
+	if p := d.open(t, openid.Operator, "tasks?state=failed&instance="+i.id).Expect(t, http.StatusOK, "None."); strings.Contains(p.Text, "task_") {
+		t.Error("an operation that did not fail is listed")
+	}
+	d.open(t, openid.Operator, "findings?problem=orphan").Expect(t, http.StatusOK, "Findings")
+}
+
+// testSilentServer stops a dedicated server, which then takes connections and answers nothing: the page says so, soon.
+func testSilentServer(t *testing.T, d dashboardPeople, _ instance) {
+	i := d.provisioned(t, "dedicated-small", nil)
+	pids := testdrive.Mysqlds(t, d.launcherDir)
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = syscall.Kill(pid, syscall.SIGCONT) }()
+	}
+	since := time.Now()
+	d.open(t, openid.Operator, instancePage(i.id)).Expect(t, http.StatusOK, "The MySQL server did not answer")
+	if took := time.Since(since); took > 10*time.Second {
+		t.Errorf("the page took %v", took)
+	}
+}
+
+// Without anybody who could sign in, there is no dashboard, and nothing says that there is one.
+func TestNoDashboard(t *testing.T) {
+	t.Parallel()
+	env := firstEnvironment(t)
+	env["EXTERNAL_URL"] = "https://broker.example.com"
+	p := startPlatform(t, servers.AllMySQL(t)[0], env)
+	i := p.newInstance(t, "shared-small")
+	for _, r := range []testdrive.Response{i.provision(t, now, nil).Expect(t, http.StatusCreated), i.fetch(t),
+		i.updatePlan(t, now, "shared-large")} {
+		if _, there := r.Body["dashboard_url"]; there {
+			t.Errorf("the answer names a dashboard: %s", r.Raw)
+		}
+	}
+	p.Do(t, "GET", "/dashboard/", nil).Expect(t, http.StatusNotFound)
+}
+
+// A broker that stops does not wait for pages that are open.
+func TestStopWithOpenPages(t *testing.T) {
+	t.Parallel()
+	env := firstEnvironment(t)
+	d := dashboardPeople{Dashboard: testdrive.NewDashboard(t, env), browsers: map[string]*openid.Browser{}}
+	d.platform = startPlatform(t, servers.AllMySQL(t)[0], env)
+	i := d.ownInstance(t, "shared-small")
+	i.provision(t, now, nil).Expect(t, http.StatusCreated)
+	d.browsers[openid.Operator] = openid.NewBrowser(t)
+	d.browsers[openid.Operator].LogIn(t, d.Dashboard.URL+"/dashboard/", openid.Operator)
+	stream := d.listen(t, i.id)
+	stream.next(t)
+	since := time.Now()
+	d.Signal(t, syscall.SIGTERM)
+	stream.expectEnd(t)
+	if status := d.Wait(t); status != 0 {
+		t.Errorf("the broker ended with %d", status)
+	}
+	if took := time.Since(since); took > 5*time.Second {
+		t.Errorf("it took %v to stop", took)
+	}
+}

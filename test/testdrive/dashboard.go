@@ -1,0 +1,37 @@
+package testdrive
+
+import (
+	"net"
+	"strconv"
+	"testing"
+
+	"mysql-broker/test/openid"
+)
+
+// Dashboard is who lets people into the dashboard of a broker: an OpenID provider, and what stands in for Cloud
+// Controller.
+type Dashboard struct {
+	URL      string // of the broker, as browsers see it
+	Provider *openid.Provider
+	Cloud    *openid.CloudController
+}
+
+// NewDashboard has brokers started in env show a dashboard. Only one of them can run at a time: its port is chosen here.
+func NewDashboard(t testing.TB, env map[string]string) Dashboard {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d := Dashboard{URL: "http://127.0.0.1:" + port, Provider: openid.Start(t, openid.Options{})}
+	d.Cloud = openid.StartCloudController(t, d.Provider)
+	env["PORT"], env["EXTERNAL_URL"] = port, d.URL
+	env["OIDC_CLIENT_ID"], env["OIDC_CLIENT_SECRET"] = openid.ClientID, openid.ClientSecret
+	env["OIDC_ISSUER"], env["CLOUD_CONTROLLER_URL"] = d.Provider.Issuer, d.Cloud.URL
+	env["DASHBOARD_OPERATOR_GROUP"] = openid.OperatorGroup
+	return d
+}

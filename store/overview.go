@@ -9,9 +9,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// lookAt is how many rows a filter that no index answers looks at for one page: so many take some milliseconds, however
-// many there are.
-const lookAt = 10_000
+// lookAt is how many rows a filter that no index answers looks at for one page: so many take some tens of milliseconds,
+// however many there are.
+const lookAt = 5_000
 
 // InstanceSummary is what operators are shown of an instance in a list.
 type InstanceSummary struct {

@@ -50,10 +50,10 @@ func TestInstancesAreListedPageByPage(t *testing.T) {
 		first, last  string
 	}{
 		{store.InstanceFilter{}, 25000, 500, "00001", "25000"},
-		{store.InstanceFilter{PlanID: "few"}, 120, 5, "00001", "00120"}, // and the rest has to be looked through
-		{store.InstanceFilter{PlanID: "few", Server: "server-0"}, 60, 4, "00002", "00120"},
-		{store.InstanceFilter{State: store.CreateFailed}, 1, 3, "25000", "25000"},
-		{store.InstanceFilter{Server: "none"}, 0, 3, "", ""},
+		{store.InstanceFilter{PlanID: "few"}, 120, 7, "00001", "00120"}, // and the rest has to be looked through
+		{store.InstanceFilter{PlanID: "few", Server: "server-0"}, 60, 6, "00002", "00120"},
+		{store.InstanceFilter{State: store.CreateFailed}, 1, 6, "25000", "25000"},
+		{store.InstanceFilter{Server: "none"}, 0, 6, "", ""},
 	} {
 		var ids []string
 		pages := 0
@@ -101,8 +101,8 @@ func TestTasksAreListedPageByPage(t *testing.T) {
 		{store.TaskFilter{InstanceID: "i7"}, 25, 1},
 		{store.TaskFilter{InstanceID: "i7", State: store.Failed}, 1, 1},
 		{store.TaskFilter{InstanceID: "i7", State: store.Succeeded}, 24, 1},
-		{store.TaskFilter{Kind: store.Update}, 1, 3},
-		{store.TaskFilter{State: "no such state"}, 0, 3},
+		{store.TaskFilter{Kind: store.Update}, 1, 6},
+		{store.TaskFilter{State: "no such state"}, 0, 6},
 	} {
 		var ids []int64
 		pages := 0

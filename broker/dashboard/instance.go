@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"mysql-broker/broker/signin"
@@ -50,7 +51,6 @@ type serverPart struct {
 	Asked    bool
 	Silent   string // a sentence instead of the rest
 	Flavour  mysqladmin.Flavour
-	At       time.Time
 	Sessions int
 	Tables   []tableRow
 	Count    int // of all tables
@@ -163,7 +163,8 @@ func (d *Dashboard) fillIn(ctx context.Context, p *instancePage, i store.Instanc
 }
 
 func (s *serverPart) fill(from provisioner.Inspection) {
-	s.Flavour, s.At, s.Count = from.Server, from.At, from.Tables
+	s.Flavour, s.Count = from.Server, from.Tables
+	s.Flavour.Version, _, _ = strings.Cut(s.Flavour.Version, "-") // MariaDB's goes on with who packaged it
 	for _, t := range from.Largest {
 		s.Tables = append(s.Tables, tableRow{t, 100 * float64(t.Bytes) / float64(max(from.Largest[0].Bytes, 1))})
 	}

@@ -1,0 +1,187 @@
+// Package browser tests the dashboard in a real browser: Debian's chromium. Screenshots are kept in the directory that
+// ARTEFACTS names.
+package browser
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"mysql-broker/test/openid"
+	"mysql-broker/test/testdrive"
+)
+
+// patience bounds what should take a second, on a busy machine.
+const patience = 30 * time.Second
+
+// tab is one of a browser of its own. Whatever the console complains of fails the test.
+type tab struct {
+	t   *testing.T
+	ctx context.Context
+
+	mu         sync.Mutex
+	complaints []string
+}
+
+// newTab starts a browser that ends with the test.
+func newTab(t *testing.T) *tab {
+	t.Helper()
+	program, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Fatalf("%v; deploy/dev/install-packages.sh test installs it", err)
+	}
+	profile, err := os.MkdirTemp("", "mbc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		testdrive.Eventually(t, patience, "the browser's profile is gone", func() bool { // some of its processes end later
+			return os.RemoveAll(profile) == nil
+		})
+	})
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.UserDataDir(profile),
+		chromedp.NoSandbox, // which root, and most containers, cannot have
+		chromedp.WindowSize(1200, 900), chromedp.WSURLReadTimeout(patience))
+	allocator, end := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, closeTab := chromedp.NewContext(allocator)
+	b := &tab{t: t, ctx: ctx}
+	t.Cleanup(func() {
+		closeTab()
+		end()
+		chromedp.FromContext(ctx).Allocator.Wait()
+	})
+	chromedp.ListenTarget(ctx, b.hear)
+	b.do(emulation.SetTimezoneOverride("Europe/Vienna"), emulation.SetLocaleOverride().WithLocale("en-GB"))
+	t.Cleanup(func() {
+		for _, c := range b.heard() {
+			t.Errorf("the console says: %s", c)
+		}
+		if t.Failed() {
+			b.screenshot("failed-" + strings.ReplaceAll(t.Name(), "/", "-"))
+		}
+	})
+	return b
+}
+
+// hear collects errors, warnings and violations of the content security policy.
+func (b *tab) hear(event any) {
+	complaint := ""
+	switch e := event.(type) {
+	case *runtime.EventExceptionThrown:
+		complaint = e.ExceptionDetails.Error()
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == runtime.APITypeError || e.Type == runtime.APITypeWarning || e.Type == runtime.APITypeAssert {
+			complaint = fmt.Sprintf("%s %v", e.Type, e.Args)
+		}
+	case *log.EventEntryAdded:
+		// Of the provider's own page, browsers ask for an icon that it has not.
+		if (e.Entry.Level == log.LevelError || e.Entry.Level == log.LevelWarning) && !strings.HasSuffix(e.Entry.URL, "/favicon.ico") {
+			complaint = fmt.Sprintf("%s: %s (%s)", e.Entry.Source, e.Entry.Text, e.Entry.URL)
+		}
+	}
+	if complaint != "" {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.complaints = append(b.complaints, complaint)
+	}
+}
+
+// heard returns the complaints since it was last called.
+func (b *tab) heard() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	was := b.complaints
+	b.complaints = nil
+	return was
+}
+
+func (b *tab) do(actions ...chromedp.Action) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	// The first call starts the browser, whose life is that of the context given to it.
+	if chromedp.FromContext(b.ctx).Browser == nil {
+		ctx = b.ctx
+	}
+	if err := chromedp.Run(ctx, actions...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// eval runs JavaScript and returns its value.
+func eval[T any](b *tab, script string) (value T) {
+	b.t.Helper()
+	b.do(chromedp.Evaluate(script, &value))
+	return value
+}
+
+// await polls a JavaScript expression until it is true.
+func (b *tab) await(what, condition string) {
+	b.t.Helper()
+	for deadline := time.Now().Add(patience); !eval[bool](b, "Boolean("+condition+")"); {
+		if time.Now().After(deadline) {
+			b.t.Fatalf("%s: not within %v; the page says:\n%s", what, patience, b.text("body"))
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// text is what a person reads in an element.
+func (b *tab) text(selector string) string {
+	b.t.Helper()
+	return eval[string](b, fmt.Sprintf("document.querySelector(%q)?.innerText ?? ''", selector))
+}
+
+func (b *tab) open(address string) {
+	b.t.Helper()
+	b.do(chromedp.Navigate(address))
+}
+
+// signIn opens a page of the dashboard as a person does: through the provider's own page.
+func (b *tab) signIn(address, person string) {
+	b.t.Helper()
+	b.do(chromedp.Navigate(address),
+		chromedp.SendKeys(`input[name="username"]`, person, chromedp.ByQuery),
+		chromedp.SendKeys(`input[name="password"]`, openid.Password, chromedp.ByQuery),
+		chromedp.Submit(`input[name="password"]`, chromedp.ByQuery),
+		chromedp.WaitVisible("#content", chromedp.ByQuery))
+}
+
+// theme has the browser prefer light or dark pages.
+func (b *tab) theme(name string) {
+	b.t.Helper()
+	b.do(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}))
+}
+
+// screenshot keeps a picture of the whole page.
+func (b *tab) screenshot(name string) {
+	b.t.Helper()
+	var picture []byte
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	if err := chromedp.Run(ctx, chromedp.FullScreenshot(&picture, 100)); err != nil {
+		b.t.Errorf("take a picture of the page: %v", err)
+		return
+	}
+	dir := os.Getenv("ARTEFACTS")
+	if dir == "" {
+		return
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		b.t.Error(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name+".png"), picture, 0o644); err != nil {
+		b.t.Error(err)
+	}
+}

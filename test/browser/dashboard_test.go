@@ -1,0 +1,302 @@
+package browser
+
+import (
+	"database/sql"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	_ "github.com/go-sql-driver/mysql"
+	"github.com/google/uuid"
+
+	"mysql-broker/test/openid"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+type body = map[string]any
+
+// world is a broker with a dashboard.
+type world struct {
+	*testdrive.Broker
+	testdrive.Dashboard
+	postgres string
+	faults   *testdrive.Faults
+}
+
+func newWorld(t *testing.T, s servers.MySQL) world {
+	t.Helper()
+	env := testdrive.Environment(t, s)
+	env["QUOTA_INTERVAL"] = "1s"
+	w := world{Dashboard: testdrive.NewDashboard(t, env), postgres: env["DATABASE_URL"], faults: testdrive.NewFaults(t, env)}
+	w.Broker = testdrive.Start(t, env)
+	return w
+}
+
+// instance is a service instance with a readable name, which the developer may manage.
+type instance struct {
+	w    world
+	id   string
+	ids  body
+	page string // address
+}
+
+func (w world) order(t *testing.T, plan, name string) (i instance, operation string) {
+	t.Helper()
+	i = instance{w: w, id: uuid.NewString()}
+	serviceID, planID := testdrive.Plan(t, plan)
+	i.ids = body{"service_id": serviceID, "plan_id": planID}
+	w.Cloud.Allow(openid.Developer, i.id, openid.Permission{Manage: true, Read: true})
+	r := w.Do(t, "PUT", i.path()+"?accepts_incomplete=true", body{"service_id": serviceID, "plan_id": planID,
+		"organization_guid": "o", "space_guid": "s", "context": body{"platform": "cloudfoundry", "instance_name": name,
+			"organization_name": "acme", "space_name": "shop"}})
+	if r.Status != http.StatusCreated && r.Status != http.StatusAccepted {
+		t.Fatalf("provision: %d %s", r.Status, r.Raw)
+	}
+	i.page = r.String("dashboard_url")
+	return i, r.String("operation")
+}
+
+// own is order for an instance that goes with the test.
+func (w world) own(t *testing.T, plan, name string) instance {
+	t.Helper()
+	i, operation := w.order(t, plan, name)
+	t.Cleanup(func() { i.delete(t) })
+	if operation != "" {
+		w.AwaitOperation(t, i.id, operation)
+	}
+	return i
+}
+
+func (i instance) path() string { return "/v2/service_instances/" + i.id }
+
+func (i instance) query() string {
+	return fmt.Sprintf("service_id=%s&plan_id=%s", i.ids["service_id"], i.ids["plan_id"])
+}
+
+func (i instance) delete(t *testing.T) {
+	r := i.w.Do(t, "DELETE", i.path()+"?accepts_incomplete=true&"+i.query(), nil)
+	if r.Status == http.StatusAccepted {
+		i.w.AwaitOperation(t, i.id, r.String("operation"))
+	}
+}
+
+// bind makes a binding and logs in with it.
+func (i instance) bind(t *testing.T, appGUID, role string) (id string, db *sql.DB) {
+	t.Helper()
+	id = uuid.NewString()
+	fields := body{"service_id": i.ids["service_id"], "plan_id": i.ids["plan_id"], "parameters": body{"role": role}}
+	if appGUID != "" {
+		fields["bind_resource"] = body{"app_guid": appGUID}
+	}
+	r := i.w.Do(t, "PUT", i.path()+"/service_bindings/"+id, fields).Expect(t, http.StatusCreated)
+	c := r.Body["credentials"].(map[string]any)
+	db, err := sql.Open("mysql", fmt.Sprintf("%s:%s@tcp(%s:%v)/%s?tls=skip-verify", c["username"], c["password"], c["host"],
+		c["port"], c["database"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return id, db
+}
+
+func run(t *testing.T, db *sql.DB, statements ...string) {
+	t.Helper()
+	for _, statement := range statements {
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+}
+
+// A developer signs in and watches a dedicated server being made; nothing is loaded anew by hand.
+func TestLiveProgress(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		w := newWorld(t, s)
+		goOn := make(chan struct{})
+		w.faults.Decide(func(_ int, point string) testdrive.Word {
+			if point == "provision: create database: begins" || point == "provision: check login: begins" {
+				<-goOn
+			}
+			return testdrive.GoOn
+		})
+		released := 0
+		release := func() { released++; goOn <- struct{}{} }
+		defer func() {
+			for ; released < 2; released++ {
+				goOn <- struct{}{}
+			}
+		}()
+		i, _ := w.order(t, "dedicated-small", "orders")
+		t.Cleanup(func() { i.delete(t) })
+		b := newTab(t)
+		b.signIn(i.page, openid.Developer)
+		eval[bool](b, "window.untouched = true")
+		progress := func(step int, says string) {
+			t.Helper()
+			b.await(says, fmt.Sprintf(`document.querySelector("#operation progress")?.value === %d &&
+				document.getElementById("operation").innerText.includes(%q)`, step, says))
+		}
+		progress(4, "Creating the database")
+		if h1, state := b.text("h1"), b.text(".heading .mark"); h1 != "orders" || state != "Being created" {
+			t.Errorf("the page of %q says %q", h1, state)
+		}
+		b.screenshot("progress-" + s.Flavour)
+		release()
+		progress(5, "Checking the first login")
+		release()
+		b.await("the end of the operation", `document.getElementById("operation").innerText.startsWith("Created")`)
+		b.await("the state", `document.querySelector(".heading .mark").innerText === "Ready"`)
+		id, db := i.bind(t, "", "read-only")
+		b.await("the new binding", fmt.Sprintf(`document.getElementById("rest").innerText.includes(%q)`, id))
+		if err := db.PingContext(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if !eval[bool](b, "window.untouched === true") {
+			t.Error("the page was loaded anew")
+		}
+		if role := eval[string](b, `document.getElementById("operation").getAttribute("role")`); role != "status" {
+			t.Errorf("what is told live has the role %q", role)
+		}
+		i.delete(t)
+		b.await("the deletion", `document.getElementById("operation").innerText.includes("has been deleted")`)
+	})
+}
+
+// A stream that breaks is made anew, and nothing that happened meanwhile gets lost.
+func TestReconnect(t *testing.T) {
+	t.Parallel()
+	env := testdrive.Environment(t, servers.AllMySQL(t)[0])
+	w := world{Dashboard: testdrive.NewDashboard(t, env)}
+	w.Broker = testdrive.Start(t, env)
+	i, _ := w.order(t, "shared-small", "orders")
+	defer func() { i.delete(t) }() // while the second broker runs
+	b := newTab(t)
+	b.signIn(i.page, openid.Developer)
+	w.Kill(t)
+	b.await("that the connection is lost", `document.getElementById("live").innerText.includes("lost")`)
+	b.heard() // browsers complain of it
+	w.Broker = testdrive.Start(t, env)
+	i.w = w
+	id, _ := i.bind(t, "", "read-only")
+	b.await("the binding made meanwhile", fmt.Sprintf(`document.getElementById("rest").innerText.includes(%q)`, id))
+	b.await("that the connection is back", `document.getElementById("live").hidden`)
+	b.heard()
+}
+
+// Somebody else sees nothing, not even that there is an instance.
+func TestStranger(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, servers.AllMySQL(t)[0])
+	i := w.own(t, "shared-small", "orders")
+	b := newTab(t)
+	b.signIn(i.page, openid.Stranger)
+	if says := b.text("body"); !strings.Contains(says, "Service instance not found") || strings.Contains(says, "orders") {
+		t.Errorf("a stranger reads:\n%s", says)
+	}
+	b.screenshot("stranger")
+	if heard := b.heard(); len(heard) != 1 || !strings.Contains(heard[0], "404") { // the page itself
+		t.Errorf("the console says: %q", heard)
+	}
+	b.do(chromedp.Click(".viewer button", chromedp.ByQuery))
+	b.await("the end of the session", `document.body?.innerText.includes("signed out")`)
+}
+
+// The page of an instance that is used: everything on it, in both themes, by keyboard and without JavaScript.
+func TestInstancePage(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		w := newWorld(t, s)
+		i := w.own(t, "shared-small", "orders")
+		_, db := i.bind(t, "7d3f5a0e-8f0e-4e3c-9a7e-0d6a3c1b2f44", "read-write")
+		i.bind(t, "", "read-only")
+		fill(t, w, i, db)
+		b := newTab(t)
+		b.signIn(i.page+"?range=day", openid.Developer)
+		checkPlot(t, b)
+		for _, theme := range []string{"light", "dark"} {
+			b.theme(theme)
+			checkContrast(t, b, theme)
+			b.screenshot("instance-" + theme + "-" + s.Flavour)
+		}
+		b.do(emulation.SetDeviceMetricsOverride(390, 800, 1, true))
+		if wide := eval[int](b, "document.documentElement.scrollWidth"); wide > 390 {
+			t.Errorf("on a phone, the page is %d pixels wide", wide)
+		}
+		b.screenshot("instance-phone-" + s.Flavour)
+		b.do(emulation.ClearDeviceMetricsOverride())
+		b.theme("light")
+		checkKeyboard(t, b)
+		local := b.text("dl time")
+		b.do(emulation.SetScriptExecutionDisabled(true))
+		b.open(i.page)
+		read := b.text("main")
+		for _, want := range []string{"orders", "Ready", "100 MiB", "customers", "read-only", "Recent operations", "UTC"} {
+			if !strings.Contains(read, want) {
+				t.Errorf("without JavaScript, the page does not show %q", want)
+			}
+		}
+		if strings.Contains(local, "UTC") {
+			t.Errorf("with JavaScript, moments are shown as %q", local)
+		}
+		b.screenshot("instance-without-javascript-" + s.Flavour)
+	})
+}
+
+// fill makes tables, and waits after each step until the broker has measured it.
+func fill(t *testing.T, w world, i instance, db *sql.DB) {
+	t.Helper()
+	for _, table := range []string{"customers", "orders", "order_items", "invoices"} {
+		run(t, db, "CREATE TABLE "+table+" (id INT AUTO_INCREMENT PRIMARY KEY, filling LONGBLOB)")
+	}
+	for n, step := range []struct {
+		table     string
+		mebibytes int
+	}{{"customers", 4}, {"orders", 12}, {"order_items", 21}, {"invoices", 6}, {"order_items", 17}} {
+		for range step.mebibytes {
+			run(t, db, "INSERT INTO "+step.table+" (filling) VALUES (REPEAT('x', 1 << 20))")
+		}
+		awaitSample(t, w, i, n+1)
+	}
+}
+
+// Operators see everything: servers, instances, operations and findings.
+func TestOverview(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, servers.AllMySQL(t)[0])
+	for n, name := range []string{"orders", "customers", "invoices"} {
+		i := w.own(t, []string{"shared-small", "shared-large", "dedicated-small"}[n], name)
+		i.bind(t, "", "read-write")
+	}
+	b := newTab(t)
+	b.signIn(w.Dashboard.URL+"/dashboard/", openid.Operator)
+	testdrive.Eventually(t, patience, "the first examination", func() bool {
+		b.open(w.Dashboard.URL + "/dashboard/")
+		return strings.Contains(b.text("main"), "As of")
+	})
+	for _, p := range []struct{ link, name, shows string }{
+		{"Overview", "overview", "shared-1"}, {"Instances", "instances", "invoices"}, {"Operations", "operations", "Provision"},
+		{"Findings", "findings", "What is to be done"},
+	} {
+		b.do(chromedp.Click(fmt.Sprintf(`//nav//a[text()="%s"]`, p.link), chromedp.BySearch))
+		b.await(p.name, fmt.Sprintf(`document.querySelector("nav a[aria-current]")?.innerText === %q &&
+			document.querySelector("main")?.innerText.includes(%q)`, p.link, p.shows))
+		for _, theme := range []string{"light", "dark"} {
+			b.theme(theme)
+			checkContrast(t, b, theme)
+			b.screenshot(p.name + "-" + theme)
+		}
+	}
+	b.do(chromedp.Click(`//nav//a[text()="Instances"]`, chromedp.BySearch))
+	b.await("the list", `document.querySelector("select[name=plan]")`)
+	eval[bool](b, `([...document.querySelectorAll("select[name=plan] option")].find((o) => o.text === "shared-large").selected = true)`)
+	b.do(chromedp.Click("form.filters button", chromedp.ByQuery))
+	b.await("the filter", `location.search.includes("plan=") && document.querySelector("tbody")?.innerText.includes("customers") &&
+		!document.querySelector("tbody").innerText.includes("orders")`)
+	b.do(chromedp.Click("tbody a", chromedp.ByQuery))
+	b.await("the instance", `document.querySelector("h1")?.innerText === "customers"`)
+}

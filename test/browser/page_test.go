@@ -1,0 +1,145 @@
+package browser
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/jackc/pgx/v5"
+
+	"mysql-broker/test/testdrive"
+)
+
+// awaitSample waits until the broker has kept so many measurements of an instance, and then puts them some hours back:
+// it keeps one in ten minutes.
+func awaitSample(t *testing.T, w world, i instance, n int) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), w.postgres)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	testdrive.Eventually(t, patience, fmt.Sprintf("%d measurements", n), func() bool {
+		var kept int
+		if err := conn.QueryRow(t.Context(), `SELECT count(*) FROM storage_sample JOIN instance USING (database_name)
+			WHERE id = $1`, i.id).Scan(&kept); err != nil {
+			t.Fatal(err)
+		}
+		return kept >= n
+	})
+	for _, statement := range []string{"UPDATE storage_sample SET at = at - '4 hours'::interval",
+		"UPDATE storage_usage SET sampled_at = sampled_at - '4 hours'::interval"} {
+		if _, err := conn.Exec(t.Context(), statement+
+			" WHERE database_name = (SELECT database_name FROM instance WHERE id = $1)", i.id); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// checkPlot looks for a line with steps up, drawn as large as the page allows, below the line of the quota.
+func checkPlot(t *testing.T, b *tab) {
+	t.Helper()
+	b.do(chromedp.WaitVisible("svg.plot", chromedp.ByQuery))
+	line := eval[string](b, `document.querySelector("svg.plot .line").getAttribute("d")`)
+	heights := strings.Split(line, "V")[1:]
+	if slices.Sort(heights); len(slices.Compact(heights)) < 3 {
+		t.Errorf("the line of the plot is %s", line)
+	}
+	if width := eval[float64](b, `document.querySelector("svg.plot").getBoundingClientRect().width`); width < 600 {
+		t.Errorf("the plot is %g pixels wide", width)
+	}
+	for selector, want := range map[string]string{"svg.plot": "100 MiB", "svg.plot .quota-label": "Quota"} {
+		if says := eval[string](b, fmt.Sprintf("document.querySelector(%q).textContent", selector)); !strings.Contains(says, want) {
+			t.Errorf("%s says %q, wanted %q", selector, says, want)
+		}
+	}
+	if seen := eval[string](b, `getComputedStyle(document.querySelector("svg.plot .line")).stroke`); seen == "none" {
+		t.Error("the line is not drawn")
+	}
+}
+
+// lowContrast lists texts that are hard to read against what is behind them. WCAG 2.2 asks for 4.5 : 1.
+// https://www.w3.org/TR/WCAG22/#contrast-minimum
+const lowContrast = `(() => {
+	const parse = (color) => color.match(/[\d.]+/g).map(Number);
+	const luminance = ([r, g, b]) => {
+		const [x, y, z] = [r, g, b].map((c) => c / 255).map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+		return 0.2126 * x + 0.7152 * y + 0.0722 * z;
+	};
+	const behind = (element) => {
+		for (let e = element; e; e = e.parentElement) {
+			const color = parse(getComputedStyle(e).backgroundColor);
+			if (color.length === 3 || color[3] === 1) return color;
+		}
+		return [255, 255, 255];
+	};
+	const bad = [];
+	const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+	while (texts.nextNode()) {
+		const element = texts.currentNode.parentElement;
+		if (!texts.currentNode.data.trim() || !element.checkVisibility()) continue;
+		const style = getComputedStyle(element);
+		const color = parse(element.closest("svg") ? style.fill : style.color);
+		const [light, dark] = [luminance(color), luminance(behind(element))].sort((a, b) => b - a);
+		const ratio = (light + 0.05) / (dark + 0.05);
+		if (ratio < 4.5) bad.push(texts.currentNode.data.trim() + ": " + ratio.toFixed(2));
+	}
+	return bad;
+})()`
+
+func checkContrast(t *testing.T, b *tab, theme string) {
+	t.Helper()
+	back := eval[string](b, "getComputedStyle(document.body).backgroundColor")
+	var r, g, blue int
+	if _, err := fmt.Sscanf(back, "rgb(%d, %d, %d)", &r, &g, &blue); err != nil || (r+g+blue > 380) != (theme == "light") {
+		t.Errorf("the %s theme has the background %s", theme, back)
+	}
+	for _, text := range eval[[]string](b, lowContrast) {
+		t.Errorf("%s theme, too little contrast: %s", theme, text)
+	}
+}
+
+// checkKeyboard goes through the page by the tab key: everything that can be used is reached, in the order in which it is
+// read, and shows that it has the focus.
+func checkKeyboard(t *testing.T, b *tab) {
+	t.Helper()
+	eval[bool](b, "(document.activeElement.blur(), scrollTo(0, 0), true)")
+	usable := eval[[]string](b, `[...document.querySelectorAll("a[href], button, input, select, summary, [tabindex='0']")]
+		.filter((e) => e.checkVisibility()).map((e, n) => { e.dataset.usable = n; return e.tagName + " " + e.innerText.slice(0, 20); })`)
+	for n, what := range usable {
+		b.do(chromedp.KeyEvent(kb.Tab))
+		if got := eval[string](b, "document.activeElement.dataset.usable ?? document.activeElement.tagName"); got != fmt.Sprint(n) {
+			t.Fatalf("the tab key went to %s where %d, %s, is next", got, n, what)
+		}
+		if outline := eval[string](b, "getComputedStyle(document.activeElement).outlineStyle"); outline == "none" {
+			t.Errorf("%s does not show that it has the focus", what)
+		}
+	}
+	eval[bool](b, `(document.querySelector(".skip").focus(), true)`)
+	b.do(chromedp.KeyEvent(kb.Enter))
+	b.await("the jump to the content", `document.activeElement.id === "content"`)
+	eval[bool](b, `(document.querySelector("summary").focus(), true)`)
+	b.do(chromedp.KeyEvent(kb.Enter))
+	b.await("the table of the plot", `document.querySelector("details").open`)
+	b.do(chromedp.KeyEvent(kb.Enter))
+	for _, question := range []struct{ what, script string }{
+		{"headings skip a level or there is not one h1", `(() => {
+			const levels = [...document.querySelectorAll("h1, h2, h3")].map((h) => Number(h.tagName[1]));
+			return levels.filter((l) => l === 1).length === 1 && levels.every((l, n) => n === 0 ? l === 1 : l <= levels[n - 1] + 1);
+		})()`},
+		{"a landmark is missing", `["header", "main"].every((l) => document.querySelectorAll(l).length === 1)`},
+		{"an element has no name", `[...document.querySelectorAll("section, nav, [role=region]")].every((e) =>
+			e.ariaLabel || document.getElementById(e.getAttribute("aria-labelledby"))?.innerText)`},
+		{"a header cell has no scope", `[...document.querySelectorAll("th")].every((e) => e.scope)`},
+		{"an id is used twice", `new Set([...document.querySelectorAll("[id]")].map((e) => e.id)).size ===
+			document.querySelectorAll("[id]").length`},
+		{"the page has no language", `document.documentElement.lang === "en"`},
+	} {
+		if !eval[bool](b, question.script) {
+			t.Error(question.what)
+		}
+	}
+}

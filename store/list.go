@@ -200,8 +200,11 @@ func eachListed[T any](ctx context.Context, s *Store, l list, fn func(T) error) 
 	if l.descending {
 		beyond, upTo, order = "<", ">=", order+" DESC"
 	}
+	first, _, _ := strings.Cut(l.key, ",")
 	key := func(operator string, values []any) condition {
-		return condition{"(" + l.key + ") " + operator + " (?" + strings.Repeat(", ?", keys-1) + ")", values}
+		// The first column by itself too, by which PostgreSQL can tell that it is about few rows.
+		return condition{first + " " + operator[:1] + "= ? AND (" + l.key + ") " + operator + " (?" +
+			strings.Repeat(", ?", keys-1) + ")", append([]any{values[0]}, values...)}
 	}
 	rest := l.found
 	for {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -114,16 +115,9 @@ func (c *console) checkServer(ctx context.Context, name string) error {
 	}
 	names, err := c.serverNames(ctx)
 	if err == nil && !slices.Contains(names, name) {
-		err = fmt.Errorf("there is no shared server %q; there is %s", name, orNone(strings.Join(names, ", ")))
+		err = fmt.Errorf("there is no shared server %q; there is %s", name, cmp.Or(strings.Join(names, ", "), "none"))
 	}
 	return err
-}
-
-func orNone(list string) string {
-	if list == "" {
-		return "none"
-	}
-	return list
 }
 
 // choice is a flag with one of some values, "" until it is given. Spaces in a value may be typed as hyphens.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -107,8 +108,8 @@ func (c *console) instanceDocument(i store.ListedInstance) instanceDocument {
 func (c *console) listInstances(ctx context.Context, l *listing, q store.InstanceQuery) error {
 	return l.end(c.store.EachInstance(ctx, q, func(i store.ListedInstance) error {
 		d := c.instanceDocument(i)
-		return l.add(d, d.ID, d.Name, d.Plan, d.State, d.Server, orElse(d.OrganizationName, d.OrganizationGUID),
-			orElse(d.SpaceName, d.SpaceGUID), strconv.FormatInt(d.BindingCount, 10), since(d.CreatedAt), d.Operation)
+		return l.add(d, d.ID, d.Name, d.Plan, d.State, d.Server, cmp.Or(d.OrganizationName, d.OrganizationGUID),
+			cmp.Or(d.SpaceName, d.SpaceGUID), strconv.FormatInt(d.BindingCount, 10), since(d.CreatedAt), d.Operation)
 	}))
 }
 

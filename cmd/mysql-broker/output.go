@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -41,16 +42,9 @@ func at(t time.Time) string { return fmt.Sprintf("%s (%s ago)", t.Format(time.RF
 // named is for people: a name, if there is one, and an id.
 func named(name, id string) string {
 	if name == "" || id == "" {
-		return orElse(name, id)
+		return cmp.Or(name, id)
 	}
 	return name + " (" + id + ")"
-}
-
-func orElse(a, b string) string {
-	if a == "" {
-		return b
-	}
-	return a
 }
 
 func yesNo(b bool) string {

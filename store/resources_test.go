@@ -270,15 +270,11 @@ func TestResourcesOfAnOlderSchemaAreRecorded(t *testing.T) {
 	if _, err := s.ResourceServers(ctx); err == nil {
 		t.Error("a schema without resources has some")
 	}
-	inTx(t, s, func(tx *store.Tx) error {
-		shared := tx.InsertInstance(store.Instance{ID: "i", Server: "a", Database: "db"})
-		dedicated := tx.InsertInstance(store.Instance{ID: "j", DedicatedID: "d", Database: "its"})
-		tx.RetireAccount("i", "retired")
-		tx.RetireAccount("j", "its")
-		return errors.Join(shared, dedicated,
-			tx.InsertBinding(store.Binding{InstanceID: "i", ID: "b", Account: "u"}),
-			tx.InsertBinding(store.Binding{InstanceID: "j", ID: "b", Account: "its"}))
-	})
+	exec(t, url, `INSERT INTO instance (id, service_id, plan_id, state, server, dedicated_id, database_name)
+			VALUES ('i', '', '', 'creating', 'a', '', 'db'), ('j', '', '', 'creating', '', 'd', 'its')`,
+		"INSERT INTO retired_account (account, instance_id) VALUES ('retired', 'i'), ('its', 'j')",
+		`INSERT INTO binding (instance_id, id, state, role, account, password)
+			VALUES ('i', 'b', 'creating', '', 'u', ''), ('j', 'b', 'creating', '', 'its', '')`)
 	if _, err := store.Migrate(ctx, url); err != nil {
 		t.Fatal(err)
 	}

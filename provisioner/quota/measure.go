@@ -17,7 +17,7 @@ import (
 const (
 	// page is how many databases are compared at a time with what is recorded of them.
 	page = 1000
-	// measureTimeout bounds one question to a server, and dedicatedTimeout all that one dedicated server is asked.
+	// measureTimeout bounds one question to a shared server, and dedicatedTimeout what a dedicated one is asked.
 	measureTimeout   = 30 * time.Second
 	dedicatedTimeout = 5 * time.Second
 	// othersShare is how many times longer than a look for other tables took the guard waits before the next, at least.
@@ -203,15 +203,15 @@ func (g *Guard) eachDedicated(ctx context.Context) error {
 }
 
 func (g *Guard) measureDedicated(ctx context.Context, m store.Measured) (store.UsageChange, error) {
-	ctx, cancel := context.WithTimeout(ctx, dedicatedTimeout)
-	defer cancel()
 	i, err := g.Store.Instance(ctx, m.InstanceID)
 	if err != nil {
 		return store.UsageChange{}, err
 	}
+	limited, cancel := context.WithTimeout(ctx, dedicatedTimeout)
+	defer cancel()
 	var size mysqladmin.Size
-	err = g.onServer(ctx, i, func(admin *mysqladmin.Server) (err error) {
-		size, err = admin.DatabaseSize(ctx, i.Database)
+	err = g.onServer(limited, i, func(admin *mysqladmin.Server) (err error) {
+		size, err = admin.DatabaseSize(limited, i.Database)
 		return err
 	})
 	if err != nil {

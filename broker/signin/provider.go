@@ -54,7 +54,6 @@ type endpoints struct {
 	idTokens     *oidc.IDTokenVerifier
 	accessTokens *oidc.IDTokenVerifier
 	endSession   string // "" if the provider has no sign-out
-	issuer       string
 }
 
 // endpoints finds the provider, once. While it is away, few of many requests ask for it.
@@ -93,7 +92,6 @@ func (p *provider) discover(ctx context.Context) (*endpoints, error) {
 		return nil, fmt.Errorf("read the metadata of %s: %w", issuer, err)
 	}
 	return &endpoints{
-		issuer:     issuer,
 		endSession: more.EndSession,
 		oauth: &oauth2.Config{ClientID: p.ClientID, ClientSecret: p.ClientSecret, Endpoint: discovered.Endpoint(),
 			RedirectURL: p.callback, Scopes: p.Scopes},

@@ -227,6 +227,9 @@ func TestSignOut(t *testing.T) {
 	if cookies := b.Cookies(t, d.URL, ""); len(cookies) != 0 {
 		t.Errorf("the browser keeps %v", cookies)
 	}
+	if got := b.Open(t, refresh).Header.Get("Clear-Site-Data"); got != `"cache"` {
+		t.Errorf("the browser is told to forget %q", got)
+	}
 	if n := read[int](t, d.Postgres, "SELECT count(*) FROM session"); n != 0 {
 		t.Errorf("%d sessions are kept", n)
 	}

@@ -6,8 +6,8 @@ import (
 	"net/url"
 )
 
-// signOut ends the session, and then the one at the provider if that can be. The next page goes there by itself: a
-// redirect would be one that the policies of pages with the button forbid, as it is an answer to their form.
+// signOut ends the session, and then the one at the provider if that can be. The page goes there by itself: a redirect
+// would be one that the policies of pages with the button forbid, as it is an answer to their form.
 // https://www.w3.org/TR/CSP3/#directive-form-action
 func (s *SignIn) signOut(w http.ResponseWriter, r *http.Request) {
 	was, err := s.session(r)
@@ -22,19 +22,21 @@ func (s *SignIn) signOut(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		s.log.InfoContext(r.Context(), "signed out of the dashboard", "subject", was.Subject)
 	}
+	to := SignOutPath
 	if s.provider != nil && was.IDToken != "" {
-		if e, err := s.provider.endpoints(r.Context()); err == nil && e.endSession != "" {
-			to := s.providerSignOut(e, was.IDToken)
-			s.show(w, r, page{Status: http.StatusOK, Title: "You are signed out of the dashboard.",
-				Text: "You are being signed out at " + host(e.issuer) + ", too.", Link: to, LinkText: "Go on", Follow: true})
-			return
+		if e, err := s.provider.endpoints(r.Context()); err == nil {
+			to = s.providerSignOut(e, was.IDToken)
 		}
 	}
-	s.signedOut(w, r)
+	s.show(w, r, page{Status: http.StatusOK, Title: "You are signed out of the dashboard.", Link: to, LinkText: "Go on",
+		Follow: true})
 }
 
-// signedOut is what a person sees who has signed out. It is also where the provider sends the browser back to.
+// signedOut is what a person sees at last who has signed out: the provider sends the browser back to it. Going back from
+// there must not show what was seen before, which browsers keep whatever Cache-Control says, from when it is left.
+// https://www.w3.org/TR/clear-site-data/#grammardef-cache
 func (s *SignIn) signedOut(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Clear-Site-Data", `"cache"`)
 	s.show(w, r, page{Status: http.StatusOK, Title: "You are signed out.",
 		Text: "Close the browser if others use it: the provider may still know you.", Link: Path,
 		LinkText: "Sign in again"})
@@ -53,12 +55,4 @@ func (s *SignIn) providerSignOut(e *endpoints, idToken string) string {
 	query.Set("post_logout_redirect_uri", s.url(SignOutPath))
 	u.RawQuery = query.Encode()
 	return u.String()
-}
-
-func host(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return address
-	}
-	return u.Host
 }

@@ -10,29 +10,46 @@ import (
 )
 
 var (
-	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
-	dropped = regexp.MustCompile("[^a-z0-9 _-]")
+	link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	// docs/… as a document is called from the project's top folder
+	reference = regexp.MustCompile(`\bdocs/[a-z]+\.md(#[a-z0-9-]+)?`)
+	heading   = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	dropped   = regexp.MustCompile("[^a-z0-9 _-]")
 )
 
-// Links between the documents lead somewhere, to the very section.
+// Links between the documents lead somewhere, to the very section, and so does what deploy says of docs: the alerts'
+// links to the runbook.
 func TestLinksLeadSomewhere(t *testing.T) {
 	t.Parallel()
-	out, err := exec.Command("git", "-c", "safe.directory=*", "-C", path(""), "ls-files", "*.md").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	documents := strings.Fields(string(out))
-	if len(documents) < 5 {
-		t.Fatalf("only %q are documents", documents)
-	}
-	for _, document := range documents {
+	checked := 0
+	for _, document := range knownFiles(t, "*.md") {
 		for _, m := range link.FindAllStringSubmatch(readFile(t, document), -1) {
 			if target := m[1]; !strings.Contains(target, "://") {
 				expectTarget(t, document, target)
+				checked++
 			}
 		}
 	}
+	for _, file := range knownFiles(t, "deploy") {
+		for _, target := range reference.FindAllString(readFile(t, file), -1) {
+			name, section, _ := strings.Cut(target, "#")
+			expectSection(t, file, name, section)
+			checked++
+		}
+	}
+	if checked < 20 {
+		t.Errorf("only %d links were found", checked)
+	}
+}
+
+// knownFiles are those of git.
+func knownFiles(t *testing.T, pattern string) []string {
+	t.Helper()
+	out, err := exec.Command("git", "-c", "safe.directory=*", "-C", path(""), "ls-files", pattern).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Fields(string(out))
 }
 
 func expectTarget(t *testing.T, document, target string) {
@@ -42,12 +59,17 @@ func expectTarget(t *testing.T, document, target string) {
 	if name != "" {
 		file = filepath.Join(filepath.Dir(document), name)
 	}
+	expectSection(t, document, file, section)
+}
+
+func expectSection(t *testing.T, from, file, section string) {
+	t.Helper()
 	if _, err := os.Stat(path(file)); err != nil {
-		t.Errorf("%s: a link leads to %s, which is not there", document, target)
+		t.Errorf("%s: a link leads to %s, which is not there", from, file)
 		return
 	}
 	if section != "" && !anchors(readFile(t, file))[section] {
-		t.Errorf("%s: a link leads to %s, which has no such section", document, target)
+		t.Errorf("%s: a link leads to %s, which has no section %s", from, file, section)
 	}
 }
 

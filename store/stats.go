@@ -7,17 +7,30 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// TaskStats are the figures of the tasks of one kind that have not ended, of all replicas together.
+// TaskStats are the figures of the tasks that have not ended, of all replicas together.
 type TaskStats struct {
-	Kind       string
 	InProgress int64         // leased by a worker
 	Waiting    int64         // not leased
-	Oldest     time.Duration // age of the oldest
+	Oldest     time.Duration // age of the oldest, 0 without one
 }
 
-// TaskStats counts the tasks that have not ended. Kinds without one are absent.
-func (s *Store) TaskStats(ctx context.Context) ([]TaskStats, error) {
-	return allRows(ctx, s.pool, pgx.RowToStructByPos[TaskStats], `SELECT kind,
+// TaskStats counts the tasks that have not ended.
+func (s *Store) TaskStats(ctx context.Context) (TaskStats, error) {
+	return oneRow(ctx, s.pool, pgx.RowToStructByPos[TaskStats], `SELECT
+		count(*) FILTER (WHERE lease_until > clock_timestamp()),
+		count(*) FILTER (WHERE lease_until IS NULL OR lease_until <= clock_timestamp()),
+		coalesce(now() - min(created_at), '0'::interval) FROM task WHERE state = 'in progress'`)
+}
+
+// KindStats are the figures of the tasks of one kind that have not ended.
+type KindStats struct {
+	Kind string
+	TaskStats
+}
+
+// TaskStatsByKind counts the tasks that have not ended. Kinds without one are absent.
+func (s *Store) TaskStatsByKind(ctx context.Context) ([]KindStats, error) {
+	return allRows(ctx, s.pool, pgx.RowToStructByPos[KindStats], `SELECT kind,
 		count(*) FILTER (WHERE lease_until > clock_timestamp()),
 		count(*) FILTER (WHERE lease_until IS NULL OR lease_until <= clock_timestamp()),
 		now() - min(created_at) FROM task WHERE state = 'in progress' GROUP BY kind`)

@@ -400,17 +400,20 @@ func TestStats(t *testing.T) {
 		t.Errorf("%+v, %v", counts, err)
 	}
 	tasks, err := s.TaskStats(ctx)
-	if err != nil || len(tasks) != 2 {
-		t.Fatalf("%+v, %v", tasks, err)
+	if err != nil || tasks.InProgress != 1 || tasks.Waiting != 2 || tasks.Oldest <= 0 {
+		t.Errorf("%+v, %v", tasks, err)
 	}
-	slices.SortFunc(tasks, func(a, b store.TaskStats) int { return strings.Compare(a.Kind, b.Kind) })
-	bind, provision := tasks[0], tasks[1]
-	if bind.Oldest <= 0 || bind != (store.TaskStats{Kind: store.Bind, Waiting: 1, Oldest: bind.Oldest}) {
-		t.Errorf("bind: %+v", bind)
+	kinds, err := s.TaskStatsByKind(ctx)
+	if err != nil || len(kinds) != 2 {
+		t.Fatalf("%+v, %v", kinds, err)
 	}
-	if provision.Oldest <= 0 || provision != (store.TaskStats{Kind: store.Provision, InProgress: 1, Waiting: 1,
-		Oldest: provision.Oldest}) {
-		t.Errorf("provision: %+v", provision)
+	slices.SortFunc(kinds, func(a, b store.KindStats) int { return strings.Compare(a.Kind, b.Kind) })
+	for i, want := range []store.KindStats{{Kind: store.Bind, TaskStats: store.TaskStats{Waiting: 1}},
+		{Kind: store.Provision, TaskStats: store.TaskStats{InProgress: 1, Waiting: 1}}} {
+		want.Oldest = kinds[i].Oldest
+		if kinds[i] != want || want.Oldest <= 0 {
+			t.Errorf("%+v instead of %+v", kinds[i], want)
+		}
 	}
 }
 

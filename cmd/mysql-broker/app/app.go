@@ -82,12 +82,11 @@ func Start(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog
 	var tracer trace.Tracer
 	var traced []store.Option
 	if cfg.Tracing {
-		if a.traces, err = tracing.Start(ctx, log); err != nil {
+		if a.traces, err = tracing.Start(ctx, cfg.Traces, log); err != nil {
 			return nil, err
 		}
 		tracer = a.traces.Tracer("mysql-broker")
-		traced = append(traced, store.WithTracer(otelpgx.NewTracer(otelpgx.WithTracerProvider(a.traces),
-			otelpgx.WithTrimSQLInSpanName())))
+		traced = append(traced, store.WithTracer(otelpgx.NewTracer(otelpgx.WithTracerProvider(a.traces))))
 	}
 	if a.store, err = store.Open(ctx, cfg.PostgresURL, cfg.Keys, traced...); err != nil {
 		return nil, err
@@ -125,7 +124,8 @@ func Start(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog
 	metrics := newMetrics(registry, c.Plans())
 	a.provisioner = provisioner.New(provisioner.Config{Store: a.store, Plans: c.Plans(), Shared: a.shared,
 		Dedicated: servers, Logger: log, OnFull: metrics.full.Inc,
-		Tasks: task.Config{Tracer: tracer, OnEnd: metrics.taskEnded, OnRetry: metrics.taskRetried, OnRunOut: metrics.ranOut.Inc}})
+		Tasks: task.Config{Tracer: tracer, OnEnd: metrics.taskEnded, OnRetry: metrics.taskRetried,
+			OnRunOut: metrics.ranOut.Inc}})
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		newStateCollector(a.store, a.shared, c.Plans(), log))
 	a.examiner = startExaminer(doctor.New(doctor.Config{Store: a.store, Plans: c.Plans(), Shared: a.shared,

@@ -176,16 +176,16 @@ func oneIf(b bool) float64 {
 func (c *stateCollector) collectRecorded(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
-	tasks, err := c.store.TaskStats(ctx)
+	tasks, err := c.store.TaskStatsByKind(ctx)
 	gauge(ch, postgresUpDesc, oneIf(err == nil))
 	if err != nil {
 		c.log.Warn("could not count tasks for /metrics", "error", err)
 		return
 	}
 	for _, kind := range store.TaskKinds {
-		of := store.TaskStats{}
-		if i := slices.IndexFunc(tasks, func(t store.TaskStats) bool { return t.Kind == kind }); i >= 0 {
-			of = tasks[i]
+		var of store.TaskStats
+		if i := slices.IndexFunc(tasks, func(t store.KindStats) bool { return t.Kind == kind }); i >= 0 {
+			of = tasks[i].TaskStats
 		}
 		gauge(ch, tasksDesc, float64(of.InProgress), kind, "in_progress")
 		gauge(ch, tasksDesc, float64(of.Waiting), kind, "waiting")

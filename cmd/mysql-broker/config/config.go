@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"mysql-broker/broker/httpapi"
+	"mysql-broker/cmd/mysql-broker/tracing"
 	"mysql-broker/provisioner/launcher/process"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
@@ -39,7 +40,8 @@ type Config struct {
 	SignIn      SignIn
 	Proxies     httpapi.Proxies
 	Pprof       string // loopback address and port to serve profiles on, "" for none
-	Tracing     bool   // send traces, as OpenTelemetry's own variables say
+	Tracing     bool   // whether to send traces
+	Traces      tracing.Config
 	Quota       Quota
 }
 
@@ -134,13 +136,14 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 		ExternalURL: r.externalURL(application),
 		Proxies:     httpapi.Proxies{Nearest: getenv("VCAP_APPLICATION") != "", Trusted: r.networks("TRUSTED_PROXIES")},
 		Pprof:       r.loopback("PPROF_ADDRESS"),
-		Tracing:     r.tracing(),
 		Quota:       r.quota(),
 	}
 	cfg.SignIn = r.signIn(application, cfg.ExternalURL)
 	if strings.Contains(cfg.Username, ":") {
 		r.note(errors.New("BROKER_USERNAME has a colon, which basic authentication cannot send"))
 	}
+	cfg.Traces, cfg.Tracing, err = tracing.FromEnvironment(getenv)
+	r.note(err)
 	cfg.PreviousPassword = r.value("BROKER_PASSWORD_PREVIOUS")
 	cfg.PostgresURL = r.postgresURL(services)
 	cfg.Keys = r.keyset()

@@ -7,7 +7,7 @@ import (
 	"log/slog"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/sdk/resource"
 	"go.opentelemetry.io/otel/sdk/trace"
 
@@ -17,11 +17,12 @@ import (
 // ServiceName is how the broker is called in traces unless OTEL_SERVICE_NAME says otherwise.
 const ServiceName = "mysql-broker"
 
-// Start returns what makes spans that are sent where, and as, OpenTelemetry's environment variables say. Shut it down at
-// the end; what it could not send by then is lost. A collector that cannot be reached is logged and slows nothing down.
+// Start returns what makes spans and sends them. What they are called after, which are made and how many are sent at a
+// time, the variables of OpenTelemetry's SDK say. Shut it down at the end; what it could not send by then is lost. A
+// collector that cannot be reached is logged and slows nothing down.
 // https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
-func Start(ctx context.Context, log *slog.Logger) (*trace.TracerProvider, error) {
-	exporter, err := otlptracehttp.New(ctx)
+func Start(ctx context.Context, cfg Config, log *slog.Logger) (*trace.TracerProvider, error) {
+	exporter, err := otlptrace.New(ctx, &client{cfg: cfg})
 	if err != nil {
 		return nil, fmt.Errorf("prepare to send traces: %w", err)
 	}

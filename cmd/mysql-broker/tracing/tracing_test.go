@@ -12,17 +12,26 @@ import (
 
 // A collector that refuses is told of once, and so is that it takes spans again.
 func TestCollectorThatRefuses(t *testing.T) {
+	t.Parallel()
 	var refuses atomic.Bool
 	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != "POST" || r.URL.Path != "/v1/traces" || r.Header.Get("Api-Key") != "a key" {
+			t.Errorf("%s %s %v", r.Method, r.URL, r.Header)
+		}
 		if refuses.Load() {
 			w.WriteHeader(http.StatusForbidden)
 		}
 	}))
 	defer collector.Close()
-	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
-	t.Setenv("OTEL_SERVICE_NAME", "a name of the operator's")
+	cfg, on, err := FromEnvironment(func(name string) string {
+		return map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": collector.URL,
+			"OTEL_EXPORTER_OTLP_HEADERS": "api-key=a%20key"}[name]
+	})
+	if err != nil || !on {
+		t.Fatalf("%t, %v", on, err)
+	}
 	var log bytes.Buffer
-	traces, err := Start(t.Context(), slog.New(slog.NewTextHandler(&log, nil)))
+	traces, err := Start(t.Context(), cfg, slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}

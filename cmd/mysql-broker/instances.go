@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -31,8 +32,9 @@ any length take little memory.
 
 ` + jsonHelp + ` An instance has id, name, plan, plan_id, state, kind (shared
 or dedicated), server, database, organization_guid, organization_name, space_guid, space_name, binding_count, operation
-(the kind of the one in progress, if any), created_at and updated_at; one that is shown alone also has bindings, and
-latest_tasks, at most ` + strconv.Itoa(latest) + `.`,
+(the kind of the one in progress, if any), created_at and updated_at; one that is shown alone also has bindings,
+latest_tasks, at most ` + strconv.Itoa(latest) + `, and once its data are measured storage_bytes, storage_measured_at and, while it is over its
+quota, over_quota_since.`,
 		Example: `  mysql-broker instances --state delete-failed
   mysql-broker instances --server mysql-server-1 --plan shared-small --since 7d
   mysql-broker instances --org my-organization --json | jq -r '.[].id'
@@ -137,15 +139,20 @@ func (c *console) showInstance(ctx context.Context, out io.Writer, id string, as
 	if err != nil {
 		return err
 	}
+	measured, err := c.usage(ctx, id)
+	if err != nil {
+		return err
+	}
 	if err := details(out, asJSON, struct {
 		instanceDocument
+		*usageDocument
 		Bindings []bindingDocument `json:"bindings"`
 		Tasks    []taskDocument    `json:"latest_tasks"`
-	}{d, bindings, tasks}, [][2]string{
+	}{d, measured, bindings, tasks}, [][2]string{
 		{"id", d.ID}, {"name", d.Name}, {"plan", d.Plan}, {"state", d.State}, {"operation", d.Operation}, {"kind", d.Kind},
 		{"server", d.Server}, {"database", d.Database}, {"organization", named(d.OrganizationName, d.OrganizationGUID)},
 		{"space", named(d.SpaceName, d.SpaceGUID)}, {"created", at(d.CreatedAt)}, {"updated", at(d.UpdatedAt)},
-		{"bindings", strconv.FormatInt(d.BindingCount, 10)}}); err != nil || asJSON {
+		{"storage", measured.String()}, {"bindings", strconv.FormatInt(d.BindingCount, 10)}}); err != nil || asJSON {
 		return err
 	}
 	if len(bindings) > 0 {
@@ -161,4 +168,40 @@ func (c *console) showInstance(ctx context.Context, out io.Writer, id string, as
 		}
 	}
 	return printLatest(out, tasks)
+}
+
+// usageDocument is what an instance's data took when they were last measured.
+type usageDocument struct {
+	StorageBytes   int64      `json:"storage_bytes"`
+	MeasuredAt     time.Time  `json:"storage_measured_at"`
+	OverQuotaSince *time.Time `json:"over_quota_since,omitempty"`
+}
+
+// usage is nil before the first measurement.
+func (c *console) usage(ctx context.Context, id string) (*usageDocument, error) {
+	u, err := c.store.Usage(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read what its data take: %w", err)
+	}
+	d := &usageDocument{StorageBytes: u.Bytes, MeasuredAt: u.MeasuredAt.UTC()}
+	if u.OverSince != nil {
+		over := u.OverSince.UTC()
+		d.OverQuotaSince = &over
+	}
+	return d, nil
+}
+
+// String is for people; "" before the first measurement.
+func (d *usageDocument) String() string {
+	if d == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%.1f MiB %s ago", float64(d.StorageBytes)/(1<<20), since(d.MeasuredAt))
+	if d.OverQuotaSince != nil {
+		text += "; over its quota since " + at(*d.OverQuotaSince)
+	}
+	return text
 }

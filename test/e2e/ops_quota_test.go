@@ -260,6 +260,10 @@ func expectQuotaOver(t *testing.T, p platform, env map[string]string, i instance
 	}
 	terminal{map[string]string{"BROKER_URL": p.URL, "BROKER_USERNAME": p.Username, "BROKER_PASSWORD": p.Password,
 		"MYSQL_BROKER_CLIENT_STATE": clientState(t, p, i)}}.expect(t, "over quota", "service", "mine")
+	shown := p.operator(env).run(t, 0, "instances", i.id, "--json").Stdout
+	if !strings.Contains(shown, `"over_quota_since"`) || !strings.Contains(shown, `"storage_bytes"`) {
+		t.Errorf("operators see: %s", shown)
+	}
 }
 
 // clientState makes the client know an instance that it did not make.

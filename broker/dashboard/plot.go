@@ -16,7 +16,7 @@ const (
 	plotTop, plotBottom             = 14, 206
 	plotColumns                     = 240 // as many points are drawn at most
 	tableRows                       = 24  // in the table that says the same
-	dateLabel, timeLabel, longLabel = "2 Jan", "15:04", "2 Jan, 15:04"
+	dateLabel, timeLabel, longLabel = "2 Jan", "15:04", "2 Jan, 15:04 UTC"
 )
 
 // plot is a line of bytes over time with its axes, for an SVG.
@@ -37,6 +37,7 @@ type plot struct {
 type tick struct {
 	At   float64
 	Text string
+	Time time.Time // of an hour, for browsers to put into the viewer's own time zone; else zero
 }
 
 // newPlot draws samples, in the order of time, between two moments. Each holds until the next: those in between were not
@@ -165,11 +166,14 @@ func timeTicks(from, to time.Time, x func(time.Time) float64) (ticks []tick) {
 		format = dateLabel
 	}
 	for t := from.UTC().Truncate(step).Add(step); !t.After(to); t = t.Add(step) {
-		text := t.Format(format)
-		if text == "00:00" {
-			text = t.Format(dateLabel)
+		mark := tick{At: x(t), Text: t.Format(format)}
+		if step < 24*time.Hour {
+			mark.Time = t
 		}
-		ticks = append(ticks, tick{At: x(t), Text: text})
+		if mark.Text == "00:00" {
+			mark.Text = t.Format(dateLabel)
+		}
+		ticks = append(ticks, mark)
 	}
 	return ticks
 }

@@ -36,7 +36,7 @@ func TestPlotDrawsStepsAgainstTheQuota(t *testing.T) {
 	if got := labels(p.X); got != "15:00|18:00|21:00|1 Mar|03:00|06:00|09:00|12:00" {
 		t.Errorf("the axis of time says %s", got)
 	}
-	if want := "From 28 Feb, 12:00 to 1 Mar, 12:00 the data took between 25 MiB and 50 MiB; now they take 50 MiB."; p.Summary != want {
+	if want := "From 28 Feb, 12:00 UTC to 1 Mar, 12:00 UTC the data took between 25 MiB and 50 MiB; now they take 50 MiB."; p.Summary != want {
 		t.Errorf("the summary is %q", p.Summary)
 	}
 }

@@ -3,11 +3,17 @@
 "use strict";
 
 const format = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+const hour = new Intl.DateTimeFormat(undefined, { timeStyle: "short" });
+const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
 
 function localise(within) {
   for (const time of within.querySelectorAll("time:not([title])")) {
     time.title = time.textContent;
     time.textContent = format.format(new Date(time.dateTime));
+  }
+  for (const tick of within.querySelectorAll("text[data-time]")) { // of the plot
+    const at = new Date(tick.dataset.time);
+    tick.textContent = (at.getHours() === 0 && at.getMinutes() === 0 ? day : hour).format(at);
   }
 }
 

@@ -89,6 +89,6 @@ forbid_services
 apt-get update -q
 missing=$(missing_packages) # an empty package list knows no names
 # shellcheck disable=SC2086 # a list of words
-apt-get install -q -y --no-install-recommends $missing
+apt-get -o DPkg::Lock::Timeout=120 install -q -y --no-install-recommends $missing
 # What was not started now must not be at the next boot either.
 case $missing in *prometheus*) update-rc.d prometheus disable ;; esac

@@ -132,10 +132,7 @@ func (e *examiner) Collect(ch chan<- prometheus.Metric) {
 	if latest == nil {
 		return
 	}
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-	}
-	gauge(examinedDesc, float64(latest.at.UnixMilli())/1000)
+	gauge(ch, examinedDesc, float64(latest.at.UnixMilli())/1000)
 	for _, server := range latest.reachable {
 		kinds := []string{store.DatabaseResource, store.AccountResource}
 		if server == "" {
@@ -143,8 +140,8 @@ func (e *examiner) Collect(ch chan<- prometheus.Metric) {
 		}
 		for _, kind := range kinds {
 			label := strings.ReplaceAll(kind, " ", "_")
-			gauge(orphansDesc, float64(latest.counts[finding{doctor.Orphan, kind, server}]), label, server)
-			gauge(missingDesc, float64(latest.counts[finding{doctor.Missing, kind, server}]), label, server)
+			gauge(ch, orphansDesc, float64(latest.counts[finding{doctor.Orphan, kind, server}]), label, server)
+			gauge(ch, missingDesc, float64(latest.counts[finding{doctor.Missing, kind, server}]), label, server)
 		}
 	}
 }

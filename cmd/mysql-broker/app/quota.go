@@ -65,9 +65,6 @@ func (c *quotaCollector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector. Figures that cannot be read are left out of the scrape.
 func (c *quotaCollector) Collect(ch chan<- prometheus.Metric) {
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
 	stats, err := c.counter.counts(ctx)
@@ -87,14 +84,14 @@ func (c *quotaCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for id, of := range counts {
 		for _, level := range quota.Levels() {
-			gauge(quotaInstancesDesc, float64(of[level]), planLabel(c.plans, id), strconv.Itoa(level))
+			gauge(ch, quotaInstancesDesc, float64(of[level]), planLabel(c.plans, id), strconv.Itoa(level))
 		}
 	}
 	for _, i := range stats.Fullest {
 		plan := planLabel(c.plans, i.PlanID)
-		gauge(quotaBytesDesc, float64(i.Bytes), i.InstanceID, plan)
+		gauge(ch, quotaBytesDesc, float64(i.Bytes), i.InstanceID, plan)
 		if limit := c.quotas[i.PlanID]; limit > 0 {
-			gauge(quotaLimitDesc, float64(limit), i.InstanceID, plan)
+			gauge(ch, quotaLimitDesc, float64(limit), i.InstanceID, plan)
 		}
 	}
 	due, err := c.store.DueCount(ctx)
@@ -102,7 +99,7 @@ func (c *quotaCollector) Collect(ch chan<- prometheus.Metric) {
 		c.log.Warn("could not count for /metrics the accounts whose privileges are due", "error", err)
 		return
 	}
-	gauge(quotaDueDesc, float64(due))
+	gauge(ch, quotaDueDesc, float64(due))
 	measured, err := c.store.Measurements(ctx)
 	if err != nil {
 		c.log.Warn("could not read for /metrics when storage was measured", "error", err)
@@ -110,7 +107,7 @@ func (c *quotaCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for _, server := range c.servers {
 		if at, known := measured[server]; known {
-			gauge(quotaMeasuredDesc, float64(at.UnixMilli())/1000, server)
+			gauge(ch, quotaMeasuredDesc, float64(at.UnixMilli())/1000, server)
 		}
 	}
 }

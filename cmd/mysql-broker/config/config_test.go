@@ -91,6 +91,25 @@ func TestTracing(t *testing.T) {
 	}
 }
 
+// expectProblems fails the test unless a changed environment is refused with all these words, and without the secret.
+func expectProblems(t *testing.T, change map[string]string, want []string) {
+	t.Helper()
+	env := complete(t)
+	maps.Copy(env, change)
+	_, err := read(t, env)
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, words := range want {
+		if !strings.Contains(err.Error(), words) {
+			t.Errorf("%q is missing in:\n%v", words, err)
+		}
+	}
+	if strings.Contains(err.Error(), secret) {
+		t.Errorf("a secret is quoted:\n%v", err)
+	}
+}
+
 func TestEveryProblemIsReportedAtOnceAndNoSecret(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -148,20 +167,7 @@ func TestEveryProblemIsReportedAtOnceAndNoSecret(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			env := complete(t)
-			maps.Copy(env, tt.change)
-			_, err := read(t, env)
-			if err == nil {
-				t.Fatal("no error")
-			}
-			for _, want := range tt.want {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("%q is missing in:\n%v", want, err)
-				}
-			}
-			if strings.Contains(err.Error(), secret) {
-				t.Errorf("a secret is quoted:\n%v", err)
-			}
+			expectProblems(t, tt.change, tt.want)
 		})
 	}
 }

@@ -16,11 +16,13 @@ type TaskStats struct {
 
 // TaskStats counts the tasks that have not ended.
 func (s *Store) TaskStats(ctx context.Context) (TaskStats, error) {
-	return oneRow(ctx, s.pool, pgx.RowToStructByPos[TaskStats], `SELECT
-		count(*) FILTER (WHERE lease_until > clock_timestamp()),
-		count(*) FILTER (WHERE lease_until IS NULL OR lease_until <= clock_timestamp()),
-		coalesce(now() - min(created_at), '0'::interval) FROM task WHERE state = 'in progress'`)
+	return oneRow(ctx, s.pool, pgx.RowToStructByPos[TaskStats], "SELECT "+taskStats)
 }
+
+// taskStats are the columns of TaskStats, and where they come from.
+const taskStats = `count(*) FILTER (WHERE lease_until > clock_timestamp()),
+	count(*) FILTER (WHERE lease_until IS NULL OR lease_until <= clock_timestamp()),
+	coalesce(now() - min(created_at), '0'::interval) FROM task WHERE state = 'in progress'`
 
 // KindStats are the figures of the tasks of one kind that have not ended.
 type KindStats struct {
@@ -30,10 +32,7 @@ type KindStats struct {
 
 // TaskStatsByKind counts the tasks that have not ended. Kinds without one are absent.
 func (s *Store) TaskStatsByKind(ctx context.Context) ([]KindStats, error) {
-	return allRows(ctx, s.pool, pgx.RowToStructByPos[KindStats], `SELECT kind,
-		count(*) FILTER (WHERE lease_until > clock_timestamp()),
-		count(*) FILTER (WHERE lease_until IS NULL OR lease_until <= clock_timestamp()),
-		now() - min(created_at) FROM task WHERE state = 'in progress' GROUP BY kind`)
+	return allRows(ctx, s.pool, pgx.RowToStructByPos[KindStats], "SELECT kind, "+taskStats+" GROUP BY kind")
 }
 
 // Counts are how many instances and bindings there are.

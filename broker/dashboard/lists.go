@@ -92,7 +92,7 @@ func (d *Dashboard) tasks(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	p := tasksPage{Filter: store.TaskFilter{InstanceID: query.Get("instance"), State: query.Get("state"),
 		Kind: query.Get("kind")}, States: []string{store.InProgress, store.Succeeded, store.Failed},
-		Kinds: []string{store.Provision, store.Update, store.Deprovision, store.Bind, store.Unbind}}
+		Kinds: store.TaskKinds}
 	before, err := strconv.ParseInt(cmp.Or(query.Get("before"), "0"), 10, 64)
 	if err != nil || before < 0 {
 		d.refuse(w, r, http.StatusBadRequest, noSuchPage)

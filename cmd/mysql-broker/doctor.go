@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -130,10 +129,7 @@ func remaining(lines []diagnosis) error {
 
 func show(out io.Writer, compared doctor.Compared, lines []diagnosis, asJSON bool) error {
 	if asJSON {
-		e := json.NewEncoder(out)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", "  ")
-		return e.Encode(map[string]any{"findings": lines, "compared": map[string]int{
+		return writeJSON(out, map[string]any{"findings": lines, "compared": map[string]int{
 			"shared_servers": compared.SharedServers, "databases": compared.Databases, "accounts": compared.Accounts,
 			"dedicated_servers": compared.DedicatedServers}})
 	}

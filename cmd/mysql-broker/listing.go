@@ -128,13 +128,18 @@ func encode(document any) (string, error) {
 	return strings.TrimSuffix(b.String(), "\n"), err
 }
 
+// writeJSON prints a document for people, too.
+func writeJSON(out io.Writer, document any) error {
+	e := json.NewEncoder(out)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(document)
+}
+
 // details prints one thing: its document with --json, else a line for each field that is not empty.
 func details(out io.Writer, asJSON bool, document any, fields [][2]string) error {
 	if asJSON {
-		e := json.NewEncoder(out)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", "  ")
-		return e.Encode(document)
+		return writeJSON(out, document)
 	}
 	width := 0
 	for _, f := range fields {

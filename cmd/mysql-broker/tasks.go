@@ -20,7 +20,7 @@ func tasksCommand() *cobra.Command {
 	var since moment
 	var out output
 	state := choice{allowed: []string{store.InProgress, store.Succeeded, store.Failed}}
-	kind := choice{allowed: []string{store.Provision, store.Update, store.Deprovision, store.Bind, store.Unbind}}
+	kind := choice{allowed: store.TaskKinds}
 	command := &cobra.Command{
 		Use:   "tasks [TASK]",
 		Short: "List operations, show one, have it tried again, or cancel it",

@@ -28,13 +28,15 @@ var (
 	}
 )
 
+// fill makes one object of each kind. The event does not begin now: Restrict would end its session, and MariaDB keeps a
+// trigger unreadable when a session is killed at the moment in which it opens the table.
 func (f *fixture) fill(db execer) {
 	f.t.Helper()
 	f.exec(db, "CREATE TABLE t (id INT PRIMARY KEY, x INT)", "INSERT INTO t VALUES (1, 1), (2, 2)",
 		"CREATE VIEW v AS SELECT id FROM t", "CREATE PROCEDURE grow() INSERT INTO t VALUES (3, 3)",
 		"CREATE PROCEDURE shrink() DELETE FROM t WHERE id = 2",
 		"CREATE TRIGGER tr BEFORE INSERT ON t FOR EACH ROW SET NEW.x = 1",
-		"CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO INSERT INTO t VALUES (4, 4)")
+		"CREATE EVENT e ON SCHEDULE AT NOW() + INTERVAL 1 DAY DO INSERT INTO t VALUES (4, 4)")
 }
 
 func (f *fixture) connect(a mysqladmin.Account) *sql.Conn {

@@ -2,19 +2,11 @@ package store
 
 import (
 	"context"
-	"fmt"
-	"slices"
-	"strings"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 )
-
-// listPage is how many rows a list looks at by one statement: so many take some milliseconds, whatever a filter lets
-// through and however many rows there are.
-const listPage = 2000
-
-var lastOfPage = fmt.Sprintf(" OFFSET %d LIMIT 1", listPage-1)
 
 // ListedInstance is what operators see of an instance in a list: nothing secret, and nothing of its parameters.
 type ListedInstance struct {
@@ -53,9 +45,7 @@ type InstanceQuery struct {
 	Since        time.Time
 }
 
-// EachInstance calls fn with the instances that match, in the order of their ids, each as it was at some moment since
-// the call. It holds a page of them in memory.
-func (s *Store) EachInstance(ctx context.Context, q InstanceQuery, fn func(ListedInstance) error) error {
+func (q InstanceQuery) list() list {
 	l := list{table: "instance i", key: "i.id", columns: listedInstance}
 	l.only(q.ID != "", "i.id = ?", q.ID)
 	l.where(q.PlanIDs != nil, "i.plan_id = ANY (?)", q.PlanIDs)
@@ -65,7 +55,29 @@ func (s *Store) EachInstance(ctx context.Context, q InstanceQuery, fn func(Liste
 	l.where(q.Organization != "", "? IN (i.organization_guid, i.context->>'organization_name')", q.Organization)
 	l.where(q.Space != "", "? IN (i.space_guid, i.context->>'space_name')", q.Space)
 	l.where(!q.Since.IsZero(), "i.created_at >= ?", q.Since)
-	return eachListed(ctx, s, l, fn)
+	return l
+}
+
+// EachInstance calls fn with the instances that match, in the order of their ids, each as it was at some moment since
+// the call. It holds a page of them in memory.
+func (s *Store) EachInstance(ctx context.Context, q InstanceQuery, fn func(ListedInstance) error) error {
+	return eachListed(ctx, s, q.list(), fn)
+}
+
+// InstancesAfter lists up to limit instances that match, behind an id ("" for the first ones) in the order of their ids.
+// next is where the following page begins, "" at the end. A page is short, or empty, where pageKeys instances in a row
+// held no more that match.
+func (s *Store) InstancesAfter(ctx context.Context, after string, q InstanceQuery, limit int) (
+	page []ListedInstance, next string, err error) {
+	page, end, err := listedPage[ListedInstance](ctx, s, q.list(), []any{after}, limit+1)
+	switch {
+	case len(page) > limit:
+		page = page[:limit]
+		next = page[limit-1].ID
+	case end != nil:
+		next = end[0].(string)
+	}
+	return page, next, err
 }
 
 // ListedBinding is what operators see of a binding in a list: no password, and nothing of its parameters.
@@ -146,116 +158,42 @@ type TaskQuery struct {
 	Since      time.Time
 }
 
-// EachTask is EachInstance for tasks, the newest first.
-func (s *Store) EachTask(ctx context.Context, q TaskQuery, fn func(ListedTask) error) error {
+func (q TaskQuery) list() list {
 	l := list{table: "task t", key: "t.id", columns: listedTask, descending: true}
 	l.only(q.ID != 0, "t.id = ?", q.ID)
 	l.only(q.InstanceID != "", "t.instance_id = ?", q.InstanceID)
 	l.only(q.BindingID != "", "t.binding_id = ?", q.BindingID)
-	l.only(q.State == InProgress && q.InstanceID == "", "t.finished_at IS NULL") // the condition of an index
+	if q.InstanceID == "" { // of these there are few among many, and indexes of their own
+		l.only(q.State == InProgress, "t.finished_at IS NULL")
+		l.only(q.State == Failed, "t.state = 'failed'")
+	}
 	l.where(q.State != "", "t.state = ?", q.State)
 	l.where(q.Kind != "", "t.kind = ?", q.Kind)
 	l.where(q.PlanIDs != nil, "t.plan_id = ANY (?)", q.PlanIDs)
 	l.where(!q.Since.IsZero(), "t.created_at >= ?", q.Since)
-	return eachListed(ctx, s, l, fn)
+	return l
 }
 
-// list is how a list is read a page at a time, from one key to the next.
-type list struct {
-	table      string // with its alias
-	key        string // columns, in the order of an index
-	columns    string
-	join       string
-	descending bool
-	found      []condition // by an index
-	matches    []condition // row by row
+// EachTask is EachInstance for tasks, the newest first.
+func (s *Store) EachTask(ctx context.Context, q TaskQuery, fn func(ListedTask) error) error {
+	return eachListed(ctx, s, q.list(), fn)
 }
 
-// condition is SQL in which each ? stands for an argument.
-type condition struct {
-	sql  string
-	args []any
-}
-
-// only adds a condition, if wanted, that an index answers.
-func (l *list) only(wanted bool, sql string, args ...any) {
-	if wanted {
-		l.found = append(l.found, condition{sql, args})
+// TasksBefore is InstancesAfter for tasks that are older than one (0 for the newest), the newest first.
+func (s *Store) TasksBefore(ctx context.Context, before int64, q TaskQuery, limit int) (
+	page []ListedTask, next int64, err error) {
+	if before == 0 {
+		before = math.MaxInt64
 	}
-}
-
-// where adds a condition, if wanted, that every row has to be looked at for.
-func (l *list) where(wanted bool, sql string, args ...any) {
-	if wanted {
-		l.matches = append(l.matches, condition{sql, args})
+	page, end, err := listedPage[ListedTask](ctx, s, q.list(), []any{before}, limit+1)
+	switch {
+	case len(page) > limit:
+		page = page[:limit]
+		next = page[limit-1].ID
+	case end != nil:
+		next = end[0].(int64)
 	}
-}
-
-// eachListed calls fn with every row. A page ends at the last of listPage keys, found beforehand, and holds what there is
-// up to there when it is read: no row that is there all the time is left out or comes twice.
-func eachListed[T any](ctx context.Context, s *Store, l list, fn func(T) error) error {
-	keys := strings.Count(l.key, ",") + 1
-	beyond, upTo := ">", "<="
-	order := " ORDER BY " + l.key
-	if l.descending {
-		beyond, upTo, order = "<", ">=", order+" DESC"
-	}
-	first, _, _ := strings.Cut(l.key, ",")
-	key := func(operator string, values []any) condition {
-		// The first column by itself too, by which PostgreSQL can tell that it is about few rows.
-		return condition{first + " " + operator[:1] + "= ? AND (" + l.key + ") " + operator + " (?" +
-			strings.Repeat(", ?", keys-1) + ")", append([]any{values[0]}, values...)}
-	}
-	rest := l.found
-	for {
-		sql, args := complete("SELECT "+l.key+" FROM "+l.table, rest)
-		ends, err := allRows(ctx, s.pool, rowValues, sql+order+lastOfPage, args...)
-		if err != nil {
-			return explainOldSchema(err)
-		}
-		part := rest
-		if len(ends) > 0 {
-			part = append(slices.Clip(rest), key(upTo, ends[0]))
-		}
-		sql, args = complete("SELECT "+l.columns+" FROM "+l.table+" "+l.join, append(slices.Clip(part), l.matches...))
-		page, err := allRows(ctx, s.pool, pgx.RowToStructByPos[T], sql+order, args...)
-		if err != nil {
-			return explainOldSchema(err)
-		}
-		for _, row := range page {
-			if err := fn(row); err != nil {
-				return err
-			}
-		}
-		if len(ends) == 0 {
-			return nil
-		}
-		rest = append(slices.Clip(l.found), key(beyond, ends[0]))
-	}
-}
-
-func rowValues(row pgx.CollectableRow) ([]any, error) { return row.Values() }
-
-// complete adds the conditions to a query, and numbers their arguments.
-func complete(query string, conditions []condition) (sql string, args []any) {
-	var b strings.Builder
-	b.WriteString(query)
-	word := " WHERE "
-	for _, c := range conditions {
-		b.WriteString(word)
-		word = " AND "
-		args = append(args, c.args...)
-		number := len(args) - len(c.args)
-		for _, r := range c.sql {
-			if r == '?' {
-				number++
-				fmt.Fprintf(&b, "$%d", number)
-			} else {
-				b.WriteRune(r)
-			}
-		}
-	}
-	return b.String(), args
+	return page, next, err
 }
 
 // InstancesFrom lists the first ids of instances, up to limit, that are not before one, in their order.

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -37,7 +38,7 @@ func fill(t *testing.T, url string, instances int) {
 
 func TestListsOverPages(t *testing.T) {
 	t.Parallel()
-	for _, count := range []int{0, 1, 1999, 2000, 2001, 4000, 4100} {
+	for _, count := range []int{0, 1, 4999, 5000, 5001, 10000, 10100} {
 		t.Run(fmt.Sprint(count), func(t *testing.T) {
 			t.Parallel()
 			url := servers.Postgres(t)
@@ -93,6 +94,52 @@ func TestListsOverPages(t *testing.T) {
 				t.Errorf("%d failed, %v", failed, err)
 			}
 		})
+	}
+}
+
+// Rows that come and go between the statements of a page move neither its end nor the beginning of the next one.
+func TestPagesAreCompleteWhileRowsComeAndGo(t *testing.T) {
+	t.Parallel()
+	url := servers.Postgres(t)
+	s := filledAt(t, url, `INSERT INTO instance (id, service_id, plan_id, state, server, database_name)
+		SELECT to_char(n, 'FM00000'), 's', 'stays', 'ready', 'a', 'db_' || n FROM generate_series(1, 12000) n`)
+	churn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		defer close(ended)
+		for ctx.Err() == nil {
+			if _, err := churn.Exec(context.Background(), `INSERT INTO instance (id, service_id, plan_id, state, server, database_name)
+				SELECT to_char(n, 'FM00000') || '-', 's', 'goes', 'ready', 'a', 'db_-' || n FROM generate_series(1, 12000, 4) n`); err != nil {
+				ended <- err
+				return
+			}
+			if _, err := churn.Exec(context.Background(), "DELETE FROM instance WHERE plan_id = 'goes'"); err != nil {
+				ended <- err
+				return
+			}
+		}
+		ended <- churn.Close(context.Background())
+	}()
+	for range 2 {
+		seen := 0
+		for after, pages := "", 0; after != "" || pages == 0; pages++ {
+			page, next, err := s.InstancesAfter(t.Context(), after, store.InstanceQuery{PlanIDs: []string{"stays"}}, 12000)
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen, after = seen+len(page), next
+		}
+		if seen != 12000 {
+			t.Errorf("%d of 12000 instances that were there all the time", seen)
+		}
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 

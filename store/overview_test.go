@@ -17,7 +17,11 @@ import (
 // filled is a store over a database that a statement has filled.
 func filled(t *testing.T, statements ...string) *store.Store {
 	t.Helper()
-	url := servers.Postgres(t)
+	return filledAt(t, servers.Postgres(t), statements...)
+}
+
+func filledAt(t *testing.T, url string, statements ...string) *store.Store {
+	t.Helper()
 	if _, err := store.Migrate(t.Context(), url); err != nil {
 		t.Fatal(err)
 	}
@@ -45,15 +49,15 @@ func TestInstancesAreListedPageByPage(t *testing.T) {
 	t.Parallel()
 	s := filled(t, manyInstances)
 	for _, tt := range []struct {
-		filter       store.InstanceFilter
+		filter       store.InstanceQuery
 		count, pages int
 		first, last  string
 	}{
-		{store.InstanceFilter{}, 25000, 500, "00001", "25000"},
-		{store.InstanceFilter{PlanID: "few"}, 120, 7, "00001", "00120"}, // and the rest has to be looked through
-		{store.InstanceFilter{PlanID: "few", Server: "server-0"}, 60, 6, "00002", "00120"},
-		{store.InstanceFilter{State: store.CreateFailed}, 1, 6, "25000", "25000"},
-		{store.InstanceFilter{Server: "none"}, 0, 6, "", ""},
+		{store.InstanceQuery{}, 25000, 500, "00001", "25000"},
+		{store.InstanceQuery{PlanIDs: []string{"few"}}, 120, 7, "00001", "00120"}, // and the rest has to be looked through
+		{store.InstanceQuery{PlanIDs: []string{"few"}, Server: "server-0"}, 60, 6, "00002", "00120"},
+		{store.InstanceQuery{State: store.CreateFailed}, 1, 6, "25000", "25000"},
+		{store.InstanceQuery{Server: "none"}, 0, 6, "", ""},
 	} {
 		var ids []string
 		pages := 0
@@ -91,18 +95,18 @@ func TestTasksAreListedPageByPage(t *testing.T) {
 			CASE WHEN n <> 24000 THEN now() END
 		FROM generate_series(1, 25000) n`)
 	for _, tt := range []struct {
-		filter       store.TaskFilter
+		filter       store.TaskQuery
 		count, pages int
 	}{
-		{store.TaskFilter{}, 25000, 500},
-		{store.TaskFilter{State: store.Failed}, 2, 1},
-		{store.TaskFilter{State: store.Failed, Kind: store.Update}, 0, 1},
-		{store.TaskFilter{State: store.InProgress}, 1, 1},
-		{store.TaskFilter{InstanceID: "i7"}, 25, 1},
-		{store.TaskFilter{InstanceID: "i7", State: store.Failed}, 1, 1},
-		{store.TaskFilter{InstanceID: "i7", State: store.Succeeded}, 24, 1},
-		{store.TaskFilter{Kind: store.Update}, 1, 6},
-		{store.TaskFilter{State: "no such state"}, 0, 6},
+		{store.TaskQuery{}, 25000, 500},
+		{store.TaskQuery{State: store.Failed}, 2, 1},
+		{store.TaskQuery{State: store.Failed, Kind: store.Update}, 0, 1},
+		{store.TaskQuery{State: store.InProgress}, 1, 1},
+		{store.TaskQuery{InstanceID: "i7"}, 25, 1},
+		{store.TaskQuery{InstanceID: "i7", State: store.Failed}, 1, 1},
+		{store.TaskQuery{InstanceID: "i7", State: store.Succeeded}, 24, 1},
+		{store.TaskQuery{Kind: store.Update}, 1, 6},
+		{store.TaskQuery{State: "no such state"}, 0, 6},
 	} {
 		var ids []int64
 		pages := 0

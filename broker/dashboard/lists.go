@@ -48,15 +48,14 @@ func newPaging(r *http.Request, key, next string, rows int) paging {
 
 type instancesPage struct {
 	paging
-	Filter  store.InstanceFilter
-	Plans   []provisioner.Plan
-	Servers []string
-	States  []string
-	Rows    []instanceRow
+	Plan, Server, State string
+	Plans               []provisioner.Plan
+	Servers, States     []string
+	Rows                []instanceRow
 }
 
 type instanceRow struct {
-	store.InstanceSummary
+	store.ListedInstance
 	state
 	Plan string
 }
@@ -64,10 +63,13 @@ type instanceRow struct {
 // instances answers with a page of all service instances.
 func (d *Dashboard) instances(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
-	p := instancesPage{Filter: store.InstanceFilter{PlanID: query.Get("plan"), Server: query.Get("server"),
-		State: query.Get("state")}, Plans: d.Plans, Servers: d.Shared.Names(),
-		States: []string{store.Creating, store.Ready, store.CreateFailed, store.DeleteFailed}}
-	found, next, err := d.Store.InstancesAfter(r.Context(), query.Get("after"), p.Filter, pageRows)
+	p := instancesPage{Plan: query.Get("plan"), Server: query.Get("server"), State: query.Get("state"), Plans: d.Plans,
+		Servers: d.Shared.Names(), States: []string{store.Creating, store.Ready, store.CreateFailed, store.DeleteFailed}}
+	wanted := store.InstanceQuery{Server: p.Server, State: p.State}
+	if p.Plan != "" {
+		wanted.PlanIDs = []string{p.Plan}
+	}
+	found, next, err := d.Store.InstancesAfter(r.Context(), query.Get("after"), wanted, pageRows)
 	if err != nil {
 		d.fail(w, r, "list the instances", err)
 		return
@@ -81,25 +83,24 @@ func (d *Dashboard) instances(w http.ResponseWriter, r *http.Request) {
 
 type tasksPage struct {
 	paging
-	Filter store.TaskFilter
-	States []string
-	Kinds  []string
-	Rows   []store.TaskSummary
+	Instance, State, Kind string
+	States, Kinds         []string
+	Rows                  []store.ListedTask
 }
 
 // tasks answers with a page of all operations, the newest first.
 func (d *Dashboard) tasks(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
-	p := tasksPage{Filter: store.TaskFilter{InstanceID: query.Get("instance"), State: query.Get("state"),
-		Kind: query.Get("kind")}, States: []string{store.InProgress, store.Succeeded, store.Failed},
-		Kinds: store.TaskKinds}
+	p := tasksPage{Instance: query.Get("instance"), State: query.Get("state"), Kind: query.Get("kind"),
+		States: []string{store.InProgress, store.Succeeded, store.Failed}, Kinds: store.TaskKinds}
 	before, err := strconv.ParseInt(cmp.Or(query.Get("before"), "0"), 10, 64)
 	if err != nil || before < 0 {
 		d.refuse(w, r, http.StatusBadRequest, noSuchPage)
 		return
 	}
 	var next int64
-	if p.Rows, next, err = d.Store.TasksBefore(r.Context(), before, p.Filter, pageRows); err != nil {
+	wanted := store.TaskQuery{InstanceID: p.Instance, State: p.State, Kind: p.Kind}
+	if p.Rows, next, err = d.Store.TasksBefore(r.Context(), before, wanted, pageRows); err != nil {
 		d.fail(w, r, "list the tasks", err)
 		return
 	}

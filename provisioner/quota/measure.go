@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
@@ -30,29 +32,22 @@ const (
 
 // eachShared measures the shared servers, some at once. Those that do not answer are told in the log.
 func (g *Guard) eachShared(ctx context.Context) error {
-	var mu sync.Mutex
-	var errs []error
-	var measured sync.WaitGroup
-	free := make(chan struct{}, atOnce)
+	var measuring errgroup.Group
+	measuring.SetLimit(atOnce)
 	for _, server := range g.Shared.All() {
-		free <- struct{}{}
-		measured.Go(func() {
-			defer func() { <-free }()
+		measuring.Go(func() error {
 			err := g.measureShared(ctx, server)
 			if ctx.Err() != nil {
-				return
+				return nil
 			}
 			if errors.Is(err, store.ErrUnavailable) {
-				mu.Lock()
-				defer mu.Unlock()
-				errs = append(errs, err)
-				return
+				return err
 			}
 			g.tell(server.Name(), err)
+			return nil
 		})
 	}
-	measured.Wait()
-	return errors.Join(errs...)
+	return measuring.Wait()
 }
 
 // tell logs what is wrong with a server, each time that this changes.
@@ -177,24 +172,22 @@ func (g *Guard) eachDedicated(ctx context.Context) error {
 	err := g.Store.EachDedicated(ctx, func(some []store.Measured) error {
 		var mu sync.Mutex
 		var changes []store.UsageChange
-		var measured sync.WaitGroup
-		free := make(chan struct{}, atOnce)
+		var measuring errgroup.Group
+		measuring.SetLimit(atOnce)
 		for _, m := range some {
-			free <- struct{}{}
-			measured.Go(func() {
-				defer func() { <-free }()
+			measuring.Go(func() error {
 				c, err := g.measureDedicated(ctx, m)
 				if err != nil {
 					g.Logger.Debug("could not measure a dedicated server", "instance_id", m.InstanceID, "error", err)
-					return
+					return nil
 				}
 				mu.Lock()
 				defer mu.Unlock()
 				changes = append(changes, c)
+				return nil
 			})
 		}
-		measured.Wait()
-		return g.record(ctx, changes)
+		return errors.Join(measuring.Wait(), g.record(ctx, changes))
 	})
 	if err != nil {
 		return err

@@ -77,11 +77,7 @@ func (p *Provisioner) Bind(ctx context.Context, q BindRequest) (c Credentials, e
 			return c, false, err
 		}
 	default:
-		w, err := p.bindWorkflow(i, b, f)
-		if err != nil {
-			return c, false, err
-		}
-		if _, err := p.carryOut(ctx, *t, w, false, since); err != nil {
+		if _, err := p.carryOut(ctx, *t, p.bindWorkflow(i, b, f), false, since); err != nil {
 			return c, false, err
 		}
 	}

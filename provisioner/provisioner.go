@@ -134,7 +134,7 @@ func outcome(t store.Task, err error) error {
 func (p *Provisioner) plan(id string) (Plan, error) {
 	plan, ok := p.plans[id]
 	if !ok {
-		return plan, fmt.Errorf("plan %q is not in the catalog any more", id)
+		return plan, task.Elsewhere(fmt.Errorf("plan %q is not in the catalog", id))
 	}
 	return plan, nil
 }

@@ -134,11 +134,7 @@ func (p *Provisioner) recordUpdate(ctx context.Context, id string, r request) (A
 	case joined:
 		return p.join(ctx, *t, r.Later)
 	}
-	w, err := p.updateWorkflow(i, r)
-	if err != nil {
-		return Answer{}, err
-	}
-	return p.carryOut(ctx, *t, w, r.Later, since)
+	return p.carryOut(ctx, *t, p.updateWorkflow(i, r), r.Later, since)
 }
 
 var errNotReady = refuse(Invalid, "The creation or deletion of this service instance failed. "+

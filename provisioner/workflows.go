@@ -25,7 +25,8 @@ func (r request) json() json.RawMessage {
 	return raw
 }
 
-// workflow finds the workflow of a recorded task.
+// workflow finds the workflow of a recorded task. Its plan is looked for by the steps that need it: where it is not in the
+// catalog, they wait for a broker that knows it, and what was done can still be undone.
 func (p *Provisioner) workflow(ctx context.Context, t store.Task) (task.Workflow, error) {
 	var none task.Workflow
 	i, err := p.store.Instance(ctx, t.InstanceID)
@@ -40,7 +41,7 @@ func (p *Provisioner) workflow(ctx context.Context, t store.Task) (task.Workflow
 	case store.Provision:
 		return p.provisionWorkflow(i, r, instanceFence(i.ID))
 	case store.Update:
-		return p.updateWorkflow(i, r)
+		return p.updateWorkflow(i, r), nil
 	case store.Deprovision:
 		accounts, err := p.store.Accounts(ctx, i.ID)
 		if err != nil {
@@ -53,7 +54,7 @@ func (p *Provisioner) workflow(ctx context.Context, t store.Task) (task.Workflow
 		return none, fmt.Errorf("read the binding of %s: %w", task.Token(t.ID), err)
 	}
 	if t.Kind == store.Bind {
-		return p.bindWorkflow(i, b, bindingFence(i.ID, b.ID))
+		return p.bindWorkflow(i, b, bindingFence(i.ID, b.ID)), nil
 	}
 	return p.unbindWorkflow(i, b, bindingFence(i.ID, b.ID)), nil
 }
@@ -62,10 +63,6 @@ func (p *Provisioner) workflow(ctx context.Context, t store.Task) (task.Workflow
 // platform was told so; one that was promised stays, failed, until the platform deletes it, and so does one that may
 // have left something over.
 func (p *Provisioner) provisionWorkflow(i store.Instance, r request, f fence) (task.Workflow, error) {
-	plan, err := p.plan(i.PlanID)
-	if err != nil {
-		return task.Workflow{}, err
-	}
 	var parameters InstanceParameters
 	if err := json.Unmarshal(i.Parameters, &parameters); err != nil {
 		return task.Workflow{}, fmt.Errorf("read the parameters of instance %q: %w", i.ID, err)
@@ -82,7 +79,7 @@ func (p *Provisioner) provisionWorkflow(i store.Instance, r request, f fence) (t
 	}
 	createDatabase := task.Step{Name: "create database", Progress: "Creating the database",
 		Do: func(ctx context.Context, run *task.Run) error { return p.createDatabase(ctx, run, i, f, parameters) }}
-	if plan.Kind == Shared {
+	if i.DedicatedID == "" {
 		w.Steps = []task.Step{createDatabase}
 		w.Cleanup = []task.Step{p.dropDatabase(i, f)}
 		return w, nil
@@ -90,6 +87,10 @@ func (p *Provisioner) provisionWorkflow(i store.Instance, r request, f fence) (t
 	w.Steps = []task.Step{
 		{Name: "launch", Progress: "Launching the server", Stages: launcher.Stages,
 			Do: func(ctx context.Context, run *task.Run) error {
+				plan, err := p.plan(i.PlanID)
+				if err != nil {
+					return err
+				}
 				return p.reporting(ctx, run, func(ctx context.Context, report func(string)) error {
 					return p.dedicated.Launch(ctx, i.DedicatedID, i.AdminPassword, size(plan), report)
 				})
@@ -169,30 +170,29 @@ func (p *Provisioner) destroy(i store.Instance) task.Step {
 }
 
 // updateWorkflow changes an instance's plan.
-func (p *Provisioner) updateWorkflow(i store.Instance, r request) (task.Workflow, error) {
-	to, err := p.plan(r.PlanID)
-	if err != nil {
-		return task.Workflow{}, err
-	}
-	var undo []task.Step
-	if from, known := p.plans[i.PlanID]; known {
-		undo = p.changePlan(i, from)
-	}
-	return task.Workflow{
-		Steps:     p.changePlan(i, to),
-		Cleanup:   undo,
+func (p *Provisioner) updateWorkflow(i store.Instance, r request) task.Workflow {
+	w := task.Workflow{
+		Steps:     p.changePlan(i, r.PlanID),
 		Lasting:   true,
-		Succeeded: func(tx *store.Tx) { tx.SetInstancePlan(i.ID, to.ID, r.MaintenanceVersion) },
+		Succeeded: func(tx *store.Tx) { tx.SetInstancePlan(i.ID, r.PlanID, r.MaintenanceVersion) },
 		Failed:    func(*store.Tx, bool) {},
-	}, nil
+	}
+	if _, known := p.plans[i.PlanID]; known {
+		w.Cleanup = p.changePlan(i, i.PlanID)
+	}
+	return w
 }
 
 // changePlan lists the steps that give an instance what a plan says, whatever it had before.
-func (p *Provisioner) changePlan(i store.Instance, plan Plan) []task.Step {
+func (p *Provisioner) changePlan(i store.Instance, planID string) []task.Step {
 	var steps []task.Step
-	if plan.Kind == Dedicated {
+	if i.DedicatedID != "" {
 		steps = append(steps, task.Step{Name: "resize", Progress: "Resizing the server", Stages: launcher.Stages,
 			Do: func(ctx context.Context, run *task.Run) error {
+				plan, err := p.plan(planID)
+				if err != nil {
+					return err
+				}
 				return p.reporting(ctx, run, func(ctx context.Context, report func(string)) error {
 					return WithAdminPassword(ctx, p.store, i, func(password string) error {
 						err := p.dedicated.Resize(ctx, i.DedicatedID, password, size(plan), report)
@@ -204,6 +204,10 @@ func (p *Provisioner) changePlan(i store.Instance, plan Plan) []task.Step {
 	}
 	return append(steps, task.Step{Name: "limit connections", Progress: "Changing the connection limits",
 		Do: func(ctx context.Context, run *task.Run) error {
+			plan, err := p.plan(planID)
+			if err != nil {
+				return err
+			}
 			accounts, err := p.store.Accounts(ctx, i.ID)
 			if err != nil || len(accounts) == 0 {
 				return err
@@ -264,17 +268,17 @@ func (p *Provisioner) eachAccount(ctx context.Context, run *task.Run, i store.In
 }
 
 // bindWorkflow makes the account of a binding. A bind that failed is forgotten, since the platform was told so.
-func (p *Provisioner) bindWorkflow(i store.Instance, b store.Binding, f fence) (task.Workflow, error) {
-	plan, err := p.plan(i.PlanID)
-	if err != nil {
-		return task.Workflow{}, err
-	}
+func (p *Provisioner) bindWorkflow(i store.Instance, b store.Binding, f fence) task.Workflow {
 	onServer := func(ctx context.Context, run *task.Run, fn func(*mysqladmin.Session) error) error {
 		return p.onServer(ctx, i, f, run.Alive, fn)
 	}
 	return task.Workflow{
 		Steps: []task.Step{{Name: "create account", Progress: "Creating the account",
 			Do: func(ctx context.Context, run *task.Run) error {
+				plan, err := p.plan(i.PlanID)
+				if err != nil {
+					return err
+				}
 				access, err := p.access(ctx, i)
 				if err != nil {
 					return err
@@ -297,7 +301,7 @@ func (p *Provisioner) bindWorkflow(i store.Instance, b store.Binding, f fence) (
 			}
 			tx.DeleteBinding(i.ID, b.ID)
 		},
-	}, nil
+	}
 }
 
 // unbindWorkflow ends the account of a binding. It stays, locked, where views, triggers, routines or events run in

@@ -154,6 +154,9 @@ func (x *execution) limit() int {
 
 // exhausted tells whether err ends the phase.
 func (x *execution) exhausted(err error) bool {
+	if isElsewhere(err) {
+		return false
+	}
 	var permanent *permanentError
 	if errors.As(err, &permanent) || errors.Is(err, errCrashes) {
 		return true
@@ -176,7 +179,16 @@ func (x *execution) setBack(err error) {
 		x.log("a task was interrupted", x.err)
 		return
 	}
-	x.postpone(err, x.task.Attempt+1)
+	attempts := x.task.Attempt + 1
+	if isElsewhere(err) {
+		attempts--
+	}
+	x.postpone(err, attempts)
+}
+
+func isElsewhere(err error) bool {
+	_, elsewhere := errors.AsType[*elsewhereError](err)
+	return elsewhere
 }
 
 func (x *execution) postpone(err error, attempts int) {

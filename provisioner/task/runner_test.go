@@ -156,6 +156,19 @@ func TestPermanentErrorIsNotTriedAgain(t *testing.T) {
 	j.is(t, "a")
 }
 
+// What this process cannot do is no failure of the work, however often it is tried here.
+func TestWorkForAnotherProcessCountsAsNoAttempt(t *testing.T) {
+	t.Parallel()
+	s, j := servers.Store(t), &journal{}
+	elsewhere := task.Elsewhere(errBoom)
+	startWith(t, s, task.Workflow{Steps: []task.Step{j.step("a", elsewhere, elsewhere, elsewhere, errBoom)},
+		Succeeded: nothing, Failed: ignored}, task.Config{Attempts: 2})
+	if got := end(t, s, record(t, s, store.NewTask{}).ID); got.State != store.Succeeded {
+		t.Errorf("%+v", got)
+	}
+	j.is(t, "a", "a", "a", "a", "a")
+}
+
 func TestPanicIsAFailedStep(t *testing.T) {
 	t.Parallel()
 	s := servers.Store(t)

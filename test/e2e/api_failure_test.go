@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -66,6 +67,32 @@ func TestWithdrawnPlan(t *testing.T) {
 		expectEmpty(t, i.deprovision(t, later), http.StatusGone)
 		expectEmpty(t, b.unbind(t), http.StatusGone)
 	})
+}
+
+// TestPlanWithdrawnMidway takes the plan of an instance out of the catalog while it is made: the task waits for a broker
+// that knows it and tells operators so, and can be given up, which undoes what was done.
+func TestPlanWithdrawnMidway(t *testing.T) {
+	t.Parallel()
+	server := servers.AllMySQL(t)[0]
+	env := testdrive.Environment(t, server)
+	before := startPlatform(t, server, env)
+	i := before.ownInstance(t, "dedicated-small")
+	operation := i.begin(t)
+	before.Kill(t)
+
+	env["CATALOG"] = catalogWithout(t, "dedicated-small")
+	after := startPlatform(t, server, env)
+	i = i.via(after)
+	o := after.operator(env)
+	testdrive.Eventually(t, time.Minute, "the task says what it lacks", func() bool {
+		return strings.Contains(o.run(t, 0, "tasks", operation).Stdout, "is not in the catalog")
+	})
+	o.run(t, 0, "tasks", "cancel", operation)
+	testdrive.Eventually(t, time.Minute, "the task is undone", func() bool {
+		return i.poll(t, "?operation="+operation).Expect(t, http.StatusOK).String("state") == "failed"
+	})
+	checkNothingLeft(t, env["LAUNCHER_DIR"])
+	i.await(t, i.deprovision(t, later).Expect(t, http.StatusAccepted).String("operation"))
 }
 
 // catalogWithout is the path of a copy of the project's catalog that lacks one plan.

@@ -28,6 +28,9 @@ func main() {
 	if err := forbidCores(corePattern); err != nil {
 		fmt.Fprintln(os.Stderr, "cannot forbid core dumps, which would hold passwords:", err)
 	}
+	if err := becomeUnreadable(); err != nil {
+		fmt.Fprintln(os.Stderr, "cannot keep other processes from reading this one's environment:", err)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	root := &cobra.Command{Use: "mysql-broker", Short: "Service broker for MySQL and MariaDB", SilenceUsage: true,

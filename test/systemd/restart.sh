@@ -94,6 +94,11 @@ query "SELECT 'abc' REGEXP '^(a|x)b?c+$', REGEXP_REPLACE('aab', 'a+', 'x')" >/de
 pid=$(server)
 expect_same_server
 
+step "read the broker's environment as its user, as a server could"
+broker=$(inside systemctl show -p MainPID --value mysql-broker)
+inside runuser -u mysql-broker -- cat "/proc/$pid/environ" >/dev/null
+! inside runuser -u mysql-broker -- cat "/proc/$broker/environ" >/dev/null 2>&1 || fail "it can be read"
+
 step "systemctl restart"
 inside systemctl restart mysql-broker
 eventually ready

@@ -76,11 +76,11 @@ func TestPlanWithdrawnMidway(t *testing.T) {
 	server := servers.AllMySQL(t)[0]
 	env := testdrive.Environment(t, server)
 	before := startPlatform(t, server, env)
-	i := before.ownInstance(t, "dedicated-small")
+	i := before.ownInstance(t, "dedicated-large")
 	operation := i.begin(t)
 	before.Kill(t)
 
-	env["CATALOG"] = catalogWithout(t, "dedicated-small")
+	env["CATALOG"] = catalogWithout(t, "dedicated-large")
 	after := startPlatform(t, server, env)
 	i = i.via(after)
 	o := after.operator(env)

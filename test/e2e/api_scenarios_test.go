@@ -54,6 +54,9 @@ func startPlatformBy(t *testing.T, start func(testing.TB, map[string]string) *te
 	seen.add(env["BROKER_PASSWORD"], env["ENCRYPTION_KEYSET"], server.Password, server.BrokerPassword)
 	p := platform{server: server, seen: seen}
 	t.Cleanup(func() { // before start, so that it runs once the broker has stopped
+		if p.Broker == nil { // it did not start
+			return
+		}
 		seen.check(t, "the log", p.Log())
 		seen.checkAnswers(t)
 	})

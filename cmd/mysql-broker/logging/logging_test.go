@@ -2,6 +2,7 @@ package logging
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // gate is where lines go. Until it is opened, a write waits, as one to a pipe does whose reader is busy.
@@ -94,6 +96,51 @@ func TestWarningIsNotLost(t *testing.T) {
 			t.Fatalf("written: %v", got)
 		}
 	}
+}
+
+// A warning does not wait for lines that others log after it, of which there is always one under way.
+func TestWarningAmongManyLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, finish := New(slowReader{}, slog.LevelInfo)
+		defer finish()
+		ctx, stop := context.WithCancel(t.Context())
+		var others sync.WaitGroup
+		for range 2 {
+			others.Go(func() {
+				for ctx.Err() == nil {
+					log.Info("a line")
+					time.Sleep(slowWrite / 3)
+				}
+			})
+		}
+		time.Sleep(10 * slowWrite)
+		warned := make(chan time.Duration, 1)
+		go func() {
+			since := time.Now()
+			log.Warn("a warning")
+			warned <- time.Since(since)
+		}()
+		select {
+		case took := <-warned:
+			if took > 2*slowWrite { // the write under way, and that of the warning
+				t.Errorf("the warning took %v", took)
+			}
+		case <-time.After(100 * slowWrite):
+			t.Error("the warning waits for as long as others log")
+		}
+		stop()
+		others.Wait()
+	})
+}
+
+// slowReader is where lines go whose reader takes its time for each write.
+type slowReader struct{}
+
+const slowWrite = 10 * time.Millisecond
+
+func (slowReader) Write(p []byte) (int, error) {
+	time.Sleep(slowWrite)
+	return len(p), nil
 }
 
 // Who logs faster than lines can be written waits, and the memory that they take stays bounded.

@@ -17,7 +17,8 @@ type writer struct {
 	mu       sync.Mutex
 	changed  sync.Cond // any of these:
 	gathered []byte
-	writing  bool
+	logged   int64 // bytes ever gathered
+	written  int64 // how many of them have been written
 	closed   bool
 	ended    bool // the background: nobody writes but the caller
 }
@@ -43,14 +44,16 @@ func (w *writer) Write(line []byte) (int, error) {
 		w.changed.Broadcast()
 	}
 	w.gathered = append(w.gathered, line...)
+	w.logged += int64(len(line))
 	return len(line), nil
 }
 
-// flush returns when everything that was logged before is written.
+// flush returns when everything that was logged before is written. It does not wait for what others log meanwhile: while
+// they keep on, there may always be something more.
 func (w *writer) flush() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for len(w.gathered) > 0 || w.writing {
+	for until := w.logged; w.written < until; {
 		w.changed.Wait()
 	}
 }
@@ -69,7 +72,7 @@ func (w *writer) close() {
 func (w *writer) run() {
 	var lines []byte
 	for {
-		w.await()
+		w.await(len(lines))
 		runtime.Gosched() // who is about to log does so first
 		if lines = w.take(lines[:0]); lines == nil {
 			return
@@ -78,11 +81,11 @@ func (w *writer) run() {
 	}
 }
 
-// await returns when there is something to do. What was taken before is written.
-func (w *writer) await() {
+// await takes note of how many bytes were written, and returns when there is something to do.
+func (w *writer) await(written int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.writing = false
+	w.written += int64(written)
 	w.changed.Broadcast()
 	for len(w.gathered) == 0 && !w.closed {
 		w.changed.Wait()
@@ -98,6 +101,6 @@ func (w *writer) take(empty []byte) (lines []byte) {
 		w.changed.Broadcast()
 		return nil
 	}
-	lines, w.gathered, w.writing = w.gathered, empty, true
+	lines, w.gathered = w.gathered, empty
 	return lines
 }

@@ -148,7 +148,7 @@ func Start(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog
 	if cfg.Quota.Interval > 0 {
 		registry.MustRegister(newQuotaCollector(a.store, a.shared, c.Plans(), log))
 	}
-	a.serve(routes(api, registry, health{store: a.store, shared: a.shared}, a.dashboard), cert)
+	a.serve(routes(api, registry, readinessOf(a.store, a.shared), a.dashboard), cert)
 	return a, nil
 }
 

@@ -1,0 +1,58 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"mysql-broker/provisioner/shared"
+	"mysql-broker/store"
+)
+
+// readyTimeout bounds the wait for PostgreSQL; the shared servers have a bound of their own.
+const readyTimeout = 2 * time.Second
+
+// readiness is whether the broker can do its work. Reasons are for the log: it is told to anyone.
+type readiness struct {
+	Status        string            `json:"status"` // "ok" or "unavailable"
+	Postgres      string            `json:"postgresql"`
+	SharedServers map[string]string `json:"shared_servers"` // each "ok" or "unreachable"
+}
+
+var errUnavailable = errors.New("something that the broker needs does not answer")
+
+// readinessOf returns what asks PostgreSQL and every shared server whether they answer; errUnavailable if one does not.
+// Nobody's request is its context, as others may wait for the same answer.
+func readinessOf(s *store.Store, servers *shared.Servers) func() (readiness, error) {
+	return func() (readiness, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
+		defer cancel()
+		var problem error
+		status := func(err error) string {
+			if err != nil {
+				problem = errUnavailable
+				return "unreachable"
+			}
+			return "ok"
+		}
+		seen := readiness{Status: "ok", Postgres: status(s.Ping(ctx)), SharedServers: map[string]string{}}
+		for name, err := range servers.Health(context.Background()) {
+			seen.SharedServers[name] = status(err)
+		}
+		if problem != nil {
+			seen.Status = "unavailable"
+		}
+		return seen, problem
+	}
+}
+
+// writeReadiness answers 200 if everything answers, else 503, and which does not.
+func writeReadiness(w http.ResponseWriter, ready func() (readiness, error)) {
+	seen, err := ready()
+	code := http.StatusOK
+	if err != nil {
+		code = http.StatusServiceUnavailable
+	}
+	writeJSON(w, code, seen)
+}

@@ -23,7 +23,8 @@ type address struct {
 }
 
 // address is what flags and environment say. What they leave open is taken from the running development broker, but
-// its password goes to no other URL.
+// its password goes to no other URL, and no other password to its URL unless that is said: a file in the working
+// directory may be anybody's.
 func (o *options) address() (address, error) {
 	a := address{
 		URL:      strings.TrimRight(cmp.Or(o.url, o.getenv("BROKER_URL")), "/"),
@@ -46,8 +47,12 @@ func (o *options) address() (address, error) {
 	if err := json.Unmarshal(data, &dev); err != nil {
 		return address{}, fmt.Errorf("%s: %w", file, err)
 	}
-	if a.URL == "" || a.URL == strings.TrimRight(dev.URL, "/") {
-		a.URL = strings.TrimRight(dev.URL, "/")
+	dev.URL = strings.TrimRight(dev.URL, "/")
+	if a.URL == "" && a.Password == "" {
+		a.URL = dev.URL
+	}
+	a.URL = cmp.Or(a.URL, defaultURL)
+	if a.URL == dev.URL {
 		a.Username = cmp.Or(a.Username, dev.Username)
 		a.Password = cmp.Or(a.Password, dev.Password)
 		a.Names = dev.Names

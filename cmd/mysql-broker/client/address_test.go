@@ -36,6 +36,10 @@ func TestAddress(t *testing.T) {
 			env:  map[string]string{"MYSQL_BROKER_DEV_DIR": dir, "BROKER_URL": "https://elsewhere"},
 			want: address{URL: "https://elsewhere"},
 		},
+		"its URL does not get another password": {
+			env:  map[string]string{"MYSQL_BROKER_DEV_DIR": dir, "BROKER_USERNAME": "v", "BROKER_PASSWORD": "w"},
+			want: address{URL: defaultURL, Username: "v", Password: "w"},
+		},
 		"flags win": {
 			flags: options{url: "https://a", username: "u"},
 			env:   map[string]string{"BROKER_URL": "https://b", "BROKER_USERNAME": "v", "BROKER_PASSWORD": "w"},

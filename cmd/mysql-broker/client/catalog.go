@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -17,7 +16,7 @@ func (s *session) catalog(ctx context.Context, _ []string) error {
 		return err
 	}
 	if s.json {
-		return s.printJSON(json.RawMessage(a.body))
+		return s.printCatalog(a)
 	}
 	var catalog apiresponses.CatalogResponse
 	if err := a.decode(&catalog); err != nil {
@@ -30,6 +29,24 @@ func (s *session) catalog(ctx context.Context, _ []string) error {
 		}
 	}
 	return s.printTable(rows)
+}
+
+// printCatalog prints all that the broker answered, but for the secrets of dashboards' clients: what lists plans is to be
+// shown around.
+func (s *session) printCatalog(a *answer) error {
+	var catalog map[string]any
+	if err := a.decode(&catalog); err != nil {
+		return err
+	}
+	services, _ := catalog["services"].([]any)
+	for _, service := range services {
+		offering, _ := service.(map[string]any)
+		client, _ := offering["dashboard_client"].(map[string]any)
+		if _, told := client["secret"]; told {
+			client["secret"] = "(not shown)"
+		}
+	}
+	return s.printJSON(catalog)
 }
 
 // plan is a plan of the catalog, as an instance remembers it.

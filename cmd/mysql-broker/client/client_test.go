@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"code.cloudfoundry.org/brokerapi/v13/domain"
 )
 
 // caller runs client commands against one endpoint with names of its own.
@@ -76,12 +78,18 @@ func TestCatalog(t *testing.T) {
 	t.Parallel()
 	u := newCaller(t, startEndpoint(t))
 	contains(t, u.ok("catalog"), "offering   plan      description\n", "db         sync      at once\n")
-	var document struct{ Services []struct{ Name string } }
+	var document struct {
+		Services []struct {
+			Name   string
+			Client *domain.ServiceDashboardClient `json:"dashboard_client"`
+		}
+	}
 	if err := json.Unmarshal([]byte(u.ok("catalog", "--json")), &document); err != nil {
 		t.Fatal(err)
 	}
-	if len(document.Services) != 2 {
-		t.Errorf("services = %v", document.Services)
+	if all := document.Services; len(all) != 2 || all[0].Client == nil || all[0].Client.ID != "dashboard-id" ||
+		all[0].Client.Secret == "hush" || all[1].Client != nil {
+		t.Errorf("services = %+v", all)
 	}
 }
 

@@ -61,7 +61,8 @@ func startEndpoint(t *testing.T) *endpoint {
 
 func (e *endpoint) Services(context.Context) ([]domain.Service, error) {
 	return []domain.Service{
-		{ID: "service-id", Name: "db", Description: "databases", Bindable: true, BindingsRetrievable: true, Plans: plans},
+		{ID: "service-id", Name: "db", Description: "databases", Bindable: true, BindingsRetrievable: true, Plans: plans,
+			DashboardClient: &domain.ServiceDashboardClient{ID: "dashboard-id", Secret: "hush"}},
 		{ID: "other-id", Name: "other", Description: "other things", Plans: []domain.ServicePlan{
 			{ID: "other-async-id", Name: "async", Description: "a name twice"},
 		}},

@@ -121,7 +121,8 @@ var (
 		"1 if the shared server answers, else 0.", []string{"server"}, nil)
 	serverUsableDesc = prometheus.NewDesc("mysql_broker_shared_server_usable",
 		"1 if the broker's account on the shared server had every privilege that it needs when they were last looked for, "+
-			"which is every 10 minutes, else 0: the server then gets no instances.", []string{"server"}, nil)
+			"which is every 10 minutes, or every 10 seconds while one is missing, else 0: the server then gets no instances.",
+		[]string{"server"}, nil)
 	loadDesc = prometheus.NewDesc("mysql_broker_shared_server_databases",
 		"Databases of service instances on the shared server, those that are being made or deleted included.",
 		[]string{"server"}, nil)

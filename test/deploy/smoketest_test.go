@@ -1,7 +1,6 @@
 package deploy
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,10 +52,6 @@ var instanceName = regexp.MustCompile(`smoke-test-[a-z-]+-\d+-\d+`)
 // smokeTest runs the script, and returns what it printed and how it called cf, with NAME for that of the instance.
 func smokeTest(t *testing.T, b *testdrive.Broker, env []string, args ...string) (printed string, calls []string, err error) {
 	t.Helper()
-	program, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", b.PID()))
-	if err != nil {
-		t.Fatal(err)
-	}
 	bin, tmp := t.TempDir(), t.TempDir()
 	if err := os.Symlink(path("test/deploy/cf.sh"), filepath.Join(bin, "cf")); err != nil {
 		t.Fatal(err)
@@ -64,7 +59,7 @@ func smokeTest(t *testing.T, b *testdrive.Broker, env []string, args ...string) 
 	file := filepath.Join(bin, "calls")
 	script := exec.Command(path("deploy/cloudfoundry/smoke-test.sh"), args...)
 	script.Env = append(append(os.Environ(), env...), "PATH="+bin+":"+os.Getenv("PATH"), "TMPDIR="+tmp, "WAIT=120",
-		"CALLS="+file, "BROKER="+program, "BROKER_URL="+b.URL, "BROKER_USERNAME="+b.Username, "BROKER_PASSWORD="+b.Password,
+		"CALLS="+file, "BROKER="+testdrive.Binary(t), "BROKER_URL="+b.URL, "BROKER_USERNAME="+b.Username, "BROKER_PASSWORD="+b.Password,
 		"MYSQL_BROKER_CLIENT_STATE="+filepath.Join(bin, "client.json"))
 	out, err := script.CombinedOutput()
 	if left, globErr := filepath.Glob(tmp + "/*"); globErr != nil || len(left) > 0 {

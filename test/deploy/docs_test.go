@@ -2,7 +2,6 @@ package deploy
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -40,16 +39,6 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	if checked < 20 {
 		t.Errorf("only %d links were found", checked)
 	}
-}
-
-// knownFiles are those of git.
-func knownFiles(t *testing.T, pattern string) []string {
-	t.Helper()
-	out, err := exec.Command("git", "-c", "safe.directory=*", "-C", path(""), "ls-files", pattern).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.Fields(string(out))
 }
 
 func expectTarget(t *testing.T, document, target string) {

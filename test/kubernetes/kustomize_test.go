@@ -4,7 +4,10 @@ package kubernetes
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
@@ -33,15 +36,14 @@ type built struct {
 // that they do not know, or one of another type, is an error.
 func build(t *testing.T, folder string) built {
 	t.Helper()
-	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS("../../deploy/kubernetes")); err != nil {
-		t.Fatal(err)
+	top := t.TempDir()
+	dir := filepath.Join(top, "deploy/kubernetes")
+	for _, own := range []string{"base", "example", "servicemonitor"} { // and no folder that an operator made
+		if err := os.CopyFS(filepath.Join(dir, own), os.DirFS("../../deploy/kubernetes/"+own)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	// What the operator is told to do first.
-	example := filepath.Join(dir, "example", "broker.env")
-	if err := os.Rename(example+".example", example); err != nil {
-		t.Fatal(err)
-	}
+	copyExample(t, top)
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(),
 		filepath.Join(dir, folder))
 	if err != nil {
@@ -58,6 +60,22 @@ func build(t *testing.T, folder string) built {
 		}
 	}
 	return b
+}
+
+var toCopy = regexp.MustCompile(`(?m)^(?:cp|cd) .*$`)
+
+// copyExample makes the folder mycluster by the commands that the README gives to operators.
+func copyExample(t *testing.T, top string) {
+	t.Helper()
+	text, err := os.ReadFile("../../deploy/kubernetes/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	copying := exec.Command("sh", "-ec", strings.Join(toCopy.FindAllString(string(text), -1), "\n"))
+	copying.Dir = top
+	if out, err := copying.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", copying, err, out)
+	}
 }
 
 // of returns where the one object of a kind belongs.

@@ -26,7 +26,7 @@ func TestBase(t *testing.T) {
 
 func TestExample(t *testing.T) {
 	t.Parallel()
-	b := build(t, "example")
+	b := build(t, "mycluster")
 	b.expectSound(t)
 	b.expectMonitored(t)
 	broker := b.broker(t)

@@ -1,0 +1,38 @@
+package deploy
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// knownFiles are the work tree's as git would add them: those that are new are among them, those that are ignored or were
+// deleted are not.
+func knownFiles(t *testing.T, patterns ...string) []string {
+	t.Helper()
+	out, err := git(append([]string{"ls-files", "-z", "--cached", "--others", "--exclude-standard", "--"},
+		patterns...)...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00"), func(name string) bool {
+		_, err := os.Lstat(path(name))
+		return os.IsNotExist(err)
+	})
+}
+
+func git(args ...string) *exec.Cmd {
+	return exec.Command("git", append([]string{"-c", "safe.directory=*", "-C", path("")}, args...)...)
+}
+
+// What operators are told to write their secrets into is kept out of git.
+func TestSecretsAreIgnored(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"vars.yml", "deploy/kubernetes/mycluster/broker.env", "mycluster/broker.env"} {
+		if out, err := git("check-ignore", "--quiet", name).CombinedOutput(); err != nil {
+			t.Errorf("git would add %s: %v %s", name, err, out)
+		}
+	}
+}

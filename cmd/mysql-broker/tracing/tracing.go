@@ -3,6 +3,7 @@ package tracing
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 
@@ -30,7 +31,9 @@ func Start(ctx context.Context, cfg Config, log *slog.Logger) (*trace.TracerProv
 	source, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithHost(), resource.WithAttributes(
 		attribute.String("service.name", ServiceName), attribute.String("service.version", version.Version)),
 		resource.WithFromEnv())
-	if err != nil {
+	if errors.Is(err, resource.ErrPartialResource) { // a part of OTEL_RESOURCE_ATTRIBUTES, for example; the rest is there
+		log.Warn("not all that describes this process to the receiver of traces can be used", "error", err)
+	} else if err != nil {
 		return nil, fmt.Errorf("describe this process to the receiver of traces: %w", err)
 	}
 	return trace.NewTracerProvider(trace.WithBatcher(&told{SpanExporter: exporter, log: log}),

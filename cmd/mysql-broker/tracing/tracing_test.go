@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	sdk "go.opentelemetry.io/otel/sdk/trace"
 )
 
 // A collector that refuses is told of once, and so is that it takes spans again.
@@ -49,5 +51,28 @@ func TestCollectorThatRefuses(t *testing.T) {
 	if lost, again := strings.Count(log.String(), "cannot be sent"), strings.Count(log.String(), "can be sent again"); lost != 2 ||
 		again != 1 {
 		t.Errorf("told of %d outages and %d ends:\n%s", lost, again, log.String())
+	}
+}
+
+// A mistake in what is only told to the collector is logged, and keeps nobody from starting; the rest is told.
+func TestMalformedAttributes(t *testing.T) {
+	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment=test,malformed")
+	var log bytes.Buffer
+	traces, err := Start(t.Context(), Config{}, slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := traces.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	if !strings.Contains(log.String(), "malformed") {
+		t.Errorf("the mistake is not named: %s", log.String())
+	}
+	_, span := traces.Tracer("test").Start(t.Context(), "span")
+	told := span.(sdk.ReadOnlySpan).Resource().String()
+	if !strings.Contains(told, "deployment.environment=test") || !strings.Contains(told, "service.name="+ServiceName) {
+		t.Errorf("told: %s", told)
 	}
 }

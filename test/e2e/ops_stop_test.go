@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -34,6 +35,62 @@ func TestStopFinishesRequests(t *testing.T) {
 		expectStopped(t, p, stopped)
 		expectTenants(t, admin, 1, 0)
 	})
+}
+
+// A broker stops in time though a request and a round of measuring are under way, and PostgreSQL answers neither.
+func TestStopWithoutPostgres(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		private := testdrive.Private(t, s.Flavour)
+		env := quotaEnvironment(t, private)
+		network, through := testdrive.ProxyURL(t, env["DATABASE_URL"])
+		env["DATABASE_URL"] = through
+		faults := testdrive.NewFaults(t, env)
+		p := startPlatform(t, private, env)
+		full, other := p.makeOwn(t, "shared-small"), p.ownInstance(t, "shared-small")
+		_, c := full.bound(t, nil)
+		round, request := newHalt(t, "quota: recorded"), newHalt(t, "before: CREATE DATABASE")
+		faults.Decide(func(_ int, at string) testdrive.Word {
+			round.at(at)
+			request.at(at)
+			return testdrive.GoOn
+		})
+		fill(t, c.open(t), 41)
+		<-round.reached
+		answer := p.Begin("PUT", other.path(), other.provisionBody(nil))
+		<-request.reached
+		network.Freeze()
+		stopped := time.Now()
+		p.Signal(t, syscall.SIGTERM)
+		p.AwaitLog(t, `"msg":"stopping"`)
+		round.release()
+		request.release()
+		<-answer
+		expectStopped(t, p, stopped)
+	})
+}
+
+// halt keeps a broker at a point from the first time that it comes there until release.
+type halt struct {
+	point   string
+	once    sync.Once
+	reached chan struct{}
+	free    chan struct{}
+	release func()
+}
+
+func newHalt(t *testing.T, point string) *halt {
+	h := &halt{point: point, reached: make(chan struct{}), free: make(chan struct{})}
+	h.release = sync.OnceFunc(func() { close(h.free) })
+	t.Cleanup(h.release)
+	return h
+}
+
+func (h *halt) at(point string) {
+	if point == h.point {
+		h.once.Do(func() { close(h.reached) })
+		<-h.free
+	}
 }
 
 func expectStopped(t *testing.T, p platform, since time.Time) {

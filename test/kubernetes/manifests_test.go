@@ -12,8 +12,8 @@ import (
 	"k8s.io/pod-security-admission/policy"
 )
 
-// drainTime is how long the broker lets requests finish after SIGTERM.
-const drainTime = 9 * time.Second
+// stopTime is how long the broker takes to end after SIGTERM, at most.
+const stopTime = 10 * time.Second
 
 func TestBase(t *testing.T) {
 	t.Parallel()
@@ -72,7 +72,7 @@ func (b built) expectSound(t *testing.T) {
 	if token := spec.Template.Spec.AutomountServiceAccountToken; token == nil || *token {
 		t.Error("the broker gets a token of Kubernetes")
 	}
-	needed := drainTime + time.Duration(b.broker(t).Lifecycle.PreStop.Sleep.Seconds)*time.Second
+	needed := stopTime + time.Duration(b.broker(t).Lifecycle.PreStop.Sleep.Seconds)*time.Second
 	if grace := time.Duration(*spec.Template.Spec.TerminationGracePeriodSeconds) * time.Second; grace < needed+5*time.Second {
 		t.Errorf("%v are not enough to stop, which takes up to %v", grace, needed)
 	}

@@ -36,7 +36,6 @@ import (
 )
 
 const (
-	drainTime  = 9 * time.Second     // requests under way at SIGTERM; Cloud Foundry kills after 10 s
 	keepTasks  = 30 * 24 * time.Hour // Cloud Controller may ask about an operation for 7 days
 	forgetEach = time.Hour
 )
@@ -223,67 +222,5 @@ func (a *App) forget(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-	}
-}
-
-// Close lets requests under way finish, hands tasks over to other brokers and disconnects. Dedicated servers go on
-// running.
-func (a *App) Close() {
-	a.forgetting()
-	a.watching()
-	if a.provisioner != nil {
-		a.provisioner.HandOver()
-	}
-	if a.dashboard != nil {
-		a.dashboard.Close()
-	}
-	if a.server != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), drainTime)
-		defer cancel()
-		if err := a.server.Shutdown(ctx); err != nil {
-			a.log.Warn("requests were still under way after the drain time", "error", err)
-			a.server.Close()
-		}
-	}
-	if a.listener != nil && a.server == nil {
-		a.listener.Close()
-	}
-	if a.provisioner != nil {
-		a.provisioner.Stop()
-	}
-	if a.examiner != nil {
-		a.examiner.close()
-	}
-	if a.quotas != nil {
-		a.quotas.Close()
-	}
-	if a.launcher != nil {
-		a.launcher.Close()
-	}
-	if a.shared != nil {
-		if err := a.shared.Close(); err != nil {
-			a.log.Warn("could not close the connections to the shared servers", "error", err)
-		}
-	}
-	if a.store != nil {
-		a.store.Close()
-	}
-	if a.profiles != nil {
-		_ = a.profiles.Close() // breaks off those under way
-	}
-	a.flushTraces()
-}
-
-// flushTime is how long the end waits for traces to be sent.
-const flushTime = time.Second
-
-func (a *App) flushTraces() {
-	if a.traces == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
-	defer cancel()
-	if err := a.traces.Shutdown(ctx); err != nil {
-		a.log.Warn("the last traces could not be sent", "error", err)
 	}
 }

@@ -10,11 +10,10 @@ root=$work/root
 mkdir "$work/upper" "$work/lower-work" "$root"
 mount -t overlay -o "lowerdir=/,upperdir=$work/upper,workdir=$work/lower-work" overlay "$root"
 
-install -m 0755 bin/mysql-broker "$root/usr/local/bin/mysql-broker"
-install -D -m 0644 deploy/systemd/mysql-broker.service "$root/etc/systemd/system/mysql-broker.service"
-install -D -m 0644 deploy/systemd/sysusers.conf "$root/etc/sysusers.d/mysql-broker.conf"
-install -D -m 0644 deploy/systemd/tmpfiles.conf "$root/etc/tmpfiles.d/mysql-broker.conf"
-install -D -m 0644 catalog.yml "$root/etc/mysql-broker/catalog.yml"
+rm -rf "$root/etc/sysusers.d" "$root/etc/tmpfiles.d" # which not every host has
+commands=$(sed -n 's|^\(install .* \)\(/[^ ]*\)$|\1"$root"\2|p' deploy/systemd/README.md)
+[ -n "$commands" ]
+eval "$commands"
 install -m 0644 "$environment" "$root/etc/mysql-broker/environment" # tmpfiles.d makes it private
 
 # Of this host's services, none is to start; the network is the host's, and there already.

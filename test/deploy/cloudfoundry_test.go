@@ -10,17 +10,31 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
+
+	"mysql-broker/cmd/mysql-broker/config"
+	"mysql-broker/store"
 )
+
+var (
+	variable  = regexp.MustCompile(`\(\(([^)]*)\)\)`)
+	commented = regexp.MustCompile(`(?m)^( *)#([A-Za-z_-]+: )`)
+)
+
+// uncommented is a YAML file with the lines that are commented out.
+func uncommented(t *testing.T, name string) string {
+	t.Helper()
+	return commented.ReplaceAllString(readFile(t, name), "$1$2")
+}
 
 // cf push asks for every variable of the manifest, and refuses none that is too many: they must not drift apart.
 func TestManifestsVariables(t *testing.T) {
 	t.Parallel()
 	var wanted []string
-	for _, m := range regexp.MustCompile(`\(\(([^)]*)\)\)`).FindAllStringSubmatch(readFile(t, "manifest.yml"), -1) {
+	for _, m := range variable.FindAllStringSubmatch(uncommented(t, "manifest.yml"), -1) {
 		wanted = append(wanted, m[1])
 	}
 	var given map[string]string
-	if err := yaml.UnmarshalWithOptions([]byte(readFile(t, "deploy/cloudfoundry/vars.example.yml")), &given,
+	if err := yaml.UnmarshalWithOptions([]byte(uncommented(t, "deploy/cloudfoundry/vars.example.yml")), &given,
 		yaml.Strict()); err != nil {
 		t.Fatal(err)
 	}
@@ -33,6 +47,33 @@ func TestManifestsVariables(t *testing.T) {
 		if !slices.Contains(wanted, name) {
 			t.Errorf("manifest.yml does not use %s", name)
 		}
+	}
+}
+
+// The environment in the manifest works as soon as the variables are filled in, commented lines included.
+func TestManifestsEnvironment(t *testing.T) {
+	t.Parallel()
+	keyset, err := store.NewKeyset()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.ReplaceAll(uncommented(t, "manifest.yml"), "((encryption-keyset))", "'"+keyset+"'")
+	var manifest struct {
+		Applications []struct{ Env map[string]string }
+	}
+	if err := yaml.Unmarshal([]byte(variable.ReplaceAllString(text, "secret")), &manifest); err != nil {
+		t.Fatal(err)
+	}
+	env := manifest.Applications[0].Env
+	for name := range env {
+		expectVariable(t, "manifest.yml", name)
+	}
+	env["VCAP_APPLICATION"] = `{"application_name":"mysql-broker","cf_api":"https://api.example.com"}`
+	// Those of bound services:
+	env["DATABASE_URL"] = "postgres://broker@127.0.0.1/broker"
+	env["MYSQL_SERVERS"] = `[{"name":"shared-1","uri":"mysql://mysql_broker:PASSWORD@127.0.0.1:3306/"}]`
+	if _, err := config.FromEnvironment(func(name string) string { return env[name] }); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -42,19 +42,25 @@ func example(t *testing.T, file string) map[string]string {
 	env := map[string]string{}
 	for _, m := range assignment.FindAllStringSubmatch(readFile(t, file), -1) {
 		name, value := m[1], strings.Trim(m[2], "'")
-		if !slices.ContainsFunc(config.Variables, func(v config.Variable) bool { return v.Name == name }) {
-			t.Errorf("%s: the broker knows no %s", file, name)
-		}
+		expectVariable(t, file, name)
 		if strings.HasPrefix(name, "TLS_") {
 			continue // files that are not here
 		}
 		env[name] = placeholder.ReplaceAllString(value, "")
 	}
-	for name, secret := range map[string]string{"BROKER_PASSWORD": "secret", "ENCRYPTION_KEYSET": keyset} {
+	for name, secret := range map[string]string{"BROKER_PASSWORD": "secret", "ENCRYPTION_KEYSET": keyset,
+		"OIDC_CLIENT_SECRET": "secret"} {
 		if value, shown := env[name]; !shown || value != "" {
 			t.Errorf("%s: %s is %q, and should be there to be filled in", file, name, value)
 		}
 		env[name] = secret
 	}
 	return env
+}
+
+func expectVariable(t *testing.T, file, name string) {
+	t.Helper()
+	if !slices.ContainsFunc(config.Variables, func(v config.Variable) bool { return v.Name == name }) {
+		t.Errorf("%s: the broker knows no %s", file, name)
+	}
 }

@@ -18,8 +18,8 @@ func serveCommand() *cobra.Command {
 		Use:   "serve",
 		Short: "Run the broker, configured by the environment",
 		Long: `Run the broker until SIGTERM: it then lets requests finish, for 7 seconds at most, hands tasks under way to the
-other brokers, and has ended within 10 seconds. Any number of brokers may run on one PostgreSQL. The schema is brought up
-to date first.
+other brokers, and has ended within 10 seconds. Any number of brokers may run on one PostgreSQL. The schema is brought
+up to date first.
 
 Logs are JSON lines on standard error, text on a terminal.`,
 		Example: `  DATABASE_URL=postgres://broker@localhost/broker ENCRYPTION_KEYSET="$KEYSET" BROKER_USERNAME=broker \

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// knownFiles are the work tree's as git would add them: those that are new are among them, those that are ignored or were
-// deleted are not.
+// knownFiles are the work tree's as git would add them: those that are new are among them, those that are ignored or
+// were deleted are not.
 func knownFiles(t *testing.T, patterns ...string) []string {
 	t.Helper()
 	out, err := git(append([]string{"ls-files", "-z", "--cached", "--others", "--exclude-standard", "--"},

@@ -59,7 +59,8 @@ func smokeTest(t *testing.T, b *testdrive.Broker, env []string, args ...string) 
 	file := filepath.Join(bin, "calls")
 	script := exec.Command(path("deploy/cloudfoundry/smoke-test.sh"), args...)
 	script.Env = append(append(os.Environ(), env...), "PATH="+bin+":"+os.Getenv("PATH"), "TMPDIR="+tmp, "WAIT=120",
-		"CALLS="+file, "BROKER="+testdrive.Binary(t), "BROKER_URL="+b.URL, "BROKER_USERNAME="+b.Username, "BROKER_PASSWORD="+b.Password,
+		"CALLS="+file, "BROKER="+testdrive.Binary(t), "BROKER_URL="+b.URL, "BROKER_USERNAME="+b.Username,
+		"BROKER_PASSWORD="+b.Password,
 		"MYSQL_BROKER_CLIENT_STATE="+filepath.Join(bin, "client.json"))
 	out, err := script.CombinedOutput()
 	if left, globErr := filepath.Glob(tmp + "/*"); globErr != nil || len(left) > 0 {

@@ -14,8 +14,8 @@ const (
 )
 
 // Close lets requests under way finish, hands tasks over to other brokers and disconnects. Dedicated servers go on
-// running. What cannot be ended in time, because PostgreSQL does not answer for example, is left to end with the process,
-// which loses nothing: leases run out by themselves.
+// running. What cannot be ended in time, because PostgreSQL does not answer for example, is left to end with the
+// process, which loses nothing: leases run out by themselves.
 func (a *App) Close() {
 	late := time.After(closeTime)
 	a.forgetting()

@@ -31,8 +31,8 @@ func (s *session) catalog(ctx context.Context, _ []string) error {
 	return s.printTable(rows)
 }
 
-// printCatalog prints all that the broker answered, but for the secrets of dashboards' clients: what lists plans is to be
-// shown around.
+// printCatalog prints all that the broker answered, but for the secrets of dashboards' clients: what lists plans is to
+// be shown around.
 func (s *session) printCatalog(a *answer) error {
 	var catalog map[string]any
 	if err := a.decode(&catalog); err != nil {

@@ -48,8 +48,8 @@ func (w *writer) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// flush returns when everything that was logged before is written. It does not wait for what others log meanwhile: while
-// they keep on, there may always be something more.
+// flush returns when everything that was logged before is written. It does not wait for what others log meanwhile:
+// while they keep on, there may always be something more.
 func (w *writer) flush() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -118,10 +118,11 @@ func orEmpty(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// FindInstance returns the id of the instance that has this id, this database or, of its bindings, this account. It
-// returns ErrNotFound where there is none.
+// FindInstance returns the id of the instance that has this id, this database or, of its bindings or of those that are
+// gone and left it behind, this account. It returns ErrNotFound where there is none.
 func (s *Store) FindInstance(ctx context.Context, name string) (id string, err error) {
 	return oneRow(ctx, s.pool, pgx.RowTo[string], `SELECT id FROM instance WHERE id = $1
 		UNION ALL SELECT id FROM instance WHERE database_name = $1
-		UNION ALL SELECT instance_id FROM binding WHERE account = $1 LIMIT 1`, name)
+		UNION ALL SELECT instance_id FROM binding WHERE account = $1
+		UNION ALL SELECT instance_id FROM retired_account WHERE account = $1 LIMIT 1`, name)
 }

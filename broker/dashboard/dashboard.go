@@ -34,7 +34,7 @@ type Dashboard struct {
 	Config
 	handler     http.Handler
 	plans       map[string]provisioner.Plan // by id
-	inspections inspections
+	inspections *inspections
 	hub         *hub
 }
 
@@ -44,7 +44,7 @@ func New(cfg Config) *Dashboard {
 	for _, p := range cfg.Plans {
 		d.plans[p.ID] = p
 	}
-	d.inspections = inspections{inspect: cfg.Inspect, latest: map[string]*inspection{}, perServer: map[string]chan struct{}{}}
+	d.inspections = newInspections(cfg.Inspect)
 	d.hub = newHub(cfg.Store.Activities, cfg.Logger)
 	d.handler = d.routes()
 	return d

@@ -10,19 +10,28 @@ import (
 )
 
 const (
-	inspectTime  = 3 * time.Second // to wait for a server
-	inspectAgain = 5 * time.Second // after the last answer, or none, a server is asked anew
-	// inspectAtOnce is how many instances a shared server, or all dedicated ones together, are asked about at a time:
-	// pages must not take connections from operations.
+	inspectTime  = 3 * time.Second // to wait for a server, and before that for a turn
+	inspectAgain = 5 * time.Second // after its answer a server is asked anew
+	// inspectAtOnce is how many instances a shared server is asked about at a time: pages must not take connections from
+	// operations. A dedicated one is asked about its only instance.
 	inspectAtOnce = 2
 )
 
+type inspectFunc = func(ctx context.Context, i store.Instance, accounts []string) (provisioner.Inspection, error)
+
 // inspections asks servers about instances for whoever looks at their pages, together where they look at the same.
 type inspections struct {
-	inspect   func(context.Context, store.Instance, []string) (provisioner.Inspection, error)
+	inspect inspectFunc
+
 	mu        sync.Mutex
-	latest    map[string]*inspection // by database, whose name is never used again; for inspectAgain
-	perServer map[string]chan struct{}
+	latest    map[inspected]*inspection // those under way, and what was answered within inspectAgain
+	perServer map[string]chan struct{}  // shared servers' turns
+}
+
+// inspected is an instance between two changes of it: what was true of it before does not hold after one.
+type inspected struct {
+	database  string // whose name is never used again
+	structure string // see structureStamp
 }
 
 type inspection struct {
@@ -31,9 +40,15 @@ type inspection struct {
 	done chan struct{} // closed once the others are set
 }
 
-// of returns what an instance's server tells, or told some seconds ago. It returns within inspectTime.
-func (n *inspections) of(ctx context.Context, i store.Instance, accounts []string) (provisioner.Inspection, error) {
-	one := n.begin(i, accounts)
+func newInspections(inspect inspectFunc) *inspections {
+	return &inspections{inspect: inspect, latest: map[inspected]*inspection{}, perServer: map[string]chan struct{}{}}
+}
+
+// of returns what an instance's server tells, or told some seconds ago while the instance had the same structure. It
+// returns within twice inspectTime. A server that did not answer is asked again by the next call.
+func (n *inspections) of(ctx context.Context, i store.Instance, structure string,
+	accounts []string) (provisioner.Inspection, error) {
+	one := n.begin(i, structure, accounts)
 	select {
 	case <-one.done:
 		return one.Inspection, one.err
@@ -42,40 +57,55 @@ func (n *inspections) of(ctx context.Context, i store.Instance, accounts []strin
 	}
 }
 
-func (n *inspections) begin(i store.Instance, accounts []string) *inspection {
+func (n *inspections) begin(i store.Instance, structure string, accounts []string) *inspection {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if known := n.latest[i.Database]; known != nil {
+	key := inspected{i.Database, structure}
+	if known := n.latest[key]; known != nil {
 		return known
 	}
 	one := &inspection{done: make(chan struct{})}
-	n.latest[i.Database] = one
-	turns := n.perServer[i.Server]
-	if turns == nil {
-		turns = make(chan struct{}, inspectAtOnce)
-		n.perServer[i.Server] = turns
-	}
+	n.latest[key] = one
+	turns := n.turns(i.Server)
 	go func() {
 		one.Inspection, one.err = n.ask(turns, i, accounts)
 		close(one.done)
-		time.AfterFunc(inspectAgain, func() {
-			n.mu.Lock()
-			defer n.mu.Unlock()
-			delete(n.latest, i.Database)
-		})
+		if one.err != nil {
+			n.forget(key)
+			return
+		}
+		time.AfterFunc(inspectAgain, func() { n.forget(key) })
 	}()
 	return one
 }
 
+func (n *inspections) forget(key inspected) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.latest, key)
+}
+
+// turns are those of a shared server, for whoever holds mu; dedicated servers, whose name is "", need none.
+func (n *inspections) turns(server string) chan struct{} {
+	if server != "" && n.perServer[server] == nil {
+		n.perServer[server] = make(chan struct{}, inspectAtOnce)
+	}
+	return n.perServer[server]
+}
+
 // ask is not bound to a request: others may wait for the same answer.
 func (n *inspections) ask(turns chan struct{}, i store.Instance, accounts []string) (provisioner.Inspection, error) {
+	if turns != nil {
+		waiting, stop := context.WithTimeout(context.Background(), inspectTime)
+		defer stop()
+		select {
+		case turns <- struct{}{}:
+			defer func() { <-turns }()
+		case <-waiting.Done():
+			return provisioner.Inspection{}, waiting.Err()
+		}
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), inspectTime)
 	defer cancel()
-	select {
-	case turns <- struct{}{}:
-		defer func() { <-turns }()
-	case <-ctx.Done():
-		return provisioner.Inspection{}, ctx.Err()
-	}
 	return n.inspect(ctx, i, accounts)
 }

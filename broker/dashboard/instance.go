@@ -141,7 +141,7 @@ func (d *Dashboard) fillIn(ctx context.Context, p *instancePage, i store.Instanc
 	}
 	var inspection provisioner.Inspection
 	if p.Server.Asked = i.State == store.Ready; p.Server.Asked {
-		if inspection, err = d.inspections.of(ctx, i, accounts); err != nil {
+		if inspection, err = d.inspections.of(ctx, i, p.Structure, accounts); err != nil {
 			if ctx.Err() == nil {
 				d.Logger.Warn("dashboard: a server does not tell about an instance", "instance_id", i.ID, "error", err)
 			}

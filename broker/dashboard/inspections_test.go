@@ -1,0 +1,109 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mysql-broker/provisioner"
+	"mysql-broker/store"
+)
+
+// Whoever looks at the same shares an answer, which does not outlive a change; that there was none is not kept.
+func TestInspectionsHoldUntilAChange(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		away := false
+		asked := 0
+		n := newInspections(func(_ context.Context, _ store.Instance, accounts []string) (provisioner.Inspection, error) {
+			asked++
+			if away {
+				return provisioner.Inspection{}, errors.New("away")
+			}
+			return provisioner.Inspection{Tables: len(accounts)}, nil
+		})
+		i := store.Instance{Server: "shared", Database: "db_1"}
+		for _, step := range []struct {
+			what, structure string
+			after           time.Duration
+			away            bool
+			accounts        int
+			asked, tables   int
+		}{
+			{what: "first", structure: "a", asked: 1},
+			{what: "again", structure: "a", after: inspectAgain - 1, asked: 1},
+			{what: "bound", structure: "b", accounts: 1, asked: 2, tables: 1},
+			{what: "bound again", structure: "c", accounts: 2, asked: 3, tables: 2},
+			{what: "later", structure: "c", accounts: 2, after: inspectAgain, asked: 4, tables: 2},
+			{what: "restarting", structure: "d", away: true, asked: 5},
+			{what: "back", structure: "d", accounts: 2, asked: 6, tables: 2},
+		} {
+			time.Sleep(step.after)
+			synctest.Wait()
+			away = step.away
+			got, err := n.of(t.Context(), i, step.structure, make([]string, step.accounts))
+			if (err != nil) != step.away || got.Tables != step.tables || asked != step.asked {
+				t.Errorf("%s: %d tables, %v, asked %d times", step.what, got.Tables, err, asked)
+			}
+			synctest.Wait()
+		}
+		time.Sleep(inspectAgain)
+		synctest.Wait()
+		if len(n.latest) != 0 {
+			t.Errorf("%d are kept for ever", len(n.latest))
+		}
+	})
+}
+
+// Servers that do not answer keep no other one's figures from a page, and a shared one is not asked too much at a time.
+func TestSilentServersDelayNoOther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var now, most atomic.Int64
+		n := newInspections(func(ctx context.Context, i store.Instance, _ []string) (provisioner.Inspection, error) {
+			switch i.Server {
+			case "slow":
+				most.Store(max(most.Load(), now.Add(1)))
+				defer now.Add(-1)
+				time.Sleep(inspectTime - time.Millisecond)
+				return provisioner.Inspection{}, ctx.Err()
+			case "":
+				if i.DedicatedID == "silent" {
+					<-ctx.Done()
+				}
+			}
+			return provisioner.Inspection{}, ctx.Err()
+		})
+		of := func(i store.Instance) (time.Duration, error) {
+			begun := time.Now()
+			_, err := n.of(t.Context(), i, "a", nil)
+			return time.Since(begun), err
+		}
+		for k := range 10 {
+			go of(store.Instance{DedicatedID: "silent", Database: fmt.Sprint("silent_", k)})
+		}
+		synctest.Wait()
+		if took, err := of(store.Instance{DedicatedID: "other", Database: "db_1"}); took != 0 || err != nil {
+			t.Errorf("a server that answers was waited for for %v: %v", took, err)
+		}
+		if took, err := of(store.Instance{DedicatedID: "silent", Database: "silent_0"}); took != inspectTime || err == nil {
+			t.Errorf("a server that does not answer was waited for for %v: %v", took, err)
+		}
+		for k := range 2 {
+			go of(store.Instance{Server: "slow", Database: fmt.Sprint("slow_", k)})
+		}
+		synctest.Wait()
+		// It has all its time once it is its turn.
+		if took, err := of(store.Instance{Server: "slow", Database: "slow_2"}); took <= inspectTime || err != nil {
+			t.Errorf("the third at a shared server was answered after %v: %v", took, err)
+		}
+		if most.Load() != inspectAtOnce {
+			t.Errorf("a shared server was asked about %d at a time", most.Load())
+		}
+		time.Sleep(2 * inspectTime) // until all have ended
+	})
+}

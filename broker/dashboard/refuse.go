@@ -1,7 +1,9 @@
 package dashboard
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"net/http"
 
 	"mysql-broker/store"
@@ -36,8 +38,12 @@ func (d *Dashboard) refuse(w http.ResponseWriter, r *http.Request, status int, w
 
 // fail answers a request whose page cannot be made. The reason is for the log.
 func (d *Dashboard) fail(w http.ResponseWriter, r *http.Request, doing string, err error) {
-	if r.Context().Err() != nil {
+	switch ended := r.Context().Err(); {
+	case errors.Is(ended, context.Canceled):
 		return // nobody waits for the answer
+	case ended != nil: // with the session, see signin.SignIn.Protect
+		d.SignIn.Unavailable(w, r, fmt.Errorf("%s: %w", doing, err))
+		return
 	}
 	d.Logger.Error("dashboard: could not "+doing, "path", r.URL.Path, "error", err)
 	if errors.Is(err, store.ErrUnavailable) {

@@ -33,7 +33,7 @@ func TestSignInOnCloudFoundry(t *testing.T) {
 	services, _ := b.Do(t, "GET", "/v2/catalog", nil).Expect(t, http.StatusOK).Body["services"].([]any)
 	client, _ := services[0].(map[string]any)["dashboard_client"].(map[string]any)
 	if want := map[string]any{"id": openid.ClientID, "secret": openid.ClientSecret,
-		"redirect_uri": url + "/dashboard/sign-in/callback"}; !maps.Equal(client, want) {
+		"redirect_uri": url + "/dashboard/sign-in/callback," + url + "/dashboard/sign-in/out"}; !maps.Equal(client, want) {
 		t.Errorf("the catalog has the dashboard client %v", client)
 	}
 

@@ -26,8 +26,12 @@ func (a *App) newSignIn(cfg config.Config, c *catalog.Catalog) (*signin.SignIn, 
 	}
 	a.external = external
 	if s.InCatalog {
+		// UAA sends browsers back to no other addresses than these, neither after a sign-in nor after a sign-out. Cloud
+		// Controller hands the text on as it is, and UAA takes it for a list where there is a comma. Of patterns, it may
+		// be told to take none. https://github.com/cloudfoundry/uaa, in server/src/main: WhitelistLogoutSuccessHandler,
+		// Jackson2ArrayOrStringDeserializer
 		c = c.WithDashboardClient(domain.ServiceDashboardClient{ID: s.Provider.ClientID, Secret: s.Provider.ClientSecret,
-			RedirectURI: external.JoinPath(signin.CallbackPath).String()})
+			RedirectURI: external.JoinPath(signin.CallbackPath).String() + "," + external.JoinPath(signin.SignOutPath).String()})
 	}
 	return signin.New(signin.Config{ExternalURL: external, Store: a.store, Logger: a.log, Provider: s.Provider,
 		CloudController: s.CloudController, OperatorGroup: s.OperatorGroup, Announce: s.Announce}), c

@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	// streamTime is when a stream ends, for the browser to ask anew: what its viewer may see is looked up again.
-	streamTime = 5 * time.Minute
+	// streamTime is when a stream ends, for the browser to ask anew: whether its viewer is still signed in, and what he
+	// may see, is looked up then.
+	streamTime = time.Minute
 	// heartbeat keeps proxies from taking a quiet stream for a dead one; Cloud Foundry's router waits for 15 minutes,
 	// many others for one.
 	heartbeat = 15 * time.Second

@@ -111,7 +111,7 @@ func away(err error) bool {
 	if answered, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
 		return answered.Response.StatusCode >= http.StatusInternalServerError
 	}
-	return unreachable(err)
+	return errors.Is(err, errNoKeys) || unreachable(err)
 }
 
 // explain is an error for the log. Of a provider's answer it has the words of the protocol alone: the rest could be anything.

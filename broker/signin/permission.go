@@ -73,22 +73,33 @@ func (p *permissions) of(ctx context.Context, s session, instanceID string) (Acc
 	}
 }
 
-// ask asks Cloud Controller. Who may not even know of an instance gets a 404 there, and a token that was revoked a 401.
+// resourceNotFound is Cloud Controller's code of what is not there, or not for this person.
+// https://v3-apidocs.cloudfoundry.org/#errors
+const resourceNotFound = 10010
+
+// ask asks Cloud Controller. Who may not even know of an instance gets a 404 there, and a token that was revoked a 401. A
+// 404 of somebody else says nothing of the instance: a router's while Cloud Controller is away, or any server's that was
+// mistaken for one.
 // https://v3-apidocs.cloudfoundry.org/#get-permissions-for-a-managed-service-instance
 func (p *permissions) ask(ctx context.Context, token, instanceID string) (Access, error) {
-	var allowed struct{ Manage, Read bool }
+	var told struct {
+		Manage, Read bool
+		Errors       []struct{ Code int }
+	}
 	status, err := getJSON(ctx, p.client, p.url+"/v3/service_instances/"+url.PathEscape(instanceID)+"/permissions", token,
-		&allowed)
+		&told)
 	switch {
 	case err != nil:
 		return None, err
-	case status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusNotFound:
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		return None, nil
+	case status == http.StatusNotFound && len(told.Errors) > 0 && told.Errors[0].Code == resourceNotFound:
 		return None, nil
 	case status != http.StatusOK:
 		return None, fmt.Errorf("it answered %d", status)
-	case allowed.Manage:
+	case told.Manage:
 		return Manage, nil
-	case allowed.Read:
+	case told.Read:
 		return Read, nil
 	}
 	return None, nil

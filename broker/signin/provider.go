@@ -53,6 +53,7 @@ type endpoints struct {
 	oauth        *oauth2.Config
 	idTokens     *oidc.IDTokenVerifier
 	accessTokens *oidc.IDTokenVerifier
+	keys         string // where those are that tokens are signed with
 	endSession   string // "" if the provider has no sign-out
 }
 
@@ -86,12 +87,14 @@ func (p *provider) discover(ctx context.Context) (*endpoints, error) {
 		return nil, fmt.Errorf("%s: %w", issuer, err)
 	}
 	var more struct {
+		Keys       string `json:"jwks_uri"`
 		EndSession string `json:"end_session_endpoint"`
 	}
 	if err := discovered.Claims(&more); err != nil {
 		return nil, fmt.Errorf("read the metadata of %s: %w", issuer, err)
 	}
 	return &endpoints{
+		keys:       more.Keys,
 		endSession: more.EndSession,
 		oauth: &oauth2.Config{ClientID: p.ClientID, ClientSecret: p.ClientSecret, Endpoint: discovered.Endpoint(),
 			RedirectURL: p.callback, Scopes: p.Scopes},
@@ -146,7 +149,7 @@ func (p *provider) redeem(ctx context.Context, e *endpoints, a attempt, code str
 	}
 	id, err := e.idTokens.Verify(ctx, raw)
 	if err != nil {
-		return identity{}, fmt.Errorf("check the ID token: %w", err)
+		return identity{}, errors.Join(fmt.Errorf("check the ID token: %w", err), p.fetchKeys(ctx, e))
 	}
 	if subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(a.nonce())) != 1 {
 		return identity{}, errors.New("check the ID token: it was made for another sign-in")
@@ -167,10 +170,28 @@ func (p *provider) redeem(ctx context.Context, e *endpoints, a attempt, code str
 	return found, nil
 }
 
+// errNoKeys is in the chain of every error that says that the provider's keys cannot be had now.
+var errNoKeys = errors.New("fetch the provider's keys")
+
+// fetchKeys finds out whether a token could not be checked for want of keys. The verifier, which fetches them where it does
+// not know the right one yet, words that, but its error cannot be told from that of a wrong signature.
+func (p *provider) fetchKeys(ctx context.Context, e *endpoints) error {
+	var keys struct{}
+	status, err := getJSON(ctx, p.client, e.keys, "", &keys)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", errNoKeys, err)
+	case status != http.StatusOK:
+		return fmt.Errorf("%w: it answered %d", errNoKeys, status)
+	}
+	return nil
+}
+
 // maxAnswer bounds what is read of an answer, in bytes.
 const maxAnswer = 1 << 20
 
-// getJSON reads v from an answer with status 200; token may be "".
+// getJSON reads v from an answer. With another status than 200, that may be something else, which leaves v as it is or
+// filled in part. token may be "".
 func getJSON(ctx context.Context, client *http.Client, address, token string, v any) (status int, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -185,10 +206,8 @@ func getJSON(ctx context.Context, client *http.Client, address, token string, v 
 		return 0, err
 	}
 	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return answer.StatusCode, nil
-	}
-	if err := json.NewDecoder(io.LimitReader(answer.Body, maxAnswer)).Decode(v); err != nil {
+	err = json.NewDecoder(io.LimitReader(answer.Body, maxAnswer)).Decode(v)
+	if err != nil && answer.StatusCode == http.StatusOK {
 		return answer.StatusCode, fmt.Errorf("read the answer of %s: %w", address, err)
 	}
 	return answer.StatusCode, nil

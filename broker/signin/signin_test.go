@@ -293,14 +293,14 @@ func TestCloudControllerIsAway(t *testing.T) {
 	d := start(t, 1)
 	b := openid.NewBrowser(t)
 	for _, status := range []int{http.StatusInternalServerError, http.StatusBadGateway, http.StatusFound,
-		http.StatusTooManyRequests, http.StatusNoContent} {
+		http.StatusTooManyRequests, http.StatusNoContent, http.StatusNotFound} {
 		d.cloud.Fail(status)
 		p := b.LogIn(t, d.at(managed), openid.Developer).Expect(t, http.StatusServiceUnavailable, "Try again in some seconds")
 		if p.Header.Get("Retry-After") == "" {
 			t.Error("the answer does not say when to try again")
 		}
 	}
-	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound} {
+	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden} {
 		d.cloud.Fail(status)
 		expect(t, openid.NewBrowser(t).LogIn(t, d.at(managed), openid.Developer), openid.Developer, signin.None)
 	}
@@ -355,6 +355,14 @@ func TestProviderIsAway(t *testing.T) {
 		again.Stop()
 		b.Open(t, back.Header.Get("Location")).Expect(t, http.StatusServiceUnavailable, "The dashboard is not available now.")
 	})
+}
+
+// A token that cannot be checked for want of keys is not the person's fault.
+func TestKeysAreAway(t *testing.T) {
+	t.Parallel()
+	d := startWith(t, 1, openid.Start(t, openid.Options{KeysAway: true}), func(*signin.Config) {})
+	openid.NewBrowser(t).LogIn(t, d.at(managed), openid.Developer).
+		Expect(t, http.StatusServiceUnavailable, "The dashboard is not available now.")
 }
 
 // signOut presses the button.

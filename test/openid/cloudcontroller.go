@@ -51,7 +51,8 @@ func (c *CloudController) Allow(person, guid string, p Permission) {
 	c.allowed[[2]string{person, guid}] = p
 }
 
-// Fail has every question about permissions answered with a status, until it is 0.
+// Fail has every question about permissions answered with a status, until it is 0. Like Cloud Foundry's router, it
+// answers 404 while there is no Cloud Controller.
 func (c *CloudController) Fail(status int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,6 +76,11 @@ func (c *CloudController) permissions(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked++
+	if c.status == http.StatusNotFound {
+		w.Header().Set("X-Cf-Routererror", "unknown_route")
+		http.Error(w, "404 Not Found: Requested route ('api.example.com') does not exist.", c.status)
+		return
+	}
 	if c.status != 0 {
 		answerJSON(w, c.status, map[string]any{"errors": []map[string]any{{"code": 10001, "title": "UnknownError"}}})
 		return

@@ -33,6 +33,7 @@ const startTime = 60 * time.Second
 type Options struct {
 	Address    string        // to listen on; default: any port of 127.0.0.1
 	TokensHold time.Duration // access tokens; default: an hour
+	KeysAway   bool          // whoever asks for the keys that tokens are signed with is answered 503
 }
 
 // Provider is a running OpenID provider.
@@ -85,7 +86,7 @@ func Start(t testing.TB, o Options) *Provider {
 		Groups         []string
 	}
 	input, err := json.Marshal(map[string]any{"ClientID": ClientID, "ClientSecret": ClientSecret,
-		"TokenSeconds": int(o.TokensHold.Seconds()), "Users": []user{
+		"TokenSeconds": int(o.TokensHold.Seconds()), "KeysAway": o.KeysAway, "Users": []user{
 			{Operator, Password, append(manyGroups(), OperatorGroup)}, {Developer, Password, manyGroups()},
 			{Stranger, Password, nil}}})
 	if err != nil {

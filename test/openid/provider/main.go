@@ -27,6 +27,7 @@ type config struct {
 	ClientID     string
 	ClientSecret string
 	TokenSeconds int // for which access tokens hold
+	KeysAway     bool
 	Users        []user
 }
 
@@ -64,6 +65,11 @@ func run(address string) error {
 	}
 	mux := http.NewServeMux()
 	mux.Handle(path+"/", http.StripPrefix(path, provider))
+	if cfg.KeysAway {
+		mux.HandleFunc(path+"/keys", func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "try again later", http.StatusServiceUnavailable)
+		})
+	}
 	fromIssuer := op.NewIssuerInterceptor(provider.IssuerFromRequest)
 	mux.Handle("/login", fromIssuer.HandlerFunc(login(people.Storage, op.AuthCallbackURL(provider))))
 	fmt.Println(issuer)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -61,17 +62,32 @@ func newTab(t *testing.T) *tab {
 		end()
 		chromedp.FromContext(ctx).Allocator.Wait()
 	})
-	chromedp.ListenTarget(ctx, b.hear)
+	b.begin()
+	return b
+}
+
+// another opens one more tab of the same browser, in front of the others.
+func (b *tab) another() *tab {
+	b.t.Helper()
+	ctx, closeTab := chromedp.NewContext(b.ctx)
+	b.t.Cleanup(closeTab)
+	one := &tab{t: b.t, ctx: ctx}
+	one.begin()
+	return one
+}
+
+func (b *tab) begin() {
+	b.t.Helper()
+	chromedp.ListenTarget(b.ctx, b.hear)
 	b.do(emulation.SetTimezoneOverride("Europe/Vienna"), emulation.SetLocaleOverride().WithLocale("en-GB"))
-	t.Cleanup(func() {
+	b.t.Cleanup(func() {
 		for _, c := range b.heard() {
-			t.Errorf("the console says: %s", c)
+			b.t.Errorf("the console says: %s", c)
 		}
-		if t.Failed() {
-			b.screenshot("failed-" + strings.ReplaceAll(t.Name(), "/", "-"))
+		if b.t.Failed() {
+			b.screenshot("failed-" + strings.ReplaceAll(b.t.Name(), "/", "-"))
 		}
 	})
-	return b
 }
 
 // hear collects errors, warnings and violations of the content security policy.
@@ -106,12 +122,21 @@ func (b *tab) heard() []string {
 	return was
 }
 
+// forgive forgets complaints about an answer of one address.
+func (b *tab) forgive(status, address string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.complaints = slices.DeleteFunc(b.complaints, func(c string) bool {
+		return strings.Contains(c, status) && strings.HasSuffix(c, "("+address+")")
+	})
+}
+
 func (b *tab) do(actions ...chromedp.Action) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
-	// The first call starts the browser, whose life is that of the context given to it.
-	if chromedp.FromContext(b.ctx).Browser == nil {
+	// The first call makes the tab, whose life is that of the context given to it.
+	if chromedp.FromContext(b.ctx).Target == nil {
 		ctx = b.ctx
 	}
 	if err := chromedp.Run(ctx, actions...); err != nil {

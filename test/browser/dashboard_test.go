@@ -1,13 +1,18 @@
 package browser
 
 import (
+	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	_ "github.com/go-sql-driver/mysql"
 	"github.com/google/uuid"
@@ -117,20 +122,19 @@ func TestLiveProgress(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		w := newWorld(t, s)
-		goOn := make(chan struct{})
+		creating, goOnCreating := context.WithCancel(context.Background())
+		defer goOnCreating()
+		checking, goOnChecking := context.WithCancel(context.Background())
+		defer goOnChecking()
 		w.faults.Decide(func(_ int, point string) testdrive.Word {
-			if point == "provision: create database: begins" || point == "provision: check login: begins" {
-				<-goOn
+			switch point {
+			case "provision: create database: begins":
+				<-creating.Done()
+			case "provision: check login: begins":
+				<-checking.Done()
 			}
 			return testdrive.GoOn
 		})
-		released := 0
-		release := func() { released++; goOn <- struct{}{} }
-		defer func() {
-			for ; released < 2; released++ {
-				goOn <- struct{}{}
-			}
-		}()
 		i, _ := w.order(t, "dedicated-small", "orders")
 		t.Cleanup(func() { i.delete(t) })
 		b := newTab(t)
@@ -146,9 +150,9 @@ func TestLiveProgress(t *testing.T) {
 			t.Errorf("the page of %q says %q", h1, state)
 		}
 		b.screenshot("progress-" + s.Flavour)
-		release()
+		goOnCreating()
 		progress(5, "Checking the first login")
-		release()
+		goOnChecking()
 		b.await("the end of the operation", `document.getElementById("operation").innerText.startsWith("Created")`)
 		b.await("the state", `document.querySelector(".heading .mark").innerText === "Ready"`)
 		id, db := i.bind(t, "", "read-only")
@@ -164,6 +168,10 @@ func TestLiveProgress(t *testing.T) {
 		}
 		i.delete(t)
 		b.await("the deletion", `document.getElementById("operation").innerText.includes("has been deleted")`)
+		if state, note := b.text(".heading .mark"), b.text("#live"); state != "Deleted" || note != "" {
+			t.Errorf("the page of what is deleted says %q and %q", state, note)
+		}
+		b.forgive("404", i.page) // it may have asked for itself just then
 	})
 }
 
@@ -185,7 +193,72 @@ func TestReconnect(t *testing.T) {
 	id, _ := i.bind(t, "", "read-only")
 	b.await("the binding made meanwhile", fmt.Sprintf(`document.getElementById("rest").innerText.includes(%q)`, id))
 	b.await("that the connection is back", `document.getElementById("live").hidden`)
+
+	w.Kill(t)
+	answerBadGateway(t, w.Dashboard.URL)
+	w.Broker = testdrive.Start(t, env)
+	i.w = w
+	id, _ = i.bind(t, "", "read-only")
+	b.await("the binding made after other answers", fmt.Sprintf(`document.getElementById("rest").innerText.includes(%q)`, id))
+	b.await("that the connection is back again", `document.getElementById("live").hidden`)
 	b.heard()
+}
+
+// answerBadGateway stands in for a broker until a page has asked for events, as a router does while the broker is
+// replaced: browsers do not try again by themselves after that.
+func answerBadGateway(t *testing.T, broker string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", strings.TrimPrefix(broker, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan struct{}, 1)
+	router := http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Connection", "close")
+		w.WriteHeader(http.StatusBadGateway)
+		if strings.HasSuffix(r.URL.Path, "/events") {
+			select {
+			case asked <- struct{}{}:
+			default:
+			}
+		}
+	})}
+	done := make(chan error, 1)
+	go func() { done <- router.Serve(listener) }()
+	select {
+	case <-asked:
+	case <-time.After(patience):
+		t.Error("the page does not try to connect anew")
+	}
+	if err := router.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+		t.Error(err)
+	}
+}
+
+// However many tabs show instances, each that somebody looks at is up to date: browsers have six connections to a
+// server at a time.
+func TestManyTabs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, servers.AllMySQL(t)[0])
+	i := w.own(t, "shared-small", "orders")
+	b := newTab(t)
+	b.signIn(i.page, openid.Developer)
+	first := b
+	for range 7 {
+		b = b.another()
+		b.open(i.page)
+	}
+	id, _ := i.bind(t, "", "read-only")
+	shows := fmt.Sprintf(`document.getElementById("rest").innerText.includes(%q)`, id)
+	b.await("the new binding in the last tab", shows)
+	if eval[bool](first, shows) {
+		t.Error("a tab that nobody looks at is kept up to date")
+	}
+	first.do(page.BringToFront())
+	first.await("the new binding in the first tab", shows)
 }
 
 // Somebody else sees nothing, not even that there is an instance.
@@ -203,7 +276,7 @@ func TestStranger(t *testing.T) {
 		t.Errorf("the console says: %q", heard)
 	}
 	b.do(chromedp.Click(".viewer button", chromedp.ByQuery))
-	b.await("the end of the session", `document.body?.innerText.includes("signed out")`)
+	b.await("the page after the provider's sign-out", `document.body?.innerText.includes("the provider may still know you")`)
 }
 
 // The page of an instance that is used: everything on it, in both themes, by keyboard and without JavaScript.
@@ -247,20 +320,16 @@ func TestInstancePage(t *testing.T) {
 	})
 }
 
-// fill makes tables, and waits after each step until the broker has measured it.
+// fill makes tables, and a history of which the broker measured the end.
 func fill(t *testing.T, w world, i instance, db *sql.DB) {
 	t.Helper()
-	for _, table := range []string{"customers", "orders", "order_items", "invoices"} {
-		run(t, db, "CREATE TABLE "+table+" (id INT AUTO_INCREMENT PRIMARY KEY, filling LONGBLOB)")
+	for n, table := range []string{"customers", "orders", "order_items", "invoices"} {
+		run(t, db, "CREATE TABLE "+table+" (id INT AUTO_INCREMENT PRIMARY KEY, filling LONGBLOB)",
+			fmt.Sprintf("INSERT INTO %s (filling) VALUES (REPEAT('x', %d << 20))", table, n+1))
 	}
-	for n, step := range []struct {
-		table     string
-		mebibytes int
-	}{{"customers", 4}, {"orders", 12}, {"order_items", 21}, {"invoices", 6}, {"order_items", 17}} {
-		for range step.mebibytes {
-			run(t, db, "INSERT INTO "+step.table+" (filling) VALUES (REPEAT('x', 1 << 20))")
-		}
-		awaitSample(t, w, i, n+1)
+	awaitSample(t, w, i)
+	for n, mebibytes := range []int{4, 16, 37, 43, 60, 20} {
+		w.sample(t, i, 20-3*n, mebibytes)
 	}
 }
 

@@ -13,29 +13,36 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// awaitSample waits until the broker has kept so many measurements of an instance, and then puts them some hours back:
-// it keeps one in ten minutes.
-func awaitSample(t *testing.T, w world, i instance, n int) {
+// awaitSample waits until the broker has measured an instance after it was filled, and kept that.
+func awaitSample(t *testing.T, w world, i instance) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), w.postgres)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close(t.Context())
-	testdrive.Eventually(t, patience, fmt.Sprintf("%d measurements", n), func() bool {
-		var kept int
-		if err := conn.QueryRow(t.Context(), `SELECT count(*) FROM storage_sample JOIN instance USING (database_name)
-			WHERE id = $1`, i.id).Scan(&kept); err != nil {
+	testdrive.Eventually(t, patience, "a measurement", func() bool {
+		var kept bool
+		if err := conn.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM storage_sample JOIN instance USING (database_name)
+			WHERE id = $1)`, i.id).Scan(&kept); err != nil {
 			t.Fatal(err)
 		}
-		return kept >= n
+		return kept
 	})
-	for _, statement := range []string{"UPDATE storage_sample SET at = at - '4 hours'::interval",
-		"UPDATE storage_usage SET sampled_at = sampled_at - '4 hours'::interval"} {
-		if _, err := conn.Exec(t.Context(), statement+
-			" WHERE database_name = (SELECT database_name FROM instance WHERE id = $1)", i.id); err != nil {
-			t.Fatal(err)
-		}
+}
+
+// sample records that an instance's data took so much some hours ago.
+func (w world) sample(t *testing.T, i instance, hours, mebibytes int) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), w.postgres)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	if _, err := conn.Exec(t.Context(), `INSERT INTO storage_sample (database_name, at, bytes)
+		SELECT database_name, now() - $2 * '1 hour'::interval, $3::bigint << 20 FROM instance WHERE id = $1`,
+		i.id, hours, mebibytes); err != nil {
+		t.Fatal(err)
 	}
 }
 

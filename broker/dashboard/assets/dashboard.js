@@ -18,11 +18,83 @@ function localise(within) {
 }
 
 const outOfDate = "This page is out of date. Load it again.";
+const lost = "The connection was lost. It is made anew as soon as that can be.";
+const givenUp = "This page is not kept up to date any more. Load it again.";
+
+const lostAfter = 5_000; // ms without a connection; streams end by plan, and are begun anew
+const retryAfter = 10_000; // ms, where the browser itself does not try again
+const retries = 30;
+
+// whenSeen calls show now, or as soon as somebody sees the page, and hide when nobody does any more.
+function whenSeen(show, hide) {
+  const changed = () => (document.hidden ? hide() : show());
+  document.addEventListener("visibilitychange", changed);
+  addEventListener("pagehide", hide);
+  addEventListener("pageshow", (event) => event.persisted && changed());
+  changed();
+}
+
+// listen keeps a stream of events open while somebody sees the page: browsers have six connections to a server at a time
+// for all tabs. The first event of each stream tells how things are now. It returns what ends that for ever.
+function listen(path, onmessage, say) {
+  let source; // while somebody sees the page
+  let noting; // timer of saying that the connection was lost
+  let trying; // timer of the next try
+  let failed; // tries in a row
+  let ended = false;
+
+  function open() {
+    source = new EventSource(path);
+    source.onmessage = onmessage;
+    source.onopen = () => {
+      clearTimeout(noting);
+      noting = undefined;
+      failed = 0;
+      say("");
+    };
+    source.onerror = () => {
+      noting ??= setTimeout(say, lostAfter, lost);
+      if (source.readyState !== EventSource.CLOSED) {
+        return; // the browser tries again
+      }
+      // It does not after any other answer than a stream, such as a router's while the broker is replaced.
+      failed += 1;
+      if (failed > retries) {
+        say(givenUp);
+      } else {
+        trying = setTimeout(open, retryAfter);
+      }
+    };
+  }
+
+  function show() {
+    if (!source && !ended) {
+      failed = 0;
+      open();
+    }
+  }
+
+  function hide() {
+    clearTimeout(noting);
+    clearTimeout(trying);
+    noting = undefined;
+    source?.close();
+    source = undefined;
+  }
+
+  whenSeen(show, hide);
+  return () => {
+    ended = true;
+    hide();
+  };
+}
 
 function follow(instance) {
   const operation = document.getElementById("operation");
   const note = document.getElementById("live");
-  let source;
+  const gone = new AbortController();
+  let wanted = instance.dataset.structure; // what the latest event tells
+  let fetching; // the structure that the page is fetched for, while it is
 
   function say(text) {
     note.textContent = text;
@@ -31,14 +103,7 @@ function follow(instance) {
 
   const focusable = () => [...instance.querySelectorAll("a, button, summary, [tabindex]")];
 
-  // All but the operation, of which each event tells, is fetched anew when something about it has changed.
-  async function refresh(structure) {
-    const answer = await fetch(location.href);
-    if (!answer.ok || answer.redirected) {
-      say(outOfDate);
-      return;
-    }
-    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  function show(page) {
     const focused = focusable().indexOf(document.activeElement);
     const open = [...instance.querySelectorAll("details")].map((details) => details.open);
     for (const id of ["head", "rest"]) {
@@ -48,7 +113,45 @@ function follow(instance) {
     }
     instance.querySelectorAll("details").forEach((details, n) => { details.open = open[n] ?? false; });
     focusable()[focused]?.focus({ preventScroll: true });
-    instance.dataset.structure = structure;
+  }
+
+  async function fetchPage() {
+    const answer = await fetch(location.href, { signal: gone.signal });
+    if (!answer.ok || answer.redirected) {
+      throw new Error(`the page is answered ${answer.status}`);
+    }
+    const text = await answer.text();
+    gone.signal.throwIfAborted();
+    return new DOMParser().parseFromString(text, "text/html");
+  }
+
+  // All but the operation, of which each event tells, is fetched anew when something about it has changed: once at a time,
+  // so that no older answer takes the place of a newer one.
+  async function refresh() {
+    while (fetching !== wanted && !gone.signal.aborted) {
+      fetching = wanted;
+      try {
+        show(await fetchPage());
+        instance.dataset.structure = fetching;
+        if (note.textContent === outOfDate) {
+          say("");
+        }
+      } catch {
+        if (!gone.signal.aborted) {
+          say(outOfDate);
+        }
+      }
+    }
+    fetching = undefined;
+  }
+
+  function end() {
+    gone.abort();
+    stop();
+    say("");
+    const mark = instance.querySelector(".heading .mark");
+    mark.className = "mark";
+    mark.textContent = "Deleted";
   }
 
   function update(message) {
@@ -59,29 +162,15 @@ function follow(instance) {
     if (fresh.innerHTML !== operation.innerHTML) {
       operation.replaceChildren(...fresh.childNodes);
     }
+    wanted = told.structure;
     if (told.gone) {
-      source.close();
-    } else if (told.structure !== instance.dataset.structure) {
-      refresh(told.structure).catch(() => say(outOfDate));
+      end();
+    } else if (wanted !== instance.dataset.structure && !fetching) {
+      refresh();
     }
   }
 
-  function connect() {
-    source = new EventSource(instance.dataset.events);
-    source.onopen = () => say("");
-    source.onmessage = update;
-    source.onerror = () => say(source.readyState === EventSource.CLOSED
-      ? "This page is not kept up to date any more. Load it again."
-      : "The connection was lost; it is being made anew.");
-  }
-
-  connect();
-  addEventListener("pagehide", () => source.close());
-  addEventListener("pageshow", (event) => {
-    if (event.persisted) {
-      connect();
-    }
-  });
+  const stop = listen(instance.dataset.events, update, say);
 }
 
 localise(document);

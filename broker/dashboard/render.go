@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"mysql-broker/broker/dashboard/assets"
 	"mysql-broker/broker/signin"
 	"mysql-broker/provisioner/task"
 )
@@ -19,7 +20,7 @@ var templateFiles embed.FS
 // templates are the pages, each with the layout around it, by the names of their files.
 var templates = func() map[string]*template.Template {
 	shared := template.Must(template.New("").Funcs(template.FuncMap{
-		"asset": asset, "bytes": bytesText, "time": timeText, "stamp": stampText, "took": tookText, "percent": percent,
+		"asset": assets.Path, "bytes": bytesText, "time": timeText, "stamp": stampText, "took": tookText, "percent": percent,
 		"path": InstancePath, "token": task.Token, "plural": plural, "capital": capital,
 	}).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
 	all := map[string]*template.Template{}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"mysql-broker/broker/dashboard/assets"
 	"mysql-broker/broker/signin"
 )
 
@@ -27,7 +28,7 @@ func (d *Dashboard) routes() http.Handler {
 	})
 
 	all := http.NewServeMux()
-	all.HandleFunc("GET "+assetPath+"{version}/{file}", serveAsset)
+	all.HandleFunc("GET "+assets.Root+"{version}/{file}", assets.Serve)
 	all.Handle("/dashboard/sign-in/", d.SignIn.Handler())
 	all.Handle("/dashboard/", d.SignIn.Protect(d.readable(pages)))
 	return secured(all)

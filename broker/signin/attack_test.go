@@ -143,7 +143,8 @@ func TestProviderRefuses(t *testing.T) {
 		if got := link(t, p); got != d.at(managed) {
 			t.Errorf("the page leads to %s", got)
 		}
-		if policy := p.Header.Get("Content-Security-Policy"); !strings.HasPrefix(policy, "default-src 'none'; style-src 'sha256-") {
+		if policy := p.Header.Get("Content-Security-Policy"); !strings.HasPrefix(policy,
+			"default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'") {
 			t.Errorf("the page's policy is %q", policy)
 		}
 	}

@@ -277,6 +277,11 @@ func TestStranger(t *testing.T) {
 	}
 	b.do(chromedp.Click(".viewer button", chromedp.ByQuery))
 	b.await("the page after the provider's sign-out", `document.body?.innerText.includes("the provider may still know you")`)
+	for _, theme := range []string{"light", "dark"} {
+		b.theme(theme)
+		checkContrast(t, b, theme)
+		b.screenshot("signed-out-" + theme)
+	}
 }
 
 // The page of an instance that is used: everything on it, in both themes, by keyboard and without JavaScript.

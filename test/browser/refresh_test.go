@@ -1,0 +1,66 @@
+package browser
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"mysql-broker/test/openid"
+	"mysql-broker/test/servers"
+)
+
+// holdAnswers has what the page's script fetches arrive only when it is let go, in whatever order, and remembers what the
+// last event told.
+const holdAnswers = `(() => {
+	window.realFetch = fetch;
+	window.asked = 0;
+	window.answers = [];
+	window.fetch = async (...what) => {
+		asked += 1;
+		const answer = await realFetch(...what);
+		const text = await answer.text();
+		await new Promise((letGo) => answers.push(letGo));
+		return { ok: answer.ok, redirected: answer.redirected, text: async () => text };
+	};
+	const parse = JSON.parse;
+	JSON.parse = (text) => {
+		const told = parse(text);
+		window.told = told.structure;
+		return told;
+	};
+	return true;
+})()`
+
+// structureNow is what an event would tell now.
+const structureNow = `(async () => {
+	const page = await (await realFetch(location.href)).text();
+	return new DOMParser().parseFromString(page, "text/html").getElementById("instance").dataset.structure;
+})()`
+
+// An answer that was asked for first and comes last does not stay.
+func TestAnswersOutOfOrder(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, servers.AllMySQL(t)[0])
+	i := w.own(t, "shared-small", "orders")
+	b := newTab(t)
+	b.signIn(i.page, openid.Developer)
+	eval[bool](b, holdAnswers)
+	i.bind(t, "", "read-only")
+	b.await("an answer", "answers.length > 0")
+	last, _ := i.bind(t, "", "read-only")
+	var now string
+	b.do(chromedp.Evaluate(structureNow, &now, func(p *runtime.EvaluateParams) *runtime.EvaluateParams {
+		return p.WithAwaitPromise(true)
+	}))
+	b.await("that the page knows of the last binding", fmt.Sprintf("told === %q", now))
+	b.await("the answers that it asked for", "answers.length === asked")
+	shows := fmt.Sprintf(`document.getElementById("rest").innerText.includes(%q)`, last)
+	eval[bool](b, "(window.fetch = realFetch, answers.pop()(), true)")
+	b.await("the last binding", shows)
+	eval[bool](b, "(answers.forEach((letGo) => letGo()), true)")
+	if !eval[bool](b, shows) {
+		t.Error("an older answer has taken the place of the newest")
+	}
+}

@@ -40,6 +40,8 @@ func TestViewersShareQuestions(t *testing.T) {
 			<-v.latest
 			leaves = append(leaves, leave)
 		}
+		time.Sleep(watchEach) // the last of them may have been answered by a tick, and be asked for once more
+		synctest.Wait()
 		before := asked.Load()
 		time.Sleep(10 * time.Second)
 		synctest.Wait()

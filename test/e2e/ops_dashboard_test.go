@@ -205,7 +205,7 @@ func testDashboardEvents(t *testing.T, d dashboardPeople, _ instance) {
 	if !strings.Contains(last.Operation, "has been deleted") {
 		t.Errorf("the last event: %+v", last)
 	}
-	stream.expectEnd(t)
+	stream.expectEnd(t, 20*time.Second)
 }
 
 type dashboardEvent struct {
@@ -264,14 +264,14 @@ func (s eventStream) next(t *testing.T) (e dashboardEvent) {
 	return e
 }
 
-func (s eventStream) expectEnd(t *testing.T) {
+func (s eventStream) expectEnd(t *testing.T, within time.Duration) {
 	t.Helper()
 	select {
 	case line, open := <-s.lines:
 		if open {
 			t.Errorf("one more event: %s", line)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(within):
 		t.Error("the stream does not end")
 	}
 }
@@ -333,21 +333,53 @@ func TestNoDashboard(t *testing.T) {
 	p.Do(t, "GET", "/dashboard/", nil).Expect(t, http.StatusNotFound)
 }
 
+// Whoever has signed out hears nothing more a minute later, wherever a page is still open.
+func TestSignOutEndsStreams(t *testing.T) {
+	t.Parallel()
+	env := firstEnvironment(t)
+	d := dashboardPeople{Dashboard: testdrive.NewDashboard(t, env), browsers: map[string]*openid.Browser{}}
+	d.platform = startPlatform(t, servers.AllMySQL(t)[0], env)
+	i := signedInOperator(t, d)
+	stream := d.listen(t, i.id)
+	stream.next(t)
+	b := d.browsers[openid.Operator]
+	kept := b.Cookies(t, d.Dashboard.URL, "session")[0]
+	p, err := b.Do("POST", d.Dashboard.URL+"/dashboard/sign-in/out", nil, map[string]string{"Sec-Fetch-Site": "same-origin"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Expect(t, http.StatusOK, "You are signed out")
+	stream.expectEnd(t, 70*time.Second)
+	b.SetCookie(t, d.Dashboard.URL, kept)
+	p, err = b.Do("GET", d.Dashboard.URL+"/dashboard/"+instancePage(i.id)+"/events", nil,
+		map[string]string{"Accept": "text/event-stream"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Expect(t, http.StatusUnauthorized, "the session has ended")
+}
+
+// signedInOperator signs an operator in, and orders an instance to look at.
+func signedInOperator(t *testing.T, d dashboardPeople) instance {
+	t.Helper()
+	i := d.ownInstance(t, "shared-small")
+	i.provision(t, now, nil).Expect(t, http.StatusCreated)
+	d.browsers[openid.Operator] = openid.NewBrowser(t)
+	d.browsers[openid.Operator].LogIn(t, d.Dashboard.URL+"/dashboard/", openid.Operator)
+	return i
+}
+
 // A broker that stops does not wait for pages that are open.
 func TestStopWithOpenPages(t *testing.T) {
 	t.Parallel()
 	env := firstEnvironment(t)
 	d := dashboardPeople{Dashboard: testdrive.NewDashboard(t, env), browsers: map[string]*openid.Browser{}}
 	d.platform = startPlatform(t, servers.AllMySQL(t)[0], env)
-	i := d.ownInstance(t, "shared-small")
-	i.provision(t, now, nil).Expect(t, http.StatusCreated)
-	d.browsers[openid.Operator] = openid.NewBrowser(t)
-	d.browsers[openid.Operator].LogIn(t, d.Dashboard.URL+"/dashboard/", openid.Operator)
-	stream := d.listen(t, i.id)
+	stream := d.listen(t, signedInOperator(t, d).id)
 	stream.next(t)
 	since := time.Now()
 	d.Signal(t, syscall.SIGTERM)
-	stream.expectEnd(t)
+	stream.expectEnd(t, 20*time.Second)
 	if status := d.Wait(t); status != 0 {
 		t.Errorf("the broker ended with %d", status)
 	}

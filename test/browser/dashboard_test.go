@@ -332,7 +332,7 @@ func fill(t *testing.T, w world, i instance, db *sql.DB) {
 		run(t, db, "CREATE TABLE "+table+" (id INT AUTO_INCREMENT PRIMARY KEY, filling LONGBLOB)",
 			fmt.Sprintf("INSERT INTO %s (filling) VALUES (REPEAT('x', %d << 20))", table, n+1))
 	}
-	awaitSample(t, w, i)
+	awaitMeasurement(t, w, i, 1+2+3+4)
 	for n, mebibytes := range []int{4, 16, 37, 43, 60, 20} {
 		w.sample(t, i, 20-3*n, mebibytes)
 	}

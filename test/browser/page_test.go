@@ -13,8 +13,8 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// awaitSample waits until the broker has measured an instance after it was filled, and kept that.
-func awaitSample(t *testing.T, w world, i instance) {
+// awaitMeasurement waits until the broker has measured that an instance's data take so much, or more.
+func awaitMeasurement(t *testing.T, w world, i instance, mebibytes int) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), w.postgres)
 	if err != nil {
@@ -22,12 +22,12 @@ func awaitSample(t *testing.T, w world, i instance) {
 	}
 	defer conn.Close(t.Context())
 	testdrive.Eventually(t, patience, "a measurement", func() bool {
-		var kept bool
-		if err := conn.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM storage_sample JOIN instance USING (database_name)
-			WHERE id = $1)`, i.id).Scan(&kept); err != nil {
+		var measured bool
+		if err := conn.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM storage_usage JOIN instance USING (database_name)
+			WHERE id = $1 AND bytes >= $2::bigint << 20)`, i.id, mebibytes).Scan(&measured); err != nil {
 			t.Fatal(err)
 		}
-		return kept
+		return measured
 	})
 }
 

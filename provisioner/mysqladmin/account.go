@@ -38,11 +38,12 @@ func (s *Session) createAccount(ctx context.Context, a Account) error {
 	if err != nil {
 		return err
 	}
-	statement := grantStatement(a.Role, a.Database)
-	if a.Restricted {
-		statement = grant(remaining(a.Role, s.dialect), a.Database)
+	// What a role has beside what is taken again depends on the server's version. Sessions that began between the two
+	// statements, of an account that existed, are ended.
+	if err := s.execAccount(ctx, grantStatement(a.Role, a.Database), a.Name); err != nil || !a.Restricted {
+		return err
 	}
-	return s.execAccount(ctx, statement, a.Name)
+	return s.Restrict(ctx, a.Name, a.Role, a.Database)
 }
 
 // identify runs CREATE USER or ALTER USER with all that an account has but its privileges.

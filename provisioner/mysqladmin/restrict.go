@@ -3,7 +3,6 @@ package mysqladmin
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 )
@@ -14,17 +13,6 @@ import (
 // https://dev.mysql.com/doc/refman/8.4/en/privileges-provided.html
 var growing = []string{"INSERT", "UPDATE", "CREATE", "ALTER", "INDEX", "REFERENCES", "CREATE TEMPORARY TABLES",
 	"CREATE VIEW", "CREATE ROUTINE"}
-
-// remaining are the privileges that a role has left without growing.
-func remaining(role Role, d dialect) string {
-	list := privileges[role]
-	if role == Admin {
-		list = privileges[ReadWrite] + d.adminOnly
-	}
-	return strings.Join(slices.DeleteFunc(strings.Split(list, ", "), func(privilege string) bool {
-		return slices.Contains(growing, privilege)
-	}), ", ")
-}
 
 // Restrict takes the privileges by which data grow from an account, and ends its open sessions, which would keep them.
 // Meanwhile it reads and deletes as before. Read-only accounts have none of them and are left alone; a missing account
@@ -59,14 +47,19 @@ const (
 	idlePollInterval = 150 * time.Millisecond
 )
 
-// Release gives back to an account what Restrict took. Open sessions do not come to know it: they are ended as soon as
+// Release gives an account all privileges of its role, whatever it had, or what Restrict took if the role is not known
+// (""). Open sessions do not come to know it: they are ended as soon as
 // they are idle, outside of a transaction. Those that are not within a second, as they delete much, for example, have to
 // reconnect by themselves. A missing account is fine.
 func (s *Session) Release(ctx context.Context, account string, role Role, database string) error {
 	if role == ReadOnly {
 		return nil
 	}
-	err := s.execAccount(ctx, grant(strings.Join(growing, ", "), database), account)
+	statement := grantStatement(role, database)
+	if role == "" {
+		statement = grant(strings.Join(growing, ", "), database)
+	}
+	err := s.execAccount(ctx, statement, account)
 	if hasNumber(err, errGrantNoSuchAccount) || hasNumber(err, errNoSuchAccount) {
 		return nil
 	}

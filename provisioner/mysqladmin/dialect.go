@@ -10,10 +10,13 @@ type dialect struct {
 	identified string
 	hash       func(password string) string
 
-	adminOnly string // what Admin may do in a database beyond ReadWrite, as it goes on after the latter's privileges
-
 	// tablespaces is the view of InnoDB's tablespaces, where NAME is "database/table".
 	tablespaces string
+
+	// openingTables goes before a query of information_schema.TABLES. MariaDB opens every table for it: those that another
+	// statement makes, for as long as that takes, are not waited for, and a query whose asker has given up ends too.
+	// https://mariadb.com/docs/server/reference/sql-statements/administrative-sql-statements/set-commands/set-statement
+	openingTables string
 
 	// tablespaceName makes a database's or table's name what NAME holds: MariaDB writes it as it names the files,
 	// x@002dy for x-y. Names that differ in case alone are different.
@@ -32,8 +35,8 @@ var dialects = map[string]dialect{
 		oldest:         struct{ major, minor int }{10, 6},
 		identified:     "IDENTIFIED VIA mysql_native_password USING ?",
 		hash:           nativeHash,
-		adminOnly:      ", DELETE HISTORY",
 		tablespaces:    "information_schema.INNODB_SYS_TABLESPACES",
+		openingTables:  "SET STATEMENT lock_wait_timeout = 0, max_statement_time = 30 FOR ",
 		tablespaceName: "CAST(CONVERT(%s USING filename) AS BINARY)",
 	},
 }

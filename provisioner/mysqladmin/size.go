@@ -29,7 +29,8 @@ const sizeQuery = `SELECT CAST(COALESCE(SUM(bytes), 0) AS SIGNED), CAST(COALESCE
 
 // DatabaseSize measures a database just now; there may be no such database. What is in a shared InnoDB tablespace is an
 // estimate of the server, which lags behind large changes by some seconds, and rows that were deleted leave free space
-// some seconds later.
+// some seconds later. Tables that a statement makes just now, and that have no InnoDB tablespace of their own, may be
+// missing.
 // https://dev.mysql.com/doc/refman/8.4/en/information-schema-innodb-tablespaces-table.html
 // https://dev.mysql.com/doc/refman/8.4/en/information-schema-tables-table.html
 func (s *Server) DatabaseSize(ctx context.Context, name string) (size Size, err error) {
@@ -42,7 +43,7 @@ func (s *Server) DatabaseSize(ctx context.Context, name string) (size Size, err 
 }
 
 func (d dialect) size() string {
-	return fmt.Sprintf(sizeQuery, d.tablespaces, d.named("?"), d.named("TABLE_SCHEMA"), d.named("TABLE_NAME"))
+	return d.openingTables + fmt.Sprintf(sizeQuery, d.tablespaces, d.named("?"), d.named("TABLE_SCHEMA"), d.named("TABLE_NAME"))
 }
 
 // named is an expression for a name as it is in NAME of the tablespaces.

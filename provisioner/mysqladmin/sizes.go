@@ -31,8 +31,9 @@ func (s *Server) DatabaseFiles(ctx context.Context) (map[string]int64, error) {
 	return sizes, nil
 }
 
-// othersQuery takes a pattern for databases. Its condition is the opposite of innodb AND own in sizeQuery.
-const othersQuery = `SELECT TABLE_SCHEMA, CAST(SUM(DATA_LENGTH + INDEX_LENGTH) AS SIGNED)
+// othersQuery takes a pattern for databases. Its condition is the opposite of innodb AND own in sizeQuery. A
+// table that the server cannot read has no lengths.
+const othersQuery = `SELECT TABLE_SCHEMA, CAST(COALESCE(SUM(DATA_LENGTH + INDEX_LENGTH), 0) AS SIGNED)
 	FROM information_schema.TABLES WHERE TABLE_SCHEMA LIKE ? AND (ENGINE <> 'InnoDB'
 		OR CREATE_OPTIONS NOT LIKE '%%partitioned%%' AND CONCAT(%[2]s, '/', %[3]s) NOT IN (SELECT NAME FROM %[1]s))
 	GROUP BY TABLE_SCHEMA`
@@ -45,7 +46,8 @@ func (s *Server) OtherTables(ctx context.Context) (map[string]int64, error) {
 		return nil, err
 	}
 	d := dialects[flavour.Name]
-	return s.sizes(ctx, fmt.Sprintf(othersQuery, d.tablespaces, d.named("TABLE_SCHEMA"), d.named("TABLE_NAME")))
+	return s.sizes(ctx, d.openingTables+fmt.Sprintf(othersQuery, d.tablespaces, d.named("TABLE_SCHEMA"),
+		d.named("TABLE_NAME")))
 }
 
 // sizes runs a query that takes a pattern for databases of the broker's and yields them with their bytes. Their names

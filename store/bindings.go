@@ -72,10 +72,15 @@ func (t *Tx) DeleteBinding(instanceID, id string) {
 }
 
 // RetireAccount remembers an account that outlives its binding; it goes with its instance. Call it before DeleteBinding.
+// Its privileges are as they should be if those of its binding were, unless the instance is over its quota: an account
+// that had to be made again has all of its role. The binding is locked lest SetOver, at the same time, change that.
 func (t *Tx) RetireAccount(instanceID, account string) {
-	t.write("retire the account", `INSERT INTO retired_account (account, instance_id, role)
-		VALUES ($1, $2, coalesce((SELECT role FROM binding WHERE account = $1), '')) ON CONFLICT DO NOTHING`,
-		account, instanceID)
+	t.write("retire the account", `
+		WITH former AS (SELECT role, grants_due FROM binding WHERE account = $1 FOR UPDATE)
+		INSERT INTO retired_account (account, instance_id, role, grants_due)
+		SELECT $1, id, coalesce((SELECT role FROM former), ''),
+			over_since IS NOT NULL OR (SELECT grants_due FROM former) IS NOT FALSE
+		FROM instance WHERE id = $2 ON CONFLICT DO NOTHING`, account, instanceID)
 }
 
 // BindingAccount is the account of one binding of an instance, or a retired one with no binding id.

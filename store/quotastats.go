@@ -21,7 +21,7 @@ type FullInstance struct {
 	Bytes      int64
 }
 
-// QuotaStats are the figures of the instances that are at a level of their quota other than 0.
+// QuotaStats are the figures of the ready instances that are at a level of their quota other than 0.
 type QuotaStats struct {
 	Counts  []QuotaCount
 	Fullest []FullInstance // those of the highest level first
@@ -29,7 +29,7 @@ type QuotaStats struct {
 
 // QuotaStats counts, and lists up to so many of the fullest. It goes by indexes that hold these instances only.
 func (s *Store) QuotaStats(ctx context.Context, fullest int) (stats QuotaStats, err error) {
-	const full = " FROM storage_usage u JOIN instance i USING (database_name) WHERE u.level > 0 "
+	const full = " FROM storage_usage u JOIN instance i USING (database_name) WHERE u.level > 0 AND i.state = 'ready' "
 	stats.Counts, err = allRows(ctx, s.pool, pgx.RowToStructByPos[QuotaCount],
 		"SELECT i.plan_id, u.level, count(*)"+full+"GROUP BY 1, 2 ORDER BY 1, 2")
 	if err != nil {
@@ -40,20 +40,34 @@ func (s *Store) QuotaStats(ctx context.Context, fullest int) (stats QuotaStats, 
 	return stats, err
 }
 
-// DueCount counts the accounts that may have other privileges than they should.
+// DueCount counts the accounts that DueAccounts lists.
 func (s *Store) DueCount(ctx context.Context) (int64, error) {
-	return oneRow(ctx, s.pool, pgx.RowTo[int64], `SELECT
-		(SELECT count(*) FROM binding WHERE grants_due IS NOT FALSE) +
-		(SELECT count(*) FROM retired_account WHERE grants_due)`)
+	return oneRow(ctx, s.pool, pgx.RowTo[int64], "SELECT count(*)"+fromDue)
 }
 
-// Measurements tells when all databases of a shared server, or all dedicated servers (""), were last measured.
+// Measurements tells when a shared server, or the dedicated servers together (""), were last measured: see
+// RecordMeasurement.
 func (s *Store) Measurements(ctx context.Context) (map[string]time.Time, error) {
+	return s.times(ctx, "SELECT server, measured_at FROM storage_measurement")
+}
+
+// Unmeasured tells when those dedicated servers, by their ids, were last measured whose instance is ready and for which
+// that is longer ago than age, or when it began to be made if they never were: up to so many, the longest ago first.
+func (s *Store) Unmeasured(ctx context.Context, age time.Duration, limit int) (map[string]time.Time, error) {
+	return s.times(ctx, `SELECT i.dedicated_id, coalesce(u.measured_at, i.created_at) AS at
+		FROM resource r JOIN instance i ON i.id = r.instance_id AND i.dedicated_id = r.name AND i.state = 'ready'
+		LEFT JOIN storage_usage u USING (database_name)
+		WHERE r.kind = $1 AND r.server = '' AND coalesce(u.measured_at, i.created_at) < now() - $2::interval
+		ORDER BY at LIMIT $3`, DedicatedResource, age, limit)
+}
+
+// times runs a query that yields servers, each with a time.
+func (s *Store) times(ctx context.Context, query string, args ...any) (map[string]time.Time, error) {
 	type row struct {
 		Server string
 		At     time.Time
 	}
-	all, err := allRows(ctx, s.pool, pgx.RowToStructByPos[row], "SELECT server, measured_at FROM storage_measurement")
+	all, err := allRows(ctx, s.pool, pgx.RowToStructByPos[row], query, args...)
 	at := make(map[string]time.Time, len(all))
 	for _, r := range all {
 		at[r.Server] = r.At

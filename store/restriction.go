@@ -24,16 +24,19 @@ type DueAccount struct {
 	Server     string // the shared server's name, or the dedicated server's id
 }
 
-// DueAccounts lists those of ready instances, or of one instance if instanceID is not "": so many at a time, from the
-// one that follows after.
-func (s *Store) DueAccounts(ctx context.Context, instanceID string, after DueAccount, limit int) ([]DueAccount, error) {
-	return allRows(ctx, s.pool, pgx.RowToStructByPos[DueAccount], `
-		SELECT due.instance_id, due.id, due.account, due.role, i.server || i.dedicated_id FROM (
-			SELECT instance_id, id, account, role FROM binding WHERE grants_due IS NOT FALSE
-			UNION ALL SELECT instance_id, '', account, role FROM retired_account WHERE grants_due) AS due
-		JOIN instance i ON i.id = due.instance_id AND i.state = 'ready'
-		WHERE ($1 = '' OR due.instance_id = $1) AND (due.instance_id, due.account) > ($2, $3)
-		ORDER BY due.instance_id, due.account LIMIT $4`, instanceID, after.InstanceID, after.Account, limit)
+// fromDue are the accounts that are due, of ready instances: no other one's can be settled, or needs it.
+const fromDue = ` FROM (SELECT instance_id, id, account, role FROM binding WHERE grants_due IS NOT FALSE
+		UNION ALL SELECT instance_id, '', account, role FROM retired_account WHERE grants_due) AS due
+	JOIN instance i ON i.id = due.instance_id AND i.state = 'ready' `
+
+// DueAccounts lists those of ready instances on dedicated servers, or on shared ones, and of one alone if instanceID is
+// not "": so many at a time, from the one that follows after.
+func (s *Store) DueAccounts(ctx context.Context, dedicated bool, instanceID string, after DueAccount, limit int) (
+	[]DueAccount, error) {
+	return allRows(ctx, s.pool, pgx.RowToStructByPos[DueAccount],
+		"SELECT due.instance_id, due.id, due.account, due.role, i.server || i.dedicated_id"+fromDue+`
+		WHERE (i.server = '') = $1 AND ($2 = '' OR due.instance_id = $2) AND (due.instance_id, due.account) > ($3, $4)
+		ORDER BY due.instance_id, due.account LIMIT $5`, dedicated, instanceID, after.InstanceID, after.Account, limit)
 }
 
 // SettleAccount records that an account, whose instance the transaction has locked, has the privileges that it should.

@@ -45,6 +45,7 @@ type Measured struct {
 	Database   string
 	PlanID     string
 	OverSince  *time.Time
+	Dedicated  bool // on a server of its own
 	// The rest is zero, and nil, before the first measurement.
 	Bytes        *int64
 	Level        int           // see UsageChange
@@ -52,8 +53,8 @@ type Measured struct {
 	SampledAge   time.Duration // since that was taken
 }
 
-const selectMeasured = `SELECT i.id, i.database_name, i.plan_id, i.over_since, u.bytes, coalesce(u.level, 0),
-	coalesce(u.sampled_bytes, 0), greatest(now() - u.sampled_at, '0'::interval)
+const selectMeasured = `SELECT i.id, i.database_name, i.plan_id, i.over_since, i.server = '', u.bytes,
+	coalesce(u.level, 0), coalesce(u.sampled_bytes, 0), greatest(now() - u.sampled_at, '0'::interval)
 	FROM instance i LEFT JOIN storage_usage u USING (database_name)`
 
 // OnServer reads those instances that are ready and whose databases, on that shared server, are among the named ones.
@@ -65,7 +66,8 @@ func (s *Store) OnServer(ctx context.Context, server string, databases []string)
 
 func scanMeasured(row pgx.CollectableRow) (m Measured, err error) {
 	var age *time.Duration
-	err = row.Scan(&m.InstanceID, &m.Database, &m.PlanID, &m.OverSince, &m.Bytes, &m.Level, &m.SampledBytes, &age)
+	err = row.Scan(&m.InstanceID, &m.Database, &m.PlanID, &m.OverSince, &m.Dedicated, &m.Bytes, &m.Level,
+		&m.SampledBytes, &age)
 	if age != nil {
 		m.SampledAge = *age
 	}
@@ -126,7 +128,8 @@ func (s *Store) RecordUsage(ctx context.Context, changes []UsageChange) error {
 	return err
 }
 
-// RecordMeasurement records that all databases of a shared server, or all dedicated servers (""), were measured just now.
+// RecordMeasurement records that a shared server was measured as a whole just now, or that the dedicated servers ("")
+// were: each of those has an instance of its own, whose Usage tells whether it was among them.
 func (s *Store) RecordMeasurement(ctx context.Context, server string) error {
 	_, err := s.db.Exec(ctx, `INSERT INTO storage_measurement VALUES ($1, now())
 		ON CONFLICT (server) DO UPDATE SET measured_at = excluded.measured_at`, server)

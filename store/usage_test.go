@@ -1,8 +1,11 @@
 package store_test
 
 import (
+	"context"
 	"errors"
+	"maps"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -45,7 +48,8 @@ func sampled(t *testing.T, s *store.Store, id string, since time.Time) (bytes []
 
 func TestUsage(t *testing.T) {
 	t.Parallel()
-	s, ctx := servers.Store(t), t.Context()
+	url, ctx := migrated(t), t.Context()
+	s := servers.OpenStore(t, url)
 	ready(t, s, "i", "db_1")
 	ready(t, s, "untouched", "db_2")
 	if _, err := s.Usage(ctx, "i"); !errors.Is(err, store.ErrNotFound) {
@@ -90,6 +94,10 @@ func TestUsage(t *testing.T) {
 	if err != nil || !slices.Equal(stats.Counts, []store.QuotaCount{{PlanID: "p", Level: 90, Count: 1}}) ||
 		!slices.Equal(stats.Fullest, []store.FullInstance{{InstanceID: "i", PlanID: "p", Bytes: 30}}) {
 		t.Errorf("%+v, %v", stats, err)
+	}
+	exec(t, url, "UPDATE instance SET state = 'delete failed'")
+	if stats, err := s.QuotaStats(ctx, 1); err != nil || len(stats.Counts)+len(stats.Fullest) > 0 {
+		t.Errorf("of an instance that could not be deleted: %+v, %v", stats, err)
 	}
 }
 
@@ -144,7 +152,8 @@ func TestMuchUsageIsForgotten(t *testing.T) {
 
 func TestEachDedicated(t *testing.T) {
 	t.Parallel()
-	s := servers.Store(t)
+	url := migrated(t)
+	s := servers.OpenStore(t, url)
 	ready(t, s, "shared", "db_1")
 	if err := s.InTx(t.Context(), func(tx *store.Tx) error {
 		err := tx.InsertInstance(store.Instance{ID: "i", PlanID: "p", DedicatedID: "d_1", Database: "db_2"})
@@ -162,6 +171,21 @@ func TestEachDedicated(t *testing.T) {
 	}); err != nil || !slices.Equal(found, []string{"i"}) {
 		t.Errorf("%v, %v", found, err)
 	}
+	unmeasured := func(age time.Duration, want ...string) {
+		t.Helper()
+		at, err := s.Unmeasured(t.Context(), age, 10)
+		if got := slices.Sorted(maps.Keys(at)); err != nil || !slices.Equal(got, want) {
+			t.Errorf("not measured for %v: %v instead of %v, %v", age, got, want, err)
+		}
+	}
+	unmeasured(0, "d_1")
+	unmeasured(time.Hour)
+	record(t, s, store.UsageChange{Database: "db_2", Bytes: 1})
+	exec(t, url, "UPDATE instance SET created_at = now() - '1 day'::interval")
+	unmeasured(time.Hour)
+	exec(t, url, "UPDATE storage_usage SET measured_at = now() - '2 hours'::interval")
+	unmeasured(time.Hour, "d_1")
+	unmeasured(3 * time.Hour)
 }
 
 func restrict(t *testing.T, s *store.Store, id string, over bool) {
@@ -198,7 +222,7 @@ func TestAccountsAreDueUntilTheyAreSettled(t *testing.T) {
 		t.Helper()
 		var got []string
 		for after := (store.DueAccount{}); ; {
-			some, err := s.DueAccounts(ctx, "", after, 1)
+			some, err := s.DueAccounts(ctx, false, "", after, 1)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -247,9 +271,34 @@ func TestAccountsAreDueUntilTheyAreSettled(t *testing.T) {
 		t.Fatal(err)
 	}
 	due("u_b  admin a")
-	if n, err := s.DueCount(ctx); err != nil || n != 1 {
-		t.Errorf("%d accounts are due, %v", n, err)
+	counted := func(want int64) {
+		t.Helper()
+		if n, err := s.DueCount(ctx); err != nil || n != want {
+			t.Errorf("%d accounts are due instead of %d, %v", n, want, err)
+		}
 	}
+	counted(1)
+	retire := func(id string) {
+		t.Helper()
+		if err := s.InTx(ctx, func(tx *store.Tx) error {
+			tx.RetireAccount("i", "u_"+id)
+			tx.DeleteBinding("i", id)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	retire("a") // whose privileges are as they should be
+	due("u_b  admin a")
+	exec(t, url, "UPDATE binding SET grants_due = true WHERE account = 'u_c'")
+	retire("c")
+	due("u_b  admin a", "u_c  admin a")
+	if some, err := s.DueAccounts(ctx, true, "", store.DueAccount{}, 10); err != nil || len(some) != 0 {
+		t.Errorf("due on dedicated servers: %+v, %v", some, err)
+	}
+	exec(t, url, "UPDATE instance SET state = 'delete failed'") // whatever becomes of its accounts, it will not be settled
+	due()
+	counted(0)
 }
 
 func TestTurns(t *testing.T) {
@@ -259,33 +308,103 @@ func TestTurns(t *testing.T) {
 	const each, hold = time.Hour, time.Minute
 	take := func(owner string, want bool, least, most time.Duration) {
 		t.Helper()
-		taken, wait, err := s.TakeTurn(ctx, "work", owner, each, hold)
+		taken, wait, err := s.TakeTurn(ctx, "work", owner, hold)
 		if err != nil || taken != want || !taken && (wait < least || wait > most) {
 			t.Errorf("%s: %v, wait %v, %v", owner, taken, wait, err)
 		}
 	}
 	take("a", true, 0, 0)
-	take("b", false, each-time.Minute, each)
-	take("a", false, each-time.Minute, each)
+	take("b", false, hold-10*time.Second, hold)
+	take("a", false, hold-10*time.Second, hold)
 	if err := s.KeepTurn(ctx, "work", "a", hold); err != nil {
 		t.Error(err)
 	}
 	if err := s.KeepTurn(ctx, "work", "b", hold); !errors.Is(err, store.ErrLeaseLost) {
 		t.Errorf("another one's turn: %v", err)
 	}
-	exec(t, url, "UPDATE turn SET pause = '0'")
-	take("b", false, hold-10*time.Second, hold) // a is at it still
 	exec(t, url, "UPDATE turn SET until = now()")
-	take("b", true, 0, 0) // a has died
-	if err := s.EndTurn(ctx, "work", "a", 0); !errors.Is(err, store.ErrLeaseLost) {
+	take("b", true, 0, 0) // a has died in its turn, which does not count
+	if err := s.EndTurn(ctx, "work", "a", each, 0); !errors.Is(err, store.ErrLeaseLost) {
 		t.Errorf("end of a turn that was lost: %v", err)
 	}
-	if err := s.EndTurn(ctx, "work", "b", 2*each); err != nil {
+	if err := s.EndTurn(ctx, "work", "b", 0, 0); err != nil { // it was broken off
 		t.Error(err)
 	}
-	take("a", false, 2*each-time.Minute, 2*each)
+	take("a", true, 0, 0)
+	if err := s.EndTurn(ctx, "work", "a", each, 0); err != nil {
+		t.Error(err)
+	}
+	take("b", false, each-time.Minute, each)
+	exec(t, url, "UPDATE turn SET began_at = began_at - '1 hour'::interval")
+	take("b", true, 0, 0)
+	if err := s.EndTurn(ctx, "work", "b", each, 2*each); err != nil {
+		t.Error(err)
+	}
+	take("a", false, 2*each-time.Minute, 2*each+time.Minute)
 	exec(t, url, "UPDATE turn SET began_at = began_at + '1 day', until = until + '1 day'") // the clock is set back
 	take("a", true, 0, 0)
+}
+
+// Those who ask at the same time wait for each other, and see a turn that was taken after they asked.
+func TestOneOfManyGetsTheTurn(t *testing.T) {
+	t.Parallel()
+	url, ctx := migrated(t), t.Context()
+	s := servers.OpenStore(t, url)
+	const askers, hold = 3, time.Minute
+	if taken, _, err := s.TakeTurn(ctx, "work", "dead", hold); err != nil || !taken {
+		t.Fatalf("%v, %v", taken, err)
+	}
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(ctx, "UPDATE turn SET until = now()"); err != nil {
+		t.Fatal(err)
+	}
+	type answer struct {
+		taken bool
+		err   error
+	}
+	answers := make(chan answer, askers)
+	for n := range askers {
+		go func() {
+			taken, _, err := s.TakeTurn(ctx, "work", strconv.Itoa(n), hold)
+			answers <- answer{taken, err}
+		}()
+	}
+	for waiting := 0; waiting < askers; { // those who wait longer than PostgreSQL lets them fail
+		if _, err := tx.Exec(ctx, "SELECT pg_stat_clear_snapshot()"); err != nil {
+			t.Fatal(err)
+		}
+		if err := tx.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+			AND wait_event_type = 'Lock'`).Scan(&waiting); err != nil {
+			t.Fatal(err)
+		}
+		if len(answers) > 0 {
+			t.Fatalf("did not wait: %+v", <-answers)
+		}
+	}
+	if err := tx.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	taken := 0
+	for range askers {
+		a := <-answers
+		if a.err != nil {
+			t.Error(a.err)
+		}
+		if a.taken {
+			taken++
+		}
+	}
+	if taken != 1 {
+		t.Errorf("%d of %d got the turn", taken, askers)
+	}
 }
 
 func exec(t *testing.T, url string, statements ...string) {

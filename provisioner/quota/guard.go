@@ -1,6 +1,6 @@
 // Package quota holds instances to the storage that their plans allow. It measures their databases now and then, and
 // takes from the accounts of those that hold too much what data grow by, until they hold less. One broker at a time does
-// it for all.
+// it for all on shared servers, and one, which may be another, for all on dedicated ones: many of those may not answer.
 //
 // What is to be is recorded first, and done on the servers afterwards, account by account; what was not done yet, because
 // a broker died, a server was down or an operation was in progress, is done by the next round. A bind reads what is to be
@@ -46,20 +46,28 @@ type Guard struct {
 	mu     sync.Mutex
 	others map[string]otherTables // by shared server
 	told   map[string]string      // the problem that was last logged of each server
-	swept  time.Time              // when ForgetUsage last ran
+	swept  time.Time              // when ForgetUsage last ran, after the shared servers
 }
 
+// side is either kind of servers. Each has its own turns and rounds.
+type side struct {
+	turn      string // as it is named in the store
+	dedicated bool
+}
+
+var sides = []side{{"quota", false}, {"quota of dedicated servers", true}}
+
 const (
-	turn = "quota" // as it is named in the store
 	// hold is how long the other brokers wait for one that died in a round, and keepEach how often one that lives says so.
 	hold     = 15 * time.Second
 	keepEach = hold / 3
 	// offEach is the interval of rounds that only look for accounts to be released.
 	offEach = time.Minute
-	// retryEach is how soon a broker asks for its turn again when PostgreSQL did not answer.
+	// retryEach is how soon a broker asks for its turn again when PostgreSQL did not answer, and makes a round anew.
 	retryEach = 5 * time.Second
-	// atOnce is how many servers are measured at the same time: more than one, as one may take long to answer.
-	atOnce = 2
+	// How many servers are measured at the same time: more than one, as one may take long to answer.
+	sharedAtOnce    = 2
+	dedicatedAtOnce = 8
 	// Samples are kept for a month, and what deleted instances have left for an hour or two.
 	keepSamples = 30 * 24 * time.Hour
 	sweepEach   = time.Hour
@@ -74,7 +82,9 @@ func Start(cfg Config) *Guard {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	g.cancel = cancel
-	g.done.Go(func() { g.run(ctx) })
+	for _, of := range sides {
+		g.done.Go(func() { g.run(ctx, of) })
+	}
 	return g
 }
 
@@ -84,18 +94,14 @@ func (g *Guard) Close() {
 	g.done.Wait()
 }
 
-func (g *Guard) run(ctx context.Context) {
-	each := g.Interval
-	if each == 0 {
-		each = offEach
-	}
+func (g *Guard) run(ctx context.Context, of side) {
 	for {
-		mine, wait, err := g.Store.TakeTurn(ctx, turn, g.me, each, hold)
+		mine, wait, err := g.Store.TakeTurn(ctx, of.turn, g.me, hold)
 		switch {
 		case err != nil:
 			wait = retryEach // the rest of the broker tells of the outage
 		case mine:
-			wait = g.takeTurn(ctx, each)
+			wait = g.takeTurn(ctx, of)
 		}
 		select {
 		case <-ctx.Done():
@@ -105,21 +111,32 @@ func (g *Guard) run(ctx context.Context) {
 	}
 }
 
-// takeTurn makes a round, and returns when to ask for the next turn.
-func (g *Guard) takeTurn(ctx context.Context, each time.Duration) (wait time.Duration) {
+// takeTurn makes a round, and returns when to ask for the next turn. A round that was not completed is made anew soon,
+// and at once by another broker if this one ends.
+func (g *Guard) takeTurn(ctx context.Context, of side) (wait time.Duration) {
 	since := time.Now()
-	err := g.heldRound(ctx)
+	err := g.heldRound(ctx, of)
 	took := time.Since(since)
+	each, rest := g.Interval, took
+	switch {
+	case ctx.Err() != nil:
+		each, rest = 0, 0
+	case g.Interval == 0:
+		each = offEach
+	}
+	if err != nil {
+		each = min(each, retryEach)
+	}
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), retryEach)
 	defer cancel()
-	if err := errors.Join(err, g.Store.EndTurn(ending, turn, g.me, took)); err != nil && ctx.Err() == nil {
+	if err := errors.Join(err, g.Store.EndTurn(ending, of.turn, g.me, each, rest)); err != nil && ctx.Err() == nil {
 		g.Logger.Warn("a round of measuring storage was not completed", "error", err)
 	}
-	return max(each-took, took)
+	return max(each-took, rest)
 }
 
 // heldRound makes a round while the turn is this broker's.
-func (g *Guard) heldRound(ctx context.Context) error {
+func (g *Guard) heldRound(ctx context.Context, of side) error {
 	ctx, lose := context.WithCancelCause(ctx)
 	var keeping sync.WaitGroup
 	keeping.Go(func() {
@@ -130,7 +147,7 @@ func (g *Guard) heldRound(ctx context.Context) error {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				if err := g.Store.KeepTurn(ctx, turn, g.me, hold); err != nil {
+				if err := g.Store.KeepTurn(ctx, of.turn, g.me, hold); err != nil {
 					lose(fmt.Errorf("keep the turn: %w", err))
 				}
 			}
@@ -138,23 +155,26 @@ func (g *Guard) heldRound(ctx context.Context) error {
 	})
 	defer keeping.Wait()
 	defer lose(nil)
-	if err := g.round(ctx); err != nil {
+	if err := g.round(ctx, of); err != nil {
 		return err
 	}
 	return context.Cause(ctx)
 }
 
-// round measures everything, and settles every account that is due.
-func (g *Guard) round(ctx context.Context) (err error) {
-	if g.Interval == 0 {
-		err = g.releaseAll(ctx)
-	} else {
-		err = errors.Join(g.eachShared(ctx), g.eachDedicated(ctx))
+// round measures everything on a kind of servers, and settles every account there that is due.
+func (g *Guard) round(ctx context.Context, of side) (err error) {
+	switch {
+	case g.Interval == 0:
+		err = g.releaseAll(ctx, of)
+	case of.dedicated:
+		err = g.eachDedicated(ctx)
+	default:
+		err = g.eachShared(ctx)
 	}
 	if ctx.Err() == nil {
-		err = errors.Join(err, g.Store.SettleUnrestricted(ctx), g.settleAll(ctx, ""))
+		err = errors.Join(err, g.Store.SettleUnrestricted(ctx), g.settleAll(ctx, of.dedicated, ""))
 	}
-	if time.Since(g.swept) >= sweepEach && ctx.Err() == nil {
+	if !of.dedicated && time.Since(g.swept) >= sweepEach && ctx.Err() == nil {
 		g.swept = time.Now()
 		err = errors.Join(err, g.Store.ForgetUsage(ctx, keepSamples))
 	}

@@ -19,8 +19,10 @@ import (
 const (
 	// page is how many databases are compared at a time with what is recorded of them.
 	page = 1000
-	// measureTimeout bounds one question to a shared server, and dedicatedTimeout what a dedicated one is asked.
+	// measureTimeout bounds a question to a shared server about all databases, exactTimeout that about one, and
+	// dedicatedTimeout what a dedicated server is asked. The latter two are less than freshTime.
 	measureTimeout   = 30 * time.Second
+	exactTimeout     = 10 * time.Second
 	dedicatedTimeout = 5 * time.Second
 	// othersShare is how many times longer than a look for other tables took the guard waits before the next, at least.
 	othersShare = 50
@@ -33,7 +35,7 @@ const (
 // eachShared measures the shared servers, some at once. Those that do not answer are told in the log.
 func (g *Guard) eachShared(ctx context.Context) error {
 	var measuring errgroup.Group
-	measuring.SetLimit(atOnce)
+	measuring.SetLimit(sharedAtOnce)
 	for _, server := range g.Shared.All() {
 		measuring.Go(func() error {
 			err := g.measureShared(ctx, server)
@@ -50,25 +52,25 @@ func (g *Guard) eachShared(ctx context.Context) error {
 	return measuring.Wait()
 }
 
-// tell logs what is wrong with a server, each time that this changes.
+// tell logs what is wrong with a server, or with instances there, each time that this changes.
 func (g *Guard) tell(server string, err error) {
-	problem := ""
-	if err != nil {
-		problem = err.Error()
-	}
 	g.mu.Lock()
 	told := g.told[server]
-	g.told[server] = problem
+	delete(g.told, server)
+	if err != nil {
+		g.told[server] = err.Error()
+	}
 	g.mu.Unlock()
-	if problem != "" && problem != told {
+	if err != nil && err.Error() != told {
 		g.Logger.Warn("could not measure all databases of a server", "server", server, "error", err)
 	}
 }
 
 // measureShared measures the databases of a shared server. Those whose instance is over its quota are looked at even if
-// they are gone: their developer cannot make them again before.
+// they are gone: their developer cannot make them again before. What is wrong with single instances keeps nobody from
+// being measured, nor from knowing that the server was.
 func (g *Guard) measureShared(ctx context.Context, server *shared.Server) error {
-	sizes, err := g.sizes(ctx, server)
+	sizes, incomplete, err := g.sizes(ctx, server)
 	if err != nil {
 		return err
 	}
@@ -90,7 +92,13 @@ func (g *Guard) measureShared(ctx context.Context, server *shared.Server) error 
 			c, err := g.judge(ctx, m, sizes[m.Database], func(ctx context.Context) (mysqladmin.Size, error) {
 				return server.DatabaseSize(ctx, m.Database)
 			})
+			if ctx.Err() != nil || errors.Is(err, store.ErrUnavailable) {
+				return err
+			}
 			if err != nil {
+				if gone := server.Answers(ctx); gone != nil {
+					return gone
+				}
 				errs = append(errs, fmt.Errorf("instance %q: %w", m.InstanceID, err))
 			} else if m.Bytes == nil || c.Bytes != *m.Bytes || c.Level != m.Level {
 				changes = append(changes, c)
@@ -100,10 +108,10 @@ func (g *Guard) measureShared(ctx context.Context, server *shared.Server) error 
 			return err
 		}
 	}
-	if len(errs) > 0 {
-		return errors.Join(errs...)
+	if incomplete == nil {
+		incomplete = g.Store.RecordMeasurement(ctx, server.Name())
 	}
-	return g.Store.RecordMeasurement(ctx, server.Name())
+	return errors.Join(append(errs, incomplete)...)
 }
 
 func (g *Guard) record(ctx context.Context, changes []store.UsageChange) error {
@@ -116,94 +124,125 @@ func (g *Guard) record(ctx context.Context, changes []store.UsageChange) error {
 	return nil
 }
 
-// sizes measures the databases of a server, all at once.
-func (g *Guard) sizes(ctx context.Context, server *shared.Server) (map[string]int64, error) {
+// sizes measures the databases of a server, all at once. incomplete says why tables that InnoDB keeps no file for are
+// counted as they were before, or not at all.
+func (g *Guard) sizes(ctx context.Context, server *shared.Server) (sizes map[string]int64, incomplete, err error) {
 	if err := server.Answers(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, measureTimeout)
+	limited, cancel := context.WithTimeout(ctx, measureTimeout)
 	defer cancel()
-	sizes, err := server.DatabaseFiles(ctx)
-	if err != nil {
-		return nil, err
+	if sizes, err = server.DatabaseFiles(limited); err != nil {
+		return nil, nil, err
 	}
-	others, err := g.otherTables(ctx, server)
-	if err != nil {
-		return nil, err
-	}
+	others, incomplete := g.otherTables(ctx, server)
 	for name, bytes := range others {
 		sizes[name] += bytes
 	}
-	return sizes, nil
+	return sizes, incomplete, nil
 }
 
 // otherTables are what mysqladmin.Server.OtherTables told.
 type otherTables struct {
-	bytes map[string]int64
+	bytes map[string]int64 // what it last told
 	since time.Time
 	took  time.Duration
+	err   error // why bytes are of an earlier time
 }
 
-// otherTables asks again, unless the answer took so long that it is too early for that.
+// otherTables asks again, unless the answer, or its failure, took so long that it is too early for that.
 func (g *Guard) otherTables(ctx context.Context, server *shared.Server) (map[string]int64, error) {
 	g.mu.Lock()
 	latest := g.others[server.Name()]
 	g.mu.Unlock()
-	if latest.bytes != nil && time.Since(latest.since) < othersShare*latest.took {
-		return latest.bytes, nil
+	if time.Since(latest.since) < othersShare*latest.took {
+		return latest.bytes, latest.err
 	}
-	since := time.Now()
-	bytes, err := server.OtherTables(ctx)
-	if err != nil {
-		return nil, err
+	limited, cancel := context.WithTimeout(ctx, measureTimeout)
+	defer cancel()
+	next := otherTables{since: time.Now()}
+	next.bytes, next.err = server.OtherTables(limited)
+	next.took = time.Since(next.since)
+	if next.err != nil {
+		next.bytes = latest.bytes
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.others[server.Name()] = otherTables{bytes, since, time.Since(since)}
-	return bytes, nil
+	g.others[server.Name()] = next
+	return next.bytes, next.err
 }
 
-// eachDedicated measures the dedicated servers, some at once. Those that do not answer are left out: that they do not is
-// told by package doctor.
+// eachDedicated measures the dedicated servers, some at once. Those that cannot be measured are told in the log, and
+// what is recorded of each tells since when: one that is down for long neither hides nor alarms for the others.
 func (g *Guard) eachDedicated(ctx context.Context) error {
 	if g.Dedicated == nil {
 		return nil
 	}
+	measured, failed := 0, 0
 	err := g.Store.EachDedicated(ctx, func(some []store.Measured) error {
 		var mu sync.Mutex
 		var changes []store.UsageChange
 		var measuring errgroup.Group
-		measuring.SetLimit(atOnce)
+		measuring.SetLimit(dedicatedAtOnce)
 		for _, m := range some {
 			measuring.Go(func() error {
 				c, err := g.measureDedicated(ctx, m)
-				if err != nil {
-					g.Logger.Debug("could not measure a dedicated server", "instance_id", m.InstanceID, "error", err)
-					return nil
+				if ctx.Err() != nil || errors.Is(err, store.ErrUnavailable) {
+					return err
 				}
 				mu.Lock()
 				defer mu.Unlock()
-				changes = append(changes, c)
+				switch {
+				case errors.Is(err, errBusy):
+				case err != nil:
+					failed++
+				default:
+					measured++
+					changes = append(changes, c)
+				}
 				return nil
 			})
 		}
 		return errors.Join(measuring.Wait(), g.record(ctx, changes))
 	})
-	if err != nil {
+	if err != nil || measured == 0 && failed > 0 {
 		return err
 	}
 	return g.Store.RecordMeasurement(ctx, "")
 }
 
+// measureDedicated tells in the log why a server cannot be measured, unless that comes of an operation on its instance.
 func (g *Guard) measureDedicated(ctx context.Context, m store.Measured) (store.UsageChange, error) {
 	i, err := g.Store.Instance(ctx, m.InstanceID)
+	if errors.Is(err, store.ErrNotFound) {
+		return store.UsageChange{}, errBusy
+	}
 	if err != nil {
 		return store.UsageChange{}, err
 	}
+	c, err := g.measureServer(ctx, i, m)
+	if err != nil && g.operating(ctx, i.ID) {
+		err = errBusy
+	}
+	if errors.Is(err, errBusy) {
+		g.tell(i.DedicatedID, nil)
+	} else if ctx.Err() == nil {
+		g.tell(i.DedicatedID, err)
+	}
+	return c, err
+}
+
+// operating tells whether an operation may have stopped or removed the instance's server.
+func (g *Guard) operating(ctx context.Context, instanceID string) bool {
+	latest, err := g.Store.LatestTask(ctx, instanceID, "", "")
+	return err == nil && (latest.State == store.InProgress || latest.Kind == store.Deprovision)
+}
+
+func (g *Guard) measureServer(ctx context.Context, i store.Instance, m store.Measured) (store.UsageChange, error) {
 	limited, cancel := context.WithTimeout(ctx, dedicatedTimeout)
 	defer cancel()
 	var size mysqladmin.Size
-	err = g.onServer(limited, i, func(admin *mysqladmin.Server) (err error) {
+	err := g.onServer(limited, i, func(admin *mysqladmin.Server) (err error) {
 		size, err = admin.DatabaseSize(limited, i.Database)
 		return err
 	})
@@ -225,13 +264,10 @@ func (g *Guard) judge(ctx context.Context, m store.Measured, files int64,
 	}
 	over, seen := m.OverSince != nil, time.Now()
 	if over || files*100 >= quota*int64(near) {
-		ctx, cancel := context.WithTimeout(ctx, measureTimeout)
-		defer cancel()
-		size, err := exact(ctx)
-		if err != nil {
+		var err error
+		if c.Bytes, err = used(ctx, files, quota, exact); err != nil {
 			return c, err
 		}
-		c.Bytes = size.Used(quota)
 	}
 	before := min(m.Level, Over-1)
 	if over {
@@ -251,6 +287,18 @@ func (g *Guard) judge(ctx context.Context, m store.Measured, files int64,
 		g.Logger.Warn("the data of a service instance take much of its quota", g.facts(m, c.Bytes)...)
 	}
 	return c, nil
+}
+
+// used is how much of a quota a database takes that has files of so many bytes. If exact fails, as it does where somebody
+// has made very many tables, files of twice the quota are over it, whatever is reusable in them.
+func used(ctx context.Context, files, quota int64, exact func(context.Context) (mysqladmin.Size, error)) (int64, error) {
+	limited, cancel := context.WithTimeout(ctx, exactTimeout)
+	defer cancel()
+	size, err := exact(limited)
+	if err != nil && ctx.Err() == nil && files >= 2*quota {
+		size, err = mysqladmin.Size{Files: files, Reusable: quota}, nil
+	}
+	return size.Used(quota), err
 }
 
 // worthSample tells whether a measurement belongs into the history.

@@ -25,19 +25,28 @@ const (
 )
 
 // releaseAll is for when quotas mean nothing any more.
-func (g *Guard) releaseAll(ctx context.Context) error {
-	for _, server := range append(g.Shared.Names(), "") {
+func (g *Guard) releaseAll(ctx context.Context, of side) error {
+	servers := []string{""}
+	if !of.dedicated {
+		servers = g.Shared.Names()
+	}
+	var errs []error
+	for _, server := range servers {
 		over, err := g.Store.OverQuota(ctx, server)
 		if err != nil {
 			return fmt.Errorf("read which instances are over their quota: %w", err)
 		}
 		for _, m := range over {
-			if err := g.change(ctx, m, 0, time.Now()); err != nil {
+			err := g.change(ctx, m, 0, time.Now())
+			if ctx.Err() != nil || errors.Is(err, store.ErrUnavailable) {
 				return err
+			}
+			if err != nil {
+				errs = append(errs, fmt.Errorf("instance %q: %w", m.InstanceID, err))
 			}
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // change records that an instance is over its quota, or is not any more, and settles its accounts. used was seen at that
@@ -83,7 +92,7 @@ func (g *Guard) change(ctx context.Context, m store.Measured, used int64, seen t
 		g.Logger.Info("a service instance is below its quota again: its accounts may add data", g.facts(m, used)...)
 	}
 	fault.Point("quota", "recorded")
-	return g.settleAll(ctx, m.InstanceID)
+	return g.settleAll(ctx, m.Dedicated, m.InstanceID)
 }
 
 // facts are what a log line tells of an instance.
@@ -93,17 +102,19 @@ func (g *Guard) facts(m store.Measured, used int64) []any {
 		"percent", used * 100 / plan.Quota()}
 }
 
-// errBusy means that an operation is in progress, in which the account may be changed.
+// errBusy means that an operation is in progress, in which the account or the server may be changed, or that another
+// transaction holds the instance.
 var errBusy = errors.New("an operation is in progress")
 
-// settleAll gives the accounts that are due, of one instance or of all (""), the privileges that they should have.
-// Servers that failed once are not asked again. What could not be done is told in the log, and left to the next round.
-func (g *Guard) settleAll(ctx context.Context, instanceID string) error {
-	failed := map[string]bool{}
+// settleAll gives the accounts that are due, of one instance or of all ("") on a kind of servers, the privileges that
+// they should have. Servers that do not answer once are not asked again. What could not be done is told in the log, and
+// left to the next round.
+func (g *Guard) settleAll(ctx context.Context, dedicated bool, instanceID string) error {
+	silent := map[string]bool{}
 	left := 0
 	var first error
 	for after := (store.DueAccount{}); ; {
-		due, err := g.Store.DueAccounts(ctx, instanceID, after, settlePage)
+		due, err := g.Store.DueAccounts(ctx, dedicated, instanceID, after, settlePage)
 		if err != nil {
 			return fmt.Errorf("read which accounts are due: %w", err)
 		}
@@ -111,7 +122,7 @@ func (g *Guard) settleAll(ctx context.Context, instanceID string) error {
 			break
 		}
 		for _, d := range due {
-			if failed[d.Server] {
+			if silent[d.Server] {
 				left++
 				continue
 			}
@@ -119,10 +130,10 @@ func (g *Guard) settleAll(ctx context.Context, instanceID string) error {
 			if ctx.Err() != nil || errors.Is(err, store.ErrUnavailable) {
 				return err
 			}
-			if err == nil || errors.Is(err, errBusy) {
+			if err == nil || errors.Is(err, errBusy) || errors.Is(err, store.ErrLocked) {
 				continue
 			}
-			failed[d.Server] = true
+			silent[d.Server] = mysqladmin.Unreachable(err)
 			if left++; first == nil {
 				first = fmt.Errorf("account %s of instance %q: %w", d.Account, d.InstanceID, err)
 			}
@@ -137,9 +148,11 @@ func (g *Guard) settleAll(ctx context.Context, instanceID string) error {
 }
 
 // settle changes an account. The instance stays locked meanwhile, so that no operation on it can begin; one that began
-// because this process was paused and its lock lost breaks the fence.
+// because this process was paused and its lock lost breaks the fence. That is given back afterwards, since it may take
+// longer than others wait for the lock.
 func (g *Guard) settle(ctx context.Context, d store.DueAccount) error {
-	return g.Store.InTx(ctx, func(tx *store.Tx) error {
+	var session *mysqladmin.Session
+	err := g.Store.InTx(ctx, func(tx *store.Tx) error {
 		i, err := tx.LockInstance(ctx, d.InstanceID)
 		if errors.Is(err, store.ErrNotFound) {
 			return nil
@@ -156,8 +169,8 @@ func (g *Guard) settle(ctx context.Context, d store.DueAccount) error {
 		}
 		ctx, cancel := context.WithTimeout(ctx, settleTime)
 		defer cancel()
-		err = g.onServer(ctx, i, func(server *mysqladmin.Server) error {
-			session, err := server.Fence(ctx, provisioner.BindingFence(i.ID, d.BindingID),
+		err = g.onServer(ctx, i, func(server *mysqladmin.Server) (err error) {
+			session, err = server.Fence(ctx, provisioner.BindingFence(i.ID, d.BindingID),
 				func() error { return tx.Alive(ctx) })
 			if err != nil {
 				return fmt.Errorf("take the fence on the server: %w", err)
@@ -166,13 +179,17 @@ func (g *Guard) settle(ctx context.Context, d store.DueAccount) error {
 			if i.OverSince != nil {
 				change = session.Restrict
 			}
-			return errors.Join(change(ctx, d.Account, mysqladmin.Role(d.Role), i.Database), session.Close())
+			return change(ctx, d.Account, mysqladmin.Role(d.Role), i.Database)
 		})
 		if err == nil {
 			tx.SettleAccount(d.Account)
 		}
 		return err
 	})
+	if session != nil {
+		err = errors.Join(err, session.Close())
+	}
+	return err
 }
 
 func (g *Guard) onServer(ctx context.Context, i store.Instance, fn func(*mysqladmin.Server) error) error {

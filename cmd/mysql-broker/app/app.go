@@ -145,7 +145,7 @@ func Start(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog
 	a.quotas = quota.Start(quota.Config{Store: a.store, Plans: c.Plans(), Shared: a.shared, Dedicated: servers, Logger: log,
 		Interval: cfg.Quota.Interval})
 	if cfg.Quota.Interval > 0 {
-		registry.MustRegister(newQuotaCollector(a.store, a.shared, c.Plans(), log))
+		registry.MustRegister(newQuotaCollector(a.store, a.shared, servers != nil, cfg.Quota.Interval, c.Plans(), log))
 	}
 	a.serve(routes(api, registry, readinessOf(a.store, a.shared), a.dashboard), cert)
 	return a, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"strconv"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -13,17 +14,25 @@ import (
 	"mysql-broker/store"
 )
 
-// fullestShown is how many instances have figures of their own, lest there be a million series.
-const fullestShown = 100
+// fullestShown is how many instances have figures of their own, lest there be a million series, and unmeasuredShown how
+// many dedicated servers: those that were not measured for unmeasuredTime, or for two intervals if that is longer.
+const (
+	fullestShown    = 100
+	unmeasuredShown = 20
+	unmeasuredTime  = 30 * time.Minute
+)
 
 // quotaCollector reads at each scrape how full instances are. Every replica shows the same.
 type quotaCollector struct {
-	store   *store.Store
-	counter counter[store.QuotaStats]
-	servers []string // whose measurements are shown
-	quotas  map[string]int64
-	plans   map[string]string // names
-	log     *slog.Logger
+	store     *store.Store
+	counter   counter[store.QuotaStats]
+	servers   []string  // whose measurements are shown
+	since     time.Time // shown for those that were never measured
+	dedicated bool      // whether there can be dedicated servers
+	missed    time.Duration
+	quotas    map[string]int64
+	plans     map[string]string // names
+	log       *slog.Logger
 }
 
 var (
@@ -40,14 +49,19 @@ var (
 		"Accounts whose privileges are yet to be changed because their service instance came over its quota, or below.",
 		nil, nil)
 	quotaMeasuredDesc = prometheus.NewDesc("mysql_broker_quota_measurement_timestamp_seconds",
-		"When all databases of a shared server, or all dedicated servers (server is empty), were last measured, in seconds "+
-			"since 1970.", []string{"server"}, nil)
+		"When all databases of a shared server, or those dedicated servers that can be (server is empty), were last "+
+			"measured, in seconds since 1970, or when the broker started if they never were; and the same of up to 20 "+
+			"dedicated servers that were not measured for half an hour, or for two intervals.", []string{"server"}, nil)
 )
 
-func newQuotaCollector(s *store.Store, servers *shared.Servers, plans []provisioner.Plan, log *slog.Logger,
-) prometheus.Collector {
-	c := &quotaCollector{store: s, servers: append(servers.Names(), ""), quotas: map[string]int64{},
-		plans: planNames(plans), log: log}
+// newQuotaCollector is for a broker that measures each interval. dedicated says whether there is a launcher.
+func newQuotaCollector(s *store.Store, servers *shared.Servers, dedicated bool, interval time.Duration,
+	plans []provisioner.Plan, log *slog.Logger) prometheus.Collector {
+	c := &quotaCollector{store: s, servers: servers.Names(), since: time.Now(), dedicated: dedicated,
+		missed: max(unmeasuredTime, 2*interval), quotas: map[string]int64{}, plans: planNames(plans), log: log}
+	if dedicated {
+		c.servers = append(c.servers, "")
+	}
 	c.counter.count = func(ctx context.Context) (store.QuotaStats, error) { return s.QuotaStats(ctx, fullestShown) }
 	for _, p := range plans {
 		c.quotas[p.ID] = p.Quota()
@@ -100,14 +114,30 @@ func (c *quotaCollector) Collect(ch chan<- prometheus.Metric) {
 		return
 	}
 	gauge(ch, quotaDueDesc, float64(due))
+	if err := c.collectMeasurements(ctx, ch); err != nil {
+		c.log.Warn("could not read for /metrics when storage was measured", "error", err)
+	}
+}
+
+func (c *quotaCollector) collectMeasurements(ctx context.Context, ch chan<- prometheus.Metric) error {
 	measured, err := c.store.Measurements(ctx)
 	if err != nil {
-		c.log.Warn("could not read for /metrics when storage was measured", "error", err)
-		return
+		return err
 	}
-	for _, server := range c.servers {
-		if at, known := measured[server]; known {
-			gauge(ch, quotaMeasuredDesc, float64(at.UnixMilli())/1000, server)
+	shown := map[string]time.Time{}
+	if c.dedicated {
+		if shown, err = c.store.Unmeasured(ctx, c.missed, unmeasuredShown); err != nil {
+			return err
 		}
 	}
+	for _, server := range c.servers {
+		shown[server] = c.since
+		if at, known := measured[server]; known {
+			shown[server] = at
+		}
+	}
+	for server, at := range shown {
+		gauge(ch, quotaMeasuredDesc, float64(at.UnixMilli())/1000, server)
+	}
+	return nil
 }

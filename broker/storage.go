@@ -13,7 +13,8 @@ import (
 )
 
 // storage is what users read about the storage of an instance, in the attributes that the specification leaves to
-// brokers: OSB API 2.16, "Service Instance Metadata". It is empty before the first measurement.
+// brokers: OSB API 2.16, "Service Instance Metadata". It is empty before the first measurement, and while
+// quotas are off.
 func (b *Broker) storage(ctx context.Context, i store.Instance) (domain.InstanceMetadata, error) {
 	s, found, err := b.provisioner.Storage(ctx, i)
 	if err != nil || !found || s.Quota == 0 {

@@ -29,6 +29,7 @@ type Config struct {
 	Logger    *slog.Logger
 	Tasks     task.Config // its Logger is set from Logger
 	OnFull    func()      // called when an instance is refused because every shared server is full; may be nil
+	QuotasOff bool        // storage is not measured: what is known of it is of another time
 }
 
 // Provisioner carries out the operations on instances and bindings. Make one with New.
@@ -40,6 +41,7 @@ type Provisioner struct {
 	tasks     *task.Runner
 	log       *slog.Logger
 	onFull    func()
+	quotasOff bool
 	loads     loads
 	closing   sync.WaitGroup // of sessions that nobody waits for
 }
@@ -47,7 +49,7 @@ type Provisioner struct {
 // New starts a provisioner: from now on it works on tasks that are due, those of processes that died included.
 func New(cfg Config) *Provisioner {
 	p := &Provisioner{store: cfg.Store, plans: map[string]Plan{}, shared: cfg.Shared, dedicated: cfg.Dedicated,
-		log: cfg.Logger, onFull: cfg.OnFull}
+		log: cfg.Logger, onFull: cfg.OnFull, quotasOff: cfg.QuotasOff}
 	if p.onFull == nil {
 		p.onFull = func() {}
 	}

@@ -14,8 +14,11 @@ type Storage struct {
 	Quota int64 // bytes; 0 if nobody knows
 }
 
-// Storage reads that of an instance. found is false before the first measurement.
+// Storage reads that of an instance. found is false before the first measurement, and while quotas are off.
 func (p *Provisioner) Storage(ctx context.Context, i store.Instance) (s Storage, found bool, err error) {
+	if p.quotasOff {
+		return s, false, nil
+	}
 	usage, err := p.store.Usage(ctx, i.ID)
 	if errors.Is(err, store.ErrNotFound) {
 		return s, false, nil

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"mysql-broker/test/servers"
@@ -178,6 +179,9 @@ func TestQuotaOff(t *testing.T) {
 		p = startPlatform(t, private, env)
 		awaitAllowed(t, db)
 		fill(t, db, 2)
+		if told := field(i.via(p).fetch(t).Body, "metadata", "attributes"); told != nil {
+			t.Errorf("the platform is told of measurements that are not made any more: %v", told)
+		}
 		expectEmpty(t, i.via(p).deprovision(t, now), http.StatusOK)
 	})
 }
@@ -185,7 +189,8 @@ func TestQuotaOff(t *testing.T) {
 func TestQuotaOfADedicatedServer(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		p := startPlatform(t, s, quotaEnvironment(t, s))
+		env := quotaEnvironment(t, s)
+		p := startPlatform(t, s, env)
 		i := p.ownInstance(t, "dedicated-small")
 		i.await(t, i.begin(t))
 		_, c := i.bound(t, nil)
@@ -197,6 +202,24 @@ func TestQuotaOfADedicatedServer(t *testing.T) {
 		exec(t, made.open(t), "DELETE FROM filler")
 		awaitAllowed(t, db)
 		expectOver(t, i, false)
+
+		for _, pid := range testdrive.Mysqlds(t, env["LAUNCHER_DIR"]) {
+			if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = syscall.Kill(pid, syscall.SIGCONT) }()
+		}
+		p.AwaitLog(t, "could not measure all databases of a server")
+		const measured = `mysql_broker_quota_measurement_timestamp_seconds{server=""}`
+		hanging := p.Scrape(t)[measured]
+		for _, pid := range testdrive.Mysqlds(t, env["LAUNCHER_DIR"]) {
+			if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+				t.Fatal(err)
+			}
+		}
+		testdrive.Eventually(t, quotaTime, "the server is measured again", func() bool {
+			return p.Scrape(t)[measured] > hanging
+		})
 		i.remove(t)
 	})
 }

@@ -122,14 +122,14 @@ func Start(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog
 	registry := prometheus.NewRegistry()
 	metrics := newMetrics(registry, c.Plans())
 	a.provisioner = provisioner.New(provisioner.Config{Store: a.store, Plans: c.Plans(), Shared: a.shared,
-		Dedicated: servers, Logger: log, OnFull: metrics.full.Inc,
+		Dedicated: servers, Logger: log, OnFull: metrics.full.Inc, QuotasOff: cfg.Quota.Interval == 0,
 		Tasks: task.Config{Tracer: tracer, OnEnd: metrics.taskEnded, OnRetry: metrics.taskRetried,
 			OnRunOut: metrics.ranOut.Inc}})
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		newStateCollector(a.store, a.shared, c.Plans(), log))
 	a.examiner = startExaminer(doctor.New(doctor.Config{Store: a.store, Plans: c.Plans(), Shared: a.shared,
 		Dedicated: servers}), registry, log)
-	a.startDashboard(c.Plans())
+	a.startDashboard(c.Plans(), cfg.Quota.Interval == 0)
 	api, err := httpapi.New(broker.New(c, a.provisioner, a.dashboardURL), httpapi.Config{Logger: log, Registerer: registry,
 		Tracer:  tracer,
 		Proxies: cfg.Proxies, Credentials: credentials(cfg)})

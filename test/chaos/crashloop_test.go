@@ -53,7 +53,7 @@ func (w *world) crashLoop(t *testing.T, p plan, fatal string) {
 	first := testdrive.Start(t, w.env)
 	answers := first.Begin(q.method, q.path, q.body)
 	for range taskAttempts {
-		<-deaths
+		testdrive.Receive(t, deaths, "a broker dies at "+fatal)
 		w.tally.kill()
 		testdrive.Launch(t, w.env, "serve")
 	}

@@ -55,7 +55,7 @@ func (w *world) delayStatement(t *testing.T) (database string) {
 	x.instance = audit.Instance{ID: uuid.NewString(), PlanID: x.plan.id}
 	q := x.request()
 	answers := victim.Begin(q.method, q.path, q.body)
-	began := <-frozen
+	began := testdrive.Receive(t, frozen, "the broker sends its statement")
 	w.awaitRenewal(t, q) // some time after the statement was sent
 	victim.Pause(t)
 	t.Cleanup(func() { victim.Signal(t, syscall.SIGCONT) })

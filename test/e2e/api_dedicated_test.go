@@ -3,10 +3,8 @@ package e2e
 import (
 	"net/http"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -27,12 +25,11 @@ func testAsyncRequired(t *testing.T, p platform) {
 func testDedicated(t *testing.T, p platform) {
 	i := p.newInstance(t, "dedicated-small")
 	parameters := body{"parameters": body{"collation": "utf8mb4_bin"}}
+	release := p.holdLaunches(t)
 	operation := i.provision(t, later, parameters).Expect(t, http.StatusAccepted).String("operation")
 	checkWhileProvisioning(t, i, parameters, operation)
-	shown := i.await(t, operation)
-	if !slices.Contains(shown, "Starting mysqld (2 of 5)") {
-		t.Errorf("shown were %q", shown)
-	}
+	release()
+	i.await(t, operation)
 	expectEmpty(t, i.provision(t, later, parameters), http.StatusOK)
 
 	b, c := i.bound(t, nil)
@@ -114,14 +111,17 @@ func TestDeleteDuringCreate(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
 		env := testdrive.Environment(t, server)
+		faults := testdrive.NewFaults(t, env)
 		p := startPlatform(t, server, env)
 		i := p.newInstance(t, "dedicated-small")
+		started, release := holdAt(t, faults, "launch: process started")
 		creation := i.provision(t, later, nil).Expect(t, http.StatusAccepted).String("operation")
-		awaitDescription(t, i, creation, "Starting mysqld (2 of 5)")
+		testdrive.Receive(t, started, "the server is started")
 		deletion := i.deprovision(t, later).Expect(t, http.StatusAccepted).String("operation")
 		if deletion == creation {
 			t.Error("the deletion has the creation's token")
 		}
+		release()
 		i.await(t, deletion)
 		r := i.poll(t, "?operation="+creation).Expect(t, http.StatusOK)
 		if r.String("state") != "failed" || !strings.Contains(r.String("description"), "Cancelled") {
@@ -134,22 +134,6 @@ func TestDeleteDuringCreate(t *testing.T) {
 		_, c := i.bound(t, nil)
 		c.open(t)
 	})
-}
-
-func awaitDescription(t *testing.T, i instance, operation, want string) {
-	t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for time.Now().Before(deadline) {
-		r := i.poll(t, "?operation="+operation).Expect(t, http.StatusOK)
-		if r.String("description") == want {
-			return
-		}
-		if r.String("state") != "in progress" {
-			t.Fatalf("%s ended before it showed %q: %s", operation, want, r.Raw)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	t.Fatalf("%s never showed %q", operation, want)
 }
 
 // checkNothingLeft looks for directories and processes of dedicated servers.

@@ -77,8 +77,10 @@ func TestPlanWithdrawnMidway(t *testing.T) {
 	env := testdrive.Environment(t, server)
 	before := startPlatform(t, server, env)
 	i := before.ownInstance(t, "dedicated-large")
+	release := before.holdLaunches(t)
 	operation := i.begin(t)
 	before.Kill(t)
+	release()
 
 	env["CATALOG"] = catalogWithout(t, "dedicated-large")
 	after := startPlatform(t, server, env)

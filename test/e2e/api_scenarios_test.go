@@ -11,8 +11,9 @@ import (
 // on one broker and must use instance ids of their own.
 type platform struct {
 	*testdrive.Broker
-	server servers.MySQL
-	seen   *secrets
+	server      servers.MySQL
+	launcherDir string // of its dedicated servers
+	seen        *secrets
 }
 
 // scenario is a named test of the API.
@@ -52,7 +53,7 @@ func startPlatformBy(t *testing.T, start func(testing.TB, map[string]string) *te
 	t.Helper()
 	seen := &secrets{}
 	seen.add(env["BROKER_PASSWORD"], env["ENCRYPTION_KEYSET"], server.Password, server.BrokerPassword)
-	p := platform{server: server, seen: seen}
+	p := platform{server: server, launcherDir: env["LAUNCHER_DIR"], seen: seen}
 	t.Cleanup(func() { // before start, so that it runs once the broker has stopped
 		if p.Broker == nil { // it did not start
 			return

@@ -150,12 +150,18 @@ func (c cluster) awaitBlocked(t *testing.T, want int) {
 	})
 }
 
-// holdAt holds the next replica that comes to a point until release is called, and closes at when it has come there.
+// holdAt holds the next replica that comes to a point: see the function.
 func (c cluster) holdAt(t *testing.T, point string) (at <-chan struct{}, release func()) {
+	t.Helper()
+	return holdAt(t, c.faults, point)
+}
+
+// holdAt holds the next broker that comes to a point until release is called, and closes at when it has come there.
+func holdAt(t *testing.T, f *testdrive.Faults, point string) (at <-chan struct{}, release func()) {
 	t.Helper()
 	come, gate := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	c.faults.Decide(func(_ int, p string) testdrive.Word {
+	f.Decide(func(_ int, p string) testdrive.Word {
 		if p == point {
 			once.Do(func() {
 				close(come)
@@ -165,7 +171,7 @@ func (c cluster) holdAt(t *testing.T, point string) (at <-chan struct{}, release
 		return testdrive.GoOn
 	})
 	release = sync.OnceFunc(func() {
-		c.faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
+		f.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
 		close(gate)
 	})
 	t.Cleanup(release)

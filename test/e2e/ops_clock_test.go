@@ -108,7 +108,7 @@ func (c clockwork) taskPostponed(t *testing.T) {
 
 func (c clockwork) taskUnderWay(t *testing.T) {
 	i := c.first.ownInstance(t, "dedicated-small")
-	release := lockTemplates(t, c.env)
+	release := c.first.holdLaunches(t)
 	operation := i.begin(t)
 	c.first.awaitDescription(t, i, operation)
 	c.set(t)

@@ -19,20 +19,13 @@ func TestRequestsAfterAServerIsDestroyed(t *testing.T) {
 		i.await(t, i.begin(t))
 		b, _ := i.bound(t, nil)
 
-		destroyed, goOn := make(chan struct{}), make(chan struct{})
-		faults.Decide(func(_ int, point string) testdrive.Word {
-			if point == "destroy: moved away" {
-				close(destroyed)
-				<-goOn
-			}
-			return testdrive.GoOn
-		})
+		destroyed, goOn := holdAt(t, faults, "destroy: moved away")
 		operation := i.deprovision(t, later).Expect(t, http.StatusAccepted).String("operation")
-		<-destroyed
+		testdrive.Receive(t, destroyed, "the server is destroyed")
 		expectError(t, b.fetch(t), "ConcurrencyError")
 		expectError(t, b.bind(t, nil), "ConcurrencyError")
 		expectError(t, i.updatePlan(t, later, "dedicated-large"), "ConcurrencyError")
-		close(goOn)
+		goOn()
 		i.await(t, operation)
 		b.fetch(t).Expect(t, http.StatusNotFound)
 	})

@@ -46,7 +46,7 @@ func outlastPostgres(t *testing.T, s servers.MySQL, outage func(*testing.T, *tes
 	dedicated := brokers[0].ownInstance(t, "dedicated-small")
 	idle := brokers[0].ownInstance(t, "shared-small")
 	idle.provision(t, now, nil).Expect(t, http.StatusCreated)
-	release := lockTemplates(t, env)
+	release := brokers[0].holdLaunches(t)
 	operation := dedicated.begin(t)
 	brokers[0].awaitDescription(t, dedicated, operation)
 

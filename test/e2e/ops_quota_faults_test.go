@@ -79,22 +79,14 @@ func TestQuotaBindUnderWay(t *testing.T) {
 		p := startPlatform(t, private, env)
 		i := p.makeOwn(t, "shared-small")
 		_, c := i.bound(t, nil)
-		reached, release := make(chan struct{}), make(chan struct{})
-		var once sync.Once
-		faults.Decide(func(_ int, at string) testdrive.Word {
-			if at == "before: CREATE USER" {
-				once.Do(func() { close(reached) })
-				<-release
-			}
-			return testdrive.GoOn
-		})
+		reached, release := holdAt(t, faults, "before: CREATE USER")
 		b := i.newBinding()
 		answer := p.Begin("PUT", b.path(), b.with(nil))
-		<-reached
+		testdrive.Receive(t, reached, "the bind makes an account")
 		db := c.open(t)
 		overfill(t, db)
-		close(release)
-		made := p.credentials(t, (<-answer).Expect(t, http.StatusCreated))
+		release()
+		made := p.credentials(t, testdrive.Receive(t, answer, "the answer to the bind").Expect(t, http.StatusCreated))
 		awaitRefused(t, made.open(t))
 		expectRefusals(t, made.open(t))
 		auditQuota(t, p, env, i)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"testing"
-	"time"
 
 	"mysql-broker/test/testdrive"
 )
@@ -16,7 +15,7 @@ func raceUnbindWithEndOfBind(t *testing.T, c cluster) {
 	b := i.newBinding()
 	at, release := c.holdAt(t, "bind: ending as succeeded")
 	bound := i.Begin("PUT", b.path(), b.with(nil))
-	<-at
+	testdrive.Receive(t, at, "a replica comes to the end of its bind")
 	tx, err := c.tasks.pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -32,8 +31,8 @@ func raceUnbindWithEndOfBind(t *testing.T, c cluster) {
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	expectOneOf(t, <-bound, http.StatusUnprocessableEntity)
-	expectEmpty(t, <-unbound, http.StatusOK)
+	expectOneOf(t, testdrive.Receive(t, bound, "the answer to the bind"), http.StatusUnprocessableEntity)
+	expectEmpty(t, testdrive.Receive(t, unbound, "the answer to the unbind"), http.StatusOK)
 	c.expectNoDeadlock(t)
 	raceDeletions(t, c, i, now)
 }
@@ -61,7 +60,7 @@ func raceFetchWithDeletion(t *testing.T, c cluster) {
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	expectOneOf(t, <-fetched, http.StatusNotFound)
+	expectOneOf(t, testdrive.Receive(t, fetched, "the answer to the fetch"), http.StatusNotFound)
 	if _, err := c.tasks.pool.Exec(t.Context(), rename("away", i.id)); err != nil {
 		t.Fatal(err)
 	}
@@ -105,13 +104,9 @@ func raceDisconnects(t *testing.T, c cluster) {
 				_, err := send(ctx, 1)
 				ended <- err
 			}()
-			select {
-			case <-at:
-			case <-time.After(time.Minute):
-				t.Fatalf("no replica came to %q", point)
-			}
+			testdrive.Receive(t, at, "a replica comes to "+point)
 			disconnect()
-			if err := <-ended; !errors.Is(err, context.Canceled) {
+			if err := testdrive.Receive(t, ended, "the end of the request"); !errors.Is(err, context.Canceled) {
 				t.Errorf("%s at %q: the client did not disconnect: %v", q.method, point, err)
 			}
 			release()

@@ -56,6 +56,10 @@ func TestRacesOverReplicas(t *testing.T) {
 
 func raceSameProvisions(t *testing.T, c cluster, plan string) {
 	i := c.newInstance(t, plan)
+	release := func() {}
+	if plan == "dedicated-small" {
+		release = c.replicas[0].holdLaunches(t)
+	}
 	answers := c.race(t, func(int) (string, string, any) { return "PUT", i.path() + modeOf(plan), i.provisionBody(nil) })
 	if modeOf(plan) == now {
 		expectStatuses(t, answers, http.StatusCreated, http.StatusOK)
@@ -64,12 +68,13 @@ func raceSameProvisions(t *testing.T, c cluster, plan string) {
 		expectOneOf(t, r, http.StatusOK, http.StatusCreated, http.StatusAccepted)
 	}
 	operation := expectOneOperation(t, answers)
-	if plan == "dedicated-small" { // which takes far longer than a request
+	if plan == "dedicated-small" {
 		for n, p := range c.replicas {
 			expectError(t, i.via(p).newBinding().bind(t, nil), "ConcurrencyError")
 			expectError(t, i.via(p).updatePlan(t, later, "dedicated-large"), "ConcurrencyError")
 			i.via(p).provision(t, later, body{"space_guid": strconv.Itoa(n)}).Expect(t, http.StatusConflict)
 		}
+		release()
 	}
 	if state := c.settle(t, i, operation); state != "succeeded" {
 		t.Fatalf("the creation %s", state)

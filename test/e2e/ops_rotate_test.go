@@ -306,7 +306,7 @@ func TestRotationLeavesBusyInstances(t *testing.T) {
 	ready := p.provisioned(t, "dedicated-small", nil)
 	before := recorded(t, env, ready.id).AdminPassword
 	busy := p.ownInstance(t, "dedicated-small")
-	release := lockTemplates(t, env)
+	release := p.holdLaunches(t)
 	operation := busy.begin(t)
 	out := rotateAdmin(t, env).Expect(t, 1)
 	if !strings.Contains(out.Stdout, "1 admin passwords were changed") || !strings.Contains(out.Stderr, busy.id) ||

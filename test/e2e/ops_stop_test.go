@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"database/sql"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -110,7 +109,7 @@ func TestStopHandsOver(t *testing.T) {
 		env := testdrive.Environment(t, s)
 		first := startPlatform(t, s, env)
 		i := first.ownInstance(t, "dedicated-small")
-		release := lockTemplates(t, env)
+		release := first.holdLaunches(t)
 		operation := i.begin(t)
 		first.awaitDescription(t, i, operation)
 		second := startPlatform(t, s, env)
@@ -138,18 +137,10 @@ func (p platform) awaitDescription(t *testing.T, i instance, operation string) {
 	})
 }
 
-// lockTemplates keeps launches from going on, as another broker does that makes the first data directory just now.
-func lockTemplates(t *testing.T, env map[string]string) (release func()) {
+// holdLaunches keeps launches from going on once they have begun, as another broker does that chooses a port just now.
+func (p platform) holdLaunches(t *testing.T) (release func()) {
 	t.Helper()
-	dir, err := os.Open(filepath.Join(env["LAUNCHER_DIR"], "templates"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { dir.Close() })
-	if err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
-	return func() { dir.Close() }
+	return testdrive.LockDir(t, filepath.Join(p.launcherDir, "instances"))
 }
 
 func TestStopLeavesDedicatedServers(t *testing.T) {

@@ -73,7 +73,7 @@ func TestTraceOfTakeover(t *testing.T) {
 		env := tracedEnvironment(t, s, traces)
 		first := startPlatform(t, s, env)
 		i := first.ownInstance(t, "dedicated-small")
-		release := lockTemplates(t, env)
+		release := first.holdLaunches(t)
 		operation := i.begin(t)
 		first.awaitDescription(t, i, operation)
 		second := startPlatform(t, s, env)

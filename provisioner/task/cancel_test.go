@@ -30,7 +30,7 @@ func TestCancelUndoesOnceTheWorkerHasStopped(t *testing.T) {
 		Succeeded: func(*store.Tx) { t.Error("it succeeded") },
 		Failed:    func(_ *store.Tx, all bool) { undone = all },
 	}
-	recorded := begin(t, s, start(t, s, w), "i", w)
+	recorded := begin(t, s, startWith(t, s, w, task.Config{LeaseTTL: shortLease}), "i", w)
 	<-started
 	cancelled, err := task.Cancel(t.Context(), s, recorded.ID)
 	if err != nil || cancelled.State != store.InProgress || cancelled.Phase != store.Cleanup {
@@ -62,7 +62,7 @@ func TestCancelEndsTheWait(t *testing.T) {
 		<-ctx.Done()
 		return context.Cause(ctx)
 	}}}, Cleanup: []task.Step{j.step("undo")}, Succeeded: nothing, Failed: ignored}
-	r := start(t, s, w)
+	r := startWith(t, s, w, task.Config{LeaseTTL: shortLease})
 	var n store.NewTask
 	n.Owner, n.LeaseTTL = r.Lease()
 	since := time.Now()
@@ -90,7 +90,7 @@ func TestCancelComesTooLate(t *testing.T) {
 	w := task.Workflow{Steps: []task.Step{j.step("a")}, Cleanup: []task.Step{j.step("undo")}, Succeeded: nothing,
 		Failed: ignored}
 	for range 20 {
-		r := start(t, s, w)
+		r := startWith(t, s, w, task.Config{LeaseTTL: shortLease})
 		recorded := begin(t, s, r, "i", w)
 		_, err := task.Cancel(t.Context(), s, recorded.ID)
 		if got := end(t, s, recorded.ID); (got.State == store.Succeeded) != (err != nil) {

@@ -19,6 +19,14 @@ func TestMain(m *testing.M) { servers.Main(m) }
 // patience bounds every wait; a test that fails by it is stuck, not slow.
 const patience = 30 * time.Second
 
+const (
+	// shortLease is for tests in which a lease has to run out. A machine that stalls for most of it makes them fail.
+	shortLease = time.Second
+
+	// briskLease is for tests that wait for a lease to be renewed, or found lost: a quarter of it at most.
+	briskLease = 4 * time.Second
+)
+
 // start runs tasks with one workflow, impatiently.
 func start(t *testing.T, s *store.Store, w task.Workflow) *task.Runner {
 	t.Helper()
@@ -27,7 +35,7 @@ func start(t *testing.T, s *store.Store, w task.Workflow) *task.Runner {
 
 func startWith(t *testing.T, s *store.Store, w task.Workflow, cfg task.Config) *task.Runner {
 	t.Helper()
-	cfg.LeaseTTL, cfg.Poll, cfg.Backoff = time.Second, 50*time.Millisecond, 10*time.Millisecond
+	cfg.Poll, cfg.Backoff = 50*time.Millisecond, 10*time.Millisecond
 	cfg.Logger = slog.New(slog.DiscardHandler)
 	r := task.New(s, func(context.Context, store.Task) (task.Workflow, error) { return w, nil }, cfg)
 	t.Cleanup(r.Stop)
@@ -329,12 +337,12 @@ func TestLeaseThatNobodyHoldsRunsOutThoughItsProcessIsBusy(t *testing.T) {
 	s := servers.Store(t)
 	proceed := make(chan bool)
 	defer close(proceed)
-	r := start(t, s, task.Workflow{Steps: []task.Step{{Name: "a", Do: func(_ context.Context, run *task.Run) error {
+	r := startWith(t, s, task.Workflow{Steps: []task.Step{{Name: "a", Do: func(_ context.Context, run *task.Run) error {
 		if run.Task.InstanceID == "busy" {
 			<-proceed
 		}
 		return nil
-	}}}, Succeeded: nothing, Failed: ignored})
+	}}}, Succeeded: nothing, Failed: ignored}, task.Config{LeaseTTL: shortLease})
 	recordOf(t, s, "busy", store.NewTask{})
 	// The commit landed, its answer was lost, and so nobody works on it.
 	owner, ttl := r.Lease()
@@ -367,12 +375,13 @@ func TestLongStepKeepsItsLease(t *testing.T) {
 		j.note("a")
 		select {
 		case <-ctx.Done():
-		case <-time.After(2500 * time.Millisecond): // the lease is a second long
+		case <-time.After(briskLease + briskLease/2):
 		}
 		return errors.Join(ctx.Err(), run.Alive())
 	}}}, Succeeded: nothing, Failed: ignored}
-	start(t, s, w)
-	start(t, s, w)
+	for range 2 {
+		startWith(t, s, w, task.Config{LeaseTTL: briskLease})
+	}
 	if got := end(t, s, record(t, s, store.NewTask{}).ID); got.State != store.Succeeded {
 		t.Errorf("%+v", got)
 	}
@@ -383,12 +392,12 @@ func TestWorkerWhoseLeaseWasTakenStops(t *testing.T) {
 	t.Parallel()
 	s := servers.Store(t)
 	started, stopped := make(chan *task.Run), make(chan error)
-	start(t, s, task.Workflow{Steps: []task.Step{{Name: "a", Do: func(ctx context.Context, run *task.Run) error {
+	startWith(t, s, task.Workflow{Steps: []task.Step{{Name: "a", Do: func(ctx context.Context, run *task.Run) error {
 		started <- run
 		<-ctx.Done()
 		stopped <- run.Alive()
 		return ctx.Err()
-	}}}, Succeeded: nothing, Failed: ignored})
+	}}}, Succeeded: nothing, Failed: ignored}, task.Config{LeaseTTL: briskLease})
 	recorded := record(t, s, store.NewTask{})
 	<-started
 	if err := s.InTx(t.Context(), func(tx *store.Tx) error {

@@ -69,6 +69,7 @@ func (b *bench) expectNothing(t *testing.T, when string) {
 func newBench(t *testing.T, flavour string) *bench {
 	private := testdrive.Private(t, flavour)
 	env := testdrive.Environment(t, private)
+	testdrive.OwnTemplates(t, env)
 	env["QUOTA_INTERVAL"] = "1h" // it would mend what is wrong
 	admin, err := private.Open()
 	if err != nil {

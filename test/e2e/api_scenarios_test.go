@@ -27,7 +27,7 @@ func TestAPI(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
 		env := testdrive.Environment(t, server)
-		env["LOG_LEVEL"] = "debug"
+		env["LOG_LEVEL"], env["LAUNCHER_SPARES"] = "debug", "2"
 		p := startPlatform(t, server, env)
 		for _, scenarios := range [][]scenario{wireScenarios, platformScenarios, provisionScenarios, bindScenarios,
 			unbindScenarios, deprovisionScenarios, asyncScenarios, dedicatedScenarios, updateScenarios, raceScenarios,

@@ -13,6 +13,7 @@ func TestCrashDuringTemplate(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		env := testdrive.Environment(t, s)
+		testdrive.OwnTemplates(t, env)
 		first := startPlatform(t, s, env)
 		i := first.ownInstance(t, "dedicated-small")
 		operation := i.begin(t)
@@ -22,10 +23,10 @@ func TestCrashDuringTemplate(t *testing.T) {
 		tasks := openTasks(t, env)
 		last, _ := tasks.latest(t, i.id, "")
 		first.Kill(t)
+		testdrive.ExpireLeases(t, tasks.pool)
 
-		killed := time.Now()
 		i = i.via(startPlatform(t, s, env))
-		tasks.awaitTakeover(t, i.id, "", last, takeoverTime-time.Since(killed))
+		tasks.awaitTakeover(t, i.id, "", last, takeoverTime)
 		i.await(t, operation)
 		_, c := i.bound(t, nil)
 		c.open(t)

@@ -21,12 +21,11 @@ func TestDev(t *testing.T) {
 	for _, s := range servers.AllMySQL(t) {
 		t.Run(s.Flavour, func(t *testing.T) { testDev(t, s.Flavour) })
 	}
-	t.Run("on any port", testDevOnAnyPort)
 }
 
 func testDev(t *testing.T, flavour string) {
 	env := testdrive.DevEnvironment(t, flavour)
-	env["PORT"] = strconv.Itoa(freePort(t)) // the same after the restart: the client knows instances by URL
+	env["PORT"] = strconv.Itoa(testdrive.FreePort()) // the same after the restart: the client knows instances by URL
 	user := terminal{env}
 	interruptStart(t, env)
 	dev := testdrive.StartDev(t, env)
@@ -80,13 +79,6 @@ func expectOperatorsCommands(t *testing.T, env map[string]string) {
 	if out := testdrive.Run(t, env, "instances").Expect(t, 78); !strings.Contains(out.Stderr, "is not read") {
 		t.Errorf("with an environment that others can read: %s", out.Stderr)
 	}
-}
-
-func testDevOnAnyPort(t *testing.T) {
-	env := testdrive.DevEnvironment(t, servers.AllMySQL(t)[0].Flavour)
-	dev := testdrive.StartDev(t, env)
-	dev.Do(t, "GET", "/v2/catalog", nil).Expect(t, 200)
-	interrupt(t, dev, env)
 }
 
 // create makes an instance my-PLAN with a key, and writes a row with the key's credentials.

@@ -15,6 +15,7 @@ import (
 	osexec "os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -36,6 +37,7 @@ func TestNothingLeaks(t *testing.T) {
 	allowCores(t)
 	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
 		env := testdrive.Environment(t, server)
+		testdrive.OwnTemplates(t, env) // so that the programs that make one are watched too
 		previous := rand.Text()
 		env["LOG_LEVEL"], env["GOTRACEBACK"] = "debug", "system"
 		env["BROKER_PASSWORD"], env["BROKER_PASSWORD_PREVIOUS"] = rand.Text(), previous
@@ -270,24 +272,34 @@ type watcher struct {
 	ended        sync.WaitGroup
 	commands     map[string]bool
 	environments map[string]bool
+	reads        map[string]int      // of a process, by its directory
 	initFiles    map[fs.FileMode]int // seen, by mode
 	t            *testing.T
 }
 
-const watchEach = 10 * time.Millisecond
+const (
+	watchFilesEach     = 10 * time.Millisecond // some live for as long as a server takes to start
+	watchProcessesEach = 100 * time.Millisecond
+
+	// readsEach is how often a process is read: what it was forked from, and what it has become.
+	readsEach = 2
+)
 
 func watch(t *testing.T, launcherDir string) *watcher {
 	w := &watcher{t: t, end: make(chan struct{}), commands: map[string]bool{}, environments: map[string]bool{},
-		initFiles: map[fs.FileMode]int{}}
+		reads: map[string]int{}, initFiles: map[fs.FileMode]int{}}
 	w.ended.Go(func() {
-		tick := time.NewTicker(watchEach)
-		defer tick.Stop()
+		files, processes := time.NewTicker(watchFilesEach), time.NewTicker(watchProcessesEach)
+		defer files.Stop()
+		defer processes.Stop()
 		for {
-			w.sample(launcherDir)
 			select {
 			case <-w.end:
 				return
-			case <-tick.C:
+			case <-files.C:
+				w.sampleFiles(launcherDir)
+			case <-processes.C:
+				w.sampleProcesses(launcherDir)
 			}
 		}
 	})
@@ -295,21 +307,30 @@ func watch(t *testing.T, launcherDir string) *watcher {
 	return w
 }
 
-// sample passes over what has ended or gone meanwhile.
-func (w *watcher) sample(launcherDir string) {
-	commands, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, file := range commands {
-		command, err := os.ReadFile(file)
+// sampleProcesses passes over what has ended meanwhile.
+func (w *watcher) sampleProcesses(launcherDir string) {
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		if _, err := strconv.Atoi(e.Name()); err != nil || w.reads[e.Name()] == readsEach {
+			continue
+		}
+		w.reads[e.Name()]++
+		dir := filepath.Join("/proc", e.Name())
+		command, err := os.ReadFile(filepath.Join(dir, "cmdline"))
 		if err != nil {
 			continue
 		}
 		w.commands[string(command)] = true
 		if bytes.Contains(command, []byte(launcherDir)) {
-			if environment, err := os.ReadFile(filepath.Join(filepath.Dir(file), "environ")); err == nil {
+			if environment, err := os.ReadFile(filepath.Join(dir, "environ")); err == nil {
 				w.environments[string(environment)] = true
 			}
 		}
 	}
+}
+
+// sampleFiles passes over what has gone meanwhile.
+func (w *watcher) sampleFiles(launcherDir string) {
 	initFiles, _ := filepath.Glob(filepath.Join(launcherDir, "instances/*/init.sql"))
 	for _, file := range initFiles {
 		if info, err := os.Stat(file); err == nil {

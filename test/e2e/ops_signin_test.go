@@ -23,7 +23,7 @@ func TestSignInOnCloudFoundry(t *testing.T) {
 	provider := openid.Start(t, openid.Options{})
 	cloud := openid.StartCloudController(t, provider)
 	env := firstEnvironment(t)
-	env["PORT"] = strconv.Itoa(freePort(t))
+	env["PORT"] = strconv.Itoa(testdrive.FreePort())
 	url := "http://127.0.0.1:" + env["PORT"]
 	maps.Copy(env, map[string]string{"EXTERNAL_URL": url, "DASHBOARD_CLIENT_ID": openid.ClientID,
 		"DASHBOARD_CLIENT_SECRET": openid.ClientSecret, "DASHBOARD_OPERATOR_GROUP": openid.OperatorGroup,
@@ -69,7 +69,7 @@ func TestNoSignInIsConfigured(t *testing.T) {
 	}
 }
 
-// TestSignInByLink opens the link that a broker on one's own machine prints.
+// TestSignInByLink opens the link that a broker on one's own machine prints, which listens at any port here.
 func TestSignInByLink(t *testing.T) {
 	t.Parallel()
 	dev := testdrive.StartDev(t, testdrive.DevEnvironment(t, servers.AllMySQL(t)[0].Flavour))

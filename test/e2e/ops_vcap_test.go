@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -66,7 +65,7 @@ func cloudFoundryEnvironment(t *testing.T, shared map[string]servers.MySQL) map[
 				"uri": fmt.Sprintf("mysql://%s:%s@%s:%d/", s.BrokerUser, s.BrokerPassword, s.Host, s.Port)}})
 	}
 	return map[string]string{
-		"PORT":              strconv.Itoa(freePort(t)),
+		"PORT":              strconv.Itoa(testdrive.FreePort()),
 		"BROKER_USERNAME":   testdrive.Username,
 		"BROKER_PASSWORD":   testdrive.Password,
 		"ENCRYPTION_KEYSET": keyset,
@@ -90,17 +89,6 @@ func encode(t *testing.T, v any) string {
 		t.Fatal(err)
 	}
 	return string(raw)
-}
-
-// freePort is one that nobody listened on a moment ago.
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", ":0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 // firstEnvironment is for tests that need one broker on any server.

@@ -20,6 +20,7 @@ import (
 const (
 	PostgresURLVar = "TEST_POSTGRES_URL"  // a superuser's URL; each test gets a database of its own
 	MySQLVar       = "TEST_MYSQL_SERVERS" // a JSON array of MySQL
+	SharedDirVar   = "TEST_SHARED_DIR"    // what SharedDir returns
 )
 
 // own are the servers that this test binary started itself.
@@ -54,6 +55,21 @@ func stopOwn() (ok bool) {
 		return false
 	}
 	return true
+}
+
+// SharedDir is a directory for what all tests of a run can use and is slow to make. Servers of another user can enter it.
+// Where with-servers did not start this test binary, it is the binary's own.
+func SharedDir(t testing.TB) string {
+	t.Helper()
+	dir := os.Getenv(SharedDirVar)
+	if dir == "" {
+		withOwn(t, func(f *Fleet) error {
+			err := f.makeDir()
+			dir = f.dir
+			return err
+		})
+	}
+	return dir
 }
 
 // withOwn gives access to this test binary's own servers.

@@ -42,58 +42,6 @@ var Root = sync.OnceValue(func() string {
 	return filepath.Dir(strings.TrimSpace(string(out)))
 })
 
-var (
-	buildPlain  = sync.OnceValues(func() (string, error) { return build(Root(), "mysql-broker") })
-	buildFaulty = sync.OnceValues(func() (string, error) {
-		return build(Root(), "mysql-broker-faults", "-tags", "faults")
-	})
-)
-
-// build compiles the broker from the sources in root.
-func build(root, name string, options ...string) (string, error) {
-	tests, err := os.Executable()
-	if err != nil {
-		return "", fmt.Errorf("find the test binary: %w", err)
-	}
-	path := filepath.Join(filepath.Dir(tests), name) // go test removes that folder at its end
-	args := append([]string{"build", "-buildvcs=false", "-o", path}, options...)
-	if raceEnabled {
-		args = append(args, "-race")
-	}
-	command := exec.Command("go", append(args, "./cmd/mysql-broker")...)
-	command.Dir = root
-	out, err := command.CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("build the broker: %w\n%s", err, out)
-	}
-	return path, nil
-}
-
-// binaryFor is the broker, built beside the test binary once for all tests of a package. It has fault points where the
-// environment asks for them.
-func binaryFor(t testing.TB, env map[string]string) string {
-	t.Helper()
-	if env["FAULT_SOCKET"] != "" {
-		return built(t, buildFaulty)
-	}
-	return built(t, buildPlain)
-}
-
-// Binary is the path of the broker's program, mysql-broker.
-func Binary(t testing.TB) string {
-	t.Helper()
-	return built(t, buildPlain)
-}
-
-func built(t testing.TB, build func() (string, error)) string {
-	t.Helper()
-	path, err := build()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 // Environment is what `serve` needs for a broker with a new PostgreSQL database, one shared server, and a launcher of
 // dedicated servers of the same flavour. Whatever the launcher runs is stopped when the test ends.
 func Environment(t testing.TB, shared servers.MySQL) map[string]string {
@@ -117,8 +65,9 @@ func Environment(t testing.TB, shared servers.MySQL) map[string]string {
 		"MYSQL_SERVERS":     string(described),
 		"CATALOG":           filepath.Join(Root(), "catalog.yml"),
 		"LAUNCHER":          "process",
-		"LAUNCHER_DIR":      launcherDir(t),
+		"LAUNCHER_DIR":      launcherDirWithTemplates(t, shared.Flavour),
 		"LAUNCHER_PORTS":    fmt.Sprintf("%d-%d", low, high),
+		"LAUNCHER_SPARES":   "0", // as most tests launch one server or none
 		"LAUNCHER_MYSQLD":   mysqld(t, shared.Flavour).Path,
 		"PATH":              os.Getenv("PATH"),
 	}
@@ -144,6 +93,37 @@ func portRange() (low, high int) {
 	return low, low + portsEach - 1
 }
 
+// FreePort is a port that nobody else gets while the tests run.
+func FreePort() int {
+	port, _ := portRange()
+	return port
+}
+
+// launcherDirWithTemplates is a launcher's directory with the templates that all launchers of the flavour share: to make
+// one takes seconds.
+func launcherDirWithTemplates(t testing.TB, flavour string) string {
+	t.Helper()
+	dir, templates := launcherDir(t), filepath.Join(servers.SharedDir(t), "templates-"+flavour)
+	err := os.MkdirAll(templates, 0o755)
+	if err == nil {
+		err = os.Symlink(templates, filepath.Join(dir, templatesName))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+const templatesName = "templates" // as the launcher calls them
+
+// OwnTemplates has the launcher of an environment, which no broker has used yet, make its own template.
+func OwnTemplates(t testing.TB, env map[string]string) {
+	t.Helper()
+	if err := os.Remove(filepath.Join(env["LAUNCHER_DIR"], templatesName)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // launcherDir is short, for the sake of socket paths, and open to the user that servers run as.
 func launcherDir(t testing.TB) string {
 	dir, err := os.MkdirTemp("", "mb")
@@ -161,9 +141,13 @@ func launcherDir(t testing.TB) string {
 	return dir
 }
 
+var binaries = sync.OnceValue(func() []process.Binary {
+	return process.FindBinaries(filepath.SplitList(os.Getenv("MYSQLD"))...)
+})
+
 func mysqld(t testing.TB, flavour string) process.Binary {
 	t.Helper()
-	found := process.FindBinaries(filepath.SplitList(os.Getenv("MYSQLD"))...)
+	found := binaries()
 	i := slices.IndexFunc(found, func(b process.Binary) bool { return b.Flavour == flavour })
 	if i < 0 {
 		t.Fatalf("no mysqld of flavour %s among %v", flavour, found)
@@ -172,15 +156,21 @@ func mysqld(t testing.TB, flavour string) process.Binary {
 }
 
 func stopDedicated(t testing.TB, env map[string]string, flavour string) {
-	l, err := process.New(process.Config{Dir: env["LAUNCHER_DIR"], Binary: mysqld(t, flavour)})
+	l, err := process.Open(process.Config{Dir: env["LAUNCHER_DIR"], Binary: mysqld(t, flavour)})
 	if err != nil {
 		t.Errorf("open the launcher to stop its servers: %v", err)
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	if err := l.StopAll(ctx); err != nil {
-		t.Errorf("stop the dedicated servers: %v", err)
+	killAll(t, l)
+}
+
+// killAll ends the servers of a launcher, whose data nobody needs any more.
+func killAll(t testing.TB, l *process.Launcher) {
+	t.Helper()
+	ended, end := context.WithCancel(context.Background())
+	end()
+	if err := l.StopAll(ended); err != nil {
+		t.Errorf("kill the servers: %v", err)
 	}
 }
 
@@ -204,7 +194,7 @@ func Start(t testing.TB, env map[string]string) *Broker {
 // StartPrevious is Start with the broker of the previous release.
 func StartPrevious(t testing.TB, env map[string]string) *Broker {
 	t.Helper()
-	return started(t, launch(t, env, built(t, buildPrevious), "serve"))
+	return started(t, launch(t, env, previous.built(t), "serve"))
 }
 
 func started(t testing.TB, b *Broker) *Broker {

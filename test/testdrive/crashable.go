@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"mysql-broker/provisioner/launcher/process"
 	"mysql-broker/test/servers"
 )
 
@@ -19,8 +20,8 @@ type Crashable struct {
 // StartCrashable starts such a server. It is gone when the test ends.
 func StartCrashable(t testing.TB, flavour string) Crashable {
 	t.Helper()
-	dir := launcherDir(t)
-	return Crashable{MySQL: privateIn(t, dir, flavour), dir: dir}
+	dir := launcherDirWithTemplates(t, flavour)
+	return Crashable{MySQL: privateIn(t, dir, flavour, process.New), dir: dir}
 }
 
 // Crash kills the server and keeps it from being started again until it is let.

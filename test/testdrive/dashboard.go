@@ -1,7 +1,6 @@
 package testdrive
 
 import (
-	"net"
 	"strconv"
 	"testing"
 
@@ -19,14 +18,7 @@ type Dashboard struct {
 // NewDashboard has brokers started in env show a dashboard. Only one of them can run at a time: its port is chosen here.
 func NewDashboard(t testing.TB, env map[string]string) Dashboard {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	port := strconv.Itoa(FreePort())
 	d := Dashboard{URL: "http://127.0.0.1:" + port, Provider: openid.Start(t, openid.Options{})}
 	d.Cloud = openid.StartCloudController(t, d.Provider)
 	env["PORT"], env["EXTERNAL_URL"] = port, d.URL

@@ -2,4 +2,6 @@
 
 package testdrive
 
-const raceEnabled = false
+const raceSuffix = ""
+
+var raceOption []string

@@ -7,19 +7,20 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 )
 
 // previousRelease is the commit of the release before this one: move it along at each release. Brokers of both run side
 // by side during an upgrade, so migrations must leave a schema that the older one can work with.
 const previousRelease = "95c083c1a56bd9162916f7f87a7a7f67bc937b3e"
 
-var buildPrevious = sync.OnceValues(func() (path string, err error) {
-	sources, err := os.MkdirTemp("", "mysql-broker-previous-")
-	if err != nil {
+// previous is built without the race detector: it is this release that is tested.
+var previous = &program{name: "mysql-broker-" + previousRelease, sources: previousSources}
+
+func previousSources(dir string) (string, error) {
+	sources := filepath.Join(dir, "sources-"+previousRelease)
+	if err := errors.Join(os.RemoveAll(sources), os.Mkdir(sources, 0o755)); err != nil {
 		return "", err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(sources)) }()
 	archive := filepath.Join(sources, "sources.tar")
 	for _, command := range [][]string{
 		{"git", "-c", "safe.directory=*", "-C", Root(), "archive", "--output", archive, previousRelease},
@@ -30,5 +31,5 @@ var buildPrevious = sync.OnceValues(func() (path string, err error) {
 				"--unshallow` gets them): %w\n%s", err, strings.TrimSpace(string(out)))
 		}
 	}
-	return build(sources, "mysql-broker-previous")
-})
+	return sources, nil
+}

@@ -1,9 +1,7 @@
 package testdrive
 
 import (
-	"context"
 	"testing"
-	"time"
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/process"
@@ -13,26 +11,23 @@ import (
 // Private starts a server that no other test uses, for tests that stall it. It is gone when the test ends.
 func Private(t testing.TB, flavour string) servers.MySQL {
 	t.Helper()
-	return privateIn(t, launcherDir(t), flavour)
+	return privateIn(t, launcherDirWithTemplates(t, flavour), flavour, process.Open)
 }
 
 const privateID = "private"
 
-func privateIn(t testing.TB, dir, flavour string) servers.MySQL {
+// privateIn starts the server with a launcher that supervises it, as process.New returns, or one that does not, which
+// keeps no goroutine and no file open for that.
+func privateIn(
+	t testing.TB, dir, flavour string, open func(process.Config) (*process.Launcher, error),
+) servers.MySQL {
 	t.Helper()
 	low, high := portRange()
-	l, err := process.New(process.Config{Dir: dir, Binary: mysqld(t, flavour), PortMin: low, PortMax: high})
+	l, err := open(process.Config{Dir: dir, Binary: mysqld(t, flavour), PortMin: low, PortMax: high})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if err := l.StopAll(ctx); err != nil {
-			t.Errorf("stop the private server: %v", err)
-		}
-		l.Close()
-	})
+	t.Cleanup(func() { killAll(t, l) })
 	const user, password = "root_of_test", "a-private-password"
 	e, err := l.Launch(t.Context(), launcher.Spec{ID: privateID, MemoryMB: 256, StorageMB: 256, AdminUser: user,
 		AdminPassword: password}, func(string) {})

@@ -27,8 +27,7 @@ func StartPrometheus(t testing.TB, config string) *Prometheus {
 	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	port, _ := portRange()
-	address := fmt.Sprintf("127.0.0.1:%d", port)
+	address := fmt.Sprintf("127.0.0.1:%d", FreePort())
 	b := launch(t, map[string]string{}, "prometheus", "--config.file="+path, "--storage.tsdb.path="+dir,
 		"--web.listen-address="+address)
 	b.AwaitLog(t, "Server is ready to receive web requests")

@@ -2,4 +2,6 @@
 
 package testdrive
 
-const raceEnabled = true
+const raceSuffix = "-race"
+
+var raceOption = []string{"-race"}

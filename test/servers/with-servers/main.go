@@ -51,7 +51,7 @@ func run(command []string) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, dir.remove()) }()
-	return runCommand(command, append(environment, "TMPDIR="+string(dir)), signals)
+	return runCommand(command, append(environment, "TMPDIR="+string(dir), servers.SharedDirVar+"="+string(dir)), signals)
 }
 
 // start returns the variables by which test binaries find the servers. A signal ends the wait for them.

@@ -55,6 +55,7 @@ func (w *world) crashLoop(t *testing.T, p plan, fatal string) {
 	for range taskAttempts {
 		testdrive.Receive(t, deaths, "a broker dies at "+fatal)
 		w.tally.kill()
+		testdrive.ExpireLeases(t, w.tasks)
 		testdrive.Launch(t, w.env, "serve")
 	}
 	last := testdrive.Start(t, w.env)

@@ -81,6 +81,7 @@ func TestPlanWithdrawnMidway(t *testing.T) {
 	operation := i.begin(t)
 	before.Kill(t)
 	release()
+	testdrive.ExpireLeases(t, openTasks(t, env).pool)
 
 	env["CATALOG"] = catalogWithout(t, "dedicated-large")
 	after := startPlatform(t, server, env)

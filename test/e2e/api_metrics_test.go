@@ -68,6 +68,10 @@ func TestMetrics(t *testing.T) {
 			`mysql_broker_pool_waits_total{server="first"}`:                           "0",
 			`mysql_broker_build_info{go="` + runtime.Version() + `",version="devel"}`: "1",
 		}
+		// Sessions are given back after the answer.
+		testdrive.Eventually(t, scrapeTime, "all sessions are given back", func() bool {
+			return p.Scrape(t)[`mysql_broker_pool_connections{server="first",state="in_use"}`] == "0"
+		})
 		expectFigures(t, p, figures)
 		expectAllAsserted(t, p, figures)
 	})
@@ -96,16 +100,6 @@ func TestMetricsOfAStuckTask(t *testing.T) {
 		expectFigures(t, p, map[string]string{"mysql_broker_task_oldest_age_seconds" + kind + "}": "0",
 			"mysql_broker_operations_total" + kind + `,outcome="succeeded",plan="shared-async"}`: "1"})
 	})
-}
-
-// Prometheus itself finds nothing wrong with names, units and explanations.
-func TestMetricsLint(t *testing.T) {
-	t.Parallel()
-	p := startPlatform(t, servers.AllMySQL(t)[0], firstEnvironment(t))
-	testdrive.Eventually(t, examinationTime, "the broker examines", func() bool {
-		return p.Scrape(t)["mysql_broker_examination_timestamp_seconds"] != ""
-	})
-	testdrive.LintMetrics(t, p.get(t, "/metrics"))
 }
 
 // assertedElsewhere are metrics that TestMetrics has not: those of examinations, of HTTPS and of quotas.

@@ -29,7 +29,7 @@ func read[T any](t *testing.T, db *sql.DB, query string, args ...any) (value T) 
 // awaitTrue polls a query that yields one boolean until it does hold.
 func awaitTrue(t *testing.T, db *sql.DB, query string, args ...any) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for !read[bool](t, db, query, args...) {
 		select {

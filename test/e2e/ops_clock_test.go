@@ -114,7 +114,7 @@ func (c clockwork) taskUnderWay(t *testing.T) {
 	c.set(t)
 	began := time.Now()
 	testdrive.Eventually(t, time.Minute, "every lease has been renewed, or has run out", func() bool {
-		return time.Since(began) > takeoverTime
+		return time.Since(began) > outlastTime
 	})
 	release()
 	i.await(t, operation)

@@ -14,14 +14,14 @@ import (
 // carried out, or fails and leaves nothing behind; asked for again, it works.
 func TestMySQLCrash(t *testing.T) {
 	t.Parallel()
-	for name, down := range map[string]time.Duration{"for a second": time.Second, "for 20 seconds": 20 * time.Second} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-				crashMySQL(t, s, down)
-			})
-		})
-	}
+	t.Run("for a second", func(t *testing.T) {
+		t.Parallel()
+		servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) { crashMySQL(t, s, time.Second) })
+	})
+	t.Run("for 20 seconds", func(t *testing.T) { // how long a broker waits does not depend on the flavour
+		t.Parallel()
+		crashMySQL(t, servers.AllMySQL(t)[0], 20*time.Second)
+	})
 }
 
 func crashMySQL(t *testing.T, s servers.MySQL, down time.Duration) {

@@ -12,30 +12,28 @@ import (
 
 // outageAnswerTime bounds every answer while PostgreSQL does not give any: the store's own bound for a statement, and
 // what a busy machine adds.
-const outageAnswerTime = 8 * time.Second
+const outageAnswerTime = 20 * time.Second
 
 // PostgreSQL is gone for longer than a lease, while one operation is under way and nothing else is. Requests get an
 // answer meanwhile, nobody works without a lease, and what was begun ends once it is back.
 func TestPostgresOutage(t *testing.T) {
 	t.Parallel()
-	outages := map[string]func(t *testing.T, pg *testdrive.Postgres) (end func()){
-		"frozen": func(t *testing.T, pg *testdrive.Postgres) func() {
+	// What matters is PostgreSQL, whatever flavour the servers are of.
+	all := servers.AllMySQL(t)
+	t.Run("frozen", func(t *testing.T) {
+		t.Parallel()
+		outlastPostgres(t, all[0], func(t *testing.T, pg *testdrive.Postgres) func() {
 			pg.Freeze(t)
 			return func() { pg.Thaw(t) }
-		},
-		"killed": func(t *testing.T, pg *testdrive.Postgres) func() {
+		})
+	})
+	t.Run("killed", func(t *testing.T) {
+		t.Parallel()
+		outlastPostgres(t, all[len(all)-1], func(t *testing.T, pg *testdrive.Postgres) func() {
 			pg.Kill(t)
 			return func() { pg.Start(t) }
-		},
-	}
-	for name, begin := range outages {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-				outlastPostgres(t, s, begin)
-			})
 		})
-	}
+	})
 }
 
 func outlastPostgres(t *testing.T, s servers.MySQL, outage func(*testing.T, *testdrive.Postgres) (end func())) {
@@ -57,7 +55,7 @@ func outlastPostgres(t *testing.T, s servers.MySQL, outage func(*testing.T, *tes
 	}
 	testdrive.Eventually(t, time.Minute, "the outage outlasts the lease", func() bool {
 		expectOutageAnswers(t, brokers, idle)
-		return time.Since(began) > takeoverTime
+		return time.Since(began) > outlastTime
 	})
 	release()
 	if running := testdrive.Mysqlds(t, env["LAUNCHER_DIR"]); len(running) > 0 {

@@ -16,7 +16,7 @@ import (
 
 // A real Prometheus with the shipped alerts reads two real brokers, one of which serves HTTPS: the alert that should fire
 // does, and every expression of the alerts and of the dashboard is one that it understands; those of the dashboard have
-// something to show.
+// something to show. Its own tool finds nothing wrong with the metrics' names, units and explanations.
 func TestPrometheus(t *testing.T) {
 	t.Parallel()
 	server := servers.AllMySQL(t)[0]
@@ -75,6 +75,9 @@ scrape_configs:
 		prometheus.Await(t, scrapeTime, expression)
 		expectMetrics(t, prometheus, expression)
 	}
+	prometheus.Await(t, examinationTime+scrapeTime,
+		fmt.Sprintf("mysql_broker_examination_timestamp_seconds{instance=%q}", hostOf(t, plain.URL)))
+	testdrive.LintMetrics(t, plain.get(t, "/metrics"))
 }
 
 var metricName = regexp.MustCompile(`mysql_broker_\w+`)

@@ -102,11 +102,13 @@ func expectStopped(t *testing.T, p platform, since time.Time) {
 	}
 }
 
-// An operation under way when its broker stops goes on elsewhere, without waiting for the lease to run out.
+// An operation under way when its broker stops goes on elsewhere, without waiting for the lease to run out, and stays in
+// the trace of the request that asked for it.
 func TestStopHandsOver(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		env := testdrive.Environment(t, s)
+		traces := testdrive.StartCollector(t)
+		env := tracedEnvironment(t, s, traces)
 		first := startPlatform(t, s, env)
 		i := first.ownInstance(t, "dedicated-small")
 		release := first.holdLaunches(t)
@@ -124,6 +126,10 @@ func TestStopHandsOver(t *testing.T) {
 		release()
 		i = i.via(second)
 		i.await(t, operation)
+		request := spanOf(t, traces.Spans(), "PUT /v2/service_instances/{instance_id}")
+		for epoch := range 2 {
+			expectParent(t, spanOf(t, awaitTask(t, traces, "provision", epoch+1), "task provision"), request)
+		}
 		i.remove(t)
 		expectNoProcess(t, env["LAUNCHER_DIR"])
 	})
@@ -132,7 +138,7 @@ func TestStopHandsOver(t *testing.T) {
 // awaitDescription waits until a worker has begun the operation.
 func (p platform) awaitDescription(t *testing.T, i instance, operation string) {
 	t.Helper()
-	testdrive.Eventually(t, 10*time.Second, "the operation begins", func() bool {
+	testdrive.Eventually(t, time.Minute, "the operation begins", func() bool {
 		return i.via(p).poll(t, "?operation="+operation).Expect(t, 200).String("description") != ""
 	})
 }

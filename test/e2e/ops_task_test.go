@@ -11,10 +11,12 @@ import (
 
 const (
 	leaseTime = 10 * time.Second
-	// takeoverTime is how long a task may lie still after its worker died.
-	takeoverTime = leaseTime + 2*time.Second
-	// handoverTime is how long a task may lie still after its worker was told to stop.
-	handoverTime = time.Second
+	// outlastTime is long enough for every lease to be renewed or to run out.
+	outlastTime = leaseTime + 2*time.Second
+	// takeoverTime is how long a task may lie still after its worker died, on a busy machine.
+	takeoverTime = leaseTime + 10*time.Second
+	// handoverTime is how long a task may lie still after its worker was told to stop: less than its lease lasts.
+	handoverTime = leaseTime / 2
 	// stopTime is how long Cloud Foundry waits after SIGTERM before it kills.
 	stopTime = 10 * time.Second
 )
@@ -30,6 +32,14 @@ func openTasks(t *testing.T, env map[string]string) tasks {
 	}
 	t.Cleanup(pool.Close)
 	return tasks{pool}
+}
+
+// exec carries out a statement.
+func (ts tasks) exec(t *testing.T, statement string) {
+	t.Helper()
+	if _, err := ts.pool.Exec(t.Context(), statement); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // latest tells about the newest task of an instance or, if bindingID is not empty, of a binding. epoch grows with

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -62,32 +61,6 @@ func TestTraces(t *testing.T) {
 		for _, s := range spans {
 			p.seen.check(t, "a span", fmt.Sprint(s.Resource, s.Span))
 		}
-	})
-}
-
-// A task that another process goes on with stays in the trace of the request that asked for it.
-func TestTraceOfTakeover(t *testing.T) {
-	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		traces := testdrive.StartCollector(t)
-		env := tracedEnvironment(t, s, traces)
-		first := startPlatform(t, s, env)
-		i := first.ownInstance(t, "dedicated-small")
-		release := first.holdLaunches(t)
-		operation := i.begin(t)
-		first.awaitDescription(t, i, operation)
-		second := startPlatform(t, s, env)
-		first.Signal(t, syscall.SIGTERM)
-		first.Wait(t)
-		release()
-		i = i.via(second)
-		i.await(t, operation)
-
-		request := spanOf(t, traces.Spans(), "PUT /v2/service_instances/{instance_id}")
-		for epoch := range 2 {
-			expectParent(t, spanOf(t, awaitTask(t, traces, "provision", epoch+1), "task provision"), request)
-		}
-		i.remove(t)
 	})
 }
 

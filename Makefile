@@ -68,10 +68,8 @@ lint: ## gofmt, go vet, staticcheck, gosec, govulncheck
 	@test/gosec.sh
 	@test/govulncheck.sh
 
-# More tests at once than the processors are for: the end-to-end ones mostly wait.
 go-test: ## only the tests
-	MYSQLD='$(MYSQLD)' go run ./test/servers/with-servers \
-		go test -race -count=1 -parallel 6 -timeout 20m ./...
+	MYSQLD='$(MYSQLD)' go run ./test/servers/with-servers test/all.sh
 	go -C test/kubernetes test -count=1 ./...
 
 fuzz: ## run each fuzz target for FUZZTIME

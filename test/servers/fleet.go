@@ -65,7 +65,7 @@ func (f *Fleet) openLaunchers(binaries []process.Binary) error {
 	for i, b := range binaries {
 		port := firstPort() + 10*i
 		l, err := process.New(process.Config{
-			Dir:     filepath.Join(f.dir, strconv.Itoa(i)+"-"+b.Flavour),
+			Dir:     f.launcherDir(i, b),
 			Binary:  b,
 			PortMin: port,
 			PortMax: port + 9,
@@ -78,13 +78,20 @@ func (f *Fleet) openLaunchers(binaries []process.Binary) error {
 	return nil
 }
 
+func (f *Fleet) launcherDir(i int, b process.Binary) string {
+	return filepath.Join(f.dir, strconv.Itoa(i)+"-"+b.Flavour)
+}
+
 // launch starts all servers side by side.
 func (f *Fleet) launch(ctx context.Context, binaries []process.Binary) ([]MySQL, error) {
 	started := make([]MySQL, len(binaries))
 	errs := make([]error, len(binaries))
 	var all sync.WaitGroup
 	for i, l := range f.launchers {
-		all.Go(func() { started[i], errs[i] = launchOne(ctx, l, binaries[i]) })
+		all.Go(func() {
+			started[i], errs[i] = launchOne(ctx, l, binaries[i])
+			started[i].Templates = filepath.Join(f.launcherDir(i, binaries[i]), "templates")
+		})
 	}
 	all.Wait()
 	if err := errors.Join(errs...); err != nil {

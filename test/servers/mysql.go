@@ -25,7 +25,8 @@ type MySQL struct {
 	Password       string `json:"password"`
 	BrokerUser     string `json:"broker_user"`
 	BrokerPassword string `json:"broker_password"`
-	CA             string `json:"ca,omitempty"` // PEM, empty where the server has no TLS that can be verified
+	CA             string `json:"ca,omitempty"`        // PEM, empty where the server has no TLS that can be verified
+	Templates      string `json:"templates,omitempty"` // what its launcher keeps of its data directory, for other launchers
 }
 
 // Address is host:port.

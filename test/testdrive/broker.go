@@ -99,16 +99,17 @@ func FreePort() int {
 	return port
 }
 
-// launcherDirWithTemplates is a launcher's directory with the templates that all launchers of the flavour share: to make
-// one takes seconds.
+// launcherDirWithTemplates is a launcher's directory with the template that the launcher of the tests' servers of that
+// flavour has made: to make one takes seconds.
 func launcherDirWithTemplates(t testing.TB, flavour string) string {
 	t.Helper()
-	dir, templates := launcherDir(t), filepath.Join(servers.SharedDir(t), "templates-"+flavour)
-	err := os.MkdirAll(templates, 0o755)
-	if err == nil {
-		err = os.Symlink(templates, filepath.Join(dir, templatesName))
+	all := servers.AllMySQL(t)
+	made := slices.IndexFunc(all, func(s servers.MySQL) bool { return s.Flavour == flavour })
+	if made < 0 {
+		t.Fatalf("no server is of flavour %s", flavour)
 	}
-	if err != nil {
+	dir := launcherDir(t)
+	if err := os.Symlink(all[made].Templates, filepath.Join(dir, templatesName)); err != nil {
 		t.Fatal(err)
 	}
 	return dir

@@ -140,7 +140,7 @@ func (c cluster) settle(t *testing.T, i instance, operation string) (state strin
 // awaitBlocked waits until that many of the brokers' statements wait for a lock in PostgreSQL.
 func (c cluster) awaitBlocked(t *testing.T, want int) {
 	t.Helper()
-	testdrive.Eventually(t, 10*time.Second, "statements wait for a lock", func() bool {
+	testdrive.Eventually(t, time.Minute, "statements wait for a lock", func() bool {
 		var n int
 		if err := c.tasks.pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
 			WHERE datname = current_database() AND application_name = 'mysql-broker' AND wait_event_type = 'Lock'`).

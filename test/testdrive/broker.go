@@ -93,7 +93,7 @@ func portRange() (low, high int) {
 	return low, low + portsEach - 1
 }
 
-// FreePort is a port that nobody else gets while the tests run.
+// FreePort is a port that the kernel gives to nobody, and this process to no other test.
 func FreePort() int {
 	port, _ := portRange()
 	return port

@@ -100,7 +100,7 @@ func Start(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog
 	if a.shared, err = shared.Open(cfg.Shared, fenceKey); err != nil {
 		return nil, err
 	}
-	watching, cancel := context.WithCancel(ctx)
+	watching, cancel := context.WithCancel(ctx) // #nosec G118 -- Close calls it
 	a.watching = cancel
 	a.shared.Watch(watching, log)
 	servers, err := a.startLauncher(cfg.Launcher, fenceKey)
@@ -181,7 +181,7 @@ func launcherConfig(cfg config.Launcher, log *slog.Logger) process.Config {
 
 func (a *App) serve(handler http.Handler, cert *certificate) {
 	a.server = newServer(handler, a.log)
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.Background()) // #nosec G118 -- Close calls it
 	a.forgetting = cancel
 	go a.forget(ctx)
 	serve := a.server.Serve

@@ -62,7 +62,7 @@ const aftermath = 20 * time.Second
 func newWorld(t *testing.T, flavour string) *world {
 	w := &world{t: t, plans: map[string]provisioner.Plan{}, contended: []string{"contended-0", "contended-1"}}
 	w.tally.init()
-	private := testdrive.Private(t, flavour)
+	private := testdrive.StartCrashable(t, flavour).MySQL
 	var err error
 	if w.admin, err = private.Open(); err != nil {
 		t.Fatal(err)

@@ -8,7 +8,8 @@ import (
 	"mysql-broker/test/servers"
 )
 
-// Private starts a server that no other test uses, for tests that stall it. It is gone when the test ends.
+// Private starts a server that no other test uses, for tests that stall it. It is gone when the test ends. Nobody starts
+// it again if it is killed before: see StartCrashable.
 func Private(t testing.TB, flavour string) servers.MySQL {
 	t.Helper()
 	return privateIn(t, launcherDirWithTemplates(t, flavour), flavour, process.Open)

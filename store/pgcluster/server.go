@@ -55,7 +55,11 @@ func startServer(ctx context.Context, h *home, url string, port int, durable boo
 }
 
 func serverArgs(dataDir string, port int, durable bool) []string {
-	args := []string{"-D", dataDir, "-p", strconv.Itoa(port), "-h", "127.0.0.1", "-k", "", "-N", "300"}
+	connections := "300"
+	if !durable {
+		connections = "1000" // tests run dozens of brokers at once
+	}
+	args := []string{"-D", dataDir, "-p", strconv.Itoa(port), "-h", "127.0.0.1", "-k", "", "-N", connections}
 	if !durable {
 		args = append(args, "-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off")
 	}

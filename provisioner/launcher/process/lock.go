@@ -25,17 +25,26 @@ var errLockTimeout = fmt.Errorf("another has held it for %s", lockTimeout)
 // directory is not there, or no longer by the time that its lock is free. The lock ends with unlock, or with the
 // process.
 func lockDir(ctx context.Context, dir string) (unlock func(), err error) {
+	lock, err := holdLock(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	return func() { _ = lock.Close() }, nil
+}
+
+// holdLock is lockDir for who passes the lock on: it ends once all processes that have the file have closed it.
+func holdLock(ctx context.Context, dir string) (*os.File, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, lockTimeout, errLockTimeout)
 	defer cancel()
 	return pollLock(ctx, dir, lockInterval)
 }
 
-// pollLock is lockDir without its limit. It tries the lock every so often until ctx ends.
-func pollLock(ctx context.Context, dir string, every time.Duration) (unlock func(), err error) {
+// pollLock is holdLock without its limit. It tries the lock every so often until ctx ends.
+func pollLock(ctx context.Context, dir string, every time.Duration) (*os.File, error) {
 	for pause := time.Millisecond; ; pause = min(2*pause, every) {
-		unlock, err := tryLockDir(dir)
+		lock, err := tryLockDir(dir)
 		if !errors.Is(err, unix.EWOULDBLOCK) {
-			return unlock, err
+			return lock, err
 		}
 		select {
 		case <-ctx.Done():
@@ -46,24 +55,25 @@ func pollLock(ctx context.Context, dir string, every time.Duration) (unlock func
 }
 
 // tryLockDir fails with unix.EWOULDBLOCK while another holds the lock, or the directory was replaced meanwhile.
-func tryLockDir(dir string) (unlock func(), err error) {
+func tryLockDir(dir string) (_ *os.File, err error) {
 	f, err := os.Open(dir)
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
-	unlock = func() { _ = f.Close() }
+	defer func() {
+		if err != nil {
+			_ = f.Close()
+		}
+	}()
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		unlock()
 		return nil, fmt.Errorf("lock %s: %w", dir, err)
 	}
 	locked, err := f.Stat()
 	if err != nil {
-		unlock()
 		return nil, fmt.Errorf("lock: %w", err)
 	}
 	if named, err := os.Stat(dir); err != nil || !os.SameFile(named, locked) {
-		unlock()
 		return nil, fmt.Errorf("lock %s: %w", dir, unix.EWOULDBLOCK)
 	}
-	return unlock, nil
+	return f, nil
 }

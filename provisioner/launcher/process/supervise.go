@@ -23,14 +23,14 @@ var errRetired = errors.New("server is not to be kept running")
 // supervise starts servers that died, until the context ends, while this is the one broker of the state directory
 // that does.
 func (l *Launcher) supervise(ctx context.Context) {
-	unlock, err := pollLock(ctx, l.cfg.Dir, standbyInterval)
+	lock, err := pollLock(ctx, l.cfg.Dir, standbyInterval)
 	if err != nil {
 		if ctx.Err() == nil {
 			l.cfg.Logger.Error("servers are not supervised", "error", err)
 		}
 		return
 	}
-	defer unlock()
+	defer func() { _ = lock.Close() }()
 	if err := l.emptyTrash("*"); err != nil {
 		l.cfg.Logger.Warn("destroyed servers were not removed", "error", err)
 	}

@@ -19,11 +19,11 @@ func (l *Launcher) template(ctx context.Context) (string, error) {
 	if _, err := os.Stat(dir); err == nil { // it is given its name when it is complete
 		return dir, nil
 	}
-	unlock, err := lockDir(ctx, l.templatesDir())
+	lock, err := holdLock(ctx, l.templatesDir())
 	if err != nil {
 		return "", err
 	}
-	defer unlock()
+	defer func() { _ = lock.Close() }()
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return dir, err
 	}
@@ -31,7 +31,7 @@ func (l *Launcher) template(ctx context.Context) (string, error) {
 	if err := os.RemoveAll(begun); err != nil {
 		return "", fmt.Errorf("make a template: %w", err)
 	}
-	if err := l.initialise(ctx, begun); err != nil {
+	if err := l.initialise(ctx, lock, begun); err != nil {
 		return "", errors.Join(fmt.Errorf("make a template: %w", err), os.RemoveAll(begun))
 	}
 	if err := digHoles(begun); err != nil {
@@ -46,7 +46,9 @@ func (l *Launcher) template(ctx context.Context) (string, error) {
 	return dir, nil
 }
 
-func (l *Launcher) initialise(ctx context.Context, dir string) error {
+// initialise makes a data directory. Its programs hold the lock too, as they may outlive this process: nobody may begin
+// anew while one still writes.
+func (l *Launcher) initialise(ctx context.Context, lock *os.File, dir string) error {
 	// Servers that share a directory for temporary tables, such as /tmp, now and then delete each other's.
 	tmp := l.templateTmpDir()
 	if err := os.RemoveAll(tmp); err != nil {
@@ -64,21 +66,21 @@ func (l *Launcher) initialise(ctx context.Context, dir string) error {
 		"--datadir=" + dir,
 	}, templateOptions[l.cfg.Binary.Flavour]...)
 	if l.cfg.Binary.Flavour == MariaDB {
-		return l.initialiseMariaDB(ctx, dir, options)
+		return l.initialiseMariaDB(ctx, lock, dir, options)
 	}
-	return l.initialiseMySQL(ctx, dir, options)
+	return l.initialiseMySQL(ctx, lock, dir, options)
 }
 
 // initialiseMySQL drops root as the last act of initialisation: an --init-file that failed in a copy would otherwise
 // leave root without a password. https://dev.mysql.com/doc/refman/8.4/en/data-directory-initialization.html
-func (l *Launcher) initialiseMySQL(ctx context.Context, dir string, options []string) error {
+func (l *Launcher) initialiseMySQL(ctx context.Context, lock *os.File, dir string, options []string) error {
 	drop := dir + ".sql"
 	if err := os.WriteFile(drop, []byte("DROP USER 'root'@'localhost';\n"), 0o644); err != nil {
 		return err
 	}
 	defer os.Remove(drop)
 	options = append(options, "--initialize-insecure", "--init-file="+drop)
-	if err := l.runTool(ctx, "", l.cfg.Binary.Path, options...); err != nil {
+	if err := l.runTool(ctx, lock, "", l.cfg.Binary.Path, options...); err != nil {
 		return err
 	}
 	// auto.cnf holds the server's identity, the PEM files its keys: a copy must have its own.
@@ -87,18 +89,18 @@ func (l *Launcher) initialiseMySQL(ctx context.Context, dir string, options []st
 
 // initialiseMariaDB removes the accounts that the installation script leaves without a password: root@localhost,
 // root@HOST, root@127.0.0.1 and root@::1. https://mariadb.com/kb/en/mariadb-install-db/
-func (l *Launcher) initialiseMariaDB(ctx context.Context, dir string, options []string) error {
+func (l *Launcher) initialiseMariaDB(ctx context.Context, lock *os.File, dir string, options []string) error {
 	script, err := l.cfg.Binary.installScript()
 	if err != nil {
 		return err
 	}
 	install := []string{"--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"}
-	if err := l.runTool(ctx, "", script, slices.Concat(options, install)...); err != nil {
+	if err := l.runTool(ctx, lock, "", script, slices.Concat(options, install)...); err != nil {
 		return err
 	}
 	const dropAccounts = "DELETE FROM mysql.global_priv WHERE User <> 'mariadb.sys';\n" +
 		"DELETE FROM mysql.proxies_priv;\n"
-	if err := l.runTool(ctx, dropAccounts, l.cfg.Binary.Path, append(options, "--bootstrap")...); err != nil {
+	if err := l.runTool(ctx, lock, dropAccounts, l.cfg.Binary.Path, append(options, "--bootstrap")...); err != nil {
 		return err
 	}
 	return removeMatching(dir, "ib_buffer_pool")
@@ -122,13 +124,14 @@ func (b Binary) installScript() (string, error) {
 	return "", fmt.Errorf("no mariadb-install-db under %s", b.BaseDir)
 }
 
-// runTool runs a program as the servers' owner; its error ends with what the program said of errors.
-func (l *Launcher) runTool(ctx context.Context, stdin, path string, args ...string) error {
+// runTool runs a program as the servers' owner, with the lock; its error ends with what the program said of errors.
+func (l *Launcher) runTool(ctx context.Context, lock *os.File, stdin, path string, args ...string) error {
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir = l.templatesDir()
 	cmd.Env = append(serverEnvironment(), "TMPDIR="+l.templateTmpDir())
 	cmd.Stdin = strings.NewReader(stdin)
 	cmd.SysProcAttr = l.owner.attributes()
+	cmd.ExtraFiles = []*os.File{lock}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%s: %w: %s", filepath.Base(path), err, tellingLines(string(out)))

@@ -37,7 +37,13 @@ func unlessEnough(err error) error {
 func since(t time.Time) string { return age(int64(max(time.Since(t), 0).Seconds())) }
 
 // at is for people: when it was, and how long ago.
-func at(t time.Time) string { return fmt.Sprintf("%s (%s ago)", t.Format(time.RFC3339), since(t)) }
+func at(t time.Time) string {
+	ago := "just now"
+	if time.Since(t) >= time.Second {
+		ago = since(t) + " ago"
+	}
+	return fmt.Sprintf("%s (%s)", t.Format(time.RFC3339), ago)
+}
 
 // named is for people: a name, if there is one, and an id.
 func named(name, id string) string {

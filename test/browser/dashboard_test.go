@@ -185,6 +185,8 @@ func TestReconnect(t *testing.T) {
 	defer func() { i.delete(t) }() // while the second broker runs
 	b := newTab(t)
 	b.signIn(i.page, openid.Developer)
+	seen, _ := i.bind(t, "", "read-only")
+	b.await("what the stream tells of", fmt.Sprintf(`document.getElementById("rest").innerText.includes(%q)`, seen))
 	w.Kill(t)
 	b.await("that the connection is lost", `document.getElementById("live").innerText.includes("lost")`)
 	b.heard() // browsers complain of it

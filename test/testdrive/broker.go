@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -94,10 +95,17 @@ func portRange() (low, high int) {
 	return low, low + portsEach - 1
 }
 
-// FreePort is a port that the kernel gives to nobody, and this process to no other test.
+// FreePort is a port that the kernel gives to nobody, and this process to no other test. It is the last of a range, as
+// launchers of other test processes begin with the first, and nobody has it now.
 func FreePort() int {
-	port, _ := portRange()
-	return port
+	for {
+		_, port := portRange()
+		l, err := net.Listen("tcp", ":"+strconv.Itoa(port))
+		if err == nil {
+			_ = l.Close()
+			return port
+		}
+	}
 }
 
 // launcherDirWithTemplates is a launcher's directory with the template that the launcher of the tests' servers of that

@@ -315,6 +315,51 @@ func TestLaunchAfterACutOffLaunch(t *testing.T) {
 	})
 }
 
+// A launch must end the server of the one before it even while that is still being loaded, when the process table does
+// not say yet what it is.
+func TestLaunchWhileServerIsLoaded(t *testing.T) {
+	const slowMysqld = `#!/bin/sh
+while read -r pid; do
+	! kill -0 "$pid" || echo "$pid runs beside $$" >>%[1]s.overlaps
+done <%[1]s.pids
+echo $$ >>%[1]s.pids
+sleep 0.5
+exec %[2]s "$@"
+`
+	eachBinary(t, func(t *testing.T, binary process.Binary) {
+		cfg := newConfig(t, binary)
+		slow := filepath.Join(cfg.Dir, "slow-mysqld")
+		if err := os.WriteFile(slow, fmt.Appendf(nil, slowMysqld, slow, binary.Path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{slow + ".pids", slow + ".overlaps"} {
+			if err := os.WriteFile(name, nil, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chmod(name, 0o666); err != nil { // whatever the umask
+				t.Fatal(err)
+			}
+		}
+		cfg.Binary.Path = slow
+		l := open(t, cfg)
+		defer l.Close()
+		spec := newSpec("loaded")
+		ctx, cancel := context.WithCancel(t.Context())
+		_, err := l.Launch(ctx, spec, func(progress string) {
+			if progress == "Starting mysqld" {
+				cancel()
+			}
+		})
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("cut off as it starts: %v, want context.Canceled", err)
+		}
+		launch(t, l, spec)
+		if overlaps, err := os.ReadFile(slow + ".overlaps"); err != nil || len(overlaps) != 0 {
+			t.Errorf("%s, %v", overlaps, err)
+		}
+	})
+}
+
 // MySQL refuses to start while its socket's lock file names a living process.
 func TestStaleSocketLock(t *testing.T) {
 	eachBinary(t, func(t *testing.T, binary process.Binary) {

@@ -4,7 +4,7 @@ import "context"
 
 // ensureUp starts a ready server unless it runs, and returns when it is up. The caller holds its lock.
 func (l *Launcher) ensureUp(ctx context.Context, inst instance, st state) error {
-	s, err := l.ensureRunning(inst, st)
+	s, err := l.ensureRunning(ctx, inst, st)
 	if err != nil {
 		return err
 	}
@@ -13,8 +13,8 @@ func (l *Launcher) ensureUp(ctx context.Context, inst instance, st state) error 
 }
 
 // ensureRunning finds a ready server or starts it. The caller holds its lock.
-func (l *Launcher) ensureRunning(inst instance, st state) (*server, error) {
-	s, err := findServer(inst, l.owner)
+func (l *Launcher) ensureRunning(ctx context.Context, inst instance, st state) (*server, error) {
+	s, err := findServer(ctx, inst, l.owner)
 	if s != nil || err != nil {
 		return s, err
 	}
@@ -29,7 +29,7 @@ func (l *Launcher) ensureRunning(inst instance, st state) (*server, error) {
 
 // stopIfRunning ends a server, by server.stop or server.kill. The caller holds its lock.
 func (l *Launcher) stopIfRunning(ctx context.Context, inst instance, end func(*server, context.Context) error) error {
-	s, err := findServer(inst, l.owner)
+	s, err := findServer(ctx, inst, l.owner)
 	if s == nil || err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -28,9 +29,44 @@ type server struct {
 // settingsOption is the first argument of a server, by which it is known among all processes.
 func settingsOption(inst instance) string { return "--defaults-file=" + inst.settingsFile() }
 
-// findServer looks through the process table for the server of one instance; nil if it does not run. What other users
-// of the host run under the same arguments does not count, nor do zombies, which have no arguments left.
-func findServer(inst instance, who owner) (*server, error) {
+// tableTimeout outlasts by far how long a server may run without showing in the process table by its arguments.
+const tableTimeout = 10 * time.Second
+
+var errNotInTable = fmt.Errorf("a process has held its log for %s and does not show as a server", tableTimeout)
+
+// findServer returns the server of one instance; nil if it does not run.
+//
+// As it begins and as it ends, a server has other arguments than its own or none: after its fork, while it is loaded,
+// and once its first thread has ended. It holds its log's lock meanwhile, so that such a one is waited for.
+func findServer(ctx context.Context, inst instance, who owner) (*server, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, tableTimeout, errNotInTable)
+	defer cancel()
+	for {
+		s, err := searchProcesses(inst, who)
+		if s != nil || err != nil {
+			return s, err
+		}
+		lock, err := tryLock(inst.logFile())
+		if err == nil {
+			return nil, lock.Close()
+		}
+		if errors.Is(err, fs.ErrNotExist) { // it was never started
+			return nil, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fmt.Errorf("server %s: %w", inst.id, err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("server %s: %w", inst.id, context.Cause(ctx))
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// searchProcesses looks through the process table for a server. What other users of the host run under the same
+// arguments does not count.
+func searchProcesses(inst instance, who owner) (*server, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil, fmt.Errorf("process table: %w", err)

@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -50,6 +52,9 @@ func (l *Launcher) start(inst instance, st state, options ...string) (*server, e
 		return nil, fmt.Errorf("server %s: log: %w", inst.id, err)
 	}
 	defer log.Close()
+	if err := unix.Flock(int(log.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil { // for findServer; the process keeps it
+		return nil, fmt.Errorf("server %s: log: %w", inst.id, err)
+	}
 	cmd := exec.Command(l.cfg.Binary.Path, append([]string{settingsOption(inst)}, options...)...)
 	cmd.Dir = inst.dir
 	cmd.Env = serverEnvironment()

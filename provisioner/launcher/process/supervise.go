@@ -30,7 +30,7 @@ func (l *Launcher) supervise(ctx context.Context) {
 		}
 		return
 	}
-	defer func() { _ = lock.Close() }()
+	defer lock.Close()
 	if err := l.emptyTrash("*"); err != nil {
 		l.cfg.Logger.Warn("destroyed servers were not removed", "error", err)
 	}
@@ -111,5 +111,5 @@ func (l *Launcher) keepRunning(ctx context.Context, inst instance) (*server, err
 	if err != nil {
 		return nil, err
 	}
-	return l.ensureRunning(inst, st)
+	return l.ensureRunning(ctx, inst, st)
 }

@@ -23,7 +23,7 @@ func (l *Launcher) template(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = lock.Close() }()
+	defer lock.Close()
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return dir, err
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -18,9 +19,17 @@ import (
 	"mysql-broker/provisioner/launcher/process"
 )
 
+// warnings has what a launcher logs beyond information, to be read once that is closed.
+func warnings(cfg *process.Config) *bytes.Buffer {
+	var log bytes.Buffer
+	cfg.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	return &log
+}
+
 func TestKilledServerIsStartedAgain(t *testing.T) {
 	eachBinary(t, func(t *testing.T, binary process.Binary) {
 		cfg := newConfig(t, binary)
+		logged := warnings(&cfg)
 		l := open(t, cfg)
 		defer l.Close()
 		spec := newSpec("phoenix")
@@ -34,6 +43,9 @@ func TestKilledServerIsStartedAgain(t *testing.T) {
 		eventually(t, "the server answers again", func() bool { return !alive(pid) && db.PingContext(t.Context()) == nil })
 		if n := queryInt(t, db, "SELECT n FROM app.t"); n != 42 {
 			t.Errorf("read %d, want 42", n)
+		}
+		if l.Close(); !strings.Contains(logged.String(), "started a server that did not run") {
+			t.Errorf("operators are not warned: %s", logged)
 		}
 	})
 }
@@ -106,6 +118,7 @@ func TestAnotherBrokerTakesOver(t *testing.T) {
 func TestStopAllThenStartAll(t *testing.T) {
 	eachBinary(t, func(t *testing.T, binary process.Binary) {
 		cfg := newConfig(t, binary)
+		logged := warnings(&cfg)
 		l := open(t, cfg)
 		spec := newSpec("sleeper")
 		db := connect(t, spec, launch(t, l, spec))
@@ -124,6 +137,9 @@ func TestStopAllThenStartAll(t *testing.T) {
 			t.Fatal(err)
 		}
 		exec(t, db, "USE app")
+		if l.Close(); logged.Len() > 0 {
+			t.Errorf("operators are warned of what was asked for: %s", logged)
+		}
 	})
 }
 

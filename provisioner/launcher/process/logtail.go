@@ -3,6 +3,7 @@ package process
 import (
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -11,7 +12,9 @@ import (
 const logTailBytes = 4096
 
 // logTail returns the last errors that the server logged, for an error message.
-func logTail(inst instance) string {
+func logTail(inst instance) string { return tellingLines(readLogTail(inst)) }
+
+func readLogTail(inst instance) string {
 	f, err := os.Open(inst.logFile())
 	if err != nil {
 		return err.Error()
@@ -23,7 +26,7 @@ func logTail(inst instance) string {
 	if err != nil {
 		return err.Error()
 	}
-	return tellingLines(string(text))
+	return string(text)
 }
 
 // tellingLines returns the last three lines of a program's output that speak of an error, or of all if none does.
@@ -35,3 +38,9 @@ func tellingLines(output string) string {
 	}
 	return strings.Join(lines[max(0, len(lines)-3):], "; ")
 }
+
+// lastWord is what both flavours log once they have ended as they were told to. A line of MySQL's own may follow.
+var lastWord = regexp.MustCompile(`: Shutdown complete\b.*\n(.*MySQL Server - end.*\n)?$`)
+
+// shutDown says whether a server that ended had been told to, by the end of its log.
+func shutDown(log string) bool { return lastWord.MatchString(log) }

@@ -1,6 +1,9 @@
 package process
 
-import "context"
+import (
+	"context"
+	"log/slog"
+)
 
 // ensureUp starts a ready server unless it runs, and returns when it is up. The caller holds its lock.
 func (l *Launcher) ensureUp(ctx context.Context, inst instance, st state) error {
@@ -18,12 +21,17 @@ func (l *Launcher) ensureRunning(ctx context.Context, inst instance, st state) (
 	if s != nil || err != nil {
 		return s, err
 	}
-	ended := logTail(inst) // why, for operators: a port that a stranger has, a full disk
+	log := readLogTail(inst)
 	if s, err = l.start(inst, st); err != nil {
 		return nil, err
 	}
-	l.cfg.Logger.Warn("started a server that did not run", "server", inst.id, "port", st.Port, "pid", s.pid,
-		"logged_last", ended)
+	level := slog.LevelWarn
+	if shutDown(log) { // for a resize, with the host, or by whoever ended all of them
+		level = slog.LevelInfo
+	}
+	// What it logged last says why it ended, such as that a stranger has its port, or that the disk is full.
+	l.cfg.Logger.Log(ctx, level, "started a server that did not run", "server", inst.id, "port", st.Port, "pid", s.pid,
+		"logged_last", tellingLines(log))
 	return s, nil
 }
 

@@ -69,15 +69,7 @@ func (s *Store) EachInstance(ctx context.Context, q InstanceQuery, fn func(Liste
 // held no more that match.
 func (s *Store) InstancesAfter(ctx context.Context, after string, q InstanceQuery, limit int) (
 	page []ListedInstance, next string, err error) {
-	page, end, err := listedPage[ListedInstance](ctx, s, q.list(), []any{after}, limit+1)
-	switch {
-	case len(page) > limit:
-		page = page[:limit]
-		next = page[limit-1].ID
-	case end != nil:
-		next = end[0].(string)
-	}
-	return page, next, err
+	return pageAfter(ctx, s, q.list(), after, limit, func(i ListedInstance) string { return i.ID })
 }
 
 // ListedBinding is what operators see of a binding in a list: no password, and nothing of its parameters.
@@ -185,15 +177,7 @@ func (s *Store) TasksBefore(ctx context.Context, before int64, q TaskQuery, limi
 	if before == 0 {
 		before = math.MaxInt64
 	}
-	page, end, err := listedPage[ListedTask](ctx, s, q.list(), []any{before}, limit+1)
-	switch {
-	case len(page) > limit:
-		page = page[:limit]
-		next = page[limit-1].ID
-	case end != nil:
-		next = end[0].(int64)
-	}
-	return page, next, err
+	return pageAfter(ctx, s, q.list(), before, limit, func(t ListedTask) int64 { return t.ID })
 }
 
 // InstancesFrom lists the first ids of instances, up to limit, that are not before one, in their order.

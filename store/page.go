@@ -74,6 +74,21 @@ func eachListed[T any](ctx context.Context, s *Store, l list, fn func(T) error) 
 	}
 }
 
+// pageAfter reads up to limit rows behind a key of one column. next is where the following page begins, K's zero value
+// at the end.
+func pageAfter[T, K any](ctx context.Context, s *Store, l list, after K, limit int, key func(T) K) (
+	page []T, next K, err error) {
+	page, end, err := listedPage[T](ctx, s, l, []any{after}, limit+1)
+	switch {
+	case len(page) > limit:
+		page = page[:limit]
+		next = key(page[limit-1])
+	case end != nil:
+		next = end[0].(K)
+	}
+	return page, next, err
+}
+
 // listedPage reads the rows of a page that match, up to limit, 0 for all of them. The page begins after a key, nil for
 // the first one, and ends at the last of pageKeys keys, nil for the last page, which is found beforehand: it holds what
 // there is up to there when it is read, so that no row that is there all the time is left out or comes twice.

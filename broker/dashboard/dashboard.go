@@ -26,9 +26,9 @@ type Config struct {
 	Inspect func(ctx context.Context, i store.Instance, accounts []string) (provisioner.Inspection, error)
 	// Findings returns what the last examination found, and when; zero before the first.
 	Findings func() ([]doctor.Finding, time.Time)
-	// QuotasOff is that of provisioner.Config.
-	QuotasOff bool
-	Logger    *slog.Logger
+	// Storage is provisioner.Provisioner.Storage.
+	Storage func(ctx context.Context, i store.Instance) (s provisioner.Storage, found bool, err error)
+	Logger  *slog.Logger
 }
 
 // Dashboard is a http.Handler of every path that Serves names. Close it when the broker stops.

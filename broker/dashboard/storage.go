@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"mysql-broker/provisioner"
@@ -36,21 +35,15 @@ type spanLink struct {
 	Current   bool
 }
 
-// storage reads the measurements of the quota, of which there are none while quotas are off. A figure that the server
-// told just now goes before the last of them.
+// storage reads the measurements of the quota. A figure that the server told just now goes before the last of them.
 func (d *Dashboard) storage(ctx context.Context, i store.Instance, plan provisioner.Plan, now provisioner.Inspection,
 	span string) (storage, error) {
 	s := storage{Quota: plan.Quota()}
-	var usage store.Usage
-	err := store.ErrNotFound
-	if !d.QuotasOff {
-		usage, err = d.Store.Usage(ctx, i.ID)
-	}
-	measured := err == nil
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
+	last, measured, err := d.Storage(ctx, i)
+	if err != nil {
 		return s, err
 	}
-	s.Known, s.Bytes, s.At, s.OverSince = measured, usage.Bytes, usage.MeasuredAt, usage.OverSince
+	s.Known, s.Bytes, s.At, s.OverSince = measured, last.Bytes, last.MeasuredAt, last.OverSince
 	if !now.At.IsZero() && now.At.After(s.At) {
 		s.Known, s.Bytes, s.At = true, now.Size.Used(s.Quota), now.At
 	}

@@ -48,9 +48,9 @@ const (
 )
 
 // Release gives an account all privileges of its role, whatever it had, or what Restrict took if the role is not known
-// (""). Open sessions do not come to know it: they are ended as soon as
-// they are idle, outside of a transaction. Those that are not within a second, as they delete much, for example, have to
-// reconnect by themselves. A missing account is fine.
+// (""). Open sessions do not come to know it: they are ended as soon as they are idle, outside of a transaction. Those
+// that are not within a second, as they delete much, for example, have to reconnect by themselves. A missing account is
+// fine.
 func (s *Session) Release(ctx context.Context, account string, role Role, database string) error {
 	if role == ReadOnly {
 		return nil

@@ -31,8 +31,8 @@ func (s *Server) DatabaseFiles(ctx context.Context) (map[string]int64, error) {
 	return sizes, nil
 }
 
-// othersQuery takes a pattern for databases. Its condition is the opposite of innodb AND own in sizeQuery. A
-// table that the server cannot read has no lengths.
+// othersQuery takes a pattern for databases. Its condition is the opposite of innodb AND own in sizeQuery. A table that
+// the server cannot read has no lengths.
 const othersQuery = `SELECT TABLE_SCHEMA, CAST(COALESCE(SUM(DATA_LENGTH + INDEX_LENGTH), 0) AS SIGNED)
 	FROM information_schema.TABLES WHERE TABLE_SCHEMA LIKE ? AND (ENGINE <> 'InnoDB'
 		OR CREATE_OPTIONS NOT LIKE '%%partitioned%%' AND CONCAT(%[2]s, '/', %[3]s) NOT IN (SELECT NAME FROM %[1]s))

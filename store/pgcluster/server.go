@@ -55,15 +55,12 @@ func startServer(ctx context.Context, h *home, url string, port int, durable boo
 }
 
 func serverArgs(dataDir string, port int, durable bool) []string {
-	connections := "300"
-	if !durable {
-		connections = "1000" // tests run dozens of brokers at once
+	args := []string{"-D", dataDir, "-p", strconv.Itoa(port), "-h", "127.0.0.1", "-k", ""}
+	if durable {
+		return append(args, "-N", "300")
 	}
-	args := []string{"-D", dataDir, "-p", strconv.Itoa(port), "-h", "127.0.0.1", "-k", "", "-N", connections}
-	if !durable {
-		args = append(args, "-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off")
-	}
-	return args
+	// Tests run dozens of brokers at once.
+	return append(args, "-N", "1000", "-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off")
 }
 
 func (s *server) awaitReady(ctx context.Context, url string) error {

@@ -156,7 +156,7 @@ func TestLiveProgress(t *testing.T) {
 		b.await("the end of the operation", `document.getElementById("operation").innerText.startsWith("Created")`)
 		b.await("the state", `document.querySelector(".heading .mark").innerText === "Ready"`)
 		id, db := i.bind(t, "", "read-only")
-		b.await("the new binding", fmt.Sprintf(`document.getElementById("rest").innerText.includes(%q)`, id))
+		b.await("the new binding", restShows(id))
 		if err := db.PingContext(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -186,14 +186,14 @@ func TestReconnect(t *testing.T) {
 	b := newTab(t)
 	b.signIn(i.page, openid.Developer)
 	seen, _ := i.bind(t, "", "read-only")
-	b.await("what the stream tells of", fmt.Sprintf(`document.getElementById("rest").innerText.includes(%q)`, seen))
+	b.await("what the stream tells of", restShows(seen))
 	w.Kill(t)
 	b.await("that the connection is lost", `document.getElementById("live").innerText.includes("lost")`)
 	b.heard() // browsers complain of it
 	w.Broker = testdrive.Start(t, env)
 	i.w = w
 	id, _ := i.bind(t, "", "read-only")
-	b.await("the binding made meanwhile", fmt.Sprintf(`document.getElementById("rest").innerText.includes(%q)`, id))
+	b.await("the binding made meanwhile", restShows(id))
 	b.await("that the connection is back", `document.getElementById("live").hidden`)
 
 	w.Kill(t)
@@ -201,7 +201,7 @@ func TestReconnect(t *testing.T) {
 	w.Broker = testdrive.Start(t, env)
 	i.w = w
 	id, _ = i.bind(t, "", "read-only")
-	b.await("the binding made after other answers", fmt.Sprintf(`document.getElementById("rest").innerText.includes(%q)`, id))
+	b.await("the binding made after other answers", restShows(id))
 	b.await("that the connection is back again", `document.getElementById("live").hidden`)
 	b.heard()
 }
@@ -254,7 +254,7 @@ func TestManyTabs(t *testing.T) {
 		b.open(i.page)
 	}
 	id, _ := i.bind(t, "", "read-only")
-	shows := fmt.Sprintf(`document.getElementById("rest").innerText.includes(%q)`, id)
+	shows := restShows(id)
 	b.await("the new binding in the last tab", shows)
 	if eval[bool](first, shows) {
 		t.Error("a tab that nobody looks at is kept up to date")

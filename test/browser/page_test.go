@@ -13,6 +13,11 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
+// restShows is a condition for what a page keeps up to date to hold a text.
+func restShows(text string) string {
+	return fmt.Sprintf(`document.getElementById("rest").innerText.includes(%q)`, text)
+}
+
 // awaitMeasurement waits until the broker has measured that an instance's data take so much, or more.
 func awaitMeasurement(t *testing.T, w world, i instance, mebibytes int) {
 	t.Helper()

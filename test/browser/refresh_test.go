@@ -56,7 +56,7 @@ func TestAnswersOutOfOrder(t *testing.T) {
 	}))
 	b.await("that the page knows of the last binding", fmt.Sprintf("told === %q", now))
 	b.await("the answers that it asked for", "answers.length === asked")
-	shows := fmt.Sprintf(`document.getElementById("rest").innerText.includes(%q)`, last)
+	shows := restShows(last)
 	eval[bool](b, "(window.fetch = realFetch, answers.pop()(), true)")
 	b.await("the last binding", shows)
 	eval[bool](b, "(answers.forEach((letGo) => letGo()), true)")

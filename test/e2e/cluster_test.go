@@ -157,28 +157,6 @@ func (c cluster) holdAt(t *testing.T, point string) (at <-chan struct{}, release
 	return holdAt(t, c.faults, point)
 }
 
-// holdAt holds the next broker that comes to a point until release is called, and closes at when it has come there.
-func holdAt(t *testing.T, f *testdrive.Faults, point string) (at <-chan struct{}, release func()) {
-	t.Helper()
-	come, gate := make(chan struct{}), make(chan struct{})
-	var once sync.Once
-	f.Decide(func(_ int, p string) testdrive.Word {
-		if p == point {
-			once.Do(func() {
-				close(come)
-				<-gate
-			})
-		}
-		return testdrive.GoOn
-	})
-	release = sync.OnceFunc(func() {
-		f.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
-		close(gate)
-	})
-	t.Cleanup(release)
-	return come, release
-}
-
 // points lists the fault points that replicas come to meanwhile, each once. KILL is left out: it depends on who logs in
 // on the server in that moment.
 func (c cluster) points(t *testing.T, run func()) (all []string) {

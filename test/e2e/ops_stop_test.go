@@ -4,7 +4,6 @@ import (
 	"database/sql"
 	"path/filepath"
 	"slices"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -48,48 +47,25 @@ func TestStopWithoutPostgres(t *testing.T) {
 		p := startPlatform(t, private, env)
 		full, other := p.makeOwn(t, "shared-small"), p.ownInstance(t, "shared-small")
 		_, c := full.bound(t, nil)
-		round, request := newHalt(t, "quota: recorded"), newHalt(t, "before: CREATE DATABASE")
+		round, request := newGate(t, "quota: recorded"), newGate(t, "before: CREATE DATABASE")
 		faults.Decide(func(_ int, at string) testdrive.Word {
-			round.at(at)
-			request.at(at)
+			round.pass(at)
+			request.pass(at)
 			return testdrive.GoOn
 		})
 		fill(t, c.open(t), 41)
-		<-round.reached
+		testdrive.Receive(t, round.reached, "the round of measuring is under way")
 		answer := p.Begin("PUT", other.path(), other.provisionBody(nil))
-		<-request.reached
+		testdrive.Receive(t, request.reached, "the request is under way")
 		network.Freeze()
 		stopped := time.Now()
 		p.Signal(t, syscall.SIGTERM)
 		p.AwaitLog(t, `"msg":"stopping"`)
 		round.release()
 		request.release()
-		<-answer
+		testdrive.Receive(t, answer, "the request is answered")
 		expectStopped(t, p, stopped)
 	})
-}
-
-// halt keeps a broker at a point from the first time that it comes there until release.
-type halt struct {
-	point   string
-	once    sync.Once
-	reached chan struct{}
-	free    chan struct{}
-	release func()
-}
-
-func newHalt(t *testing.T, point string) *halt {
-	h := &halt{point: point, reached: make(chan struct{}), free: make(chan struct{})}
-	h.release = sync.OnceFunc(func() { close(h.free) })
-	t.Cleanup(h.release)
-	return h
-}
-
-func (h *halt) at(point string) {
-	if point == h.point {
-		h.once.Do(func() { close(h.reached) })
-		<-h.free
-	}
 }
 
 func expectStopped(t *testing.T, p platform, since time.Time) {

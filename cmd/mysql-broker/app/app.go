@@ -129,7 +129,7 @@ func Start(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog
 		newStateCollector(a.store, a.shared, c.Plans(), log))
 	a.examiner = startExaminer(doctor.New(doctor.Config{Store: a.store, Plans: c.Plans(), Shared: a.shared,
 		Dedicated: servers}), registry, log)
-	a.startDashboard(c.Plans(), cfg.Quota.Interval == 0)
+	a.startDashboard(c.Plans())
 	api, err := httpapi.New(broker.New(c, a.provisioner, a.dashboardURL), httpapi.Config{Logger: log, Registerer: registry,
 		Tracer:  tracer,
 		Proxies: cfg.Proxies, Credentials: credentials(cfg)})

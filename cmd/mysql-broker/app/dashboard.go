@@ -41,10 +41,10 @@ func (a *App) newSignIn(cfg config.Config, c *catalog.Catalog) (*signin.SignIn, 
 func (a *App) SignIn() *signin.SignIn { return a.signIn }
 
 // startDashboard makes the pages, unless nobody could sign in to see them.
-func (a *App) startDashboard(plans []provisioner.Plan, quotasOff bool) {
+func (a *App) startDashboard(plans []provisioner.Plan) {
 	if a.signIn != nil {
 		a.dashboard = dashboard.New(dashboard.Config{Store: a.store, SignIn: a.signIn, Plans: plans, Shared: a.shared,
-			Inspect: a.provisioner.Inspect, Findings: a.examiner.findings, QuotasOff: quotasOff, Logger: a.log})
+			Inspect: a.provisioner.Inspect, Storage: a.provisioner.Storage, Findings: a.examiner.findings, Logger: a.log})
 	}
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -21,7 +20,11 @@ go on working with it, and a schema that is newer already is left as it is. Thos
 turns.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			url, err := config.PostgresURL(os.Getenv)
+			getenv, err := environment(cmd)
+			if err != nil {
+				return &configError{err}
+			}
+			url, err := config.PostgresURL(getenv)
 			if err != nil {
 				return &configError{err}
 			}
@@ -35,7 +38,7 @@ turns.`,
 	}
 	return describe(command, `  0    the schema is at this version or a newer one
   1    it is not; standard error says why
-`+exitConfiguration, variablesOf("DATABASE_URL", "DATABASE_SERVICE"))
+`+exitConfiguration, variablesOf("DATABASE_URL", "DATABASE_SERVICE")+developmentEnvironment)
 }
 
 func catalogCommand() *cobra.Command {

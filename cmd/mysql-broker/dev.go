@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -33,8 +33,8 @@ the environment of its servers is left in the file environment in the state dire
 			port := 8080
 			if text := os.Getenv("PORT"); text != "" {
 				var err error
-				if port, err = strconv.Atoi(text); err != nil {
-					return &configError{fmt.Errorf("PORT is not a port number")}
+				if port, err = strconv.Atoi(text); err != nil || port < 0 || port > 65535 {
+					return &configError{errors.New("PORT is not a port number")}
 				}
 			}
 			level := slog.LevelWarn

@@ -39,6 +39,8 @@ func main() {
 	root.AddCommand(serveCommand(), devCommand(), migrateCommand(), doctorCommand(), catalogCommand(), keysetCommand(),
 		rotateKeysCommand(), rotateAdminPasswordsCommand(), versionCommand(), client.Command(), instancesCommand(),
 		bindingsCommand(), tasksCommand(), serversCommand(), drainCommand())
+	root.InitDefaultCompletionCmd()
+	suggestBelow(root)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"log/slog"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -20,21 +19,25 @@ a key: see "mysql-broker keyset --help". A run that was interrupted is completed
 		Example: `  cf run-task mysql-broker --command "bin/mysql-broker rotate-keys"`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := config.Stored(os.Getenv)
+			getenv, err := environment(cmd)
+			if err != nil {
+				return &configError{err}
+			}
+			cfg, err := config.Stored(getenv)
 			if err != nil {
 				return &configError{err}
 			}
 			n, err := app.RotateKeys(cmd.Context(), cfg)
 			if err != nil {
-				return fmt.Errorf("%d passwords were encrypted anew before this failed: %w", n, err)
+				return fmt.Errorf("passwords encrypted anew before this failed: %d: %w", n, err)
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%d passwords were encrypted anew.\n", n)
+			fmt.Fprintf(cmd.OutOrStdout(), "Passwords encrypted anew: %d.\n", n)
 			return nil
 		},
 	}
 	return describe(command, `  0    every stored password is encrypted with the key that writes
   1    some are not; standard error says why
-`+exitConfiguration, variablesOf("DATABASE_URL", "DATABASE_SERVICE", "ENCRYPTION_KEYSET"))
+`+exitConfiguration, variablesOf("DATABASE_URL", "DATABASE_SERVICE", "ENCRYPTION_KEYSET")+developmentEnvironment)
 }
 
 func rotateAdminPasswordsCommand() *cobra.Command {
@@ -65,9 +68,9 @@ next call; so are those whose server does not answer. Any such makes the exit st
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%d admin passwords were changed.\n", rotated)
+			fmt.Fprintf(cmd.OutOrStdout(), "Admin passwords changed: %d.\n", rotated)
 			if left > 0 {
-				return fmt.Errorf("%d were not: run this again later", left)
+				return fmt.Errorf("not changed: %d; run this again later", left)
 			}
 			return nil
 		},

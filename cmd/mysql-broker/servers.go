@@ -55,7 +55,7 @@ dedicated one has server, kind, instance_id, plan, plan_id and state, which is t
 				if err != nil {
 					return err
 				}
-				l := out.listing(cmd, "server", "state", "instances", "max", "drained", "version", "address")
+				l := out.listing(cmd, "server", "state", "instances", "max_databases", "drained", "version", "address")
 				for _, d := range all {
 					if err == nil && (state.value == "" || state.value == d.State) {
 						err = l.add(d, d.Server, d.State, strconv.Itoa(d.Instances), d.room(), d.drained(), d.version(), d.address())
@@ -199,7 +199,7 @@ func (c *console) showServer(ctx context.Context, cmd *cobra.Command, name strin
 	}
 	d := all[n]
 	fields := [][2]string{{"server", d.Server}, {"kind", d.Kind}, {"state", d.State}, {"reason", d.Reason},
-		{"version", d.version()}, {"address", d.address()}, {"instances", strconv.Itoa(d.Instances)}, {"takes", d.room()}}
+		{"version", d.version()}, {"address", d.address()}, {"instances", strconv.Itoa(d.Instances)}, {"max_databases", d.room()}}
 	if d.DrainedSince != nil {
 		fields = append(fields, [2]string{"drained", at(*d.DrainedSince)})
 	}

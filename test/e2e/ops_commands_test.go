@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -106,7 +108,21 @@ func TestHelp(t *testing.T) {
 
 func TestUnknownCommand(t *testing.T) {
 	t.Parallel()
-	if out := testdrive.Run(t, nil, "sevre"); out.Status == 0 || !strings.Contains(out.Stderr, "sevre") {
-		t.Errorf("status %d, %q", out.Status, out.Stderr)
+	for typed, meant := range map[string]string{"sevre": "serve", "client servics": "services", "tasks rety task_1": "retry",
+		"catalog chek": "check", "keyset promot": "promote", "completion bsh": "bash"} {
+		if out := testdrive.Run(t, nil, strings.Fields(typed)...); out.Status == 0 || !strings.Contains(out.Stderr, "\t"+meant+"\n") {
+			t.Errorf("%s: status %d, %q", typed, out.Status, out.Stderr)
+		}
+	}
+}
+
+func TestDevRefusesPort(t *testing.T) {
+	t.Parallel()
+	for _, port := range []string{"99999", "-1", "http"} {
+		dir := filepath.Join(t.TempDir(), "state")
+		out := testdrive.Run(t, map[string]string{"PORT": port, "MYSQL_BROKER_DEV_DIR": dir}, "dev").Expect(t, 78)
+		if _, err := os.Stat(dir); !strings.Contains(out.Stderr, "PORT") || !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("PORT=%s: %q, the state directory: %v", port, out.Stderr, err)
+		}
 	}
 }

@@ -95,7 +95,7 @@ func TestRotateKeyset(t *testing.T) {
 	rotate := func(want string) {
 		t.Helper()
 		env["ENCRYPTION_KEYSET"] = promoted
-		if out := testdrive.Run(t, env, "rotate-keys").Expect(t, 0); out.Stdout != want+" passwords were encrypted anew.\n" {
+		if out := testdrive.Run(t, env, "rotate-keys").Expect(t, 0); out.Stdout != "Passwords encrypted anew: "+want+".\n" {
 			t.Errorf("rotate-keys printed %q", out.Stdout)
 		}
 	}
@@ -192,7 +192,7 @@ func TestRotateAdminPasswords(t *testing.T) {
 		seen := map[string]bool{before: true}
 		for range 3 {
 			out := rotateAdmin(t, env).Expect(t, 0)
-			if out.Stdout != "1 admin passwords were changed.\n" {
+			if out.Stdout != "Admin passwords changed: 1.\n" {
 				t.Errorf("printed %q", out.Stdout)
 			}
 			seen[recorded(t, env, i.id).AdminPassword] = true
@@ -309,7 +309,7 @@ func TestRotationLeavesBusyInstances(t *testing.T) {
 	release := p.holdLaunches(t)
 	operation := busy.begin(t)
 	out := rotateAdmin(t, env).Expect(t, 1)
-	if !strings.Contains(out.Stdout, "1 admin passwords were changed") || !strings.Contains(out.Stderr, busy.id) ||
+	if !strings.Contains(out.Stdout, "Admin passwords changed: 1.") || !strings.Contains(out.Stderr, busy.id) ||
 		!strings.Contains(out.Stderr, "in progress") || strings.Contains(out.Stderr, ready.id) {
 		t.Errorf("printed %q%q", out.Stdout, out.Stderr)
 	}

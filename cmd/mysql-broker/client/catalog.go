@@ -58,14 +58,18 @@ type plan struct {
 	Maintenance *domain.MaintenanceInfo `json:"maintenance_info,omitempty"`
 }
 
-// findPlan finds a plan of the catalog by its name, or by OFFERING/PLAN.
-func (s *session) findPlan(ctx context.Context, name string) (plan, error) {
+func (s *session) fetchCatalog(ctx context.Context) (c apiresponses.CatalogResponse, err error) {
 	a, err := s.broker.send(ctx, http.MethodGet, "/v2/catalog", nil, nil)
 	if err != nil {
-		return plan{}, err
+		return c, err
 	}
-	var catalog apiresponses.CatalogResponse
-	if err := a.decode(&catalog); err != nil {
+	return c, a.decode(&c)
+}
+
+// findPlan finds a plan of the catalog by its name, or by OFFERING/PLAN.
+func (s *session) findPlan(ctx context.Context, name string) (plan, error) {
+	catalog, err := s.fetchCatalog(ctx)
+	if err != nil {
 		return plan{}, err
 	}
 	var all, found []string

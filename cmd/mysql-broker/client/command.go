@@ -71,6 +71,9 @@ func (o *options) updateCommand() *cobra.Command {
 	cmd := o.withParameters("update-service NAME", "Change a service instance's plan, or parameters that its plan lets change", 1,
 		(*session).updateService)
 	cmd.Flags().StringVarP(&o.plan, "plan", "p", "", "the new plan")
+	if err := cmd.RegisterFlagCompletionFunc("plan", o.completePlan); err != nil {
+		panic(err) // there is no such flag
+	}
 	return cmd
 }
 
@@ -94,6 +97,8 @@ func (o *options) command(use, short string, args int, run action) *cobra.Comman
 		Short:       short,
 		Example:     "  " + example,
 		Annotations: help,
+
+		ValidArgsFunction: o.complete,
 		Args: func(cmd *cobra.Command, got []string) error {
 			if len(got) != args || slices.Contains(got, "") {
 				return fmt.Errorf("use it as: %s", cmd.UseLine())

@@ -43,7 +43,7 @@ func (s *session) services(ctx context.Context, _ []string) error {
 		return s.printJSON(views)
 	}
 	if len(views) == 0 {
-		return s.report("No service instances", nil)
+		return s.report("No service instances at "+s.inventory.url, nil)
 	}
 	return s.printTable(rows)
 }

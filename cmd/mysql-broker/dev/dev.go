@@ -59,7 +59,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	}
 	secrets.Username = cmp.Or(cfg.Username, secrets.Username)
 	secrets.Password = cmp.Or(cfg.Password, secrets.Password)
-	fmt.Fprintf(cfg.Out, "Starting PostgreSQL, a shared MySQL server and the broker in %s …\n", dir)
+	fmt.Fprintf(cfg.Out, "Starting PostgreSQL, a shared server and the broker in %s …\n", dir)
 
 	// What was started last is stopped first, each with time of its own: ctx has ended by then.
 	var stops []func(context.Context) error

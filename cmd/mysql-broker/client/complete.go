@@ -1,0 +1,66 @@
+package client
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// completionTime is how long a person waits for TAB where the broker has to be asked.
+const completionTime = 2 * time.Second
+
+// complete offers words for the arguments of a command by their names in its usage, such as PLAN NAME. The last one of
+// what creates something is a name to be thought of.
+func (o *options) complete(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	arguments := slices.DeleteFunc(strings.Fields(cmd.Use)[1:], func(a string) bool { return a != strings.ToUpper(a) })
+	if len(args) >= len(arguments) || strings.HasPrefix(cmd.Name(), "create-") && len(args) == len(arguments)-1 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return o.words(cmd, arguments[len(args)], args), cobra.ShellCompDirectiveNoFileComp
+}
+
+func (o *options) completePlan(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return o.words(cmd, "PLAN", args), cobra.ShellCompDirectiveNoFileComp
+}
+
+// words lists what there is of a kind. Where it cannot look, it finds none: whoever runs the command is told why.
+func (o *options) words(cmd *cobra.Command, kind string, args []string) []string {
+	s, err := o.session(cmd)
+	if err != nil {
+		return nil
+	}
+	switch kind {
+	case "PLAN":
+		ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
+		defer cancel()
+		names, _ := s.planNames(ctx)
+		return names
+	case "NAME":
+		all, _ := s.inventory.all()
+		return slices.Sorted(maps.Keys(all))
+	case "KEY":
+		if in, err := s.inventory.instance(args[0]); err == nil {
+			return slices.Sorted(maps.Keys(in.Keys))
+		}
+	}
+	return nil
+}
+
+// planNames lists the plans of the catalog, with their offerings where there are several.
+func (s *session) planNames(ctx context.Context) (names []string, err error) {
+	c, err := s.fetchCatalog(ctx)
+	for _, offering := range c.Services {
+		for _, p := range offering.Plans {
+			name := p.Name
+			if len(c.Services) > 1 {
+				name = offering.Name + "/" + p.Name
+			}
+			names = append(names, name)
+		}
+	}
+	return names, err
+}

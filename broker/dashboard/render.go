@@ -20,7 +20,7 @@ var templateFiles embed.FS
 // templates are the pages, each with the layout around it, by the names of their files.
 var templates = func() map[string]*template.Template {
 	shared := template.Must(template.New("").Funcs(template.FuncMap{
-		"asset": assets.Path, "bytes": bytesText, "time": timeText, "stamp": stampText, "took": tookText, "percent": percent,
+		"asset": assets.Path, "bytes": bytesText, "mebibytes": mebibytesText, "time": timeText, "stamp": stampText, "took": tookText, "percent": percent,
 		"path": InstancePath, "token": task.Token, "plural": plural, "capital": capital,
 	}).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
 	all := map[string]*template.Template{}
@@ -77,6 +77,8 @@ func bytesText(n int64) string {
 	text := fmt.Sprintf("%.1f", value)
 	return strings.TrimSuffix(text, ".0") + " " + units[unit]
 }
+
+func mebibytesText(n int) string { return bytesText(int64(n) << 20) }
 
 // percent of a whole, rounded down, so that nothing is called full before it is. A whole of 0 is not limited.
 func percent(part, whole int64) int64 {

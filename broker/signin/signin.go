@@ -159,7 +159,7 @@ func (s *SignIn) showViewer(w http.ResponseWriter, r *http.Request) {
 	p := page{Status: http.StatusOK, Title: "You are signed in as " + v.Name + ".", SignOut: true,
 		Text: "The address of a service instance's page is shown by: cf service NAME"}
 	if v.Operator {
-		p.Text, p.Link, p.LinkText = "You are an operator.", Root, "All instances"
+		p.Text, p.Link, p.LinkText = "As an operator you see all service instances.", Root, "All instances"
 	}
 	s.show(w, r, p)
 }

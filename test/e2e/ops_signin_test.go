@@ -23,7 +23,7 @@ func TestSignInOnCloudFoundry(t *testing.T) {
 	provider := openid.Start(t, openid.Options{})
 	cloud := openid.StartCloudController(t, provider)
 	env := firstEnvironment(t)
-	env["PORT"] = strconv.Itoa(testdrive.FreePort())
+	env["PORT"] = strconv.Itoa(testdrive.FreePort(t))
 	url := "http://127.0.0.1:" + env["PORT"]
 	maps.Copy(env, map[string]string{"EXTERNAL_URL": url, "DASHBOARD_CLIENT_ID": openid.ClientID,
 		"DASHBOARD_CLIENT_SECRET": openid.ClientSecret, "DASHBOARD_OPERATOR_GROUP": openid.OperatorGroup,
@@ -39,7 +39,7 @@ func TestSignInOnCloudFoundry(t *testing.T) {
 
 	developer, operator := openid.NewBrowser(t), openid.NewBrowser(t)
 	developer.LogIn(t, url+whoIsSignedIn, openid.Developer).Expect(t, http.StatusOK, "You are signed in as dora.")
-	operator.LogIn(t, url+whoIsSignedIn, openid.Operator).Expect(t, http.StatusOK, "You are an operator.")
+	operator.LogIn(t, url+whoIsSignedIn, openid.Operator).Expect(t, http.StatusOK, "As an operator you see all")
 	cookie := developer.Cookies(t, url, "session")[0].Value
 
 	b.Signal(t, syscall.SIGTERM)
@@ -57,7 +57,7 @@ func TestSignInOnCloudFoundry(t *testing.T) {
 	}
 	testdrive.Start(t, env)
 	developer.Open(t, url+whoIsSignedIn).Expect(t, http.StatusOK, "You are signed in as dora.")
-	operator.Open(t, url+whoIsSignedIn).Expect(t, http.StatusOK, "You are an operator.")
+	operator.Open(t, url+whoIsSignedIn).Expect(t, http.StatusOK, "As an operator you see all")
 }
 
 func TestNoSignInIsConfigured(t *testing.T) {
@@ -82,6 +82,6 @@ func TestSignInByLink(t *testing.T) {
 	if p := b.Open(t, link); p.Status != http.StatusSeeOther {
 		t.Errorf("the link was answered %d: %s", p.Status, p.Text)
 	}
-	b.Open(t, dev.URL+whoIsSignedIn).Expect(t, http.StatusOK, "You are an operator.")
+	b.Open(t, dev.URL+whoIsSignedIn).Expect(t, http.StatusOK, "As an operator you see all")
 	b.Open(t, link).Expect(t, http.StatusForbidden, "This link does not hold, or no longer.")
 }

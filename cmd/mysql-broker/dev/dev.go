@@ -180,10 +180,6 @@ Try it from another terminal:
   bin/mysql-broker instances
   curl -s -u %[4]s:%[5]s -H 'X-Broker-Api-Version: 2.17' %[1]s/v2/catalog
 
-Register it with a Cloud Foundry that can reach this machine:
-  cf create-service-broker mysql %[4]s %[5]s %[1]s
-  cf enable-service-access mysql
-
 Ctrl-C stops everything and keeps the data.
 `, url, binary.Flavour, binary.Version, s.Username, s.Password)
 }

@@ -25,7 +25,7 @@ func TestDev(t *testing.T) {
 
 func testDev(t *testing.T, flavour string) {
 	env := testdrive.DevEnvironment(t, flavour)
-	env["PORT"] = strconv.Itoa(testdrive.FreePort()) // the same after the restart: the client knows instances by URL
+	env["PORT"] = strconv.Itoa(testdrive.FreePort(t)) // the same after the restart: the client knows instances by URL
 	user := terminal{env}
 	interruptStart(t, env)
 	dev := testdrive.StartDev(t, env)

@@ -65,7 +65,7 @@ func cloudFoundryEnvironment(t *testing.T, shared map[string]servers.MySQL) map[
 				"uri": fmt.Sprintf("mysql://%s:%s@%s:%d/", s.BrokerUser, s.BrokerPassword, s.Host, s.Port)}})
 	}
 	return map[string]string{
-		"PORT":              strconv.Itoa(testdrive.FreePort()),
+		"PORT":              strconv.Itoa(testdrive.FreePort(t)),
 		"BROKER_USERNAME":   testdrive.Username,
 		"BROKER_PASSWORD":   testdrive.Password,
 		"ENCRYPTION_KEYSET": keyset,

@@ -12,10 +12,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -57,7 +55,7 @@ func Environment(t testing.TB, shared servers.MySQL) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	low, high := portRange()
+	low, high := portRange(t)
 	env := map[string]string{
 		"PORT":              "0",
 		"BROKER_USERNAME":   Username,
@@ -75,37 +73,6 @@ func Environment(t testing.TB, shared servers.MySQL) map[string]string {
 	}
 	t.Cleanup(func() { stopDedicated(t, env, shared.Flavour) })
 	return env
-}
-
-// Ports for launchers: out of reach of test/servers' below and of those that the kernel gives to clients above.
-const (
-	firstPort      = 22000
-	portEnd        = 32000
-	portsEach      = 20
-	portRangeCount = (portEnd - firstPort) / portsEach
-)
-
-var portRanges atomic.Int32
-
-// portRange hands out ports so that no two launchers of a test process try the same, and those of another one begin
-// elsewhere.
-func portRange() (low, high int) {
-	n := 5*os.Getpid() + int(portRanges.Add(1))
-	low = firstPort + n%portRangeCount*portsEach
-	return low, low + portsEach - 1
-}
-
-// FreePort is a port that the kernel gives to nobody, and this process to no other test. It is the last of a range, as
-// launchers of other test processes begin with the first, and nobody has it now.
-func FreePort() int {
-	for {
-		_, port := portRange()
-		l, err := net.Listen("tcp", ":"+strconv.Itoa(port))
-		if err == nil {
-			_ = l.Close()
-			return port
-		}
-	}
 }
 
 // launcherDirWithTemplates is a launcher's directory with the template that the launcher of the tests' servers of that

@@ -18,7 +18,7 @@ type Dashboard struct {
 // NewDashboard has brokers started in env show a dashboard. Only one of them can run at a time: its port is chosen here.
 func NewDashboard(t testing.TB, env map[string]string) Dashboard {
 	t.Helper()
-	port := strconv.Itoa(FreePort())
+	port := strconv.Itoa(FreePort(t))
 	d := Dashboard{URL: "http://127.0.0.1:" + port, Provider: openid.Start(t, openid.Options{})}
 	d.Cloud = openid.StartCloudController(t, d.Provider)
 	env["PORT"], env["EXTERNAL_URL"] = port, d.URL

@@ -27,7 +27,7 @@ func StartPrometheus(t testing.TB, config string) *Prometheus {
 	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	address := fmt.Sprintf("127.0.0.1:%d", FreePort())
+	address := fmt.Sprintf("127.0.0.1:%d", FreePort(t))
 	b := launch(t, map[string]string{}, "prometheus", "--config.file="+path, "--storage.tsdb.path="+dir,
 		"--web.listen-address="+address)
 	b.AwaitLog(t, "Server is ready to receive web requests")

@@ -1,0 +1,55 @@
+package testdrive
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"testing"
+)
+
+// Ports for launchers, and after them single ones: out of reach of test/servers' below and of those that the kernel gives
+// to clients above.
+const (
+	firstRange = 22000
+	portsEach  = 20
+	ranges     = 500
+	firstPort  = firstRange + ranges*portsEach
+	ports      = 768
+)
+
+// portRange is for one launcher: no other test of any process gets any of it until this one ends.
+func portRange(t testing.TB) (low, high int) {
+	t.Helper()
+	low = firstRange + portsEach*reserve(t, "range of ports", ranges)
+	return low, low + portsEach - 1
+}
+
+// FreePort is a port on which nobody listens, which the kernel gives to nobody, and no other test of any process gets
+// until this one ends.
+func FreePort(t testing.TB) int {
+	t.Helper()
+	for {
+		port := firstPort + reserve(t, "port", ports)
+		if l, err := net.Listen("tcp", ":"+strconv.Itoa(port)); err == nil {
+			_ = l.Close()
+			return port
+		}
+	}
+}
+
+// reserve takes one of count numbers for a test. A socket with an abstract name stands for each: it leaves nothing behind,
+// and goes with its process. https://man7.org/linux/man-pages/man7/unix.7.html
+func reserve(t testing.TB, kind string, count int) int {
+	t.Helper()
+	first := rand.IntN(count)
+	for i := range count {
+		n := (first + i) % count
+		if l, err := net.Listen("unix", fmt.Sprintf("@mysql-broker test %s %d", kind, n)); err == nil {
+			t.Cleanup(func() { _ = l.Close() })
+			return n
+		}
+	}
+	t.Fatalf("every %s that tests may use is taken", kind)
+	return 0
+}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/codes"
@@ -23,6 +24,9 @@ const (
 	// Undoing is worth more patience than doing: what is left behind when it is given up is an orphan.
 	cleanupPatience = 5
 )
+
+// undoing divides a LastError: behind it stands what the cleanup failed with.
+const undoing = "; undoing it: "
 
 // execution is the work on one task under one lease.
 type execution struct {
@@ -152,13 +156,15 @@ func (x *execution) limit() int {
 	return x.runner.cfg.Attempts
 }
 
-// exhausted tells whether err ends the phase.
+// exhausted tells whether err ends the phase. Nothing is permanent to a cleanup: what it leaves is nobody's.
 func (x *execution) exhausted(err error) bool {
 	if isElsewhere(err) {
 		return false
 	}
-	var permanent *permanentError
-	if errors.As(err, &permanent) || errors.Is(err, errCrashes) {
+	if _, permanent := errors.AsType[*permanentError](err); permanent && x.task.Phase == store.Forward {
+		return true
+	}
+	if errors.Is(err, errCrashes) {
 		return true
 	}
 	if x.inline && x.task.Phase == store.Forward {
@@ -198,7 +204,12 @@ func (x *execution) postpone(err error, attempts int) {
 	delay += time.Duration(rand.Int64N(int64(delay)/4 + 1)) // #nosec G404 -- nobody gains by guessing it
 	x.log("a step failed; trying again later", err, "delay", delay)
 	x.runner.cfg.OnRetry(x.task)
-	if err := x.runner.store.Postpone(x.lease.ctx, x.lease.held, delay, attempts, err.Error()); err != nil {
+	lastError := err.Error()
+	if x.task.Phase == store.Cleanup { // why it was given up stays what operators read first
+		why, _, _ := strings.Cut(x.task.LastError, undoing)
+		lastError = why + undoing + lastError
+	}
+	if err := x.runner.store.Postpone(x.lease.ctx, x.lease.held, delay, attempts, lastError); err != nil {
 		x.log("could not postpone a task; it goes on when its lease has run out", err)
 	}
 }

@@ -139,14 +139,16 @@ func TestGivenUpTaskIsCleanedUpAndFails(t *testing.T) {
 	t.Parallel()
 	s, j := servers.Store(t), &journal{}
 	undone := make(chan bool, 1)
+	errStuck := errors.New("stuck")
 	startWith(t, s, task.Workflow{Steps: []task.Step{j.step("a", errBoom, errBoom)},
-		Cleanup: []task.Step{j.step("undo", errBoom)}, Succeeded: nothing,
+		Cleanup: []task.Step{j.step("undo", errBoom, task.Permanent("There is no way.", errStuck))}, Succeeded: nothing,
 		Failed: func(_ *store.Tx, all bool) { undone <- all }}, task.Config{Attempts: 2})
 	got := end(t, s, record(t, s, store.NewTask{}).ID)
-	if got.State != store.Failed || got.Description == "" || got.LastError == "" {
+	if want := "step a: boom; undoing it: step undo: There is no way. (stuck)"; got.State != store.Failed ||
+		got.Description == "" || got.LastError != want {
 		t.Errorf("%+v", got)
 	}
-	j.is(t, "a", "a", "undo", "undo")
+	j.is(t, "a", "a", "undo", "undo", "undo")
 	if !<-undone {
 		t.Error("the outcome was recorded as not undone")
 	}

@@ -55,7 +55,7 @@ func Environment(t testing.TB, shared servers.MySQL) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	low, high := portRange(t)
+	low, high := PortRange(t)
 	env := map[string]string{
 		"PORT":              "0",
 		"BROKER_USERNAME":   Username,

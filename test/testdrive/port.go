@@ -18,8 +18,8 @@ const (
 	ports      = 768
 )
 
-// portRange is for one launcher: no other test of any process gets any of it until this one ends.
-func portRange(t testing.TB) (low, high int) {
+// PortRange is twenty ports for one launcher: no other test of any process gets any of them until this one ends.
+func PortRange(t testing.TB) (low, high int) {
 	t.Helper()
 	low = firstRange + portsEach*reserve(t, "range of ports", ranges)
 	return low, low + portsEach - 1

@@ -23,7 +23,7 @@ func privateIn(
 	t testing.TB, dir, flavour string, open func(process.Config) (*process.Launcher, error),
 ) servers.MySQL {
 	t.Helper()
-	low, high := portRange(t)
+	low, high := PortRange(t)
 	l, err := open(process.Config{Dir: dir, Binary: mysqld(t, flavour), PortMin: low, PortMax: high})
 	if err != nil {
 		t.Fatal(err)

@@ -42,8 +42,8 @@ func (l *Launcher) Destroy(ctx context.Context, id string, report func(progress 
 // once more because the broker died before that is removed when the task goes on.
 func (l *Launcher) retire(ctx context.Context, inst instance) error {
 	st, err := inst.loadState()
-	if err != nil && !errors.Is(err, launcher.ErrNotFound) {
-		return err
+	if err != nil && !errors.Is(err, launcher.ErrNotFound) { // it is of no use any more, whatever it was
+		l.cfg.Logger.Warn("a server is destroyed of which the state cannot be read", "server", inst.id, "error", err)
 	}
 	st.Phase = phaseDestroying
 	if err := inst.saveState(st); err != nil && !saysDiskFull(err) {

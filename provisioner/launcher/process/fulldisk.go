@@ -16,16 +16,18 @@ import (
 var diskFull = []string{"No space left on device", "OS error code 28", "Errcode: 28", "error number 28",
 	"failed with error 28", "Disk is full"}
 
-// startSpace is more than what a server writes while it starts: settings, its redo log, and temporary tablespaces of
-// up to 12 MiB.
-const startSpace = 64 << 20
+// startSpaceMB is more than what a server writes while it starts beside its redo log: settings, and temporary tablespaces
+// of up to 12 MiB.
+const startSpaceMB = 56
 
-// roomToStart keeps a server that runs from being stopped where the disk is so full that it could not start again.
-func roomToStart(dir string) error {
+// roomToStart keeps a server that runs from being stopped where the disk is so full that it could not start again with
+// that memory.
+func (l *Launcher) roomToStart(dir string, memoryMB int) error {
 	free, err := spaceLeft(dir)
-	if err == nil && free < startSpace {
+	needed := startSpaceMB + redoLogMB(l.cfg.Binary.Flavour, memoryMB)
+	if err == nil && free < uint64(needed)<<20 {
 		return fmt.Errorf("%w: %d MiB are left at %s, %d are needed to start the server again", launcher.ErrNoRoom,
-			free>>20, dir, startSpace>>20)
+			free>>20, dir, needed)
 	}
 	return err
 }

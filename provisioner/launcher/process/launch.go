@@ -50,6 +50,9 @@ func (l *Launcher) Launch(
 		return launcher.Endpoint{}, err
 	}
 	report("Preparing the data directory")
+	if ctx.Err() != nil { // the report may have found that another has the work now
+		return launcher.Endpoint{}, fmt.Errorf("server %s: %w", inst.id, context.Cause(ctx))
+	}
 	var written <-chan error
 	if st.Phase != phaseReady {
 		st = state{
@@ -89,6 +92,9 @@ func (l *Launcher) instanceOf(spec launcher.Spec) (instance, error) {
 
 func (i instance) makeAndLock(ctx context.Context) (unlock func(), err error) {
 	for {
+		if ctx.Err() != nil { // another may have the work now, and have destroyed it
+			return nil, fmt.Errorf("server %s: %w", i.id, context.Cause(ctx))
+		}
 		if err := os.Mkdir(i.dir, traversable); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, fmt.Errorf("server %s: %w", i.id, err)
 		}
@@ -172,7 +178,7 @@ func (l *Launcher) bringUp(
 func (l *Launcher) startAndAwait(
 	ctx context.Context, inst instance, st state, starting func(), options ...string,
 ) error {
-	s, err := l.start(inst, st, options...)
+	s, err := l.start(ctx, inst, st, options...)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package process_test
 
 import (
+	"context"
 	"errors"
 	"net"
 	"os"
@@ -203,6 +204,58 @@ func TestLaunchManyAtOnce(t *testing.T) {
 		}
 		if len(ports) != many {
 			t.Errorf("%d servers share %d ports", many, len(ports))
+		}
+	})
+}
+
+// To users, no port is no room, and their task is given up; where none can be had for another reason, it is tried again.
+func TestAddressThatTheHostDoesNotHave(t *testing.T) {
+	eachBinary(t, func(t *testing.T, binary process.Binary) {
+		cfg := newConfig(t, binary)
+		cfg.BindAddress = "192.0.2.1" // for documentation, by RFC 5737
+		l := open(t, cfg)
+		defer l.Close()
+		if _, err := l.Launch(t.Context(), newSpec("nowhere"), ignore); err == nil || errors.Is(err, launcher.ErrNoRoom) {
+			t.Errorf("launch: %v", err)
+		}
+	})
+}
+
+// Whoever has lost the work to another must not make anew what that one may have destroyed.
+func TestCancelledLaunchMakesNothing(t *testing.T) {
+	eachBinary(t, func(t *testing.T, binary process.Binary) {
+		cfg := newConfig(t, binary)
+		l := open(t, cfg)
+		defer l.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := l.Launch(ctx, newSpec("late"), ignore); !errors.Is(err, context.Canceled) {
+			t.Errorf("launch: %v, want context.Canceled", err)
+		}
+		if ids, err := l.List(t.Context()); err != nil || len(ids) > 0 {
+			t.Errorf("there are %v, %v", ids, err)
+		}
+	})
+}
+
+// A state that cannot be read keeps no other server from being launched, and its own from being destroyed.
+func TestUnreadableState(t *testing.T) {
+	eachBinary(t, func(t *testing.T, binary process.Binary) {
+		cfg := newConfig(t, binary)
+		l := open(t, cfg)
+		defer l.Close()
+		broken := newSpec("broken")
+		launch(t, l, broken)
+		pid := pidOf(t, cfg, broken.ID)
+		if err := os.WriteFile(filepath.Join(cfg.Dir, "instances", broken.ID, "state.json"), []byte("{"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		launch(t, l, newSpec("sound"))
+		if err := l.Destroy(t.Context(), broken.ID, ignore); err != nil {
+			t.Error(err)
+		}
+		if alive(pid) {
+			t.Error("the server still runs")
 		}
 	})
 }

@@ -42,22 +42,23 @@ func holdLock(ctx context.Context, dir string) (*os.File, error) {
 // pollLock is holdLock without its limit. It tries the lock every so often until ctx ends.
 func pollLock(ctx context.Context, dir string, every time.Duration) (*os.File, error) {
 	for pause := time.Millisecond; ; pause = min(2*pause, every) {
+		if ctx.Err() != nil { // nothing is begun any more, even where the lock is free
+			return nil, fmt.Errorf("wait for the lock of %s: %w", dir, context.Cause(ctx))
+		}
 		lock, err := tryLock(dir)
 		if !errors.Is(err, unix.EWOULDBLOCK) {
 			return lock, err
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("wait for the lock of %s: %w", dir, context.Cause(ctx))
 		case <-time.After(pause):
 		}
 	}
 }
 
-// tryLock takes the lock of a file or directory. It fails with unix.EWOULDBLOCK while another holds that, or what has the
-// path was replaced meanwhile.
-func tryLock(path string) (_ *os.File, err error) {
-	f, err := os.Open(path)
+// tryLock fails with unix.EWOULDBLOCK while another holds the lock, or the directory was replaced meanwhile.
+func tryLock(dir string) (_ *os.File, err error) {
+	f, err := os.Open(dir)
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
@@ -67,14 +68,14 @@ func tryLock(path string) (_ *os.File, err error) {
 		}
 	}()
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil, fmt.Errorf("lock %s: %w", path, err)
+		return nil, fmt.Errorf("lock %s: %w", dir, err)
 	}
 	locked, err := f.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
-	if named, err := os.Stat(path); err != nil || !os.SameFile(named, locked) {
-		return nil, fmt.Errorf("lock %s: %w", path, unix.EWOULDBLOCK)
+	if named, err := os.Stat(dir); err != nil || !os.SameFile(named, locked) {
+		return nil, fmt.Errorf("lock %s: %w", dir, unix.EWOULDBLOCK)
 	}
 	return f, nil
 }

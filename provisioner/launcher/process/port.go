@@ -7,6 +7,8 @@ import (
 	"net"
 	"strconv"
 
+	"golang.org/x/sys/unix"
+
 	"mysql-broker/provisioner/launcher"
 )
 
@@ -23,11 +25,17 @@ func (l *Launcher) choosePort(ctx context.Context, inst instance, st *state, avo
 		return err
 	}
 	for _, port := range append([]int{st.Port}, l.portRange()...) {
-		if port == 0 || port == avoid || taken[port] || !portFree(l.cfg.BindAddress, port) {
+		if port == 0 || port == avoid || taken[port] {
 			continue
 		}
-		st.Port = port
-		return inst.saveState(*st)
+		free, err := portFree(l.cfg.BindAddress, port)
+		if err != nil {
+			return fmt.Errorf("server %s: look whether its port is free: %w", inst.id, err)
+		}
+		if free {
+			st.Port = port
+			return inst.saveState(*st)
+		}
 	}
 	return fmt.Errorf("server %s: %w: no port from %d to %d is free", inst.id, launcher.ErrNoRoom, l.cfg.PortMin,
 		l.cfg.PortMax)
@@ -56,18 +64,23 @@ func (l *Launcher) recordedPorts(except string) (map[int]bool, error) {
 		if errors.Is(err, launcher.ErrNotFound) {
 			continue
 		}
-		if err != nil {
-			return nil, err
+		if err != nil { // its port is not had at least while it runs
+			l.cfg.Logger.Error("the state of a server cannot be read", "server", other.id, "error", err)
+			continue
 		}
 		ports[st.Port] = true
 	}
 	return ports, nil
 }
 
-func portFree(address string, port int) bool {
+// portFree fails where no port can be had, such as at an address that the host does not have.
+func portFree(address string, port int) (bool, error) {
 	ln, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(port)))
-	if err != nil {
-		return false
+	if errors.Is(err, unix.EADDRINUSE) {
+		return false, nil
 	}
-	return ln.Close() == nil
+	if err != nil {
+		return false, err
+	}
+	return true, ln.Close()
 }

@@ -1,8 +1,9 @@
 // Package process is the launcher that runs dedicated servers as mysqld processes on the broker's own host.
 //
-// A server is a directory, and a process whose command line names that directory's settings file. The kernel's process
-// table alone says what runs: nothing is recorded that could go stale, and a server whose broker died between
-// starting it and any record of it is still found. Servers are sessions of their own, so that they outlive the broker.
+// A server is a directory, and a process whose command line names that directory's settings file. The kernel alone says
+// what runs, by its process table and, while a server begins or ends, by a lock that the process holds: nothing is
+// recorded that could go stale, and a server whose broker died between starting it and any record of it is still found.
+// Servers are sessions of their own, so that they outlive the broker.
 //
 // Under Config.Dir:
 //
@@ -12,8 +13,8 @@
 //	trash/          destroyed servers, until their files are removed
 //
 // Several brokers may share one Config.Dir on one host. Directories themselves are locked (flock), so that no lock
-// file is ever left behind: instances/ID for changes to that server, instances for the choice of ports, templates
-// while one is made, and Dir by the broker that supervises.
+// file is ever left behind: instances/ID for changes to that server, instances/ID/tls by the server itself, instances for
+// the choice of ports, templates while one is made, and Dir by the broker that supervises.
 package process
 
 import (

@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +20,7 @@ import (
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/process"
+	"mysql-broker/test/testdrive"
 )
 
 // binaries are the servers that tests run on: those installed, and those that $MYSQLD names.
@@ -66,8 +66,6 @@ func makeReachableDir() (string, error) {
 	return dir, os.Chmod(dir, 0o711)
 }
 
-var portRanges atomic.Int32
-
 // newConfig has a state directory and twenty ports of its own. All servers in it are gone when the test ends.
 func newConfig(t *testing.T, binary process.Binary) process.Config {
 	t.Helper()
@@ -78,13 +76,16 @@ func newConfig(t *testing.T, binary process.Binary) process.Config {
 	if err := os.Symlink(templates, filepath.Join(dir, "templates")); err != nil {
 		t.Fatal(err)
 	}
-	first := 14000 + 20*int(portRanges.Add(1)%300) // other packages' tests use ports from 20000
+	low, high := testdrive.PortRange(t)
 	cfg := process.Config{
-		Dir: dir, Binary: binary, PortMin: first, PortMax: first + 19,
+		Dir: dir, Binary: binary, PortMin: low, PortMax: high,
 		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
 	t.Cleanup(func() {
-		l := open(t, cfg)
+		l, err := process.Open(cfg) // which starts none of those that do not run
+		if err != nil {
+			t.Fatal(err)
+		}
 		ids, err := l.List(context.Background())
 		if err != nil {
 			t.Error(err)
@@ -94,7 +95,6 @@ func newConfig(t *testing.T, binary process.Binary) process.Config {
 				t.Error(err)
 			}
 		}
-		l.Close()
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
 		}

@@ -53,10 +53,12 @@ func (l *Launcher) applyLimits(ctx context.Context, inst instance, st state, spe
 	if st.MemoryMB == spec.MemoryMB && st.StorageMB == spec.StorageMB {
 		return st, nil
 	}
-	if err := roomToStart(inst.dir); err != nil {
-		return state{}, err
-	}
-	if err := l.stopIfRunning(ctx, inst, (*server).stop); err != nil {
+	if err := l.stopIfRunning(ctx, inst, func(s *server, ctx context.Context) error {
+		if err := l.roomToStart(inst.dir, spec.MemoryMB); err != nil {
+			return err
+		}
+		return s.stop(ctx)
+	}); err != nil {
 		return state{}, err
 	}
 	fault.Point("resize", "stopped")

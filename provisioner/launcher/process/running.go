@@ -7,7 +7,7 @@ import (
 
 // ensureUp starts a ready server unless it runs, and returns when it is up. The caller holds its lock.
 func (l *Launcher) ensureUp(ctx context.Context, inst instance, st state) error {
-	s, err := l.ensureRunning(ctx, inst, st)
+	s, _, err := l.ensureRunning(ctx, inst, st)
 	if err != nil {
 		return err
 	}
@@ -16,14 +16,13 @@ func (l *Launcher) ensureUp(ctx context.Context, inst instance, st state) error 
 }
 
 // ensureRunning finds a ready server or starts it. The caller holds its lock.
-func (l *Launcher) ensureRunning(ctx context.Context, inst instance, st state) (*server, error) {
-	s, err := findServer(ctx, inst, l.owner)
-	if s != nil || err != nil {
-		return s, err
+func (l *Launcher) ensureRunning(ctx context.Context, inst instance, st state) (s *server, started bool, err error) {
+	if s, err = findServer(ctx, inst, l.owner); s != nil || err != nil {
+		return s, false, err
 	}
 	log := readLogTail(inst)
-	if s, err = l.start(inst, st); err != nil {
-		return nil, err
+	if s, err = l.start(ctx, inst, st); err != nil {
+		return nil, false, err
 	}
 	level := slog.LevelWarn
 	if shutDown(log) { // for a resize, with the host, or by whoever ended all of them
@@ -32,7 +31,7 @@ func (l *Launcher) ensureRunning(ctx context.Context, inst instance, st state) (
 	// What it logged last says why it ended, such as that a stranger has its port, or that the disk is full.
 	l.cfg.Logger.Log(ctx, level, "started a server that did not run", "server", inst.id, "port", st.Port, "pid", s.pid,
 		"logged_last", tellingLines(log))
-	return s, nil
+	return s, true, nil
 }
 
 // stopIfRunning ends a server, by server.stop or server.kill. The caller holds its lock.

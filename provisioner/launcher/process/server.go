@@ -30,14 +30,15 @@ type server struct {
 func settingsOption(inst instance) string { return "--defaults-file=" + inst.settingsFile() }
 
 // tableTimeout outlasts by far how long a server may run without showing in the process table by its arguments.
-const tableTimeout = 10 * time.Second
+const tableTimeout = time.Minute
 
-var errNotInTable = fmt.Errorf("a process has held its log for %s and does not show as a server", tableTimeout)
+var errNotInTable = fmt.Errorf("a process has held its keys' lock for %s and does not show as a server", tableTimeout)
 
 // findServer returns the server of one instance; nil if it does not run.
 //
 // As it begins and as it ends, a server has other arguments than its own or none: after its fork, while it is loaded,
-// and once its first thread has ended. It holds its log's lock meanwhile, so that such a one is waited for.
+// and once its first thread has ended. It holds the lock of its keys' directory meanwhile, so that such a one is waited
+// for.
 func findServer(ctx context.Context, inst instance, who owner) (*server, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, tableTimeout, errNotInTable)
 	defer cancel()
@@ -46,7 +47,7 @@ func findServer(ctx context.Context, inst instance, who owner) (*server, error) 
 		if s != nil || err != nil {
 			return s, err
 		}
-		lock, err := tryLock(inst.logFile())
+		lock, err := tryLock(inst.tlsDir())
 		if err == nil {
 			return nil, lock.Close()
 		}

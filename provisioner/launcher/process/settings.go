@@ -96,21 +96,29 @@ func (l *Launcher) settings(inst instance, st state) []byte {
 }
 
 // memorySettings divide the memory of a plan, in MiB: about 192 are needed by the server itself and by its
-// connections, the rest is buffer pool, to at most 60 %. The redo log, which takes up the disk of a server that does
-// nothing too, is a sixteenth of that rest; the smallest that a flavour knows is also that of the templates, so that
-// small servers need not make it anew as they start.
+// connections, the rest is buffer pool, to at most 60 %.
 func memorySettings(flavour string, memoryMB int) []string {
 	pool := max(16, min(memoryMB-192, memoryMB*6/10))
-	redoName, smallestRedo := "loose-innodb-redo-log-capacity", 8
+	redoName := "loose-innodb-redo-log-capacity"
 	if flavour == MariaDB {
-		redoName, smallestRedo = "innodb-log-file-size", 4
+		redoName = "innodb-log-file-size"
 	}
-	redo := max(smallestRedo, (memoryMB-192)/16)
 	return []string{
 		fmt.Sprintf("innodb-buffer-pool-size=%dM", pool),
-		fmt.Sprintf("%s=%dM", redoName, redo),
+		fmt.Sprintf("%s=%dM", redoName, redoLogMB(flavour, memoryMB)),
 		fmt.Sprintf("max-connections=%d", max(151, memoryMB/2)),
 	}
+}
+
+// redoLogMB is the size of the redo log, which takes up the disk of a server that does nothing too: a sixteenth of the
+// memory that a server of its own does not need. The smallest that a flavour knows is also that of the templates, so that
+// small servers need not make it anew as they start.
+func redoLogMB(flavour string, memoryMB int) int {
+	smallest := 8
+	if flavour == MariaDB {
+		smallest = 4
+	}
+	return max(smallest, (memoryMB-192)/16)
 }
 
 // quote writes a path as a value of an option file, in which "#" and spaces at the end mean something else.

@@ -10,8 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -36,7 +34,7 @@ var (
 )
 
 // start runs the server of an instance that does not run, whose lock the caller holds.
-func (l *Launcher) start(inst instance, st state, options ...string) (*server, error) {
+func (l *Launcher) start(ctx context.Context, inst instance, st state, options ...string) (*server, error) {
 	if st.Flavour != l.cfg.Binary.Flavour {
 		return nil, fmt.Errorf("server %s: its data are of %s, which %s cannot read",
 			inst.id, st.Flavour, l.cfg.Binary.Path)
@@ -52,13 +50,16 @@ func (l *Launcher) start(inst instance, st state, options ...string) (*server, e
 		return nil, fmt.Errorf("server %s: log: %w", inst.id, err)
 	}
 	defer log.Close()
-	if err := unix.Flock(int(log.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil { // for findServer; the process keeps it
-		return nil, fmt.Errorf("server %s: log: %w", inst.id, err)
+	lock, err := holdLock(ctx, inst.tlsDir()) // for findServer; a child of ours that is being forked may hold a copy yet
+	if err != nil {
+		return nil, fmt.Errorf("server %s: %w", inst.id, err)
 	}
+	defer lock.Close()
 	cmd := exec.Command(l.cfg.Binary.Path, append([]string{settingsOption(inst)}, options...)...)
 	cmd.Dir = inst.dir
 	cmd.Env = serverEnvironment()
 	cmd.Stdout, cmd.Stderr = log, log // a file, because a pipe would break with the broker
+	cmd.ExtraFiles = []*os.File{lock} // which the server keeps for as long as it runs
 	cmd.SysProcAttr = l.owner.attributes()
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("server %s: %w", inst.id, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 const (
 	standbyInterval = time.Second      // how often a broker tries to become the one that supervises
 	surveyInterval  = 2 * time.Second  // how often servers launched by other brokers are looked for
+	turnTime        = 10 * time.Second // how long a server that is started may keep the next one waiting
 	minBackoff      = time.Second      // before a server that died is started again
 	maxBackoff      = 60 * time.Second // before one that dies over and over is; one that lived as long is forgiven
 )
@@ -23,21 +25,21 @@ var errRetired = errors.New("server is not to be kept running")
 // supervise starts servers that died, until the context ends, while this is the one broker of the state directory
 // that does.
 func (l *Launcher) supervise(ctx context.Context) {
-	lock, err := pollLock(ctx, l.cfg.Dir, standbyInterval)
-	if err != nil {
-		if ctx.Err() == nil {
-			l.cfg.Logger.Error("servers are not supervised", "error", err)
-		}
+	lock := l.becomeSupervisor(ctx)
+	if lock == nil {
 		return
 	}
 	defer lock.Close()
-	if err := l.emptyTrash("*"); err != nil {
-		l.cfg.Logger.Warn("destroyed servers were not removed", "error", err)
-	}
 	var watchers sync.WaitGroup
 	defer watchers.Wait()
+	watchers.Go(func() {
+		if err := l.emptyTrash("*"); err != nil {
+			l.cfg.Logger.Warn("destroyed servers were not removed", "error", err)
+		}
+	})
 	watchers.Go(func() { l.keepSpares(ctx) })
 	var watched sync.Map // of ids
+	starting := make(chan struct{}, startsAtOnce)
 	survey := time.NewTicker(surveyInterval)
 	defer survey.Stop()
 	for {
@@ -51,7 +53,7 @@ func (l *Launcher) supervise(ctx context.Context) {
 			}
 			watchers.Go(func() {
 				defer watched.Delete(inst.id)
-				l.watch(ctx, inst)
+				l.watch(ctx, inst, starting)
 			})
 		}
 		select {
@@ -62,11 +64,35 @@ func (l *Launcher) supervise(ctx context.Context) {
 	}
 }
 
+// becomeSupervisor waits for the lock of the state directory. It is nil when the context has ended; until then nothing,
+// such as a limit of open files, keeps it from trying again.
+func (l *Launcher) becomeSupervisor(ctx context.Context) *os.File {
+	failing := false
+	for {
+		lock, err := pollLock(ctx, l.cfg.Dir, standbyInterval)
+		if err == nil {
+			return lock
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		if !failing {
+			l.cfg.Logger.Error("cannot tell who supervises the servers; trying again", "error", err)
+		}
+		failing = true
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(standbyInterval):
+		}
+	}
+}
+
 // watch keeps one server running until it is retired.
-func (l *Launcher) watch(ctx context.Context, inst instance) {
+func (l *Launcher) watch(ctx context.Context, inst instance, starting chan struct{}) {
 	for backoff := minBackoff; ; {
 		began := time.Now()
-		err := l.runOnce(ctx, inst)
+		err := l.runOnce(ctx, inst, starting)
 		if ctx.Err() != nil || errors.Is(err, errRetired) {
 			return
 		}
@@ -86,8 +112,8 @@ func (l *Launcher) watch(ctx context.Context, inst instance) {
 }
 
 // runOnce sees to it that a server runs and returns when it has ended. The lock is not kept meanwhile.
-func (l *Launcher) runOnce(ctx context.Context, inst instance) error {
-	s, err := l.keepRunning(ctx, inst)
+func (l *Launcher) runOnce(ctx context.Context, inst instance, starting chan struct{}) error {
+	s, err := l.keepRunningInTurn(ctx, inst, starting)
 	if err != nil {
 		return err
 	}
@@ -95,21 +121,40 @@ func (l *Launcher) runOnce(ctx context.Context, inst instance) error {
 	return s.wait(ctx)
 }
 
-func (l *Launcher) keepRunning(ctx context.Context, inst instance) (*server, error) {
+// keepRunningInTurn gives each server turnTime before the next one is started, unless it is up sooner: after a reboot,
+// hundreds would else recover at once from the same disk.
+func (l *Launcher) keepRunningInTurn(ctx context.Context, inst instance, starting chan struct{}) (*server, error) {
+	select {
+	case starting <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	defer func() { <-starting }()
+	s, started, err := l.keepRunning(ctx, inst)
+	if err != nil || !started {
+		return s, err
+	}
+	soon, cancel := context.WithTimeout(ctx, turnTime)
+	defer cancel()
+	_ = pollUp(soon, inst, s) // whether it is up is not asked here; one that has ended is started again
+	return s, nil
+}
+
+func (l *Launcher) keepRunning(ctx context.Context, inst instance) (s *server, started bool, err error) {
 	unlock, err := lockDir(ctx, inst.dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, errRetired
+		return nil, false, errRetired
 	}
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer unlock()
 	st, err := inst.loadState()
 	if errors.Is(err, launcher.ErrNotFound) || err == nil && st.Phase != phaseReady {
-		return nil, errRetired
+		return nil, false, errRetired
 	}
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	return l.ensureRunning(ctx, inst, st)
 }

@@ -10,6 +10,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // template returns a data directory of the launcher's flavour and version that holds no account anyone could log in
@@ -124,14 +127,22 @@ func (b Binary) installScript() (string, error) {
 	return "", fmt.Errorf("no mariadb-install-db under %s", b.BaseDir)
 }
 
-// runTool runs a program as the servers' owner, with the lock; its error ends with what the program said of errors.
+// toolTime is how long a program may take, which takes some seconds.
+const toolTime = 10 * time.Minute
+
+// runTool runs a program as the servers' owner, with the lock; its error ends with what the program said of errors. Where
+// it is cut off, it goes with all that it has started, as the lock would not be free else.
 func (l *Launcher) runTool(ctx context.Context, lock *os.File, stdin, path string, args ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, toolTime)
+	defer cancel()
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir = l.templatesDir()
 	cmd.Env = append(serverEnvironment(), "TMPDIR="+l.templateTmpDir())
 	cmd.Stdin = strings.NewReader(stdin)
 	cmd.SysProcAttr = l.owner.attributes()
 	cmd.ExtraFiles = []*os.File{lock}
+	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) } // it is a session of its own
+	cmd.WaitDelay = time.Second
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%s: %w: %s", filepath.Base(path), err, tellingLines(string(out)))

@@ -182,24 +182,7 @@ func (p *Provisioner) unlessDeleted(ctx context.Context, instanceID string, err 
 	return err
 }
 
-// asAdmin runs fn with the broker's connections to an instance's server; twice, if WithAdminPassword has to.
+// asAdmin is AsAdmin with what the provisioner works with.
 func (p *Provisioner) asAdmin(ctx context.Context, i store.Instance, fn func(*mysqladmin.Server) error) error {
-	if i.Server != "" {
-		server, err := p.shared.Server(i.Server)
-		if err != nil {
-			return err
-		}
-		return fn(server.Server)
-	}
-	if p.dedicated == nil {
-		return dedicated.ErrNoLauncher
-	}
-	return WithAdminPassword(ctx, p.store, i, func(password string) error {
-		admin, err := p.dedicated.Open(ctx, i.DedicatedID, password)
-		if err != nil {
-			return err
-		}
-		defer admin.Close()
-		return fn(admin)
-	})
+	return AsAdmin(ctx, p.store, p.shared, p.dedicated, i, fn)
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"mysql-broker/provisioner"
-	"mysql-broker/provisioner/dedicated"
 	"mysql-broker/provisioner/fault"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/store"
@@ -193,22 +192,5 @@ func (g *Guard) settle(ctx context.Context, d store.DueAccount) error {
 }
 
 func (g *Guard) onServer(ctx context.Context, i store.Instance, fn func(*mysqladmin.Server) error) error {
-	if i.Server != "" {
-		server, err := g.Shared.Server(i.Server)
-		if err != nil {
-			return err
-		}
-		return fn(server.Server)
-	}
-	if g.Dedicated == nil {
-		return dedicated.ErrNoLauncher
-	}
-	return provisioner.WithAdminPassword(ctx, g.Store, i, func(password string) error {
-		admin, err := g.Dedicated.Open(ctx, i.DedicatedID, password)
-		if err != nil {
-			return err
-		}
-		defer admin.Close()
-		return fn(admin)
-	})
+	return provisioner.AsAdmin(ctx, g.Store, g.Shared, g.Dedicated, i, fn)
 }

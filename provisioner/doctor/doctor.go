@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/dedicated"
 	"mysql-broker/provisioner/shared"
@@ -84,28 +86,21 @@ func (d *Doctor) examine(ctx context.Context, forget bool) (Report, error) {
 	if err != nil {
 		return Report{}, fmt.Errorf("read which servers there are records of: %w", err)
 	}
-	ctx, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
 	var all Report
 	var mu sync.Mutex
-	var examined sync.WaitGroup
-	free := make(chan struct{}, atOnce)
+	examining, within := errgroup.WithContext(ctx) // after an error, the other servers are not waited for
+	examining.SetLimit(atOnce)
 	for _, server := range servers {
-		free <- struct{}{}
-		examined.Go(func() {
-			defer func() { <-free }()
-			r, err := d.examineServer(ctx, server, forget)
-			if err != nil {
-				fail(err) // and do not wait for the others
-			}
+		examining.Go(func() error {
+			r, err := d.examineServer(within, server, forget)
 			mu.Lock()
 			defer mu.Unlock()
 			all.add(r)
+			return err
 		})
 	}
-	examined.Wait()
-	if err := context.Cause(ctx); err != nil {
-		return all, err
+	if examining.Wait() != nil {
+		return all, context.Cause(within) // which tells more than the error does where the caller has given up
 	}
 	abandoned, err := d.store.Abandoned(ctx)
 	if err != nil {

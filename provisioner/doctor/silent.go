@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
+
 	"mysql-broker/provisioner"
 	"mysql-broker/store"
 )
@@ -18,12 +20,10 @@ func (d *Doctor) silent(ctx context.Context, running []store.Resource) ([]Findin
 	var mu sync.Mutex
 	var findings []Finding
 	var errs []error
-	var asked sync.WaitGroup
-	free := make(chan struct{}, logins)
+	var asking errgroup.Group
+	asking.SetLimit(logins)
 	for _, r := range running {
-		free <- struct{}{}
-		asked.Go(func() {
-			defer func() { <-free }()
+		asking.Go(func() error {
 			f, err := d.hear(ctx, r)
 			mu.Lock()
 			defer mu.Unlock()
@@ -31,9 +31,10 @@ func (d *Doctor) silent(ctx context.Context, running []store.Resource) ([]Findin
 				findings = append(findings, *f)
 			}
 			errs = append(errs, err)
+			return nil
 		})
 	}
-	asked.Wait()
+	_ = asking.Wait() // errs has all of them
 	return findings, errors.Join(errs...)
 }
 

@@ -3,7 +3,8 @@ package process
 import (
 	"context"
 	"errors"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // startsAtOnce is how many servers are started or stopped side by side.
@@ -53,16 +54,15 @@ func (l *Launcher) each(do func(instance) error) error {
 	if err != nil {
 		return err
 	}
-	var all sync.WaitGroup
-	free := make(chan struct{}, startsAtOnce)
 	errs := make([]error, len(instances))
+	var all errgroup.Group
+	all.SetLimit(startsAtOnce)
 	for i, inst := range instances {
-		all.Go(func() {
-			free <- struct{}{}
-			defer func() { <-free }()
+		all.Go(func() error {
 			errs[i] = do(inst)
+			return nil
 		})
 	}
-	all.Wait()
+	_ = all.Wait() // errs has them all
 	return errors.Join(errs...)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // ErrUnavailable is in the chain of every error that says that PostgreSQL cannot be reached, does not answer, or cannot
@@ -48,13 +49,14 @@ func limitWaits(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// bounded is a pool whose statements are answered in statementTime or fail with ErrUnavailable.
-type bounded struct{ querier }
+// bounded is a pool whose statements are answered in statementTime or fail with ErrUnavailable. Queries: see oneRow and
+// allRows.
+type bounded struct{ pool *pgxpool.Pool }
 
 func (b bounded) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
 	limited, cancel := context.WithTimeout(ctx, statementTime)
 	defer cancel()
-	tag, err := b.querier.Exec(limited, sql, args...)
+	tag, err := b.pool.Exec(limited, sql, args...)
 	return tag, explain(ctx, err)
 }
 

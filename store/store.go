@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -87,23 +86,11 @@ func (s *Store) Ping(ctx context.Context) error { return s.pool.Ping(ctx) }
 // PoolStat returns the figures of the connection pool.
 func (s *Store) PoolStat() *pgxpool.Stat { return s.pool.Stat() }
 
-// querier is what statements need of a pool.
-type querier interface {
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}
-
 // oneRow runs a query that yields at most one row.
-func oneRow[T any](ctx context.Context, q querier, scan pgx.RowToFunc[T], sql string, args ...any) (T, error) {
-	return oneRowWithin(ctx, statementTime, q, scan, sql, args...)
-}
-
-func oneRowWithin[T any](ctx context.Context, limit time.Duration, q querier, scan pgx.RowToFunc[T], sql string,
-	args ...any) (T, error) {
-	limited, cancel := context.WithTimeout(ctx, limit)
+func oneRow[T any](ctx context.Context, pool *pgxpool.Pool, scan pgx.RowToFunc[T], sql string, args ...any) (T, error) {
+	limited, cancel := context.WithTimeout(ctx, statementTime)
 	defer cancel()
-	rows, err := q.Query(limited, sql, args...)
+	rows, err := pool.Query(limited, sql, args...)
 	if err != nil {
 		var zero T
 		return zero, explain(ctx, err)
@@ -116,15 +103,16 @@ func oneRowWithin[T any](ctx context.Context, limit time.Duration, q querier, sc
 }
 
 // allRows runs a query that yields any number of rows.
-func allRows[T any](ctx context.Context, q querier, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
-	return allRowsWithin(ctx, statementTime, q, scan, sql, args...)
+func allRows[T any](ctx context.Context, pool *pgxpool.Pool, scan pgx.RowToFunc[T], sql string, args ...any) (
+	[]T, error) {
+	return allRowsWithin(ctx, statementTime, pool, scan, sql, args...)
 }
 
-func allRowsWithin[T any](ctx context.Context, limit time.Duration, q querier, scan pgx.RowToFunc[T], sql string,
-	args ...any) ([]T, error) {
+func allRowsWithin[T any](ctx context.Context, limit time.Duration, pool *pgxpool.Pool, scan pgx.RowToFunc[T],
+	sql string, args ...any) ([]T, error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	rows, err := q.Query(limited, sql, args...)
+	rows, err := pool.Query(limited, sql, args...)
 	if err != nil {
 		return nil, explain(ctx, err)
 	}

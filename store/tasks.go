@@ -137,24 +137,19 @@ func (s *Store) LatestTask(ctx context.Context, instanceID, bindingID, kind stri
 		instanceID, bindingID, kind)
 }
 
-// forgetBatch is how many tasks are deleted by one statement: in some milliseconds, whatever has piled up.
-const forgetBatch = 1000
-
 // DeleteFinishedTasks forgets tasks that ended longer ago than age, and says how many. It leaves PostgreSQL half of the
 // time to others. Those that another broker is deleting are left to that one.
 func (s *Store) DeleteFinishedTasks(ctx context.Context, age time.Duration) (deleted int64, err error) {
 	for {
 		since := time.Now()
 		tag, err := s.db.Exec(ctx, `DELETE FROM task WHERE id IN (SELECT id FROM task
-			WHERE finished_at < now() - $1::interval ORDER BY finished_at LIMIT $2 FOR UPDATE SKIP LOCKED)`, age, forgetBatch)
+			WHERE finished_at < now() - $1::interval ORDER BY finished_at LIMIT $2 FOR UPDATE SKIP LOCKED)`, age, batchRows)
 		deleted += tag.RowsAffected()
-		if err != nil || tag.RowsAffected() < forgetBatch {
+		if err != nil || tag.RowsAffected() < batchRows {
 			return deleted, err
 		}
-		select {
-		case <-ctx.Done():
-			return deleted, context.Cause(ctx)
-		case <-time.After(time.Since(since)):
+		if err := rest(ctx, since); err != nil {
+			return deleted, err
 		}
 	}
 }

@@ -143,11 +143,11 @@ func (s *Store) ForgetUsage(ctx context.Context, keep time.Duration) error {
 		since := time.Now()
 		tag, err := s.db.Exec(ctx, `DELETE FROM storage_sample WHERE (database_name, at) IN (
 			SELECT database_name, at FROM storage_sample WHERE at < now() - $1::interval ORDER BY at LIMIT $2)`,
-			keep, forgetBatch)
+			keep, batchRows)
 		if err != nil {
 			return err
 		}
-		if tag.RowsAffected() < forgetBatch {
+		if tag.RowsAffected() < batchRows {
 			break
 		}
 		if err := rest(ctx, since); err != nil {
@@ -157,7 +157,7 @@ func (s *Store) ForgetUsage(ctx context.Context, keep time.Duration) error {
 	for last := ""; ; {
 		since := time.Now()
 		names, err := allRows(ctx, s.pool, pgx.RowTo[string], `SELECT database_name FROM storage_usage
-			WHERE database_name > $1 ORDER BY database_name LIMIT $2`, last, forgetBatch)
+			WHERE database_name > $1 ORDER BY database_name LIMIT $2`, last, batchRows)
 		if err != nil || len(names) == 0 {
 			return err
 		}
@@ -169,15 +169,5 @@ func (s *Store) ForgetUsage(ctx context.Context, keep time.Duration) error {
 		if err := rest(ctx, since); err != nil {
 			return err
 		}
-	}
-}
-
-// rest waits for as long again as has passed.
-func rest(ctx context.Context, since time.Time) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(time.Since(since)):
-		return nil
 	}
 }

@@ -18,22 +18,26 @@ type owner struct {
 	uid, gid int
 }
 
-// lookupOwner resolves the account servers run as: name when the broker is root, whom mysqld refuses to run as, and
-// the broker's own account otherwise.
-func lookupOwner(name string) (owner, error) {
+// unprivileged is the account that servers run as when the broker is root, whom mysqld refuses to run as.
+const unprivileged = "nobody"
+
+// lookupOwner resolves the account servers run as: unprivileged when the broker is root, and the broker's own account
+// otherwise.
+func lookupOwner() (owner, error) {
 	if os.Geteuid() != 0 {
 		return owner{name: "uid " + strconv.Itoa(os.Geteuid()), uid: os.Geteuid(), gid: os.Getegid()}, nil
 	}
-	u, err := user.Lookup(name)
+	u, err := user.Lookup(unprivileged)
 	if err != nil {
 		return owner{}, fmt.Errorf("account to run servers as: %w", err)
 	}
 	uid, uidErr := strconv.Atoi(u.Uid)
 	gid, gidErr := strconv.Atoi(u.Gid)
 	if uidErr != nil || gidErr != nil || uid == 0 {
-		return owner{}, fmt.Errorf("account to run servers as: %q will not do, mysqld refuses to run as root", name)
+		return owner{}, fmt.Errorf("account to run servers as: %q will not do, mysqld refuses to run as root",
+			unprivileged)
 	}
-	return owner{name: name, uid: uid, gid: gid}, nil
+	return owner{name: unprivileged, uid: uid, gid: gid}, nil
 }
 
 // attributes starts a process as the owner, in a session of its own so that no signal to the broker reaches it.

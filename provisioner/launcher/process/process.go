@@ -40,7 +40,6 @@ type Config struct {
 	BindAddress string // address the servers listen on, e.g. 0.0.0.0; 127.0.0.1
 	PortMin     int    // first port that may be used; 13400
 	PortMax     int    // last port that may be used; 13999
-	User        string // account that servers run as when the broker is root; nobody
 	Logger      *slog.Logger
 
 	// Spares is how many data directories are kept ready for servers to come, each as large as that of a new server;
@@ -86,7 +85,7 @@ func Open(cfg Config) (*Launcher, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	who, err := lookupOwner(cfg.User)
+	who, err := lookupOwner()
 	if err != nil {
 		return nil, err
 	}
@@ -173,9 +172,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.LaunchTimeout == 0 {
 		c.LaunchTimeout = launchTimeout
-	}
-	if c.User == "" {
-		c.User = "nobody"
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -165,7 +165,7 @@ func (p *Provisioner) destroy(i store.Instance) task.Step {
 		if p.dedicated == nil {
 			return dedicated.ErrNoLauncher
 		}
-		return p.dedicated.Destroy(ctx, i.DedicatedID, func(string) {})
+		return p.dedicated.Destroy(ctx, i.DedicatedID)
 	}}
 }
 

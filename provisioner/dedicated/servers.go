@@ -60,8 +60,8 @@ func (s *Servers) Resize(ctx context.Context, id, adminPassword string, size Siz
 }
 
 // Destroy removes the server with all data. A server that is not there is fine.
-func (s *Servers) Destroy(ctx context.Context, id string, report func(string)) error {
-	if err := s.launcher.Destroy(ctx, id, report); err != nil {
+func (s *Servers) Destroy(ctx context.Context, id string) error {
+	if err := s.launcher.Destroy(ctx, id); err != nil {
 		return fmt.Errorf("destroy the server %s: %w", id, err)
 	}
 	return nil

@@ -57,7 +57,7 @@ func (d *Doctor) destroy(ctx context.Context, f Finding) error {
 	if d.dedicated == nil {
 		return dedicated.ErrNoLauncher
 	}
-	return d.dedicated.Destroy(ctx, f.Name, func(string) {})
+	return d.dedicated.Destroy(ctx, f.Name)
 }
 
 // dropAccount drops an orphan. Where the instance lives on and its views, triggers, routines or events name the account

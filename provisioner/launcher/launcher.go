@@ -33,7 +33,7 @@ type Launcher interface {
 	Resize(ctx context.Context, spec Spec, report func(progress string)) (Endpoint, error)
 
 	// Destroy stops the server and removes all that Launch made. It must not fail if there is nothing to remove.
-	Destroy(ctx context.Context, id string, report func(progress string)) error
+	Destroy(ctx context.Context, id string) error
 
 	// List names every server that Launch made, or began to make, and Destroy has not removed.
 	List(ctx context.Context) ([]string, error)

@@ -127,7 +127,7 @@ func launchOne(ctx context.Context, l *process.Launcher, binary process.Binary) 
 func (f *Fleet) Stop(ctx context.Context) error {
 	var errs []error
 	for _, l := range f.launchers {
-		errs = append(errs, l.Destroy(ctx, serverID, func(string) {}))
+		errs = append(errs, l.Destroy(ctx, serverID))
 		l.Close()
 	}
 	if f.postgres != nil {

@@ -15,7 +15,7 @@ import (
 
 // Destroy implements launcher.Launcher. The files are moved out of the way in one act, so that what is left of them
 // after a crash can never be taken for a server.
-func (l *Launcher) Destroy(ctx context.Context, id string, report func(progress string)) error {
+func (l *Launcher) Destroy(ctx context.Context, id string) error {
 	inst, err := l.instance(id)
 	if err != nil {
 		return err
@@ -28,12 +28,10 @@ func (l *Launcher) Destroy(ctx context.Context, id string, report func(progress 
 		return err
 	}
 	defer unlock()
-	report("Stopping mysqld")
 	if err := l.retire(ctx, inst); err != nil {
 		return err
 	}
 	fault.Point("destroy", "stopped")
-	report("Removing the data directory")
 	return l.discard(inst)
 }
 

@@ -136,7 +136,7 @@ func TestAwkwardStateDirectory(t *testing.T) {
 		if err := connect(t, spec, launch(t, l, spec)).PingContext(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if err := l.Destroy(t.Context(), spec.ID, ignore); err != nil {
+		if err := l.Destroy(t.Context(), spec.ID); err != nil {
 			t.Error(err)
 		}
 	})
@@ -251,7 +251,7 @@ func TestUnreadableState(t *testing.T) {
 			t.Fatal(err)
 		}
 		launch(t, l, newSpec("sound"))
-		if err := l.Destroy(t.Context(), broken.ID, ignore); err != nil {
+		if err := l.Destroy(t.Context(), broken.ID); err != nil {
 			t.Error(err)
 		}
 		if alive(pid) {

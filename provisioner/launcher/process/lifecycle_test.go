@@ -280,7 +280,7 @@ func TestDestroy(t *testing.T) {
 		end := launch(t, l, spec)
 		pid := pidOf(t, cfg, spec.ID)
 		for range 2 {
-			if err := l.Destroy(t.Context(), spec.ID, ignore); err != nil {
+			if err := l.Destroy(t.Context(), spec.ID); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -91,7 +91,7 @@ func newConfig(t *testing.T, binary process.Binary) process.Config {
 			t.Error(err)
 		}
 		for _, id := range ids {
-			if err := l.Destroy(context.Background(), id, ignore); err != nil {
+			if err := l.Destroy(context.Background(), id); err != nil {
 				t.Error(err)
 			}
 		}

@@ -46,7 +46,7 @@ func TestLaunchesTakeSpares(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(cfg.Dir, "instances", spec.ID, "spare")); !os.IsNotExist(err) {
 			t.Errorf("something of the spare was left over: %v", err)
 		}
-		if err := l.Destroy(t.Context(), spec.ID, ignore); err != nil {
+		if err := l.Destroy(t.Context(), spec.ID); err != nil {
 			t.Fatal(err)
 		}
 		awaitSpares(t, cfg, 2)

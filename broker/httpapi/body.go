@@ -9,14 +9,17 @@ import (
 	"os"
 )
 
-// checkBody refuses a body that is not one well-formed request with 400, or one longer than limit bytes with 413,
+// maxBodyBytes is the length of the longest request body accepted.
+const maxBodyBytes = 1 << 20
+
+// checkBody refuses a body that is not one well-formed request with 400, or a longer one than maxBodyBytes with 413,
 // where brokerapi would answer 422 with the names of Go types, or take it. OSB API 2.9, "Provisioning": 400 "if the
 // request is malformed or missing mandatory data".
-func checkBody(newDetails func() details, limit int64) middleware {
+func checkBody(newDetails func() details) middleware {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			// One byte more than the limit tells a longer body from one that just fits.
-			body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
+			body, err := io.ReadAll(io.LimitReader(r.Body, maxBodyBytes+1))
 			if errors.Is(err, os.ErrDeadlineExceeded) {
 				refuse(w, r, http.StatusRequestTimeout, "body-too-slow", "The request body took too long to arrive.")
 				return
@@ -25,9 +28,9 @@ func checkBody(newDetails func() details, limit int64) middleware {
 				refuse(w, r, http.StatusBadRequest, "body-unreadable", "The request body ended too early.")
 				return
 			}
-			if int64(len(body)) > limit {
+			if len(body) > maxBodyBytes {
 				refuse(w, r, http.StatusRequestEntityTooLarge, "body-too-large",
-					fmt.Sprintf("The request body is longer than %d bytes.", limit))
+					fmt.Sprintf("The request body is longer than %d bytes.", maxBodyBytes))
 				return
 			}
 			body, fault := checkRequestObject(body, newDetails())

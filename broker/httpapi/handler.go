@@ -19,9 +19,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// DefaultMaxBodyBytes is the longest request body accepted unless Config says otherwise: 1 MiB.
-const DefaultMaxBodyBytes = 1 << 20
-
 // Config is what New needs besides the broker.
 type Config struct {
 	// Credentials are the basic-auth pairs that are let in, at least one. Two at once let an operator rotate them
@@ -35,8 +32,6 @@ type Config struct {
 	Registerer prometheus.Registerer
 	// Tracer makes each request a span. Default: none.
 	Tracer trace.Tracer
-	// MaxBodyBytes is the longest request body accepted, in bytes. Default: DefaultMaxBodyBytes.
-	MaxBodyBytes int64
 }
 
 // Credential is one basic-auth user name and password.
@@ -63,10 +58,6 @@ func New(b domain.ServiceBroker, cfg Config) (http.Handler, error) {
 	if log == nil {
 		log = slog.Default()
 	}
-	limit := cfg.MaxBodyBytes
-	if limit <= 0 {
-		limit = DefaultMaxBodyBytes
-	}
 
 	// brokerapi logs every refusal as an error, and whole requests and credentials with some; the request's own
 	// line and the log of clientErrors say all that is to be said.
@@ -79,7 +70,7 @@ func New(b domain.ServiceBroker, cfg Config) (http.Handler, error) {
 	if cfg.Tracer != nil {
 		span = traced(cfg.Tracer)
 	}
-	return chain(newRouter(library, catalog, limit),
+	return chain(newRouter(library, catalog),
 		identify,
 		span,
 		observe(log, m),

@@ -6,9 +6,8 @@ type requestInfo struct {
 	ID string
 	// CorrelationID is the X-Correlation-ID; empty if absent.
 	CorrelationID string
-	// APIVersion is the X-Broker-API-Version as sent; APIMinor is 9 for "2.9".
+	// APIVersion is the X-Broker-API-Version as sent.
 	APIVersion string
-	APIMinor   int
 	// Platform and UserID are the originating identity; empty if absent or not decodable.
 	Platform string
 	UserID   string

@@ -20,8 +20,8 @@ func TestRequestInfo(t *testing.T) {
 			"X-Correlation-ID":                  "corr-1",
 			"X-Broker-API-Version":              "2.17",
 		}})
-		want := requestInfo{ID: testIdentity, CorrelationID: "corr-1", APIVersion: "2.17", APIMinor: 17,
-			Platform: c.platform, UserID: c.userID}
+		want := requestInfo{ID: testIdentity, CorrelationID: "corr-1", APIVersion: "2.17", Platform: c.platform,
+			UserID: c.userID}
 		if calls := s.broker.received(); len(calls) != 1 || calls[0].info != want {
 			t.Errorf("%q: the broker saw %+v, want %+v", c.identity, calls, want)
 		}

@@ -40,13 +40,13 @@ var routes = []route{
 
 // newRouter checks a request as its route demands and passes it to the library's handler of that route: its own router
 // would come with middlewares that do again what those here have done.
-func newRouter(library handlers.APIHandler, catalog []byte, maxBodyBytes int64) http.Handler {
+func newRouter(library handlers.APIHandler, catalog []byte) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET "+catalogPath, chain(answerWith(catalog), noteRoute(catalogPath), checkQuery))
 	for _, rt := range routes {
 		var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { rt.handle(library, w, r) })
 		if rt.newDetails != nil {
-			h = checkBody(rt.newDetails, maxBodyBytes)(h)
+			h = checkBody(rt.newDetails)(h)
 		}
 		mux.Handle(rt.method+" "+rt.path, chain(h, noteRoute(rt.path), checkIDs, checkQuery))
 	}

@@ -41,11 +41,10 @@ func newServerWith(t *testing.T, b *recordingBroker, proxies Proxies) *server {
 	t.Helper()
 	s := &server{broker: b, metrics: prometheus.NewRegistry(), log: &lockedBuffer{}}
 	h, err := New(b, Config{
-		Credentials:  []Credential{{"old", "old password"}, {"broker", testPassword}},
-		Logger:       slog.New(slog.NewJSONHandler(s.log, nil)),
-		Registerer:   s.metrics,
-		MaxBodyBytes: 4096,
-		Proxies:      proxies,
+		Credentials: []Credential{{"old", "old password"}, {"broker", testPassword}},
+		Logger:      slog.New(slog.NewJSONHandler(s.log, nil)),
+		Registerer:  s.metrics,
+		Proxies:     proxies,
 	})
 	if err != nil {
 		t.Fatal(err)

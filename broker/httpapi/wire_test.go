@@ -145,7 +145,7 @@ func TestRefusals(t *testing.T) {
 		{"duplicate by case", put(`{"service_id":"s","Service_ID":"t","plan_id":"p"}`), 400, "twice"},
 		{"too deep", put(`{"parameters":` + nested(64) + `}`), 400, "deeper than 64"},
 		{"far too deep", put(strings.Repeat("[", 2000) + strings.Repeat("]", 2000)), 400, "deeper than 64"},
-		{"too long", put(`{"service_id":"` + strings.Repeat("s", 4096) + `"}`), 413, "4096 bytes"},
+		{"too long", put(`{"service_id":"` + strings.Repeat("s", maxBodyBytes) + `"}`), 413, "1048576 bytes"},
 		{"service_id a number", put(`{"service_id":5,"plan_id":"p"}`), 400,
 			"service_id of the request body must be a string"},
 		{"parameters a list", put(`{"service_id":"s","plan_id":"p","parameters":[]}`), 400, "parameters"},

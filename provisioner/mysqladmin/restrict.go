@@ -30,12 +30,7 @@ func (s *Session) Restrict(ctx context.Context, account string, role Role, datab
 	if err != nil {
 		return err
 	}
-	for _, c := range open {
-		if err := s.kill(ctx, c.id); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.killEach(ctx, open)
 }
 
 const (

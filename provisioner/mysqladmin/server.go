@@ -29,7 +29,6 @@ const (
 // Server is a mysqld that the broker administers. It is safe for concurrent use.
 type Server struct {
 	name string
-	addr string
 
 	fenceKey []byte
 
@@ -61,7 +60,6 @@ func Open(cfg Config) (*Server, error) {
 	}
 	return &Server{
 		name:     cfg.Name,
-		addr:     cfg.Addr,
 		fenceKey: cfg.FenceKey,
 		sessions: pool(traced{connector, cfg.Addr}, maxConns),
 		reads:    pool(traced{connector, cfg.Addr}, maxReadConns),
@@ -80,9 +78,6 @@ func pool(connector driver.Connector, maxConns int) *sql.DB {
 
 // Name is the server's configured name.
 func (s *Server) Name() string { return s.name }
-
-// Addr is the server's host:port.
-func (s *Server) Addr() string { return s.addr }
 
 // Stats tells how the connections for sessions, of which there are Config.MaxConns, are used.
 func (s *Server) Stats() sql.DBStats { return s.sessions.Stats() }

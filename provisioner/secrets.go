@@ -2,7 +2,6 @@ package provisioner
 
 import (
 	"crypto/rand"
-	"encoding/base32"
 	"encoding/base64"
 	"strings"
 )
@@ -10,14 +9,12 @@ import (
 // newName returns a name that is unique and says nothing: a prefix and 100 random bits in lower-case base32. SQL
 // names are never built from a platform's ids, which may be any string.
 func newName(prefix string) string {
-	var b [13]byte
-	rand.Read(b[:]) // never fails: see crypto/rand
-	return prefix + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b[:]))[:20]
+	return prefix + strings.ToLower(rand.Text()[:20])
 }
 
 // newPassword returns 192 random bits in a URL-safe alphabet.
 func newPassword() string {
 	var b [24]byte
-	rand.Read(b[:])
+	rand.Read(b[:]) // never fails: see crypto/rand
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/quota"
 	"mysql-broker/store"
 )
 
@@ -71,12 +72,16 @@ func (d *Dashboard) storage(ctx context.Context, i store.Instance, plan provisio
 	return s, nil
 }
 
-// mood says how near data are to their quota; these are the steps at which the broker warns.
+// mood says how near data are to their quota, if there is one.
 func mood(s storage) string {
-	switch full := percent(s.Bytes, s.Quota); {
-	case s.OverSince != nil || full >= 100:
+	level := 0
+	if s.Quota > 0 {
+		level = quota.Level(s.Bytes, s.Quota, 0)
+	}
+	switch {
+	case s.OverSince != nil || level == quota.Over:
 		return "bad"
-	case full >= 80:
+	case level > 0:
 		return "warn"
 	}
 	return "good"

@@ -81,8 +81,8 @@ func (e *examiner) examine(ctx context.Context) {
 	}
 }
 
-// tell logs the findings that the examination before did not have. Unrecorded things are not worth a warning: where
-// brokers share a server, each sees those of the others come and go.
+// tell logs how many records were deleted, and the findings that the examination before did not have. Unrecorded things
+// are not worth a warning: where brokers share a server, each sees those of the others come and go.
 func (e *examiner) tell(report doctor.Report) {
 	now := &examination{findings: report.Findings, found: map[doctor.Identity]bool{}, counts: map[finding]int{}, reachable: report.Reachable,
 		at: time.Now()}
@@ -91,6 +91,9 @@ func (e *examiner) tell(report doctor.Report) {
 		now.counts[finding{f.Problem, f.Kind, f.Server}]++
 	}
 	before := e.latest.Swap(now)
+	if report.Forgotten > 0 {
+		e.log.Info("deleted the records of what ended and is gone", "count", report.Forgotten)
+	}
 	for _, f := range report.Findings {
 		if f.Problem == doctor.Unrecorded || before != nil && before.found[f.Identity()] {
 			continue

@@ -1,0 +1,25 @@
+package app
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"mysql-broker/provisioner/doctor"
+)
+
+// Records are deleted by nobody's order: whoever misses one finds out when that was.
+func TestExaminerTellsOfDeletedRecords(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	e := &examiner{log: slog.New(slog.NewTextHandler(&log, nil))}
+	e.tell(doctor.Report{})
+	if log.Len() > 0 {
+		t.Errorf("with none deleted, the log has %q", &log)
+	}
+	e.tell(doctor.Report{Forgotten: 3})
+	if line := log.String(); !strings.Contains(line, "level=INFO") || !strings.Contains(line, "count=3") {
+		t.Errorf("with 3 deleted, the log has %q", line)
+	}
+}

@@ -50,9 +50,15 @@ func parseVersion(version string) (Flavour, error) {
 	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil {
 		return Flavour{}, fmt.Errorf("version %q is not understood: %w", version, err)
 	}
-	oldest := dialects[f.Name].oldest
-	if major < oldest.major || major == oldest.major && minor < oldest.minor {
-		return Flavour{}, fmt.Errorf("%s is too old: %d.%d or later is needed", f, oldest.major, oldest.minor)
+	oldestMajor, oldestMinor := Oldest(f.Name)
+	if major < oldestMajor || major == oldestMajor && minor < oldestMinor {
+		return Flavour{}, fmt.Errorf("%s is too old: %d.%d or later is needed", f, oldestMajor, oldestMinor)
 	}
 	return f, nil
+}
+
+// Oldest is the oldest version supported of the flavour with that name.
+func Oldest(name string) (major, minor int) {
+	oldest := dialects[name].oldest
+	return oldest.major, oldest.minor
 }

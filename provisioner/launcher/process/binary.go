@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"mysql-broker/provisioner/mysqladmin"
 )
 
 // Flavours of server.
@@ -28,8 +30,7 @@ type Binary struct {
 }
 
 // FindBinaries finds the servers installed: the executables named first, then those of $PATH and of the directories
-// that packages install servers to. What is too old (MySQL before 8.0, MariaDB before 10.6) or cannot be run is left
-// out.
+// that packages install servers to. What is too old, see mysqladmin.Oldest, or cannot be run is left out.
 func FindBinaries(extra ...string) []Binary {
 	candidates := extra
 	dirs := filepath.SplitList(os.Getenv("PATH"))
@@ -81,16 +82,17 @@ func parseVersion(line string) (Binary, error) {
 	if m == nil {
 		return Binary{}, fmt.Errorf("unknown version %q", strings.TrimSpace(line))
 	}
-	flavour, oldest := MySQL, [2]int{8, 0}
+	flavour, name := MySQL, mysqladmin.MySQL
 	if strings.Contains(line, "MariaDB") {
-		flavour, oldest = MariaDB, [2]int{10, 6}
+		flavour, name = MariaDB, mysqladmin.MariaDB
 	}
+	oldestMajor, oldestMinor := mysqladmin.Oldest(name)
 	version := strings.TrimPrefix(m[0], "Ver ")
 	major, _ := strconv.Atoi(m[1])
 	minor, _ := strconv.Atoi(m[2])
-	if cmp.Or(cmp.Compare(major, oldest[0]), cmp.Compare(minor, oldest[1])) < 0 {
+	if cmp.Or(cmp.Compare(major, oldestMajor), cmp.Compare(minor, oldestMinor)) < 0 {
 		return Binary{}, fmt.Errorf("%s %s is too old: %d.%d or later is needed",
-			flavour, version, oldest[0], oldest[1])
+			flavour, version, oldestMajor, oldestMinor)
 	}
 	return Binary{Flavour: flavour, Version: version}, nil
 }

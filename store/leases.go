@@ -49,15 +49,16 @@ func (s *Store) Extend(ctx context.Context, owner string, held []Held, ttl time.
 // MendClock makes good what a clock that was set back has done: a lease that ends later than maxLease from now was
 // taken before, and would keep a dead worker's task for as long as the clock was set back; a task that is to wait for
 // longer than maxDelay was due, or nearly. The lease is cut to maxLease, within which a living worker renews it; the
-// task is due now. Where there is neither, it costs a look at the leases and at the end of an index.
+// task is due now. A second is let pass, which others may be ahead by who take leases meanwhile. Where there is neither,
+// it costs a look at the leases and at the end of an index.
 func (s *Store) MendClock(ctx context.Context, maxLease, maxDelay time.Duration) (mended int64, err error) {
 	tag, err := bounded{s.leases}.Exec(ctx, `
 		UPDATE task SET
 			lease_until = CASE WHEN lease_until > now() + $1::interval THEN now() + $1::interval ELSE lease_until END,
 			run_at = CASE WHEN run_at > now() + $2::interval THEN now() ELSE run_at END
 		WHERE id IN (
-			SELECT id FROM task WHERE lease_until > now() + $1::interval
-				OR finished_at IS NULL AND run_at > now() + $2::interval
+			SELECT id FROM task WHERE lease_until > now() + $1::interval + '1 s'
+				OR finished_at IS NULL AND run_at > now() + $2::interval + '1 s'
 			ORDER BY id FOR UPDATE SKIP LOCKED)`, maxLease, maxDelay)
 	return tag.RowsAffected(), err
 }

@@ -41,7 +41,8 @@ type Run struct {
 }
 
 // Alive returns store.ErrLeaseLost once another worker may have the task. Steps ask before whatever they could not
-// take back. It is decided by the monotonic clock: a process that was paused gets the right answer when it wakes.
+// take back. It is decided by the monotonic clock: a process that was paused gets the right answer when it wakes. Where
+// the whole machine was, that clock stood still: then it is the fence that keeps the process out.
 func (r *Run) Alive() error { return r.lease.alive() }
 
 // Report shows a sentence to users who poll, as the next of the step's stages.

@@ -36,7 +36,8 @@ With --dedicated, list the dedicated servers that are recorded, with their insta
 
 ` + jsonHelp + ` A shared server has server, kind, state, reason (why it
 is not ok), flavour, version, host, port, instances, max_databases and drained_since (null if it is not drained). A
-dedicated one has server, kind, instance_id, plan, plan_id and state, which is the instance's.`,
+dedicated one has server, kind, instance_id, plan, plan_id, state (its instance's; deleted, where that is gone) and
+created_at.`,
 		Example: `  mysql-broker servers
   mysql-broker servers --state drained --json
   mysql-broker servers mysql-server-1
@@ -237,7 +238,9 @@ func (c *console) showDedicated(ctx context.Context, cmd *cobra.Command, name st
 	if err != nil {
 		return err
 	}
-	d := dedicatedDocument{Server: name, Kind: "dedicated", InstanceID: r.InstanceID, State: "deleted"}
+	// What is known of one whose instance is deleted; the doctor forgets it once it has not been there for long enough.
+	d := dedicatedDocument{Server: name, Kind: "dedicated", InstanceID: r.InstanceID, State: "deleted",
+		CreatedAt: time.Now().Add(-r.Age).Round(time.Second).UTC()}
 	if err := c.store.EachInstance(ctx, store.InstanceQuery{ID: r.InstanceID}, func(i store.ListedInstance) error {
 		if i.DedicatedID == name {
 			d = c.dedicatedDocument(i)

@@ -166,6 +166,17 @@ func TestOperatorsLists(t *testing.T) {
 		}
 		expectLine(t, o.run(t, 0, "servers", own[0]).Stdout, "instance:", dedicated.id)
 		expectLine(t, strings.ToLower(o.run(t, 0, "servers", "shared-1").Stdout), "version:", s.Flavour)
+
+		dedicated.await(t, dedicated.deprovision(t, later).Expect(t, http.StatusAccepted).String("operation"))
+		var deleted struct {
+			Instance string `json:"instance_id"`
+			State    string
+			Created  time.Time `json:"created_at"`
+		}
+		o.read(t, &deleted, "servers", own[0])
+		if deleted.Instance != dedicated.id || deleted.State != "deleted" || time.Since(deleted.Created) > time.Hour {
+			t.Errorf("the server of a deleted instance: %+v", deleted)
+		}
 	})
 }
 

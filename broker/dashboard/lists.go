@@ -4,12 +4,9 @@ import (
 	"cmp"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
-	"time"
 
 	"mysql-broker/provisioner"
-	"mysql-broker/provisioner/doctor"
 	"mysql-broker/store"
 )
 
@@ -110,41 +107,4 @@ func (d *Dashboard) tasks(w http.ResponseWriter, r *http.Request) {
 	}
 	p.paging = newPaging(r, "before", following, len(p.Rows))
 	d.show(w, r, http.StatusOK, "tasks.html", "Operations", p)
-}
-
-// shownFindings is how many are listed: where there are more, it is one thing that has gone wrong.
-const shownFindings = 500
-
-type findingsPage struct {
-	Problem, Kind, Server    string
-	Problems, Kinds, Servers []string
-	Rows                     []doctor.Finding
-	Count                    int
-	Examined                 time.Time
-}
-
-// findings answers with what the last examination found.
-func (d *Dashboard) findings(w http.ResponseWriter, r *http.Request) {
-	query := r.URL.Query()
-	p := findingsPage{Problem: query.Get("problem"), Kind: query.Get("kind"), Server: query.Get("server")}
-	all, examined := d.Findings()
-	p.Examined = examined
-	choice := func(choices []string, one string) []string {
-		if one == "" || slices.Contains(choices, one) {
-			return choices
-		}
-		return append(choices, one)
-	}
-	for _, f := range all {
-		p.Problems, p.Kinds = choice(p.Problems, string(f.Problem)), choice(p.Kinds, f.Kind)
-		p.Servers = choice(p.Servers, f.Server)
-		if p.Problem != "" && p.Problem != string(f.Problem) || p.Kind != "" && p.Kind != f.Kind ||
-			p.Server != "" && p.Server != f.Server {
-			continue
-		}
-		if p.Count++; p.Count <= shownFindings {
-			p.Rows = append(p.Rows, f)
-		}
-	}
-	d.show(w, r, http.StatusOK, "findings.html", "Findings", p)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -124,16 +123,4 @@ func (c *console) showBinding(ctx context.Context, out io.Writer, q store.Bindin
 		return err
 	}
 	return printLatest(out, tasks)
-}
-
-// latestTasks are the latest tasks that match, the newest first.
-func (c *console) latestTasks(ctx context.Context, q store.TaskQuery) ([]taskDocument, error) {
-	tasks := []taskDocument{}
-	err := c.store.EachTask(ctx, q, func(t store.ListedTask) error {
-		if tasks = append(tasks, c.taskDocument(t)); len(tasks) == latest {
-			return errEnough
-		}
-		return nil
-	})
-	return slices.Clip(tasks), unlessEnough(err)
 }

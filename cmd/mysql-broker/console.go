@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -118,61 +116,4 @@ func (c *console) checkServer(ctx context.Context, name string) error {
 		err = fmt.Errorf("there is no shared server %q; there is %s", name, cmp.Or(strings.Join(names, ", "), "none"))
 	}
 	return err
-}
-
-// choice is a flag with one of some values, "" until it is given. Spaces in a value may be typed as hyphens.
-type choice struct {
-	value   string
-	allowed []string
-}
-
-func (c *choice) String() string { return c.value }
-func (c *choice) Type() string   { return strings.Join(c.typed(), "|") }
-
-func (c *choice) typed() []string {
-	typed := make([]string, len(c.allowed))
-	for i, value := range c.allowed {
-		typed[i] = strings.ReplaceAll(value, " ", "-")
-	}
-	return typed
-}
-
-func (c *choice) Set(text string) error {
-	i := slices.Index(c.typed(), strings.ReplaceAll(text, " ", "-"))
-	if i < 0 {
-		return fmt.Errorf("must be one of %s", strings.Join(c.typed(), ", "))
-	}
-	c.value = c.allowed[i]
-	return nil
-}
-
-// moment is a flag with a time, or with how long ago it was. It is zero until it is given.
-type moment struct{ time.Time }
-
-func (m *moment) String() string {
-	if m.IsZero() {
-		return ""
-	}
-	return m.Format(time.RFC3339)
-}
-
-func (m *moment) Type() string { return "when" }
-
-func (m *moment) Set(text string) (err error) {
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		if n, err := strconv.Atoi(days); err == nil && n >= 0 {
-			m.Time = time.Now().AddDate(0, 0, -n)
-			return nil
-		}
-	}
-	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
-		m.Time = time.Now().Add(-ago)
-		return nil
-	}
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly} {
-		if m.Time, err = time.ParseInLocation(layout, text, time.Local); err == nil {
-			return nil
-		}
-	}
-	return errors.New("must be an age such as 90m or 3d, or a time such as 2026-01-31 or 2026-01-31T12:00:00Z")
 }

@@ -4,10 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -166,32 +164,4 @@ func (d diagnosis) action() string {
 		return "--repair: " + d.ToDo
 	}
 	return d.ToDo
-}
-
-// age is for people: the largest unit of which there are two at least.
-func age(seconds int64) string {
-	d := time.Duration(seconds) * time.Second
-	for _, unit := range []struct {
-		length time.Duration
-		name   string
-	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "min"}} {
-		if d >= 2*unit.length {
-			return strconv.Itoa(int(d/unit.length)) + " " + unit.name
-		}
-	}
-	if d == 0 {
-		return "-"
-	}
-	return strconv.Itoa(int(d/time.Second)) + " s"
-}
-
-// printable keeps what a table cannot show, such as the line breaks that a platform's ids may have, from breaking it.
-func printable(s string) string {
-	if s == "" {
-		return "-"
-	}
-	if strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) {
-		return strconv.Quote(s)
-	}
-	return s
 }

@@ -73,9 +73,6 @@ quota, over_quota_since.`,
 	return describe(command, recordedExit, recordedEnvironment)
 }
 
-// latest is how many tasks are shown with what they are of.
-const latest = 20
-
 // instanceDocument is an instance as --json prints it.
 type instanceDocument struct {
 	ID               string    `json:"id"`

@@ -27,6 +27,14 @@ type listing struct {
 // errEnough ends a listing that has as many rows as were asked for.
 var errEnough = errors.New("enough")
 
+// unlessEnough is an error unless that only says that a list was cut short as asked for.
+func unlessEnough(err error) error {
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
 // alignAtOnce is how many rows of a table are aligned with each other; later ones are no narrower.
 const alignAtOnce = 500
 
@@ -126,31 +134,4 @@ func encode(document any) (string, error) {
 	e.SetEscapeHTML(false)
 	err := e.Encode(document)
 	return strings.TrimSuffix(b.String(), "\n"), err
-}
-
-// writeJSON prints a document for people, too.
-func writeJSON(out io.Writer, document any) error {
-	e := json.NewEncoder(out)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(document)
-}
-
-// details prints one thing: its document with --json, else a line for each field that is not empty.
-func details(out io.Writer, asJSON bool, document any, fields [][2]string) error {
-	if asJSON {
-		return writeJSON(out, document)
-	}
-	width := 0
-	for _, f := range fields {
-		width = max(width, len(f[0]))
-	}
-	var b strings.Builder
-	for _, f := range fields {
-		if f[1] != "" {
-			b.WriteString(f[0] + ":" + strings.Repeat(" ", width-len(f[0])+2) + printable(f[1]) + "\n")
-		}
-	}
-	_, err := io.WriteString(out, b.String())
-	return err
 }

@@ -2,9 +2,11 @@ package main
 
 import (
 	"cmp"
-	"errors"
+	"encoding/json"
 	"fmt"
-	"slices"
+	"io"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,12 +27,59 @@ func (o *output) listing(cmd *cobra.Command, columns ...string) *listing {
 	return newListing(cmd.OutOrStdout(), o.json, o.limit, columns...)
 }
 
-// unlessEnough is an error unless that only says that a list was cut short as asked for.
-func unlessEnough(err error) error {
-	if errors.Is(err, errEnough) {
-		return nil
+// writeJSON prints a document for people, too.
+func writeJSON(out io.Writer, document any) error {
+	e := json.NewEncoder(out)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(document)
+}
+
+// details prints one thing: its document with --json, else a line for each field that is not empty.
+func details(out io.Writer, asJSON bool, document any, fields [][2]string) error {
+	if asJSON {
+		return writeJSON(out, document)
 	}
+	width := 0
+	for _, f := range fields {
+		width = max(width, len(f[0]))
+	}
+	var b strings.Builder
+	for _, f := range fields {
+		if f[1] != "" {
+			b.WriteString(f[0] + ":" + strings.Repeat(" ", width-len(f[0])+2) + printable(f[1]) + "\n")
+		}
+	}
+	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+// printable keeps what a table cannot show, such as the line breaks that a platform's ids may have, from breaking it.
+func printable(s string) string {
+	if s == "" {
+		return "-"
+	}
+	if strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) {
+		return strconv.Quote(s)
+	}
+	return s
+}
+
+// age is for people: the largest unit of which there are two at least.
+func age(seconds int64) string {
+	d := time.Duration(seconds) * time.Second
+	for _, unit := range []struct {
+		length time.Duration
+		name   string
+	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "min"}} {
+		if d >= 2*unit.length {
+			return strconv.Itoa(int(d/unit.length)) + " " + unit.name
+		}
+	}
+	if d == 0 {
+		return "-"
+	}
+	return strconv.Itoa(int(d/time.Second)) + " s"
 }
 
 // since is for people: how long ago it was, by this machine's clock.
@@ -58,18 +107,4 @@ func yesNo(b bool) string {
 		return "yes"
 	}
 	return "no"
-}
-
-func atMost(n int) cobra.PositionalArgs { return arguments(0, n) }
-
-func exactly(n int) cobra.PositionalArgs { return arguments(n, n) }
-
-// arguments refuses more or fewer arguments, and empty ones, which a script passes whose variable is not set.
-func arguments(min, max int) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) < min || len(args) > max || slices.Contains(args, "") {
-			return fmt.Errorf("use it as: %s", cmd.UseLine())
-		}
-		return nil
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -245,6 +246,21 @@ func (c *console) showTask(ctx context.Context, out io.Writer, token string, asJ
 	}
 	return details(out, asJSON, d, append(fields, [2]string{"description", d.Description},
 		[2]string{"last error", d.LastError}))
+}
+
+// latest is how many tasks are shown with what they are of.
+const latest = 20
+
+// latestTasks are the latest tasks that match, the newest first.
+func (c *console) latestTasks(ctx context.Context, q store.TaskQuery) ([]taskDocument, error) {
+	tasks := []taskDocument{}
+	err := c.store.EachTask(ctx, q, func(t store.ListedTask) error {
+		if tasks = append(tasks, c.taskDocument(t)); len(tasks) == latest {
+			return errEnough
+		}
+		return nil
+	})
+	return slices.Clip(tasks), unlessEnough(err)
 }
 
 // printLatest prints tasks below what they are of.

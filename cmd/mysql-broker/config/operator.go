@@ -1,0 +1,18 @@
+package config
+
+import "errors"
+
+// ForOperator is ForDoctor without the launcher: what it takes to look at what is recorded and at the shared servers.
+func ForOperator(getenv func(string) string) (Config, error) {
+	r := &reader{getenv: getenv}
+	services, err := boundServices(getenv("VCAP_SERVICES"))
+	r.note(err)
+	cfg := Config{CatalogPath: r.value("CATALOG"), PostgresURL: r.postgresURL(services), Keys: r.keyset(),
+		Shared: r.sharedServers(services)}
+	return cfg, errors.Join(r.problems...)
+}
+
+// CatalogPath reads only where the catalog is.
+func CatalogPath(getenv func(string) string) string {
+	return (&reader{getenv: getenv}).value("CATALOG")
+}

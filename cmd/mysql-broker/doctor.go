@@ -74,7 +74,8 @@ age_seconds, repairable, to_do, done and error, and compared, how many things we
 	return describe(command, `  0    nothing was found, or all of it was repaired; what is unrecorded does not count
   1    something remains, or the examination failed; standard error says which
 `+exitConfiguration, variablesOf("DATABASE_URL", "DATABASE_SERVICE", "ENCRYPTION_KEYSET", "MYSQL_SERVERS", "CATALOG",
-		"LAUNCHER", "LAUNCHER_DIR", "LAUNCHER_HOST", "LAUNCHER_PORTS", "LAUNCHER_MYSQLD")+developmentEnvironment)
+		"LAUNCHER", "LAUNCHER_DIR", "LAUNCHER_HOST", "LAUNCHER_BIND", "LAUNCHER_PORTS", "LAUNCHER_TIMEOUT", "LAUNCHER_SPARES",
+		"LAUNCHER_MYSQLD", "LOG_LEVEL")+developmentEnvironment)
 }
 
 // diagnosis is a finding as it is printed, and what was done about it.

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -102,6 +103,36 @@ func TestHelp(t *testing.T) {
 			if strings.TrimSpace(line) == "<no value>" {
 				t.Errorf("help of %s: %q", command, line)
 			}
+		}
+	}
+}
+
+// Every variable that a command may complain of stands in its help.
+func TestHelpNamesTheVariables(t *testing.T) {
+	t.Parallel()
+	env := map[string]string{"LAUNCHER": "process"}
+	for _, v := range config.Variables {
+		if v.Name != "LAUNCHER" {
+			env[v.Name] = "wrong \x01"
+		}
+	}
+	for command, least := range map[string]int{"serve": 15, "doctor": 8, "rotate-keys": 2, "rotate-admin-passwords": 6,
+		"migrate": 1, "instances": 3, "tasks retry task_1": 3, "drain a": 3} {
+		args := strings.Fields(command)
+		complaint := testdrive.Run(t, env, args...).Expect(t, 78).Stderr
+		help := testdrive.Run(t, nil, append(args, "--help")...).Expect(t, 0).Stdout
+		found := 0
+		for _, v := range config.Variables {
+			if !regexp.MustCompile(`\b` + v.Name + `\b`).MatchString(complaint) {
+				continue
+			}
+			found++
+			if !strings.Contains(help, "\n  "+v.Name+" ") {
+				t.Errorf("%s complains of %s, which its help lacks", command, v.Name)
+			}
+		}
+		if found < least {
+			t.Errorf("%s complains of %d variables only: %s", command, found, complaint)
 		}
 	}
 }

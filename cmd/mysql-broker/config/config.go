@@ -119,9 +119,7 @@ var Variables = []Variable{
 
 // FromEnvironment reads the configuration. The error lists every problem, a line each.
 func FromEnvironment(getenv func(string) string) (Config, error) {
-	r := &reader{getenv: getenv}
-	services, err := boundServices(getenv("VCAP_SERVICES"))
-	r.note(err)
+	r, services := newReader(getenv)
 	application, err := application(getenv("VCAP_APPLICATION"))
 	r.note(err)
 	cfg := Config{
@@ -157,27 +155,23 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 
 // PostgresURL reads only what is needed to reach PostgreSQL.
 func PostgresURL(getenv func(string) string) (string, error) {
-	r := &reader{getenv: getenv}
-	services, err := boundServices(getenv("VCAP_SERVICES"))
-	r.note(err)
+	r, services := newReader(getenv)
 	url := r.postgresURL(services)
 	return url, errors.Join(r.problems...)
 }
 
 // Stored reads only what is needed to work on what brokers recorded: PostgresURL and Keys.
 func Stored(getenv func(string) string) (Config, error) {
-	r := &reader{getenv: getenv}
-	services, err := boundServices(getenv("VCAP_SERVICES"))
-	r.note(err)
-	return Config{PostgresURL: r.postgresURL(services), Keys: r.keyset()}, errors.Join(r.problems...)
+	r, services := newReader(getenv)
+	cfg := Config{PostgresURL: r.postgresURL(services), Keys: r.keyset()}
+	return cfg, errors.Join(r.problems...)
 }
 
 // Dedicated reads what Stored does, and where dedicated servers run, which must be somewhere.
 func Dedicated(getenv func(string) string) (Config, error) {
-	cfg, err := Stored(getenv)
-	r := &reader{getenv: getenv}
-	r.note(err)
-	if cfg.Launcher = r.launcher(); cfg.Launcher.Kind == "" && len(r.problems) == 0 {
+	r, services := newReader(getenv)
+	cfg := Config{PostgresURL: r.postgresURL(services), Keys: r.keyset(), Launcher: r.launcher()}
+	if cfg.Launcher.Kind == "" && len(r.problems) == 0 {
 		r.note(errors.New("LAUNCHER is none: run this where the dedicated servers run, with the broker's environment"))
 	}
 	return cfg, errors.Join(r.problems...)
@@ -209,6 +203,17 @@ type reader struct {
 	getenv   func(string) string
 	problems []error
 }
+
+// newReader also returns the bound services, of which there are none outside of Cloud Foundry.
+func newReader(getenv func(string) string) (*reader, services) {
+	r := &reader{getenv: getenv}
+	bound, err := boundServices(getenv("VCAP_SERVICES"))
+	r.note(err)
+	return r, bound
+}
+
+// defaults reads every variable as if it were not set.
+func defaults() *reader { return &reader{getenv: func(string) string { return "" }} }
 
 func (r *reader) note(err error) {
 	if err != nil {
@@ -266,22 +271,30 @@ func (r *reader) launcher() Launcher {
 	default:
 		r.note(errors.New("LAUNCHER is not one of none, process"))
 	}
-	low, high, _ := strings.Cut(r.value("LAUNCHER_PORTS"), "-")
-	var err1, err2 error
-	l.PortMin, err1 = strconv.Atoi(low)
-	l.PortMax, err2 = strconv.Atoi(high)
-	if err1 != nil || err2 != nil || l.PortMin < 1 || l.PortMax > 65535 || l.PortMin > l.PortMax {
-		r.note(errors.New("LAUNCHER_PORTS is not a range of ports such as 13400-13999"))
-	}
-	if l.LaunchTimeout, err1 = time.ParseDuration(r.value("LAUNCHER_TIMEOUT")); err1 != nil || l.LaunchTimeout <= 0 {
+	l.PortMin, l.PortMax = r.launcherPorts()
+	var err error
+	if l.LaunchTimeout, err = time.ParseDuration(r.value("LAUNCHER_TIMEOUT")); err != nil || l.LaunchTimeout <= 0 {
 		r.note(errors.New("LAUNCHER_TIMEOUT is not a duration such as 2m or 90s"))
 	}
-	if l.Spares, err1 = strconv.Atoi(r.value("LAUNCHER_SPARES")); err1 != nil || l.Spares < 0 {
+	if l.Spares, err = strconv.Atoi(r.value("LAUNCHER_SPARES")); err != nil || l.Spares < 0 {
 		r.note(errors.New("LAUNCHER_SPARES is not a number such as 2, or 0 for none"))
 	}
-	l.Binary, err1 = Mysqld(r.value("LAUNCHER_MYSQLD"))
-	r.note(prefixed("LAUNCHER_MYSQLD", err1))
+	l.Binary, err = Mysqld(r.value("LAUNCHER_MYSQLD"))
+	r.note(prefixed("LAUNCHER_MYSQLD", err))
 	return l
+}
+
+// DefaultLauncherPorts are those of dedicated servers unless LAUNCHER_PORTS is set.
+func DefaultLauncherPorts() (low, high int) { return defaults().launcherPorts() }
+
+func (r *reader) launcherPorts() (low, high int) {
+	lowText, highText, _ := strings.Cut(r.value("LAUNCHER_PORTS"), "-")
+	low, err1 := strconv.Atoi(lowText)
+	high, err2 := strconv.Atoi(highText)
+	if err1 != nil || err2 != nil || low < 1 || high > 65535 || low > high {
+		r.note(errors.New("LAUNCHER_PORTS is not a range of ports such as 13400-13999"))
+	}
+	return low, high
 }
 
 // Mysqld reads the server's executable at path, or finds one if path is empty.

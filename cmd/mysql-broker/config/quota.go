@@ -9,7 +9,7 @@ import (
 type Quota struct{ Interval time.Duration }
 
 // DefaultQuota is what QUOTA_INTERVAL is unless it is set.
-var DefaultQuota = Quota{time.Minute}
+func DefaultQuota() Quota { return defaults().quota() }
 
 func (r *reader) quota() Quota {
 	each, err := time.ParseDuration(r.value("QUOTA_INTERVAL"))

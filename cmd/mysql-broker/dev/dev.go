@@ -103,10 +103,11 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	dedicated := config.Launcher{Kind: "process", Dir: filepath.Join(dir, "dedicated"), Binary: binary,
-		Host: "127.0.0.1", Bind: "127.0.0.1", PortMin: 13400, PortMax: 13999}
+		Host: "127.0.0.1", Bind: "127.0.0.1"}
+	dedicated.PortMin, dedicated.PortMax = config.DefaultLauncherPorts()
 	broker, err := app.Start(ctx, config.Config{Bind: "127.0.0.1", Port: cfg.Port, Username: secrets.Username,
 		Password: secrets.Password, PostgresURL: postgres.URL(), Keys: keys,
-		Shared: []shared.Config{server}, Launcher: dedicated, Quota: config.DefaultQuota,
+		Shared: []shared.Config{server}, Launcher: dedicated, Quota: config.DefaultQuota(),
 		SignIn: config.SignIn{Announce: func(link string) { printLink(cfg.Out, link) }}}, c, cfg.Logger)
 	if err != nil {
 		return err

@@ -41,8 +41,9 @@ func (b *Broker) storage(ctx context.Context, i store.Instance) (domain.Instance
 // overSentence says why MySQL refuses statements, which its own errors cannot.
 func overSentence(s provisioner.Storage) string {
 	return fmt.Sprintf("%s. Until it holds less than %d %%, the server refuses what adds data, such as INSERT, UPDATE, "+
-		"CREATE and ALTER (errors 1142 and 1044); SELECT, DELETE, TRUNCATE and DROP work. Delete data, or update the service "+
-		"instance to a larger plan; accounts may write again within minutes, and their connections have to be opened anew.",
+		"CREATE and ALTER (errors 1142 and 1044); SELECT, DELETE, TRUNCATE and DROP work. Delete data, or update the "+
+		"service instance to a larger plan; accounts may write again within minutes, and their connections have to be "+
+		"opened anew.",
 		held(s), quota.RestoreBelow)
 }
 

@@ -22,8 +22,8 @@ func bindingFence(instanceID, id string) fence { return fence{key: BindingFence(
 // BindingFence is the key for mysqladmin.Server.Fence of whoever changes the account of a binding.
 func BindingFence(instanceID, id string) string { return fmt.Sprintf("binding %q %q", instanceID, id) }
 
-// ahead is an approach to a fence that is made while PostgreSQL writes the intent to its disk. Whoever works on the task
-// first takes it over. Methods of nil do nothing.
+// ahead is an approach to a fence that is made while PostgreSQL writes the intent to its disk. Whoever works on the
+// task first takes it over. Methods of nil do nothing.
 type ahead struct {
 	approach *mysqladmin.Approach
 	taken    atomic.Bool

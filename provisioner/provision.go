@@ -81,14 +81,15 @@ func (p *Provisioner) absent(ctx context.Context, id string) error {
 
 // record commits the intent, then carries it out. max is how many instances the shared server takes, load how many it
 // holds then.
-func (p *Provisioner) record(ctx context.Context, i store.Instance, max int, later bool) (a Answer, load int, err error) {
+func (p *Provisioner) record(ctx context.Context, i store.Instance, max int, later bool) (
+	a Answer, load int, err error) {
 	since := time.Now()
 	r := request{Later: later}
 	i.Database = newName(mysqladmin.DatabasePrefix)
 	f := p.approach(ctx, i, instanceFence(i.ID))
 	defer p.drop(f)
-	t, load, err := p.store.RecordProvision(ctx, since, i, p.begin(ctx, store.NewTask{InstanceID: i.ID, Kind: store.Provision,
-		PlanID: i.PlanID, Request: r.json()}), max)
+	t, load, err := p.store.RecordProvision(ctx, since, i, p.begin(ctx, store.NewTask{InstanceID: i.ID,
+		Kind: store.Provision, PlanID: i.PlanID, Request: r.json()}), max)
 	if err != nil {
 		return a, load, fmt.Errorf("record the instance: %w", err)
 	}

@@ -121,7 +121,8 @@ func (p *Provisioner) recordUpdate(ctx context.Context, id string, r request) (A
 		case i.PlanID == r.PlanID && i.MaintenanceVersion == r.MaintenanceVersion:
 			return nil
 		}
-		t = tx.InsertTask(p.begin(ctx, store.NewTask{InstanceID: id, Kind: store.Update, PlanID: r.PlanID, Request: r.json()}))
+		t = tx.InsertTask(p.begin(ctx, store.NewTask{InstanceID: id, Kind: store.Update, PlanID: r.PlanID,
+			Request: r.json()}))
 		return nil
 	})
 	switch {

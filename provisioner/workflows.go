@@ -25,8 +25,8 @@ func (r request) json() json.RawMessage {
 	return raw
 }
 
-// workflow finds the workflow of a recorded task. Its plan is looked for by the steps that need it: where it is not in the
-// catalog, they wait for a broker that knows it, and what was done can still be undone.
+// workflow finds the workflow of a recorded task. Its plan is looked for by the steps that need it: where it is not in
+// the catalog, they wait for a broker that knows it, and what was done can still be undone.
 func (p *Provisioner) workflow(ctx context.Context, t store.Task) (task.Workflow, error) {
 	var none task.Workflow
 	i, err := p.store.Instance(ctx, t.InstanceID)

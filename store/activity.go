@@ -81,6 +81,6 @@ type BindingSummary struct {
 
 // BindingSummaries lists the bindings of an instance in the order of their creation.
 func (s *Store) BindingSummaries(ctx context.Context, instanceID string) ([]BindingSummary, error) {
-	return allRows(ctx, s.pool, pgx.RowToStructByPos[BindingSummary], `SELECT id, state, app_guid, role, account, created_at
-		FROM binding WHERE instance_id = $1 ORDER BY created_at, id`, instanceID)
+	return allRows(ctx, s.pool, pgx.RowToStructByPos[BindingSummary], `SELECT id, state, app_guid, role, account,
+		created_at FROM binding WHERE instance_id = $1 ORDER BY created_at, id`, instanceID)
 }

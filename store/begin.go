@@ -78,8 +78,8 @@ func (b Beginning) Task(bindingID string) *Task {
 }
 
 // Begin locks an instance as LockInstance does, and reads it with its tasks in progress and either one binding or, with
-// bindingID "", all its accounts, or returns ErrNotFound if there is no instance. The tasks are read before the binding:
-// one that ends in between has left its mark there.
+// bindingID "", all its accounts, or returns ErrNotFound if there is no instance. The tasks are read before the
+// binding: one that ends in between has left its mark there.
 func (t *Tx) Begin(ctx context.Context, instanceID, bindingID string) (b Beginning, err error) {
 	var binding Binding
 	found := expectRow(t, &b.Instance, t.keys.scanInstance, lockInstance, instanceID)

@@ -13,7 +13,8 @@ import (
 // ErrNotFound. Taking over from a worker that died counts as an attempt.
 func (s *Store) Claim(ctx context.Context, owner string, ttl time.Duration) (Task, error) {
 	return oneRow(ctx, s.pool, scanTask, `
-		UPDATE task SET attempt = attempt + (lease_owner IS NOT NULL)::int, epoch = epoch + 1, lease_owner = $1, lease_until = clock_timestamp() + $2::interval
+		UPDATE task SET attempt = attempt + (lease_owner IS NOT NULL)::int, epoch = epoch + 1, lease_owner = $1,
+			lease_until = clock_timestamp() + $2::interval
 		WHERE id = (
 			SELECT c.id FROM task c
 			WHERE c.finished_at IS NULL AND c.run_at <= now()
@@ -98,8 +99,8 @@ func (s *Store) write(ctx context.Context, h Held, set string, args ...any) erro
 }
 
 // Finish ends a task and, in the same transaction, records with outcome what has become of its instance or binding. If
-// it is lasting, it outlives a crash of PostgreSQL as soon as Finish has returned; if not, only some moments later: then
-// the task may be in progress again after a crash, and be worked on once more.
+// it is lasting, it outlives a crash of PostgreSQL as soon as Finish has returned; if not, only some moments later:
+// then the task may be in progress again after a crash, and be worked on once more.
 // https://www.postgresql.org/docs/current/wal-async-commit.html
 func (s *Store) Finish(ctx context.Context, h Held, state, description string, lasting bool, outcome func(*Tx)) error {
 	err := s.InTx(ctx, func(tx *Tx) error {

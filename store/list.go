@@ -64,9 +64,9 @@ func (s *Store) EachInstance(ctx context.Context, q InstanceQuery, fn func(Liste
 	return eachListed(ctx, s, q.list(), fn)
 }
 
-// InstancesAfter lists up to limit instances that match, behind an id ("" for the first ones) in the order of their ids.
-// next is where the following page begins, "" at the end. A page is short, or empty, where pageKeys instances in a row
-// held no more that match.
+// InstancesAfter lists up to limit instances that match, behind an id ("" for the first ones) in the order of their
+// ids. next is where the following page begins, "" at the end. A page is short, or empty, where pageKeys instances in a
+// row held no more that match.
 func (s *Store) InstancesAfter(ctx context.Context, after string, q InstanceQuery, limit int) (
 	page []ListedInstance, next string, err error) {
 	return pageAfter(ctx, s, q.list(), after, limit, func(i ListedInstance) string { return i.ID })
@@ -182,7 +182,8 @@ func (s *Store) TasksBefore(ctx context.Context, before int64, q TaskQuery, limi
 
 // InstancesFrom lists the first ids of instances, up to limit, that are not before one, in their order.
 func (s *Store) InstancesFrom(ctx context.Context, id string, limit int) ([]string, error) {
-	return allRows(ctx, s.pool, pgx.RowTo[string], "SELECT id FROM instance WHERE id >= $1 ORDER BY id LIMIT $2", id, limit)
+	return allRows(ctx, s.pool, pgx.RowTo[string], "SELECT id FROM instance WHERE id >= $1 ORDER BY id LIMIT $2",
+		id, limit)
 }
 
 // PlanInUse tells whether an instance has that plan, which may not be in the catalog any more.

@@ -53,7 +53,8 @@ func resourcesIn(some string) string {
 const resourcePage = 1000
 
 // EachResource calls fn with the resources of a shared server, or the dedicated servers ("") themselves, some at a
-// time: databases before accounts, in the order of their names. Each is as it was recorded at some moment since the call.
+// time: databases before accounts, in the order of their names. Each is as it was recorded at some moment since the
+// call.
 func (s *Store) EachResource(ctx context.Context, server string, fn func([]Resource) error) error {
 	query := resourcesIn(`(SELECT * FROM resource WHERE kind = $1 AND server = $2 AND name > $3
 		ORDER BY name LIMIT $4)`) + " ORDER BY r.name"
@@ -103,8 +104,8 @@ func (s *Store) Resource(ctx context.Context, kind, server, name string) (Resour
 // ResourceKey tells resources apart.
 type ResourceKey struct{ Kind, Server, Name string }
 
-// ForgetResources forgets those of the resources that are not live and that it was told of for longer than keep, with no
-// RememberResources since, and says how many. The caller has seen that they are not on their servers.
+// ForgetResources forgets those of the resources that are not live and that it was told of for longer than keep, with
+// no RememberResources since, and says how many. The caller has seen that they are not on their servers.
 func (s *Store) ForgetResources(ctx context.Context, gone []ResourceKey, keep time.Duration) (int64, error) {
 	tag, err := s.eachDead(ctx, "DELETE FROM resource r USING dead WHERE r.gone_since <= now() - $4::interval", gone, keep)
 	if err != nil {
@@ -121,7 +122,8 @@ func (s *Store) RememberResources(ctx context.Context, there []ResourceKey) erro
 }
 
 // eachDead runs change on those of the resources that are not live.
-func (s *Store) eachDead(ctx context.Context, change string, keys []ResourceKey, more ...any) (pgconn.CommandTag, error) {
+func (s *Store) eachDead(ctx context.Context, change string, keys []ResourceKey, more ...any) (
+	pgconn.CommandTag, error) {
 	kinds, servers, names := make([]string, len(keys)), make([]string, len(keys)), make([]string, len(keys))
 	for i, r := range keys {
 		kinds[i], servers[i], names[i] = r.Kind, r.Server, r.Name

@@ -100,7 +100,8 @@ type sealedRow struct {
 
 func (s *Store) rotateColumn(ctx context.Context, c sealedColumn) (rotated int, err error) {
 	// In the order of the index, so that it is used whatever PostgreSQL expects to find.
-	const side = "(SELECT ctid::text, %s, %s FROM %s WHERE %[2]s IS NOT NULL AND %[4]s %[5]s $1 ORDER BY %[4]s LIMIT %[6]d)"
+	const side = "(SELECT ctid::text, %s, %s FROM %s WHERE %[2]s IS NOT NULL AND %[4]s %[5]s $1 " +
+		"ORDER BY %[4]s LIMIT %[6]d)"
 	read := fmt.Sprintf(side, c.key, c.column, c.table, c.mark(), "<", rotateBatch) + " UNION ALL " +
 		fmt.Sprintf(side, c.key, c.column, c.table, c.mark(), ">", rotateBatch)
 	// One row in a transaction: one that locked several could be in another's way crosswise.

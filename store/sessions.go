@@ -7,8 +7,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// InsertSession keeps what is known of somebody who signed in to the dashboard, for some time. It is for the dashboard to
-// encrypt. Some sessions that have ended are deleted at the same time: more than are made, so that they do not pile up.
+// InsertSession keeps what is known of somebody who signed in to the dashboard, for some time. It is for the dashboard
+// to encrypt. Some sessions that have ended are deleted at the same time: more than are made, so that they do not pile
+// up.
 func (s *Store) InsertSession(ctx context.Context, id, sealed []byte, lifetime time.Duration) error {
 	_, err := s.db.Exec(ctx, `WITH ended AS (DELETE FROM session WHERE id IN (
 			SELECT id FROM session WHERE ends_at <= now() ORDER BY ends_at LIMIT 100 FOR UPDATE SKIP LOCKED))

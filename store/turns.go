@@ -9,8 +9,8 @@ import (
 
 // TakeTurn lets one broker at a time do some work. If it is not owner's turn, it tells how long to wait before asking
 // again, which is hold at most while another one has it. Whoever gets the turn has it for hold, and longer if it calls
-// KeepTurn; if it dies, the turn is the next one's as soon as hold is over. Should PostgreSQL's clock be set back, nobody
-// waits for longer than hold, or than the pause that EndTurn asked for.
+// KeepTurn; if it dies, the turn is the next one's as soon as hold is over. Should PostgreSQL's clock be set back,
+// nobody waits for longer than hold, or than the pause that EndTurn asked for.
 //
 // The clock is read once the row is locked: the time at which a statement began that had to wait is older than what the
 // one before it wrote, as if the clock had been set back.

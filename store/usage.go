@@ -30,7 +30,8 @@ type UsageSample struct {
 }
 
 // UsageHistory lists the samples of an instance in the order of time: those since a moment, and the one that held then,
-// which is older. There are none before the first measurement. Small changes are not sampled; Usage tells of the latest.
+// which is older. There are none before the first measurement. Small changes are not sampled; Usage tells of the
+// latest.
 func (s *Store) UsageHistory(ctx context.Context, instanceID string, since time.Time) ([]UsageSample, error) {
 	return allRows(ctx, s.pool, pgx.RowToStructByPos[UsageSample], `
 		SELECT s.at, s.bytes FROM instance i JOIN storage_sample s USING (database_name)
@@ -136,8 +137,8 @@ func (s *Store) RecordMeasurement(ctx context.Context, server string) error {
 	return err
 }
 
-// ForgetUsage removes samples that are older than keep, and what is recorded of databases whose instances are gone. Like
-// DeleteFinishedTasks, it leaves PostgreSQL half of the time to others.
+// ForgetUsage removes samples that are older than keep, and what is recorded of databases whose instances are gone.
+// Like DeleteFinishedTasks, it leaves PostgreSQL half of the time to others.
 func (s *Store) ForgetUsage(ctx context.Context, keep time.Duration) error {
 	for {
 		since := time.Now()

@@ -40,8 +40,8 @@ type tick struct {
 	Time time.Time // of an hour, for browsers to put into the viewer's own time zone; else zero
 }
 
-// newPlot draws samples, in the order of time, between two moments. Each holds until the next: those in between were not
-// kept because nothing changed. Samples from before hold from the beginning.
+// newPlot draws samples, in the order of time, between two moments. Each holds until the next: those in between were
+// not kept because nothing changed. Samples from before hold from the beginning.
 func newPlot(samples []store.UsageSample, quota int64, from, to time.Time) *plot {
 	samples = thinned(samples, from, to)
 	p := &plot{Width: plotWidth, Height: plotHeight, Left: plotLeft, Right: plotRight, Top: plotTop, Bottom: plotBottom,

@@ -16,8 +16,8 @@ var (
 	noPage       = refusal{"Page not found", "The dashboard has no such page. Check the address."}
 	noAddress    = refusal{"No address", "The address holds characters that none of the dashboard's has. Check it."}
 	noSuchPage   = refusal{"No such page of the list", "The address names none. Go back to the beginning of the list."}
-	forOperators = refusal{"For operators only", "This page shows everything that the broker holds, and you are not one of " +
-		"its operators. To see a service instance of yours, open the dashboard URL that `cf service NAME` prints."}
+	forOperators = refusal{"For operators only", "This page shows everything that the broker holds, and you are not one " +
+		"of its operators. To see a service instance of yours, open the dashboard URL that `cf service NAME` prints."}
 	// The same whether there is an instance of that id or not.
 	noInstance = refusal{"Service instance not found", "There is no such service instance, or you may not see it. Check " +
 		"the address, and that you are a member of the space that the service instance is in."}

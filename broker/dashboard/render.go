@@ -20,8 +20,9 @@ var templateFiles embed.FS
 // templates are the pages, each with the layout around it, by the names of their files.
 var templates = func() map[string]*template.Template {
 	shared := template.Must(template.New("").Funcs(template.FuncMap{
-		"asset": assets.Path, "bytes": bytesText, "mebibytes": mebibytesText, "time": timeText, "stamp": stampText, "took": tookText, "percent": percent,
-		"path": InstancePath, "token": task.Token, "plural": plural, "capital": capital,
+		"asset": assets.Path, "bytes": bytesText, "mebibytes": mebibytesText, "time": timeText,
+		"stamp": stampText, "took": tookText, "percent": percent, "path": InstancePath, "token": task.Token, "plural": plural,
+		"capital": capital,
 	}).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
 	all := map[string]*template.Template{}
 	for _, name := range []string{"instance.html", "overview.html", "instances.html", "tasks.html", "findings.html",

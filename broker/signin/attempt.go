@@ -15,9 +15,9 @@ const (
 	maxReturn    = 1000 // bytes of an address to return to
 )
 
-// attempt is a sign-in under way: a cookie of its own, so that tabs do not get in each other's way. Whatever the provider
-// has to give back, or the broker must prove, is derived from its secret: a callback that anybody else caused has another
-// state or no cookie, and a code or an ID token that was made for anybody else does not fit.
+// attempt is a sign-in under way: a cookie of its own, so that tabs do not get in each other's way. Whatever the
+// provider has to give back, or the broker must prove, is derived from its secret: a callback that anybody else caused
+// has another state or no cookie, and a code or an ID token that was made for anybody else does not fit.
 type attempt struct {
 	secret   secret
 	returnTo string // a path of the dashboard, and its query

@@ -114,7 +114,8 @@ func away(err error) bool {
 	return errors.Is(err, errNoKeys) || unreachable(err)
 }
 
-// explain is an error for the log. Of a provider's answer it has the words of the protocol alone: the rest could be anything.
+// explain is an error for the log. Of a provider's answer it has the words of the protocol alone: the rest could be
+// anything.
 func explain(err error) string {
 	if answered, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
 		return fmt.Sprintf("the provider answered %s: %s: %s", answered.Response.Status, clip(answered.ErrorCode),

@@ -38,9 +38,9 @@ func (c claims) has(group string) bool {
 	return c.access != nil && c.access.has(group)
 }
 
-// words is a claim that is a list, or one word. A text with spaces is no list: that is how other providers than UAA write
-// the scopes that were asked for, which anybody gets who signs in (RFC 9068, section 2.2.3). Whatever else it is has no
-// words: providers put into claims that are not the standard's what they like.
+// words is a claim that is a list, or one word. A text with spaces is no list: that is how other providers than UAA
+// write the scopes that were asked for, which anybody gets who signs in (RFC 9068, section 2.2.3). Whatever else it is
+// has no words: providers put into claims that are not the standard's what they like.
 type words []string
 
 func (w *words) UnmarshalJSON(raw []byte) error {

@@ -26,8 +26,8 @@ var pageHTML string
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"asset": assets.Path}).Parse(pageHTML))
 
 // pagePolicy lets the page have the dashboard's style and icon, and nothing else.
-const pagePolicy = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; " +
-	"base-uri 'none'"
+const pagePolicy = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; " +
+	"frame-ancestors 'none'; base-uri 'none'"
 
 func (s *SignIn) show(w http.ResponseWriter, r *http.Request, p page) {
 	var body bytes.Buffer

@@ -77,9 +77,9 @@ func (p *permissions) of(ctx context.Context, s session, instanceID string) (Acc
 // https://v3-apidocs.cloudfoundry.org/#errors
 const resourceNotFound = 10010
 
-// ask asks Cloud Controller. Who may not even know of an instance gets a 404 there, and a token that was revoked a 401. A
-// 404 of somebody else says nothing of the instance: a router's while Cloud Controller is away, or any server's that was
-// mistaken for one.
+// ask asks Cloud Controller. Who may not even know of an instance gets a 404 there, and a token that was revoked a 401.
+// A 404 of somebody else says nothing of the instance: a router's while Cloud Controller is away, or any server's that
+// was mistaken for one.
 // https://v3-apidocs.cloudfoundry.org/#get-permissions-for-a-managed-service-instance
 func (p *permissions) ask(ctx context.Context, token, instanceID string) (Access, error) {
 	var told struct {

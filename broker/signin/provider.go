@@ -173,8 +173,8 @@ func (p *provider) redeem(ctx context.Context, e *endpoints, a attempt, code str
 // errNoKeys is in the chain of every error that says that the provider's keys cannot be had now.
 var errNoKeys = errors.New("fetch the provider's keys")
 
-// fetchKeys finds out whether a token could not be checked for want of keys. The verifier, which fetches them where it does
-// not know the right one yet, words that, but its error cannot be told from that of a wrong signature.
+// fetchKeys finds out whether a token could not be checked for want of keys. The verifier, which fetches them where it
+// does not know the right one yet, words that, but its error cannot be told from that of a wrong signature.
 func (p *provider) fetchKeys(ctx context.Context, e *endpoints) error {
 	var keys struct{}
 	status, err := getJSON(ctx, p.client, e.keys, "", &keys)

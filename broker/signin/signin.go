@@ -1,10 +1,10 @@
 // Package signin lets developers and operators into the dashboard: by OpenID Connect, with what Cloud Controller says
 // that a developer may see, or in `mysql-broker dev` by a signed link.
 //
-// Who is signed in has a session: a row in PostgreSQL, which every replica can read, however large the provider's tokens
-// are, and which a sign-out deletes everywhere at once. The row is encrypted with a key that only the session's cookie
-// has, so that neither PostgreSQL nor a backup of it gives anybody's token away, and rotating the broker's keys ends no
-// session. A sign-in that is under way is kept by the browser alone: see attempt.
+// Who is signed in has a session: a row in PostgreSQL, which every replica can read, however large the provider's
+// tokens are, and which a sign-out deletes everywhere at once. The row is encrypted with a key that only the session's
+// cookie has, so that neither PostgreSQL nor a backup of it gives anybody's token away, and rotating the broker's keys
+// ends no session. A sign-in that is under way is kept by the browser alone: see attempt.
 package signin
 
 import (
@@ -105,8 +105,8 @@ func FromContext(ctx context.Context) (Viewer, bool) {
 }
 
 // Protect lets a request through to next only if somebody is signed in, whom next finds with FromContext. The request's
-// context ends with the session. Else it begins the sign-in, or answers 401 what no person looks at, such as a stream of
-// events.
+// context ends with the session. Else it begins the sign-in, or answers 401 what no person looks at, such as a stream
+// of events.
 func (s *SignIn) Protect(next http.Handler) http.Handler {
 	return s.onThisMachine(func(w http.ResponseWriter, r *http.Request) {
 		session, err := s.session(r)

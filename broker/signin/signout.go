@@ -32,8 +32,8 @@ func (s *SignIn) signOut(w http.ResponseWriter, r *http.Request) {
 		Follow: true})
 }
 
-// signedOut is what a person sees at last who has signed out: the provider sends the browser back to it. Going back from
-// there must not show what was seen before, which browsers keep whatever Cache-Control says, from when it is left.
+// signedOut is what a person sees at last who has signed out: the provider sends the browser back to it. Going back
+// from there must not show what was seen before, which browsers keep whatever Cache-Control says, from when it is left.
 // https://www.w3.org/TR/clear-site-data/#grammardef-cache
 func (s *SignIn) signedOut(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Clear-Site-Data", `"cache"`)

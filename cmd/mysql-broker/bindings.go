@@ -85,8 +85,8 @@ type bindingDocument struct {
 }
 
 func (c *console) bindingDocument(b store.ListedBinding) bindingDocument {
-	return bindingDocument{InstanceID: b.InstanceID, ID: b.ID, Plan: c.planName(b.PlanID), PlanID: b.PlanID, State: b.State,
-		Role: b.Role, Account: b.Account, AppGUID: b.AppGUID, Server: b.Server, Operation: b.Operation,
+	return bindingDocument{InstanceID: b.InstanceID, ID: b.ID, Plan: c.planName(b.PlanID), PlanID: b.PlanID,
+		State: b.State, Role: b.Role, Account: b.Account, AppGUID: b.AppGUID, Server: b.Server, Operation: b.Operation,
 		CreatedAt: b.CreatedAt.UTC()}
 }
 

@@ -19,8 +19,8 @@ const (
 	completions    = 50              // offered at most: more help nobody
 )
 
-// completion finds words that continue what was typed, args being the words before. Where it cannot look, it finds none:
-// whoever runs the command is told why.
+// completion finds words that continue what was typed, args being the words before. Where it cannot look, it finds
+// none: whoever runs the command is told why.
 type completion func(cmd *cobra.Command, args []string, typed string) []string
 
 // each completes every argument, none of which is a file.
@@ -93,7 +93,8 @@ func recorded(fn func(ctx context.Context, c *console, args []string, typed stri
 	}
 }
 
-var completeServers = recorded(func(ctx context.Context, c *console, _ []string, _ string, add func(string) error) error {
+var completeServers = recorded(func(ctx context.Context, c *console, _ []string, _ string,
+	add func(string) error) error {
 	names, err := c.serverNames(ctx)
 	for _, name := range names {
 		if err == nil {

@@ -24,8 +24,9 @@ func devCommand() *cobra.Command {
 processes on this machine that listen on 127.0.0.1. Ctrl-C stops everything and keeps the data; the next start has
 every instance back.
 
-"mysql-broker client" finds this broker by itself, and so do the commands for operators, such as "mysql-broker instances":
-the environment of its servers is left in the file environment in the state directory, for shells to source too.`,
+"mysql-broker client" finds this broker by itself, and so do the commands for operators, such as "mysql-broker
+instances": the environment of its servers is left in the file environment in the state directory, for shells to source
+too.`,
 		Example: `  mysql-broker dev
   MYSQL_BROKER_DEV_DIR=/var/tmp/second PORT=8081 mysql-broker dev --verbose`,
 		Args: cobra.NoArgs,

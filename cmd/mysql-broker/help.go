@@ -66,8 +66,8 @@ var recordedEnvironment = variablesOf("DATABASE_URL", "DATABASE_SERVICE", "ENCRY
 
 const developmentEnvironment = `
 On Cloud Foundry, VCAP_SERVICES is read too. If nothing there leads to PostgreSQL, the command is about the development
-broker: "mysql-broker dev" leaves the environment of its servers in the file environment in MYSQL_BROKER_DEV_DIR (default
-.dev).`
+broker: "mysql-broker dev" leaves the environment of its servers in the file environment in MYSQL_BROKER_DEV_DIR
+(default .dev).`
 
 // variablesOf is a line about each of these environment variables.
 func variablesOf(names ...string) string {

@@ -33,8 +33,8 @@ any length take little memory.
 ` + jsonHelp + ` An instance has id, name, plan, plan_id, state, kind (shared
 or dedicated), server, database, organization_guid, organization_name, space_guid, space_name, binding_count, operation
 (the kind of the one in progress, if any), created_at and updated_at; one that is shown alone also has bindings,
-latest_tasks, at most ` + strconv.Itoa(latest) + `, and once its data are measured storage_bytes, storage_measured_at and, while it is over its
-quota, over_quota_since.`,
+latest_tasks, at most ` + strconv.Itoa(latest) + `, and once its data are measured storage_bytes, storage_measured_at
+and, while it is over its quota, over_quota_since.`,
 		Example: `  mysql-broker instances --state delete-failed
   mysql-broker instances --server mysql-server-1 --plan shared-small --since 7d
   mysql-broker instances --org my-organization --json | jq -r '.[].id'
@@ -121,8 +121,8 @@ func (c *console) showInstance(ctx context.Context, out io.Writer, id string, as
 		return err
 	}
 	if len(found) == 0 {
-		return fmt.Errorf("there is no service instance %q; `mysql-broker tasks --instance` lists what is still known of one "+
-			"that was deleted", id)
+		return fmt.Errorf("there is no service instance %q; `mysql-broker tasks --instance` lists what is still known of "+
+			"one that was deleted", id)
 	}
 	d := found[0]
 	bindings := []bindingDocument{}

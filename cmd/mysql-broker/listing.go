@@ -13,7 +13,8 @@ import (
 )
 
 // listing prints rows as they come, and keeps few of them in memory. On a terminal they are a table, elsewhere lines of
-// fields between tabs; both begin with the names of the columns. With --json they are one array, an object on each line.
+// fields between tabs; both begin with the names of the columns. With --json they are one array, an object on each
+// line.
 type listing struct {
 	out     *bufio.Writer
 	table   bool
@@ -110,8 +111,8 @@ func (l *listing) align() error {
 	return l.out.Flush()
 }
 
-// end prints what is left. err is that of whoever has read the rows, or nil: after one, no array is closed, lest what is
-// incomplete pass for all there is.
+// end prints what is left. err is that of whoever has read the rows, or nil: after one, no array is closed, lest what
+// is incomplete pass for all there is.
 func (l *listing) end(err error) error {
 	if errors.Is(err, errEnough) {
 		err = nil

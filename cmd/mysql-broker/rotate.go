@@ -78,5 +78,6 @@ next call; so are those whose server does not answer. Any such makes the exit st
 	return describe(command, `  0    all that were asked for have new passwords
   1    some have not; standard error names them
 `+exitConfiguration, variablesOf("DATABASE_URL", "DATABASE_SERVICE", "ENCRYPTION_KEYSET", "LAUNCHER", "LAUNCHER_DIR",
-		"LAUNCHER_HOST", "LAUNCHER_BIND", "LAUNCHER_PORTS", "LAUNCHER_TIMEOUT", "LAUNCHER_SPARES", "LAUNCHER_MYSQLD")+developmentEnvironment)
+		"LAUNCHER_HOST", "LAUNCHER_BIND", "LAUNCHER_PORTS", "LAUNCHER_TIMEOUT", "LAUNCHER_SPARES",
+		"LAUNCHER_MYSQLD")+developmentEnvironment)
 }

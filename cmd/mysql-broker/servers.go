@@ -23,8 +23,8 @@ func serversCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "servers [NAME]",
 		Short: "List shared servers, asking each how it is, or dedicated ones; or show one",
-		Long: `List the shared servers, those of the configuration first and then those that hold instances but are not in it any
-more, or show one. Each is asked how it is:
+		Long: `List the shared servers, those of the configuration first and then those that hold instances but are not in it
+any more, or show one. Each is asked how it is:
 
   ok               it gets instances, unless it is full
   drained          it answers, and gets no more instances: see "mysql-broker drain"
@@ -200,7 +200,8 @@ func (c *console) showServer(ctx context.Context, cmd *cobra.Command, name strin
 	}
 	d := all[n]
 	fields := [][2]string{{"server", d.Server}, {"kind", d.Kind}, {"state", d.State}, {"reason", d.Reason},
-		{"version", d.version()}, {"address", d.address()}, {"instances", strconv.Itoa(d.Instances)}, {"max_databases", d.room()}}
+		{"version", d.version()}, {"address", d.address()}, {"instances", strconv.Itoa(d.Instances)},
+		{"max_databases", d.room()}}
 	if d.DrainedSince != nil {
 		fields = append(fields, [2]string{"drained", at(*d.DrainedSince)})
 	}

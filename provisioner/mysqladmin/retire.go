@@ -10,7 +10,8 @@ import (
 // view, trigger, routine or event in the database, which would break without it, it is kept, locked and with a password
 // that nobody knows, until DropAccount; role is what it may do then, as before. A missing account is fine.
 // https://dev.mysql.com/doc/refman/8.4/en/stored-objects-security.html#stored-objects-security-orphan-objects
-func (s *Session) RetireAccount(ctx context.Context, account string, role Role, database string) (kept bool, err error) {
+func (s *Session) RetireAccount(ctx context.Context, account string, role Role, database string) (
+	kept bool, err error) {
 	kept, err = s.retire(ctx, account, database, s.server.refusesOrphans.Load())
 	if err == nil && kept {
 		kept, err = s.keepLocked(ctx, account, role, database)

@@ -11,8 +11,8 @@ type Size struct {
 	Reusable int64 // what deleted rows have left free in these files, which do not shrink
 }
 
-// Used is how much of a quota the database takes. What is reusable counts as free, but for no more than the quota itself:
-// else many tables, each filled and emptied again, would fill the disk.
+// Used is how much of a quota the database takes. What is reusable counts as free, but for no more than the quota
+// itself: else many tables, each filled and emptied again, would fill the disk.
 func (s Size) Used(quota int64) int64 { return s.Files - min(s.Reusable, quota) }
 
 // sizeQuery takes a database, twice. Of the tables, InnoDB's that have a tablespace of their own are there for what is
@@ -43,7 +43,8 @@ func (s *Server) DatabaseSize(ctx context.Context, name string) (size Size, err 
 }
 
 func (d dialect) size() string {
-	return d.openingTables + fmt.Sprintf(sizeQuery, d.tablespaces, d.named("?"), d.named("TABLE_SCHEMA"), d.named("TABLE_NAME"))
+	return d.openingTables + fmt.Sprintf(sizeQuery, d.tablespaces, d.named("?"), d.named("TABLE_SCHEMA"),
+		d.named("TABLE_NAME"))
 }
 
 // named is an expression for a name as it is in NAME of the tablespaces.

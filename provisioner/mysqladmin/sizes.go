@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// DatabaseFiles measures the databases on a shared server that are named as the broker's are, all by one query: the bytes
-// that InnoDB's tables with a tablespace of their own, as almost all are, take on disk just now. A database without tables
-// has 0. Its cost grows with the number of tables, but no table is opened for it.
+// DatabaseFiles measures the databases on a shared server that are named as the broker's are, all by one query: the
+// bytes that InnoDB's tables with a tablespace of their own, as almost all are, take on disk just now. A database
+// without tables has 0. Its cost grows with the number of tables, but no table is opened for it.
 func (s *Server) DatabaseFiles(ctx context.Context) (map[string]int64, error) {
 	flavour, err := s.Flavour(ctx)
 	if err != nil {

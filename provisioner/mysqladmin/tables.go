@@ -54,5 +54,6 @@ func (s *Server) largestTables(ctx context.Context, query, database string, n in
 
 func (d dialect) tables() string {
 	named := func(expression string) string { return fmt.Sprintf(d.tablespaceName, expression) }
-	return d.openingTables + fmt.Sprintf(tablesQuery, d.tablespaces, named("?"), named("t.TABLE_SCHEMA"), named("t.TABLE_NAME"))
+	return d.openingTables + fmt.Sprintf(tablesQuery, d.tablespaces, named("?"), named("t.TABLE_SCHEMA"),
+		named("t.TABLE_NAME"))
 }

@@ -12,11 +12,11 @@ import (
 // cancelled is the LastError of a task that Cancel turned back.
 const cancelled = "cancelled by an operator"
 
-// Cancel gives up a task in progress as a worker does whose step failed for good: what was done is undone, and only then
-// does the task end, as failed. Platforms that poll read "in progress" until then, with the reason, and whoever waits
-// for the task in a request is told it. A worker that is at it stops within a quarter of its lease, and another one, or
-// the same, begins to undo when that lease has run out. A task that is being undone already stays as it is. The error
-// says why a task cannot be cancelled, or is store.ErrNotFound.
+// Cancel gives up a task in progress as a worker does whose step failed for good: what was done is undone, and only
+// then does the task end, as failed. Platforms that poll read "in progress" until then, with the reason, and whoever
+// waits for the task in a request is told it. A worker that is at it stops within a quarter of its lease, and another
+// one, or the same, begins to undo when that lease has run out. A task that is being undone already stays as it is. The
+// error says why a task cannot be cancelled, or is store.ErrNotFound.
 func Cancel(ctx context.Context, s *store.Store, id int64) (store.Task, error) {
 	t, err := s.Task(ctx, id)
 	if err != nil {

@@ -62,8 +62,8 @@ type permanentError struct {
 func (e *permanentError) Error() string { return fmt.Sprintf("%s (%v)", e.sentence, e.err) }
 func (e *permanentError) Unwrap() error { return e.err }
 
-// Elsewhere marks an error that says nothing about the work, only that this process cannot do it now: another one, which
-// has a newer catalog for example, may. It counts as no attempt, however often it comes; Cancel ends it.
+// Elsewhere marks an error that says nothing about the work, only that this process cannot do it now: another one,
+// which has a newer catalog for example, may. It counts as no attempt, however often it comes; Cancel ends it.
 func Elsewhere(err error) error { return &elsewhereError{err} }
 
 type elsewhereError struct{ error }

@@ -49,8 +49,8 @@ func openHome(dir string, as *syscall.Credential) (*home, error) {
 	return &home{dir: dir, bin: bin, user: as, lock: lock}, nil
 }
 
-// close lets another process start the cluster. To close the file would not do at once: a program that another goroutine
-// is just starting holds it, too, until it has begun. https://man7.org/linux/man-pages/man2/flock.2.html
+// close lets another process start the cluster. To close the file would not do at once: a program that another
+// goroutine is just starting holds it, too, until it has begun. https://man7.org/linux/man-pages/man2/flock.2.html
 func (h *home) close() {
 	_ = syscall.Flock(int(h.lock.Fd()), syscall.LOCK_UN) // which cannot fail for a file that is open
 	h.lock.Close()

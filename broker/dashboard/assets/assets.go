@@ -37,8 +37,8 @@ var version = func() string {
 // Path is the path of a file.
 func Path(file string) string { return Root + version + "/" + file }
 
-// Serve answers anyone, with the file that the pattern's {file} names, and its {version}. While brokers are being replaced
-// one by one, a page may come from one of another version; it gets what there is, and browsers don't keep it.
+// Serve answers anyone, with the file that the pattern's {file} names, and its {version}. While brokers are being
+// replaced one by one, a page may come from one of another version; it gets what there is, and browsers don't keep it.
 func Serve(w http.ResponseWriter, r *http.Request) {
 	file := r.PathValue("file")
 	content, err := files.ReadFile(file)

@@ -142,8 +142,8 @@ func Start(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog
 			return nil, fmt.Errorf("HTTPS: %w", err)
 		}
 	}
-	a.quotas = quota.Start(quota.Config{Store: a.store, Plans: c.Plans(), Shared: a.shared, Dedicated: servers, Logger: log,
-		Interval: cfg.Quota.Interval})
+	a.quotas = quota.Start(quota.Config{Store: a.store, Plans: c.Plans(), Shared: a.shared, Dedicated: servers,
+		Logger: log, Interval: cfg.Quota.Interval})
 	if cfg.Quota.Interval > 0 {
 		registry.MustRegister(newQuotaCollector(a.store, a.shared, servers != nil, cfg.Quota.Interval, c.Plans(), log))
 	}

@@ -84,8 +84,8 @@ func (e *examiner) examine(ctx context.Context) {
 // tell logs how many records were deleted, and the findings that the examination before did not have. Unrecorded things
 // are not worth a warning: where brokers share a server, each sees those of the others come and go.
 func (e *examiner) tell(report doctor.Report) {
-	now := &examination{findings: report.Findings, found: map[doctor.Identity]bool{}, counts: map[finding]int{}, reachable: report.Reachable,
-		at: time.Now()}
+	now := &examination{findings: report.Findings, found: map[doctor.Identity]bool{}, counts: map[finding]int{},
+		reachable: report.Reachable, at: time.Now()}
 	for _, f := range report.Findings {
 		now.found[f.Identity()] = true
 		now.counts[finding{f.Problem, f.Kind, f.Server}]++

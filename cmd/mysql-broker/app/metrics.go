@@ -50,7 +50,8 @@ func newMetrics(r prometheus.Registerer, plans []provisioner.Plan) *metrics {
 	m := &metrics{
 		plans: planNames(plans),
 		operations: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "mysql_broker_operations_total",
-			Help: "Operations that ended in this process: succeeded, failed, or cancelled by a deletion."}, []string{"kind", "plan", "outcome"}),
+			Help: "Operations that ended in this process: succeeded, failed, or cancelled by a deletion."},
+			[]string{"kind", "plan", "outcome"}),
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "mysql_broker_operation_duration_seconds",
 			Help:    "Seconds from the request to the end of an operation, waiting included.",
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800}},
@@ -140,7 +141,8 @@ var (
 
 func newStateCollector(s *store.Store, servers *shared.Servers, plans []provisioner.Plan, log *slog.Logger,
 ) prometheus.Collector {
-	return &stateCollector{store: s, counter: counter[store.Counts]{count: s.Counts}, shared: servers, plans: planNames(plans), log: log}
+	return &stateCollector{store: s, counter: counter[store.Counts]{count: s.Counts}, shared: servers,
+		plans: planNames(plans), log: log}
 }
 
 // Describe implements prometheus.Collector.

@@ -37,9 +37,9 @@ type quotaCollector struct {
 
 var (
 	quotaInstancesDesc = prometheus.NewDesc("mysql_broker_quota_instances",
-		"Service instances whose data take at least 80 or 90 per cent of their plan's storage (level), or have reached 100 and "+
-			"are kept from growing until they take less than 95. Where counting takes longer than 0.1 s, the figure is up to a "+
-			"minute old.", []string{"plan", "level"}, nil)
+		"Service instances whose data take at least 80 or 90 per cent of their plan's storage (level), or have reached 100 "+
+			"and are kept from growing until they take less than 95. Where counting takes longer than 0.1 s, the figure is up "+
+			"to a minute old.", []string{"plan", "level"}, nil)
 	quotaBytesDesc = prometheus.NewDesc("mysql_broker_instance_storage_bytes",
 		"Bytes that the data of a service instance take: the 100 fullest of those that have reached 80 per cent of their "+
 			"plan's storage.", []string{"instance_id", "plan"}, nil)

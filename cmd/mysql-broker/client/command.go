@@ -19,7 +19,7 @@ const long = "Talks to a service broker as Cloud Foundry would, and remembers th
 var help = map[string]string{
 	"exit status": `  0    it is done; what --json prints is the result
   1    the broker refused or failed, cannot be reached, or the command is wrong; standard error says which`,
-	"environment": `  BROKER_URL, BROKER_USERNAME, BROKER_PASSWORD   the broker; by default the one that "mysql-broker dev" runs
+	"environment": `  BROKER_URL, BROKER_USERNAME, BROKER_PASSWORD   the broker (default: that of "mysql-broker dev")
   MYSQL_BROKER_DEV_DIR                           where that one left its address (default .dev)
   MYSQL_BROKER_CLIENT_STATE                      the file of names (default: of the development broker in its
                                                  directory, else $XDG_STATE_HOME/mysql-broker/client.json)
@@ -68,8 +68,8 @@ func command(getenv func(string) string) *cobra.Command {
 }
 
 func (o *options) updateCommand() *cobra.Command {
-	cmd := o.withParameters("update-service NAME", "Change a service instance's plan, or parameters that its plan lets change", 1,
-		(*session).updateService)
+	cmd := o.withParameters("update-service NAME",
+		"Change a service instance's plan, or parameters that its plan lets change", 1, (*session).updateService)
 	cmd.Flags().StringVarP(&o.plan, "plan", "p", "", "the new plan")
 	if err := cmd.RegisterFlagCompletionFunc("plan", o.completePlan); err != nil {
 		panic(err) // there is no such flag

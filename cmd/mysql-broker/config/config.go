@@ -83,14 +83,14 @@ var Variables = []Variable{
 	{"TLS_KEY", "", "path of a PEM file, the certificate's private key"},
 	{"EXTERNAL_URL", "", "where browsers find the broker, such as https://mysql-broker.example.com; default: on Cloud " +
 		"Foundry, the application's first route"},
-	{"DASHBOARD_CLIENT_ID", "", "name of the client that Cloud Controller makes at UAA for the dashboard, unique there; it " +
-		"is shown in the catalog"},
+	{"DASHBOARD_CLIENT_ID", "", "name of the client that Cloud Controller makes at UAA for the dashboard, unique there; " +
+		"it is shown in the catalog"},
 	{"DASHBOARD_CLIENT_SECRET", "", "that client's secret; `openssl rand -hex 24` makes one"},
 	{"OIDC_CLIENT_ID", "", "instead of DASHBOARD_CLIENT_ID, the dashboard's client that an OpenID provider has already"},
 	{"OIDC_CLIENT_SECRET", "", "that client's secret"},
 	{"OIDC_ISSUER", "", "URL of the OpenID provider; default: the UAA that Cloud Controller names"},
-	{"OIDC_SCOPES", "", "scopes to ask for, joined by spaces; default: openid cloud_controller_service_permissions.read, or " +
-		"openid profile where there is no Cloud Controller"},
+	{"OIDC_SCOPES", "", "scopes to ask for, joined by spaces; default: " +
+		"openid cloud_controller_service_permissions.read, or openid profile where there is no Cloud Controller"},
 	{"CLOUD_CONTROLLER_URL", "", "the Cloud Controller that says what a developer may see, such as " +
 		"https://api.example.com; default: on Cloud Foundry, its own"},
 	{"DASHBOARD_OPERATOR_GROUP", "", "the scope, group or role in a person's tokens that makes an operator, who sees all"},
@@ -108,13 +108,13 @@ var Variables = []Variable{
 	{"QUOTA_INTERVAL", "1m", "how often storage is measured and quotas are enforced, from 1s to 1h; 0 does neither, and " +
 		"lifts what was enforced"},
 	{"LOG_LEVEL", "info", "debug, info, warn or error"},
-	{"PPROF_ADDRESS", "", "loopback address and port, such as 127.0.0.1:6060, to serve Go's profiles on, to everyone who " +
-		"can reach it; default: they are not served"},
+	{"PPROF_ADDRESS", "", "loopback address and port, such as 127.0.0.1:6060, to serve Go's profiles on, to everyone " +
+		"who can reach it; default: they are not served"},
 	{"OTEL_EXPORTER_OTLP_ENDPOINT", "", "URL of an OpenTelemetry collector that takes OTLP over HTTP, such as " +
 		"http://127.0.0.1:4318, to send traces to; default: there are none. OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER and the " +
 		"other variables of OpenTelemetry's SDK count too"},
-	{"OTEL_TRACES_EXPORTER", "", "none: there are no traces; otlp: they are sent, to http://127.0.0.1:4318 if no other URL " +
-		"is given; default: they are sent where there is a URL"},
+	{"OTEL_TRACES_EXPORTER", "", "none: there are no traces; otlp: they are sent, to http://127.0.0.1:4318 if no other " +
+		"URL is given; default: they are sent where there is a URL"},
 }
 
 // FromEnvironment reads the configuration. The error lists every problem, a line each.

@@ -6,8 +6,8 @@ import (
 	"net/url"
 )
 
-// externalURL is where browsers find the broker: EXTERNAL_URL, else the application's first route on Cloud Foundry, whose
-// router speaks HTTPS; nil if neither is known. It has a scheme and a host, and nothing else.
+// externalURL is where browsers find the broker: EXTERNAL_URL, else the application's first route on Cloud Foundry,
+// whose router speaks HTTPS; nil if neither is known. It has a scheme and a host, and nothing else.
 func (r *reader) externalURL(a Application) *url.URL {
 	text := r.value("EXTERNAL_URL")
 	if text == "" {
@@ -28,8 +28,8 @@ func (r *reader) externalURL(a Application) *url.URL {
 	return u
 }
 
-// route is the application's first route without a path, nil if it has none. The router would pass a path on, below which
-// the broker does not answer.
+// route is the application's first route without a path, nil if it has none. The router would pass a path on, below
+// which the broker does not answer.
 func (a Application) route() *url.URL {
 	for _, route := range a.URIs {
 		if u, err := url.Parse("https://" + route); err == nil && u.Host != "" && u.Path == "" {

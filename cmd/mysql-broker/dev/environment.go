@@ -18,8 +18,8 @@ import (
 // environmentFile, in the state directory, is what operators' commands need of the environment, in words of a shell.
 const environmentFile = "environment"
 
-// Environment is the process's own or, if that says nothing of PostgreSQL, the one that Run left in the state directory;
-// then file is where it was found. The process's own variables come first.
+// Environment is the process's own or, if that says nothing of PostgreSQL, the one that Run left in the state
+// directory; then file is where it was found. The process's own variables come first.
 func Environment() (getenv func(string) string, file string, err error) {
 	if os.Getenv("DATABASE_URL") != "" || os.Getenv("VCAP_SERVICES") != "" {
 		return os.Getenv, "", nil

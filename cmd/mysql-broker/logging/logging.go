@@ -8,9 +8,9 @@ import (
 )
 
 // New returns a logger of JSON lines. Those below slog.LevelWarn are written in the background, without delay but
-// possibly after the call; the others are written, and all before them, when the call returns, so that they are not lost
-// if the process dies of what they tell. finish has to be called before the process ends: it returns when everything is
-// written. Lines logged after it are written at once.
+// possibly after the call; the others are written, and all before them, when the call returns, so that they are not
+// lost if the process dies of what they tell. finish has to be called before the process ends: it returns when
+// everything is written. Lines logged after it are written at once.
 func New(to io.Writer, level slog.Leveler) (log *slog.Logger, finish func()) {
 	w := newWriter(to)
 	json := slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})

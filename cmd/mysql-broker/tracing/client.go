@@ -75,8 +75,8 @@ func headers(text string) (http.Header, error) {
 	return all, nil
 }
 
-// client sends spans by OTLP over HTTP. It stands in for otlptracehttp, which brings gRPC along, and with it 2 MB more of
-// memory to brokers that trace nothing. https://opentelemetry.io/docs/specs/otlp/#otlphttp
+// client sends spans by OTLP over HTTP. It stands in for otlptracehttp, which brings gRPC along, and with it 2 MB more
+// of memory to brokers that trace nothing. https://opentelemetry.io/docs/specs/otlp/#otlphttp
 type client struct {
 	cfg  Config
 	http http.Client

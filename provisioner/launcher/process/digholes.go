@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// holeSize is the least that becomes a hole: a block of the usual file systems. Most pages of an empty server, which are
-// four times as large, hold something only in their first block, or in their first and last ones.
+// holeSize is the least that becomes a hole: a block of the usual file systems. Most pages of an empty server, which
+// are four times as large, hold something only in their first block, or in their first and last ones.
 const holeSize = 4 << 10
 
 var zeros [holeSize]byte
@@ -51,7 +51,8 @@ func digHolesIn(path string) error {
 		if [holeSize]byte(block) != zeros {
 			continue
 		}
-		if err := unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, offset, holeSize); err != nil {
+		const punch = unix.FALLOC_FL_PUNCH_HOLE | unix.FALLOC_FL_KEEP_SIZE
+		if err := unix.Fallocate(int(f.Fd()), punch, offset, holeSize); err != nil {
 			return err
 		}
 	}

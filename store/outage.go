@@ -44,7 +44,8 @@ const (
 // tables are large, it takes a second or more for what then takes a millisecond.
 // https://www.postgresql.org/docs/current/runtime-config-client.html, https://www.postgresql.org/docs/current/jit.html
 func limitWaits(ctx context.Context, conn *pgx.Conn) error {
-	_, err := conn.Exec(ctx, fmt.Sprintf("SET lock_timeout = %d; SET idle_in_transaction_session_timeout = %d; SET jit = off",
+	_, err := conn.Exec(ctx, fmt.Sprintf(
+		"SET lock_timeout = %d; SET idle_in_transaction_session_timeout = %d; SET jit = off",
 		lockTime.Milliseconds(), silenceTime.Milliseconds()))
 	return err
 }

@@ -79,8 +79,8 @@ type NewTask struct {
 const conflicting = `SELECT FROM task o WHERE o.instance_id = c.instance_id AND o.id <> c.id
 	AND o.lease_until > clock_timestamp() AND (c.binding_id = '' OR o.binding_id IN ('', c.binding_id))`
 
-// InsertTask records a task. What it points to is complete once the transaction has committed. A second task in progress
-// for the same instance or binding is refused by the database.
+// InsertTask records a task. What it points to is complete once the transaction has committed. A second task in
+// progress for the same instance or binding is refused by the database.
 func (t *Tx) InsertTask(n NewTask) *Task {
 	task := &Task{}
 	t.insertTask(task, n, "")
@@ -103,8 +103,8 @@ func (t *Tx) insertTask(task *Task, n NewTask, database string) (inserted *bool)
 const activeTasks = "SELECT " + taskColumns + " FROM task WHERE instance_id = $1 AND state = 'in progress' ORDER BY id"
 
 // notEnded is what statements say of a task in progress that they find by its id. Where they said it in the words of a
-// partial index's condition, PostgreSQL may read that whole index, with an entry for every task that ended since the last
-// vacuum, and not look for the id.
+// partial index's condition, PostgreSQL may read that whole index, with an entry for every task that ended since the
+// last vacuum, and not look for the id.
 const notEnded = "state NOT IN ('succeeded', 'failed')"
 
 // ActiveTasks lists the tasks in progress of an instance and its bindings.

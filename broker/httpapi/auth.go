@@ -54,8 +54,8 @@ func authenticate(credentials []Credential, proxies Proxies, log *slog.Logger, f
 }
 
 // hintProxy is for operators who put the broker behind a proxy and did not tell it.
-const hintProxy = "If this is the address of a proxy of yours, all its clients are refused: name it in TRUSTED_PROXIES. " +
-	"Do not if it is anybody else's."
+const hintProxy = "If this is the address of a proxy of yours, all its clients are refused: name it in " +
+	"TRUSTED_PROXIES. Do not if it is anybody else's."
 
 func askToLogIn(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("WWW-Authenticate", `Basic realm="mysql-broker", charset="UTF-8"`)

@@ -43,8 +43,8 @@ func checkBody(newDetails func() details) middleware {
 	}
 }
 
-// withBody returns a copy of r with the body. That may claim to be a form, as curl's does by default: the request's Form
-// is there already, so that FormValue does not look for it in the body.
+// withBody returns a copy of r with the body. That may claim to be a form, as curl's does by default: the request's
+// Form is there already, so that FormValue does not look for it in the body.
 func withBody(r *http.Request, body []byte) *http.Request {
 	r = r.WithContext(r.Context())
 	r.ContentLength = int64(len(body))

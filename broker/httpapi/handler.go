@@ -41,8 +41,8 @@ type Credential struct {
 }
 
 // New returns the handler of every path below /v2/; it answers 404 for all others. It fails if the credentials could
-// let anyone in, or nobody, if the metrics are already registered, and if the broker has no catalog: it is asked for that
-// once, here.
+// let anyone in, or nobody, if the metrics are already registered, and if the broker has no catalog: it is asked for
+// that once, here.
 //
 // Do not mount it in a http.ServeMux, which answers paths such as /v2//catalog itself, with a redirect that is not
 // JSON: compare the few other paths exactly and give the rest to this handler.

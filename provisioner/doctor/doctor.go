@@ -77,8 +77,8 @@ func (d *Doctor) Examine(ctx context.Context) (Report, error) { return d.examine
 // and the ones before, over Config.KeepRecord, have all seen to be gone.
 func (d *Doctor) ExamineAndForget(ctx context.Context) (Report, error) { return d.examine(ctx, true) }
 
-// atOnce is how many servers are examined at a time: few, as there is no hurry and users are to notice nothing, but more
-// than one, as one may take long to answer.
+// atOnce is how many servers are examined at a time: few, as there is no hurry and users are to notice nothing, but
+// more than one, as one may take long to answer.
 const atOnce = 2
 
 func (d *Doctor) examine(ctx context.Context, forget bool) (Report, error) {

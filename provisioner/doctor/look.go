@@ -53,7 +53,8 @@ type comparison struct {
 func (l *comparison) compare(recorded []store.Resource) (gone, there []store.ResourceKey) {
 	for _, r := range recorded {
 		if l.holds.err != nil {
-			if r.Live || !errors.Is(l.holds.err, errNotConfigured) { // what ended before its server was given up is of no interest
+			// What ended before its server was given up is of no interest.
+			if r.Live || !errors.Is(l.holds.err, errNotConfigured) {
 				l.unseen++
 			}
 			continue

@@ -16,8 +16,8 @@ type connection struct {
 // underWay tells whether nobody has logged in on it yet. Whose it will be, the server does not tell.
 func (c connection) underWay() bool { return c.user == "unauthenticated user" }
 
-// connections lists those that are wanted, which must be none of the broker's own. SHOW PROCESSLIST costs both flavours far less than to ask
-// information_schema for a few. https://dev.mysql.com/doc/refman/8.4/en/show-processlist.html
+// connections lists those that are wanted, which must be none of the broker's own. SHOW PROCESSLIST costs both flavours
+// far less than to ask information_schema for a few. https://dev.mysql.com/doc/refman/8.4/en/show-processlist.html
 func (s *Session) connections(ctx context.Context, wanted func(connection) bool) ([]connection, error) {
 	all, err := processList(ctx, s.conn)
 	if err != nil {

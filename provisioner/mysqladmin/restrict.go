@@ -9,7 +9,8 @@ import (
 
 // growing are the privileges by which data grow, in a database or in the server's temporary files. What remains lets an
 // account read, dump and remove: TRUNCATE needs DROP; to remove triggers, events and routines takes TRIGGER, EVENT and
-// ALTER ROUTINE, and what they execute is refused as well, as it uses the privileges of an account of the same instance.
+// ALTER ROUTINE, and what they execute is refused as well, as it uses the privileges of an account of the same
+// instance.
 // https://dev.mysql.com/doc/refman/8.4/en/privileges-provided.html
 var growing = []string{"INSERT", "UPDATE", "CREATE", "ALTER", "INDEX", "REFERENCES", "CREATE TEMPORARY TABLES",
 	"CREATE VIEW", "CREATE ROUTINE"}

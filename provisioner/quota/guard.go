@@ -1,10 +1,11 @@
 // Package quota holds instances to the storage that their plans allow. It measures their databases now and then, and
-// takes from the accounts of those that hold too much what data grow by, until they hold less. One broker at a time does
-// it for all on shared servers, and one, which may be another, for all on dedicated ones: many of those may not answer.
+// takes from the accounts of those that hold too much what data grow by, until they hold less. One broker at a time
+// does it for all on shared servers, and one, which may be another, for all on dedicated ones: many of those may not
+// answer.
 //
-// What is to be is recorded first, and done on the servers afterwards, account by account; what was not done yet, because
-// a broker died, a server was down or an operation was in progress, is done by the next round. A bind reads what is to be
-// under the lock of the instance, and makes its account accordingly.
+// What is to be is recorded first, and done on the servers afterwards, account by account; what was not done yet,
+// because a broker died, a server was down or an operation was in progress, is done by the next round. A bind reads
+// what is to be under the lock of the instance, and makes its account accordingly.
 package quota
 
 import (

@@ -11,12 +11,12 @@ const (
 
 var levels = []int{Over, 90, 80}
 
-// RestoreBelow is how many per cent of the quota the data of an instance that was over it may not reach for its accounts
-// to be allowed to add data again.
+// RestoreBelow is how many per cent of the quota the data of an instance that was over it may not reach for its
+// accounts to be allowed to add data again.
 const RestoreBelow = Over - margin
 
-// Level is the highest level that the data of an instance have reached and not left, or 0. before is the one at the last
-// measurement.
+// Level is the highest level that the data of an instance have reached and not left, or 0. before is the one at the
+// last measurement.
 func Level(used, quota int64, before int) int {
 	for _, level := range levels {
 		least := level

@@ -48,9 +48,9 @@ func (g *Guard) releaseAll(ctx context.Context, of side) error {
 	return errors.Join(errs...)
 }
 
-// change records that an instance is over its quota, or is not any more, and settles its accounts. used was seen at that
-// time, and is compared with the quota that the instance has now. An error of the settling is told in the log only: the
-// end of the round tries again.
+// change records that an instance is over its quota, or is not any more, and settles its accounts. used was seen at
+// that time, and is compared with the quota that the instance has now. An error of the settling is told in the log
+// only: the end of the round tries again.
 func (g *Guard) change(ctx context.Context, m store.Measured, used int64, seen time.Time) error {
 	changed := false
 	err := g.Store.InTx(ctx, func(tx *store.Tx) error {

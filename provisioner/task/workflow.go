@@ -48,8 +48,8 @@ func (r *Run) Alive() error { return r.lease.alive() }
 // Report shows a sentence to users who poll, as the next of the step's stages.
 func (r *Run) Report(ctx context.Context, sentence string) error { return r.announce(ctx, sentence) }
 
-// Permanent marks an error that trying again cannot mend: the task is given up at once, and users read sentence. The error
-// of a step that undoes something is tried again all the same.
+// Permanent marks an error that trying again cannot mend: the task is given up at once, and users read sentence. The
+// error of a step that undoes something is tried again all the same.
 func Permanent(sentence string, err error) error {
 	return &permanentError{sentence: sentence, err: err}
 }

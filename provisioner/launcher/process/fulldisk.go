@@ -16,8 +16,8 @@ import (
 var diskFull = []string{"No space left on device", "OS error code 28", "Errcode: 28", "error number 28",
 	"failed with error 28", "Disk is full"}
 
-// startSpaceMB is more than what a server writes while it starts beside its redo log: settings, and temporary tablespaces
-// of up to 12 MiB.
+// startSpaceMB is more than what a server writes while it starts beside its redo log: settings, and temporary
+// tablespaces of up to 12 MiB.
 const startSpaceMB = 56
 
 // roomToStart keeps a server that runs from being stopped where the disk is so full that it could not start again with

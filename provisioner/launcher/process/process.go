@@ -13,8 +13,8 @@
 //	trash/          destroyed servers, until their files are removed
 //
 // Several brokers may share one Config.Dir on one host. Directories themselves are locked (flock), so that no lock
-// file is ever left behind: instances/ID for changes to that server, instances/ID/tls by the server itself, instances for
-// the choice of ports, templates while one is made, and Dir by the broker that supervises.
+// file is ever left behind: instances/ID for changes to that server, instances/ID/tls by the server itself, instances
+// for the choice of ports, templates while one is made, and Dir by the broker that supervises.
 package process
 
 import (

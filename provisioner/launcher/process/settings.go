@@ -111,8 +111,8 @@ func memorySettings(flavour string, memoryMB int) []string {
 }
 
 // redoLogMB is the size of the redo log, which takes up the disk of a server that does nothing too: a sixteenth of the
-// memory that a server of its own does not need. The smallest that a flavour knows is also that of the templates, so that
-// small servers need not make it anew as they start.
+// memory that a server of its own does not need. The smallest that a flavour knows is also that of the templates, so
+// that small servers need not make it anew as they start.
 func redoLogMB(flavour string, memoryMB int) int {
 	smallest := 8
 	if flavour == MariaDB {

@@ -130,8 +130,8 @@ func (b Binary) installScript() (string, error) {
 // toolTime is how long a program may take, which takes some seconds.
 const toolTime = 10 * time.Minute
 
-// runTool runs a program as the servers' owner, with the lock; its error ends with what the program said of errors. Where
-// it is cut off, it goes with all that it has started, as the lock would not be free else.
+// runTool runs a program as the servers' owner, with the lock; its error ends with what the program said of errors.
+// Where it is cut off, it goes with all that it has started, as the lock would not be free else.
 func (l *Launcher) runTool(ctx context.Context, lock *os.File, stdin, path string, args ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, toolTime)
 	defer cancel()

@@ -59,8 +59,11 @@ systemd: build ## boot systemd in a container, install the broker, and see its s
 	@for mysqld in '' $(subst :, ,$(MYSQLD)); do \
 		go run ./test/servers/with-servers test/systemd/restart.sh $$mysqld || exit; done
 
-lint: ## gofmt, go vet, staticcheck, gosec, govulncheck
+# grep finds no line with status 1, and cannot look with 2.
+lint: ## gofmt, length of lines, go vet, staticcheck, gosec, govulncheck
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "not formatted: $$unformatted" >&2; exit 1; }
+	@LC_ALL=C.UTF-8 grep -rnP --include='*.go' --exclude='*_test.go' --exclude-dir=test '^(?!// https://\S+$$).{121}' . >&2; \
+		[ $$? -eq 1 ] || { echo 'lines of more than 120 characters' >&2; exit 1; }
 	go vet ./...
 	go vet -tags faults ./...
 	go run $(STATICCHECK) ./...

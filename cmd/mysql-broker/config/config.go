@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/url"
 	"strconv"
 	"strings"
@@ -100,7 +101,7 @@ var Variables = []Variable{
 	{"LAUNCHER", "none", "where dedicated servers run: none (dedicated plans are not offered) or process (on this host)"},
 	{"LAUNCHER_DIR", "/var/lib/mysql-broker", "state directory of the process launcher"},
 	{"LAUNCHER_HOST", "127.0.0.1", "host name or address by which applications reach dedicated servers"},
-	{"LAUNCHER_BIND", "127.0.0.1", "address on which dedicated servers listen"},
+	{"LAUNCHER_BIND", "127.0.0.1", "IP address on which dedicated servers listen"},
 	{"LAUNCHER_PORTS", "13400-13999", "port range of dedicated servers"},
 	{"LAUNCHER_TIMEOUT", "2m", "how long a new server may take to come up; raise it where disks are slow"},
 	{"LAUNCHER_SPARES", "2", "how many data directories are kept ready for new servers, which then start sooner"},
@@ -270,6 +271,9 @@ func (r *reader) launcher() Launcher {
 		l.Kind = kind
 	default:
 		r.note(errors.New("LAUNCHER is not one of none, process"))
+	}
+	if net.ParseIP(l.Bind) == nil {
+		r.note(errors.New("LAUNCHER_BIND is not an IP address such as 127.0.0.1, 0.0.0.0 or ::"))
 	}
 	l.PortMin, l.PortMax = r.launcherPorts()
 	var err error

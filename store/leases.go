@@ -50,8 +50,8 @@ func (s *Store) Extend(ctx context.Context, owner string, held []Held, ttl time.
 // MendClock makes good what a clock that was set back has done: a lease that ends later than maxLease from now was
 // taken before, and would keep a dead worker's task for as long as the clock was set back; a task that is to wait for
 // longer than maxDelay was due, or nearly. The lease is cut to maxLease, within which a living worker renews it; the
-// task is due now. A second is let pass, which others may be ahead by who take leases meanwhile. Where there is neither,
-// it costs a look at the leases and at the end of an index.
+// task is due now. A second is let pass: others take leases meanwhile. Where there is neither, it costs a look at the
+// leases and at the end of an index.
 func (s *Store) MendClock(ctx context.Context, maxLease, maxDelay time.Duration) (mended int64, err error) {
 	tag, err := bounded{s.leases}.Exec(ctx, `
 		UPDATE task SET

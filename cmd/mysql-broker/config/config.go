@@ -273,7 +273,7 @@ func (r *reader) launcher() Launcher {
 		r.note(errors.New("LAUNCHER is not one of none, process"))
 	}
 	if net.ParseIP(l.Bind) == nil {
-		r.note(errors.New("LAUNCHER_BIND is not an IP address such as 127.0.0.1, 0.0.0.0 or ::"))
+		r.note(errors.New("LAUNCHER_BIND is not an IP address such as 127.0.0.1 or 0.0.0.0"))
 	}
 	l.PortMin, l.PortMax = r.launcherPorts()
 	var err error

@@ -76,6 +76,15 @@ func (w world) own(t *testing.T, plan, name string) instance {
 	return i
 }
 
+// openOrders makes an instance called orders, and has somebody open its page.
+func openOrders(t *testing.T, who string) (instance, *tab) {
+	t.Helper()
+	i := newWorld(t, servers.AllMySQL(t)[0]).own(t, "shared-small", "orders")
+	b := newTab(t)
+	b.signIn(i.page, who)
+	return i, b
+}
+
 func (i instance) path() string { return "/v2/service_instances/" + i.id }
 
 func (i instance) query() string {
@@ -244,10 +253,7 @@ func answerBadGateway(t *testing.T, broker string) {
 // server at a time.
 func TestManyTabs(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, servers.AllMySQL(t)[0])
-	i := w.own(t, "shared-small", "orders")
-	b := newTab(t)
-	b.signIn(i.page, openid.Developer)
+	i, b := openOrders(t, openid.Developer)
 	first := b
 	for range 7 {
 		b = b.another()
@@ -266,10 +272,7 @@ func TestManyTabs(t *testing.T) {
 // Somebody else sees nothing, not even that there is an instance.
 func TestStranger(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, servers.AllMySQL(t)[0])
-	i := w.own(t, "shared-small", "orders")
-	b := newTab(t)
-	b.signIn(i.page, openid.Stranger)
+	_, b := openOrders(t, openid.Stranger)
 	if says := b.text("body"); !strings.Contains(says, "Service instance not found") || strings.Contains(says, "orders") {
 		t.Errorf("a stranger reads:\n%s", says)
 	}

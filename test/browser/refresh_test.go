@@ -8,7 +8,6 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"mysql-broker/test/openid"
-	"mysql-broker/test/servers"
 )
 
 // holdAnswers has what the page's script fetches arrive only when it is let go, in whatever order, and remembers what the
@@ -42,10 +41,7 @@ const structureNow = `(async () => {
 // An answer that was asked for first and comes last does not stay.
 func TestAnswersOutOfOrder(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, servers.AllMySQL(t)[0])
-	i := w.own(t, "shared-small", "orders")
-	b := newTab(t)
-	b.signIn(i.page, openid.Developer)
+	i, b := openOrders(t, openid.Developer)
 	eval[bool](b, holdAnswers)
 	i.bind(t, "", "read-only")
 	b.await("an answer", "answers.length > 0")

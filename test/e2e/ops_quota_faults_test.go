@@ -31,7 +31,7 @@ func TestQuotaIsCompletedByTheNextRound(t *testing.T) {
 				db := first.open(t)
 				releasing := strings.Contains(point, "GRANT")
 				if releasing {
-					overfill(t, db)
+					overfill(t, db, quotaSmall)
 					awaitRefused(t, second.open(t))
 				}
 				die(faults, victim, point)
@@ -85,7 +85,7 @@ func TestQuotaBindUnderWay(t *testing.T) {
 		answer := p.Begin("PUT", b.path(), b.with(nil))
 		testdrive.Receive(t, reached, "the bind makes an account")
 		db := c.open(t)
-		overfill(t, db)
+		overfill(t, db, quotaSmall)
 		release()
 		made := p.credentials(t, testdrive.Receive(t, answer, "the answer to the bind").Expect(t, http.StatusCreated))
 		awaitRefused(t, made.open(t))
@@ -108,7 +108,8 @@ func TestQuotaBesideThePreviousRelease(t *testing.T) {
 		_, before := i.via(old).bound(t, nil)
 		awaitRound(t, p)
 		exec(t, before.open(t), "CREATE TABLE more (id INT)", "DROP TABLE more")
-		overfill(t, c.open(t))
+		overfill(t, c.open(t), quotaSmall)
+		awaitSettled(t, p)
 		expectRefusals(t, before.open(t))
 		_, after := i.via(old).bound(t, nil)
 		awaitRefused(t, after.open(t))
@@ -140,7 +141,7 @@ func TestQuotaReplicas(t *testing.T) {
 	i := all[0].makeOwn(t, "shared-small")
 	_, c := i.bound(t, nil)
 	db := c.open(t)
-	overfill(t, db)
+	overfill(t, db, quotaSmall)
 	exec(t, db, "TRUNCATE filler")
 	awaitAllowed(t, db)
 	mu.Lock()
@@ -151,7 +152,7 @@ func TestQuotaReplicas(t *testing.T) {
 	busy := slices.IndexFunc(all, func(p platform) bool { return p.PID() == restricted[len(restricted)-1] })
 	all[busy].Kill(t)
 	other := all[(busy+1)%len(all)]
-	overfill(t, db)
+	overfill(t, db, quotaSmall)
 	expectOver(t, i.via(other), true)
 	expectEmpty(t, i.via(other).deprovision(t, now), http.StatusOK)
 }
@@ -166,7 +167,7 @@ func TestQuotaOff(t *testing.T) {
 		i := p.makeOwn(t, "shared-small")
 		_, c := i.bound(t, nil)
 		db := c.open(t)
-		overfill(t, db)
+		overfill(t, db, quotaSmall)
 		p.Kill(t)
 		env["QUOTA_INTERVAL"] = "0"
 		p = startPlatform(t, private, env)
@@ -188,7 +189,7 @@ func TestQuotaOfADedicatedServer(t *testing.T) {
 		i.await(t, i.begin(t))
 		_, c := i.bound(t, nil)
 		db := c.open(t)
-		overfill(t, db)
+		overfill(t, db, quotaDedicated)
 		expectOver(t, i, true)
 		_, made := i.bound(t, nil)
 		expectRefusals(t, made.open(t))

@@ -25,8 +25,14 @@ const (
 	quotaTime = 60 * time.Second
 )
 
-// quotaEnvironment is that of brokers that measure every second, and whose plans are small: shared-small has 40 MiB,
-// shared-large 80, dedicated-small 64.
+// How many MiB the plans of quotaEnvironment have.
+const (
+	quotaSmall     = 40 // shared-small, shared-async
+	quotaLarge     = 80 // shared-large
+	quotaDedicated = 64 // dedicated-small
+)
+
+// quotaEnvironment is that of brokers that measure every second, and whose plans are small.
 func quotaEnvironment(t *testing.T, server servers.MySQL) map[string]string {
 	t.Helper()
 	env := testdrive.Environment(t, server)
@@ -34,9 +40,11 @@ func quotaEnvironment(t *testing.T, server servers.MySQL) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	small := strings.NewReplacer("max_storage_mb: 100,", "max_storage_mb: 40,",
-		"max_storage_mb: 1024, max_connections: 40", "max_storage_mb: 80, max_connections: 40",
-		"max_storage_mb: 1024, max_connections: 50", "max_storage_mb: 64, max_connections: 50").Replace(string(catalog))
+	small := strings.NewReplacer("max_storage_mb: 100,", fmt.Sprintf("max_storage_mb: %d,", quotaSmall),
+		"max_storage_mb: 1024, max_connections: 40", fmt.Sprintf("max_storage_mb: %d, max_connections: 40", quotaLarge),
+		"max_storage_mb: 1024, max_connections: 50",
+		fmt.Sprintf("max_storage_mb: %d, max_connections: 50", quotaDedicated)).
+		Replace(string(catalog))
 	env["CATALOG"] = filepath.Join(t.TempDir(), "catalog.yml")
 	if err := os.WriteFile(env["CATALOG"], []byte(small), 0o600); err != nil {
 		t.Fatal(err)
@@ -76,22 +84,21 @@ func errorOf(t *testing.T, db *sql.DB, statement string) error {
 	return err
 }
 
-// overfill adds to the table until the server refuses that. Meanwhile the session is ended. It adds so slowly that a round
-// comes before there is nearly twice the quota, of which DELETE could not make room.
-func overfill(t *testing.T, db *sql.DB) {
+// overfill adds to the table until the server refuses that. Meanwhile the session is ended. Of MiB, it adds no more than
+// lead well over a quota of so many: DELETE could not make room of twice the quota.
+func overfill(t *testing.T, db *sql.DB, quota int) {
 	t.Helper()
 	fill(t, db, 0)
-	var number uint16
-	added := 0
+	const well = 8
+	before := read[int](t, db, "SELECT COALESCE(SUM(LENGTH(content)), 0) DIV (1 << 20) FROM filler")
+	there := before
 	testdrive.Eventually(t, quotaTime, "the quota is enforced", func() bool {
-		for number = 0; added < 200 && number == 0; added++ {
+		for number := uint16(0); there < quota+well && number == 0; there++ {
 			number = refusal(t, db, "INSERT INTO filler (content) VALUES (REPEAT('x', 1 << 20))")
-			time.Sleep(50 * time.Millisecond)
 		}
-		number = refusal(t, db, insertOne)
-		return number == denied
+		return refusal(t, db, insertOne) == denied
 	})
-	t.Logf("after %d MiB more, INSERT is refused: %v", added-1, errorOf(t, db, insertOne))
+	t.Logf("after %d MiB more, INSERT is refused: %v", there-before, errorOf(t, db, insertOne))
 }
 
 // awaitRefused waits until an account may add no data.
@@ -152,7 +159,7 @@ func TestQuota(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		overfill(t, db)
+		overfill(t, db, quotaSmall)
 		awaitSettled(t, p)
 		expectQuotaOver(t, p, env, i, db, byAdmin, reader)
 		if _, err := open.ExecContext(t.Context(), insertOne); !errors.Is(err, mysql.ErrInvalidConn) &&
@@ -197,15 +204,15 @@ func TestQuota(t *testing.T) {
 		exec(t, db, "DROP TABLE filler")
 
 		// A larger plan has room.
-		overfill(t, db)
+		overfill(t, db, quotaSmall)
 		exec(t, db, "TRUNCATE filler")
 		awaitAllowed(t, db)
-		overfill(t, db)
+		overfill(t, db, quotaSmall)
 		expectEmpty(t, i.updatePlan(t, now, "shared-large"), http.StatusOK)
 		awaitAllowed(t, db)
 
 		// Who drops the database while it is over its quota can make it again.
-		overfill(t, db)
+		overfill(t, db, quotaLarge)
 		awaitSettled(t, p)
 		exec(t, byAdmin, "DROP DATABASE `"+c.Database+"`")
 		server := c.fields(t)
@@ -217,7 +224,7 @@ func TestQuota(t *testing.T) {
 		})
 
 		// An instance that has the id of another one inherits nothing.
-		overfill(t, c.open(t))
+		overfill(t, c.open(t), quotaLarge)
 		expectEmpty(t, i.deprovision(t, now), http.StatusOK)
 		expectEmpty(t, i.provision(t, now, nil), http.StatusCreated)
 		_, anew := i.bound(t, nil)

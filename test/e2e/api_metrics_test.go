@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"net/http"
 	"runtime"
 	"slices"
@@ -68,11 +69,7 @@ func TestMetrics(t *testing.T) {
 			`mysql_broker_pool_waits_total{server="first"}`:                           "0",
 			`mysql_broker_build_info{go="` + runtime.Version() + `",version="devel"}`: "1",
 		}
-		// Sessions are given back after the answer.
-		testdrive.Eventually(t, scrapeTime, "all sessions are given back", func() bool {
-			return p.Scrape(t)[`mysql_broker_pool_connections{server="first",state="in_use"}`] == "0"
-		})
-		expectFigures(t, p, figures)
+		awaitFigures(t, p, figures) // sessions are given back after the answer, and taken to look after the servers
 		expectAllAsserted(t, p, figures)
 	})
 }
@@ -97,7 +94,7 @@ func TestMetricsOfAStuckTask(t *testing.T) {
 		})
 		let()
 		openTasks(t, env).awaitSuccess(t, i.id, "")
-		expectFigures(t, p, map[string]string{"mysql_broker_task_oldest_age_seconds" + kind + "}": "0",
+		awaitFigures(t, p, map[string]string{"mysql_broker_task_oldest_age_seconds" + kind + "}": "0",
 			"mysql_broker_operations_total" + kind + `,outcome="succeeded",plan="shared-async"}`: "1"})
 	})
 }
@@ -135,10 +132,31 @@ func familyOf(series string) string {
 // expectFigures compares time series, written as Prometheus does, with what /metrics shows.
 func expectFigures(t *testing.T, p platform, want map[string]string) {
 	t.Helper()
-	shown := p.Scrape(t)
+	for _, sentence := range differences(p.Scrape(t), want) {
+		t.Error(sentence)
+	}
+}
+
+// awaitFigures waits until /metrics shows all of them at once.
+func awaitFigures(t *testing.T, p platform, want map[string]string) {
+	t.Helper()
+	var wrong []string
+	defer func() {
+		for _, sentence := range wrong {
+			t.Error(sentence)
+		}
+	}()
+	testdrive.Eventually(t, scrapeTime, "the metrics show what they should", func() bool {
+		wrong = differences(p.Scrape(t), want)
+		return len(wrong) == 0
+	})
+}
+
+func differences(shown testdrive.Metrics, want map[string]string) (sentences []string) {
 	for series, value := range want {
 		if shown[series] != value {
-			t.Errorf("%s is %q instead of %q", series, shown[series], value)
+			sentences = append(sentences, fmt.Sprintf("%s is %q instead of %q", series, shown[series], value))
 		}
 	}
+	return sentences
 }

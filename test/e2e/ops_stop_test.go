@@ -96,8 +96,9 @@ func TestStopHandsOver(t *testing.T) {
 
 		stopped := time.Now()
 		first.Signal(t, syscall.SIGTERM)
-		tasks.awaitTakeover(t, i.id, "", last, handoverTime)
+		tasks.awaitTakeover(t, i.id, "", last, takeoverTime)
 		t.Logf("the task was handed over in %v", time.Since(stopped))
+		tasks.expectHandedOver(t, i.id)
 		expectStopped(t, first, stopped)
 		release()
 		i = i.via(second)
@@ -109,6 +110,20 @@ func TestStopHandsOver(t *testing.T) {
 		i.remove(t)
 		expectNoProcess(t, env["LAUNCHER_DIR"])
 	})
+}
+
+// expectHandedOver fails the test unless the worker that an instance's task had before gave its lease back: where one
+// runs out, whoever takes the task over counts that as an attempt.
+func (ts tasks) expectHandedOver(t *testing.T, instanceID string) {
+	t.Helper()
+	var attempt int
+	if err := ts.pool.QueryRow(t.Context(), "SELECT attempt FROM task WHERE instance_id = $1", instanceID).
+		Scan(&attempt); err != nil {
+		t.Fatal(err)
+	}
+	if attempt != 0 {
+		t.Errorf("the task was not handed over: %d leases on it ran out", attempt)
+	}
 }
 
 // awaitDescription waits until a worker has begun the operation.
@@ -162,7 +177,7 @@ func expectAdopted(t *testing.T, pid int, db *sql.DB) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	testdrive.Eventually(t, 30*time.Second, "the server is started again", func() bool {
+	testdrive.Eventually(t, restartTime, "the server is started again", func() bool {
 		return db.PingContext(t.Context()) == nil
 	})
 }

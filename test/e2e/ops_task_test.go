@@ -13,12 +13,11 @@ const (
 	leaseTime = 10 * time.Second
 	// outlastTime is long enough for every lease to be renewed or to run out.
 	outlastTime = leaseTime + 2*time.Second
-	// takeoverTime is how long a task may lie still after its worker died, on a busy machine.
-	takeoverTime = leaseTime + 10*time.Second
-	// handoverTime is how long a task may lie still after its worker was told to stop: less than its lease lasts.
-	handoverTime = leaseTime / 2
-	// stopTime is how long Cloud Foundry waits after SIGTERM before it kills.
-	stopTime = 10 * time.Second
+	// takeoverTime bounds how long a task may lie still after its worker died, on a busy machine.
+	takeoverTime = leaseTime + time.Minute
+	// stopTime bounds how long a broker may take to end after SIGTERM, on a busy machine. That it waits for less than the
+	// 10 seconds that Cloud Foundry leaves it is tested in cmd/mysql-broker/app.
+	stopTime = 30 * time.Second
 )
 
 // tasks is the task table in the brokers' PostgreSQL database.

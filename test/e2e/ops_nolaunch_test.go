@@ -20,25 +20,26 @@ func TestServerNeverComesUp(t *testing.T) {
 	t.Parallel()
 	all := servers.AllMySQL(t)
 	for n, c := range []struct {
-		name   string
-		misfit testdrive.Misfit
-		cause  string
+		name    string
+		misfit  testdrive.Misfit
+		timeout string // for the server to come up
+		cause   string
 	}{
-		{"exits", testdrive.Exits, "this server will not start"},
-		{"hangs", testdrive.Hangs, "did not come up in time"},
+		{"exits", testdrive.Exits, "1m", "this server will not start"},
+		{"hangs", testdrive.Hangs, "1s", "did not come up in time"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			// A broker treats all flavours alike in this.
-			expectNoServer(t, all[n%len(all)], c.misfit, c.cause)
+			expectNoServer(t, all[n%len(all)], c.misfit, c.timeout, c.cause)
 		})
 	}
 }
 
-func expectNoServer(t *testing.T, s servers.MySQL, misfit testdrive.Misfit, cause string) {
+func expectNoServer(t *testing.T, s servers.MySQL, misfit testdrive.Misfit, timeout, cause string) {
 	env := testdrive.Environment(t, s)
 	env["LAUNCHER_MYSQLD"] = testdrive.BrokenInstallation(t, s.Flavour, misfit)
-	env["LAUNCHER_TIMEOUT"] = "1s"
+	env["LAUNCHER_TIMEOUT"] = timeout
 	p, tasks := startPlatform(t, s, env), openTasks(t, env)
 	i := p.ownInstance(t, "dedicated-small")
 	operation := i.begin(t)

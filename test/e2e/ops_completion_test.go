@@ -110,8 +110,8 @@ func (s *shell) shows(text string) bool {
 func (s *shell) complete(t *testing.T, line, completed string) {
 	t.Helper()
 	var typed time.Time
-	testdrive.Eventually(t, time.Minute, fmt.Sprintf("%q is completed to %q", line, completed), func() bool {
-		if time.Since(typed) > 3*time.Second {
+	testdrive.Eventually(t, 3*time.Minute, fmt.Sprintf("%q is completed to %q", line, completed), func() bool {
+		if time.Since(typed) > 15*time.Second {
 			s.typed(t, "\x15"+line)
 			typed = time.Now()
 		}

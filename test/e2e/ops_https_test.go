@@ -23,7 +23,7 @@ import (
 )
 
 // reloadTime bounds, on a busy machine, how long new files may wait to be used.
-const reloadTime = 30 * time.Second
+const reloadTime = 2 * time.Minute
 
 // The certificate lies where Kubernetes puts a secret: tls.crt and tls.key are links through ..data, and renewal turns
 // that one.

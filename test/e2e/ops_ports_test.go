@@ -14,7 +14,7 @@ import (
 
 // restartTime bounds how long a server that cannot be started is left alone before it is tried again: the launcher's
 // longest pause, and the start.
-const restartTime = 90 * time.Second
+const restartTime = 3 * time.Minute
 
 // All ports are a stranger's: a creation fails and says so. Once they are free, the next one works. When a stranger
 // takes the port of a server that has crashed, the server comes back as soon as the port is free again.
@@ -60,7 +60,7 @@ func expectNoRoom(t *testing.T, i instance, operation string, tasks tasks, cause
 func listen(t *testing.T, address string) net.Listener {
 	t.Helper()
 	var l net.Listener
-	testdrive.Eventually(t, 10*time.Second, address+" is free", func() (free bool) {
+	testdrive.Eventually(t, time.Minute, address+" is free", func() (free bool) {
 		var err error
 		l, err = net.Listen("tcp", address)
 		return err == nil

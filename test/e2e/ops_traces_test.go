@@ -16,7 +16,7 @@ import (
 )
 
 // traceTime bounds how long spans may take to be sent, on a busy machine.
-const traceTime = 30 * time.Second
+const traceTime = 2 * time.Minute
 
 // What a platform asks for can be followed from its own trace through the request, the task and its steps to each
 // statement, and nothing secret is on the way.

@@ -3,7 +3,6 @@ package testdrive
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -25,16 +24,9 @@ type Postgres struct {
 // StartPostgres starts a cluster, with more variables in its environment (NAME=value). It is gone when the test ends.
 func StartPostgres(t testing.TB, environ ...string) *Postgres {
 	t.Helper()
-	p := &Postgres{cfg: pgcluster.Config{Dir: launcherDir(t), Durable: true, Env: environ}}
+	p := &Postgres{cfg: pgcluster.Config{Dir: launcherDir(t), Port: FreePort(t), Durable: true, Env: environ}}
 	p.Start(t)
 	p.URL = p.cluster.URL()
-	u, err := url.Parse(p.URL)
-	if err != nil {
-		t.Fatal("the URL of the cluster is malformed")
-	}
-	if p.cfg.Port, err = strconv.Atoi(u.Port()); err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), startTime)
 		defer cancel()

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -14,8 +15,18 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// TestDev does what the README tells a person to try, once with each kind of plan. Its parts take turns: between
-// stop and start, one could take the ports of another's servers, which keep theirs.
+// devTurn is whose turn it is to run `dev`: between stop and start, one could take the ports of another's servers, which
+// keep theirs.
+var devTurn sync.Mutex
+
+// takeDevTurn waits until no other test runs `dev`, and keeps them from it until this one ends.
+func takeDevTurn(t *testing.T) {
+	t.Helper()
+	devTurn.Lock()
+	t.Cleanup(devTurn.Unlock)
+}
+
+// TestDev does what the README tells a person to try, once with each kind of plan.
 func TestDev(t *testing.T) {
 	t.Parallel()
 	for _, s := range servers.AllMySQL(t) {
@@ -24,6 +35,7 @@ func TestDev(t *testing.T) {
 }
 
 func testDev(t *testing.T, flavour string) {
+	takeDevTurn(t)
 	env := testdrive.DevEnvironment(t, flavour)
 	env["PORT"] = strconv.Itoa(testdrive.FreePort(t)) // the same after the restart: the client knows instances by URL
 	user := terminal{env}

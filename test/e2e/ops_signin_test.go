@@ -72,6 +72,7 @@ func TestNoSignInIsConfigured(t *testing.T) {
 // TestSignInByLink opens the link that a broker on one's own machine prints, which listens at any port here.
 func TestSignInByLink(t *testing.T) {
 	t.Parallel()
+	takeDevTurn(t)
 	dev := testdrive.StartDev(t, testdrive.DevEnvironment(t, servers.AllMySQL(t)[0].Flavour))
 	link := strings.TrimSpace(dev.AwaitLog(t, whoIsSignedIn+"link?token="))
 	if !strings.HasPrefix(link, dev.URL) {

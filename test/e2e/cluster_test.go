@@ -137,17 +137,17 @@ func (c cluster) settle(t *testing.T, i instance, operation string) (state strin
 	return states[0]
 }
 
-// awaitBlocked waits until that many of the brokers' statements wait for a lock in PostgreSQL.
-func (c cluster) awaitBlocked(t *testing.T, want int) {
+// awaitBlocked waits until a statement of the brokers' that matches a regular expression waits for a lock in PostgreSQL,
+// or the request that it belongs to is answered: on a busy machine it may have waited, and given up, unseen.
+func (c cluster) awaitBlocked(t *testing.T, statement string, answer <-chan testdrive.Response) {
 	t.Helper()
-	testdrive.Eventually(t, time.Minute, "statements wait for a lock", func() bool {
-		var n int
-		if err := c.tasks.pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
-			WHERE datname = current_database() AND application_name = 'mysql-broker' AND wait_event_type = 'Lock'`).
-			Scan(&n); err != nil {
+	testdrive.Eventually(t, time.Minute, "a statement "+statement+" waits for a lock", func() (waits bool) {
+		if err := c.tasks.pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity
+			WHERE datname = current_database() AND application_name = 'mysql-broker' AND wait_event_type = 'Lock'
+				AND query ~ $1)`, statement).Scan(&waits); err != nil {
 			t.Fatal(err)
 		}
-		return n >= want
+		return waits || len(answer) > 0
 	})
 }
 

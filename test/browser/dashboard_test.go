@@ -269,6 +269,19 @@ func TestManyTabs(t *testing.T) {
 	first.await("the new binding in the first tab", shows)
 }
 
+// A page says so when its viewer has signed out on another one.
+func TestSignedOutElsewhere(t *testing.T) {
+	t.Parallel()
+	i, b := openOrders(t, openid.Developer)
+	other := b.another()
+	other.open(i.page)
+	other.do(chromedp.Submit(`form[action="/dashboard/sign-in/out"]`, chromedp.ByQuery))
+	other.await("the sign-out", `!document.getElementById("instance")`)
+	b.do(page.BringToFront())
+	b.await("that it says so", `document.getElementById("live").innerText.includes("You are signed out")`)
+	b.heard() // the answers to its stream
+}
+
 // Somebody else sees nothing, not even that there is an instance.
 func TestStranger(t *testing.T) {
 	t.Parallel()

@@ -19,6 +19,7 @@ function localise(within) {
 
 const outOfDate = "This page is out of date. Load it again.";
 const lost = "The connection was lost. It is made anew as soon as that can be.";
+const signedOut = "You are signed out. Load this page again.";
 const givenUp = "This page is not kept up to date any more. Load it again.";
 
 const lostAfter = 5_000; // ms without a connection; streams end by plan, and are begun anew
@@ -63,8 +64,19 @@ function listen(path, onmessage, say) {
         say(givenUp);
       } else {
         trying = setTimeout(open, retryAfter);
+        explain();
       }
     };
+  }
+
+  // What the answer was, browsers tell to those alone who fetch it.
+  async function explain() {
+    const answer = await fetch(path).catch(() => undefined);
+    answer?.body?.cancel();
+    if (answer?.status === 401 && source?.readyState === EventSource.CLOSED) {
+      clearTimeout(noting);
+      say(signedOut);
+    }
   }
 
   function show() {

@@ -31,9 +31,8 @@ const startTime = 60 * time.Second
 
 // Options change a provider; the zero value is an ordinary one.
 type Options struct {
-	Address    string        // to listen on; default: any port of 127.0.0.1
-	TokensHold time.Duration // access tokens; default: an hour
-	KeysAway   bool          // whoever asks for the keys that tokens are signed with is answered 503
+	Address  string // to listen on; default: any port of 127.0.0.1
+	KeysAway bool   // whoever asks for the keys that tokens are signed with is answered 503
 }
 
 // Provider is a running OpenID provider.
@@ -78,15 +77,12 @@ func Start(t testing.TB, o Options) *Provider {
 	if o.Address == "" {
 		o.Address = "127.0.0.1:0"
 	}
-	if o.TokensHold == 0 {
-		o.TokensHold = time.Hour
-	}
 	type user struct {
 		Name, Password string
 		Groups         []string
 	}
 	input, err := json.Marshal(map[string]any{"ClientID": ClientID, "ClientSecret": ClientSecret,
-		"TokenSeconds": int(o.TokensHold.Seconds()), "KeysAway": o.KeysAway, "Users": []user{
+		"KeysAway": o.KeysAway, "Users": []user{
 			{Operator, Password, append(manyGroups(), OperatorGroup)}, {Developer, Password, manyGroups()},
 			{Stranger, Password, nil}}})
 	if err != nil {

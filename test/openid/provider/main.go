@@ -26,7 +26,6 @@ import (
 type config struct {
 	ClientID     string
 	ClientSecret string
-	TokenSeconds int // for which access tokens hold
 	KeysAway     bool
 	Users        []user
 }

@@ -19,14 +19,12 @@ type user struct {
 // people is the example's storage, which keeps requests, codes and tokens, with users and a client of our own.
 type people struct {
 	*storage.Storage
-	users    map[string]user
-	client   client
-	lifetime time.Duration
+	users  map[string]user
+	client client
 }
 
 func newPeople(cfg config) *people {
-	p := &people{users: map[string]user{}, lifetime: time.Duration(cfg.TokenSeconds) * time.Second,
-		client: client{storage.WebClient(cfg.ClientID, cfg.ClientSecret)}}
+	p := &people{users: map[string]user{}, client: client{storage.WebClient(cfg.ClientID, cfg.ClientSecret)}}
 	for _, u := range cfg.Users {
 		p.users[u.Name] = u
 	}
@@ -60,7 +58,7 @@ func (p *people) GetClientByClientID(ctx context.Context, id string) (op.Client,
 // CreateAccessToken implements op.Storage.
 func (p *people) CreateAccessToken(ctx context.Context, r op.TokenRequest) (string, time.Time, error) {
 	id, _, err := p.Storage.CreateAccessToken(ctx, r)
-	return id, time.Now().Add(p.lifetime), err
+	return id, time.Now().Add(time.Hour), err
 }
 
 // GetPrivateClaimsFromScopes implements op.Storage: it tells what an access token says beside the standard's claims.

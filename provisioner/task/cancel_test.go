@@ -10,13 +10,14 @@ import (
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
 )
 
 // A worker that is in the middle of a step must have stopped before anybody begins to undo.
 func TestCancelUndoesOnceTheWorkerHasStopped(t *testing.T) {
 	t.Parallel()
 	s, j := servers.Store(t), &journal{}
-	started := make(chan bool)
+	started := make(chan bool, 8)
 	undone := false
 	w := task.Workflow{
 		Steps: []task.Step{j.step("a"), {Name: "b", Progress: "Doing b", Do: func(ctx context.Context, _ *task.Run) error {
@@ -30,8 +31,8 @@ func TestCancelUndoesOnceTheWorkerHasStopped(t *testing.T) {
 		Succeeded: func(*store.Tx) { t.Error("it succeeded") },
 		Failed:    func(_ *store.Tx, all bool) { undone = all },
 	}
-	recorded := begin(t, s, startWith(t, s, w, task.Config{LeaseTTL: shortLease}), "i", w)
-	<-started
+	recorded := begin(t, s, startWith(t, s, w, task.Config{LeaseTTL: briskLease}), "i", w)
+	testdrive.Receive(t, started, "step b begins")
 	cancelled, err := task.Cancel(t.Context(), s, recorded.ID)
 	if err != nil || cancelled.State != store.InProgress || cancelled.Phase != store.Cleanup {
 		t.Fatalf("%+v, %v", cancelled, err)
@@ -56,28 +57,29 @@ func TestCancelUndoesOnceTheWorkerHasStopped(t *testing.T) {
 func TestCancelEndsTheWait(t *testing.T) {
 	t.Parallel()
 	s, j := servers.Store(t), &journal{}
-	started := make(chan bool)
+	started := make(chan bool, 8)
 	w := task.Workflow{Steps: []task.Step{{Name: "a", Do: func(ctx context.Context, _ *task.Run) error {
 		started <- true
 		<-ctx.Done()
 		return context.Cause(ctx)
 	}}}, Cleanup: []task.Step{j.step("undo")}, Succeeded: nothing, Failed: ignored}
-	r := startWith(t, s, w, task.Config{LeaseTTL: shortLease})
+	r := startWith(t, s, w, task.Config{LeaseTTL: briskLease})
 	var n store.NewTask
 	n.Owner, n.LeaseTTL = r.Lease()
 	since := time.Now()
 	recorded := record(t, s, n)
-	waited := make(chan error)
+	waited := make(chan error, 1)
 	go func() {
 		_, err := r.Do(t.Context(), recorded, w, since)
 		waited <- err
 	}()
-	<-started
+	testdrive.Receive(t, started, "the step begins")
 	if _, err := task.Cancel(t.Context(), s, recorded.ID); err != nil {
 		t.Fatal(err)
 	}
 	var failed *task.FailedError
-	if err := <-waited; !errors.As(err, &failed) || !strings.HasPrefix(failed.Task.Description, "Cancelled by an operator.") {
+	err := testdrive.Receive(t, waited, "who waits is told the end")
+	if !errors.As(err, &failed) || !strings.HasPrefix(failed.Task.Description, "Cancelled by an operator.") {
 		t.Errorf("who waits is told %v", err)
 	}
 	j.is(t, "undo")

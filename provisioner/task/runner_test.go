@@ -6,24 +6,28 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
 )
 
 func TestMain(m *testing.M) { servers.Main(m) }
 
 // patience bounds every wait; a test that fails by it is stuck, not slow.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 const (
-	// shortLease is for tests in which a lease has to run out. A machine that stalls for most of it makes them fail.
+	// shortLease is for tests in which leases have to run out, and to which it is the same if more of them do: those that
+	// are to be renewed may run out too, on a busy machine.
 	shortLease = time.Second
 
-	// briskLease is for tests that wait for a lease to be renewed, or found lost: a quarter of it at most.
+	// briskLease is for tests that wait for a lease to be renewed, or found lost: a quarter of it at most. That of a task
+	// that was cancelled is waited out.
 	briskLease = 4 * time.Second
 )
 
@@ -222,7 +226,7 @@ func TestDoReturnsTheOutcome(t *testing.T) {
 func TestWorkGoesOnWhenTheCallerLeaves(t *testing.T) {
 	t.Parallel()
 	s := servers.Store(t)
-	started, proceed := make(chan bool), make(chan bool)
+	started, proceed := make(chan bool, 8), make(chan bool)
 	w := task.Workflow{Steps: []task.Step{{Name: "a", Do: func(context.Context, *task.Run) error {
 		started <- true
 		<-proceed
@@ -233,14 +237,14 @@ func TestWorkGoesOnWhenTheCallerLeaves(t *testing.T) {
 	owner, ttl := r.Lease()
 	since := time.Now()
 	recorded := record(t, s, store.NewTask{Owner: owner, LeaseTTL: ttl})
-	returned := make(chan error)
+	returned := make(chan error, 1)
 	go func() {
 		_, err := r.Do(ctx, recorded, w, since)
 		returned <- err
 	}()
-	<-started
+	testdrive.Receive(t, started, "the step begins")
 	leave()
-	if err := <-returned; !errors.Is(err, context.Canceled) {
+	if err := testdrive.Receive(t, returned, "Do returns"); !errors.Is(err, context.Canceled) {
 		t.Errorf("Do returned %v", err)
 	}
 	close(proceed)
@@ -286,7 +290,7 @@ func TestTaskThatKeepsKillingItsProcessFails(t *testing.T) {
 func TestProcessThatTakesOverFromItselfWaitsForItself(t *testing.T) {
 	t.Parallel()
 	s, j := servers.Store(t), &journal{}
-	started, proceed := make(chan bool, 2), make(chan bool)
+	started, proceed := make(chan bool, 8), make(chan bool)
 	runs := 0
 	start(t, s, task.Workflow{Steps: []task.Step{{Name: "a", Do: func(_ context.Context, run *task.Run) error {
 		j.note("begin")
@@ -298,7 +302,7 @@ func TestProcessThatTakesOverFromItselfWaitsForItself(t *testing.T) {
 		return run.Alive()
 	}}}, Succeeded: nothing, Failed: ignored})
 	recorded := record(t, s, store.NewTask{})
-	<-started
+	testdrive.Receive(t, started, "the step begins")
 	expire(t, s, recorded.ID)
 	awaitEpoch(t, s, recorded.ID, recorded.Epoch+2)
 	close(proceed)
@@ -370,9 +374,25 @@ func TestGivenUpCleanupIsToldToTheOutcome(t *testing.T) {
 	}
 }
 
+// A machine that stalls for as long as a lease has it run out, which says nothing: then it is tried again.
 func TestLongStepKeepsItsLease(t *testing.T) {
 	t.Parallel()
-	s, j := servers.Store(t), &journal{}
+	for range 2 {
+		if j, ranOut := runLongStep(t); !ranOut {
+			j.is(t, "a")
+			return
+		}
+	}
+	j, _ := runLongStep(t)
+	j.is(t, "a")
+}
+
+// runLongStep has two runners at hand for a task that takes longer than a lease, and tells whether one ran out.
+func runLongStep(t *testing.T) (j *journal, ranOut bool) {
+	t.Helper()
+	s := servers.Store(t)
+	j = &journal{}
+	var runOuts atomic.Int32
 	w := task.Workflow{Steps: []task.Step{{Name: "a", Do: func(ctx context.Context, run *task.Run) error {
 		j.note("a")
 		select {
@@ -382,46 +402,41 @@ func TestLongStepKeepsItsLease(t *testing.T) {
 		return errors.Join(ctx.Err(), run.Alive())
 	}}}, Succeeded: nothing, Failed: ignored}
 	for range 2 {
-		startWith(t, s, w, task.Config{LeaseTTL: briskLease})
+		startWith(t, s, w, task.Config{LeaseTTL: briskLease, OnRunOut: func() { runOuts.Add(1) }})
 	}
 	if got := end(t, s, record(t, s, store.NewTask{}).ID); got.State != store.Succeeded {
 		t.Errorf("%+v", got)
 	}
-	j.is(t, "a")
+	return j, runOuts.Load() > 0
 }
 
 func TestWorkerWhoseLeaseWasTakenStops(t *testing.T) {
 	t.Parallel()
 	s := servers.Store(t)
-	started, stopped := make(chan *task.Run), make(chan error)
+	started, stopped := make(chan bool, 8), make(chan error, 8)
 	startWith(t, s, task.Workflow{Steps: []task.Step{{Name: "a", Do: func(ctx context.Context, run *task.Run) error {
-		started <- run
+		started <- true
 		<-ctx.Done()
 		stopped <- run.Alive()
 		return ctx.Err()
 	}}}, Succeeded: nothing, Failed: ignored}, task.Config{LeaseTTL: briskLease})
 	recorded := record(t, s, store.NewTask{})
-	<-started
+	testdrive.Receive(t, started, "the step begins")
 	if err := s.InTx(t.Context(), func(tx *store.Tx) error {
 		tx.CancelTask(recorded.ID, "cancelled")
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case err := <-stopped:
-		if !errors.Is(err, store.ErrLeaseLost) {
-			t.Errorf("Alive said %v", err)
-		}
-	case <-time.After(patience):
-		t.Fatal("the worker was not stopped")
+	if err := testdrive.Receive(t, stopped, "the worker is stopped"); !errors.Is(err, store.ErrLeaseLost) {
+		t.Errorf("Alive said %v", err)
 	}
 }
 
 func TestStopHandsOver(t *testing.T) {
 	t.Parallel()
 	s, j := servers.Store(t), &journal{}
-	started := make(chan bool)
+	started := make(chan bool, 8)
 	first := start(t, s, task.Workflow{Steps: []task.Step{j.step("a"), {Name: "b",
 		Do: func(ctx context.Context, _ *task.Run) error {
 			started <- true
@@ -429,7 +444,7 @@ func TestStopHandsOver(t *testing.T) {
 			return ctx.Err()
 		}}}, Succeeded: nothing, Failed: ignored})
 	recorded := record(t, s, store.NewTask{})
-	<-started
+	testdrive.Receive(t, started, "step b begins")
 	first.Stop()
 	given, err := s.Task(t.Context(), recorded.ID)
 	if err != nil || given.Leased || given.State != store.InProgress {

@@ -8,6 +8,7 @@ import (
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
 )
 
 // begin records a task with a runner's lease and has it work on that.
@@ -35,7 +36,7 @@ func TestStartNeedsNoClaim(t *testing.T) {
 func TestStartWithoutAFreeWorkerLeavesTheTaskToOthers(t *testing.T) {
 	t.Parallel()
 	s, j := servers.Store(t), &journal{}
-	started, release := make(chan bool), make(chan bool)
+	started, release := make(chan bool, 8), make(chan bool)
 	endless := task.Workflow{Steps: []task.Step{{Name: "a", Do: func(context.Context, *task.Run) error {
 		started <- true
 		<-release
@@ -44,7 +45,7 @@ func TestStartWithoutAFreeWorkerLeavesTheTaskToOthers(t *testing.T) {
 	busy := startWith(t, s, endless, task.Config{Workers: 1})
 	defer close(release)
 	recordOf(t, s, "first", store.NewTask{})
-	<-started
+	testdrive.Receive(t, started, "the first task begins")
 	w := task.Workflow{Steps: []task.Step{j.step("b")}, Succeeded: nothing, Failed: ignored}
 	recorded := begin(t, s, busy, "second", w)
 	start(t, s, w)

@@ -15,8 +15,9 @@ import (
 	"time"
 )
 
-// startTimeout bounds Start where its context does not; recovery after a crash is part of it.
-const startTimeout = time.Minute
+// startTimeout bounds Start where its context does not: one that takes longer is stuck. To make the cluster, and to
+// recover after a crash, are part of it, and take long on a busy machine.
+const startTimeout = 5 * time.Minute
 
 // Config says where a cluster lives and how it runs.
 type Config struct {

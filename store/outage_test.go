@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +15,9 @@ import (
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
+
+// answerTime is less than platforms wait. The store's own bounds are 5 to 10 s; a busy machine adds to them.
+const answerTime = 50 * time.Second
 
 func newDatabase(t *testing.T) (databaseURL string) {
 	t.Helper()
@@ -85,16 +90,17 @@ func TestBeginIsBoundedLikeAStatement(t *testing.T) {
 	query.Set("pool_max_conns", "1")
 	single.RawQuery = query.Encode()
 	s := servers.OpenStore(t, single.String())
+	errHeld := errors.New("the only connection was held meanwhile")
 	if err := s.InTx(t.Context(), func(*store.Tx) error {
 		since := time.Now()
 		if err := s.InTx(t.Context(), func(tx *store.Tx) error { return tx.Alive(t.Context()) }); !errors.Is(err, store.ErrUnavailable) {
 			t.Errorf("without a free connection: %v", err)
 		}
-		if took := time.Since(since); took > 20*time.Second {
+		if took := time.Since(since); took > answerTime {
 			t.Errorf("gave up after %v", took)
 		}
-		return nil
-	}); err != nil {
+		return errHeld // its own time may be over too
+	}); !errors.Is(err, errHeld) {
 		t.Fatal(err)
 	}
 }
@@ -113,21 +119,40 @@ func TestLockedInstanceIsNoOutage(t *testing.T) {
 	if _, err := holder.Exec(t.Context(), "BEGIN; SELECT FROM instance WHERE id = 'i' FOR UPDATE"); err != nil {
 		t.Fatal(err)
 	}
-	const waiting = 3 // the first waits for the holder, the others for the first
-	refused := make(chan error)
-	for range waiting {
-		go func() {
-			refused <- s.InTx(t.Context(), func(tx *store.Tx) error {
+	// PostgreSQL refuses after 4 and 4 seconds, the store gives up after 9. On a machine that stalls in between, the store
+	// may be the first: then it is tried again.
+	const late = 8500 * time.Millisecond
+	for tries := 1; ; tries++ {
+		errs, longest := lockTogether(t, s)
+		gaveUp := slices.ContainsFunc(errs[:], func(err error) bool { return errors.Is(err, store.ErrUnavailable) })
+		if gaveUp && longest > late && tries < 3 {
+			continue
+		}
+		for _, err := range errs {
+			if !errors.Is(err, store.ErrLocked) || errors.Is(err, store.ErrUnavailable) {
+				t.Errorf("within %v: %v", longest, err)
+			}
+		}
+		return
+	}
+}
+
+// lockTogether tries to lock the instance i: the first waits for its holder, the others for the first. It returns what
+// they were told, and after which time the last one was.
+func lockTogether(t *testing.T, s *store.Store) (errs [3]error, longest time.Duration) {
+	t.Helper()
+	since := time.Now()
+	var all sync.WaitGroup
+	for n := range errs {
+		all.Go(func() {
+			errs[n] = s.InTx(t.Context(), func(tx *store.Tx) error {
 				_, err := tx.LockInstance(t.Context(), "i")
 				return err
 			})
-		}()
+		})
 	}
-	for range waiting {
-		if err := <-refused; !errors.Is(err, store.ErrLocked) || errors.Is(err, store.ErrUnavailable) {
-			t.Error(err)
-		}
-	}
+	all.Wait()
+	return errs, time.Since(since)
 }
 
 // The end of an unbind that keeps its account refers to the instance, and does not wait for who has locked it.

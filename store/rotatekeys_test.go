@@ -11,6 +11,7 @@ import (
 
 	"mysql-broker/store"
 	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
 )
 
 // open opens the database at url with a keyset.
@@ -114,9 +115,26 @@ func isMissing(err error) bool {
 	return ok
 }
 
-// A broker changes a row between the moment at which it is read and that at which it would be written.
+// A broker changes a row between the moment at which it is read and that at which it would be written. Nobody waits
+// for it for longer than 4 s: if a machine stalls for as long, it is tried again.
 func TestRotateKeysBesideAWriter(t *testing.T) {
 	t.Parallel()
+	for range 2 {
+		since := time.Now()
+		if err := rotateBesideAWriter(t); err == nil {
+			return
+		} else if took := time.Since(since); took < 3*time.Second {
+			t.Fatalf("after %v: %v", took, err)
+		}
+	}
+	if err := rotateBesideAWriter(t); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// rotateBesideAWriter returns the error of the writer or of the rotation.
+func rotateBesideAWriter(t *testing.T) error {
+	t.Helper()
 	url, old, ctx := migrated(t), newKeyset(t), t.Context()
 	added := changed(t, store.AddKey, old)
 	promoted := changed(t, store.PromoteKey, added)
@@ -143,20 +161,25 @@ func TestRotateKeysBesideAWriter(t *testing.T) {
 		}()
 		return awaitBlocked(ctx, conn)
 	}); err != nil {
-		t.Fatal(err)
+		return err
 	}
-	if r := <-done; r.err != nil || r.rotated != 1 {
-		t.Errorf("%d passwords, %v", r.rotated, r.err)
+	r := testdrive.Receive(t, done, "the keys are rotated")
+	if r.err != nil {
+		return r.err
+	}
+	if r.rotated != 1 {
+		t.Errorf("%d passwords", r.rotated)
 	}
 	after := open(t, url, changed(t, store.DropOldKeys, promoted))
 	if i, err := after.Instance(ctx, "one"); err != nil || i.AdminPassword != "next of one" || i.NextAdminPassword != "" {
 		t.Errorf("what was written meanwhile is now %q, %q, %v", i.AdminPassword, i.NextAdminPassword, err)
 	}
+	return nil
 }
 
 // awaitBlocked returns when a connection to the database waits for a lock.
 func awaitBlocked(ctx context.Context, conn *pgx.Conn) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

@@ -3,7 +3,9 @@ package e2e
 import (
 	"context"
 	"net/http"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -30,21 +32,44 @@ func TestLockedInstance(t *testing.T) {
 	if _, err := tx.Exec(t.Context(), "SELECT FROM instance WHERE id = $1 FOR UPDATE", i.id); err != nil {
 		t.Fatal(err)
 	}
-	other := i.newBinding()
-	for _, answer := range []<-chan testdrive.Response{
-		i.Begin("PUT", other.path(), other.with(nil)),
-		i.Begin("DELETE", b.deletion(b.path(), now), nil),
-		i.Begin("DELETE", i.deletion(i.path(), now), nil),
-	} {
-		r := <-answer
-		expectRefusal(t, r, http.StatusUnprocessableEntity, "in progress")
-		if r.String("error") != "ConcurrencyError" {
-			t.Errorf("error code: %s", r.Raw)
+	// PostgreSQL refuses after 4 and 4 seconds, the broker gives up after 9. On a machine that stalls in between, the
+	// broker may be the first: then it is tried again.
+	const late = 8500 * time.Millisecond
+	for tries := 1; ; tries++ {
+		answers, longest := requestTogether(t, i, b)
+		gaveUp := slices.ContainsFunc(answers[:], func(r testdrive.Response) bool {
+			return r.Status == http.StatusServiceUnavailable
+		})
+		if gaveUp && longest > late && tries < 3 {
+			continue
 		}
+		for _, r := range answers {
+			expectRefusal(t, r, http.StatusUnprocessableEntity, "in progress")
+			if r.String("error") != "ConcurrencyError" {
+				t.Errorf("within %v, error code: %s", longest, r.Raw)
+			}
+		}
+		break
 	}
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	expectEmpty(t, b.unbind(t), http.StatusOK)
 	i.remove(t)
+}
+
+// requestTogether sends requests that wait for the instance, and returns their answers and after which time the last
+// one came.
+func requestTogether(t *testing.T, i instance, b binding) (answers [3]testdrive.Response, longest time.Duration) {
+	t.Helper()
+	other := i.newBinding()
+	since := time.Now()
+	for n, answer := range []<-chan testdrive.Response{
+		i.Begin("PUT", other.path(), other.with(nil)),
+		i.Begin("DELETE", b.deletion(b.path(), now), nil),
+		i.Begin("DELETE", i.deletion(i.path(), now), nil),
+	} {
+		answers[n] = <-answer
+	}
+	return answers, time.Since(since)
 }

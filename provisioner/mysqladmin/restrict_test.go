@@ -147,7 +147,7 @@ func TestReleaseEndsIdleSessions(t *testing.T) {
 					tried <- err
 					return
 				}
-				time.Sleep(10 * time.Millisecond) // in which it is idle
+				time.Sleep(100 * time.Millisecond) // in which it is idle, at one of Release's looks at least
 			}
 		}()
 		f.running(a.Name, "SELECT SLEEP%")
@@ -253,12 +253,12 @@ func TestTablesInTheMakingDelayNoMeasurement(t *testing.T) {
 			}()
 			f.running(a.Name, fmt.Sprintf("CREATE TABLE held%d%%", n))
 		}
-		since := time.Now()
-		size, err := f.server.DatabaseSize(t.Context(), f.database)
-		f.must(err)
-		_, err = f.server.OtherTables(t.Context())
-		f.must(err)
-		if took := time.Since(since); took > 2*held*time.Second { // the broker waits for a lock for 2 s
+		size, took := f.timeMeasurement()
+		const waiting = 2 * held * time.Second // the broker waits for a lock for 2 s
+		for tries := 1; took > waiting && tries < 3; tries++ {
+			size, took = f.timeMeasurement() // who waits does so each time; a server is sometimes busy with other tests
+		}
+		if took > waiting {
 			t.Errorf("measuring took %v", took)
 		}
 		if size.Files < before.Files {
@@ -271,6 +271,17 @@ func TestTablesInTheMakingDelayNoMeasurement(t *testing.T) {
 			}
 		}
 	})
+}
+
+// timeMeasurement measures the fixture's database and all other tables, and how long that takes.
+func (f *fixture) timeMeasurement() (size mysqladmin.Size, took time.Duration) {
+	f.t.Helper()
+	since := time.Now()
+	size, err := f.server.DatabaseSize(f.t.Context(), f.database)
+	f.must(err)
+	_, err = f.server.OtherTables(f.t.Context())
+	f.must(err)
+	return size, time.Since(since)
 }
 
 // expectMeasured looks at these databases, and at the fixture's own among those with other tables.

@@ -339,7 +339,7 @@ func TestProviderIsAway(t *testing.T) {
 		t.Error("the answer does not say when to try again")
 	}
 	again := openid.Start(t, openid.Options{Address: provider.Address()})
-	for deadline := time.Now().Add(30 * time.Second); p.URL.Path != "/login"; p = b.Open(t, d.at(managed)) {
+	for deadline := time.Now().Add(time.Minute); p.URL.Path != "/login"; p = b.Open(t, d.at(managed)) {
 		if time.Now().After(deadline) {
 			t.Fatalf("the provider is there, and is not found: %d %s", p.Status, p.Text)
 		}

@@ -23,7 +23,7 @@ import (
 
 const (
 	manyOperations = 10_000 // on all flavours together
-	settleTime     = 30 * time.Second
+	settleTime     = 2 * time.Minute
 
 	// What a broker may hold while it runs, whatever it has done: the README says how many connections to PostgreSQL,
 	// provisioner/mysqladmin how many to a server.

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { servers.Main(m) }
 
 // patience bounds what must happen, glance is how long what must not happen is looked out for.
 const (
-	patience = 10 * time.Second
+	patience = time.Minute
 	glance   = 100 * time.Millisecond
 )
 

@@ -1,11 +1,14 @@
 package chaos
 
 import (
+	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"net/url"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -24,27 +27,57 @@ func testStatementInFlight(t *testing.T, c chaos) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, c.flavour, c.tally, map[string]string{"FAULT_FENCES": fences})
-			database := w.delayStatement(t)
+			d := w.delayStatement(t)
+			d.proxy.Release()
 			if fences == "" {
+				testdrive.Eventually(t, patience, "the statement's session is gone", func() bool {
+					return slices.ContainsFunc(d.sessions, func(id int64) bool { return !w.connected(t, id) })
+				})
+				d.wake(t)
 				w.check(t, "after the statement has arrived")
 				return
 			}
-			orphan := "Orphan: on the shared server, database " + database + "."
-			if found := w.discrepancies(t.Context()); len(found) != 1 || found[0] != orphan {
+			var found []string
+			testdrive.Eventually(t, patience, "the statement takes effect", func() bool {
+				found = w.discrepancies(t.Context())
+				return len(found) > 0
+			})
+			d.wake(t)
+			orphan := "Orphan: on the shared server, database " + d.database + "."
+			if len(found) != 1 || found[0] != orphan {
 				t.Errorf("the audit says %q instead of %q", found, orphan)
 			}
 		})
 	}
 }
 
-// delayStatement keeps a CREATE DATABASE between a broker and the server until its instance is deleted. It returns the
-// database's name.
-func (w *world) delayStatement(t *testing.T) (database string) {
+// delayed is a statement that the proxy holds back, of a broker that stands still.
+type delayed struct {
+	proxy    *testdrive.Proxy
+	victim   *testdrive.Broker
+	answers  <-chan testdrive.Response
+	sessions []int64 // that the broker had when it sent the statement
+	database string
+}
+
+// wake has the broker go on, and returns when it has answered.
+func (d delayed) wake(t *testing.T) {
+	t.Helper()
+	d.victim.Signal(t, syscall.SIGCONT)
+	select {
+	case <-d.answers:
+	case <-time.After(patience):
+		t.Error("no answer when the broker went on")
+	}
+}
+
+// delayStatement keeps a CREATE DATABASE between a broker and the server until its instance is deleted.
+func (w *world) delayStatement(t *testing.T) delayed {
 	t.Helper()
 	proxy, env := w.behindProxy(t)
-	victim := testdrive.Start(t, env)
+	d := delayed{proxy: proxy, victim: testdrive.Start(t, env)}
 	frozen := make(chan time.Time, 1)
-	w.watch.order(victim, func(point string) testdrive.Word {
+	w.watch.order(d.victim, func(point string) testdrive.Word {
 		if point == "before: CREATE DATABASE" {
 			proxy.Freeze()
 			frozen <- time.Now()
@@ -54,14 +87,15 @@ func (w *world) delayStatement(t *testing.T) (database string) {
 	x := target{workflow: workflow{kind: provision, plan: planNamed(t, "shared-small")}}
 	x.instance = audit.Instance{ID: uuid.NewString(), PlanID: x.plan.id}
 	q := x.request()
-	answers := victim.Begin(q.method, q.path, q.body)
+	d.answers = d.victim.Begin(q.method, q.path, q.body)
 	began := testdrive.Receive(t, frozen, "the broker sends its statement")
+	d.sessions = w.sessionsFrom(t, proxy.Sources())
 	w.awaitRenewal(t, q) // some time after the statement was sent
-	victim.Pause(t)
-	t.Cleanup(func() { victim.Signal(t, syscall.SIGCONT) })
+	d.victim.Pause(t)
+	t.Cleanup(func() { d.victim.Signal(t, syscall.SIGCONT) })
 	w.tally.pause()
 	if err := w.tasks.QueryRow(t.Context(), "SELECT database_name FROM instance WHERE id = $1", x.instance.ID).
-		Scan(&database); err != nil {
+		Scan(&d.database); err != nil {
 		t.Fatal(err)
 	}
 	for _, q := range []request{q, x.plan.deprovision(x.instance.ID)} {
@@ -74,11 +108,38 @@ func (w *world) delayStatement(t *testing.T) (database string) {
 		}
 	}
 	w.check(t, "before the statement arrives")
+	return d
+}
 
-	proxy.Release()
-	victim.Signal(t, syscall.SIGCONT)
-	<-answers
-	return database
+// sessionsFrom lists the sessions on the shared server whose clients have these ports; those that just begin may miss.
+func (w *world) sessionsFrom(t *testing.T, ports []int) (ids []int64) {
+	t.Helper()
+	for _, port := range ports {
+		var id int64
+		err := w.audit.Shared.QueryRowContext(t.Context(), `SELECT id FROM information_schema.processlist
+			WHERE SUBSTRING_INDEX(host, ':', -1) = ?`, fmt.Sprint(port)).Scan(&id)
+		switch {
+		case err == nil:
+			ids = append(ids, id)
+		case !errors.Is(err, sql.ErrNoRows):
+			t.Fatal(err)
+		}
+	}
+	if len(ids) == 0 {
+		t.Fatalf("no session comes from any of the ports %v", ports)
+	}
+	return ids
+}
+
+// connected tells whether a session on the shared server has not ended.
+func (w *world) connected(t *testing.T, id int64) bool {
+	t.Helper()
+	var n int
+	if err := w.audit.Shared.QueryRowContext(t.Context(),
+		"SELECT COUNT(*) FROM information_schema.processlist WHERE id = ?", id).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n > 0
 }
 
 // behindProxy is the environment of a broker that reaches the shared server through a proxy.

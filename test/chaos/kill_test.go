@@ -356,12 +356,13 @@ func (k *kill) takeover(w *world, q request, died time.Time, lookedUp chan struc
 	}
 }
 
-// takeoverLimit is takeoverTime where the test has the machine to itself.
+// takeoverLimit is takeoverTime where the test has the machine to itself. Else, a dozen takeovers and other tests are
+// under way at the same time.
 func takeoverLimit() time.Duration {
 	if long() {
 		return takeoverTime
 	}
-	return takeoverTime + 10*time.Second
+	return patience
 }
 
 type taskRow struct {

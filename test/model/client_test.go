@@ -297,7 +297,7 @@ func (c *client) write(i *instance, b *credential) {
 		return
 	}
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := audit.Write(ctx, b.Credentials, b.ID); err != nil {
 		if !c.world.excused(began) {

@@ -17,6 +17,7 @@ type tally struct {
 	operations map[string]int
 	answers    map[string]int
 	faults     map[string]int
+	notNows    int             // 503 that no outage excuses
 	takeovers  []time.Duration // from the death of a worker until another one has its task
 }
 
@@ -27,6 +28,12 @@ func (t *tally) init() {
 func (t *tally) operation(q request)  { t.count(t.operations, string(q)) }
 func (t *tally) answer(status string) { t.count(t.answers, status) }
 func (t *tally) fault(kind string)    { t.count(t.faults, kind) }
+func (t *tally) notNow() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.notNows++
+}
+
 func (t *tally) takeover(d time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -49,6 +56,7 @@ func (t *tally) print(to io.Writer, flavour string, seed uint64, found []string)
 	row("seed", seed)
 	row("requests", listed(t.operations))
 	row("answers", listed(t.answers))
+	row("503 without an outage", t.notNows)
 	row("kills", t.faults["kill"])
 	row("takeovers", spread(t.takeovers))
 	row("pauses", t.faults["pause"])

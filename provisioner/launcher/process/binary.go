@@ -60,7 +60,7 @@ func ReadBinary(path string) (Binary, error) {
 	if err != nil {
 		return Binary{}, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, path, "--no-defaults", "--version").Output()
 	if err != nil {

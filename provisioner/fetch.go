@@ -24,7 +24,7 @@ func (p *Provisioner) Instance(ctx context.Context, id string) (store.Instance, 
 	if err != nil {
 		return i, fmt.Errorf("read the instance: %w", err)
 	}
-	if latest.State == store.InProgress {
+	if latest.State == store.InProgress && latest.Kind != store.Provision { // which has ended since, as the instance shows
 		return i, errBusy
 	}
 	return i, nil

@@ -95,6 +95,48 @@ func raceFetchWithDeletion(t *testing.T, c cluster) {
 	raceDeletions(t, c, i, now)
 }
 
+// A fetch during which the instance becomes ready must show it: the provision is not in progress any more.
+func raceFetchWithEndOfProvision(t *testing.T, c cluster) {
+	i := c.newInstance(t, "shared-async")
+	at, release := c.holdAt(t, "before: CREATE DATABASE")
+	operation := i.begin(t)
+	testdrive.Receive(t, at, "a replica makes the database")
+	set := func(state string) string {
+		return "UPDATE instance SET state = '" + state + "' WHERE id = '" + i.id + "'"
+	}
+	untilSwift(t, func() bool {
+		tx, err := c.tasks.pool.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Rollback(context.Background())
+		if _, err := tx.Exec(t.Context(), "LOCK TABLE instance"); err != nil {
+			t.Fatal(err)
+		}
+		locked := time.Now()
+		fetched := i.Begin("GET", i.path(), nil)
+		c.awaitBlocked(t, `^SELECT .*FROM instance WHERE id = \$1$`, fetched)
+		if _, err := tx.Exec(t.Context(), set("ready")); err != nil {
+			t.Fatal(err)
+		}
+		if err := tx.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		inTime := swift(locked)
+		answer := testdrive.Receive(t, fetched, "the answer to the fetch")
+		if inTime {
+			expectOneOf(t, answer, http.StatusOK)
+		}
+		if _, err := c.tasks.pool.Exec(t.Context(), set("creating")); err != nil {
+			t.Fatal(err)
+		}
+		return inTime
+	})
+	release()
+	i.await(t, operation)
+	raceDeletions(t, c, i, now)
+}
+
 // A client that goes away at any point, and comes back with the same request at another replica, gets what it asked
 // for: the work went on, or is begun anew.
 func raceDisconnects(t *testing.T, c cluster) {

@@ -45,6 +45,7 @@ func TestRacesOverReplicas(t *testing.T) {
 		// These hold replicas at points that every operation comes to, and so run by themselves.
 		t.Run("an unbind at the end of its bind", func(t *testing.T) { raceUnbindWithEndOfBind(t, c) })
 		t.Run("a fetch at the end of a deletion", func(t *testing.T) { raceFetchWithDeletion(t, c) })
+		t.Run("a fetch at the end of a provision", func(t *testing.T) { raceFetchWithEndOfProvision(t, c) })
 		t.Run("clients that disconnect", func(t *testing.T) { raceDisconnects(t, c) })
 		c.expectNoDeadlock(t)
 		for _, found := range audit.Check(t.Context(), audit.World{PostgresURL: env["DATABASE_URL"],

@@ -14,7 +14,7 @@ const startsAtOnce = 4
 // One that cannot be started does not keep the others from it.
 func (l *Launcher) StartAll(ctx context.Context) error {
 	return l.each(func(inst instance) error {
-		s, _, err := l.keepRunning(ctx, inst)
+		s, err := l.keepRunning(ctx, inst)
 		if errors.Is(err, errRetired) {
 			return nil
 		}

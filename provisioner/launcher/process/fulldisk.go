@@ -16,15 +16,18 @@ import (
 var diskFull = []string{"No space left on device", "OS error code 28", "Errcode: 28", "error number 28",
 	"failed with error 28", "Disk is full"}
 
-// startSpaceMB is more than what a server writes while it starts beside its redo log: settings, and temporary
-// tablespaces of up to 12 MiB.
-const startSpaceMB = 56
+// startSpaceMB is more than what a server writes while it starts: settings, and temporary tablespaces of up to 12 MiB.
+// A redo log of another size than before comes to that.
+const startSpaceMB = 64
 
 // roomToStart keeps a server that runs from being stopped where the disk is so full that it could not start again with
-// that memory.
-func (l *Launcher) roomToStart(dir string, memoryMB int) error {
+// memoryMB instead of what it has.
+func roomToStart(dir string, st state, memoryMB int) error {
+	needed := startSpaceMB
+	if redo := redoLogMB(st.Flavour, memoryMB); redo != redoLogMB(st.Flavour, st.MemoryMB) {
+		needed += redo
+	}
 	free, err := spaceLeft(dir)
-	needed := startSpaceMB + redoLogMB(l.cfg.Binary.Flavour, memoryMB)
 	if err == nil && free < uint64(needed)<<20 {
 		return fmt.Errorf("%w: %d MiB are left at %s, %d are needed to start the server again", launcher.ErrNoRoom,
 			free>>20, dir, needed)

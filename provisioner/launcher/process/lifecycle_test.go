@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -19,11 +20,28 @@ import (
 	"mysql-broker/provisioner/launcher/process"
 )
 
-// warnings has what a launcher logs beyond information, to be read once that is closed.
-func warnings(cfg *process.Config) *bytes.Buffer {
-	var log bytes.Buffer
-	cfg.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	return &log
+// warningLog is what a launcher logs beyond information.
+type warningLog struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func warnings(cfg *process.Config) *warningLog {
+	log := &warningLog{}
+	cfg.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	return log
+}
+
+func (w *warningLog) Write(line []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.Write(line)
+}
+
+func (w *warningLog) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.String()
 }
 
 func TestKilledServerIsStartedAgain(t *testing.T) {
@@ -137,9 +155,31 @@ func TestStopAllThenStartAll(t *testing.T) {
 			t.Fatal(err)
 		}
 		exec(t, db, "USE app")
-		if l.Close(); logged.Len() > 0 {
+		if l.Close(); logged.String() != "" {
 			t.Errorf("operators are warned of what was asked for: %s", logged)
 		}
+	})
+}
+
+// A server that gives up as it starts has ended in order, but not as it was told to.
+func TestServerThatGivesUpIsWarnedOf(t *testing.T) {
+	eachBinary(t, func(t *testing.T, binary process.Binary) {
+		cfg := newConfig(t, binary)
+		logged := warnings(&cfg)
+		l := open(t, cfg)
+		spec := newSpec("homeless")
+		end := launch(t, l, spec)
+		if err := l.StopAll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		stranger, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(end.Port)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stranger.Close()
+		l = open(t, cfg)
+		defer l.Close()
+		eventually(t, "operators are warned", func() bool { return strings.Contains(logged.String(), "did not run") })
 	})
 }
 

@@ -39,8 +39,16 @@ func tellingLines(output string) string {
 	return strings.Join(lines[max(0, len(lines)-3):], "; ")
 }
 
-// lastWord is what both flavours log once they have ended as they were told to. A line of MySQL's own may follow.
-var lastWord = regexp.MustCompile(`: Shutdown complete\b.*\n(.*MySQL Server - end.*\n)?$`)
+var (
+	// lastWord is what both flavours log last where they have ended in order. A line of MySQL's own may follow.
+	lastWord = regexp.MustCompile(`: Shutdown complete\b.*\n(.*MySQL Server - end.*\n)?$`)
+
+	// order is what they log when they are told to end, or when they give up as they start.
+	order = regexp.MustCompile(`Received SHUTDOWN from user|: Normal shutdown|\bAborting\b`)
+)
 
 // shutDown says whether a server that ended had been told to, by the end of its log.
-func shutDown(log string) bool { return lastWord.MatchString(log) }
+func shutDown(log string) bool {
+	orders := order.FindAllString(log, -1)
+	return lastWord.MatchString(log) && len(orders) > 0 && orders[len(orders)-1] != "Aborting"
+}

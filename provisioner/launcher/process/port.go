@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"strconv"
 
@@ -76,7 +77,7 @@ func (l *Launcher) recordedPorts(except string) (map[int]bool, error) {
 // portFree fails where no port can be had, such as at an address that the host does not have.
 func portFree(address string, port int) (bool, error) {
 	ln, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(port)))
-	if errors.Is(err, unix.EADDRINUSE) {
+	if errors.Is(err, unix.EADDRINUSE) || errors.Is(err, fs.ErrPermission) { // as below 1024, for others than root
 		return false, nil
 	}
 	if err != nil {

@@ -54,7 +54,7 @@ func (l *Launcher) applyLimits(ctx context.Context, inst instance, st state, spe
 		return st, nil
 	}
 	if err := l.stopIfRunning(ctx, inst, func(s *server, ctx context.Context) error {
-		if err := l.roomToStart(inst.dir, spec.MemoryMB); err != nil {
+		if err := roomToStart(inst.dir, st, spec.MemoryMB); err != nil {
 			return err
 		}
 		return s.stop(ctx)

@@ -8,12 +8,15 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"mysql-broker/provisioner/launcher"
 )
 
 const (
 	standbyInterval = time.Second      // how often a broker tries to become the one that supervises
 	surveyInterval  = 2 * time.Second  // how often servers launched by other brokers are looked for
+	busyInterval    = time.Second      // how often a server is looked at that another works on
 	turnTime        = 10 * time.Second // how long a server that is started may keep the next one waiting
 	minBackoff      = time.Second      // before a server that died is started again
 	maxBackoff      = 60 * time.Second // before one that dies over and over is; one that lived as long is forgiven
@@ -91,15 +94,14 @@ func (l *Launcher) becomeSupervisor(ctx context.Context) *os.File {
 // watch keeps one server running until it is retired.
 func (l *Launcher) watch(ctx context.Context, inst instance, starting chan struct{}) {
 	for backoff := minBackoff; ; {
-		began := time.Now()
-		err := l.runOnce(ctx, inst, starting)
+		lived, err := l.runOnce(ctx, inst, starting)
 		if ctx.Err() != nil || errors.Is(err, errRetired) {
 			return
 		}
 		if err != nil {
 			l.cfg.Logger.Error("server cannot be started", "server", inst.id, "error", err)
 		}
-		if time.Since(began) > maxBackoff {
+		if lived > maxBackoff {
 			backoff = minBackoff
 		}
 		select {
@@ -111,26 +113,55 @@ func (l *Launcher) watch(ctx context.Context, inst instance, starting chan struc
 	}
 }
 
-// runOnce sees to it that a server runs and returns when it has ended. The lock is not kept meanwhile.
-func (l *Launcher) runOnce(ctx context.Context, inst instance, starting chan struct{}) error {
+// runOnce sees to it that a server runs and returns when it has ended, having lived for so long. Its lock is not kept
+// meanwhile.
+func (l *Launcher) runOnce(
+	ctx context.Context, inst instance, starting chan struct{},
+) (lived time.Duration, err error) {
 	s, err := l.keepRunningInTurn(ctx, inst, starting)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer s.close()
-	return s.wait(ctx)
+	since := time.Now()
+	err = s.wait(ctx)
+	return time.Since(since), err
 }
 
-// keepRunningInTurn gives each server turnTime before the next one is started, unless it is up sooner: after a reboot,
-// hundreds would else recover at once from the same disk.
+// keepRunningInTurn starts no more servers at once than starting holds: after a reboot, hundreds would else recover at
+// once from the same disk.
 func (l *Launcher) keepRunningInTurn(ctx context.Context, inst instance, starting chan struct{}) (*server, error) {
-	select {
-	case starting <- struct{}{}:
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	for {
+		select {
+		case starting <- struct{}{}:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		s, err := l.takeTurn(ctx, inst)
+		<-starting
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return s, err
+		}
+		select { // for whoever launches it, resizes it, or destroys it
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(busyInterval):
+		}
 	}
-	defer func() { <-starting }()
-	s, started, err := l.keepRunning(ctx, inst)
+}
+
+// takeTurn finds a server or starts it and gives it turnTime, unless it is up sooner. It fails with unix.EWOULDBLOCK
+// while another holds the server's lock, which may be for minutes.
+func (l *Launcher) takeTurn(ctx context.Context, inst instance) (*server, error) {
+	lock, err := tryLock(inst.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errRetired
+	}
+	if err != nil {
+		return nil, err
+	}
+	s, started, err := l.keepReady(ctx, inst)
+	_ = lock.Close()
 	if err != nil || !started {
 		return s, err
 	}
@@ -140,15 +171,22 @@ func (l *Launcher) keepRunningInTurn(ctx context.Context, inst instance, startin
 	return s, nil
 }
 
-func (l *Launcher) keepRunning(ctx context.Context, inst instance) (s *server, started bool, err error) {
+// keepRunning finds a server or starts it.
+func (l *Launcher) keepRunning(ctx context.Context, inst instance) (*server, error) {
 	unlock, err := lockDir(ctx, inst.dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, false, errRetired
+		return nil, errRetired
 	}
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	defer unlock()
+	s, _, err := l.keepReady(ctx, inst)
+	return s, err
+}
+
+// keepReady is ensureRunning for a server that is to be kept running; for any other, it returns errRetired.
+func (l *Launcher) keepReady(ctx context.Context, inst instance) (s *server, started bool, err error) {
 	st, err := inst.loadState()
 	if errors.Is(err, launcher.ErrNotFound) || err == nil && st.Phase != phaseReady {
 		return nil, false, errRetired

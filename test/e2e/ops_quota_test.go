@@ -93,8 +93,8 @@ func overfill(t *testing.T, db *sql.DB, quota int) {
 	before := read[int](t, db, "SELECT COALESCE(SUM(LENGTH(content)), 0) DIV (1 << 20) FROM filler")
 	there := before
 	testdrive.Eventually(t, quotaTime, "the quota is enforced", func() bool {
-		for number := uint16(0); there < quota+well && number == 0; there++ {
-			number = refusal(t, db, "INSERT INTO filler (content) VALUES (REPEAT('x', 1 << 20))")
+		for there < quota+well && refusal(t, db, "INSERT INTO filler (content) VALUES (REPEAT('x', 1 << 20))") == 0 {
+			there++
 		}
 		return refusal(t, db, insertOne) == denied
 	})

@@ -64,7 +64,9 @@ function listen(path, onmessage, say) {
         say(givenUp);
       } else {
         trying = setTimeout(open, retryAfter);
-        explain();
+        if (failed === 1) {
+          explain();
+        }
       }
     };
   }

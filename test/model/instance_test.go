@@ -49,8 +49,8 @@ func (i *instance) possible() phases {
 // may tells whether an answer that breaks the rules is the consequence of an earlier request that was not answered.
 func (i *instance) may(q request, b *credential, status int) bool {
 	switch {
-	case b != nil && b.doubt && i.possible()[ready]:
-		return q == bindAgain && (status == 201 || status == 422) || q == unbind && status == 410
+	case b != nil && b.doubt && i.possible()[ready]: // 422: of a PostgreSQL that was away, that request may hold a lock yet
+		return q == bindAgain && (status == 201 || status == 422) || q == unbind && (status == 410 || status == 422)
 	case q == update: // a binding's task may be in progress
 		return status == 422 && (i.tainted() || slices.ContainsFunc(i.bindings, func(b *credential) bool { return b.late }))
 	case q == create:

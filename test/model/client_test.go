@@ -220,11 +220,11 @@ func (c *client) learn(i *instance, q request, b *credential, plan string, r tes
 	if q == fetch && r.Status == http.StatusOK {
 		c.checkPlan(i, r)
 	}
+	if q == create && (r.Status == http.StatusCreated || r.Status == http.StatusAccepted && !i.possible()[creating]) {
+		i.gone() // it is made anew: an earlier deletion, or its end, went unnoticed
+	}
 	if r.Status == http.StatusAccepted {
 		c.accepted(i, q, plan, r.String("operation"))
-	}
-	if q == create && r.Status == http.StatusCreated {
-		i.gone() // it was made anew: an earlier deletion, or its end, went unnoticed
 	}
 	i.phases = after
 	switch {

@@ -85,7 +85,7 @@ func (w *world) fail(t *testing.T, f failing) {
 	if f.plan.async != "" {
 		order.cleanups = slowCleanupFailures
 	}
-	w.watch.orderAll(order.decide)
+	w.watch.orderAll(func(_ int, point string) testdrive.Word { return order.decide(point) })
 	q := x.request()
 	r, err := w.survivor().Send(q.method, q.path, q.body, nil)
 	if err != nil {

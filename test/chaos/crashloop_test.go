@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"net/http"
+	"syscall"
 	"testing"
 
 	"github.com/google/uuid"
@@ -39,12 +40,14 @@ func testCrashLoops(t *testing.T, c chaos) {
 // crashLoop provisions an instance with brokers that all die at the same point, each replaced by another.
 func (w *world) crashLoop(t *testing.T, p plan, fatal string) {
 	t.Helper()
-	deaths := make(chan struct{}, 2*taskAttempts)
-	w.watch.orderAll(func(point string) testdrive.Word {
+	deaths := make(chan int64, 2*taskAttempts) // epochs of the leases that those who die have
+	w.watch.orderAll(func(pid int, point string) testdrive.Word {
 		if point != fatal {
 			return testdrive.GoOn
 		}
-		deaths <- struct{}{}
+		epoch := w.epoch(t)
+		_ = syscall.Kill(pid, syscall.SIGKILL) // else it could take its own task again, once its lease has run out
+		deaths <- epoch
 		return testdrive.Die
 	})
 	x := target{workflow: workflow{kind: provision, plan: p}}
@@ -53,9 +56,9 @@ func (w *world) crashLoop(t *testing.T, p plan, fatal string) {
 	first := testdrive.Start(t, w.env)
 	answers := first.Begin(q.method, q.path, q.body)
 	for range taskAttempts {
-		testdrive.Receive(t, deaths, "a broker dies at "+fatal)
+		epoch := testdrive.Receive(t, deaths, "a broker dies at "+fatal)
 		w.tally.kill()
-		testdrive.ExpireLeases(t, w.tasks)
+		w.expireLease(t, epoch)
 		testdrive.Launch(t, w.env, "serve")
 	}
 	last := testdrive.Start(t, w.env)
@@ -85,5 +88,23 @@ func (w *world) crashLoop(t *testing.T, p plan, fatal string) {
 	w.check(t, "after what had failed was deleted")
 	if len(deaths) > 0 {
 		t.Errorf("%d more brokers died", len(deaths))
+	}
+}
+
+// epoch is that of the latest lease on the one task in progress.
+func (w *world) epoch(t *testing.T) (epoch int64) {
+	t.Helper()
+	if err := w.tasks.QueryRow(t.Context(), "SELECT epoch FROM task WHERE state = 'in progress'").Scan(&epoch); err != nil {
+		t.Error(err)
+	}
+	return epoch
+}
+
+// expireLease has a lease run out now, unless it did by itself and another broker has taken the task over since.
+func (w *world) expireLease(t *testing.T, epoch int64) {
+	t.Helper()
+	if _, err := w.tasks.Exec(t.Context(), "UPDATE task SET lease_until = now() WHERE state = 'in progress' AND epoch = $1",
+		epoch); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -11,23 +11,23 @@ import (
 // watch hears of the points that every broker passes, and does to each what its order says.
 type watch struct {
 	mu       sync.Mutex
-	orders   map[int]func(point string) testdrive.Word // by process id
-	everyone func(point string) testdrive.Word         // for brokers without an order of their own
+	orders   map[int]func(point string) testdrive.Word  // by process id
+	everyone func(pid int, point string) testdrive.Word // for brokers without an order of their own
 }
 
 func newWatch(faults *testdrive.Faults) *watch {
 	w := &watch{orders: map[int]func(string) testdrive.Word{}}
 	faults.Decide(func(pid int, point string) testdrive.Word {
 		w.mu.Lock()
-		order := w.orders[pid]
-		if order == nil {
-			order = w.everyone
-		}
+		order, everyone := w.orders[pid], w.everyone
 		w.mu.Unlock()
-		if order == nil {
-			return testdrive.GoOn
+		switch {
+		case order != nil:
+			return order(point)
+		case everyone != nil:
+			return everyone(pid, point)
 		}
-		return order(point)
+		return testdrive.GoOn
 	})
 	return w
 }
@@ -40,7 +40,7 @@ func (w *watch) order(b *testdrive.Broker, decide func(point string) testdrive.W
 }
 
 // orderAll says what happens to every broker that has no order of its own, from now on.
-func (w *watch) orderAll(decide func(point string) testdrive.Word) {
+func (w *watch) orderAll(decide func(pid int, point string) testdrive.Word) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.everyone = decide

@@ -28,7 +28,7 @@ type console struct {
 func withConsole(cmd *cobra.Command, fn func(context.Context, *console) error) error {
 	getenv, err := environment(cmd)
 	if err != nil {
-		return &configError{err}
+		return err
 	}
 	return openConsole(cmd.Context(), getenv, fn)
 }
@@ -51,10 +51,26 @@ func openConsole(ctx context.Context, getenv func(string) string, fn func(contex
 // "mysql-broker dev" runs here; it says so.
 func environment(cmd *cobra.Command) (func(string) string, error) {
 	getenv, file, err := dev.Environment()
-	if err == nil && file != "" {
+	if err != nil {
+		return nil, &configError{err}
+	}
+	if file != "" {
 		fmt.Fprintf(cmd.ErrOrStderr(), "This is about the development broker that %s describes.\n", file)
 	}
-	return getenv, err
+	return getenv, nil
+}
+
+// fromEnvironment has read, of package config, read what a command needs of environment.
+func fromEnvironment[T any](cmd *cobra.Command, read func(getenv func(string) string) (T, error)) (
+	needed T, err error) {
+	getenv, err := environment(cmd)
+	if err != nil {
+		return needed, err
+	}
+	if needed, err = read(getenv); err != nil {
+		return needed, &configError{err}
+	}
+	return needed, nil
 }
 
 // planName is a plan's name or, once it is not in the catalog any more, its id.

@@ -42,7 +42,7 @@ age_seconds, repairable, to_do, done and error, and compared, how many things we
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			getenv, err := environment(cmd)
 			if err != nil {
-				return &configError{err}
+				return err
 			}
 			cfg, problems := config.ForDoctor(getenv)
 			c, err := catalog.Load(cfg.CatalogPath)

@@ -18,13 +18,9 @@ go on working with it, and a schema that is newer already is left as it is. Thos
 turns.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			getenv, err := environment(cmd)
+			url, err := fromEnvironment(cmd, config.PostgresURL)
 			if err != nil {
-				return &configError{err}
-			}
-			url, err := config.PostgresURL(getenv)
-			if err != nil {
-				return &configError{err}
+				return err
 			}
 			v, err := store.Migrate(cmd.Context(), url)
 			if err != nil {

@@ -19,13 +19,9 @@ a key: see "mysql-broker keyset --help". A run that was interrupted is completed
 		Example: `  cf run-task mysql-broker --command "bin/mysql-broker rotate-keys"`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			getenv, err := environment(cmd)
+			cfg, err := fromEnvironment(cmd, config.Stored)
 			if err != nil {
-				return &configError{err}
-			}
-			cfg, err := config.Stored(getenv)
-			if err != nil {
-				return &configError{err}
+				return err
 			}
 			n, err := app.RotateKeys(cmd.Context(), cfg)
 			if err != nil {
@@ -51,13 +47,9 @@ next call; so are those whose server does not answer. Any such makes the exit st
   mysql-broker rotate-admin-passwords 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10`,
 		ValidArgsFunction: completeInstances.each(),
 		RunE: func(cmd *cobra.Command, ids []string) error {
-			getenv, err := environment(cmd)
+			cfg, err := fromEnvironment(cmd, config.Dedicated)
 			if err != nil {
-				return &configError{err}
-			}
-			cfg, err := config.Dedicated(getenv)
-			if err != nil {
-				return &configError{err}
+				return err
 			}
 			left := 0
 			rotated, err := app.RotateAdminPasswords(cmd.Context(), cfg, newLogger(slog.LevelWarn), ids,

@@ -57,26 +57,23 @@ func raceUnbindWithEndOfBind(t *testing.T, c cluster) {
 	raceDeletions(t, c, i, now)
 }
 
-// A fetch during which the instance goes must not show it: the deletion, which ends in the same moment, is not in
-// progress any more.
-func raceFetchWithDeletion(t *testing.T, c cluster) {
-	i := c.provisioned(t, "shared-small")
-	rename := func(from, to string) string {
-		return "UPDATE instance SET id = '" + to + "' WHERE id = '" + from + "'"
-	}
+// raceFetch has a statement change the instance while a fetch waits in the middle, at another statement of its own for a
+// table that is locked, and fails the test unless the fetch is answered with a status. Another statement undoes the change.
+func raceFetch(t *testing.T, c cluster, i instance, table, waiting, change string, status int, undo string) {
+	t.Helper()
 	untilSwift(t, func() bool {
 		tx, err := c.tasks.pool.Begin(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer tx.Rollback(context.Background())
-		if _, err := tx.Exec(t.Context(), "LOCK TABLE task"); err != nil {
+		if _, err := tx.Exec(t.Context(), "LOCK TABLE "+table); err != nil {
 			t.Fatal(err)
 		}
 		locked := time.Now()
 		fetched := i.Begin("GET", i.path(), nil)
-		c.awaitBlocked(t, "^SELECT .*FROM task.*ORDER BY id DESC LIMIT 1", fetched)
-		if _, err := tx.Exec(t.Context(), rename(i.id, "away")); err != nil {
+		c.awaitBlocked(t, waiting, fetched)
+		if _, err := tx.Exec(t.Context(), change); err != nil {
 			t.Fatal(err)
 		}
 		if err := tx.Commit(t.Context()); err != nil {
@@ -85,13 +82,24 @@ func raceFetchWithDeletion(t *testing.T, c cluster) {
 		inTime := swift(locked)
 		answer := testdrive.Receive(t, fetched, "the answer to the fetch")
 		if inTime {
-			expectOneOf(t, answer, http.StatusNotFound)
+			expectOneOf(t, answer, status)
 		}
-		if _, err := c.tasks.pool.Exec(t.Context(), rename("away", i.id)); err != nil {
+		if _, err := c.tasks.pool.Exec(t.Context(), undo); err != nil {
 			t.Fatal(err)
 		}
 		return inTime
 	})
+}
+
+// A fetch during which the instance goes must not show it: the deletion, which ends in the same moment, is not in
+// progress any more.
+func raceFetchWithDeletion(t *testing.T, c cluster) {
+	i := c.provisioned(t, "shared-small")
+	rename := func(from, to string) string {
+		return "UPDATE instance SET id = '" + to + "' WHERE id = '" + from + "'"
+	}
+	raceFetch(t, c, i, "task", "^SELECT .*FROM task.*ORDER BY id DESC LIMIT 1",
+		rename(i.id, "away"), http.StatusNotFound, rename("away", i.id))
 	raceDeletions(t, c, i, now)
 }
 
@@ -104,34 +112,8 @@ func raceFetchWithEndOfProvision(t *testing.T, c cluster) {
 	set := func(state string) string {
 		return "UPDATE instance SET state = '" + state + "' WHERE id = '" + i.id + "'"
 	}
-	untilSwift(t, func() bool {
-		tx, err := c.tasks.pool.Begin(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer tx.Rollback(context.Background())
-		if _, err := tx.Exec(t.Context(), "LOCK TABLE instance"); err != nil {
-			t.Fatal(err)
-		}
-		locked := time.Now()
-		fetched := i.Begin("GET", i.path(), nil)
-		c.awaitBlocked(t, `^SELECT .*FROM instance WHERE id = \$1$`, fetched)
-		if _, err := tx.Exec(t.Context(), set("ready")); err != nil {
-			t.Fatal(err)
-		}
-		if err := tx.Commit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		inTime := swift(locked)
-		answer := testdrive.Receive(t, fetched, "the answer to the fetch")
-		if inTime {
-			expectOneOf(t, answer, http.StatusOK)
-		}
-		if _, err := c.tasks.pool.Exec(t.Context(), set("creating")); err != nil {
-			t.Fatal(err)
-		}
-		return inTime
-	})
+	raceFetch(t, c, i, "instance", `^SELECT .*FROM instance WHERE id = \$1$`,
+		set("ready"), http.StatusOK, set("creating"))
 	release()
 	i.await(t, operation)
 	raceDeletions(t, c, i, now)

@@ -205,9 +205,9 @@ func (b *Broker) GetInstance(ctx context.Context, id string, d domain.FetchInsta
 			return domain.GetInstanceDetailsSpec{}, err
 		}
 	}
-	storage, err := b.storage(ctx, i)
+	metadata, err := b.metadata(ctx, i)
 	return domain.GetInstanceDetailsSpec{ServiceID: i.ServiceID, PlanID: i.PlanID, Parameters: i.Parameters,
-		Metadata: storage, DashboardURL: b.dashboardURL(id)}, err
+		Metadata: metadata, DashboardURL: b.dashboardURL(id)}, err
 }
 
 // Bind answers PUT /v2/service_instances/{id}/service_bindings/{id}.

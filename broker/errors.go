@@ -13,7 +13,8 @@ import (
 
 // answers says once which status and error code of the OSB API each refusal has. Cloud Controller deletes an instance
 // or binding whose creation is answered with a 5xx, or with a 422 without a code that it knows; a user's mistake is
-// therefore a 400, a 409 or a 422 with a known code.
+// therefore a 400, a 409 or a 422 with a known code. TooManyBindings is the exception: the text that comes with the
+// codes that it knows is its own and would hide the limit, and the DELETE that it sends finds no binding (410).
 var answers = map[provisioner.Code]struct {
 	status int
 	key    string
@@ -26,6 +27,7 @@ var answers = map[provisioner.Code]struct {
 	provisioner.Busy:              {http.StatusUnprocessableEntity, "ConcurrencyError"},
 	provisioner.PlanChangeRefused: {http.StatusUnprocessableEntity, "PlanChangeNotSupported"},
 	provisioner.TooMuchData:       {http.StatusUnprocessableEntity, "PlanChangeNotSupported"},
+	provisioner.TooManyBindings:   {http.StatusUnprocessableEntity, "BindingLimitReached"},
 	provisioner.Full:              {http.StatusBadRequest, ""},
 	provisioner.Unavailable:       {http.StatusServiceUnavailable, ""},
 }

@@ -12,13 +12,29 @@ import (
 	"mysql-broker/store"
 )
 
-// storage is what users read about the storage of an instance, in the attributes that the specification leaves to
-// brokers: OSB API 2.16, "Service Instance Metadata". It is empty before the first measurement, and while
-// quotas are off.
-func (b *Broker) storage(ctx context.Context, i store.Instance) (domain.InstanceMetadata, error) {
+// metadata is what users read about an instance's bindings and storage, in the attributes that the specification leaves
+// to brokers: OSB API 2.16, "Service Instance Metadata".
+func (b *Broker) metadata(ctx context.Context, i store.Instance) (domain.InstanceMetadata, error) {
+	attributes, err := b.storage(ctx, i)
+	if err != nil {
+		return domain.InstanceMetadata{}, answer(err)
+	}
+	bindings, allowed, err := b.provisioner.Bindings(ctx, i)
+	if err != nil {
+		return domain.InstanceMetadata{}, answer(err)
+	}
+	if allowed > 0 {
+		attributes["bindings"], attributes["max_bindings"] = bindings, allowed
+	}
+	return domain.InstanceMetadata{Attributes: attributes}, nil
+}
+
+// storage are the attributes about an instance's storage. There are none before the first measurement, and while quotas
+// are off.
+func (b *Broker) storage(ctx context.Context, i store.Instance) (map[string]any, error) {
 	s, found, err := b.provisioner.Storage(ctx, i)
 	if err != nil || !found || s.Quota == 0 {
-		return domain.InstanceMetadata{}, answer(err)
+		return map[string]any{}, err
 	}
 	attributes := map[string]any{
 		"storage_bytes":       s.Bytes,
@@ -35,7 +51,7 @@ func (b *Broker) storage(ctx context.Context, i store.Instance) (domain.Instance
 		attributes["storage_message"] = fmt.Sprintf("%s, %d %% or more. At %d %%, accounts will not be able to add "+
 			"data. Delete data, or update the service instance to a larger plan.", held(s), level, quota.Over)
 	}
-	return domain.InstanceMetadata{Attributes: attributes}, nil
+	return attributes, nil
 }
 
 // overSentence says why MySQL refuses statements, which its own errors cannot.

@@ -39,7 +39,7 @@ func (p *Provisioner) Bind(ctx context.Context, q BindRequest) (c Credentials, e
 	f := bindingFence(q.InstanceID, q.BindingID)
 	joined := false
 	err = p.store.InTx(ctx, func(tx *store.Tx) error {
-		there, err := tx.Begin(ctx, q.InstanceID, q.BindingID)
+		there, err := tx.BeginBind(ctx, q.InstanceID, q.BindingID)
 		if err != nil {
 			return err
 		}
@@ -85,7 +85,7 @@ func (p *Provisioner) Bind(ctx context.Context, q BindRequest) (c Credentials, e
 	return c, joined, err
 }
 
-// bindable refuses a bind for which the instance is not in the right state.
+// bindable refuses a bind for which the instance is not in the right state, or which its plan has no place for.
 func (p *Provisioner) bindable(there store.Beginning, q BindRequest) error {
 	switch {
 	case there.Instance.ServiceID != q.ServiceID:
@@ -95,9 +95,15 @@ func (p *Provisioner) bindable(there store.Beginning, q BindRequest) error {
 	case there.Instance.State != store.Ready:
 		return errNotReady
 	}
-	if _, err := p.plan(there.Instance.PlanID); err != nil {
+	plan, err := p.plan(there.Instance.PlanID)
+	if err != nil {
 		return &Error{Code: Invalid, Err: err,
 			Sentence: "The plan of this service instance is not offered any more. Update the service instance to another one."}
+	}
+	if there.Binding == nil && there.Bindings >= plan.MaxBindings {
+		return refuse(TooManyBindings, "This service instance has %d service bindings, and plan %s allows %d. "+
+			"Delete one that is not needed any more, or update the service instance to a larger plan.",
+			there.Bindings, plan.Name, plan.MaxBindings)
 	}
 	return nil
 }

@@ -29,8 +29,10 @@ type Plan struct {
 	Kind      Kind
 	Async     Async
 
+	// Limits are 0 where nobody knows them any more: see withdrawn.
 	MaxStorageMB   int // MiB of data, and of disk for a dedicated server
 	MaxConnections int // simultaneous connections of one account
+	MaxBindings    int // bindings of one instance
 	MemoryMB       int // MiB of memory of a dedicated server; 0 for shared plans
 
 	MaintenanceVersion string // maintenance_info.version in the catalog, "" for none

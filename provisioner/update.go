@@ -58,7 +58,7 @@ func (p *Provisioner) Update(ctx context.Context, q UpdateRequest) (Answer, erro
 			return Answer{}, err
 		}
 	}
-	return p.recordUpdate(ctx, i.ID, r)
+	return p.recordUpdate(ctx, i.ID, to, r)
 }
 
 // idle tells whether the instance is ready and nothing is in progress on it.
@@ -99,7 +99,7 @@ func (p *Provisioner) databaseSize(ctx context.Context, i store.Instance) (size 
 }
 
 // recordUpdate commits the intent, then carries it out.
-func (p *Provisioner) recordUpdate(ctx context.Context, id string, r request) (Answer, error) {
+func (p *Provisioner) recordUpdate(ctx context.Context, id string, to Plan, r request) (Answer, error) {
 	since := time.Now()
 	var i store.Instance
 	var t *store.Task
@@ -121,6 +121,10 @@ func (p *Provisioner) recordUpdate(ctx context.Context, id string, r request) (A
 		case i.PlanID == r.PlanID && i.MaintenanceVersion == r.MaintenanceVersion:
 			return nil
 		}
+		if bindings := boundAccounts(there); i.PlanID != to.ID && bindings > to.MaxBindings {
+			return refuse(PlanChangeRefused, "This service instance has %d service bindings, and plan %s allows %d. "+
+				"Delete %d of them, or choose a larger plan.", bindings, to.Name, to.MaxBindings, bindings-to.MaxBindings)
+		}
 		t = tx.InsertTask(p.begin(ctx, store.NewTask{InstanceID: id, Kind: store.Update, PlanID: r.PlanID,
 			Request: r.json()}))
 		return nil
@@ -136,6 +140,16 @@ func (p *Provisioner) recordUpdate(ctx context.Context, id string, r request) (A
 		return p.join(ctx, *t, r.Later)
 	}
 	return p.carryOut(ctx, *t, p.updateWorkflow(i, r), r.Later, since)
+}
+
+// boundAccounts is how many bindings there are: those of the accounts that have not outlived theirs.
+func boundAccounts(there store.Beginning) (n int) {
+	for _, a := range there.Accounts {
+		if a.BindingID != "" {
+			n++
+		}
+	}
+	return n
 }
 
 var errNotReady = refuse(Invalid, "The creation or deletion of this service instance failed. "+

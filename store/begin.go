@@ -65,6 +65,7 @@ type Beginning struct {
 	Active   []Task           // in progress, of the instance and of its bindings
 	Binding  *Binding         // nil if there is none, or none was asked for
 	Accounts []BindingAccount // as Store.Accounts lists them, if no binding was asked for
+	Bindings int              // of the instance, those included that are being made or ended; see BeginBind
 }
 
 // Task finds the task in progress of a binding, or of the instance itself (bindingID ""), or nil.
@@ -80,7 +81,17 @@ func (b Beginning) Task(bindingID string) *Task {
 // Begin locks an instance as LockInstance does, and reads it with its tasks in progress and either one binding or, with
 // bindingID "", all its accounts, or returns ErrNotFound if there is no instance. The tasks are read before the
 // binding: one that ends in between has left its mark there.
-func (t *Tx) Begin(ctx context.Context, instanceID, bindingID string) (b Beginning, err error) {
+func (t *Tx) Begin(ctx context.Context, instanceID, bindingID string) (Beginning, error) {
+	return t.beginning(ctx, instanceID, bindingID, false)
+}
+
+// BeginBind is Begin for a new binding: it counts the instance's bindings too. Nobody adds one while the instance is
+// locked.
+func (t *Tx) BeginBind(ctx context.Context, instanceID, bindingID string) (Beginning, error) {
+	return t.beginning(ctx, instanceID, bindingID, true)
+}
+
+func (t *Tx) beginning(ctx context.Context, instanceID, bindingID string, count bool) (b Beginning, err error) {
 	var binding Binding
 	found := expectRow(t, &b.Instance, t.keys.scanInstance, lockInstance, instanceID)
 	expectRows(t, &b.Active, scanTask, activeTasks, instanceID)
@@ -89,6 +100,9 @@ func (t *Tx) Begin(ctx context.Context, instanceID, bindingID string) (b Beginni
 		bound = expectRow(t, &binding, t.keys.scanBinding, selectBinding, instanceID, bindingID)
 	} else {
 		expectRows(t, &b.Accounts, scanAccount, selectAccounts, instanceID)
+	}
+	if count {
+		expectRow(t, &b.Bindings, pgx.RowTo[int], countBindings, instanceID)
 	}
 	if err := t.flush(ctx, rowLockTime); err != nil {
 		return b, err

@@ -40,6 +40,13 @@ func (k *Keyring) scanBinding(row pgx.CollectableRow) (Binding, error) {
 	return b, err
 }
 
+// CountBindings counts those of an instance, those included that are being made or ended.
+func (s *Store) CountBindings(ctx context.Context, instanceID string) (int, error) {
+	return oneRow(ctx, s.pool, pgx.RowTo[int], countBindings, instanceID)
+}
+
+const countBindings = "SELECT count(*) FROM binding WHERE instance_id = $1"
+
 const selectBinding = "SELECT " + bindingColumns + " FROM binding WHERE instance_id = $1 AND id = $2"
 
 // Binding reads one binding, or returns ErrNotFound.

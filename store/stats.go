@@ -41,6 +41,21 @@ type Counts struct {
 	Bindings  int64
 }
 
+// BindingCount says how many bindings the instances of a plan on a shared server have; Server is empty for dedicated
+// ones.
+type BindingCount struct {
+	PlanID string
+	Server string
+	Count  int64
+}
+
+// BindingCounts counts bindings by plan and server. Its cost grows with their number.
+func (s *Store) BindingCounts(ctx context.Context) ([]BindingCount, error) {
+	return allRows(ctx, s.pool, pgx.RowToStructByPos[BindingCount], `SELECT i.plan_id, i.server, sum(b.bindings)::bigint
+		FROM (SELECT instance_id, count(*) AS bindings FROM binding GROUP BY instance_id) b
+		JOIN instance i ON i.id = b.instance_id GROUP BY i.plan_id, i.server ORDER BY i.plan_id, i.server`)
+}
+
 // InstanceCount says how many instances of a plan a shared server holds; Server is empty for dedicated ones.
 type InstanceCount struct {
 	PlanID string

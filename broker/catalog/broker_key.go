@@ -5,6 +5,10 @@ import "mysql-broker/provisioner"
 // minMemoryMB is the least memory, in MiB, in which a mysqld of its own starts and serves.
 const minMemoryMB = 192
 
+// DefaultMaxBindings is how many bindings an instance may have whose plan says nothing of it. Each has its own
+// connections: without a limit, one instance could take all those of a shared server.
+const DefaultMaxBindings = 10
+
 // readBrokerKey reads a plan's key "broker", which says how instances are made and is never shown to platforms.
 func readBrokerKey(plan *object) provisioner.Plan {
 	if !plan.require("broker") {
@@ -20,6 +24,10 @@ func readBrokerKey(plan *object) provisioner.Plan {
 			string(provisioner.AsyncPreferred), string(provisioner.AsyncRequired))),
 		MaxStorageMB:   o.limit("max_storage_mb"),
 		MaxConnections: o.limit("max_connections"),
+		MaxBindings:    DefaultMaxBindings,
+	}
+	if bindings := o.positive("max_bindings"); bindings != nil {
+		made.MaxBindings = *bindings
 	}
 	memory := o.positive("memory_mb")
 	if memory != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"mysql-broker/provisioner"
@@ -56,6 +57,17 @@ func TestPlanOfRequest(t *testing.T) {
 		}
 		if err == nil && (got.ServiceID != test.service || got.ID != test.plan) {
 			t.Errorf("Plan(%q, %q) = %+v", test.service, test.plan, got)
+		}
+	}
+}
+
+// A plan that says nothing of its bindings allows the default, lest an instance take all connections of a server.
+func TestMaxBindings(t *testing.T) {
+	t.Parallel()
+	c := parse(t, strings.Replace(valid, "max_connections: 1}", "max_connections: 1, max_bindings: 3}", 1))
+	for n, want := range []int{3, DefaultMaxBindings} {
+		if p := c.Plans()[n]; p.MaxBindings != want {
+			t.Errorf("plan %s allows %d bindings instead of %d", p.Name, p.MaxBindings, want)
 		}
 	}
 }

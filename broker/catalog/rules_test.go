@@ -164,6 +164,9 @@ func TestParseRefuses(t *testing.T) {
 			`    broker: {provisioner: shared, async: never, max_storage_mb: 0, max_connections: -1}`,
 			"24: \"max_connections\" of broker must be a whole number above 0\n" +
 				"24: \"max_storage_mb\" of broker must be a whole number above 0"},
+		{"no binding at all", 24,
+			`    broker: {provisioner: shared, async: never, max_storage_mb: 1, max_connections: 1, max_bindings: 0}`,
+			`24: "max_bindings" of broker must be a whole number above 0`},
 		{"shared plan with memory", 24,
 			`    broker: {provisioner: shared, async: never, max_storage_mb: 1, max_connections: 1, memory_mb: 1}`,
 			`24: "memory_mb" of broker must be left out: a shared plan has no memory of its own`},
@@ -172,7 +175,7 @@ func TestParseRefuses(t *testing.T) {
 		{"dedicated without memory", 31, ``, `29: broker has no "memory_mb"`},
 		{"dedicated with too little memory", 31, `      memory_mb: 191`, `31: "memory_mb" of broker must be at least 192`},
 		{"unknown key of broker", 33, "      max_connections: 1\n      cpu: 1", `34: "cpu" is not a key of broker; ` +
-			`its keys are async, max_connections, max_storage_mb, memory_mb, provisioner`},
+			`its keys are async, max_bindings, max_connections, max_storage_mb, memory_mb, provisioner`},
 		{"number out of range", 33, "      max_connections: 18446744073709551615",
 			"33: \"max_connections\" of broker must be a whole number above 0\n33: the number is out of range"},
 	}

@@ -25,13 +25,16 @@ func TestShippedPlans(t *testing.T) {
 	const ownSmall, ownLarge = "ca53086a-962f-4faf-9f53-cc2175872b66", "c6586a9e-6079-49f8-800c-7dc5579d9b31"
 	shared, dedicated := provisioner.Shared, provisioner.Dedicated
 	want := []provisioner.Plan{
-		{ID: small, Name: "shared-small", Kind: shared, Async: "never", MaxStorageMB: 100, MaxConnections: 10},
-		{ID: large, Name: "shared-large", Kind: shared, Async: "never", MaxStorageMB: 1024, MaxConnections: 40},
-		{ID: async, Name: "shared-async", Kind: shared, Async: "preferred", MaxStorageMB: 100, MaxConnections: 10},
+		{ID: small, Name: "shared-small", Kind: shared, Async: "never", MaxStorageMB: 100, MaxConnections: 30,
+			MaxBindings: 10},
+		{ID: large, Name: "shared-large", Kind: shared, Async: "never", MaxStorageMB: 1024, MaxConnections: 60,
+			MaxBindings: 10},
+		{ID: async, Name: "shared-async", Kind: shared, Async: "preferred", MaxStorageMB: 100, MaxConnections: 30,
+			MaxBindings: 10},
 		{ID: ownSmall, Name: "dedicated-small", Kind: dedicated, Async: "required",
-			MaxStorageMB: 1024, MaxConnections: 50, MemoryMB: 256},
+			MaxStorageMB: 1024, MaxConnections: 50, MaxBindings: 20, MemoryMB: 256},
 		{ID: ownLarge, Name: "dedicated-large", Kind: dedicated, Async: "required",
-			MaxStorageMB: 10240, MaxConnections: 200, MemoryMB: 1024},
+			MaxStorageMB: 10240, MaxConnections: 200, MaxBindings: 50, MemoryMB: 1024},
 	}
 	for i := range want {
 		want[i].ServiceID, want[i].MaintenanceVersion = "2bbbcb07-1e0c-4a3b-8a4e-30bf3a3e1fe4", "1.0.0"
@@ -63,7 +66,7 @@ func TestShippedOfferingOnTheWire(t *testing.T) {
 			t.Errorf("the catalog lacks %s:\n%s", want, data)
 		}
 	}
-	for _, secret := range []string{`"broker"`, "memory_mb", "max_storage_mb", "provisioner", "null"} {
+	for _, secret := range []string{`"broker"`, "memory_mb", "max_storage_mb", "max_bindings", "provisioner", "null"} {
 		if strings.Contains(string(data), secret) {
 			t.Errorf("the catalog shows %s to platforms:\n%s", secret, data)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/doctor"
+	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/store"
 )
 
@@ -30,7 +31,9 @@ type serverRow struct {
 	State         state
 	Databases     int
 	Max           int
-	Full          float64 // percent
+	Full          float64                // percent
+	Sold          int64                  // connections that bindings may open at the same time
+	Connections   mysqladmin.Connections // zero where the server does not tell
 }
 
 type findingCount struct {
@@ -80,10 +83,17 @@ func (d *Dashboard) servers(r *http.Request) (rows []serverRow, err error) {
 	if err != nil {
 		return nil, err
 	}
+	bindings, err := d.Store.BindingCounts(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	sold := provisioner.SoldConnections(d.Plans, bindings)
 	health := d.Shared.Health(r.Context())
+	connections := d.Shared.Connections(r.Context(), health)
 	for _, s := range d.Shared.All() {
 		row := serverRow{Name: s.Name(), Address: net.JoinHostPort(s.Host, strconv.Itoa(s.Port)), State: state{"Up", "good"},
-			Databases: states[s.Name()].Instances, Max: s.MaxDatabases}
+			Databases: states[s.Name()].Instances, Max: s.MaxDatabases, Sold: sold[s.Name()],
+			Connections: connections[s.Name()]}
 		row.Full = min(100*float64(row.Databases)/float64(row.Max), 100)
 		switch {
 		case health[s.Name()] != nil:

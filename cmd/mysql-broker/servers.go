@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
@@ -35,9 +36,10 @@ any more, or show one. Each is asked how it is:
 With --dedicated, list the dedicated servers that are recorded, with their instances. They are not asked.
 
 ` + jsonHelp + ` A shared server has server, kind, state, reason (why it
-is not ok), flavour, version, host, port, instances, max_databases and drained_since (null if it is not drained). A
-dedicated one has server, kind, instance_id, plan, plan_id, state (its instance's; deleted, where that is gone) and
-created_at.`,
+is not ok), flavour, version, host, port, instances, max_databases, sold_connections (that its bindings may have open at
+the same time, all together), connections (that are open), max_connections (that it allows) and drained_since (null if
+it is not drained). A dedicated one has server, kind, instance_id, plan, plan_id, state (its instance's; deleted, where
+that is gone) and created_at.`,
 		Example: `  mysql-broker servers
   mysql-broker servers --state drained --json
   mysql-broker servers mysql-server-1
@@ -56,10 +58,12 @@ created_at.`,
 				if err != nil {
 					return err
 				}
-				l := out.listing(cmd, "server", "state", "instances", "max_databases", "drained", "version", "address")
+				l := out.listing(cmd, "server", "state", "instances", "max_databases", "sold", "max_connections", "drained",
+					"version", "address")
 				for _, d := range all {
 					if err == nil && (state.value == "" || state.value == d.State) {
-						err = l.add(d, d.Server, d.State, strconv.Itoa(d.Instances), d.room(), d.drained(), d.version(), d.address())
+						err = l.add(d, d.Server, d.State, strconv.Itoa(d.Instances), d.room(),
+							strconv.FormatInt(d.SoldConnections, 10), number(d.MaxConnections), d.drained(), d.version(), d.address())
 					}
 				}
 				return l.end(err)
@@ -85,24 +89,30 @@ const (
 
 // serverDocument is a shared server as --json prints it.
 type serverDocument struct {
-	Server       string     `json:"server"`
-	Kind         string     `json:"kind"`
-	State        string     `json:"state"`
-	Reason       string     `json:"reason,omitempty"`
-	Flavour      string     `json:"flavour,omitempty"`
-	Version      string     `json:"version,omitempty"`
-	Host         string     `json:"host,omitempty"`
-	Port         int        `json:"port,omitempty"`
-	Instances    int        `json:"instances"`
-	MaxDatabases int        `json:"max_databases,omitempty"`
-	DrainedSince *time.Time `json:"drained_since"`
+	Server          string     `json:"server"`
+	Kind            string     `json:"kind"`
+	State           string     `json:"state"`
+	Reason          string     `json:"reason,omitempty"`
+	Flavour         string     `json:"flavour,omitempty"`
+	Version         string     `json:"version,omitempty"`
+	Host            string     `json:"host,omitempty"`
+	Port            int        `json:"port,omitempty"`
+	Instances       int        `json:"instances"`
+	MaxDatabases    int        `json:"max_databases,omitempty"`
+	SoldConnections int64      `json:"sold_connections"`
+	Connections     int        `json:"connections,omitempty"`
+	MaxConnections  int        `json:"max_connections,omitempty"`
+	DrainedSince    *time.Time `json:"drained_since"`
 }
 
-func (d serverDocument) room() string {
-	if d.MaxDatabases == 0 {
+func (d serverDocument) room() string { return number(d.MaxDatabases) }
+
+// number is "" for 0, which stands for what is not known.
+func number(n int) string {
+	if n == 0 {
 		return ""
 	}
-	return strconv.Itoa(d.MaxDatabases)
+	return strconv.Itoa(n)
 }
 
 func (d serverDocument) drained() string {
@@ -132,6 +142,11 @@ func (c *console) sharedServers(ctx context.Context) ([]serverDocument, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read which shared servers there are records of: %w", err)
 	}
+	bindings, err := c.store.BindingCounts(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("count the bindings on shared servers: %w", err)
+	}
+	sold := provisioner.SoldConnections(c.plans, bindings)
 	servers, err := shared.Open(c.cfg.Shared, nil) // nothing is changed there, so that no lock needs a name
 	if err != nil {
 		return nil, err
@@ -156,7 +171,7 @@ func (c *console) sharedServers(ctx context.Context) ([]serverDocument, error) {
 			n = len(all) - 1
 		}
 		d := &all[n]
-		d.Instances = r.Instances
+		d.Instances, d.SoldConnections = r.Instances, sold[r.Name]
 		if r.Drained() {
 			since := r.DrainedSince.UTC()
 			d.DrainedSince = &since
@@ -177,6 +192,11 @@ func (d *serverDocument) ask(ctx context.Context, server *shared.Server) {
 	defer cancel()
 	flavour, err := server.Flavour(ctx)
 	d.Flavour, d.Version = flavour.Name, flavour.Version
+	if err == nil {
+		var of mysqladmin.Connections
+		of, err = server.Connections(ctx)
+		d.Connections, d.MaxConnections = of.Open, of.Max
+	}
 	if err == nil {
 		err = server.CheckPrivileges(ctx)
 	}
@@ -201,7 +221,8 @@ func (c *console) showServer(ctx context.Context, cmd *cobra.Command, name strin
 	d := all[n]
 	fields := [][2]string{{"server", d.Server}, {"kind", d.Kind}, {"state", d.State}, {"reason", d.Reason},
 		{"version", d.version()}, {"address", d.address()}, {"instances", strconv.Itoa(d.Instances)},
-		{"max_databases", d.room()}}
+		{"max_databases", d.room()}, {"sold_connections", strconv.FormatInt(d.SoldConnections, 10)},
+		{"connections", number(d.Connections)}, {"max_connections", number(d.MaxConnections)}}
 	if d.DrainedSince != nil {
 		fields = append(fields, [2]string{"drained", at(*d.DrainedSince)})
 	}

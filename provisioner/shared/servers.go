@@ -117,6 +117,28 @@ func (s *Server) Answers(ctx context.Context) error {
 	return s.Ping(ctx)
 }
 
+// Connections asks every server for its connections, but for those that did not answer according to health, which is
+// what Health returned. One that does not answer any more is left out.
+func (s *Servers) Connections(ctx context.Context, health map[string]error) map[string]mysqladmin.Connections {
+	var mu sync.Mutex
+	all := make(map[string]mysqladmin.Connections, len(s.all))
+	s.eachServer(func(server *Server) {
+		if health[server.Name()] != nil {
+			return // it would hold up the others
+		}
+		limited, cancel := context.WithTimeout(ctx, pingTimeout)
+		defer cancel()
+		c, err := server.Connections(limited)
+		if err != nil {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		all[server.Name()] = c
+	})
+	return all
+}
+
 // Health asks every server at once whether it answers. A nil error means that it does.
 func (s *Servers) Health(ctx context.Context) map[string]error {
 	var mu sync.Mutex

@@ -172,7 +172,7 @@ func testUpdates(t *testing.T, p platform) {
 	}) {
 		r.Expect(t, http.StatusOK)
 	}
-	expectConnectionLimit(t, p.admin(t), c.Username, 40)
+	expectConnectionLimit(t, p.admin(t), c.Username, 60)
 }
 
 // Whatever the order, no account may outlive the instance.

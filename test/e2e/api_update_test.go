@@ -17,21 +17,21 @@ func testUpdate(t *testing.T, p platform) {
 	i := p.provisioned(t, "shared-small", body{"parameters": body{"charset": "latin1"}})
 	_, before := i.bound(t, nil)
 	admin := p.admin(t)
-	expectConnectionLimit(t, admin, before.Username, 10)
+	expectConnectionLimit(t, admin, before.Username, 30)
 
 	expectEmpty(t, i.updatePlan(t, now, "shared-large"), http.StatusOK)
 	expectEmpty(t, i.updatePlan(t, later, "shared-large"), http.StatusOK)
-	expectConnectionLimit(t, admin, before.Username, 40)
+	expectConnectionLimit(t, admin, before.Username, 60)
 	_, after := i.bound(t, nil)
-	expectConnectionLimit(t, admin, after.Username, 40)
+	expectConnectionLimit(t, admin, after.Username, 60)
 	r := i.fetch(t).Expect(t, http.StatusOK)
 	if r.String("plan_id") == i.planID || field(r.Body, "parameters", "charset") != "latin1" {
 		t.Errorf("the instance is now %s", r.Raw)
 	}
 
 	expectEmpty(t, i.updatePlan(t, now, "shared-small"), http.StatusOK)
-	expectConnectionLimit(t, admin, before.Username, 10)
-	expectConnectionLimit(t, admin, after.Username, 10)
+	expectConnectionLimit(t, admin, before.Username, 30)
+	expectConnectionLimit(t, admin, after.Username, 30)
 }
 
 func expectConnectionLimit(t *testing.T, admin *sql.DB, account string, want int) {

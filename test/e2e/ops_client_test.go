@@ -70,6 +70,7 @@ func TestClientJSON(t *testing.T) {
 	var binding struct{ Credentials credentials }
 	user.read(t, &binding, "create-service-key", "db", "key")
 	binding.Credentials.open(t)
+	user.expect(t, "1 of 10", "service", "db")
 	var deleted struct{ Deleted string }
 	if user.read(t, &deleted, "delete-service-key", "db", "key"); deleted.Deleted != "key" {
 		t.Errorf("delete-service-key: %+v", deleted)

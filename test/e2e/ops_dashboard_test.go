@@ -89,7 +89,7 @@ func testInstancePage(t *testing.T, d dashboardPeople, i instance) {
 	page := d.open(t, openid.Operator, instancePage(evilID)).Expect(t, http.StatusOK, "shared-large")
 	for _, want := range []string{"Ready", "&lt;img src=x onerror=alert(2)&gt;", "org / space",
 		"&lt;script&gt;alert(&#39;x-y&#39;)&lt;/script&gt;", b.bindingID, "app-of-binding", c.Username, "admin", "1 GiB",
-		"of 40", "Provision", "Bind", i.server.Flavour[:2]} {
+		"of 60", "1 of 10 bindings", "Provision", "Bind", i.server.Flavour[:2]} {
 		if !strings.Contains(strings.ToLower(page.Text), strings.ToLower(want)) {
 			t.Errorf("the page does not show %q", want)
 		}

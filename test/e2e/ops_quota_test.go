@@ -41,7 +41,7 @@ func quotaEnvironment(t *testing.T, server servers.MySQL) map[string]string {
 		t.Fatal(err)
 	}
 	small := strings.NewReplacer("max_storage_mb: 100,", fmt.Sprintf("max_storage_mb: %d,", quotaSmall),
-		"max_storage_mb: 1024, max_connections: 40", fmt.Sprintf("max_storage_mb: %d, max_connections: 40", quotaLarge),
+		"max_storage_mb: 1024, max_connections: 60", fmt.Sprintf("max_storage_mb: %d, max_connections: 60", quotaLarge),
 		"max_storage_mb: 1024, max_connections: 50",
 		fmt.Sprintf("max_storage_mb: %d, max_connections: 50", quotaDedicated)).
 		Replace(string(catalog))

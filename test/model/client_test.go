@@ -99,11 +99,14 @@ func (c *client) onAbsent(i *instance) {
 	}
 }
 
+// maxBindings is how many a platform asks for before it goes on with those that there are: fewer than the plans allow.
+const maxBindings = 9
+
 // anything sends what a platform may send to an instance that is there.
 func (c *client) anything(i *instance) {
 	bound := i.bound()
 	switch n := c.random.IntN(100); {
-	case n < 30 || n < 80 && len(bound) == 0:
+	case n < 30 && len(i.bindings) < maxBindings || n < 80 && len(bound) == 0:
 		c.bind(i)
 	case n < 40:
 		c.send(i, bindAgain, bound[c.random.IntN(len(bound))], "")

@@ -98,6 +98,8 @@ func (m *metrics) taskRetried(t store.Task) { m.retries.WithLabelValues(t.Kind).
 type stateCollector struct {
 	store   *store.Store
 	counter counter[store.Counts]
+	bound   counter[[]store.BindingCount]
+	sold    []provisioner.Plan
 	shared  *shared.Servers
 	plans   map[string]string
 	log     *slog.Logger
@@ -131,6 +133,13 @@ var (
 		"1 if `mysql-broker drain` has the shared server get no more instances, else 0.", []string{"server"}, nil)
 	capacityDesc = prometheus.NewDesc("mysql_broker_shared_server_max_databases",
 		"Databases that the shared server takes at most.", []string{"server"}, nil)
+	soldDesc = prometheus.NewDesc("mysql_broker_shared_server_sold_connections",
+		"Connections that the bindings on the shared server may have open at the same time, all together. Where counting "+
+			"takes longer than 0.1 s, the figure is up to a minute old.", []string{"server"}, nil)
+	connectionsDesc = prometheus.NewDesc("mysql_broker_shared_server_connections",
+		"Connections that are open at the shared server, the broker's own included.", []string{"server"}, nil)
+	maxConnectionsDesc = prometheus.NewDesc("mysql_broker_shared_server_max_connections",
+		"Connections that the shared server allows at the same time (max_connections).", []string{"server"}, nil)
 	poolDesc = prometheus.NewDesc("mysql_broker_pool_connections",
 		"Connections of this process; server is empty for PostgreSQL, else a shared server.",
 		[]string{"server", "state"}, nil)
@@ -141,14 +150,16 @@ var (
 
 func newStateCollector(s *store.Store, servers *shared.Servers, plans []provisioner.Plan, log *slog.Logger,
 ) prometheus.Collector {
-	return &stateCollector{store: s, counter: counter[store.Counts]{count: s.Counts}, shared: servers,
-		plans: planNames(plans), log: log}
+	return &stateCollector{store: s, counter: counter[store.Counts]{count: s.Counts},
+		bound: counter[[]store.BindingCount]{count: s.BindingCounts}, sold: plans, shared: servers, plans: planNames(plans),
+		log: log}
 }
 
 // Describe implements prometheus.Collector.
 func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{instancesDesc, bindingsDesc, postgresUpDesc, tasksDesc, oldestDesc,
-		serverUpDesc, serverUsableDesc, loadDesc, drainedDesc, capacityDesc, poolDesc, poolWaitDesc} {
+		serverUpDesc, serverUsableDesc, loadDesc, drainedDesc, capacityDesc, soldDesc, connectionsDesc,
+		maxConnectionsDesc, poolDesc, poolWaitDesc} {
 		ch <- d
 	}
 }
@@ -210,12 +221,25 @@ func (c *stateCollector) collectRecorded(ch chan<- prometheus.Metric) {
 		}
 		gauge(ch, bindingsDesc, float64(counts.Bindings))
 	}
+	if bindings, err := c.bound.counts(ctx); err != nil {
+		c.log.Warn("could not count the bindings on shared servers for /metrics", "error", err)
+	} else {
+		sold := provisioner.SoldConnections(c.sold, bindings)
+		for _, name := range c.shared.Names() {
+			gauge(ch, soldDesc, float64(sold[name]), name)
+		}
+	}
 }
 
 // collectServers asks the shared servers, which have a bound of their own.
 func (c *stateCollector) collectServers(ch chan<- prometheus.Metric) {
-	for name, err := range c.shared.Health(context.Background()) {
+	health := c.shared.Health(context.Background())
+	for name, err := range health {
 		gauge(ch, serverUpDesc, oneIf(err == nil), name)
+	}
+	for name, connections := range c.shared.Connections(context.Background(), health) {
+		gauge(ch, connectionsDesc, float64(connections.Open), name)
+		gauge(ch, maxConnectionsDesc, float64(connections.Max), name)
 	}
 	for _, server := range c.shared.All() {
 		gauge(ch, serverUsableDesc, oneIf(server.Usable()), server.Name())

@@ -14,7 +14,9 @@ import (
 type view struct {
 	Name string `json:"name"`
 	*instance
-	Storage *storage `json:"storage,omitempty"`
+	Storage     *storage `json:"storage,omitempty"`
+	Bindings    int      `json:"bindings,omitempty"`
+	MaxBindings int      `json:"max_bindings,omitempty"`
 }
 
 func (s *session) view(name string, in *instance) view { return view{Name: name, instance: in} }
@@ -61,13 +63,14 @@ func (s *session) service(ctx context.Context, args []string) error {
 	if gone {
 		return s.report("Service instance "+name+" is deleted", s.view(name, in))
 	}
-	used, err := s.storage(ctx, in)
+	told, err := s.attributes(ctx, in)
 	if err != nil {
 		return err
 	}
+	used := told.used()
 	if s.json {
 		v := s.view(name, in)
-		v.Storage = used
+		v.Storage, v.Bindings, v.MaxBindings = used, told.Bindings, told.MaxBindings
 		return s.printJSON(v)
 	}
 	var warning string
@@ -83,6 +86,7 @@ func (s *session) service(ctx context.Context, args []string) error {
 		{"message:", in.Last.Description},
 		{"storage:", used.String()},
 		{"", warning},
+		{"bindings:", told.bindings()},
 		{"dashboard:", in.Dashboard},
 		{"keys:", strings.Join(slices.Sorted(maps.Keys(in.Keys)), ", ")},
 	}

@@ -26,26 +26,46 @@ func (s *storage) String() string {
 		s.State)
 }
 
-// storage asks for an instance's. It is nil where the broker tells none, or refuses to: for an instance that is being
-// changed, for example.
-func (s *session) storage(ctx context.Context, in *instance) (*storage, error) {
+// attributes are what a broker tells of an instance beyond what the specification asks for.
+type attributes struct {
+	storage
+	Bindings    int `json:"bindings"`
+	MaxBindings int `json:"max_bindings"`
+}
+
+// used is the storage, nil where the broker tells none.
+func (a attributes) used() *storage {
+	if a.Quota == 0 {
+		return nil
+	}
+	return &a.storage
+}
+
+// bindings is for people: "3 of 10", "" where the broker tells none.
+func (a attributes) bindings() string {
+	if a.MaxBindings == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d", a.Bindings, a.MaxBindings)
+}
+
+// attributes asks for an instance's. They are zero where the broker tells none, or refuses to: for an instance that is
+// being changed, for example.
+func (s *session) attributes(ctx context.Context, in *instance) (attributes, error) {
 	a, err := s.broker.send(ctx, http.MethodGet, in.path(), url.Values{}, nil)
 	if _, refused := errors.AsType[*refusal](err); refused {
-		return nil, nil
+		return attributes{}, nil
 	}
 	if err != nil {
-		return nil, err
+		return attributes{}, err
 	}
 	var told struct {
 		Metadata struct {
-			Attributes storage `json:"attributes"`
+			Attributes attributes `json:"attributes"`
 		} `json:"metadata"`
 	}
 	if err := a.decode(&told); err != nil {
-		return nil, err
+		return attributes{}, err
 	}
-	if found := told.Metadata.Attributes; found.Quota > 0 {
-		return &found, nil
-	}
-	return nil, nil
+	return told.Metadata.Attributes, nil
 }

@@ -1,0 +1,137 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// How many bindings an instance of each plan of bindLimitEnvironment may have.
+const (
+	bindLimit      = 3 // shared-small
+	bindLimitLarge = 5 // all others
+)
+
+// bindLimitEnvironment is that of brokers whose plans allow few bindings.
+func bindLimitEnvironment(t *testing.T, server servers.MySQL) map[string]string {
+	t.Helper()
+	env := testdrive.Environment(t, server)
+	catalog, err := os.ReadFile(env["CATALOG"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	plans := 0
+	few := regexp.MustCompile(`max_bindings: \d+`).ReplaceAllFunc(catalog, func([]byte) []byte {
+		plans++
+		if plans == 1 {
+			return fmt.Appendf(nil, "max_bindings: %d", bindLimit)
+		}
+		return fmt.Appendf(nil, "max_bindings: %d", bindLimitLarge)
+	})
+	if plans != 5 {
+		t.Fatalf("max_bindings is set for %d plans", plans)
+	}
+	env["CATALOG"] = filepath.Join(t.TempDir(), "catalog.yml")
+	if err := os.WriteFile(env["CATALOG"], few, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return env
+}
+
+// TestBindingLimit has platforms ask for more bindings at the same time than the plan allows, as one did that took all
+// connections of a server with those of a single instance.
+func TestBindingLimit(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		env := bindLimitEnvironment(t, s)
+		p := startPlatform(t, s, env)
+		other := startPlatform(t, s, env) // another replica
+		i := p.provisioned(t, "shared-small", nil)
+
+		made := bindAtOnce(t, 4*bindLimit, i, i.via(other))
+		if len(made) != bindLimit {
+			t.Fatalf("%d bindings were made where %d are allowed", len(made), bindLimit)
+		}
+		refused := i.newBinding()
+		expectError(t, refused.bind(t, nil), "BindingLimitReached", "has 3 service bindings", "shared-small allows 3",
+			"Delete one", "larger plan")
+		// Cloud Controller sends this after a refusal of a code that it does not know. It must end nothing.
+		expectEmpty(t, refused.unbind(t), http.StatusGone)
+		made[0].bind(t, nil).Expect(t, http.StatusOK) // a repeat needs no place
+		i.expectBindings(t, bindLimit, bindLimit)
+		if out := testdrive.Run(t, env, "servers", "shared-1").Expect(t, 0); !regexp.MustCompile(
+			`(?m)^sold_connections:\s+` + strconv.Itoa(bindLimit*30) + "$").MatchString(out.Stdout) {
+			t.Errorf("mysql-broker servers: %s", out.Stdout)
+		}
+
+		// An account that outlives its binding takes no place.
+		definer := i.credentials(t, made[0].fetch(t).Expect(t, http.StatusOK))
+		exec(t, definer.open(t), "CREATE VIEW one AS SELECT 1 AS one")
+		made[0].unbind(t).Expect(t, http.StatusOK)
+		if n := read[int](t, p.admin(t), "SELECT COUNT(*) FROM mysql.user WHERE user = ?", definer.Username); n != 1 {
+			t.Fatalf("the account of the view's definer is there %d times", n)
+		}
+		i.bound(t, nil)
+		expectError(t, i.newBinding().bind(t, nil), "BindingLimitReached")
+
+		expectEmpty(t, i.updatePlan(t, now, "shared-large"), http.StatusOK)
+		made = bindAtOnce(t, 2*bindLimitLarge, i, i.via(other))
+		if len(made) != bindLimitLarge-bindLimit {
+			t.Fatalf("%d more bindings were made where %d are allowed", len(made), bindLimitLarge-bindLimit)
+		}
+		i.expectBindings(t, bindLimitLarge, bindLimitLarge)
+		expectError(t, i.updatePlan(t, now, "shared-small"), "PlanChangeNotSupported", "has 5 service bindings",
+			"shared-small allows 3", "Delete 2")
+		for _, b := range made {
+			b.unbind(t).Expect(t, http.StatusOK)
+		}
+		expectEmpty(t, i.updatePlan(t, now, "shared-small"), http.StatusOK)
+		i.expectBindings(t, bindLimit, bindLimit)
+	})
+}
+
+// bindAtOnce asks for n bindings at the same time, of brokers by turns, and returns those that were made.
+func bindAtOnce(t *testing.T, n int, through ...instance) (made []binding) {
+	t.Helper()
+	type outcome struct {
+		b binding
+		r testdrive.Response
+	}
+	outcomes := make(chan outcome, n)
+	for k := range n {
+		b := through[k%len(through)].newBinding()
+		go func() {
+			r, err := b.Send("PUT", b.path(), b.with(nil), nil)
+			if err != nil {
+				t.Error(err)
+			}
+			outcomes <- outcome{b, r}
+		}()
+	}
+	for range n {
+		switch o := <-outcomes; {
+		case o.r.Status == http.StatusCreated:
+			made = append(made, o.b)
+		case o.r.Status != http.StatusUnprocessableEntity || o.r.String("error") != "BindingLimitReached":
+			t.Errorf("bind: %d %s", o.r.Status, o.r.Raw)
+		}
+	}
+	return made
+}
+
+// expectBindings fails the test unless the platform is told so many bindings, of so many that are allowed.
+func (i instance) expectBindings(t *testing.T, want, allowed int) {
+	t.Helper()
+	r := i.fetch(t).Expect(t, http.StatusOK)
+	n, limit := field(r.Body, "metadata", "attributes", "bindings"), field(r.Body, "metadata", "attributes", "max_bindings")
+	if n != float64(want) || limit != float64(allowed) {
+		t.Errorf("%v of %v bindings instead of %d of %d: %s", n, limit, want, allowed, r.Raw)
+	}
+}

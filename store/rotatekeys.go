@@ -34,8 +34,8 @@ func (e *MissingKeyError) Error() string {
 		"that has it; a key may be dropped once `mysql-broker rotate-keys` has run", e.KeyID, e.Count, e.Table, e.Column)
 }
 
-// CheckKeys returns a *MissingKeyError if something stored is encrypted with a key that is not in the keyset.
-func (s *Store) CheckKeys(ctx context.Context) error {
+// checkPasswords returns a *MissingKeyError if a stored password is encrypted with a key that is not in the keyset.
+func (s *Store) checkPasswords(ctx context.Context) error {
 	for _, c := range sealedColumns {
 		marks, err := allRows(ctx, s.pool, pgx.RowTo[[]byte], c.marks())
 		if err != nil {
@@ -88,7 +88,7 @@ func (s *Store) RotateKeys(ctx context.Context) (rotated int, err error) {
 			return rotated, err
 		}
 	}
-	return rotated, nil
+	return rotated, s.rotateOwn(ctx)
 }
 
 // sealedRow is where a ciphertext is. A row's version changes with every update of it.

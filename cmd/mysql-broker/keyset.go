@@ -14,7 +14,9 @@ func keysetCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "keyset",
 		Short: "Print a new ENCRYPTION_KEYSET; whoever has it can read every stored password",
-		Long: `Print a new ENCRYPTION_KEYSET. Whoever has it can read every stored password; without it, nobody can.
+		Long: `Print a new ENCRYPTION_KEYSET. Whoever has it can read every stored password; without it, nobody can. Keep it
+in a file: the PostgreSQL database of the first broker that is started with it belongs to it, and no broker starts there
+with another one.
 
 To replace its key, do each step only when every broker runs with the result of the one before:
 
@@ -22,7 +24,7 @@ To replace its key, do each step only when every broker runs with the result of 
   2. give them what ` + "`keyset promote`" + ` prints: they write with it
   3. run ` + "`mysql-broker rotate-keys`" + `: what is stored is encrypted anew
   4. give them what ` + "`keyset drop-old`" + ` prints`,
-		Example: `  cf push --var encryption-keyset="$(mysql-broker keyset)" …
+		Example: `  (umask 077; mysql-broker keyset > keyset)
   ENCRYPTION_KEYSET="$OLD" mysql-broker keyset add`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

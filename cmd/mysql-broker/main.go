@@ -47,6 +47,8 @@ func main() {
 	}
 	if missing, ok := errors.AsType[*store.MissingKeyError](err); ok {
 		err = &configError{fmt.Errorf("ENCRYPTION_KEYSET: %w", missing)}
+	} else if foreign, ok := errors.AsType[*store.ForeignKeysetError](err); ok {
+		err = &configError{fmt.Errorf("ENCRYPTION_KEYSET: %w", foreign)}
 	}
 	fmt.Fprintln(os.Stderr, err)
 	stop()

@@ -346,3 +346,27 @@ func TestRotationLeavesBusyInstances(t *testing.T) {
 	busy.await(t, operation)
 	busy.remove(t)
 }
+
+// A broker with a keyset of its own is refused while nothing is stored, before either could write what the other one
+// cannot read.
+func TestForeignKeyset(t *testing.T) {
+	t.Parallel()
+	env := firstEnvironment(t)
+	own := env["ENCRYPTION_KEYSET"]
+	first := startPlatform(t, servers.MySQL{}, env)
+	foreign, err := store.NewKeyset()
+	if err != nil {
+		t.Fatal(err)
+	}
+	env["ENCRYPTION_KEYSET"] = foreign
+	for _, command := range []string{"serve", "doctor", "rotate-keys", "rotate-admin-passwords"} {
+		out := testdrive.Run(t, env, command).Expect(t, 78)
+		if !strings.Contains(out.Stderr, "ENCRYPTION_KEYSET: this is not the keyset that the first broker") {
+			t.Errorf("%s printed %q", command, out.Stderr)
+		}
+	}
+	first.Kill(t)
+	testdrive.Run(t, env, "serve").Expect(t, 78)
+	env["ENCRYPTION_KEYSET"] = own
+	startPlatform(t, servers.MySQL{}, env)
+}

@@ -90,7 +90,7 @@ func Start(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog
 	if a.store, err = store.Open(ctx, cfg.PostgresURL, cfg.Keys, traced...); err != nil {
 		return nil, err
 	}
-	if err := a.store.CheckKeys(ctx); err != nil {
+	if err := a.store.AdoptKeyset(ctx); err != nil {
 		return nil, err
 	}
 	fenceKey, err := a.store.FenceKey(ctx)

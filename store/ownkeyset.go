@@ -1,0 +1,109 @@
+package store
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// The database belongs to a keyset from the first start of a broker on. Without that, a broker with another keyset
+// would be accepted for as long as nothing is stored, and later neither could read what the other one writes. What
+// shows whether a keyset is the right one is a ciphertext, so that it takes the key and not just its id.
+const (
+	keysetName  = "keyset" // in the table secret
+	keysetPlace = "the keyset of this database"
+)
+
+// ForeignKeysetError says that brokers were started on the database with another keyset.
+type ForeignKeysetError struct {
+	KeyID uint32 // of the key that theirs has
+}
+
+func (e *ForeignKeysetError) Error() string {
+	return fmt.Sprintf("this is not the keyset that the first broker on this PostgreSQL database was started with, which "+
+		"has the key %d: give all brokers that one; a key may be dropped once `mysql-broker rotate-keys` has run. If it is "+
+		"lost, see \"The keyset is lost\" in docs/runbook.md", e.KeyID)
+}
+
+// AdoptKeyset records that the database belongs to the keyset, unless it belongs to one already, and then is CheckKeys.
+// Of brokers that start at the same time, one is the first.
+func (s *Store) AdoptKeyset(ctx context.Context) error {
+	if err := s.checkPasswords(ctx); err != nil { // those of a database that was used before this was recorded
+		return err
+	}
+	sealed, err := s.sealOwn()
+	if err != nil {
+		return err
+	}
+	if _, err := s.db.Exec(ctx, "INSERT INTO secret (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+		keysetName, sealed); err != nil {
+		return fmt.Errorf("record the keyset: %w", err)
+	}
+	return s.checkOwn(ctx)
+}
+
+// CheckKeys returns a *ForeignKeysetError if the database belongs to another keyset, or a *MissingKeyError if something
+// stored is encrypted with a key that is not in the keyset.
+func (s *Store) CheckKeys(ctx context.Context) error {
+	if err := s.checkPasswords(ctx); err != nil {
+		return err
+	}
+	return s.checkOwn(ctx)
+}
+
+func (s *Store) sealOwn() (string, error) {
+	sealed, err := s.keys.seal("", keysetPlace)
+	return base64.StdEncoding.EncodeToString(sealed), err
+}
+
+// own reads what shows which keyset the database belongs to, or returns ErrNotFound.
+func (s *Store) own(ctx context.Context) (string, error) {
+	text, err := oneRow(ctx, s.pool, pgx.RowTo[string], "SELECT value FROM secret WHERE name = $1", keysetName)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return "", fmt.Errorf("read which keyset the database belongs to: %w", explainOldSchema(err))
+	}
+	return text, err
+}
+
+// checkOwn tells whether the database belongs to the keyset, or to none yet.
+func (s *Store) checkOwn(ctx context.Context) error {
+	text, err := s.own(ctx)
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	sealed, err := base64.StdEncoding.DecodeString(text)
+	if err != nil || len(sealed) < keyIDBytes {
+		return errors.New("what is recorded of the database's keyset (secret, name 'keyset') is damaged")
+	}
+	if _, err := s.keys.open(sealed, keysetPlace); err != nil {
+		id, _ := keyOf(sealed[:keyIDBytes])
+		return &ForeignKeysetError{id}
+	}
+	return nil
+}
+
+// rotateOwn seals anew, with the primary key, what shows which keyset the database belongs to.
+func (s *Store) rotateOwn(ctx context.Context) error {
+	text, err := s.own(ctx)
+	if errors.Is(err, ErrNotFound) { // the next broker to start records it
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	sealed, err := s.sealOwn()
+	if err != nil {
+		return err
+	}
+	if _, err := s.db.Exec(ctx, "UPDATE secret SET value = $1 WHERE name = $2 AND value = $3", sealed, keysetName,
+		text); err != nil {
+		return fmt.Errorf("record the keyset anew: %w", err)
+	}
+	return nil
+}

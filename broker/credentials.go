@@ -28,6 +28,9 @@ func newCredentials(c provisioner.Credentials) credentials {
 	address := net.JoinHostPort(c.Host, strconv.Itoa(c.Port))
 	uri := url.URL{Scheme: "mysql", User: url.UserPassword(c.Account, c.Password), Host: address,
 		Path: "/" + c.Database}
+	if c.TLSOnly {
+		uri.RawQuery = "ssl-mode=REQUIRED"
+	}
 	query := url.Values{"user": {c.Account}, "password": {c.Password}}
 	if c.CACertificate != nil {
 		// Connector/J's name for "encrypt or fail"; the CA has to be put into a trust store before it can verify more.
@@ -36,5 +39,5 @@ func newCredentials(c provisioner.Credentials) credentials {
 	jdbc := url.URL{Scheme: "jdbc:mysql", Host: address, Path: "/" + c.Database, RawQuery: query.Encode()}
 	return credentials{URI: uri.String(), JDBCURL: jdbc.String(), Host: c.Host, Hostname: c.Host, Port: c.Port,
 		Database: c.Database, Name: c.Database, Username: c.Account, Password: c.Password,
-		TLS: c.CACertificate != nil, CACertificate: string(c.CACertificate)}
+		TLS: c.CACertificate != nil || c.TLSOnly, CACertificate: string(c.CACertificate)}
 }

@@ -24,6 +24,7 @@ type Credentials struct {
 	Access
 	Account    string
 	Password   string
+	TLSOnly    bool            // a login without TLS is refused, or cannot work
 	Parameters json.RawMessage // what the binding was asked for with
 }
 
@@ -48,13 +49,15 @@ func (p *Provisioner) Bind(ctx context.Context, q BindRequest) (c Credentials, e
 			return err
 		}
 		if there.Binding == nil {
-			b = newBinding(q)
+			if b, err = p.newBinding(i, q); err != nil {
+				return err
+			}
 			if err := tx.InsertBinding(b); err != nil {
 				return err
 			}
 		} else {
 			b = *there.Binding
-			if t, err = bindAgain(there, q); err != nil || t != nil || b.State == store.Ready {
+			if t, err = p.bindAgain(there, q); err != nil || t != nil || b.State == store.Ready {
 				joined = true
 				return err
 			}
@@ -109,21 +112,24 @@ func (p *Provisioner) bindable(there store.Beginning, q BindRequest) error {
 }
 
 // bindAgain answers a request for a binding that is recorded: with its task if that is in progress, else nil.
-func bindAgain(there store.Beginning, q BindRequest) (*store.Task, error) {
+func (p *Provisioner) bindAgain(there store.Beginning, q BindRequest) (*store.Task, error) {
 	t := there.Task(q.BindingID)
+	plan := p.plans[there.Instance.PlanID] // bindable has found it
 	switch {
 	case t != nil && t.Kind == store.Unbind:
 		return nil, errBusy
-	case there.Binding.Role != string(q.Parameters.Role) || there.Binding.AppGUID != q.AppGUID:
+	case there.Binding.Role != string(q.Parameters.Role) || there.Binding.AppGUID != q.AppGUID ||
+		!sameTLS(*there.Binding, plan, q.Parameters.TLS):
 		return nil, refuse(Conflict, "A service binding with this id exists already and differs from the one asked for.")
 	}
 	return t, nil
 }
 
-func newBinding(q BindRequest) store.Binding {
+func (p *Provisioner) newBinding(i store.Instance, q BindRequest) (store.Binding, error) {
+	tls, err := p.bindingTLS(i, p.plans[i.PlanID], q.Parameters.TLS)
 	return store.Binding{InstanceID: q.InstanceID, ID: q.BindingID, AppGUID: q.AppGUID,
-		Parameters: encode(q.Parameters), Role: string(q.Parameters.Role), Account: newName("u_"),
-		Password: newPassword()}
+		Parameters: encode(q.Parameters), Role: string(q.Parameters.Role), TLS: string(tls), Account: newName("u_"),
+		Password: newPassword()}, err
 }
 
 func (p *Provisioner) credentials(ctx context.Context, i store.Instance, b store.Binding) (Credentials, error) {
@@ -131,7 +137,8 @@ func (p *Provisioner) credentials(ctx context.Context, i store.Instance, b store
 	if err != nil {
 		return Credentials{}, p.unlessDeleted(ctx, i.ID, fmt.Errorf("find where the instance is: %w", err))
 	}
-	return Credentials{Access: access, Account: b.Account, Password: b.Password, Parameters: b.Parameters}, nil
+	return Credentials{Access: access, Account: b.Account, Password: b.Password, Parameters: b.Parameters,
+		TLSOnly: RequiresTLS(b, access.CACertificate) || p.tlsOnly(i)}, nil
 }
 
 // UnbindRequest asks to end a binding.

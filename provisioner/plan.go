@@ -34,6 +34,7 @@ type Plan struct {
 	MaxConnections int // simultaneous connections of one account
 	MaxBindings    int // bindings of one instance
 	MemoryMB       int // MiB of memory of a dedicated server; 0 for shared plans
+	TLS            TLS // what its bindings get that do not ask for more
 
 	MaintenanceVersion string // maintenance_info.version in the catalog, "" for none
 }
@@ -50,4 +51,5 @@ type InstanceParameters struct {
 // BindingParameters are what a developer may ask for with a binding.
 type BindingParameters struct {
 	Role mysqladmin.Role `json:"role,omitempty"`
+	TLS  TLS             `json:"tls,omitempty"` // "" for what the plan says
 }

@@ -19,19 +19,20 @@ type Binding struct {
 	AppGUID    string
 	Parameters json.RawMessage
 	Role       string
+	TLS        string // whether the account requires TLS; "" if it was made before that was recorded
 	Account    string
 	Password   string
 	CreatedAt  time.Time
 }
 
-const bindingColumns = `instance_id, id, state, app_guid, parameters, role, account, password, created_at`
+const bindingColumns = `instance_id, id, state, app_guid, parameters, role, tls, account, password, created_at`
 
 func bindingPlace(instanceID, id string) string { return "binding " + instanceID + " " + id }
 
 func (k *Keyring) scanBinding(row pgx.CollectableRow) (Binding, error) {
 	var b Binding
 	var sealed []byte
-	if err := row.Scan(&b.InstanceID, &b.ID, &b.State, &b.AppGUID, &b.Parameters, &b.Role, &b.Account, &sealed,
+	if err := row.Scan(&b.InstanceID, &b.ID, &b.State, &b.AppGUID, &b.Parameters, &b.Role, &b.TLS, &b.Account, &sealed,
 		&b.CreatedAt); err != nil {
 		return b, err
 	}
@@ -61,9 +62,9 @@ func (t *Tx) InsertBinding(b Binding) error {
 	if err != nil {
 		return err
 	}
-	t.write("insert the binding", `INSERT INTO binding (instance_id, id, state, app_guid, parameters, role, account,
-			password, grants_due) VALUES ($1, $2, 'creating', $3, $4, $5, $6, $7, false)`,
-		b.InstanceID, b.ID, b.AppGUID, orEmpty(b.Parameters), b.Role, b.Account, sealed)
+	t.write("insert the binding", `INSERT INTO binding (instance_id, id, state, app_guid, parameters, role, tls,
+			account, password, grants_due) VALUES ($1, $2, 'creating', $3, $4, $5, $6, $7, $8, false)`,
+		b.InstanceID, b.ID, b.AppGUID, orEmpty(b.Parameters), b.Role, b.TLS, b.Account, sealed)
 	return nil
 }
 

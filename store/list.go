@@ -79,6 +79,7 @@ type ListedBinding struct {
 	PlanID     string // the instance's
 	State      string
 	Role       string
+	TLS        string // "" if it was made before that was recorded
 	Account    string // its name on the server
 	AppGUID    string // "" for a service key
 	Server     string // shared server's name, "" for a dedicated instance
@@ -86,7 +87,7 @@ type ListedBinding struct {
 	CreatedAt  time.Time
 }
 
-const listedBinding = `b.instance_id, b.id, i.plan_id, b.state, b.role, b.account, b.app_guid, i.server,
+const listedBinding = `b.instance_id, b.id, i.plan_id, b.state, b.role, b.tls, b.account, b.app_guid, i.server,
 	coalesce((SELECT kind FROM task t WHERE t.instance_id = b.instance_id AND t.binding_id = b.id
 		AND t.state = 'in progress'), ''), b.created_at`
 

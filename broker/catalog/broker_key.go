@@ -25,6 +25,7 @@ func readBrokerKey(plan *object) provisioner.Plan {
 		MaxStorageMB:   o.limit("max_storage_mb"),
 		MaxConnections: o.limit("max_connections"),
 		MaxBindings:    DefaultMaxBindings,
+		TLS:            o.tls(),
 	}
 	if bindings := o.positive("max_bindings"); bindings != nil {
 		made.MaxBindings = *bindings
@@ -52,6 +53,14 @@ func checkDedicated(o *object, made provisioner.Plan) {
 	if o.require("memory_mb") && made.MemoryMB > 0 && made.MemoryMB < minMemoryMB {
 		o.reject("memory_mb", "at least 192")
 	}
+}
+
+// tls returns what bindings get that ask for nothing: optional, unless the key "tls" says something else.
+func (o *object) tls() provisioner.TLS {
+	if !o.has("tls") {
+		return provisioner.TLSOptional
+	}
+	return provisioner.TLS(o.oneOf("tls", string(provisioner.TLSOptional), string(provisioner.TLSRequired)))
 }
 
 // limit returns the value of a required key, a positive whole number.

@@ -39,7 +39,7 @@ func (c *Catalog) UpdateParameters(planID string, raw json.RawMessage) error {
 }
 
 // BindingParameters checks the parameters of a bind request, as InstanceParameters does. The role is read-write unless
-// the request names another.
+// the request names another; TLS is "" unless the request says something of it.
 func (c *Catalog) BindingParameters(planID string, raw json.RawMessage) (provisioner.BindingParameters, error) {
 	p, err := c.plan(planID)
 	if err != nil {
@@ -49,15 +49,22 @@ func (c *Catalog) BindingParameters(planID string, raw json.RawMessage) (provisi
 	if err != nil {
 		return provisioner.BindingParameters{}, err
 	}
-	switch role := mysqladmin.Role(given["role"]); role {
+	parameters := provisioner.BindingParameters{Role: mysqladmin.Role(given["role"]), TLS: provisioner.TLS(given["tls"])}
+	switch parameters.Role {
 	case "":
-		return provisioner.BindingParameters{Role: mysqladmin.ReadWrite}, nil
+		parameters.Role = mysqladmin.ReadWrite
 	case mysqladmin.ReadOnly, mysqladmin.ReadWrite, mysqladmin.Admin:
-		return provisioner.BindingParameters{Role: role}, nil
 	default:
 		return provisioner.BindingParameters{}, parameterErrorf("parameter %q must be one of %s, %s, %s", "role",
 			mysqladmin.ReadOnly, mysqladmin.ReadWrite, mysqladmin.Admin)
 	}
+	switch parameters.TLS {
+	case "", provisioner.TLSOptional, provisioner.TLSRequired:
+	default:
+		return provisioner.BindingParameters{}, parameterErrorf("parameter %q must be one of %s, %s", "tls",
+			provisioner.TLSOptional, provisioner.TLSRequired)
+	}
+	return parameters, nil
 }
 
 // check returns the parameters in raw, all of which are strings.

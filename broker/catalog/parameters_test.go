@@ -38,18 +38,20 @@ func TestBindingParameters(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		raw  string
-		want mysqladmin.Role
+		role mysqladmin.Role
+		tls  provisioner.TLS
 	}{
-		{"", mysqladmin.ReadWrite},
-		{"{}", mysqladmin.ReadWrite},
-		{`{"role":"read-only"}`, mysqladmin.ReadOnly},
-		{`{"role":"read-write"}`, mysqladmin.ReadWrite},
-		{`{"role":"admin"}`, mysqladmin.Admin},
+		{"", mysqladmin.ReadWrite, ""},
+		{"{}", mysqladmin.ReadWrite, ""},
+		{`{"role":"read-only"}`, mysqladmin.ReadOnly, ""},
+		{`{"role":"read-write"}`, mysqladmin.ReadWrite, ""},
+		{`{"role":"admin","tls":"required"}`, mysqladmin.Admin, provisioner.TLSRequired},
+		{`{"tls":"optional"}`, mysqladmin.ReadWrite, provisioner.TLSOptional},
 	}
 	c := shipped(t)
 	for _, test := range tests {
 		got, err := c.BindingParameters(sharedSmall, json.RawMessage(test.raw))
-		if got.Role != test.want || err != nil {
+		if got.Role != test.role || got.TLS != test.tls || err != nil {
 			t.Errorf("%s: got %+v, %v", test.raw, got, err)
 		}
 	}
@@ -101,7 +103,9 @@ func TestParametersRefused(t *testing.T) {
 		{"bind", `{"role":"owner"}`, `parameter "role" must be one of read-only, read-write, admin`},
 		{"bind", `{"role":""}`, `parameter "role" must be one of read-only, read-write, admin`},
 		{"bind", `{"role":true}`, `parameter "role" must be of type string`},
-		{"bind", `{"charset":"utf8"}`, `parameter "charset" is not known; this plan accepts: role`},
+		{"bind", `{"charset":"utf8"}`, `parameter "charset" is not known; this plan accepts: role, tls`},
+		{"bind", `{"tls":"none"}`, `parameter "tls" must be one of optional, required`},
+		{"bind", `{"tls":false}`, `parameter "tls" must be of type string`},
 	}
 	c := shipped(t)
 	for _, test := range tests {

@@ -44,7 +44,7 @@ func readSchemas(plan *object) requestSchemas {
 		instance.close()
 	}
 	if binding, ok := schemas.object("service_binding"); ok {
-		readSchema(binding, "create", &s.bind, "role")
+		readSchema(binding, "create", &s.bind, "role", "tls")
 		s.bind.checkDefaultRole(binding)
 		binding.close()
 	}

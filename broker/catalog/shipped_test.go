@@ -37,6 +37,7 @@ func TestShippedPlans(t *testing.T) {
 			MaxStorageMB: 10240, MaxConnections: 200, MaxBindings: 50, MemoryMB: 1024},
 	}
 	for i := range want {
+		want[i].TLS = provisioner.TLSOptional
 		want[i].ServiceID, want[i].MaintenanceVersion = "2bbbcb07-1e0c-4a3b-8a4e-30bf3a3e1fe4", "1.0.0"
 	}
 	c := shipped(t)

@@ -25,9 +25,10 @@ func bindingsCommand() *cobra.Command {
 		Long: `List the service bindings that the broker has recorded, of all instances or of one, in the order of the ids, or
 show one with its latest tasks. Service keys are bindings without an app. No password is read or printed.
 
-` + jsonHelp + ` A binding has instance_id, id, plan, plan_id, state, role,
-account (its name on the server), app_guid, server (a shared one's), operation (the kind of the one in progress, if any)
-and created_at; one that is shown alone also has latest_tasks.`,
+` + jsonHelp + ` A binding has instance_id, id, plan, plan_id, state, role, tls
+(required or optional; absent from bindings made before that was recorded, which require TLS wherever the server's CA
+is known), account (its name on the server), app_guid, server (a shared one's), operation (the kind of the one in
+progress, if any) and created_at; one that is shown alone also has latest_tasks.`,
 		Example: `  mysql-broker bindings 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10
   mysql-broker bindings --state ending --since 1d
   mysql-broker bindings --role admin --json`,
@@ -49,8 +50,8 @@ and created_at; one that is shown alone also has latest_tasks.`,
 					return err
 				}
 				q.State, q.Role, q.Since = state.value, role.value, since.Time
-				return c.listBindings(ctx, out.listing(cmd, "instance", "binding", "plan", "state", "role", "account",
-					"server", "app", "age", "operation"), q)
+				return c.listBindings(ctx, out.listing(cmd, "instance", "binding", "plan", "state", "role", "tls",
+					"account", "server", "app", "age", "operation"), q)
 			})
 		},
 	}
@@ -77,6 +78,7 @@ type bindingDocument struct {
 	PlanID     string    `json:"plan_id"`
 	State      string    `json:"state"`
 	Role       string    `json:"role"`
+	TLS        string    `json:"tls,omitempty"`
 	Account    string    `json:"account"`
 	AppGUID    string    `json:"app_guid,omitempty"`
 	Server     string    `json:"server,omitempty"`
@@ -86,15 +88,15 @@ type bindingDocument struct {
 
 func (c *console) bindingDocument(b store.ListedBinding) bindingDocument {
 	return bindingDocument{InstanceID: b.InstanceID, ID: b.ID, Plan: c.planName(b.PlanID), PlanID: b.PlanID,
-		State: b.State, Role: b.Role, Account: b.Account, AppGUID: b.AppGUID, Server: b.Server, Operation: b.Operation,
-		CreatedAt: b.CreatedAt.UTC()}
+		State: b.State, Role: b.Role, TLS: b.TLS, Account: b.Account, AppGUID: b.AppGUID, Server: b.Server,
+		Operation: b.Operation, CreatedAt: b.CreatedAt.UTC()}
 }
 
 func (c *console) listBindings(ctx context.Context, l *listing, q store.BindingQuery) error {
 	return l.end(c.store.EachBinding(ctx, q, func(b store.ListedBinding) error {
 		d := c.bindingDocument(b)
-		return l.add(d, d.InstanceID, d.ID, d.Plan, d.State, d.Role, d.Account, d.Server, d.AppGUID, since(d.CreatedAt),
-			d.Operation)
+		return l.add(d, d.InstanceID, d.ID, d.Plan, d.State, d.Role, d.TLS, d.Account, d.Server, d.AppGUID,
+			since(d.CreatedAt), d.Operation)
 	}))
 }
 
@@ -118,8 +120,8 @@ func (c *console) showBinding(ctx context.Context, out io.Writer, q store.Bindin
 		bindingDocument
 		Tasks []taskDocument `json:"latest_tasks"`
 	}{d, tasks}, [][2]string{{"instance", d.InstanceID}, {"binding", d.ID}, {"plan", d.Plan}, {"state", d.State},
-		{"operation", d.Operation}, {"role", d.Role}, {"account", d.Account}, {"app", d.AppGUID}, {"server", d.Server},
-		{"created", at(d.CreatedAt)}}); err != nil || asJSON {
+		{"operation", d.Operation}, {"role", d.Role}, {"tls", d.TLS}, {"account", d.Account}, {"app", d.AppGUID},
+		{"server", d.Server}, {"created", at(d.CreatedAt)}}); err != nil || asJSON {
 		return err
 	}
 	return printLatest(out, tasks)

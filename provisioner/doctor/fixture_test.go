@@ -178,9 +178,14 @@ func (f *fixture) provision(plan provisioner.Plan) store.Instance {
 
 func (f *fixture) bind(i store.Instance, role mysqladmin.Role) store.Binding {
 	f.Helper()
+	return f.bindWith(i, provisioner.BindingParameters{Role: role})
+}
+
+func (f *fixture) bindWith(i store.Instance, parameters provisioner.BindingParameters) store.Binding {
+	f.Helper()
 	id := uuid.NewString()
 	_, _, err := f.broker.Bind(f.Context(), provisioner.BindRequest{InstanceID: i.ID, BindingID: id,
-		ServiceID: i.ServiceID, Parameters: provisioner.BindingParameters{Role: role}})
+		ServiceID: i.ServiceID, Parameters: parameters})
 	f.must(err)
 	b, err := f.store.Binding(f.Context(), i.ID, id)
 	f.must(err)

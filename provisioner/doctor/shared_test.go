@@ -112,6 +112,23 @@ func TestForeignThingsAreListedAndNeverTouched(t *testing.T) {
 	})
 }
 
+// An account that is made again requires TLS if it did before, whatever brokers do by now.
+func TestMissingAccountRequiresTLSAsBefore(t *testing.T) {
+	eachServer(t, func(f *fixture) {
+		i := f.provision(sharedPlan)
+		for asked, want := range map[provisioner.TLS]bool{provisioner.TLSRequired: true, "": false} {
+			b := f.bindWith(i, provisioner.BindingParameters{Role: mysqladmin.ReadOnly, TLS: asked})
+			f.exec("DROP USER `" + b.Account + "`")
+			f.repair(f.expect(f.doctor, "missing account "+b.Account)[0], "made again")
+			var created string
+			f.must(f.root.QueryRowContext(f.Context(), "SHOW CREATE USER `"+b.Account+"`@'%'").Scan(&created))
+			if required := strings.Contains(created, "REQUIRE SSL"); required != want {
+				f.Errorf("asked for %q: %s", asked, created)
+			}
+		}
+	})
+}
+
 func TestMissingAccountIsMadeAgain(t *testing.T) {
 	eachServer(t, func(f *fixture) {
 		i := f.provision(sharedPlan)

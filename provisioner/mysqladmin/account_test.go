@@ -94,6 +94,25 @@ func TestAccountThatRequiresTLSIsRefusedWithoutIt(t *testing.T) {
 	})
 }
 
+// Whatever is changed of an account later, it requires what it was made to require.
+func TestAccountKeepsWhetherItRequiresTLS(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		for _, required := range []bool{true, false} {
+			a := mysqladmin.Account{
+				Name: uniqueName("u_"), Password: rand.Text(), Database: f.database, Role: mysqladmin.ReadWrite,
+				MaxConnections: 2, RequireTLS: required,
+			}
+			f.must(f.session.CreateAccount(t.Context(), a))
+			f.must(f.session.SetConnectionLimit(t.Context(), a.Name, 3))
+			f.must(f.session.Restrict(t.Context(), a.Name, a.Role, a.Database))
+			f.must(f.session.Release(t.Context(), a.Name, a.Role, a.Database))
+			if refused := number(f.loginAs(a).PingContext(t.Context())) != 0; refused != required {
+				t.Errorf("TLS is required: %v, a login without it is refused: %v", required, refused)
+			}
+		}
+	})
+}
+
 func TestErrorsKeepThePasswordToThemselves(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		a := mysqladmin.Account{

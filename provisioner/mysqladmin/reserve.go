@@ -20,10 +20,3 @@ func keepOne(ctx context.Context, pool *sql.DB) error {
 	}
 	return pool.PingContext(ctx)
 }
-
-// Encrypted tells whether connections to the server use TLS. Without Config.CA they do if the server offers it.
-func (s *Server) Encrypted(ctx context.Context) (bool, error) {
-	var name, version string
-	err := s.reads.QueryRowContext(ctx, "SHOW SESSION STATUS LIKE 'Ssl_version'").Scan(&name, &version)
-	return version != "", s.explain("ask whether the connection is encrypted", err)
-}

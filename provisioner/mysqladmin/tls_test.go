@@ -42,16 +42,15 @@ func TestACAIsNeverPassedOver(t *testing.T) {
 	})
 }
 
-func TestEncryptedTellsWhetherTheServerOffersTLS(t *testing.T) {
+func TestTransport(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
-		for addr, want := range map[string]bool{f.config.Addr: true, withoutTLS(t, f.config.Addr): false} {
+		for addr, want := range map[string]mysqladmin.Transport{f.config.Addr: {TLS: true}, withoutTLS(t, f.config.Addr): {}} {
 			cfg := f.config
 			cfg.Addr, cfg.CA = addr, nil
 			server, err := mysqladmin.Open(cfg)
 			f.must(err)
-			encrypted, err := server.Encrypted(t.Context())
-			if err != nil || encrypted != want {
-				t.Errorf("encrypted: %v (%v), want %v", encrypted, err, want)
+			if got, err := server.Transport(t.Context()); err != nil || got != want {
+				t.Errorf("%+v (%v), want %+v", got, err, want)
 			}
 			f.must(server.Close())
 		}

@@ -37,6 +37,9 @@ type Server struct {
 	CACertificate []byte // PEM; nil where connections are not verified
 	MaxDatabases  int
 
+	// transport is nil until Watch has asked.
+	transport atomic.Pointer[mysqladmin.Transport]
+
 	usable     atomic.Bool // the broker's account had all privileges when they were last looked for
 	doubted    atomic.Bool // the server did not answer the last time
 	privileged time.Time   // when Watch last found all privileges

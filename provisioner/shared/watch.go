@@ -48,7 +48,10 @@ func (s *Servers) eachServer(fn func(*Server)) {
 func (s *Server) look(ctx context.Context, log *slog.Logger) {
 	err := s.keepReserve(ctx)
 	if err == nil && time.Since(s.privileged) >= privilegesEach {
-		if err = s.checkPrivileges(ctx); err == nil {
+		if err = s.checkTransport(ctx); err == nil {
+			err = s.checkPrivileges(ctx)
+		}
+		if err == nil {
 			s.privileged = time.Now()
 		}
 	}
@@ -124,16 +127,12 @@ func (s *Server) introduce(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	encrypted, err := s.Encrypted(ctx)
-	if err != nil {
-		return err
-	}
 	s.introduced = true
 	log.Info("shared server", "server", s.Name(), "flavour", flavour.String(), "tls", s.CACertificate != nil,
-		"max_databases", s.MaxDatabases)
+		"tls_only", s.TLSOnly(), "max_databases", s.MaxDatabases)
 	switch {
 	case s.CACertificate != nil:
-	case encrypted:
+	case !s.WithoutTLS():
 		log.Warn("the shared server offers TLS, but nothing verifies its certificate, and credentials say nothing of "+
 			"TLS; give its CA as ca_certificate", "server", s.Name())
 	default:

@@ -61,6 +61,7 @@ func checkDedicatedLogin(t *testing.T, c credentials) {
 	checkAliases(t, c)
 	checkTLS(t, c)
 	checkLogins(t, c)
+	open(t, c.plain(t)).Close()
 	if got := read[string](t, c.open(t), "SELECT @@collation_database"); got != "utf8mb4_bin" {
 		t.Errorf("the collation is %s", got)
 	}

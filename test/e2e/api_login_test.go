@@ -56,6 +56,14 @@ func (c credentials) fields(t *testing.T) *mysql.Config {
 	return c.login(t, c.Username, c.Password, net.JoinHostPort(c.Host, strconv.Itoa(c.Port)), c.Database)
 }
 
+// plain is a login by the fields without TLS.
+func (c credentials) plain(t *testing.T) *mysql.Config {
+	t.Helper()
+	cfg := c.fields(t)
+	cfg.TLS = nil
+	return cfg
+}
+
 // uri is a login by the URI.
 func (c credentials) uri(t *testing.T) *mysql.Config {
 	t.Helper()

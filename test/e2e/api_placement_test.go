@@ -99,20 +99,6 @@ func TestEveryServerDead(t *testing.T) {
 	})
 }
 
-// Applications on a server with TLS must verify its certificate and cannot do without.
-func TestSharedServerWithTLS(t *testing.T) {
-	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
-		private := testdrive.Private(t, server.Flavour)
-		p := startWith(t, private, described("private", private))
-		_, c := p.provisioned(t, "shared-small", nil).bound(t, nil)
-		checkAliases(t, c)
-		checkTLS(t, c)
-		checkLogins(t, c)
-		useAsApplication(t, c)
-	})
-}
-
 // A plan that may be too small for the data cannot be judged while the server is down.
 func TestUpdateWhileTheServerIsDown(t *testing.T) {
 	t.Parallel()

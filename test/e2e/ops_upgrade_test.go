@@ -25,10 +25,13 @@ func TestRollingUpgrade(t *testing.T) {
 
 		current := startPlatform(t, private, env)
 		bindingBefore.instance = before.via(current)
-		if c := before.credentials(t, bindingBefore.fetch(t).Expect(t, http.StatusOK)); c != credentialsBefore {
+		c := before.credentials(t, bindingBefore.fetch(t).Expect(t, http.StatusOK))
+		if c.fields(t).FormatDSN() != credentialsBefore.fields(t).FormatDSN() || c.CACertificate != credentialsBefore.CACertificate {
 			t.Error("the new release reads other credentials")
 		}
-		_, c := dedicated.via(current).bound(t, nil)
+		expectTLSOnly(t, c) // as every account was made by the old release
+		bindingBefore.bind(t, asksNothing).Expect(t, http.StatusOK)
+		_, c = dedicated.via(current).bound(t, nil)
 		c.open(t)
 
 		// What one release makes, the other one uses and removes.

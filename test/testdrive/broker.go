@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -168,9 +169,11 @@ func Start(t testing.TB, env map[string]string) *Broker {
 	return started(t, Launch(t, env, "serve"))
 }
 
-// StartPrevious is Start with the broker of the previous release.
+// StartPrevious is Start with the broker of the previous release and its catalog.
 func StartPrevious(t testing.TB, env map[string]string) *Broker {
 	t.Helper()
+	env = maps.Clone(env)
+	env["CATALOG"] = previousCatalog(t)
 	return started(t, launch(t, env, previous.built(t), "serve"))
 }
 

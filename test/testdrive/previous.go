@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"testing"
 )
 
 // previousRelease is the commit of the release before this one: move it along at each release. Brokers of both run side
@@ -32,4 +33,18 @@ func previousSources(dir string) (string, error) {
 		}
 	}
 	return sources, nil
+}
+
+// previousCatalog is the catalog of the previous release: a newer one may have keys that it does not know.
+func previousCatalog(t testing.TB) (path string) {
+	t.Helper()
+	content, err := exec.Command("git", "-c", "safe.directory=*", "-C", Root(), "show", previousRelease+":catalog.yml").Output()
+	path = filepath.Join(t.TempDir(), "catalog.yml")
+	if err == nil {
+		err = os.WriteFile(path, content, 0o600)
+	}
+	if err != nil {
+		t.Fatalf("get the catalog of the previous release: %v", err)
+	}
+	return path
 }

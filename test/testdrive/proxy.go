@@ -21,12 +21,14 @@ type Proxy struct {
 	open    []*relay
 	frozen  chan struct{} // not nil while connections are frozen; closed by Release
 	refuses bool
+	hideTLS bool
 	cut     *cut
 }
 
 // relay is one connection and its other half.
 type relay struct {
 	client, server net.Conn
+	greeted        bool          // guarded by Proxy.mu; the server has sent something
 	gate           chan struct{} // guarded by Proxy.mu; what was read waits until it is closed; nil: it need not
 	cut            *cut          // guarded by Proxy.mu; not nil once the next answer is to be lost
 	closed         chan struct{}
@@ -143,6 +145,26 @@ func (p *Proxy) CutAnswer(text string, skip int) (done <-chan struct{}) {
 	return c.done
 }
 
+// HideTLS takes the offer of TLS out of the greetings of a MySQL server, whose connections then carry none.
+// https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_connection_phase_packets_protocol_handshake_v10.html
+func (p *Proxy) HideTLS() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hideTLS = true
+}
+
+func withoutTLS(greeting []byte) {
+	const header, clientSSL = 4, 0x0800
+	version := bytes.IndexByte(greeting[header+1:], 0)
+	if version < 0 {
+		return
+	}
+	capabilities := header + 1 + version + 1 + 4 + 8 + 1 // behind the thread's id, a part of the salt and a filler
+	if len(greeting) > capabilities+1 {
+		greeting[capabilities+1] &^= clientSSL >> 8
+	}
+}
+
 func (p *Proxy) accept() {
 	for {
 		client, err := p.listener.Accept()
@@ -230,9 +252,13 @@ func (p *Proxy) beforeServer(r *relay, sent []byte) bool {
 	return true
 }
 
-func (p *Proxy) beforeClient(r *relay, _ []byte) bool {
+func (p *Proxy) beforeClient(r *relay, sent []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.hideTLS && !r.greeted {
+		withoutTLS(sent)
+	}
+	r.greeted = true
 	if r.cut == nil {
 		return true
 	}

@@ -26,7 +26,7 @@ func (l *Launcher) writeKeys(inst instance, host string) error {
 	if err := os.MkdirAll(begun.tlsDir(), traversable); err != nil {
 		return err
 	}
-	if err := l.writeCertificate(begun, host); err != nil {
+	if err := errors.Join(l.writeCertificate(begun, host), l.writeRSAKeys(begun)); err != nil {
 		return fmt.Errorf("server %s: %w", inst.id, err)
 	}
 	if err := syncDir(begun.tlsDir()); err != nil {

@@ -132,8 +132,8 @@ func (l *Launcher) prepare(ctx context.Context, inst instance, st *state) (writt
 	return written, l.writeKeys(inst, st.Host)
 }
 
-// fillDataDir takes a spare or, if there is none, copies the template. The disk need not have the copy before the
-// server starts, only before it is answered for.
+// fillDataDir takes a spare or, if there is none, copies the template and makes the keys. The disk need not have them
+// before the server starts, only before it is answered for.
 func (l *Launcher) fillDataDir(ctx context.Context, inst instance, host string) (written <-chan error, err error) {
 	if taken, err := l.takeSpare(inst, host); taken || err != nil {
 		return nil, err
@@ -142,7 +142,10 @@ func (l *Launcher) fillDataDir(ctx context.Context, inst instance, host string) 
 	if err != nil {
 		return nil, err
 	}
-	if err := copySparse(ctx, template, inst.dataDir(), l.owner); err != nil {
+	keys := make(chan error, 1) // made meanwhile: they take as long as the copy
+	go func() { keys <- l.writeKeys(inst, host) }()
+	err = copySparse(ctx, template, inst.dataDir(), l.owner)
+	if err := errors.Join(err, <-keys); err != nil {
 		return nil, err
 	}
 	synced := make(chan error, 1)

@@ -59,7 +59,6 @@ var flavourSettings = map[string][]string{
 		"innodb-write-io-threads=1",
 		"loose-innodb-validate-tablespace-paths=OFF",
 		"loose-auto-generate-certs=OFF",
-		"loose-caching-sha2-password-auto-generate-rsa-keys=OFF", // for logins without TLS, which no binding may make
 	},
 	MariaDB: {
 		"skip-symbolic-links",
@@ -91,6 +90,8 @@ func (l *Launcher) settings(inst instance, st state) []byte {
 	lines = append(lines, memorySettings(l.cfg.Binary.Flavour, st.MemoryMB)...)
 	if l.cfg.Binary.Flavour == MariaDB {
 		lines = append(lines, "secure-file-priv="+quote(inst.tmpDir()))
+	} else {
+		lines = append(lines, rsaSettings(inst)...)
 	}
 	return []byte(strings.Join(lines, "\n") + "\n")
 }

@@ -1,0 +1,52 @@
+package process
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// rsaBits is what MySQL itself makes its keys with.
+const rsaBits = 2048
+
+func (i instance) rsaKeyFile() string       { return filepath.Join(i.tlsDir(), "rsa-key.pem") }
+func (i instance) rsaPublicKeyFile() string { return filepath.Join(i.tlsDir(), "rsa.pem") }
+
+// writeRSAKeys makes the keys by which passwords travel to MySQL where a login is made without TLS.
+// https://dev.mysql.com/doc/refman/8.4/en/caching-sha2-pluggable-authentication.html
+func (l *Launcher) writeRSAKeys(inst instance) error {
+	if l.cfg.Binary.Flavour != MySQL {
+		return nil
+	}
+	key, err := rsa.GenerateKey(rand.Reader, rsaBits)
+	if err != nil {
+		return fmt.Errorf("RSA key: %w", err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return fmt.Errorf("RSA key: %w", err)
+	}
+	public, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		return fmt.Errorf("RSA key: %w", err)
+	}
+	return errors.Join(
+		l.writePublic(inst.rsaPublicKeyFile(), "PUBLIC KEY", public),
+		l.writePrivate(inst.rsaKeyFile(), private))
+}
+
+// rsaSettings name the keys to MySQL. A server that was made before there were any makes its own in its data directory.
+func rsaSettings(inst instance) []string {
+	if _, err := os.Stat(inst.rsaKeyFile()); err != nil {
+		return nil
+	}
+	return []string{
+		"loose-caching-sha2-password-auto-generate-rsa-keys=OFF",
+		"caching-sha2-password-private-key-path=" + quote(inst.rsaKeyFile()),
+		"caching-sha2-password-public-key-path=" + quote(inst.rsaPublicKeyFile()),
+	}
+}

@@ -1,0 +1,46 @@
+package process_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"mysql-broker/provisioner/launcher/process"
+)
+
+// For a login without TLS, MySQL needs keys by which the password travels: those it was launched with or, if that was
+// before there were any, its own.
+func TestLoginWithoutTLS(t *testing.T) {
+	eachBinary(t, func(t *testing.T, binary process.Binary) {
+		cfg := newConfig(t, binary)
+		l := open(t, cfg)
+		spec := newSpec("plain")
+		end := launch(t, l, spec)
+		loginWithoutTLS := func() {
+			t.Helper()
+			exec(t, connect(t, spec, end), "FLUSH PRIVILEGES") // MySQL forgets what spares a login the password
+			if err := openDB(t, spec, end, nil).PingContext(t.Context()); err != nil {
+				t.Errorf("log in: %v", err)
+			}
+		}
+		loginWithoutTLS()
+
+		if err := l.StopAll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"rsa-key.pem", "rsa.pem"} {
+			err := os.Remove(filepath.Join(cfg.Dir, "instances", spec.ID, "tls", name))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) { // MariaDB has none
+				t.Fatal(err)
+			}
+		}
+		l = open(t, cfg)
+		defer l.Close()
+		if err := l.StartAll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		loginWithoutTLS()
+	})
+}

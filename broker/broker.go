@@ -55,7 +55,7 @@ func (b *Broker) Provision(ctx context.Context, id string, d domain.ProvisionDet
 	}
 	a, err := b.provisioner.Provision(ctx, provisioner.ProvisionRequest{InstanceID: id, Plan: plan,
 		OrganizationGUID: d.OrganizationGUID, SpaceGUID: d.SpaceGUID, Context: d.RawContext, Parameters: parameters,
-		AcceptsIncomplete: async})
+		AcceptsIncomplete: async, Received: httpapi.Received(ctx), Left: httpapi.Left(ctx)})
 	if err != nil {
 		return none, answer(err)
 	}

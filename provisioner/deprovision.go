@@ -33,9 +33,15 @@ func (p *Provisioner) Deprovision(ctx context.Context, q DeprovisionRequest) (An
 	var accounts []store.BindingAccount
 	var cancelled []store.Task
 	f := instanceFence(q.InstanceID)
-	var later, joined bool
+	var later, joined, absent bool
 	err := p.store.InTx(ctx, func(tx *store.Tx) error {
 		there, err := tx.Begin(ctx, q.InstanceID, "")
+		if errors.Is(err, store.ErrNotFound) {
+			there, err = tx.BeginAbsent(ctx, q.InstanceID)
+		}
+		if absent = errors.Is(err, store.ErrNotFound); absent {
+			return nil // which commits that the platform is told so
+		}
 		if err != nil {
 			return err
 		}
@@ -63,10 +69,10 @@ func (p *Provisioner) Deprovision(ctx context.Context, q DeprovisionRequest) (An
 	})
 	defer func() { p.drop(f) }()
 	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return Answer{}, refuse(Gone, "There is no service instance with this id.")
 	case err != nil:
 		return Answer{}, fmt.Errorf("record the deprovision: %w", err)
+	case absent:
+		return Answer{}, refuse(Gone, "There is no service instance with this id.")
 	case joined:
 		return p.join(ctx, *t, later)
 	}

@@ -88,12 +88,21 @@ func (p *Provisioner) findTask(ctx context.Context, instanceID, bindingID, token
 
 // PlanOf tells the plan of an instance, whatever its state.
 func (p *Provisioner) PlanOf(ctx context.Context, id string) (planID string, err error) {
+	i, err := p.instance(ctx, id)
+	return i.PlanID, err
+}
+
+// instance reads an instance whatever its state, one that is just being recorded too.
+func (p *Provisioner) instance(ctx context.Context, id string) (store.Instance, error) {
 	i, err := p.store.Instance(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
-		return "", refuse(NotFound, "There is no service instance with this id.")
+		i, err = p.store.InstanceAfterOthers(ctx, id)
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		return i, refuse(NotFound, "There is no service instance with this id.")
 	}
 	if err != nil {
-		return "", fmt.Errorf("read the instance: %w", err)
+		return i, fmt.Errorf("read the instance: %w", err)
 	}
-	return i.PlanID, nil
+	return i, nil
 }

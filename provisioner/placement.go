@@ -14,7 +14,7 @@ import (
 )
 
 // place finds a shared server for an instance. Servers that are full, drained or cannot be used are passed over.
-func (p *Provisioner) place(ctx context.Context, i store.Instance, q InstanceParameters, later bool) (Answer, error) {
+func (p *Provisioner) place(ctx context.Context, i store.Instance, q ProvisionRequest, later bool) (Answer, error) {
 	var unusable, refused error
 	for _, maxAge := range []time.Duration{loadsAge, 0} { // a place may have become free since
 		loads, err := p.loads.read(ctx, p.store, p.shared.Names(), maxAge)
@@ -25,7 +25,7 @@ func (p *Provisioner) place(ctx context.Context, i store.Instance, q InstancePar
 		for _, server := range p.shared.Candidates(loads) {
 			err := server.Check(ctx)
 			if err == nil {
-				err = takes(ctx, server, q)
+				err = takes(ctx, server, q.Parameters)
 			}
 			if _, ok := errors.AsType[*mysqladmin.CharsetError](err); ok {
 				refused = err // another server may be of the flavour that has it
@@ -37,7 +37,7 @@ func (p *Provisioner) place(ctx context.Context, i store.Instance, q InstancePar
 				continue
 			}
 			i.Server = server.Name()
-			answer, load, err := p.record(ctx, i, server.MaxDatabases, later)
+			answer, load, err := p.record(ctx, i, q.told, server.MaxDatabases, later)
 			if errors.Is(err, store.ErrServerFull) {
 				continue
 			}

@@ -22,6 +22,11 @@ type ProvisionRequest struct {
 	Context           json.RawMessage
 	Parameters        InstanceParameters
 	AcceptsIncomplete bool
+
+	Received time.Time   // when the broker began to process the request; zero: now
+	Left     func() bool // tells whether the client is known to have left; nil: nobody knows
+
+	told *time.Time // when the platform was told that there is no such instance, which is known to be before the request
 }
 
 // Provision makes an instance. A request that repeats an earlier one gets the same answer, one that differs is a
@@ -30,6 +35,9 @@ func (p *Provisioner) Provision(ctx context.Context, q ProvisionRequest) (Answer
 	later, err := answersLater(q.Plan, q.AcceptsIncomplete)
 	if err != nil {
 		return Answer{}, err
+	}
+	if q.Received.IsZero() {
+		q.Received = time.Now()
 	}
 	ctx, cancel := context.WithTimeout(ctx, syncDeadline)
 	defer cancel()
@@ -41,8 +49,28 @@ func (p *Provisioner) Provision(ctx context.Context, q ProvisionRequest) (Answer
 		if !errors.Is(err, errRaced) {
 			return answer, err
 		}
+		if q.told, err = p.toldBefore(ctx, q); err != nil {
+			return Answer{}, err
+		}
 	}
 }
+
+// toldBefore returns when the platform was told last that there is no such instance, nil if it was not lately, or an
+// error if that was after the request was received: what the platform believes to be gone must not be made. Where the
+// two are too close to each other to be told apart, a client that still waits for its answer learns of the instance.
+func (p *Provisioner) toldBefore(ctx context.Context, q ProvisionRequest) (*time.Time, error) {
+	told, order, err := p.store.OrderAbsence(ctx, q.InstanceID, q.Received)
+	if err != nil {
+		return nil, fmt.Errorf("find out what the platform was told of the instance: %w", err)
+	}
+	if order == store.Before || order == store.Unclear && q.Left != nil && q.Left() {
+		return nil, errOvertaken
+	}
+	return told, nil
+}
+
+var errOvertaken = refuse(Busy, "The service instance was deleted while this request was on its way, and is not made. "+
+	"Ask for it again.")
 
 // errRaced means that an instance came or went between two statements.
 var errRaced = errors.New("another request was faster")
@@ -53,7 +81,7 @@ func (p *Provisioner) provisionNew(ctx context.Context, q ProvisionRequest, late
 		OrganizationGUID: q.OrganizationGUID, SpaceGUID: q.SpaceGUID, Context: q.Context,
 		Parameters: encode(q.Parameters), MaintenanceVersion: q.Plan.MaintenanceVersion}
 	if q.Plan.Kind == Shared {
-		return p.place(ctx, i, q.Parameters, later)
+		return p.place(ctx, i, q, later)
 	}
 	if p.dedicated == nil {
 		return Answer{}, cmp.Or(p.absent(ctx, i.ID), error(&Error{Code: Invalid, Err: dedicated.ErrNoLauncher,
@@ -63,7 +91,7 @@ func (p *Provisioner) provisionNew(ctx context.Context, q ProvisionRequest, late
 		return Answer{}, cmp.Or(p.absent(ctx, i.ID), err)
 	}
 	i.DedicatedID, i.AdminPassword = newName("d_"), newPassword()
-	answer, _, err := p.record(ctx, i, 0, later)
+	answer, _, err := p.record(ctx, i, q.told, 0, later)
 	return answer, err
 }
 
@@ -79,16 +107,16 @@ func (p *Provisioner) absent(ctx context.Context, id string) error {
 	return fmt.Errorf("look for the instance: %w", err)
 }
 
-// record commits the intent, then carries it out. max is how many instances the shared server takes, load how many it
-// holds then.
-func (p *Provisioner) record(ctx context.Context, i store.Instance, max int, later bool) (
+// record commits the intent, then carries it out. told is what toldBefore has returned, max how many instances the
+// shared server takes, load how many it holds then.
+func (p *Provisioner) record(ctx context.Context, i store.Instance, told *time.Time, max int, later bool) (
 	a Answer, load int, err error) {
 	since := time.Now()
 	r := request{Later: later}
 	i.Database = newName(mysqladmin.DatabasePrefix)
 	f := p.approach(ctx, i, instanceFence(i.ID))
 	defer p.drop(f)
-	t, load, err := p.store.RecordProvision(ctx, since, i, p.begin(ctx, store.NewTask{InstanceID: i.ID,
+	t, load, err := p.store.RecordProvision(ctx, since, told, i, p.begin(ctx, store.NewTask{InstanceID: i.ID,
 		Kind: store.Provision, PlanID: i.PlanID, Request: r.json()}), max)
 	if err != nil {
 		return a, load, fmt.Errorf("record the instance: %w", err)

@@ -26,12 +26,9 @@ type UpdateRequest struct {
 func (p *Provisioner) Update(ctx context.Context, q UpdateRequest) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, syncDeadline)
 	defer cancel()
-	i, err := p.store.Instance(ctx, q.InstanceID)
-	if errors.Is(err, store.ErrNotFound) {
-		return Answer{}, refuse(NotFound, "There is no service instance with this id.")
-	}
+	i, err := p.instance(ctx, q.InstanceID)
 	if err != nil {
-		return Answer{}, fmt.Errorf("read the instance: %w", err)
+		return Answer{}, err
 	}
 	if i.ServiceID != q.ServiceID {
 		return Answer{}, refuse(Invalid, "service_id is not the service offering of this service instance.")

@@ -9,7 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ErrExists is returned when an instance with the same id is recorded already.
+// ErrExists is returned when an instance with the same id is recorded already, or may not be recorded:
+// see OrderAbsence.
 var ErrExists = errors.New("store: exists already")
 
 // ErrServerFull is returned when a shared server holds as many instances as it may, or is drained.
@@ -22,11 +23,15 @@ var ErrServerFull = errors.New("store: server is full")
 //
 // asked is when it was asked for. A broker that was paused since then must not begin what the platform has given up and
 // found to be absent: after 10 seconds, it is ErrUnavailable. For what begins with a lock, PostgreSQL sees to that.
-func (s *Store) RecordProvision(ctx context.Context, asked time.Time, i Instance, n NewTask, max int) (
+//
+// told is when the platform was told last that there is no such instance, if that was lately and is known to be before
+// the request; else it is nil.
+func (s *Store) RecordProvision(ctx context.Context, asked time.Time, told *time.Time, i Instance, n NewTask, max int) (
 	t Task, load int, err error) {
 	var inserted *bool
 	err = s.InTx(ctx, func(tx *Tx) error {
-		if err := tx.InsertInstance(i); err != nil {
+		tx.lockID(i.ID)
+		if err := tx.insertInstance(i, told); err != nil {
 			return err
 		}
 		inserted = tx.insertTask(&t, n, i.Database)

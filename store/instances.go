@@ -63,10 +63,13 @@ func (k *Keyring) scanInstance(row pgx.CollectableRow) (Instance, error) {
 
 // Instance reads one instance, or returns ErrNotFound.
 func (s *Store) Instance(ctx context.Context, id string) (Instance, error) {
-	return oneRow(ctx, s.pool, s.keys.scanInstance, "SELECT "+instanceColumns+" FROM instance WHERE id = $1", id)
+	return oneRow(ctx, s.pool, s.keys.scanInstance, selectInstance, id)
 }
 
-const lockInstance = "SELECT " + instanceColumns + " FROM instance WHERE id = $1 FOR NO KEY UPDATE"
+const (
+	selectInstance = "SELECT " + instanceColumns + " FROM instance WHERE id = $1"
+	lockInstance   = selectInstance + " FOR NO KEY UPDATE"
+)
 
 // LockInstance reads one instance, or returns ErrNotFound, and keeps every other transaction that locks it waiting, for
 // some seconds: then they fail with ErrLocked. Whoever begins an operation locks first, so that the operations of an
@@ -77,8 +80,12 @@ func (t *Tx) LockInstance(ctx context.Context, id string) (i Instance, err error
 	return i, err
 }
 
-// InsertInstance records a new instance in state Creating, unless one with this id is there.
-func (t *Tx) InsertInstance(i Instance) error {
+// InsertInstance records a new instance in state Creating, unless one with this id is there, or the platform was told
+// lately that it is gone.
+func (t *Tx) InsertInstance(i Instance) error { return t.insertInstance(i, nil) }
+
+// insertInstance is InsertInstance also where the platform was told, at that time and not since, that it is gone.
+func (t *Tx) insertInstance(i Instance, told *time.Time) error {
 	var sealed []byte
 	if i.AdminPassword != "" {
 		var err error
@@ -88,9 +95,10 @@ func (t *Tx) InsertInstance(i Instance) error {
 	}
 	t.write("insert the instance", `INSERT INTO instance (id, service_id, plan_id, organization_guid, space_guid,
 			parameters, context, maintenance_version, state, server, dedicated_id, database_name, admin_password)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'creating', $9, $10, $11, $12) ON CONFLICT (id) DO NOTHING`,
+		SELECT $1, $2, $3, $4, $5, $6::jsonb, $7::jsonb, $8, 'creating', $9, $10, $11, $12::bytea
+		WHERE (`+toldGone+`) IS NOT DISTINCT FROM $13 ON CONFLICT (id) DO NOTHING`,
 		i.ID, i.ServiceID, i.PlanID, i.OrganizationGUID, i.SpaceGUID, orEmpty(i.Parameters), orEmpty(i.Context),
-		i.MaintenanceVersion, i.Server, i.DedicatedID, i.Database, sealed)
+		i.MaintenanceVersion, i.Server, i.DedicatedID, i.Database, sealed, told)
 	return nil
 }
 

@@ -15,7 +15,7 @@ func TestDrainedServerTakesNoInstance(t *testing.T) {
 	ctx := t.Context()
 	take := func(id string) error {
 		i := store.Instance{ID: id, ServiceID: "s", PlanID: "p", Server: "a", Database: "db_" + id}
-		_, _, err := s.RecordProvision(ctx, time.Now(), i, store.NewTask{InstanceID: id, Kind: store.Provision, PlanID: "p"}, 10)
+		_, _, err := s.RecordProvision(ctx, time.Now(), nil, i, store.NewTask{InstanceID: id, Kind: store.Provision, PlanID: "p"}, 10)
 		return err
 	}
 	expect := func(instances int, drained bool) {

@@ -147,7 +147,7 @@ func TestServerPlacesAreLimited(t *testing.T) {
 	s, ctx := servers.Store(t), t.Context()
 	take := func(id string) error {
 		i := store.Instance{ID: id, Server: "a", Database: "db_" + id}
-		_, _, err := s.RecordProvision(ctx, time.Now(), i, provisionOf(id), 2)
+		_, _, err := s.RecordProvision(ctx, time.Now(), nil, i, provisionOf(id), 2)
 		return err
 	}
 	for _, id := range []string{"1", "2"} {
@@ -423,7 +423,7 @@ func TestRecordProvisionTooLate(t *testing.T) {
 	s, ctx := servers.Store(t), t.Context()
 	i := store.Instance{ID: "i", Server: "a", Database: "db"}
 	asked := time.Now().Add(-11 * time.Second)
-	if _, _, err := s.RecordProvision(ctx, asked, i, provisionOf("i"), 10); !errors.Is(err, store.ErrUnavailable) {
+	if _, _, err := s.RecordProvision(ctx, asked, nil, i, provisionOf("i"), 10); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("recorded late: %v", err)
 	}
 	if _, err := s.Instance(ctx, "i"); !errors.Is(err, store.ErrNotFound) {
@@ -437,7 +437,7 @@ func TestRecordProvisionOnlyOnce(t *testing.T) {
 	s, ctx := servers.Store(t), t.Context()
 	record := func(database string) (store.Task, int, error) {
 		i := store.Instance{ID: "i", Server: "a", Database: database}
-		return s.RecordProvision(ctx, time.Now(), i, provisionOf("i"), 10)
+		return s.RecordProvision(ctx, time.Now(), nil, i, provisionOf("i"), 10)
 	}
 	first, load, err := record("db_1")
 	if err != nil || load != 1 || first.ID == 0 {

@@ -153,10 +153,14 @@ func (s statement) take(results pgx.BatchResults) error {
 		}
 		return s.done(rows)
 	}
-	if _, err := results.Exec(); err != nil {
-		return fmt.Errorf("%s: %w", s.doing, err)
+	_, err := results.Exec()
+	switch {
+	case err == nil:
+		return nil
+	case s.doing == waitForID && locked(err):
+		return fmt.Errorf("%w: %w", errIDLocked, err)
 	}
-	return nil
+	return fmt.Errorf("%s: %w", s.doing, err)
 }
 
 // end gives the connection back, outside of a transaction.

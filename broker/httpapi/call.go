@@ -23,7 +23,11 @@ type call struct {
 	operation  string
 	traceID    string // "" where requests are not traced
 
-	status int
+	client context.Context // ends when the client closes the connection, or its half
+	since  time.Time       // when the request's headers were read
+
+	status         int
+	leftUnanswered bool // the client had left when the answer was sent
 	// reason is the short key of a refusal, for the log: descriptions can hold what the user sent.
 	reason string
 
@@ -32,6 +36,9 @@ type call struct {
 	retryAfter time.Duration
 	fields     map[string]json.RawMessage
 }
+
+// left tells whether the client has closed the connection, or its half.
+func (c *call) left() bool { return c.client != nil && c.client.Err() != nil }
 
 type callKey struct{}
 

@@ -19,7 +19,8 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "mysql_broker_http_requests_total",
-			Help: "Requests to the Open Service Broker API that were answered.",
+			Help: "Requests to the Open Service Broker API that were answered. The status is \"client left\" where the " +
+				"client had closed the connection, or its half, before.",
 		}, []string{"route", "method", "status"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "mysql_broker_http_request_duration_seconds",
@@ -43,10 +44,17 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
+// clientLeft stands for the status of an answer that nobody may have read.
+const clientLeft = "client left"
+
 // of returns the metrics of an outcome.
 func (m *metrics) of(out outcome) (prometheus.Counter, prometheus.Observer) {
 	method := methodLabel(out.method)
-	return m.requests.WithLabelValues(out.route, method, strconv.Itoa(out.status)),
+	status := strconv.Itoa(out.status)
+	if out.left {
+		status = clientLeft
+	}
+	return m.requests.WithLabelValues(out.route, method, status),
 		m.duration.WithLabelValues(out.route, method)
 }
 

@@ -16,10 +16,9 @@ func observe(log *slog.Logger, m *metrics) middleware {
 	o := &observers{log: log.Handler(), metrics: m, known: map[outcome]*observer{}}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			start := time.Now()
 			next.ServeHTTP(w, r)
 			c := callFrom(r.Context())
-			o.of(outcome{r.Method, c.route, c.status}).observe(r.Context(), c, start, time.Now())
+			o.of(outcome{r.Method, c.route, c.status, c.leftUnanswered}).observe(r.Context(), c, time.Now())
 		})
 	}
 }
@@ -28,6 +27,7 @@ func observe(log *slog.Logger, m *metrics) middleware {
 type outcome struct {
 	method, route string
 	status        int
+	left          bool // the client closed the connection, or its half, before there was an answer
 }
 
 // observers keeps one observer for each outcome of a known method: looking up metrics by their labels and writing the
@@ -47,11 +47,15 @@ func (o *observers) of(out outcome) *observer {
 		return known
 	}
 	made := &observer{level: slog.LevelInfo}
-	if out.status >= http.StatusInternalServerError {
+	if out.status >= http.StatusInternalServerError && !out.left { // else its cause has a line of its own
 		made.level = slog.LevelError
 	}
-	made.log = o.log.WithAttrs([]slog.Attr{slog.String("method", clip(out.method)), slog.String("route", out.route),
-		slog.Int("status", out.status)})
+	attributes := []slog.Attr{slog.String("method", clip(out.method)), slog.String("route", out.route),
+		slog.Int("status", out.status)}
+	if out.left {
+		attributes = append(attributes, slog.Bool("client_left", true))
+	}
+	made.log = o.log.WithAttrs(attributes)
 	made.requests, made.duration = o.metrics.of(out)
 	if methodLabel(out.method) == out.method { // clients can invent others without end
 		o.mu.Lock()
@@ -69,8 +73,8 @@ type observer struct {
 	duration prometheus.Observer
 }
 
-func (o *observer) observe(ctx context.Context, c *call, start, end time.Time) {
-	elapsed := end.Sub(start)
+func (o *observer) observe(ctx context.Context, c *call, end time.Time) {
+	elapsed := end.Sub(c.since)
 	o.requests.Inc()
 	o.duration.Observe(elapsed.Seconds())
 	if !o.log.Enabled(ctx, o.level) {

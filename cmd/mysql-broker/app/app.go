@@ -207,7 +207,7 @@ func (a *App) Launcher() *process.Launcher { return a.launcher }
 // Failed yields an error if the broker can serve no longer.
 func (a *App) Failed() <-chan error { return a.failed }
 
-// forget deletes the tasks that no platform asks about any more.
+// forget deletes the tasks that no platform asks about any more, and what no request can be older than.
 func (a *App) forget(ctx context.Context) {
 	tick := time.NewTicker(forgetEach)
 	defer tick.Stop()
@@ -216,6 +216,9 @@ func (a *App) forget(ctx context.Context) {
 			a.log.Warn("could not delete old tasks", "error", err)
 		} else if n > 0 {
 			a.log.Info("deleted old tasks", "count", n)
+		}
+		if _, err := a.store.ForgetAbsences(ctx); err != nil && ctx.Err() == nil {
+			a.log.Warn("could not forget which instances were absent", "error", err)
 		}
 		select {
 		case <-ctx.Done():

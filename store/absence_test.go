@@ -1,0 +1,120 @@
+package store_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"mysql-broker/store"
+	"mysql-broker/test/servers"
+)
+
+// tellGone has the platform told that there is no instance "i".
+func tellGone(t *testing.T, s *store.Store) {
+	t.Helper()
+	if err := s.InTx(t.Context(), func(tx *store.Tx) error {
+		if _, err := tx.BeginAbsent(t.Context(), "i"); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("an instance that is not there: %v", err)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// recordOne records instance "i" for a request that is newer than what the platform was told at that time.
+func recordOne(t *testing.T, s *store.Store, told *time.Time) (store.Task, error) {
+	t.Helper()
+	i := store.Instance{ID: "i", Server: "a", Database: "db_" + time.Now().String()}
+	task, _, err := s.RecordProvision(t.Context(), time.Now(), told, i, provisionOf("i"), 10)
+	return task, err
+}
+
+func expectOrder(t *testing.T, s *store.Store, received time.Time, want store.Order) *time.Time {
+	t.Helper()
+	told, order, err := s.OrderAbsence(t.Context(), "i", received)
+	if err != nil || order != want {
+		t.Errorf("the order is %v, %v instead of %v", order, err, want)
+	}
+	return told
+}
+
+func TestNothingIsRecordedThatPlatformsBelieveToBeGone(t *testing.T) {
+	t.Parallel()
+	s, ctx := servers.Store(t), t.Context()
+	if told := expectOrder(t, s, time.Now(), store.After); told != nil {
+		t.Errorf("told at %v, before anybody asked", told)
+	}
+	early := time.Now()
+	tellGone(t, s)
+	if _, err := recordOne(t, s, nil); !errors.Is(err, store.ErrExists) {
+		t.Errorf("recorded after the platform was told that there is none: %v", err)
+	}
+	expectOrder(t, s, early, store.Before)
+	told := expectOrder(t, s, time.Now().Add(time.Second), store.After)
+	tellGone(t, s)
+	if _, err := recordOne(t, s, told); !errors.Is(err, store.ErrExists) {
+		t.Errorf("recorded for a request of between two answers: %v", err)
+	}
+	told = expectOrder(t, s, time.Now().Add(time.Second), store.After)
+	task, err := recordOne(t, s, told)
+	if err != nil {
+		t.Fatalf("a newer request: %v", err)
+	}
+
+	// The end of its deletion tells the platform as much.
+	if err := s.InTx(ctx, func(tx *store.Tx) error {
+		tx.CancelTask(task.ID, "")
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	deletion := newTask(t, s, store.NewTask{InstanceID: "i", Kind: store.Deprovision, PlanID: "p", Owner: "me",
+		LeaseTTL: time.Minute})
+	early = time.Now()
+	if err := s.Finish(ctx, held(deletion), store.Succeeded, "", true, func(tx *store.Tx) { tx.DeleteInstance("i") }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := recordOne(t, s, told); !errors.Is(err, store.ErrExists) {
+		t.Errorf("recorded for a request of before the deletion: %v", err)
+	}
+	expectOrder(t, s, early, store.Before)
+	if _, err := recordOne(t, s, expectOrder(t, s, time.Now().Add(time.Second), store.After)); err != nil {
+		t.Errorf("a newer request: %v", err)
+	}
+}
+
+// Where PostgreSQL's clock was set back, what was told lies ahead of it, and nobody knows what was before it.
+func TestOrderOfAbsenceAfterClockSetBack(t *testing.T) {
+	t.Parallel()
+	url, ctx := servers.Postgres(t), t.Context()
+	if _, err := store.Migrate(ctx, url); err != nil {
+		t.Fatal(err)
+	}
+	s := servers.OpenStore(t, url)
+	tellGone(t, s)
+	exec(t, url, "UPDATE absence SET told_at = told_at + interval '1 hour'")
+	if _, err := recordOne(t, s, expectOrder(t, s, time.Now(), store.Unclear)); err != nil {
+		t.Errorf("a request that may be newer: %v", err)
+	}
+}
+
+func TestAbsencesAreForgotten(t *testing.T) {
+	t.Parallel()
+	url, ctx := servers.Postgres(t), t.Context()
+	if _, err := store.Migrate(ctx, url); err != nil {
+		t.Fatal(err)
+	}
+	s := servers.OpenStore(t, url)
+	tellGone(t, s)
+	if n, err := s.ForgetAbsences(ctx); n != 0 || err != nil {
+		t.Errorf("forgotten too early: %d, %v", n, err)
+	}
+	exec(t, url, "UPDATE absence SET told_at = told_at - interval '3 hours'")
+	if _, err := recordOne(t, s, nil); err != nil {
+		t.Errorf("hours after the platform was told: %v", err)
+	}
+	if n, err := s.ForgetAbsences(ctx); n != 1 || err != nil {
+		t.Errorf("not forgotten: %d, %v", n, err)
+	}
+}

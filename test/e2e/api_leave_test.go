@@ -1,0 +1,77 @@
+package e2e
+
+import (
+	"bufio"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// A client that leaves is no failure of the broker's: what it asked for is carried out. One that only closes the half
+// that it sends on, as `nc -N` does, reads the answer.
+func TestClientsThatLeave(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		private := testdrive.Private(t, s.Flavour)
+		p := startPlatform(t, private, testdrive.Environment(t, private))
+		left := p.provisionStalled(t, func(conn *net.TCPConn) { conn.Close() })
+		testdrive.Eventually(t, time.Minute, "the operation goes on", func() bool {
+			return left.fetch(t).Status == http.StatusOK
+		})
+
+		var half *net.TCPConn
+		answered := p.provisionStalled(t, func(conn *net.TCPConn) {
+			if err := conn.CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			half = conn
+		})
+		defer half.Close()
+		if err := half.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.ReadResponse(bufio.NewReader(half), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != http.StatusCreated {
+			t.Errorf("who closes only the half that it sends on is answered %s", answer.Status)
+		}
+		answered.fetch(t).Expect(t, http.StatusOK)
+
+		const provisions = `mysql_broker_http_requests_total{method="PUT",route="/v2/service_instances/{instance_id}",status=`
+		awaitFigures(t, p, map[string]string{provisions + `"client left"}`: "2", provisions + `"500"}`: ""})
+		for line := range strings.Lines(p.Log()) {
+			if strings.Contains(line, `"level":"ERROR"`) {
+				t.Errorf("an error is logged: %s", line)
+			}
+		}
+		if line := p.AwaitLog(t, `"client_left":true`); !strings.Contains(line, `"level":"INFO"`) {
+			t.Errorf("the line of a request is %s", line)
+		}
+		left.deprovision(t, now).Expect(t, http.StatusOK)
+		answered.deprovision(t, now).Expect(t, http.StatusOK)
+	})
+}
+
+// provisionStalled asks for an instance, and has the client do something while the server makes it.
+func (p platform) provisionStalled(t *testing.T, meanwhile func(*net.TCPConn)) instance {
+	t.Helper()
+	admin := p.admin(t)
+	release := stall(t, admin)
+	i := p.ownInstance(t, "shared-small")
+	conn, err := i.sendProvision()
+	if err != nil {
+		t.Fatal(err)
+	}
+	awaitStatement(t, admin, "CREATE DATABASE")
+	meanwhile(conn)
+	release()
+	return i
+}

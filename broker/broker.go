@@ -92,7 +92,7 @@ func (b *Broker) Update(ctx context.Context, id string, d domain.UpdateDetails, 
 	}
 	a, err := b.provisioner.Update(ctx, provisioner.UpdateRequest{InstanceID: id, ServiceID: d.ServiceID, Plan: plan,
 		Upgrade: d.MaintenanceInfo != nil, AcceptsIncomplete: async})
-	if err != nil {
+	if err := b.unlessHeld(ctx, err); err != nil {
 		return none, answer(err)
 	}
 	return domain.UpdateServiceSpec{IsAsync: a.Operation != "", OperationData: a.Operation,
@@ -108,7 +108,7 @@ func (b *Broker) updatedPlan(ctx context.Context, id string, d domain.UpdateDeta
 		return "", invalid(catalog.ErrUnknownService)
 	}
 	planID, err := b.provisioner.PlanOf(ctx, id)
-	return planID, answer(err)
+	return planID, answer(b.unlessHeld(ctx, err))
 }
 
 func (b *Broker) knows(serviceID string) bool {
@@ -130,6 +130,7 @@ func (b *Broker) Deprovision(ctx context.Context, id string, d domain.Deprovisio
 	}
 	a, err := b.provisioner.Deprovision(ctx, provisioner.DeprovisionRequest{InstanceID: id, Plan: plan,
 		AcceptsIncomplete: async})
+	err = b.unlessHeld(ctx, err)
 	if refusal, ok := errors.AsType[*provisioner.Error](err); ok && refusal.Code == provisioner.Gone {
 		return none, apiresponses.ErrInstanceDoesNotExist
 	}
@@ -196,7 +197,7 @@ func (b *Broker) GetInstance(ctx context.Context, id string, d domain.FetchInsta
 		return domain.GetInstanceDetailsSpec{}, err
 	}
 	i, err := b.provisioner.Instance(ctx, id)
-	if err != nil {
+	if err := b.unlessHeld(ctx, err); err != nil {
 		return domain.GetInstanceDetailsSpec{}, answer(err)
 	}
 	if i.MaintenanceVersion != "" {
@@ -226,7 +227,7 @@ func (b *Broker) Bind(ctx context.Context, id, bindingID string, d domain.BindDe
 	}
 	c, existed, err := b.provisioner.Bind(ctx, provisioner.BindRequest{InstanceID: id, BindingID: bindingID,
 		ServiceID: d.ServiceID, AppGUID: appGUID(d), Parameters: parameters})
-	if err != nil {
+	if err := b.unlessHeld(ctx, err); err != nil {
 		return none, answer(err)
 	}
 	return domain.Binding{AlreadyExists: existed, Credentials: newCredentials(c), Endpoints: endpoints(c)}, nil
@@ -253,7 +254,7 @@ func (b *Broker) GetBinding(ctx context.Context, id, bindingID string, d domain.
 		return domain.GetBindingSpec{}, err
 	}
 	c, err := b.provisioner.Binding(ctx, id, bindingID)
-	if err != nil {
+	if err := b.unlessHeld(ctx, err); err != nil {
 		return domain.GetBindingSpec{}, answer(err)
 	}
 	var parameters map[string]any
@@ -270,6 +271,7 @@ func (b *Broker) Unbind(ctx context.Context, id, bindingID string, d domain.Unbi
 		return domain.UnbindSpec{}, err
 	}
 	err := b.provisioner.Unbind(ctx, provisioner.UnbindRequest{InstanceID: id, BindingID: bindingID})
+	err = b.unlessHeld(ctx, err)
 	if refusal, ok := errors.AsType[*provisioner.Error](err); ok && refusal.Code == provisioner.Gone {
 		return domain.UnbindSpec{}, apiresponses.ErrBindingDoesNotExist
 	}

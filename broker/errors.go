@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"context"
 	"errors"
 	"net/http"
 
@@ -48,6 +49,9 @@ func answer(err error) error {
 	if errors.Is(err, store.ErrUnavailable) {
 		return failure(&shown{sentence: storeDown, cause: err}, http.StatusServiceUnavailable, "")
 	}
+	if errors.Is(err, store.ErrHeld) {
+		return failure(&shown{sentence: storeOld, cause: err}, http.StatusServiceUnavailable, "")
+	}
 	if errors.Is(err, store.ErrLocked) {
 		a := answers[provisioner.Busy]
 		return failure(&shown{sentence: locked, cause: err}, a.status, a.key)
@@ -64,6 +68,10 @@ func answer(err error) error {
 // storeDown is what users read while the broker cannot reach its PostgreSQL: it can neither look anything up nor begin.
 const storeDown = "The service broker cannot reach its own database just now. Databases and apps are not affected. " +
 	"Try again in a minute, or tell your operator."
+
+// storeOld is what users read while PostgreSQL is older than the servers: see store.Hold.
+const storeOld = "The service broker's own database was restored from a backup and is being compared with the " +
+	"servers. Databases and apps are not affected. Nothing was changed. Try again later, or ask your operator."
 
 // locked is what users read when a request has waited for another one for too long. It has changed nothing.
 const locked = "Another operation, which this one has to wait for, is in progress. Try again in a minute."
@@ -87,3 +95,16 @@ type shown struct {
 
 func (s *shown) Error() string { return s.sentence }
 func (s *shown) Unwrap() error { return s.cause }
+
+// unlessHeld returns err or, where it says that something is not there, store.ErrHeld while PostgreSQL is older than
+// the servers: it may be there.
+func (b *Broker) unlessHeld(ctx context.Context, err error) error {
+	refusal, ok := errors.AsType[*provisioner.Error](err)
+	if !ok || refusal.Code != provisioner.NotFound && refusal.Code != provisioner.Gone {
+		return err
+	}
+	if held := b.provisioner.Held(ctx); held != nil {
+		return held
+	}
+	return err
+}

@@ -50,7 +50,14 @@ const (
 // WithAdminPassword finds which one works. Requests wait meanwhile, at most 3 seconds on end, and tasks are not begun.
 // An instance that is not ready, or on which an operation is in progress, is refused with an *Error.
 func RotateAdminPassword(ctx context.Context, s *store.Store, servers *dedicated.Servers, id string) error {
-	err := whenIdle(ctx, s, id, func(tx *store.Tx, i store.Instance) error {
+	hold, err := s.Hold(ctx)
+	if err != nil {
+		return fmt.Errorf("read whether PostgreSQL is held: %w", err)
+	}
+	if hold != nil {
+		return store.ErrHeld
+	}
+	err = whenIdle(ctx, s, id, func(tx *store.Tx, i store.Instance) error {
 		if i.NextAdminPassword != "" {
 			return nil
 		}

@@ -33,3 +33,16 @@ func AsAdmin(ctx context.Context, s *store.Store, on *shared.Servers, own *dedic
 		return fn(admin)
 	})
 }
+
+// Verified returns store.ErrHeld if the shared server that an instance is on knows more than PostgreSQL, and another
+// error if that cannot be found out: see shared.Server.Verified. Nothing may be changed or removed there then.
+func Verified(ctx context.Context, on *shared.Servers, i store.Instance) error {
+	if i.Server == "" { // the launcher's directory was compared at the start
+		return nil
+	}
+	server, err := on.Server(i.Server)
+	if err != nil {
+		return err
+	}
+	return server.Verified(ctx)
+}

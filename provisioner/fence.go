@@ -2,6 +2,7 @@ package provisioner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -13,6 +14,7 @@ import (
 type fence struct {
 	key   string
 	ahead *ahead // nil where nobody approaches it yet
+	adds  bool   // what is done under it only adds, which is done during a store.Hold too
 }
 
 func instanceFence(id string) fence { return fence{key: fmt.Sprintf("instance %q", id)} }
@@ -61,6 +63,9 @@ func (p *Provisioner) logClose(err error) {
 // onServer runs fn on a fenced connection to an instance's server.
 func (p *Provisioner) onServer(ctx context.Context, i store.Instance, f fence, alive func() error,
 	fn func(*mysqladmin.Session) error) error {
+	if err := Verified(ctx, p.shared, i); err != nil && !(f.adds && errors.Is(err, store.ErrHeld)) {
+		return fmt.Errorf("compare PostgreSQL with the server: %w", err)
+	}
 	return p.asAdmin(ctx, i, func(admin *mysqladmin.Server) error {
 		var session *mysqladmin.Session
 		var err error

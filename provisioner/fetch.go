@@ -64,6 +64,9 @@ type Operation struct {
 func (p *Provisioner) LastOperation(ctx context.Context, instanceID, bindingID, token string) (Operation, error) {
 	t, err := p.findTask(ctx, instanceID, bindingID, token)
 	if errors.Is(err, store.ErrNotFound) {
+		if err := p.Held(ctx); err != nil {
+			return Operation{}, err
+		}
 		// 400 ends the platform's polling; 404 would keep it at it for days.
 		return Operation{}, refuse(Invalid, "This id has no such operation.")
 	}

@@ -113,10 +113,25 @@ func (p *Provisioner) join(ctx context.Context, t store.Task, later bool) (Answe
 	return Answer{Existed: true}, outcome(t, err)
 }
 
+// Held returns store.ErrHeld if PostgreSQL is older than the servers, which may hold what is not recorded.
+func (p *Provisioner) Held(ctx context.Context) error {
+	hold, err := p.store.Hold(ctx)
+	if err != nil {
+		return fmt.Errorf("read whether PostgreSQL is held: %w", err)
+	}
+	if hold != nil {
+		return store.ErrHeld
+	}
+	return nil
+}
+
 // outcome words a task's failure for users.
 func outcome(t store.Task, err error) error {
 	if err == nil {
 		return nil
+	}
+	if errors.Is(err, store.ErrHeld) {
+		return err
 	}
 	if failed, ok := errors.AsType[*task.FailedError](err); ok {
 		code := Unavailable

@@ -269,6 +269,7 @@ func (p *Provisioner) eachAccount(ctx context.Context, run *task.Run, i store.In
 
 // bindWorkflow makes the account of a binding. A bind that failed is forgotten, since the platform was told so.
 func (p *Provisioner) bindWorkflow(i store.Instance, b store.Binding, f fence) task.Workflow {
+	f.adds = true
 	onServer := func(ctx context.Context, run *task.Run, fn func(*mysqladmin.Session) error) error {
 		return p.onServer(ctx, i, f, run.Alive, fn)
 	}

@@ -10,14 +10,15 @@ import (
 )
 
 // Claim gives owner the task that has been due longest and that no live lease stands in the way of, or returns
-// ErrNotFound. Taking over from a worker that died counts as an attempt.
+// ErrNotFound. Taking over from a worker that died counts as an attempt. During a Hold there is nothing to claim: what
+// is recorded then may have been done long ago, or undone.
 func (s *Store) Claim(ctx context.Context, owner string, ttl time.Duration) (Task, error) {
 	return oneRow(ctx, s.pool, scanTask, `
 		UPDATE task SET attempt = attempt + (lease_owner IS NOT NULL)::int, epoch = epoch + 1, lease_owner = $1,
 			lease_until = clock_timestamp() + $2::interval
 		WHERE id = (
 			SELECT c.id FROM task c
-			WHERE c.finished_at IS NULL AND c.run_at <= now()
+			WHERE c.finished_at IS NULL AND c.run_at <= now() AND (SELECT NOT held())
 				AND (c.lease_until IS NULL OR c.lease_until < clock_timestamp())
 				AND NOT EXISTS (`+conflicting+`)
 			ORDER BY c.run_at, c.id LIMIT 1 FOR UPDATE SKIP LOCKED)
@@ -31,8 +32,8 @@ type Held struct {
 }
 
 // Extend renews those leases of owner that are still live, for ttl from now by the database's clock, and returns them.
-// The others are lost. Leases that owner took without coming to know it, because a commit's answer was lost, are not
-// among held and run out.
+// The others are lost, and so are those on all tasks but binds during a Hold. Leases that owner took without coming to
+// know it, because a commit's answer was lost, are not among held and run out.
 func (s *Store) Extend(ctx context.Context, owner string, held []Held, ttl time.Duration) ([]Held, error) {
 	ids, epochs := make([]int64, len(held)), make([]int64, len(held))
 	for i, h := range held {
@@ -41,7 +42,7 @@ func (s *Store) Extend(ctx context.Context, owner string, held []Held, ttl time.
 	return allRows(ctx, s.leases, pgx.RowToStructByPos[Held], `
 		WITH live AS (
 			SELECT task.id FROM task JOIN unnest($2::bigint[], $3::bigint[]) AS held (id, epoch) USING (id, epoch)
-			WHERE lease_owner = $1 AND `+notEnded+` AND lease_until > clock_timestamp()
+			WHERE lease_owner = $1 AND `+notEnded+` AND lease_until > clock_timestamp() AND (kind = 'bind' OR NOT held())
 			ORDER BY task.id FOR UPDATE OF task) -- in the order in which others lock tasks
 		UPDATE task SET lease_until = clock_timestamp() + $4::interval FROM live WHERE task.id = live.id
 		RETURNING task.id, epoch`, owner, ids, epochs, ttl)

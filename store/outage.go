@@ -61,14 +61,17 @@ func (b bounded) Exec(ctx context.Context, sql string, args ...any) (pgconn.Comm
 	return tag, explain(ctx, err)
 }
 
-// explain marks the error of a statement with ErrUnavailable or ErrLocked if it is one. ctx is the caller's: when that
-// has ended, the error says nothing about PostgreSQL.
+// explain marks the error of a statement with ErrUnavailable, ErrLocked or ErrHeld if it is one. ctx is the caller's:
+// when that has ended, the error says nothing about PostgreSQL.
 func explain(ctx context.Context, err error) error {
 	switch {
-	case err == nil || ctx.Err() != nil || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrLocked):
+	case err == nil || ctx.Err() != nil || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrLocked) ||
+		errors.Is(err, ErrHeld):
 		return err
 	case locked(err):
 		return fmt.Errorf("%w: %w", ErrLocked, err)
+	case refusal(err) == heldCode:
+		return fmt.Errorf("%w: %w", ErrHeld, err)
 	case outage(err):
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}

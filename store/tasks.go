@@ -80,7 +80,8 @@ const conflicting = `SELECT FROM task o WHERE o.instance_id = c.instance_id AND 
 	AND o.lease_until > clock_timestamp() AND (c.binding_id = '' OR o.binding_id IN ('', c.binding_id))`
 
 // InsertTask records a task. What it points to is complete once the transaction has committed. A second task in
-// progress for the same instance or binding is refused by the database.
+// progress for the same instance or binding is refused by the database, and one that is no bind with ErrHeld during a
+// Hold.
 func (t *Tx) InsertTask(n NewTask) *Task {
 	task := &Task{}
 	t.insertTask(task, n, "")
@@ -91,7 +92,7 @@ func (t *Tx) InsertTask(n NewTask) *Task {
 func (t *Tx) insertTask(task *Task, n NewTask, database string) (inserted *bool) {
 	return expectRow(t, task, scanTask, `
 		INSERT INTO task (instance_id, binding_id, kind, plan_id, request, epoch, lease_owner, lease_until)
-		SELECT c.instance_id, c.binding_id, $3, $4, $5, 1, l.owner, clock_timestamp() + l.ttl
+		SELECT c.instance_id, c.binding_id, admitted($3), $4, $5, 1, l.owner, clock_timestamp() + l.ttl
 		FROM (SELECT $1::text AS instance_id, $2::text AS binding_id, 0 AS id) c
 		LEFT JOIN (SELECT $6::text AS owner, $7::interval AS ttl) l
 			ON l.owner <> '' AND NOT EXISTS (`+conflicting+`)

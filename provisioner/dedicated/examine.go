@@ -29,3 +29,13 @@ func (s *Servers) Answers(ctx context.Context, id, adminPassword string) error {
 	defer admin.Close()
 	return admin.Ping(ctx)
 }
+
+// WriteNote keeps a note beside the servers: see launcher.Launcher.
+func (s *Servers) WriteNote(ctx context.Context, name string, content []byte) error {
+	return s.launcher.WriteNote(ctx, name, content)
+}
+
+// ReadNote returns a note, or nil if there is none of that name.
+func (s *Servers) ReadNote(ctx context.Context, name string) ([]byte, error) {
+	return s.launcher.ReadNote(ctx, name)
+}

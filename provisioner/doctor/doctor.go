@@ -82,6 +82,11 @@ func (d *Doctor) ExamineAndForget(ctx context.Context) (Report, error) { return 
 const atOnce = 2
 
 func (d *Doctor) examine(ctx context.Context, forget bool) (Report, error) {
+	held, err := d.store.Hold(ctx)
+	if err != nil {
+		return Report{}, fmt.Errorf("read whether PostgreSQL is held: %w", err)
+	}
+	forget = forget && held == nil // what it says to be gone may be there
 	servers, err := d.servers(ctx)
 	if err != nil {
 		return Report{}, fmt.Errorf("read which servers there are records of: %w", err)

@@ -24,11 +24,21 @@ const (
 // errChanged means that what was found has changed since, by an operation or another doctor.
 var errChanged = errors.New("it has changed since it was found; examine again")
 
+// errHeld means that the records are older than the servers.
+var errHeld = errors.New("PostgreSQL was restored from a backup; run `mysql-broker recover` first")
+
 // Repair does what is to be done about a repairable finding, if that still holds, and says in one word or two what was
-// done.
+// done. Nothing is repaired while PostgreSQL is held.
 func (d *Doctor) Repair(ctx context.Context, f Finding) (done string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, repairTimeout)
 	defer cancel()
+	held, err := d.store.Hold(ctx)
+	if err != nil {
+		return "", fmt.Errorf("read whether PostgreSQL is held: %w", err)
+	}
+	if held != nil {
+		return "", errHeld
+	}
 	switch {
 	case !f.Repairable:
 		return "", errors.New("it cannot be repaired by itself")

@@ -37,6 +37,13 @@ type Launcher interface {
 
 	// List names every server that Launch made, or began to make, and Destroy has not removed.
 	List(ctx context.Context) ([]string, error)
+
+	// WriteNote keeps a note of the broker's beside the servers, in place of an earlier one of that name: after a crash
+	// there is either. A name is of lower-case letters, digits and dashes. Servers cannot read notes.
+	WriteNote(ctx context.Context, name string, content []byte) error
+
+	// ReadNote returns a note, or nil if there is none of that name.
+	ReadNote(ctx context.Context, name string) ([]byte, error)
 }
 
 // Spec is what a server is to be.

@@ -16,10 +16,12 @@ import (
 // MySQL: https://dev.mysql.com/doc/mysql-errors/8.4/en/server-error-reference.html
 // MariaDB: https://mariadb.com/docs/server/reference/error-codes
 const (
+	errNoSuchDatabase     = 1049
 	errNoSuchThread       = 1094
 	errUnknownCharset     = 1115
 	errNoSuchAccount      = 1133 // of GRANT on MariaDB
 	errNoSuchGrant        = 1141 // of REVOKE, also where there is no such account
+	errNoSuchTable        = 1146
 	errUnknownVariable    = 1193
 	errLockWaitTimeout    = 1205
 	errCollationMismatch  = 1253

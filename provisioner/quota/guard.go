@@ -163,7 +163,12 @@ func (g *Guard) heldRound(ctx context.Context, of side) error {
 }
 
 // round measures everything on a kind of servers, and settles every account there that is due.
+// While PostgreSQL is held, what it says of instances may be long past, and nothing is done.
 func (g *Guard) round(ctx context.Context, of side) (err error) {
+	held, err := g.Store.Hold(ctx)
+	if err != nil || held != nil {
+		return err
+	}
 	switch {
 	case g.Interval == 0:
 		err = g.releaseAll(ctx, of)

@@ -192,5 +192,8 @@ func (g *Guard) settle(ctx context.Context, d store.DueAccount) error {
 }
 
 func (g *Guard) onServer(ctx context.Context, i store.Instance, fn func(*mysqladmin.Server) error) error {
+	if err := provisioner.Verified(ctx, g.Shared, i); err != nil {
+		return fmt.Errorf("compare PostgreSQL with the server: %w", err)
+	}
 	return provisioner.AsAdmin(ctx, g.Store, g.Shared, g.Dedicated, i, fn)
 }

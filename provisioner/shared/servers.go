@@ -45,6 +45,9 @@ type Server struct {
 	privileged time.Time   // when Watch last found all privileges
 	introduced bool        // Watch has logged what the server is
 	told       string      // the problem that Watch last logged, "" for none
+
+	verify   func(context.Context, *Server) error // see Servers.VerifyWith
+	verified atomic.Bool
 }
 
 // Servers are all shared servers of this broker.
@@ -98,6 +101,24 @@ func (s *Servers) Server(name string) (*Server, error) {
 		return nil, fmt.Errorf("shared server %q is not configured", name)
 	}
 	return s.all[i], nil
+}
+
+// VerifyWith has every server verified before anything is done there. Call it before the servers are used; without it,
+// there is nothing to be verified.
+func (s *Servers) VerifyWith(verify func(context.Context, *Server) error) {
+	for _, server := range s.all {
+		server.verify = verify
+	}
+}
+
+// Verified finds out whether anything may be done on the server. Once it may, that is known without asking.
+func (s *Server) Verified(ctx context.Context) error {
+	if s.verify == nil || s.verified.Load() {
+		return nil
+	}
+	err := s.verify(ctx, s)
+	s.verified.Store(err == nil)
+	return err
 }
 
 // Candidates lists the servers that may take one more database, the emptiest in proportion first. loads is what is

@@ -194,7 +194,7 @@ func (x *execution) setBack(err error) {
 
 func isElsewhere(err error) bool {
 	_, elsewhere := errors.AsType[*elsewhereError](err)
-	return elsewhere
+	return elsewhere || errors.Is(err, store.ErrHeld) // nothing is undone either
 }
 
 func (x *execution) postpone(err error, attempts int) {

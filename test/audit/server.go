@@ -8,9 +8,10 @@ import (
 	"strings"
 )
 
-// What a server has without any tenant: mysql_broker is the account that the broker works with on shared servers.
+// What a server has without any tenant: mysql_broker is the account that the broker works with on shared servers, and
+// db_broker_marks where it keeps its marks.
 var (
-	systemDatabases = []string{"information_schema", "mysql", "performance_schema", "sys"}
+	systemDatabases = []string{"information_schema", "mysql", "performance_schema", "sys", "db_broker_marks"}
 	systemAccounts  = []string{"mysql.infoschema", "mysql.session", "mysql.sys", "mariadb.sys", "mysql_broker"}
 )
 

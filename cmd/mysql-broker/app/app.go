@@ -29,6 +29,7 @@ import (
 	"mysql-broker/provisioner/dedicated"
 	"mysql-broker/provisioner/doctor"
 	"mysql-broker/provisioner/launcher/process"
+	"mysql-broker/provisioner/mark"
 	"mysql-broker/provisioner/quota"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/provisioner/task"
@@ -53,6 +54,7 @@ type App struct {
 	listener    net.Listener
 	failed      chan error
 	forgetting  context.CancelFunc
+	marks       *mark.Keeper
 	examiner    *examiner
 	quotas      *quota.Guard
 	dashboard   *dashboard.Dashboard // nil where nobody could sign in
@@ -105,6 +107,10 @@ func Start(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog
 	a.shared.Watch(watching, log)
 	servers, err := a.startLauncher(cfg.Launcher, fenceKey)
 	if err != nil {
+		return nil, err
+	}
+	if a.marks, err = mark.Start(ctx, mark.Config{Store: a.store, Shared: a.shared, Dedicated: servers,
+		Logger: log}); err != nil {
 		return nil, err
 	}
 	if servers == nil {
@@ -212,7 +218,8 @@ func (a *App) forget(ctx context.Context) {
 	tick := time.NewTicker(forgetEach)
 	defer tick.Stop()
 	for {
-		if n, err := a.store.DeleteFinishedTasks(ctx, keepTasks); err != nil && ctx.Err() == nil {
+		n, err := a.forgetTasks(ctx)
+		if err != nil && ctx.Err() == nil {
 			a.log.Warn("could not delete old tasks", "error", err)
 		} else if n > 0 {
 			a.log.Info("deleted old tasks", "count", n)
@@ -226,4 +233,13 @@ func (a *App) forget(ctx context.Context) {
 		case <-tick.C:
 		}
 	}
+}
+
+// forgetTasks deletes none of a PostgreSQL that is held: it is not known yet what has come of them.
+func (a *App) forgetTasks(ctx context.Context) (int64, error) {
+	held, err := a.store.Hold(ctx)
+	if err != nil || held != nil {
+		return 0, err
+	}
+	return a.store.DeleteFinishedTasks(ctx, keepTasks)
 }

@@ -33,6 +33,9 @@ func (a *App) Close() {
 	if a.quotas != nil {
 		background.Go(a.quotas.Close)
 	}
+	if a.marks != nil {
+		background.Go(a.marks.Close)
+	}
 	a.drain()
 	closed := make(chan struct{})
 	go func() {

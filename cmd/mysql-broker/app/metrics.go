@@ -115,6 +115,9 @@ var (
 		"Service bindings. Where counting takes longer than 0.1 s, the figure is up to a minute old.", nil, nil)
 	postgresUpDesc = prometheus.NewDesc("mysql_broker_postgresql_up",
 		"1 if PostgreSQL answered this process just now, else 0: then instances, bindings and tasks are not shown.", nil, nil)
+	heldDesc = prometheus.NewDesc("mysql_broker_held",
+		"1 if PostgreSQL is older than the servers, so that only reads, polls and binds work until `mysql-broker recover`, "+
+			"else 0.", nil, nil)
 	tasksDesc = prometheus.NewDesc("mysql_broker_tasks",
 		"Tasks of all replicas that have not ended, by whether a worker is at them (in_progress) or not (waiting).",
 		[]string{"kind", "state"}, nil)
@@ -157,7 +160,7 @@ func newStateCollector(s *store.Store, servers *shared.Servers, plans []provisio
 
 // Describe implements prometheus.Collector.
 func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{instancesDesc, bindingsDesc, postgresUpDesc, tasksDesc, oldestDesc,
+	for _, d := range []*prometheus.Desc{instancesDesc, bindingsDesc, postgresUpDesc, heldDesc, tasksDesc, oldestDesc,
 		serverUpDesc, serverUsableDesc, loadDesc, drainedDesc, capacityDesc, soldDesc, connectionsDesc,
 		maxConnectionsDesc, poolDesc, poolWaitDesc} {
 		ch <- d
@@ -195,6 +198,11 @@ func (c *stateCollector) collectRecorded(ch chan<- prometheus.Metric) {
 	if err != nil {
 		c.log.Warn("could not count tasks for /metrics", "error", err)
 		return
+	}
+	if held, err := c.store.Hold(ctx); err != nil {
+		c.log.Warn("could not read for /metrics whether PostgreSQL is held", "error", err)
+	} else {
+		gauge(ch, heldDesc, oneIf(held != nil))
 	}
 	for _, kind := range store.TaskKinds {
 		var of store.TaskStats

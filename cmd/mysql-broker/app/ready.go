@@ -15,15 +15,24 @@ const readyTimeout = 2 * time.Second
 
 // readiness is whether the broker can do its work. Reasons are for the log: it is told to anyone.
 type readiness struct {
-	Status        string            `json:"status"` // "ok" or "unavailable"
+	Status        string            `json:"status"` // "ok", "held" or "unavailable"
 	Postgres      string            `json:"postgresql"`
 	SharedServers map[string]string `json:"shared_servers"` // each "ok" or "unreachable"
+	Held          *heldState        `json:"held,omitempty"` // why only reads, polls and binds work
+}
+
+// heldState is a store.Hold.
+type heldState struct {
+	Since  time.Time `json:"since"`
+	Reason string    `json:"reason"`
+	ToDo   string    `json:"to_do"`
 }
 
 var errUnavailable = errors.New("something that the broker needs does not answer")
 
 // readinessOf returns what asks PostgreSQL and every shared server whether they answer; errUnavailable if one does not.
-// Nobody's request is its context, as others may wait for the same answer.
+// Nobody's request is its context, as others may wait for the same answer. A hold is told and is no error: reads, polls
+// and binds work, and a platform that takes away what is not ready would take away all replicas at once.
 func readinessOf(s *store.Store, servers *shared.Servers) func() (readiness, error) {
 	return func() (readiness, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
@@ -37,6 +46,15 @@ func readinessOf(s *store.Store, servers *shared.Servers) func() (readiness, err
 			return "ok"
 		}
 		seen := readiness{Status: "ok", Postgres: status(s.Ping(ctx)), SharedServers: map[string]string{}}
+		held, err := s.Hold(ctx)
+		if err != nil {
+			seen.Postgres = status(err)
+		}
+		if held != nil {
+			seen.Status = "held"
+			seen.Held = &heldState{Since: held.Since.UTC(), Reason: held.Reason,
+				ToDo: "Run mysql-broker recover, read what it shows, then run it with --apply."}
+		}
 		for name, err := range servers.Health(context.Background()) {
 			seen.SharedServers[name] = status(err)
 		}

@@ -11,10 +11,12 @@
 //	templates/      data directories initialised once for each flavour and version
 //	spares/         copies of them that no server has yet
 //	trash/          destroyed servers, until their files are removed
+//	notes/          what brokers want to find beside the servers
 //
 // Several brokers may share one Config.Dir on one host. Directories themselves are locked (flock), so that no lock
 // file is ever left behind: instances/ID for changes to that server, instances/ID/tls by the server itself, instances
-// for the choice of ports, templates while one is made, and Dir by the broker that supervises.
+// for the choice of ports, templates while one is made, notes while one is written, and Dir by the broker that
+// supervises.
 package process
 
 import (

@@ -1,0 +1,233 @@
+// Package mark finds out whether PostgreSQL was restored from a backup and so is older than what the servers hold. Once
+// a minute one broker tells the shared servers, and the launcher's directory, which task is the latest, and of which
+// instances they hold the data. What they were told is compared with PostgreSQL when a broker starts, before
+// anything else is done on a server, and each time that they are told anew. Where PostgreSQL is behind, it is held: see
+// store.Hold. One that was loaded from a dump shows that by itself.
+package mark
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"mysql-broker/provisioner/dedicated"
+	"mysql-broker/provisioner/shared"
+	"mysql-broker/store"
+)
+
+// Config is what a keeper works with.
+type Config struct {
+	Store     *store.Store
+	Shared    *shared.Servers
+	Dedicated *dedicated.Servers // nil where no launcher is configured
+	Logger    *slog.Logger
+}
+
+// Keeper compares marks, and writes them from Start to Close.
+type Keeper struct {
+	Config
+	identity string
+	me       string // to the other brokers
+	cancel   context.CancelFunc
+	done     sync.WaitGroup
+
+	mu   sync.Mutex
+	told map[string]string // the problem that was last logged of each server
+	held bool              // as was last logged
+}
+
+const (
+	each = time.Minute // from one mark to the next
+	// hold is how long the other brokers wait for one that died while it wrote marks.
+	hold = 30 * time.Second
+	// askTime bounds the comparison with one server, and writeTime what a server is told in a turn: the first time that
+	// may be thousands of instances.
+	askTime   = 3 * time.Second
+	writeTime = 20 * time.Second
+	// retryEach is how soon a broker asks for its turn again when PostgreSQL did not answer.
+	retryEach = 5 * time.Second
+	lastTime  = 2 * time.Second // for the marks at the end
+)
+
+// dedicatedServers stands for the launcher's directory among the names of servers.
+const dedicatedServers = ""
+
+// Start compares the marks of all servers that answer before it returns, and of the others before anything is done
+// there. Close the keeper at the end.
+func Start(ctx context.Context, cfg Config) (*Keeper, error) {
+	k := &Keeper{Config: cfg, me: uuid.NewString(), told: map[string]string{}}
+	m, err := cfg.Store.Mark(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the high-water mark: %w", err)
+	}
+	k.identity = m.Identity
+	if err := k.compareAll(ctx); err != nil {
+		return nil, err
+	}
+	cfg.Shared.VerifyWith(k.verify)
+	working, cancel := context.WithCancel(context.Background())
+	k.cancel = cancel
+	k.done.Go(func() { k.run(working, "mark", k.writeShared) })
+	if cfg.Dedicated != nil {
+		k.done.Go(func() { k.run(working, "mark of dedicated servers", k.writeDedicated) })
+	}
+	return k, nil
+}
+
+// compareAll holds PostgreSQL if anything shows that it is old. Shared servers that do not answer are left for later.
+func (k *Keeper) compareAll(ctx context.Context) error {
+	if _, err := k.Store.HoldRestored(ctx); err != nil {
+		return fmt.Errorf("find out whether PostgreSQL was restored: %w", err)
+	}
+	if k.Dedicated != nil {
+		if _, err := k.compareDedicated(ctx); err != nil && !errors.Is(err, store.ErrHeld) {
+			return fmt.Errorf("compare PostgreSQL with what the launcher's directory was told: %w", err)
+		}
+	}
+	var asked sync.WaitGroup
+	for _, server := range k.Shared.All() {
+		asked.Go(func() {
+			if err := k.verify(ctx, server); err != nil && !errors.Is(err, store.ErrHeld) && ctx.Err() == nil {
+				k.Logger.Warn("could not compare PostgreSQL with what a shared server was told; nothing is done there before",
+					"server", server.Name(), "error", err)
+			}
+		})
+	}
+	asked.Wait()
+	return k.tellHold(ctx)
+}
+
+// tellHold logs once that PostgreSQL is held, and once that it is not any more.
+func (k *Keeper) tellHold(ctx context.Context) error {
+	held, err := k.Store.Hold(ctx)
+	if err != nil {
+		return fmt.Errorf("read whether PostgreSQL is held: %w", err)
+	}
+	k.mu.Lock()
+	before := k.held
+	k.held = held != nil
+	k.mu.Unlock()
+	switch {
+	case held != nil && !before:
+		k.Logger.Error("PostgreSQL is older than the servers: nothing is changed or removed until an operator runs "+
+			"`mysql-broker recover`", "since", held.Since, "reason", held.Reason)
+	case held == nil && before:
+		k.Logger.Info("PostgreSQL is held no longer: operations are carried out again")
+	}
+	return nil
+}
+
+// verify returns store.ErrHeld if the server was told of more than PostgreSQL knows.
+func (k *Keeper) verify(ctx context.Context, server *shared.Server) error {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	m, _, err := server.ReadMark(ctx, k.identity)
+	if err != nil {
+		return err
+	}
+	return k.compare(ctx, "the shared server "+server.Name(), m.TaskID, m.TaskAt)
+}
+
+func (k *Keeper) compareDedicated(ctx context.Context) (note, error) {
+	n, err := readNote(ctx, k.Dedicated, k.identity)
+	if err != nil {
+		return n, err
+	}
+	return n, k.compare(ctx, "the launcher's directory", n.TaskID, n.TaskAt)
+}
+
+// keepTasks is less than the time for which tasks that ended are kept.
+const keepTasks = 28 * 24 * time.Hour
+
+// compare holds PostgreSQL, and returns store.ErrHeld, if it does not know a task of which somebody was told.
+func (k *Keeper) compare(ctx context.Context, who string, told int64, at time.Time) error {
+	if told == 0 {
+		return nil
+	}
+	knows, err := k.Store.KnowsTask(ctx, told, at, keepTasks)
+	if err != nil {
+		return fmt.Errorf("look for task_%d: %w", told, err)
+	}
+	if knows {
+		return nil
+	}
+	reason := fmt.Sprintf("PostgreSQL is older than what the servers hold: %s was told of task_%d of %s, which "+
+		"PostgreSQL does not know.", who, told, at.UTC().Format(time.RFC3339))
+	if err := k.Store.SetHold(ctx, reason, told); err != nil {
+		return fmt.Errorf("hold PostgreSQL: %w", err)
+	}
+	return errors.Join(store.ErrHeld, k.tellHold(ctx))
+}
+
+// run writes marks each minute, one broker at a time.
+func (k *Keeper) run(ctx context.Context, turn string, write func(context.Context, store.Mark)) {
+	for {
+		mine, wait, err := k.Store.TakeTurn(ctx, turn, k.me, hold)
+		switch {
+		case err != nil:
+			wait = retryEach // the rest of the broker tells of the outage
+		case mine:
+			wait = each
+			k.write(ctx, write)
+			ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), retryEach)
+			if err := k.Store.EndTurn(ending, turn, k.me, each, 0); err != nil && ctx.Err() == nil {
+				k.Logger.Warn("the high-water marks were not written in time", "error", err)
+			}
+			cancel()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(max(wait, time.Millisecond)):
+		}
+	}
+}
+
+// write has servers told the mark.
+func (k *Keeper) write(ctx context.Context, to func(context.Context, store.Mark)) {
+	ctx, cancel := context.WithTimeout(ctx, writeTime)
+	defer cancel()
+	m, err := k.Store.Mark(ctx)
+	if err == nil && m.Hold != nil {
+		_, err = k.Store.HoldRestored(ctx) // so that it is recorded since when
+		err = errors.Join(err, k.tellHold(ctx))
+	} else if err == nil {
+		err = k.tellHold(ctx)
+		to(ctx, m)
+	}
+	if err != nil && ctx.Err() == nil {
+		k.Logger.Warn("could not read the high-water mark", "error", err)
+	}
+}
+
+// Close writes the marks once more, so that a PostgreSQL that is restored while no broker runs is found out whatever
+// was done last, and returns once nothing is under way.
+func (k *Keeper) Close() {
+	k.cancel()
+	k.done.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), lastTime)
+	defer cancel()
+	k.write(ctx, k.writeShared)
+	if k.Dedicated != nil {
+		k.write(ctx, k.writeDedicated)
+	}
+}
+
+// tell logs what is wrong with a server each time that this changes.
+func (k *Keeper) tell(server string, err error) {
+	k.mu.Lock()
+	told := k.told[server]
+	delete(k.told, server)
+	if err != nil {
+		k.told[server] = err.Error()
+	}
+	k.mu.Unlock()
+	if err != nil && err.Error() != told && !errors.Is(err, store.ErrHeld) {
+		k.Logger.Warn("could not write the high-water mark to a server", "server", server, "error", err)
+	}
+}

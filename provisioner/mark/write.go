@@ -1,0 +1,179 @@
+package mark
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"mysql-broker/provisioner/dedicated"
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/shared"
+	"mysql-broker/store"
+)
+
+const (
+	// overlap is by how much changes are read twice: of tasks that ended at the same time, some are committed later.
+	overlap = time.Minute
+	// relistEach is how often a server is told of all instances, and forgets those whose databases it does not hold any
+	// more.
+	relistEach = 24 * time.Hour
+)
+
+// writeShared tells all shared servers at once.
+func (k *Keeper) writeShared(ctx context.Context, m store.Mark) {
+	var telling sync.WaitGroup
+	for _, server := range k.Shared.All() {
+		telling.Go(func() {
+			err := k.writeServer(ctx, server, m)
+			if ctx.Err() == nil || err == nil {
+				k.tell(server.Name(), err)
+			}
+		})
+	}
+	telling.Wait()
+}
+
+// writeServer compares first: a PostgreSQL that was restored while brokers ran is found out here.
+func (k *Keeper) writeServer(ctx context.Context, server *shared.Server, m store.Mark) error {
+	if err := server.Answers(ctx); err != nil {
+		return err
+	}
+	before, _, err := server.ReadMark(ctx, k.identity)
+	if err == nil {
+		err = k.compare(ctx, "the shared server "+server.Name(), before.TaskID, before.TaskAt)
+	}
+	if err != nil {
+		return err
+	}
+	now, err := k.Store.Clock(ctx)
+	if err != nil {
+		return err
+	}
+	next := mysqladmin.Mark{TaskID: m.TaskID, TaskAt: m.TaskAt, ListedAt: before.ListedAt}
+	if err := server.WriteMark(ctx, k.identity, next); err != nil { // first: instances may be many
+		return err
+	}
+	if err := k.list(ctx, server, before.ListedAt, now); err != nil {
+		return err
+	}
+	next.ListedAt = now
+	return server.WriteMark(ctx, k.identity, next)
+}
+
+// list tells a server of the instances that were made or changed since the last time, or of all.
+func (k *Keeper) list(ctx context.Context, server *shared.Server, last, now time.Time) error {
+	tell := func(all []store.InstanceCopy) error {
+		listed := make([]mysqladmin.ListedInstance, len(all))
+		for n, i := range all {
+			about, err := json.Marshal(i)
+			if err != nil {
+				return fmt.Errorf("instance %q: %w", i.ID, err)
+			}
+			listed[n] = mysqladmin.ListedInstance{Database: i.Database, About: string(about)}
+		}
+		return server.ListInstances(ctx, k.identity, listed)
+	}
+	since := last.Add(-overlap)
+	if !last.IsZero() && last.Before(now) && sameDay(last, now) {
+		changed, err := k.Store.CopiesSince(ctx, server.Name(), since)
+		if err != nil {
+			return fmt.Errorf("read which instances have changed: %w", err)
+		}
+		return tell(changed)
+	}
+	if err := k.Store.EachCopy(ctx, server.Name(), tell); err != nil {
+		return fmt.Errorf("list the instances: %w", err)
+	}
+	return server.ForgetListed(ctx, k.identity)
+}
+
+// sameDay tells whether no boundary of relistEach lies between two times.
+func sameDay(a, b time.Time) bool { return a.Truncate(relistEach).Equal(b.Truncate(relistEach)) }
+
+// note is what the launcher's directory is told.
+type note struct {
+	TaskID    int64                `json:"task_id"`
+	TaskAt    time.Time            `json:"task_at"`
+	Instances []store.InstanceCopy `json:"instances"`
+}
+
+func noteName(identity string) string { return "mark-" + identity }
+
+// readNote returns the zero note where there is none.
+func readNote(ctx context.Context, servers *dedicated.Servers, identity string) (n note, err error) {
+	content, err := servers.ReadNote(ctx, noteName(identity))
+	if err != nil || content == nil {
+		return n, err
+	}
+	if err := json.Unmarshal(content, &n); err != nil {
+		return n, fmt.Errorf("the launcher's note %s: %w", noteName(identity), err)
+	}
+	return n, nil
+}
+
+// writeDedicated tells the launcher's directory.
+func (k *Keeper) writeDedicated(ctx context.Context, m store.Mark) {
+	err := k.writeNote(ctx, m)
+	if ctx.Err() == nil || err == nil {
+		k.tell(dedicatedServers, err)
+	}
+}
+
+func (k *Keeper) writeNote(ctx context.Context, m store.Mark) error {
+	before, err := k.compareDedicated(ctx)
+	if err != nil {
+		return err
+	}
+	n := note{TaskID: m.TaskID, TaskAt: m.TaskAt.UTC()}
+	err = k.Store.EachCopy(ctx, "", func(some []store.InstanceCopy) error {
+		n.Instances = append(n.Instances, some...)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("list the instances: %w", err)
+	}
+	content, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	unchanged, err := json.Marshal(before)
+	if err != nil || bytes.Equal(content, unchanged) {
+		return err
+	}
+	return k.Dedicated.WriteNote(ctx, noteName(k.identity), content)
+}
+
+// Told is what servers were told, of the PostgreSQL of an identity.
+type Told struct {
+	TaskID    int64
+	Found     bool // they were told anything at all
+	Instances []store.InstanceCopy
+}
+
+// OfShared reads what a shared server was told. Instances are those whose databases it holds.
+func OfShared(ctx context.Context, server *shared.Server, identity string) (t Told, err error) {
+	m, found, err := server.ReadMark(ctx, identity)
+	if err != nil {
+		return t, err
+	}
+	t.TaskID, t.Found = m.TaskID, found
+	listed, err := server.ListedInstances(ctx, identity)
+	for _, l := range listed {
+		var i store.InstanceCopy
+		if err := json.Unmarshal([]byte(l.About), &i); err != nil || i.Database != l.Database || i.ID == "" {
+			return t, errors.Join(err, fmt.Errorf("what the server was told of database %s cannot be read", l.Database))
+		}
+		t.Instances = append(t.Instances, i)
+	}
+	return t, err
+}
+
+// OfDedicated reads what the launcher's directory was told.
+func OfDedicated(ctx context.Context, servers *dedicated.Servers, identity string) (Told, error) {
+	n, err := readNote(ctx, servers, identity)
+	return Told{TaskID: n.TaskID, Found: n.TaskID > 0, Instances: n.Instances}, err
+}

@@ -1,0 +1,139 @@
+package mysqladmin
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+	"time"
+)
+
+// MarkDatabase is where brokers keep their high-water marks on a shared server. Its name is one that the broker's
+// account may use and that no instance's database ever has. Tenants have no privileges there.
+const MarkDatabase = DatabasePrefix + "broker_marks"
+
+// markTables make the database. A row is told from those of other brokers, which may share the server, by the identity
+// of their PostgreSQL.
+var markTables = []string{
+	"CREATE DATABASE IF NOT EXISTS " + MarkDatabase + " CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+	"CREATE TABLE IF NOT EXISTS " + MarkDatabase + `.mark (
+		identity  VARCHAR(64) NOT NULL PRIMARY KEY,
+		task_id   BIGINT NOT NULL,
+		task_at   BIGINT NOT NULL,
+		listed_at BIGINT NOT NULL,
+		marked_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP
+	) ENGINE = InnoDB`,
+	"CREATE TABLE IF NOT EXISTS " + MarkDatabase + `.instance (
+		identity      VARCHAR(64) NOT NULL,
+		database_name VARCHAR(64) NOT NULL,
+		about         MEDIUMTEXT NOT NULL,
+		PRIMARY KEY (identity, database_name)
+	) ENGINE = InnoDB`,
+}
+
+// Mark is what a server was told of a broker's PostgreSQL.
+type Mark struct {
+	TaskID   int64 // the latest task, 0 if there was none
+	TaskAt   time.Time
+	ListedAt time.Time // until when changes of instances are listed; zero if none ever were
+}
+
+// ListedInstance is what a server was told of the instance whose database it holds.
+type ListedInstance struct {
+	Database string
+	About    string
+}
+
+// ReadMark reads the mark of the PostgreSQL of that identity. found is false where there is none.
+func (s *Server) ReadMark(ctx context.Context, identity string) (m Mark, found bool, err error) {
+	var at, listed int64
+	err = s.reads.QueryRowContext(ctx, "SELECT task_id, task_at, listed_at FROM "+MarkDatabase+".mark WHERE identity = ?",
+		identity).Scan(&m.TaskID, &at, &listed)
+	if errors.Is(err, sql.ErrNoRows) || noMarks(err) {
+		return Mark{}, false, nil
+	}
+	if m.TaskAt = time.UnixMicro(at); listed > 0 {
+		m.ListedAt = time.UnixMicro(listed)
+	}
+	return m, err == nil, s.explain("read the mark", err)
+}
+
+// WriteMark replaces the mark of the PostgreSQL of that identity. It makes the database if it is not there.
+func (s *Server) WriteMark(ctx context.Context, identity string, m Mark) error {
+	var listed int64
+	if !m.ListedAt.IsZero() {
+		listed = m.ListedAt.UnixMicro()
+	}
+	err := s.withMarks(ctx, "REPLACE INTO "+MarkDatabase+`.mark (identity, task_id, task_at, listed_at)
+		VALUES (?, ?, ?, ?)`, identity, m.TaskID, m.TaskAt.UnixMicro(), listed)
+	return s.explain("write the mark", err)
+}
+
+// listAtOnce bounds the length of a statement: contexts of instances may be some kilobytes long.
+const listAtOnce = 50
+
+// ListInstances tells the server what the broker knows of instances whose databases it holds.
+func (s *Server) ListInstances(ctx context.Context, identity string, all []ListedInstance) error {
+	for len(all) > 0 {
+		some := all[:min(listAtOnce, len(all))]
+		all = all[len(some):]
+		var values []any
+		for _, i := range some {
+			values = append(values, identity, i.Database, i.About)
+		}
+		rows := strings.TrimSuffix(strings.Repeat("(?, ?, ?), ", len(some)), ", ")
+		err := s.withMarks(ctx, "REPLACE INTO "+MarkDatabase+".instance (identity, database_name, about) VALUES "+rows,
+			values...)
+		if err != nil {
+			return s.explain("list instances", err)
+		}
+	}
+	return nil
+}
+
+// ListedInstances reads what the server was told of the instances whose databases it still holds.
+func (s *Server) ListedInstances(ctx context.Context, identity string) (all []ListedInstance, err error) {
+	rows, err := s.reads.QueryContext(ctx, "SELECT i.database_name, i.about FROM "+MarkDatabase+`.instance i
+		JOIN information_schema.schemata d ON d.schema_name = i.database_name WHERE i.identity = ?`, identity)
+	if noMarks(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, s.explain("read the listed instances", err)
+	}
+	defer func() { _ = rows.Close() }() // its error is that of rows.Err
+	for rows.Next() {
+		var i ListedInstance
+		if err := rows.Scan(&i.Database, &i.About); err != nil {
+			return nil, s.explain("read the listed instances", err)
+		}
+		all = append(all, i)
+	}
+	return all, s.explain("read the listed instances", rows.Err())
+}
+
+// ForgetListed removes what the server was told of instances whose databases it does not hold any more.
+func (s *Server) ForgetListed(ctx context.Context, identity string) error {
+	return s.explain("forget listed instances", s.withMarks(ctx, "DELETE FROM "+MarkDatabase+`.instance WHERE identity = ?
+		AND database_name NOT IN (SELECT schema_name FROM information_schema.schemata)`, identity))
+}
+
+// withMarks runs a statement, once more if the database or a table had to be made. It changes nothing that is a
+// tenant's, and so needs no Session.
+func (s *Server) withMarks(ctx context.Context, statement string, args ...any) error {
+	_, err := s.reads.ExecContext(ctx, statement, args...)
+	if !noMarks(err) {
+		return err
+	}
+	for _, table := range markTables {
+		if _, err := s.reads.ExecContext(ctx, table); err != nil {
+			return err
+		}
+	}
+	_, err = s.reads.ExecContext(ctx, statement, args...)
+	return err
+}
+
+func noMarks(err error) bool {
+	return hasNumber(err, errNoSuchDatabase) || hasNumber(err, errNoSuchTable)
+}

@@ -33,7 +33,7 @@ type Mark struct {
 // restoredReason is why a PostgreSQL is held that was loaded from a dump, as its row itself shows.
 const restoredReason = "PostgreSQL was loaded from a dump, and may be older than what the servers hold."
 
-// selectMark reads whether the row is a copy, too: see migration 011.
+// selectMark reads whether the row is a copy, too: see migration 012.
 const selectMark = `SELECT identity, coalesce(t.id, 0), coalesce(t.created_at, '1970-01-01 UTC'),
 		mark.xmin <> written_by, held_since, held_reason, now()
 	FROM mark LEFT JOIN (SELECT id, created_at FROM task ORDER BY id DESC LIMIT 1) t ON true`

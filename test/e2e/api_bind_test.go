@@ -34,8 +34,12 @@ func checkAliases(t *testing.T, c credentials) {
 	if c.Hostname != c.Host || c.Name != c.Database {
 		t.Errorf("hostname %q, host %q, name %q, database %q", c.Hostname, c.Host, c.Name, c.Database)
 	}
-	if c.TLS != (c.CACertificate != "") {
-		t.Errorf("tls is %v with a CA certificate of %d bytes", c.TLS, len(c.CACertificate))
+	if c.TLS != (c.CACertificate != "") || c.TLS != (c.JDBCURLMaria != "") {
+		t.Errorf("tls is %v with a CA certificate of %d bytes, mariadbJdbcUrl is %q", c.TLS, len(c.CACertificate),
+			c.JDBCURLMaria)
+	}
+	if c.SSLRootCert != c.CACertificate || c.JDBCURLSpring != c.JDBCURL || c.Type != "mysql" || c.Provider == "" {
+		t.Errorf("sslRootCert, jdbc-url, type or provider: %+v", c)
 	}
 }
 

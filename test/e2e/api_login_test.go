@@ -21,6 +21,8 @@ import (
 type credentials struct {
 	URI           string `json:"uri"`
 	JDBCURL       string `json:"jdbcUrl"`
+	JDBCURLSpring string `json:"jdbc-url"`
+	JDBCURLMaria  string `json:"mariadbJdbcUrl"`
 	Host          string `json:"host"`
 	Hostname      string `json:"hostname"`
 	Port          int    `json:"port"`
@@ -30,6 +32,9 @@ type credentials struct {
 	Password      string `json:"password"`
 	TLS           bool   `json:"tls"`
 	CACertificate string `json:"ca_certificate"`
+	SSLRootCert   string `json:"sslRootCert"`
+	Type          string `json:"type"`
+	Provider      string `json:"provider"`
 }
 
 // credentials reads those of an answer, and remembers that the broker's log must not hold them.

@@ -238,19 +238,41 @@ func (p *Provisioner) deprovisionWorkflow(i store.Instance, accounts []store.Bin
 	// definer can be dropped only once the database is gone.
 	w.Steps = []task.Step{
 		{Name: "end accounts", Progress: "Closing the accounts", Do: func(ctx context.Context, run *task.Run) error {
-			return p.eachAccount(ctx, run, i, accounts, func(s *mysqladmin.Session, account string) error {
-				_, err := s.RetireAccount(ctx, account, mysqladmin.ReadOnly, i.Database) // what it defines goes too
-				return err
-			})
+			return p.endAccounts(ctx, run, i, accounts, f)
 		}},
 		p.dropDatabase(i, f),
 		{Name: "drop accounts", Progress: "Dropping the accounts", Do: func(ctx context.Context, run *task.Run) error {
 			return p.eachAccount(ctx, run, i, accounts, func(s *mysqladmin.Session, account string) error {
-				return s.DropAccount(ctx, account)
+				return s.DropShutAccount(ctx, account)
 			})
 		}},
 	}
 	return w
+}
+
+// endAccounts shuts all accounts of an instance whose database will be dropped, those too that come after one which the
+// server cannot shut, and then waits once for the logins that were pending meanwhile.
+func (p *Provisioner) endAccounts(ctx context.Context, run *task.Run, i store.Instance,
+	accounts []store.BindingAccount, f fence) error {
+	var names []string
+	var pending mysqladmin.PendingLogins
+	var failed error
+	err := p.eachAccount(ctx, run, i, accounts, func(s *mysqladmin.Session, account string) error {
+		found, err := s.ShutAccount(ctx, account)
+		names = append(names, account)
+		pending.Add(found)
+		if mysqladmin.Refused(err) {
+			failed = errors.Join(failed, err)
+			return nil
+		}
+		return err
+	})
+	if err == nil && pending.Any() {
+		err = p.onServer(ctx, i, f, run.Alive, func(s *mysqladmin.Session) error {
+			return s.EndLogins(ctx, pending, names...)
+		})
+	}
+	return errors.Join(failed, err)
 }
 
 // eachAccount runs fn for accounts of an instance, each under its binding's fence: a bind that was cancelled may still

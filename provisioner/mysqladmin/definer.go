@@ -17,24 +17,26 @@ const (
 
 // defines tells whether an account is the definer of a view, trigger, routine or event in a database. MariaDB answers
 // each question to information_schema about them from a temporary table with room for large texts. Where its own tables
-// may be read, and there are no tables, which views and triggers need, it is asked for none.
+// may be read, and there are no tables, which views and triggers need, it is asked for none. MariaDB that cannot list
+// tables, for want of files, says that there are none, in its own database too.
 func (s *Session) defines(ctx context.Context, account, database string) (bool, error) {
 	definer := account + "@%"
 	if s.server.readsPrograms.Load() {
-		var programs, tables bool
-		row := s.conn.QueryRowContext(ctx, "SELECT "+definesProgramsMariaDB+
-			", EXISTS (SELECT 1 FROM information_schema.tables WHERE table_schema = ?)",
+		var programs, tables, listed bool
+		row := s.conn.QueryRowContext(ctx, s.dialect.defining+"SELECT "+definesProgramsMariaDB+
+			", EXISTS (SELECT 1 FROM information_schema.tables WHERE table_schema = ?)"+
+			", EXISTS (SELECT 1 FROM information_schema.tables WHERE table_schema = 'mysql')",
 			database, definer, database, definer, database)
-		if err := row.Scan(&programs, &tables); err != nil {
+		if err := row.Scan(&programs, &tables, &listed); err != nil {
 			s.failed = true
 			return false, err
 		}
-		if programs || !tables {
+		if programs || listed && !tables {
 			return programs, nil
 		}
-		return s.exists(ctx, "SELECT "+definesTables, database, definer, database, definer)
+		return s.exists(ctx, s.dialect.defining+"SELECT "+definesTables, database, definer, database, definer)
 	}
-	return s.exists(ctx, "SELECT "+definesTables+" OR "+definesPrograms,
+	return s.exists(ctx, s.dialect.defining+"SELECT "+definesTables+" OR "+definesPrograms,
 		database, definer, database, definer, database, definer, database, definer)
 }
 

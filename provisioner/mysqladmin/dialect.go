@@ -10,6 +10,13 @@ type dialect struct {
 	identified string
 	hash       func(password string) string
 
+	// pending tells whether a connection belongs to PendingLogins.
+	pending func(connection) bool
+
+	// defining goes before a question for what an account defines, and bounds how long it takes where tenants can make it
+	// slow: MariaDB opens tables for it, and waits for those that are being made.
+	defining string
+
 	// tablespaces is the view of InnoDB's tablespaces, where NAME is "database/table".
 	tablespaces string
 
@@ -28,6 +35,7 @@ var dialects = map[string]dialect{
 		oldest:         struct{ major, minor int }{8, 0},
 		identified:     "IDENTIFIED WITH caching_sha2_password AS ?",
 		hash:           sha2Hash,
+		pending:        pendingOnMySQL,
 		tablespaces:    "information_schema.INNODB_TABLESPACES",
 		tablespaceName: "CAST(%s AS BINARY)",
 	},
@@ -35,6 +43,8 @@ var dialects = map[string]dialect{
 		oldest:         struct{ major, minor int }{10, 6},
 		identified:     "IDENTIFIED VIA mysql_native_password USING ?",
 		hash:           nativeHash,
+		pending:        func(connection) bool { return false },
+		defining:       "SET STATEMENT max_statement_time = 5 FOR ",
 		tablespaces:    "information_schema.INNODB_SYS_TABLESPACES",
 		openingTables:  "SET STATEMENT lock_wait_timeout = 0, max_statement_time = 30 FOR ",
 		tablespaceName: "CAST(CONVERT(%s USING filename) AS BINARY)",

@@ -4,22 +4,23 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strconv"
+	"time"
 )
 
 // connection is one of the server's.
 type connection struct {
 	id       int64
 	user, db string
-	idle     bool // no statement is under way
+	command  string
+	idle     bool          // no statement is under way
+	age      time.Duration // how long the command has been under way, at least
 }
 
-// underWay tells whether nobody has logged in on it yet. Whose it will be, the server does not tell.
-func (c connection) underWay() bool { return c.user == "unauthenticated user" }
-
-// connections lists those that are wanted, which must be none of the broker's own. SHOW PROCESSLIST costs both flavours
-// far less than to ask information_schema for a few. https://dev.mysql.com/doc/refman/8.4/en/show-processlist.html
+// connections lists those that are wanted, which must be none of the broker's own. To list all costs both flavours
+// far less than to ask information_schema for a few.
 func (s *Session) connections(ctx context.Context, wanted func(connection) bool) ([]connection, error) {
-	all, err := processList(ctx, s.conn)
+	all, err := s.server.processList(ctx, s.conn)
 	if err != nil {
 		s.failed = true
 		return nil, fmt.Errorf("list sessions: %w", err)
@@ -43,10 +44,44 @@ func (s *Session) killEach(ctx context.Context, all []connection) error {
 	return nil
 }
 
+// What processList asks. MySQL's SHOW PROCESSLIST waits for every client that holds back its answer in COM_CHANGE_USER,
+// for net_read_timeout, which any tenant's can do again and again; the table, if there is a performance schema, waits for
+// nobody. https://dev.mysql.com/doc/refman/8.4/en/performance-schema-processlist-table.html
+const (
+	showProcessList  = "SHOW PROCESSLIST"
+	processListTable = "SELECT id, user, host, db, command, time FROM performance_schema.processlist"
+)
+
+// readsThreads tells whether the broker's account can read processListTable.
+func readsThreads(ctx context.Context, conn *sql.Conn, flavour Flavour) (can bool, err error) {
+	if flavour.Name != MySQL {
+		return false, nil
+	}
+	err = conn.QueryRowContext(ctx,
+		"SELECT EXISTS (SELECT 1 FROM performance_schema.processlist WHERE id = CONNECTION_ID())").Scan(&can)
+	if hasNumber(err, errNoSuchTable) {
+		return false, nil
+	}
+	if lacks, err := accessDenied(err); lacks || err != nil {
+		return false, err
+	}
+	return can, nil
+}
+
 // processList leaves out connections that were killed: they take no more statements, though they are listed until they
 // have rolled back.
-func processList(ctx context.Context, on queryer) (all []connection, err error) {
-	rows, err := on.QueryContext(ctx, "SHOW PROCESSLIST")
+func (s *Server) processList(ctx context.Context, on queryer) (all []connection, err error) {
+	if s.readsThreads.Load() {
+		// The broker's own connection is in the list, unless the server has none since it was started anew.
+		if all, err = connectionsIn(ctx, on, processListTable); len(all) > 0 || err != nil && !hasNumber(err, errNoSuchTable) {
+			return all, err
+		}
+	}
+	return connectionsIn(ctx, on, showProcessList)
+}
+
+func connectionsIn(ctx context.Context, on queryer, query string) (all []connection, err error) {
+	rows, err := on.QueryContext(ctx, query)
 	if err != nil {
 		return nil, err
 	}
@@ -56,22 +91,32 @@ func processList(ctx context.Context, on queryer) (all []connection, err error) 
 		return nil, err
 	}
 	var c connection
-	var host, command sql.RawBytes
-	var db sql.NullString
-	fields := []any{&c.id, &c.user, &host, &db, &command}
-	for len(fields) < len(columns) { // MariaDB has one more
+	var host, seconds sql.RawBytes
+	var user, db sql.NullString
+	fields := []any{&c.id, &user, &host, &db, &c.command, &seconds}
+	for len(fields) < len(columns) { // what SHOW PROCESSLIST has more differs
 		fields = append(fields, new(sql.RawBytes))
 	}
 	for rows.Next() {
 		if err := rows.Scan(fields...); err != nil {
 			return nil, err
 		}
-		c.idle = string(command) == "Sleep"
-		if c.db = db.String; string(command) != "Killed" {
+		c.idle, c.age = c.command == "Sleep", atLeast(string(seconds))
+		if c.user, c.db = user.String, db.String; c.command != "Killed" {
 			all = append(all, c)
 		}
 	}
 	return all, rows.Err()
+}
+
+// atLeast is the least time that the column Time may stand for, which is the difference of two times without their
+// fractions of seconds; 0 if it is not known.
+func atLeast(seconds string) time.Duration {
+	n, err := strconv.Atoi(seconds)
+	if err != nil {
+		return 0
+	}
+	return time.Duration(max(n-1, 0)) * time.Second
 }
 
 // kill ends a connection; one that has gone is fine.

@@ -59,7 +59,12 @@ func (s *Server) CheckPrivileges(ctx context.Context) error {
 	if err != nil {
 		return s.explain("check the account's privileges", err)
 	}
+	threads, err := readsThreads(ctx, conn, flavour)
+	if err != nil {
+		return s.explain("check the account's privileges", err)
+	}
 	s.refusesOrphans.Store(refuses)
+	s.readsThreads.Store(threads)
 	s.readsPrograms.Store(reads)
 	if len(missing) > 0 {
 		return &PrivilegesError{Server: s.name, Missing: missing}

@@ -26,7 +26,7 @@ func (s *Session) Restrict(ctx context.Context, account string, role Role, datab
 	if err != nil && !hasNumber(err, errNoSuchGrant) {
 		return fmt.Errorf("restrict account %s: %w", account, err)
 	}
-	// Logins that are under way get what the account has now, and need not be waited for.
+	// Pending logins get what the account has now, and need not be waited for.
 	open, err := s.connections(ctx, func(c connection) bool { return c.user == account })
 	if err != nil {
 		return err

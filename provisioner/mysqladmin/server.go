@@ -39,9 +39,9 @@ type Server struct {
 	turns    chan struct{}
 	accounts chan struct{} // the same, for statements on accounts
 
-	// What CheckPrivileges last found: that the server refuses to drop the definer of anything, and that the broker's
-	// account may read where MariaDB keeps routines and events.
-	refusesOrphans, readsPrograms atomic.Bool
+	// What CheckPrivileges last found: that the server refuses to drop the definer of anything, that the broker's account
+	// may read where MariaDB keeps routines and events, and that it may read MySQL's list of threads.
+	refusesOrphans, readsPrograms, readsThreads atomic.Bool
 }
 
 // Open prepares connections to a server. It does no I/O: a server that is down is noticed by its first use.

@@ -4,7 +4,7 @@ import "context"
 
 // OpenSessions counts the sessions that each of some accounts has open on the server.
 func (s *Server) OpenSessions(ctx context.Context, accounts []string) (map[string]int, error) {
-	all, err := processList(ctx, s.reads)
+	all, err := s.processList(ctx, s.reads)
 	if err != nil {
 		return nil, s.explain("list the sessions", err)
 	}

@@ -1,0 +1,87 @@
+package mysqladmin_test
+
+import (
+	"testing"
+
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// Wherever a client stops in a login, it has no session once RetireAccount has returned, and gets none by going on.
+func TestRetireAccountEndsLoginsThatStopAnywhere(t *testing.T) {
+	stops := map[string]func(*fixture, mysqladmin.Account) *rawLogin{
+		"before the name": func(f *fixture, _ mysqladmin.Account) *rawLogin { return f.dialRaw() },
+		"after the name": func(f *fixture, a mysqladmin.Account) *rawLogin {
+			r := f.dialRaw()
+			f.must(r.name(a.Name, a.Database))
+			return r
+		},
+	}
+	for name, stop := range stops {
+		for ending, kept := range map[string]bool{"kept": true, "dropped": false} {
+			t.Run(name+", "+ending, func(t *testing.T) {
+				onEachServer(t, func(t *testing.T, f *fixture) {
+					a := f.account(mysqladmin.ReadWrite)
+					if kept {
+						f.exec(f.loginAs(a), "CREATE VIEW v AS SELECT 1")
+					}
+					r := stop(f, a)
+					f.expectRetired(a, kept)
+					var err error
+					if name == "before the name" {
+						err = r.name(a.Name, a.Database)
+					}
+					if err == nil {
+						err = r.prove(a.Password)
+					}
+					if err == nil {
+						err = r.query("DO 1")
+					}
+					if err == nil {
+						t.Error("a pending login outlived its account")
+					}
+				})
+			})
+		}
+	}
+}
+
+// A session can change to another account, and stop in the middle of that. MySQL's SHOW PROCESSLIST hangs meanwhile, so
+// that this takes a server with a performance schema.
+func TestRetireAccountEndsAChangeOfAccounts(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		if s.Flavour == "mysql" {
+			s = testdrive.PrivateWithDefaults(t)
+		}
+		f := newFixture(t, s)
+		f.must(f.server.CheckPrivileges(t.Context()))
+		for _, kept := range []bool{true, false} {
+			a, other := f.account(mysqladmin.ReadWrite), f.account(mysqladmin.ReadWrite)
+			if kept {
+				f.exec(f.loginAs(a), "CREATE VIEW v AS SELECT 1")
+			}
+			r := f.dialRaw()
+			f.must(r.name(other.Name, other.Database))
+			f.must(r.prove(other.Password))
+			f.must(r.query("DO 1"))
+			f.must(r.change(a.Name, a.Database))
+			f.expectRetired(a, kept)
+			if err := r.prove(a.Password); err == nil {
+				if err = r.query("DO 1"); err == nil {
+					t.Error("a session of another account became one of an account that was retired")
+				}
+			}
+		}
+	})
+}
+
+// dialRaw connects, and closes the connection when the test ends.
+func (f *fixture) dialRaw() *rawLogin {
+	f.t.Helper()
+	r, err := dialRaw(f.config.Addr)
+	f.must(err)
+	f.t.Cleanup(func() { _ = r.conn.Close() })
+	return r
+}

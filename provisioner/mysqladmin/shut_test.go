@@ -1,0 +1,94 @@
+package mysqladmin_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// Tenants can use up the files that a server may have open. MariaDB then cannot tell what an account defines: the
+// account is shut all the same, and kept if that may be needed.
+func TestRetireAccountShutsWhereNoFileCanBeOpened(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		f := newFixture(t, testdrive.Private(t, s.Flavour))
+		f.must(f.server.CheckPrivileges(t.Context()))
+		definer, other := f.account(mysqladmin.ReadWrite), f.account(mysqladmin.ReadWrite)
+		f.exec(f.loginAs(definer), "CREATE VIEW v AS SELECT 1")
+		for _, a := range []mysqladmin.Account{definer, other} {
+			open, err := f.loginAs(a).Conn(t.Context())
+			f.must(err)
+			session := f.fence(f.database+" without files", leaseHolds)
+			allow := f.forbidFiles()
+			kept, err := session.RetireAccount(t.Context(), a.Name, a.Role, a.Database)
+			allow()
+			if err != nil || a.Name == definer.Name && !kept {
+				t.Errorf("without files: kept %v, %v", kept, err)
+			}
+			f.expectShut(a, open)
+		}
+		f.session = f.fence(f.database+" with files", leaseHolds)
+		f.expectRetired(definer, true)
+		f.expectRetired(other, false)
+	})
+}
+
+// forbidFiles lets the server open no more files than it has open now, until the function that it returns is called.
+func (f *fixture) forbidFiles() (allow func()) {
+	f.t.Helper()
+	file := f.strings(f.t.Context(), "SELECT @@pid_file")[0]
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(f.strings(f.t.Context(), "SELECT @@datadir")[0], file)
+	}
+	text, err := os.ReadFile(file)
+	f.must(err)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	f.must(err)
+	before := f.limitFiles(pid, "3")
+	allow = sync.OnceFunc(func() { f.limitFiles(pid, before) })
+	f.t.Cleanup(allow)
+	return allow
+}
+
+// limitFiles sets the soft limit of files that a process may have open, in that process's name, and returns the one
+// before. https://man7.org/linux/man-pages/man1/prlimit.1.html
+func (f *fixture) limitFiles(pid int, limit string) (before string) {
+	f.t.Helper()
+	prlimit := func(args ...string) string {
+		cmd := exec.Command("prlimit", append([]string{"--pid", strconv.Itoa(pid)}, args...)...)
+		of, err := os.Stat(fmt.Sprintf("/proc/%d", pid))
+		f.must(err)
+		owner := of.Sys().(*syscall.Stat_t)
+		if os.Geteuid() == 0 {
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}}
+		}
+		out, err := cmd.Output()
+		f.must(err)
+		return strings.TrimSpace(string(out))
+	}
+	before = prlimit("--nofile", "--output", "SOFT", "--noheadings")
+	prlimit("--nofile=" + limit + ":")
+	return before
+}
+
+// expectShut checks that an account lets nobody in, and that a session of it is gone.
+func (f *fixture) expectShut(a mysqladmin.Account, open interface{ PingContext(context.Context) error }) {
+	f.t.Helper()
+	if err := f.checkLogin(a.Name, a.Password); number(err) == 0 {
+		f.t.Errorf("login to an account that was to be shut: %v", err)
+	}
+	if err := open.PingContext(f.t.Context()); err == nil {
+		f.t.Error("a session of an account that was to be shut lives on")
+	}
+}

@@ -1,0 +1,89 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// Whoever reaches a MySQL server can begin to log in, and leave it at that for the 10 s that servers wait. Neither an
+// unbind nor the deprovision of an instance with many bindings waits for it binding by binding.
+func TestHalfOpenLogins(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		private := testdrive.Private(t, s.Flavour)
+		p := startPlatform(t, private, testdrive.Environment(t, private))
+		i := p.makeOwn(t, "shared-small")
+		const bindings = 13
+		var all []binding
+		var accounts []credentials
+		for range bindings {
+			b, c := i.bound(t, nil)
+			all, accounts = append(all, b), append(accounts, c)
+		}
+		// One defines something, so that its account stays until the database is gone.
+		exec(t, accounts[1].open(t), "CREATE VIEW v AS SELECT 1")
+
+		keepHalfOpen(t, private.Address(), 30)
+		since := time.Now()
+		expectEmpty(t, all[0].unbind(t), http.StatusOK)
+		t.Logf("an unbind took %v", time.Since(since).Round(time.Millisecond))
+		expectRefused(t, accounts[0].fields(t))
+		since = time.Now()
+		expectEmpty(t, i.deprovision(t, now), http.StatusOK)
+		t.Logf("a deprovision of %d bindings took %v", bindings-1, time.Since(since).Round(time.Millisecond))
+		for _, c := range accounts {
+			expectNothingLeft(t, p, c.Database, c.Username)
+		}
+	})
+}
+
+// keepHalfOpen keeps so many connections to a server on which nobody logs in, until the test ends. A new one follows
+// each that the server closes.
+func keepHalfOpen(t *testing.T, address string, n int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var attackers, first sync.WaitGroup
+	t.Cleanup(func() { cancel(); attackers.Wait() })
+	for range n {
+		first.Add(1)
+		begun := sync.OnceFunc(first.Done)
+		attackers.Go(func() {
+			defer begun()
+			for ctx.Err() == nil {
+				if err := beginLogin(ctx, address, begun); err != nil && ctx.Err() == nil {
+					t.Errorf("a half-open login: %v", err)
+					return
+				}
+			}
+		})
+	}
+	first.Wait()
+}
+
+// beginLogin connects, reads the server's greeting, and then nothing more than that the server has closed the connection.
+func beginLogin(ctx context.Context, address string, begun func()) error {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	if _, err := conn.Read(make([]byte, 1024)); err != nil {
+		return err
+	}
+	begun()
+	_, err = io.Copy(io.Discard, conn)
+	if _, reset := errors.AsType[*net.OpError](err); reset {
+		return nil
+	}
+	return err
+}

@@ -45,8 +45,8 @@ func (s *Session) killEach(ctx context.Context, all []connection) error {
 }
 
 // What processList asks. MySQL's SHOW PROCESSLIST waits for every client that holds back its answer in COM_CHANGE_USER,
-// for net_read_timeout, which any tenant's can do again and again; the table, if there is a performance schema, waits for
-// nobody. https://dev.mysql.com/doc/refman/8.4/en/performance-schema-processlist-table.html
+// for net_read_timeout, which any tenant's can do again and again; the table, if there is a performance schema, waits
+// for nobody. https://dev.mysql.com/doc/refman/8.4/en/performance-schema-processlist-table.html
 const (
 	showProcessList  = "SHOW PROCESSLIST"
 	processListTable = "SELECT id, user, host, db, command, time FROM performance_schema.processlist"
@@ -73,7 +73,8 @@ func readsThreads(ctx context.Context, conn *sql.Conn, flavour Flavour) (can boo
 func (s *Server) processList(ctx context.Context, on queryer) (all []connection, err error) {
 	if s.readsThreads.Load() {
 		// The broker's own connection is in the list, unless the server has none since it was started anew.
-		if all, err = connectionsIn(ctx, on, processListTable); len(all) > 0 || err != nil && !hasNumber(err, errNoSuchTable) {
+		all, err = connectionsIn(ctx, on, processListTable)
+		if len(all) > 0 || err != nil && !hasNumber(err, errNoSuchTable) {
 			return all, err
 		}
 	}

@@ -18,8 +18,8 @@ const (
 // PendingLogins are connections on which somebody was logging in, to whatever account, right after some accounts were
 // shut. MySQL reads an account when the client has named it, and lets it in when the client has proved its password,
 // even if the account was locked or dropped between the two; and it does not tell which account a client has named.
-// MariaDB tells that before it reads the account, so that there no login is pending: those to an account are listed, and
-// killed, as its sessions are.
+// MariaDB tells that before it reads the account, so that there no login is pending: those to an account are listed,
+// and killed, as its sessions are.
 //
 // MySQL: server_mpvio_update_thd and find_mpvio_user in sql/auth/sql_authentication.cc.
 // MariaDB: parse_client_handshake_packet and parse_com_change_user_packet in sql/sql_acl.cc.

@@ -309,7 +309,8 @@ func (p *Provisioner) bindWorkflow(i store.Instance, b store.Binding, f fence) t
 				return onServer(ctx, run, func(s *mysqladmin.Session) error {
 					return s.CreateAccount(ctx, mysqladmin.Account{Name: b.Account, Password: b.Password,
 						Database: i.Database, Role: mysqladmin.Role(b.Role), MaxConnections: plan.MaxConnections,
-						RequireTLS: RequiresTLS(b, access.CACertificate), Restricted: i.OverSince != nil})
+						RequireTLS: RequiresTLS(b, access.CACertificate), Restricted: i.OverSince != nil,
+						OwnServer: i.DedicatedID != ""})
 				})
 			}}},
 		Cleanup: []task.Step{{Name: "drop account", Progress: "Dropping the account",

@@ -131,7 +131,8 @@ func (d *Doctor) makeAccount(ctx context.Context, f Finding) error {
 			func(s *mysqladmin.Session) error {
 				return s.CreateAccount(ctx, mysqladmin.Account{Name: b.Account, Password: b.Password,
 					Database: i.Database, Role: mysqladmin.Role(b.Role), MaxConnections: d.plans[at].MaxConnections,
-					RequireTLS: provisioner.RequiresTLS(b, server.CACertificate), Restricted: i.OverSince != nil})
+					RequireTLS: provisioner.RequiresTLS(b, server.CACertificate), Restricted: i.OverSince != nil,
+					OwnServer: i.DedicatedID != ""})
 			})
 	})
 }

@@ -14,6 +14,7 @@ type Account struct {
 	MaxConnections int  // at the same time; 0 for the server's own limit
 	RequireTLS     bool // plain-text logins are refused
 	Restricted     bool // it may add no data, as after Restrict
+	OwnServer      bool // nobody else's data are on the server: an Admin may read every routine, if it can be given that
 }
 
 // CreateAccount makes an account, or makes one that exists have exactly that password, those limits and that role.
@@ -40,8 +41,17 @@ func (s *Session) createAccount(ctx context.Context, a Account) error {
 	}
 	// What a role has beside what is taken again depends on the server's version. Sessions that began between the two
 	// statements, of an account that existed, are ended.
-	if err := s.execAccount(ctx, grantStatement(a.Role, a.Database), a.Name); err != nil || !a.Restricted {
+	if err := s.execAccount(ctx, grantStatement(a.Role, a.Database), a.Name); err != nil {
 		return err
+	}
+	if a.Role == Admin && a.OwnServer && s.dialect.readRoutines != "" {
+		err := s.execAccount(ctx, "GRANT "+s.dialect.readRoutines+" ON *.* TO ?@'%'", a.Name)
+		if err != nil && !hasNumber(err, errUnknownPrivilege) { // MySQL before 8.0.20
+			return err
+		}
+	}
+	if !a.Restricted {
+		return nil
 	}
 	return s.Restrict(ctx, a.Name, a.Role, a.Database)
 }

@@ -17,6 +17,13 @@ type dialect struct {
 	// slow: MariaDB opens tables for it, and waits for those that are being made.
 	defining string
 
+	// readRoutines is the privilege to be shown the text of all routines of the server, which dumps need of those that
+	// other accounts made; "" where there is none: MariaDB has one for a database from 11.3 on, which Admin has by itself,
+	// and before that shows them only to who may read all of mysql.proc.
+	// https://dev.mysql.com/doc/refman/8.4/en/show-create-procedure.html
+	// https://mariadb.com/kb/en/show-create-procedure/
+	readRoutines string
+
 	// tablespaces is the view of InnoDB's tablespaces, where NAME is "database/table".
 	tablespaces string
 
@@ -36,6 +43,7 @@ var dialects = map[string]dialect{
 		identified:     "IDENTIFIED WITH caching_sha2_password AS ?",
 		hash:           sha2Hash,
 		pending:        pendingOnMySQL,
+		readRoutines:   "SHOW_ROUTINE",
 		tablespaces:    "information_schema.INNODB_TABLESPACES",
 		tablespaceName: "CAST(%s AS BINARY)",
 	},

@@ -28,6 +28,7 @@ const (
 	errUnknownCollation   = 1273
 	errCannotUser         = 1396 // CREATE USER of one that exists, ALTER USER of one that does not
 	errGrantNoSuchAccount = 1410 // MySQL only
+	errUnknownPrivilege   = 3929 // MySQL only
 	errDatabaseReadOnly   = 3989 // MySQL only
 	errIsDefiner          = 4006 // of DROP USER on MySQL
 )

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"maps"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -32,6 +34,29 @@ func Run(t testing.TB, env map[string]string, args ...string) Output {
 		t.Fatalf("%v: %v; output:\n%s%s", args, err, &stdout, &stderr)
 	}
 	return Output{Status: cmd.ProcessState.ExitCode(), Stdout: stdout.String(), Stderr: stderr.String()}
+}
+
+// Command prepares a command of the program that the test starts and ends by itself.
+func Command(t testing.TB, env map[string]string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), binaryFor(t, env), args...)
+	cmd.Dir, cmd.Env = t.TempDir(), environ(env)
+	return cmd
+}
+
+// ClientProgram is the path of a command line client of a flavour: beside its mysqld, as in the trees that `make mysql97`
+// makes, or in PATH.
+func ClientProgram(t testing.TB, flavour, name string) string {
+	t.Helper()
+	beside := filepath.Join(filepath.Dir(mysqld(t, flavour).Path), name)
+	if _, err := os.Stat(beside); err == nil {
+		return beside
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // Expect fails the test unless the command ended with this status, and returns the output.

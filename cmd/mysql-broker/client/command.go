@@ -34,6 +34,8 @@ var examples = []string{
 	`mysql-broker client service-key orders report --json`,
 	`mysql-broker client service orders`,
 	`mysql-broker client update-service orders -p dedicated-large`,
+	`mysql-broker client dump orders orders.sql`,
+	`mysql-broker client restore orders orders.sql`,
 	`mysql-broker client delete-service-key orders report`,
 	`mysql-broker client delete-service orders`,
 }
@@ -63,6 +65,8 @@ func command(getenv func(string) string) *cobra.Command {
 		o.command("service-key NAME KEY", "Show a key's credentials", 2, (*session).key),
 		o.command("delete-service-key NAME KEY", "Delete a key; its credentials end at once", 2,
 			(*session).deleteKey),
+		o.dumpCommand(),
+		o.restoreCommand(),
 	)
 	return cmd
 }
@@ -99,12 +103,7 @@ func (o *options) command(use, short string, args int, run action) *cobra.Comman
 		Annotations: help,
 
 		ValidArgsFunction: o.complete,
-		Args: func(cmd *cobra.Command, got []string) error {
-			if len(got) != args || slices.Contains(got, "") {
-				return fmt.Errorf("use it as: %s", cmd.UseLine())
-			}
-			return nil
-		},
+		Args:              between(args, args),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cmd.SilenceUsage = true // from here on, errors are not about how to call it
 			s, err := o.session(cmd)
@@ -115,5 +114,15 @@ func (o *options) command(use, short string, args int, run action) *cobra.Comman
 			defer stop()
 			return run(s, ctx, args)
 		},
+	}
+}
+
+// between has a command take so many arguments, none of them empty.
+func between(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, got []string) error {
+		if len(got) < least || len(got) > most || slices.Contains(got, "") {
+			return fmt.Errorf("use it as: %s", cmd.UseLine())
+		}
+		return nil
 	}
 }

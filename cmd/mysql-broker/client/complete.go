@@ -20,6 +20,9 @@ func (o *options) complete(cmd *cobra.Command, args []string, _ string) ([]strin
 	if len(args) >= len(arguments) || strings.HasPrefix(cmd.Name(), "create-") && len(args) == len(arguments)-1 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+	if strings.Trim(arguments[len(args)], "[]") == "FILE" {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
 	return o.words(cmd, arguments[len(args)], args), cobra.ShellCompDirectiveNoFileComp
 }
 
@@ -63,4 +66,18 @@ func (s *session) planNames(ctx context.Context) (names []string, err error) {
 		}
 	}
 	return names, err
+}
+
+// completeKeys offers an instance's keys for the flag --key.
+func (o *options) completeKeys(cmd *cobra.Command) {
+	err := cmd.RegisterFlagCompletionFunc("key", func(cmd *cobra.Command, args []string, _ string) (
+		[]string, cobra.ShellCompDirective) {
+		if len(args) == 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return o.words(cmd, "KEY", args), cobra.ShellCompDirectiveNoFileComp
+	})
+	if err != nil {
+		panic(err) // there is no such flag
+	}
 }

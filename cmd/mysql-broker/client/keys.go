@@ -13,13 +13,21 @@ import (
 )
 
 func (s *session) createKey(ctx context.Context, args []string) error {
-	name, keyName := args[0], args[1]
-	in, err := s.inventory.instance(name)
+	a, err := s.bind(ctx, args[0], args[1], s.parameters)
 	if err != nil {
 		return err
 	}
+	return s.printBinding(a)
+}
+
+// bind makes a key; the answer has its credentials.
+func (s *session) bind(ctx context.Context, name, keyName string, parameters json.RawMessage) (*answer, error) {
+	in, err := s.inventory.instance(name)
+	if err != nil {
+		return nil, err
+	}
 	if k := in.Keys[keyName]; k != nil {
-		return fmt.Errorf("service instance %s has a key %s already: %s", name, keyName, k.Last)
+		return nil, fmt.Errorf("service instance %s has a key %s already: %s", name, keyName, k.Last)
 	}
 	k := &key{GUID: uuid.NewString(), Last: begun(create)}
 	w := s.keyWork("Creating", name, keyName, in, k)
@@ -29,28 +37,29 @@ func (s *session) createKey(ctx context.Context, args []string) error {
 		PlanID:        in.Plan.ID,
 		BindResource:  &domain.BindResource{CredentialClientID: platform},
 		RawContext:    instanceContext(name),
-		RawParameters: s.parameters,
+		RawParameters: parameters,
 	})
+	if err == nil && a.status == http.StatusAccepted { // the credentials come later
+		return s.binding(ctx, name, keyName)
+	}
+	return a, err
+}
+
+func (s *session) key(ctx context.Context, args []string) error {
+	a, err := s.binding(ctx, args[0], args[1])
 	if err != nil {
 		return err
-	}
-	if a.status == http.StatusAccepted { // the credentials come later
-		return s.key(ctx, args)
 	}
 	return s.printBinding(a)
 }
 
-// key asks the broker for the credentials: the client keeps none.
-func (s *session) key(ctx context.Context, args []string) error {
-	in, k, err := s.inventory.key(args[0], args[1])
+// binding asks the broker for a key's credentials: the client keeps none.
+func (s *session) binding(ctx context.Context, name, keyName string) (*answer, error) {
+	in, k, err := s.inventory.key(name, keyName)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	a, err := s.broker.send(ctx, http.MethodGet, k.path(in), nil, nil)
-	if err != nil {
-		return err
-	}
-	return s.printBinding(a)
+	return s.broker.send(ctx, http.MethodGet, k.path(in), nil, nil)
 }
 
 func (s *session) deleteKey(ctx context.Context, args []string) error {

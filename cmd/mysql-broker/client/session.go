@@ -16,6 +16,8 @@ type options struct {
 	json       bool
 	plan       string
 	parameters string
+	key        string
+	noPrograms bool
 }
 
 // session is one command's run.
@@ -27,6 +29,9 @@ type session struct {
 	json       bool
 	plan       string
 	parameters json.RawMessage // an object, or nil
+	in         io.Reader
+	useKey     string // the key to dump or restore with, "" for one of its own
+	noPrograms bool   // dump no triggers, routines and events
 }
 
 func (o *options) session(cmd *cobra.Command) (*session, error) {
@@ -54,5 +59,8 @@ func (o *options) session(cmd *cobra.Command) (*session, error) {
 		json:       o.json,
 		plan:       o.plan,
 		parameters: parameters,
+		in:         cmd.InOrStdin(),
+		useKey:     o.key,
+		noPrograms: o.noPrograms,
 	}, nil
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 )
 
@@ -60,29 +61,58 @@ func (p *Provisioner) logClose(err error) {
 	}
 }
 
-// onServer runs fn on a fenced connection to an instance's server.
-func (p *Provisioner) onServer(ctx context.Context, i store.Instance, f fence, alive func() error,
-	fn func(*mysqladmin.Session) error) error {
-	if err := Verified(ctx, p.shared, i); err != nil && !(f.adds && errors.Is(err, store.ErrHeld)) {
-		return fmt.Errorf("compare PostgreSQL with the server: %w", err)
-	}
+// onServer runs fn on a fenced connection to an instance's server. An error that says that the server cannot be
+// reached, or hangs, is a task.Unreachable.
+func (p *Provisioner) onServer(ctx context.Context, run *task.Run, i store.Instance, f fence,
+	fn func(context.Context, *mysqladmin.Session) error) error {
 	return p.asAdmin(ctx, i, func(admin *mysqladmin.Server) error {
-		var session *mysqladmin.Session
-		var err error
-		if a := f.ahead.take(); a != nil {
-			session, err = a.Fence(ctx, alive)
-		} else {
-			session, err = admin.Fence(ctx, f.key, alive)
-		}
-		if err != nil {
-			return fmt.Errorf("take the fence on the server: %w", err)
-		}
-		err = fn(session)
-		if i.DedicatedID != "" { // whose connections are closed now
-			p.logClose(session.Close())
-		} else { // nobody needs to wait for it
-			p.closing.Go(func() { p.logClose(session.Close()) })
+		attended, stop := admin.Attend(ctx)
+		defer stop()
+		err := p.fenced(attended, run, i, admin, f, fn)
+		switch {
+		case err == nil || ctx.Err() != nil: // that the step took too long says nothing of the server
+			return err
+		case context.Cause(attended) == mysqladmin.ErrSilent:
+			return task.Unreachable(fmt.Errorf("%w: %w", mysqladmin.ErrSilent, err))
+		case mysqladmin.CannotReach(err) && run.Alive() == nil: // a worker that lost its lease lost its connection, too
+			return task.Unreachable(err)
 		}
 		return err
 	})
+}
+
+// notUnreachable keeps an error from counting as one of reaching the server: it came from another connection than the
+// administrator's.
+func notUnreachable(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &otherError{err}
+}
+
+type otherError struct{ error }
+
+func (p *Provisioner) fenced(ctx context.Context, run *task.Run, i store.Instance, admin *mysqladmin.Server, f fence,
+	fn func(context.Context, *mysqladmin.Session) error) error {
+	if err := Verified(ctx, p.shared, i); err != nil && !(f.adds && errors.Is(err, store.ErrHeld)) {
+		return fmt.Errorf("compare PostgreSQL with the server: %w", err)
+	}
+	var session *mysqladmin.Session
+	var err error
+	if a := f.ahead.take(); a != nil {
+		session, err = a.Fence(ctx, run.Alive)
+	} else {
+		session, err = admin.Fence(ctx, f.key, run.Alive)
+	}
+	if err != nil {
+		return fmt.Errorf("take the fence on the server: %w", err)
+	}
+	run.Answered()
+	err = fn(ctx, session)
+	if i.DedicatedID != "" { // whose connections are closed now
+		p.logClose(session.Close())
+	} else { // nobody needs to wait for it
+		p.closing.Go(func() { p.logClose(session.Close()) })
+	}
+	return err
 }

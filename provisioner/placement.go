@@ -104,11 +104,16 @@ func (p *Provisioner) noPlace(refused, unusable error) error {
 	return errFull
 }
 
+// takesTimeout bounds how long a server that does not answer can hold up a placement.
+const takesTimeout = 2 * time.Second
+
 // takes asks a server whether it has the character set and collation, if any are wanted.
 func takes(ctx context.Context, server *shared.Server, q InstanceParameters) error {
 	if q == (InstanceParameters{}) {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, takesTimeout)
+	defer cancel()
 	return server.ValidateCharset(ctx, q.Charset, q.Collation)
 }
 

@@ -2,7 +2,11 @@
 // accounts of bindings. It speaks in operations and plans and knows nothing of HTTP.
 package provisioner
 
-import "mysql-broker/provisioner/mysqladmin"
+import (
+	"time"
+
+	"mysql-broker/provisioner/mysqladmin"
+)
 
 // Kind says how the instances of a plan are made.
 type Kind string
@@ -36,7 +40,8 @@ type Plan struct {
 	MemoryMB       int // MiB of memory of a dedicated server; 0 for shared plans
 	TLS            TLS // what its bindings get that do not ask for more
 
-	MaintenanceVersion string // maintenance_info.version in the catalog, "" for none
+	MaxPolling         time.Duration // maximum_polling_duration in the catalog, 0 for none
+	MaintenanceVersion string        // maintenance_info.version in the catalog, "" for none
 }
 
 // Quota is how many bytes the data of an instance may take; 0 if nobody knows.

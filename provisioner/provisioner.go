@@ -44,6 +44,7 @@ type Provisioner struct {
 	quotasOff bool
 	loads     loads
 	closing   sync.WaitGroup // of sessions that nobody waits for
+	stopping  context.CancelFunc
 }
 
 // New starts a provisioner: from now on it works on tasks that are due, those of processes that died included.
@@ -57,8 +58,26 @@ func New(cfg Config) *Provisioner {
 		p.plans[plan.ID] = plan
 	}
 	cfg.Tasks.Logger = cfg.Logger
+	if cfg.Tasks.MaxWait == nil {
+		cfg.Tasks.MaxWait = p.maxWait
+	}
 	p.tasks = task.New(cfg.Store, p.workflow, cfg.Tasks)
+	ctx, cancel := context.WithCancel(context.Background())
+	p.stopping = cancel
+	if p.dedicated != nil {
+		p.closing.Go(func() { p.keepServed(ctx) })
+	}
 	return p
+}
+
+// maxWait is how long a task may wait for its server: nine tenths of the time for which platforms ask about it, so that
+// they read how it ended before they give up by themselves.
+func (p *Provisioner) maxWait(t store.Task) time.Duration {
+	polled := p.plans[t.PlanID].MaxPolling
+	if polled == 0 {
+		polled = task.DefaultMaxWait
+	}
+	return polled / 10 * 9
 }
 
 // HandOver gives the tasks that no request waits for to other processes.
@@ -66,6 +85,7 @@ func (p *Provisioner) HandOver() { p.tasks.HandOver() }
 
 // Stop hands over all tasks and waits until nothing is under way here. Requests should have ended before.
 func (p *Provisioner) Stop() {
+	p.stopping()
 	p.tasks.Stop()
 	p.closing.Wait()
 }

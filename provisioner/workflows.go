@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"mysql-broker/provisioner/dedicated"
 	"mysql-broker/provisioner/launcher"
@@ -81,11 +82,11 @@ func (p *Provisioner) provisionWorkflow(i store.Instance, r request, f fence) (t
 		Do: func(ctx context.Context, run *task.Run) error { return p.createDatabase(ctx, run, i, f, parameters) }}
 	if i.DedicatedID == "" {
 		w.Steps = []task.Step{createDatabase}
-		w.Cleanup = []task.Step{p.dropDatabase(i, f)}
+		w.Cleanup = []task.Step{p.dropEmptyDatabase(i, f)}
 		return w, nil
 	}
 	w.Steps = []task.Step{
-		{Name: "launch", Progress: "Launching the server", Stages: launcher.Stages,
+		{Name: "launch", Progress: "Launching the server", Stages: launcher.Stages, Timeout: launchTimeout,
 			Do: func(ctx context.Context, run *task.Run) error {
 				plan, err := p.plan(i.PlanID)
 				if err != nil {
@@ -97,14 +98,26 @@ func (p *Provisioner) provisionWorkflow(i store.Instance, r request, f fence) (t
 			}},
 		createDatabase,
 		{Name: "check login", Progress: "Checking the first login", Do: func(ctx context.Context, run *task.Run) error {
-			return p.onServer(ctx, i, f, run.Alive, func(s *mysqladmin.Session) error {
-				return p.dedicated.CheckLogin(ctx, i.DedicatedID, i.Database, newPassword(), s)
+			return p.onServer(ctx, run, i, f, func(ctx context.Context, s *mysqladmin.Session) error {
+				return notUnreachable(p.dedicated.CheckLogin(ctx, i.DedicatedID, i.Database, newPassword(), s))
 			})
 		}},
+		{Name: "keep", Progress: "Handing the server over", Do: func(ctx context.Context, _ *task.Run) error {
+			return p.dedicated.Keep(ctx, i.DedicatedID)
+		}},
 	}
-	w.Cleanup = []task.Step{p.destroy(i)}
+	w.Cleanup = []task.Step{p.destroyUnused(i)}
 	return w, nil
 }
+
+const (
+	// launchTimeout bounds an attempt to launch or resize a server, which bounds its own parts to less.
+	launchTimeout = time.Hour
+	// dropTimeout bounds an attempt to drop a database: with many tables, on a slow disk, it takes minutes.
+	dropTimeout = time.Hour
+	// accountsTimeout bounds an attempt at all accounts of an instance.
+	accountsTimeout = 10 * time.Minute
+)
 
 func size(plan Plan) dedicated.Size {
 	return dedicated.Size{MemoryMB: plan.MemoryMB, StorageMB: plan.MaxStorageMB}
@@ -142,7 +155,7 @@ var noRoom = map[string]string{
 
 func (p *Provisioner) createDatabase(ctx context.Context, run *task.Run, i store.Instance, f fence,
 	q InstanceParameters) error {
-	err := p.onServer(ctx, i, f, run.Alive, func(s *mysqladmin.Session) error {
+	err := p.onServer(ctx, run, i, f, func(ctx context.Context, s *mysqladmin.Session) error {
 		return s.CreateDatabase(ctx, i.Database, q.Charset, q.Collation)
 	})
 	if charset, ok := errors.AsType[*mysqladmin.CharsetError](err); ok {
@@ -152,21 +165,22 @@ func (p *Provisioner) createDatabase(ctx context.Context, run *task.Run, i store
 }
 
 func (p *Provisioner) dropDatabase(i store.Instance, f fence) task.Step {
-	return task.Step{Name: "drop database", Progress: "Dropping the database",
+	return task.Step{Name: "drop database", Progress: "Dropping the database", Timeout: dropTimeout,
 		Do: func(ctx context.Context, run *task.Run) error {
-			return p.onServer(ctx, i, f, run.Alive, func(s *mysqladmin.Session) error {
+			return p.onServer(ctx, run, i, f, func(ctx context.Context, s *mysqladmin.Session) error {
 				return s.DropDatabase(ctx, i.Database)
 			})
 		}}
 }
 
 func (p *Provisioner) destroy(i store.Instance) task.Step {
-	return task.Step{Name: "destroy", Progress: "Removing the server", Do: func(ctx context.Context, run *task.Run) error {
-		if p.dedicated == nil {
-			return dedicated.ErrNoLauncher
-		}
-		return p.dedicated.Destroy(ctx, i.DedicatedID)
-	}}
+	return task.Step{Name: "destroy", Progress: "Removing the server", Timeout: launchTimeout,
+		Do: func(ctx context.Context, _ *task.Run) error {
+			if p.dedicated == nil {
+				return dedicated.ErrNoLauncher
+			}
+			return p.dedicated.Destroy(ctx, i.DedicatedID)
+		}}
 }
 
 // updateWorkflow changes an instance's plan.
@@ -188,6 +202,7 @@ func (p *Provisioner) changePlan(i store.Instance, planID string) []task.Step {
 	var steps []task.Step
 	if i.DedicatedID != "" {
 		steps = append(steps, task.Step{Name: "resize", Progress: "Resizing the server", Stages: launcher.Stages,
+			Timeout: launchTimeout,
 			Do: func(ctx context.Context, run *task.Run) error {
 				plan, err := p.plan(planID)
 				if err != nil {
@@ -203,6 +218,7 @@ func (p *Provisioner) changePlan(i store.Instance, planID string) []task.Step {
 			}})
 	}
 	return append(steps, task.Step{Name: "limit connections", Progress: "Changing the connection limits",
+		Timeout: accountsTimeout,
 		Do: func(ctx context.Context, run *task.Run) error {
 			plan, err := p.plan(planID)
 			if err != nil {
@@ -212,7 +228,7 @@ func (p *Provisioner) changePlan(i store.Instance, planID string) []task.Step {
 			if err != nil || len(accounts) == 0 {
 				return err
 			}
-			return p.onServer(ctx, i, instanceFence(i.ID), run.Alive, func(s *mysqladmin.Session) error {
+			return p.onServer(ctx, run, i, instanceFence(i.ID), func(ctx context.Context, s *mysqladmin.Session) error {
 				for _, a := range accounts {
 					if err := s.SetConnectionLimit(ctx, a.Account, plan.MaxConnections); err != nil {
 						return err
@@ -237,15 +253,16 @@ func (p *Provisioner) deprovisionWorkflow(i store.Instance, accounts []store.Bin
 	// Accounts end first, so that no session can make the database anew; those that views or routines name as their
 	// definer can be dropped only once the database is gone.
 	w.Steps = []task.Step{
-		{Name: "end accounts", Progress: "Closing the accounts", Do: func(ctx context.Context, run *task.Run) error {
-			return p.endAccounts(ctx, run, i, accounts, f)
-		}},
+		{Name: "end accounts", Progress: "Closing the accounts", Timeout: accountsTimeout,
+			Do: func(ctx context.Context, run *task.Run) error { return p.endAccounts(ctx, run, i, accounts, f) }},
 		p.dropDatabase(i, f),
-		{Name: "drop accounts", Progress: "Dropping the accounts", Do: func(ctx context.Context, run *task.Run) error {
-			return p.eachAccount(ctx, run, i, accounts, func(s *mysqladmin.Session, account string) error {
-				return s.DropShutAccount(ctx, account)
-			})
-		}},
+		{Name: "drop accounts", Progress: "Dropping the accounts", Timeout: accountsTimeout,
+			Do: func(ctx context.Context, run *task.Run) error {
+				return p.eachAccount(ctx, run, i, accounts,
+					func(ctx context.Context, s *mysqladmin.Session, account string) error {
+						return s.DropShutAccount(ctx, account)
+					})
+			}},
 	}
 	return w
 }
@@ -257,7 +274,7 @@ func (p *Provisioner) endAccounts(ctx context.Context, run *task.Run, i store.In
 	var names []string
 	var pending mysqladmin.PendingLogins
 	var failed error
-	err := p.eachAccount(ctx, run, i, accounts, func(s *mysqladmin.Session, account string) error {
+	shut := func(ctx context.Context, s *mysqladmin.Session, account string) error {
 		found, err := s.ShutAccount(ctx, account)
 		names = append(names, account)
 		pending.Add(found)
@@ -266,9 +283,10 @@ func (p *Provisioner) endAccounts(ctx context.Context, run *task.Run, i store.In
 			return nil
 		}
 		return err
-	})
+	}
+	err := p.eachAccount(ctx, run, i, accounts, shut)
 	if err == nil && pending.Any() {
-		err = p.onServer(ctx, i, f, run.Alive, func(s *mysqladmin.Session) error {
+		err = p.onServer(ctx, run, i, f, func(ctx context.Context, s *mysqladmin.Session) error {
 			return s.EndLogins(ctx, pending, names...)
 		})
 	}
@@ -278,11 +296,10 @@ func (p *Provisioner) endAccounts(ctx context.Context, run *task.Run, i store.In
 // eachAccount runs fn for accounts of an instance, each under its binding's fence: a bind that was cancelled may still
 // be at it.
 func (p *Provisioner) eachAccount(ctx context.Context, run *task.Run, i store.Instance,
-	accounts []store.BindingAccount, fn func(s *mysqladmin.Session, account string) error) error {
+	accounts []store.BindingAccount, fn func(ctx context.Context, s *mysqladmin.Session, account string) error) error {
 	for _, a := range accounts {
-		if err := p.onServer(ctx, i, bindingFence(i.ID, a.BindingID), run.Alive, func(s *mysqladmin.Session) error {
-			return fn(s, a.Account)
-		}); err != nil {
+		if err := p.onServer(ctx, run, i, bindingFence(i.ID, a.BindingID),
+			func(ctx context.Context, s *mysqladmin.Session) error { return fn(ctx, s, a.Account) }); err != nil {
 			return err
 		}
 	}
@@ -292,8 +309,8 @@ func (p *Provisioner) eachAccount(ctx context.Context, run *task.Run, i store.In
 // bindWorkflow makes the account of a binding. A bind that failed is forgotten, since the platform was told so.
 func (p *Provisioner) bindWorkflow(i store.Instance, b store.Binding, f fence) task.Workflow {
 	f.adds = true
-	onServer := func(ctx context.Context, run *task.Run, fn func(*mysqladmin.Session) error) error {
-		return p.onServer(ctx, i, f, run.Alive, fn)
+	onServer := func(ctx context.Context, run *task.Run, fn func(context.Context, *mysqladmin.Session) error) error {
+		return p.onServer(ctx, run, i, f, fn)
 	}
 	return task.Workflow{
 		Steps: []task.Step{{Name: "create account", Progress: "Creating the account",
@@ -306,7 +323,7 @@ func (p *Provisioner) bindWorkflow(i store.Instance, b store.Binding, f fence) t
 				if err != nil {
 					return err
 				}
-				return onServer(ctx, run, func(s *mysqladmin.Session) error {
+				return onServer(ctx, run, func(ctx context.Context, s *mysqladmin.Session) error {
 					return s.CreateAccount(ctx, mysqladmin.Account{Name: b.Account, Password: b.Password,
 						Database: i.Database, Role: mysqladmin.Role(b.Role), MaxConnections: plan.MaxConnections,
 						RequireTLS: RequiresTLS(b, access.CACertificate), Restricted: i.OverSince != nil,
@@ -315,7 +332,9 @@ func (p *Provisioner) bindWorkflow(i store.Instance, b store.Binding, f fence) t
 			}}},
 		Cleanup: []task.Step{{Name: "drop account", Progress: "Dropping the account",
 			Do: func(ctx context.Context, run *task.Run) error {
-				return onServer(ctx, run, func(s *mysqladmin.Session) error { return s.DropAccount(ctx, b.Account) })
+				return onServer(ctx, run, func(ctx context.Context, s *mysqladmin.Session) error {
+					return s.DropAccount(ctx, b.Account)
+				})
 			}}},
 		Lasting:   true,
 		Succeeded: func(tx *store.Tx) { tx.SetBindingState(i.ID, b.ID, store.Ready) },
@@ -335,7 +354,7 @@ func (p *Provisioner) unbindWorkflow(i store.Instance, b store.Binding, f fence)
 	return task.Workflow{
 		Steps: []task.Step{{Name: "end account", Progress: "Closing the account",
 			Do: func(ctx context.Context, run *task.Run) error {
-				return p.onServer(ctx, i, f, run.Alive, func(s *mysqladmin.Session) (err error) {
+				return p.onServer(ctx, run, i, f, func(ctx context.Context, s *mysqladmin.Session) (err error) {
 					kept, err = s.RetireAccount(ctx, b.Account, mysqladmin.Role(b.Role), i.Database)
 					return err
 				})

@@ -9,20 +9,20 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Claim gives owner the task that has been due longest and that no live lease stands in the way of, or returns
-// ErrNotFound. Taking over from a worker that died counts as an attempt. During a Hold there is nothing to claim: what
-// is recorded then may have been done long ago, or undone.
-func (s *Store) Claim(ctx context.Context, owner string, ttl time.Duration) (Task, error) {
+// Claim gives owner the task that has been due longest, that no live lease stands in the way of and that works on none
+// of the servers to pass over, or returns ErrNotFound. Taking over from a worker that died counts as an attempt. During
+// a Hold there is nothing to claim: what is recorded then may have been done long ago, or undone.
+func (s *Store) Claim(ctx context.Context, owner string, ttl time.Duration, passOver ...string) (Task, error) {
 	return oneRow(ctx, s.pool, scanTask, `
 		UPDATE task SET attempt = attempt + (lease_owner IS NOT NULL)::int, epoch = epoch + 1, lease_owner = $1,
 			lease_until = clock_timestamp() + $2::interval
 		WHERE id = (
 			SELECT c.id FROM task c
-			WHERE c.finished_at IS NULL AND c.run_at <= now() AND (SELECT NOT held())
+			WHERE c.finished_at IS NULL AND c.run_at <= now() AND c.server <> ALL ($3) AND (SELECT NOT held())
 				AND (c.lease_until IS NULL OR c.lease_until < clock_timestamp())
 				AND NOT EXISTS (`+conflicting+`)
 			ORDER BY c.run_at, c.id LIMIT 1 FOR UPDATE SKIP LOCKED)
-		RETURNING `+taskColumns, owner, ttl)
+		RETURNING `+taskColumns, owner, ttl, append([]string{}, passOver...))
 }
 
 // Held identifies a lease.
@@ -76,6 +76,18 @@ func (s *Store) Progress(ctx context.Context, h Held, step, description string) 
 func (s *Store) Postpone(ctx context.Context, h Held, delay time.Duration, attempts int, lastError string) error {
 	return s.write(ctx, h, `run_at = now() + $3::interval, attempt = $4, last_error = $5, lease_owner = NULL,
 		lease_until = NULL`, delay, attempts, storable(lastError))
+}
+
+// Await gives a task back whose server cannot be reached, to be tried again after delay. It is no attempt. description
+// is for users, lastError for operators.
+func (s *Store) Await(ctx context.Context, h Held, delay time.Duration, description, lastError string) error {
+	return s.write(ctx, h, `run_at = now() + $3::interval, description = $4, last_error = $5, lease_owner = NULL,
+		lease_until = NULL`, delay, description, storable(lastError))
+}
+
+// NoteError records what operators are to know of a task that is about to end.
+func (s *Store) NoteError(ctx context.Context, h Held, lastError string) error {
+	return s.write(ctx, h, "last_error = $3", storable(lastError))
 }
 
 // GiveUp turns a task to its cleanup phase; the worker keeps it.

@@ -28,6 +28,8 @@ type Resource struct {
 	// Expected says that it must be there: its instance, and an account's binding, is ready and no task in progress
 	// could be changing that.
 	Expected bool
+	// Failed says of a database or a dedicated server that its creation failed: as a rule, it is not there then.
+	Failed   bool
 	SeenGone bool // ForgetResources was told of it, and RememberResources not since
 }
 
@@ -38,6 +40,8 @@ func resourcesIn(some string) string {
 		coalesce(i.state = 'ready' AND (r.kind <> 'account' OR b.state = 'ready'), false) AND NOT EXISTS (
 			SELECT FROM task t WHERE t.instance_id = i.id AND t.binding_id IN ('', b.id) AND t.state = 'in progress')
 			AS expected,
+		coalesce(i.state = 'create failed', false) AND r.kind <> 'account' AND NOT EXISTS (
+			SELECT FROM task t WHERE t.instance_id = i.id AND t.binding_id = '' AND t.state = 'in progress') AS failed,
 		r.gone_since IS NOT NULL AS seen_gone
 	FROM ` + some + ` AS r
 	LEFT JOIN binding b ON r.kind = 'account' AND b.account = r.name

@@ -54,10 +54,11 @@ type Task struct {
 	Epoch       int64
 	Leased      bool // a worker holds it, or held it when it died
 	CreatedAt   time.Time
+	Server      string // that it works on: a shared server's name or a dedicated server's id; "" if not recorded
 }
 
 const taskColumns = `id, instance_id, binding_id, kind, plan_id, state, phase, request, step, description, last_error,
-	attempt, epoch, lease_owner IS NOT NULL, created_at`
+	attempt, epoch, lease_owner IS NOT NULL, created_at, server`
 
 var scanTask = pgx.RowToStructByPos[Task]
 
@@ -91,8 +92,9 @@ func (t *Tx) InsertTask(n NewTask) *Task {
 // insertTask inserts the task only if the instance's database has that name, unless that is "".
 func (t *Tx) insertTask(task *Task, n NewTask, database string) (inserted *bool) {
 	return expectRow(t, task, scanTask, `
-		INSERT INTO task (instance_id, binding_id, kind, plan_id, request, epoch, lease_owner, lease_until)
-		SELECT c.instance_id, c.binding_id, admitted($3), $4, $5, 1, l.owner, clock_timestamp() + l.ttl
+		INSERT INTO task (instance_id, binding_id, kind, plan_id, request, epoch, lease_owner, lease_until, server)
+		SELECT c.instance_id, c.binding_id, admitted($3), $4, $5, 1, l.owner, clock_timestamp() + l.ttl,
+			coalesce((SELECT server || dedicated_id FROM instance WHERE id = $1), '')
 		FROM (SELECT $1::text AS instance_id, $2::text AS binding_id, 0 AS id) c
 		LEFT JOIN (SELECT $6::text AS owner, $7::interval AS ttl) l
 			ON l.owner <> '' AND NOT EXISTS (`+conflicting+`)

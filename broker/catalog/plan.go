@@ -1,6 +1,10 @@
 package catalog
 
-import "code.cloudfoundry.org/brokerapi/v13/domain"
+import (
+	"time"
+
+	"code.cloudfoundry.org/brokerapi/v13/domain"
+)
 
 // readPlans fills the plans that platforms are shown into service and returns what the broker keeps of each.
 func readPlans(o *object, service *domain.Service, taken identities) []plan {
@@ -34,6 +38,9 @@ func readPlan(o *object, names, ids map[string]int) (domain.ServicePlan, plan) {
 	kept.ID, kept.Name = shown.ID, shown.Name
 	if shown.MaintenanceInfo != nil {
 		kept.MaintenanceVersion = shown.MaintenanceInfo.Version
+	}
+	if shown.MaximumPollingDuration != nil {
+		kept.MaxPolling = time.Duration(*shown.MaximumPollingDuration) * time.Second
 	}
 	o.close()
 	return shown, kept

@@ -26,6 +26,8 @@ dedicated servers. Brokers may run meanwhile; their operations under way are not
   orphan       it is there, and nothing wants it any more. --repair drops it, with all data in it.
   missing      it is not there, and must be. --repair makes an account again, with its password and role. Databases
                and dedicated servers are not made again: their data would be missing still.
+  kept         its creation failed, but it is there: it held data, as after PostgreSQL was restored from a backup, or
+               could not be removed. docs/runbook.md says what to do. It is never touched.
   abandoned    an instance or a binding that is half-way, and nothing is at it.
   unreachable  a server that cannot be asked: nothing is known of what it holds.
   unrecorded   its name looks like the broker's, but the broker has no record of it. It may be another broker's and is

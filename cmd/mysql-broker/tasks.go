@@ -81,6 +81,8 @@ func retryCommand() *cobra.Command {
   failed deletion        it is asked for again, as the platform does that deletes again: as a new task, whose name is
                          printed. The platform was told that the old one failed, and can delete again at any time: it
                          then reads of the new one, or that there is nothing to delete any more.
+  failed provision       only where its database or server was kept, because it held data: what is there becomes a
+                         working service instance, by a new task, whose name is printed
 
 Other tasks that failed were undone, and the platform was told so. It would not know of what is made afterwards, so that
 they are not tried again: the platform has to ask for them anew.`,

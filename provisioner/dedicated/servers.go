@@ -67,6 +67,23 @@ func (s *Servers) Destroy(ctx context.Context, id string) error {
 	return nil
 }
 
+// Keep records with the server that it is about to be reported ready.
+func (s *Servers) Keep(ctx context.Context, id string) error {
+	if err := s.launcher.Keep(ctx, id); err != nil {
+		return fmt.Errorf("keep the server %s: %w", id, err)
+	}
+	return nil
+}
+
+// DestroyUnused is Destroy for a server whose creation is undone. It returns launcher.ErrKept for one that was given to
+// Keep, which may hold data.
+func (s *Servers) DestroyUnused(ctx context.Context, id string) error {
+	if err := s.launcher.DestroyUnused(ctx, id); err != nil {
+		return fmt.Errorf("destroy the server %s: %w", id, err)
+	}
+	return nil
+}
+
 // Endpoint tells where applications reach the server.
 func (s *Servers) Endpoint(ctx context.Context, id string) (launcher.Endpoint, error) {
 	endpoint, err := s.launcher.Endpoint(ctx, id)

@@ -15,13 +15,14 @@ type Problem string
 const (
 	Orphan      Problem = "orphan"      // it is there, and nothing wants it any more
 	Missing     Problem = "missing"     // it is not there, and must be
+	Kept        Problem = "kept"        // its creation failed, but it is there: it holds data, or could not be removed
 	Abandoned   Problem = "abandoned"   // it is half-way, and nothing is at it
 	Unreachable Problem = "unreachable" // nothing is known of what it holds
 	Unrecorded  Problem = "unrecorded"  // it has a name like the broker's, which has no record of it
 )
 
 // problems in the order in which they are told.
-var problems = []Problem{Orphan, Missing, Abandoned, Unreachable, Unrecorded}
+var problems = []Problem{Orphan, Missing, Kept, Abandoned, Unreachable, Unrecorded}
 
 // Kinds of things beside those of store.Resource.
 const (
@@ -78,6 +79,12 @@ func orphan(r store.Resource) Finding {
 	if r.Kind == store.DedicatedResource {
 		f.ToDo = "destroy it"
 	}
+	return f
+}
+
+func kept(r store.Resource) Finding {
+	f := about(Kept, r)
+	f.ToDo = "read the last error of its provision, and docs/runbook.md#a-provision-failed-and-its-data-were-kept"
 	return f
 }
 

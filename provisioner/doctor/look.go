@@ -67,6 +67,8 @@ func (l *comparison) compare(recorded []store.Resource) (gone, there []store.Res
 			if r.SeenGone {
 				there = append(there, key)
 			}
+		case isThere && r.Failed:
+			l.report.Findings = append(l.report.Findings, kept(r))
 		case !isThere && r.Expected:
 			l.missing(r)
 		case !isThere && !r.Live:

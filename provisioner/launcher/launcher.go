@@ -13,6 +13,9 @@ var ErrNotFound = errors.New("launcher: no such server")
 // no port, or no space on its disk.
 var ErrNoRoom = errors.New("launcher: no room")
 
+// ErrKept is returned by DestroyUnused for a server that was given to Keep.
+var ErrKept = errors.New("launcher: the server was reported ready once and is kept")
+
 // Stages is how many times Launch and Resize report before they return: once as each stage begins.
 const Stages = 3
 
@@ -34,6 +37,14 @@ type Launcher interface {
 
 	// Destroy stops the server and removes all that Launch made. It must not fail if there is nothing to remove.
 	Destroy(ctx context.Context, id string) error
+
+	// Keep records with the server itself that it is about to be reported ready: from then on it may hold data, whatever
+	// the broker's own records say, as after PostgreSQL was restored from a backup. It returns ErrNotFound for a server
+	// that is not there.
+	Keep(ctx context.Context, id string) error
+
+	// DestroyUnused is Destroy, but leaves a server alone that was given to Keep, and returns ErrKept.
+	DestroyUnused(ctx context.Context, id string) error
 
 	// List names every server that Launch made, or began to make, and Destroy has not removed.
 	List(ctx context.Context) ([]string, error)

@@ -77,6 +77,33 @@ func (s *Session) DropDatabase(ctx context.Context, name string) error {
 	return nil
 }
 
+// ErrHoldsData is returned by DropEmptyDatabase.
+var ErrHoldsData = errors.New("the database is not empty")
+
+// holdsData takes a database three times. Triggers hang on tables. Both flavours answer it without opening a table.
+const holdsData = `SELECT EXISTS (SELECT 1 FROM information_schema.tables WHERE table_schema = ?) OR
+	EXISTS (SELECT 1 FROM information_schema.routines WHERE routine_schema = ?) OR
+	EXISTS (SELECT 1 FROM information_schema.events WHERE event_schema = ?)`
+
+// HoldsData tells whether there is a table, view, sequence, routine or event in a database, which may be missing.
+func (s *Server) HoldsData(ctx context.Context, name string) (holds bool, err error) {
+	err = s.reads.QueryRowContext(ctx, holdsData, name, name, name).Scan(&holds)
+	return holds, s.explain("look into database "+name, err)
+}
+
+// DropEmptyDatabase removes a database in which there is no table, view, sequence, routine or event; a missing one is
+// fine. One that holds any is left alone: ErrHoldsData.
+func (s *Session) DropEmptyDatabase(ctx context.Context, name string) error {
+	holds, err := s.exists(ctx, holdsData, name, name, name)
+	if err != nil {
+		return fmt.Errorf("look into database %s: %w", name, err)
+	}
+	if holds {
+		return fmt.Errorf("database %s: %w", name, ErrHoldsData)
+	}
+	return s.DropDatabase(ctx, name)
+}
+
 // killUsers kills the sessions that use a database, and those of accounts that may.
 func (s *Session) killUsers(ctx context.Context, database string) error {
 	accounts, err := names(ctx, s.conn, "SELECT user FROM mysql.db WHERE db = ?", escapePattern(database))

@@ -63,6 +63,42 @@ func Unreachable(err error) bool {
 	return errors.As(err, &network)
 }
 
+// refusals are the server errors of a server that lets the broker in no more, or just now.
+var refusals = []uint16{
+	1040, // too many connections
+	1041, // out of memory
+	1053, // server shutdown in progress
+	1077, // normal shutdown
+	1129, // host blocked because of connection errors
+	1135, // cannot create a thread
+	1203, // the account has max_user_connections
+	1226, // the same, by a limit of the account
+	1927, // connection killed, MariaDB: as it shuts down, too
+	3032, // offline mode, MySQL
+	3168, // the server is not available, MySQL
+	3169, // session killed, MySQL
+	4031, // disconnected by the server, MySQL
+}
+
+// CannotReach reports whether an error says that the server cannot be reached, went away or lets nobody in just now,
+// and so says nothing of what was to be done there. A server that refuses the password or a statement was reached, and
+// so was one on which a lock was waited for in vain. A caller whose own context has ended must look at that first.
+func CannotReach(err error) bool {
+	if refused, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		return slices.Contains(refusals, refused.Number)
+	}
+	if errors.Is(err, ErrSilent) {
+		return true
+	}
+	for _, gone := range []error{driver.ErrBadConn, mysql.ErrInvalidConn, io.EOF, io.ErrUnexpectedEOF} {
+		if errors.Is(err, gone) {
+			return true
+		}
+	}
+	_, network := errors.AsType[net.Error](err) // or a deadline of this package's own
+	return network
+}
+
 func hasNumber(err error, number uint16) bool {
 	var refused *mysql.MySQLError
 	return errors.As(err, &refused) && refused.Number == number

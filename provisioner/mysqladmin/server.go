@@ -34,6 +34,7 @@ type Server struct {
 
 	// Reads have a pool of their own, so that workers which all hold a session can't wait for each other's.
 	sessions, reads *sql.DB
+	connector       driver.Connector // of connections beside theirs
 
 	// turns has room for one entry for each session. Who waits longest is next, whereas a sql.DB takes anyone.
 	turns    chan struct{}
@@ -59,12 +60,13 @@ func Open(cfg Config) (*Server, error) {
 		maxConns = defaultMaxConns
 	}
 	return &Server{
-		name:     cfg.Name,
-		fenceKey: cfg.FenceKey,
-		sessions: pool(traced{connector, cfg.Addr}, maxConns),
-		reads:    pool(traced{connector, cfg.Addr}, maxReadConns),
-		turns:    make(chan struct{}, maxConns),
-		accounts: make(chan struct{}, accountStatements),
+		name:      cfg.Name,
+		fenceKey:  cfg.FenceKey,
+		sessions:  pool(traced{connector, cfg.Addr}, maxConns),
+		reads:     pool(traced{connector, cfg.Addr}, maxReadConns),
+		connector: connector,
+		turns:     make(chan struct{}, maxConns),
+		accounts:  make(chan struct{}, accountStatements),
 	}, nil
 }
 

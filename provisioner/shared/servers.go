@@ -121,8 +121,8 @@ func (s *Server) Verified(ctx context.Context) error {
 	return err
 }
 
-// Candidates lists the servers that may take one more database, the emptiest in proportion first. loads is what is
-// recorded of each.
+// Candidates lists the servers that may take one more database, the emptiest in proportion first, but those last that
+// did not answer: to find out that they still do not takes seconds. loads is what is recorded of each.
 func (s *Servers) Candidates(loads map[string]store.ServerState) []*Server {
 	fill := func(server *Server) float64 {
 		return float64(loads[server.Name()].Instances) / float64(server.MaxDatabases)
@@ -131,6 +131,7 @@ func (s *Servers) Candidates(loads map[string]store.ServerState) []*Server {
 		return fill(server) >= 1 || loads[server.Name()].Drained()
 	})
 	slices.SortStableFunc(free, func(a, b *Server) int { return cmp.Compare(fill(a), fill(b)) })
+	slices.SortStableFunc(free, func(a, b *Server) int { return cmp.Compare(a.doubt(), b.doubt()) })
 	return free
 }
 

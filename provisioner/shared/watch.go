@@ -61,6 +61,11 @@ func (s *Server) look(ctx context.Context, log *slog.Logger) {
 	if ctx.Err() != nil {
 		return
 	}
+	if mysqladmin.CannotReach(err) {
+		s.Doubt()
+	} else if err == nil && s.doubted.Load() { // who is passed over is asked by nobody else
+		s.doubted.Store(s.Answers(ctx) != nil)
+	}
 	problem := ""
 	if err != nil {
 		problem = err.Error()
@@ -84,6 +89,14 @@ func (s *Server) Usable() bool { return s.usable.Load() }
 
 // Doubt says that the server did not answer.
 func (s *Server) Doubt() { s.doubted.Store(true) }
+
+// doubt is 1 if the server did not answer the last time, else 0.
+func (s *Server) doubt() int {
+	if s.doubted.Load() {
+		return 1
+	}
+	return 0
+}
 
 // Check finds out whether the broker's account has all privileges that it needs on the server. While the server is
 // usable, it only asks for an answer, and only if there is doubt.

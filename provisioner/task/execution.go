@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 const (
 	inlineAttempts = 3                      // tries of a step while a request waits
 	inlineBackoff  = 100 * time.Millisecond // before the second of them; doubles
+	inlineTime     = 10 * time.Second       // after which none is begun: whoever waits is to be told the reason
 	maxBackoff     = time.Minute
 	// Undoing is worth more patience than doing: what is left behind when it is given up is an orphan.
 	cleanupPatience = 5
@@ -35,6 +37,7 @@ type execution struct {
 	task     store.Task
 	workflow Workflow
 	inline   bool // a request waits: no progress is recorded and failures are tried again soon
+	began    time.Time
 
 	cause error // why the forward phase was given up
 	err   error // outcome: nil if the task succeeded
@@ -56,16 +59,44 @@ func (x *execution) work() {
 		if !x.giveUp(failed, err) {
 			return
 		}
+		if isUnreachable(err) && x.inline && len(x.workflow.Cleanup) > 0 {
+			x.await(err) // the request is not kept waiting to find out the same once more
+			x.err = &FailedError{Task: x.task, Err: err}
+			return
+		}
 	}
 	_, err := x.steps(x.workflow.Cleanup)
+	description := x.task.Description
 	if err != nil {
 		if x.interrupted(err) || !x.exhausted(err) {
 			x.setBack(err)
 			return
 		}
+		if description, err = x.leave(err); x.interrupted(err) {
+			x.setBack(err)
+			return
+		}
+	}
+	x.finish(store.Failed, description, true, func(tx *store.Tx) { x.workflow.Failed(tx, err == nil) })
+}
+
+// leave tells operators why something is not undone, and returns what users are told.
+func (x *execution) leave(err error) (description string, _ error) {
+	description = x.task.Description
+	if kept, ok := errors.AsType[*keepError](err); ok {
+		description = kept.sentence
+		x.runner.log.Error("a task failed, and what it was to undo is kept: it is more than the task made; see "+
+			"docs/runbook.md#a-provision-failed-and-its-data-were-kept", x.fields(err)...)
+	} else {
 		x.log("gave up undoing a task; what it made may be left over", err)
 	}
-	x.finish(store.Failed, x.task.Description, true, func(tx *store.Tx) { x.workflow.Failed(tx, err == nil) })
+	if noting := x.runner.store.NoteError(x.lease.ctx, x.lease.held, x.lastError(err)); noting != nil {
+		x.log("could not record why a task was not undone", noting)
+		if errors.Is(noting, store.ErrLeaseLost) {
+			return description, noting
+		}
+	}
+	return description, err
 }
 
 // steps works through the steps after the last one that is recorded as done. It returns the step that failed.
@@ -81,6 +112,9 @@ func (x *execution) steps(steps []Step) (Step, error) {
 			return step, err
 		}
 		x.task.Step, x.task.Attempt = step.Name, 0
+		if x.task.Description == waiting {
+			x.task.Description = "" // from the next step on, users read of progress again
+		}
 	}
 	return Step{}, nil
 }
@@ -98,7 +132,10 @@ func (x *execution) step(step Step, run *Run) error {
 			return err
 		}
 		err = fmt.Errorf("step %s: %w", step.Name, err)
-		if !x.inline || x.exhausted(err) || x.task.Attempt+1 >= inlineAttempts {
+		if isUnreachable(err) {
+			x.runner.servers.silent(x.task.Server)
+		}
+		if !x.inline || x.exhausted(err) || x.task.Attempt+1 >= inlineAttempts || x.awaits(err) {
 			return err
 		}
 		x.log("a step failed; trying again", err)
@@ -115,6 +152,9 @@ func (x *execution) step(step Step, run *Run) error {
 // errCrashes ends a task whose step was never seen to fail, only to take its process down, or to outlive its lease.
 var errCrashes = errors.New("tried too often")
 
+// errTimeout ends an attempt that took longer than its step may.
+var errTimeout = errors.New("it took too long and was ended")
+
 // attempt runs a step once. A panic is a failure of the step, not of the broker.
 func (x *execution) attempt(ctx context.Context, step Step, run *Run) (err error) {
 	defer func() {
@@ -125,13 +165,18 @@ func (x *execution) attempt(ctx context.Context, step Step, run *Run) (err error
 	if err := run.Alive(); err != nil {
 		return err
 	}
-	if step.Stages == 0 {
+	if step.Stages == 0 && x.task.Description != waiting { // else users read that until the step is done
 		if err := run.Report(ctx, step.Progress); err != nil {
 			return err
 		}
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(step.Timeout, defaultTimeout), errTimeout)
+	defer cancel()
 	fault.Point(x.task.Kind, step.Name, "begins")
 	if err := step.Do(ctx, run); err != nil {
+		if context.Cause(ctx) == errTimeout {
+			return fmt.Errorf("%w: %w", errTimeout, err)
+		}
 		return err
 	}
 	fault.Point(x.task.Kind, step.Name, "done")
@@ -161,6 +206,12 @@ func (x *execution) exhausted(err error) bool {
 	if isElsewhere(err) {
 		return false
 	}
+	if x.awaits(err) {
+		return x.overdue()
+	}
+	if _, keep := errors.AsType[*keepError](err); keep {
+		return true
+	}
 	if _, permanent := errors.AsType[*permanentError](err); permanent && x.task.Phase == store.Forward {
 		return true
 	}
@@ -168,7 +219,7 @@ func (x *execution) exhausted(err error) bool {
 		return true
 	}
 	if x.inline && x.task.Phase == store.Forward {
-		return x.task.Attempt+1 >= inlineAttempts
+		return x.task.Attempt+1 >= inlineAttempts || time.Since(x.began) > inlineTime
 	}
 	return x.task.Attempt+1 >= x.limit()
 }
@@ -183,6 +234,10 @@ func (x *execution) setBack(err error) {
 	if x.interrupted(err) {
 		x.err = fmt.Errorf("interrupted: %w", errors.Join(err, context.Cause(x.lease.ctx)))
 		x.log("a task was interrupted", x.err)
+		return
+	}
+	if x.awaits(err) {
+		x.await(err)
 		return
 	}
 	attempts := x.task.Attempt + 1
@@ -204,14 +259,18 @@ func (x *execution) postpone(err error, attempts int) {
 	delay += time.Duration(rand.Int64N(int64(delay)/4 + 1)) // #nosec G404 -- nobody gains by guessing it
 	x.log("a step failed; trying again later", err, "delay", delay)
 	x.runner.cfg.OnRetry(x.task)
-	lastError := err.Error()
-	if x.task.Phase == store.Cleanup { // why it was given up stays what operators read first
-		why, _, _ := strings.Cut(x.task.LastError, undoing)
-		lastError = why + undoing + lastError
-	}
-	if err := x.runner.store.Postpone(x.lease.ctx, x.lease.held, delay, attempts, lastError); err != nil {
+	if err := x.runner.store.Postpone(x.lease.ctx, x.lease.held, delay, attempts, x.lastError(err)); err != nil {
 		x.log("could not postpone a task; it goes on when its lease has run out", err)
 	}
+}
+
+// lastError is what operators read of err. Of a task that is being undone, they first read why it was given up.
+func (x *execution) lastError(err error) string {
+	if x.task.Phase != store.Cleanup {
+		return err.Error()
+	}
+	why, _, _ := strings.Cut(x.task.LastError, undoing)
+	return why + undoing + err.Error()
 }
 
 // giveUp turns to the cleanup phase and reports whether the task is still held.
@@ -271,7 +330,11 @@ func (x *execution) landed(ctx context.Context) bool {
 
 func (x *execution) log(message string, err error, more ...any) {
 	trace.SpanFromContext(x.lease.ctx).AddEvent(message)
-	x.runner.log.Warn(message, append([]any{"task", Token(x.task.ID), "kind", x.task.Kind, "instance",
-		x.task.InstanceID, "binding", x.task.BindingID, "phase", x.task.Phase, "step", x.task.Step,
-		"attempt", x.task.Attempt, "error", err}, more...)...)
+	x.runner.log.Warn(message, append(x.fields(err), more...)...)
+}
+
+// fields are what a line of the log says of the task.
+func (x *execution) fields(err error) []any {
+	return []any{"task", Token(x.task.ID), "kind", x.task.Kind, "instance", x.task.InstanceID, "binding",
+		x.task.BindingID, "phase", x.task.Phase, "step", x.task.Step, "attempt", x.task.Attempt, "error", err}
 }

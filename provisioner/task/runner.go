@@ -26,6 +26,14 @@ type Config struct {
 	Attempts int           // default 6: tries of one step before the task is given up
 	Backoff  time.Duration // default 1 s: pause before the second try; doubles, up to a minute
 
+	// ServerWorkers is how many of the workers may be at tasks of the same server; default a quarter of them, but at
+	// least 2. A server that hangs keeps no more of them from the others.
+	ServerWorkers int
+
+	// MaxWait tells how long after its request a task may wait for a server that cannot be reached. Then it is given up.
+	// Default: 7 days, for which Cloud Controller asks about an operation.
+	MaxWait func(store.Task) time.Duration
+
 	Tracer trace.Tracer // makes tasks and their steps spans; default: none
 
 	Logger   *slog.Logger
@@ -33,6 +41,10 @@ type Config struct {
 	OnRetry  func(t store.Task)               // called when a step is to be tried again
 	OnRunOut func()                           // called when a lease ran out while this process worked on its task
 }
+
+// DefaultMaxWait is how long Cloud Controller asks about an operation unless the plan or its operator says otherwise.
+// https://docs.cloudfoundry.org/services/asynchronous-operations.html
+const DefaultMaxWait = 7 * 24 * time.Hour
 
 func (c Config) withDefaults() Config {
 	if c.LeaseTTL == 0 {
@@ -46,6 +58,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Attempts == 0 {
 		c.Attempts = 6
+	}
+	if c.ServerWorkers == 0 {
+		c.ServerWorkers = max(c.Workers/4, 2)
+	}
+	if c.MaxWait == nil {
+		c.MaxWait = func(store.Task) time.Duration { return DefaultMaxWait }
 	}
 	if c.Backoff == 0 {
 		c.Backoff = time.Second
@@ -77,6 +95,7 @@ type Runner struct {
 	owner   string // unique per process start, so that a restarted process never mistakes old leases for its own
 	nudge   chan struct{}
 	slots   chan struct{} // holds one for each worker that is busy
+	servers servers       // that tasks are worked on at, or wait for
 
 	claiming  context.Context // ends when no more tasks are to be claimed
 	stopClaim context.CancelFunc
@@ -97,7 +116,8 @@ type Runner struct {
 func New(s *store.Store, resolve func(context.Context, store.Task) (Workflow, error), cfg Config) *Runner {
 	cfg = cfg.withDefaults()
 	r := &Runner{store: s, resolve: resolve, cfg: cfg, log: cfg.Logger, owner: uuid.NewString(),
-		nudge: make(chan struct{}, 1), slots: make(chan struct{}, cfg.Workers), held: map[int64]*lease{}}
+		nudge: make(chan struct{}, 1), slots: make(chan struct{}, cfg.Workers), held: map[int64]*lease{},
+		servers: servers{share: cfg.ServerWorkers, all: map[string]*serverState{}}}
 	r.claiming, r.stopClaim = context.WithCancel(context.Background())
 	r.beating, r.stopBeat = context.WithCancel(context.Background())
 	r.working, r.handOver = context.WithCancelCause(context.Background())
@@ -164,8 +184,9 @@ func (r *Runner) dispatch() {
 			r.rest()
 			continue
 		}
+		r.servers.begin(t.Server)
 		r.workers.Go(func() {
-			defer r.free()
+			defer r.free(t)
 			r.resume(t, since)
 		})
 	}
@@ -191,7 +212,7 @@ func (r *Runner) claim() (store.Task, error) {
 	defer cancel()
 	unused := context.AfterFunc(r.claiming, func() { time.AfterFunc(r.cfg.LeaseTTL/4, cancel) })
 	defer unused()
-	return r.store.Claim(ctx, r.owner, r.cfg.LeaseTTL)
+	return r.store.Claim(ctx, r.owner, r.cfg.LeaseTTL, r.servers.passedOver()...)
 }
 
 // rest waits until there may be a task to claim.
@@ -227,7 +248,7 @@ func (r *Runner) Do(ctx context.Context, t store.Task, workflow Workflow, since 
 		return r.Wait(ctx, t.ID)
 	}
 	l := r.hold(r.serving, t, since)
-	x := &execution{runner: r, lease: l, task: t, workflow: workflow, inline: true}
+	x := &execution{runner: r, lease: l, task: t, workflow: workflow, inline: true, began: time.Now()}
 	done := make(chan error, 1)
 	go func() {
 		x.work()
@@ -246,31 +267,44 @@ func (r *Runner) Do(ctx context.Context, t store.Task, workflow Workflow, since 
 }
 
 // Start works on a task that was just recorded with this runner's lease, while the caller goes on. One that got no
-// lease, and one for which no worker is free here, is left to the workers of any process. since is a time before the
-// task was recorded.
+// lease, and one for which no worker is free here, or none for its server, is left to the workers of any process. since
+// is a time before the task was recorded.
 func (r *Runner) Start(t store.Task, workflow Workflow, since time.Time) {
 	if !t.Leased {
 		r.Nudge()
 		return
 	}
 	l := r.hold(r.working, t, since)
-	select {
-	case r.slots <- struct{}{}:
-	default:
+	if !r.take(t) {
 		l.cancel(errHandover)
 		r.drop(l, false)
 		return
 	}
 	r.workers.Go(func() {
-		defer r.free()
+		defer r.free(t)
 		x := &execution{runner: r, lease: l, task: t, workflow: workflow}
 		x.work()
 		r.drop(l, x.ended)
 	})
 }
 
+// take reserves a worker for a task, if there is one and its server may have it.
+func (r *Runner) take(t store.Task) bool {
+	if !r.servers.tryBegin(t.Server) {
+		return false
+	}
+	select {
+	case r.slots <- struct{}{}:
+		return true
+	default:
+		r.servers.end(t.Server)
+		return false
+	}
+}
+
 // free lets the next task have a worker.
-func (r *Runner) free() {
+func (r *Runner) free(t store.Task) {
+	r.servers.end(t.Server)
 	<-r.slots
 	r.Nudge()
 }

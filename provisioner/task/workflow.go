@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	"mysql-broker/store"
 )
@@ -30,8 +32,16 @@ type Step struct {
 	Name     string // recorded once the step is done; unique in its workflow
 	Progress string // for users, while the step runs and if it fails: "Creating the database"
 	Stages   int    // how many times Do calls Report; 0 for a step that is a single stage, shown as Progress
-	Do       func(context.Context, *Run) error
+
+	// Timeout bounds one attempt; 0 means 2 minutes. It is for steps that hang where nothing else notices: what waits for
+	// a server that does not answer at all is ended far sooner, see mysqladmin.Server.Attend.
+	Timeout time.Duration
+
+	Do func(context.Context, *Run) error
 }
+
+// defaultTimeout is far more than any step takes that has no Timeout.
+const defaultTimeout = 2 * time.Minute
 
 // Run is one attempt at a task by a worker that holds its lease.
 type Run struct {
@@ -44,6 +54,9 @@ type Run struct {
 // take back. It is decided by the monotonic clock: a process that was paused gets the right answer when it wakes. Where
 // the whole machine was, that clock stood still: then it is the fence that keeps the process out.
 func (r *Run) Alive() error { return r.lease.alive() }
+
+// Answered says that the task's server has just answered: other tasks that wait for it are tried too.
+func (r *Run) Answered() { r.lease.runner.servers.answered(r.Task.Server) }
 
 // Report shows a sentence to users who poll, as the next of the step's stages.
 func (r *Run) Report(ctx context.Context, sentence string) error { return r.announce(ctx, sentence) }
@@ -70,11 +83,41 @@ type elsewhereError struct{ error }
 
 func (e *elsewhereError) Unwrap() error { return e.error }
 
+// Unreachable marks an error that says nothing about the work, only that the task's server cannot be reached or does
+// not answer. It counts as no attempt: the task waits for the server, for up to Config.MaxWait. While a request waits
+// for the work itself, it is tried a few times like any other, and then undone; the undoing waits.
+func Unreachable(err error) error { return &unreachableError{err} }
+
+type unreachableError struct{ error }
+
+func (e *unreachableError) Unwrap() error { return e.error }
+
+// Keep marks an error of a step that undoes something, where that must not be done: what is there is more than the task
+// made. The task ends as failed at once, with sentence for users, and operators are told.
+func Keep(sentence string, err error) error { return &keepError{sentence, err} }
+
+// kept begins what a LastError says of such an error.
+const kept = "kept what is there: "
+
+// Kept tells whether a task failed and left what was there, for which a step returned a Keep error.
+func Kept(t store.Task) bool { return t.State == store.Failed && strings.Contains(t.LastError, kept) }
+
+type keepError struct {
+	sentence string
+	err      error
+}
+
+func (e *keepError) Error() string { return kept + e.err.Error() }
+func (e *keepError) Unwrap() error { return e.err }
+
 // sentence is what users read about a failed step.
 func sentence(step Step, t store.Task, err error) string {
-	var p *permanentError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*permanentError](err); ok {
 		return p.sentence
+	}
+	if isUnreachable(err) {
+		return fmt.Sprintf("The MySQL server did not answer. %s If it fails again, tell your operator about %s.",
+			next[t.Kind], Token(t.ID))
 	}
 	return fmt.Sprintf("%s failed. %s If it fails again, tell your operator about %s.", step.Progress, next[t.Kind],
 		Token(t.ID))

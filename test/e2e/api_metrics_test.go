@@ -107,7 +107,8 @@ func TestMetricsOfAStuckTask(t *testing.T) {
 
 // assertedElsewhere are metrics that TestMetrics has not: those of examinations, of HTTPS, of quotas and of restored backups.
 var assertedElsewhere = []string{"mysql_broker_examination_timestamp_seconds", "mysql_broker_orphans",
-	"mysql_broker_missing_resources", "mysql_broker_certificate_expiry_timestamp_seconds", "mysql_broker_quota_instances",
+	"mysql_broker_missing_resources", "mysql_broker_kept_resources",
+	"mysql_broker_certificate_expiry_timestamp_seconds", "mysql_broker_quota_instances",
 	"mysql_broker_quota_accounts_due", "mysql_broker_quota_measurement_timestamp_seconds", "mysql_broker_held"}
 
 // expectAllAsserted fails the test if /metrics shows a metric of the broker's that no test looks at.

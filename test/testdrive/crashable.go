@@ -3,6 +3,7 @@ package testdrive
 import (
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -28,6 +29,26 @@ func StartCrashable(t testing.TB, flavour string) Crashable {
 func (c Crashable) Crash(t testing.TB) (let func()) {
 	t.Helper()
 	return CrashDedicated(t, c.dir, privateID)
+}
+
+// Freeze stops the server with SIGSTOP, so that it takes connections, as the kernel does for it, and answers none. thaw
+// lets it go on, at the end of the test at the latest.
+func (c Crashable) Freeze(t testing.TB) (thaw func()) {
+	t.Helper()
+	pids := Mysqlds(t, filepath.Join(c.dir, "instances", privateID))
+	if len(pids) != 1 {
+		t.Fatalf("processes of the server: %v", pids)
+	}
+	if err := syscall.Kill(pids[0], syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	thaw = sync.OnceFunc(func() {
+		if err := syscall.Kill(pids[0], syscall.SIGCONT); err != nil {
+			t.Errorf("let the server go on: %v", err)
+		}
+	})
+	t.Cleanup(thaw)
+	return thaw
 }
 
 // CrashDedicated kills the server of that id in a launcher's directory and keeps everybody from starting it again until

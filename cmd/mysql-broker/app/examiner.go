@@ -118,13 +118,16 @@ var (
 		"still; server is empty for dedicated servers, and absent while it cannot be asked.", []string{"kind", "server"}, nil)
 	missingDesc = prometheus.NewDesc("mysql_broker_missing_resources",
 		"What should be there and is not; labels as for mysql_broker_orphans.", []string{"kind", "server"}, nil)
+	keptDesc = prometheus.NewDesc("mysql_broker_kept_resources",
+		"What is there although its creation failed, because it held data, or could not be removed; labels as for "+
+			"mysql_broker_orphans.", []string{"kind", "server"}, nil)
 	examinedDesc = prometheus.NewDesc("mysql_broker_examination_timestamp_seconds",
 		"When this process last looked for orphans and missing resources, in seconds since 1970.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (e *examiner) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{orphansDesc, missingDesc, examinedDesc} {
+	for _, d := range []*prometheus.Desc{orphansDesc, missingDesc, keptDesc, examinedDesc} {
 		ch <- d
 	}
 }
@@ -145,6 +148,9 @@ func (e *examiner) Collect(ch chan<- prometheus.Metric) {
 			label := strings.ReplaceAll(kind, " ", "_")
 			gauge(ch, orphansDesc, float64(latest.counts[finding{doctor.Orphan, kind, server}]), label, server)
 			gauge(ch, missingDesc, float64(latest.counts[finding{doctor.Missing, kind, server}]), label, server)
+			if kind != store.AccountResource {
+				gauge(ch, keptDesc, float64(latest.counts[finding{doctor.Kept, kind, server}]), label, server)
+			}
 		}
 	}
 }

@@ -16,6 +16,21 @@ import (
 // Destroy implements launcher.Launcher. The files are moved out of the way in one act, so that what is left of them
 // after a crash can never be taken for a server.
 func (l *Launcher) Destroy(ctx context.Context, id string) error {
+	return l.destroy(ctx, id, func(instance) error { return nil })
+}
+
+// DestroyUnused implements launcher.Launcher.
+func (l *Launcher) DestroyUnused(ctx context.Context, id string) error {
+	return l.destroy(ctx, id, func(inst instance) error {
+		if kept, err := inst.kept(); kept || err != nil {
+			return errors.Join(launcher.ErrKept, err)
+		}
+		return nil
+	})
+}
+
+// destroy removes a server if may, which is asked while its lock is held, returns nil.
+func (l *Launcher) destroy(ctx context.Context, id string, may func(instance) error) error {
 	inst, err := l.instance(id)
 	if err != nil {
 		return err
@@ -28,6 +43,9 @@ func (l *Launcher) Destroy(ctx context.Context, id string) error {
 		return err
 	}
 	defer unlock()
+	if err := may(inst); err != nil {
+		return fmt.Errorf("server %s: %w", inst.id, err)
+	}
 	if err := l.retire(ctx, inst); err != nil {
 		return err
 	}

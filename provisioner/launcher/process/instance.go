@@ -45,3 +45,4 @@ func (i instance) stateFile() string    { return filepath.Join(i.dir, "state.jso
 func (i instance) settingsFile() string { return filepath.Join(i.dir, "mysqld.cnf") }
 func (i instance) initFile() string     { return filepath.Join(i.dir, "init.sql") }
 func (i instance) logFile() string      { return filepath.Join(i.dir, "mysqld.log") }
+func (i instance) keptFile() string     { return filepath.Join(i.dir, "kept") }

@@ -55,6 +55,10 @@ func (l *Launcher) Launch(
 	}
 	var written <-chan error
 	if st.Phase != phaseReady {
+		if kept, err := inst.kept(); kept || err != nil { // its state was lost, or it is half destroyed
+			return launcher.Endpoint{}, fmt.Errorf("server %s: cannot begin anew: %w", inst.id,
+				errors.Join(launcher.ErrKept, err))
+		}
 		st = state{
 			Phase: phaseLaunching, Flavour: l.cfg.Binary.Flavour,
 			Host: cmp.Or(st.Host, l.cfg.Host), Port: st.Port,

@@ -1,0 +1,152 @@
+package task
+
+import (
+	"sync"
+	"time"
+)
+
+const (
+	// A server that did not answer is tried again by one task after a pause, which doubles from the first to the second.
+	minPause = time.Second
+	maxPause = 10 * time.Second
+
+	// forgetAfter is when a silent server is forgotten that no task has tried to reach again: it may be deleted.
+	forgetAfter = time.Hour
+)
+
+// servers are what this process knows of the servers that tasks work on, so that one that is sick delays its own tasks
+// only: none has more than its share of the workers, and one that does not answer has a single one, now and then. Tasks
+// that have no server recorded are not limited.
+type servers struct {
+	share int // of the workers, for each
+
+	mu  sync.Mutex
+	all map[string]*serverState // those that are busy or silent
+}
+
+// serverState is what is known of one server.
+type serverState struct {
+	busy   int       // workers at its tasks
+	since  time.Time // when it was first found silent; zero for one that answers
+	last   time.Time // when it was last found silent
+	pause  time.Duration
+	tryOne time.Time // when a task may try again
+}
+
+func (s *serverState) silent() bool { return !s.since.IsZero() }
+
+// free tells whether one more worker may begin.
+func (s *serverState) free(share int, now time.Time) bool {
+	if s.silent() {
+		return s.busy == 0 && !now.Before(s.tryOne)
+	}
+	return s.busy < share
+}
+
+// passedOver lists the servers of which no task is to be claimed now.
+func (s *servers) passedOver() (names []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	for name, state := range s.all {
+		if state.busy == 0 && now.Sub(state.last) > forgetAfter {
+			delete(s.all, name)
+		} else if !state.free(s.share, now) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// state finds or makes what is known of a server. The caller holds mu.
+func (s *servers) state(name string) *serverState {
+	state, known := s.all[name]
+	if !known {
+		state = &serverState{}
+		s.all[name] = state
+	}
+	return state
+}
+
+// begin counts a worker that begins a task of the server.
+func (s *servers) begin(name string) {
+	if name == "" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state(name).busy++
+}
+
+// tryBegin is begin if the server may have one more worker, else it returns false.
+func (s *servers) tryBegin(name string) bool {
+	if name == "" {
+		return true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	state, known := s.all[name]
+	if known && !state.free(s.share, time.Now()) {
+		return false
+	}
+	s.state(name).busy++
+	return true
+}
+
+// end is the end of begin.
+func (s *servers) end(name string) {
+	if name == "" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	state := s.all[name]
+	state.busy--
+	if state.busy == 0 && !state.silent() {
+		delete(s.all, name)
+	}
+}
+
+// silent notes that a server could not be reached.
+func (s *servers) silent(name string) {
+	if name == "" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	state, now := s.state(name), time.Now()
+	if !state.silent() {
+		state.since, state.pause = now, minPause
+	} else if now.After(state.tryOne) { // else it is one of several that were at it already
+		state.pause = min(2*state.pause, maxPause)
+	}
+	state.last, state.tryOne = now, now.Add(state.pause)
+}
+
+// answered notes that a server was reached.
+func (s *servers) answered(name string) {
+	if name == "" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	state, known := s.all[name]
+	if !known || !state.silent() {
+		return
+	}
+	*state = serverState{busy: state.busy}
+	if state.busy == 0 {
+		delete(s.all, name)
+	}
+}
+
+// silence is for how long a server has been known not to answer, 0 if it answers.
+func (s *servers) silence(name string) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	state, known := s.all[name]
+	if !known || !state.silent() {
+		return 0
+	}
+	return time.Since(state.since)
+}

@@ -1,0 +1,223 @@
+package task_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"mysql-broker/provisioner/task"
+	"mysql-broker/store"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// recordOn records a task of an instance on a shared server.
+func recordOn(t *testing.T, s *store.Store, server, instanceID string) store.Task {
+	t.Helper()
+	recorded, _, err := s.RecordProvision(t.Context(), time.Now(), nil,
+		store.Instance{ID: instanceID, Server: server, Database: "db_" + instanceID},
+		store.NewTask{InstanceID: instanceID, Kind: store.Provision, PlanID: "p"}, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if recorded.Server != server {
+		t.Fatalf("the task is of the server %q", recorded.Server)
+	}
+	return recorded
+}
+
+// A server whose tasks hang has its share of the workers and no more, however many of them are due longer than others.
+func TestAServerHasItsShareOfWorkers(t *testing.T) {
+	t.Parallel()
+	s := servers.Store(t)
+	const tasks, share = 20, 3
+	for n := range tasks {
+		recordOn(t, s, "sick", fmt.Sprint("sick", n))
+	}
+	began, release := make(chan bool, tasks), make(chan bool)
+	var atOnce, most atomic.Int32
+	var j journal
+	resolve := func(_ context.Context, of store.Task) (task.Workflow, error) {
+		step := j.step("well")
+		if of.Server == "sick" {
+			step = task.Step{Name: "hang", Do: func(context.Context, *task.Run) error {
+				most.Store(max(most.Load(), atOnce.Add(1)))
+				defer atOnce.Add(-1)
+				began <- true
+				<-release
+				return nil
+			}}
+		}
+		return task.Workflow{Steps: []task.Step{step}, Succeeded: nothing, Failed: ignored}, nil
+	}
+	r := task.New(s, resolve, task.Config{Workers: 4, ServerWorkers: share, Poll: 50 * time.Millisecond,
+		Logger: slog.New(slog.DiscardHandler)})
+	t.Cleanup(r.Stop)
+	for range share {
+		testdrive.Receive(t, began, "a task of the sick server begins")
+	}
+	last := recordOn(t, s, "well", "well")
+	if got := end(t, s, last.ID); got.State != store.Succeeded {
+		t.Errorf("%+v", got)
+	}
+	// One that a request hands over is no exception.
+	owner, ttl := r.Lease()
+	direct, _, err := s.RecordProvision(t.Context(), time.Now(), nil, store.Instance{ID: "direct", Server: "sick", Database: "d"},
+		store.NewTask{InstanceID: "direct", Kind: store.Provision, Owner: owner, LeaseTTL: ttl}, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := resolve(t.Context(), direct)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Start(direct, w, time.Now())
+	if n := atOnce.Load(); n != share {
+		t.Errorf("workers at the sick server: %d", n)
+	}
+	close(release)
+	end(t, s, direct.ID)
+	if n := most.Load(); n != share {
+		t.Errorf("workers at the sick server at once: %d", n)
+	}
+}
+
+// errAway is what a step says that cannot reach its server.
+var errAway = task.Unreachable(errors.New("connection refused"))
+
+// A server that cannot be reached uses up no attempts; it is told once to operators, and to users while it lasts.
+func TestTaskWaitsForItsServer(t *testing.T) {
+	t.Parallel()
+	s := servers.Store(t)
+	var logged syncBuffer
+	var tries atomic.Int32
+	const attempts = 2
+	back := make(chan bool)
+	w := task.Workflow{Succeeded: nothing, Failed: ignored, Steps: []task.Step{{Name: "a", Progress: "Doing a",
+		Do: func(context.Context, *task.Run) error {
+			if tries.Add(1) > attempts {
+				select {
+				case <-back:
+					return nil
+				default:
+				}
+			}
+			return errAway
+		}}}}
+	r := task.New(s, func(context.Context, store.Task) (task.Workflow, error) { return w, nil },
+		task.Config{Attempts: attempts, Poll: 50 * time.Millisecond, Backoff: 10 * time.Millisecond,
+			Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+	t.Cleanup(r.Stop)
+	recorded := recordOn(t, s, "away", "i")
+	testdrive.Eventually(t, patience, "it is tried more often than a step that fails", func() bool {
+		return tries.Load() > 2*attempts
+	})
+	testdrive.Eventually(t, patience, "it waits", func() bool {
+		got, err := s.Task(t.Context(), recorded.ID)
+		return err == nil && got.Attempt == 0 && !got.Leased && strings.Contains(got.Description, "does not answer") &&
+			strings.Contains(got.LastError, "connection refused")
+	})
+	close(back)
+	if got := end(t, s, recorded.ID); got.State != store.Succeeded {
+		t.Errorf("%+v", got)
+	}
+	if n := logged.count("a task waits for its server"); n != 1 || logged.count("level=") != n {
+		t.Errorf("the log:\n%s", logged.String())
+	}
+}
+
+// What waits longer than its platform asks is given up, and so is its undoing.
+func TestWaitingIsGivenUp(t *testing.T) {
+	t.Parallel()
+	s := servers.Store(t)
+	away := task.Step{Name: "a", Progress: "Doing a", Do: func(context.Context, *task.Run) error { return errAway }}
+	undo := away
+	undo.Name = "undo"
+	undone := make(chan bool, 1)
+	startWith(t, s, task.Workflow{Steps: []task.Step{away}, Cleanup: []task.Step{undo}, Succeeded: nothing,
+		Failed: func(_ *store.Tx, all bool) { undone <- all }},
+		task.Config{MaxWait: func(store.Task) time.Duration { return time.Second }})
+	got := end(t, s, recordOn(t, s, "away", "i").ID)
+	if got.State != store.Failed || !strings.Contains(got.Description, "did not answer") ||
+		strings.Count(got.LastError, "connection refused") != 2 {
+		t.Errorf("%+v", got)
+	}
+	if <-undone {
+		t.Error("the outcome was recorded as undone")
+	}
+}
+
+// A request that waits for the work itself is told soon; its undoing waits for the server.
+func TestUndoingARequestWaitsForItsServer(t *testing.T) {
+	t.Parallel()
+	s, j := servers.Store(t), &journal{}
+	w := task.Workflow{Steps: []task.Step{j.step("a", errAway, errAway, errAway)},
+		Cleanup:   []task.Step{j.step("undo", errAway, errAway, errAway, errAway, errAway)},
+		Succeeded: nothing, Failed: ignored}
+	r := startWith(t, s, w, task.Config{Attempts: 1})
+	owner, ttl := r.Lease()
+	since := time.Now()
+	recorded, _, err := s.RecordProvision(t.Context(), since, nil, store.Instance{ID: "i", Server: "away", Database: "d"},
+		store.NewTask{InstanceID: "i", Kind: store.Provision, Owner: owner, LeaseTTL: ttl}, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Do(t.Context(), recorded, w, since); !errors.Is(err, errAway) {
+		t.Errorf("the request is told: %v", err)
+	}
+	if got := end(t, s, recorded.ID); got.State != store.Failed || got.Attempt != 0 {
+		t.Errorf("%+v", got)
+	}
+	j.is(t, "a", "a", "a", "undo", "undo", "undo", "undo", "undo", "undo")
+}
+
+// A step that hangs is ended, and counts as one that fails.
+func TestStepThatHangsIsEnded(t *testing.T) {
+	t.Parallel()
+	s, j := servers.Store(t), &journal{}
+	hang := task.Step{Name: "a", Timeout: 20 * time.Millisecond, Do: func(ctx context.Context, _ *task.Run) error {
+		j.note("a")
+		<-ctx.Done()
+		return ctx.Err()
+	}}
+	startWith(t, s, task.Workflow{Steps: []task.Step{hang}, Succeeded: nothing, Failed: ignored},
+		task.Config{Attempts: 3})
+	got := end(t, s, record(t, s, store.NewTask{}).ID)
+	if got.State != store.Failed || !strings.Contains(got.LastError, "took too long") {
+		t.Errorf("%+v", got)
+	}
+	j.is(t, "a", "a", "a")
+}
+
+// What is more than a task made is kept: the task ends at once, and operators and users are told.
+func TestKeptWorkEndsATask(t *testing.T) {
+	t.Parallel()
+	s, j := servers.Store(t), &journal{}
+	undone := make(chan bool, 1)
+	var logged bytes.Buffer
+	keep := task.Keep("It holds data.", errors.New("a table"))
+	w := task.Workflow{Steps: []task.Step{j.step("a", errBoom, errBoom)}, Cleanup: []task.Step{j.step("undo", keep)},
+		Succeeded: nothing, Failed: func(_ *store.Tx, all bool) { undone <- all }}
+	r := task.New(s, func(context.Context, store.Task) (task.Workflow, error) { return w, nil },
+		task.Config{Attempts: 2, Poll: 50 * time.Millisecond, Backoff: 10 * time.Millisecond,
+			Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+	got := end(t, s, record(t, s, store.NewTask{}).ID)
+	r.Stop()
+	want := "step a: boom; undoing it: step undo: kept what is there: a table"
+	if got.Description != "It holds data." || got.LastError != want || !task.Kept(got) {
+		t.Errorf("%+v", got)
+	}
+	if <-undone {
+		t.Error("the outcome was recorded as undone")
+	}
+	if !strings.Contains(logged.String(), "level=ERROR") {
+		t.Errorf("the log:\n%s", logged.String())
+	}
+	j.is(t, "a", "a", "undo")
+}

@@ -1,0 +1,118 @@
+package e2e
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// TestFrozenServerDelaysOnlyItself stops a shared server's process, which takes connections from then on and answers
+// none, with more deletions on it than the broker has workers, and requests that wait for it. Whatever is asked for
+// elsewhere goes on. Once the process goes on, so do the deletions.
+func TestFrozenServerDelaysOnlyItself(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, well servers.MySQL) {
+		const deletions, binds = 20, 6 // of each of 3 instances; the broker has 16 workers, and 16 sessions on each server
+		frozen := testdrive.StartCrashable(t, well.Flavour)
+		p, used := startOnFrozen(t, well, frozen, 3, deletions)
+		bound, _ := used[0].bound(t, nil)
+
+		thaw := frozen.Freeze(t)
+		doomed := p.doomed
+		operations := make([]string, len(doomed))
+		for n, i := range doomed {
+			operations[n] = i.deprovision(t, later).Expect(t, http.StatusAccepted).String("operation")
+		}
+		var waiting []<-chan testdrive.Response
+		for _, i := range used {
+			for range binds {
+				b := i.newBinding()
+				waiting = append(waiting, p.Begin("PUT", b.path(), b.with(nil)))
+			}
+		}
+		waiting = append(waiting, p.Begin("DELETE", bound.deletion(bound.path(), now), nil))
+
+		// Were any of these to wait for the frozen server, they would wait until it goes on.
+		i := p.ownInstance(t, "dedicated-small")
+		i.await(t, i.begin(t))
+		shared := p.ownInstance(t, "shared-small")
+		expectEmpty(t, shared.provision(t, now, nil), http.StatusCreated)
+		_, c := shared.bound(t, nil)
+		if c.Port != well.Port {
+			t.Errorf("the database is on port %d", c.Port)
+		}
+		c.open(t)
+		expectEmpty(t, shared.deprovision(t, now), http.StatusOK)
+		i.await(t, i.deprovision(t, later).Expect(t, http.StatusAccepted).String("operation"))
+
+		for _, answers := range waiting {
+			expectRefusal(t, testdrive.Receive(t, answers, "a request on the frozen server is answered"),
+				http.StatusServiceUnavailable, ".")
+		}
+		testdrive.Eventually(t, time.Minute, "a deletion says what it waits for", func() bool {
+			return slices.ContainsFunc(operations, func(operation string) bool {
+				r := doomed[slices.Index(operations, operation)].poll(t, "?operation="+operation).Expect(t, http.StatusOK)
+				if state := r.String("state"); state != "in progress" {
+					t.Fatalf("a deletion on the frozen server %s", state)
+				}
+				return strings.Contains(r.String("description"), "does not answer")
+			})
+		})
+		thaw()
+		for n, i := range doomed {
+			i.await(t, operations[n])
+		}
+		for _, i := range used {
+			_, c := i.bound(t, nil)
+			c.open(t)
+		}
+	})
+}
+
+// frozenPlatform is a broker with two shared servers, of which one is to be frozen.
+type frozenPlatform struct {
+	platform
+	doomed []instance // on that one, to be deleted
+}
+
+// startOnFrozen has instances made on a server that is to be frozen, so many to be used and so many to be deleted, and
+// then starts a broker that has another server too.
+func startOnFrozen(t *testing.T, well servers.MySQL, frozen testdrive.Crashable, held, deletions int) (
+	p frozenPlatform, used []instance) {
+	t.Helper()
+	env := testdrive.Environment(t, well)
+	configure := func(shared ...map[string]any) platform {
+		text, err := json.Marshal(shared)
+		if err != nil {
+			t.Fatal(err)
+		}
+		env["MYSQL_SERVERS"] = string(text)
+		return startPlatform(t, well, env)
+	}
+	first := configure(described("frozen", frozen.MySQL))
+	for range held {
+		i := first.ownInstance(t, "shared-small")
+		expectEmpty(t, i.provision(t, now, nil), http.StatusCreated)
+		used = append(used, i)
+	}
+	for range deletions {
+		i := first.ownInstance(t, "shared-async")
+		expectEmpty(t, i.provision(t, now, nil), http.StatusCreated)
+		p.doomed = append(p.doomed, i)
+	}
+	first.Kill(t)
+	p.platform = configure(described("frozen", frozen.MySQL), described("well", well))
+	for n := range p.doomed {
+		p.doomed[n] = p.doomed[n].via(p.platform)
+	}
+	for n := range used {
+		used[n] = used[n].via(p.platform)
+	}
+	return p, used
+}

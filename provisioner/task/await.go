@@ -44,6 +44,7 @@ func (x *execution) overdue() bool {
 // LastError.
 func (x *execution) await(err error) {
 	x.err = err
+	x.runner.cfg.OnRetry(x.task)
 	if !strings.Contains(x.task.LastError, unanswered) {
 		x.log("a task waits for its server, which cannot be reached; it goes on as soon as the server answers", err,
 			"server", x.task.Server, "until", x.task.CreatedAt.Add(x.runner.cfg.MaxWait(x.task)).UTC().Format(time.RFC3339))

@@ -15,9 +15,9 @@ import (
 // left alone. A deletion that failed is recorded anew, as the platform does that asks once more: the platform was told
 // of the failure and must not read anything else of that task, so that this is another one; asked later, the broker
 // answers that the deletion goes on or that there is nothing to delete. So is a provision that failed and whose
-// database or server was kept (task.Keep): what is there becomes a working instance again. Nothing else that failed is tried again: it was
-// undone, and the platform, which was told so, would not know of what is made now. The error says why a task is not
-// tried again, or is store.ErrNotFound.
+// database or server was kept (task.Keep): what is there becomes a working instance again. Nothing else that failed is
+// tried again: it was undone, and the platform, which was told so, would not know of what is made now. The error says
+// why a task is not tried again, or is store.ErrNotFound.
 func RetryTask(ctx context.Context, s *store.Store, id int64) (store.Task, error) {
 	t, err := s.Hasten(ctx, id)
 	if !errors.Is(err, store.ErrNotFound) {

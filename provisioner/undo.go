@@ -14,8 +14,8 @@ import (
 )
 
 // keep ends a cleanup that finds more than its task made. A provision makes an empty database, and hands it out only
-// when it has succeeded: one that holds more is not what is to be undone. PostgreSQL was restored from a backup in which
-// the provision is in progress, say.
+// when it has succeeded: one that holds more is not what is to be undone. PostgreSQL was restored from a backup in
+// which the provision is in progress, say.
 func keep(t store.Task, err error) error {
 	return task.Keep(fmt.Sprintf("This service instance could not be made ready, but it holds data from earlier, which "+
 		"were kept. Do not delete it; tell your operator about %s.", task.Token(t.ID)), err)

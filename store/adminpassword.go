@@ -33,6 +33,20 @@ func (t *Tx) Alive(ctx context.Context) error {
 	return nil
 }
 
+// InstanceOfServer reads the instance that a dedicated server belongs to, or ErrNotFound.
+func (s *Store) InstanceOfServer(ctx context.Context, dedicatedID string) (Instance, error) {
+	id, err := oneRow(ctx, s.pool, pgx.RowTo[string],
+		"SELECT instance_id FROM resource WHERE kind = $1 AND server = '' AND name = $2", DedicatedResource, dedicatedID)
+	if err != nil {
+		return Instance{}, err
+	}
+	i, err := s.Instance(ctx, id)
+	if err == nil && i.DedicatedID != dedicatedID {
+		return Instance{}, ErrNotFound
+	}
+	return i, err
+}
+
 // DedicatedInstances lists the ids of the instances that have a server of their own, or are getting one; not those that
 // can only be deleted.
 func (s *Store) DedicatedInstances(ctx context.Context) ([]string, error) {

@@ -18,6 +18,9 @@ func (s *Servers) List(ctx context.Context) ([]string, error) {
 	return ids, nil
 }
 
+// Starting says whether the server is being started, so that it need not answer yet.
+func (s *Servers) Starting(id string) bool { return s.launcher.Starting(id) }
+
 // Answers reports an error if the server does not let its administrator in soon.
 func (s *Servers) Answers(ctx context.Context, id, adminPassword string) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)

@@ -104,6 +104,11 @@ func (s *Servers) Open(ctx context.Context, id, adminPassword string) (*mysqladm
 	return mysqladmin.Open(cfg)
 }
 
+// Exec runs a statement, which must hold no secret, as the administrator of a server at that endpoint.
+func Exec(ctx context.Context, id string, e launcher.Endpoint, adminPassword, statement string) error {
+	return mysqladmin.Exec(ctx, login(id, e, adminUser, adminPassword), statement)
+}
+
 func login(name string, e launcher.Endpoint, user, password string) mysqladmin.Config {
 	return mysqladmin.Config{Name: name, Addr: net.JoinHostPort(e.Host, strconv.Itoa(e.Port)),
 		User: user, Password: password, CA: e.CACertificate, MaxConns: 4}

@@ -53,6 +53,9 @@ func (d *Doctor) hear(ctx context.Context, r store.Resource) (*Finding, error) {
 	if err == nil || errors.Is(err, store.ErrUnavailable) {
 		return nil, err
 	}
+	if d.dedicated.Starting(i.DedicatedID) {
+		return nil, nil
+	}
 	f := about(Unreachable, r)
 	f.ToDo = fmt.Sprintf("see its log; a broker that runs starts it again if it has ended: %v", err)
 	return &f, nil

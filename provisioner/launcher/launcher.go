@@ -31,6 +31,10 @@ type Launcher interface {
 	// Endpoint tells where the server of that id listens, whether or not it answers just now.
 	Endpoint(ctx context.Context, id string) (Endpoint, error)
 
+	// Starting says whether the server of that id is being started, so that it need not answer yet: after a restart of
+	// its host, for example. One that was up or failed to start since is not.
+	Starting(id string) bool
+
 	// Resize restarts the server with the spec's limits; its data, port and certificate stay as they are.
 	// A server that runs with these limits already is left alone.
 	Resize(ctx context.Context, spec Spec, report func(progress string)) (Endpoint, error)

@@ -221,7 +221,7 @@ func (g *Guard) measureDedicated(ctx context.Context, m store.Measured) (store.U
 		return store.UsageChange{}, err
 	}
 	c, err := g.measureServer(ctx, i, m)
-	if err != nil && g.operating(ctx, i.ID) {
+	if err != nil && (g.Dedicated.Starting(i.DedicatedID) || g.operating(ctx, i.ID)) {
 		err = errBusy
 	}
 	if errors.Is(err, errBusy) {

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"maps"
 	"os"
 	osexec "os/exec"
 	"path/filepath"
@@ -40,10 +41,13 @@ func testDev(t *testing.T, flavour string) {
 	env["PORT"] = strconv.Itoa(testdrive.FreePort(t)) // the same after the restart: the client knows instances by URL
 	user := terminal{env}
 	interruptStart(t, env)
-	dev := testdrive.StartDev(t, env)
+	awkward := maps.Clone(env)
+	awkward["BROKER_PASSWORD"] = "it's $HOME; `id` & more"
+	dev := testdrive.StartDev(t, awkward)
 	if want := "http://127.0.0.1:" + env["PORT"]; dev.URL != want {
 		t.Errorf("the URL printed is %s instead of %s", dev.URL, want)
 	}
+	expectPrintedCommandWorks(t, dev)
 	user.expect(t, "dedicated-small", "catalog")
 	kept := map[string]credentials{}
 	for _, plan := range []string{"shared-small", "shared-async", "dedicated-small"} {
@@ -67,6 +71,17 @@ func testDev(t *testing.T, flavour string) {
 	}
 	user.expect(t, "No service instances at http://127.0.0.1:", "services")
 	interrupt(t, dev, env)
+}
+
+// expectPrintedCommandWorks has a shell run the curl line that dev prints, with a password that means much to shells.
+func expectPrintedCommandWorks(t *testing.T, dev *testdrive.Broker) {
+	t.Helper()
+	line := dev.AwaitLog(t, "curl -s -u ")
+	shell := osexec.Command("sh", "-c", line)
+	shell.Dir = t.TempDir()
+	if out, err := shell.CombinedOutput(); err != nil || !strings.Contains(string(out), "dedicated-small") {
+		t.Errorf("%s: %v: %s", line, err, out)
+	}
 }
 
 // expectOperatorsCommands runs commands for operators, which find the development broker by themselves.

@@ -28,6 +28,7 @@ import (
 	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/dedicated"
 	"mysql-broker/provisioner/doctor"
+	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/process"
 	"mysql-broker/provisioner/mark"
 	"mysql-broker/provisioner/quota"
@@ -46,7 +47,8 @@ type App struct {
 	log         *slog.Logger
 	store       *store.Store
 	shared      *shared.Servers
-	launcher    *process.Launcher // nil where dedicated plans are not offered
+	launcher    *process.Launcher  // nil where dedicated plans are not offered
+	redoFull    prometheus.Counter // nil without launcher
 	provisioner *provisioner.Provisioner
 	external    *url.URL       // where browsers find the broker; nil where nobody can sign in to a dashboard
 	signIn      *signin.SignIn // the same
@@ -127,6 +129,9 @@ func Start(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog
 	a.signIn, c = a.newSignIn(cfg, c)
 	registry := prometheus.NewRegistry()
 	metrics := newMetrics(registry, c.Plans())
+	if a.redoFull != nil {
+		registry.MustRegister(a.redoFull)
+	}
 	a.provisioner = provisioner.New(provisioner.Config{Store: a.store, Plans: c.Plans(), Shared: a.shared,
 		Dedicated: servers, Logger: log, OnFull: metrics.full.Inc, QuotasOff: cfg.Quota.Interval == 0,
 		Tasks: task.Config{Tracer: tracer, OnEnd: metrics.taskEnded, OnRetry: metrics.taskRetried,
@@ -172,11 +177,27 @@ func (a *App) startLauncher(cfg config.Launcher, fenceKey []byte) (*dedicated.Se
 	}
 	a.log.Info("launcher", "kind", cfg.Kind, "flavour", cfg.Binary.Flavour, "version", cfg.Binary.Version,
 		"dir", cfg.Dir)
+	a.redoFull = prometheus.NewCounter(prometheus.CounterOpts{Name: "mysql_broker_dedicated_redo_log_full_total",
+		Help: "Redo logs of dedicated servers that were full, kept statements waiting, and were made larger by this " +
+			"process."})
+	with := launcherConfig(cfg, a.log)
+	with.Exec, with.OnRedoFull = a.execOnServer, a.redoFull.Inc
 	var err error
-	if a.launcher, err = process.New(launcherConfig(cfg, a.log)); err != nil {
+	if a.launcher, err = process.New(with); err != nil {
 		return nil, fmt.Errorf("launcher: %w", err)
 	}
 	return dedicated.New(a.launcher, fenceKey), nil
+}
+
+// execOnServer is for process.Config.
+func (a *App) execOnServer(ctx context.Context, id string, e launcher.Endpoint, statement string) error {
+	i, err := a.store.InstanceOfServer(ctx, id)
+	if err != nil {
+		return fmt.Errorf("read the instance of the server %s: %w", id, err)
+	}
+	return provisioner.WithAdminPassword(ctx, a.store, i, func(password string) error {
+		return dedicated.Exec(ctx, id, e, password, statement)
+	})
 }
 
 func launcherConfig(cfg config.Launcher, log *slog.Logger) process.Config {

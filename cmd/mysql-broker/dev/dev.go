@@ -179,8 +179,8 @@ Try it from another terminal:
   bin/mysql-broker client create-service shared-small db
   bin/mysql-broker client create-service-key db key
   bin/mysql-broker instances
-  curl -s -u %[4]s:%[5]s -H 'X-Broker-Api-Version: 2.17' %[1]s/v2/catalog
+  curl -s -u %[6]s -H 'X-Broker-Api-Version: 2.17' %[1]s/v2/catalog
 
 Ctrl-C stops everything and keeps the data.
-`, url, binary.Flavour, binary.Version, s.Username, s.Password)
+`, url, binary.Flavour, binary.Version, s.Username, s.Password, quote(s.Username+":"+s.Password))
 }

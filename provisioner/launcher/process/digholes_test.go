@@ -20,7 +20,7 @@ func TestEmptyServersAreSmall(t *testing.T) {
 		data := filepath.Join(cfg.Dir, "instances", spec.ID, "data")
 		redo, wantRedo, most := "ib_logfile0", int64(4<<20), int64(20<<20)
 		if binary.Flavour == process.MySQL {
-			redo, wantRedo, most = "#innodb_redo", 4<<20, 46<<20
+			redo, wantRedo, most = "#innodb_redo", 60<<20, 104<<20
 		}
 		if got := allocated(t, filepath.Join(data, redo)); got < wantRedo {
 			t.Errorf("%d bytes are allocated to the redo log, want %d", got, wantRedo)

@@ -24,7 +24,9 @@ const startSpaceMB = 64
 // memoryMB instead of what it has.
 func roomToStart(dir string, st state, memoryMB int) error {
 	needed := startSpaceMB
-	if redo := redoLogMB(st.Flavour, memoryMB); redo != redoLogMB(st.Flavour, st.MemoryMB) {
+	next := st
+	next.MemoryMB = memoryMB
+	if redo := next.redoLogMB(st.Flavour); redo != st.redoLogMB(st.Flavour) {
 		needed += redo
 	}
 	free, err := spaceLeft(dir)

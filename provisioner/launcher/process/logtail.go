@@ -1,6 +1,7 @@
 package process
 
 import (
+	"errors"
 	"io"
 	"os"
 	"regexp"
@@ -27,6 +28,41 @@ func readLogTail(inst instance) string {
 		return err.Error()
 	}
 	return string(text)
+}
+
+// logReader reads what a server logs from some moment on.
+type logReader struct {
+	file   string
+	offset int64 // -1 before the first look
+}
+
+// readNew returns what was logged since the last call, of which the last logTailBytes*16 at most, and at the first call
+// what the log ends with. A log that is shorter than it was has been rotated, and is read from its beginning.
+func (r *logReader) readNew() (string, error) {
+	f, err := os.Open(r.file)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	size := info.Size()
+	if size == r.offset {
+		return "", nil
+	}
+	from := max(0, r.offset, size-16*logTailBytes)
+	if size < r.offset {
+		from = max(0, size-16*logTailBytes)
+	}
+	text := make([]byte, size-from)
+	n, err := f.ReadAt(text, from)
+	r.offset = from + int64(n)
+	if errors.Is(err, io.EOF) { // it was cut meanwhile
+		err = nil
+	}
+	return string(text[:n]), err
 }
 
 // tellingLines returns the last three lines of a program's output that speak of an error, or of all if none does.

@@ -48,6 +48,13 @@ type Config struct {
 	// none by default. A launch that finds none takes longer by the time that a copy takes.
 	Spares int
 
+	// Exec runs a statement as the administrator of the server of that id, of which the launcher keeps no password. It
+	// may be nil: then what takes a statement waits until the server is started the next time.
+	Exec func(ctx context.Context, id string, e launcher.Endpoint, statement string) error
+
+	// OnRedoFull is called when the redo log of a server was full and has been made larger; it may be nil.
+	OnRedoFull func()
+
 	// LaunchTimeout is how long a new server, which has no data yet, may take to come up; 2 minutes. It takes a second
 	// as a rule. One that holds data may have much to recover and is given more.
 	LaunchTimeout time.Duration
@@ -61,6 +68,9 @@ type Launcher struct {
 	startTimeout time.Duration // the constant, but in tests
 
 	launching atomic.Int32 // calls of Launch that are under way
+
+	supervises atomic.Bool // this broker, of those that share the directory
+	settled    sync.Map    // ids of servers that were up, or failed to start, since this launcher supervises
 
 	stopSupervision context.CancelFunc
 	supervision     sync.WaitGroup

@@ -87,7 +87,7 @@ func (l *Launcher) settings(inst instance, st state) []byte {
 	}
 	lines = append(lines, commonSettings...)
 	lines = append(lines, flavourSettings[l.cfg.Binary.Flavour]...)
-	lines = append(lines, memorySettings(l.cfg.Binary.Flavour, st.MemoryMB)...)
+	lines = append(lines, memorySettings(l.cfg.Binary.Flavour, st)...)
 	if l.cfg.Binary.Flavour == MariaDB {
 		lines = append(lines, "secure-file-priv="+quote(inst.tmpDir()))
 	} else {
@@ -97,29 +97,49 @@ func (l *Launcher) settings(inst instance, st state) []byte {
 }
 
 // memorySettings divide the memory of a plan, in MiB: about 192 are needed by the server itself and by its
-// connections, the rest is buffer pool, to at most 60 %.
-func memorySettings(flavour string, memoryMB int) []string {
-	pool := max(16, min(memoryMB-192, memoryMB*6/10))
+// connections, the rest is buffer pool, to at most 60 %. What one session may take for itself is bounded: what it sets
+// beyond a maximum is cut down to that. No setting of either flavour bounds user variables; see dataLimitMB.
+//
+// MySQL's connection_memory_limit counts nothing while the performance schema is off, and not user variables either.
+// https://dev.mysql.com/doc/refman/8.4/en/server-options.html#option_mysqld_maximum-var-name
+// https://mariadb.com/kb/en/server-system-variables/#max_session_mem_used
+func memorySettings(flavour string, st state) []string {
+	pool := max(16, min(st.MemoryMB-192, st.MemoryMB*6/10))
 	redoName := "loose-innodb-redo-log-capacity"
 	if flavour == MariaDB {
 		redoName = "innodb-log-file-size"
 	}
-	return []string{
+	buffer := max(16, st.MemoryMB/16)
+	lines := []string{
 		fmt.Sprintf("innodb-buffer-pool-size=%dM", pool),
-		fmt.Sprintf("%s=%dM", redoName, redoLogMB(flavour, memoryMB)),
-		fmt.Sprintf("max-connections=%d", max(151, memoryMB/2)),
+		fmt.Sprintf("%s=%dM", redoName, st.redoLogMB(flavour)),
+		fmt.Sprintf("max-connections=%d", maxConnections(st.MemoryMB)),
+		fmt.Sprintf("max-allowed-packet=%dM", min(64, buffer)),
+		fmt.Sprintf("max-prepared-stmt-count=%d", min(16382, 16*st.MemoryMB)),
 	}
+	for _, name := range []string{"sort-buffer-size", "join-buffer-size", "read-buffer-size", "read-rnd-buffer-size",
+		"tmp-table-size", "max-heap-table-size", "group-concat-max-len"} {
+		lines = append(lines, fmt.Sprintf("maximum-%s=%dM", name, buffer))
+	}
+	if flavour == MariaDB {
+		session := max(64, st.MemoryMB/4)
+		lines = append(lines, fmt.Sprintf("max-session-mem-used=%dM", session),
+			fmt.Sprintf("maximum-max-session-mem-used=%dM", session))
+	}
+	return lines
 }
 
+func maxConnections(memoryMB int) int { return max(151, memoryMB/2) }
+
 // redoLogMB is the size of the redo log, which takes up the disk of a server that does nothing too: a sixteenth of the
-// memory that a server of its own does not need. The smallest that a flavour knows is also that of the templates, so
-// that small servers need not make it anew as they start.
-func redoLogMB(flavour string, memoryMB int) int {
-	smallest := 8
+// memory that a server of its own does not need, or what it turned out to need. MySQL stops for good where the changes
+// of a few statements fill the log, so it gets more than the smallest that it knows, which is that of the templates.
+func (st state) redoLogMB(flavour string) int {
+	smallest := 64
 	if flavour == MariaDB {
 		smallest = 4
 	}
-	return max(smallest, (memoryMB-192)/16)
+	return max(smallest, (st.MemoryMB-192)/16, st.RedoMB)
 }
 
 // quote writes a path as a value of an option file, in which "#" and spaces at the end mean something else.

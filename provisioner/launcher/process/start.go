@@ -55,7 +55,8 @@ func (l *Launcher) start(ctx context.Context, inst instance, st state, options .
 		return nil, fmt.Errorf("server %s: %w", inst.id, err)
 	}
 	defer lock.Close()
-	cmd := exec.Command(l.cfg.Binary.Path, append([]string{settingsOption(inst)}, options...)...)
+	cmd := limited(dataLimitMB(st.Flavour, st.MemoryMB), l.cfg.Binary.Path,
+		append([]string{settingsOption(inst)}, options...)...)
 	cmd.Dir = inst.dir
 	cmd.Env = serverEnvironment()
 	cmd.Stdout, cmd.Stderr = log, log // a file, because a pipe would break with the broker

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"time"
 
 	"mysql-broker/provisioner/launcher"
 )
@@ -28,6 +29,10 @@ type state struct {
 	Port      int    `json:"port"`
 	MemoryMB  int    `json:"memory_mb"`
 	StorageMB int    `json:"storage_mb"`
+
+	// What the redo log was raised to, and when, see redolog.go.
+	RedoMB     int       `json:"redo_mb,omitempty"`
+	RedoRaised time.Time `json:"redo_raised,omitzero"`
 }
 
 // loadState returns launcher.ErrNotFound for a server of which nothing is recorded.

@@ -33,6 +33,7 @@ func (l *Launcher) supervise(ctx context.Context) {
 		return
 	}
 	defer lock.Close()
+	l.supervises.Store(true)
 	var watchers sync.WaitGroup
 	defer watchers.Wait()
 	watchers.Go(func() {
@@ -56,6 +57,7 @@ func (l *Launcher) supervise(ctx context.Context) {
 			}
 			watchers.Go(func() {
 				defer watched.Delete(inst.id)
+				defer l.settled.Delete(inst.id)
 				l.watch(ctx, inst, starting)
 			})
 		}
@@ -120,12 +122,44 @@ func (l *Launcher) runOnce(
 ) (lived time.Duration, err error) {
 	s, err := l.keepRunningInTurn(ctx, inst, starting)
 	if err != nil {
+		l.settled.Store(inst.id, nil)
 		return 0, err
 	}
 	defer s.close()
+	l.awaitSettled(ctx, inst, s)
 	since := time.Now()
+	running, end := context.WithCancel(ctx)
+	var following sync.WaitGroup
+	following.Go(func() { l.guardMemory(running, inst, s) })
+	following.Go(func() { l.keepRedoLog(running, inst) })
 	err = s.wait(ctx)
+	end()
+	following.Wait()
 	return time.Since(since), err
+}
+
+// awaitSettled returns when the server is up, has ended, or has had the time that a start may take.
+func (l *Launcher) awaitSettled(ctx context.Context, inst instance, s *server) {
+	if _, already := l.settled.Load(inst.id); already {
+		return
+	}
+	limited, cancel := context.WithTimeout(ctx, l.startTimeout)
+	defer cancel()
+	_ = pollUp(limited, inst, s) // whoever asks the server next is told what is wrong
+	l.settled.Store(inst.id, nil)
+}
+
+// Starting implements launcher.Launcher.
+func (l *Launcher) Starting(id string) bool {
+	inst, err := l.instance(id)
+	if err != nil || !l.supervises.Load() {
+		return false
+	}
+	if _, settled := l.settled.Load(id); settled {
+		return false
+	}
+	st, err := inst.loadState()
+	return err == nil && st.Phase == phaseReady
 }
 
 // keepRunningInTurn starts no more servers at once than starting holds: after a reboot, hundreds would else recover at

@@ -1,0 +1,174 @@
+package process_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"mysql-broker/provisioner/launcher/process"
+)
+
+// A tenant takes all the memory that it can get: by user variables in one session, then in many, and by buffers that it
+// sets as large as it likes. The server neither takes much more than its plan has, nor ends.
+func TestPlansMemoryHolds(t *testing.T) {
+	eachBinary(t, func(t *testing.T, binary process.Binary) {
+		cfg := newConfig(t, binary)
+		l := open(t, cfg)
+		defer l.Close()
+		spec := newSpec("hungry")
+		end := launch(t, l, spec)
+		admin := connect(t, spec, end)
+		exec(t, admin, "CREATE DATABASE app", "CREATE USER tenant IDENTIFIED BY 'a-password'",
+			"GRANT ALL ON app.* TO tenant")
+		pid := pidOf(t, cfg, spec.ID)
+		tenant := spec
+		tenant.AdminUser, tenant.AdminPassword = "tenant", "a-password"
+		db := connect(t, tenant, end)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+
+		refused := 0
+		var sessions []*sql.Conn
+		for range 8 {
+			session, err := db.Conn(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sessions = append(sessions, session)
+		}
+		for _, session := range sessions {
+			for n := range 64 { // 1 GiB
+				if _, err := session.ExecContext(ctx, fmt.Sprintf("SET @v%d = REPEAT('x', 16777216)", n)); err != nil {
+					refused++
+					break
+				}
+			}
+			if ctx.Err() != nil {
+				t.Fatal("the server hangs")
+			}
+		}
+		if refused != 8 {
+			t.Errorf("%d of 8 sessions were refused memory", refused)
+		}
+		// The plan's, and the stacks of all connections that there could be.
+		if most, got := int64(spec.MemoryMB+200)<<20, peakMemory(t, pid); got > most {
+			t.Errorf("the server took %d MiB of memory, want at most %d", got>>20, most>>20)
+		}
+		for _, session := range sessions {
+			_ = session.Close()
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+		db = connect(t, spec, end)
+		eventually(t, "others can log in again", func() bool { return db.PingContext(ctx) == nil })
+		for _, name := range []string{"sort_buffer_size", "join_buffer_size", "tmp_table_size", "max_heap_table_size",
+			"group_concat_max_len"} {
+			session, err := connect(t, tenant, end).Conn(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := session.ExecContext(ctx, "SET SESSION "+name+" = 1073741824"); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			var got int64
+			if err := session.QueryRowContext(ctx, "SELECT @@"+name).Scan(&got); err != nil || got > 16<<20 {
+				t.Errorf("a session has a %s of %d (%v)", name, got, err)
+			}
+			_ = session.Close()
+		}
+	})
+}
+
+// A tenant who holds all the memory keeps nobody from logging in for long, who is to end its sessions: the broker.
+func TestServerWithoutMemoryIsStartedAgain(t *testing.T) {
+	eachBinary(t, func(t *testing.T, binary process.Binary) {
+		cfg := newConfig(t, binary)
+		logged := warnings(&cfg)
+		l := open(t, cfg)
+		defer l.Close()
+		spec := newSpec("sated")
+		end := launch(t, l, spec)
+		pid := pidOf(t, cfg, spec.ID)
+		db := connect(t, spec, end)
+		session, err := db.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer session.Close()
+		n := 0
+		for size := 16 << 20; size >= 4<<10; { // smaller and smaller, until nothing fits
+			n++
+			if _, err := session.ExecContext(t.Context(), fmt.Sprintf("SET @v%d = REPEAT('x', %d)", n, size)); err != nil {
+				size /= 2
+			}
+			if n > 100_000 {
+				t.Fatal("the memory has no end")
+			}
+		}
+		eventually(t, "the server is started again", func() bool { return !alive(pid) })
+		eventually(t, "others can log in", func() bool { return connect(t, spec, end).PingContext(t.Context()) == nil })
+		if l.Close(); !strings.Contains(logged.String(), "all the memory of its plan") {
+			t.Errorf("operators are not told: %s", logged)
+		}
+	})
+}
+
+// What fits into the plan works: a blob as large as a packet may be, and a sort of many rows.
+func TestPlansMemorySuffices(t *testing.T) {
+	eachBinary(t, func(t *testing.T, binary process.Binary) {
+		l := open(t, newConfig(t, binary))
+		defer l.Close()
+		spec := newSpec("modest")
+		db := connect(t, spec, launch(t, l, spec))
+		exec(t, db, "CREATE DATABASE app", "CREATE TABLE app.t (id INT PRIMARY KEY, b LONGBLOB)")
+		blob := strings.Repeat("x", 15<<20)
+		if _, err := db.ExecContext(t.Context(), "INSERT INTO app.t VALUES (1, ?)", blob); err != nil {
+			t.Fatal(err)
+		}
+		if n := queryInt(t, db, "SELECT length(concat(b, 'y')) FROM app.t"); n != 15<<20+1 {
+			t.Errorf("the blob has %d bytes", n)
+		}
+		for range 100 {
+			session, err := db.Conn(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer session.Close()
+			if _, err := session.ExecContext(t.Context(), "SET @a = repeat('x', 1000)"); err != nil {
+				t.Error(err)
+			}
+		}
+		const sorted = "WITH RECURSIVE s AS (SELECT 1 n UNION ALL SELECT n + 1 FROM s WHERE n < 1000) " +
+			"SELECT count(*) FROM (SELECT repeat(rand(), 10) r FROM s, s t WHERE t.n < 100 ORDER BY r LIMIT 1000) x"
+		if n := queryInt(t, db, sorted); n != 1000 {
+			t.Errorf("sorted %d rows", n)
+		}
+	})
+}
+
+// peakMemory is the most that a process has had resident, in bytes.
+func peakMemory(t *testing.T, pid int) int64 {
+	t.Helper()
+	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		if fields := strings.Fields(line); fields[0] == "VmHWM:" {
+			kilobytes, err := strconv.ParseInt(fields[1], 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return kilobytes << 10
+		}
+	}
+	t.Fatal("the process has no VmHWM")
+	return 0
+}

@@ -1,0 +1,173 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"mysql-broker/provisioner/launcher"
+)
+
+const (
+	redoInterval = time.Second     // how often it is looked what a server has logged
+	redoNews     = time.Minute     // what was logged earlier is of a stall that is over, or has been seen to
+	redoTime     = 5 * time.Second // for a server to take the larger capacity
+
+	// mostRedoMB bounds what a redo log is raised to, unless the plan's memory is larger.
+	mostRedoMB = 512
+)
+
+// redoFull is what MySQL logs while statements wait for room in the redo log. Where they hold what the room cannot be
+// made without, they wait for ever; a larger capacity frees them. The numbers of the messages differ between versions.
+// https://dev.mysql.com/doc/refman/8.4/en/innodb-redo-log.html#innodb-modifying-redo-log-capacity
+var redoFull = regexp.MustCompile(`\[MY-013059\]|\[MY-013865\]|unable to reserve space in redo log|` +
+	`waiting for a new redo log file`)
+
+// keepRedoLog watches what a server logs, until the context ends, and raises the capacity of its redo log when that
+// keeps statements waiting. A server that a broker of an earlier release has started gets the capacity of today first.
+// MariaDB, which has no such wait and cannot change the size while it runs, is left alone.
+func (l *Launcher) keepRedoLog(ctx context.Context, inst instance) {
+	if l.cfg.Binary.Flavour != MySQL {
+		return
+	}
+	log := logReader{file: inst.logFile(), offset: -1}
+	outdated, failing := true, false
+	tick := time.NewTicker(redoInterval)
+	defer tick.Stop()
+	for {
+		err := l.lookAtRedoLog(ctx, inst, &log, &outdated)
+		if err != nil && !failing && ctx.Err() == nil {
+			l.cfg.Logger.Error("the capacity of a server's redo log cannot be raised; trying again", "server", inst.id,
+				"error", err)
+		}
+		failing = err != nil
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// lookAtRedoLog reads on in the log once it has done what that says, so that nothing is forgotten if it fails.
+func (l *Launcher) lookAtRedoLog(ctx context.Context, inst instance, log *logReader, outdated *bool) error {
+	before := log.offset
+	text, err := log.readNew()
+	if err != nil {
+		return err
+	}
+	full := lastRedoFull(text)
+	if time.Since(full) > redoNews {
+		full = time.Time{}
+	}
+	if full.IsZero() && !*outdated {
+		return nil
+	}
+	err = l.raiseRedoLog(ctx, inst, full)
+	if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, errRetired) { // another works on it, and may restart it
+		log.offset = before
+		return nil
+	}
+	if err != nil {
+		log.offset = before
+		return err
+	}
+	*outdated = false
+	return nil
+}
+
+// lastRedoFull is when the last such message was logged; zero if none was.
+func lastRedoFull(log string) (at time.Time) {
+	for line := range strings.Lines(log) {
+		if !redoFull.MatchString(line) {
+			continue
+		}
+		stamp, _, _ := strings.Cut(line, " ")
+		if t, err := time.Parse(time.RFC3339Nano, stamp); err == nil {
+			at = t
+		}
+	}
+	return at
+}
+
+// raiseRedoLog gives a server the capacity that it is to have or, if that was full since it was last raised, twice as
+// much, which is recorded for its next start. full is zero if it was not.
+func (l *Launcher) raiseRedoLog(ctx context.Context, inst instance, full time.Time) error {
+	lock, err := tryLock(inst.dir)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	st, err := inst.loadState()
+	if err != nil {
+		return err
+	}
+	if st.Phase != phaseReady {
+		return errRetired
+	}
+	end, err := l.endpoint(inst, st)
+	if err != nil {
+		return err
+	}
+	capacity := st.redoLogMB(MySQL)
+	if !full.After(st.RedoRaised) {
+		if started, err := startedRedoMB(inst); err != nil || started >= capacity || l.cfg.Exec == nil {
+			return err
+		}
+		return l.setRedoLog(ctx, inst, end, capacity)
+	}
+	next := min(2*capacity, max(mostRedoMB, st.MemoryMB))
+	if next <= capacity {
+		l.cfg.Logger.Error("a server's redo log is full, and as large as the broker makes it", "server", inst.id,
+			"capacity_mb", capacity)
+		return nil
+	}
+	if free, err := spaceLeft(inst.dir); err != nil || free < uint64(next-capacity+startSpaceMB)<<20 {
+		return errors.Join(err, fmt.Errorf("its redo log is full, and the disk has %d MiB left: %w", free>>20,
+			launcher.ErrNoRoom))
+	}
+	if l.cfg.Exec == nil {
+		return errors.New("its redo log is full, and nobody here may log in to it")
+	}
+	if err := l.setRedoLog(ctx, inst, end, next); err != nil {
+		return err
+	}
+	st.RedoMB, st.RedoRaised = next, time.Now()
+	if err := inst.saveState(st); err != nil {
+		return err
+	}
+	l.cfg.Logger.Warn("the redo log of a server was full; its capacity is larger now", "server", inst.id,
+		"capacity_mb", next)
+	if l.cfg.OnRedoFull != nil {
+		l.cfg.OnRedoFull()
+	}
+	return nil
+}
+
+func (l *Launcher) setRedoLog(ctx context.Context, inst instance, end launcher.Endpoint, capacity int) error {
+	ctx, cancel := context.WithTimeout(ctx, redoTime)
+	defer cancel()
+	return l.cfg.Exec(ctx, inst.id, end, fmt.Sprintf("SET GLOBAL innodb_redo_log_capacity = %d", capacity<<20))
+}
+
+var redoSetting = regexp.MustCompile(`(?m)^loose-innodb-redo-log-capacity=(\d+)M$`)
+
+// startedRedoMB is the capacity that a server was started with.
+func startedRedoMB(inst instance) (int, error) {
+	settings, err := os.ReadFile(inst.settingsFile())
+	if err != nil {
+		return 0, err
+	}
+	m := redoSetting.FindSubmatch(settings)
+	if m == nil {
+		return 0, nil
+	}
+	return strconv.Atoi(string(m[1]))
+}

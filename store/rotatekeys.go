@@ -17,6 +17,7 @@ type sealedColumn struct {
 var sealedColumns = []sealedColumn{
 	{"instance", "admin_password", "ARRAY[id]", instanceKeyPlace},
 	{"instance", "next_admin_password", "ARRAY[id]", instanceKeyPlace},
+	{"authority", "key", "ARRAY[id::text]", func(key []string) string { return authorityPlace(key[0]) }},
 	{"binding", "password", "ARRAY[instance_id, id]", func(key []string) string { return bindingPlace(key[0], key[1]) }},
 }
 

@@ -102,7 +102,7 @@ func TestRotateKeyset(t *testing.T) {
 	}
 	refuse(dropped, "serve")
 	refuse(dropped, "rotate-keys")
-	rotate("7") // the admin password, and six bindings that the first two brokers made
+	rotate("8") // the CA's key, the admin password, and six bindings that the first two brokers made
 	rotate("0")
 	refuse(old, "serve")
 	refuse(old, "rotate-admin-passwords")

@@ -181,7 +181,7 @@ func (a *App) startLauncher(cfg config.Launcher, fenceKey []byte) (*dedicated.Se
 		Help: "Redo logs of dedicated servers that were full, kept statements waiting, and were made larger by this " +
 			"process."})
 	with := launcherConfig(cfg, a.log)
-	with.Exec, with.OnRedoFull = a.execOnServer, a.redoFull.Inc
+	with.Exec, with.OnRedoFull, with.Authority = a.execOnServer, a.redoFull.Inc, a.authority
 	var err error
 	if a.launcher, err = process.New(with); err != nil {
 		return nil, fmt.Errorf("launcher: %w", err)

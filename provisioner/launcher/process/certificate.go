@@ -1,6 +1,7 @@
 package process
 
 import (
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -12,42 +13,57 @@ import (
 	"time"
 )
 
-// certificateLifetime outlasts a server; there is nothing that would renew its certificate.
-const certificateLifetime = 20 * 365 * 24 * time.Hour
+const (
+	// certificateLifetime is that of authorities, and of a certificate that nothing would renew: it outlasts a server.
+	certificateLifetime = 20 * 365 * 24 * time.Hour
 
-// certificate is what a server proves itself with. MySQL's own certificates name no host, which Go and others refuse.
-type certificate struct {
-	ca, leaf []byte            // DER
-	key      *ecdsa.PrivateKey // of the leaf
-}
+	// leafLifetime is that of certificates which the launcher renews, when renewBefore of it is left.
+	leafLifetime = 2 * 365 * 24 * time.Hour
+	renewBefore  = leafLifetime / 2
+)
 
 // newCertificate makes a certificate for hosts under a new authority, whose key is forgotten at once: it can never
-// sign another.
-func newCertificate(name string, hosts ...string) (certificate, error) {
+// sign another. MySQL's own certificates name no host, which Go and others refuse.
+func newCertificate(name string, key *ecdsa.PrivateKey, hosts ...string) (ca, leaf []byte, err error) {
 	authorityKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return certificate{}, fmt.Errorf("certificate authority: %w", err)
+		return nil, nil, fmt.Errorf("certificate authority: %w", err)
 	}
-	authority := certificateOf(name + " CA")
+	authority := authorityOf(name + " CA")
+	ca, err = x509.CreateCertificate(rand.Reader, authority, authority, authorityKey.Public(), authorityKey)
+	if err != nil {
+		return nil, nil, fmt.Errorf("certificate authority: %w", err)
+	}
+	leaf, err = x509.CreateCertificate(rand.Reader, leafOf(name, hosts), authority, key.Public(), authorityKey)
+	if err != nil {
+		return nil, nil, fmt.Errorf("certificate: %w", err)
+	}
+	return ca, leaf, nil
+}
+
+// sign makes a certificate for hosts and the key whose public half that is.
+func (s *signer) sign(name string, public crypto.PublicKey, hosts ...string) (leaf []byte, err error) {
+	template := leafOf(name, hosts)
+	template.NotAfter = time.Now().Add(leafLifetime)
+	if leaf, err = x509.CreateCertificate(rand.Reader, template, s.certificate, public, s.key); err != nil {
+		return nil, fmt.Errorf("certificate: %w", err)
+	}
+	return leaf, nil
+}
+
+func authorityOf(name string) *x509.Certificate {
+	authority := certificateOf(name)
 	authority.IsCA, authority.BasicConstraintsValid = true, true
 	authority.KeyUsage = x509.KeyUsageCertSign
-	ca, err := x509.CreateCertificate(rand.Reader, authority, authority, authorityKey.Public(), authorityKey)
-	if err != nil {
-		return certificate{}, fmt.Errorf("certificate authority: %w", err)
-	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return certificate{}, fmt.Errorf("certificate: %w", err)
-	}
+	return authority
+}
+
+func leafOf(name string, hosts []string) *x509.Certificate {
 	leaf := certificateOf(name)
 	leaf.KeyUsage = x509.KeyUsageDigitalSignature
 	leaf.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	addHosts(leaf, hosts)
-	der, err := x509.CreateCertificate(rand.Reader, leaf, authority, key.Public(), authorityKey)
-	if err != nil {
-		return certificate{}, fmt.Errorf("certificate: %w", err)
-	}
-	return certificate{ca: ca, leaf: der, key: key}, nil
+	return leaf
 }
 
 func certificateOf(name string) *x509.Certificate {

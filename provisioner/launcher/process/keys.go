@@ -1,6 +1,9 @@
 package process
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -13,8 +16,8 @@ import (
 func (i instance) certificateFile() string { return filepath.Join(i.tlsDir(), "server.pem") }
 func (i instance) keyFile() string         { return filepath.Join(i.tlsDir(), "server-key.pem") }
 
-// writeKeys gives a server its certificate, for that host, and keys, once for all its life: clients trust the
-// certificate's CA.
+// writeKeys gives a server its certificate, for that host, and keys, once for all its life; the certificate alone is
+// renewed, see renew.go.
 func (l *Launcher) writeKeys(inst instance, host string) error {
 	if _, err := os.Stat(inst.tlsDir()); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -39,19 +42,33 @@ func (l *Launcher) writeKeys(inst instance, host string) error {
 }
 
 func (l *Launcher) writeCertificate(inst instance, host string) error {
-	cert, err := newCertificate("mysql "+inst.id, host, "localhost", "127.0.0.1")
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return fmt.Errorf("certificate: %w", err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		return err
 	}
-	key, err := x509.MarshalPKCS8PrivateKey(cert.key)
+	var trusted, leaf []byte
+	if signs := l.signs.Load(); signs != nil {
+		trusted = signs.trusted
+		leaf, err = signs.sign(certificateName(inst), key.Public(), certificateHosts(host)...)
+	} else if trusted, leaf, err = newCertificate(certificateName(inst), key, certificateHosts(host)...); err == nil {
+		trusted = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: trusted})
+	}
 	if err != nil {
 		return err
 	}
 	return errors.Join(
-		l.writePublic(inst.caFile(), "CERTIFICATE", cert.ca),
-		l.writePublic(inst.certificateFile(), "CERTIFICATE", cert.leaf),
-		l.writePrivate(inst.keyFile(), key))
+		writeSynced(inst.caFile(), trusted, 0o644),
+		l.writePublic(inst.certificateFile(), "CERTIFICATE", leaf),
+		l.writePrivate(inst.keyFile(), private))
 }
+
+func certificateName(inst instance) string { return "mysql " + inst.id }
+
+func certificateHosts(host string) []string { return []string{host, "localhost", "127.0.0.1"} }
 
 func (l *Launcher) writePublic(path, kind string, der []byte) error {
 	return writeSynced(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o644)

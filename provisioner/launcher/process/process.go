@@ -52,6 +52,10 @@ type Config struct {
 	// may be nil: then what takes a statement waits until the server is started the next time.
 	Exec func(ctx context.Context, id string, e launcher.Endpoint, statement string) error
 
+	// Authority tells which CA signs the certificates of servers, and which are trusted. It is asked again and again. If
+	// it is nil, each server has a CA of its own.
+	Authority func(context.Context) (Authority, error)
+
 	// OnRedoFull is called when the redo log of a server was full and has been made larger; it may be nil.
 	OnRedoFull func()
 
@@ -68,6 +72,8 @@ type Launcher struct {
 	startTimeout time.Duration // the constant, but in tests
 
 	launching atomic.Int32 // calls of Launch that are under way
+
+	signs atomic.Pointer[signer] // nil where each server has a CA of its own
 
 	supervises atomic.Bool // this broker, of those that share the directory
 	settled    sync.Map    // ids of servers that were up, or failed to start, since this launcher supervises
@@ -87,6 +93,13 @@ func New(cfg Config) (*Launcher, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	l.stopSupervision = cancel
+	if cfg.Authority != nil {
+		if err := l.loadAuthority(ctx); err != nil {
+			cancel()
+			return nil, fmt.Errorf("the CA of dedicated servers: %w", err)
+		}
+		l.supervision.Go(func() { l.followAuthority(ctx) })
+	}
 	l.supervision.Go(func() { l.supervise(ctx) })
 	return l, nil
 }

@@ -67,7 +67,8 @@ func (l *Launcher) takeSpare(inst instance, host string) (taken bool, err error)
 		if err := os.Rename(claimed.dataDir(), inst.dataDir()); err != nil {
 			return false, err
 		}
-		if _, err := os.Stat(inst.tlsDir()); errors.Is(err, fs.ErrNotExist) && host == l.cfg.Host {
+		if _, err := os.Stat(inst.tlsDir()); errors.Is(err, fs.ErrNotExist) && host == l.cfg.Host &&
+			l.fits(claimed) {
 			if err := os.Rename(claimed.tlsDir(), inst.tlsDir()); err != nil {
 				return false, err
 			}

@@ -132,6 +132,7 @@ func (l *Launcher) runOnce(
 	var following sync.WaitGroup
 	following.Go(func() { l.guardMemory(running, inst, s) })
 	following.Go(func() { l.keepRedoLog(running, inst) })
+	following.Go(func() { l.keepCertificate(running, inst) })
 	err = s.wait(ctx)
 	end()
 	following.Wait()

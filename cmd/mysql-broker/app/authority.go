@@ -1,0 +1,128 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"mysql-broker/cmd/mysql-broker/config"
+	"mysql-broker/provisioner/launcher/process"
+	"mysql-broker/store"
+)
+
+// authority is for process.Config: what is recorded. The first broker that asks makes the first one.
+func (a *App) authority(ctx context.Context) (process.Authority, error) {
+	all, signing, err := authorities(ctx, a.store)
+	if err != nil {
+		return process.Authority{}, err
+	}
+	return process.Authority{Certificate: []byte(signing.Certificate), Key: []byte(signing.Key),
+		Trusted: []byte(bundle(all)), TakesOver: signing.TakesOver}, nil
+}
+
+func authorities(ctx context.Context, s *store.Store) ([]store.Authority, *store.Authority, error) {
+	all, signing, err := s.Authorities(ctx)
+	if err != nil || signing != nil {
+		return all, signing, err
+	}
+	certificate, key, err := process.NewAuthority()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := s.AddFirstAuthority(ctx, string(certificate), string(key)); err != nil {
+		return nil, nil, err
+	}
+	if all, signing, err = s.Authorities(ctx); err == nil && signing == nil {
+		err = errors.New("none of the recorded CAs of dedicated servers signs")
+	}
+	return all, signing, err
+}
+
+// bundle has the authority that signs, or is going to, first.
+func bundle(all []store.Authority) string {
+	var b strings.Builder
+	for n := len(all) - 1; n >= 0; n-- {
+		b.WriteString(all[n].Certificate)
+	}
+	return b.String()
+}
+
+// CA is what clients of dedicated servers are to trust, in PEM.
+func CA(ctx context.Context, cfg config.Config) (string, error) {
+	s, err := openStored(ctx, cfg)
+	if err != nil {
+		return "", err
+	}
+	defer s.Close()
+	all, _, err := authorities(ctx, s)
+	return bundle(all), err
+}
+
+// AddCA has clients trust a new CA, which signs nothing yet.
+func AddCA(ctx context.Context, cfg config.Config) error {
+	s, err := openStored(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if _, _, err := authorities(ctx, s); err != nil {
+		return err
+	}
+	certificate, key, err := process.NewAuthority()
+	if err != nil {
+		return err
+	}
+	return s.AddAuthority(ctx, string(certificate), string(key))
+}
+
+// PromoteCA has the newest CA sign the certificates of all dedicated servers.
+func PromoteCA(ctx context.Context, cfg config.Config) error {
+	s, err := openStored(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if _, _, err := authorities(ctx, s); err != nil {
+		return err
+	}
+	return s.PromoteAuthority(ctx)
+}
+
+// DropOldCAs has clients trust those CAs no more that signed before the present one, and says how many. It fails if a
+// server in the launcher's directory has a certificate of theirs yet.
+func DropOldCAs(ctx context.Context, cfg config.Config, log *slog.Logger) (dropped int, err error) {
+	s, err := openStored(ctx, cfg)
+	if err != nil {
+		return 0, err
+	}
+	defer s.Close()
+	all, signing, err := authorities(ctx, s)
+	if err != nil {
+		return 0, err
+	}
+	l, err := process.Open(launcherConfig(cfg.Launcher, log))
+	if err != nil {
+		return 0, fmt.Errorf("launcher: %w", err)
+	}
+	defer l.Close()
+	for _, old := range all {
+		if old.SignsSince == nil || old.ID == signing.ID {
+			continue
+		}
+		users, err := l.SignedBy([]byte(old.Certificate))
+		if err != nil {
+			return dropped, err
+		}
+		if len(users) > 0 {
+			return dropped, fmt.Errorf("these servers have a certificate of an old CA yet, which the broker that supervises them "+
+				"renews within a minute if they run: %s", strings.Join(users, ", "))
+		}
+		if err := s.DropAuthority(ctx, old.ID); err != nil {
+			return dropped, err
+		}
+		dropped++
+	}
+	return dropped, nil
+}

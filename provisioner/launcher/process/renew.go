@@ -1,0 +1,192 @@
+package process
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// renewTime is how long a server may take to read its certificate anew.
+const renewTime = 5 * time.Second
+
+// reloadStatement has a server read its certificate anew; sessions stay.
+// https://dev.mysql.com/doc/refman/8.4/en/alter-instance.html
+// https://mariadb.com/kb/en/flush/
+var reloadStatement = map[string]string{MySQL: "ALTER INSTANCE RELOAD TLS", MariaDB: "FLUSH SSL"}
+
+// keepCertificate gives a server that runs the certificate that it is to have, until the context ends: of the authority
+// that signs, before the present one expires, and with all authorities that are trusted.
+func (l *Launcher) keepCertificate(ctx context.Context, inst instance) {
+	if l.cfg.Authority == nil || l.cfg.Exec == nil {
+		return
+	}
+	// A broker that wrote a certificate may have died before the server knew.
+	reload, failing := l.signs.Load().takesOver, false
+	tick := time.NewTicker(authorityInterval)
+	defer tick.Stop()
+	for {
+		renewed, err := l.renewCertificate(inst)
+		reload = reload || renewed
+		if err == nil && reload {
+			if err = l.reloadCertificate(ctx, inst); err == nil {
+				reload = false
+			}
+		}
+		if err != nil && !failing && ctx.Err() == nil {
+			l.cfg.Logger.Error("the certificate of a server cannot be renewed; trying again", "server", inst.id, "error", err)
+		}
+		failing = err != nil
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (l *Launcher) reloadCertificate(ctx context.Context, inst instance) error {
+	st, err := inst.loadState()
+	if err != nil {
+		return err
+	}
+	end, err := l.endpoint(inst, st)
+	if err != nil {
+		return err
+	}
+	// The server may have either certificate yet.
+	ctx, cancel := context.WithTimeout(ctx, renewTime)
+	defer cancel()
+	return l.cfg.Exec(ctx, inst.id, end, reloadStatement[l.cfg.Binary.Flavour])
+}
+
+// renewCertificate writes what is due. A server that another works on is left for later.
+func (l *Launcher) renewCertificate(inst instance) (renewed bool, err error) {
+	lock, err := tryLock(inst.dir)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer lock.Close()
+	st, err := inst.loadState()
+	if err != nil || st.Phase != phaseReady {
+		return false, err
+	}
+	signs := l.signs.Load()
+	present, err := inst.readCertificate()
+	if err != nil {
+		return false, err
+	}
+	issuer := issuerOf(present.leaf, signs.all)
+	trusted := signs.trusted
+	due := signs.takesOver && (issuer == nil || !issuer.Equal(signs.certificate)) ||
+		issuer != nil && time.Until(present.leaf.NotAfter) < renewBefore
+	if !due && issuer == nil { // a CA of its own, or one that is trusted no more
+		own := issuerOf(present.leaf, present.trusted)
+		if own == nil {
+			return false, errors.New("its certificate is not of any CA that it names")
+		}
+		trusted = append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: own.Raw}), trusted...)
+	}
+	if !bytes.Equal(trusted, present.trustedPEM) {
+		// First, and with what is still in use, so that whoever asks for it meanwhile can verify either certificate.
+		if due {
+			trusted = joinTrusted(trusted, present)
+		}
+		if err := replaceFile(inst.caFile(), trusted, 0o644); err != nil {
+			return false, err
+		}
+		renewed = true
+	}
+	if !due {
+		return renewed, nil
+	}
+	leaf, err := signs.sign(certificateName(inst), present.leaf.PublicKey, certificateHosts(cmp.Or(st.Host, l.cfg.Host))...)
+	if err != nil {
+		return renewed, err
+	}
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: leaf})
+	if err := replaceFile(inst.certificateFile(), text, 0o644); err != nil {
+		return renewed, err
+	}
+	l.cfg.Logger.Info("renewed the certificate of a server", "server", inst.id)
+	return true, nil
+}
+
+// joinTrusted adds the issuer of the present certificate, unless it is trusted anyway. The next look removes it.
+func joinTrusted(trusted []byte, present certificates) []byte {
+	own := issuerOf(present.leaf, present.trusted)
+	if own == nil || bytes.Contains(trusted, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: own.Raw})) {
+		return trusted
+	}
+	return append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: own.Raw}), trusted...)
+}
+
+// certificates are those of a server.
+type certificates struct {
+	leaf       *x509.Certificate
+	trusted    []*x509.Certificate
+	trustedPEM []byte
+}
+
+func (i instance) readCertificate() (c certificates, err error) {
+	text, err := os.ReadFile(i.certificateFile())
+	if err != nil {
+		return c, err
+	}
+	leaf, err := parseCertificates(text)
+	if err != nil || len(leaf) == 0 {
+		return c, errors.Join(err, fmt.Errorf("%s holds %d certificates", i.certificateFile(), len(leaf)))
+	}
+	c.leaf = leaf[0]
+	if c.trustedPEM, err = os.ReadFile(i.caFile()); err != nil {
+		return c, err
+	}
+	c.trusted, err = parseCertificates(c.trustedPEM)
+	return c, err
+}
+
+// fits tells whether keys that were made ahead are those that a server would get now.
+func (l *Launcher) fits(inst instance) bool {
+	signs := l.signs.Load()
+	if signs == nil {
+		return true
+	}
+	c, err := inst.readCertificate()
+	return err == nil && bytes.Equal(c.trustedPEM, signs.trusted) && c.leaf.CheckSignatureFrom(signs.certificate) == nil &&
+		time.Until(c.leaf.NotAfter) > renewBefore
+}
+
+// SignedBy names the servers whose certificate that CA has signed.
+func (l *Launcher) SignedBy(certificatePEM []byte) (ids []string, err error) {
+	authority, err := parseCertificates(certificatePEM)
+	if err != nil {
+		return nil, err
+	}
+	instances, err := l.instances()
+	if err != nil {
+		return nil, err
+	}
+	for _, inst := range instances {
+		c, err := inst.readCertificate()
+		if errors.Is(err, os.ErrNotExist) { // it is being made, or destroyed
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("server %s: %w", inst.id, err)
+		}
+		if issuerOf(c.leaf, authority) != nil {
+			ids = append(ids, inst.id)
+		}
+	}
+	return ids, nil
+}

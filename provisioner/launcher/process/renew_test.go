@@ -1,0 +1,208 @@
+package process_test
+
+import (
+	"context"
+	"crypto"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/process"
+)
+
+// authorities are what a launcher under test is told of.
+type authorities struct {
+	mu  sync.Mutex
+	now process.Authority
+}
+
+func (a *authorities) set(t *testing.T, signing process.Authority, takesOver bool, trusted ...process.Authority) {
+	t.Helper()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.now = signing
+	a.now.Trusted, a.now.TakesOver = nil, takesOver
+	for _, other := range trusted {
+		a.now.Trusted = append(a.now.Trusted, other.Certificate...)
+	}
+}
+
+func (a *authorities) get(context.Context) (process.Authority, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.now, nil
+}
+
+func newAuthority(t *testing.T) process.Authority {
+	t.Helper()
+	certificate, key, err := process.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return process.Authority{Certificate: certificate, Key: key}
+}
+
+// verified says whether a login succeeds where the server is verified against these CAs.
+func verified(t *testing.T, spec launcher.Spec, end launcher.Endpoint, trusted []byte) bool {
+	t.Helper()
+	end.CACertificate = trusted
+	return connect(t, spec, end).PingContext(t.Context()) == nil
+}
+
+// A server with a CA of its own, as all had once, keeps its certificate until its CA is to be replaced, and clients can
+// trust the other one before. It is never restarted for that, and its sessions stay.
+func TestServerChangesItsAuthority(t *testing.T) {
+	eachBinary(t, func(t *testing.T, binary process.Binary) {
+		cfg := newConfig(t, binary)
+		spec := newSpec("heir")
+		old := open(t, cfg)
+		before := launch(t, old, spec)
+		old.Close()
+		pid := pidOf(t, cfg, spec.ID)
+		session := connect(t, spec, before)
+		session.SetMaxOpenConns(1)
+		exec(t, session, "SET @kept = 7")
+
+		first, second := newAuthority(t), newAuthority(t)
+		told := &authorities{}
+		told.set(t, first, false, first)
+		cfg.Authority = told.get
+		withExec(t, &cfg, spec)
+		l := open(t, cfg)
+		defer l.Close()
+		endpoint := func() launcher.Endpoint {
+			end, err := l.Endpoint(t.Context(), spec.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return end
+		}
+		eventually(t, "clients are told of both CAs", func() bool {
+			ca := string(endpoint().CACertificate)
+			return strings.Contains(ca, string(before.CACertificate)) && strings.Contains(ca, string(first.Certificate))
+		})
+		if !verified(t, spec, before, before.CACertificate) || verified(t, spec, before, first.Certificate) {
+			t.Error("the server has another certificate before it was to")
+		}
+
+		told.set(t, first, true, first)
+		eventually(t, "the server has a certificate of the CA", func() bool {
+			return string(endpoint().CACertificate) == string(first.Certificate) &&
+				verified(t, spec, before, first.Certificate)
+		})
+		told.set(t, first, true, second, first)
+		eventually(t, "clients are told of the next CA", func() bool {
+			return string(endpoint().CACertificate) == string(second.Certificate)+string(first.Certificate)
+		})
+		told.set(t, second, true, second, first)
+		eventually(t, "the server has a certificate of the next CA", func() bool {
+			return verified(t, spec, before, second.Certificate)
+		})
+		if ids, err := l.SignedBy(first.Certificate); err != nil || len(ids) > 0 {
+			t.Errorf("still signed by the CA before: %v, %v", ids, err)
+		}
+		told.set(t, second, true, second)
+		eventually(t, "clients are told of the one CA that is left", func() bool {
+			return string(endpoint().CACertificate) == string(second.Certificate)
+		})
+		if queryInt(t, session, "SELECT @kept") != 7 || pidOf(t, cfg, spec.ID) != pid {
+			t.Error("the server was restarted, or its sessions ended")
+		}
+	})
+}
+
+// A certificate is renewed long before it expires, and servers that are launched have one of the CA, spares too.
+func TestCertificateIsRenewed(t *testing.T) {
+	eachBinary(t, func(t *testing.T, binary process.Binary) {
+		cfg := newConfig(t, binary)
+		cfg.Spares = 1
+		spec := newSpec("aging")
+		authority := newAuthority(t)
+		told := &authorities{}
+		told.set(t, authority, false, authority)
+		cfg.Authority = told.get
+		withExec(t, &cfg, spec)
+		l := open(t, cfg)
+		end := launch(t, l, spec)
+		awaitSpares(t, cfg, 1)
+		next := newSpec("spare")
+		if got := launch(t, l, next); string(got.CACertificate) != string(end.CACertificate) ||
+			string(got.CACertificate) != string(authority.Certificate) || !verified(t, next, got, authority.Certificate) {
+			t.Error("two servers are of two CAs")
+		}
+		l.Close()
+
+		file := filepath.Join(cfg.Dir, "instances", spec.ID, "tls", "server.pem")
+		writeAging(t, file, authority)
+		if err := cfg.Exec(t.Context(), spec.ID, end, map[string]string{process.MySQL: "ALTER INSTANCE RELOAD TLS",
+			process.MariaDB: "FLUSH SSL"}[binary.Flavour]); err != nil {
+			t.Fatal(err)
+		}
+		if got := expiry(t, spec, end); time.Until(got) > 40*24*time.Hour {
+			t.Fatalf("the server has a certificate until %v yet", got)
+		}
+		l = open(t, cfg)
+		defer l.Close()
+		eventually(t, "the certificate is renewed", func() bool {
+			return time.Until(expiry(t, spec, end)) > 365*24*time.Hour
+		})
+	})
+}
+
+// writeAging replaces a server's certificate by one that expires in a month.
+func writeAging(t *testing.T, file string, by process.Authority) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf, ca := parseCertificate(t, text), parseCertificate(t, by.Certificate)
+	block, _ := pem.Decode(by.Key)
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf.NotAfter, leaf.SerialNumber = time.Now().Add(30*24*time.Hour), big.NewInt(1)
+	der, err := x509.CreateCertificate(rand.Reader, leaf, ca, leaf.PublicKey, key.(crypto.Signer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func parseCertificate(t *testing.T, text []byte) *x509.Certificate {
+	t.Helper()
+	block, _ := pem.Decode(text)
+	certificate, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return certificate
+}
+
+// expiry is that of the certificate which the server shows.
+func expiry(t *testing.T, spec launcher.Spec, end launcher.Endpoint) (at time.Time) {
+	t.Helper()
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(end.CACertificate)
+	db := openDB(t, spec, end, &tls.Config{RootCAs: roots, ServerName: end.Host,
+		VerifyConnection: func(c tls.ConnectionState) error {
+			at = c.PeerCertificates[0].NotAfter
+			return nil
+		}})
+	if err := db.PingContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return at
+}

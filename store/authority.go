@@ -1,0 +1,105 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Authority is a certificate authority of dedicated servers. Clients are to trust all that are recorded.
+type Authority struct {
+	ID          int
+	Certificate string     // PEM
+	Key         string     // PEM
+	SignsSince  *time.Time // nil as long as it is only trusted
+	TakesOver   bool       // servers that have a CA of their own get a certificate of this one
+}
+
+// ErrAuthorityAdded is returned by AddAuthority while there is one that does not sign yet.
+var ErrAuthorityAdded = errors.New("there is a new CA already, which does not sign yet")
+
+func authorityPlace(id string) string { return "authority " + id }
+
+// Authorities reads them all, in the order in which they were made, and which of them signs: nil if there are none.
+func (s *Store) Authorities(ctx context.Context) (all []Authority, signing *Authority, err error) {
+	type row struct {
+		ID          int
+		Certificate string
+		Key         []byte
+		SignsSince  *time.Time
+		TakesOver   bool
+	}
+	rows, err := allRows(ctx, s.pool, pgx.RowToStructByPos[row],
+		"SELECT id, certificate, key, signs_since, takes_over FROM authority ORDER BY id")
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the CAs of dedicated servers: %w", explainOldSchema(err))
+	}
+	all = make([]Authority, len(rows))
+	for n, r := range rows {
+		key, err := s.keys.open(r.Key, authorityPlace(strconv.Itoa(r.ID)))
+		if err != nil {
+			return nil, nil, err
+		}
+		all[n] = Authority{r.ID, r.Certificate, key, r.SignsSince, r.TakesOver}
+		if r.SignsSince != nil && (signing == nil || r.SignsSince.After(*signing.SignsSince)) {
+			signing = &all[n]
+		}
+	}
+	return all, signing, nil
+}
+
+// AddFirstAuthority records the authority that signs from the beginning, unless another broker was first.
+func (s *Store) AddFirstAuthority(ctx context.Context, certificate, key string) error {
+	sealed, err := s.keys.seal(key, authorityPlace("1"))
+	if err != nil {
+		return err
+	}
+	_, err = s.db.Exec(ctx, `INSERT INTO authority (id, certificate, key, signs_since)
+		SELECT 1, $1, $2, now() WHERE NOT EXISTS (SELECT FROM authority) ON CONFLICT DO NOTHING`, certificate, sealed)
+	if err != nil {
+		return fmt.Errorf("record the CA of dedicated servers: %w", explainOldSchema(err))
+	}
+	return nil
+}
+
+// AddAuthority records one more, which is trusted and signs nothing yet, or returns ErrAuthorityAdded.
+func (s *Store) AddAuthority(ctx context.Context, certificate, key string) error {
+	all, _, err := s.Authorities(ctx)
+	if err != nil {
+		return err
+	}
+	id := 1
+	for _, a := range all {
+		if a.SignsSince == nil {
+			return ErrAuthorityAdded
+		}
+		id = a.ID + 1
+	}
+	sealed, err := s.keys.seal(key, authorityPlace(strconv.Itoa(id)))
+	if err != nil {
+		return err
+	}
+	tag, err := s.db.Exec(ctx, `INSERT INTO authority (id, certificate, key) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
+		id, certificate, sealed)
+	if err == nil && tag.RowsAffected() == 0 { // another was adding one
+		err = ErrAuthorityAdded
+	}
+	return err
+}
+
+// PromoteAuthority has the newest authority sign, for the servers too that have a CA of their own.
+func (s *Store) PromoteAuthority(ctx context.Context) error {
+	_, err := s.db.Exec(ctx, `UPDATE authority SET signs_since = coalesce(signs_since, now()), takes_over = true
+		WHERE id = (SELECT max(id) FROM authority)`)
+	return err
+}
+
+// DropAuthority removes one, which is then trusted no more.
+func (s *Store) DropAuthority(ctx context.Context, id int) error {
+	_, err := s.db.Exec(ctx, "DELETE FROM authority WHERE id = $1", id)
+	return err
+}

@@ -69,6 +69,8 @@ func (f *Fleet) openLaunchers(binaries []process.Binary) error {
 			Binary:  b,
 			PortMin: port,
 			PortMax: port + 9,
+
+			UnlimitedMemory: true,
 		})
 		if err != nil {
 			return fmt.Errorf("start %s: %w", b.Path, err)

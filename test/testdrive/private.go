@@ -24,7 +24,8 @@ func privateIn(
 ) servers.MySQL {
 	t.Helper()
 	low, high := PortRange(t)
-	l, err := open(process.Config{Dir: dir, Binary: mysqld(t, flavour), PortMin: low, PortMax: high})
+	l, err := open(process.Config{Dir: dir, Binary: mysqld(t, flavour), PortMin: low, PortMax: high,
+		UnlimitedMemory: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -140,7 +140,8 @@ func Run(ctx context.Context, cfg Config) (err error) {
 // startShared starts the shared server the way dedicated ones are started.
 func startShared(ctx context.Context, cfg Config, dir string, binary process.Binary, password string) (
 	*process.Launcher, shared.Config, error) {
-	l, err := process.New(process.Config{Dir: dir, Binary: binary, PortMin: 13300, PortMax: 13399, Logger: cfg.Logger})
+	l, err := process.New(process.Config{Dir: dir, Binary: binary, PortMin: 13300, PortMax: 13399, Logger: cfg.Logger,
+		UnlimitedMemory: true})
 	if err != nil {
 		return nil, shared.Config{}, err
 	}

@@ -48,6 +48,10 @@ type Config struct {
 	// none by default. A launch that finds none takes longer by the time that a copy takes.
 	Spares int
 
+	// UnlimitedMemory is for servers of many tenants, which none of them may bring to an end: they may take more memory
+	// than their Spec says.
+	UnlimitedMemory bool
+
 	// Exec runs a statement as the administrator of the server of that id, of which the launcher keeps no password. It
 	// may be nil: then what takes a statement waits until the server is started the next time.
 	Exec func(ctx context.Context, id string, e launcher.Endpoint, statement string) error

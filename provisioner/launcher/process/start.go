@@ -55,8 +55,11 @@ func (l *Launcher) start(ctx context.Context, inst instance, st state, options .
 		return nil, fmt.Errorf("server %s: %w", inst.id, err)
 	}
 	defer lock.Close()
-	cmd := limited(dataLimitMB(st.Flavour, st.MemoryMB), l.cfg.Binary.Path,
-		append([]string{settingsOption(inst)}, options...)...)
+	arguments := append([]string{settingsOption(inst)}, options...)
+	cmd := exec.Command(l.cfg.Binary.Path, arguments...)
+	if !l.cfg.UnlimitedMemory {
+		cmd = limited(dataLimitMB(st.Flavour, st.MemoryMB), l.cfg.Binary.Path, arguments...)
+	}
 	cmd.Dir = inst.dir
 	cmd.Env = serverEnvironment()
 	cmd.Stdout, cmd.Stderr = log, log // a file, because a pipe would break with the broker

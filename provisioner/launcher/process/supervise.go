@@ -130,7 +130,9 @@ func (l *Launcher) runOnce(
 	since := time.Now()
 	running, end := context.WithCancel(ctx)
 	var following sync.WaitGroup
-	following.Go(func() { l.guardMemory(running, inst, s) })
+	if !l.cfg.UnlimitedMemory {
+		following.Go(func() { l.guardMemory(running, inst, s) })
+	}
 	following.Go(func() { l.keepRedoLog(running, inst) })
 	following.Go(func() { l.keepCertificate(running, inst) })
 	err = s.wait(ctx)

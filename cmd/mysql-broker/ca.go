@@ -19,9 +19,10 @@ platform. It is made when it is first needed, and its key is kept encrypted in P
 
 To replace it, do each step only when the one before has come to an end:
 
-  1. ` + "`ca add`" + ` makes a new one. From then on, ca_certificate of credentials has both, and this command prints both:
-     give them to the platform, and have applications bound anew, or restaged where they read trusted certificates
-  2. ` + "`ca promote`" + ` has the new one sign: all servers get another certificate within a minute, and keep their sessions
+  1. ` + "`ca add`" + ` makes a new one. From then on, ca_certificate of credentials has both, and this command prints
+     both: give them to the platform, and have applications bound anew, or restaged where they read trusted certificates
+  2. ` + "`ca promote`" + ` has the new one sign: all servers get another certificate within a minute, and keep their
+     sessions
   3. ` + "`ca drop-old`" + ` has the old one trusted no more
 
 Servers of brokers before there was one CA keep their own, beside which ca_certificate has this one, until
@@ -48,8 +49,9 @@ var caEnvironment = variablesOf("DATABASE_URL", "DATABASE_SERVICE", "ENCRYPTION_
 const caExit = "  0    the step is taken\n  1    it is not; standard error says why\n" + exitConfiguration
 
 func addCACommand() *cobra.Command {
-	return describe(&cobra.Command{Use: "add", Short: "Have clients of dedicated servers trust a new CA, which signs nothing yet",
-		Args: cobra.NoArgs,
+	return describe(&cobra.Command{Use: "add",
+		Short: "Have clients of dedicated servers trust a new CA, which signs nothing yet",
+		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := fromEnvironment(cmd, config.Stored)
 			if err != nil {
@@ -64,8 +66,9 @@ func addCACommand() *cobra.Command {
 }
 
 func promoteCACommand() *cobra.Command {
-	return describe(&cobra.Command{Use: "promote", Short: "Have the newest CA sign the certificates of all dedicated servers",
-		Args: cobra.NoArgs,
+	return describe(&cobra.Command{Use: "promote",
+		Short: "Have the newest CA sign the certificates of all dedicated servers",
+		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := fromEnvironment(cmd, config.Stored)
 			if err != nil {

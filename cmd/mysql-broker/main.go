@@ -37,7 +37,8 @@ func main() {
 		SilenceErrors: true}
 	root.SetHelpTemplate(helpTemplate)
 	root.AddCommand(serveCommand(), devCommand(), migrateCommand(), doctorCommand(), catalogCommand(), keysetCommand(),
-		rotateKeysCommand(), caCommand(), rotateAdminPasswordsCommand(), versionCommand(), client.Command(), instancesCommand(),
+		rotateKeysCommand(), caCommand(), rotateAdminPasswordsCommand(), versionCommand(), client.Command(),
+		instancesCommand(),
 		bindingsCommand(), tasksCommand(), serversCommand(), drainCommand())
 	root.InitDefaultCompletionCmd()
 	suggestBelow(root)

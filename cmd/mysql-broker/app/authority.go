@@ -116,8 +116,8 @@ func DropOldCAs(ctx context.Context, cfg config.Config, log *slog.Logger) (dropp
 			return dropped, err
 		}
 		if len(users) > 0 {
-			return dropped, fmt.Errorf("these servers have a certificate of an old CA yet, which the broker that supervises them "+
-				"renews within a minute if they run: %s", strings.Join(users, ", "))
+			return dropped, fmt.Errorf("these servers have a certificate of an old CA yet, which the broker that "+
+				"supervises them renews within a minute if they run: %s", strings.Join(users, ", "))
 		}
 		if err := s.DropAuthority(ctx, old.ID); err != nil {
 			return dropped, err

@@ -1,7 +1,6 @@
 package process
 
 import (
-	"bytes"
 	"context"
 	"crypto"
 	"crypto/ecdsa"
@@ -117,10 +116,7 @@ func (l *Launcher) loadAuthority(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if now := l.signs.Load(); now == nil || !bytes.Equal(now.trusted, s.trusted) || !now.certificate.Equal(s.certificate) ||
-		now.takesOver != s.takesOver {
-		l.signs.Store(s)
-	}
+	l.signs.Store(s)
 	return nil
 }
 

@@ -110,7 +110,8 @@ func (l *Launcher) renewCertificate(inst instance) (renewed bool, err error) {
 	if !due {
 		return renewed, nil
 	}
-	leaf, err := signs.sign(certificateName(inst), present.leaf.PublicKey, certificateHosts(cmp.Or(st.Host, l.cfg.Host))...)
+	hosts := certificateHosts(cmp.Or(st.Host, l.cfg.Host))
+	leaf, err := signs.sign(certificateName(inst), present.leaf.PublicKey, hosts...)
 	if err != nil {
 		return renewed, err
 	}

@@ -27,6 +27,13 @@ type dialect struct {
 	// tablespaces is the view of InnoDB's tablespaces, where NAME is "database/table".
 	tablespaces string
 
+	// inSharedTablespaces is a query that takes a pattern for databases, and yields those with tables of InnoDB's in
+	// shared tablespaces.
+	inSharedTablespaces string
+
+	// features is a query for what values has besides the system variables.
+	features string
+
 	// openingTables goes before a query of information_schema.TABLES. MariaDB opens every table for it: those that another
 	// statement makes, for as long as that takes, are not waited for, and a query whose asker has given up ends too.
 	// https://mariadb.com/docs/server/reference/sql-statements/administrative-sql-statements/set-commands/set-statement
@@ -39,22 +46,26 @@ type dialect struct {
 
 var dialects = map[string]dialect{
 	MySQL: {
-		oldest:         struct{ major, minor int }{8, 0},
-		identified:     "IDENTIFIED WITH caching_sha2_password AS ?",
-		hash:           sha2Hash,
-		pending:        pendingOnMySQL,
-		readRoutines:   "SHOW_ROUTINE",
-		tablespaces:    "information_schema.INNODB_TABLESPACES",
-		tablespaceName: "CAST(%s AS BINARY)",
+		oldest:              struct{ major, minor int }{8, 0},
+		identified:          "IDENTIFIED WITH caching_sha2_password AS ?",
+		hash:                sha2Hash,
+		pending:             pendingOnMySQL,
+		readRoutines:        "SHOW_ROUTINE",
+		tablespaces:         "information_schema.INNODB_TABLESPACES",
+		inSharedTablespaces: sharedOnMySQL,
+		features:            engines,
+		tablespaceName:      "CAST(%s AS BINARY)",
 	},
 	MariaDB: {
-		oldest:         struct{ major, minor int }{10, 6},
-		identified:     "IDENTIFIED VIA mysql_native_password USING ?",
-		hash:           nativeHash,
-		pending:        func(connection) bool { return false },
-		defining:       "SET STATEMENT max_statement_time = 5 FOR ",
-		tablespaces:    "information_schema.INNODB_SYS_TABLESPACES",
-		openingTables:  "SET STATEMENT lock_wait_timeout = 0, max_statement_time = 30 FOR ",
-		tablespaceName: "CAST(CONVERT(%s USING filename) AS BINARY)",
+		oldest:              struct{ major, minor int }{10, 6},
+		identified:          "IDENTIFIED VIA mysql_native_password USING ?",
+		hash:                nativeHash,
+		pending:             func(connection) bool { return false },
+		defining:            "SET STATEMENT max_statement_time = 5 FOR ",
+		tablespaces:         "information_schema.INNODB_SYS_TABLESPACES",
+		inSharedTablespaces: sharedOnMariaDB,
+		features:            plugins,
+		openingTables:       "SET STATEMENT lock_wait_timeout = 0, max_statement_time = 30 FOR ",
+		tablespaceName:      "CAST(CONVERT(%s USING filename) AS BINARY)",
 	},
 }

@@ -2,8 +2,10 @@ package mysqladmin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // DatabaseFiles measures the databases on a shared server that are named as the broker's are, all by one query: the
@@ -31,23 +33,86 @@ func (s *Server) DatabaseFiles(ctx context.Context) (map[string]int64, error) {
 	return sizes, nil
 }
 
-// othersQuery takes a pattern for databases. Its condition is the opposite of innodb AND own in sizeQuery. A table that
-// the server cannot read has no lengths.
-const othersQuery = `SELECT TABLE_SCHEMA, CAST(COALESCE(SUM(DATA_LENGTH + INDEX_LENGTH), 0) AS SIGNED)
-	FROM information_schema.TABLES WHERE TABLE_SCHEMA LIKE ? AND (ENGINE <> 'InnoDB'
-		OR CREATE_OPTIONS NOT LIKE '%%partitioned%%' AND CONCAT(%[2]s, '/', %[3]s) NOT IN (SELECT NAME FROM %[1]s))
-	GROUP BY TABLE_SCHEMA`
+// othersQuery takes a pattern for databases, and yields those with tables of other engines. It reads no more of a table
+// than its definition: MariaDB opens none for it.
+const othersQuery = `SELECT TABLE_SCHEMA FROM information_schema.TABLES
+	WHERE TABLE_SCHEMA LIKE ? AND ENGINE <> 'InnoDB'`
 
-// OtherTables measures what DatabaseFiles leaves out: tables of other engines, and those in shared tablespaces.
-// Databases without such tables are absent. It costs MariaDB far more, which opens every table for it.
+// See dialect.inSharedTablespaces. MySQL's INNODB_TABLES would wait for tables in the making.
+const (
+	sharedOnMySQL = `SELECT TABLE_SCHEMA FROM information_schema.TABLES WHERE TABLE_SCHEMA LIKE ?
+		AND ENGINE = 'InnoDB' AND CREATE_OPTIONS NOT LIKE '%partitioned%' AND
+		CAST(CONCAT(TABLE_SCHEMA, '/', TABLE_NAME) AS BINARY) NOT IN (SELECT NAME FROM information_schema.INNODB_TABLESPACES)`
+	sharedOnMariaDB = `SELECT SUBSTRING_INDEX(NAME, '/', 1) FROM information_schema.INNODB_SYS_TABLES
+		WHERE NAME LIKE ? AND SPACE_TYPE <> 'Single'`
+)
+
+// See dialect.features.
+const (
+	engines = "SELECT CONCAT('engine ', ENGINE), SUPPORT FROM information_schema.ENGINES"
+	plugins = "SELECT CONCAT('plugin ', PLUGIN_NAME), PLUGIN_STATUS FROM information_schema.PLUGINS"
+)
+
+// otherTablesQuery takes a database. Its condition is the opposite of innodb AND own in sizeQuery. A table that the
+// server cannot read has no lengths.
+const otherTablesQuery = `SELECT CAST(COALESCE(SUM(DATA_LENGTH + INDEX_LENGTH), 0) AS SIGNED)
+	FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND (ENGINE <> 'InnoDB'
+		OR CREATE_OPTIONS NOT LIKE '%%partitioned%%' AND CONCAT(%[2]s, '/', %[3]s) NOT IN (SELECT NAME FROM %[1]s))`
+
+// OtherTables measures what DatabaseFiles leaves out: tables of other engines, which an installation may have from the
+// time before its servers refused them, and those in shared tablespaces. Databases without such tables are absent.
+// Those that cannot be measured within otherTablesTime are absent too, and in the error. The tables of the databases
+// that it yields are opened, and no others.
 func (s *Server) OtherTables(ctx context.Context) (map[string]int64, error) {
 	flavour, err := s.Flavour(ctx)
 	if err != nil {
 		return nil, err
 	}
 	d := dialects[flavour.Name]
-	return s.sizes(ctx, d.openingTables+fmt.Sprintf(othersQuery, d.tablespaces, d.named("TABLE_SCHEMA"),
-		d.named("TABLE_NAME")))
+	databases, err := s.databasesWithOthers(ctx, d)
+	if err != nil {
+		return nil, s.explain("look for tables that have no file of InnoDB's", err)
+	}
+	query := d.openingTables + fmt.Sprintf(otherTablesQuery, d.tablespaces, d.named("TABLE_SCHEMA"), d.named("TABLE_NAME"))
+	sizes := map[string]int64{}
+	var failed []error
+	for _, name := range databases {
+		bytes, err := s.otherTablesOf(ctx, query, name)
+		if err != nil {
+			failed = append(failed, s.explain("measure tables of database "+name+" that have no file of InnoDB's", err))
+			continue
+		}
+		sizes[name] = bytes
+	}
+	return sizes, errors.Join(failed...)
+}
+
+// otherTablesTime is how long one database may take: very many such tables in one keep no other from being measured.
+const otherTablesTime = 3 * time.Second
+
+func (s *Server) otherTablesOf(ctx context.Context, query, database string) (bytes int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, otherTablesTime)
+	defer cancel()
+	err = s.reads.QueryRowContext(ctx, query, database).Scan(&bytes)
+	return bytes, err
+}
+
+func (s *Server) databasesWithOthers(ctx context.Context, d dialect) (names []string, err error) {
+	pattern := escapePattern(DatabasePrefix) + "%"
+	rows, err := s.reads.QueryContext(ctx, d.openingTables+othersQuery+" UNION "+d.inSharedTablespaces,
+		pattern, pattern)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // its error is that of rows.Err
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	return names, rows.Err()
 }
 
 // sizes runs a query that takes a pattern for databases of the broker's and yields them with their bytes. Their names

@@ -45,9 +45,9 @@ type Guard struct {
 	done   sync.WaitGroup
 
 	mu     sync.Mutex
-	others map[string]otherTables // by shared server
-	told   map[string]string      // the problem that was last logged of each server
-	swept  time.Time              // when ForgetUsage last ran, after the shared servers
+	others map[string]map[string]int64 // by shared server, what otherTables last told
+	told   map[string]string           // the problem that was last logged of each server
+	swept  time.Time                   // when ForgetUsage last ran, after the shared servers
 }
 
 // side is either kind of servers. Each has its own turns and rounds.
@@ -76,7 +76,7 @@ const (
 
 // Start begins with a round as soon as it is this broker's turn.
 func Start(cfg Config) *Guard {
-	g := &Guard{Config: cfg, plans: map[string]provisioner.Plan{}, me: uuid.NewString(), others: map[string]otherTables{},
+	g := &Guard{Config: cfg, plans: map[string]provisioner.Plan{}, me: uuid.NewString(), others: map[string]map[string]int64{},
 		told: map[string]string{}, swept: time.Now()}
 	for _, p := range cfg.Plans {
 		g.plans[p.ID] = p

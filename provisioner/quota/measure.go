@@ -24,8 +24,6 @@ const (
 	measureTimeout   = 30 * time.Second
 	exactTimeout     = 10 * time.Second
 	dedicatedTimeout = 5 * time.Second
-	// othersShare is how many times longer than a look for other tables took the guard waits before the next, at least.
-	othersShare = 50
 	// A sample follows a change of 1/sampleShare of the quota, but not within sampleEach, and any change after a day.
 	sampleShare = 50
 	sampleEach  = 10 * time.Minute
@@ -142,34 +140,21 @@ func (g *Guard) sizes(ctx context.Context, server *shared.Server) (sizes map[str
 	return sizes, incomplete, nil
 }
 
-// otherTables are what mysqladmin.Server.OtherTables told.
-type otherTables struct {
-	bytes map[string]int64 // what it last told
-	since time.Time
-	took  time.Duration
-	err   error // why bytes are of an earlier time
-}
-
-// otherTables asks again, unless the answer, or its failure, took so long that it is too early for that.
+// otherTables are those that InnoDB keeps no file for. What cannot be measured counts as it did before.
 func (g *Guard) otherTables(ctx context.Context, server *shared.Server) (map[string]int64, error) {
-	g.mu.Lock()
-	latest := g.others[server.Name()]
-	g.mu.Unlock()
-	if time.Since(latest.since) < othersShare*latest.took {
-		return latest.bytes, latest.err
-	}
 	limited, cancel := context.WithTimeout(ctx, measureTimeout)
 	defer cancel()
-	next := otherTables{since: time.Now()}
-	next.bytes, next.err = server.OtherTables(limited)
-	next.took = time.Since(next.since)
-	if next.err != nil {
-		next.bytes = latest.bytes
-	}
+	bytes, err := server.OtherTables(limited)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.others[server.Name()] = next
-	return next.bytes, next.err
+	if err != nil {
+		known := map[string]int64{}
+		maps.Copy(known, g.others[server.Name()])
+		maps.Copy(known, bytes)
+		bytes = known
+	}
+	g.others[server.Name()] = bytes
+	return bytes, err
 }
 
 // eachDedicated measures the dedicated servers, some at once. Those that cannot be measured are told in the log, and

@@ -99,7 +99,7 @@ func (d *Dashboard) servers(r *http.Request) (rows []serverRow, err error) {
 		case health[s.Name()] != nil:
 			row.State = state{"Does not answer", "bad"}
 		case !s.Usable():
-			row.State = state{"Lacks privileges", "bad"}
+			row.State = state{"Lacks privileges or settings", "bad"}
 		case states[s.Name()].Drained():
 			row.State = state{"Drained", "warn"}
 		case row.Databases >= row.Max:

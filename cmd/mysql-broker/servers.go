@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -29,14 +30,15 @@ any more, or show one. Each is asked how it is:
 
   ok               it gets instances, unless it is full
   drained          it answers, and gets no more instances: see "mysql-broker drain"
-  unusable         the broker's account lacks privileges there, so that it gets no instances; servers NAME tells which
+  unusable         the broker's account lacks privileges there, or the server a setting that is required, so that it
+                   gets no instances; servers NAME tells which
   unreachable      it does not answer within seconds, so that it gets no instances
   not-configured   the broker has no address of it, and can do nothing about what it holds
 
 With --dedicated, list the dedicated servers that are recorded, with their instances. They are not asked.
 
 ` + jsonHelp + ` A shared server has server, kind, state, reason (why it
-is not ok), flavour, version, host, port, instances, max_databases, sold_connections (that its bindings may have open at
+is not ok), recommended_settings (lines for its option file that keep tenants apart, and are missing), flavour, version, host, port, instances, max_databases, sold_connections (that its bindings may have open at
 the same time, all together), connections (that are open), max_connections (that it allows) and drained_since (null if
 it is not drained). A dedicated one has server, kind, instance_id, plan, plan_id, state (its instance's; deleted, where
 that is gone) and created_at.`,
@@ -93,6 +95,7 @@ type serverDocument struct {
 	Kind            string     `json:"kind"`
 	State           string     `json:"state"`
 	Reason          string     `json:"reason,omitempty"`
+	Recommended     []string   `json:"recommended_settings,omitempty"`
 	Flavour         string     `json:"flavour,omitempty"`
 	Version         string     `json:"version,omitempty"`
 	Host            string     `json:"host,omitempty"`
@@ -197,14 +200,20 @@ func (d *serverDocument) ask(ctx context.Context, server *shared.Server) {
 		of, err = server.Connections(ctx)
 		d.Connections, d.MaxConnections = of.Open, of.Max
 	}
+	var recommended []mysqladmin.Setting
 	if err == nil {
-		err = server.CheckPrivileges(ctx)
+		recommended, err = server.CheckSettings(ctx)
+		d.Recommended = mysqladmin.Lines(recommended)
+	}
+	_, unset := errors.AsType[*mysqladmin.SettingsError](err)
+	if err == nil || unset {
+		err = errors.Join(server.CheckPrivileges(ctx), err)
 	}
 	if err == nil {
 		return
 	}
 	d.State, d.Reason = serverUnreachable, err.Error()
-	if _, lacking := errors.AsType[*mysqladmin.PrivilegesError](err); lacking {
+	if _, lacking := errors.AsType[*mysqladmin.PrivilegesError](err); lacking || unset {
 		d.State = serverUnusable
 	}
 }
@@ -220,6 +229,7 @@ func (c *console) showServer(ctx context.Context, cmd *cobra.Command, name strin
 	}
 	d := all[n]
 	fields := [][2]string{{"server", d.Server}, {"kind", d.Kind}, {"state", d.State}, {"reason", d.Reason},
+		{"recommended settings", strings.Join(d.Recommended, "; ")},
 		{"version", d.version()}, {"address", d.address()}, {"instances", strconv.Itoa(d.Instances)},
 		{"max_databases", d.room()}, {"sold_connections", strconv.FormatInt(d.SoldConnections, 10)},
 		{"connections", number(d.Connections)}, {"max_connections", number(d.MaxConnections)}}

@@ -1,5 +1,5 @@
 // Package sharedserver is what an operator does on a MySQL or MariaDB server before the broker may use it as a shared
-// one: SQL that makes the broker's account.
+// one: SQL that makes the broker's account, and settings that keep tenants apart.
 package sharedserver
 
 import (
@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-//go:embed mysql.sql mariadb.sql
+//go:embed mysql.sql mariadb.sql mysql.cnf mariadb.cnf
 var files embed.FS
 
 // Account is the user name that the SQL makes.

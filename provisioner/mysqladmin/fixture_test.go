@@ -14,6 +14,7 @@ import (
 
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
 )
 
 func TestMain(m *testing.M) { servers.Main(m) }
@@ -36,6 +37,28 @@ func onEachServer(t *testing.T, test func(t *testing.T, f *fixture)) {
 	t.Helper()
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) { test(t, newFixture(t, s)) })
+}
+
+// onEachLaxServer is onEachServer for tests of tables that servers had from before they refused other engines.
+func onEachLaxServer(t *testing.T, test func(t *testing.T, f *fixture)) {
+	t.Helper()
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		if s.Flavour == "mysql" {
+			s = testdrive.PrivateWith(t, s.Flavour, "disabled_storage_engines=")
+		}
+		test(t, newFixture(t, s))
+	})
+}
+
+// createMyISAM makes a table on a lax server.
+func (f *fixture) createMyISAM(table, columns string) {
+	f.t.Helper()
+	statement := fmt.Sprintf("CREATE TABLE `%s`.%s (%s) ENGINE=MyISAM", f.database, table, columns)
+	if f.config.Name == "mariadb" {
+		statement = "SET STATEMENT enforce_storage_engine = NULL FOR " + statement
+	}
+	f.exec(f.root, statement)
 }
 
 func newFixture(t *testing.T, s servers.MySQL) *fixture {

@@ -47,12 +47,6 @@ const (
 		WHERE NAME LIKE ? AND SPACE_TYPE <> 'Single'`
 )
 
-// See dialect.features.
-const (
-	engines = "SELECT CONCAT('engine ', ENGINE), SUPPORT FROM information_schema.ENGINES"
-	plugins = "SELECT CONCAT('plugin ', PLUGIN_NAME), PLUGIN_STATUS FROM information_schema.PLUGINS"
-)
-
 // otherTablesQuery takes a database. Its condition is the opposite of innodb AND own in sizeQuery. A table that the
 // server cannot read has no lengths.
 const otherTablesQuery = `SELECT CAST(COALESCE(SUM(DATA_LENGTH + INDEX_LENGTH), 0) AS SIGNED)

@@ -9,7 +9,7 @@ import (
 
 // Tables of every kind are listed by their own names, with the size of their files.
 func TestLargestTables(t *testing.T) {
-	onEachServer(t, func(t *testing.T, f *fixture) {
+	onEachLaxServer(t, func(t *testing.T, f *fixture) {
 		tenant := f.loginAs(f.account(mysqladmin.Admin))
 		if tables, count, err := f.server.LargestTables(t.Context(), f.database, 10); err != nil || count != 0 || len(tables) != 0 {
 			t.Errorf("of an empty database: %v, %d, %v", tables, count, err)
@@ -18,9 +18,9 @@ func TestLargestTables(t *testing.T) {
 			"CREATE TABLE parted (id INT PRIMARY KEY, filling VARCHAR(1000)) PARTITION BY HASH (id) PARTITIONS 3",
 			"CREATE TABLE `<script>alert('x-y')</script>` (id INT)",
 			"CREATE TABLE `größe-日本` (id INT)",
-			"CREATE TABLE myisam (id INT) ENGINE=MyISAM",
 			"CREATE VIEW seen AS SELECT id FROM large",
 			"INSERT INTO large (filling) VALUES (REPEAT('x', 1000))")
+		f.createMyISAM("myisam", "id INT")
 		for range 11 {
 			f.exec(tenant, "INSERT INTO large (filling) SELECT filling FROM large")
 		}

@@ -40,11 +40,14 @@ type Server struct {
 	// transport is nil until Watch has asked.
 	transport atomic.Pointer[mysqladmin.Transport]
 
-	usable     atomic.Bool // the broker's account had all privileges when they were last looked for
+	usable     atomic.Bool // the broker's account had all privileges, and the server its settings, when last looked at
 	doubted    atomic.Bool // the server did not answer the last time
 	privileged time.Time   // when Watch last found all privileges
 	introduced bool        // Watch has logged what the server is
 	told       string      // the problem that Watch last logged, "" for none
+	advised    []string    // the settings that Watch last recommended
+
+	recommended atomic.Pointer[[]mysqladmin.Setting] // those that were missing then; nil before
 
 	verify   func(context.Context, *Server) error // see Servers.VerifyWith
 	verified atomic.Bool

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,11 +14,13 @@ import (
 // watchEach is how often connections in reserve are seen to, and servers that could not be used are looked at again.
 const watchEach = 10 * time.Second
 
-// privilegesEach is how often Watch looks for the privileges of the broker's account, which can be revoked.
+// privilegesEach is how often Watch looks for the privileges of the broker's account, which can be revoked, and at the
+// server's settings, which can be changed.
 const privilegesEach = 10 * time.Minute
 
 // Watch looks at every server before it returns, and then goes on until ctx ends. One that does not answer, or where
-// the broker's account lacks privileges, is no error: placements pass it over until it is mended.
+// the broker's account lacks privileges or a setting is missing, is no error: placements pass it over until it is
+// mended.
 func (s *Servers) Watch(ctx context.Context, log *slog.Logger) {
 	s.eachServer(func(server *Server) { server.look(ctx, log) })
 	go func() {
@@ -66,6 +69,7 @@ func (s *Server) look(ctx context.Context, log *slog.Logger) {
 	} else if err == nil && s.doubted.Load() { // who is passed over is asked by nobody else
 		s.doubted.Store(s.Answers(ctx) != nil)
 	}
+	s.recommend(log)
 	problem := ""
 	if err != nil {
 		problem = err.Error()
@@ -74,17 +78,42 @@ func (s *Server) look(ctx context.Context, log *slog.Logger) {
 		return
 	}
 	s.told = problem
-	if lacking, ok := errors.AsType[*mysqladmin.PrivilegesError](err); ok {
+	lacking, unprivileged := errors.AsType[*mysqladmin.PrivilegesError](err)
+	unset, unsafe := errors.AsType[*mysqladmin.SettingsError](err)
+	if unsafe {
+		log.Error("shared server gets no instances: one tenant could take it down; put these lines into its option file, "+
+			"and restart it", "server", s.Name(), "lines", mysqladmin.Lines(unset.Missing))
+	}
+	switch {
+	case unprivileged:
 		log.Error("shared server gets no instances: the broker's account lacks privileges; run these statements there "+
 			"as an administrator", "server", s.Name(), "statements", lacking.Missing)
-	} else if err != nil {
+	case err != nil && !unsafe:
 		log.Warn("shared server cannot be used just now", "server", s.Name(), "error", err)
-	} else if s.introduced {
+	case err == nil && s.introduced:
 		log.Info("shared server can be used again", "server", s.Name())
 	}
 }
 
-// Usable tells whether the broker's account had all privileges when they were last looked for.
+// recommend logs which recommended settings are missing, each time that this changes.
+func (s *Server) recommend(log *slog.Logger) {
+	missing := s.recommended.Load()
+	if missing == nil {
+		return // not looked at yet
+	}
+	lines := mysqladmin.Lines(*missing)
+	if slices.Equal(lines, s.advised) {
+		return
+	}
+	s.advised = lines
+	if len(lines) > 0 {
+		log.Warn("settings that keep tenants apart are missing on the shared server; docs/security.md says what for",
+			"server", s.Name(), "lines", lines)
+	}
+}
+
+// Usable tells whether the broker's account had all privileges, and the server the settings required, when they were
+// last looked for.
 func (s *Server) Usable() bool { return s.usable.Load() }
 
 // Doubt says that the server did not answer.
@@ -98,8 +127,8 @@ func (s *Server) doubt() int {
 	return 0
 }
 
-// Check finds out whether the broker's account has all privileges that it needs on the server. While the server is
-// usable, it only asks for an answer, and only if there is doubt.
+// Check finds out whether the broker's account has all privileges that it needs on the server, and whether the server
+// has the settings required. While the server is usable, it only asks for an answer, and only if there is doubt.
 func (s *Server) Check(ctx context.Context) error {
 	if s.Usable() {
 		if !s.doubted.Load() {
@@ -120,10 +149,17 @@ func (s *Server) checkPrivileges(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
 	err := s.CheckPrivileges(ctx)
-	if _, lacking := errors.AsType[*mysqladmin.PrivilegesError](err); lacking || err == nil {
-		s.usable.Store(!lacking)
+	_, lacking := errors.AsType[*mysqladmin.PrivilegesError](err)
+	if err != nil && !lacking {
+		return err
 	}
-	return err
+	recommended, errSettings := s.CheckSettings(ctx)
+	_, unset := errors.AsType[*mysqladmin.SettingsError](errSettings)
+	if errSettings == nil || unset {
+		s.recommended.Store(&recommended)
+		s.usable.Store(!lacking && !unset)
+	}
+	return errors.Join(err, errSettings)
 }
 
 func (s *Server) keepReserve(ctx context.Context) error {

@@ -18,11 +18,13 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	sharedserver "mysql-broker/deploy/shared-server"
 	"mysql-broker/provisioner/launcher/process"
 	"mysql-broker/test/servers"
 )
 
-// server is a shared server as an operator would run it: durable, with a certificate, and else with its defaults.
+// server is a shared server as an operator would run it: durable, with a certificate and the settings of
+// deploy/shared-server, and else with its defaults.
 type server struct {
 	servers.MySQL
 	binary process.Binary
@@ -95,6 +97,13 @@ func (b *bench) runServer(u serverDir, binary process.Binary, port int) (exited 
 		"--bind-address=127.0.0.1", "--ssl-ca=" + u.file("ca.pem"), "--ssl-cert=" + u.file("server.pem"),
 		"--ssl-key=" + u.file("server.key")}
 	options = append(append(options, durableOptions...), flavourOptions[binary.Flavour]...)
+	settings, err := sharedserver.Settings(binary.Flavour)
+	if err != nil {
+		return nil, err
+	}
+	for _, line := range settings {
+		options = append(options, "--"+line)
+	}
 	log, err := os.Create(u.file("mysqld.log"))
 	if err != nil {
 		return nil, err

@@ -64,6 +64,10 @@ func (f *Fleet) AllMySQL(ctx context.Context) ([]MySQL, error) {
 func (f *Fleet) openLaunchers(binaries []process.Binary) error {
 	for i, b := range binaries {
 		port := firstPort() + 10*i
+		settings, err := Settings(b.Flavour)
+		if err != nil {
+			return err
+		}
 		l, err := process.New(process.Config{
 			Dir:     f.launcherDir(i, b),
 			Binary:  b,
@@ -71,6 +75,7 @@ func (f *Fleet) openLaunchers(binaries []process.Binary) error {
 			PortMax: port + 9,
 
 			UnlimitedMemory: true,
+			Settings:        settings,
 		})
 		if err != nil {
 			return fmt.Errorf("start %s: %w", b.Path, err)

@@ -12,7 +12,13 @@ import (
 // it again if it is killed before: see StartCrashable.
 func Private(t testing.TB, flavour string) servers.MySQL {
 	t.Helper()
-	return privateIn(t, launcherDirWithTemplates(t, flavour), flavour, process.Open)
+	return PrivateWith(t, flavour)
+}
+
+// PrivateWith is Private with further lines of the server's option file, as NAME=VALUE.
+func PrivateWith(t testing.TB, flavour string, settings ...string) servers.MySQL {
+	t.Helper()
+	return privateIn(t, launcherDirWithTemplates(t, flavour), flavour, process.Open, settings...)
 }
 
 const privateID = "private"
@@ -21,11 +27,16 @@ const privateID = "private"
 // keeps no goroutine and no file open for that.
 func privateIn(
 	t testing.TB, dir, flavour string, open func(process.Config) (*process.Launcher, error),
+	settings ...string,
 ) servers.MySQL {
 	t.Helper()
+	common, err := servers.Settings(flavour)
+	if err != nil {
+		t.Fatal(err)
+	}
 	low, high := PortRange(t)
 	l, err := open(process.Config{Dir: dir, Binary: mysqld(t, flavour), PortMin: low, PortMax: high,
-		UnlimitedMemory: true})
+		UnlimitedMemory: true, Settings: append(common, settings...)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,6 +44,10 @@ type Config struct {
 	PortMax     int    // last port that may be used; 13999
 	Logger      *slog.Logger
 
+	// Settings are further lines of the servers' option files, as NAME=VALUE, which come after the launcher's own and so
+	// win over them.
+	Settings []string
+
 	// Spares is how many data directories are kept ready for servers to come, each as large as that of a new server;
 	// none by default. A launch that finds none takes longer by the time that a copy takes.
 	Spares int

@@ -93,6 +93,7 @@ func (l *Launcher) settings(inst instance, st state) []byte {
 	} else {
 		lines = append(lines, rsaSettings(inst)...)
 	}
+	lines = append(lines, l.cfg.Settings...)
 	return []byte(strings.Join(lines, "\n") + "\n")
 }
 

@@ -1,0 +1,227 @@
+package mysqladmin
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Setting is one of a shared server's that keeps a tenant from taking the others down.
+type Setting struct {
+	Name     string // of the system variable
+	Line     string // for the server's option file
+	Required bool   // a server without it gets no instances; else it is recommended
+	Why      string // what a tenant can do without it
+
+	fulfilled func(v values) bool
+}
+
+// values are what a server says of itself: system variables by their names, on MySQL also the support of engines as
+// "engine NAME", on MariaDB the status of plug-ins as "plugin NAME".
+type values map[string]string
+
+// settings are those of each flavour, the required ones first. A recommended one that the version does not know, has
+// no variable and is left out.
+//
+// MySQL: https://dev.mysql.com/doc/refman/8.4/en/server-system-variables.html
+// MariaDB: https://mariadb.com/docs/server/server-management/variables-and-modes/server-system-variables
+var settings = map[string][]Setting{
+	MySQL: {
+		{Name: "disabled_storage_engines", Required: true,
+			Line:      "disabled_storage_engines=" + strings.Join(otherEngines, ","),
+			Why:       "create tables of engines that hold files open without limit and escape storage quotas",
+			fulfilled: disablesOtherEngines},
+		{Name: "performance_schema", Line: "performance_schema=ON",
+			Why:       "use memory without limit: connection_memory_limit counts nothing without it",
+			fulfilled: isOn("performance_schema")},
+		{Name: "connection_memory_limit", Line: "loose_connection_memory_limit=64M",
+			Why:       "use the server's memory by statements and prepared statements of one session",
+			fulfilled: isAtMost("connection_memory_limit", gibibyte)},
+		{Name: "global_connection_memory_tracking", Line: "loose_global_connection_memory_tracking=ON",
+			Why:       "use the server's memory by many sessions: global_connection_memory_limit counts nothing without it",
+			fulfilled: isOn("global_connection_memory_tracking")},
+		{Name: "global_connection_memory_limit", Line: "loose_global_connection_memory_limit=4G",
+			Why:       "use the server's memory by many sessions",
+			fulfilled: isAtMost("global_connection_memory_limit", math.MaxUint64-1)},
+		{Name: "max_allowed_packet", Line: "max_allowed_packet=16M",
+			Why:       "use the server's memory by large values",
+			fulfilled: isAtMost("max_allowed_packet", 64*mebibyte)},
+		manyPreparedStatements, fewOpenFiles,
+		{Name: "innodb_data_file_path", Line: "innodb_data_file_path=ibdata1:12M:autoextend:max:64M",
+			Why:       "grow ibdata1 for good, by TABLESPACE=innodb_system",
+			fulfilled: isBounded("innodb_data_file_path")},
+		filePerTable, truncatedUndo,
+	},
+	MariaDB: {
+		{Name: "enforce_storage_engine", Required: true, Line: "enforce_storage_engine=InnoDB",
+			Why:       "create tables of engines that hold files open without limit and escape storage quotas",
+			fulfilled: func(v values) bool { return strings.EqualFold(v["enforce_storage_engine"], "InnoDB") }},
+		{Name: "partition", Line: "partition=OFF",
+			Why: "use up memory and files by tables of thousands of partitions, whose engine is not enforced where a " +
+				"single partition names it",
+			fulfilled: func(v values) bool { return v["plugin partition"] != "ACTIVE" }},
+		{Name: "max_session_mem_used", Line: "max_session_mem_used=64M",
+			Why:       "use the server's memory by one session, unawares",
+			fulfilled: isAtMost("max_session_mem_used", gibibyte)},
+		{Name: "max_allowed_packet", Line: "max_allowed_packet=16M",
+			Why:       "use the server's memory by large values",
+			fulfilled: isAtMost("max_allowed_packet", 64*mebibyte)},
+		manyPreparedStatements, fewOpenFiles,
+		{Name: "innodb_temp_data_file_path", Line: "innodb_temp_data_file_path=ibtmp1:12M:autoextend:max:8G",
+			Why:       "fill the disk with temporary tables",
+			fulfilled: isBounded("innodb_temp_data_file_path")},
+		filePerTable,
+		{Name: "innodb_undo_tablespaces", Line: "innodb_undo_tablespaces=3",
+			Why:       "grow ibdata1 for good, by long transactions",
+			fulfilled: isAtLeast("innodb_undo_tablespaces", 2)},
+		truncatedUndo,
+	},
+}
+
+// See dialect.features.
+const (
+	engines = "SELECT CONCAT('engine ', ENGINE), SUPPORT FROM information_schema.ENGINES"
+	plugins = "SELECT CONCAT('plugin ', PLUGIN_NAME), PLUGIN_STATUS FROM information_schema.PLUGINS"
+)
+
+// otherEngines are those besides InnoDB whose tables a tenant of MySQL may create.
+var otherEngines = []string{"MyISAM", "MRG_MYISAM", "MEMORY", "CSV", "ARCHIVE", "BLACKHOLE", "FEDERATED"}
+
+// Settings of both flavours.
+var (
+	manyPreparedStatements = Setting{Name: "max_prepared_stmt_count", Line: "max_prepared_stmt_count=1000000",
+		Why:       "take all prepared statements of the server, so that other tenants can prepare none",
+		fulfilled: isAtLeast("max_prepared_stmt_count", 500_000)}
+	fewOpenFiles = Setting{Name: "open_files_limit", Line: "open_files_limit=10000",
+		Why:       "use up the server's files, by opening more tables than it may have files: innodb_open_files is too near",
+		fulfilled: leavesFiles}
+	filePerTable = Setting{Name: "innodb_file_per_table", Line: "innodb_file_per_table=ON",
+		Why:       "grow ibdata1 for good",
+		fulfilled: isOn("innodb_file_per_table")}
+	truncatedUndo = Setting{Name: "innodb_undo_log_truncate", Line: "innodb_undo_log_truncate=ON",
+		Why:       "grow the undo files for good, by long transactions",
+		fulfilled: isOn("innodb_undo_log_truncate")}
+)
+
+const (
+	mebibyte = 1 << 20
+	gibibyte = 1 << 30
+	// filesBesides is how many files a server opens besides those of tables: two for each connection, and these.
+	filesBesides = 1000
+)
+
+// Settings lists the settings of a shared server of the flavour with that name.
+func Settings(flavour string) []Setting { return settings[flavour] }
+
+// SettingsError lists what a shared server has to be set to before it gets instances.
+type SettingsError struct {
+	Server  string
+	Missing []Setting
+}
+
+func (e *SettingsError) Error() string {
+	return fmt.Sprintf("server %s: one tenant could take it down; an administrator has to put into its option file, and "+
+		"to restart it: %s;", e.Server, strings.Join(Lines(e.Missing), "; "))
+}
+
+// Lines are what the settings are in an option file.
+func Lines(all []Setting) []string {
+	lines := make([]string, len(all))
+	for i, setting := range all {
+		lines[i] = setting.Line
+	}
+	return lines
+}
+
+// CheckSettings finds out which settings a shared server lacks. That required ones are missing is a *SettingsError;
+// recommended ones that are missing are returned beside it. Nothing is changed.
+func (s *Server) CheckSettings(ctx context.Context) (recommended []Setting, err error) {
+	flavour, err := s.Flavour(ctx)
+	if err != nil {
+		return nil, err
+	}
+	v := values{}
+	for _, query := range []string{"SHOW GLOBAL VARIABLES", dialects[flavour.Name].features} {
+		if err := s.readValues(ctx, v, query); err != nil {
+			return nil, s.explain("check the server's settings", err)
+		}
+	}
+	var required []Setting
+	for _, setting := range settings[flavour.Name] {
+		switch {
+		case setting.fulfilled(v):
+		case setting.Required:
+			required = append(required, setting)
+		default:
+			recommended = append(recommended, setting)
+		}
+	}
+	if len(required) > 0 {
+		return recommended, &SettingsError{Server: s.name, Missing: required}
+	}
+	return recommended, nil
+}
+
+func (s *Server) readValues(ctx context.Context, v values, query string) error {
+	rows, err := s.reads.QueryContext(ctx, query)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }() // its error is that of rows.Err
+	for rows.Next() {
+		var name, value string
+		if err := rows.Scan(&name, &value); err != nil {
+			return err
+		}
+		v[name] = value
+	}
+	return rows.Err()
+}
+
+func disablesOtherEngines(v values) bool {
+	disabled := map[string]bool{}
+	for name := range strings.SplitSeq(v["disabled_storage_engines"], ",") {
+		disabled[strings.ToLower(strings.TrimSpace(name))] = true
+	}
+	for _, engine := range otherEngines {
+		if support := v["engine "+engine]; (support == "YES" || support == "DEFAULT") && !disabled[strings.ToLower(engine)] {
+			return false
+		}
+	}
+	return true
+}
+
+// isBounded tells whether a list of InnoDB's data files has an end to the growth of the last one.
+// https://dev.mysql.com/doc/refman/8.4/en/innodb-init-startup-configuration.html
+func isBounded(name string) func(values) bool {
+	return func(v values) bool {
+		return !strings.Contains(v[name], ":autoextend") || strings.Contains(v[name], ":max:")
+	}
+}
+
+func isOn(name string) func(values) bool {
+	return func(v values) bool { return v[name] == "" || v[name] == "ON" }
+}
+
+func isAtMost(name string, most uint64) func(values) bool {
+	return func(v values) bool { n, known := v.number(name); return !known || n <= most }
+}
+
+func isAtLeast(name string, least uint64) func(values) bool {
+	return func(v values) bool { n, known := v.number(name); return !known || n >= least }
+}
+
+// leavesFiles tells whether files are left when InnoDB has as many open as it may.
+func leavesFiles(v values) bool {
+	files, _ := v.number("open_files_limit")
+	tables, _ := v.number("innodb_open_files")
+	connections, _ := v.number("max_connections")
+	return files >= tables+2*connections+filesBesides
+}
+
+func (v values) number(name string) (n uint64, known bool) {
+	n, err := strconv.ParseUint(v[name], 10, 64)
+	return n, err == nil
+}

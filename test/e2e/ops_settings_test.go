@@ -1,0 +1,55 @@
+package e2e
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// A server that lets tenants create tables of other engines than InnoDB gets no instances until it is set right, and
+// the log has the lines. What is only recommended is told once, and keeps nobody from anything.
+func TestServerThatTakesOtherEngines(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
+		lax := map[string]string{"mysql": "disabled_storage_engines=", "mariadb": "max_prepared_stmt_count=16382"}
+		line := map[string]string{"mysql": "disabled_storage_engines=MyISAM,MRG_MYISAM,MEMORY,CSV,ARCHIVE,BLACKHOLE,FEDERATED",
+			"mariadb": "enforce_storage_engine=InnoDB"}[server.Flavour]
+		private := testdrive.PrivateWith(t, server.Flavour, lax[server.Flavour], "max_prepared_stmt_count=16382")
+		admin := platform{server: private}.admin(t)
+		if server.Flavour == "mariadb" {
+			exec(t, admin, "SET GLOBAL enforce_storage_engine = NULL")
+		}
+		env := testdrive.Environment(t, private)
+		p := startPlatform(t, private, env)
+		if logged := p.AwaitLog(t, "one tenant could take it down"); !strings.Contains(logged, `"`+line+`"`) {
+			t.Errorf("the log does not say what to set: %s", logged)
+		}
+		if logged := p.AwaitLog(t, "settings that keep tenants apart are missing"); strings.Contains(logged, line) ||
+			!strings.Contains(logged, `"max_prepared_stmt_count=1000000"`) {
+			t.Errorf("the log does not say what else to set: %s", logged)
+		}
+		i := p.newInstance(t, "shared-small")
+		expectRefusal(t, i.provision(t, now, nil), http.StatusServiceUnavailable, "No shared MySQL server")
+		i.fetch(t).Expect(t, http.StatusNotFound)
+		usable := `mysql_broker_shared_server_usable{server="shared-1"}`
+		expectFigures(t, p, map[string]string{usable: "0"})
+		shown := p.operator(env).run(t, 0, "servers", "shared-1").Stdout
+		for _, want := range []string{"unusable", line, "max_prepared_stmt_count=1000000"} {
+			if !strings.Contains(shown, want) {
+				t.Errorf("operators see no %s: %s", want, shown)
+			}
+		}
+		if server.Flavour == "mysql" {
+			return // whose setting takes a restart
+		}
+		exec(t, admin, "SET GLOBAL enforce_storage_engine = InnoDB")
+		testdrive.Eventually(t, time.Minute, "the server is used", func() bool {
+			return i.provision(t, now, nil).Status == http.StatusCreated
+		})
+		expectFigures(t, p, map[string]string{usable: "1"})
+	})
+}

@@ -96,6 +96,12 @@ func expectOperatorsCommands(t *testing.T, env map[string]string) {
 		}
 	}
 	file := filepath.Join(env["MYSQL_BROKER_DEV_DIR"], "environment")
+	if content, err := os.ReadFile(file); err != nil || !strings.Contains(string(content), "mysql://mysql_broker:") {
+		t.Errorf("the shared server is not used as operators use theirs: %v, %s", err, content)
+	}
+	if out := testdrive.Run(t, env, "servers", "dev", "--json").Expect(t, 0); strings.Contains(out.Stdout, "recommended") {
+		t.Errorf("the shared server lacks settings that operators are told to set: %s", out.Stdout)
+	}
 	shell := osexec.Command("sh", "-c", `. "$1" && exec "$2" servers --json`, "sh", file, testdrive.Binary(t))
 	shell.Env, shell.Dir = []string{}, t.TempDir()
 	if out, err := shell.CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "[\n{\"server\":\"dev\"") {

@@ -16,9 +16,7 @@ import (
 	"mysql-broker/broker/catalog"
 	"mysql-broker/cmd/mysql-broker/app"
 	"mysql-broker/cmd/mysql-broker/config"
-	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/process"
-	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
 	"mysql-broker/store/pgcluster"
@@ -91,7 +89,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
-	sharedServers, server, err := startShared(ctx, cfg, filepath.Join(dir, "shared"), binary, secrets.SharedPassword)
+	sharedServers, server, err := startShared(ctx, cfg, filepath.Join(dir, "shared"), binary, secrets)
 	if sharedServers != nil {
 		started(sharedServers.StopAll)
 	}
@@ -135,23 +133,6 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	case err := <-broker.Failed():
 		return err
 	}
-}
-
-// startShared starts the shared server the way dedicated ones are started.
-func startShared(ctx context.Context, cfg Config, dir string, binary process.Binary, password string) (
-	*process.Launcher, shared.Config, error) {
-	l, err := process.New(process.Config{Dir: dir, Binary: binary, PortMin: 13300, PortMax: 13399, Logger: cfg.Logger,
-		UnlimitedMemory: true})
-	if err != nil {
-		return nil, shared.Config{}, err
-	}
-	e, err := l.Launch(ctx, launcher.Spec{ID: sharedName, MemoryMB: sharedMemoryMB, AdminUser: sharedAdmin,
-		AdminPassword: password}, func(string) {})
-	if err != nil {
-		return l, shared.Config{}, err
-	}
-	return l, shared.Config{Host: e.Host, Port: e.Port, Admin: mysqladmin.Config{Name: sharedName,
-		Addr: fmt.Sprintf("%s:%d", e.Host, e.Port), User: sharedAdmin, Password: password, CA: e.CACertificate}}, nil
 }
 
 // writeClientConfig lets `mysql-broker client` find this broker without being told.

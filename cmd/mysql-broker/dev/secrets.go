@@ -17,7 +17,9 @@ type secrets struct {
 	Username       string `json:"username"`
 	Password       string `json:"password"`
 	Keyset         string `json:"keyset"`
-	SharedPassword string `json:"shared_password"`
+	SharedPassword string `json:"shared_password"` // of the administrator of the shared server
+
+	AccountPassword string `json:"shared_account_password"` // of the broker's account there
 }
 
 func loadSecrets(path string) (s secrets, err error) {
@@ -31,6 +33,10 @@ func loadSecrets(path string) (s secrets, err error) {
 	if json.Unmarshal(raw, &s) != nil { // the error could quote a secret
 		return s, fmt.Errorf("%s is not what an earlier start wrote; remove the state directory to begin anew", path)
 	}
+	if s.AccountPassword == "" { // an earlier release used the administrator's account
+		s.AccountPassword = rand.Text()
+		return s, s.keep(path)
+	}
 	return s, nil
 }
 
@@ -39,15 +45,20 @@ func newSecrets(path string) (s secrets, err error) {
 	if err != nil {
 		return s, err
 	}
-	s = secrets{Username: newUsername(), Password: rand.Text(), Keyset: keyset, SharedPassword: rand.Text()}
+	s = secrets{Username: newUsername(), Password: rand.Text(), Keyset: keyset, SharedPassword: rand.Text(),
+		AccountPassword: rand.Text()}
+	return s, s.keep(path)
+}
+
+func (s secrets) keep(path string) error {
 	raw, err := json.Marshal(s)
 	if err != nil {
-		return s, err
+		return err
 	}
 	if err := os.WriteFile(path+".new", raw, 0o600); err != nil {
-		return s, fmt.Errorf("keep the secrets: %w", err)
+		return fmt.Errorf("keep the secrets: %w", err)
 	}
-	return s, os.Rename(path+".new", path)
+	return os.Rename(path+".new", path)
 }
 
 // newUsername is short enough to type; the password alone is what cannot be guessed.

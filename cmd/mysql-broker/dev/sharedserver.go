@@ -1,0 +1,76 @@
+package dev
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+
+	sharedserver "mysql-broker/deploy/shared-server"
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/process"
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/shared"
+)
+
+// startShared starts the shared server the way dedicated ones are started, and makes it what operators run: with the
+// settings and the broker's account of deploy/shared-server.
+func startShared(ctx context.Context, cfg Config, dir string, binary process.Binary, s secrets) (
+	*process.Launcher, shared.Config, error) {
+	settings, err := sharedserver.Settings(binary.Flavour)
+	if err != nil {
+		return nil, shared.Config{}, err
+	}
+	l, err := process.New(process.Config{Dir: dir, Binary: binary, PortMin: 13300, PortMax: 13399, Logger: cfg.Logger,
+		UnlimitedMemory: true, Settings: settings})
+	if err != nil {
+		return nil, shared.Config{}, err
+	}
+	e, err := l.Launch(ctx, launcher.Spec{ID: sharedName, MemoryMB: sharedMemoryMB, AdminUser: sharedAdmin,
+		AdminPassword: s.SharedPassword}, func(string) {})
+	if err != nil {
+		return l, shared.Config{}, err
+	}
+	if err := makeAccount(ctx, e, binary.Flavour, s); err != nil {
+		return l, shared.Config{}, fmt.Errorf("make the broker's account: %w", err)
+	}
+	return l, shared.Config{Host: e.Host, Port: e.Port, Admin: mysqladmin.Config{Name: sharedName, Addr: address(e),
+		User: sharedserver.Account, Password: s.AccountPassword, CA: e.CACertificate}}, nil
+}
+
+// makeAccount runs the SQL that operators are given. The account may be there already.
+func makeAccount(ctx context.Context, e launcher.Endpoint, flavour string, s secrets) error {
+	statements, err := sharedserver.Statements(flavour, s.AccountPassword)
+	if err != nil {
+		return err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(e.CACertificate) {
+		return errors.New("the server has no CA certificate")
+	}
+	cfg := mysql.NewConfig()
+	cfg.Net, cfg.Addr, cfg.User, cfg.Passwd = "tcp", address(e), sharedAdmin, s.SharedPassword
+	cfg.TLS = &tls.Config{RootCAs: roots, ServerName: e.Host, MinVersion: tls.VersionTLS12}
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return err
+	}
+	db := sql.OpenDB(connector)
+	defer db.Close()
+	for _, statement := range statements {
+		if account, ok := strings.CutPrefix(statement, "CREATE USER "); ok {
+			statement = "CREATE USER IF NOT EXISTS " + account
+		}
+		if _, err := db.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func address(e launcher.Endpoint) string { return fmt.Sprintf("%s:%d", e.Host, e.Port) }

@@ -38,10 +38,10 @@ any more, or show one. Each is asked how it is:
 With --dedicated, list the dedicated servers that are recorded, with their instances. They are not asked.
 
 ` + jsonHelp + ` A shared server has server, kind, state, reason (why it
-is not ok), recommended_settings (lines for its option file that keep tenants apart, and are missing), flavour, version, host, port, instances, max_databases, sold_connections (that its bindings may have open at
-the same time, all together), connections (that are open), max_connections (that it allows) and drained_since (null if
-it is not drained). A dedicated one has server, kind, instance_id, plan, plan_id, state (its instance's; deleted, where
-that is gone) and created_at.`,
+is not ok), recommended_settings (lines for its option file that keep tenants apart, and are missing), flavour, version,
+host, port, instances, max_databases, sold_connections (that its bindings may have open at the same time, all together),
+connections (that are open), max_connections (that it allows) and drained_since (null if it is not drained). A dedicated
+one has server, kind, instance_id, plan, plan_id, state (its instance's; deleted, where that is gone) and created_at.`,
 		Example: `  mysql-broker servers
   mysql-broker servers --state drained --json
   mysql-broker servers mysql-server-1

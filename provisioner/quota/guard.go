@@ -76,8 +76,8 @@ const (
 
 // Start begins with a round as soon as it is this broker's turn.
 func Start(cfg Config) *Guard {
-	g := &Guard{Config: cfg, plans: map[string]provisioner.Plan{}, me: uuid.NewString(), others: map[string]map[string]int64{},
-		told: map[string]string{}, swept: time.Now()}
+	g := &Guard{Config: cfg, plans: map[string]provisioner.Plan{}, me: uuid.NewString(),
+		others: map[string]map[string]int64{}, told: map[string]string{}, swept: time.Now()}
 	for _, p := range cfg.Plans {
 		g.plans[p.ID] = p
 	}

@@ -126,8 +126,8 @@ var (
 	serverUpDesc = prometheus.NewDesc("mysql_broker_shared_server_up",
 		"1 if the shared server answers, else 0.", []string{"server"}, nil)
 	serverUsableDesc = prometheus.NewDesc("mysql_broker_shared_server_usable",
-		"1 if the broker's account on the shared server had every privilege that it needs, and the server every setting that "+
-			"is required, when they were last looked for, which is every 10 minutes, or every 10 seconds while one is "+
+		"1 if the broker's account on the shared server had every privilege that it needs, and the server every setting "+
+			"that is required, when they were last looked for, which is every 10 minutes, or every 10 seconds while one is "+
 			"missing, else 0: the server then gets no instances.",
 		[]string{"server"}, nil)
 	loadDesc = prometheus.NewDesc("mysql_broker_shared_server_databases",

@@ -28,6 +28,8 @@ type Mark struct {
 	TaskID   int64  // 0 before the first task
 	TaskAt   time.Time
 	Hold     *Hold // nil unless it is held
+
+	recorded bool // the hold is, and not only seen
 }
 
 // restoredReason is why a PostgreSQL is held that was loaded from a dump, as its row itself shows.
@@ -48,7 +50,7 @@ func scanMark(row pgx.CollectableRow) (m Mark, err error) {
 	}
 	switch {
 	case since != nil:
-		m.Hold = &Hold{Since: *since, Reason: reason}
+		m.Hold, m.recorded = &Hold{Since: *since, Reason: reason}, true
 	case copied:
 		m.Hold = &Hold{Since: now, Reason: restoredReason}
 	}
@@ -95,12 +97,12 @@ func (t *Tx) skipTasks(known int64) {
 		"SELECT setval('task_id_seq', greatest(last_value, $1::bigint) + $2::bigint) FROM task_id_seq", known, taskReserve)
 }
 
-// HoldRestored is SetHold for a PostgreSQL that was loaded from a dump and is not held yet. It says whether it is held,
-// for whatever reason.
-func (s *Store) HoldRestored(ctx context.Context) (held *Hold, err error) {
+// HoldRestored is SetHold for a PostgreSQL that was loaded from a dump and is not held yet. It returns the hold, for
+// whatever reason there is one, or nil.
+func (s *Store) HoldRestored(ctx context.Context) (*Hold, error) {
 	m, err := s.Mark(ctx)
-	if err != nil || m.Hold == nil {
-		return nil, err
+	if err != nil || m.Hold == nil || m.recorded {
+		return m.Hold, err
 	}
 	if err := s.SetHold(ctx, m.Hold.Reason, m.TaskID); err != nil {
 		return nil, err

@@ -39,7 +39,7 @@ func main() {
 	root.AddCommand(serveCommand(), devCommand(), migrateCommand(), doctorCommand(), catalogCommand(), keysetCommand(),
 		rotateKeysCommand(), caCommand(), rotateAdminPasswordsCommand(), versionCommand(), client.Command(),
 		instancesCommand(),
-		bindingsCommand(), tasksCommand(), serversCommand(), drainCommand())
+		bindingsCommand(), tasksCommand(), serversCommand(), drainCommand(), recoverCommand())
 	root.InitDefaultCompletionCmd()
 	suggestBelow(root)
 	err := root.ExecuteContext(ctx)

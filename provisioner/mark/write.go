@@ -177,3 +177,23 @@ func OfDedicated(ctx context.Context, servers *dedicated.Servers, identity strin
 	n, err := readNote(ctx, servers, identity)
 	return Told{TaskID: n.TaskID, Found: n.TaskID > 0, Instances: n.Instances}, err
 }
+
+// RestartShared has a shared server told of what PostgreSQL knows now, although it was told of more before. Instances
+// are listed there anew by the next broker.
+func RestartShared(ctx context.Context, server *shared.Server, m store.Mark) error {
+	return server.WriteMark(ctx, m.Identity, mysqladmin.Mark{TaskID: m.TaskID, TaskAt: m.TaskAt})
+}
+
+// RestartDedicated is RestartShared for the launcher's directory.
+func RestartDedicated(ctx context.Context, servers *dedicated.Servers, m store.Mark) error {
+	n, err := readNote(ctx, servers, m.Identity)
+	if err != nil {
+		return err
+	}
+	n.TaskID, n.TaskAt = m.TaskID, m.TaskAt.UTC()
+	content, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	return servers.WriteNote(ctx, noteName(m.Identity), content)
+}

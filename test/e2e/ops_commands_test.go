@@ -89,7 +89,7 @@ func TestHelp(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{"serve", "dev", "migrate", "doctor", "catalog check", "keyset", "keyset add",
 		"keyset promote", "keyset drop-old", "rotate-keys", "rotate-admin-passwords", "client", "client create-service",
-		"client services", "instances", "bindings", "tasks", "tasks retry", "tasks cancel", "servers", "drain"} {
+		"client services", "instances", "bindings", "tasks", "tasks retry", "tasks cancel", "servers", "drain", "recover"} {
 		help := testdrive.Run(t, nil, append(strings.Fields(command), "--help")...).Expect(t, 0).Stdout
 		if !strings.HasPrefix(help, "mysql-broker "+command+" - ") {
 			t.Errorf("help of %s begins %.60q", command, help)
@@ -117,7 +117,7 @@ func TestHelpNamesTheVariables(t *testing.T) {
 		}
 	}
 	for command, least := range map[string]int{"serve": 15, "doctor": 8, "rotate-keys": 2, "rotate-admin-passwords": 6,
-		"migrate": 1, "instances": 3, "tasks retry task_1": 3, "drain a": 3} {
+		"migrate": 1, "instances": 3, "tasks retry task_1": 3, "drain a": 3, "recover": 8} {
 		args := strings.Fields(command)
 		complaint := testdrive.Run(t, env, args...).Expect(t, 78).Stderr
 		help := testdrive.Run(t, nil, append(args, "--help")...).Expect(t, 0).Stdout

@@ -10,6 +10,7 @@ import (
 	"mysql-broker/provisioner/dedicated"
 	"mysql-broker/provisioner/doctor"
 	"mysql-broker/provisioner/launcher/process"
+	"mysql-broker/provisioner/recovery"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
 )
@@ -18,6 +19,21 @@ import (
 // no task is carried out, and no server started.
 func WithDoctor(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog.Logger,
 	fn func(*doctor.Doctor) error) error {
+	return withServers(ctx, cfg, log, func(s *store.Store, on *shared.Servers, own *dedicated.Servers) error {
+		return fn(doctor.New(doctor.Config{Store: s, Plans: c.Plans(), Shared: on, Dedicated: own}))
+	})
+}
+
+// WithRecovery runs fn with what a recovery works with, for the broker that cfg describes, and begins no other work.
+func WithRecovery(ctx context.Context, cfg config.Config, log *slog.Logger, fn func(recovery.Config) error) error {
+	return withServers(ctx, cfg, log, func(s *store.Store, on *shared.Servers, own *dedicated.Servers) error {
+		return fn(recovery.Config{Store: s, Shared: on, Dedicated: own})
+	})
+}
+
+// withServers runs fn with the store and the servers that cfg describes; own is nil without a launcher.
+func withServers(ctx context.Context, cfg config.Config, log *slog.Logger,
+	fn func(s *store.Store, on *shared.Servers, own *dedicated.Servers) error) error {
 	s, err := store.Open(ctx, cfg.PostgresURL, cfg.Keys)
 	if err != nil {
 		return err
@@ -35,14 +51,14 @@ func WithDoctor(ctx context.Context, cfg config.Config, c *catalog.Catalog, log 
 		return err
 	}
 	defer servers.Close()
-	d := doctor.Config{Store: s, Plans: c.Plans(), Shared: servers}
+	var own *dedicated.Servers
 	if cfg.Launcher.Kind != "" {
 		l, err := process.Open(launcherConfig(cfg.Launcher, log))
 		if err != nil {
 			return fmt.Errorf("launcher: %w", err)
 		}
 		defer l.Close()
-		d.Dedicated = dedicated.New(l, fenceKey)
+		own = dedicated.New(l, fenceKey)
 	}
-	return fn(doctor.New(d))
+	return fn(s, servers, own)
 }

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"mysql-broker/broker/catalog"
+	"mysql-broker/cmd/mysql-broker/app"
+	"mysql-broker/cmd/mysql-broker/config"
+	"mysql-broker/provisioner/recovery"
+)
+
+func recoverCommand() *cobra.Command {
+	var apply, force, asJSON bool
+	var without []string
+	command := &cobra.Command{
+		Use:   "recover",
+		Short: "Make a PostgreSQL that was restored from a backup agree with the servers again",
+		Long: `Show what has happened on the servers since the backup was made that PostgreSQL was restored from and, with
+--apply, record it. A broker whose PostgreSQL is older than the servers changes and removes nothing by itself until
+then; /readyz tells that, with the status "held". Brokers may run meanwhile.
+
+  end      an operation that was in progress when the backup was made is recorded as ended
+  forget   an instance or a binding that was deleted since is forgotten: deleting it once more is answered 410
+  adopt    an instance that was made since is recorded, with its plan, organization and space; so are changes of plan,
+           and passwords of the broker's accounts on dedicated servers. What a broker wrote to the servers less than a
+           minute before the end may be missing.
+  shut     an account that was made since is locked, and its sessions are ended: nobody knows which binding it is of.
+           Its application has to be bound again.
+  settle   privileges that may not be those of a role or, because of a quota, fit an earlier time are set by the brokers
+           within a minute or so
+  look     an operator has to see to it
+
+No database, table or server is removed. Tasks to come get names beyond all that were given out. Once all is done,
+brokers carry on with everything. That a server cannot be asked keeps them from it; if it is lost for good, leave it out
+with --without.
+
+With --json, the output is one object with held (since and reason, or null), items, each with action, kind, server,
+name, instance_id, binding_id, why, done and error, and resumed.`,
+		Example: `  mysql-broker recover
+  mysql-broker recover --apply
+  mysql-broker recover --apply --without mysql-server-2
+  mysql-broker recover --json | jq '.items[] | select(.action == "shut")'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			getenv, err := environment(cmd)
+			if err != nil {
+				return err
+			}
+			cfg, problems := config.ForDoctor(getenv)
+			_, err = catalog.Load(cfg.CatalogPath)
+			if err := errors.Join(problems, err); err != nil {
+				return &configError{err}
+			}
+			return app.WithRecovery(cmd.Context(), cfg, newLogger(cfg.LogLevel), func(r recovery.Config) error {
+				r.Without = without
+				report, err := recoverFrom(cmd.Context(), r, apply, force)
+				if showing := report.show(cmd.OutOrStdout(), asJSON, apply); err == nil {
+					err = showing
+				}
+				return err
+			})
+		},
+	}
+	flags := command.Flags()
+	flags.BoolVar(&apply, "apply", false, "carry out what is shown")
+	flags.BoolVar(&force, "force", false, "with --apply: even if nothing says that PostgreSQL was restored")
+	flags.StringSliceVar(&without, "without", nil,
+		"leave out a server that is lost: a shared one's name, or a dedicated one's id")
+	flags.BoolVar(&asJSON, "json", false, "print JSON")
+	return describe(command, `  0    it is shown or, with --apply, done, and brokers carry on
+  1    something could not be found out or done; standard error says what
+`+exitConfiguration, variablesOf("DATABASE_URL", "DATABASE_SERVICE", "ENCRYPTION_KEYSET", "MYSQL_SERVERS", "CATALOG",
+		"LAUNCHER", "LAUNCHER_DIR", "LAUNCHER_HOST", "LAUNCHER_BIND", "LAUNCHER_PORTS", "LAUNCHER_TIMEOUT", "LAUNCHER_SPARES",
+		"LAUNCHER_MYSQLD", "LOG_LEVEL")+developmentEnvironment)
+}
+
+// recoverReport is what --json prints.
+type recoverReport struct {
+	Held    *heldDocument `json:"held"`
+	Items   []recoverItem `json:"items"`
+	Resumed bool          `json:"resumed"`
+}
+
+type heldDocument struct {
+	Since  time.Time `json:"since"`
+	Reason string    `json:"reason"`
+}
+
+type recoverItem struct {
+	Action     recovery.Action `json:"action"`
+	Kind       string          `json:"kind"`
+	Server     string          `json:"server,omitempty"`
+	Name       string          `json:"name,omitempty"`
+	InstanceID string          `json:"instance_id,omitempty"`
+	BindingID  string          `json:"binding_id,omitempty"`
+	Why        string          `json:"why"`
+	Done       bool            `json:"done"`
+	Error      string          `json:"error,omitempty"`
+}
+
+// errNotHeld keeps those from a recovery who mean something else.
+var errNotHeld = errors.New("nothing says that PostgreSQL was restored from a backup: it knows all that the servers " +
+	"were told. If you know better, add --force")
+
+// recoverFrom shows, and with apply carries out. What it returns is to be shown even if there is an error.
+func recoverFrom(ctx context.Context, cfg recovery.Config, apply, force bool) (report recoverReport, err error) {
+	held, err := cfg.Store.Hold(ctx)
+	if err != nil {
+		return report, err
+	}
+	if apply {
+		if held == nil && !force {
+			return report, errNotHeld
+		}
+		if err := recovery.Begin(ctx, cfg.Store); err != nil {
+			return report, err
+		}
+	}
+	plan, err := recovery.New(ctx, cfg)
+	if err != nil {
+		return report, err
+	}
+	if plan.Hold != nil {
+		report.Held = &heldDocument{Since: plan.Hold.Since.UTC(), Reason: plan.Hold.Reason}
+	}
+	failed := 0
+	for _, i := range plan.Items {
+		line := recoverItem{Action: i.Action, Kind: i.Kind, Server: i.Server, Name: i.Name, InstanceID: i.InstanceID,
+			BindingID: i.BindingID, Why: i.Why}
+		if apply && i.Action != recovery.Look {
+			if err := i.Do(ctx); err != nil {
+				line.Error = err.Error()
+				failed++
+			} else {
+				line.Done = true
+			}
+		}
+		report.Items = append(report.Items, line)
+	}
+	switch {
+	case !apply:
+		return report, nil
+	case failed > 0:
+		return report, fmt.Errorf("not done: %d; PostgreSQL stays held: run this again", failed)
+	case plan.Blocked():
+		return report, errors.New("PostgreSQL stays held, because not all servers can be asked: see above")
+	}
+	report.Resumed = true
+	return report, plan.End(ctx)
+}
+
+func (r recoverReport) show(out io.Writer, asJSON, applied bool) error {
+	if asJSON {
+		if r.Items == nil {
+			r.Items = []recoverItem{}
+		}
+		return writeJSON(out, r)
+	}
+	if r.Held != nil {
+		fmt.Fprintf(out, "Held since %s. %s\n", at(r.Held.Since), r.Held.Reason)
+	} else {
+		fmt.Fprintln(out, "PostgreSQL is not held: nothing says that it was restored from a backup.")
+	}
+	if len(r.Items) > 0 {
+		table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+		fmt.Fprintln(table, "action\twhat\twhere\tname\tinstance\tbinding\twhy")
+		for _, i := range r.Items {
+			fields := []string{string(i.Action), i.Kind, i.Server, i.Name, i.InstanceID, i.BindingID, i.state()}
+			for n := range fields {
+				fields[n] = printable(fields[n])
+			}
+			fmt.Fprintln(table, strings.Join(fields, "\t"))
+		}
+		if err := table.Flush(); err != nil {
+			return err
+		}
+	}
+	sentence := "With --apply, all of this is done, but what an operator has to look at, and brokers carry on."
+	switch {
+	case r.Resumed:
+		sentence = "All of this is done, but what an operator has to look at. Brokers carry on with everything."
+	case applied:
+		sentence = "Brokers do not carry on yet."
+	case len(r.Items) == 0:
+		sentence = "There is nothing to be done."
+		if r.Held != nil {
+			sentence += " With --apply, brokers carry on."
+		}
+	}
+	_, err := fmt.Fprintln(out, sentence)
+	return err
+}
+
+func (i recoverItem) state() string {
+	switch {
+	case i.Error != "":
+		return i.Why + "; this failed: " + i.Error
+	case i.Done:
+		return i.Why + " (done)"
+	}
+	return i.Why
+}

@@ -1,0 +1,121 @@
+package mysqladmin
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+	"strings"
+)
+
+// Grant is what an account may do in a database.
+type Grant struct {
+	Account    string
+	Database   string
+	privileges map[string]bool // columns of mysql.db in lower case; nil if the broker's account may not read them
+}
+
+// Known tells whether the privileges are known, and not only that there are some.
+func (g Grant) Known() bool { return g.privileges != nil }
+
+// Grants lists what accounts that may log in from any host may do in which databases. On a shared server where the
+// broker's account may read no more than the names, it tells no more.
+func (s *Server) Grants(ctx context.Context) ([]Grant, error) {
+	all, err := grants(ctx, s.reads, "SELECT * FROM mysql.db WHERE host = '%'")
+	if lacks, _ := accessDenied(err); lacks {
+		all, err = grants(ctx, s.reads, "SELECT user, db FROM mysql.db")
+	}
+	return all, s.explain("list what accounts may do", err)
+}
+
+func grants(ctx context.Context, on queryer, query string) (all []Grant, err error) {
+	rows, err := on.QueryContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // its error is that of rows.Err
+	columns, err := rows.Columns()
+	if err != nil {
+		return nil, err
+	}
+	values, into := make([]sql.NullString, len(columns)), make([]any, len(columns))
+	for n := range columns {
+		columns[n], into[n] = strings.ToLower(columns[n]), &values[n]
+	}
+	for rows.Next() {
+		if err := rows.Scan(into...); err != nil {
+			return nil, err
+		}
+		var g Grant
+		for n, column := range columns {
+			switch {
+			case column == "user":
+				g.Account = values[n].String
+			case column == "db":
+				g.Database = strings.NewReplacer(`\_`, "_", `\%`, "%", `\\`, `\`).Replace(values[n].String)
+			case strings.HasSuffix(column, "_priv"):
+				if g.privileges == nil {
+					g.privileges = map[string]bool{}
+				}
+				g.privileges[column] = values[n].String == "Y"
+			}
+		}
+		all = append(all, g)
+	}
+	return all, rows.Err()
+}
+
+// Fits tells whether the privileges are those of a role, while the account may add data or may not. What is not known
+// fits. EVENT and TRIGGER may be there or not: plans differ in them.
+func (g Grant) Fits(role Role, restricted bool) bool {
+	if !g.Known() || role == "" {
+		return true
+	}
+	has := func(privilege string) bool { return g.privileges[privilegeColumn(privilege)] }
+	if role == ReadOnly {
+		restricted = false // nothing is taken from it
+	}
+	wanted := strings.Split(privileges[role], ", ")
+	if role == Admin {
+		wanted = strings.Split(privileges[ReadWrite], ", ")
+	}
+	for _, privilege := range wanted {
+		taken := restricted && slices.Contains(growing, privilege)
+		if taken && has(privilege) || !taken && !has(privilege) && privilege != "EVENT" && privilege != "TRIGGER" {
+			return false
+		}
+	}
+	if role != Admin {
+		for column, granted := range g.privileges {
+			if granted && !slices.ContainsFunc(wanted, func(p string) bool { return privilegeColumn(p) == column }) {
+				return false
+			}
+		}
+	}
+	return !g.privileges["grant_priv"]
+}
+
+// privilegeColumn is the column of mysql.db that says whether an account has a privilege.
+// https://dev.mysql.com/doc/refman/8.4/en/grant-tables.html
+func privilegeColumn(privilege string) string {
+	if privilege == "CREATE TEMPORARY TABLES" {
+		return "create_tmp_table_priv"
+	}
+	return strings.ReplaceAll(strings.ToLower(privilege), " ", "_") + "_priv"
+}
+
+// LockedAccounts lists the accounts that are locked. known is false where the broker's account may not read that.
+func (s *Server) LockedAccounts(ctx context.Context) (locked []string, known bool, err error) {
+	flavour, err := s.Flavour(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	query := "SELECT user FROM mysql.user WHERE host = '%' AND account_locked = 'Y'"
+	if flavour.Name == MariaDB {
+		query = "SELECT user FROM mysql.global_priv WHERE host = '%' AND JSON_VALUE(priv, '$.account_locked') = '1'"
+	}
+	locked, err = names(ctx, s.reads, query)
+	if lacks, _ := accessDenied(err); lacks {
+		return nil, false, nil
+	}
+	return locked, err == nil, s.explain("list the locked accounts", err)
+}

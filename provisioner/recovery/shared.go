@@ -1,0 +1,142 @@
+package recovery
+
+import (
+	"context"
+	"fmt"
+
+	"mysql-broker/provisioner/mark"
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/store"
+)
+
+func (r *recovery) compareShared(ctx context.Context, name string) error {
+	server, err := r.Shared.Server(name)
+	if err != nil {
+		return err
+	}
+	if err := server.Answers(ctx); err != nil {
+		return err
+	}
+	told, err := mark.OfShared(ctx, server, r.identity)
+	if err != nil {
+		return err
+	}
+	r.plan.known = max(r.plan.known, told.TaskID)
+	s := site{server: name, instances: map[string]store.RecordedInstance{}}
+	if s.holds, err = hold(ctx, server.Server); err != nil {
+		return err
+	}
+	instances, err := r.Store.RecordedInstances(ctx, name)
+	if err == nil {
+		s.recorded, err = r.Store.RecordedAccounts(ctx, name)
+	}
+	if err != nil {
+		return fmt.Errorf("read what is recorded of the server: %w", err)
+	}
+	ids := map[string]bool{}
+	for _, i := range instances {
+		if s.holds.databases[i.Database] {
+			s.instances[i.Database] = i
+			ids[i.ID] = true
+			continue
+		}
+		if i.CreatedAt.Before(r.before) && !r.forget(i, s, told.Found) {
+			ids[i.ID] = true
+		}
+	}
+	r.adoptListed(told.Instances, s, ids)
+	r.compareAccounts(s)
+	r.lookForStrangers(s, told)
+	return nil
+}
+
+// forget forgets an instance whose database is gone, with what is left of its accounts. A server that was never told of
+// this broker is none that its instances are known to have been on: it may be a new one in the place of another.
+func (r *recovery) forget(i store.RecordedInstance, s site, told bool) bool {
+	item := Item{Action: Forget, Kind: "instance", Server: s.server, Name: i.Database, InstanceID: i.ID,
+		Why: "its database is gone: it was deleted since the backup"}
+	if !told {
+		item.Action, item.Why = Look, "its database is not there, and the server was never told of this broker: see whether "+
+			"it is the right one, or restore the database there"
+		r.add(item)
+		return false
+	}
+	r.gone[i.ID] = true
+	var left []string
+	for _, a := range s.recorded {
+		if a.InstanceID == i.ID && s.holds.accounts[a.Account] {
+			left = append(left, a.Account)
+		}
+	}
+	item.do = func(ctx context.Context) error {
+		for _, account := range left {
+			if err := r.onServer(ctx, i.ID, "account "+account, func(s *mysqladmin.Session) error {
+				return s.DropAccount(ctx, account)
+			}); err != nil {
+				return err
+			}
+		}
+		return r.forgetInstance(ctx, i.ID)
+	}
+	r.add(item)
+	return true
+}
+
+// adoptListed records the instances whose databases are there and of which the server was told.
+func (r *recovery) adoptListed(listed []store.InstanceCopy, s site, ids map[string]bool) {
+	for _, c := range listed {
+		i, recorded := s.instances[c.Database]
+		if recorded {
+			r.learnPlan(i, c, s.server)
+			continue
+		}
+		if !s.holds.databases[c.Database] {
+			continue
+		}
+		item := Item{Action: Adopt, Kind: "instance", Server: s.server, Name: c.Database, InstanceID: c.ID,
+			Why: "it was made since the backup"}
+		if ids[c.ID] {
+			item.Action, item.Why = Look, "it was made since the backup, and another one with the same id is recorded"
+			r.add(item)
+			continue
+		}
+		item.do = func(ctx context.Context) error {
+			return r.Store.InTx(ctx, func(tx *store.Tx) error {
+				tx.Adopt(c, s.server)
+				return nil
+			})
+		}
+		r.add(item)
+		s.instances[c.Database] = store.RecordedInstance{ID: c.ID, State: store.Ready, PlanID: c.PlanID, Server: s.server,
+			Database: c.Database, CreatedAt: c.CreatedAt}
+	}
+}
+
+// learnPlan records the plan that an instance has got since.
+func (r *recovery) learnPlan(i store.RecordedInstance, c store.InstanceCopy, server string) {
+	if i.ID != c.ID || i.PlanID == c.PlanID {
+		return
+	}
+	r.add(Item{Action: Adopt, Kind: "plan", Server: server, Name: i.Database, InstanceID: i.ID,
+		Why: "it was changed to another plan since the backup", do: func(ctx context.Context) error {
+			return r.Store.InTx(ctx, func(tx *store.Tx) error {
+				if _, err := tx.LockInstance(ctx, i.ID); err != nil {
+					return err
+				}
+				tx.SetInstancePlan(i.ID, c.PlanID, c.MaintenanceVersion)
+				return nil
+			})
+		}})
+}
+
+// lookForStrangers lists databases that may be this broker's and of which the server was not told.
+func (r *recovery) lookForStrangers(s site, told mark.Told) {
+	for name := range s.holds.databases {
+		if _, own := s.instances[name]; own || !databaseName.MatchString(name) || !told.Found {
+			continue
+		}
+		r.add(Item{Action: Look, Kind: store.DatabaseResource, Server: s.server, Name: name,
+			Why: "it is another broker's, or was made less than a minute before the end: then the platform knows its " +
+				"instance; copy its data into a new one"})
+	}
+}

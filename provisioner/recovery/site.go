@@ -1,0 +1,226 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+
+	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/store"
+)
+
+// accountName is what the provisioner names accounts.
+var accountName = regexp.MustCompile(`^u_[a-z2-7]{20}$`)
+
+// databaseName is what the provisioner names databases on shared servers.
+var databaseName = regexp.MustCompile(`^db_[a-z2-7]{20}$`)
+
+// holdings are what a mysqld holds.
+type holdings struct {
+	databases map[string]bool
+	accounts  map[string]bool
+	grants    []mysqladmin.Grant
+	locked    []string // as far as that is known
+}
+
+func hold(ctx context.Context, server *mysqladmin.Server) (h holdings, err error) {
+	databases, err := server.Databases(ctx)
+	if err != nil {
+		return h, err
+	}
+	accounts, err := server.Accounts(ctx)
+	if err != nil {
+		return h, err
+	}
+	if h.grants, err = server.Grants(ctx); err != nil {
+		return h, err
+	}
+	if h.locked, _, err = server.LockedAccounts(ctx); err != nil {
+		return h, err
+	}
+	h.databases, h.accounts = set(databases), set(accounts)
+	return h, nil
+}
+
+func set(names []string) map[string]bool {
+	all := make(map[string]bool, len(names))
+	for _, name := range names {
+		all[name] = true
+	}
+	return all
+}
+
+// site is a mysqld with what is recorded of it, what is adopted there included.
+type site struct {
+	server    string // the shared server's name or the dedicated server's id
+	holds     holdings
+	instances map[string]store.RecordedInstance // by database
+	recorded  []store.RecordedAccount
+}
+
+// compareAccounts finds the accounts of bindings that were ended since, or that nobody knows, and those whose
+// privileges are not what they should be.
+func (r *recovery) compareAccounts(s site) {
+	byID := map[string]store.RecordedInstance{}
+	for database, i := range s.instances {
+		byID[i.ID], r.whole[i.ID] = i, s.holds.databases[database]
+	}
+	known := map[string]bool{}
+	for _, a := range s.recorded {
+		known[a.Account] = true
+		i, there := byID[a.InstanceID]
+		if !there || !a.CreatedAt.Before(r.before) {
+			continue
+		}
+		r.compareAccount(s, i, a)
+	}
+	for account := range s.holds.accounts {
+		if !accountName.MatchString(account) || known[account] {
+			continue
+		}
+		for _, g := range s.holds.grants {
+			if i, own := s.instances[g.Database]; own && g.Account == account {
+				r.add(Item{Action: Shut, Kind: store.AccountResource, Server: s.server, Name: account, InstanceID: i.ID,
+					Why: "it may use the instance's database, and no binding has it: it was made since the backup",
+					do:  func(ctx context.Context) error { return r.shut(ctx, i, account) }})
+				break
+			}
+		}
+	}
+}
+
+func (r *recovery) compareAccount(s site, i store.RecordedInstance, a store.RecordedAccount) {
+	item := Item{Kind: "binding", Server: s.server, Name: a.Account, InstanceID: a.InstanceID, BindingID: a.BindingID}
+	there := s.holds.accounts[a.Account]
+	switch {
+	case a.BindingID == "":
+		if !there {
+			return
+		}
+	case !there:
+		item.Action, item.Why = Forget, "its account is gone: it was ended since the backup"
+		item.do = func(ctx context.Context) error { return r.forgetBinding(ctx, a, false) }
+		r.add(item)
+		return
+	case slices.Contains(s.holds.locked, a.Account):
+		item.Action, item.Why = Forget, "its account is locked: it was ended since the backup"
+		item.do = func(ctx context.Context) error { return r.forgetBinding(ctx, a, true) }
+		r.add(item)
+		return
+	case a.State == store.Ending:
+		item.Action, item.Why = Shut, "it was being ended when the backup was made"
+		item.do = func(ctx context.Context) error { return r.endBinding(ctx, i, a) }
+		r.add(item)
+		return
+	case a.State == store.Creating:
+		item.Action, item.Why = Adopt, "it was being made when the backup was made, and its account is there"
+		item.do = func(ctx context.Context) error { return r.keepBinding(ctx, a) }
+		r.add(item)
+	}
+	role, over := mysqladmin.Role(a.Role), i.OverSince != nil
+	for _, g := range s.holds.grants {
+		if g.Account == a.Account && g.Database == i.Database && !a.GrantsDue && (!g.Known() || !g.Fits(role, over)) {
+			r.add(Item{Action: Settle, Kind: store.AccountResource, Server: s.server, Name: a.Account, InstanceID: i.ID,
+				BindingID: a.BindingID, Why: "it may have other privileges than its role and the instance's quota ask for",
+				do: func(ctx context.Context) error {
+					return r.Store.InTx(ctx, func(tx *store.Tx) error {
+						tx.MarkDue(a.Account)
+						return nil
+					})
+				}})
+		}
+	}
+}
+
+// shut ends the access of an account and records it, so that it goes with its instance.
+func (r *recovery) shut(ctx context.Context, i store.RecordedInstance, account string) error {
+	err := r.onServer(ctx, i.ID, "account "+account, func(s *mysqladmin.Session) error {
+		return s.LockAccount(ctx, account)
+	})
+	if err != nil {
+		return err
+	}
+	return r.Store.InTx(ctx, func(tx *store.Tx) error {
+		if _, err := tx.LockInstance(ctx, i.ID); err != nil {
+			return err
+		}
+		tx.AdoptAccount(i.ID, account)
+		return nil
+	})
+}
+
+// endBinding does what the unbind of the past was to do.
+func (r *recovery) endBinding(ctx context.Context, i store.RecordedInstance, a store.RecordedAccount) error {
+	kept := false
+	err := r.onServer(ctx, i.ID, "account "+a.Account, func(s *mysqladmin.Session) (err error) {
+		kept, err = s.RetireAccount(ctx, a.Account, mysqladmin.Role(a.Role), i.Database)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return r.forgetBinding(ctx, a, kept)
+}
+
+// forgetBinding forgets a binding whose account is gone, or is kept, locked.
+func (r *recovery) forgetBinding(ctx context.Context, a store.RecordedAccount, kept bool) error {
+	return r.Store.InTx(ctx, func(tx *store.Tx) error {
+		if _, err := tx.LockInstance(ctx, a.InstanceID); errors.Is(err, store.ErrNotFound) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if kept {
+			tx.RetireAccount(a.InstanceID, a.Account)
+		}
+		tx.DeleteBinding(a.InstanceID, a.BindingID)
+		r.endTasksOf(tx, a, store.Unbind)
+		return nil
+	})
+}
+
+func (r *recovery) keepBinding(ctx context.Context, a store.RecordedAccount) error {
+	return r.Store.InTx(ctx, func(tx *store.Tx) error {
+		if _, err := tx.LockInstance(ctx, a.InstanceID); err != nil {
+			return err
+		}
+		tx.SetBindingState(a.InstanceID, a.BindingID, store.Ready)
+		r.endTasksOf(tx, a, store.Bind)
+		return nil
+	})
+}
+
+// endTasksOf ends what was in progress on a binding: with success if it was of that kind.
+func (r *recovery) endTasksOf(tx *store.Tx, a store.RecordedAccount, succeeded string) {
+	for _, t := range r.tasks {
+		if t.InstanceID != a.InstanceID || t.BindingID != a.BindingID {
+			continue
+		}
+		if t.Kind == succeeded {
+			tx.EndTask(t.ID, store.Succeeded, "")
+		} else {
+			tx.EndTask(t.ID, store.Failed, restored)
+		}
+	}
+}
+
+// onServer runs fn on a fenced connection to an instance's server.
+func (r *recovery) onServer(ctx context.Context, instanceID, what string, fn func(*mysqladmin.Session) error) error {
+	ctx, cancel := context.WithTimeout(ctx, doTime)
+	defer cancel()
+	i, err := r.Store.Instance(ctx, instanceID)
+	if err != nil {
+		return fmt.Errorf("read the instance: %w", err)
+	}
+	alive := func() error { return nil } // PostgreSQL is held: nobody else changes it
+	return provisioner.AsAdmin(ctx, r.Store, r.Shared, r.Dedicated, i, func(admin *mysqladmin.Server) error {
+		session, err := admin.Fence(ctx, "recover "+what, alive)
+		if err != nil {
+			return fmt.Errorf("take the fence on the server: %w", err)
+		}
+		return errors.Join(fn(session), session.Close())
+	})
+}

@@ -1,0 +1,83 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"mysql-broker/provisioner/task"
+	"mysql-broker/store"
+)
+
+func taskName(id int64) string { return task.Token(id) }
+
+const (
+	// restored is what users read of an operation that was in progress when the backup was made, where it is not known
+	// how it ended.
+	restored = "The broker was restored from a backup while this was in progress. Look at what there is, and try again."
+	// undone is the same of one that was being undone already.
+	undone = "It failed, and was undone."
+)
+
+// endTask records how an operation of the past ended, as far as the instance that is there tells.
+func (r *recovery) endTask(ctx context.Context, t store.Task) error {
+	err := r.Store.InTx(ctx, func(tx *store.Tx) error {
+		i, err := tx.LockInstance(ctx, t.InstanceID)
+		if errors.Is(err, store.ErrNotFound) { // forgotten meanwhile
+			tx.EndTask(t.ID, store.Failed, restored)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		state, description := store.Failed, restored
+		switch {
+		case t.Phase == store.Cleanup:
+			description = undone
+			if t.Kind == store.Provision {
+				tx.SetInstanceState(i.ID, store.CreateFailed)
+			}
+		case t.Kind == store.Provision && r.whole[i.ID]:
+			state, description = store.Succeeded, ""
+			tx.SetInstanceState(i.ID, store.Ready)
+		case t.Kind == store.Provision:
+			tx.SetInstanceState(i.ID, store.CreateFailed)
+		case t.Kind == store.Deprovision: // and still has it: the platform deletes once more
+			tx.SetInstanceState(i.ID, store.DeleteFailed)
+		}
+		tx.EndTask(t.ID, state, description)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("end %s: %w", taskName(t.ID), err)
+	}
+	return nil
+}
+
+// forgetInstance forgets an instance that is gone, with its bindings. What was in progress on it ended: a deletion with
+// success.
+func (r *recovery) forgetInstance(ctx context.Context, id string) error {
+	err := r.Store.InTx(ctx, func(tx *store.Tx) error {
+		if _, err := tx.LockInstance(ctx, id); errors.Is(err, store.ErrNotFound) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		for _, t := range r.tasks {
+			if t.InstanceID != id {
+				continue
+			}
+			if t.Kind == store.Deprovision {
+				tx.EndTask(t.ID, store.Succeeded, "")
+			} else {
+				tx.EndTask(t.ID, store.Failed, restored)
+			}
+		}
+		tx.DeleteInstance(id)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("forget the instance: %w", err)
+	}
+	return nil
+}

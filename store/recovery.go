@@ -1,0 +1,120 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// RecordedInstance is an instance without its secrets.
+type RecordedInstance struct {
+	ID          string
+	State       string
+	PlanID      string
+	Server      string // "" on a dedicated server
+	DedicatedID string
+	Database    string
+	CreatedAt   time.Time
+	OverSince   *time.Time
+}
+
+// RecordedAccount is the account of a binding, or a retired one.
+type RecordedAccount struct {
+	InstanceID string
+	BindingID  string // "" for a retired account
+	State      string // the binding's
+	Account    string
+	Role       string // "" if it is not known
+	CreatedAt  time.Time
+	GrantsDue  bool // its privileges are to be changed
+}
+
+// RecordedInstances reads the instances on a shared server, or those on dedicated servers ("").
+func (s *Store) RecordedInstances(ctx context.Context, server string) ([]RecordedInstance, error) {
+	return allRowsWithin(ctx, scanTime, s.pool, pgx.RowToStructByPos[RecordedInstance], `SELECT id, state, plan_id, server,
+		dedicated_id, database_name, created_at, over_since FROM instance WHERE server = $1 ORDER BY id`, server)
+}
+
+// RecordedAccounts reads the accounts of the instances on a shared server, or of those on dedicated servers ("").
+func (s *Store) RecordedAccounts(ctx context.Context, server string) ([]RecordedAccount, error) {
+	return allRowsWithin(ctx, scanTime, s.pool, pgx.RowToStructByPos[RecordedAccount], `
+		SELECT b.instance_id, b.id, b.state, b.account, b.role, b.created_at, b.grants_due IS NOT FALSE
+			FROM binding b JOIN instance i ON i.id = b.instance_id WHERE i.server = $1
+		UNION ALL SELECT a.instance_id, '', '', a.account, a.role, a.retired_at, a.grants_due
+			FROM retired_account a JOIN instance i ON i.id = a.instance_id WHERE i.server = $1
+		ORDER BY 1, 4`, server)
+}
+
+// TasksInProgress reads the tasks in progress that were recorded before then.
+func (s *Store) TasksInProgress(ctx context.Context, before time.Time) ([]Task, error) {
+	return allRows(ctx, s.pool, scanTask, "SELECT "+taskColumns+` FROM task
+		WHERE state = 'in progress' AND created_at < $1 ORDER BY id`, before)
+}
+
+// Busy tells whether a worker may be at a task that is no bind.
+func (s *Store) Busy(ctx context.Context) (bool, error) {
+	return oneRow(ctx, s.pool, pgx.RowTo[bool], `SELECT EXISTS (SELECT FROM task
+		WHERE lease_until > clock_timestamp() AND kind <> 'bind' AND `+notEnded+`)`)
+}
+
+// Recovered is the LastError of a task that EndTask ended.
+const Recovered = "ended by mysql-broker recover: PostgreSQL was restored from a backup of an earlier time"
+
+// EndTask ends a task in progress as it was found to have ended.
+func (t *Tx) EndTask(id int64, state, description string) {
+	t.write("end a task of the past", `UPDATE task SET state = $2, description = $3, last_error = $4, epoch = epoch + 1,
+		finished_at = now(), lease_owner = NULL, lease_until = NULL WHERE id = $1 AND `+notEnded,
+		id, state, description, Recovered)
+}
+
+// Adopt records a ready instance on a server, "" for a dedicated one, from a copy.
+func (t *Tx) Adopt(c InstanceCopy, server string) {
+	t.write("adopt the instance", `INSERT INTO instance (id, service_id, plan_id, organization_guid, space_guid,
+			parameters, context, maintenance_version, state, server, dedicated_id, database_name, admin_password,
+			next_admin_password, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'ready', $9, $10, $11, $12, $13, $14)`,
+		c.ID, c.ServiceID, c.PlanID, c.OrganizationGUID, c.SpaceGUID, orEmpty(c.Parameters), orEmpty(c.Context),
+		c.MaintenanceVersion, server, c.DedicatedID, c.Database, c.AdminPassword, c.NextAdminPassword, c.CreatedAt)
+	if server != "" {
+		t.write("take a place", `INSERT INTO server (name, instances) VALUES ($1, 1)
+			ON CONFLICT (name) DO UPDATE SET instances = server.instances + 1`, server)
+	}
+}
+
+// AdoptAdminPassword records the encrypted passwords of a copy, which the dedicated server has been given since.
+func (t *Tx) AdoptAdminPassword(c InstanceCopy) {
+	t.write("adopt the admin password", `UPDATE instance SET admin_password = $2, next_admin_password = $3 WHERE id = $1`,
+		c.ID, c.AdminPassword, c.NextAdminPassword)
+}
+
+// AdoptAccount records an account that no binding has, on the shared server of an instance or on its dedicated one, as
+// retired: it goes with the instance.
+func (t *Tx) AdoptAccount(instanceID, account string) {
+	t.write("record the account", `INSERT INTO resource (kind, server, name, instance_id)
+		SELECT 'account', server, $2, id FROM instance WHERE id = $1 AND server <> '' ON CONFLICT DO NOTHING`,
+		instanceID, account)
+	t.write("retire the account", `INSERT INTO retired_account (account, instance_id, grants_due)
+		SELECT $2, id, false FROM instance WHERE id = $1 ON CONFLICT DO NOTHING`, instanceID, account)
+}
+
+// MarkDue records that an account may have other privileges than it should.
+func (t *Tx) MarkDue(account string) {
+	t.write("mark the account", "UPDATE binding SET grants_due = true WHERE account = $1", account)
+	t.write("mark the retired account", "UPDATE retired_account SET grants_due = true WHERE account = $1", account)
+}
+
+// Passwords decrypts those of a copy: of the admin account, and what that is being changed to or "".
+func (s *Store) Passwords(c InstanceCopy) (admin, next string, err error) {
+	if len(c.AdminPassword) > 0 {
+		admin, err = s.keys.open(c.AdminPassword, instancePlace(c.ID))
+	}
+	if len(c.NextAdminPassword) > 0 && err == nil {
+		next, err = s.keys.open(c.NextAdminPassword, instancePlace(c.ID))
+	}
+	if err != nil {
+		err = fmt.Errorf("decrypt the admin password of instance %q: %w", c.ID, err)
+	}
+	return admin, next, err
+}

@@ -1,0 +1,271 @@
+package e2e
+
+import (
+	"database/sql"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// downTime is for how long the shared server stays away in the drill. Six attempts at a step, with pauses that double
+// from a second, take less.
+const downTime = 45 * time.Second
+
+// drillInstance is an instance with a table, and an account that may read it.
+type drillInstance struct {
+	instance
+	binding binding
+	c       credentials
+}
+
+// drill is what there is when disaster strikes.
+type drill struct {
+	kept, full, changed, dedicated drillInstance // made before the backup
+	definer                        drillInstance // before, and unbound since; its account is kept, locked
+	unbound                        drillInstance // before, and unbound since
+	deleted, deletedServer         drillInstance // before, and deleted since
+	halfway                        drillInstance // its provision was in progress
+	late, lateServer               drillInstance // made since
+	lateBinding                    credentials   // of kept, made since
+	tokens                         []string      // of operations since
+}
+
+// The steps of docs/upgrade.md, section "PostgreSQL from a backup", with everything in it that can go wrong.
+func TestDisasterDrill(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		server := testdrive.StartCrashable(t, s.Flavour)
+		env := quotaEnvironment(t, server.MySQL)
+		p := startPlatform(t, server.MySQL, env)
+		d := &drill{}
+		d.before(t, p)
+		backup := testdrive.DumpPostgres(t, env["DATABASE_URL"])
+		d.since(t, p, env)
+		last := openTasks(t, env).last(t)
+		stop(t, p)
+
+		testdrive.RestorePostgres(t, env["DATABASE_URL"], backup)
+		openTasks(t, env).exec(t, `WITH half AS (
+				UPDATE instance SET state = 'creating' WHERE id = '`+d.halfway.id+`' RETURNING id)
+			UPDATE task SET state = 'in progress', step = '', finished_at = NULL, run_at = now() FROM half
+			WHERE instance_id = half.id AND kind = 'provision'`)
+		let := server.Crash(t)
+		p = startPlatform(t, server.MySQL, env)
+		expectFigures(t, p, map[string]string{"mysql_broker_held": "1"})
+		<-time.After(downTime)
+		let()
+		testdrive.Eventually(t, time.Minute, "the shared server is back", func() bool {
+			return p.Scrape(t)[`mysql_broker_shared_server_up{server="shared-1"}`] == "1"
+		})
+		expectHeld(t, p, "loaded from a dump")
+		admin := p.admin(t)
+		d.expectTables(t, admin)
+
+		shown := runRecover(t, env, 0)
+		d.expectActions(t, shown)
+		if strings.Contains(shown, d.kept.c.Password) || strings.Contains(shown, d.lateBinding.Password) {
+			t.Error("recover prints a password")
+		}
+		_, table, _ := strings.Cut(shown, "\n") // before, it tells the time
+		if again := runRecover(t, env, 0); !strings.HasSuffix(again, table) {
+			t.Errorf("recover changes something, or shows it in another order:\n%s\n%s", shown, again)
+		}
+		expectHeld(t, p, "loaded from a dump")
+		var done struct {
+			Held    map[string]string
+			Resumed bool
+			Items   []struct{ Action, Error string }
+		}
+		if err := json.Unmarshal([]byte(runRecover(t, env, 0, "--apply", "--json")), &done); err != nil || !done.Resumed {
+			t.Fatalf("%v: %+v", err, done)
+		}
+		expectFigures(t, p, map[string]string{"mysql_broker_held": "0"})
+		if r := p.Do(t, http.MethodGet, "/readyz", nil).Expect(t, http.StatusOK); r.String("status") != "ok" {
+			t.Errorf("/readyz says %s", r.Raw)
+		}
+
+		d.expectTables(t, admin)
+		d.via(p)
+		d.expectAccess(t, p)
+		d.expectAnswers(t, p)
+		testdrive.Eventually(t, quotaTime, "the doctor finds nothing", func() bool {
+			out := runDoctor(t, env)
+			return out.Status == 0 && strings.HasPrefix(out.Stdout, "All is well.")
+		})
+		refusedAgain := runRecover(t, env, 1, "--apply")
+		if !strings.Contains(refusedAgain, "--force") {
+			t.Errorf("without a reason, recover --apply printed %q", refusedAgain)
+		}
+		expectFigures(t, p, map[string]string{"mysql_broker_held": "0"})
+		d.expectNewTokens(t, p, last)
+		d.removeAll(t, p)
+		expectTenants(t, admin, 0, 0)
+		expectNoProcess(t, env["LAUNCHER_DIR"])
+	})
+}
+
+// runRecover runs it as an operator does, and returns what it prints.
+func runRecover(t *testing.T, env map[string]string, status int, args ...string) string {
+	t.Helper()
+	env = maps.Clone(env)
+	delete(env, "BROKER_USERNAME")
+	delete(env, "BROKER_PASSWORD")
+	out := testdrive.Run(t, env, append([]string{"recover"}, args...)...).Expect(t, status)
+	return out.Stdout + out.Stderr
+}
+
+func newDrillInstance(t *testing.T, p platform, plan string) drillInstance {
+	t.Helper()
+	i := drillInstance{instance: p.ownInstance(t, plan)}
+	if strings.HasPrefix(plan, "dedicated") {
+		i.await(t, i.begin(t))
+	} else {
+		i.provision(t, now, nil).Expect(t, http.StatusCreated)
+	}
+	i.binding, i.c = i.bound(t, nil)
+	exec(t, i.c.open(t), "CREATE TABLE orders (id INT PRIMARY KEY)", "INSERT INTO orders VALUES (4711)")
+	return i
+}
+
+// before is the work until the backup.
+func (d *drill) before(t *testing.T, p platform) {
+	t.Helper()
+	for _, i := range []*drillInstance{&d.kept, &d.full, &d.changed, &d.definer, &d.unbound, &d.deleted, &d.halfway} {
+		*i = newDrillInstance(t, p, "shared-small")
+	}
+	d.dedicated, d.deletedServer = newDrillInstance(t, p, "dedicated-small"), newDrillInstance(t, p, "dedicated-small")
+}
+
+// since is the work after it.
+func (d *drill) since(t *testing.T, p platform, env map[string]string) {
+	t.Helper()
+	d.late, d.lateServer = newDrillInstance(t, p, "shared-small"), newDrillInstance(t, p, "dedicated-small")
+	_, d.lateBinding = d.kept.bound(t, nil)
+	exec(t, d.definer.c.open(t), "CREATE VIEW all_orders AS SELECT * FROM orders")
+	expectEmpty(t, d.definer.binding.unbind(t), http.StatusOK)
+	expectEmpty(t, d.unbound.binding.unbind(t), http.StatusOK)
+	expectEmpty(t, d.deleted.deprovision(t, now), http.StatusOK)
+	d.deletedServer.remove(t)
+	expectEmpty(t, d.changed.updatePlan(t, now, "shared-large"), http.StatusOK)
+	d.tokens = append(d.tokens, d.lateServer.updatePlan(t, later, "dedicated-large").Expect(t, http.StatusAccepted).
+		String("operation"))
+	d.lateServer.await(t, d.tokens[0])
+	overfill(t, d.full.c.open(t), quotaSmall)
+	testdrive.Run(t, env, "rotate-admin-passwords", d.dedicated.id).Expect(t, 0)
+}
+
+func (d *drill) via(p platform) {
+	for _, i := range []*drillInstance{&d.kept, &d.full, &d.changed, &d.definer, &d.unbound, &d.deleted, &d.halfway,
+		&d.dedicated, &d.deletedServer, &d.late, &d.lateServer} {
+		i.instance = i.instance.via(p)
+		i.binding.instance = i.instance
+	}
+}
+
+// expectTables looks for the data of every instance on the shared server that there is.
+func (d *drill) expectTables(t *testing.T, admin *sql.DB) {
+	t.Helper()
+	for name, i := range map[string]drillInstance{"kept": d.kept, "full": d.full, "changed": d.changed,
+		"definer": d.definer, "unbound": d.unbound, "halfway": d.halfway, "late": d.late} {
+		var id int
+		if err := admin.QueryRowContext(t.Context(), "SELECT id FROM `"+i.c.Database+"`.orders").Scan(&id); err != nil ||
+			id != 4711 {
+			t.Errorf("the data of instance %s: %d, %v", name, id, err)
+		}
+	}
+}
+
+func (d *drill) expectActions(t *testing.T, shown string) {
+	t.Helper()
+	for _, line := range [][]string{
+		{"end", "task", d.halfway.id},
+		{"forget", "instance", d.deleted.id},
+		{"forget", "instance", d.deletedServer.id},
+		{"forget", "binding", d.unbound.c.Username},
+		{"adopt", "instance", d.late.id},
+		{"adopt", "instance", d.lateServer.id},
+		{"adopt", "plan", d.changed.id},
+		{"adopt", "admin password", d.dedicated.id},
+		{"shut", "account", d.lateBinding.Username},
+		{"shut", "account", d.late.c.Username},
+		{"shut", "account", d.lateServer.c.Username},
+		{"settle", "account", d.full.c.Username},
+	} {
+		expectLine(t, shown, line...)
+	}
+}
+
+// expectAccess tries every account: who was not unbound and is known gets in, everybody else does not.
+func (d *drill) expectAccess(t *testing.T, p platform) {
+	t.Helper()
+	for name, c := range map[string]credentials{"kept": d.kept.c, "full": d.full.c, "changed": d.changed.c,
+		"halfway": d.halfway.c, "dedicated": d.dedicated.c} {
+		var id int
+		if err := c.open(t).QueryRowContext(t.Context(), "SELECT id FROM orders").Scan(&id); err != nil || id != 4711 {
+			t.Errorf("the binding of instance %s reads %d, %v", name, id, err)
+		}
+	}
+	for _, c := range []credentials{d.definer.c, d.unbound.c, d.deleted.c, d.late.c, d.lateServer.c, d.lateBinding} {
+		expectRefused(t, c.uri(t))
+	}
+	for _, i := range []drillInstance{d.late, d.lateServer, d.kept, d.unbound, d.definer, d.dedicated} { // bound anew
+		_, c := i.bound(t, nil)
+		if id := read[int](t, c.open(t), "SELECT id FROM orders"); id != 4711 {
+			t.Errorf("a new binding reads %d", id)
+		}
+	}
+	awaitRefused(t, d.full.c.open(t)) // the quota holds again, and its end is noticed
+	exec(t, d.full.c.open(t), "TRUNCATE filler")
+	awaitAllowed(t, d.full.c.open(t))
+}
+
+// expectAnswers asks about what the platform knows.
+func (d *drill) expectAnswers(t *testing.T, p platform) {
+	t.Helper()
+	for _, i := range []drillInstance{d.kept, d.full, d.changed, d.halfway, d.dedicated, d.late, d.lateServer} {
+		i.fetch(t).Expect(t, http.StatusOK)
+	}
+	for i, plan := range map[*drillInstance]string{&d.changed: "shared-large", &d.lateServer: "dedicated-large"} {
+		if _, id := testdrive.Plan(t, plan); i.fetch(t).String("plan_id") != id {
+			t.Errorf("the plan of instance %s is not %s", i.id, plan)
+		}
+	}
+	for _, i := range []drillInstance{d.deleted, d.deletedServer} {
+		i.fetch(t).Expect(t, http.StatusNotFound)
+		i.deprovision(t, later).Expect(t, http.StatusGone)
+	}
+	d.unbound.binding.unbind(t).Expect(t, http.StatusGone)
+	for _, token := range d.tokens { // nobody knows it any more, and nobody else has it
+		d.lateServer.poll(t, "?operation="+token).Expect(t, http.StatusBadRequest)
+	}
+}
+
+// expectNewTokens sees to it that no name of an operation is given out twice.
+func (d *drill) expectNewTokens(t *testing.T, p platform, last int64) {
+	t.Helper()
+	i := p.ownInstance(t, "dedicated-small")
+	token := i.begin(t)
+	id, err := strconv.ParseInt(strings.TrimPrefix(token, "task_"), 10, 64)
+	if err != nil || id <= last || slices.Contains(d.tokens, token) {
+		t.Errorf("the next operation is %s, the last one before was task_%d", token, last)
+	}
+	i.await(t, token)
+	i.remove(t)
+}
+
+func (d *drill) removeAll(t *testing.T, p platform) {
+	t.Helper()
+	for _, i := range []drillInstance{d.kept, d.full, d.changed, d.definer, d.unbound, d.halfway, d.late} {
+		expectEmpty(t, i.deprovision(t, now), http.StatusOK)
+	}
+	d.dedicated.remove(t)
+	d.lateServer.remove(t)
+}

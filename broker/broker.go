@@ -6,6 +6,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -46,6 +48,10 @@ func (b *Broker) Provision(ctx context.Context, id string, d domain.ProvisionDet
 	if err != nil {
 		return none, answer(err)
 	}
+	organization, space, err := where(d)
+	if err != nil {
+		return none, err
+	}
 	parameters, err := b.catalog.InstanceParameters(plan.ID, d.RawParameters)
 	if err != nil {
 		return none, answer(err)
@@ -54,7 +60,7 @@ func (b *Broker) Provision(ctx context.Context, id string, d domain.ProvisionDet
 		return none, err
 	}
 	a, err := b.provisioner.Provision(ctx, provisioner.ProvisionRequest{InstanceID: id, Plan: plan,
-		OrganizationGUID: d.OrganizationGUID, SpaceGUID: d.SpaceGUID, Context: d.RawContext, Parameters: parameters,
+		OrganizationGUID: organization, SpaceGUID: space, Context: d.RawContext, Parameters: parameters,
 		AcceptsIncomplete: async, Received: httpapi.Received(ctx), Left: httpapi.Left(ctx)})
 	if err != nil {
 		return none, answer(err)
@@ -66,11 +72,16 @@ func (b *Broker) Provision(ctx context.Context, id string, d domain.ProvisionDet
 // checkMaintenance refuses a request made for another version of the catalog. OSB API 2.15, "Maintenance Info Object":
 // only the version is compared.
 func checkMaintenance(plan provisioner.Plan, info *domain.MaintenanceInfo) error {
-	if info == nil || info.Version == plan.MaintenanceVersion {
+	if !given(info) || info.Version == plan.MaintenanceVersion {
 		return nil
 	}
-	return apiresponses.ErrMaintenanceInfoConflict
+	return failure(&shown{sentence: fmt.Sprintf("The version of maintenance_info is not that of plan %s in the catalog. "+
+		"Fetch the catalog anew, and send the request with what it has.", plan.Name)}, http.StatusUnprocessableEntity,
+		"MaintenanceInfoConflict")
 }
+
+// given tells whether a request names a version of the catalog: an object without one is as good as none.
+func given(info *domain.MaintenanceInfo) bool { return info != nil && info.Version != "" }
 
 // Update answers PATCH /v2/service_instances/{id}.
 func (b *Broker) Update(ctx context.Context, id string, d domain.UpdateDetails, async bool) (
@@ -91,7 +102,7 @@ func (b *Broker) Update(ctx context.Context, id string, d domain.UpdateDetails, 
 		return none, err
 	}
 	a, err := b.provisioner.Update(ctx, provisioner.UpdateRequest{InstanceID: id, ServiceID: d.ServiceID, Plan: plan,
-		Upgrade: d.MaintenanceInfo != nil, AcceptsIncomplete: async})
+		Upgrade: given(d.MaintenanceInfo), AcceptsIncomplete: async})
 	if err := b.unlessHeld(ctx, err); err != nil {
 		return none, answer(err)
 	}
@@ -105,7 +116,7 @@ func (b *Broker) updatedPlan(ctx context.Context, id string, d domain.UpdateDeta
 		return d.PlanID, nil
 	}
 	if !b.knows(d.ServiceID) {
-		return "", invalid(catalog.ErrUnknownService)
+		return "", answer(catalog.ErrUnknownService)
 	}
 	planID, err := b.provisioner.PlanOf(ctx, id)
 	return planID, answer(b.unlessHeld(ctx, err))
@@ -124,7 +135,7 @@ func (b *Broker) knows(serviceID string) bool {
 func (b *Broker) Deprovision(ctx context.Context, id string, d domain.DeprovisionDetails, async bool) (
 	domain.DeprovisionServiceSpec, error) {
 	var none domain.DeprovisionServiceSpec
-	plan, err := b.planForEnding(ctx, id, d.ServiceID, d.PlanID)
+	plan, err := b.planNamed(ctx, id, d.ServiceID, d.PlanID)
 	if err != nil {
 		return none, err
 	}
@@ -137,9 +148,9 @@ func (b *Broker) Deprovision(ctx context.Context, id string, d domain.Deprovisio
 	return domain.DeprovisionServiceSpec{IsAsync: a.Operation != "", OperationData: a.Operation}, answer(err)
 }
 
-// planForEnding finds the plan that a deletion names. It may be one that was taken out of the catalog, if the instance
-// has it.
-func (b *Broker) planForEnding(ctx context.Context, instanceID, serviceID, planID string) (provisioner.Plan, error) {
+// planNamed finds the plan of the instance that a deletion is about. The deletion may name one that was taken out of
+// the catalog, if the instance has it or had it.
+func (b *Broker) planNamed(ctx context.Context, instanceID, serviceID, planID string) (provisioner.Plan, error) {
 	plan, unknown := b.catalog.Plan(serviceID, planID)
 	if unknown == nil {
 		return plan, nil
@@ -166,8 +177,8 @@ func (b *Broker) LastBindingOperation(ctx context.Context, id, bindingID string,
 func (b *Broker) lastOperation(ctx context.Context, id, bindingID string, d domain.PollDetails) (
 	domain.LastOperation, error) {
 	op, err := b.provisioner.LastOperation(ctx, id, bindingID, d.OperationData)
-	if hint := b.checkHint(d.ServiceID, d.PlanID); hint != nil && (err != nil || op.PlanID != d.PlanID) {
-		return domain.LastOperation{}, hint // unless the plan was taken out of the catalog since
+	if hint := b.checkHint(ctx, id, d.ServiceID, d.PlanID); hint != nil {
+		return domain.LastOperation{}, hint
 	}
 	if err != nil {
 		return domain.LastOperation{}, answer(err)
@@ -178,14 +189,15 @@ func (b *Broker) lastOperation(ctx context.Context, id, bindingID string, d doma
 	return domain.LastOperation{State: domain.LastOperationState(op.State), Description: op.Description}, nil
 }
 
-// checkHint refuses ids that are not of the catalog where the specification lets a platform leave them out.
-func (b *Broker) checkHint(serviceID, planID string) error {
+// checkHint refuses ids that are neither of the catalog nor of the instance, where the specification lets a platform
+// leave them out.
+func (b *Broker) checkHint(ctx context.Context, instanceID, serviceID, planID string) error {
 	switch {
-	case serviceID != "" && !b.knows(serviceID):
-		return invalid(catalog.ErrUnknownService)
 	case serviceID != "" && planID != "":
-		_, err := b.catalog.Plan(serviceID, planID)
-		return answer(err)
+		_, err := b.planNamed(ctx, instanceID, serviceID, planID)
+		return err
+	case serviceID != "" && !b.knows(serviceID):
+		return answer(catalog.ErrUnknownService)
 	}
 	return nil
 }
@@ -193,7 +205,7 @@ func (b *Broker) checkHint(serviceID, planID string) error {
 // GetInstance answers GET /v2/service_instances/{id}.
 func (b *Broker) GetInstance(ctx context.Context, id string, d domain.FetchInstanceDetails) (
 	domain.GetInstanceDetailsSpec, error) {
-	if err := b.checkHint(d.ServiceID, d.PlanID); err != nil {
+	if err := b.checkHint(ctx, id, d.ServiceID, d.PlanID); err != nil {
 		return domain.GetInstanceDetailsSpec{}, err
 	}
 	i, err := b.provisioner.Instance(ctx, id)
@@ -233,7 +245,7 @@ func (b *Broker) Bind(ctx context.Context, id, bindingID string, d domain.BindDe
 	return domain.Binding{AlreadyExists: existed, Credentials: newCredentials(c), Endpoints: endpoints(c)}, nil
 }
 
-var errRoute = errors.New("a database cannot be bound to a route; bind it to an app or make a service key")
+var errRoute = &shown{sentence: "A database cannot be bound to a route. Bind it to an app, or make a service key."}
 
 // appGUID is the application that a binding is for. Platforms send it in either place, or in neither for a service key.
 func appGUID(d domain.BindDetails) string {
@@ -250,7 +262,7 @@ func endpoints(c provisioner.Credentials) []domain.Endpoint {
 // GetBinding answers GET /v2/service_instances/{id}/service_bindings/{id}.
 func (b *Broker) GetBinding(ctx context.Context, id, bindingID string, d domain.FetchBindingDetails) (
 	domain.GetBindingSpec, error) {
-	if err := b.checkHint(d.ServiceID, d.PlanID); err != nil {
+	if err := b.checkHint(ctx, id, d.ServiceID, d.PlanID); err != nil {
 		return domain.GetBindingSpec{}, err
 	}
 	c, err := b.provisioner.Binding(ctx, id, bindingID)
@@ -267,7 +279,7 @@ func (b *Broker) GetBinding(ctx context.Context, id, bindingID string, d domain.
 // Unbind answers DELETE /v2/service_instances/{id}/service_bindings/{id}.
 func (b *Broker) Unbind(ctx context.Context, id, bindingID string, d domain.UnbindDetails, _ bool) (
 	domain.UnbindSpec, error) {
-	if _, err := b.planForEnding(ctx, id, d.ServiceID, d.PlanID); err != nil {
+	if _, err := b.planNamed(ctx, id, d.ServiceID, d.PlanID); err != nil {
 		return domain.UnbindSpec{}, err
 	}
 	err := b.provisioner.Unbind(ctx, provisioner.UnbindRequest{InstanceID: id, BindingID: bindingID})

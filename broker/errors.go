@@ -59,10 +59,18 @@ func answer(err error) error {
 	if _, ok := errors.AsType[*catalog.ParameterError](err); ok {
 		return invalid(err)
 	}
-	if errors.Is(err, catalog.ErrUnknownService) || errors.Is(err, catalog.ErrUnknownPlan) {
-		return invalid(err)
+	for unknown, sentence := range unknownIDs {
+		if errors.Is(err, unknown) {
+			return invalid(&shown{sentence: sentence, cause: err})
+		}
 	}
 	return err
+}
+
+// unknownIDs words the refusal of ids that are not of the catalog.
+var unknownIDs = map[error]string{
+	catalog.ErrUnknownService: "The service_id is not in the catalog.",
+	catalog.ErrUnknownPlan:    "The plan_id is not that of a plan of this service offering.",
 }
 
 // storeDown is what users read while the broker cannot reach its PostgreSQL: it can neither look anything up nor begin.

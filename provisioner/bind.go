@@ -92,7 +92,7 @@ func (p *Provisioner) Bind(ctx context.Context, q BindRequest) (c Credentials, e
 func (p *Provisioner) bindable(there store.Beginning, q BindRequest) error {
 	switch {
 	case there.Instance.ServiceID != q.ServiceID:
-		return refuse(Invalid, "service_id is not the service offering of this service instance.")
+		return refuse(Invalid, "The service_id is not that of this service instance.")
 	case there.Task("") != nil:
 		return errBusy
 	case there.Instance.State != store.Ready:

@@ -13,18 +13,18 @@ var charsets = strings.Fields("armscii8 ascii big5 binary cp1250 cp1251 cp1256 c
 
 func plausibleCharset(q InstanceParameters) error {
 	if q.Charset != "" && !slices.Contains(charsets, q.Charset) {
-		return refuse(Invalid, "Parameter \"charset\": %q is not a character set that MySQL knows; utf8mb4 is the usual one.",
-			q.Charset)
+		return refuse(Invalid, "Parameter \"charset\" is %q, which is no character set that MySQL knows; "+
+			"utf8mb4 is the usual one.", q.Charset)
 	}
 	of, _, _ := strings.Cut(q.Collation, "_")
 	switch {
 	case q.Collation == "":
 		return nil
 	case !slices.Contains(charsets, of):
-		return refuse(Invalid, "Parameter \"collation\": %q is not a collation that MySQL knows; "+
+		return refuse(Invalid, "Parameter \"collation\" is %q, which is no collation that MySQL knows; "+
 			"utf8mb4_unicode_ci is a usual one.", q.Collation)
 	case q.Charset != "" && of != q.Charset:
-		return refuse(Invalid, "Parameter \"collation\": %q does not belong to the character set %q.",
+		return refuse(Invalid, "Parameter \"collation\" is %q, which does not belong to the character set %q.",
 			q.Collation, q.Charset)
 	}
 	return nil

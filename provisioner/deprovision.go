@@ -47,7 +47,7 @@ func (p *Provisioner) Deprovision(ctx context.Context, q DeprovisionRequest) (An
 		}
 		i, accounts = there.Instance, there.Accounts
 		if i.ServiceID != q.Plan.ServiceID {
-			return refuse(Invalid, "service_id is not the service offering of this service instance.")
+			return refuse(Invalid, "The service_id is not that of this service instance.")
 		}
 		if later, err = answersLater(p.planOf(i), q.AcceptsIncomplete); err != nil {
 			return err

@@ -54,7 +54,6 @@ func (p *Provisioner) Binding(ctx context.Context, instanceID, id string) (Crede
 type Operation struct {
 	State       string // store.InProgress, store.Succeeded or store.Failed
 	Description string
-	PlanID      string // the instance's; of an update, the one to change to
 }
 
 // LastOperation tells what has become of the operation that token names, on an instance or, if bindingID is not empty,
@@ -73,7 +72,7 @@ func (p *Provisioner) LastOperation(ctx context.Context, instanceID, bindingID, 
 	if err != nil {
 		return Operation{}, fmt.Errorf("read the operation: %w", err)
 	}
-	return Operation{State: t.State, Description: t.Description, PlanID: t.PlanID}, nil
+	return Operation{State: t.State, Description: t.Description}, nil
 }
 
 func (p *Provisioner) findTask(ctx context.Context, instanceID, bindingID, token string) (store.TaskStatus, error) {

@@ -15,7 +15,8 @@ import (
 
 // place finds a shared server for an instance. Servers that are full, drained or cannot be used are passed over.
 func (p *Provisioner) place(ctx context.Context, i store.Instance, q ProvisionRequest, later bool) (Answer, error) {
-	var unusable, refused error
+	var unusable error
+	var refused *mysqladmin.CharsetError
 	for _, maxAge := range []time.Duration{loadsAge, 0} { // a place may have become free since
 		loads, err := p.loads.read(ctx, p.store, p.shared.Names(), maxAge)
 		if err != nil {
@@ -27,8 +28,8 @@ func (p *Provisioner) place(ctx context.Context, i store.Instance, q ProvisionRe
 			if err == nil {
 				err = takes(ctx, server, q.Parameters)
 			}
-			if _, ok := errors.AsType[*mysqladmin.CharsetError](err); ok {
-				refused = err // another server may be of the flavour that has it
+			if charset, ok := errors.AsType[*mysqladmin.CharsetError](err); ok {
+				refused = charset // another server may be of the flavour that has it
 				continue
 			}
 			if err != nil {
@@ -91,10 +92,10 @@ func (p *Provisioner) takeBack(ctx context.Context, i store.Instance, t store.Ta
 }
 
 // noPlace says why no shared server takes an instance.
-func (p *Provisioner) noPlace(refused, unusable error) error {
+func (p *Provisioner) noPlace(refused *mysqladmin.CharsetError, unusable error) error {
 	switch {
 	case refused != nil:
-		return &Error{Code: Invalid, Sentence: "Parameter " + refused.Error() + ".", Err: refused}
+		return &Error{Code: Invalid, Sentence: refused.Sentence(), Err: refused}
 	case unusable != nil:
 		return &Error{Code: Unavailable, Err: unusable,
 			Sentence: "No shared MySQL server can be used just now. Try again in a few minutes, or tell your operator."}

@@ -31,7 +31,7 @@ func RequiresTLS(b store.Binding, ca []byte) bool {
 func (p *Provisioner) bindingTLS(i store.Instance, plan Plan, asked TLS) (TLS, error) {
 	switch {
 	case asked == TLSOptional && plan.TLS == TLSRequired:
-		return "", refuse(Invalid, "Plan %s requires TLS of every binding: parameter \"tls\" must be %s or left out.",
+		return "", refuse(Invalid, "Parameter \"tls\" must be %[2]s or left out. Plan %[1]s requires TLS of every binding.",
 			plan.Name, TLSRequired)
 	case asked != TLSRequired && plan.TLS != TLSRequired:
 		return TLSOptional, nil

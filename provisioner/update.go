@@ -31,7 +31,7 @@ func (p *Provisioner) Update(ctx context.Context, q UpdateRequest) (Answer, erro
 		return Answer{}, err
 	}
 	if i.ServiceID != q.ServiceID {
-		return Answer{}, refuse(Invalid, "service_id is not the service offering of this service instance.")
+		return Answer{}, refuse(Invalid, "The service_id is not that of this service instance.")
 	}
 	from, to := p.planOf(i), q.Plan
 	later, err := answersLater(to, q.AcceptsIncomplete)

@@ -26,21 +26,25 @@ func withdrawn(i store.Instance) Plan {
 	return plan
 }
 
-// Withdrawn finds the plan of an instance that is not in the catalog any more. Platforms keep such a plan for the
-// instances that have it, and must be able to delete them, and to learn that they are deleted. found is false if the
-// instance does not have these ids, and did not have that plan when it was deleted.
+// Withdrawn finds the plan of an instance by the id of a plan that is not in the catalog any more. Platforms keep such
+// a plan for the instances that have it, and for those that had it and of whose change they were never told; they must
+// be able to delete them, and to learn that they are deleted. found is false if the instance is of another service, or
+// never had that plan.
 func (p *Provisioner) Withdrawn(ctx context.Context, instanceID, serviceID, planID string) (
 	plan Plan, found bool, err error) {
+	had, err := p.store.HadPlan(ctx, instanceID, planID)
+	if err != nil {
+		return plan, false, fmt.Errorf("look for the instance's former plans: %w", err)
+	}
+	if !had {
+		return plan, false, nil
+	}
 	i, err := p.store.Instance(ctx, instanceID)
 	if errors.Is(err, store.ErrNotFound) {
-		deleted, err := p.store.LatestTask(ctx, instanceID, "", store.Deprovision)
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			return plan, false, fmt.Errorf("read the instance's deletion: %w", err)
-		}
-		return Plan{ID: planID, ServiceID: serviceID}, err == nil && deleted.PlanID == planID, nil
+		return Plan{ID: planID, ServiceID: serviceID}, true, nil
 	}
 	if err != nil {
 		return plan, false, fmt.Errorf("read the instance: %w", err)
 	}
-	return withdrawn(i), i.ServiceID == serviceID && i.PlanID == planID, nil
+	return p.planOf(i), i.ServiceID == serviceID, nil
 }

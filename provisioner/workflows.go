@@ -159,7 +159,7 @@ func (p *Provisioner) createDatabase(ctx context.Context, run *task.Run, i store
 		return s.CreateDatabase(ctx, i.Database, q.Charset, q.Collation)
 	})
 	if charset, ok := errors.AsType[*mysqladmin.CharsetError](err); ok {
-		return task.Permanent(charset.Error(), err)
+		return task.Permanent(charset.Sentence(), err)
 	}
 	return err
 }

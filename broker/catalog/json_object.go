@@ -10,7 +10,7 @@ import (
 // differ in which one they believe (RFC 8259, section 4), and keeps numbers as they are written.
 func decodeParameters(raw json.RawMessage) (map[string]any, error) {
 	if !json.Valid(raw) { // it also bounds the nesting, which Token does not
-		return nil, parameterErrorf("parameters are not valid JSON")
+		return nil, parameterErrorf("The parameters are not valid JSON.")
 	}
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()
@@ -20,7 +20,7 @@ func decodeParameters(raw json.RawMessage) (map[string]any, error) {
 	}
 	object, ok := value.(map[string]any)
 	if !ok {
-		return nil, parameterErrorf("parameters must be a JSON object")
+		return nil, parameterErrorf("The parameters must be a JSON object.")
 	}
 	return object, nil
 }
@@ -52,10 +52,10 @@ func decodeObject(decoder *json.Decoder) (map[string]any, error) {
 		}
 		name := key.(string) // all that valid JSON has here
 		if len(name) > maxNameBytes {
-			return nil, parameterErrorf("a parameter has a name longer than %d bytes", maxNameBytes)
+			return nil, parameterErrorf("A parameter has a name longer than %d bytes.", maxNameBytes)
 		}
 		if _, repeated := object[name]; repeated {
-			return nil, parameterErrorf("parameter %q is given twice", name)
+			return nil, parameterErrorf("Parameter %q is given twice.", name)
 		}
 		if object[name], err = decodeValue(decoder); err != nil {
 			return nil, err

@@ -23,25 +23,25 @@ func parameterErrorf(format string, args ...any) error {
 // violated says in one sentence which parameter broke which rule of the schema.
 func violated(violation *jsonschema.ValidationError) error {
 	if rule, ok := violation.ErrorKind.(*kind.Required); ok {
-		return parameterErrorf("parameter %q is missing", rule.Missing[0])
+		return parameterErrorf("Parameter %q is missing.", rule.Missing[0])
 	}
 	if len(violation.InstanceLocation) == 0 {
-		return parameterErrorf("parameters break the rule %q of the plan's schema", keyword(violation))
+		return parameterErrorf("The parameters break the rule %q of the plan's schema.", keyword(violation))
 	}
 	name := strings.Join(violation.InstanceLocation, ".")
 	switch rule := violation.ErrorKind.(type) {
 	case *kind.Type:
-		return parameterErrorf("parameter %q must be of type %s", name, strings.Join(rule.Want, " or "))
+		return parameterErrorf("Parameter %q must be of type %s.", name, strings.Join(rule.Want, " or "))
 	case *kind.Enum:
-		return parameterErrorf("parameter %q must be one of %s", name, list(rule.Want))
+		return parameterErrorf("Parameter %q must be one of %s.", name, list(rule.Want))
 	case *kind.Pattern:
-		return parameterErrorf("parameter %q must match %s", name, rule.Want)
+		return parameterErrorf("Parameter %q must match the pattern \"%s\".", name, rule.Want)
 	case *kind.MinLength:
-		return parameterErrorf("parameter %q must have at least %d characters", name, rule.Want)
+		return parameterErrorf("Parameter %q must have at least %d characters.", name, rule.Want)
 	case *kind.MaxLength:
-		return parameterErrorf("parameter %q must have at most %d characters", name, rule.Want)
+		return parameterErrorf("Parameter %q must have at most %d characters.", name, rule.Want)
 	default:
-		return parameterErrorf("parameter %q breaks the rule %q of the plan's schema", name, keyword(violation))
+		return parameterErrorf("Parameter %q breaks the rule %q of the plan's schema.", name, keyword(violation))
 	}
 }
 

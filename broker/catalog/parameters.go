@@ -55,13 +55,13 @@ func (c *Catalog) BindingParameters(planID string, raw json.RawMessage) (provisi
 		parameters.Role = mysqladmin.ReadWrite
 	case mysqladmin.ReadOnly, mysqladmin.ReadWrite, mysqladmin.Admin:
 	default:
-		return provisioner.BindingParameters{}, parameterErrorf("parameter %q must be one of %s, %s, %s", "role",
+		return provisioner.BindingParameters{}, parameterErrorf("Parameter %q must be one of %s, %s, %s.", "role",
 			mysqladmin.ReadOnly, mysqladmin.ReadWrite, mysqladmin.Admin)
 	}
 	switch parameters.TLS {
 	case "", provisioner.TLSOptional, provisioner.TLSRequired:
 	default:
-		return provisioner.BindingParameters{}, parameterErrorf("parameter %q must be one of %s, %s", "tls",
+		return provisioner.BindingParameters{}, parameterErrorf("Parameter %q must be one of %s, %s.", "tls",
 			provisioner.TLSOptional, provisioner.TLSRequired)
 	}
 	return parameters, nil
@@ -87,7 +87,7 @@ func (s parameterSchema) check(raw json.RawMessage) (map[string]string, error) {
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		text, ok := given[name].(string)
 		if !ok {
-			return nil, parameterErrorf("parameter %q must be a string", name)
+			return nil, parameterErrorf("Parameter %q must be a string.", name)
 		}
 		texts[name] = text
 	}
@@ -101,9 +101,9 @@ func (s parameterSchema) checkNames(given map[string]any) error {
 		switch {
 		case slices.Contains(s.accepts, name):
 		case len(s.accepts) == 0:
-			return parameterErrorf("parameter %q is not accepted; this plan takes no parameters here", name)
+			return parameterErrorf("Parameter %q is not accepted. This plan takes no parameters here.", name)
 		default:
-			return parameterErrorf("parameter %q is not known; this plan accepts: %s", name,
+			return parameterErrorf("Parameter %q is not known. This plan accepts %s.", name,
 				strings.Join(s.accepts, ", "))
 		}
 	}

@@ -72,7 +72,7 @@ var requests = map[string]func(c *Catalog, planID string, raw json.RawMessage) e
 
 func TestParametersRefused(t *testing.T) {
 	t.Parallel()
-	const object = "parameters must be a JSON object"
+	const object = "The parameters must be a JSON object."
 	tests := []struct {
 		request, raw, want string
 	}{
@@ -81,31 +81,31 @@ func TestParametersRefused(t *testing.T) {
 		{"create", `"charset"`, object},
 		{"bind", `7`, object},
 		{"update", `null`, object},
-		{"create", `{`, "parameters are not valid JSON"},
-		{"create", `{} {}`, "parameters are not valid JSON"},
-		{"create", strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000), "parameters are not valid JSON"},
-		{"create", `{"colour":"blue"}`, `parameter "colour" is not known; this plan accepts: charset, collation`},
-		{"create", `{"Charset":"utf8"}`, `parameter "Charset" is not known; this plan accepts: charset, collation`},
-		{"create", `{"role":"admin"}`, `parameter "role" is not known; this plan accepts: charset, collation`},
-		{"create", `{"charset":"a","charset":"b"}`, `parameter "charset" is given twice`},
-		{"create", `{"charset":"a","\u0063harset":"a"}`, `parameter "charset" is given twice`},
-		{"create", `{"charset":{"` + strings.Repeat("x", 257) + `":1}}`, "a parameter has a name longer than 256 bytes"},
-		{"create", `{"charset":{"x":1,"x":1}}`, `parameter "x" is given twice`},
-		{"create", `{"charset":1}`, `parameter "charset" must be of type string`},
-		{"create", `{"charset":null}`, `parameter "charset" must be of type string`},
-		{"create", `{"charset":[["a"]]}`, `parameter "charset" must be of type string`},
-		{"create", `{"charset":""}`, `parameter "charset" must match ^[A-Za-z0-9_]+$`},
-		{"create", `{"charset":"utf8; DROP"}`, `parameter "charset" must match ^[A-Za-z0-9_]+$`},
-		{"create", `{"charset":"utf8\n"}`, `parameter "charset" must match ^[A-Za-z0-9_]+$`},
+		{"create", `{`, "The parameters are not valid JSON."},
+		{"create", `{} {}`, "The parameters are not valid JSON."},
+		{"create", strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000), "The parameters are not valid JSON."},
+		{"create", `{"colour":"blue"}`, `Parameter "colour" is not known. This plan accepts charset, collation.`},
+		{"create", `{"Charset":"utf8"}`, `Parameter "Charset" is not known. This plan accepts charset, collation.`},
+		{"create", `{"role":"admin"}`, `Parameter "role" is not known. This plan accepts charset, collation.`},
+		{"create", `{"charset":"a","charset":"b"}`, `Parameter "charset" is given twice.`},
+		{"create", `{"charset":"a","\u0063harset":"a"}`, `Parameter "charset" is given twice.`},
+		{"create", `{"charset":{"` + strings.Repeat("x", 257) + `":1}}`, "A parameter has a name longer than 256 bytes."},
+		{"create", `{"charset":{"x":1,"x":1}}`, `Parameter "x" is given twice.`},
+		{"create", `{"charset":1}`, `Parameter "charset" must be of type string.`},
+		{"create", `{"charset":null}`, `Parameter "charset" must be of type string.`},
+		{"create", `{"charset":[["a"]]}`, `Parameter "charset" must be of type string.`},
+		{"create", `{"charset":""}`, `Parameter "charset" must match the pattern "^[A-Za-z0-9_]+$".`},
+		{"create", `{"charset":"utf8; DROP"}`, `Parameter "charset" must match the pattern "^[A-Za-z0-9_]+$".`},
+		{"create", `{"charset":"utf8\n"}`, `Parameter "charset" must match the pattern "^[A-Za-z0-9_]+$".`},
 		{"create", `{"collation":"` + strings.Repeat("x", 65) + `"}`,
-			`parameter "collation" must have at most 64 characters`},
-		{"update", `{"charset":"utf8"}`, `parameter "charset" is not accepted; this plan takes no parameters here`},
-		{"bind", `{"role":"owner"}`, `parameter "role" must be one of read-only, read-write, admin`},
-		{"bind", `{"role":""}`, `parameter "role" must be one of read-only, read-write, admin`},
-		{"bind", `{"role":true}`, `parameter "role" must be of type string`},
-		{"bind", `{"charset":"utf8"}`, `parameter "charset" is not known; this plan accepts: role, tls`},
-		{"bind", `{"tls":"none"}`, `parameter "tls" must be one of optional, required`},
-		{"bind", `{"tls":false}`, `parameter "tls" must be of type string`},
+			`Parameter "collation" must have at most 64 characters.`},
+		{"update", `{"charset":"utf8"}`, `Parameter "charset" is not accepted. This plan takes no parameters here.`},
+		{"bind", `{"role":"owner"}`, `Parameter "role" must be one of read-only, read-write, admin.`},
+		{"bind", `{"role":""}`, `Parameter "role" must be one of read-only, read-write, admin.`},
+		{"bind", `{"role":true}`, `Parameter "role" must be of type string.`},
+		{"bind", `{"charset":"utf8"}`, `Parameter "charset" is not known. This plan accepts role, tls.`},
+		{"bind", `{"tls":"none"}`, `Parameter "tls" must be one of optional, required.`},
+		{"bind", `{"tls":false}`, `Parameter "tls" must be of type string.`},
 	}
 	c := shipped(t)
 	for _, test := range tests {
@@ -134,21 +134,21 @@ func TestParametersFollowTheSchema(t *testing.T) {
 		request, schema, raw, want string
 	}{
 		{"create", `properties: {charset: {}}, additionalProperties: true`, `{"x":"y"}`,
-			`parameter "x" is not known; this plan accepts: charset`},
-		{"create", `properties: {charset: {}}`, `{"charset":1}`, `parameter "charset" must be a string`},
-		{"create", `properties: {charset: {}}, required: [charset]`, ``, `parameter "charset" is missing`},
+			`Parameter "x" is not known. This plan accepts charset.`},
+		{"create", `properties: {charset: {}}`, `{"charset":1}`, `Parameter "charset" must be a string.`},
+		{"create", `properties: {charset: {}}, required: [charset]`, ``, `Parameter "charset" is missing.`},
 		{"create", `properties: {charset: {minLength: 2}}`, `{"charset":"a"}`,
-			`parameter "charset" must have at least 2 characters`},
+			`Parameter "charset" must have at least 2 characters.`},
 		{"create", `properties: {charset: {format: ipv4}}`, `{"charset":"a"}`,
-			`parameter "charset" breaks the rule "format" of the plan's schema`},
+			`Parameter "charset" breaks the rule "format" of the plan's schema.`},
 		{"create", `properties: {charset: {$ref: "#/definitions/x"}}, definitions: {x: {enum: [a, b]}}`,
-			`{"charset":"c"}`, `parameter "charset" must be one of a, b`},
-		{"create", `minProperties: 1`, `{}`, `parameters break the rule "minProperties" of the plan's schema`},
+			`{"charset":"c"}`, `Parameter "charset" must be one of a, b.`},
+		{"create", `minProperties: 1`, `{}`, `The parameters break the rule "minProperties" of the plan's schema.`},
 		{"bind", `properties: {role: {}}`, `{"role":"owner"}`,
-			`parameter "role" must be one of read-only, read-write, admin`},
+			`Parameter "role" must be one of read-only, read-write, admin.`},
 		{"bind", `properties: {role: {enum: [read-write, admin]}}`, `{"role":"read-only"}`,
-			`parameter "role" must be one of read-write, admin`},
-		{"bind", ``, `{"role":"read-only"}`, `parameter "role" is not accepted; this plan takes no parameters here`},
+			`Parameter "role" must be one of read-write, admin.`},
+		{"bind", ``, `{"role":"read-only"}`, `Parameter "role" is not accepted. This plan takes no parameters here.`},
 	}
 	for _, test := range tests {
 		c := parse(t, withSchema(test.request, test.schema))

@@ -60,15 +60,41 @@ func (a *answer) whole(r *http.Request, c *call) (int, []byte) {
 		a.header.Del("Location")
 		return http.StatusNotFound, failureBody("The Open Service Broker API has no such path.")
 	}
-	if r.Method == http.MethodGet && len(c.fields) == 0 && a.isObject() {
+	if r.Method == http.MethodGet && a.status < http.StatusBadRequest && len(c.fields) == 0 && a.isObject() {
 		return a.status, a.body.Bytes()
 	}
 	body, err := a.object(c)
+	if err == nil && a.status >= http.StatusBadRequest {
+		body = reworded(body)
+	}
 	if err != nil {
 		c.reason = "answer-not-a-json-object"
 		return http.StatusInternalServerError, failureBody(unexpected(c.info.ID))
 	}
 	return a.status, body
+}
+
+// sentences are for what brokerapi says in a style of its own.
+var sentences = map[string]string{
+	"service_id missing":            "The service_id is missing.",
+	"plan_id missing":               "The plan_id is missing.",
+	"service-id not in the catalog": "The service_id is not in the catalog.",
+	"plan-id not in the catalog":    "The plan_id is not in the catalog.",
+	"get instance endpoint only supported starting with OSB version 2.14": tooOldToFetch,
+	"get binding endpoint only supported starting with OSB version 2.14":  tooOldToFetch,
+}
+
+const tooOldToFetch = "This path takes requests whose X-Broker-API-Version is 2.14 or later."
+
+// reworded is the body of a refusal with a sentence of this API's where brokerapi has written one of its own.
+func reworded(body []byte) []byte {
+	var refusal struct {
+		Description string `json:"description"`
+	}
+	if err := json.Unmarshal(body, &refusal); err != nil || sentences[refusal.Description] == "" {
+		return body
+	}
+	return failureBody(sentences[refusal.Description])
 }
 
 // fromServeMux reports whether no route took the request: http.ServeMux then refuses in plain text, or redirects to

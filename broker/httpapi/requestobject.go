@@ -74,7 +74,7 @@ func typeFault(object []byte, d details) string {
 	var wrong *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &wrong):
-		return fmt.Sprintf("The field %s of the request body must be %s.", wrong.Field, jsonType(wrong.Type))
+		return fmt.Sprintf("The field %q of the request body must be %s.", wrong.Field, jsonType(wrong.Type))
 	case err != nil:
 		return "The request body has a field of a wrong type."
 	}
@@ -86,7 +86,7 @@ func typeFault(object []byte, d details) string {
 		{"context", d.GetRawContext()},
 	} {
 		if len(f.value) > 0 && f.value[0] != '{' {
-			return fmt.Sprintf("The field %s of the request body must be an object.", f.name)
+			return fmt.Sprintf("The field %q of the request body must be an object.", f.name)
 		}
 	}
 	return ""

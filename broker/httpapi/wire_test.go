@@ -147,18 +147,18 @@ func TestRefusals(t *testing.T) {
 		{"far too deep", put(strings.Repeat("[", 2000) + strings.Repeat("]", 2000)), 400, "deeper than 64"},
 		{"too long", put(`{"service_id":"` + strings.Repeat("s", maxBodyBytes) + `"}`), 413, "1048576 bytes"},
 		{"service_id a number", put(`{"service_id":5,"plan_id":"p"}`), 400,
-			"service_id of the request body must be a string"},
+			`"service_id" of the request body must be a string`},
 		{"parameters a list", put(`{"service_id":"s","plan_id":"p","parameters":[]}`), 400, "parameters"},
 		{"context a string", put(`{"service_id":"s","plan_id":"p","context":"x"}`), 400, "context"},
 		{"maintenance_info a string", put(`{"service_id":"s","plan_id":"p","maintenance_info":"1"}`), 400,
-			"maintenance_info of the request body must be an object"},
+			`"maintenance_info" of the request body must be an object`},
 		{"previous plan a number", request{method: "PATCH", target: anInstance,
 			body: `{"service_id":"s","previous_values":{"plan_id":1}}`}, 400, "previous_values.plan_id"},
 		{"app_guid a number", request{method: "PUT", target: aBinding,
 			body: `{"service_id":"s","plan_id":"p","bind_resource":{"app_guid":1}}`}, 400, "bind_resource.app_guid"},
-		{"null service_id", put(`{"service_id":null,"plan_id":"p"}`), 400, "service_id missing"},
-		{"no plan_id in the body", put(`{"service_id":"s"}`), 400, "plan_id missing"},
-		{"unknown service_id", put(`{"service_id":"x","plan_id":"p"}`), 400, "not in the catalog"},
+		{"null service_id", put(`{"service_id":null,"plan_id":"p"}`), 400, "The service_id is missing."},
+		{"no plan_id in the body", put(`{"service_id":"s"}`), 400, "The plan_id is missing."},
+		{"unknown service_id", put(`{"service_id":"x","plan_id":"p"}`), 400, "The service_id is not in the catalog."},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := s.do(t, c.q)

@@ -11,6 +11,11 @@ type CharsetError struct {
 	Reason    string // the rest of the sentence
 }
 
+// Sentence is for users.
+func (e *CharsetError) Sentence() string {
+	return fmt.Sprintf("Parameter %q %s.", e.Parameter, e.Reason)
+}
+
 func (e *CharsetError) Error() string { return e.Parameter + " " + e.Reason }
 
 // ValidateCharset checks what is to be given to CreateDatabase, by having the server use it. What is wrong with the
@@ -40,11 +45,12 @@ func (s *Server) ValidateCharset(ctx context.Context, charset, collation string)
 func charsetError(err error, charset, collation string) error {
 	switch {
 	case hasNumber(err, errUnknownCharset):
-		return &CharsetError{"charset", fmt.Sprintf("%q is unknown to the server", charset)}
+		return &CharsetError{"charset", fmt.Sprintf("is %q, which the server does not know", charset)}
 	case hasNumber(err, errUnknownCollation):
-		return &CharsetError{"collation", fmt.Sprintf("%q is unknown to the server", collation)}
+		return &CharsetError{"collation", fmt.Sprintf("is %q, which the server does not know", collation)}
 	case hasNumber(err, errCollationMismatch):
-		return &CharsetError{"collation", fmt.Sprintf("%q does not belong to charset %q", collation, charset)}
+		return &CharsetError{"collation", fmt.Sprintf("is %q, which does not belong to the character set %q",
+			collation, charset)}
 	}
 	return nil
 }

@@ -69,6 +69,44 @@ func TestWithdrawnPlan(t *testing.T) {
 	})
 }
 
+// A platform that was never told of a change of plan names the former plan for ever, even after it was taken out of the
+// catalog.
+func TestFormerPlanWithdrawn(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
+		env := testdrive.Environment(t, server)
+		before := startPlatform(t, server, env)
+		i := before.provisioned(t, "shared-async", nil)
+		b, _ := i.bound(t, nil)
+		expectEmpty(t, i.updatePlan(t, now, "shared-small"), http.StatusOK)
+		// Tasks are forgotten after some time, what the platform knows is not.
+		if _, err := openTasks(t, env).pool.Exec(t.Context(), "DELETE FROM task WHERE instance_id = $1", i.id); err != nil {
+			t.Fatal(err)
+		}
+
+		env["CATALOG"] = catalogWithout(t, "shared-async")
+		after := startPlatform(t, server, env)
+		i.platform, b.platform = after, after
+		expectRefusal(t, i.newBinding().bind(t, nil), http.StatusBadRequest, "plan_id")
+		query := "?service_id=" + i.serviceID + "&plan_id="
+		i.Do(t, "GET", i.path()+query+i.planID, nil).Expect(t, http.StatusOK)
+		b.Do(t, "GET", b.path()+query+i.planID, nil).Expect(t, http.StatusOK)
+		for _, path := range []string{i.path(), b.path()} {
+			for _, wrong := range []string{"", "no-such-plan"} {
+				expectRefusal(t, i.Do(t, "DELETE", path+query+wrong, nil), http.StatusBadRequest, "plan_id")
+			}
+		}
+		expectRefusal(t, i.Do(t, "DELETE", i.path()+"?service_id=another&plan_id="+i.planID, nil), http.StatusBadRequest,
+			"service_id")
+		stranger := after.newInstance(t, "shared-small")
+		expectRefusal(t, stranger.Do(t, "DELETE", stranger.path()+query+i.planID, nil), http.StatusBadRequest, "plan_id")
+
+		expectEmpty(t, b.unbind(t), http.StatusOK)
+		expectEmpty(t, b.unbind(t), http.StatusGone)
+		expectEmpty(t, i.deprovision(t, now), http.StatusOK)
+	})
+}
+
 // TestPlanWithdrawnMidway takes the plan of an instance out of the catalog while it is made: the task waits for a broker
 // that knows it and tells operators so, and can be given up, which undoes what was done.
 func TestPlanWithdrawnMidway(t *testing.T) {

@@ -16,6 +16,7 @@ var provisionScenarios = []scenario{
 	{"provision with charset and collation", testCharset},
 	{"provision with wrong parameters", testProvisionParameters},
 	{"provision for another maintenance version", testMaintenanceConflict},
+	{"provision nowhere", testProvisionNowhere},
 	{"ids of any form", testIDs},
 }
 
@@ -103,10 +104,30 @@ func testMaintenanceConflict(t *testing.T, p platform) {
 	i := p.newInstance(t, "shared-small")
 	other := body{"maintenance_info": body{"version": "0.9.0"}}
 	expectError(t, i.provision(t, now, other), "MaintenanceInfoConflict")
+	none := body{"maintenance_info": body{}}
 	right := body{"maintenance_info": body{"version": "1.0.0", "description": "compared by nobody"}}
-	i.provision(t, now, right).Expect(t, http.StatusCreated)
+	i.provision(t, now, none).Expect(t, http.StatusCreated)
+	i.provision(t, now, right).Expect(t, http.StatusOK)
+	expectEmpty(t, i.update(t, now, none), http.StatusOK)
 	expectError(t, i.update(t, now, other), "MaintenanceInfoConflict")
 	expectEmpty(t, i.update(t, now, right), http.StatusOK)
+}
+
+// Both conformance checkers want a provision refused that names no organization or space.
+func testProvisionNowhere(t *testing.T, p platform) {
+	i := p.newInstance(t, "shared-small")
+	for _, name := range []string{"organization_guid", "space_guid"} {
+		for _, value := range []any{nil, ""} {
+			context := body{"platform": "cloudfoundry", "organization_guid": "o", "space_guid": "s"}
+			for _, fields := range []body{{name: value}, {name: value, "context": context}} {
+				expectRefusal(t, i.provision(t, now, fields), http.StatusBadRequest, name)
+			}
+		}
+	}
+	i.fetch(t).Expect(t, http.StatusNotFound)
+	i.provision(t, now, body{"organization_guid": nil, "space_guid": "", "context": body{"platform": "another",
+		"organization_guid": "o", "space_guid": "s"}}).Expect(t, http.StatusCreated)
+	i.provision(t, now, body{"organization_guid": "o", "space_guid": "s"}).Expect(t, http.StatusOK)
 }
 
 // Ids come from the platform, and may be anything that a path can hold.

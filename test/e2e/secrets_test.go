@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +21,7 @@ type secrets struct {
 	mu      sync.Mutex
 	all     []string
 	answers strings.Builder
+	unkempt []string // descriptions of refusals that are no sentences
 }
 
 func (s *secrets) add(secrets ...string) {
@@ -32,6 +34,9 @@ func (s *secrets) add(secrets ...string) {
 	}
 }
 
+// sentence is the style of all refusals: whole sentences, and names of parameters in quotes.
+var sentence = regexp.MustCompile(`^[A-Z](?s:.*)[.]$`)
+
 // heard keeps an answer for check. Credentials are no secret to whom they are for.
 func (s *secrets) heard(r testdrive.Response) {
 	text := r.Raw
@@ -43,6 +48,9 @@ func (s *secrets) heard(r testdrive.Response) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	fmt.Fprintln(&s.answers, r.Status, text)
+	if said := r.String("description"); r.Status >= http.StatusBadRequest && said != "" && !sentence.MatchString(said) {
+		s.unkempt = append(s.unkempt, said)
+	}
 	_ = http.Header.Write(r.Header, &s.answers) // a Builder takes everything
 }
 
@@ -73,6 +81,11 @@ func (s *secrets) checkData(t *testing.T, where string, data []byte) {
 func (s *secrets) checkAnswers(t *testing.T) {
 	t.Helper()
 	s.check(t, "the answers", s.heardText())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, said := range s.unkempt {
+		t.Errorf("a refusal is in another style: %q", said)
+	}
 }
 
 func (s *secrets) heardText() string {

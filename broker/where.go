@@ -1,0 +1,31 @@
+package broker
+
+import (
+	"cmp"
+	"encoding/json"
+
+	"code.cloudfoundry.org/brokerapi/v13/domain"
+)
+
+// errNowhere refuses a provision that names no organization or space.
+var errNowhere = &shown{sentence: "The request needs an organization_guid and a space_guid that are not empty."}
+
+// where finds the organization and space that an instance is for. The specification wants both in the request itself,
+// from every platform. Platforms other than Cloud Foundry may leave them in the context, which the specification has
+// meant to replace them for years. OSB API 2.17, "Provisioning", "Body".
+func where(d domain.ProvisionDetails) (organization, space string, err error) {
+	var c struct {
+		Platform     string `json:"platform"`
+		Organization string `json:"organization_guid"`
+		Space        string `json:"space_guid"`
+	}
+	_ = json.Unmarshal(d.RawContext, &c) // platforms may put anything there
+	if c.Platform == "" || c.Platform == "cloudfoundry" {
+		c.Organization, c.Space = "", ""
+	}
+	organization, space = cmp.Or(d.OrganizationGUID, c.Organization), cmp.Or(d.SpaceGUID, c.Space)
+	if organization == "" || space == "" {
+		return "", "", invalid(errNowhere)
+	}
+	return organization, space, nil
+}

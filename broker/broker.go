@@ -28,11 +28,14 @@ type Broker struct {
 	catalog      *catalog.Catalog
 	provisioner  *provisioner.Provisioner
 	dashboardURL func(instanceID string) string
+	caTrusted    bool
 }
 
 // New returns the broker of a catalog. dashboardURL tells the address of an instance's page, "" where there is none.
-func New(c *catalog.Catalog, p *provisioner.Provisioner, dashboardURL func(instanceID string) string) *Broker {
-	return &Broker{catalog: c, provisioner: p, dashboardURL: dashboardURL}
+// caTrusted says that applications trust the CAs of MySQL servers by themselves.
+func New(c *catalog.Catalog, p *provisioner.Provisioner, dashboardURL func(instanceID string) string,
+	caTrusted bool) *Broker {
+	return &Broker{catalog: c, provisioner: p, dashboardURL: dashboardURL, caTrusted: caTrusted}
 }
 
 // Services answers GET /v2/catalog.
@@ -242,7 +245,7 @@ func (b *Broker) Bind(ctx context.Context, id, bindingID string, d domain.BindDe
 	if err := b.unlessHeld(ctx, err); err != nil {
 		return none, answer(err)
 	}
-	return domain.Binding{AlreadyExists: existed, Credentials: newCredentials(c), Endpoints: endpoints(c)}, nil
+	return domain.Binding{AlreadyExists: existed, Credentials: b.credentials(c), Endpoints: endpoints(c)}, nil
 }
 
 var errRoute = &shown{sentence: "A database cannot be bound to a route. Bind it to an app, or make a service key."}
@@ -273,7 +276,7 @@ func (b *Broker) GetBinding(ctx context.Context, id, bindingID string, d domain.
 	if err := json.Unmarshal(c.Parameters, &parameters); err != nil {
 		return domain.GetBindingSpec{}, err
 	}
-	return domain.GetBindingSpec{Credentials: newCredentials(c), Endpoints: endpoints(c), Parameters: parameters}, nil
+	return domain.GetBindingSpec{Credentials: b.credentials(c), Endpoints: endpoints(c), Parameters: parameters}, nil
 }
 
 // Unbind answers DELETE /v2/service_instances/{id}/service_bindings/{id}.

@@ -40,8 +40,8 @@ const (
 	bindingProvider = "mysql-broker"
 )
 
-func newCredentials(c provisioner.Credentials) credentials {
-	jdbc := jdbcURL(c)
+func (b *Broker) credentials(c provisioner.Credentials) credentials {
+	jdbc := jdbcURL(c, b.caTrusted)
 	return credentials{URI: uri(c), JDBCURL: jdbc, JDBCURLSpring: jdbc, JDBCURLMariaDB: mariaDBURL(c),
 		Host: c.Host, Hostname: c.Host, Port: c.Port, Database: c.Database, Name: c.Database,
 		Username: c.Account, Password: c.Password, TLS: hasTLS(c),
@@ -75,16 +75,20 @@ func nodeTLS(c provisioner.Credentials) string {
 	return string(text)
 }
 
-// jdbcURL is one that MySQL's Connector/J and MariaDB's, 2.7 and 3, all take. It encrypts, but none of them verifies
-// the server: Connector/J can be told of a CA by a file only, and MariaDB's drivers by text that Connector/J refuses.
+// jdbcURL is one that MySQL's Connector/J and MariaDB's, 2.7 and 3, all accept. It encrypts, but none of them verifies
+// the server unless they trust its CA by themselves: Connector/J reads a CA from a file only, and MariaDB's drivers
+// from text that Connector/J refuses.
 //
 // sslMode is understood by Connector/J and by MariaDB's driver 3, useSSL with trustServerCertificate by 2.7, and
 // permitMysqlScheme is what makes 3 take the scheme. Without TLS, allowPublicKeyRetrieval is needed for a first login
 // to MySQL. https://dev.mysql.com/doc/connector-j/en/connector-j-connp-props-security.html
 // https://mariadb.com/docs/connectors/mariadb-connector-j/about-mariadb-connector-j
-func jdbcURL(c provisioner.Credentials) string {
+func jdbcURL(c provisioner.Credentials, caTrusted bool) string {
 	options := url.Values{"user": {c.Account}, "password": {c.Password}, "permitMysqlScheme": {"true"}}
-	if hasTLS(c) {
+	if caTrusted && c.CACertificate != nil {
+		options.Set("sslMode", "VERIFY_IDENTITY")
+		options.Set("useSSL", "true")
+	} else if hasTLS(c) {
 		options.Set("sslMode", "REQUIRED")
 		options.Set("useSSL", "true")
 		options.Set("trustServerCertificate", "true")

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Installs the Debian or Ubuntu packages that are missing for "run", "test" (run's, a C compiler for the race detector,
-# faketime, a browser, the program that dumps databases, what bash completes with, and what checks the files of deploy)
+# faketime, a browser, the program that dumps databases, what bash completes with, drivers of six languages for
+# docs/connect.md, and what checks the files of deploy)
 # or "mysql97" (what test/mysql97/build.sh needs). Installs nothing where all are there. No service of the system is
 # started, restarted or configured: servers' programs only, no PostgreSQL cluster.
 # Usage: install-packages.sh run|test|mysql97
@@ -53,8 +54,44 @@ missing_packages() {
     have dbus-daemon || echo dbus
     have jq || echo jq                   # what deploy/cloudfoundry/smoke-test.sh reads answers with
     [ -e /usr/share/bash-completion/bash_completion ] || echo bash-completion
+    driver_packages
   fi
 }
+
+# What test/connect runs. npm comes with some builds of nodejs, and in Debian is a package of its own.
+driver_packages() {
+  have node || echo nodejs
+  have npm || echo npm
+  have javac || echo default-jdk-headless
+  local name
+  for name in python3-pymysql python3-cryptography python3-mysqldb python3-django ruby-mysql2 ruby-activerecord php-cli \
+    php-mysql libmariadb-java libgoogle-gson-java; do
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$name" 2>/dev/null)" = installed ] || echo "$name"
+  done
+  [ -n "$(mariadb_java)" ] || have debootstrap || echo debootstrap debian-archive-keyring
+}
+
+mariadb_java() { ls /usr/local/share/java/mariadb-java-client-3.*.jar 2>/dev/null || true; }
+
+# MariaDB's Java driver 3 is in Debian unstable only; it is one file, which is taken out of its package. apt keeps its
+# lists of unstable apart from the system's.
+install_mariadb_java() (
+  dir=$(mktemp -d)
+  trap 'rm -rf "$dir"' EXIT
+  # shellcheck disable=SC2016 # apt's own variables
+  mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Label: Debian' | head -n 1)
+  [ -n "$mirror" ] || mirror=$(sed -n 's/^DEF_MIRROR="\(.*\)"$/\1/p' "$(command -v debootstrap)")
+  mkdir -p "$dir/lists/partial" "$dir/archives/partial" /usr/local/share/java
+  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror unstable main" >"$dir/sources.list"
+  options=(-q -o "Dir::Etc::SourceList=$dir/sources.list" -o Dir::Etc::SourceParts=- -o "Dir::State::Lists=$dir/lists"
+    -o "Dir::Cache=$dir" -o Acquire::Languages=none -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false
+    -o Acquire::IndexTargets::deb::Contents-deb::DefaultEnabled=false -o APT::Sandbox::User=root)
+  apt-get "${options[@]}" update
+  cd "$dir"
+  apt-get "${options[@]}" download libmariadb-java
+  dpkg-deb -x libmariadb-java_*.deb unpacked
+  install -m 0644 unpacked/usr/share/java/mariadb-java-client-3.*.jar /usr/local/share/java/
+)
 
 # Debian's PostgreSQL makes and starts a cluster unless told not to, and other packages start their services unless a
 # policy forbids it; both wishes hold for this run only.
@@ -73,6 +110,9 @@ forbid_services() {
 }
 
 missing=$(missing_packages)
+if [ "$purpose" = test ] && [ -z "$(mariadb_java)" ]; then
+  missing="$missing mariadb-java" # which is no package: see install_mariadb_java
+fi
 [ -n "$missing" ] || exit 0
 if ! have apt-get; then
   echo "These are missing, and only Debian and Ubuntu are known here:" $missing >&2
@@ -89,6 +129,9 @@ forbid_services
 apt-get update -q
 missing=$(missing_packages) # an empty package list knows no names
 # shellcheck disable=SC2086 # a list of words
-apt-get -o DPkg::Lock::Timeout=120 install -q -y --no-install-recommends $missing
+[ -z "$missing" ] || apt-get -o DPkg::Lock::Timeout=120 install -q -y --no-install-recommends $missing
+if [ "$purpose" = test ] && [ -z "$(mariadb_java)" ]; then
+  install_mariadb_java
+fi
 # What was not started now must not be at the next boot either.
 case $missing in *prometheus*) update-rc.d prometheus disable ;; esac

@@ -91,7 +91,7 @@ func newHandler(b *testing.B, server servers.MySQL) *apiHandler {
 			b.Error(err)
 		}
 	})
-	v2, err := httpapi.New(api.New(c, p, func(string) string { return "" }), httpapi.Config{Logger: log, Registerer: prometheus.NewRegistry(),
+	v2, err := httpapi.New(api.New(c, p, func(string) string { return "" }, false), httpapi.Config{Logger: log, Registerer: prometheus.NewRegistry(),
 		Credentials: []httpapi.Credential{{Username: username, Password: password}}})
 	if err != nil {
 		b.Fatal(err)

@@ -141,8 +141,8 @@ func Start(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog
 	a.examiner = startExaminer(doctor.New(doctor.Config{Store: a.store, Plans: c.Plans(), Shared: a.shared,
 		Dedicated: servers}), registry, log)
 	a.startDashboard(c.Plans())
-	api, err := httpapi.New(broker.New(c, a.provisioner, a.dashboardURL), httpapi.Config{Logger: log, Registerer: registry,
-		Tracer:  tracer,
+	api, err := httpapi.New(broker.New(c, a.provisioner, a.dashboardURL, cfg.CATrusted), httpapi.Config{Logger: log,
+		Registerer: registry, Tracer: tracer,
 		Proxies: cfg.Proxies, Credentials: credentials(cfg)})
 	if err != nil {
 		return nil, err

@@ -39,6 +39,7 @@ type Config struct {
 	TLS         TLS
 	ExternalURL *url.URL // where browsers find the broker, nil if that is not known
 	SignIn      SignIn
+	CATrusted   bool // applications trust the CAs of MySQL servers by themselves
 	Proxies     httpapi.Proxies
 	Pprof       string // loopback address and port to serve profiles on, "" for none
 	Tracing     bool   // whether to send traces
@@ -78,6 +79,8 @@ var Variables = []Variable{
 	{"ENCRYPTION_KEYSET", "", "keyset that encrypts stored passwords, from `mysql-broker keyset`; required"},
 	{"MYSQL_SERVERS", "", "JSON array of shared servers, each {name, uri, ca_certificate, host, port, max_databases}; " +
 		"bound user-provided services tagged mysql-server, or named mysql-server…, are added"},
+	{"PLATFORM_TRUSTS_CA", "false", "true: the CAs of MySQL servers are among the certificates that applications trust, " +
+		"and jdbcUrl has them verify servers"},
 	{"PORT", "8080", "port to listen on"},
 	{"TLS_CERTIFICATE", "", "path of a PEM file, the certificate and its chain, to serve HTTPS with instead of HTTP; " +
 		"read again when it changes"},
@@ -133,6 +136,7 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 		Application: application,
 		TLS:         r.tls(),
 		ExternalURL: r.externalURL(application),
+		CATrusted:   r.flag("PLATFORM_TRUSTS_CA"),
 		Proxies:     httpapi.Proxies{Nearest: getenv("VCAP_APPLICATION") != "", Trusted: r.networks("TRUSTED_PROXIES")},
 		Pprof:       r.loopback("PPROF_ADDRESS"),
 		Quota:       r.quota(),
@@ -253,6 +257,14 @@ func (r *reader) port(name string) int {
 		r.note(fmt.Errorf("%s is not a port number", name))
 	}
 	return port
+}
+
+func (r *reader) flag(name string) bool {
+	value := r.value(name)
+	if value != "true" && value != "false" {
+		r.note(fmt.Errorf("%s is neither true nor false", name))
+	}
+	return value == "true"
 }
 
 func (r *reader) level(name string) (level slog.Level) {

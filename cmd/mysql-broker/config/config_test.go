@@ -133,6 +133,7 @@ func TestEveryProblemIsReportedAtOnceAndNoSecret(t *testing.T) {
 			[]string{"OTEL_TRACES_EXPORTER is not one of otlp, none", "OTEL_EXPORTER_OTLP_PROTOCOL is set to what",
 				"OTEL_EXPORTER_OTLP_ENDPOINT is not a URL", "OTEL_EXPORTER_OTLP_HEADERS is not a list",
 				"OTEL_EXPORTER_OTLP_TIMEOUT is not a number"}},
+		{"a flag that is none", map[string]string{"PLATFORM_TRUSTS_CA": "yes"}, []string{"PLATFORM_TRUSTS_CA is neither"}},
 		{"HTTPS by half", map[string]string{"TLS_CERTIFICATE": "/c.pem"}, []string{"TLS_KEY is not"}},
 		{"HTTPS by the other half", map[string]string{"TLS_KEY": "/k.pem"}, []string{"TLS_CERTIFICATE is not"}},
 		{"HTTPS with files that are not there", map[string]string{"TLS_CERTIFICATE": "/no/c.pem", "TLS_KEY": "/no/k.pem",

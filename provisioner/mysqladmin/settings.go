@@ -19,7 +19,7 @@ type Setting struct {
 }
 
 // values are what a server says of itself: system variables by their names, on MySQL also the support of engines as
-// "engine NAME", on MariaDB the status of plug-ins as "plugin NAME".
+// "engine NAME", on MariaDB the status of plug-ins as "plugin NAME", and what a session may raise a limit to.
 type values map[string]string
 
 // settings are those of each flavour, the required ones first. A recommended one that the version does not know, has
@@ -63,8 +63,11 @@ var settings = map[string][]Setting{
 				"single partition names it",
 			fulfilled: func(v values) bool { return v["plugin partition"] != "ACTIVE" }},
 		{Name: "max_session_mem_used", Line: "max_session_mem_used=64M",
-			Why:       "use the server's memory by one session, unawares",
+			Why:       "use the server's memory by statements and prepared statements of one session",
 			fulfilled: isAtMost("max_session_mem_used", gibibyte)},
+		{Name: "maximum-max_session_mem_used", Line: "maximum-max_session_mem_used=64M",
+			Why:       "raise max_session_mem_used for its sessions",
+			fulfilled: isAtMost("session max_session_mem_used", gibibyte)},
 		{Name: "max_allowed_packet", Line: "max_allowed_packet=16M",
 			Why:       "use the server's memory by large values",
 			fulfilled: isAtMost("max_allowed_packet", 64*mebibyte)},
@@ -83,7 +86,11 @@ var settings = map[string][]Setting{
 // See dialect.features.
 const (
 	engines = "SELECT CONCAT('engine ', ENGINE), SUPPORT FROM information_schema.ENGINES"
-	plugins = "SELECT CONCAT('plugin ', PLUGIN_NAME), PLUGIN_STATUS FROM information_schema.PLUGINS"
+
+	// The statement raises the limit for itself as far as a tenant could.
+	plugins = "SET STATEMENT max_session_mem_used = 9223372036854775807 FOR " +
+		"SELECT CONCAT('plugin ', PLUGIN_NAME), PLUGIN_STATUS FROM information_schema.PLUGINS " +
+		"UNION ALL SELECT 'session max_session_mem_used', @@SESSION.max_session_mem_used"
 )
 
 // otherEngines are those besides InnoDB whose tables a tenant of MySQL may create.

@@ -46,7 +46,8 @@ func TestSettingsOfServers(t *testing.T) {
 				"global_connection_memory_tracking=OFF", "global_connection_memory_limit=18446744073709551615",
 				"max_prepared_stmt_count=16382", "innodb_data_file_path=ibdata1:12M:autoextend", "max_allowed_packet=1G",
 				"innodb_undo_log_truncate=OFF", "innodb_file_per_table=OFF"},
-			"mariadb": {"partition=ON", "max_session_mem_used=9223372036854775807", "max_prepared_stmt_count=16382",
+			"mariadb": {"partition=ON", "max_session_mem_used=9223372036854775807", "maximum-max_session_mem_used=9223372036854775807",
+				"max_prepared_stmt_count=16382",
 				"innodb_temp_data_file_path=ibtmp1:12M:autoextend", "innodb_undo_tablespaces=0", "max_allowed_packet=1G",
 				"innodb_undo_log_truncate=OFF", "innodb_file_per_table=OFF"},
 		}[s.Flavour]

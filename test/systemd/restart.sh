@@ -94,6 +94,10 @@ query "SELECT 'abc' REGEXP '^(a|x)b?c+$', REGEXP_REPLACE('aab', 'a+', 'x')" >/de
 pid=$(server)
 expect_same_server
 
+step "the server keeps to the memory of its plan"
+limit=$(inside awk '/^Max data size/ {print $4}' "/proc/$pid/limits")
+[ "$limit" != unlimited ] && [ "$limit" -lt $((700 << 20)) ] || fail "it may take $limit bytes"
+
 step "read the broker's environment as its user, as a server could"
 broker=$(inside systemctl show -p MainPID --value mysql-broker)
 inside runuser -u mysql-broker -- cat "/proc/$pid/environ" >/dev/null
@@ -123,6 +127,8 @@ inside kill -KILL "$pid"
 eventually serves
 [ "$(server)" != "$pid" ] || fail "the server was not killed"
 pid=$(server)
+limit=$(inside awk '/^Max data size/ {print $4}' "/proc/$pid/limits")
+[ "$limit" != unlimited ] || fail "it has no limit of memory any more"
 
 step "a configuration that cannot work is not tried again"
 inside cp /etc/mysql-broker/environment /run/environment

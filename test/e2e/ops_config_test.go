@@ -1,12 +1,15 @@
 package e2e
 
 import (
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"mysql-broker/store"
+	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
@@ -31,6 +34,7 @@ func TestBadConfiguration(t *testing.T) {
 		{"many at once", map[string]string{"PORT": "http", "LOG_LEVEL": "chatty", "LAUNCHER": "rocket",
 			"LAUNCHER_PORTS": "9-1", "MYSQL_SERVERS": secret},
 			[]string{"PORT", "LOG_LEVEL", "LAUNCHER is", "LAUNCHER_PORTS", "MYSQL_SERVERS"}},
+		{"two ports", map[string]string{"ADDRESS": "127.0.0.1:1"}, []string{"ADDRESS has the port 1, but PORT is 0"}},
 		{"port out of range", map[string]string{"PORT": "65536"}, []string{"PORT"}},
 		{"keyset", map[string]string{"ENCRYPTION_KEYSET": secret}, []string{"ENCRYPTION_KEYSET"}},
 		{"keyset of another kind", map[string]string{"ENCRYPTION_KEYSET": `{"primaryKeyId":1,"key":"` + secret + `"}`},
@@ -72,6 +76,24 @@ func TestBadConfiguration(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// With an ADDRESS, the broker is found nowhere else.
+func TestListensOnOneAddress(t *testing.T) {
+	t.Parallel()
+	env := firstEnvironment(t)
+	delete(env, "PORT")
+	env["ADDRESS"] = "127.0.0.1:0"
+	p := startPlatform(t, servers.MySQL{}, env)
+	p.Do(t, "GET", "/v2/catalog", nil).Expect(t, 200)
+	at, err := url.Parse(p.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if conn, err := net.Dial("tcp", "127.0.0.2:"+at.Port()); err == nil {
+		conn.Close()
+		t.Error("the broker listens on another address too")
 	}
 }
 

@@ -123,8 +123,9 @@ func Start(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog
 		c = c.Without(provisioner.Shared)
 		log.Warn("shared plans are not offered: no shared server is configured")
 	}
-	if a.listener, err = net.Listen("tcp", net.JoinHostPort(cfg.Bind, strconv.Itoa(cfg.Port))); err != nil {
-		return nil, fmt.Errorf("port %d cannot be had; set PORT to another one: %w", cfg.Port, err)
+	address := net.JoinHostPort(cfg.Bind, strconv.Itoa(cfg.Port))
+	if a.listener, err = net.Listen("tcp", address); err != nil {
+		return nil, fmt.Errorf("cannot listen on %s; set ADDRESS or PORT to another one: %w", address, err)
 	}
 	a.signIn, c = a.newSignIn(cfg, c)
 	registry := prometheus.NewRegistry()

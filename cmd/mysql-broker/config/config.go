@@ -82,6 +82,8 @@ var Variables = []Variable{
 	{"PLATFORM_TRUSTS_CA", "false", "true: the CAs of MySQL servers are among the certificates that applications trust, " +
 		"and jdbcUrl has them verify servers"},
 	{"PORT", "8080", "port to listen on"},
+	{"ADDRESS", "", "host to listen on, such as 127.0.0.1, ::1 or localhost, or host and port, such as 127.0.0.1:8080 or " +
+		"[::1]:8080; default: every address of this host"},
 	{"TLS_CERTIFICATE", "", "path of a PEM file, the certificate and its chain, to serve HTTPS with instead of HTTP; " +
 		"read again when it changes"},
 	{"TLS_KEY", "", "path of a PEM file, the certificate's private key"},
@@ -127,7 +129,6 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 	application, err := application(getenv("VCAP_APPLICATION"))
 	r.note(err)
 	cfg := Config{
-		Port:        r.port("PORT"),
 		Username:    r.required("BROKER_USERNAME"),
 		Password:    r.required("BROKER_PASSWORD"),
 		CatalogPath: r.value("CATALOG"),
@@ -141,6 +142,7 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 		Pprof:       r.loopback("PPROF_ADDRESS"),
 		Quota:       r.quota(),
 	}
+	cfg.Bind, cfg.Port = r.listenAddress()
 	cfg.SignIn = r.signIn(application, cfg.ExternalURL)
 	if strings.Contains(cfg.Username, ":") {
 		r.note(errors.New("BROKER_USERNAME has a colon, which basic authentication cannot send"))

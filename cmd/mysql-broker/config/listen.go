@@ -4,7 +4,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
+	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -34,6 +37,56 @@ func (r *reader) tls() TLS {
 	_, err := t.Load()
 	r.note(prefixed("TLS_CERTIFICATE and TLS_KEY", err))
 	return t
+}
+
+// listenAddress reads where to listen: a host, "" for every address, and a port.
+func (r *reader) listenAddress() (host string, port int) {
+	port = r.port("PORT")
+	text := r.value("ADDRESS")
+	if text == "" {
+		return "", port
+	}
+	host, portText, hasPort := splitAddress(text)
+	if host != "" && !validHost(host) || host == "" && portText == "" {
+		r.note(fmt.Errorf("ADDRESS: %q is neither a host, such as 127.0.0.1, ::1 or localhost, nor a host with a port, such "+
+			"as 127.0.0.1:8080 or [::1]:8080; a port alone is PORT's", text))
+		return "", port
+	}
+	if !hasPort {
+		return host, port
+	}
+	own, err := strconv.ParseUint(portText, 10, 16)
+	switch {
+	case err != nil:
+		r.note(fmt.Errorf("ADDRESS: %q is not a port number", portText))
+	case r.getenv("PORT") != "" && int(own) != port:
+		r.note(fmt.Errorf("ADDRESS has the port %d, but PORT is %d: leave one of them out", own, port))
+	}
+	return host, int(own)
+}
+
+// splitAddress splits host:port, [host]:port, [host] or host, which may be an IPv6 address.
+func splitAddress(text string) (host, port string, hasPort bool) {
+	if host, port, err := net.SplitHostPort(text); err == nil {
+		return host, port, true
+	}
+	if inner, ok := strings.CutPrefix(text, "["); ok {
+		if inner, ok = strings.CutSuffix(inner, "]"); ok && strings.Contains(inner, ":") {
+			return inner, "", false
+		}
+	}
+	return text, "", false
+}
+
+// hostName is a name that may stand in DNS. RFC 1123, section 2.1.
+var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$`)
+
+// validHost tells an IP address or a name from anything else. What has digits and dots alone is an address or nothing.
+func validHost(host string) bool {
+	if _, err := netip.ParseAddr(host); err == nil {
+		return true
+	}
+	return hostName.MatchString(host) && strings.Trim(host, "0123456789.") != ""
 }
 
 // networks reads a list such as "10.0.0.0/8, fd00::1".

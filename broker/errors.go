@@ -44,17 +44,17 @@ func answer(err error) error {
 		if refusal.Code == provisioner.NeedsAsync {
 			return apiresponses.ErrAsyncRequired // the specification gives the very words
 		}
-		return failure(&shown{sentence: refusal.Sentence, cause: err}, a.status, a.key)
+		return caused(errors.New(refusal.Sentence), a.status, a.key, err)
 	}
 	if errors.Is(err, store.ErrUnavailable) {
-		return failure(&shown{sentence: storeDown, cause: err}, http.StatusServiceUnavailable, "")
+		return caused(errors.New(storeDown), http.StatusServiceUnavailable, "", err)
 	}
 	if errors.Is(err, store.ErrHeld) {
-		return failure(&shown{sentence: storeOld, cause: err}, http.StatusServiceUnavailable, "")
+		return caused(errors.New(storeOld), http.StatusServiceUnavailable, "", err)
 	}
 	if errors.Is(err, store.ErrLocked) {
 		a := answers[provisioner.Busy]
-		return failure(&shown{sentence: locked, cause: err}, a.status, a.key)
+		return caused(errors.New(locked), a.status, a.key, err)
 	}
 	if _, ok := errors.AsType[*catalog.ParameterError](err); ok {
 		return invalid(err)
@@ -95,14 +95,16 @@ func failure(err error, status int, key string) error {
 	return apiresponses.NewFailureResponseBuilder(err, status, action).WithErrorKey(key).Build()
 }
 
-// shown has a text for users and, behind it, what operators need.
-type shown struct {
-	sentence string
-	cause    error
+// caused is failure with a sentence for users and, for the log, what operators need: brokerapi's failures neither show nor
+// unwrap what they were made of.
+func caused(sentence error, status int, key string, cause error) error {
+	return &causedFailure{response: failure(sentence, status, key), cause: cause}
 }
 
-func (s *shown) Error() string { return s.sentence }
-func (s *shown) Unwrap() error { return s.cause }
+type causedFailure struct{ response, cause error }
+
+func (f *causedFailure) Error() string   { return f.cause.Error() }
+func (f *causedFailure) Unwrap() []error { return []error{f.response, f.cause} }
 
 // unlessHeld returns err or, where it says that something is not there, store.ErrHeld while PostgreSQL is older than
 // the servers: it may be there.

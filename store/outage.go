@@ -57,9 +57,37 @@ type bounded struct{ pool *pgxpool.Pool }
 func (b bounded) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
 	limited, cancel := context.WithTimeout(ctx, statementTime)
 	defer cancel()
-	tag, err := b.pool.Exec(limited, sql, args...)
+	conn, err := acquire(limited, b.pool)
+	if err != nil {
+		return pgconn.CommandTag{}, explain(ctx, err)
+	}
+	defer conn.Release()
+	tag, err := conn.Exec(limited, sql, args...)
 	return tag, explain(ctx, err)
 }
+
+// acquire takes a connection from a pool. Where that would open another one, and PostgreSQL takes no more just now, one
+// of those that are open may become free soon: killed brokers leave theirs behind for a moment, and their platforms'
+// requests come to the others.
+func acquire(ctx context.Context, pool *pgxpool.Pool) (*pgxpool.Conn, error) {
+	for {
+		conn, err := pool.Acquire(ctx)
+		if code := refusal(err); code != tooManyConnections && code != startingUp {
+			return conn, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(acquirePause):
+		}
+	}
+}
+
+const (
+	tooManyConnections = "53300" // SQLSTATE
+	startingUp         = "57P03" // or shutting down
+	acquirePause       = 20 * time.Millisecond
+)
 
 // explain marks the error of a statement with ErrUnavailable, ErrLocked or ErrHeld if it is one. ctx is the caller's:
 // when that has ended, the error says nothing about PostgreSQL.

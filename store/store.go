@@ -80,6 +80,19 @@ func (s *Store) Close() {
 	s.leases.Close()
 }
 
+// ErrReadOnly is returned by a PostgreSQL that answers and takes no writes: it is a standby, or was told not to.
+var ErrReadOnly = errors.New("store: PostgreSQL is read-only")
+
+// Writable asks PostgreSQL whether it takes writes. It is ErrReadOnly if not.
+// https://www.postgresql.org/docs/current/runtime-config-client.html#GUC-TRANSACTION-READ-ONLY
+func (s *Store) Writable(ctx context.Context) error {
+	readOnly, err := oneRow(ctx, s.pool, pgx.RowTo[bool], "SELECT current_setting('transaction_read_only')::boolean")
+	if err == nil && readOnly {
+		err = ErrReadOnly
+	}
+	return err
+}
+
 // Ping asks PostgreSQL for an answer.
 func (s *Store) Ping(ctx context.Context) error { return s.pool.Ping(ctx) }
 
@@ -90,9 +103,14 @@ func (s *Store) PoolStat() *pgxpool.Stat { return s.pool.Stat() }
 func oneRow[T any](ctx context.Context, pool *pgxpool.Pool, scan pgx.RowToFunc[T], sql string, args ...any) (T, error) {
 	limited, cancel := context.WithTimeout(ctx, statementTime)
 	defer cancel()
-	rows, err := pool.Query(limited, sql, args...)
+	var zero T
+	conn, err := acquire(limited, pool)
 	if err != nil {
-		var zero T
+		return zero, explain(ctx, err)
+	}
+	defer conn.Release()
+	rows, err := conn.Query(limited, sql, args...)
+	if err != nil {
 		return zero, explain(ctx, err)
 	}
 	v, err := pgx.CollectExactlyOneRow(rows, scan)
@@ -112,7 +130,12 @@ func allRowsWithin[T any](ctx context.Context, limit time.Duration, pool *pgxpoo
 	sql string, args ...any) ([]T, error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	rows, err := pool.Query(limited, sql, args...)
+	conn, err := acquire(limited, pool)
+	if err != nil {
+		return nil, explain(ctx, err)
+	}
+	defer conn.Release()
+	rows, err := conn.Query(limited, sql, args...)
 	if err != nil {
 		return nil, explain(ctx, err)
 	}

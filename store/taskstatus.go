@@ -104,7 +104,12 @@ func (r *statusReader) query(b *statusBatch) (map[int64]statusRow, error) {
 	ctx := context.Background()
 	limited, cancel := context.WithDeadline(ctx, b.deadline)
 	defer cancel()
-	rows, err := r.pool.Query(limited,
+	conn, err := acquire(limited, r.pool)
+	if err != nil {
+		return nil, explain(ctx, err)
+	}
+	defer conn.Release()
+	rows, err := conn.Query(limited,
 		"SELECT id, instance_id, binding_id, state, description, plan_id FROM task WHERE id = ANY ($1)", b.ids)
 	if err != nil {
 		return nil, explain(ctx, err)

@@ -50,7 +50,7 @@ func (s *Store) InTx(ctx context.Context, fn func(*Tx) error) error {
 func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	limited, cancel := context.WithTimeout(ctx, statementTime)
 	defer cancel()
-	return s.pool.Acquire(limited)
+	return acquire(limited, s.pool)
 }
 
 // write adds a statement whose result does not matter.

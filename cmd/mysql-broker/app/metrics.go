@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -114,7 +115,8 @@ var (
 	bindingsDesc = prometheus.NewDesc("mysql_broker_bindings",
 		"Service bindings. Where counting takes longer than 0.1 s, the figure is up to a minute old.", nil, nil)
 	postgresUpDesc = prometheus.NewDesc("mysql_broker_postgresql_up",
-		"1 if PostgreSQL answered this process just now, else 0: then instances, bindings and tasks are not shown.", nil, nil)
+		"1 if PostgreSQL answered this process just now and takes writes, else 0. If it does not answer, instances, bindings "+
+			"and tasks are not shown.", nil, nil)
 	heldDesc = prometheus.NewDesc("mysql_broker_held",
 		"1 if PostgreSQL is older than the servers, so that only reads, polls and binds work until `mysql-broker recover`, "+
 			"else 0.", nil, nil)
@@ -195,7 +197,8 @@ func (c *stateCollector) collectRecorded(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
 	tasks, err := c.store.TaskStatsByKind(ctx)
-	gauge(ch, postgresUpDesc, oneIf(err == nil))
+	readOnly := err == nil && errors.Is(c.store.Writable(ctx), store.ErrReadOnly)
+	gauge(ch, postgresUpDesc, oneIf(err == nil && !readOnly))
 	if err != nil {
 		c.log.Warn("could not count tasks for /metrics", "error", err)
 		return

@@ -15,8 +15,8 @@ const readyTimeout = 2 * time.Second
 
 // readiness is whether the broker can do its work. Reasons are for the log: it is told to anyone.
 type readiness struct {
-	Status        string            `json:"status"` // "ok", "held" or "unavailable"
-	Postgres      string            `json:"postgresql"`
+	Status        string            `json:"status"`         // "ok", "held" or "unavailable"
+	Postgres      string            `json:"postgresql"`     // "ok", "read-only" or "unreachable"
 	SharedServers map[string]string `json:"shared_servers"` // each "ok" or "unreachable"
 	Held          *heldState        `json:"held,omitempty"` // why only reads, polls and binds work
 }
@@ -39,13 +39,17 @@ func readinessOf(s *store.Store, servers *shared.Servers) func() (readiness, err
 		defer cancel()
 		var problem error
 		status := func(err error) string {
-			if err != nil {
+			switch {
+			case errors.Is(err, store.ErrReadOnly):
+				problem = errUnavailable
+				return "read-only"
+			case err != nil:
 				problem = errUnavailable
 				return "unreachable"
 			}
 			return "ok"
 		}
-		seen := readiness{Status: "ok", Postgres: status(s.Ping(ctx)), SharedServers: map[string]string{}}
+		seen := readiness{Status: "ok", Postgres: status(s.Writable(ctx)), SharedServers: map[string]string{}}
 		held, err := s.Hold(ctx)
 		if err != nil {
 			seen.Postgres = status(err)

@@ -33,6 +33,15 @@ type Credentials struct {
 func (p *Provisioner) Bind(ctx context.Context, q BindRequest) (c Credentials, existed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, syncDeadline)
 	defer cancel()
+	for {
+		if c, existed, err = p.bindOrJoin(ctx, q); !errors.Is(err, errUndone) {
+			return c, existed, err
+		}
+	}
+}
+
+// bindOrJoin is Bind, or errUndone.
+func (p *Provisioner) bindOrJoin(ctx context.Context, q BindRequest) (c Credentials, existed bool, err error) {
 	since := time.Now()
 	var i store.Instance
 	var b store.Binding

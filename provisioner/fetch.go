@@ -9,8 +9,8 @@ import (
 	"mysql-broker/store"
 )
 
-// Instance reads an instance that a platform may fetch. One that is being created is NotFound yet, one that is being
-// changed is Busy. OSB API, "Fetching a Service Instance".
+// Instance reads an instance that a platform may fetch. One that is being created is NotFound yet, and stays so if its
+// creation fails; one that is being changed is Busy. OSB API, "Fetching a Service Instance".
 func (p *Provisioner) Instance(ctx context.Context, id string) (store.Instance, error) {
 	// The task is read before the instance: had it ended in between, the instance shows how.
 	latest, err := p.store.LatestTask(ctx, id, "", "")
@@ -18,7 +18,7 @@ func (p *Provisioner) Instance(ctx context.Context, id string) (store.Instance, 
 		return store.Instance{}, fmt.Errorf("read the instance's latest task: %w", err)
 	}
 	i, err := p.store.Instance(ctx, id)
-	if errors.Is(err, store.ErrNotFound) || err == nil && i.State == store.Creating {
+	if errors.Is(err, store.ErrNotFound) || err == nil && (i.State == store.Creating || i.State == store.CreateFailed) {
 		return i, refuse(NotFound, "There is no service instance with this id.")
 	}
 	if err != nil {

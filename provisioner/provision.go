@@ -46,6 +46,9 @@ func (p *Provisioner) Provision(ctx context.Context, q ProvisionRequest) (Answer
 		if errors.Is(err, store.ErrExists) {
 			answer, err = p.provisionAgain(ctx, q, later)
 		}
+		if errors.Is(err, errUndone) {
+			continue
+		}
 		if !errors.Is(err, errRaced) {
 			return answer, err
 		}

@@ -109,7 +109,17 @@ func (p *Provisioner) begin(ctx context.Context, n store.NewTask) store.NewTask 
 	fault.Point(n.Kind, "recording")
 	n.Owner, n.LeaseTTL = p.tasks.Lease()
 	n.Request = task.Traced(ctx, n.Request)
+	n.Description = beginning[n.Kind]
 	return n
+}
+
+// beginning is what users read of a task until its first step begins, or while a request waits for it.
+var beginning = map[string]string{
+	store.Provision:   "Creating the service instance",
+	store.Update:      "Updating the service instance",
+	store.Deprovision: "Deleting the service instance",
+	store.Bind:        "Creating the service binding",
+	store.Unbind:      "Deleting the service binding",
 }
 
 // carryOut works on a recorded task: while the caller waits, or later. since is a time before it was recorded.
@@ -124,14 +134,29 @@ func (p *Provisioner) carryOut(ctx context.Context, t store.Task, w task.Workflo
 	return Answer{}, outcome(t, err)
 }
 
-// join answers a repeated request with the task that the first one recorded.
+// join answers a repeated request with the task that the first one recorded. Where that one had failed before and was
+// only being undone, the error is errUndone: the servers may be well again, and the request is to be carried out anew.
 func (p *Provisioner) join(ctx context.Context, t store.Task, later bool) (Answer, error) {
 	if later {
 		return Answer{Operation: task.Token(t.ID)}, nil
 	}
+	undoing := t.Phase == store.Cleanup
+	if undoing { // at once, where it waits for its next attempt
+		if _, err := p.store.Hasten(ctx, t.ID); err != nil && !errors.Is(err, store.ErrNotFound) {
+			return Answer{}, fmt.Errorf("have %s undone: %w", task.Token(t.ID), err)
+		}
+		p.tasks.Nudge()
+	}
 	_, err := p.tasks.Wait(ctx, t.ID)
+	failed, ended := errors.AsType[*task.FailedError](err)
+	if undoing && ended && failed.Task.LastError != store.Cancelled {
+		return Answer{}, errUndone
+	}
 	return Answer{Existed: true}, outcome(t, err)
 }
+
+// errUndone means that what an earlier request had begun is undone by now.
+var errUndone = errors.New("what failed before is undone")
 
 // Held returns store.ErrHeld if PostgreSQL is older than the servers, which may hold what is not recorded.
 func (p *Provisioner) Held(ctx context.Context) error {

@@ -55,7 +55,11 @@ func (p *Provisioner) Update(ctx context.Context, q UpdateRequest) (Answer, erro
 			return Answer{}, err
 		}
 	}
-	return p.recordUpdate(ctx, i.ID, to, r)
+	for {
+		if a, err := p.recordUpdate(ctx, i.ID, to, r); !errors.Is(err, errUndone) {
+			return a, err
+		}
+	}
 }
 
 // idle tells whether the instance is ready and nothing is in progress on it.

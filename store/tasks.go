@@ -69,6 +69,8 @@ type NewTask struct {
 	Kind       string
 	PlanID     string
 	Request    json.RawMessage
+	// Description is what users read until a step says more.
+	Description string
 	// Owner takes the lease at once, for LeaseTTL, unless another task of the instance is still leased: then the
 	// task waits for a worker. Empty: the task waits for a worker.
 	Owner    string
@@ -92,15 +94,17 @@ func (t *Tx) InsertTask(n NewTask) *Task {
 // insertTask inserts the task only if the instance's database has that name, unless that is "".
 func (t *Tx) insertTask(task *Task, n NewTask, database string) (inserted *bool) {
 	return expectRow(t, task, scanTask, `
-		INSERT INTO task (instance_id, binding_id, kind, plan_id, request, epoch, lease_owner, lease_until, server)
-		SELECT c.instance_id, c.binding_id, admitted($3), $4, $5, 1, l.owner, clock_timestamp() + l.ttl,
+		INSERT INTO task (instance_id, binding_id, kind, plan_id, request, description, epoch, lease_owner, lease_until,
+			server)
+		SELECT c.instance_id, c.binding_id, admitted($3), $4, $5, $9, 1, l.owner, clock_timestamp() + l.ttl,
 			coalesce((SELECT server || dedicated_id FROM instance WHERE id = $1), '')
 		FROM (SELECT $1::text AS instance_id, $2::text AS binding_id, 0 AS id) c
 		LEFT JOIN (SELECT $6::text AS owner, $7::interval AS ttl) l
 			ON l.owner <> '' AND NOT EXISTS (`+conflicting+`)
 		WHERE $8 = '' OR EXISTS (SELECT FROM instance WHERE id = $1 AND database_name = $8)
 		RETURNING `+taskColumns,
-		n.InstanceID, n.BindingID, n.Kind, n.PlanID, orEmpty(n.Request), n.Owner, n.LeaseTTL, database)
+		n.InstanceID, n.BindingID, n.Kind, n.PlanID, orEmpty(n.Request), n.Owner, n.LeaseTTL, database,
+		n.Description)
 }
 
 const activeTasks = "SELECT " + taskColumns + " FROM task WHERE instance_id = $1 AND state = 'in progress' ORDER BY id"

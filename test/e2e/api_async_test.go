@@ -4,6 +4,10 @@ import (
 	"net/http"
 	"regexp"
 	"testing"
+	"time"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
 )
 
 var asyncScenarios = []scenario{
@@ -71,4 +75,35 @@ func testNoToken(t *testing.T, p platform) {
 	i.await(t, i.deprovision(t, later).Expect(t, http.StatusAccepted).String("operation"))
 	i.await(t, "deprovision")
 	i.await(t, "")
+}
+
+// Whoever polls reads what is going on, from the answer of the request on, whether or not somebody waits for it.
+func TestPollsHaveDescriptions(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		private := testdrive.Private(t, s.Flavour)
+		p := startPlatform(t, private, testdrive.Environment(t, private))
+		release := stall(t, p.admin(t))
+		waits, i := p.ownInstance(t, "shared-small"), p.ownInstance(t, "shared-async")
+		answer := waits.Begin("PUT", waits.path(), waits.provisionBody(nil))
+		testdrive.Eventually(t, time.Minute, "the provision that somebody waits for has begun", func() bool {
+			r := waits.poll(t, "?operation=provision")
+			if r.Status != http.StatusOK {
+				return false
+			}
+			if r.String("state") != "in progress" || r.String("description") != "Creating the service instance" {
+				t.Errorf("a poll is answered %s", r.Raw)
+			}
+			return true
+		})
+		operation := i.begin(t)
+		if r := i.poll(t, "?operation="+operation); r.String("description") == "" {
+			t.Errorf("the first poll is answered %s", r.Raw)
+		}
+		release()
+		testdrive.Receive(t, answer, "the answer to the provision").Expect(t, http.StatusCreated)
+		i.await(t, operation)
+		i.await(t, i.deprovision(t, later).Expect(t, http.StatusAccepted).String("operation"))
+		waits.deprovision(t, now).Expect(t, http.StatusOK)
+	})
 }

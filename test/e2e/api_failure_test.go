@@ -33,6 +33,7 @@ func TestFailedCreate(t *testing.T) {
 			return operation
 		}
 		first := create()
+		i.fetch(t).Expect(t, http.StatusNotFound) // as before it was asked for
 		expectRefusal(t, i.newBinding().bind(t, nil), http.StatusBadRequest, "Delete")
 		i.provision(t, later, nil).Expect(t, http.StatusConflict)
 		if again := create(); again == first { // as Korifi does, which sends the request again instead of polling

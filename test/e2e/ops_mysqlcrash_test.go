@@ -102,3 +102,24 @@ func (o operation) repeat(t *testing.T, p platform, tasks tasks) {
 		t.Errorf("%s, asked for again, is answered %d: %s", o.name, r.Status, r.Raw)
 	}
 }
+
+// What failed while a server was away is asked for again when it is back: the answer tells how the server is now, not how
+// the first attempt ended, which may still wait to be undone.
+func TestRepeatsAfterMySQLCameBack(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		server := testdrive.StartCrashable(t, s.Flavour)
+		p := startPlatform(t, server.MySQL, testdrive.Environment(t, server.MySQL))
+		admin := p.admin(t)
+		i := p.ownInstance(t, "shared-small")
+		i.provision(t, now, nil).Expect(t, http.StatusCreated)
+		b := i.newBinding()
+		let := server.Crash(t)
+		b.bind(t, nil).Expect(t, http.StatusServiceUnavailable)
+		let()
+		testdrive.Eventually(t, time.Minute, "the server is back", func() bool { return admin.PingContext(t.Context()) == nil })
+		i.credentials(t, b.bind(t, nil).Expect(t, http.StatusCreated)).open(t)
+		expectTenants(t, admin, 1, 1)
+		i.deprovision(t, now).Expect(t, http.StatusOK)
+	})
+}

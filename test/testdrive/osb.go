@@ -146,6 +146,9 @@ func (b *Broker) AwaitOperation(t testing.TB, instanceID, operation string) (sta
 		if state = r.String("state"); state != "in progress" {
 			return state, shown
 		}
+		if r.String("description") == "" {
+			t.Errorf("%s of %s is in progress and has no description: %s", operation, instanceID, r.Raw)
+		}
 		time.Sleep(pollEach)
 	}
 	t.Fatalf("%s of %s was still in progress after %v; shown: %q", operation, instanceID, startTime, shown)

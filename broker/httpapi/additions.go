@@ -32,9 +32,6 @@ func SetField(ctx context.Context, name string, value any) error {
 	return nil
 }
 
-// Received tells when the request that ctx belongs to came in, before its body was read.
-func Received(ctx context.Context) time.Time { return callFrom(ctx).since }
-
 // Left returns what tells whether the client of the request that ctx belongs to has closed its connection, or the half
 // of it that it sends on. The request goes on all the same: ctx does not end.
 func Left(ctx context.Context) func() bool { return callFrom(ctx).left }

@@ -3,8 +3,10 @@ package e2e
 import (
 	"net/http"
 	"testing"
+	"time"
 
 	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
 )
 
 func TestHealth(t *testing.T) {
@@ -14,6 +16,12 @@ func TestHealth(t *testing.T) {
 		anyone := map[string]string{"Authorization": "", "X-Broker-API-Version": ""}
 		healthy.DoWith(t, "GET", "/healthz", nil, anyone).Expect(t, http.StatusOK)
 		r := healthy.DoWith(t, "GET", "/readyz", nil, anyone).Expect(t, http.StatusOK)
+		for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
+			r := healthy.DoWith(t, "POST", path, nil, anyone).Expect(t, http.StatusMethodNotAllowed)
+			if r.Header.Get("Allow") != "GET, HEAD" || r.String("description") == "" {
+				t.Errorf("POST %s: Allow %q, %s", path, r.Header.Get("Allow"), r.Raw)
+			}
+		}
 		if r.String("postgresql") != "ok" || field(r.Body, "shared_servers", "alive") != "ok" {
 			t.Errorf("a healthy broker says %s", r.Raw)
 		}
@@ -25,4 +33,39 @@ func TestHealth(t *testing.T) {
 			t.Errorf("a broker with a dead shared server says %s", r.Raw)
 		}
 	})
+}
+
+// A PostgreSQL that has become a standby, or was told to take no writes, answers; the broker can do nothing with it but
+// read.
+func TestReadOnlyPostgres(t *testing.T) {
+	t.Parallel()
+	server := servers.AllMySQL(t)[0] // what matters is PostgreSQL
+	pg := testdrive.StartPostgres(t)
+	env := testdrive.Environment(t, server)
+	env["DATABASE_URL"] = pg.URL
+	p := startPlatform(t, server, env)
+	i := p.ownInstance(t, "shared-small")
+	i.provision(t, now, nil).Expect(t, http.StatusCreated)
+	set := func(value string) {
+		records := openTasks(t, env)
+		records.exec(t, "ALTER SYSTEM SET default_transaction_read_only = "+value)
+		records.exec(t, "SELECT pg_reload_conf()")
+	}
+	shows := func(status int, word, up string) {
+		t.Helper()
+		testdrive.Eventually(t, time.Minute, "the broker says that PostgreSQL is "+word, func() bool {
+			r := p.Do(t, "GET", "/readyz", nil)
+			return r.Status == status && r.String("postgresql") == word
+		})
+		awaitFigures(t, p, map[string]string{"mysql_broker_postgresql_up": up})
+	}
+	shows(http.StatusOK, "ok", "1")
+	set("on")
+	shows(http.StatusServiceUnavailable, "read-only", "0")
+	i.fetch(t).Expect(t, http.StatusOK)
+	expectRefusal(t, i.deprovision(t, now), http.StatusServiceUnavailable, "Try again")
+	p.AwaitLog(t, "read-only transaction")
+	set("off")
+	shows(http.StatusOK, "ok", "1")
+	i.deprovision(t, now).Expect(t, http.StatusOK)
 }

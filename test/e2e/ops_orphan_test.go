@@ -266,3 +266,29 @@ func (ts tasks) awaitQuiet(t *testing.T) {
 		return err == nil && busy == 0
 	})
 }
+
+// A broker that stands still reads a request long after its client has left and deleted the instance through another.
+func TestProvisionThatIsReadLate(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		private := testdrive.Private(t, s.Flavour)
+		env := testdrive.Environment(t, private)
+		paused, other := startPlatform(t, private, env), startPlatform(t, private, env)
+		records := openTasks(t, env)
+		i := paused.ownInstance(t, "shared-small")
+		paused.Pause(t)
+		resume := sync.OnceFunc(func() { paused.Signal(t, syscall.SIGCONT) })
+		t.Cleanup(resume)
+		if err := i.provisionAndLeave(0, false); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(100 * time.Millisecond) // more than the kernel's clock may be wrong by
+		i.via(other).deprovision(t, now).Expect(t, http.StatusGone)
+		resume()
+		paused.AwaitLog(t, `"instance_id":"`+i.id+`"`)
+		records.expectNoOrphans(t)
+		i.fetch(t).Expect(t, http.StatusNotFound)
+		i.provision(t, now, nil).Expect(t, http.StatusCreated)
+		i.deprovision(t, now).Expect(t, http.StatusOK)
+	})
+}

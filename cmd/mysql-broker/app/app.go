@@ -3,6 +3,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -212,14 +213,13 @@ func (a *App) serve(handler http.Handler, cert *certificate) {
 	ctx, cancel := context.WithCancel(context.Background()) // #nosec G118 -- Close calls it
 	a.forgetting = cancel
 	go a.forget(ctx)
-	serve := a.server.Serve
+	listener := a.listener
 	if cert != nil {
 		go cert.follow(ctx)
-		a.server.TLSConfig = cert.config()
-		serve = func(l net.Listener) error { return a.server.ServeTLS(l, "", "") }
+		listener = tls.NewListener(listener, cert.config())
 	}
 	go func() {
-		if err := serve(a.listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := a.server.Serve(jsonListener{listener, a.log}); !errors.Is(err, http.ErrServerClosed) {
 			a.failed <- err
 		}
 	}()

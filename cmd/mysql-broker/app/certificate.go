@@ -48,7 +48,7 @@ func (c *certificate) use(pair *tls.Certificate) {
 
 // config leaves out TLS 1.0 and 1.1, which are deprecated (RFC 8996).
 func (c *certificate) config() *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS12,
+	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.latest.Load(), nil }}
 }
 

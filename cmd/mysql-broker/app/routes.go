@@ -19,11 +19,11 @@ func routes(api http.Handler, registry prometheus.Gatherer, ready func() (readin
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/healthz":
-			writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+			reads(w, r, func() { writeJSON(w, http.StatusOK, map[string]string{"status": "ok"}) })
 		case "/readyz":
-			writeReadiness(w, ready)
+			reads(w, r, func() { writeReadiness(w, ready) })
 		case "/metrics":
-			metrics.ServeHTTP(w, r)
+			reads(w, r, func() { metrics.ServeHTTP(w, r) })
 		default:
 			if pages != nil && dashboard.Serves(r.URL.Path) {
 				pages.ServeHTTP(w, r)
@@ -32,6 +32,16 @@ func routes(api http.Handler, registry prometheus.Gatherer, ready func() (readin
 			api.ServeHTTP(w, r)
 		}
 	})
+}
+
+// reads answers requests that read, and refuses others. RFC 9110 section 15.5.6 wants the Allow.
+func reads(w http.ResponseWriter, r *http.Request, answer func()) {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		answer()
+		return
+	}
+	w.Header().Set("Allow", "GET, HEAD")
+	writeJSON(w, http.StatusMethodNotAllowed, map[string]string{"description": "This path takes GET and HEAD only."})
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {

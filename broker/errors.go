@@ -95,8 +95,8 @@ func failure(err error, status int, key string) error {
 	return apiresponses.NewFailureResponseBuilder(err, status, action).WithErrorKey(key).Build()
 }
 
-// caused is failure with a sentence for users and, for the log, what operators need: brokerapi's failures neither show nor
-// unwrap what they were made of.
+// caused is failure with a sentence for users and, for the log, what operators need: brokerapi's failures neither show
+// nor unwrap what they were made of.
 func caused(sentence error, status int, key string, cause error) error {
 	return &causedFailure{response: failure(sentence, status, key), cause: cause}
 }

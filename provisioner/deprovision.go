@@ -17,6 +17,10 @@ type DeprovisionRequest struct {
 	AcceptsIncomplete bool
 }
 
+// doubtTime is by how much a request may be older than the broker knows (see httpapi.Received): what the platform is told
+// is dated so much later that no request of before seems to be newer.
+const doubtTime = 25 * time.Millisecond
+
 // cancelledByDeprovision is what users read of a task that its instance's deletion overtook.
 const cancelledByDeprovision = "Cancelled, because the service instance is being deleted."
 
@@ -37,6 +41,7 @@ func (p *Provisioner) Deprovision(ctx context.Context, q DeprovisionRequest) (An
 	err := p.store.InTx(ctx, func(tx *store.Tx) error {
 		there, err := tx.Begin(ctx, q.InstanceID, "")
 		if errors.Is(err, store.ErrNotFound) {
+			time.Sleep(time.Until(since.Add(doubtTime)))
 			there, err = tx.BeginAbsent(ctx, q.InstanceID)
 		}
 		if absent = errors.Is(err, store.ErrNotFound); absent {

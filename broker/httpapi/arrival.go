@@ -17,8 +17,9 @@ func WithConn(ctx context.Context, conn net.Conn) context.Context {
 }
 
 // Received tells when the request that ctx belongs to came in, before its body was read at the latest. Where the kernel
-// says so, it is when the machine got the last of it: a broker that stood still, or had much to do, may have read it
-// long after. What a client has sent behind the request, before it was answered, hides that.
+// says so, it is when the machine got the last of it, or up to two ticks of the kernel's clock later: a broker that stood
+// still, or had much to do, may have read it long after. What a client has sent behind the request, before it was
+// answered, hides that.
 // https://man7.org/linux/man-pages/man7/tcp.7.html, TCP_INFO
 func Received(ctx context.Context) time.Time {
 	since := callFrom(ctx).since
@@ -39,13 +40,14 @@ func Received(ctx context.Context) time.Time {
 		return since // the connection has ended
 	}
 	_ = control.Control(func(fd uintptr) {
+		now := time.Now()
 		info, err := unix.GetsockoptTCPInfo(int(fd), unix.SOL_TCP, unix.TCP_INFO)
 		if err != nil {
 			return
 		}
 		// The kernel counts in whole ticks, and may count one too many: nothing is to seem older than it is.
 		age := time.Duration(info.Last_data_recv)*time.Millisecond - kernelTick
-		if arrived := time.Now().Add(-age); arrived.Before(since) {
+		if arrived := now.Add(-age); arrived.Before(since) {
 			since = arrived
 		}
 	})

@@ -54,7 +54,8 @@ func (c *jsonConn) Read(p []byte) (int, error) {
 		return n, err
 	}
 	c.log.Warn("TLS handshake failed", "client", c.RemoteAddr().String(), "error", err)
-	if header, ok := errors.AsType[tls.RecordHeaderError](err); ok && header.Conn != nil && speaksHTTP(header.RecordHeader) {
+	header, ok := errors.AsType[tls.RecordHeaderError](err)
+	if ok && header.Conn != nil && speaksHTTP(header.RecordHeader) {
 		_, _ = header.Conn.Write(refusalOf(http.StatusBadRequest, "Client sent an HTTP request to an HTTPS server."))
 		_ = header.Conn.Close()
 	}

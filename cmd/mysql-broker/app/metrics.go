@@ -115,8 +115,8 @@ var (
 	bindingsDesc = prometheus.NewDesc("mysql_broker_bindings",
 		"Service bindings. Where counting takes longer than 0.1 s, the figure is up to a minute old.", nil, nil)
 	postgresUpDesc = prometheus.NewDesc("mysql_broker_postgresql_up",
-		"1 if PostgreSQL answered this process just now and takes writes, else 0. If it does not answer, instances, bindings "+
-			"and tasks are not shown.", nil, nil)
+		"1 if PostgreSQL answered this process just now and takes writes, else 0. If it does not answer, instances, "+
+			"bindings and tasks are not shown.", nil, nil)
 	heldDesc = prometheus.NewDesc("mysql_broker_held",
 		"1 if PostgreSQL is older than the servers, so that only reads, polls and binds work until `mysql-broker recover`, "+
 			"else 0.", nil, nil)

@@ -160,8 +160,14 @@ func (c *client) send(i *instance, q request, b *credential, plan string) {
 		i.bindings = append(i.bindings, b)
 	}
 	asked := time.Now()
+	if q == create || q == createOther {
+		i.toldGone = false
+	}
 	method, path, body := c.world.wire(i, q, b, plan)
 	r, err := c.exchange(q, method, path, body)
+	if q == remove && err == nil && (r.Status == http.StatusOK || r.Status == http.StatusGone) {
+		i.toldGone = true
+	}
 	if !c.world.conclusive(i.id, q, asked, r, err) {
 		c.silence(i, q, b, plan)
 		return
@@ -185,8 +191,8 @@ func (c *client) send(i *instance, q request, b *credential, plan string) {
 func (c *client) exchange(q request, method, path string, body map[string]any) (testdrive.Response, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if q != poll && q != fetch && c.chance(4) {
-		hurry := time.AfterFunc(time.Duration(c.random.IntN(30))*time.Millisecond, cancel)
+	if (q == create || q == createOther) && c.chance(20) || q != poll && q != fetch && c.chance(4) {
+		hurry := time.AfterFunc(time.Duration(c.random.IntN(40))*time.Millisecond, cancel)
 		defer hurry.Stop()
 	}
 	return c.world.send(ctx, c.random, q, method, path, body)

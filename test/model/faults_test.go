@@ -150,15 +150,16 @@ func (w *world) stop(random *rand.Rand, _ *sync.WaitGroup) {
 
 // outages are what happens to the servers and the way to them, one after the other.
 var outages = map[string]func(w *world, random *rand.Rand){
-	"PostgreSQL cut off":     func(w *world, _ *rand.Rand) { w.postgres.Cut() },
-	"PostgreSQL silent":      func(w *world, random *rand.Rand) { silent(w.postgres, outageTime(random)) },
-	"PostgreSQL long silent": func(w *world, _ *rand.Rand) { silent(w.postgres, pauseTime) },
-	"PostgreSQL away":        func(w *world, random *rand.Rand) { away(w.postgres, outageTime(random)) },
-	"MySQL cut off":          func(w *world, _ *rand.Rand) { w.mysql.Cut() },
-	"MySQL silent":           func(w *world, random *rand.Rand) { silent(w.mysql, outageTime(random)) },
-	"MySQL long silent":      func(w *world, _ *rand.Rand) { silent(w.mysql, pauseTime) },
-	"MySQL away":             func(w *world, random *rand.Rand) { away(w.mysql, outageTime(random)) },
-	"MySQL killed":           func(w *world, _ *rand.Rand) { w.killMySQL() },
+	"PostgreSQL cut off":        func(w *world, _ *rand.Rand) { w.postgres.Cut() },
+	"PostgreSQL silent":         func(w *world, random *rand.Rand) { silent(w.postgres, outageTime(random)) },
+	"PostgreSQL long silent":    func(w *world, _ *rand.Rand) { silent(w.postgres, pauseTime) },
+	"PostgreSQL's commits hang": (*world).hangCommits,
+	"PostgreSQL away":           func(w *world, random *rand.Rand) { away(w.postgres, outageTime(random)) },
+	"MySQL cut off":             func(w *world, _ *rand.Rand) { w.mysql.Cut() },
+	"MySQL silent":              func(w *world, random *rand.Rand) { silent(w.mysql, outageTime(random)) },
+	"MySQL long silent":         func(w *world, _ *rand.Rand) { silent(w.mysql, pauseTime) },
+	"MySQL away":                func(w *world, random *rand.Rand) { away(w.mysql, outageTime(random)) },
+	"MySQL killed":              func(w *world, _ *rand.Rand) { w.killMySQL() },
 }
 
 // outage carries one out. Brokers start before it or after it.
@@ -168,6 +169,22 @@ func (w *world) outage(kind string, random *rand.Rand) {
 	defer w.fail(&w.trouble, &w.outages)()
 	outages[kind](w, random)
 	w.tally.fault(kind)
+}
+
+// hangCommits has PostgreSQL keep each commit waiting for a standby that is not there. Brokers give it up, and PostgreSQL
+// then says that it has committed.
+func (w *world) hangCommits(random *rand.Rand) {
+	set := func(names string) {
+		for _, statement := range []string{"ALTER SYSTEM SET synchronous_standby_names = '" + names + "'",
+			"SELECT pg_reload_conf()"} {
+			if _, err := w.records.Exec(context.Background(), statement); err != nil {
+				w.wrong("%s: %v", statement, err)
+			}
+		}
+	}
+	set("nobody")
+	time.Sleep(outageTime(random))
+	set("")
 }
 
 func outageTime(random *rand.Rand) time.Duration {

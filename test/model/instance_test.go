@@ -21,6 +21,7 @@ type instance struct {
 	// late are requests that were not answered and may be carried out at any time until the brokers have stopped.
 	late      map[request]bool
 	latePlans []string // of such updates
+	toldGone  bool     // a deletion was answered with 200 or 410, and nothing was asked for since
 	doubt     request  // the one to be followed up now
 	doubtPlan string
 

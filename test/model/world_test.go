@@ -88,7 +88,8 @@ func newWorld(t *testing.T, flavour string, busy bool) *world {
 	through := private
 	through.Port = w.mysql.Port()
 	w.env = testdrive.Environment(t, through)
-	w.direct = w.env["DATABASE_URL"]
+	w.direct = testdrive.StartPostgres(t).URL // its own, whose settings it changes
+	w.env["DATABASE_URL"] = w.direct
 	w.postgres, w.env["DATABASE_URL"] = testdrive.ProxyURL(t, w.direct)
 	if w.records, err = pgxpool.New(t.Context(), w.direct); err != nil {
 		t.Fatal(err)

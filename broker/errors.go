@@ -95,6 +95,15 @@ func failure(err error, status int, key string) error {
 	return apiresponses.NewFailureResponseBuilder(err, status, action).WithErrorKey(key).Build()
 }
 
+// shown has a text for users and, behind it, what it was made of, if anything.
+type shown struct {
+	sentence string
+	cause    error
+}
+
+func (s *shown) Error() string { return s.sentence }
+func (s *shown) Unwrap() error { return s.cause }
+
 // caused is failure with a sentence for users and, for the log, what operators need: brokerapi's failures neither show
 // nor unwrap what they were made of.
 func caused(sentence error, status int, key string, cause error) error {

@@ -163,3 +163,21 @@ func (s *Store) Abandoned(ctx context.Context) ([]Abandoned, error) {
 		WHERE NOT EXISTS (SELECT FROM task t WHERE t.state = 'in progress' AND t.instance_id = half.instance_id
 			AND t.binding_id IN ('', half.binding_id))`)
 }
+
+// Deletion is one of an instance on a shared server that was asked for and has not come to its end.
+type Deletion struct {
+	InstanceID string
+	Database   string
+	Age        time.Duration // since it was asked for first
+}
+
+// Deletions lists those of a shared server that were asked for longer ago than age: in progress, or failed and to be
+// asked for again. Like Abandoned, it reads whole tables.
+func (s *Store) Deletions(ctx context.Context, server string, age time.Duration) ([]Deletion, error) {
+	return allRowsWithin(ctx, scanTime, s.pool, pgx.RowToStructByPos[Deletion], `
+		SELECT i.id, i.database_name, now() - min(t.created_at) FROM instance i
+		JOIN task t ON t.instance_id = i.id AND t.binding_id = '' AND t.kind = 'deprovision'
+		WHERE i.server = $1 GROUP BY i.id
+		HAVING min(t.created_at) <= now() - $2::interval AND (i.state = 'delete failed' OR bool_or(t.state = 'in progress'))
+		ORDER BY i.id`, server, age)
+}

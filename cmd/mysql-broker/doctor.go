@@ -28,6 +28,9 @@ dedicated servers. Brokers may run meanwhile; their operations under way are not
                and dedicated servers are not made again: their data would be missing still.
   kept         its creation failed, but it is there: it held data, as after PostgreSQL was restored from a backup, or
                could not be removed. docs/runbook.md says what to do. It is never touched.
+  blocked      its deletion was asked for more than an hour ago, and the server has prepared XA transactions that are
+               older than that: they outlive their sessions, and keep databases from being dropped. --repair rolls the
+               one in the way back, if it is the server's only one, and drops the database.
   abandoned    an instance or a binding that is half-way, and nothing is at it.
   unreachable  a server that cannot be asked: nothing is known of what it holds.
   unrecorded   its name looks like the broker's, but the broker has no record of it. It may be another broker's and is

@@ -31,6 +31,9 @@ type Config struct {
 	// KeepRecord is how long a thing is kept on record after it was first seen to have ended and to be gone; default 1 h.
 	// It must be far longer than anything that was begun before the end could still be under way.
 	KeepRecord time.Duration
+	// BlockedAge is for how long a deletion must have been under way, and a prepared XA transaction be there, for the one
+	// to be in the other's way; default 1 h.
+	BlockedAge time.Duration
 }
 
 // Doctor examines and repairs. It is safe for concurrent use, in several replicas and beside operations under way.
@@ -40,12 +43,14 @@ type Doctor struct {
 	shared    *shared.Servers
 	dedicated *dedicated.Servers
 	keep      time.Duration
+
+	blockedAge time.Duration
 }
 
 // New returns a doctor that has done nothing yet.
 func New(cfg Config) *Doctor {
 	return &Doctor{store: cfg.Store, plans: cfg.Plans, shared: cfg.Shared, dedicated: cfg.Dedicated,
-		keep: cmp.Or(cfg.KeepRecord, time.Hour)}
+		keep: cmp.Or(cfg.KeepRecord, time.Hour), blockedAge: cmp.Or(cfg.BlockedAge, blockedAge)}
 }
 
 // Report is the outcome of an examination.

@@ -16,13 +16,14 @@ const (
 	Orphan      Problem = "orphan"      // it is there, and nothing wants it any more
 	Missing     Problem = "missing"     // it is not there, and must be
 	Kept        Problem = "kept"        // its creation failed, but it is there: it holds data, or could not be removed
+	Blocked     Problem = "blocked"     // it is being deleted, and prepared XA transactions may keep it from that
 	Abandoned   Problem = "abandoned"   // it is half-way, and nothing is at it
 	Unreachable Problem = "unreachable" // nothing is known of what it holds
 	Unrecorded  Problem = "unrecorded"  // it has a name like the broker's, which has no record of it
 )
 
 // problems in the order in which they are told.
-var problems = []Problem{Orphan, Missing, Kept, Abandoned, Unreachable, Unrecorded}
+var problems = []Problem{Orphan, Missing, Kept, Blocked, Abandoned, Unreachable, Unrecorded}
 
 // Kinds of things beside those of store.Resource.
 const (

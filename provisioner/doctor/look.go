@@ -30,6 +30,11 @@ func (d *Doctor) look(ctx context.Context, server string, forget bool) (Report, 
 		return err
 	})
 	l.end()
+	if err == nil && server != "" && l.holds.err == nil {
+		var blocked []Finding
+		blocked, err = d.blocked(ctx, server)
+		l.report.Findings = append(l.report.Findings, blocked...)
+	}
 	if err == nil {
 		err = ctx.Err()
 	}

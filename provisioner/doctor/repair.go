@@ -42,6 +42,8 @@ func (d *Doctor) Repair(ctx context.Context, f Finding) (done string, err error)
 	switch {
 	case !f.Repairable:
 		return "", errors.New("it cannot be repaired by itself")
+	case f.Problem == Blocked:
+		return d.unblock(ctx, f)
 	case f.Problem == Missing:
 		return "made again", d.makeAccount(ctx, f)
 	}

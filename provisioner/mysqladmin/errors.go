@@ -24,8 +24,10 @@ const (
 	errNoSuchTable        = 1146
 	errUnknownVariable    = 1193
 	errLockWaitTimeout    = 1205
+	errSpecificDenied     = 1227
 	errCollationMismatch  = 1253
 	errUnknownCollation   = 1273
+	errXAResource         = 1401 // of XA RECOVER without the privilege for it
 	errCannotUser         = 1396 // CREATE USER of one that exists, ALTER USER of one that does not
 	errGrantNoSuchAccount = 1410 // MySQL only
 	errUnknownPrivilege   = 3929 // MySQL only

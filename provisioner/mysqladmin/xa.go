@@ -10,8 +10,9 @@ import (
 // They outlive their connection, so no kill ends what they hold.
 // https://dev.mysql.com/doc/refman/8.4/en/xa-states.html
 func (s *Session) explainLockWait(ctx context.Context, err error) error {
-	prepared, recoverErr := s.preparedXA(ctx)
+	prepared, recoverErr := preparedXA(ctx, s.conn)
 	if recoverErr != nil {
+		s.failed = true
 		return fmt.Errorf("%w (and XA RECOVER: %w)", err, recoverErr)
 	}
 	if len(prepared) == 0 {
@@ -22,10 +23,9 @@ func (s *Session) explainLockWait(ctx context.Context, err error) error {
 }
 
 // preparedXA lists XA transactions as XA ROLLBACK takes them, in hexadecimal: their ids may be any bytes.
-func (s *Session) preparedXA(ctx context.Context) (xids []string, err error) {
-	rows, err := s.conn.QueryContext(ctx, "XA RECOVER")
+func preparedXA(ctx context.Context, on queryer) (xids []string, err error) {
+	rows, err := on.QueryContext(ctx, "XA RECOVER")
 	if err != nil {
-		s.failed = true
 		return nil, err
 	}
 	defer func() { _ = rows.Close() }() // its error is that of rows.Err

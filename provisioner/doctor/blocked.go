@@ -1,0 +1,77 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/store"
+)
+
+// blockedAge is for how long a deletion must have been under way, and a prepared XA transaction be there, before the
+// one is said to stand in the other's way: those that finish such transactions after a crash do so within minutes.
+const blockedAge = time.Hour
+
+// blocked finds the deletions on a shared server that prepared XA transactions keep from ending.
+func (d *Doctor) blocked(ctx context.Context, name string) ([]Finding, error) {
+	server, err := d.shared.Server(name)
+	if err != nil {
+		return nil, nil // it is another finding that it is not configured
+	}
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	prepared, err := server.Prepared(ctx, d.blockedAge)
+	if err != nil || prepared.Old == 0 {
+		return nil, err
+	}
+	deletions, err := d.store.Deletions(ctx, name, d.blockedAge)
+	if err != nil {
+		return nil, fmt.Errorf("read which deletions are under way: %w", err)
+	}
+	findings := make([]Finding, len(deletions))
+	for n, deletion := range deletions {
+		findings[n] = Finding{Problem: Blocked, Kind: store.DatabaseResource, Server: name, Name: deletion.Database,
+			InstanceID: deletion.InstanceID, Age: deletion.Age}
+		if prepared.AllOld() && len(prepared.XIDs) == 1 {
+			findings[n].Repairable = true
+			findings[n].ToDo = "drop it, and end the prepared XA transaction " + prepared.XIDs[0] + " if that is in the way"
+		} else {
+			findings[n].ToDo = "find out which of the server's prepared XA transactions is in the way, and end it with " +
+				"XA ROLLBACK: " + strings.Join(prepared.XIDs, " ")
+		}
+	}
+	return findings, nil
+}
+
+// unblock drops the database of an instance that is being deleted, and ends what keeps it from being dropped. The
+// deletion goes on by itself.
+func (d *Doctor) unblock(ctx context.Context, f Finding) (done string, err error) {
+	deletions, err := d.store.Deletions(ctx, f.Server, d.blockedAge)
+	if err != nil {
+		return "", fmt.Errorf("read which deletions are under way: %w", err)
+	}
+	still := false
+	for _, deletion := range deletions {
+		still = still || deletion.InstanceID == f.InstanceID && deletion.Database == f.Name
+	}
+	if !still {
+		return "", errChanged
+	}
+	ended := ""
+	err = d.onServer(ctx, f, orphanFence(f), noLease, func(s *mysqladmin.Session) (err error) {
+		ended, err = s.DropBlockedDatabase(ctx, f.Name, d.blockedAge)
+		return err
+	})
+	switch {
+	case errors.Is(err, mysqladmin.ErrNotSure):
+		return "", fmt.Errorf("%w; end it by hand", err)
+	case err != nil:
+		return "", err
+	case ended == "":
+		return "dropped; nothing was in the way", nil
+	}
+	return "dropped; the prepared XA transaction " + ended + " was rolled back", nil
+}

@@ -1,0 +1,117 @@
+package doctor_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/doctor"
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/store"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// prepare has a tenant prepare an XA transaction that holds a table of its instance, and leave.
+func (f *fixture) prepare(i store.Instance, xid string) {
+	f.Helper()
+	b := f.bind(i, mysqladmin.Admin)
+	db := f.login(b.Account, b.Password, i.Database)
+	conn, err := db.Conn(f.Context())
+	f.must(err)
+	for _, statement := range []string{"CREATE TABLE t (n INT)", "XA START '" + xid + "'", "INSERT INTO t VALUES (1)",
+		"XA END '" + xid + "'", "XA PREPARE '" + xid + "'"} {
+		if _, err := conn.ExecContext(f.Context(), statement); err != nil {
+			f.Fatalf("%s: %v", statement, err)
+		}
+	}
+	f.must(conn.Close())
+	f.must(db.Close())
+}
+
+// prepared tells whether an XA transaction is prepared still.
+func (f *fixture) prepared(xid string) bool {
+	f.Helper()
+	rows, err := f.root.QueryContext(f.Context(), "XA RECOVER")
+	f.must(err)
+	defer rows.Close()
+	found := false
+	for rows.Next() {
+		var data string
+		f.must(rows.Scan(new(sql.RawBytes), new(sql.RawBytes), new(sql.RawBytes), &data))
+		found = found || data == xid
+	}
+	f.must(rows.Err())
+	return found
+}
+
+// A tenant leaves a prepared transaction, which keeps its instance from being deleted. The doctor ends it where nothing
+// else can be in the way, and no other tenant's.
+func TestPreparedTransactionInADeletionsWay(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		f := newFixture(t, testdrive.Private(t, s.Flavour))
+		all := f.openShared(f.config.Shared...)
+		impatient := doctor.New(doctor.Config{Store: f.store, Plans: plans(), Shared: all, Dedicated: f.dedicated,
+			BlockedAge: time.Nanosecond})
+		leaving, staying := f.provision(sharedPlan), f.provision(sharedPlan)
+		f.prepare(leaving, "theirs")
+		f.prepare(staying, "others")
+		t.Cleanup(func() { // lest the databases cannot be dropped
+			for _, xid := range []string{"theirs", "others"} {
+				_, _ = f.root.ExecContext(context.Background(), "XA ROLLBACK '"+xid+"'")
+			}
+		})
+		remove := func() error {
+			_, err := f.broker.Deprovision(t.Context(), provisioner.DeprovisionRequest{InstanceID: leaving.ID, Plan: sharedPlan})
+			return err
+		}
+		if err := remove(); err == nil {
+			t.Fatal("it was deleted")
+		}
+		blocked := func(d *doctor.Doctor) *doctor.Finding {
+			found := f.find(d)
+			if n := slices.IndexFunc(found, func(f doctor.Finding) bool { return f.Problem == doctor.Blocked }); n >= 0 {
+				return &found[n]
+			}
+			return nil
+		}
+		if found := blocked(f.doctor); found != nil {
+			t.Errorf("after less than an hour: %+v", found)
+		}
+		switch found := blocked(impatient); {
+		case found == nil:
+			t.Fatal("nothing is blocked")
+		case found.Repairable || found.Name != leaving.Database || !strings.Contains(found.ToDo, "XA ROLLBACK"):
+			t.Errorf("with another tenant's: %+v", found)
+		}
+		f.exec("XA ROLLBACK 'others'")
+		var found *doctor.Finding
+		testdrive.Eventually(t, time.Minute, "it is the only one", func() bool { // innodb_trx is renewed now and then
+			found = blocked(impatient)
+			return found != nil && found.Repairable
+		})
+		// Another's that came since makes it uncertain again.
+		f.prepare(f.provision(sharedPlan), "others")
+		if done, err := impatient.Repair(t.Context(), *found); !errors.Is(err, mysqladmin.ErrNotSure) {
+			t.Errorf("with another tenant's, %q: %v", done, err)
+		}
+		if !f.prepared("others") || !f.prepared("theirs") {
+			t.Error("a transaction was ended without need")
+		}
+		f.exec("XA ROLLBACK 'others'")
+		testdrive.Eventually(t, time.Minute, "it is the only one again", func() bool { return blocked(impatient).Repairable })
+		if done, err := impatient.Repair(t.Context(), *found); err != nil || !strings.Contains(done, "was rolled back") {
+			t.Errorf("%q: %v", done, err)
+		}
+		if f.prepared("theirs") || f.databaseExists(leaving.Database) {
+			t.Error("it is still in the way")
+		}
+		f.must(remove())
+	})
+}

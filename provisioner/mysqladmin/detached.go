@@ -1,0 +1,79 @@
+package mysqladmin
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Prepared are a server's prepared XA transactions. They outlive their connections, hold what they have locked, and
+// keep databases from being dropped. Neither flavour tells which tables one of them has locked, nor since when it is
+// prepared; information_schema.innodb_trx tells the age of those that have no connection any more, but not their names.
+// https://dev.mysql.com/doc/refman/8.4/en/information-schema-innodb-trx-table.html
+type Prepared struct {
+	XIDs []string // as XA ROLLBACK takes them
+	Old  int      // how many transactions without a connection are older than was asked for
+}
+
+// AllOld tells whether all of them have no connection and are older than was asked for.
+func (p Prepared) AllOld() bool { return len(p.XIDs) > 0 && p.Old == len(p.XIDs) }
+
+// Prepared lists the prepared XA transactions and counts those that are older than age. An account that may not ask for
+// them, which CheckPrivileges tells, is shown none.
+func (s *Server) Prepared(ctx context.Context, age time.Duration) (p Prepared, err error) {
+	conn, err := s.reads.Conn(ctx)
+	if err != nil {
+		return p, s.explain("connect", err)
+	}
+	defer func() { _ = conn.Close() }() // which gives it back to the pool
+	p, err = prepared(ctx, conn, age)
+	if hasNumber(err, errSpecificDenied) || hasNumber(err, errXAResource) {
+		return p, nil
+	}
+	return p, s.explain("list the prepared XA transactions", err)
+}
+
+func prepared(ctx context.Context, conn *sql.Conn, age time.Duration) (p Prepared, err error) {
+	if p.XIDs, err = preparedXA(ctx, conn); err != nil || len(p.XIDs) == 0 {
+		return p, err
+	}
+	err = conn.QueryRowContext(ctx, `SELECT COUNT(*) FROM information_schema.innodb_trx
+		WHERE trx_mysql_thread_id = 0 AND trx_started <= NOW() - INTERVAL ? SECOND`, int64(age.Seconds())).Scan(&p.Old)
+	return p, err
+}
+
+// ErrNotSure is returned by DropBlockedDatabase.
+var ErrNotSure = errors.New("what keeps the database from being dropped is not certain")
+
+// DropBlockedDatabase is DropDatabase, and ends the prepared XA transaction that is in its way, which it names. It does
+// so only where nothing else can be: it is the server's only one, and older than age, and no open transaction of a
+// session is older than the attempt to drop the database, whose sessions were all killed. Else it returns ErrNotSure,
+// with the error of the attempt.
+func (s *Session) DropBlockedDatabase(ctx context.Context, name string, age time.Duration) (ended string, err error) {
+	began := time.Now()
+	err = s.DropDatabase(ctx, name)
+	if !hasNumber(err, errLockWaitTimeout) {
+		return "", err
+	}
+	p, asking := prepared(ctx, s.conn, age)
+	if asking != nil {
+		return "", errors.Join(err, asking)
+	}
+	var open int
+	if asking := s.conn.QueryRowContext(ctx, `SELECT COUNT(*) FROM information_schema.innodb_trx
+		WHERE trx_mysql_thread_id NOT IN (0, CONNECTION_ID()) AND trx_started <= NOW() - INTERVAL ? SECOND`,
+		int64(time.Since(began).Seconds())).Scan(&open); asking != nil {
+		return "", errors.Join(err, asking)
+	}
+	if len(p.XIDs) != 1 || !p.AllOld() || open > 0 {
+		return "", fmt.Errorf("%w: of the prepared XA transactions %s, %d are old enough; "+
+			"open transactions of sessions: %d: %w", ErrNotSure, strings.Join(p.XIDs, " "), p.Old, open, err)
+	}
+	if err := s.exec(ctx, "XA ROLLBACK "+p.XIDs[0]); err != nil {
+		return "", fmt.Errorf("end the prepared XA transaction %s: %w", p.XIDs[0], err)
+	}
+	return p.XIDs[0], s.DropDatabase(ctx, name)
+}

@@ -1,0 +1,37 @@
+package mysqladmin_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"mysql-broker/provisioner/mysqladmin"
+)
+
+// What holds anything of a tenant's is left alone, and what holds nothing is dropped.
+func TestDropEmptyDatabase(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		for _, made := range []struct{ kind, statement string }{
+			{"TABLE", "CREATE TABLE %.x (n INT)"},
+			{"VIEW", "CREATE VIEW %.x AS SELECT 1 AS n"},
+			{"PROCEDURE", "CREATE PROCEDURE %.x() SELECT 1"},
+			{"FUNCTION", "CREATE FUNCTION %.x() RETURNS INT DETERMINISTIC RETURN 1"},
+			{"EVENT", "CREATE EVENT %.x ON SCHEDULE EVERY 1 DAY DO SELECT 1"},
+		} {
+			f.exec(f.root, strings.Replace(made.statement, "%", "`"+f.database+"`", 1))
+			if err := f.session.DropEmptyDatabase(t.Context(), f.database); !errors.Is(err, mysqladmin.ErrHoldsData) {
+				t.Errorf("with a %s: %v", made.kind, err)
+			}
+			if holds, err := f.server.HoldsData(t.Context(), f.database); !holds || err != nil {
+				t.Errorf("with a %s, it holds data: %t, %v", made.kind, holds, err)
+			}
+			f.exec(f.root, "DROP "+made.kind+" `"+f.database+"`.x")
+		}
+		for range 2 { // the second time, it is missing
+			f.must(f.session.DropEmptyDatabase(t.Context(), f.database))
+		}
+		if found, err := f.server.DatabaseExists(t.Context(), f.database); found || err != nil {
+			t.Errorf("exists: %v, %v", found, err)
+		}
+	})
+}

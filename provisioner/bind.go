@@ -137,8 +137,8 @@ func (p *Provisioner) bindAgain(there store.Beginning, q BindRequest) (*store.Ta
 func (p *Provisioner) newBinding(i store.Instance, q BindRequest) (store.Binding, error) {
 	tls, err := p.bindingTLS(i, p.plans[i.PlanID], q.Parameters.TLS)
 	return store.Binding{InstanceID: q.InstanceID, ID: q.BindingID, AppGUID: q.AppGUID,
-		Parameters: encode(q.Parameters), Role: string(q.Parameters.Role), TLS: string(tls), Account: newName("u_"),
-		Password: newPassword()}, err
+		Parameters: encode(q.Parameters), Role: string(q.Parameters.Role), TLS: string(tls),
+		Events: p.plans[i.PlanID].Events, Account: newName("u_"), Password: newPassword()}, err
 }
 
 func (p *Provisioner) credentials(ctx context.Context, i store.Instance, b store.Binding) (Credentials, error) {

@@ -40,9 +40,16 @@ type Plan struct {
 	MemoryMB       int // MiB of memory of a dedicated server; 0 for shared plans
 	TLS            TLS // what its bindings get that do not ask for more
 
+	// Events says that accounts may make events, which run without a connection, so that no limit bounds how many.
+	Events bool
+
 	MaxPolling         time.Duration // maximum_polling_duration in the catalog, 0 for none
 	MaintenanceVersion string        // maintenance_info.version in the catalog, "" for none
 }
+
+// RestoreBelow is how many per cent of the quota the data of an instance that was over it may not reach for its
+// accounts to be allowed to add data again.
+const RestoreBelow = 95
 
 // Quota is how many bytes the data of an instance may take; 0 if nobody knows.
 func (p Plan) Quota() int64 { return int64(p.MaxStorageMB) << 20 }

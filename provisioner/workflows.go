@@ -183,22 +183,43 @@ func (p *Provisioner) destroy(i store.Instance) task.Step {
 		}}
 }
 
-// updateWorkflow changes an instance's plan.
+// updateWorkflow changes an instance's plan. Where the instance was over its quota, and is below the larger one of the
+// plan, its accounts may add data again when it ends.
 func (p *Provisioner) updateWorkflow(i store.Instance, r request) task.Workflow {
+	var lifted []store.BindingAccount
 	w := task.Workflow{
-		Steps:     p.changePlan(i, r.PlanID),
-		Lasting:   true,
-		Succeeded: func(tx *store.Tx) { tx.SetInstancePlan(i.ID, r.PlanID, r.MaintenanceVersion) },
-		Failed:    func(*store.Tx, bool) {},
+		Steps:   p.changePlan(i, i.PlanID, r.PlanID, &lifted),
+		Lasting: true,
+		Succeeded: func(tx *store.Tx) {
+			tx.SetInstancePlan(i.ID, r.PlanID, r.MaintenanceVersion)
+			if p.eventsDiffer(i.PlanID, r.PlanID) {
+				tx.SetEvents(i.ID, p.plans[r.PlanID].Events)
+			}
+			if lifted == nil { // not so, or a broker died meanwhile: then the next round of measuring finds it out
+				return
+			}
+			tx.SetOver(i.ID, false)
+			for _, a := range lifted {
+				tx.SettleAccount(a.Account, p.plans[r.PlanID].Events)
+			}
+		},
+		Failed: func(*store.Tx, bool) {},
 	}
 	if _, known := p.plans[i.PlanID]; known {
-		w.Cleanup = p.changePlan(i, i.PlanID)
+		w.Cleanup = p.changePlan(i, r.PlanID, i.PlanID, nil)
 	}
 	return w
 }
 
-// changePlan lists the steps that give an instance what a plan says, whatever it had before.
-func (p *Provisioner) changePlan(i store.Instance, planID string) []task.Step {
+// eventsDiffer tells whether a plan lets accounts make events, and another one does not, or is not known any more.
+func (p *Provisioner) eventsDiffer(fromID, toID string) bool {
+	from, known := p.plans[fromID]
+	return !known || from.Events != p.plans[toID].Events
+}
+
+// changePlan lists the steps that give an instance what a plan says, even where it has that already, or a part of it.
+// The accounts that may add data again by that are stored in lifted, unless it is nil.
+func (p *Provisioner) changePlan(i store.Instance, fromID, planID string, lifted *[]store.BindingAccount) []task.Step {
 	var steps []task.Step
 	if i.DedicatedID != "" {
 		steps = append(steps, task.Step{Name: "resize", Progress: "Resizing the server", Stages: launcher.Stages,
@@ -228,15 +249,55 @@ func (p *Provisioner) changePlan(i store.Instance, planID string) []task.Step {
 			if err != nil || len(accounts) == 0 {
 				return err
 			}
-			return p.onServer(ctx, run, i, instanceFence(i.ID), func(ctx context.Context, s *mysqladmin.Session) error {
-				for _, a := range accounts {
-					if err := s.SetConnectionLimit(ctx, a.Account, plan.MaxConnections); err != nil {
-						return err
-					}
+			current, err := p.store.Instance(ctx, i.ID) // as the guard of quotas may have changed it since
+			if err != nil {
+				return err
+			}
+			lifts := false
+			if lifted != nil && current.OverSince != nil {
+				if lifts, err = p.below(ctx, i, plan); err != nil {
+					return err
 				}
-				return nil
+			}
+			err = p.onServer(ctx, run, i, instanceFence(i.ID), func(ctx context.Context, s *mysqladmin.Session) error {
+				regrant := lifts || current.OverSince == nil && p.eventsDiffer(fromID, planID)
+				return changeAccounts(ctx, s, i.Database, accounts, plan, regrant)
 			})
+			if err == nil && lifts {
+				*lifted = accounts
+			}
+			return err
 		}})
+}
+
+// changeAccounts gives accounts the limits of a plan, and regrants their privileges if these are to change.
+func changeAccounts(ctx context.Context, s *mysqladmin.Session, database string, accounts []store.BindingAccount,
+	plan Plan, regrant bool) error {
+	for _, a := range accounts {
+		if err := s.SetConnectionLimit(ctx, a.Account, plan.MaxConnections); err != nil {
+			return err
+		}
+		if !regrant {
+			continue
+		}
+		if err := s.Release(ctx, a.Account, mysqladmin.Role(a.Role), plan.Events, database); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// below tells whether the data of an instance that is over its quota are below the mark of another plan's, by what was
+// last measured: meanwhile they could not grow.
+func (p *Provisioner) below(ctx context.Context, i store.Instance, plan Plan) (bool, error) {
+	usage, err := p.store.Usage(ctx, i.ID)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read what the instance's data take: %w", err)
+	}
+	return usage.Bytes*100 < plan.Quota()*RestoreBelow, nil
 }
 
 // deprovisionWorkflow removes an instance with whatever a provision, bind or unbind that was cancelled may have left.
@@ -326,7 +387,7 @@ func (p *Provisioner) bindWorkflow(i store.Instance, b store.Binding, f fence) t
 				return onServer(ctx, run, func(ctx context.Context, s *mysqladmin.Session) error {
 					return s.CreateAccount(ctx, mysqladmin.Account{Name: b.Account, Password: b.Password,
 						Database: i.Database, Role: mysqladmin.Role(b.Role), MaxConnections: plan.MaxConnections,
-						RequireTLS: RequiresTLS(b, access.CACertificate), Restricted: i.OverSince != nil,
+						Events: plan.Events, RequireTLS: RequiresTLS(b, access.CACertificate), Restricted: i.OverSince != nil,
 						OwnServer: i.DedicatedID != ""})
 				})
 			}}},

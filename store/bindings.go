@@ -19,21 +19,23 @@ type Binding struct {
 	AppGUID    string
 	Parameters json.RawMessage
 	Role       string
+	Events     bool   // whether the account may make events, as long as it is not kept from adding data
 	TLS        string // whether the account requires TLS; "" if it was made before that was recorded
 	Account    string
 	Password   string
 	CreatedAt  time.Time
 }
 
-const bindingColumns = `instance_id, id, state, app_guid, parameters, role, tls, account, password, created_at`
+const bindingColumns = `instance_id, id, state, app_guid, parameters, role, coalesce(events, true), tls, account,
+	password, created_at`
 
 func bindingPlace(instanceID, id string) string { return "binding " + instanceID + " " + id }
 
 func (k *Keyring) scanBinding(row pgx.CollectableRow) (Binding, error) {
 	var b Binding
 	var sealed []byte
-	if err := row.Scan(&b.InstanceID, &b.ID, &b.State, &b.AppGUID, &b.Parameters, &b.Role, &b.TLS, &b.Account, &sealed,
-		&b.CreatedAt); err != nil {
+	if err := row.Scan(&b.InstanceID, &b.ID, &b.State, &b.AppGUID, &b.Parameters, &b.Role, &b.Events, &b.TLS, &b.Account,
+		&sealed, &b.CreatedAt); err != nil {
 		return b, err
 	}
 	var err error
@@ -63,8 +65,8 @@ func (t *Tx) InsertBinding(b Binding) error {
 		return err
 	}
 	t.write("insert the binding", `INSERT INTO binding (instance_id, id, state, app_guid, parameters, role, tls,
-			account, password, grants_due) VALUES ($1, $2, 'creating', $3, $4, $5, $6, $7, $8, false)`,
-		b.InstanceID, b.ID, b.AppGUID, orEmpty(b.Parameters), b.Role, b.TLS, b.Account, sealed)
+			account, password, events, grants_due) VALUES ($1, $2, 'creating', $3, $4, $5, $6, $7, $8, $9, false)`,
+		b.InstanceID, b.ID, b.AppGUID, orEmpty(b.Parameters), b.Role, b.TLS, b.Account, sealed, b.Events)
 	return nil
 }
 
@@ -85,10 +87,10 @@ func (t *Tx) DeleteBinding(instanceID, id string) {
 // time, change that.
 func (t *Tx) RetireAccount(instanceID, account string) {
 	t.write("retire the account", `
-		WITH former AS (SELECT role, grants_due FROM binding WHERE account = $1 FOR UPDATE)
-		INSERT INTO retired_account (account, instance_id, role, grants_due)
+		WITH former AS (SELECT role, grants_due, events FROM binding WHERE account = $1 FOR UPDATE)
+		INSERT INTO retired_account (account, instance_id, role, grants_due, events)
 		SELECT $1, id, coalesce((SELECT role FROM former), ''),
-			over_since IS NOT NULL OR (SELECT grants_due FROM former) IS NOT FALSE
+			over_since IS NOT NULL OR (SELECT grants_due FROM former) IS NOT FALSE, (SELECT events FROM former)
 		FROM instance WHERE id = $2 ON CONFLICT DO NOTHING`, account, instanceID)
 }
 
@@ -96,12 +98,13 @@ func (t *Tx) RetireAccount(instanceID, account string) {
 type BindingAccount struct {
 	BindingID string
 	Account   string
+	Role      string // "" if it is not known
 }
 
 var scanAccount = pgx.RowToStructByPos[BindingAccount]
 
-const selectAccounts = `SELECT id, account FROM binding WHERE instance_id = $1
-	UNION ALL SELECT '', account FROM retired_account WHERE instance_id = $1`
+const selectAccounts = `SELECT id, account, role FROM binding WHERE instance_id = $1
+	UNION ALL SELECT '', account, role FROM retired_account WHERE instance_id = $1`
 
 // Accounts lists every account that was ever planned for an instance and may exist: those of its bindings, finished
 // or not, and retired ones.

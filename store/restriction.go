@@ -39,10 +39,35 @@ func (s *Store) DueAccounts(ctx context.Context, dedicated bool, instanceID stri
 		ORDER BY due.instance_id, due.account LIMIT $5`, dedicated, instanceID, after.InstanceID, after.Account, limit)
 }
 
-// SettleAccount records that an account, whose instance the transaction has locked, has the privileges that it should.
-func (t *Tx) SettleAccount(account string) {
-	t.write("settle the account", "UPDATE binding SET grants_due = false WHERE account = $1", account)
-	t.write("settle the retired account", "UPDATE retired_account SET grants_due = false WHERE account = $1", account)
+// SettleAccount records that an account, whose instance the transaction has locked, has the privileges that it should,
+// and whether it may make events while it is not kept from adding data.
+func (t *Tx) SettleAccount(account string, events bool) {
+	t.write("settle the account", "UPDATE binding SET grants_due = false, events = $2 WHERE account = $1", account,
+		events)
+	t.write("settle the retired account", "UPDATE retired_account SET grants_due = false, events = $2 WHERE account = $1",
+		account, events)
+}
+
+// SetEvents records that the accounts of an instance, which the transaction has locked, may make events, or may not.
+func (t *Tx) SetEvents(instanceID string, events bool) {
+	t.write("record whether the accounts may make events",
+		"UPDATE binding SET events = $2 WHERE instance_id = $1", instanceID, events)
+	t.write("record whether the retired accounts may make events",
+		"UPDATE retired_account SET events = $2 WHERE instance_id = $1", instanceID, events)
+}
+
+// MarkEvents makes the accounts due that were given EVENT and belong to one of the plans without it, or the other way
+// round. Brokers that know of no plan without it give it to all.
+func (s *Store) MarkEvents(ctx context.Context, with, without []string) error {
+	for _, table := range []string{"binding", "retired_account"} {
+		_, err := s.db.Exec(ctx, `UPDATE `+table+` a SET grants_due = true FROM instance i
+			WHERE i.id = a.instance_id AND a.grants_due IS FALSE AND (a.events IS FALSE AND i.plan_id = ANY ($1)
+				OR a.events IS NOT FALSE AND i.plan_id = ANY ($2))`, with, without)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // SettleUnrestricted settles the accounts that were made by brokers which know of no restrictions, of instances that

@@ -214,7 +214,7 @@ func TestAccountsAreDueUntilTheyAreSettled(t *testing.T) {
 	}
 	settle := func(account string) {
 		t.Helper()
-		if err := s.InTx(ctx, func(tx *store.Tx) error { tx.SettleAccount(account); return nil }); err != nil {
+		if err := s.InTx(ctx, func(tx *store.Tx) error { tx.SettleAccount(account, true); return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}

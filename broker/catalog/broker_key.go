@@ -30,6 +30,9 @@ func readBrokerKey(plan *object) provisioner.Plan {
 	if bindings := o.positive("max_bindings"); bindings != nil {
 		made.MaxBindings = *bindings
 	}
+	if events := o.flag("events"); events != nil {
+		made.Events = *events
+	}
 	memory := o.positive("memory_mb")
 	if memory != nil {
 		made.MemoryMB = *memory

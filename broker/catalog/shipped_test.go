@@ -33,10 +33,10 @@ func TestShippedPlans(t *testing.T) {
 		{ID: async, Name: "shared-async", Kind: shared, Async: "preferred", MaxStorageMB: 100, MaxConnections: 30,
 			MaxBindings: 10},
 		{ID: ownSmall, Name: "dedicated-small", Kind: dedicated, Async: "required",
-			MaxStorageMB: 1024, MaxConnections: 50, MaxBindings: 20, MemoryMB: 256,
+			MaxStorageMB: 1024, MaxConnections: 50, MaxBindings: 20, Events: true, MemoryMB: 256,
 			MaxPolling: 30 * time.Minute},
 		{ID: ownLarge, Name: "dedicated-large", Kind: dedicated, Async: "required",
-			MaxStorageMB: 10240, MaxConnections: 200, MaxBindings: 50, MemoryMB: 1024,
+			MaxStorageMB: 10240, MaxConnections: 200, MaxBindings: 50, Events: true, MemoryMB: 1024,
 			MaxPolling: 30 * time.Minute},
 	}
 	for i := range want {

@@ -14,8 +14,8 @@ GRANT CONNECTION ADMIN ON *.* TO 'mysql_broker'@'%';
 -- to find accounts, but not their passwords
 GRANT SELECT (user, host) ON mysql.user TO 'mysql_broker'@'%';
 GRANT SELECT (user, db) ON mysql.db TO 'mysql_broker'@'%';
--- to find out soon that an account defines no routines and events (without these, it takes longer)
-GRANT SELECT (db, definer) ON mysql.proc TO 'mysql_broker'@'%';
-GRANT SELECT (db, definer) ON mysql.event TO 'mysql_broker'@'%';
+-- to measure what routines and events take, and to find out soon that an account defines none
+GRANT SELECT (db, definer, body) ON mysql.proc TO 'mysql_broker'@'%';
+GRANT SELECT (db, definer, body) ON mysql.event TO 'mysql_broker'@'%';
 -- the databases of instances, and what bindings may do in them
 GRANT ALL PRIVILEGES ON `db\_%`.* TO 'mysql_broker'@'%' WITH GRANT OPTION;

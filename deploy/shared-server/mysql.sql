@@ -13,6 +13,8 @@ GRANT PROCESS ON *.* TO 'mysql_broker'@'%';
 GRANT CONNECTION_ADMIN ON *.* TO 'mysql_broker'@'%';
 -- to name the prepared transactions that keep a database from being dropped
 GRANT XA_RECOVER_ADMIN ON *.* TO 'mysql_broker'@'%';
+-- to measure what routines take (from 8.0.20 on)
+GRANT SHOW_ROUTINE ON *.* TO 'mysql_broker'@'%';
 -- to find accounts, but not their passwords
 GRANT SELECT (user, host) ON mysql.user TO 'mysql_broker'@'%';
 GRANT SELECT (user, db) ON mysql.db TO 'mysql_broker'@'%';

@@ -133,6 +133,7 @@ func (d *Doctor) makeAccount(ctx context.Context, f Finding) error {
 			func(s *mysqladmin.Session) error {
 				return s.CreateAccount(ctx, mysqladmin.Account{Name: b.Account, Password: b.Password,
 					Database: i.Database, Role: mysqladmin.Role(b.Role), MaxConnections: d.plans[at].MaxConnections,
+					Events:     d.plans[at].Events,
 					RequireTLS: provisioner.RequiresTLS(b, server.CACertificate), Restricted: i.OverSince != nil,
 					OwnServer: i.DedicatedID != ""})
 			})

@@ -13,6 +13,7 @@ type Account struct {
 	Role           Role
 	MaxConnections int  // at the same time; 0 for the server's own limit
 	RequireTLS     bool // plain-text logins are refused
+	Events         bool // it may make events, unless its role is ReadOnly
 	Restricted     bool // it may add no data, as after Restrict
 	OwnServer      bool // nobody else's data are on the server: an Admin may read every routine, if it can be given that
 }
@@ -41,7 +42,7 @@ func (s *Session) createAccount(ctx context.Context, a Account) error {
 	}
 	// What a role has beside what is taken again depends on the server's version. Sessions that began between the two
 	// statements, of an account that existed, are ended.
-	if err := s.execAccount(ctx, grantStatement(a.Role, a.Database), a.Name); err != nil {
+	if err := s.execAccount(ctx, s.dialect.grantStatement(a.Role, a.Events, a.Database), a.Name); err != nil {
 		return err
 	}
 	if a.Role == Admin && a.OwnServer && s.dialect.readRoutines != "" {

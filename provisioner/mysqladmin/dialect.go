@@ -10,6 +10,9 @@ type dialect struct {
 	identified string
 	hash       func(password string) string
 
+	// adminPrivileges are what ALL PRIVILEGES on a database has beside EVENT and the privileges of ReadWrite.
+	adminPrivileges string
+
 	// pending tells whether a connection belongs to PendingLogins.
 	pending func(connection) bool
 
@@ -57,9 +60,11 @@ var dialects = map[string]dialect{
 		tablespaceName:      "CAST(%s AS BINARY)",
 	},
 	MariaDB: {
-		oldest:              struct{ major, minor int }{10, 6},
-		identified:          "IDENTIFIED VIA mysql_native_password USING ?",
-		hash:                nativeHash,
+		oldest:     struct{ major, minor int }{10, 6},
+		identified: "IDENTIFIED VIA mysql_native_password USING ?",
+		hash:       nativeHash,
+		// SHOW CREATE ROUTINE too, from 11.3 on: see opened.lock.
+		adminPrivileges:     ", DELETE HISTORY",
 		pending:             func(connection) bool { return false },
 		defining:            "SET STATEMENT max_statement_time = 5 FOR ",
 		tablespaces:         "information_schema.INNODB_SYS_TABLESPACES",

@@ -31,6 +31,8 @@ const (
 	errCannotUser         = 1396 // CREATE USER of one that exists, ALTER USER of one that does not
 	errGrantNoSuchAccount = 1410 // MySQL only
 	errUnknownPrivilege   = 3929 // MySQL only
+	errStatementTimeout   = 1969 // MariaDB only
+	errQueryTimeout       = 3024 // MySQL only
 	errDatabaseReadOnly   = 3989 // MySQL only
 	errIsDefiner          = 4006 // of DROP USER on MySQL
 )

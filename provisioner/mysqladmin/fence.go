@@ -67,6 +67,9 @@ func (o *opened) lock(ctx context.Context) error {
 		return err
 	}
 	o.session.dialect = dialects[flavour.Name]
+	if flavour.Name == MariaDB && !flavour.before(11, 3, 0) {
+		o.session.dialect.adminPrivileges += ", SHOW CREATE ROUTINE"
+	}
 	return nil
 }
 

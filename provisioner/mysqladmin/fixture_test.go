@@ -112,6 +112,7 @@ func (f *fixture) account(role mysqladmin.Role) mysqladmin.Account {
 	f.t.Helper()
 	a := mysqladmin.Account{
 		Name: uniqueName("u_"), Password: rand.Text(), Database: f.database, Role: role, MaxConnections: 5,
+		Events: true,
 	}
 	f.must(f.session.CreateAccount(f.t.Context(), a))
 	return a

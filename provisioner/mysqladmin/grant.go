@@ -5,12 +5,26 @@ package mysqladmin
 var privileges = map[Role]string{
 	ReadOnly: "SELECT, SHOW VIEW",
 	ReadWrite: "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, REFERENCES, INDEX, ALTER, CREATE TEMPORARY TABLES, " +
-		"LOCK TABLES, EXECUTE, CREATE VIEW, SHOW VIEW, CREATE ROUTINE, ALTER ROUTINE, EVENT, TRIGGER",
-	Admin: "ALL PRIVILEGES", // GRANT OPTION is not one of them
+		"LOCK TABLES, EXECUTE, CREATE VIEW, SHOW VIEW, CREATE ROUTINE, ALTER ROUTINE, TRIGGER",
+	Admin: allPrivileges,
 }
 
-// grantStatement takes the account's name.
-func grantStatement(role Role, database string) string { return grant(privileges[role], database) }
+const (
+	allPrivileges  = "ALL PRIVILEGES" // GRANT OPTION is not one of them
+	eventPrivilege = "EVENT"
+)
+
+// grantStatement gives a role's privileges, and EVENT if the account may have it. It takes the account's name.
+func (d dialect) grantStatement(role Role, events bool, database string) string {
+	list := privileges[role]
+	switch {
+	case role == Admin && !events:
+		list = privileges[ReadWrite] + d.adminPrivileges
+	case role == ReadWrite && events:
+		list += ", " + eventPrivilege
+	}
+	return grant(list, database)
+}
 
 // grant gives some privileges on a database. It takes the account's name.
 func grant(privileges, database string) string {

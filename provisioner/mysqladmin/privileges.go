@@ -16,12 +16,20 @@ const DatabasePrefix = "db_"
 
 // globalPrivileges are those that the broker's account needs on *.*. deploy/shared-server tells what for.
 var globalPrivileges = map[string][]string{
-	MySQL:   {"CREATE USER", "PROCESS", "CONNECTION_ADMIN", "XA_RECOVER_ADMIN"},
+	MySQL:   {"CREATE USER", "PROCESS", "CONNECTION_ADMIN", "XA_RECOVER_ADMIN", showRoutine},
 	MariaDB: {"CREATE USER", "PROCESS", "CONNECTION ADMIN"},
 }
 
-// accountColumns are what the broker's account must be able to read of the tables of accounts.
-var accountColumns = []struct{ columns, table string }{{"user, host", "mysql.user"}, {"user, db", "mysql.db"}}
+// showRoutine is known from MySQL 8.0.20 on. Before, routines are not measured.
+const showRoutine = "SHOW_ROUTINE"
+
+// readableColumns are what the broker's account must be able to read of the server's own tables: accounts, and on
+// MariaDB the texts of routines and events.
+var readableColumns = map[string][]struct{ columns, table string }{
+	MySQL: {{"user, host", "mysql.user"}, {"user, db", "mysql.db"}},
+	MariaDB: {{"user, host", "mysql.user"}, {"user, db", "mysql.db"}, {"db, definer, body", "mysql.proc"},
+		{"db, definer, body", "mysql.event"}},
+}
 
 // PrivilegesError lists what the broker's account on a server lacks.
 type PrivilegesError struct {
@@ -47,7 +55,7 @@ func (s *Server) CheckPrivileges(ctx context.Context) error {
 		return s.explain("connect", err)
 	}
 	defer func() { _ = conn.Close() }() // it goes back to the pool
-	missing, err := missingPrivileges(ctx, conn, flavour.Name)
+	missing, err := missingPrivileges(ctx, conn, flavour)
 	if err != nil {
 		return s.explain("check the account's privileges", err)
 	}
@@ -72,8 +80,8 @@ func (s *Server) CheckPrivileges(ctx context.Context) error {
 	return nil
 }
 
-func missingPrivileges(ctx context.Context, conn *sql.Conn, flavour string) (statements []string, err error) {
-	if flavour == MySQL {
+func missingPrivileges(ctx context.Context, conn *sql.Conn, flavour Flavour) (statements []string, err error) {
+	if flavour.Name == MySQL {
 		on, err := partialRevokes(ctx, conn)
 		if err != nil {
 			return nil, err
@@ -86,14 +94,18 @@ func missingPrivileges(ctx context.Context, conn *sql.Conn, flavour string) (sta
 	if err != nil {
 		return nil, err
 	}
-	lacking, err := lackingGlobally(ctx, conn, globalPrivileges[flavour])
+	wanted := globalPrivileges[flavour.Name]
+	if flavour.Name == MySQL && flavour.before(8, 0, 20) {
+		wanted = slices.DeleteFunc(slices.Clone(wanted), func(privilege string) bool { return privilege == showRoutine })
+	}
+	lacking, err := lackingGlobally(ctx, conn, wanted)
 	if err != nil {
 		return nil, err
 	}
 	for _, privilege := range lacking {
 		statements = append(statements, "GRANT "+privilege+" ON *.* TO "+account)
 	}
-	for _, c := range accountColumns {
+	for _, c := range readableColumns[flavour.Name] {
 		lacks, err := denied(ctx, conn, "SELECT "+c.columns+" FROM "+c.table+" LIMIT 0")
 		if err != nil {
 			return nil, err
@@ -175,7 +187,7 @@ func lackingGlobally(ctx context.Context, conn *sql.Conn, wanted []string) ([]st
 // cannotGrant tries to give all privileges in a database to an account that does not exist. A server first looks
 // whether the account that asks may give them, which may come from a grant on any pattern, and then fails.
 func cannotGrant(ctx context.Context, conn *sql.Conn) (bool, error) {
-	_, err := conn.ExecContext(ctx, grantStatement(Admin, DatabasePrefix+"check"), "no account")
+	_, err := conn.ExecContext(ctx, grant(allPrivileges, DatabasePrefix+"check"), "no account")
 	if hasNumber(err, errGrantNoSuchAccount) || hasNumber(err, errNoSuchAccount) {
 		return false, nil
 	}

@@ -3,17 +3,18 @@ package mysqladmin
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
 
 // growing are the privileges by which data grow, in a database or in the server's temporary files. What remains lets an
-// account read, dump and remove: TRUNCATE needs DROP; to remove triggers, events and routines takes TRIGGER, EVENT and
-// ALTER ROUTINE, and what they execute is refused as well, as it uses the privileges of an account of the same
-// instance.
+// account read, dump and remove: TRUNCATE needs DROP, and to remove routines takes ALTER ROUTINE. What routines,
+// triggers and events execute is refused as well, as it uses the privileges of an account of the same instance; triggers
+// and events themselves can neither be made nor removed, as either takes TRIGGER or EVENT: triggers go with their tables.
 // https://dev.mysql.com/doc/refman/8.4/en/privileges-provided.html
 var growing = []string{"INSERT", "UPDATE", "CREATE", "ALTER", "INDEX", "REFERENCES", "CREATE TEMPORARY TABLES",
-	"CREATE VIEW", "CREATE ROUTINE"}
+	"CREATE VIEW", "CREATE ROUTINE", "TRIGGER", eventPrivilege}
 
 // Restrict takes the privileges by which data grow from an account, and ends its open sessions, which would keep them.
 // Meanwhile it reads and deletes as before. Read-only accounts have none of them and are left alone; a missing account
@@ -44,18 +45,24 @@ const (
 )
 
 // Release gives an account all privileges of its role, whatever it had, or what Restrict took if the role is not known
-// (""). Open sessions do not come to know it: they are ended as soon as they are idle, outside of a transaction. Those
+// (""); EVENT only if it may make events, and else takes that. Open sessions do not come to know
+// it: they are ended as soon as they are idle, outside of a transaction. Those
 // that are not within a second, as they delete much, for example, have to reconnect by themselves. A missing account is
 // fine.
-func (s *Session) Release(ctx context.Context, account string, role Role, database string) error {
+func (s *Session) Release(ctx context.Context, account string, role Role, events bool, database string) error {
 	if role == ReadOnly {
 		return nil
 	}
-	statement := grantStatement(role, database)
+	statement := s.dialect.grantStatement(role, events, database)
 	if role == "" {
-		statement = grant(strings.Join(growing, ", "), database)
+		statement = grant(strings.Join(slices.DeleteFunc(slices.Clone(growing), func(privilege string) bool {
+			return privilege == eventPrivilege && !events
+		}), ", "), database)
 	}
 	err := s.execAccount(ctx, statement, account)
+	if err == nil && !events {
+		err = s.execAccount(ctx, "REVOKE "+eventPrivilege+" ON "+anyTable(database)+" FROM ?@'%'", account)
+	}
 	if hasNumber(err, errGrantNoSuchAccount) || hasNumber(err, errNoSuchAccount) {
 		return nil
 	}

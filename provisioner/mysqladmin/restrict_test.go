@@ -20,13 +20,13 @@ var (
 		"CREATE TABLE t3 LIKE t", "ALTER TABLE t ADD COLUMN y INT", "CREATE INDEX i2 ON t (x)", "OPTIMIZE TABLE t",
 		"CREATE TEMPORARY TABLE tmp (id INT)", "CREATE VIEW v2 AS SELECT 1", "CREATE PROCEDURE p2() SELECT 1",
 		"CREATE FUNCTION f2() RETURNS INT DETERMINISTIC RETURN 1", "RENAME TABLE t TO t4",
-		"CALL grow()",
+		"CALL grow()", "CREATE TRIGGER tr2 BEFORE DELETE ON t FOR EACH ROW SET @x = 1", "DROP TRIGGER tr",
+		"CREATE EVENT e2 ON SCHEDULE EVERY 1 DAY DO DELETE FROM t", "DROP EVENT e",
 		"CREATE TABLE fk (t INT, FOREIGN KEY (t) REFERENCES t (id))",
 	}
 	remains = []string{
 		"SELECT * FROM t", "SELECT * FROM v", "SHOW CREATE VIEW v", "SHOW CREATE TABLE t", "LOCK TABLES t READ",
-		"UNLOCK TABLES", "DELETE FROM t WHERE id = 1", "CALL shrink()", "TRUNCATE t", "DROP TRIGGER tr", "DROP EVENT e",
-		"DROP PROCEDURE grow", "DROP PROCEDURE shrink", "DROP VIEW v", "DROP TABLE t",
+		"UNLOCK TABLES", "DELETE FROM t WHERE id = 1", "CALL shrink()", "TRUNCATE t", "DROP PROCEDURE grow", "DROP PROCEDURE shrink", "DROP VIEW v", "DROP TABLE t",
 	}
 )
 
@@ -60,8 +60,9 @@ func TestRestrictedAccountsReadAndRemove(t *testing.T) {
 			f.exec(conn, remains...)
 			f.refused(conn, "CREATE TABLE t (id INT)")
 
-			f.must(f.session.Release(t.Context(), a.Name, role, f.database))
+			f.must(f.session.Release(t.Context(), a.Name, role, true, f.database))
 			conn = f.connect(a)
+			f.exec(conn, "DROP EVENT e")
 			f.fill(conn)
 			f.exec(conn, "UPDATE t SET x = 9", "ALTER TABLE t ADD COLUMN y INT", "DROP TABLE t", "DROP PROCEDURE grow",
 				"DROP PROCEDURE shrink", "DROP VIEW v", "DROP EVENT e")
@@ -86,7 +87,7 @@ func TestAccountIsMadeRestricted(t *testing.T) {
 			conn := f.connect(made)
 			f.exec(conn, "SELECT * FROM t")
 			f.refused(conn, "INSERT INTO t VALUES (9, 9)", "CREATE TABLE t2 (id INT)")
-			f.must(f.session.Release(t.Context(), made.Name, role, f.database))
+			f.must(f.session.Release(t.Context(), made.Name, role, true, f.database))
 			if got := f.privileges(made.Name); got != before {
 				t.Errorf("released as %s: %s; before: %s", role, got, before)
 			}
@@ -151,7 +152,7 @@ func TestReleaseEndsIdleSessions(t *testing.T) {
 			}
 		}()
 		f.running(a.Name, "SELECT SLEEP%")
-		f.must(f.session.Release(t.Context(), a.Name, a.Role, f.database))
+		f.must(f.session.Release(t.Context(), a.Name, a.Role, true, f.database))
 		if _, err := idle.ExecContext(t.Context(), "SELECT 1"); err == nil {
 			t.Error("an idle session goes on without its privileges")
 		}
@@ -168,7 +169,7 @@ func TestRestrictAndReleaseOfNobody(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		nobody := uniqueName("u_")
 		f.must(f.session.Restrict(t.Context(), nobody, mysqladmin.ReadWrite, f.database))
-		f.must(f.session.Release(t.Context(), nobody, mysqladmin.ReadWrite, f.database))
+		f.must(f.session.Release(t.Context(), nobody, mysqladmin.ReadWrite, true, f.database))
 		f.expectAccount(nobody, false)
 	})
 }
@@ -186,7 +187,7 @@ func TestRetiredDefinersAreRestricted(t *testing.T) {
 		f.must(f.session.Restrict(t.Context(), definer.Name, "", f.database))
 		f.refused(f.connect(caller), "CALL grow()")
 		f.exec(f.connect(caller), "CALL shrink()", "DELETE FROM t")
-		f.must(f.session.Release(t.Context(), definer.Name, "", f.database))
+		f.must(f.session.Release(t.Context(), definer.Name, "", true, f.database))
 		f.exec(f.connect(caller), "CALL grow()")
 	})
 }

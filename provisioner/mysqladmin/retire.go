@@ -118,14 +118,15 @@ func Refused(err error) bool {
 }
 
 // makeAgain makes an account that was dropped although it defines something, locked. MySQL refuses that to whom it
-// refuses to drop definers, so that there it was not the broker who dropped it: then nothing is kept.
+// refuses to drop definers, so that there it was not the broker who dropped it: then nothing is kept. Its events do not
+// run any more.
 func (s *Session) makeAgain(ctx context.Context, account string, role Role, database string) (kept bool, err error) {
 	err = s.identifyLocked(ctx, "CREATE USER", account)
 	if hasNumber(err, errIsDefiner) {
 		return false, nil
 	}
 	if err == nil {
-		err = s.execAccount(ctx, grantStatement(role, database), account)
+		err = s.execAccount(ctx, s.dialect.grantStatement(role, false, database), account)
 	}
 	return true, err
 }

@@ -6,5 +6,5 @@ type Role string
 const (
 	ReadOnly  Role = "read-only"
 	ReadWrite Role = "read-write" // all that an application, its migrations and its dumps need
-	Admin     Role = "admin"      // every privilege that exists inside the database
+	Admin     Role = "admin"      // every privilege that exists inside the database; EVENT as Account.Events says
 )

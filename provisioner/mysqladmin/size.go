@@ -3,11 +3,12 @@ package mysqladmin
 import (
 	"context"
 	"fmt"
+	"time"
 )
 
 // Size is what a database takes on disk, in bytes.
 type Size struct {
-	Files    int64 // its tables, indexes included
+	Files    int64 // its tables, indexes included, and its stored programs: see ProgramSizes
 	Reusable int64 // what deleted rows have left free in these files, which do not shrink
 }
 
@@ -27,6 +28,9 @@ const sizeQuery = `SELECT CAST(COALESCE(SUM(bytes), 0) AS SIGNED), CAST(COALESCE
 		FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND ENGINE IS NOT NULL) AS tables_of_it
 	) AS files`
 
+// programLimit bounds how long a server reads the stored programs of one database.
+const programLimit = 10 * time.Second
+
 // DatabaseSize measures a database just now; there may be no such database. What is in a shared InnoDB tablespace is an
 // estimate of the server, which lags behind large changes by some seconds, and rows that were deleted leave free space
 // some seconds later. Tables that a statement makes just now, and that have no InnoDB tablespace of their own, may be
@@ -39,7 +43,12 @@ func (s *Server) DatabaseSize(ctx context.Context, name string) (size Size, err 
 		return size, err
 	}
 	err = s.reads.QueryRowContext(ctx, dialects[flavour.Name].size(), name, name).Scan(&size.Files, &size.Reusable)
-	return size, s.explain("size of database "+name, err)
+	if err != nil {
+		return size, s.explain("size of database "+name, err)
+	}
+	texts, err := s.ProgramSize(ctx, name, programLimit)
+	size.Files += texts
+	return size, err
 }
 
 func (d dialect) size() string {

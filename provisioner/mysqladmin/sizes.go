@@ -112,7 +112,11 @@ func (s *Server) databasesWithOthers(ctx context.Context, d dialect) (names []st
 // sizes runs a query that takes a pattern for databases of the broker's and yields them with their bytes. Their names
 // are the same in any character set.
 func (s *Server) sizes(ctx context.Context, query string) (map[string]int64, error) {
-	rows, err := s.reads.QueryContext(ctx, query, escapePattern(DatabasePrefix)+"%")
+	return s.sizesOf(ctx, query, escapePattern(DatabasePrefix)+"%")
+}
+
+func (s *Server) sizesOf(ctx context.Context, query string, args ...any) (map[string]int64, error) {
+	rows, err := s.reads.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, s.explain("measure the databases", err)
 	}

@@ -46,6 +46,8 @@ type Guard struct {
 
 	mu     sync.Mutex
 	others map[string]map[string]int64 // by shared server, what otherTables last told
+	stored map[string]programs         // by shared server
+	marked map[string]time.Time        // when markEvents last looked, by turn
 	told   map[string]string           // the problem that was last logged of each server
 	swept  time.Time                   // when ForgetUsage last ran, after the shared servers
 }
@@ -77,7 +79,8 @@ const (
 // Start begins with a round as soon as it is this broker's turn.
 func Start(cfg Config) *Guard {
 	g := &Guard{Config: cfg, plans: map[string]provisioner.Plan{}, me: uuid.NewString(),
-		others: map[string]map[string]int64{}, told: map[string]string{}, swept: time.Now()}
+		others: map[string]map[string]int64{}, marked: map[string]time.Time{},
+		stored: map[string]programs{}, told: map[string]string{}, swept: time.Now()}
 	for _, p := range cfg.Plans {
 		g.plans[p.ID] = p
 	}
@@ -162,6 +165,32 @@ func (g *Guard) heldRound(ctx context.Context, of side) error {
 	return context.Cause(ctx)
 }
 
+// markEvents has the accounts settled that may make events although their plan does not say so, or the other way round:
+// those of a release before the plans said anything, or of a catalog that said something else.
+func (g *Guard) markEvents(ctx context.Context, of side) error {
+	g.mu.Lock()
+	since := g.marked[of.turn]
+	g.mu.Unlock()
+	if time.Since(since) < sweepEach {
+		return nil
+	}
+	var with, without []string
+	for id, plan := range g.plans {
+		if plan.Events {
+			with = append(with, id)
+		} else {
+			without = append(without, id)
+		}
+	}
+	if err := g.Store.MarkEvents(ctx, with, without); err != nil {
+		return fmt.Errorf("look for accounts whose plan says something else of events: %w", err)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.marked[of.turn] = time.Now()
+	return nil
+}
+
 // round measures everything on a kind of servers, and settles every account there that is due.
 // While PostgreSQL is held, what it says of instances may be long past, and nothing is done.
 func (g *Guard) round(ctx context.Context, of side) (err error) {
@@ -178,7 +207,7 @@ func (g *Guard) round(ctx context.Context, of side) (err error) {
 		err = g.eachShared(ctx)
 	}
 	if ctx.Err() == nil {
-		err = errors.Join(err, g.Store.SettleUnrestricted(ctx), g.settleAll(ctx, of.dedicated, ""))
+		err = errors.Join(err, g.markEvents(ctx, of), g.Store.SettleUnrestricted(ctx), g.settleAll(ctx, of.dedicated, ""))
 	}
 	if !of.dedicated && time.Since(g.swept) >= sweepEach && ctx.Err() == nil {
 		g.swept = time.Now()

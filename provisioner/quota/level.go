@@ -1,19 +1,23 @@
 package quota
 
-import "slices"
+import (
+	"slices"
+
+	"mysql-broker/provisioner"
+)
 
 // Levels of a quota, in per cent. A level that was reached is left only once the data take margin less, so that
 // nothing is told, and nobody's privileges are changed, again and again.
 const (
 	Over   = 100 // data may not grow any more
-	margin = 5
+	margin = Over - provisioner.RestoreBelow
 )
 
 var levels = []int{Over, 90, 80}
 
 // RestoreBelow is how many per cent of the quota the data of an instance that was over it may not reach for its
 // accounts to be allowed to add data again.
-const RestoreBelow = Over - margin
+const RestoreBelow = provisioner.RestoreBelow
 
 // Level is the highest level that the data of an instance have reached and not left, or 0. before is the one at the
 // last measurement.

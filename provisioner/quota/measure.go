@@ -79,7 +79,13 @@ func (g *Guard) measureShared(ctx context.Context, server *shared.Server) error 
 	for _, m := range over {
 		sizes[m.Database] += 0
 	}
-	var errs []error
+	stored := g.programs(ctx, server, sizes)
+	for name, bytes := range stored.bytes {
+		if _, there := sizes[name]; there {
+			sizes[name] += bytes
+		}
+	}
+	errs := []error{stored.err}
 	for some := range slices.Chunk(slices.Sorted(maps.Keys(sizes)), page) {
 		instances, err := g.Store.OnServer(ctx, server.Name(), some)
 		if err != nil {
@@ -87,7 +93,11 @@ func (g *Guard) measureShared(ctx context.Context, server *shared.Server) error 
 		}
 		var changes []store.UsageChange
 		for _, m := range instances {
-			c, err := g.judge(ctx, m, sizes[m.Database], func(ctx context.Context) (mysqladmin.Size, error) {
+			files := sizes[m.Database]
+			if stored.endless[m.Database] { // who has so much that it cannot be read is over any quota
+				files += 2 * g.plans[m.PlanID].Quota()
+			}
+			c, err := g.judge(ctx, m, files, func(ctx context.Context) (mysqladmin.Size, error) {
 				return server.DatabaseSize(ctx, m.Database)
 			})
 			if ctx.Err() != nil || errors.Is(err, store.ErrUnavailable) {

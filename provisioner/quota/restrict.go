@@ -166,6 +166,7 @@ func (g *Guard) settle(ctx context.Context, d store.DueAccount) error {
 		if there := (store.Beginning{Active: active}); there.Task("") != nil || there.Task(d.BindingID) != nil {
 			return errBusy
 		}
+		events := g.plans[i.PlanID].Events
 		ctx, cancel := context.WithTimeout(ctx, settleTime)
 		defer cancel()
 		err = g.onServer(ctx, i, func(server *mysqladmin.Server) (err error) {
@@ -174,14 +175,13 @@ func (g *Guard) settle(ctx context.Context, d store.DueAccount) error {
 			if err != nil {
 				return fmt.Errorf("take the fence on the server: %w", err)
 			}
-			change := session.Release
 			if i.OverSince != nil {
-				change = session.Restrict
+				return session.Restrict(ctx, d.Account, mysqladmin.Role(d.Role), i.Database)
 			}
-			return change(ctx, d.Account, mysqladmin.Role(d.Role), i.Database)
+			return session.Release(ctx, d.Account, mysqladmin.Role(d.Role), events, i.Database)
 		})
 		if err == nil {
-			tx.SettleAccount(d.Account)
+			tx.SettleAccount(d.Account, events)
 		}
 		return err
 	})

@@ -10,7 +10,6 @@ import (
 var unbindScenarios = []scenario{
 	{"unbind ends logins and sessions", testUnbind},
 	{"unbind the definer of a view", testUnbindDefiner},
-	{"unbind the definer of an event", testUnbindEvent},
 }
 
 func testUnbind(t *testing.T, p platform) {
@@ -60,21 +59,4 @@ func testUnbindDefiner(t *testing.T, p platform) {
 	if accountExists(t, p, definerLogin.Username) {
 		t.Error("the definer's account outlived the instance")
 	}
-}
-
-// Events, too, run in the name of the account that made them.
-func testUnbindEvent(t *testing.T, p platform) {
-	i := p.provisioned(t, "shared-small", nil)
-	definer, definerLogin := i.bound(t, nil)
-	exec(t, definerLogin.open(t), "CREATE TABLE ticks (id INT AUTO_INCREMENT PRIMARY KEY)",
-		"CREATE EVENT tick ON SCHEDULE EVERY 1 SECOND DO INSERT INTO ticks () VALUES ()")
-	_, c := i.bound(t, body{"parameters": body{"role": "read-only"}})
-	db := c.open(t)
-	awaitTrue(t, db, "SELECT COUNT(*) > 0 FROM ticks")
-	expectEmpty(t, definer.unbind(t), http.StatusOK)
-	expectRefused(t, definerLogin.fields(t))
-	seen := read[int](t, db, "SELECT COUNT(*) FROM ticks")
-	awaitTrue(t, db, "SELECT COUNT(*) > ? FROM ticks", seen+1) // one may have been under way
-	expectEmpty(t, i.deprovision(t, now), http.StatusOK)
-	expectNothingLeft(t, p, c.Database, definerLogin.Username, c.Username)
 }

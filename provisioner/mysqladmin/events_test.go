@@ -1,0 +1,38 @@
+package mysqladmin_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"mysql-broker/provisioner/mysqladmin"
+)
+
+// Without events, a role has all that it has with them but EVENT; and Release takes EVENT from who had it.
+func TestRolesWithoutEvents(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		const create = "CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO SELECT 1"
+		for _, role := range everyRole {
+			with := f.account(role)
+			all := strings.Split(f.privileges(with.Name), ",")
+			without := with
+			without.Name, without.Events = uniqueName("u_"), false
+			f.must(f.session.CreateAccount(t.Context(), without))
+			want := strings.Join(slices.DeleteFunc(all, func(p string) bool { return p == "EVENT" }), ",")
+			if got := f.privileges(without.Name); got != want {
+				t.Errorf("%s without events: %s, want %s", role, got, want)
+			}
+			conn := f.connect(without)
+			f.refused(conn, create, "DROP EVENT e", "ALTER EVENT e DISABLE")
+
+			f.must(f.session.Release(t.Context(), with.Name, role, false, f.database))
+			if got := f.privileges(with.Name); got != want {
+				t.Errorf("%s released without events: %s, want %s", role, got, want)
+			}
+			f.must(f.session.Release(t.Context(), without.Name, role, true, f.database))
+			if role != mysqladmin.ReadOnly {
+				f.exec(f.connect(without), create, "DROP EVENT e")
+			}
+		}
+	})
+}

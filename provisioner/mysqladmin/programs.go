@@ -1,0 +1,84 @@
+package mysqladmin
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// storedText is where a server keeps the texts of routines, events, triggers, views and the like, which are in no
+// table's file.
+type storedText struct{ table, database, text string }
+
+// MariaDB's information_schema keeps the texts of routines and events from the broker's account.
+var storedTexts = map[string][]storedText{
+	MySQL: {
+		{"information_schema.ROUTINES", "ROUTINE_SCHEMA", "ROUTINE_DEFINITION"},
+		{"information_schema.EVENTS", "EVENT_SCHEMA", "EVENT_DEFINITION"},
+		{"information_schema.TRIGGERS", "TRIGGER_SCHEMA", "ACTION_STATEMENT"},
+		{"information_schema.VIEWS", "TABLE_SCHEMA", "VIEW_DEFINITION"},
+		{"information_schema.CHECK_CONSTRAINTS", "CONSTRAINT_SCHEMA", "CHECK_CLAUSE"},
+	},
+	MariaDB: {
+		{"mysql.proc", "db", "body"},
+		{"mysql.event", "db", "body"},
+		{"information_schema.TRIGGERS", "TRIGGER_SCHEMA", "ACTION_STATEMENT"},
+		{"information_schema.VIEWS", "TABLE_SCHEMA", "VIEW_DEFINITION"},
+	},
+}
+
+// textCopies is how often servers keep such a text: in the character set that it came in, and in that of the server's
+// own tables.
+const textCopies = 2
+
+// programs is a query for the bytes of these texts by database, which takes databases, or a pattern for them, as often
+// as there are storedTexts.
+func programs(flavour Flavour, comparison string, limit time.Duration) string {
+	var parts []string
+	for _, t := range storedTexts[flavour.Name] {
+		if strings.HasSuffix(t.table, ".CHECK_CONSTRAINTS") && flavour.before(8, 0, 16) {
+			continue
+		}
+		parts = append(parts, fmt.Sprintf("SELECT %s AS db, LENGTH(%s) AS bytes FROM %s WHERE %s %s ?", t.database, t.text,
+			t.table, t.database, comparison))
+	}
+	query := fmt.Sprintf("SELECT /*+ MAX_EXECUTION_TIME(%d) */ db, CAST(%d * COALESCE(SUM(bytes), 0) AS SIGNED) "+
+		"FROM (%s) AS texts GROUP BY db", limit.Milliseconds(), textCopies, strings.Join(parts, " UNION ALL "))
+	if flavour.Name == MariaDB {
+		query = fmt.Sprintf("SET STATEMENT max_statement_time = %f FOR ", limit.Seconds()) + query
+	}
+	return query
+}
+
+// ProgramSizes measures what the texts of routines, events, triggers, views and CHECK constraints take in the databases
+// on a shared server that are named as the broker's are. Databases without any are absent. The server reads all texts
+// for it, for no longer than limit.
+func (s *Server) ProgramSizes(ctx context.Context, limit time.Duration) (map[string]int64, error) {
+	return s.programSizes(ctx, "LIKE", escapePattern(DatabasePrefix)+"%", limit)
+}
+
+// ProgramSize measures the same in one database.
+func (s *Server) ProgramSize(ctx context.Context, database string, limit time.Duration) (int64, error) {
+	sizes, err := s.programSizes(ctx, "=", database, limit)
+	return sizes[database], err
+}
+
+// TimedOut reports whether the server ended a statement because it took longer than the statement said.
+func TimedOut(err error) bool {
+	return hasNumber(err, errQueryTimeout) || hasNumber(err, errStatementTimeout)
+}
+
+func (s *Server) programSizes(ctx context.Context, comparison, databases string, limit time.Duration) (
+	map[string]int64, error) {
+	flavour, err := s.Flavour(ctx)
+	if err != nil {
+		return nil, err
+	}
+	query := programs(flavour, comparison, limit)
+	args := make([]any, strings.Count(query, "?"))
+	for n := range args {
+		args[n] = databases
+	}
+	return s.sizesOf(ctx, query, args...)
+}

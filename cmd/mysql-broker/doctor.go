@@ -33,6 +33,9 @@ dedicated servers. Brokers may run meanwhile; their operations under way are not
                one in the way back, if it is the server's only one, and drops the database.
   abandoned    an instance or a binding that is half-way, and nothing is at it.
   unreachable  a server that cannot be asked: nothing is known of what it holds.
+  stray        an account that may use an instance's database, and of which there is no record.
+  deviating    an account with other privileges than its role and its instance's quota ask for. --repair sets them, on
+               shared servers. Where the broker's account may not read mysql.db, they are not compared.
   unrecorded   its name looks like the broker's, but the broker has no record of it. It may be another broker's and is
                never touched.
 

@@ -14,6 +14,8 @@ GRANT CONNECTION ADMIN ON *.* TO 'mysql_broker'@'%';
 -- to find accounts, but not their passwords
 GRANT SELECT (user, host) ON mysql.user TO 'mysql_broker'@'%';
 GRANT SELECT (user, db) ON mysql.db TO 'mysql_broker'@'%';
+-- to compare what accounts may do with what they should (without it, that is not compared)
+GRANT SELECT ON mysql.db TO 'mysql_broker'@'%';
 -- to measure what routines and events take, and to find out soon that an account defines none
 GRANT SELECT (db, definer, body) ON mysql.proc TO 'mysql_broker'@'%';
 GRANT SELECT (db, definer, body) ON mysql.event TO 'mysql_broker'@'%';

@@ -18,5 +18,7 @@ GRANT SHOW_ROUTINE ON *.* TO 'mysql_broker'@'%';
 -- to find accounts, but not their passwords
 GRANT SELECT (user, host) ON mysql.user TO 'mysql_broker'@'%';
 GRANT SELECT (user, db) ON mysql.db TO 'mysql_broker'@'%';
+-- to compare what accounts may do with what they should (without it, that is not compared)
+GRANT SELECT ON mysql.db TO 'mysql_broker'@'%';
 -- the databases of instances, and what bindings may do in them
 GRANT ALL PRIVILEGES ON `db\_%`.* TO 'mysql_broker'@'%' WITH GRANT OPTION;

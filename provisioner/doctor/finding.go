@@ -20,10 +20,12 @@ const (
 	Abandoned   Problem = "abandoned"   // it is half-way, and nothing is at it
 	Unreachable Problem = "unreachable" // nothing is known of what it holds
 	Unrecorded  Problem = "unrecorded"  // it has a name like the broker's, which has no record of it
+	Stray       Problem = "stray"       // an account may use an instance's database, and there is no record of it
+	Deviating   Problem = "deviating"   // an account has other privileges than its role and its instance's quota ask for
 )
 
 // problems in the order in which they are told.
-var problems = []Problem{Orphan, Missing, Kept, Blocked, Abandoned, Unreachable, Unrecorded}
+var problems = []Problem{Orphan, Stray, Missing, Deviating, Kept, Blocked, Abandoned, Unreachable, Unrecorded}
 
 // Kinds of things beside those of store.Resource.
 const (

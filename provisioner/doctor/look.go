@@ -29,6 +29,14 @@ func (d *Doctor) look(ctx context.Context, server string, forget bool) (Report, 
 		l.report.Findings = append(l.report.Findings, silent...)
 		return err
 	})
+	if err == nil && server != "" && l.holds.err == nil {
+		var findings []Finding
+		findings, err = d.sharedAccounts(ctx, server, l.holds)
+		for _, f := range findings {
+			delete(l.holds.things, thing{f.Kind, f.Name}) // a stray account is not told a second time
+		}
+		l.report.Findings = append(l.report.Findings, findings...)
+	}
 	l.end()
 	if err == nil && server != "" && l.holds.err == nil {
 		var blocked []Finding

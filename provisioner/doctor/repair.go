@@ -46,6 +46,8 @@ func (d *Doctor) Repair(ctx context.Context, f Finding) (done string, err error)
 		return d.unblock(ctx, f)
 	case f.Problem == Missing:
 		return "made again", d.makeAccount(ctx, f)
+	case f.Problem == Deviating:
+		return "privileges set", d.makeAccount(ctx, f)
 	}
 	r, err := d.store.Resource(ctx, f.Kind, f.Server, f.Name)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
 )
@@ -20,7 +21,8 @@ type thing struct{ kind, name string }
 
 // contents are what a server holds, or why that is not known.
 type contents struct {
-	things map[thing]bool // whether they were found to be recorded
+	things map[thing]bool     // whether they were found to be recorded
+	grants []mysqladmin.Grant // of a shared server's accounts
 	err    error
 }
 
@@ -75,7 +77,11 @@ func contentsOf(ctx context.Context, server *shared.Server) contents {
 	if err != nil {
 		return contents{err: err}
 	}
-	c := contents{things: make(map[thing]bool, len(databases)+len(accounts))}
+	grants, err := server.Grants(ctx)
+	if err != nil {
+		return contents{err: err}
+	}
+	c := contents{things: make(map[thing]bool, len(databases)+len(accounts)), grants: grants}
 	c.add(store.DatabaseResource, databases)
 	c.add(store.AccountResource, accounts)
 	return c

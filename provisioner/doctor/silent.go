@@ -15,7 +15,8 @@ import (
 // logins is how many dedicated servers are asked at once.
 const logins = 8
 
-// silent finds the dedicated servers of ready instances that do not let the broker in.
+// silent finds the dedicated servers of ready instances that do not let the broker in, and compares the accounts of the
+// others.
 func (d *Doctor) silent(ctx context.Context, running []store.Resource) ([]Finding, error) {
 	var mu sync.Mutex
 	var findings []Finding
@@ -24,12 +25,10 @@ func (d *Doctor) silent(ctx context.Context, running []store.Resource) ([]Findin
 	asking.SetLimit(logins)
 	for _, r := range running {
 		asking.Go(func() error {
-			f, err := d.hear(ctx, r)
+			found, err := d.hear(ctx, r)
 			mu.Lock()
 			defer mu.Unlock()
-			if f != nil {
-				findings = append(findings, *f)
-			}
+			findings = append(findings, found...)
 			errs = append(errs, err)
 			return nil
 		})
@@ -38,8 +37,8 @@ func (d *Doctor) silent(ctx context.Context, running []store.Resource) ([]Findin
 	return findings, errors.Join(errs...)
 }
 
-// hear returns a finding if a dedicated server does not answer.
-func (d *Doctor) hear(ctx context.Context, r store.Resource) (*Finding, error) {
+// hear returns a finding if a dedicated server does not answer, else those about its accounts.
+func (d *Doctor) hear(ctx context.Context, r store.Resource) ([]Finding, error) {
 	i, err := d.store.Instance(ctx, r.InstanceID)
 	if errors.Is(err, store.ErrNotFound) || err == nil && i.DedicatedID != r.Name {
 		return nil, nil // deleted meanwhile
@@ -50,7 +49,13 @@ func (d *Doctor) hear(ctx context.Context, r store.Resource) (*Finding, error) {
 	err = provisioner.WithAdminPassword(ctx, d.store, i, func(password string) error {
 		return d.dedicated.Answers(ctx, i.DedicatedID, password)
 	})
-	if err == nil || errors.Is(err, store.ErrUnavailable) {
+	if err == nil {
+		var findings []Finding
+		if findings, err = d.dedicatedAccounts(ctx, i); err == nil {
+			return findings, nil
+		}
+	}
+	if errors.Is(err, store.ErrUnavailable) {
 		return nil, err
 	}
 	if d.dedicated.Starting(i.DedicatedID) {
@@ -58,5 +63,5 @@ func (d *Doctor) hear(ctx context.Context, r store.Resource) (*Finding, error) {
 	}
 	f := about(Unreachable, r)
 	f.ToDo = fmt.Sprintf("see its log; a broker that runs starts it again if it has ended: %v", err)
-	return &f, nil
+	return []Finding{f}, nil
 }

@@ -1,0 +1,105 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/store"
+)
+
+// accounts compares what the accounts on a shared server, or on the dedicated server of an instance, may do with what
+// is recorded of them: it finds those that may use an instance's database and are nobody's, and those whose privileges
+// are not the ones of their role. The server was asked before.
+func (d *Doctor) accounts(ctx context.Context, server string, there map[string]bool, grants []mysqladmin.Grant,
+	only string) ([]Finding, error) {
+	instances, err := d.store.RecordedInstances(ctx, server)
+	if err != nil {
+		return nil, fmt.Errorf("read the instances on a server: %w", err)
+	}
+	recorded, err := d.store.RecordedAccounts(ctx, server)
+	if err != nil {
+		return nil, fmt.Errorf("read the accounts on a server: %w", err)
+	}
+	own, ids := map[string]store.RecordedInstance{}, map[string]store.RecordedInstance{}
+	for _, i := range instances {
+		if only == "" || i.ID == only {
+			own[i.Database], ids[i.ID] = i, i
+		}
+	}
+	known := map[string]bool{}
+	var findings []Finding
+	for _, a := range recorded {
+		known[a.Account] = true
+		i, here := ids[a.InstanceID]
+		if !here || a.BindingID == "" || a.State != store.Ready || i.State != store.Ready {
+			continue
+		}
+		f := Finding{Kind: store.AccountResource, Server: server, Name: a.Account, InstanceID: a.InstanceID,
+			BindingID: a.BindingID}
+		if !there[a.Account] {
+			if only != "" { // on a shared server, it has a record of its own
+				f.Problem, f.ToDo = Missing, "have its application unbound and bound again"
+				findings = append(findings, f)
+			}
+			continue
+		}
+		at := slices.IndexFunc(grants, func(g mysqladmin.Grant) bool {
+			return g.Account == a.Account && g.Database == i.Database
+		})
+		if a.GrantsDue || at >= 0 && grants[at].Fits(mysqladmin.Role(a.Role), i.OverSince != nil) {
+			continue
+		}
+		f.Problem, f.ToDo = Deviating, "have its application unbound and bound again"
+		if f.Repairable = server != ""; f.Repairable {
+			f.ToDo = "give it the privileges of its role"
+		}
+		findings = append(findings, f)
+	}
+	for _, g := range grants {
+		if i, mine := own[g.Database]; mine && there[g.Account] && !known[g.Account] &&
+			ours[store.AccountResource].MatchString(g.Account) {
+			findings = append(findings, Finding{Problem: Stray, Kind: store.AccountResource, Server: server, Name: g.Account,
+				InstanceID: i.ID, ToDo: "lock it, or drop it: it may use the instance's database, and no binding has it"})
+		}
+	}
+	return findings, nil
+}
+
+// sharedAccounts is accounts for a shared server.
+func (d *Doctor) sharedAccounts(ctx context.Context, server string, holds contents) ([]Finding, error) {
+	there := map[string]bool{}
+	for t := range holds.things {
+		if t.kind == store.AccountResource {
+			there[t.name] = true
+		}
+	}
+	findings, err := d.accounts(ctx, server, there, holds.grants, "")
+	return slices.DeleteFunc(findings, func(f Finding) bool { // an orphan is found by its record
+		_, err := d.store.Resource(ctx, f.Kind, f.Server, f.Name)
+		return f.Problem == Stray && !errors.Is(err, store.ErrNotFound)
+	}), err
+}
+
+// dedicatedAccounts is accounts for the server of an instance, which lets the broker in.
+func (d *Doctor) dedicatedAccounts(ctx context.Context, i store.Instance) ([]Finding, error) {
+	var names []string
+	var grants []mysqladmin.Grant
+	err := provisioner.AsAdmin(ctx, d.store, d.shared, d.dedicated, i, func(admin *mysqladmin.Server) (err error) {
+		if names, err = admin.Accounts(ctx); err == nil {
+			grants, err = admin.Grants(ctx)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	there := map[string]bool{}
+	for _, name := range names {
+		there[name] = true
+	}
+	return d.accounts(ctx, "", there, grants, i.ID)
+}

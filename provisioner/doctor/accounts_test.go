@@ -1,0 +1,68 @@
+package doctor_test
+
+import (
+	"strings"
+	"testing"
+
+	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/doctor"
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/store"
+)
+
+// An account that nobody knows, and may use an instance's database, is no other broker's.
+func TestStrayAndDeviatingAccounts(t *testing.T) {
+	eachServer(t, func(f *fixture) {
+		i := f.provision(sharedPlan)
+		f.bind(i, mysqladmin.ReadOnly)
+		f.bind(i, mysqladmin.Admin)
+		b := f.bind(i, mysqladmin.ReadWrite)
+		f.expect(f.doctor)
+
+		stray := foreign("u_")
+		f.exec("CREATE USER "+stray, "GRANT SELECT ON `"+i.Database+"`.* TO "+stray,
+			"REVOKE INSERT ON `"+escaped(i.Database)+"`.* FROM "+b.Account)
+		defer f.exec("DROP USER " + stray)
+		found := f.expect(f.doctor, "stray account "+stray, "deviating account "+b.Account)
+		f.refuses(found[0])
+		if found[0].InstanceID != i.ID || found[1].BindingID != b.ID {
+			f.Errorf("%+v", found)
+		}
+		f.repair(found[1], "privileges set")
+		f.expect(f.doctor, "stray account "+stray)
+	})
+}
+
+func TestAccountsOnDedicatedServers(t *testing.T) {
+	eachServer(t, func(f *fixture) {
+		i := f.provision(dedicatedPlan)
+		dropped, restricted := f.bind(i, mysqladmin.ReadWrite), f.bind(i, mysqladmin.ReadWrite)
+		f.bind(i, mysqladmin.Admin)
+		f.expect(f.doctor)
+
+		stray := foreign("u_")
+		f.must(provisioner.AsAdmin(f.Context(), f.store, f.openShared(), f.dedicated, i, func(s *mysqladmin.Server) error {
+			session, err := s.Fence(f.Context(), "test", func() error { return nil })
+			if err != nil {
+				return err
+			}
+			defer session.Close()
+			f.must(session.DropAccount(f.Context(), dropped.Account))
+			f.must(session.Restrict(f.Context(), restricted.Account, mysqladmin.ReadWrite, i.Database))
+			return session.CreateAccount(f.Context(), mysqladmin.Account{Name: stray, Password: "unused-Passw0rd",
+				Database: i.Database, Role: mysqladmin.ReadOnly})
+		}))
+		for _, finding := range f.expect(f.doctor, "stray account "+stray, "missing account "+dropped.Account,
+			"deviating account "+restricted.Account) {
+			if finding.Repairable || finding.InstanceID != i.ID || finding.Kind != store.AccountResource {
+				f.Errorf("%+v", finding)
+			}
+			if finding.Problem == doctor.Stray {
+				f.refuses(finding)
+			}
+		}
+	})
+}
+
+// escaped is a database's name as GRANT and REVOKE take it.
+func escaped(database string) string { return strings.ReplaceAll(database, "_", `\_`) }

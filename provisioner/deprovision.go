@@ -17,8 +17,8 @@ type DeprovisionRequest struct {
 	AcceptsIncomplete bool
 }
 
-// doubtTime is by how much a request may be older than the broker knows (see httpapi.Received): what the platform is told
-// is dated so much later that no request of before seems to be newer.
+// doubtTime is by how much a request may be older than the broker knows (see httpapi.Received): what the platform is
+// told is dated so much later that no request of before seems to be newer.
 const doubtTime = 25 * time.Millisecond
 
 // cancelledByDeprovision is what users read of a task that its instance's deletion overtook.

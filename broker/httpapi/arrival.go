@@ -17,8 +17,8 @@ func WithConn(ctx context.Context, conn net.Conn) context.Context {
 }
 
 // Received tells when the request that ctx belongs to came in, before its body was read at the latest. Where the kernel
-// says so, it is when the machine got the last of it, or up to two ticks of the kernel's clock later: a broker that stood
-// still, or had much to do, may have read it long after. What a client has sent behind the request, before it was
+// says so, it is when the machine got the last of it, or up to two ticks of the kernel's clock later: a broker that
+// stood still, or had much to do, may have read it long after. What a client has sent behind the request, before it was
 // answered, hides that.
 // https://man7.org/linux/man-pages/man7/tcp.7.html, TCP_INFO
 func Received(ctx context.Context) time.Time {

@@ -10,8 +10,9 @@ import (
 
 // growing are the privileges by which data grow, in a database or in the server's temporary files. What remains lets an
 // account read, dump and remove: TRUNCATE needs DROP, and to remove routines takes ALTER ROUTINE. What routines,
-// triggers and events execute is refused as well, as it uses the privileges of an account of the same instance; triggers
-// and events themselves can neither be made nor removed, as either takes TRIGGER or EVENT: triggers go with their tables.
+// triggers and events execute is refused as well, as it uses the privileges of an account of the same instance;
+// triggers and events themselves can neither be made nor removed, as either takes TRIGGER or EVENT: triggers go with
+// their tables.
 // https://dev.mysql.com/doc/refman/8.4/en/privileges-provided.html
 var growing = []string{"INSERT", "UPDATE", "CREATE", "ALTER", "INDEX", "REFERENCES", "CREATE TEMPORARY TABLES",
 	"CREATE VIEW", "CREATE ROUTINE", "TRIGGER", eventPrivilege}

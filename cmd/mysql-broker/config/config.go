@@ -82,8 +82,8 @@ var Variables = []Variable{
 	{"PLATFORM_TRUSTS_CA", "false", "true: the CAs of MySQL servers are among the certificates that applications trust, " +
 		"and jdbcUrl has them verify servers"},
 	{"PORT", "8080", "port to listen on"},
-	{"ADDRESS", "", "host to listen on, such as 127.0.0.1, ::1 or localhost, or host and port, such as 127.0.0.1:8080 or " +
-		"[::1]:8080; default: every address of this host"},
+	{"ADDRESS", "", "host to listen on, such as 127.0.0.1, ::1 or localhost, or host and port, such as 127.0.0.1:8080 " +
+		"or [::1]:8080; default: every address of this host"},
 	{"TLS_CERTIFICATE", "", "path of a PEM file, the certificate and its chain, to serve HTTPS with instead of HTTP; " +
 		"read again when it changes"},
 	{"TLS_KEY", "", "path of a PEM file, the certificate's private key"},

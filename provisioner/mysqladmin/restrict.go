@@ -24,8 +24,7 @@ func (s *Session) Restrict(ctx context.Context, account string, role Role, datab
 	if role == ReadOnly {
 		return nil
 	}
-	err := s.execAccount(ctx, "REVOKE "+strings.Join(growing, ", ")+" ON "+anyTable(database)+" FROM ?@'%'", account)
-	if err != nil && !hasNumber(err, errNoSuchGrant) {
+	if err := s.revoke(ctx, account, database, growing...); err != nil {
 		return fmt.Errorf("restrict account %s: %w", account, err)
 	}
 	// Pending logins get what the account has now, and need not be waited for.
@@ -34,6 +33,25 @@ func (s *Session) Restrict(ctx context.Context, account string, role Role, datab
 		return err
 	}
 	return s.killEach(ctx, open)
+}
+
+// revoke takes privileges in a database from an account, whichever of them it has; a missing account is fine. MySQL
+// refuses the whole statement where one of several is lacking, and takes REVOKE IF EXISTS only from 8.0.30 on.
+// https://dev.mysql.com/doc/refman/8.4/en/revoke.html
+func (s *Session) revoke(ctx context.Context, account, database string, privileges ...string) error {
+	err := s.execAccount(ctx, "REVOKE "+strings.Join(privileges, ", ")+" ON "+anyTable(database)+" FROM ?@'%'", account)
+	if !hasNumber(err, errNoSuchGrant) {
+		return err
+	}
+	if len(privileges) == 1 {
+		return nil
+	}
+	for _, privilege := range privileges {
+		if err := s.revoke(ctx, account, database, privilege); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 const (
@@ -46,10 +64,9 @@ const (
 )
 
 // Release gives an account all privileges of its role, whatever it had, or what Restrict took if the role is not known
-// (""); EVENT only if it may make events, and else takes that. Open sessions do not come to know
-// it: they are ended as soon as they are idle, outside of a transaction. Those
-// that are not within a second, as they delete much, for example, have to reconnect by themselves. A missing account is
-// fine.
+// (""); EVENT only if it may make events, and else takes that. Open sessions keep what they had: they are ended as soon
+// as they are idle, outside of a transaction. Those that are not within a second, as they delete much, for example, have
+// to reconnect by themselves. A missing account is fine.
 func (s *Session) Release(ctx context.Context, account string, role Role, events bool, database string) error {
 	if role == ReadOnly {
 		return nil
@@ -62,7 +79,7 @@ func (s *Session) Release(ctx context.Context, account string, role Role, events
 	}
 	err := s.execAccount(ctx, statement, account)
 	if err == nil && !events {
-		err = s.execAccount(ctx, "REVOKE "+eventPrivilege+" ON "+anyTable(database)+" FROM ?@'%'", account)
+		err = s.revoke(ctx, account, database, eventPrivilege)
 	}
 	if hasNumber(err, errGrantNoSuchAccount) || hasNumber(err, errNoSuchAccount) {
 		return nil

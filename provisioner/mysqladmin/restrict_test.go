@@ -70,6 +70,25 @@ func TestRestrictedAccountsReadAndRemove(t *testing.T) {
 	})
 }
 
+// An account that lacks one of the privileges, as those without events do, loses the others all the same.
+func TestRestrictTakesWhateverThereIs(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		a := f.account(mysqladmin.ReadWrite)
+		f.must(f.session.Release(t.Context(), a.Name, a.Role, false, f.database))
+		f.exec(f.connect(a), "CREATE TABLE t (id INT)")
+		for range 2 { // it may be repeated
+			f.must(f.session.Restrict(t.Context(), a.Name, a.Role, f.database))
+			f.refused(f.connect(a), "INSERT INTO t VALUES (1)", "CREATE PROCEDURE p() SELECT 1")
+		}
+		for range 2 {
+			f.must(f.session.Release(t.Context(), a.Name, a.Role, false, f.database))
+			conn := f.connect(a)
+			f.exec(conn, "INSERT INTO t VALUES (1)")
+			f.refused(conn, "CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO DELETE FROM t")
+		}
+	})
+}
+
 // An account that is made for an instance that is over its quota, or made again, is as one that was restricted.
 func TestAccountIsMadeRestricted(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {

@@ -271,9 +271,9 @@ func testOwnAccount(t *testing.T, p platform) {
 func testConnectionLimit(t *testing.T, p platform) {
 	i := p.provisioned(t, "shared-small", nil)
 	_, c := i.bound(t, body{"parameters": body{"role": "admin"}})
-	expectConnections(t, c, 10)
+	expectConnections(t, c, 30)
 	expectEmpty(t, i.updatePlan(t, now, "shared-large"), http.StatusOK)
-	expectConnections(t, c, 40)
+	expectConnections(t, c, 60)
 }
 
 // expectConnections opens as many connections as the account may have, fails to open one more, and closes them again.

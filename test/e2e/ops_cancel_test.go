@@ -147,7 +147,7 @@ func cancelUpdate(t *testing.T, d desk) {
 	d.run(t, 0, "tasks", "cancel", d.latest(t, i))
 	release()
 	expectRefusal(t, <-answers, http.StatusServiceUnavailable, byOperator, "stays as it was")
-	expectConnectionLimit(t, d.admin, c.Username, 10)
+	expectConnectionLimit(t, d.admin, c.Username, 30)
 	if r := i.fetch(t).Expect(t, http.StatusOK); r.String("plan_id") != i.planID {
 		t.Errorf("the instance is %s", r.Raw)
 	}

@@ -73,7 +73,10 @@ func (h hostile) testContents(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := h.newInstance(t, "shared-small")
-			body := fmt.Sprintf(`{"service_id":%q`, i.serviceID)
+			body := fmt.Sprintf(`{"service_id":%q,"organization_guid":"o"`, i.serviceID)
+			if !strings.Contains(c.more, "space_guid") {
+				body += `,"space_guid":"s"`
+			}
 			if !strings.Contains(c.more, "plan_id") {
 				body += fmt.Sprintf(`,"plan_id":%q`, i.planID)
 			}

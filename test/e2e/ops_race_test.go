@@ -292,7 +292,7 @@ func raceUpdates(t *testing.T, c cluster, plan string) {
 		if n%4 == 3 {
 			r := b.bind(t, nil)
 			expectOneOf(t, r, http.StatusOK, http.StatusCreated)
-			expectConnectionLimit(t, i.admin(t), i.credentials(t, r).Username, 40)
+			expectConnectionLimit(t, i.admin(t), i.credentials(t, r).Username, 60)
 		}
 	}
 	raceDeletions(t, c, i, now)

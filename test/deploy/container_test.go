@@ -117,15 +117,20 @@ func parseDockerfile(t *testing.T) (i image) {
 func buildContext(t *testing.T) string {
 	t.Helper()
 	patterns := []string{":(exclude).dockerignore"}
+	var files []string
 	for line := range strings.Lines(readFile(t, ".dockerignore")) {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+		line = strings.TrimSpace(line)
+		if included, ok := strings.CutPrefix(line, "!"); ok {
+			files = append(files, knownFiles(t, included)...)
+		} else if line != "" && !strings.HasPrefix(line, "#") {
 			patterns = append(patterns, ":(exclude)"+line)
 		}
 	}
+	files = append(files, knownFiles(t, patterns...)...)
 	dir := t.TempDir()
 	pack := exec.Command("tar", "-cf", "-", "-C", path(""), "--null", "--files-from=-")
 	unpack := exec.Command("tar", "-xf", "-", "-C", dir)
-	pack.Stdin = strings.NewReader(strings.Join(knownFiles(t, patterns...), "\x00"))
+	pack.Stdin = strings.NewReader(strings.Join(files, "\x00"))
 	var err error
 	if unpack.Stdin, err = pack.StdoutPipe(); err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ var (
 	// docs/… as a document is called from the project's top folder
 	reference = regexp.MustCompile(`\bdocs/[a-z]+\.md(#[a-z0-9-]+)?`)
 	heading   = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	anchor    = regexp.MustCompile(`(?m)^<a id="([a-z0-9-]+)"></a>$`)
 	dropped   = regexp.MustCompile("[^a-z0-9 _-]")
 )
 
@@ -62,9 +63,13 @@ func expectSection(t *testing.T, from, file, section string) {
 	}
 }
 
-// anchors are those that GitHub gives to headings: in lower case, without punctuation, with dashes for spaces.
+// anchors are those that GitHub gives to headings, in lower case, without punctuation, with dashes for spaces, and those
+// on lines of their own.
 func anchors(text string) map[string]bool {
 	all := map[string]bool{}
+	for _, m := range anchor.FindAllStringSubmatch(text, -1) {
+		all[m[1]] = true
+	}
 	for _, m := range heading.FindAllStringSubmatch(text, -1) {
 		plain := dropped.ReplaceAllString(strings.ToLower(m[1]), "")
 		all[strings.ReplaceAll(plain, " ", "-")] = true

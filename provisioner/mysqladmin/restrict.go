@@ -65,8 +65,8 @@ const (
 
 // Release gives an account all privileges of its role, whatever it had, or what Restrict took if the role is not known
 // (""); EVENT only if it may make events, and else takes that. Open sessions keep what they had: they are ended as soon
-// as they are idle, outside of a transaction. Those that are not within a second, as they delete much, for example, have
-// to reconnect by themselves. A missing account is fine.
+// as they are idle, outside of a transaction. Those that are not within a second, as they delete much, for example,
+// have to reconnect by themselves. A missing account is fine.
 func (s *Session) Release(ctx context.Context, account string, role Role, events bool, database string) error {
 	if role == ReadOnly {
 		return nil

@@ -8,6 +8,8 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
+
+	"mysql-broker/provisioner"
 )
 
 // State is what the platform knows of an instance or a binding.
@@ -26,7 +28,7 @@ type World struct {
 	Keyset      string  // opens the admin passwords of dedicated servers
 	Shared      *sql.DB // an administrator's login to the one shared server, which no other broker uses
 	LauncherDir string
-	Limits      map[string]int // how many connections an account may have, by the id of its instance's plan
+	Plans       []provisioner.Plan // those of the brokers' catalog
 	Told        Told
 }
 

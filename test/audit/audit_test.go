@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"mysql-broker/provisioner"
 	"mysql-broker/test/audit"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -78,7 +79,7 @@ func newBench(t *testing.T, flavour string) *bench {
 	t.Cleanup(func() { admin.Close() })
 	b := &bench{broker: testdrive.Start(t, env)}
 	b.World = audit.World{PostgresURL: env["DATABASE_URL"], Keyset: env["ENCRYPTION_KEYSET"], Shared: admin,
-		LauncherDir: env["LAUNCHER_DIR"], Limits: map[string]int{}}
+		LauncherDir: env["LAUNCHER_DIR"], Plans: testdrive.Plans(t)}
 	if b.postgres, err = pgx.Connect(t.Context(), b.PostgresURL); err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +111,6 @@ func (b *bench) provision(t *testing.T, plan string) {
 	} else {
 		r.Expect(t, http.StatusCreated)
 	}
-	b.Limits[planID] = map[string]int{"shared-small": 10, "dedicated-small": 50}[plan]
 	b.Told.Instances = append(b.Told.Instances, audit.Instance{ID: id, PlanID: planID, State: audit.Exists, Note: plan})
 	if err := audit.Write(t.Context(), b.bind(t, id).Credentials, plan); err != nil {
 		t.Fatal(err)
@@ -165,8 +165,18 @@ func (b *bench) lies(*testing.T) []discrepancy {
 		lie("an ended login that works", "still logs in", func(told *audit.Told) { told.Bindings[0].State = audit.Gone }),
 		lie("a login that does not work", "Missing: with the credentials",
 			func(told *audit.Told) { told.Bindings[0].Credentials.Password = "another" }),
+		b.flip("an account without EVENT though its plan has events", "(events: true", "shared-small"),
+		b.flip("an account of a dedicated server with EVENT though its plan has no events", "(events: false",
+			"dedicated-small"),
 		lie("data that were lost", "the note is", func(told *audit.Told) { told.Instances[1].Note = "another" }),
 	}
+}
+
+// flip is the discrepancy that a plan of the catalog has events, if it had none, and the other way round.
+func (b *bench) flip(name, reported, plan string) discrepancy {
+	at := slices.IndexFunc(b.Plans, func(p provisioner.Plan) bool { return p.Name == plan })
+	flip := func(*testing.T) { b.Plans[at].Events = !b.Plans[at].Events }
+	return discrepancy{name, reported, flip, flip}
 }
 
 // inPostgres are discrepancies in the records.
@@ -187,7 +197,7 @@ func (b *bench) inPostgres(*testing.T) []discrepancy {
 			run("UPDATE server SET instances = 7"), run("UPDATE server SET instances = 1")},
 		{"an instance half-way", "is recorded as creating",
 			run("UPDATE instance SET state = 'creating' WHERE dedicated_id <> ''"), run("UPDATE instance SET state = 'ready'")},
-		{"an account that may add data though its instance is over its quota", "(over its quota: true)",
+		{"an account that may add data though its instance is over its quota", "over its quota: true)",
 			run("UPDATE instance SET over_since = now() WHERE server <> ''"), run("UPDATE instance SET over_since = NULL")},
 		{"a binding half-way", "is recorded as ending",
 			run("UPDATE binding SET state = 'ending'"), run("UPDATE binding SET state = 'ready'")},
@@ -230,9 +240,11 @@ func (b *bench) onTheServer(*testing.T) []discrepancy {
 		{"a locked account", "is locked", run("ALTER USER " + account + " ACCOUNT LOCK"),
 			run("ALTER USER " + account + " ACCOUNT UNLOCK")},
 		{"another limit", "may have 11 connections", run("ALTER USER " + account + " WITH MAX_USER_CONNECTIONS 11"),
-			run("ALTER USER " + account + " WITH MAX_USER_CONNECTIONS 10")},
+			run("ALTER USER " + account + " WITH MAX_USER_CONNECTIONS 30")},
 		{"a global privilege", "outside its database", run("GRANT PROCESS ON *.* TO " + account),
 			run("REVOKE PROCESS ON *.* FROM " + account)},
+		{"EVENT where the plan has no events", "(events: false", run("GRANT EVENT ON " + b.pattern() + ".* TO " + account),
+			run("REVOKE EVENT ON " + b.pattern() + ".* FROM " + account)},
 		{"a privilege elsewhere", "on other databases", run("GRANT SELECT ON other.* TO " + account),
 			run("REVOKE SELECT ON other.* FROM " + account)},
 		{"a grant option", "grantable", run("GRANT SELECT ON " + b.pattern() + ".* TO " + account + " WITH GRANT OPTION"),
@@ -294,13 +306,22 @@ func (b *bench) atTheLauncher(*testing.T) []discrepancy {
 			}}
 	}
 	var stray *exec.Cmd
-	state := filepath.Join(b.dataDir, "state.json")
+	state, kept := filepath.Join(b.dataDir, "state.json"), filepath.Join(b.dataDir, "kept")
+	move := func(from, to string) func(*testing.T) {
+		return func(t *testing.T) {
+			if err := os.Rename(from, to); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	var recorded []byte
 	return []discrepancy{
 		file("a directory", "Orphan: directory of a dedicated server d_orphan", "instances", "d_orphan"),
 		file("trash", "Orphan: d_orphan in the launcher's trash", "trash", "d_orphan"),
 		file("an unfinished template", "among the launcher's templates", "templates", "x.unfinished"),
 		file("a stray file", "Orphan: init.sql", "instances", filepath.Base(b.dataDir), "init.sql"),
+		{"a server that a cleanup may destroy", "is not recorded to be kept", move(kept, kept+".moved"),
+			move(kept+".moved", kept)},
 		{"a stray process", "Orphan: process", func(t *testing.T) {
 			stray = exec.Command("tail", "-F", b.LauncherDir+"/nothing")
 			if err := stray.Start(); err != nil {

@@ -115,11 +115,15 @@ func (a *audit) checkDedicated(ctx context.Context, instances string, i instance
 	if st.Phase != "ready" {
 		a.report("The dedicated server %s is %s.", i.DedicatedID, st.Phase)
 	}
-	belonging := []string{"data", "tmp", "tls", "state.json", "mysqld.cnf", "mysqld.log"}
-	for _, name := range a.list(filepath.Join(instances, i.DedicatedID)) {
+	belonging := []string{"data", "tmp", "tls", "state.json", "mysqld.cnf", "mysqld.log", "kept"}
+	there := a.list(filepath.Join(instances, i.DedicatedID))
+	for _, name := range there {
 		if !slices.Contains(belonging, name) {
 			a.report("Orphan: %s in the directory of the dedicated server %s.", name, i.DedicatedID)
 		}
+	}
+	if !slices.Contains(there, "kept") {
+		a.report("The dedicated server %s is not recorded to be kept, though it was handed out.", i.DedicatedID)
 	}
 	ca, err := os.ReadFile(filepath.Join(instances, i.DedicatedID, "tls", "ca.pem"))
 	if err != nil {

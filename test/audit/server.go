@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"mysql-broker/provisioner"
 )
 
 // What a server has without any tenant: mysql_broker is the account that the broker works with on shared servers, and
@@ -15,24 +17,26 @@ var (
 	systemAccounts  = []string{"mysql.infoschema", "mysql.session", "mysql.sys", "mariadb.sys", "mysql_broker"}
 )
 
-// privileges of each role on its database. What admin has differs from server to server: at least as much.
+// privileges of each role on its database, beside EVENT. What admin has differs from server to server: at least these.
 var privileges = map[string][]string{
 	"read-only": {"SELECT", "SHOW VIEW"},
 	"read-write": {"ALTER", "ALTER ROUTINE", "CREATE", "CREATE ROUTINE", "CREATE TEMPORARY TABLES", "CREATE VIEW",
-		"DELETE", "DROP", "EVENT", "EXECUTE", "INDEX", "INSERT", "LOCK TABLES", "REFERENCES", "SELECT", "SHOW VIEW",
-		"TRIGGER", "UPDATE"},
+		"DELETE", "DROP", "EXECUTE", "INDEX", "INSERT", "LOCK TABLES", "REFERENCES", "SELECT", "SHOW VIEW", "TRIGGER",
+		"UPDATE"},
 }
 
-// restricted are those of a role that remain while the instance is over its quota. Admin may have more, but none of
-// growing.
+// event is what all but read-only accounts have as well, if the plan has events.
+const event = "EVENT"
+
+// restricted are those of a role that remain while the instance is over its quota, events or not. Admin may have more,
+// but none of growing.
 var (
 	restricted = map[string][]string{
-		"read-only": privileges["read-only"],
-		"read-write": {"ALTER ROUTINE", "DELETE", "DROP", "EVENT", "EXECUTE", "LOCK TABLES", "SELECT", "SHOW VIEW",
-			"TRIGGER"},
+		"read-only":  privileges["read-only"],
+		"read-write": {"ALTER ROUTINE", "DELETE", "DROP", "EXECUTE", "LOCK TABLES", "SELECT", "SHOW VIEW"},
 	}
 	growing = []string{"ALTER", "CREATE", "CREATE ROUTINE", "CREATE TEMPORARY TABLES", "CREATE VIEW", "INDEX", "INSERT",
-		"REFERENCES", "UPDATE"}
+		"REFERENCES", "TRIGGER", "UPDATE", event}
 )
 
 func (a *audit) checkShared(ctx context.Context, r records) {
@@ -130,9 +134,15 @@ func (a *audit) checkAccount(ctx context.Context, where string, admin *sql.DB, i
 	if err != nil {
 		return err
 	}
-	if want, known := a.Limits[i.PlanID]; known && fmt.Sprint(want) != limit[0] {
+	at := slices.IndexFunc(a.Plans, func(p provisioner.Plan) bool { return p.ID == i.PlanID })
+	if at < 0 {
+		a.report("Instance %q has the plan %s, which is not in the catalog.", i.ID, i.PlanID)
+		return nil
+	}
+	plan := a.Plans[at]
+	if fmt.Sprint(plan.MaxConnections) != limit[0] {
 		a.report("On %s, the account %s of binding %q may have %s connections instead of %d.", where, b.Account, b.ID,
-			limit[0], want)
+			limit[0], plan.MaxConnections)
 	}
 	grantee := "'" + b.Account + "'@'%'"
 	global, err := column(ctx, admin, `SELECT privilege_type FROM information_schema.user_privileges
@@ -157,17 +167,23 @@ func (a *audit) checkAccount(ctx context.Context, where string, admin *sql.DB, i
 	if len(elsewhere) > 0 {
 		a.report("On %s, the account %s has privileges on other databases: %q.", where, b.Account, elsewhere)
 	}
-	if !rightPrivileges(b.Role, granted, i.Over) {
-		a.report("On %s, the account %s has, as %s (over its quota: %t): %q.", where, b.Account, b.Role, i.Over, granted)
+	if !rightPrivileges(b.Role, granted, plan.Events, i.Over) {
+		a.report("On %s, the account %s has, as %s (events: %t, over its quota: %t): %q.", where, b.Account, b.Role,
+			plan.Events, i.Over, granted)
 	}
 	return nil
 }
 
-func rightPrivileges(role string, granted []string, over bool) bool {
+func rightPrivileges(role string, granted []string, events, over bool) bool {
 	wanted := privileges
 	if over {
 		wanted = restricted
 	}
+	events = events && !over && role != "read-only"
+	if slices.Contains(granted, event) != events {
+		return false
+	}
+	granted = slices.DeleteFunc(slices.Clone(granted), func(p string) bool { return p == event })
 	if role != "admin" {
 		return slices.Equal(granted, wanted[role])
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"mysql-broker/broker/catalog"
 	"mysql-broker/test/audit"
 	"mysql-broker/test/testdrive"
 )
@@ -60,7 +59,7 @@ func newWorld(t *testing.T, flavour string, sum *tally, more map[string]string) 
 	}
 	t.Cleanup(w.tasks.Close)
 	w.audit = audit.World{PostgresURL: w.env["DATABASE_URL"], Keyset: w.env["ENCRYPTION_KEYSET"], Shared: admin,
-		LauncherDir: w.env["LAUNCHER_DIR"], Limits: limits(t)}
+		LauncherDir: w.env["LAUNCHER_DIR"], Plans: testdrive.Plans(t)}
 	for n := range w.survivors {
 		w.survivors[n] = testdrive.Launch(t, w.env, "serve")
 	}
@@ -68,20 +67,6 @@ func newWorld(t *testing.T, flavour string, sum *tally, more map[string]string) 
 		b.AwaitReady(t)
 	}
 	return w
-}
-
-// limits are the numbers of connections that the plans allow, by plan id.
-func limits(t *testing.T) map[string]int {
-	t.Helper()
-	c, err := catalog.Load(testdrive.Root() + "/catalog.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]int{}
-	for _, p := range c.Plans() {
-		all[p.ID] = p.MaxConnections
-	}
-	return all
 }
 
 // survivor takes turns.

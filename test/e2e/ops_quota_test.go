@@ -360,7 +360,8 @@ func auditQuota(t *testing.T, p platform, env map[string]string, i instance) {
 		t.Fatal(err)
 	}
 	for _, sentence := range audit.Check(t.Context(), audit.World{PostgresURL: env["DATABASE_URL"],
-		Keyset: env["ENCRYPTION_KEYSET"], Shared: admin, LauncherDir: env["LAUNCHER_DIR"], Told: told}) {
+		Keyset: env["ENCRYPTION_KEYSET"], Shared: admin, LauncherDir: env["LAUNCHER_DIR"],
+		Plans: testdrive.Plans(t), Told: told}) {
 		t.Error(sentence)
 	}
 }

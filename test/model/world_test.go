@@ -5,9 +5,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -237,12 +239,8 @@ func (w *world) pollPath(id, operation string) string {
 
 // audit compares what was told with what there is.
 func (w *world) audit(told audit.Told) []string {
-	limits := map[string]int{}
-	for _, p := range w.plans {
-		limits[p.ID] = p.MaxConnections
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	return audit.Check(ctx, audit.World{PostgresURL: w.direct, Keyset: w.env["ENCRYPTION_KEYSET"], Shared: w.admin,
-		LauncherDir: w.env["LAUNCHER_DIR"], Limits: limits, Told: told})
+		LauncherDir: w.env["LAUNCHER_DIR"], Plans: slices.Collect(maps.Values(w.plans)), Told: told})
 }

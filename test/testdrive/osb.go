@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"mysql-broker/broker/catalog"
+	"mysql-broker/provisioner"
 )
 
 // Response is an answer of the broker: a status and one JSON object.
@@ -116,17 +117,23 @@ func (b *Broker) request(method, path string, body any, headers map[string]strin
 // Plan finds the ids of a plan in the project's catalog.
 func Plan(t testing.TB, name string) (serviceID, planID string) {
 	t.Helper()
-	c, err := catalog.Load(Root() + "/catalog.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range c.Plans() {
+	for _, p := range Plans(t) {
 		if p.Name == name {
 			return p.ServiceID, p.ID
 		}
 	}
 	t.Fatalf("no plan %q in the catalog", name)
 	return "", ""
+}
+
+// Plans are those of the shipped catalog.
+func Plans(t testing.TB) []provisioner.Plan {
+	t.Helper()
+	c, err := catalog.Load(Root() + "/catalog.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Plans()
 }
 
 // pollEach is how often AwaitOperation asks.

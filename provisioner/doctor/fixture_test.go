@@ -36,7 +36,8 @@ var (
 	sharedPlan = provisioner.Plan{ID: "shared", ServiceID: "mysql", Kind: provisioner.Shared,
 		Async: provisioner.AsyncNever, MaxStorageMB: 100, MaxConnections: 7, MaxBindings: 10}
 	dedicatedPlan = provisioner.Plan{ID: "dedicated", ServiceID: "mysql", Kind: provisioner.Dedicated,
-		Async: provisioner.AsyncPreferred, MaxStorageMB: 256, MemoryMB: 256, MaxConnections: 7, MaxBindings: 10}
+		Async: provisioner.AsyncPreferred, MaxStorageMB: 256, MemoryMB: 256, MaxConnections: 7, MaxBindings: 10,
+		Events: true}
 )
 
 // fixture is a broker without its HTTP side, and its doctor. Other tests use the same shared server.

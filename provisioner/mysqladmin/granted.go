@@ -78,9 +78,12 @@ func (g Grant) Fits(role Role, restricted bool) bool {
 	if role == Admin {
 		wanted = strings.Split(privileges[ReadWrite], ", ")
 	}
+	if role != ReadOnly {
+		wanted = append(wanted, eventPrivilege)
+	}
 	for _, privilege := range wanted {
 		taken := restricted && slices.Contains(growing, privilege)
-		if taken && has(privilege) || !taken && !has(privilege) && privilege != "EVENT" && privilege != "TRIGGER" {
+		if taken && has(privilege) || !taken && !has(privilege) && privilege != eventPrivilege && privilege != "TRIGGER" {
 			return false
 		}
 	}

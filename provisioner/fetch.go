@@ -53,7 +53,7 @@ func (p *Provisioner) Binding(ctx context.Context, instanceID, id string) (Crede
 // Operation is what has become of a task.
 type Operation struct {
 	State       string // store.InProgress, store.Succeeded or store.Failed
-	Description string
+	Description string // for users; never empty while the operation is in progress
 }
 
 // LastOperation tells what has become of the operation that token names, on an instance or, if bindingID is not empty,
@@ -72,14 +72,18 @@ func (p *Provisioner) LastOperation(ctx context.Context, instanceID, bindingID, 
 	if err != nil {
 		return Operation{}, fmt.Errorf("read the operation: %w", err)
 	}
-	return Operation{State: t.State, Description: t.Description}, nil
+	op := Operation{State: t.State, Description: t.Description}
+	if op.State == store.InProgress && op.Description == "" { // an older release or a restored backup recorded none
+		op.Description = beginning[t.Kind]
+	}
+	return op, nil
 }
 
 func (p *Provisioner) findTask(ctx context.Context, instanceID, bindingID, token string) (store.TaskStatus, error) {
 	switch token {
 	case "", store.Provision, store.Update, store.Deprovision, store.Bind, store.Unbind:
 		t, err := p.store.LatestTask(ctx, instanceID, bindingID, token)
-		return store.TaskStatus{State: t.State, Description: t.Description, PlanID: t.PlanID}, err
+		return store.TaskStatus{Kind: t.Kind, State: t.State, Description: t.Description, PlanID: t.PlanID}, err
 	}
 	id, ok := task.ParseToken(token)
 	if !ok {

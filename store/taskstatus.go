@@ -12,6 +12,7 @@ import (
 
 // TaskStatus is what platforms ask about a task, again and again.
 type TaskStatus struct {
+	Kind        string
 	State       string
 	Description string // for users
 	PlanID      string
@@ -110,7 +111,7 @@ func (r *statusReader) query(b *statusBatch) (map[int64]statusRow, error) {
 	}
 	defer conn.Release()
 	rows, err := conn.Query(limited,
-		"SELECT id, instance_id, binding_id, state, description, plan_id FROM task WHERE id = ANY ($1)", b.ids)
+		"SELECT id, instance_id, binding_id, kind, state, description, plan_id FROM task WHERE id = ANY ($1)", b.ids)
 	if err != nil {
 		return nil, explain(ctx, err)
 	}
@@ -118,7 +119,7 @@ func (r *statusReader) query(b *statusBatch) (map[int64]statusRow, error) {
 	var id int64
 	var row statusRow
 	_, err = pgx.ForEachRow(rows,
-		[]any{&id, &row.instanceID, &row.bindingID, &row.State, &row.Description, &row.PlanID}, func() error {
+		[]any{&id, &row.instanceID, &row.bindingID, &row.Kind, &row.State, &row.Description, &row.PlanID}, func() error {
 			found[id] = row
 			return nil
 		})

@@ -20,14 +20,14 @@ func TestTaskStatus(t *testing.T) {
 	const tasks = 50
 	var all sync.WaitGroup
 	for n := range tasks {
-		instance, binding := fmt.Sprintf("i%d", n), ""
+		instance, binding, kind := fmt.Sprintf("i%d", n), "", store.Provision
 		if n%2 == 1 {
-			binding = "b"
+			binding, kind = "b", store.Bind
 		}
 		all.Go(func() {
-			id := newTask(t, s, store.NewTask{InstanceID: instance, BindingID: binding, Kind: store.Provision,
+			id := newTask(t, s, store.NewTask{InstanceID: instance, BindingID: binding, Kind: kind,
 				PlanID: instance + "-plan"}).ID
-			want := store.TaskStatus{State: store.InProgress, PlanID: instance + "-plan"}
+			want := store.TaskStatus{Kind: kind, State: store.InProgress, PlanID: instance + "-plan"}
 			for _, cancelled := range []bool{false, true} {
 				if cancelled {
 					want.State, want.Description = store.Failed, "cancelled "+instance

@@ -64,7 +64,8 @@ func TestLogIsWholeAfterAnError(t *testing.T) {
 	if status := b.Wait(t); status != 1 {
 		t.Errorf("exit status %d", status)
 	}
-	starting, failed := strings.Index(b.Log(), `"msg":"starting"`), strings.Index(b.Log(), "set PORT to another one")
+	starting := strings.Index(b.Log(), `"msg":"starting"`)
+	failed := strings.Index(b.Log(), "cannot listen on :"+env["PORT"]+"; set ADDRESS or PORT to another one")
 	if starting < 0 || failed < starting {
 		t.Errorf("the log is\n%s", b.Log())
 	}

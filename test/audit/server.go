@@ -140,7 +140,7 @@ func (a *audit) checkAccount(ctx context.Context, where string, admin *sql.DB, i
 		return nil
 	}
 	plan := a.Plans[at]
-	if fmt.Sprint(plan.MaxConnections) != limit[0] {
+	if plan.MaxConnections > 0 && fmt.Sprint(plan.MaxConnections) != limit[0] {
 		a.report("On %s, the account %s of binding %q may have %s connections instead of %d.", where, b.Account, b.ID,
 			limit[0], plan.MaxConnections)
 	}

@@ -53,7 +53,7 @@ func TestQuotaIsCompletedByTheNextRound(t *testing.T) {
 						expectRefusals(t, c.open(t))
 					}
 				}
-				auditQuota(t, next, env, i.via(next))
+				auditQuota(t, next, env, i.via(next), testdrive.Plans(t))
 				expectEmpty(t, i.via(next).deprovision(t, now), http.StatusOK)
 			})
 		})
@@ -90,7 +90,7 @@ func TestQuotaBindUnderWay(t *testing.T) {
 		made := p.credentials(t, testdrive.Receive(t, answer, "the answer to the bind").Expect(t, http.StatusCreated))
 		awaitRefused(t, made.open(t))
 		expectRefusals(t, made.open(t))
-		auditQuota(t, p, env, i)
+		auditQuota(t, p, env, i, testdrive.Plans(t))
 		expectEmpty(t, i.deprovision(t, now), http.StatusOK)
 	})
 }
@@ -114,7 +114,11 @@ func TestQuotaBesideThePreviousRelease(t *testing.T) {
 		_, after := i.via(old).bound(t, nil)
 		awaitRefused(t, after.open(t))
 		awaitRound(t, p)
-		auditQuota(t, p, env, i)
+		plans := testdrive.Plans(t)
+		for n := range plans {
+			plans[n].MaxConnections = 0 // the previous release gives what its own catalog says
+		}
+		auditQuota(t, p, env, i, plans)
 		expectEmpty(t, i.via(old).deprovision(t, now), http.StatusOK)
 	})
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"mysql-broker/provisioner"
 	"mysql-broker/test/audit"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -184,7 +185,7 @@ func TestQuota(t *testing.T) {
 		expectEmpty(t, i.updatePlan(t, now, "shared-async"), http.StatusOK)
 		awaitRound(t, p)
 		expectRefusals(t, db)
-		auditQuota(t, p, env, i)
+		auditQuota(t, p, env, i, testdrive.Plans(t))
 		p.Signal(t, syscall.SIGTERM)
 		p.Wait(t)
 		p = startPlatform(t, private, env)
@@ -200,7 +201,7 @@ func TestQuota(t *testing.T) {
 		expectOver(t, i, false)
 		exec(t, byAdmin, "CREATE TABLE another (id INT)", "CALL grow()", "DROP TABLE another")
 		expectReadOnly(t, reader)
-		auditQuota(t, p, env, i)
+		auditQuota(t, p, env, i, testdrive.Plans(t))
 		exec(t, db, "DROP TABLE filler")
 
 		// A larger plan has room.
@@ -334,7 +335,7 @@ func awaitRound(t *testing.T, p platform) {
 }
 
 // auditQuota compares what is recorded of the instance with what its accounts may do.
-func auditQuota(t *testing.T, p platform, env map[string]string, i instance) {
+func auditQuota(t *testing.T, p platform, env map[string]string, i instance, plans []provisioner.Plan) {
 	t.Helper()
 	s := p.server
 	admin, err := audit.Credentials{Host: s.Host, Port: s.Port, Username: s.User, Password: s.Password,
@@ -361,7 +362,7 @@ func auditQuota(t *testing.T, p platform, env map[string]string, i instance) {
 	}
 	for _, sentence := range audit.Check(t.Context(), audit.World{PostgresURL: env["DATABASE_URL"],
 		Keyset: env["ENCRYPTION_KEYSET"], Shared: admin, LauncherDir: env["LAUNCHER_DIR"],
-		Plans: testdrive.Plans(t), Told: told}) {
+		Plans: plans, Told: told}) {
 		t.Error(sentence)
 	}
 }

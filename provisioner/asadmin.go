@@ -35,8 +35,9 @@ func AsAdmin(ctx context.Context, s *store.Store, on *shared.Servers, own *dedic
 }
 
 // Verified returns store.ErrHeld if the shared server that an instance is on knows more than PostgreSQL, and another
-// error if that cannot be found out: see shared.Server.Verified. Nothing may be changed or removed there then.
-func Verified(ctx context.Context, on *shared.Servers, i store.Instance) error {
+// error if that cannot be found out: see shared.Server.Verified. Nothing may be changed or removed there then. from
+// reads the server's mark.
+func Verified(ctx context.Context, on *shared.Servers, i store.Instance, from mysqladmin.MarkReader) error {
 	if i.Server == "" { // the launcher's directory was compared at the start
 		return nil
 	}
@@ -44,5 +45,5 @@ func Verified(ctx context.Context, on *shared.Servers, i store.Instance) error {
 	if err != nil {
 		return err
 	}
-	return server.Verified(ctx)
+	return server.Verified(ctx, from)
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/shared"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 )
@@ -92,20 +93,33 @@ func notUnreachable(err error) error {
 
 type otherError struct{ error }
 
+// Fence completes the fence of an instance or a binding on the instance's server, unless the server is not Verified.
+// What only adds is done during a store.Hold nevertheless.
+func Fence(ctx context.Context, on *shared.Servers, i store.Instance, a *mysqladmin.Approach, alive func() error,
+	adds bool) (*mysqladmin.Session, error) {
+	err := a.Err()
+	if err == nil {
+		err = Verified(ctx, on, i, a)
+		if err != nil && !(adds && errors.Is(err, store.ErrHeld)) {
+			return nil, fmt.Errorf("compare PostgreSQL with the server: %w", errors.Join(err, a.Close()))
+		}
+	}
+	session, err := a.Fence(ctx, alive)
+	if err != nil {
+		return nil, fmt.Errorf("take the fence on the server: %w", err)
+	}
+	return session, nil
+}
+
 func (p *Provisioner) fenced(ctx context.Context, run *task.Run, i store.Instance, admin *mysqladmin.Server, f fence,
 	fn func(context.Context, *mysqladmin.Session) error) error {
-	if err := Verified(ctx, p.shared, i); err != nil && !(f.adds && errors.Is(err, store.ErrHeld)) {
-		return fmt.Errorf("compare PostgreSQL with the server: %w", err)
+	a := f.ahead.take()
+	if a == nil {
+		a = admin.Reach(ctx, f.key)
 	}
-	var session *mysqladmin.Session
-	var err error
-	if a := f.ahead.take(); a != nil {
-		session, err = a.Fence(ctx, run.Alive)
-	} else {
-		session, err = admin.Fence(ctx, f.key, run.Alive)
-	}
+	session, err := Fence(ctx, p.shared, i, a, run.Alive, f.adds)
 	if err != nil {
-		return fmt.Errorf("take the fence on the server: %w", err)
+		return err
 	}
 	run.Answered()
 	err = fn(ctx, session)

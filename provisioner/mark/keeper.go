@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"mysql-broker/provisioner/dedicated"
+	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
 )
@@ -92,7 +93,7 @@ func (k *Keeper) compareAll(ctx context.Context) error {
 	var asked sync.WaitGroup
 	for _, server := range k.Shared.All() {
 		asked.Go(func() {
-			if err := k.verify(ctx, server); err != nil && !errors.Is(err, store.ErrHeld) && ctx.Err() == nil {
+			if err := k.verify(ctx, server, server); err != nil && !errors.Is(err, store.ErrHeld) && ctx.Err() == nil {
 				k.Logger.Warn("could not compare PostgreSQL with what a shared server was told; nothing is done there before",
 					"server", server.Name(), "error", err)
 			}
@@ -123,10 +124,10 @@ func (k *Keeper) tellHold(ctx context.Context) error {
 }
 
 // verify returns store.ErrHeld if the server was told of more than PostgreSQL knows.
-func (k *Keeper) verify(ctx context.Context, server *shared.Server) error {
+func (k *Keeper) verify(ctx context.Context, server *shared.Server, from mysqladmin.MarkReader) error {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	m, _, err := server.ReadMark(ctx, k.identity)
+	m, _, err := from.ReadMark(ctx, k.identity)
 	if err != nil {
 		return err
 	}

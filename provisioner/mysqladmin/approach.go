@@ -8,14 +8,14 @@ import (
 // approachTimeout bounds how long a server that does not answer can keep an Approach waiting.
 const approachTimeout = 2 * time.Second
 
-// Approach is a fence that is being opened in the background, while its caller may get no lease yet. It kills
-// nothing and changes nothing, so that it does no harm if there will be no lease. Call either Fence or Close, once.
+// Approach is a fence that is being opened, while its caller may get no lease yet, or not be allowed to do anything. It
+// kills nothing and changes nothing, so that it does no harm then. Call either Fence or Close, once.
 type Approach struct {
 	opened opened
 	ready  chan struct{}
 }
 
-// Approach begins to open what Fence opens.
+// Approach begins to open in the background what Fence opens.
 func (s *Server) Approach(ctx context.Context, key string) *Approach {
 	a := &Approach{ready: make(chan struct{})}
 	go func() {
@@ -24,6 +24,13 @@ func (s *Server) Approach(ctx context.Context, key string) *Approach {
 		defer cancel()
 		a.opened = s.open(ctx, key)
 	}()
+	return a
+}
+
+// Reach is Approach for a caller that waits, for as long as ctx lets it.
+func (s *Server) Reach(ctx context.Context, key string) *Approach {
+	a := &Approach{ready: make(chan struct{}), opened: s.open(ctx, key)}
+	close(a.ready)
 	return a
 }
 

@@ -44,10 +44,38 @@ type ListedInstance struct {
 	About    string
 }
 
-// ReadMark reads the mark of the PostgreSQL of that identity. found is false where there is none.
+// MarkReader is a Server, or an Approach to one.
+type MarkReader interface {
+	// ReadMark reads the mark of the PostgreSQL of that identity. found is false where there is none.
+	ReadMark(ctx context.Context, identity string) (m Mark, found bool, err error)
+}
+
+// ReadMark implements MarkReader.
 func (s *Server) ReadMark(ctx context.Context, identity string) (m Mark, found bool, err error) {
+	return s.readMark(ctx, s.reads, identity)
+}
+
+// ReadMark implements MarkReader on the connection of the fence: where tenants have taken all others, the broker may
+// have no second one.
+func (a *Approach) ReadMark(ctx context.Context, identity string) (m Mark, found bool, err error) {
+	if err := a.Err(); err != nil {
+		return Mark{}, false, err
+	}
+	session := a.opened.session
+	m, found, err = session.server.readMark(ctx, session.conn, identity)
+	if err != nil {
+		session.failed = true
+	}
+	return m, found, err
+}
+
+type rowQuerier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+func (s *Server) readMark(ctx context.Context, from rowQuerier, identity string) (m Mark, found bool, err error) {
 	var at, listed int64
-	err = s.reads.QueryRowContext(ctx, "SELECT task_id, task_at, listed_at FROM "+MarkDatabase+".mark WHERE identity = ?",
+	err = from.QueryRowContext(ctx, "SELECT task_id, task_at, listed_at FROM "+MarkDatabase+".mark WHERE identity = ?",
 		identity).Scan(&m.TaskID, &at, &listed)
 	if errors.Is(err, sql.ErrNoRows) || noMarks(err) {
 		return Mark{}, false, nil

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
@@ -237,7 +238,7 @@ func (g *Guard) measureServer(ctx context.Context, i store.Instance, m store.Mea
 	limited, cancel := context.WithTimeout(ctx, dedicatedTimeout)
 	defer cancel()
 	var size mysqladmin.Size
-	err := g.onServer(limited, i, func(admin *mysqladmin.Server) (err error) {
+	err := provisioner.AsAdmin(limited, g.Store, g.Shared, g.Dedicated, i, func(admin *mysqladmin.Server) (err error) {
 		size, err = admin.DatabaseSize(limited, i.Database)
 		return err
 	})

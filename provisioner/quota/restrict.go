@@ -169,11 +169,11 @@ func (g *Guard) settle(ctx context.Context, d store.DueAccount) error {
 		events := g.plans[i.PlanID].Events
 		ctx, cancel := context.WithTimeout(ctx, settleTime)
 		defer cancel()
-		err = g.onServer(ctx, i, func(server *mysqladmin.Server) (err error) {
-			session, err = server.Fence(ctx, provisioner.BindingFence(i.ID, d.BindingID),
-				func() error { return tx.Alive(ctx) })
+		err = provisioner.AsAdmin(ctx, g.Store, g.Shared, g.Dedicated, i, func(server *mysqladmin.Server) (err error) {
+			a := server.Reach(ctx, provisioner.BindingFence(i.ID, d.BindingID))
+			session, err = provisioner.Fence(ctx, g.Shared, i, a, func() error { return tx.Alive(ctx) }, false)
 			if err != nil {
-				return fmt.Errorf("take the fence on the server: %w", err)
+				return err
 			}
 			if i.OverSince != nil {
 				return session.Restrict(ctx, d.Account, mysqladmin.Role(d.Role), i.Database)
@@ -189,11 +189,4 @@ func (g *Guard) settle(ctx context.Context, d store.DueAccount) error {
 		err = errors.Join(err, session.Close())
 	}
 	return err
-}
-
-func (g *Guard) onServer(ctx context.Context, i store.Instance, fn func(*mysqladmin.Server) error) error {
-	if err := provisioner.Verified(ctx, g.Shared, i); err != nil {
-		return fmt.Errorf("compare PostgreSQL with the server: %w", err)
-	}
-	return provisioner.AsAdmin(ctx, g.Store, g.Shared, g.Dedicated, i, fn)
 }

@@ -49,7 +49,7 @@ type Server struct {
 
 	recommended atomic.Pointer[[]mysqladmin.Setting] // those that were missing then; nil before
 
-	verify   func(context.Context, *Server) error // see Servers.VerifyWith
+	verify   verifier // see Servers.VerifyWith
 	verified atomic.Bool
 }
 
@@ -106,20 +106,23 @@ func (s *Servers) Server(name string) (*Server, error) {
 	return s.all[i], nil
 }
 
-// VerifyWith has every server verified before anything is done there. Call it before the servers are used; without it,
-// there is nothing to be verified.
-func (s *Servers) VerifyWith(verify func(context.Context, *Server) error) {
+type verifier = func(ctx context.Context, server *Server, from mysqladmin.MarkReader) error
+
+// VerifyWith has every server verified before anything is done there, by its mark. Call it before the servers are used;
+// without it, there is nothing to be verified.
+func (s *Servers) VerifyWith(verify verifier) {
 	for _, server := range s.all {
 		server.verify = verify
 	}
 }
 
-// Verified finds out whether anything may be done on the server. Once it may, that is known without asking.
-func (s *Server) Verified(ctx context.Context) error {
+// Verified finds out whether anything may be done on the server, whose mark is read from there if need be. Once it may,
+// that is known without asking.
+func (s *Server) Verified(ctx context.Context, from mysqladmin.MarkReader) error {
 	if s.verify == nil || s.verified.Load() {
 		return nil
 	}
-	err := s.verify(ctx, s)
+	err := s.verify(ctx, s, from)
 	s.verified.Store(err == nil)
 	return err
 }

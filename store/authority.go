@@ -22,6 +22,8 @@ type Authority struct {
 // ErrAuthorityAdded is returned by AddAuthority while there is one that does not sign yet.
 var ErrAuthorityAdded = errors.New("there is a new CA already, which does not sign yet")
 
+const authorityTable = "authority"
+
 func authorityPlace(id string) string { return "authority " + id }
 
 // Authorities reads them all, in the order in which they were made, and which of them signs: nil if there are none.

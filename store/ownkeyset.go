@@ -31,7 +31,7 @@ func (e *ForeignKeysetError) Error() string {
 // AdoptKeyset records that the database belongs to the keyset, unless it belongs to one already, and then is CheckKeys.
 // Of brokers that start at the same time, one is the first.
 func (s *Store) AdoptKeyset(ctx context.Context) error {
-	if err := s.checkPasswords(ctx); err != nil { // those of a database that was used before this was recorded
+	if err := s.CheckKeys(ctx); err != nil { // passwords of a database that was used before this was recorded, too
 		return err
 	}
 	sealed, err := s.sealOwn()
@@ -46,12 +46,17 @@ func (s *Store) AdoptKeyset(ctx context.Context) error {
 }
 
 // CheckKeys returns a *ForeignKeysetError if the database belongs to another keyset, or a *MissingKeyError if something
-// stored is encrypted with a key that is not in the keyset.
+// stored is encrypted with a key that is not in the keyset. Where both are so, it is the latter, which says more, unless
+// only the key of a CA cannot be read: one is stored from the first start of a broker on.
 func (s *Store) CheckKeys(ctx context.Context) error {
-	if err := s.checkPasswords(ctx); err != nil {
+	err := s.checkPasswords(ctx)
+	if missing, ok := errors.AsType[*MissingKeyError](err); err != nil && !(ok && missing.Table == authorityTable) {
 		return err
 	}
-	return s.checkOwn(ctx)
+	if foreign := s.checkOwn(ctx); foreign != nil {
+		return foreign
+	}
+	return err
 }
 
 func (s *Store) sealOwn() (string, error) {

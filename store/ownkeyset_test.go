@@ -93,3 +93,26 @@ func TestAdoptKeysetOfAnOlderRelease(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The CA of dedicated servers, which the first broker makes, hides neither a foreign keyset nor a binding's missing key.
+func TestAdoptKeysetBesideAnAuthority(t *testing.T) {
+	t.Parallel()
+	url := migrated(t)
+	s, foreign := open(t, url, newKeyset(t)), open(t, url, newKeyset(t))
+	if err := s.AddFirstAuthority(t.Context(), "certificate", "key"); err != nil {
+		t.Fatal(err)
+	}
+	if err := foreign.AdoptKeyset(t.Context()); !isMissing(err) {
+		t.Errorf("a foreign keyset before one is recorded: %v", err)
+	}
+	if err := s.AdoptKeyset(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := foreign.AdoptKeyset(t.Context()); !isForeign(err) {
+		t.Errorf("a foreign keyset: %v", err)
+	}
+	insert(t, s, "one", 1)
+	if err := foreign.AdoptKeyset(t.Context()); !isMissing(err) {
+		t.Errorf("a foreign keyset where passwords are stored: %v", err)
+	}
+}

@@ -14,11 +14,12 @@ type sealedColumn struct {
 	place         func(key []string) string // what the row's ciphertexts are bound to
 }
 
+// sealedColumns ends with what says least if its key is missing: see CheckKeys.
 var sealedColumns = []sealedColumn{
 	{"instance", "admin_password", "ARRAY[id]", instanceKeyPlace},
 	{"instance", "next_admin_password", "ARRAY[id]", instanceKeyPlace},
-	{"authority", "key", "ARRAY[id::text]", func(key []string) string { return authorityPlace(key[0]) }},
 	{"binding", "password", "ARRAY[instance_id, id]", func(key []string) string { return bindingPlace(key[0], key[1]) }},
+	{authorityTable, "key", "ARRAY[id::text]", func(key []string) string { return authorityPlace(key[0]) }},
 }
 
 func instanceKeyPlace(key []string) string { return instancePlace(key[0]) }

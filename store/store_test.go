@@ -332,9 +332,11 @@ func TestOldTasksAreForgotten(t *testing.T) {
 	t.Parallel()
 	s, ctx := servers.Store(t), t.Context()
 	newTask(t, s, provisionOf("unfinished"))
-	done := newTask(t, s, provisionOf("done"))
-	if err := s.InTx(ctx, func(tx *store.Tx) error { tx.CancelTask(done.ID, ""); return nil }); err != nil {
-		t.Fatal(err)
+	for _, id := range []string{"done", "newest"} {
+		done := newTask(t, s, provisionOf(id))
+		if err := s.InTx(ctx, func(tx *store.Tx) error { tx.CancelTask(done.ID, ""); return nil }); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if n, err := s.DeleteFinishedTasks(ctx, time.Hour); err != nil || n != 0 {
 		t.Errorf("deleted %d young tasks, %v", n, err)
@@ -355,8 +357,9 @@ func TestManyOldTasksAreForgotten(t *testing.T) {
 	}
 	defer conn.Close(ctx)
 	const old, young = 3500, 10
-	if _, err := conn.Exec(ctx, `INSERT INTO task (instance_id, kind, plan_id, state, finished_at)
-		SELECT 'i' || n, 'bind', 'p', 'succeeded', now() - CASE WHEN n > $1::int THEN '1 minute' ELSE '2 hours' END::interval
+	if _, err := conn.Exec(ctx, `INSERT INTO task (instance_id, kind, plan_id, state, created_at, finished_at)
+		SELECT 'i' || n, 'bind', 'p', 'succeeded', now() - '3 hours'::interval,
+			now() - CASE WHEN n > $1::int THEN '1 minute' ELSE '2 hours' END::interval
 		FROM generate_series(1, $2) n`, old, old+young); err != nil {
 		t.Fatal(err)
 	}

@@ -145,12 +145,15 @@ func (s *Store) LatestTask(ctx context.Context, instanceID, bindingID, kind stri
 }
 
 // DeleteFinishedTasks forgets tasks that ended longer ago than age, and says how many. It leaves PostgreSQL half of the
-// time to others. Those that another broker is deleting are left to that one.
+// time to others. Those that another broker is deleting are left to that one. What servers were told of must stay, or
+// PostgreSQL seems to be older than they are: so the newest task stays, and one that was recorded while the clock was
+// ahead stays until KnowsTask may miss it.
 func (s *Store) DeleteFinishedTasks(ctx context.Context, age time.Duration) (deleted int64, err error) {
 	for {
 		since := time.Now()
 		tag, err := s.db.Exec(ctx, `DELETE FROM task WHERE id IN (SELECT id FROM task
-			WHERE finished_at < now() - $1::interval ORDER BY finished_at LIMIT $2 FOR UPDATE SKIP LOCKED)`, age, batchRows)
+			WHERE finished_at < now() - $1::interval AND created_at < now() - $1::interval
+				AND id < (SELECT max(id) FROM task) ORDER BY finished_at LIMIT $2 FOR UPDATE SKIP LOCKED)`, age, batchRows)
 		deleted += tag.RowsAffected()
 		if err != nil || tag.RowsAffected() < batchRows {
 			return deleted, err

@@ -1,0 +1,50 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"mysql-broker/test/servers"
+)
+
+// What servers were told of stays known, or PostgreSQL would be held that was never restored; nor does the mark go back,
+// which would hide that it was.
+func TestForgottenTasksHoldNothing(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	for name, c := range map[string]struct {
+		created string        // when the tasks were recorded; all ended at 50 days ago
+		age     time.Duration // of those to forget: 0 is a clock that is far ahead
+		next    bool          // a task follows before servers are told again
+	}{
+		"idle for long":                       {"now() - '51 days'::interval", 30 * day, false},
+		"recorded while the clock was ahead":  {"now() + '300 days'::interval", 30 * day, true},
+		"forgotten while the clock was ahead": {"now() - '1 hour'::interval", 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url, ctx := migrated(t), t.Context()
+			s := servers.OpenStore(t, url)
+			newTask(t, s, provisionOf("before"))
+			newTask(t, s, provisionOf("told"))
+			exec(t, url, "UPDATE task SET state = 'succeeded', finished_at = now() - '50 days'::interval, created_at = "+
+				c.created)
+			told, err := s.Mark(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.next {
+				newTask(t, s, provisionOf("next"))
+			}
+			if _, err := s.DeleteFinishedTasks(ctx, c.age); err != nil {
+				t.Fatal(err)
+			}
+			if knows, err := s.KnowsTask(ctx, told.TaskID, told.TaskAt, 28*day); err != nil || !knows {
+				t.Errorf("a task that servers were told of is known: %v, %v", knows, err)
+			}
+			if m, err := s.Mark(ctx); err != nil || m.TaskID < told.TaskID {
+				t.Errorf("the mark went from task_%d to task_%d, %v", told.TaskID, m.TaskID, err)
+			}
+		})
+	}
+}

@@ -44,17 +44,17 @@ func answer(err error) error {
 		if refusal.Code == provisioner.NeedsAsync {
 			return apiresponses.ErrAsyncRequired // the specification gives the very words
 		}
-		return caused(errors.New(refusal.Sentence), a.status, a.key, err)
+		return caused(refusal.Sentence, a.status, a.key, err)
 	}
 	if errors.Is(err, store.ErrUnavailable) {
-		return caused(errors.New(storeDown), http.StatusServiceUnavailable, "", err)
+		return caused(storeDown, http.StatusServiceUnavailable, "", err)
 	}
 	if errors.Is(err, store.ErrHeld) {
-		return caused(errors.New(storeOld), http.StatusServiceUnavailable, "", err)
+		return caused(storeOld, http.StatusServiceUnavailable, "", err)
 	}
 	if errors.Is(err, store.ErrLocked) {
 		a := answers[provisioner.Busy]
-		return caused(errors.New(locked), a.status, a.key, err)
+		return caused(locked, a.status, a.key, err)
 	}
 	if _, ok := errors.AsType[*catalog.ParameterError](err); ok {
 		return invalid(err)
@@ -106,8 +106,8 @@ func (s *shown) Unwrap() error { return s.cause }
 
 // caused is failure with a sentence for users and, for the log, what operators need: brokerapi's failures neither show
 // nor unwrap what they were made of.
-func caused(sentence error, status int, key string, cause error) error {
-	return &causedFailure{response: failure(sentence, status, key), cause: cause}
+func caused(sentence string, status int, key string, cause error) error {
+	return &causedFailure{response: failure(&shown{sentence: sentence}, status, key), cause: cause}
 }
 
 type causedFailure struct{ response, cause error }

@@ -46,8 +46,8 @@ func (s *Store) AdoptKeyset(ctx context.Context) error {
 }
 
 // CheckKeys returns a *ForeignKeysetError if the database belongs to another keyset, or a *MissingKeyError if something
-// stored is encrypted with a key that is not in the keyset. Where both are so, it is the latter, which says more, unless
-// only the key of a CA cannot be read: one is stored from the first start of a broker on.
+// stored is encrypted with a key that is not in the keyset. Where both are so, it is the latter, which says more,
+// unless only the key of a CA cannot be read: one is stored from the first start of a broker on.
 func (s *Store) CheckKeys(ctx context.Context) error {
 	err := s.checkPasswords(ctx)
 	if missing, ok := errors.AsType[*MissingKeyError](err); err != nil && !(ok && missing.Table == authorityTable) {

@@ -8,9 +8,10 @@ import (
 )
 
 const (
-	// loginPatience is how long a pending login may take, from its beginning: it is a few round trips. Servers allow
-	// connect_timeout, 10 s, for each packet, so that clients which hold theirs back would hold up the broker.
-	loginPatience = time.Second
+	// loginPatience is how long a pending login may take, from its beginning: it is a few round trips, and for a client
+	// that starts up, or is far away, a second or two. Servers allow connect_timeout, 10 s, for each packet, so that
+	// clients which hold theirs back would hold up the broker.
+	loginPatience = 3 * time.Second
 
 	loginPollInterval = 20 * time.Millisecond
 )

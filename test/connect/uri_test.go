@@ -37,8 +37,10 @@ func verbatim(t *testing.T, d driver) program {
 func (p program) connectVerbatim(t *testing.T, b binding) {
 	t.Helper()
 	uri := b.text("uri")
-	output, err := p.shell(t, p.run, "URI="+uri, "DATABASE_URL="+strings.Replace(uri, "mysql://", "mysql2://", 1),
-		"JDBC_URL="+b.text("jdbcUrl"))
+	output, err := patiently(t, func() (string, error) {
+		return p.shell(t, p.run, "URI="+uri, "DATABASE_URL="+strings.Replace(uri, "mysql://", "mysql2://", 1),
+			"JDBC_URL="+b.text("jdbcUrl"))
+	})
 	if err != nil || !strings.Contains(output, "connected to "+b.text("database")) {
 		t.Errorf("%v; it printed %q", err, output)
 	}

@@ -91,22 +91,9 @@ func (s *Server) otherTablesOf(ctx context.Context, query, database string) (byt
 	return bytes, err
 }
 
-func (s *Server) databasesWithOthers(ctx context.Context, d dialect) (names []string, err error) {
+func (s *Server) databasesWithOthers(ctx context.Context, d dialect) ([]string, error) {
 	pattern := escapePattern(DatabasePrefix) + "%"
-	rows, err := s.reads.QueryContext(ctx, d.openingTables+othersQuery+" UNION "+d.inSharedTablespaces,
-		pattern, pattern)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }() // its error is that of rows.Err
-	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return nil, err
-		}
-		names = append(names, name)
-	}
-	return names, rows.Err()
+	return names(ctx, s.reads, d.openingTables+othersQuery+" UNION "+d.inSharedTablespaces, pattern, pattern)
 }
 
 // sizes runs a query that takes a pattern for databases of the broker's and yields them with their bytes. Their names

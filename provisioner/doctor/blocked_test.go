@@ -91,8 +91,11 @@ func TestPreparedTransactionInADeletionsWay(t *testing.T) {
 			t.Errorf("with another tenant's: %+v", found)
 		}
 		f.exec("XA ROLLBACK 'others'")
+		// InnoDB fills innodb_trx again only after 100 ms in which nobody has read it.
+		const innodbTrxIdle = 200 * time.Millisecond
 		var found *doctor.Finding
-		testdrive.Eventually(t, time.Minute, "it is the only one", func() bool { // innodb_trx is renewed now and then
+		testdrive.Eventually(t, time.Minute, "it is the only one", func() bool {
+			time.Sleep(innodbTrxIdle)
 			found = blocked(impatient)
 			return found != nil && found.Repairable
 		})
@@ -105,7 +108,10 @@ func TestPreparedTransactionInADeletionsWay(t *testing.T) {
 			t.Error("a transaction was ended without need")
 		}
 		f.exec("XA ROLLBACK 'others'")
-		testdrive.Eventually(t, time.Minute, "it is the only one again", func() bool { return blocked(impatient).Repairable })
+		testdrive.Eventually(t, time.Minute, "it is the only one again", func() bool {
+			time.Sleep(innodbTrxIdle)
+			return blocked(impatient).Repairable
+		})
 		if done, err := impatient.Repair(t.Context(), *found); err != nil || !strings.Contains(done, "was rolled back") {
 			t.Errorf("%q: %v", done, err)
 		}

@@ -19,8 +19,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"mysql-broker/cmd/mysql-broker/dev/pgcluster"
 	"mysql-broker/store"
-	"mysql-broker/store/pgcluster"
 	"mysql-broker/test/servers"
 )
 

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"mysql-broker/cmd/mysql-broker/dev/pgcluster"
 	"mysql-broker/provisioner/launcher/process"
-	"mysql-broker/store/pgcluster"
 )
 
 const (

@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"sync"
 
+	"mysql-broker/cmd/mysql-broker/dev/pgcluster"
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/process"
-	"mysql-broker/store/pgcluster"
 )
 
 // Fleet is private servers under a temporary directory: PostgreSQL, and one mysqld for each installed. Each is started

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"mysql-broker/store/pgcluster"
+	"mysql-broker/cmd/mysql-broker/dev/pgcluster"
 )
 
 // Postgres is a cluster of one test's own, which may freeze, crash and come back at the same address.

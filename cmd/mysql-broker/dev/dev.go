@@ -16,10 +16,10 @@ import (
 	"mysql-broker/broker/catalog"
 	"mysql-broker/cmd/mysql-broker/app"
 	"mysql-broker/cmd/mysql-broker/config"
+	"mysql-broker/cmd/mysql-broker/dev/pgcluster"
 	"mysql-broker/provisioner/launcher/process"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
-	"mysql-broker/store/pgcluster"
 )
 
 const (

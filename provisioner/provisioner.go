@@ -61,7 +61,7 @@ func New(cfg Config) *Provisioner {
 	if cfg.Tasks.MaxWait == nil {
 		cfg.Tasks.MaxWait = p.maxWait
 	}
-	p.tasks = task.New(cfg.Store, p.workflow, cfg.Tasks)
+	p.tasks = task.New(cfg.Store, p.kinds(), cfg.Tasks)
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stopping = cancel
 	if p.dedicated != nil {

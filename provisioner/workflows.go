@@ -26,40 +26,6 @@ func (r request) json() json.RawMessage {
 	return raw
 }
 
-// workflow finds the workflow of a recorded task. Its plan is looked for by the steps that need it: where it is not in
-// the catalog, they wait for a broker that knows it, and what was done can still be undone.
-func (p *Provisioner) workflow(ctx context.Context, t store.Task) (task.Workflow, error) {
-	var none task.Workflow
-	i, err := p.store.Instance(ctx, t.InstanceID)
-	if err != nil {
-		return none, fmt.Errorf("read the instance of %s: %w", task.Token(t.ID), err)
-	}
-	var r request
-	if err := json.Unmarshal(t.Request, &r); err != nil {
-		return none, fmt.Errorf("read the request of %s: %w", task.Token(t.ID), err)
-	}
-	switch t.Kind {
-	case store.Provision:
-		return p.provisionWorkflow(i, r, instanceFence(i.ID))
-	case store.Update:
-		return p.updateWorkflow(i, r), nil
-	case store.Deprovision:
-		accounts, err := p.store.Accounts(ctx, i.ID)
-		if err != nil {
-			return none, fmt.Errorf("list the accounts of the instance of %s: %w", task.Token(t.ID), err)
-		}
-		return p.deprovisionWorkflow(i, accounts, instanceFence(i.ID)), nil
-	}
-	b, err := p.store.Binding(ctx, t.InstanceID, t.BindingID)
-	if err != nil {
-		return none, fmt.Errorf("read the binding of %s: %w", task.Token(t.ID), err)
-	}
-	if t.Kind == store.Bind {
-		return p.bindWorkflow(i, b, bindingFence(i.ID, b.ID)), nil
-	}
-	return p.unbindWorkflow(i, b, bindingFence(i.ID, b.ID)), nil
-}
-
 // provisionWorkflow makes an instance. One that was asked for in a request and failed is forgotten, since the
 // platform was told so; one that was promised stays, failed, until the platform deletes it, and so does one that may
 // have left something over.
@@ -69,7 +35,7 @@ func (p *Provisioner) provisionWorkflow(i store.Instance, r request, f fence) (t
 		return task.Workflow{}, fmt.Errorf("read the parameters of instance %q: %w", i.ID, err)
 	}
 	w := task.Workflow{
-		Succeeded: func(tx *store.Tx) { tx.SetInstanceState(i.ID, store.Ready) },
+		Succeeded: func(tx *store.Tx, _ task.Memory) { tx.SetInstanceState(i.ID, store.Ready) },
 		Failed: func(tx *store.Tx, undone bool) {
 			if r.Later || !undone {
 				tx.SetInstanceState(i.ID, store.CreateFailed)
@@ -186,17 +152,17 @@ func (p *Provisioner) destroy(i store.Instance) task.Step {
 // updateWorkflow changes an instance's plan. Where the instance was over its quota, and is below the larger one of the
 // plan, its accounts may add data again when it ends.
 func (p *Provisioner) updateWorkflow(i store.Instance, r request) task.Workflow {
-	var lifted []store.BindingAccount
 	w := task.Workflow{
-		Steps:   p.changePlan(i, i.PlanID, r.PlanID, &lifted),
+		Steps:   p.changePlan(i, i.PlanID, r.PlanID, true),
 		Lasting: true,
-		Succeeded: func(tx *store.Tx) {
+		Succeeded: func(tx *store.Tx, m task.Memory) {
 			tx.SetInstancePlan(i.ID, r.PlanID, r.MaintenanceVersion)
 			if p.eventsDiffer(i.PlanID, r.PlanID) {
 				tx.SetEvents(i.ID, p.plans[r.PlanID].Events)
 			}
-			if lifted == nil { // not so, or a broker died meanwhile: then the next round of measuring finds it out
-				return
+			var lifted []store.BindingAccount
+			if found, err := m.Recall(liftedAccounts, &lifted); !found || err != nil {
+				return // the next round of measuring finds out
 			}
 			tx.SetOver(i.ID, false)
 			for _, a := range lifted {
@@ -206,7 +172,7 @@ func (p *Provisioner) updateWorkflow(i store.Instance, r request) task.Workflow 
 		Failed: func(*store.Tx, bool) {},
 	}
 	if _, known := p.plans[i.PlanID]; known {
-		w.Cleanup = p.changePlan(i, r.PlanID, i.PlanID, nil)
+		w.Cleanup = p.changePlan(i, r.PlanID, i.PlanID, false)
 	}
 	return w
 }
@@ -217,9 +183,12 @@ func (p *Provisioner) eventsDiffer(fromID, toID string) bool {
 	return !known || from.Events != p.plans[toID].Events
 }
 
+// liftedAccounts are remembered of an instance that was over its quota: they may add data again.
+const liftedAccounts = "lifted accounts"
+
 // changePlan lists the steps that give an instance what a plan says, even where it has that already, or a part of it.
-// The accounts that may add data again by that are stored in lifted, unless it is nil.
-func (p *Provisioner) changePlan(i store.Instance, fromID, planID string, lifted *[]store.BindingAccount) []task.Step {
+// If lift is true, and the instance was over its quota but is below the plan's, its accounts may add data again.
+func (p *Provisioner) changePlan(i store.Instance, fromID, planID string, lift bool) []task.Step {
 	var steps []task.Step
 	if i.DedicatedID != "" {
 		steps = append(steps, task.Step{Name: "resize", Progress: "Resizing the server", Stages: launcher.Stages,
@@ -254,7 +223,7 @@ func (p *Provisioner) changePlan(i store.Instance, fromID, planID string, lifted
 				return err
 			}
 			lifts := false
-			if lifted != nil && current.OverSince != nil {
+			if lift && current.OverSince != nil {
 				if lifts, err = p.below(ctx, i, plan); err != nil {
 					return err
 				}
@@ -264,7 +233,7 @@ func (p *Provisioner) changePlan(i store.Instance, fromID, planID string, lifted
 				return changeAccounts(ctx, s, i.Database, accounts, plan, regrant)
 			})
 			if err == nil && lifts {
-				*lifted = accounts
+				return run.Remember(liftedAccounts, accounts)
 			}
 			return err
 		}})
@@ -304,7 +273,7 @@ func (p *Provisioner) below(ctx context.Context, i store.Instance, plan Plan) (b
 // accounts are all that it ever had: none is added once its deprovision is recorded.
 func (p *Provisioner) deprovisionWorkflow(i store.Instance, accounts []store.BindingAccount, f fence) task.Workflow {
 	w := task.Workflow{
-		Succeeded: func(tx *store.Tx) { tx.DeleteInstance(i.ID) },
+		Succeeded: func(tx *store.Tx, _ task.Memory) { tx.DeleteInstance(i.ID) },
 		Failed:    func(tx *store.Tx, _ bool) { tx.SetInstanceState(i.ID, store.DeleteFailed) },
 	}
 	if i.DedicatedID != "" {
@@ -398,7 +367,7 @@ func (p *Provisioner) bindWorkflow(i store.Instance, b store.Binding, f fence) t
 				})
 			}}},
 		Lasting:   true,
-		Succeeded: func(tx *store.Tx) { tx.SetBindingState(i.ID, b.ID, store.Ready) },
+		Succeeded: func(tx *store.Tx, _ task.Memory) { tx.SetBindingState(i.ID, b.ID, store.Ready) },
 		Failed: func(tx *store.Tx, undone bool) {
 			if !undone { // it goes with the instance
 				tx.RetireAccount(i.ID, b.Account)
@@ -408,20 +377,23 @@ func (p *Provisioner) bindWorkflow(i store.Instance, b store.Binding, f fence) t
 	}
 }
 
+// keptAccount is remembered of an account that is not dropped, as something runs in its name.
+const keptAccount = "kept account"
+
 // unbindWorkflow ends the account of a binding. It stays, locked, where views, triggers, routines or events run in
 // its name, and goes with the instance.
 func (p *Provisioner) unbindWorkflow(i store.Instance, b store.Binding, f fence) task.Workflow {
-	kept := false
 	return task.Workflow{
 		Steps: []task.Step{{Name: "end account", Progress: "Closing the account",
 			Do: func(ctx context.Context, run *task.Run) error {
-				return p.onServer(ctx, run, i, f, func(ctx context.Context, s *mysqladmin.Session) (err error) {
-					kept, err = s.RetireAccount(ctx, b.Account, mysqladmin.Role(b.Role), i.Database)
-					return err
+				return p.onServer(ctx, run, i, f, func(ctx context.Context, s *mysqladmin.Session) error {
+					kept, err := s.RetireAccount(ctx, b.Account, mysqladmin.Role(b.Role), i.Database)
+					return errors.Join(err, run.Remember(keptAccount, kept))
 				})
 			}}},
-		Succeeded: func(tx *store.Tx) {
-			if kept {
+		Succeeded: func(tx *store.Tx, m task.Memory) {
+			var kept bool
+			if _, err := m.Recall(keptAccount, &kept); kept || err != nil {
 				tx.RetireAccount(i.ID, b.Account)
 			}
 			tx.DeleteBinding(i.ID, b.ID)

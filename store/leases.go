@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"time"
@@ -83,6 +84,19 @@ func (s *Store) Postpone(ctx context.Context, h Held, delay time.Duration, attem
 func (s *Store) Await(ctx context.Context, h Held, delay time.Duration, description, lastError string) error {
 	return s.write(ctx, h, `run_at = now() + $3::interval, description = $4, last_error = $5, lease_owner = NULL,
 		lease_until = NULL`, delay, description, storable(lastError))
+}
+
+// Suspend gives a task back whose present step, the one after the given one, has to wait for something that goes on by
+// itself, to be run again after delay. It is no attempt. description is for users.
+func (s *Store) Suspend(ctx context.Context, h Held, delay time.Duration, step, description string) error {
+	return s.write(ctx, h, `run_at = now() + $3::interval, step = $4, description = $5,
+		attempt = CASE WHEN step = $4 THEN attempt ELSE 0 END, lease_owner = NULL, lease_until = NULL`,
+		delay, step, description)
+}
+
+// Remember stores what a task's steps have to remember, in place of what was stored.
+func (s *Store) Remember(ctx context.Context, h Held, memory map[string]json.RawMessage) error {
+	return s.write(ctx, h, "memory = $3", memory)
 }
 
 // NoteError records what operators are to know of a task that is about to end.

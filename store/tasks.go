@@ -54,11 +54,12 @@ type Task struct {
 	Epoch       int64
 	Leased      bool // a worker holds it, or held it when it died
 	CreatedAt   time.Time
-	Server      string // that it works on: a shared server's name or a dedicated server's id; "" if not recorded
+	Server      string                     // that it works on: a shared server's name or a dedicated server's id; "" if not recorded
+	Memory      map[string]json.RawMessage // what its steps remembered, by name
 }
 
 const taskColumns = `id, instance_id, binding_id, kind, plan_id, state, phase, request, step, description, last_error,
-	attempt, epoch, lease_owner IS NOT NULL, created_at, server`
+	attempt, epoch, lease_owner IS NOT NULL, created_at, server, memory`
 
 var scanTask = pgx.RowToStructByPos[Task]
 

@@ -119,7 +119,7 @@ A deletion cannot be undone, and is not cancelled.`,
 		Example:           `  mysql-broker tasks cancel task_4711`,
 		Args:              exactly(1),
 		ValidArgsFunction: completeArgs(completeTasks(store.TaskQuery{State: store.InProgress})),
-		RunE: onTask(task.Cancel, func(_, t store.Task) string {
+		RunE: onTask(provisioner.CancelTask, func(_, t store.Task) string {
 			return fmt.Sprintf("%s is being undone, and will end as failed; `mysql-broker tasks %[1]s` tells how it does.",
 				task.Token(t.ID))
 		}),

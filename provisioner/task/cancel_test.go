@@ -28,19 +28,19 @@ func TestCancelUndoesOnceTheWorkerHasStopped(t *testing.T) {
 			return context.Cause(ctx)
 		}}, j.step("c")},
 		Cleanup:   []task.Step{j.step("undo")},
-		Succeeded: func(*store.Tx) { t.Error("it succeeded") },
+		Succeeded: func(*store.Tx, task.Memory) { t.Error("it succeeded") },
 		Failed:    func(_ *store.Tx, all bool) { undone = all },
 	}
 	recorded := begin(t, s, startWith(t, s, w, task.Config{LeaseTTL: briskLease}), "i", w)
 	testdrive.Receive(t, started, "step b begins")
-	cancelled, err := task.Cancel(t.Context(), s, recorded.ID)
+	cancelled, err := task.Cancel(t.Context(), s, recorded.ID, nil)
 	if err != nil || cancelled.State != store.InProgress || cancelled.Phase != store.Cleanup {
 		t.Fatalf("%+v, %v", cancelled, err)
 	}
 	if !strings.HasPrefix(cancelled.Description, "Cancelled by an operator. Delete the service instance") {
 		t.Errorf("users read %q", cancelled.Description)
 	}
-	if again, err := task.Cancel(t.Context(), s, recorded.ID); err != nil || again.Epoch < cancelled.Epoch {
+	if again, err := task.Cancel(t.Context(), s, recorded.ID, nil); err != nil || again.Epoch < cancelled.Epoch {
 		t.Errorf("cancelled a second time: %+v, %v", again, err)
 	}
 	got := end(t, s, recorded.ID)
@@ -48,7 +48,7 @@ func TestCancelUndoesOnceTheWorkerHasStopped(t *testing.T) {
 		t.Errorf("%+v, undone: %v", got, undone)
 	}
 	j.is(t, "a", "b stopped", "undo")
-	if _, err := task.Cancel(t.Context(), s, recorded.ID); err == nil || !strings.Contains(err.Error(), "has failed already") {
+	if _, err := task.Cancel(t.Context(), s, recorded.ID, nil); err == nil || !strings.Contains(err.Error(), "has failed already") {
 		t.Errorf("cancelled after its end: %v", err)
 	}
 }
@@ -74,7 +74,7 @@ func TestCancelEndsTheWait(t *testing.T) {
 		waited <- err
 	}()
 	testdrive.Receive(t, started, "the step begins")
-	if _, err := task.Cancel(t.Context(), s, recorded.ID); err != nil {
+	if _, err := task.Cancel(t.Context(), s, recorded.ID, nil); err != nil {
 		t.Fatal(err)
 	}
 	var failed *task.FailedError
@@ -94,7 +94,7 @@ func TestCancelComesTooLate(t *testing.T) {
 	for range 20 {
 		r := startWith(t, s, w, task.Config{LeaseTTL: shortLease})
 		recorded := begin(t, s, r, "i", w)
-		_, err := task.Cancel(t.Context(), s, recorded.ID)
+		_, err := task.Cancel(t.Context(), s, recorded.ID, nil)
 		if got := end(t, s, recorded.ID); (got.State == store.Succeeded) != (err != nil) {
 			t.Errorf("cancelled: %v; then it %s", err, got.State)
 		}
@@ -112,14 +112,14 @@ func TestCancelRefusesDeletions(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := task.Cancel(t.Context(), s, recorded.ID); err == nil || !strings.Contains(err.Error(), "cannot be undone") {
+		if _, err := task.Cancel(t.Context(), s, recorded.ID, nil); err == nil || !strings.Contains(err.Error(), "cannot be undone") {
 			t.Errorf("%s: %v", kind, err)
 		}
 		if got, err := s.Task(t.Context(), recorded.ID); err != nil || got.Phase != store.Forward || got.Epoch != recorded.Epoch {
 			t.Errorf("%s was changed: %+v, %v", kind, got, err)
 		}
 	}
-	if _, err := task.Cancel(t.Context(), s, 4711); !errors.Is(err, store.ErrNotFound) {
+	if _, err := task.Cancel(t.Context(), s, 4711, nil); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("a task that is not there: %v", err)
 	}
 }

@@ -38,6 +38,7 @@ type execution struct {
 	workflow Workflow
 	inline   bool // a request waits: no progress is recorded and failures are tried again soon
 	began    time.Time
+	unsaved  bool // the task remembers what is not stored yet
 
 	cause error // why the forward phase was given up
 	err   error // outcome: nil if the task succeeded
@@ -49,7 +50,9 @@ func (x *execution) work() {
 	if x.task.Phase == store.Forward {
 		failed, err := x.steps(x.workflow.Steps)
 		if err == nil {
-			x.finish(store.Succeeded, "", x.workflow.Lasting, x.workflow.Succeeded)
+			x.finish(store.Succeeded, "", x.workflow.Lasting, func(tx *store.Tx) {
+				x.workflow.Succeeded(tx, x.task.Memory)
+			})
 			return
 		}
 		if x.interrupted(err) || !x.exhausted(err) {
@@ -104,7 +107,7 @@ func (x *execution) steps(steps []Step) (Step, error) {
 	first := 1 + slices.IndexFunc(steps, func(s Step) bool { return s.Name == x.task.Step })
 	stage, total := stagesIn(steps[:first]), stagesIn(steps)
 	for _, step := range steps[first:] {
-		run := &Run{Task: x.task, lease: x.lease, announce: func(ctx context.Context, sentence string) error {
+		run := &Run{Task: x.task, execution: x, announce: func(ctx context.Context, sentence string) error {
 			stage++
 			return x.progress(ctx, fmt.Sprintf("%s (%d of %d)", sentence, min(stage, total), total))
 		}}
@@ -135,7 +138,7 @@ func (x *execution) step(step Step, run *Run) error {
 		if isUnreachable(err) {
 			x.runner.servers.silent(x.task.Server)
 		}
-		if !x.inline || x.exhausted(err) || x.task.Attempt+1 >= inlineAttempts || x.awaits(err) {
+		if !x.inline || isPending(err) || x.exhausted(err) || x.task.Attempt+1 >= inlineAttempts || x.awaits(err) {
 			return err
 		}
 		x.log("a step failed; trying again", err)
@@ -190,6 +193,9 @@ func (x *execution) progress(ctx context.Context, description string) error {
 	if x.task.Phase == store.Cleanup {
 		description = x.task.Description // the reason stays in view while the work is undone
 	}
+	if err := x.save(ctx); err != nil {
+		return err
+	}
 	return x.runner.store.Progress(ctx, x.lease.held, x.task.Step, description)
 }
 
@@ -205,6 +211,9 @@ func (x *execution) limit() int {
 func (x *execution) exhausted(err error) bool {
 	if isElsewhere(err) {
 		return false
+	}
+	if isPending(err) {
+		return x.pendingForTooLong()
 	}
 	if x.awaits(err) {
 		return x.overdue()
@@ -236,6 +245,10 @@ func (x *execution) setBack(err error) {
 		x.log("a task was interrupted", x.err)
 		return
 	}
+	if pending, ok := errors.AsType[*pendingError](err); ok {
+		x.suspend(pending)
+		return
+	}
 	if x.awaits(err) {
 		x.await(err)
 		return
@@ -259,7 +272,9 @@ func (x *execution) postpone(err error, attempts int) {
 	delay += time.Duration(rand.Int64N(int64(delay)/4 + 1)) // #nosec G404 -- nobody gains by guessing it
 	x.log("a step failed; trying again later", err, "delay", delay)
 	x.runner.cfg.OnRetry(x.task)
-	if err := x.runner.store.Postpone(x.lease.ctx, x.lease.held, delay, attempts, x.lastError(err)); err != nil {
+	saving := x.save(x.lease.ctx)
+	postponing := x.runner.store.Postpone(x.lease.ctx, x.lease.held, delay, attempts, x.lastError(err))
+	if err := errors.Join(saving, postponing); err != nil {
 		x.log("could not postpone a task; it goes on when its lease has run out", err)
 	}
 }
@@ -277,8 +292,12 @@ func (x *execution) lastError(err error) string {
 func (x *execution) giveUp(failed Step, cause error) bool {
 	x.log("a task is given up", cause)
 	x.cause = cause
-	description := sentence(failed, x.task, cause)
-	if err := x.runner.store.GiveUp(x.lease.ctx, x.lease.held, description, cause.Error()); err != nil {
+	description := x.sentence(failed, cause)
+	err := x.save(x.lease.ctx)
+	if err == nil {
+		err = x.runner.store.GiveUp(x.lease.ctx, x.lease.held, description, cause.Error())
+	}
+	if err != nil {
 		x.setBack(err)
 		return false
 	}

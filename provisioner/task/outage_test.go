@@ -24,9 +24,9 @@ func TestOutageIsLoggedOnce(t *testing.T) {
 	}
 	const beat = time.Second
 	var logged syncBuffer
-	r := task.New(servers.OpenStore(t, url), func(context.Context, store.Task) (task.Workflow, error) {
+	r := task.New(servers.OpenStore(t, url), kinds(func(context.Context, store.Task) (task.Workflow, error) {
 		return task.Workflow{}, errBoom
-	}, task.Config{LeaseTTL: 4 * beat, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+	}), task.Config{LeaseTTL: 4 * beat, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
 	t.Cleanup(r.Stop)
 
 	proxy.Refuse(true)

@@ -89,7 +89,7 @@ var errHandover = errors.New("task: handed back, the broker is stopping")
 // Runner runs tasks in this process. Make one with New.
 type Runner struct {
 	store   *store.Store
-	resolve func(context.Context, store.Task) (Workflow, error)
+	kinds   map[string]Kind
 	cfg     Config
 	log     *slog.Logger
 	owner   string // unique per process start, so that a restarted process never mistakes old leases for its own
@@ -112,10 +112,10 @@ type Runner struct {
 	held map[int64]*lease
 }
 
-// New starts a runner. resolve finds the workflow of a task that was recorded earlier, maybe by another process.
-func New(s *store.Store, resolve func(context.Context, store.Task) (Workflow, error), cfg Config) *Runner {
+// New starts a runner of tasks of these kinds, by the names that tasks are recorded with.
+func New(s *store.Store, kinds map[string]Kind, cfg Config) *Runner {
 	cfg = cfg.withDefaults()
-	r := &Runner{store: s, resolve: resolve, cfg: cfg, log: cfg.Logger, owner: uuid.NewString(),
+	r := &Runner{store: s, kinds: kinds, cfg: cfg, log: cfg.Logger, owner: uuid.NewString(),
 		nudge: make(chan struct{}, 1), slots: make(chan struct{}, cfg.Workers), held: map[int64]*lease{},
 		servers: servers{share: cfg.ServerWorkers, all: map[string]*serverState{}}}
 	r.claiming, r.stopClaim = context.WithCancel(context.Background())
@@ -228,7 +228,7 @@ func (r *Runner) rest() {
 func (r *Runner) resume(t store.Task, since time.Time) {
 	l := r.hold(r.working, t, since)
 	x := &execution{runner: r, lease: l, task: t}
-	workflow, err := r.resolve(l.ctx, t)
+	workflow, err := r.workflow(l.ctx, t)
 	if err != nil {
 		x.postpone(fmt.Errorf("find out what to do: %w", err), t.Attempt) // no attempt at the work itself
 	} else {
@@ -240,8 +240,8 @@ func (r *Runner) resume(t store.Task, since time.Time) {
 
 // Do works on a task that was just recorded with this runner's lease and returns it once it has ended; err tells why
 // it failed, or that undoing it failed too and will be tried again. If ctx ends first, the work goes on without the
-// caller. A task that got no lease, because an older one of the instance still has to let go, or that loses it, is
-// left to the workers of any process, and Do waits for its end. since is a time before the task was recorded.
+// caller. A task that got no lease, because an older one of the instance still has to let go, that loses it, or that is
+// pending, is left to the workers of any process, and Do waits for its end. since is a time before the task was recorded.
 func (r *Runner) Do(ctx context.Context, t store.Task, workflow Workflow, since time.Time) (store.Task, error) {
 	if !t.Leased {
 		r.Nudge()
@@ -257,7 +257,7 @@ func (r *Runner) Do(ctx context.Context, t store.Task, workflow Workflow, since 
 	}()
 	select {
 	case err := <-done:
-		if errors.Is(err, store.ErrLeaseLost) {
+		if errors.Is(err, store.ErrLeaseLost) || errors.Is(err, errSuspended) {
 			return r.Wait(ctx, t.ID)
 		}
 		return x.task, err

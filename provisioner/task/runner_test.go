@@ -41,9 +41,19 @@ func startWith(t *testing.T, s *store.Store, w task.Workflow, cfg task.Config) *
 	t.Helper()
 	cfg.Poll, cfg.Backoff = 50*time.Millisecond, 10*time.Millisecond
 	cfg.Logger = slog.New(slog.DiscardHandler)
-	r := task.New(s, func(context.Context, store.Task) (task.Workflow, error) { return w, nil }, cfg)
+	r := task.New(s, always(w), cfg)
 	t.Cleanup(r.Stop)
 	return r
+}
+
+// always has every task do the same.
+func always(w task.Workflow) map[string]task.Kind {
+	return kinds(func(context.Context, store.Task) (task.Workflow, error) { return w, nil })
+}
+
+// kinds are those of tasks that record makes.
+func kinds(workflow func(context.Context, store.Task) (task.Workflow, error)) map[string]task.Kind {
+	return map[string]task.Kind{store.Provision: {Workflow: workflow, Advice: "Try again."}}
 }
 
 func record(t *testing.T, s *store.Store, n store.NewTask) store.Task {
@@ -76,7 +86,7 @@ func end(t *testing.T, s *store.Store, id int64) store.Task {
 	return ended
 }
 
-func nothing(*store.Tx) {}
+func nothing(*store.Tx, task.Memory) {}
 
 func ignored(*store.Tx, bool) {}
 

@@ -56,7 +56,7 @@ func TestAServerHasItsShareOfWorkers(t *testing.T) {
 		}
 		return task.Workflow{Steps: []task.Step{step}, Succeeded: nothing, Failed: ignored}, nil
 	}
-	r := task.New(s, resolve, task.Config{Workers: 4, ServerWorkers: share, Poll: 50 * time.Millisecond,
+	r := task.New(s, kinds(resolve), task.Config{Workers: 4, ServerWorkers: share, Poll: 50 * time.Millisecond,
 		Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(r.Stop)
 	for range share {
@@ -110,7 +110,7 @@ func TestTaskWaitsForItsServer(t *testing.T) {
 			}
 			return errAway
 		}}}}
-	r := task.New(s, func(context.Context, store.Task) (task.Workflow, error) { return w, nil },
+	r := task.New(s, always(w),
 		task.Config{Attempts: attempts, Poll: 50 * time.Millisecond, Backoff: 10 * time.Millisecond,
 			Logger: slog.New(slog.NewTextHandler(&logged, nil))})
 	t.Cleanup(r.Stop)
@@ -204,7 +204,7 @@ func TestKeptWorkEndsATask(t *testing.T) {
 	keep := task.Keep("It holds data.", errors.New("a table"))
 	w := task.Workflow{Steps: []task.Step{j.step("a", errBoom, errBoom)}, Cleanup: []task.Step{j.step("undo", keep)},
 		Succeeded: nothing, Failed: func(_ *store.Tx, all bool) { undone <- all }}
-	r := task.New(s, func(context.Context, store.Task) (task.Workflow, error) { return w, nil },
+	r := task.New(s, always(w),
 		task.Config{Attempts: 2, Poll: 50 * time.Millisecond, Backoff: 10 * time.Millisecond,
 			Logger: slog.New(slog.NewTextHandler(&logged, nil))})
 	got := end(t, s, record(t, s, store.NewTask{}).ID)

@@ -16,9 +16,10 @@ type Workflow struct {
 	Steps   []Step
 	Cleanup []Step // undoes the steps once they are given up; a task without ends failed at once
 
-	// Succeeded and Failed record what has become of the instance or binding, in the transaction that ends the task.
-	// undone is false if the cleanup was given up too: something may be left over and has to be remembered.
-	Succeeded func(tx *store.Tx)
+	// Succeeded and Failed record what has become of the instance or binding, in the transaction that ends the task. They
+	// may run more than once, as commits do. Succeeded gets what the steps remembered. undone is false if the cleanup was
+	// given up too: something may be left over and has to be recorded.
+	Succeeded func(tx *store.Tx, m Memory)
 	Failed    func(tx *store.Tx, undone bool)
 
 	// Lasting says that the success must not be told before it is on disk. Without, a crash of PostgreSQL may have the
@@ -45,18 +46,18 @@ const defaultTimeout = 2 * time.Minute
 
 // Run is one attempt at a task by a worker that holds its lease.
 type Run struct {
-	Task     store.Task
-	lease    *lease
-	announce func(ctx context.Context, sentence string) error
+	Task      store.Task
+	execution *execution
+	announce  func(ctx context.Context, sentence string) error
 }
 
 // Alive returns store.ErrLeaseLost once another worker may have the task. Steps ask before whatever they could not
 // take back. It is decided by the monotonic clock: a process that was paused gets the right answer when it wakes. Where
 // the whole machine was, that clock stood still: then it is the fence that keeps the process out.
-func (r *Run) Alive() error { return r.lease.alive() }
+func (r *Run) Alive() error { return r.execution.lease.alive() }
 
 // Answered says that the task's server has just answered: other tasks that wait for it are tried too.
-func (r *Run) Answered() { r.lease.runner.servers.answered(r.Task.Server) }
+func (r *Run) Answered() { r.execution.runner.servers.answered(r.Task.Server) }
 
 // Report shows a sentence to users who poll, as the next of the step's stages.
 func (r *Run) Report(ctx context.Context, sentence string) error { return r.announce(ctx, sentence) }
@@ -111,25 +112,16 @@ func (e *keepError) Error() string { return kept + e.err.Error() }
 func (e *keepError) Unwrap() error { return e.err }
 
 // sentence is what users read about a failed step.
-func sentence(step Step, t store.Task, err error) string {
+func (x *execution) sentence(step Step, err error) string {
 	if p, ok := errors.AsType[*permanentError](err); ok {
 		return p.sentence
 	}
+	what := step.Progress + " failed."
 	if isUnreachable(err) {
-		return fmt.Sprintf("The MySQL server did not answer. %s If it fails again, tell your operator about %s.",
-			next[t.Kind], Token(t.ID))
+		what = "The MySQL server did not answer."
 	}
-	return fmt.Sprintf("%s failed. %s If it fails again, tell your operator about %s.", step.Progress, next[t.Kind],
-		Token(t.ID))
-}
-
-// next says what a user can do about a failure of each kind of task.
-var next = map[string]string{
-	store.Provision:   "Delete the service instance and create it again.",
-	store.Update:      "The service instance stays as it was; update it again later.",
-	store.Deprovision: "Delete the service instance again later.",
-	store.Bind:        "Bind again later.",
-	store.Unbind:      "Unbind again later.",
+	return fmt.Sprintf("%s %s If it fails again, tell your operator about %s.", what, x.runner.kinds[x.task.Kind].Advice,
+		Token(x.task.ID))
 }
 
 // stagesIn counts the stages of some steps.

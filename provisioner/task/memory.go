@@ -1,0 +1,61 @@
+package task
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+)
+
+// Memory is what the steps of a task remembered, by name. It outlives the process: a later attempt, in whatever process,
+// reads what an earlier one wrote.
+type Memory map[string]json.RawMessage
+
+// Recall decodes what was remembered under name into value. found is false, and value unchanged, if nothing was.
+func (m Memory) Recall(name string, value any) (found bool, err error) {
+	raw, found := m[name]
+	if !found {
+		return false, nil
+	}
+	if err := json.Unmarshal(raw, value); err != nil {
+		return false, fmt.Errorf("decode what the task remembered as %q: %w", name, err)
+	}
+	return true, nil
+}
+
+// Recall reads what a step of the task remembered under name, in this attempt or an earlier one: see Memory.Recall.
+func (r *Run) Recall(name string, value any) (found bool, err error) {
+	return Memory(r.execution.task.Memory).Recall(name, value)
+}
+
+// Remember keeps value, as JSON, under a name that is unique in the workflow, in place of what was there. It is stored at
+// the latest before the next thing that is recorded of the task: that the step is done, failed or is pending. A step that
+// must not lose it even if the process dies at once calls Save. Never remember a secret: it is stored as it is.
+func (r *Run) Remember(name string, value any) error {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("encode what the task is to remember as %q: %w", name, err)
+	}
+	x := r.execution
+	x.task.Memory = maps.Clone(x.task.Memory) // the attempt's Run.Task keeps what it began with
+	if x.task.Memory == nil {
+		x.task.Memory = map[string]json.RawMessage{}
+	}
+	x.task.Memory[name] = raw
+	x.unsaved = true
+	return nil
+}
+
+// Save stores what was remembered. It returns store.ErrLeaseLost if another worker may have the task.
+func (r *Run) Save(ctx context.Context) error { return r.execution.save(ctx) }
+
+func (x *execution) save(ctx context.Context) error {
+	if !x.unsaved {
+		return nil
+	}
+	if err := x.runner.store.Remember(ctx, x.lease.held, x.task.Memory); err != nil {
+		return fmt.Errorf("store what the task remembers: %w", err)
+	}
+	x.unsaved = false
+	return nil
+}

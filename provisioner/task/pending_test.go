@@ -1,0 +1,203 @@
+package task_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"mysql-broker/provisioner/task"
+	"mysql-broker/store"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// crane is something outside that goes on by itself: it is ordered once and is ready after some looks.
+type crane struct {
+	journal
+	ready int // after so many looks
+}
+
+// lift orders, and looks again and again. What it ordered, and how often it looked, it has from the task alone.
+func (c *crane) lift() task.Step {
+	return task.Step{Name: "lift", Progress: "Lifting", Do: func(ctx context.Context, run *task.Run) error {
+		var order struct{ ID, Looks int }
+		found, err := run.Recall("order", &order)
+		if err != nil {
+			return err
+		}
+		if !found {
+			c.note("order")
+			order.ID = 7
+		} else {
+			c.note(fmt.Sprintf("look at %d", order.ID))
+			order.Looks++
+		}
+		if err := run.Remember("order", order); err != nil {
+			return err
+		}
+		if order.Looks < c.ready {
+			return task.Pending(time.Millisecond, fmt.Sprintf("Lifting, look %d", order.Looks))
+		}
+		return nil
+	}}
+}
+
+// A step that is pending runs again without counting as a failure, however often, and what it remembers is there.
+func TestPendingStepRunsAgain(t *testing.T) {
+	t.Parallel()
+	s := servers.Store(t)
+	recorded := record(t, s, store.NewTask{})
+	c := crane{ready: 9}
+	outcome := make(chan task.Memory, 1)
+	startWith(t, s, task.Workflow{Steps: []task.Step{c.step("before"), c.lift(), c.step("after")}, Failed: ignored,
+		Succeeded: func(_ *store.Tx, m task.Memory) { outcome <- m }}, task.Config{Attempts: 2})
+	if ended := end(t, s, recorded.ID); ended.State != store.Succeeded || ended.LastError != "" {
+		t.Fatalf("%+v", ended)
+	}
+	want := []string{"before", "order"}
+	for range c.ready {
+		want = append(want, "look at 7")
+	}
+	c.is(t, append(want, "after")...)
+	var order struct{ Looks int }
+	if found, err := (<-outcome).Recall("order", &order); !found || err != nil || order.Looks != c.ready {
+		t.Errorf("remembered %v, %v: %+v", found, err, order)
+	}
+}
+
+// While a step is pending, no worker is held: a runner with one worker does other tasks. Users read what goes on.
+func TestPendingStepHoldsNoWorker(t *testing.T) {
+	t.Parallel()
+	s := servers.Store(t)
+	slow, quick := recordOf(t, s, "slow", store.NewTask{}), recordOf(t, s, "quick", store.NewTask{})
+	var j journal
+	steps := map[int64]task.Step{quick.ID: j.step("quick"),
+		slow.ID: j.step("slow", task.Pending(time.Minute, "Waiting for the crane"))}
+	workflow := func(_ context.Context, of store.Task) (task.Workflow, error) {
+		return task.Workflow{Steps: []task.Step{steps[of.ID]}, Succeeded: nothing, Failed: ignored}, nil
+	}
+	r := task.New(s, kinds(workflow), task.Config{Workers: 1, Poll: 10 * time.Millisecond,
+		Logger: slog.New(slog.DiscardHandler)})
+	t.Cleanup(r.Stop)
+	end(t, s, quick.ID)
+	testdrive.Eventually(t, patience, "the slow one is given back", func() bool {
+		pending, err := s.Task(t.Context(), slow.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return !pending.Leased && pending.State == store.InProgress && pending.Description == "Waiting for the crane"
+	})
+	if _, err := s.Hasten(t.Context(), slow.ID); err != nil {
+		t.Fatal(err)
+	}
+	if ended := end(t, s, slow.ID); ended.State != store.Succeeded {
+		t.Errorf("%+v", ended)
+	}
+}
+
+// A request waits for the end of a task whose step is pending.
+func TestRequestWaitsForAPendingStep(t *testing.T) {
+	t.Parallel()
+	s := servers.Store(t)
+	c := crane{ready: 3}
+	w := task.Workflow{Steps: []task.Step{c.lift()}, Succeeded: nothing, Failed: ignored}
+	r := start(t, s, w)
+	since := time.Now()
+	owner, ttl := r.Lease()
+	recorded := record(t, s, store.NewTask{Owner: owner, LeaseTTL: ttl})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if ended, err := r.Do(ctx, recorded, w, since); err != nil || ended.State != store.Succeeded {
+		t.Fatalf("%v: %+v", err, ended)
+	}
+	c.is(t, "order", "look at 7", "look at 7", "look at 7")
+}
+
+// What is pending for longer than a task may wait has failed, and is undone. Undoing may be pending too.
+func TestPendingEnds(t *testing.T) {
+	t.Parallel()
+	s := servers.Store(t)
+	recorded := record(t, s, store.NewTask{})
+	never := task.Step{Name: "a", Progress: "Doing a", Do: func(context.Context, *task.Run) error {
+		return task.Pending(10*time.Millisecond, "")
+	}}
+	var j journal
+	undo := j.step("undo", task.Pending(time.Millisecond, "not shown"), task.Pending(time.Millisecond, "not shown"))
+	undone := make(chan bool, 1)
+	startWith(t, s, task.Workflow{Steps: []task.Step{never}, Cleanup: []task.Step{undo}, Succeeded: nothing,
+		Failed: func(_ *store.Tx, all bool) { undone <- all }},
+		task.Config{MaxWait: func(store.Task) time.Duration { return 5 * time.Second }})
+	ended := end(t, s, recorded.ID)
+	if ended.State != store.Failed || !strings.Contains(ended.Description, "Doing a failed. Try again.") {
+		t.Errorf("%+v", ended)
+	}
+	if !<-undone {
+		t.Error("it is not undone")
+	}
+	j.is(t, "undo", "undo", "undo")
+}
+
+// What a step saved outlives a worker that dies at once.
+func TestSavedMemoryOutlivesTheWorker(t *testing.T) {
+	t.Parallel()
+	s := servers.Store(t)
+	recorded := record(t, s, store.NewTask{})
+	var j journal
+	died := false
+	start(t, s, task.Workflow{Succeeded: nothing, Failed: ignored, Steps: []task.Step{
+		{Name: "a", Progress: "Doing a", Do: func(ctx context.Context, run *task.Run) error {
+			var saved int
+			if found, err := run.Recall("id", &saved); found || err != nil {
+				j.note(fmt.Sprintf("found %d, %v", saved, err))
+				return err
+			}
+			if err := run.Remember("id", 42); err != nil {
+				return err
+			}
+			if err := run.Save(ctx); err != nil {
+				return err
+			}
+			stored, err := s.Task(ctx, recorded.ID)
+			if raw, _ := json.Marshal(stored.Memory); err != nil || string(raw) != `{"id":42}` {
+				t.Errorf("stored %s, %v", raw, err)
+			}
+			died = true
+			panic("the worker dies")
+		}}}})
+	if ended := end(t, s, recorded.ID); ended.State != store.Succeeded || !died {
+		t.Errorf("%+v", ended)
+	}
+	j.is(t, "found 42, <nil>")
+}
+
+// A task of a kind that only a newer release knows waits for a broker of that release, and nothing is undone.
+func TestUnknownKindWaits(t *testing.T) {
+	t.Parallel()
+	s := servers.Store(t)
+	var recorded *store.Task
+	if err := s.InTx(t.Context(), func(tx *store.Tx) error {
+		recorded = tx.InsertTask(store.NewTask{InstanceID: "i", Kind: "backup", PlanID: "p"})
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var j journal
+	w := task.Workflow{Steps: []task.Step{j.step("a")}, Succeeded: nothing, Failed: ignored}
+	startWith(t, s, w, task.Config{Attempts: 1})
+	testdrive.Eventually(t, patience, "the old release leaves it", func() bool {
+		left, err := s.Task(t.Context(), recorded.ID)
+		return err == nil && left.State == store.InProgress && strings.Contains(left.LastError, `"backup"`)
+	})
+	newer := kinds(nil)
+	newer["backup"] = always(w)[store.Provision]
+	r := task.New(s, newer, task.Config{Poll: 10 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	t.Cleanup(r.Stop)
+	if ended := end(t, s, recorded.ID); ended.State != store.Succeeded || ended.Attempt != 0 {
+		t.Errorf("%+v", ended)
+	}
+	j.is(t, "a")
+}

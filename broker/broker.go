@@ -17,6 +17,7 @@ import (
 	"mysql-broker/broker/catalog"
 	"mysql-broker/broker/httpapi"
 	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
 )
 
@@ -74,12 +75,12 @@ func (b *Broker) Provision(ctx context.Context, id string, d domain.ProvisionDet
 
 // checkMaintenance refuses a request made for another version of the catalog. OSB API 2.15, "Maintenance Info Object":
 // only the version is compared.
-func checkMaintenance(plan provisioner.Plan, info *domain.MaintenanceInfo) error {
-	if !given(info) || info.Version == plan.MaintenanceVersion {
+func checkMaintenance(of plan.Plan, info *domain.MaintenanceInfo) error {
+	if !given(info) || info.Version == of.MaintenanceVersion {
 		return nil
 	}
 	return failure(&shown{sentence: fmt.Sprintf("The version of maintenance_info is not that of plan %s in the catalog. "+
-		"Fetch the catalog anew, and send the request with what it has.", plan.Name)}, http.StatusUnprocessableEntity,
+		"Fetch the catalog anew, and send the request with what it has.", of.Name)}, http.StatusUnprocessableEntity,
 		"MaintenanceInfoConflict")
 }
 
@@ -153,12 +154,12 @@ func (b *Broker) Deprovision(ctx context.Context, id string, d domain.Deprovisio
 
 // planNamed finds the plan of the instance that a deletion is about. The deletion may name one that was taken out of
 // the catalog, if the instance has it or had it.
-func (b *Broker) planNamed(ctx context.Context, instanceID, serviceID, planID string) (provisioner.Plan, error) {
+func (b *Broker) planNamed(ctx context.Context, instanceID, serviceID, planID string) (plan.Plan, error) {
 	plan, unknown := b.catalog.Plan(serviceID, planID)
 	if unknown == nil {
 		return plan, nil
 	}
-	plan, found, err := b.provisioner.Withdrawn(ctx, instanceID, serviceID, planID)
+	plan, found, err := b.provisioner.RemovedPlan(ctx, instanceID, serviceID, planID)
 	if err != nil || found {
 		return plan, answer(err)
 	}

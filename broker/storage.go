@@ -8,6 +8,7 @@ import (
 	"code.cloudfoundry.org/brokerapi/v13/domain"
 
 	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/quota"
 	"mysql-broker/store"
 )
@@ -60,7 +61,7 @@ func overSentence(s provisioner.Storage) string {
 		"CREATE and ALTER (errors 1142 and 1044); SELECT, DELETE, TRUNCATE and DROP work. Delete data, or update the "+
 		"service instance to a larger plan; accounts may write again within minutes, and their connections have to be "+
 		"opened anew.",
-		held(s), quota.RestoreBelow)
+		held(s), plan.RestoreBelow)
 }
 
 func held(s provisioner.Storage) string {

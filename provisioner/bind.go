@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
 )
 
@@ -16,7 +17,7 @@ type BindRequest struct {
 	BindingID  string
 	ServiceID  string
 	AppGUID    string // "" for a service key
-	Parameters BindingParameters
+	Parameters plan.BindingParameters
 }
 
 // Credentials are what an application needs to use an instance.
@@ -123,7 +124,7 @@ func (p *Provisioner) bindable(there store.Beginning, q BindRequest) error {
 // bindAgain answers a request for a binding that is recorded: with its task if that is in progress, else nil.
 func (p *Provisioner) bindAgain(there store.Beginning, q BindRequest) (*store.Task, error) {
 	t := there.Task(q.BindingID)
-	plan := p.plans[there.Instance.PlanID] // bindable has found it
+	plan := p.plans.Get(there.Instance.PlanID)
 	switch {
 	case t != nil && t.Kind == store.Unbind:
 		return nil, errBusy
@@ -135,10 +136,11 @@ func (p *Provisioner) bindAgain(there store.Beginning, q BindRequest) (*store.Ta
 }
 
 func (p *Provisioner) newBinding(i store.Instance, q BindRequest) (store.Binding, error) {
-	tls, err := p.bindingTLS(i, p.plans[i.PlanID], q.Parameters.TLS)
+	of := p.plans.Get(i.PlanID)
+	tls, err := p.bindingTLS(i, of, q.Parameters.TLS)
 	return store.Binding{InstanceID: q.InstanceID, ID: q.BindingID, AppGUID: q.AppGUID,
 		Parameters: encode(q.Parameters), Role: string(q.Parameters.Role), TLS: string(tls),
-		Events: p.plans[i.PlanID].Events, Account: newName("u_"), Password: newPassword()}, err
+		Events: of.Events, Account: newName("u_"), Password: newPassword()}, err
 }
 
 func (p *Provisioner) credentials(ctx context.Context, i store.Instance, b store.Binding) (Credentials, error) {
@@ -147,7 +149,7 @@ func (p *Provisioner) credentials(ctx context.Context, i store.Instance, b store
 		return Credentials{}, p.unlessDeleted(ctx, i.ID, fmt.Errorf("find where the instance is: %w", err))
 	}
 	return Credentials{Access: access, Account: b.Account, Password: b.Password, Parameters: b.Parameters,
-		TLSOnly: RequiresTLS(b, access.CACertificate) || p.tlsOnly(i)}, nil
+		TLSOnly: plan.TLS(b.TLS).Required(access.CACertificate != nil) || p.tlsOnly(i)}, nil
 }
 
 // UnbindRequest asks to end a binding.

@@ -3,6 +3,8 @@ package provisioner
 import (
 	"slices"
 	"strings"
+
+	"mysql-broker/provisioner/plan"
 )
 
 // charsets that both MySQL and MariaDB have. A dedicated server is not there yet to be asked when its instance is
@@ -11,7 +13,7 @@ var charsets = strings.Fields("armscii8 ascii big5 binary cp1250 cp1251 cp1256 c
 	"eucjpms euckr gb2312 gbk geostd8 greek hebrew hp8 keybcs2 koi8r koi8u latin1 latin2 latin5 latin7 macce macroman " +
 	"sjis swe7 tis620 ucs2 ujis utf16 utf16le utf32 utf8 utf8mb3 utf8mb4")
 
-func plausibleCharset(q InstanceParameters) error {
+func plausibleCharset(q plan.InstanceParameters) error {
 	if q.Charset != "" && !slices.Contains(charsets, q.Charset) {
 		return refuse(Invalid, "Parameter \"charset\" is %q, which is no character set that MySQL knows; "+
 			"utf8mb4 is the usual one.", q.Charset)

@@ -14,19 +14,3 @@ func (p *Provisioner) Bindings(ctx context.Context, i store.Instance) (n, allowe
 	}
 	return n, p.planOf(i).MaxBindings, nil
 }
-
-// SoldConnections adds up, for each shared server, how many connections its bindings may open at the same time. Those
-// of instances whose plan was taken out of the catalog are left out: nobody knows how many they may open.
-func SoldConnections(plans []Plan, bindings []store.BindingCount) map[string]int64 {
-	each := make(map[string]int64, len(plans))
-	for _, p := range plans {
-		each[p.ID] = int64(p.MaxConnections)
-	}
-	sold := map[string]int64{}
-	for _, b := range bindings {
-		if b.Server != "" {
-			sold[b.Server] += b.Count * each[b.PlanID]
-		}
-	}
-	return sold
-}

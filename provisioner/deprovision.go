@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
 )
 
@@ -13,7 +14,7 @@ import (
 // found, its own plan decides.
 type DeprovisionRequest struct {
 	InstanceID        string
-	Plan              Plan
+	Plan              plan.Plan
 	AcceptsIncomplete bool
 }
 

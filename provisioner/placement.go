@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
 )
@@ -109,8 +110,8 @@ func (p *Provisioner) noPlace(refused *mysqladmin.CharsetError, unusable error) 
 const takesTimeout = 2 * time.Second
 
 // takes asks a server whether it has the character set and collation, if any are wanted.
-func takes(ctx context.Context, server *shared.Server, q InstanceParameters) error {
-	if q == (InstanceParameters{}) {
+func takes(ctx context.Context, server *shared.Server, q plan.InstanceParameters) error {
+	if q == (plan.InstanceParameters{}) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, takesTimeout)

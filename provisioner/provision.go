@@ -10,17 +10,18 @@ import (
 
 	"mysql-broker/provisioner/dedicated"
 	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
 )
 
 // ProvisionRequest asks for an instance.
 type ProvisionRequest struct {
 	InstanceID        string
-	Plan              Plan
+	Plan              plan.Plan
 	OrganizationGUID  string
 	SpaceGUID         string
 	Context           json.RawMessage
-	Parameters        InstanceParameters
+	Parameters        plan.InstanceParameters
 	AcceptsIncomplete bool
 
 	Received time.Time   // when the broker began to process the request; zero: now
@@ -83,7 +84,7 @@ func (p *Provisioner) provisionNew(ctx context.Context, q ProvisionRequest, late
 	i := store.Instance{ID: q.InstanceID, ServiceID: q.Plan.ServiceID, PlanID: q.Plan.ID,
 		OrganizationGUID: q.OrganizationGUID, SpaceGUID: q.SpaceGUID, Context: q.Context,
 		Parameters: encode(q.Parameters), MaintenanceVersion: q.Plan.MaintenanceVersion}
-	if q.Plan.Kind == Shared {
+	if q.Plan.Kind == plan.Shared {
 		return p.place(ctx, i, q, later)
 	}
 	if p.dedicated == nil {
@@ -182,7 +183,7 @@ func (p *Provisioner) provisionAgain(ctx context.Context, q ProvisionRequest, la
 
 // sameInstance tells whether a request asks for the instance that is there.
 func sameInstance(i store.Instance, q ProvisionRequest) bool {
-	var parameters InstanceParameters
+	var parameters plan.InstanceParameters
 	return json.Unmarshal(i.Parameters, &parameters) == nil && parameters == q.Parameters &&
 		i.ServiceID == q.Plan.ServiceID && i.PlanID == q.Plan.ID &&
 		i.OrganizationGUID == q.OrganizationGUID && i.SpaceGUID == q.SpaceGUID

@@ -1,3 +1,5 @@
+// Package provisioner makes and unmakes MySQL resources: databases on shared servers, dedicated servers, and the
+// accounts of bindings. It speaks in operations and plans and knows nothing of HTTP.
 package provisioner
 
 import (
@@ -12,6 +14,7 @@ import (
 	"mysql-broker/provisioner/fault"
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
@@ -23,7 +26,7 @@ const syncDeadline = 50 * time.Second
 // Config is what a provisioner works with.
 type Config struct {
 	Store     *store.Store
-	Plans     []Plan
+	Plans     plan.Set
 	Shared    *shared.Servers
 	Dedicated *dedicated.Servers // nil where no launcher is configured
 	Logger    *slog.Logger
@@ -35,7 +38,7 @@ type Config struct {
 // Provisioner carries out the operations on instances and bindings. Make one with New.
 type Provisioner struct {
 	store     *store.Store
-	plans     map[string]Plan // by id
+	plans     plan.Set
 	shared    *shared.Servers
 	dedicated *dedicated.Servers
 	tasks     *task.Runner
@@ -49,13 +52,10 @@ type Provisioner struct {
 
 // New starts a provisioner: from now on it works on tasks that are due, those of processes that died included.
 func New(cfg Config) *Provisioner {
-	p := &Provisioner{store: cfg.Store, plans: map[string]Plan{}, shared: cfg.Shared, dedicated: cfg.Dedicated,
+	p := &Provisioner{store: cfg.Store, plans: cfg.Plans, shared: cfg.Shared, dedicated: cfg.Dedicated,
 		log: cfg.Logger, onFull: cfg.OnFull, quotasOff: cfg.QuotasOff}
 	if p.onFull == nil {
 		p.onFull = func() {}
-	}
-	for _, plan := range cfg.Plans {
-		p.plans[plan.ID] = plan
 	}
 	cfg.Tasks.Logger = cfg.Logger
 	if cfg.Tasks.MaxWait == nil {
@@ -73,7 +73,7 @@ func New(cfg Config) *Provisioner {
 // maxWait is how long a task may wait for its server: nine tenths of the time for which platforms ask about it, so that
 // they read how it ended before they give up by themselves.
 func (p *Provisioner) maxWait(t store.Task) time.Duration {
-	polled := p.plans[t.PlanID].MaxPolling
+	polled := p.plans.Get(t.PlanID).MaxPolling
 	if polled == 0 {
 		polled = task.DefaultMaxWait
 	}
@@ -97,11 +97,11 @@ type Answer struct {
 }
 
 // answersLater tells whether a request for a plan is to be answered before its work is done.
-func answersLater(plan Plan, acceptsIncomplete bool) (bool, error) {
-	if plan.Async == AsyncRequired && !acceptsIncomplete {
+func answersLater(of plan.Plan, acceptsIncomplete bool) (bool, error) {
+	if of.Async == plan.AsyncRequired && !acceptsIncomplete {
 		return false, errAsyncRequired
 	}
-	return plan.Async != AsyncNever && acceptsIncomplete, nil
+	return of.Async != plan.AsyncNever && acceptsIncomplete, nil
 }
 
 // begin completes a task to be recorded: it is leased to this process, which works on it.
@@ -193,12 +193,12 @@ func outcome(t store.Task, err error) error {
 }
 
 // plan finds a plan that an instance has, or an error for operators if it was taken out of the catalog.
-func (p *Provisioner) plan(id string) (Plan, error) {
-	plan, ok := p.plans[id]
-	if !ok {
-		return plan, task.Elsewhere(fmt.Errorf("plan %q is not in the catalog", id))
+func (p *Provisioner) plan(id string) (plan.Plan, error) {
+	found := p.plans.Get(id)
+	if found.Removed {
+		return found, task.Elsewhere(fmt.Errorf("plan %q is not in the catalog", id))
 	}
-	return plan, nil
+	return found, nil
 }
 
 // Access is how an application reaches an instance.

@@ -3,43 +3,23 @@ package provisioner
 import (
 	"encoding/json"
 
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
 )
 
-// TLS says whether an account may log in without TLS. Servers offer TLS to every account either way.
-type TLS string
-
-const (
-	TLSOptional TLS = "optional"
-	TLSRequired TLS = "required"
-)
-
-// RequiresTLS tells whether the account of a binding may log in with TLS only. ca is the CA of the server that the
-// account is on, nil if it is not known. A binding that records nothing was made when every account required TLS
-// wherever the CA was known.
-func RequiresTLS(b store.Binding, ca []byte) bool {
-	switch TLS(b.TLS) {
-	case TLSRequired:
-		return true
-	case TLSOptional:
-		return false
-	}
-	return ca != nil
-}
-
 // bindingTLS is what a new binding gets: what the plan says, or more if more is asked for, but never less.
-func (p *Provisioner) bindingTLS(i store.Instance, plan Plan, asked TLS) (TLS, error) {
+func (p *Provisioner) bindingTLS(i store.Instance, of plan.Plan, asked plan.TLS) (plan.TLS, error) {
 	switch {
-	case asked == TLSOptional && plan.TLS == TLSRequired:
+	case asked == plan.TLSOptional && of.TLS == plan.TLSRequired:
 		return "", refuse(Invalid, "Parameter \"tls\" must be %[2]s or left out. Plan %[1]s requires TLS of every binding.",
-			plan.Name, TLSRequired)
-	case asked != TLSRequired && plan.TLS != TLSRequired:
-		return TLSOptional, nil
+			of.Name, plan.TLSRequired)
+	case asked != plan.TLSRequired && of.TLS != plan.TLSRequired:
+		return plan.TLSOptional, nil
 	case p.withoutTLS(i):
 		return "", refuse(Invalid, "The MySQL server of this service instance offers no TLS, so a binding cannot require "+
 			"it. Ask your operator to give the server a certificate.")
 	}
-	return TLSRequired, nil
+	return plan.TLSRequired, nil
 }
 
 // withoutTLS tells whether an instance is on a server that is known to offer no TLS. Dedicated servers all offer it.
@@ -56,8 +36,8 @@ func (p *Provisioner) tlsOnly(i store.Instance) bool {
 
 // sameTLS tells whether a request asks for the TLS that a binding was asked for with, or for what the binding has. What
 // its plan says may have changed meanwhile.
-func sameTLS(b store.Binding, plan Plan, asked TLS) bool {
-	var recorded BindingParameters
+func sameTLS(b store.Binding, of plan.Plan, asked plan.TLS) bool {
+	var recorded plan.BindingParameters
 	if json.Unmarshal(b.Parameters, &recorded) != nil {
 		return false
 	}
@@ -65,7 +45,7 @@ func sameTLS(b store.Binding, plan Plan, asked TLS) bool {
 		return true
 	}
 	if asked == "" {
-		asked = plan.TLS
+		asked = of.TLS
 	}
-	return asked == TLS(b.TLS)
+	return asked == plan.TLS(b.TLS)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
 )
 
@@ -16,8 +17,8 @@ import (
 type UpdateRequest struct {
 	InstanceID        string
 	ServiceID         string
-	Plan              Plan // the one that it has, or another
-	Upgrade           bool // bring the instance to the plan's maintenance version, as a change of plan does too
+	Plan              plan.Plan // the one that it has, or another
+	Upgrade           bool      // bring the instance to the plan's maintenance version, as a change of plan does too
 	AcceptsIncomplete bool
 }
 
@@ -72,7 +73,7 @@ func (p *Provisioner) idle(ctx context.Context, i store.Instance) (bool, error) 
 }
 
 // fits refuses a plan that allows less data than the instance holds.
-func (p *Provisioner) fits(ctx context.Context, i store.Instance, from, to Plan) error {
+func (p *Provisioner) fits(ctx context.Context, i store.Instance, from, to plan.Plan) error {
 	if from.MaxStorageMB > 0 && to.MaxStorageMB >= from.MaxStorageMB || to.ID == from.ID {
 		return nil
 	}
@@ -100,7 +101,7 @@ func (p *Provisioner) databaseSize(ctx context.Context, i store.Instance) (size 
 }
 
 // recordUpdate commits the intent, then carries it out.
-func (p *Provisioner) recordUpdate(ctx context.Context, id string, to Plan, r request) (Answer, error) {
+func (p *Provisioner) recordUpdate(ctx context.Context, id string, to plan.Plan, r request) (Answer, error) {
 	since := time.Now()
 	var i store.Instance
 	var t *store.Task

@@ -10,6 +10,7 @@ import (
 	"mysql-broker/provisioner/dedicated"
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 )
@@ -30,7 +31,7 @@ func (r request) json() json.RawMessage {
 // platform was told so; one that was promised stays, failed, until the platform deletes it, and so does one that may
 // have left something over.
 func (p *Provisioner) provisionWorkflow(i store.Instance, r request, f fence) (task.Workflow, error) {
-	var parameters InstanceParameters
+	var parameters plan.InstanceParameters
 	if err := json.Unmarshal(i.Parameters, &parameters); err != nil {
 		return task.Workflow{}, fmt.Errorf("read the parameters of instance %q: %w", i.ID, err)
 	}
@@ -85,8 +86,8 @@ const (
 	accountsTimeout = 10 * time.Minute
 )
 
-func size(plan Plan) dedicated.Size {
-	return dedicated.Size{MemoryMB: plan.MemoryMB, StorageMB: plan.MaxStorageMB}
+func size(p plan.Plan) dedicated.Size {
+	return dedicated.Size{MemoryMB: p.MemoryMB, StorageMB: p.MaxStorageMB}
 }
 
 // reporting runs a launcher's method whose progress is shown to users. A report that cannot be recorded, because the
@@ -120,7 +121,7 @@ var noRoom = map[string]string{
 }
 
 func (p *Provisioner) createDatabase(ctx context.Context, run *task.Run, i store.Instance, f fence,
-	q InstanceParameters) error {
+	q plan.InstanceParameters) error {
 	err := p.onServer(ctx, run, i, f, func(ctx context.Context, s *mysqladmin.Session) error {
 		return s.CreateDatabase(ctx, i.Database, q.Charset, q.Collation)
 	})
@@ -158,7 +159,7 @@ func (p *Provisioner) updateWorkflow(i store.Instance, r request) task.Workflow 
 		Succeeded: func(tx *store.Tx, m task.Memory) {
 			tx.SetInstancePlan(i.ID, r.PlanID, r.MaintenanceVersion)
 			if p.eventsDiffer(i.PlanID, r.PlanID) {
-				tx.SetEvents(i.ID, p.plans[r.PlanID].Events)
+				tx.SetEvents(i.ID, p.plans.Get(r.PlanID).Events)
 			}
 			var lifted []store.BindingAccount
 			if found, err := m.Recall(liftedAccounts, &lifted); !found || err != nil {
@@ -166,12 +167,12 @@ func (p *Provisioner) updateWorkflow(i store.Instance, r request) task.Workflow 
 			}
 			tx.SetOver(i.ID, false)
 			for _, a := range lifted {
-				tx.SettleAccount(a.Account, p.plans[r.PlanID].Events)
+				tx.SettleAccount(a.Account, p.plans.Get(r.PlanID).Events)
 			}
 		},
 		Failed: func(*store.Tx, bool) {},
 	}
-	if _, known := p.plans[i.PlanID]; known {
+	if !p.plans.Get(i.PlanID).Removed {
 		w.Cleanup = p.changePlan(i, r.PlanID, i.PlanID, false)
 	}
 	return w
@@ -179,8 +180,8 @@ func (p *Provisioner) updateWorkflow(i store.Instance, r request) task.Workflow 
 
 // eventsDiffer tells whether a plan lets accounts make events, and another one does not, or is not known any more.
 func (p *Provisioner) eventsDiffer(fromID, toID string) bool {
-	from, known := p.plans[fromID]
-	return !known || from.Events != p.plans[toID].Events
+	from := p.plans.Get(fromID)
+	return from.Removed || from.Events != p.plans.Get(toID).Events
 }
 
 // liftedAccounts are remembered of an instance that was over its quota: they may add data again.
@@ -241,15 +242,15 @@ func (p *Provisioner) changePlan(i store.Instance, fromID, planID string, lift b
 
 // changeAccounts gives accounts the limits of a plan, and regrants their privileges if these are to change.
 func changeAccounts(ctx context.Context, s *mysqladmin.Session, database string, accounts []store.BindingAccount,
-	plan Plan, regrant bool) error {
+	to plan.Plan, regrant bool) error {
 	for _, a := range accounts {
-		if err := s.SetConnectionLimit(ctx, a.Account, plan.MaxConnections); err != nil {
+		if err := s.SetConnectionLimit(ctx, a.Account, to.MaxConnections); err != nil {
 			return err
 		}
 		if !regrant {
 			continue
 		}
-		if err := s.Release(ctx, a.Account, mysqladmin.Role(a.Role), plan.Events, database); err != nil {
+		if err := s.Release(ctx, a.Account, plan.Role(a.Role), to.Events, database); err != nil {
 			return err
 		}
 	}
@@ -258,7 +259,7 @@ func changeAccounts(ctx context.Context, s *mysqladmin.Session, database string,
 
 // below tells whether the data of an instance that is over its quota are below the mark of another plan's, by what was
 // last measured: meanwhile they could not grow.
-func (p *Provisioner) below(ctx context.Context, i store.Instance, plan Plan) (bool, error) {
+func (p *Provisioner) below(ctx context.Context, i store.Instance, of plan.Plan) (bool, error) {
 	usage, err := p.store.Usage(ctx, i.ID)
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
@@ -266,7 +267,7 @@ func (p *Provisioner) below(ctx context.Context, i store.Instance, plan Plan) (b
 	if err != nil {
 		return false, fmt.Errorf("read what the instance's data take: %w", err)
 	}
-	return usage.Bytes*100 < plan.Quota()*RestoreBelow, nil
+	return usage.Bytes*100 < of.Quota()*plan.RestoreBelow, nil
 }
 
 // deprovisionWorkflow removes an instance with whatever a provision, bind or unbind that was cancelled may have left.
@@ -345,7 +346,7 @@ func (p *Provisioner) bindWorkflow(i store.Instance, b store.Binding, f fence) t
 	return task.Workflow{
 		Steps: []task.Step{{Name: "create account", Progress: "Creating the account",
 			Do: func(ctx context.Context, run *task.Run) error {
-				plan, err := p.plan(i.PlanID)
+				has, err := p.plan(i.PlanID)
 				if err != nil {
 					return err
 				}
@@ -355,9 +356,9 @@ func (p *Provisioner) bindWorkflow(i store.Instance, b store.Binding, f fence) t
 				}
 				return onServer(ctx, run, func(ctx context.Context, s *mysqladmin.Session) error {
 					return s.CreateAccount(ctx, mysqladmin.Account{Name: b.Account, Password: b.Password,
-						Database: i.Database, Role: mysqladmin.Role(b.Role), MaxConnections: plan.MaxConnections,
-						Events: plan.Events, RequireTLS: RequiresTLS(b, access.CACertificate), Restricted: i.OverSince != nil,
-						OwnServer: i.DedicatedID != ""})
+						Database: i.Database, Role: plan.Role(b.Role), MaxConnections: has.MaxConnections,
+						Events: has.Events, RequireTLS: plan.TLS(b.TLS).Required(access.CACertificate != nil),
+						Restricted: i.OverSince != nil, OwnServer: i.DedicatedID != ""})
 				})
 			}}},
 		Cleanup: []task.Step{{Name: "drop account", Progress: "Dropping the account",
@@ -387,7 +388,7 @@ func (p *Provisioner) unbindWorkflow(i store.Instance, b store.Binding, f fence)
 		Steps: []task.Step{{Name: "end account", Progress: "Closing the account",
 			Do: func(ctx context.Context, run *task.Run) error {
 				return p.onServer(ctx, run, i, f, func(ctx context.Context, s *mysqladmin.Session) error {
-					kept, err := s.RetireAccount(ctx, b.Account, mysqladmin.Role(b.Role), i.Database)
+					kept, err := s.RetireAccount(ctx, b.Account, plan.Role(b.Role), i.Database)
 					return errors.Join(err, run.Remember(keptAccount, kept))
 				})
 			}}},

@@ -1,6 +1,6 @@
 package catalog
 
-import "mysql-broker/provisioner"
+import "mysql-broker/provisioner/plan"
 
 // minMemoryMB is the least memory, in MiB, in which a mysqld of its own starts and serves.
 const minMemoryMB = 192
@@ -10,18 +10,18 @@ const minMemoryMB = 192
 const DefaultMaxBindings = 10
 
 // readBrokerKey reads a plan's key "broker", which says how instances are made and is never shown to platforms.
-func readBrokerKey(plan *object) provisioner.Plan {
-	if !plan.require("broker") {
-		return provisioner.Plan{}
+func readBrokerKey(parent *object) plan.Plan {
+	if !parent.require("broker") {
+		return plan.Plan{}
 	}
-	o, ok := plan.object("broker")
+	o, ok := parent.object("broker")
 	if !ok {
-		return provisioner.Plan{}
+		return plan.Plan{}
 	}
-	made := provisioner.Plan{
-		Kind: provisioner.Kind(o.oneOf("provisioner", string(provisioner.Shared), string(provisioner.Dedicated))),
-		Async: provisioner.Async(o.oneOf("async", string(provisioner.AsyncNever),
-			string(provisioner.AsyncPreferred), string(provisioner.AsyncRequired))),
+	made := plan.Plan{
+		Kind: plan.Kind(o.oneOf("provisioner", string(plan.Shared), string(plan.Dedicated))),
+		Async: plan.Async(o.oneOf("async", string(plan.AsyncNever),
+			string(plan.AsyncPreferred), string(plan.AsyncRequired))),
 		MaxStorageMB:   o.limit("max_storage_mb"),
 		MaxConnections: o.limit("max_connections"),
 		MaxBindings:    DefaultMaxBindings,
@@ -38,19 +38,19 @@ func readBrokerKey(plan *object) provisioner.Plan {
 		made.MemoryMB = *memory
 	}
 	switch made.Kind {
-	case provisioner.Shared:
+	case plan.Shared:
 		if o.has("memory_mb") {
 			o.reject("memory_mb", "left out: a shared plan has no memory of its own")
 		}
-	case provisioner.Dedicated:
+	case plan.Dedicated:
 		checkDedicated(o, made)
 	}
 	o.close()
 	return made
 }
 
-func checkDedicated(o *object, made provisioner.Plan) {
-	if made.Async != "" && made.Async != provisioner.AsyncRequired {
+func checkDedicated(o *object, made plan.Plan) {
+	if made.Async != "" && made.Async != plan.AsyncRequired {
 		o.reject("async", "required: a dedicated server takes longer to start than a platform waits")
 	}
 	if o.require("memory_mb") && made.MemoryMB > 0 && made.MemoryMB < minMemoryMB {
@@ -59,11 +59,11 @@ func checkDedicated(o *object, made provisioner.Plan) {
 }
 
 // tls returns what bindings get that ask for nothing: optional, unless the key "tls" says something else.
-func (o *object) tls() provisioner.TLS {
+func (o *object) tls() plan.TLS {
 	if !o.has("tls") {
-		return provisioner.TLSOptional
+		return plan.TLSOptional
 	}
-	return provisioner.TLS(o.oneOf("tls", string(provisioner.TLSOptional), string(provisioner.TLSRequired)))
+	return plan.TLS(o.oneOf("tls", string(plan.TLSOptional), string(plan.TLSRequired)))
 }
 
 // limit returns the value of a required key, a positive whole number.

@@ -11,7 +11,7 @@ import (
 
 	"code.cloudfoundry.org/brokerapi/v13/domain"
 
-	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/plan"
 )
 
 // The ids of a request are not of this catalog: a 400 to the platform.
@@ -23,12 +23,12 @@ var (
 // Catalog is a checked catalog.yml. It never changes, so any number of requests may read it at once.
 type Catalog struct {
 	offerings []domain.Service
-	plans     []plan
+	plans     []entry
 }
 
-// plan is what the broker keeps of a plan beside what platforms are shown.
-type plan struct {
-	provisioner.Plan
+// entry is what the broker keeps of a plan beside what platforms are shown.
+type entry struct {
+	plan.Plan
 	requestSchemas
 }
 
@@ -73,8 +73,8 @@ func (c *Catalog) read(root *node, found *problems) {
 func (c *Catalog) Services() []domain.Service { return c.offerings }
 
 // Plans returns how every plan is made, in the order of the file.
-func (c *Catalog) Plans() []provisioner.Plan {
-	made := make([]provisioner.Plan, len(c.plans))
+func (c *Catalog) Plans() plan.Set {
+	made := make(plan.Set, len(c.plans))
 	for i, p := range c.plans {
 		made[i] = p.Plan
 	}
@@ -83,29 +83,29 @@ func (c *Catalog) Plans() []provisioner.Plan {
 
 // Plan returns how a plan is made. The error is ErrUnknownService, or ErrUnknownPlan where the plan is not one of that
 // service offering.
-func (c *Catalog) Plan(serviceID, planID string) (provisioner.Plan, error) {
+func (c *Catalog) Plan(serviceID, planID string) (plan.Plan, error) {
 	if !slices.ContainsFunc(c.offerings, func(s domain.Service) bool { return s.ID == serviceID }) {
-		return provisioner.Plan{}, ErrUnknownService
+		return plan.Plan{}, ErrUnknownService
 	}
 	p, err := c.plan(planID)
 	if err != nil || p.ServiceID != serviceID {
-		return provisioner.Plan{}, ErrUnknownPlan
+		return plan.Plan{}, ErrUnknownPlan
 	}
 	return p.Plan, nil
 }
 
-func (c *Catalog) plan(id string) (plan, error) {
+func (c *Catalog) plan(id string) (entry, error) {
 	for _, p := range c.plans {
 		if p.ID == id {
 			return p, nil
 		}
 	}
-	return plan{}, ErrUnknownPlan
+	return entry{}, ErrUnknownPlan
 }
 
 // Without returns the catalog without the plans of one kind, for a broker that has nowhere to make their instances. A
 // service offering left without a plan is left out too, as platforms refuse one.
-func (c *Catalog) Without(kind provisioner.Kind) *Catalog {
+func (c *Catalog) Without(kind plan.Kind) *Catalog {
 	rest := &Catalog{offerings: []domain.Service{}}
 	kept := map[string]bool{}
 	for _, p := range c.plans {

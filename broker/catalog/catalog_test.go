@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/plan"
 )
 
 func TestLoadNamesTheFile(t *testing.T) {
@@ -75,11 +75,11 @@ func TestMaxBindings(t *testing.T) {
 func TestWithout(t *testing.T) {
 	t.Parallel()
 	c := shipped(t)
-	shared := c.Without(provisioner.Dedicated)
+	shared := c.Without(plan.Dedicated)
 	var names []string
 	for _, p := range shared.Services()[0].Plans {
 		names = append(names, p.Name)
-		if kept, err := shared.Plan(shared.Services()[0].ID, p.ID); err != nil || kept.Kind != provisioner.Shared {
+		if kept, err := shared.Plan(shared.Services()[0].ID, p.ID); err != nil || kept.Kind != plan.Shared {
 			t.Errorf("plan %s is made as %+v, %v", p.Name, kept, err)
 		}
 	}
@@ -91,7 +91,7 @@ func TestWithout(t *testing.T) {
 	}
 	for _, p := range c.Plans() {
 		_, err := shared.InstanceParameters(p.ID, nil)
-		if gone := errors.Is(err, ErrUnknownPlan); gone != (p.Kind == provisioner.Dedicated) {
+		if gone := errors.Is(err, ErrUnknownPlan); gone != (p.Kind == plan.Dedicated) {
 			t.Errorf("parameters of %s: %v", p.Name, err)
 		}
 	}
@@ -110,7 +110,7 @@ func TestWithoutLeavesNoEmptyOffering(t *testing.T) {
     description: Own
     broker: {provisioner: dedicated, async: required, memory_mb: 256, max_storage_mb: 1, max_connections: 1}
 `)
-	if got := c.Without(provisioner.Dedicated).Services(); got == nil || len(got) != 0 {
+	if got := c.Without(plan.Dedicated).Services(); got == nil || len(got) != 0 {
 		t.Errorf("Services() = %#v, want an empty list", got)
 	}
 }

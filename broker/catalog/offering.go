@@ -21,7 +21,7 @@ var unusable = map[string]string{
 
 // readOffering reads a service offering.
 // https://github.com/openservicebrokerapi/servicebroker/blob/v2.17/spec.md#service-offering-object
-func readOffering(o *object, taken identities) (domain.Service, []plan) {
+func readOffering(o *object, taken identities) (domain.Service, []entry) {
 	service := domain.Service{
 		ID:          o.unique("id", taken.serviceIDs),
 		Name:        o.unique("name", taken.serviceNames),

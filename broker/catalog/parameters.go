@@ -9,22 +9,21 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"mysql-broker/provisioner"
-	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
 )
 
 // InstanceParameters checks the parameters of a provision request; raw is empty where the request has none. The error
 // is a *ParameterError, or ErrUnknownPlan.
-func (c *Catalog) InstanceParameters(planID string, raw json.RawMessage) (provisioner.InstanceParameters, error) {
+func (c *Catalog) InstanceParameters(planID string, raw json.RawMessage) (plan.InstanceParameters, error) {
 	p, err := c.plan(planID)
 	if err != nil {
-		return provisioner.InstanceParameters{}, err
+		return plan.InstanceParameters{}, err
 	}
 	given, err := p.create.check(raw)
 	if err != nil {
-		return provisioner.InstanceParameters{}, err
+		return plan.InstanceParameters{}, err
 	}
-	return provisioner.InstanceParameters{Charset: given["charset"], Collation: given["collation"]}, nil
+	return plan.InstanceParameters{Charset: given["charset"], Collation: given["collation"]}, nil
 }
 
 // UpdateParameters checks the parameters of an update request, as InstanceParameters does. None can be changed, so
@@ -40,29 +39,29 @@ func (c *Catalog) UpdateParameters(planID string, raw json.RawMessage) error {
 
 // BindingParameters checks the parameters of a bind request, as InstanceParameters does. The role is read-write unless
 // the request names another; TLS is "" unless the request says something of it.
-func (c *Catalog) BindingParameters(planID string, raw json.RawMessage) (provisioner.BindingParameters, error) {
+func (c *Catalog) BindingParameters(planID string, raw json.RawMessage) (plan.BindingParameters, error) {
 	p, err := c.plan(planID)
 	if err != nil {
-		return provisioner.BindingParameters{}, err
+		return plan.BindingParameters{}, err
 	}
 	given, err := p.bind.check(raw)
 	if err != nil {
-		return provisioner.BindingParameters{}, err
+		return plan.BindingParameters{}, err
 	}
-	parameters := provisioner.BindingParameters{Role: mysqladmin.Role(given["role"]), TLS: provisioner.TLS(given["tls"])}
+	parameters := plan.BindingParameters{Role: plan.Role(given["role"]), TLS: plan.TLS(given["tls"])}
 	switch parameters.Role {
 	case "":
-		parameters.Role = mysqladmin.ReadWrite
-	case mysqladmin.ReadOnly, mysqladmin.ReadWrite, mysqladmin.Admin:
+		parameters.Role = plan.ReadWrite
+	case plan.ReadOnly, plan.ReadWrite, plan.Admin:
 	default:
-		return provisioner.BindingParameters{}, parameterErrorf("Parameter %q must be one of %s, %s, %s.", "role",
-			mysqladmin.ReadOnly, mysqladmin.ReadWrite, mysqladmin.Admin)
+		return plan.BindingParameters{}, parameterErrorf("Parameter %q must be one of %s, %s, %s.", "role",
+			plan.ReadOnly, plan.ReadWrite, plan.Admin)
 	}
 	switch parameters.TLS {
-	case "", provisioner.TLSOptional, provisioner.TLSRequired:
+	case "", plan.TLSOptional, plan.TLSRequired:
 	default:
-		return provisioner.BindingParameters{}, parameterErrorf("Parameter %q must be one of %s, %s.", "tls",
-			provisioner.TLSOptional, provisioner.TLSRequired)
+		return plan.BindingParameters{}, parameterErrorf("Parameter %q must be one of %s, %s.", "tls",
+			plan.TLSOptional, plan.TLSRequired)
 	}
 	return parameters, nil
 }

@@ -6,8 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"mysql-broker/provisioner"
-	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
 )
 
 const sharedSmall = "482650c1-b09b-47d4-952a-7d320c6dd4d1"
@@ -16,14 +15,14 @@ func TestInstanceParameters(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		raw  string
-		want provisioner.InstanceParameters
+		want plan.InstanceParameters
 	}{
-		{"", provisioner.InstanceParameters{}},
-		{"{}", provisioner.InstanceParameters{}},
-		{" { } ", provisioner.InstanceParameters{}},
-		{`{"charset":"latin1"}`, provisioner.InstanceParameters{Charset: "latin1"}},
+		{"", plan.InstanceParameters{}},
+		{"{}", plan.InstanceParameters{}},
+		{" { } ", plan.InstanceParameters{}},
+		{`{"charset":"latin1"}`, plan.InstanceParameters{Charset: "latin1"}},
 		{`{"collation":"utf8mb4_bin","charset":"utf8mb4"}`,
-			provisioner.InstanceParameters{Charset: "utf8mb4", Collation: "utf8mb4_bin"}},
+			plan.InstanceParameters{Charset: "utf8mb4", Collation: "utf8mb4_bin"}},
 	}
 	c := shipped(t)
 	for _, test := range tests {
@@ -38,15 +37,15 @@ func TestBindingParameters(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		raw  string
-		role mysqladmin.Role
-		tls  provisioner.TLS
+		role plan.Role
+		tls  plan.TLS
 	}{
-		{"", mysqladmin.ReadWrite, ""},
-		{"{}", mysqladmin.ReadWrite, ""},
-		{`{"role":"read-only"}`, mysqladmin.ReadOnly, ""},
-		{`{"role":"read-write"}`, mysqladmin.ReadWrite, ""},
-		{`{"role":"admin","tls":"required"}`, mysqladmin.Admin, provisioner.TLSRequired},
-		{`{"tls":"optional"}`, mysqladmin.ReadWrite, provisioner.TLSOptional},
+		{"", plan.ReadWrite, ""},
+		{"{}", plan.ReadWrite, ""},
+		{`{"role":"read-only"}`, plan.ReadOnly, ""},
+		{`{"role":"read-write"}`, plan.ReadWrite, ""},
+		{`{"role":"admin","tls":"required"}`, plan.Admin, plan.TLSRequired},
+		{`{"tls":"optional"}`, plan.ReadWrite, plan.TLSOptional},
 	}
 	c := shipped(t)
 	for _, test := range tests {

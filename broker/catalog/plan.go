@@ -7,8 +7,8 @@ import (
 )
 
 // readPlans fills the plans that platforms are shown into service and returns what the broker keeps of each.
-func readPlans(o *object, service *domain.Service, taken identities) []plan {
-	var plans []plan
+func readPlans(o *object, service *domain.Service, taken identities) []entry {
+	var plans []entry
 	names := map[string]int{} // unique within an offering only
 	for _, item := range o.objects("plans", "the plan") {
 		shown, kept := readPlan(item, names, taken.planIDs)
@@ -21,7 +21,7 @@ func readPlans(o *object, service *domain.Service, taken identities) []plan {
 
 // readPlan reads a plan.
 // https://github.com/openservicebrokerapi/servicebroker/blob/v2.17/spec.md#service-plan-object
-func readPlan(o *object, names, ids map[string]int) (domain.ServicePlan, plan) {
+func readPlan(o *object, names, ids map[string]int) (domain.ServicePlan, entry) {
 	shown := domain.ServicePlan{
 		ID:                     o.unique("id", ids),
 		Name:                   o.unique("name", names),
@@ -33,7 +33,7 @@ func readPlan(o *object, names, ids map[string]int) (domain.ServicePlan, plan) {
 		MaximumPollingDuration: o.positive("maximum_polling_duration"),
 		MaintenanceInfo:        readMaintenanceInfo(o),
 	}
-	kept := plan{readBrokerKey(o), readSchemas(o)}
+	kept := entry{readBrokerKey(o), readSchemas(o)}
 	shown.Schemas = kept.requestSchemas.shown()
 	kept.ID, kept.Name = shown.ID, shown.Name
 	if shown.MaintenanceInfo != nil {

@@ -9,7 +9,7 @@ import (
 	"code.cloudfoundry.org/brokerapi/v13/domain"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
 )
 
 const (
@@ -107,8 +107,8 @@ func (s parameterSchema) checkDefaultRole(o *object) {
 	if s.compiled == nil || !slices.Contains(s.accepts, "role") {
 		return
 	}
-	if s.compiled.Validate(map[string]any{"role": string(mysqladmin.ReadWrite)}) != nil {
-		o.found.add(o.line, "the JSON schema must allow %s, the role of a binding that asks for none", mysqladmin.ReadWrite)
+	if s.compiled.Validate(map[string]any{"role": string(plan.ReadWrite)}) != nil {
+		o.found.add(o.line, "the JSON schema must allow %s, the role of a binding that asks for none", plan.ReadWrite)
 	}
 }
 

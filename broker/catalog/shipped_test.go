@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/plan"
 )
 
 func shipped(t testing.TB) *Catalog {
@@ -24,8 +24,8 @@ func TestShippedPlans(t *testing.T) {
 	const small, large, async = "482650c1-b09b-47d4-952a-7d320c6dd4d1",
 		"80dae88e-93d0-4072-969d-811f9ce9a3bd", "b897124e-c33b-4eed-94cf-eb0978d71ec8"
 	const ownSmall, ownLarge = "ca53086a-962f-4faf-9f53-cc2175872b66", "c6586a9e-6079-49f8-800c-7dc5579d9b31"
-	shared, dedicated := provisioner.Shared, provisioner.Dedicated
-	want := []provisioner.Plan{
+	shared, dedicated := plan.Shared, plan.Dedicated
+	want := []plan.Plan{
 		{ID: small, Name: "shared-small", Kind: shared, Async: "never", MaxStorageMB: 100, MaxConnections: 30,
 			MaxBindings: 10},
 		{ID: large, Name: "shared-large", Kind: shared, Async: "never", MaxStorageMB: 1024, MaxConnections: 60,
@@ -40,7 +40,7 @@ func TestShippedPlans(t *testing.T) {
 			MaxPolling: 30 * time.Minute},
 	}
 	for i := range want {
-		want[i].TLS = provisioner.TLSOptional
+		want[i].TLS = plan.TLSOptional
 		want[i].ServiceID, want[i].MaintenanceVersion = "2bbbcb07-1e0c-4a3b-8a4e-30bf3a3e1fe4", "1.0.0"
 	}
 	c := shipped(t)

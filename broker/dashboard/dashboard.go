@@ -12,6 +12,7 @@ import (
 	"mysql-broker/broker/signin"
 	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/doctor"
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
 )
@@ -20,7 +21,7 @@ import (
 type Config struct {
 	Store  *store.Store
 	SignIn *signin.SignIn
-	Plans  []provisioner.Plan
+	Plans  plan.Set
 	Shared *shared.Servers
 	// Inspect is provisioner.Provisioner.Inspect.
 	Inspect func(ctx context.Context, i store.Instance, accounts []string) (provisioner.Inspection, error)
@@ -35,17 +36,13 @@ type Config struct {
 type Dashboard struct {
 	Config
 	handler     http.Handler
-	plans       map[string]provisioner.Plan // by id
 	inspections *inspections
 	hub         *hub
 }
 
 // New returns a dashboard. It asks nobody anything until somebody looks at a page.
 func New(cfg Config) *Dashboard {
-	d := &Dashboard{Config: cfg, plans: map[string]provisioner.Plan{}}
-	for _, p := range cfg.Plans {
-		d.plans[p.ID] = p
-	}
+	d := &Dashboard{Config: cfg}
 	d.inspections = newInspections(cfg.Inspect)
 	d.hub = newHub(cfg.Store.Activities, cfg.Logger)
 	d.handler = d.routes()

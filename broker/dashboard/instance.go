@@ -12,6 +12,7 @@ import (
 	"mysql-broker/broker/signin"
 	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
 )
 
@@ -21,7 +22,7 @@ const recentTasks = 20
 type instancePage struct {
 	ID, Name, Organization, Space string
 	State                         state
-	Plan                          provisioner.Plan
+	Plan                          plan.Plan
 	Created, Updated              time.Time
 	Operation                     operation
 	Structure                     string
@@ -110,8 +111,8 @@ func (d *Dashboard) instancePage(r *http.Request, id string, access signin.Acces
 	if err != nil {
 		return nil, err
 	}
-	p := &instancePage{ID: id, State: states[i.State], Plan: d.planOf(i), Created: i.CreatedAt, Updated: i.UpdatedAt,
-		Operation: newOperation(activities[0]), Structure: structureStamp(activities[0]),
+	p := &instancePage{ID: id, State: states[i.State], Plan: d.Plans.Get(i.PlanID), Created: i.CreatedAt,
+		Updated: i.UpdatedAt, Operation: newOperation(activities[0]), Structure: structureStamp(activities[0]),
 		Events: InstancePath(id) + "/events", Manage: access == signin.Manage, Database: i.Database}
 	p.Name, p.Organization, p.Space = names(i.Context)
 	if p.Operation.InProgress && activities[0].Latest.Kind == store.Deprovision {
@@ -168,14 +169,6 @@ func (s *serverPart) fill(from provisioner.Inspection) {
 	for _, t := range from.Largest {
 		s.Tables = append(s.Tables, tableRow{t, 100 * float64(t.Bytes) / float64(max(from.Largest[0].Bytes, 1))})
 	}
-}
-
-// planOf is an instance's plan; of one that was taken out of the catalog, only the id is known.
-func (d *Dashboard) planOf(i store.Instance) provisioner.Plan {
-	if p, ok := d.plans[i.PlanID]; ok {
-		return p
-	}
-	return provisioner.Plan{ID: i.PlanID, Name: i.PlanID}
 }
 
 // names are those that Cloud Foundry and Kubernetes tell in the context of a provision.

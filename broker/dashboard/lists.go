@@ -6,7 +6,7 @@ import (
 	"net/url"
 	"strconv"
 
-	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
 )
 
@@ -46,7 +46,7 @@ func newPaging(r *http.Request, key, next string, rows int) paging {
 type instancesPage struct {
 	paging
 	Plan, Server, State string
-	Plans               []provisioner.Plan
+	Plans               []plan.Plan
 	Servers, States     []string
 	Rows                []instanceRow
 }
@@ -72,7 +72,7 @@ func (d *Dashboard) instances(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	for _, i := range found {
-		p.Rows = append(p.Rows, instanceRow{i, states[i.State], cmp.Or(d.plans[i.PlanID].Name, i.PlanID)})
+		p.Rows = append(p.Rows, instanceRow{i, states[i.State], d.Plans.Get(i.PlanID).Name})
 	}
 	p.paging = newPaging(r, "after", next, len(found))
 	d.show(w, r, http.StatusOK, "instances.html", "Service instances", p)

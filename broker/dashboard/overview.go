@@ -9,9 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/doctor"
 	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
+	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
 )
 
@@ -21,7 +22,7 @@ type overviewPage struct {
 	Tasks     store.TaskStats
 	Oldest    string
 	Servers   []serverRow
-	Dedicated []provisioner.Plan
+	Dedicated []plan.Plan
 	Findings  []findingCount
 	Examined  time.Time
 }
@@ -68,9 +69,9 @@ func (d *Dashboard) overview(w http.ResponseWriter, r *http.Request) {
 		d.fail(w, r, "read how full the servers are", err)
 		return
 	}
-	for _, plan := range d.Plans {
-		if plan.Kind == provisioner.Dedicated {
-			p.Dedicated = append(p.Dedicated, plan)
+	for _, sold := range d.Plans {
+		if sold.Kind == plan.Dedicated {
+			p.Dedicated = append(p.Dedicated, sold)
 		}
 	}
 	all, examined := d.Findings()
@@ -87,7 +88,7 @@ func (d *Dashboard) servers(r *http.Request) (rows []serverRow, err error) {
 	if err != nil {
 		return nil, err
 	}
-	sold := provisioner.SoldConnections(d.Plans, bindings)
+	sold := shared.SoldConnections(d.Plans, bindings)
 	health := d.Shared.Health(r.Context())
 	connections := d.Shared.Connections(r.Context(), health)
 	for _, s := range d.Shared.All() {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/quota"
 	"mysql-broker/store"
 )
@@ -37,9 +38,9 @@ type spanLink struct {
 }
 
 // storage reads the measurements of the quota. A figure that the server told just now goes before the last of them.
-func (d *Dashboard) storage(ctx context.Context, i store.Instance, plan provisioner.Plan, now provisioner.Inspection,
+func (d *Dashboard) storage(ctx context.Context, i store.Instance, of plan.Plan, now provisioner.Inspection,
 	span string) (storage, error) {
-	s := storage{Quota: plan.Quota()}
+	s := storage{Quota: of.Quota()}
 	last, measured, err := d.Storage(ctx, i)
 	if err != nil {
 		return s, err

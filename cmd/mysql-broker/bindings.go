@@ -8,17 +8,17 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
 )
 
 func bindingsCommand() *cobra.Command {
 	var q store.BindingQuery
-	var plan string
+	var planName string
 	var since moment
 	var out output
 	state := choice{allowed: []string{store.Creating, store.Ready, store.Ending}}
-	role := choice{allowed: []string{string(mysqladmin.ReadOnly), string(mysqladmin.ReadWrite), string(mysqladmin.Admin)}}
+	role := choice{allowed: []string{string(plan.ReadOnly), string(plan.ReadWrite), string(plan.Admin)}}
 	command := &cobra.Command{
 		Use:   "bindings [INSTANCE-ID [BINDING-ID]]",
 		Short: "List service bindings and keys, or show one",
@@ -43,7 +43,7 @@ progress, if any) and created_at; one that is shown alone also has latest_tasks.
 					q.ID = args[1]
 					return c.showBinding(ctx, cmd.OutOrStdout(), q, out.json)
 				}
-				if q.PlanIDs, err = c.planIDs(ctx, plan); err != nil {
+				if q.PlanIDs, err = c.planIDs(ctx, planName); err != nil {
 					return err
 				}
 				if err := c.checkServer(ctx, q.Server); err != nil {
@@ -56,7 +56,7 @@ progress, if any) and created_at; one that is shown alone also has latest_tasks.
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&plan, "plan", "", "only bindings to instances of this plan, by its name or id")
+	flags.StringVar(&planName, "plan", "", "only bindings to instances of this plan, by its name or id")
 	flags.StringVar(&q.Server, "server", "", "only accounts on this shared server")
 	flags.Var(&state, "state", "only bindings in this state")
 	flags.Var(&role, "role", "only accounts of this role")

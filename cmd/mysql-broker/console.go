@@ -13,14 +13,14 @@ import (
 	"mysql-broker/broker/catalog"
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/cmd/mysql-broker/dev"
-	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
 )
 
 // console is what the commands look at that show what the broker has recorded.
 type console struct {
 	cfg   config.Config
-	plans []provisioner.Plan
+	plans plan.Set
 	store *store.Store
 }
 
@@ -74,12 +74,7 @@ func fromEnvironment[T any](cmd *cobra.Command, read func(getenv func(string) st
 }
 
 // planName is a plan's name or, once it is not in the catalog any more, its id.
-func (c *console) planName(id string) string {
-	if i := slices.IndexFunc(c.plans, func(p provisioner.Plan) bool { return p.ID == id }); i >= 0 {
-		return c.plans[i].Name
-	}
-	return id
-}
+func (c *console) planName(id string) string { return c.plans.Get(id).Name }
 
 // planIDs finds the plans of a name or id; nil for "", which means all of them.
 func (c *console) planIDs(ctx context.Context, name string) (ids []string, err error) {

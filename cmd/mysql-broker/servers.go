@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
@@ -149,7 +148,7 @@ func (c *console) sharedServers(ctx context.Context) ([]serverDocument, error) {
 	if err != nil {
 		return nil, fmt.Errorf("count the bindings on shared servers: %w", err)
 	}
-	sold := provisioner.SoldConnections(c.plans, bindings)
+	sold := shared.SoldConnections(c.plans, bindings)
 	servers, err := shared.Open(c.cfg.Shared, nil) // nothing is changed there, so that no lock needs a name
 	if err != nil {
 		return nil, err

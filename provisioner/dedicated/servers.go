@@ -10,6 +10,7 @@ import (
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
 )
 
 // adminUser is the broker's account on every dedicated server.
@@ -122,7 +123,7 @@ func (s *Servers) CheckLogin(ctx context.Context, id, database, password string,
 		return err
 	}
 	if err := admin.CreateAccount(ctx, mysqladmin.Account{Name: checkAccount, Password: password, Database: database,
-		Role: mysqladmin.ReadOnly, MaxConnections: 1, RequireTLS: endpoint.CACertificate != nil}); err != nil {
+		Role: plan.ReadOnly, MaxConnections: 1, RequireTLS: endpoint.CACertificate != nil}); err != nil {
 		return fmt.Errorf("make an account to check the login with: %w", err)
 	}
 	if err := mysqladmin.CheckLogin(ctx, login(id, endpoint, checkAccount, password), database); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
 )
 
@@ -50,7 +51,7 @@ func (d *Doctor) accounts(ctx context.Context, server string, there map[string]b
 		at := slices.IndexFunc(grants, func(g mysqladmin.Grant) bool {
 			return g.Account == a.Account && g.Database == i.Database
 		})
-		if a.GrantsDue || at >= 0 && grants[at].Fits(mysqladmin.Role(a.Role), i.OverSince != nil) {
+		if a.GrantsDue || at >= 0 && grants[at].Fits(plan.Role(a.Role), i.OverSince != nil) {
 			continue
 		}
 		f.Problem, f.ToDo = Deviating, "have its application unbound and bound again"

@@ -7,6 +7,7 @@ import (
 	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/doctor"
 	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
 )
 
@@ -14,9 +15,9 @@ import (
 func TestStrayAndDeviatingAccounts(t *testing.T) {
 	eachServer(t, func(f *fixture) {
 		i := f.provision(sharedPlan)
-		f.bind(i, mysqladmin.ReadOnly)
-		f.bind(i, mysqladmin.Admin)
-		b := f.bind(i, mysqladmin.ReadWrite)
+		f.bind(i, plan.ReadOnly)
+		f.bind(i, plan.Admin)
+		b := f.bind(i, plan.ReadWrite)
 		f.expect(f.doctor)
 
 		stray := foreign("u_")
@@ -36,8 +37,8 @@ func TestStrayAndDeviatingAccounts(t *testing.T) {
 func TestAccountsOnDedicatedServers(t *testing.T) {
 	eachServer(t, func(f *fixture) {
 		i := f.provision(dedicatedPlan)
-		dropped, restricted := f.bind(i, mysqladmin.ReadWrite), f.bind(i, mysqladmin.ReadWrite)
-		f.bind(i, mysqladmin.Admin)
+		dropped, restricted := f.bind(i, plan.ReadWrite), f.bind(i, plan.ReadWrite)
+		f.bind(i, plan.Admin)
 		f.expect(f.doctor)
 
 		stray := foreign("u_")
@@ -48,9 +49,9 @@ func TestAccountsOnDedicatedServers(t *testing.T) {
 			}
 			defer session.Close()
 			f.must(session.DropAccount(f.Context(), dropped.Account))
-			f.must(session.Restrict(f.Context(), restricted.Account, mysqladmin.ReadWrite, i.Database))
+			f.must(session.Restrict(f.Context(), restricted.Account, plan.ReadWrite, i.Database))
 			return session.CreateAccount(f.Context(), mysqladmin.Account{Name: stray, Password: "unused-Passw0rd",
-				Database: i.Database, Role: mysqladmin.ReadOnly})
+				Database: i.Database, Role: plan.ReadOnly})
 		}))
 		for _, finding := range f.expect(f.doctor, "stray account "+stray, "missing account "+dropped.Account,
 			"deviating account "+restricted.Account) {

@@ -12,6 +12,7 @@ import (
 	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/doctor"
 	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -20,7 +21,7 @@ import (
 // prepare has a tenant prepare an XA transaction that holds a table of its instance, and leave.
 func (f *fixture) prepare(i store.Instance, xid string) {
 	f.Helper()
-	b := f.bind(i, mysqladmin.Admin)
+	b := f.bind(i, plan.Admin)
 	db := f.login(b.Account, b.Password, i.Database)
 	conn, err := db.Conn(f.Context())
 	f.must(err)

@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"mysql-broker/provisioner"
-	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -60,7 +60,7 @@ func (f *fixture) comeAndGo() error {
 	}
 	for _, binding := range []string{"first", "second"} {
 		_, _, err := f.broker.Bind(ctx, provisioner.BindRequest{InstanceID: id, BindingID: binding,
-			ServiceID: sharedPlan.ServiceID, Parameters: provisioner.BindingParameters{Role: mysqladmin.ReadWrite}})
+			ServiceID: sharedPlan.ServiceID, Parameters: plan.BindingParameters{Role: plan.ReadWrite}})
 		if err != nil {
 			return err
 		}

@@ -8,7 +8,7 @@ import (
 
 	"mysql-broker/provisioner/doctor"
 	"mysql-broker/provisioner/launcher"
-	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
 	"mysql-broker/test/testdrive"
 )
@@ -16,7 +16,7 @@ import (
 func TestDedicatedServers(t *testing.T) {
 	eachServer(t, func(f *fixture) {
 		i := f.provision(dedicatedPlan)
-		f.bind(i, mysqladmin.ReadWrite) // goes with the server, and is not looked for on its own
+		f.bind(i, plan.ReadWrite) // goes with the server, and is not looked for on its own
 		f.expect(f.doctor)
 
 		f.must(f.launcher.StopAll(f.Context()))

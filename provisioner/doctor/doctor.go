@@ -16,8 +16,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/dedicated"
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
 )
@@ -25,7 +25,7 @@ import (
 // Config is what a doctor works with.
 type Config struct {
 	Store     *store.Store
-	Plans     []provisioner.Plan
+	Plans     plan.Set
 	Shared    *shared.Servers
 	Dedicated *dedicated.Servers // nil where no launcher is configured
 	// KeepRecord is how long a thing is kept on record after it was first seen to have ended and to be gone; default 1 h.
@@ -39,7 +39,7 @@ type Config struct {
 // Doctor examines and repairs. It is safe for concurrent use, in several replicas and beside operations under way.
 type Doctor struct {
 	store     *store.Store
-	plans     []provisioner.Plan
+	plans     plan.Set
 	shared    *shared.Servers
 	dedicated *dedicated.Servers
 	keep      time.Duration

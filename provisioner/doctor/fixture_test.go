@@ -21,7 +21,7 @@ import (
 	"mysql-broker/provisioner/dedicated"
 	"mysql-broker/provisioner/doctor"
 	"mysql-broker/provisioner/launcher/process"
-	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
 	"mysql-broker/test/servers"
@@ -33,10 +33,10 @@ func TestMain(m *testing.M) { servers.Main(m) }
 const sharedName = "shared-1"
 
 var (
-	sharedPlan = provisioner.Plan{ID: "shared", ServiceID: "mysql", Kind: provisioner.Shared,
-		Async: provisioner.AsyncNever, MaxStorageMB: 100, MaxConnections: 7, MaxBindings: 10}
-	dedicatedPlan = provisioner.Plan{ID: "dedicated", ServiceID: "mysql", Kind: provisioner.Dedicated,
-		Async: provisioner.AsyncPreferred, MaxStorageMB: 256, MemoryMB: 256, MaxConnections: 7, MaxBindings: 10,
+	sharedPlan = plan.Plan{ID: "shared", ServiceID: "mysql", Kind: plan.Shared,
+		Async: plan.AsyncNever, MaxStorageMB: 100, MaxConnections: 7, MaxBindings: 10}
+	dedicatedPlan = plan.Plan{ID: "dedicated", ServiceID: "mysql", Kind: plan.Dedicated,
+		Async: plan.AsyncPreferred, MaxStorageMB: 256, MemoryMB: 256, MaxConnections: 7, MaxBindings: 10,
 		Events: true}
 )
 
@@ -86,7 +86,7 @@ func newFixture(t *testing.T, s servers.MySQL) *fixture {
 	return f
 }
 
-func plans() []provisioner.Plan { return []provisioner.Plan{sharedPlan, dedicatedPlan} }
+func plans() []plan.Plan { return []plan.Plan{sharedPlan, dedicatedPlan} }
 
 func (f *fixture) openShared(configs ...shared.Config) *shared.Servers {
 	f.Helper()
@@ -167,22 +167,22 @@ func (f *fixture) login(user, password, database string) *sql.DB {
 }
 
 // provision makes an instance and returns it as it is recorded.
-func (f *fixture) provision(plan provisioner.Plan) store.Instance {
+func (f *fixture) provision(of plan.Plan) store.Instance {
 	f.Helper()
 	id := uuid.NewString()
-	_, err := f.broker.Provision(f.Context(), provisioner.ProvisionRequest{InstanceID: id, Plan: plan})
+	_, err := f.broker.Provision(f.Context(), provisioner.ProvisionRequest{InstanceID: id, Plan: of})
 	f.must(err)
 	i, err := f.store.Instance(f.Context(), id)
 	f.must(err)
 	return i
 }
 
-func (f *fixture) bind(i store.Instance, role mysqladmin.Role) store.Binding {
+func (f *fixture) bind(i store.Instance, role plan.Role) store.Binding {
 	f.Helper()
-	return f.bindWith(i, provisioner.BindingParameters{Role: role})
+	return f.bindWith(i, plan.BindingParameters{Role: role})
 }
 
-func (f *fixture) bindWith(i store.Instance, parameters provisioner.BindingParameters) store.Binding {
+func (f *fixture) bindWith(i store.Instance, parameters plan.BindingParameters) store.Binding {
 	f.Helper()
 	id := uuid.NewString()
 	_, _, err := f.broker.Bind(f.Context(), provisioner.BindRequest{InstanceID: i.ID, BindingID: id,

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/dedicated"
 	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
 )
 
@@ -87,7 +87,7 @@ func (d *Doctor) dropAccount(ctx context.Context, f Finding) (done string, err e
 		if gone {
 			return s.DropAccount(ctx, f.Name)
 		}
-		kept, err = s.RetireAccount(ctx, f.Name, mysqladmin.Admin, i.Database) // nobody knows its role any more
+		kept, err = s.RetireAccount(ctx, f.Name, plan.Admin, i.Database) // nobody knows its role any more
 		return err
 	})
 	if err != nil || !kept {
@@ -116,8 +116,8 @@ func (d *Doctor) makeAccount(ctx context.Context, f Finding) error {
 		}
 		ctx, cancel := context.WithTimeout(ctx, makeTimeout)
 		defer cancel()
-		at := slices.IndexFunc(d.plans, func(p provisioner.Plan) bool { return p.ID == i.PlanID })
-		if at < 0 {
+		has := d.plans.Get(i.PlanID)
+		if has.Removed {
 			return fmt.Errorf("plan %q is not in the catalog any more, and so its connection limit is not known", i.PlanID)
 		}
 		server, err := d.shared.Server(i.Server)
@@ -134,9 +134,9 @@ func (d *Doctor) makeAccount(ctx context.Context, f Finding) error {
 		return d.onServer(ctx, f, provisioner.BindingFence(i.ID, b.ID), func() error { return tx.Alive(ctx) },
 			func(s *mysqladmin.Session) error {
 				return s.CreateAccount(ctx, mysqladmin.Account{Name: b.Account, Password: b.Password,
-					Database: i.Database, Role: mysqladmin.Role(b.Role), MaxConnections: d.plans[at].MaxConnections,
-					Events:     d.plans[at].Events,
-					RequireTLS: provisioner.RequiresTLS(b, server.CACertificate), Restricted: i.OverSince != nil,
+					Database: i.Database, Role: plan.Role(b.Role), MaxConnections: has.MaxConnections,
+					Events:     has.Events,
+					RequireTLS: plan.TLS(b.TLS).Required(server.CACertificate != nil), Restricted: i.OverSince != nil,
 					OwnServer: i.DedicatedID != ""})
 			})
 	})

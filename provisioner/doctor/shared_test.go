@@ -10,16 +10,16 @@ import (
 
 	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/doctor"
-	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
 )
 
 func TestOrphansAreDropped(t *testing.T) {
 	eachServer(t, func(f *fixture) {
 		kept := f.provision(sharedPlan)
-		f.bind(kept, mysqladmin.ReadWrite)
+		f.bind(kept, plan.ReadWrite)
 		lost := f.provision(sharedPlan)
-		b := f.bind(lost, mysqladmin.ReadWrite)
+		b := f.bind(lost, plan.ReadWrite)
 		f.expect(f.doctor)
 
 		f.forgetInstance(lost)
@@ -41,7 +41,7 @@ func TestOrphansAreDropped(t *testing.T) {
 func TestOrphanAccountOfALivingInstance(t *testing.T) {
 	eachServer(t, func(f *fixture) {
 		i := f.provision(sharedPlan)
-		defines, plain := f.bind(i, mysqladmin.ReadWrite), f.bind(i, mysqladmin.ReadOnly)
+		defines, plain := f.bind(i, plan.ReadWrite), f.bind(i, plan.ReadOnly)
 		db := f.login(defines.Account, defines.Password, i.Database)
 		_, err := db.ExecContext(f.Context(), "CREATE VIEW v AS SELECT 1 AS one")
 		f.must(err)
@@ -116,8 +116,8 @@ func TestForeignThingsAreListedAndNeverTouched(t *testing.T) {
 func TestMissingAccountRequiresTLSAsBefore(t *testing.T) {
 	eachServer(t, func(f *fixture) {
 		i := f.provision(sharedPlan)
-		for asked, want := range map[provisioner.TLS]bool{provisioner.TLSRequired: true, "": false} {
-			b := f.bindWith(i, provisioner.BindingParameters{Role: mysqladmin.ReadOnly, TLS: asked})
+		for asked, want := range map[plan.TLS]bool{plan.TLSRequired: true, "": false} {
+			b := f.bindWith(i, plan.BindingParameters{Role: plan.ReadOnly, TLS: asked})
 			f.exec("DROP USER `" + b.Account + "`")
 			f.repair(f.expect(f.doctor, "missing account "+b.Account)[0], "made again")
 			var created string
@@ -132,7 +132,7 @@ func TestMissingAccountRequiresTLSAsBefore(t *testing.T) {
 func TestMissingAccountIsMadeAgain(t *testing.T) {
 	eachServer(t, func(f *fixture) {
 		i := f.provision(sharedPlan)
-		b := f.bind(i, mysqladmin.ReadOnly)
+		b := f.bind(i, plan.ReadOnly)
 		f.exec("CREATE TABLE `"+i.Database+"`.t (n INT)", "DROP USER `"+b.Account+"`")
 		found := f.expect(f.doctor, "missing account "+b.Account)
 		if found[0].InstanceID != i.ID || found[0].BindingID != b.ID || !found[0].Repairable {
@@ -165,7 +165,7 @@ func TestMissingAccountIsMadeAgain(t *testing.T) {
 func TestMissingAccountIsLeftToItsUnbind(t *testing.T) {
 	eachServer(t, func(f *fixture) {
 		i := f.provision(sharedPlan)
-		b := f.bind(i, mysqladmin.ReadWrite)
+		b := f.bind(i, plan.ReadWrite)
 		f.exec("DROP USER `" + b.Account + "`")
 		found := f.expect(f.doctor, "missing account "+b.Account)
 		f.inTx(func(tx *store.Tx) error {
@@ -186,7 +186,7 @@ func TestMissingAccountIsUnboundMeanwhile(t *testing.T) {
 	eachServer(t, func(f *fixture) {
 		i := f.provision(sharedPlan)
 		for range 10 {
-			b := f.bind(i, mysqladmin.ReadWrite)
+			b := f.bind(i, plan.ReadWrite)
 			f.exec("DROP USER `" + b.Account + "`")
 			found := f.expect(f.doctor, "missing account "+b.Account)
 			var repair sync.WaitGroup
@@ -209,7 +209,7 @@ func TestMissingAccountIsUnboundMeanwhile(t *testing.T) {
 func TestMissingDatabaseIsNotMadeAgain(t *testing.T) {
 	eachServer(t, func(f *fixture) {
 		i := f.provision(sharedPlan)
-		b := f.bind(i, mysqladmin.ReadWrite)
+		b := f.bind(i, plan.ReadWrite)
 		f.exec("DROP DATABASE `" + i.Database + "`")
 		found := f.expect(f.doctor, "missing database "+i.Database)
 		if found[0].Repairable || !strings.Contains(found[0].ToDo, "backup") {
@@ -232,7 +232,7 @@ func TestMissingDatabaseIsNotMadeAgain(t *testing.T) {
 // Nothing is known of a server that cannot be asked, so nothing on it is missing.
 func TestServerThatCannotBeAsked(t *testing.T) {
 	eachServer(t, func(f *fixture) {
-		f.bind(f.provision(sharedPlan), mysqladmin.ReadWrite)
+		f.bind(f.provision(sharedPlan), plan.ReadWrite)
 		silent, err := net.Listen("tcp", "127.0.0.1:0")
 		f.must(err)
 		defer silent.Close()

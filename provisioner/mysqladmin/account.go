@@ -3,6 +3,8 @@ package mysqladmin
 import (
 	"context"
 	"fmt"
+
+	"mysql-broker/provisioner/plan"
 )
 
 // Account is the MySQL user of one binding. It may log in from any host.
@@ -10,7 +12,7 @@ type Account struct {
 	Name           string // at most 32 characters
 	Password       string
 	Database       string
-	Role           Role
+	Role           plan.Role
 	MaxConnections int  // at the same time; 0 for the server's own limit
 	RequireTLS     bool // plain-text logins are refused
 	Events         bool // it may make events, unless its role is ReadOnly
@@ -45,7 +47,7 @@ func (s *Session) createAccount(ctx context.Context, a Account) error {
 	if err := s.execAccount(ctx, s.dialect.grantStatement(a.Role, a.Events, a.Database), a.Name); err != nil {
 		return err
 	}
-	if a.Role == Admin && a.OwnServer && s.dialect.readRoutines != "" {
+	if a.Role == plan.Admin && a.OwnServer && s.dialect.readRoutines != "" {
 		err := s.execAccount(ctx, "GRANT "+s.dialect.readRoutines+" ON *.* TO ?@'%'", a.Name)
 		if err != nil && !hasNumber(err, errUnknownPrivilege) { // MySQL before 8.0.20
 			return err

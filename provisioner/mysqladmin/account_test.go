@@ -9,14 +9,15 @@ import (
 	"testing"
 
 	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
 )
 
 func TestCreateAccountAgainLeavesExactlyWhatIsAsked(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
-		before := f.account(mysqladmin.Admin)
+		before := f.account(plan.Admin)
 		fresh := before
 		fresh.Name = uniqueName("u_")
-		fresh.Role, fresh.Password, fresh.MaxConnections = mysqladmin.ReadOnly, rand.Text(), 2
+		fresh.Role, fresh.Password, fresh.MaxConnections = plan.ReadOnly, rand.Text(), 2
 		after := fresh
 		after.Name = before.Name
 		f.must(f.session.CreateAccount(t.Context(), fresh))
@@ -54,7 +55,7 @@ func (f *fixture) checkLogin(user, password string) error {
 
 func TestConnectionLimitHoldsAndCanBeRaised(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
-		a := f.account(mysqladmin.ReadWrite)
+		a := f.account(plan.ReadWrite)
 		db := f.loginAs(a)
 		f.expectConnections(db, a.MaxConnections)
 		for range 2 {
@@ -81,7 +82,7 @@ func (f *fixture) expectConnections(db *sql.DB, want int) {
 func TestAccountThatRequiresTLSIsRefusedWithoutIt(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		a := mysqladmin.Account{
-			Name: uniqueName("u_"), Password: rand.Text(), Database: f.database, Role: mysqladmin.ReadOnly,
+			Name: uniqueName("u_"), Password: rand.Text(), Database: f.database, Role: plan.ReadOnly,
 			RequireTLS: true,
 		}
 		f.must(f.session.CreateAccount(t.Context(), a))
@@ -99,7 +100,7 @@ func TestAccountKeepsWhetherItRequiresTLS(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		for _, required := range []bool{true, false} {
 			a := mysqladmin.Account{
-				Name: uniqueName("u_"), Password: rand.Text(), Database: f.database, Role: mysqladmin.ReadWrite,
+				Name: uniqueName("u_"), Password: rand.Text(), Database: f.database, Role: plan.ReadWrite,
 				MaxConnections: 2, RequireTLS: required,
 			}
 			f.must(f.session.CreateAccount(t.Context(), a))
@@ -116,7 +117,7 @@ func TestAccountKeepsWhetherItRequiresTLS(t *testing.T) {
 func TestErrorsKeepThePasswordToThemselves(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		a := mysqladmin.Account{
-			Name: strings.Repeat("n", 200), Password: rand.Text(), Database: f.database, Role: mysqladmin.ReadOnly,
+			Name: strings.Repeat("n", 200), Password: rand.Text(), Database: f.database, Role: plan.ReadOnly,
 		}
 		err := f.session.CreateAccount(t.Context(), a)
 		if number(err) == 0 || !strings.HasSuffix(err.Error(), "message withheld") {
@@ -131,7 +132,7 @@ func TestErrorsKeepThePasswordToThemselves(t *testing.T) {
 
 func TestCheckLoginWantsTheDatabaseToo(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
-		a := f.account(mysqladmin.ReadOnly)
+		a := f.account(plan.ReadOnly)
 		f.must(f.checkLogin(a.Name, a.Password))
 		cfg := f.config
 		cfg.User, cfg.Password = a.Name, a.Password

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
 )
 
 func TestCreateDatabaseCharsets(t *testing.T) {
@@ -61,7 +62,7 @@ func TestWrongCharsetsNameTheParameter(t *testing.T) {
 
 func TestDropDatabaseDoesNotWaitForOpenTransactions(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
-		a := f.account(mysqladmin.ReadWrite)
+		a := f.account(plan.ReadWrite)
 		f.exec(f.loginAs(a), "CREATE TABLE t (id INT)")
 		for _, useDatabase := range []string{f.database, ""} {
 			conn, err := f.login(a.Name, a.Password, useDatabase).Conn(t.Context())
@@ -106,7 +107,7 @@ func TestDropDatabaseNamesPreparedTransactionsInItsWay(t *testing.T) {
 // On MySQL, a tenant can make its database refuse to be dropped.
 func TestDropDatabaseThatIsReadOnly(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
-		_, err := f.loginAs(f.account(mysqladmin.ReadWrite)).ExecContext(t.Context(),
+		_, err := f.loginAs(f.account(plan.ReadWrite)).ExecContext(t.Context(),
 			"ALTER DATABASE `"+f.database+"` READ ONLY = 1")
 		flavour, flavourErr := f.server.Flavour(t.Context())
 		f.must(flavourErr)
@@ -133,7 +134,7 @@ func TestDatabaseSizeIsExactAndOfOneDatabase(t *testing.T) {
 // Tables outside InnoDB have no tablespace, and MySQL lets a tenant put those of InnoDB into a shared one.
 func TestDatabaseSizeCountsTablesWithoutATablespace(t *testing.T) {
 	onEachLaxServer(t, func(t *testing.T, f *fixture) {
-		db := f.loginAs(f.account(mysqladmin.ReadWrite))
+		db := f.loginAs(f.account(plan.ReadWrite))
 		f.exec(db, "CREATE TABLE p (id INT) PARTITION BY HASH (id) PARTITIONS 2", "CREATE TABLE `a#p-b` (id INT)")
 		f.expectSize(f.database, 3<<14, 1<<20)
 		f.createMyISAM("m", "b LONGBLOB")
@@ -149,7 +150,7 @@ func TestDatabaseSizeCountsTablesInASharedTablespace(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		flavour, err := f.server.Flavour(t.Context())
 		f.must(err)
-		db := f.loginAs(f.account(mysqladmin.ReadWrite))
+		db := f.loginAs(f.account(plan.ReadWrite))
 		_, err = db.ExecContext(t.Context(), "CREATE TABLE s (b LONGBLOB) TABLESPACE=innodb_system")
 		if flavour.Name == mysqladmin.MariaDB {
 			if err == nil {

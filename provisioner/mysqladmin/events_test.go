@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
 )
 
 // Without events, a role has all that it has with them but EVENT; and Release takes EVENT from who had it.
@@ -30,7 +30,7 @@ func TestRolesWithoutEvents(t *testing.T) {
 				t.Errorf("%s released without events: %s, want %s", role, got, want)
 			}
 			f.must(f.session.Release(t.Context(), without.Name, role, true, f.database))
-			if role != mysqladmin.ReadOnly {
+			if role != plan.ReadOnly {
 				f.exec(f.connect(without), create, "DROP EVENT e")
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
 )
 
 func TestFenceKillsItsPredecessor(t *testing.T) {
@@ -118,7 +119,7 @@ func TestLostLeasePreventsEverything(t *testing.T) {
 		if _, err := f.server.Fence(t.Context(), key, func() error { return lost }); !errors.Is(err, lost) {
 			t.Errorf("a fence without a lease: %v", err)
 		}
-		a := f.account(mysqladmin.ReadWrite)
+		a := f.account(plan.ReadWrite)
 		other := uniqueName("db_")
 		_, retired := session.RetireAccount(t.Context(), a.Name, a.Role, f.database)
 		for what, err := range map[string]error{

@@ -13,6 +13,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -108,7 +109,7 @@ func (f *fixture) fence(key string, alive func() error) *mysqladmin.Session {
 }
 
 // account makes an account of that role on the fixture's database.
-func (f *fixture) account(role mysqladmin.Role) mysqladmin.Account {
+func (f *fixture) account(role plan.Role) mysqladmin.Account {
 	f.t.Helper()
 	a := mysqladmin.Account{
 		Name: uniqueName("u_"), Password: rand.Text(), Database: f.database, Role: role, MaxConnections: 5,

@@ -1,12 +1,14 @@
 package mysqladmin
 
+import "mysql-broker/provisioner/plan"
+
 // privileges of each role, given on its database and nowhere else.
 // https://dev.mysql.com/doc/refman/8.4/en/privileges-provided.html
-var privileges = map[Role]string{
-	ReadOnly: "SELECT, SHOW VIEW",
-	ReadWrite: "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, REFERENCES, INDEX, ALTER, CREATE TEMPORARY TABLES, " +
+var privileges = map[plan.Role]string{
+	plan.ReadOnly: "SELECT, SHOW VIEW",
+	plan.ReadWrite: "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, REFERENCES, INDEX, ALTER, CREATE TEMPORARY TABLES, " +
 		"LOCK TABLES, EXECUTE, CREATE VIEW, SHOW VIEW, CREATE ROUTINE, ALTER ROUTINE, TRIGGER",
-	Admin: allPrivileges,
+	plan.Admin: allPrivileges,
 }
 
 const (
@@ -15,12 +17,12 @@ const (
 )
 
 // grantStatement gives a role's privileges, and EVENT if the account may have it. It takes the account's name.
-func (d dialect) grantStatement(role Role, events bool, database string) string {
+func (d dialect) grantStatement(role plan.Role, events bool, database string) string {
 	list := privileges[role]
 	switch {
-	case role == Admin && !events:
-		list = privileges[ReadWrite] + d.adminPrivileges
-	case role == ReadWrite && events:
+	case role == plan.Admin && !events:
+		list = privileges[plan.ReadWrite] + d.adminPrivileges
+	case role == plan.ReadWrite && events:
 		list += ", " + eventPrivilege
 	}
 	return grant(list, database)

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"slices"
 	"strings"
+
+	"mysql-broker/provisioner/plan"
 )
 
 // Grant is what an account may do in a database.
@@ -66,19 +68,19 @@ func grants(ctx context.Context, on queryer, query string) (all []Grant, err err
 
 // Fits tells whether the privileges are those of a role, while the account may add data or may not. What is not known
 // fits. EVENT and TRIGGER may be there or not: plans differ in them.
-func (g Grant) Fits(role Role, restricted bool) bool {
+func (g Grant) Fits(role plan.Role, restricted bool) bool {
 	if !g.Known() || role == "" {
 		return true
 	}
 	has := func(privilege string) bool { return g.privileges[privilegeColumn(privilege)] }
-	if role == ReadOnly {
+	if role == plan.ReadOnly {
 		restricted = false // nothing is taken from it
 	}
 	wanted := strings.Split(privileges[role], ", ")
-	if role == Admin {
-		wanted = strings.Split(privileges[ReadWrite], ", ")
+	if role == plan.Admin {
+		wanted = strings.Split(privileges[plan.ReadWrite], ", ")
 	}
-	if role != ReadOnly {
+	if role != plan.ReadOnly {
 		wanted = append(wanted, eventPrivilege)
 	}
 	for _, privilege := range wanted {
@@ -87,7 +89,7 @@ func (g Grant) Fits(role Role, restricted bool) bool {
 			return false
 		}
 	}
-	if role != Admin {
+	if role != plan.Admin {
 		for column, granted := range g.privileges {
 			if granted && !slices.ContainsFunc(wanted, func(p string) bool { return privilegeColumn(p) == column }) {
 				return false

@@ -4,12 +4,12 @@ import (
 	"slices"
 	"testing"
 
-	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
 )
 
 func TestDatabasesAndAccountsAreListed(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
-		a, locked := f.account(mysqladmin.ReadOnly), f.account(mysqladmin.Admin)
+		a, locked := f.account(plan.ReadOnly), f.account(plan.Admin)
 		f.exec(f.root, "ALTER USER "+locked.Name+" ACCOUNT LOCK")
 		local := uniqueName("u_") // not one of those that CreateAccount makes
 		f.exec(f.root, "CREATE USER "+local+"@localhost")

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -22,7 +23,7 @@ func TestRetireAccountEndsLoginsThatStopAnywhere(t *testing.T) {
 		for ending, kept := range map[string]bool{"kept": true, "dropped": false} {
 			t.Run(name+", "+ending, func(t *testing.T) {
 				onEachServer(t, func(t *testing.T, f *fixture) {
-					a := f.account(mysqladmin.ReadWrite)
+					a := f.account(plan.ReadWrite)
 					if kept {
 						f.exec(f.loginAs(a), "CREATE VIEW v AS SELECT 1")
 					}
@@ -58,7 +59,7 @@ func TestRetireAccountEndsAChangeOfAccounts(t *testing.T) {
 		f := newFixture(t, s)
 		f.must(f.server.CheckPrivileges(t.Context()))
 		for _, kept := range []bool{true, false} {
-			a, other := f.account(mysqladmin.ReadWrite), f.account(mysqladmin.ReadWrite)
+			a, other := f.account(plan.ReadWrite), f.account(plan.ReadWrite)
 			if kept {
 				f.exec(f.loginAs(a), "CREATE VIEW v AS SELECT 1")
 			}

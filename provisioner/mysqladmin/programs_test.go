@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
 )
 
 // The texts of routines, events, triggers, views and constraints count, for all databases at once and for each, as they
@@ -15,7 +15,7 @@ func TestProgramSizes(t *testing.T) {
 		f.must(f.server.CheckPrivileges(t.Context()))
 		const long = 1 << 20
 		text := "'" + strings.Repeat("x", long) + "'"
-		db := f.loginAs(f.account(mysqladmin.ReadWrite))
+		db := f.loginAs(f.account(plan.ReadWrite))
 		f.exec(db, "CREATE TABLE t (id INT)")
 		texts := []string{
 			"CREATE PROCEDURE p() SELECT " + text,

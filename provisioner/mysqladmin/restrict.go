@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"mysql-broker/provisioner/plan"
 )
 
 // growing are the privileges by which data grow, in a database or in the server's temporary files. What remains lets an
@@ -20,8 +22,8 @@ var growing = []string{"INSERT", "UPDATE", "CREATE", "ALTER", "INDEX", "REFERENC
 // Restrict takes the privileges by which data grow from an account, and ends its open sessions, which would keep them.
 // Meanwhile it reads and deletes as before. Read-only accounts have none of them and are left alone; a missing account
 // is fine.
-func (s *Session) Restrict(ctx context.Context, account string, role Role, database string) error {
-	if role == ReadOnly {
+func (s *Session) Restrict(ctx context.Context, account string, role plan.Role, database string) error {
+	if role == plan.ReadOnly {
 		return nil
 	}
 	if err := s.revoke(ctx, account, database, growing...); err != nil {
@@ -67,8 +69,8 @@ const (
 // (""); EVENT only if it may make events, and else takes that. Open sessions keep what they had: they are ended as soon
 // as they are idle, outside of a transaction. Those that are not within a second, as they delete much, for example,
 // have to reconnect by themselves. A missing account is fine.
-func (s *Session) Release(ctx context.Context, account string, role Role, events bool, database string) error {
-	if role == ReadOnly {
+func (s *Session) Release(ctx context.Context, account string, role plan.Role, events bool, database string) error {
+	if role == plan.ReadOnly {
 		return nil
 	}
 	statement := s.dialect.grantStatement(role, events, database)

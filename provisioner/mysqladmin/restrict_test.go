@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -73,7 +74,7 @@ func TestRestrictedAccountsReadAndRemove(t *testing.T) {
 // An account that lacks one of the privileges, as those without events do, loses the others all the same.
 func TestRestrictTakesWhateverThereIs(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
-		a := f.account(mysqladmin.ReadWrite)
+		a := f.account(plan.ReadWrite)
 		f.must(f.session.Release(t.Context(), a.Name, a.Role, false, f.database))
 		f.exec(f.connect(a), "CREATE TABLE t (id INT)")
 		for range 2 { // it may be repeated
@@ -92,7 +93,7 @@ func TestRestrictTakesWhateverThereIs(t *testing.T) {
 // An account that is made for an instance that is over its quota, or made again, is as one that was restricted.
 func TestAccountIsMadeRestricted(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
-		f.fill(f.connect(f.account(mysqladmin.ReadWrite)))
+		f.fill(f.connect(f.account(plan.ReadWrite)))
 		for _, role := range everyRole {
 			restricted := f.account(role)
 			before := f.privileges(restricted.Name)
@@ -124,7 +125,7 @@ func (f *fixture) privileges(account string) string {
 // MySQL grants on the whole server are not in schema_privileges, and open sessions keep what they have.
 func TestRestrictEndsOpenSessions(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
-		a, reader := f.account(mysqladmin.ReadWrite), f.account(mysqladmin.ReadOnly)
+		a, reader := f.account(plan.ReadWrite), f.account(plan.ReadOnly)
 		open := f.connect(a)
 		f.exec(open, "CREATE TABLE t (id INT)", "START TRANSACTION", "INSERT INTO t VALUES (1)")
 		reading := f.connect(reader)
@@ -147,7 +148,7 @@ func TestReleaseEndsIdleSessions(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		f := newFixture(t, testdrive.Private(t, s.Flavour))
-		a := f.account(mysqladmin.ReadWrite)
+		a := f.account(plan.ReadWrite)
 		f.exec(f.connect(a), "CREATE TABLE t (id INT)", "INSERT INTO t VALUES (1), (2)")
 		f.must(f.session.Restrict(t.Context(), a.Name, a.Role, f.database))
 		idle, deleting, sleeping, trying := f.connect(a), f.connect(a), f.connect(a), f.connect(a)
@@ -187,8 +188,8 @@ func TestReleaseEndsIdleSessions(t *testing.T) {
 func TestRestrictAndReleaseOfNobody(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		nobody := uniqueName("u_")
-		f.must(f.session.Restrict(t.Context(), nobody, mysqladmin.ReadWrite, f.database))
-		f.must(f.session.Release(t.Context(), nobody, mysqladmin.ReadWrite, true, f.database))
+		f.must(f.session.Restrict(t.Context(), nobody, plan.ReadWrite, f.database))
+		f.must(f.session.Release(t.Context(), nobody, plan.ReadWrite, true, f.database))
 		f.expectAccount(nobody, false)
 	})
 }
@@ -196,7 +197,7 @@ func TestRestrictAndReleaseOfNobody(t *testing.T) {
 // What a locked account defines runs with its privileges, or without.
 func TestRetiredDefinersAreRestricted(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
-		definer, caller := f.account(mysqladmin.ReadWrite), f.account(mysqladmin.ReadWrite)
+		definer, caller := f.account(plan.ReadWrite), f.account(plan.ReadWrite)
 		f.fill(f.connect(definer))
 		kept, err := f.session.RetireAccount(t.Context(), definer.Name, definer.Role, f.database)
 		if err != nil || !kept {
@@ -241,7 +242,7 @@ func TestAllDatabasesAreMeasuredAtOnce(t *testing.T) {
 		empty := uniqueName("db_")
 		f.must(f.session.CreateDatabase(t.Context(), empty, "", ""))
 		t.Cleanup(func() { f.must(f.session.DropDatabase(context.Background(), empty)) })
-		db := f.loginAs(f.account(mysqladmin.ReadWrite))
+		db := f.loginAs(f.account(plan.ReadWrite))
 		f.exec(db, "CREATE TABLE p (id INT) PARTITION BY HASH (id) PARTITIONS 2", "CREATE TABLE `a#p-b` (b LONGBLOB)",
 			fmt.Sprintf("INSERT INTO `a#p-b` VALUES (REPEAT('x', %d))", 4<<20))
 		exact, err := f.server.DatabaseSize(t.Context(), f.database)
@@ -259,7 +260,7 @@ func TestAllDatabasesAreMeasuredAtOnce(t *testing.T) {
 // A table that a statement makes is locked as long as that takes. Tenants can have many of them, for ever.
 func TestTablesInTheMakingDelayNoMeasurement(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
-		a := f.account(mysqladmin.ReadWrite)
+		a := f.account(plan.ReadWrite)
 		f.exec(f.connect(a), "CREATE TABLE t (b LONGBLOB)", fmt.Sprintf("INSERT INTO t VALUES (REPEAT('x', %d))", 4<<20))
 		before, err := f.server.DatabaseSize(t.Context(), f.database)
 		f.must(err)

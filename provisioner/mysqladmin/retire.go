@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+
+	"mysql-broker/provisioner/plan"
 )
 
 // RetireAccount ends an account's access at once, open sessions included, and drops it. Where it is the definer of a
@@ -18,7 +20,7 @@ import (
 // The account is shut before anything is asked that depends on what a tenant has made. Whatever fails afterwards leaves
 // nobody in.
 // https://dev.mysql.com/doc/refman/8.4/en/stored-objects-security.html#stored-objects-security-orphan-objects
-func (s *Session) RetireAccount(ctx context.Context, account string, role Role, database string) (
+func (s *Session) RetireAccount(ctx context.Context, account string, role plan.Role, database string) (
 	kept bool, err error) {
 	kept, err = s.retire(ctx, account, role, database)
 	if err != nil {
@@ -27,7 +29,7 @@ func (s *Session) RetireAccount(ctx context.Context, account string, role Role, 
 	return kept, nil
 }
 
-func (s *Session) retire(ctx context.Context, account string, role Role, database string) (kept bool, err error) {
+func (s *Session) retire(ctx context.Context, account string, role plan.Role, database string) (kept bool, err error) {
 	refusesOrphans := s.server.refusesOrphans.Load()
 	var was shutAccount
 	if refusesOrphans {
@@ -120,7 +122,8 @@ func Refused(err error) bool {
 // makeAgain makes an account that was dropped although it defines something, locked. MySQL refuses that to whom it
 // refuses to drop definers, so that there it was not the broker who dropped it: then nothing is kept. Its events do not
 // run any more.
-func (s *Session) makeAgain(ctx context.Context, account string, role Role, database string) (kept bool, err error) {
+func (s *Session) makeAgain(ctx context.Context, account string, role plan.Role, database string) (
+	kept bool, err error) {
 	err = s.identifyLocked(ctx, "CREATE USER", account)
 	if hasNumber(err, errIsDefiner) {
 		return false, nil

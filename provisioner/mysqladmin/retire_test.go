@@ -12,11 +12,12 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
 )
 
 func TestRetireAccountEndsOpenSessionsAtOnce(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
-		a := f.account(mysqladmin.ReadWrite)
+		a := f.account(plan.ReadWrite)
 		db := f.loginAs(a)
 		ended := make(chan error, 1)
 		go func() {
@@ -43,7 +44,7 @@ func TestRetireAccountEndsLoginsThatWereUnderWay(t *testing.T) {
 	for name, answers := range map[string]bool{"client answers": true, "client keeps silent": false} {
 		t.Run(name, func(t *testing.T) {
 			onEachServer(t, func(t *testing.T, f *fixture) {
-				a := f.account(mysqladmin.ReadWrite)
+				a := f.account(plan.ReadWrite)
 				f.exec(f.loginAs(a), "CREATE VIEW v AS SELECT 1") // so that the account is kept
 				f.exec(f.root, "FLUSH PRIVILEGES")                // so that MySQL forgets the password, and asks twice
 				held := &heldLogin{reached: make(chan struct{}), release: make(chan struct{})}
@@ -115,7 +116,7 @@ func (c *heldConn) Write(b []byte) (int, error) {
 
 func TestRetireAccountShutsOutAClientThatReconnects(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
-		a := f.account(mysqladmin.ReadWrite)
+		a := f.account(plan.ReadWrite)
 		db := f.loginAs(a)
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
@@ -186,7 +187,7 @@ func TestRetireAccountKeepsDefinersLocked(t *testing.T) {
 						f.session = f.fence(f.database+" again", leaseHolds)
 					}
 					f.must(f.session.CreateDatabase(t.Context(), f.database, "", ""))
-					a := f.account(mysqladmin.ReadWrite)
+					a := f.account(plan.ReadWrite)
 					open := f.loginAs(a)
 					f.exec(open, "CREATE TABLE t (id INT)", object.make)
 					for range 2 {
@@ -196,7 +197,7 @@ func TestRetireAccountKeepsDefinersLocked(t *testing.T) {
 						t.Error("an open session of a kept account lives on")
 					}
 					f.expectLocked(a)
-					f.exec(f.loginAs(f.account(mysqladmin.ReadWrite)), object.use)
+					f.exec(f.loginAs(f.account(plan.ReadWrite)), object.use)
 
 					f.must(f.session.DropDatabase(t.Context(), f.database))
 					for range 2 {
@@ -213,7 +214,7 @@ func TestRetireAccountKeepsDefinersLocked(t *testing.T) {
 // work may die.
 func TestRetireAccountMakesADefinerAgain(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
-		a := f.account(mysqladmin.ReadWrite)
+		a := f.account(plan.ReadWrite)
 		f.exec(f.loginAs(a), "CREATE TABLE t (id INT)", "CREATE VIEW o AS SELECT * FROM t")
 		f.exec(f.root, "DROP USER '"+a.Name+"'@'%'")
 		if f.config.Name == "mysql" { // refuses the broker to drop definers, and to make them
@@ -222,7 +223,7 @@ func TestRetireAccountMakesADefinerAgain(t *testing.T) {
 		}
 		f.expectRetired(a, true)
 		f.expectLocked(a)
-		f.exec(f.loginAs(f.account(mysqladmin.ReadWrite)), "SELECT * FROM o")
+		f.exec(f.loginAs(f.account(plan.ReadWrite)), "SELECT * FROM o")
 	})
 }
 
@@ -231,7 +232,7 @@ func TestRetireAccountWithPrivilegesKnown(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		f.must(f.server.CheckPrivileges(t.Context()))
 		f.session = f.fence(f.database+" again", leaseHolds)
-		a := f.account(mysqladmin.ReadWrite)
+		a := f.account(plan.ReadWrite)
 		open := f.loginAs(a)
 		f.exec(open, "CREATE TABLE t (id INT)")
 		f.expectRetired(a, false)
@@ -258,7 +259,7 @@ func (f *fixture) expectLocked(a mysqladmin.Account) {
 
 func TestDropAccountKillsItsSessions(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
-		a := f.account(mysqladmin.ReadWrite)
+		a := f.account(plan.ReadWrite)
 		conn, err := f.loginAs(a).Conn(t.Context())
 		f.must(err)
 		f.must(f.session.DropAccount(context.Background(), a.Name))

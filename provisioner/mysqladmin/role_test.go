@@ -7,16 +7,17 @@ import (
 	"testing"
 
 	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
 )
 
-var everyRole = []mysqladmin.Role{mysqladmin.ReadOnly, mysqladmin.ReadWrite, mysqladmin.Admin}
+var everyRole = []plan.Role{plan.ReadOnly, plan.ReadWrite, plan.Admin}
 
 func TestReadOnlyReadsAndNothingElse(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
-		writer := f.loginAs(f.account(mysqladmin.ReadWrite))
+		writer := f.loginAs(f.account(plan.ReadWrite))
 		f.exec(writer, "CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)",
 			"CREATE VIEW v AS SELECT id FROM t")
-		reader := f.loginAs(f.account(mysqladmin.ReadOnly))
+		reader := f.loginAs(f.account(plan.ReadOnly))
 		f.exec(reader, "SELECT * FROM t", "SELECT * FROM v", "SHOW CREATE VIEW v")
 		f.refused(reader, "INSERT INTO t VALUES (2)", "UPDATE t SET id = 2", "DELETE FROM t", "DROP TABLE t",
 			"CREATE TABLE t2 (id INT)", "ALTER TABLE t ADD COLUMN x INT", "TRUNCATE t", "LOCK TABLES t WRITE",
@@ -63,9 +64,9 @@ func TestNoRoleReachesOutsideItsDatabase(t *testing.T) {
 
 func TestAccountSeesItsOwnSessionsOnly(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
-		other := f.loginAs(f.account(mysqladmin.Admin))
+		other := f.loginAs(f.account(plan.Admin))
 		f.must(other.PingContext(t.Context())) // stays in the pool
-		a := f.account(mysqladmin.Admin)
+		a := f.account(plan.Admin)
 		var others int
 		f.must(f.loginAs(a).QueryRowContext(t.Context(),
 			"SELECT COUNT(*) FROM information_schema.processlist WHERE user <> ?", a.Name).Scan(&others))

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -24,7 +25,7 @@ func TestRetireAccountShutsWhereNoFileCanBeOpened(t *testing.T) {
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		f := newFixture(t, testdrive.Private(t, s.Flavour))
 		f.must(f.server.CheckPrivileges(t.Context()))
-		definer, other := f.account(mysqladmin.ReadWrite), f.account(mysqladmin.ReadWrite)
+		definer, other := f.account(plan.ReadWrite), f.account(plan.ReadWrite)
 		f.exec(f.loginAs(definer), "CREATE VIEW v AS SELECT 1")
 		for _, a := range []mysqladmin.Account{definer, other} {
 			open, err := f.loginAs(a).Conn(t.Context())

@@ -5,12 +5,13 @@ import (
 	"testing"
 
 	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
 )
 
 // Tables of every kind are listed by their own names, with the size of their files.
 func TestLargestTables(t *testing.T) {
 	onEachLaxServer(t, func(t *testing.T, f *fixture) {
-		tenant := f.loginAs(f.account(mysqladmin.Admin))
+		tenant := f.loginAs(f.account(plan.Admin))
 		if tables, count, err := f.server.LargestTables(t.Context(), f.database, 10); err != nil || count != 0 || len(tables) != 0 {
 			t.Errorf("of an empty database: %v, %d, %v", tables, count, err)
 		}
@@ -54,7 +55,7 @@ func TestLargestTables(t *testing.T) {
 
 func TestOpenSessions(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
-		busy, idle, other := f.account(mysqladmin.ReadWrite), f.account(mysqladmin.ReadOnly), f.account(mysqladmin.Admin)
+		busy, idle, other := f.account(plan.ReadWrite), f.account(plan.ReadOnly), f.account(plan.Admin)
 		for n, a := range []mysqladmin.Account{busy, busy, other} {
 			conn, err := f.loginAs(a).Conn(t.Context())
 			f.must(err)

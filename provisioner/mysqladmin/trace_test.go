@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
 )
 
 // The spans of statements hold neither what was put into them nor what the server says of it.
@@ -19,7 +20,7 @@ func TestSpansHoldNoArguments(t *testing.T) {
 		provider := trace.NewTracerProvider(trace.WithSyncer(recorded))
 		ctx, span := provider.Tracer("test").Start(t.Context(), "parent")
 		account := mysqladmin.Account{Name: uniqueName("u_"), Password: "correct-horse-battery", Database: f.database,
-			Role: mysqladmin.ReadWrite}
+			Role: plan.ReadWrite}
 		f.must(f.session.CreateAccount(ctx, account))
 		if err := f.session.CreateDatabase(ctx, f.database+"x", "no-such-charset", ""); err == nil {
 			t.Error("there is such a character set")

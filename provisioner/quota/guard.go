@@ -18,8 +18,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/dedicated"
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
 )
@@ -27,7 +27,7 @@ import (
 // Config is what a guard works with.
 type Config struct {
 	Store     *store.Store
-	Plans     []provisioner.Plan
+	Plans     plan.Set
 	Shared    *shared.Servers
 	Dedicated *dedicated.Servers // nil where no launcher is configured
 	Logger    *slog.Logger
@@ -39,8 +39,7 @@ type Config struct {
 // Guard watches over quotas from Start to Close.
 type Guard struct {
 	Config
-	plans  map[string]provisioner.Plan // by id
-	me     string                      // to the other brokers
+	me     string // to the other brokers
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 
@@ -78,12 +77,9 @@ const (
 
 // Start begins with a round as soon as it is this broker's turn.
 func Start(cfg Config) *Guard {
-	g := &Guard{Config: cfg, plans: map[string]provisioner.Plan{}, me: uuid.NewString(),
+	g := &Guard{Config: cfg, me: uuid.NewString(),
 		others: map[string]map[string]int64{}, marked: map[string]time.Time{},
 		stored: map[string]programs{}, told: map[string]string{}, swept: time.Now()}
-	for _, p := range cfg.Plans {
-		g.plans[p.ID] = p
-	}
 	ctx, cancel := context.WithCancel(context.Background())
 	g.cancel = cancel
 	for _, of := range sides {
@@ -175,11 +171,11 @@ func (g *Guard) markEvents(ctx context.Context, of side) error {
 		return nil
 	}
 	var with, without []string
-	for id, plan := range g.plans {
-		if plan.Events {
-			with = append(with, id)
+	for _, p := range g.Plans {
+		if p.Events {
+			with = append(with, p.ID)
 		} else {
-			without = append(without, id)
+			without = append(without, p.ID)
 		}
 	}
 	if err := g.Store.MarkEvents(ctx, with, without); err != nil {

@@ -3,21 +3,17 @@ package quota
 import (
 	"slices"
 
-	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/plan"
 )
 
 // Levels of a quota, in per cent. A level that was reached is left only once the data take margin less, so that
 // nothing is told, and nobody's privileges are changed, again and again.
 const (
 	Over   = 100 // data may not grow any more
-	margin = Over - provisioner.RestoreBelow
+	margin = Over - plan.RestoreBelow
 )
 
 var levels = []int{Over, 90, 80}
-
-// RestoreBelow is how many per cent of the quota the data of an instance that was over it may not reach for its
-// accounts to be allowed to add data again.
-const RestoreBelow = provisioner.RestoreBelow
 
 // Level is the highest level that the data of an instance have reached and not left, or 0. before is the one at the
 // last measurement.

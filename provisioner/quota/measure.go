@@ -96,7 +96,7 @@ func (g *Guard) measureShared(ctx context.Context, server *shared.Server) error 
 		for _, m := range instances {
 			files := sizes[m.Database]
 			if stored.endless[m.Database] { // who has so much that it cannot be read is over any quota
-				files += 2 * g.plans[m.PlanID].Quota()
+				files += 2 * g.Plans.Get(m.PlanID).Quota()
 			}
 			c, err := g.judge(ctx, m, files, func(ctx context.Context) (mysqladmin.Size, error) {
 				return server.DatabaseSize(ctx, m.Database)
@@ -253,7 +253,7 @@ func (g *Guard) measureServer(ctx context.Context, i store.Instance, m store.Mea
 func (g *Guard) judge(ctx context.Context, m store.Measured, files int64,
 	exact func(context.Context) (mysqladmin.Size, error)) (store.UsageChange, error) {
 	c := store.UsageChange{Database: m.Database, Bytes: files, Level: m.Level}
-	quota := g.plans[m.PlanID].Quota()
+	quota := g.Plans.Get(m.PlanID).Quota()
 	if quota == 0 { // the plan is not in the catalog any more: nothing is known, and nothing changes
 		c.Sample = g.worthSample(m, c, 0)
 		return c, nil

@@ -9,6 +9,7 @@ import (
 	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/fault"
 	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
 )
 
@@ -61,7 +62,7 @@ func (g *Guard) change(ctx context.Context, m store.Measured, used int64, seen t
 		if err != nil {
 			return fmt.Errorf("lock the instance: %w", err)
 		}
-		quota, over := g.plans[i.PlanID].Quota(), i.OverSince != nil
+		quota, over := g.Plans.Get(i.PlanID).Quota(), i.OverSince != nil
 		before := 0
 		if over {
 			before = Over
@@ -86,7 +87,7 @@ func (g *Guard) change(ctx context.Context, m store.Measured, used int64, seen t
 			"instance_id", m.InstanceID)
 	} else if m.OverSince == nil {
 		g.Logger.Warn("a service instance is over its quota: its accounts may add no data until it is below the restoring "+
-			"mark", append(g.facts(m, used), "restored_below_percent", RestoreBelow)...)
+			"mark", append(g.facts(m, used), "restored_below_percent", plan.RestoreBelow)...)
 	} else {
 		g.Logger.Info("a service instance is below its quota again: its accounts may add data", g.facts(m, used)...)
 	}
@@ -96,9 +97,9 @@ func (g *Guard) change(ctx context.Context, m store.Measured, used int64, seen t
 
 // facts are what a log line tells of an instance.
 func (g *Guard) facts(m store.Measured, used int64) []any {
-	plan := g.plans[m.PlanID]
-	return []any{"instance_id", m.InstanceID, "plan", plan.Name, "bytes", used, "quota_bytes", plan.Quota(),
-		"percent", used * 100 / plan.Quota()}
+	has := g.Plans.Get(m.PlanID)
+	return []any{"instance_id", m.InstanceID, "plan", has.Name, "bytes", used, "quota_bytes", has.Quota(),
+		"percent", used * 100 / has.Quota()}
 }
 
 // errBusy means that an operation is in progress, in which the account or the server may be changed, or that another
@@ -166,7 +167,7 @@ func (g *Guard) settle(ctx context.Context, d store.DueAccount) error {
 		if there := (store.Beginning{Active: active}); there.Task("") != nil || there.Task(d.BindingID) != nil {
 			return errBusy
 		}
-		events := g.plans[i.PlanID].Events
+		events := g.Plans.Get(i.PlanID).Events
 		ctx, cancel := context.WithTimeout(ctx, settleTime)
 		defer cancel()
 		err = provisioner.AsAdmin(ctx, g.Store, g.Shared, g.Dedicated, i, func(server *mysqladmin.Server) (err error) {
@@ -176,9 +177,9 @@ func (g *Guard) settle(ctx context.Context, d store.DueAccount) error {
 				return err
 			}
 			if i.OverSince != nil {
-				return session.Restrict(ctx, d.Account, mysqladmin.Role(d.Role), i.Database)
+				return session.Restrict(ctx, d.Account, plan.Role(d.Role), i.Database)
 			}
-			return session.Release(ctx, d.Account, mysqladmin.Role(d.Role), events, i.Database)
+			return session.Release(ctx, d.Account, plan.Role(d.Role), events, i.Database)
 		})
 		if err == nil {
 			tx.SettleAccount(d.Account, events)

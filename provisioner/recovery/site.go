@@ -9,6 +9,7 @@ import (
 
 	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
 )
 
@@ -120,7 +121,7 @@ func (r *recovery) compareAccount(s site, i store.RecordedInstance, a store.Reco
 		item.do = func(ctx context.Context) error { return r.keepBinding(ctx, a) }
 		r.add(item)
 	}
-	role, over := mysqladmin.Role(a.Role), i.OverSince != nil
+	role, over := plan.Role(a.Role), i.OverSince != nil
 	for _, g := range s.holds.grants {
 		if g.Account == a.Account && g.Database == i.Database && !a.GrantsDue && (!g.Known() || !g.Fits(role, over)) {
 			r.add(Item{Action: Settle, Kind: store.AccountResource, Server: s.server, Name: a.Account, InstanceID: i.ID,
@@ -156,7 +157,7 @@ func (r *recovery) shut(ctx context.Context, i store.RecordedInstance, account s
 func (r *recovery) endBinding(ctx context.Context, i store.RecordedInstance, a store.RecordedAccount) error {
 	kept := false
 	err := r.onServer(ctx, i.ID, "account "+a.Account, func(s *mysqladmin.Session) (err error) {
-		kept, err = s.RetireAccount(ctx, a.Account, mysqladmin.Role(a.Role), i.Database)
+		kept, err = s.RetireAccount(ctx, a.Account, plan.Role(a.Role), i.Database)
 		return err
 	})
 	if err != nil {

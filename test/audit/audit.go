@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"slices"
 
-	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/plan"
 )
 
 // State is what the platform knows of an instance or a binding.
@@ -28,7 +28,7 @@ type World struct {
 	Keyset      string  // opens the admin passwords of dedicated servers
 	Shared      *sql.DB // an administrator's login to the one shared server, which no other broker uses
 	LauncherDir string
-	Plans       []provisioner.Plan // those of the brokers' catalog; connections are not compared if MaxConnections is 0
+	Plans       plan.Set // those of the brokers' catalog; connections are not compared if MaxConnections is 0
 	Told        Told
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/test/audit"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -173,8 +173,8 @@ func (b *bench) lies(*testing.T) []discrepancy {
 }
 
 // flip is the discrepancy that a plan of the catalog has events, if it had none, and the other way round.
-func (b *bench) flip(name, reported, plan string) discrepancy {
-	at := slices.IndexFunc(b.Plans, func(p provisioner.Plan) bool { return p.Name == plan })
+func (b *bench) flip(name, reported, planName string) discrepancy {
+	at := slices.IndexFunc(b.Plans, func(p plan.Plan) bool { return p.Name == planName })
 	flip := func(*testing.T) { b.Plans[at].Events = !b.Plans[at].Events }
 	return discrepancy{name, reported, flip, flip}
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"mysql-broker/provisioner"
 )
 
 // What a server has without any tenant: mysql_broker is the account that the broker works with on shared servers, and
@@ -134,12 +132,11 @@ func (a *audit) checkAccount(ctx context.Context, where string, admin *sql.DB, i
 	if err != nil {
 		return err
 	}
-	at := slices.IndexFunc(a.Plans, func(p provisioner.Plan) bool { return p.ID == i.PlanID })
-	if at < 0 {
+	plan := a.Plans.Get(i.PlanID)
+	if plan.Removed {
 		a.report("Instance %q has the plan %s, which is not in the catalog.", i.ID, i.PlanID)
 		return nil
 	}
-	plan := a.Plans[at]
 	if plan.MaxConnections > 0 && fmt.Sprint(plan.MaxConnections) != limit[0] {
 		a.report("On %s, the account %s of binding %q may have %s connections instead of %d.", where, b.Account, b.ID,
 			limit[0], plan.MaxConnections)

@@ -17,6 +17,7 @@ import (
 	"mysql-broker/broker/httpapi"
 	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/test/servers"
 )
@@ -62,7 +63,7 @@ func BenchmarkProvision(b *testing.B) {
 // apiHandler is the broker's, without the server around it.
 type apiHandler struct {
 	http.Handler
-	plans map[string]provisioner.Plan // by name
+	plans map[string]plan.Plan // by name
 }
 
 func newHandler(b *testing.B, server servers.MySQL) *apiHandler {
@@ -70,7 +71,7 @@ func newHandler(b *testing.B, server servers.MySQL) *apiHandler {
 	if err != nil {
 		b.Fatal(err)
 	}
-	c = c.Without(provisioner.Dedicated)
+	c = c.Without(plan.Dedicated)
 	s := servers.Store(b)
 	fenceKey, err := s.FenceKey(b.Context())
 	if err != nil {
@@ -96,7 +97,7 @@ func newHandler(b *testing.B, server servers.MySQL) *apiHandler {
 	if err != nil {
 		b.Fatal(err)
 	}
-	h := &apiHandler{Handler: v2, plans: map[string]provisioner.Plan{}}
+	h := &apiHandler{Handler: v2, plans: map[string]plan.Plan{}}
 	for _, plan := range c.Plans() {
 		h.plans[plan.Name] = plan
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/test/audit"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -335,7 +335,7 @@ func awaitRound(t *testing.T, p platform) {
 }
 
 // auditQuota compares what is recorded of the instance with what its accounts may do.
-func auditQuota(t *testing.T, p platform, env map[string]string, i instance, plans []provisioner.Plan) {
+func auditQuota(t *testing.T, p platform, env map[string]string, i instance, plans []plan.Plan) {
 	t.Helper()
 	s := p.server
 	admin, err := audit.Credentials{Host: s.Host, Port: s.Port, Username: s.User, Password: s.Password,

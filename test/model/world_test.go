@@ -19,7 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"mysql-broker/broker/catalog"
-	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/test/audit"
 	"mysql-broker/test/testdrive"
 )
@@ -34,7 +34,7 @@ type world struct {
 	direct    string        // PostgreSQL's URL past the proxy
 	admin     *sql.DB       // past the proxy
 	mysqlHome string        // the directory of the shared server
-	plans     map[string]provisioner.Plan
+	plans     map[string]plan.Plan
 	contended []string // ids of instances that all clients fight for
 	busy      bool     // other tests run on this machine at the same time
 
@@ -74,7 +74,7 @@ func (w *world) notNow(r testdrive.Response) bool {
 }
 
 func newWorld(t *testing.T, flavour string, busy bool) *world {
-	w := &world{t: t, plans: map[string]provisioner.Plan{}, contended: []string{"contended-0", "contended-1"}, busy: busy}
+	w := &world{t: t, plans: map[string]plan.Plan{}, contended: []string{"contended-0", "contended-1"}, busy: busy}
 	w.tally.init()
 	private := testdrive.StartCrashable(t, flavour).MySQL
 	var err error
@@ -201,21 +201,21 @@ func (w *world) send(ctx context.Context, random *rand.Rand, q request, method, 
 // wire is how a request looks in HTTP.
 func (w *world) wire(i *instance, q request, b *credential, planName string) (method, path string,
 	body map[string]any) {
-	plan := w.plans[i.plan]
+	its := w.plans[i.plan]
 	path = "/v2/service_instances/" + i.id
 	mode := "?accepts_incomplete=true"
-	if plan.Async == provisioner.AsyncNever {
+	if its.Async == plan.AsyncNever {
 		mode = ""
 	}
-	ids := fmt.Sprintf("service_id=%s&plan_id=%s", plan.ServiceID, plan.ID)
-	binding := map[string]any{"service_id": plan.ServiceID, "plan_id": plan.ID}
+	ids := fmt.Sprintf("service_id=%s&plan_id=%s", its.ServiceID, its.ID)
+	binding := map[string]any{"service_id": its.ServiceID, "plan_id": its.ID}
 	if b != nil {
 		path += "/service_bindings/" + b.ID
 		binding["parameters"] = map[string]any{"role": b.Role}
 	}
 	switch q {
 	case create, createOther:
-		return "PUT", path + mode, map[string]any{"service_id": plan.ServiceID, "plan_id": plan.ID,
+		return "PUT", path + mode, map[string]any{"service_id": its.ServiceID, "plan_id": its.ID,
 			"organization_guid": "an-organization", "space_guid": q}
 	case update:
 		to := w.plans[planName]

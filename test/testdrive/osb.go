@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"mysql-broker/broker/catalog"
-	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/plan"
 )
 
 // Response is an answer of the broker: a status and one JSON object.
@@ -127,7 +127,7 @@ func Plan(t testing.TB, name string) (serviceID, planID string) {
 }
 
 // Plans are those of the shipped catalog.
-func Plans(t testing.TB) []provisioner.Plan {
+func Plans(t testing.TB) []plan.Plan {
 	t.Helper()
 	c, err := catalog.Load(Root() + "/catalog.yml")
 	if err != nil {

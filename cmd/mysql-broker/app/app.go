@@ -32,6 +32,7 @@ import (
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/process"
 	"mysql-broker/provisioner/mark"
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/quota"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/provisioner/task"
@@ -117,11 +118,11 @@ func Start(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog
 		return nil, err
 	}
 	if servers == nil {
-		c = c.Without(provisioner.Dedicated)
+		c = c.Without(plan.Dedicated)
 		log.Warn("dedicated plans are not offered: no launcher is configured")
 	}
 	if len(cfg.Shared) == 0 {
-		c = c.Without(provisioner.Shared)
+		c = c.Without(plan.Shared)
 		log.Warn("shared plans are not offered: no shared server is configured")
 	}
 	address := net.JoinHostPort(cfg.Bind, strconv.Itoa(cfg.Port))

@@ -10,7 +10,7 @@ import (
 	"mysql-broker/broker/dashboard"
 	"mysql-broker/broker/signin"
 	"mysql-broker/cmd/mysql-broker/config"
-	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/plan"
 )
 
 // newSignIn returns who lets people into the dashboard, nil if nobody is configured to, and the catalog with the client
@@ -41,7 +41,7 @@ func (a *App) newSignIn(cfg config.Config, c *catalog.Catalog) (*signin.SignIn, 
 func (a *App) SignIn() *signin.SignIn { return a.signIn }
 
 // startDashboard makes the pages, unless nobody could sign in to see them.
-func (a *App) startDashboard(plans []provisioner.Plan) {
+func (a *App) startDashboard(plans plan.Set) {
 	if a.signIn != nil {
 		a.dashboard = dashboard.New(dashboard.Config{Store: a.store, SignIn: a.signIn, Plans: plans, Shared: a.shared,
 			Inspect: a.provisioner.Inspect, Storage: a.provisioner.Storage, Findings: a.examiner.findings, Logger: a.log})

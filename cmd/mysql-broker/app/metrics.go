@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"mysql-broker/cmd/mysql-broker/version"
-	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
 )
@@ -27,7 +27,7 @@ type metrics struct {
 }
 
 // planNames finds plans' names by id. A name that two service offerings use is not told apart by itself, and left out.
-func planNames(plans []provisioner.Plan) map[string]string {
+func planNames(plans plan.Set) map[string]string {
 	names, ids := make(map[string]string, len(plans)), make(map[string]string, len(plans))
 	for _, p := range plans {
 		if other, taken := ids[p.Name]; taken {
@@ -47,7 +47,7 @@ func planLabel(names map[string]string, id string) string {
 	return id
 }
 
-func newMetrics(r prometheus.Registerer, plans []provisioner.Plan) *metrics {
+func newMetrics(r prometheus.Registerer, plans plan.Set) *metrics {
 	m := &metrics{
 		plans: planNames(plans),
 		operations: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "mysql_broker_operations_total",
@@ -100,7 +100,7 @@ type stateCollector struct {
 	store   *store.Store
 	counter counter[store.Counts]
 	bound   counter[[]store.BindingCount]
-	sold    []provisioner.Plan
+	sold    plan.Set
 	shared  *shared.Servers
 	plans   map[string]string
 	log     *slog.Logger
@@ -154,7 +154,7 @@ var (
 		[]string{"server"}, nil)
 )
 
-func newStateCollector(s *store.Store, servers *shared.Servers, plans []provisioner.Plan, log *slog.Logger,
+func newStateCollector(s *store.Store, servers *shared.Servers, plans plan.Set, log *slog.Logger,
 ) prometheus.Collector {
 	return &stateCollector{store: s, counter: counter[store.Counts]{count: s.Counts},
 		bound: counter[[]store.BindingCount]{count: s.BindingCounts}, sold: plans, shared: servers, plans: planNames(plans),
@@ -236,7 +236,7 @@ func (c *stateCollector) collectRecorded(ch chan<- prometheus.Metric) {
 	if bindings, err := c.bound.counts(ctx); err != nil {
 		c.log.Warn("could not count the bindings on shared servers for /metrics", "error", err)
 	} else {
-		sold := provisioner.SoldConnections(c.sold, bindings)
+		sold := shared.SoldConnections(c.sold, bindings)
 		for _, name := range c.shared.Names() {
 			gauge(ch, soldDesc, float64(sold[name]), name)
 		}

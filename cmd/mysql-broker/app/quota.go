@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/quota"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
@@ -30,8 +30,8 @@ type quotaCollector struct {
 	since     time.Time // shown for those that were never measured
 	dedicated bool      // whether there can be dedicated servers
 	missed    time.Duration
-	quotas    map[string]int64
-	plans     map[string]string // names
+	plans     plan.Set
+	names     map[string]string // of plans, by id
 	log       *slog.Logger
 }
 
@@ -56,16 +56,13 @@ var (
 
 // newQuotaCollector is for a broker that measures each interval. dedicated says whether there is a launcher.
 func newQuotaCollector(s *store.Store, servers *shared.Servers, dedicated bool, interval time.Duration,
-	plans []provisioner.Plan, log *slog.Logger) prometheus.Collector {
+	plans plan.Set, log *slog.Logger) prometheus.Collector {
 	c := &quotaCollector{store: s, servers: servers.Names(), since: time.Now(), dedicated: dedicated,
-		missed: max(unmeasuredTime, 2*interval), quotas: map[string]int64{}, plans: planNames(plans), log: log}
+		missed: max(unmeasuredTime, 2*interval), plans: plans, names: planNames(plans), log: log}
 	if dedicated {
 		c.servers = append(c.servers, "")
 	}
 	c.counter.count = func(ctx context.Context) (store.QuotaStats, error) { return s.QuotaStats(ctx, fullestShown) }
-	for _, p := range plans {
-		c.quotas[p.ID] = p.Quota()
-	}
 	return c
 }
 
@@ -87,8 +84,8 @@ func (c *quotaCollector) Collect(ch chan<- prometheus.Metric) {
 		return
 	}
 	counts := map[string]map[int]int64{} // every plan has all levels, so that a series begins at 0
-	for id := range c.quotas {
-		counts[id] = map[int]int64{}
+	for _, p := range c.plans {
+		counts[p.ID] = map[int]int64{}
 	}
 	for _, n := range stats.Counts {
 		if counts[n.PlanID] == nil {
@@ -98,13 +95,13 @@ func (c *quotaCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for id, of := range counts {
 		for _, level := range quota.Levels() {
-			gauge(ch, quotaInstancesDesc, float64(of[level]), planLabel(c.plans, id), strconv.Itoa(level))
+			gauge(ch, quotaInstancesDesc, float64(of[level]), planLabel(c.names, id), strconv.Itoa(level))
 		}
 	}
 	for _, i := range stats.Fullest {
-		plan := planLabel(c.plans, i.PlanID)
+		plan := planLabel(c.names, i.PlanID)
 		gauge(ch, quotaBytesDesc, float64(i.Bytes), i.InstanceID, plan)
-		if limit := c.quotas[i.PlanID]; limit > 0 {
+		if limit := c.plans.Get(i.PlanID).Quota(); limit > 0 {
 			gauge(ch, quotaLimitDesc, float64(limit), i.InstanceID, plan)
 		}
 	}

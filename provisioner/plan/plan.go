@@ -1,12 +1,8 @@
-// Package provisioner makes and unmakes MySQL resources: databases on shared servers, dedicated servers, and the
-// accounts of bindings. It speaks in operations and plans and knows nothing of HTTP.
-package provisioner
+// Package plan knows what an operator sells: plans, their limits, and what developers may ask for with an instance or a
+// binding. It imports nothing else of the project.
+package plan
 
-import (
-	"time"
-
-	"mysql-broker/provisioner/mysqladmin"
-)
+import "time"
 
 // Kind says how the instances of a plan are made.
 type Kind string
@@ -25,7 +21,7 @@ const (
 	AsyncRequired  Async = "required"  // later; a platform that does not accept that is refused
 )
 
-// Plan is what an operator sells: how an instance is made and what it may use.
+// Plan says how an instance is made and what it may use.
 type Plan struct {
 	ID        string
 	Name      string
@@ -33,7 +29,7 @@ type Plan struct {
 	Kind      Kind
 	Async     Async
 
-	// Limits are 0 where nobody knows them any more: see withdrawn.
+	// Limits are 0 where nobody knows them any more: see Removed.
 	MaxStorageMB   int // MiB of data, and of disk for a dedicated server
 	MaxConnections int // simultaneous connections of one account
 	MaxBindings    int // bindings of one instance
@@ -45,23 +41,13 @@ type Plan struct {
 
 	MaxPolling         time.Duration // maximum_polling_duration in the catalog, 0 for none
 	MaintenanceVersion string        // maintenance_info.version in the catalog, "" for none
-}
 
-// RestoreBelow is how many per cent of the quota the data of an instance that was over it may not reach for its
-// accounts to be allowed to add data again.
-const RestoreBelow = 95
+	Removed bool // it is a stand-in for a plan that is not in the catalog any more: see Set.Get
+}
 
 // Quota is how many bytes the data of an instance may take; 0 if nobody knows.
 func (p Plan) Quota() int64 { return int64(p.MaxStorageMB) << 20 }
 
-// InstanceParameters are what a developer may ask for with an instance. Empty means the server's utf8mb4 default.
-type InstanceParameters struct {
-	Charset   string `json:"charset,omitempty"`
-	Collation string `json:"collation,omitempty"`
-}
-
-// BindingParameters are what a developer may ask for with a binding.
-type BindingParameters struct {
-	Role mysqladmin.Role `json:"role,omitempty"`
-	TLS  TLS             `json:"tls,omitempty"` // "" for what the plan says
-}
+// RestoreBelow is a percentage of the quota. An instance that was over its quota may add data again once its data take
+// less than that.
+const RestoreBelow = 95

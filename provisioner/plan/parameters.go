@@ -1,0 +1,43 @@
+package plan
+
+// InstanceParameters are what a developer may ask for with an instance. Empty means the server's utf8mb4 default.
+type InstanceParameters struct {
+	Charset   string `json:"charset,omitempty"`
+	Collation string `json:"collation,omitempty"`
+}
+
+// BindingParameters are what a developer may ask for with a binding.
+type BindingParameters struct {
+	Role Role `json:"role,omitempty"`
+	TLS  TLS  `json:"tls,omitempty"` // "" for what the plan says
+}
+
+// Role is what an account may do inside its database; no role reaches outside it.
+type Role string
+
+const (
+	ReadOnly  Role = "read-only"
+	ReadWrite Role = "read-write" // all that an application, its migrations and its dumps need
+	Admin     Role = "admin"      // every privilege that exists inside the database; EVENT if the plan has Events
+)
+
+// TLS says whether an account may log in without TLS. Servers offer TLS to every account either way.
+type TLS string
+
+const (
+	TLSOptional TLS = "optional"
+	TLSRequired TLS = "required"
+)
+
+// Required reports whether an account that was made with this setting may log in with TLS only. caKnown says whether
+// the CA of its server is known. An account that has no setting is of a time when every account required TLS wherever
+// the CA was known.
+func (t TLS) Required(caKnown bool) bool {
+	switch t {
+	case TLSRequired:
+		return true
+	case TLSOptional:
+		return false
+	}
+	return caKnown
+}

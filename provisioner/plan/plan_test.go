@@ -1,0 +1,61 @@
+package plan_test
+
+import (
+	"testing"
+
+	"mysql-broker/provisioner/plan"
+)
+
+var small = plan.Plan{ID: "1", Name: "small", ServiceID: "mysql", Kind: plan.Dedicated, Async: plan.AsyncPreferred,
+	MaxStorageMB: 3}
+
+// TestSet looks up plans that the catalog has, and plans that were removed from it.
+func TestSet(t *testing.T) {
+	t.Parallel()
+	set := plan.Set{small, {ID: "2", Name: "large"}}
+	for _, test := range []struct {
+		name      string
+		got, want plan.Plan
+	}{
+		{"in the catalog", set.Get("1"), small},
+		{"in the catalog, whatever else is known", set.Of("1", "other", plan.Shared), small},
+		{"removed", set.Get("3"), plan.Plan{ID: "3", Name: "3", Removed: true}},
+		{"removed from none", plan.Set(nil).Get("1"), plan.Plan{ID: "1", Name: "1", Removed: true}},
+		{"removed, of a shared instance", set.Of("3", "mysql", plan.Shared),
+			plan.Plan{ID: "3", Name: "3", Removed: true, ServiceID: "mysql", Kind: plan.Shared, Async: plan.AsyncNever}},
+		{"removed, of a dedicated instance", set.Of("3", "mysql", plan.Dedicated),
+			plan.Plan{ID: "3", Name: "3", Removed: true, ServiceID: "mysql", Kind: plan.Dedicated, Async: plan.AsyncRequired}},
+	} {
+		if test.got != test.want {
+			t.Errorf("%s: %+v instead of %+v", test.name, test.got, test.want)
+		}
+	}
+}
+
+func TestQuota(t *testing.T) {
+	t.Parallel()
+	if got := small.Quota(); got != 3*1024*1024 {
+		t.Errorf("%d bytes instead of 3 MiB", got)
+	}
+	if got := (plan.Set{}).Get("removed").Quota(); got != 0 {
+		t.Errorf("%d bytes for a plan that nobody knows", got)
+	}
+}
+
+func TestTLSRequired(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		tls           plan.TLS
+		caKnown, want bool
+	}{
+		{plan.TLSRequired, false, true},
+		{plan.TLSRequired, true, true},
+		{plan.TLSOptional, true, false},
+		{"", true, true}, // bindings of before the setting was recorded
+		{"", false, false},
+	} {
+		if got := test.tls.Required(test.caKnown); got != test.want {
+			t.Errorf("%q, where the CA is known: %t: %t", test.tls, test.caKnown, got)
+		}
+	}
+}

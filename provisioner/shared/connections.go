@@ -1,0 +1,18 @@
+package shared
+
+import (
+	"mysql-broker/provisioner/plan"
+	"mysql-broker/store"
+)
+
+// SoldConnections adds up, for each shared server, how many connections its bindings may open at the same time. Those
+// of instances whose plan was removed from the catalog are left out: nobody knows how many they may open.
+func SoldConnections(plans plan.Set, bindings []store.BindingCount) map[string]int64 {
+	sold := map[string]int64{}
+	for _, b := range bindings {
+		if b.Server != "" {
+			sold[b.Server] += b.Count * int64(plans.Get(b.PlanID).MaxConnections)
+		}
+	}
+	return sold
+}

@@ -218,6 +218,7 @@ func (l *Launcher) answerFor(
 	if err := os.Remove(inst.initFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return launcher.Endpoint{}, fmt.Errorf("server %s: %w", inst.id, err)
 	}
+	l.settled.Store(inst.id, nil)
 	if st.Phase == phaseReady {
 		return end, nil
 	}

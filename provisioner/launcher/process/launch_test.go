@@ -1,12 +1,10 @@
 package process_test
 
 import (
-	"context"
 	"errors"
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,43 +15,18 @@ import (
 	"mysql-broker/provisioner/launcher/process"
 )
 
-func TestLaunch(t *testing.T) {
+// What tenants find on a new server.
+func TestSettingsOfANewServer(t *testing.T) {
 	eachBinary(t, func(t *testing.T, binary process.Binary) {
-		cfg := newConfig(t, binary)
-		l := open(t, cfg)
+		l := open(t, newConfig(t, binary))
 		defer l.Close()
 		spec := newSpec("one")
-
-		if _, err := l.Endpoint(t.Context(), spec.ID); !errors.Is(err, launcher.ErrNotFound) {
-			t.Errorf("endpoint before launch: %v, want ErrNotFound", err)
-		}
-		var reports []string
-		end, err := l.Launch(t.Context(), spec, func(progress string) { reports = append(reports, progress) })
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(reports) != launcher.Stages {
-			t.Errorf("reports %q, want %d", reports, launcher.Stages)
-		}
-		db := connect(t, spec, end)
-		exec(t, db, "CREATE DATABASE app", "CREATE USER app IDENTIFIED BY 'x'", "GRANT ALL ON app.* TO app")
+		db := connect(t, spec, launch(t, l, spec))
 		if got := queryInt(t, db, "SELECT @@log_bin + @@local_infile"); got != 0 {
 			t.Errorf("log_bin + local_infile = %d, want 0", got)
 		}
 		if got := queryInt(t, db, "SELECT @@character_set_server = 'utf8mb4'"); got != 1 {
 			t.Error("default character set is not utf8mb4")
-		}
-
-		pid := pidOf(t, cfg, spec.ID)
-		again := launch(t, l, spec)
-		if again.Port != end.Port || string(again.CACertificate) != string(end.CACertificate) {
-			t.Errorf("launched again: %s:%d, want %s:%d", again.Host, again.Port, end.Host, end.Port)
-		}
-		if got := pidOf(t, cfg, spec.ID); got != pid {
-			t.Errorf("launched again: pid %d, want %d", got, pid)
-		}
-		if ids, err := l.List(t.Context()); err != nil || !slices.Equal(ids, []string{spec.ID}) {
-			t.Errorf("list: %v, %v", ids, err)
 		}
 	})
 }
@@ -142,29 +115,6 @@ func TestAwkwardStateDirectory(t *testing.T) {
 	})
 }
 
-// Two brokers on one host may share a state directory.
-func TestTwoBrokersLaunchTheSameServer(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary process.Binary) {
-		cfg := newConfig(t, binary)
-		spec := newSpec("twin")
-		ports := make(chan int, 2)
-		for range 2 {
-			l := open(t, cfg)
-			defer l.Close()
-			go func() {
-				end, err := l.Launch(t.Context(), spec, ignore)
-				if err != nil {
-					t.Error(err)
-				}
-				ports <- end.Port
-			}()
-		}
-		if a, b := <-ports, <-ports; a != b || a == 0 {
-			t.Errorf("ports %d and %d, want the same", a, b)
-		}
-	})
-}
-
 func TestPortTakenByAStranger(t *testing.T) {
 	eachBinary(t, func(t *testing.T, binary process.Binary) {
 		cfg := newConfig(t, binary)
@@ -217,23 +167,6 @@ func TestAddressThatTheHostDoesNotHave(t *testing.T) {
 		defer l.Close()
 		if _, err := l.Launch(t.Context(), newSpec("nowhere"), ignore); err == nil || errors.Is(err, launcher.ErrNoRoom) {
 			t.Errorf("launch: %v", err)
-		}
-	})
-}
-
-// Whoever has lost the work to another must not make anew what that one may have destroyed.
-func TestCancelledLaunchMakesNothing(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary process.Binary) {
-		cfg := newConfig(t, binary)
-		l := open(t, cfg)
-		defer l.Close()
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		if _, err := l.Launch(ctx, newSpec("late"), ignore); !errors.Is(err, context.Canceled) {
-			t.Errorf("launch: %v, want context.Canceled", err)
-		}
-		if ids, err := l.List(t.Context()); err != nil || len(ids) > 0 {
-			t.Errorf("there are %v, %v", ids, err)
 		}
 	})
 }

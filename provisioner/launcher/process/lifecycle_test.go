@@ -68,46 +68,6 @@ func TestKilledServerIsStartedAgain(t *testing.T) {
 	})
 }
 
-func TestResize(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary process.Binary) {
-		cfg := newConfig(t, binary)
-		l := open(t, cfg)
-		defer l.Close()
-		spec := newSpec("grow")
-		if _, err := l.Resize(t.Context(), spec, ignore); !errors.Is(err, launcher.ErrNotFound) {
-			t.Errorf("resize before launch: %v, want ErrNotFound", err)
-		}
-		before := launch(t, l, spec)
-		db := connect(t, spec, before)
-		exec(t, db, "CREATE DATABASE app", "CREATE TABLE app.t (n INT)", "INSERT INTO app.t VALUES (42)")
-		small := queryInt(t, db, "SELECT @@innodb_buffer_pool_size")
-
-		spec.MemoryMB = 1024
-		after, err := l.Resize(t.Context(), spec, ignore)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if after.Port != before.Port || string(after.CACertificate) != string(before.CACertificate) {
-			t.Error("port or certificate changed")
-		}
-		db = connect(t, spec, after)
-		if large := queryInt(t, db, "SELECT @@innodb_buffer_pool_size"); large < 4*small {
-			t.Errorf("buffer pool %d, was %d, want at least four times as much", large, small)
-		}
-		if n := queryInt(t, db, "SELECT n FROM app.t"); n != 42 {
-			t.Errorf("read %d, want 42", n)
-		}
-
-		pid := pidOf(t, cfg, spec.ID)
-		if _, err := l.Resize(t.Context(), spec, ignore); err != nil {
-			t.Fatal(err)
-		}
-		if got := pidOf(t, cfg, spec.ID); got != pid {
-			t.Error("resizing to the same limits restarted the server")
-		}
-	})
-}
-
 func TestAnotherBrokerTakesOver(t *testing.T) {
 	eachBinary(t, func(t *testing.T, binary process.Binary) {
 		cfg := newConfig(t, binary)
@@ -340,33 +300,6 @@ func TestDestroy(t *testing.T) {
 		_ = ln.Close()
 		if _, err := l.Endpoint(t.Context(), spec.ID); !errors.Is(err, launcher.ErrNotFound) {
 			t.Errorf("endpoint: %v, want ErrNotFound", err)
-		}
-	})
-}
-
-// A launch that is cut off at any stage must be finished by the next one, whatever it left.
-func TestLaunchAfterACutOffLaunch(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary process.Binary) {
-		cfg := newConfig(t, binary)
-		l := open(t, cfg)
-		defer l.Close()
-		for stage := 1; stage <= launcher.Stages; stage++ {
-			spec := newSpec("cut" + strconv.Itoa(stage))
-			ctx, cancel := context.WithCancel(t.Context())
-			reported := 0
-			_, err := l.Launch(ctx, spec, func(string) {
-				if reported++; reported == stage {
-					cancel()
-				}
-			})
-			cancel()
-			if !errors.Is(err, context.Canceled) {
-				t.Fatalf("cut off at stage %d: %v, want context.Canceled", stage, err)
-			}
-			db := connect(t, spec, launch(t, l, spec))
-			if err := db.PingContext(t.Context()); err != nil {
-				t.Errorf("cut off at stage %d, then launched again: %v", stage, err)
-			}
 		}
 	})
 }

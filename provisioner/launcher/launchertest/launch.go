@@ -1,0 +1,197 @@
+package launchertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"mysql-broker/provisioner/launcher"
+)
+
+// A launched server lets its administrator in, who may do everything, and nobody else. Users read of its progress.
+func testLaunch(t *testing.T, p Place) {
+	l := p.Open(t)
+	spec := p.spec("one")
+	if _, err := l.Endpoint(bounded(t), spec.ID); !errors.Is(err, launcher.ErrNotFound) {
+		t.Errorf("endpoint before the launch: %v, want ErrNotFound", err)
+	}
+	var reports []string
+	end, err := l.Launch(bounded(t), spec, func(progress string) { reports = append(reports, progress) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(reports) == 0 || slices.Contains(reports, "") {
+		t.Errorf("reports %q", reports)
+	}
+	db := connect(t, spec, end)
+	execute(t, db, "CREATE DATABASE app", "CREATE TABLE app.t (n INT)", "CREATE USER app IDENTIFIED BY 'Xx-123456789'",
+		"GRANT ALL ON app.* TO app", "SET GLOBAL max_connections = 77", "DROP USER app")
+	wrong := spec
+	wrong.AdminPassword += "x"
+	refuses(t, wrong, end)
+	root := spec
+	root.AdminUser, root.AdminPassword = "root", ""
+	refuses(t, root, end)
+	if found, err := l.Endpoint(bounded(t), spec.ID); err != nil || !same(found, end) {
+		t.Errorf("endpoint %v, %v, want %v", found, err, end)
+	}
+	if l.Starting(spec.ID) {
+		t.Error("it is said to be starting, after it was launched")
+	}
+}
+
+// same compares where two endpoints are.
+func same(a, b launcher.Endpoint) bool { return a.Host == b.Host && a.Port == b.Port }
+
+// A launch that is repeated, by the same broker or the next one, finds the server and leaves it as it is.
+func testLaunchAgain(t *testing.T, p Place) {
+	first := p.Open(t)
+	spec := p.spec("one")
+	end := launch(t, first, spec)
+	db := connect(t, spec, end)
+	execute(t, db, "CREATE DATABASE app", "CREATE TABLE app.t (n INT)", "INSERT INTO app.t VALUES (42)")
+	guest := visit(t, db)
+	for _, l := range []launcher.Launcher{first, p.Open(t)} {
+		if again := launch(t, l, spec); !same(again, end) {
+			t.Errorf("launched again at %v, want %v", again, end)
+		}
+	}
+	if !guest.stays(t) {
+		t.Error("launched again, it was restarted")
+	}
+	if n := query(t, db, "SELECT n FROM app.t"); n != 42 {
+		t.Errorf("read %d, want 42", n)
+	}
+}
+
+// Two brokers that launch the same server at once make one.
+func testLaunchByTwo(t *testing.T, p Place) {
+	spec := p.spec("one")
+	var launching sync.WaitGroup
+	var ends [2]launcher.Endpoint
+	for n := range ends {
+		l := p.Open(t)
+		launching.Go(func() {
+			end, err := l.Launch(bounded(t), spec, nobody)
+			if err != nil {
+				t.Errorf("launch: %v", err)
+			}
+			ends[n] = end
+		})
+	}
+	launching.Wait()
+	if !same(ends[0], ends[1]) {
+		t.Errorf("launched at %v and at %v", ends[0], ends[1])
+	}
+	lets(t, spec, ends[1])
+}
+
+// A broker may die in the middle of a launch: the next one finishes it, whatever was left, or removes all of it.
+func testCutOff(t *testing.T, p Place) {
+	for report := 1; ; report++ {
+		spec := p.spec(fmt.Sprint("cut", report))
+		ctx, cancel := context.WithCancel(bounded(t))
+		reported := 0
+		_, err := p.Open(t).Launch(ctx, spec, func(string) {
+			if reported++; reported == report {
+				cancel()
+			}
+		})
+		cancel()
+		if reported < report { // there are no more
+			if err != nil {
+				t.Errorf("launch that was not cut off: %v", err)
+			}
+			break
+		}
+		heir := p.Open(t)
+		if there := ids(t, heir); err != nil && len(there) > 0 && !slices.Equal(there, []string{spec.ID}) {
+			t.Errorf("cut off at report %d: there are %q", report, there)
+		}
+		lets(t, spec, launch(t, heir, spec))
+		destroy(t, heir, spec.ID)
+		if there := ids(t, heir); len(there) > 0 {
+			t.Errorf("cut off at report %d, launched and destroyed: there are %q", report, there)
+		}
+	}
+	for _, l := range []launcher.Launcher{p.Open(t)} { // cut off, and then not wanted any more
+		spec := p.spec("unwanted")
+		ctx, cancel := context.WithCancel(bounded(t))
+		_, _ = l.Launch(ctx, spec, func(string) { cancel() })
+		cancel()
+		destroy(t, p.Open(t), spec.ID)
+		if there := ids(t, l); slices.Contains(there, spec.ID) {
+			t.Errorf("cut off and destroyed: there are %q", there)
+		}
+	}
+}
+
+// Whoever has lost the work to another one must not make anew what that one may have destroyed.
+func testLostWork(t *testing.T, p Place) {
+	l := p.Open(t)
+	ctx, cancel := context.WithCancel(bounded(t))
+	cancel()
+	if _, err := l.Launch(ctx, p.spec("late"), nobody); !errors.Is(err, context.Canceled) {
+		t.Errorf("launch: %v, want context.Canceled", err)
+	}
+	if there := ids(t, l); len(there) > 0 {
+		t.Errorf("there are %q", there)
+	}
+}
+
+// A caller that is paused in the middle of a launch overlaps the next one, which has taken its work over. Both end, in
+// whatever order; one server is there, and the launch that came last has its way.
+func testPausedCaller(t *testing.T, p Place) {
+	spec := p.spec("one")
+	paused, resume := make(chan bool), make(chan bool)
+	var pause sync.Once
+	var launching sync.WaitGroup
+	old := p.Open(t)
+	launching.Go(func() { // it may fail: nobody waits for it any more
+		_, _ = old.Launch(bounded(t), spec, func(string) {
+			pause.Do(func() {
+				close(paused)
+				<-resume
+			})
+		})
+	})
+	<-paused
+	heir := p.Open(t)
+	var end launcher.Endpoint
+	var failed error
+	launching.Go(func() { end, failed = heir.Launch(bounded(t), spec, nobody) })
+	close(resume)
+	launching.Wait()
+	if failed != nil {
+		t.Fatalf("launch beside a paused one: %v", failed)
+	}
+	lets(t, spec, end)
+	if there := ids(t, heir); !slices.Equal(there, []string{spec.ID}) {
+		t.Errorf("there are %q", there)
+	}
+	destroy(t, heir, spec.ID)
+	if there := ids(t, heir); len(there) > 0 {
+		t.Errorf("destroyed: there are %q", there)
+	}
+}
+
+// Where there is no room, a launch says so, and what it began can be removed. Servers that are there go on.
+func testNoRoom(t *testing.T, p Place) {
+	l := p.Open(t)
+	there := p.spec("there")
+	end := launch(t, l, there)
+	p.Fill(t)
+	spec := p.spec("more")
+	if _, err := l.Launch(bounded(t), spec, nobody); !errors.Is(err, launcher.ErrNoRoom) {
+		t.Errorf("launch: %v, want ErrNoRoom", err)
+	}
+	destroy(t, l, spec.ID)
+	if all := ids(t, l); !slices.Equal(all, []string{there.ID}) {
+		t.Errorf("there are %q, want %q", strings.Join(all, " "), there.ID)
+	}
+	lets(t, there, end)
+}

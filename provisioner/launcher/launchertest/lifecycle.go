@@ -1,0 +1,215 @@
+package launchertest
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"mysql-broker/provisioner/launcher"
+)
+
+// A server that is resized has other limits, and its data, endpoint and certificate as before. One that has these limits
+// is left alone.
+func testResize(t *testing.T, p Place) {
+	l := p.Open(t)
+	spec := p.spec("one")
+	if _, err := l.Resize(bounded(t), spec, nobody); !errors.Is(err, launcher.ErrNotFound) {
+		t.Errorf("resize before the launch: %v, want ErrNotFound", err)
+	}
+	before := launch(t, l, spec)
+	db := connect(t, spec, before)
+	execute(t, db, "CREATE DATABASE app", "CREATE TABLE app.t (n INT)", "INSERT INTO app.t VALUES (42)")
+	small := query(t, db, "SELECT @@innodb_buffer_pool_size")
+
+	spec.MemoryMB = p.MemoryMB[1]
+	ctx, cancel := context.WithCancel(bounded(t)) // the broker dies meanwhile
+	_, _ = l.Resize(ctx, spec, func(string) { cancel() })
+	cancel()
+	heir := p.Open(t)
+	after, err := heir.Resize(bounded(t), spec, nobody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !same(after, before) || string(after.CACertificate) != string(before.CACertificate) {
+		t.Errorf("resized: at %v, want %v with the same CA", after, before)
+	}
+	db = connect(t, spec, after)
+	if large := query(t, db, "SELECT @@innodb_buffer_pool_size"); large <= small {
+		t.Errorf("%d MiB of memory: buffer pool %d; %d MiB: %d", p.MemoryMB[0], small, p.MemoryMB[1], large)
+	}
+	if n := query(t, db, "SELECT n FROM app.t"); n != 42 {
+		t.Errorf("read %d, want 42", n)
+	}
+	guest := visit(t, db)
+	if _, err := heir.Resize(bounded(t), spec, nobody); err != nil {
+		t.Errorf("resize to the same size: %v", err)
+	}
+	if !guest.stays(t) {
+		t.Error("resized to the size that it has, it was restarted")
+	}
+}
+
+// What is destroyed is gone, and may be destroyed again. So may what was never there.
+func testDestroy(t *testing.T, p Place) {
+	l := p.Open(t)
+	destroy(t, l, "never")
+	spec := p.spec("one")
+	end := launch(t, l, spec)
+	if err := l.Keep(bounded(t), spec.ID); err != nil {
+		t.Errorf("keep: %v", err)
+	}
+	destroy(t, l, spec.ID)
+	destroy(t, p.Open(t), spec.ID)
+	if _, err := l.Endpoint(bounded(t), spec.ID); !errors.Is(err, launcher.ErrNotFound) {
+		t.Errorf("endpoint: %v, want ErrNotFound", err)
+	}
+	if err := connect(t, spec, end).PingContext(bounded(t)); err == nil {
+		t.Error("it lets its administrator in still")
+	}
+	if _, err := l.Resize(bounded(t), spec, nobody); !errors.Is(err, launcher.ErrNotFound) {
+		t.Errorf("resize: %v, want ErrNotFound", err)
+	}
+	if there := ids(t, l); len(there) > 0 {
+		t.Errorf("there are %q", there)
+	}
+}
+
+// A server that was reported ready is kept, whatever the broker's records say; one that was not may go.
+func testKeep(t *testing.T, p Place) {
+	l := p.Open(t)
+	if err := l.Keep(bounded(t), "never"); !errors.Is(err, launcher.ErrNotFound) {
+		t.Errorf("keep what is not there: %v, want ErrNotFound", err)
+	}
+	if err := l.DestroyUnused(bounded(t), "never"); err != nil {
+		t.Errorf("destroy what is not there: %v", err)
+	}
+	kept, unused := p.spec("kept"), p.spec("unused")
+	end := launch(t, l, kept)
+	launch(t, l, unused)
+	for range 2 {
+		if err := l.Keep(bounded(t), kept.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	heir := p.Open(t)
+	if err := heir.DestroyUnused(bounded(t), kept.ID); !errors.Is(err, launcher.ErrKept) {
+		t.Errorf("destroy what is kept: %v, want ErrKept", err)
+	}
+	if err := heir.DestroyUnused(bounded(t), unused.ID); err != nil {
+		t.Errorf("destroy what is not in use: %v", err)
+	}
+	if there := ids(t, heir); !slices.Equal(there, []string{kept.ID}) {
+		t.Errorf("there are %q, want %q", there, kept.ID)
+	}
+	lets(t, kept, end)
+}
+
+// Every server is listed, one whose launch was cut off too, by whichever broker asks.
+func testList(t *testing.T, p Place) {
+	l := p.Open(t)
+	if there := ids(t, l); len(there) > 0 {
+		t.Fatalf("there are %q at the beginning", there)
+	}
+	var want []string
+	for n := range 3 {
+		spec := p.spec(fmt.Sprint("n", n))
+		launch(t, l, spec)
+		want = append(want, spec.ID)
+	}
+	there := ids(t, p.Open(t))
+	slices.Sort(there)
+	if !slices.Equal(there, want) {
+		t.Errorf("there are %q, want %q", there, want)
+	}
+}
+
+// The administrator changes the password by SQL: it is not set back when the server is launched again or resized.
+func testAdminPassword(t *testing.T, p Place) {
+	l := p.Open(t)
+	first := p.spec("one")
+	end := launch(t, l, first)
+	second := first
+	second.AdminPassword = "another-" + first.AdminPassword
+	execute(t, connect(t, first, end), "ALTER USER "+first.AdminUser+" IDENTIFIED BY '"+second.AdminPassword+"'")
+	second.MemoryMB = p.MemoryMB[1]
+	resized, err := l.Resize(bounded(t), second, nobody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := launch(t, p.Open(t), second)
+	for _, e := range []launcher.Endpoint{end, resized, again} {
+		lets(t, second, e)
+		refuses(t, first, e)
+	}
+}
+
+// The certificate, if there is one, is of a CA, and valid for the host that applications reach: connect verifies that.
+func testCertificate(t *testing.T, p Place) {
+	l := p.Open(t)
+	spec := p.spec("one")
+	end := launch(t, l, spec)
+	if end.CACertificate == nil {
+		t.Skip("the launcher's servers have no TLS")
+	}
+	block, _ := pem.Decode(end.CACertificate)
+	if block == nil {
+		t.Fatal("the CA certificate is no PEM")
+	}
+	ca, err := x509.ParseCertificate(block.Bytes)
+	if err != nil || !ca.IsCA {
+		t.Fatalf("no certificate of a CA: %v", err)
+	}
+	lets(t, spec, end)
+}
+
+// Nobody but the broker reads the admin password.
+func testSecrets(t *testing.T, p Place) {
+	l := p.Open(t)
+	spec := p.spec("one")
+	end := launch(t, l, spec)
+	lets(t, spec, end)
+	wrong := spec
+	wrong.AdminPassword = "wrong"
+	refuses(t, wrong, end)
+	spec.MemoryMB = p.MemoryMB[1]
+	if _, err := l.Resize(bounded(t), spec, nobody); err != nil {
+		t.Fatal(err)
+	}
+	readable := p.Readable(t)
+	if !strings.Contains(readable, spec.ID) {
+		t.Fatalf("nothing readable is about the server: the test sees nothing")
+	}
+	if strings.Contains(readable, spec.AdminPassword) {
+		t.Error("the admin password can be read by others")
+	}
+}
+
+// Notes are there for every broker, whole, until they are replaced.
+func testNotes(t *testing.T, p Place) {
+	l := p.Open(t)
+	if note, err := l.ReadNote(bounded(t), "mark"); note != nil || err != nil {
+		t.Errorf("before the first note: %q, %v", note, err)
+	}
+	for _, content := range []string{"one", strings.Repeat("long ", 10_000), "", "two"} {
+		if err := l.WriteNote(bounded(t), "mark", []byte(content)); err != nil {
+			t.Fatal(err)
+		}
+		if note, err := p.Open(t).ReadNote(bounded(t), "mark"); string(note) != content || note == nil || err != nil {
+			t.Errorf("wrote %d bytes, read %d, %v", len(content), len(note), err)
+		}
+	}
+	if err := l.WriteNote(bounded(t), "other-1", []byte("three")); err != nil {
+		t.Fatal(err)
+	}
+	if note, err := l.ReadNote(bounded(t), "mark"); string(note) != "two" || err != nil {
+		t.Errorf("read %q, %v", note, err)
+	}
+	if there := ids(t, l); len(there) > 0 {
+		t.Errorf("there are %q: notes are no servers", there)
+	}
+}

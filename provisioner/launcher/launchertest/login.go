@@ -1,0 +1,96 @@
+package launchertest
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"database/sql"
+	"errors"
+	"net"
+	"strconv"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+
+	"mysql-broker/provisioner/launcher"
+)
+
+// accessDenied is ER_ACCESS_DENIED_ERROR.
+// https://dev.mysql.com/doc/mysql-errors/8.4/en/server-error-reference.html
+const accessDenied = 1045
+
+// connect logs in as the administrator, over TLS where the endpoint has a CA, which then verifies the server for the
+// host of the endpoint.
+func connect(t *testing.T, spec launcher.Spec, end launcher.Endpoint) *sql.DB {
+	t.Helper()
+	cfg := mysql.NewConfig()
+	cfg.User, cfg.Passwd = spec.AdminUser, spec.AdminPassword
+	cfg.Net, cfg.Addr = "tcp", net.JoinHostPort(end.Host, strconv.Itoa(end.Port))
+	cfg.Logger = &mysql.NopLogger{}
+	if end.CACertificate != nil {
+		roots := x509.NewCertPool()
+		if !roots.AppendCertsFromPEM(end.CACertificate) {
+			t.Fatal("the endpoint's CA certificate is no PEM")
+		}
+		cfg.TLS = &tls.Config{RootCAs: roots, ServerName: end.Host, MinVersion: tls.VersionTLS12}
+	}
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := sql.OpenDB(connector)
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// lets fails the test unless the administrator can log in.
+func lets(t *testing.T, spec launcher.Spec, end launcher.Endpoint) {
+	t.Helper()
+	if err := connect(t, spec, end).PingContext(bounded(t)); err != nil {
+		t.Errorf("log in to %s: %v", spec.ID, err)
+	}
+}
+
+// refuses fails the test unless the server says that the password is wrong.
+func refuses(t *testing.T, spec launcher.Spec, end launcher.Endpoint) {
+	t.Helper()
+	err := connect(t, spec, end).PingContext(bounded(t))
+	if refused, ok := errors.AsType[*mysql.MySQLError](err); !ok || refused.Number != accessDenied {
+		t.Errorf("log in to %s with a wrong password: %v", spec.ID, err)
+	}
+}
+
+func execute(t *testing.T, db *sql.DB, statements ...string) {
+	t.Helper()
+	for _, s := range statements {
+		if _, err := db.ExecContext(bounded(t), s); err != nil {
+			t.Fatalf("%s: %v", s, err)
+		}
+	}
+}
+
+func query(t *testing.T, db *sql.DB, statement string) (n int64) {
+	t.Helper()
+	if err := db.QueryRowContext(bounded(t), statement).Scan(&n); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+	return n
+}
+
+// visitor has a session open, which ends if the server is restarted.
+type visitor struct{ conn *sql.Conn }
+
+func visit(t *testing.T, db *sql.DB) visitor {
+	t.Helper()
+	conn, err := db.Conn(bounded(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return visitor{conn}
+}
+
+// stays tells whether the server runs since the visit began.
+func (v visitor) stays(t *testing.T) bool {
+	t.Helper()
+	return v.conn.PingContext(bounded(t)) == nil
+}

@@ -1,0 +1,106 @@
+// Package launchertest is the suite that every launcher passes. A launcher's own tests call Run with a way to reach it;
+// what is peculiar to that launcher, it tests beside.
+package launchertest
+
+import (
+	"context"
+	"crypto/rand"
+	"testing"
+	"time"
+
+	"mysql-broker/provisioner/launcher"
+)
+
+// Place is where the launcher under test runs servers. Each test of the suite has one of its own, and Run's caller
+// removes it, with all servers that are left, when that test has ended.
+type Place struct {
+	// Open returns a launcher for the place, as a broker does that starts. Several may be open: other replicas, or the
+	// same one after a crash, of which nothing is closed.
+	Open func(t *testing.T) launcher.Launcher
+
+	// Fill takes all room for servers that are not there yet, so that a launch of another one returns ErrNoRoom.
+	Fill func(t *testing.T)
+
+	// Readable returns what others than the broker can read of the servers of the place: logs, and the arguments and
+	// environment of processes.
+	Readable func(t *testing.T) string
+
+	// MemoryMB are two sizes of servers, the second one larger.
+	MemoryMB [2]int
+}
+
+// patience bounds every call of a launcher.
+const patience = 5 * time.Minute
+
+// Run runs the suite. newPlace makes a place for one test.
+func Run(t *testing.T, newPlace func(t *testing.T) Place) {
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, Place)
+	}{
+		{"launch", testLaunch},
+		{"launch again", testLaunchAgain},
+		{"launch by two at once", testLaunchByTwo},
+		{"launch cut off at every report", testCutOff},
+		{"launch whose caller has lost the work", testLostWork},
+		{"paused caller overlaps", testPausedCaller},
+		{"no room", testNoRoom},
+		{"resize", testResize},
+		{"destroy", testDestroy},
+		{"keep", testKeep},
+		{"list", testList},
+		{"admin password", testAdminPassword},
+		{"certificate", testCertificate},
+		{"secrets", testSecrets},
+		{"notes", testNotes},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			test.run(t, newPlace(t))
+		})
+	}
+}
+
+// spec is that of a small server.
+func (p Place) spec(id string) launcher.Spec {
+	return launcher.Spec{ID: id, MemoryMB: p.MemoryMB[0], StorageMB: 1024, AdminUser: "admin",
+		AdminPassword: rand.Text()}
+}
+
+// nobody reads the reports.
+func nobody(string) {}
+
+// bounded is the context of a test's calls.
+func bounded(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// launch launches a server that is expected to come up.
+func launch(t *testing.T, l launcher.Launcher, spec launcher.Spec) launcher.Endpoint {
+	t.Helper()
+	end, err := l.Launch(bounded(t), spec, nobody)
+	if err != nil {
+		t.Fatalf("launch %s: %v", spec.ID, err)
+	}
+	return end
+}
+
+// destroy destroys a server.
+func destroy(t *testing.T, l launcher.Launcher, id string) {
+	t.Helper()
+	if err := l.Destroy(bounded(t), id); err != nil {
+		t.Fatalf("destroy %s: %v", id, err)
+	}
+}
+
+// ids lists the servers that are there.
+func ids(t *testing.T, l launcher.Launcher) []string {
+	t.Helper()
+	all, err := l.List(bounded(t))
+	if err != nil {
+		t.Fatalf("list: %v", err)
+	}
+	return all
+}

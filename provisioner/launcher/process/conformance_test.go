@@ -1,0 +1,103 @@
+package process_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/launchertest"
+	"mysql-broker/provisioner/launcher/process"
+)
+
+// The launcher keeps what launcher.Launcher promises.
+func TestConformance(t *testing.T) {
+	eachBinary(t, func(t *testing.T, binary process.Binary) {
+		launchertest.Run(t, func(t *testing.T) launchertest.Place {
+			cfg := newConfig(t, binary)
+			logged := &safeBuffer{}
+			cfg.Logger = slog.New(slog.NewTextHandler(logged, nil))
+			return launchertest.Place{
+				MemoryMB: [2]int{256, 1024},
+				Open: func(t *testing.T) launcher.Launcher {
+					l := open(t, cfg)
+					t.Cleanup(l.Close)
+					return l
+				},
+				Fill:     func(t *testing.T) { takePorts(t, cfg) },
+				Readable: func(t *testing.T) string { return logged.String() + serverLogs(t, cfg) + arguments(t, cfg) },
+			}
+		})
+	})
+}
+
+// takePorts listens on all ports that no server has.
+func takePorts(t *testing.T, cfg process.Config) {
+	t.Helper()
+	for port := cfg.PortMin; port <= cfg.PortMax; port++ {
+		if ln, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+			t.Cleanup(func() { _ = ln.Close() })
+		}
+	}
+}
+
+// serverLogs reads what servers logged.
+func serverLogs(t *testing.T, cfg process.Config) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(cfg.Dir, "instances", "*", "*.log"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no server has a log: %v", err)
+	}
+	var all strings.Builder
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	return all.String()
+}
+
+// arguments reads the arguments and the environment of the servers' processes.
+func arguments(t *testing.T, cfg process.Config) string {
+	t.Helper()
+	all := strings.Join(processesOf(t, cfg.Dir), "\n")
+	instances, err := os.ReadDir(filepath.Join(cfg.Dir, "instances"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range instances {
+		environment, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pidOf(t, cfg, i.Name())))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all += string(environment)
+	}
+	return all
+}
+
+// safeBuffer collects what goroutines write.
+type safeBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *safeBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}

@@ -53,7 +53,7 @@ func (p *Provisioner) provisionWorkflow(i store.Instance, r request, f fence) (t
 		return w, nil
 	}
 	w.Steps = []task.Step{
-		{Name: "launch", Progress: "Launching the server", Stages: launcher.Stages, Timeout: launchTimeout,
+		{Name: "launch", Progress: "Launching the server", Timeout: launchTimeout,
 			Do: func(ctx context.Context, run *task.Run) error {
 				plan, err := p.plan(i.PlanID)
 				if err != nil {
@@ -104,18 +104,33 @@ func (p *Provisioner) reporting(ctx context.Context, run *task.Run,
 			cancel(err)
 		}
 	})
-	switch {
-	case err != nil && ctx.Err() != nil:
+	if err != nil && ctx.Err() != nil {
 		return errors.Join(err, context.Cause(ctx))
-	case errors.Is(err, launcher.ErrNoRoom):
-		return task.Permanent(fmt.Sprintf("There is no room for a dedicated server of this size just now. %s "+
-			"Tell your operator about %s.", noRoom[run.Task.Kind], task.Token(run.Task.ID)), err)
 	}
-	return err
+	return launchError(run.Task, err)
 }
 
-// noRoom says what a user can do meanwhile.
-var noRoom = map[string]string{
+// launchError makes of a launcher's error what it means to the task.
+func launchError(t store.Task, err error) error {
+	known, ok := errors.AsType[*launcher.Error](err)
+	if !ok {
+		return err
+	}
+	switch known.Action {
+	case launcher.Wait:
+		return task.Pending(known.After, known.Sentence)
+	case launcher.GiveUp:
+		return task.Permanent(fmt.Sprintf("%s %s Tell your operator about %s.", known.Sentence, meanwhile[t.Kind],
+			task.Token(t.ID)), err)
+	}
+	if known.Sentence == "" {
+		return err
+	}
+	return task.Failure(known.Sentence, err)
+}
+
+// meanwhile says what a user can do until an operator has seen to a launcher that gives up.
+var meanwhile = map[string]string{
 	store.Provision: "Delete the service instance and create it again later, or choose a shared plan.",
 	store.Update:    "The service instance keeps its plan.",
 }
@@ -192,7 +207,7 @@ const liftedAccounts = "lifted accounts"
 func (p *Provisioner) changePlan(i store.Instance, fromID, planID string, lift bool) []task.Step {
 	var steps []task.Step
 	if i.DedicatedID != "" {
-		steps = append(steps, task.Step{Name: "resize", Progress: "Resizing the server", Stages: launcher.Stages,
+		steps = append(steps, task.Step{Name: "resize", Progress: "Resizing the server",
 			Timeout: launchTimeout,
 			Do: func(ctx context.Context, run *task.Run) error {
 				plan, err := p.plan(planID)
@@ -201,9 +216,7 @@ func (p *Provisioner) changePlan(i store.Instance, fromID, planID string, lift b
 				}
 				return p.reporting(ctx, run, func(ctx context.Context, report func(string)) error {
 					return WithAdminPassword(ctx, p.store, i, func(password string) error {
-						err := p.dedicated.Resize(ctx, i.DedicatedID, password, size(plan), report)
-						report = func(string) {} // a second attempt goes through the same stages
-						return err
+						return p.dedicated.Resize(ctx, i.DedicatedID, password, size(plan), report)
 					})
 				})
 			}})

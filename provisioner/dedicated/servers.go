@@ -44,7 +44,7 @@ func spec(id, adminPassword string, size Size) launcher.Spec {
 		AdminUser: adminUser, AdminPassword: adminPassword}
 }
 
-// Launch starts the server and reports launcher.Stages times.
+// Launch starts the server.
 func (s *Servers) Launch(ctx context.Context, id, adminPassword string, size Size, report func(string)) error {
 	if _, err := s.launcher.Launch(ctx, spec(id, adminPassword, size), report); err != nil {
 		return fmt.Errorf("launch the server %s: %w", id, err)
@@ -52,7 +52,7 @@ func (s *Servers) Launch(ctx context.Context, id, adminPassword string, size Siz
 	return nil
 }
 
-// Resize restarts the server with another size and reports launcher.Stages times.
+// Resize restarts the server with another size.
 func (s *Servers) Resize(ctx context.Context, id, adminPassword string, size Size, report func(string)) error {
 	if _, err := s.launcher.Resize(ctx, spec(id, adminPassword, size), report); err != nil {
 		return fmt.Errorf("resize the server %s: %w", id, err)

@@ -2,30 +2,26 @@
 package launcher
 
 import (
+	"cmp"
 	"context"
-	"errors"
+	"net"
+	"strconv"
 )
-
-// ErrNotFound is returned by Endpoint for a server that was never launched or has been destroyed.
-var ErrNotFound = errors.New("launcher: no such server")
-
-// ErrNoRoom is returned by Launch and Resize where the place that servers run in has no room for what was asked for:
-// no port, or no space on its disk.
-var ErrNoRoom = errors.New("launcher: no room")
-
-// ErrKept is returned by DestroyUnused for a server that was given to Keep.
-var ErrKept = errors.New("launcher: the server was reported ready once and is kept")
-
-// Stages is how many times Launch and Resize report before they return: once as each stage begins.
-const Stages = 3
 
 // Launcher runs dedicated servers somewhere. Every method may be called again after a crash, from the start and with
 // the same arguments, and must then reach the same end. Methods may be called for different ids at the same time; for
 // one id the caller sees to it that at most one call is under way in all replicas, but a call whose process was
 // paused may overlap the next one's start, so an implementation locks what it changes.
+//
+// report may be called any number of times with a sentence for users on what goes on. It may end ctx: then the work is
+// another's by now. An error may be an *Error, which says whether to wait, to try again or to give up; any other means
+// to try again. What a launch or resize begins that takes long by itself, without a process of the broker's, it need not
+// wait for: it returns NotYet, holds nothing meanwhile, and is called again.
+//
+// The package launchertest tests all this.
 type Launcher interface {
 	// Launch makes the server, starts it and returns when its admin account can log in. Calling it for a server
-	// that runs already returns its endpoint. report is called with a sentence for users as each stage begins.
+	// that runs already returns its endpoint.
 	Launch(ctx context.Context, spec Spec, report func(progress string)) (Endpoint, error)
 
 	// Endpoint tells where the server of that id listens, whether or not it answers just now.
@@ -38,6 +34,11 @@ type Launcher interface {
 	// Resize restarts the server with the spec's limits; its data, port and certificate stay as they are.
 	// A server that runs with these limits already is left alone.
 	Resize(ctx context.Context, spec Spec, report func(progress string)) (Endpoint, error)
+
+	// ChangeAdminPassword runs change, which gives the admin account the next password by SQL, and then keeps that one
+	// wherever it keeps the admin password. It returns ErrNotFound for a server that is not there. Called again after a
+	// crash, change may find the password changed already.
+	ChangeAdminPassword(ctx context.Context, id, next string, change func(context.Context) error) error
 
 	// Destroy stops the server and removes all that Launch made. It must not fail if there is nothing to remove.
 	Destroy(ctx context.Context, id string) error
@@ -63,11 +64,15 @@ type Launcher interface {
 
 // Spec is what a server is to be.
 type Spec struct {
-	ID            string // lower-case letters, digits and underscores, at most 32 characters
-	MemoryMB      int    // MiB the server may use
-	StorageMB     int    // MiB of disk; the process launcher records it and enforces nothing
-	AdminUser     string // account with every privilege, from any host
-	AdminPassword string // URL-safe characters
+	ID            string            // lower-case letters, digits and underscores, at most 32 characters
+	Flavour       string            // "mysql" or "mariadb"; "" for the launcher's own choice
+	Version       string            // "9.7" or "9.7.4"; "" for the launcher's own choice
+	MemoryMB      int               // MiB the server may use
+	MilliCPU      int               // thousandths of a processor the server may use; 0 for no limit
+	StorageMB     int               // MiB of disk; the process launcher records it and enforces nothing
+	Labels        map[string]string // say whose server it is, to operators; a launcher may record them
+	AdminUser     string            // account with every privilege, from any host
+	AdminPassword string            // URL-safe characters
 }
 
 // Endpoint is where a server listens and how to trust it.
@@ -75,4 +80,14 @@ type Endpoint struct {
 	Host          string // as applications reach it; also a SAN of the server's certificate
 	Port          int
 	CACertificate []byte // PEM, nil where the server has no TLS
+
+	// AdminHost and AdminPort are how the broker reaches the server, if that is not how applications do. The host need not
+	// be a SAN of the certificate, which is verified for Host.
+	AdminHost string
+	AdminPort int
+}
+
+// AdminAddress is where the broker reaches the server, as "host:port".
+func (e Endpoint) AdminAddress() string {
+	return net.JoinHostPort(cmp.Or(e.AdminHost, e.Host), strconv.Itoa(cmp.Or(e.AdminPort, e.Port)))
 }

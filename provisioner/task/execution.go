@@ -38,7 +38,8 @@ type execution struct {
 	workflow Workflow
 	inline   bool // a request waits: no progress is recorded and failures are tried again soon
 	began    time.Time
-	unsaved  bool // the task remembers what is not stored yet
+	place    string // of the present step among all of the phase, for users
+	unsaved  bool   // the task remembers what is not stored yet
 
 	cause error // why the forward phase was given up
 	err   error // outcome: nil if the task succeeded
@@ -105,12 +106,10 @@ func (x *execution) leave(err error) (description string, _ error) {
 // steps works through the steps after the last one that is recorded as done. It returns the step that failed.
 func (x *execution) steps(steps []Step) (Step, error) {
 	first := 1 + slices.IndexFunc(steps, func(s Step) bool { return s.Name == x.task.Step })
-	stage, total := stagesIn(steps[:first]), stagesIn(steps)
-	for _, step := range steps[first:] {
-		run := &Run{Task: x.task, execution: x, announce: func(ctx context.Context, sentence string) error {
-			stage++
-			return x.progress(ctx, fmt.Sprintf("%s (%d of %d)", sentence, min(stage, total), total))
-		}}
+	for n := first; n < len(steps); n++ {
+		step := steps[n]
+		x.place = fmt.Sprintf(" (%d of %d)", n+1, len(steps))
+		run := &Run{Task: x.task, execution: x}
 		if err := x.step(step, run); err != nil {
 			return step, err
 		}
@@ -168,7 +167,9 @@ func (x *execution) attempt(ctx context.Context, step Step, run *Run) (err error
 	if err := run.Alive(); err != nil {
 		return err
 	}
-	if step.Stages == 0 && x.task.Description != waiting { // else users read that until the step is done
+	// What users read of a server that does not answer, they read until the step is done; and of this step, they may have
+	// read more in an earlier attempt.
+	if x.task.Description != waiting && !strings.HasSuffix(x.task.Description, x.place) {
 		if err := run.Report(ctx, step.Progress); err != nil {
 			return err
 		}
@@ -186,10 +187,11 @@ func (x *execution) attempt(ctx context.Context, step Step, run *Run) (err error
 	return nil
 }
 
-func (x *execution) progress(ctx context.Context, description string) error {
+func (x *execution) progress(ctx context.Context, sentence string) error {
 	if x.inline {
 		return nil
 	}
+	description := sentence + x.place
 	if x.task.Phase == store.Cleanup {
 		description = x.task.Description // the reason stays in view while the work is undone
 	}

@@ -1,7 +1,6 @@
 package task
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -42,7 +41,10 @@ func (x *execution) pendingForTooLong() bool {
 // suspend gives the task back until its step is to be run again.
 func (x *execution) suspend(pending *pendingError) {
 	x.err = errSuspended
-	description := cmp.Or(pending.progress, x.task.Description)
+	description := x.task.Description
+	if pending.progress != "" {
+		description = pending.progress + x.place
+	}
 	if x.task.Phase == store.Cleanup {
 		description = x.task.Description // the reason stays in view while the work is undone
 	}

@@ -89,7 +89,7 @@ func TestPendingStepHoldsNoWorker(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return !pending.Leased && pending.State == store.InProgress && pending.Description == "Waiting for the crane"
+		return !pending.Leased && pending.State == store.InProgress && pending.Description == "Waiting for the crane (1 of 1)"
 	})
 	if _, err := s.Hasten(t.Context(), slow.ID); err != nil {
 		t.Fatal(err)

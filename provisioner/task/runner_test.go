@@ -467,7 +467,7 @@ func TestStopHandsOver(t *testing.T) {
 	j.is(t, "a", "b")
 }
 
-func TestProgressIsNumberedAcrossStages(t *testing.T) {
+func TestProgressIsNumberedByStep(t *testing.T) {
 	t.Parallel()
 	s := servers.Store(t)
 	seen := make(chan string, 4)
@@ -477,13 +477,14 @@ func TestProgressIsNumberedAcrossStages(t *testing.T) {
 		return err
 	}
 	start(t, s, task.Workflow{Succeeded: nothing, Failed: ignored, Steps: []task.Step{
-		{Name: "launch", Stages: 2, Do: func(ctx context.Context, run *task.Run) error {
-			return errors.Join(run.Report(ctx, "Preparing"), look(ctx, run), run.Report(ctx, "Starting"), look(ctx, run))
+		{Name: "launch", Progress: "Launching", Do: func(ctx context.Context, run *task.Run) error {
+			return errors.Join(look(ctx, run), run.Report(ctx, "Preparing"), look(ctx, run), run.Report(ctx, "Starting"),
+				look(ctx, run))
 		}},
 		{Name: "check", Progress: "Checking", Do: look},
 	}})
 	end(t, s, record(t, s, store.NewTask{}).ID)
-	for _, want := range []string{"Preparing (1 of 3)", "Starting (2 of 3)", "Checking (3 of 3)"} {
+	for _, want := range []string{"Launching (1 of 2)", "Preparing (1 of 2)", "Starting (1 of 2)", "Checking (2 of 2)"} {
 		if got := <-seen; got != want {
 			t.Errorf("users saw %q, want %q", got, want)
 		}

@@ -32,7 +32,6 @@ type Workflow struct {
 type Step struct {
 	Name     string // recorded once the step is done; unique in its workflow
 	Progress string // for users, while the step runs and if it fails: "Creating the database"
-	Stages   int    // how many times Do calls Report; 0 for a step that is a single stage, shown as Progress
 
 	// Timeout bounds one attempt; 0 means 2 minutes. It is for steps that hang where nothing else notices: what waits for
 	// a server that does not answer at all is ended far sooner, see mysqladmin.Server.Attend.
@@ -48,7 +47,6 @@ const defaultTimeout = 2 * time.Minute
 type Run struct {
 	Task      store.Task
 	execution *execution
-	announce  func(ctx context.Context, sentence string) error
 }
 
 // Alive returns store.ErrLeaseLost once another worker may have the task. Steps ask before whatever they could not
@@ -59,14 +57,28 @@ func (r *Run) Alive() error { return r.execution.lease.alive() }
 // Answered says that the task's server has just answered: other tasks that wait for it are tried too.
 func (r *Run) Answered() { r.execution.runner.servers.answered(r.Task.Server) }
 
-// Report shows a sentence to users who poll, as the next of the step's stages.
-func (r *Run) Report(ctx context.Context, sentence string) error { return r.announce(ctx, sentence) }
+// Report shows a sentence to users who poll, instead of the step's Progress, or of what was reported before.
+func (r *Run) Report(ctx context.Context, sentence string) error {
+	return r.execution.progress(ctx, sentence)
+}
 
 // Permanent marks an error that trying again cannot mend: the task is given up at once, and users read sentence. The
 // error of a step that undoes something is tried again all the same.
 func Permanent(sentence string, err error) error {
 	return &permanentError{sentence: sentence, err: err}
 }
+
+// Failure words an error for users: they read sentence if the task is given up because of it. It is tried again like any
+// other.
+func Failure(sentence string, err error) error { return &failureError{sentence, err} }
+
+type failureError struct {
+	sentence string
+	err      error
+}
+
+func (e *failureError) Error() string { return e.err.Error() }
+func (e *failureError) Unwrap() error { return e.err }
 
 type permanentError struct {
 	sentence string
@@ -117,18 +129,11 @@ func (x *execution) sentence(step Step, err error) string {
 		return p.sentence
 	}
 	what := step.Progress + " failed."
-	if isUnreachable(err) {
+	if f, ok := errors.AsType[*failureError](err); ok {
+		what = f.sentence
+	} else if isUnreachable(err) {
 		what = "The MySQL server did not answer."
 	}
 	return fmt.Sprintf("%s %s If it fails again, tell your operator about %s.", what, x.runner.kinds[x.task.Kind].Advice,
 		Token(x.task.ID))
-}
-
-// stagesIn counts the stages of some steps.
-func stagesIn(steps []Step) int {
-	n := 0
-	for _, s := range steps {
-		n += max(s.Stages, 1)
-	}
-	return n
 }

@@ -20,7 +20,7 @@ func testLaunch(t *testing.T, p Place) {
 		t.Errorf("endpoint before the launch: %v, want ErrNotFound", err)
 	}
 	var reports []string
-	end, err := l.Launch(bounded(t), spec, func(progress string) { reports = append(reports, progress) })
+	end, err := tryLaunch(bounded(t), l, spec, func(progress string) { reports = append(reports, progress) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func testLaunchByTwo(t *testing.T, p Place) {
 	for n := range ends {
 		l := p.Open(t)
 		launching.Go(func() {
-			end, err := l.Launch(bounded(t), spec, nobody)
+			end, err := tryLaunch(bounded(t), l, spec, nobody)
 			if err != nil {
 				t.Errorf("launch: %v", err)
 			}
@@ -96,7 +96,7 @@ func testCutOff(t *testing.T, p Place) {
 		spec := p.spec(fmt.Sprint("cut", report))
 		ctx, cancel := context.WithCancel(bounded(t))
 		reported := 0
-		_, err := p.Open(t).Launch(ctx, spec, func(string) {
+		_, err := tryLaunch(ctx, p.Open(t), spec, func(string) {
 			if reported++; reported == report {
 				cancel()
 			}
@@ -121,7 +121,7 @@ func testCutOff(t *testing.T, p Place) {
 	for _, l := range []launcher.Launcher{p.Open(t)} { // cut off, and then not wanted any more
 		spec := p.spec("unwanted")
 		ctx, cancel := context.WithCancel(bounded(t))
-		_, _ = l.Launch(ctx, spec, func(string) { cancel() })
+		_, _ = tryLaunch(ctx, l, spec, func(string) { cancel() })
 		cancel()
 		destroy(t, p.Open(t), spec.ID)
 		if there := ids(t, l); slices.Contains(there, spec.ID) {
@@ -135,7 +135,7 @@ func testLostWork(t *testing.T, p Place) {
 	l := p.Open(t)
 	ctx, cancel := context.WithCancel(bounded(t))
 	cancel()
-	if _, err := l.Launch(ctx, p.spec("late"), nobody); !errors.Is(err, context.Canceled) {
+	if _, err := tryLaunch(ctx, l, p.spec("late"), nobody); !errors.Is(err, context.Canceled) {
 		t.Errorf("launch: %v, want context.Canceled", err)
 	}
 	if there := ids(t, l); len(there) > 0 {
@@ -152,7 +152,7 @@ func testPausedCaller(t *testing.T, p Place) {
 	var launching sync.WaitGroup
 	old := p.Open(t)
 	launching.Go(func() { // it may fail: nobody waits for it any more
-		_, _ = old.Launch(bounded(t), spec, func(string) {
+		_, _ = tryLaunch(bounded(t), old, spec, func(string) {
 			pause.Do(func() {
 				close(paused)
 				<-resume
@@ -163,7 +163,7 @@ func testPausedCaller(t *testing.T, p Place) {
 	heir := p.Open(t)
 	var end launcher.Endpoint
 	var failed error
-	launching.Go(func() { end, failed = heir.Launch(bounded(t), spec, nobody) })
+	launching.Go(func() { end, failed = tryLaunch(bounded(t), heir, spec, nobody) })
 	close(resume)
 	launching.Wait()
 	if failed != nil {
@@ -186,12 +186,38 @@ func testNoRoom(t *testing.T, p Place) {
 	end := launch(t, l, there)
 	p.Fill(t)
 	spec := p.spec("more")
-	if _, err := l.Launch(bounded(t), spec, nobody); !errors.Is(err, launcher.ErrNoRoom) {
+	_, err := tryLaunch(bounded(t), l, spec, nobody)
+	if !errors.Is(err, launcher.ErrNoRoom) {
 		t.Errorf("launch: %v, want ErrNoRoom", err)
 	}
+	givesUp(t, err)
 	destroy(t, l, spec.ID)
 	if all := ids(t, l); !slices.Equal(all, []string{there.ID}) {
 		t.Errorf("there are %q, want %q", strings.Join(all, " "), there.ID)
 	}
 	lets(t, there, end)
+}
+
+// givesUp fails the test unless trying again is said not to help, with a sentence for users.
+func givesUp(t *testing.T, err error) {
+	t.Helper()
+	if e, ok := errors.AsType[*launcher.Error](err); !ok || e.Action != launcher.GiveUp || !strings.HasSuffix(e.Sentence, ".") {
+		t.Errorf("users are told nothing of %v", err)
+	}
+}
+
+// What a launcher has no servers of, it refuses.
+func testUnknownVersion(t *testing.T, p Place) {
+	l := p.Open(t)
+	odd, old := p.spec("odd"), p.spec("old")
+	odd.Flavour = "klingon"
+	old.Version = "3.23"
+	for _, spec := range []launcher.Spec{odd, old} {
+		_, err := tryLaunch(bounded(t), l, spec, nobody)
+		givesUp(t, err)
+		destroy(t, l, spec.ID)
+	}
+	if there := ids(t, l); len(there) > 0 {
+		t.Errorf("there are %q", there)
+	}
 }

@@ -18,7 +18,7 @@ import (
 func testResize(t *testing.T, p Place) {
 	l := p.Open(t)
 	spec := p.spec("one")
-	if _, err := l.Resize(bounded(t), spec, nobody); !errors.Is(err, launcher.ErrNotFound) {
+	if _, err := tryResize(bounded(t), l, spec, nobody); !errors.Is(err, launcher.ErrNotFound) {
 		t.Errorf("resize before the launch: %v, want ErrNotFound", err)
 	}
 	before := launch(t, l, spec)
@@ -28,10 +28,10 @@ func testResize(t *testing.T, p Place) {
 
 	spec.MemoryMB = p.MemoryMB[1]
 	ctx, cancel := context.WithCancel(bounded(t)) // the broker dies meanwhile
-	_, _ = l.Resize(ctx, spec, func(string) { cancel() })
+	_, _ = tryResize(ctx, l, spec, func(string) { cancel() })
 	cancel()
 	heir := p.Open(t)
-	after, err := heir.Resize(bounded(t), spec, nobody)
+	after, err := tryResize(bounded(t), heir, spec, nobody)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func testResize(t *testing.T, p Place) {
 		t.Errorf("read %d, want 42", n)
 	}
 	guest := visit(t, db)
-	if _, err := heir.Resize(bounded(t), spec, nobody); err != nil {
+	if _, err := tryResize(bounded(t), heir, spec, nobody); err != nil {
 		t.Errorf("resize to the same size: %v", err)
 	}
 	if !guest.stays(t) {
@@ -71,7 +71,7 @@ func testDestroy(t *testing.T, p Place) {
 	if err := connect(t, spec, end).PingContext(bounded(t)); err == nil {
 		t.Error("it lets its administrator in still")
 	}
-	if _, err := l.Resize(bounded(t), spec, nobody); !errors.Is(err, launcher.ErrNotFound) {
+	if _, err := tryResize(bounded(t), l, spec, nobody); !errors.Is(err, launcher.ErrNotFound) {
 		t.Errorf("resize: %v, want ErrNotFound", err)
 	}
 	if there := ids(t, l); len(there) > 0 {
@@ -128,21 +128,43 @@ func testList(t *testing.T, p Place) {
 	}
 }
 
-// The administrator changes the password by SQL: it is not set back when the server is launched again or resized.
+// The admin password is changed by SQL, and the launcher keeps up with that: the old one is not set back when the server
+// is launched again or resized, nor the next one taken for the present one if the change fails.
 func testAdminPassword(t *testing.T, p Place) {
 	l := p.Open(t)
 	first := p.spec("one")
-	end := launch(t, l, first)
 	second := first
 	second.AdminPassword = "another-" + first.AdminPassword
-	execute(t, connect(t, first, end), "ALTER USER "+first.AdminUser+" IDENTIFIED BY '"+second.AdminPassword+"'")
+	nothing := func(context.Context) error { return nil }
+	err := l.ChangeAdminPassword(bounded(t), first.ID, second.AdminPassword, nothing)
+	if !errors.Is(err, launcher.ErrNotFound) {
+		t.Errorf("change it of what is not there: %v, want ErrNotFound", err)
+	}
+	end := launch(t, l, first)
+	fails := func(context.Context) error { return context.DeadlineExceeded }
+	err = l.ChangeAdminPassword(bounded(t), first.ID, second.AdminPassword, fails)
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a change that fails: %v", err)
+	}
+	lets(t, first, launch(t, p.Open(t), first))
+
+	change := func(context.Context) error {
+		execute(t, connect(t, first, end), "ALTER USER "+first.AdminUser+" IDENTIFIED BY '"+second.AdminPassword+"'")
+		return nil
+	}
+	if err := l.ChangeAdminPassword(bounded(t), first.ID, second.AdminPassword, change); err != nil {
+		t.Fatal(err)
+	}
+	heir := p.Open(t) // as if the first one had died before it recorded that
+	if err := heir.ChangeAdminPassword(bounded(t), first.ID, second.AdminPassword, nothing); err != nil {
+		t.Errorf("change it again: %v", err)
+	}
 	second.MemoryMB = p.MemoryMB[1]
-	resized, err := l.Resize(bounded(t), second, nobody)
+	resized, err := tryResize(bounded(t), l, second, nobody)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again := launch(t, p.Open(t), second)
-	for _, e := range []launcher.Endpoint{end, resized, again} {
+	for _, e := range []launcher.Endpoint{end, resized, launch(t, heir, second)} {
 		lets(t, second, e)
 		refuses(t, first, e)
 	}
@@ -177,7 +199,7 @@ func testSecrets(t *testing.T, p Place) {
 	wrong.AdminPassword = "wrong"
 	refuses(t, wrong, end)
 	spec.MemoryMB = p.MemoryMB[1]
-	if _, err := l.Resize(bounded(t), spec, nobody); err != nil {
+	if _, err := tryResize(bounded(t), l, spec, nobody); err != nil {
 		t.Fatal(err)
 	}
 	readable := p.Readable(t)

@@ -5,6 +5,7 @@ package launchertest
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"testing"
 	"time"
 
@@ -45,6 +46,7 @@ func Run(t *testing.T, newPlace func(t *testing.T) Place) {
 		{"launch whose caller has lost the work", testLostWork},
 		{"paused caller overlaps", testPausedCaller},
 		{"no room", testNoRoom},
+		{"unknown flavour or version", testUnknownVersion},
 		{"resize", testResize},
 		{"destroy", testDestroy},
 		{"keep", testKeep},
@@ -77,10 +79,36 @@ func bounded(t *testing.T) context.Context {
 	return ctx
 }
 
+// await calls a method again for as long as it says that it is to be called again.
+func await(ctx context.Context, call func() (launcher.Endpoint, error)) (launcher.Endpoint, error) {
+	for {
+		end, err := call()
+		notYet, ok := errors.AsType[*launcher.Error](err)
+		if !ok || notYet.Action != launcher.Wait {
+			return end, err
+		}
+		select {
+		case <-ctx.Done():
+			return end, errors.Join(err, context.Cause(ctx))
+		case <-time.After(notYet.After):
+		}
+	}
+}
+
+func tryLaunch(ctx context.Context, l launcher.Launcher, spec launcher.Spec, report func(string)) (
+	launcher.Endpoint, error) {
+	return await(ctx, func() (launcher.Endpoint, error) { return l.Launch(ctx, spec, report) })
+}
+
+func tryResize(ctx context.Context, l launcher.Launcher, spec launcher.Spec, report func(string)) (
+	launcher.Endpoint, error) {
+	return await(ctx, func() (launcher.Endpoint, error) { return l.Resize(ctx, spec, report) })
+}
+
 // launch launches a server that is expected to come up.
 func launch(t *testing.T, l launcher.Launcher, spec launcher.Spec) launcher.Endpoint {
 	t.Helper()
-	end, err := l.Launch(bounded(t), spec, nobody)
+	end, err := tryLaunch(bounded(t), l, spec, nobody)
 	if err != nil {
 		t.Fatalf("launch %s: %v", spec.ID, err)
 	}

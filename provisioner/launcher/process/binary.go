@@ -29,6 +29,12 @@ type Binary struct {
 	BaseDir string // the installation's root: --basedir
 }
 
+// runs tells whether this is the flavour and version asked for. "" is any, and a version of fewer numbers any of them.
+func (b Binary) runs(flavour, version string) bool {
+	return (flavour == "" || flavour == b.Flavour) &&
+		(version == "" || strings.HasPrefix(b.Version+".", version+"."))
+}
+
 // FindBinaries finds the servers installed: the executables named first, then those of $PATH and of the directories
 // that packages install servers to. What is too old, see mysqladmin.Oldest, or cannot be run is left out.
 func FindBinaries(extra ...string) []Binary {

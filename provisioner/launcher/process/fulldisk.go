@@ -46,13 +46,16 @@ func spaceLeft(dir string) (uint64, error) {
 	return disk.Bavail * uint64(disk.Bsize), nil
 }
 
-// explainFullDisk says launcher.ErrNoRoom of an error that comes from a full disk, be it the broker's own or what a
-// program has logged.
-func explainFullDisk(err error) error {
-	if err == nil || !saysDiskFull(err) {
-		return err
+// explainNoRoom makes a launcher.NoRoom of an error that says so, or that comes from a full disk, be it the broker's own
+// or what a program has logged.
+func explainNoRoom(err error) error {
+	switch {
+	case errors.Is(err, launcher.ErrNoRoom):
+		return launcher.NoRoom(err)
+	case err != nil && saysDiskFull(err):
+		return launcher.NoRoom(fmt.Errorf("%w on the disk: %w", launcher.ErrNoRoom, err))
 	}
-	return fmt.Errorf("%w on the disk: %w", launcher.ErrNoRoom, err)
+	return err
 }
 
 func saysDiskFull(err error) bool {

@@ -30,7 +30,7 @@ func (l *Launcher) Keep(ctx context.Context, id string) error {
 	defer unlock()
 	const why = "This server was reported ready. It may hold data that the broker's records do not know of.\n"
 	if err := replaceFile(inst.keptFile(), []byte(why), 0o600); err != nil {
-		return explainFullDisk(fmt.Errorf("server %s: record that it is to be kept: %w", id, err))
+		return explainNoRoom(fmt.Errorf("server %s: record that it is to be kept: %w", id, err))
 	}
 	return nil
 }

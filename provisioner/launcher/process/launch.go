@@ -34,7 +34,7 @@ func (l *Launcher) Launch(
 ) (_ launcher.Endpoint, err error) {
 	l.launching.Add(1)
 	defer l.launching.Add(-1)
-	defer func() { err = explainFullDisk(err) }()
+	defer func() { err = explainNoRoom(err) }()
 	inst, err := l.instanceOf(spec)
 	if err != nil {
 		return launcher.Endpoint{}, err
@@ -90,6 +90,12 @@ func (l *Launcher) instanceOf(spec launcher.Spec) (instance, error) {
 	}
 	if !validPassword.MatchString(spec.AdminPassword) {
 		return instance{}, fmt.Errorf("server %s: the admin password is empty or not URL-safe", spec.ID)
+	}
+	if b := l.cfg.Binary; !b.runs(spec.Flavour, spec.Version) {
+		return instance{}, &launcher.Error{Action: launcher.GiveUp,
+			Sentence: "The servers of this plan cannot be run here just now.",
+			Err: fmt.Errorf("server %s: it is to be %s %s, and the only mysqld here is %s %s", spec.ID, spec.Flavour,
+				spec.Version, b.Flavour, b.Version)}
 	}
 	return l.instance(spec.ID)
 }

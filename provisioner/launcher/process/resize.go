@@ -14,7 +14,7 @@ import (
 func (l *Launcher) Resize(
 	ctx context.Context, spec launcher.Spec, report func(progress string),
 ) (_ launcher.Endpoint, err error) {
-	defer func() { err = explainFullDisk(err) }()
+	defer func() { err = explainNoRoom(err) }()
 	inst, err := l.instanceOf(spec)
 	if err != nil {
 		return launcher.Endpoint{}, err

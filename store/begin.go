@@ -18,8 +18,8 @@ var ErrServerFull = errors.New("store: server is full")
 
 // RecordProvision records a new instance with the task that is to make it and, if it is to be on a shared server, takes
 // a place there. max is how many instances the server takes, load how many it holds then. It changes nothing if it
-// returns ErrExists or ErrServerFull. All goes in one round trip, so that the statements have to see for themselves
-// whether the first one did anything; database names are never used twice.
+// returns ErrExists, ErrServerFull or ErrHeld. All goes in one round trip, so that each statement sees for itself
+// whether the one that inserts the instance did so; database names are never used twice.
 //
 // asked is when it was asked for. A broker that was paused since then must not begin what the platform has given up and
 // found to be absent: after 10 seconds, it is ErrUnavailable. For what begins with a lock, PostgreSQL sees to that.
@@ -28,15 +28,16 @@ var ErrServerFull = errors.New("store: server is full")
 // the request; else it is nil.
 func (s *Store) RecordProvision(ctx context.Context, asked time.Time, told *time.Time, i Instance, n NewTask, max int) (
 	t Task, load int, err error) {
-	var inserted *bool
+	var insertion insertion
+	placed := new(bool)
 	err = s.InTx(ctx, func(tx *Tx) error {
 		tx.lockID(i.ID)
-		if err := tx.insertInstance(i, told); err != nil {
+		if err := tx.insertInstance(&insertion, i, told); err != nil {
 			return err
 		}
-		inserted = tx.insertTask(&t, n, i.Database)
+		tx.insertTask(&t, n, i.Database)
 		if i.Server != "" { // last, as all provisions on that server wait for it
-			tx.takePlace(&load, i, max)
+			placed = tx.takePlace(&load, i, max)
 		}
 		if late := time.Since(asked); late > silenceTime {
 			return fmt.Errorf("%w: it was asked for %v ago", ErrUnavailable, late)
@@ -44,25 +45,38 @@ func (s *Store) RecordProvision(ctx context.Context, asked time.Time, told *time
 		return nil
 	})
 	switch {
-	case refusal(err) == checkViolation:
-		return t, load, ErrServerFull
-	case err == nil && !*inserted:
+	case err != nil:
+		return t, load, err
+	case insertion.Held:
+		return t, load, ErrHeld
+	case !insertion.Done:
 		return t, load, ErrExists
+	case i.Server != "" && !*placed:
+		return t, load, ErrServerFull
 	}
-	return t, load, err
+	return t, load, nil
 }
 
-// takePlace counts one more instance on a shared server. Where that is one too many, the table's CHECK refuses it, and
-// with it the transaction.
-func (t *Tx) takePlace(load *int, i Instance, max int) {
-	expectRow(t, load, pgx.RowTo[int], `INSERT INTO server (name, instances)
-		SELECT $1, 1 WHERE EXISTS (SELECT FROM instance WHERE id = $2 AND database_name = $3)
-		ON CONFLICT (name) DO UPDATE
-			SET instances = CASE WHEN server.instances < $4 THEN server.instances + 1 ELSE -1 END
-		RETURNING instances`, i.Server, i.ID, i.Database, max)
+// takePlace counts one more instance on a shared server. Where the server takes no more, it deletes what this
+// transaction has recorded of the instance, and load stays as it is.
+func (t *Tx) takePlace(load *int, i Instance, max int) (placed *bool) {
+	return expectRow(t, load, pgx.RowTo[int], `WITH placed AS (
+			INSERT INTO server (name, instances)
+			SELECT $1, 1 WHERE EXISTS (SELECT FROM instance WHERE id = $2 AND database_name = $3)
+			ON CONFLICT (name) DO UPDATE SET instances = server.instances + 1
+				WHERE server.instances < $4 AND server.drained_since IS NULL
+			RETURNING instances),
+		refused AS (
+			DELETE FROM instance WHERE id = $2 AND database_name = $3 AND NOT EXISTS (SELECT FROM placed)
+			RETURNING id),
+		refused_task AS (
+			DELETE FROM task WHERE EXISTS (SELECT FROM refused)
+				AND instance_id = $2 AND binding_id = '' AND `+notEnded+`),
+		refused_database AS (
+			DELETE FROM resource WHERE EXISTS (SELECT FROM refused)
+				AND kind = 'database' AND server = $1 AND name = $3)
+		SELECT instances FROM placed`, i.Server, i.ID, i.Database, max)
 }
-
-const checkViolation = "23514" // SQLSTATE
 
 // Beginning is what there is when an operation on an instance or one of its bindings begins.
 type Beginning struct {
@@ -85,7 +99,7 @@ func (b Beginning) Task(bindingID string) *Task {
 
 // Begin locks an instance as LockInstance does, and reads it with its tasks in progress and either one binding or, with
 // bindingID "", all its accounts, or returns ErrNotFound if there is no instance. The tasks are read before the
-// binding: one that ends in between has left its mark there.
+// binding: one that ends in between has left its mark there. InsertTask goes by the Hold that Begin has found.
 func (t *Tx) Begin(ctx context.Context, instanceID, bindingID string) (Beginning, error) {
 	return t.beginning(ctx, instanceID, bindingID, false)
 }
@@ -99,6 +113,7 @@ func (t *Tx) BeginBind(ctx context.Context, instanceID, bindingID string) (Begin
 func (t *Tx) beginning(ctx context.Context, instanceID, bindingID string, count bool) (b Beginning, err error) {
 	var binding Binding
 	found := expectRow(t, &b.Instance, t.keys.scanInstance, lockInstance, instanceID)
+	expectRow(t, &t.hold, pgx.RowTo[bool], "SELECT "+isHeld)
 	expectRows(t, &b.Active, scanTask, activeTasks, instanceID)
 	bound := new(bool)
 	if bindingID != "" {

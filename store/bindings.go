@@ -72,13 +72,13 @@ func (t *Tx) InsertBinding(b Binding) error {
 
 // SetBindingState records a new state.
 func (t *Tx) SetBindingState(instanceID, id, state string) {
-	t.write("set the binding's state", "UPDATE binding SET state = $3 WHERE instance_id = $1 AND id = $2",
+	t.change("set the binding's state", "UPDATE binding SET state = $3 WHERE instance_id = $1 AND id = $2 AND :allowed",
 		instanceID, id, state)
 }
 
 // DeleteBinding forgets a binding.
 func (t *Tx) DeleteBinding(instanceID, id string) {
-	t.write("delete the binding", "DELETE FROM binding WHERE instance_id = $1 AND id = $2", instanceID, id)
+	t.change("delete the binding", "DELETE FROM binding WHERE instance_id = $1 AND id = $2 AND :allowed", instanceID, id)
 }
 
 // RetireAccount remembers an account that outlives its binding; it goes with its instance. Call it before
@@ -86,12 +86,12 @@ func (t *Tx) DeleteBinding(instanceID, id string) {
 // quota: an account that had to be made again has all of its role. The binding is locked lest SetOver, at the same
 // time, change that.
 func (t *Tx) RetireAccount(instanceID, account string) {
-	t.write("retire the account", `
+	t.change("retire the account", `
 		WITH former AS (SELECT role, grants_due, events FROM binding WHERE account = $1 FOR UPDATE)
 		INSERT INTO retired_account (account, instance_id, role, grants_due, events)
 		SELECT $1, id, coalesce((SELECT role FROM former), ''),
 			over_since IS NOT NULL OR (SELECT grants_due FROM former) IS NOT FALSE, (SELECT events FROM former)
-		FROM instance WHERE id = $2 ON CONFLICT DO NOTHING`, account, instanceID)
+		FROM instance WHERE id = $2 AND :allowed ON CONFLICT DO NOTHING`, account, instanceID)
 }
 
 // BindingAccount is the account of one binding of an instance, or a retired one with no binding id.

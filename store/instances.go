@@ -82,10 +82,16 @@ func (t *Tx) LockInstance(ctx context.Context, id string) (i Instance, err error
 
 // InsertInstance records a new instance in state Creating, unless one with this id is there, or the platform was told
 // lately that it is gone.
-func (t *Tx) InsertInstance(i Instance) error { return t.insertInstance(i, nil) }
+func (t *Tx) InsertInstance(i Instance) error { return t.insertInstance(&insertion{}, i, nil) }
+
+// insertion says what has become of an instance that was to be inserted.
+type insertion struct {
+	Done bool
+	Held bool // it would have been, but for a Hold
+}
 
 // insertInstance is InsertInstance also where the platform was told, at that time and not since, that it is gone.
-func (t *Tx) insertInstance(i Instance, told *time.Time) error {
+func (t *Tx) insertInstance(done *insertion, i Instance, told *time.Time) error {
 	var sealed []byte
 	if i.AdminPassword != "" {
 		var err error
@@ -93,10 +99,13 @@ func (t *Tx) insertInstance(i Instance, told *time.Time) error {
 			return err
 		}
 	}
-	t.write("insert the instance", `INSERT INTO instance (id, service_id, plan_id, organization_guid, space_guid,
-			parameters, context, maintenance_version, state, server, dedicated_id, database_name, admin_password)
-		SELECT $1, $2, $3, $4, $5, $6::jsonb, $7::jsonb, $8, 'creating', $9, $10, $11, $12::bytea
-		WHERE (`+toldGone+`) IS NOT DISTINCT FROM $13 ON CONFLICT (id) DO NOTHING`,
+	expectRow(t, done, pgx.RowToStructByPos[insertion], `WITH inserted AS (
+			INSERT INTO instance (id, service_id, plan_id, organization_guid, space_guid, parameters, context,
+				maintenance_version, state, server, dedicated_id, database_name, admin_password)
+			SELECT $1, $2, $3, $4, $5, $6::jsonb, $7::jsonb, $8, 'creating', $9, $10, $11, $12::bytea
+			WHERE NOT `+isHeld+` AND (`+toldGone+`) IS NOT DISTINCT FROM $13 ON CONFLICT (id) DO NOTHING
+			RETURNING id)
+		SELECT EXISTS (SELECT FROM inserted), `+isHeld+` AND NOT EXISTS (SELECT FROM instance WHERE id = $1)`,
 		i.ID, i.ServiceID, i.PlanID, i.OrganizationGUID, i.SpaceGUID, orEmpty(i.Parameters), orEmpty(i.Context),
 		i.MaintenanceVersion, i.Server, i.DedicatedID, i.Database, sealed, told)
 	return nil
@@ -104,18 +113,19 @@ func (t *Tx) insertInstance(i Instance, told *time.Time) error {
 
 // SetInstanceState records a new state.
 func (t *Tx) SetInstanceState(id, state string) {
-	t.write("set the instance's state", "UPDATE instance SET state = $2, updated_at = now() WHERE id = $1", id, state)
+	t.change("set the instance's state", `UPDATE instance SET state = $2, updated_at = now()
+		WHERE id = $1 AND :allowed`, id, state)
 }
 
 // SetInstancePlan records what an update changed.
 func (t *Tx) SetInstancePlan(id, planID, maintenanceVersion string) {
-	t.write("set the instance's plan", `UPDATE instance SET plan_id = $2, maintenance_version = $3, updated_at = now()
-		WHERE id = $1`, id, planID, maintenanceVersion)
+	t.change("set the instance's plan", `UPDATE instance SET plan_id = $2, maintenance_version = $3, updated_at = now()
+		WHERE id = $1 AND :allowed`, id, planID, maintenanceVersion)
 }
 
 // DeleteInstance removes an instance with its bindings and retired accounts, and gives its server's place back.
 func (t *Tx) DeleteInstance(id string) {
-	t.write("delete the instance", `WITH gone AS (DELETE FROM instance WHERE id = $1 RETURNING server)
+	t.change("delete the instance", `WITH gone AS (DELETE FROM instance WHERE id = $1 AND :allowed RETURNING server)
 		UPDATE server SET instances = instances - 1 FROM gone WHERE name = gone.server`, id)
 }
 

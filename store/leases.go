@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -19,7 +20,7 @@ func (s *Store) Claim(ctx context.Context, owner string, ttl time.Duration, pass
 			lease_until = clock_timestamp() + $2::interval
 		WHERE id = (
 			SELECT c.id FROM task c
-			WHERE c.finished_at IS NULL AND c.run_at <= now() AND c.server <> ALL ($3) AND (SELECT NOT held())
+			WHERE c.finished_at IS NULL AND c.run_at <= now() AND c.server <> ALL ($3) AND NOT `+isHeld+`
 				AND (c.lease_until IS NULL OR c.lease_until < clock_timestamp())
 				AND NOT EXISTS (`+conflicting+`)
 			ORDER BY c.run_at, c.id LIMIT 1 FOR UPDATE SKIP LOCKED)
@@ -43,7 +44,7 @@ func (s *Store) Extend(ctx context.Context, owner string, held []Held, ttl time.
 	return allRows(ctx, s.leases, pgx.RowToStructByPos[Held], `
 		WITH live AS (
 			SELECT task.id FROM task JOIN unnest($2::bigint[], $3::bigint[]) AS held (id, epoch) USING (id, epoch)
-			WHERE lease_owner = $1 AND `+notEnded+` AND lease_until > clock_timestamp() AND (kind = 'bind' OR NOT held())
+			WHERE lease_owner = $1 AND `+notEnded+` AND lease_until > clock_timestamp() AND (kind = 'bind' OR NOT `+isHeld+`)
 			ORDER BY task.id FOR UPDATE OF task) -- in the order in which others lock tasks
 		UPDATE task SET lease_until = clock_timestamp() + $4::interval FROM live WHERE task.id = live.id
 		RETURNING task.id, epoch`, owner, ids, epochs, ttl)
@@ -126,29 +127,48 @@ func (s *Store) write(ctx context.Context, h Held, set string, args ...any) erro
 }
 
 // Finish ends a task and, in the same transaction, records with outcome what has become of its instance or binding. If
-// it is lasting, it outlives a crash of PostgreSQL as soon as Finish has returned; if not, only some moments later:
-// then the task may be in progress again after a crash, and be worked on once more.
+// the lease is lost, it changes nothing and returns ErrLeaseLost. If lasting is false, the transaction is committed
+// asynchronously; after a crash of PostgreSQL, the task may be in progress again and then runs once more.
 // https://www.postgresql.org/docs/current/wal-async-commit.html
+//
+// All goes in one round trip, so that the statements of the outcome see for themselves whether the task was ended. Each
+// must be one that Tx.change adds.
 func (s *Store) Finish(ctx context.Context, h Held, state, description string, lasting bool, outcome func(*Tx)) error {
+	var ended *bool
 	err := s.InTx(ctx, func(tx *Tx) error {
 		if !lasting {
 			tx.write("do not wait for the disk", "SELECT set_config('synchronous_commit', 'off', true)")
 		}
-		outcome(tx) // the instance before its task, as whoever begins an operation locks them
-		// Divides by zero if the lease is lost, so that the outcome is not recorded either.
-		tx.write("end the task", `WITH ended AS (
-				UPDATE task SET state = $3, description = $4, finished_at = now(), lease_owner = NULL, lease_until = NULL
-				WHERE id = $1 AND epoch = $2 AND `+notEnded+` RETURNING 1)
-			SELECT 1 / count(*) FROM ended`, h.ID, h.Epoch, state, description)
+		tx.write("lock what the task is about", lockSubject, h.ID)
+		ended = expectRow(tx, new(int64), pgx.RowTo[int64], `UPDATE task SET state = $3, description = $4,
+				finished_at = now(), lease_owner = NULL, lease_until = NULL
+			WHERE id = $1 AND epoch = $2 AND `+notEnded+` RETURNING id`, h.ID, h.Epoch, state, description)
+		before := len(tx.unsent)
+		tx.ends = h.ID
+		outcome(tx)
+		for _, s := range tx.unsent[before:] {
+			if !s.heedsLease {
+				return fmt.Errorf("no statement for the outcome of a task: %s", s.sql)
+			}
+		}
 		return nil
 	})
-	if refusal(err) == divisionByZero {
+	if err == nil && !*ended {
 		return ErrLeaseLost
 	}
 	return err
 }
 
-const divisionByZero = "22012" // SQLSTATE
+// lockSubject locks the binding that a task is about or, where it is about none, the instance: before the task, as
+// whoever begins an operation locks them.
+const lockSubject = `WITH locked_instance AS (
+		SELECT id FROM instance
+		WHERE id = (SELECT instance_id FROM task WHERE id = $1 AND binding_id = '') FOR NO KEY UPDATE),
+	locked_binding AS (
+		SELECT id FROM binding
+		WHERE (instance_id, id) = (SELECT instance_id, binding_id FROM task WHERE id = $1 AND binding_id <> '')
+		FOR NO KEY UPDATE)
+	SELECT id FROM locked_instance UNION ALL SELECT id FROM locked_binding`
 
 // HandBack gives up a lease on a task in progress, so that another worker goes on at once.
 func (s *Store) HandBack(ctx context.Context, h Held) error {

@@ -12,10 +12,8 @@ import (
 // knows less than the servers do: see Hold.
 var ErrHeld = errors.New("PostgreSQL is older than the servers and held; see `mysql-broker recover`")
 
-const heldCode = "MB001" // SQLSTATE of the function admitted
-
 // Hold says that PostgreSQL is older than what the servers hold. From then on tasks other than binds are not recorded,
-// and no task is claimed, until Resume: the database sees to both, so that all brokers agree.
+// and no task is claimed, until Resume: brokers read in the same transaction whether there is one, so that all agree.
 type Hold struct {
 	Since  time.Time
 	Reason string // a sentence without secrets, for anybody
@@ -31,6 +29,9 @@ type Mark struct {
 
 	recorded bool // the hold is, and not only seen
 }
+
+// isHeld is the SQL for whether there is a Hold. A row that its transaction did not write was loaded from a dump.
+const isHeld = "EXISTS (SELECT FROM mark WHERE held_since IS NOT NULL OR xmin <> written_by)"
 
 // restoredReason is why a PostgreSQL is held that was loaded from a dump, as its row itself shows.
 const restoredReason = "PostgreSQL was loaded from a dump, and may be older than what the servers hold."

@@ -89,7 +89,7 @@ const (
 	acquirePause       = 20 * time.Millisecond
 )
 
-// explain marks the error of a statement with ErrUnavailable, ErrLocked or ErrHeld if it is one. ctx is the caller's:
+// explain marks the error of a statement with ErrUnavailable or ErrLocked if it is one. ctx is the caller's:
 // when that has ended, the error says nothing about PostgreSQL.
 func explain(ctx context.Context, err error) error {
 	switch {
@@ -98,8 +98,6 @@ func explain(ctx context.Context, err error) error {
 		return err
 	case locked(err):
 		return fmt.Errorf("%w: %w", ErrLocked, err)
-	case refusal(err) == heldCode:
-		return fmt.Errorf("%w: %w", ErrHeld, err)
 	case outage(err):
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}

@@ -9,10 +9,11 @@ import (
 // SetOver records that the accounts of an instance, which the transaction has locked, may or may not add data from now
 // on. What they may do on the server is to be changed to that afterwards: see DueAccounts.
 func (t *Tx) SetOver(instanceID string, over bool) {
-	t.write("set whether the instance is over its quota",
-		"UPDATE instance SET over_since = CASE WHEN $2 THEN now() END WHERE id = $1", instanceID, over)
-	t.write("mark the accounts", "UPDATE binding SET grants_due = true WHERE instance_id = $1", instanceID)
-	t.write("mark the retired accounts", "UPDATE retired_account SET grants_due = true WHERE instance_id = $1", instanceID)
+	t.change("set whether the instance is over its quota",
+		"UPDATE instance SET over_since = CASE WHEN $2 THEN now() END WHERE id = $1 AND :allowed", instanceID, over)
+	t.change("mark the accounts", "UPDATE binding SET grants_due = true WHERE instance_id = $1 AND :allowed", instanceID)
+	t.change("mark the retired accounts",
+		"UPDATE retired_account SET grants_due = true WHERE instance_id = $1 AND :allowed", instanceID)
 }
 
 // DueAccount is an account that may have other privileges than its instance's OverSince asks for.
@@ -42,18 +43,18 @@ func (s *Store) DueAccounts(ctx context.Context, dedicated bool, instanceID stri
 // SettleAccount records that an account, whose instance the transaction has locked, has the privileges that it should,
 // and whether it may make events while it is not kept from adding data.
 func (t *Tx) SettleAccount(account string, events bool) {
-	t.write("settle the account", "UPDATE binding SET grants_due = false, events = $2 WHERE account = $1", account,
-		events)
-	t.write("settle the retired account", "UPDATE retired_account SET grants_due = false, events = $2 WHERE account = $1",
-		account, events)
+	t.change("settle the account",
+		"UPDATE binding SET grants_due = false, events = $2 WHERE account = $1 AND :allowed", account, events)
+	t.change("settle the retired account",
+		"UPDATE retired_account SET grants_due = false, events = $2 WHERE account = $1 AND :allowed", account, events)
 }
 
 // SetEvents records that the accounts of an instance, which the transaction has locked, may make events, or may not.
 func (t *Tx) SetEvents(instanceID string, events bool) {
-	t.write("record whether the accounts may make events",
-		"UPDATE binding SET events = $2 WHERE instance_id = $1", instanceID, events)
-	t.write("record whether the retired accounts may make events",
-		"UPDATE retired_account SET events = $2 WHERE instance_id = $1", instanceID, events)
+	t.change("record whether the accounts may make events",
+		"UPDATE binding SET events = $2 WHERE instance_id = $1 AND :allowed", instanceID, events)
+	t.change("record whether the retired accounts may make events",
+		"UPDATE retired_account SET events = $2 WHERE instance_id = $1 AND :allowed", instanceID, events)
 }
 
 // MarkEvents makes the accounts due that were given EVENT and belong to one of the plans without it, or the other way

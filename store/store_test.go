@@ -158,6 +158,7 @@ func TestServerPlacesAreLimited(t *testing.T) {
 	if err := take("3"); !errors.Is(err, store.ErrServerFull) {
 		t.Fatalf("third of two: %v", err)
 	}
+	expectUnrecorded(t, s, "3")
 	if err := s.InTx(ctx, func(tx *store.Tx) error { tx.DeleteInstance("1"); return nil }); err != nil {
 		t.Fatal(err)
 	}
@@ -166,6 +167,20 @@ func TestServerPlacesAreLimited(t *testing.T) {
 	}
 	if loads, err := s.ServerStates(ctx, []string{"a", "b"}); err != nil || loads["a"].Instances != 2 {
 		t.Errorf("loads %v, %v", loads, err)
+	}
+}
+
+// expectUnrecorded finds that nothing is recorded of an instance whose provision was refused.
+func expectUnrecorded(t *testing.T, s *store.Store, id string) {
+	t.Helper()
+	if _, err := s.Instance(t.Context(), id); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("the instance that was refused: %v", err)
+	}
+	if _, err := s.LatestTask(t.Context(), id, "", ""); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("its task: %v", err)
+	}
+	if _, err := s.Resource(t.Context(), store.DatabaseResource, "a", "db_"+id); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("its database: %v", err)
 	}
 }
 
@@ -308,23 +323,6 @@ func TestBindingTasksRunSideBySideButNotBesideTheInstances(t *testing.T) {
 	}
 	if newTask(t, s, lease(store.NewTask{Kind: store.Update})).Leased {
 		t.Error("update got a lease while binds had theirs")
-	}
-}
-
-func TestFinishRollsBackWithItsOutcome(t *testing.T) {
-	t.Parallel()
-	s, ctx := servers.Store(t), t.Context()
-	newTask(t, s, provisionOf("i"))
-	task, err := s.Claim(ctx, "me", time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
-	boom := func(tx *store.Tx) { tx.InsertTask(store.NewTask{InstanceID: "i", Kind: "no such kind"}) }
-	if err := s.Finish(ctx, held(task), store.Succeeded, "", true, boom); err == nil {
-		t.Fatal("the outcome was recorded")
-	}
-	if got, err := s.Task(ctx, task.ID); err != nil || got.State != store.InProgress {
-		t.Errorf("state %q, %v", got.State, err)
 	}
 }
 

@@ -84,20 +84,24 @@ const conflicting = `SELECT FROM task o WHERE o.instance_id = c.instance_id AND 
 	AND o.lease_until > clock_timestamp() AND (c.binding_id = '' OR o.binding_id IN ('', c.binding_id))`
 
 // InsertTask records a task. What it points to is complete once the transaction has committed. A second task in
-// progress for the same instance or binding is refused by the database, and one that is no bind with ErrHeld during a
-// Hold.
+// progress for the same instance or binding is refused by the database. Where Begin has found a Hold, the transaction
+// fails with ErrHeld, unless the task is a bind: those only add, and only to instances that are recorded.
 func (t *Tx) InsertTask(n NewTask) *Task {
 	task := &Task{}
+	if t.hold && n.Kind != Bind {
+		t.failed = ErrHeld
+		return task
+	}
 	t.insertTask(task, n, "")
 	return task
 }
 
 // insertTask inserts the task only if the instance's database has that name, unless that is "".
-func (t *Tx) insertTask(task *Task, n NewTask, database string) (inserted *bool) {
-	return expectRow(t, task, scanTask, `
+func (t *Tx) insertTask(task *Task, n NewTask, database string) {
+	expectRow(t, task, scanTask, `
 		INSERT INTO task (instance_id, binding_id, kind, plan_id, request, description, epoch, lease_owner, lease_until,
 			server)
-		SELECT c.instance_id, c.binding_id, admitted($3), $4, $5, $9, 1, l.owner, clock_timestamp() + l.ttl,
+		SELECT c.instance_id, c.binding_id, $3, $4, $5, $9, 1, l.owner, clock_timestamp() + l.ttl,
 			coalesce((SELECT server || dedicated_id FROM instance WHERE id = $1), '')
 		FROM (SELECT $1::text AS instance_id, $2::text AS binding_id, 0 AS id) c
 		LEFT JOIN (SELECT $6::text AS owner, $7::interval AS ttl) l

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,10 +15,14 @@ import (
 // Tx is a transaction, for one goroutine. What it writes is held back until it reads something or commits, and goes out
 // with that in one round trip; an error of a write is that of InTx.
 type Tx struct {
-	conn  *pgxpool.Conn
-	keys  *Keyring
-	begun bool // PostgreSQL has been told
-	held  []statement
+	conn   *pgxpool.Conn
+	keys   *Keyring
+	begun  bool // PostgreSQL has been told
+	unsent []statement
+
+	hold   bool  // Begin has found one
+	failed error // why the transaction must not commit
+	ends   int64 // the task that this transaction ends, if its lease is held: see Finish. 0: none
 }
 
 // statement is one that was not sent yet. done, which may be nil, gets its result.
@@ -26,6 +31,8 @@ type statement struct {
 	sql   string
 	args  []any
 	done  func(pgx.Rows) error
+
+	heedsLease bool // it does nothing where the lease of the task that its transaction ends was lost
 }
 
 // InTx runs fn in a transaction that commits if fn returns nil and rolls back otherwise. After ErrUnavailable it may
@@ -43,6 +50,9 @@ func (s *Store) InTx(ctx context.Context, fn func(*Tx) error) error {
 	if err := fn(t); err != nil {
 		return explain(ctx, err)
 	}
+	if t.failed != nil {
+		return t.failed
+	}
 	return explain(ctx, t.commit(limited))
 }
 
@@ -55,7 +65,20 @@ func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 
 // write adds a statement whose result does not matter.
 func (t *Tx) write(doing, sql string, args ...any) {
-	t.held = append(t.held, statement{doing: doing, sql: sql, args: args})
+	t.unsent = append(t.unsent, statement{doing: doing, sql: sql, args: args})
+}
+
+// change adds a statement that may be a part of a task's outcome. `:allowed` in its condition is false if the
+// transaction was to end a task and has not, because the lease was lost (see Finish), else true.
+func (t *Tx) change(doing, sql string, args ...any) {
+	allowed := "true"
+	if t.ends != 0 {
+		args = append(args, t.ends)
+		// This transaction has written the row of the task.
+		allowed = fmt.Sprintf("EXISTS (SELECT FROM task WHERE id = $%d AND xmin = pg_current_xact_id()::xid)", len(args))
+	}
+	sql = strings.Replace(sql, ":allowed", allowed, 1)
+	t.unsent = append(t.unsent, statement{doing: doing, sql: sql, args: args, heedsLease: true})
 }
 
 // read sends what is held back, then a query, and waits for the answer. v gets its only row; without one it returns
@@ -75,7 +98,7 @@ func read[T any](ctx context.Context, t *Tx, limit time.Duration, v *T, scan pgx
 // expectRow adds a query that yields one row or none. When it is answered, v and found tell.
 func expectRow[T any](t *Tx, v *T, scan pgx.RowToFunc[T], sql string, args ...any) (found *bool) {
 	found = new(bool)
-	t.held = append(t.held, statement{"", sql, args, func(rows pgx.Rows) (err error) {
+	t.unsent = append(t.unsent, statement{sql: sql, args: args, done: func(rows pgx.Rows) (err error) {
 		*v, err = pgx.CollectExactlyOneRow(rows, scan)
 		if *found = err == nil; errors.Is(err, pgx.ErrNoRows) {
 			return nil
@@ -87,7 +110,7 @@ func expectRow[T any](t *Tx, v *T, scan pgx.RowToFunc[T], sql string, args ...an
 
 // expectRows adds a query that yields any number of rows. When it is answered, all has them.
 func expectRows[T any](t *Tx, all *[]T, scan pgx.RowToFunc[T], sql string, args ...any) {
-	t.held = append(t.held, statement{"", sql, args, func(rows pgx.Rows) (err error) {
+	t.unsent = append(t.unsent, statement{sql: sql, args: args, done: func(rows pgx.Rows) (err error) {
 		*all, err = pgx.CollectRows(rows, scan)
 		return err
 	}})
@@ -110,7 +133,7 @@ func (t *Tx) commit(ctx context.Context) error {
 	if t.begun {
 		t.write("commit", "COMMIT")
 	}
-	if len(t.held) == 0 {
+	if len(t.unsent) == 0 {
 		return nil
 	}
 	return t.send(ctx, statementTime, &pgx.Batch{})
@@ -120,8 +143,8 @@ func (t *Tx) commit(ctx context.Context) error {
 func (t *Tx) send(ctx context.Context, limit time.Duration, batch *pgx.Batch) (err error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	sent := t.held
-	t.held = nil
+	sent := t.unsent
+	t.unsent = nil
 	for _, s := range sent {
 		batch.Queue(s.sql, s.args...)
 	}

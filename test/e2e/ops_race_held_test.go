@@ -40,7 +40,7 @@ func raceUnbindWithEndOfBind(t *testing.T, c cluster) {
 		unbound := i.via(c.replicas[1]).Begin("DELETE", b.deletion(b.path(), now), nil)
 		c.awaitBlocked(t, "^UPDATE task SET state = 'failed'", unbound)
 		release()
-		c.awaitBlocked(t, "^UPDATE binding SET state|^WITH ended AS", bound)
+		c.awaitBlocked(t, "^WITH locked_instance AS", bound)
 		if err := tx.Rollback(t.Context()); err != nil {
 			t.Fatal(err)
 		}

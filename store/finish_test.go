@@ -1,0 +1,115 @@
+package store_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"mysql-broker/store"
+	"mysql-broker/test/servers"
+)
+
+// outcomes are all changes that may come with the end of a task.
+var outcomes = map[string]func(tx *store.Tx){
+	"instance ready":        func(tx *store.Tx) { tx.SetInstanceState("i", store.Ready) },
+	"instance's plan":       func(tx *store.Tx) { tx.SetInstancePlan("i", "another", "2") },
+	"instance deleted":      func(tx *store.Tx) { tx.DeleteInstance("i") },
+	"over its quota":        func(tx *store.Tx) { tx.SetOver("i", true) },
+	"accounts with EVENT":   func(tx *store.Tx) { tx.SetEvents("i", true) },
+	"privileges reconciled": func(tx *store.Tx) { tx.SettleAccount("u", true); tx.SettleAccount("old", true) },
+	"binding ready":         func(tx *store.Tx) { tx.SetBindingState("i", "b", store.Ready) },
+	"binding deleted":       func(tx *store.Tx) { tx.DeleteBinding("i", "b") },
+	"account retired":       func(tx *store.Tx) { tx.RetireAccount("i", "u") },
+}
+
+// A worker whose task is another one's by now changes nothing, whatever it would have recorded.
+func TestLostLeaseRecordsNoOutcome(t *testing.T) {
+	t.Parallel()
+	for name, outcome := range outcomes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url, ctx := migrated(t), t.Context()
+			s := servers.OpenStore(t, url)
+			i := store.Instance{ID: "i", PlanID: "plan", Server: "a", Database: "db"}
+			if _, _, err := s.RecordProvision(ctx, time.Now(), nil, i, provisionOf("i"), 10); err != nil {
+				t.Fatal(err)
+			}
+			inTx(t, s, func(tx *store.Tx) error {
+				tx.RetireAccount("i", "old")
+				return tx.InsertBinding(store.Binding{InstanceID: "i", ID: "b", Role: "admin", Account: "u"})
+			})
+			dead, err := s.Claim(ctx, "dead", -time.Second) // run out as soon as it is taken
+			if err != nil {
+				t.Fatal(err)
+			}
+			alive, err := s.Claim(ctx, "alive", time.Minute)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := rows(t, url)
+			if err := s.Finish(ctx, held(dead), store.Succeeded, "", true, outcome); !errors.Is(err, store.ErrLeaseLost) {
+				t.Errorf("the dead worker: %v", err)
+			}
+			if after := rows(t, url); after != before {
+				t.Errorf("the dead worker left\n%s\ninstead of\n%s", after, before)
+			}
+			if err := s.Finish(ctx, held(alive), store.Succeeded, "", true, outcome); err != nil {
+				t.Errorf("the living worker: %v", err)
+			}
+			if got, err := s.Task(ctx, alive.ID); err != nil || got.State != store.Succeeded {
+				t.Errorf("the task's state is %q, %v", got.State, err)
+			}
+			ended := rows(t, url)
+			if ended == before {
+				t.Error("the living worker changed nothing")
+			}
+			if err := s.Finish(ctx, held(alive), store.Failed, "", true, nothing); !errors.Is(err, store.ErrLeaseLost) {
+				t.Errorf("once more: %v", err)
+			}
+			if after := rows(t, url); after != ended {
+				t.Errorf("once more left\n%s\ninstead of\n%s", after, ended)
+			}
+		})
+	}
+}
+
+// rows are those that outcomes change, as text.
+func rows(t *testing.T, url string) (all string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	if err := conn.QueryRow(t.Context(), `SELECT string_agg(row, E'\n' ORDER BY row) FROM (
+		SELECT i::text FROM instance i UNION ALL SELECT b::text FROM binding b UNION ALL SELECT s::text FROM server s
+		UNION ALL SELECT a::text FROM retired_account a) AS every (row)`).Scan(&all); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// The end of a task and its outcome are recorded together or not at all.
+func TestFinishRollsBackWithItsOutcome(t *testing.T) {
+	t.Parallel()
+	s, ctx := servers.Store(t), t.Context()
+	insertInstance(t, s, store.Instance{ID: "i", Server: "a", Database: "db"})
+	newTask(t, s, provisionOf("i"))
+	task, err := s.Claim(ctx, "me", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, outcome := range map[string]func(*store.Tx){
+		"refused by PostgreSQL":          func(tx *store.Tx) { tx.SetInstanceState("i", "no such state") },
+		"recorded with or without lease": func(tx *store.Tx) { tx.CancelTask(task.ID, "") },
+	} {
+		if err := s.Finish(ctx, held(task), store.Succeeded, "", true, outcome); err == nil || errors.Is(err, store.ErrLeaseLost) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got, err := s.Task(ctx, task.ID); err != nil || got.State != store.InProgress {
+			t.Errorf("%s: state %q, %v", name, got.State, err)
+		}
+	}
+}

@@ -57,15 +57,18 @@ func (s *Store) Binding(ctx context.Context, instanceID, id string) (Binding, er
 	return oneRow(ctx, s.pool, s.keys.scanBinding, selectBinding, instanceID, id)
 }
 
-// InsertBinding records a new binding in state Creating. Its account is about to get the privileges that the instance's
-// OverSince asks for: the transaction has locked the instance.
+// InsertBinding records a new binding in state Creating, and the account that will be on a shared server. The account
+// is about to get the privileges that the instance's OverSince asks for: the transaction has locked the instance.
 func (t *Tx) InsertBinding(b Binding) error {
 	sealed, err := t.keys.seal(b.Password, bindingPlace(b.InstanceID, b.ID))
 	if err != nil {
 		return err
 	}
-	t.write("insert the binding", `INSERT INTO binding (instance_id, id, state, app_guid, parameters, role, tls,
-			account, password, events, grants_due) VALUES ($1, $2, 'creating', $3, $4, $5, $6, $7, $8, $9, false)`,
+	t.write("insert the binding", `WITH inserted AS (
+			INSERT INTO binding (instance_id, id, state, app_guid, parameters, role, tls, account, password, events,
+				grants_due)
+			VALUES ($1, $2, 'creating', $3, $4, $5, $6, $7, $8, $9, false) RETURNING instance_id, account)
+		`+recordOfBinding,
 		b.InstanceID, b.ID, b.AppGUID, orEmpty(b.Parameters), b.Role, b.TLS, b.Account, sealed, b.Events)
 	return nil
 }

@@ -91,6 +91,7 @@ type insertion struct {
 }
 
 // insertInstance is InsertInstance also where the platform was told, at that time and not since, that it is gone.
+// Together with the instance, it records what will be on a server.
 func (t *Tx) insertInstance(done *insertion, i Instance, told *time.Time) error {
 	var sealed []byte
 	if i.AdminPassword != "" {
@@ -104,7 +105,8 @@ func (t *Tx) insertInstance(done *insertion, i Instance, told *time.Time) error 
 				maintenance_version, state, server, dedicated_id, database_name, admin_password)
 			SELECT $1, $2, $3, $4, $5, $6::jsonb, $7::jsonb, $8, 'creating', $9, $10, $11, $12::bytea
 			WHERE NOT `+isHeld+` AND (`+toldGone+`) IS NOT DISTINCT FROM $13 ON CONFLICT (id) DO NOTHING
-			RETURNING id)
+			RETURNING id, server, dedicated_id, database_name),
+		recorded AS (`+recordOfInstance+`)
 		SELECT EXISTS (SELECT FROM inserted), `+isHeld+` AND NOT EXISTS (SELECT FROM instance WHERE id = $1)`,
 		i.ID, i.ServiceID, i.PlanID, i.OrganizationGUID, i.SpaceGUID, orEmpty(i.Parameters), orEmpty(i.Context),
 		i.MaintenanceVersion, i.Server, i.DedicatedID, i.Database, sealed, told)
@@ -117,9 +119,11 @@ func (t *Tx) SetInstanceState(id, state string) {
 		WHERE id = $1 AND :allowed`, id, state)
 }
 
-// SetInstancePlan records what an update changed.
+// SetInstancePlan records what an update changed, and which plan the instance had before: see HadPlan.
 func (t *Tx) SetInstancePlan(id, planID, maintenanceVersion string) {
-	t.change("set the instance's plan", `UPDATE instance SET plan_id = $2, maintenance_version = $3, updated_at = now()
+	t.change("set the instance's plan", `UPDATE instance SET plan_id = $2, maintenance_version = $3, updated_at = now(),
+			former_plans = CASE WHEN plan_id = $2 THEN former_plans
+				ELSE array_append(array_remove(former_plans, plan_id), plan_id) END
 		WHERE id = $1 AND :allowed`, id, planID, maintenanceVersion)
 }
 

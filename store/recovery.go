@@ -71,10 +71,13 @@ func (t *Tx) EndTask(id int64, state, description string) {
 
 // Adopt records a ready instance on a server, "" for a dedicated one, from a copy.
 func (t *Tx) Adopt(c InstanceCopy, server string) {
-	t.write("adopt the instance", `INSERT INTO instance (id, service_id, plan_id, organization_guid, space_guid,
-			parameters, context, maintenance_version, state, server, dedicated_id, database_name, admin_password,
-			next_admin_password, created_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'ready', $9, $10, $11, $12, $13, $14)`,
+	t.write("adopt the instance", `WITH inserted AS (
+			INSERT INTO instance (id, service_id, plan_id, organization_guid, space_guid, parameters, context,
+				maintenance_version, state, server, dedicated_id, database_name, admin_password, next_admin_password,
+				created_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'ready', $9, $10, $11, $12, $13, $14)
+			RETURNING id, server, dedicated_id, database_name)
+		`+recordOfInstance,
 		c.ID, c.ServiceID, c.PlanID, c.OrganizationGUID, c.SpaceGUID, orEmpty(c.Parameters), orEmpty(c.Context),
 		c.MaintenanceVersion, server, c.DedicatedID, c.Database, c.AdminPassword, c.NextAdminPassword, c.CreatedAt)
 	if server != "" {

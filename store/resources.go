@@ -33,6 +33,20 @@ type Resource struct {
 	SeenGone bool // ForgetResources was told of it, and RememberResources not since
 }
 
+// recordOfInstance is the statement that records what an instance that was just inserted (the rows `inserted`) has on a
+// server, or will have: a database on a shared server, or a server of its own. It goes with the statement that inserts
+// the instance, so that nothing is ever made that is not on record.
+const recordOfInstance = `INSERT INTO resource (kind, server, name, instance_id)
+	SELECT CASE WHEN dedicated_id = '' THEN 'database' ELSE 'dedicated server' END, server,
+		CASE WHEN dedicated_id = '' THEN database_name ELSE dedicated_id END, id
+	FROM inserted ON CONFLICT DO NOTHING`
+
+// recordOfBinding is recordOfInstance for the account of a binding, which is recorded where the server is shared: on a
+// dedicated one it goes with the server.
+const recordOfBinding = `INSERT INTO resource (kind, server, name, instance_id)
+	SELECT 'account', i.server, inserted.account, i.id FROM inserted JOIN instance i ON i.id = inserted.instance_id
+	WHERE i.server <> '' ON CONFLICT DO NOTHING`
+
 // resourcesIn yields the columns of Resource for some of the table.
 func resourcesIn(some string) string {
 	return `SELECT r.kind, r.server, r.name, r.instance_id, coalesce(b.id, '') AS binding_id,

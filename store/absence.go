@@ -41,7 +41,7 @@ const waitForID = "wait for whoever records an instance of this id"
 // toldGone is when the platform was told last that the instance $1 is gone, if that is not long ago, else NULL. The
 // comparison is coalesced lest PostgreSQL look for the task among all that ended lately.
 var toldGone = fmt.Sprintf(`SELECT max(at) FROM (
-	SELECT told_at FROM absence WHERE instance_id = $1
+	SELECT reported_at FROM absence WHERE instance_id = $1
 	UNION ALL SELECT finished_at FROM task
 		WHERE instance_id = $1 AND binding_id = '' AND kind = 'deprovision' AND state = 'succeeded') AS told (at)
 	WHERE coalesce(at > now() - '%d s'::interval, false)`, int(keepAbsences.Seconds()))
@@ -54,8 +54,9 @@ func (t *Tx) BeginAbsent(ctx context.Context, instanceID string) (Beginning, err
 	t.lockID(instanceID)
 	b, err := t.Begin(ctx, instanceID, "")
 	if errors.Is(err, ErrNotFound) {
-		t.write("record that there is no instance", `INSERT INTO absence (instance_id, told_at)
-			VALUES ($1, clock_timestamp()) ON CONFLICT (instance_id) DO UPDATE SET told_at = excluded.told_at`, instanceID)
+		t.write("record that there is no instance", `INSERT INTO absence (instance_id, reported_at)
+			VALUES ($1, clock_timestamp())
+			ON CONFLICT (instance_id) DO UPDATE SET reported_at = excluded.reported_at`, instanceID)
 	}
 	return b, unknown(err)
 }
@@ -144,7 +145,7 @@ func (s *Store) ForgetAbsences(ctx context.Context) (forgotten int64, err error)
 	for {
 		since := time.Now()
 		tag, err := s.db.Exec(ctx, `DELETE FROM absence WHERE instance_id IN (SELECT instance_id FROM absence
-			WHERE told_at < now() - $1::interval LIMIT $2 FOR UPDATE SKIP LOCKED)`, 2*keepAbsences, batchRows)
+			WHERE reported_at < now() - $1::interval LIMIT $2 FOR UPDATE SKIP LOCKED)`, 2*keepAbsences, batchRows)
 		forgotten += tag.RowsAffected()
 		if err != nil || tag.RowsAffected() < batchRows {
 			return forgotten, err

@@ -93,7 +93,7 @@ func TestOrderOfAbsenceAfterClockSetBack(t *testing.T) {
 	}
 	s := servers.OpenStore(t, url)
 	tellGone(t, s)
-	exec(t, url, "UPDATE absence SET told_at = told_at + interval '1 hour'")
+	exec(t, url, "UPDATE absence SET reported_at = reported_at + interval '1 hour'")
 	if _, err := recordOne(t, s, expectOrder(t, s, time.Now(), store.Unclear)); err != nil {
 		t.Errorf("a request that may be newer: %v", err)
 	}
@@ -110,7 +110,7 @@ func TestAbsencesAreForgotten(t *testing.T) {
 	if n, err := s.ForgetAbsences(ctx); n != 0 || err != nil {
 		t.Errorf("forgotten too early: %d, %v", n, err)
 	}
-	exec(t, url, "UPDATE absence SET told_at = told_at - interval '3 hours'")
+	exec(t, url, "UPDATE absence SET reported_at = reported_at - interval '3 hours'")
 	if _, err := recordOne(t, s, nil); err != nil {
 		t.Errorf("hours after the platform was told: %v", err)
 	}

@@ -36,7 +36,7 @@ const isHeld = "EXISTS (SELECT FROM mark WHERE held_since IS NOT NULL OR xmin <>
 // restoredReason is why a PostgreSQL is held that was loaded from a dump, as its row itself shows.
 const restoredReason = "PostgreSQL was loaded from a dump, and may be older than what the servers hold."
 
-// selectMark reads whether the row is a copy, too: see migration 012.
+// selectMark reads whether the row is a copy, too: see the table mark.
 const selectMark = `SELECT identity, coalesce(t.id, 0), coalesce(t.created_at, '1970-01-01 UTC'),
 		mark.xmin <> written_by, held_since, held_reason, now()
 	FROM mark LEFT JOIN (SELECT id, created_at FROM task ORDER BY id DESC LIMIT 1) t ON true`

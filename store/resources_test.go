@@ -3,13 +3,11 @@ package store_test
 import (
 	"cmp"
 	"errors"
-	"os"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/tern/v2/migrate"
 
 	"mysql-broker/store"
 	"mysql-broker/test/servers"
@@ -245,44 +243,4 @@ func TestAbandoned(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("abandoned %+v instead of %+v", got, want)
 	}
-}
-
-// What the first version of the schema held is recorded as if it had been from the start.
-func TestResourcesOfAnOlderSchemaAreRecorded(t *testing.T) {
-	t.Parallel()
-	url, ctx := servers.Postgres(t), t.Context()
-	conn, err := pgx.Connect(ctx, url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(ctx)
-	m, err := migrate.NewMigrator(ctx, conn, "schema_version")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := m.LoadMigrations(os.DirFS("migrations")); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.MigrateTo(ctx, 1); err != nil {
-		t.Fatal(err)
-	}
-	s := servers.OpenStore(t, url)
-	if _, err := s.ResourceServers(ctx); err == nil {
-		t.Error("a schema without resources has some")
-	}
-	exec(t, url, `INSERT INTO instance (id, service_id, plan_id, state, server, dedicated_id, database_name)
-			VALUES ('i', '', '', 'creating', 'a', '', 'db'), ('j', '', '', 'creating', '', 'd', 'its')`,
-		"INSERT INTO retired_account (account, instance_id) VALUES ('retired', 'i'), ('its', 'j')",
-		`INSERT INTO binding (instance_id, id, state, role, account, password)
-			VALUES ('i', 'b', 'creating', '', 'u', ''), ('j', 'b', 'creating', '', 'its', '')`)
-	if _, err := store.Migrate(ctx, url); err != nil {
-		t.Fatal(err)
-	}
-	account := store.Resource{Kind: store.AccountResource, Server: "a", Name: "retired", InstanceID: "i", Live: true}
-	bound := account
-	bound.Name, bound.BindingID = "u", "b"
-	expectResources(t, s,
-		store.Resource{Kind: store.DedicatedResource, Name: "d", InstanceID: "j", Live: true},
-		store.Resource{Kind: store.DatabaseResource, Server: "a", Name: "db", InstanceID: "i", Live: true},
-		account, bound)
 }

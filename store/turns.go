@@ -23,15 +23,15 @@ func (s *Store) TakeTurn(ctx context.Context, name, owner string, hold time.Dura
 	}
 	a, err := oneRow(ctx, s.pool, pgx.RowToStructByPos[answer], `
 		WITH taken AS (
-			INSERT INTO turn (name, owner, until, began_at, pause)
+			INSERT INTO leader_lease AS l (name, owner, until, began_at, pause)
 			VALUES ($1, $2, clock_timestamp() + $3::interval, clock_timestamp(), '0')
 			ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, until = clock_timestamp() + $3::interval,
 				began_at = clock_timestamp(), pause = excluded.pause
-			WHERE (turn.until <= clock_timestamp() OR turn.until > clock_timestamp() + $3::interval)
-				AND (turn.began_at + turn.pause <= clock_timestamp() OR turn.began_at > clock_timestamp())
+			WHERE (l.until <= clock_timestamp() OR l.until > clock_timestamp() + $3::interval)
+				AND (l.began_at + l.pause <= clock_timestamp() OR l.began_at > clock_timestamp())
 			RETURNING name)
 		SELECT EXISTS (SELECT FROM taken), coalesce((SELECT greatest('0'::interval, least(until - now(), $3::interval),
-			least(began_at + pause - now(), pause)) FROM turn WHERE name = $1), $3::interval)`, name, owner, hold)
+			least(began_at + pause - now(), pause)) FROM leader_lease WHERE name = $1), $3::interval)`, name, owner, hold)
 	return a.Taken, a.Wait, err
 }
 
@@ -48,8 +48,8 @@ func (s *Store) EndTurn(ctx context.Context, name, owner string, each, rest time
 }
 
 func (s *Store) changeTurn(ctx context.Context, set, name, owner string, durations ...any) error {
-	tag, err := s.db.Exec(ctx, "UPDATE turn SET "+set+" WHERE name = $1 AND owner = $2 AND until > clock_timestamp()",
-		append([]any{name, owner}, durations...)...)
+	tag, err := s.db.Exec(ctx, "UPDATE leader_lease SET "+set+` WHERE name = $1 AND owner = $2
+		AND until > clock_timestamp()`, append([]any{name, owner}, durations...)...)
 	if err == nil && tag.RowsAffected() == 0 {
 		err = ErrLeaseLost
 	}

@@ -322,7 +322,7 @@ func TestTurns(t *testing.T) {
 	if err := s.KeepTurn(ctx, "work", "b", hold); !errors.Is(err, store.ErrLeaseLost) {
 		t.Errorf("another one's turn: %v", err)
 	}
-	exec(t, url, "UPDATE turn SET until = now()")
+	exec(t, url, "UPDATE leader_lease SET until = now()")
 	take("b", true, 0, 0) // a has died in its turn, which does not count
 	if err := s.EndTurn(ctx, "work", "a", each, 0); !errors.Is(err, store.ErrLeaseLost) {
 		t.Errorf("end of a turn that was lost: %v", err)
@@ -335,13 +335,13 @@ func TestTurns(t *testing.T) {
 		t.Error(err)
 	}
 	take("b", false, each-time.Minute, each)
-	exec(t, url, "UPDATE turn SET began_at = began_at - '1 hour'::interval")
+	exec(t, url, "UPDATE leader_lease SET began_at = began_at - '1 hour'::interval")
 	take("b", true, 0, 0)
 	if err := s.EndTurn(ctx, "work", "b", each, 2*each); err != nil {
 		t.Error(err)
 	}
 	take("a", false, 2*each-time.Minute, 2*each+time.Minute)
-	exec(t, url, "UPDATE turn SET began_at = began_at + '1 day', until = until + '1 day'") // the clock is set back
+	exec(t, url, "UPDATE leader_lease SET began_at = began_at + '1 day', until = until + '1 day'") // the clock is set back
 	take("a", true, 0, 0)
 }
 
@@ -363,7 +363,7 @@ func TestOneOfManyGetsTheTurn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tx.Exec(ctx, "UPDATE turn SET until = now()"); err != nil {
+	if _, err := tx.Exec(ctx, "UPDATE leader_lease SET until = now()"); err != nil {
 		t.Fatal(err)
 	}
 	type answer struct {

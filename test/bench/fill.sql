@@ -16,7 +16,7 @@ DECLARE
   dropped text[];
   statement text;
 BEGIN
-  SET LOCAL session_replication_role = replica; -- neither triggers nor foreign keys
+  SET LOCAL session_replication_role = replica; -- no foreign keys are checked
   SET LOCAL jit = off; -- which takes longer to compile than it saves
   SET LOCAL maintenance_work_mem = '512MB';
   SELECT array_agg(indexdef) INTO dropped FROM pg_indexes

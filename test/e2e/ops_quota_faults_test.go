@@ -41,7 +41,7 @@ func TestQuotaIsCompletedByTheNextRound(t *testing.T) {
 					fill(t, db, 41)
 				}
 				victim.Wait(t)
-				openTasks(t, env).exec(t, "UPDATE turn SET until = now()") // nobody waits for the turn of the dead
+				openTasks(t, env).exec(t, "UPDATE leader_lease SET until = now()") // nobody waits for the turn of the dead
 				faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
 				next := startPlatform(t, private, env)
 				awaitRound(t, next)
@@ -92,34 +92,6 @@ func TestQuotaBindUnderWay(t *testing.T) {
 		expectRefusals(t, made.open(t))
 		auditQuota(t, p, env, i, testdrive.Plans(t))
 		expectEmpty(t, i.deprovision(t, now), http.StatusOK)
-	})
-}
-
-// Brokers of the previous release know of no quotas. What they bind is restricted by the next round.
-func TestQuotaBesideThePreviousRelease(t *testing.T) {
-	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		private := testdrive.Private(t, s.Flavour)
-		env := quotaEnvironment(t, private)
-		p := startPlatform(t, private, env)
-		old := startPrevious(t, private, env)
-		i := p.makeOwn(t, "shared-small")
-		_, c := i.bound(t, nil)
-		_, before := i.via(old).bound(t, nil)
-		awaitRound(t, p)
-		exec(t, before.open(t), "CREATE TABLE more (id INT)", "DROP TABLE more")
-		overfill(t, c.open(t), quotaSmall)
-		awaitSettled(t, p)
-		expectRefusals(t, before.open(t))
-		_, after := i.via(old).bound(t, nil)
-		awaitRefused(t, after.open(t))
-		awaitRound(t, p)
-		plans := testdrive.Plans(t)
-		for n := range plans {
-			plans[n].MaxConnections = 0 // the previous release gives what its own catalog says
-		}
-		auditQuota(t, p, env, i, plans)
-		expectEmpty(t, i.via(old).deprovision(t, now), http.StatusOK)
 	})
 }
 

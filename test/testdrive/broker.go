@@ -158,7 +158,6 @@ type Broker struct {
 	Username string
 	Password string
 	OnAnswer func(Response) // called with every answer, if not nil
-	previous bool           // of the previous release, which need not do all that this one does
 	cmd      *exec.Cmd
 	exited   chan struct{} // closed once the process has ended
 	log      *logFile
@@ -175,9 +174,7 @@ func StartPrevious(t testing.TB, env map[string]string) *Broker {
 	t.Helper()
 	env = maps.Clone(env)
 	env["CATALOG"] = previousCatalog(t)
-	b := launch(t, env, previous.built(t), "serve")
-	b.previous = true
-	return started(t, b)
+	return started(t, launch(t, env, previous.built(t), "serve"))
 }
 
 func started(t testing.TB, b *Broker) *Broker {

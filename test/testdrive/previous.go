@@ -6,31 +6,89 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
 	"testing"
 )
 
-// previousRelease is the commit of the release before this one: move it along at each release. Brokers of both run side
-// by side during an upgrade, so migrations must leave a schema that the older one can work with.
-const previousRelease = "95c083c1a56bd9162916f7f87a7a7f67bc937b3e"
+// previous is the broker of the previous release, which runs beside this one during an upgrade. It is built without the
+// race detector: it is this release that is tested.
+var previous = &program{name: "mysql-broker-previous", sources: previousSources}
 
-// previous is built without the race detector: it is this release that is tested.
-var previous = &program{name: "mysql-broker-" + previousRelease, sources: previousSources}
+// previousRelease is the commit of the previous release: see releaseBefore.
+var previousRelease = sync.OnceValues(func() (string, error) { return releaseBefore(Root()) })
+
+// releaseHeadings are those of the releases in CHANGELOG.md, the newest first.
+var releaseHeadings = regexp.MustCompile(`(?m)^## \[\d+\.\d+\.\d+\]`)
+
+// releaseBefore finds the commit of the release from which HEAD is upgraded: the newest one before HEAD. At the first
+// release there is none, and it is HEAD itself, from which whatever is changed there is upgraded.
+//
+// The commit of a release is the first one with its heading in CHANGELOG.md. It is looked up because clones need not
+// have tags, and a commit cannot contain its own id.
+func releaseBefore(dir string) (commit string, err error) {
+	shallow, err := git(dir, "rev-parse", "--is-shallow-repository")
+	if err != nil {
+		return "", err
+	}
+	if shallow != "false" {
+		return "", errors.New("this is a shallow clone, which lacks the previous release: `git fetch --unshallow` gets it")
+	}
+	head, err := git(dir, "rev-parse", "HEAD")
+	if err != nil {
+		return "", err
+	}
+	changelog, err := git(dir, "show", "HEAD:CHANGELOG.md")
+	if err != nil {
+		return "", err
+	}
+	for _, heading := range releaseHeadings.FindAllString(changelog, -1) {
+		with, err := git(dir, "log", "--format=%H", "-S"+heading, "HEAD", "--", "CHANGELOG.md")
+		if err != nil {
+			return "", err
+		}
+		commits := strings.Fields(with)
+		if len(commits) == 0 {
+			return "", fmt.Errorf("no commit has added %q to CHANGELOG.md", heading)
+		}
+		if commit = commits[len(commits)-1]; commit != head {
+			return commit, nil
+		}
+	}
+	if commit == "" {
+		return "", errors.New("CHANGELOG.md names no release")
+	}
+	return commit, nil
+}
+
+// git runs git on a repository that may be another user's, and returns what it prints without the end of the line.
+func git(dir string, args ...string) (string, error) {
+	command := exec.Command("git", append([]string{"-c", "safe.directory=*", "-C", dir}, args...)...)
+	var complaint strings.Builder
+	command.Stderr = &complaint
+	out, err := command.Output()
+	if err != nil {
+		return "", fmt.Errorf("git %s: %w: %s", args[0], err, strings.TrimSpace(complaint.String()))
+	}
+	return strings.TrimSuffix(string(out), "\n"), nil
+}
 
 func previousSources(dir string) (string, error) {
-	sources := filepath.Join(dir, "sources-"+previousRelease)
+	commit, err := previousRelease()
+	if err != nil {
+		return "", fmt.Errorf("find the previous release: %w", err)
+	}
+	sources := filepath.Join(dir, "sources-previous")
 	if err := errors.Join(os.RemoveAll(sources), os.Mkdir(sources, 0o755)); err != nil {
 		return "", err
 	}
 	archive := filepath.Join(sources, "sources.tar")
-	for _, command := range [][]string{
-		{"git", "-c", "safe.directory=*", "-C", Root(), "archive", "--output", archive, previousRelease},
-		{"tar", "-xf", archive, "-C", sources},
-	} {
-		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
-			return "", fmt.Errorf("get the sources of the previous release (a shallow clone lacks them; `git fetch "+
-				"--unshallow` gets them): %w\n%s", err, strings.TrimSpace(string(out)))
-		}
+	if _, err := git(Root(), "archive", "--output", archive, commit); err != nil {
+		return "", fmt.Errorf("get the sources of the previous release: %w", err)
+	}
+	if out, err := exec.Command("tar", "-xf", archive, "-C", sources).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("unpack the sources of the previous release: %w\n%s", err, out)
 	}
 	return sources, nil
 }
@@ -38,13 +96,17 @@ func previousSources(dir string) (string, error) {
 // previousCatalog is the catalog of the previous release: a newer one may have keys that it does not know.
 func previousCatalog(t testing.TB) (path string) {
 	t.Helper()
-	content, err := exec.Command("git", "-c", "safe.directory=*", "-C", Root(), "show", previousRelease+":catalog.yml").Output()
-	path = filepath.Join(t.TempDir(), "catalog.yml")
-	if err == nil {
-		err = os.WriteFile(path, content, 0o600)
+	commit, err := previousRelease()
+	if err != nil {
+		t.Fatalf("find the previous release: %v", err)
 	}
+	content, err := git(Root(), "show", commit+":catalog.yml")
 	if err != nil {
 		t.Fatalf("get the catalog of the previous release: %v", err)
+	}
+	path = filepath.Join(t.TempDir(), "catalog.yml")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	return path
 }

@@ -44,7 +44,8 @@ func TestWhenServersWereMeasured(t *testing.T) {
 	}
 	defer conn.Close(t.Context())
 	if _, err := conn.Exec(ctx, `INSERT INTO instance (id, service_id, plan_id, state, dedicated_id, database_name, created_at)
-		VALUES ('i', 's', 'p', 'ready', 'd_1', 'db_1', now() - '3 hours'::interval)`); err != nil {
+		VALUES ('i', 's', 'p', 'ready', 'd_1', 'db_1', now() - '3 hours'::interval);
+		INSERT INTO resource (kind, server, name, instance_id) VALUES ('dedicated server', '', 'd_1', 'i')`); err != nil {
 		t.Fatal(err)
 	}
 	start := time.Now()

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"mysql-broker/provisioner/periodic"
 	"mysql-broker/store"
 )
 
@@ -82,7 +83,7 @@ func (h *hub) run() {
 	tick := time.NewTicker(watchEach)
 	defer tick.Stop()
 	var last time.Time
-	unavailable := false
+	status := periodic.Status{What: "dashboard: updating open pages", Log: h.log}
 	for {
 		select {
 		case <-h.ctx.Done():
@@ -99,10 +100,7 @@ func (h *hub) run() {
 		}
 		last = time.Now()
 		all, err := h.read(h.ctx, ids)
-		if err != nil && !unavailable && h.ctx.Err() == nil {
-			h.log.Warn("dashboard: open pages are not kept up to date just now", "error", err)
-		}
-		unavailable = err != nil
+		status.Report(h.ctx, err)
 		for _, a := range all {
 			h.tell(a)
 		}

@@ -13,10 +13,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
 	"mysql-broker/provisioner/dedicated"
+	"mysql-broker/provisioner/leader"
 	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/periodic"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
 )
@@ -33,25 +33,21 @@ type Config struct {
 type Keeper struct {
 	Config
 	identity string
-	me       string // to the other brokers
 	cancel   context.CancelFunc
 	done     sync.WaitGroup
 
+	writing periodic.Servers
+
 	mu   sync.Mutex
-	told map[string]string // the problem that was last logged of each server
-	held bool              // as was last logged
+	held bool // as was last logged
 }
 
 const (
 	each = time.Minute // from one mark to the next
-	// hold is how long the other brokers wait for one that died while it wrote marks.
-	hold = 30 * time.Second
 	// askTime bounds the comparison with one server, and writeTime what a server is told in a turn: the first time that
 	// may be thousands of instances.
 	askTime   = 3 * time.Second
 	writeTime = 20 * time.Second
-	// retryEach is how soon a broker asks for its turn again when PostgreSQL did not answer.
-	retryEach = 5 * time.Second
 	lastTime  = 2 * time.Second // for the marks at the end
 )
 
@@ -61,7 +57,8 @@ const dedicatedServers = ""
 // Start compares the marks of all servers that answer before it returns, and of the others before anything is done
 // there. Close the keeper at the end.
 func Start(ctx context.Context, cfg Config) (*Keeper, error) {
-	k := &Keeper{Config: cfg, me: uuid.NewString(), told: map[string]string{}}
+	k := &Keeper{Config: cfg, writing: periodic.Servers{Status: periodic.Status{
+		What: "writing the high-water mark to a server", Log: cfg.Logger, EachError: true}}}
 	m, err := cfg.Store.Mark(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the high-water mark: %w", err)
@@ -73,11 +70,18 @@ func Start(ctx context.Context, cfg Config) (*Keeper, error) {
 	cfg.Shared.VerifyWith(k.verify)
 	working, cancel := context.WithCancel(context.Background())
 	k.cancel = cancel
-	k.done.Go(func() { k.run(working, "mark", k.writeShared) })
+	k.lead(working, "mark", "writing high-water marks", k.writeShared)
 	if cfg.Dedicated != nil {
-		k.done.Go(func() { k.run(working, "mark of dedicated servers", k.writeDedicated) })
+		k.lead(working, "mark of dedicated servers", "writing the high-water mark of dedicated servers", k.writeDedicated)
 	}
 	return k, nil
+}
+
+// lead has marks written each minute, by one broker at a time.
+func (k *Keeper) lead(ctx context.Context, lease, what string, to func(context.Context, store.Mark)) {
+	work := leader.Work{Store: k.Store, Log: k.Logger, Lease: lease, What: what, Every: each,
+		Do: func(ctx context.Context) error { return k.write(ctx, to) }}
+	k.done.Go(func() { work.Run(ctx) })
 }
 
 // compareAll holds PostgreSQL if anything shows that it is old. Shared servers that do not answer are left for later.
@@ -165,45 +169,21 @@ func (k *Keeper) compare(ctx context.Context, who string, told int64, at time.Ti
 	return errors.Join(store.ErrHeld, k.tellHold(ctx))
 }
 
-// run writes marks each minute, one broker at a time.
-func (k *Keeper) run(ctx context.Context, turn string, write func(context.Context, store.Mark)) {
-	for {
-		mine, wait, err := k.Store.TakeTurn(ctx, turn, k.me, hold)
-		switch {
-		case err != nil:
-			wait = retryEach // the rest of the broker tells of the outage
-		case mine:
-			wait = each
-			k.write(ctx, write)
-			ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), retryEach)
-			if err := k.Store.EndTurn(ending, turn, k.me, each, 0); err != nil && ctx.Err() == nil {
-				k.Logger.Warn("the high-water marks were not written in time", "error", err)
-			}
-			cancel()
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(max(wait, time.Millisecond)):
-		}
-	}
-}
-
 // write has servers told the mark.
-func (k *Keeper) write(ctx context.Context, to func(context.Context, store.Mark)) {
+func (k *Keeper) write(ctx context.Context, to func(context.Context, store.Mark)) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTime)
 	defer cancel()
 	m, err := k.Store.Mark(ctx)
-	if err == nil && m.Hold != nil {
+	if err != nil {
+		return fmt.Errorf("read the high-water mark: %w", err)
+	}
+	if m.Hold != nil {
 		_, err = k.Store.HoldRestored(ctx) // so that it is recorded since when
-		err = errors.Join(err, k.tellHold(ctx))
-	} else if err == nil {
-		err = k.tellHold(ctx)
-		to(ctx, m)
+		return errors.Join(err, k.tellHold(ctx))
 	}
-	if err != nil && ctx.Err() == nil {
-		k.Logger.Warn("could not read the high-water mark", "error", err)
-	}
+	err = k.tellHold(ctx)
+	to(ctx, m)
+	return err
 }
 
 // Close writes the marks once more, so that a PostgreSQL that is restored while no broker runs is found out whatever
@@ -213,22 +193,18 @@ func (k *Keeper) Close() {
 	k.done.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), lastTime)
 	defer cancel()
-	k.write(ctx, k.writeShared)
+	err := k.write(ctx, k.writeShared)
 	if k.Dedicated != nil {
-		k.write(ctx, k.writeDedicated)
+		err = errors.Join(err, k.write(ctx, k.writeDedicated))
+	}
+	if err != nil {
+		k.Logger.Warn("the last high-water marks were not written", "error", err)
 	}
 }
 
-// tell logs what is wrong with a server each time that this changes.
-func (k *Keeper) tell(server string, err error) {
-	k.mu.Lock()
-	told := k.told[server]
-	delete(k.told, server)
-	if err != nil {
-		k.told[server] = err.Error()
-	}
-	k.mu.Unlock()
-	if err != nil && err.Error() != told && !errors.Is(err, store.ErrHeld) {
-		k.Logger.Warn("could not write the high-water mark to a server", "server", server, "error", err)
+// tell logs what is wrong with a server. That PostgreSQL is held is logged elsewhere.
+func (k *Keeper) tell(ctx context.Context, server string, err error) {
+	if !errors.Is(err, store.ErrHeld) {
+		k.writing.Report(ctx, server, err)
 	}
 }

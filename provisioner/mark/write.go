@@ -28,10 +28,7 @@ func (k *Keeper) writeShared(ctx context.Context, m store.Mark) {
 	var telling sync.WaitGroup
 	for _, server := range k.Shared.All() {
 		telling.Go(func() {
-			err := k.writeServer(ctx, server, m)
-			if ctx.Err() == nil || err == nil {
-				k.tell(server.Name(), err)
-			}
+			k.tell(ctx, server.Name(), k.writeServer(ctx, server, m))
 		})
 	}
 	telling.Wait()
@@ -117,10 +114,7 @@ func readNote(ctx context.Context, servers *dedicated.Servers, identity string) 
 
 // writeDedicated tells the launcher's directory.
 func (k *Keeper) writeDedicated(ctx context.Context, m store.Mark) {
-	err := k.writeNote(ctx, m)
-	if ctx.Err() == nil || err == nil {
-		k.tell(dedicatedServers, err)
-	}
+	k.tell(ctx, dedicatedServers, k.writeNote(ctx, m))
 }
 
 func (k *Keeper) writeNote(ctx context.Context, m store.Mark) error {

@@ -16,9 +16,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
 	"mysql-broker/provisioner/dedicated"
+	"mysql-broker/provisioner/leader"
+	"mysql-broker/provisioner/periodic"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
@@ -39,34 +39,31 @@ type Config struct {
 // Guard watches over quotas from Start to Close.
 type Guard struct {
 	Config
-	me     string // to the other brokers
 	cancel context.CancelFunc
 	done   sync.WaitGroup
+
+	measuring periodic.Servers // whether each can be measured, with all its instances
 
 	mu     sync.Mutex
 	others map[string]map[string]int64 // by shared server, what otherTables last told
 	stored map[string]programs         // by shared server
-	marked map[string]time.Time        // when markEvents last looked, by turn
-	told   map[string]string           // the problem that was last logged of each server
+	marked map[string]time.Time        // when markEvents last looked, by lease
 	swept  time.Time                   // when ForgetUsage last ran, after the shared servers
 }
 
-// side is either kind of servers. Each has its own turns and rounds.
+// side is either kind of servers. Each has its own leader and rounds.
 type side struct {
-	turn      string // as it is named in the store
+	lease     string // of the leader, as it is named in the store
 	dedicated bool
+	what      string // for the log
 }
 
-var sides = []side{{"quota", false}, {"quota of dedicated servers", true}}
+var sides = []side{{"quota", false, "measuring storage"},
+	{"quota of dedicated servers", true, "measuring storage of dedicated servers"}}
 
 const (
-	// hold is how long the other brokers wait for one that died in a round, and keepEach how often one that lives says so.
-	hold     = 15 * time.Second
-	keepEach = hold / 3
 	// offEach is the interval of rounds that only look for accounts to be released.
 	offEach = time.Minute
-	// retryEach is how soon a broker asks for its turn again when PostgreSQL did not answer, and makes a round anew.
-	retryEach = 5 * time.Second
 	// How many servers are measured at the same time: more than one, as one may take long to answer.
 	sharedAtOnce    = 2
 	dedicatedAtOnce = 8
@@ -75,15 +72,22 @@ const (
 	sweepEach   = time.Hour
 )
 
-// Start begins with a round as soon as it is this broker's turn.
+// Start begins with a round as soon as this broker leads.
 func Start(cfg Config) *Guard {
-	g := &Guard{Config: cfg, me: uuid.NewString(),
+	g := &Guard{Config: cfg,
 		others: map[string]map[string]int64{}, marked: map[string]time.Time{},
-		stored: map[string]programs{}, told: map[string]string{}, swept: time.Now()}
+		stored: map[string]programs{}, swept: time.Now(), measuring: periodic.Servers{Status: periodic.Status{
+			What: "measuring all databases of a server", Log: cfg.Logger, EachError: true}}}
 	ctx, cancel := context.WithCancel(context.Background())
 	g.cancel = cancel
+	every := cfg.Interval
+	if every == 0 {
+		every = offEach
+	}
 	for _, of := range sides {
-		g.done.Go(func() { g.run(ctx, of) })
+		work := leader.Work{Store: cfg.Store, Log: cfg.Logger, Lease: of.lease, What: of.what, Every: every,
+			Do: func(ctx context.Context) error { return g.round(ctx, of) }}
+		g.done.Go(func() { work.Run(ctx) })
 	}
 	return g
 }
@@ -94,78 +98,11 @@ func (g *Guard) Close() {
 	g.done.Wait()
 }
 
-func (g *Guard) run(ctx context.Context, of side) {
-	for {
-		mine, wait, err := g.Store.TakeTurn(ctx, of.turn, g.me, hold)
-		switch {
-		case err != nil:
-			wait = retryEach // the rest of the broker tells of the outage
-		case mine:
-			wait = g.takeTurn(ctx, of)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(max(wait, time.Millisecond)):
-		}
-	}
-}
-
-// takeTurn makes a round, and returns when to ask for the next turn. A round that was not completed is made anew soon,
-// and at once by another broker if this one ends.
-func (g *Guard) takeTurn(ctx context.Context, of side) (wait time.Duration) {
-	since := time.Now()
-	err := g.heldRound(ctx, of)
-	took := time.Since(since)
-	each, rest := g.Interval, took
-	switch {
-	case ctx.Err() != nil:
-		each, rest = 0, 0
-	case g.Interval == 0:
-		each = offEach
-	}
-	if err != nil {
-		each = min(each, retryEach)
-	}
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), retryEach)
-	defer cancel()
-	if err := errors.Join(err, g.Store.EndTurn(ending, of.turn, g.me, each, rest)); err != nil && ctx.Err() == nil {
-		g.Logger.Warn("a round of measuring storage was not completed", "error", err)
-	}
-	return max(each-took, rest)
-}
-
-// heldRound makes a round while the turn is this broker's.
-func (g *Guard) heldRound(ctx context.Context, of side) error {
-	ctx, lose := context.WithCancelCause(ctx)
-	var keeping sync.WaitGroup
-	keeping.Go(func() {
-		tick := time.NewTicker(keepEach)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				if err := g.Store.KeepTurn(ctx, of.turn, g.me, hold); err != nil {
-					lose(fmt.Errorf("keep the turn: %w", err))
-				}
-			}
-		}
-	})
-	defer keeping.Wait()
-	defer lose(nil)
-	if err := g.round(ctx, of); err != nil {
-		return err
-	}
-	return context.Cause(ctx)
-}
-
 // markEvents has the accounts settled that may make events although their plan does not say so, or the other way round:
 // those of a release before the plans said anything, or of a catalog that said something else.
 func (g *Guard) markEvents(ctx context.Context, of side) error {
 	g.mu.Lock()
-	since := g.marked[of.turn]
+	since := g.marked[of.lease]
 	g.mu.Unlock()
 	if time.Since(since) < sweepEach {
 		return nil
@@ -183,7 +120,7 @@ func (g *Guard) markEvents(ctx context.Context, of side) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.marked[of.turn] = time.Now()
+	g.marked[of.lease] = time.Now()
 	return nil
 }
 

@@ -44,25 +44,11 @@ func (g *Guard) eachShared(ctx context.Context) error {
 			if errors.Is(err, store.ErrUnavailable) {
 				return err
 			}
-			g.tell(server.Name(), err)
+			g.measuring.Report(ctx, server.Name(), err)
 			return nil
 		})
 	}
 	return measuring.Wait()
-}
-
-// tell logs what is wrong with a server, or with instances there, each time that this changes.
-func (g *Guard) tell(server string, err error) {
-	g.mu.Lock()
-	told := g.told[server]
-	delete(g.told, server)
-	if err != nil {
-		g.told[server] = err.Error()
-	}
-	g.mu.Unlock()
-	if err != nil && err.Error() != told {
-		g.Logger.Warn("could not measure all databases of a server", "server", server, "error", err)
-	}
 }
 
 // measureShared measures the databases of a shared server. Those whose instance is over its quota are looked at even if
@@ -220,10 +206,8 @@ func (g *Guard) measureDedicated(ctx context.Context, m store.Measured) (store.U
 	if err != nil && (g.Dedicated.Starting(i.DedicatedID) || g.operating(ctx, i.ID)) {
 		err = errBusy
 	}
-	if errors.Is(err, errBusy) {
-		g.tell(i.DedicatedID, nil)
-	} else if ctx.Err() == nil {
-		g.tell(i.DedicatedID, err)
+	if !errors.Is(err, errBusy) {
+		g.measuring.Report(ctx, i.DedicatedID, err)
 	}
 	return c, err
 }

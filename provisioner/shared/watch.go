@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/periodic"
 )
 
 // watchEach is how often connections in reserve are seen to, and servers that could not be used are looked at again.
@@ -23,18 +24,10 @@ const privilegesEach = 10 * time.Minute
 // mended.
 func (s *Servers) Watch(ctx context.Context, log *slog.Logger) {
 	s.eachServer(func(server *Server) { server.look(ctx, log) })
-	go func() {
-		tick := time.NewTicker(watchEach)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				s.eachServer(func(server *Server) { server.look(ctx, log) })
-			}
-		}
-	}()
+	go periodic.Loop(ctx, watchEach, func(ctx context.Context) time.Duration {
+		s.eachServer(func(server *Server) { server.look(ctx, log) })
+		return watchEach
+	})
 }
 
 // eachServer runs fn for all servers at once and waits.

@@ -10,6 +10,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"mysql-broker/provisioner/periodic"
 	"mysql-broker/store"
 )
 
@@ -91,35 +92,14 @@ func (l *lease) alive() error {
 
 // heartbeat renews the leases until ctx ends.
 func (r *Runner) heartbeat(ctx context.Context) {
-	failing := false
-	tick := time.NewTicker(r.cfg.LeaseTTL / 4)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			err := r.renew(ctx)
-			if err == nil {
-				err = r.mendClock(ctx)
+	each := r.cfg.LeaseTTL / 4
+	periodic.Run(ctx, periodic.Schedule{Every: each, Delay: each},
+		&periodic.Status{What: "lease renewal", Log: r.log}, func(ctx context.Context) error {
+			if err := r.renew(ctx); err != nil {
+				return err
 			}
-			if ctx.Err() == nil {
-				failing = r.tellBeat(failing, err)
-			}
-		}
-	}
-}
-
-// tellBeat logs once that leases cannot be seen to, and once that they can again.
-func (r *Runner) tellBeat(was bool, err error) (failing bool) {
-	failing = err != nil
-	switch {
-	case failing && !was:
-		r.log.Warn("could not see to the leases; it is tried again and again", "error", err)
-	case was && !failing:
-		r.log.Info("leases can be seen to again")
-	}
-	return failing
+			return r.mendClock(ctx)
+		})
 }
 
 // mendClock keeps PostgreSQL's clock from holding tasks up when it is set back. What it finds is never this process's

@@ -32,7 +32,7 @@ func TestOutageIsLoggedOnce(t *testing.T) {
 	proxy.Refuse(true)
 	proxy.Cut()
 	began := time.Now()
-	failures := []string{"could not look for tasks", "could not see to the leases"}
+	failures := []string{"looking for tasks failed", "lease renewal failed"}
 	testdrive.Eventually(t, patience, "the outage is told, and goes on for some beats", func() bool {
 		return logged.count(failures[0]) > 0 && logged.count(failures[1]) > 0 && time.Since(began) > 4*beat
 	})
@@ -46,7 +46,7 @@ func TestOutageIsLoggedOnce(t *testing.T) {
 	}
 	proxy.Refuse(false)
 	testdrive.Eventually(t, patience, "the end of the outage is told", func() bool {
-		return logged.count("tasks can be looked for again") > 0 && logged.count("leases can be seen to again") > 0
+		return logged.count("looking for tasks works again") > 0 && logged.count("lease renewal works again") > 0
 	})
 }
 

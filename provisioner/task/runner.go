@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/trace"
 
+	"mysql-broker/provisioner/periodic"
 	"mysql-broker/store"
 )
 
@@ -163,7 +164,7 @@ func (r *Runner) Nudge() {
 
 // dispatch claims tasks as they fall due, as many at a time as there are workers.
 func (r *Runner) dispatch() {
-	blind := false
+	status := periodic.Status{What: "looking for tasks", Log: r.log, Level: slog.LevelError}
 	for {
 		select {
 		case <-r.claiming.Done():
@@ -176,8 +177,10 @@ func (r *Runner) dispatch() {
 		}
 		since := time.Now()
 		t, err := r.claim()
-		if r.claiming.Err() == nil {
-			blind = r.tellSight(blind, err)
+		if errors.Is(err, store.ErrNotFound) {
+			status.Report(r.claiming, nil)
+		} else {
+			status.Report(r.claiming, err)
 		}
 		if err != nil {
 			<-r.slots
@@ -190,18 +193,6 @@ func (r *Runner) dispatch() {
 			r.resume(t, since)
 		})
 	}
-}
-
-// tellSight logs once that tasks cannot be looked for, and once that they can again.
-func (r *Runner) tellSight(was bool, err error) (blind bool) {
-	blind = err != nil && !errors.Is(err, store.ErrNotFound)
-	switch {
-	case blind && !was:
-		r.log.Error("could not look for tasks; it is tried again and again", "error", err)
-	case was && !blind:
-		r.log.Info("tasks can be looked for again")
-	}
-	return blind
 }
 
 // claim is bounded, so that a connection that went silent does not keep this process from working. A claim whose

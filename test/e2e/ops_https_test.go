@@ -53,7 +53,7 @@ func TestHTTPS(t *testing.T) {
 	// A pair of which only the key is new does no harm.
 	certificate, key := newPair(t, 3)
 	replace(t, filepath.Join(dir, "v2", "tls.key"), key)
-	b.AwaitLog(t, "the HTTPS certificate and key cannot be used as they are now")
+	b.AwaitLog(t, "loading the HTTPS certificate and key failed")
 	b.connect(2)
 	replace(t, filepath.Join(dir, "v2", "tls.crt"), certificate)
 	b.awaitCertificate(3)

@@ -182,7 +182,7 @@ func TestQuotaOfADedicatedServer(t *testing.T) {
 			}
 			defer func() { _ = syscall.Kill(pid, syscall.SIGCONT) }()
 		}
-		p.AwaitLog(t, "could not measure all databases of a server")
+		p.AwaitLog(t, "measuring all databases of a server failed")
 		const measured = `mysql_broker_quota_measurement_timestamp_seconds{server=""}`
 		hanging := p.Scrape(t)[measured]
 		for _, pid := range testdrive.Mysqlds(t, env["LAUNCHER_DIR"]) {

@@ -26,7 +26,7 @@ func TestServerThatIsStartingIsNotWarnedOf(t *testing.T) {
 
 		let := testdrive.CrashDedicated(t, env["LAUNCHER_DIR"], id)
 		p = startPlatform(t, server, env)
-		const warning = "could not measure all databases of a server"
+		const warning = "measuring all databases of a server failed"
 		const measured = `mysql_broker_quota_measurement_timestamp_seconds{server=""}`
 		for range 2 {
 			before := p.Scrape(t)[measured]

@@ -32,6 +32,7 @@ import (
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/process"
 	"mysql-broker/provisioner/mark"
+	"mysql-broker/provisioner/periodic"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/quota"
 	"mysql-broker/provisioner/shared"
@@ -213,7 +214,8 @@ func (a *App) serve(handler http.Handler, cert *certificate) {
 	a.server = newServer(handler, a.log)
 	ctx, cancel := context.WithCancel(context.Background()) // #nosec G118 -- Close calls it
 	a.forgetting = cancel
-	go a.forget(ctx)
+	go periodic.Run(ctx, periodic.Schedule{Every: forgetEach},
+		&periodic.Status{What: "deleting old tasks and absences", Log: a.log}, a.forget)
 	listener := a.listener
 	if cert != nil {
 		go cert.follow(ctx)
@@ -237,25 +239,13 @@ func (a *App) Launcher() *process.Launcher { return a.launcher }
 func (a *App) Failed() <-chan error { return a.failed }
 
 // forget deletes the tasks that no platform asks about any more, and what no request can be older than.
-func (a *App) forget(ctx context.Context) {
-	tick := time.NewTicker(forgetEach)
-	defer tick.Stop()
-	for {
-		n, err := a.forgetTasks(ctx)
-		if err != nil && ctx.Err() == nil {
-			a.log.Warn("could not delete old tasks", "error", err)
-		} else if n > 0 {
-			a.log.Info("deleted old tasks", "count", n)
-		}
-		if _, err := a.store.ForgetAbsences(ctx); err != nil && ctx.Err() == nil {
-			a.log.Warn("could not forget which instances were absent", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+func (a *App) forget(ctx context.Context) error {
+	n, err := a.forgetTasks(ctx)
+	if n > 0 {
+		a.log.Info("deleted old tasks", "count", n)
 	}
+	_, forgetting := a.store.ForgetAbsences(ctx)
+	return errors.Join(err, forgetting)
 }
 
 // forgetTasks deletes none of a PostgreSQL that is held: it is not known yet what has come of them.

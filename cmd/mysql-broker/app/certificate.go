@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"mysql-broker/cmd/mysql-broker/config"
+	"mysql-broker/provisioner/periodic"
 )
 
 // certificateCheck is how often the certificate's files are read. They are compared by what they hold: renewal may
@@ -23,7 +24,6 @@ type certificate struct {
 	files  config.TLS
 	log    *slog.Logger
 	latest atomic.Pointer[tls.Certificate]
-	fault  string // of the files as they are, "" if they are in use
 }
 
 func newCertificate(files config.TLS, log *slog.Logger, r prometheus.Registerer) (*certificate, error) {
@@ -52,34 +52,22 @@ func (c *certificate) config() *tls.Config {
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.latest.Load(), nil }}
 }
 
-// follow takes up new files until ctx ends.
+// follow loads new files until ctx ends.
 func (c *certificate) follow(ctx context.Context) {
-	tick := time.NewTicker(certificateCheck)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			c.reload()
-		}
-	}
+	periodic.Run(ctx, periodic.Schedule{Every: certificateCheck, Delay: certificateCheck}, c.status(), c.reload)
 }
 
-// reload takes up what the files hold if that is new. Files that do not work, or do not belong together because one of
-// them is not written yet, are left alone and reported once.
-func (c *certificate) reload() {
+func (c *certificate) status() *periodic.Status {
+	return &periodic.Status{What: "loading the HTTPS certificate and key", Meanwhile: "the last ones stay in use",
+		Log: c.log, Level: slog.LevelError, EachError: true}
+}
+
+// reload uses what the files hold if that is new. Files that do not work, or do not belong together because one of them
+// is not written yet, are an error.
+func (c *certificate) reload(context.Context) error {
 	pair, err := c.files.Load()
-	if err != nil {
-		if c.fault != err.Error() {
-			c.fault = err.Error()
-			c.log.Error("the HTTPS certificate and key cannot be used as they are now; the last ones that could stay",
-				"error", err)
-		}
-		return
-	}
-	c.fault = ""
-	if !slices.EqualFunc(pair.Certificate, c.latest.Load().Certificate, bytes.Equal) {
+	if err == nil && !slices.EqualFunc(pair.Certificate, c.latest.Load().Certificate, bytes.Equal) {
 		c.use(&pair)
 	}
+	return err
 }

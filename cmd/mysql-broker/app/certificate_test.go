@@ -41,6 +41,7 @@ func TestCertificateReload(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	status := c.status()
 	for _, step := range []struct {
 		name             string
 		certificate, key []byte
@@ -58,7 +59,7 @@ func TestCertificateReload(t *testing.T) {
 	} {
 		write(step.certificate, step.key)
 		for range 3 {
-			c.reload()
+			status.Report(t.Context(), c.reload(t.Context()))
 		}
 		if got := c.latest.Load().Leaf.SerialNumber.Int64(); got != step.serial {
 			t.Errorf("%s: certificate %d, want %d", step.name, got, step.serial)
@@ -72,7 +73,7 @@ func TestCertificateReload(t *testing.T) {
 	if err := os.Remove(files.KeyFile); err != nil {
 		t.Fatal(err)
 	}
-	if c.reload(); c.latest.Load().Leaf.SerialNumber.Int64() != 2 {
+	if err := c.reload(t.Context()); err == nil || c.latest.Load().Leaf.SerialNumber.Int64() != 2 {
 		t.Error("the certificate is gone with its file")
 	}
 	for _, key := range [][]byte{key1, key2} {

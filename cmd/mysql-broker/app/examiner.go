@@ -11,14 +11,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"mysql-broker/provisioner/doctor"
+	"mysql-broker/provisioner/periodic"
 	"mysql-broker/store"
 )
 
 const (
 	firstExamination = 10 * time.Second // after the start, which has enough to do
 	examineEach      = 10 * time.Minute
-	// examineShare is how many times longer than an examination took, at least, the broker waits before the next.
-	examineShare = 10
+	// examineRest is how many times longer than an examination took, at least, the broker waits before the next.
+	examineRest = 10
 )
 
 // examiner examines now and then, logs what is new and shows in /metrics how much there is. It repairs nothing.
@@ -60,25 +61,15 @@ func (e *examiner) close() {
 }
 
 func (e *examiner) run(ctx context.Context) {
-	for wait := firstExamination; ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(wait):
-		}
-		since := time.Now()
-		e.examine(ctx)
-		wait = max(examineEach, examineShare*time.Since(since))
-	}
-}
-
-func (e *examiner) examine(ctx context.Context) {
-	report, err := e.doctor.ExamineAndForget(ctx)
-	if err == nil {
-		e.tell(report)
-	} else if ctx.Err() == nil {
-		e.log.Warn("could not compare the servers with what is recorded", "error", err)
-	}
+	periodic.Run(ctx, periodic.Schedule{Delay: firstExamination, Every: examineEach, Rest: examineRest},
+		&periodic.Status{What: "comparing the servers with what is recorded", Log: e.log},
+		func(ctx context.Context) error {
+			report, err := e.doctor.ExamineAndForget(ctx)
+			if err == nil {
+				e.tell(report)
+			}
+			return err
+		})
 }
 
 // tell logs how many records were deleted, and the findings that the examination before did not have. Unrecorded things

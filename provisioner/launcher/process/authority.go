@@ -11,6 +11,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"mysql-broker/provisioner/periodic"
 )
 
 const (
@@ -122,19 +124,7 @@ func (l *Launcher) loadAuthority(ctx context.Context) error {
 
 // followAuthority learns of changes until the context ends.
 func (l *Launcher) followAuthority(ctx context.Context) {
-	tick := time.NewTicker(authorityInterval)
-	defer tick.Stop()
-	failing := false
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		err := l.loadAuthority(ctx)
-		if err != nil && !failing && ctx.Err() == nil {
-			l.cfg.Logger.Warn("cannot tell which CA signs for dedicated servers; the last one does", "error", err)
-		}
-		failing = err != nil
-	}
+	periodic.Run(ctx, periodic.Schedule{Every: authorityInterval, Delay: authorityInterval},
+		&periodic.Status{What: "reading which CA signs for dedicated servers", Meanwhile: "the last one does",
+			Log: l.cfg.Logger}, l.loadAuthority)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"regexp"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/periodic"
 )
 
 const (
@@ -38,22 +40,12 @@ func (l *Launcher) keepRedoLog(ctx context.Context, inst instance) {
 		return
 	}
 	log := logReader{file: inst.logFile(), offset: -1}
-	outdated, failing := true, false
-	tick := time.NewTicker(redoInterval)
-	defer tick.Stop()
-	for {
-		err := l.lookAtRedoLog(ctx, inst, &log, &outdated)
-		if err != nil && !failing && ctx.Err() == nil {
-			l.cfg.Logger.Error("the capacity of a server's redo log cannot be raised; trying again", "server", inst.id,
-				"error", err)
-		}
-		failing = err != nil
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	outdated := true
+	status := &periodic.Status{What: "raising the capacity of a server's redo log", Level: slog.LevelError,
+		Log: l.cfg.Logger.With("server", inst.id)}
+	periodic.Run(ctx, periodic.Schedule{Every: redoInterval}, status, func(ctx context.Context) error {
+		return l.lookAtRedoLog(ctx, inst, &log, &outdated)
+	})
 }
 
 // lookAtRedoLog reads on in the log once it has done what that says, so that nothing is forgotten if it fails.

@@ -8,10 +8,13 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"mysql-broker/provisioner/periodic"
 )
 
 // renewTime is how long a server may take to read its certificate anew.
@@ -29,10 +32,10 @@ func (l *Launcher) keepCertificate(ctx context.Context, inst instance) {
 		return
 	}
 	// A broker that wrote a certificate may have died before the server knew.
-	reload, failing := l.signs.Load().takesOver, false
-	tick := time.NewTicker(authorityInterval)
-	defer tick.Stop()
-	for {
+	reload := l.signs.Load().takesOver
+	status := &periodic.Status{What: "renewing a server's certificate", Level: slog.LevelError,
+		Log: l.cfg.Logger.With("server", inst.id)}
+	periodic.Run(ctx, periodic.Schedule{Every: authorityInterval}, status, func(ctx context.Context) error {
 		renewed, err := l.renewCertificate(inst)
 		reload = reload || renewed
 		if err == nil && reload {
@@ -40,16 +43,8 @@ func (l *Launcher) keepCertificate(ctx context.Context, inst instance) {
 				reload = false
 			}
 		}
-		if err != nil && !failing && ctx.Err() == nil {
-			l.cfg.Logger.Error("the certificate of a server cannot be renewed; trying again", "server", inst.id, "error", err)
-		}
-		failing = err != nil
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+		return err
+	})
 }
 
 func (l *Launcher) reloadCertificate(ctx context.Context, inst instance) error {

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"mysql-broker/provisioner/periodic"
 )
 
 const (
@@ -99,21 +101,8 @@ func (l *Launcher) keepSpares(ctx context.Context) {
 	if err := l.removeUnfitSpares(); err != nil {
 		l.cfg.Logger.Warn("spare data directories were not removed", "error", err)
 	}
-	tick := time.NewTicker(spareInterval)
-	defer tick.Stop()
-	failing := false
-	for {
-		err := l.fillSpares(ctx)
-		if err != nil && !failing && ctx.Err() == nil {
-			l.cfg.Logger.Warn("spare data directories cannot be made; launches take longer", "error", err)
-		}
-		failing = err != nil
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	periodic.Run(ctx, periodic.Schedule{Every: spareInterval}, &periodic.Status{What: "making spare data directories",
+		Meanwhile: "launches take longer", Log: l.cfg.Logger}, l.fillSpares)
 }
 
 // fillSpares leaves it be until the first launch has made a template: a host may never launch anything.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"os"
 	"sync"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/periodic"
 )
 
 const (
@@ -44,13 +46,9 @@ func (l *Launcher) supervise(ctx context.Context) {
 	watchers.Go(func() { l.keepSpares(ctx) })
 	var watched sync.Map // of ids
 	starting := make(chan struct{}, startsAtOnce)
-	survey := time.NewTicker(surveyInterval)
-	defer survey.Stop()
-	for {
+	status := &periodic.Status{What: "looking for servers to supervise", Level: slog.LevelError, Log: l.cfg.Logger}
+	periodic.Run(ctx, periodic.Schedule{Every: surveyInterval}, status, func(ctx context.Context) error {
 		all, err := l.instances()
-		if err != nil {
-			l.cfg.Logger.Error("servers are not supervised", "error", err)
-		}
 		for _, inst := range all {
 			if _, already := watched.LoadOrStore(inst.id, nil); already {
 				continue
@@ -61,30 +59,21 @@ func (l *Launcher) supervise(ctx context.Context) {
 				l.watch(ctx, inst, starting)
 			})
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-survey.C:
-		}
-	}
+		return err
+	})
 }
 
 // becomeSupervisor waits for the lock of the state directory. It is nil when the context has ended; until then nothing,
 // such as a limit of open files, keeps it from trying again.
 func (l *Launcher) becomeSupervisor(ctx context.Context) *os.File {
-	failing := false
+	status := periodic.Status{What: "becoming the broker that supervises the servers", Level: slog.LevelError,
+		Log: l.cfg.Logger}
 	for {
 		lock, err := pollLock(ctx, l.cfg.Dir, standbyInterval)
+		status.Report(ctx, err)
 		if err == nil {
 			return lock
 		}
-		if ctx.Err() != nil {
-			return nil
-		}
-		if !failing {
-			l.cfg.Logger.Error("cannot tell who supervises the servers; trying again", "error", err)
-		}
-		failing = true
 		select {
 		case <-ctx.Done():
 			return nil

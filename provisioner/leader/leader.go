@@ -1,0 +1,93 @@
+// Package leader runs work that one broker at a time does for all brokers. Who does it holds a lease in PostgreSQL, which
+// passes to another broker when its holder stops or dies.
+package leader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"mysql-broker/provisioner/periodic"
+	"mysql-broker/store"
+)
+
+// Hold is how long the other brokers wait for a leader that died during a run.
+const Hold = 15 * time.Second
+
+const (
+	keepEach = Hold / 3
+	// retryEach is how soon a run that failed is repeated, and a lease asked for again while PostgreSQL does not answer.
+	retryEach = 5 * time.Second
+)
+
+// Work is done by one broker at a time.
+type Work struct {
+	Store *store.Store
+	Log   *slog.Logger
+	Lease string // its name in the store; every broker uses the same one
+	What  string // for the log, see periodic.Status
+	// Every is the time from the start of a run to the start of the next one, on whichever broker. A run that takes longer
+	// is followed by a pause as long as itself.
+	Every time.Duration
+	// Do is one run. Its context ends if the lease is lost.
+	Do func(context.Context) error
+}
+
+// Run does the work whenever this broker gets the lease, until ctx ends.
+func (w Work) Run(ctx context.Context) {
+	me := uuid.NewString()
+	status := &periodic.Status{What: w.What, Log: w.Log}
+	periodic.Loop(ctx, 0, func(ctx context.Context) time.Duration {
+		leads, wait, err := w.Store.TakeTurn(ctx, w.Lease, me, Hold)
+		switch {
+		case err != nil:
+			return retryEach // the tasks' runner logs the outage
+		case !leads:
+			return max(wait, time.Millisecond)
+		}
+		return w.lead(ctx, me, status)
+	})
+}
+
+// lead does a run, gives the lease back and returns when to ask for it again.
+func (w Work) lead(ctx context.Context, me string, status *periodic.Status) (wait time.Duration) {
+	start := time.Now()
+	err := w.run(ctx, me)
+	took := time.Since(start)
+	every, rest := w.Every, took
+	if ctx.Err() != nil { // another broker may go on at once
+		every, rest = 0, 0
+	}
+	if err != nil {
+		every = min(every, retryEach)
+	}
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), retryEach)
+	defer cancel()
+	status.Report(ctx, errors.Join(err, w.Store.EndTurn(ending, w.Lease, me, every, rest)))
+	return max(every-took, rest, time.Millisecond)
+}
+
+// run calls Do while it keeps the lease.
+func (w Work) run(ctx context.Context, me string) error {
+	ctx, lose := context.WithCancelCause(ctx)
+	var keeping sync.WaitGroup
+	keeping.Go(func() {
+		periodic.Loop(ctx, keepEach, func(ctx context.Context) time.Duration {
+			if err := w.Store.KeepTurn(ctx, w.Lease, me, Hold); err != nil {
+				lose(fmt.Errorf("keep the lease: %w", err))
+			}
+			return keepEach
+		})
+	})
+	defer keeping.Wait()
+	defer lose(nil)
+	if err := w.Do(ctx); err != nil {
+		return err
+	}
+	return context.Cause(ctx)
+}

@@ -181,12 +181,6 @@ func (s *Store) TasksBefore(ctx context.Context, before int64, q TaskQuery, limi
 	return pageAfter(ctx, s, q.list(), before, limit, func(t ListedTask) int64 { return t.ID })
 }
 
-// InstancesFrom lists the first ids of instances, up to limit, that are not before one, in their order.
-func (s *Store) InstancesFrom(ctx context.Context, id string, limit int) ([]string, error) {
-	return allRows(ctx, s.pool, pgx.RowTo[string], "SELECT id FROM instance WHERE id >= $1 ORDER BY id LIMIT $2",
-		id, limit)
-}
-
 // PlanInUse tells whether an instance has that plan, which may not be in the catalog any more.
 func (s *Store) PlanInUse(ctx context.Context, id string) (bool, error) {
 	return oneRow(ctx, s.pool, pgx.RowTo[bool], "SELECT EXISTS (SELECT FROM instance WHERE plan_id = $1)", id)

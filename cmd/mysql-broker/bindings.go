@@ -33,7 +33,7 @@ progress, if any) and created_at; one that is shown alone also has latest_tasks.
   mysql-broker bindings --state ending --since 1d
   mysql-broker bindings --role admin --json`,
 		Args:              atMost(2),
-		ValidArgsFunction: completeArgs(completeInstances, completeBindings),
+		ValidArgsFunction: completeArgs(instanceWords, bindingWords),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withConsole(cmd, func(ctx context.Context, c *console) (err error) {
 				if len(args) > 0 {
@@ -58,15 +58,13 @@ progress, if any) and created_at; one that is shown alone also has latest_tasks.
 	flags := command.Flags()
 	flags.StringVar(&planName, "plan", "", "only bindings to instances of this plan, by its name or id")
 	flags.StringVar(&q.Server, "server", "", "only accounts on this shared server")
-	flags.Var(&state, "state", "only bindings in this state")
-	flags.Var(&role, "role", "only accounts of this role")
+	state.flag(command, "state", "only bindings in this state")
+	role.flag(command, "role", "only accounts of this role")
 	flags.StringVar(&q.AppGUID, "app", "", "only bindings of this app, by its GUID")
 	flags.Var(&since, "since", "only bindings created since then: an age such as 90m or 3d, or a time")
 	out.flags(command)
-	completeFlag(command, "plan", completePlans)
-	completeFlag(command, "server", completeServers)
-	completeFlag(command, "state", fixed(state.typed()))
-	completeFlag(command, "role", fixed(role.typed()))
+	completeFlag(command, "plan", completeEach(planWords))
+	completeFlag(command, "server", completeEach(serverWords))
 	return describe(command, recordedExit, recordedEnvironment)
 }
 

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -146,17 +144,12 @@ func show(out io.Writer, compared doctor.Compared, lines []diagnosis, asJSON boo
 		_, err := fmt.Fprintln(out, "All is well. "+counts)
 		return err
 	}
-	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "problem\twhat\twhere\tname\tinstance\tbinding\tage\tto do")
-	for _, d := range lines {
-		fields := []string{string(d.Problem), d.Kind, d.Server, d.Name, d.InstanceID, d.BindingID, age(d.AgeSeconds),
+	rows := make([][]string, len(lines))
+	for n, d := range lines {
+		rows[n] = []string{string(d.Problem), d.Kind, d.Server, d.Name, d.InstanceID, d.BindingID, age(d.AgeSeconds),
 			d.action()}
-		for i := range fields {
-			fields[i] = printable(fields[i])
-		}
-		fmt.Fprintln(table, strings.Join(fields, "\t"))
 	}
-	if err := table.Flush(); err != nil {
+	if err := printTable(out, "problem\twhat\twhere\tname\tinstance\tbinding\tage\tto do", rows); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintln(out, counts)

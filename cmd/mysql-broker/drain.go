@@ -25,7 +25,7 @@ once "mysql-broker servers" says that it holds none.`,
   mysql-broker instances --server mysql-server-1
   mysql-broker drain --undo mysql-server-1`,
 		Args:              exactly(1),
-		ValidArgsFunction: completeArgs(completeServers),
+		ValidArgsFunction: completeArgs(serverWords),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withConsole(cmd, func(ctx context.Context, c *console) error {
 				if err := c.checkServer(ctx, args[0]); err != nil {

@@ -7,12 +7,20 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
 )
 
 // choice is a flag with one of some values, "" until it is given. Spaces in a value may be typed as hyphens.
 type choice struct {
 	value   string
 	allowed []string
+}
+
+// flag adds the flag to a command.
+func (c *choice) flag(command *cobra.Command, name, usage string) {
+	command.Flags().Var(c, name, usage)
+	completeFlag(command, name, cobra.FixedCompletions(c.typed(), cobra.ShellCompDirectiveNoFileComp))
 }
 
 func (c *choice) String() string { return c.value }

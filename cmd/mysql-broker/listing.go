@@ -7,7 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
-	"unicode/utf8"
+	"text/tabwriter"
 
 	"golang.org/x/term"
 )
@@ -17,12 +17,10 @@ import (
 // line.
 type listing struct {
 	out     *bufio.Writer
-	table   bool
+	table   *tabwriter.Writer // nil elsewhere than on a terminal
 	json    bool
 	limit   int // how many rows to print, 0 for all
 	printed int
-	widths  []int      // of the table's columns so far, in characters
-	pending [][]string // of the table, until their widths are known
 }
 
 // errEnough ends a listing that has as many rows as were asked for.
@@ -36,13 +34,18 @@ func unlessEnough(err error) error {
 	return err
 }
 
-// alignAtOnce is how many rows of a table are aligned with each other; later ones are no narrower.
+// alignAtOnce is how many rows of a table are aligned with each other.
 const alignAtOnce = 500
 
 func newListing(out io.Writer, asJSON bool, limit int, columns ...string) *listing {
-	l := &listing{out: bufio.NewWriter(out), json: asJSON, limit: limit, widths: make([]int, len(columns))}
-	if f, ok := out.(*os.File); ok {
-		l.table = term.IsTerminal(int(f.Fd()))
+	f, ok := out.(*os.File)
+	return startListing(out, ok && term.IsTerminal(int(f.Fd())), asJSON, limit, columns...)
+}
+
+func startListing(out io.Writer, terminal, asJSON bool, limit int, columns ...string) *listing {
+	l := &listing{out: bufio.NewWriter(out), json: asJSON, limit: limit}
+	if terminal {
+		l.table = newTable(l.out)
 	}
 	if !asJSON {
 		_ = l.line(columns) // an error comes back with the next line, and at the end
@@ -80,52 +83,40 @@ func (l *listing) element(document any) error {
 }
 
 func (l *listing) line(fields []string) error {
-	if !l.table {
-		_, err := l.out.WriteString(strings.Join(fields, "\t") + "\n")
+	text := strings.Join(fields, "\t") + "\n"
+	if l.table == nil {
+		_, err := l.out.WriteString(text)
 		return err
 	}
-	if l.pending = append(l.pending, fields); len(l.pending) < alignAtOnce {
-		return nil
+	_, err := io.WriteString(l.table, text)
+	if err == nil && l.printed%alignAtOnce == alignAtOnce-1 {
+		err = l.flush()
 	}
-	return l.align()
+	return err
 }
 
-// align prints the rows of the table that wait.
-func (l *listing) align() error {
-	for _, row := range l.pending {
-		for i, f := range row {
-			l.widths[i] = max(l.widths[i], utf8.RuneCountInString(f))
-		}
-	}
-	for _, row := range l.pending {
-		var b strings.Builder
-		for i, f := range row {
-			b.WriteString(f)
-			b.WriteString(strings.Repeat(" ", l.widths[i]-utf8.RuneCountInString(f)+3))
-		}
-		if _, err := l.out.WriteString(strings.TrimRight(b.String(), " ") + "\n"); err != nil {
+// flush prints the rows that were kept back.
+func (l *listing) flush() error {
+	if l.table != nil {
+		if err := l.table.Flush(); err != nil {
 			return err
 		}
 	}
-	l.pending = l.pending[:0]
 	return l.out.Flush()
 }
 
 // end prints what is left. err is that of whoever has read the rows, or nil: after one, no array is closed, lest what
 // is incomplete pass for all there is.
 func (l *listing) end(err error) error {
-	if errors.Is(err, errEnough) {
-		err = nil
-	}
-	printing := l.align()
+	err = unlessEnough(err)
 	if l.json && err == nil {
 		closing := "\n]\n"
 		if l.printed == 0 {
 			closing = "[]\n"
 		}
-		_, printing = l.out.WriteString(closing)
+		_, err = l.out.WriteString(closing)
 	}
-	return errors.Join(err, printing, l.out.Flush())
+	return errors.Join(err, l.flush())
 }
 
 // encode is one line of JSON.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,17 +11,19 @@ import (
 func TestTableAligns(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	l := &listing{out: bufio.NewWriter(&out), table: true, widths: make([]int, 2)}
-	must(t, l.line([]string{"name", "state"}))
+	l := startListing(&out, true, false, 0, "name", "state")
 	must(t, l.add(nil, "größer", ""))
 	for range alignAtOnce {
 		must(t, l.add(nil, "a", "b\nc"))
 	}
+	if out.Len() == 0 {
+		t.Error("all rows are kept in memory")
+	}
 	must(t, l.end(nil))
 	lines := strings.Split(out.String(), "\n")
 	if len(lines) != alignAtOnce+3 || lines[0] != "name     state" || lines[1] != "größer   -" ||
-		lines[2] != `a        "b\nc"` || lines[alignAtOnce+1] != lines[2] {
-		t.Errorf("%q", lines[:3])
+		lines[2] != `a        "b\nc"` || lines[alignAtOnce+1] != `a   "b\nc"` {
+		t.Errorf("%q and %q", lines[:3], lines[alignAtOnce+1:])
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,18 +41,29 @@ func details(out io.Writer, asJSON bool, document any, fields [][2]string) error
 	if asJSON {
 		return writeJSON(out, document)
 	}
-	width := 0
-	for _, f := range fields {
-		width = max(width, len(f[0]))
-	}
-	var b strings.Builder
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, f := range fields {
 		if f[1] != "" {
-			b.WriteString(f[0] + ":" + strings.Repeat(" ", width-len(f[0])+2) + printable(f[1]) + "\n")
+			fmt.Fprintf(table, "%s:\t%s\n", f[0], printable(f[1]))
 		}
 	}
-	_, err := io.WriteString(out, b.String())
-	return err
+	return table.Flush()
+}
+
+// newTable aligns fields between tabs.
+func newTable(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(out, 0, 0, 3, ' ', 0) }
+
+// printTable prints rows below the names of their columns, aligned even where no terminal is.
+func printTable(out io.Writer, columns string, rows [][]string) error {
+	table := newTable(out)
+	fmt.Fprintln(table, columns)
+	for _, row := range rows {
+		for i, field := range row {
+			row[i] = printable(field)
+		}
+		fmt.Fprintln(table, strings.Join(row, "\t"))
+	}
+	return table.Flush()
 }
 
 // printable keeps what a table cannot show, such as the line breaks that a platform's ids may have, from breaking it.

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -170,16 +168,11 @@ func (r recoverReport) show(out io.Writer, asJSON, applied bool) error {
 		fmt.Fprintln(out, "PostgreSQL is not held: nothing says that it was restored from a backup.")
 	}
 	if len(r.Items) > 0 {
-		table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-		fmt.Fprintln(table, "action\twhat\twhere\tname\tinstance\tbinding\twhy")
-		for _, i := range r.Items {
-			fields := []string{string(i.Action), i.Kind, i.Server, i.Name, i.InstanceID, i.BindingID, i.state()}
-			for n := range fields {
-				fields[n] = printable(fields[n])
-			}
-			fmt.Fprintln(table, strings.Join(fields, "\t"))
+		rows := make([][]string, len(r.Items))
+		for n, i := range r.Items {
+			rows[n] = []string{string(i.Action), i.Kind, i.Server, i.Name, i.InstanceID, i.BindingID, i.state()}
 		}
-		if err := table.Flush(); err != nil {
+		if err := printTable(out, "action\twhat\twhere\tname\tinstance\tbinding\twhy", rows); err != nil {
 			return err
 		}
 	}

@@ -45,7 +45,7 @@ Run it on the brokers' host, with their environment. Instances on which an opera
 next call; so are those whose server does not answer. Any such makes the exit status 1. Applications notice nothing.`,
 		Example: `  mysql-broker rotate-admin-passwords
   mysql-broker rotate-admin-passwords 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10`,
-		ValidArgsFunction: completeInstances.each(),
+		ValidArgsFunction: completeEach(instanceWords),
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			cfg, err := fromEnvironment(cmd, config.Dedicated)
 			if err != nil {

@@ -46,7 +46,7 @@ one has server, kind, instance_id, plan, plan_id, state (its instance's; deleted
   mysql-broker servers mysql-server-1
   mysql-broker servers --dedicated`,
 		Args:              atMost(1),
-		ValidArgsFunction: completeArgs(completeServers),
+		ValidArgsFunction: completeArgs(serverWords),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withConsole(cmd, func(ctx context.Context, c *console) error {
 				if len(args) == 1 {
@@ -72,10 +72,9 @@ one has server, kind, instance_id, plan, plan_id, state (its instance's; deleted
 		},
 	}
 	command.Flags().BoolVar(&dedicated, "dedicated", false, "list dedicated servers")
-	command.Flags().Var(&state, "state", "only shared servers in this state")
+	state.flag(command, "state", "only shared servers in this state")
 	command.MarkFlagsMutuallyExclusive("dedicated", "state")
 	out.flags(command)
-	completeFlag(command, "state", fixed(state.typed()))
 	return describe(command, recordedExit, recordedEnvironment)
 }
 

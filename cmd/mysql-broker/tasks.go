@@ -40,7 +40,7 @@ at it), retry_at (where it waits), description, last_error, created_at and finis
   mysql-broker tasks task_4711
   mysql-broker tasks retry task_4711`,
 		Args:              atMost(1),
-		ValidArgsFunction: completeArgs(completeTasks(store.TaskQuery{})),
+		ValidArgsFunction: completeArgs(taskWords("")),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withConsole(cmd, func(ctx context.Context, c *console) (err error) {
 				if len(args) == 1 {
@@ -57,15 +57,13 @@ at it), retry_at (where it waits), description, last_error, created_at and finis
 	}
 	flags := command.Flags()
 	flags.StringVar(&plan, "plan", "", "only tasks of this plan, by its name or id")
-	flags.Var(&state, "state", "only tasks in this state")
-	flags.Var(&kind, "kind", "only tasks of this kind")
+	state.flag(command, "state", "only tasks in this state")
+	kind.flag(command, "kind", "only tasks of this kind")
 	flags.StringVar(&q.InstanceID, "instance", "", "only tasks of this instance and its bindings, deleted or not")
 	flags.Var(&since, "since", "only tasks created since then: an age such as 90m or 3d, or a time")
 	out.flags(command)
-	completeFlag(command, "plan", completePlans)
-	completeFlag(command, "state", fixed(state.typed()))
-	completeFlag(command, "kind", fixed(kind.typed()))
-	completeFlag(command, "instance", completeInstances)
+	completeFlag(command, "plan", completeEach(planWords))
+	completeFlag(command, "instance", completeEach(instanceWords))
 	command.AddCommand(retryCommand(), cancelCommand())
 	return describe(command, recordedExit, recordedEnvironment)
 }
@@ -89,7 +87,7 @@ they are not tried again: the platform has to ask for them anew.`,
 		Example: `  mysql-broker tasks retry task_4711
   mysql-broker tasks --state failed --kind deprovision --json | jq -r '.[].task' | xargs -n 1 mysql-broker tasks retry`,
 		Args:              exactly(1),
-		ValidArgsFunction: completeArgs(completeTasks(store.TaskQuery{})),
+		ValidArgsFunction: completeArgs(taskWords("")),
 		RunE: onTask(provisioner.RetryTask, func(asked, now store.Task) string {
 			switch {
 			case now.ID != asked.ID:
@@ -118,7 +116,7 @@ ever.
 A deletion cannot be undone, and is not cancelled.`,
 		Example:           `  mysql-broker tasks cancel task_4711`,
 		Args:              exactly(1),
-		ValidArgsFunction: completeArgs(completeTasks(store.TaskQuery{State: store.InProgress})),
+		ValidArgsFunction: completeArgs(taskWords(store.InProgress)),
 		RunE: onTask(provisioner.CancelTask, func(_, t store.Task) string {
 			return fmt.Sprintf("%s is being undone, and will end as failed; `mysql-broker tasks %[1]s` tells how it does.",
 				task.Token(t.ID))

@@ -9,8 +9,3 @@ func ForOperator(getenv func(string) string) (Config, error) {
 		Shared: r.sharedServers(services)}
 	return cfg, errors.Join(r.problems...)
 }
-
-// CatalogPath reads only where the catalog is.
-func CatalogPath(getenv func(string) string) string {
-	return (&reader{getenv: getenv}).value("CATALOG")
-}

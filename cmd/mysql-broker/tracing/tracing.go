@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace"
 
 	"mysql-broker/cmd/mysql-broker/version"
+	"mysql-broker/provisioner/periodic"
 )
 
 // ServiceName is how the broker is called in traces unless OTEL_SERVICE_NAME says otherwise.
@@ -36,27 +37,20 @@ func Start(ctx context.Context, cfg Config, log *slog.Logger) (*trace.TracerProv
 	} else if err != nil {
 		return nil, fmt.Errorf("describe this process to the receiver of traces: %w", err)
 	}
-	return trace.NewTracerProvider(trace.WithBatcher(&told{SpanExporter: exporter, log: log}),
+	return trace.NewTracerProvider(trace.WithBatcher(&reporting{exporter, periodic.Status{
+		What: "sending traces", Meanwhile: "they are lost", Log: log}}),
 		trace.WithResource(source)), nil
 }
 
-// told is an exporter that logs once that spans cannot be sent, and once that they can again. It is called by one
-// goroutine at a time.
-type told struct {
+// reporting logs once that spans cannot be sent, and once that they can again. One goroutine at a time calls it.
+type reporting struct {
 	trace.SpanExporter
-	log     *slog.Logger
-	failing bool
+	status periodic.Status
 }
 
 // ExportSpans implements trace.SpanExporter.
-func (t *told) ExportSpans(ctx context.Context, spans []trace.ReadOnlySpan) error {
-	err := t.SpanExporter.ExportSpans(ctx, spans)
-	switch {
-	case err != nil && !t.failing:
-		t.log.Warn("traces cannot be sent; they are lost until they can", "error", err)
-	case err == nil && t.failing:
-		t.log.Info("traces can be sent again")
-	}
-	t.failing = err != nil
+func (r *reporting) ExportSpans(ctx context.Context, spans []trace.ReadOnlySpan) error {
+	err := r.SpanExporter.ExportSpans(ctx, spans)
+	r.status.Report(context.WithoutCancel(ctx), err) // a collector that does not answer in time fails, too
 	return nil
 }

@@ -48,7 +48,7 @@ func TestCollectorThatRefuses(t *testing.T) {
 	if err := traces.Shutdown(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if lost, again := strings.Count(log.String(), "cannot be sent"), strings.Count(log.String(), "can be sent again"); lost != 2 ||
+	if lost, again := strings.Count(log.String(), "traces failed"), strings.Count(log.String(), "traces works again"); lost != 2 ||
 		again != 1 {
 		t.Errorf("told of %d outages and %d ends:\n%s", lost, again, log.String())
 	}

@@ -50,79 +50,67 @@ func bundle(all []store.Authority) string {
 }
 
 // CA is what clients of dedicated servers are to trust, in PEM.
-func CA(ctx context.Context, cfg config.Config) (string, error) {
-	s, err := openStored(ctx, cfg)
-	if err != nil {
-		return "", err
-	}
-	defer s.Close()
-	all, _, err := authorities(ctx, s)
-	return bundle(all), err
+func CA(ctx context.Context, cfg config.Config) (text string, err error) {
+	err = withStore(ctx, cfg, func(s *store.Store) error {
+		all, _, err := authorities(ctx, s)
+		text = bundle(all)
+		return err
+	})
+	return text, err
 }
 
 // AddCA has clients trust a new CA, which signs nothing yet.
 func AddCA(ctx context.Context, cfg config.Config) error {
-	s, err := openStored(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	if _, _, err := authorities(ctx, s); err != nil {
-		return err
-	}
-	certificate, key, err := process.NewAuthority()
-	if err != nil {
-		return err
-	}
-	return s.AddAuthority(ctx, string(certificate), string(key))
+	return withStore(ctx, cfg, func(s *store.Store) error {
+		if _, _, err := authorities(ctx, s); err != nil {
+			return err
+		}
+		certificate, key, err := process.NewAuthority()
+		if err != nil {
+			return err
+		}
+		return s.AddAuthority(ctx, string(certificate), string(key))
+	})
 }
 
 // PromoteCA has the newest CA sign the certificates of all dedicated servers.
 func PromoteCA(ctx context.Context, cfg config.Config) error {
-	s, err := openStored(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	if _, _, err := authorities(ctx, s); err != nil {
-		return err
-	}
-	return s.PromoteAuthority(ctx)
+	return withStore(ctx, cfg, func(s *store.Store) error {
+		if _, _, err := authorities(ctx, s); err != nil {
+			return err
+		}
+		return s.PromoteAuthority(ctx)
+	})
 }
 
 // DropOldCAs has clients trust those CAs no more that signed before the present one, and says how many. It fails if a
 // server in the launcher's directory has a certificate of theirs yet.
 func DropOldCAs(ctx context.Context, cfg config.Config, log *slog.Logger) (dropped int, err error) {
-	s, err := openStored(ctx, cfg)
-	if err != nil {
-		return 0, err
-	}
-	defer s.Close()
-	all, signing, err := authorities(ctx, s)
-	if err != nil {
-		return 0, err
-	}
-	l, err := process.Open(launcherConfig(cfg.Launcher, log))
-	if err != nil {
-		return 0, fmt.Errorf("launcher: %w", err)
-	}
-	defer l.Close()
-	for _, old := range all {
-		if old.SignsSince == nil || old.ID == signing.ID {
-			continue
-		}
-		users, err := l.SignedBy([]byte(old.Certificate))
+	err = withStore(ctx, cfg, func(s *store.Store) error {
+		all, signing, err := authorities(ctx, s)
 		if err != nil {
-			return dropped, err
+			return err
 		}
-		if len(users) > 0 {
-			return dropped, fmt.Errorf("these servers have a certificate of an old CA yet, which the broker that "+
-				"supervises them renews within a minute if they run: %s", strings.Join(users, ", "))
-		}
-		if err := s.DropAuthority(ctx, old.ID); err != nil {
-			return dropped, err
-		}
-		dropped++
-	}
-	return dropped, nil
+		return withLauncher(cfg.Launcher, log, func(l *process.Launcher) error {
+			for _, old := range all {
+				if old.SignsSince == nil || old.ID == signing.ID {
+					continue
+				}
+				users, err := l.SignedBy([]byte(old.Certificate))
+				if err != nil {
+					return err
+				}
+				if len(users) > 0 {
+					return fmt.Errorf("these servers have a certificate of an old CA yet, which the broker that supervises "+
+						"them renews within a minute if they run: %s", strings.Join(users, ", "))
+				}
+				if err := s.DropAuthority(ctx, old.ID); err != nil {
+					return err
+				}
+				dropped++
+			}
+			return nil
+		})
+	})
+	return dropped, err
 }

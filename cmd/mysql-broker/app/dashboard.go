@@ -1,26 +1,24 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"net/url"
 
 	"code.cloudfoundry.org/brokerapi/v13/domain"
 
-	"mysql-broker/broker/catalog"
 	"mysql-broker/broker/dashboard"
 	"mysql-broker/broker/signin"
-	"mysql-broker/cmd/mysql-broker/config"
-	"mysql-broker/provisioner/plan"
 )
 
-// newSignIn returns who lets people into the dashboard, nil if nobody is configured to, and the catalog with the client
-// that this needs at UAA.
-func (a *App) newSignIn(cfg config.Config, c *catalog.Catalog) (*signin.SignIn, *catalog.Catalog) {
-	s := cfg.SignIn
+// prepareSignIn makes who lets people into the dashboard, if somebody is configured to, and adds the client that this
+// needs at UAA to the catalog.
+func (a *App) prepareSignIn(context.Context) (end ending, err error) {
+	s := a.cfg.SignIn
 	if s.Provider.ClientID == "" && s.Announce == nil {
-		return nil, c
+		return end, nil
 	}
-	external := cfg.ExternalURL
+	external := a.cfg.ExternalURL
 	if external == nil {
 		external = &url.URL{Scheme: "http", Host: fmt.Sprintf("127.0.0.1:%d", a.Port())}
 	}
@@ -30,22 +28,26 @@ func (a *App) newSignIn(cfg config.Config, c *catalog.Catalog) (*signin.SignIn, 
 		// Controller hands the text on as it is, and UAA takes it for a list where there is a comma. Of patterns, it may
 		// be told to take none. https://github.com/cloudfoundry/uaa, in server/src/main: WhitelistLogoutSuccessHandler,
 		// Jackson2ArrayOrStringDeserializer
-		c = c.WithDashboardClient(domain.ServiceDashboardClient{ID: s.Provider.ClientID, Secret: s.Provider.ClientSecret,
+		a.catalog = a.catalog.WithDashboardClient(domain.ServiceDashboardClient{ID: s.Provider.ClientID, Secret: s.Provider.ClientSecret,
 			RedirectURI: external.JoinPath(signin.CallbackPath).String() + "," + external.JoinPath(signin.SignOutPath).String()})
 	}
-	return signin.New(signin.Config{ExternalURL: external, Store: a.store, Logger: a.log, Provider: s.Provider,
-		CloudController: s.CloudController, OperatorGroup: s.OperatorGroup, Announce: s.Announce}), c
+	a.signIn = signin.New(signin.Config{ExternalURL: external, Store: a.store, Logger: a.log, Provider: s.Provider,
+		CloudController: s.CloudController, OperatorGroup: s.OperatorGroup, Announce: s.Announce})
+	return end, nil
 }
 
 // SignIn is who lets people into the dashboard, or nil.
 func (a *App) SignIn() *signin.SignIn { return a.signIn }
 
 // startDashboard makes the pages, unless nobody could sign in to see them.
-func (a *App) startDashboard(plans plan.Set) {
-	if a.signIn != nil {
-		a.dashboard = dashboard.New(dashboard.Config{Store: a.store, SignIn: a.signIn, Plans: plans, Shared: a.shared,
-			Inspect: a.provisioner.Inspect, Storage: a.provisioner.Storage, Findings: a.examiner.findings, Logger: a.log})
+func (a *App) startDashboard(context.Context) (end ending, err error) {
+	if a.signIn == nil {
+		return end, nil
 	}
+	a.dashboard = dashboard.New(dashboard.Config{Store: a.store, SignIn: a.signIn, Plans: a.catalog.Plans(),
+		Shared: a.shared, Inspect: a.provisioner.Inspect, Storage: a.provisioner.Storage, Findings: a.examiner.findings,
+		Logger: a.log})
+	return ending{leave: a.dashboard.Close}, nil
 }
 
 // dashboardURL tells the address of an instance's page, "" where there is none.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,8 +26,6 @@ type examiner struct {
 	doctor *doctor.Doctor
 	log    *slog.Logger
 	latest atomic.Pointer[examination] // nil before the first
-	cancel context.CancelFunc
-	done   sync.WaitGroup
 }
 
 type examination struct {
@@ -45,21 +42,9 @@ type finding struct {
 	kind, server string
 }
 
-func startExaminer(d *doctor.Doctor, r prometheus.Registerer, log *slog.Logger) *examiner {
-	e := &examiner{doctor: d, log: log}
-	r.MustRegister(e)
-	ctx, cancel := context.WithCancel(context.Background())
-	e.cancel = cancel
-	e.done.Go(func() { e.run(ctx) })
-	return e
-}
+func newExaminer(d *doctor.Doctor, log *slog.Logger) *examiner { return &examiner{doctor: d, log: log} }
 
-// close returns once no examination is under way.
-func (e *examiner) close() {
-	e.cancel()
-	e.done.Wait()
-}
-
+// run examines until ctx ends.
 func (e *examiner) run(ctx context.Context) {
 	periodic.Run(ctx, periodic.Schedule{Delay: firstExamination, Every: examineEach, Rest: examineRest},
 		&periodic.Status{What: "comparing the servers with what is recorded", Log: e.log},

@@ -1,0 +1,107 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// https://docs.cloudfoundry.org/devguide/deploy-apps/app-lifecycle.html#shutdown
+func TestEndBeforeCloudFoundryKills(t *testing.T) {
+	t.Parallel()
+	const killed = 10 * time.Second // after SIGTERM
+	if longest := closeTime + flushTime; drainTime >= closeTime || longest >= killed {
+		t.Errorf("requests are waited for %v, and the end takes up to %v", drainTime, longest)
+	}
+}
+
+// ends records how components end.
+type ends struct {
+	mu    sync.Mutex
+	steps []string
+}
+
+func (e *ends) note(step string) func() {
+	return func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.steps = append(e.steps, step)
+	}
+}
+
+func (e *ends) expect(t *testing.T, want ...string) {
+	t.Helper()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !slices.Equal(e.steps, want) {
+		t.Errorf("ended by %q, want %q", e.steps, want)
+	}
+}
+
+func TestComponentsStopInReverseOrder(t *testing.T) {
+	t.Parallel()
+	var e ends
+	a := &App{log: slog.New(slog.DiscardHandler), endings: []ending{
+		{name: "traces", last: e.note("traces sent")},
+		{name: "store", stop: e.note("store closed")},
+		{name: "not configured"},
+		{name: "tasks", leave: e.note("tasks handed over"), stop: e.note("tasks stopped")},
+		{name: "server", leave: e.note("server leaves"), stop: e.note("server drained")},
+	}}
+	a.Close()
+	e.expect(t, "server leaves", "tasks handed over", "server drained", "tasks stopped", "store closed", "traces sent")
+}
+
+// What does not end in time is named, and keeps nothing from being sent.
+func TestEndIsBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var e ends
+		var log bytes.Buffer
+		hangs := make(chan struct{})
+		a := &App{log: slog.New(slog.NewTextHandler(&log, nil)), endings: []ending{
+			{name: "traces", last: e.note("traces sent")},
+			{name: "store", stop: e.note("store closed")},
+			{name: "tasks", stop: func() { <-hangs }},
+		}}
+		start := time.Now()
+		a.Close()
+		if took := time.Since(start); took != closeTime {
+			t.Errorf("the end took %v, not %v", took, closeTime)
+		}
+		e.expect(t, "traces sent")
+		if !strings.Contains(log.String(), "component=tasks") {
+			t.Errorf("the log does not say what hangs: %s", &log)
+		}
+		close(hangs)
+		synctest.Wait()
+	})
+}
+
+// Work in the background ends with its component, and closing begins before the component's turn.
+func TestBackground(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var e ends
+		running := background(func(ctx context.Context) {
+			<-ctx.Done()
+			e.note("background ended")()
+		})
+		guard := closing(e.note("guard closed"))
+		synctest.Wait()
+		e.expect(t)
+		guard.leave()
+		synctest.Wait()
+		e.expect(t, "guard closed")
+		running.leave()
+		running.stop()
+		guard.stop()
+		e.expect(t, "guard closed", "background ended")
+	})
+}

@@ -1,0 +1,81 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/doctor"
+	"mysql-broker/provisioner/mark"
+	"mysql-broker/provisioner/periodic"
+	"mysql-broker/provisioner/quota"
+	"mysql-broker/provisioner/task"
+)
+
+// startMarks returns once PostgreSQL was compared with what all servers that answer were told.
+func (a *App) startMarks(ctx context.Context) (ending, error) {
+	marks, err := mark.Start(ctx, mark.Config{Store: a.store, Shared: a.shared, Dedicated: a.dedicated, Logger: a.log})
+	if err != nil {
+		return ending{}, err
+	}
+	return closing(marks.Close), nil
+}
+
+// startOperations begins to carry tasks out. What is under way when the broker ends is handed to other brokers, but for
+// what requests wait for.
+func (a *App) startOperations(context.Context) (ending, error) {
+	metrics := newMetrics(a.registry, a.catalog.Plans())
+	a.registry.MustRegister(newStateCollector(a.store, a.shared, a.catalog.Plans(), a.log))
+	a.provisioner = provisioner.New(provisioner.Config{Store: a.store, Plans: a.catalog.Plans(), Shared: a.shared,
+		Dedicated: a.dedicated, Logger: a.log, OnFull: metrics.full.Inc, QuotasOff: a.cfg.Quota.Interval == 0,
+		Tasks: task.Config{Tracer: a.tracer, OnEnd: metrics.taskEnded, OnRetry: metrics.taskRetried,
+			OnRunOut: metrics.ranOut.Inc}})
+	return ending{leave: a.provisioner.HandOver, stop: a.provisioner.Stop}, nil
+}
+
+func (a *App) startExaminer(context.Context) (ending, error) {
+	a.examiner = newExaminer(doctor.New(doctor.Config{Store: a.store, Plans: a.catalog.Plans(), Shared: a.shared,
+		Dedicated: a.dedicated}), a.log)
+	a.registry.MustRegister(a.examiner)
+	return background(a.examiner.run), nil
+}
+
+func (a *App) startQuotas(context.Context) (ending, error) {
+	interval := a.cfg.Quota.Interval
+	guard := quota.Start(quota.Config{Store: a.store, Plans: a.catalog.Plans(), Shared: a.shared, Dedicated: a.dedicated,
+		Logger: a.log, Interval: interval})
+	if interval > 0 {
+		a.registry.MustRegister(newQuotaCollector(a.store, a.shared, a.dedicated != nil, interval, a.catalog.Plans(), a.log))
+	}
+	return closing(guard.Close), nil
+}
+
+const (
+	keepTasks  = 30 * 24 * time.Hour // Cloud Controller may ask about an operation for 7 days
+	removeEach = time.Hour
+)
+
+// startRemoval begins to delete the tasks that no platform asks about any more, and what no request can be older than.
+func (a *App) startRemoval(context.Context) (ending, error) {
+	status := &periodic.Status{What: "removing old tasks", Log: a.log}
+	return background(func(ctx context.Context) {
+		periodic.Run(ctx, periodic.Schedule{Every: removeEach}, status, func(ctx context.Context) error {
+			n, err := a.removeTasks(ctx)
+			if n > 0 {
+				a.log.Info("deleted old tasks", "count", n)
+			}
+			_, forgetting := a.store.ForgetAbsences(ctx)
+			return errors.Join(err, forgetting)
+		})
+	}), nil
+}
+
+// removeTasks deletes none of a PostgreSQL that is held: it is not known yet what has come of them.
+func (a *App) removeTasks(ctx context.Context) (int64, error) {
+	held, err := a.store.Hold(ctx)
+	if err != nil || held != nil {
+		return 0, err
+	}
+	return a.store.DeleteFinishedTasks(ctx, keepTasks)
+}

@@ -1,0 +1,45 @@
+package app
+
+import (
+	"context"
+
+	"github.com/exaring/otelpgx"
+
+	"mysql-broker/cmd/mysql-broker/config"
+	"mysql-broker/store"
+)
+
+// openStore also makes the PostgreSQL database this keyset's, unless it is another one's.
+func (a *App) openStore(ctx context.Context) (end ending, err error) {
+	var options []store.Option
+	if a.traces != nil {
+		options = append(options, store.WithTracer(otelpgx.NewTracer(otelpgx.WithTracerProvider(a.traces))))
+	}
+	if a.store, err = openMigrated(ctx, a.cfg, options...); err != nil {
+		return end, err
+	}
+	end.stop = a.store.Close
+	if err := a.store.AdoptKeyset(ctx); err != nil {
+		return end, err
+	}
+	a.fenceKey, err = a.store.FenceKey(ctx)
+	return end, err
+}
+
+// openMigrated brings the schema up to date first.
+func openMigrated(ctx context.Context, cfg config.Config, options ...store.Option) (*store.Store, error) {
+	if _, err := store.Migrate(ctx, cfg.PostgresURL); err != nil {
+		return nil, err
+	}
+	return store.Open(ctx, cfg.PostgresURL, cfg.Keys, options...)
+}
+
+// withStore runs fn with the store that cfg describes.
+func withStore(ctx context.Context, cfg config.Config, fn func(*store.Store) error) error {
+	s, err := openMigrated(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return fn(s)
+}

@@ -47,7 +47,7 @@ func TestProfiles(t *testing.T) {
 	defer taken.Close()
 	env["PPROF_ADDRESS"] = "127.0.0.1:" + strconv.Itoa(taken.Addr().(*net.TCPAddr).Port)
 	out := testdrive.Run(t, env, "serve").Expect(t, 1)
-	if !strings.Contains(out.Stderr, "PPROF_ADDRESS "+env["PPROF_ADDRESS"]+" cannot be had") {
+	if !strings.Contains(out.Stderr, "PPROF_ADDRESS: cannot listen on "+env["PPROF_ADDRESS"]) {
 		t.Errorf("an address that is taken: %s", out.Stderr)
 	}
 }

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"log/slog"
 
 	"github.com/spf13/cobra"
@@ -29,74 +31,46 @@ Servers of brokers before there was one CA keep their own, beside which ca_certi
 ` + "`ca promote`" + `, which may follow without ` + "`ca add`" + `.`,
 		Example: `  mysql-broker ca > mysql-ca.pem`,
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := fromEnvironment(cmd, config.Stored)
-			if err != nil {
-				return err
-			}
-			text, err := app.CA(cmd.Context(), cfg)
-			fmt.Fprint(cmd.OutOrStdout(), text)
-			return err
-		},
+		RunE:    onCAs(config.Stored, app.CA),
 	}
-	command.AddCommand(addCACommand(), promoteCACommand(), dropOldCAsCommand())
+	command.AddCommand(
+		describe(&cobra.Command{Use: "add",
+			Short: "Have clients of dedicated servers trust a new CA, which signs nothing yet",
+			Args:  cobra.NoArgs,
+			RunE: onCAs(config.Stored, func(ctx context.Context, cfg config.Config) (string, error) {
+				return "Added. Give the platform what `mysql-broker ca` prints now.\n", app.AddCA(ctx, cfg)
+			})}, caExit, storedEnvironment),
+		describe(&cobra.Command{Use: "promote",
+			Short: "Have the newest CA sign the certificates of all dedicated servers",
+			Args:  cobra.NoArgs,
+			RunE: onCAs(config.Stored, func(ctx context.Context, cfg config.Config) (string, error) {
+				return "Promoted. Brokers renew the certificates of their servers within a minute.\n", app.PromoteCA(ctx, cfg)
+			})}, caExit, storedEnvironment),
+		describe(&cobra.Command{Use: "drop-old",
+			Short: "Have the CAs trusted no more that signed before, unless a server on this host has a certificate of theirs",
+			Args:  cobra.NoArgs,
+			RunE: onCAs(config.Dedicated, func(ctx context.Context, cfg config.Config) (string, error) {
+				n, err := app.DropOldCAs(ctx, cfg, slog.New(slog.DiscardHandler))
+				return fmt.Sprintf("Dropped: %d.\n", n), err
+			})}, caExit, dedicatedEnvironment))
 	return describe(command, "  0    the CA is printed\n  1    it is not; standard error says why\n"+exitConfiguration,
-		caEnvironment)
+		storedEnvironment)
 }
-
-var caEnvironment = variablesOf("DATABASE_URL", "DATABASE_SERVICE", "ENCRYPTION_KEYSET") + developmentEnvironment
 
 const caExit = "  0    the step is taken\n  1    it is not; standard error says why\n" + exitConfiguration
 
-func addCACommand() *cobra.Command {
-	return describe(&cobra.Command{Use: "add",
-		Short: "Have clients of dedicated servers trust a new CA, which signs nothing yet",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := fromEnvironment(cmd, config.Stored)
-			if err != nil {
-				return err
-			}
-			if err := app.AddCA(cmd.Context(), cfg); err != nil {
-				return err
-			}
-			fmt.Fprintln(cmd.OutOrStdout(), "Added. Give the platform what `mysql-broker ca` prints now.")
-			return nil
-		}}, caExit, caEnvironment)
-}
-
-func promoteCACommand() *cobra.Command {
-	return describe(&cobra.Command{Use: "promote",
-		Short: "Have the newest CA sign the certificates of all dedicated servers",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := fromEnvironment(cmd, config.Stored)
-			if err != nil {
-				return err
-			}
-			if err := app.PromoteCA(cmd.Context(), cfg); err != nil {
-				return err
-			}
-			fmt.Fprintln(cmd.OutOrStdout(), "Promoted. Brokers renew the certificates of their servers within a minute.")
-			return nil
-		}}, caExit, caEnvironment)
-}
-
-func dropOldCAsCommand() *cobra.Command {
-	return describe(&cobra.Command{Use: "drop-old",
-		Short: "Have the CAs trusted no more that signed before, unless a server on this host has a certificate of theirs",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := fromEnvironment(cmd, config.Dedicated)
-			if err != nil {
-				return err
-			}
-			n, err := app.DropOldCAs(cmd.Context(), cfg, slog.New(slog.DiscardHandler))
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "Dropped: %d.\n", n)
-			return nil
-		}}, caExit, variablesOf("DATABASE_URL", "DATABASE_SERVICE", "ENCRYPTION_KEYSET", "LAUNCHER", "LAUNCHER_DIR",
-		"LAUNCHER_MYSQLD")+developmentEnvironment)
+// onCAs is a command that does something about CAs with what read finds in the environment, and prints what it returns.
+func onCAs(read func(getenv func(string) string) (config.Config, error),
+	do func(context.Context, config.Config) (string, error)) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		cfg, err := fromEnvironment(cmd, read)
+		if err != nil {
+			return err
+		}
+		text, err := do(cmd.Context(), cfg)
+		if err == nil {
+			_, err = io.WriteString(cmd.OutOrStdout(), text)
+		}
+		return err
+	}
 }

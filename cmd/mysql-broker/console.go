@@ -34,10 +34,9 @@ func withConsole(cmd *cobra.Command, fn func(context.Context, *console) error) e
 }
 
 func openConsole(ctx context.Context, getenv func(string) string, fn func(context.Context, *console) error) error {
-	cfg, problems := config.ForOperator(getenv)
-	c, err := catalog.Load(cfg.CatalogPath)
-	if err := errors.Join(problems, err); err != nil {
-		return &configError{err}
+	cfg, c, err := load(config.ForOperator, getenv)
+	if err != nil {
+		return err
 	}
 	s, err := store.Open(ctx, cfg.PostgresURL, cfg.Keys)
 	if err != nil {
@@ -45,6 +44,26 @@ func openConsole(ctx context.Context, getenv func(string) string, fn func(contex
 	}
 	defer s.Close()
 	return fn(ctx, &console{cfg: cfg, plans: c.Plans(), store: s})
+}
+
+// load reads, by a function of package config, what a command needs of the environment, and the catalog.
+func load(read func(getenv func(string) string) (config.Config, error), getenv func(string) string) (
+	config.Config, *catalog.Catalog, error) {
+	cfg, problems := read(getenv)
+	c, err := catalog.Load(cfg.CatalogPath)
+	if err := errors.Join(problems, err); err != nil {
+		return cfg, nil, &configError{err}
+	}
+	return cfg, c, nil
+}
+
+// loadForServers is load for commands that ask all servers.
+func loadForServers(cmd *cobra.Command) (cfg config.Config, c *catalog.Catalog, err error) {
+	getenv, err := environment(cmd)
+	if err != nil {
+		return cfg, nil, err
+	}
+	return load(config.ForDoctor, getenv)
 }
 
 // environment is that of the process or, if there is nothing in it to reach PostgreSQL with, that of the broker which

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 
-	"mysql-broker/broker/catalog"
 	"mysql-broker/cmd/mysql-broker/app"
-	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/provisioner/doctor"
 )
 
@@ -46,14 +43,9 @@ age_seconds, repairable, to_do, done and error, and compared, how many things we
   mysql-broker doctor --json | jq '.findings[] | select(.problem == "missing")'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			getenv, err := environment(cmd)
+			cfg, c, err := loadForServers(cmd)
 			if err != nil {
 				return err
-			}
-			cfg, problems := config.ForDoctor(getenv)
-			c, err := catalog.Load(cfg.CatalogPath)
-			if err := errors.Join(problems, err); err != nil {
-				return &configError{err}
 			}
 			return app.WithDoctor(cmd.Context(), cfg, c, newLogger(cfg.LogLevel), func(d *doctor.Doctor) error {
 				report, err := d.Examine(cmd.Context())
@@ -79,9 +71,7 @@ age_seconds, repairable, to_do, done and error, and compared, how many things we
 	command.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return describe(command, `  0    nothing was found, or all of it was repaired; what is unrecorded does not count
   1    something remains, or the examination failed; standard error says which
-`+exitConfiguration, variablesOf("DATABASE_URL", "DATABASE_SERVICE", "ENCRYPTION_KEYSET", "MYSQL_SERVERS", "CATALOG",
-		"LAUNCHER", "LAUNCHER_DIR", "LAUNCHER_HOST", "LAUNCHER_BIND", "LAUNCHER_PORTS", "LAUNCHER_TIMEOUT", "LAUNCHER_SPARES",
-		"LAUNCHER_MYSQLD", "LOG_LEVEL")+developmentEnvironment)
+`+exitConfiguration, serversEnvironment)
 }
 
 // diagnosis is a finding as it is printed, and what was done about it.

@@ -61,8 +61,23 @@ const (
 ` + exitConfiguration
 )
 
-var recordedEnvironment = variablesOf("DATABASE_URL", "DATABASE_SERVICE", "ENCRYPTION_KEYSET", "MYSQL_SERVERS",
-	"CATALOG") + developmentEnvironment
+// What commands read: of what is recorded, to change it or to show it; of dedicated servers; of all servers.
+var (
+	storedEnvironment    = environmentOf()
+	recordedEnvironment  = environmentOf("MYSQL_SERVERS", "CATALOG")
+	dedicatedEnvironment = environmentOf(launcherVariables...)
+	serversEnvironment   = environmentOf(slices.Concat(launcherVariables,
+		[]string{"MYSQL_SERVERS", "CATALOG", "LOG_LEVEL"})...)
+)
+
+var launcherVariables = []string{"LAUNCHER", "LAUNCHER_DIR", "LAUNCHER_HOST", "LAUNCHER_BIND", "LAUNCHER_PORTS",
+	"LAUNCHER_TIMEOUT", "LAUNCHER_SPARES", "LAUNCHER_MYSQLD"}
+
+// environmentOf is about what every command reads that works on what is recorded, and about these variables.
+func environmentOf(names ...string) string {
+	stored := []string{"DATABASE_URL", "DATABASE_SERVICE", "ENCRYPTION_KEYSET"}
+	return variablesOf(append(stored, names...)...) + developmentEnvironment
+}
 
 const developmentEnvironment = `
 On Cloud Foundry, VCAP_SERVICES is read too. If nothing there leads to PostgreSQL, the command is about the development

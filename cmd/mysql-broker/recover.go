@@ -9,9 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"mysql-broker/broker/catalog"
 	"mysql-broker/cmd/mysql-broker/app"
-	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/provisioner/recovery"
 )
 
@@ -48,14 +46,9 @@ name, instance_id, binding_id, why, done and error, and resumed.`,
   mysql-broker recover --json | jq '.items[] | select(.action == "shut")'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			getenv, err := environment(cmd)
+			cfg, _, err := loadForServers(cmd)
 			if err != nil {
 				return err
-			}
-			cfg, problems := config.ForDoctor(getenv)
-			_, err = catalog.Load(cfg.CatalogPath)
-			if err := errors.Join(problems, err); err != nil {
-				return &configError{err}
 			}
 			return app.WithRecovery(cmd.Context(), cfg, newLogger(cfg.LogLevel), func(r recovery.Config) error {
 				r.Without = without
@@ -75,9 +68,7 @@ name, instance_id, binding_id, why, done and error, and resumed.`,
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
 	return describe(command, `  0    it is shown or, with --apply, done, and brokers carry on
   1    something could not be found out or done; standard error says what
-`+exitConfiguration, variablesOf("DATABASE_URL", "DATABASE_SERVICE", "ENCRYPTION_KEYSET", "MYSQL_SERVERS", "CATALOG",
-		"LAUNCHER", "LAUNCHER_DIR", "LAUNCHER_HOST", "LAUNCHER_BIND", "LAUNCHER_PORTS", "LAUNCHER_TIMEOUT", "LAUNCHER_SPARES",
-		"LAUNCHER_MYSQLD", "LOG_LEVEL")+developmentEnvironment)
+`+exitConfiguration, serversEnvironment)
 }
 
 // recoverReport is what --json prints.

@@ -33,7 +33,7 @@ a key: see "mysql-broker keyset --help". A run that was interrupted is completed
 	}
 	return describe(command, `  0    every stored password is encrypted with the key that writes
   1    some are not; standard error says why
-`+exitConfiguration, variablesOf("DATABASE_URL", "DATABASE_SERVICE", "ENCRYPTION_KEYSET")+developmentEnvironment)
+`+exitConfiguration, storedEnvironment)
 }
 
 func rotateAdminPasswordsCommand() *cobra.Command {
@@ -69,7 +69,5 @@ next call; so are those whose server does not answer. Any such makes the exit st
 	}
 	return describe(command, `  0    all that were asked for have new passwords
   1    some have not; standard error names them
-`+exitConfiguration, variablesOf("DATABASE_URL", "DATABASE_SERVICE", "ENCRYPTION_KEYSET", "LAUNCHER", "LAUNCHER_DIR",
-		"LAUNCHER_HOST", "LAUNCHER_BIND", "LAUNCHER_PORTS", "LAUNCHER_TIMEOUT", "LAUNCHER_SPARES",
-		"LAUNCHER_MYSQLD")+developmentEnvironment)
+`+exitConfiguration, dedicatedEnvironment)
 }

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
 
-	"mysql-broker/broker/catalog"
 	"mysql-broker/cmd/mysql-broker/app"
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/cmd/mysql-broker/version"
@@ -26,10 +24,9 @@ Logs are JSON lines on standard error, text on a terminal.`,
     BROKER_PASSWORD="$PASSWORD" MYSQL_SERVERS="$(cat servers.json)" mysql-broker serve`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, problems := config.FromEnvironment(os.Getenv)
-			c, err := catalog.Load(cfg.CatalogPath)
-			if err := errors.Join(problems, err); err != nil {
-				return &configError{err}
+			cfg, c, err := load(config.FromEnvironment, os.Getenv)
+			if err != nil {
+				return err
 			}
 			log, finish := newServeLogger(cfg.LogLevel)
 			defer finish()

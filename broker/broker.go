@@ -24,7 +24,7 @@ import (
 // pollAgain is when a platform should ask next about an operation in progress.
 const pollAgain = 2 * time.Second
 
-// Broker implements domain.ServiceBroker.
+// Broker implements httpapi.Broker.
 type Broker struct {
 	catalog      *catalog.Catalog
 	provisioner  *provisioner.Provisioner
@@ -45,8 +45,8 @@ func (b *Broker) Services(context.Context) ([]domain.Service, error) {
 }
 
 // Provision answers PUT /v2/service_instances/{id}.
-func (b *Broker) Provision(ctx context.Context, id string, d domain.ProvisionDetails, async bool) (
-	domain.ProvisionedServiceSpec, error) {
+func (b *Broker) Provision(ctx context.Context, id string, d domain.ProvisionDetails, async bool,
+	from httpapi.Client) (domain.ProvisionedServiceSpec, error) {
 	var none domain.ProvisionedServiceSpec
 	plan, err := b.catalog.Plan(d.ServiceID, d.PlanID)
 	if err != nil {
@@ -65,7 +65,7 @@ func (b *Broker) Provision(ctx context.Context, id string, d domain.ProvisionDet
 	}
 	a, err := b.provisioner.Provision(ctx, provisioner.ProvisionRequest{InstanceID: id, Plan: plan,
 		OrganizationGUID: organization, SpaceGUID: space, Context: d.RawContext, Parameters: parameters,
-		AcceptsIncomplete: async, Received: httpapi.Received(ctx), Left: httpapi.Left(ctx)})
+		AcceptsIncomplete: async, Received: from.Received, Left: from.Left})
 	if err != nil {
 		return none, answer(err)
 	}
@@ -88,8 +88,8 @@ func checkMaintenance(of plan.Plan, info *domain.MaintenanceInfo) error {
 func given(info *domain.MaintenanceInfo) bool { return info != nil && info.Version != "" }
 
 // Update answers PATCH /v2/service_instances/{id}.
-func (b *Broker) Update(ctx context.Context, id string, d domain.UpdateDetails, async bool) (
-	domain.UpdateServiceSpec, error) {
+func (b *Broker) Update(ctx context.Context, id string, d domain.UpdateDetails,
+	async bool) (domain.UpdateServiceSpec, error) {
 	var none domain.UpdateServiceSpec
 	planID, err := b.updatedPlan(ctx, id, d)
 	if err != nil {
@@ -136,8 +136,8 @@ func (b *Broker) knows(serviceID string) bool {
 }
 
 // Deprovision answers DELETE /v2/service_instances/{id}.
-func (b *Broker) Deprovision(ctx context.Context, id string, d domain.DeprovisionDetails, async bool) (
-	domain.DeprovisionServiceSpec, error) {
+func (b *Broker) Deprovision(ctx context.Context, id string, d domain.DeprovisionDetails,
+	async bool) (domain.DeprovisionServiceSpec, error) {
 	var none domain.DeprovisionServiceSpec
 	plan, err := b.planNamed(ctx, id, d.ServiceID, d.PlanID)
 	if err != nil {
@@ -167,30 +167,31 @@ func (b *Broker) planNamed(ctx context.Context, instanceID, serviceID, planID st
 }
 
 // LastOperation answers GET /v2/service_instances/{id}/last_operation.
-func (b *Broker) LastOperation(ctx context.Context, id string, d domain.PollDetails) (domain.LastOperation, error) {
+func (b *Broker) LastOperation(ctx context.Context, id string, d domain.PollDetails) (httpapi.LastOperation, error) {
 	return b.lastOperation(ctx, id, "", d)
 }
 
 // LastBindingOperation answers GET /v2/service_instances/{id}/service_bindings/{id}/last_operation. Bindings are made
 // before they are answered, so it only ever looks back.
-func (b *Broker) LastBindingOperation(ctx context.Context, id, bindingID string, d domain.PollDetails) (
-	domain.LastOperation, error) {
+func (b *Broker) LastBindingOperation(ctx context.Context, id, bindingID string,
+	d domain.PollDetails) (httpapi.LastOperation, error) {
 	return b.lastOperation(ctx, id, bindingID, d)
 }
 
-func (b *Broker) lastOperation(ctx context.Context, id, bindingID string, d domain.PollDetails) (
-	domain.LastOperation, error) {
+func (b *Broker) lastOperation(ctx context.Context, id, bindingID string,
+	d domain.PollDetails) (last httpapi.LastOperation, _ error) {
 	op, err := b.provisioner.LastOperation(ctx, id, bindingID, d.OperationData)
 	if hint := b.checkHint(ctx, id, d.ServiceID, d.PlanID); hint != nil {
-		return domain.LastOperation{}, hint
+		return last, hint
 	}
 	if err != nil {
-		return domain.LastOperation{}, answer(err)
+		return last, answer(err)
 	}
+	last.State, last.Description = domain.LastOperationState(op.State), op.Description
 	if op.State == store.InProgress {
-		httpapi.RetryAfter(ctx, pollAgain)
+		last.RetryAfter = pollAgain
 	}
-	return domain.LastOperation{State: domain.LastOperationState(op.State), Description: op.Description}, nil
+	return last, nil
 }
 
 // checkHint refuses ids that are neither of the catalog nor of the instance, where the specification lets a platform
@@ -207,24 +208,22 @@ func (b *Broker) checkHint(ctx context.Context, instanceID, serviceID, planID st
 }
 
 // GetInstance answers GET /v2/service_instances/{id}.
-func (b *Broker) GetInstance(ctx context.Context, id string, d domain.FetchInstanceDetails) (
-	domain.GetInstanceDetailsSpec, error) {
+func (b *Broker) GetInstance(ctx context.Context, id string,
+	d domain.FetchInstanceDetails) (fetched httpapi.Instance, err error) {
 	if err := b.checkHint(ctx, id, d.ServiceID, d.PlanID); err != nil {
-		return domain.GetInstanceDetailsSpec{}, err
+		return fetched, err
 	}
 	i, err := b.provisioner.Instance(ctx, id)
 	if err := b.unlessHeld(ctx, err); err != nil {
-		return domain.GetInstanceDetailsSpec{}, answer(err)
+		return fetched, answer(err)
 	}
 	if i.MaintenanceVersion != "" {
-		info := domain.MaintenanceInfo{Version: i.MaintenanceVersion}
-		if err := httpapi.SetField(ctx, "maintenance_info", info); err != nil {
-			return domain.GetInstanceDetailsSpec{}, err
-		}
+		fetched.MaintenanceInfo = &domain.MaintenanceInfo{Version: i.MaintenanceVersion}
 	}
 	metadata, err := b.metadata(ctx, i)
-	return domain.GetInstanceDetailsSpec{ServiceID: i.ServiceID, PlanID: i.PlanID, Parameters: i.Parameters,
-		Metadata: metadata, DashboardURL: b.dashboardURL(id)}, err
+	fetched.GetInstanceDetailsSpec = domain.GetInstanceDetailsSpec{ServiceID: i.ServiceID, PlanID: i.PlanID,
+		Parameters: i.Parameters, Metadata: metadata, DashboardURL: b.dashboardURL(id)}
+	return fetched, err
 }
 
 // Bind answers PUT /v2/service_instances/{id}/service_bindings/{id}.
@@ -264,8 +263,8 @@ func endpoints(c provisioner.Credentials) []domain.Endpoint {
 }
 
 // GetBinding answers GET /v2/service_instances/{id}/service_bindings/{id}.
-func (b *Broker) GetBinding(ctx context.Context, id, bindingID string, d domain.FetchBindingDetails) (
-	domain.GetBindingSpec, error) {
+func (b *Broker) GetBinding(ctx context.Context, id, bindingID string,
+	d domain.FetchBindingDetails) (domain.GetBindingSpec, error) {
 	if err := b.checkHint(ctx, id, d.ServiceID, d.PlanID); err != nil {
 		return domain.GetBindingSpec{}, err
 	}
@@ -281,8 +280,8 @@ func (b *Broker) GetBinding(ctx context.Context, id, bindingID string, d domain.
 }
 
 // Unbind answers DELETE /v2/service_instances/{id}/service_bindings/{id}.
-func (b *Broker) Unbind(ctx context.Context, id, bindingID string, d domain.UnbindDetails, _ bool) (
-	domain.UnbindSpec, error) {
+func (b *Broker) Unbind(ctx context.Context, id, bindingID string, d domain.UnbindDetails,
+	_ bool) (domain.UnbindSpec, error) {
 	if _, err := b.planNamed(ctx, id, d.ServiceID, d.PlanID); err != nil {
 		return domain.UnbindSpec{}, err
 	}
@@ -294,4 +293,4 @@ func (b *Broker) Unbind(ctx context.Context, id, bindingID string, d domain.Unbi
 	return domain.UnbindSpec{}, answer(err)
 }
 
-var _ domain.ServiceBroker = (*Broker)(nil)
+var _ httpapi.Broker = (*Broker)(nil)

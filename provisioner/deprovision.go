@@ -18,7 +18,7 @@ type DeprovisionRequest struct {
 	AcceptsIncomplete bool
 }
 
-// doubtTime is by how much a request may be older than the broker knows (see httpapi.Received): what the platform is
+// doubtTime is by how much a request may be older than the broker knows (see httpapi.Client): what the platform is
 // told is dated so much later that no request of before seems to be newer.
 const doubtTime = 25 * time.Millisecond
 

@@ -5,26 +5,24 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"code.cloudfoundry.org/brokerapi/v13/domain"
 )
 
+// What brokerapi has no place for reaches the platform.
 func TestAdditions(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, &recordingBroker{act: func(ctx context.Context) error {
-		RetryAfter(ctx, 1500*time.Millisecond)
-		if err := SetField(ctx, "maintenance_info", map[string]string{"version": "1.2.3"}); err != nil {
-			return err
+	b := &recordingBroker{retryAfter: 1500 * time.Millisecond, maintenance: &domain.MaintenanceInfo{Version: "1.2.3"}}
+	s := newServer(t, b)
+	for _, target := range []string{anInstance, aBinding} {
+		got := s.do(t, request{method: "GET", target: target + "/last_operation"})
+		if after := got.header.Get("Retry-After"); after != "2" || got.object["maintenance_info"] != nil {
+			t.Errorf("%s: Retry-After %q, want 2; %v", target, after, got.object)
 		}
-		if SetField(ctx, "bad", func() {}) == nil {
-			return errors.New("a function was encoded")
-		}
-		return nil
-	}})
-	got := s.do(t, request{method: "GET", target: anInstance})
-	if after := got.header.Get("Retry-After"); after != "2" {
-		t.Errorf("Retry-After %q, want 2", after)
 	}
+	got := s.do(t, request{method: "GET", target: anInstance})
 	info, _ := got.object["maintenance_info"].(map[string]any)
-	if info["version"] != "1.2.3" || got.object["plan_id"] != "p" || got.object["bad"] != nil {
+	if info["version"] != "1.2.3" || got.object["plan_id"] != "p" || got.header.Get("Retry-After") != "" {
 		t.Errorf("answer %d %v, want maintenance_info beside the library's fields", got.status, got.object)
 	}
 	if got := s.do(t, request{method: "GET", target: "/v2/catalog"}); got.header.Get("Retry-After") != "" {
@@ -32,10 +30,13 @@ func TestAdditions(t *testing.T) {
 	}
 }
 
-func TestAdditionsOutsideARequest(t *testing.T) {
+// A refusal has a refusal's fields only.
+func TestNoAdditionsToARefusal(t *testing.T) {
 	t.Parallel()
-	RetryAfter(t.Context(), time.Second)
-	if err := SetField(t.Context(), "a", 1); err != nil {
-		t.Error(err)
+	s := newServer(t, &recordingBroker{maintenance: &domain.MaintenanceInfo{Version: "1.2.3"},
+		act: func(context.Context) error { return errors.New("internal") }})
+	if got := s.do(t, request{method: "GET", target: anInstance}); got.status != 500 ||
+		got.object["maintenance_info"] != nil {
+		t.Errorf("answer %d %v", got.status, got.object)
 	}
 }

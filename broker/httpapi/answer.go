@@ -5,8 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
+	"strconv"
+	"time"
 )
 
 // answer holds back what a handler writes until it is known to be one JSON object.
@@ -30,8 +31,8 @@ func (a *answer) Write(p []byte) (int, error) {
 }
 
 // answerInJSON sends what the inner handlers wrote, as one JSON object in any case: the plain-text refusals of
-// net/http become a description, and an answer that did not encode becomes a 500. It adds what RetryAfter and
-// SetField asked for.
+// net/http become a description, and an answer that did not encode becomes a 500. It adds what the
+// adapter left for it.
 func answerInJSON(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a := &answer{header: w.Header()}
@@ -60,7 +61,7 @@ func (a *answer) whole(r *http.Request, c *call) (int, []byte) {
 		a.header.Del("Location")
 		return http.StatusNotFound, failureBody("The Open Service Broker API has no such path.")
 	}
-	if r.Method == http.MethodGet && a.status < http.StatusBadRequest && len(c.fields) == 0 && a.isObject() {
+	if r.Method == http.MethodGet && a.status < http.StatusBadRequest && c.maintenance == nil && a.isObject() {
 		return a.status, a.body.Bytes()
 	}
 	body, err := a.object(c)
@@ -108,7 +109,7 @@ func (a *answer) isObject() bool {
 	return bytes.HasPrefix(a.body.Bytes(), []byte("{")) && json.Valid(a.body.Bytes())
 }
 
-// object returns the body, with the call's extra fields if it has any. It fails if the body is not one JSON object.
+// object returns the body, with the field that brokerapi has no place for if there is one. It fails if the body is not one JSON object.
 func (a *answer) object(c *call) ([]byte, error) {
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(a.body.Bytes(), &object); err != nil {
@@ -121,13 +122,22 @@ func (a *answer) object(c *call) ([]byte, error) {
 		// A malformed token only leaves the log without it.
 		_ = json.Unmarshal(object["operation"], &c.operation)
 	}
-	if len(c.fields) == 0 {
+	if c.maintenance == nil || a.status != http.StatusOK {
 		return a.body.Bytes(), nil
 	}
-	maps.Copy(object, c.fields)
+	maintenance, err := json.Marshal(c.maintenance)
+	if err != nil {
+		return nil, fmt.Errorf("encode maintenance_info: %w", err)
+	}
+	object["maintenance_info"] = maintenance
 	body, err := json.Marshal(object)
 	if err != nil {
 		return nil, fmt.Errorf("encode the answer: %w", err)
 	}
 	return append(body, '\n'), nil
+}
+
+// wholeSeconds rounds up, so that nobody comes back too early. RFC 9110 section 10.2.3.
+func wholeSeconds(d time.Duration) string {
+	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
 }

@@ -11,17 +11,17 @@ import (
 
 type connKey struct{}
 
-// WithConn is for the ConnContext of the http.Server, so that Received knows when a request came to the machine.
+// WithConn is for the ConnContext of the http.Server, so that Client.Received is when a request came to the machine.
 func WithConn(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, conn)
 }
 
-// Received tells when the request that ctx belongs to came in, before its body was read at the latest. Where the kernel
+// arrival tells when the request that ctx belongs to came in, before its body was read at the latest. Where the kernel
 // says so, it is when the machine got the last of it, or up to two ticks of the kernel's clock later: a broker that
 // stood still, or had much to do, may have read it long after. What a client has sent behind the request, before it was
 // answered, hides that.
 // https://man7.org/linux/man-pages/man7/tcp.7.html, TCP_INFO
-func Received(ctx context.Context) time.Time {
+func arrival(ctx context.Context) time.Time {
 	since := callFrom(ctx).since
 	conn, _ := ctx.Value(connKey{}).(net.Conn)
 	for { // what is wrapped around the kernel's connection

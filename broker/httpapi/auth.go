@@ -33,7 +33,7 @@ func authenticate(credentials []Credential, proxies Proxies, log *slog.Logger, f
 			right := digestOf(username, password).among(accepted)
 			switch wait, last := failures.admit(source, right, time.Now()); {
 			case wait > 0:
-				RetryAfter(r.Context(), wait)
+				callFrom(r.Context()).retryAfter = wait
 				refuse(w, r, http.StatusTooManyRequests, "too-many-failed-logins", fmt.Sprintf("Too many logins from "+
 					"this address have failed. Try again in %s seconds, with the right user name and password.",
 					wholeSeconds(wait)))

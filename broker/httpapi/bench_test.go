@@ -53,6 +53,7 @@ func (s *sink) Write(p []byte) (int, error) { return len(p), nil }
 // mute is a recordingBroker that forgets, so that a benchmark's calls take no memory.
 type mute struct{ recordingBroker }
 
-func (b *mute) LastOperation(context.Context, string, domain.PollDetails) (domain.LastOperation, error) {
-	return domain.LastOperation{State: domain.InProgress, Description: "Starting the server"}, nil
+func (b *mute) LastOperation(context.Context, string, domain.PollDetails) (LastOperation, error) {
+	return LastOperation{LastOperation: domain.LastOperation{State: domain.InProgress,
+		Description: "Starting the server"}}, nil
 }

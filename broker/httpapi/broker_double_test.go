@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"sync"
+	"time"
 
 	"code.cloudfoundry.org/brokerapi/v13/domain"
 )
@@ -22,6 +23,9 @@ type received struct {
 type recordingBroker struct {
 	act     func(ctx context.Context) error
 	binding domain.Binding
+	// What brokerapi has no place for.
+	retryAfter  time.Duration
+	maintenance *domain.MaintenanceInfo
 
 	mu    sync.Mutex
 	calls []received
@@ -53,65 +57,55 @@ func (b *recordingBroker) Services(context.Context) ([]domain.Service, error) {
 	}}, nil
 }
 
-func (b *recordingBroker) Provision(
-	ctx context.Context, id string, d domain.ProvisionDetails, async bool,
-) (domain.ProvisionedServiceSpec, error) {
+func (b *recordingBroker) Provision(ctx context.Context, id string, d domain.ProvisionDetails, async bool,
+	_ Client) (domain.ProvisionedServiceSpec, error) {
 	return domain.ProvisionedServiceSpec{IsAsync: async, OperationData: "task_1"},
 		b.record(ctx, received{method: "Provision", instanceID: id, details: d, async: async})
 }
 
-func (b *recordingBroker) Deprovision(
-	ctx context.Context, id string, d domain.DeprovisionDetails, async bool,
-) (domain.DeprovisionServiceSpec, error) {
+func (b *recordingBroker) Deprovision(ctx context.Context, id string, d domain.DeprovisionDetails,
+	async bool) (domain.DeprovisionServiceSpec, error) {
 	return domain.DeprovisionServiceSpec{},
 		b.record(ctx, received{method: "Deprovision", instanceID: id, details: d, async: async})
 }
 
-func (b *recordingBroker) GetInstance(
-	ctx context.Context, id string, d domain.FetchInstanceDetails,
-) (domain.GetInstanceDetailsSpec, error) {
-	return domain.GetInstanceDetailsSpec{ServiceID: "s", PlanID: "p"},
+func (b *recordingBroker) GetInstance(ctx context.Context, id string,
+	d domain.FetchInstanceDetails) (Instance, error) {
+	return Instance{domain.GetInstanceDetailsSpec{ServiceID: "s", PlanID: "p"}, b.maintenance},
 		b.record(ctx, received{method: "GetInstance", instanceID: id, details: d})
 }
 
-func (b *recordingBroker) Update(
-	ctx context.Context, id string, d domain.UpdateDetails, async bool,
-) (domain.UpdateServiceSpec, error) {
+func (b *recordingBroker) Update(ctx context.Context, id string, d domain.UpdateDetails,
+	async bool) (domain.UpdateServiceSpec, error) {
 	return domain.UpdateServiceSpec{},
 		b.record(ctx, received{method: "Update", instanceID: id, details: d, async: async})
 }
 
-func (b *recordingBroker) LastOperation(
-	ctx context.Context, id string, d domain.PollDetails,
-) (domain.LastOperation, error) {
-	return domain.LastOperation{State: domain.InProgress},
+func (b *recordingBroker) LastOperation(ctx context.Context, id string, d domain.PollDetails) (LastOperation, error) {
+	return LastOperation{LastOperation: domain.LastOperation{State: domain.InProgress}, RetryAfter: b.retryAfter},
 		b.record(ctx, received{method: "LastOperation", instanceID: id, details: d})
 }
 
-func (b *recordingBroker) Bind(
-	ctx context.Context, id, bindingID string, d domain.BindDetails, async bool,
-) (domain.Binding, error) {
+func (b *recordingBroker) Bind(ctx context.Context, id, bindingID string, d domain.BindDetails,
+	async bool) (domain.Binding, error) {
 	return b.binding,
 		b.record(ctx, received{method: "Bind", instanceID: id, bindingID: bindingID, details: d, async: async})
 }
 
-func (b *recordingBroker) Unbind(
-	ctx context.Context, id, bindingID string, d domain.UnbindDetails, async bool,
-) (domain.UnbindSpec, error) {
+func (b *recordingBroker) Unbind(ctx context.Context, id, bindingID string, d domain.UnbindDetails,
+	async bool) (domain.UnbindSpec, error) {
 	return domain.UnbindSpec{},
 		b.record(ctx, received{method: "Unbind", instanceID: id, bindingID: bindingID, details: d, async: async})
 }
 
-func (b *recordingBroker) GetBinding(
-	ctx context.Context, id, bindingID string, d domain.FetchBindingDetails,
-) (domain.GetBindingSpec, error) {
+func (b *recordingBroker) GetBinding(ctx context.Context, id, bindingID string,
+	d domain.FetchBindingDetails) (domain.GetBindingSpec, error) {
 	return domain.GetBindingSpec{},
 		b.record(ctx, received{method: "GetBinding", instanceID: id, bindingID: bindingID, details: d})
 }
 
-func (b *recordingBroker) LastBindingOperation(
-	ctx context.Context, id, bindingID string, d domain.PollDetails,
-) (domain.LastOperation, error) {
-	return domain.LastOperation{State: domain.Succeeded},
+func (b *recordingBroker) LastBindingOperation(ctx context.Context, id, bindingID string,
+	d domain.PollDetails) (LastOperation, error) {
+	return LastOperation{LastOperation: domain.LastOperation{State: domain.Succeeded}, RetryAfter: b.retryAfter},
 		b.record(ctx, received{method: "LastBindingOperation", instanceID: id, bindingID: bindingID, details: d})
 }

@@ -2,9 +2,9 @@ package httpapi
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
+	"code.cloudfoundry.org/brokerapi/v13/domain"
 	"code.cloudfoundry.org/brokerapi/v13/middlewares"
 )
 
@@ -34,7 +34,8 @@ type call struct {
 	// prepared is the whole answer, a JSON object, if it is not nil.
 	prepared   []byte
 	retryAfter time.Duration
-	fields     map[string]json.RawMessage
+	// maintenance is the field maintenance_info of an instance that is fetched, nil where it has none.
+	maintenance *domain.MaintenanceInfo
 }
 
 // left tells whether the client has closed the connection, or its half.

@@ -36,8 +36,8 @@ func TestCatalogIsTheLibrarys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	library := brokerapi.New(b, slog.New(slog.DiscardHandler), brokerapi.BrokerCredentials{Username: "broker",
-		Password: testPassword})
+	log := slog.New(slog.DiscardHandler)
+	library := brokerapi.New(adapter{b, log}, log, brokerapi.BrokerCredentials{Username: "broker", Password: testPassword})
 	want := getCatalog(t, library)
 	for range 2 {
 		if got := getCatalog(t, ours); got != want {

@@ -15,21 +15,21 @@ import (
 // clientError returns the error for brokerapi to answer with. A failure response anywhere in err's chain is the
 // answer, alone: brokerapi does not unwrap, and what wraps it is for the log. Every other error is unexpected: the
 // client gets a sentence with the request id, the operator's log the whole text.
-func (b clientErrors) clientError(ctx context.Context, err error) error {
+func (a adapter) clientError(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
 	c := callFrom(ctx)
 	var failure *apiresponses.FailureResponse
 	if !errors.As(err, &failure) || failure == nil {
-		b.logUnexpected(ctx, err)
+		a.logUnexpected(ctx, err)
 		c.reason = "unexpected-error"
 		return apiresponses.NewFailureResponse(errors.New(unexpected(c.info.ID)), http.StatusInternalServerError,
 			c.reason)
 	}
 	status := failure.ValidatedStatusCode(nil)
 	if status >= http.StatusInternalServerError {
-		b.logUnexpected(ctx, err)
+		a.logUnexpected(ctx, err)
 	}
 	if status == http.StatusServiceUnavailable && c.retryAfter == 0 {
 		c.retryAfter = outageRetry
@@ -42,8 +42,8 @@ func (b clientErrors) clientError(ctx context.Context, err error) error {
 const outageRetry = 10 * time.Second
 
 // logUnexpected formats err itself, for fmt survives an error whose Error method panics on a nil pointer.
-func (b clientErrors) logUnexpected(ctx context.Context, err error) {
-	b.log.ErrorContext(ctx, "request failed",
+func (a adapter) logUnexpected(ctx context.Context, err error) {
+	a.log.ErrorContext(ctx, "request failed",
 		slog.String("request_id", callFrom(ctx).info.ID),
 		slog.String("error", fmt.Sprint(err)))
 }

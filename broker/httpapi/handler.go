@@ -1,4 +1,4 @@
-// Package httpapi puts a domain.ServiceBroker on the wire as the Open Service Broker API.
+// Package httpapi puts a Broker on the wire as the Open Service Broker API.
 //
 // The brokerapi module decodes requests and encodes answers. Around it stands one chain of middleware, each in the
 // file named for it, which holds what the specification asks for and the module does not give: every answer is one
@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"strings"
 
-	"code.cloudfoundry.org/brokerapi/v13/domain"
 	"code.cloudfoundry.org/brokerapi/v13/handlers"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
@@ -46,7 +45,7 @@ type Credential struct {
 //
 // Do not mount it in a http.ServeMux, which answers paths such as /v2//catalog itself, with a redirect that is not
 // JSON: compare the few other paths exactly and give the rest to this handler.
-func New(b domain.ServiceBroker, cfg Config) (http.Handler, error) {
+func New(b Broker, cfg Config) (http.Handler, error) {
 	if err := checkCredentials(cfg.Credentials); err != nil {
 		return nil, err
 	}
@@ -60,8 +59,8 @@ func New(b domain.ServiceBroker, cfg Config) (http.Handler, error) {
 	}
 
 	// brokerapi logs every refusal as an error, and whole requests and credentials with some; the request's own
-	// line and the log of clientErrors say all that is to be said.
-	library := handlers.NewApiHandler(clientErrors{next: b, log: log}, slog.New(slog.DiscardHandler))
+	// line and the log of adapter say all that is to be said.
+	library := handlers.NewApiHandler(adapter{broker: b, log: log}, slog.New(slog.DiscardHandler))
 	catalog, err := encodeCatalog(library)
 	if err != nil {
 		return nil, err

@@ -69,8 +69,7 @@ func (b *recordingBroker) Deprovision(ctx context.Context, id string, d domain.D
 		b.record(ctx, received{method: "Deprovision", instanceID: id, details: d, async: async})
 }
 
-func (b *recordingBroker) GetInstance(ctx context.Context, id string,
-	d domain.FetchInstanceDetails) (Instance, error) {
+func (b *recordingBroker) GetInstance(ctx context.Context, id string, d domain.FetchInstanceDetails) (Instance, error) {
 	return Instance{domain.GetInstanceDetailsSpec{ServiceID: "s", PlanID: "p"}, b.maintenance},
 		b.record(ctx, received{method: "GetInstance", instanceID: id, details: d})
 }

@@ -47,8 +47,8 @@ func openConsole(ctx context.Context, getenv func(string) string, fn func(contex
 }
 
 // load reads, by a function of package config, what a command needs of the environment, and the catalog.
-func load(read func(getenv func(string) string) (config.Config, error), getenv func(string) string) (
-	config.Config, *catalog.Catalog, error) {
+func load(read func(getenv func(string) string) (config.Config, error),
+	getenv func(string) string) (config.Config, *catalog.Catalog, error) {
 	cfg, problems := read(getenv)
 	c, err := catalog.Load(cfg.CatalogPath)
 	if err := errors.Join(problems, err); err != nil {
@@ -80,8 +80,8 @@ func environment(cmd *cobra.Command) (func(string) string, error) {
 }
 
 // fromEnvironment has read, of package config, read what a command needs of environment.
-func fromEnvironment[T any](cmd *cobra.Command, read func(getenv func(string) string) (T, error)) (
-	needed T, err error) {
+func fromEnvironment[T any](cmd *cobra.Command,
+	read func(getenv func(string) string) (T, error)) (needed T, err error) {
 	getenv, err := environment(cmd)
 	if err != nil {
 		return needed, err

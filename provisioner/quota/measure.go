@@ -271,8 +271,8 @@ func (g *Guard) judge(ctx context.Context, m store.Measured, files int64,
 
 // used is how much of a quota a database takes that has files of so many bytes. If exact fails, as it does where
 // somebody has made very many tables, files of twice the quota are over it, whatever is reusable in them.
-func used(ctx context.Context, files, quota int64, exact func(context.Context) (mysqladmin.Size, error)) (
-	int64, error) {
+func used(ctx context.Context, files, quota int64,
+	exact func(context.Context) (mysqladmin.Size, error)) (int64, error) {
 	limited, cancel := context.WithTimeout(ctx, exactTimeout)
 	defer cancel()
 	size, err := exact(limited)

@@ -154,8 +154,7 @@ var (
 		[]string{"server"}, nil)
 )
 
-func newStateCollector(s *store.Store, servers *shared.Servers, plans plan.Set, log *slog.Logger,
-) prometheus.Collector {
+func newStateCollector(s *store.Store, servers *shared.Servers, plans plan.Set, log *slog.Logger) prometheus.Collector {
 	return &stateCollector{store: s, counter: counter[store.Counts]{count: s.Counts},
 		bound: counter[[]store.BindingCount]{count: s.BindingCounts}, sold: plans, shared: servers, plans: planNames(plans),
 		log: log}

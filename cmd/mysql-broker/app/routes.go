@@ -12,8 +12,8 @@ import (
 
 // routes serves what is the broker's own, the dashboard unless it is nil, and leaves all else to the API. Paths are
 // compared as they came: a ServeMux would redirect untidy ones, which platforms take for an answer.
-func routes(api http.Handler, registry prometheus.Gatherer, ready func() (readiness, error), pages *dashboard.Dashboard,
-) http.Handler {
+func routes(api http.Handler, registry prometheus.Gatherer, ready func() (readiness, error),
+	pages *dashboard.Dashboard) http.Handler {
 	metrics := promhttp.HandlerFor(prometheus.GathererFunc(together(registry.Gather)), promhttp.HandlerOpts{})
 	ready = together(ready)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

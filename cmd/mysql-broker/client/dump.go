@@ -108,8 +108,8 @@ func (s *session) readable(server inspection) error {
 	return nil
 }
 
-func (s *session) copyDump(ctx context.Context, name string, p program, l login, to io.Writer, arguments ...string) (
-	size int64, err error) {
+func (s *session) copyDump(ctx context.Context, name string, p program, l login, to io.Writer,
+	arguments ...string) (size int64, err error) {
 	cmd, closeFiles, err := p.command(ctx, l, arguments...)
 	if err != nil {
 		return 0, err

@@ -69,8 +69,8 @@ func (e *endpoint) Services(context.Context) ([]domain.Service, error) {
 	}, nil
 }
 
-func (e *endpoint) Provision(_ context.Context, id string, d domain.ProvisionDetails, _ bool) (
-	domain.ProvisionedServiceSpec, error) {
+func (e *endpoint) Provision(_ context.Context, id string, d domain.ProvisionDetails,
+	_ bool) (domain.ProvisionedServiceSpec, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if string(d.RawParameters) == `{"wrong":1}` {
@@ -84,8 +84,8 @@ func (e *endpoint) Provision(_ context.Context, id string, d domain.ProvisionDet
 	return domain.ProvisionedServiceSpec{IsAsync: d.PlanID != "sync-id", OperationData: "task_1"}, nil
 }
 
-func (e *endpoint) Update(_ context.Context, id string, d domain.UpdateDetails, _ bool) (
-	domain.UpdateServiceSpec, error) {
+func (e *endpoint) Update(_ context.Context, id string, d domain.UpdateDetails,
+	_ bool) (domain.UpdateServiceSpec, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.isHeld(id) {
@@ -95,8 +95,8 @@ func (e *endpoint) Update(_ context.Context, id string, d domain.UpdateDetails, 
 	return domain.UpdateServiceSpec{IsAsync: d.PlanID != "sync-id", OperationData: "task_2"}, nil
 }
 
-func (e *endpoint) Deprovision(_ context.Context, id string, d domain.DeprovisionDetails, _ bool) (
-	domain.DeprovisionServiceSpec, error) {
+func (e *endpoint) Deprovision(_ context.Context, id string, d domain.DeprovisionDetails,
+	_ bool) (domain.DeprovisionServiceSpec, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if _, ok := e.instances[id]; !ok {
@@ -144,8 +144,8 @@ func (e *endpoint) isHeld(id string) bool {
 }
 
 // GetInstance tells of the storage of instances of the plan "async" only.
-func (e *endpoint) GetInstance(_ context.Context, id string, _ domain.FetchInstanceDetails) (
-	domain.GetInstanceDetailsSpec, error) {
+func (e *endpoint) GetInstance(_ context.Context, id string,
+	_ domain.FetchInstanceDetails) (domain.GetInstanceDetailsSpec, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch e.instances[id].PlanID {
@@ -177,8 +177,8 @@ func (e *endpoint) Bind(_ context.Context, _, id string, d domain.BindDetails, _
 	return domain.Binding{Credentials: credentials(id)}, nil
 }
 
-func (e *endpoint) GetBinding(_ context.Context, _, id string, _ domain.FetchBindingDetails) (
-	domain.GetBindingSpec, error) {
+func (e *endpoint) GetBinding(_ context.Context, _, id string,
+	_ domain.FetchBindingDetails) (domain.GetBindingSpec, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if _, ok := e.bindings[id]; !ok {
@@ -187,13 +187,12 @@ func (e *endpoint) GetBinding(_ context.Context, _, id string, _ domain.FetchBin
 	return domain.GetBindingSpec{Credentials: credentials(id)}, nil
 }
 
-func (e *endpoint) LastBindingOperation(ctx context.Context, id, _ string, d domain.PollDetails) (
-	domain.LastOperation, error) {
+func (e *endpoint) LastBindingOperation(ctx context.Context, id, _ string,
+	d domain.PollDetails) (domain.LastOperation, error) {
 	return e.LastOperation(ctx, id, d)
 }
 
-func (e *endpoint) Unbind(_ context.Context, _, id string, _ domain.UnbindDetails, _ bool) (
-	domain.UnbindSpec, error) {
+func (e *endpoint) Unbind(_ context.Context, _, id string, _ domain.UnbindDetails, _ bool) (domain.UnbindSpec, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if _, ok := e.bindings[id]; !ok {

@@ -111,8 +111,8 @@ func checkDump(file *os.File) (size int64, err error) {
 }
 
 // runSQL has the program carry out statements, and returns how many bytes they had.
-func (s *session) runSQL(ctx context.Context, name string, p program, l login, from io.Reader, size int64) (
-	read int64, err error) {
+func (s *session) runSQL(ctx context.Context, name string, p program, l login, from io.Reader,
+	size int64) (read int64, err error) {
 	// In binary mode, the clients know none of their commands but delimiter.
 	// https://dev.mysql.com/doc/refman/8.4/en/mysql-command-options.html#option_mysql_binary-mode
 	cmd, closeFiles, err := p.command(ctx, l, "--batch", "--binary-mode", "--skip-reconnect", "--local-infile=0",

@@ -20,8 +20,8 @@ import (
 
 // startShared starts the shared server the way dedicated ones are started, and makes it what operators run: with the
 // settings and the broker's account of deploy/shared-server.
-func startShared(ctx context.Context, cfg Config, dir string, binary process.Binary, s secrets) (
-	*process.Launcher, shared.Config, error) {
+func startShared(ctx context.Context, cfg Config, dir string, binary process.Binary,
+	s secrets) (*process.Launcher, shared.Config, error) {
 	settings, err := sharedserver.Settings(binary.Flavour)
 	if err != nil {
 		return nil, shared.Config{}, err

@@ -1,0 +1,43 @@
+package config
+
+import "errors"
+
+// ForDoctor is FromEnvironment without what only serving takes: port, user names and passwords.
+func ForDoctor(getenv func(string) string) (Config, error) {
+	r, services := newReader(getenv)
+	cfg := Config{CatalogPath: r.value("CATALOG"), Launcher: r.launcher(), LogLevel: r.level("LOG_LEVEL"),
+		PostgresURL: r.postgresURL(services), Keys: r.keyset(), Shared: r.sharedServers(services)}
+	return cfg, errors.Join(r.problems...)
+}
+
+// ForOperator is ForDoctor without the launcher: what it takes to look at what is recorded and at the shared servers.
+func ForOperator(getenv func(string) string) (Config, error) {
+	r, services := newReader(getenv)
+	cfg := Config{CatalogPath: r.value("CATALOG"), PostgresURL: r.postgresURL(services), Keys: r.keyset(),
+		Shared: r.sharedServers(services)}
+	return cfg, errors.Join(r.problems...)
+}
+
+// PostgresURL reads only what is needed to reach PostgreSQL.
+func PostgresURL(getenv func(string) string) (string, error) {
+	r, services := newReader(getenv)
+	url := r.postgresURL(services)
+	return url, errors.Join(r.problems...)
+}
+
+// Stored reads only what is needed to work on what brokers recorded: PostgresURL and Keys.
+func Stored(getenv func(string) string) (Config, error) {
+	r, services := newReader(getenv)
+	cfg := Config{PostgresURL: r.postgresURL(services), Keys: r.keyset()}
+	return cfg, errors.Join(r.problems...)
+}
+
+// Dedicated reads what Stored does, and where dedicated servers run, which must be somewhere.
+func Dedicated(getenv func(string) string) (Config, error) {
+	r, services := newReader(getenv)
+	cfg := Config{PostgresURL: r.postgresURL(services), Keys: r.keyset(), Launcher: r.launcher()}
+	if cfg.Launcher.Kind == "" && len(r.problems) == 0 {
+		r.note(errors.New("LAUNCHER is none: run this where the dedicated servers run, with the broker's environment"))
+	}
+	return cfg, errors.Join(r.problems...)
+}

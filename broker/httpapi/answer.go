@@ -109,7 +109,8 @@ func (a *answer) isObject() bool {
 	return bytes.HasPrefix(a.body.Bytes(), []byte("{")) && json.Valid(a.body.Bytes())
 }
 
-// object returns the body, with the field that brokerapi has no place for if there is one. It fails if the body is not one JSON object.
+// object returns the body, with the field that brokerapi has no place for if there is one. It fails if the body is not
+// one JSON object.
 func (a *answer) object(c *call) ([]byte, error) {
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(a.body.Bytes(), &object); err != nil {

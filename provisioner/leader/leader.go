@@ -1,5 +1,5 @@
-// Package leader runs work that one broker at a time does for all brokers. Who does it holds a lease in PostgreSQL, which
-// passes to another broker when its holder stops or dies.
+// Package leader runs work that one broker at a time does for all brokers. Who does it holds a lease in PostgreSQL,
+// which passes to another broker when its holder stops or dies.
 package leader
 
 import (

@@ -28,8 +28,9 @@ func (a *App) prepareSignIn(context.Context) (end ending, err error) {
 		// Controller hands the text on as it is, and UAA takes it for a list where there is a comma. Of patterns, it may
 		// be told to take none. https://github.com/cloudfoundry/uaa, in server/src/main: WhitelistLogoutSuccessHandler,
 		// Jackson2ArrayOrStringDeserializer
-		a.catalog = a.catalog.WithDashboardClient(domain.ServiceDashboardClient{ID: s.Provider.ClientID, Secret: s.Provider.ClientSecret,
-			RedirectURI: external.JoinPath(signin.CallbackPath).String() + "," + external.JoinPath(signin.SignOutPath).String()})
+		a.catalog = a.catalog.WithDashboardClient(domain.ServiceDashboardClient{ID: s.Provider.ClientID,
+			Secret: s.Provider.ClientSecret, RedirectURI: external.JoinPath(signin.CallbackPath).String() + "," +
+				external.JoinPath(signin.SignOutPath).String()})
 	}
 	a.signIn = signin.New(signin.Config{ExternalURL: external, Store: a.store, Logger: a.log, Provider: s.Provider,
 		CloudController: s.CloudController, OperatorGroup: s.OperatorGroup, Announce: s.Announce})

@@ -48,8 +48,8 @@ func TestCollectorThatRefuses(t *testing.T) {
 	if err := traces.Shutdown(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if lost, again := strings.Count(log.String(), "traces failed"), strings.Count(log.String(), "traces works again"); lost != 2 ||
-		again != 1 {
+	lost, again := strings.Count(log.String(), "traces failed"), strings.Count(log.String(), "traces works again")
+	if lost != 2 || again != 1 {
 		t.Errorf("told of %d outages and %d ends:\n%s", lost, again, log.String())
 	}
 }

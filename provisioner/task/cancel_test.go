@@ -33,7 +33,8 @@ func TestCancelUndoesOnceTheWorkerHasStopped(t *testing.T) {
 	}
 	recorded := begin(t, s, startWith(t, s, w, task.Config{LeaseTTL: briskLease}), "i", w)
 	testdrive.Receive(t, started, "step b begins")
-	cancelled, err := task.Cancel(t.Context(), s, recorded.ID, nil)
+	cancelled, err := task.Cancel(t.Context(), s, recorded.ID,
+		map[string]string{store.Provision: "Delete the service instance and create it again."})
 	if err != nil || cancelled.State != store.InProgress || cancelled.Phase != store.Cleanup {
 		t.Fatalf("%+v, %v", cancelled, err)
 	}

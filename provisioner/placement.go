@@ -84,7 +84,7 @@ func (p *Provisioner) reached(ctx context.Context, i store.Instance, f fence) er
 // takeBack ends a task that has not begun, and forgets its instance.
 func (p *Provisioner) takeBack(ctx context.Context, i store.Instance, t store.Task, cause error) error {
 	description := "The server did not answer, and another one was tried."
-	err := p.store.Finish(ctx, store.Held{ID: t.ID, Epoch: t.Epoch}, store.Failed, description, true,
+	err := p.store.Finish(ctx, store.Lease{ID: t.ID, Epoch: t.Epoch}, store.Failed, description, true,
 		func(tx *store.Tx) { tx.DeleteInstance(i.ID) })
 	if err != nil {
 		return fmt.Errorf("take the instance back: %w", errors.Join(err, cause))

@@ -142,7 +142,7 @@ func (p *Provisioner) join(ctx context.Context, t store.Task, later bool) (Answe
 	}
 	undoing := t.Phase == store.Cleanup
 	if undoing { // at once, where it waits for its next attempt
-		if _, err := p.store.Hasten(ctx, t.ID); err != nil && !errors.Is(err, store.ErrNotFound) {
+		if _, err := p.store.RetryNow(ctx, t.ID); err != nil && !errors.Is(err, store.ErrNotFound) {
 			return Answer{}, fmt.Errorf("have %s undone: %w", task.Token(t.ID), err)
 		}
 		p.tasks.Nudge()

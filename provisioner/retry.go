@@ -19,7 +19,7 @@ import (
 // tried again: it was undone, and the platform, which was told so, would not know of what is made now. The error says
 // why a task is not tried again, or is store.ErrNotFound.
 func RetryTask(ctx context.Context, s *store.Store, id int64) (store.Task, error) {
-	t, err := s.Hasten(ctx, id)
+	t, err := s.RetryNow(ctx, id)
 	if !errors.Is(err, store.ErrNotFound) {
 		return t, err
 	}

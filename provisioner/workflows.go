@@ -182,7 +182,7 @@ func (p *Provisioner) updateWorkflow(i store.Instance, r request) task.Workflow 
 			}
 			tx.SetOver(i.ID, false)
 			for _, a := range lifted {
-				tx.SettleAccount(a.Account, p.plans.Get(r.PlanID).Events)
+				tx.SetReconciled(a.Account, p.plans.Get(r.PlanID).Events)
 			}
 		},
 		Failed: func(*store.Tx, bool) {},

@@ -43,7 +43,7 @@ const waitForID = "wait for whoever records an instance of this id"
 var toldGone = fmt.Sprintf(`SELECT max(at) FROM (
 	SELECT reported_at FROM absence WHERE instance_id = $1
 	UNION ALL SELECT finished_at FROM task
-		WHERE instance_id = $1 AND binding_id = '' AND kind = 'deprovision' AND state = 'succeeded') AS told (at)
+		WHERE instance_id = $1 AND binding_id = '' AND kind = 'deprovision' AND state = 'succeeded') AS reported (at)
 	WHERE coalesce(at > now() - '%d s'::interval, false)`, int(keepAbsences.Seconds()))
 
 // BeginAbsent is Begin where that has found no instance: it waits for whoever records one, and looks again. ErrNotFound
@@ -106,8 +106,8 @@ const orderSamples = 5
 // told and this look, a request that is older by less than that seems to be newer.
 func (s *Store) OrderAbsence(ctx context.Context, instanceID string, received time.Time) (*time.Time, Order, error) {
 	type look struct {
-		Told *time.Time
-		Now  time.Time
+		Reported *time.Time
+		Now      time.Time
 	}
 	var last *time.Time
 	for range orderSamples {
@@ -117,17 +117,17 @@ func (s *Store) OrderAbsence(ctx context.Context, instanceID string, received ti
 		if err != nil {
 			return nil, Unclear, err
 		}
-		if l.Told == nil {
+		if l.Reported == nil {
 			return nil, After, nil
 		}
-		last = l.Told
+		last = l.Reported
 		earliest, latest := l.Now.Add(-elapsed(received, after)), l.Now.Add(-before.Sub(received))
 		switch {
-		case l.Told.After(l.Now): // the clock was set back
+		case l.Reported.After(l.Now): // the clock was set back
 			return last, Unclear, nil
-		case latest.Before(*l.Told):
+		case latest.Before(*l.Reported):
 			return last, Before, nil
-		case earliest.After(*l.Told):
+		case earliest.After(*l.Reported):
 			return last, After, nil
 		}
 	}

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -22,15 +21,6 @@ func (t *Tx) AdoptNextAdminPassword(id string) {
 	t.write("record the new admin password", `UPDATE instance
 		SET admin_password = next_admin_password, next_admin_password = NULL
 		WHERE id = $1 AND next_admin_password IS NOT NULL`, id)
-}
-
-// Alive returns an error if the transaction, and with it the locks that it took, is lost.
-func (t *Tx) Alive(ctx context.Context) error {
-	t.write("ask for an answer", "SELECT 1")
-	if err := t.flush(ctx, statementTime); err != nil {
-		return fmt.Errorf("the transaction is lost: %w", err)
-	}
-	return nil
 }
 
 // InstanceOfServer reads the instance that a dedicated server belongs to, or ErrNotFound.

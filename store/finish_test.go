@@ -18,7 +18,7 @@ var outcomes = map[string]func(tx *store.Tx){
 	"instance deleted":      func(tx *store.Tx) { tx.DeleteInstance("i") },
 	"over its quota":        func(tx *store.Tx) { tx.SetOver("i", true) },
 	"accounts with EVENT":   func(tx *store.Tx) { tx.SetEvents("i", true) },
-	"privileges reconciled": func(tx *store.Tx) { tx.SettleAccount("u", true); tx.SettleAccount("old", true) },
+	"privileges reconciled": func(tx *store.Tx) { tx.SetReconciled("u", true); tx.SetReconciled("old", true) },
 	"binding ready":         func(tx *store.Tx) { tx.SetBindingState("i", "b", store.Ready) },
 	"binding deleted":       func(tx *store.Tx) { tx.DeleteBinding("i", "b") },
 	"account retired":       func(tx *store.Tx) { tx.RetireAccount("i", "u") },

@@ -27,8 +27,8 @@ func (s *Store) Claim(ctx context.Context, owner string, ttl time.Duration, pass
 		RETURNING `+taskColumns, owner, ttl, append([]string{}, passOver...))
 }
 
-// Held identifies a lease.
-type Held struct {
+// Lease identifies a lease.
+type Lease struct {
 	ID    int64
 	Epoch int64
 }
@@ -36,12 +36,12 @@ type Held struct {
 // Extend renews those leases of owner that are still live, for ttl from now by the database's clock, and returns them.
 // The others are lost, and so are those on all tasks but binds during a Hold. Leases that owner took without coming to
 // know it, because a commit's answer was lost, are not among held and run out.
-func (s *Store) Extend(ctx context.Context, owner string, held []Held, ttl time.Duration) ([]Held, error) {
+func (s *Store) Extend(ctx context.Context, owner string, held []Lease, ttl time.Duration) ([]Lease, error) {
 	ids, epochs := make([]int64, len(held)), make([]int64, len(held))
-	for i, h := range held {
-		ids[i], epochs[i] = h.ID, h.Epoch
+	for i, l := range held {
+		ids[i], epochs[i] = l.ID, l.Epoch
 	}
-	return allRows(ctx, s.leases, pgx.RowToStructByPos[Held], `
+	return allRows(ctx, s.leases, pgx.RowToStructByPos[Lease], `
 		WITH live AS (
 			SELECT task.id FROM task JOIN unnest($2::bigint[], $3::bigint[]) AS held (id, epoch) USING (id, epoch)
 			WHERE lease_owner = $1 AND `+notEnded+` AND lease_until > clock_timestamp() AND (kind = 'bind' OR NOT `+isHeld+`)
@@ -68,55 +68,55 @@ func (s *Store) MendClock(ctx context.Context, maxLease, maxDelay time.Duration)
 }
 
 // Progress records that a worker finished a step ("" for none yet), and the sentence that users see meanwhile.
-func (s *Store) Progress(ctx context.Context, h Held, step, description string) error {
-	return s.write(ctx, h, `step = $3, description = $4,
+func (s *Store) Progress(ctx context.Context, l Lease, step, description string) error {
+	return s.write(ctx, l, `step = $3, description = $4,
 		attempt = CASE WHEN step = $3 THEN attempt ELSE 0 END`, step, description)
 }
 
 // Postpone gives a task back to be tried again after delay, having made so many attempts at its present step.
 // lastError is for operators.
-func (s *Store) Postpone(ctx context.Context, h Held, delay time.Duration, attempts int, lastError string) error {
-	return s.write(ctx, h, `run_at = now() + $3::interval, attempt = $4, last_error = $5, lease_owner = NULL,
+func (s *Store) Postpone(ctx context.Context, l Lease, delay time.Duration, attempts int, lastError string) error {
+	return s.write(ctx, l, `run_at = now() + $3::interval, attempt = $4, last_error = $5, lease_owner = NULL,
 		lease_until = NULL`, delay, attempts, storable(lastError))
 }
 
 // Await gives a task back whose server cannot be reached, to be tried again after delay. It is no attempt. description
 // is for users, lastError for operators.
-func (s *Store) Await(ctx context.Context, h Held, delay time.Duration, description, lastError string) error {
-	return s.write(ctx, h, `run_at = now() + $3::interval, description = $4, last_error = $5, lease_owner = NULL,
+func (s *Store) Await(ctx context.Context, l Lease, delay time.Duration, description, lastError string) error {
+	return s.write(ctx, l, `run_at = now() + $3::interval, description = $4, last_error = $5, lease_owner = NULL,
 		lease_until = NULL`, delay, description, storable(lastError))
 }
 
 // Suspend gives a task back whose present step, the one after the given one, has to wait for something that goes on by
 // itself, to be run again after delay. It is no attempt. description is for users.
-func (s *Store) Suspend(ctx context.Context, h Held, delay time.Duration, step, description string) error {
-	return s.write(ctx, h, `run_at = now() + $3::interval, step = $4, description = $5,
+func (s *Store) Suspend(ctx context.Context, l Lease, delay time.Duration, step, description string) error {
+	return s.write(ctx, l, `run_at = now() + $3::interval, step = $4, description = $5,
 		attempt = CASE WHEN step = $4 THEN attempt ELSE 0 END, lease_owner = NULL, lease_until = NULL`,
 		delay, step, description)
 }
 
 // Remember stores what a task's steps have to remember, in place of what was stored.
-func (s *Store) Remember(ctx context.Context, h Held, memory map[string]json.RawMessage) error {
-	return s.write(ctx, h, "memory = $3", memory)
+func (s *Store) Remember(ctx context.Context, l Lease, memory map[string]json.RawMessage) error {
+	return s.write(ctx, l, "memory = $3", memory)
 }
 
 // NoteError records what operators are to know of a task that is about to end.
-func (s *Store) NoteError(ctx context.Context, h Held, lastError string) error {
-	return s.write(ctx, h, "last_error = $3", storable(lastError))
+func (s *Store) NoteError(ctx context.Context, l Lease, lastError string) error {
+	return s.write(ctx, l, "last_error = $3", storable(lastError))
 }
 
 // GiveUp turns a task to its cleanup phase; the worker keeps it.
-func (s *Store) GiveUp(ctx context.Context, h Held, description, lastError string) error {
-	return s.write(ctx, h, `phase = 'cleanup', step = '', attempt = 0, description = $3, last_error = $4`,
+func (s *Store) GiveUp(ctx context.Context, l Lease, description, lastError string) error {
+	return s.write(ctx, l, `phase = 'cleanup', step = '', attempt = 0, description = $3, last_error = $4`,
 		storable(description), storable(lastError))
 }
 
 // storable drops what PostgreSQL's text cannot hold. Errors may quote anything, a server's log for example.
 func storable(s string) string { return strings.ReplaceAll(strings.ToValidUTF8(s, "�"), "\x00", "") }
 
-func (s *Store) write(ctx context.Context, h Held, set string, args ...any) error {
+func (s *Store) write(ctx context.Context, l Lease, set string, args ...any) error {
 	tag, err := s.db.Exec(ctx, "UPDATE task SET "+set+" WHERE id = $1 AND epoch = $2 AND "+notEnded,
-		append([]any{h.ID, h.Epoch}, args...)...)
+		append([]any{l.ID, l.Epoch}, args...)...)
 	if err != nil {
 		return err
 	}
@@ -127,24 +127,24 @@ func (s *Store) write(ctx context.Context, h Held, set string, args ...any) erro
 }
 
 // Finish ends a task and, in the same transaction, records with outcome what has become of its instance or binding. If
-// the lease is lost, it changes nothing and returns ErrLeaseLost. If lasting is false, the transaction is committed
+// the lease is lost, it changes nothing and returns ErrLeaseLost. If durable is false, the transaction is committed
 // asynchronously; after a crash of PostgreSQL, the task may be in progress again and then runs once more.
 // https://www.postgresql.org/docs/current/wal-async-commit.html
 //
 // All goes in one round trip, so that the statements of the outcome see for themselves whether the task was ended. Each
 // must be one that Tx.change adds.
-func (s *Store) Finish(ctx context.Context, h Held, state, description string, lasting bool, outcome func(*Tx)) error {
+func (s *Store) Finish(ctx context.Context, l Lease, state, description string, durable bool, outcome func(*Tx)) error {
 	var ended *bool
 	err := s.InTx(ctx, func(tx *Tx) error {
-		if !lasting {
+		if !durable {
 			tx.write("do not wait for the disk", "SELECT set_config('synchronous_commit', 'off', true)")
 		}
-		tx.write("lock what the task is about", lockSubject, h.ID)
+		tx.write("lock what the task is about", lockSubject, l.ID)
 		ended = expectRow(tx, new(int64), pgx.RowTo[int64], `UPDATE task SET state = $3, description = $4,
 				finished_at = now(), lease_owner = NULL, lease_until = NULL
-			WHERE id = $1 AND epoch = $2 AND `+notEnded+` RETURNING id`, h.ID, h.Epoch, state, description)
+			WHERE id = $1 AND epoch = $2 AND `+notEnded+` RETURNING id`, l.ID, l.Epoch, state, description)
 		before := len(tx.unsent)
-		tx.ends = h.ID
+		tx.ends = l.ID
 		outcome(tx)
 		for _, s := range tx.unsent[before:] {
 			if !s.heedsLease {
@@ -170,14 +170,14 @@ const lockSubject = `WITH locked_instance AS (
 		FOR NO KEY UPDATE)
 	SELECT id FROM locked_instance UNION ALL SELECT id FROM locked_binding`
 
-// HandBack gives up a lease on a task in progress, so that another worker goes on at once.
-func (s *Store) HandBack(ctx context.Context, h Held) error {
-	return s.write(ctx, h, "lease_owner = NULL, lease_until = NULL")
+// ReleaseLease gives up a lease on a task in progress, so that another worker can go on at once.
+func (s *Store) ReleaseLease(ctx context.Context, l Lease) error {
+	return s.write(ctx, l, "lease_owner = NULL, lease_until = NULL")
 }
 
-// LetGo tells that owner does nothing more about a task that was cancelled under it, so that the next task of the
-// instance need not wait for the lease to run out.
-func (s *Store) LetGo(ctx context.Context, id int64, owner string) error {
+// ReleaseCancelled gives up owner's lease on a task that was cancelled, so that the next task of the instance need not
+// wait for the lease to expire.
+func (s *Store) ReleaseCancelled(ctx context.Context, id int64, owner string) error {
 	_, err := s.db.Exec(ctx, `UPDATE task SET lease_owner = NULL, lease_until = NULL
 		WHERE id = $1 AND lease_owner = $2 AND state <> 'in progress'`, id, owner)
 	return err

@@ -40,7 +40,7 @@ func TestTasksAreFoundByTheirKeys(t *testing.T) {
 		if err := s.Progress(ctx, held(task), "", "a sentence"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Extend(ctx, "me", []store.Held{held(task)}, time.Minute); err != nil {
+		if _, err := s.Extend(ctx, "me", []store.Lease{held(task)}, time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.InTx(ctx, func(tx *store.Tx) error {

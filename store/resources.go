@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -103,14 +102,6 @@ func (s *Store) ResourceServers(ctx context.Context) ([]string, error) {
 			WHERE (kind, server) > (used.kind, used.server) ORDER BY kind, server LIMIT 1) AS next)
 		SELECT DISTINCT server FROM used`)
 	return all, explainOldSchema(err)
-}
-
-// explainOldSchema says what to do where a table or column is missing.
-func explainOldSchema(err error) error {
-	if code := refusal(err); code == "42P01" || code == "42703" {
-		return fmt.Errorf("the schema is older than this program; `mysql-broker migrate` brings it up to date: %w", err)
-	}
-	return err
 }
 
 // Resource reads one resource, or returns ErrNotFound.

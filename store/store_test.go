@@ -36,7 +36,7 @@ func provisionOf(instanceID string) store.NewTask {
 	return store.NewTask{InstanceID: instanceID, Kind: store.Provision, PlanID: "plan"}
 }
 
-func held(t store.Task) store.Held { return store.Held{ID: t.ID, Epoch: t.Epoch} }
+func held(t store.Task) store.Lease { return store.Lease{ID: t.ID, Epoch: t.Epoch} }
 
 func nothing(*store.Tx) {}
 
@@ -262,10 +262,10 @@ func TestLeaseIsFencedByItsEpoch(t *testing.T) {
 			t.Errorf("%s by the worker that lost the lease: %v", name, err)
 		}
 	}
-	if renewed, err := s.Extend(ctx, "dead", []store.Held{held(dead)}, time.Minute); err != nil || len(renewed) != 0 {
+	if renewed, err := s.Extend(ctx, "dead", []store.Lease{held(dead)}, time.Minute); err != nil || len(renewed) != 0 {
 		t.Errorf("the lost lease was renewed: %v, %v", renewed, err)
 	}
-	if renewed, err := s.Extend(ctx, "alive", []store.Held{held(alive)}, time.Minute); err != nil || len(renewed) != 1 {
+	if renewed, err := s.Extend(ctx, "alive", []store.Lease{held(alive)}, time.Minute); err != nil || len(renewed) != 1 {
 		t.Errorf("the live lease was not renewed: %v, %v", renewed, err)
 	}
 	if err := s.Finish(ctx, held(alive), store.Succeeded, "", true, nothing); err != nil {
@@ -300,7 +300,7 @@ func TestCancelledTaskKeepsTheNextOneWaiting(t *testing.T) {
 	if _, err := s.Claim(ctx, "worker", time.Minute); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("claimed while the cancelled one's lease was live: %v", err)
 	}
-	if err := s.LetGo(ctx, first.ID, "first"); err != nil {
+	if err := s.ReleaseCancelled(ctx, first.ID, "first"); err != nil {
 		t.Fatal(err)
 	}
 	if claimed, err := s.Claim(ctx, "worker", time.Minute); err != nil || claimed.ID != second.ID {

@@ -167,6 +167,15 @@ func (t *Tx) send(ctx context.Context, limit time.Duration, batch *pgx.Batch) (e
 	return nil
 }
 
+// Alive returns an error if the transaction, and with it the locks that it took, is lost.
+func (t *Tx) Alive(ctx context.Context) error {
+	t.write("ask for an answer", "SELECT 1")
+	if err := t.flush(ctx, statementTime); err != nil {
+		return fmt.Errorf("the transaction is lost: %w", err)
+	}
+	return nil
+}
+
 // take reads the statement's answer.
 func (s statement) take(results pgx.BatchResults) error {
 	if s.done != nil {

@@ -214,7 +214,7 @@ func TestAccountsAreDueUntilTheyAreSettled(t *testing.T) {
 	}
 	settle := func(account string) {
 		t.Helper()
-		if err := s.InTx(ctx, func(tx *store.Tx) error { tx.SettleAccount(account, true); return nil }); err != nil {
+		if err := s.InTx(ctx, func(tx *store.Tx) error { tx.SetReconciled(account, true); return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -260,14 +260,14 @@ func TestAccountsAreDueUntilTheyAreSettled(t *testing.T) {
 	exec(t, url, `INSERT INTO binding (instance_id, id, state, role, account, password)
 		VALUES ('i', 'old', 'ready', 'admin', 'u_old', '')`) // as by a broker that knows of no quotas
 	due("u_old old admin a")
-	if err := s.SettleUnrestricted(ctx); err != nil {
+	if err := s.ReconcileUnrestricted(ctx); err != nil {
 		t.Fatal(err)
 	}
 	due("u_old old admin a")
 	restrict(t, s, "i", false)
 	due("u_a a admin a", "u_b  admin a", "u_c c admin a", "u_old old admin a")
 	exec(t, url, "UPDATE binding SET grants_due = CASE account WHEN 'u_old' THEN NULL ELSE false END")
-	if err := s.SettleUnrestricted(ctx); err != nil {
+	if err := s.ReconcileUnrestricted(ctx); err != nil {
 		t.Fatal(err)
 	}
 	due("u_b  admin a")
@@ -308,7 +308,7 @@ func TestTurns(t *testing.T) {
 	const each, hold = time.Hour, time.Minute
 	take := func(owner string, want bool, least, most time.Duration) {
 		t.Helper()
-		taken, wait, err := s.TakeTurn(ctx, "work", owner, hold)
+		taken, wait, err := s.AcquireLeaderLease(ctx, "work", owner, hold)
 		if err != nil || taken != want || !taken && (wait < least || wait > most) {
 			t.Errorf("%s: %v, wait %v, %v", owner, taken, wait, err)
 		}
@@ -316,28 +316,28 @@ func TestTurns(t *testing.T) {
 	take("a", true, 0, 0)
 	take("b", false, hold-10*time.Second, hold)
 	take("a", false, hold-10*time.Second, hold)
-	if err := s.KeepTurn(ctx, "work", "a", hold); err != nil {
+	if err := s.RenewLeaderLease(ctx, "work", "a", hold); err != nil {
 		t.Error(err)
 	}
-	if err := s.KeepTurn(ctx, "work", "b", hold); !errors.Is(err, store.ErrLeaseLost) {
+	if err := s.RenewLeaderLease(ctx, "work", "b", hold); !errors.Is(err, store.ErrLeaseLost) {
 		t.Errorf("another one's turn: %v", err)
 	}
 	exec(t, url, "UPDATE leader_lease SET until = now()")
 	take("b", true, 0, 0) // a has died in its turn, which does not count
-	if err := s.EndTurn(ctx, "work", "a", each, 0); !errors.Is(err, store.ErrLeaseLost) {
+	if err := s.ReleaseLeaderLease(ctx, "work", "a", each, 0); !errors.Is(err, store.ErrLeaseLost) {
 		t.Errorf("end of a turn that was lost: %v", err)
 	}
-	if err := s.EndTurn(ctx, "work", "b", 0, 0); err != nil { // it was broken off
+	if err := s.ReleaseLeaderLease(ctx, "work", "b", 0, 0); err != nil { // it was broken off
 		t.Error(err)
 	}
 	take("a", true, 0, 0)
-	if err := s.EndTurn(ctx, "work", "a", each, 0); err != nil {
+	if err := s.ReleaseLeaderLease(ctx, "work", "a", each, 0); err != nil {
 		t.Error(err)
 	}
 	take("b", false, each-time.Minute, each)
 	exec(t, url, "UPDATE leader_lease SET began_at = began_at - '1 hour'::interval")
 	take("b", true, 0, 0)
-	if err := s.EndTurn(ctx, "work", "b", each, 2*each); err != nil {
+	if err := s.ReleaseLeaderLease(ctx, "work", "b", each, 2*each); err != nil {
 		t.Error(err)
 	}
 	take("a", false, 2*each-time.Minute, 2*each+time.Minute)
@@ -351,7 +351,7 @@ func TestOneOfManyGetsTheTurn(t *testing.T) {
 	url, ctx := migrated(t), t.Context()
 	s := servers.OpenStore(t, url)
 	const askers, hold = 3, time.Minute
-	if taken, _, err := s.TakeTurn(ctx, "work", "dead", hold); err != nil || !taken {
+	if taken, _, err := s.AcquireLeaderLease(ctx, "work", "dead", hold); err != nil || !taken {
 		t.Fatalf("%v, %v", taken, err)
 	}
 	conn, err := pgx.Connect(ctx, url)
@@ -373,7 +373,7 @@ func TestOneOfManyGetsTheTurn(t *testing.T) {
 	answers := make(chan answer, askers)
 	for n := range askers {
 		go func() {
-			taken, _, err := s.TakeTurn(ctx, "work", strconv.Itoa(n), hold)
+			taken, _, err := s.AcquireLeaderLease(ctx, "work", strconv.Itoa(n), hold)
 			answers <- answer{taken, err}
 		}()
 	}

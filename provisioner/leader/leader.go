@@ -43,7 +43,7 @@ func (w Work) Run(ctx context.Context) {
 	me := uuid.NewString()
 	status := &periodic.Status{What: w.What, Log: w.Log}
 	periodic.Loop(ctx, 0, func(ctx context.Context) time.Duration {
-		leads, wait, err := w.Store.TakeTurn(ctx, w.Lease, me, Hold)
+		leads, wait, err := w.Store.AcquireLeaderLease(ctx, w.Lease, me, Hold)
 		switch {
 		case err != nil:
 			return retryEach // the tasks' runner logs the outage
@@ -68,7 +68,7 @@ func (w Work) lead(ctx context.Context, me string, status *periodic.Status) (wai
 	}
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), retryEach)
 	defer cancel()
-	status.Report(ctx, errors.Join(err, w.Store.EndTurn(ending, w.Lease, me, every, rest)))
+	status.Report(ctx, errors.Join(err, w.Store.ReleaseLeaderLease(ending, w.Lease, me, every, rest)))
 	return max(every-took, rest, time.Millisecond)
 }
 
@@ -78,7 +78,7 @@ func (w Work) run(ctx context.Context, me string) error {
 	var keeping sync.WaitGroup
 	keeping.Go(func() {
 		periodic.Loop(ctx, keepEach, func(ctx context.Context) time.Duration {
-			if err := w.Store.KeepTurn(ctx, w.Lease, me, Hold); err != nil {
+			if err := w.Store.RenewLeaderLease(ctx, w.Lease, me, Hold); err != nil {
 				lose(fmt.Errorf("keep the lease: %w", err))
 			}
 			return keepEach

@@ -140,7 +140,7 @@ func (g *Guard) round(ctx context.Context, of side) (err error) {
 		err = g.eachShared(ctx)
 	}
 	if ctx.Err() == nil {
-		err = errors.Join(err, g.markEvents(ctx, of), g.Store.SettleUnrestricted(ctx), g.settleAll(ctx, of.dedicated, ""))
+		err = errors.Join(err, g.markEvents(ctx, of), g.Store.ReconcileUnrestricted(ctx), g.settleAll(ctx, of.dedicated, ""))
 	}
 	if !of.dedicated && time.Since(g.swept) >= sweepEach && ctx.Err() == nil {
 		g.swept = time.Now()

@@ -182,7 +182,7 @@ func (g *Guard) settle(ctx context.Context, d store.DueAccount) error {
 			return session.Release(ctx, d.Account, plan.Role(d.Role), events, i.Database)
 		})
 		if err == nil {
-			tx.SettleAccount(d.Account, events)
+			tx.SetReconciled(d.Account, events)
 		}
 		return err
 	})

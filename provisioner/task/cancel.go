@@ -23,7 +23,7 @@ func Cancel(ctx context.Context, s *store.Store, id int64, advice map[string]str
 	if err != nil {
 		return t, err
 	}
-	turned, err := s.TurnBack(ctx, id, strings.TrimSpace("Cancelled by an operator. "+advice[t.Kind]), cancelled)
+	turned, err := s.Abort(ctx, id, strings.TrimSpace("Cancelled by an operator. "+advice[t.Kind]), cancelled)
 	if !errors.Is(err, store.ErrNotFound) {
 		return turned, err
 	}

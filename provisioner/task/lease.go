@@ -17,7 +17,7 @@ import (
 // lease is the right to work on one task until a deadline on this process's monotonic clock, which is never later
 // than the one in PostgreSQL: it counts from before the statement that took or renewed it was sent.
 type lease struct {
-	held     store.Held
+	held     store.Lease
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	expiry   *time.Timer
@@ -32,7 +32,7 @@ var errRanOut = fmt.Errorf("it ran out: %w", store.ErrLeaseLost)
 // hold starts to watch over a lease that was taken at since. The returned lease's context ends with it. If this
 // process lost an earlier lease on the same task, hold returns when the work under that one has ended.
 func (r *Runner) hold(parent context.Context, t store.Task, since time.Time) *lease {
-	l := &lease{held: store.Held{ID: t.ID, Epoch: t.Epoch}, deadline: since.Add(r.cfg.LeaseTTL), runner: r,
+	l := &lease{held: store.Lease{ID: t.ID, Epoch: t.Epoch}, deadline: since.Add(r.cfg.LeaseTTL), runner: r,
 		dropped: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancelCause(r.traced(parent, t))
 	l.expiry = time.AfterFunc(time.Until(l.deadline), func() { l.cancel(errRanOut) })
@@ -68,9 +68,9 @@ func (r *Runner) drop(l *lease, ended bool) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.LeaseTTL/4)
 	defer cancel()
-	err := r.store.LetGo(ctx, l.held.ID, r.owner)
+	err := r.store.ReleaseCancelled(ctx, l.held.ID, r.owner)
 	if cause == errHandover && err == nil {
-		err = r.store.HandBack(ctx, l.held)
+		err = r.store.ReleaseLease(ctx, l.held)
 	}
 	if err != nil && !errors.Is(err, store.ErrLeaseLost) {
 		r.log.Warn("could not give a lease back; it runs out by itself", "task", Token(l.held.ID), "error", err)
@@ -125,7 +125,7 @@ func (r *Runner) renew(ctx context.Context) error {
 	if len(leases) == 0 {
 		return nil
 	}
-	held := make([]store.Held, len(leases))
+	held := make([]store.Lease, len(leases))
 	for i, l := range leases {
 		held[i] = l.held
 	}

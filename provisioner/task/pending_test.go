@@ -91,7 +91,7 @@ func TestPendingStepHoldsNoWorker(t *testing.T) {
 		}
 		return !pending.Leased && pending.State == store.InProgress && pending.Description == "Waiting for the crane (1 of 1)"
 	})
-	if _, err := s.Hasten(t.Context(), slow.ID); err != nil {
+	if _, err := s.RetryNow(t.Context(), slow.ID); err != nil {
 		t.Fatal(err)
 	}
 	if ended := end(t, s, slow.ID); ended.State != store.Succeeded {

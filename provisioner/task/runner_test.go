@@ -268,7 +268,7 @@ func TestAnotherProcessTakesOverFromADeadOne(t *testing.T) {
 	s, j := servers.Store(t), &journal{}
 	// A process took the task, finished a step and died: nobody renews its lease.
 	dead := record(t, s, store.NewTask{Owner: "dead", LeaseTTL: 100 * time.Millisecond})
-	if err := s.Progress(t.Context(), store.Held{ID: dead.ID, Epoch: dead.Epoch}, "a", "…"); err != nil {
+	if err := s.Progress(t.Context(), store.Lease{ID: dead.ID, Epoch: dead.Epoch}, "a", "…"); err != nil {
 		t.Fatal(err)
 	}
 	start(t, s, task.Workflow{Steps: []task.Step{j.step("a"), j.step("b")}, Succeeded: nothing, Failed: ignored})
@@ -329,7 +329,7 @@ func expire(t *testing.T, s *store.Store, id int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.HandBack(t.Context(), store.Held{ID: id, Epoch: current.Epoch}); err != nil {
+	if err := s.ReleaseLease(t.Context(), store.Lease{ID: id, Epoch: current.Epoch}); err != nil {
 		t.Fatal(err)
 	}
 }

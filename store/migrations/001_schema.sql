@@ -188,7 +188,7 @@ CREATE TABLE authority (
   made_at     timestamptz NOT NULL DEFAULT now()
 );
 
--- One row, which shows whether this PostgreSQL was restored from a backup (store/mark.go). Once a minute, the shared
+-- One row, which shows whether this PostgreSQL was restored from a backup (store/hold.go). Once a minute, the shared
 -- servers and the launcher's directory are told the latest task, as a high-water mark: a PostgreSQL that does not know
 -- that task is older than the servers.
 CREATE TABLE mark (

@@ -40,9 +40,9 @@ func (s *Store) DueAccounts(ctx context.Context, dedicated bool, instanceID stri
 		ORDER BY due.instance_id, due.account LIMIT $5`, dedicated, instanceID, after.InstanceID, after.Account, limit)
 }
 
-// SettleAccount records that an account, whose instance the transaction has locked, has the privileges that it should,
+// SetReconciled records that an account, whose instance the transaction has locked, has the privileges that it should,
 // and whether it may make events while it is not kept from adding data.
-func (t *Tx) SettleAccount(account string, events bool) {
+func (t *Tx) SetReconciled(account string, events bool) {
 	t.change("settle the account",
 		"UPDATE binding SET grants_due = false, events = $2 WHERE account = $1 AND :allowed", account, events)
 	t.change("settle the retired account",
@@ -71,10 +71,10 @@ func (s *Store) MarkEvents(ctx context.Context, with, without []string) error {
 	return nil
 }
 
-// SettleUnrestricted settles the accounts that were made by brokers which know of no restrictions, of instances that
+// ReconcileUnrestricted settles the accounts that were made by brokers which know of no restrictions, of instances that
 // have none. They have all privileges of their roles. IS NOT FALSE adds nothing to IS NULL but the partial index
 // binding_grants_due, which PostgreSQL takes where a condition is that of the index.
-func (s *Store) SettleUnrestricted(ctx context.Context) error {
+func (s *Store) ReconcileUnrestricted(ctx context.Context) error {
 	for {
 		tag, err := s.db.Exec(ctx, `UPDATE binding SET grants_due = false WHERE ctid = ANY (ARRAY(
 			SELECT b.ctid FROM binding b JOIN instance i ON i.id = b.instance_id

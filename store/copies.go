@@ -65,8 +65,3 @@ func (s *Store) CopiesSince(ctx context.Context, server string, since time.Time)
 			SELECT instance_id FROM task WHERE finished_at >= $2 AND kind IN ('provision', 'update') AND state = 'succeeded')
 		AND i.server = $1 AND i.state = 'ready'`, server, since)
 }
-
-// Clock reads the time of PostgreSQL.
-func (s *Store) Clock(ctx context.Context) (time.Time, error) {
-	return oneRow(ctx, s.pool, pgx.RowTo[time.Time], "SELECT now()")
-}

@@ -24,10 +24,10 @@ var ErrServerFull = errors.New("store: server is full")
 // asked is when it was asked for. A broker that was paused since then must not begin what the platform has given up and
 // found to be absent: after 10 seconds, it is ErrUnavailable. For what begins with a lock, PostgreSQL sees to that.
 //
-// told is when the platform was told last that there is no such instance, if that was lately and is known to be before
-// the request; else it is nil.
-func (s *Store) RecordProvision(ctx context.Context, asked time.Time, told *time.Time, i Instance, n NewTask, max int) (
-	t Task, load int, err error) {
+// told is when the platform was told last that there is no such instance, if that was lately and is known to be
+// before the request; else it is nil.
+func (s *Store) RecordProvision(ctx context.Context, asked time.Time, told *time.Time, i Instance, n NewTask,
+	max int) (t Task, load int, err error) {
 	var insertion insertion
 	placed := new(bool)
 	err = s.InTx(ctx, func(tx *Tx) error {

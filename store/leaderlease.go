@@ -1,0 +1,58 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// AcquireLeaderLease makes owner the one broker that does some periodic work, unless another one does it or it is not
+// due yet; then wait is how long to wait before asking again, hold at most while another one does it. The lease lasts
+// for hold, and longer if RenewLeaderLease is called; if its owner dies, the next one can acquire it as soon as it
+// expires. If PostgreSQL's clock is set back, nobody waits for longer than hold, or than the pause of
+// ReleaseLeaderLease.
+//
+// The clock is read once the row is locked: the time at which a statement began that had to wait is older than what the
+// one before it wrote, as if the clock had been set back.
+// https://www.postgresql.org/docs/current/functions-datetime.html#FUNCTIONS-DATETIME-CURRENT
+func (s *Store) AcquireLeaderLease(ctx context.Context, name, owner string, hold time.Duration) (
+	acquired bool, wait time.Duration, err error) {
+	type answer struct {
+		Acquired bool
+		Wait     time.Duration
+	}
+	a, err := oneRow(ctx, s.pool, pgx.RowToStructByPos[answer], `
+		WITH taken AS (
+			INSERT INTO leader_lease AS l (name, owner, until, began_at, pause)
+			VALUES ($1, $2, clock_timestamp() + $3::interval, clock_timestamp(), '0')
+			ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, until = clock_timestamp() + $3::interval,
+				began_at = clock_timestamp(), pause = excluded.pause
+			WHERE (l.until <= clock_timestamp() OR l.until > clock_timestamp() + $3::interval)
+				AND (l.began_at + l.pause <= clock_timestamp() OR l.began_at > clock_timestamp())
+			RETURNING name)
+		SELECT EXISTS (SELECT FROM taken), coalesce((SELECT greatest('0'::interval, least(until - now(), $3::interval),
+			least(began_at + pause - now(), pause)) FROM leader_lease WHERE name = $1), $3::interval)`, name, owner, hold)
+	return a.Acquired, a.Wait, err
+}
+
+// RenewLeaderLease extends owner's lease to hold from now, or returns ErrLeaseLost.
+func (s *Store) RenewLeaderLease(ctx context.Context, name, owner string, hold time.Duration) error {
+	return s.changeLeaderLease(ctx, "until = clock_timestamp() + $3::interval", name, owner, hold)
+}
+
+// ReleaseLeaderLease ends owner's lease. The work is due again when each has passed since the lease was acquired, and
+// rest from now, at the earliest; with 0 for both, as for work that was interrupted, at once.
+func (s *Store) ReleaseLeaderLease(ctx context.Context, name, owner string, each, rest time.Duration) error {
+	return s.changeLeaderLease(ctx, "until = now(), pause = greatest($3::interval, now() - began_at + $4::interval)",
+		name, owner, each, rest)
+}
+
+func (s *Store) changeLeaderLease(ctx context.Context, set, name, owner string, durations ...any) error {
+	tag, err := s.db.Exec(ctx, "UPDATE leader_lease SET "+set+` WHERE name = $1 AND owner = $2
+		AND until > clock_timestamp()`, append([]any{name, owner}, durations...)...)
+	if err == nil && tag.RowsAffected() == 0 {
+		err = ErrLeaseLost
+	}
+	return err
+}

@@ -7,33 +7,10 @@ import (
 	"slices"
 	"time"
 
-	"mysql-broker/provisioner/dedicated"
+	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/store"
 )
-
-// WithAdminPassword runs fn with the password of the admin account of an instance's dedicated server. While
-// RotateAdminPassword is under way, and after it died, the server may have the next one already: if it refuses the
-// login, fn is run again with what is recorded by then.
-func WithAdminPassword(ctx context.Context, s *store.Store, i store.Instance, fn func(password string) error) error {
-	err := fn(i.AdminPassword)
-	if !mysqladmin.AccessDenied(err) {
-		return err
-	}
-	recorded, reading := s.Instance(ctx, i.ID)
-	if reading != nil {
-		return errors.Join(err, fmt.Errorf("look for another admin password: %w", reading))
-	}
-	for _, password := range []string{recorded.AdminPassword, recorded.NextAdminPassword} {
-		if password == "" || password == i.AdminPassword {
-			continue
-		}
-		if err = fn(password); !mysqladmin.AccessDenied(err) {
-			return err
-		}
-	}
-	return err
-}
 
 const (
 	// patience bounds how long a rotation tries to find the instance without a bind or unbind under way.
@@ -47,9 +24,9 @@ const (
 
 // RotateAdminPassword gives the admin account of an instance's dedicated server a new password. That is recorded first,
 // so that one that works is recorded at any moment; a rotation that died is completed by the next one, and until then
-// WithAdminPassword finds which one works. Requests wait meanwhile, at most 3 seconds on end, and tasks are not begun.
-// An instance that is not ready, or on which an operation is in progress, is refused with an *Error.
-func RotateAdminPassword(ctx context.Context, s *store.Store, servers *dedicated.Servers, id string) error {
+// fleet.WithAdminPassword finds which one works. Requests wait meanwhile, at most 3 seconds on end, and tasks are not
+// begun. An instance that is not ready, or on which an operation is in progress, is refused with an *Error.
+func RotateAdminPassword(ctx context.Context, s *store.Store, servers *fleet.Fleet, id string) error {
 	hold, err := s.Hold(ctx)
 	if err != nil {
 		return fmt.Errorf("read whether PostgreSQL is held: %w", err)
@@ -109,7 +86,7 @@ func lockForRotation(ctx context.Context, tx *store.Tx, id string) (store.Instan
 	if err != nil {
 		return i, fmt.Errorf("lock the instance: %w", err)
 	}
-	if i.DedicatedID == "" {
+	if i.Location.Shared() {
 		return i, refuse(Invalid, "This service instance is on a shared server. Change the password of the server's "+
 			"admin account yourself, and in the broker's configuration.")
 	}
@@ -147,11 +124,11 @@ func awaitBindings(ctx context.Context, tx *store.Tx, id string) error {
 
 // changeAdminPassword does so under the fence that operations take: should the lock in PostgreSQL be lost, whoever
 // takes it next ends this connection before it changes the password in turn.
-func changeAdminPassword(ctx context.Context, tx *store.Tx, servers *dedicated.Servers, i store.Instance) error {
+func changeAdminPassword(ctx context.Context, tx *store.Tx, servers *fleet.Fleet, i store.Instance) error {
 	ctx, cancel := context.WithTimeout(ctx, changeTime)
 	defer cancel()
 	change := func(current string) error {
-		return servers.ChangeAdminPassword(ctx, i.DedicatedID, current, i.NextAdminPassword, instanceFence(i.ID).key,
+		return servers.ChangeAdminPassword(ctx, i.Location, current, i.NextAdminPassword, fleet.InstanceLock(i.ID),
 			func() error { return tx.Alive(ctx) })
 	}
 	err := change(i.AdminPassword)

@@ -144,12 +144,13 @@ func (p *Provisioner) newBinding(i store.Instance, q BindRequest) (store.Binding
 }
 
 func (p *Provisioner) credentials(ctx context.Context, i store.Instance, b store.Binding) (Credentials, error) {
-	access, err := p.access(ctx, i)
+	address, err := p.fleet.Address(ctx, i.Location)
 	if err != nil {
 		return Credentials{}, p.unlessDeleted(ctx, i.ID, fmt.Errorf("find where the instance is: %w", err))
 	}
-	return Credentials{Access: access, Account: b.Account, Password: b.Password, Parameters: b.Parameters,
-		TLSOnly: plan.TLS(b.TLS).Required(access.CACertificate != nil) || p.tlsOnly(i)}, nil
+	tlsOnly := plan.TLS(b.TLS).Required(address.CACertificate != nil) || p.fleet.TLSOnly(i.Location)
+	return Credentials{Access: Access{address, i.Database}, Account: b.Account, Password: b.Password,
+		Parameters: b.Parameters, TLSOnly: tlsOnly}, nil
 }
 
 // UnbindRequest asks to end a binding.

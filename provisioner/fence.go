@@ -2,12 +2,11 @@ package provisioner
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 
+	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/mysqladmin"
-	"mysql-broker/provisioner/shared"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 )
@@ -19,12 +18,9 @@ type fence struct {
 	adds  bool   // what is done under it only adds, which is done during a store.Hold too
 }
 
-func instanceFence(id string) fence { return fence{key: fmt.Sprintf("instance %q", id)} }
+func instanceFence(id string) fence { return fence{key: fleet.InstanceLock(id)} }
 
-func bindingFence(instanceID, id string) fence { return fence{key: BindingFence(instanceID, id)} }
-
-// BindingFence is the key for mysqladmin.Server.Fence of whoever changes the account of a binding.
-func BindingFence(instanceID, id string) string { return fmt.Sprintf("binding %q %q", instanceID, id) }
+func bindingFence(instanceID, id string) fence { return fence{key: fleet.BindingLock(instanceID, id)} }
 
 // ahead is an approach to a fence that is made while PostgreSQL writes the intent to its disk. Whoever works on the
 // task first takes it over. Methods of nil do nothing.
@@ -33,10 +29,10 @@ type ahead struct {
 	taken    atomic.Bool
 }
 
-// approach begins to open an instance's fence, if that is on a shared server: dedicated ones have no connections open.
+// approach begins to open an instance's fence, if there is an open connection to do it on.
 func (p *Provisioner) approach(ctx context.Context, i store.Instance, f fence) fence {
-	if server, err := p.shared.Server(i.Server); i.Server != "" && err == nil {
-		f.ahead = &ahead{approach: server.Approach(ctx, f.key)}
+	if pending := p.fleet.PendingLock(ctx, i.Location, f.key); pending != nil {
+		f.ahead = &ahead{approach: pending}
 	}
 	return f
 }
@@ -66,7 +62,7 @@ func (p *Provisioner) logClose(err error) {
 // reached, or hangs, is a task.Unreachable.
 func (p *Provisioner) onServer(ctx context.Context, run *task.Run, i store.Instance, f fence,
 	fn func(context.Context, *mysqladmin.Session) error) error {
-	return p.asAdmin(ctx, i, func(admin *mysqladmin.Server) error {
+	return p.fleet.AsAdmin(ctx, i, func(admin *mysqladmin.Server) error {
 		attended, stop := admin.Attend(ctx)
 		defer stop()
 		err := p.fenced(attended, run, i, admin, f, fn)
@@ -93,37 +89,19 @@ func notUnreachable(err error) error {
 
 type otherError struct{ error }
 
-// Fence completes the fence of an instance or a binding on the instance's server, unless the server is not Verified.
-// What only adds is done during a store.Hold nevertheless.
-func Fence(ctx context.Context, on *shared.Servers, i store.Instance, a *mysqladmin.Approach, alive func() error,
-	adds bool) (*mysqladmin.Session, error) {
-	err := a.Err()
-	if err == nil {
-		err = Verified(ctx, on, i, a)
-		if err != nil && !(adds && errors.Is(err, store.ErrHeld)) {
-			return nil, fmt.Errorf("compare PostgreSQL with the server: %w", errors.Join(err, a.Close()))
-		}
-	}
-	session, err := a.Fence(ctx, alive)
-	if err != nil {
-		return nil, fmt.Errorf("take the fence on the server: %w", err)
-	}
-	return session, nil
-}
-
 func (p *Provisioner) fenced(ctx context.Context, run *task.Run, i store.Instance, admin *mysqladmin.Server, f fence,
 	fn func(context.Context, *mysqladmin.Session) error) error {
 	a := f.ahead.take()
 	if a == nil {
 		a = admin.Reach(ctx, f.key)
 	}
-	session, err := Fence(ctx, p.shared, i, a, run.Alive, f.adds)
+	session, err := p.fleet.Lock(ctx, i.Location, a, run.Alive, f.adds)
 	if err != nil {
 		return err
 	}
 	run.Answered()
 	err = fn(ctx, session)
-	if i.DedicatedID != "" { // whose connections are closed now
+	if i.Location.Dedicated() { // whose connections are closed now
 		p.logClose(session.Close())
 	} else { // nobody needs to wait for it
 		p.closing.Go(func() { p.logClose(session.Close()) })

@@ -25,7 +25,7 @@ type Inspection struct {
 // Inspect asks an instance's server about it and some accounts. It changes nothing, and takes as long as ctx lets it.
 func (p *Provisioner) Inspect(ctx context.Context, i store.Instance, accounts []string) (Inspection, error) {
 	found := Inspection{At: time.Now()}
-	err := p.asAdmin(ctx, i, func(admin *mysqladmin.Server) (err error) {
+	err := p.fleet.AsAdmin(ctx, i, func(admin *mysqladmin.Server) (err error) {
 		if found.Server, err = admin.Flavour(ctx); err != nil {
 			return err
 		}

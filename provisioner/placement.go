@@ -19,12 +19,12 @@ func (p *Provisioner) place(ctx context.Context, i store.Instance, q ProvisionRe
 	var unusable error
 	var refused *mysqladmin.CharsetError
 	for _, maxAge := range []time.Duration{loadsAge, 0} { // a place may have become free since
-		loads, err := p.loads.read(ctx, p.store, p.shared.Names(), maxAge)
+		loads, err := p.loads.read(ctx, p.store, p.fleet.Shared.Names(), maxAge)
 		if err != nil {
 			return Answer{}, fmt.Errorf("read how full the servers are: %w", err)
 		}
 		unusable, refused = nil, nil
-		for _, server := range p.shared.Candidates(loads) {
+		for _, server := range p.fleet.Shared.Candidates(loads) {
 			err := server.Check(ctx)
 			if err == nil {
 				err = takes(ctx, server, q.Parameters)
@@ -38,7 +38,7 @@ func (p *Provisioner) place(ctx context.Context, i store.Instance, q ProvisionRe
 				unusable = err
 				continue
 			}
-			i.Server = server.Name()
+			i.Location = store.SharedLocation(server.Name())
 			answer, load, err := p.record(ctx, i, q.told, server.MaxDatabases, later)
 			if errors.Is(err, store.ErrServerFull) {
 				continue
@@ -50,7 +50,7 @@ func (p *Provisioner) place(ctx context.Context, i store.Instance, q ProvisionRe
 				continue
 			}
 			if load > 0 { // it took a place
-				p.loads.note(i.Server, load)
+				p.loads.note(server.Name(), load)
 			}
 			return answer, err
 		}
@@ -74,7 +74,7 @@ func (p *Provisioner) reached(ctx context.Context, i store.Instance, f fence) er
 	if !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	server, notConfigured := p.shared.Server(i.Server) // all its sessions may be in use
+	server, notConfigured := p.fleet.Shared.Server(i.Location.Server) // all its sessions may be in use
 	if notConfigured != nil {
 		return notConfigured
 	}

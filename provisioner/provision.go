@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	"mysql-broker/provisioner/dedicated"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
@@ -87,14 +86,15 @@ func (p *Provisioner) provisionNew(ctx context.Context, q ProvisionRequest, late
 	if q.Plan.Kind == plan.Shared {
 		return p.place(ctx, i, q, later)
 	}
-	if p.dedicated == nil {
-		return Answer{}, cmp.Or(p.absent(ctx, i.ID), error(&Error{Code: Invalid, Err: dedicated.ErrNoLauncher,
+	l, err := p.fleet.Launcher(q.Plan.Launcher)
+	if err != nil {
+		return Answer{}, cmp.Or(p.absent(ctx, i.ID), error(&Error{Code: Invalid, Err: err,
 			Sentence: "This broker offers no dedicated servers. Choose a shared plan."}))
 	}
 	if err := plausibleCharset(q.Parameters); err != nil {
 		return Answer{}, cmp.Or(p.absent(ctx, i.ID), err)
 	}
-	i.DedicatedID, i.AdminPassword = newName("d_"), newPassword()
+	i.Location, i.AdminPassword = store.DedicatedLocation(l.Name, newName("d_")), newPassword()
 	answer, _, err := p.record(ctx, i, q.told, 0, later)
 	return answer, err
 }

@@ -10,12 +10,10 @@ import (
 	"sync"
 	"time"
 
-	"mysql-broker/provisioner/dedicated"
 	"mysql-broker/provisioner/fault"
+	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/launcher"
-	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
-	"mysql-broker/provisioner/shared"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 )
@@ -27,8 +25,7 @@ const syncDeadline = 50 * time.Second
 type Config struct {
 	Store     *store.Store
 	Plans     plan.Set
-	Shared    *shared.Servers
-	Dedicated *dedicated.Servers // nil where no launcher is configured
+	Fleet     *fleet.Fleet
 	Logger    *slog.Logger
 	Tasks     task.Config // its Logger is set from Logger
 	OnFull    func()      // called when an instance is refused because every shared server is full; may be nil
@@ -39,8 +36,7 @@ type Config struct {
 type Provisioner struct {
 	store     *store.Store
 	plans     plan.Set
-	shared    *shared.Servers
-	dedicated *dedicated.Servers
+	fleet     *fleet.Fleet
 	tasks     *task.Runner
 	log       *slog.Logger
 	onFull    func()
@@ -52,7 +48,7 @@ type Provisioner struct {
 
 // New starts a provisioner: from now on it works on tasks that are due, those of processes that died included.
 func New(cfg Config) *Provisioner {
-	p := &Provisioner{store: cfg.Store, plans: cfg.Plans, shared: cfg.Shared, dedicated: cfg.Dedicated,
+	p := &Provisioner{store: cfg.Store, plans: cfg.Plans, fleet: cfg.Fleet,
 		log: cfg.Logger, onFull: cfg.OnFull, quotasOff: cfg.QuotasOff}
 	if p.onFull == nil {
 		p.onFull = func() {}
@@ -64,9 +60,7 @@ func New(cfg Config) *Provisioner {
 	p.tasks = task.New(cfg.Store, p.kinds(), cfg.Tasks)
 	ctx, cancel := context.WithCancel(context.Background())
 	p.stopping = cancel
-	if p.dedicated != nil {
-		p.closing.Go(func() { p.keepServed(ctx) })
-	}
+	p.closing.Go(func() { p.keepServed(ctx) })
 	return p
 }
 
@@ -203,27 +197,8 @@ func (p *Provisioner) plan(id string) (plan.Plan, error) {
 
 // Access is how an application reaches an instance.
 type Access struct {
-	Host          string
-	Port          int
-	CACertificate []byte // PEM; nil where connections are not encrypted
-	Database      string
-}
-
-// access tells where an instance is, whether or not it answers.
-func (p *Provisioner) access(ctx context.Context, i store.Instance) (Access, error) {
-	if i.Server != "" {
-		server, err := p.shared.Server(i.Server)
-		if err != nil {
-			return Access{}, err
-		}
-		return Access{Host: server.Host, Port: server.Port, CACertificate: server.CACertificate,
-			Database: i.Database}, nil
-	}
-	if p.dedicated == nil {
-		return Access{}, dedicated.ErrNoLauncher
-	}
-	e, err := p.dedicated.Endpoint(ctx, i.DedicatedID)
-	return Access{Host: e.Host, Port: e.Port, CACertificate: e.CACertificate, Database: i.Database}, err
+	fleet.Address
+	Database string
 }
 
 // unlessDeleted returns err or, where a dedicated server was not found because its instance has been deleted since it
@@ -240,9 +215,4 @@ func (p *Provisioner) unlessDeleted(ctx context.Context, instanceID string, err 
 		return refuse(NotFound, "There is no service instance with this id.")
 	}
 	return err
-}
-
-// asAdmin is AsAdmin with what the provisioner works with.
-func (p *Provisioner) asAdmin(ctx context.Context, i store.Instance, fn func(*mysqladmin.Server) error) error {
-	return AsAdmin(ctx, p.store, p.shared, p.dedicated, i, fn)
 }

@@ -11,11 +11,7 @@ import (
 
 // planOf is the plan that an instance has, or what is still known of it.
 func (p *Provisioner) planOf(i store.Instance) plan.Plan {
-	kind := plan.Shared
-	if i.DedicatedID != "" {
-		kind = plan.Dedicated
-	}
-	return p.plans.Of(i.PlanID, i.ServiceID, kind)
+	return p.plans.Of(i.PlanID, i.ServiceID, plan.Kind(i.Location.Kind))
 }
 
 // RemovedPlan finds the plan of an instance by the id of a plan that was removed from the catalog. Platforms keep such

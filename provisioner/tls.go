@@ -15,23 +15,11 @@ func (p *Provisioner) bindingTLS(i store.Instance, of plan.Plan, asked plan.TLS)
 			of.Name, plan.TLSRequired)
 	case asked != plan.TLSRequired && of.TLS != plan.TLSRequired:
 		return plan.TLSOptional, nil
-	case p.withoutTLS(i):
+	case p.fleet.WithoutTLS(i.Location):
 		return "", refuse(Invalid, "The MySQL server of this service instance offers no TLS, so a binding cannot require "+
 			"it. Ask your operator to give the server a certificate.")
 	}
 	return plan.TLSRequired, nil
-}
-
-// withoutTLS tells whether an instance is on a server that is known to offer no TLS. Dedicated servers all offer it.
-func (p *Provisioner) withoutTLS(i store.Instance) bool {
-	server, err := p.shared.Server(i.Server)
-	return err == nil && server.WithoutTLS()
-}
-
-// tlsOnly tells whether an instance is on a server that is known to let nobody log in without TLS.
-func (p *Provisioner) tlsOnly(i store.Instance) bool {
-	server, err := p.shared.Server(i.Server)
-	return err == nil && server.TLSOnly()
 }
 
 // sameTLS tells whether a request asks for the TLS that a binding was asked for with, or for what the binding has. What

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"mysql-broker/provisioner/dedicated"
+	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/task"
@@ -39,13 +39,10 @@ func (p *Provisioner) dropEmptyDatabase(i store.Instance, f fence) task.Step {
 func (p *Provisioner) destroyUnused(i store.Instance) task.Step {
 	return task.Step{Name: "destroy", Progress: "Removing the server", Timeout: launchTimeout,
 		Do: func(ctx context.Context, run *task.Run) error {
-			if p.dedicated == nil {
-				return dedicated.ErrNoLauncher
-			}
 			if err := p.unused(ctx, i); err != nil {
 				return keep(run.Task, err)
 			}
-			err := p.dedicated.DestroyUnused(ctx, i.DedicatedID)
+			err := p.fleet.DestroyUnused(ctx, i.Location)
 			if errors.Is(err, launcher.ErrKept) {
 				return keep(run.Task, err)
 			}
@@ -63,7 +60,7 @@ func (p *Provisioner) unused(ctx context.Context, i store.Instance) error {
 	ctx, cancel := context.WithTimeout(ctx, unusedTimeout)
 	defer cancel()
 	holds := false
-	err := p.asAdmin(ctx, i, func(admin *mysqladmin.Server) (err error) {
+	err := p.fleet.AsAdmin(ctx, i, func(admin *mysqladmin.Server) (err error) {
 		holds, err = admin.HoldsData(ctx, i.Database)
 		return err
 	})
@@ -71,7 +68,7 @@ func (p *Provisioner) unused(ctx context.Context, i store.Instance) error {
 	case mysqladmin.AccessDenied(err):
 		return fmt.Errorf("the server's admin password is another one than the provision gave it: %w", err)
 	case holds:
-		return fmt.Errorf("server %s: %w", i.DedicatedID, mysqladmin.ErrHoldsData)
+		return fmt.Errorf("server %s: %w", i.Location.Server, mysqladmin.ErrHoldsData)
 	}
 	return nil
 }
@@ -79,18 +76,21 @@ func (p *Provisioner) unused(ctx context.Context, i store.Instance) error {
 // keepServed tells the launcher which servers were handed out by a release that did not. It is needed once, and costs
 // little.
 func (p *Provisioner) keepServed(ctx context.Context) {
-	kept := map[string]bool{}
-	ids, err := p.dedicated.List(ctx)
-	for _, id := range ids {
-		kept[id] = true
+	kept := map[store.Location]bool{}
+	there, err := p.fleet.Dedicated(ctx)
+	if errors.Is(err, fleet.ErrNoLauncher) {
+		return
+	}
+	for _, at := range there {
+		kept[at] = true
 	}
 	if err == nil {
 		err = p.store.EachInstance(ctx, store.InstanceQuery{Dedicated: true, State: store.Ready},
 			func(i store.ListedInstance) error {
-				if !kept[i.DedicatedID] {
+				if !kept[i.Location] {
 					return nil
 				}
-				err := p.dedicated.Keep(ctx, i.DedicatedID)
+				err := p.fleet.Keep(ctx, i.Location)
 				if errors.Is(err, launcher.ErrNotFound) { // it was deleted since
 					return nil
 				}

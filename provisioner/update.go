@@ -43,6 +43,10 @@ func (p *Provisioner) Update(ctx context.Context, q UpdateRequest) (Answer, erro
 		return Answer{}, refuse(PlanChangeRefused, "A %s plan cannot be changed to a %s one. "+
 			"Create a service instance of plan %s and copy the data.", from.Kind, to.Kind, to.Name)
 	}
+	if l, err := p.fleet.Launcher(to.Launcher); to.Kind == plan.Dedicated && err == nil && l.Name != i.Location.Launcher {
+		return Answer{}, refuse(PlanChangeRefused, "Plan %s has its servers elsewhere, and data are not moved there. "+
+			"Create a service instance of plan %s and copy the data.", to.Name, to.Name)
+	}
 	r := request{Later: later, PlanID: to.ID, MaintenanceVersion: i.MaintenanceVersion}
 	if q.Upgrade || to.ID != from.ID {
 		r.MaintenanceVersion = to.MaintenanceVersion
@@ -93,7 +97,7 @@ func (p *Provisioner) fits(ctx context.Context, i store.Instance, from, to plan.
 }
 
 func (p *Provisioner) databaseSize(ctx context.Context, i store.Instance) (size mysqladmin.Size, err error) {
-	err = p.asAdmin(ctx, i, func(admin *mysqladmin.Server) (err error) {
+	err = p.fleet.AsAdmin(ctx, i, func(admin *mysqladmin.Server) (err error) {
 		size, err = admin.DatabaseSize(ctx, i.Database)
 		return err
 	})

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"mysql-broker/provisioner/dedicated"
+	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
@@ -47,7 +47,7 @@ func (p *Provisioner) provisionWorkflow(i store.Instance, r request, f fence) (t
 	}
 	createDatabase := task.Step{Name: "create database", Progress: "Creating the database",
 		Do: func(ctx context.Context, run *task.Run) error { return p.createDatabase(ctx, run, i, f, parameters) }}
-	if i.DedicatedID == "" {
+	if i.Location.Shared() {
 		w.Steps = []task.Step{createDatabase}
 		w.Cleanup = []task.Step{p.dropEmptyDatabase(i, f)}
 		return w, nil
@@ -60,17 +60,17 @@ func (p *Provisioner) provisionWorkflow(i store.Instance, r request, f fence) (t
 					return err
 				}
 				return p.reporting(ctx, run, func(ctx context.Context, report func(string)) error {
-					return p.dedicated.Launch(ctx, i.DedicatedID, i.AdminPassword, size(plan), report)
+					return p.fleet.Launch(ctx, i.Location, i.AdminPassword, size(plan), report)
 				})
 			}},
 		createDatabase,
 		{Name: "check login", Progress: "Checking the first login", Do: func(ctx context.Context, run *task.Run) error {
 			return p.onServer(ctx, run, i, f, func(ctx context.Context, s *mysqladmin.Session) error {
-				return notUnreachable(p.dedicated.CheckLogin(ctx, i.DedicatedID, i.Database, newPassword(), s))
+				return notUnreachable(p.fleet.CheckLogin(ctx, i.Location, i.Database, newPassword(), s))
 			})
 		}},
 		{Name: "keep", Progress: "Handing the server over", Do: func(ctx context.Context, _ *task.Run) error {
-			return p.dedicated.Keep(ctx, i.DedicatedID)
+			return p.fleet.Keep(ctx, i.Location)
 		}},
 	}
 	w.Cleanup = []task.Step{p.destroyUnused(i)}
@@ -86,17 +86,14 @@ const (
 	accountsTimeout = 10 * time.Minute
 )
 
-func size(p plan.Plan) dedicated.Size {
-	return dedicated.Size{MemoryMB: p.MemoryMB, StorageMB: p.MaxStorageMB}
+func size(p plan.Plan) fleet.Size {
+	return fleet.Size{MemoryMB: p.MemoryMB, StorageMB: p.MaxStorageMB}
 }
 
 // reporting runs a launcher's method whose progress is shown to users. A report that cannot be recorded, because the
 // lease is lost, say, ends the method.
 func (p *Provisioner) reporting(ctx context.Context, run *task.Run,
 	fn func(ctx context.Context, report func(string)) error) error {
-	if p.dedicated == nil {
-		return dedicated.ErrNoLauncher
-	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	err := fn(ctx, func(sentence string) {
@@ -158,10 +155,7 @@ func (p *Provisioner) dropDatabase(i store.Instance, f fence) task.Step {
 func (p *Provisioner) destroy(i store.Instance) task.Step {
 	return task.Step{Name: "destroy", Progress: "Removing the server", Timeout: launchTimeout,
 		Do: func(ctx context.Context, _ *task.Run) error {
-			if p.dedicated == nil {
-				return dedicated.ErrNoLauncher
-			}
-			return p.dedicated.Destroy(ctx, i.DedicatedID)
+			return p.fleet.Destroy(ctx, i.Location)
 		}}
 }
 
@@ -206,7 +200,7 @@ const liftedAccounts = "lifted accounts"
 // If lift is true, and the instance was over its quota but is below the plan's, its accounts may add data again.
 func (p *Provisioner) changePlan(i store.Instance, fromID, planID string, lift bool) []task.Step {
 	var steps []task.Step
-	if i.DedicatedID != "" {
+	if i.Location.Dedicated() {
 		steps = append(steps, task.Step{Name: "resize", Progress: "Resizing the server",
 			Timeout: launchTimeout,
 			Do: func(ctx context.Context, run *task.Run) error {
@@ -215,9 +209,7 @@ func (p *Provisioner) changePlan(i store.Instance, fromID, planID string, lift b
 					return err
 				}
 				return p.reporting(ctx, run, func(ctx context.Context, report func(string)) error {
-					return WithAdminPassword(ctx, p.store, i, func(password string) error {
-						return p.dedicated.Resize(ctx, i.DedicatedID, password, size(plan), report)
-					})
+					return p.fleet.Resize(ctx, i, size(plan), report)
 				})
 			}})
 	}
@@ -290,7 +282,7 @@ func (p *Provisioner) deprovisionWorkflow(i store.Instance, accounts []store.Bin
 		Succeeded: func(tx *store.Tx, _ task.Memory) { tx.DeleteInstance(i.ID) },
 		Failed:    func(tx *store.Tx, _ bool) { tx.SetInstanceState(i.ID, store.DeleteFailed) },
 	}
-	if i.DedicatedID != "" {
+	if i.Location.Dedicated() {
 		w.Steps = []task.Step{p.destroy(i)}
 		return w
 	}
@@ -363,15 +355,15 @@ func (p *Provisioner) bindWorkflow(i store.Instance, b store.Binding, f fence) t
 				if err != nil {
 					return err
 				}
-				access, err := p.access(ctx, i)
+				address, err := p.fleet.Address(ctx, i.Location)
 				if err != nil {
 					return err
 				}
 				return onServer(ctx, run, func(ctx context.Context, s *mysqladmin.Session) error {
 					return s.CreateAccount(ctx, mysqladmin.Account{Name: b.Account, Password: b.Password,
 						Database: i.Database, Role: plan.Role(b.Role), MaxConnections: has.MaxConnections,
-						Events: has.Events, RequireTLS: plan.TLS(b.TLS).Required(access.CACertificate != nil),
-						Restricted: i.OverSince != nil, OwnServer: i.DedicatedID != ""})
+						Events: has.Events, RequireTLS: plan.TLS(b.TLS).Required(address.CACertificate != nil),
+						Restricted: i.OverSince != nil, OwnServer: i.Location.Dedicated()})
 				})
 			}}},
 		Cleanup: []task.Step{{Name: "drop account", Progress: "Dropping the account",

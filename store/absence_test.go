@@ -25,7 +25,7 @@ func tellGone(t *testing.T, s *store.Store) {
 // recordOne records instance "i" for a request that is newer than what the platform was told at that time.
 func recordOne(t *testing.T, s *store.Store, told *time.Time) (store.Task, error) {
 	t.Helper()
-	i := store.Instance{ID: "i", Server: "a", Database: "db_" + time.Now().String()}
+	i := store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db_" + time.Now().String()}
 	task, _, err := s.RecordProvision(t.Context(), time.Now(), told, i, provisionOf("i"), 10)
 	return task, err
 }

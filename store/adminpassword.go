@@ -31,7 +31,7 @@ func (s *Store) InstanceOfServer(ctx context.Context, dedicatedID string) (Insta
 		return Instance{}, err
 	}
 	i, err := s.Instance(ctx, id)
-	if err == nil && i.DedicatedID != dedicatedID {
+	if err == nil && (!i.Location.Dedicated() || i.Location.Server != dedicatedID) {
 		return Instance{}, ErrNotFound
 	}
 	return i, err

@@ -20,6 +20,7 @@ type InstanceCopy struct {
 	Context            json.RawMessage `json:"context"`
 	MaintenanceVersion string          `json:"maintenance_version"`
 	DedicatedID        string          `json:"dedicated_id,omitempty"` // "" on a shared server
+	Launcher           string          `json:"launcher,omitempty"`     // the same
 	Database           string          `json:"database"`
 	AdminPassword      []byte          `json:"admin_password,omitempty"`
 	NextAdminPassword  []byte          `json:"next_admin_password,omitempty"`
@@ -27,7 +28,8 @@ type InstanceCopy struct {
 }
 
 const copyColumns = `i.id, i.service_id, i.plan_id, i.organization_guid, i.space_guid, i.parameters, i.context,
-	i.maintenance_version, i.dedicated_id, i.database_name, i.admin_password, i.next_admin_password, i.created_at`
+	i.maintenance_version, i.dedicated_id, CASE WHEN i.server = '' THEN i.launcher ELSE '' END, i.database_name,
+	i.admin_password, i.next_admin_password, i.created_at`
 
 var scanCopy = pgx.RowToStructByPos[InstanceCopy]
 
@@ -37,7 +39,7 @@ const copyPage = 500
 // time.
 func (s *Store) EachCopy(ctx context.Context, server string, fn func([]InstanceCopy) error) error {
 	kind, column := DatabaseResource, "database_name"
-	if server == "" {
+	if server == DedicatedServers {
 		kind, column = DedicatedResource, "dedicated_id"
 	}
 	for last := ""; ; {

@@ -32,7 +32,7 @@ func TestLostLeaseRecordsNoOutcome(t *testing.T) {
 			t.Parallel()
 			url, ctx := migrated(t), t.Context()
 			s := servers.OpenStore(t, url)
-			i := store.Instance{ID: "i", PlanID: "plan", Server: "a", Database: "db"}
+			i := store.Instance{ID: "i", PlanID: "plan", Location: store.SharedLocation("a"), Database: "db"}
 			if _, _, err := s.RecordProvision(ctx, time.Now(), nil, i, provisionOf("i"), 10); err != nil {
 				t.Fatal(err)
 			}
@@ -95,7 +95,7 @@ func rows(t *testing.T, url string) (all string) {
 func TestFinishRollsBackWithItsOutcome(t *testing.T) {
 	t.Parallel()
 	s, ctx := servers.Store(t), t.Context()
-	insertInstance(t, s, store.Instance{ID: "i", Server: "a", Database: "db"})
+	insertInstance(t, s, store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
 	newTask(t, s, provisionOf("i"))
 	task, err := s.Claim(ctx, "me", time.Minute)
 	if err != nil {

@@ -13,15 +13,13 @@ import (
 func TestHoldLetsOnlyBindsThrough(t *testing.T) {
 	t.Parallel()
 	s, ctx := servers.Store(t), t.Context()
-	record := func(id, server, database string) error {
-		i := store.Instance{ID: id, Server: server, Database: database}
-		if server == "" {
-			i.DedicatedID = "d_" + id
-		}
+	shared, dedicated := store.SharedLocation("a"), store.DedicatedLocation("process", "d_1")
+	record := func(id string, at store.Location, database string) error {
+		i := store.Instance{ID: id, Location: at, Database: database}
 		_, _, err := s.RecordProvision(ctx, time.Now(), nil, i, provisionOf(id), 10)
 		return err
 	}
-	if err := record("there", "a", "db_there"); err != nil {
+	if err := record("there", shared, "db_there"); err != nil {
 		t.Fatal(err)
 	}
 	inTx(t, s, func(tx *store.Tx) error {
@@ -30,13 +28,13 @@ func TestHoldLetsOnlyBindsThrough(t *testing.T) {
 	if err := s.SetHold(ctx, "for a test", 0); err != nil {
 		t.Fatal(err)
 	}
-	for id, server := range map[string]string{"shared": "a", "dedicated": ""} {
-		if err := record(id, server, "db_"+id); !errors.Is(err, store.ErrHeld) {
+	for id, at := range map[string]store.Location{"shared": shared, "dedicated": dedicated} {
+		if err := record(id, at, "db_"+id); !errors.Is(err, store.ErrHeld) {
 			t.Errorf("%s: %v", id, err)
 		}
 		expectUnrecorded(t, s, id)
 	}
-	if err := record("there", "a", "db_another"); !errors.Is(err, store.ErrExists) {
+	if err := record("there", shared, "db_another"); !errors.Is(err, store.ErrExists) {
 		t.Errorf("what is there: %v", err)
 	}
 	if loads, err := s.ServerStates(ctx, []string{"a"}); err != nil || loads["a"].Instances != 1 {

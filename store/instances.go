@@ -27,8 +27,7 @@ type Instance struct {
 	Context            json.RawMessage
 	MaintenanceVersion string
 	State              string
-	Server             string // shared server's name, "" for a dedicated instance
-	DedicatedID        string // the launcher's id, "" for a shared instance
+	Location           Location
 	Database           string
 	AdminPassword      string // of a dedicated server
 	NextAdminPassword  string // while AdminPassword is being changed to it, else ""
@@ -38,7 +37,7 @@ type Instance struct {
 }
 
 const instanceColumns = `id, service_id, plan_id, organization_guid, space_guid, parameters, context,
-	maintenance_version, state, server, dedicated_id, database_name, admin_password, next_admin_password, created_at,
+	maintenance_version, state, ` + locationColumns + `, database_name, admin_password, next_admin_password, created_at,
 	updated_at, over_since`
 
 func instancePlace(id string) string { return "instance " + id }
@@ -47,8 +46,8 @@ func (k *Keyring) scanInstance(row pgx.CollectableRow) (Instance, error) {
 	var i Instance
 	var admin, next []byte
 	if err := row.Scan(&i.ID, &i.ServiceID, &i.PlanID, &i.OrganizationGUID, &i.SpaceGUID, &i.Parameters, &i.Context,
-		&i.MaintenanceVersion, &i.State, &i.Server, &i.DedicatedID, &i.Database, &admin, &next, &i.CreatedAt,
-		&i.UpdatedAt, &i.OverSince); err != nil {
+		&i.MaintenanceVersion, &i.State, &i.Location.Kind, &i.Location.Server, &i.Location.Launcher, &i.Database, &admin,
+		&next, &i.CreatedAt, &i.UpdatedAt, &i.OverSince); err != nil {
 		return i, err
 	}
 	var err error
@@ -67,7 +66,7 @@ func (s *Store) Instance(ctx context.Context, id string) (Instance, error) {
 }
 
 const (
-	selectInstance = "SELECT " + instanceColumns + " FROM instance WHERE id = $1"
+	selectInstance = "SELECT " + instanceColumns + " FROM instance i WHERE id = $1"
 	lockInstance   = selectInstance + " FOR NO KEY UPDATE"
 )
 
@@ -100,16 +99,17 @@ func (t *Tx) insertInstance(done *insertion, i Instance, told *time.Time) error 
 			return err
 		}
 	}
+	server, dedicatedID, launcher := i.Location.columns()
 	expectRow(t, done, pgx.RowToStructByPos[insertion], `WITH inserted AS (
 			INSERT INTO instance (id, service_id, plan_id, organization_guid, space_guid, parameters, context,
-				maintenance_version, state, server, dedicated_id, database_name, admin_password)
-			SELECT $1, $2, $3, $4, $5, $6::jsonb, $7::jsonb, $8, 'creating', $9, $10, $11, $12::bytea
-			WHERE NOT `+isHeld+` AND (`+toldGone+`) IS NOT DISTINCT FROM $13 ON CONFLICT (id) DO NOTHING
+				maintenance_version, state, server, dedicated_id, launcher, database_name, admin_password)
+			SELECT $1, $2, $3, $4, $5, $6::jsonb, $7::jsonb, $8, 'creating', $9, $10, $11, $12, $13::bytea
+			WHERE NOT `+isHeld+` AND (`+toldGone+`) IS NOT DISTINCT FROM $14 ON CONFLICT (id) DO NOTHING
 			RETURNING id, server, dedicated_id, database_name),
 		recorded AS (`+recordOfInstance+`)
 		SELECT EXISTS (SELECT FROM inserted), `+isHeld+` AND NOT EXISTS (SELECT FROM instance WHERE id = $1)`,
 		i.ID, i.ServiceID, i.PlanID, i.OrganizationGUID, i.SpaceGUID, orEmpty(i.Parameters), orEmpty(i.Context),
-		i.MaintenanceVersion, i.Server, i.DedicatedID, i.Database, sealed, told)
+		i.MaintenanceVersion, server, dedicatedID, launcher, i.Database, sealed, told)
 	return nil
 }
 

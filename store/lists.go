@@ -18,18 +18,17 @@ type ListedInstance struct {
 	SpaceGUID        string
 	PlanID           string
 	State            string
-	Server           string // shared server's name, "" for a dedicated instance
-	DedicatedID      string // the launcher's id, "" for a shared instance
-	Database         string
-	Bindings         int64  // whatever their state
-	Operation        string // kind of the task in progress on the instance itself, "" without one
-	CreatedAt        time.Time
-	UpdatedAt        time.Time
+	Location
+	Database  string
+	Bindings  int64  // whatever their state
+	Operation string // kind of the task in progress on the instance itself, "" without one
+	CreatedAt time.Time
+	UpdatedAt time.Time
 }
 
 const listedInstance = `i.id, coalesce(i.context->>'instance_name', ''), coalesce(i.context->>'organization_name', ''),
-	coalesce(i.context->>'space_name', ''), i.organization_guid, i.space_guid, i.plan_id, i.state, i.server,
-	i.dedicated_id, i.database_name, (SELECT count(*) FROM binding b WHERE b.instance_id = i.id),
+	coalesce(i.context->>'space_name', ''), i.organization_guid, i.space_guid, i.plan_id, i.state, ` + locationColumns + `,
+	i.database_name, (SELECT count(*) FROM binding b WHERE b.instance_id = i.id),
 	coalesce((SELECT kind FROM task t WHERE t.instance_id = i.id AND t.binding_id = '' AND t.state = 'in progress'), ''),
 	i.created_at, i.updated_at`
 

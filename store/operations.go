@@ -36,7 +36,7 @@ func (s *Store) RecordProvision(ctx context.Context, asked time.Time, told *time
 			return err
 		}
 		tx.insertTask(&t, n, i.Database)
-		if i.Server != "" { // last, as all provisions on that server wait for it
+		if i.Location.Shared() { // last, as all provisions on that server wait for it
 			placed = tx.takePlace(&load, i, max)
 		}
 		if late := time.Since(asked); late > silenceTime {
@@ -51,7 +51,7 @@ func (s *Store) RecordProvision(ctx context.Context, asked time.Time, told *time
 		return t, load, ErrHeld
 	case !insertion.Done:
 		return t, load, ErrExists
-	case i.Server != "" && !*placed:
+	case i.Location.Shared() && !*placed:
 		return t, load, ErrServerFull
 	}
 	return t, load, nil
@@ -75,7 +75,7 @@ func (t *Tx) takePlace(load *int, i Instance, max int) (placed *bool) {
 		refused_database AS (
 			DELETE FROM resource WHERE EXISTS (SELECT FROM refused)
 				AND kind = 'database' AND server = $1 AND name = $3)
-		SELECT instances FROM placed`, i.Server, i.ID, i.Database, max)
+		SELECT instances FROM placed`, i.Location.Server, i.ID, i.Database, max)
 }
 
 // Beginning is what there is when an operation on an instance or one of its bindings begins.

@@ -109,7 +109,7 @@ func TestLockedInstanceIsNoOutage(t *testing.T) {
 	t.Parallel()
 	databaseURL := newDatabase(t)
 	s := servers.OpenStore(t, databaseURL)
-	insertInstance(t, s, store.Instance{ID: "i", Server: "a", Database: "db"})
+	insertInstance(t, s, store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
 	holder, err := pgx.Connect(t.Context(), databaseURL)
 	if err != nil {
 		t.Fatal(err)
@@ -159,7 +159,7 @@ func lockTogether(t *testing.T, s *store.Store) (errs [3]error, longest time.Dur
 func TestUnbindEndsWhileItsInstanceIsLocked(t *testing.T) {
 	t.Parallel()
 	s, ctx := servers.Store(t), t.Context()
-	insertInstance(t, s, store.Instance{ID: "i", Server: "a", Database: "db"})
+	insertInstance(t, s, store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
 	n := store.NewTask{InstanceID: "i", BindingID: "b", Kind: store.Unbind, PlanID: "p", Owner: "me", LeaseTTL: time.Hour}
 	unbind := newTask(t, s, n)
 	if err := s.InTx(ctx, func(tx *store.Tx) error {

@@ -10,14 +10,13 @@ import (
 
 // RecordedInstance is an instance without its secrets.
 type RecordedInstance struct {
-	ID          string
-	State       string
-	PlanID      string
-	Server      string // "" on a dedicated server
-	DedicatedID string
-	Database    string
-	CreatedAt   time.Time
-	OverSince   *time.Time
+	ID     string
+	State  string
+	PlanID string
+	Location
+	Database  string
+	CreatedAt time.Time
+	OverSince *time.Time
 }
 
 // RecordedAccount is the account of a binding, or a retired one.
@@ -33,8 +32,8 @@ type RecordedAccount struct {
 
 // RecordedInstances reads the instances on a shared server, or those on dedicated servers ("").
 func (s *Store) RecordedInstances(ctx context.Context, server string) ([]RecordedInstance, error) {
-	return allRowsWithin(ctx, scanTime, s.pool, pgx.RowToStructByPos[RecordedInstance], `SELECT id, state, plan_id, server,
-		dedicated_id, database_name, created_at, over_since FROM instance WHERE server = $1 ORDER BY id`, server)
+	return allRowsWithin(ctx, scanTime, s.pool, pgx.RowToStructByPos[RecordedInstance], `SELECT id, state, plan_id, `+
+		locationColumns+`, database_name, created_at, over_since FROM instance i WHERE server = $1 ORDER BY id`, server)
 }
 
 // RecordedAccounts reads the accounts of the instances on a shared server, or of those on dedicated servers ("").
@@ -69,18 +68,19 @@ func (t *Tx) EndTask(id int64, state, description string) {
 		id, state, description, Recovered)
 }
 
-// Adopt records a ready instance on a server, "" for a dedicated one, from a copy.
-func (t *Tx) Adopt(c InstanceCopy, server string) {
+// Adopt records a ready instance at a location from a copy.
+func (t *Tx) Adopt(c InstanceCopy, at Location) {
+	server, dedicatedID, launcher := at.columns()
 	t.write("adopt the instance", `WITH inserted AS (
 			INSERT INTO instance (id, service_id, plan_id, organization_guid, space_guid, parameters, context,
-				maintenance_version, state, server, dedicated_id, database_name, admin_password, next_admin_password,
-				created_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'ready', $9, $10, $11, $12, $13, $14)
+				maintenance_version, state, server, dedicated_id, launcher, database_name, admin_password,
+				next_admin_password, created_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'ready', $9, $10, $11, $12, $13, $14, $15)
 			RETURNING id, server, dedicated_id, database_name)
 		`+recordOfInstance,
 		c.ID, c.ServiceID, c.PlanID, c.OrganizationGUID, c.SpaceGUID, orEmpty(c.Parameters), orEmpty(c.Context),
-		c.MaintenanceVersion, server, c.DedicatedID, c.Database, c.AdminPassword, c.NextAdminPassword, c.CreatedAt)
-	if server != "" {
+		c.MaintenanceVersion, server, dedicatedID, launcher, c.Database, c.AdminPassword, c.NextAdminPassword, c.CreatedAt)
+	if at.Shared() {
 		t.write("take a place", `INSERT INTO server (name, instances) VALUES ($1, 1)
 			ON CONFLICT (name) DO UPDATE SET instances = server.instances + 1`, server)
 	}

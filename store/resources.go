@@ -50,7 +50,8 @@ const recordOfBinding = `INSERT INTO resource (kind, server, name, instance_id)
 func resourcesIn(some string) string {
 	return `SELECT r.kind, r.server, r.name, r.instance_id, coalesce(b.id, '') AS binding_id,
 		greatest(now() - r.recorded_at, '0'::interval) AS age, i.id IS NOT NULL AS live,
-		coalesce(i.state = 'ready' AND (r.kind <> 'account' OR b.state = 'ready'), false) AND NOT EXISTS (
+		coalesce(i.state = 'ready' AND (r.kind <> 'account' OR b.state = 'ready') AND CASE r.kind
+			WHEN 'dedicated server' THEN i.dedicated_id = r.name ELSE i.server = r.server END, false) AND NOT EXISTS (
 			SELECT FROM task t WHERE t.instance_id = i.id AND t.binding_id IN ('', b.id) AND t.state = 'in progress')
 			AS expected,
 		coalesce(i.state = 'create failed', false) AND r.kind <> 'account' AND NOT EXISTS (
@@ -60,9 +61,9 @@ func resourcesIn(some string) string {
 	LEFT JOIN binding b ON r.kind = 'account' AND b.account = r.name
 	LEFT JOIN retired_account a ON r.kind = 'account' AND a.account = r.name
 	LEFT JOIN instance i ON i.id = coalesce(b.instance_id, a.instance_id, r.instance_id) AND CASE r.kind
-		WHEN 'database' THEN i.database_name = r.name
-		WHEN 'dedicated server' THEN i.dedicated_id = r.name
-		ELSE b.id IS NOT NULL OR a.account IS NOT NULL END`
+		WHEN 'database' THEN i.database_name = r.name AND r.server IN (i.server, i.next_server)
+		WHEN 'dedicated server' THEN r.name IN (i.dedicated_id, i.next_dedicated_id)
+		ELSE (b.id IS NOT NULL OR a.account IS NOT NULL) AND r.server IN (i.server, i.next_server) END`
 }
 
 // resourcePage is how many resources are read at a time: few enough for index lookups to be the best way to what is

@@ -48,9 +48,9 @@ func TestResourcesAreRecordedWithTheirIntent(t *testing.T) {
 	t.Parallel()
 	s := servers.Store(t)
 	inTx(t, s, func(tx *store.Tx) error {
-		err := tx.InsertInstance(store.Instance{ID: "i", Server: "a", Database: "db"})
-		again := tx.InsertInstance(store.Instance{ID: "i", Server: "a", Database: "other"})
-		dedicated := tx.InsertInstance(store.Instance{ID: "j", DedicatedID: "d", Database: "its"})
+		err := tx.InsertInstance(store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
+		again := tx.InsertInstance(store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "other"})
+		dedicated := tx.InsertInstance(store.Instance{ID: "j", Location: store.DedicatedLocation("process", "d"), Database: "its"})
 		return errors.Join(err, again, dedicated,
 			tx.InsertBinding(store.Binding{InstanceID: "i", ID: "b", Account: "u"}),
 			tx.InsertBinding(store.Binding{InstanceID: "j", ID: "b", Account: "goes with its server"}))
@@ -68,7 +68,7 @@ func TestResourcesAreLiveAndExpected(t *testing.T) {
 	db := store.Resource{Kind: store.DatabaseResource, Server: "a", Name: "db", InstanceID: "i", Live: true}
 	u := store.Resource{Kind: store.AccountResource, Server: "a", Name: "u", InstanceID: "i", BindingID: "b", Live: true}
 	inTx(t, s, func(tx *store.Tx) error {
-		err := tx.InsertInstance(store.Instance{ID: "i", Server: "a", Database: "db"})
+		err := tx.InsertInstance(store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
 		return errors.Join(err, tx.InsertBinding(store.Binding{InstanceID: "i", ID: "b", Account: "u"}))
 	})
 	expectResources(t, s, db, u)
@@ -104,7 +104,7 @@ func TestResourcesAreLiveAndExpected(t *testing.T) {
 
 	// Another instance of the same id does not want them.
 	inTx(t, s, func(tx *store.Tx) error {
-		err := tx.InsertInstance(store.Instance{ID: "i", Server: "a", Database: "db2"})
+		err := tx.InsertInstance(store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db2"})
 		return err
 	})
 	expectResources(t, s, db, store.Resource{Kind: store.DatabaseResource, Server: "a", Name: "db2", InstanceID: "i",
@@ -162,8 +162,8 @@ func TestOnlyDeadResourcesAreForgotten(t *testing.T) {
 	t.Parallel()
 	s, ctx := servers.Store(t), t.Context()
 	inTx(t, s, func(tx *store.Tx) error {
-		err := tx.InsertInstance(store.Instance{ID: "i", Server: "a", Database: "live"})
-		dead := tx.InsertInstance(store.Instance{ID: "j", Server: "a", Database: "dead"})
+		err := tx.InsertInstance(store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "live"})
+		dead := tx.InsertInstance(store.Instance{ID: "j", Location: store.SharedLocation("a"), Database: "dead"})
 		return errors.Join(err, dead)
 	})
 	inTx(t, s, func(tx *store.Tx) error { tx.DeleteInstance("j"); return nil })
@@ -209,7 +209,7 @@ func TestAbandoned(t *testing.T) {
 	inTx(t, s, func(tx *store.Tx) error {
 		var errs []error
 		for _, id := range []string{"abandoned", "created", "ready", "delete failed", "delete again"} {
-			errs = append(errs, tx.InsertInstance(store.Instance{ID: id, Server: "a", Database: id}))
+			errs = append(errs, tx.InsertInstance(store.Instance{ID: id, Location: store.SharedLocation("a"), Database: id}))
 		}
 		for _, id := range []string{"abandoned", "created", "ready", "ending", "unbind failed"} {
 			errs = append(errs, tx.InsertBinding(store.Binding{InstanceID: "ready", ID: id, Account: id}))

@@ -43,7 +43,7 @@ func insert(t *testing.T, s *store.Store, id string, bindings int) {
 	t.Helper()
 	ctx := t.Context()
 	err := s.InTx(ctx, func(tx *store.Tx) error {
-		if err := tx.InsertInstance(store.Instance{ID: id, DedicatedID: "d_" + id, Database: "db_" + id,
+		if err := tx.InsertInstance(store.Instance{ID: id, Location: store.DedicatedLocation("process", "d_"+id), Database: "db_" + id,
 			AdminPassword: "admin of " + id}); err != nil {
 			return err
 		}

@@ -14,7 +14,7 @@ func TestDrainedServerTakesNoInstance(t *testing.T) {
 	s := servers.Store(t)
 	ctx := t.Context()
 	take := func(id string) error {
-		i := store.Instance{ID: id, ServiceID: "s", PlanID: "p", Server: "a", Database: "db_" + id}
+		i := store.Instance{ID: id, ServiceID: "s", PlanID: "p", Location: store.SharedLocation("a"), Database: "db_" + id}
 		_, _, err := s.RecordProvision(ctx, time.Now(), nil, i, store.NewTask{InstanceID: id, Kind: store.Provision, PlanID: "p"}, 10)
 		return err
 	}

@@ -104,7 +104,7 @@ func TestInstanceRoundTrip(t *testing.T) {
 	s, ctx := servers.Store(t), t.Context()
 	want := store.Instance{ID: "a/b %", ServiceID: "s", PlanID: "p", OrganizationGUID: "o", SpaceGUID: "sp",
 		Parameters: []byte(`{"charset": "latin1"}`), Context: []byte(`{}`), MaintenanceVersion: "1.0.0",
-		DedicatedID: "d_1", Database: "db_1", AdminPassword: "secret"}
+		Location: store.DedicatedLocation("process", "d_1"), Database: "db_1", AdminPassword: "secret"}
 	insertInstance(t, s, want)
 	got, err := s.Instance(ctx, want.ID)
 	if err != nil {
@@ -127,7 +127,7 @@ func TestPasswordsOpenOnlyWithTheirKeyAndInTheirRow(t *testing.T) {
 	}
 	s, other, ctx := servers.OpenStore(t, url), servers.OpenStore(t, url), t.Context()
 	if err := s.InTx(ctx, func(tx *store.Tx) error {
-		err := tx.InsertInstance(store.Instance{ID: "i", Server: "a", Database: "db"})
+		err := tx.InsertInstance(store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
 		return errors.Join(err, tx.InsertBinding(store.Binding{InstanceID: "i", ID: "b", Role: "admin",
 			Account: "u", Password: "secret"}))
 	}); err != nil {
@@ -146,7 +146,7 @@ func TestServerPlacesAreLimited(t *testing.T) {
 	t.Parallel()
 	s, ctx := servers.Store(t), t.Context()
 	take := func(id string) error {
-		i := store.Instance{ID: id, Server: "a", Database: "db_" + id}
+		i := store.Instance{ID: id, Location: store.SharedLocation("a"), Database: "db_" + id}
 		_, _, err := s.RecordProvision(ctx, time.Now(), nil, i, provisionOf(id), 2)
 		return err
 	}
@@ -385,7 +385,7 @@ func TestStats(t *testing.T) {
 	t.Parallel()
 	s, ctx := servers.Store(t), t.Context()
 	if err := s.InTx(ctx, func(tx *store.Tx) error {
-		err := tx.InsertInstance(store.Instance{ID: "i", PlanID: "p", Server: "a", Database: "db"})
+		err := tx.InsertInstance(store.Instance{ID: "i", PlanID: "p", Location: store.SharedLocation("a"), Database: "db"})
 		return errors.Join(err, tx.InsertBinding(store.Binding{InstanceID: "i", ID: "b", Account: "u"}))
 	}); err != nil {
 		t.Fatal(err)
@@ -422,7 +422,7 @@ func TestStats(t *testing.T) {
 func TestRecordProvisionTooLate(t *testing.T) {
 	t.Parallel()
 	s, ctx := servers.Store(t), t.Context()
-	i := store.Instance{ID: "i", Server: "a", Database: "db"}
+	i := store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"}
 	asked := time.Now().Add(-11 * time.Second)
 	if _, _, err := s.RecordProvision(ctx, asked, nil, i, provisionOf("i"), 10); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("recorded late: %v", err)
@@ -437,7 +437,7 @@ func TestRecordProvisionOnlyOnce(t *testing.T) {
 	t.Parallel()
 	s, ctx := servers.Store(t), t.Context()
 	record := func(database string) (store.Task, int, error) {
-		i := store.Instance{ID: "i", Server: "a", Database: database}
+		i := store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: database}
 		return s.RecordProvision(ctx, time.Now(), nil, i, provisionOf("i"), 10)
 	}
 	first, load, err := record("db_1")

@@ -19,7 +19,7 @@ import (
 func ready(t *testing.T, s *store.Store, id, database string) {
 	t.Helper()
 	if err := s.InTx(t.Context(), func(tx *store.Tx) error {
-		err := tx.InsertInstance(store.Instance{ID: id, PlanID: "p", Server: "a", Database: database})
+		err := tx.InsertInstance(store.Instance{ID: id, PlanID: "p", Location: store.SharedLocation("a"), Database: database})
 		tx.SetInstanceState(id, store.Ready)
 		return err
 	}); err != nil {
@@ -156,9 +156,9 @@ func TestEachDedicated(t *testing.T) {
 	s := servers.OpenStore(t, url)
 	ready(t, s, "shared", "db_1")
 	if err := s.InTx(t.Context(), func(tx *store.Tx) error {
-		err := tx.InsertInstance(store.Instance{ID: "i", PlanID: "p", DedicatedID: "d_1", Database: "db_2"})
+		err := tx.InsertInstance(store.Instance{ID: "i", PlanID: "p", Location: store.DedicatedLocation("process", "d_1"), Database: "db_2"})
 		tx.SetInstanceState("i", store.Ready)
-		return errors.Join(err, tx.InsertInstance(store.Instance{ID: "j", PlanID: "p", DedicatedID: "d_2", Database: "db_3"}))
+		return errors.Join(err, tx.InsertInstance(store.Instance{ID: "j", PlanID: "p", Location: store.DedicatedLocation("process", "d_2"), Database: "db_3"}))
 	}); err != nil {
 		t.Fatal(err)
 	}

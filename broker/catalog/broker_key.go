@@ -37,10 +37,16 @@ func readBrokerKey(parent *object) plan.Plan {
 	if memory != nil {
 		made.MemoryMB = *memory
 	}
+	if o.has("launcher") {
+		made.Launcher = o.text("launcher")
+	}
 	switch made.Kind {
 	case plan.Shared:
 		if o.has("memory_mb") {
 			o.reject("memory_mb", "left out: a shared plan has no memory of its own")
+		}
+		if o.has("launcher") {
+			o.reject("launcher", "left out: shared servers run already")
 		}
 	case plan.Dedicated:
 		checkDedicated(o, made)

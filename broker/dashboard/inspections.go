@@ -66,7 +66,7 @@ func (n *inspections) begin(i store.Instance, structure string, accounts []strin
 	}
 	one := &inspection{done: make(chan struct{})}
 	n.latest[key] = one
-	turns := n.turns(i.Server)
+	turns := n.turns(i.Location)
 	go func() {
 		one.Inspection, one.err = n.ask(turns, i, accounts)
 		close(one.done)
@@ -85,12 +85,15 @@ func (n *inspections) forget(key inspected) {
 	delete(n.latest, key)
 }
 
-// turns are those of a shared server, for whoever holds mu; dedicated servers, whose name is "", need none.
-func (n *inspections) turns(server string) chan struct{} {
-	if server != "" && n.perServer[server] == nil {
-		n.perServer[server] = make(chan struct{}, inspectAtOnce)
+// turns are those of a shared server, for whoever holds mu; dedicated servers need none.
+func (n *inspections) turns(at store.Location) chan struct{} {
+	if at.Dedicated() {
+		return nil
 	}
-	return n.perServer[server]
+	if n.perServer[at.Server] == nil {
+		n.perServer[at.Server] = make(chan struct{}, inspectAtOnce)
+	}
+	return n.perServer[at.Server]
 }
 
 // ask is not bound to a request: others may wait for the same answer.

@@ -26,7 +26,7 @@ func TestInspectionsHoldUntilAChange(t *testing.T) {
 			}
 			return provisioner.Inspection{Tables: len(accounts)}, nil
 		})
-		i := store.Instance{Server: "shared", Database: "db_1"}
+		i := store.Instance{Location: store.SharedLocation("shared"), Database: "db_1"}
 		for _, step := range []struct {
 			what, structure string
 			after           time.Duration
@@ -65,16 +65,14 @@ func TestSilentServersDelayNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var now, most atomic.Int64
 		n := newInspections(func(ctx context.Context, i store.Instance, _ []string) (provisioner.Inspection, error) {
-			switch i.Server {
+			switch i.Location.Server {
 			case "slow":
 				most.Store(max(most.Load(), now.Add(1)))
 				defer now.Add(-1)
 				time.Sleep(inspectTime - time.Millisecond)
 				return provisioner.Inspection{}, ctx.Err()
-			case "":
-				if i.DedicatedID == "silent" {
-					<-ctx.Done()
-				}
+			case "silent":
+				<-ctx.Done()
 			}
 			return provisioner.Inspection{}, ctx.Err()
 		})
@@ -84,21 +82,21 @@ func TestSilentServersDelayNoOther(t *testing.T) {
 			return time.Since(begun), err
 		}
 		for k := range 10 {
-			go of(store.Instance{DedicatedID: "silent", Database: fmt.Sprint("silent_", k)})
+			go of(store.Instance{Location: store.DedicatedLocation("process", "silent"), Database: fmt.Sprint("silent_", k)})
 		}
 		synctest.Wait()
-		if took, err := of(store.Instance{DedicatedID: "other", Database: "db_1"}); took != 0 || err != nil {
+		if took, err := of(store.Instance{Location: store.DedicatedLocation("process", "other"), Database: "db_1"}); took != 0 || err != nil {
 			t.Errorf("a server that answers was waited for for %v: %v", took, err)
 		}
-		if took, err := of(store.Instance{DedicatedID: "silent", Database: "silent_0"}); took != inspectTime || err == nil {
+		if took, err := of(store.Instance{Location: store.DedicatedLocation("process", "silent"), Database: "silent_0"}); took != inspectTime || err == nil {
 			t.Errorf("a server that does not answer was waited for for %v: %v", took, err)
 		}
 		for k := range 2 {
-			go of(store.Instance{Server: "slow", Database: fmt.Sprint("slow_", k)})
+			go of(store.Instance{Location: store.SharedLocation("slow"), Database: fmt.Sprint("slow_", k)})
 		}
 		synctest.Wait()
 		// It has all its time once it is its turn.
-		if took, err := of(store.Instance{Server: "slow", Database: "slow_2"}); took <= inspectTime || err != nil {
+		if took, err := of(store.Instance{Location: store.SharedLocation("slow"), Database: "slow_2"}); took <= inspectTime || err != nil {
 			t.Errorf("the third at a shared server was answered after %v: %v", took, err)
 		}
 		if most.Load() != inspectAtOnce {

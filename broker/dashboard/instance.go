@@ -122,7 +122,7 @@ func (d *Dashboard) instancePage(r *http.Request, id string, access signin.Acces
 		return p, nil
 	}
 	if v, _ := signin.FromContext(ctx); v.Operator {
-		p.Place = cmp.Or(i.Server, i.DedicatedID)
+		p.Place = i.Location.Server
 	}
 	if p.Recent, err = d.Store.RecentTasks(ctx, id, i.CreatedAt, recentTasks); err != nil {
 		return nil, err

@@ -93,14 +93,10 @@ type instanceDocument struct {
 }
 
 func (c *console) instanceDocument(i store.ListedInstance) instanceDocument {
-	d := instanceDocument{ID: i.ID, Name: i.Name, Plan: c.planName(i.PlanID), PlanID: i.PlanID, State: i.State,
-		Kind: "shared", Server: i.Server, Database: i.Database, OrganizationGUID: i.OrganizationGUID,
+	return instanceDocument{ID: i.ID, Name: i.Name, Plan: c.planName(i.PlanID), PlanID: i.PlanID, State: i.State,
+		Kind: string(i.Kind), Server: i.Server, Database: i.Database, OrganizationGUID: i.OrganizationGUID,
 		OrganizationName: i.OrganizationName, SpaceGUID: i.SpaceGUID, SpaceName: i.SpaceName, BindingCount: i.Bindings,
 		Operation: i.Operation, CreatedAt: i.CreatedAt.UTC(), UpdatedAt: i.UpdatedAt.UTC()}
-	if i.DedicatedID != "" {
-		d.Kind, d.Server = "dedicated", i.DedicatedID
-	}
-	return d
 }
 
 func (c *console) listInstances(ctx context.Context, l *listing, q store.InstanceQuery) error {

@@ -28,6 +28,9 @@ Logs are JSON lines on standard error, text on a terminal.`,
 			if err != nil {
 				return err
 			}
+			if err := cfg.Launcher.CheckPlans(c.Plans()); err != nil {
+				return &configError{err}
+			}
 			log, finish := newServeLogger(cfg.LogLevel)
 			defer finish()
 			if cfg.Application.Name != "" {

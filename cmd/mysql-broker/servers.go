@@ -249,7 +249,7 @@ type dedicatedDocument struct {
 }
 
 func (c *console) dedicatedDocument(i store.ListedInstance) dedicatedDocument {
-	return dedicatedDocument{Server: i.DedicatedID, Kind: "dedicated", InstanceID: i.ID, Plan: c.planName(i.PlanID),
+	return dedicatedDocument{Server: i.Server, Kind: "dedicated", InstanceID: i.ID, Plan: c.planName(i.PlanID),
 		PlanID: i.PlanID, State: i.State, CreatedAt: i.CreatedAt.UTC()}
 }
 
@@ -261,7 +261,7 @@ func (c *console) listDedicated(ctx context.Context, l *listing) error {
 }
 
 func (c *console) showDedicated(ctx context.Context, cmd *cobra.Command, name string, asJSON bool) error {
-	r, err := c.store.Resource(ctx, store.DedicatedResource, "", name)
+	r, err := c.store.Resource(ctx, store.DedicatedResource, store.DedicatedServers, name)
 	if errors.Is(err, store.ErrNotFound) {
 		return fmt.Errorf("there is no server %q; `mysql-broker servers` lists the shared ones", name)
 	}
@@ -272,7 +272,7 @@ func (c *console) showDedicated(ctx context.Context, cmd *cobra.Command, name st
 	d := dedicatedDocument{Server: name, Kind: "dedicated", InstanceID: r.InstanceID, State: "deleted",
 		CreatedAt: time.Now().Add(-r.Age).Round(time.Second).UTC()}
 	if err := c.store.EachInstance(ctx, store.InstanceQuery{ID: r.InstanceID}, func(i store.ListedInstance) error {
-		if i.DedicatedID == name {
+		if i.Server == name {
 			d = c.dedicatedDocument(i)
 		}
 		return nil

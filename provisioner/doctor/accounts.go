@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
@@ -55,7 +54,7 @@ func (d *Doctor) accounts(ctx context.Context, server string, there map[string]b
 			continue
 		}
 		f.Problem, f.ToDo = Deviating, "have its application unbound and bound again"
-		if f.Repairable = server != ""; f.Repairable {
+		if f.Repairable = server != store.DedicatedServers; f.Repairable {
 			f.ToDo = "give it the privileges of its role"
 		}
 		findings = append(findings, f)
@@ -89,7 +88,7 @@ func (d *Doctor) sharedAccounts(ctx context.Context, server string, holds conten
 func (d *Doctor) dedicatedAccounts(ctx context.Context, i store.Instance) ([]Finding, error) {
 	var names []string
 	var grants []mysqladmin.Grant
-	err := provisioner.AsAdmin(ctx, d.store, d.shared, d.dedicated, i, func(admin *mysqladmin.Server) (err error) {
+	err := d.fleet.AsAdmin(ctx, i, func(admin *mysqladmin.Server) (err error) {
 		if names, err = admin.Accounts(ctx); err == nil {
 			grants, err = admin.Grants(ctx)
 		}
@@ -102,5 +101,5 @@ func (d *Doctor) dedicatedAccounts(ctx context.Context, i store.Instance) ([]Fin
 	for _, name := range names {
 		there[name] = true
 	}
-	return d.accounts(ctx, "", there, grants, i.ID)
+	return d.accounts(ctx, store.DedicatedServers, there, grants, i.ID)
 }

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/doctor"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
@@ -42,7 +41,7 @@ func TestAccountsOnDedicatedServers(t *testing.T) {
 		f.expect(f.doctor)
 
 		stray := foreign("u_")
-		f.must(provisioner.AsAdmin(f.Context(), f.store, f.openShared(), f.dedicated, i, func(s *mysqladmin.Server) error {
+		f.must(f.fleet.AsAdmin(f.Context(), i, func(s *mysqladmin.Server) error {
 			session, err := s.Fence(f.Context(), "test", func() error { return nil })
 			if err != nil {
 				return err

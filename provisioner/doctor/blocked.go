@@ -17,7 +17,7 @@ const blockedAge = time.Hour
 
 // blocked finds the deletions on a shared server that prepared XA transactions keep from ending.
 func (d *Doctor) blocked(ctx context.Context, name string) ([]Finding, error) {
-	server, err := d.shared.Server(name)
+	server, err := d.fleet.Shared.Server(name)
 	if err != nil {
 		return nil, nil // it is another finding that it is not configured
 	}

@@ -58,7 +58,7 @@ func TestPreparedTransactionInADeletionsWay(t *testing.T) {
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		f := newFixture(t, testdrive.Private(t, s.Flavour))
 		all := f.openShared(f.config.Shared...)
-		impatient := doctor.New(doctor.Config{Store: f.store, Plans: plans(), Shared: all, Dedicated: f.dedicated,
+		impatient := doctor.New(doctor.Config{Store: f.store, Plans: plans(), Fleet: f.fleetOf(all),
 			BlockedAge: time.Nanosecond})
 		leaving, staying := f.provision(sharedPlan), f.provision(sharedPlan)
 		f.prepare(leaving, "theirs")

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"mysql-broker/provisioner/doctor"
+	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
@@ -20,7 +21,7 @@ func TestDedicatedServers(t *testing.T) {
 		f.expect(f.doctor)
 
 		f.must(f.launcher.StopAll(f.Context()))
-		found := f.expect(f.doctor, "unreachable dedicated server "+i.DedicatedID)
+		found := f.expect(f.doctor, "unreachable dedicated server "+i.Location.Server)
 		if found[0].InstanceID != i.ID || found[0].Repairable {
 			f.Errorf("%+v", found[0])
 		}
@@ -31,13 +32,13 @@ func TestDedicatedServers(t *testing.T) {
 		f.expect(f.doctor)
 
 		f.forgetInstance(i)
-		found = f.expect(f.doctor, "orphan dedicated server "+i.DedicatedID)
+		found = f.expect(f.doctor, "orphan dedicated server "+i.Location.Server)
 		f.repair(found[0], "destroyed")
 		f.expect(f.doctor)
 		if left := testdrive.Processes(f, f.config.Launcher.Dir); len(left) > 0 {
 			f.Errorf("still running: %v", left)
 		}
-		if _, err := f.launcher.Endpoint(f.Context(), i.DedicatedID); err != launcher.ErrNotFound {
+		if _, err := f.launcher.Endpoint(f.Context(), i.Location.Server); err != launcher.ErrNotFound {
 			f.Errorf("the orphan's endpoint: %v", err)
 		}
 	})
@@ -48,7 +49,7 @@ func TestDedicatedServerWithTheNextPassword(t *testing.T) {
 	eachServer(t, func(f *fixture) {
 		i := f.provision(dedicatedPlan)
 		f.inTx(func(tx *store.Tx) error { return tx.SetNextAdminPassword(i.ID, "the-next-password") })
-		f.must(f.dedicated.ChangeAdminPassword(f.Context(), i.DedicatedID, i.AdminPassword, "the-next-password", "fence",
+		f.must(f.fleet.ChangeAdminPassword(f.Context(), i.Location, i.AdminPassword, "the-next-password", "fence",
 			func() error { return nil }))
 		f.expect(f.doctor)
 	})
@@ -56,13 +57,14 @@ func TestDedicatedServerWithTheNextPassword(t *testing.T) {
 
 func TestDedicatedServerThatIsGoneOrForeign(t *testing.T) {
 	eachServer(t, func(f *fixture) {
-		gone := store.Instance{ID: "i", DedicatedID: foreign("d_"), Database: foreign("db_"), AdminPassword: "unused"}
+		gone := store.Instance{ID: "i", Location: store.DedicatedLocation("process", foreign("d_")),
+			Database: foreign("db_"), AdminPassword: "unused"}
 		f.inTx(func(tx *store.Tx) error {
 			err := tx.InsertInstance(gone)
 			tx.SetInstanceState(gone.ID, store.Ready)
 			return err
 		})
-		found := f.expect(f.doctor, "missing dedicated server "+gone.DedicatedID)
+		found := f.expect(f.doctor, "missing dedicated server "+gone.Location.Server)
 		if found[0].Repairable {
 			f.Errorf("%+v", found[0])
 		}
@@ -85,7 +87,8 @@ func TestDedicatedServerThatIsGoneOrForeign(t *testing.T) {
 			f.Errorf("the foreign server was touched: %v", err)
 		}
 
-		noLauncher := doctor.New(doctor.Config{Store: f.store, Plans: plans(), Shared: f.openShared(f.config.Shared...)})
+		noLauncher := doctor.New(doctor.Config{Store: f.store, Plans: plans(),
+			Fleet: fleet.New(fleet.Config{Store: f.store, Shared: f.openShared(f.config.Shared...)})})
 		f.expect(noLauncher, "unreachable launcher")
 		f.forgetInstance(gone)
 		f.expect(noLauncher)

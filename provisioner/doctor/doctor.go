@@ -16,18 +16,16 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"mysql-broker/provisioner/dedicated"
+	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/plan"
-	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
 )
 
 // Config is what a doctor works with.
 type Config struct {
-	Store     *store.Store
-	Plans     plan.Set
-	Shared    *shared.Servers
-	Dedicated *dedicated.Servers // nil where no launcher is configured
+	Store *store.Store
+	Plans plan.Set
+	Fleet *fleet.Fleet
 	// KeepRecord is how long a thing is kept on record after it was first seen to have ended and to be gone; default 1 h.
 	// It must be far longer than anything that was begun before the end could still be under way.
 	KeepRecord time.Duration
@@ -38,18 +36,17 @@ type Config struct {
 
 // Doctor examines and repairs. It is safe for concurrent use, in several replicas and beside operations under way.
 type Doctor struct {
-	store     *store.Store
-	plans     plan.Set
-	shared    *shared.Servers
-	dedicated *dedicated.Servers
-	keep      time.Duration
+	store *store.Store
+	plans plan.Set
+	fleet *fleet.Fleet
+	keep  time.Duration
 
 	blockedAge time.Duration
 }
 
 // New returns a doctor that has done nothing yet.
 func New(cfg Config) *Doctor {
-	return &Doctor{store: cfg.Store, plans: cfg.Plans, shared: cfg.Shared, dedicated: cfg.Dedicated,
+	return &Doctor{store: cfg.Store, plans: cfg.Plans, fleet: cfg.Fleet,
 		keep: cmp.Or(cfg.KeepRecord, time.Hour), blockedAge: cmp.Or(cfg.BlockedAge, blockedAge)}
 }
 

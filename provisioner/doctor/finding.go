@@ -113,7 +113,7 @@ func abandonedFinding(a store.Abandoned) Finding {
 
 func unreachable(server string, err error, resources int) Finding {
 	f := Finding{Problem: Unreachable, Kind: sharedServer, Server: server, Name: server}
-	if server == "" {
+	if server == store.DedicatedServers {
 		f.Kind = launcher
 	}
 	f.ToDo = fmt.Sprintf("see to it that it can be reached, or put it into the configuration again; "+

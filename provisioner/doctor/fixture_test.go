@@ -18,8 +18,9 @@ import (
 
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/provisioner"
-	"mysql-broker/provisioner/dedicated"
 	"mysql-broker/provisioner/doctor"
+	"mysql-broker/provisioner/fleet"
+	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/process"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/shared"
@@ -43,13 +44,13 @@ var (
 // fixture is a broker without its HTTP side, and its doctor. Other tests use the same shared server.
 type fixture struct {
 	*testing.T
-	config    config.Config
-	store     *store.Store
-	launcher  *process.Launcher
-	dedicated *dedicated.Servers
-	broker    *provisioner.Provisioner
-	doctor    *doctor.Doctor
-	root      *sql.DB
+	config   config.Config
+	store    *store.Store
+	launcher *process.Launcher
+	fleet    *fleet.Fleet // with the shared server that is configured
+	broker   *provisioner.Provisioner
+	doctor   *doctor.Doctor
+	root     *sql.DB
 }
 
 func eachServer(t *testing.T, test func(f *fixture)) {
@@ -73,14 +74,11 @@ func newFixture(t *testing.T, s servers.MySQL) *fixture {
 	l := f.config.Launcher
 	f.launcher, err = process.Open(process.Config{Dir: l.Dir, Binary: l.Binary, PortMin: l.PortMin, PortMax: l.PortMax})
 	f.must(err)
-	key, err := f.store.FenceKey(t.Context())
-	f.must(err)
-	f.dedicated = dedicated.New(f.launcher, key)
-	all := f.openShared(f.config.Shared...)
-	f.broker = provisioner.New(provisioner.Config{Store: f.store, Plans: plans(), Shared: all, Dedicated: f.dedicated,
+	f.fleet = f.fleetOf(f.openShared(f.config.Shared...))
+	f.broker = provisioner.New(provisioner.Config{Store: f.store, Plans: plans(), Fleet: f.fleet,
 		Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	t.Cleanup(f.broker.Stop)
-	f.doctor = f.doctorOf(all)
+	f.doctor = f.doctorOf(f.fleet.Shared)
 	f.root = f.login(s.User, s.Password, "")
 	t.Cleanup(f.removeAll)
 	return f
@@ -98,8 +96,17 @@ func (f *fixture) openShared(configs ...shared.Config) *shared.Servers {
 	return all
 }
 
+// fleetOf has the launcher of the fixture besides.
+func (f *fixture) fleetOf(s *shared.Servers) *fleet.Fleet {
+	f.Helper()
+	key, err := f.store.FenceKey(f.Context())
+	f.must(err)
+	return fleet.New(fleet.Config{Store: f.store, Shared: s, FenceKey: key,
+		Launchers: map[string]launcher.Launcher{"process": f.launcher}})
+}
+
 func (f *fixture) doctorOf(s *shared.Servers) *doctor.Doctor {
-	return doctor.New(doctor.Config{Store: f.store, Plans: plans(), Shared: s, Dedicated: f.dedicated})
+	return doctor.New(doctor.Config{Store: f.store, Plans: plans(), Fleet: f.fleetOf(s)})
 }
 
 // removeAll removes from the shared server whatever the test has recorded.

@@ -17,8 +17,8 @@ func TestForget(t *testing.T) {
 		_, err := f.broker.Deprovision(f.Context(), provisioner.DeprovisionRequest{InstanceID: ended.ID, Plan: sharedPlan})
 		f.must(err)
 		f.provision(sharedPlan) // lives on
-		hasty := doctor.New(doctor.Config{Store: f.store, Plans: plans(), Shared: f.openShared(f.config.Shared...),
-			Dedicated: f.dedicated, KeepRecord: time.Nanosecond})
+		hasty := doctor.New(doctor.Config{Store: f.store, Plans: plans(), KeepRecord: time.Nanosecond,
+			Fleet: f.fleetOf(f.openShared(f.config.Shared...))})
 		forget := func(d *doctor.Doctor, want int64) {
 			f.Helper()
 			if r, err := d.ExamineAndForget(f.Context()); err != nil || r.Forgotten != want {

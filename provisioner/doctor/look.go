@@ -29,7 +29,7 @@ func (d *Doctor) look(ctx context.Context, server string, forget bool) (Report, 
 		l.report.Findings = append(l.report.Findings, silent...)
 		return err
 	})
-	if err == nil && server != "" && l.holds.err == nil {
+	if err == nil && server != store.DedicatedServers && l.holds.err == nil {
 		var findings []Finding
 		findings, err = d.sharedAccounts(ctx, server, l.holds)
 		for _, f := range findings {
@@ -38,7 +38,7 @@ func (d *Doctor) look(ctx context.Context, server string, forget bool) (Report, 
 		l.report.Findings = append(l.report.Findings, findings...)
 	}
 	l.end()
-	if err == nil && server != "" && l.holds.err == nil {
+	if err == nil && server != store.DedicatedServers && l.holds.err == nil {
 		var blocked []Finding
 		blocked, err = d.blocked(ctx, server)
 		l.report.Findings = append(l.report.Findings, blocked...)
@@ -123,7 +123,7 @@ func (l *comparison) end() {
 		return
 	}
 	l.report.Reachable = []string{l.server}
-	if l.server != "" {
+	if l.server != store.DedicatedServers {
 		l.report.Compared.SharedServers++
 	}
 	for t, recorded := range l.holds.things {

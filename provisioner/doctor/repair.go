@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"mysql-broker/provisioner"
-	"mysql-broker/provisioner/dedicated"
+	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
@@ -67,11 +66,18 @@ func (d *Doctor) Repair(ctx context.Context, f Finding) (done string, err error)
 	return d.dropAccount(ctx, f)
 }
 
+// destroy looks for the launcher of a server whose instance is gone, and has it destroyed.
 func (d *Doctor) destroy(ctx context.Context, f Finding) error {
-	if d.dedicated == nil {
-		return dedicated.ErrNoLauncher
+	there, err := d.fleet.Dedicated(ctx)
+	if err != nil {
+		return err
 	}
-	return d.dedicated.Destroy(ctx, f.Name)
+	for _, at := range there {
+		if at.Server == f.Name {
+			return d.fleet.Destroy(ctx, at)
+		}
+	}
+	return nil // it is gone meanwhile
 }
 
 // dropAccount drops an orphan. Where the instance lives on and its views, triggers, routines or events name the account
@@ -120,7 +126,7 @@ func (d *Doctor) makeAccount(ctx context.Context, f Finding) error {
 		if has.Removed {
 			return fmt.Errorf("plan %q is not in the catalog any more, and so its connection limit is not known", i.PlanID)
 		}
-		server, err := d.shared.Server(i.Server)
+		server, err := d.fleet.Shared.Server(i.Location.Server)
 		if err != nil {
 			return err
 		}
@@ -131,13 +137,13 @@ func (d *Doctor) makeAccount(ctx context.Context, f Finding) error {
 		if err != nil {
 			return err
 		}
-		return d.onServer(ctx, f, provisioner.BindingFence(i.ID, b.ID), func() error { return tx.Alive(ctx) },
+		return d.onServer(ctx, f, fleet.BindingLock(i.ID, b.ID), func() error { return tx.Alive(ctx) },
 			func(s *mysqladmin.Session) error {
 				return s.CreateAccount(ctx, mysqladmin.Account{Name: b.Account, Password: b.Password,
 					Database: i.Database, Role: plan.Role(b.Role), MaxConnections: has.MaxConnections,
 					Events:     has.Events,
 					RequireTLS: plan.TLS(b.TLS).Required(server.CACertificate != nil), Restricted: i.OverSince != nil,
-					OwnServer: i.DedicatedID != ""})
+					OwnServer: i.Location.Dedicated()})
 			})
 	})
 }
@@ -154,7 +160,7 @@ func lockReady(ctx context.Context, tx *store.Tx, f Finding) (i store.Instance, 
 	}
 	i, b = there.Instance, *there.Binding
 	busy := there.Task("") != nil || there.Task(b.ID) != nil
-	if busy || i.State != store.Ready || b.State != store.Ready || i.Server != f.Server || b.Account != f.Name {
+	if busy || i.State != store.Ready || b.State != store.Ready || i.Location.Server != f.Server || b.Account != f.Name {
 		return i, b, errChanged
 	}
 	return i, b, nil
@@ -167,7 +173,7 @@ func orphanFence(f Finding) string { return fmt.Sprintf("orphan %s %q", f.Kind, 
 
 func (d *Doctor) onServer(ctx context.Context, f Finding, fence string, alive func() error,
 	fn func(*mysqladmin.Session) error) error {
-	server, err := d.shared.Server(f.Server)
+	server, err := d.fleet.Shared.Server(f.Server)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
@@ -41,10 +42,10 @@ func (d *Doctor) servers(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.dedicated != nil {
-		all = append(all, "")
+	if len(d.fleet.Launchers()) > 0 {
+		all = append(all, store.DedicatedServers)
 	}
-	for _, server := range d.shared.All() {
+	for _, server := range d.fleet.Shared.All() {
 		all = append(all, server.Name())
 	}
 	slices.Sort(all)
@@ -53,10 +54,10 @@ func (d *Doctor) servers(ctx context.Context) ([]string, error) {
 
 // contents tells what a shared server holds or, as "", which dedicated servers there are.
 func (d *Doctor) contents(ctx context.Context, name string) contents {
-	if name == "" {
+	if name == store.DedicatedServers {
 		return d.dedicatedServers(ctx)
 	}
-	server, err := d.shared.Server(name)
+	server, err := d.fleet.Shared.Server(name)
 	if err != nil {
 		return contents{err: errNotConfigured}
 	}
@@ -88,12 +89,16 @@ func contentsOf(ctx context.Context, server *shared.Server) contents {
 }
 
 func (d *Doctor) dedicatedServers(ctx context.Context) contents {
-	if d.dedicated == nil {
+	there, err := d.fleet.Dedicated(ctx)
+	if errors.Is(err, fleet.ErrNoLauncher) {
 		return contents{err: errNotConfigured}
 	}
-	ids, err := d.dedicated.List(ctx)
 	if err != nil {
 		return contents{err: err}
+	}
+	ids := make([]string, len(there))
+	for n, at := range there {
+		ids[n] = at.Server
 	}
 	c := contents{things: make(map[thing]bool, len(ids))}
 	c.add(store.DedicatedResource, ids)

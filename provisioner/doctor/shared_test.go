@@ -252,7 +252,7 @@ func TestServerThatCannotBeAsked(t *testing.T) {
 func TestAbandonedInstanceIsFound(t *testing.T) {
 	eachServer(t, func(f *fixture) {
 		f.inTx(func(tx *store.Tx) error {
-			return tx.InsertInstance(store.Instance{ID: "half", Server: sharedName, Database: foreign("db_")})
+			return tx.InsertInstance(store.Instance{ID: "half", Location: store.SharedLocation(sharedName), Database: foreign("db_")})
 		})
 		if found := f.expect(f.doctor, "abandoned instance"); found[0].InstanceID != "half" || found[0].Repairable {
 			f.Errorf("%+v", found[0])

@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"mysql-broker/provisioner"
 	"mysql-broker/store"
 )
 
@@ -40,16 +39,13 @@ func (d *Doctor) silent(ctx context.Context, running []store.Resource) ([]Findin
 // hear returns a finding if a dedicated server does not answer, else those about its accounts.
 func (d *Doctor) hear(ctx context.Context, r store.Resource) ([]Finding, error) {
 	i, err := d.store.Instance(ctx, r.InstanceID)
-	if errors.Is(err, store.ErrNotFound) || err == nil && i.DedicatedID != r.Name {
+	if errors.Is(err, store.ErrNotFound) || err == nil && i.Location.Server != r.Name {
 		return nil, nil // deleted meanwhile
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the instance: %w", err)
 	}
-	err = provisioner.WithAdminPassword(ctx, d.store, i, func(password string) error {
-		return d.dedicated.Answers(ctx, i.DedicatedID, password)
-	})
-	if err == nil {
+	if err = d.fleet.Answers(ctx, i); err == nil {
 		var findings []Finding
 		if findings, err = d.dedicatedAccounts(ctx, i); err == nil {
 			return findings, nil
@@ -58,7 +54,7 @@ func (d *Doctor) hear(ctx context.Context, r store.Resource) ([]Finding, error) 
 	if errors.Is(err, store.ErrUnavailable) {
 		return nil, err
 	}
-	if d.dedicated.Starting(i.DedicatedID) {
+	if d.fleet.Starting(i.Location) {
 		return nil, nil
 	}
 	f := about(Unreachable, r)

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"mysql-broker/provisioner/dedicated"
+	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/leader"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/periodic"
@@ -23,10 +23,9 @@ import (
 
 // Config is what a keeper works with.
 type Config struct {
-	Store     *store.Store
-	Shared    *shared.Servers
-	Dedicated *dedicated.Servers // nil where no launcher is configured
-	Logger    *slog.Logger
+	Store  *store.Store
+	Fleet  *fleet.Fleet
+	Logger *slog.Logger
 }
 
 // Keeper compares marks, and writes them from Start to Close.
@@ -51,9 +50,6 @@ const (
 	lastTime  = 2 * time.Second // for the marks at the end
 )
 
-// dedicatedServers stands for the launcher's directory among the names of servers.
-const dedicatedServers = ""
-
 // Start compares the marks of all servers that answer before it returns, and of the others before anything is done
 // there. Close the keeper at the end.
 func Start(ctx context.Context, cfg Config) (*Keeper, error) {
@@ -67,11 +63,11 @@ func Start(ctx context.Context, cfg Config) (*Keeper, error) {
 	if err := k.compareAll(ctx); err != nil {
 		return nil, err
 	}
-	cfg.Shared.VerifyWith(k.verify)
+	cfg.Fleet.Shared.VerifyWith(k.verify)
 	working, cancel := context.WithCancel(context.Background())
 	k.cancel = cancel
 	k.lead(working, "mark", "writing high-water marks", k.writeShared)
-	if cfg.Dedicated != nil {
+	if len(cfg.Fleet.Launchers()) > 0 {
 		k.lead(working, "mark of dedicated servers", "writing the high-water mark of dedicated servers", k.writeDedicated)
 	}
 	return k, nil
@@ -89,13 +85,13 @@ func (k *Keeper) compareAll(ctx context.Context) error {
 	if _, err := k.Store.HoldRestored(ctx); err != nil {
 		return fmt.Errorf("find out whether PostgreSQL was restored: %w", err)
 	}
-	if k.Dedicated != nil {
-		if _, err := k.compareDedicated(ctx); err != nil && !errors.Is(err, store.ErrHeld) {
+	for _, l := range k.Fleet.Launchers() {
+		if _, err := k.compareDedicated(ctx, l); err != nil && !errors.Is(err, store.ErrHeld) {
 			return fmt.Errorf("compare PostgreSQL with what the launcher's directory was told: %w", err)
 		}
 	}
 	var asked sync.WaitGroup
-	for _, server := range k.Shared.All() {
+	for _, server := range k.Fleet.Shared.All() {
 		asked.Go(func() {
 			if err := k.verify(ctx, server, server); err != nil && !errors.Is(err, store.ErrHeld) && ctx.Err() == nil {
 				k.Logger.Warn("could not compare PostgreSQL with what a shared server was told; nothing is done there before",
@@ -138,8 +134,8 @@ func (k *Keeper) verify(ctx context.Context, server *shared.Server, from mysqlad
 	return k.compare(ctx, "the shared server "+server.Name(), m.TaskID, m.TaskAt)
 }
 
-func (k *Keeper) compareDedicated(ctx context.Context) (note, error) {
-	n, err := readNote(ctx, k.Dedicated, k.identity)
+func (k *Keeper) compareDedicated(ctx context.Context, l fleet.Launcher) (note, error) {
+	n, err := readNote(ctx, l, k.identity)
 	if err != nil {
 		return n, err
 	}
@@ -194,7 +190,7 @@ func (k *Keeper) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), lastTime)
 	defer cancel()
 	err := k.write(ctx, k.writeShared)
-	if k.Dedicated != nil {
+	if len(k.Fleet.Launchers()) > 0 {
 		err = errors.Join(err, k.write(ctx, k.writeDedicated))
 	}
 	if err != nil {

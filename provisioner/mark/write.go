@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"mysql-broker/provisioner/dedicated"
+	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
@@ -26,7 +26,7 @@ const (
 // writeShared tells all shared servers at once.
 func (k *Keeper) writeShared(ctx context.Context, m store.Mark) {
 	var telling sync.WaitGroup
-	for _, server := range k.Shared.All() {
+	for _, server := range k.Fleet.Shared.All() {
 		telling.Go(func() {
 			k.tell(ctx, server.Name(), k.writeServer(ctx, server, m))
 		})
@@ -101,8 +101,8 @@ type note struct {
 func noteName(identity string) string { return "mark-" + identity }
 
 // readNote returns the zero note where there is none.
-func readNote(ctx context.Context, servers *dedicated.Servers, identity string) (n note, err error) {
-	content, err := servers.ReadNote(ctx, noteName(identity))
+func readNote(ctx context.Context, l fleet.Launcher, identity string) (n note, err error) {
+	content, err := l.ReadNote(ctx, noteName(identity))
 	if err != nil || content == nil {
 		return n, err
 	}
@@ -112,19 +112,28 @@ func readNote(ctx context.Context, servers *dedicated.Servers, identity string) 
 	return n, nil
 }
 
-// writeDedicated tells the launcher's directory.
+// writeDedicated tells the launchers.
 func (k *Keeper) writeDedicated(ctx context.Context, m store.Mark) {
-	k.tell(ctx, dedicatedServers, k.writeNote(ctx, m))
+	var err error
+	for _, l := range k.Fleet.Launchers() {
+		err = errors.Join(err, k.writeNote(ctx, l, m))
+	}
+	k.tell(ctx, store.DedicatedServers, err)
 }
 
-func (k *Keeper) writeNote(ctx context.Context, m store.Mark) error {
-	before, err := k.compareDedicated(ctx)
+// writeNote tells a launcher of the instances on its servers.
+func (k *Keeper) writeNote(ctx context.Context, l fleet.Launcher, m store.Mark) error {
+	before, err := k.compareDedicated(ctx, l)
 	if err != nil {
 		return err
 	}
 	n := note{TaskID: m.TaskID, TaskAt: m.TaskAt.UTC()}
-	err = k.Store.EachCopy(ctx, "", func(some []store.InstanceCopy) error {
-		n.Instances = append(n.Instances, some...)
+	err = k.Store.EachCopy(ctx, store.DedicatedServers, func(some []store.InstanceCopy) error {
+		for _, i := range some {
+			if i.Launcher == l.Name {
+				n.Instances = append(n.Instances, i)
+			}
+		}
 		return nil
 	})
 	if err != nil {
@@ -138,7 +147,7 @@ func (k *Keeper) writeNote(ctx context.Context, m store.Mark) error {
 	if err != nil || bytes.Equal(content, unchanged) {
 		return err
 	}
-	return k.Dedicated.WriteNote(ctx, noteName(k.identity), content)
+	return l.WriteNote(ctx, noteName(k.identity), content)
 }
 
 // Told is what servers were told, of the PostgreSQL of an identity.
@@ -166,9 +175,9 @@ func OfShared(ctx context.Context, server *shared.Server, identity string) (t To
 	return t, err
 }
 
-// OfDedicated reads what the launcher's directory was told.
-func OfDedicated(ctx context.Context, servers *dedicated.Servers, identity string) (Told, error) {
-	n, err := readNote(ctx, servers, identity)
+// OfDedicated reads what a launcher was told.
+func OfDedicated(ctx context.Context, l fleet.Launcher, identity string) (Told, error) {
+	n, err := readNote(ctx, l, identity)
 	return Told{TaskID: n.TaskID, Found: n.TaskID > 0, Instances: n.Instances}, err
 }
 
@@ -178,9 +187,9 @@ func RestartShared(ctx context.Context, server *shared.Server, m store.Mark) err
 	return server.WriteMark(ctx, m.Identity, mysqladmin.Mark{TaskID: m.TaskID, TaskAt: m.TaskAt})
 }
 
-// RestartDedicated is RestartShared for the launcher's directory.
-func RestartDedicated(ctx context.Context, servers *dedicated.Servers, m store.Mark) error {
-	n, err := readNote(ctx, servers, m.Identity)
+// RestartDedicated is RestartShared for a launcher.
+func RestartDedicated(ctx context.Context, l fleet.Launcher, m store.Mark) error {
+	n, err := readNote(ctx, l, m.Identity)
 	if err != nil {
 		return err
 	}
@@ -189,5 +198,5 @@ func RestartDedicated(ctx context.Context, servers *dedicated.Servers, m store.M
 	if err != nil {
 		return err
 	}
-	return servers.WriteNote(ctx, noteName(m.Identity), content)
+	return l.WriteNote(ctx, noteName(m.Identity), content)
 }

@@ -28,6 +28,7 @@ type Plan struct {
 	ServiceID string
 	Kind      Kind
 	Async     Async
+	Launcher  string // who runs the servers of a dedicated plan; "" for the only launcher there is
 
 	// Limits are 0 where nobody knows them any more: see Removed.
 	MaxStorageMB   int // MiB of data, and of disk for a dedicated server

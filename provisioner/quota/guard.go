@@ -16,21 +16,19 @@ import (
 	"sync"
 	"time"
 
-	"mysql-broker/provisioner/dedicated"
+	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/leader"
 	"mysql-broker/provisioner/periodic"
 	"mysql-broker/provisioner/plan"
-	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
 )
 
 // Config is what a guard works with.
 type Config struct {
-	Store     *store.Store
-	Plans     plan.Set
-	Shared    *shared.Servers
-	Dedicated *dedicated.Servers // nil where no launcher is configured
-	Logger    *slog.Logger
+	Store  *store.Store
+	Plans  plan.Set
+	Fleet  *fleet.Fleet
+	Logger *slog.Logger
 	// Interval is from the beginning of one round to that of the next, or longer: a round is followed by a rest as long
 	// as it took. With 0 nothing is measured, and all accounts may add data.
 	Interval time.Duration

@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
@@ -35,7 +34,7 @@ const (
 func (g *Guard) eachShared(ctx context.Context) error {
 	var measuring errgroup.Group
 	measuring.SetLimit(sharedAtOnce)
-	for _, server := range g.Shared.All() {
+	for _, server := range g.Fleet.Shared.All() {
 		measuring.Go(func() error {
 			err := g.measureShared(ctx, server)
 			if ctx.Err() != nil {
@@ -157,7 +156,7 @@ func (g *Guard) otherTables(ctx context.Context, server *shared.Server) (map[str
 // eachDedicated measures the dedicated servers, some at once. Those that cannot be measured are told in the log, and
 // what is recorded of each tells since when: one that is down for long neither hides nor alarms for the others.
 func (g *Guard) eachDedicated(ctx context.Context) error {
-	if g.Dedicated == nil {
+	if len(g.Fleet.Launchers()) == 0 {
 		return nil
 	}
 	measured, failed := 0, 0
@@ -190,7 +189,7 @@ func (g *Guard) eachDedicated(ctx context.Context) error {
 	if err != nil || measured == 0 && failed > 0 {
 		return err
 	}
-	return g.Store.RecordMeasurement(ctx, "")
+	return g.Store.RecordMeasurement(ctx, store.DedicatedServers)
 }
 
 // measureDedicated tells in the log why a server cannot be measured, unless that comes of an operation on its instance.
@@ -203,11 +202,11 @@ func (g *Guard) measureDedicated(ctx context.Context, m store.Measured) (store.U
 		return store.UsageChange{}, err
 	}
 	c, err := g.measureServer(ctx, i, m)
-	if err != nil && (g.Dedicated.Starting(i.DedicatedID) || g.operating(ctx, i.ID)) {
+	if err != nil && (g.Fleet.Starting(i.Location) || g.operating(ctx, i.ID)) {
 		err = errBusy
 	}
 	if !errors.Is(err, errBusy) {
-		g.measuring.Report(ctx, i.DedicatedID, err)
+		g.measuring.Report(ctx, i.Location.Server, err)
 	}
 	return c, err
 }
@@ -222,7 +221,7 @@ func (g *Guard) measureServer(ctx context.Context, i store.Instance, m store.Mea
 	limited, cancel := context.WithTimeout(ctx, dedicatedTimeout)
 	defer cancel()
 	var size mysqladmin.Size
-	err := provisioner.AsAdmin(limited, g.Store, g.Shared, g.Dedicated, i, func(admin *mysqladmin.Server) (err error) {
+	err := g.Fleet.AsAdmin(limited, i, func(admin *mysqladmin.Server) (err error) {
 		size, err = admin.DatabaseSize(limited, i.Database)
 		return err
 	})

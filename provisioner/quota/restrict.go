@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/fault"
+	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
@@ -26,9 +26,9 @@ const (
 
 // releaseAll is for when quotas mean nothing any more.
 func (g *Guard) releaseAll(ctx context.Context, of side) error {
-	servers := []string{""}
+	servers := []string{store.DedicatedServers}
 	if !of.dedicated {
-		servers = g.Shared.Names()
+		servers = g.Fleet.Shared.Names()
 	}
 	var errs []error
 	for _, server := range servers {
@@ -170,9 +170,9 @@ func (g *Guard) settle(ctx context.Context, d store.DueAccount) error {
 		events := g.Plans.Get(i.PlanID).Events
 		ctx, cancel := context.WithTimeout(ctx, settleTime)
 		defer cancel()
-		err = provisioner.AsAdmin(ctx, g.Store, g.Shared, g.Dedicated, i, func(server *mysqladmin.Server) (err error) {
-			a := server.Reach(ctx, provisioner.BindingFence(i.ID, d.BindingID))
-			session, err = provisioner.Fence(ctx, g.Shared, i, a, func() error { return tx.Alive(ctx) }, false)
+		err = g.Fleet.AsAdmin(ctx, i, func(server *mysqladmin.Server) (err error) {
+			a := server.Reach(ctx, fleet.BindingLock(i.ID, d.BindingID))
+			session, err = g.Fleet.Lock(ctx, i.Location, a, func() error { return tx.Alive(ctx) }, false)
 			if err != nil {
 				return err
 			}

@@ -6,63 +6,65 @@ import (
 	"fmt"
 	"slices"
 
-	"mysql-broker/provisioner"
-	"mysql-broker/provisioner/dedicated"
 	"mysql-broker/provisioner/mark"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/store"
 )
 
+// compareDedicated compares what launchers run with the records of all instances that have a dedicated server.
 func (r *recovery) compareDedicated(ctx context.Context) error {
-	if r.Dedicated == nil {
-		return dedicated.ErrNoLauncher
-	}
-	told, err := mark.OfDedicated(ctx, r.Dedicated, r.identity)
+	there, err := r.Fleet.Dedicated(ctx)
 	if err != nil {
 		return err
 	}
-	r.plan.known = max(r.plan.known, told.TaskID)
-	there, err := r.Dedicated.List(ctx)
-	if err != nil {
-		return err
+	told, copies := map[string]bool{}, map[store.Location]store.InstanceCopy{} // by launcher, and by location
+	for _, l := range r.Fleet.Launchers() {
+		t, err := mark.OfDedicated(ctx, l, r.identity)
+		if err != nil {
+			return err
+		}
+		r.plan.known = max(r.plan.known, t.TaskID)
+		told[l.Name] = t.Found
+		for _, c := range t.Instances {
+			copies[store.DedicatedLocation(l.Name, c.DedicatedID)] = c
+		}
 	}
-	instances, err := r.Store.RecordedInstances(ctx, "")
+	instances, err := r.Store.RecordedInstances(ctx, store.DedicatedServers)
 	if err != nil {
 		return fmt.Errorf("read the instances on dedicated servers: %w", err)
 	}
-	recorded, err := r.Store.RecordedAccounts(ctx, "")
+	recorded, err := r.Store.RecordedAccounts(ctx, store.DedicatedServers)
 	if err != nil {
 		return fmt.Errorf("read the accounts on dedicated servers: %w", err)
 	}
-	copies := map[string]store.InstanceCopy{} // by the server's id
-	for _, c := range told.Instances {
-		copies[c.DedicatedID] = c
-	}
-	ids, owned := map[string]bool{}, map[string]bool{}
+	ids, owned := map[string]bool{}, map[store.Location]bool{}
 	for _, i := range instances {
-		owned[i.DedicatedID] = true
-		if !slices.Contains(there, i.DedicatedID) {
+		owned[i.Location] = true
+		if _, err := r.Fleet.Launcher(i.Launcher); err != nil {
+			return err
+		}
+		if !slices.Contains(there, i.Location) {
 			if i.CreatedAt.Before(r.before) {
-				r.forgetServer(i, told.Found)
+				r.forgetServer(i, told[i.Launcher])
 			}
 			continue
 		}
 		ids[i.ID] = true
-		if !slices.Contains(r.Without, i.DedicatedID) && i.CreatedAt.Before(r.before) {
-			r.compareServer(ctx, i, copies[i.DedicatedID], recorded)
+		if !slices.Contains(r.Without, i.Server) && i.CreatedAt.Before(r.before) {
+			r.compareServer(ctx, i, copies[i.Location], recorded)
 		}
 	}
-	for _, id := range there {
-		if owned[id] {
+	for _, at := range there {
+		if owned[at] {
 			continue
 		}
-		r.adoptServer(ctx, id, copies[id], ids)
+		r.adoptServer(ctx, at, copies[at], ids)
 	}
 	return nil
 }
 
 func (r *recovery) forgetServer(i store.RecordedInstance, told bool) {
-	item := Item{Action: Forget, Kind: "instance", Server: i.DedicatedID, Name: i.DedicatedID, InstanceID: i.ID,
+	item := Item{Action: Forget, Kind: "instance", Server: i.Server, Name: i.Server, InstanceID: i.ID,
 		Why: "its server is gone: it was deleted since the backup"}
 	if !told {
 		item.Action, item.Why = Look, "its server is not there, and the launcher's directory was never told of this broker: "+
@@ -80,17 +82,17 @@ func (r *recovery) compareServer(ctx context.Context, i store.RecordedInstance, 
 	recorded []store.RecordedAccount) {
 	whole, err := r.Store.Instance(ctx, i.ID)
 	if err != nil {
-		r.silent(i.DedicatedID, i.ID, err)
+		r.silent(i.Server, i.ID, err)
 		return
 	}
-	s := site{server: i.DedicatedID, instances: map[string]store.RecordedInstance{i.Database: i}, recorded: recorded}
-	err = provisioner.AsAdmin(ctx, r.Store, r.Shared, r.Dedicated, whole, func(admin *mysqladmin.Server) (err error) {
+	s := site{server: i.Server, instances: map[string]store.RecordedInstance{i.Database: i}, recorded: recorded}
+	err = r.Fleet.AsAdmin(ctx, whole, func(admin *mysqladmin.Server) (err error) {
 		s.holds, err = hold(ctx, admin)
 		return err
 	})
 	if mysqladmin.AccessDenied(err) && c.ID == i.ID {
-		if s.holds, err = r.holdWith(ctx, c); err == nil {
-			r.add(Item{Action: Adopt, Kind: "admin password", Server: i.DedicatedID, InstanceID: i.ID,
+		if s.holds, err = r.holdWith(ctx, i.Location, c); err == nil {
+			r.add(Item{Action: Adopt, Kind: "admin password", Server: i.Server, InstanceID: i.ID,
 				Why: "it was changed since the backup", do: func(ctx context.Context) error {
 					return r.Store.InTx(ctx, func(tx *store.Tx) error {
 						if _, err := tx.LockInstance(ctx, i.ID); err != nil {
@@ -104,12 +106,12 @@ func (r *recovery) compareServer(ctx context.Context, i store.RecordedInstance, 
 	}
 	if err != nil {
 		if i.State == store.Ready {
-			r.silent(i.DedicatedID, i.ID, err)
+			r.silent(i.Server, i.ID, err)
 		}
 		return
 	}
 	if c.ID != "" {
-		r.learnPlan(i, c, i.DedicatedID)
+		r.learnPlan(i, c, i.Server)
 	}
 	r.compareAccounts(s)
 }
@@ -120,8 +122,8 @@ func (r *recovery) silent(server, instanceID string, err error) {
 		blocks: true})
 }
 
-// holdWith asks a server with the passwords of a copy.
-func (r *recovery) holdWith(ctx context.Context, c store.InstanceCopy) (h holdings, err error) {
+// holdWith asks a dedicated server with the passwords of a copy.
+func (r *recovery) holdWith(ctx context.Context, at store.Location, c store.InstanceCopy) (h holdings, err error) {
 	admin, next, err := r.Store.Passwords(c)
 	if err != nil {
 		return h, err
@@ -130,15 +132,15 @@ func (r *recovery) holdWith(ctx context.Context, c store.InstanceCopy) (h holdin
 		if password == "" {
 			continue
 		}
-		if h, err = r.holdAs(ctx, c.DedicatedID, password); !mysqladmin.AccessDenied(err) {
+		if h, err = r.holdAs(ctx, at, password); !mysqladmin.AccessDenied(err) {
 			break
 		}
 	}
 	return h, err
 }
 
-func (r *recovery) holdAs(ctx context.Context, id, password string) (h holdings, err error) {
-	server, err := r.Dedicated.Open(ctx, id, password)
+func (r *recovery) holdAs(ctx context.Context, at store.Location, password string) (h holdings, err error) {
+	server, err := r.Fleet.Open(ctx, at, password)
 	if err != nil {
 		return h, err
 	}
@@ -146,9 +148,9 @@ func (r *recovery) holdAs(ctx context.Context, id, password string) (h holdings,
 	return hold(ctx, server)
 }
 
-// adoptServer records the instance of a server that is there, if the launcher's directory was told of it.
-func (r *recovery) adoptServer(ctx context.Context, id string, c store.InstanceCopy, ids map[string]bool) {
-	item := Item{Action: Adopt, Kind: "instance", Server: id, Name: id, InstanceID: c.ID,
+// adoptServer records the instance of a server that is there, if its launcher was told of it.
+func (r *recovery) adoptServer(ctx context.Context, at store.Location, c store.InstanceCopy, ids map[string]bool) {
+	item := Item{Action: Adopt, Kind: "instance", Server: at.Server, Name: at.Server, InstanceID: c.ID,
 		Why: "it was made since the backup"}
 	switch {
 	case c.ID == "":
@@ -161,16 +163,16 @@ func (r *recovery) adoptServer(ctx context.Context, id string, c store.InstanceC
 		r.add(item)
 		return
 	}
-	s := site{server: id, instances: map[string]store.RecordedInstance{c.Database: {ID: c.ID, State: store.Ready,
-		DedicatedID: id, Database: c.Database, CreatedAt: c.CreatedAt}}}
+	s := site{server: at.Server, instances: map[string]store.RecordedInstance{c.Database: {ID: c.ID, State: store.Ready,
+		Location: at, Database: c.Database, CreatedAt: c.CreatedAt}}}
 	var err error
-	if s.holds, err = r.holdWith(ctx, c); err != nil {
-		r.silent(id, c.ID, err)
+	if s.holds, err = r.holdWith(ctx, at, c); err != nil {
+		r.silent(at.Server, c.ID, err)
 		return
 	}
 	item.do = func(ctx context.Context) error {
 		return r.Store.InTx(ctx, func(tx *store.Tx) error {
-			tx.Adopt(c, "")
+			tx.Adopt(c, at)
 			return nil
 		})
 	}

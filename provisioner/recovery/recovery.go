@@ -12,18 +12,16 @@ import (
 	"slices"
 	"time"
 
-	"mysql-broker/provisioner/dedicated"
+	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/mark"
-	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
 )
 
 // Config is what a recovery works with.
 type Config struct {
-	Store     *store.Store
-	Shared    *shared.Servers
-	Dedicated *dedicated.Servers // nil where no launcher is configured
-	Without   []string           // names of servers that are lost: nothing is done about what they hold
+	Store   *store.Store
+	Fleet   *fleet.Fleet
+	Without []string // names of servers that are lost: nothing is done about what they hold
 }
 
 // Action is what is done about a difference.
@@ -94,10 +92,15 @@ func (p Plan) End(ctx context.Context) error {
 }
 
 func (p Plan) restart(ctx context.Context, name string, m store.Mark) error {
-	if name == "" {
-		return mark.RestartDedicated(ctx, p.cfg.Dedicated, m)
+	if name == store.DedicatedServers {
+		for _, l := range p.cfg.Fleet.Launchers() {
+			if err := mark.RestartDedicated(ctx, l, m); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
-	server, err := p.cfg.Shared.Server(name)
+	server, err := p.cfg.Fleet.Shared.Server(name)
 	if err != nil {
 		return err
 	}
@@ -207,19 +210,19 @@ func (r *recovery) servers(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read which servers there are records of: %w", err)
 	}
-	all = append(all, r.Shared.Names()...)
-	if r.Dedicated != nil {
-		all = append(all, "")
+	all = append(all, r.Fleet.Shared.Names()...)
+	if len(r.Fleet.Launchers()) > 0 {
+		all = append(all, store.DedicatedServers)
 	}
 	slices.Sort(all)
 	return slices.DeleteFunc(slices.Compact(all), func(name string) bool {
-		return name != "" && slices.Contains(r.Without, name)
+		return name != store.DedicatedServers && slices.Contains(r.Without, name)
 	}), nil
 }
 
 func (r *recovery) unreachable(server string, err error) {
 	kind, name := "shared server", server
-	if server == "" {
+	if server == store.DedicatedServers {
 		kind, name = "launcher", ""
 	}
 	r.add(Item{Action: Look, Kind: kind, Server: name, Name: name, blocks: true,
@@ -231,7 +234,7 @@ func (r *recovery) unreachable(server string, err error) {
 func (r *recovery) compare(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, siteTime)
 	defer cancel()
-	if name == "" {
+	if name == store.DedicatedServers {
 		return r.compareDedicated(ctx)
 	}
 	return r.compareShared(ctx, name)

@@ -10,7 +10,7 @@ import (
 )
 
 func (r *recovery) compareShared(ctx context.Context, name string) error {
-	server, err := r.Shared.Server(name)
+	server, err := r.Fleet.Shared.Server(name)
 	if err != nil {
 		return err
 	}
@@ -102,12 +102,13 @@ func (r *recovery) adoptListed(listed []store.InstanceCopy, s site, ids map[stri
 		}
 		item.do = func(ctx context.Context) error {
 			return r.Store.InTx(ctx, func(tx *store.Tx) error {
-				tx.Adopt(c, s.server)
+				tx.Adopt(c, store.SharedLocation(s.server))
 				return nil
 			})
 		}
 		r.add(item)
-		s.instances[c.Database] = store.RecordedInstance{ID: c.ID, State: store.Ready, PlanID: c.PlanID, Server: s.server,
+		s.instances[c.Database] = store.RecordedInstance{ID: c.ID, State: store.Ready, PlanID: c.PlanID,
+			Location: store.SharedLocation(s.server),
 			Database: c.Database, CreatedAt: c.CreatedAt}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"slices"
 
-	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
@@ -217,7 +216,7 @@ func (r *recovery) onServer(ctx context.Context, instanceID, what string, fn fun
 		return fmt.Errorf("read the instance: %w", err)
 	}
 	alive := func() error { return nil } // PostgreSQL is held: nobody else changes it
-	return provisioner.AsAdmin(ctx, r.Store, r.Shared, r.Dedicated, i, func(admin *mysqladmin.Server) error {
+	return r.Fleet.AsAdmin(ctx, i, func(admin *mysqladmin.Server) error {
 		session, err := admin.Fence(ctx, "recover "+what, alive)
 		if err != nil {
 			return fmt.Errorf("take the fence on the server: %w", err)

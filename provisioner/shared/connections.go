@@ -10,7 +10,7 @@ import (
 func SoldConnections(plans plan.Set, bindings []store.BindingCount) map[string]int64 {
 	sold := map[string]int64{}
 	for _, b := range bindings {
-		if b.Server != "" {
+		if b.Server != store.DedicatedServers {
 			sold[b.Server] += b.Count * int64(plans.Get(b.PlanID).MaxConnections)
 		}
 	}

@@ -21,7 +21,7 @@ import (
 func recordOn(t *testing.T, s *store.Store, server, instanceID string) store.Task {
 	t.Helper()
 	recorded, _, err := s.RecordProvision(t.Context(), time.Now(), nil,
-		store.Instance{ID: instanceID, Server: server, Database: "db_" + instanceID},
+		store.Instance{ID: instanceID, Location: store.SharedLocation(server), Database: "db_" + instanceID},
 		store.NewTask{InstanceID: instanceID, Kind: store.Provision, PlanID: "p"}, 1000)
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func TestAServerHasItsShareOfWorkers(t *testing.T) {
 	}
 	// One that a request hands over is no exception.
 	owner, ttl := r.Lease()
-	direct, _, err := s.RecordProvision(t.Context(), time.Now(), nil, store.Instance{ID: "direct", Server: "sick", Database: "d"},
+	direct, _, err := s.RecordProvision(t.Context(), time.Now(), nil, store.Instance{ID: "direct", Location: store.SharedLocation("sick"), Database: "d"},
 		store.NewTask{InstanceID: "direct", Kind: store.Provision, Owner: owner, LeaseTTL: ttl}, 1000)
 	if err != nil {
 		t.Fatal(err)
@@ -163,7 +163,7 @@ func TestUndoingARequestWaitsForItsServer(t *testing.T) {
 	r := startWith(t, s, w, task.Config{Attempts: 1})
 	owner, ttl := r.Lease()
 	since := time.Now()
-	recorded, _, err := s.RecordProvision(t.Context(), since, nil, store.Instance{ID: "i", Server: "away", Database: "d"},
+	recorded, _, err := s.RecordProvision(t.Context(), since, nil, store.Instance{ID: "i", Location: store.SharedLocation("away"), Database: "d"},
 		store.NewTask{InstanceID: "i", Kind: store.Provision, Owner: owner, LeaseTTL: ttl}, 1000)
 	if err != nil {
 		t.Fatal(err)

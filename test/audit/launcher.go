@@ -23,9 +23,9 @@ func (a *audit) checkLauncher(ctx context.Context, r records) {
 		return
 	}
 	var ids []string
-	dedicated := slices.DeleteFunc(r.living(), func(i instanceRow) bool { return i.DedicatedID == "" })
+	dedicated := slices.DeleteFunc(r.living(), func(i instanceRow) bool { return i.Kind != "dedicated" })
 	for _, i := range dedicated {
-		ids = append(ids, i.DedicatedID)
+		ids = append(ids, i.Server)
 	}
 	instances := filepath.Join(dir, "instances")
 	a.compare("directory of a dedicated server", a.list(instances), ids)
@@ -107,42 +107,42 @@ func (a *audit) checkPorts(instances string, ids []string, processes []process) 
 
 // checkDedicated looks into one server and its directory.
 func (a *audit) checkDedicated(ctx context.Context, instances string, i instanceRow, r records) {
-	st, err := readState(instances, i.DedicatedID)
+	st, err := readState(instances, i.Server)
 	if err != nil {
-		a.report("The state of the dedicated server %s cannot be read: %v.", i.DedicatedID, err)
+		a.report("The state of the dedicated server %s cannot be read: %v.", i.Server, err)
 		return
 	}
 	if st.Phase != "ready" {
-		a.report("The dedicated server %s is %s.", i.DedicatedID, st.Phase)
+		a.report("The dedicated server %s is %s.", i.Server, st.Phase)
 	}
 	belonging := []string{"data", "tmp", "tls", "state.json", "mysqld.cnf", "mysqld.log", "kept"}
-	there := a.list(filepath.Join(instances, i.DedicatedID))
+	there := a.list(filepath.Join(instances, i.Server))
 	for _, name := range there {
 		if !slices.Contains(belonging, name) {
-			a.report("Orphan: %s in the directory of the dedicated server %s.", name, i.DedicatedID)
+			a.report("Orphan: %s in the directory of the dedicated server %s.", name, i.Server)
 		}
 	}
 	if !slices.Contains(there, "kept") {
-		a.report("The dedicated server %s is not recorded to be kept, though it was handed out.", i.DedicatedID)
+		a.report("The dedicated server %s is not recorded to be kept, though it was handed out.", i.Server)
 	}
-	ca, err := os.ReadFile(filepath.Join(instances, i.DedicatedID, "tls", "ca.pem"))
+	ca, err := os.ReadFile(filepath.Join(instances, i.Server, "tls", "ca.pem"))
 	if err != nil {
-		a.report("The certificate of the dedicated server %s cannot be read: %v.", i.DedicatedID, err)
+		a.report("The certificate of the dedicated server %s cannot be read: %v.", i.Server, err)
 		return
 	}
 	password, err := a.adminPassword(ctx, i.ID)
 	if err != nil {
-		a.report("The admin password of the dedicated server %s cannot be read: %v.", i.DedicatedID, err)
+		a.report("The admin password of the dedicated server %s cannot be read: %v.", i.Server, err)
 		return
 	}
 	admin, err := Credentials{Host: "127.0.0.1", Port: st.Port, Username: "broker_admin", Password: password,
 		CACertificate: string(ca)}.Open()
 	if err == nil {
 		defer admin.Close()
-		err = a.checkServer(ctx, "the dedicated server "+i.DedicatedID, admin, r, []instanceRow{i})
+		err = a.checkServer(ctx, "the dedicated server "+i.Server, admin, r, []instanceRow{i})
 	}
 	if err != nil {
-		a.report("The dedicated server %s cannot be read: %v.", i.DedicatedID, err)
+		a.report("The dedicated server %s cannot be read: %v.", i.Server, err)
 	}
 }
 

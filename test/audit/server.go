@@ -38,7 +38,7 @@ var (
 )
 
 func (a *audit) checkShared(ctx context.Context, r records) {
-	tenants := slices.DeleteFunc(r.living(), func(i instanceRow) bool { return i.DedicatedID != "" })
+	tenants := slices.DeleteFunc(r.living(), func(i instanceRow) bool { return i.Kind == "dedicated" })
 	if err := a.checkServer(ctx, "the shared server", a.Shared, r, tenants); err != nil {
 		a.report("The shared server cannot be read: %v.", err)
 	}

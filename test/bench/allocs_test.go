@@ -16,6 +16,7 @@ import (
 	"mysql-broker/broker/catalog"
 	"mysql-broker/broker/httpapi"
 	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/shared"
@@ -85,7 +86,8 @@ func newHandler(b *testing.B, server servers.MySQL) *apiHandler {
 	}
 	log := slog.New(slog.NewJSONHandler(io.Discard, nil)) // what `serve` logs, written nowhere
 	on.Watch(b.Context(), log)
-	p := provisioner.New(provisioner.Config{Store: s, Plans: c.Plans(), Shared: on, Logger: log})
+	p := provisioner.New(provisioner.Config{Store: s, Plans: c.Plans(), Logger: log,
+		Fleet: fleet.New(fleet.Config{Store: s, Shared: on, FenceKey: fenceKey})})
 	b.Cleanup(func() {
 		p.Stop()
 		if err := on.Close(); err != nil {

@@ -16,7 +16,7 @@ import (
 	"mysql-broker/broker/signin"
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/provisioner"
-	"mysql-broker/provisioner/dedicated"
+	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/launcher/process"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
@@ -37,8 +37,8 @@ type App struct {
 	store       *store.Store
 	fenceKey    []byte
 	shared      *shared.Servers
-	launcher    *process.Launcher  // nil where none is configured
-	dedicated   *dedicated.Servers // the same
+	launcher    *process.Launcher // nil where none is configured
+	fleet       *fleet.Fleet      // the shared servers and the launcher
 	listener    net.Listener
 	external    *url.URL       // where browsers find the broker; nil where nobody can sign in to the dashboard
 	signIn      *signin.SignIn // the same

@@ -6,24 +6,23 @@ import (
 
 	"mysql-broker/broker/catalog"
 	"mysql-broker/cmd/mysql-broker/config"
-	"mysql-broker/provisioner/dedicated"
 	"mysql-broker/provisioner/doctor"
+	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/recovery"
-	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
 )
 
 // WithDoctor runs fn with a doctor for the broker that cfg and c describe, which need not run.
 func WithDoctor(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog.Logger,
 	fn func(*doctor.Doctor) error) error {
-	return withServers(ctx, cfg, log, func(s *store.Store, on *shared.Servers, own *dedicated.Servers) error {
-		return fn(doctor.New(doctor.Config{Store: s, Plans: c.Plans(), Shared: on, Dedicated: own}))
+	return withServers(ctx, cfg, log, func(s *store.Store, f *fleet.Fleet) error {
+		return fn(doctor.New(doctor.Config{Store: s, Plans: c.Plans(), Fleet: f}))
 	})
 }
 
 // WithRecovery runs fn with what a recovery works with, for the broker that cfg describes.
 func WithRecovery(ctx context.Context, cfg config.Config, log *slog.Logger, fn func(recovery.Config) error) error {
-	return withServers(ctx, cfg, log, func(s *store.Store, on *shared.Servers, own *dedicated.Servers) error {
-		return fn(recovery.Config{Store: s, Shared: on, Dedicated: own})
+	return withServers(ctx, cfg, log, func(s *store.Store, f *fleet.Fleet) error {
+		return fn(recovery.Config{Store: s, Fleet: f})
 	})
 }

@@ -117,7 +117,7 @@ func (e *examiner) Collect(ch chan<- prometheus.Metric) {
 	gauge(ch, examinedDesc, float64(latest.at.UnixMilli())/1000)
 	for _, server := range latest.reachable {
 		kinds := []string{store.DatabaseResource, store.AccountResource}
-		if server == "" {
+		if server == store.DedicatedServers {
 			kinds = []string{store.DedicatedResource}
 		}
 		for _, kind := range kinds {

@@ -15,7 +15,7 @@ import (
 
 // startMarks returns once PostgreSQL was compared with what all servers that answer were told.
 func (a *App) startMarks(ctx context.Context) (ending, error) {
-	marks, err := mark.Start(ctx, mark.Config{Store: a.store, Shared: a.shared, Dedicated: a.dedicated, Logger: a.log})
+	marks, err := mark.Start(ctx, mark.Config{Store: a.store, Fleet: a.fleet, Logger: a.log})
 	if err != nil {
 		return ending{}, err
 	}
@@ -27,26 +27,26 @@ func (a *App) startMarks(ctx context.Context) (ending, error) {
 func (a *App) startOperations(context.Context) (ending, error) {
 	metrics := newMetrics(a.registry, a.catalog.Plans())
 	a.registry.MustRegister(newStateCollector(a.store, a.shared, a.catalog.Plans(), a.log))
-	a.provisioner = provisioner.New(provisioner.Config{Store: a.store, Plans: a.catalog.Plans(), Shared: a.shared,
-		Dedicated: a.dedicated, Logger: a.log, OnFull: metrics.full.Inc, QuotasOff: a.cfg.Quota.Interval == 0,
+	a.provisioner = provisioner.New(provisioner.Config{Store: a.store, Plans: a.catalog.Plans(), Fleet: a.fleet,
+		Logger: a.log, OnFull: metrics.full.Inc, QuotasOff: a.cfg.Quota.Interval == 0,
 		Tasks: task.Config{Tracer: a.tracer, OnEnd: metrics.taskEnded, OnRetry: metrics.taskRetried,
 			OnRunOut: metrics.ranOut.Inc}})
 	return ending{leave: a.provisioner.HandOver, stop: a.provisioner.Stop}, nil
 }
 
 func (a *App) startExaminer(context.Context) (ending, error) {
-	a.examiner = newExaminer(doctor.New(doctor.Config{Store: a.store, Plans: a.catalog.Plans(), Shared: a.shared,
-		Dedicated: a.dedicated}), a.log)
+	a.examiner = newExaminer(doctor.New(doctor.Config{Store: a.store, Plans: a.catalog.Plans(),
+		Fleet: a.fleet}), a.log)
 	a.registry.MustRegister(a.examiner)
 	return background(a.examiner.run), nil
 }
 
 func (a *App) startQuotas(context.Context) (ending, error) {
 	interval := a.cfg.Quota.Interval
-	guard := quota.Start(quota.Config{Store: a.store, Plans: a.catalog.Plans(), Shared: a.shared, Dedicated: a.dedicated,
+	guard := quota.Start(quota.Config{Store: a.store, Plans: a.catalog.Plans(), Fleet: a.fleet,
 		Logger: a.log, Interval: interval})
 	if interval > 0 {
-		a.registry.MustRegister(newQuotaCollector(a.store, a.shared, a.dedicated != nil, interval, a.catalog.Plans(), a.log))
+		a.registry.MustRegister(newQuotaCollector(a.store, a.shared, a.launcher != nil, interval, a.catalog.Plans(), a.log))
 	}
 	return closing(guard.Close), nil
 }

@@ -60,7 +60,7 @@ func newQuotaCollector(s *store.Store, servers *shared.Servers, dedicated bool, 
 	c := &quotaCollector{store: s, servers: servers.Names(), since: time.Now(), dedicated: dedicated,
 		missed: max(unmeasuredTime, 2*interval), plans: plans, names: planNames(plans), log: log}
 	if dedicated {
-		c.servers = append(c.servers, "")
+		c.servers = append(c.servers, store.DedicatedServers)
 	}
 	c.counter.count = func(ctx context.Context) (store.QuotaStats, error) { return s.QuotaStats(ctx, fullestShown) }
 	return c

@@ -7,8 +7,7 @@ import (
 
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/provisioner"
-	"mysql-broker/provisioner/dedicated"
-	"mysql-broker/provisioner/shared"
+	"mysql-broker/provisioner/fleet"
 	"mysql-broker/store"
 )
 
@@ -28,14 +27,14 @@ func RotateAdminPasswords(ctx context.Context, cfg config.Config, log *slog.Logg
 	if _, err := store.Migrate(ctx, cfg.PostgresURL); err != nil {
 		return 0, err
 	}
-	err = withServers(ctx, cfg, log, func(s *store.Store, _ *shared.Servers, own *dedicated.Servers) (err error) {
+	err = withServers(ctx, cfg, log, func(s *store.Store, servers *fleet.Fleet) (err error) {
 		if len(ids) == 0 {
 			if ids, err = s.DedicatedInstances(ctx); err != nil {
 				return err
 			}
 		}
 		for _, id := range ids {
-			err := provisioner.RotateAdminPassword(ctx, s, own, id)
+			err := provisioner.RotateAdminPassword(ctx, s, servers, id)
 			if ctx.Err() != nil {
 				return errors.Join(err, context.Cause(ctx))
 			}

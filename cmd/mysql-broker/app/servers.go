@@ -8,8 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"mysql-broker/cmd/mysql-broker/config"
-	"mysql-broker/provisioner"
-	"mysql-broker/provisioner/dedicated"
+	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/process"
 	"mysql-broker/provisioner/plan"
@@ -36,6 +35,10 @@ func (a *App) openShared(ctx context.Context) (end ending, err error) {
 
 func (a *App) openLauncher(context.Context) (end ending, err error) {
 	cfg := a.cfg.Launcher
+	launchers := map[string]launcher.Launcher{}
+	defer func() {
+		a.fleet = fleet.New(fleet.Config{Store: a.store, Shared: a.shared, Launchers: launchers, FenceKey: a.fenceKey})
+	}()
 	if cfg.Kind == "" {
 		a.catalog = a.catalog.Without(plan.Dedicated)
 		a.log.Warn("dedicated plans are not offered: no launcher is configured")
@@ -52,19 +55,13 @@ func (a *App) openLauncher(context.Context) (end ending, err error) {
 	if a.launcher, err = process.New(with); err != nil {
 		return end, fmt.Errorf("launcher: %w", err)
 	}
-	a.dedicated = dedicated.New(a.launcher, a.fenceKey)
+	launchers[cfg.Kind] = a.launcher
 	return ending{stop: a.launcher.Close}, nil
 }
 
 // execOnServer is for process.Config.
 func (a *App) execOnServer(ctx context.Context, id string, e launcher.Endpoint, statement string) error {
-	i, err := a.store.InstanceOfServer(ctx, id)
-	if err != nil {
-		return fmt.Errorf("read the instance of the server %s: %w", id, err)
-	}
-	return provisioner.WithAdminPassword(ctx, a.store, i, func(password string) error {
-		return dedicated.Exec(ctx, id, e, password, statement)
-	})
+	return fleet.Exec(ctx, a.store, id, e, statement)
 }
 
 func launcherConfig(cfg config.Launcher, log *slog.Logger) process.Config {
@@ -83,10 +80,10 @@ func withLauncher(cfg config.Launcher, log *slog.Logger, fn func(*process.Launch
 	return fn(l)
 }
 
-// withServers runs fn with the store and the servers that cfg describes; own is nil without a launcher. It begins no
-// other work: no task is carried out, and no server started.
+// withServers runs fn with the store and the servers that cfg describes. It begins no other work: no task is carried
+// out, and no server started.
 func withServers(ctx context.Context, cfg config.Config, log *slog.Logger,
-	fn func(s *store.Store, on *shared.Servers, own *dedicated.Servers) error) error {
+	fn func(*store.Store, *fleet.Fleet) error) error {
 	s, err := store.Open(ctx, cfg.PostgresURL, cfg.Keys)
 	if err != nil {
 		return err
@@ -104,10 +101,12 @@ func withServers(ctx context.Context, cfg config.Config, log *slog.Logger,
 		return err
 	}
 	defer servers.Close()
+	all := fleet.Config{Store: s, Shared: servers, FenceKey: fenceKey}
 	if cfg.Launcher.Kind == "" {
-		return fn(s, servers, nil)
+		return fn(s, fleet.New(all))
 	}
 	return withLauncher(cfg.Launcher, log, func(l *process.Launcher) error {
-		return fn(s, servers, dedicated.New(l, fenceKey))
+		all.Launchers = map[string]launcher.Launcher{cfg.Launcher.Kind: l}
+		return fn(s, fleet.New(all))
 	})
 }

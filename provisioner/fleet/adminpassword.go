@@ -1,0 +1,66 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/store"
+)
+
+// WithAdminPassword runs fn with the password of the admin account of an instance's dedicated server. While that
+// is being changed, and after a change that died, the server may have the next one already: if it refuses the login, fn
+// is run again with what is recorded by then.
+func WithAdminPassword(ctx context.Context, s *store.Store, i store.Instance, fn func(password string) error) error {
+	err := fn(i.AdminPassword)
+	if !mysqladmin.AccessDenied(err) {
+		return err
+	}
+	recorded, reading := s.Instance(ctx, i.ID)
+	if reading != nil {
+		return errors.Join(err, fmt.Errorf("look for another admin password: %w", reading))
+	}
+	for _, password := range []string{recorded.AdminPassword, recorded.NextAdminPassword} {
+		if password == "" || password == i.AdminPassword {
+			continue
+		}
+		if err = fn(password); !mysqladmin.AccessDenied(err) {
+			return err
+		}
+	}
+	return err
+}
+
+// ChangeAdminPassword gives the broker's account on a dedicated server another password and proves that it works. lock
+// is the key of a session lock, which is taken as Lock does.
+func (f *Fleet) ChangeAdminPassword(ctx context.Context, at store.Location, current, next, lock string,
+	alive func() error) error {
+	// Its connection is closed before the next one is opened: a server at its limit lets one in beyond that.
+	if err := f.changeAdminPassword(ctx, at, current, next, lock, alive); err != nil {
+		return err
+	}
+	endpoint, err := f.endpoint(ctx, at)
+	if err != nil {
+		return err
+	}
+	return mysqladmin.CheckLogin(ctx, login(at.Server, endpoint, adminUser, next), "")
+}
+
+func (f *Fleet) changeAdminPassword(ctx context.Context, at store.Location, current, next, lock string,
+	alive func() error) error {
+	admin, err := f.Open(ctx, at, current)
+	if err != nil {
+		return err
+	}
+	defer admin.Close()
+	session, err := admin.Fence(ctx, lock, alive)
+	if err != nil {
+		return fmt.Errorf("take the fence on the server %s: %w", at.Server, err)
+	}
+	err = session.ChangePassword(ctx, adminUser, next)
+	if err := errors.Join(err, session.Close()); err != nil {
+		return fmt.Errorf("change the admin password of the server %s: %w", at.Server, err)
+	}
+	return nil
+}

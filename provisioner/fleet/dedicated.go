@@ -1,0 +1,143 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
+	"mysql-broker/store"
+)
+
+const (
+	// adminUser is the broker's account on every dedicated server.
+	adminUser = "broker_admin"
+	// checkAccount logs in once while a server is being provisioned, and is dropped again.
+	checkAccount = "broker_check"
+	// answerTimeout bounds how long Answers waits.
+	answerTimeout = 5 * time.Second
+)
+
+// Size is what a plan gives to a dedicated server, in MiB.
+type Size struct {
+	MemoryMB  int
+	StorageMB int
+}
+
+func spec(at store.Location, adminPassword string, size Size) launcher.Spec {
+	return launcher.Spec{ID: at.Server, MemoryMB: size.MemoryMB, StorageMB: size.StorageMB,
+		AdminUser: adminUser, AdminPassword: adminPassword}
+}
+
+// dedicated runs fn with the launcher of a dedicated server. doing is for the error.
+func (f *Fleet) dedicated(at store.Location, doing string, fn func(launcher.Launcher) error) error {
+	l, err := f.Launcher(at.Launcher)
+	if err != nil {
+		return err
+	}
+	if err := fn(l); err != nil {
+		return fmt.Errorf("%s the server %s: %w", doing, at.Server, err)
+	}
+	return nil
+}
+
+// Launch starts a dedicated server.
+func (f *Fleet) Launch(ctx context.Context, at store.Location, adminPassword string, size Size,
+	report func(string)) error {
+	return f.dedicated(at, "launch", func(l launcher.Launcher) error {
+		_, err := l.Launch(ctx, spec(at, adminPassword, size), report)
+		return err
+	})
+}
+
+// Resize restarts an instance's dedicated server with another size.
+func (f *Fleet) Resize(ctx context.Context, i store.Instance, size Size, report func(string)) error {
+	return WithAdminPassword(ctx, f.store, i, func(password string) error {
+		return f.dedicated(i.Location, "resize", func(l launcher.Launcher) error {
+			_, err := l.Resize(ctx, spec(i.Location, password, size), report)
+			return err
+		})
+	})
+}
+
+// Destroy removes a dedicated server with all data. One that is not there is fine.
+func (f *Fleet) Destroy(ctx context.Context, at store.Location) error {
+	return f.dedicated(at, "destroy", func(l launcher.Launcher) error { return l.Destroy(ctx, at.Server) })
+}
+
+// Keep records with a dedicated server that it is about to be reported ready.
+func (f *Fleet) Keep(ctx context.Context, at store.Location) error {
+	return f.dedicated(at, "keep", func(l launcher.Launcher) error { return l.Keep(ctx, at.Server) })
+}
+
+// DestroyUnused is Destroy for a server whose creation is undone. It returns launcher.ErrKept for one that was given to
+// Keep, which may hold data.
+func (f *Fleet) DestroyUnused(ctx context.Context, at store.Location) error {
+	return f.dedicated(at, "destroy", func(l launcher.Launcher) error { return l.DestroyUnused(ctx, at.Server) })
+}
+
+// endpoint tells where applications reach a dedicated server.
+func (f *Fleet) endpoint(ctx context.Context, at store.Location) (e launcher.Endpoint, err error) {
+	err = f.dedicated(at, "find", func(l launcher.Launcher) (err error) {
+		e, err = l.Endpoint(ctx, at.Server)
+		return err
+	})
+	return e, err
+}
+
+// Open connects to a dedicated server as its administrator with that password. Close what it returns.
+func (f *Fleet) Open(ctx context.Context, at store.Location, adminPassword string) (*mysqladmin.Server, error) {
+	e, err := f.endpoint(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	cfg := login(at.Server, e, adminUser, adminPassword)
+	cfg.FenceKey = f.fenceKey
+	return mysqladmin.Open(cfg)
+}
+
+// Answers reports an error if an instance's dedicated server does not let its administrator in soon.
+func (f *Fleet) Answers(ctx context.Context, i store.Instance) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	return f.AsAdmin(ctx, i, func(admin *mysqladmin.Server) error { return admin.Ping(ctx) })
+}
+
+// Exec runs a statement, which must hold no secret, as the administrator of the dedicated server of that id and
+// endpoint.
+func Exec(ctx context.Context, s *store.Store, id string, e launcher.Endpoint, statement string) error {
+	i, err := s.InstanceOfServer(ctx, id)
+	if err != nil {
+		return fmt.Errorf("read the instance of the server %s: %w", id, err)
+	}
+	return WithAdminPassword(ctx, s, i, func(password string) error {
+		return mysqladmin.Exec(ctx, login(id, e, adminUser, password), statement)
+	})
+}
+
+func login(name string, e launcher.Endpoint, user, password string) mysqladmin.Config {
+	return mysqladmin.Config{Name: name, Addr: net.JoinHostPort(e.Host, strconv.Itoa(e.Port)),
+		User: user, Password: password, CA: e.CACertificate, MaxConns: 4}
+}
+
+// CheckLogin proves that an account made just now can log in the way an application will: by a dedicated server's
+// published address, over TLS where it has that, into its database. The account is dropped again.
+func (f *Fleet) CheckLogin(ctx context.Context, at store.Location, database, password string,
+	admin *mysqladmin.Session) error {
+	e, err := f.endpoint(ctx, at)
+	if err != nil {
+		return err
+	}
+	if err := admin.CreateAccount(ctx, mysqladmin.Account{Name: checkAccount, Password: password, Database: database,
+		Role: plan.ReadOnly, MaxConnections: 1, RequireTLS: e.CACertificate != nil}); err != nil {
+		return fmt.Errorf("make an account to check the login with: %w", err)
+	}
+	if err := mysqladmin.CheckLogin(ctx, login(at.Server, e, checkAccount, password), database); err != nil {
+		return fmt.Errorf("log in to the new server: %w", err)
+	}
+	return admin.DropAccount(ctx, checkAccount)
+}

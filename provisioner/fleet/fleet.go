@@ -1,0 +1,159 @@
+// Package fleet is all servers that hold instances' data: the shared ones that an operator registers, and the dedicated
+// ones that launchers run. Given a location, it opens an administrator's session there, tells the address that
+// applications use, takes the session lock of whoever changes something, and lists what there is. Nobody else needs to
+// know how the kinds of locations differ in that.
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/shared"
+	"mysql-broker/store"
+)
+
+// ErrNoLauncher is for whoever needs a dedicated server that no configured launcher runs.
+var ErrNoLauncher = errors.New("no launcher is configured for dedicated servers")
+
+// Config is what a fleet is made of.
+type Config struct {
+	Store     *store.Store
+	Shared    *shared.Servers              // nil for none
+	Launchers map[string]launcher.Launcher // by name; none where no dedicated server can be reached
+	FenceKey  []byte                       // for mysqladmin.Config
+}
+
+// Fleet reaches every server. It is safe for concurrent use.
+type Fleet struct {
+	Shared    *shared.Servers
+	store     *store.Store
+	launchers map[string]Launcher
+	fenceKey  []byte
+}
+
+// Launcher is one that runs dedicated servers, and what their locations call it.
+type Launcher struct {
+	Name string
+	launcher.Launcher
+}
+
+// New returns a fleet that has contacted nobody yet.
+func New(cfg Config) *Fleet {
+	if cfg.Shared == nil {
+		cfg.Shared = &shared.Servers{}
+	}
+	f := &Fleet{Shared: cfg.Shared, store: cfg.Store, fenceKey: cfg.FenceKey, launchers: map[string]Launcher{}}
+	for name, l := range cfg.Launchers {
+		f.launchers[name] = Launcher{name, l}
+	}
+	return f
+}
+
+// Launchers returns the configured launchers in the order of their names.
+func (f *Fleet) Launchers() []Launcher {
+	all := make([]Launcher, 0, len(f.launchers))
+	for _, name := range slices.Sorted(maps.Keys(f.launchers)) {
+		all = append(all, f.launchers[name])
+	}
+	return all
+}
+
+// Launcher returns the launcher of that name or, for "", the only one.
+func (f *Fleet) Launcher(name string) (Launcher, error) {
+	if l, known := f.launchers[name]; known {
+		return l, nil
+	}
+	switch all := f.Launchers(); {
+	case len(all) == 0:
+		return Launcher{}, ErrNoLauncher
+	case name != "":
+		return Launcher{}, fmt.Errorf("%w of the launcher %q", ErrNoLauncher, name)
+	case len(all) > 1:
+		return Launcher{}, fmt.Errorf("%w: there are several, and none is named", ErrNoLauncher)
+	default:
+		return all[0], nil
+	}
+}
+
+// Dedicated lists the servers of all launchers: see launcher.Launcher.List.
+func (f *Fleet) Dedicated(ctx context.Context) ([]store.Location, error) {
+	if len(f.launchers) == 0 {
+		return nil, ErrNoLauncher
+	}
+	var all []store.Location
+	for _, l := range f.Launchers() {
+		ids, err := l.List(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("list the dedicated servers: %w", err)
+		}
+		for _, id := range ids {
+			all = append(all, store.DedicatedLocation(l.Name, id))
+		}
+	}
+	return all, nil
+}
+
+// AsAdmin runs fn with the broker's connections to an instance's server; twice, if a dedicated one refuses the recorded
+// password and accepts the one that it is being changed to. Connections to a dedicated server are closed when fn has
+// returned.
+func (f *Fleet) AsAdmin(ctx context.Context, i store.Instance, fn func(*mysqladmin.Server) error) error {
+	if i.Location.Shared() {
+		server, err := f.Shared.Server(i.Location.Server)
+		if err != nil {
+			return err
+		}
+		return fn(server.Server)
+	}
+	return WithAdminPassword(ctx, f.store, i, func(password string) error {
+		admin, err := f.Open(ctx, i.Location, password)
+		if err != nil {
+			return err
+		}
+		defer admin.Close()
+		return fn(admin)
+	})
+}
+
+// Address is how applications reach a server.
+type Address struct {
+	Host          string
+	Port          int
+	CACertificate []byte // PEM; nil where connections are not encrypted
+}
+
+// Address tells how applications reach a location, whether or not its server answers. The error is
+// launcher.ErrNotFound for a dedicated server that is not there.
+func (f *Fleet) Address(ctx context.Context, at store.Location) (Address, error) {
+	if at.Shared() {
+		server, err := f.Shared.Server(at.Server)
+		if err != nil {
+			return Address{}, err
+		}
+		return Address{Host: server.Host, Port: server.Port, CACertificate: server.CACertificate}, nil
+	}
+	e, err := f.endpoint(ctx, at)
+	return Address{Host: e.Host, Port: e.Port, CACertificate: e.CACertificate}, err
+}
+
+// Starting reports whether a location's server is being started, so that it need not answer yet.
+func (f *Fleet) Starting(at store.Location) bool {
+	l, known := f.launchers[at.Launcher]
+	return known && at.Dedicated() && l.Starting(at.Server)
+}
+
+// WithoutTLS reports whether a location's server is known to offer no TLS. Dedicated servers all offer it.
+func (f *Fleet) WithoutTLS(at store.Location) bool {
+	server, err := f.Shared.Server(at.Server)
+	return at.Shared() && err == nil && server.WithoutTLS()
+}
+
+// TLSOnly reports whether a location's server is known to let nobody log in without TLS.
+func (f *Fleet) TLSOnly(at store.Location) bool {
+	server, err := f.Shared.Server(at.Server)
+	return at.Shared() && err == nil && server.TLSOnly()
+}

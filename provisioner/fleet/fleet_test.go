@@ -1,0 +1,98 @@
+package fleet_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"mysql-broker/provisioner/fleet"
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/store"
+)
+
+// rack is a launcher whose servers are nothing but their ids.
+type rack struct {
+	launcher.Launcher // what the tests do not call is not there
+	host              string
+	ids               []string
+}
+
+func (r *rack) Endpoint(_ context.Context, id string) (launcher.Endpoint, error) {
+	if !slices.Contains(r.ids, id) {
+		return launcher.Endpoint{}, launcher.ErrNotFound
+	}
+	return launcher.Endpoint{Host: r.host, Port: 3306}, nil
+}
+
+func (r *rack) Starting(id string) bool { return slices.Contains(r.ids, id) }
+
+func (r *rack) Destroy(_ context.Context, id string) error {
+	r.ids = slices.DeleteFunc(r.ids, func(there string) bool { return there == id })
+	return nil
+}
+
+func (r *rack) List(context.Context) ([]string, error) { return r.ids, nil }
+
+func TestSeveralLaunchers(t *testing.T) {
+	t.Parallel()
+	here, there := &rack{host: "here.test", ids: []string{"d_1"}}, &rack{host: "there.test", ids: []string{"d_1", "d_2"}}
+	f := fleet.New(fleet.Config{Launchers: map[string]launcher.Launcher{"here": here, "there": there}})
+	all := []store.Location{store.DedicatedLocation("here", "d_1"), store.DedicatedLocation("there", "d_1"),
+		store.DedicatedLocation("there", "d_2")}
+	if got, err := f.Dedicated(t.Context()); err != nil || !slices.Equal(got, all) {
+		t.Errorf("there are %+v, %v", got, err)
+	}
+	for _, at := range all {
+		a, err := f.Address(t.Context(), at)
+		if err != nil || a.Host != at.Launcher+".test" || !f.Starting(at) {
+			t.Errorf("%+v has the address %+v, %v", at, a, err)
+		}
+	}
+	if err := f.Destroy(t.Context(), all[1]); err != nil || !slices.Equal(here.ids, []string{"d_1"}) ||
+		!slices.Equal(there.ids, []string{"d_2"}) {
+		t.Errorf("left: %v and %v, %v", here.ids, there.ids, err)
+	}
+	if _, err := f.Address(t.Context(), all[1]); !errors.Is(err, launcher.ErrNotFound) {
+		t.Errorf("the address of a server that is gone: %v", err)
+	}
+}
+
+// TestLauncherOfAPlan looks for the launcher that a plan names, or does not name.
+func TestLauncherOfAPlan(t *testing.T) {
+	t.Parallel()
+	one := map[string]launcher.Launcher{"here": &rack{}}
+	two := map[string]launcher.Launcher{"here": &rack{}, "there": &rack{}}
+	for _, test := range []struct {
+		launchers  map[string]launcher.Launcher
+		name, want string // want is "" for fleet.ErrNoLauncher
+	}{
+		{nil, "", ""},
+		{nil, "here", ""},
+		{one, "", "here"},
+		{one, "here", "here"},
+		{one, "there", ""},
+		{two, "there", "there"},
+		{two, "", ""},
+	} {
+		l, err := fleet.New(fleet.Config{Launchers: test.launchers}).Launcher(test.name)
+		if l.Name != test.want || errors.Is(err, fleet.ErrNoLauncher) != (test.want == "") {
+			t.Errorf("of %d, %q is %q, %v", len(test.launchers), test.name, l.Name, err)
+		}
+	}
+	none := fleet.New(fleet.Config{})
+	at := store.DedicatedLocation("here", "d_1")
+	_, errAddress := none.Address(t.Context(), at)
+	_, errList := none.Dedicated(t.Context())
+	for _, err := range []error{errAddress, errList, none.Destroy(t.Context(), at), none.Keep(t.Context(), at)} {
+		if !errors.Is(err, fleet.ErrNoLauncher) {
+			t.Errorf("without a launcher: %v", err)
+		}
+	}
+	if none.Starting(at) {
+		t.Error("a server that nobody runs is being started")
+	}
+	if _, err := none.Address(t.Context(), store.SharedLocation("unknown")); err == nil {
+		t.Error("a shared server that is not configured has an address")
+	}
+}

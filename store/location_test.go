@@ -1,0 +1,101 @@
+package store_test
+
+import (
+	"testing"
+
+	"mysql-broker/store"
+)
+
+// TestLocations reads back where instances are, one of them recorded as a broker does that knows of no launchers.
+func TestLocations(t *testing.T) {
+	t.Parallel()
+	s := filled(t, `INSERT INTO instance (id, service_id, plan_id, state, dedicated_id, database_name)
+		VALUES ('old', 's', 'p', 'ready', 'd_old', 'db_old')`)
+	want := map[string]store.Location{
+		"old":       {Kind: store.OnDedicated, Server: "d_old", Launcher: "process"},
+		"dedicated": {Kind: store.OnDedicated, Server: "d_1", Launcher: "another"},
+		"shared":    {Kind: store.OnShared, Server: "shared-1"},
+	}
+	inTx(t, s, func(tx *store.Tx) error {
+		if err := tx.InsertInstance(store.Instance{ID: "dedicated", Location: want["dedicated"],
+			Database: "db_1"}); err != nil {
+			return err
+		}
+		tx.Adopt(store.InstanceCopy{ID: "shared", Database: "db_2"}, want["shared"])
+		return nil
+	})
+	got := map[string]store.Location{}
+	if err := s.EachInstance(t.Context(), store.InstanceQuery{}, func(i store.ListedInstance) error {
+		got[i.ID] = i.Location
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for id, at := range want {
+		i, err := s.Instance(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i.Location != at || got[id] != at {
+			t.Errorf("%s is at %+v, and listed at %+v, instead of %+v", id, i.Location, got[id], at)
+		}
+		server := ""
+		if at.Shared() {
+			server = at.Server
+		}
+		recorded, err := s.RecordedInstances(t.Context(), server)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := false
+		for _, r := range recorded {
+			found = found || r.ID == id && r.Location == at
+		}
+		if !found {
+			t.Errorf("%s is not at %+v among %+v", id, at, recorded)
+		}
+	}
+}
+
+// TestSecondLocation has data moved: what is at the next location is no orphan, and need not be there; what stays behind
+// at the former one is an orphan.
+func TestSecondLocation(t *testing.T) {
+	t.Parallel()
+	shared := `INSERT INTO instance (id, service_id, plan_id, state, server, database_name, next_server, next_dedicated_id,
+		next_launcher) VALUES ('i', 's', 'p', 'ready', 'from', 'db', 'to', '', '')`
+	dedicated := `INSERT INTO instance (id, service_id, plan_id, state, dedicated_id, database_name, next_server,
+		next_dedicated_id, next_launcher) VALUES ('j', 's', 'p', 'ready', 'd_from', 'its', '', 'd_to', 'another')`
+	account := `INSERT INTO binding (instance_id, id, state, role, account, password) VALUES ('i', 'b', 'ready', '', 'u', '')`
+	made := `INSERT INTO resource (kind, server, name, instance_id) VALUES
+		('database', 'from', 'db', 'i'), ('account', 'from', 'u', 'i'), ('dedicated server', '', 'd_from', 'j'),
+		('database', 'to', 'db', 'i'), ('account', 'to', 'u', 'i'), ('dedicated server', '', 'd_to', 'j')`
+	moved := `UPDATE instance SET server = next_server, dedicated_id = next_dedicated_id, launcher = next_launcher,
+		next_server = NULL, next_dedicated_id = NULL, next_launcher = NULL`
+	from, to := []store.ResourceKey{{Kind: store.DatabaseResource, Server: "from", Name: "db"},
+		{Kind: store.AccountResource, Server: "from", Name: "u"}, {Kind: store.DedicatedResource, Name: "d_from"}},
+		[]store.ResourceKey{{Kind: store.DatabaseResource, Server: "to", Name: "db"},
+			{Kind: store.AccountResource, Server: "to", Name: "u"}, {Kind: store.DedicatedResource, Name: "d_to"}}
+	for _, test := range []struct {
+		name                   string
+		s                      *store.Store
+		fromLive, fromExpected bool
+		toLive, toExpected     bool
+	}{
+		{"while it moves", filled(t, shared, dedicated, account, made), true, true, true, false},
+		{"after it", filled(t, shared, dedicated, account, made, moved), false, false, true, true},
+	} {
+		expect := func(key store.ResourceKey, live, expected bool) {
+			r, err := test.s.Resource(t.Context(), key.Kind, key.Server, key.Name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Live != live || r.Expected != expected {
+				t.Errorf("%s: %+v is live: %t, expected: %t", test.name, key, r.Live, r.Expected)
+			}
+		}
+		for n := range from {
+			expect(from[n], test.fromLive, test.fromExpected)
+			expect(to[n], test.toLive, test.toExpected)
+		}
+	}
+}

@@ -7,6 +7,7 @@
 // Records, of what there is:
 //
 //	instances.go      service instances
+//	location.go       where the data of an instance live
 //	adminpassword.go  dedicated servers' administrators' passwords, while they change
 //	bindings.go       service bindings and their accounts
 //	grants.go         accounts whose privileges are to be changed

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/store"
 )
@@ -32,19 +33,23 @@ func WithAdminPassword(ctx context.Context, s *store.Store, i store.Instance, fn
 	return err
 }
 
-// ChangeAdminPassword gives the broker's account on a dedicated server another password and proves that it works. lock
-// is the key of a session lock, which is taken as Lock does.
+// ChangeAdminPassword gives the broker's account on a dedicated server another password and proves that it works. The
+// launcher keeps that one from then on. lock is the key of a session lock, which is taken as Lock does.
 func (f *Fleet) ChangeAdminPassword(ctx context.Context, at store.Location, current, next, lock string,
 	alive func() error) error {
-	// Its connection is closed before the next one is opened: a server at its limit lets one in beyond that.
-	if err := f.changeAdminPassword(ctx, at, current, next, lock, alive); err != nil {
-		return err
-	}
-	endpoint, err := f.endpoint(ctx, at)
-	if err != nil {
-		return err
-	}
-	return mysqladmin.CheckLogin(ctx, login(at.Server, endpoint, adminUser, next), "")
+	return f.dedicated(at, "change the admin password of", func(l launcher.Launcher) error {
+		return l.ChangeAdminPassword(ctx, at.Server, next, func(ctx context.Context) error {
+			// Its connection is closed before the next one is opened: a server at its limit lets one in beyond that.
+			if err := f.changeAdminPassword(ctx, at, current, next, lock, alive); err != nil {
+				return err
+			}
+			endpoint, err := f.endpoint(ctx, at)
+			if err != nil {
+				return err
+			}
+			return mysqladmin.CheckLogin(ctx, adminLogin(at.Server, endpoint, next), "")
+		})
+	})
 }
 
 func (f *Fleet) changeAdminPassword(ctx context.Context, at store.Location, current, next, lock string,
@@ -56,11 +61,8 @@ func (f *Fleet) changeAdminPassword(ctx context.Context, at store.Location, curr
 	defer admin.Close()
 	session, err := admin.Fence(ctx, lock, alive)
 	if err != nil {
-		return fmt.Errorf("take the fence on the server %s: %w", at.Server, err)
+		return fmt.Errorf("take the session lock: %w", err)
 	}
 	err = session.ChangePassword(ctx, adminUser, next)
-	if err := errors.Join(err, session.Close()); err != nil {
-		return fmt.Errorf("change the admin password of the server %s: %w", at.Server, err)
-	}
-	return nil
+	return errors.Join(err, session.Close())
 }

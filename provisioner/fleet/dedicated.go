@@ -95,7 +95,7 @@ func (f *Fleet) Open(ctx context.Context, at store.Location, adminPassword strin
 	if err != nil {
 		return nil, err
 	}
-	cfg := login(at.Server, e, adminUser, adminPassword)
+	cfg := adminLogin(at.Server, e, adminPassword)
 	cfg.FenceKey = f.fenceKey
 	return mysqladmin.Open(cfg)
 }
@@ -115,13 +115,14 @@ func Exec(ctx context.Context, s *store.Store, id string, e launcher.Endpoint, s
 		return fmt.Errorf("read the instance of the server %s: %w", id, err)
 	}
 	return WithAdminPassword(ctx, s, i, func(password string) error {
-		return mysqladmin.Exec(ctx, login(id, e, adminUser, password), statement)
+		return mysqladmin.Exec(ctx, adminLogin(id, e, password), statement)
 	})
 }
 
-func login(name string, e launcher.Endpoint, user, password string) mysqladmin.Config {
-	return mysqladmin.Config{Name: name, Addr: net.JoinHostPort(e.Host, strconv.Itoa(e.Port)),
-		User: user, Password: password, CA: e.CACertificate, MaxConns: 4}
+// adminLogin is how the broker logs in.
+func adminLogin(name string, e launcher.Endpoint, password string) mysqladmin.Config {
+	return mysqladmin.Config{Name: name, Addr: e.AdminAddress(), ServerName: e.Host,
+		User: adminUser, Password: password, CA: e.CACertificate, MaxConns: 4}
 }
 
 // CheckLogin proves that an account made just now can log in the way an application will: by a dedicated server's
@@ -136,7 +137,9 @@ func (f *Fleet) CheckLogin(ctx context.Context, at store.Location, database, pas
 		Role: plan.ReadOnly, MaxConnections: 1, RequireTLS: e.CACertificate != nil}); err != nil {
 		return fmt.Errorf("make an account to check the login with: %w", err)
 	}
-	if err := mysqladmin.CheckLogin(ctx, login(at.Server, e, checkAccount, password), database); err != nil {
+	if err := mysqladmin.CheckLogin(ctx, mysqladmin.Config{Name: at.Server,
+		Addr: net.JoinHostPort(e.Host, strconv.Itoa(e.Port)), User: checkAccount, Password: password,
+		CA: e.CACertificate, MaxConns: 1}, database); err != nil {
 		return fmt.Errorf("log in to the new server: %w", err)
 	}
 	return admin.DropAccount(ctx, checkAccount)

@@ -1,6 +1,7 @@
 package mysqladmin
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -36,7 +37,10 @@ type Config struct {
 	User     string
 	Password string
 
-	// CA is a PEM bundle. With it, connections use TLS only, verified against it and the host in Addr. Without
+	// ServerName is what the server's certificate is for, if that is not the host in Addr.
+	ServerName string
+
+	// CA is a PEM bundle. With it, connections use TLS only, verified against it and the server's name. Without
 	// it, they use TLS where the server offers it, unverified.
 	CA []byte
 
@@ -72,7 +76,7 @@ func (c Config) driver() (*mysql.Config, error) {
 		if !roots.AppendCertsFromPEM(c.CA) {
 			return nil, errors.New("the CA holds no PEM certificate")
 		}
-		d.TLS = &tls.Config{RootCAs: roots, ServerName: host, MinVersion: tls.VersionTLS12}
+		d.TLS = &tls.Config{RootCAs: roots, ServerName: cmp.Or(c.ServerName, host), MinVersion: tls.VersionTLS12}
 	}
 	return d, nil
 }

@@ -25,11 +25,14 @@ func TestACAIsNeverPassedOver(t *testing.T) {
 			"a server without TLS":  {Addr: plain, CA: f.config.CA},
 			"none of these, but CA": {Addr: proxy(t, "127.0.0.1:0", f.config.Addr, nil), CA: f.config.CA},
 			"no CA to go by":        {Addr: plain},
+			"the server's own name, at another address": {Addr: proxy(t, "127.0.0.2:0", f.config.Addr, nil),
+				CA: f.config.CA, ServerName: "127.0.0.1"},
+			"another name, at the server's address": {Addr: f.config.Addr, CA: f.config.CA, ServerName: "127.0.0.2"},
 		} {
 			cfg.User, cfg.Password = f.config.User, f.config.Password
 			err := mysqladmin.CheckLogin(t.Context(), cfg, "")
 			switch what {
-			case "none of these, but CA", "no CA to go by": // which prove that the proxies are not what is refused
+			case "none of these, but CA", "no CA to go by", "the server's own name, at another address": // which prove that the proxies are not what is refused
 				if err != nil {
 					t.Errorf("%s: %v", what, err)
 				}

@@ -15,8 +15,8 @@ import (
 //
 // report may be called any number of times with a sentence for users on what goes on. It may end ctx: then the work is
 // another's by now. An error may be an *Error, which says whether to wait, to try again or to give up; any other means
-// to try again. What a launch or resize begins that takes long by itself, without a process of the broker's, it need not
-// wait for: it returns NotYet, holds nothing meanwhile, and is called again.
+// to try again. What a launch or resize begins that takes long by itself, without a process of the broker's, it need
+// not wait for: it returns NotYet, holds nothing meanwhile, and is called again.
 //
 // The package launchertest tests all this.
 type Launcher interface {

@@ -17,7 +17,8 @@ const cancelled = "cancelled by an operator"
 // then does the task end, as failed. Platforms that poll read "in progress" until then, with the reason, and whoever
 // waits for the task in a request is told it. A worker that is at it stops within a quarter of its lease, and another
 // one, or the same, begins to undo when that lease has run out. A task that is being undone already stays as it is. The
-// error says why a task cannot be cancelled, or is store.ErrNotFound. advice is what users can do then, by kind of task.
+// error says why a task cannot be cancelled, or is store.ErrNotFound. advice is what users can do then, by kind of
+// task.
 func Cancel(ctx context.Context, s *store.Store, id int64, advice map[string]string) (store.Task, error) {
 	t, err := s.Task(ctx, id)
 	if err != nil {

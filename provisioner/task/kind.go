@@ -9,8 +9,8 @@ import (
 
 // Kind is what a runner knows of one kind of task.
 type Kind struct {
-	// Workflow finds the workflow of a task that was recorded earlier, maybe by another process. It may read the store, and
-	// returns an error if the task has to wait until what it needs is there.
+	// Workflow finds the workflow of a task that was recorded earlier, maybe by another process. It may read the store,
+	// and returns an error if the task has to wait until what it needs is there.
 	Workflow func(context.Context, store.Task) (Workflow, error)
 
 	// Advice is what a user can do if a task of this kind fails: "Bind again later."

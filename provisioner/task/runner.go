@@ -229,10 +229,11 @@ func (r *Runner) resume(t store.Task, since time.Time) {
 	r.drop(l, x.ended)
 }
 
-// Do works on a task that was just recorded with this runner's lease and returns it once it has ended; err tells why
-// it failed, or that undoing it failed too and will be tried again. If ctx ends first, the work goes on without the
+// Do works on a task that was just recorded with this runner's lease and returns it once it has ended; err tells why it
+// failed, or that undoing it failed too and will be tried again. If ctx ends first, the work goes on without the
 // caller. A task that got no lease, because an older one of the instance still has to let go, that loses it, or that is
-// pending, is left to the workers of any process, and Do waits for its end. since is a time before the task was recorded.
+// pending, is left to the workers of any process, and Do waits for its end. since is a time before the task was
+// recorded.
 func (r *Runner) Do(ctx context.Context, t store.Task, workflow Workflow, since time.Time) (store.Task, error) {
 	if !t.Leased {
 		r.Nudge()

@@ -68,8 +68,8 @@ func Permanent(sentence string, err error) error {
 	return &permanentError{sentence: sentence, err: err}
 }
 
-// Failure words an error for users: they read sentence if the task is given up because of it. It is tried again like any
-// other.
+// Failure words an error for users: they read sentence if the task is given up because of it. It is tried again like
+// any other.
 func Failure(sentence string, err error) error { return &failureError{sentence, err} }
 
 type failureError struct {

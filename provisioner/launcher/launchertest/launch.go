@@ -201,7 +201,8 @@ func testNoRoom(t *testing.T, p Place) {
 // givesUp fails the test unless trying again is said not to help, with a sentence for users.
 func givesUp(t *testing.T, err error) {
 	t.Helper()
-	if e, ok := errors.AsType[*launcher.Error](err); !ok || e.Action != launcher.GiveUp || !strings.HasSuffix(e.Sentence, ".") {
+	e, ok := errors.AsType[*launcher.Error](err)
+	if !ok || e.Action != launcher.GiveUp || !strings.HasSuffix(e.Sentence, ".") {
 		t.Errorf("users are told nothing of %v", err)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"mysql-broker/provisioner/launcher"
 )
 
-// A server that is resized has other limits, and its data, endpoint and certificate as before. One that has these limits
-// is left alone.
+// A server that is resized has other limits, and its data, endpoint and certificate as before. One that has these
+// limits is left alone.
 func testResize(t *testing.T, p Place) {
 	l := p.Open(t)
 	spec := p.spec("one")
@@ -128,8 +128,8 @@ func testList(t *testing.T, p Place) {
 	}
 }
 
-// The admin password is changed by SQL, and the launcher keeps up with that: the old one is not set back when the server
-// is launched again or resized, nor the next one taken for the present one if the change fails.
+// The admin password is changed by SQL, and the launcher keeps up with that: the old one is not set back when the
+// server is launched again or resized, nor the next one taken for the present one if the change fails.
 func testAdminPassword(t *testing.T, p Place) {
 	l := p.Open(t)
 	first := p.spec("one")

@@ -46,8 +46,8 @@ func spaceLeft(dir string) (uint64, error) {
 	return disk.Bavail * uint64(disk.Bsize), nil
 }
 
-// explainNoRoom makes a launcher.NoRoom of an error that says so, or that comes from a full disk, be it the broker's own
-// or what a program has logged.
+// explainNoRoom makes a launcher.NoRoom of an error that says so, or that comes from a full disk, be it the broker's
+// own or what a program has logged.
 func explainNoRoom(err error) error {
 	switch {
 	case errors.Is(err, launcher.ErrNoRoom):

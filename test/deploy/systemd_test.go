@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,11 +20,30 @@ func TestUnitIsUnderstood(t *testing.T) {
 	}
 	installed := filepath.Join(t.TempDir(), filepath.Base(unit))
 	text = strings.ReplaceAll(text, program, "/bin/true") // it has to be there
+	const newer = "\nDelegateSubgroup=broker\n"
+	if !strings.Contains(text, newer) {
+		t.Errorf("%s has no line %q", unit, newer)
+	}
+	if systemdVersion(t) < 254 { // which complains of it
+		text = strings.Replace(text, newer, "\n", 1)
+	}
 	if err := os.WriteFile(installed, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	// What is wrong with the units that it depends on is this machine's.
 	expectSilence(t, "systemd-analyze", "verify", "--man=no", "--recursive-errors=no", installed)
+}
+
+func systemdVersion(t *testing.T) (version int) {
+	t.Helper()
+	out, err := exec.Command("systemd-analyze", "--version").Output()
+	if err == nil {
+		_, err = fmt.Sscanf(string(out), "systemd %d", &version)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return version
 }
 
 // expectSilence runs a command that has something to say only if something is wrong.

@@ -16,9 +16,9 @@ fail() {
   exit 1
 }
 
-# eventually TEST… fails unless a command succeeds within a minute.
+# eventually TEST… fails unless a command succeeds within a minute, or PATIENCE seconds.
 eventually() {
-  local deadline=$((SECONDS + 60))
+  local deadline=$((SECONDS + ${PATIENCE:-60}))
   until "$@" >/dev/null 2>&1; do
     [ $SECONDS -lt $deadline ] || fail "never: $*"
     sleep 0.1
@@ -29,6 +29,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/mb-systemd-XXXXXX")
 chmod 0755 "$work"
 group=$(findmnt --noheadings --output TARGET --types cgroup2 | head -1)/mysql-broker-test-$$
 container=''
+grouped='' # whether servers have control groups, see groups.sh
 clean_up() {
   # Process 1 takes all processes of its namespace with it.
   [ -z "$container" ] || kill -KILL "$container" 2>/dev/null || true
@@ -54,8 +55,9 @@ VARIABLES
 
 step "boot systemd"
 mkdir "$group" "$work/root"
-bash -c 'echo $$ >"$1/cgroup.procs" && exec unshare --mount --pid --ipc --uts --cgroup --fork --kill-child \
-  test/systemd/boot.sh "$2/root" "$2/environment"' - "$group" "$work" >"$work/boot.log" 2>&1 &
+# Nobody but what is in the container may be in its group: systemd could not divide that.
+unshare --mount --pid --ipc --uts --fork --kill-child bash -c 'echo 0 >"$1/cgroup.procs" &&
+  exec unshare --cgroup test/systemd/boot.sh "$2/root" "$2/environment"' - "$group" "$work" >"$work/boot.log" 2>&1 &
 unshare=$!
 booting() { container=$(pgrep -P "$unshare") && [ "$(cat "/proc/$container/comm")" = systemd ]; }
 eventually booting
@@ -81,6 +83,7 @@ serves() { [ "$(query 'SELECT n FROM kept')" = 7 ]; }
 expect_same_server() {
   [ "$(server)" = "$pid" ] || fail "the server's process is $(server) instead of $pid"
   serves || fail "the server does not serve"
+  [ -z "$grouped" ] || expect_own_group
 }
 
 step "start the broker, and order a dedicated server"
@@ -97,6 +100,20 @@ expect_same_server
 step "the server keeps to the memory of its plan"
 limit=$(inside awk '/^Max data size/ {print $4}' "/proc/$pid/limits")
 [ "$limit" != unlimited ] && [ "$limit" -lt $((700 << 20)) ] || fail "it may take $limit bytes"
+
+step "the broker says what limits its servers' memory"
+alone='by RLIMIT_DATA alone' groups='by RLIMIT_DATA and by control groups'
+if [ "$(inside systemctl --version | sed -n 's/^systemd \([0-9]*\).*/\1/p')" -lt 254 ] ||
+  ! grep -qw memory "$group/cgroup.controllers"; then
+  expected=$alone
+else
+  expected=$groups
+fi
+said() { inside journalctl --no-pager -u mysql-broker -o cat | grep -c "the memory of dedicated servers is limited $1"; }
+[ "$(said "$expected")" = 1 ] || fail "it has not said that their memory is limited $expected"
+if [ "$expected" = "$groups" ]; then
+  . test/systemd/groups.sh
+fi
 
 step "read the broker's environment as its user, as a server could"
 broker=$(inside systemctl show -p MainPID --value mysql-broker)
@@ -155,9 +172,13 @@ gone() { ! server; }
 eventually gone
 inside systemctl start mysql-broker
 eventually serves
+pid=$(server)
+expect_same_server
 
 step "delete"
 client delete-service kept
 eventually gone
+left() { find "$group" -type d -path '*/mysql-broker.service/server-*'; }
+[ -z "$(left)" ] || fail "control groups are left: $(left)"
 inside journalctl --no-pager -u mysql-broker -p warning -o cat | sort | uniq -c | sort -rn | head
 step "all is well: $("$mysqld" --no-defaults --version)"

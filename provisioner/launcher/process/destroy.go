@@ -50,6 +50,9 @@ func (l *Launcher) destroy(ctx context.Context, id string, may func(instance) er
 		return err
 	}
 	fault.Point("destroy", "stopped")
+	if err := l.groups.removeGroup(ctx, inst.id); err != nil { // what else is in it does not keep the server there
+		l.cfg.Logger.Warn("a control group is left behind", "error", err)
+	}
 	return l.discard(inst)
 }
 

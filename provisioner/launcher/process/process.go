@@ -67,6 +67,8 @@ type Config struct {
 	// OnRedoFull is called when the redo log of a server was full and has been made larger; it may be nil.
 	OnRedoFull func()
 
+	controlGroups func() (*controlGroups, error) // useControlGroups, but in tests
+
 	// LaunchTimeout is how long a new server, which has no data yet, may take to come up; 2 minutes. It takes a second
 	// as a rule. One that holds data may have much to recover and is given more.
 	LaunchTimeout time.Duration
@@ -82,6 +84,9 @@ type Launcher struct {
 	launching atomic.Int32 // calls of Launch that are under way
 
 	signs atomic.Pointer[signer] // nil where each server has a CA of its own
+
+	groups       *controlGroups // nil where servers have no control groups of their own
+	whyUngrouped error          // why they have none
 
 	supervises atomic.Bool // this broker, of those that share the directory
 	settled    sync.Map    // ids of servers that were up, or failed to start, since this launcher supervises
@@ -108,6 +113,10 @@ func New(cfg Config) (*Launcher, error) {
 		}
 		l.supervision.Go(func() { l.followAuthority(ctx) })
 	}
+	l.logMemoryLimit()
+	if err := l.sweepGroups(); err != nil {
+		l.cfg.Logger.Warn("control groups of destroyed servers were not removed", "error", err)
+	}
 	l.supervision.Go(func() { l.supervise(ctx) })
 	return l, nil
 }
@@ -133,6 +142,9 @@ func Open(cfg Config) (*Launcher, error) {
 	}
 	if err := who.checkReach(l.instancesDir()); err != nil {
 		return nil, fmt.Errorf("state directory: %w", err)
+	}
+	if !cfg.UnlimitedMemory {
+		l.groups, l.whyUngrouped = cfg.controlGroups()
 	}
 	return l, nil
 }
@@ -213,6 +225,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.LaunchTimeout == 0 {
 		c.LaunchTimeout = launchTimeout
+	}
+	if c.controlGroups == nil {
+		c.controlGroups = func() (*controlGroups, error) { return useControlGroups("/proc/self") }
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

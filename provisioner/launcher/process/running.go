@@ -21,6 +21,7 @@ func (l *Launcher) ensureRunning(ctx context.Context, inst instance, st state) (
 		return s, false, err
 	}
 	log := readLogTail(inst)
+	killed := l.groups.killedForMemory(inst.id)
 	if s, err = l.start(ctx, inst, st); err != nil {
 		return nil, false, err
 	}
@@ -29,8 +30,11 @@ func (l *Launcher) ensureRunning(ctx context.Context, inst instance, st state) (
 		level = slog.LevelInfo
 	}
 	// What it logged last says why it ended, such as that a stranger has its port, or that the disk is full.
-	l.cfg.Logger.Log(ctx, level, "started a server that did not run", "server", inst.id, "port", st.Port, "pid", s.pid,
-		"logged_last", tellingLines(log))
+	attributes := []any{"server", inst.id, "port", st.Port, "pid", s.pid, "logged_last", tellingLines(log)}
+	if killed { // of which it could log nothing
+		attributes = append(attributes, "killed_for_memory", true)
+	}
+	l.cfg.Logger.Log(ctx, level, "started a server that did not run", attributes...)
 	return s, true, nil
 }
 

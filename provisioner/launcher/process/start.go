@@ -56,14 +56,22 @@ func (l *Launcher) start(ctx context.Context, inst instance, st state, options .
 	}
 	defer lock.Close()
 	arguments := append([]string{settingsOption(inst)}, options...)
+	group, err := l.groups.openGroup(inst.id, st.Flavour, st.MemoryMB)
+	if err != nil { // one that RLIMIT_DATA alone limits is better than none
+		l.cfg.Logger.Warn("a server is started without a control group", "server", inst.id, "error", err)
+	}
 	cmd := exec.Command(l.cfg.Binary.Path, arguments...)
 	if !l.cfg.UnlimitedMemory {
-		cmd = limited(dataLimitMB(st.Flavour, st.MemoryMB), l.cfg.Binary.Path, arguments...)
+		cmd = limited(dataLimitMB(st.Flavour, st.MemoryMB), group != nil, l.cfg.Binary.Path, arguments...)
 	}
 	cmd.Dir = inst.dir
 	cmd.Env = serverEnvironment()
 	cmd.Stdout, cmd.Stderr = log, log // a file, because a pipe would break with the broker
 	cmd.ExtraFiles = []*os.File{lock} // which the server keeps for as long as it runs
+	if group != nil {
+		defer group.Close()
+		cmd.ExtraFiles = append(cmd.ExtraFiles, group)
+	}
 	cmd.SysProcAttr = l.owner.attributes()
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("server %s: %w", inst.id, err)

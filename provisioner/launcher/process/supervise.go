@@ -116,6 +116,7 @@ func (l *Launcher) runOnce(
 	}
 	defer s.close()
 	l.awaitSettled(ctx, inst, s)
+	l.checkGroup(inst, s)
 	since := time.Now()
 	running, end := context.WithCancel(ctx)
 	var following sync.WaitGroup

@@ -1,0 +1,212 @@
+package process
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// controlGroups is a part of the tree of control groups (cgroup v2) that the broker may arrange, as systemd delegates
+// one to a unit with Delegate= and DelegateSubgroup=. The broker is in one group of it and each dedicated server in
+// another one, with a limit of memory. A nil one is of a broker that has none; then servers stay in the broker's group.
+//
+//	mysql-broker.service    delegated; the kernel allows no processes here once its groups have limits of memory
+//	├─ broker               where systemd puts the broker
+//	├─ server-ID            one dedicated server
+//	└─ ungrouped            servers that were started here by a broker that had nothing delegated
+//
+// https://docs.kernel.org/admin-guide/cgroup-v2.html, https://systemd.io/CGROUP_DELEGATION
+type controlGroups struct {
+	dir  string // where the delegated group is mounted
+	name string // the delegated group in the tree, as /proc/PID/cgroup has it
+
+	limits func(flavour string, memoryMB int) []groupLimit // groupLimits, but in tests
+}
+
+const (
+	serverGroupPrefix = "server-"
+	ungrouped         = "ungrouped"
+)
+
+// useControlGroups is findControlGroups, ready for servers to be started in groups of their own.
+func useControlGroups(proc string) (*controlGroups, error) {
+	g, err := findControlGroups(proc)
+	if err == nil {
+		err = g.enable()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// logMemoryLimit tells operators what bounds the memory of dedicated servers on this host.
+func (l *Launcher) logMemoryLimit() {
+	switch {
+	case l.cfg.UnlimitedMemory:
+	case l.groups == nil:
+		l.cfg.Logger.Info("the memory of dedicated servers is limited by RLIMIT_DATA alone", "because", l.whyUngrouped)
+	default:
+		l.cfg.Logger.Info("the memory of dedicated servers is limited by RLIMIT_DATA and by control groups",
+			"group", l.groups.name)
+	}
+}
+
+// findControlGroups looks for what was delegated to a process, which is given by its directory in /proc. The error
+// says why there is nothing.
+func findControlGroups(proc string) (*controlGroups, error) {
+	own, err := groupOfProcess(proc)
+	if err != nil {
+		return nil, err
+	}
+	ownDir, err := mountedGroup(proc, own)
+	if err != nil {
+		return nil, err
+	}
+	g := &controlGroups{dir: filepath.Dir(ownDir), name: path.Dir(own), limits: groupLimits}
+	if err := g.checkDelegated(); err != nil {
+		return nil, err
+	}
+	if below, err := subgroups(ownDir); err != nil || len(below) > 0 {
+		return nil, errors.Join(fmt.Errorf("the control group %s has groups below it", own), err)
+	}
+	controllers, err := os.ReadFile(filepath.Join(g.dir, "cgroup.controllers"))
+	if err != nil {
+		return nil, fmt.Errorf("control group %s: %w", g.name, err)
+	}
+	if !slices.Contains(strings.Fields(string(controllers)), "memory") {
+		return nil, fmt.Errorf("the control group %s cannot limit memory", g.name)
+	}
+	return g, nil
+}
+
+// checkDelegated says whether systemd has left the group to the broker and the broker may change it. Permissions alone
+// would not tell: root may change any group, systemd's own ones too.
+func (g *controlGroups) checkDelegated() error {
+	mark := make([]byte, 8)
+	n, err := unix.Getxattr(g.dir, "user.delegate", mark)
+	if err != nil || string(mark[:n]) != "1" {
+		return fmt.Errorf("systemd has not delegated the control group %s, which takes systemd 254 or later, and "+
+			"Delegate=memory and DelegateSubgroup= in the unit", g.name)
+	}
+	for _, file := range []string{"", "cgroup.procs", "cgroup.subtree_control"} {
+		if err := unix.Access(filepath.Join(g.dir, file), unix.W_OK); err != nil {
+			return fmt.Errorf("change the control group %s: %w", g.name, err)
+		}
+	}
+	return nil
+}
+
+// groupOfProcess is the control group of a process as its file cgroup names it.
+// https://man7.org/linux/man-pages/man7/cgroups.7.html
+func groupOfProcess(proc string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(proc, "cgroup"))
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(text)) {
+		if group, found := strings.CutPrefix(line, "0::"); found {
+			return strings.TrimSuffix(group, "\n"), nil
+		}
+	}
+	return "", errors.New("the host has no control groups of version 2")
+}
+
+// mountedGroup is the directory of a control group, of which the parent is mounted as well.
+// https://man7.org/linux/man-pages/man5/proc_pid_mountinfo.5.html
+func mountedGroup(proc, group string) (string, error) {
+	notMounted := fmt.Errorf("no group above the control group %s is mounted", group)
+	if path.Clean(group) != group { // outside the namespace of the process, "/.." for example
+		return "", notMounted
+	}
+	text, err := os.ReadFile(filepath.Join(proc, "mountinfo"))
+	if err != nil {
+		return "", err
+	}
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	for lines.Scan() {
+		mount, filesystem, _ := strings.Cut(lines.Text(), " - ")
+		fields := strings.Fields(mount)
+		if len(fields) < 5 || !strings.HasPrefix(filesystem, "cgroup2 ") {
+			continue
+		}
+		root, point := fields[3], fields[4]
+		below, err := filepath.Rel(root, group)
+		if err == nil && below != "." && filepath.IsLocal(below) {
+			return filepath.Join(point, below), nil
+		}
+	}
+	return "", notMounted
+}
+
+// enable has the groups below the delegated one limit memory. The kernel refuses that while processes are in the
+// delegated one itself; what a broker before this one started there gets a group of its own, without limits.
+func (g *controlGroups) enable() error {
+	for range 10 { // processes may start others meanwhile
+		err := g.write("cgroup.subtree_control", "+memory")
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, unix.EBUSY) {
+			return err
+		}
+		if err := g.clear(); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("processes come again and again in the control group %s", g.name)
+}
+
+// clear moves all processes that are in the delegated group itself out of it.
+func (g *controlGroups) clear() error {
+	if err := os.Mkdir(filepath.Join(g.dir, ungrouped), 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("control group: %w", err)
+	}
+	processes, err := os.ReadFile(filepath.Join(g.dir, "cgroup.procs"))
+	if err != nil {
+		return fmt.Errorf("control group: %w", err)
+	}
+	for _, pid := range strings.Fields(string(processes)) {
+		err := g.write(filepath.Join(ungrouped, "cgroup.procs"), pid)
+		if err != nil && !errors.Is(err, unix.ESRCH) { // that one has ended
+			return err
+		}
+	}
+	return nil
+}
+
+// write changes a file of the delegated group or below it. Such files are neither made nor cut.
+func (g *controlGroups) write(file, value string) error {
+	f, err := os.OpenFile(filepath.Join(g.dir, file), os.O_WRONLY, 0)
+	if err != nil {
+		return fmt.Errorf("control group: %w", err)
+	}
+	_, err = f.WriteString(value)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("control group: %w", err)
+	}
+	return nil
+}
+
+// subgroups names the groups below one.
+func subgroups(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("control group: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}

@@ -1,0 +1,210 @@
+package process_test
+
+import (
+	"bufio"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	osexec "os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"mysql-broker/provisioner/launcher/process"
+)
+
+// groupTree is a group in the real tree of control groups, and what the kernel can do there.
+type groupTree struct {
+	dir, name string
+	memory    bool // it limits memory
+}
+
+// makeGroupTree makes a group that is gone, with all below it, when the test ends. ok is false where this user may make
+// none: there, nothing can be delegated either.
+func makeGroupTree(t *testing.T) (tree groupTree, ok bool) {
+	t.Helper()
+	root := cgroup2Mount(t)
+	name := "/mysql-broker-test-" + rand.Text()
+	tree = groupTree{dir: filepath.Join(root, name), name: name}
+	err := fs.ErrPermission
+	if root != "" {
+		err = os.Mkdir(tree.dir, 0o755)
+	}
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) {
+		if dir, err := process.FindControlGroups("/proc/self"); err == nil {
+			t.Errorf("%s is taken for a delegated group", dir)
+		}
+		return tree, false
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { eventually(t, "no group is left behind", func() bool { return removeTree(tree.dir) == nil }) })
+	controllers, err := os.ReadFile(filepath.Join(tree.dir, "cgroup.controllers"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree.memory = slices.Contains(strings.Fields(string(controllers)), "memory")
+	return tree, true
+}
+
+// cgroup2Mount is where the whole tree is mounted, or "".
+func cgroup2Mount(t *testing.T) string {
+	t.Helper()
+	mounts, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mounts.Close()
+	for lines := bufio.NewScanner(mounts); lines.Scan(); {
+		if fields := strings.Fields(lines.Text()); fields[3] == "/" && strings.Contains(lines.Text(), " - cgroup2 ") {
+			return fields[4]
+		}
+	}
+	return ""
+}
+
+// removeTree removes groups, from the leaves on.
+func removeTree(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			if err := removeTree(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return unix.Rmdir(dir)
+}
+
+// sleepIn starts a process in a group, which is made if it is not there.
+func (g groupTree) sleepIn(t *testing.T, below string) (proc string, end func()) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Join(g.dir, below), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.Open(filepath.Join(g.dir, below))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	cmd := osexec.CommandContext(t.Context(), "sleep", "600")
+	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd())}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	end = func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
+	t.Cleanup(end)
+	return filepath.Join("/proc", strconv.Itoa(cmd.Process.Pid)), end
+}
+
+// delegate marks the group as systemd does.
+func (g groupTree) delegate(t *testing.T) {
+	t.Helper()
+	if err := unix.Setxattr(g.dir, "user.delegate", []byte("1"), 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// groupOf names the group of a process, below the tree's own.
+func (g groupTree) groupOf(t *testing.T, pid int) string {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if group, found := strings.CutPrefix(line, "0::"+g.name); found {
+			return strings.TrimSpace(group)
+		}
+	}
+	return "outside: " + string(text)
+}
+
+func (g groupTree) groups(t *testing.T) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(g.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
+// Groups are made only where systemd says that they may be, whoever the broker runs as.
+func TestOnlyDelegatedControlGroupsAreUsed(t *testing.T) {
+	t.Parallel()
+	tree, ok := makeGroupTree(t)
+	if !ok {
+		return
+	}
+	expect := func(proc, want string) {
+		t.Helper()
+		dir, err := process.FindControlGroups(proc)
+		if err == nil {
+			err = errors.New("found " + dir)
+		}
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	broker, _ := tree.sleepIn(t, "broker")
+	expect(broker, "has not delegated the control group "+tree.name)
+	tree.delegate(t)
+	if tree.memory {
+		expect(broker, "found "+tree.dir)
+	} else {
+		expect(broker, "the control group "+tree.name+" cannot limit memory")
+	}
+	alone, _ := tree.sleepIn(t, "") // as systemd before 254 starts it
+	expect(alone, "has not delegated the control group /, ")
+	below, _ := tree.sleepIn(t, "broker/below")
+	expect(below, "has not delegated the control group "+tree.name+"/broker, ")
+	expect(broker, "the control group "+tree.name+"/broker has groups below it")
+}
+
+// What the files in /proc say on hosts that this one is not.
+func TestControlGroupsOfOtherHosts(t *testing.T) {
+	t.Parallel()
+	const unified = "30 23 0:26 / /sys/fs/cgroup rw,nosuid,nodev shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
+	for name, host := range map[string]struct{ cgroup, mounts, want string }{
+		"version 1":                {"4:memory:/broker\n", unified, "no control groups of version 2"},
+		"container":                {"0::/\n", unified, "no group above the control group / is mounted"},
+		"outside of the namespace": {"0::/../broker\n", unified, "no group above the control group /../broker is mounted"},
+		"not mounted":              {"0::/a/broker\n", "30 23 0:26 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n", "no group above"},
+		"its own group alone is mounted": {"0::/a/broker\n", strings.Replace(unified, " / ", " /a/broker ", 1),
+			"no group above"},
+		"another group is mounted": {"0::/a/broker\n", strings.Replace(unified, " / ", " /b ", 1), "no group above"},
+		"gone":                     {"0::/mysql-broker-test/none (deleted)\n", unified, "has not delegated the control group /mysql-broker-test,"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			proc := t.TempDir()
+			for file, text := range map[string]string{"cgroup": host.cgroup, "mountinfo": host.mounts} {
+				if err := os.WriteFile(filepath.Join(proc, file), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if dir, err := process.FindControlGroups(proc); err == nil || !strings.Contains(err.Error(), host.want) {
+				t.Errorf("%s, %v; want %q", dir, err, host.want)
+			}
+		})
+	}
+}

@@ -158,7 +158,8 @@ func TestLaunchManyAtOnce(t *testing.T) {
 	})
 }
 
-// To users, no port is no room, and their task is given up; where none can be had for another reason, it is tried again.
+// To users, no port is no room, and their task is given up; where none can be had for another reason, it is tried
+// again.
 func TestAddressThatTheHostDoesNotHave(t *testing.T) {
 	eachBinary(t, func(t *testing.T, binary process.Binary) {
 		cfg := newConfig(t, binary)

@@ -99,8 +99,8 @@ var (
 // limited is the command that runs a program with a limit of reserved memory and, if it is to have a group, in the
 // control group of which the file cgroup.procs is its file 4. Go cannot set a limit for a child, and a root that lacks
 // CAP_SYS_RESOURCE cannot for another user's process; clone3, by which Go would start a child in a group, is forbidden
-// by systemd's RestrictNamespaces=. The shell does both to itself and replaces itself by the program. Where either fails,
-// as a limit in a sandbox may, the program runs without.
+// by systemd's RestrictNamespaces=. The shell does both to itself and replaces itself by the program. Where either
+// fails, as a limit in a sandbox may, the program runs without.
 func limited(limitMB int, grouped bool, path string, args ...string) *exec.Cmd {
 	script := `ulimit -d "$0" 2>/dev/null; exec "$@"`
 	if grouped {

@@ -146,14 +146,15 @@ func (p program) connect(t *testing.T, b binding) (output string, err error) {
 }
 
 // droppedLogin matches what programs print of a connection that the server has closed while they logged in.
-var droppedLogin = regexp.MustCompile(`Broken pipe|Connection reset|Remote host terminated the handshake|SSL peer shut down`)
+var droppedLogin = regexp.MustCompile(`Broken pipe|Connection reset|Remote host terminated the handshake|` +
+	`SSL peer shut down|unexpected end of stream|Lost connection to (MySQL )?server`)
 
 // patiently runs a login again if the server has closed its connection. On MySQL an unbind, here another test's, ends
 // logins that take longer than three seconds (docs/security.md), as those of a JVM may where the processors are busy. What a
 // server or driver refuses is not tried again.
 func patiently(t *testing.T, login func() (output string, err error)) (output string, err error) {
 	t.Helper()
-	for range 5 {
+	for range 10 {
 		if output, err = login(); err == nil || !droppedLogin.MatchString(output) {
 			break
 		}

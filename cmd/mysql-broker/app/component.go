@@ -64,7 +64,7 @@ func call(fn func()) {
 
 // background runs fn until the component ends, and then waits for it.
 func background(fn func(context.Context)) ending {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.Background()) // #nosec G118 -- the ending calls it
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

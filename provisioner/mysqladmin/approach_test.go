@@ -8,14 +8,14 @@ import (
 // Who only approaches a fence leaves its holder alone, and nothing behind.
 func TestApproachKillsNobody(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
-		holder := f.fence("approached", leaseHolds)
-		approach := f.server.Approach(t.Context(), "approached")
+		holder := f.fence(f.database, leaseHolds)
+		approach := f.server.Approach(t.Context(), f.database)
 		f.must(approach.Err())
 		f.must(holder.CreateDatabase(t.Context(), f.database, "", ""))
 		f.must(approach.Close())
 		f.must(holder.CreateDatabase(t.Context(), f.database, "", ""))
 
-		second := f.server.Approach(t.Context(), "approached")
+		second := f.server.Approach(t.Context(), f.database)
 		session, err := second.Fence(t.Context(), leaseHolds)
 		f.must(err)
 		if err := holder.CreateDatabase(t.Context(), f.database, "", ""); err == nil {
@@ -30,10 +30,10 @@ func TestApproachKillsNobody(t *testing.T) {
 func TestApproachWantsTheLease(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		lost := errors.New("lost")
-		approach := f.server.Approach(t.Context(), "approached")
+		approach := f.server.Approach(t.Context(), f.database)
 		if _, err := approach.Fence(t.Context(), func() error { return lost }); !errors.Is(err, lost) {
 			t.Errorf("%v", err)
 		}
-		f.fence("approached", leaseHolds)
+		f.fence(f.database, leaseHolds)
 	})
 }

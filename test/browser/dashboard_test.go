@@ -154,13 +154,13 @@ func TestLiveProgress(t *testing.T) {
 			b.await(says, fmt.Sprintf(`document.querySelector("#operation progress")?.value === %d &&
 				document.getElementById("operation").innerText.includes(%q)`, step, says))
 		}
-		progress(4, "Creating the database")
+		progress(2, "Creating the database")
 		if h1, state := b.text("h1"), b.text(".heading .mark"); h1 != "orders" || state != "Being created" {
 			t.Errorf("the page of %q says %q", h1, state)
 		}
 		b.screenshot("progress-" + s.Flavour)
 		goOnCreating()
-		progress(5, "Checking the first login")
+		progress(3, "Checking the first login")
 		goOnChecking()
 		b.await("the end of the operation", `document.getElementById("operation").innerText.startsWith("Created")`)
 		b.await("the state", `document.querySelector(".heading .mark").innerText === "Ready"`)

@@ -112,7 +112,7 @@ func raceFetchWithEndOfProvision(t *testing.T, c cluster) {
 	set := func(state string) string {
 		return "UPDATE instance SET state = '" + state + "' WHERE id = '" + i.id + "'"
 	}
-	raceFetch(t, c, i, "instance", `^SELECT .*FROM instance WHERE id = \$1$`,
+	raceFetch(t, c, i, "instance", `^SELECT .*FROM instance i WHERE id = \$1$`,
 		set("ready"), http.StatusOK, set("creating"))
 	release()
 	i.await(t, operation)

@@ -55,11 +55,16 @@ func (w *world) crashLoop(t *testing.T, p plan, fatal string) {
 	q := x.request()
 	first := testdrive.Start(t, w.env)
 	answers := first.Begin(q.method, q.path, q.body)
-	for range taskAttempts {
-		epoch := testdrive.Receive(t, deaths, "a broker dies at "+fatal)
+	died := 0
+	for epoch, more := w.nextDeath(t, deaths); more; epoch, more = w.nextDeath(t, deaths) {
+		died++
 		w.tally.kill()
 		w.expireLease(t, epoch)
 		testdrive.Launch(t, w.env, "serve")
+	}
+	// A claim of which the broker never learned, on a busy machine, is an attempt too.
+	if died < taskAttempts-2 || died > taskAttempts {
+		t.Errorf("%d brokers died, want %d or little less", died, taskAttempts)
 	}
 	last := testdrive.Start(t, w.env)
 	<-answers
@@ -89,6 +94,26 @@ func (w *world) crashLoop(t *testing.T, p plan, fatal string) {
 	if len(deaths) > 0 {
 		t.Errorf("%d more brokers died", len(deaths))
 	}
+}
+
+// nextDeath returns the epoch of the lease of the next broker that dies, or false once the task is given up.
+func (w *world) nextDeath(t *testing.T, deaths <-chan int64) (epoch int64, more bool) {
+	t.Helper()
+	testdrive.Eventually(t, patience, "a broker dies, or the task is given up", func() bool {
+		select {
+		case epoch = <-deaths:
+			more = true
+			return true
+		default:
+		}
+		var givenUp bool
+		if err := w.tasks.QueryRow(t.Context(), "SELECT coalesce(bool_and(phase = 'cleanup' OR state <> 'in progress'), "+
+			"false) FROM task").Scan(&givenUp); err != nil {
+			t.Fatal(err)
+		}
+		return givenUp && len(deaths) == 0
+	})
+	return epoch, more
 }
 
 // epoch is that of the latest lease on the one task in progress.

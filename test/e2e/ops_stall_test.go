@@ -54,23 +54,9 @@ func expectTenants(t *testing.T, admin *sql.DB, databases, accounts int) {
 }
 
 // names runs a query that yields one column, and sorts it.
-func names(t *testing.T, db *sql.DB, query string) (all []string) {
+func names(t *testing.T, db *sql.DB, query string) []string {
 	t.Helper()
-	rows, err := db.QueryContext(t.Context(), query)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, name)
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	all := readAll(t, db, query)
 	slices.Sort(all)
 	return all
 }

@@ -1,7 +1,6 @@
 package process_test
 
 import (
-	"bytes"
 	"fmt"
 	"log/slog"
 	"net"
@@ -9,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"mysql-broker/provisioner/launcher"
@@ -22,7 +20,7 @@ func TestConformance(t *testing.T) {
 	eachBinary(t, func(t *testing.T, binary process.Binary) {
 		launchertest.Run(t, func(t *testing.T) launchertest.Place {
 			cfg := newConfig(t, binary)
-			logged := &safeBuffer{}
+			logged := &logText{}
 			cfg.Logger = slog.New(slog.NewTextHandler(logged, nil))
 			return launchertest.Place{
 				MemoryMB: [2]int{256, 1024},
@@ -82,22 +80,4 @@ func arguments(t *testing.T, cfg process.Config) string {
 		all += string(environment)
 	}
 	return all
-}
-
-// safeBuffer collects what goroutines write.
-type safeBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *safeBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *safeBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }

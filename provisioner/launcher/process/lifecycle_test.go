@@ -20,28 +20,29 @@ import (
 	"mysql-broker/provisioner/launcher/process"
 )
 
-// warningLog is what a launcher logs beyond information.
-type warningLog struct {
+// logText is what a launcher logs.
+type logText struct {
 	mu   sync.Mutex
 	text strings.Builder
 }
 
-func warnings(cfg *process.Config) *warningLog {
-	log := &warningLog{}
+// warnings is what a launcher will log beyond information.
+func warnings(cfg *process.Config) *logText {
+	log := &logText{}
 	cfg.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	return log
 }
 
-func (w *warningLog) Write(line []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.text.Write(line)
+func (l *logText) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(line)
 }
 
-func (w *warningLog) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.text.String()
+func (l *logText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 func TestKilledServerIsStartedAgain(t *testing.T) {

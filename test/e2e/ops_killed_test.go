@@ -60,21 +60,25 @@ func (p platform) workUntil(t *testing.T, over <-chan struct{}) {
 			return
 		default:
 		}
-		i := p.ownInstance(t, "shared-small")
-		for _, q := range []struct {
-			method, path string
-			body         any
-			status       int
-		}{
-			{"PUT", i.path(), i.provisionBody(nil), http.StatusCreated},
-			{"GET", i.path(), nil, http.StatusOK},
-			{"DELETE", i.deletion(i.path(), now), nil, http.StatusOK},
-		} {
-			since := time.Now()
-			if r, err := p.Send(q.method, q.path, q.body, nil); err != nil || r.Status != q.status {
-				t.Errorf("%s beside brokers that are killed, after %v: %v, status %d: %s", q.method, time.Since(since), err,
-					r.Status, r.Raw)
-			}
+		p.makeAndDelete(t)
+	}
+}
+
+// makeAndDelete fails the test unless each request for a new instance is carried out.
+func (p platform) makeAndDelete(t *testing.T) {
+	i := p.ownInstance(t, "shared-small")
+	for _, q := range []struct {
+		method, path string
+		body         any
+		status       int
+	}{
+		{"PUT", i.path(), i.provisionBody(nil), http.StatusCreated},
+		{"GET", i.path(), nil, http.StatusOK},
+		{"DELETE", i.deletion(i.path(), now), nil, http.StatusOK},
+	} {
+		since := time.Now()
+		if r, err := p.Send(q.method, q.path, q.body, nil); err != nil || r.Status != q.status {
+			t.Errorf("%s, after %v: %v, status %d: %s", q.method, time.Since(since), err, r.Status, r.Raw)
 		}
 	}
 }
@@ -112,22 +116,7 @@ func TestPostgresTakesNoMoreConnections(t *testing.T) {
 	}
 	var working sync.WaitGroup
 	for range 20 {
-		working.Go(func() {
-			i := p.ownInstance(t, "shared-small")
-			for _, q := range []struct {
-				method, path string
-				body         any
-				status       int
-			}{
-				{"PUT", i.path(), i.provisionBody(nil), http.StatusCreated},
-				{"GET", i.path(), nil, http.StatusOK},
-				{"DELETE", i.deletion(i.path(), now), nil, http.StatusOK},
-			} {
-				if r, err := p.Send(q.method, q.path, q.body, nil); err != nil || r.Status != q.status {
-					t.Errorf("%s: %v, status %d: %s", q.method, err, r.Status, r.Raw)
-				}
-			}
-		})
+		working.Go(func() { p.makeAndDelete(t) })
 	}
 	working.Wait()
 	warm.deprovision(t, now).Expect(t, http.StatusOK)

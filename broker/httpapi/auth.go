@@ -44,7 +44,7 @@ func authenticate(credentials []Credential, proxies Proxies, log *slog.Logger, f
 				line := log.With(slog.String("source", source.String()), slog.Bool("refused_from_now_on", last),
 					slog.String("request_id", callFrom(r.Context()).info.ID))
 				if last && disbelieved {
-					line = line.With(slog.String("hint", hintProxy))
+					line = line.With(slog.String("to_do", nameProxy))
 				}
 				line.WarnContext(r.Context(), "failed login")
 				askToLogIn(w, r)
@@ -53,8 +53,8 @@ func authenticate(credentials []Credential, proxies Proxies, log *slog.Logger, f
 	}
 }
 
-// hintProxy is for operators who put the broker behind a proxy and did not tell it.
-const hintProxy = "If this is the address of a proxy of yours, all its clients are refused: name it in " +
+// nameProxy is for operators who put the broker behind a proxy and did not tell it.
+const nameProxy = "If this is the address of a proxy of yours, all its clients are refused: name it in " +
 	"TRUSTED_PROXIES. Do not if it is anybody else's."
 
 func askToLogIn(w http.ResponseWriter, r *http.Request) {

@@ -48,7 +48,7 @@ func checkGuessesAreReported(t *testing.T, s *server) {
 		if last {
 			refusedFromNowOn++
 		}
-		if (line["hint"] == hintProxy) != last { // each guess had an entry more than the router's
+		if (line["to_do"] == nameProxy) != last { // each guess had an entry more than the router's
 			t.Errorf("log line %v", line)
 		}
 	}

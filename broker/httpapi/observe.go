@@ -82,19 +82,19 @@ func (o *observer) observe(ctx context.Context, c *call, end time.Time) {
 	}
 	line := slog.NewRecord(end, o.level, "request", 0)
 	line.AddAttrs(slog.Float64("duration_ms", float64(elapsed.Microseconds())/1000), slog.String("request_id", c.info.ID))
-	for _, optional := range [...]struct{ key, value string }{
-		{"correlation_id", c.info.CorrelationID},
-		{"api_version", c.info.APIVersion},
-		{"instance_id", c.instanceID},
-		{"binding_id", c.bindingID},
-		{"operation", c.operation},
-		{"platform", c.info.Platform},
-		{"user_id", c.info.UserID},
-		{"reason", c.reason},
-		{"trace_id", c.traceID},
+	for _, optional := range [...]slog.Attr{
+		slog.String("correlation_id", c.info.CorrelationID),
+		slog.String("api_version", c.info.APIVersion),
+		slog.String("instance_id", c.instanceID),
+		slog.String("binding_id", c.bindingID),
+		slog.String("task", c.operation),
+		slog.String("platform", c.info.Platform),
+		slog.String("user_id", c.info.UserID),
+		slog.String("reason", c.reason),
+		slog.String("trace_id", c.traceID),
 	} {
-		if optional.value != "" {
-			line.AddAttrs(slog.String(optional.key, optional.value))
+		if optional.Value.String() != "" {
+			line.AddAttrs(optional)
 		}
 	}
 	_ = o.log.Handle(ctx, line) // as slog.Logger does

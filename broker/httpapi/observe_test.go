@@ -49,8 +49,8 @@ func TestRequestLineOperation(t *testing.T) {
 	} {
 		s := newServer(t, &recordingBroker{})
 		s.do(t, q)
-		if line := s.waitForLog(t, 1)[0]; line["operation"] != "task_1" {
-			t.Errorf("%s %s: operation is %v", q.method, q.target, line["operation"])
+		if line := s.waitForLog(t, 1)[0]; line["task"] != "task_1" {
+			t.Errorf("%s %s: task is %v", q.method, q.target, line["task"])
 		}
 	}
 }

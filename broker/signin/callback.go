@@ -48,7 +48,7 @@ func (s *SignIn) callback(w http.ResponseWriter, r *http.Request) {
 	if code := answer.Get("error"); code != "" {
 		// What else the provider says comes with the address, and so from anybody: it is for the log.
 		s.log.WarnContext(r.Context(), "the OpenID provider refused a sign-in", "error", clip(code),
-			"description", clip(answer.Get("error_description")))
+			"reason", clip(answer.Get("error_description")))
 		retry.Text = "The provider refused it. If that happens again, the broker's operator finds the reason in its log."
 		if code == "access_denied" {
 			retry.Status, retry.Text = http.StatusForbidden, "You, or the provider, did not allow it."
@@ -84,7 +84,7 @@ func (s *SignIn) welcome(w http.ResponseWriter, r *http.Request, e *endpoints, i
 	switch {
 	case made.Operator:
 	case s.permissions == nil:
-		s.log.InfoContext(r.Context(), "refused a sign-in: the person is no operator", "subject", id.subject)
+		s.log.InfoContext(r.Context(), "refused a sign-in: the person is no operator", "user_id", id.subject)
 		s.show(w, r, page{Status: http.StatusForbidden, Title: "You may not see this dashboard, " + made.Name + ".",
 			Text: "It is for the broker's operators. Ask one of them to make you one, or sign out to sign in as somebody else.",
 			Link: s.providerSignOut(e, id.idToken), LinkText: "Sign out"})

@@ -19,7 +19,7 @@ var errNoSession = errors.New("nobody is signed in")
 
 // session is what is known of somebody who is signed in.
 type session struct {
-	Subject     string `json:"subject"` // as the provider names the person for ever
+	Subject     string `json:"user_id"` // as the provider names the person for ever
 	Name        string `json:"name"`
 	Operator    bool   `json:"operator,omitempty"`
 	AccessToken string `json:"access_token,omitempty"` // for Cloud Controller
@@ -61,7 +61,7 @@ func (s *SignIn) start(w http.ResponseWriter, r *http.Request, made session, lif
 		return fmt.Errorf("keep the session: %w", err)
 	}
 	s.cookies.set(w, sessionCookie, key.String(), 0)
-	s.log.InfoContext(r.Context(), "signed in to the dashboard", "subject", made.Subject, "operator", made.Operator)
+	s.log.InfoContext(r.Context(), "signed in to the dashboard", "user_id", made.Subject, "operator", made.Operator)
 	return nil
 }
 

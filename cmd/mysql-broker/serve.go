@@ -34,7 +34,7 @@ Logs are JSON lines on standard error, text on a terminal.`,
 			log, finish := newServeLogger(cfg.LogLevel)
 			defer finish()
 			if cfg.Application.Name != "" {
-				log = log.With("app", cfg.Application.Name, "instance_index", cfg.Application.Index)
+				log = log.With("app", cfg.Application.Name, "app_index", cfg.Application.Index)
 			}
 			log.Info("starting", "version", version.Version)
 			a, err := app.Start(cmd.Context(), cfg, c, log)

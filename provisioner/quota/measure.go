@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -263,7 +264,8 @@ func (g *Guard) judge(ctx context.Context, m store.Measured, files int64,
 		c.Sample = false
 		return c, g.change(ctx, m, c.Bytes, seen)
 	case c.Level > m.Level && !over:
-		g.Logger.Warn("the data of a service instance take much of its quota", g.facts(m, c.Bytes)...)
+		g.Logger.LogAttrs(ctx, slog.LevelWarn, "the data of a service instance take much of its quota",
+			g.facts(m, c.Bytes)...)
 	}
 	return c, nil
 }

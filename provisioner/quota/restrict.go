@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"mysql-broker/provisioner/fault"
@@ -86,20 +87,21 @@ func (g *Guard) change(ctx context.Context, m store.Measured, used int64, seen t
 		g.Logger.Info("a service instance is not held to its quota any more, as none is: its accounts may add data",
 			"instance_id", m.InstanceID)
 	} else if m.OverSince == nil {
-		g.Logger.Warn("a service instance is over its quota: its accounts may add no data until it is below the restoring "+
-			"mark", append(g.facts(m, used), "restored_below_percent", plan.RestoreBelow)...)
+		g.Logger.LogAttrs(ctx, slog.LevelWarn, "a service instance is over its quota: its accounts may add no data until it "+
+			"is below the restoring mark", append(g.facts(m, used), slog.Int64("restored_below_percent", plan.RestoreBelow))...)
 	} else {
-		g.Logger.Info("a service instance is below its quota again: its accounts may add data", g.facts(m, used)...)
+		g.Logger.LogAttrs(ctx, slog.LevelInfo, "a service instance is below its quota again: its accounts may add data",
+			g.facts(m, used)...)
 	}
 	fault.Point("quota", "recorded")
 	return g.settleAll(ctx, m.Dedicated, m.InstanceID)
 }
 
 // facts are what a log line tells of an instance.
-func (g *Guard) facts(m store.Measured, used int64) []any {
+func (g *Guard) facts(m store.Measured, used int64) []slog.Attr {
 	has := g.Plans.Get(m.PlanID)
-	return []any{"instance_id", m.InstanceID, "plan", has.Name, "bytes", used, "quota_bytes", has.Quota(),
-		"percent", used * 100 / has.Quota()}
+	return []slog.Attr{slog.String("instance_id", m.InstanceID), slog.String("plan", has.Name), slog.Int64("bytes", used),
+		slog.Int64("quota_bytes", has.Quota()), slog.Int64("percent", used*100/has.Quota())}
 }
 
 // errBusy means that an operation is in progress, in which the account or the server may be changed, or that another
@@ -141,7 +143,7 @@ func (g *Guard) settleAll(ctx context.Context, dedicated bool, instanceID string
 		after = due[len(due)-1]
 	}
 	if left > 0 {
-		g.Logger.Warn("could not restrict or release some accounts; the next round tries again", "accounts", left,
+		g.Logger.Warn("could not restrict or release some accounts; the next round tries again", "count", left,
 			"error", first)
 	}
 	return nil

@@ -170,8 +170,8 @@ func (s *Server) introduce(ctx context.Context, log *slog.Logger) error {
 		return err
 	}
 	s.introduced = true
-	log.Info("shared server", "server", s.Name(), "flavour", flavour.String(), "tls", s.CACertificate != nil,
-		"tls_only", s.TLSOnly(), "max_databases", s.MaxDatabases)
+	log.Info("shared server", "server", s.Name(), "flavour", flavour.Name, "version", flavour.Version,
+		"tls", s.CACertificate != nil, "tls_only", s.TLSOnly(), "max_databases", s.MaxDatabases)
 	switch {
 	case s.CACertificate != nil:
 	case !s.WithoutTLS():

@@ -3,6 +3,7 @@ package task
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -47,7 +48,8 @@ func (x *execution) await(err error) {
 	x.runner.cfg.OnRetry(x.task)
 	if !strings.Contains(x.task.LastError, unanswered) {
 		x.log("a task waits for its server, which cannot be reached; it goes on as soon as the server answers", err,
-			"server", x.task.Server, "until", x.task.CreatedAt.Add(x.runner.cfg.MaxWait(x.task)).UTC().Format(time.RFC3339))
+			slog.String("server", x.task.Server),
+			slog.Time("until", x.task.CreatedAt.Add(x.runner.cfg.MaxWait(x.task)).UTC().Truncate(time.Second)))
 	}
 	description := waiting
 	if x.task.Phase == store.Cleanup {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"runtime/debug"
 	"slices"
@@ -89,8 +90,8 @@ func (x *execution) leave(err error) (description string, _ error) {
 	description = x.task.Description
 	if kept, ok := errors.AsType[*keepError](err); ok {
 		description = kept.sentence
-		x.runner.log.Error("a task failed, and what it was to undo is kept: it is more than the task made; see "+
-			"docs/runbook.md#a-provision-failed-and-its-data-were-kept", x.fields(err)...)
+		x.runner.log.LogAttrs(x.lease.ctx, slog.LevelError, "a task failed, and what it was to undo is kept: it is "+
+			"more than the task made; see docs/runbook.md#a-provision-failed-and-its-data-were-kept", x.fields(err)...)
 	} else {
 		x.log("gave up undoing a task; what it made may be left over", err)
 	}
@@ -272,7 +273,7 @@ func (x *execution) postpone(err error, attempts int) {
 	delay := min(x.runner.cfg.Backoff<<min(x.task.Attempt, 10), maxBackoff)
 	// So that tasks that failed together do not return together.
 	delay += time.Duration(rand.Int64N(int64(delay)/4 + 1)) // #nosec G404 -- nobody gains by guessing it
-	x.log("a step failed; trying again later", err, "delay", delay)
+	x.log("a step failed; trying again later", err, slog.Int64("delay_ms", delay.Milliseconds()))
 	x.runner.cfg.OnRetry(x.task)
 	saving := x.save(x.lease.ctx)
 	postponing := x.runner.store.Postpone(x.lease.ctx, x.lease.held, delay, attempts, x.lastError(err))
@@ -349,13 +350,15 @@ func (x *execution) landed(ctx context.Context) bool {
 	return err == nil && t.State != store.InProgress && t.Epoch == x.lease.held.Epoch
 }
 
-func (x *execution) log(message string, err error, more ...any) {
+func (x *execution) log(message string, err error, more ...slog.Attr) {
 	trace.SpanFromContext(x.lease.ctx).AddEvent(message)
-	x.runner.log.Warn(message, append(x.fields(err), more...)...)
+	x.runner.log.LogAttrs(x.lease.ctx, slog.LevelWarn, message, append(x.fields(err), more...)...)
 }
 
 // fields are what a line of the log says of the task.
-func (x *execution) fields(err error) []any {
-	return []any{"task", Token(x.task.ID), "kind", x.task.Kind, "instance", x.task.InstanceID, "binding",
-		x.task.BindingID, "phase", x.task.Phase, "step", x.task.Step, "attempt", x.task.Attempt, "error", err}
+func (x *execution) fields(err error) []slog.Attr {
+	return []slog.Attr{slog.String("task", Token(x.task.ID)), slog.String("kind", string(x.task.Kind)),
+		slog.String("instance_id", x.task.InstanceID), slog.String("binding_id", x.task.BindingID),
+		slog.String("phase", x.task.Phase), slog.String("step", x.task.Step), slog.Int("attempt", x.task.Attempt),
+		slog.Any("error", err)}
 }

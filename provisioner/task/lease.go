@@ -112,7 +112,7 @@ func (r *Runner) mendClock(ctx context.Context) error {
 		return fmt.Errorf("check the leases against the clock: %w", err)
 	}
 	if mended > 0 {
-		r.log.Warn("PostgreSQL's clock was set back; tasks that it would have kept waiting go on", "tasks", mended)
+		r.log.Warn("PostgreSQL's clock was set back; tasks that it would have kept waiting go on", "count", mended)
 	}
 	return nil
 }

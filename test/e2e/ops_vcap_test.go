@@ -23,7 +23,7 @@ func TestCloudFoundry(t *testing.T) {
 	if !strings.HasSuffix(p.URL, ":"+env["PORT"]) {
 		t.Errorf("the broker listens at %s, not on port %s", p.URL, env["PORT"])
 	}
-	if line := p.AwaitLog(t, `"msg":"ready"`); !strings.Contains(line, `"app":"mysql-broker","instance_index":1`) {
+	if line := p.AwaitLog(t, `"msg":"ready"`); !strings.Contains(line, `"app":"mysql-broker","app_index":1`) {
 		t.Errorf("the log does not say which instance of the app it is from: %s", line)
 	}
 	ready := p.Do(t, "GET", "/readyz", nil).Expect(t, 200)

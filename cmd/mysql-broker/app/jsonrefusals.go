@@ -53,7 +53,7 @@ func (c *jsonConn) Read(p []byte) (int, error) {
 		secure.ConnectionState().HandshakeComplete {
 		return n, err
 	}
-	c.log.Warn("TLS handshake failed", "client", c.RemoteAddr().String(), "error", err)
+	c.log.Warn("TLS handshake failed", "source", c.RemoteAddr().String(), "error", err)
 	header, ok := errors.AsType[tls.RecordHeaderError](err)
 	if ok && header.Conn != nil && speaksHTTP(header.RecordHeader) {
 		_, _ = header.Conn.Write(refusalOf(http.StatusBadRequest, "Client sent an HTTP request to an HTTPS server."))

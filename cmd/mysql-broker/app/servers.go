@@ -44,7 +44,7 @@ func (a *App) openLauncher(context.Context) (end ending, err error) {
 		a.log.Warn("dedicated plans are not offered: no launcher is configured")
 		return end, nil
 	}
-	a.log.Info("launcher", "kind", cfg.Kind, "flavour", cfg.Binary.Flavour, "version", cfg.Binary.Version,
+	a.log.Info("launcher", "launcher", cfg.Kind, "flavour", cfg.Binary.Flavour, "version", cfg.Binary.Version,
 		"dir", cfg.Dir)
 	redoFull := prometheus.NewCounter(prometheus.CounterOpts{Name: "mysql_broker_dedicated_redo_log_full_total",
 		Help: "Redo logs of dedicated servers that were full, kept statements waiting, and were made larger by this " +

@@ -53,10 +53,10 @@ func (l *Launcher) logMemoryLimit() {
 	switch {
 	case l.cfg.UnlimitedMemory:
 	case l.groups == nil:
-		l.cfg.Logger.Info("the memory of dedicated servers is limited by RLIMIT_DATA alone", "because", l.whyUngrouped)
+		l.cfg.Logger.Info("the memory of dedicated servers is limited by RLIMIT_DATA alone", "reason", l.whyUngrouped)
 	default:
 		l.cfg.Logger.Info("the memory of dedicated servers is limited by RLIMIT_DATA and by control groups",
-			"group", l.groups.name)
+			"control_group", l.groups.name)
 	}
 }
 

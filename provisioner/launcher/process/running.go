@@ -30,11 +30,12 @@ func (l *Launcher) ensureRunning(ctx context.Context, inst instance, st state) (
 		level = slog.LevelInfo
 	}
 	// What it logged last says why it ended, such as that a stranger has its port, or that the disk is full.
-	attributes := []any{"server", inst.id, "port", st.Port, "pid", s.pid, "logged_last", tellingLines(log)}
+	attributes := []slog.Attr{slog.String("server", inst.id), slog.Int("port", st.Port), slog.Int("pid", s.pid),
+		slog.Any("logged_last", tellingLines(log))}
 	if killed { // of which it could log nothing
-		attributes = append(attributes, "killed_for_memory", true)
+		attributes = append(attributes, slog.Bool("killed_for_memory", true))
 	}
-	l.cfg.Logger.Log(ctx, level, "started a server that did not run", attributes...)
+	l.cfg.Logger.LogAttrs(ctx, level, "started a server that did not run", attributes...)
 	return s, true, nil
 }
 

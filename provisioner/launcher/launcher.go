@@ -54,12 +54,31 @@ type Launcher interface {
 	// List names every server that Launch made, or began to make, and Destroy has not removed.
 	List(ctx context.Context) ([]string, error)
 
+	// SignedBy names the servers whose certificate that CA, in PEM, has signed: clients must trust it for as long. It is
+	// asked before a CA of Options.Authority is dropped.
+	SignedBy(ctx context.Context, ca []byte) (ids []string, err error)
+
 	// WriteNote keeps a note of the broker's beside the servers, in place of an earlier one of that name: after a crash
 	// there is either. A name is of lower-case letters, digits and dashes. Servers cannot read notes.
 	WriteNote(ctx context.Context, name string, content []byte) error
 
 	// ReadNote returns a note, or nil if there is none of that name.
 	ReadNote(ctx context.Context, name string) ([]byte, error)
+
+	// Close ends what the launcher does by itself, and frees what it holds. Servers go on running.
+	Close()
+}
+
+// Stopper is a Launcher whose servers run on this host and can be stopped, with their data kept, and started again.
+type Stopper interface {
+	Launcher
+
+	// StartAll returns when every server that was launched is up. One that cannot be started does not keep the others
+	// from it.
+	StartAll(ctx context.Context) error
+
+	// StopAll is Close, and stops every server. Those that still run when the context ends are killed.
+	StopAll(ctx context.Context) error
 }
 
 // Spec is what a server is to be.

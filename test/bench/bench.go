@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"mysql-broker/cmd/mysql-broker/dev/pgcluster"
-	"mysql-broker/provisioner/launcher/process"
+	"mysql-broker/provisioner/launcher/mysqld"
 )
 
 const (
@@ -38,8 +38,8 @@ func (b *bench) start(ctx context.Context) error {
 		return err
 	}
 	b.atEnd(b.postgres.Stop)
-	binaries := slices.DeleteFunc(process.FindBinaries(filepath.SplitList(os.Getenv("MYSQLD"))...),
-		func(binary process.Binary) bool {
+	binaries := slices.DeleteFunc(mysqld.FindBinaries(filepath.SplitList(os.Getenv("MYSQLD"))...),
+		func(binary mysqld.Binary) bool {
 			return b.options.flavour != "" && binary.Flavour != b.options.flavour
 		})
 	if len(binaries) == 0 {

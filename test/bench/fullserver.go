@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"mysql-broker/provisioner/launcher/process"
+	"mysql-broker/provisioner/launcher/mysqld"
 )
 
 const (
@@ -126,7 +126,7 @@ func (s server) crowd(ctx context.Context, databases, accounts int) (err error) 
 			return err
 		}
 	}
-	table := map[string]string{process.MySQL: "user", process.MariaDB: "global_priv"}[s.Flavour]
+	table := map[string]string{mysqld.MySQL: "user", mysqld.MariaDB: "global_priv"}[s.Flavour]
 	for _, name := range []string{table, "db"} {
 		if err := copyGrants(ctx, db, name, accounts); err != nil {
 			return fmt.Errorf("copy mysql.%s: %w", name, err)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"mysql-broker/provisioner/launcher/process"
+	"mysql-broker/provisioner/launcher/mysqld"
 )
 
 // rawNote says what a rawTenant does.
@@ -153,8 +153,8 @@ func (t *rawTenant) record(kind, database, account string, do func() error) erro
 
 // identified precedes and follows a password, as the broker has the server hash it.
 var identified = map[string][2]string{
-	process.MySQL:   {"IDENTIFIED WITH caching_sha2_password BY '", "'"},
-	process.MariaDB: {"IDENTIFIED VIA mysql_native_password USING PASSWORD('", "')"},
+	mysqld.MySQL:   {"IDENTIFIED WITH caching_sha2_password BY '", "'"},
+	mysqld.MariaDB: {"IDENTIFIED VIA mysql_native_password USING PASSWORD('", "')"},
 }
 
 // createAccount gives an account what the broker gives to that of a binding with the role read-write.

@@ -19,7 +19,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	sharedserver "mysql-broker/deploy/shared-server"
-	"mysql-broker/provisioner/launcher/process"
+	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/servers"
 )
 
@@ -27,7 +27,7 @@ import (
 // deploy/shared-server, and else with its defaults.
 type server struct {
 	servers.MySQL
-	binary process.Binary
+	binary mysqld.Binary
 }
 
 // durableOptions switch on what a crash of the machine must not find off. MariaDB's defaults are no binary log, and
@@ -56,11 +56,11 @@ var serverSettings = map[string]string{
 
 // flavourOptions leave out what nobody connects to here, and a directory for files that need not be there.
 var flavourOptions = map[string][]string{
-	process.MySQL: {"--mysqlx=0", "--secure-file-priv=NULL"},
+	mysqld.MySQL: {"--mysqlx=0", "--secure-file-priv=NULL"},
 }
 
 // startServer returns when the server is up and has the broker's account.
-func (b *bench) startServer(ctx context.Context, binary process.Binary) (server, error) {
+func (b *bench) startServer(ctx context.Context, binary mysqld.Binary) (server, error) {
 	s := server{binary: binary}
 	u, err := b.makeServerDir(binary.Flavour)
 	if err != nil {
@@ -91,7 +91,7 @@ func (b *bench) startServer(ctx context.Context, binary process.Binary) (server,
 }
 
 // runServer starts mysqld and has it end with the bench, however that ends.
-func (b *bench) runServer(u serverDir, binary process.Binary, port int) (exited <-chan struct{}, err error) {
+func (b *bench) runServer(u serverDir, binary mysqld.Binary, port int) (exited <-chan struct{}, err error) {
 	options := []string{"--no-defaults", "--basedir=" + binary.BaseDir, "--datadir=" + u.data(), "--tmpdir=" + u.tmp(),
 		"--socket=" + u.socket(), "--pid-file=" + filepath.Join(u.data(), "mysqld.pid"), "--port=" + strconv.Itoa(port),
 		"--bind-address=127.0.0.1", "--ssl-ca=" + u.file("ca.pem"), "--ssl-cert=" + u.file("server.pem"),
@@ -163,7 +163,7 @@ func (u serverDir) secure(ctx context.Context, s servers.MySQL, exited <-chan st
 		"GRANT ALL PRIVILEGES ON *.* TO bench@'%' WITH GRANT OPTION",
 		"ALTER USER root@localhost IDENTIFIED BY '" + rand.Text() + "'",
 	}
-	if s.Flavour == process.MariaDB { // its installation leaves more accounts that have none, anonymous ones too
+	if s.Flavour == mysqld.MariaDB { // its installation leaves more accounts that have none, anonymous ones too
 		statements = append(statements, "DELETE FROM mysql.global_priv WHERE user IN ('', 'root') AND "+
 			"NOT (user = 'root' AND host = 'localhost')", "FLUSH PRIVILEGES")
 	}

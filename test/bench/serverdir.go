@@ -19,7 +19,7 @@ import (
 	"syscall"
 	"time"
 
-	"mysql-broker/provisioner/launcher/process"
+	"mysql-broker/provisioner/launcher/mysqld"
 )
 
 // serverDir is where a server keeps all that it has. It belongs to the user that the server runs as.
@@ -73,9 +73,9 @@ func (u serverDir) owner() *syscall.SysProcAttr {
 
 // initialise makes the data directory, with a root that has no password and can only be reached through the socket's
 // directory.
-func (u serverDir) initialise(ctx context.Context, binary process.Binary) error {
+func (u serverDir) initialise(ctx context.Context, binary mysqld.Binary) error {
 	command := []string{binary.Path, "--no-defaults", "--initialize-insecure"}
-	if binary.Flavour == process.MariaDB {
+	if binary.Flavour == mysqld.MariaDB {
 		command = []string{filepath.Join(binary.BaseDir, "bin", "mariadb-install-db"), "--no-defaults",
 			"--auth-root-authentication-method=normal", "--skip-test-db"}
 	}

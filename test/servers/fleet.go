@@ -12,6 +12,7 @@ import (
 
 	"mysql-broker/cmd/mysql-broker/dev/pgcluster"
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/launcher/process"
 )
 
@@ -43,7 +44,7 @@ func (f *Fleet) PostgresURL(ctx context.Context) (string, error) {
 	return cluster.URL(), nil
 }
 
-// AllMySQL are the mysqld, in the order of process.FindBinaries. That none is installed is an error.
+// AllMySQL are the mysqld, in the order of mysqld.FindBinaries. That none is installed is an error.
 func (f *Fleet) AllMySQL(ctx context.Context) ([]MySQL, error) {
 	if f.mysql != nil {
 		return f.mysql, nil
@@ -51,7 +52,7 @@ func (f *Fleet) AllMySQL(ctx context.Context) ([]MySQL, error) {
 	if err := f.makeDir(); err != nil {
 		return nil, err
 	}
-	binaries := process.FindBinaries(filepath.SplitList(os.Getenv("MYSQLD"))...)
+	binaries := mysqld.FindBinaries(filepath.SplitList(os.Getenv("MYSQLD"))...)
 	if len(binaries) == 0 {
 		return nil, errors.New("no mysqld is installed, and $MYSQLD names none")
 	}
@@ -61,7 +62,7 @@ func (f *Fleet) AllMySQL(ctx context.Context) ([]MySQL, error) {
 	return f.launch(ctx, binaries)
 }
 
-func (f *Fleet) openLaunchers(binaries []process.Binary) error {
+func (f *Fleet) openLaunchers(binaries []mysqld.Binary) error {
 	for i, b := range binaries {
 		port := firstPort() + 10*i
 		settings, err := Settings(b.Flavour)
@@ -85,12 +86,12 @@ func (f *Fleet) openLaunchers(binaries []process.Binary) error {
 	return nil
 }
 
-func (f *Fleet) launcherDir(i int, b process.Binary) string {
+func (f *Fleet) launcherDir(i int, b mysqld.Binary) string {
 	return filepath.Join(f.dir, strconv.Itoa(i)+"-"+b.Flavour)
 }
 
 // launch starts all servers side by side.
-func (f *Fleet) launch(ctx context.Context, binaries []process.Binary) ([]MySQL, error) {
+func (f *Fleet) launch(ctx context.Context, binaries []mysqld.Binary) ([]MySQL, error) {
 	started := make([]MySQL, len(binaries))
 	errs := make([]error, len(binaries))
 	var all sync.WaitGroup
@@ -108,7 +109,7 @@ func (f *Fleet) launch(ctx context.Context, binaries []process.Binary) ([]MySQL,
 	return started, nil
 }
 
-func launchOne(ctx context.Context, l *process.Launcher, binary process.Binary) (MySQL, error) {
+func launchOne(ctx context.Context, l *process.Launcher, binary mysqld.Binary) (MySQL, error) {
 	spec := launcher.Spec{
 		ID:            serverID,
 		MemoryMB:      1024, // for 512 connections; pages of it that no test uses cost nothing

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/launcher/process"
 	"mysql-broker/store"
 	"mysql-broker/test/servers"
@@ -69,7 +70,7 @@ func Environment(t testing.TB, shared servers.MySQL) map[string]string {
 		"LAUNCHER_DIR":      launcherDirWithTemplates(t, shared.Flavour),
 		"LAUNCHER_PORTS":    fmt.Sprintf("%d-%d", low, high),
 		"LAUNCHER_SPARES":   "0", // as most tests launch one server or none
-		"LAUNCHER_MYSQLD":   mysqld(t, shared.Flavour).Path,
+		"LAUNCHER_MYSQLD":   binaryOf(t, shared.Flavour).Path,
 		"PATH":              os.Getenv("PATH"),
 	}
 	t.Cleanup(func() { stopDedicated(t, env, shared.Flavour) })
@@ -119,14 +120,14 @@ func launcherDir(t testing.TB) string {
 	return dir
 }
 
-var binaries = sync.OnceValue(func() []process.Binary {
-	return process.FindBinaries(filepath.SplitList(os.Getenv("MYSQLD"))...)
+var binaries = sync.OnceValue(func() []mysqld.Binary {
+	return mysqld.FindBinaries(filepath.SplitList(os.Getenv("MYSQLD"))...)
 })
 
-func mysqld(t testing.TB, flavour string) process.Binary {
+func binaryOf(t testing.TB, flavour string) mysqld.Binary {
 	t.Helper()
 	found := binaries()
-	i := slices.IndexFunc(found, func(b process.Binary) bool { return b.Flavour == flavour })
+	i := slices.IndexFunc(found, func(b mysqld.Binary) bool { return b.Flavour == flavour })
 	if i < 0 {
 		t.Fatalf("no mysqld of flavour %s among %v", flavour, found)
 	}
@@ -134,7 +135,7 @@ func mysqld(t testing.TB, flavour string) process.Binary {
 }
 
 func stopDedicated(t testing.TB, env map[string]string, flavour string) {
-	l, err := process.Open(process.Config{Dir: env["LAUNCHER_DIR"], Binary: mysqld(t, flavour)})
+	l, err := process.Open(process.Config{Dir: env["LAUNCHER_DIR"], Binary: binaryOf(t, flavour)})
 	if err != nil {
 		t.Errorf("open the launcher to stop its servers: %v", err)
 		return

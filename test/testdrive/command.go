@@ -48,7 +48,7 @@ func Command(t testing.TB, env map[string]string, args ...string) *exec.Cmd {
 // makes, or in PATH.
 func ClientProgram(t testing.TB, flavour, name string) string {
 	t.Helper()
-	beside := filepath.Join(filepath.Dir(mysqld(t, flavour).Path), name)
+	beside := filepath.Join(filepath.Dir(binaryOf(t, flavour).Path), name)
 	if _, err := os.Stat(beside); err == nil {
 		return beside
 	}

@@ -20,7 +20,7 @@ import (
 // without TLS that can be verified. No other test uses it, and it is gone when the test ends.
 func PrivateWithDefaults(t testing.TB) servers.MySQL {
 	t.Helper()
-	binary := mysqld(t, "mysql")
+	binary := binaryOf(t, "mysql")
 	dir, err := os.MkdirTemp("", "mb") // as short as a socket's path has to be
 	if err != nil {
 		t.Fatal(err)

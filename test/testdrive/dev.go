@@ -15,7 +15,7 @@ func DevEnvironment(t testing.TB, flavour string) map[string]string {
 	return map[string]string{
 		"MYSQL_BROKER_DEV_DIR":      launcherDir(t),
 		"MYSQL_BROKER_CLIENT_STATE": filepath.Join(t.TempDir(), "client.json"),
-		"MYSQLD":                    mysqld(t, flavour).Path + ":" + os.Getenv("MYSQLD"), // the first counts
+		"MYSQLD":                    binaryOf(t, flavour).Path + ":" + os.Getenv("MYSQLD"), // the first counts
 		"CATALOG":                   filepath.Join(Root(), "catalog.yml"),
 		"PORT":                      "0",
 		"PATH":                      os.Getenv("PATH"),

@@ -23,7 +23,7 @@ const (
 // and no new server comes up. It is gone when the test ends.
 func BrokenInstallation(t testing.TB, flavour string, misfit Misfit) string {
 	t.Helper()
-	real := mysqld(t, flavour)
+	real := binaryOf(t, flavour)
 	root := launcherDir(t)
 	inBin, err := filepath.Rel(real.BaseDir, real.Path) // such as bin/mysqld
 	if err != nil {

@@ -35,7 +35,7 @@ func privateIn(
 		t.Fatal(err)
 	}
 	low, high := PortRange(t)
-	l, err := open(process.Config{Dir: dir, Binary: mysqld(t, flavour), PortMin: low, PortMax: high,
+	l, err := open(process.Config{Dir: dir, Binary: binaryOf(t, flavour), PortMin: low, PortMax: high,
 		UnlimitedMemory: true, Settings: append(common, settings...)})
 	if err != nil {
 		t.Fatal(err)

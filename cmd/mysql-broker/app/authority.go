@@ -8,17 +8,18 @@ import (
 	"strings"
 
 	"mysql-broker/cmd/mysql-broker/config"
+	"mysql-broker/provisioner/launcher/certificate"
 	"mysql-broker/provisioner/launcher/process"
 	"mysql-broker/store"
 )
 
 // authority is for process.Config: what is recorded. The first broker that asks makes the first one.
-func (a *App) authority(ctx context.Context) (process.Authority, error) {
+func (a *App) authority(ctx context.Context) (certificate.Authority, error) {
 	all, signing, err := authorities(ctx, a.store)
 	if err != nil {
-		return process.Authority{}, err
+		return certificate.Authority{}, err
 	}
-	return process.Authority{Certificate: []byte(signing.Certificate), Key: []byte(signing.Key),
+	return certificate.Authority{Certificate: []byte(signing.Certificate), Key: []byte(signing.Key),
 		Trusted: []byte(bundle(all)), TakesOver: signing.TakesOver}, nil
 }
 
@@ -27,11 +28,11 @@ func authorities(ctx context.Context, s *store.Store) ([]store.Authority, *store
 	if err != nil || signing != nil {
 		return all, signing, err
 	}
-	certificate, key, err := process.NewAuthority()
+	cert, key, err := certificate.NewAuthority()
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := s.AddFirstAuthority(ctx, string(certificate), string(key)); err != nil {
+	if err := s.AddFirstAuthority(ctx, string(cert), string(key)); err != nil {
 		return nil, nil, err
 	}
 	if all, signing, err = s.Authorities(ctx); err == nil && signing == nil {
@@ -65,11 +66,11 @@ func AddCA(ctx context.Context, cfg config.Config) error {
 		if _, _, err := authorities(ctx, s); err != nil {
 			return err
 		}
-		certificate, key, err := process.NewAuthority()
+		cert, key, err := certificate.NewAuthority()
 		if err != nil {
 			return err
 		}
-		return s.AddAuthority(ctx, string(certificate), string(key))
+		return s.AddAuthority(ctx, string(cert), string(key))
 	})
 }
 
@@ -96,7 +97,7 @@ func DropOldCAs(ctx context.Context, cfg config.Config, log *slog.Logger) (dropp
 				if old.SignsSince == nil || old.ID == signing.ID {
 					continue
 				}
-				users, err := l.SignedBy([]byte(old.Certificate))
+				users, err := l.SignedBy(ctx, []byte(old.Certificate))
 				if err != nil {
 					return err
 				}

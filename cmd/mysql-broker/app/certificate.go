@@ -19,15 +19,15 @@ import (
 // write them in place, rename them, or turn a symbolic link of some directory above, as Kubernetes does with secrets.
 const certificateCheck = 2 * time.Second
 
-// certificate is the pair of certificate and key that new connections get.
-type certificate struct {
+// keyPair is the pair of certificate and key that new connections get.
+type keyPair struct {
 	files  config.TLS
 	log    *slog.Logger
 	latest atomic.Pointer[tls.Certificate]
 }
 
-func newCertificate(files config.TLS, log *slog.Logger, r prometheus.Registerer) (*certificate, error) {
-	c := &certificate{files: files, log: log}
+func newKeyPair(files config.TLS, log *slog.Logger, r prometheus.Registerer) (*keyPair, error) {
+	c := &keyPair{files: files, log: log}
 	pair, err := files.Load()
 	if err != nil {
 		return nil, err
@@ -40,31 +40,31 @@ func newCertificate(files config.TLS, log *slog.Logger, r prometheus.Registerer)
 	return c, nil
 }
 
-func (c *certificate) use(pair *tls.Certificate) {
+func (c *keyPair) use(pair *tls.Certificate) {
 	c.latest.Store(pair)
 	c.log.Info("HTTPS certificate", "subject", pair.Leaf.Subject.String(), "names", pair.Leaf.DNSNames,
 		"expires", pair.Leaf.NotAfter)
 }
 
 // config leaves out TLS 1.0 and 1.1, which are deprecated (RFC 8996).
-func (c *certificate) config() *tls.Config {
+func (c *keyPair) config() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.latest.Load(), nil }}
 }
 
 // follow loads new files until ctx ends.
-func (c *certificate) follow(ctx context.Context) {
+func (c *keyPair) follow(ctx context.Context) {
 	periodic.Run(ctx, periodic.Schedule{Every: certificateCheck, Delay: certificateCheck}, c.status(), c.reload)
 }
 
-func (c *certificate) status() *periodic.Status {
+func (c *keyPair) status() *periodic.Status {
 	return &periodic.Status{What: "loading the HTTPS certificate and key", Meanwhile: "the last ones stay in use",
 		Log: c.log, Level: slog.LevelError, EachError: true}
 }
 
 // reload uses what the files hold if that is new. Files that do not work, or do not belong together because one of them
 // is not written yet, are an error.
-func (c *certificate) reload(context.Context) error {
+func (c *keyPair) reload(context.Context) error {
 	pair, err := c.files.Load()
 	if err == nil && !slices.EqualFunc(pair.Certificate, c.latest.Load().Certificate, bytes.Equal) {
 		c.use(&pair)

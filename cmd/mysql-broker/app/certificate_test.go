@@ -37,7 +37,7 @@ func TestCertificateReload(t *testing.T) {
 	certificate2, key2 := newPair(t, 2)
 	write(certificate1, key1)
 	var log bytes.Buffer
-	c, err := newCertificate(files, slog.New(slog.NewTextHandler(&log, nil)), prometheus.NewRegistry())
+	c, err := newKeyPair(files, slog.New(slog.NewTextHandler(&log, nil)), prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}

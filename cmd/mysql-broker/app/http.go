@@ -38,7 +38,7 @@ func (a *App) serve(context.Context) (end ending, err error) {
 	}
 	listener, follow := a.listener, func(context.Context) {}
 	if a.cfg.TLS != (config.TLS{}) {
-		certificate, err := newCertificate(a.cfg.TLS, a.log, a.registry)
+		certificate, err := newKeyPair(a.cfg.TLS, a.log, a.registry)
 		if err != nil {
 			return end, fmt.Errorf("HTTPS: %w", err)
 		}

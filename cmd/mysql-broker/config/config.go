@@ -15,7 +15,7 @@ import (
 
 	"mysql-broker/broker/httpapi"
 	"mysql-broker/cmd/mysql-broker/tracing"
-	"mysql-broker/provisioner/launcher/process"
+	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
 )
@@ -55,7 +55,7 @@ type Launcher struct {
 	Bind    string // address the servers listen on
 	PortMin int
 	PortMax int
-	Binary  process.Binary // the server to run
+	Binary  mysqld.Binary // the server to run
 
 	LaunchTimeout time.Duration // for a new server to come up
 	Spares        int           // data directories kept ready for servers to come
@@ -273,7 +273,7 @@ func (r *reader) launcher() Launcher {
 	if l.Spares, err = strconv.Atoi(r.value("LAUNCHER_SPARES")); err != nil || l.Spares < 0 {
 		r.note(errors.New("LAUNCHER_SPARES is not a number such as 2, or 0 for none"))
 	}
-	l.Binary, err = Mysqld(r.value("LAUNCHER_MYSQLD"))
+	l.Binary, err = mysqld.ChooseBinary(r.value("LAUNCHER_MYSQLD"))
 	r.note(prefixed("LAUNCHER_MYSQLD", err))
 	return l
 }
@@ -289,18 +289,6 @@ func (r *reader) launcherPorts() (low, high int) {
 		r.note(errors.New("LAUNCHER_PORTS is not a range of ports such as 13400-13999"))
 	}
 	return low, high
-}
-
-// Mysqld reads the server's executable at path, or finds one if path is empty.
-func Mysqld(path string) (process.Binary, error) {
-	if path != "" {
-		return process.ReadBinary(path)
-	}
-	found := process.FindBinaries()
-	if len(found) == 0 {
-		return process.Binary{}, errors.New("no mysqld (8.0 or later) or mariadbd (10.6 or later) is installed")
-	}
-	return found[0], nil
 }
 
 // sharedServers reads MYSQL_SERVERS and the bound services that describe a server.

@@ -17,7 +17,7 @@ import (
 	"mysql-broker/cmd/mysql-broker/app"
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/cmd/mysql-broker/dev/pgcluster"
-	"mysql-broker/provisioner/launcher/process"
+	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
 )
@@ -85,7 +85,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 			"MYSQL_BROKER_DEV_DIR and PORT make room for another)", err)
 	}
 	started(postgres.Stop)
-	binary, err := config.Mysqld(cfg.Mysqld)
+	binary, err := mysqld.ChooseBinary(cfg.Mysqld)
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func printLink(out io.Writer, link string) {
 	fmt.Fprintf(out, "\nOpen the dashboard in a browser on this machine, once within 15 minutes:\n  %s\n", link)
 }
 
-func printUsage(out io.Writer, url string, binary process.Binary, s secrets) {
+func printUsage(out io.Writer, url string, binary mysqld.Binary, s secrets) {
 	fmt.Fprintf(out, `
 The broker is ready at %[1]s, with %[2]s %[3]s.
   user name  %[4]s

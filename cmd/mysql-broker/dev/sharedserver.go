@@ -13,6 +13,7 @@ import (
 
 	sharedserver "mysql-broker/deploy/shared-server"
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/launcher/process"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/shared"
@@ -20,7 +21,7 @@ import (
 
 // startShared starts the shared server the way dedicated ones are started, and makes it what operators run: with the
 // settings and the broker's account of deploy/shared-server.
-func startShared(ctx context.Context, cfg Config, dir string, binary process.Binary,
+func startShared(ctx context.Context, cfg Config, dir string, binary mysqld.Binary,
 	s secrets) (*process.Launcher, shared.Config, error) {
 	settings, err := sharedserver.Settings(binary.Flavour)
 	if err != nil {

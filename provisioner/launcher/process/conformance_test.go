@@ -12,12 +12,13 @@ import (
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/launchertest"
+	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/launcher/process"
 )
 
 // The launcher keeps what launcher.Launcher promises.
 func TestConformance(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary process.Binary) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		launchertest.Run(t, func(t *testing.T) launchertest.Place {
 			cfg := newConfig(t, binary)
 			logged := &logText{}

@@ -6,12 +6,12 @@ import (
 	"syscall"
 	"testing"
 
-	"mysql-broker/provisioner/launcher/process"
+	"mysql-broker/provisioner/launcher/mysqld"
 )
 
 // A server that does nothing takes up no more disk than what it has written, but for its redo log, which is there.
 func TestEmptyServersAreSmall(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary process.Binary) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		cfg := newConfig(t, binary)
 		l := open(t, cfg)
 		defer l.Close()
@@ -19,7 +19,7 @@ func TestEmptyServersAreSmall(t *testing.T) {
 		launch(t, l, spec)
 		data := filepath.Join(cfg.Dir, "instances", spec.ID, "data")
 		redo, wantRedo, most := "ib_logfile0", int64(4<<20), int64(20<<20)
-		if binary.Flavour == process.MySQL {
+		if binary.Flavour == mysqld.MySQL {
 			redo, wantRedo, most = "#innodb_redo", 60<<20, 104<<20
 		}
 		if got := allocated(t, filepath.Join(data, redo)); got < wantRedo {

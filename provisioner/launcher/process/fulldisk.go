@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/mysqld"
 )
 
 // diskFull are what the programs of either flavour say of a full disk, by the system's text in the locale C or by its
@@ -26,7 +27,7 @@ func roomToStart(dir string, st state, memoryMB int) error {
 	needed := startSpaceMB
 	next := st
 	next.MemoryMB = memoryMB
-	if redo := next.redoLogMB(st.Flavour); redo != st.redoLogMB(st.Flavour) {
+	if redo := mysqld.RedoLogMB(st.Flavour, next.MemoryMB, next.RedoMB); redo != mysqld.RedoLogMB(st.Flavour, st.MemoryMB, st.RedoMB) {
 		needed += redo
 	}
 	free, err := spaceLeft(dir)

@@ -11,6 +11,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"mysql-broker/provisioner/launcher/certificate"
 )
 
 func (i instance) certificateFile() string { return filepath.Join(i.tlsDir(), "server.pem") }
@@ -52,9 +54,9 @@ func (l *Launcher) writeCertificate(inst instance, host string) error {
 	}
 	var trusted, leaf []byte
 	if signs := l.signs.Load(); signs != nil {
-		trusted = signs.trusted
-		leaf, err = signs.sign(certificateName(inst), key.Public(), certificateHosts(host)...)
-	} else if trusted, leaf, err = newCertificate(certificateName(inst), key, certificateHosts(host)...); err == nil {
+		trusted = signs.Trusted
+		leaf, err = signs.Sign(certificateName(inst), key.Public(), certificateHosts(host)...)
+	} else if trusted, leaf, err = certificate.New(certificateName(inst), key, certificateHosts(host)...); err == nil {
 		trusted = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: trusted})
 	}
 	if err != nil {

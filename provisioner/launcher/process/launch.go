@@ -13,6 +13,7 @@ import (
 
 	"mysql-broker/provisioner/fault"
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/mysqld"
 )
 
 // portAttempts is how many ports are tried when strangers take them in the moment before a server does.
@@ -91,7 +92,7 @@ func (l *Launcher) instanceOf(spec launcher.Spec) (instance, error) {
 	if !validPassword.MatchString(spec.AdminPassword) {
 		return instance{}, fmt.Errorf("server %s: the admin password is empty or not URL-safe", spec.ID)
 	}
-	if b := l.cfg.Binary; !b.runs(spec.Flavour, spec.Version) {
+	if b := l.cfg.Binary; !b.Runs(spec.Flavour, spec.Version) {
 		return instance{}, &launcher.Error{Action: launcher.GiveUp,
 			Sentence: "The servers of this plan cannot be run here just now.",
 			Err: fmt.Errorf("server %s: it is to be %s %s, and the only mysqld here is %s %s", spec.ID, spec.Flavour,
@@ -172,7 +173,7 @@ func (l *Launcher) bringUp(
 		starting()
 		return l.ensureUp(ctx, inst, *st)
 	}
-	if err := l.owner.writeSecret(inst.initFile(), adminSQL(spec)); err != nil {
+	if err := l.owner.writeSecret(inst.initFile(), mysqld.AdminSQL(spec.AdminUser, spec.AdminPassword)); err != nil {
 		return fmt.Errorf("server %s: %w", inst.id, err)
 	}
 	fault.Point("launch", "password written")
@@ -199,13 +200,6 @@ func (l *Launcher) startAndAwait(
 	fault.Point("launch", "process started")
 	starting()
 	return l.awaitUp(ctx, inst, s, l.cfg.LaunchTimeout)
-}
-
-// adminSQL makes the one account that a new server has. An init file holds one statement a line.
-func adminSQL(spec launcher.Spec) []byte {
-	account := "'" + spec.AdminUser + "'@'%'"
-	return fmt.Appendf(nil, "CREATE USER %s IDENTIFIED BY '%s';\nGRANT ALL PRIVILEGES ON *.* TO %s WITH GRANT OPTION;\n",
-		account, spec.AdminPassword, account)
 }
 
 // answerFor records that a server is to be kept running from now on, once its admin account can log in. That root

@@ -12,12 +12,12 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"mysql-broker/provisioner/launcher"
-	"mysql-broker/provisioner/launcher/process"
+	"mysql-broker/provisioner/launcher/mysqld"
 )
 
 // What tenants find on a new server.
 func TestSettingsOfANewServer(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary process.Binary) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		l := open(t, newConfig(t, binary))
 		defer l.Close()
 		spec := newSpec("one")
@@ -32,7 +32,7 @@ func TestSettingsOfANewServer(t *testing.T) {
 }
 
 func TestOnlyAdminCanLogIn(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary process.Binary) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		cfg := newConfig(t, binary)
 		l := open(t, cfg)
 		defer l.Close()
@@ -57,7 +57,7 @@ func TestOnlyAdminCanLogIn(t *testing.T) {
 }
 
 func TestServerThatLetsRootInIsRefused(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary process.Binary) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		l := open(t, newConfig(t, binary))
 		defer l.Close()
 		spec := newSpec("ajar")
@@ -70,7 +70,7 @@ func TestServerThatLetsRootInIsRefused(t *testing.T) {
 
 // Neither a table's options nor INTO OUTFILE may write where the server's account may.
 func TestSQLWritesNoFileOutsideTheServer(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary process.Binary) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		l := open(t, newConfig(t, binary))
 		defer l.Close()
 		spec := newSpec("caged")
@@ -100,7 +100,7 @@ func TestSQLWritesNoFileOutsideTheServer(t *testing.T) {
 
 // A server's socket lies below the state directory, and its path may have 107 bytes.
 func TestAwkwardStateDirectory(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary process.Binary) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		cfg := newConfig(t, binary)
 		cfg.Dir = filepath.Join(cfg.Dir, strings.Repeat("long ", 25)+"#1")
 		l := open(t, cfg)
@@ -116,7 +116,7 @@ func TestAwkwardStateDirectory(t *testing.T) {
 }
 
 func TestPortTakenByAStranger(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary process.Binary) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		cfg := newConfig(t, binary)
 		stranger, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(cfg.PortMin)))
 		if err != nil {
@@ -132,7 +132,7 @@ func TestPortTakenByAStranger(t *testing.T) {
 }
 
 func TestLaunchManyAtOnce(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary process.Binary) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		l := open(t, newConfig(t, binary))
 		defer l.Close()
 		const many = 10
@@ -161,7 +161,7 @@ func TestLaunchManyAtOnce(t *testing.T) {
 // To users, no port is no room, and their task is given up; where none can be had for another reason, it is tried
 // again.
 func TestAddressThatTheHostDoesNotHave(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary process.Binary) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		cfg := newConfig(t, binary)
 		cfg.BindAddress = "192.0.2.1" // for documentation, by RFC 5737
 		l := open(t, cfg)
@@ -174,7 +174,7 @@ func TestAddressThatTheHostDoesNotHave(t *testing.T) {
 
 // A state that cannot be read keeps no other server from being launched, and its own from being destroyed.
 func TestUnreadableState(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary process.Binary) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		cfg := newConfig(t, binary)
 		l := open(t, cfg)
 		defer l.Close()

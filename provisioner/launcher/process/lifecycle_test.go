@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/launcher/process"
 )
 
@@ -46,7 +47,7 @@ func (l *logText) String() string {
 }
 
 func TestKilledServerIsStartedAgain(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary process.Binary) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		cfg := newConfig(t, binary)
 		logged := warnings(&cfg)
 		l := open(t, cfg)
@@ -70,7 +71,7 @@ func TestKilledServerIsStartedAgain(t *testing.T) {
 }
 
 func TestAnotherBrokerTakesOver(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary process.Binary) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		cfg := newConfig(t, binary)
 		first := open(t, cfg)
 		spec := newSpec("heir")
@@ -95,7 +96,7 @@ func TestAnotherBrokerTakesOver(t *testing.T) {
 }
 
 func TestStopAllThenStartAll(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary process.Binary) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		cfg := newConfig(t, binary)
 		logged := warnings(&cfg)
 		l := open(t, cfg)
@@ -124,7 +125,7 @@ func TestStopAllThenStartAll(t *testing.T) {
 
 // A server that gives up as it starts has ended in order, but not as it was told to.
 func TestServerThatGivesUpIsWarnedOf(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary process.Binary) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		cfg := newConfig(t, binary)
 		logged := warnings(&cfg)
 		l := open(t, cfg)
@@ -145,7 +146,7 @@ func TestServerThatGivesUpIsWarnedOf(t *testing.T) {
 }
 
 func TestStopAllKillsWhatStillRunsWhenItsContextEnds(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary process.Binary) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		cfg := newConfig(t, binary)
 		l := open(t, cfg)
 		var pids []int
@@ -170,7 +171,7 @@ func TestStopAllKillsWhatStillRunsWhenItsContextEnds(t *testing.T) {
 }
 
 func TestServerThatDoesNotComeUpIsKilled(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary process.Binary) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		cfg := newConfig(t, binary)
 		l := open(t, cfg)
 		defer l.Close()
@@ -208,7 +209,7 @@ func processesOf(t *testing.T, dir string) (found []string) {
 
 // Applications were told the host, and the certificate is for it.
 func TestServersKeepTheHostTheyWereLaunchedWith(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary process.Binary) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		cfg := newConfig(t, binary)
 		l := open(t, cfg)
 		spec := newSpec("settled")
@@ -252,7 +253,7 @@ func endpoint(t *testing.T, l *process.Launcher, id string) launcher.Endpoint {
 
 // One directory may be named by several paths; a server is known by its own.
 func TestStateDirectoryBehindASymbolicLink(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary process.Binary) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		cfg := newConfig(t, binary)
 		l := open(t, cfg)
 		spec := newSpec("alias")
@@ -273,7 +274,7 @@ func TestStateDirectoryBehindASymbolicLink(t *testing.T) {
 }
 
 func TestDestroy(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary process.Binary) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		cfg := newConfig(t, binary)
 		l := open(t, cfg)
 		defer l.Close()
@@ -316,7 +317,7 @@ echo $$ >>%[1]s.pids
 sleep 0.5
 exec %[2]s "$@"
 `
-	eachBinary(t, func(t *testing.T, binary process.Binary) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		cfg := newConfig(t, binary)
 		slow := filepath.Join(cfg.Dir, "slow-mysqld")
 		if err := os.WriteFile(slow, fmt.Appendf(nil, slowMysqld, slow, binary.Path), 0o755); err != nil {
@@ -352,7 +353,7 @@ exec %[2]s "$@"
 
 // MySQL refuses to start while its socket's lock file names a living process.
 func TestStaleSocketLock(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary process.Binary) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		cfg := newConfig(t, binary)
 		l := open(t, cfg)
 		spec := newSpec("stale")

@@ -8,24 +8,9 @@ import (
 	"regexp"
 	"strconv"
 	"time"
+
+	"mysql-broker/provisioner/launcher/mysqld"
 )
-
-// dataLimitMB is how much memory a server may have reserved (RLIMIT_DATA), in MiB: that of its plan, and what it
-// reserves and never uses, which are the stacks of its threads for the most part. At the limit a statement fails, with
-// "Out of memory" as a rule. A server that cannot go on without the memory ends, and is started again.
-//
-// It is the one thing that bounds user variables, of which a session may have any number.
-// https://man7.org/linux/man-pages/man2/getrlimit.2.html
-func dataLimitMB(flavour string, memoryMB int) int {
-	reserved := 192
-	if flavour == MariaDB {
-		reserved = 128
-	}
-	return memoryMB + reserved + maxConnections(memoryMB)*stackKB[flavour]/1024
-}
-
-// stackKB is what the thread of a connection reserves: thread_stack's default, in KiB.
-var stackKB = map[string]int{MySQL: 1024, MariaDB: 292}
 
 const (
 	memoryInterval = time.Second
@@ -46,7 +31,7 @@ func (l *Launcher) guardMemory(ctx context.Context, inst instance, s *server) {
 			return
 		case <-tick.C:
 		}
-		without, err := s.withoutMemory(stackKB[l.cfg.Binary.Flavour] + 64) // with a guard page and the like
+		without, err := s.withoutMemory(mysqld.StackKB[l.cfg.Binary.Flavour] + 64) // with a guard page and the like
 		switch {
 		case err != nil || !without: // an error means that it has ended
 			since = time.Time{}

@@ -11,13 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"mysql-broker/provisioner/launcher/process"
+	"mysql-broker/provisioner/launcher/mysqld"
 )
 
 // A tenant takes all the memory that it can get: by user variables in one session, then in many, and by buffers that it
 // sets as large as it likes. The server neither takes much more than its plan has, nor ends.
 func TestPlansMemoryHolds(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary process.Binary) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		cfg := newConfig(t, binary)
 		l := open(t, cfg)
 		defer l.Close()
@@ -88,7 +88,7 @@ func TestPlansMemoryHolds(t *testing.T) {
 
 // A tenant who holds all the memory keeps nobody from logging in for long, who is to end its sessions: the broker.
 func TestServerWithoutMemoryIsStartedAgain(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary process.Binary) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		cfg := newConfig(t, binary)
 		logged := warnings(&cfg)
 		l := open(t, cfg)
@@ -122,7 +122,7 @@ func TestServerWithoutMemoryIsStartedAgain(t *testing.T) {
 
 // What fits into the plan works: a blob as large as a packet may be, and a sort of many rows.
 func TestPlansMemorySuffices(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary process.Binary) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		l := open(t, newConfig(t, binary))
 		defer l.Close()
 		spec := newSpec("modest")

@@ -32,16 +32,18 @@ import (
 	"time"
 
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/certificate"
+	"mysql-broker/provisioner/launcher/mysqld"
 )
 
 // Config says how servers are run. Zero values mean the defaults named.
 type Config struct {
-	Dir         string // state directory, made when missing; servers must be able to reach it
-	Binary      Binary // the mysqld to run
-	Host        string // as applications reach this host, for servers yet to be launched; 127.0.0.1
-	BindAddress string // address the servers listen on, e.g. 0.0.0.0; 127.0.0.1
-	PortMin     int    // first port that may be used; 13400
-	PortMax     int    // last port that may be used; 13999
+	Dir         string        // state directory, made when missing; servers must be able to reach it
+	Binary      mysqld.Binary // the mysqld to run
+	Host        string        // as applications reach this host, for servers yet to be launched; 127.0.0.1
+	BindAddress string        // address the servers listen on, e.g. 0.0.0.0; 127.0.0.1
+	PortMin     int           // first port that may be used; 13400
+	PortMax     int           // last port that may be used; 13999
 	Logger      *slog.Logger
 
 	// Settings are further lines of the servers' option files, as NAME=VALUE, which come after the launcher's own and so
@@ -62,7 +64,7 @@ type Config struct {
 
 	// Authority tells which CA signs the certificates of servers, and which are trusted. It is asked again and again. If
 	// it is nil, each server has a CA of its own.
-	Authority func(context.Context) (Authority, error)
+	Authority func(context.Context) (certificate.Authority, error)
 
 	// OnRedoFull is called when the redo log of a server was full and has been made larger; it may be nil.
 	OnRedoFull func()
@@ -83,7 +85,7 @@ type Launcher struct {
 
 	launching atomic.Int32 // calls of Launch that are under way
 
-	signs atomic.Pointer[signer] // nil where each server has a CA of its own
+	signs atomic.Pointer[certificate.Signer] // nil where each server has a CA of its own
 
 	groups       *controlGroups // nil where servers have no control groups of their own
 	whyUngrouped error          // why they have none
@@ -95,7 +97,7 @@ type Launcher struct {
 	supervision     sync.WaitGroup
 }
 
-var _ launcher.Launcher = (*Launcher)(nil)
+var _ launcher.Stopper = (*Launcher)(nil)
 
 // New is Open and begins to supervise: every server that was launched is started again when it is found dead, unless
 // another broker supervises that directory already.

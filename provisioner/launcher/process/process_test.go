@@ -19,17 +19,18 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/launcher/process"
 	"mysql-broker/test/testdrive"
 )
 
 // binaries are the servers that tests run on: those installed, and those that $MYSQLD names.
-var binaries = sync.OnceValue(func() []process.Binary {
-	return process.FindBinaries(filepath.SplitList(os.Getenv("MYSQLD"))...)
+var binaries = sync.OnceValue(func() []mysqld.Binary {
+	return mysqld.FindBinaries(filepath.SplitList(os.Getenv("MYSQLD"))...)
 })
 
 // eachBinary runs fn as a parallel subtest for every server there is.
-func eachBinary(t *testing.T, fn func(t *testing.T, binary process.Binary)) {
+func eachBinary(t *testing.T, fn func(t *testing.T, binary mysqld.Binary)) {
 	t.Parallel()
 	if len(binaries()) == 0 {
 		t.Fatal("no mysqld is installed")
@@ -67,7 +68,7 @@ func makeReachableDir() (string, error) {
 }
 
 // newConfig has a state directory and twenty ports of its own. All servers in it are gone when the test ends.
-func newConfig(t *testing.T, binary process.Binary) process.Config {
+func newConfig(t *testing.T, binary mysqld.Binary) process.Config {
 	t.Helper()
 	dir, err := makeReachableDir()
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/periodic"
 )
 
@@ -36,7 +37,7 @@ var redoFull = regexp.MustCompile(`\[MY-013059\]|\[MY-013865\]|unable to reserve
 // keeps statements waiting. A server that a broker of an earlier release has started gets the capacity of today first.
 // MariaDB, which has no such wait and cannot change the size while it runs, is left alone.
 func (l *Launcher) keepRedoLog(ctx context.Context, inst instance) {
-	if l.cfg.Binary.Flavour != MySQL {
+	if l.cfg.Binary.Flavour != mysqld.MySQL {
 		return
 	}
 	log := logReader{file: inst.logFile(), offset: -1}
@@ -108,7 +109,7 @@ func (l *Launcher) raiseRedoLog(ctx context.Context, inst instance, full time.Ti
 	if err != nil {
 		return err
 	}
-	capacity := st.redoLogMB(MySQL)
+	capacity := mysqld.RedoLogMB(mysqld.MySQL, st.MemoryMB, st.RedoMB)
 	if !full.After(st.RedoRaised) {
 		if started, err := startedRedoMB(inst); err != nil || started >= capacity || l.cfg.Exec == nil {
 			return err

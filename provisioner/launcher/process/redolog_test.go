@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/launcher/process"
 )
 
@@ -25,18 +26,18 @@ func withExec(t *testing.T, cfg *process.Config, spec launcher.Spec) {
 
 // Two connections that load as fast as they can wait for each other at times, but never for good.
 func TestRedoLogSuffices(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary process.Binary) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		l := open(t, newConfig(t, binary))
 		defer l.Close()
 		spec := newSpec("loaded")
 		db := connect(t, spec, launch(t, l, spec))
-		if binary.Flavour == process.MySQL {
+		if binary.Flavour == mysqld.MySQL {
 			if got := queryInt(t, db, "SELECT @@innodb_redo_log_capacity"); got < 64<<20 {
 				t.Errorf("the redo log has %d bytes", got)
 			}
 		}
 		rows := 128
-		if binary.Flavour == process.MySQL {
+		if binary.Flavour == mysqld.MySQL {
 			rows = 512 // 1 GiB, as little more would have an old server hang
 		}
 		load(t, db, rows)
@@ -76,14 +77,14 @@ func load(t *testing.T, db *sql.DB, rows int) {
 // A server that was started with a small redo log has it enlarged by a broker that knows better, and again when its log
 // says that this is full; then for good.
 func TestRedoLogIsRaised(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary process.Binary) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		cfg := newConfig(t, binary)
 		spec := newSpec("narrow")
 		withExec(t, &cfg, spec)
 		l := open(t, cfg)
 		end := launch(t, l, spec)
 		l.Close()
-		if binary.Flavour == process.MariaDB { // whose size is chosen at the start, and suffices: TestRedoLogSuffices
+		if binary.Flavour == mysqld.MariaDB { // whose size is chosen at the start, and suffices: TestRedoLogSuffices
 			return
 		}
 		db := connect(t, spec, end)

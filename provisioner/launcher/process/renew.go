@@ -14,16 +14,22 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"mysql-broker/provisioner/launcher/certificate"
+	"mysql-broker/provisioner/launcher/mysqld"
+
 	"mysql-broker/provisioner/periodic"
 )
 
-// renewTime is how long a server may take to read its certificate anew.
-const renewTime = 5 * time.Second
+const (
+	authorityInterval = 10 * time.Second // how often it is asked who signs
+	authorityTime     = 10 * time.Second // for an answer to that
+	renewTime         = 5 * time.Second  // for a server to read its certificate anew
+)
 
 // reloadStatement has a server read its certificate anew; sessions stay.
 // https://dev.mysql.com/doc/refman/8.4/en/alter-instance.html
 // https://mariadb.com/kb/en/flush/
-var reloadStatement = map[string]string{MySQL: "ALTER INSTANCE RELOAD TLS", MariaDB: "FLUSH SSL"}
+var reloadStatement = map[string]string{mysqld.MySQL: "ALTER INSTANCE RELOAD TLS", mysqld.MariaDB: "FLUSH SSL"}
 
 // keepCertificate gives a server that runs the certificate that it is to have, until the context ends: of the authority
 // that signs, before the present one expires, and with all authorities that are trusted.
@@ -32,7 +38,7 @@ func (l *Launcher) keepCertificate(ctx context.Context, inst instance) {
 		return
 	}
 	// A broker that wrote a certificate may have died before the server knew.
-	reload := l.signs.Load().takesOver
+	reload := l.signs.Load().TakesOver
 	status := &periodic.Status{What: "renewing a server's certificate", Level: slog.LevelError,
 		Log: l.cfg.Logger.With("server", inst.id)}
 	periodic.Run(ctx, periodic.Schedule{Every: authorityInterval}, status, func(ctx context.Context) error {
@@ -81,12 +87,12 @@ func (l *Launcher) renewCertificate(inst instance) (renewed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	issuer := issuerOf(present.leaf, signs.all)
-	trusted := signs.trusted
-	due := signs.takesOver && (issuer == nil || !issuer.Equal(signs.certificate)) ||
-		issuer != nil && time.Until(present.leaf.NotAfter) < renewBefore
+	issuer := certificate.Issuer(present.leaf, signs.All)
+	trusted := signs.Trusted
+	due := signs.TakesOver && (issuer == nil || !issuer.Equal(signs.Certificate)) ||
+		issuer != nil && time.Until(present.leaf.NotAfter) < certificate.RenewBefore
 	if !due && issuer == nil { // a CA of its own, or one that is trusted no more
-		own := issuerOf(present.leaf, present.trusted)
+		own := certificate.Issuer(present.leaf, present.trusted)
 		if own == nil {
 			return false, errors.New("its certificate is not of any CA that it names")
 		}
@@ -106,7 +112,7 @@ func (l *Launcher) renewCertificate(inst instance) (renewed bool, err error) {
 		return renewed, nil
 	}
 	hosts := certificateHosts(cmp.Or(st.Host, l.cfg.Host))
-	leaf, err := signs.sign(certificateName(inst), present.leaf.PublicKey, hosts...)
+	leaf, err := signs.Sign(certificateName(inst), present.leaf.PublicKey, hosts...)
 	if err != nil {
 		return renewed, err
 	}
@@ -120,7 +126,7 @@ func (l *Launcher) renewCertificate(inst instance) (renewed bool, err error) {
 
 // joinTrusted adds the issuer of the present certificate, unless it is trusted anyway. The next look removes it.
 func joinTrusted(trusted []byte, present certificates) []byte {
-	own := issuerOf(present.leaf, present.trusted)
+	own := certificate.Issuer(present.leaf, present.trusted)
 	if own == nil || bytes.Contains(trusted, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: own.Raw})) {
 		return trusted
 	}
@@ -139,7 +145,7 @@ func (i instance) readCertificate() (c certificates, err error) {
 	if err != nil {
 		return c, err
 	}
-	leaf, err := parseCertificates(text)
+	leaf, err := certificate.Parse(text)
 	if err != nil || len(leaf) == 0 {
 		return c, errors.Join(err, fmt.Errorf("%s holds %d certificates", i.certificateFile(), len(leaf)))
 	}
@@ -147,7 +153,7 @@ func (i instance) readCertificate() (c certificates, err error) {
 	if c.trustedPEM, err = os.ReadFile(i.caFile()); err != nil {
 		return c, err
 	}
-	c.trusted, err = parseCertificates(c.trustedPEM)
+	c.trusted, err = certificate.Parse(c.trustedPEM)
 	return c, err
 }
 
@@ -158,13 +164,13 @@ func (l *Launcher) fits(inst instance) bool {
 		return true
 	}
 	c, err := inst.readCertificate()
-	return err == nil && bytes.Equal(c.trustedPEM, signs.trusted) && c.leaf.CheckSignatureFrom(signs.certificate) == nil &&
-		time.Until(c.leaf.NotAfter) > renewBefore
+	return err == nil && bytes.Equal(c.trustedPEM, signs.Trusted) && c.leaf.CheckSignatureFrom(signs.Certificate) == nil &&
+		time.Until(c.leaf.NotAfter) > certificate.RenewBefore
 }
 
-// SignedBy names the servers whose certificate that CA has signed.
-func (l *Launcher) SignedBy(certificatePEM []byte) (ids []string, err error) {
-	authority, err := parseCertificates(certificatePEM)
+// SignedBy implements launcher.Launcher.
+func (l *Launcher) SignedBy(_ context.Context, ca []byte) (ids []string, err error) {
+	authority, err := certificate.Parse(ca)
 	if err != nil {
 		return nil, err
 	}
@@ -180,9 +186,32 @@ func (l *Launcher) SignedBy(certificatePEM []byte) (ids []string, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("server %s: %w", inst.id, err)
 		}
-		if issuerOf(c.leaf, authority) != nil {
+		if certificate.Issuer(c.leaf, authority) != nil {
 			ids = append(ids, inst.id)
 		}
 	}
 	return ids, nil
+}
+
+// loadAuthority asks who signs.
+func (l *Launcher) loadAuthority(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, authorityTime)
+	defer cancel()
+	a, err := l.cfg.Authority(ctx)
+	if err != nil {
+		return err
+	}
+	s, err := a.Signer()
+	if err != nil {
+		return err
+	}
+	l.signs.Store(s)
+	return nil
+}
+
+// followAuthority learns of changes until the context ends.
+func (l *Launcher) followAuthority(ctx context.Context) {
+	periodic.Run(ctx, periodic.Schedule{Every: authorityInterval, Delay: authorityInterval},
+		&periodic.Status{What: "reading which CA signs for dedicated servers", Meanwhile: "the last one does",
+			Log: l.cfg.Logger}, l.loadAuthority)
 }

@@ -16,16 +16,18 @@ import (
 	"time"
 
 	"mysql-broker/provisioner/launcher"
-	"mysql-broker/provisioner/launcher/process"
+	"mysql-broker/provisioner/launcher/certificate"
+	"mysql-broker/provisioner/launcher/mysqld"
 )
 
 // authorities are what a launcher under test is told of.
 type authorities struct {
 	mu  sync.Mutex
-	now process.Authority
+	now certificate.Authority
 }
 
-func (a *authorities) set(t *testing.T, signing process.Authority, takesOver bool, trusted ...process.Authority) {
+func (a *authorities) set(t *testing.T, signing certificate.Authority, takesOver bool,
+	trusted ...certificate.Authority) {
 	t.Helper()
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -36,19 +38,19 @@ func (a *authorities) set(t *testing.T, signing process.Authority, takesOver boo
 	}
 }
 
-func (a *authorities) get(context.Context) (process.Authority, error) {
+func (a *authorities) get(context.Context) (certificate.Authority, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.now, nil
 }
 
-func newAuthority(t *testing.T) process.Authority {
+func newAuthority(t *testing.T) certificate.Authority {
 	t.Helper()
-	certificate, key, err := process.NewAuthority()
+	cert, key, err := certificate.NewAuthority()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return process.Authority{Certificate: certificate, Key: key}
+	return certificate.Authority{Certificate: cert, Key: key}
 }
 
 // verified says whether a login succeeds where the server is verified against these CAs.
@@ -61,7 +63,7 @@ func verified(t *testing.T, spec launcher.Spec, end launcher.Endpoint, trusted [
 // A server with a CA of its own, as all had once, keeps its certificate until its CA is to be replaced, and clients can
 // trust the other one before. It is never restarted for that, and its sessions stay.
 func TestServerChangesItsAuthority(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary process.Binary) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		cfg := newConfig(t, binary)
 		spec := newSpec("heir")
 		old := open(t, cfg)
@@ -107,7 +109,7 @@ func TestServerChangesItsAuthority(t *testing.T) {
 		eventually(t, "the server has a certificate of the next CA", func() bool {
 			return verified(t, spec, before, second.Certificate)
 		})
-		if ids, err := l.SignedBy(first.Certificate); err != nil || len(ids) > 0 {
+		if ids, err := l.SignedBy(t.Context(), first.Certificate); err != nil || len(ids) > 0 {
 			t.Errorf("still signed by the CA before: %v, %v", ids, err)
 		}
 		told.set(t, second, true, second)
@@ -122,7 +124,7 @@ func TestServerChangesItsAuthority(t *testing.T) {
 
 // A certificate is renewed long before it expires, and servers that are launched have one of the CA, spares too.
 func TestCertificateIsRenewed(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary process.Binary) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		cfg := newConfig(t, binary)
 		cfg.Spares = 1
 		spec := newSpec("aging")
@@ -143,8 +145,8 @@ func TestCertificateIsRenewed(t *testing.T) {
 
 		file := filepath.Join(cfg.Dir, "instances", spec.ID, "tls", "server.pem")
 		writeAging(t, file, authority)
-		if err := cfg.Exec(t.Context(), spec.ID, end, map[string]string{process.MySQL: "ALTER INSTANCE RELOAD TLS",
-			process.MariaDB: "FLUSH SSL"}[binary.Flavour]); err != nil {
+		if err := cfg.Exec(t.Context(), spec.ID, end, map[string]string{mysqld.MySQL: "ALTER INSTANCE RELOAD TLS",
+			mysqld.MariaDB: "FLUSH SSL"}[binary.Flavour]); err != nil {
 			t.Fatal(err)
 		}
 		if got := expiry(t, spec, end); time.Until(got) > 40*24*time.Hour {
@@ -159,7 +161,7 @@ func TestCertificateIsRenewed(t *testing.T) {
 }
 
 // writeAging replaces a server's certificate by one that expires in a month.
-func writeAging(t *testing.T, file string, by process.Authority) {
+func writeAging(t *testing.T, file string, by certificate.Authority) {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"mysql-broker/provisioner/launcher/mysqld"
 )
 
 // rsaBits is what MySQL itself makes its keys with.
@@ -19,7 +21,7 @@ func (i instance) rsaPublicKeyFile() string { return filepath.Join(i.tlsDir(), "
 // writeRSAKeys makes the keys by which passwords travel to MySQL where a login is made without TLS.
 // https://dev.mysql.com/doc/refman/8.4/en/caching-sha2-pluggable-authentication.html
 func (l *Launcher) writeRSAKeys(inst instance) error {
-	if l.cfg.Binary.Flavour != MySQL {
+	if l.cfg.Binary.Flavour != mysqld.MySQL {
 		return nil
 	}
 	key, err := rsa.GenerateKey(rand.Reader, rsaBits)
@@ -46,7 +48,7 @@ func rsaSettings(inst instance) []string {
 	}
 	return []string{
 		"loose-caching-sha2-password-auto-generate-rsa-keys=OFF",
-		"caching-sha2-password-private-key-path=" + quote(inst.rsaKeyFile()),
-		"caching-sha2-password-public-key-path=" + quote(inst.rsaPublicKeyFile()),
+		"caching-sha2-password-private-key-path=" + mysqld.Quote(inst.rsaKeyFile()),
+		"caching-sha2-password-public-key-path=" + mysqld.Quote(inst.rsaPublicKeyFile()),
 	}
 }

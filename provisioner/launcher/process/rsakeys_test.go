@@ -7,13 +7,13 @@ import (
 	"path/filepath"
 	"testing"
 
-	"mysql-broker/provisioner/launcher/process"
+	"mysql-broker/provisioner/launcher/mysqld"
 )
 
 // For a login without TLS, MySQL needs keys by which the password travels: those it was launched with or, if that was
 // before there were any, its own.
 func TestLoginWithoutTLS(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary process.Binary) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		cfg := newConfig(t, binary)
 		l := open(t, cfg)
 		spec := newSpec("plain")

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"mysql-broker/provisioner/launcher/mysqld"
 )
 
 // groupLimit is a file of a control group, and what it is to hold.
@@ -21,8 +23,8 @@ type groupLimit struct{ file, value string }
 
 // groupLimits are those of a server.
 //
-// Memory is limited to what the server may reserve (dataLimitMB), so that a statement which wants more fails before the
-// kernel has to kill the server. Some of that is reserved and never used, stacks for the most part; this leaves room
+// Memory is limited to what the server may reserve (mysqld.DataLimitMB), so that a statement which wants more fails
+// before the kernel has to kill the server. Some of that is reserved and never used, stacks for the most part; this leaves room
 // for what counts here and not there: the program, files in the page cache, which the kernel drops where it needs the
 // memory, and its own memory for sockets and the like.
 //
@@ -31,7 +33,7 @@ type groupLimit struct{ file, value string }
 func groupLimits(flavour string, memoryMB int) []groupLimit {
 	megabytes := func(n int) string { return strconv.Itoa(n << 20) }
 	return []groupLimit{
-		{"memory.max", megabytes(dataLimitMB(flavour, memoryMB))},
+		{"memory.max", megabytes(mysqld.DataLimitMB(flavour, memoryMB))},
 		{"memory.swap.max", megabytes(memoryMB)},
 		{"memory.oom.group", "1"}, // a server with whatever it has started ends as a whole
 	}

@@ -8,12 +8,13 @@ import (
 	"syscall"
 	"testing"
 
+	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/launcher/process"
 )
 
 // A server is in its group from its start on, however it comes to be started, and the group goes with it.
 func TestServersHaveControlGroups(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary process.Binary) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		tree, ok := makeGroupTree(t)
 		if !ok {
 			return
@@ -99,7 +100,7 @@ func TestServersHaveControlGroups(t *testing.T) {
 
 // Servers that an older broker has started in the unit's group itself are moved out of the way, and go on.
 func TestDelegatedGroupIsCleared(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary process.Binary) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		tree, ok := makeGroupTree(t)
 		if !ok {
 			return

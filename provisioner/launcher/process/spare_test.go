@@ -8,11 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/launcher/process"
 )
 
 func TestLaunchesTakeSpares(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary process.Binary) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		cfg := newConfig(t, binary)
 		cfg.Spares = 2
 		l := open(t, cfg)
@@ -55,7 +56,7 @@ func TestLaunchesTakeSpares(t *testing.T) {
 
 // Servers that are launched by two brokers at once never share a spare.
 func TestManyLaunchesShareFewSpares(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary process.Binary) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		cfg := newConfig(t, binary)
 		cfg.Spares = 2
 		first, second := open(t, cfg), open(t, cfg)
@@ -93,7 +94,7 @@ func TestManyLaunchesShareFewSpares(t *testing.T) {
 
 // What a broker that died was making, what fits another version or host, and what is too many, goes.
 func TestUnfitSparesAreRemoved(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary process.Binary) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		cfg := newConfig(t, binary)
 		cfg.Spares = 2
 		l := open(t, cfg)

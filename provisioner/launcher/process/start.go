@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"time"
+
+	"mysql-broker/provisioner/launcher/mysqld"
 )
 
 const (
@@ -62,7 +64,7 @@ func (l *Launcher) start(ctx context.Context, inst instance, st state, options .
 	}
 	cmd := exec.Command(l.cfg.Binary.Path, arguments...)
 	if !l.cfg.UnlimitedMemory {
-		cmd = limited(dataLimitMB(st.Flavour, st.MemoryMB), group != nil, l.cfg.Binary.Path, arguments...)
+		cmd = limited(mysqld.DataLimitMB(st.Flavour, st.MemoryMB), group != nil, l.cfg.Binary.Path, arguments...)
 	}
 	cmd.Dir = inst.dir
 	cmd.Env = serverEnvironment()

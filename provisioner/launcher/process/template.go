@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"mysql-broker/provisioner/launcher/mysqld"
 )
 
 // template returns a data directory of the launcher's flavour and version that holds no account anyone could log in
@@ -67,8 +69,8 @@ func (l *Launcher) initialise(ctx context.Context, lock *os.File, dir string) er
 		"--no-defaults",
 		"--basedir=" + l.cfg.Binary.BaseDir,
 		"--datadir=" + dir,
-	}, templateOptions[l.cfg.Binary.Flavour]...)
-	if l.cfg.Binary.Flavour == MariaDB {
+	}, mysqld.InitialOptions[l.cfg.Binary.Flavour]...)
+	if l.cfg.Binary.Flavour == mysqld.MariaDB {
 		return l.initialiseMariaDB(ctx, lock, dir, options)
 	}
 	return l.initialiseMySQL(ctx, lock, dir, options)
@@ -93,7 +95,7 @@ func (l *Launcher) initialiseMySQL(ctx context.Context, lock *os.File, dir strin
 // initialiseMariaDB removes the accounts that the installation script leaves without a password: root@localhost,
 // root@HOST, root@127.0.0.1 and root@::1. https://mariadb.com/kb/en/mariadb-install-db/
 func (l *Launcher) initialiseMariaDB(ctx context.Context, lock *os.File, dir string, options []string) error {
-	script, err := l.cfg.Binary.installScript()
+	script, err := l.cfg.Binary.InstallScript()
 	if err != nil {
 		return err
 	}
@@ -114,18 +116,6 @@ func (l *Launcher) templateDir() string {
 }
 
 func (l *Launcher) templateTmpDir() string { return filepath.Join(l.templatesDir(), "tmp") }
-
-func (b Binary) installScript() (string, error) {
-	for _, name := range []string{
-		"bin/mariadb-install-db", "scripts/mariadb-install-db", "bin/mysql_install_db", "scripts/mysql_install_db",
-	} {
-		path := filepath.Join(b.BaseDir, name)
-		if _, err := os.Stat(path); err == nil {
-			return path, nil
-		}
-	}
-	return "", fmt.Errorf("no mariadb-install-db under %s", b.BaseDir)
-}
 
 // toolTime is how long a program may take, which takes some seconds.
 const toolTime = 10 * time.Minute

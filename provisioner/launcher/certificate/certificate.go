@@ -1,4 +1,5 @@
-package process
+// Package certificate makes the certificates of dedicated servers, and the authorities (CAs) that sign them.
+package certificate
 
 import (
 	"crypto"
@@ -14,17 +15,17 @@ import (
 )
 
 const (
-	// certificateLifetime is that of authorities, and of a certificate that nothing would renew: it outlasts a server.
-	certificateLifetime = 20 * 365 * 24 * time.Hour
+	// lifetime is that of authorities, and of a certificate that nothing would renew: it outlasts a server.
+	lifetime = 20 * 365 * 24 * time.Hour
 
-	// leafLifetime is that of certificates which the launcher renews, when renewBefore of it is left.
+	// leafLifetime is that of certificates which launchers renew, when RenewBefore of it is left.
 	leafLifetime = 2 * 365 * 24 * time.Hour
-	renewBefore  = leafLifetime / 2
+	RenewBefore  = leafLifetime / 2
 )
 
-// newCertificate makes a certificate for hosts under a new authority, whose key is forgotten at once: it can never
-// sign another. MySQL's own certificates name no host, which Go and others refuse.
-func newCertificate(name string, key *ecdsa.PrivateKey, hosts ...string) (ca, leaf []byte, err error) {
+// New makes a certificate for hosts under a new authority, whose key is forgotten at once: it can never sign another.
+// Both are in DER. MySQL's own certificates name no host, which Go and others refuse.
+func New(name string, key *ecdsa.PrivateKey, hosts ...string) (ca, leaf []byte, err error) {
 	authorityKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, fmt.Errorf("certificate authority: %w", err)
@@ -41,11 +42,11 @@ func newCertificate(name string, key *ecdsa.PrivateKey, hosts ...string) (ca, le
 	return ca, leaf, nil
 }
 
-// sign makes a certificate for hosts and the key whose public half that is.
-func (s *signer) sign(name string, public crypto.PublicKey, hosts ...string) (leaf []byte, err error) {
+// Sign makes a certificate, in DER, for hosts and the key whose public half that is.
+func (s *Signer) Sign(name string, public crypto.PublicKey, hosts ...string) (leaf []byte, err error) {
 	template := leafOf(name, hosts)
 	template.NotAfter = time.Now().Add(leafLifetime)
-	if leaf, err = x509.CreateCertificate(rand.Reader, template, s.certificate, public, s.key); err != nil {
+	if leaf, err = x509.CreateCertificate(rand.Reader, template, s.Certificate, public, s.key); err != nil {
 		return nil, fmt.Errorf("certificate: %w", err)
 	}
 	return leaf, nil
@@ -74,7 +75,7 @@ func certificateOf(name string) *x509.Certificate {
 		SerialNumber: new(big.Int).SetBytes(serial),
 		Subject:      pkix.Name{CommonName: name},
 		NotBefore:    time.Now().Add(-time.Hour), // clients' clocks differ
-		NotAfter:     time.Now().Add(certificateLifetime),
+		NotAfter:     time.Now().Add(lifetime),
 	}
 }
 

@@ -1,8 +1,11 @@
-package process
+// Package mysqld is what launchers know of the program that they run, wherever they run it: which ones there are, their
+// settings, their memory, and the SQL that a new server begins with.
+package mysqld
 
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -29,10 +32,22 @@ type Binary struct {
 	BaseDir string // the installation's root: --basedir
 }
 
-// runs tells whether this is the flavour and version asked for. "" is any, and a version of fewer numbers any of them.
-func (b Binary) runs(flavour, version string) bool {
+// Runs tells whether this is the flavour and version asked for. "" is any, and a version of fewer numbers any of them.
+func (b Binary) Runs(flavour, version string) bool {
 	return (flavour == "" || flavour == b.Flavour) &&
 		(version == "" || strings.HasPrefix(b.Version+".", version+"."))
+}
+
+// ChooseBinary reads the executable at path, or finds one if path is empty.
+func ChooseBinary(path string) (Binary, error) {
+	if path != "" {
+		return ReadBinary(path)
+	}
+	found := FindBinaries()
+	if len(found) == 0 {
+		return Binary{}, errors.New("no mysqld (8.0 or later) or mariadbd (10.6 or later) is installed")
+	}
+	return found[0], nil
 }
 
 // FindBinaries finds the servers installed: the executables named first, then those of $PATH and of the directories
@@ -101,4 +116,17 @@ func parseVersion(line string) (Binary, error) {
 			flavour, version, oldestMajor, oldestMinor)
 	}
 	return Binary{Flavour: flavour, Version: version}, nil
+}
+
+// InstallScript is the program that makes a data directory for MariaDB.
+func (b Binary) InstallScript() (string, error) {
+	for _, name := range []string{
+		"bin/mariadb-install-db", "scripts/mariadb-install-db", "bin/mysql_install_db", "scripts/mysql_install_db",
+	} {
+		path := filepath.Join(b.BaseDir, name)
+		if _, err := os.Stat(path); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("no mariadb-install-db under %s", b.BaseDir)
 }

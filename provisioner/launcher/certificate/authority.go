@@ -1,7 +1,6 @@
-package process
+package certificate
 
 import (
-	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -10,17 +9,9 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"time"
-
-	"mysql-broker/provisioner/periodic"
 )
 
-const (
-	authorityInterval = 10 * time.Second // how often it is asked who signs
-	authorityTime     = 10 * time.Second // for an answer to that
-)
-
-// Authority signs the certificates of all servers of a broker. The launcher keeps its key in memory only.
+// Authority signs the certificates of all servers of a broker. Launchers keep its key in memory only.
 type Authority struct {
 	Certificate []byte // PEM
 	Key         []byte // PEM, PKCS #8
@@ -49,21 +40,22 @@ func NewAuthority() (certificatePEM, keyPEM []byte, err error) {
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), nil
 }
 
-// signer is an Authority that was read.
-type signer struct {
-	certificate *x509.Certificate
+// Signer is an Authority that was read.
+type Signer struct {
+	Certificate *x509.Certificate
+	Trusted     []byte              // PEM
+	All         []*x509.Certificate // those of Trusted
+	TakesOver   bool
 	key         crypto.Signer
-	trusted     []byte // PEM
-	all         []*x509.Certificate
-	takesOver   bool
 }
 
-func (a Authority) signer() (*signer, error) {
-	certificates, err := parseCertificates(a.Certificate)
+// Signer reads the authority.
+func (a Authority) Signer() (*Signer, error) {
+	certificates, err := Parse(a.Certificate)
 	if err != nil || len(certificates) != 1 {
 		return nil, errors.Join(err, fmt.Errorf("the CA has %d certificates", len(certificates)))
 	}
-	all, err := parseCertificates(a.Trusted)
+	all, err := Parse(a.Trusted)
 	if err != nil {
 		return nil, err
 	}
@@ -79,10 +71,11 @@ func (a Authority) signer() (*signer, error) {
 	if !ok {
 		return nil, errors.New("the CA's key cannot sign")
 	}
-	return &signer{certificates[0], signing, a.Trusted, all, a.TakesOver}, nil
+	return &Signer{certificates[0], a.Trusted, all, a.TakesOver, signing}, nil
 }
 
-func parseCertificates(text []byte) (all []*x509.Certificate, err error) {
+// Parse reads all certificates of a text in PEM.
+func Parse(text []byte) (all []*x509.Certificate, err error) {
 	for {
 		var block *pem.Block
 		if block, text = pem.Decode(text); block == nil {
@@ -96,35 +89,12 @@ func parseCertificates(text []byte) (all []*x509.Certificate, err error) {
 	}
 }
 
-// issuerOf is the one of these that has signed a certificate; nil if none has.
-func issuerOf(leaf *x509.Certificate, all []*x509.Certificate) *x509.Certificate {
+// Issuer is the one of these that has signed a certificate; nil if none has.
+func Issuer(leaf *x509.Certificate, all []*x509.Certificate) *x509.Certificate {
 	for _, c := range all {
 		if leaf.CheckSignatureFrom(c) == nil {
 			return c
 		}
 	}
 	return nil
-}
-
-// loadAuthority asks who signs.
-func (l *Launcher) loadAuthority(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, authorityTime)
-	defer cancel()
-	a, err := l.cfg.Authority(ctx)
-	if err != nil {
-		return err
-	}
-	s, err := a.signer()
-	if err != nil {
-		return err
-	}
-	l.signs.Store(s)
-	return nil
-}
-
-// followAuthority learns of changes until the context ends.
-func (l *Launcher) followAuthority(ctx context.Context) {
-	periodic.Run(ctx, periodic.Schedule{Every: authorityInterval, Delay: authorityInterval},
-		&periodic.Status{What: "reading which CA signs for dedicated servers", Meanwhile: "the last one does",
-			Log: l.cfg.Logger}, l.loadAuthority)
 }

@@ -1,0 +1,55 @@
+package mysqld
+
+import "fmt"
+
+// memorySettings divide the memory of a plan, in MiB: about 192 are needed by the server itself and by its
+// connections, the rest is buffer pool, to at most 60 %. What one session may take for itself is bounded: what it sets
+// beyond a maximum is cut down to that. No setting of either flavour bounds user variables; see DataLimitMB.
+//
+// MySQL's connection_memory_limit counts nothing while the performance schema is off, and not user variables either.
+// https://dev.mysql.com/doc/refman/8.4/en/server-options.html#option_mysqld_maximum-var-name
+// https://mariadb.com/kb/en/server-system-variables/#max_session_mem_used
+func memorySettings(flavour string, memoryMB, redoMB int) []string {
+	pool := max(16, min(memoryMB-192, memoryMB*6/10))
+	redoName := "loose-innodb-redo-log-capacity"
+	if flavour == MariaDB {
+		redoName = "innodb-log-file-size"
+	}
+	buffer := max(16, memoryMB/16)
+	lines := []string{
+		fmt.Sprintf("innodb-buffer-pool-size=%dM", pool),
+		fmt.Sprintf("%s=%dM", redoName, RedoLogMB(flavour, memoryMB, redoMB)),
+		fmt.Sprintf("max-connections=%d", maxConnections(memoryMB)),
+		fmt.Sprintf("max-allowed-packet=%dM", min(64, buffer)),
+		fmt.Sprintf("max-prepared-stmt-count=%d", min(16382, 16*memoryMB)),
+	}
+	for _, name := range []string{"sort-buffer-size", "join-buffer-size", "read-buffer-size", "read-rnd-buffer-size",
+		"tmp-table-size", "max-heap-table-size", "group-concat-max-len"} {
+		lines = append(lines, fmt.Sprintf("maximum-%s=%dM", name, buffer))
+	}
+	if flavour == MariaDB {
+		session := max(64, memoryMB/4)
+		lines = append(lines, fmt.Sprintf("max-session-mem-used=%dM", session),
+			fmt.Sprintf("maximum-max-session-mem-used=%dM", session))
+	}
+	return lines
+}
+
+func maxConnections(memoryMB int) int { return max(151, memoryMB/2) }
+
+// DataLimitMB is how much memory a server may have reserved (RLIMIT_DATA), in MiB: that of its plan, and what it
+// reserves and never uses, which are the stacks of its threads for the most part. At the limit a statement fails, with
+// "Out of memory" as a rule. A server that cannot go on without the memory ends, and is started again.
+//
+// It is the one thing that bounds user variables, of which a session may have any number.
+// https://man7.org/linux/man-pages/man2/getrlimit.2.html
+func DataLimitMB(flavour string, memoryMB int) int {
+	reserved := 192
+	if flavour == MariaDB {
+		reserved = 128
+	}
+	return memoryMB + reserved + maxConnections(memoryMB)*StackKB[flavour]/1024
+}
+
+// StackKB is what the thread of a connection reserves: thread_stack's default, in KiB.
+var StackKB = map[string]int{MySQL: 1024, MariaDB: 292}

@@ -38,7 +38,7 @@ func fill(t *testing.T, url string, instances int) {
 
 func TestListsOverPages(t *testing.T) {
 	t.Parallel()
-	for _, count := range []int{0, 1, 4999, 5000, 5001, 10000, 10100} {
+	for _, count := range []int{0, 5000, 5001} {
 		t.Run(fmt.Sprint(count), func(t *testing.T) {
 			t.Parallel()
 			url := servers.Postgres(t)
@@ -142,25 +142,5 @@ func TestPagesAreCompleteWhileRowsComeAndGo(t *testing.T) {
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)
-	}
-}
-
-func TestListEndsEarly(t *testing.T) {
-	t.Parallel()
-	url := servers.Postgres(t)
-	if _, err := store.Migrate(t.Context(), url); err != nil {
-		t.Fatal(err)
-	}
-	fill(t, url, 10)
-	enough := errors.New("enough")
-	seen := 0
-	err := servers.OpenStore(t, url).EachTask(t.Context(), store.TaskQuery{}, func(store.ListedTask) error {
-		if seen++; seen == 3 {
-			return enough
-		}
-		return nil
-	})
-	if err != enough || seen != 3 {
-		t.Errorf("%d seen, %v", seen, err)
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/url"
-	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -103,56 +101,6 @@ func TestBeginIsBoundedLikeAStatement(t *testing.T) {
 	}); !errors.Is(err, errHeld) {
 		t.Fatal(err)
 	}
-}
-
-func TestLockedInstanceIsNoOutage(t *testing.T) {
-	t.Parallel()
-	databaseURL := newDatabase(t)
-	s := servers.OpenStore(t, databaseURL)
-	insertInstance(t, s, store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
-	holder, err := pgx.Connect(t.Context(), databaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer holder.Close(context.Background())
-	// As brokers before this one lock.
-	if _, err := holder.Exec(t.Context(), "BEGIN; SELECT FROM instance WHERE id = 'i' FOR UPDATE"); err != nil {
-		t.Fatal(err)
-	}
-	// PostgreSQL refuses after 4 and 4 seconds, the store gives up after 9. On a machine that stalls in between, the store
-	// may be the first: then it is tried again.
-	const late = 8500 * time.Millisecond
-	for tries := 1; ; tries++ {
-		errs, longest := lockTogether(t, s)
-		gaveUp := slices.ContainsFunc(errs[:], func(err error) bool { return errors.Is(err, store.ErrUnavailable) })
-		if gaveUp && longest > late && tries < 3 {
-			continue
-		}
-		for _, err := range errs {
-			if !errors.Is(err, store.ErrLocked) || errors.Is(err, store.ErrUnavailable) {
-				t.Errorf("within %v: %v", longest, err)
-			}
-		}
-		return
-	}
-}
-
-// lockTogether tries to lock the instance i: the first waits for its holder, the others for the first. It returns what
-// they were told, and after which time the last one was.
-func lockTogether(t *testing.T, s *store.Store) (errs [3]error, longest time.Duration) {
-	t.Helper()
-	since := time.Now()
-	var all sync.WaitGroup
-	for n := range errs {
-		all.Go(func() {
-			errs[n] = s.InTx(t.Context(), func(tx *store.Tx) error {
-				_, err := tx.LockInstance(t.Context(), "i")
-				return err
-			})
-		})
-	}
-	all.Wait()
-	return errs, time.Since(since)
 }
 
 // The end of an unbind that keeps its account refers to the instance, and does not wait for who has locked it.

@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -124,21 +123,6 @@ func TestTasksAreListedPageByPage(t *testing.T) {
 		if len(ids) != tt.count || pages != tt.pages || !slices.IsSorted(ids) ||
 			len(slices.Compact(slices.Clone(ids))) != len(ids) {
 			t.Errorf("%+v: %d tasks on %d pages, wanted %d on %d", tt.filter, len(ids), pages, tt.count, tt.pages)
-		}
-	}
-}
-
-func TestFindInstance(t *testing.T) {
-	t.Parallel()
-	s := filled(t, `INSERT INTO instance (id, service_id, plan_id, state, server, database_name)
-		VALUES ('one', 's', 'p', 'ready', 'server', 'db_1'), ('two', 's', 'p', 'ready', 'server', 'db_2')`,
-		`INSERT INTO binding (instance_id, id, state, role, account, password) VALUES ('two', 'b', 'ready', 'admin', 'u_2', '')`,
-		"INSERT INTO retired_account (account, instance_id) VALUES ('u_1', 'one')")
-	for name, want := range map[string]string{"one": "one", "db_1": "one", "u_1": "one", "u_2": "two", "b": "", "db_": "",
-		"": ""} {
-		id, err := s.FindInstance(t.Context(), name)
-		if id != want || (want == "") != errors.Is(err, store.ErrNotFound) {
-			t.Errorf("%q: %q, %v", name, id, err)
 		}
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -39,26 +37,6 @@ func provisionOf(instanceID string) store.NewTask {
 func held(t store.Task) store.Lease { return store.Lease{ID: t.ID, Epoch: t.Epoch} }
 
 func nothing(*store.Tx) {}
-
-func TestMigrateIsRepeatableAndConcurrent(t *testing.T) {
-	t.Parallel()
-	url := servers.Postgres(t)
-	done := make(chan error)
-	for range 3 {
-		go func() {
-			_, err := store.Migrate(context.Background(), url)
-			done <- err
-		}()
-	}
-	for range 3 {
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	}
-	if err := servers.OpenStore(t, url).Ping(t.Context()); err != nil {
-		t.Error(err)
-	}
-}
 
 func TestMigrateLeavesANewerSchemaAlone(t *testing.T) {
 	t.Parallel()
@@ -96,26 +74,6 @@ func TestFenceKeyIsSharedAndLong(t *testing.T) {
 	}
 	if other, err := servers.Store(t).FenceKey(t.Context()); err != nil || bytes.Equal(a, other) {
 		t.Errorf("another database has the same key, %v", err)
-	}
-}
-
-func TestInstanceRoundTrip(t *testing.T) {
-	t.Parallel()
-	s, ctx := servers.Store(t), t.Context()
-	want := store.Instance{ID: "a/b %", ServiceID: "s", PlanID: "p", OrganizationGUID: "o", SpaceGUID: "sp",
-		Parameters: []byte(`{"charset": "latin1"}`), Context: []byte(`{}`), MaintenanceVersion: "1.0.0",
-		Location: store.DedicatedLocation("process", "d_1"), Database: "db_1", AdminPassword: "secret"}
-	insertInstance(t, s, want)
-	got, err := s.Instance(ctx, want.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got.State != store.Creating || got.AdminPassword != want.AdminPassword || got.Database != want.Database ||
-		string(got.Parameters) != string(want.Parameters) {
-		t.Errorf("read %+v, want %+v", got, want)
-	}
-	if _, err := s.Instance(ctx, "other"); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("missing instance: %v", err)
 	}
 }
 
@@ -378,57 +336,6 @@ func TestManyOldTasksAreForgotten(t *testing.T) {
 	}
 	if deleted[0]+deleted[1] != old || left != young {
 		t.Errorf("deleted %v instead of %d in all, left %d instead of %d", deleted, old, left, young)
-	}
-}
-
-func TestStats(t *testing.T) {
-	t.Parallel()
-	s, ctx := servers.Store(t), t.Context()
-	if err := s.InTx(ctx, func(tx *store.Tx) error {
-		err := tx.InsertInstance(store.Instance{ID: "i", PlanID: "p", Location: store.SharedLocation("a"), Database: "db"})
-		return errors.Join(err, tx.InsertBinding(store.Binding{InstanceID: "i", ID: "b", Account: "u"}))
-	}); err != nil {
-		t.Fatal(err)
-	}
-	newTask(t, s, provisionOf("waiting"))
-	newTask(t, s, store.NewTask{InstanceID: "i", BindingID: "b", Kind: store.Bind, PlanID: "p"})
-	n := provisionOf("leased")
-	n.Owner, n.LeaseTTL = "me", time.Minute
-	newTask(t, s, n)
-	counts, err := s.Counts(ctx)
-	if err != nil || !slices.Equal(counts.Instances, []store.InstanceCount{{PlanID: "p", Server: "a", Count: 1}}) ||
-		counts.Bindings != 1 {
-		t.Errorf("%+v, %v", counts, err)
-	}
-	tasks, err := s.TaskStats(ctx)
-	if err != nil || tasks.InProgress != 1 || tasks.Waiting != 2 || tasks.Oldest <= 0 {
-		t.Errorf("%+v, %v", tasks, err)
-	}
-	kinds, err := s.TaskStatsByKind(ctx)
-	if err != nil || len(kinds) != 2 {
-		t.Fatalf("%+v, %v", kinds, err)
-	}
-	slices.SortFunc(kinds, func(a, b store.KindStats) int { return strings.Compare(a.Kind, b.Kind) })
-	for i, want := range []store.KindStats{{Kind: store.Bind, TaskStats: store.TaskStats{Waiting: 1}},
-		{Kind: store.Provision, TaskStats: store.TaskStats{InProgress: 1, Waiting: 1}}} {
-		want.Oldest = kinds[i].Oldest
-		if kinds[i] != want || want.Oldest <= 0 {
-			t.Errorf("%+v instead of %+v", kinds[i], want)
-		}
-	}
-}
-
-// A broker that was paused before it recorded anything finds that it is too late.
-func TestRecordProvisionTooLate(t *testing.T) {
-	t.Parallel()
-	s, ctx := servers.Store(t), t.Context()
-	i := store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"}
-	asked := time.Now().Add(-11 * time.Second)
-	if _, _, err := s.RecordProvision(ctx, asked, nil, i, provisionOf("i"), 10); !errors.Is(err, store.ErrUnavailable) {
-		t.Errorf("recorded late: %v", err)
-	}
-	if _, err := s.Instance(ctx, "i"); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("the instance that came too late: %v", err)
 	}
 }
 

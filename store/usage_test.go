@@ -1,11 +1,9 @@
 package store_test
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -343,68 +341,6 @@ func TestTurns(t *testing.T) {
 	take("a", false, 2*each-time.Minute, 2*each+time.Minute)
 	exec(t, url, "UPDATE leader_lease SET began_at = began_at + '1 day', until = until + '1 day'") // the clock is set back
 	take("a", true, 0, 0)
-}
-
-// Those who ask at the same time wait for each other, and see a turn that was taken after they asked.
-func TestOneOfManyGetsTheTurn(t *testing.T) {
-	t.Parallel()
-	url, ctx := migrated(t), t.Context()
-	s := servers.OpenStore(t, url)
-	const askers, hold = 3, time.Minute
-	if taken, _, err := s.AcquireLeaderLease(ctx, "work", "dead", hold); err != nil || !taken {
-		t.Fatalf("%v, %v", taken, err)
-	}
-	conn, err := pgx.Connect(ctx, url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	tx, err := conn.Begin(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tx.Exec(ctx, "UPDATE leader_lease SET until = now()"); err != nil {
-		t.Fatal(err)
-	}
-	type answer struct {
-		taken bool
-		err   error
-	}
-	answers := make(chan answer, askers)
-	for n := range askers {
-		go func() {
-			taken, _, err := s.AcquireLeaderLease(ctx, "work", strconv.Itoa(n), hold)
-			answers <- answer{taken, err}
-		}()
-	}
-	for waiting := 0; waiting < askers; { // those who wait longer than PostgreSQL lets them fail
-		if _, err := tx.Exec(ctx, "SELECT pg_stat_clear_snapshot()"); err != nil {
-			t.Fatal(err)
-		}
-		if err := tx.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
-			AND wait_event_type = 'Lock'`).Scan(&waiting); err != nil {
-			t.Fatal(err)
-		}
-		if len(answers) > 0 {
-			t.Fatalf("did not wait: %+v", <-answers)
-		}
-	}
-	if err := tx.Commit(ctx); err != nil {
-		t.Fatal(err)
-	}
-	taken := 0
-	for range askers {
-		a := <-answers
-		if a.err != nil {
-			t.Error(a.err)
-		}
-		if a.taken {
-			taken++
-		}
-	}
-	if taken != 1 {
-		t.Errorf("%d of %d got the turn", taken, askers)
-	}
 }
 
 func exec(t *testing.T, url string, statements ...string) {

@@ -14,29 +14,6 @@ import (
 	"mysql-broker/store"
 )
 
-func TestOrphansAreDropped(t *testing.T) {
-	eachServer(t, func(f *fixture) {
-		kept := f.provision(sharedPlan)
-		f.bind(kept, plan.ReadWrite)
-		lost := f.provision(sharedPlan)
-		b := f.bind(lost, plan.ReadWrite)
-		f.expect(f.doctor)
-
-		f.forgetInstance(lost)
-		found := f.expect(f.doctor, "orphan database "+lost.Database, "orphan account "+b.Account)
-		for _, finding := range found {
-			if finding.Server != sharedName || finding.InstanceID != lost.ID || finding.Age <= 0 || !finding.Repairable {
-				f.Errorf("%+v", finding)
-			}
-			f.repair(finding, "dropped")
-		}
-		if f.databaseExists(lost.Database) || f.accountExists(b.Account) {
-			f.Error("the orphans are still there")
-		}
-		f.expect(f.doctor)
-	})
-}
-
 // Views break if the account that defines them goes.
 func TestOrphanAccountOfALivingInstance(t *testing.T) {
 	eachServer(t, func(f *fixture) {
@@ -201,30 +178,6 @@ func TestMissingAccountIsUnboundMeanwhile(t *testing.T) {
 			if f.accountExists(b.Account) {
 				f.Fatal("the account outlives its binding")
 			}
-		}
-	})
-}
-
-// An empty database in place of a lost one would hide the loss.
-func TestMissingDatabaseIsNotMadeAgain(t *testing.T) {
-	eachServer(t, func(f *fixture) {
-		i := f.provision(sharedPlan)
-		b := f.bind(i, plan.ReadWrite)
-		f.exec("DROP DATABASE `" + i.Database + "`")
-		found := f.expect(f.doctor, "missing database "+i.Database)
-		if found[0].Repairable || !strings.Contains(found[0].ToDo, "backup") {
-			f.Errorf("%+v", found[0])
-		}
-		f.refuses(found[0])
-		f.exec("DROP USER `" + b.Account + "`")
-		found = f.expect(f.doctor, "missing database "+i.Database, "missing account "+b.Account)
-		if found[1].Repairable {
-			f.Errorf("%+v", found[1])
-		}
-		found[1].Repairable = true
-		f.refuses(found[1])
-		if f.databaseExists(i.Database) || f.accountExists(b.Account) {
-			f.Error("something was made again")
 		}
 	})
 }

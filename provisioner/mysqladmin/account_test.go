@@ -3,7 +3,6 @@ package mysqladmin_test
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"slices"
 	"strings"
 	"testing"
@@ -51,48 +50,6 @@ func (f *fixture) checkLogin(user, password string) error {
 	cfg := f.config
 	cfg.User, cfg.Password = user, password
 	return mysqladmin.CheckLogin(f.t.Context(), cfg, f.database)
-}
-
-func TestConnectionLimitHoldsAndCanBeRaised(t *testing.T) {
-	onEachServer(t, func(t *testing.T, f *fixture) {
-		a := f.account(plan.ReadWrite)
-		db := f.loginAs(a)
-		f.expectConnections(db, a.MaxConnections)
-		for range 2 {
-			f.must(f.session.SetConnectionLimit(t.Context(), a.Name, a.MaxConnections+2))
-		}
-		f.expectConnections(db, 2)                                             // beside those that are open
-		f.must(f.session.SetConnectionLimit(t.Context(), uniqueName("u_"), 2)) // that is not there
-	})
-}
-
-// expectConnections opens connections until one more would be too many, and keeps them until the test ends.
-func (f *fixture) expectConnections(db *sql.DB, want int) {
-	f.t.Helper()
-	for range want {
-		conn, err := db.Conn(f.t.Context())
-		f.must(err)
-		f.t.Cleanup(func() { _ = conn.Close() })
-	}
-	if _, err := db.Conn(f.t.Context()); number(err) != 1226 {
-		f.t.Errorf("connection %d: %v, want error 1226", want+1, err)
-	}
-}
-
-func TestAccountThatRequiresTLSIsRefusedWithoutIt(t *testing.T) {
-	onEachServer(t, func(t *testing.T, f *fixture) {
-		a := mysqladmin.Account{
-			Name: uniqueName("u_"), Password: rand.Text(), Database: f.database, Role: plan.ReadOnly,
-			RequireTLS: true,
-		}
-		f.must(f.session.CreateAccount(t.Context(), a))
-		if err := f.loginAs(a).PingContext(t.Context()); number(err) == 0 {
-			t.Errorf("plain-text login: %v", err)
-		}
-		a.RequireTLS = false
-		f.must(f.session.CreateAccount(t.Context(), a))
-		f.must(f.loginAs(a).PingContext(t.Context()))
-	})
 }
 
 // Whatever is changed of an account later, it requires what it was made to require.

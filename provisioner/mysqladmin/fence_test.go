@@ -9,23 +9,6 @@ import (
 	"mysql-broker/provisioner/plan"
 )
 
-func TestFenceKillsItsPredecessor(t *testing.T) {
-	onEachServer(t, func(t *testing.T, f *fixture) {
-		key := uniqueName("task_")
-		first := f.fence(key, leaseHolds)
-		second := f.fence(key, leaseHolds)
-		database := uniqueName("db_")
-		err := first.CreateDatabase(t.Context(), database, "", "")
-		if err == nil || !mysqladmin.Unreachable(err) {
-			t.Errorf("a statement behind the fence: %v", err)
-		}
-		if found, err := f.server.DatabaseExists(t.Context(), database); found || err != nil {
-			t.Errorf("it took effect: %v, %v", found, err)
-		}
-		f.must(second.CreateDatabase(t.Context(), f.database, "", ""))
-	})
-}
-
 // A worker may be paused while its statement waits on the server; the statement must not land after the next fence.
 func TestFenceEndsAStatementUnderWay(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
@@ -51,14 +34,6 @@ func TestFenceEndsAStatementUnderWay(t *testing.T) {
 		if found, err := f.server.DatabaseExists(t.Context(), f.database); !found || err != nil {
 			t.Errorf("exists: %v, %v: the statement landed", found, err)
 		}
-	})
-}
-
-func TestFencesOfOtherKeysStandSideBySide(t *testing.T) {
-	onEachServer(t, func(t *testing.T, f *fixture) {
-		first := f.fence(uniqueName("task_"), leaseHolds)
-		f.fence(uniqueName("task_"), leaseHolds)
-		f.must(first.CreateDatabase(t.Context(), f.database, "", ""))
 	})
 }
 

@@ -90,56 +90,11 @@ func TestRestrictTakesWhateverThereIs(t *testing.T) {
 	})
 }
 
-// An account that is made for an instance that is over its quota, or made again, is as one that was restricted.
-func TestAccountIsMadeRestricted(t *testing.T) {
-	onEachServer(t, func(t *testing.T, f *fixture) {
-		f.fill(f.connect(f.account(plan.ReadWrite)))
-		for _, role := range everyRole {
-			restricted := f.account(role)
-			before := f.privileges(restricted.Name)
-			f.must(f.session.Restrict(t.Context(), restricted.Name, role, f.database))
-			made := f.account(role)
-			made.Restricted = true
-			f.must(f.session.CreateAccount(t.Context(), made))
-			if got, want := f.privileges(made.Name), f.privileges(restricted.Name); got != want {
-				t.Errorf("made as %s: %s; restricted: %s", role, got, want)
-			}
-			conn := f.connect(made)
-			f.exec(conn, "SELECT * FROM t")
-			f.refused(conn, "INSERT INTO t VALUES (9, 9)", "CREATE TABLE t2 (id INT)")
-			f.must(f.session.Release(t.Context(), made.Name, role, true, f.database))
-			if got := f.privileges(made.Name); got != before {
-				t.Errorf("released as %s: %s; before: %s", role, got, before)
-			}
-		}
-	})
-}
-
 // privileges are those on databases.
 func (f *fixture) privileges(account string) string {
 	f.t.Helper()
 	return f.strings(f.t.Context(), `SELECT COALESCE(GROUP_CONCAT(privilege_type ORDER BY privilege_type), '')
 		FROM information_schema.schema_privileges WHERE grantee = CONCAT("'", ?, "'@'%'")`, account)[0]
-}
-
-// MySQL grants on the whole server are not in schema_privileges, and open sessions keep what they have.
-func TestRestrictEndsOpenSessions(t *testing.T) {
-	onEachServer(t, func(t *testing.T, f *fixture) {
-		a, reader := f.account(plan.ReadWrite), f.account(plan.ReadOnly)
-		open := f.connect(a)
-		f.exec(open, "CREATE TABLE t (id INT)", "START TRANSACTION", "INSERT INTO t VALUES (1)")
-		reading := f.connect(reader)
-		f.exec(reading, "SELECT 1")
-		for _, account := range []mysqladmin.Account{a, reader} {
-			f.must(f.session.Restrict(t.Context(), account.Name, account.Role, f.database))
-		}
-		if _, err := open.ExecContext(t.Context(), "INSERT INTO t VALUES (2)"); err == nil || number(err) == 1142 {
-			t.Errorf("a session from before: %v, want its connection lost", err)
-		}
-		f.exec(reading, "SELECT * FROM t") // it had nothing to lose
-		f.refused(f.connect(a), "INSERT INTO t VALUES (3)")
-		f.must(f.session.Restrict(t.Context(), a.Name, a.Role, f.database)) // again
-	})
 }
 
 // A session that has something to lose by its end finds out by itself that it may write again, one that is busy does not
@@ -191,49 +146,6 @@ func TestRestrictAndReleaseOfNobody(t *testing.T) {
 		f.must(f.session.Restrict(t.Context(), nobody, plan.ReadWrite, f.database))
 		f.must(f.session.Release(t.Context(), nobody, plan.ReadWrite, true, f.database))
 		f.expectAccount(nobody, false)
-	})
-}
-
-// What a locked account defines runs with its privileges, or without.
-func TestRetiredDefinersAreRestricted(t *testing.T) {
-	onEachServer(t, func(t *testing.T, f *fixture) {
-		definer, caller := f.account(plan.ReadWrite), f.account(plan.ReadWrite)
-		f.fill(f.connect(definer))
-		kept, err := f.session.RetireAccount(t.Context(), definer.Name, definer.Role, f.database)
-		if err != nil || !kept {
-			t.Fatalf("kept %v, %v", kept, err)
-		}
-		f.exec(f.connect(caller), "CALL grow()")
-		f.must(f.session.Restrict(t.Context(), definer.Name, "", f.database))
-		f.refused(f.connect(caller), "CALL grow()")
-		f.exec(f.connect(caller), "CALL shrink()", "DELETE FROM t")
-		f.must(f.session.Release(t.Context(), definer.Name, "", true, f.database))
-		f.exec(f.connect(caller), "CALL grow()")
-	})
-}
-
-// Files do not shrink when rows are deleted; what that leaves free is known soon.
-func TestDeletedRowsAreReusable(t *testing.T) {
-	onEachServer(t, func(t *testing.T, f *fixture) {
-		table := "`" + f.database + "`.t"
-		f.exec(f.root, "CREATE TABLE "+table+" (id INT AUTO_INCREMENT PRIMARY KEY, b LONGBLOB)")
-		for range 16 {
-			f.exec(f.root, fmt.Sprintf("INSERT INTO %s (b) VALUES (REPEAT('x', %d))", table, 1<<20))
-		}
-		full, err := f.server.DatabaseSize(t.Context(), f.database)
-		f.must(err)
-		f.exec(f.root, "DELETE FROM "+table)
-		var size mysqladmin.Size
-		f.eventually("deleted rows are purged", func() bool {
-			size, err = f.server.DatabaseSize(t.Context(), f.database)
-			f.must(err)
-			return size.Reusable >= 12<<20
-		})
-		t.Logf("full: %+v, emptied: %+v", full, size)
-		if full.Reusable > 6<<20 || size.Files < full.Files || size.Used(20<<20) != size.Files-size.Reusable ||
-			size.Used(4<<20) != size.Files-4<<20 {
-			t.Errorf("full %+v, emptied %+v", full, size)
-		}
 	})
 }
 

@@ -7,37 +7,12 @@ import (
 	"net"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/go-sql-driver/mysql"
 
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
 )
-
-func TestRetireAccountEndsOpenSessionsAtOnce(t *testing.T) {
-	onEachServer(t, func(t *testing.T, f *fixture) {
-		a := f.account(plan.ReadWrite)
-		db := f.loginAs(a)
-		ended := make(chan error, 1)
-		go func() {
-			_, err := db.ExecContext(t.Context(), "SELECT SLEEP(60)")
-			ended <- err
-		}()
-		f.running(a.Name, "SELECT SLEEP%")
-		f.expectRetired(a, false)
-		select {
-		case err := <-ended:
-			if err == nil {
-				t.Error("the query of a retired account succeeded")
-			}
-		case <-time.After(patience):
-			t.Fatal("the query of a retired account runs on")
-		}
-		f.expectRetired(a, false)
-		f.expectAccount(a.Name, false)
-	})
-}
 
 // A server that has read an account lets a login to it succeed even when the account is locked meanwhile.
 func TestRetireAccountEndsLoginsThatWereUnderWay(t *testing.T) {
@@ -224,23 +199,6 @@ func TestRetireAccountMakesADefinerAgain(t *testing.T) {
 		f.expectRetired(a, true)
 		f.expectLocked(a)
 		f.exec(f.loginAs(f.account(plan.ReadWrite)), "SELECT * FROM o")
-	})
-}
-
-// An account that defines nothing goes, whatever is known of the broker's privileges.
-func TestRetireAccountWithPrivilegesKnown(t *testing.T) {
-	onEachServer(t, func(t *testing.T, f *fixture) {
-		f.must(f.server.CheckPrivileges(t.Context()))
-		f.session = f.fence(f.database+" again", leaseHolds)
-		a := f.account(plan.ReadWrite)
-		open := f.loginAs(a)
-		f.exec(open, "CREATE TABLE t (id INT)")
-		f.expectRetired(a, false)
-		f.expectRetired(a, false)
-		f.expectAccount(a.Name, false)
-		if err := open.PingContext(t.Context()); err == nil {
-			t.Error("an open session of a dropped account lives on")
-		}
 	})
 }
 

@@ -2,7 +2,6 @@ package task_test
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -54,38 +53,6 @@ func TestCancelUndoesOnceTheWorkerHasStopped(t *testing.T) {
 	}
 }
 
-// Whoever waits for the task in a request is told how it ended.
-func TestCancelEndsTheWait(t *testing.T) {
-	t.Parallel()
-	s, j := servers.Store(t), &journal{}
-	started := make(chan bool, 8)
-	w := task.Workflow{Steps: []task.Step{{Name: "a", Do: func(ctx context.Context, _ *task.Run) error {
-		started <- true
-		<-ctx.Done()
-		return context.Cause(ctx)
-	}}}, Cleanup: []task.Step{j.step("undo")}, Succeeded: nothing, Failed: ignored}
-	r := startWith(t, s, w, task.Config{LeaseTTL: briskLease})
-	var n store.NewTask
-	n.Owner, n.LeaseTTL = r.Lease()
-	since := time.Now()
-	recorded := record(t, s, n)
-	waited := make(chan error, 1)
-	go func() {
-		_, err := r.Do(t.Context(), recorded, w, since)
-		waited <- err
-	}()
-	testdrive.Receive(t, started, "the step begins")
-	if _, err := task.Cancel(t.Context(), s, recorded.ID, nil); err != nil {
-		t.Fatal(err)
-	}
-	var failed *task.FailedError
-	err := testdrive.Receive(t, waited, "who waits is told the end")
-	if !errors.As(err, &failed) || !strings.HasPrefix(failed.Task.Description, "Cancelled by an operator.") {
-		t.Errorf("who waits is told %v", err)
-	}
-	j.is(t, "undo")
-}
-
 // An end that was recorded a moment before stands, and so does the work.
 func TestCancelComesTooLate(t *testing.T) {
 	t.Parallel()
@@ -99,28 +66,5 @@ func TestCancelComesTooLate(t *testing.T) {
 		if got := end(t, s, recorded.ID); (got.State == store.Succeeded) != (err != nil) {
 			t.Errorf("cancelled: %v; then it %s", err, got.State)
 		}
-	}
-}
-
-func TestCancelRefusesDeletions(t *testing.T) {
-	t.Parallel()
-	s := servers.Store(t)
-	for _, kind := range []string{store.Deprovision, store.Unbind} {
-		var recorded *store.Task
-		if err := s.InTx(t.Context(), func(tx *store.Tx) error {
-			recorded = tx.InsertTask(store.NewTask{InstanceID: kind, Kind: kind, PlanID: "p"})
-			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := task.Cancel(t.Context(), s, recorded.ID, nil); err == nil || !strings.Contains(err.Error(), "cannot be undone") {
-			t.Errorf("%s: %v", kind, err)
-		}
-		if got, err := s.Task(t.Context(), recorded.ID); err != nil || got.Phase != store.Forward || got.Epoch != recorded.Epoch {
-			t.Errorf("%s was changed: %+v, %v", kind, got, err)
-		}
-	}
-	if _, err := task.Cancel(t.Context(), s, 4711, nil); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("a task that is not there: %v", err)
 	}
 }

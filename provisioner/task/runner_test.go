@@ -204,65 +204,6 @@ func TestPanicIsAFailedStep(t *testing.T) {
 	}
 }
 
-func TestDoReturnsTheOutcome(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		name string
-		errs []error
-		want string
-	}{
-		{"success", nil, store.Succeeded},
-		{"success at the third try", []error{errBoom, errBoom}, store.Succeeded},
-		{"failure", []error{errBoom, errBoom, errBoom}, store.Failed},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			s, j := servers.Store(t), &journal{}
-			w := task.Workflow{Steps: []task.Step{j.step("a", tt.errs...)}, Succeeded: nothing, Failed: ignored}
-			r := start(t, s, w)
-			since := time.Now()
-			owner, ttl := r.Lease()
-			got, err := r.Do(t.Context(), record(t, s, store.NewTask{Owner: owner, LeaseTTL: ttl}), w, since)
-			if got.State != tt.want || (err != nil) != (tt.want == store.Failed) {
-				t.Errorf("%+v, %v", got, err)
-			}
-			if stored, err := s.Task(t.Context(), got.ID); err != nil || stored.State != tt.want {
-				t.Errorf("stored %+v, %v", stored, err)
-			}
-		})
-	}
-}
-
-func TestWorkGoesOnWhenTheCallerLeaves(t *testing.T) {
-	t.Parallel()
-	s := servers.Store(t)
-	started, proceed := make(chan bool, 8), make(chan bool)
-	w := task.Workflow{Steps: []task.Step{{Name: "a", Do: func(context.Context, *task.Run) error {
-		started <- true
-		<-proceed
-		return nil
-	}}}, Succeeded: nothing, Failed: ignored}
-	r := start(t, s, w)
-	ctx, leave := context.WithCancel(t.Context())
-	owner, ttl := r.Lease()
-	since := time.Now()
-	recorded := record(t, s, store.NewTask{Owner: owner, LeaseTTL: ttl})
-	returned := make(chan error, 1)
-	go func() {
-		_, err := r.Do(ctx, recorded, w, since)
-		returned <- err
-	}()
-	testdrive.Receive(t, started, "the step begins")
-	leave()
-	if err := testdrive.Receive(t, returned, "Do returns"); !errors.Is(err, context.Canceled) {
-		t.Errorf("Do returned %v", err)
-	}
-	close(proceed)
-	if got := end(t, s, recorded.ID); got.State != store.Succeeded {
-		t.Errorf("%+v", got)
-	}
-}
-
 func TestAnotherProcessTakesOverFromADeadOne(t *testing.T) {
 	t.Parallel()
 	s, j := servers.Store(t), &journal{}
@@ -420,53 +361,6 @@ func runLongStep(t *testing.T) (j *journal, ranOut bool) {
 	return j, runOuts.Load() > 0
 }
 
-func TestWorkerWhoseLeaseWasTakenStops(t *testing.T) {
-	t.Parallel()
-	s := servers.Store(t)
-	started, stopped := make(chan bool, 8), make(chan error, 8)
-	startWith(t, s, task.Workflow{Steps: []task.Step{{Name: "a", Do: func(ctx context.Context, run *task.Run) error {
-		started <- true
-		<-ctx.Done()
-		stopped <- run.Alive()
-		return ctx.Err()
-	}}}, Succeeded: nothing, Failed: ignored}, task.Config{LeaseTTL: briskLease})
-	recorded := record(t, s, store.NewTask{})
-	testdrive.Receive(t, started, "the step begins")
-	if err := s.InTx(t.Context(), func(tx *store.Tx) error {
-		tx.CancelTask(recorded.ID, "cancelled")
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if err := testdrive.Receive(t, stopped, "the worker is stopped"); !errors.Is(err, store.ErrLeaseLost) {
-		t.Errorf("Alive said %v", err)
-	}
-}
-
-func TestStopHandsOver(t *testing.T) {
-	t.Parallel()
-	s, j := servers.Store(t), &journal{}
-	started := make(chan bool, 8)
-	first := start(t, s, task.Workflow{Steps: []task.Step{j.step("a"), {Name: "b",
-		Do: func(ctx context.Context, _ *task.Run) error {
-			started <- true
-			<-ctx.Done()
-			return ctx.Err()
-		}}}, Succeeded: nothing, Failed: ignored})
-	recorded := record(t, s, store.NewTask{})
-	testdrive.Receive(t, started, "step b begins")
-	first.Stop()
-	given, err := s.Task(t.Context(), recorded.ID)
-	if err != nil || given.Leased || given.State != store.InProgress {
-		t.Fatalf("after the stop: %+v, %v", given, err)
-	}
-	start(t, s, task.Workflow{Steps: []task.Step{j.step("a"), j.step("b")}, Succeeded: nothing, Failed: ignored})
-	if got := end(t, s, recorded.ID); got.State != store.Succeeded || got.Attempt != 0 {
-		t.Errorf("%+v", got)
-	}
-	j.is(t, "a", "b")
-}
-
 func TestProgressIsNumberedByStep(t *testing.T) {
 	t.Parallel()
 	s := servers.Store(t)
@@ -487,19 +381,6 @@ func TestProgressIsNumberedByStep(t *testing.T) {
 	for _, want := range []string{"Launching (1 of 2)", "Preparing (1 of 2)", "Starting (1 of 2)", "Checking (2 of 2)"} {
 		if got := <-seen; got != want {
 			t.Errorf("users saw %q, want %q", got, want)
-		}
-	}
-}
-
-func TestTokens(t *testing.T) {
-	t.Parallel()
-	if id, ok := task.ParseToken(task.Token(42)); !ok || id != 42 {
-		t.Errorf("%d, %v", id, ok)
-	}
-	for _, token := range []string{"", "task_", "task_0", "task_-1", "task_+1", "task_01", "task_1 ", "TASK_1", "1",
-		"task_99999999999999999999"} {
-		if id, ok := task.ParseToken(token); ok {
-			t.Errorf("%q was taken for task %d", token, id)
 		}
 	}
 }

@@ -1,0 +1,211 @@
+package deploy
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+const module = "mysql-broker/"
+
+// The picture of the packages is the import graph: each package imports those on lower lines only. The one in
+// docs/architecture.md has every package of the module.
+func TestPictureIsTheImportGraph(t *testing.T) {
+	t.Parallel()
+	imports := importGraph(t)
+	for document, complete := range map[string]bool{"docs/architecture.md": true, "README.md": false} {
+		for _, problem := range comparePicture(picture(readFile(t, document)), imports, complete) {
+			t.Errorf("%s: %s", document, problem)
+		}
+	}
+}
+
+func TestPictureIsCompared(t *testing.T) {
+	t.Parallel()
+	lines := picture("```\n a/        first\n    ├─ b/, c/    second\n    │    └─ d/    third\n    ▼\n e/…    last\n```\n")
+	if want := map[string]int{"a": 2, "a/b": 3, "a/c": 3, "a/c/d": 4, "e/…": 6}; fmt.Sprint(lines) != fmt.Sprint(want) {
+		t.Fatalf("the picture was read as %v, not as %v", lines, want)
+	}
+	for _, test := range []struct {
+		name    string
+		imports map[string][]string
+		want    string
+	}{
+		{"down", map[string][]string{"a": {"a/b"}, "a/b": {"a/c/d"}, "a/c": {"e/x"}, "a/c/d": {"e/x"}, "e/x": {"e/y"}}, ""},
+		{"up", map[string][]string{"a": nil, "a/b": nil, "a/c": nil, "a/c/d": {"a"}},
+			"line 4: a/c/d imports a of line 2"},
+		{"beside", map[string][]string{"a": nil, "a/b": {"a/c"}, "a/c": nil, "a/c/d": nil},
+			"line 3: a/b imports a/c of line 3"},
+		{"lacking", map[string][]string{"a": {"f"}, "a/b": nil, "a/c": nil, "a/c/d": nil, "f": {"e/x"}},
+			"f is missing: add it below line 2, and above line 6"},
+		{"lacking both ends", map[string][]string{"a": nil, "a/b": nil, "a/c": nil, "a/c/d": nil, "f": nil},
+			"f is missing: add it"},
+		{"removed", map[string][]string{"a": nil, "a/b": nil, "a/c": nil}, "line 4: there is no package a/c/d"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			problems := comparePicture(lines, test.imports, true)
+			if got := strings.Join(problems, "\n"); (test.want == "") != (got == "") || !strings.HasPrefix(got, test.want) {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// comparePicture returns what is wrong with a picture, which says what line each package is on.
+func comparePicture(lines map[string]int, imports map[string][]string, complete bool) (problems []string) {
+	for name, line := range lines {
+		_, exists := imports[name]
+		if below, all := strings.CutSuffix(name, "…"); all {
+			for other := range imports {
+				exists = exists || strings.HasPrefix(other, below)
+			}
+		}
+		if !exists {
+			problems = append(problems, fmt.Sprintf("line %d: there is no package %s; delete it", line, name))
+		}
+	}
+	for name, imported := range imports {
+		line := lineOf(lines, name)
+		if line == 0 {
+			if complete {
+				problems = append(problems, name+" is missing: add it"+between(lines, imports, name))
+			}
+			continue
+		}
+		for _, other := range imported {
+			to := lineOf(lines, other)
+			if to != 0 && to <= line && (to != line || !sameEllipsis(lines, name, other)) {
+				problems = append(problems, fmt.Sprintf("line %d: %s imports %s of line %d, and arrows point down only; "+
+					"put %[1]d above %[4]d, or remove the import", line, name, other, to))
+			}
+		}
+	}
+	slices.Sort(problems)
+	return problems
+}
+
+// lineOf returns the line that a package is on, by its name or by "e/…" for all below e; 0 if none.
+func lineOf(lines map[string]int, name string) int {
+	if line := lines[name]; line != 0 {
+		return line
+	}
+	return lines[ellipsis(lines, name)]
+}
+
+func ellipsis(lines map[string]int, name string) string {
+	for all := range lines {
+		if below, ok := strings.CutSuffix(all, "…"); ok && strings.HasPrefix(name, below) {
+			return all
+		}
+	}
+	return ""
+}
+
+func sameEllipsis(lines map[string]int, a, b string) bool {
+	return ellipsis(lines, a) != "" && ellipsis(lines, a) == ellipsis(lines, b)
+}
+
+// between says where a package that the picture lacks belongs.
+func between(lines map[string]int, imports map[string][]string, name string) (where string) {
+	lowest, highest := 0, 0
+	for importer, imported := range imports {
+		if slices.Contains(imported, name) {
+			lowest = max(lowest, lineOf(lines, importer))
+		}
+	}
+	for _, other := range imports[name] {
+		if line := lineOf(lines, other); line != 0 && (highest == 0 || line < highest) {
+			highest = line
+		}
+	}
+	if lowest != 0 {
+		where = fmt.Sprintf(" below line %d,", lowest)
+	}
+	if highest != 0 {
+		where += fmt.Sprintf(" and above line %d", highest)
+	}
+	return where
+}
+
+// A line of the picture: what draws the tree, packages with a slash (or "/…") at the end, and after two spaces what
+// they are for.
+var pictureLine = regexp.MustCompile(`^([ │├└─]*)((?:[a-z0-9-]+/)+…?(?:, (?:[a-z0-9-]+/)+…?)*)(?:  |$)`)
+
+// picture reads the first block of a document that draws packages: the line of each one.
+func picture(document string) map[string]int {
+	type parent struct {
+		column int
+		name   string
+	}
+	lines := map[string]int{}
+	var parents []parent
+	fenced := false
+	for n, line := range strings.Split(document, "\n") {
+		if strings.HasPrefix(line, "```") {
+			if fenced && len(lines) > 0 {
+				break
+			}
+			fenced = !fenced
+		}
+		m := pictureLine.FindStringSubmatch(line)
+		if !fenced || m == nil {
+			continue
+		}
+		column := utf8.RuneCountInString(m[1])
+		parents = slices.DeleteFunc(parents, func(p parent) bool { return p.column >= column })
+		above := ""
+		if len(parents) > 0 {
+			above = parents[len(parents)-1].name + "/"
+		}
+		var name string
+		for _, each := range strings.Split(m[2], ", ") {
+			name = above + strings.TrimSuffix(each, "/")
+			lines[name] = n + 1
+		}
+		parents = append(parents, parent{column, name})
+	}
+	return lines
+}
+
+// importGraph returns the packages of the module, each with those of the module that it imports, in any build.
+func importGraph(t *testing.T) map[string][]string {
+	t.Helper()
+	graph := map[string][]string{}
+	for _, tags := range []string{"", "faults"} {
+		list := exec.Command("go", "list", "-json=ImportPath,Imports", "-tags="+tags, "./...")
+		list.Dir = path("")
+		out, err := list.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for d := json.NewDecoder(bytes.NewReader(out)); ; {
+			var p struct {
+				ImportPath string
+				Imports    []string
+			}
+			if err := d.Decode(&p); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			name := strings.TrimPrefix(p.ImportPath, module)
+			own := graph[name]
+			for _, imported := range p.Imports {
+				if other, ours := strings.CutPrefix(imported, module); ours && !slices.Contains(own, other) {
+					own = append(own, other)
+				}
+			}
+			graph[name] = own
+		}
+	}
+	return graph
+}

@@ -146,7 +146,7 @@ func (b *Broker) Deprovision(ctx context.Context, id string, d domain.Deprovisio
 	a, err := b.provisioner.Deprovision(ctx, provisioner.DeprovisionRequest{InstanceID: id, Plan: plan,
 		AcceptsIncomplete: async})
 	err = b.unlessHeld(ctx, err)
-	if refusal, ok := errors.AsType[*provisioner.Error](err); ok && refusal.Code == provisioner.Gone {
+	if refusal, ok := errors.AsType[*provisioner.Error](err); ok && refusal.Code == provisioner.AlreadyDeleted {
 		return none, apiresponses.ErrInstanceDoesNotExist
 	}
 	return domain.DeprovisionServiceSpec{IsAsync: a.Operation != "", OperationData: a.Operation}, answer(err)
@@ -287,7 +287,7 @@ func (b *Broker) Unbind(ctx context.Context, id, bindingID string, d domain.Unbi
 	}
 	err := b.provisioner.Unbind(ctx, provisioner.UnbindRequest{InstanceID: id, BindingID: bindingID})
 	err = b.unlessHeld(ctx, err)
-	if refusal, ok := errors.AsType[*provisioner.Error](err); ok && refusal.Code == provisioner.Gone {
+	if refusal, ok := errors.AsType[*provisioner.Error](err); ok && refusal.Code == provisioner.AlreadyDeleted {
 		return domain.UnbindSpec{}, apiresponses.ErrBindingDoesNotExist
 	}
 	return domain.UnbindSpec{}, answer(err)

@@ -23,7 +23,7 @@ var answers = map[provisioner.Code]struct {
 	provisioner.Invalid:           {http.StatusBadRequest, ""},
 	provisioner.Conflict:          {http.StatusConflict, ""},
 	provisioner.NotFound:          {http.StatusNotFound, ""},
-	provisioner.Gone:              {http.StatusGone, ""},
+	provisioner.AlreadyDeleted:    {http.StatusGone, ""},
 	provisioner.NeedsAsync:        {http.StatusUnprocessableEntity, "AsyncRequired"},
 	provisioner.Busy:              {http.StatusUnprocessableEntity, "ConcurrencyError"},
 	provisioner.PlanChangeRefused: {http.StatusUnprocessableEntity, "PlanChangeNotSupported"},
@@ -119,7 +119,7 @@ func (f *causedFailure) Unwrap() []error { return []error{f.response, f.cause} }
 // the servers: it may be there.
 func (b *Broker) unlessHeld(ctx context.Context, err error) error {
 	refusal, ok := errors.AsType[*provisioner.Error](err)
-	if !ok || refusal.Code != provisioner.NotFound && refusal.Code != provisioner.Gone {
+	if !ok || refusal.Code != provisioner.NotFound && refusal.Code != provisioner.AlreadyDeleted {
 		return err
 	}
 	if held := b.provisioner.Held(ctx); held != nil {

@@ -122,8 +122,8 @@ func awaitBindings(ctx context.Context, tx *store.Tx, id string) error {
 	}
 }
 
-// changeAdminPassword does so under the fence that operations take: should the lock in PostgreSQL be lost, whoever
-// takes it next ends this connection before it changes the password in turn.
+// changeAdminPassword does so under the session lock that operations take: should the lock in PostgreSQL be lost,
+// whoever takes it next ends this connection before it changes the password in turn.
 func changeAdminPassword(ctx context.Context, tx *store.Tx, servers *fleet.Fleet, i store.Instance) error {
 	ctx, cancel := context.WithTimeout(ctx, changeTime)
 	defer cancel()

@@ -47,7 +47,7 @@ func (p *Provisioner) bindOrJoin(ctx context.Context, q BindRequest) (c Credenti
 	var i store.Instance
 	var b store.Binding
 	var t *store.Task
-	f := bindingFence(q.InstanceID, q.BindingID)
+	lock := bindingLock(q.InstanceID, q.BindingID)
 	joined := false
 	err = p.store.InTx(ctx, func(tx *store.Tx) error {
 		there, err := tx.BeginBind(ctx, q.InstanceID, q.BindingID)
@@ -75,10 +75,10 @@ func (p *Provisioner) bindOrJoin(ctx context.Context, q BindRequest) (c Credenti
 			tx.SetBindingState(i.ID, b.ID, store.Creating)
 		}
 		t = tx.InsertTask(p.begin(ctx, store.NewTask{InstanceID: i.ID, BindingID: b.ID, Kind: store.Bind, PlanID: i.PlanID}))
-		f = p.approach(ctx, i, f)
+		lock = p.beginLock(ctx, i, lock)
 		return nil
 	})
-	defer func() { p.drop(f) }()
+	defer func() { p.dropLock(lock) }()
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return c, false, refuse(NotFound, "There is no service instance with this id.")
@@ -90,7 +90,7 @@ func (p *Provisioner) bindOrJoin(ctx context.Context, q BindRequest) (c Credenti
 			return c, false, err
 		}
 	default:
-		if _, err := p.carryOut(ctx, *t, p.bindWorkflow(i, b, f), false, since); err != nil {
+		if _, err := p.run(ctx, *t, p.bindWorkflow(i, b, lock), false, since); err != nil {
 			return c, false, err
 		}
 	}
@@ -167,7 +167,7 @@ func (p *Provisioner) Unbind(ctx context.Context, q UnbindRequest) error {
 	since := time.Now()
 	var there store.Beginning
 	var t, cancelled *store.Task
-	f := bindingFence(q.InstanceID, q.BindingID)
+	lock := bindingLock(q.InstanceID, q.BindingID)
 	joined := false
 	err := p.store.InTx(ctx, func(tx *store.Tx) (err error) {
 		if there, err = tx.Begin(ctx, q.InstanceID, q.BindingID); err != nil {
@@ -192,13 +192,13 @@ func (p *Provisioner) Unbind(ctx context.Context, q UnbindRequest) error {
 		}
 		t = tx.InsertTask(p.begin(ctx, store.NewTask{InstanceID: q.InstanceID, BindingID: q.BindingID, Kind: store.Unbind,
 			PlanID: there.Instance.PlanID}))
-		f = p.approach(ctx, there.Instance, f)
+		lock = p.beginLock(ctx, there.Instance, lock)
 		return nil
 	})
-	defer func() { p.drop(f) }()
+	defer func() { p.dropLock(lock) }()
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return refuse(Gone, "There is no service binding with this id.")
+		return refuse(AlreadyDeleted, "There is no service binding with this id.")
 	case err != nil:
 		return fmt.Errorf("record the unbind: %w", err)
 	case joined:
@@ -208,6 +208,6 @@ func (p *Provisioner) Unbind(ctx context.Context, q UnbindRequest) error {
 	if cancelled != nil {
 		p.tasks.Cancelled(*cancelled)
 	}
-	_, err = p.carryOut(ctx, *t, p.unbindWorkflow(there.Instance, *there.Binding, f), false, since)
+	_, err = p.run(ctx, *t, p.unbindWorkflow(there.Instance, *there.Binding, lock), false, since)
 	return err
 }

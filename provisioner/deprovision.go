@@ -26,9 +26,9 @@ const doubtTime = 25 * time.Millisecond
 const cancelledByDeprovision = "Cancelled, because the service instance is being deleted."
 
 // Deprovision deletes an instance and cancels whatever is in progress on it. OSB API, "Deprovisioning".
-func (p *Provisioner) Deprovision(ctx context.Context, q DeprovisionRequest) (Answer, error) {
-	if _, err := answersLater(q.Plan, q.AcceptsIncomplete); err != nil {
-		return Answer{}, err
+func (p *Provisioner) Deprovision(ctx context.Context, q DeprovisionRequest) (Result, error) {
+	if _, err := answersAsync(q.Plan, q.AcceptsIncomplete); err != nil {
+		return Result{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, syncDeadline)
 	defer cancel()
@@ -37,8 +37,8 @@ func (p *Provisioner) Deprovision(ctx context.Context, q DeprovisionRequest) (An
 	var t *store.Task
 	var accounts []store.BindingAccount
 	var cancelled []store.Task
-	f := instanceFence(q.InstanceID)
-	var later, joined, absent bool
+	lock := instanceLock(q.InstanceID)
+	var async, joined, absent bool
 	err := p.store.InTx(ctx, func(tx *store.Tx) error {
 		there, err := tx.Begin(ctx, q.InstanceID, "")
 		if errors.Is(err, store.ErrNotFound) {
@@ -55,7 +55,7 @@ func (p *Provisioner) Deprovision(ctx context.Context, q DeprovisionRequest) (An
 		if i.ServiceID != q.Plan.ServiceID {
 			return refuse(Invalid, "The service_id is not that of this service instance.")
 		}
-		if later, err = answersLater(p.planOf(i), q.AcceptsIncomplete); err != nil {
+		if async, err = answersAsync(p.planOf(i), q.AcceptsIncomplete); err != nil {
 			return err
 		}
 		if t = there.Task(""); t != nil && t.Kind == store.Deprovision {
@@ -67,23 +67,23 @@ func (p *Provisioner) Deprovision(ctx context.Context, q DeprovisionRequest) (An
 			tx.CancelTask(a.ID, cancelledByDeprovision)
 		}
 		t = tx.InsertTask(p.begin(ctx, store.NewTask{InstanceID: i.ID, Kind: store.Deprovision, PlanID: i.PlanID,
-			Request: request{Later: later}.json()}))
+			Request: request{Async: async}.json()}))
 		if len(accounts) == 0 { // else they come first, by sessions of their own: nobody may wait for a second one
-			f = p.approach(ctx, i, f)
+			lock = p.beginLock(ctx, i, lock)
 		}
 		return nil
 	})
-	defer func() { p.drop(f) }()
+	defer func() { p.dropLock(lock) }()
 	switch {
 	case err != nil:
-		return Answer{}, fmt.Errorf("record the deprovision: %w", err)
+		return Result{}, fmt.Errorf("record the deprovision: %w", err)
 	case absent:
-		return Answer{}, refuse(Gone, "There is no service instance with this id.")
+		return Result{}, refuse(AlreadyDeleted, "There is no service instance with this id.")
 	case joined:
-		return p.join(ctx, *t, later)
+		return p.join(ctx, *t, async)
 	}
 	for _, c := range cancelled {
 		p.tasks.Cancelled(c)
 	}
-	return p.carryOut(ctx, *t, p.deprovisionWorkflow(i, accounts, f), later, since)
+	return p.run(ctx, *t, p.deprovisionWorkflow(i, accounts, lock), async, since)
 }

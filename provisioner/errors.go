@@ -10,7 +10,7 @@ const (
 	Invalid           Code = iota // the request can never work
 	Conflict                      // the id is taken by something else
 	NotFound                      // there is nothing of this id
-	Gone                          // there is nothing of this id to delete
+	AlreadyDeleted                // there is nothing of this id to delete
 	NeedsAsync                    // the plan works asynchronously only
 	Busy                          // another operation is in progress
 	PlanChangeRefused             // this plan cannot become that one

@@ -29,7 +29,7 @@ func (p *Provisioner) kinds() map[string]task.Kind {
 	return map[string]task.Kind{
 		store.Provision: {Advice: advice[store.Provision],
 			Workflow: p.ofInstance(func(_ context.Context, i store.Instance, r request) (task.Workflow, error) {
-				return p.provisionWorkflow(i, r, instanceFence(i.ID))
+				return p.provisionWorkflow(i, r, instanceLock(i.ID))
 			})},
 		store.Update: {Advice: advice[store.Update],
 			Workflow: p.ofInstance(func(_ context.Context, i store.Instance, r request) (task.Workflow, error) {
@@ -41,15 +41,15 @@ func (p *Provisioner) kinds() map[string]task.Kind {
 				if err != nil {
 					return task.Workflow{}, fmt.Errorf("list the accounts of instance %q: %w", i.ID, err)
 				}
-				return p.deprovisionWorkflow(i, accounts, instanceFence(i.ID)), nil
+				return p.deprovisionWorkflow(i, accounts, instanceLock(i.ID)), nil
 			})},
 		store.Bind: {Advice: advice[store.Bind],
 			Workflow: p.ofBinding(func(i store.Instance, b store.Binding) task.Workflow {
-				return p.bindWorkflow(i, b, bindingFence(i.ID, b.ID))
+				return p.bindWorkflow(i, b, bindingLock(i.ID, b.ID))
 			})},
 		store.Unbind: {Advice: advice[store.Unbind],
 			Workflow: p.ofBinding(func(i store.Instance, b store.Binding) task.Workflow {
-				return p.unbindWorkflow(i, b, bindingFence(i.ID, b.ID))
+				return p.unbindWorkflow(i, b, bindingLock(i.ID, b.ID))
 			})},
 	}
 }

@@ -15,13 +15,13 @@ import (
 )
 
 // place finds a shared server for an instance. Servers that are full, drained or cannot be used are passed over.
-func (p *Provisioner) place(ctx context.Context, i store.Instance, q ProvisionRequest, later bool) (Answer, error) {
+func (p *Provisioner) place(ctx context.Context, i store.Instance, q ProvisionRequest, async bool) (Result, error) {
 	var unusable error
 	var refused *mysqladmin.CharsetError
 	for _, maxAge := range []time.Duration{loadsAge, 0} { // a place may have become free since
 		loads, err := p.loads.read(ctx, p.store, p.fleet.Shared.Names(), maxAge)
 		if err != nil {
-			return Answer{}, fmt.Errorf("read how full the servers are: %w", err)
+			return Result{}, fmt.Errorf("read how full the servers are: %w", err)
 		}
 		unusable, refused = nil, nil
 		for _, server := range p.fleet.Shared.Candidates(loads) {
@@ -39,7 +39,7 @@ func (p *Provisioner) place(ctx context.Context, i store.Instance, q ProvisionRe
 				continue
 			}
 			i.Location = store.SharedLocation(server.Name())
-			answer, load, err := p.record(ctx, i, q.told, server.MaxDatabases, later)
+			result, load, err := p.record(ctx, i, q.told, server.MaxDatabases, async)
 			if errors.Is(err, store.ErrServerFull) {
 				continue
 			}
@@ -52,13 +52,13 @@ func (p *Provisioner) place(ctx context.Context, i store.Instance, q ProvisionRe
 			if load > 0 { // it took a place
 				p.loads.note(server.Name(), load)
 			}
-			return answer, err
+			return result, err
 		}
 	}
 	if err := p.absent(ctx, i.ID); err != nil {
-		return Answer{}, err
+		return Result{}, err
 	}
-	return Answer{}, p.noPlace(refused, unusable)
+	return Result{}, p.noPlace(refused, unusable)
 }
 
 // errUnreached says that an instance was recorded on a server that does not answer, and that this was taken back.
@@ -66,11 +66,11 @@ var errUnreached = errors.New("the server does not answer")
 
 // reached finds out whether the server that an instance was recorded on answers. It is asked while PostgreSQL writes
 // the record to its disk, which costs less time than to ask before.
-func (p *Provisioner) reached(ctx context.Context, i store.Instance, f fence) error {
-	if f.ahead == nil {
+func (p *Provisioner) reached(ctx context.Context, i store.Instance, lock sessionLock) error {
+	if lock.pending == nil {
 		return nil
 	}
-	err := f.ahead.approach.Err()
+	err := lock.pending.lock.Err()
 	if !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
@@ -78,7 +78,7 @@ func (p *Provisioner) reached(ctx context.Context, i store.Instance, f fence) er
 	if notConfigured != nil {
 		return notConfigured
 	}
-	return server.Answers(ctx)
+	return server.Ping(ctx)
 }
 
 // takeBack ends a task that has not begun, and forgets its instance.

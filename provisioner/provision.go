@@ -31,10 +31,10 @@ type ProvisionRequest struct {
 
 // Provision makes an instance. A request that repeats an earlier one gets the same answer, one that differs is a
 // Conflict. OSB API, "Provisioning".
-func (p *Provisioner) Provision(ctx context.Context, q ProvisionRequest) (Answer, error) {
-	later, err := answersLater(q.Plan, q.AcceptsIncomplete)
+func (p *Provisioner) Provision(ctx context.Context, q ProvisionRequest) (Result, error) {
+	async, err := answersAsync(q.Plan, q.AcceptsIncomplete)
 	if err != nil {
-		return Answer{}, err
+		return Result{}, err
 	}
 	if q.Received.IsZero() {
 		q.Received = time.Now()
@@ -42,18 +42,18 @@ func (p *Provisioner) Provision(ctx context.Context, q ProvisionRequest) (Answer
 	ctx, cancel := context.WithTimeout(ctx, syncDeadline)
 	defer cancel()
 	for {
-		answer, err := p.provisionNew(ctx, q, later)
+		result, err := p.provisionNew(ctx, q, async)
 		if errors.Is(err, store.ErrExists) {
-			answer, err = p.provisionAgain(ctx, q, later)
+			result, err = p.provisionAgain(ctx, q, async)
 		}
 		if errors.Is(err, errUndone) {
 			continue
 		}
 		if !errors.Is(err, errRaced) {
-			return answer, err
+			return result, err
 		}
 		if q.told, err = p.toldBefore(ctx, q); err != nil {
-			return Answer{}, err
+			return Result{}, err
 		}
 	}
 }
@@ -79,24 +79,24 @@ var errOvertaken = refuse(Busy, "The service instance was deleted while this req
 var errRaced = errors.New("another request was faster")
 
 // provisionNew records an instance and makes it, or returns store.ErrExists if it is there.
-func (p *Provisioner) provisionNew(ctx context.Context, q ProvisionRequest, later bool) (Answer, error) {
+func (p *Provisioner) provisionNew(ctx context.Context, q ProvisionRequest, async bool) (Result, error) {
 	i := store.Instance{ID: q.InstanceID, ServiceID: q.Plan.ServiceID, PlanID: q.Plan.ID,
 		OrganizationGUID: q.OrganizationGUID, SpaceGUID: q.SpaceGUID, Context: q.Context,
 		Parameters: encode(q.Parameters), MaintenanceVersion: q.Plan.MaintenanceVersion}
 	if q.Plan.Kind == plan.Shared {
-		return p.place(ctx, i, q, later)
+		return p.place(ctx, i, q, async)
 	}
 	l, err := p.fleet.Launcher(q.Plan.Launcher)
 	if err != nil {
-		return Answer{}, cmp.Or(p.absent(ctx, i.ID), error(&Error{Code: Invalid, Err: err,
+		return Result{}, cmp.Or(p.absent(ctx, i.ID), error(&Error{Code: Invalid, Err: err,
 			Sentence: "This broker offers no dedicated servers. Choose a shared plan."}))
 	}
 	if err := plausibleCharset(q.Parameters); err != nil {
-		return Answer{}, cmp.Or(p.absent(ctx, i.ID), err)
+		return Result{}, cmp.Or(p.absent(ctx, i.ID), err)
 	}
 	i.Location, i.AdminPassword = store.DedicatedLocation(l.Name, newName("d_")), newPassword()
-	answer, _, err := p.record(ctx, i, q.told, 0, later)
-	return answer, err
+	result, _, err := p.record(ctx, i, q.told, 0, async)
+	return result, err
 }
 
 // absent returns nil if there is no instance of that id, else store.ErrExists: what is there already needs no place.
@@ -113,35 +113,35 @@ func (p *Provisioner) absent(ctx context.Context, id string) error {
 
 // record commits the intent, then carries it out. told is what toldBefore has returned, max how many instances the
 // shared server takes, load how many it holds then.
-func (p *Provisioner) record(ctx context.Context, i store.Instance, told *time.Time, max int, later bool) (
-	a Answer, load int, err error) {
+func (p *Provisioner) record(ctx context.Context, i store.Instance, told *time.Time, max int, async bool) (
+	a Result, load int, err error) {
 	since := time.Now()
-	r := request{Later: later}
+	r := request{Async: async}
 	i.Database = newName(mysqladmin.DatabasePrefix)
-	f := p.approach(ctx, i, instanceFence(i.ID))
-	defer p.drop(f)
+	lock := p.beginLock(ctx, i, instanceLock(i.ID))
+	defer p.dropLock(lock)
 	t, load, err := p.store.RecordProvision(ctx, since, told, i, p.begin(ctx, store.NewTask{InstanceID: i.ID,
 		Kind: store.Provision, PlanID: i.PlanID, Request: r.json()}), max)
 	if err != nil {
 		return a, load, fmt.Errorf("record the instance: %w", err)
 	}
-	if err := p.reached(ctx, i, f); t.Leased && err != nil {
+	if err := p.reached(ctx, i, lock); t.Leased && err != nil {
 		return a, load, p.takeBack(ctx, i, t, err)
 	}
-	w, err := p.provisionWorkflow(i, r, f)
+	w, err := p.provisionWorkflow(i, r, lock)
 	if err != nil {
 		return a, load, err
 	}
-	a, err = p.carryOut(ctx, t, w, later, since)
+	a, err = p.run(ctx, t, w, async, since)
 	return a, load, err
 }
 
 // provisionAgain answers a request for an instance that is recorded.
-func (p *Provisioner) provisionAgain(ctx context.Context, q ProvisionRequest, later bool) (Answer, error) {
+func (p *Provisioner) provisionAgain(ctx context.Context, q ProvisionRequest, async bool) (Result, error) {
 	var i store.Instance
 	var active, anew *store.Task
 	since := time.Now()
-	r := request{Later: later}
+	r := request{Async: async}
 	err := p.store.InTx(ctx, func(tx *store.Tx) (err error) {
 		there, err := tx.Begin(ctx, q.InstanceID, "")
 		if err != nil {
@@ -166,19 +166,19 @@ func (p *Provisioner) provisionAgain(ctx context.Context, q ProvisionRequest, la
 	})
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return Answer{}, errRaced
+		return Result{}, errRaced
 	case err != nil:
-		return Answer{}, err
+		return Result{}, err
 	case anew != nil:
-		w, err := p.provisionWorkflow(i, r, instanceFence(i.ID))
+		w, err := p.provisionWorkflow(i, r, instanceLock(i.ID))
 		if err != nil {
-			return Answer{}, err
+			return Result{}, err
 		}
-		return p.carryOut(ctx, *anew, w, later, since)
+		return p.run(ctx, *anew, w, async, since)
 	case active != nil && active.Kind == store.Provision:
-		return p.join(ctx, *active, later)
+		return p.join(ctx, *active, async)
 	}
-	return Answer{Existed: true}, nil
+	return Result{Existed: true}, nil
 }
 
 // sameInstance tells whether a request asks for the instance that is there.

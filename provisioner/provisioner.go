@@ -84,14 +84,14 @@ func (p *Provisioner) Stop() {
 	p.closing.Wait()
 }
 
-// Answer tells how a request was carried out.
-type Answer struct {
+// Result is the outcome of a request.
+type Result struct {
 	Existed   bool   // the request had been carried out before
 	Operation string // the task's token if the work goes on after the answer, else ""
 }
 
-// answersLater tells whether a request for a plan is to be answered before its work is done.
-func answersLater(of plan.Plan, acceptsIncomplete bool) (bool, error) {
+// answersAsync tells whether a request for a plan is answered before its work is done.
+func answersAsync(of plan.Plan, acceptsIncomplete bool) (bool, error) {
 	if of.Async == plan.AsyncRequired && !acceptsIncomplete {
 		return false, errAsyncRequired
 	}
@@ -116,37 +116,37 @@ var beginning = map[string]string{
 	store.Unbind:      "Deleting the service binding",
 }
 
-// carryOut works on a recorded task: while the caller waits, or later. since is a time before it was recorded.
-func (p *Provisioner) carryOut(ctx context.Context, t store.Task, w task.Workflow, later bool, since time.Time) (
-	Answer, error) {
+// run works on a recorded task: while the caller waits, or later. since is a time before it was recorded.
+func (p *Provisioner) run(ctx context.Context, t store.Task, w task.Workflow, async bool, since time.Time) (
+	Result, error) {
 	fault.Point(t.Kind, "recorded")
-	if later {
+	if async {
 		p.tasks.Start(t, w, since)
-		return Answer{Operation: task.Token(t.ID)}, nil
+		return Result{Operation: task.Token(t.ID)}, nil
 	}
 	_, err := p.tasks.Do(ctx, t, w, since)
-	return Answer{}, outcome(t, err)
+	return Result{}, outcome(t, err)
 }
 
 // join answers a repeated request with the task that the first one recorded. Where that one had failed before and was
 // only being undone, the error is errUndone: the servers may be well again, and the request is to be carried out anew.
-func (p *Provisioner) join(ctx context.Context, t store.Task, later bool) (Answer, error) {
-	if later {
-		return Answer{Operation: task.Token(t.ID)}, nil
+func (p *Provisioner) join(ctx context.Context, t store.Task, async bool) (Result, error) {
+	if async {
+		return Result{Operation: task.Token(t.ID)}, nil
 	}
 	undoing := t.Phase == store.Cleanup
 	if undoing { // at once, where it waits for its next attempt
 		if _, err := p.store.RetryNow(ctx, t.ID); err != nil && !errors.Is(err, store.ErrNotFound) {
-			return Answer{}, fmt.Errorf("have %s undone: %w", task.Token(t.ID), err)
+			return Result{}, fmt.Errorf("have %s undone: %w", task.Token(t.ID), err)
 		}
 		p.tasks.Nudge()
 	}
 	_, err := p.tasks.Wait(ctx, t.ID)
 	failed, ended := errors.AsType[*task.FailedError](err)
 	if undoing && ended && failed.Task.LastError != store.Cancelled {
-		return Answer{}, errUndone
+		return Result{}, errUndone
 	}
-	return Answer{Existed: true}, outcome(t, err)
+	return Result{Existed: true}, outcome(t, err)
 }
 
 // errUndone means that what an earlier request had begun is undone by now.
@@ -190,7 +190,7 @@ func outcome(t store.Task, err error) error {
 func (p *Provisioner) plan(id string) (plan.Plan, error) {
 	found := p.plans.Get(id)
 	if found.Removed {
-		return found, task.Elsewhere(fmt.Errorf("plan %q is not in the catalog", id))
+		return found, task.RequeueElsewhere(fmt.Errorf("plan %q is not in the catalog", id))
 	}
 	return found, nil
 }

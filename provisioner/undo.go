@@ -22,10 +22,10 @@ func keep(t store.Task, err error) error {
 }
 
 // dropEmptyDatabase undoes the creation of a database.
-func (p *Provisioner) dropEmptyDatabase(i store.Instance, f fence) task.Step {
+func (p *Provisioner) dropEmptyDatabase(i store.Instance, lock sessionLock) task.Step {
 	return task.Step{Name: "drop database", Progress: "Dropping the database", Timeout: dropTimeout,
 		Do: func(ctx context.Context, run *task.Run) error {
-			err := p.onServer(ctx, run, i, f, func(ctx context.Context, s *mysqladmin.Session) error {
+			err := p.onServer(ctx, run, i, lock, func(ctx context.Context, s *mysqladmin.Session) error {
 				return s.DropEmptyDatabase(ctx, i.Database)
 			})
 			if errors.Is(err, mysqladmin.ErrHoldsData) {

@@ -24,40 +24,40 @@ type UpdateRequest struct {
 
 // Update changes an instance's plan. A request that asks for what there is succeeds at once. OSB API, "Updating a
 // Service Instance".
-func (p *Provisioner) Update(ctx context.Context, q UpdateRequest) (Answer, error) {
+func (p *Provisioner) Update(ctx context.Context, q UpdateRequest) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, syncDeadline)
 	defer cancel()
 	i, err := p.instance(ctx, q.InstanceID)
 	if err != nil {
-		return Answer{}, err
+		return Result{}, err
 	}
 	if i.ServiceID != q.ServiceID {
-		return Answer{}, refuse(Invalid, "The service_id is not that of this service instance.")
+		return Result{}, refuse(Invalid, "The service_id is not that of this service instance.")
 	}
 	from, to := p.planOf(i), q.Plan
-	later, err := answersLater(to, q.AcceptsIncomplete)
+	async, err := answersAsync(to, q.AcceptsIncomplete)
 	if err != nil {
-		return Answer{}, err
+		return Result{}, err
 	}
 	if from.Kind != to.Kind {
-		return Answer{}, refuse(PlanChangeRefused, "A %s plan cannot be changed to a %s one. "+
+		return Result{}, refuse(PlanChangeRefused, "A %s plan cannot be changed to a %s one. "+
 			"Create a service instance of plan %s and copy the data.", from.Kind, to.Kind, to.Name)
 	}
 	if l, err := p.fleet.Launcher(to.Launcher); to.Kind == plan.Dedicated && err == nil && l.Name != i.Location.Launcher {
-		return Answer{}, refuse(PlanChangeRefused, "Plan %s has its servers elsewhere, and data are not moved there. "+
+		return Result{}, refuse(PlanChangeRefused, "Plan %s has its servers elsewhere, and data are not moved there. "+
 			"Create a service instance of plan %s and copy the data.", to.Name, to.Name)
 	}
-	r := request{Later: later, PlanID: to.ID, MaintenanceVersion: i.MaintenanceVersion}
+	r := request{Async: async, PlanID: to.ID, MaintenanceVersion: i.MaintenanceVersion}
 	if q.Upgrade || to.ID != from.ID {
 		r.MaintenanceVersion = to.MaintenanceVersion
 	}
 	idle, err := p.idle(ctx, i)
 	if err != nil {
-		return Answer{}, err
+		return Result{}, err
 	}
 	if idle { // a server that is being changed may not answer how much data it holds
 		if err := p.fits(ctx, i, from, to); err != nil {
-			return Answer{}, err
+			return Result{}, err
 		}
 	}
 	for {
@@ -105,7 +105,7 @@ func (p *Provisioner) databaseSize(ctx context.Context, i store.Instance) (size 
 }
 
 // recordUpdate commits the intent, then carries it out.
-func (p *Provisioner) recordUpdate(ctx context.Context, id string, to plan.Plan, r request) (Answer, error) {
+func (p *Provisioner) recordUpdate(ctx context.Context, id string, to plan.Plan, r request) (Result, error) {
 	since := time.Now()
 	var i store.Instance
 	var t *store.Task
@@ -137,15 +137,15 @@ func (p *Provisioner) recordUpdate(ctx context.Context, id string, to plan.Plan,
 	})
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		return Answer{}, refuse(NotFound, "There is no service instance with this id.")
+		return Result{}, refuse(NotFound, "There is no service instance with this id.")
 	case err != nil:
-		return Answer{}, fmt.Errorf("record the update: %w", err)
+		return Result{}, fmt.Errorf("record the update: %w", err)
 	case t == nil:
-		return Answer{}, nil
+		return Result{}, nil
 	case joined:
-		return p.join(ctx, *t, r.Later)
+		return p.join(ctx, *t, r.Async)
 	}
-	return p.carryOut(ctx, *t, p.updateWorkflow(i, r), r.Later, since)
+	return p.run(ctx, *t, p.updateWorkflow(i, r), r.Async, since)
 }
 
 // boundAccounts is how many bindings there are: those of the accounts that have not outlived theirs.
@@ -166,6 +166,6 @@ func sameUpdate(recorded json.RawMessage, r request) bool {
 	if json.Unmarshal(recorded, &was) != nil {
 		return false
 	}
-	was.Later = r.Later
+	was.Async = r.Async
 	return bytes.Equal(was.json(), r.json())
 }

@@ -17,7 +17,7 @@ import (
 
 // request is what a task records of what was asked beyond its instance's or binding's own row.
 type request struct {
-	Later              bool   `json:"later,omitempty"`               // answered before the work was done
+	Async              bool   `json:"later,omitempty"`               // answered before the work was done
 	PlanID             string `json:"plan_id,omitempty"`             // of an update: the plan to change to
 	MaintenanceVersion string `json:"maintenance_version,omitempty"` // of an update
 }
@@ -30,7 +30,7 @@ func (r request) json() json.RawMessage {
 // provisionWorkflow makes an instance. One that was asked for in a request and failed is forgotten, since the
 // platform was told so; one that was promised stays, failed, until the platform deletes it, and so does one that may
 // have left something over.
-func (p *Provisioner) provisionWorkflow(i store.Instance, r request, f fence) (task.Workflow, error) {
+func (p *Provisioner) provisionWorkflow(i store.Instance, r request, lock sessionLock) (task.Workflow, error) {
 	var parameters plan.InstanceParameters
 	if err := json.Unmarshal(i.Parameters, &parameters); err != nil {
 		return task.Workflow{}, fmt.Errorf("read the parameters of instance %q: %w", i.ID, err)
@@ -38,7 +38,7 @@ func (p *Provisioner) provisionWorkflow(i store.Instance, r request, f fence) (t
 	w := task.Workflow{
 		Succeeded: func(tx *store.Tx, _ task.Memory) { tx.SetInstanceState(i.ID, store.Ready) },
 		Failed: func(tx *store.Tx, undone bool) {
-			if r.Later || !undone {
+			if r.Async || !undone {
 				tx.SetInstanceState(i.ID, store.CreateFailed)
 			} else {
 				tx.DeleteInstance(i.ID)
@@ -46,10 +46,10 @@ func (p *Provisioner) provisionWorkflow(i store.Instance, r request, f fence) (t
 		},
 	}
 	createDatabase := task.Step{Name: "create database", Progress: "Creating the database",
-		Do: func(ctx context.Context, run *task.Run) error { return p.createDatabase(ctx, run, i, f, parameters) }}
+		Do: func(ctx context.Context, run *task.Run) error { return p.createDatabase(ctx, run, i, lock, parameters) }}
 	if i.Location.Shared() {
 		w.Steps = []task.Step{createDatabase}
-		w.Cleanup = []task.Step{p.dropEmptyDatabase(i, f)}
+		w.Cleanup = []task.Step{p.dropEmptyDatabase(i, lock)}
 		return w, nil
 	}
 	w.Steps = []task.Step{
@@ -65,7 +65,7 @@ func (p *Provisioner) provisionWorkflow(i store.Instance, r request, f fence) (t
 			}},
 		createDatabase,
 		{Name: "check login", Progress: "Checking the first login", Do: func(ctx context.Context, run *task.Run) error {
-			return p.onServer(ctx, run, i, f, func(ctx context.Context, s *mysqladmin.Session) error {
+			return p.onServer(ctx, run, i, lock, func(ctx context.Context, s *mysqladmin.Session) error {
 				return notUnreachable(p.fleet.CheckLogin(ctx, i.Location, i.Database, newPassword(), s))
 			})
 		}},
@@ -132,9 +132,9 @@ var meanwhile = map[string]string{
 	store.Update:    "The service instance keeps its plan.",
 }
 
-func (p *Provisioner) createDatabase(ctx context.Context, run *task.Run, i store.Instance, f fence,
+func (p *Provisioner) createDatabase(ctx context.Context, run *task.Run, i store.Instance, lock sessionLock,
 	q plan.InstanceParameters) error {
-	err := p.onServer(ctx, run, i, f, func(ctx context.Context, s *mysqladmin.Session) error {
+	err := p.onServer(ctx, run, i, lock, func(ctx context.Context, s *mysqladmin.Session) error {
 		return s.CreateDatabase(ctx, i.Database, q.Charset, q.Collation)
 	})
 	if charset, ok := errors.AsType[*mysqladmin.CharsetError](err); ok {
@@ -143,10 +143,10 @@ func (p *Provisioner) createDatabase(ctx context.Context, run *task.Run, i store
 	return err
 }
 
-func (p *Provisioner) dropDatabase(i store.Instance, f fence) task.Step {
+func (p *Provisioner) dropDatabase(i store.Instance, lock sessionLock) task.Step {
 	return task.Step{Name: "drop database", Progress: "Dropping the database", Timeout: dropTimeout,
 		Do: func(ctx context.Context, run *task.Run) error {
-			return p.onServer(ctx, run, i, f, func(ctx context.Context, s *mysqladmin.Session) error {
+			return p.onServer(ctx, run, i, lock, func(ctx context.Context, s *mysqladmin.Session) error {
 				return s.DropDatabase(ctx, i.Database)
 			})
 		}}
@@ -164,7 +164,7 @@ func (p *Provisioner) destroy(i store.Instance) task.Step {
 func (p *Provisioner) updateWorkflow(i store.Instance, r request) task.Workflow {
 	w := task.Workflow{
 		Steps:   p.changePlan(i, i.PlanID, r.PlanID, true),
-		Lasting: true,
+		Durable: true,
 		Succeeded: func(tx *store.Tx, m task.Memory) {
 			tx.SetInstancePlan(i.ID, r.PlanID, r.MaintenanceVersion)
 			if p.eventsDiffer(i.PlanID, r.PlanID) {
@@ -234,7 +234,7 @@ func (p *Provisioner) changePlan(i store.Instance, fromID, planID string, lift b
 					return err
 				}
 			}
-			err = p.onServer(ctx, run, i, instanceFence(i.ID), func(ctx context.Context, s *mysqladmin.Session) error {
+			err = p.onServer(ctx, run, i, instanceLock(i.ID), func(ctx context.Context, s *mysqladmin.Session) error {
 				regrant := lifts || current.OverSince == nil && p.eventsDiffer(fromID, planID)
 				return changeAccounts(ctx, s, i.Database, accounts, plan, regrant)
 			})
@@ -255,7 +255,7 @@ func changeAccounts(ctx context.Context, s *mysqladmin.Session, database string,
 		if !regrant {
 			continue
 		}
-		if err := s.Release(ctx, a.Account, plan.Role(a.Role), to.Events, database); err != nil {
+		if err := s.RestoreWritePrivileges(ctx, a.Account, plan.Role(a.Role), to.Events, database); err != nil {
 			return err
 		}
 	}
@@ -277,7 +277,8 @@ func (p *Provisioner) below(ctx context.Context, i store.Instance, of plan.Plan)
 
 // deprovisionWorkflow removes an instance with whatever a provision, bind or unbind that was cancelled may have left.
 // accounts are all that it ever had: none is added once its deprovision is recorded.
-func (p *Provisioner) deprovisionWorkflow(i store.Instance, accounts []store.BindingAccount, f fence) task.Workflow {
+func (p *Provisioner) deprovisionWorkflow(i store.Instance, accounts []store.BindingAccount,
+	lock sessionLock) task.Workflow {
 	w := task.Workflow{
 		Succeeded: func(tx *store.Tx, _ task.Memory) { tx.DeleteInstance(i.ID) },
 		Failed:    func(tx *store.Tx, _ bool) { tx.SetInstanceState(i.ID, store.DeleteFailed) },
@@ -290,8 +291,8 @@ func (p *Provisioner) deprovisionWorkflow(i store.Instance, accounts []store.Bin
 	// definer can be dropped only once the database is gone.
 	w.Steps = []task.Step{
 		{Name: "end accounts", Progress: "Closing the accounts", Timeout: accountsTimeout,
-			Do: func(ctx context.Context, run *task.Run) error { return p.endAccounts(ctx, run, i, accounts, f) }},
-		p.dropDatabase(i, f),
+			Do: func(ctx context.Context, run *task.Run) error { return p.endAccounts(ctx, run, i, accounts, lock) }},
+		p.dropDatabase(i, lock),
 		{Name: "drop accounts", Progress: "Dropping the accounts", Timeout: accountsTimeout,
 			Do: func(ctx context.Context, run *task.Run) error {
 				return p.eachAccount(ctx, run, i, accounts,
@@ -306,7 +307,7 @@ func (p *Provisioner) deprovisionWorkflow(i store.Instance, accounts []store.Bin
 // endAccounts shuts all accounts of an instance whose database will be dropped, those too that come after one which the
 // server cannot shut, and then waits once for the logins that were pending meanwhile.
 func (p *Provisioner) endAccounts(ctx context.Context, run *task.Run, i store.Instance,
-	accounts []store.BindingAccount, f fence) error {
+	accounts []store.BindingAccount, lock sessionLock) error {
 	var names []string
 	var pending mysqladmin.PendingLogins
 	var failed error
@@ -322,19 +323,19 @@ func (p *Provisioner) endAccounts(ctx context.Context, run *task.Run, i store.In
 	}
 	err := p.eachAccount(ctx, run, i, accounts, shut)
 	if err == nil && pending.Any() {
-		err = p.onServer(ctx, run, i, f, func(ctx context.Context, s *mysqladmin.Session) error {
+		err = p.onServer(ctx, run, i, lock, func(ctx context.Context, s *mysqladmin.Session) error {
 			return s.EndLogins(ctx, pending, names...)
 		})
 	}
 	return errors.Join(failed, err)
 }
 
-// eachAccount runs fn for accounts of an instance, each under its binding's fence: a bind that was cancelled may still
-// be at it.
+// eachAccount runs fn for accounts of an instance, each under its binding's session lock: a bind that was cancelled may
+// still be at it.
 func (p *Provisioner) eachAccount(ctx context.Context, run *task.Run, i store.Instance,
 	accounts []store.BindingAccount, fn func(ctx context.Context, s *mysqladmin.Session, account string) error) error {
 	for _, a := range accounts {
-		if err := p.onServer(ctx, run, i, bindingFence(i.ID, a.BindingID),
+		if err := p.onServer(ctx, run, i, bindingLock(i.ID, a.BindingID),
 			func(ctx context.Context, s *mysqladmin.Session) error { return fn(ctx, s, a.Account) }); err != nil {
 			return err
 		}
@@ -343,10 +344,10 @@ func (p *Provisioner) eachAccount(ctx context.Context, run *task.Run, i store.In
 }
 
 // bindWorkflow makes the account of a binding. A bind that failed is forgotten, since the platform was told so.
-func (p *Provisioner) bindWorkflow(i store.Instance, b store.Binding, f fence) task.Workflow {
-	f.adds = true
+func (p *Provisioner) bindWorkflow(i store.Instance, b store.Binding, lock sessionLock) task.Workflow {
+	lock.adds = true
 	onServer := func(ctx context.Context, run *task.Run, fn func(context.Context, *mysqladmin.Session) error) error {
-		return p.onServer(ctx, run, i, f, fn)
+		return p.onServer(ctx, run, i, lock, fn)
 	}
 	return task.Workflow{
 		Steps: []task.Step{{Name: "create account", Progress: "Creating the account",
@@ -372,11 +373,11 @@ func (p *Provisioner) bindWorkflow(i store.Instance, b store.Binding, f fence) t
 					return s.DropAccount(ctx, b.Account)
 				})
 			}}},
-		Lasting:   true,
+		Durable:   true,
 		Succeeded: func(tx *store.Tx, _ task.Memory) { tx.SetBindingState(i.ID, b.ID, store.Ready) },
 		Failed: func(tx *store.Tx, undone bool) {
 			if !undone { // it goes with the instance
-				tx.RetireAccount(i.ID, b.Account)
+				tx.RecordRetiredAccount(i.ID, b.Account)
 			}
 			tx.DeleteBinding(i.ID, b.ID)
 		},
@@ -388,19 +389,19 @@ const keptAccount = "kept account"
 
 // unbindWorkflow ends the account of a binding. It stays, locked, where views, triggers, routines or events run in
 // its name, and goes with the instance.
-func (p *Provisioner) unbindWorkflow(i store.Instance, b store.Binding, f fence) task.Workflow {
+func (p *Provisioner) unbindWorkflow(i store.Instance, b store.Binding, lock sessionLock) task.Workflow {
 	return task.Workflow{
 		Steps: []task.Step{{Name: "end account", Progress: "Closing the account",
 			Do: func(ctx context.Context, run *task.Run) error {
-				return p.onServer(ctx, run, i, f, func(ctx context.Context, s *mysqladmin.Session) error {
-					kept, err := s.RetireAccount(ctx, b.Account, plan.Role(b.Role), i.Database)
+				return p.onServer(ctx, run, i, lock, func(ctx context.Context, s *mysqladmin.Session) error {
+					kept, err := s.RevokeAccess(ctx, b.Account, plan.Role(b.Role), i.Database)
 					return errors.Join(err, run.Remember(keptAccount, kept))
 				})
 			}}},
 		Succeeded: func(tx *store.Tx, m task.Memory) {
 			var kept bool
 			if _, err := m.Recall(keptAccount, &kept); kept || err != nil {
-				tx.RetireAccount(i.ID, b.Account)
+				tx.RecordRetiredAccount(i.ID, b.Account)
 			}
 			tx.DeleteBinding(i.ID, b.ID)
 		},

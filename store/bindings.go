@@ -84,11 +84,11 @@ func (t *Tx) DeleteBinding(instanceID, id string) {
 	t.change("delete the binding", "DELETE FROM binding WHERE instance_id = $1 AND id = $2 AND :allowed", instanceID, id)
 }
 
-// RetireAccount remembers an account that outlives its binding; it goes with its instance. Call it before
+// RecordRetiredAccount remembers an account that outlives its binding; it goes with its instance. Call it before
 // DeleteBinding. Its privileges are as they should be if those of its binding were, unless the instance is over its
 // quota: an account that had to be made again has all of its role. The binding is locked lest SetOver, at the same
 // time, change that.
-func (t *Tx) RetireAccount(instanceID, account string) {
+func (t *Tx) RecordRetiredAccount(instanceID, account string) {
 	t.change("retire the account", `
 		WITH former AS (SELECT role, grants_due, events FROM binding WHERE account = $1 FOR UPDATE)
 		INSERT INTO retired_account (account, instance_id, role, grants_due, events)

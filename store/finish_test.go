@@ -21,7 +21,7 @@ var outcomes = map[string]func(tx *store.Tx){
 	"privileges reconciled": func(tx *store.Tx) { tx.SetReconciled("u", true); tx.SetReconciled("old", true) },
 	"binding ready":         func(tx *store.Tx) { tx.SetBindingState("i", "b", store.Ready) },
 	"binding deleted":       func(tx *store.Tx) { tx.DeleteBinding("i", "b") },
-	"account retired":       func(tx *store.Tx) { tx.RetireAccount("i", "u") },
+	"account retired":       func(tx *store.Tx) { tx.RecordRetiredAccount("i", "u") },
 }
 
 // A worker whose task is another one's by now changes nothing, whatever it would have recorded.
@@ -37,7 +37,7 @@ func TestLostLeaseRecordsNoOutcome(t *testing.T) {
 				t.Fatal(err)
 			}
 			inTx(t, s, func(tx *store.Tx) error {
-				tx.RetireAccount("i", "old")
+				tx.RecordRetiredAccount("i", "old")
 				return tx.InsertBinding(store.Binding{InstanceID: "i", ID: "b", Role: "admin", Account: "u"})
 			})
 			dead, err := s.Claim(ctx, "dead", -time.Second) // run out as soon as it is taken

@@ -25,7 +25,7 @@ type DueAccount struct {
 	Server     string // the shared server's name, or the dedicated server's id
 }
 
-// fromDue are the accounts that are due, of ready instances: no other one's can be settled, or needs it.
+// fromDue are the accounts that are due, of ready instances: no other one's can be reconciled, or needs it.
 const fromDue = ` FROM (SELECT instance_id, id, account, role FROM binding WHERE grants_due IS NOT FALSE
 		UNION ALL SELECT instance_id, '', account, role FROM retired_account WHERE grants_due) AS due
 	JOIN instance i ON i.id = due.instance_id AND i.state = 'ready' `
@@ -43,9 +43,9 @@ func (s *Store) DueAccounts(ctx context.Context, dedicated bool, instanceID stri
 // SetReconciled records that an account, whose instance the transaction has locked, has the privileges that it should,
 // and whether it may make events while it is not kept from adding data.
 func (t *Tx) SetReconciled(account string, events bool) {
-	t.change("settle the account",
+	t.change("reconcile the account",
 		"UPDATE binding SET grants_due = false, events = $2 WHERE account = $1 AND :allowed", account, events)
-	t.change("settle the retired account",
+	t.change("reconcile the retired account",
 		"UPDATE retired_account SET grants_due = false, events = $2 WHERE account = $1 AND :allowed", account, events)
 }
 
@@ -71,8 +71,8 @@ func (s *Store) MarkEvents(ctx context.Context, with, without []string) error {
 	return nil
 }
 
-// ReconcileUnrestricted settles the accounts that were made by brokers which know of no restrictions, of instances that
-// have none. They have all privileges of their roles. IS NOT FALSE adds nothing to IS NULL but the partial index
+// ReconcileUnrestricted reconciles the accounts that were made by brokers which know of no restrictions, of instances
+// that have none. They have all privileges of their roles. IS NOT FALSE adds nothing to IS NULL but the partial index
 // binding_grants_due, which PostgreSQL takes where a condition is that of the index.
 func (s *Store) ReconcileUnrestricted(ctx context.Context) error {
 	for {

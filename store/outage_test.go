@@ -114,7 +114,9 @@ func TestUnbindEndsWhileItsInstanceIsLocked(t *testing.T) {
 		if _, err := tx.LockInstance(ctx, "i"); err != nil {
 			return err
 		}
-		return s.Finish(ctx, held(unbind), store.Succeeded, "", true, func(other *store.Tx) { other.RetireAccount("i", "u") })
+		return s.Finish(ctx, held(unbind), store.Succeeded, "", true, func(other *store.Tx) {
+			other.RecordRetiredAccount("i", "u")
+		})
 	}); err != nil {
 		t.Error(err)
 	}

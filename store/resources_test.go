@@ -87,7 +87,7 @@ func TestResourcesAreLiveAndExpected(t *testing.T) {
 
 	inTx(t, s, func(tx *store.Tx) error {
 		tx.CancelTask(unbind.ID, "")
-		tx.RetireAccount("i", "u")
+		tx.RecordRetiredAccount("i", "u")
 		tx.DeleteBinding("i", "b")
 		return nil
 	})

@@ -58,21 +58,21 @@ func TestMigrateLeavesANewerSchemaAlone(t *testing.T) {
 	}
 }
 
-func TestFenceKeyIsSharedAndLong(t *testing.T) {
+func TestSessionLockKeyIsSharedAndLong(t *testing.T) {
 	t.Parallel()
 	url := servers.Postgres(t)
 	if _, err := store.Migrate(t.Context(), url); err != nil {
 		t.Fatal(err)
 	}
-	a, err := servers.OpenStore(t, url).FenceKey(t.Context())
+	a, err := servers.OpenStore(t, url).SessionLockKey(t.Context())
 	if err != nil || len(a) < 32 {
 		t.Fatalf("%d bytes, %v", len(a), err)
 	}
-	b, err := servers.OpenStore(t, url).FenceKey(t.Context())
+	b, err := servers.OpenStore(t, url).SessionLockKey(t.Context())
 	if err != nil || !bytes.Equal(a, b) {
 		t.Errorf("another broker reads another key, %v", err)
 	}
-	if other, err := servers.Store(t).FenceKey(t.Context()); err != nil || bytes.Equal(a, other) {
+	if other, err := servers.Store(t).SessionLockKey(t.Context()); err != nil || bytes.Equal(a, other) {
 		t.Errorf("another database has the same key, %v", err)
 	}
 }
@@ -194,7 +194,7 @@ func TestOneActiveTaskForEachInstanceAndBinding(t *testing.T) {
 	}
 }
 
-func TestLeaseIsFencedByItsEpoch(t *testing.T) {
+func TestEpochKeepsOutFormerHoldersOfALease(t *testing.T) {
 	t.Parallel()
 	s, ctx := servers.Store(t), t.Context()
 	newTask(t, s, provisionOf("i"))

@@ -197,7 +197,7 @@ func restrict(t *testing.T, s *store.Store, id string, over bool) {
 	}
 }
 
-func TestAccountsAreDueUntilTheyAreSettled(t *testing.T) {
+func TestAccountsAreDueUntilTheyAreReconciled(t *testing.T) {
 	t.Parallel()
 	url, ctx := migrated(t), t.Context()
 	s := servers.OpenStore(t, url)
@@ -210,7 +210,7 @@ func TestAccountsAreDueUntilTheyAreSettled(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	settle := func(account string) {
+	reconcile := func(account string) {
 		t.Helper()
 		if err := s.InTx(ctx, func(tx *store.Tx) error { tx.SetReconciled(account, true); return nil }); err != nil {
 			t.Fatal(err)
@@ -242,18 +242,18 @@ func TestAccountsAreDueUntilTheyAreSettled(t *testing.T) {
 		t.Errorf("%+v, %v", i, err)
 	}
 	due("u_a a admin a", "u_b b admin a")
-	settle("u_a")
+	reconcile("u_a")
 	bind("c") // whose account is made as it should be
 	due("u_b b admin a")
 	if err := s.InTx(ctx, func(tx *store.Tx) error {
-		tx.RetireAccount("i", "u_b")
+		tx.RecordRetiredAccount("i", "u_b")
 		tx.DeleteBinding("i", "b")
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
 	due("u_b  admin a")
-	settle("u_b")
+	reconcile("u_b")
 	due()
 	exec(t, url, `INSERT INTO binding (instance_id, id, state, role, account, password)
 		VALUES ('i', 'old', 'ready', 'admin', 'u_old', '')`) // as by a broker that knows of no quotas
@@ -279,7 +279,7 @@ func TestAccountsAreDueUntilTheyAreSettled(t *testing.T) {
 	retire := func(id string) {
 		t.Helper()
 		if err := s.InTx(ctx, func(tx *store.Tx) error {
-			tx.RetireAccount("i", "u_"+id)
+			tx.RecordRetiredAccount("i", "u_"+id)
 			tx.DeleteBinding("i", id)
 			return nil
 		}); err != nil {
@@ -294,7 +294,7 @@ func TestAccountsAreDueUntilTheyAreSettled(t *testing.T) {
 	if some, err := s.DueAccounts(ctx, true, "", store.DueAccount{}, 10); err != nil || len(some) != 0 {
 		t.Errorf("due on dedicated servers: %+v, %v", some, err)
 	}
-	exec(t, url, "UPDATE instance SET state = 'delete failed'") // whatever becomes of its accounts, it will not be settled
+	exec(t, url, "UPDATE instance SET state = 'delete failed'") // whatever becomes of its accounts, it will not be reconciled
 	due()
 	counted(0)
 }

@@ -110,11 +110,11 @@ func (c *console) planIDs(ctx context.Context, name string) (ids []string, err e
 	if ids != nil {
 		return ids, nil
 	}
-	withdrawn, err := c.store.PlanInUse(ctx, name)
+	removed, err := c.store.PlanInUse(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("look for the plan: %w", err)
 	}
-	if !withdrawn {
+	if !removed {
 		return nil, fmt.Errorf("there is no plan %q; the catalog has %s", name, strings.Join(names, ", "))
 	}
 	return []string{name}, nil

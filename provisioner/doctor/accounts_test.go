@@ -42,13 +42,13 @@ func TestAccountsOnDedicatedServers(t *testing.T) {
 
 		stray := foreign("u_")
 		f.must(f.fleet.AsAdmin(f.Context(), i, func(s *mysqladmin.Server) error {
-			session, err := s.Fence(f.Context(), "test", func() error { return nil })
+			session, err := s.Lock(f.Context(), "test", func() error { return nil })
 			if err != nil {
 				return err
 			}
 			defer session.Close()
 			f.must(session.DropAccount(f.Context(), dropped.Account))
-			f.must(session.Restrict(f.Context(), restricted.Account, plan.ReadWrite, i.Database))
+			f.must(session.RemoveWritePrivileges(f.Context(), restricted.Account, plan.ReadWrite, i.Database))
 			return session.CreateAccount(f.Context(), mysqladmin.Account{Name: stray, Password: "unused-Passw0rd",
 				Database: i.Database, Role: plan.ReadOnly})
 		}))

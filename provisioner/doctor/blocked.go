@@ -61,7 +61,7 @@ func (d *Doctor) unblock(ctx context.Context, f Finding) (done string, err error
 		return "", errChanged
 	}
 	ended := ""
-	err = d.onServer(ctx, f, orphanFence(f), noLease, func(s *mysqladmin.Session) (err error) {
+	err = d.onServer(ctx, f, orphanLock(f), noLease, func(s *mysqladmin.Session) (err error) {
 		ended, err = s.DropBlockedDatabase(ctx, f.Name, d.blockedAge)
 		return err
 	})

@@ -49,7 +49,7 @@ func TestDedicatedServerWithTheNextPassword(t *testing.T) {
 	eachServer(t, func(f *fixture) {
 		i := f.provision(dedicatedPlan)
 		f.inTx(func(tx *store.Tx) error { return tx.SetNextAdminPassword(i.ID, "the-next-password") })
-		f.must(f.fleet.ChangeAdminPassword(f.Context(), i.Location, i.AdminPassword, "the-next-password", "fence",
+		f.must(f.fleet.ChangeAdminPassword(f.Context(), i.Location, i.AdminPassword, "the-next-password", "lock",
 			func() error { return nil }))
 		f.expect(f.doctor)
 	})

@@ -88,7 +88,7 @@ func plans() []plan.Plan { return []plan.Plan{sharedPlan, dedicatedPlan} }
 
 func (f *fixture) openShared(configs ...shared.Config) *shared.Servers {
 	f.Helper()
-	key, err := f.store.FenceKey(f.Context())
+	key, err := f.store.SessionLockKey(f.Context())
 	f.must(err)
 	all, err := shared.Open(configs, key)
 	f.must(err)
@@ -99,9 +99,9 @@ func (f *fixture) openShared(configs ...shared.Config) *shared.Servers {
 // fleetOf has the launcher of the fixture besides.
 func (f *fixture) fleetOf(s *shared.Servers) *fleet.Fleet {
 	f.Helper()
-	key, err := f.store.FenceKey(f.Context())
+	key, err := f.store.SessionLockKey(f.Context())
 	f.must(err)
-	return fleet.New(fleet.Config{Store: f.store, Shared: s, FenceKey: key,
+	return fleet.New(fleet.Config{Store: f.store, Shared: s, SessionLockKey: key,
 		Launchers: map[string]launcher.Launcher{"process": f.launcher}})
 }
 

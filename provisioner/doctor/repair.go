@@ -59,7 +59,7 @@ func (d *Doctor) Repair(ctx context.Context, f Finding) (done string, err error)
 	case store.DedicatedResource:
 		return "destroyed", d.destroy(ctx, f)
 	case store.DatabaseResource:
-		return "dropped", d.onServer(ctx, f, orphanFence(f), noLease, func(s *mysqladmin.Session) error {
+		return "dropped", d.onServer(ctx, f, orphanLock(f), noLease, func(s *mysqladmin.Session) error {
 			return s.DropDatabase(ctx, f.Name)
 		})
 	}
@@ -89,11 +89,11 @@ func (d *Doctor) dropAccount(ctx context.Context, f Finding) (done string, err e
 		return "", fmt.Errorf("read its instance: %w", err)
 	}
 	kept := false
-	err = d.onServer(ctx, f, orphanFence(f), noLease, func(s *mysqladmin.Session) (err error) {
+	err = d.onServer(ctx, f, orphanLock(f), noLease, func(s *mysqladmin.Session) (err error) {
 		if gone {
 			return s.DropAccount(ctx, f.Name)
 		}
-		kept, err = s.RetireAccount(ctx, f.Name, plan.Admin, i.Database) // nobody knows its role any more
+		kept, err = s.RevokeAccess(ctx, f.Name, plan.Admin, i.Database) // nobody knows its role any more
 		return err
 	})
 	if err != nil || !kept {
@@ -103,7 +103,7 @@ func (d *Doctor) dropAccount(ctx context.Context, f Finding) (done string, err e
 		if _, err := tx.LockInstance(ctx, i.ID); err != nil {
 			return err
 		}
-		tx.RetireAccount(i.ID, f.Name)
+		tx.RecordRetiredAccount(i.ID, f.Name)
 		return nil
 	})
 	if errors.Is(err, store.ErrNotFound) {
@@ -113,7 +113,7 @@ func (d *Doctor) dropAccount(ctx context.Context, f Finding) (done string, err e
 }
 
 // makeAccount makes the account of a ready binding again. The instance stays locked meanwhile, so that no operation on
-// it can begin; one that began because this process was paused and its lock lost breaks the fence.
+// it can begin; one that began because this process was paused and its lock lost loses the session lock.
 func (d *Doctor) makeAccount(ctx context.Context, f Finding) error {
 	return d.store.InTx(ctx, func(tx *store.Tx) error {
 		i, b, err := lockReady(ctx, tx, f)
@@ -169,18 +169,18 @@ func lockReady(ctx context.Context, tx *store.Tx, f Finding) (i store.Instance, 
 // noLease is for what nothing will ever want again: whoever removes it, and when, is all the same.
 func noLease() error { return nil }
 
-func orphanFence(f Finding) string { return fmt.Sprintf("orphan %s %q", f.Kind, f.Name) }
+func orphanLock(f Finding) string { return fmt.Sprintf("orphan %s %q", f.Kind, f.Name) }
 
-func (d *Doctor) onServer(ctx context.Context, f Finding, fence string, alive func() error,
+func (d *Doctor) onServer(ctx context.Context, f Finding, lock string, alive func() error,
 	fn func(*mysqladmin.Session) error) error {
 	server, err := d.fleet.Shared.Server(f.Server)
 	if err != nil {
 		return err
 	}
-	session, err := server.Fence(ctx, fence, alive)
+	session, err := server.Lock(ctx, lock, alive)
 	if err != nil {
-		return fmt.Errorf("take the fence on the server: %w", err)
+		return fmt.Errorf("take the session lock: %w", err)
 	}
-	defer session.Close() // after a failure it discards the connection, which ends the fence as well
+	defer session.Close() // after a failure it discards the connection, which releases the lock as well
 	return fn(session)
 }

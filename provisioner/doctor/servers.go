@@ -65,7 +65,7 @@ func (d *Doctor) contents(ctx context.Context, name string) contents {
 }
 
 func contentsOf(ctx context.Context, server *shared.Server) contents {
-	if err := server.Answers(ctx); err != nil {
+	if err := server.Ping(ctx); err != nil {
 		return contents{err: err}
 	}
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)

@@ -45,7 +45,7 @@ func (d *Doctor) hear(ctx context.Context, r store.Resource) ([]Finding, error) 
 	if err != nil {
 		return nil, fmt.Errorf("read the instance: %w", err)
 	}
-	if err = d.fleet.Answers(ctx, i); err == nil {
+	if err = d.fleet.Ping(ctx, i); err == nil {
 		var findings []Finding
 		if findings, err = d.dedicatedAccounts(ctx, i); err == nil {
 			return findings, nil

@@ -8,5 +8,5 @@ func Point(name ...string) {}
 // Statement does nothing without the build tag "faults".
 func Statement(when, sql string) {}
 
-// FencesOff is false without the build tag "faults".
-const FencesOff = false
+// SessionLocksOff is false without the build tag "faults".
+const SessionLocksOff = false

@@ -14,8 +14,8 @@ import (
 // socket is where a test listens; without it, points do nothing.
 var socket = os.Getenv("FAULT_SOCKET")
 
-// FencesOff leaves out the locks on MySQL servers, to show what they are for.
-var FencesOff = os.Getenv("FAULT_FENCES") == "off"
+// SessionLocksOff leaves out the locks on MySQL servers, to show what they are for.
+var SessionLocksOff = os.Getenv("FAULT_SESSION_LOCKS") == "off"
 
 // errInjected is what a step fails with where the test says so.
 var errInjected = errors.New("a test made this step fail")

@@ -59,7 +59,7 @@ func (f *Fleet) changeAdminPassword(ctx context.Context, at store.Location, curr
 		return err
 	}
 	defer admin.Close()
-	session, err := admin.Fence(ctx, lock, alive)
+	session, err := admin.Lock(ctx, lock, alive)
 	if err != nil {
 		return fmt.Errorf("take the session lock: %w", err)
 	}

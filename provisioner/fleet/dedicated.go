@@ -18,7 +18,7 @@ const (
 	adminUser = "broker_admin"
 	// checkAccount logs in once while a server is being provisioned, and is dropped again.
 	checkAccount = "broker_check"
-	// answerTimeout bounds how long Answers waits.
+	// answerTimeout bounds how long Ping waits.
 	answerTimeout = 5 * time.Second
 )
 
@@ -96,12 +96,12 @@ func (f *Fleet) Open(ctx context.Context, at store.Location, adminPassword strin
 		return nil, err
 	}
 	cfg := adminLogin(at.Server, e, adminPassword)
-	cfg.FenceKey = f.fenceKey
+	cfg.SessionLockKey = f.lockKey
 	return mysqladmin.Open(cfg)
 }
 
-// Answers reports an error if an instance's dedicated server does not let its administrator in soon.
-func (f *Fleet) Answers(ctx context.Context, i store.Instance) error {
+// Ping reports an error if an instance's dedicated server does not let its administrator in soon.
+func (f *Fleet) Ping(ctx context.Context, i store.Instance) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	return f.AsAdmin(ctx, i, func(admin *mysqladmin.Server) error { return admin.Ping(ctx) })

@@ -22,10 +22,10 @@ var ErrNoLauncher = errors.New("no launcher is configured for dedicated servers"
 
 // Config is what a fleet is made of.
 type Config struct {
-	Store     *store.Store
-	Shared    *shared.Servers              // nil for none
-	Launchers map[string]launcher.Launcher // by name; none where no dedicated server can be reached
-	FenceKey  []byte                       // for mysqladmin.Config
+	Store          *store.Store
+	Shared         *shared.Servers              // nil for none
+	Launchers      map[string]launcher.Launcher // by name; none where no dedicated server can be reached
+	SessionLockKey []byte                       // for mysqladmin.Config
 }
 
 // Fleet reaches every server. It is safe for concurrent use.
@@ -33,7 +33,7 @@ type Fleet struct {
 	Shared    *shared.Servers
 	store     *store.Store
 	launchers map[string]Launcher
-	fenceKey  []byte
+	lockKey   []byte
 }
 
 // Launcher is one that runs dedicated servers, and what their locations call it.
@@ -47,7 +47,7 @@ func New(cfg Config) *Fleet {
 	if cfg.Shared == nil {
 		cfg.Shared = &shared.Servers{}
 	}
-	f := &Fleet{Shared: cfg.Shared, store: cfg.Store, fenceKey: cfg.FenceKey, launchers: map[string]Launcher{}}
+	f := &Fleet{Shared: cfg.Shared, store: cfg.Store, lockKey: cfg.SessionLockKey, launchers: map[string]Launcher{}}
 	for name, l := range cfg.Launchers {
 		f.launchers[name] = Launcher{name, l}
 	}

@@ -9,7 +9,7 @@ import (
 	"mysql-broker/store"
 )
 
-// InstanceLock is the key of the session lock of whoever changes an instance: see mysqladmin.Server.Fence.
+// InstanceLock is the key of the session lock of whoever changes an instance: see mysqladmin.Server.Lock.
 func InstanceLock(id string) string { return fmt.Sprintf("instance %q", id) }
 
 // BindingLock is the key of the session lock of whoever changes the account of a binding.
@@ -17,7 +17,7 @@ func BindingLock(instanceID, id string) string { return fmt.Sprintf("binding %q 
 
 // PendingLock begins to take a session lock at a location, while the caller does something else. It is nil where there
 // is no open connection to do that on: to dedicated servers, and to what is not configured.
-func (f *Fleet) PendingLock(ctx context.Context, at store.Location, key string) *mysqladmin.Approach {
+func (f *Fleet) PendingLock(ctx context.Context, at store.Location, key string) *mysqladmin.PendingLock {
 	if !at.Shared() {
 		return nil
 	}
@@ -25,13 +25,13 @@ func (f *Fleet) PendingLock(ctx context.Context, at store.Location, key string) 
 	if err != nil {
 		return nil
 	}
-	return server.Approach(ctx, key)
+	return server.BeginLock(ctx, key)
 }
 
 // Lock completes a pending session lock at a location, unless the server there knows more than PostgreSQL: see
 // Verified. What only adds is done during a store.Hold nevertheless. The lock lasts until the session is closed; who
-// takes the same lock before that ends the session. alive is for mysqladmin.Server.Fence.
-func (f *Fleet) Lock(ctx context.Context, at store.Location, pending *mysqladmin.Approach, alive func() error,
+// takes the same lock before that ends the session. alive is for mysqladmin.Server.Lock.
+func (f *Fleet) Lock(ctx context.Context, at store.Location, pending *mysqladmin.PendingLock, alive func() error,
 	adds bool) (*mysqladmin.Session, error) {
 	err := pending.Err()
 	if err == nil {
@@ -40,9 +40,9 @@ func (f *Fleet) Lock(ctx context.Context, at store.Location, pending *mysqladmin
 			return nil, fmt.Errorf("compare PostgreSQL with the server: %w", errors.Join(err, pending.Close()))
 		}
 	}
-	session, err := pending.Fence(ctx, alive)
+	session, err := pending.Lock(ctx, alive)
 	if err != nil {
-		return nil, fmt.Errorf("take the fence on the server: %w", err)
+		return nil, fmt.Errorf("take the session lock: %w", err)
 	}
 	return session, nil
 }

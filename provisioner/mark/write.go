@@ -36,7 +36,7 @@ func (k *Keeper) writeShared(ctx context.Context, m store.Mark) {
 
 // writeServer compares first: a PostgreSQL that was restored while brokers ran is found out here.
 func (k *Keeper) writeServer(ctx context.Context, server *shared.Server, m store.Mark) error {
-	if err := server.Answers(ctx); err != nil {
+	if err := server.Ping(ctx); err != nil {
 		return err
 	}
 	before, _, err := server.ReadMark(ctx, k.identity)

@@ -16,7 +16,7 @@ type Account struct {
 	MaxConnections int  // at the same time; 0 for the server's own limit
 	RequireTLS     bool // plain-text logins are refused
 	Events         bool // it may make events, unless its role is ReadOnly
-	Restricted     bool // it may add no data, as after Restrict
+	Restricted     bool // it may add no data, as after RemoveWritePrivileges
 	OwnServer      bool // nobody else's data are on the server: an Admin may read every routine, if it can be given that
 }
 
@@ -56,7 +56,7 @@ func (s *Session) createAccount(ctx context.Context, a Account) error {
 	if !a.Restricted {
 		return nil
 	}
-	return s.Restrict(ctx, a.Name, a.Role, a.Database)
+	return s.RemoveWritePrivileges(ctx, a.Name, a.Role, a.Database)
 }
 
 // identify runs CREATE USER or ALTER USER with all that an account has but its privileges.

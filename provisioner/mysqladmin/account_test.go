@@ -62,8 +62,8 @@ func TestAccountKeepsWhetherItRequiresTLS(t *testing.T) {
 			}
 			f.must(f.session.CreateAccount(t.Context(), a))
 			f.must(f.session.SetConnectionLimit(t.Context(), a.Name, 3))
-			f.must(f.session.Restrict(t.Context(), a.Name, a.Role, a.Database))
-			f.must(f.session.Release(t.Context(), a.Name, a.Role, true, a.Database))
+			f.must(f.session.RemoveWritePrivileges(t.Context(), a.Name, a.Role, a.Database))
+			f.must(f.session.RestoreWritePrivileges(t.Context(), a.Name, a.Role, true, a.Database))
 			if refused := number(f.loginAs(a).PingContext(t.Context())) != 0; refused != required {
 				t.Errorf("TLS is required: %v, a login without it is refused: %v", required, refused)
 			}

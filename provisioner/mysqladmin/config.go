@@ -44,12 +44,12 @@ type Config struct {
 	// it, they use TLS where the server offers it, unverified.
 	CA []byte
 
-	MaxConns int // sessions at the same time, 0 for 16; Fence waits for one to be closed
+	MaxConns int // sessions at the same time, 0 for 16; Lock waits for one to be closed
 
-	// FenceKey makes the names of the locks that Fence takes unguessable. All replicas of a broker have the same.
+	// SessionLockKey makes the names of the locks that Lock takes unguessable. All replicas of a broker have the same.
 	// Production must set it: tenants may take any lock whose name they know, and so hold up the broker's work for
-	// ever. Without it, the names can be worked out from what Fence is given.
-	FenceKey []byte
+	// ever. Without it, the names can be worked out from what Lock is given.
+	SessionLockKey []byte
 }
 
 // driver translates the configuration for go-sql-driver/mysql.

@@ -8,7 +8,8 @@ import (
 	"mysql-broker/provisioner/plan"
 )
 
-// Without events, a role has all that it has with them but EVENT; and Release takes EVENT from who had it.
+// Without events, a role has all that it has with them but EVENT; and RestoreWritePrivileges takes EVENT from who had
+// it.
 func TestRolesWithoutEvents(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		const create = "CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO SELECT 1"
@@ -25,11 +26,11 @@ func TestRolesWithoutEvents(t *testing.T) {
 			conn := f.connect(without)
 			f.refused(conn, create, "DROP EVENT e", "ALTER EVENT e DISABLE")
 
-			f.must(f.session.Release(t.Context(), with.Name, role, false, f.database))
+			f.must(f.session.RestoreWritePrivileges(t.Context(), with.Name, role, false, f.database))
 			if got := f.privileges(with.Name); got != want {
 				t.Errorf("%s released without events: %s, want %s", role, got, want)
 			}
-			f.must(f.session.Release(t.Context(), without.Name, role, true, f.database))
+			f.must(f.session.RestoreWritePrivileges(t.Context(), without.Name, role, true, f.database))
 			if role != plan.ReadOnly {
 				f.exec(f.connect(without), create, "DROP EVENT e")
 			}

@@ -75,7 +75,7 @@ func newFixture(t *testing.T, s servers.MySQL) *fixture {
 	f.must(err)
 	t.Cleanup(func() { f.must(f.server.Close()) })
 	f.root = f.login(s.User, s.Password, "")
-	f.session = f.fence(f.database, leaseHolds)
+	f.session = f.lock(f.database, leaseHolds)
 	t.Cleanup(f.dropAll)
 	f.must(f.session.CreateDatabase(t.Context(), f.database, "", ""))
 	return f
@@ -87,7 +87,7 @@ func leaseHolds() error { return nil }
 func (f *fixture) dropAll() {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	session, err := f.server.Fence(ctx, f.database, leaseHolds)
+	session, err := f.server.Lock(ctx, f.database, leaseHolds)
 	f.must(err)
 	defer func() { f.must(session.Close()) }()
 	pattern := strings.ReplaceAll(f.database, "_", `\_`)
@@ -98,11 +98,11 @@ func (f *fixture) dropAll() {
 	}
 }
 
-func (f *fixture) fence(key string, alive func() error) *mysqladmin.Session {
+func (f *fixture) lock(key string, alive func() error) *mysqladmin.Session {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	session, err := f.server.Fence(ctx, key, alive)
+	session, err := f.server.Lock(ctx, key, alive)
 	f.must(err)
 	f.t.Cleanup(func() { f.must(session.Close()) })
 	return session

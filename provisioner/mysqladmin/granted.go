@@ -84,7 +84,7 @@ func (g Grant) Fits(role plan.Role, restricted bool) bool {
 		wanted = append(wanted, eventPrivilege)
 	}
 	for _, privilege := range wanted {
-		taken := restricted && slices.Contains(growing, privilege)
+		taken := restricted && slices.Contains(writePrivileges, privilege)
 		if taken && has(privilege) || !taken && !has(privilege) && privilege != eventPrivilege && privilege != "TRIGGER" {
 			return false
 		}

@@ -44,7 +44,7 @@ type ListedInstance struct {
 	About    string
 }
 
-// MarkReader is a Server, or an Approach to one.
+// MarkReader is a Server, or a PendingLock to one.
 type MarkReader interface {
 	// ReadMark reads the mark of the PostgreSQL of that identity. found is false where there is none.
 	ReadMark(ctx context.Context, identity string) (m Mark, found bool, err error)
@@ -55,9 +55,9 @@ func (s *Server) ReadMark(ctx context.Context, identity string) (m Mark, found b
 	return s.readMark(ctx, s.reads, identity)
 }
 
-// ReadMark implements MarkReader on the connection of the fence: where tenants have taken all others, the broker may
-// have no second one.
-func (a *Approach) ReadMark(ctx context.Context, identity string) (m Mark, found bool, err error) {
+// ReadMark implements MarkReader on the connection of the session lock: where tenants have taken all others, the broker
+// may have no second one.
+func (a *PendingLock) ReadMark(ctx context.Context, identity string) (m Mark, found bool, err error) {
 	if err := a.Err(); err != nil {
 		return Mark{}, false, err
 	}

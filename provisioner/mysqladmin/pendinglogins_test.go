@@ -9,8 +9,8 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// Wherever a client stops in a login, it has no session once RetireAccount has returned, and gets none by going on.
-func TestRetireAccountEndsLoginsThatStopAnywhere(t *testing.T) {
+// Wherever a client stops in a login, it has no session once RevokeAccess has returned, and gets none by going on.
+func TestRevokeAccessEndsLoginsThatStopAnywhere(t *testing.T) {
 	stops := map[string]func(*fixture, mysqladmin.Account) *rawLogin{
 		"before the name": func(f *fixture, _ mysqladmin.Account) *rawLogin { return f.dialRaw() },
 		"after the name": func(f *fixture, a mysqladmin.Account) *rawLogin {
@@ -28,7 +28,7 @@ func TestRetireAccountEndsLoginsThatStopAnywhere(t *testing.T) {
 						f.exec(f.loginAs(a), "CREATE VIEW v AS SELECT 1")
 					}
 					r := stop(f, a)
-					f.expectRetired(a, kept)
+					f.expectNoAccess(a, kept)
 					var err error
 					if name == "before the name" {
 						err = r.name(a.Name, a.Database)
@@ -50,7 +50,7 @@ func TestRetireAccountEndsLoginsThatStopAnywhere(t *testing.T) {
 
 // A session can change to another account, and stop in the middle of that. MySQL's SHOW PROCESSLIST hangs meanwhile, so
 // that this takes a server with a performance schema.
-func TestRetireAccountEndsAChangeOfAccounts(t *testing.T) {
+func TestRevokeAccessEndsAChangeOfAccounts(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		if s.Flavour == "mysql" {
@@ -68,7 +68,7 @@ func TestRetireAccountEndsAChangeOfAccounts(t *testing.T) {
 			f.must(r.prove(other.Password))
 			f.must(r.query("DO 1"))
 			f.must(r.change(a.Name, a.Database))
-			f.expectRetired(a, kept)
+			f.expectNoAccess(a, kept)
 			if err := r.prove(a.Password); err == nil {
 				if err = r.query("DO 1"); err == nil {
 					t.Error("a session of another account became one of an account that was retired")

@@ -1,7 +1,7 @@
 // Package mysqladmin is the SQL of the broker: databases, accounts, grants, sessions and sizes on a server, which is
 // MySQL 8.0 or later or MariaDB 10.6 or later. Which of them it is, is asked of the server, never configured.
 //
-// Reads are methods of Server. Whatever changes the server goes through a Session, which Server.Fence opens.
+// Reads are methods of Server. Whatever changes the server goes through a Session, which Server.Lock opens.
 package mysqladmin
 
 import (
@@ -30,7 +30,7 @@ const (
 type Server struct {
 	name string
 
-	fenceKey []byte
+	lockKey []byte
 
 	// Reads have a pool of their own, so that workers which all hold a session can't wait for each other's.
 	sessions, reads *sql.DB
@@ -61,7 +61,7 @@ func Open(cfg Config) (*Server, error) {
 	}
 	return &Server{
 		name:      cfg.Name,
-		fenceKey:  cfg.FenceKey,
+		lockKey:   cfg.SessionLockKey,
 		sessions:  pool(traced{connector, cfg.Addr}, maxConns),
 		reads:     pool(traced{connector, cfg.Addr}, maxReadConns),
 		connector: connector,

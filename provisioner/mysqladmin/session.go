@@ -13,9 +13,9 @@ import (
 
 const releaseTimeout = 5 * time.Second
 
-// Session is one connection that holds a fence. Every statement runs on it and never on another; once it fails or is
-// killed by a later Fence, all that follows fails. Every method may run twice and then reaches the same end. A Session
-// is for one goroutine and must be closed.
+// Session is one connection that holds a session lock. Every statement runs on it and never on another; once it fails
+// or is killed by a later Lock, all that follows fails. Every method may run twice and then reaches the same end. A
+// Session is for one goroutine and must be closed.
 type Session struct {
 	conn    *sql.Conn
 	server  *Server
@@ -60,8 +60,8 @@ func (s *Session) exists(ctx context.Context, query string, args ...any) (found 
 	return found, err
 }
 
-// Close ends the fence and gives the connection back; after any failure it discards the connection instead, which ends
-// the fence too.
+// Close releases the lock and returns the connection; after any failure it discards the connection instead, which ends
+// the lock too.
 func (s *Session) Close() error {
 	defer func() { <-s.server.turns }()
 	if s.failed || !s.release() {

@@ -20,7 +20,7 @@ import (
 
 // Tenants can use up the files that a server may have open. MariaDB then cannot tell what an account defines: the
 // account is shut all the same, and kept if that may be needed.
-func TestRetireAccountShutsWhereNoFileCanBeOpened(t *testing.T) {
+func TestRevokeAccessShutsWhereNoFileCanBeOpened(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		f := newFixture(t, testdrive.Private(t, s.Flavour))
@@ -30,18 +30,18 @@ func TestRetireAccountShutsWhereNoFileCanBeOpened(t *testing.T) {
 		for _, a := range []mysqladmin.Account{definer, other} {
 			open, err := f.loginAs(a).Conn(t.Context())
 			f.must(err)
-			session := f.fence(f.database+" without files", leaseHolds)
+			session := f.lock(f.database+" without files", leaseHolds)
 			allow := f.forbidFiles()
-			kept, err := session.RetireAccount(t.Context(), a.Name, a.Role, a.Database)
+			kept, err := session.RevokeAccess(t.Context(), a.Name, a.Role, a.Database)
 			allow()
 			if err != nil || a.Name == definer.Name && !kept {
 				t.Errorf("without files: kept %v, %v", kept, err)
 			}
 			f.expectShut(a, open)
 		}
-		f.session = f.fence(f.database+" with files", leaseHolds)
-		f.expectRetired(definer, true)
-		f.expectRetired(other, false)
+		f.session = f.lock(f.database+" with files", leaseHolds)
+		f.expectNoAccess(definer, true)
+		f.expectNoAccess(other, false)
 	})
 }
 

@@ -96,8 +96,8 @@ func (g *Guard) Close() {
 	g.done.Wait()
 }
 
-// markEvents has the accounts settled that may make events although their plan does not say so, or the other way round:
-// those of a release before the plans said anything, or of a catalog that said something else.
+// markEvents has the accounts reconciled that may make events although their plan does not say so, or the other way
+// round: those of a release before the plans said anything, or of a catalog that said something else.
 func (g *Guard) markEvents(ctx context.Context, of side) error {
 	g.mu.Lock()
 	since := g.marked[of.lease]
@@ -122,7 +122,7 @@ func (g *Guard) markEvents(ctx context.Context, of side) error {
 	return nil
 }
 
-// round measures everything on a kind of servers, and settles every account there that is due.
+// round measures everything on a kind of servers, and reconciles every account there that is due.
 // While PostgreSQL is held, what it says of instances may be long past, and nothing is done.
 func (g *Guard) round(ctx context.Context, of side) (err error) {
 	held, err := g.Store.Hold(ctx)
@@ -138,7 +138,8 @@ func (g *Guard) round(ctx context.Context, of side) (err error) {
 		err = g.eachShared(ctx)
 	}
 	if ctx.Err() == nil {
-		err = errors.Join(err, g.markEvents(ctx, of), g.Store.ReconcileUnrestricted(ctx), g.settleAll(ctx, of.dedicated, ""))
+		err = errors.Join(err, g.markEvents(ctx, of), g.Store.ReconcileUnrestricted(ctx),
+			g.reconcileAll(ctx, of.dedicated, ""))
 	}
 	if !of.dedicated && time.Since(g.swept) >= sweepEach && ctx.Err() == nil {
 		g.swept = time.Now()

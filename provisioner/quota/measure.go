@@ -84,14 +84,14 @@ func (g *Guard) measureShared(ctx context.Context, server *shared.Server) error 
 			if stored.endless[m.Database] { // who has so much that it cannot be read is over any quota
 				files += 2 * g.Plans.Get(m.PlanID).Quota()
 			}
-			c, err := g.judge(ctx, m, files, func(ctx context.Context) (mysqladmin.Size, error) {
+			c, err := g.assess(ctx, m, files, func(ctx context.Context) (mysqladmin.Size, error) {
 				return server.DatabaseSize(ctx, m.Database)
 			})
 			if ctx.Err() != nil || errors.Is(err, store.ErrUnavailable) {
 				return err
 			}
 			if err != nil {
-				if gone := server.Answers(ctx); gone != nil {
+				if gone := server.Ping(ctx); gone != nil {
 					return gone
 				}
 				errs = append(errs, fmt.Errorf("instance %q: %w", m.InstanceID, err))
@@ -122,7 +122,7 @@ func (g *Guard) record(ctx context.Context, changes []store.UsageChange) error {
 // sizes measures the databases of a server, all at once. incomplete says why tables that InnoDB keeps no file for are
 // counted as they were before, or not at all.
 func (g *Guard) sizes(ctx context.Context, server *shared.Server) (sizes map[string]int64, incomplete, err error) {
-	if err := server.Answers(ctx); err != nil {
+	if err := server.Ping(ctx); err != nil {
 		return nil, nil, err
 	}
 	limited, cancel := context.WithTimeout(ctx, measureTimeout)
@@ -229,12 +229,12 @@ func (g *Guard) measureServer(ctx context.Context, i store.Instance, m store.Mea
 	if err != nil {
 		return store.UsageChange{}, err
 	}
-	return g.judge(ctx, m, size.Files, func(context.Context) (mysqladmin.Size, error) { return size, nil })
+	return g.assess(ctx, m, size.Files, func(context.Context) (mysqladmin.Size, error) { return size, nil })
 }
 
-// judge tells what is to be recorded of an instance whose database has files of so many bytes, and has it kept from
+// assess tells what is to be recorded of an instance whose database has files of so many bytes, and has it kept from
 // growing, or released, if that is due. exact measures the database alone, with what is reusable in it.
-func (g *Guard) judge(ctx context.Context, m store.Measured, files int64,
+func (g *Guard) assess(ctx context.Context, m store.Measured, files int64,
 	exact func(context.Context) (mysqladmin.Size, error)) (store.UsageChange, error) {
 	c := store.UsageChange{Database: m.Database, Bytes: files, Level: m.Level}
 	quota := g.Plans.Get(m.PlanID).Quota()

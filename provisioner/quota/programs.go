@@ -43,7 +43,7 @@ func (g *Guard) programs(ctx context.Context, server *shared.Server, databases m
 	limited, cancel := context.WithTimeout(ctx, 2*programsTimeout) // the server's own limit comes first
 	next.bytes, next.err = server.ProgramSizes(limited, programsTimeout)
 	cancel()
-	if next.err != nil && ctx.Err() == nil && server.Answers(ctx) == nil {
+	if next.err != nil && ctx.Err() == nil && server.Ping(ctx) == nil {
 		next = g.eachProgram(ctx, server, databases, latest)
 	}
 	if next.bytes == nil {
@@ -72,7 +72,7 @@ func (g *Guard) eachProgram(ctx context.Context, server *shared.Server, database
 			next.bytes[name] = bytes
 			continue
 		}
-		if ctx.Err() != nil || mysqladmin.Unreachable(err) && server.Answers(ctx) != nil {
+		if ctx.Err() != nil || mysqladmin.Unreachable(err) && server.Ping(ctx) != nil {
 			next.err = err
 			return next
 		}

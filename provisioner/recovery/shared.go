@@ -14,7 +14,7 @@ func (r *recovery) compareShared(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := server.Answers(ctx); err != nil {
+	if err := server.Ping(ctx); err != nil {
 		return err
 	}
 	told, err := mark.OfShared(ctx, server, r.identity)

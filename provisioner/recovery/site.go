@@ -156,7 +156,7 @@ func (r *recovery) shut(ctx context.Context, i store.RecordedInstance, account s
 func (r *recovery) endBinding(ctx context.Context, i store.RecordedInstance, a store.RecordedAccount) error {
 	kept := false
 	err := r.onServer(ctx, i.ID, "account "+a.Account, func(s *mysqladmin.Session) (err error) {
-		kept, err = s.RetireAccount(ctx, a.Account, plan.Role(a.Role), i.Database)
+		kept, err = s.RevokeAccess(ctx, a.Account, plan.Role(a.Role), i.Database)
 		return err
 	})
 	if err != nil {
@@ -174,7 +174,7 @@ func (r *recovery) forgetBinding(ctx context.Context, a store.RecordedAccount, k
 			return err
 		}
 		if kept {
-			tx.RetireAccount(a.InstanceID, a.Account)
+			tx.RecordRetiredAccount(a.InstanceID, a.Account)
 		}
 		tx.DeleteBinding(a.InstanceID, a.BindingID)
 		r.endTasksOf(tx, a, store.Unbind)
@@ -207,7 +207,7 @@ func (r *recovery) endTasksOf(tx *store.Tx, a store.RecordedAccount, succeeded s
 	}
 }
 
-// onServer runs fn on a fenced connection to an instance's server.
+// onServer runs fn in a session with its own session lock on an instance's server.
 func (r *recovery) onServer(ctx context.Context, instanceID, what string, fn func(*mysqladmin.Session) error) error {
 	ctx, cancel := context.WithTimeout(ctx, doTime)
 	defer cancel()
@@ -217,9 +217,9 @@ func (r *recovery) onServer(ctx context.Context, instanceID, what string, fn fun
 	}
 	alive := func() error { return nil } // PostgreSQL is held: nobody else changes it
 	return r.Fleet.AsAdmin(ctx, i, func(admin *mysqladmin.Server) error {
-		session, err := admin.Fence(ctx, "recover "+what, alive)
+		session, err := admin.Lock(ctx, "recover "+what, alive)
 		if err != nil {
-			return fmt.Errorf("take the fence on the server: %w", err)
+			return fmt.Errorf("take the session lock: %w", err)
 		}
 		return errors.Join(fn(session), session.Close())
 	})

@@ -58,12 +58,12 @@ type Servers struct {
 	all []*Server // in the order of the configuration
 }
 
-// Open prepares connections to the servers; none is contacted yet. fenceKey is for mysqladmin.Config. Close it at the
+// Open prepares connections to the servers; none is contacted yet. lockKey is for mysqladmin.Config. Close it at the
 // end.
-func Open(configs []Config, fenceKey []byte) (*Servers, error) {
+func Open(configs []Config, lockKey []byte) (*Servers, error) {
 	s := &Servers{}
 	for _, c := range configs {
-		c.Admin.FenceKey = fenceKey
+		c.Admin.SessionLockKey = lockKey
 		admin, err := mysqladmin.Open(c.Admin)
 		if err != nil {
 			s.Close()
@@ -141,8 +141,8 @@ func (s *Servers) Candidates(loads map[string]store.ServerState) []*Server {
 	return free
 }
 
-// Answers reports an error if the server does not answer soon.
-func (s *Server) Answers(ctx context.Context) error {
+// Ping reports an error if the server does not answer soon.
+func (s *Server) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
 	return s.Ping(ctx)
@@ -177,7 +177,7 @@ func (s *Servers) Health(ctx context.Context) map[string]error {
 	health := make(map[string]error, len(s.all))
 	for _, server := range s.all {
 		asked.Go(func() {
-			err := server.Answers(ctx)
+			err := server.Ping(ctx)
 			mu.Lock()
 			defer mu.Unlock()
 			health[server.Name()] = err

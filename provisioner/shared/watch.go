@@ -60,7 +60,7 @@ func (s *Server) look(ctx context.Context, log *slog.Logger) {
 	if mysqladmin.CannotReach(err) {
 		s.Doubt()
 	} else if err == nil && s.doubted.Load() { // who is passed over is asked by nobody else
-		s.doubted.Store(s.Answers(ctx) != nil)
+		s.doubted.Store(s.Ping(ctx) != nil)
 	}
 	s.recommend(log)
 	problem := ""
@@ -127,7 +127,7 @@ func (s *Server) Check(ctx context.Context) error {
 		if !s.doubted.Load() {
 			return nil
 		}
-		err := s.Answers(ctx)
+		err := s.Ping(ctx)
 		s.doubted.Store(err != nil)
 		return err
 	}

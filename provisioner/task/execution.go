@@ -52,7 +52,7 @@ func (x *execution) work() {
 	if x.task.Phase == store.Forward {
 		failed, err := x.steps(x.workflow.Steps)
 		if err == nil {
-			x.finish(store.Succeeded, "", x.workflow.Lasting, func(tx *store.Tx) {
+			x.finish(store.Succeeded, "", x.workflow.Durable, func(tx *store.Tx) {
 				x.workflow.Succeeded(tx, x.task.Memory)
 			})
 			return
@@ -212,7 +212,7 @@ func (x *execution) limit() int {
 
 // exhausted tells whether err ends the phase. Nothing is permanent to a cleanup: what it leaves is nobody's.
 func (x *execution) exhausted(err error) bool {
-	if isElsewhere(err) {
+	if mustRequeue(err) {
 		return false
 	}
 	if isPending(err) {
@@ -257,14 +257,14 @@ func (x *execution) setBack(err error) {
 		return
 	}
 	attempts := x.task.Attempt + 1
-	if isElsewhere(err) {
+	if mustRequeue(err) {
 		attempts--
 	}
 	x.postpone(err, attempts)
 }
 
-func isElsewhere(err error) bool {
-	_, elsewhere := errors.AsType[*elsewhereError](err)
+func mustRequeue(err error) bool {
+	_, elsewhere := errors.AsType[*requeueError](err)
 	return elsewhere || errors.Is(err, store.ErrHeld) // nothing is undone either
 }
 

@@ -184,7 +184,7 @@ func TestPermanentErrorIsNotTriedAgain(t *testing.T) {
 func TestWorkForAnotherProcessCountsAsNoAttempt(t *testing.T) {
 	t.Parallel()
 	s, j := servers.Store(t), &journal{}
-	elsewhere := task.Elsewhere(errBoom)
+	elsewhere := task.RequeueElsewhere(errBoom)
 	startWith(t, s, task.Workflow{Steps: []task.Step{j.step("a", elsewhere, elsewhere, elsewhere, errBoom)},
 		Succeeded: nothing, Failed: ignored}, task.Config{Attempts: 2})
 	if got := end(t, s, record(t, s, store.NewTask{}).ID); got.State != store.Succeeded {

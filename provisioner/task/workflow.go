@@ -22,10 +22,10 @@ type Workflow struct {
 	Succeeded func(tx *store.Tx, m Memory)
 	Failed    func(tx *store.Tx, undone bool)
 
-	// Lasting says that the success must not be told before it is on disk. Without, a crash of PostgreSQL may have the
+	// Durable says that the success must not be told before it is on disk. Without, a crash of PostgreSQL may have the
 	// steps run once more after it was told: then none of them, nor the cleanup if they fail, may undo what a user
 	// has done meanwhile.
-	Lasting bool
+	Durable bool
 }
 
 // Step is one idempotent part of a workflow.
@@ -51,7 +51,7 @@ type Run struct {
 
 // Alive returns store.ErrLeaseLost once another worker may have the task. Steps ask before whatever they could not
 // take back. It is decided by the monotonic clock: a process that was paused gets the right answer when it wakes. Where
-// the whole machine was, that clock stood still: then it is the fence that keeps the process out.
+// the whole machine was, that clock stood still: then it is the session lock that keeps the process out.
 func (r *Run) Alive() error { return r.execution.lease.alive() }
 
 // Answered says that the task's server has just answered: other tasks that wait for it are tried too.
@@ -88,13 +88,13 @@ type permanentError struct {
 func (e *permanentError) Error() string { return fmt.Sprintf("%s (%v)", e.sentence, e.err) }
 func (e *permanentError) Unwrap() error { return e.err }
 
-// Elsewhere marks an error that says nothing about the work, only that this process cannot do it now: another one,
-// which has a newer catalog for example, may. It counts as no attempt, however often it comes; Cancel ends it.
-func Elsewhere(err error) error { return &elsewhereError{err} }
+// RequeueElsewhere marks an error that says nothing about the work, only that this process cannot do it now: another
+// one, which has a newer catalog for example, may. It counts as no attempt, however often it comes; Cancel ends it.
+func RequeueElsewhere(err error) error { return &requeueError{err} }
 
-type elsewhereError struct{ error }
+type requeueError struct{ error }
 
-func (e *elsewhereError) Unwrap() error { return e.error }
+func (e *requeueError) Unwrap() error { return e.error }
 
 // Unreachable marks an error that says nothing about the work, only that the task's server cannot be reached or does
 // not answer. It counts as no attempt: the task waits for the server, for up to Config.MaxWait. While a request waits

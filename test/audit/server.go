@@ -27,13 +27,13 @@ var privileges = map[string][]string{
 const event = "EVENT"
 
 // restricted are those of a role that remain while the instance is over its quota, events or not. Admin may have more,
-// but none of growing.
+// but no write privileges.
 var (
 	restricted = map[string][]string{
 		"read-only":  privileges["read-only"],
 		"read-write": {"ALTER ROUTINE", "DELETE", "DROP", "EXECUTE", "LOCK TABLES", "SELECT", "SHOW VIEW"},
 	}
-	growing = []string{"ALTER", "CREATE", "CREATE ROUTINE", "CREATE TEMPORARY TABLES", "CREATE VIEW", "INDEX", "INSERT",
+	writePrivileges = []string{"ALTER", "CREATE", "CREATE ROUTINE", "CREATE TEMPORARY TABLES", "CREATE VIEW", "INDEX", "INSERT",
 		"REFERENCES", "TRIGGER", "UPDATE", event}
 )
 
@@ -190,7 +190,7 @@ func rightPrivileges(role string, granted []string, events, over bool) bool {
 		}
 	}
 	return !slices.ContainsFunc(granted, func(p string) bool {
-		return strings.HasPrefix(p, "grantable") || over && slices.Contains(growing, p)
+		return strings.HasPrefix(p, "grantable") || over && slices.Contains(writePrivileges, p)
 	})
 }
 

@@ -74,20 +74,20 @@ func newHandler(b *testing.B, server servers.MySQL) *apiHandler {
 	}
 	c = c.Without(plan.Dedicated)
 	s := servers.Store(b)
-	fenceKey, err := s.FenceKey(b.Context())
+	lockKey, err := s.SessionLockKey(b.Context())
 	if err != nil {
 		b.Fatal(err)
 	}
 	on, err := shared.Open([]shared.Config{{Host: server.Host, Port: server.Port, Admin: mysqladmin.Config{
 		Name: "shared-1", Addr: server.Address(), User: server.BrokerUser,
-		Password: server.BrokerPassword, CA: []byte(server.CA)}}}, fenceKey)
+		Password: server.BrokerPassword, CA: []byte(server.CA)}}}, lockKey)
 	if err != nil {
 		b.Fatal(err)
 	}
 	log := slog.New(slog.NewJSONHandler(io.Discard, nil)) // what `serve` logs, written nowhere
 	on.Watch(b.Context(), log)
 	p := provisioner.New(provisioner.Config{Store: s, Plans: c.Plans(), Logger: log,
-		Fleet: fleet.New(fleet.Config{Store: s, Shared: on, FenceKey: fenceKey})})
+		Fleet: fleet.New(fleet.Config{Store: s, Shared: on, SessionLockKey: lockKey})})
 	b.Cleanup(func() {
 		p.Stop()
 		if err := on.Close(); err != nil {

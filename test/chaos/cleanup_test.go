@@ -126,7 +126,7 @@ func (w *world) afterFailure(x *target, q request) error {
 		x.binding.State = audit.Gone
 		w.tellBinding(x.binding)
 	case unbind, deprovision:
-		got, err := w.carryOut(q)
+		got, err := w.run(q)
 		if err != nil {
 			return err
 		}

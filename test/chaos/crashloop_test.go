@@ -85,7 +85,7 @@ func (w *world) crashLoop(t *testing.T, p plan, fatal string) {
 
 	w.survivors = [2]*testdrive.Broker{last, last}
 	q = p.deprovision(x.instance.ID)
-	got, err := w.carryOut(q)
+	got, err := w.run(q)
 	if err != nil || got.failed {
 		t.Errorf("delete what has failed: %v: %s", err, got.Raw)
 	}

@@ -23,13 +23,13 @@ import (
 // deleted the outcome. The lock on the server keeps it from taking effect; without that lock it leaves an orphan, and
 // the audit says so.
 func testStatementInFlight(t *testing.T, c chaos) {
-	for name, fences := range map[string]string{"with fences": "", "without fences": "off"} {
+	for name, locks := range map[string]string{"with session locks": "", "without session locks": "off"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, c.flavour, c.tally, map[string]string{"FAULT_FENCES": fences})
+			w := newWorld(t, c.flavour, c.tally, map[string]string{"FAULT_SESSION_LOCKS": locks})
 			d := w.delayStatement(t)
 			d.proxy.Release()
-			if fences == "" {
+			if locks == "" {
 				testdrive.Eventually(t, patience, "the statement's session is gone", func() bool {
 					return slices.ContainsFunc(d.sessions, func(id int64) bool { return !w.connected(t, id) })
 				})
@@ -99,7 +99,7 @@ func (w *world) delayStatement(t *testing.T) delayed {
 		t.Fatal(err)
 	}
 	for _, q := range []request{q, x.plan.deprovision(x.instance.ID)} {
-		got, err := w.carryOut(q)
+		got, err := w.run(q)
 		if err == nil {
 			err = w.learn(&x, q, got)
 		}

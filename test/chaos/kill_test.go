@@ -269,7 +269,7 @@ func (k *kill) goOn(w *world, q request, died time.Time) error {
 	} else if k.mitigate && k.kind == update {
 		return errors.Join(<-takeover, k.fetch(w))
 	}
-	got, err := w.carryOut(q)
+	got, err := w.run(q)
 	if err == nil && got.failed {
 		err = errors.New(got.String("description"))
 	}

@@ -106,7 +106,7 @@ func defineView(ctx context.Context, c audit.Credentials) error {
 
 // make provisions an instance.
 func (w *world) make(p plan, i *audit.Instance) error {
-	got, err := w.carryOut(p.provision(i.ID))
+	got, err := w.run(p.provision(i.ID))
 	if err != nil || got.failed {
 		return errors.Join(fmt.Errorf("provision: %s", got.Raw), err)
 	}
@@ -117,7 +117,7 @@ func (w *world) make(p plan, i *audit.Instance) error {
 
 func (w *world) bind(p plan, instanceID string) (audit.Binding, error) {
 	b := audit.Binding{InstanceID: instanceID, ID: uuid.NewString(), State: audit.Exists}
-	got, err := w.carryOut(p.bind(instanceID, b.ID))
+	got, err := w.run(p.bind(instanceID, b.ID))
 	if err == nil {
 		b.Credentials, err = audit.ReadCredentials(got.Body["credentials"])
 	}
@@ -126,7 +126,7 @@ func (w *world) bind(p plan, instanceID string) (audit.Binding, error) {
 }
 
 func (w *world) unbind(p plan, b audit.Binding) error {
-	_, err := w.carryOut(p.unbind(b.InstanceID, b.ID))
+	_, err := w.run(p.unbind(b.InstanceID, b.ID))
 	b.State = audit.Gone
 	w.tellBinding(b)
 	return err
@@ -194,7 +194,7 @@ func (w *world) clear(x *target, host audit.Instance) error {
 		return nil
 	}
 	q := x.plan.deprovision(x.instance.ID)
-	got, err := w.carryOut(q)
+	got, err := w.run(q)
 	if err != nil || got.failed {
 		return errors.Join(fmt.Errorf("deprovision: %s", got.Raw), err)
 	}

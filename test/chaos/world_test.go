@@ -155,9 +155,9 @@ type outcome struct {
 	failed bool // last_operation said so
 }
 
-// carryOut sends a request through a survivor and waits for what it comes to. On a machine so busy that the broker's
+// run sends a request through a survivor and waits for what it comes to. On a machine so busy that the broker's
 // connections time out, and it answers 5xx, the platform asks again.
-func (w *world) carryOut(q request) (got outcome, err error) {
+func (w *world) run(q request) (got outcome, err error) {
 	for deadline := time.Now().Add(patience); ; {
 		r, err := w.survivor().Send(q.method, q.path, q.body, nil)
 		if err != nil {

@@ -44,8 +44,8 @@ func TestFailedCreate(t *testing.T) {
 	})
 }
 
-// TestWithdrawnPlan takes a plan out of the catalog: its instances go on working and can be deleted.
-func TestWithdrawnPlan(t *testing.T) {
+// TestRemovedPlan takes a plan out of the catalog: its instances go on working and can be deleted.
+func TestRemovedPlan(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
 		env := testdrive.Environment(t, server)
@@ -72,7 +72,7 @@ func TestWithdrawnPlan(t *testing.T) {
 
 // A platform that was never told of a change of plan names the former plan for ever, even after it was taken out of the
 // catalog.
-func TestFormerPlanWithdrawn(t *testing.T) {
+func TestRemovedPlanOfAnUpdate(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
 		env := testdrive.Environment(t, server)
@@ -107,9 +107,9 @@ func TestFormerPlanWithdrawn(t *testing.T) {
 	})
 }
 
-// TestPlanWithdrawnMidway takes the plan of an instance out of the catalog while it is made: the task waits for a broker
+// TestPlanRemovedMidway takes the plan of an instance out of the catalog while it is made: the task waits for a broker
 // that knows it and tells operators so, and can be given up, which undoes what was done.
-func TestPlanWithdrawnMidway(t *testing.T) {
+func TestPlanRemovedMidway(t *testing.T) {
 	t.Parallel()
 	server := servers.AllMySQL(t)[0]
 	env := testdrive.Environment(t, server)

@@ -219,7 +219,7 @@ func TestOperatorsMistakes(t *testing.T) {
 }
 
 // What has no plan in the catalog and no server in the configuration any more must be found all the same.
-func TestOperatorsListsOfWhatIsWithdrawn(t *testing.T) {
+func TestOperatorsListsOfRemovedPlans(t *testing.T) {
 	t.Parallel()
 	s := servers.AllMySQL(t)[0]
 	env := testdrive.Environment(t, s)
@@ -227,10 +227,10 @@ func TestOperatorsListsOfWhatIsWithdrawn(t *testing.T) {
 	i := p.provisioned(t, "shared-small", nil)
 	o := p.operator(env)
 	o.env["MYSQL_SERVERS"] = "[]"
-	if _, err := openTasks(t, env).pool.Exec(t.Context(), "UPDATE instance SET plan_id = 'withdrawn' WHERE id = $1", i.id); err != nil {
+	if _, err := openTasks(t, env).pool.Exec(t.Context(), "UPDATE instance SET plan_id = 'removed' WHERE id = $1", i.id); err != nil {
 		t.Fatal(err)
 	}
-	if got := o.ids(t, "id", "instances", "--plan", "withdrawn", "--server", "shared-1"); len(got) != 1 || got[0] != i.id {
+	if got := o.ids(t, "id", "instances", "--plan", "removed", "--server", "shared-1"); len(got) != 1 || got[0] != i.id {
 		t.Errorf("instances: %q", got)
 	}
 	expectLine(t, o.run(t, 0, "servers").Stdout, "shared-1", "not configured", "1")

@@ -45,7 +45,7 @@ func TestQuotaIsCompletedByTheNextRound(t *testing.T) {
 				faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
 				next := startPlatform(t, private, env)
 				awaitRound(t, next)
-				awaitSettled(t, next)
+				awaitReconciled(t, next)
 				for _, c := range []credentials{first, second} {
 					if releasing {
 						exec(t, c.open(t), "CREATE TABLE filler (content LONGBLOB)", insertOne, "DROP TABLE filler")

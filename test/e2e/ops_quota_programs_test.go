@@ -51,7 +51,7 @@ func TestQuotaOfPrograms(t *testing.T) {
 		awaitAllowed(t, db)
 
 		overfill(t, db, quotaSmall)
-		awaitSettled(t, p)
+		awaitReconciled(t, p)
 		expectEmpty(t, i.updatePlan(t, now, "shared-large"), http.StatusOK)
 		if number := refusal(t, c.open(t), insertOne); number != 0 {
 			t.Errorf("after the plan was changed to a larger one, error %d", number)

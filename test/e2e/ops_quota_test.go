@@ -85,8 +85,8 @@ func errorOf(t *testing.T, db *sql.DB, statement string) error {
 	return err
 }
 
-// overfill adds to the table until the server refuses that. Meanwhile the session is ended. Of MiB, it adds no more than
-// lead well over a quota of so many: DELETE could not make room of twice the quota.
+// overfill adds to the table until the server refuses that. Meanwhile the session is ended. Of MiB, it adds no more
+// than lead well over a quota of so many: DELETE could not make room of twice the quota.
 func overfill(t *testing.T, db *sql.DB, quota int) {
 	t.Helper()
 	fill(t, db, 0)
@@ -161,7 +161,7 @@ func TestQuota(t *testing.T) {
 			t.Fatal(err)
 		}
 		overfill(t, db, quotaSmall)
-		awaitSettled(t, p)
+		awaitReconciled(t, p)
 		expectQuotaOver(t, p, env, i, db, byAdmin, reader)
 		if _, err := open.ExecContext(t.Context(), insertOne); !errors.Is(err, mysql.ErrInvalidConn) &&
 			!strings.Contains(fmt.Sprint(err), "bad connection") {
@@ -197,7 +197,7 @@ func TestQuota(t *testing.T) {
 		// What deletes data makes room again, in the same files.
 		exec(t, db, "CALL shrink()", "DELETE FROM filler WHERE id > 3")
 		awaitAllowed(t, db)
-		awaitSettled(t, p)
+		awaitReconciled(t, p)
 		expectOver(t, i, false)
 		exec(t, byAdmin, "CREATE TABLE another (id INT)", "CALL grow()", "DROP TABLE another")
 		expectReadOnly(t, reader)
@@ -214,7 +214,7 @@ func TestQuota(t *testing.T) {
 
 		// Who drops the database while it is over its quota can make it again.
 		overfill(t, db, quotaLarge)
-		awaitSettled(t, p)
+		awaitReconciled(t, p)
 		exec(t, byAdmin, "DROP DATABASE `"+c.Database+"`")
 		server := c.fields(t)
 		server.DBName = ""
@@ -313,10 +313,10 @@ func expectReadOnly(t *testing.T, db *sql.DB) {
 	}
 }
 
-// awaitSettled waits until all accounts of the instance may do what they should.
-func awaitSettled(t *testing.T, p platform) {
+// awaitReconciled waits until all accounts of the instance may do what they should.
+func awaitReconciled(t *testing.T, p platform) {
 	t.Helper()
-	testdrive.Eventually(t, quotaTime, "all accounts are settled", func() bool {
+	testdrive.Eventually(t, quotaTime, "all accounts are reconciled", func() bool {
 		return p.Scrape(t)["mysql_broker_quota_accounts_due"] == "0"
 	})
 }

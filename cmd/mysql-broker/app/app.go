@@ -31,20 +31,20 @@ type App struct {
 	endings  []ending // of the components that were started, in that order
 
 	// What components leave for later ones. Their comments say when it is nil.
-	catalog     *catalog.Catalog // what is offered
-	traces      *sdk.TracerProvider
-	tracer      trace.Tracer // nil where traces are not sent
-	store       *store.Store
-	fenceKey    []byte
-	shared      *shared.Servers
-	launcher    *process.Launcher // nil where none is configured
-	fleet       *fleet.Fleet      // the shared servers and the launcher
-	listener    net.Listener
-	external    *url.URL       // where browsers find the broker; nil where nobody can sign in to the dashboard
-	signIn      *signin.SignIn // the same
-	provisioner *provisioner.Provisioner
-	examiner    *examiner
-	dashboard   *dashboard.Dashboard // nil where nobody can sign in
+	catalog      *catalog.Catalog // what is offered
+	traces       *sdk.TracerProvider
+	tracer       trace.Tracer // nil where traces are not sent
+	store        *store.Store
+	lockKey      []byte
+	shared       *shared.Servers
+	launcher     *process.Launcher // nil where none is configured
+	fleet        *fleet.Fleet      // the shared servers and the launcher
+	listener     net.Listener
+	external     *url.URL       // where browsers find the broker; nil where nobody can sign in to the dashboard
+	signIn       *signin.SignIn // the same
+	provisioner  *provisioner.Provisioner
+	examinations *examinations
+	dashboard    *dashboard.Dashboard // nil where nobody can sign in
 }
 
 // components are the parts of a broker in the order in which they start. They stop in the reverse order, so that each
@@ -60,7 +60,7 @@ func (a *App) components() []component {
 		{"listener", a.listen},
 		{"sign-in", a.prepareSignIn},
 		{"operations", a.startOperations},
-		{"examiner", a.startExaminer},
+		{"examinations", a.startExaminations},
 		{"dashboard", a.startDashboard},
 		{"quotas", a.startQuotas},
 		{"removal of old tasks", a.startRemoval},

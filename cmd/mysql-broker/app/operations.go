@@ -34,11 +34,11 @@ func (a *App) startOperations(context.Context) (ending, error) {
 	return ending{leave: a.provisioner.HandOver, stop: a.provisioner.Stop}, nil
 }
 
-func (a *App) startExaminer(context.Context) (ending, error) {
-	a.examiner = newExaminer(doctor.New(doctor.Config{Store: a.store, Plans: a.catalog.Plans(),
+func (a *App) startExaminations(context.Context) (ending, error) {
+	a.examinations = newExaminations(doctor.New(doctor.Config{Store: a.store, Plans: a.catalog.Plans(),
 		Fleet: a.fleet}), a.log)
-	a.registry.MustRegister(a.examiner)
-	return background(a.examiner.run), nil
+	a.registry.MustRegister(a.examinations)
+	return background(a.examinations.run), nil
 }
 
 func (a *App) startQuotas(context.Context) (ending, error) {

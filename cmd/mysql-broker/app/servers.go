@@ -21,7 +21,7 @@ func (a *App) openShared(ctx context.Context) (end ending, err error) {
 		a.catalog = a.catalog.Without(plan.Shared)
 		a.log.Warn("shared plans are not offered: no shared server is configured")
 	}
-	if a.shared, err = shared.Open(a.cfg.Shared, a.fenceKey); err != nil {
+	if a.shared, err = shared.Open(a.cfg.Shared, a.lockKey); err != nil {
 		return end, err
 	}
 	ctx, cancel := context.WithCancel(ctx) // #nosec G118 -- leave calls it
@@ -37,7 +37,7 @@ func (a *App) openLauncher(context.Context) (end ending, err error) {
 	cfg := a.cfg.Launcher
 	launchers := map[string]launcher.Launcher{}
 	defer func() {
-		a.fleet = fleet.New(fleet.Config{Store: a.store, Shared: a.shared, Launchers: launchers, FenceKey: a.fenceKey})
+		a.fleet = fleet.New(fleet.Config{Store: a.store, Shared: a.shared, Launchers: launchers, SessionLockKey: a.lockKey})
 	}()
 	if cfg.Kind == "" {
 		a.catalog = a.catalog.Without(plan.Dedicated)
@@ -89,19 +89,19 @@ func withServers(ctx context.Context, cfg config.Config, log *slog.Logger,
 		return err
 	}
 	defer s.Close()
-	fenceKey, err := s.FenceKey(ctx)
+	lockKey, err := s.SessionLockKey(ctx)
 	if err != nil {
 		return err
 	}
 	if err := s.CheckKeys(ctx); err != nil {
 		return err
 	}
-	servers, err := shared.Open(cfg.Shared, fenceKey)
+	servers, err := shared.Open(cfg.Shared, lockKey)
 	if err != nil {
 		return err
 	}
 	defer servers.Close()
-	all := fleet.Config{Store: s, Shared: servers, FenceKey: fenceKey}
+	all := fleet.Config{Store: s, Shared: servers, SessionLockKey: lockKey}
 	if cfg.Launcher.Kind == "" {
 		return fn(s, fleet.New(all))
 	}

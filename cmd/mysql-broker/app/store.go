@@ -22,7 +22,7 @@ func (a *App) openStore(ctx context.Context) (end ending, err error) {
 	if err := a.store.AdoptKeyset(ctx); err != nil {
 		return end, err
 	}
-	a.fenceKey, err = a.store.FenceKey(ctx)
+	a.lockKey, err = a.store.SessionLockKey(ctx)
 	return end, err
 }
 

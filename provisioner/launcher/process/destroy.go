@@ -16,13 +16,13 @@ import (
 // Destroy implements launcher.Launcher. The files are moved out of the way in one act, so that what is left of them
 // after a crash can never be taken for a server.
 func (l *Launcher) Destroy(ctx context.Context, id string) error {
-	return l.destroy(ctx, id, func(instance) error { return nil })
+	return l.destroy(ctx, id, func(serverDir) error { return nil })
 }
 
 // DestroyUnused implements launcher.Launcher.
 func (l *Launcher) DestroyUnused(ctx context.Context, id string) error {
-	return l.destroy(ctx, id, func(inst instance) error {
-		if kept, err := inst.kept(); kept || err != nil {
+	return l.destroy(ctx, id, func(sd serverDir) error {
+		if kept, err := sd.kept(); kept || err != nil {
 			return errors.Join(launcher.ErrKept, err)
 		}
 		return nil
@@ -30,56 +30,56 @@ func (l *Launcher) DestroyUnused(ctx context.Context, id string) error {
 }
 
 // destroy removes a server if may, which is asked while its lock is held, returns nil.
-func (l *Launcher) destroy(ctx context.Context, id string, may func(instance) error) error {
-	inst, err := l.instance(id)
+func (l *Launcher) destroy(ctx context.Context, id string, may func(serverDir) error) error {
+	sd, err := l.serverDir(id)
 	if err != nil {
 		return err
 	}
-	unlock, err := lockDir(ctx, inst.dir)
+	unlock, err := lockDir(ctx, sd.dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return l.emptyTrash(inst.id + "-*") // a broker that was destroying it may have died
+		return l.emptyTrash(sd.id + "-*") // a broker that was destroying it may have died
 	}
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if err := may(inst); err != nil {
-		return fmt.Errorf("server %s: %w", inst.id, err)
+	if err := may(sd); err != nil {
+		return fmt.Errorf("server %s: %w", sd.id, err)
 	}
-	if err := l.retire(ctx, inst); err != nil {
+	if err := l.retire(ctx, sd); err != nil {
 		return err
 	}
 	fault.Point("destroy", "stopped")
-	if err := l.groups.removeGroup(ctx, inst.id); err != nil { // what else is in it does not keep the server there
+	if err := l.groups.removeGroup(ctx, sd.id); err != nil { // what else is in it does not keep the server there
 		l.cfg.Logger.Warn("a control group is left behind", "error", err)
 	}
-	return l.discard(inst)
+	return l.discard(sd)
 }
 
 // retire stops a server for ever. Its data are of no use any more, so it need not write them out. A disk so full that
 // not even this can be recorded must not keep the server there: removing it makes room, and a server that is started
 // once more because the broker died before that is removed when the task goes on.
-func (l *Launcher) retire(ctx context.Context, inst instance) error {
-	st, err := inst.loadState()
+func (l *Launcher) retire(ctx context.Context, sd serverDir) error {
+	st, err := sd.loadState()
 	if err != nil && !errors.Is(err, launcher.ErrNotFound) { // it is of no use any more, whatever it was
-		l.cfg.Logger.Warn("a server is destroyed of which the state cannot be read", "server", inst.id, "error", err)
+		l.cfg.Logger.Warn("a server is destroyed of which the state cannot be read", "server", sd.id, "error", err)
 	}
 	st.Phase = phaseDestroying
-	if err := inst.saveState(st); err != nil && !saysDiskFull(err) {
+	if err := sd.saveState(st); err != nil && !saysDiskFull(err) {
 		return err
 	}
 	fault.Point("destroy", "recorded")
-	return l.stopIfRunning(ctx, inst, (*server).kill)
+	return l.stopIfRunning(ctx, sd, (*server).kill)
 }
 
-func (l *Launcher) discard(inst instance) error {
-	grave := filepath.Join(l.trashDir(), inst.id+"-"+rand.Text())
-	if err := os.Rename(inst.dir, grave); err != nil {
-		return fmt.Errorf("server %s: %w", inst.id, err)
+func (l *Launcher) discard(sd serverDir) error {
+	grave := filepath.Join(l.trashDir(), sd.id+"-"+rand.Text())
+	if err := os.Rename(sd.dir, grave); err != nil {
+		return fmt.Errorf("server %s: %w", sd.id, err)
 	}
 	fault.Point("destroy", "moved away")
 	if err := os.RemoveAll(grave); err != nil {
-		return fmt.Errorf("server %s: %w", inst.id, err)
+		return fmt.Errorf("server %s: %w", sd.id, err)
 	}
 	return nil
 }

@@ -13,8 +13,8 @@ const startsAtOnce = 4
 // StartAll returns when every server that was launched is up: those found running are left alone, the others started.
 // One that cannot be started does not keep the others from it.
 func (l *Launcher) StartAll(ctx context.Context) error {
-	return l.each(func(inst instance) error {
-		s, err := l.keepRunning(ctx, inst)
+	return l.each(func(sd serverDir) error {
+		s, err := l.keepRunning(ctx, sd)
 		if errors.Is(err, errRetired) {
 			return nil
 		}
@@ -22,7 +22,7 @@ func (l *Launcher) StartAll(ctx context.Context) error {
 			return err
 		}
 		defer s.close()
-		return l.awaitUp(ctx, inst, s, l.startTimeout)
+		return l.awaitUp(ctx, sd, s, l.startTimeout)
 	})
 }
 
@@ -30,36 +30,36 @@ func (l *Launcher) StartAll(ctx context.Context) error {
 // that still run when the context ends are killed, even where another holds their lock; they recover when started.
 func (l *Launcher) StopAll(ctx context.Context) error {
 	l.Close()
-	return l.each(func(inst instance) error {
-		err := l.stopOne(ctx, inst)
+	return l.each(func(sd serverDir) error {
+		err := l.stopOne(ctx, sd)
 		if err != nil && ctx.Err() != nil {
-			return l.stopIfRunning(context.WithoutCancel(ctx), inst, (*server).kill)
+			return l.stopIfRunning(context.WithoutCancel(ctx), sd, (*server).kill)
 		}
 		return err
 	})
 }
 
-func (l *Launcher) stopOne(ctx context.Context, inst instance) error {
-	unlock, err := lockDir(ctx, inst.dir)
+func (l *Launcher) stopOne(ctx context.Context, sd serverDir) error {
+	unlock, err := lockDir(ctx, sd.dir)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	return l.stopIfRunning(ctx, inst, (*server).stop)
+	return l.stopIfRunning(ctx, sd, (*server).stop)
 }
 
 // each calls do for every server, and returns all errors.
-func (l *Launcher) each(do func(instance) error) error {
-	instances, err := l.instances()
+func (l *Launcher) each(do func(serverDir) error) error {
+	instances, err := l.serverDirs()
 	if err != nil {
 		return err
 	}
 	errs := make([]error, len(instances))
 	var all errgroup.Group
 	all.SetLimit(startsAtOnce)
-	for i, inst := range instances {
+	for i, sd := range instances {
 		all.Go(func() error {
-			errs[i] = do(inst)
+			errs[i] = do(sd)
 			return nil
 		})
 	}

@@ -13,14 +13,14 @@ import (
 // Keep implements launcher.Launcher. The record is a file beside the state, which older brokers that know nothing of it
 // leave alone.
 func (l *Launcher) Keep(ctx context.Context, id string) error {
-	inst, err := l.instance(id)
+	sd, err := l.serverDir(id)
 	if err != nil {
 		return err
 	}
-	if kept, err := inst.kept(); kept || err != nil {
+	if kept, err := sd.kept(); kept || err != nil {
 		return err
 	}
-	unlock, err := lockDir(ctx, inst.dir)
+	unlock, err := lockDir(ctx, sd.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("server %s: %w", id, launcher.ErrNotFound)
 	}
@@ -29,20 +29,20 @@ func (l *Launcher) Keep(ctx context.Context, id string) error {
 	}
 	defer unlock()
 	const why = "This server was reported ready. It may hold data that the broker's records do not know of.\n"
-	if err := replaceFile(inst.keptFile(), []byte(why), 0o600); err != nil {
+	if err := replaceFile(sd.keptFile(), []byte(why), 0o600); err != nil {
 		return explainNoRoom(fmt.Errorf("server %s: record that it is to be kept: %w", id, err))
 	}
 	return nil
 }
 
 // kept tells whether Keep was called for the server.
-func (i instance) kept() (bool, error) {
-	_, err := os.Lstat(i.keptFile())
+func (d serverDir) kept() (bool, error) {
+	_, err := os.Lstat(d.keptFile())
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("server %s: %w", i.id, err)
+		return false, fmt.Errorf("server %s: %w", d.id, err)
 	}
 	return true, nil
 }

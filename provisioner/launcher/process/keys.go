@@ -15,16 +15,16 @@ import (
 	"mysql-broker/provisioner/launcher/certificate"
 )
 
-func (i instance) certificateFile() string { return filepath.Join(i.tlsDir(), "server.pem") }
-func (i instance) keyFile() string         { return filepath.Join(i.tlsDir(), "server-key.pem") }
+func (d serverDir) certificateFile() string { return filepath.Join(d.tlsDir(), "server.pem") }
+func (d serverDir) keyFile() string         { return filepath.Join(d.tlsDir(), "server-key.pem") }
 
 // writeKeys gives a server its certificate, for that host, and keys, once for all its life; the certificate alone is
 // renewed, see renew.go.
-func (l *Launcher) writeKeys(inst instance, host string) error {
-	if _, err := os.Stat(inst.tlsDir()); !errors.Is(err, fs.ErrNotExist) {
+func (l *Launcher) writeKeys(sd serverDir, host string) error {
+	if _, err := os.Stat(sd.tlsDir()); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	begun := instance{id: inst.id, dir: filepath.Join(inst.dir, "keys"+unfinished)}
+	begun := serverDir{id: sd.id, dir: filepath.Join(sd.dir, "keys"+unfinished)}
 	if err := os.RemoveAll(begun.dir); err != nil {
 		return err
 	}
@@ -32,18 +32,18 @@ func (l *Launcher) writeKeys(inst instance, host string) error {
 		return err
 	}
 	if err := errors.Join(l.writeCertificate(begun, host), l.writeRSAKeys(begun)); err != nil {
-		return fmt.Errorf("server %s: %w", inst.id, err)
+		return fmt.Errorf("server %s: %w", sd.id, err)
 	}
 	if err := syncDir(begun.tlsDir()); err != nil {
 		return err
 	}
-	if err := os.Rename(begun.tlsDir(), inst.tlsDir()); err != nil {
+	if err := os.Rename(begun.tlsDir(), sd.tlsDir()); err != nil {
 		return err
 	}
-	return errors.Join(os.Remove(begun.dir), syncDir(inst.dir))
+	return errors.Join(os.Remove(begun.dir), syncDir(sd.dir))
 }
 
-func (l *Launcher) writeCertificate(inst instance, host string) error {
+func (l *Launcher) writeCertificate(sd serverDir, host string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return fmt.Errorf("certificate: %w", err)
@@ -55,20 +55,20 @@ func (l *Launcher) writeCertificate(inst instance, host string) error {
 	var trusted, leaf []byte
 	if signs := l.signs.Load(); signs != nil {
 		trusted = signs.Trusted
-		leaf, err = signs.Sign(certificateName(inst), key.Public(), certificateHosts(host)...)
-	} else if trusted, leaf, err = certificate.New(certificateName(inst), key, certificateHosts(host)...); err == nil {
+		leaf, err = signs.Sign(certificateName(sd), key.Public(), certificateHosts(host)...)
+	} else if trusted, leaf, err = certificate.New(certificateName(sd), key, certificateHosts(host)...); err == nil {
 		trusted = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: trusted})
 	}
 	if err != nil {
 		return err
 	}
 	return errors.Join(
-		writeSynced(inst.caFile(), trusted, 0o644),
-		l.writePublic(inst.certificateFile(), "CERTIFICATE", leaf),
-		l.writePrivate(inst.keyFile(), private))
+		writeSynced(sd.caFile(), trusted, 0o644),
+		l.writePublic(sd.certificateFile(), "CERTIFICATE", leaf),
+		l.writePrivate(sd.keyFile(), private))
 }
 
-func certificateName(inst instance) string { return "mysql " + inst.id }
+func certificateName(sd serverDir) string { return "mysql " + sd.id }
 
 func certificateHosts(host string) []string { return []string{host, "localhost", "127.0.0.1"} }
 

@@ -36,28 +36,28 @@ func (l *Launcher) Launch(
 	l.launching.Add(1)
 	defer l.launching.Add(-1)
 	defer func() { err = explainNoRoom(err) }()
-	inst, err := l.instanceOf(spec)
+	sd, err := l.instanceOf(spec)
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
-	unlock, err := inst.makeAndLock(ctx)
+	unlock, err := sd.makeAndLock(ctx)
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
 	defer unlock()
 	fault.Point("launch", "directory made")
-	st, err := inst.loadState()
+	st, err := sd.loadState()
 	if err != nil && !errors.Is(err, launcher.ErrNotFound) {
 		return launcher.Endpoint{}, err
 	}
 	report("Preparing the data directory")
 	if ctx.Err() != nil { // the report may have found that another has the work now
-		return launcher.Endpoint{}, fmt.Errorf("server %s: %w", inst.id, context.Cause(ctx))
+		return launcher.Endpoint{}, fmt.Errorf("server %s: %w", sd.id, context.Cause(ctx))
 	}
 	var written <-chan error
 	if st.Phase != phaseReady {
-		if kept, err := inst.kept(); kept || err != nil { // its state was lost, or it is half destroyed
-			return launcher.Endpoint{}, fmt.Errorf("server %s: cannot begin anew: %w", inst.id,
+		if kept, err := sd.kept(); kept || err != nil { // its state was lost, or it is half destroyed
+			return launcher.Endpoint{}, fmt.Errorf("server %s: cannot begin anew: %w", sd.id,
 				errors.Join(launcher.ErrKept, err))
 		}
 		st = state{
@@ -65,51 +65,51 @@ func (l *Launcher) Launch(
 			Host: cmp.Or(st.Host, l.cfg.Host), Port: st.Port,
 			MemoryMB: spec.MemoryMB, StorageMB: spec.StorageMB,
 		}
-		if written, err = l.prepare(ctx, inst, &st); err != nil {
+		if written, err = l.prepare(ctx, sd, &st); err != nil {
 			return launcher.Endpoint{}, err
 		}
 	}
-	if err := l.bringUp(ctx, inst, &st, spec, report); err != nil {
+	if err := l.bringUp(ctx, sd, &st, spec, report); err != nil {
 		return launcher.Endpoint{}, err
 	}
 	if written != nil {
 		if err := <-written; err != nil {
-			return launcher.Endpoint{}, fmt.Errorf("server %s: %w", inst.id, err)
+			return launcher.Endpoint{}, fmt.Errorf("server %s: %w", sd.id, err)
 		}
 	}
 	// The report is recorded meanwhile; to wait for that first would delay every launch.
 	var reported sync.WaitGroup
 	defer reported.Wait()
 	reported.Go(func() { report("Securing the admin account") })
-	return l.answerFor(ctx, inst, st, spec)
+	return l.answerFor(ctx, sd, st, spec)
 }
 
 // instanceOf refuses what could not be written into SQL as it is.
-func (l *Launcher) instanceOf(spec launcher.Spec) (instance, error) {
+func (l *Launcher) instanceOf(spec launcher.Spec) (serverDir, error) {
 	if !validUser.MatchString(spec.AdminUser) || spec.AdminUser == "root" {
-		return instance{}, fmt.Errorf("server %s: admin account %q will not do", spec.ID, spec.AdminUser)
+		return serverDir{}, fmt.Errorf("server %s: admin account %q will not do", spec.ID, spec.AdminUser)
 	}
 	if !validPassword.MatchString(spec.AdminPassword) {
-		return instance{}, fmt.Errorf("server %s: the admin password is empty or not URL-safe", spec.ID)
+		return serverDir{}, fmt.Errorf("server %s: the admin password is empty or not URL-safe", spec.ID)
 	}
 	if b := l.cfg.Binary; !b.Runs(spec.Flavour, spec.Version) {
-		return instance{}, &launcher.Error{Action: launcher.GiveUp,
+		return serverDir{}, &launcher.Error{Action: launcher.GiveUp,
 			Sentence: "The servers of this plan cannot be run here just now.",
 			Err: fmt.Errorf("server %s: it is to be %s %s, and the only mysqld here is %s %s", spec.ID, spec.Flavour,
 				spec.Version, b.Flavour, b.Version)}
 	}
-	return l.instance(spec.ID)
+	return l.serverDir(spec.ID)
 }
 
-func (i instance) makeAndLock(ctx context.Context) (unlock func(), err error) {
+func (d serverDir) makeAndLock(ctx context.Context) (unlock func(), err error) {
 	for {
 		if ctx.Err() != nil { // another may have the work now, and have destroyed it
-			return nil, fmt.Errorf("server %s: %w", i.id, context.Cause(ctx))
+			return nil, fmt.Errorf("server %s: %w", d.id, context.Cause(ctx))
 		}
-		if err := os.Mkdir(i.dir, traversable); err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, fmt.Errorf("server %s: %w", i.id, err)
+		if err := os.Mkdir(d.dir, traversable); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, fmt.Errorf("server %s: %w", d.id, err)
 		}
-		unlock, err := lockDir(ctx, i.dir)
+		unlock, err := lockDir(ctx, d.dir)
 		if !errors.Is(err, fs.ErrNotExist) { // else it was destroyed meanwhile
 			return unlock, err
 		}
@@ -118,35 +118,35 @@ func (i instance) makeAndLock(ctx context.Context) (unlock func(), err error) {
 
 // prepare chooses a port and makes all the files of a server; what an earlier attempt left of its data goes. written,
 // unless it is nil, yields once they survive a power failure.
-func (l *Launcher) prepare(ctx context.Context, inst instance, st *state) (written <-chan error, err error) {
+func (l *Launcher) prepare(ctx context.Context, sd serverDir, st *state) (written <-chan error, err error) {
 	if st.Port != 0 { // else nothing was ever started
-		if err := l.stopIfRunning(ctx, inst, (*server).kill); err != nil {
+		if err := l.stopIfRunning(ctx, sd, (*server).kill); err != nil {
 			return nil, err
 		}
 	}
-	if err := l.choosePort(ctx, inst, st, 0); err != nil {
+	if err := l.choosePort(ctx, sd, st, 0); err != nil {
 		return nil, err
 	}
 	fault.Point("launch", "port chosen")
-	for _, dir := range []string{inst.dataDir(), inst.tmpDir()} {
+	for _, dir := range []string{sd.dataDir(), sd.tmpDir()} {
 		if err := os.RemoveAll(dir); err != nil {
-			return nil, fmt.Errorf("server %s: %w", inst.id, err)
+			return nil, fmt.Errorf("server %s: %w", sd.id, err)
 		}
 	}
-	if written, err = l.fillDataDir(ctx, inst, st.Host); err != nil {
-		return nil, fmt.Errorf("server %s: %w", inst.id, err)
+	if written, err = l.fillDataDir(ctx, sd, st.Host); err != nil {
+		return nil, fmt.Errorf("server %s: %w", sd.id, err)
 	}
 	fault.Point("launch", "data copied")
-	if err := l.owner.mkdir(inst.tmpDir()); err != nil {
-		return nil, fmt.Errorf("server %s: %w", inst.id, err)
+	if err := l.owner.mkdir(sd.tmpDir()); err != nil {
+		return nil, fmt.Errorf("server %s: %w", sd.id, err)
 	}
-	return written, l.writeKeys(inst, st.Host)
+	return written, l.writeKeys(sd, st.Host)
 }
 
 // fillDataDir takes a spare or, if there is none, copies the template and makes the keys. The disk need not have them
 // before the server starts, only before it is answered for.
-func (l *Launcher) fillDataDir(ctx context.Context, inst instance, host string) (written <-chan error, err error) {
-	if taken, err := l.takeSpare(inst, host); taken || err != nil {
+func (l *Launcher) fillDataDir(ctx context.Context, sd serverDir, host string) (written <-chan error, err error) {
+	if taken, err := l.takeSpare(sd, host); taken || err != nil {
 		return nil, err
 	}
 	template, err := l.template(ctx)
@@ -154,35 +154,35 @@ func (l *Launcher) fillDataDir(ctx context.Context, inst instance, host string) 
 		return nil, err
 	}
 	keys := make(chan error, 1) // made meanwhile: they take as long as the copy
-	go func() { keys <- l.writeKeys(inst, host) }()
-	err = copySparse(ctx, template, inst.dataDir(), l.owner)
+	go func() { keys <- l.writeKeys(sd, host) }()
+	err = copySparse(ctx, template, sd.dataDir(), l.owner)
 	if err := errors.Join(err, <-keys); err != nil {
 		return nil, err
 	}
 	synced := make(chan error, 1)
-	go func() { synced <- syncFilesystem(inst.dir) }()
+	go func() { synced <- syncFilesystem(sd.dir) }()
 	return synced, nil
 }
 
 // bringUp returns when the server is up, whether or not it ran before.
 func (l *Launcher) bringUp(
-	ctx context.Context, inst instance, st *state, spec launcher.Spec, report func(progress string),
+	ctx context.Context, sd serverDir, st *state, spec launcher.Spec, report func(progress string),
 ) error {
 	starting := sync.OnceFunc(func() { report("Starting mysqld") })
 	if st.Phase == phaseReady {
 		starting()
-		return l.ensureUp(ctx, inst, *st)
+		return l.ensureUp(ctx, sd, *st)
 	}
-	if err := l.owner.writeSecret(inst.initFile(), mysqld.AdminSQL(spec.AdminUser, spec.AdminPassword)); err != nil {
-		return fmt.Errorf("server %s: %w", inst.id, err)
+	if err := l.owner.writeSecret(sd.initFile(), mysqld.AdminSQL(spec.AdminUser, spec.AdminPassword)); err != nil {
+		return fmt.Errorf("server %s: %w", sd.id, err)
 	}
 	fault.Point("launch", "password written")
 	for attempt := 1; ; attempt++ {
-		err := l.startAndAwait(ctx, inst, *st, starting, "--init-file="+inst.initFile())
+		err := l.startAndAwait(ctx, sd, *st, starting, "--init-file="+sd.initFile())
 		if !errors.Is(err, errExited) || !strings.Contains(err.Error(), portTaken) || attempt == portAttempts {
 			return err
 		}
-		if err := l.choosePort(ctx, inst, st, st.Port); err != nil {
+		if err := l.choosePort(ctx, sd, st, st.Port); err != nil {
 			return err
 		}
 	}
@@ -190,24 +190,24 @@ func (l *Launcher) bringUp(
 
 // startAndAwait calls starting while the server comes up.
 func (l *Launcher) startAndAwait(
-	ctx context.Context, inst instance, st state, starting func(), options ...string,
+	ctx context.Context, sd serverDir, st state, starting func(), options ...string,
 ) error {
-	s, err := l.start(ctx, inst, st, options...)
+	s, err := l.start(ctx, sd, st, options...)
 	if err != nil {
 		return err
 	}
 	defer s.close()
 	fault.Point("launch", "process started")
 	starting()
-	return l.awaitUp(ctx, inst, s, l.cfg.LaunchTimeout)
+	return l.awaitUp(ctx, sd, s, l.cfg.LaunchTimeout)
 }
 
 // answerFor records that a server is to be kept running from now on, once its admin account can log in. That root
 // cannot, every start has found already.
 func (l *Launcher) answerFor(
-	ctx context.Context, inst instance, st state, spec launcher.Spec,
+	ctx context.Context, sd serverDir, st state, spec launcher.Spec,
 ) (launcher.Endpoint, error) {
-	end, err := l.endpoint(inst, st)
+	end, err := l.endpoint(sd, st)
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
@@ -215,13 +215,13 @@ func (l *Launcher) answerFor(
 		return launcher.Endpoint{}, err
 	}
 	fault.Point("launch", "answers")
-	if err := os.Remove(inst.initFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return launcher.Endpoint{}, fmt.Errorf("server %s: %w", inst.id, err)
+	if err := os.Remove(sd.initFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return launcher.Endpoint{}, fmt.Errorf("server %s: %w", sd.id, err)
 	}
-	l.settled.Store(inst.id, nil)
+	l.settled.Store(sd.id, nil)
 	if st.Phase == phaseReady {
 		return end, nil
 	}
 	st.Phase = phaseReady
-	return end, inst.saveState(st)
+	return end, sd.saveState(st)
 }

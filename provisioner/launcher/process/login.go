@@ -27,13 +27,13 @@ var errRootOpen = errors.New("root can log in without a password")
 
 // probe tries to log in as root without a password through the server's socket. To be refused is what shows that the
 // server is up: the launcher keeps no password of any server.
-func probe(ctx context.Context, inst instance) (up bool, err error) {
-	if _, err := os.Lstat(filepath.Join(inst.dataDir(), socketName)); errors.Is(err, fs.ErrNotExist) {
+func probe(ctx context.Context, sd serverDir) (up bool, err error) {
+	if _, err := os.Lstat(filepath.Join(sd.dataDir(), socketName)); errors.Is(err, fs.ErrNotExist) {
 		return false, nil // the usual answer, which should cost next to nothing: the server needs the time
 	}
-	dir, err := os.Open(inst.dataDir())
+	dir, err := os.Open(sd.dataDir())
 	if err != nil {
-		return false, fmt.Errorf("server %s: %w", inst.id, err)
+		return false, fmt.Errorf("server %s: %w", sd.id, err)
 	}
 	defer dir.Close()
 	cfg := mysql.NewConfig()
@@ -43,7 +43,7 @@ func probe(ctx context.Context, inst instance) (up bool, err error) {
 	var refused *mysql.MySQLError
 	switch err := login(ctx, cfg); {
 	case err == nil:
-		return false, fmt.Errorf("server %s: %w", inst.id, errRootOpen)
+		return false, fmt.Errorf("server %s: %w", sd.id, errRootOpen)
 	case errors.As(err, &refused):
 		return true, nil
 	}

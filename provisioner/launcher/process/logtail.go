@@ -13,10 +13,10 @@ import (
 const logTailBytes = 4096
 
 // logTail returns the last errors that the server logged, for an error message.
-func logTail(inst instance) string { return tellingLines(readLogTail(inst)) }
+func logTail(sd serverDir) string { return tellingLines(readLogTail(sd)) }
 
-func readLogTail(inst instance) string {
-	f, err := os.Open(inst.logFile())
+func readLogTail(sd serverDir) string {
+	f, err := os.Open(sd.logFile())
 	if err != nil {
 		return err.Error()
 	}

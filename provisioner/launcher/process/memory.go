@@ -21,7 +21,7 @@ const (
 
 // guardMemory ends a server that has had no memory left for memoryPatience, as the kernel would where it runs out of
 // it; it is started again. It returns when the context ends.
-func (l *Launcher) guardMemory(ctx context.Context, inst instance, s *server) {
+func (l *Launcher) guardMemory(ctx context.Context, sd serverDir, s *server) {
 	tick := time.NewTicker(memoryInterval)
 	defer tick.Stop()
 	var since time.Time // when it was first found without
@@ -38,9 +38,9 @@ func (l *Launcher) guardMemory(ctx context.Context, inst instance, s *server) {
 		case since.IsZero():
 			since = time.Now()
 		case time.Since(since) > memoryPatience:
-			l.cfg.Logger.Warn("a server that had taken all the memory of its plan is started again", "server", inst.id)
+			l.cfg.Logger.Warn("a server that had taken all the memory of its plan is started again", "server", sd.id)
 			if err := s.kill(ctx); err != nil && ctx.Err() == nil {
-				l.cfg.Logger.Error("a server without memory cannot be ended", "server", inst.id, "error", err)
+				l.cfg.Logger.Error("a server without memory cannot be ended", "server", sd.id, "error", err)
 			}
 			return
 		}

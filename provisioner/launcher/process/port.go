@@ -15,13 +15,13 @@ import (
 
 // choosePort gives a server that is being launched the lowest port that no other server has and nobody listens on, and
 // records it. The port it has already is kept while it is free, unless it is the one to avoid.
-func (l *Launcher) choosePort(ctx context.Context, inst instance, st *state, avoid int) error {
-	unlock, err := lockDir(ctx, l.instancesDir())
+func (l *Launcher) choosePort(ctx context.Context, sd serverDir, st *state, avoid int) error {
+	unlock, err := lockDir(ctx, l.serversDir())
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	taken, err := l.recordedPorts(inst.id)
+	taken, err := l.recordedPorts(sd.id)
 	if err != nil {
 		return err
 	}
@@ -31,14 +31,14 @@ func (l *Launcher) choosePort(ctx context.Context, inst instance, st *state, avo
 		}
 		free, err := portFree(l.cfg.BindAddress, port)
 		if err != nil {
-			return fmt.Errorf("server %s: look whether its port is free: %w", inst.id, err)
+			return fmt.Errorf("server %s: look whether its port is free: %w", sd.id, err)
 		}
 		if free {
 			st.Port = port
-			return inst.saveState(*st)
+			return sd.saveState(*st)
 		}
 	}
-	return fmt.Errorf("server %s: %w: no port from %d to %d is free", inst.id, launcher.ErrNoRoom, l.cfg.PortMin,
+	return fmt.Errorf("server %s: %w: no port from %d to %d is free", sd.id, launcher.ErrNoRoom, l.cfg.PortMin,
 		l.cfg.PortMax)
 }
 
@@ -52,7 +52,7 @@ func (l *Launcher) portRange() []int {
 
 // recordedPorts are the ports of every server but one, whether or not they run.
 func (l *Launcher) recordedPorts(except string) (map[int]bool, error) {
-	instances, err := l.instances()
+	instances, err := l.serverDirs()
 	if err != nil {
 		return nil, err
 	}

@@ -137,12 +137,12 @@ func Open(cfg Config) (*Launcher, error) {
 		return nil, fmt.Errorf("state directory: %w", err)
 	}
 	l := &Launcher{cfg: cfg, owner: who, startTimeout: startTimeout, stopSupervision: func() {}}
-	for _, dir := range []string{l.instancesDir(), l.templatesDir(), l.sparesDir(), l.trashDir()} {
+	for _, dir := range []string{l.serversDir(), l.templatesDir(), l.sparesDir(), l.trashDir()} {
 		if err := os.MkdirAll(dir, traversable); err != nil {
 			return nil, fmt.Errorf("state directory: %w", err)
 		}
 	}
-	if err := who.checkReach(l.instancesDir()); err != nil {
+	if err := who.checkReach(l.serversDir()); err != nil {
 		return nil, fmt.Errorf("state directory: %w", err)
 	}
 	if !cfg.UnlimitedMemory {
@@ -171,18 +171,18 @@ func (l *Launcher) Close() {
 
 // Endpoint implements launcher.Launcher.
 func (l *Launcher) Endpoint(_ context.Context, id string) (launcher.Endpoint, error) {
-	inst, err := l.instance(id)
+	sd, err := l.serverDir(id)
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
-	st, err := inst.loadState()
+	st, err := sd.loadState()
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
 	if st.Phase != phaseReady {
 		return launcher.Endpoint{}, launcher.ErrNotFound
 	}
-	return l.endpoint(inst, st)
+	return l.endpoint(sd, st)
 }
 
 // ChangeAdminPassword implements launcher.Launcher: it keeps no password.
@@ -195,23 +195,23 @@ func (l *Launcher) ChangeAdminPassword(ctx context.Context, id, _ string, change
 
 // List implements launcher.Launcher.
 func (l *Launcher) List(context.Context) ([]string, error) {
-	instances, err := l.instances()
+	instances, err := l.serverDirs()
 	ids := make([]string, len(instances))
-	for i, inst := range instances {
-		ids[i] = inst.id
+	for i, sd := range instances {
+		ids[i] = sd.id
 	}
 	return ids, err
 }
 
-func (l *Launcher) endpoint(inst instance, st state) (launcher.Endpoint, error) {
-	ca, err := os.ReadFile(inst.caFile())
+func (l *Launcher) endpoint(sd serverDir, st state) (launcher.Endpoint, error) {
+	ca, err := os.ReadFile(sd.caFile())
 	if err != nil {
-		return launcher.Endpoint{}, fmt.Errorf("server %s: %w", inst.id, err)
+		return launcher.Endpoint{}, fmt.Errorf("server %s: %w", sd.id, err)
 	}
 	return launcher.Endpoint{Host: cmp.Or(st.Host, l.cfg.Host), Port: st.Port, CACertificate: ca}, nil
 }
 
-func (l *Launcher) instancesDir() string { return filepath.Join(l.cfg.Dir, "instances") }
+func (l *Launcher) serversDir() string   { return filepath.Join(l.cfg.Dir, "instances") }
 func (l *Launcher) templatesDir() string { return filepath.Join(l.cfg.Dir, "templates") }
 func (l *Launcher) trashDir() string     { return filepath.Join(l.cfg.Dir, "trash") }
 

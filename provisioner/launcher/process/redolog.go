@@ -36,21 +36,21 @@ var redoFull = regexp.MustCompile(`\[MY-013059\]|\[MY-013865\]|unable to reserve
 // keepRedoLog watches what a server logs, until the context ends, and raises the capacity of its redo log when that
 // keeps statements waiting. A server that a broker of an earlier release has started gets the capacity of today first.
 // MariaDB, which has no such wait and cannot change the size while it runs, is left alone.
-func (l *Launcher) keepRedoLog(ctx context.Context, inst instance) {
+func (l *Launcher) keepRedoLog(ctx context.Context, sd serverDir) {
 	if l.cfg.Binary.Flavour != mysqld.MySQL {
 		return
 	}
-	log := logReader{file: inst.logFile(), offset: -1}
+	log := logReader{file: sd.logFile(), offset: -1}
 	outdated := true
 	status := &periodic.Status{What: "raising the capacity of a server's redo log", Level: slog.LevelError,
-		Log: l.cfg.Logger.With("server", inst.id)}
+		Log: l.cfg.Logger.With("server", sd.id)}
 	periodic.Run(ctx, periodic.Schedule{Every: redoInterval}, status, func(ctx context.Context) error {
-		return l.lookAtRedoLog(ctx, inst, &log, &outdated)
+		return l.lookAtRedoLog(ctx, sd, &log, &outdated)
 	})
 }
 
 // lookAtRedoLog reads on in the log once it has done what that says, so that nothing is forgotten if it fails.
-func (l *Launcher) lookAtRedoLog(ctx context.Context, inst instance, log *logReader, outdated *bool) error {
+func (l *Launcher) lookAtRedoLog(ctx context.Context, sd serverDir, log *logReader, outdated *bool) error {
 	before := log.offset
 	text, err := log.readNew()
 	if err != nil {
@@ -63,7 +63,7 @@ func (l *Launcher) lookAtRedoLog(ctx context.Context, inst instance, log *logRea
 	if full.IsZero() && !*outdated {
 		return nil
 	}
-	err = l.raiseRedoLog(ctx, inst, full)
+	err = l.raiseRedoLog(ctx, sd, full)
 	if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, errRetired) { // another works on it, and may restart it
 		log.offset = before
 		return nil
@@ -92,51 +92,51 @@ func lastRedoFull(log string) (at time.Time) {
 
 // raiseRedoLog gives a server the capacity that it is to have or, if that was full since it was last raised, twice as
 // much, which is recorded for its next start. full is zero if it was not.
-func (l *Launcher) raiseRedoLog(ctx context.Context, inst instance, full time.Time) error {
-	lock, err := tryLock(inst.dir)
+func (l *Launcher) raiseRedoLog(ctx context.Context, sd serverDir, full time.Time) error {
+	lock, err := tryLock(sd.dir)
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
-	st, err := inst.loadState()
+	st, err := sd.loadState()
 	if err != nil {
 		return err
 	}
 	if st.Phase != phaseReady {
 		return errRetired
 	}
-	end, err := l.endpoint(inst, st)
+	end, err := l.endpoint(sd, st)
 	if err != nil {
 		return err
 	}
 	capacity := mysqld.RedoLogMB(mysqld.MySQL, st.MemoryMB, st.RedoMB)
 	if !full.After(st.RedoRaised) {
-		if started, err := startedRedoMB(inst); err != nil || started >= capacity || l.cfg.Exec == nil {
+		if started, err := startedRedoMB(sd); err != nil || started >= capacity || l.cfg.Exec == nil {
 			return err
 		}
-		return l.setRedoLog(ctx, inst, end, capacity)
+		return l.setRedoLog(ctx, sd, end, capacity)
 	}
 	next := min(2*capacity, max(mostRedoMB, st.MemoryMB))
 	if next <= capacity {
-		l.cfg.Logger.Error("a server's redo log is full, and as large as the broker makes it", "server", inst.id,
+		l.cfg.Logger.Error("a server's redo log is full, and as large as the broker makes it", "server", sd.id,
 			"capacity_mb", capacity)
 		return nil
 	}
-	if free, err := spaceLeft(inst.dir); err != nil || free < uint64(next-capacity+startSpaceMB)<<20 {
+	if free, err := spaceLeft(sd.dir); err != nil || free < uint64(next-capacity+startSpaceMB)<<20 {
 		return errors.Join(err, fmt.Errorf("its redo log is full, and the disk has %d MiB left: %w", free>>20,
 			launcher.ErrNoRoom))
 	}
 	if l.cfg.Exec == nil {
 		return errors.New("its redo log is full, and nobody here may log in to it")
 	}
-	if err := l.setRedoLog(ctx, inst, end, next); err != nil {
+	if err := l.setRedoLog(ctx, sd, end, next); err != nil {
 		return err
 	}
 	st.RedoMB, st.RedoRaised = next, time.Now()
-	if err := inst.saveState(st); err != nil {
+	if err := sd.saveState(st); err != nil {
 		return err
 	}
-	l.cfg.Logger.Warn("the redo log of a server was full; its capacity is larger now", "server", inst.id,
+	l.cfg.Logger.Warn("the redo log of a server was full; its capacity is larger now", "server", sd.id,
 		"capacity_mb", next)
 	if l.cfg.OnRedoFull != nil {
 		l.cfg.OnRedoFull()
@@ -144,17 +144,17 @@ func (l *Launcher) raiseRedoLog(ctx context.Context, inst instance, full time.Ti
 	return nil
 }
 
-func (l *Launcher) setRedoLog(ctx context.Context, inst instance, end launcher.Endpoint, capacity int) error {
+func (l *Launcher) setRedoLog(ctx context.Context, sd serverDir, end launcher.Endpoint, capacity int) error {
 	ctx, cancel := context.WithTimeout(ctx, redoTime)
 	defer cancel()
-	return l.cfg.Exec(ctx, inst.id, end, fmt.Sprintf("SET GLOBAL innodb_redo_log_capacity = %d", capacity<<20))
+	return l.cfg.Exec(ctx, sd.id, end, fmt.Sprintf("SET GLOBAL innodb_redo_log_capacity = %d", capacity<<20))
 }
 
 var redoSetting = regexp.MustCompile(`(?m)^loose-innodb-redo-log-capacity=(\d+)M$`)
 
 // startedRedoMB is the capacity that a server was started with.
-func startedRedoMB(inst instance) (int, error) {
-	settings, err := os.ReadFile(inst.settingsFile())
+func startedRedoMB(sd serverDir) (int, error) {
+	settings, err := os.ReadFile(sd.settingsFile())
 	if err != nil {
 		return 0, err
 	}

@@ -33,19 +33,19 @@ var reloadStatement = map[string]string{mysqld.MySQL: "ALTER INSTANCE RELOAD TLS
 
 // keepCertificate gives a server that runs the certificate that it is to have, until the context ends: of the authority
 // that signs, before the present one expires, and with all authorities that are trusted.
-func (l *Launcher) keepCertificate(ctx context.Context, inst instance) {
+func (l *Launcher) keepCertificate(ctx context.Context, sd serverDir) {
 	if l.cfg.Authority == nil || l.cfg.Exec == nil {
 		return
 	}
 	// A broker that wrote a certificate may have died before the server knew.
 	reload := l.signs.Load().TakesOver
 	status := &periodic.Status{What: "renewing a server's certificate", Level: slog.LevelError,
-		Log: l.cfg.Logger.With("server", inst.id)}
+		Log: l.cfg.Logger.With("server", sd.id)}
 	periodic.Run(ctx, periodic.Schedule{Every: authorityInterval}, status, func(ctx context.Context) error {
-		renewed, err := l.renewCertificate(inst)
+		renewed, err := l.renewCertificate(sd)
 		reload = reload || renewed
 		if err == nil && reload {
-			if err = l.reloadCertificate(ctx, inst); err == nil {
+			if err = l.reloadCertificate(ctx, sd); err == nil {
 				reload = false
 			}
 		}
@@ -53,24 +53,24 @@ func (l *Launcher) keepCertificate(ctx context.Context, inst instance) {
 	})
 }
 
-func (l *Launcher) reloadCertificate(ctx context.Context, inst instance) error {
-	st, err := inst.loadState()
+func (l *Launcher) reloadCertificate(ctx context.Context, sd serverDir) error {
+	st, err := sd.loadState()
 	if err != nil {
 		return err
 	}
-	end, err := l.endpoint(inst, st)
+	end, err := l.endpoint(sd, st)
 	if err != nil {
 		return err
 	}
 	// The server may have either certificate yet.
 	ctx, cancel := context.WithTimeout(ctx, renewTime)
 	defer cancel()
-	return l.cfg.Exec(ctx, inst.id, end, reloadStatement[l.cfg.Binary.Flavour])
+	return l.cfg.Exec(ctx, sd.id, end, reloadStatement[l.cfg.Binary.Flavour])
 }
 
 // renewCertificate writes what is due. A server that another works on is left for later.
-func (l *Launcher) renewCertificate(inst instance) (renewed bool, err error) {
-	lock, err := tryLock(inst.dir)
+func (l *Launcher) renewCertificate(sd serverDir) (renewed bool, err error) {
+	lock, err := tryLock(sd.dir)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return false, nil
 	}
@@ -78,12 +78,12 @@ func (l *Launcher) renewCertificate(inst instance) (renewed bool, err error) {
 		return false, err
 	}
 	defer lock.Close()
-	st, err := inst.loadState()
+	st, err := sd.loadState()
 	if err != nil || st.Phase != phaseReady {
 		return false, err
 	}
 	signs := l.signs.Load()
-	present, err := inst.readCertificate()
+	present, err := sd.readCertificate()
 	if err != nil {
 		return false, err
 	}
@@ -103,7 +103,7 @@ func (l *Launcher) renewCertificate(inst instance) (renewed bool, err error) {
 		if due {
 			trusted = joinTrusted(trusted, present)
 		}
-		if err := replaceFile(inst.caFile(), trusted, 0o644); err != nil {
+		if err := replaceFile(sd.caFile(), trusted, 0o644); err != nil {
 			return false, err
 		}
 		renewed = true
@@ -112,15 +112,15 @@ func (l *Launcher) renewCertificate(inst instance) (renewed bool, err error) {
 		return renewed, nil
 	}
 	hosts := certificateHosts(cmp.Or(st.Host, l.cfg.Host))
-	leaf, err := signs.Sign(certificateName(inst), present.leaf.PublicKey, hosts...)
+	leaf, err := signs.Sign(certificateName(sd), present.leaf.PublicKey, hosts...)
 	if err != nil {
 		return renewed, err
 	}
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: leaf})
-	if err := replaceFile(inst.certificateFile(), text, 0o644); err != nil {
+	if err := replaceFile(sd.certificateFile(), text, 0o644); err != nil {
 		return renewed, err
 	}
-	l.cfg.Logger.Info("renewed the certificate of a server", "server", inst.id)
+	l.cfg.Logger.Info("renewed the certificate of a server", "server", sd.id)
 	return true, nil
 }
 
@@ -140,17 +140,17 @@ type certificates struct {
 	trustedPEM []byte
 }
 
-func (i instance) readCertificate() (c certificates, err error) {
-	text, err := os.ReadFile(i.certificateFile())
+func (d serverDir) readCertificate() (c certificates, err error) {
+	text, err := os.ReadFile(d.certificateFile())
 	if err != nil {
 		return c, err
 	}
 	leaf, err := certificate.Parse(text)
 	if err != nil || len(leaf) == 0 {
-		return c, errors.Join(err, fmt.Errorf("%s holds %d certificates", i.certificateFile(), len(leaf)))
+		return c, errors.Join(err, fmt.Errorf("%s holds %d certificates", d.certificateFile(), len(leaf)))
 	}
 	c.leaf = leaf[0]
-	if c.trustedPEM, err = os.ReadFile(i.caFile()); err != nil {
+	if c.trustedPEM, err = os.ReadFile(d.caFile()); err != nil {
 		return c, err
 	}
 	c.trusted, err = certificate.Parse(c.trustedPEM)
@@ -158,12 +158,12 @@ func (i instance) readCertificate() (c certificates, err error) {
 }
 
 // fits tells whether keys that were made ahead are those that a server would get now.
-func (l *Launcher) fits(inst instance) bool {
+func (l *Launcher) fits(sd serverDir) bool {
 	signs := l.signs.Load()
 	if signs == nil {
 		return true
 	}
-	c, err := inst.readCertificate()
+	c, err := sd.readCertificate()
 	return err == nil && bytes.Equal(c.trustedPEM, signs.Trusted) && c.leaf.CheckSignatureFrom(signs.Certificate) == nil &&
 		time.Until(c.leaf.NotAfter) > certificate.RenewBefore
 }
@@ -174,20 +174,20 @@ func (l *Launcher) SignedBy(_ context.Context, ca []byte) (ids []string, err err
 	if err != nil {
 		return nil, err
 	}
-	instances, err := l.instances()
+	instances, err := l.serverDirs()
 	if err != nil {
 		return nil, err
 	}
-	for _, inst := range instances {
-		c, err := inst.readCertificate()
+	for _, sd := range instances {
+		c, err := sd.readCertificate()
 		if errors.Is(err, os.ErrNotExist) { // it is being made, or destroyed
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("server %s: %w", inst.id, err)
+			return nil, fmt.Errorf("server %s: %w", sd.id, err)
 		}
 		if certificate.Issuer(c.leaf, authority) != nil {
-			ids = append(ids, inst.id)
+			ids = append(ids, sd.id)
 		}
 	}
 	return ids, nil

@@ -15,11 +15,11 @@ func (l *Launcher) Resize(
 	ctx context.Context, spec launcher.Spec, report func(progress string),
 ) (_ launcher.Endpoint, err error) {
 	defer func() { err = explainNoRoom(err) }()
-	inst, err := l.instanceOf(spec)
+	sd, err := l.instanceOf(spec)
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
-	unlock, err := lockDir(ctx, inst.dir)
+	unlock, err := lockDir(ctx, sd.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return launcher.Endpoint{}, launcher.ErrNotFound
 	}
@@ -27,34 +27,34 @@ func (l *Launcher) Resize(
 		return launcher.Endpoint{}, err
 	}
 	defer unlock()
-	st, err := inst.loadState()
+	st, err := sd.loadState()
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
 	if st.Phase != phaseReady {
-		return launcher.Endpoint{}, fmt.Errorf("server %s: cannot resize what was not launched", inst.id)
+		return launcher.Endpoint{}, fmt.Errorf("server %s: cannot resize what was not launched", sd.id)
 	}
 	report("Stopping mysqld")
-	if st, err = l.applyLimits(ctx, inst, st, spec); err != nil {
+	if st, err = l.applyLimits(ctx, sd, st, spec); err != nil {
 		return launcher.Endpoint{}, err
 	}
 	fault.Point("resize", "limits recorded")
 	report("Starting mysqld")
-	if err := l.ensureUp(ctx, inst, st); err != nil {
+	if err := l.ensureUp(ctx, sd, st); err != nil {
 		return launcher.Endpoint{}, err
 	}
 	report("Checking the admin account")
-	return l.answerFor(ctx, inst, st, spec)
+	return l.answerFor(ctx, sd, st, spec)
 }
 
 // applyLimits leaves a server that has the spec's limits alone. Any other is stopped before its limits are recorded:
 // were it the other way round, a crash between the two would leave it running with other limits than recorded.
-func (l *Launcher) applyLimits(ctx context.Context, inst instance, st state, spec launcher.Spec) (state, error) {
+func (l *Launcher) applyLimits(ctx context.Context, sd serverDir, st state, spec launcher.Spec) (state, error) {
 	if st.MemoryMB == spec.MemoryMB && st.StorageMB == spec.StorageMB {
 		return st, nil
 	}
-	if err := l.stopIfRunning(ctx, inst, func(s *server, ctx context.Context) error {
-		if err := roomToStart(inst.dir, st, spec.MemoryMB); err != nil {
+	if err := l.stopIfRunning(ctx, sd, func(s *server, ctx context.Context) error {
+		if err := roomToStart(sd.dir, st, spec.MemoryMB); err != nil {
 			return err
 		}
 		return s.stop(ctx)
@@ -63,5 +63,5 @@ func (l *Launcher) applyLimits(ctx context.Context, inst instance, st state, spe
 	}
 	fault.Point("resize", "stopped")
 	st.MemoryMB, st.StorageMB = spec.MemoryMB, spec.StorageMB
-	return st, inst.saveState(st)
+	return st, sd.saveState(st)
 }

@@ -15,12 +15,12 @@ import (
 // rsaBits is what MySQL itself makes its keys with.
 const rsaBits = 2048
 
-func (i instance) rsaKeyFile() string       { return filepath.Join(i.tlsDir(), "rsa-key.pem") }
-func (i instance) rsaPublicKeyFile() string { return filepath.Join(i.tlsDir(), "rsa.pem") }
+func (d serverDir) rsaKeyFile() string       { return filepath.Join(d.tlsDir(), "rsa-key.pem") }
+func (d serverDir) rsaPublicKeyFile() string { return filepath.Join(d.tlsDir(), "rsa.pem") }
 
 // writeRSAKeys makes the keys by which passwords travel to MySQL where a login is made without TLS.
 // https://dev.mysql.com/doc/refman/8.4/en/caching-sha2-pluggable-authentication.html
-func (l *Launcher) writeRSAKeys(inst instance) error {
+func (l *Launcher) writeRSAKeys(sd serverDir) error {
 	if l.cfg.Binary.Flavour != mysqld.MySQL {
 		return nil
 	}
@@ -37,18 +37,18 @@ func (l *Launcher) writeRSAKeys(inst instance) error {
 		return fmt.Errorf("RSA key: %w", err)
 	}
 	return errors.Join(
-		l.writePublic(inst.rsaPublicKeyFile(), "PUBLIC KEY", public),
-		l.writePrivate(inst.rsaKeyFile(), private))
+		l.writePublic(sd.rsaPublicKeyFile(), "PUBLIC KEY", public),
+		l.writePrivate(sd.rsaKeyFile(), private))
 }
 
 // rsaSettings name the keys to MySQL. A server that was made before there were any makes its own in its data directory.
-func rsaSettings(inst instance) []string {
-	if _, err := os.Stat(inst.rsaKeyFile()); err != nil {
+func rsaSettings(sd serverDir) []string {
+	if _, err := os.Stat(sd.rsaKeyFile()); err != nil {
 		return nil
 	}
 	return []string{
 		"loose-caching-sha2-password-auto-generate-rsa-keys=OFF",
-		"caching-sha2-password-private-key-path=" + mysqld.Quote(inst.rsaKeyFile()),
-		"caching-sha2-password-public-key-path=" + mysqld.Quote(inst.rsaPublicKeyFile()),
+		"caching-sha2-password-private-key-path=" + mysqld.Quote(sd.rsaKeyFile()),
+		"caching-sha2-password-public-key-path=" + mysqld.Quote(sd.rsaPublicKeyFile()),
 	}
 }

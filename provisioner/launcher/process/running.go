@@ -6,23 +6,23 @@ import (
 )
 
 // ensureUp starts a ready server unless it runs, and returns when it is up. The caller holds its lock.
-func (l *Launcher) ensureUp(ctx context.Context, inst instance, st state) error {
-	s, _, err := l.ensureRunning(ctx, inst, st)
+func (l *Launcher) ensureUp(ctx context.Context, sd serverDir, st state) error {
+	s, _, err := l.ensureRunning(ctx, sd, st)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	return l.awaitUp(ctx, inst, s, l.startTimeout)
+	return l.awaitUp(ctx, sd, s, l.startTimeout)
 }
 
 // ensureRunning finds a ready server or starts it. The caller holds its lock.
-func (l *Launcher) ensureRunning(ctx context.Context, inst instance, st state) (s *server, started bool, err error) {
-	if s, err = findServer(ctx, inst, l.owner); s != nil || err != nil {
+func (l *Launcher) ensureRunning(ctx context.Context, sd serverDir, st state) (s *server, started bool, err error) {
+	if s, err = findServer(ctx, sd, l.owner); s != nil || err != nil {
 		return s, false, err
 	}
-	log := readLogTail(inst)
-	killed := l.groups.killedForMemory(inst.id)
-	if s, err = l.start(ctx, inst, st); err != nil {
+	log := readLogTail(sd)
+	killed := l.groups.killedForMemory(sd.id)
+	if s, err = l.start(ctx, sd, st); err != nil {
 		return nil, false, err
 	}
 	level := slog.LevelWarn
@@ -30,7 +30,7 @@ func (l *Launcher) ensureRunning(ctx context.Context, inst instance, st state) (
 		level = slog.LevelInfo
 	}
 	// What it logged last says why it ended, such as that a stranger has its port, or that the disk is full.
-	attributes := []slog.Attr{slog.String("server", inst.id), slog.Int("port", st.Port), slog.Int("pid", s.pid),
+	attributes := []slog.Attr{slog.String("server", sd.id), slog.Int("port", st.Port), slog.Int("pid", s.pid),
 		slog.Any("logged_last", tellingLines(log))}
 	if killed { // of which it could log nothing
 		attributes = append(attributes, slog.Bool("killed_for_memory", true))
@@ -40,8 +40,8 @@ func (l *Launcher) ensureRunning(ctx context.Context, inst instance, st state) (
 }
 
 // stopIfRunning ends a server, by server.stop or server.kill. The caller holds its lock.
-func (l *Launcher) stopIfRunning(ctx context.Context, inst instance, end func(*server, context.Context) error) error {
-	s, err := findServer(ctx, inst, l.owner)
+func (l *Launcher) stopIfRunning(ctx context.Context, sd serverDir, end func(*server, context.Context) error) error {
+	s, err := findServer(ctx, sd, l.owner)
 	if s == nil || err != nil {
 		return err
 	}

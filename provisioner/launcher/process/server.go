@@ -27,7 +27,7 @@ type server struct {
 }
 
 // settingsOption is the first argument of a server, by which it is known among all processes.
-func settingsOption(inst instance) string { return "--defaults-file=" + inst.settingsFile() }
+func settingsOption(sd serverDir) string { return "--defaults-file=" + sd.settingsFile() }
 
 // tableTimeout outlasts by far how long a server may run without showing in the process table by its arguments.
 const tableTimeout = time.Minute
@@ -39,15 +39,15 @@ var errNotInTable = fmt.Errorf("a process has held its keys' lock for %s and doe
 // As it begins and as it ends, a server has other arguments than its own or none: after its fork, while it is loaded,
 // and once its first thread has ended. It holds the lock of its keys' directory meanwhile, so that such a one is waited
 // for.
-func findServer(ctx context.Context, inst instance, who owner) (*server, error) {
+func findServer(ctx context.Context, sd serverDir, who owner) (*server, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, tableTimeout, errNotInTable)
 	defer cancel()
 	for {
-		s, err := searchProcesses(inst, who)
+		s, err := searchProcesses(sd, who)
 		if s != nil || err != nil {
 			return s, err
 		}
-		lock, err := tryLock(inst.tlsDir())
+		lock, err := tryLock(sd.tlsDir())
 		if err == nil {
 			return nil, lock.Close()
 		}
@@ -55,11 +55,11 @@ func findServer(ctx context.Context, inst instance, who owner) (*server, error) 
 			return nil, nil
 		}
 		if !errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("server %s: %w", inst.id, err)
+			return nil, fmt.Errorf("server %s: %w", sd.id, err)
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("server %s: %w", inst.id, context.Cause(ctx))
+			return nil, fmt.Errorf("server %s: %w", sd.id, context.Cause(ctx))
 		case <-time.After(time.Millisecond):
 		}
 	}
@@ -67,14 +67,14 @@ func findServer(ctx context.Context, inst instance, who owner) (*server, error) 
 
 // searchProcesses looks through the process table for a server. What other users of the host run under the same
 // arguments does not count.
-func searchProcesses(inst instance, who owner) (*server, error) {
+func searchProcesses(sd serverDir, who owner) (*server, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil, fmt.Errorf("process table: %w", err)
 	}
 	for _, entry := range entries {
 		pid, err := strconv.Atoi(entry.Name())
-		if err != nil || !isServer(pid, inst, who) {
+		if err != nil || !isServer(pid, sd, who) {
 			continue
 		}
 		s, err := openServer(pid)
@@ -84,7 +84,7 @@ func searchProcesses(inst instance, who owner) (*server, error) {
 		if err != nil {
 			return nil, err
 		}
-		if isServer(pid, inst, who) { // still: the pid was not given to another meanwhile
+		if isServer(pid, sd, who) { // still: the pid was not given to another meanwhile
 			return s, nil
 		}
 		s.close()
@@ -92,14 +92,14 @@ func searchProcesses(inst instance, who owner) (*server, error) {
 	return nil, nil
 }
 
-func isServer(pid int, inst instance, who owner) bool {
+func isServer(pid int, sd serverDir, who owner) bool {
 	dir := filepath.Join("/proc", strconv.Itoa(pid))
 	arguments, err := os.ReadFile(filepath.Join(dir, "cmdline"))
 	if err != nil {
 		return false
 	}
 	parts := bytes.Split(arguments, []byte{0})
-	if len(parts) < 2 || string(parts[1]) != settingsOption(inst) {
+	if len(parts) < 2 || string(parts[1]) != settingsOption(sd) {
 		return false
 	}
 	info, err := os.Stat(dir)

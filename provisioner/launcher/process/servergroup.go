@@ -106,13 +106,13 @@ func (l *Launcher) sweepGroups() error {
 	if err != nil {
 		return err
 	}
-	servers, err := l.instances()
+	servers, err := l.serverDirs()
 	if err != nil {
 		return err
 	}
 	known := map[string]bool{}
-	for _, inst := range servers {
-		known[serverGroupPrefix+inst.id] = true
+	for _, sd := range servers {
+		known[serverGroupPrefix+sd.id] = true
 	}
 	for _, name := range groups {
 		if known[name] || !strings.HasPrefix(name, serverGroupPrefix) && name != ungrouped {
@@ -128,13 +128,13 @@ func (l *Launcher) sweepGroups() error {
 
 // checkGroup tells operators of a server that no group limits: it was started by a broker that had none, or its group
 // could not be entered.
-func (l *Launcher) checkGroup(inst instance, s *server) {
+func (l *Launcher) checkGroup(sd serverDir, s *server) {
 	if l.groups == nil {
 		return
 	}
-	if inside, err := hasGroup(inst.id, s.pid); err == nil && !inside { // an error means that it has ended
+	if inside, err := hasGroup(sd.id, s.pid); err == nil && !inside { // an error means that it has ended
 		l.cfg.Logger.Warn("a server has no control group of its own until it is started again",
-			"server", inst.id, "pid", s.pid)
+			"server", sd.id, "pid", s.pid)
 	}
 }
 

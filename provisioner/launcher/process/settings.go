@@ -10,26 +10,26 @@ import (
 const socketName = "mysqld.sock"
 
 // settings is the content of the settings file of one server. It holds no secret.
-func (l *Launcher) settings(inst instance, st state) []byte {
+func (l *Launcher) settings(sd serverDir, st state) []byte {
 	lines := []string{
 		"# Written when the server starts; changes are lost.",
 		"[mysqld]",
 		fmt.Sprintf("port=%d", st.Port),
 		"bind-address=" + l.cfg.BindAddress,
 		"basedir=" + mysqld.Quote(l.cfg.Binary.BaseDir),
-		"datadir=" + mysqld.Quote(inst.dataDir()),
-		"tmpdir=" + mysqld.Quote(inst.tmpDir()),
-		"ssl-ca=" + mysqld.Quote(inst.caFile()),
-		"ssl-cert=" + mysqld.Quote(inst.certificateFile()),
-		"ssl-key=" + mysqld.Quote(inst.keyFile()),
+		"datadir=" + mysqld.Quote(sd.dataDir()),
+		"tmpdir=" + mysqld.Quote(sd.tmpDir()),
+		"ssl-ca=" + mysqld.Quote(sd.caFile()),
+		"ssl-cert=" + mysqld.Quote(sd.certificateFile()),
+		"ssl-key=" + mysqld.Quote(sd.keyFile()),
 	}
 	// In the data directory, so that its path cannot exceed the 107 bytes that a socket's may have.
 	lines = append(lines, "socket="+socketName, "pid-file=mysqld.pid")
 	lines = append(lines, mysqld.Settings(l.cfg.Binary.Flavour, st.MemoryMB, st.RedoMB)...)
 	if l.cfg.Binary.Flavour == mysqld.MariaDB {
-		lines = append(lines, "secure-file-priv="+mysqld.Quote(inst.tmpDir()))
+		lines = append(lines, "secure-file-priv="+mysqld.Quote(sd.tmpDir()))
 	} else {
-		lines = append(lines, rsaSettings(inst)...)
+		lines = append(lines, rsaSettings(sd)...)
 	}
 	lines = append(lines, l.cfg.Settings...)
 	return []byte(strings.Join(lines, "\n") + "\n")

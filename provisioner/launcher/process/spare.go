@@ -33,9 +33,9 @@ const (
 //
 // The broker that supervises alone makes and removes them. Any broker takes one, by a rename: who comes second finds
 // nothing. One that was begun when its broker died is removed by the next that supervises.
-func (l *Launcher) newSpare() instance {
+func (l *Launcher) newSpare() serverDir {
 	id := rand.Text()
-	return instance{id: id, dir: filepath.Join(l.sparesDir(), l.spareKind()+id)}
+	return serverDir{id: id, dir: filepath.Join(l.sparesDir(), l.spareKind()+id)}
 }
 
 // spareKind begins the names of spares that fit this launcher's servers: a certificate is for one host.
@@ -44,13 +44,13 @@ func (l *Launcher) spareKind() string {
 	return b.Flavour + "-" + b.Version + "," + url.PathEscape(l.cfg.Host) + ","
 }
 
-func (l *Launcher) sparesDir() string   { return filepath.Join(l.cfg.Dir, "spares") }
-func (i instance) claimedSpare() string { return filepath.Join(i.dir, "spare") }
+func (l *Launcher) sparesDir() string    { return filepath.Join(l.cfg.Dir, "spares") }
+func (d serverDir) claimedSpare() string { return filepath.Join(d.dir, "spare") }
 
 // takeSpare gives a server that is to be reached as host the data directory of a spare, and its keys unless there are
 // some already or they are for another host; false if there is no spare.
-func (l *Launcher) takeSpare(inst instance, host string) (taken bool, err error) {
-	claimed := instance{id: inst.id, dir: inst.claimedSpare()}
+func (l *Launcher) takeSpare(sd serverDir, host string) (taken bool, err error) {
+	claimed := serverDir{id: sd.id, dir: sd.claimedSpare()}
 	if err := os.RemoveAll(claimed.dir); err != nil { // of a launch that was cut off
 		return false, err
 	}
@@ -66,12 +66,12 @@ func (l *Launcher) takeSpare(inst instance, host string) (taken bool, err error)
 		if err != nil {
 			return false, err
 		}
-		if err := os.Rename(claimed.dataDir(), inst.dataDir()); err != nil {
+		if err := os.Rename(claimed.dataDir(), sd.dataDir()); err != nil {
 			return false, err
 		}
-		if _, err := os.Stat(inst.tlsDir()); errors.Is(err, fs.ErrNotExist) && host == l.cfg.Host &&
+		if _, err := os.Stat(sd.tlsDir()); errors.Is(err, fs.ErrNotExist) && host == l.cfg.Host &&
 			l.fits(claimed) {
-			if err := os.Rename(claimed.tlsDir(), inst.tlsDir()); err != nil {
+			if err := os.Rename(claimed.tlsDir(), sd.tlsDir()); err != nil {
 				return false, err
 			}
 		}
@@ -128,7 +128,7 @@ func (l *Launcher) fillSpares(ctx context.Context) error {
 
 func (l *Launcher) makeSpare(ctx context.Context, template string) (err error) {
 	spare := l.newSpare()
-	begun := instance{id: spare.id, dir: spare.dir + unfinished}
+	begun := serverDir{id: spare.id, dir: spare.dir + unfinished}
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("make a spare: %w", err), os.RemoveAll(begun.dir))

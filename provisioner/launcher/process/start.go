@@ -36,37 +36,37 @@ var (
 )
 
 // start runs the server of an instance that does not run, whose lock the caller holds.
-func (l *Launcher) start(ctx context.Context, inst instance, st state, options ...string) (*server, error) {
+func (l *Launcher) start(ctx context.Context, sd serverDir, st state, options ...string) (*server, error) {
 	if st.Flavour != l.cfg.Binary.Flavour {
 		return nil, fmt.Errorf("server %s: its data are of %s, which %s cannot read",
-			inst.id, st.Flavour, l.cfg.Binary.Path)
+			sd.id, st.Flavour, l.cfg.Binary.Path)
 	}
-	if err := l.writeSettings(inst, st); err != nil {
-		return nil, fmt.Errorf("server %s: settings: %w", inst.id, err)
+	if err := l.writeSettings(sd, st); err != nil {
+		return nil, fmt.Errorf("server %s: settings: %w", sd.id, err)
 	}
-	if err := removeStaleSocket(inst); err != nil {
-		return nil, fmt.Errorf("server %s: %w", inst.id, err)
+	if err := removeStaleSocket(sd); err != nil {
+		return nil, fmt.Errorf("server %s: %w", sd.id, err)
 	}
-	log, err := os.OpenFile(inst.logFile(), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o640)
+	log, err := os.OpenFile(sd.logFile(), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o640)
 	if err != nil {
-		return nil, fmt.Errorf("server %s: log: %w", inst.id, err)
+		return nil, fmt.Errorf("server %s: log: %w", sd.id, err)
 	}
 	defer log.Close()
-	lock, err := holdLock(ctx, inst.tlsDir()) // for findServer; a child of ours that is being forked may hold a copy yet
+	lock, err := holdLock(ctx, sd.tlsDir()) // for findServer; a child of ours that is being forked may hold a copy yet
 	if err != nil {
-		return nil, fmt.Errorf("server %s: %w", inst.id, err)
+		return nil, fmt.Errorf("server %s: %w", sd.id, err)
 	}
 	defer lock.Close()
-	arguments := append([]string{settingsOption(inst)}, options...)
-	group, err := l.groups.openGroup(inst.id, st.Flavour, st.MemoryMB)
+	arguments := append([]string{settingsOption(sd)}, options...)
+	group, err := l.groups.openGroup(sd.id, st.Flavour, st.MemoryMB)
 	if err != nil { // one that RLIMIT_DATA alone limits is better than none
-		l.cfg.Logger.Warn("a server is started without a control group", "server", inst.id, "error", err)
+		l.cfg.Logger.Warn("a server is started without a control group", "server", sd.id, "error", err)
 	}
 	cmd := exec.Command(l.cfg.Binary.Path, arguments...)
 	if !l.cfg.UnlimitedMemory {
 		cmd = limited(mysqld.DataLimitMB(st.Flavour, st.MemoryMB), group != nil, l.cfg.Binary.Path, arguments...)
 	}
-	cmd.Dir = inst.dir
+	cmd.Dir = sd.dir
 	cmd.Env = serverEnvironment()
 	cmd.Stdout, cmd.Stderr = log, log // a file, because a pipe would break with the broker
 	cmd.ExtraFiles = []*os.File{lock} // which the server keeps for as long as it runs
@@ -76,18 +76,18 @@ func (l *Launcher) start(ctx context.Context, inst instance, st state, options .
 	}
 	cmd.SysProcAttr = l.owner.attributes()
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("server %s: %w", inst.id, err)
+		return nil, fmt.Errorf("server %s: %w", sd.id, err)
 	}
 	return adopt(cmd)
 }
 
 // writeSettings leaves a file alone that is right: a server can come back on a disk that is full.
-func (l *Launcher) writeSettings(inst instance, st state) error {
-	content := l.settings(inst, st)
-	if present, err := os.ReadFile(inst.settingsFile()); err == nil && bytes.Equal(present, content) {
+func (l *Launcher) writeSettings(sd serverDir, st state) error {
+	content := l.settings(sd, st)
+	if present, err := os.ReadFile(sd.settingsFile()); err == nil && bytes.Equal(present, content) {
 		return nil
 	}
-	return replaceFile(inst.settingsFile(), content, 0o644)
+	return replaceFile(sd.settingsFile(), content, 0o644)
 }
 
 // adopt takes hold of a child, and reaps it when it ends; one that cannot be held is ended.
@@ -124,9 +124,9 @@ func serverEnvironment() []string {
 
 // removeStaleSocket removes what a killed server left. MySQL would refuse to start while the pid in the socket's lock
 // file belongs to any process of the same user.
-func removeStaleSocket(inst instance) error {
+func removeStaleSocket(sd serverDir) error {
 	for _, name := range []string{socketName, socketName + ".lock"} {
-		if err := os.Remove(filepath.Join(inst.dataDir(), name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Remove(filepath.Join(sd.dataDir(), name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("stale socket: %w", err)
 		}
 	}
@@ -134,28 +134,28 @@ func removeStaleSocket(inst instance) error {
 }
 
 // awaitUp returns when a server that was started answers logins. One that does not within limit is killed.
-func (l *Launcher) awaitUp(ctx context.Context, inst instance, s *server, limit time.Duration) error {
+func (l *Launcher) awaitUp(ctx context.Context, sd serverDir, s *server, limit time.Duration) error {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	err := pollUp(limited, inst, s)
+	err := pollUp(limited, sd, s)
 	if err != nil && ctx.Err() == nil && limited.Err() != nil {
-		return errors.Join(fmt.Errorf("server %s: %w: %s", inst.id, errNotUp, logTail(inst)), s.kill(ctx))
+		return errors.Join(fmt.Errorf("server %s: %w: %s", sd.id, errNotUp, logTail(sd)), s.kill(ctx))
 	}
 	return err
 }
 
-func pollUp(ctx context.Context, inst instance, s *server) error {
+func pollUp(ctx context.Context, sd serverDir, s *server) error {
 	for began := time.Now(); ; {
 		if s.exited() {
-			return fmt.Errorf("server %s: %w: %s", inst.id, errExited, logTail(inst))
+			return fmt.Errorf("server %s: %w: %s", sd.id, errExited, logTail(sd))
 		}
-		up, err := probe(ctx, inst)
+		up, err := probe(ctx, sd)
 		if up || err != nil {
 			return err
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("server %s: wait until it is up: %w", inst.id, context.Cause(ctx))
+			return fmt.Errorf("server %s: wait until it is up: %w", sd.id, context.Cause(ctx))
 		case <-time.After(min(max(time.Since(began)/50, minProbeInterval), maxProbeInterval)):
 		}
 	}

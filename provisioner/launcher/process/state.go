@@ -36,28 +36,28 @@ type state struct {
 }
 
 // loadState returns launcher.ErrNotFound for a server of which nothing is recorded.
-func (i instance) loadState() (state, error) {
-	data, err := os.ReadFile(i.stateFile())
+func (d serverDir) loadState() (state, error) {
+	data, err := os.ReadFile(d.stateFile())
 	if errors.Is(err, fs.ErrNotExist) {
 		return state{}, launcher.ErrNotFound
 	}
 	if err != nil {
-		return state{}, fmt.Errorf("server %s: %w", i.id, err)
+		return state{}, fmt.Errorf("server %s: %w", d.id, err)
 	}
 	var st state
 	if err := json.Unmarshal(data, &st); err != nil {
-		return state{}, fmt.Errorf("server %s: %s: %w", i.id, i.stateFile(), err)
+		return state{}, fmt.Errorf("server %s: %s: %w", d.id, d.stateFile(), err)
 	}
 	return st, nil
 }
 
-func (i instance) saveState(st state) error {
+func (d serverDir) saveState(st state) error {
 	data, err := json.MarshalIndent(st, "", "  ")
 	if err != nil {
-		return fmt.Errorf("server %s: %w", i.id, err)
+		return fmt.Errorf("server %s: %w", d.id, err)
 	}
-	if err := replaceFile(i.stateFile(), append(data, '\n'), 0o600); err != nil {
-		return fmt.Errorf("server %s: record its state: %w", i.id, err)
+	if err := replaceFile(d.stateFile(), append(data, '\n'), 0o600); err != nil {
+		return fmt.Errorf("server %s: record its state: %w", d.id, err)
 	}
 	return nil
 }

@@ -48,15 +48,15 @@ func (l *Launcher) supervise(ctx context.Context) {
 	starting := make(chan struct{}, startsAtOnce)
 	status := &periodic.Status{What: "looking for servers to supervise", Level: slog.LevelError, Log: l.cfg.Logger}
 	periodic.Run(ctx, periodic.Schedule{Every: surveyInterval}, status, func(ctx context.Context) error {
-		all, err := l.instances()
-		for _, inst := range all {
-			if _, already := watched.LoadOrStore(inst.id, nil); already {
+		all, err := l.serverDirs()
+		for _, sd := range all {
+			if _, already := watched.LoadOrStore(sd.id, nil); already {
 				continue
 			}
 			watchers.Go(func() {
-				defer watched.Delete(inst.id)
-				defer l.settled.Delete(inst.id)
-				l.watch(ctx, inst, starting)
+				defer watched.Delete(sd.id)
+				defer l.settled.Delete(sd.id)
+				l.watch(ctx, sd, starting)
 			})
 		}
 		return err
@@ -83,14 +83,14 @@ func (l *Launcher) becomeSupervisor(ctx context.Context) *os.File {
 }
 
 // watch keeps one server running until it is retired.
-func (l *Launcher) watch(ctx context.Context, inst instance, starting chan struct{}) {
+func (l *Launcher) watch(ctx context.Context, sd serverDir, starting chan struct{}) {
 	for backoff := minBackoff; ; {
-		lived, err := l.runOnce(ctx, inst, starting)
+		lived, err := l.runOnce(ctx, sd, starting)
 		if ctx.Err() != nil || errors.Is(err, errRetired) {
 			return
 		}
 		if err != nil {
-			l.cfg.Logger.Error("server cannot be started", "server", inst.id, "error", err)
+			l.cfg.Logger.Error("server cannot be started", "server", sd.id, "error", err)
 		}
 		if lived > maxBackoff {
 			backoff = minBackoff
@@ -107,24 +107,24 @@ func (l *Launcher) watch(ctx context.Context, inst instance, starting chan struc
 // runOnce sees to it that a server runs and returns when it has ended, having lived for so long. Its lock is not kept
 // meanwhile.
 func (l *Launcher) runOnce(
-	ctx context.Context, inst instance, starting chan struct{},
+	ctx context.Context, sd serverDir, starting chan struct{},
 ) (lived time.Duration, err error) {
-	s, err := l.keepRunningInTurn(ctx, inst, starting)
+	s, err := l.keepRunningInTurn(ctx, sd, starting)
 	if err != nil {
-		l.settled.Store(inst.id, nil)
+		l.settled.Store(sd.id, nil)
 		return 0, err
 	}
 	defer s.close()
-	l.awaitSettled(ctx, inst, s)
-	l.checkGroup(inst, s)
+	l.awaitSettled(ctx, sd, s)
+	l.checkGroup(sd, s)
 	since := time.Now()
 	running, end := context.WithCancel(ctx)
 	var following sync.WaitGroup
 	if !l.cfg.UnlimitedMemory {
-		following.Go(func() { l.guardMemory(running, inst, s) })
+		following.Go(func() { l.guardMemory(running, sd, s) })
 	}
-	following.Go(func() { l.keepRedoLog(running, inst) })
-	following.Go(func() { l.keepCertificate(running, inst) })
+	following.Go(func() { l.keepRedoLog(running, sd) })
+	following.Go(func() { l.keepCertificate(running, sd) })
 	err = s.wait(ctx)
 	end()
 	following.Wait()
@@ -132,39 +132,39 @@ func (l *Launcher) runOnce(
 }
 
 // awaitSettled returns when the server is up, has ended, or has had the time that a start may take.
-func (l *Launcher) awaitSettled(ctx context.Context, inst instance, s *server) {
-	if _, already := l.settled.Load(inst.id); already {
+func (l *Launcher) awaitSettled(ctx context.Context, sd serverDir, s *server) {
+	if _, already := l.settled.Load(sd.id); already {
 		return
 	}
 	limited, cancel := context.WithTimeout(ctx, l.startTimeout)
 	defer cancel()
-	_ = pollUp(limited, inst, s) // whoever asks the server next is told what is wrong
-	l.settled.Store(inst.id, nil)
+	_ = pollUp(limited, sd, s) // whoever asks the server next is told what is wrong
+	l.settled.Store(sd.id, nil)
 }
 
 // Starting implements launcher.Launcher.
 func (l *Launcher) Starting(id string) bool {
-	inst, err := l.instance(id)
+	sd, err := l.serverDir(id)
 	if err != nil || !l.supervises.Load() {
 		return false
 	}
 	if _, settled := l.settled.Load(id); settled {
 		return false
 	}
-	st, err := inst.loadState()
+	st, err := sd.loadState()
 	return err == nil && st.Phase == phaseReady
 }
 
 // keepRunningInTurn starts no more servers at once than starting holds: after a reboot, hundreds would else recover at
 // once from the same disk.
-func (l *Launcher) keepRunningInTurn(ctx context.Context, inst instance, starting chan struct{}) (*server, error) {
+func (l *Launcher) keepRunningInTurn(ctx context.Context, sd serverDir, starting chan struct{}) (*server, error) {
 	for {
 		select {
 		case starting <- struct{}{}:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
-		s, err := l.takeTurn(ctx, inst)
+		s, err := l.takeTurn(ctx, sd)
 		<-starting
 		if !errors.Is(err, unix.EWOULDBLOCK) {
 			return s, err
@@ -179,28 +179,28 @@ func (l *Launcher) keepRunningInTurn(ctx context.Context, inst instance, startin
 
 // takeTurn finds a server or starts it and gives it turnTime, unless it is up sooner. It fails with unix.EWOULDBLOCK
 // while another holds the server's lock, which may be for minutes.
-func (l *Launcher) takeTurn(ctx context.Context, inst instance) (*server, error) {
-	lock, err := tryLock(inst.dir)
+func (l *Launcher) takeTurn(ctx context.Context, sd serverDir) (*server, error) {
+	lock, err := tryLock(sd.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, errRetired
 	}
 	if err != nil {
 		return nil, err
 	}
-	s, started, err := l.keepReady(ctx, inst)
+	s, started, err := l.keepReady(ctx, sd)
 	_ = lock.Close()
 	if err != nil || !started {
 		return s, err
 	}
 	soon, cancel := context.WithTimeout(ctx, turnTime)
 	defer cancel()
-	_ = pollUp(soon, inst, s) // whether it is up is not asked here; one that has ended is started again
+	_ = pollUp(soon, sd, s) // whether it is up is not asked here; one that has ended is started again
 	return s, nil
 }
 
 // keepRunning finds a server or starts it.
-func (l *Launcher) keepRunning(ctx context.Context, inst instance) (*server, error) {
-	unlock, err := lockDir(ctx, inst.dir)
+func (l *Launcher) keepRunning(ctx context.Context, sd serverDir) (*server, error) {
+	unlock, err := lockDir(ctx, sd.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, errRetired
 	}
@@ -208,18 +208,18 @@ func (l *Launcher) keepRunning(ctx context.Context, inst instance) (*server, err
 		return nil, err
 	}
 	defer unlock()
-	s, _, err := l.keepReady(ctx, inst)
+	s, _, err := l.keepReady(ctx, sd)
 	return s, err
 }
 
 // keepReady is ensureRunning for a server that is to be kept running; for any other, it returns errRetired.
-func (l *Launcher) keepReady(ctx context.Context, inst instance) (s *server, started bool, err error) {
-	st, err := inst.loadState()
+func (l *Launcher) keepReady(ctx context.Context, sd serverDir) (s *server, started bool, err error) {
+	st, err := sd.loadState()
 	if errors.Is(err, launcher.ErrNotFound) || err == nil && st.Phase != phaseReady {
 		return nil, false, errRetired
 	}
 	if err != nil {
 		return nil, false, err
 	}
-	return l.ensureRunning(ctx, inst, st)
+	return l.ensureRunning(ctx, sd, st)
 }

@@ -9,19 +9,20 @@ import (
 	"mysql-broker/provisioner/plan"
 )
 
-// A worker may be paused while its statement waits on the server; the statement must not land after the next fence.
-func TestFenceEndsAStatementUnderWay(t *testing.T) {
+// A worker may be paused while its statement waits on the server; the statement must not land after the next session
+// took the lock.
+func TestSessionLockEndsAStatementUnderWay(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		f.exec(f.root, "CREATE TABLE `"+f.database+"`.t (id INT)")
 		blocker, err := f.root.BeginTx(t.Context(), nil)
 		f.must(err)
 		f.exec(blocker, "INSERT INTO `"+f.database+"`.t VALUES (1)")
 		key := uniqueName("task_")
-		first := f.fence(key, leaseHolds)
+		first := f.lock(key, leaseHolds)
 		ended := make(chan error, 1)
 		go func() { ended <- first.DropDatabase(t.Context(), f.database) }()
 		f.running(f.config.User, "DROP DATABASE%"+f.database+"%")
-		f.fence(key, leaseHolds)
+		f.lock(key, leaseHolds)
 		f.must(blocker.Commit())
 		select {
 		case err := <-ended:
@@ -37,27 +38,27 @@ func TestFenceEndsAStatementUnderWay(t *testing.T) {
 	})
 }
 
-// A tenant may take any lock whose name it can work out, which must need more than what is fenced.
-func TestFenceKeyIsPartOfTheLock(t *testing.T) {
+// A tenant may take any lock whose name it can work out, which must need more than what is locked.
+func TestSessionLockKeyIsPartOfTheLock(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		key := uniqueName("task_")
-		guess := f.fence(key, leaseHolds)
-		first := f.keyed("secret").fence(key, leaseHolds)
+		guess := f.lock(key, leaseHolds)
+		first := f.keyed("secret").lock(key, leaseHolds)
 		f.must(guess.CreateDatabase(t.Context(), f.database, "", ""))
 		f.must(first.CreateDatabase(t.Context(), f.database, "", ""))
-		f.keyed("secret").fence(key, leaseHolds)
+		f.keyed("secret").lock(key, leaseHolds)
 		err := first.CreateDatabase(t.Context(), f.database, "", "")
 		if err == nil || !mysqladmin.Unreachable(err) {
-			t.Errorf("a statement behind the fence of a replica: %v", err)
+			t.Errorf("a statement under the lock of a replica: %v", err)
 		}
 	})
 }
 
-// keyed is the fixture as a replica of the broker with that FenceKey has it.
-func (f *fixture) keyed(fenceKey string) *fixture {
+// keyed is the fixture as a replica of the broker with that SessionLockKey has it.
+func (f *fixture) keyed(lockKey string) *fixture {
 	f.t.Helper()
 	replica := *f
-	replica.config.FenceKey = []byte(fenceKey)
+	replica.config.SessionLockKey = []byte(lockKey)
 	var err error
 	replica.server, err = mysqladmin.Open(replica.config)
 	f.must(err)
@@ -65,7 +66,7 @@ func (f *fixture) keyed(fenceKey string) *fixture {
 	return &replica
 }
 
-func TestClosedFenceLetsTheNextOneIn(t *testing.T) {
+func TestClosedSessionLockLetsTheNextOneIn(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		replica, err := mysqladmin.Open(f.config)
 		f.must(err)
@@ -73,12 +74,12 @@ func TestClosedFenceLetsTheNextOneIn(t *testing.T) {
 		key := uniqueName("task_")
 		asked := 0
 		for _, server := range []*mysqladmin.Server{f.server, replica, f.server} {
-			session, err := server.Fence(t.Context(), key, func() error { asked++; return nil })
+			session, err := server.Lock(t.Context(), key, func() error { asked++; return nil })
 			f.must(err)
 			f.must(session.Close())
 		}
 		if asked != 3 {
-			t.Errorf("alive was asked %d times, want once for each fence that finds the lock free", asked)
+			t.Errorf("alive was asked %d times, want once for each session that finds the lock free", asked)
 		}
 	})
 }
@@ -88,21 +89,21 @@ func TestLostLeasePreventsEverything(t *testing.T) {
 		lost := errors.New("lease lost")
 		key := uniqueName("task_")
 		var lease error
-		session := f.fence(key, func() error { return lease })
+		session := f.lock(key, func() error { return lease })
 		lease = lost
 
-		if _, err := f.server.Fence(t.Context(), key, func() error { return lost }); !errors.Is(err, lost) {
-			t.Errorf("a fence without a lease: %v", err)
+		if _, err := f.server.Lock(t.Context(), key, func() error { return lost }); !errors.Is(err, lost) {
+			t.Errorf("a session lock without a lease: %v", err)
 		}
 		a := f.account(plan.ReadWrite)
 		other := uniqueName("db_")
-		_, retired := session.RetireAccount(t.Context(), a.Name, a.Role, f.database)
+		_, retired := session.RevokeAccess(t.Context(), a.Name, a.Role, f.database)
 		for what, err := range map[string]error{
 			"CreateDatabase":     session.CreateDatabase(t.Context(), other, "", ""),
 			"DropDatabase":       session.DropDatabase(t.Context(), f.database),
 			"CreateAccount":      session.CreateAccount(t.Context(), a),
 			"SetConnectionLimit": session.SetConnectionLimit(t.Context(), a.Name, 1),
-			"RetireAccount":      retired,
+			"RevokeAccess":       retired,
 			"DropAccount":        session.DropAccount(t.Context(), a.Name),
 		} {
 			if !errors.Is(err, lost) {

@@ -31,8 +31,8 @@ var (
 	}
 )
 
-// fill makes one object of each kind. The event does not begin now: Restrict would end its session, and MariaDB keeps a
-// trigger unreadable when a session is killed at the moment in which it opens the table.
+// fill makes one object of each kind. The event does not begin now: RemoveWritePrivileges would end its session, and
+// MariaDB keeps a trigger unreadable when a session is killed at the moment in which it opens the table.
 func (f *fixture) fill(db execer) {
 	f.t.Helper()
 	f.exec(db, "CREATE TABLE t (id INT PRIMARY KEY, x INT)", "INSERT INTO t VALUES (1, 1), (2, 2)",
@@ -55,13 +55,13 @@ func TestRestrictedAccountsReadAndRemove(t *testing.T) {
 		for _, role := range everyRole[1:] {
 			a := f.account(role)
 			f.fill(f.connect(a))
-			f.must(f.session.Restrict(t.Context(), a.Name, role, f.database))
+			f.must(f.session.RemoveWritePrivileges(t.Context(), a.Name, role, f.database))
 			conn := f.connect(a)
 			f.refused(conn, grows...)
 			f.exec(conn, remains...)
 			f.refused(conn, "CREATE TABLE t (id INT)")
 
-			f.must(f.session.Release(t.Context(), a.Name, role, true, f.database))
+			f.must(f.session.RestoreWritePrivileges(t.Context(), a.Name, role, true, f.database))
 			conn = f.connect(a)
 			f.exec(conn, "DROP EVENT e")
 			f.fill(conn)
@@ -72,17 +72,17 @@ func TestRestrictedAccountsReadAndRemove(t *testing.T) {
 }
 
 // An account that lacks one of the privileges, as those without events do, loses the others all the same.
-func TestRestrictTakesWhateverThereIs(t *testing.T) {
+func TestRemoveWritePrivilegesTakesWhateverThereIs(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		a := f.account(plan.ReadWrite)
-		f.must(f.session.Release(t.Context(), a.Name, a.Role, false, f.database))
+		f.must(f.session.RestoreWritePrivileges(t.Context(), a.Name, a.Role, false, f.database))
 		f.exec(f.connect(a), "CREATE TABLE t (id INT)")
 		for range 2 { // it may be repeated
-			f.must(f.session.Restrict(t.Context(), a.Name, a.Role, f.database))
+			f.must(f.session.RemoveWritePrivileges(t.Context(), a.Name, a.Role, f.database))
 			f.refused(f.connect(a), "INSERT INTO t VALUES (1)", "CREATE PROCEDURE p() SELECT 1")
 		}
 		for range 2 {
-			f.must(f.session.Release(t.Context(), a.Name, a.Role, false, f.database))
+			f.must(f.session.RestoreWritePrivileges(t.Context(), a.Name, a.Role, false, f.database))
 			conn := f.connect(a)
 			f.exec(conn, "INSERT INTO t VALUES (1)")
 			f.refused(conn, "CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO DELETE FROM t")
@@ -97,15 +97,15 @@ func (f *fixture) privileges(account string) string {
 		FROM information_schema.schema_privileges WHERE grantee = CONCAT("'", ?, "'@'%'")`, account)[0]
 }
 
-// A session that has something to lose by its end finds out by itself that it may write again, one that is busy does not
-// get away. No other test looks at the servers' transactions, which would keep the list of them out of date.
+// A session that has something to lose by its end finds out by itself that it may write again, one that is busy does
+// not get away. No other test looks at the servers' transactions, which would keep the list of them out of date.
 func TestReleaseEndsIdleSessions(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		f := newFixture(t, testdrive.Private(t, s.Flavour))
 		a := f.account(plan.ReadWrite)
 		f.exec(f.connect(a), "CREATE TABLE t (id INT)", "INSERT INTO t VALUES (1), (2)")
-		f.must(f.session.Restrict(t.Context(), a.Name, a.Role, f.database))
+		f.must(f.session.RemoveWritePrivileges(t.Context(), a.Name, a.Role, f.database))
 		idle, deleting, sleeping, trying := f.connect(a), f.connect(a), f.connect(a), f.connect(a)
 		f.exec(idle, "SELECT 1")
 		f.exec(deleting, "START TRANSACTION", "DELETE FROM t WHERE id = 1")
@@ -123,11 +123,11 @@ func TestReleaseEndsIdleSessions(t *testing.T) {
 					tried <- err
 					return
 				}
-				time.Sleep(100 * time.Millisecond) // in which it is idle, at one of Release's looks at least
+				time.Sleep(100 * time.Millisecond) // in which it is idle, at one of RestoreWritePrivileges's looks at least
 			}
 		}()
 		f.running(a.Name, "SELECT SLEEP%")
-		f.must(f.session.Release(t.Context(), a.Name, a.Role, true, f.database))
+		f.must(f.session.RestoreWritePrivileges(t.Context(), a.Name, a.Role, true, f.database))
 		if _, err := idle.ExecContext(t.Context(), "SELECT 1"); err == nil {
 			t.Error("an idle session goes on without its privileges")
 		}
@@ -140,11 +140,11 @@ func TestReleaseEndsIdleSessions(t *testing.T) {
 	})
 }
 
-func TestRestrictAndReleaseOfNobody(t *testing.T) {
+func TestWritePrivilegesOfNobody(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		nobody := uniqueName("u_")
-		f.must(f.session.Restrict(t.Context(), nobody, plan.ReadWrite, f.database))
-		f.must(f.session.Release(t.Context(), nobody, plan.ReadWrite, true, f.database))
+		f.must(f.session.RemoveWritePrivileges(t.Context(), nobody, plan.ReadWrite, f.database))
+		f.must(f.session.RestoreWritePrivileges(t.Context(), nobody, plan.ReadWrite, true, f.database))
 		f.expectAccount(nobody, false)
 	})
 }
@@ -197,7 +197,7 @@ func TestTablesInTheMakingDelayNoMeasurement(t *testing.T) {
 		if size.Files < before.Files {
 			t.Errorf("%+v instead of at least %+v", size, before)
 		}
-		f.must(f.session.Restrict(t.Context(), a.Name, a.Role, f.database)) // ends them
+		f.must(f.session.RemoveWritePrivileges(t.Context(), a.Name, a.Role, f.database)) // ends them
 		for range held {
 			if err := <-ended; err == nil {
 				t.Error("a table in the making was made: did it keep anybody waiting?")

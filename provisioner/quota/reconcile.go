@@ -18,11 +18,11 @@ const (
 	// freshTime is how old a measurement may be that accounts are restricted or released for. A broker that was paused
 	// has an older one.
 	freshTime = 15 * time.Second
-	// settleTime bounds how long an account's privileges are being changed, for which requests wait. It is less than they
-	// wait for a lock: see store.Store.InTx.
-	settleTime = 3 * time.Second
-	// settlePage is how many accounts are read at a time.
-	settlePage = 100
+	// reconcileTimeout bounds how long an account's privileges are being changed, for which requests wait. It is less than
+	// they wait for a lock: see store.Store.InTx.
+	reconcileTimeout = 3 * time.Second
+	// reconcilePage is how many accounts are read at a time.
+	reconcilePage = 100
 )
 
 // releaseAll is for when quotas mean nothing any more.
@@ -50,7 +50,7 @@ func (g *Guard) releaseAll(ctx context.Context, of side) error {
 	return errors.Join(errs...)
 }
 
-// change records that an instance is over its quota, or is not any more, and settles its accounts. used was seen at
+// change records that an instance is over its quota, or is not any more, and reconciles its accounts. used was seen at
 // that time, and is compared with the quota that the instance has now. An error of the settling is told in the log
 // only: the end of the round tries again.
 func (g *Guard) change(ctx context.Context, m store.Measured, used int64, seen time.Time) error {
@@ -94,7 +94,7 @@ func (g *Guard) change(ctx context.Context, m store.Measured, used int64, seen t
 			g.facts(m, used)...)
 	}
 	fault.Point("quota", "recorded")
-	return g.settleAll(ctx, m.Dedicated, m.InstanceID)
+	return g.reconcileAll(ctx, m.Dedicated, m.InstanceID)
 }
 
 // facts are what a log line tells of an instance.
@@ -108,15 +108,15 @@ func (g *Guard) facts(m store.Measured, used int64) []slog.Attr {
 // transaction holds the instance.
 var errBusy = errors.New("an operation is in progress")
 
-// settleAll gives the accounts that are due, of one instance or of all ("") on a kind of servers, the privileges that
-// they should have. Servers that do not answer once are not asked again. What could not be done is told in the log, and
-// left to the next round.
-func (g *Guard) settleAll(ctx context.Context, dedicated bool, instanceID string) error {
+// reconcileAll gives the accounts that are due, of one instance or of all ("") on a kind of servers, the privileges
+// that they should have. Servers that do not answer once are not asked again. What could not be done is told in the
+// log, and left to the next round.
+func (g *Guard) reconcileAll(ctx context.Context, dedicated bool, instanceID string) error {
 	silent := map[string]bool{}
 	left := 0
 	var first error
 	for after := (store.DueAccount{}); ; {
-		due, err := g.Store.DueAccounts(ctx, dedicated, instanceID, after, settlePage)
+		due, err := g.Store.DueAccounts(ctx, dedicated, instanceID, after, reconcilePage)
 		if err != nil {
 			return fmt.Errorf("read which accounts are due: %w", err)
 		}
@@ -128,7 +128,7 @@ func (g *Guard) settleAll(ctx context.Context, dedicated bool, instanceID string
 				left++
 				continue
 			}
-			err := g.settle(ctx, d)
+			err := g.reconcile(ctx, d)
 			if ctx.Err() != nil || errors.Is(err, store.ErrUnavailable) {
 				return err
 			}
@@ -150,9 +150,9 @@ func (g *Guard) settleAll(ctx context.Context, dedicated bool, instanceID string
 }
 
 // settle changes an account. The instance stays locked meanwhile, so that no operation on it can begin; one that began
-// because this process was paused and its lock lost breaks the fence. That is given back afterwards, since it may take
-// longer than others wait for the lock.
-func (g *Guard) settle(ctx context.Context, d store.DueAccount) error {
+// because this process was paused and its lock lost loses the session lock. That is released afterwards, since it may
+// take longer than others wait for the lock.
+func (g *Guard) reconcile(ctx context.Context, d store.DueAccount) error {
 	var session *mysqladmin.Session
 	err := g.Store.InTx(ctx, func(tx *store.Tx) error {
 		i, err := tx.LockInstance(ctx, d.InstanceID)
@@ -170,18 +170,18 @@ func (g *Guard) settle(ctx context.Context, d store.DueAccount) error {
 			return errBusy
 		}
 		events := g.Plans.Get(i.PlanID).Events
-		ctx, cancel := context.WithTimeout(ctx, settleTime)
+		ctx, cancel := context.WithTimeout(ctx, reconcileTimeout)
 		defer cancel()
 		err = g.Fleet.AsAdmin(ctx, i, func(server *mysqladmin.Server) (err error) {
-			a := server.Reach(ctx, fleet.BindingLock(i.ID, d.BindingID))
+			a := server.OpenLock(ctx, fleet.BindingLock(i.ID, d.BindingID))
 			session, err = g.Fleet.Lock(ctx, i.Location, a, func() error { return tx.Alive(ctx) }, false)
 			if err != nil {
 				return err
 			}
 			if i.OverSince != nil {
-				return session.Restrict(ctx, d.Account, plan.Role(d.Role), i.Database)
+				return session.RemoveWritePrivileges(ctx, d.Account, plan.Role(d.Role), i.Database)
 			}
-			return session.Release(ctx, d.Account, plan.Role(d.Role), events, i.Database)
+			return session.RestoreWritePrivileges(ctx, d.Account, plan.Role(d.Role), events, i.Database)
 		})
 		if err == nil {
 			tx.SetReconciled(d.Account, events)

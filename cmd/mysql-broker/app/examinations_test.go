@@ -10,10 +10,10 @@ import (
 )
 
 // Records are deleted by nobody's order: whoever misses one finds out when that was.
-func TestExaminerTellsOfDeletedRecords(t *testing.T) {
+func TestExaminationsTellOfDeletedRecords(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	e := &examiner{log: slog.New(slog.NewTextHandler(&log, nil))}
+	e := &examinations{log: slog.New(slog.NewTextHandler(&log, nil))}
 	e.tell(doctor.Report{})
 	if log.Len() > 0 {
 		t.Errorf("with none deleted, the log has %q", &log)

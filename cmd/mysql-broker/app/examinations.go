@@ -21,8 +21,9 @@ const (
 	examineRest = 10
 )
 
-// examiner examines now and then, logs what is new and shows in /metrics how much there is. It repairs nothing.
-type examiner struct {
+// examinations runs the doctor now and then, logs what is new and shows in /metrics how much there is. It repairs
+// nothing.
+type examinations struct {
 	doctor *doctor.Doctor
 	log    *slog.Logger
 	latest atomic.Pointer[examination] // nil before the first
@@ -42,10 +43,12 @@ type finding struct {
 	kind, server string
 }
 
-func newExaminer(d *doctor.Doctor, log *slog.Logger) *examiner { return &examiner{doctor: d, log: log} }
+func newExaminations(d *doctor.Doctor, log *slog.Logger) *examinations {
+	return &examinations{doctor: d, log: log}
+}
 
 // run examines until ctx ends.
-func (e *examiner) run(ctx context.Context) {
+func (e *examinations) run(ctx context.Context) {
 	periodic.Run(ctx, periodic.Schedule{Delay: firstExamination, Every: examineEach, Rest: examineRest},
 		&periodic.Status{What: "comparing the servers with what is recorded", Log: e.log},
 		func(ctx context.Context) error {
@@ -59,7 +62,7 @@ func (e *examiner) run(ctx context.Context) {
 
 // tell logs how many records were deleted, and the findings that the examination before did not have. Unrecorded things
 // are not worth a warning: where brokers share a server, each sees those of the others come and go.
-func (e *examiner) tell(report doctor.Report) {
+func (e *examinations) tell(report doctor.Report) {
 	now := &examination{findings: report.Findings, found: map[doctor.Identity]bool{}, counts: map[finding]int{},
 		reachable: report.Reachable, at: time.Now()}
 	for _, f := range report.Findings {
@@ -81,7 +84,7 @@ func (e *examiner) tell(report doctor.Report) {
 }
 
 // findings are those of the last examination, and when it was; zero before the first.
-func (e *examiner) findings() ([]doctor.Finding, time.Time) {
+func (e *examinations) findings() ([]doctor.Finding, time.Time) {
 	latest := e.latest.Load()
 	if latest == nil {
 		return nil, time.Time{}
@@ -102,14 +105,14 @@ var (
 )
 
 // Describe implements prometheus.Collector.
-func (e *examiner) Describe(ch chan<- *prometheus.Desc) {
+func (e *examinations) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{orphansDesc, missingDesc, keptDesc, examinedDesc} {
 		ch <- d
 	}
 }
 
 // Collect implements prometheus.Collector. There is nothing to show before the first examination.
-func (e *examiner) Collect(ch chan<- prometheus.Metric) {
+func (e *examinations) Collect(ch chan<- prometheus.Metric) {
 	latest := e.latest.Load()
 	if latest == nil {
 		return

@@ -13,17 +13,17 @@ import (
 	"mysql-broker/provisioner/fault"
 )
 
-// fenceWait is how long Fence waits for a killed predecessor, in which a statement that can't be interrupted, such as
+// lockWait is how long Lock waits for a killed predecessor, in which a statement that can't be interrupted, such as
 // DROP DATABASE, may still run to its end.
-const fenceWait = 10 * time.Second
+const lockWait = 10 * time.Second
 
-// Fence opens a session that alone may work on what key names, in all replicas of the broker. It takes a user-level
+// Lock opens a session that alone may work on what key names, in all replicas of the broker. It takes a user-level
 // lock on the server that lives and dies with the connection; where another connection holds it, that one is killed
-// and waited for. So no statement of a worker that was paused, or died, can take effect once Fence has returned.
+// and waited for. So no statement of a worker that was paused, or died, can take effect once Lock has returned.
 //
 // alive tells whether the caller still holds its lease: it is asked before another's connection is killed, again when
 // the lock is taken, and before every statement that changes something. The session fails with its error.
-func (s *Server) Fence(ctx context.Context, key string, alive func() error) (*Session, error) {
+func (s *Server) Lock(ctx context.Context, key string, alive func() error) (*Session, error) {
 	return s.open(ctx, key).own(ctx, alive)
 }
 
@@ -47,10 +47,10 @@ func (s *Server) open(ctx context.Context, key string) opened {
 		<-s.turns
 		return opened{err: s.explain("connect", err)}
 	}
-	o := opened{session: &Session{conn: conn, server: s, lock: lockName(s.fenceKey, key)}}
+	o := opened{session: &Session{conn: conn, server: s, lock: lockName(s.lockKey, key)}}
 	if err := o.lock(ctx); err != nil {
 		o.session.failed = true
-		o.err = s.explain("fence", errors.Join(err, o.session.Close()))
+		o.err = s.explain("take the session lock", errors.Join(err, o.session.Close()))
 	}
 	return o
 }
@@ -80,7 +80,7 @@ func (o opened) own(ctx context.Context, alive func() error) (*Session, error) {
 	}
 	o.session.alive = alive
 	var err error
-	if !o.locked && !fault.FencesOff {
+	if !o.locked && !fault.SessionLocksOff {
 		err = o.session.takeOver(ctx, o.holder)
 	}
 	if err == nil {
@@ -88,7 +88,7 @@ func (o opened) own(ctx context.Context, alive func() error) (*Session, error) {
 	}
 	if err != nil {
 		o.session.failed = true
-		return nil, o.session.server.explain("fence", errors.Join(err, o.session.Close()))
+		return nil, o.session.server.explain("take the session lock", errors.Join(err, o.session.Close()))
 	}
 	return o.session, nil
 }
@@ -110,7 +110,7 @@ func (s *Session) takeOver(ctx context.Context, holder sql.NullInt64) error {
 		}
 	}
 	var locked sql.NullBool
-	row := s.conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, ?)", s.lock, fenceWait.Seconds())
+	row := s.conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, ?)", s.lock, lockWait.Seconds())
 	if err := row.Scan(&locked); err != nil {
 		return fmt.Errorf("take the lock: %w", err)
 	}

@@ -12,7 +12,7 @@ import (
 	"mysql-broker/provisioner/plan"
 )
 
-// RetireAccount ends an account's access at once, open sessions included, and drops it. Where it is the definer of a
+// RevokeAccess ends an account's access at once, open sessions included, and drops it. Where it is the definer of a
 // view, trigger, routine or event in the database, which would break without it, or where the server cannot tell, it is
 // kept, locked and with a password that nobody knows, until DropAccount; role is what it may do then, as before. A
 // missing account is fine.
@@ -20,16 +20,17 @@ import (
 // The account is shut before anything is asked that depends on what a tenant has made. Whatever fails afterwards leaves
 // nobody in.
 // https://dev.mysql.com/doc/refman/8.4/en/stored-objects-security.html#stored-objects-security-orphan-objects
-func (s *Session) RetireAccount(ctx context.Context, account string, role plan.Role, database string) (
-	kept bool, err error) {
-	kept, err = s.retire(ctx, account, role, database)
+func (s *Session) RevokeAccess(ctx context.Context, account string, role plan.Role,
+	database string) (kept bool, err error) {
+	kept, err = s.revokeAccess(ctx, account, role, database)
 	if err != nil {
-		return false, fmt.Errorf("retire account %s: %w", account, err)
+		return false, fmt.Errorf("revoke the access of account %s: %w", account, err)
 	}
 	return kept, nil
 }
 
-func (s *Session) retire(ctx context.Context, account string, role plan.Role, database string) (kept bool, err error) {
+func (s *Session) revokeAccess(ctx context.Context, account string, role plan.Role,
+	database string) (kept bool, err error) {
 	refusesOrphans := s.server.refusesOrphans.Load()
 	var was shutAccount
 	if refusesOrphans {

@@ -10,24 +10,24 @@ import (
 	"mysql-broker/provisioner/plan"
 )
 
-// growing are the privileges by which data grow, in a database or in the server's temporary files. What remains lets an
-// account read, dump and remove: TRUNCATE needs DROP, and to remove routines takes ALTER ROUTINE. What routines,
-// triggers and events execute is refused as well, as it uses the privileges of an account of the same instance;
-// triggers and events themselves can neither be made nor removed, as either takes TRIGGER or EVENT: triggers go with
-// their tables.
+// writePrivileges are the privileges by which data grow, in a database or in the server's temporary files. What remains
+// lets an account read, dump and remove: TRUNCATE needs DROP, and to remove routines takes ALTER ROUTINE. What
+// routines, triggers and events execute is refused as well, as it uses the privileges of an account of the same
+// instance; triggers and events themselves can neither be made nor removed, as either takes TRIGGER or EVENT: triggers
+// go with their tables.
 // https://dev.mysql.com/doc/refman/8.4/en/privileges-provided.html
-var growing = []string{"INSERT", "UPDATE", "CREATE", "ALTER", "INDEX", "REFERENCES", "CREATE TEMPORARY TABLES",
+var writePrivileges = []string{"INSERT", "UPDATE", "CREATE", "ALTER", "INDEX", "REFERENCES", "CREATE TEMPORARY TABLES",
 	"CREATE VIEW", "CREATE ROUTINE", "TRIGGER", eventPrivilege}
 
-// Restrict takes the privileges by which data grow from an account, and ends its open sessions, which would keep them.
-// Meanwhile it reads and deletes as before. Read-only accounts have none of them and are left alone; a missing account
-// is fine.
-func (s *Session) Restrict(ctx context.Context, account string, role plan.Role, database string) error {
+// RemoveWritePrivileges takes the privileges by which data grow from an account, and ends its open sessions, which
+// would keep them. Meanwhile it reads and deletes as before. Read-only accounts have none of them and are left alone; a
+// missing account is fine.
+func (s *Session) RemoveWritePrivileges(ctx context.Context, account string, role plan.Role, database string) error {
 	if role == plan.ReadOnly {
 		return nil
 	}
-	if err := s.revoke(ctx, account, database, growing...); err != nil {
-		return fmt.Errorf("restrict account %s: %w", account, err)
+	if err := s.revoke(ctx, account, database, writePrivileges...); err != nil {
+		return fmt.Errorf("remove the write privileges of account %s: %w", account, err)
 	}
 	// Pending logins get what the account has now, and need not be waited for.
 	open, err := s.connections(ctx, func(c connection) bool { return c.user == account })
@@ -57,25 +57,26 @@ func (s *Session) revoke(ctx context.Context, account, database string, privileg
 }
 
 const (
-	// idlePatience is how long Release waits for a session to be idle, which those of a busy pool are between any two
-	// statements.
+	// idlePatience is how long RestoreWritePrivileges waits for a session to be idle, which those of a busy pool are
+	// between any two statements.
 	idlePatience = time.Second
 	// idlePollInterval is longer than the 0.1 s for which nobody may have read innodb_trx if it is to be up to date:
 	// https://dev.mysql.com/doc/refman/8.4/en/innodb-information-schema-internal-data.html
 	idlePollInterval = 150 * time.Millisecond
 )
 
-// Release gives an account all privileges of its role, whatever it had, or what Restrict took if the role is not known
-// (""); EVENT only if it may make events, and else takes that. Open sessions keep what they had: they are ended as soon
-// as they are idle, outside of a transaction. Those that are not within a second, as they delete much, for example,
-// have to reconnect by themselves. A missing account is fine.
-func (s *Session) Release(ctx context.Context, account string, role plan.Role, events bool, database string) error {
+// RestoreWritePrivileges gives an account all privileges of its role, whatever it had, or what RemoveWritePrivileges
+// took if the role is not known (""); EVENT only if it may make events, and else takes that. Open sessions keep what
+// they had: they are ended as soon as they are idle, outside of a transaction. Those that are not within a second, as
+// they delete much, for example, have to reconnect by themselves. A missing account is fine.
+func (s *Session) RestoreWritePrivileges(ctx context.Context, account string, role plan.Role, events bool,
+	database string) error {
 	if role == plan.ReadOnly {
 		return nil
 	}
 	statement := s.dialect.grantStatement(role, events, database)
 	if role == "" {
-		statement = grant(strings.Join(slices.DeleteFunc(slices.Clone(growing), func(privilege string) bool {
+		statement = grant(strings.Join(slices.DeleteFunc(slices.Clone(writePrivileges), func(privilege string) bool {
 			return privilege == eventPrivilege && !events
 		}), ", "), database)
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // A server that has read an account lets a login to it succeed even when the account is locked meanwhile.
-func TestRetireAccountEndsLoginsThatWereUnderWay(t *testing.T) {
+func TestRevokeAccessEndsLoginsThatWereUnderWay(t *testing.T) {
 	for name, answers := range map[string]bool{"client answers": true, "client keeps silent": false} {
 		t.Run(name, func(t *testing.T) {
 			onEachServer(t, func(t *testing.T, f *fixture) {
@@ -31,7 +31,7 @@ func TestRetireAccountEndsLoginsThatWereUnderWay(t *testing.T) {
 
 				retired := make(chan error, 1)
 				go func() {
-					_, err := f.session.RetireAccount(t.Context(), a.Name, a.Role, a.Database)
+					_, err := f.session.RevokeAccess(t.Context(), a.Name, a.Role, a.Database)
 					retired <- err
 				}()
 				f.eventually("the account is locked", func() bool { return f.checkLogin(a.Name, a.Password) != nil })
@@ -89,7 +89,7 @@ func (c *heldConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-func TestRetireAccountShutsOutAClientThatReconnects(t *testing.T) {
+func TestRevokeAccessShutsOutAClientThatReconnects(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		a := f.account(plan.ReadWrite)
 		db := f.loginAs(a)
@@ -101,7 +101,7 @@ func TestRetireAccountShutsOutAClientThatReconnects(t *testing.T) {
 			ended.Go(func() { reconnect(ctx, db, connected.Done) })
 		}
 		connected.Wait()
-		f.expectRetired(a, false)
+		f.expectNoAccess(a, false)
 		ended.Wait()
 		if ctx.Err() != nil {
 			t.Error("a session outlived its account")
@@ -129,9 +129,9 @@ func reconnect(ctx context.Context, db *sql.DB, connected func()) {
 	}
 }
 
-func (f *fixture) expectRetired(a mysqladmin.Account, wantKept bool) {
+func (f *fixture) expectNoAccess(a mysqladmin.Account, wantKept bool) {
 	f.t.Helper()
-	kept, err := f.session.RetireAccount(f.t.Context(), a.Name, a.Role, a.Database)
+	kept, err := f.session.RevokeAccess(f.t.Context(), a.Name, a.Role, a.Database)
 	if err != nil || kept != wantKept {
 		f.t.Fatalf("kept %v (%v), want %v", kept, err, wantKept)
 	}
@@ -145,7 +145,7 @@ func (f *fixture) expectAccount(name string, want bool) {
 	}
 }
 
-func TestRetireAccountKeepsDefinersLocked(t *testing.T) {
+func TestRevokeAccessKeepsDefinersLocked(t *testing.T) {
 	defines := map[string]struct{ make, use string }{
 		"view":      {"CREATE VIEW o AS SELECT * FROM t", "SELECT * FROM o"},
 		"trigger":   {"CREATE TRIGGER o BEFORE INSERT ON t FOR EACH ROW SET NEW.id = 7", "INSERT INTO t VALUES (1)"},
@@ -159,14 +159,14 @@ func TestRetireAccountKeepsDefinersLocked(t *testing.T) {
 				for _, privilegesKnown := range []bool{false, true} {
 					if privilegesKnown {
 						f.must(f.server.CheckPrivileges(t.Context()))
-						f.session = f.fence(f.database+" again", leaseHolds)
+						f.session = f.lock(f.database+" again", leaseHolds)
 					}
 					f.must(f.session.CreateDatabase(t.Context(), f.database, "", ""))
 					a := f.account(plan.ReadWrite)
 					open := f.loginAs(a)
 					f.exec(open, "CREATE TABLE t (id INT)", object.make)
 					for range 2 {
-						f.expectRetired(a, true)
+						f.expectNoAccess(a, true)
 					}
 					if err := open.PingContext(t.Context()); err == nil {
 						t.Error("an open session of a kept account lives on")
@@ -187,16 +187,16 @@ func TestRetireAccountKeepsDefinersLocked(t *testing.T) {
 
 // A session may define something between the question whether its account does and the drop of the account; then the
 // work may die.
-func TestRetireAccountMakesADefinerAgain(t *testing.T) {
+func TestRevokeAccessMakesADefinerAgain(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		a := f.account(plan.ReadWrite)
 		f.exec(f.loginAs(a), "CREATE TABLE t (id INT)", "CREATE VIEW o AS SELECT * FROM t")
 		f.exec(f.root, "DROP USER '"+a.Name+"'@'%'")
 		if f.config.Name == "mysql" { // refuses the broker to drop definers, and to make them
-			f.expectRetired(a, false)
+			f.expectNoAccess(a, false)
 			return
 		}
-		f.expectRetired(a, true)
+		f.expectNoAccess(a, true)
 		f.expectLocked(a)
 		f.exec(f.loginAs(f.account(plan.ReadWrite)), "SELECT * FROM o")
 	})

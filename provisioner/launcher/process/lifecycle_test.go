@@ -70,31 +70,6 @@ func TestKilledServerIsStartedAgain(t *testing.T) {
 	})
 }
 
-func TestAnotherBrokerTakesOver(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
-		cfg := newConfig(t, binary)
-		first := open(t, cfg)
-		spec := newSpec("heir")
-		end := launch(t, first, spec)
-		pid := pidOf(t, cfg, spec.ID)
-		first.Close()
-
-		second := open(t, cfg)
-		defer second.Close()
-		if err := second.StartAll(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if got := pidOf(t, cfg, spec.ID); got != pid {
-			t.Errorf("pid %d, want %d: the server was restarted", got, pid)
-		}
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
-		db := connect(t, spec, end)
-		eventually(t, "the new broker starts the server", func() bool { return db.PingContext(t.Context()) == nil })
-	})
-}
-
 func TestStopAllThenStartAll(t *testing.T) {
 	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		cfg := newConfig(t, binary)
@@ -226,19 +201,6 @@ func TestServersKeepTheHostTheyWereLaunchedWith(t *testing.T) {
 				t.Errorf("%s: host %q, want %q", what, got.Host, before.Host)
 			}
 		}
-		// A state file without a host was written before hosts were recorded.
-		file := filepath.Join(cfg.Dir, "instances", spec.ID, "state.json")
-		state, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		older := strings.Replace(string(state), `"host"`, `"unknown"`, 1)
-		if err := os.WriteFile(file, []byte(older), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if got := endpoint(t, l, spec.ID); got.Host != cfg.Host {
-			t.Errorf("older state file: host %q, want %q", got.Host, cfg.Host)
-		}
 	})
 }
 
@@ -270,39 +232,6 @@ func TestStateDirectoryBehindASymbolicLink(t *testing.T) {
 			t.Fatal(err)
 		}
 		eventually(t, "the server is reaped", func() bool { return !alive(pid) })
-	})
-}
-
-func TestDestroy(t *testing.T) {
-	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
-		cfg := newConfig(t, binary)
-		l := open(t, cfg)
-		defer l.Close()
-		spec := newSpec("gone")
-		end := launch(t, l, spec)
-		pid := pidOf(t, cfg, spec.ID)
-		for range 2 {
-			if err := l.Destroy(t.Context(), spec.ID); err != nil {
-				t.Fatal(err)
-			}
-		}
-
-		if alive(pid) {
-			t.Error("the server still runs")
-		}
-		for _, dir := range []string{"instances", "trash"} {
-			if left, err := os.ReadDir(filepath.Join(cfg.Dir, dir)); err != nil || len(left) != 0 {
-				t.Errorf("%s holds %v, %v", dir, left, err)
-			}
-		}
-		ln, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(end.Port)))
-		if err != nil {
-			t.Fatalf("the port is not free: %v", err)
-		}
-		_ = ln.Close()
-		if _, err := l.Endpoint(t.Context(), spec.ID); !errors.Is(err, launcher.ErrNotFound) {
-			t.Errorf("endpoint: %v, want ErrNotFound", err)
-		}
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -47,15 +48,15 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 // clientLeft stands for the status of an answer that nobody may have read.
 const clientLeft = "client left"
 
-// of returns the metrics of an outcome.
-func (m *metrics) of(out outcome) (prometheus.Counter, prometheus.Observer) {
-	method := methodLabel(out.method)
-	status := strconv.Itoa(out.status)
-	if out.left {
+// count counts a request that was answered.
+func (m *metrics) count(method string, c *call, elapsed time.Duration) {
+	method = methodLabel(method)
+	status := strconv.Itoa(c.status)
+	if c.leftUnanswered {
 		status = clientLeft
 	}
-	return m.requests.WithLabelValues(out.route, method, status),
-		m.duration.WithLabelValues(out.route, method)
+	m.requests.WithLabelValues(c.route, method, status).Inc()
+	m.duration.WithLabelValues(c.route, method).Observe(elapsed.Seconds())
 }
 
 var knownMethods = []string{

@@ -1,87 +1,37 @@
 package httpapi
 
 import (
-	"context"
 	"log/slog"
 	"net/http"
-	"sync"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // observe logs one line and counts one request, after the answer is sent. The line holds no body, no query but the
 // operation, and no header but the identities.
 func observe(log *slog.Logger, m *metrics) middleware {
-	o := &observers{log: log.Handler(), metrics: m, known: map[outcome]*observer{}}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			next.ServeHTTP(w, r)
 			c := callFrom(r.Context())
-			o.of(outcome{r.Method, c.route, c.status, c.leftUnanswered}).observe(r.Context(), c, time.Now())
+			elapsed := time.Since(c.since)
+			m.count(r.Method, c, elapsed)
+			level := slog.LevelInfo
+			if c.status >= http.StatusInternalServerError && !c.leftUnanswered { // else its cause has a line of its own
+				level = slog.LevelError
+			}
+			log.LogAttrs(r.Context(), level, "request", c.attributes(r.Method, elapsed)...)
 		})
 	}
 }
 
-// outcome is what requests have in common that are counted together.
-type outcome struct {
-	method, route string
-	status        int
-	left          bool // the client closed the connection, or its half, before there was an answer
-}
-
-// observers keeps one observer for each outcome of a known method: looking up metrics by their labels and writing the
-// outcome into every line takes longer than all else that there is to observing a request.
-type observers struct {
-	log     slog.Handler
-	metrics *metrics
-	mu      sync.RWMutex
-	known   map[outcome]*observer
-}
-
-func (o *observers) of(out outcome) *observer {
-	o.mu.RLock()
-	known := o.known[out]
-	o.mu.RUnlock()
-	if known != nil {
-		return known
-	}
-	made := &observer{level: slog.LevelInfo}
-	if out.status >= http.StatusInternalServerError && !out.left { // else its cause has a line of its own
-		made.level = slog.LevelError
-	}
-	attributes := []slog.Attr{slog.String("method", clip(out.method)), slog.String("route", out.route),
-		slog.Int("status", out.status)}
-	if out.left {
+// attributes are what the log says of a request.
+func (c *call) attributes(method string, elapsed time.Duration) []slog.Attr {
+	attributes := []slog.Attr{slog.String("method", clip(method)), slog.String("route", c.route),
+		slog.Int("status", c.status), slog.Float64("duration_ms", float64(elapsed.Microseconds())/1000),
+		slog.String("request_id", c.info.ID)}
+	if c.leftUnanswered {
 		attributes = append(attributes, slog.Bool("client_left", true))
 	}
-	made.log = o.log.WithAttrs(attributes)
-	made.requests, made.duration = o.metrics.of(out)
-	if methodLabel(out.method) == out.method { // clients can invent others without end
-		o.mu.Lock()
-		o.known[out] = made
-		o.mu.Unlock()
-	}
-	return made
-}
-
-// observer logs and counts the requests of one outcome.
-type observer struct {
-	log      slog.Handler
-	level    slog.Level
-	requests prometheus.Counter
-	duration prometheus.Observer
-}
-
-func (o *observer) observe(ctx context.Context, c *call, end time.Time) {
-	elapsed := end.Sub(c.since)
-	o.requests.Inc()
-	o.duration.Observe(elapsed.Seconds())
-	if !o.log.Enabled(ctx, o.level) {
-		return
-	}
-	line := slog.NewRecord(end, o.level, "request", 0)
-	line.AddAttrs(slog.Float64("duration_ms", float64(elapsed.Microseconds())/1000), slog.String("request_id", c.info.ID))
 	for _, optional := range [...]slog.Attr{
 		slog.String("correlation_id", c.info.CorrelationID),
 		slog.String("api_version", c.info.APIVersion),
@@ -94,8 +44,8 @@ func (o *observer) observe(ctx context.Context, c *call, end time.Time) {
 		slog.String("trace_id", c.traceID),
 	} {
 		if optional.Value.String() != "" {
-			line.AddAttrs(optional)
+			attributes = append(attributes, optional)
 		}
 	}
-	_ = o.log.Handle(ctx, line) // as slog.Logger does
+	return attributes
 }

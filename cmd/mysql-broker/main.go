@@ -14,7 +14,6 @@ import (
 	"golang.org/x/term"
 
 	"mysql-broker/cmd/mysql-broker/client"
-	"mysql-broker/cmd/mysql-broker/logging"
 	"mysql-broker/store"
 )
 
@@ -68,18 +67,8 @@ func (e *configError) Unwrap() error { return e.err }
 // newLogger writes JSON, or text where a person watches.
 func newLogger(level slog.Level) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level}
-	if watched() {
+	if term.IsTerminal(int(os.Stderr.Fd())) {
 		return slog.New(slog.NewTextHandler(os.Stderr, options))
 	}
 	return slog.New(slog.NewJSONHandler(os.Stderr, options))
 }
-
-// newServeLogger is newLogger for many lines. finish has to be called before the process ends.
-func newServeLogger(level slog.Level) (log *slog.Logger, finish func()) {
-	if watched() {
-		return newLogger(level), func() {}
-	}
-	return logging.New(os.Stderr, level)
-}
-
-func watched() bool { return term.IsTerminal(int(os.Stderr.Fd())) }

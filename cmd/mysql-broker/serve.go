@@ -31,8 +31,7 @@ Logs are JSON lines on standard error, text on a terminal.`,
 			if err := cfg.Launcher.CheckPlans(c.Plans()); err != nil {
 				return &configError{err}
 			}
-			log, finish := newServeLogger(cfg.LogLevel)
-			defer finish()
+			log := newLogger(cfg.LogLevel)
 			if cfg.Application.Name != "" {
 				log = log.With("app", cfg.Application.Name, "app_index", cfg.Application.Index)
 			}

@@ -1,18 +1,18 @@
 #!/bin/bash
-# Orders a service instance as a developer does, uses it, and deletes it again; whatever happens, nothing stays. The
-# space that cf targets is used. Needs cf 8, jq, and mariadb or mysql.
+# Creates a service instance as a developer would, uses it, and deletes it, also after a failure. It works in the space
+# that cf targets. It needs cf 8, jq, and mariadb or mysql.
 #
 # Usage: smoke-test.sh OFFERING PLAN [PLAN…]        such as: smoke-test.sh mysql shared-small dedicated-small
 #
-#   THROUGH_APP=APP   reach the server through this app (cf ssh), where it cannot be reached from here
-#   WAIT=SECONDS      how long each of cf's commands may take; 600
+#   THROUGH_APP=APP   connect through this app (cf ssh), if this machine cannot reach the server
+#   WAIT=SECONDS      time limit for each cf command; default 600
 set -euo pipefail
 [ $# -ge 2 ] || { sed -n '/^# Usage/,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0" >&2; exit 2; }
 offering=$1
 shift
 
 sql_client=$(command -v mariadb || command -v mysql) || { echo "Neither mariadb nor mysql is installed." >&2; exit 2; }
-private=$(mktemp -d) # with the password; mode 0700
+private=$(mktemp -d) # contains the password; mode 0700
 instance='' tunnel=''
 
 close_tunnel() {
@@ -29,7 +29,7 @@ clean_up() {
     echo "--- Something went wrong; deleting $instance" >&2
     cf delete-service-key -f --wait "$instance" smoke-test || true
     if ! cf delete-service -f --wait "$instance"; then
-      echo "--- $instance could not be deleted: do it by hand" >&2
+      echo "--- $instance could not be deleted: delete it by hand" >&2
     fi
     [ "$status" != 0 ] || status=1
   fi
@@ -44,22 +44,22 @@ run_cf() {
   timeout --foreground "${WAIT:-600}" cf "$@"
 }
 
-# field NAME is one of the credentials, or nothing.
+# field NAME prints one of the credentials, or nothing.
 field() { jq -r --arg name "$1" '.[$name] // empty' "$private/credentials"; }
 
-# read_credentials stores the JSON object that follows the lines for people. cf 8 puts them into an object of their own.
+# read_credentials stores the JSON object after the text. In cf 8, its member "credentials" has them.
 read_credentials() {
   cf service-key "$1" smoke-test | sed -n '/^{/,$p' | jq -e '.credentials // .' >"$private/credentials"
 }
 
-# open_tunnel sets host and port to a local end of a connection through an app.
+# open_tunnel sets host and port to the local end of a tunnel through an app.
 open_tunnel() {
   local local_port=$((20000 + RANDOM % 10000)) deadline=$((SECONDS + 60))
   cf ssh "$THROUGH_APP" --skip-remote-execution -L "127.0.0.1:$local_port:$host:$port" >&2 </dev/null &
   tunnel=$!
   until (: <"/dev/tcp/127.0.0.1/$local_port") 2>/dev/null; do
     if [ $SECONDS -ge $deadline ] || ! kill -0 "$tunnel" 2>/dev/null; then
-      echo "There is no tunnel through $THROUGH_APP." >&2
+      echo "The tunnel through $THROUGH_APP does not work." >&2
       return 1
     fi
     sleep 0.2
@@ -67,7 +67,7 @@ open_tunnel() {
   host=127.0.0.1 port=$local_port
 }
 
-# query runs SQL with the credentials, which go into a file: arguments are seen by everybody.
+# query runs SQL. The credentials are in a file, because every user can see arguments.
 query() {
   "$sql_client" --defaults-extra-file="$private/client.cnf" --batch --skip-column-names -e "$1"
 }
@@ -88,7 +88,7 @@ configure_client() {
 
 for plan in "$@"; do
   name=smoke-test-$plan-$(date +%s)-$$
-  instance=$name # from here on, it has to be deleted
+  instance=$name # from here on, clean_up deletes it
   run_cf create-service "$offering" "$plan" "$name" --wait
   run_cf create-service-key "$name" smoke-test --wait
   echo "--- cf service-key $name smoke-test (not shown)"
@@ -103,7 +103,7 @@ for plan in "$@"; do
     echo "The account still works after its key was deleted." >&2
     exit 1
   elif ! grep -q 'Access denied' "$private/refusal"; then
-    cat "$private/refusal" >&2 # it says nothing of the account
+    cat "$private/refusal" >&2 # it failed for another reason
     exit 1
   fi
   close_tunnel

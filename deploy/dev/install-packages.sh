@@ -1,23 +1,24 @@
 #!/bin/bash
-# Installs the Debian or Ubuntu packages that are missing for "run", "test" (run's, a C compiler for the race detector,
-# faketime, a browser, the program that dumps databases, what bash completes with, drivers of six languages for
-# docs/connect.md, and what checks the files of deploy)
-# or "mysql97" (what test/mysql97/build.sh needs). Installs nothing where all are there. No service of the system is
-# started, restarted or configured: servers' programs only, no PostgreSQL cluster.
+# Installs missing Debian or Ubuntu packages for one of three purposes:
+#   run      PostgreSQL and a MySQL or MariaDB server
+#   test     those of run, a C compiler for the race detector, faketime, a browser, a dump program, bash-completion,
+#            drivers of six languages for docs/connect.md, and checkers for the files in deploy
+#   mysql97  those that test/mysql97/build.sh needs
+# It starts, restarts and configures no service of the system: it installs programs only, and no PostgreSQL cluster.
 # Usage: install-packages.sh run|test|mysql97
 set -euo pipefail
 purpose=${1:?usage: install-packages.sh run|test|mysql97}
-PATH=$PATH:/usr/sbin:/sbin # out of an ordinary user's PATH on Debian
+PATH=$PATH:/usr/sbin:/sbin # not in an ordinary user's PATH on Debian
 
 have() { command -v "$1" >/dev/null; }
 
-# The -core packages hold the programs without a service. MariaDB comes first: Debian has no MySQL.
+# The -core packages contain the programs without a service. MariaDB comes first: Debian has no MySQL.
 mysqld_packages() {
   local name
   for name in mariadb-server-core mariadb-server-core-10.6 mysql-server-core-8.4 mysql-server-core-8.0; do
-    # Of a name that other packages merely provide, apt-cache shows nothing, and yet succeeds.
+    # For a name that other packages only provide, apt-cache prints nothing and still succeeds.
     if [ -n "$(apt-cache show "$name" 2>/dev/null)" ]; then
-      # mariadb-install-db runs my_print_defaults, which is in the client's package.
+      # mariadb-install-db runs my_print_defaults, which is in the client package.
       echo "$name ${name/server/client}"
       return
     fi
@@ -25,7 +26,7 @@ mysqld_packages() {
   echo "mariadb-server-core mariadb-client-core"
 }
 
-# The clients of MariaDB and of MySQL exclude each other.
+# The client packages of MariaDB and MySQL conflict.
 dump_package() {
   if have mysqld && ! have mariadbd; then
     echo default-mysql-client
@@ -47,18 +48,18 @@ missing_packages() {
     have faketime || echo faketime # a PostgreSQL whose clock jumps
     have promtool || echo prometheus # checks the alerts
     [ -e /usr/include/stdlib.h ] || echo libc6-dev
-    have chromium || echo chromium # looks at the dashboard; Ubuntu's is a snap, which is no package
+    have chromium || echo chromium # opens the dashboard; on Ubuntu it is a snap, not a package
     have mariadb-dump || have mysqldump || dump_package
     have shellcheck || echo shellcheck
-    have systemd-analyze || echo systemd # its programs, not as process 1
+    have systemd-analyze || echo systemd # only its programs
     have dbus-daemon || echo dbus
-    have jq || echo jq                   # what deploy/cloudfoundry/smoke-test.sh reads answers with
+    have jq || echo jq                   # for deploy/cloudfoundry/smoke-test.sh
     [ -e /usr/share/bash-completion/bash_completion ] || echo bash-completion
     driver_packages
   fi
 }
 
-# What test/connect runs. npm comes with some builds of nodejs, and in Debian is a package of its own.
+# What test/connect runs. Some builds of nodejs contain npm; in Debian it is a separate package.
 driver_packages() {
   have node || echo nodejs
   have npm || echo npm
@@ -93,8 +94,8 @@ install_mariadb_java() (
   install -m 0644 unpacked/usr/share/java/mariadb-java-client-3.*.jar /usr/local/share/java/
 )
 
-# Debian's PostgreSQL makes and starts a cluster unless told not to, and other packages start their services unless a
-# policy forbids it; both wishes hold for this run only.
+# By default, Debian's PostgreSQL creates and starts a cluster, and other packages start their services. Two files
+# prevent that during this run.
 no_cluster=/etc/postgresql-common/createcluster.d/mysql-broker.conf
 policy=/usr/sbin/policy-rc.d
 forbid_services() {
@@ -111,27 +112,27 @@ forbid_services() {
 
 missing=$(missing_packages)
 if [ "$purpose" = test ] && [ -z "$(mariadb_java)" ]; then
-  missing="$missing mariadb-java" # which is no package: see install_mariadb_java
+  missing="$missing mariadb-java" # not a package: see install_mariadb_java
 fi
 [ -n "$missing" ] || exit 0
 if ! have apt-get; then
-  echo "These are missing, and only Debian and Ubuntu are known here:" $missing >&2
+  echo "These packages are missing, and this script knows only Debian and Ubuntu:" $missing >&2
   exit 1
 fi
 if [ "$(id -u)" != 0 ]; then
   have sudo && exec sudo MYSQLD="${MYSQLD:-}" bash "$0" "$purpose"
   echo "Packages are missing:" $missing >&2
-  echo "Install them as root, without starting the services that they bring:" >&2
+  echo "Install them as root, without starting their services:" >&2
   echo "  su -c '$(printf %q "$(realpath "$0")") $purpose'" >&2
   exit 1
 fi
 forbid_services
 apt-get update -q
-missing=$(missing_packages) # an empty package list knows no names
+missing=$(missing_packages) # without package lists, apt knows no names
 # shellcheck disable=SC2086 # a list of words
 [ -z "$missing" ] || apt-get -o DPkg::Lock::Timeout=120 install -q -y --no-install-recommends $missing
 if [ "$purpose" = test ] && [ -z "$(mariadb_java)" ]; then
   install_mariadb_java
 fi
-# What was not started now must not be at the next boot either.
+# It must not start at the next boot either.
 case $missing in *prometheus*) update-rc.d prometheus disable ;; esac

@@ -38,7 +38,7 @@ func TestSmokeTestThatFails(t *testing.T) {
 	t.Parallel()
 	b := testdrive.Start(t, testdrive.Environment(t, servers.AllMySQL(t)[0]))
 	out, calls, err := smokeTest(t, b, []string{"THROUGH_APP=nobody"}, "mysql", "shared-small")
-	if err == nil || !strings.Contains(out, "There is no tunnel through nobody.") {
+	if err == nil || !strings.Contains(out, "The tunnel through nobody does not work.") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if n := len(calls); n < 2 || calls[n-2] != "delete-service-key -f --wait NAME smoke-test" ||

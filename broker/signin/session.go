@@ -19,7 +19,7 @@ var errNoSession = errors.New("nobody is signed in")
 
 // session is what is known of somebody who is signed in.
 type session struct {
-	Subject     string `json:"user_id"` // as the provider names the person for ever
+	Subject     string `json:"subject"` // as the provider names the person for ever
 	Name        string `json:"name"`
 	Operator    bool   `json:"operator,omitempty"`
 	AccessToken string `json:"access_token,omitempty"` // for Cloud Controller

@@ -1,5 +1,5 @@
-// Package broker says what the Open Service Broker API means: it checks requests against the catalog, hands them to
-// the provisioner, and words the answers.
+// Package broker implements the Open Service Broker API: it checks requests against the catalog, passes them to the
+// provisioner, and builds the responses.
 package broker
 
 import (
@@ -21,7 +21,7 @@ import (
 	"mysql-broker/store"
 )
 
-// pollAgain is when a platform should ask next about an operation in progress.
+// pollAgain is the time until a platform should poll an operation in progress again.
 const pollAgain = 2 * time.Second
 
 // Broker implements httpapi.Broker.
@@ -32,8 +32,8 @@ type Broker struct {
 	caTrusted    bool
 }
 
-// New returns the broker of a catalog. dashboardURL tells the address of an instance's page, "" where there is none.
-// caTrusted says that applications trust the CAs of MySQL servers by themselves.
+// New returns the broker of a catalog. dashboardURL returns the URL of an instance's page, or "" if there is none.
+// caTrusted says that the platform makes applications trust the CAs of MySQL servers.
 func New(c *catalog.Catalog, p *provisioner.Provisioner, dashboardURL func(instanceID string) string,
 	caTrusted bool) *Broker {
 	return &Broker{catalog: c, provisioner: p, dashboardURL: dashboardURL, caTrusted: caTrusted}
@@ -80,11 +80,11 @@ func checkMaintenance(of plan.Plan, info *domain.MaintenanceInfo) error {
 		return nil
 	}
 	return failure(&shown{sentence: fmt.Sprintf("The version of maintenance_info is not that of plan %s in the catalog. "+
-		"Fetch the catalog anew, and send the request with what it has.", of.Name)}, http.StatusUnprocessableEntity,
+		"Fetch the catalog again, and send the request with the version in it.", of.Name)}, http.StatusUnprocessableEntity,
 		"MaintenanceInfoConflict")
 }
 
-// given tells whether a request names a version of the catalog: an object without one is as good as none.
+// given reports whether a request names a version of the catalog. An object without a version counts as absent.
 func given(info *domain.MaintenanceInfo) bool { return info != nil && info.Version != "" }
 
 // Update answers PATCH /v2/service_instances/{id}.
@@ -114,7 +114,7 @@ func (b *Broker) Update(ctx context.Context, id string, d domain.UpdateDetails,
 		DashboardURL: b.dashboardURL(id)}, nil
 }
 
-// updatedPlan is the plan that an update asks for, or the instance's own where it names none.
+// updatedPlan is the plan that an update names, or the instance's own if it names none.
 func (b *Broker) updatedPlan(ctx context.Context, id string, d domain.UpdateDetails) (string, error) {
 	if d.PlanID != "" {
 		return d.PlanID, nil
@@ -152,8 +152,8 @@ func (b *Broker) Deprovision(ctx context.Context, id string, d domain.Deprovisio
 	return domain.DeprovisionServiceSpec{IsAsync: a.Operation != "", OperationData: a.Operation}, answer(err)
 }
 
-// planNamed finds the plan of the instance that a deletion is about. The deletion may name one that was taken out of
-// the catalog, if the instance has it or had it.
+// planNamed finds the plan of the instance to delete. The request may name a plan that was removed from the catalog, if
+// the instance has or had it.
 func (b *Broker) planNamed(ctx context.Context, instanceID, serviceID, planID string) (plan.Plan, error) {
 	plan, unknown := b.catalog.Plan(serviceID, planID)
 	if unknown == nil {
@@ -171,8 +171,8 @@ func (b *Broker) LastOperation(ctx context.Context, id string, d domain.PollDeta
 	return b.lastOperation(ctx, id, "", d)
 }
 
-// LastBindingOperation answers GET /v2/service_instances/{id}/service_bindings/{id}/last_operation. Bindings are made
-// before they are answered, so it only ever looks back.
+// LastBindingOperation answers GET /v2/service_instances/{id}/service_bindings/{id}/last_operation. A bind responds
+// after the binding is created, so the operation has always ended.
 func (b *Broker) LastBindingOperation(ctx context.Context, id, bindingID string,
 	d domain.PollDetails) (httpapi.LastOperation, error) {
 	return b.lastOperation(ctx, id, bindingID, d)
@@ -194,8 +194,8 @@ func (b *Broker) lastOperation(ctx context.Context, id, bindingID string,
 	return last, nil
 }
 
-// checkHint refuses ids that are neither of the catalog nor of the instance, where the specification lets a platform
-// leave them out.
+// checkHint refuses ids that belong neither to the catalog nor to the instance. It is for requests in which the ids are
+// optional.
 func (b *Broker) checkHint(ctx context.Context, instanceID, serviceID, planID string) error {
 	switch {
 	case serviceID != "" && planID != "":
@@ -250,7 +250,7 @@ func (b *Broker) Bind(ctx context.Context, id, bindingID string, d domain.BindDe
 
 var errRoute = &shown{sentence: "A database cannot be bound to a route. Bind it to an app, or make a service key."}
 
-// appGUID is the application that a binding is for. Platforms send it in either place, or in neither for a service key.
+// appGUID is the application of a binding. Platforms send it in one of two places, or not at all for a service key.
 func appGUID(d domain.BindDetails) string {
 	if d.BindResource != nil && d.BindResource.AppGuid != "" {
 		return d.BindResource.AppGuid

@@ -11,9 +11,9 @@ import (
 	"mysql-broker/provisioner"
 )
 
-// credentials are what an application finds in VCAP_SERVICES. Some facts stand there under several names, since
-// drivers, buildpacks and frameworks each look for their own: Steeltoe for sslRootCert, Spring on Kubernetes for
-// jdbc-url, java-cfenv for jdbcUrl. Names are never changed or taken away.
+// credentials are what an application finds in VCAP_SERVICES. Some values have several names, because drivers,
+// buildpacks and frameworks look for different ones: Steeltoe for sslRootCert, Spring on Kubernetes for jdbc-url,
+// java-cfenv for jdbcUrl. Names are never changed or removed.
 type credentials struct {
 	URI            string `json:"uri"`
 	JDBCURL        string `json:"jdbcUrl"`
@@ -29,11 +29,11 @@ type credentials struct {
 	TLS            bool   `json:"tls,omitempty"`
 	CACertificate  string `json:"ca_certificate,omitempty"` // PEM
 	SSLRootCert    string `json:"sslRootCert,omitempty"`    // the same
-	Type           string `json:"type"`                     // for both flavours: it is the protocol
+	Type           string `json:"type"`                     // mysql for both flavours: it is the protocol
 	Provider       string `json:"provider"`
 }
 
-// What the Service Binding Specification for Kubernetes has in every binding.
+// The Service Binding Specification for Kubernetes requires these in every binding.
 // https://servicebinding.io/spec/core/1.1.0/#well-known-secret-entries
 const (
 	bindingType     = "mysql"
@@ -49,13 +49,13 @@ func (b *Broker) credentials(c provisioner.Credentials) credentials {
 		Type: bindingType, Provider: bindingProvider}
 }
 
-// hasTLS tells whether the server is known to offer TLS.
+// hasTLS reports whether the server is known to offer TLS.
 func hasTLS(c provisioner.Credentials) bool { return c.CACertificate != nil || c.TLSOnly }
 
 func address(c provisioner.Credentials) string { return net.JoinHostPort(c.Host, strconv.Itoa(c.Port)) }
 
-// uri has options only where nobody can connect without them, as each driver has its own and many refuse those of
-// others. The options are, in this order, those of Node's mysql2, of MySQL's own and many other clients, and of Rails.
+// uri has options only if clients cannot connect without them, because each driver has its own options and many refuse
+// unknown ones. The options are, in this order, for Node's mysql2, for MySQL's client and many others, and for Rails.
 func uri(c provisioner.Credentials) string {
 	u := url.URL{Scheme: "mysql", User: url.UserPassword(c.Account, c.Password), Host: address(c), Path: "/" + c.Database}
 	if c.TLSOnly {
@@ -65,7 +65,7 @@ func uri(c provisioner.Credentials) string {
 	return u.String()
 }
 
-// nodeTLS is what Node's mysql2 takes as the option ssl. https://sidorares.github.io/node-mysql2/docs/documentation/ssl
+// nodeTLS is the option ssl of Node's mysql2. https://sidorares.github.io/node-mysql2/docs/documentation/ssl
 func nodeTLS(c provisioner.Credentials) string {
 	options := map[string]any{"rejectUnauthorized": false}
 	if c.CACertificate != nil {
@@ -75,13 +75,13 @@ func nodeTLS(c provisioner.Credentials) string {
 	return string(text)
 }
 
-// jdbcURL is one that MySQL's Connector/J and MariaDB's, 2.7 and 3, all accept. It encrypts, but none of them verifies
-// the server unless they trust its CA by themselves: Connector/J reads a CA from a file only, and MariaDB's drivers
-// from text that Connector/J refuses.
+// jdbcURL is a URL that MySQL's Connector/J and MariaDB's, 2.7 and 3, all accept. They encrypt the connection, but
+// verify the server only if they already trust its CA: Connector/J reads a CA only from a file, and refuses the text
+// from which MariaDB's drivers read it.
 //
-// sslMode is understood by Connector/J and by MariaDB's driver 3, useSSL with trustServerCertificate by 2.7, and
-// permitMysqlScheme is what makes 3 take the scheme. Without TLS, allowPublicKeyRetrieval is needed for a first login
-// to MySQL. https://dev.mysql.com/doc/connector-j/en/connector-j-connp-props-security.html
+// sslMode is for Connector/J and MariaDB's driver 3, and useSSL with trustServerCertificate for 2.7. permitMysqlScheme
+// makes 3 accept the scheme. Without TLS, a first login to MySQL needs allowPublicKeyRetrieval.
+// https://dev.mysql.com/doc/connector-j/en/connector-j-connp-props-security.html
 // https://mariadb.com/docs/connectors/mariadb-connector-j/about-mariadb-connector-j
 func jdbcURL(c provisioner.Credentials, caTrusted bool) string {
 	options := url.Values{"user": {c.Account}, "password": {c.Password}, "permitMysqlScheme": {"true"}}
@@ -99,8 +99,8 @@ func jdbcURL(c provisioner.Credentials, caTrusted bool) string {
 	return u.String()
 }
 
-// mariaDBURL has MariaDB's drivers verify the server, "" where nothing is known to verify it with. They take options as
-// they stand, unescaped, and so the CA with its line ends: names and passwords have none of the characters that matter.
+// mariaDBURL makes MariaDB's drivers verify the server. It is "" if the server's CA is not known. The drivers read
+// options without unescaping, so the CA keeps its line ends. Names and passwords contain no special characters.
 func mariaDBURL(c provisioner.Credentials) string {
 	if c.CACertificate == nil {
 		return ""
@@ -109,7 +109,7 @@ func mariaDBURL(c provisioner.Credentials) string {
 		"&useSSL=true&sslMode=verify-full&serverSslCert=" + certificates(c.CACertificate)
 }
 
-// certificates leaves out what an operator may have written around them.
+// certificates returns only the PEM blocks, without any text around them.
 func certificates(text []byte) string {
 	var all strings.Builder
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {

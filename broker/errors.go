@@ -12,10 +12,10 @@ import (
 	"mysql-broker/store"
 )
 
-// answers says once which status and error code of the OSB API each refusal has. Cloud Controller deletes an instance
-// or binding whose creation is answered with a 5xx, or with a 422 without a code that it knows; a user's mistake is
-// therefore a 400, a 409 or a 422 with a known code. TooManyBindings is the exception: the text that comes with the
-// codes that it knows is its own and would hide the limit, and the DELETE that it sends finds no binding (410).
+// answers maps each refusal to its status and error code in the OSB API. Cloud Controller deletes an instance or
+// binding if its creation gets a 5xx, or a 422 without a code that it knows. So a user's mistake is a 400, a 409 or a
+// 422 with a known code. TooManyBindings is the exception: for known codes Cloud Controller shows its own text, which
+// would hide the limit. The DELETE that it sends then finds no binding (410).
 var answers = map[provisioner.Code]struct {
 	status int
 	key    string
@@ -33,8 +33,8 @@ var answers = map[provisioner.Code]struct {
 	provisioner.Unavailable:       {http.StatusServiceUnavailable, ""},
 }
 
-// answer turns an error of the layers below into one that brokerapi knows how to send. Others are left as they are:
-// the HTTP layer hides their text from clients and logs it.
+// answer converts an error of the lower layers into one that brokerapi can send. It returns other errors unchanged: the
+// HTTP layer logs them and hides their text from clients.
 func answer(err error) error {
 	if err == nil {
 		return nil
@@ -42,7 +42,7 @@ func answer(err error) error {
 	if refusal, ok := errors.AsType[*provisioner.Error](err); ok {
 		a := answers[refusal.Code]
 		if refusal.Code == provisioner.NeedsAsync {
-			return apiresponses.ErrAsyncRequired // the specification gives the very words
+			return apiresponses.ErrAsyncRequired // the specification requires this text
 		}
 		return caused(refusal.Sentence, a.status, a.key, err)
 	}
@@ -67,13 +67,13 @@ func answer(err error) error {
 	return err
 }
 
-// unknownIDs words the refusal of ids that are not of the catalog.
+// unknownIDs has the texts for ids that are not in the catalog.
 var unknownIDs = map[error]string{
 	catalog.ErrUnknownService: "The service_id is not in the catalog.",
 	catalog.ErrUnknownPlan:    "The plan_id is not that of a plan of this service offering.",
 }
 
-// storeDown is what users read while the broker cannot reach its PostgreSQL: it can neither look anything up nor begin.
+// storeDown is what users read while the broker cannot reach its PostgreSQL, and so can do nothing.
 const storeDown = "The service broker cannot reach its own database just now. Databases and apps are not affected. " +
 	"Try again in a minute, or tell your operator."
 
@@ -81,10 +81,10 @@ const storeDown = "The service broker cannot reach its own database just now. Da
 const storeOld = "The service broker's own database was restored from a backup and is being compared with the " +
 	"servers. Databases and apps are not affected. Nothing was changed. Try again later, or ask your operator."
 
-// locked is what users read when a request has waited for another one for too long. It has changed nothing.
+// locked is what users read if a request has waited too long for another one. The request has changed nothing.
 const locked = "Another operation, which this one has to wait for, is in progress. Try again in a minute."
 
-// invalid is a request that can never work.
+// invalid refuses a request that can never succeed.
 func invalid(err error) error { return failure(err, http.StatusBadRequest, "") }
 
 func failure(err error, status int, key string) error {
@@ -95,7 +95,7 @@ func failure(err error, status int, key string) error {
 	return apiresponses.NewFailureResponseBuilder(err, status, action).WithErrorKey(key).Build()
 }
 
-// shown has a text for users and, behind it, what it was made of, if anything.
+// shown has a text for users and wraps the cause, if there is one.
 type shown struct {
 	sentence string
 	cause    error
@@ -104,8 +104,8 @@ type shown struct {
 func (s *shown) Error() string { return s.sentence }
 func (s *shown) Unwrap() error { return s.cause }
 
-// caused is failure with a sentence for users and, for the log, what operators need: brokerapi's failures neither show
-// nor unwrap what they were made of.
+// caused returns a failure with a sentence for users and the cause for the log. brokerapi's failures neither show nor
+// unwrap their cause.
 func caused(sentence string, status int, key string, cause error) error {
 	return &causedFailure{response: failure(&shown{sentence: sentence}, status, key), cause: cause}
 }
@@ -115,8 +115,8 @@ type causedFailure struct{ response, cause error }
 func (f *causedFailure) Error() string   { return f.cause.Error() }
 func (f *causedFailure) Unwrap() []error { return []error{f.response, f.cause} }
 
-// unlessHeld returns err or, where it says that something is not there, store.ErrHeld while PostgreSQL is older than
-// the servers: it may be there.
+// unlessHeld returns err. But if err says that something does not exist, and PostgreSQL is older than the servers, it
+// returns store.ErrHeld, because the object may exist.
 func (b *Broker) unlessHeld(ctx context.Context, err error) error {
 	refusal, ok := errors.AsType[*provisioner.Error](err)
 	if !ok || refusal.Code != provisioner.NotFound && refusal.Code != provisioner.AlreadyDeleted {

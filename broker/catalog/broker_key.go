@@ -2,14 +2,14 @@ package catalog
 
 import "mysql-broker/provisioner/plan"
 
-// minMemoryMB is the least memory, in MiB, in which a mysqld of its own starts and serves.
+// minMemoryMB is the least memory, in MiB, with which a dedicated mysqld starts and works.
 const minMemoryMB = 192
 
-// DefaultMaxBindings is how many bindings an instance may have whose plan says nothing of it. Each has its own
-// connections: without a limit, one instance could take all those of a shared server.
+// DefaultMaxBindings limits the bindings of an instance if its plan sets no limit. Each binding has its own
+// connections. Without a limit, one instance could use all connections of a shared server.
 const DefaultMaxBindings = 10
 
-// readBrokerKey reads a plan's key "broker", which says how instances are made and is never shown to platforms.
+// readBrokerKey reads a plan's key "broker", which says how to create instances. Platforms never see it.
 func readBrokerKey(parent *object) plan.Plan {
 	if !parent.require("broker") {
 		return plan.Plan{}
@@ -64,7 +64,7 @@ func checkDedicated(o *object, made plan.Plan) {
 	}
 }
 
-// tls returns what bindings get that ask for nothing: optional, unless the key "tls" says something else.
+// tls returns the default for bindings: optional, unless the key "tls" has another value.
 func (o *object) tls() plan.TLS {
 	if !o.has("tls") {
 		return plan.TLSOptional

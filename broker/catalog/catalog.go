@@ -1,6 +1,6 @@
-// Package catalog reads catalog.yml: the service offerings and plans shown to platforms, how each plan is made, and the
-// JSON schemas that say which parameters a developer may give. A catalog that Cloud Controller would refuse is refused
-// here first, with the line of every mistake.
+// Package catalog reads catalog.yml: the service offerings and plans that platforms see, how to create instances of
+// each plan, and the JSON schemas of the parameters. It refuses a catalog that Cloud Controller would refuse, and
+// reports the line of every mistake.
 package catalog
 
 import (
@@ -14,19 +14,19 @@ import (
 	"mysql-broker/provisioner/plan"
 )
 
-// The ids of a request are not of this catalog: a 400 to the platform.
+// The ids of a request are not in this catalog: a 400 for the platform.
 var (
 	ErrUnknownService = errors.New("service_id is not in the catalog")
 	ErrUnknownPlan    = errors.New("plan_id is not a plan of this service offering")
 )
 
-// Catalog is a checked catalog.yml. It never changes, so any number of requests may read it at once.
+// Catalog is a checked catalog.yml. It never changes, so requests can read it concurrently.
 type Catalog struct {
 	offerings []domain.Service
 	plans     []entry
 }
 
-// entry is what the broker keeps of a plan beside what platforms are shown.
+// entry is the part of a plan that platforms do not see.
 type entry struct {
 	plan.Plan
 	requestSchemas
@@ -69,10 +69,10 @@ func (c *Catalog) read(root *node, found *problems) {
 	top.close()
 }
 
-// Services returns the catalog as platforms are shown it, in the order of the file. It is shared: do not alter it.
+// Services returns the catalog as platforms see it, in the order of the file. It is shared: do not change it.
 func (c *Catalog) Services() []domain.Service { return c.offerings }
 
-// Plans returns how every plan is made, in the order of the file.
+// Plans returns the broker's part of every plan, in the order of the file.
 func (c *Catalog) Plans() plan.Set {
 	made := make(plan.Set, len(c.plans))
 	for i, p := range c.plans {
@@ -81,8 +81,8 @@ func (c *Catalog) Plans() plan.Set {
 	return made
 }
 
-// Plan returns how a plan is made. The error is ErrUnknownService, or ErrUnknownPlan where the plan is not one of that
-// service offering.
+// Plan returns the broker's part of a plan. The error is ErrUnknownService, or ErrUnknownPlan if the service offering
+// has no such plan.
 func (c *Catalog) Plan(serviceID, planID string) (plan.Plan, error) {
 	if !slices.ContainsFunc(c.offerings, func(s domain.Service) bool { return s.ID == serviceID }) {
 		return plan.Plan{}, ErrUnknownService
@@ -103,8 +103,8 @@ func (c *Catalog) plan(id string) (entry, error) {
 	return entry{}, ErrUnknownPlan
 }
 
-// Without returns the catalog without the plans of one kind, for a broker that has nowhere to make their instances. A
-// service offering left without a plan is left out too, as platforms refuse one.
+// Without returns the catalog without the plans of one kind, for a broker that has no servers for them. It also removes
+// a service offering that has no plan left, because platforms refuse one.
 func (c *Catalog) Without(kind plan.Kind) *Catalog {
 	rest := &Catalog{offerings: []domain.Service{}}
 	kept := map[string]bool{}

@@ -10,7 +10,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// errExternal refuses every reference out of a schema: platforms do not follow them, and the broker must not either.
+// errExternal refuses every external reference in a schema: platforms do not follow them, so the broker must not
+// either.
 var errExternal = errors.New("external references are refused")
 
 type noLoader struct{}
@@ -46,7 +47,7 @@ func schemaError(err error) error {
 	return fmt.Errorf("cannot be used: %w", err)
 }
 
-// firstCause returns the violation that comes first by place and keyword, as a sentence names only one.
+// firstCause returns the first violation by place and keyword, because an error names only one.
 func firstCause(violation *jsonschema.ValidationError) *jsonschema.ValidationError {
 	for len(violation.Causes) > 0 {
 		violation = slices.MinFunc(violation.Causes, func(a, b *jsonschema.ValidationError) int {

@@ -1,6 +1,6 @@
 package catalog
 
-// identities are the ids and names in use, each with the line that used it first.
+// identities maps the ids and names in use to the line of their first use.
 type identities struct {
 	serviceIDs, serviceNames, planIDs map[string]int
 }
@@ -9,7 +9,7 @@ func newIdentities() identities {
 	return identities{map[string]int{}, map[string]int{}, map[string]int{}}
 }
 
-// unique returns the text of a required key, and reports one that is taken.
+// unique returns the text of a required key, and reports a text that is already in use.
 func (o *object) unique(key string, taken map[string]int) string {
 	value := o.text(key)
 	if value == "" {

@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// decodeParameters decodes a JSON object. Unlike json.Unmarshal it refuses a key that is given twice, where parsers
-// differ in which one they believe (RFC 8259, section 4), and keeps numbers as they are written.
+// decodeParameters decodes a JSON object. Unlike json.Unmarshal it refuses repeated keys, because parsers differ in
+// which value they use (RFC 8259, section 4), and preserves the notation of numbers.
 func decodeParameters(raw json.RawMessage) (map[string]any, error) {
-	if !json.Valid(raw) { // it also bounds the nesting, which Token does not
+	if !json.Valid(raw) { // it also limits the nesting, unlike Token
 		return nil, parameterErrorf("The parameters are not valid JSON.")
 	}
 	decoder := json.NewDecoder(bytes.NewReader(raw))
@@ -40,7 +40,7 @@ func decodeValue(decoder *json.Decoder) (any, error) {
 	}
 }
 
-// maxNameBytes bounds the names of parameters, which errors quote. No catalog has any as long.
+// maxNameBytes limits the names of parameters, which errors quote. No catalog has a name that long.
 const maxNameBytes = 256
 
 func decodeObject(decoder *json.Decoder) (map[string]any, error) {
@@ -50,7 +50,7 @@ func decodeObject(decoder *json.Decoder) (map[string]any, error) {
 		if err != nil {
 			return nil, err
 		}
-		name := key.(string) // all that valid JSON has here
+		name := key.(string) // valid JSON has only strings here
 		if len(name) > maxNameBytes {
 			return nil, parameterErrorf("A parameter has a name longer than %d bytes.", maxNameBytes)
 		}

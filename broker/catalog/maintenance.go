@@ -21,7 +21,7 @@ var semanticVersion = func() *regexp.Regexp {
 		`(-` + prerelease + `(\.` + prerelease + `)*)?(\+` + build + `(\.` + build + `)*)?$`)
 }()
 
-// readMaintenanceInfo reads maintenance_info, nil where the plan has none.
+// readMaintenanceInfo reads maintenance_info. It returns nil if the plan has none.
 // https://github.com/openservicebrokerapi/servicebroker/blob/v2.17/spec.md#maintenance-info-object
 func readMaintenanceInfo(plan *object) *domain.MaintenanceInfo {
 	o, ok := plan.object("maintenance_info")

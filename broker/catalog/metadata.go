@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// readMetadata reads the free-form metadata of an offering or a plan. Only keys that platforms know have a fixed type.
+// readMetadata reads the free-form metadata of an offering or a plan. Only keys that platforms use have a fixed type.
 // https://github.com/openservicebrokerapi/servicebroker/blob/v2.17/profile.md#service-metadata
 func readMetadata[T any](o *object) *T {
 	fields, ok := o.object("metadata")

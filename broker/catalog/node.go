@@ -10,11 +10,10 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// maxNodes bounds a catalog after its aliases are followed, so that a few nested aliases cannot stand for billions of
-// values.
+// maxNodes limits a catalog with its aliases expanded, because a few nested aliases can expand to billions of values.
 const maxNodes = 100_000
 
-// node is a YAML value with its aliases followed.
+// node is a YAML value with its aliases expanded.
 type node struct {
 	line  int // in the file, from 1
 	size  int // itself and all below it
@@ -47,7 +46,7 @@ func (n *node) plain() any {
 	}
 }
 
-// parseYAML returns the only document in data, or nil where it reported a problem that hides all others.
+// parseYAML returns the only document in data. It returns nil if it reported a problem that hides all others.
 func parseYAML(data []byte, found *problems) *node {
 	file, err := parseFile(data)
 	if err != nil {
@@ -72,7 +71,7 @@ func parseYAML(data []byte, found *problems) *node {
 	return root
 }
 
-// parseFile turns the parser's panics, which some malformed input causes, into errors.
+// parseFile returns the parser's panics, which some malformed input causes, as errors.
 func parseFile(data []byte) (file *ast.File, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -150,7 +149,7 @@ func (b *treeBuilder) buildSequence(n *node, from *ast.SequenceNode) {
 	n.value = items
 }
 
-// grow adds the size of a child, and stops just above maxNodes lest it overflow.
+// grow adds the size of a child. It stops just above maxNodes, so that it cannot overflow.
 func (n *node) grow(child *node) {
 	n.size = min(n.size+child.size, maxNodes+1)
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// object reads the keys of one YAML mapping. Whatever was not asked for by the time of close is an unknown key.
+// object reads the keys of one YAML mapping. Keys that were not read before close are unknown keys.
 type object struct {
 	what   string // as problems name it: "the plan"
 	line   int
@@ -36,7 +36,7 @@ func (o *object) plain() map[string]any {
 	return values
 }
 
-// close reports the keys that nothing asked for.
+// close reports the keys that were not read.
 func (o *object) close() {
 	for key, f := range o.fields {
 		if !o.asked[key] {
@@ -52,7 +52,7 @@ func (o *object) has(key string) bool {
 	return present
 }
 
-// require reports whether key is present, and its absence as a problem.
+// require reports whether key is present. It adds a problem if the key is absent.
 func (o *object) require(key string) bool {
 	present := o.has(key)
 	if !present {
@@ -65,8 +65,7 @@ func (o *object) reject(key, want string) {
 	o.found.add(o.fields[key].line, "%q of %s must be %s", key, o.what, want)
 }
 
-// get returns the value of key if it is present and of type T. Where it is of another type, a null included, that is a
-// problem.
+// get returns the value of key if it is present and of type T. Another type, including null, is a problem.
 func get[T any](o *object, key, want string) (value T, ok bool) {
 	if !o.has(key) {
 		return value, false
@@ -87,7 +86,7 @@ func (o *object) text(key string) string {
 	return value
 }
 
-// oneOf returns the value of a required key, "" where it is none of the choices.
+// oneOf returns the value of a required key, or "" if it is none of the choices.
 func (o *object) oneOf(key string, choices ...string) string {
 	want := "one of " + strings.Join(choices, ", ")
 	o.require(key)
@@ -110,7 +109,7 @@ func (o *object) flag(key string) *bool {
 	return &value
 }
 
-// positive returns the value of an optional key, nil where it is absent or no positive whole number.
+// positive returns the value of an optional key, or nil if it is absent or not a positive whole number.
 func (o *object) positive(key string) *int {
 	const want = "a whole number above 0"
 	value, ok := get[int](o, key, want)

@@ -10,10 +10,10 @@ import (
 // Limits of Cloud Controller, in characters.
 const (
 	maxDescription = 10_000
-	maxTags        = 2_048 // all tags of an offering together
+	maxTags        = 2_048 // total of an offering's tags
 )
 
-// unusable are keys of the specification that this broker cannot honour, with the reason told to the operator.
+// unusable are keys of the specification that this broker does not support, with the reason for the operator.
 var unusable = map[string]string{
 	"requires":         "a database has no use for syslog_drain, route_forwarding or volume_mount",
 	"dashboard_client": "its secret has no place in a file; set DASHBOARD_CLIENT_ID and DASHBOARD_CLIENT_SECRET",

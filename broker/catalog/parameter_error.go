@@ -8,8 +8,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// ParameterError is a developer's mistake in the parameters of a request: a 400 to the platform. Its text is one
-// sentence that names the parameter and what is accepted instead, and never holds the value given.
+// ParameterError is a developer's mistake in the parameters of a request: a 400 for the platform. Its text is one
+// sentence that names the parameter and the accepted values. It never contains the given value.
 type ParameterError struct {
 	sentence string
 }
@@ -20,7 +20,7 @@ func parameterErrorf(format string, args ...any) error {
 	return &ParameterError{fmt.Sprintf(format, args...)}
 }
 
-// violated says in one sentence which parameter broke which rule of the schema.
+// violated returns a sentence that says which parameter violates which rule of the schema.
 func violated(violation *jsonschema.ValidationError) error {
 	if rule, ok := violation.ErrorKind.(*kind.Required); ok {
 		return parameterErrorf("Parameter %q is missing.", rule.Missing[0])

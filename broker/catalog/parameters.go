@@ -12,7 +12,7 @@ import (
 	"mysql-broker/provisioner/plan"
 )
 
-// InstanceParameters checks the parameters of a provision request; raw is empty where the request has none. The error
+// InstanceParameters checks the parameters of a provision request; raw is empty if the request has none. The error
 // is a *ParameterError, or ErrUnknownPlan.
 func (c *Catalog) InstanceParameters(planID string, raw json.RawMessage) (plan.InstanceParameters, error) {
 	p, err := c.plan(planID)
@@ -26,8 +26,8 @@ func (c *Catalog) InstanceParameters(planID string, raw json.RawMessage) (plan.I
 	return plan.InstanceParameters{Charset: given["charset"], Collation: given["collation"]}, nil
 }
 
-// UpdateParameters checks the parameters of an update request, as InstanceParameters does. None can be changed, so
-// there is nothing to return.
+// UpdateParameters checks the parameters of an update request, as InstanceParameters does. No parameter can be changed,
+// so it returns only an error.
 func (c *Catalog) UpdateParameters(planID string, raw json.RawMessage) error {
 	p, err := c.plan(planID)
 	if err != nil {
@@ -38,7 +38,7 @@ func (c *Catalog) UpdateParameters(planID string, raw json.RawMessage) error {
 }
 
 // BindingParameters checks the parameters of a bind request, as InstanceParameters does. The role is read-write unless
-// the request names another; TLS is "" unless the request says something of it.
+// the request names another one; TLS is "" unless the request sets it.
 func (c *Catalog) BindingParameters(planID string, raw json.RawMessage) (plan.BindingParameters, error) {
 	p, err := c.plan(planID)
 	if err != nil {
@@ -66,7 +66,7 @@ func (c *Catalog) BindingParameters(planID string, raw json.RawMessage) (plan.Bi
 	return parameters, nil
 }
 
-// check returns the parameters in raw, all of which are strings.
+// check returns the parameters in raw. All are strings.
 func (s parameterSchema) check(raw json.RawMessage) (map[string]string, error) {
 	if len(raw) == 0 {
 		raw = json.RawMessage("{}")
@@ -93,8 +93,8 @@ func (s parameterSchema) check(raw json.RawMessage) (map[string]string, error) {
 	return texts, nil
 }
 
-// checkNames refuses names that are no property of the schema, even if it allows additional ones: a parameter without
-// effect misleads whoever set it.
+// checkNames refuses names that are not properties of the schema, even if it allows additional ones: a parameter
+// without an effect would mislead the developer.
 func (s parameterSchema) checkNames(given map[string]any) error {
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		switch {

@@ -6,7 +6,7 @@ import (
 	"code.cloudfoundry.org/brokerapi/v13/domain"
 )
 
-// readPlans fills the plans that platforms are shown into service and returns what the broker keeps of each.
+// readPlans sets the plans of service, which platforms see, and returns the broker's part of each plan.
 func readPlans(o *object, service *domain.Service, taken identities) []entry {
 	var plans []entry
 	names := map[string]int{} // unique within an offering only

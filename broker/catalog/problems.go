@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// problems collects every mistake of a catalog, so that its author sees them all at once.
+// problems collects all mistakes of a catalog, so that its author sees them together.
 type problems struct {
 	list []problem
 }
@@ -21,7 +21,7 @@ func (p *problems) add(line int, format string, args ...any) {
 	p.list = append(p.list, problem{line, fmt.Sprintf(format, args...)})
 }
 
-// err returns nil if nothing was found. A mistake in an anchored value is found once for each alias and told once.
+// err returns nil if nothing was found. A mistake in an anchored value is found once for each alias and reported once.
 func (p *problems) err(file string) error {
 	slices.SortFunc(p.list, func(a, b problem) int {
 		return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.sentence, b.sentence))

@@ -17,20 +17,21 @@ const (
 	maxSchemaSize = 64 << 10 // bytes of JSON, Cloud Controller's limit
 )
 
-// parameterSchema is the JSON schema of the parameters that one kind of request may carry.
+// parameterSchema is the JSON schema of the parameters of one kind of request.
 type parameterSchema struct {
 	document map[string]any
 	compiled *jsonschema.Schema
 	accepts  []string // names of parameters, sorted
 }
 
-// requestSchemas are the schemas of the three requests that carry parameters.
+// requestSchemas are the schemas of the three requests that have parameters.
 type requestSchemas struct {
 	create, update, bind parameterSchema
 }
 
-// readSchemas reads the schemas of a plan. A request that has none accepts no parameters, and platforms are told so.
-// The parameters that the broker understands are named here: a schema may leave some out, but not add one.
+// readSchemas reads the schemas of a plan. A request without a schema accepts no parameters, and platforms get a schema
+// that says so. This function names the parameters that the broker supports: a schema can omit some of them, but not
+// add any.
 // https://github.com/openservicebrokerapi/servicebroker/blob/v2.17/spec.md#schemas-object
 func readSchemas(plan *object) requestSchemas {
 	s := requestSchemas{noParameters(), noParameters(), noParameters()}
@@ -52,7 +53,7 @@ func readSchemas(plan *object) requestSchemas {
 	return s
 }
 
-// shown returns the schemas as platforms are shown them, all three filled.
+// shown returns the schemas as platforms see them, with all three present.
 func (s requestSchemas) shown() *domain.ServiceSchemas {
 	return &domain.ServiceSchemas{
 		Instance: domain.ServiceInstanceSchema{
@@ -101,8 +102,8 @@ func newParameterSchema(o *object, understood []string) parameterSchema {
 	return s
 }
 
-// checkDefaultRole reports a schema that restricts the role and forbids the one that a binding gets by default: its
-// author would believe in a limit that does not hold.
+// checkDefaultRole reports a schema that restricts the role but forbids the default role. Its author would expect a
+// limit that does not apply to bindings without the parameter.
 func (s parameterSchema) checkDefaultRole(o *object) {
 	if s.compiled == nil || !slices.Contains(s.accepts, "role") {
 		return

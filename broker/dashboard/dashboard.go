@@ -1,5 +1,5 @@
-// Package dashboard serves the pages behind dashboard_url: to developers that of each service instance, to operators an
-// overview of everything. The server writes whole pages; a little JavaScript keeps one that is open up to date.
+// Package dashboard serves the pages behind dashboard_url: a page of each service instance for developers, and an
+// overview for operators. The server renders complete pages; a little JavaScript updates open ones.
 package dashboard
 
 import (
@@ -17,7 +17,7 @@ import (
 	"mysql-broker/store"
 )
 
-// Config is what the pages are made of.
+// Config has the sources of the pages.
 type Config struct {
 	Store  *store.Store
 	SignIn *signin.SignIn
@@ -25,14 +25,14 @@ type Config struct {
 	Shared *shared.Servers
 	// Inspect is provisioner.Provisioner.Inspect.
 	Inspect func(ctx context.Context, i store.Instance, accounts []string) (provisioner.Inspection, error)
-	// Findings returns what the last examination found, and when; zero before the first.
+	// Findings returns the findings and the time of the last examination; zero before the first.
 	Findings func() ([]doctor.Finding, time.Time)
 	// Storage is provisioner.Provisioner.Storage.
 	Storage func(ctx context.Context, i store.Instance) (s provisioner.Storage, found bool, err error)
 	Logger  *slog.Logger
 }
 
-// Dashboard is a http.Handler of every path that Serves names. Close it when the broker stops.
+// Dashboard is a http.Handler of every path for which Serves returns true. Close it when the broker stops.
 type Dashboard struct {
 	Config
 	handler     http.Handler
@@ -40,7 +40,7 @@ type Dashboard struct {
 	hub         *hub
 }
 
-// New returns a dashboard. It asks nobody anything until somebody looks at a page.
+// New returns a dashboard. It sends no queries until somebody opens a page.
 func New(cfg Config) *Dashboard {
 	d := &Dashboard{Config: cfg}
 	d.inspections = newInspections(cfg.Inspect)
@@ -49,11 +49,11 @@ func New(cfg Config) *Dashboard {
 	return d
 }
 
-// Close ends the streams of events, which would else keep the broker from stopping.
+// Close ends the event streams, which would otherwise delay the broker's stop.
 func (d *Dashboard) Close() { d.hub.close() }
 
 // ServeHTTP implements http.Handler.
 func (d *Dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.handler.ServeHTTP(w, r) }
 
-// InstancePath is the path of an instance's page. No id leads elsewhere, whatever it holds.
+// InstancePath is the path of an instance's page, for any id.
 func InstancePath(id string) string { return signin.Root + "instances/" + url.PathEscape(id) }

@@ -13,32 +13,31 @@ import (
 )
 
 const (
-	// streamTime is when a stream ends, for the browser to ask anew: whether its viewer is still signed in, and what he
-	// may see, is looked up then.
+	// streamTime is the length of a stream. The browser then opens a new one, for which the broker checks again whether
+	// the viewer is signed in and what he may see.
 	streamTime = time.Minute
-	// heartbeat keeps proxies from taking a quiet stream for a dead one; Cloud Foundry's router waits for 15 minutes,
-	// many others for one.
+	// heartbeat prevents proxies from closing an idle stream. Cloud Foundry's router waits 15 minutes, many others one.
 	heartbeat = 15 * time.Second
-	// writeTime is when a browser that takes nothing any more is given up.
+	// writeTime is the time after which the broker disconnects a browser that reads nothing.
 	writeTime = 10 * time.Second
 )
 
-// event is what a page is told. Operation is the part of it that shows the operation; where Structure is not the page's
-// own, more of the page is out of date.
+// event is what an open page receives. Operation is the HTML of the operation. If Structure differs from the page's
+// own, more of the page has changed.
 type event struct {
 	Operation string `json:"operation"`
 	Structure string `json:"structure"`
-	Gone      bool   `json:"gone"` // nothing more is to come
+	Gone      bool   `json:"gone"` // it is the last event
 }
 
-// structureStamp is equal while all of a page but the words about its operation's progress stays as it is.
+// structureStamp changes when any part of a page changes, except the operation's progress.
 func structureStamp(a store.Activity) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %d %q %d %d %d", a.State, a.PlanID, a.Latest.ID, a.Latest.State,
 		a.Bindings, a.Ready, a.Bound.UnixMicro()))
 	return hex.EncodeToString(sum[:6])
 }
 
-// events answers with a stream of server-sent events: one at once, and one whenever something changes.
+// events responds with a stream of server-sent events: one at once, and one after each change.
 // https://html.spec.whatwg.org/multipage/server-sent-events.html
 func (d *Dashboard) events(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
@@ -53,20 +52,19 @@ func (d *Dashboard) events(w http.ResponseWriter, r *http.Request) {
 	}
 	defer leave()
 	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no") // proxies of nginx's kind would collect events
+	w.Header().Set("X-Accel-Buffering", "no") // nginx would buffer events
 	if err := d.stream(w, r, v); err != nil && r.Context().Err() == nil {
 		d.Logger.Debug("dashboard: a stream of events ended", "instance_id", id, "error", err)
 	}
 }
 
-// stream writes what a viewer is told until the browser goes, the broker stops, the instance is gone or streamTime is
-// over.
+// stream writes events until the browser disconnects, the broker stops, the instance is deleted or streamTime is over.
 func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request, v *viewer) error {
 	out := http.NewResponseController(w)
 	send := func(text string) error {
 		return errors.Join(out.SetWriteDeadline(time.Now().Add(writeTime)), write(w, text), out.Flush())
 	}
-	// The server's own limits are for requests that end. https://pkg.go.dev/net/http#Server.ReadTimeout
+	// The server's own limits are for short requests. https://pkg.go.dev/net/http#Server.ReadTimeout
 	if err := errors.Join(out.SetReadDeadline(time.Time{}), send("retry: 2000\n\n")); err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"mysql-broker/provisioner/doctor"
 )
 
-// shownFindings is how many are listed: where there are more, it is one thing that has gone wrong.
+// shownFindings limits the list: more findings than that have a common cause.
 const shownFindings = 500
 
 type findingsPage struct {
@@ -19,7 +19,7 @@ type findingsPage struct {
 	Examined                 time.Time
 }
 
-// findings answers with what the last examination found.
+// findings shows the findings of the last examination.
 func (d *Dashboard) findings(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	p := findingsPage{Problem: query.Get("problem"), Kind: query.Get("kind"), Server: query.Get("server")}

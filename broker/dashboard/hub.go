@@ -14,25 +14,25 @@ import (
 )
 
 const (
-	watchEach = time.Second // how often the store is asked what is going on
-	// watchAtOnce is how soon after the last time it is asked for the sake of new viewers.
+	watchEach = time.Second // how often the hub queries the store
+	// watchAtOnce is the shortest pause between queries, after which a new viewer causes the next one.
 	watchAtOnce = 200 * time.Millisecond
-	// maxStreams bounds how many pages of this process are kept up to date at a time. Each holds a connection and about
-	// 30 kB of memory.
+	// maxStreams limits the open pages that this process updates at a time. Each needs a connection and about 30 kB of
+	// memory.
 	maxStreams = 500
 )
 
 var errTooManyStreams = errors.New("too many pages are open")
 
-// hub tells viewers what is going on at instances. While there are viewers, one statement at each interval asks about
-// all that they look at; without, none is sent.
+// hub sends viewers the activity on instances. While there are viewers, one statement in each interval reads all
+// instances that they view. Without viewers it sends no statements.
 type hub struct {
 	read func(ctx context.Context, ids []string) ([]store.Activity, error)
 	log  *slog.Logger
 
 	ctx    context.Context // ends with close
 	cancel context.CancelFunc
-	wake   chan struct{} // has an entry while a new viewer waits for the first answer
+	wake   chan struct{} // has an entry while a new viewer waits for its first update
 
 	mu      sync.Mutex
 	viewers map[*viewer]struct{}
@@ -42,7 +42,7 @@ type hub struct {
 // viewer is one open page.
 type viewer struct {
 	instanceID string
-	latest     chan store.Activity // holds the newest that the page was not told yet
+	latest     chan store.Activity // the newest update that the page has not received
 	told       *store.Activity
 }
 
@@ -54,7 +54,7 @@ func newHub(read func(context.Context, []string) ([]store.Activity, error), log 
 
 func (h *hub) close() { h.cancel() }
 
-// watch begins to tell of an instance: at once, and then whenever something changes. Call leave at the end.
+// watch starts to send the activity on an instance: at once, and after each change. Call leave at the end.
 func (h *hub) watch(instanceID string) (v *viewer, leave func(), err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -78,7 +78,7 @@ func (h *hub) watch(instanceID string) (v *viewer, leave func(), err error) {
 	}, nil
 }
 
-// run asks until nobody looks any more.
+// run queries the store until there are no viewers.
 func (h *hub) run() {
 	tick := time.NewTicker(watchEach)
 	defer tick.Stop()
@@ -107,7 +107,7 @@ func (h *hub) run() {
 	}
 }
 
-// pause waits, and tells whether the hub was closed meanwhile.
+// pause waits, and reports whether the hub was closed meanwhile.
 func (h *hub) pause(d time.Duration) (closed bool) {
 	select {
 	case <-h.ctx.Done():
@@ -117,7 +117,7 @@ func (h *hub) pause(d time.Duration) (closed bool) {
 	}
 }
 
-// watched lists the instances that somebody looks at; nil ends run.
+// watched lists the instances that have viewers; nil ends run.
 func (h *hub) watched() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -129,7 +129,7 @@ func (h *hub) watched() []string {
 	return slices.Collect(maps.Keys(ids))
 }
 
-// tell passes on what is new to a viewer. One that was slow to read gets the newest only.
+// tell sends updates to viewers. A slow viewer gets only the newest.
 func (h *hub) tell(a store.Activity) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -10,27 +10,27 @@ import (
 )
 
 const (
-	inspectTime  = 3 * time.Second // to wait for a server, and before that for a turn
-	inspectAgain = 5 * time.Second // after its answer a server is asked anew
-	// inspectAtOnce is how many instances a shared server is asked about at a time: pages must not take connections from
-	// operations. A dedicated one is asked about its only instance.
+	inspectTime  = 3 * time.Second // the limit on waiting for a server, and on waiting for a slot before
+	inspectAgain = 5 * time.Second // the age at which a server's response is no longer used
+	// inspectAtOnce limits concurrent inspections on a shared server, so that pages take no connections from operations. A
+	// dedicated server has only one instance.
 	inspectAtOnce = 2
 )
 
 type inspectFunc = func(ctx context.Context, i store.Instance, accounts []string) (provisioner.Inspection, error)
 
-// inspections asks servers about instances for whoever looks at their pages, together where they look at the same.
+// inspections queries servers about instances that have viewers. Viewers of the same instance share a query.
 type inspections struct {
 	inspect inspectFunc
 
 	mu        sync.Mutex
-	latest    map[inspected]*inspection // those under way, and what was answered within inspectAgain
-	perServer map[string]chan struct{}  // shared servers' turns
+	latest    map[inspected]*inspection // running ones, and results younger than inspectAgain
+	perServer map[string]chan struct{}  // the slots of shared servers
 }
 
-// inspected is an instance between two changes of it: what was true of it before does not hold after one.
+// inspected identifies an instance between two changes: a result from before a change is not used after it.
 type inspected struct {
-	database  string // whose name is never used again
+	database  string // its name is never reused
 	structure string // see structureStamp
 }
 
@@ -44,8 +44,8 @@ func newInspections(inspect inspectFunc) *inspections {
 	return &inspections{inspect: inspect, latest: map[inspected]*inspection{}, perServer: map[string]chan struct{}{}}
 }
 
-// of returns what an instance's server tells, or told some seconds ago while the instance had the same structure. It
-// returns within twice inspectTime. A server that did not answer is asked again by the next call.
+// of returns what an instance's server reports, or a result from some seconds ago if the instance has not changed
+// since. It returns within twice inspectTime. If a server did not respond, the next call queries it again.
 func (n *inspections) of(ctx context.Context, i store.Instance, structure string,
 	accounts []string) (provisioner.Inspection, error) {
 	one := n.begin(i, structure, accounts)
@@ -85,7 +85,7 @@ func (n *inspections) forget(key inspected) {
 	delete(n.latest, key)
 }
 
-// turns are those of a shared server, for whoever holds mu; dedicated servers need none.
+// turns returns the slots of a shared server; the caller holds mu. Dedicated servers need none.
 func (n *inspections) turns(at store.Location) chan struct{} {
 	if at.Dedicated() {
 		return nil
@@ -96,7 +96,7 @@ func (n *inspections) turns(at store.Location) chan struct{} {
 	return n.perServer[at.Server]
 }
 
-// ask is not bound to a request: others may wait for the same answer.
+// ask does not depend on one request: others may wait for the same result.
 func (n *inspections) ask(turns chan struct{}, i store.Instance, accounts []string) (provisioner.Inspection, error) {
 	if turns != nil {
 		waiting, stop := context.WithTimeout(context.Background(), inspectTime)

@@ -18,7 +18,8 @@ import (
 
 const recentTasks = 20
 
-// instancePage is what the page of an instance shows. What follows Structure is for those who may manage it.
+// instancePage is the content of an instance's page. The fields after Structure are for people who can manage the
+// instance.
 type instancePage struct {
 	ID, Name, Organization, Space string
 	State                         state
@@ -29,7 +30,7 @@ type instancePage struct {
 	Events                        string // path of the stream
 
 	Manage   bool
-	Place    string // for operators: the server that it is on
+	Place    string // for operators: the server's name
 	Database string
 	Storage  storage
 	Server   serverPart
@@ -37,7 +38,7 @@ type instancePage struct {
 	Recent   []store.TaskSummary
 }
 
-// state words an instance's state and says how good it is.
+// state is the text for an instance's state, and its severity.
 type state struct{ Word, Mood string }
 
 var states = map[string]state{
@@ -47,7 +48,7 @@ var states = map[string]state{
 	store.DeleteFailed: {"Deletion failed", "bad"},
 }
 
-// serverPart is what the server tells, or why it does not.
+// serverPart is what the server reports, or why it reports nothing.
 type serverPart struct {
 	Asked    bool
 	Silent   string // a sentence instead of the rest
@@ -64,10 +65,10 @@ type tableRow struct {
 
 type bindingRow struct {
 	store.BindingSummary
-	Sessions int // -1 where it is not known
+	Sessions int // -1 if it is not known
 }
 
-// access looks up what the viewer may see, and answers the request if that is nothing, or cannot be found out.
+// access looks up what the viewer may see. If that is nothing or unknown, it also responds to the request.
 func (d *Dashboard) access(w http.ResponseWriter, r *http.Request, id string) (signin.Access, bool) {
 	access, err := d.SignIn.Access(r, id)
 	if err != nil {
@@ -81,7 +82,7 @@ func (d *Dashboard) access(w http.ResponseWriter, r *http.Request, id string) (s
 	return access, true
 }
 
-// instance answers with the page of an instance.
+// instance shows the page of an instance.
 func (d *Dashboard) instance(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
 	access, ok := d.access(w, r, id)
@@ -102,7 +103,7 @@ func (d *Dashboard) instance(w http.ResponseWriter, r *http.Request) {
 
 func (d *Dashboard) instancePage(r *http.Request, id string, access signin.Access) (*instancePage, error) {
 	ctx := r.Context()
-	// Before the rest, so that what changes meanwhile is told by the events.
+	// Read this first, so that events report changes that happen meanwhile.
 	activities, err := d.Store.Activities(ctx, []string{id})
 	if err != nil {
 		return nil, err
@@ -130,7 +131,7 @@ func (d *Dashboard) instancePage(r *http.Request, id string, access signin.Acces
 	return p, d.fillIn(ctx, p, i, r.URL.Query().Get("range"))
 }
 
-// fillIn adds what the server tells, and what was measured.
+// fillIn adds the server's report and the measured storage.
 func (d *Dashboard) fillIn(ctx context.Context, p *instancePage, i store.Instance, span string) error {
 	bindings, err := d.Store.BindingSummaries(ctx, i.ID)
 	if err != nil {
@@ -144,7 +145,7 @@ func (d *Dashboard) fillIn(ctx context.Context, p *instancePage, i store.Instanc
 	if p.Server.Asked = i.State == store.Ready; p.Server.Asked {
 		if inspection, err = d.inspections.of(ctx, i, p.Structure, accounts); err != nil {
 			if ctx.Err() == nil {
-				d.Logger.Warn("dashboard: a server does not tell about an instance", "instance_id", i.ID, "error", err)
+				d.Logger.Warn("dashboard: a server reported nothing about an instance", "instance_id", i.ID, "error", err)
 			}
 			p.Server.Silent = "The MySQL server did not answer within some seconds, so that its figures are missing here. " +
 				"Load the page again in a minute; if they are still missing, tell your operator."
@@ -165,13 +166,13 @@ func (d *Dashboard) fillIn(ctx context.Context, p *instancePage, i store.Instanc
 
 func (s *serverPart) fill(from provisioner.Inspection) {
 	s.Flavour, s.Count = from.Server, from.Tables
-	s.Flavour.Version, _, _ = strings.Cut(s.Flavour.Version, "-") // MariaDB's goes on with who packaged it
+	s.Flavour.Version, _, _ = strings.Cut(s.Flavour.Version, "-") // MariaDB's ends with the packager
 	for _, t := range from.Largest {
 		s.Tables = append(s.Tables, tableRow{t, 100 * float64(t.Bytes) / float64(max(from.Largest[0].Bytes, 1))})
 	}
 }
 
-// names are those that Cloud Foundry and Kubernetes tell in the context of a provision.
+// names are those in the context of a provision by Cloud Foundry or Kubernetes.
 // https://github.com/openservicebrokerapi/servicebroker/blob/v2.17/profile.md#context-object
 func names(raw json.RawMessage) (instance, organization, space string) {
 	var c struct {

@@ -10,16 +10,16 @@ import (
 	"mysql-broker/store"
 )
 
-// pageRows is how many rows a list shows at a time.
+// pageRows is the number of rows on a page of a list.
 const pageRows = 50
 
-// paging are the links below a list, "" for none.
+// paging has the links below a list, or "" for none.
 type paging struct {
 	First, Next string
-	Short       bool // the filter left less than a page of what was looked at
+	Short       bool // the filter left less than a page of the rows that were read
 }
 
-// newPaging links to the rows after a key, "" at the end, with the query that the page has.
+// newPaging links to the rows after a key, or to none if it is "", with the page's own query.
 func newPaging(r *http.Request, key, next string, rows int) paging {
 	link := func(value string) string {
 		query := url.Values{}
@@ -57,7 +57,7 @@ type instanceRow struct {
 	Plan string
 }
 
-// instances answers with a page of all service instances.
+// instances shows a page of the list of all service instances.
 func (d *Dashboard) instances(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	p := instancesPage{Plan: query.Get("plan"), Server: query.Get("server"), State: query.Get("state"), Plans: d.Plans,
@@ -85,7 +85,7 @@ type tasksPage struct {
 	Rows                  []store.ListedTask
 }
 
-// tasks answers with a page of all operations, the newest first.
+// tasks shows a page of the list of all operations, the newest first.
 func (d *Dashboard) tasks(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	p := tasksPage{Instance: query.Get("instance"), State: query.Get("state"), Kind: query.Get("kind"),

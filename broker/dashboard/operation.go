@@ -10,7 +10,7 @@ import (
 	"mysql-broker/store"
 )
 
-// operation is what a page says about the latest operation on an instance.
+// operation is the part of a page about the latest operation on an instance.
 type operation struct {
 	Gone        bool
 	None        bool
@@ -18,14 +18,14 @@ type operation struct {
 	Failed      bool
 	Title       string
 	Description string
-	Stage       int // of Stages, 0 where it is not known
+	Stage       int // of Stages, 0 if it is not known
 	Stages      int
 	Token       string
 	Since       time.Time
 	Ended       *time.Time
 }
 
-// doing words the kinds of operations: under way, done, failed.
+// doing has texts for the kinds of operations: in progress, succeeded, failed.
 var doing = map[string][3]string{
 	store.Provision: {"This service instance is being created", "Created", "The creation failed"},
 	store.Update:    {"The plan is being changed", "The plan was changed", "The change of the plan failed"},
@@ -33,7 +33,7 @@ var doing = map[string][3]string{
 		"The deletion failed"},
 }
 
-// stage is how provisioner/task counts what it tells of progress: "Starting mysqld (2 of 5)".
+// stage matches the count that provisioner/task adds to progress: "Starting mysqld (2 of 5)".
 var stage = regexp.MustCompile(`^(.*) \((\d+) of (\d+)\)$`)
 
 func newOperation(a store.Activity) operation {

@@ -16,9 +16,9 @@ import (
 	"mysql-broker/store"
 )
 
-// overviewPage is what operators see first.
+// overviewPage is the operators' first page.
 type overviewPage struct {
-	Find      string // what was looked for in vain
+	Find      string // the search that found nothing
 	Tasks     store.TaskStats
 	Oldest    string
 	Servers   []serverRow
@@ -34,7 +34,7 @@ type serverRow struct {
 	Max           int
 	Full          float64                // percent
 	Sold          int64                  // connections that bindings may open at the same time
-	Connections   mysqladmin.Connections // zero where the server does not tell
+	Connections   mysqladmin.Connections // zero if the server does not report them
 }
 
 type findingCount struct {
@@ -42,7 +42,7 @@ type findingCount struct {
 	Count   int
 }
 
-// overview answers with what there is of servers, operations and findings, or goes to the instance that was looked for.
+// overview shows servers, operations and findings, or redirects to the instance of a search.
 func (d *Dashboard) overview(w http.ResponseWriter, r *http.Request) {
 	find := strings.TrimSpace(r.URL.Query().Get("find"))
 	if find != "" {

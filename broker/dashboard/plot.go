@@ -15,18 +15,18 @@ const (
 	plotLeft, plotRight             = 72, 748
 	plotTop, plotBottom             = 14, 206
 	plotColumns                     = 240 // as many points are drawn at most
-	tableRows                       = 24  // in the table that says the same
+	tableRows                       = 24  // in the table with the same data
 	dateLabel, timeLabel, longLabel = "2 Jan", "15:04", "2 Jan, 15:04 UTC"
 )
 
-// plot is a line of bytes over time with its axes, for an SVG.
+// plot is an SVG line of bytes over time, with its axes.
 type plot struct {
 	Width, Height, Left, Right, Top, Bottom int
 
 	Line, Area string // of paths
 	LastX      float64
 	LastY      float64
-	QuotaY     float64 // 0 without one
+	QuotaY     float64 // 0 if there is none
 	Quota      int64
 	X, Y       []tick
 	Summary    string // for people who cannot see it
@@ -37,11 +37,11 @@ type plot struct {
 type tick struct {
 	At   float64
 	Text string
-	Time time.Time // of an hour, for browsers to put into the viewer's own time zone; else zero
+	Time time.Time // set for hours, which browsers show in the viewer's time zone; else zero
 }
 
-// newPlot draws samples, in the order of time, between two moments. Each holds until the next: those in between were
-// not kept because nothing changed. Samples from before hold from the beginning.
+// newPlot draws samples between two times; they are sorted by time. A sample is valid until the next one, because
+// unchanged samples are not stored. A sample from before the start is valid from the start.
 func newPlot(samples []store.UsageSample, quota int64, from, to time.Time) *plot {
 	samples = thinned(samples, from, to)
 	p := &plot{Width: plotWidth, Height: plotHeight, Left: plotLeft, Right: plotRight, Top: plotTop, Bottom: plotBottom,
@@ -79,7 +79,7 @@ func newPlot(samples []store.UsageSample, quota int64, from, to time.Time) *plot
 	return p
 }
 
-// trace makes the paths: steps, and the same closed along the axis.
+// trace returns two paths: the steps, and the steps closed along the axis.
 func (p *plot) trace(samples []store.UsageSample, x func(time.Time) float64, y func(int64) float64, to time.Time) {
 	var line strings.Builder
 	for n, s := range samples {
@@ -95,7 +95,8 @@ func (p *plot) trace(samples []store.UsageSample, x func(time.Time) float64, y f
 	p.Area = fmt.Sprintf("%sV%dH%gZ", p.Line, plotBottom, x(samples[0].At))
 }
 
-// thinned keeps, of the samples in one column of the plot, the largest; and moves the last one from before from there.
+// thinned keeps the largest of the samples in one column of the plot, and moves the last sample from before the start
+// to the start.
 func thinned(samples []store.UsageSample, from, to time.Time) []store.UsageSample {
 	var kept []store.UsageSample
 	column := -1
@@ -114,7 +115,7 @@ func thinned(samples []store.UsageSample, from, to time.Time) []store.UsageSampl
 			kept[n-1].Bytes = s.Bytes
 		}
 	}
-	if n := len(samples); n > 0 { // the figure of now is never hidden by a larger one just before
+	if n := len(samples); n > 0 { // a larger sample just before never hides the current one
 		if last := samples[n-1]; kept[len(kept)-1].Bytes != last.Bytes {
 			last.At = to
 			kept = append(kept, last)
@@ -123,7 +124,7 @@ func thinned(samples []store.UsageSample, from, to time.Time) []store.UsageSampl
 	return kept
 }
 
-// tabled picks some samples, evenly, the last one included.
+// tabled returns some samples at even distances, including the last one.
 func tabled(samples []store.UsageSample) []store.UsageSample {
 	each := (len(samples) + tableRows - 1) / tableRows
 	var some []store.UsageSample
@@ -148,7 +149,7 @@ func tickStep(most int64) int64 {
 	return 256 * unit
 }
 
-// timeSteps are the distances that ticks may have; from a day on they are at midnight, UTC.
+// timeSteps are the possible distances of ticks. Ticks a day or more apart are at midnight, UTC.
 var timeSteps = []time.Duration{5 * time.Minute, 15 * time.Minute, time.Hour, 3 * time.Hour, 6 * time.Hour,
 	24 * time.Hour, 5 * 24 * time.Hour}
 

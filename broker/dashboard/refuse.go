@@ -9,7 +9,7 @@ import (
 	"mysql-broker/store"
 )
 
-// refusal is what is said instead of a page: what is the matter, and what to do next.
+// refusal is shown instead of a page: what the problem is, and what to do next.
 type refusal struct{ Title, Sentence string }
 
 var (
@@ -18,7 +18,7 @@ var (
 	noSuchPage   = refusal{"No such page of the list", "The address names none. Go back to the beginning of the list."}
 	forOperators = refusal{"For operators only", "This page shows everything that the broker holds, and you are not one " +
 		"of its operators. To see a service instance of yours, open the dashboard URL that `cf service NAME` prints."}
-	// The same whether there is an instance of that id or not.
+	// It is the same whether the instance exists or not.
 	noInstance = refusal{"Service instance not found", "There is no such service instance, or you may not see it. Check " +
 		"the address, and that you are a member of the space that the service instance is in."}
 	unavailable = refusal{"Not available just now", "The service broker cannot reach its own database. Databases and " +
@@ -36,12 +36,12 @@ func (d *Dashboard) refuse(w http.ResponseWriter, r *http.Request, status int, w
 	d.show(w, r, status, "refusal.html", why.Title, why)
 }
 
-// fail answers a request whose page cannot be made. The reason is for the log.
+// fail responds to a request whose page failed. It logs the reason.
 func (d *Dashboard) fail(w http.ResponseWriter, r *http.Request, doing string, err error) {
 	switch ended := r.Context().Err(); {
 	case errors.Is(ended, context.Canceled):
-		return // nobody waits for the answer
-	case ended != nil: // with the session, see signin.SignIn.Protect
+		return // the client is gone
+	case ended != nil: // the session has ended, see signin.SignIn.Protect
 		d.SignIn.Unavailable(w, r, fmt.Errorf("%s: %w", doing, err))
 		return
 	}

@@ -17,7 +17,7 @@ import (
 //go:embed templates
 var templateFiles embed.FS
 
-// templates are the pages, each with the layout around it, by the names of their files.
+// templates maps file names to pages, each with the layout around it.
 var templates = func() map[string]*template.Template {
 	shared := template.Must(template.New("").Funcs(template.FuncMap{
 		"asset": assets.Path, "bytes": bytesText, "mebibytes": mebibytesText, "time": timeText,
@@ -37,11 +37,11 @@ var templates = func() map[string]*template.Template {
 type page struct {
 	Title   string
 	Viewer  signin.Viewer
-	Section string // of the navigation, where this page is
+	Section string // the current section of the navigation
 	Content any
 }
 
-// show writes a whole page, or a line of text where that fails.
+// show writes a whole page, or a line of text if rendering fails.
 func (d *Dashboard) show(w http.ResponseWriter, r *http.Request, status int, name, title string, content any) {
 	viewer, _ := signin.FromContext(r.Context())
 	var out bytes.Buffer
@@ -54,7 +54,7 @@ func (d *Dashboard) show(w http.ResponseWriter, r *http.Request, status int, nam
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(out.Bytes()) // a client that went away needs no answer
+	_, _ = w.Write(out.Bytes()) // an error means that the client is gone
 }
 
 // fragment is a part of a page by itself.
@@ -81,7 +81,7 @@ func bytesText(n int64) string {
 
 func mebibytesText(n int) string { return bytesText(int64(n) << 20) }
 
-// percent of a whole, rounded down, so that nothing is called full before it is. A whole of 0 is not limited.
+// percent rounds down, so that nothing looks full too early. A whole of 0 means no limit.
 func percent(part, whole int64) int64 {
 	if whole <= 0 {
 		return 0
@@ -89,7 +89,7 @@ func percent(part, whole int64) int64 {
 	return part * 100 / whole
 }
 
-// timeText is for people without JavaScript, which puts it into their own time zone.
+// timeText is for people without JavaScript. With it, browsers show their own time zone.
 func timeText(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04 UTC") }
 
 // stampText is for JavaScript.

@@ -12,7 +12,7 @@ import (
 	"mysql-broker/broker/signin"
 )
 
-// Serves tells whether a path is one of the dashboard's.
+// Serves reports whether a path belongs to the dashboard.
 func Serves(path string) bool { return path == "/dashboard" || strings.HasPrefix(path, "/dashboard/") }
 
 func (d *Dashboard) routes() http.Handler {
@@ -34,7 +34,7 @@ func (d *Dashboard) routes() http.Handler {
 	return secured(all)
 }
 
-// readable refuses an address with something that PostgreSQL takes for no text.
+// readable refuses a URL with characters that PostgreSQL does not accept in text.
 func (d *Dashboard) readable(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		query, err := url.ParseQuery(r.URL.RawQuery)
@@ -60,12 +60,12 @@ func (d *Dashboard) operators(page http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// policy lets a page load the dashboard's own styles, script and events, and nothing else of any kind. Nothing inline
-// works, were somebody to smuggle it in. https://www.w3.org/TR/CSP3/
+// policy lets a page load only the dashboard's own styles, script and events. Injected inline code does not run.
+// https://www.w3.org/TR/CSP3/
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// secured puts on every answer what browsers are to heed. Handlers may set other values.
+// secured sets security headers on every response. Handlers can set other values.
 func secured(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, value := range map[string]string{

@@ -10,9 +10,9 @@ import (
 	"mysql-broker/store"
 )
 
-// storage is what a page shows of an instance's data: what they take, of how much, and how that came about.
+// storage is the part of a page about an instance's data: their size, the quota, and the history.
 type storage struct {
-	Known     bool // there is a figure at all
+	Known     bool // whether there is a figure
 	Bytes     int64
 	Quota     int64 // 0 for none
 	At        time.Time
@@ -22,7 +22,7 @@ type storage struct {
 	Plot      *plot // nil before the first measurement
 }
 
-// spans are how far back a plot can go.
+// spans are the time ranges of a plot.
 var spans = []struct {
 	Key, Name string
 	Length    time.Duration
@@ -37,7 +37,7 @@ type spanLink struct {
 	Current   bool
 }
 
-// storage reads the measurements of the quota. A figure that the server told just now goes before the last of them.
+// storage reads the quota's measurements. A newer figure from the server replaces the last of them.
 func (d *Dashboard) storage(ctx context.Context, i store.Instance, of plan.Plan, now provisioner.Inspection,
 	span string) (storage, error) {
 	s := storage{Quota: of.Quota()}
@@ -73,7 +73,7 @@ func (d *Dashboard) storage(ctx context.Context, i store.Instance, of plan.Plan,
 	return s, nil
 }
 
-// mood says how near data are to their quota, if there is one.
+// mood is the severity of the storage in relation to the quota, if there is one.
 func mood(s storage) string {
 	level := 0
 	if s.Quota > 0 {

@@ -17,7 +17,7 @@ var files embed.FS
 // Root is the path below which the files are found.
 const Root = "/dashboard/assets/"
 
-// version changes whenever a file does, so that browsers may keep what they have for ever.
+// version changes when a file changes, so that browsers can cache files forever.
 var version = func() string {
 	sum := sha256.New()
 	err := fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
@@ -29,7 +29,7 @@ var version = func() string {
 		return err
 	})
 	if err != nil {
-		panic(err) // what is embedded can be read
+		panic(err) // embedded files can be read
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:6])
 }()
@@ -37,8 +37,8 @@ var version = func() string {
 // Path is the path of a file.
 func Path(file string) string { return Root + version + "/" + file }
 
-// Serve answers anyone, with the file that the pattern's {file} names, and its {version}. While brokers are being
-// replaced one by one, a page may come from one of another version; it gets what there is, and browsers don't keep it.
+// Serve serves the file that the pattern's {file} and {version} name, to anyone. During a rolling upgrade, a page may
+// come from a broker of another version; it gets this broker's file, which browsers do not cache.
 func Serve(w http.ResponseWriter, r *http.Request) {
 	file := r.PathValue("file")
 	content, err := files.ReadFile(file)

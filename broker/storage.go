@@ -13,8 +13,8 @@ import (
 	"mysql-broker/store"
 )
 
-// metadata is what users read about an instance's bindings and storage, in the attributes that the specification leaves
-// to brokers: OSB API 2.16, "Service Instance Metadata".
+// metadata is what users read about an instance's bindings and storage. The specification lets brokers define these
+// attributes: OSB API 2.16, "Service Instance Metadata".
 func (b *Broker) metadata(ctx context.Context, i store.Instance) (domain.InstanceMetadata, error) {
 	attributes, err := b.storage(ctx, i)
 	if err != nil {
@@ -55,7 +55,7 @@ func (b *Broker) storage(ctx context.Context, i store.Instance) (map[string]any,
 	return attributes, nil
 }
 
-// overSentence says why MySQL refuses statements, which its own errors cannot.
+// overSentence says why MySQL refuses statements, because its own errors cannot.
 func overSentence(s provisioner.Storage) string {
 	return fmt.Sprintf("%s. Until it holds less than %d %%, the server refuses what adds data, such as INSERT, UPDATE, "+
 		"CREATE and ALTER (errors 1142 and 1044); SELECT, DELETE, TRUNCATE and DROP work. Delete data, or update the "+

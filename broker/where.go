@@ -10,9 +10,9 @@ import (
 // errNowhere refuses a provision that names no organization or space.
 var errNowhere = &shown{sentence: "The request needs an organization_guid and a space_guid that are not empty."}
 
-// where finds the organization and space that an instance is for. The specification wants both in the request itself,
-// from every platform. Platforms other than Cloud Foundry may leave them in the context, which the specification has
-// meant to replace them for years. OSB API 2.17, "Provisioning", "Body".
+// where returns the organization and space of an instance. The specification requires both in the request body, from
+// every platform. Platforms other than Cloud Foundry may send them only in the context, which is meant to replace them.
+// OSB API 2.17, "Provisioning", "Body".
 func where(d domain.ProvisionDetails) (organization, space string, err error) {
 	var c struct {
 		Platform     string `json:"platform"`

@@ -7,8 +7,8 @@ import (
 	"code.cloudfoundry.org/brokerapi/v13/domain"
 )
 
-// adapter is a Broker as brokerapi calls it. What brokerapi has no place for it takes from the request's call, and
-// leaves there for answerInJSON. Errors become fit for a client to see: see clientError.
+// adapter implements brokerapi's interface with a Broker. Values for which brokerapi has no field come from the
+// request's call, and are stored there for answerInJSON. clientError converts errors for clients.
 type adapter struct {
 	broker Broker
 	log    *slog.Logger

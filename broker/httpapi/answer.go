@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// answer holds back what a handler writes until it is known to be one JSON object.
+// answer buffers a handler's response until it is known to be one JSON object.
 type answer struct {
 	header http.Header
 	status int
@@ -30,9 +30,8 @@ func (a *answer) Write(p []byte) (int, error) {
 	return a.body.Write(p)
 }
 
-// answerInJSON sends what the inner handlers wrote, as one JSON object in any case: the plain-text refusals of
-// net/http become a description, and an answer that did not encode becomes a 500. It adds what the
-// adapter left for it.
+// answerInJSON sends the inner handlers' response, always as one JSON object: plain-text refusals of net/http become a
+// description, and a response that failed to encode becomes a 500. It adds the values that the adapter has stored.
 func answerInJSON(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a := &answer{header: w.Header()}
@@ -75,7 +74,7 @@ func (a *answer) whole(r *http.Request, c *call) (int, []byte) {
 	return a.status, body
 }
 
-// sentences are for what brokerapi says in a style of its own.
+// sentences replace brokerapi's own texts.
 var sentences = map[string]string{
 	"service_id missing":            "The service_id is missing.",
 	"plan_id missing":               "The plan_id is missing.",
@@ -87,7 +86,7 @@ var sentences = map[string]string{
 
 const tooOldToFetch = "This path takes requests whose X-Broker-API-Version is 2.14 or later."
 
-// reworded is the body of a refusal with a sentence of this API's where brokerapi has written one of its own.
+// reworded returns the body of a refusal, with brokerapi's text replaced.
 func reworded(body []byte) []byte {
 	var refusal struct {
 		Description string `json:"description"`
@@ -98,19 +97,19 @@ func reworded(body []byte) []byte {
 	return failureBody(sentences[refusal.Description])
 }
 
-// fromServeMux reports whether no route took the request: http.ServeMux then refuses in plain text, or redirects to
-// a path without "//" and "..", which is none of the API's either as far as a platform can tell.
+// fromServeMux reports whether no route matched the request. http.ServeMux then refuses in plain text, or redirects to
+// a path without "//" and "..", which platforms do not expect.
 func (a *answer) fromServeMux() bool {
 	return a.status >= 300 && a.status < 500 && a.header.Get("Content-Type") != "application/json"
 }
 
-// isObject reports whether the body is one JSON object, for less than it takes to decode it.
+// isObject reports whether the body is one JSON object, without decoding it.
 func (a *answer) isObject() bool {
 	return bytes.HasPrefix(a.body.Bytes(), []byte("{")) && json.Valid(a.body.Bytes())
 }
 
-// object returns the body, with the field that brokerapi has no place for if there is one. It fails if the body is not
-// one JSON object.
+// object returns the body, with the field that brokerapi lacks if there is one. It fails if the body is not one JSON
+// object.
 func (a *answer) object(c *call) ([]byte, error) {
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(a.body.Bytes(), &object); err != nil {
@@ -120,7 +119,7 @@ func (a *answer) object(c *call) ([]byte, error) {
 		return nil, errors.New("the answer is null")
 	}
 	if c.operation == "" {
-		// A malformed token only leaves the log without it.
+		// With a malformed token, only the log lacks it.
 		_ = json.Unmarshal(object["operation"], &c.operation)
 	}
 	if c.maintenance == nil || a.status != http.StatusOK {

@@ -11,20 +11,20 @@ import (
 
 type connKey struct{}
 
-// WithConn is for the ConnContext of the http.Server, so that Client.Received is when a request came to the machine.
+// WithConn is for the ConnContext of the http.Server. It lets Client.Received be the time at which the machine received
+// a request.
 func WithConn(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, conn)
 }
 
-// arrival tells when the request that ctx belongs to came in, before its body was read at the latest. Where the kernel
-// says so, it is when the machine got the last of it, or up to two ticks of the kernel's clock later: a broker that
-// stood still, or had much to do, may have read it long after. What a client has sent behind the request, before it was
-// answered, hides that.
-// https://man7.org/linux/man-pages/man7/tcp.7.html, TCP_INFO
+// arrival returns the time at which the request of ctx arrived, at the latest before its body was read. If the kernel
+// knows, this is when the machine received the request's last bytes, or up to two ticks of the kernel's clock later. A
+// paused or busy broker may have read the request much later. If a client sends more after the request, before the
+// response, that later time counts. https://man7.org/linux/man-pages/man7/tcp.7.html, TCP_INFO
 func arrival(ctx context.Context) time.Time {
 	since := callFrom(ctx).since
 	conn, _ := ctx.Value(connKey{}).(net.Conn)
-	for { // what is wrapped around the kernel's connection
+	for { // unwrap the kernel's connection
 		inner, ok := conn.(interface{ NetConn() net.Conn })
 		if !ok {
 			break
@@ -45,7 +45,7 @@ func arrival(ctx context.Context) time.Time {
 		if err != nil {
 			return
 		}
-		// The kernel counts in whole ticks, and may count one too many: nothing is to seem older than it is.
+		// The kernel counts whole ticks, and may count one too many. A request must never seem older than it is.
 		age := time.Duration(info.Last_data_recv)*time.Millisecond - kernelTick
 		if arrived := now.Add(-age); arrived.Before(since) {
 			since = arrived
@@ -54,5 +54,5 @@ func arrival(ctx context.Context) time.Time {
 	return since
 }
 
-// kernelTick is the longest that Linux is built with: CONFIG_HZ is 100 at least.
+// kernelTick is the longest tick of Linux: CONFIG_HZ is at least 100.
 const kernelTick = 10 * time.Millisecond

@@ -11,11 +11,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// authenticate refuses requests without one of the credentials with 401. The time it takes says nothing about how
-// much of a guess was right, nor which credential it resembles. OSB API 2.9, "Authentication"; RFC 7617.
+// authenticate refuses requests without one of the credentials with 401. Its duration reveals neither how much of a
+// guess was right nor which credential it resembles. OSB API 2.9, "Authentication"; RFC 7617.
 //
-// A source that has failed too often gets 429 whatever it sends, since an answer to the right guess alone would let it
-// go on guessing. RFC 6585 section 4. A request without credentials is no guess.
+// A source that has failed too often gets 429 even for the right credentials. Otherwise it could continue to guess,
+// because only a right guess would succeed. RFC 6585 section 4. A request without credentials is not a guess.
 func authenticate(credentials []Credential, proxies Proxies, log *slog.Logger, failed prometheus.Counter) middleware {
 	accepted := make([]digest, len(credentials))
 	for i, c := range credentials {
@@ -53,7 +53,7 @@ func authenticate(credentials []Credential, proxies Proxies, log *slog.Logger, f
 	}
 }
 
-// nameProxy is for operators who put the broker behind a proxy and did not tell it.
+// nameProxy is for operators whose proxy is not in TRUSTED_PROXIES.
 const nameProxy = "If this is the address of a proxy of yours, all its clients are refused: name it in " +
 	"TRUSTED_PROXIES. Do not if it is anybody else's."
 
@@ -63,10 +63,10 @@ func askToLogIn(w http.ResponseWriter, r *http.Request) {
 		"The service broker asks for basic authentication with a user name and password that it knows.")
 }
 
-// digest makes credentials of any length take the same time to compare.
+// digest makes the time of a comparison independent of the credentials' length.
 type digest [sha256.Size]byte
 
-// digestOf is unambiguous, since a user name holds no colon.
+// digestOf is unambiguous, because a user name contains no colon.
 func digestOf(username, password string) digest {
 	return sha256.Sum256([]byte(username + ":" + password))
 }

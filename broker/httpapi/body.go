@@ -9,16 +9,16 @@ import (
 	"os"
 )
 
-// maxBodyBytes is the length of the longest request body accepted.
+// maxBodyBytes is the maximum length of a request body.
 const maxBodyBytes = 1 << 20
 
-// checkBody refuses a body that is not one well-formed request with 400, or a longer one than maxBodyBytes with 413,
-// where brokerapi would answer 422 with the names of Go types, or take it. OSB API 2.9, "Provisioning": 400 "if the
-// request is malformed or missing mandatory data".
+// checkBody refuses a malformed body with 400, and one longer than maxBodyBytes with 413. brokerapi would respond with
+// 422 and the names of Go types, or accept the body. OSB API 2.9, "Provisioning": 400 "if the request is malformed or
+// missing mandatory data".
 func checkBody(newDetails func() details) middleware {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			// One byte more than the limit tells a longer body from one that just fits.
+			// One byte more than the limit shows that the body is too long.
 			body, err := io.ReadAll(io.LimitReader(r.Body, maxBodyBytes+1))
 			if errors.Is(err, os.ErrDeadlineExceeded) {
 				refuse(w, r, http.StatusRequestTimeout, "body-too-slow", "The request body took too long to arrive.")
@@ -43,8 +43,8 @@ func checkBody(newDetails func() details) middleware {
 	}
 }
 
-// withBody returns a copy of r with the body. That may claim to be a form, as curl's does by default: the request's
-// Form is there already, so that FormValue does not look for it in the body.
+// withBody returns a copy of r with the body. The body's content type may be that of a form, as curl's is by default.
+// The request's Form is already set, so FormValue does not read the body.
 func withBody(r *http.Request, body []byte) *http.Request {
 	r = r.WithContext(r.Context())
 	r.ContentLength = int64(len(body))

@@ -7,7 +7,8 @@ import (
 	"code.cloudfoundry.org/brokerapi/v13/domain"
 )
 
-// Broker is brokerapi's domain.ServiceBroker, but that some methods take or return what brokerapi has no place for.
+// Broker is brokerapi's domain.ServiceBroker, except that some methods take or return values for which brokerapi has no
+// field.
 type Broker interface {
 	Services(ctx context.Context) ([]domain.Service, error)
 
@@ -32,23 +33,23 @@ type Broker interface {
 
 // Client is the client of a request.
 type Client struct {
-	// Received is when the request came in: see arrival.
+	// Received is the time at which the request arrived: see arrival.
 	Received time.Time
-	// Left tells whether the client has closed the connection, or the half of it that it sends on. The request goes on
-	// all the same: its context does not end.
+	// Left reports whether the client has closed the connection, or its sending half. The request continues: its context
+	// does not end.
 	Left func() bool
 }
 
-// Instance is a service instance that is fetched.
+// Instance is a fetched service instance.
 type Instance struct {
 	domain.GetInstanceDetailsSpec
-	MaintenanceInfo *domain.MaintenanceInfo // nil where the instance has none. OSB API 2.16
+	MaintenanceInfo *domain.MaintenanceInfo // nil if the instance has none. OSB API 2.16
 }
 
-// LastOperation is how an operation does.
+// LastOperation is the state of an operation.
 type LastOperation struct {
 	domain.LastOperation
-	// RetryAfter is when to ask again, rounded up to whole seconds; 0 leaves that to the platform. OSB API 2.15, "Polling
-	// Last Operation"; Cloud Controller waits for at least 60 s whatever it says.
+	// RetryAfter is the time until the next poll, rounded up to whole seconds; 0 leaves it to the platform. OSB API 2.15,
+	// "Polling Last Operation"; Cloud Controller always waits at least 60 s.
 	RetryAfter time.Duration
 }

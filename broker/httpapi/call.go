@@ -8,11 +8,11 @@ import (
 	"code.cloudfoundry.org/brokerapi/v13/middlewares"
 )
 
-// unmatched is the route of a request that did not get as far as one.
+// unmatched is the route of a request that reached no route.
 const unmatched = "unmatched"
 
-// call is what the middlewares learn about one request and tell each other through its context, which it is: one value
-// for all of them, found at once.
+// call is what the middlewares learn about one request. It is the request's context, so that all share one value and
+// find it quickly.
 type call struct {
 	context.Context
 
@@ -21,30 +21,30 @@ type call struct {
 	instanceID string
 	bindingID  string
 	operation  string
-	traceID    string // "" where requests are not traced
+	traceID    string // "" if requests are not traced
 
 	client context.Context // ends when the client closes the connection, or its half
 	since  time.Time       // when the request's headers were read
 
 	status         int
-	leftUnanswered bool // the client had left when the answer was sent
-	// reason is the short key of a refusal, for the log: descriptions can hold what the user sent.
+	leftUnanswered bool // the client had left when the response was sent
+	// reason is the short key of a refusal, for the log: descriptions can contain user input.
 	reason string
 
-	// prepared is the whole answer, a JSON object, if it is not nil.
+	// prepared is the complete response, a JSON object, if it is not nil.
 	prepared   []byte
 	retryAfter time.Duration
-	// maintenance is the field maintenance_info of an instance that is fetched, nil where it has none.
+	// maintenance is the field maintenance_info of a fetched instance, nil if it has none.
 	maintenance *domain.MaintenanceInfo
 }
 
-// left tells whether the client has closed the connection, or its half.
+// left reports whether the client has closed the connection, or its sending half.
 func (c *call) left() bool { return c.client != nil && c.client.Err() != nil }
 
 type callKey struct{}
 
-// Value implements context.Context. brokerapi puts the request's identity on the answer and asks the context for it;
-// identify has put it there already.
+// Value implements context.Context. brokerapi reads the request's identity from the context to put it on the response,
+// but identify has already put it there.
 func (c *call) Value(key any) any {
 	switch key {
 	case callKey{}:
@@ -55,7 +55,7 @@ func (c *call) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// callFrom returns the context's call. Outside of a request it returns one that nobody reads.
+// callFrom returns the context's call. Outside a request it returns an unused one.
 func callFrom(ctx context.Context) *call {
 	if c, ok := ctx.Value(callKey{}).(*call); ok {
 		return c

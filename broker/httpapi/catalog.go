@@ -7,8 +7,8 @@ import (
 	"code.cloudfoundry.org/brokerapi/v13/handlers"
 )
 
-// encodeCatalog returns the answer to GET /v2/catalog, in brokerapi's own words. The catalog stays as it is while a
-// broker runs, and encoding it takes longer than all else that such a request needs.
+// encodeCatalog returns the response to GET /v2/catalog, as brokerapi encodes it. The catalog does not change while a
+// broker runs, and encoding it takes longer than the rest of such a request.
 func encodeCatalog(library handlers.APIHandler) ([]byte, error) {
 	r, err := http.NewRequest(http.MethodGet, catalogPath, nil)
 	if err != nil {
@@ -22,7 +22,7 @@ func encodeCatalog(library handlers.APIHandler) ([]byte, error) {
 	return a.body.Bytes(), nil
 }
 
-// answerWith answers 200 with a JSON object that is known to be one.
+// answerWith responds with 200 and a valid JSON object.
 func answerWith(object []byte) http.Handler {
 	return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { callFrom(r.Context()).prepared = object })
 }

@@ -6,32 +6,31 @@ import (
 	"time"
 )
 
-// A source may fail to log in so often at once, and then once in each interval. A broker password of a person's
-// choosing stands up to 14,400 guesses a day.
+// A source can fail this often at once, and then once in each interval. Even a password that a person has chosen
+// withstands 14,400 guesses a day.
 const (
 	failuresAtOnce  = 10
 	failureInterval = 6 * time.Second
 )
 
-// maxSources bounds how many sources are remembered in each of two generations; 10,000 take some 1 MiB.
+// maxSources limits the sources in each of two generations; 10,000 take about 1 MiB.
 const maxSources = 10_000
 
-// failedLogins limits how fast passwords can be guessed. Sources that have not failed of late take no memory, and
-// nobody's failures count against another source.
+// failedLogins limits the rate of guesses. Sources without recent failures take no memory, and the failures of one
+// source do not affect another.
 //
-// Each source's state is the time at which all its failures will have been forgiven (the generic cell rate
-// algorithm, which is a token bucket in one number). Failures in older are no younger than those in recent. When
-// recent is full, or old enough that all in older is forgiven, older is dropped and recent takes its place.
+// A source's state is the time at which all its failures expire (the generic cell rate algorithm, which is a token
+// bucket in one number). Failures in older are no younger than those in recent. When recent is full, or so old that all
+// failures in older have expired, older is dropped and recent takes its place.
 type failedLogins struct {
 	mu            sync.Mutex
 	recent, older map[netip.Addr]time.Time
 	turned        time.Time // when recent was last empty
 }
 
-// admit decides about a login of which is known whether it has the right password. If wait is more than zero the
-// source is over the limit: the login must be refused whichever it is, for at least so long. Else a wrong one is
-// counted, and last tells whether it was the last one for now. Deciding and counting are one step, so that guesses
-// made at the same time are no more than the limit either.
+// admit decides about a login whose password was checked. If wait is more than zero, the source is over the limit:
+// refuse the login, right or wrong, for at least that long. Otherwise admit counts a wrong login, and last reports
+// whether it used up the limit. Deciding and counting are one step, so that the limit holds for concurrent guesses too.
 func (f *failedLogins) admit(source netip.Addr, right bool, now time.Time) (wait time.Duration, last bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

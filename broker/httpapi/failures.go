@@ -12,9 +12,9 @@ import (
 	"code.cloudfoundry.org/brokerapi/v13/domain/apiresponses"
 )
 
-// clientError returns the error for brokerapi to answer with. A failure response anywhere in err's chain is the
-// answer, alone: brokerapi does not unwrap, and what wraps it is for the log. Every other error is unexpected: the
-// client gets a sentence with the request id, the operator's log the whole text.
+// clientError returns the error for brokerapi's response. If err's chain has a failure response, that is the result,
+// because brokerapi does not unwrap errors; the wrapping text is for the log. Every other error is unexpected: the
+// client gets a sentence with the request id, and the log gets the whole text.
 func (a adapter) clientError(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
@@ -38,17 +38,17 @@ func (a adapter) clientError(ctx context.Context, err error) error {
 	return described(failure)
 }
 
-// outageRetry is when to come back after a 503, unless the broker says when. RFC 9110 section 15.6.4.
+// outageRetry is the Retry-After of a 503, unless the broker sets one. RFC 9110 section 15.6.4.
 const outageRetry = 10 * time.Second
 
-// logUnexpected formats err itself, for fmt survives an error whose Error method panics on a nil pointer.
+// logUnexpected formats err with fmt, which survives an error whose Error method panics on a nil pointer.
 func (a adapter) logUnexpected(ctx context.Context, err error) {
 	a.log.ErrorContext(ctx, "request failed",
 		slog.String("request_id", callFrom(ctx).info.ID),
 		slog.String("error", fmt.Sprint(err)))
 }
 
-// described returns the failure, with its status for a description if it should have one and has not.
+// described returns the failure. If it needs a description and has none, the description is its status.
 func described(failure *apiresponses.FailureResponse) error {
 	response, ok := failure.ErrorResponse().(apiresponses.ErrorResponse)
 	if !ok || strings.TrimSpace(response.Description) != "" {

@@ -1,9 +1,8 @@
-// Package httpapi puts a Broker on the wire as the Open Service Broker API.
+// Package httpapi serves a Broker over HTTP as the Open Service Broker API.
 //
-// The brokerapi module decodes requests and encodes answers. Around it stands one chain of middleware, each in the
-// file named for it, which holds what the specification asks for and the module does not give: every answer is one
-// JSON object with the request's identity, malformed requests are a 400 with a sentence, and nothing internal
-// reaches a client.
+// The brokerapi module decodes requests and encodes responses. A chain of middleware around it, with one file for each,
+// adds what the specification requires and the module lacks: every response is one JSON object with the request's
+// identity, malformed requests get a 400 with a sentence, and clients see nothing internal.
 package httpapi
 
 import (
@@ -20,16 +19,16 @@ import (
 
 // Config is what New needs besides the broker.
 type Config struct {
-	// Credentials are the basic-auth pairs that are let in, at least one. Two at once let an operator rotate them
-	// without refusing a request.
+	// Credentials are the accepted basic-auth pairs, at least one. With two, an operator can rotate them without refusing
+	// requests.
 	Credentials []Credential
-	// Proxies tell how to find out where a failed login comes from. Default: X-Forwarded-For is not believed.
+	// Proxies are trusted to name the source of a failed login. Default: X-Forwarded-For is ignored.
 	Proxies Proxies
-	// Logger gets one line a request, and the full text of unexpected errors. Default: slog.Default().
+	// Logger gets one line for each request, and the full text of unexpected errors. Default: slog.Default().
 	Logger *slog.Logger
 	// Registerer gets the request metrics. Default: they are not registered.
 	Registerer prometheus.Registerer
-	// Tracer makes each request a span. Default: none.
+	// Tracer creates a span for each request. Default: none.
 	Tracer trace.Tracer
 }
 
@@ -39,12 +38,11 @@ type Credential struct {
 	Password string
 }
 
-// New returns the handler of every path below /v2/; it answers 404 for all others. It fails if the credentials could
-// let anyone in, or nobody, if the metrics are already registered, and if the broker has no catalog: it is asked for
-// that once, here.
+// New returns the handler of every path below /v2/; other paths get a 404. It fails if the credentials would admit
+// anyone, or nobody, if the metrics are already registered, or if the broker has no catalog.
 //
-// Do not mount it in a http.ServeMux, which answers paths such as /v2//catalog itself, with a redirect that is not
-// JSON: compare the few other paths exactly and give the rest to this handler.
+// Do not mount it in a http.ServeMux, which responds to paths such as /v2//catalog with a redirect that is not JSON.
+// Compare the few other paths exactly and pass the rest to this handler.
 func New(b Broker, cfg Config) (http.Handler, error) {
 	if err := checkCredentials(cfg.Credentials); err != nil {
 		return nil, err
@@ -58,8 +56,8 @@ func New(b Broker, cfg Config) (http.Handler, error) {
 		log = slog.Default()
 	}
 
-	// brokerapi logs every refusal as an error, and whole requests and credentials with some; the request's own
-	// line and the log of adapter say all that is to be said.
+	// brokerapi logs every refusal as an error, some with whole requests and credentials. The request's own line and
+	// adapter's log are sufficient.
 	library := handlers.NewApiHandler(adapter{broker: b, log: log}, slog.New(slog.DiscardHandler))
 	catalog, err := encodeCatalog(library)
 	if err != nil {
@@ -98,7 +96,7 @@ func checkCredentials(credentials []Credential) error {
 		if c.Username == "" || c.Password == "" {
 			return errors.New("a configured credential has an empty user name or password")
 		}
-		// RFC 7617 section 2: the first colon ends the user name.
+		// RFC 7617 section 2: the user name ends at the first colon.
 		if strings.Contains(c.Username, ":") {
 			return errors.New("a configured user name contains a colon, so that no request could ever match it")
 		}

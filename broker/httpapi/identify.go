@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Headers as net/http keeps them, so that it need not make these of others for each request.
+// Headers in net/http's canonical form, which saves the conversion for each request.
 const (
 	requestIdentityHeader = "X-Broker-Api-Request-Identity"
 	correlationHeader     = "X-Correlation-Id"
@@ -16,14 +16,15 @@ const (
 	originatorHeader      = "X-Broker-Api-Originating-Identity"
 )
 
-// maxLoggedHeader bounds, in bytes, what a client that is not logged in can add to the log with one header.
+// maxLoggedHeader limits, in bytes, how much of a header goes to the log, because clients send headers before they log
+// in.
 const maxLoggedHeader = 256
 
-// identify starts the request's call and echoes the platform's request identity on whatever answer follows.
-// OSB API 2.15, "Request Identity".
+// identify starts the request's call and puts the platform's request identity on the response. OSB API 2.15, "Request
+// Identity".
 //
-// The call does not end when the client leaves. What it asked for may be half done, and a client that has only closed
-// the half that it sends on, as `nc -N` does, still reads: net/http cannot tell the one from the other.
+// The call does not end when the client leaves, because its work may be half done. A client that has closed only its
+// sending half, as `nc -N` does, still reads, and net/http cannot distinguish the two.
 func identify(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := r.Header.Get(requestIdentityHeader)

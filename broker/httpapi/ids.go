@@ -8,11 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// maxIDBytes bounds an instance or binding id. Platforms send GUIDs; the specification sets no bound.
+// maxIDBytes limits an instance or binding id. Platforms send GUIDs; the specification sets no limit.
 const maxIDBytes = 256
 
-// checkIDs refuses ids that the log, the store or a path could misread with 400. A printable id of any other form is
-// fine, slashes included. OSB API 2.9, "Provisioning": ids are opaque non-empty strings.
+// checkIDs refuses, with 400, ids that the log, the store or a path could misread. It accepts any printable id,
+// including slashes. OSB API 2.9, "Provisioning": ids are opaque non-empty strings.
 func checkIDs(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := callFrom(r.Context())
@@ -33,7 +33,7 @@ func checkIDs(next http.Handler) http.Handler {
 	})
 }
 
-// idFault returns what is wrong with an id, or "". A route without the id passes "": none has an empty one.
+// idFault returns what is wrong with an id, or "". For a route without the id, the argument is "".
 func idFault(id string) string {
 	switch {
 	case len(id) > maxIDBytes:

@@ -45,10 +45,10 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-// clientLeft stands for the status of an answer that nobody may have read.
+// clientLeft replaces the status of a response that perhaps nobody has read.
 const clientLeft = "client left"
 
-// count counts a request that was answered.
+// count counts a request after its response.
 func (m *metrics) count(method string, c *call, elapsed time.Duration) {
 	method = methodLabel(method)
 	status := strconv.Itoa(c.status)
@@ -64,7 +64,7 @@ var knownMethods = []string{
 	http.MethodOptions,
 }
 
-// methodLabel keeps clients from making a new time series with each method they invent.
+// methodLabel prevents clients from creating a time series for each method that they invent.
 func methodLabel(method string) string {
 	if slices.Contains(knownMethods, method) {
 		return method

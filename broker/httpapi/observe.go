@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// observe logs one line and counts one request, after the answer is sent. The line holds no body, no query but the
-// operation, and no header but the identities.
+// observe logs one line for each request and counts it, after the response. The line contains no body, only the
+// operation of the query, and only the identities of the headers.
 func observe(log *slog.Logger, m *metrics) middleware {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -16,7 +16,7 @@ func observe(log *slog.Logger, m *metrics) middleware {
 			elapsed := time.Since(c.since)
 			m.count(r.Method, c, elapsed)
 			level := slog.LevelInfo
-			if c.status >= http.StatusInternalServerError && !c.leftUnanswered { // else its cause has a line of its own
+			if c.status >= http.StatusInternalServerError && !c.leftUnanswered { // its cause has a separate line
 				level = slog.LevelError
 			}
 			log.LogAttrs(r.Context(), level, "request", c.attributes(r.Method, elapsed)...)
@@ -24,7 +24,7 @@ func observe(log *slog.Logger, m *metrics) middleware {
 	}
 }
 
-// attributes are what the log says of a request.
+// attributes are the keys of a request's log line.
 func (c *call) attributes(method string, elapsed time.Duration) []slog.Attr {
 	attributes := []slog.Attr{slog.String("method", clip(method)), slog.String("route", c.route),
 		slog.Int("status", c.status), slog.Float64("duration_ms", float64(elapsed.Microseconds())/1000),

@@ -7,8 +7,8 @@ import (
 )
 
 // originator decodes a header such as `cloudfoundry eyJ1c2VyX2lkIjoiLi4uIn0=`: a platform and the base64 of a JSON
-// object. The user is Cloud Foundry's user_id or Kubernetes' uid. Both are empty if the header does not decode: it
-// is information for the log, no reason to refuse. OSB API, "Originating Identity".
+// object. The user is Cloud Foundry's user_id or Kubernetes' uid. Both are empty if the header does not decode: it is
+// only for the log, so no request is refused for it. OSB API, "Originating Identity".
 func originator(header string) (platform, userID string) {
 	if header == "" {
 		return "", ""

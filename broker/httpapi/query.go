@@ -9,9 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// checkQuery refuses a query that does not parse with 400, where net/http would drop the pairs it cannot read, and
-// makes accepts_incomplete the `true` or `false` that all of brokerapi's handlers understand alike.
-// OSB API 2.9, "Asynchronous Operations".
+// checkQuery refuses a malformed query with 400; net/http would drop the pairs that it cannot parse. It normalises
+// accepts_incomplete to `true` or `false`, which all handlers of brokerapi read in the same way. OSB API 2.9,
+// "Asynchronous Operations".
 func checkQuery(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		query, fault := parseQuery(r.URL.RawQuery)
@@ -20,7 +20,7 @@ func checkQuery(next http.Handler) http.Handler {
 			return
 		}
 		callFrom(r.Context()).operation = clip(query.Get("operation"))
-		r.Form = query // which is what brokerapi's handlers read, but that of updates and those without an operation
+		r.Form = query // most of brokerapi's handlers read the form
 		if query.Has("accepts_incomplete") {
 			u := *r.URL
 			u.RawQuery = query.Encode()

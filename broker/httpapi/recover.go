@@ -7,8 +7,8 @@ import (
 	"runtime/debug"
 )
 
-// recoverPanics answers 500 to a request whose handler panicked; what it panicked with goes to the log only. Nothing
-// has been sent by then: answerInJSON, inside of it, sends an answer when it is whole.
+// recoverPanics responds with 500 to a request whose handler panicked, and logs the panic's value. Nothing has been
+// sent by then, because answerInJSON, inside it, sends only complete responses.
 func recoverPanics(log *slog.Logger) middleware {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -17,14 +17,14 @@ func refuse(w http.ResponseWriter, r *http.Request, status int, reason, descript
 	send(w, c, status, failureBody(description))
 }
 
-// send writes one JSON object as the whole answer.
+// send writes one JSON object as the whole response.
 func send(w http.ResponseWriter, c *call, status int, body []byte) {
 	c.status, c.leftUnanswered = status, c.left()
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
 	// An error means that the client has gone.
-	_, _ = w.Write(body) // #nosec G705 -- it is JSON, and says so
+	_, _ = w.Write(body) // #nosec G705 -- it is JSON, and has that content type
 }
 
 func failureBody(description string) []byte {
@@ -35,7 +35,7 @@ func failureBody(description string) []byte {
 	return append(body, '\n')
 }
 
-// unexpected is the sentence for a failure whose cause is the operator's business.
+// unexpected is the sentence for a failure whose cause only the operator can see.
 func unexpected(requestID string) string {
 	return "The service broker failed unexpectedly. Its operator finds the cause in the broker's log under request " +
 		requestID + "."

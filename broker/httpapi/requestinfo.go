@@ -2,7 +2,7 @@ package httpapi
 
 // requestInfo is what a request's headers say about it.
 type requestInfo struct {
-	// ID is the X-Broker-API-Request-Identity, or a new UUID where the platform sent none.
+	// ID is the X-Broker-API-Request-Identity, or a new UUID if the platform sent none.
 	ID string
 	// CorrelationID is the X-Correlation-ID; empty if absent.
 	CorrelationID string

@@ -10,9 +10,9 @@ import (
 	"unicode/utf8"
 )
 
-// checkRequestObject returns the JSON object that brokerapi is to decode, or a sentence that says what is wrong with
-// the body. Fields that are null are left out: to this API null means absent. It decodes into d to find fields of
-// the wrong type just as brokerapi will.
+// checkRequestObject returns the JSON object for brokerapi, or a sentence that says what is wrong with the body. It
+// omits fields that are null, because in this API null means absent. It decodes into d, as brokerapi will, to find
+// fields of the wrong type.
 func checkRequestObject(body []byte, d details) (object []byte, fault string) {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil, "The request body is empty where a JSON object is expected."
@@ -37,8 +37,8 @@ func checkRequestObject(body []byte, d details) (object []byte, fault string) {
 	return object, typeFault(object, d)
 }
 
-// topLevelFields returns the fields that are not null. Names that differ in case only count as the same: brokerapi
-// would take either for the field.
+// topLevelFields returns the fields that are not null. Names that differ only in case count as the same, because
+// brokerapi accepts either.
 func topLevelFields(body []byte) (fields map[string]json.RawMessage, fault string) {
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	if token, err := decoder.Token(); err != nil || token != json.Delim('{') {

@@ -7,13 +7,13 @@ import (
 	"code.cloudfoundry.org/brokerapi/v13/handlers"
 )
 
-// details is what brokerapi decodes a request body into.
+// details is a type into which brokerapi decodes a request body.
 type details interface {
 	domain.DetailsWithRawParameters
 	domain.DetailsWithRawContext
 }
 
-// route is one endpoint of the API. newDetails is nil where a request has no body.
+// route is one endpoint of the API. newDetails is nil if a request has no body.
 type route struct {
 	method, path string
 	newDetails   func() details
@@ -38,8 +38,8 @@ var routes = []route{
 	{"DELETE", bindingPath, nil, handlers.APIHandler.Unbind},
 }
 
-// newRouter checks a request as its route demands and passes it to the library's handler of that route: its own router
-// would come with middlewares that do again what those here have done.
+// newRouter checks a request by the rules of its route and passes it to the library's handler. The library's own router
+// would repeat the work of these middlewares.
 func newRouter(library handlers.APIHandler, catalog []byte) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET "+catalogPath, chain(answerWith(catalog), noteRoute(catalogPath), checkQuery))
@@ -53,7 +53,7 @@ func newRouter(library handlers.APIHandler, catalog []byte) http.Handler {
 	return mux
 }
 
-// noteRoute lets the log and the metrics know the route: the outer request never learns its pattern.
+// noteRoute records the route for the log and the metrics, because the outer request does not have its pattern.
 func noteRoute(path string) middleware {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -9,19 +9,19 @@ import (
 	"unicode/utf8"
 )
 
-// maxNesting bounds the levels of objects and arrays in a body, so that nothing behind need fear its recursion.
+// maxNesting limits the levels of objects and arrays in a body, which protects recursive code.
 const maxNesting = 64
 
-// Bounds of the numbers in a body. PostgreSQL refuses those with more than 131,072 digits in jsonb, and writes 1e131071
-// with all of them: a body of 1 MiB could become an answer of 15 GB (PostgreSQL manual 8.1.2, "Arbitrary Precision
-// Numbers"). Exponents of IEEE 754's doubles end at 308, and nobody counts on more (RFC 8259 section 6).
+// Limits on numbers in a body. PostgreSQL refuses more than 131,072 digits in jsonb, and writes 1e131071 with all its
+// digits: a body of 1 MiB could become a response of 15 GB (PostgreSQL manual 8.1.2, "Arbitrary Precision Numbers").
+// The largest exponent of IEEE 754's doubles is 308, and nobody relies on more (RFC 8259 section 6).
 const (
 	maxNumberBytes = 400
 	maxExponent    = 400
 )
 
-// scanJSON returns a sentence about a document that nests too deep, escapes what is no character or has a number out of
-// bounds, or "". It does not otherwise check the document: of a malformed one it sees the brackets and the quotes.
+// scanJSON returns a sentence about a document that is nested too deeply, has an invalid escape or has a number out of
+// range, or "". It does not check the rest: in a malformed document it only follows brackets and quotes.
 func scanJSON(document []byte) (fault string) {
 	depth, inString := 0, false
 	for i := 0; i < len(document); i++ {
@@ -68,8 +68,8 @@ func scanNumber(text []byte) (length int, fault string) {
 	return length, ""
 }
 
-// scanEscape returns the length in bytes of the escape that text starts with. Its fault is an escape that PostgreSQL
-// refuses in jsonb, where parameters and context are kept: U+0000 and half a surrogate pair (PostgreSQL manual 8.14,
+// scanEscape returns the length in bytes of the escape that text starts with. It reports escapes that PostgreSQL
+// refuses in jsonb, which stores parameters and context: U+0000 and half a surrogate pair (PostgreSQL manual 8.14,
 // "JSON Types").
 func scanEscape(text []byte) (length int, fault string) {
 	first, ok := escapedUnit(text)

@@ -7,20 +7,19 @@ import (
 	"strings"
 )
 
-// Proxies says whose X-Forwarded-For is believed. The zero value believes nobody's: a header that anyone can send must
-// not let anyone choose where he comes from.
+// Proxies says whose X-Forwarded-For to trust. The zero value trusts nobody's, because anyone can send that header.
 type Proxies struct {
-	// Nearest is set where every connection comes from a proxy, as from Cloud Foundry's router.
+	// Nearest is true if every connection comes from a proxy, such as Cloud Foundry's router.
 	Nearest bool
-	// Trusted are the proxies' networks, of those behind the nearest one too.
+	// Trusted are the networks of proxies, including those behind the nearest one.
 	Trusted []netip.Prefix
 }
 
-// source is where a request comes from: the address of the TCP connection's other end or, where that is a trusted
-// proxy, the one that it appended to X-Forwarded-For, and so on. Entries left of those are the client's invention.
-// An IPv6 address stands for its /64, which is the least that a customer gets (RFC 6177). It is invalid if the
-// connection has no IP address. disbelieved tells that the source sent an X-Forwarded-For of its own: it may be a
-// proxy that should be trusted and is not.
+// source is the address from which a request comes: the other end of the TCP connection or, if that is a trusted proxy,
+// the address that it appended to X-Forwarded-For, and so on. The client can invent entries to the left of those. An
+// IPv6 address counts as its /64, the smallest network of a customer (RFC 6177). The result is invalid if the
+// connection has no IP address. disbelieved reports that the source has sent X-Forwarded-For: it may be a proxy that
+// the operator should trust.
 func (p Proxies) source(r *http.Request) (_ netip.Addr, disbelieved bool) {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -48,7 +47,7 @@ func (p Proxies) trusts(a netip.Addr) bool {
 	return slices.ContainsFunc(p.Trusted, func(n netip.Prefix) bool { return n.Contains(a) })
 }
 
-// forwarded reads an entry, which some proxies write with the port.
+// forwarded parses an entry; some proxies include the port.
 func forwarded(entry string) (netip.Addr, bool) {
 	entry = strings.TrimSpace(entry)
 	if a, err := netip.ParseAddr(entry); err == nil {
@@ -60,7 +59,7 @@ func forwarded(entry string) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// plain is the address as an IPv4 one where it is one, without a zone.
+// plain returns an IPv4 address for a mapped one, without a zone.
 func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
 func network(a netip.Addr) netip.Addr {

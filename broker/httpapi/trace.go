@@ -9,9 +9,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// traced makes each request a span, in the trace of the platform if that names one in traceparent. Like its line in the
-// log, the span holds no body, no query and no header but the identities.
-// https://www.w3.org/TR/trace-context/, https://opentelemetry.io/docs/specs/semconv/http/http-spans/
+// traced creates a span for each request, in the platform's trace if it sends traceparent. Like the log line, the span
+// contains no body, no query, and only the identities of the headers. https://www.w3.org/TR/trace-context/,
+// https://opentelemetry.io/docs/specs/semconv/http/http-spans/
 func traced(tracer trace.Tracer) middleware {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -26,7 +26,7 @@ func traced(tracer trace.Tracer) middleware {
 	}
 }
 
-// describe says what a request was once it is answered, with the names of OpenTelemetry's semantic conventions.
+// describe adds attributes to the span after the response, with the names of OpenTelemetry's semantic conventions.
 func describe(span trace.Span, r *http.Request, c *call) {
 	span.SetName(methodLabel(r.Method) + " " + c.route)
 	span.SetAttributes(attribute.String("http.request.method", methodLabel(r.Method)),

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// checkVersion refuses requests of another major version, or of none, with 412. Every 2.x is welcome: minor versions
-// only add to the API, and brokerapi leaves out of an answer what an older platform does not know.
-// OSB API 2.9, "API Version Header".
+// checkVersion refuses requests with another major version, or without a version, with 412. It accepts every 2.x: minor
+// versions only add to the API, and brokerapi omits what an older platform does not know. OSB API 2.9, "API Version
+// Header".
 func checkVersion(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !isMajor2(r.Header.Get(versionHeader)) {
@@ -19,7 +19,7 @@ func checkVersion(next http.Handler) http.Handler {
 	})
 }
 
-// isMajor2 tells whether a version is 2.x, with an x of four digits at most.
+// isMajor2 reports whether a version is 2.x, where x has at most four digits.
 func isMajor2(version string) bool {
 	minor, ok := strings.CutPrefix(version, "2.")
 	return ok && minor != "" && len(minor) <= 4 && strings.Trim(minor, "0123456789") == ""

@@ -8,34 +8,34 @@ import (
 )
 
 const (
-	attemptMark    = "attempt-" // begins the names of their cookies
-	attemptSeconds = 10 * 60    // for passwords that have to be looked up first
-	// attemptsKept is how many sign-ins a browser may have under way, lest their cookies fill its requests.
+	attemptMark    = "attempt-" // prefix of the cookies' names
+	attemptSeconds = 10 * 60    // enough to look up a password
+	// attemptsKept limits the pending sign-ins of a browser, because each adds a cookie to its requests.
 	attemptsKept = 8
-	maxReturn    = 1000 // bytes of an address to return to
+	maxReturn    = 1000 // bytes of the address to return to
 )
 
-// attempt is a sign-in under way: a cookie of its own, so that tabs do not get in each other's way. Whatever the
-// provider has to give back, or the broker must prove, is derived from its secret: a callback that anybody else caused
-// has another state or no cookie, and a code or an ID token that was made for anybody else does not fit.
+// attempt is a pending sign-in. Each has its own cookie, so that tabs do not interfere. The values that the provider
+// returns, and those that the broker must prove, are derived from its secret. A callback that somebody else has caused
+// has another state or no cookie, and a code or ID token for somebody else does not match.
 type attempt struct {
 	secret   secret
 	returnTo string // a path of the dashboard, and its query
 }
 
-// state is what the provider sends back with the browser.
+// state is the value that the provider returns with the browser.
 func (a attempt) state() string { return a.secret.text("state") }
 
-// nonce is what the provider puts into the ID token.
+// nonce is the value that the provider puts into the ID token.
 func (a attempt) nonce() string { return a.secret.text("nonce") }
 
-// verifier is what the provider wants to see with the code. RFC 7636, section 4.1: 43 characters are enough.
+// verifier is the value that the provider requires with the code. RFC 7636, section 4.1: 43 characters are enough.
 func (a attempt) verifier() string { return a.secret.text("code verifier") }
 
-// attemptCookie is the name of the cookie of the attempt with this state, whoever sent that.
+// attemptCookie is the name of the cookie for a state, which may be forged.
 func attemptCookie(state string) string { return attemptMark + state[:min(len(state), 12)] }
 
-// keep gives the browser a new attempt that returns to an address.
+// keep creates an attempt that will return to an address, and sends its cookie to the browser.
 func (c cookies) keep(w http.ResponseWriter, r *http.Request, returnTo string) attempt {
 	if !returnable(returnTo) {
 		returnTo = Path
@@ -51,7 +51,7 @@ func (c cookies) keep(w http.ResponseWriter, r *http.Request, returnTo string) a
 	return a
 }
 
-// take finds the attempt that a state belongs to, once.
+// take returns the attempt of a state, and deletes its cookie.
 func (c cookies) take(w http.ResponseWriter, r *http.Request, state string) (a attempt, ok bool) {
 	name := attemptCookie(state)
 	key, returnTo, _ := strings.Cut(c.get(r, name), ".")
@@ -66,8 +66,8 @@ func (c cookies) take(w http.ResponseWriter, r *http.Request, state string) (a a
 	return a, true
 }
 
-// returnable tells whether an address is one of the dashboard's, whatever a browser makes of it: it begins with one
-// slash and a name, so that it has no host.
+// returnable reports whether every browser reads an address as one of the dashboard's: it begins with one slash and a
+// name, so it has no host.
 func returnable(address string) bool {
 	return strings.HasPrefix(address, Root) && len(address) <= maxReturn &&
 		!strings.ContainsFunc(address, func(c rune) bool { return c <= ' ' || c >= 0x7f })

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// tokenMargin is taken off an access token's life: it must not end on its way to Cloud Controller.
+// tokenMargin is subtracted from an access token's life, so that it does not expire on its way to Cloud Controller.
 const tokenMargin = 10 * time.Second
 
-// begin sends a person to the provider, to come back to where he wanted to go.
+// begin sends a person to the provider, who returns the browser to the wanted page.
 func (s *SignIn) begin(w http.ResponseWriter, r *http.Request) {
 	if !navigation(r) {
 		http.Error(w, "Nobody is signed in, or the session has ended. Open the dashboard in a browser to sign in.",
@@ -34,7 +34,7 @@ func (s *SignIn) begin(w http.ResponseWriter, r *http.Request) {
 	redirect(w, e.authURL(a))
 }
 
-// callback is where the provider sends the browser back to. OpenID Connect Core 1.0, section 3.1.2.5.
+// callback handles the browser's return from the provider. OpenID Connect Core 1.0, section 3.1.2.5.
 func (s *SignIn) callback(w http.ResponseWriter, r *http.Request) {
 	answer := r.URL.Query()
 	a, ok := s.cookies.take(w, r, answer.Get("state"))
@@ -46,7 +46,7 @@ func (s *SignIn) callback(w http.ResponseWriter, r *http.Request) {
 	}
 	retry := page{Status: http.StatusBadRequest, Title: "The sign-in failed.", Link: a.returnTo, LinkText: "Try again"}
 	if code := answer.Get("error"); code != "" {
-		// What else the provider says comes with the address, and so from anybody: it is for the log.
+		// The rest of the provider's message is in the URL, so anybody can forge it: only the log gets it.
 		s.log.WarnContext(r.Context(), "the OpenID provider refused a sign-in", "error", clip(code),
 			"reason", clip(answer.Get("error_description")))
 		retry.Text = "The provider refused it. If that happens again, the broker's operator finds the reason in its log."
@@ -76,7 +76,7 @@ func (s *SignIn) callback(w http.ResponseWriter, r *http.Request) {
 	s.welcome(w, r, e, id, a.returnTo)
 }
 
-// welcome starts the session of whom the provider named, unless there is nothing that the person may see.
+// welcome starts the session of the person that the provider named, unless there is nothing that they may see.
 func (s *SignIn) welcome(w http.ResponseWriter, r *http.Request, e *endpoints, id identity, returnTo string) {
 	made := session{Subject: id.subject, Name: id.name(id.subject), IDToken: id.idToken,
 		Operator: s.group != "" && id.has(s.group)}
@@ -106,7 +106,7 @@ func (s *SignIn) welcome(w http.ResponseWriter, r *http.Request, e *endpoints, i
 	redirect(w, returnTo)
 }
 
-// away tells whether no answer came from the provider, or one that says that it cannot answer now.
+// away reports whether the provider did not respond, or said that it is unavailable.
 func away(err error) bool {
 	if answered, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
 		return answered.Response.StatusCode >= http.StatusInternalServerError
@@ -114,8 +114,8 @@ func away(err error) bool {
 	return errors.Is(err, errNoKeys) || unreachable(err)
 }
 
-// explain is an error for the log. Of a provider's answer it has the words of the protocol alone: the rest could be
-// anything.
+// explain returns an error for the log. It contains only the protocol's fields of a provider's response, because the
+// rest could contain anything.
 func explain(err error) string {
 	if answered, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
 		return fmt.Sprintf("the provider answered %s: %s: %s", answered.Response.Status, clip(answered.ErrorCode),
@@ -124,12 +124,12 @@ func explain(err error) string {
 	return clip(err.Error())
 }
 
-// maxQuoted bounds what the log repeats of what came from outside, in bytes.
+// maxQuoted limits external text in the log, in bytes.
 const maxQuoted = 500
 
 func clip(text string) string { return text[:min(len(text), maxQuoted)] }
 
-// redirect sends the browser elsewhere. Unlike http.Redirect it leaves a path as it is.
+// redirect sends the browser to another URL. Unlike http.Redirect it does not change the path.
 func redirect(w http.ResponseWriter, to string) {
 	w.Header().Set("Location", to)
 	w.Header().Set("Cache-Control", "no-store")

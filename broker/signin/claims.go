@@ -6,29 +6,29 @@ import (
 	"slices"
 )
 
-// claims is what tokens say of a person, as far as it matters here.
+// claims are the parts of tokens that the dashboard uses.
 type claims struct {
 	FullName  string `json:"name"`
 	Preferred string `json:"preferred_username"`
 	UserName  string `json:"user_name"` // UAA's
 	Email     string `json:"email"`
 
-	Scope  words `json:"scope"` // of UAA, the groups that the person is in and the client may know
+	Scope  words `json:"scope"` // from UAA: the person's groups that the client may see
 	Groups words `json:"groups"`
 	Roles  words `json:"roles"`
 	Realm  struct {
 		Roles words `json:"roles"`
 	} `json:"realm_access"` // Keycloak's
 
-	access *claims // of the access token, nil if it tells nothing
+	access *claims // of the access token, nil if it has none
 }
 
-// name is what to show of who has this subject.
+// name is the display name of the person with this subject.
 func (c claims) name(subject string) string {
 	return cmp.Or(c.UserName, c.Preferred, c.FullName, c.Email, subject)
 }
 
-// has tells whether the person is in a group, whatever the provider calls that.
+// has reports whether the person is in a group, under any of the providers' names for groups.
 func (c claims) has(group string) bool {
 	for _, all := range []words{c.Scope, c.Groups, c.Roles, c.Realm.Roles} {
 		if slices.Contains(all, group) {
@@ -38,9 +38,9 @@ func (c claims) has(group string) bool {
 	return c.access != nil && c.access.has(group)
 }
 
-// words is a claim that is a list, or one word. A text with spaces is no list: that is how other providers than UAA
-// write the scopes that were asked for, which anybody gets who signs in (RFC 9068, section 2.2.3). Whatever else it is
-// has no words: providers put into claims that are not the standard's what they like.
+// words is a claim that is a list or one word. A text with spaces is not a list: providers other than UAA write the
+// requested scopes in this way, and everybody who signs in gets those (RFC 9068, section 2.2.3). Any other value counts
+// as empty, because non-standard claims can have any type.
 type words []string
 
 func (w *words) UnmarshalJSON(raw []byte) error {

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// cookies says how the cookies of one dashboard are named and kept.
+// cookies has the names and attributes of the cookies of a dashboard.
 type cookies struct {
 	prefix string
 	secure bool
 }
 
-// cookiesFor names the cookies so that browsers take them from nobody but the broker itself, over HTTPS. On a loopback
-// address, where there may be no HTTPS, and where cookies are not told apart by ports, the port is in the names.
+// cookiesFor chooses names for which browsers accept cookies only from the broker itself, over HTTPS. A loopback
+// address may have no HTTPS. There the names contain the port, because browsers share cookies between ports.
 // https://www.rfc-editor.org/rfc/rfc6265bis#section-4.1.3.2
 func cookiesFor(external *url.URL) cookies {
 	if external.Scheme == "https" {
@@ -22,9 +22,9 @@ func cookiesFor(external *url.URL) cookies {
 	return cookies{prefix: "mysql-broker-" + external.Port() + "-"}
 }
 
-// set keeps a value at the browser for some seconds, or until it is closed if they are 0.
+// set stores a value in the browser for some seconds, or until the browser closes if they are 0.
 func (c cookies) set(w http.ResponseWriter, name, value string, seconds int) {
-	// #nosec G124 -- without HTTPS, on loopback addresses, browsers would not keep a secure cookie
+	// #nosec G124 -- without HTTPS, on loopback addresses, browsers would not store a secure cookie
 	http.SetCookie(w, &http.Cookie{Name: c.prefix + name, Value: value, Path: "/", MaxAge: seconds, HttpOnly: true,
 		Secure: c.secure, SameSite: http.SameSiteLaxMode})
 }
@@ -40,7 +40,7 @@ func (c cookies) get(r *http.Request, name string) string {
 	return cookie.Value
 }
 
-// names are those that begin with mark of the cookies that the browser sent.
+// names returns the names of the browser's cookies that begin with mark.
 func (c cookies) names(r *http.Request, mark string) (names []string) {
 	for _, cookie := range r.Cookies() {
 		if name, ours := strings.CutPrefix(cookie.Name, c.prefix); ours && strings.HasPrefix(name, mark) {

@@ -13,25 +13,25 @@ import (
 	"time"
 )
 
-// linkTime is how long a link may be opened.
+// linkTime is how long a link is valid.
 const linkTime = 15 * time.Minute
 
 // Parts of a link's token, in bytes.
 const (
-	timeBytes  = 8  // when it ends, in Unix milliseconds
-	nonceBytes = 16 // so that no two are the same
-	macBytes   = 32 // over what comes before
+	timeBytes  = 8  // its expiry, in Unix milliseconds
+	nonceBytes = 16 // makes each token unique
+	macBytes   = 32 // of the bytes before it
 )
 
-// links signs and checks the links of `mysql-broker dev`. They hold for this process alone, and once each.
+// links signs and checks the links of `mysql-broker dev`. Each is valid once, and only in this process.
 type links struct {
 	print func(link string)
 	key   secret
 
 	mu     sync.Mutex
-	used   map[string]time.Time // tokens, until they end
+	used   map[string]time.Time // tokens, until they expire
 	latest string               // token
-	until  time.Time            // that ends
+	until  time.Time            // expiry of latest
 }
 
 func newLinks(print func(string)) *links {
@@ -57,7 +57,7 @@ func (l *links) sign(until time.Time) string {
 
 func (l *links) mac(payload []byte) []byte { return l.key.derive("link " + string(payload)) }
 
-// use tells whether a token is one of these links' that has not ended, the first time.
+// use reports whether a token is valid, and was not used before.
 func (l *links) use(token string) bool {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(token)
 	if err != nil || len(raw) != timeBytes+nonceBytes+macBytes {
@@ -83,7 +83,7 @@ func (l *links) use(token string) bool {
 	return true
 }
 
-// open tells whether the latest link can still be used.
+// open reports whether the latest link is still valid.
 func (l *links) open() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,7 +91,7 @@ func (l *links) open() bool {
 	return !used && time.Now().Before(l.until)
 }
 
-// announce has a link printed unless there is one that can be used.
+// announce prints a link, unless the latest one is still valid.
 func (s *SignIn) announce() {
 	if !s.links.open() {
 		s.links.print(s.Link())
@@ -114,8 +114,8 @@ func (s *SignIn) followLink(w http.ResponseWriter, r *http.Request) {
 	redirect(w, Root)
 }
 
-// onThisMachine refuses, where links sign people in, what does not come from this machine, or was sent to it under
-// another name: a page from elsewhere whose name was made to lead here could read the answers.
+// onThisMachine protects a dashboard with links. It refuses requests from other machines, and requests with another
+// host name: a foreign page whose name resolves to this machine could otherwise read the responses.
 // https://owasp.org/www-community/attacks/DNS_Rebinding
 func (s *SignIn) onThisMachine(next http.HandlerFunc) http.HandlerFunc {
 	if s.links == nil {
@@ -132,7 +132,7 @@ func (s *SignIn) onThisMachine(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// loopback tells whether a Host header names the machine that the browser runs on.
+// loopback reports whether a Host header names the browser's own machine.
 func loopback(host string) bool {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil {

@@ -11,11 +11,11 @@ import (
 	"mysql-broker/broker/dashboard/assets"
 )
 
-// page is one that says what happened, and what to do next.
+// page says what happened, and what to do next.
 type page struct {
 	Status         int
 	Title, Text    string
-	Link, LinkText string // the next step, unless it is ""
+	Link, LinkText string // the next step; none if ""
 	Follow         bool   // the browser follows the link by itself
 	SignOut        bool   // with a button to sign out
 }
@@ -25,7 +25,7 @@ var pageHTML string
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"asset": assets.Path}).Parse(pageHTML))
 
-// pagePolicy lets the page have the dashboard's style and icon, and nothing else.
+// pagePolicy allows only the dashboard's style and icon.
 const pagePolicy = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; " +
 	"frame-ancestors 'none'; base-uri 'none'"
 
@@ -40,19 +40,19 @@ func (s *SignIn) show(w http.ResponseWriter, r *http.Request, p page) {
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Security-Policy", pagePolicy)
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "same-origin") // with no-referrer, forms would be sent without their origin
+	h.Set("Referrer-Policy", "same-origin") // with no-referrer, browsers would send forms without their origin
 	h.Set("Cache-Control", "no-store")
 	if p.Follow {
 		h.Set("Refresh", "0; url="+p.Link)
 	}
 	w.WriteHeader(p.Status)
-	w.Write(body.Bytes()) // a browser that went away needs no answer
+	w.Write(body.Bytes()) // an error means that the browser is gone
 }
 
-// Unavailable answers that it could not be found out now who somebody is, or what he may see, and logs why.
+// Unavailable responds that the broker cannot find out now who somebody is or what they may see, and logs the reason.
 func (s *SignIn) Unavailable(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(r.Context().Err(), context.Canceled) {
-		return // nobody waits for the answer
+		return // the client is gone
 	}
 	s.log.WarnContext(r.Context(), "a request to the dashboard could not be decided", "error", explain(err))
 	w.Header().Set("Retry-After", "5")

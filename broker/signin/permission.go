@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	permissionTime = 30 * time.Second // for which an answer of Cloud Controller holds
-	maxPermissions = 10_000           // that are kept, some 200 bytes each
+	permissionTime = 30 * time.Second // how long a response of Cloud Controller is valid
+	maxPermissions = 10_000           // stored at a time, about 200 bytes each
 )
 
-// guid is what Cloud Controller calls instances by. Other platforms' ids may be anything, such as "..".
+// guid is the form of Cloud Controller's instance ids. Ids of other platforms can be anything, such as "..".
 var guid = regexp.MustCompile(`^[0-9A-Za-z_-]{1,255}$`)
 
-// permissions asks Cloud Controller what developers may see, and keeps the answers for a short time.
+// permissions asks Cloud Controller what developers may see, and caches the responses for a short time.
 type permissions struct {
 	url    string
 	client *http.Client
@@ -41,11 +41,12 @@ type answer struct {
 func newPermissions(cloudController string) *permissions {
 	return &permissions{url: cloudController, kept: map[question]answer{},
 		client: &http.Client{Timeout: askTime, CheckRedirect: func(*http.Request, []*http.Request) error {
-			return http.ErrUseLastResponse // the token is for Cloud Controller
+			return http.ErrUseLastResponse // only Cloud Controller may get the token
 		}}}
 }
 
-// of tells what a developer may see of an instance, as Cloud Controller said at most permissionTime ago.
+// of returns what a developer may see of an instance, from a response of Cloud Controller that is at most
+// permissionTime old.
 func (p *permissions) of(ctx context.Context, s session, instanceID string) (Access, error) {
 	if !guid.MatchString(instanceID) {
 		return None, nil
@@ -54,7 +55,7 @@ func (p *permissions) of(ctx context.Context, s session, instanceID string) (Acc
 	if a, ok := p.known(q); ok {
 		return a, nil
 	}
-	// All that ask the same at once wait for one answer, even if the first of them goes away.
+	// Concurrent requests with the same question wait for one response, even if the first of them is canceled.
 	answered := p.asking.DoChan(q.sessionID+" "+q.instanceID, func() (any, error) {
 		a, err := p.ask(context.WithoutCancel(ctx), s.AccessToken, instanceID)
 		if err == nil {
@@ -73,13 +74,13 @@ func (p *permissions) of(ctx context.Context, s session, instanceID string) (Acc
 	}
 }
 
-// resourceNotFound is Cloud Controller's code of what is not there, or not for this person.
+// resourceNotFound is Cloud Controller's code for an object that does not exist, or that this person may not see.
 // https://v3-apidocs.cloudfoundry.org/#errors
 const resourceNotFound = 10010
 
-// ask asks Cloud Controller. Who may not even know of an instance gets a 404 there, and a token that was revoked a 401.
-// A 404 of somebody else says nothing of the instance: a router's while Cloud Controller is away, or any server's that
-// was mistaken for one.
+// ask asks Cloud Controller. It responds with 404 if the person may not know of the instance, and with 401 to a revoked
+// token. A 404 from another server says nothing about the instance: a router sends it while Cloud Controller is down,
+// and so does any wrong server.
 // https://v3-apidocs.cloudfoundry.org/#get-permissions-for-a-managed-service-instance
 func (p *permissions) ask(ctx context.Context, token, instanceID string) (Access, error) {
 	var told struct {
@@ -129,7 +130,7 @@ func (p *permissions) keep(q question, a Access) {
 	p.kept[q] = answer{a, now.Add(permissionTime)}
 }
 
-// unreachable tells whether no answer came from a server at all.
+// unreachable reports whether no server responded at all.
 func unreachable(err error) bool {
 	_, failed := errors.AsType[*url.Error](err)
 	return failed

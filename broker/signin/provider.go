@@ -17,19 +17,19 @@ import (
 )
 
 const (
-	askTime   = 5 * time.Second // for each answer of the provider and of Cloud Controller
-	retryTime = 2 * time.Second // before the provider is looked for again
+	askTime   = 5 * time.Second // for each request to the provider and to Cloud Controller
+	retryTime = 2 * time.Second // before the next attempt to find the provider
 )
 
 // Provider is an OpenID provider and the broker's client there.
 type Provider struct {
-	Issuer       string // "" for the UAA that Cloud Controller names
+	Issuer       string // "" means the UAA that Cloud Controller names
 	ClientID     string
 	ClientSecret string
-	Scopes       []string // to ask for, openid among them
+	Scopes       []string // to request, including openid
 }
 
-// provider finds an OpenID provider when it is first needed, and again until it is there.
+// provider finds an OpenID provider when it is first needed, and retries until that succeeds.
 type provider struct {
 	Provider
 	cloudController string
@@ -38,7 +38,7 @@ type provider struct {
 
 	mu     sync.Mutex
 	found  *endpoints
-	failed error // the last search, until retry
+	failed error // the error of the last attempt, until retry
 	retry  time.Time
 }
 
@@ -47,24 +47,24 @@ func newProvider(p Provider, cloudController, callback string) *provider {
 		client: &http.Client{Timeout: askTime}}
 }
 
-// endpoints is what a provider's metadata tell.
+// endpoints are those in a provider's metadata.
 // https://openid.net/specs/openid-connect-discovery-1_0.html#ProviderMetadata
 type endpoints struct {
 	oauth        *oauth2.Config
 	idTokens     *oidc.IDTokenVerifier
 	accessTokens *oidc.IDTokenVerifier
-	keys         string // where those are that tokens are signed with
+	keys         string // URL of the keys that verify tokens
 	endSession   string // "" if the provider has no sign-out
 }
 
-// endpoints finds the provider, once. While it is away, few of many requests ask for it.
+// endpoints finds the provider once. While the provider is down, only few requests try it.
 func (p *provider) endpoints(ctx context.Context) (*endpoints, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.found != nil || time.Now().Before(p.retry) {
 		return p.found, p.failed
 	}
-	// Whoever waits for the lock needs the answer as well, even if this request is given up.
+	// Others that wait for the lock need the result too, even if this request is canceled.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*askTime)
 	defer cancel()
 	if p.found, p.failed = p.discover(ctx); p.failed != nil {
@@ -99,12 +99,12 @@ func (p *provider) discover(ctx context.Context) (*endpoints, error) {
 		oauth: &oauth2.Config{ClientID: p.ClientID, ClientSecret: p.ClientSecret, Endpoint: discovered.Endpoint(),
 			RedirectURL: p.callback, Scopes: p.Scopes},
 		idTokens: discovered.Verifier(&oidc.Config{ClientID: p.ClientID}),
-		// Its audience are the APIs that take it.
+		// Its audience are the APIs that accept it.
 		accessTokens: discovered.Verifier(&oidc.Config{SkipClientIDCheck: true}),
 	}, nil
 }
 
-// uaa is the issuer at the UAA that Cloud Controller names in its root document.
+// uaa is the issuer of the UAA that Cloud Controller names in its root document.
 // https://v3-apidocs.cloudfoundry.org/#global-api-root, https://docs.cloudfoundry.org/api/uaa/#openid-connect-flow
 func (p *provider) uaa(ctx context.Context) (string, error) {
 	var root struct {
@@ -122,21 +122,21 @@ func (p *provider) uaa(ctx context.Context) (string, error) {
 	return strings.TrimSuffix(root.Links.UAA.Href, "/") + "/oauth/token", nil
 }
 
-// authURL is where the browser is sent.
+// authURL is the URL at the provider for the browser.
 func (e *endpoints) authURL(a attempt) string {
 	return e.oauth.AuthCodeURL(a.state(), oidc.Nonce(a.nonce()), oauth2.S256ChallengeOption(a.verifier()))
 }
 
-// identity is what the provider says of somebody.
+// identity is what the provider says about a person.
 type identity struct {
 	claims
 	subject     string
 	accessToken string
 	idToken     string
-	expires     time.Time // the access token; zero if that is not known
+	expires     time.Time // expiry of the access token; zero if not known
 }
 
-// redeem exchanges the code of a callback for the tokens, and checks that they were made for this attempt.
+// redeem exchanges the code of a callback for the tokens, and checks that they belong to this attempt.
 func (p *provider) redeem(ctx context.Context, e *endpoints, a attempt, code string) (identity, error) {
 	ctx = oidc.ClientContext(ctx, p.client)
 	token, err := e.oauth.Exchange(ctx, code, oauth2.VerifierOption(a.verifier()))
@@ -158,8 +158,8 @@ func (p *provider) redeem(ctx context.Context, e *endpoints, a attempt, code str
 	if err := id.Claims(&found.claims); err != nil {
 		return identity{}, fmt.Errorf("read the ID token: %w", err)
 	}
-	// UAA has the scopes, and Keycloak the roles, in the access token. One that is not a JWT of this provider for this
-	// person, which it need not be, tells nothing.
+	// UAA has the scopes, and Keycloak the roles, in the access token. An access token that is not a JWT of this provider
+	// for this person, which is allowed, is ignored.
 	if access, err := e.accessTokens.Verify(ctx, token.AccessToken); err == nil && access.Subject == id.Subject {
 		var more claims
 		if err := access.Claims(&more); err != nil {
@@ -170,11 +170,11 @@ func (p *provider) redeem(ctx context.Context, e *endpoints, a attempt, code str
 	return found, nil
 }
 
-// errNoKeys is in the chain of every error that says that the provider's keys cannot be had now.
+// errNoKeys is in the chain of every error that says that the provider's keys cannot be fetched now.
 var errNoKeys = errors.New("fetch the provider's keys")
 
-// fetchKeys finds out whether a token could not be checked for want of keys. The verifier, which fetches them where it
-// does not know the right one yet, words that, but its error cannot be told from that of a wrong signature.
+// fetchKeys finds out whether a token check has failed because the keys could not be fetched. The verifier fetches
+// unknown keys, but its error for that cannot be distinguished from the error for a wrong signature.
 func (p *provider) fetchKeys(ctx context.Context, e *endpoints) error {
 	var keys struct{}
 	status, err := getJSON(ctx, p.client, e.keys, "", &keys)
@@ -187,11 +187,11 @@ func (p *provider) fetchKeys(ctx context.Context, e *endpoints) error {
 	return nil
 }
 
-// maxAnswer bounds what is read of an answer, in bytes.
+// maxAnswer limits how much of a response is read, in bytes.
 const maxAnswer = 1 << 20
 
-// getJSON reads v from an answer. With another status than 200, that may be something else, which leaves v as it is or
-// filled in part. token may be "".
+// getJSON decodes a response into v. With a status other than 200, the response may be something else, which leaves v
+// unchanged or partly filled. token may be "".
 func getJSON(ctx context.Context, client *http.Client, address, token string, v any) (status int, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {

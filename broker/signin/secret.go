@@ -7,7 +7,7 @@ import (
 	"encoding/base64"
 )
 
-// secret is what a browser keeps in a cookie. All else that must not be guessed is derived from it.
+// secret is the value of a browser's cookie. All other values that must not be guessed are derived from it.
 type secret [32]byte
 
 func newSecret() (s secret) {
@@ -25,14 +25,14 @@ func parseSecret(text string) (s secret, ok bool) {
 
 func (s secret) String() string { return base64.RawURLEncoding.EncodeToString(s[:]) }
 
-// derive returns 32 bytes from which neither the secret nor what is derived for another purpose can be told.
+// derive returns 32 bytes that reveal neither the secret nor values derived for other purposes.
 func (s secret) derive(purpose string) []byte {
 	mac := hmac.New(sha256.New, s[:])
 	mac.Write([]byte("mysql-broker dashboard: " + purpose))
 	return mac.Sum(nil)
 }
 
-// text is derive in letters, digits, - and _.
+// text is derive, encoded as letters, digits, - and _.
 func (s secret) text(purpose string) string {
 	return base64.RawURLEncoding.EncodeToString(s.derive(purpose))
 }

@@ -17,9 +17,9 @@ const sessionCookie = "session"
 
 var errNoSession = errors.New("nobody is signed in")
 
-// session is what is known of somebody who is signed in.
+// session has the data of a signed-in person.
 type session struct {
-	Subject     string `json:"subject"` // as the provider names the person for ever
+	Subject     string `json:"subject"` // the provider's permanent id of the person
 	Name        string `json:"name"`
 	Operator    bool   `json:"operator,omitempty"`
 	AccessToken string `json:"access_token,omitempty"` // for Cloud Controller
@@ -29,7 +29,7 @@ type session struct {
 	left time.Duration
 }
 
-// session finds the session of a request, or returns errNoSession.
+// session returns the session of a request, or errNoSession.
 func (s *SignIn) session(r *http.Request) (session, error) {
 	key, ok := parseSecret(s.cookies.get(r, sessionCookie))
 	if !ok {
@@ -47,7 +47,7 @@ func (s *SignIn) session(r *http.Request) (session, error) {
 	return found, err
 }
 
-// start signs somebody in at this browser for some time, in place of whoever was.
+// start signs a person in at this browser for some time, and replaces an existing session.
 func (s *SignIn) start(w http.ResponseWriter, r *http.Request, made session, lifetime time.Duration) error {
 	key := newSecret()
 	sealed, err := key.seal(made)
@@ -87,7 +87,7 @@ func (s secret) seal(v session) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return gcm.Seal(nil, nil, raw, nil), nil // #nosec G407 -- this cipher makes the nonces itself
+	return gcm.Seal(nil, nil, raw, nil), nil // #nosec G407 -- this cipher creates the nonces itself
 }
 
 func (s secret) open(sealed []byte, v *session) error {

@@ -1,10 +1,10 @@
-// Package signin lets developers and operators into the dashboard: by OpenID Connect, with what Cloud Controller says
-// that a developer may see, or in `mysql-broker dev` by a signed link.
+// Package signin signs developers and operators in to the dashboard with OpenID Connect. Cloud Controller says what a
+// developer may see. In `mysql-broker dev`, a signed link signs in instead.
 //
-// Who is signed in has a session: a row in PostgreSQL, which every replica can read, however large the provider's
-// tokens are, and which a sign-out deletes everywhere at once. The row is encrypted with a key that only the session's
-// cookie has, so that neither PostgreSQL nor a backup of it gives anybody's token away, and rotating the broker's keys
-// ends no session. A sign-in that is under way is kept by the browser alone: see attempt.
+// A signed-in person has a session: a row in PostgreSQL, which can hold tokens of any size, which every replica can
+// read, and which a sign-out deletes everywhere at once. The row is encrypted with a key that only the session's cookie
+// contains. So neither PostgreSQL nor its backups reveal tokens, and rotating the broker's keys ends no session. Only
+// the browser stores a pending sign-in: see attempt.
 package signin
 
 import (
@@ -19,37 +19,38 @@ import (
 	"mysql-broker/store"
 )
 
-// Paths below which the dashboard, and of it the sign-in, are found.
+// Paths of the dashboard and of its sign-in.
 const (
 	Root = "/dashboard/"
 	Path = Root + "sign-in/"
 
 	CallbackPath = Path + "callback" // the provider sends browsers there
-	SignOutPath  = Path + "out"      // pages POST there to sign out; no token is needed in the form
+	SignOutPath  = Path + "out"      // pages POST there to sign out; the form needs no token
 	linkPath     = Path + "link"
 )
 
-// maxSession is how long a session lasts at most. A developer's ends with the access token, if that is sooner: the next
-// page begins a sign-in then, which the provider lets pass without a question while it knows the browser.
+// maxSession limits the length of a session. A developer's session also ends with the access token. The next page then
+// starts a sign-in, which needs no input while the provider still has a session.
 const maxSession = 8 * time.Hour
 
 // Config is what New needs.
 type Config struct {
-	// ExternalURL is where browsers find the broker: a scheme, which is https unless the host is a loopback address, and
-	// a host.
+	// ExternalURL is the broker's URL for browsers: a scheme, which is https unless the host is a loopback address, and a
+	// host.
 	ExternalURL *url.URL
 	Store       *store.Store
 	Logger      *slog.Logger
 
-	// Provider is who tells who somebody is. Not used where there is Announce.
+	// Provider authenticates people. It is not used if Announce is set.
 	Provider Provider
-	// CloudController is the URL of the one that is asked what a developer may see; "" lets in only operators.
+	// CloudController is the URL of the Cloud Controller that says what a developer may see; with "", only operators can
+	// sign in.
 	CloudController string
-	// OperatorGroup is the scope, group or role that makes an operator; "" makes nobody one.
+	// OperatorGroup is the scope, group or role of operators; with "", nobody is one.
 	OperatorGroup string
 
-	// Announce is told a link whenever one is needed, if it is not nil: whoever opens that, on this machine, is an
-	// operator, and nobody else gets in.
+	// Announce, if not nil, gets a link whenever one is needed. Whoever opens the link on this machine is an operator;
+	// nobody else can sign in.
 	Announce func(link string)
 }
 
@@ -59,14 +60,14 @@ type SignIn struct {
 	store       *store.Store
 	external    *url.URL
 	cookies     cookies
-	provider    *provider // nil where there are links
-	links       *links    // nil where there is a provider
+	provider    *provider // nil if there are links
+	links       *links    // nil if there is a provider
 	permissions *permissions
 	group       string // of operators, "" if there is none
 	crossOrigin *http.CrossOriginProtection
 }
 
-// New returns a SignIn. It asks nobody anything yet: the provider may start later than the broker.
+// New returns a SignIn. It sends no requests yet, because the provider may start later than the broker.
 func New(cfg Config) *SignIn {
 	s := &SignIn{log: cfg.Logger, store: cfg.Store, external: cfg.ExternalURL, cookies: cookiesFor(cfg.ExternalURL),
 		group: cfg.OperatorGroup, crossOrigin: http.NewCrossOriginProtection()}
@@ -81,9 +82,9 @@ func New(cfg Config) *SignIn {
 	return s
 }
 
-// Viewer is who is signed in.
+// Viewer is a signed-in person.
 type Viewer struct {
-	Name     string // as the provider shows it, never empty
+	Name     string // the provider's display name, never empty
 	Operator bool
 }
 
@@ -98,15 +99,15 @@ const (
 
 type sessionKey struct{}
 
-// FromContext tells who sent a request that Protect let through.
+// FromContext returns the sender of a request that Protect has accepted.
 func FromContext(ctx context.Context) (Viewer, bool) {
 	session, ok := ctx.Value(sessionKey{}).(session)
 	return Viewer{Name: session.Name, Operator: session.Operator}, ok
 }
 
-// Protect lets a request through to next only if somebody is signed in, whom next finds with FromContext. The request's
-// context ends with the session. Else it begins the sign-in, or answers 401 what no person looks at, such as a stream
-// of events.
+// Protect calls next only if somebody is signed in; FromContext returns who. The request's context ends with the
+// session. Otherwise Protect starts the sign-in, or responds with 401 to requests that no person sees, such as event
+// streams.
 func (s *SignIn) Protect(next http.Handler) http.Handler {
 	return s.onThisMachine(func(w http.ResponseWriter, r *http.Request) {
 		session, err := s.session(r)
@@ -124,8 +125,8 @@ func (s *SignIn) Protect(next http.Handler) http.Handler {
 	})
 }
 
-// Access tells what the viewer of a request that Protect let through may see of an instance. Operators may manage all.
-// An error says that this could not be found out: answer with Unavailable.
+// Access returns what the viewer may see of an instance, for a request that Protect has accepted. Operators can manage
+// all instances. An error means that this is unknown: respond with Unavailable.
 func (s *SignIn) Access(r *http.Request, instanceID string) (Access, error) {
 	session, ok := r.Context().Value(sessionKey{}).(session)
 	switch {
@@ -139,8 +140,8 @@ func (s *SignIn) Access(r *http.Request, instanceID string) (Access, error) {
 	return s.permissions.of(r.Context(), session, instanceID)
 }
 
-// Handler answers everything below Path: the provider's callback, sign-out, the link of `mysql-broker dev`, and who is
-// signed in.
+// Handler serves everything below Path: the provider's callback, sign-out, the link of `mysql-broker dev`, and the page
+// that shows who is signed in.
 func (s *SignIn) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET "+Path+"{$}", s.Protect(http.HandlerFunc(s.showViewer)))
@@ -164,14 +165,14 @@ func (s *SignIn) showViewer(w http.ResponseWriter, r *http.Request) {
 	s.show(w, r, p)
 }
 
-// url is the address of a path as browsers see it.
+// url is the URL of a path for browsers.
 func (s *SignIn) url(path string) string {
 	u := *s.external
 	u.Path = path
 	return u.String()
 }
 
-// navigation tells whether a person waits for a page, rather than a script for data.
+// navigation reports whether a person waits for a page, and not a script for data.
 // https://www.w3.org/TR/fetch-metadata/#sec-fetch-mode-header
 func navigation(r *http.Request) bool {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {

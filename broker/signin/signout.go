@@ -6,8 +6,8 @@ import (
 	"net/url"
 )
 
-// signOut ends the session, and then the one at the provider if that can be. The page goes there by itself: a redirect
-// would be one that the policies of pages with the button forbid, as it is an answer to their form.
+// signOut ends the session, and then the provider's session if possible. The page opens the provider's URL by itself. A
+// redirect would not work: the security policy of pages with the button forbids redirects of their forms.
 // https://www.w3.org/TR/CSP3/#directive-form-action
 func (s *SignIn) signOut(w http.ResponseWriter, r *http.Request) {
 	was, err := s.session(r)
@@ -32,8 +32,8 @@ func (s *SignIn) signOut(w http.ResponseWriter, r *http.Request) {
 		Follow: true})
 }
 
-// signedOut is what a person sees at last who has signed out: the provider sends the browser back to it. Going back
-// from there must not show what was seen before, which browsers keep whatever Cache-Control says, from when it is left.
+// signedOut is the last page of a sign-out, to which the provider returns the browser. The browser's back button must
+// not show earlier pages, which browsers keep in memory despite Cache-Control.
 // https://www.w3.org/TR/clear-site-data/#grammardef-cache
 func (s *SignIn) signedOut(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Clear-Site-Data", `"cache"`)
@@ -42,7 +42,7 @@ func (s *SignIn) signedOut(w http.ResponseWriter, r *http.Request) {
 		LinkText: "Sign in again"})
 }
 
-// providerSignOut is the address that ends the provider's own session, or of the page that says that it may go on.
+// providerSignOut is the URL that ends the provider's session, or the URL of the page that says that it may continue.
 // https://openid.net/specs/openid-connect-rpinitiated-1_0.html#RPLogout
 func (s *SignIn) providerSignOut(e *endpoints, idToken string) string {
 	u, err := url.Parse(e.endSession)

@@ -65,13 +65,10 @@ const (
 var (
 	storedEnvironment    = environmentOf()
 	recordedEnvironment  = environmentOf("MYSQL_SERVERS", "CATALOG")
-	dedicatedEnvironment = environmentOf(launcherVariables...)
-	serversEnvironment   = environmentOf(slices.Concat(launcherVariables,
+	dedicatedEnvironment = environmentOf(config.LauncherVariables()...)
+	serversEnvironment   = environmentOf(slices.Concat(config.LauncherVariables(),
 		[]string{"MYSQL_SERVERS", "CATALOG", "LOG_LEVEL"})...)
 )
-
-var launcherVariables = []string{"LAUNCHER", "LAUNCHER_DIR", "LAUNCHER_HOST", "LAUNCHER_BIND", "LAUNCHER_PORTS",
-	"LAUNCHER_TIMEOUT", "LAUNCHER_SPARES", "LAUNCHER_MYSQLD"}
 
 // environmentOf is about what every command reads that works on what is recorded, and about these variables.
 func environmentOf(names ...string) string {

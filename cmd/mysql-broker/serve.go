@@ -28,7 +28,7 @@ Logs are JSON lines on standard error, text on a terminal.`,
 			if err != nil {
 				return err
 			}
-			if err := cfg.Launcher.CheckPlans(c.Plans()); err != nil {
+			if err := cfg.CheckPlans(c.Plans()); err != nil {
 				return &configError{err}
 			}
 			log := newLogger(cfg.LogLevel)

@@ -25,7 +25,7 @@ func TestDedicatedServers(t *testing.T) {
 		if found[0].InstanceID != i.ID || found[0].Repairable {
 			f.Errorf("%+v", found[0])
 		}
-		if left := testdrive.Mysqlds(f, f.config.Launcher.Dir); len(left) > 0 {
+		if left := testdrive.Mysqlds(f, f.launcherDir); len(left) > 0 {
 			f.Errorf("the examination started servers: %v", left)
 		}
 		f.must(f.launcher.StartAll(f.Context()))
@@ -35,7 +35,7 @@ func TestDedicatedServers(t *testing.T) {
 		found = f.expect(f.doctor, "orphan dedicated server "+i.Location.Server)
 		f.repair(found[0], "destroyed")
 		f.expect(f.doctor)
-		if left := testdrive.Processes(f, f.config.Launcher.Dir); len(left) > 0 {
+		if left := testdrive.Processes(f, f.launcherDir); len(left) > 0 {
 			f.Errorf("still running: %v", left)
 		}
 		if _, err := f.launcher.Endpoint(f.Context(), i.Location.Server); err != launcher.ErrNotFound {
@@ -71,7 +71,7 @@ func TestDedicatedServerThatIsGoneOrForeign(t *testing.T) {
 		f.refuses(found[0])
 
 		other := foreign("d_")
-		dir := filepath.Join(f.config.Launcher.Dir, "instances", other)
+		dir := filepath.Join(f.launcherDir, "instances", other)
 		f.must(os.Mkdir(dir, 0o711))
 		r, err := f.doctor.Examine(f.Context())
 		f.must(err)

@@ -21,7 +21,6 @@ import (
 	"mysql-broker/provisioner/doctor"
 	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/launcher"
-	"mysql-broker/provisioner/launcher/process"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
@@ -44,13 +43,14 @@ var (
 // fixture is a broker without its HTTP side, and its doctor. Other tests use the same shared server.
 type fixture struct {
 	*testing.T
-	config   config.Config
-	store    *store.Store
-	launcher *process.Launcher
-	fleet    *fleet.Fleet // with the shared server that is configured
-	broker   *provisioner.Provisioner
-	doctor   *doctor.Doctor
-	root     *sql.DB
+	config      config.Config
+	store       *store.Store
+	launcher    launcher.Stopper
+	launcherDir string
+	fleet       *fleet.Fleet // with the shared server that is configured
+	broker      *provisioner.Provisioner
+	doctor      *doctor.Doctor
+	root        *sql.DB
 }
 
 func eachServer(t *testing.T, test func(f *fixture)) {
@@ -71,9 +71,9 @@ func newFixture(t *testing.T, s servers.MySQL) *fixture {
 	f.store, err = store.Open(t.Context(), f.config.PostgresURL, f.config.Keys)
 	f.must(err)
 	t.Cleanup(f.store.Close)
-	l := f.config.Launcher
-	f.launcher, err = process.Open(process.Config{Dir: l.Dir, Binary: l.Binary, PortMin: l.PortMin, PortMax: l.PortMax})
+	dedicated, err := f.config.Launchers[0].Open(launcher.Options{})
 	f.must(err)
+	f.launcher, f.launcherDir = dedicated.(launcher.Stopper), env["LAUNCHER_DIR"]
 	f.fleet = f.fleetOf(f.openShared(f.config.Shared...))
 	f.broker = provisioner.New(provisioner.Config{Store: f.store, Plans: plans(), Fleet: f.fleet,
 		Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})

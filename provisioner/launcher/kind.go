@@ -37,15 +37,12 @@ type Configured interface {
 	// Beside returns an error that says which variable to change if one broker cannot have both launchers, as they would
 	// take each other for themselves or get into each other's way. The other one is of any kind.
 	Beside(other Configured) error
-
-	// Attributes describe the launcher in the log.
-	Attributes() []slog.Attr
 }
 
-// Options are what the program that opens a launcher gives it, whatever its kind. The zero value is that of a command of
-// operators, which leaves all that goes on by itself to the broker.
+// Options are what the program that opens a launcher gives it, whatever its kind. The zero value is that of a command
+// of operators, which leaves all that goes on by itself to the broker.
 type Options struct {
-	Logger *slog.Logger // nil for none
+	Logger *slog.Logger // names the launcher in each line; nil for none
 
 	// Supervise has the launcher look after its servers until it is closed: start those that died, renew their
 	// certificates, and the like. Brokers that share the servers agree on one that does.

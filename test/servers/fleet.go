@@ -12,8 +12,8 @@ import (
 
 	"mysql-broker/cmd/mysql-broker/dev/pgcluster"
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/launchers"
 	"mysql-broker/provisioner/launcher/mysqld"
-	"mysql-broker/provisioner/launcher/process"
 )
 
 // Fleet is private servers under a temporary directory: PostgreSQL, and one mysqld for each installed. Each is started
@@ -21,7 +21,7 @@ import (
 type Fleet struct {
 	dir       string
 	postgres  *pgcluster.Cluster
-	launchers []*process.Launcher
+	launchers []launcher.Stopper
 	mysql     []MySQL
 }
 
@@ -69,15 +69,9 @@ func (f *Fleet) openLaunchers(binaries []mysqld.Binary) error {
 		if err != nil {
 			return err
 		}
-		l, err := process.New(process.Config{
-			Dir:     f.launcherDir(i, b),
-			Binary:  b,
-			PortMin: port,
-			PortMax: port + 9,
-
-			UnlimitedMemory: true,
-			Settings:        settings,
-		})
+		l, err := launchers.OpenHere(map[string]string{"LAUNCHER_DIR": f.launcherDir(i, b), "LAUNCHER_MYSQLD": b.Path,
+			"LAUNCHER_PORTS": fmt.Sprintf("%d-%d", port, port+9), "LAUNCHER_SPARES": "0"},
+			launcher.Options{Supervise: true, UnlimitedMemory: true, Settings: settings})
 		if err != nil {
 			return fmt.Errorf("start %s: %w", b.Path, err)
 		}
@@ -109,7 +103,7 @@ func (f *Fleet) launch(ctx context.Context, binaries []mysqld.Binary) ([]MySQL, 
 	return started, nil
 }
 
-func launchOne(ctx context.Context, l *process.Launcher, binary mysqld.Binary) (MySQL, error) {
+func launchOne(ctx context.Context, l launcher.Launcher, binary mysqld.Binary) (MySQL, error) {
 	spec := launcher.Spec{
 		ID:            serverID,
 		MemoryMB:      1024, // for 512 connections; pages of it that no test uses cost nothing

@@ -19,8 +19,9 @@ import (
 	"testing"
 	"time"
 
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/launchers"
 	"mysql-broker/provisioner/launcher/mysqld"
-	"mysql-broker/provisioner/launcher/process"
 	"mysql-broker/store"
 	"mysql-broker/test/servers"
 )
@@ -73,7 +74,8 @@ func Environment(t testing.TB, shared servers.MySQL) map[string]string {
 		"LAUNCHER_MYSQLD":   binaryOf(t, shared.Flavour).Path,
 		"PATH":              os.Getenv("PATH"),
 	}
-	t.Cleanup(func() { stopDedicated(t, env, shared.Flavour) })
+	own := maps.Clone(env) // tests change env
+	t.Cleanup(func() { StopDedicated(t, own) })
 	return env
 }
 
@@ -134,17 +136,24 @@ func binaryOf(t testing.TB, flavour string) mysqld.Binary {
 	return found[i]
 }
 
-func stopDedicated(t testing.TB, env map[string]string, flavour string) {
-	l, err := process.Open(process.Config{Dir: env["LAUNCHER_DIR"], Binary: binaryOf(t, flavour)})
+// StopDedicated ends the servers of all launchers that a broker in that environment has.
+func StopDedicated(t testing.TB, env map[string]string) {
+	all, err := launchers.Configure(env["LAUNCHER"], func(name string) string { return env[name] })
 	if err != nil {
-		t.Errorf("open the launcher to stop its servers: %v", err)
-		return
+		t.Errorf("find the launchers, to stop their servers: %v", err)
 	}
-	killAll(t, l)
+	for _, named := range all {
+		l, err := named.Open(launcher.Options{})
+		if err != nil {
+			t.Errorf("open the launcher %s to stop its servers: %v", named.Name, err)
+			continue
+		}
+		killAll(t, l.(launcher.Stopper))
+	}
 }
 
 // killAll ends the servers of a launcher, whose data nobody needs any more.
-func killAll(t testing.TB, l *process.Launcher) {
+func killAll(t testing.TB, l launcher.Stopper) {
 	t.Helper()
 	ended, end := context.WithCancel(context.Background())
 	end()

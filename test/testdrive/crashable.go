@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"mysql-broker/provisioner/launcher/process"
 	"mysql-broker/test/servers"
 )
 
@@ -22,7 +21,7 @@ type Crashable struct {
 func StartCrashable(t testing.TB, flavour string) Crashable {
 	t.Helper()
 	dir := launcherDirWithTemplates(t, flavour)
-	return Crashable{MySQL: privateIn(t, dir, flavour, process.New), dir: dir}
+	return Crashable{MySQL: privateIn(t, dir, flavour, true), dir: dir}
 }
 
 // Crash kills the server and keeps it from being started again until it is let.

@@ -1,10 +1,11 @@
 package testdrive
 
 import (
+	"fmt"
 	"testing"
 
 	"mysql-broker/provisioner/launcher"
-	"mysql-broker/provisioner/launcher/process"
+	"mysql-broker/provisioner/launcher/launchers"
 	"mysql-broker/test/servers"
 )
 
@@ -18,16 +19,15 @@ func Private(t testing.TB, flavour string) servers.MySQL {
 // PrivateWith is Private with further lines of the server's option file, as NAME=VALUE.
 func PrivateWith(t testing.TB, flavour string, settings ...string) servers.MySQL {
 	t.Helper()
-	return privateIn(t, launcherDirWithTemplates(t, flavour), flavour, process.Open, settings...)
+	return privateIn(t, launcherDirWithTemplates(t, flavour), flavour, false, settings...)
 }
 
 const privateID = "private"
 
-// privateIn starts the server with a launcher that supervises it, as process.New returns, or one that does not, which
-// keeps no goroutine and no file open for that.
+// privateIn starts the server with a launcher that supervises it or one that does not, which keeps no goroutine and no
+// file open for that.
 func privateIn(
-	t testing.TB, dir, flavour string, open func(process.Config) (*process.Launcher, error),
-	settings ...string,
+	t testing.TB, dir, flavour string, supervise bool, settings ...string,
 ) servers.MySQL {
 	t.Helper()
 	common, err := servers.Settings(flavour)
@@ -35,8 +35,9 @@ func privateIn(
 		t.Fatal(err)
 	}
 	low, high := PortRange(t)
-	l, err := open(process.Config{Dir: dir, Binary: binaryOf(t, flavour), PortMin: low, PortMax: high,
-		UnlimitedMemory: true, Settings: append(common, settings...)})
+	l, err := launchers.OpenHere(map[string]string{"LAUNCHER_DIR": dir, "LAUNCHER_MYSQLD": binaryOf(t, flavour).Path,
+		"LAUNCHER_PORTS": fmt.Sprintf("%d-%d", low, high), "LAUNCHER_SPARES": "0"},
+		launcher.Options{Supervise: supervise, UnlimitedMemory: true, Settings: append(common, settings...)})
 	if err != nil {
 		t.Fatal(err)
 	}

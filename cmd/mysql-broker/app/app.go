@@ -17,7 +17,6 @@ import (
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/fleet"
-	"mysql-broker/provisioner/launcher/process"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
 )
@@ -37,8 +36,7 @@ type App struct {
 	store        *store.Store
 	lockKey      []byte
 	shared       *shared.Servers
-	launcher     *process.Launcher // nil where none is configured
-	fleet        *fleet.Fleet      // the shared servers and the launcher
+	fleet        *fleet.Fleet // the shared servers and the launchers
 	listener     net.Listener
 	external     *url.URL       // where browsers find the broker; nil where nobody can sign in to the dashboard
 	signIn       *signin.SignIn // the same
@@ -55,7 +53,7 @@ func (a *App) components() []component {
 		{"profiles", a.startProfiles},
 		{"store", a.openStore},
 		{"shared servers", a.openShared},
-		{"launcher", a.openLauncher},
+		{"launchers", a.openLaunchers},
 		{"high-water marks", a.startMarks}, // before anything else is done on a server
 		{"listener", a.listen},
 		{"sign-in", a.prepareSignIn},
@@ -88,8 +86,8 @@ func Start(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog
 // Port is where the broker listens.
 func (a *App) Port() int { return a.listener.Addr().(*net.TCPAddr).Port }
 
-// Launcher is where dedicated servers run, or nil.
-func (a *App) Launcher() *process.Launcher { return a.launcher }
+// Launchers are where dedicated servers run.
+func (a *App) Launchers() []fleet.Launcher { return a.fleet.Launchers() }
 
 // Failed yields an error if the broker can serve no longer.
 func (a *App) Failed() <-chan error { return a.failed }

@@ -8,12 +8,12 @@ import (
 	"strings"
 
 	"mysql-broker/cmd/mysql-broker/config"
+	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/certificate"
-	"mysql-broker/provisioner/launcher/process"
 	"mysql-broker/store"
 )
 
-// authority is for process.Config: what is recorded. The first broker that asks makes the first one.
+// authority is for launcher.Options: what is recorded. The first broker that asks makes the first one.
 func (a *App) authority(ctx context.Context) (certificate.Authority, error) {
 	all, signing, err := authorities(ctx, a.store)
 	if err != nil {
@@ -85,33 +85,40 @@ func PromoteCA(ctx context.Context, cfg config.Config) error {
 }
 
 // DropOldCAs has clients trust those CAs no more that signed before the present one, and says how many. It fails if a
-// server in the launcher's directory has a certificate of theirs yet.
+// server of a launcher has a certificate of theirs yet.
 func DropOldCAs(ctx context.Context, cfg config.Config, log *slog.Logger) (dropped int, err error) {
 	err = withStore(ctx, cfg, func(s *store.Store) error {
 		all, signing, err := authorities(ctx, s)
 		if err != nil {
 			return err
 		}
-		return withLauncher(cfg.Launcher, log, func(l *process.Launcher) error {
-			for _, old := range all {
-				if old.SignsSince == nil || old.ID == signing.ID {
-					continue
-				}
-				users, err := l.SignedBy(ctx, []byte(old.Certificate))
-				if err != nil {
-					return err
-				}
-				if len(users) > 0 {
-					return fmt.Errorf("these servers have a certificate of an old CA yet, which the broker that supervises "+
-						"them renews within a minute if they run: %s", strings.Join(users, ", "))
-				}
-				if err := s.DropAuthority(ctx, old.ID); err != nil {
-					return err
-				}
-				dropped++
+		dedicated, closeAll, err := openLaunchers(cfg.Launchers, launcher.Options{Logger: log})
+		if err != nil {
+			return err
+		}
+		defer closeAll()
+		for _, old := range all {
+			if old.SignsSince == nil || old.ID == signing.ID {
+				continue
 			}
-			return nil
-		})
+			var users []string
+			for name, l := range dedicated {
+				ids, err := l.SignedBy(ctx, []byte(old.Certificate))
+				if err != nil {
+					return fmt.Errorf("launcher %s: which servers the CA has signed: %w", name, err)
+				}
+				users = append(users, ids...)
+			}
+			if len(users) > 0 {
+				return fmt.Errorf("these servers have a certificate of an old CA yet, which the broker that supervises "+
+					"them renews within a minute if they run: %s", strings.Join(users, ", "))
+			}
+			if err := s.DropAuthority(ctx, old.ID); err != nil {
+				return err
+			}
+			dropped++
+		}
+		return nil
 	})
 	return dropped, err
 }

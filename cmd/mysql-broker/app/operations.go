@@ -46,7 +46,8 @@ func (a *App) startQuotas(context.Context) (ending, error) {
 	guard := quota.Start(quota.Config{Store: a.store, Plans: a.catalog.Plans(), Fleet: a.fleet,
 		Logger: a.log, Interval: interval})
 	if interval > 0 {
-		a.registry.MustRegister(newQuotaCollector(a.store, a.shared, a.launcher != nil, interval, a.catalog.Plans(), a.log))
+		a.registry.MustRegister(newQuotaCollector(a.store, a.shared, len(a.cfg.Launchers) > 0, interval, a.catalog.Plans(),
+			a.log))
 	}
 	return closing(guard.Close), nil
 }

@@ -10,7 +10,7 @@ import (
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/launcher"
-	"mysql-broker/provisioner/launcher/process"
+	"mysql-broker/provisioner/launcher/launchers"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
@@ -33,51 +33,48 @@ func (a *App) openShared(ctx context.Context) (end ending, err error) {
 	}}, nil
 }
 
-func (a *App) openLauncher(context.Context) (end ending, err error) {
-	cfg := a.cfg.Launcher
-	launchers := map[string]launcher.Launcher{}
-	defer func() {
-		a.fleet = fleet.New(fleet.Config{Store: a.store, Shared: a.shared, Launchers: launchers, SessionLockKey: a.lockKey})
-	}()
-	if cfg.Kind == "" {
+// openLaunchers also has them supervise their servers.
+func (a *App) openLaunchers(context.Context) (ending, error) {
+	if len(a.cfg.Launchers) == 0 {
 		a.catalog = a.catalog.Without(plan.Dedicated)
 		a.log.Warn("dedicated plans are not offered: no launcher is configured")
-		return end, nil
 	}
-	a.log.Info("launcher", "launcher", cfg.Kind, "flavour", cfg.Binary.Flavour, "version", cfg.Binary.Version,
-		"dir", cfg.Dir)
 	redoFull := prometheus.NewCounter(prometheus.CounterOpts{Name: "mysql_broker_dedicated_redo_log_full_total",
 		Help: "Redo logs of dedicated servers that were full, kept statements waiting, and were made larger by this " +
 			"process."})
-	a.registry.MustRegister(redoFull)
-	with := launcherConfig(cfg, a.log)
-	with.Exec, with.OnRedoFull, with.Authority = a.execOnServer, redoFull.Inc, a.authority
-	if a.launcher, err = process.New(with); err != nil {
-		return end, fmt.Errorf("launcher: %w", err)
+	if len(a.cfg.Launchers) > 0 {
+		a.registry.MustRegister(redoFull)
 	}
-	launchers[cfg.Kind] = a.launcher
-	return ending{stop: a.launcher.Close}, nil
+	all, closeAll, err := openLaunchers(a.cfg.Launchers, launcher.Options{Logger: a.log, Supervise: true,
+		Exec: a.execOnServer, OnRedoFull: redoFull.Inc, Authority: a.authority})
+	a.fleet = fleet.New(fleet.Config{Store: a.store, Shared: a.shared, Launchers: all, SessionLockKey: a.lockKey})
+	return ending{stop: closeAll}, err
 }
 
-// execOnServer is for process.Config.
+// execOnServer is for launcher.Options.
 func (a *App) execOnServer(ctx context.Context, id string, e launcher.Endpoint, statement string) error {
 	return fleet.Exec(ctx, a.store, id, e, statement)
 }
 
-func launcherConfig(cfg config.Launcher, log *slog.Logger) process.Config {
-	return process.Config{Dir: cfg.Dir, Binary: cfg.Binary, Host: cfg.Host, BindAddress: cfg.Bind,
-		PortMin: cfg.PortMin, PortMax: cfg.PortMax, LaunchTimeout: cfg.LaunchTimeout, Spares: cfg.Spares,
-		Logger: log}
-}
-
-// withLauncher runs fn with the launcher that cfg describes, which starts and supervises no server.
-func withLauncher(cfg config.Launcher, log *slog.Logger, fn func(*process.Launcher) error) error {
-	l, err := process.Open(launcherConfig(cfg, log))
-	if err != nil {
-		return fmt.Errorf("launcher: %w", err)
+// openLaunchers opens all launchers, or none and returns an error.
+func openLaunchers(configured []launchers.Named, o launcher.Options) (map[string]launcher.Launcher, func(), error) {
+	all := map[string]launcher.Launcher{}
+	closeAll := func() {
+		for _, l := range all {
+			l.Close()
+		}
 	}
-	defer l.Close()
-	return fn(l)
+	log := o.Logger
+	for _, c := range configured {
+		o.Logger = log.With("launcher", c.Name)
+		l, err := c.Open(o)
+		if err != nil {
+			closeAll()
+			return nil, func() {}, fmt.Errorf("launcher %s: %w", c.Name, err)
+		}
+		all[c.Name] = l
+	}
+	return all, closeAll, nil
 }
 
 // withServers runs fn with the store and the servers that cfg describes. It begins no other work: no task is carried
@@ -101,12 +98,10 @@ func withServers(ctx context.Context, cfg config.Config, log *slog.Logger,
 		return err
 	}
 	defer servers.Close()
-	all := fleet.Config{Store: s, Shared: servers, SessionLockKey: lockKey}
-	if cfg.Launcher.Kind == "" {
-		return fn(s, fleet.New(all))
+	dedicated, closeAll, err := openLaunchers(cfg.Launchers, launcher.Options{Logger: log})
+	if err != nil {
+		return err
 	}
-	return withLauncher(cfg.Launcher, log, func(l *process.Launcher) error {
-		all.Launchers = map[string]launcher.Launcher{cfg.Launcher.Kind: l}
-		return fn(s, fleet.New(all))
-	})
+	defer closeAll()
+	return fn(s, fleet.New(fleet.Config{Store: s, Shared: servers, Launchers: dedicated, SessionLockKey: lockKey}))
 }

@@ -5,12 +5,12 @@ import "errors"
 // ForDoctor is FromEnvironment without what only serving takes: port, user names and passwords.
 func ForDoctor(getenv func(string) string) (Config, error) {
 	r, services := newReader(getenv)
-	cfg := Config{CatalogPath: r.value("CATALOG"), Launcher: r.launcher(), LogLevel: r.level("LOG_LEVEL"),
+	cfg := Config{CatalogPath: r.value("CATALOG"), Launchers: r.launchers(), LogLevel: r.level("LOG_LEVEL"),
 		PostgresURL: r.postgresURL(services), Keys: r.keyset(), Shared: r.sharedServers(services)}
 	return cfg, errors.Join(r.problems...)
 }
 
-// ForOperator is ForDoctor without the launcher: what it takes to look at what is recorded and at the shared servers.
+// ForOperator is ForDoctor without the launchers: what it takes to look at what is recorded and at the shared servers.
 func ForOperator(getenv func(string) string) (Config, error) {
 	r, services := newReader(getenv)
 	cfg := Config{CatalogPath: r.value("CATALOG"), PostgresURL: r.postgresURL(services), Keys: r.keyset(),
@@ -35,8 +35,8 @@ func Stored(getenv func(string) string) (Config, error) {
 // Dedicated reads what Stored does, and where dedicated servers run, which must be somewhere.
 func Dedicated(getenv func(string) string) (Config, error) {
 	r, services := newReader(getenv)
-	cfg := Config{PostgresURL: r.postgresURL(services), Keys: r.keyset(), Launcher: r.launcher()}
-	if cfg.Launcher.Kind == "" && len(r.problems) == 0 {
+	cfg := Config{PostgresURL: r.postgresURL(services), Keys: r.keyset(), Launchers: r.launchers()}
+	if len(cfg.Launchers) == 0 && len(r.problems) == 0 {
 		r.note(errors.New("LAUNCHER is none: run this where the dedicated servers run, with the broker's environment"))
 	}
 	return cfg, errors.Join(r.problems...)

@@ -7,15 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"mysql-broker/broker/httpapi"
 	"mysql-broker/cmd/mysql-broker/tracing"
-	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/provisioner/launcher/launchers"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
 )
@@ -33,7 +32,7 @@ type Config struct {
 	Keys        *store.Keyring
 	CatalogPath string
 	Shared      []shared.Config
-	Launcher    Launcher
+	Launchers   []launchers.Named // none: dedicated plans are not offered
 	LogLevel    slog.Level
 	Application Application
 	TLS         TLS
@@ -47,20 +46,6 @@ type Config struct {
 	Quota       Quota
 }
 
-// Launcher says where dedicated servers run. An empty Kind offers no dedicated plans.
-type Launcher struct {
-	Kind    string // "" or "process"
-	Dir     string
-	Host    string // as applications reach the servers
-	Bind    string // address the servers listen on
-	PortMin int
-	PortMax int
-	Binary  mysqld.Binary // the server to run
-
-	LaunchTimeout time.Duration // for a new server to come up
-	Spares        int           // data directories kept ready for servers to come
-}
-
 // Variable documents one environment variable.
 type Variable struct {
 	Name    string
@@ -69,7 +54,7 @@ type Variable struct {
 }
 
 // Variables are all that FromEnvironment reads, in the order that help shows them.
-var Variables = []Variable{
+var Variables = slices.Concat([]Variable{
 	{"BROKER_USERNAME", "", "user name that platforms send; required"},
 	{"BROKER_PASSWORD", "", "password that platforms send; required"},
 	{"BROKER_PASSWORD_PREVIOUS", "", "a second password that is accepted, while platforms change to BROKER_PASSWORD"},
@@ -103,14 +88,7 @@ var Variables = []Variable{
 	{"TRUSTED_PROXIES", "", "addresses and networks, joined by commas, of proxies whose X-Forwarded-For is believed " +
 		"when failed logins are counted; on Cloud Foundry, its router's is anyway"},
 	{"CATALOG", "catalog.yml", "path of the catalog"},
-	{"LAUNCHER", "none", "where dedicated servers run: none (dedicated plans are not offered) or process (on this host)"},
-	{"LAUNCHER_DIR", "/var/lib/mysql-broker", "state directory of the process launcher"},
-	{"LAUNCHER_HOST", "127.0.0.1", "host name or address by which applications reach dedicated servers"},
-	{"LAUNCHER_BIND", "127.0.0.1", "IP address on which dedicated servers listen"},
-	{"LAUNCHER_PORTS", "13400-13999", "port range of dedicated servers"},
-	{"LAUNCHER_TIMEOUT", "2m", "how long a new server may take to come up; raise it where disks are slow"},
-	{"LAUNCHER_SPARES", "2", "how many data directories are kept ready for new servers, which then start sooner"},
-	{"LAUNCHER_MYSQLD", "", "path of the mysqld or mariadbd to launch; default: the first one found"},
+}, launcherVariables(), []Variable{
 	{"QUOTA_INTERVAL", "1m", "how often storage is measured and quotas are enforced, from 1s to 1h; 0 does neither, and " +
 		"lifts what was enforced"},
 	{"LOG_LEVEL", "info", "debug, info, warn or error"},
@@ -121,7 +99,7 @@ var Variables = []Variable{
 		"other variables of OpenTelemetry's SDK count too"},
 	{"OTEL_TRACES_EXPORTER", "", "none: there are no traces; otlp: they are sent, to http://127.0.0.1:4318 if no other " +
 		"URL is given; default: they are sent where there is a URL"},
-}
+})
 
 // FromEnvironment reads the configuration. The error lists every problem, a line each.
 func FromEnvironment(getenv func(string) string) (Config, error) {
@@ -132,7 +110,7 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 		Username:    r.required("BROKER_USERNAME"),
 		Password:    r.required("BROKER_PASSWORD"),
 		CatalogPath: r.value("CATALOG"),
-		Launcher:    r.launcher(),
+		Launchers:   r.launchers(),
 		LogLevel:    r.level("LOG_LEVEL"),
 		Application: application,
 		TLS:         r.tls(),
@@ -153,7 +131,7 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 	cfg.PostgresURL = r.postgresURL(services)
 	cfg.Keys = r.keyset()
 	cfg.Shared = r.sharedServers(services)
-	if len(cfg.Shared) == 0 && cfg.Launcher.Kind == "" && len(r.problems) == 0 {
+	if len(cfg.Shared) == 0 && len(cfg.Launchers) == 0 && len(r.problems) == 0 {
 		r.note(errors.New("there is nowhere to make databases: set MYSQL_SERVERS, bind a service tagged mysql-server, " +
 			"or set LAUNCHER=process"))
 	}
@@ -250,45 +228,6 @@ func (r *reader) level(name string) (level slog.Level) {
 		r.note(fmt.Errorf("%s is not one of debug, info, warn, error", name))
 	}
 	return level
-}
-
-func (r *reader) launcher() Launcher {
-	l := Launcher{Dir: r.value("LAUNCHER_DIR"), Host: r.value("LAUNCHER_HOST"), Bind: r.value("LAUNCHER_BIND")}
-	switch kind := r.value("LAUNCHER"); kind {
-	case "none":
-		return l
-	case "process":
-		l.Kind = kind
-	default:
-		r.note(errors.New("LAUNCHER is not one of none, process"))
-	}
-	if net.ParseIP(l.Bind) == nil {
-		r.note(errors.New("LAUNCHER_BIND is not an IP address such as 127.0.0.1 or 0.0.0.0"))
-	}
-	l.PortMin, l.PortMax = r.launcherPorts()
-	var err error
-	if l.LaunchTimeout, err = time.ParseDuration(r.value("LAUNCHER_TIMEOUT")); err != nil || l.LaunchTimeout <= 0 {
-		r.note(errors.New("LAUNCHER_TIMEOUT is not a duration such as 2m or 90s"))
-	}
-	if l.Spares, err = strconv.Atoi(r.value("LAUNCHER_SPARES")); err != nil || l.Spares < 0 {
-		r.note(errors.New("LAUNCHER_SPARES is not a number such as 2, or 0 for none"))
-	}
-	l.Binary, err = mysqld.ChooseBinary(r.value("LAUNCHER_MYSQLD"))
-	r.note(prefixed("LAUNCHER_MYSQLD", err))
-	return l
-}
-
-// DefaultLauncherPorts are those of dedicated servers unless LAUNCHER_PORTS is set.
-func DefaultLauncherPorts() (low, high int) { return defaults().launcherPorts() }
-
-func (r *reader) launcherPorts() (low, high int) {
-	lowText, highText, _ := strings.Cut(r.value("LAUNCHER_PORTS"), "-")
-	low, err1 := strconv.Atoi(lowText)
-	high, err2 := strconv.Atoi(highText)
-	if err1 != nil || err2 != nil || low < 1 || high > 65535 || low > high {
-		r.note(errors.New("LAUNCHER_PORTS is not a range of ports such as 13400-13999"))
-	}
-	return low, high
 }
 
 // sharedServers reads MYSQL_SERVERS and the bound services that describe a server.

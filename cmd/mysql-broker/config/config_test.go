@@ -52,7 +52,7 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cfg.Port != 8080 || cfg.CatalogPath != "catalog.yml" || cfg.Launcher.Kind != "" {
+	if cfg.Port != 8080 || cfg.CatalogPath != "catalog.yml" || len(cfg.Launchers) > 0 {
 		t.Errorf("%+v", cfg)
 	}
 	if len(cfg.Shared) != 1 {
@@ -127,6 +127,14 @@ func TestEveryProblemIsReportedAtOnceAndNoSecret(t *testing.T) {
 				"LAUNCHER_BIND is not"}},
 		{"words", map[string]string{"LAUNCHER": "docker", "LOG_LEVEL": "loud"},
 			[]string{"LAUNCHER is not one of", "LOG_LEVEL is not one of"}},
+		{"launchers that cannot be told apart", map[string]string{
+			"LAUNCHER": "rocket,moon=process,moon=process,Mars=process,", "LAUNCHER_DIR": "/var/lib/moon", "PORT": "http"},
+			[]string{`no kind "rocket"`, `two launchers "moon"`, `the name "Mars"`, `no kind ""`,
+				"LAUNCHER_DIR is of no use", "PORT is not"}},
+		{"launchers in each other's way", map[string]string{"LAUNCHER": "a=process, b=process, c-1=process,d=process",
+			"LAUNCHER_A_DIR": "/var/lib/a", "LAUNCHER_B_DIR": "/var/lib/a", "LAUNCHER_C_1_PORTS": "9-1"},
+			[]string{"a and b cannot be used side by side: both have the directory /var/lib/a: set LAUNCHER_B_DIR",
+				"LAUNCHER_C_1_PORTS is not", "a and d cannot be used side by side: their ports overlap: set LAUNCHER_D_PORTS"}},
 		{"traces in a way that there is not", map[string]string{"OTEL_TRACES_EXPORTER": "zipkin",
 			"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_ENDPOINT": "collector:4318",
 			"OTEL_EXPORTER_OTLP_HEADERS": "api-key " + secret, "OTEL_EXPORTER_OTLP_TIMEOUT": "10s"},
@@ -163,7 +171,7 @@ func TestEveryProblemIsReportedAtOnceAndNoSecret(t *testing.T) {
 			"credentials":{"uri":"mysql://a:` + secret + `@c/","port":"3306"}}]}`},
 			[]string{`service "mysql-server-1": its credentials are not`}},
 		{"a launcher whose server is none", map[string]string{"LAUNCHER": "process", "LAUNCHER_MYSQLD": "/bin/true"},
-			[]string{"LAUNCHER_MYSQLD: "}},
+			[]string{"LAUNCHER_MYSQLD names no server: "}},
 		{"Cloud Foundry's variables are no JSON", map[string]string{"VCAP_SERVICES": secret, "VCAP_APPLICATION": secret},
 			[]string{"VCAP_SERVICES is not", "VCAP_APPLICATION is not"}},
 	} {

@@ -3,18 +3,65 @@ package config
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
+	"mysql-broker/provisioner/launcher/launchers"
 	"mysql-broker/provisioner/plan"
 )
 
-// CheckPlans returns an error that names each dedicated plan whose launcher is not the configured one. Where none is
-// configured, no dedicated plan is offered, and none needs a launcher.
-func (l Launcher) CheckPlans(plans plan.Set) error {
+// launcherVariables are LAUNCHER and those of each kind.
+func launcherVariables() []Variable {
+	all := []Variable{{"LAUNCHER", "none", launcherMeaning()}}
+	for _, v := range launchers.Variables() {
+		all = append(all, Variable(v))
+	}
+	return all
+}
+
+func launcherMeaning() string {
+	meaning := "where dedicated servers run: none (dedicated plans are not offered)"
+	for _, kind := range launchers.Kinds() {
+		meaning += ", " + kind.Name + " (" + kind.Where + ")"
+	}
+	return meaning + ", or several launchers side by side as NAME=KIND, joined by commas; the variables of each then " +
+		"have its name after LAUNCHER_, such as LAUNCHER_ZONE_1_HOST of zone-1"
+}
+
+// LauncherVariables names the variables that say where dedicated servers run.
+func LauncherVariables() (names []string) {
+	for _, v := range launcherVariables() {
+		names = append(names, v.Name)
+	}
+	return names
+}
+
+func (r *reader) launchers() []launchers.Named {
+	all, err := launchers.Configure(r.value("LAUNCHER"), r.getenv)
+	r.note(err)
+	return all
+}
+
+// CheckPlans returns an error that names each dedicated plan whose launcher is not a configured one, or is not named
+// although there are several. Where none is configured, no dedicated plan is offered, and none needs a launcher.
+func (c Config) CheckPlans(plans plan.Set) error {
+	if len(c.Launchers) == 0 {
+		return nil
+	}
+	var names []string
+	for _, l := range c.Launchers {
+		names = append(names, l.Name)
+	}
+	configured := strings.Join(names, ", ")
 	var errs []error
 	for _, p := range plans {
-		if l.Kind != "" && p.Launcher != "" && p.Launcher != l.Kind {
+		switch {
+		case p.Launcher != "" && !slices.Contains(names, p.Launcher):
 			errs = append(errs, fmt.Errorf("plan %q of the catalog has the launcher %q, but LAUNCHER is %s",
-				p.Name, p.Launcher, l.Kind))
+				p.Name, p.Launcher, configured))
+		case p.Launcher == "" && p.Kind == plan.Dedicated && len(names) > 1:
+			errs = append(errs, fmt.Errorf("plan %q of the catalog names no launcher, and LAUNCHER lists several: "+
+				"add launcher: to its broker key, one of %s", p.Name, configured))
 		}
 	}
 	return errors.Join(errs...)

@@ -17,6 +17,8 @@ import (
 	"mysql-broker/cmd/mysql-broker/app"
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/cmd/mysql-broker/dev/pgcluster"
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/launchers"
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
@@ -100,20 +102,27 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
-	dedicated := config.Launcher{Kind: "process", Dir: filepath.Join(dir, "dedicated"), Binary: binary,
-		Host: "127.0.0.1", Bind: "127.0.0.1"}
-	dedicated.PortMin, dedicated.PortMax = config.DefaultLauncherPorts()
+	dedicated := map[string]string{"LAUNCHER": launchers.Here, "LAUNCHER_DIR": filepath.Join(dir, "dedicated"),
+		"LAUNCHER_SPARES": "0", "LAUNCHER_MYSQLD": binary.Path}
+	configured, err := launchers.Configure(dedicated["LAUNCHER"], func(name string) string { return dedicated[name] })
+	if err != nil {
+		return err
+	}
 	broker, err := app.Start(ctx, config.Config{Bind: "127.0.0.1", Port: cfg.Port, Username: secrets.Username,
 		Password: secrets.Password, PostgresURL: postgres.URL(), Keys: keys,
-		Shared: []shared.Config{server}, Launcher: dedicated, Quota: config.DefaultQuota(),
+		Shared: []shared.Config{server}, Launchers: configured, Quota: config.DefaultQuota(),
 		SignIn: config.SignIn{Announce: func(link string) { printLink(cfg.Out, link) }}}, c, cfg.Logger)
 	if err != nil {
 		return err
 	}
-	started(broker.Launcher().StopAll)
+	for _, l := range stoppable(broker) {
+		started(l.StopAll)
+	}
 	started(func(context.Context) error { broker.Close(); return nil })
-	if err := broker.Launcher().StartAll(ctx); err != nil {
-		cfg.Logger.Warn("a dedicated server did not start; it is tried again", "error", err)
+	for _, l := range stoppable(broker) {
+		if err := l.StartAll(ctx); err != nil {
+			cfg.Logger.Warn("a dedicated server did not start; it is tried again", "error", err)
+		}
 	}
 	url := fmt.Sprintf("http://127.0.0.1:%d", broker.Port())
 	if err := writeClientConfig(filepath.Join(dir, "client.json"), url, secrets); err != nil {
@@ -133,6 +142,16 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	case err := <-broker.Failed():
 		return err
 	}
+}
+
+// stoppable are the broker's launchers whose servers can be stopped.
+func stoppable(broker *app.App) (all []launcher.Stopper) {
+	for _, l := range broker.Launchers() {
+		if s, ok := l.Launcher.(launcher.Stopper); ok {
+			all = append(all, s)
+		}
+	}
+	return all
 }
 
 // writeClientConfig lets `mysql-broker client` find this broker without being told.

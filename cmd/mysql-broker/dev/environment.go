@@ -6,12 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
-	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/provisioner/shared"
 )
 
@@ -50,7 +51,8 @@ func Environment() (getenv func(string) string, file string, err error) {
 }
 
 // writeEnvironment leaves for Environment, and for shells to source, what commands need to find this broker's servers.
-func writeEnvironment(dir, catalogPath, postgresURL, keyset string, server shared.Config, l config.Launcher) error {
+func writeEnvironment(dir, catalogPath, postgresURL, keyset string, server shared.Config,
+	dedicated map[string]string) error {
 	catalogPath, err := filepath.Abs(catalogPath)
 	if err != nil {
 		return err
@@ -63,10 +65,11 @@ func writeEnvironment(dir, catalogPath, postgresURL, keyset string, server share
 	}
 	var b strings.Builder
 	b.WriteString("# For the shell: . " + filepath.Join(dir, environmentFile) + "\n")
-	for _, v := range [][2]string{{"DATABASE_URL", postgresURL}, {"ENCRYPTION_KEYSET", keyset},
-		{"MYSQL_SERVERS", string(servers)}, {"CATALOG", catalogPath}, {"LAUNCHER", l.Kind}, {"LAUNCHER_DIR", l.Dir},
-		{"LAUNCHER_PORTS", fmt.Sprintf("%d-%d", l.PortMin, l.PortMax)}, {"LAUNCHER_MYSQLD", l.Binary.Path}} {
-		b.WriteString("export " + v[0] + "=" + quote(v[1]) + "\n")
+	variables := map[string]string{"DATABASE_URL": postgresURL, "ENCRYPTION_KEYSET": keyset,
+		"MYSQL_SERVERS": string(servers), "CATALOG": catalogPath}
+	maps.Copy(variables, dedicated)
+	for _, name := range slices.Sorted(maps.Keys(variables)) {
+		b.WriteString("export " + name + "=" + quote(variables[name]) + "\n")
 	}
 	path := filepath.Join(dir, environmentFile)
 	if err := os.WriteFile(path+".new", []byte(b.String()), 0o600); err != nil {

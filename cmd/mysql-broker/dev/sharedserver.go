@@ -13,22 +13,23 @@ import (
 
 	sharedserver "mysql-broker/deploy/shared-server"
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/launchers"
 	"mysql-broker/provisioner/launcher/mysqld"
-	"mysql-broker/provisioner/launcher/process"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/shared"
 )
 
 // startShared starts the shared server the way dedicated ones are started, and makes it what operators run: with the
-// settings and the broker's account of deploy/shared-server.
+// settings and the broker's account of deploy/shared-server. The launcher is nil if nothing was started.
 func startShared(ctx context.Context, cfg Config, dir string, binary mysqld.Binary,
-	s secrets) (*process.Launcher, shared.Config, error) {
+	s secrets) (launcher.Stopper, shared.Config, error) {
 	settings, err := sharedserver.Settings(binary.Flavour)
 	if err != nil {
 		return nil, shared.Config{}, err
 	}
-	l, err := process.New(process.Config{Dir: dir, Binary: binary, PortMin: 13300, PortMax: 13399, Logger: cfg.Logger,
-		UnlimitedMemory: true, Settings: settings})
+	l, err := launchers.OpenHere(map[string]string{"LAUNCHER_DIR": dir, "LAUNCHER_PORTS": "13300-13399",
+		"LAUNCHER_SPARES": "0", "LAUNCHER_MYSQLD": binary.Path},
+		launcher.Options{Logger: cfg.Logger, Supervise: true, UnlimitedMemory: true, Settings: settings})
 	if err != nil {
 		return nil, shared.Config{}, err
 	}

@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"mysql-broker/provisioner/launcher"
-	"mysql-broker/provisioner/launcher/mysqld"
 )
 
 // diskFull are what the programs of either flavour say of a full disk, by the system's text in the locale C or by its
@@ -27,7 +26,7 @@ func roomToStart(dir string, st state, memoryMB int) error {
 	needed := startSpaceMB
 	next := st
 	next.MemoryMB = memoryMB
-	if redo := mysqld.RedoLogMB(st.Flavour, next.MemoryMB, next.RedoMB); redo != mysqld.RedoLogMB(st.Flavour, st.MemoryMB, st.RedoMB) {
+	if redo := next.redoLogMB(); redo != st.redoLogMB() {
 		needed += redo
 	}
 	free, err := spaceLeft(dir)

@@ -44,39 +44,21 @@ type Config struct {
 	BindAddress string        // address the servers listen on, e.g. 0.0.0.0; 127.0.0.1
 	PortMin     int           // first port that may be used; 13400
 	PortMax     int           // last port that may be used; 13999
-	Logger      *slog.Logger
-
-	// Settings are further lines of the servers' option files, as NAME=VALUE, which come after the launcher's own and so
-	// win over them.
-	Settings []string
-
 	// Spares is how many data directories are kept ready for servers to come, each as large as that of a new server;
 	// none by default. A launch that finds none takes longer by the time that a copy takes.
 	Spares int
 
-	// UnlimitedMemory is for servers of many tenants, which none of them may bring to an end: they may take more memory
-	// than their Spec says.
-	UnlimitedMemory bool
-
-	// Exec runs a statement as the administrator of the server of that id, of which the launcher keeps no password. It
-	// may be nil: then what takes a statement waits until the server is started the next time.
-	Exec func(ctx context.Context, id string, e launcher.Endpoint, statement string) error
-
-	// Authority tells which CA signs the certificates of servers, and which are trusted. It is asked again and again. If
-	// it is nil, each server has a CA of its own.
-	Authority func(context.Context) (certificate.Authority, error)
-
-	// OnRedoFull is called when the redo log of a server was full and has been made larger; it may be nil.
-	OnRedoFull func()
-
 	controlGroups func() (*controlGroups, error) // useControlGroups, but in tests
+	name          func(variable string) string   // what operators call a variable; nil where they set none
 
 	// LaunchTimeout is how long a new server, which has no data yet, may take to come up; 2 minutes. It takes a second
 	// as a rule. One that holds data may have much to recover and is given more.
 	LaunchTimeout time.Duration
+
+	launcher.Options
 }
 
-// Launcher is a launcher.Launcher. One made by New also keeps its servers running until it is closed.
+// Launcher is a launcher.Launcher.
 type Launcher struct {
 	cfg   Config
 	owner owner // of the servers' processes and data
@@ -99,31 +81,8 @@ type Launcher struct {
 
 var _ launcher.Stopper = (*Launcher)(nil)
 
-// New is Open and begins to supervise: every server that was launched is started again when it is found dead, unless
-// another broker supervises that directory already.
-func New(cfg Config) (*Launcher, error) {
-	l, err := Open(cfg)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	l.stopSupervision = cancel
-	if cfg.Authority != nil {
-		if err := l.loadAuthority(ctx); err != nil {
-			cancel()
-			return nil, fmt.Errorf("the CA of dedicated servers: %w", err)
-		}
-		l.supervision.Go(func() { l.followAuthority(ctx) })
-	}
-	l.logMemoryLimit()
-	if err := l.sweepGroups(); err != nil {
-		l.cfg.Logger.Warn("control groups of destroyed servers were not removed", "error", err)
-	}
-	l.supervision.Go(func() { l.supervise(ctx) })
-	return l, nil
-}
-
-// Open prepares the state directory and starts nothing by itself: servers that do not run stay so.
+// Open prepares the state directory. Unless the options have it supervise, it starts nothing by itself: servers that do
+// not run stay so.
 func Open(cfg Config) (*Launcher, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.check(); err != nil {
@@ -148,7 +107,34 @@ func Open(cfg Config) (*Launcher, error) {
 	if !cfg.UnlimitedMemory {
 		l.groups, l.whyUngrouped = cfg.controlGroups()
 	}
+	if cfg.Supervise {
+		if err := l.beginSupervision(); err != nil {
+			return nil, err
+		}
+	}
 	return l, nil
+}
+
+// beginSupervision starts every server again that was launched and is found dead, unless another broker supervises the
+// directory already.
+func (l *Launcher) beginSupervision() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	l.stopSupervision = cancel
+	if l.cfg.Authority != nil {
+		if err := l.loadAuthority(ctx); err != nil {
+			cancel()
+			return fmt.Errorf("the CA of dedicated servers: %w", err)
+		}
+		l.supervision.Go(func() { l.followAuthority(ctx) })
+	}
+	l.cfg.Logger.Info("supervising dedicated servers", "flavour", l.cfg.Binary.Flavour, "version", l.cfg.Binary.Version,
+		"dir", l.cfg.Dir)
+	l.logMemoryLimit()
+	if err := l.sweepGroups(); err != nil {
+		l.cfg.Logger.Warn("control groups of destroyed servers were not removed", "error", err)
+	}
+	l.supervision.Go(func() { l.supervise(ctx) })
+	return nil
 }
 
 // makeStateDir returns the directory's one path without symbolic links: servers are known by their paths.
@@ -163,7 +149,7 @@ func makeStateDir(dir string) (string, error) {
 	return filepath.EvalSymlinks(dir)
 }
 
-// Close ends supervision. The servers go on running.
+// Close implements launcher.Launcher: it ends supervision.
 func (l *Launcher) Close() {
 	l.stopSupervision()
 	l.supervision.Wait()
@@ -216,18 +202,12 @@ func (l *Launcher) templatesDir() string { return filepath.Join(l.cfg.Dir, "temp
 func (l *Launcher) trashDir() string     { return filepath.Join(l.cfg.Dir, "trash") }
 
 func (c Config) withDefaults() Config {
-	if c.Host == "" {
-		c.Host = "127.0.0.1"
-	}
-	if c.BindAddress == "" {
-		c.BindAddress = "127.0.0.1"
-	}
+	c.Host = cmp.Or(c.Host, "127.0.0.1")
+	c.BindAddress = cmp.Or(c.BindAddress, "127.0.0.1")
 	if c.PortMin == 0 && c.PortMax == 0 {
 		c.PortMin, c.PortMax = 13400, 13999
 	}
-	if c.LaunchTimeout == 0 {
-		c.LaunchTimeout = launchTimeout
-	}
+	c.LaunchTimeout = cmp.Or(c.LaunchTimeout, launchTimeout)
 	if c.controlGroups == nil {
 		c.controlGroups = func() (*controlGroups, error) { return useControlGroups("/proc/self") }
 	}

@@ -80,8 +80,8 @@ func newConfig(t *testing.T, binary mysqld.Binary) process.Config {
 	low, high := testdrive.PortRange(t)
 	cfg := process.Config{
 		Dir: dir, Binary: binary, PortMin: low, PortMax: high,
-		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
+	cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 	t.Cleanup(func() {
 		l, err := process.Open(cfg) // which starts none of those that do not run
 		if err != nil {
@@ -105,7 +105,8 @@ func newConfig(t *testing.T, binary mysqld.Binary) process.Config {
 
 func open(t *testing.T, cfg process.Config) *process.Launcher {
 	t.Helper()
-	l, err := process.New(cfg)
+	cfg.Supervise = true
+	l, err := process.Open(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

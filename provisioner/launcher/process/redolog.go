@@ -109,7 +109,7 @@ func (l *Launcher) raiseRedoLog(ctx context.Context, sd serverDir, full time.Tim
 	if err != nil {
 		return err
 	}
-	capacity := mysqld.RedoLogMB(mysqld.MySQL, st.MemoryMB, st.RedoMB)
+	capacity := st.redoLogMB()
 	if !full.After(st.RedoRaised) {
 		if started, err := startedRedoMB(sd); err != nil || started >= capacity || l.cfg.Exec == nil {
 			return err

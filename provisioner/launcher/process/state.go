@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/mysqld"
 )
 
 // phase is how far a server has come. Only a ready one is kept running.
@@ -34,6 +35,8 @@ type state struct {
 	RedoMB     int       `json:"redo_mb,omitempty"`
 	RedoRaised time.Time `json:"redo_raised,omitzero"`
 }
+
+func (st state) redoLogMB() int { return mysqld.RedoLogMB(st.Flavour, st.MemoryMB, st.RedoMB) }
 
 // loadState returns launcher.ErrNotFound for a server of which nothing is recorded.
 func (d serverDir) loadState() (state, error) {

@@ -1,0 +1,137 @@
+// Package launchers lists the kinds of launchers, and makes those that an operator has chosen.
+package launchers
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/process"
+)
+
+// Kinds are all there are. A new kind is added here, and nowhere else.
+func Kinds() []launcher.Kind {
+	return []launcher.Kind{process.Kind()}
+}
+
+// Variables are those of all kinds. What each means begins with the kind's name.
+func Variables() (all []launcher.Variable) {
+	for _, kind := range Kinds() {
+		for _, v := range kind.Variables {
+			v.Meaning = kind.Name + ": " + v.Meaning
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
+// Named is a launcher that an operator has configured.
+type Named struct {
+	Name, Kind string
+	launcher.Configured
+}
+
+// validName is short enough for the names of variables, see launcher.NewEnvironment.
+var validName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
+
+// Configure reads the variable LAUNCHER, which is chosen, and those of each launcher that it names: "none", or entries
+// joined by commas, each KIND or NAME=KIND. The error has a line for everything that is wrong.
+func Configure(chosen string, getenv func(string) string) ([]Named, error) {
+	if chosen == "none" {
+		return nil, nil
+	}
+	entries := strings.Split(chosen, ",")
+	var all []Named
+	var errs []error
+	for _, entry := range entries {
+		n, kind, err := parse(strings.TrimSpace(entry))
+		if err == nil && slices.ContainsFunc(all, func(other Named) bool { return other.Name == n.Name }) {
+			err = fmt.Errorf("LAUNCHER has two launchers %q", n.Name)
+		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		owner := n.Name
+		if len(entries) == 1 {
+			owner = ""
+		}
+		env := launcher.NewEnvironment(kind, owner, getenv)
+		n.Configured = kind.Configure(env)
+		for _, other := range all {
+			if err := n.Beside(other.Configured); err != nil && env.Err() == nil {
+				errs = append(errs, fmt.Errorf("the launchers %s and %s cannot be used side by side: %w", other.Name, n.Name, err))
+			}
+		}
+		errs = append(errs, env.Err())
+		all = append(all, n)
+	}
+	if len(entries) > 1 {
+		errs = append(errs, unread(getenv))
+	}
+	return all, errors.Join(errs...)
+}
+
+// parse reads an entry of LAUNCHER.
+func parse(entry string) (Named, launcher.Kind, error) {
+	name, of, named := strings.Cut(entry, "=")
+	if !named {
+		of = name
+	}
+	i := slices.IndexFunc(Kinds(), func(k launcher.Kind) bool { return k.Name == of })
+	switch {
+	case i < 0:
+		return Named{}, launcher.Kind{}, fmt.Errorf("LAUNCHER is not one of none, %s, or a list of NAME=KIND with these "+
+			"kinds, joined by commas: there is no kind %q", strings.Join(names(), ", "), of)
+	case !validName.MatchString(name):
+		return Named{}, launcher.Kind{}, fmt.Errorf("LAUNCHER has the name %q: want up to 32 lower-case letters, digits and "+
+			"dashes, of which the first is a letter", name)
+	}
+	kind := Kinds()[i]
+	return Named{Name: name, Kind: kind.Name}, kind, nil
+}
+
+// names are those of all kinds.
+func names() (all []string) {
+	for _, kind := range Kinds() {
+		all = append(all, kind.Name)
+	}
+	return all
+}
+
+// unread complains of variables that are for the only launcher of a broker, where there are several.
+func unread(getenv func(string) string) error {
+	var errs []error
+	for _, v := range Variables() {
+		if getenv(v.Name) != "" {
+			errs = append(errs, fmt.Errorf("%s is of no use where LAUNCHER lists several: the name of a launcher comes after "+
+				"LAUNCHER_, as in LAUNCHER_ZONE_1_%s for zone-1", v.Name, strings.TrimPrefix(v.Name, "LAUNCHER_")))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// OpenHere opens a launcher on this host, for programs that start servers for themselves. variables are those of the
+// environment that differ from their defaults.
+func OpenHere(variables map[string]string, o launcher.Options) (launcher.Stopper, error) {
+	all, err := Configure(Here, func(name string) string { return variables[name] })
+	if err != nil {
+		return nil, err
+	}
+	l, err := all[0].Open(o)
+	if err != nil {
+		return nil, err
+	}
+	here, ok := l.(launcher.Stopper)
+	if !ok {
+		l.Close()
+		return nil, fmt.Errorf("the servers of the launcher %s cannot be stopped", Here)
+	}
+	return here, nil
+}
+
+// Here is the kind that needs nothing but this host.
+const Here = "process"

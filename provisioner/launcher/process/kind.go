@@ -1,0 +1,79 @@
+package process
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/mysqld"
+)
+
+// Kind is how operators choose and configure this launcher.
+func Kind() launcher.Kind {
+	return launcher.Kind{Name: "process", Where: "on this host", Configure: configure, Variables: []launcher.Variable{
+		{Name: "LAUNCHER_DIR", Default: "/var/lib/mysql-broker", Meaning: "state directory"},
+		{Name: "LAUNCHER_HOST", Default: "127.0.0.1",
+			Meaning: "host name or address by which applications reach dedicated servers"},
+		{Name: "LAUNCHER_BIND", Default: "127.0.0.1", Meaning: "IP address on which dedicated servers listen"},
+		{Name: "LAUNCHER_PORTS", Default: "13400-13999", Meaning: "port range of dedicated servers"},
+		{Name: "LAUNCHER_TIMEOUT", Default: "2m",
+			Meaning: "how long a new server may take to come up; raise it where disks are slow"},
+		{Name: "LAUNCHER_SPARES", Default: "2",
+			Meaning: "how many data directories are kept ready for new servers, which then start sooner"},
+		{Name: "LAUNCHER_MYSQLD", Meaning: "path of the mysqld or mariadbd to launch; default: the first one found"},
+	}}
+}
+
+func configure(env *launcher.Environment) launcher.Configured {
+	c := Config{Dir: env.Value("LAUNCHER_DIR"), Host: env.Value("LAUNCHER_HOST"), BindAddress: env.Value("LAUNCHER_BIND")}
+	if net.ParseIP(c.BindAddress) == nil {
+		env.Wrong("LAUNCHER_BIND", "is not an IP address such as 127.0.0.1 or 0.0.0.0")
+	}
+	low, high, _ := strings.Cut(env.Value("LAUNCHER_PORTS"), "-")
+	var err1, err2 error
+	c.PortMin, err1 = strconv.Atoi(low)
+	c.PortMax, err2 = strconv.Atoi(high)
+	if err1 != nil || err2 != nil || c.PortMin < 1 || c.PortMax > 65535 || c.PortMin > c.PortMax {
+		env.Wrong("LAUNCHER_PORTS", "is not a range of ports such as 13400-13999")
+	}
+	var err error
+	if c.LaunchTimeout, err = time.ParseDuration(env.Value("LAUNCHER_TIMEOUT")); err != nil || c.LaunchTimeout <= 0 {
+		env.Wrong("LAUNCHER_TIMEOUT", "is not a duration such as 2m or 90s")
+	}
+	if c.Spares, err = strconv.Atoi(env.Value("LAUNCHER_SPARES")); err != nil || c.Spares < 0 {
+		env.Wrong("LAUNCHER_SPARES", "is not a number such as 2, or 0 for none")
+	}
+	if c.Binary, err = mysqld.ChooseBinary(env.Value("LAUNCHER_MYSQLD")); err != nil {
+		env.Wrong("LAUNCHER_MYSQLD", "names no server: %w", err)
+	}
+	c.name = env.Name
+	return c
+}
+
+// Open implements launcher.Configured.
+func (c Config) Open(o launcher.Options) (launcher.Launcher, error) {
+	c.Options = o
+	l, err := Open(c)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// Beside implements launcher.Configured. A port that two launchers may choose could be taken by one's new server while
+// the other's is down, which could then never come back.
+func (c Config) Beside(other launcher.Configured) error {
+	o, ok := other.(Config)
+	switch {
+	case !ok:
+		return nil
+	case c.Dir == o.Dir:
+		return fmt.Errorf("both have the directory %s: set %s", c.Dir, c.name("LAUNCHER_DIR"))
+	case c.PortMin <= o.PortMax && o.PortMin <= c.PortMax:
+		return fmt.Errorf("their ports overlap: set %s", c.name("LAUNCHER_PORTS"))
+	}
+	return nil
+}

@@ -145,7 +145,7 @@ func (s *Servers) Candidates(loads map[string]store.ServerState) []*Server {
 func (s *Server) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
-	return s.Ping(ctx)
+	return s.Server.Ping(ctx)
 }
 
 // Connections asks every server for its connections, but for those that did not answer according to health, which is

@@ -30,7 +30,7 @@ func TestBadConfiguration(t *testing.T) {
 		{"nothing set", map[string]string{"BROKER_USERNAME": "", "BROKER_PASSWORD": "", "DATABASE_URL": "",
 			"ENCRYPTION_KEYSET": "", "MYSQL_SERVERS": ""},
 			[]string{"BROKER_USERNAME", "BROKER_PASSWORD", "DATABASE_URL", "ENCRYPTION_KEYSET"}},
-		{"nowhere to make databases", map[string]string{"MYSQL_SERVERS": ""}, []string{"nowhere to make databases"}},
+		{"nowhere to make databases", map[string]string{"MYSQL_SERVERS": ""}, []string{"nowhere to create databases"}},
 		{"many at once", map[string]string{"PORT": "http", "LOG_LEVEL": "chatty", "LAUNCHER": "process",
 			"LAUNCHER_PORTS": "9-1", "MYSQL_SERVERS": secret},
 			[]string{"PORT", "LOG_LEVEL", "LAUNCHER_PORTS", "MYSQL_SERVERS"}},

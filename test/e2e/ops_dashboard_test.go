@@ -385,7 +385,7 @@ func TestStopWithOpenPages(t *testing.T) {
 	if status := d.Wait(t); status != 0 {
 		t.Errorf("the broker ended with %d", status)
 	}
-	if strings.Contains(d.Log(), "requests were still under way after the drain time") {
+	if strings.Contains(d.Log(), "requests were still running after the drain time") {
 		t.Error("the broker waited for the page until the drain time was over")
 	}
 }

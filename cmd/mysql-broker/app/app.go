@@ -1,4 +1,4 @@
-// Package app puts the broker together from its configuration and runs it.
+// Package app builds the broker from its configuration and runs it.
 package app
 
 import (
@@ -21,32 +21,32 @@ import (
 	"mysql-broker/store"
 )
 
-// App is a broker that listens. Make one with Start, end it with Close.
+// App is a running broker. Start creates it, Close stops it.
 type App struct {
 	cfg      config.Config
 	log      *slog.Logger
 	registry *prometheus.Registry
 	failed   chan error
-	endings  []ending // of the components that were started, in that order
+	endings  []ending // of the started components, in the order of their starts
 
-	// What components leave for later ones. Their comments say when it is nil.
-	catalog      *catalog.Catalog // what is offered
+	// Fields that components set for later ones. The comments say when a field is nil.
+	catalog      *catalog.Catalog // the offered catalog
 	traces       *sdk.TracerProvider
-	tracer       trace.Tracer // nil where traces are not sent
+	tracer       trace.Tracer // nil without tracing
 	store        *store.Store
 	lockKey      []byte
 	shared       *shared.Servers
 	fleet        *fleet.Fleet // the shared servers and the launchers
 	listener     net.Listener
-	external     *url.URL       // where browsers find the broker; nil where nobody can sign in to the dashboard
+	external     *url.URL       // the broker's URL for browsers; nil without a sign-in
 	signIn       *signin.SignIn // the same
 	provisioner  *provisioner.Provisioner
 	examinations *examinations
-	dashboard    *dashboard.Dashboard // nil where nobody can sign in
+	dashboard    *dashboard.Dashboard // nil without a sign-in
 }
 
-// components are the parts of a broker in the order in which they start. They stop in the reverse order, so that each
-// can rely on those above it.
+// components are the parts of a broker in the order of their starts. They stop in the reverse order, so that each can
+// rely on those before it.
 func (a *App) components() []component {
 	return []component{
 		{"traces", a.startTraces},
@@ -54,7 +54,7 @@ func (a *App) components() []component {
 		{"store", a.openStore},
 		{"shared servers", a.openShared},
 		{"launchers", a.openLaunchers},
-		{"high-water marks", a.startMarks}, // before anything else is done on a server
+		{"high-water marks", a.startMarks}, // before any other work on a server
 		{"listener", a.listen},
 		{"sign-in", a.prepareSignIn},
 		{"operations", a.startOperations},
@@ -66,8 +66,8 @@ func (a *App) components() []component {
 	}
 }
 
-// Start migrates the schema, connects to everything and listens, to sell what is in c. What it started is stopped
-// again if it fails.
+// Start migrates the schema, connects to all servers and listens, to offer the plans in c. If it fails, it stops what
+// it has started.
 func Start(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog.Logger) (*App, error) {
 	a := &App{cfg: cfg, log: log, registry: prometheus.NewRegistry(), failed: make(chan error, 1), catalog: c}
 	for _, part := range a.components() {
@@ -83,11 +83,11 @@ func Start(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog
 	return a, nil
 }
 
-// Port is where the broker listens.
+// Port is the TCP port of the broker.
 func (a *App) Port() int { return a.listener.Addr().(*net.TCPAddr).Port }
 
 // Launchers are where dedicated servers run.
 func (a *App) Launchers() []fleet.Launcher { return a.fleet.Launchers() }
 
-// Failed yields an error if the broker can serve no longer.
+// Failed receives an error when the broker can no longer serve.
 func (a *App) Failed() <-chan error { return a.failed }

@@ -41,7 +41,7 @@ func authorities(ctx context.Context, s *store.Store) ([]store.Authority, *store
 	return all, signing, err
 }
 
-// bundle has the authority that signs, or is going to, first.
+// bundle has the authority that signs, or will sign, first.
 func bundle(all []store.Authority) string {
 	var b strings.Builder
 	for n := len(all) - 1; n >= 0; n-- {
@@ -50,7 +50,7 @@ func bundle(all []store.Authority) string {
 	return b.String()
 }
 
-// CA is what clients of dedicated servers are to trust, in PEM.
+// CA returns the certificates that clients of dedicated servers must trust, in PEM.
 func CA(ctx context.Context, cfg config.Config) (text string, err error) {
 	err = withStore(ctx, cfg, func(s *store.Store) error {
 		all, _, err := authorities(ctx, s)
@@ -60,7 +60,7 @@ func CA(ctx context.Context, cfg config.Config) (text string, err error) {
 	return text, err
 }
 
-// AddCA has clients trust a new CA, which signs nothing yet.
+// AddCA adds a new CA to those that clients trust. It does not sign yet.
 func AddCA(ctx context.Context, cfg config.Config) error {
 	return withStore(ctx, cfg, func(s *store.Store) error {
 		if _, _, err := authorities(ctx, s); err != nil {
@@ -74,7 +74,7 @@ func AddCA(ctx context.Context, cfg config.Config) error {
 	})
 }
 
-// PromoteCA has the newest CA sign the certificates of all dedicated servers.
+// PromoteCA makes the newest CA sign the certificates of all dedicated servers.
 func PromoteCA(ctx context.Context, cfg config.Config) error {
 	return withStore(ctx, cfg, func(s *store.Store) error {
 		if _, _, err := authorities(ctx, s); err != nil {
@@ -110,7 +110,7 @@ func DropOldCAs(ctx context.Context, cfg config.Config, log *slog.Logger) (dropp
 				users = append(users, ids...)
 			}
 			if len(users) > 0 {
-				return fmt.Errorf("these servers have a certificate of an old CA yet, which the broker that supervises "+
+				return fmt.Errorf("these servers still have a certificate of an old CA, which the broker that supervises "+
 					"them renews within a minute if they run: %s", strings.Join(users, ", "))
 			}
 			if err := s.DropAuthority(ctx, old.ID); err != nil {

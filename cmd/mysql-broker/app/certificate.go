@@ -15,11 +15,12 @@ import (
 	"mysql-broker/provisioner/periodic"
 )
 
-// certificateCheck is how often the certificate's files are read. They are compared by what they hold: renewal may
-// write them in place, rename them, or turn a symbolic link of some directory above, as Kubernetes does with secrets.
+// certificateCheck is how often the certificate's files are read. Changes are detected by their content: a renewal can
+// write the files in place, rename them, or change a symbolic link to a parent directory, as Kubernetes does with
+// secrets.
 const certificateCheck = 2 * time.Second
 
-// keyPair is the pair of certificate and key that new connections get.
+// keyPair is the certificate and key for new connections.
 type keyPair struct {
 	files  config.TLS
 	log    *slog.Logger
@@ -46,13 +47,13 @@ func (c *keyPair) use(pair *tls.Certificate) {
 		"expires", pair.Leaf.NotAfter)
 }
 
-// config leaves out TLS 1.0 and 1.1, which are deprecated (RFC 8996).
+// config excludes TLS 1.0 and 1.1, which are deprecated (RFC 8996).
 func (c *keyPair) config() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.latest.Load(), nil }}
 }
 
-// follow loads new files until ctx ends.
+// follow loads changed files until ctx ends.
 func (c *keyPair) follow(ctx context.Context) {
 	periodic.Run(ctx, periodic.Schedule{Every: certificateCheck, Delay: certificateCheck}, c.status(), c.reload)
 }
@@ -62,8 +63,8 @@ func (c *keyPair) status() *periodic.Status {
 		Log: c.log, Level: slog.LevelError, EachError: true}
 }
 
-// reload uses what the files hold if that is new. Files that do not work, or do not belong together because one of them
-// is not written yet, are an error.
+// reload uses the files if their content has changed. It returns an error if they are invalid, or do not match because
+// one of them is not written yet.
 func (c *keyPair) reload(context.Context) error {
 	pair, err := c.files.Load()
 	if err == nil && !slices.EqualFunc(pair.Certificate, c.latest.Load().Certificate, bytes.Equal) {

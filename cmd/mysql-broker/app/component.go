@@ -10,28 +10,28 @@ import (
 // component is a part of the broker.
 type component struct {
 	name string
-	// start returns how to end what it started, also where it fails. A part that is not configured starts nothing.
+	// start returns how to stop what it has started, even if it fails. A part that is not configured starts nothing.
 	start func(context.Context) (ending, error)
 }
 
-// ending is how a component ends. Functions may be nil.
+// ending stops a component. Its functions may be nil.
 type ending struct {
 	name  string
-	leave func() // begins the end without waiting for it; all components leave before the first one stops
-	stop  func() // returns once the component does nothing any more
-	last  func() // runs when all components have stopped, or have had the time for it
+	leave func() // begins to stop, without waiting; all components leave before the first one stops
+	stop  func() // returns when the component has stopped
+	last  func() // runs when all components have stopped, or their time is over
 }
 
-// What the end takes at most. Cloud Foundry kills 10 seconds after SIGTERM.
+// Time limits of a stop. Cloud Foundry kills the process 10 seconds after SIGTERM.
 const (
-	drainTime = 7 * time.Second                   // for requests under way
-	closeTime = drainTime + 1500*time.Millisecond // for those, and all else that is under way
-	flushTime = time.Second                       // then, for traces to be sent
+	drainTime = 7 * time.Second                   // for running requests
+	closeTime = drainTime + 1500*time.Millisecond // for those and all other work
+	flushTime = time.Second                       // then, to send traces
 )
 
-// Close lets requests under way finish, hands tasks over to other brokers and disconnects. Dedicated servers go on
-// running. What cannot be ended in time, because PostgreSQL does not answer for example, is left to end with the
-// process, which loses nothing: leases run out by themselves.
+// Close lets running requests finish, hands tasks over to other brokers and disconnects. Dedicated servers keep
+// running. Components that cannot stop in time, for example because PostgreSQL does not respond, end with the process.
+// That loses nothing, because leases expire by themselves.
 func (a *App) Close() {
 	late := time.After(closeTime)
 	for _, end := range slices.Backward(a.endings) {
@@ -49,7 +49,7 @@ func (a *App) Close() {
 	select {
 	case <-stopped:
 	case <-late:
-		a.log.Warn("not everything could be ended in time; what is left ends with the process", "component", stopping.Load())
+		a.log.Warn("not everything stopped in time; the rest ends with the process", "component", stopping.Load())
 	}
 	for _, end := range slices.Backward(a.endings) {
 		call(end.last)
@@ -62,7 +62,7 @@ func call(fn func()) {
 	}
 }
 
-// background runs fn until the component ends, and then waits for it.
+// background runs fn until the component stops, and then waits for it.
 func background(fn func(context.Context)) ending {
 	ctx, cancel := context.WithCancel(context.Background()) // #nosec G118 -- the ending calls it
 	done := make(chan struct{})
@@ -73,7 +73,7 @@ func background(fn func(context.Context)) ending {
 	return ending{leave: cancel, stop: func() { <-done }}
 }
 
-// closing ends a component by a function that takes its time, while requests under way finish.
+// closing stops a component with a slow function, which runs while requests finish.
 func closing(fn func()) ending {
 	done := make(chan struct{})
 	return ending{leave: func() {

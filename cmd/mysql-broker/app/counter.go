@@ -7,20 +7,20 @@ import (
 )
 
 const (
-	costlyCount = 100 * time.Millisecond // a count that takes longer is not made at every scrape
-	countEach   = time.Minute            // but so often
+	costlyCount = 100 * time.Millisecond // slower counts do not run at every scrape
+	countEach   = time.Minute            // but in this interval
 )
 
-// counter counts, or tells its last count where counting is costly.
+// counter counts, or returns its last count if counting is slow.
 type counter[Counts any] struct {
 	count func(context.Context) (Counts, error)
 
 	mu     sync.Mutex
 	latest Counts
-	until  time.Time // when latest is too old to tell
+	until  time.Time // when latest is too old
 }
 
-// counts returns the figures of now, or those of up to countEach ago.
+// counts returns current figures, or figures up to countEach old.
 func (c *counter[Counts]) counts(ctx context.Context) (Counts, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

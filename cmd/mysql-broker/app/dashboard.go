@@ -11,8 +11,7 @@ import (
 	"mysql-broker/broker/signin"
 )
 
-// prepareSignIn makes who lets people into the dashboard, if somebody is configured to, and adds the client that this
-// needs at UAA to the catalog.
+// prepareSignIn creates the sign-in of the dashboard, if one is configured, and adds its UAA client to the catalog.
 func (a *App) prepareSignIn(context.Context) (end ending, err error) {
 	s := a.cfg.SignIn
 	if s.Provider.ClientID == "" && s.Announce == nil {
@@ -24,9 +23,9 @@ func (a *App) prepareSignIn(context.Context) (end ending, err error) {
 	}
 	a.external = external
 	if s.InCatalog {
-		// UAA sends browsers back to no other addresses than these, neither after a sign-in nor after a sign-out. Cloud
-		// Controller hands the text on as it is, and UAA takes it for a list where there is a comma. Of patterns, it may
-		// be told to take none. https://github.com/cloudfoundry/uaa, in server/src/main: WhitelistLogoutSuccessHandler,
+		// UAA redirects browsers only to these URLs, after a sign-in and after a sign-out. Cloud Controller passes the text
+		// on unchanged, and UAA splits it at commas. UAA can be configured to refuse patterns.
+		// https://github.com/cloudfoundry/uaa, in server/src/main: WhitelistLogoutSuccessHandler,
 		// Jackson2ArrayOrStringDeserializer
 		a.catalog = a.catalog.WithDashboardClient(domain.ServiceDashboardClient{ID: s.Provider.ClientID,
 			Secret: s.Provider.ClientSecret, RedirectURI: external.JoinPath(signin.CallbackPath).String() + "," +
@@ -37,10 +36,10 @@ func (a *App) prepareSignIn(context.Context) (end ending, err error) {
 	return end, nil
 }
 
-// SignIn is who lets people into the dashboard, or nil.
+// SignIn is the sign-in of the dashboard, or nil.
 func (a *App) SignIn() *signin.SignIn { return a.signIn }
 
-// startDashboard makes the pages, unless nobody could sign in to see them.
+// startDashboard creates the dashboard, unless there is no sign-in.
 func (a *App) startDashboard(context.Context) (end ending, err error) {
 	if a.signIn == nil {
 		return end, nil
@@ -51,7 +50,7 @@ func (a *App) startDashboard(context.Context) (end ending, err error) {
 	return ending{leave: a.dashboard.Close}, nil
 }
 
-// dashboardURL tells the address of an instance's page, "" where there is none.
+// dashboardURL returns the URL of an instance's page, or "" if there is none.
 func (a *App) dashboardURL(instanceID string) string {
 	if a.dashboard == nil {
 		return ""

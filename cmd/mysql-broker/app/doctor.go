@@ -12,7 +12,7 @@ import (
 	"mysql-broker/store"
 )
 
-// WithDoctor runs fn with a doctor for the broker that cfg and c describe, which need not run.
+// WithDoctor runs fn with a doctor for the broker of cfg and c. The broker need not run.
 func WithDoctor(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog.Logger,
 	fn func(*doctor.Doctor) error) error {
 	return withServers(ctx, cfg, log, func(s *store.Store, f *fleet.Fleet) error {
@@ -20,7 +20,7 @@ func WithDoctor(ctx context.Context, cfg config.Config, c *catalog.Catalog, log 
 	})
 }
 
-// WithRecovery runs fn with what a recovery works with, for the broker that cfg describes.
+// WithRecovery runs fn with the configuration of a recovery, for the broker of cfg.
 func WithRecovery(ctx context.Context, cfg config.Config, log *slog.Logger, fn func(recovery.Config) error) error {
 	return withServers(ctx, cfg, log, func(s *store.Store, f *fleet.Fleet) error {
 		return fn(recovery.Config{Store: s, Fleet: f})

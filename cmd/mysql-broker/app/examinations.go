@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	firstExamination = 10 * time.Second // after the start, which has enough to do
+	firstExamination = 10 * time.Second // after the start, which is busy enough
 	examineEach      = 10 * time.Minute
-	// examineRest is how many times longer than an examination took, at least, the broker waits before the next.
+	// examineRest is the shortest pause after an examination, as a multiple of its duration.
 	examineRest = 10
 )
 
-// examinations runs the doctor now and then, logs what is new and shows in /metrics how much there is. It repairs
+// examinations runs the doctor at intervals, logs new findings, and counts all findings in /metrics. It repairs
 // nothing.
 type examinations struct {
 	doctor *doctor.Doctor
@@ -37,7 +37,7 @@ type examination struct {
 	at        time.Time
 }
 
-// finding is what the metrics tell of one.
+// finding has the labels of a finding in the metrics.
 type finding struct {
 	problem      doctor.Problem
 	kind, server string
@@ -47,7 +47,7 @@ func newExaminations(d *doctor.Doctor, log *slog.Logger) *examinations {
 	return &examinations{doctor: d, log: log}
 }
 
-// run examines until ctx ends.
+// run runs the doctor until ctx ends.
 func (e *examinations) run(ctx context.Context) {
 	periodic.Run(ctx, periodic.Schedule{Delay: firstExamination, Every: examineEach, Rest: examineRest},
 		&periodic.Status{What: "comparing the servers with what is recorded", Log: e.log},
@@ -60,8 +60,8 @@ func (e *examinations) run(ctx context.Context) {
 		})
 }
 
-// tell logs how many records were deleted, and the findings that the examination before did not have. Unrecorded things
-// are not worth a warning: where brokers share a server, each sees those of the others come and go.
+// tell logs the number of deleted records, and the findings that are new since the last examination. It does not log
+// unrecorded objects: if brokers share a server, each sees the objects of the others appear and disappear.
 func (e *examinations) tell(report doctor.Report) {
 	now := &examination{findings: report.Findings, found: map[doctor.Identity]bool{}, counts: map[finding]int{},
 		reachable: report.Reachable, at: time.Now()}
@@ -71,7 +71,7 @@ func (e *examinations) tell(report doctor.Report) {
 	}
 	before := e.latest.Swap(now)
 	if report.Forgotten > 0 {
-		e.log.Info("deleted the records of what ended and is gone", "count", report.Forgotten)
+		e.log.Info("deleted old records of deleted objects", "count", report.Forgotten)
 	}
 	for _, f := range report.Findings {
 		if f.Problem == doctor.Unrecorded || before != nil && before.found[f.Identity()] {
@@ -83,7 +83,7 @@ func (e *examinations) tell(report doctor.Report) {
 	}
 }
 
-// findings are those of the last examination, and when it was; zero before the first.
+// findings returns the findings and the time of the last examination; zero before the first.
 func (e *examinations) findings() ([]doctor.Finding, time.Time) {
 	latest := e.latest.Load()
 	if latest == nil {
@@ -93,12 +93,13 @@ func (e *examinations) findings() ([]doctor.Finding, time.Time) {
 }
 
 var (
-	orphansDesc = prometheus.NewDesc("mysql_broker_orphans", "What the broker made, nothing wants any more and is there "+
-		"still; server is empty for dedicated servers, and absent while it cannot be asked.", []string{"kind", "server"}, nil)
+	orphansDesc = prometheus.NewDesc("mysql_broker_orphans", "What the broker created and nothing needs any more, but "+
+		"still exists; server is empty for dedicated servers; a server that does not answer has no series.",
+		[]string{"kind", "server"}, nil)
 	missingDesc = prometheus.NewDesc("mysql_broker_missing_resources",
-		"What should be there and is not; labels as for mysql_broker_orphans.", []string{"kind", "server"}, nil)
+		"What should exist and does not; labels as for mysql_broker_orphans.", []string{"kind", "server"}, nil)
 	keptDesc = prometheus.NewDesc("mysql_broker_kept_resources",
-		"What is there although its creation failed, because it held data, or could not be removed; labels as for "+
+		"What exists although its creation failed, because it held data or could not be removed; labels as for "+
 			"mysql_broker_orphans.", []string{"kind", "server"}, nil)
 	examinedDesc = prometheus.NewDesc("mysql_broker_examination_timestamp_seconds",
 		"When this process last looked for orphans and missing resources, in seconds since 1970.", nil, nil)
@@ -111,7 +112,7 @@ func (e *examinations) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. There is nothing to show before the first examination.
+// Collect implements prometheus.Collector. It sends nothing before the first examination.
 func (e *examinations) Collect(ch chan<- prometheus.Metric) {
 	latest := e.latest.Load()
 	if latest == nil {

@@ -18,7 +18,7 @@ import (
 	"mysql-broker/cmd/mysql-broker/config"
 )
 
-// listen takes the port before tasks are begun. Nothing is answered yet.
+// listen opens the port before any task starts. It serves nothing yet.
 func (a *App) listen(context.Context) (end ending, err error) {
 	address := net.JoinHostPort(a.cfg.Bind, strconv.Itoa(a.cfg.Port))
 	if a.listener, err = net.Listen("tcp", address); err != nil {
@@ -27,7 +27,7 @@ func (a *App) listen(context.Context) (end ending, err error) {
 	return ending{stop: func() { a.listener.Close() }}, nil
 }
 
-// serve answers requests. When the broker ends, those under way may finish, and no more are taken.
+// serve serves requests. When the broker stops, running requests can finish, and new ones are refused.
 func (a *App) serve(context.Context) (end ending, err error) {
 	a.registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -57,12 +57,12 @@ func (a *App) serve(context.Context) (end ending, err error) {
 	}}, nil
 }
 
-// drain lets requests finish and takes no more.
+// drain lets requests finish and refuses new ones.
 func (a *App) drain(server *http.Server) {
 	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
 	defer cancel()
 	if err := server.Shutdown(ctx); err != nil {
-		a.log.Warn("requests were still under way after the drain time", "error", err)
+		a.log.Warn("requests were still running after the drain time", "error", err)
 		server.Close()
 	}
 }
@@ -75,15 +75,14 @@ func credentials(cfg config.Config) []httpapi.Credential {
 	return accepted
 }
 
-// maxHeaderBytes is how long the headers of a request may be. net/http's own limit, 1 MiB, is for browsers with their
-// cookies.
+// maxHeaderBytes limits the headers of a request. net/http's default, 1 MiB, is for browsers with their cookies.
 const maxHeaderBytes = 64 << 10
 
-// newServer returns a server that no client can keep busy or fill: whoever sends too slowly is cut off, and one
-// connection holds little memory. The number of connections is the kernel's to limit, by that of open files: they end
-// by themselves, and a limit of our own would let idle ones shut the platform out.
+// newServer returns a server that no client can block or fill: it disconnects slow clients, and a connection needs
+// little memory. Only the kernel limits the number of connections, through the limit on open files. Connections end by
+// themselves, and with a limit of our own idle ones could block the platform.
 func newServer(handler http.Handler, log *slog.Logger) *http.Server {
-	// Platforms speak HTTP/1.1, whose requests the timeouts bound one by one.
+	// Platforms use HTTP/1.1, for which the timeouts apply to each request.
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	return &http.Server{

@@ -14,9 +14,10 @@ import (
 	"strings"
 )
 
-// jsonListener accepts connections on which what net/http answers itself, before any handler, is JSON as every other
-// answer: requests that are no HTTP, whose headers are too large, or which expect what it cannot do. It writes them in
-// one piece and in plain text, and asks nobody. https://go.dev/src/net/http/server.go, in conn.serve
+// jsonListener accepts connections on which net/http's own refusals are JSON like all other responses. net/http refuses
+// some requests before any handler runs: malformed ones, ones with too large headers, and ones with an unknown
+// expectation. It writes these refusals in one piece and in plain text. https://go.dev/src/net/http/server.go, in
+// conn.serve
 type jsonListener struct {
 	net.Listener
 	log *slog.Logger
@@ -30,7 +31,7 @@ func (l jsonListener) Accept() (net.Conn, error) {
 	return &jsonConn{conn, l.log}, nil
 }
 
-// jsonConn hides from net/http that a connection is TLS, whose handshake its first read then makes.
+// jsonConn hides from net/http that a connection is TLS. The first read then does the handshake.
 type jsonConn struct {
 	net.Conn
 	log *slog.Logger
@@ -45,7 +46,7 @@ func (c *jsonConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// Read implements net.Conn. Like net/http, it tells a client that speaks HTTP where HTTPS is served.
+// Read implements net.Conn. Like net/http, it responds to a client that sends HTTP to an HTTPS port.
 func (c *jsonConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	secure, ok := c.Conn.(*tls.Conn)
@@ -59,10 +60,10 @@ func (c *jsonConn) Read(p []byte) (int, error) {
 		_, _ = header.Conn.Write(refusalOf(http.StatusBadRequest, "Client sent an HTTP request to an HTTPS server."))
 		_ = header.Conn.Close()
 	}
-	return n, io.EOF // so that net/http does not answer what could not be read
+	return n, io.EOF // so that net/http sends no response to it
 }
 
-// speaksHTTP tells whether what should be the beginning of TLS is that of an HTTP request.
+// speaksHTTP reports whether the first bytes, which should begin TLS, begin an HTTP request.
 func speaksHTTP(header [5]byte) bool {
 	for _, method := range []string{"GET /", "HEAD ", "POST ", "PUT /", "PATCH", "DELET", "OPTIO"} {
 		if string(header[:]) == method {
@@ -72,10 +73,10 @@ func speaksHTTP(header [5]byte) bool {
 	return false
 }
 
-// NetConn is the connection that is wrapped.
+// NetConn returns the wrapped connection.
 func (c *jsonConn) NetConn() net.Conn { return c.Conn }
 
-// CloseWrite lets the client read an answer to the end: net/http asks for it.
+// CloseWrite lets the client read a response to the end. net/http calls it.
 func (c *jsonConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -83,10 +84,10 @@ func (c *jsonConn) CloseWrite() error {
 	return nil
 }
 
-// plain is how the headers of net/http's own answers end. Those of handlers have a date.
+// plain is the end of the headers in net/http's own responses. Handlers' responses have a date.
 const plain = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 
-// inJSON returns what to send in place of an answer of net/http's own, nil if it is none.
+// inJSON returns the replacement for one of net/http's own responses, or nil for other data.
 func inJSON(p []byte) []byte {
 	line, rest, _ := bytes.Cut(p, []byte("\r\n"))
 	words, own := strings.CutPrefix(string(line[:min(len(line), 200)]), "HTTP/1.1 ")
@@ -108,7 +109,7 @@ func inJSON(p []byte) []byte {
 	return refusalOf(status, "The request is not HTTP as this server understands it: "+reason+".")
 }
 
-// refusalOf is an answer after which the connection ends.
+// refusalOf returns a response after which the connection closes.
 func refusalOf(status int, description string) []byte {
 	body, err := json.Marshal(map[string]string{"description": description})
 	if err != nil { // strings always encode

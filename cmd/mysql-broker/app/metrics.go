@@ -26,7 +26,7 @@ type metrics struct {
 	full       prometheus.Counter
 }
 
-// planNames finds plans' names by id. A name that two service offerings use is not told apart by itself, and left out.
+// planNames maps ids to plans' names. It omits a name that two service offerings use, because that is ambiguous.
 func planNames(plans plan.Set) map[string]string {
 	names, ids := make(map[string]string, len(plans)), make(map[string]string, len(plans))
 	for _, p := range plans {
@@ -39,7 +39,7 @@ func planNames(plans plan.Set) map[string]string {
 	return names
 }
 
-// planLabel is a plan's name or, once it is not in the catalog any more, its id: labels must tell plans apart.
+// planLabel is a plan's name or, if it is no longer in the catalog, its id: labels must be unambiguous.
 func planLabel(names map[string]string, id string) string {
 	if name, ok := names[id]; ok {
 		return name
@@ -60,13 +60,13 @@ func newMetrics(r prometheus.Registerer, plans plan.Set) *metrics {
 		retries: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "mysql_broker_task_retries_total",
 			Help: "Steps that failed in this process and are tried again."}, []string{"kind"}),
 		ranOut: prometheus.NewCounter(prometheus.CounterOpts{Name: "mysql_broker_task_leases_lost_total",
-			Help: "Leases that ran out while this process worked on their tasks, because it was paused or could not reach " +
-				"PostgreSQL; another process goes on."}),
+			Help: "Leases that expired while this process worked on their tasks, because it was paused or could not reach " +
+				"PostgreSQL; another process continues."}),
 	}
 	m.full = prometheus.NewCounter(prometheus.CounterOpts{Name: "mysql_broker_shared_servers_full_total",
 		Help: "Service instances refused in this process because every shared server was full."})
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "mysql_broker_build_info",
-		Help: "Always 1; the labels tell the build.", ConstLabels: prometheus.Labels{"version": version.Version,
+		Help: "Always 1; the labels identify the build.", ConstLabels: prometheus.Labels{"version": version.Version,
 			"go": version.Go()}})
 	build.Set(1)
 	r.MustRegister(m.operations, m.durations, m.retries, m.ranOut, m.full, build)
@@ -74,7 +74,7 @@ func newMetrics(r prometheus.Registerer, plans plan.Set) *metrics {
 	return m
 }
 
-// beginAtZero shows counters before they count: to Prometheus, what appears with 1 has not increased.
+// beginAtZero exports counters before their first event: for Prometheus, a series that starts with 1 has not increased.
 // https://prometheus.io/docs/practices/instrumentation/#avoid-missing-metrics
 func (m *metrics) beginAtZero() {
 	for _, kind := range store.TaskKinds {
@@ -95,7 +95,7 @@ func (m *metrics) taskEnded(t store.Task, state string) {
 
 func (m *metrics) taskRetried(t store.Task) { m.retries.WithLabelValues(t.Kind).Inc() }
 
-// stateCollector reads figures at each scrape.
+// stateCollector reads its figures at each scrape.
 type stateCollector struct {
 	store   *store.Store
 	counter counter[store.Counts]
@@ -110,21 +110,21 @@ const scrapeTimeout = 5 * time.Second
 
 var (
 	instancesDesc = prometheus.NewDesc("mysql_broker_instances",
-		"Service instances; server is empty for dedicated ones. Where counting takes longer than 0.1 s, the figure is up to "+
+		"Service instances; server is empty for dedicated ones. If counting takes longer than 0.1 s, the figure is up to "+
 			"a minute old.", []string{"plan", "server"}, nil)
 	bindingsDesc = prometheus.NewDesc("mysql_broker_bindings",
-		"Service bindings. Where counting takes longer than 0.1 s, the figure is up to a minute old.", nil, nil)
+		"Service bindings. If counting takes longer than 0.1 s, the figure is up to a minute old.", nil, nil)
 	postgresUpDesc = prometheus.NewDesc("mysql_broker_postgresql_up",
-		"1 if PostgreSQL answered this process just now and takes writes, else 0. If it does not answer, instances, "+
-			"bindings and tasks are not shown.", nil, nil)
+		"1 if PostgreSQL answers this process and accepts writes, else 0. If it does not answer, instances, "+
+			"bindings and tasks are missing.", nil, nil)
 	heldDesc = prometheus.NewDesc("mysql_broker_held",
 		"1 if PostgreSQL is older than the servers, so that only reads, polls and binds work until `mysql-broker recover`, "+
 			"else 0.", nil, nil)
 	tasksDesc = prometheus.NewDesc("mysql_broker_tasks",
-		"Tasks of all replicas that have not ended, by whether a worker is at them (in_progress) or not (waiting).",
+		"Tasks of all replicas that have not ended: a worker runs them (in_progress), or they wait for one (waiting).",
 		[]string{"kind", "state"}, nil)
 	oldestDesc = prometheus.NewDesc("mysql_broker_task_oldest_age_seconds",
-		"Seconds since the oldest task of the kind that has not ended was requested, 0 without one.", []string{"kind"}, nil)
+		"Age in seconds of the oldest task of the kind that has not ended; 0 if there is none.", []string{"kind"}, nil)
 	serverUpDesc = prometheus.NewDesc("mysql_broker_shared_server_up",
 		"1 if the shared server answers, else 0.", []string{"server"}, nil)
 	serverUsableDesc = prometheus.NewDesc("mysql_broker_shared_server_usable",
@@ -133,17 +133,17 @@ var (
 			"missing, else 0: the server then gets no instances.",
 		[]string{"server"}, nil)
 	loadDesc = prometheus.NewDesc("mysql_broker_shared_server_databases",
-		"Databases of service instances on the shared server, those that are being made or deleted included.",
+		"Databases of service instances on the shared server, including those in creation or deletion.",
 		[]string{"server"}, nil)
 	drainedDesc = prometheus.NewDesc("mysql_broker_shared_server_drained",
-		"1 if `mysql-broker drain` has the shared server get no more instances, else 0.", []string{"server"}, nil)
+		"1 if the shared server is drained and gets no more instances, else 0.", []string{"server"}, nil)
 	capacityDesc = prometheus.NewDesc("mysql_broker_shared_server_max_databases",
-		"Databases that the shared server takes at most.", []string{"server"}, nil)
+		"Maximum number of databases on the shared server.", []string{"server"}, nil)
 	soldDesc = prometheus.NewDesc("mysql_broker_shared_server_sold_connections",
-		"Connections that the bindings on the shared server may have open at the same time, all together. Where counting "+
+		"Connections that all bindings on the shared server together may have open at the same time. If counting "+
 			"takes longer than 0.1 s, the figure is up to a minute old.", []string{"server"}, nil)
 	connectionsDesc = prometheus.NewDesc("mysql_broker_shared_server_connections",
-		"Connections that are open at the shared server, the broker's own included.", []string{"server"}, nil)
+		"Open connections of the shared server, including the broker's own.", []string{"server"}, nil)
 	maxConnectionsDesc = prometheus.NewDesc("mysql_broker_shared_server_max_connections",
 		"Connections that the shared server allows at the same time (max_connections).", []string{"server"}, nil)
 	poolDesc = prometheus.NewDesc("mysql_broker_pool_connections",
@@ -169,9 +169,9 @@ func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. Figures that cannot be read are left out of the scrape.
+// Collect implements prometheus.Collector. It omits figures that cannot be read.
 func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
-	// At the same time, lest servers that answer seem to be down because PostgreSQL took all the time.
+	// Concurrently, so that a slow PostgreSQL does not make the servers seem down.
 	var asked sync.WaitGroup
 	asked.Go(func() { c.collectRecorded(ch) })
 	asked.Go(func() { c.collectServers(ch) })
@@ -183,7 +183,7 @@ func gauge(ch chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ..
 	ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 }
 
-// oneIf is how Prometheus writes a boolean.
+// oneIf returns a boolean as Prometheus's 1 or 0.
 func oneIf(b bool) float64 {
 	if b {
 		return 1
@@ -191,7 +191,7 @@ func oneIf(b bool) float64 {
 	return 0
 }
 
-// collectRecorded shows what is in PostgreSQL. What costs least comes first.
+// collectRecorded exports figures from PostgreSQL, the cheapest ones first.
 func (c *stateCollector) collectRecorded(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
@@ -242,7 +242,7 @@ func (c *stateCollector) collectRecorded(ch chan<- prometheus.Metric) {
 	}
 }
 
-// collectServers asks the shared servers, which have a bound of their own.
+// collectServers queries the shared servers, which have their own time limit.
 func (c *stateCollector) collectServers(ch chan<- prometheus.Metric) {
 	health := c.shared.Health(context.Background())
 	for name, err := range health {

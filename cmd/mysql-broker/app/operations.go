@@ -13,7 +13,7 @@ import (
 	"mysql-broker/provisioner/task"
 )
 
-// startMarks returns once PostgreSQL was compared with what all servers that answer were told.
+// startMarks returns when PostgreSQL has been compared with the marks on all servers that respond.
 func (a *App) startMarks(ctx context.Context) (ending, error) {
 	marks, err := mark.Start(ctx, mark.Config{Store: a.store, Fleet: a.fleet, Logger: a.log})
 	if err != nil {
@@ -22,8 +22,8 @@ func (a *App) startMarks(ctx context.Context) (ending, error) {
 	return closing(marks.Close), nil
 }
 
-// startOperations begins to carry tasks out. What is under way when the broker ends is handed to other brokers, but for
-// what requests wait for.
+// startOperations starts to run tasks. When the broker stops, it hands running tasks to other brokers, except those for
+// which requests wait.
 func (a *App) startOperations(context.Context) (ending, error) {
 	metrics := newMetrics(a.registry, a.catalog.Plans())
 	a.registry.MustRegister(newStateCollector(a.store, a.shared, a.catalog.Plans(), a.log))
@@ -57,7 +57,7 @@ const (
 	removeEach = time.Hour
 )
 
-// startRemoval begins to delete the tasks that no platform asks about any more, and what no request can be older than.
+// startRemoval starts to delete tasks that no platform polls any more, and absences that are older than any request.
 func (a *App) startRemoval(context.Context) (ending, error) {
 	status := &periodic.Status{What: "removing old tasks", Log: a.log}
 	return background(func(ctx context.Context) {
@@ -72,7 +72,7 @@ func (a *App) startRemoval(context.Context) (ending, error) {
 	}), nil
 }
 
-// removeTasks deletes none of a PostgreSQL that is held: it is not known yet what has come of them.
+// removeTasks deletes nothing while PostgreSQL is held, because the outcome of its tasks is not known yet.
 func (a *App) removeTasks(ctx context.Context) (int64, error) {
 	held, err := a.store.Hold(ctx)
 	if err != nil || held != nil {

@@ -8,7 +8,7 @@ import (
 	"net/http/pprof"
 )
 
-// startProfiles serves what https://pkg.go.dev/net/http/pprof offers, to whoever can reach the address.
+// startProfiles serves https://pkg.go.dev/net/http/pprof to everyone who can reach the address.
 func (a *App) startProfiles(context.Context) (end ending, err error) {
 	address := a.cfg.Pprof
 	if address == "" {
@@ -25,8 +25,8 @@ func (a *App) startProfiles(context.Context) (end ending, err error) {
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	server := newServer(mux, a.log)
-	server.WriteTimeout = 0                    // a profile takes as long as it is asked to
-	go func() { _ = server.Serve(listener) }() // ends when it is closed
+	server.WriteTimeout = 0                    // the client chooses a profile's duration
+	go func() { _ = server.Serve(listener) }() // returns when the server is closed
 	a.log.Info("profiles", "url", "http://"+listener.Addr().String()+"/debug/pprof/")
-	return ending{stop: func() { _ = server.Close() }}, nil // which breaks off those under way
+	return ending{stop: func() { _ = server.Close() }}, nil // which aborts running profiles
 }

@@ -14,20 +14,21 @@ import (
 	"mysql-broker/store"
 )
 
-// fullestShown is how many instances have figures of their own, lest there be a million series, and unmeasuredShown how
-// many dedicated servers: those that were not measured for unmeasuredTime, or for two intervals if that is longer.
+// fullestShown limits the instances with their own series, because there could be a million. unmeasuredShown limits the
+// dedicated servers with their own series: those that were not measured for unmeasuredTime, or for two intervals if
+// that is longer.
 const (
 	fullestShown    = 100
 	unmeasuredShown = 20
 	unmeasuredTime  = 30 * time.Minute
 )
 
-// quotaCollector reads at each scrape how full instances are. Every replica shows the same.
+// quotaCollector reads at each scrape how full instances are. Every replica exports the same figures.
 type quotaCollector struct {
 	store     *store.Store
 	counter   counter[store.QuotaStats]
-	servers   []string  // whose measurements are shown
-	since     time.Time // shown for those that were never measured
+	servers   []string  // whose measurements are exported
+	since     time.Time // used for servers that were never measured
 	dedicated bool      // whether there can be dedicated servers
 	missed    time.Duration
 	plans     plan.Set
@@ -38,7 +39,7 @@ type quotaCollector struct {
 var (
 	quotaInstancesDesc = prometheus.NewDesc("mysql_broker_quota_instances",
 		"Service instances whose data take at least 80 or 90 per cent of their plan's storage (level), or have reached 100 "+
-			"and are kept from growing until they take less than 95. Where counting takes longer than 0.1 s, the figure is up "+
+			"and cannot grow until they take less than 95. If counting takes longer than 0.1 s, the figure is up "+
 			"to a minute old.", []string{"plan", "level"}, nil)
 	quotaBytesDesc = prometheus.NewDesc("mysql_broker_instance_storage_bytes",
 		"Bytes that the data of a service instance take: the 100 fullest of those that have reached 80 per cent of their "+
@@ -46,7 +47,7 @@ var (
 	quotaLimitDesc = prometheus.NewDesc("mysql_broker_instance_storage_quota_bytes",
 		"Bytes that the plan of such a service instance allows.", []string{"instance_id", "plan"}, nil)
 	quotaDueDesc = prometheus.NewDesc("mysql_broker_quota_accounts_due",
-		"Accounts whose privileges are yet to be changed because their service instance came over its quota, or below.",
+		"Accounts whose privileges have to change because their service instance went over its quota, or below it.",
 		nil, nil)
 	quotaMeasuredDesc = prometheus.NewDesc("mysql_broker_quota_measurement_timestamp_seconds",
 		"When all databases of a shared server, or those dedicated servers that can be (server is empty), were last "+
@@ -54,7 +55,8 @@ var (
 			"dedicated servers that were not measured for half an hour, or for two intervals.", []string{"server"}, nil)
 )
 
-// newQuotaCollector is for a broker that measures each interval. dedicated says whether there is a launcher.
+// newQuotaCollector returns the collector of a broker that measures in an interval. dedicated says whether there is a
+// launcher.
 func newQuotaCollector(s *store.Store, servers *shared.Servers, dedicated bool, interval time.Duration,
 	plans plan.Set, log *slog.Logger) prometheus.Collector {
 	c := &quotaCollector{store: s, servers: servers.Names(), since: time.Now(), dedicated: dedicated,
@@ -74,7 +76,7 @@ func (c *quotaCollector) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. Figures that cannot be read are left out of the scrape.
+// Collect implements prometheus.Collector. It omits figures that cannot be read.
 func (c *quotaCollector) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
@@ -83,7 +85,7 @@ func (c *quotaCollector) Collect(ch chan<- prometheus.Metric) {
 		c.log.Warn("could not count full instances for /metrics", "error", err)
 		return
 	}
-	counts := map[string]map[int]int64{} // every plan has all levels, so that a series begins at 0
+	counts := map[string]map[int]int64{} // every plan has all levels, so that each series starts at 0
 	for _, p := range c.plans {
 		counts[p.ID] = map[int]int64{}
 	}

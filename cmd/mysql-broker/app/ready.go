@@ -10,10 +10,10 @@ import (
 	"mysql-broker/store"
 )
 
-// readyTimeout bounds the wait for PostgreSQL; the shared servers have a bound of their own.
+// readyTimeout limits the wait for PostgreSQL; the shared servers have their own limit.
 const readyTimeout = 2 * time.Second
 
-// readiness is whether the broker can do its work. Reasons are for the log: it is told to anyone.
+// readiness says whether the broker can work. Anyone can read it, so reasons go only to the log.
 type readiness struct {
 	Status        string            `json:"status"`         // "ok", "held" or "unavailable"
 	Postgres      string            `json:"postgresql"`     // "ok", "read-only" or "unreachable"
@@ -30,9 +30,10 @@ type heldState struct {
 
 var errUnavailable = errors.New("something that the broker needs does not answer")
 
-// readinessOf returns what asks PostgreSQL and every shared server whether they answer; errUnavailable if one does not.
-// Nobody's request is its context, as others may wait for the same answer. A hold is told and is no error: reads, polls
-// and binds work, and a platform that takes away what is not ready would take away all replicas at once.
+// readinessOf returns a function that checks PostgreSQL and every shared server. Its error is errUnavailable if one
+// does not respond. It does not use a request's context, because other requests may wait for the same result. A hold is
+// reported, but is no error: reads, polls and binds work, and platforms would otherwise stop routing to all replicas at
+// once.
 func readinessOf(s *store.Store, servers *shared.Servers) func() (readiness, error) {
 	return func() (readiness, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
@@ -69,7 +70,7 @@ func readinessOf(s *store.Store, servers *shared.Servers) func() (readiness, err
 	}
 }
 
-// writeReadiness answers 200 if everything answers, else 503, and which does not.
+// writeReadiness responds with 200 if everything works, else with 503, and says what does not respond.
 func writeReadiness(w http.ResponseWriter, ready func() (readiness, error)) {
 	seen, err := ready()
 	code := http.StatusOK

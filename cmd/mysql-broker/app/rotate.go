@@ -11,7 +11,7 @@ import (
 	"mysql-broker/store"
 )
 
-// RotateKeys encrypts stored passwords anew, and says how many: see store.Store.RotateKeys.
+// RotateKeys encrypts stored passwords again, and returns their number: see store.Store.RotateKeys.
 func RotateKeys(ctx context.Context, cfg config.Config) (rotated int, err error) {
 	err = withStore(ctx, cfg, func(s *store.Store) error {
 		rotated, err = s.RotateKeys(ctx)
@@ -20,8 +20,8 @@ func RotateKeys(ctx context.Context, cfg config.Config) (rotated int, err error)
 	return rotated, err
 }
 
-// RotateAdminPasswords gives the admin accounts of the instances' dedicated servers new passwords, or those of all if
-// ids is empty, and says how many. left is told of each that keeps its own and why.
+// RotateAdminPasswords changes the passwords of the admin accounts on the instances' dedicated servers, or on all if
+// ids is empty, and returns their number. It calls left for each server that it skips, with the reason.
 func RotateAdminPasswords(ctx context.Context, cfg config.Config, log *slog.Logger, ids []string,
 	left func(id string, err error)) (rotated int, err error) {
 	if _, err := store.Migrate(ctx, cfg.PostgresURL); err != nil {

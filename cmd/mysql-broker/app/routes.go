@@ -10,8 +10,8 @@ import (
 	"mysql-broker/broker/dashboard"
 )
 
-// routes serves what is the broker's own, the dashboard unless it is nil, and leaves all else to the API. Paths are
-// compared as they came: a ServeMux would redirect untidy ones, which platforms take for an answer.
+// routes serves the broker's own paths and the dashboard, unless that is nil, and passes the rest to the API. It
+// compares paths exactly: a ServeMux would redirect unclean ones, and platforms would take the redirect for a response.
 func routes(api http.Handler, registry prometheus.Gatherer, ready func() (readiness, error),
 	pages *dashboard.Dashboard) http.Handler {
 	metrics := promhttp.HandlerFor(prometheus.GathererFunc(together(registry.Gather)), promhttp.HandlerOpts{})
@@ -34,7 +34,7 @@ func routes(api http.Handler, registry prometheus.Gatherer, ready func() (readin
 	})
 }
 
-// reads answers requests that read, and refuses others. RFC 9110 section 15.5.6 wants the Allow.
+// reads serves GET and HEAD, and refuses other methods. RFC 9110 section 15.5.6 requires the Allow header.
 func reads(w http.ResponseWriter, r *http.Request, answer func()) {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		answer()
@@ -47,5 +47,5 @@ func reads(w http.ResponseWriter, r *http.Request, answer func()) {
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	json.NewEncoder(w).Encode(v) // a client that went away needs no answer
+	json.NewEncoder(w).Encode(v) // an error means that the client is gone
 }

@@ -77,8 +77,7 @@ func openLaunchers(configured []launchers.Named, o launcher.Options) (map[string
 	return all, closeAll, nil
 }
 
-// withServers runs fn with the store and the servers that cfg describes. It begins no other work: no task is carried
-// out, and no server started.
+// withServers runs fn with the store and the servers of cfg. It starts no other work: no tasks, and no servers.
 func withServers(ctx context.Context, cfg config.Config, log *slog.Logger,
 	fn func(*store.Store, *fleet.Fleet) error) error {
 	s, err := store.Open(ctx, cfg.PostgresURL, cfg.Keys)

@@ -9,7 +9,7 @@ import (
 	"mysql-broker/store"
 )
 
-// openStore also makes the PostgreSQL database this keyset's, unless it is another one's.
+// openStore also records the keyset in the PostgreSQL database, unless another one is recorded there.
 func (a *App) openStore(ctx context.Context) (end ending, err error) {
 	var options []store.Option
 	if a.traces != nil {
@@ -26,7 +26,7 @@ func (a *App) openStore(ctx context.Context) (end ending, err error) {
 	return end, err
 }
 
-// openMigrated brings the schema up to date first.
+// openMigrated migrates the schema first.
 func openMigrated(ctx context.Context, cfg config.Config, options ...store.Option) (*store.Store, error) {
 	if _, err := store.Migrate(ctx, cfg.PostgresURL); err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func openMigrated(ctx context.Context, cfg config.Config, options ...store.Optio
 	return store.Open(ctx, cfg.PostgresURL, cfg.Keys, options...)
 }
 
-// withStore runs fn with the store that cfg describes.
+// withStore runs fn with the store of cfg.
 func withStore(ctx context.Context, cfg config.Config, fn func(*store.Store) error) error {
 	s, err := openMigrated(ctx, cfg)
 	if err != nil {

@@ -2,7 +2,7 @@ package config
 
 import "errors"
 
-// ForDoctor is FromEnvironment without what only serving takes: port, user names and passwords.
+// ForDoctor is FromEnvironment without the variables that only serving needs: port, user names and passwords.
 func ForDoctor(getenv func(string) string) (Config, error) {
 	r, services := newReader(getenv)
 	cfg := Config{CatalogPath: r.value("CATALOG"), Launchers: r.launchers(), LogLevel: r.level("LOG_LEVEL"),
@@ -18,26 +18,26 @@ func ForOperator(getenv func(string) string) (Config, error) {
 	return cfg, errors.Join(r.problems...)
 }
 
-// PostgresURL reads only what is needed to reach PostgreSQL.
+// PostgresURL reads only the variables for PostgreSQL.
 func PostgresURL(getenv func(string) string) (string, error) {
 	r, services := newReader(getenv)
 	url := r.postgresURL(services)
 	return url, errors.Join(r.problems...)
 }
 
-// Stored reads only what is needed to work on what brokers recorded: PostgresURL and Keys.
+// Stored reads only the variables for work on the records: PostgresURL and Keys.
 func Stored(getenv func(string) string) (Config, error) {
 	r, services := newReader(getenv)
 	cfg := Config{PostgresURL: r.postgresURL(services), Keys: r.keyset()}
 	return cfg, errors.Join(r.problems...)
 }
 
-// Dedicated reads what Stored does, and where dedicated servers run, which must be somewhere.
+// Dedicated reads the variables of Stored and those of the launcher, which must be configured.
 func Dedicated(getenv func(string) string) (Config, error) {
 	r, services := newReader(getenv)
 	cfg := Config{PostgresURL: r.postgresURL(services), Keys: r.keyset(), Launchers: r.launchers()}
 	if len(cfg.Launchers) == 0 && len(r.problems) == 0 {
-		r.note(errors.New("LAUNCHER is none: run this where the dedicated servers run, with the broker's environment"))
+		r.note(errors.New("LAUNCHER is none: run this on the host of the dedicated servers, with the broker's environment"))
 	}
 	return cfg, errors.Join(r.problems...)
 }

@@ -1,5 +1,5 @@
-// Package config reads what `serve` needs from the environment: plain variables, and on Cloud Foundry VCAP_SERVICES
-// and VCAP_APPLICATION. Every problem is reported at once, and no report quotes a secret.
+// Package config reads the configuration of `serve` from the environment: plain variables, and on Cloud Foundry
+// VCAP_SERVICES and VCAP_APPLICATION. It reports all problems together, and never quotes a secret.
 package config
 
 import (
@@ -19,13 +19,13 @@ import (
 	"mysql-broker/store"
 )
 
-// Config is everything that `serve` is told.
+// Config is the configuration of `serve`.
 type Config struct {
 	Bind     string // address to listen on, "" for all
 	Port     int
 	Username string
 	Password string
-	// PreviousPassword is let in too, unless it is empty: platforms may send it until they are told Password.
+	// PreviousPassword is accepted too, unless it is empty: platforms send it until they have Password.
 	PreviousPassword string
 
 	PostgresURL string
@@ -36,11 +36,11 @@ type Config struct {
 	LogLevel    slog.Level
 	Application Application
 	TLS         TLS
-	ExternalURL *url.URL // where browsers find the broker, nil if that is not known
+	ExternalURL *url.URL // the broker's URL for browsers, nil if not known
 	SignIn      SignIn
-	CATrusted   bool // applications trust the CAs of MySQL servers by themselves
+	CATrusted   bool // the platform makes applications trust the CAs of MySQL servers
 	Proxies     httpapi.Proxies
-	Pprof       string // loopback address and port to serve profiles on, "" for none
+	Pprof       string // loopback address and port for profiles, "" for none
 	Tracing     bool   // whether to send traces
 	Traces      tracing.Config
 	Quota       Quota
@@ -49,59 +49,59 @@ type Config struct {
 // Variable documents one environment variable.
 type Variable struct {
 	Name    string
-	Default string // "" where it is required, or has none
+	Default string // "" if it is required or has no default
 	Meaning string
 }
 
-// Variables are all that FromEnvironment reads, in the order that help shows them.
+// Variables are all variables that FromEnvironment reads, in the order in which help shows them.
 var Variables = slices.Concat([]Variable{
 	{"BROKER_USERNAME", "", "user name that platforms send; required"},
 	{"BROKER_PASSWORD", "", "password that platforms send; required"},
-	{"BROKER_PASSWORD_PREVIOUS", "", "a second password that is accepted, while platforms change to BROKER_PASSWORD"},
-	{"DATABASE_URL", "", "PostgreSQL URL; required unless a bound service gives it"},
+	{"BROKER_PASSWORD_PREVIOUS", "", "a second accepted password, while platforms change to BROKER_PASSWORD"},
+	{"DATABASE_URL", "", "PostgreSQL URL; required unless a bound service has it"},
 	{"DATABASE_SERVICE", "mysql-broker-db", "name of the bound service with the PostgreSQL URL; " +
-		"without one of this name, the service tagged postgresql or postgres"},
+		"if no service has this name, the one tagged postgresql or postgres"},
 	{"ENCRYPTION_KEYSET", "", "keyset that encrypts stored passwords, from `mysql-broker keyset`; required"},
 	{"MYSQL_SERVERS", "", "JSON array of shared servers, each {name, uri, ca_certificate, host, port, max_databases}; " +
-		"bound user-provided services tagged mysql-server, or named mysql-server…, are added"},
-	{"PLATFORM_TRUSTS_CA", "false", "true: the CAs of MySQL servers are among the certificates that applications trust, " +
-		"and jdbcUrl has them verify servers"},
+		"the broker adds bound user-provided services tagged mysql-server or named mysql-server…"},
+	{"PLATFORM_TRUSTS_CA", "false", "true: applications trust the CAs of all MySQL servers, so jdbcUrl makes " +
+		"drivers verify servers"},
 	{"PORT", "8080", "port to listen on"},
 	{"ADDRESS", "", "host to listen on, such as 127.0.0.1, ::1 or localhost, or host and port, such as 127.0.0.1:8080 " +
 		"or [::1]:8080; default: every address of this host"},
-	{"TLS_CERTIFICATE", "", "path of a PEM file, the certificate and its chain, to serve HTTPS with instead of HTTP; " +
-		"read again when it changes"},
-	{"TLS_KEY", "", "path of a PEM file, the certificate's private key"},
-	{"EXTERNAL_URL", "", "where browsers find the broker, such as https://mysql-broker.example.com; default: on Cloud " +
+	{"TLS_CERTIFICATE", "", "path of a PEM file with the certificate and its chain, to serve HTTPS instead of HTTP; " +
+		"the broker reads it again when it changes"},
+	{"TLS_KEY", "", "path of a PEM file with the certificate's private key"},
+	{"EXTERNAL_URL", "", "the broker's URL for browsers, such as https://mysql-broker.example.com; default: on Cloud " +
 		"Foundry, the application's first route"},
-	{"DASHBOARD_CLIENT_ID", "", "name of the client that Cloud Controller makes at UAA for the dashboard, unique there; " +
-		"it is shown in the catalog"},
-	{"DASHBOARD_CLIENT_SECRET", "", "that client's secret; `openssl rand -hex 24` makes one"},
-	{"OIDC_CLIENT_ID", "", "instead of DASHBOARD_CLIENT_ID, the dashboard's client that an OpenID provider has already"},
+	{"DASHBOARD_CLIENT_ID", "", "name of the client that Cloud Controller creates at UAA for the dashboard, unique " +
+		"there; the catalog shows it"},
+	{"DASHBOARD_CLIENT_SECRET", "", "that client's secret; `openssl rand -hex 24` creates one"},
+	{"OIDC_CLIENT_ID", "", "instead of DASHBOARD_CLIENT_ID, an existing client of an OpenID provider"},
 	{"OIDC_CLIENT_SECRET", "", "that client's secret"},
 	{"OIDC_ISSUER", "", "URL of the OpenID provider; default: the UAA that Cloud Controller names"},
-	{"OIDC_SCOPES", "", "scopes to ask for, joined by spaces; default: " +
-		"openid cloud_controller_service_permissions.read, or openid profile where there is no Cloud Controller"},
-	{"CLOUD_CONTROLLER_URL", "", "the Cloud Controller that says what a developer may see, such as " +
+	{"OIDC_SCOPES", "", "scopes to request, separated by spaces; default: " +
+		"openid cloud_controller_service_permissions.read, or openid profile without a Cloud Controller"},
+	{"CLOUD_CONTROLLER_URL", "", "the Cloud Controller that decides what a developer sees, such as " +
 		"https://api.example.com; default: on Cloud Foundry, its own"},
-	{"DASHBOARD_OPERATOR_GROUP", "", "the scope, group or role in a person's tokens that makes an operator, who sees all"},
-	{"TRUSTED_PROXIES", "", "addresses and networks, joined by commas, of proxies whose X-Forwarded-For is believed " +
-		"when failed logins are counted; on Cloud Foundry, its router's is anyway"},
+	{"DASHBOARD_OPERATOR_GROUP", "", "the scope, group or role in the tokens of operators, who see everything"},
+	{"TRUSTED_PROXIES", "", "addresses and networks of proxies, separated by commas, whose X-Forwarded-For is trusted " +
+		"when failed logins are counted; on Cloud Foundry, the router's always is"},
 	{"CATALOG", "catalog.yml", "path of the catalog"},
 }, launcherVariables(), []Variable{
-	{"QUOTA_INTERVAL", "1m", "how often storage is measured and quotas are enforced, from 1s to 1h; 0 does neither, and " +
-		"lifts what was enforced"},
+	{"QUOTA_INTERVAL", "1m", "how often storage is measured and quotas are enforced, from 1s to 1h; 0 turns both off " +
+		"and removes restrictions"},
 	{"LOG_LEVEL", "info", "debug, info, warn or error"},
-	{"PPROF_ADDRESS", "", "loopback address and port, such as 127.0.0.1:6060, to serve Go's profiles on, to everyone " +
-		"who can reach it; default: they are not served"},
-	{"OTEL_EXPORTER_OTLP_ENDPOINT", "", "URL of an OpenTelemetry collector that takes OTLP over HTTP, such as " +
-		"http://127.0.0.1:4318, to send traces to; default: there are none. OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER and the " +
-		"other variables of OpenTelemetry's SDK count too"},
-	{"OTEL_TRACES_EXPORTER", "", "none: there are no traces; otlp: they are sent, to http://127.0.0.1:4318 if no other " +
-		"URL is given; default: they are sent where there is a URL"},
+	{"PPROF_ADDRESS", "", "loopback address and port for Go's profiles, such as 127.0.0.1:6060; everyone who can reach " +
+		"it can read them; default: no profiles"},
+	{"OTEL_EXPORTER_OTLP_ENDPOINT", "", "URL of an OpenTelemetry collector for OTLP over HTTP, such as " +
+		"http://127.0.0.1:4318, to which traces are sent; default: no traces. OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER and " +
+		"the other variables of OpenTelemetry's SDK work too"},
+	{"OTEL_TRACES_EXPORTER", "", "none: no traces; otlp: traces, to http://127.0.0.1:4318 if no other " +
+		"URL is given; default: traces if there is a URL"},
 })
 
-// FromEnvironment reads the configuration. The error lists every problem, a line each.
+// FromEnvironment reads the configuration. The error has one line for each problem.
 func FromEnvironment(getenv func(string) string) (Config, error) {
 	r, services := newReader(getenv)
 	application, err := application(getenv("VCAP_APPLICATION"))
@@ -132,7 +132,7 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 	cfg.Keys = r.keyset()
 	cfg.Shared = r.sharedServers(services)
 	if len(cfg.Shared) == 0 && len(cfg.Launchers) == 0 && len(r.problems) == 0 {
-		r.note(errors.New("there is nowhere to make databases: set MYSQL_SERVERS, bind a service tagged mysql-server, " +
+		r.note(errors.New("there is nowhere to create databases: set MYSQL_SERVERS, bind a service tagged mysql-server, " +
 			"or set LAUNCHER=process"))
 	}
 	return cfg, errors.Join(r.problems...)
@@ -141,7 +141,7 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 func (r *reader) keyset() *store.Keyring {
 	text := r.value("ENCRYPTION_KEYSET")
 	if text == "" {
-		r.note(errors.New("ENCRYPTION_KEYSET is not set; `mysql-broker keyset` makes one"))
+		r.note(errors.New("ENCRYPTION_KEYSET is not set; `mysql-broker keyset` creates one"))
 		return nil
 	}
 	keys, err := store.ParseKeyset(text)
@@ -165,7 +165,7 @@ type reader struct {
 	problems []error
 }
 
-// newReader also returns the bound services, of which there are none outside of Cloud Foundry.
+// newReader also returns the bound services. Outside Cloud Foundry there are none.
 func newReader(getenv func(string) string) (*reader, services) {
 	r := &reader{getenv: getenv}
 	bound, err := boundServices(getenv("VCAP_SERVICES"))
@@ -189,7 +189,7 @@ func prefixed(variable string, err error) error {
 	return fmt.Errorf("%s: %w", variable, err)
 }
 
-// value is a variable or its documented default.
+// value returns a variable or its documented default.
 func (r *reader) value(name string) string {
 	for _, v := range Variables {
 		if v.Name == name {

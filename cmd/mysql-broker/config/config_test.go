@@ -162,7 +162,7 @@ func TestEveryProblemIsReportedAtOnceAndNoSecret(t *testing.T) {
 			[]string{`shared server "x": it has no uri`, `shared server "": it has no name`}},
 		{"a server twice", map[string]string{"MYSQL_SERVERS": `[{"name":"x","uri":"mysql://a:b@c:1/"},
 			{"name":"x","uri":"mysql://a:b@d:1/"}]`}, []string{`shared server "x" is described twice`}},
-		{"nowhere to make databases", map[string]string{"MYSQL_SERVERS": ""}, []string{"nowhere to make databases"}},
+		{"nowhere to make databases", map[string]string{"MYSQL_SERVERS": ""}, []string{"nowhere to create databases"}},
 		{"a user name that basic authentication cannot send", map[string]string{"BROKER_USERNAME": "a:b"},
 			[]string{"BROKER_USERNAME has a colon"}},
 		{"a CA that is no certificate", map[string]string{"MYSQL_SERVERS": `[{"name":"x","uri":"mysql://a:b@c:1/",

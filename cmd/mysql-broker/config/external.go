@@ -6,8 +6,8 @@ import (
 	"net/url"
 )
 
-// externalURL is where browsers find the broker: EXTERNAL_URL, else the application's first route on Cloud Foundry,
-// whose router speaks HTTPS; nil if neither is known. It has a scheme and a host, and nothing else.
+// externalURL is the broker's URL for browsers: EXTERNAL_URL, or the application's first route on Cloud Foundry, whose
+// router serves HTTPS; nil if neither is known. It has only a scheme and a host.
 func (r *reader) externalURL(a Application) *url.URL {
 	text := r.value("EXTERNAL_URL")
 	if text == "" {
@@ -28,8 +28,8 @@ func (r *reader) externalURL(a Application) *url.URL {
 	return u
 }
 
-// route is the application's first route without a path, nil if it has none. The router would pass a path on, below
-// which the broker does not answer.
+// route is the application's first route without a path, nil if it has none. The router passes paths on, and the broker
+// serves nothing below a route's path.
 func (a Application) route() *url.URL {
 	for _, route := range a.URIs {
 		if u, err := url.Parse("https://" + route); err == nil && u.Host != "" && u.Path == "" {
@@ -39,7 +39,7 @@ func (a Application) route() *url.URL {
 	return nil
 }
 
-// safe tells whether what is sent to u cannot be read or changed on the way.
+// safe reports whether nobody can read or change requests to u on the way.
 func safe(u *url.URL) bool {
 	switch u.Scheme {
 	case "https":

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// TLS names the files to serve HTTPS with; both are empty for HTTP.
+// TLS names the files for HTTPS; both are empty for HTTP.
 type TLS struct {
 	CertificateFile string
 	KeyFile         string
@@ -39,7 +39,7 @@ func (r *reader) tls() TLS {
 	return t
 }
 
-// listenAddress reads where to listen: a host, "" for every address, and a port.
+// listenAddress reads the host, "" for every address, and the port to listen on.
 func (r *reader) listenAddress() (host string, port int) {
 	port = r.port("PORT")
 	text := r.value("ADDRESS")
@@ -49,7 +49,7 @@ func (r *reader) listenAddress() (host string, port int) {
 	host, portText, hasPort := splitAddress(text)
 	if host != "" && !validHost(host) || host == "" && portText == "" {
 		r.note(fmt.Errorf("ADDRESS: %q is neither a host, such as 127.0.0.1, ::1 or localhost, nor a host with a port, such "+
-			"as 127.0.0.1:8080 or [::1]:8080; a port alone is PORT's", text))
+			"as 127.0.0.1:8080 or [::1]:8080; set a port alone with PORT", text))
 		return "", port
 	}
 	if !hasPort {
@@ -60,7 +60,7 @@ func (r *reader) listenAddress() (host string, port int) {
 	case err != nil:
 		r.note(fmt.Errorf("ADDRESS: %q is not a port number", portText))
 	case r.getenv("PORT") != "" && int(own) != port:
-		r.note(fmt.Errorf("ADDRESS has the port %d, but PORT is %d: leave one of them out", own, port))
+		r.note(fmt.Errorf("ADDRESS has the port %d, but PORT is %d: omit one of them", own, port))
 	}
 	return host, int(own)
 }
@@ -78,10 +78,10 @@ func splitAddress(text string) (host, port string, hasPort bool) {
 	return text, "", false
 }
 
-// hostName is a name that may stand in DNS. RFC 1123, section 2.1.
+// hostName matches names that are valid in DNS. RFC 1123, section 2.1.
 var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$`)
 
-// validHost tells an IP address or a name from anything else. What has digits and dots alone is an address or nothing.
+// validHost reports whether a host is an IP address or a name. Text of only digits and dots must be an address.
 func validHost(host string) bool {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return true
@@ -115,7 +115,7 @@ func network(text string) (netip.Prefix, error) {
 	return n.Masked(), err
 }
 
-// loopback reads an address and port that only this host can reach, "" if it is not set.
+// loopback reads an address and port that only this host can reach. It returns "" if the variable is not set.
 func (r *reader) loopback(name string) string {
 	text := r.value(name)
 	if text == "" {

@@ -52,7 +52,7 @@ func TestAddress(t *testing.T) {
 		{"127.0.0.1:http", "", "", 0, `ADDRESS: "http" is not a port number`},
 		{"127.0.0.1:65536", "", "", 0, `ADDRESS: "65536" is not a port number`},
 		{"127.0.0.1:", "", "", 0, `ADDRESS: "" is not a port number`},
-		{"8080", "", "", 0, "a port alone is PORT's"},
+		{"8080", "", "", 0, "set a port alone with PORT"},
 		{":", "", "", 0, "is neither a host"},
 		{"127.0.0.256", "", "", 0, "is neither a host"},
 		{"[127.0.0.1]", "", "", 0, "is neither a host"},

@@ -8,7 +8,7 @@ import (
 // Quota says how often the storage of instances is measured; with 0, quotas are not enforced.
 type Quota struct{ Interval time.Duration }
 
-// DefaultQuota is what QUOTA_INTERVAL is unless it is set.
+// DefaultQuota is the default of QUOTA_INTERVAL.
 func DefaultQuota() Quota { return defaults().quota() }
 
 func (r *reader) quota() Quota {

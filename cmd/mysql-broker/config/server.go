@@ -13,14 +13,13 @@ import (
 	"mysql-broker/provisioner/shared"
 )
 
-// server is how an operator describes a shared server, in MYSQL_SERVERS or as the credentials of a user-provided
-// service.
+// server is a shared server in MYSQL_SERVERS, or in the credentials of a user-provided service.
 type server struct {
 	Name          string `json:"name"`
 	URI           string `json:"uri"`            // mysql://admin:password@host:3306/, or a go-sql-driver DSN
-	CACertificate string `json:"ca_certificate"` // PEM; makes TLS required and verified
-	Host          string `json:"host"`           // as applications reach it; default: the host of uri
-	Port          int    `json:"port"`           // as applications reach it; default: the port of uri
+	CACertificate string `json:"ca_certificate"` // PEM; TLS is then required and verified
+	Host          string `json:"host"`           // for applications; default: the host of uri
+	Port          int    `json:"port"`           // for applications; default: the port of uri
 	MaxDatabases  int    `json:"max_databases"`
 }
 

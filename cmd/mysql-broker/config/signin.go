@@ -10,25 +10,26 @@ import (
 	"mysql-broker/broker/signin"
 )
 
-// SignIn says how people sign in to the dashboard. There is none where Provider has no ClientID and Announce is nil.
+// SignIn says how people sign in to the dashboard. There is no dashboard if Provider has no ClientID and Announce is
+// nil.
 type SignIn struct {
 	Provider        signin.Provider
 	CloudController string // "" for none
 	OperatorGroup   string
-	// InCatalog has Cloud Controller make the client: the catalog shows it.
+	// InCatalog puts the client into the catalog, so that Cloud Controller creates it.
 	InCatalog bool
-	// Announce is told a link that signs in an operator, instead of all that: see signin.Config.
+	// Announce gets a link that signs in an operator, and replaces everything above: see signin.Config.
 	Announce func(link string)
 }
 
-// Scopes asked for unless OIDC_SCOPES says which. Clients that Cloud Controller makes may ask for no others.
+// The default scopes. Clients that Cloud Controller creates cannot request any others.
 // https://docs.cloudfoundry.org/services/dashboard-sso.html#on-scopes
 const (
 	cloudFoundryScopes = "openid cloud_controller_service_permissions.read"
 	otherScopes        = "openid profile"
 )
 
-// signIn reads who lets people into the dashboard at external, which is nil if it is not known.
+// signIn reads the configuration of the sign-in. external is the broker's URL, nil if not known.
 func (r *reader) signIn(a Application, external *url.URL) SignIn {
 	id, secret, made := r.client("DASHBOARD_CLIENT_ID", "DASHBOARD_CLIENT_SECRET")
 	ownID, ownSecret, own := r.client("OIDC_CLIENT_ID", "OIDC_CLIENT_SECRET")
@@ -36,7 +37,7 @@ func (r *reader) signIn(a Application, external *url.URL) SignIn {
 	case !made && !own:
 		return SignIn{}
 	case made && own:
-		r.note(errors.New("both DASHBOARD_CLIENT_ID and OIDC_CLIENT_ID are set: choose who makes the client"))
+		r.note(errors.New("both DASHBOARD_CLIENT_ID and OIDC_CLIENT_ID are set: choose who creates the client"))
 	case own:
 		id, secret = ownID, ownSecret
 	}
@@ -49,14 +50,14 @@ func (r *reader) signIn(a Application, external *url.URL) SignIn {
 		scopes = cloudFoundryScopes
 	}
 	s.Provider.Scopes = strings.Fields(cmp.Or(r.value("OIDC_SCOPES"), scopes))
-	if len(r.problems) > 0 { // what is missing may only be misspelt
+	if len(r.problems) > 0 { // a missing variable may just be misspelt
 		return s
 	}
 	if external == nil {
-		r.note(errors.New("EXTERNAL_URL is not set: browsers have to find the dashboard"))
+		r.note(errors.New("EXTERNAL_URL is not set: browsers need it to find the dashboard"))
 	}
 	if s.CloudController == "" && s.Provider.Issuer == "" {
-		r.note(errors.New("OIDC_ISSUER is not set, nor CLOUD_CONTROLLER_URL, which would name one"))
+		r.note(errors.New("OIDC_ISSUER is not set, and neither is CLOUD_CONTROLLER_URL, which would name one"))
 	}
 	if s.CloudController == "" && s.OperatorGroup == "" {
 		r.note(errors.New("nobody could see the dashboard: set CLOUD_CONTROLLER_URL or DASHBOARD_OPERATOR_GROUP"))
@@ -64,7 +65,7 @@ func (r *reader) signIn(a Application, external *url.URL) SignIn {
 	return s
 }
 
-// client reads a client's two variables, of which either both are set or none.
+// client reads a client's two variables. Either both must be set, or neither.
 func (r *reader) client(idVariable, secretVariable string) (id, secret string, set bool) {
 	id, secret = r.value(idVariable), r.value(secretVariable)
 	if (id == "") != (secret == "") {
@@ -73,7 +74,7 @@ func (r *reader) client(idVariable, secretVariable string) (id, secret string, s
 	return id, secret, id != "" || secret != ""
 }
 
-// address reads a URL to ask something of, "" if it is not set. A slash at its end is kept: an issuer may have one.
+// address reads the URL of a server, "" if it is not set. It keeps a trailing slash, which an issuer may have.
 func (r *reader) address(name string) string {
 	text := r.value(name)
 	if text == "" {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Application is what VCAP_APPLICATION says of the broker itself; zero outside of Cloud Foundry.
+// Application is the broker's own VCAP_APPLICATION; zero outside Cloud Foundry.
 type Application struct {
 	Name            string   `json:"application_name"`
 	Index           int      `json:"instance_index"`
@@ -57,7 +57,7 @@ func boundServices(text string) (services, error) {
 	return all, nil
 }
 
-// postgresURL finds the URL of the service of that name, else of the first one tagged as PostgreSQL.
+// postgresURL returns the URL of the service with that name, or of the first one tagged as PostgreSQL.
 func (all services) postgresURL(name string) string {
 	i := slices.IndexFunc(all, func(s service) bool { return s.Name == name })
 	if i < 0 {
@@ -79,7 +79,7 @@ func (all services) postgresURL(name string) string {
 		cmp.Or(credentials.CACertificate, credentials.SSLRootCert))
 }
 
-// withCA has connections verified against a CA, unless the URL says how they are to be.
+// withCA verifies connections with a CA, unless the URL has its own sslmode.
 func withCA(text, pem string) string {
 	u, err := url.Parse(text)
 	if err != nil || pem == "" || u.Query().Has("sslrootcert") {
@@ -94,11 +94,11 @@ func withCA(text, pem string) string {
 	return u.String()
 }
 
-// serverMark is the tag, or the beginning of the name, of a user-provided service that describes a shared server.
+// serverMark is the tag or name prefix of user-provided services that describe a shared server.
 const serverMark = "mysql-server"
 
-// mysqlServers finds the user-provided services that describe a shared server. Each is named like its service,
-// unless its credentials name it.
+// mysqlServers returns the shared servers in user-provided services. A server has its service's name, unless its
+// credentials name it.
 func (all services) mysqlServers() (found []server, problems error) {
 	for _, s := range all {
 		if s.offering != "user-provided" || !s.tagged(serverMark) && !strings.HasPrefix(s.Name, serverMark) {

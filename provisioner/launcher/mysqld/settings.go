@@ -20,8 +20,8 @@ var InitialOptions = map[string][]string{
 }
 
 // Settings are lines of a server's option file: all but its addresses, paths and keys, which differ between launchers.
-// redoMB is what its redo log turned out to need; 0 if that is not known. MariaDB needs secure-file-priv besides, with a
-// directory that holds nothing of others.
+// redoMB is what its redo log turned out to need; 0 if that is not known. MariaDB needs secure-file-priv besides, with
+// a directory that holds nothing of others.
 func Settings(flavour string, memoryMB, redoMB int) []string {
 	return slices.Concat(commonSettings, flavourSettings[flavour], memorySettings(flavour, memoryMB, redoMB))
 }
@@ -75,9 +75,9 @@ var flavourSettings = map[string][]string{
 }
 
 // RedoLogMB is the size of the redo log, which takes up the disk of a server that does nothing too: a sixteenth of the
-// memory that a server of its own does not need, or what it turned out to need; neededMB is 0 if that is not known. MySQL
-// stops for good where the changes of a few statements fill the log, so it gets more than the smallest that it knows,
-// which is that of InitialOptions.
+// memory that a server of its own does not need, or what it turned out to need; neededMB is 0 if that is not known.
+// MySQL stops for good where the changes of a few statements fill the log, so it gets more than the smallest that it
+// knows, which is that of InitialOptions.
 func RedoLogMB(flavour string, memoryMB, neededMB int) int {
 	smallest := 64
 	if flavour == MariaDB {

@@ -24,9 +24,9 @@ type groupLimit struct{ file, value string }
 // groupLimits are those of a server.
 //
 // Memory is limited to what the server may reserve (mysqld.DataLimitMB), so that a statement which wants more fails
-// before the kernel has to kill the server. Some of that is reserved and never used, stacks for the most part; this leaves room
-// for what counts here and not there: the program, files in the page cache, which the kernel drops where it needs the
-// memory, and its own memory for sockets and the like.
+// before the kernel has to kill the server. Some of that is reserved and never used, stacks for the most part; this
+// leaves room for what counts here and not there: the program, files in the page cache, which the kernel drops where it
+// needs the memory, and its own memory for sockets and the like.
 //
 // A host that is short of memory may swap a server out that idles, but a server that is at its limit gets no more swap
 // than its plan has memory.

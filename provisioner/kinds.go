@@ -27,37 +27,34 @@ func CancelTask(ctx context.Context, s *store.Store, id int64) (store.Task, erro
 // catalog, they wait for a broker that knows it, and what was done can still be undone.
 func (p *Provisioner) kinds() map[string]task.Kind {
 	return map[string]task.Kind{
-		store.Provision: {Advice: advice[store.Provision],
-			Workflow: p.ofInstance(func(_ context.Context, i store.Instance, r request) (task.Workflow, error) {
+		store.Provision: p.ofInstance(store.Provision,
+			func(_ context.Context, i store.Instance, r request) (task.Workflow, error) {
 				return p.provisionWorkflow(i, r, instanceLock(i.ID))
-			})},
-		store.Update: {Advice: advice[store.Update],
-			Workflow: p.ofInstance(func(_ context.Context, i store.Instance, r request) (task.Workflow, error) {
-				return p.updateWorkflow(i, r), nil
-			})},
-		store.Deprovision: {Advice: advice[store.Deprovision],
-			Workflow: p.ofInstance(func(ctx context.Context, i store.Instance, _ request) (task.Workflow, error) {
+			}),
+		store.Update: p.ofInstance(store.Update, func(_ context.Context, i store.Instance, r request) (task.Workflow, error) {
+			return p.updateWorkflow(i, r), nil
+		}),
+		store.Deprovision: p.ofInstance(store.Deprovision,
+			func(ctx context.Context, i store.Instance, _ request) (task.Workflow, error) {
 				accounts, err := p.store.Accounts(ctx, i.ID)
 				if err != nil {
 					return task.Workflow{}, fmt.Errorf("list the accounts of instance %q: %w", i.ID, err)
 				}
 				return p.deprovisionWorkflow(i, accounts, instanceLock(i.ID)), nil
-			})},
-		store.Bind: {Advice: advice[store.Bind],
-			Workflow: p.ofBinding(func(i store.Instance, b store.Binding) task.Workflow {
-				return p.bindWorkflow(i, b, bindingLock(i.ID, b.ID))
-			})},
-		store.Unbind: {Advice: advice[store.Unbind],
-			Workflow: p.ofBinding(func(i store.Instance, b store.Binding) task.Workflow {
-				return p.unbindWorkflow(i, b, bindingLock(i.ID, b.ID))
-			})},
+			}),
+		store.Bind: p.ofBinding(store.Bind, func(i store.Instance, b store.Binding) task.Workflow {
+			return p.bindWorkflow(i, b, bindingLock(i.ID, b.ID))
+		}),
+		store.Unbind: p.ofBinding(store.Unbind, func(i store.Instance, b store.Binding) task.Workflow {
+			return p.unbindWorkflow(i, b, bindingLock(i.ID, b.ID))
+		}),
 	}
 }
 
-// ofInstance reads what a task of an instance is about.
-func (p *Provisioner) ofInstance(workflow func(context.Context, store.Instance, request) (task.Workflow, error)) func(
-	context.Context, store.Task) (task.Workflow, error) {
-	return func(ctx context.Context, t store.Task) (task.Workflow, error) {
+// ofInstance is a kind of task of an instance: it reads what the task is about.
+func (p *Provisioner) ofInstance(kind string,
+	workflow func(context.Context, store.Instance, request) (task.Workflow, error)) task.Kind {
+	return task.Kind{Advice: advice[kind], Workflow: func(ctx context.Context, t store.Task) (task.Workflow, error) {
 		i, err := p.store.Instance(ctx, t.InstanceID)
 		if err != nil {
 			return task.Workflow{}, fmt.Errorf("read the instance of %s: %w", task.Token(t.ID), err)
@@ -67,13 +64,13 @@ func (p *Provisioner) ofInstance(workflow func(context.Context, store.Instance, 
 			return task.Workflow{}, fmt.Errorf("read the request of %s: %w", task.Token(t.ID), err)
 		}
 		return workflow(ctx, i, r)
-	}
+	}}
 }
 
-// ofBinding reads what a task of a binding is about.
-func (p *Provisioner) ofBinding(workflow func(store.Instance, store.Binding) task.Workflow) func(
-	context.Context, store.Task) (task.Workflow, error) {
-	return func(ctx context.Context, t store.Task) (task.Workflow, error) {
+// ofBinding is a kind of task of a binding: it reads what the task is about.
+func (p *Provisioner) ofBinding(kind string,
+	workflow func(store.Instance, store.Binding) task.Workflow) task.Kind {
+	return task.Kind{Advice: advice[kind], Workflow: func(ctx context.Context, t store.Task) (task.Workflow, error) {
 		i, err := p.store.Instance(ctx, t.InstanceID)
 		if err != nil {
 			return task.Workflow{}, fmt.Errorf("read the instance of %s: %w", task.Token(t.ID), err)
@@ -83,5 +80,5 @@ func (p *Provisioner) ofBinding(workflow func(store.Instance, store.Binding) tas
 			return task.Workflow{}, fmt.Errorf("read the binding of %s: %w", task.Token(t.ID), err)
 		}
 		return workflow(i, b), nil
-	}
+	}}
 }

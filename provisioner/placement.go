@@ -131,8 +131,8 @@ type loads struct {
 }
 
 // read returns loads that are no older than maxAge, but for what was noted since.
-func (l *loads) read(ctx context.Context, s *store.Store, names []string, maxAge time.Duration) (
-	map[string]store.ServerState, error) {
+func (l *loads) read(ctx context.Context, s *store.Store, names []string,
+	maxAge time.Duration) (map[string]store.ServerState, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if now := time.Now(); l.known == nil || now.Sub(l.since) >= maxAge {

@@ -113,8 +113,8 @@ func (p *Provisioner) absent(ctx context.Context, id string) error {
 
 // record commits the intent, then carries it out. told is what toldBefore has returned, max how many instances the
 // shared server takes, load how many it holds then.
-func (p *Provisioner) record(ctx context.Context, i store.Instance, told *time.Time, max int, async bool) (
-	a Result, load int, err error) {
+func (p *Provisioner) record(ctx context.Context, i store.Instance, told *time.Time, max int,
+	async bool) (a Result, load int, err error) {
 	since := time.Now()
 	r := request{Async: async}
 	i.Database = newName(mysqladmin.DatabasePrefix)

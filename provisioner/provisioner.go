@@ -117,8 +117,8 @@ var beginning = map[string]string{
 }
 
 // run works on a recorded task: while the caller waits, or later. since is a time before it was recorded.
-func (p *Provisioner) run(ctx context.Context, t store.Task, w task.Workflow, async bool, since time.Time) (
-	Result, error) {
+func (p *Provisioner) run(ctx context.Context, t store.Task, w task.Workflow, async bool,
+	since time.Time) (Result, error) {
 	fault.Point(t.Kind, "recorded")
 	if async {
 		p.tasks.Start(t, w, since)

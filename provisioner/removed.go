@@ -18,8 +18,8 @@ func (p *Provisioner) planOf(i store.Instance) plan.Plan {
 // a plan for the instances that have it, and for those that had it and of whose change they were never told; they must
 // be able to delete them, and to learn that they are deleted. found is false if the instance is of another service, or
 // never had that plan.
-func (p *Provisioner) RemovedPlan(ctx context.Context, instanceID, serviceID, planID string) (
-	had plan.Plan, found bool, err error) {
+func (p *Provisioner) RemovedPlan(ctx context.Context,
+	instanceID, serviceID, planID string) (had plan.Plan, found bool, err error) {
 	recorded, err := p.store.HadPlan(ctx, instanceID, planID)
 	if err != nil {
 		return had, false, fmt.Errorf("look for the instance's former plans: %w", err)

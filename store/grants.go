@@ -32,8 +32,8 @@ const fromDue = ` FROM (SELECT instance_id, id, account, role FROM binding WHERE
 
 // DueAccounts lists those of ready instances on dedicated servers, or on shared ones, and of one alone if instanceID is
 // not "": so many at a time, from the one that follows after.
-func (s *Store) DueAccounts(ctx context.Context, dedicated bool, instanceID string, after DueAccount, limit int) (
-	[]DueAccount, error) {
+func (s *Store) DueAccounts(ctx context.Context, dedicated bool, instanceID string, after DueAccount,
+	limit int) ([]DueAccount, error) {
 	return allRows(ctx, s.pool, pgx.RowToStructByPos[DueAccount],
 		"SELECT due.instance_id, due.id, due.account, due.role, i.server || i.dedicated_id"+fromDue+`
 		WHERE (i.server = '') = $1 AND ($2 = '' OR due.instance_id = $2) AND (due.instance_id, due.account) > ($3, $4)

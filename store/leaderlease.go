@@ -16,8 +16,8 @@ import (
 // The clock is read once the row is locked: the time at which a statement began that had to wait is older than what the
 // one before it wrote, as if the clock had been set back.
 // https://www.postgresql.org/docs/current/functions-datetime.html#FUNCTIONS-DATETIME-CURRENT
-func (s *Store) AcquireLeaderLease(ctx context.Context, name, owner string, hold time.Duration) (
-	acquired bool, wait time.Duration, err error) {
+func (s *Store) AcquireLeaderLease(ctx context.Context, name, owner string,
+	hold time.Duration) (acquired bool, wait time.Duration, err error) {
 	type answer struct {
 		Acquired bool
 		Wait     time.Duration

@@ -76,8 +76,8 @@ func eachListed[T any](ctx context.Context, s *Store, l list, fn func(T) error) 
 
 // pageAfter reads up to limit rows behind a key of one column. next is where the following page begins, K's zero value
 // at the end.
-func pageAfter[T, K any](ctx context.Context, s *Store, l list, after K, limit int, key func(T) K) (
-	page []T, next K, err error) {
+func pageAfter[T, K any](ctx context.Context, s *Store, l list, after K, limit int,
+	key func(T) K) (page []T, next K, err error) {
 	page, end, err := listedPage[T](ctx, s, l, []any{after}, limit+1)
 	switch {
 	case len(page) > limit:

@@ -66,8 +66,8 @@ func (s *Store) EachInstance(ctx context.Context, q InstanceQuery, fn func(Liste
 // InstancesAfter lists up to limit instances that match, behind an id ("" for the first ones) in the order of their
 // ids. next is where the following page begins, "" at the end. A page is short, or empty, where pageKeys instances in a
 // row held no more that match.
-func (s *Store) InstancesAfter(ctx context.Context, after string, q InstanceQuery, limit int) (
-	page []ListedInstance, next string, err error) {
+func (s *Store) InstancesAfter(ctx context.Context, after string, q InstanceQuery,
+	limit int) (page []ListedInstance, next string, err error) {
 	return pageAfter(ctx, s, q.list(), after, limit, func(i ListedInstance) string { return i.ID })
 }
 
@@ -172,8 +172,8 @@ func (s *Store) EachTask(ctx context.Context, q TaskQuery, fn func(ListedTask) e
 }
 
 // TasksBefore is InstancesAfter for tasks that are older than one (0 for the newest), the newest first.
-func (s *Store) TasksBefore(ctx context.Context, before int64, q TaskQuery, limit int) (
-	page []ListedTask, next int64, err error) {
+func (s *Store) TasksBefore(ctx context.Context, before int64, q TaskQuery,
+	limit int) (page []ListedTask, next int64, err error) {
 	if before == 0 {
 		before = math.MaxInt64
 	}

@@ -132,8 +132,8 @@ func (s *Store) RememberResources(ctx context.Context, there []ResourceKey) erro
 }
 
 // eachDead runs change on those of the resources that are not live.
-func (s *Store) eachDead(ctx context.Context, change string, keys []ResourceKey, more ...any) (
-	pgconn.CommandTag, error) {
+func (s *Store) eachDead(ctx context.Context, change string, keys []ResourceKey,
+	more ...any) (pgconn.CommandTag, error) {
 	kinds, servers, names := make([]string, len(keys)), make([]string, len(keys)), make([]string, len(keys))
 	for i, r := range keys {
 		kinds[i], servers[i], names[i] = r.Kind, r.Server, r.Name

@@ -122,8 +122,8 @@ func oneRow[T any](ctx context.Context, pool *pgxpool.Pool, scan pgx.RowToFunc[T
 }
 
 // allRows runs a query that yields any number of rows.
-func allRows[T any](ctx context.Context, pool *pgxpool.Pool, scan pgx.RowToFunc[T], sql string, args ...any) (
-	[]T, error) {
+func allRows[T any](ctx context.Context, pool *pgxpool.Pool, scan pgx.RowToFunc[T], sql string,
+	args ...any) ([]T, error) {
 	return allRowsWithin(ctx, statementTime, pool, scan, sql, args...)
 }
 

@@ -69,8 +69,8 @@ func TimedOut(err error) bool {
 	return hasNumber(err, errQueryTimeout) || hasNumber(err, errStatementTimeout)
 }
 
-func (s *Server) programSizes(ctx context.Context, comparison, databases string, limit time.Duration) (
-	map[string]int64, error) {
+func (s *Server) programSizes(ctx context.Context, comparison, databases string,
+	limit time.Duration) (map[string]int64, error) {
 	flavour, err := s.Flavour(ctx)
 	if err != nil {
 		return nil, err

@@ -123,8 +123,8 @@ func Refused(err error) bool {
 // makeAgain makes an account that was dropped although it defines something, locked. MySQL refuses that to whom it
 // refuses to drop definers, so that there it was not the broker who dropped it: then nothing is kept. Its events do not
 // run any more.
-func (s *Session) makeAgain(ctx context.Context, account string, role plan.Role, database string) (
-	kept bool, err error) {
+func (s *Session) makeAgain(ctx context.Context, account string, role plan.Role,
+	database string) (kept bool, err error) {
 	err = s.identifyLocked(ctx, "CREATE USER", account)
 	if hasNumber(err, errIsDefiner) {
 		return false, nil

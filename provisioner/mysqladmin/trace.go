@@ -48,8 +48,8 @@ func (t traced) Connect(ctx context.Context) (driver.Conn, error) {
 	return tracedConn{conn.(mysqlConn), t.server}, nil
 }
 
-func (c tracedConn) ExecContext(ctx context.Context, statement string, args []driver.NamedValue) (
-	driver.Result, error) {
+func (c tracedConn) ExecContext(ctx context.Context, statement string,
+	args []driver.NamedValue) (driver.Result, error) {
 	ctx, span := startSpan(ctx, c.server, "", statement)
 	result, err := c.mysqlConn.ExecContext(ctx, statement, args)
 	endSpan(span, err)

@@ -59,9 +59,8 @@ func (a *audit) checkServer(ctx context.Context, where string, admin *sql.DB, r 
 	return a.checkAccounts(ctx, where, admin, r, tenants)
 }
 
-func (a *audit) checkAccounts(
-	ctx context.Context, where string, admin *sql.DB, r records, tenants []instanceRow,
-) error {
+func (a *audit) checkAccounts(ctx context.Context, where string, admin *sql.DB, r records,
+	tenants []instanceRow) error {
 	own, err := column(ctx, admin, "SELECT SUBSTRING_INDEX(CURRENT_USER(), '@', 1)")
 	if err != nil {
 		return err

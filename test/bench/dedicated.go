@@ -254,9 +254,8 @@ func (f *dedicatedFleet) deprovision(ctx context.Context, c *client, path string
 }
 
 // operate waits for the end of an operation, of which it polls every so often.
-func (f *dedicatedFleet) operate(
-	ctx context.Context, c *client, method, target, body, path string, every time.Duration,
-) error {
+func (f *dedicatedFleet) operate(ctx context.Context, c *client, method, target, body, path string,
+	every time.Duration) error {
 	status, answer, err := c.do(method, target, body)
 	if err != nil || status != http.StatusAccepted {
 		return errors.Join(err, fmt.Errorf("%s: status %d: %s", method, status, answer))

@@ -32,9 +32,8 @@ func race(t *testing.T, p platform, request func(n int) (method, path string, bo
 }
 
 // raceOver is race with the n-th request to the n-th replica, in turn.
-func raceOver(
-	t *testing.T, replicas []platform, request func(n int) (method, path string, body any),
-) []testdrive.Response {
+func raceOver(t *testing.T, replicas []platform,
+	request func(n int) (method, path string, body any)) []testdrive.Response {
 	t.Helper()
 	answers := make([]testdrive.Response, racers)
 	var all sync.WaitGroup

@@ -83,8 +83,8 @@ type frozenPlatform struct {
 
 // startOnFrozen has instances made on a server that is to be frozen, so many to be used and so many to be deleted, and
 // then starts a broker that has another server too.
-func startOnFrozen(t *testing.T, well servers.MySQL, frozen testdrive.Crashable, held, deletions int) (
-	p frozenPlatform, used []instance) {
+func startOnFrozen(t *testing.T, well servers.MySQL, frozen testdrive.Crashable,
+	held, deletions int) (p frozenPlatform, used []instance) {
 	t.Helper()
 	env := testdrive.Environment(t, well)
 	configure := func(shared ...map[string]any) platform {

@@ -182,8 +182,8 @@ func (w *world) conclusive(id string, q request, asked time.Time, r testdrive.Re
 }
 
 // send sends a request to any replica that listens. One that nobody accepted goes to another.
-func (w *world) send(ctx context.Context, random *rand.Rand, q request, method, path string, body map[string]any) (
-	testdrive.Response, error) {
+func (w *world) send(ctx context.Context, random *rand.Rand, q request, method, path string,
+	body map[string]any) (testdrive.Response, error) {
 	w.tally.operation(q)
 	for {
 		var content any

@@ -60,8 +60,8 @@ func (b *Broker) Send(method, path string, body any, headers map[string]string) 
 }
 
 // SendFor is Send by a client that disconnects when ctx ends.
-func (b *Broker) SendFor(ctx context.Context, method, path string, body any, headers map[string]string) (
-	Response, error) {
+func (b *Broker) SendFor(ctx context.Context, method, path string, body any,
+	headers map[string]string) (Response, error) {
 	q, err := b.request(method, path, body, headers)
 	if err != nil {
 		return Response{}, err
@@ -86,8 +86,7 @@ func (b *Broker) SendFor(ctx context.Context, method, path string, body any, hea
 	return r, nil
 }
 
-func (b *Broker) request(method, path string, body any, headers map[string]string) (
-	*http.Request, error) {
+func (b *Broker) request(method, path string, body any, headers map[string]string) (*http.Request, error) {
 	content, ok := body.([]byte)
 	if body != nil && !ok {
 		var err error

@@ -26,9 +26,7 @@ const privateID = "private"
 
 // privateIn starts the server with a launcher that supervises it or one that does not, which keeps no goroutine and no
 // file open for that.
-func privateIn(
-	t testing.TB, dir, flavour string, supervise bool, settings ...string,
-) servers.MySQL {
+func privateIn(t testing.TB, dir, flavour string, supervise bool, settings ...string) servers.MySQL {
 	t.Helper()
 	common, err := servers.Settings(flavour)
 	if err != nil {

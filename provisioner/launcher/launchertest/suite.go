@@ -95,13 +95,13 @@ func await(ctx context.Context, call func() (launcher.Endpoint, error)) (launche
 	}
 }
 
-func tryLaunch(ctx context.Context, l launcher.Launcher, spec launcher.Spec, report func(string)) (
-	launcher.Endpoint, error) {
+func tryLaunch(ctx context.Context, l launcher.Launcher, spec launcher.Spec,
+	report func(string)) (launcher.Endpoint, error) {
 	return await(ctx, func() (launcher.Endpoint, error) { return l.Launch(ctx, spec, report) })
 }
 
-func tryResize(ctx context.Context, l launcher.Launcher, spec launcher.Spec, report func(string)) (
-	launcher.Endpoint, error) {
+func tryResize(ctx context.Context, l launcher.Launcher, spec launcher.Spec,
+	report func(string)) (launcher.Endpoint, error) {
 	return await(ctx, func() (launcher.Endpoint, error) { return l.Resize(ctx, spec, report) })
 }
 

@@ -30,9 +30,8 @@ var (
 
 // Launch implements launcher.Launcher. A server that was not answered for yet, and so holds nobody's data, is begun
 // again from an empty data directory; its port and certificate stay.
-func (l *Launcher) Launch(
-	ctx context.Context, spec launcher.Spec, report func(progress string),
-) (_ launcher.Endpoint, err error) {
+func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec,
+	report func(progress string)) (_ launcher.Endpoint, err error) {
 	l.launching.Add(1)
 	defer l.launching.Add(-1)
 	defer func() { err = explainNoRoom(err) }()
@@ -165,9 +164,8 @@ func (l *Launcher) fillDataDir(ctx context.Context, sd serverDir, host string) (
 }
 
 // bringUp returns when the server is up, whether or not it ran before.
-func (l *Launcher) bringUp(
-	ctx context.Context, sd serverDir, st *state, spec launcher.Spec, report func(progress string),
-) error {
+func (l *Launcher) bringUp(ctx context.Context, sd serverDir, st *state, spec launcher.Spec,
+	report func(progress string)) error {
 	starting := sync.OnceFunc(func() { report("Starting mysqld") })
 	if st.Phase == phaseReady {
 		starting()
@@ -189,9 +187,8 @@ func (l *Launcher) bringUp(
 }
 
 // startAndAwait calls starting while the server comes up.
-func (l *Launcher) startAndAwait(
-	ctx context.Context, sd serverDir, st state, starting func(), options ...string,
-) error {
+func (l *Launcher) startAndAwait(ctx context.Context, sd serverDir, st state, starting func(),
+	options ...string) error {
 	s, err := l.start(ctx, sd, st, options...)
 	if err != nil {
 		return err
@@ -204,9 +201,8 @@ func (l *Launcher) startAndAwait(
 
 // answerFor records that a server is to be kept running from now on, once its admin account can log in. That root
 // cannot, every start has found already.
-func (l *Launcher) answerFor(
-	ctx context.Context, sd serverDir, st state, spec launcher.Spec,
-) (launcher.Endpoint, error) {
+func (l *Launcher) answerFor(ctx context.Context, sd serverDir, st state,
+	spec launcher.Spec) (launcher.Endpoint, error) {
 	end, err := l.endpoint(sd, st)
 	if err != nil {
 		return launcher.Endpoint{}, err

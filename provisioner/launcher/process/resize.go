@@ -11,9 +11,8 @@ import (
 )
 
 // Resize implements launcher.Launcher.
-func (l *Launcher) Resize(
-	ctx context.Context, spec launcher.Spec, report func(progress string),
-) (_ launcher.Endpoint, err error) {
+func (l *Launcher) Resize(ctx context.Context, spec launcher.Spec,
+	report func(progress string)) (_ launcher.Endpoint, err error) {
 	defer func() { err = explainNoRoom(err) }()
 	sd, err := l.instanceOf(spec)
 	if err != nil {

@@ -106,9 +106,7 @@ func (l *Launcher) watch(ctx context.Context, sd serverDir, starting chan struct
 
 // runOnce sees to it that a server runs and returns when it has ended, having lived for so long. Its lock is not kept
 // meanwhile.
-func (l *Launcher) runOnce(
-	ctx context.Context, sd serverDir, starting chan struct{},
-) (lived time.Duration, err error) {
+func (l *Launcher) runOnce(ctx context.Context, sd serverDir, starting chan struct{}) (lived time.Duration, err error) {
 	s, err := l.keepRunningInTurn(ctx, sd, starting)
 	if err != nil {
 		l.settled.Store(sd.id, nil)

@@ -60,7 +60,7 @@ func (p *Provisioner) provisionWorkflow(i store.Instance, r request, lock sessio
 					return err
 				}
 				return p.reporting(ctx, run, func(ctx context.Context, report func(string)) error {
-					return p.fleet.Launch(ctx, i.Location, i.AdminPassword, size(plan), report)
+					return p.fleet.Launch(ctx, i, size(plan), report)
 				})
 			}},
 		createDatabase,

@@ -10,6 +10,7 @@ import (
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
+	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 )
 
@@ -28,16 +29,19 @@ type Size struct {
 	StorageMB int
 }
 
-func spec(at store.Location, adminPassword string, size Size) launcher.Spec {
-	return launcher.Spec{ID: at.Server, MemoryMB: size.MemoryMB, StorageMB: size.StorageMB,
+func spec(i store.Instance, adminPassword string, size Size) launcher.Spec {
+	return launcher.Spec{ID: i.Location.Server, MemoryMB: size.MemoryMB, StorageMB: size.StorageMB,
+		Labels: map[string]string{"instance_id": i.ID, "plan_id": i.PlanID, "organization_guid": i.OrganizationGUID,
+			"space_guid": i.SpaceGUID},
 		AdminUser: adminUser, AdminPassword: adminPassword}
 }
 
-// dedicated runs fn with the launcher of a dedicated server. doing is for the error.
+// dedicated runs fn with the launcher of a dedicated server. doing is for the error. A task whose launcher this broker
+// does not have is left to another broker.
 func (f *Fleet) dedicated(at store.Location, doing string, fn func(launcher.Launcher) error) error {
 	l, err := f.Launcher(at.Launcher)
 	if err != nil {
-		return err
+		return task.RequeueElsewhere(fmt.Errorf("%s the server %s: %w", doing, at.Server, err))
 	}
 	if err := fn(l); err != nil {
 		return fmt.Errorf("%s the server %s: %w", doing, at.Server, err)
@@ -45,11 +49,10 @@ func (f *Fleet) dedicated(at store.Location, doing string, fn func(launcher.Laun
 	return nil
 }
 
-// Launch starts a dedicated server.
-func (f *Fleet) Launch(ctx context.Context, at store.Location, adminPassword string, size Size,
-	report func(string)) error {
-	return f.dedicated(at, "launch", func(l launcher.Launcher) error {
-		_, err := l.Launch(ctx, spec(at, adminPassword, size), report)
+// Launch starts an instance's dedicated server.
+func (f *Fleet) Launch(ctx context.Context, i store.Instance, size Size, report func(string)) error {
+	return f.dedicated(i.Location, "launch", func(l launcher.Launcher) error {
+		_, err := l.Launch(ctx, spec(i, i.AdminPassword, size), report)
 		return err
 	})
 }
@@ -58,7 +61,7 @@ func (f *Fleet) Launch(ctx context.Context, at store.Location, adminPassword str
 func (f *Fleet) Resize(ctx context.Context, i store.Instance, size Size, report func(string)) error {
 	return WithAdminPassword(ctx, f.store, i, func(password string) error {
 		return f.dedicated(i.Location, "resize", func(l launcher.Launcher) error {
-			_, err := l.Resize(ctx, spec(i.Location, password, size), report)
+			_, err := l.Resize(ctx, spec(i, password, size), report)
 			return err
 		})
 	})

@@ -89,7 +89,7 @@ type Spec struct {
 	MemoryMB      int               // MiB the server may use
 	MilliCPU      int               // thousandths of a processor the server may use; 0 for no limit
 	StorageMB     int               // MiB of disk; the process launcher records it and enforces nothing
-	Labels        map[string]string // say whose server it is, to operators; a launcher may record them
+	Labels        map[string]string // whose server it is: see fleet.spec. They tell operators, and decide nothing
 	AdminUser     string            // account with every privilege, from any host
 	AdminPassword string            // URL-safe characters
 }

@@ -79,6 +79,39 @@ func Environment(t testing.TB, shared servers.MySQL) map[string]string {
 	return env
 }
 
+// Launchers is an environment like that one, but with launchers of these two names, each with ports and a directory of
+// its own. The catalog gives the small dedicated plan to the first launcher and the large one to the second.
+func Launchers(t testing.TB, env map[string]string, flavour string, names [2]string) map[string]string {
+	t.Helper()
+	env = maps.Clone(env)
+	mysqld := env["LAUNCHER_MYSQLD"]
+	maps.DeleteFunc(env, func(name, _ string) bool { return strings.HasPrefix(name, "LAUNCHER") })
+	var list []string
+	for _, name := range names {
+		low, high := PortRange(t)
+		own := "LAUNCHER_" + strings.ToUpper(name) + "_"
+		env[own+"DIR"], env[own+"MYSQLD"], env[own+"SPARES"] = launcherDirWithTemplates(t, flavour), mysqld, "0"
+		env[own+"PORTS"] = fmt.Sprintf("%d-%d", low, high)
+		list = append(list, name+"="+launchers.Here)
+	}
+	env["LAUNCHER"] = strings.Join(list, ",")
+	catalog, err := os.ReadFile(env["CATALOG"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(catalog)
+	for _, name := range names {
+		const key = "{provisioner: dedicated, "
+		text = strings.Replace(text, key+"async", key+"launcher: "+name+", async", 1)
+	}
+	env["CATALOG"] = filepath.Join(t.TempDir(), "catalog.yml")
+	if err := os.WriteFile(env["CATALOG"], []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { StopDedicated(t, env) })
+	return env
+}
+
 // launcherDirWithTemplates is a launcher's directory with the template that the launcher of the tests' servers of that
 // flavour has made: to make one takes seconds.
 func launcherDirWithTemplates(t testing.TB, flavour string) string {

@@ -61,6 +61,6 @@ func (l *Launcher) applyLimits(ctx context.Context, sd serverDir, st state, spec
 		return state{}, err
 	}
 	fault.Point("resize", "stopped")
-	st.MemoryMB, st.StorageMB = spec.MemoryMB, spec.StorageMB
+	st.MemoryMB, st.StorageMB, st.Labels = spec.MemoryMB, spec.StorageMB, spec.Labels
 	return st, sd.saveState(st)
 }

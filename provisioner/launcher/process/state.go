@@ -31,6 +31,8 @@ type state struct {
 	MemoryMB  int    `json:"memory_mb"`
 	StorageMB int    `json:"storage_mb"`
 
+	Labels map[string]string `json:"labels,omitempty"` // for operators who look into the directory
+
 	// What the redo log was raised to, and when, see redolog.go.
 	RedoMB     int       `json:"redo_mb,omitempty"`
 	RedoRaised time.Time `json:"redo_raised,omitzero"`

@@ -1,0 +1,93 @@
+package e2e
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// Launchers work side by side: a server is at the launcher that its plan names, with a label that tells whose it is. A
+// broker that lacks the launcher of a task leaves it to one that has it.
+func TestTwoLaunchers(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		plain := testdrive.Environment(t, s)
+		env := testdrive.Launchers(t, plain, s.Flavour, [2]string{"near", "far"})
+		p := startPlatform(t, s, env)
+		small, large := p.ownInstance(t, "dedicated-small"), p.ownInstance(t, "dedicated-large")
+		for _, i := range []instance{small, large} {
+			i.await(t, i.begin(t))
+		}
+		expectServerOf(t, env["LAUNCHER_NEAR_DIR"], small)
+		expectServerOf(t, env["LAUNCHER_FAR_DIR"], large)
+		for _, i := range []instance{small, large} {
+			b := i.newBinding()
+			b.bind(t, nil)
+			b.unbind(t)
+		}
+		runDoctor(t, env).Expect(t, 0)
+		small.remove(t)
+		expectNoProcess(t, env["LAUNCHER_NEAR_DIR"])
+		expectServerOf(t, env["LAUNCHER_FAR_DIR"], large)
+
+		// The next broker has one of the launchers only.
+		p.Kill(t)
+		nearOnly := maps.Clone(env)
+		maps.DeleteFunc(nearOnly, func(name, _ string) bool { return strings.HasPrefix(name, "LAUNCHER_FAR_") })
+		nearOnly["LAUNCHER"], nearOnly["CATALOG"] = "near=process", plain["CATALOG"]
+		for name, value := range env {
+			if own, ok := strings.CutPrefix(name, "LAUNCHER_NEAR_"); ok {
+				delete(nearOnly, name)
+				nearOnly["LAUNCHER_"+own] = value
+			}
+		}
+		lacking := startPlatform(t, s, nearOnly)
+		operation := large.via(lacking).deprovision(t, later).Expect(t, 202).String("operation")
+		testdrive.Eventually(t, time.Minute, "the broker has tried it twice", func() bool {
+			return strings.Count(lacking.Log(), "trying again later") >= 2
+		})
+		if attempt := attemptOf(t, env, large.id); attempt > 1 {
+			t.Errorf("what this broker cannot do counts as attempt %d", attempt)
+		}
+		expectServerOf(t, env["LAUNCHER_FAR_DIR"], large)
+		large.via(startPlatform(t, s, env)).await(t, operation)
+		expectNoProcess(t, env["LAUNCHER_FAR_DIR"])
+	})
+}
+
+// expectServerOf looks into the directory of a launcher for the one server there.
+func expectServerOf(t *testing.T, dir string, i instance) {
+	t.Helper()
+	states, err := filepath.Glob(filepath.Join(dir, "instances", "*", "state.json"))
+	if err != nil || len(states) != 1 {
+		t.Fatalf("in %s are the servers %q, %v", dir, states, err)
+	}
+	state, err := os.ReadFile(states[0])
+	if err != nil || !strings.Contains(string(state), i.id) {
+		t.Errorf("the labels do not say that the server is of %s: %s, %v", i.id, state, err)
+	}
+}
+
+// attemptOf is how many attempts are counted of the present step of an instance's task.
+func attemptOf(t *testing.T, env map[string]string, instanceID string) (n int) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), env["DATABASE_URL"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	err = conn.QueryRow(t.Context(), "SELECT attempt FROM task WHERE instance_id = $1 AND finished_at IS NULL",
+		instanceID).Scan(&n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}

@@ -37,20 +37,23 @@ type Dashboard struct {
 	Config
 	handler     http.Handler
 	inspections *inspections
-	hub         *hub
+	streams     chan struct{} // has room for one entry for each
+	stopping    context.Context
+	stop        context.CancelFunc
 }
 
 // New returns a dashboard. It sends no queries until somebody opens a page.
 func New(cfg Config) *Dashboard {
 	d := &Dashboard{Config: cfg}
 	d.inspections = newInspections(cfg.Inspect)
-	d.hub = newHub(cfg.Store.Activities, cfg.Logger)
+	d.streams = make(chan struct{}, maxStreams)
+	d.stopping, d.stop = context.WithCancel(context.Background())
 	d.handler = d.routes()
 	return d
 }
 
 // Close ends the event streams, which would otherwise delay the broker's stop.
-func (d *Dashboard) Close() { d.hub.close() }
+func (d *Dashboard) Close() { d.stop() }
 
 // ServeHTTP implements http.Handler.
 func (d *Dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.handler.ServeHTTP(w, r) }

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"mysql-broker/provisioner/periodic"
 	"mysql-broker/store"
 )
 
@@ -20,6 +22,11 @@ const (
 	heartbeat = 15 * time.Second
 	// writeTime is the time after which the broker disconnects a browser that reads nothing.
 	writeTime = 10 * time.Second
+	// lookEach is how often the broker reads from PostgreSQL whether an open page is out of date.
+	lookEach = time.Second
+	// maxStreams limits the pages that this process keeps up to date at the same time. Each takes a connection and about
+	// 30 kB of memory.
+	maxStreams = 500
 )
 
 // event is what an open page receives. Operation is the HTML of the operation. If Structure differs from the page's
@@ -44,22 +51,23 @@ func (d *Dashboard) events(w http.ResponseWriter, r *http.Request) {
 	if _, ok := d.access(w, r, id); !ok {
 		return
 	}
-	v, leave, err := d.hub.watch(id)
-	if err != nil {
-		w.Header().Set("Retry-After", retryAfter)
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-		return
-	}
-	defer leave()
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no") // nginx would buffer events
-	if err := d.stream(w, r, v); err != nil && r.Context().Err() == nil {
+	if err := d.stream(w, r, id); err != nil && r.Context().Err() == nil {
 		d.Logger.Debug("dashboard: a stream of events ended", "instance_id", id, "error", err)
 	}
 }
 
 // stream writes events until the browser disconnects, the broker stops, the instance is deleted or streamTime is over.
-func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request, v *viewer) error {
+func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request, id string) error {
+	select {
+	case d.streams <- struct{}{}:
+		defer func() { <-d.streams }()
+	default:
+		w.Header().Set("Retry-After", retryAfter)
+		http.Error(w, "too many pages are open", http.StatusServiceUnavailable)
+		return nil
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // nginx would buffer events
 	out := http.NewResponseController(w)
 	send := func(text string) error {
 		return errors.Join(out.SetWriteDeadline(time.Now().Add(writeTime)), write(w, text), out.Flush())
@@ -70,29 +78,57 @@ func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request, v *viewer) er
 	}
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
+	look := time.NewTicker(lookEach)
+	defer look.Stop()
 	end := time.NewTimer(streamTime)
 	defer end.Stop()
+	page := openPage{id: id, read: d.Store.Activities, status: periodic.Status{What: "dashboard: updating an open page",
+		Log: d.Logger.With("instance_id", id)}}
 	for {
-		var err error
+		if a, isNews := page.news(r.Context()); isNews {
+			text, encoding := eventText(a)
+			if err := errors.Join(encoding, send(text)); err != nil || a.State == "" {
+				return err
+			}
+		}
 		select {
 		case <-r.Context().Done():
 			return nil
-		case <-d.hub.ctx.Done():
+		case <-d.stopping.Done():
 			return nil
 		case <-end.C:
 			return nil
 		case <-beat.C:
-			err = send(":\n\n")
-		case a := <-v.latest:
-			text, encoding := eventText(a)
-			if err = errors.Join(encoding, send(text)); err == nil && a.State == "" {
-				return nil
+			if err := send(":\n\n"); err != nil {
+				return err
 			}
-		}
-		if err != nil {
-			return err
+		case <-look.C:
 		}
 	}
+}
+
+// openPage is the page of an instance that is kept up to date.
+type openPage struct {
+	id     string
+	read   func(ctx context.Context, ids []string) ([]store.Activity, error)
+	status periodic.Status
+	told   *store.Activity // nil at first
+}
+
+// news reads the activity of the instance, and reports whether it differs from what the page shows. While PostgreSQL
+// is down, there is no news.
+func (p *openPage) news(ctx context.Context) (now store.Activity, isNews bool) {
+	all, err := p.read(ctx, []string{p.id})
+	p.status.Report(ctx, err)
+	if err != nil || p.told != nil && same(*p.told, all[0]) {
+		return now, false
+	}
+	p.told = &all[0]
+	return all[0], true
+}
+
+func same(a, b store.Activity) bool {
+	return structureStamp(a) == structureStamp(b) && a.Latest.Description == b.Latest.Description
 }
 
 func write(w http.ResponseWriter, text string) error {

@@ -1,0 +1,48 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"mysql-broker/provisioner/periodic"
+	"mysql-broker/store"
+)
+
+// An open page is sent changes only, also after PostgreSQL was down.
+func TestOpenPageHearsOfChanges(t *testing.T) {
+	t.Parallel()
+	var now string // "" while the store is away
+	page := openPage{id: "a", status: periodic.Status{Log: slog.New(slog.DiscardHandler)},
+		read: func(_ context.Context, ids []string) ([]store.Activity, error) {
+			if now == "" {
+				return nil, errors.New("away")
+			}
+			return []store.Activity{{InstanceID: ids[0], State: store.Creating, Latest: store.TaskSummary{ID: 1,
+				State: store.InProgress, Description: now}}}, nil
+		}}
+	for n, step := range []struct {
+		now    string
+		isNews bool
+	}{{"", false}, {"one", true}, {"one", false}, {"two", true}, {"", false}, {"two", false}, {"three", true}} {
+		now = step.now
+		a, isNews := page.news(t.Context())
+		if isNews != step.isNews || isNews && (a.Latest.Description != now || a.InstanceID != "a") {
+			t.Errorf("step %d: %t, %+v", n+1, isNews, a)
+		}
+	}
+}
+
+// A stream beyond the limit is refused with a Retry-After.
+func TestStreamsAreBounded(t *testing.T) {
+	t.Parallel()
+	d := &Dashboard{streams: make(chan struct{})} // which has no room
+	w := httptest.NewRecorder()
+	if err := d.stream(w, httptest.NewRequest(http.MethodGet, "/", nil), "a"); err != nil ||
+		w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+		t.Errorf("one more is answered %d: %v", w.Code, err)
+	}
+}

@@ -11,7 +11,7 @@ func atMost(n int) cobra.PositionalArgs { return arguments(0, n) }
 
 func exactly(n int) cobra.PositionalArgs { return arguments(n, n) }
 
-// arguments refuses more or fewer arguments, and empty ones, which a script passes whose variable is not set.
+// arguments refuses too many and too few arguments, and empty ones, which a script passes if a variable is not set.
 func arguments(min, max int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < min || len(args) > max || slices.Contains(args, "") {

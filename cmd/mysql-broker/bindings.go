@@ -22,13 +22,13 @@ func bindingsCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "bindings [INSTANCE-ID [BINDING-ID]]",
 		Short: "List service bindings and keys, or show one",
-		Long: `List the service bindings that the broker has recorded, of all instances or of one, in the order of the ids, or
-show one with its latest tasks. Service keys are bindings without an app. No password is read or printed.
+		Long: `List the service bindings that the broker has recorded, of all instances or of one, in the order of their ids,
+or show one with its latest tasks. Service keys are bindings without an app. No password is read or printed.
 
 ` + jsonHelp + ` A binding has instance_id, id, plan, plan_id, state, role, tls
-(required or optional; absent from bindings made before that was recorded, which require TLS wherever the server's CA
-is known), account (its name on the server), app_guid, server (a shared one's), operation (the kind of the one in
-progress, if any) and created_at; one that is shown alone also has latest_tasks.`,
+(required or optional; absent from old bindings, which require TLS if the server's CA is known), account (its name on
+the server), app_guid, server (a shared one's), operation (the kind of the one in progress, if any) and created_at; a
+single one also has latest_tasks.`,
 		Example: `  mysql-broker bindings 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10
   mysql-broker bindings --state ending --since 1d
   mysql-broker bindings --role admin --json`,
@@ -68,7 +68,7 @@ progress, if any) and created_at; one that is shown alone also has latest_tasks.
 	return describe(command, recordedExit, recordedEnvironment)
 }
 
-// bindingDocument is a binding as --json prints it.
+// bindingDocument is a binding in the output of --json.
 type bindingDocument struct {
 	InstanceID string    `json:"instance_id"`
 	ID         string    `json:"id"`

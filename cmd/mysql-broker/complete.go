@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	completionTime = 2 * time.Second // that a person waits for TAB
+	completionTime = 2 * time.Second // the time limit after TAB
 	completions    = 50              // offered at most
 )
 
-// words finds what may be typed next. args are the arguments before it. The shell leaves out what does not fit.
+// words returns the completions of an argument. args are the arguments before it. The shell filters them.
 type words func(ctx context.Context, c *console, args []string, typed string) ([]string, error)
 
-// completeArgs completes the arguments of a command, each by its own words. Where these cannot be read, there are none:
-// whoever runs the command is told why.
+// completeArgs completes the arguments of a command, each with its own words. If these cannot be read, there are none;
+// the command itself reports why.
 func completeArgs(by ...words) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) (found []string, _ cobra.ShellCompDirective) {
 		if len(args) >= len(by) {
@@ -36,13 +36,13 @@ func completeArgs(by ...words) cobra.CompletionFunc {
 			})
 		}
 		if err != nil {
-			cobra.CompDebugln(err.Error(), false) // BASH_COMP_DEBUG_FILE has it
+			cobra.CompDebugln(err.Error(), false) // goes to BASH_COMP_DEBUG_FILE
 		}
 		return found, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
-// completeEach completes a flag, or any number of arguments, by the same words.
+// completeEach completes a flag, or any number of arguments, with the same words.
 func completeEach(by words) cobra.CompletionFunc {
 	one := completeArgs(by)
 	return func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
@@ -75,7 +75,7 @@ func instanceWords(ctx context.Context, c *console, _ []string, typed string) (i
 	return ids, err
 }
 
-// bindingWords are those of the instance that is the argument before.
+// bindingWords are the bindings of the instance in the argument before.
 func bindingWords(ctx context.Context, c *console, args []string, _ string) (ids []string, err error) {
 	err = c.store.EachBinding(ctx, store.BindingQuery{InstanceID: args[0]}, func(b store.ListedBinding) error {
 		ids = append(ids, b.ID)
@@ -84,7 +84,7 @@ func bindingWords(ctx context.Context, c *console, args []string, _ string) (ids
 	return ids, err
 }
 
-// taskWords are the newest tasks, of a state unless that is "".
+// taskWords are the newest tasks, in a state unless that is "".
 func taskWords(state string) words {
 	return func(ctx context.Context, c *console, _ []string, _ string) (tokens []string, err error) {
 		found, _, err := c.store.TasksBefore(ctx, 0, store.TaskQuery{State: state}, completions)

@@ -17,14 +17,14 @@ import (
 	"mysql-broker/store"
 )
 
-// console is what the commands look at that show what the broker has recorded.
+// console has the data sources of the commands that show the broker's records.
 type console struct {
 	cfg   config.Config
 	plans plan.Set
 	store *store.Store
 }
 
-// withConsole runs fn with a console on what the environment describes. Brokers need not run, and nothing is begun.
+// withConsole runs fn with a console for the environment's configuration. No broker need run, and it starts no work.
 func withConsole(cmd *cobra.Command, fn func(context.Context, *console) error) error {
 	getenv, err := environment(cmd)
 	if err != nil {
@@ -46,7 +46,7 @@ func openConsole(ctx context.Context, getenv func(string) string, fn func(contex
 	return fn(ctx, &console{cfg: cfg, plans: c.Plans(), store: s})
 }
 
-// load reads, by a function of package config, what a command needs of the environment, and the catalog.
+// load reads a command's configuration, with a function of package config, and the catalog.
 func load(read func(getenv func(string) string) (config.Config, error),
 	getenv func(string) string) (config.Config, *catalog.Catalog, error) {
 	cfg, problems := read(getenv)
@@ -57,7 +57,7 @@ func load(read func(getenv func(string) string) (config.Config, error),
 	return cfg, c, nil
 }
 
-// loadForServers is load for commands that ask all servers.
+// loadForServers is load for commands that query all servers.
 func loadForServers(cmd *cobra.Command) (cfg config.Config, c *catalog.Catalog, err error) {
 	getenv, err := environment(cmd)
 	if err != nil {
@@ -66,20 +66,20 @@ func loadForServers(cmd *cobra.Command) (cfg config.Config, c *catalog.Catalog, 
 	return load(config.ForDoctor, getenv)
 }
 
-// environment is that of the process or, if there is nothing in it to reach PostgreSQL with, that of the broker which
-// "mysql-broker dev" runs here; it says so.
+// environment is that of the process. If that has no PostgreSQL, it is that of the broker of "mysql-broker dev", and
+// environment prints a line about it.
 func environment(cmd *cobra.Command) (func(string) string, error) {
 	getenv, file, err := dev.Environment()
 	if err != nil {
 		return nil, &configError{err}
 	}
 	if file != "" {
-		fmt.Fprintf(cmd.ErrOrStderr(), "This is about the development broker that %s describes.\n", file)
+		fmt.Fprintf(cmd.ErrOrStderr(), "This is the development broker of %s.\n", file)
 	}
 	return getenv, nil
 }
 
-// fromEnvironment has read, of package config, read what a command needs of environment.
+// fromEnvironment calls read, a function of package config, with the environment.
 func fromEnvironment[T any](cmd *cobra.Command,
 	read func(getenv func(string) string) (T, error)) (needed T, err error) {
 	getenv, err := environment(cmd)
@@ -92,10 +92,10 @@ func fromEnvironment[T any](cmd *cobra.Command,
 	return needed, nil
 }
 
-// planName is a plan's name or, once it is not in the catalog any more, its id.
+// planName is a plan's name or, if it is no longer in the catalog, its id.
 func (c *console) planName(id string) string { return c.plans.Get(id).Name }
 
-// planIDs finds the plans of a name or id; nil for "", which means all of them.
+// planIDs returns the ids of the plans with a name or id; nil, which means all, for "".
 func (c *console) planIDs(ctx context.Context, name string) (ids []string, err error) {
 	if name == "" {
 		return nil, nil
@@ -136,7 +136,7 @@ func (c *console) serverNames(ctx context.Context) (names []string, err error) {
 	return slices.Compact(names), nil
 }
 
-// checkServer returns an error if no shared server has that name; "" is fine.
+// checkServer returns an error if no shared server has that name; "" is valid.
 func (c *console) checkServer(ctx context.Context, name string) error {
 	if name == "" {
 		return nil

@@ -19,14 +19,13 @@ func devCommand() *cobra.Command {
 	var verbose bool
 	command := &cobra.Command{
 		Use:   "dev",
-		Short: "Run the broker with a PostgreSQL and a MySQL of its own, to try it",
+		Short: "Run the broker with a private PostgreSQL and private MySQL servers, to try it",
 		Long: `Run the broker with a private PostgreSQL cluster, a private shared server and dedicated servers, all of them
 processes on this machine that listen on 127.0.0.1. Ctrl-C stops everything and keeps the data; the next start has
-every instance back.
+the same instances.
 
-"mysql-broker client" finds this broker by itself, and so do the commands for operators, such as "mysql-broker
-instances": the environment of its servers is left in the file environment in the state directory, for shells to source
-too.`,
+"mysql-broker client" and the commands for operators, such as "mysql-broker instances", find this broker: it writes the
+environment of its servers to the file environment in the state directory, which a shell can also source.`,
 		Example: `  mysql-broker dev
   MYSQL_BROKER_DEV_DIR=/var/tmp/second PORT=8081 mysql-broker dev --verbose`,
 		Args: cobra.NoArgs,
@@ -51,20 +50,20 @@ too.`,
 		},
 	}
 	command.Flags().BoolVarP(&verbose, "verbose", "v", false, "log every request")
-	return describe(command, `  0    it was told to stop
+	return describe(command, `  0    it was stopped
   1    something did not start, or ended by itself; standard error says what
   78   PORT is not a port number`, `  MYSQL_BROKER_DEV_DIR  state directory (default .dev)
   PORT                  port to listen on (default 8080)
   BROKER_USERNAME       user name that clients send (default: generated)
   BROKER_PASSWORD       password that clients send (default: generated)
-  MYSQLD                path of the mysqld or mariadbd to run, of several joined by colons the first (default: the
-                        first one found)
+  MYSQLD                path of the mysqld or mariadbd to run; of several, separated by colons, the first (default:
+                        the first one found)
   CATALOG               path of the catalog (default catalog.yml)`)
 }
 
-// untilHangup also ends the context when the terminal is closed, unless nohup was asked for.
+// untilHangup also ends the context when the terminal closes, except under nohup.
 func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
-	// Else what is printed after the reader of a pipe has gone would end the process before its servers.
+	// Otherwise output to a closed pipe would end the process before its servers.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	if signal.Ignored(syscall.SIGHUP) {
 		return context.WithCancel(ctx) // #nosec G118 -- the caller cancels
@@ -72,7 +71,7 @@ func untilHangup(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, syscall.SIGHUP)
 }
 
-// firstOf is the first path of a list joined by colons, "" if there is none.
+// firstOf is the first path of a list separated by colons, "" if there is none.
 func firstOf(list string) string {
 	if paths := filepath.SplitList(list); len(paths) > 0 {
 		return paths[0]

@@ -14,30 +14,30 @@ func doctorCommand() *cobra.Command {
 	var repair, asJSON bool
 	command := &cobra.Command{
 		Use:   "doctor",
-		Short: "Find what was left over and what got lost on the servers, and repair it",
-		Long: `Compare what is recorded in PostgreSQL with the databases and accounts on the shared servers, and with the
-dedicated servers. Brokers may run meanwhile; their operations under way are not mistaken for problems.
+		Short: "Find orphans and missing objects on the servers, and repair them",
+		Long: `Compare the records in PostgreSQL with the databases and accounts on the shared servers, and with the dedicated
+servers. Brokers can run meanwhile; their running operations are not mistaken for problems.
 
-  orphan       it is there, and nothing wants it any more. --repair drops it, with all data in it.
-  missing      it is not there, and must be. --repair makes an account again, with its password and role. Databases
-               and dedicated servers are not made again: their data would be missing still.
-  kept         its creation failed, but it is there: it held data, as after PostgreSQL was restored from a backup, or
-               could not be removed. docs/runbook.md says what to do. It is never touched.
-  blocked      its deletion was asked for more than an hour ago, and the server has prepared XA transactions that are
-               older than that: they outlive their sessions, and keep databases from being dropped. --repair rolls the
-               one in the way back, if it is the server's only one, and drops the database.
-  abandoned    an instance or a binding that is half-way, and nothing is at it.
-  unreachable  a server that cannot be asked: nothing is known of what it holds.
-  stray        an account that may use an instance's database, and of which there is no record.
-  deviating    an account with other privileges than its role and its instance's quota ask for. --repair sets them, on
-               shared servers. Where the broker's account may not read mysql.db, they are not compared.
-  unrecorded   its name looks like the broker's, but the broker has no record of it. It may be another broker's and is
-               never touched.
+  orphan       it exists, and nothing needs it any more. --repair drops it, with all data in it.
+  missing      it must exist, and does not. --repair creates an account again, with its password and role. It does not
+               create databases and dedicated servers again, because their data would still be missing.
+  kept         its creation failed, but it exists, because it held data, as after PostgreSQL was restored from a backup,
+               or could not be removed. docs/runbook.md says what to do. It is never touched.
+  blocked      its deletion began more than an hour ago, and the server has prepared XA transactions that are older than
+               that. They outlive their sessions and prevent databases from being dropped. --repair rolls back the
+               transaction, if it is the server's only one, and drops the database.
+  abandoned    an instance or a binding is neither complete nor deleted, and no task works on it.
+  unreachable  a server does not answer, so nothing is known about it.
+  stray        an account without a record has access to an instance's database.
+  deviating    an account has privileges that do not match its role and its instance's quota. --repair sets them, on
+               shared servers. They are compared only if the broker's account can read mysql.db.
+  unrecorded   its name looks like the broker's, but the broker has no record of it. It may belong to another broker and
+               is never touched.
 
-Dedicated servers are found only where they run: with the launcher "process", on the broker's own host.
+Dedicated servers are found only on their host: with the launcher "process", the broker's.
 
 With --json, the output is one object with findings, each with problem, kind, server, name, instance_id, binding_id,
-age_seconds, repairable, to_do, done and error, and compared, how many things were looked at.`,
+age_seconds, repairable, to_do, done and error, and compared, the number of objects.`,
 		Example: `  mysql-broker doctor
   mysql-broker doctor --repair
   mysql-broker doctor --json | jq '.findings[] | select(.problem == "missing")'`,
@@ -67,14 +67,14 @@ age_seconds, repairable, to_do, done and error, and compared, how many things we
 			})
 		},
 	}
-	command.Flags().BoolVar(&repair, "repair", false, "do what can be done about what is found")
+	command.Flags().BoolVar(&repair, "repair", false, "repair the findings that can be repaired")
 	command.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return describe(command, `  0    nothing was found, or all of it was repaired; what is unrecorded does not count
+	return describe(command, `  0    nothing was found, or everything was repaired; unrecorded objects do not count
   1    something remains, or the examination failed; standard error says which
 `+exitConfiguration, serversEnvironment)
 }
 
-// diagnosis is a finding as it is printed, and what was done about it.
+// diagnosis is a finding for output, and its repair.
 type diagnosis struct {
 	Problem    doctor.Problem `json:"problem"`
 	Kind       string         `json:"kind"`
@@ -82,11 +82,11 @@ type diagnosis struct {
 	Name       string         `json:"name,omitempty"`
 	InstanceID string         `json:"instance_id,omitempty"`
 	BindingID  string         `json:"binding_id,omitempty"`
-	AgeSeconds int64          `json:"age_seconds,omitempty"` // since it was recorded
+	AgeSeconds int64          `json:"age_seconds,omitempty"` // since its record
 	Repairable bool           `json:"repairable"`
 	ToDo       string         `json:"to_do"`
 	Done       string         `json:"done,omitempty"`
-	Error      string         `json:"error,omitempty"` // why it could not be repaired
+	Error      string         `json:"error,omitempty"` // why the repair failed
 }
 
 func newDiagnosis(f doctor.Finding) diagnosis {
@@ -102,7 +102,7 @@ func (d *diagnosis) repaired(done string, err error) {
 	d.Done = done
 }
 
-// remaining is an error if something is left to be done.
+// remaining returns an error if findings remain.
 func remaining(lines []diagnosis) error {
 	left, repairable := 0, 0
 	for _, d := range lines {

@@ -14,13 +14,13 @@ func drainCommand() *cobra.Command {
 	var undo bool
 	command := &cobra.Command{
 		Use:   "drain SERVER",
-		Short: "Give a shared server no more service instances, or some again",
-		Long: `See to it that a shared server gets no more service instances, whichever broker places them: from the moment
-that this command has ended, none is placed there. The instances that it holds stay as they are, and can be bound,
-unbound, updated and deleted. This lasts, over restarts of brokers too, until --undo.
+		Short: "Place no more service instances on a shared server, or place them again",
+		Long: `Drain a shared server: after this command has ended, no broker places a service instance there. Existing
+instances stay, and can be bound, unbound, updated and deleted. The server stays drained until --undo, even if brokers
+restart.
 
-To take a server out of service, drain it, have its instances moved or deleted, and take it out of the configuration
-once "mysql-broker servers" says that it holds none.`,
+To take a server out of service, drain it, move or delete its instances, and remove it from the configuration when
+"mysql-broker servers" shows that it has no more.`,
 		Example: `  mysql-broker drain mysql-server-1
   mysql-broker instances --server mysql-server-1
   mysql-broker drain --undo mysql-server-1`,
@@ -46,7 +46,7 @@ once "mysql-broker servers" says that it holds none.`,
 `+exitConfiguration, recordedEnvironment)
 }
 
-// drain returns a sentence about what is so now.
+// drain returns a sentence about the new state.
 func (c *console) drain(ctx context.Context, name string, undo bool) (string, error) {
 	if undo {
 		if err := c.store.Undrain(ctx, name); err != nil {
@@ -66,7 +66,7 @@ func (c *console) drain(ctx context.Context, name string, undo bool) (string, er
 	return sentence, err
 }
 
-// undrained lists the configured shared servers that get instances, unless they are full.
+// undrained lists the configured shared servers that are not drained.
 func (c *console) undrained(ctx context.Context) (names []string, err error) {
 	recorded, err := c.store.RecordedServers(ctx)
 	if err != nil {

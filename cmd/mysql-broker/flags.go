@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// choice is a flag with one of some values, "" until it is given. Spaces in a value may be typed as hyphens.
+// choice is a flag with a fixed set of values, "" by default. Users can type hyphens for spaces in a value.
 type choice struct {
 	value   string
 	allowed []string
@@ -43,7 +43,7 @@ func (c *choice) Set(text string) error {
 	return nil
 }
 
-// moment is a flag with a time, or with how long ago it was. It is zero until it is given.
+// moment is a flag with a time or an age. It is zero by default.
 type moment struct{ time.Time }
 
 func (m *moment) String() string {

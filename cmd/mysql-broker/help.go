@@ -16,13 +16,13 @@ const (
 	environmentSection = "environment"
 )
 
-// describe adds sections to a command's help: what its exit status means, and what it reads of the environment.
+// describe adds sections to a command's help: its exit statuses and its environment variables.
 func describe(command *cobra.Command, exit, environment string) *cobra.Command {
 	command.Annotations = map[string]string{exitSection: exit, environmentSection: environment}
 	return command
 }
 
-// helpTemplate orders help as manual pages do.
+// helpTemplate has the order of manual pages.
 const helpTemplate = `{{.CommandPath}} - {{.Short}}
 
 {{if .Runnable}}Usage:
@@ -51,17 +51,17 @@ const helpTemplate = `{{.CommandPath}} - {{.Short}}
 {{end}}{{if .HasAvailableSubCommands}}"{{.CommandPath}} COMMAND --help" tells more about a command.
 {{end}}`
 
-const jsonHelp = `With --json, a list is one array with an object on each line, and what is shown alone is one object.
-Fields are only ever added; those that are empty may be absent; times are RFC 3339 in UTC.`
+const jsonHelp = `With --json, a list is one array with an object on each line, and a single item is one object.
+Releases only add fields; empty fields may be absent; times are RFC 3339 in UTC.`
 
 const (
-	exitConfiguration = `  78   the configuration cannot work; standard error lists every problem`
-	recordedExit      = `  0    what was asked for is printed, even if there is none
-  1    there is no such thing, an argument is wrong, or PostgreSQL cannot be reached; standard error says which
+	exitConfiguration = `  78   the configuration is invalid; standard error lists every problem`
+	recordedExit      = `  0    the output is complete, even if it is empty
+  1    there is no such item, an argument is wrong, or PostgreSQL cannot be reached; standard error says which
 ` + exitConfiguration
 )
 
-// What commands read: of what is recorded, to change it or to show it; of dedicated servers; of all servers.
+// The environment of commands that change records, show records, use dedicated servers, or use all servers.
 var (
 	storedEnvironment    = environmentOf()
 	recordedEnvironment  = environmentOf("MYSQL_SERVERS", "CATALOG")
@@ -70,18 +70,18 @@ var (
 		[]string{"MYSQL_SERVERS", "CATALOG", "LOG_LEVEL"})...)
 )
 
-// environmentOf is about what every command reads that works on what is recorded, and about these variables.
+// environmentOf describes the variables of every command that uses the records, and these variables.
 func environmentOf(names ...string) string {
 	stored := []string{"DATABASE_URL", "DATABASE_SERVICE", "ENCRYPTION_KEYSET"}
 	return variablesOf(append(stored, names...)...) + developmentEnvironment
 }
 
 const developmentEnvironment = `
-On Cloud Foundry, VCAP_SERVICES is read too. If nothing there leads to PostgreSQL, the command is about the development
-broker: "mysql-broker dev" leaves the environment of its servers in the file environment in MYSQL_BROKER_DEV_DIR
+On Cloud Foundry, VCAP_SERVICES is read too. Without PostgreSQL in the environment, the command uses the development
+broker: "mysql-broker dev" writes the environment of its servers to the file environment in MYSQL_BROKER_DEV_DIR
 (default .dev).`
 
-// variablesOf is a line about each of these environment variables.
+// variablesOf returns one line about each of these environment variables.
 func variablesOf(names ...string) string {
 	var b strings.Builder
 	for _, v := range config.Variables {

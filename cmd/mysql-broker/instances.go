@@ -26,13 +26,12 @@ func instancesCommand() *cobra.Command {
 		Long: `List the service instances that the broker has recorded, in the order of their ids, or show one with its
 bindings and its latest tasks.
 
-The names of an instance, its organization and its space are those that the platform sent when it was created. Each row
-is as it was at some moment while the list was printed, which may be long: nothing is held up meanwhile, and lists of
-any length take little memory.
+The names of an instance, its organization and its space are those that the platform sent at its creation. A list can be
+long: rows may be from different moments, nothing is blocked meanwhile, and lists of any length need little memory.
 
 ` + jsonHelp + ` An instance has id, name, plan, plan_id, state, kind (shared
 or dedicated), server, database, organization_guid, organization_name, space_guid, space_name, binding_count, operation
-(the kind of the one in progress, if any), created_at and updated_at; one that is shown alone also has bindings,
+(the kind of the one in progress, if any), created_at and updated_at; a single one also has bindings,
 latest_tasks, at most ` + strconv.Itoa(latest) + `, and once its data are measured storage_bytes, storage_measured_at
 and, while it is over its quota, over_quota_since.`,
 		Example: `  mysql-broker instances --state delete-failed
@@ -72,7 +71,7 @@ and, while it is over its quota, over_quota_since.`,
 	return describe(command, recordedExit, recordedEnvironment)
 }
 
-// instanceDocument is an instance as --json prints it.
+// instanceDocument is an instance in the output of --json.
 type instanceDocument struct {
 	ID               string    `json:"id"`
 	Name             string    `json:"name,omitempty"`
@@ -80,7 +79,7 @@ type instanceDocument struct {
 	PlanID           string    `json:"plan_id"`
 	State            string    `json:"state"`
 	Kind             string    `json:"kind"`
-	Server           string    `json:"server"` // a dedicated one's id
+	Server           string    `json:"server"` // or the id of a dedicated one
 	Database         string    `json:"database"`
 	OrganizationGUID string    `json:"organization_guid,omitempty"`
 	OrganizationName string    `json:"organization_name,omitempty"`
@@ -162,7 +161,7 @@ func (c *console) showInstance(ctx context.Context, out io.Writer, id string, as
 	return printLatest(out, tasks)
 }
 
-// usageDocument is what an instance's data took when they were last measured.
+// usageDocument is the last measurement of an instance's storage.
 type usageDocument struct {
 	StorageBytes   int64      `json:"storage_bytes"`
 	MeasuredAt     time.Time  `json:"storage_measured_at"`
@@ -186,7 +185,7 @@ func (c *console) usage(ctx context.Context, id string) (*usageDocument, error) 
 	return d, nil
 }
 
-// String is for people; "" before the first measurement.
+// String returns text for people; "" before the first measurement.
 func (d *usageDocument) String() string {
 	if d == nil {
 		return ""

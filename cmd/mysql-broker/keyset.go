@@ -15,15 +15,14 @@ func keysetCommand() *cobra.Command {
 		Use:   "keyset",
 		Short: "Print a new ENCRYPTION_KEYSET; whoever has it can read every stored password",
 		Long: `Print a new ENCRYPTION_KEYSET. Whoever has it can read every stored password; without it, nobody can. Keep it
-in a file: the PostgreSQL database of the first broker that is started with it belongs to it, and no broker starts there
-with another one.
+in a file: the first broker records it in the PostgreSQL database, and no broker starts there with another one.
 
-To replace its key, do each step only when every broker runs with the result of the one before:
+To replace its key, begin each step only when every broker runs with the result of the step before:
 
-  1. give the brokers what ` + "`keyset add`" + ` prints: they can read with the new key
-  2. give them what ` + "`keyset promote`" + ` prints: they write with it
-  3. run ` + "`mysql-broker rotate-keys`" + `: what is stored is encrypted anew
-  4. give them what ` + "`keyset drop-old`" + ` prints`,
+  1. give the output of ` + "`keyset add`" + ` to the brokers: they can read with the new key
+  2. give them the output of ` + "`keyset promote`" + `: they write with it
+  3. run ` + "`mysql-broker rotate-keys`" + `: it encrypts all stored passwords again
+  4. give them the output of ` + "`keyset drop-old`" + ``,
 		Example: `  (umask 077; mysql-broker keyset > keyset)
   ENCRYPTION_KEYSET="$OLD" mysql-broker keyset add`,
 		Args: cobra.NoArgs,
@@ -61,6 +60,6 @@ func changeKeysetCommand(name, with string, change func(string) (string, error))
 			return nil
 		},
 	}, `  0    the keyset is printed
-  78   ENCRYPTION_KEYSET is not set, or cannot be changed like this; standard error says why`,
+  78   ENCRYPTION_KEYSET is not set, or this change is not possible; standard error says why`,
 		variablesOf("ENCRYPTION_KEYSET"))
 }

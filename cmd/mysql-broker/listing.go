@@ -12,21 +12,21 @@ import (
 	"golang.org/x/term"
 )
 
-// listing prints rows as they come, and keeps few of them in memory. On a terminal they are a table, elsewhere lines of
-// fields between tabs; both begin with the names of the columns. With --json they are one array, an object on each
-// line.
+// listing prints rows as they arrive, and keeps few of them in memory. On a terminal they are a table, elsewhere lines
+// of fields separated by tabs; both begin with the names of the columns. With --json they are one array with an object
+// on each line.
 type listing struct {
 	out     *bufio.Writer
-	table   *tabwriter.Writer // nil elsewhere than on a terminal
+	table   *tabwriter.Writer // nil if not on a terminal
 	json    bool
-	limit   int // how many rows to print, 0 for all
+	limit   int // the maximum number of rows, 0 for all
 	printed int
 }
 
-// errEnough ends a listing that has as many rows as were asked for.
+// errEnough ends a listing that has reached its limit.
 var errEnough = errors.New("enough")
 
-// unlessEnough is an error unless that only says that a list was cut short as asked for.
+// unlessEnough returns nil for errEnough, and other errors unchanged.
 func unlessEnough(err error) error {
 	if errors.Is(err, errEnough) {
 		return nil
@@ -34,7 +34,7 @@ func unlessEnough(err error) error {
 	return err
 }
 
-// alignAtOnce is how many rows of a table are aligned with each other.
+// alignAtOnce is the number of rows of a table that are aligned together.
 const alignAtOnce = 500
 
 func newListing(out io.Writer, asJSON bool, limit int, columns ...string) *listing {
@@ -48,12 +48,12 @@ func startListing(out io.Writer, terminal, asJSON bool, limit int, columns ...st
 		l.table = newTable(l.out)
 	}
 	if !asJSON {
-		_ = l.line(columns) // an error comes back with the next line, and at the end
+		_ = l.line(columns) // the next line returns an error again, and so does the end
 	}
 	return l
 }
 
-// add prints a row: document with --json, else the fields. It returns errEnough if no other is wanted.
+// add prints a row: document with --json, else the fields. It returns errEnough when the limit is reached.
 func (l *listing) add(document any, fields ...string) (err error) {
 	if l.json {
 		err = l.element(document)
@@ -69,7 +69,7 @@ func (l *listing) add(document any, fields ...string) (err error) {
 	return err
 }
 
-// element prints one of the array's.
+// element prints an element of the array.
 func (l *listing) element(document any) error {
 	before := ",\n"
 	if l.printed == 0 {
@@ -95,7 +95,7 @@ func (l *listing) line(fields []string) error {
 	return err
 }
 
-// flush prints the rows that were kept back.
+// flush prints the buffered rows.
 func (l *listing) flush() error {
 	if l.table != nil {
 		if err := l.table.Flush(); err != nil {
@@ -105,8 +105,8 @@ func (l *listing) flush() error {
 	return l.out.Flush()
 }
 
-// end prints what is left. err is that of whoever has read the rows, or nil: after one, no array is closed, lest what
-// is incomplete pass for all there is.
+// end prints the rest. err is the error of the code that read the rows, or nil. After an error, the array is not
+// closed, so that incomplete output is not valid JSON.
 func (l *listing) end(err error) error {
 	err = unlessEnough(err)
 	if l.json && err == nil {
@@ -119,7 +119,7 @@ func (l *listing) end(err error) error {
 	return errors.Join(err, l.flush())
 }
 
-// encode is one line of JSON.
+// encode returns one line of JSON.
 func encode(document any) (string, error) {
 	var b strings.Builder
 	e := json.NewEncoder(&b)

@@ -17,12 +17,12 @@ import (
 	"mysql-broker/store"
 )
 
-// exitConfig is the exit status for a configuration that cannot work: EX_CONFIG of sysexits.h.
+// exitConfig is the exit status for an invalid configuration: EX_CONFIG of sysexits.h.
 const exitConfig = 78
 
 func main() {
-	// The servers run as another user where the broker is root's, and have to reach the directories made for them; what
-	// is secret is written with a mode of its own.
+	// If the broker runs as root, servers run as another user, who must be able to enter their directories. Files with
+	// secrets get an explicit mode.
 	syscall.Umask(0o022)
 	if err := forbidCores(corePattern); err != nil {
 		fmt.Fprintln(os.Stderr, "cannot forbid core dumps, which would hold passwords:", err)
@@ -58,13 +58,13 @@ func main() {
 	os.Exit(1)
 }
 
-// configError marks an error that the operator mends in the configuration.
+// configError marks an error in the configuration.
 type configError struct{ err error }
 
 func (e *configError) Error() string { return "The configuration cannot work:\n" + e.err.Error() }
 func (e *configError) Unwrap() error { return e.err }
 
-// newLogger writes JSON, or text where a person watches.
+// newLogger writes JSON, or text on a terminal.
 func newLogger(level slog.Level) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level}
 	if term.IsTerminal(int(os.Stderr.Fd())) {

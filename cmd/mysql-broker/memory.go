@@ -11,10 +11,10 @@ import (
 
 const corePattern = "/proc/sys/kernel/core_pattern"
 
-// forbidCores keeps this process, and the servers that it starts, from leaving a memory image with passwords when they
-// crash. One byte is less than any core may have; of that limit alone, and not of 0, Linux also keeps the image from a
-// program that pattern, a file like corePattern, names after a "|". Where the limit is 0 and may not be raised, that is
-// an error. https://man7.org/linux/man-pages/man5/core.5.html; do_coredump in
+// forbidCores prevents core dumps, which contain passwords, of this process and of the servers that it starts. The
+// limit is one byte, less than any core has. With a limit of 1, but not with 0, Linux also sends no core to a program
+// that pattern, a file like corePattern, names after a "|". It is an error if such a program is set, and the limit is 0
+// and cannot be raised. https://man7.org/linux/man-pages/man5/core.5.html; do_coredump in
 // https://git.kernel.org/pub/scm/linux/kernel/git/torvalds/linux.git/tree/fs/coredump.c
 func forbidCores(pattern string) error {
 	err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 1, Max: 1})
@@ -29,8 +29,8 @@ func forbidCores(pattern string) error {
 	return err
 }
 
-// becomeUnreadable keeps other processes of this user, among them servers that it starts under an account of its own
-// other than root's, from reading its memory and, in /proc, its environment. Programs that it executes are not
+// becomeUnreadable prevents other processes of this user from reading its memory and, in /proc, its environment.
+// Dedicated servers are among them if the broker does not run as root. Programs that this process executes are not
 // affected.
 // https://man7.org/linux/man-pages/man2/PR_SET_DUMPABLE.2const.html
 func becomeUnreadable() error { return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) }

@@ -12,10 +12,9 @@ import (
 func migrateCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "migrate",
-		Short: "Bring the PostgreSQL schema to this version; serve does it too",
-		Long: `Bring the PostgreSQL schema to this program's version, and print which that is. Brokers of the release before
-go on working with it, and a schema that is newer already is left as it is. Those that migrate at the same time take
-turns.`,
+		Short: "Migrate the PostgreSQL schema to this version; serve does so too",
+		Long: `Migrate the PostgreSQL schema to this program's version, and print that version. Brokers of the release before
+continue to work. A newer schema does not change. Concurrent migrations wait for one another.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			url, err := fromEnvironment(cmd, config.PostgresURL)

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// output is how a list is to be printed.
+// output has the flags for the format of lists.
 type output struct {
 	json  bool
 	limit int
@@ -28,7 +28,7 @@ func (o *output) listing(cmd *cobra.Command, columns ...string) *listing {
 	return newListing(cmd.OutOrStdout(), o.json, o.limit, columns...)
 }
 
-// writeJSON prints a document for people, too.
+// writeJSON prints an indented document.
 func writeJSON(out io.Writer, document any) error {
 	e := json.NewEncoder(out)
 	e.SetEscapeHTML(false)
@@ -36,7 +36,7 @@ func writeJSON(out io.Writer, document any) error {
 	return e.Encode(document)
 }
 
-// details prints one thing: its document with --json, else a line for each field that is not empty.
+// details prints one item: its document with --json, else a line for each field that is not empty.
 func details(out io.Writer, asJSON bool, document any, fields [][2]string) error {
 	if asJSON {
 		return writeJSON(out, document)
@@ -53,7 +53,7 @@ func details(out io.Writer, asJSON bool, document any, fields [][2]string) error
 // newTable aligns fields between tabs.
 func newTable(out io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(out, 0, 0, 3, ' ', 0) }
 
-// printTable prints rows below the names of their columns, aligned even where no terminal is.
+// printTable prints rows below the names of their columns, always aligned.
 func printTable(out io.Writer, columns string, rows [][]string) error {
 	table := newTable(out)
 	fmt.Fprintln(table, columns)
@@ -66,7 +66,7 @@ func printTable(out io.Writer, columns string, rows [][]string) error {
 	return table.Flush()
 }
 
-// printable keeps what a table cannot show, such as the line breaks that a platform's ids may have, from breaking it.
+// printable replaces characters that would break a table, such as line breaks in a platform's ids.
 func printable(s string) string {
 	if s == "" {
 		return "-"
@@ -77,7 +77,7 @@ func printable(s string) string {
 	return s
 }
 
-// age is for people: the largest unit of which there are two at least.
+// age returns text for people, in the largest unit that gives at least 2.
 func age(seconds int64) string {
 	d := time.Duration(seconds) * time.Second
 	for _, unit := range []struct {
@@ -94,10 +94,10 @@ func age(seconds int64) string {
 	return strconv.Itoa(int(d/time.Second)) + " s"
 }
 
-// since is for people: how long ago it was, by this machine's clock.
+// since returns text for people: the time passed, by this machine's clock.
 func since(t time.Time) string { return age(int64(max(time.Since(t), 0).Seconds())) }
 
-// at is for people: when it was, and how long ago.
+// at returns text for people: the time, and the time passed.
 func at(t time.Time) string {
 	ago := "just now"
 	if time.Since(t) >= time.Second {
@@ -106,7 +106,7 @@ func at(t time.Time) string {
 	return fmt.Sprintf("%s (%s)", t.Format(time.RFC3339), ago)
 }
 
-// named is for people: a name, if there is one, and an id.
+// named returns text for people: a name, if there is one, and an id.
 func named(name, id string) string {
 	if name == "" || id == "" {
 		return cmp.Or(name, id)

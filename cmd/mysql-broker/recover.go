@@ -19,24 +19,22 @@ func recoverCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "recover",
 		Short: "Make a PostgreSQL that was restored from a backup agree with the servers again",
-		Long: `Show what has happened on the servers since the backup was made that PostgreSQL was restored from and, with
---apply, record it. A broker whose PostgreSQL is older than the servers changes and removes nothing by itself until
-then; /readyz tells that, with the status "held". Brokers may run meanwhile.
+		Long: `Show what has changed on the servers since the backup from which PostgreSQL was restored and, with --apply,
+record it. Until then, while PostgreSQL is older than the servers, brokers change and remove nothing by themselves;
+/readyz has the status "held". Brokers can run meanwhile.
 
-  end      an operation that was in progress when the backup was made is recorded as ended
-  forget   an instance or a binding that was deleted since is forgotten: deleting it once more is answered 410
-  adopt    an instance that was made since is recorded, with its plan, organization and space; so are changes of plan,
-           and passwords of the broker's accounts on dedicated servers. What a broker wrote to the servers less than a
-           minute before the end may be missing.
-  shut     an account that was made since is locked, and its sessions are ended: nobody knows which binding it is of.
-           Its application has to be bound again.
-  settle   privileges that may not be those of a role or, because of a quota, fit an earlier time are set by the brokers
-           within a minute or so
-  look     an operator has to see to it
+  end      an operation that was in progress when the backup was made is recorded as finished
+  forget   an instance or a binding that was deleted since is forgotten: deleting it again gets a 410
+  adopt    an instance that was created since is recorded, with its plan, organization and space; so are changes of
+           plan, and passwords of the broker's accounts on dedicated servers. Changes in the last minute before
+           PostgreSQL was lost may be missing.
+  shut     an account that was created since is locked, and its sessions end, because nothing records which binding it
+           belongs to. Bind its application again.
+  settle   brokers set privileges that may not match a role or a quota, within about a minute
+  look     an operator has to decide
 
-No database, table or server is removed. Tasks to come get names beyond all that were given out. Once all is done,
-brokers carry on with everything. That a server cannot be asked keeps them from it; if it is lost for good, leave it out
-with --without.
+It removes no database, table or server. New tasks get numbers above all earlier ones. When everything is done, brokers
+resume all work. A server that does not answer prevents that; if it is lost forever, leave it out with --without.
 
 With --json, the output is one object with held (since and reason, or null), items, each with action, kind, server,
 name, instance_id, binding_id, why, done and error, and resumed.`,
@@ -67,11 +65,11 @@ name, instance_id, binding_id, why, done and error, and resumed.`,
 		"leave out a server that is lost: a shared one's name, or a dedicated one's id")
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
 	return describe(command, `  0    it is shown or, with --apply, done, and brokers carry on
-  1    something could not be found out or done; standard error says what
+  1    something is unknown or failed; standard error says what
 `+exitConfiguration, serversEnvironment)
 }
 
-// recoverReport is what --json prints.
+// recoverReport is the output of --json.
 type recoverReport struct {
 	Held    *heldDocument `json:"held"`
 	Items   []recoverItem `json:"items"`
@@ -95,11 +93,11 @@ type recoverItem struct {
 	Error      string          `json:"error,omitempty"`
 }
 
-// errNotHeld keeps those from a recovery who mean something else.
+// errNotHeld refuses a recovery that is not needed.
 var errNotHeld = errors.New("nothing says that PostgreSQL was restored from a backup: it knows all that the servers " +
 	"were told. If you know better, add --force")
 
-// recoverFrom shows, and with apply carries out. What it returns is to be shown even if there is an error.
+// recoverFrom lists the changes, and with apply makes them. Show its result even if there is an error.
 func recoverFrom(ctx context.Context, cfg recovery.Config, apply, force bool) (report recoverReport, err error) {
 	held, err := cfg.Store.Hold(ctx)
 	if err != nil {

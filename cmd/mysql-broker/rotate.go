@@ -13,9 +13,9 @@ import (
 func rotateKeysCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "rotate-keys",
-		Short: "Encrypt stored passwords anew with the key that writes in ENCRYPTION_KEYSET, while brokers run",
-		Long: `Encrypt every stored password anew that is not encrypted with the key that writes, the third step of replacing
-a key: see "mysql-broker keyset --help". A run that was interrupted is completed by the next.`,
+		Short: "Encrypt stored passwords again, with the key in use of ENCRYPTION_KEYSET, while brokers run",
+		Long: `Encrypt all stored passwords with the key in use, the third step of replacing a key: see "mysql-broker keyset
+--help". The next run completes an interrupted one.`,
 		Example: `  cf run-task mysql-broker --command "bin/mysql-broker rotate-keys"`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -25,13 +25,13 @@ a key: see "mysql-broker keyset --help". A run that was interrupted is completed
 			}
 			n, err := app.RotateKeys(cmd.Context(), cfg)
 			if err != nil {
-				return fmt.Errorf("passwords encrypted anew before this failed: %d: %w", n, err)
+				return fmt.Errorf("passwords encrypted again before this failed: %d: %w", n, err)
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "Passwords encrypted anew: %d.\n", n)
+			fmt.Fprintf(cmd.OutOrStdout(), "Passwords encrypted again: %d.\n", n)
 			return nil
 		},
 	}
-	return describe(command, `  0    every stored password is encrypted with the key that writes
+	return describe(command, `  0    every stored password is encrypted with the key in use
   1    some are not; standard error says why
 `+exitConfiguration, storedEnvironment)
 }
@@ -39,10 +39,10 @@ a key: see "mysql-broker keyset --help". A run that was interrupted is completed
 func rotateAdminPasswordsCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "rotate-admin-passwords [INSTANCE-ID…]",
-		Short: "Give the broker's accounts on dedicated servers, all or some, new passwords, while brokers run",
-		Long: `Give the broker's own account on each dedicated server, or on those of the instances named, a new password.
-Run it on the brokers' host, with their environment. Instances on which an operation is in progress are left for the
-next call; so are those whose server does not answer. Any such makes the exit status 1. Applications notice nothing.`,
+		Short: "Change the passwords of the broker's accounts on all or some dedicated servers, while brokers run",
+		Long: `Change the password of the broker's account on each dedicated server, or on those of the named instances. Run
+it on the brokers' host, with their environment. It skips instances that have an operation in progress, or whose server
+does not answer; then the exit status is 1, and you can run it again. Applications are not affected.`,
 		Example: `  mysql-broker rotate-admin-passwords
   mysql-broker rotate-admin-passwords 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10`,
 		ValidArgsFunction: completeEach(instanceWords),

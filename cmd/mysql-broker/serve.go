@@ -15,9 +15,9 @@ func serveCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the broker, configured by the environment",
-		Long: `Run the broker until SIGTERM: it then lets requests finish, for 7 seconds at most, hands tasks under way to the
-other brokers, and has ended within 10 seconds. Any number of brokers may run on one PostgreSQL. The schema is brought
-up to date first.
+		Long: `Run the broker until SIGTERM. It then lets requests finish for at most 7 seconds, hands running tasks to the
+other brokers, and exits within 10 seconds. Any number of brokers can share a PostgreSQL. The first one migrates the
+schema.
 
 Logs are JSON lines on standard error, text on a terminal.`,
 		Example: `  DATABASE_URL=postgres://broker@localhost/broker ENCRYPTION_KEYSET="$KEYSET" BROKER_USERNAME=broker \
@@ -52,7 +52,7 @@ Logs are JSON lines on standard error, text on a terminal.`,
 		},
 	}
 	return describe(command, `  0    it was told to stop
-  1    PostgreSQL cannot be reached, the port is taken, or the like; standard error says what
+  1    for example, PostgreSQL cannot be reached, or the port is in use; standard error says what
 `+exitConfiguration, variablesOf()+`
-On Cloud Foundry, PORT, VCAP_SERVICES and VCAP_APPLICATION are read as the platform sets them.`)
+On Cloud Foundry, serve reads the platform's PORT, VCAP_SERVICES and VCAP_APPLICATION.`)
 }

@@ -23,24 +23,24 @@ func serversCommand() *cobra.Command {
 	state := choice{allowed: []string{serverOK, serverDrained, serverUnusable, serverUnreachable, serverNotConfigured}}
 	command := &cobra.Command{
 		Use:   "servers [NAME]",
-		Short: "List shared servers, asking each how it is, or dedicated ones; or show one",
-		Long: `List the shared servers, those of the configuration first and then those that hold instances but are not in it
-any more, or show one. Each is asked how it is:
+		Short: "List shared servers with their states, or dedicated ones; or show one",
+		Long: `List the shared servers, or show one. The configured ones come first, then those that have instances but are no
+longer configured. The command queries each for its state:
 
   ok               it gets instances, unless it is full
   drained          it answers, and gets no more instances: see "mysql-broker drain"
-  unusable         the broker's account lacks privileges there, or the server a setting that is required, so that it
-                   gets no instances; servers NAME tells which
-  unreachable      it does not answer within seconds, so that it gets no instances
-  not-configured   the broker has no address of it, and can do nothing about what it holds
+  unusable         the broker's account lacks privileges, or the server lacks a required setting, so it gets no
+                   instances; servers NAME shows which
+  unreachable      it does not answer within seconds, so it gets no instances
+  not-configured   the broker has no address for it, and can do nothing with its instances
 
-With --dedicated, list the dedicated servers that are recorded, with their instances. They are not asked.
+With --dedicated, list the recorded dedicated servers with their instances, without querying them.
 
 ` + jsonHelp + ` A shared server has server, kind, state, reason (why it
-is not ok), recommended_settings (lines for its option file that keep tenants apart, and are missing), flavour, version,
-host, port, instances, max_databases, sold_connections (that its bindings may have open at the same time, all together),
+is not ok), recommended_settings (missing lines for its option file that isolate tenants), flavour, version,
+host, port, instances, max_databases, sold_connections (that all its bindings together may have open at the same time),
 connections (that are open), max_connections (that it allows) and drained_since (null if it is not drained). A dedicated
-one has server, kind, instance_id, plan, plan_id, state (its instance's; deleted, where that is gone) and created_at.`,
+one has server, kind, instance_id, plan, plan_id, state (its instance's; deleted, if that is gone) and created_at.`,
 		Example: `  mysql-broker servers
   mysql-broker servers --state drained --json
   mysql-broker servers mysql-server-1
@@ -87,7 +87,7 @@ const (
 	serverNotConfigured = "not configured"
 )
 
-// serverDocument is a shared server as --json prints it.
+// serverDocument is a shared server in the output of --json.
 type serverDocument struct {
 	Server          string     `json:"server"`
 	Kind            string     `json:"kind"`
@@ -108,7 +108,7 @@ type serverDocument struct {
 
 func (d serverDocument) room() string { return number(d.MaxDatabases) }
 
-// number is "" for 0, which stands for what is not known.
+// number is "" for 0, which means not known.
 func number(n int) string {
 	if n == 0 {
 		return ""
@@ -137,7 +137,7 @@ func (d serverDocument) address() string {
 	return fmt.Sprintf("%s:%d", d.Host, d.Port)
 }
 
-// sharedServers asks all shared servers at once how they are.
+// sharedServers queries the states of all shared servers concurrently.
 func (c *console) sharedServers(ctx context.Context) ([]serverDocument, error) {
 	recorded, err := c.store.RecordedServers(ctx)
 	if err != nil {
@@ -148,7 +148,7 @@ func (c *console) sharedServers(ctx context.Context) ([]serverDocument, error) {
 		return nil, fmt.Errorf("count the bindings on shared servers: %w", err)
 	}
 	sold := shared.SoldConnections(c.plans, bindings)
-	servers, err := shared.Open(c.cfg.Shared, nil) // nothing is changed there, so that no lock needs a name
+	servers, err := shared.Open(c.cfg.Shared, nil) // no key is needed, because nothing is locked
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +166,7 @@ func (c *console) sharedServers(ctx context.Context) ([]serverDocument, error) {
 		n := slices.IndexFunc(all, func(d serverDocument) bool { return d.Server == r.Name })
 		if n < 0 {
 			if r.Instances == 0 && !r.Drained() {
-				continue // it was taken out of the configuration for good
+				continue // it was removed from the configuration, and has no instances
 			}
 			all = append(all, serverDocument{Server: r.Name, Kind: "shared", State: serverNotConfigured})
 			n = len(all) - 1
@@ -184,10 +184,10 @@ func (c *console) sharedServers(ctx context.Context) ([]serverDocument, error) {
 	return all, nil
 }
 
-// askTime bounds how long a server that does not answer holds up the list.
+// askTime limits how long an unreachable server delays the list.
 const askTime = 3 * time.Second
 
-// ask finds out how a server is.
+// ask queries the state of a server.
 func (d *serverDocument) ask(ctx context.Context, server *shared.Server) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -237,7 +237,7 @@ func (c *console) showServer(ctx context.Context, cmd *cobra.Command, name strin
 	return details(cmd.OutOrStdout(), asJSON, d, fields)
 }
 
-// dedicatedDocument is a dedicated server as --json prints it.
+// dedicatedDocument is a dedicated server in the output of --json.
 type dedicatedDocument struct {
 	Server     string    `json:"server"`
 	Kind       string    `json:"kind"`
@@ -268,7 +268,7 @@ func (c *console) showDedicated(ctx context.Context, cmd *cobra.Command, name st
 	if err != nil {
 		return err
 	}
-	// What is known of one whose instance is deleted; the doctor forgets it once it has not been there for long enough.
+	// The instance is deleted. The doctor deletes the record when the server has been gone for long enough.
 	d := dedicatedDocument{Server: name, Kind: "dedicated", InstanceID: r.InstanceID, State: "deleted",
 		CreatedAt: time.Now().Add(-r.Age).Round(time.Second).UTC()}
 	if err := c.store.EachInstance(ctx, store.InstanceQuery{ID: r.InstanceID}, func(i store.ListedInstance) error {

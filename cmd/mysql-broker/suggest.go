@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// suggestBelow has commands that have commands refuse words that are none of them, and say which was meant. Cobra does
-// so for the first word alone.
+// suggestBelow makes commands with subcommands refuse unknown words, and suggest a subcommand. Cobra does so only for
+// the first word.
 func suggestBelow(parent *cobra.Command) {
 	for _, c := range parent.Commands() {
 		if !c.HasSubCommands() {

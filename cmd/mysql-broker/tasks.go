@@ -24,17 +24,17 @@ func tasksCommand() *cobra.Command {
 	kind := choice{allowed: store.TaskKinds}
 	command := &cobra.Command{
 		Use:   "tasks [TASK]",
-		Short: "List operations, show one, have it tried again, or cancel it",
-		Long: `List the tasks that the broker has recorded, the newest first, or show one. Each operation that a platform asks
-for is a task, which the platform knows by the same name. Those that ended more than 30 days ago are forgotten.
+		Short: "List operations; show, retry or cancel one",
+		Long: `List the recorded tasks, the newest first, or show one. Each operation of a platform is a task, which the
+platform knows by the same name. Tasks are deleted 30 days after their end.
 
-A task is "in progress", "succeeded" or "failed". While it is in progress, a broker is at it or it waits for its next
-attempt; in the phase "cleanup" what was done is undone, before the task ends as failed. What users were told is its
-description, what operators should know its last error.
+A task is "in progress", "succeeded" or "failed". While it is in progress, a broker runs it or it waits for its next
+attempt. In the phase "cleanup" its changes are undone, before the task fails. Its description is the text for users,
+its last error the text for operators.
 
 ` + jsonHelp + ` A task has task, instance_id, binding_id, kind, plan,
-plan_id, state, phase, step (the last one done), attempts (that failed at the present step), worker (whether a broker is
-at it), retry_at (where it waits), description, last_error, created_at and finished_at.`,
+plan_id, state, phase, step (the last completed one), attempts (that failed in the current step), worker (whether a
+broker runs it), retry_at (if it waits), description, last_error, created_at and finished_at.`,
 		Example: `  mysql-broker tasks --state in-progress
   mysql-broker tasks --state failed --kind unbind --since 2d
   mysql-broker tasks task_4711
@@ -71,19 +71,19 @@ at it), retry_at (where it waits), description, last_error, created_at and finis
 func retryCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "retry TASK",
-		Short: "Have a task that waits, or a deletion that failed, tried again at once",
-		Long: `Have a task tried again, by any broker that runs:
+		Short: "Retry a waiting task or a failed deletion at once",
+		Long: `Retry a task, on any running broker:
 
-  in progress, waiting   it waits for its next attempt no longer, and has all its attempts before it again
-  in progress            nothing is done where a broker is at it
-  failed deletion        it is asked for again, as the platform does that deletes again: as a new task, whose name is
-                         printed. The platform was told that the old one failed, and can delete again at any time: it
-                         then reads of the new one, or that there is nothing to delete any more.
-  failed provision       only where its database or server was kept, because it held data: what is there becomes a
-                         working service instance, by a new task, whose name is printed
+  in progress, waiting   starts the next attempt now, and resets the count of attempts
+  in progress, running   does nothing
+  failed deletion        starts the deletion again as a new task, and prints its name. The platform has read that the
+                         old one failed, and can delete again at any time: it then reads about the new one, or that
+                         there is nothing to delete.
+  failed provision       works only if its database or server was kept, because it held data. A new task, whose name is
+                         printed, makes it a working service instance.
 
-Other tasks that failed were undone, and the platform was told so. It would not know of what is made afterwards, so that
-they are not tried again: the platform has to ask for them anew.`,
+Other failed tasks were undone, and the platform has read that. They cannot be retried, because the platform would not
+know about the result. It has to request them again.`,
 		Example: `  mysql-broker tasks retry task_4711
   mysql-broker tasks --state failed --kind deprovision --json | jq -r '.[].task' | xargs -n 1 mysql-broker tasks retry`,
 		Args:              exactly(1),
@@ -91,43 +91,42 @@ they are not tried again: the platform has to ask for them anew.`,
 		RunE: onTask(provisioner.RetryTask, func(asked, now store.Task) string {
 			switch {
 			case now.ID != asked.ID:
-				return fmt.Sprintf("%s tries again what %s failed to do.", task.Token(now.ID), task.Token(asked.ID))
+				return fmt.Sprintf("%s retries %s.", task.Token(now.ID), task.Token(asked.ID))
 			case now.Leased:
-				return task.Token(now.ID) + " is being worked on."
+				return task.Token(now.ID) + " is running."
 			}
-			return task.Token(now.ID) + " is tried again now."
+			return task.Token(now.ID) + " is retried now."
 		}),
 	}
-	return describe(command, `  0    the task is under way, whatever will come of it
-  1    it cannot be tried again, there is no such task, or PostgreSQL cannot be reached; standard error says which
+	return describe(command, `  0    the task is running or will run now
+  1    it cannot be retried, there is no such task, or PostgreSQL cannot be reached; standard error says which
 `+exitConfiguration, recordedEnvironment)
 }
 
 func cancelCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "cancel TASK",
-		Short: "Give a provision, an update or a bind up, and have what it did undone",
-		Long: `Give up a provision, an update or a bind that is in progress, as a broker does after too many failures: what it
-did is undone, and then it ends as failed. Until then platforms that ask read "in progress", with a sentence that says
-that an operator cancelled it; a request that waits for the task is answered 503 with that sentence. A broker that is at
-the task stops by itself, and the undoing begins within 10 seconds. The instance or binding can be deleted meanwhile, as
-ever.
+		Short: "Cancel and undo a provision, an update or a bind",
+		Long: `Cancel a provision, an update or a bind that is in progress. As after too many failures, its changes are
+undone, and then it fails. Until then platforms read "in progress", with a sentence that says that an operator cancelled
+it; a request that waits for the task gets a 503 with that sentence. A broker that runs the task stops by itself, and
+the cleanup begins within 10 seconds. The instance or binding can be deleted meanwhile.
 
-A deletion cannot be undone, and is not cancelled.`,
+A deletion cannot be undone, and so cannot be cancelled.`,
 		Example:           `  mysql-broker tasks cancel task_4711`,
 		Args:              exactly(1),
 		ValidArgsFunction: completeArgs(taskWords(store.InProgress)),
 		RunE: onTask(provisioner.CancelTask, func(_, t store.Task) string {
-			return fmt.Sprintf("%s is being undone, and will end as failed; `mysql-broker tasks %[1]s` tells how it does.",
+			return fmt.Sprintf("%s is being undone, and will fail; `mysql-broker tasks %[1]s` shows its progress.",
 				task.Token(t.ID))
 		}),
 	}
 	return describe(command, `  0    the task is being undone
-  1    it has ended, cannot be undone or is not there, or PostgreSQL cannot be reached; standard error says which
+  1    it has ended, cannot be undone or does not exist, or PostgreSQL cannot be reached; standard error says which
 `+exitConfiguration, recordedEnvironment)
 }
 
-// onTask is a command that does something about a task and prints a sentence about what it was and is.
+// onTask returns the RunE of a command that changes a task and prints a sentence about its old and new state.
 func onTask(do func(context.Context, *store.Store, int64) (store.Task, error),
 	tell func(asked, now store.Task) string) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
@@ -161,7 +160,7 @@ func noTask(id int64) error {
 	return fmt.Errorf("there is no %s; tasks are forgotten 30 days after they ended", task.Token(id))
 }
 
-// taskDocument is a task as --json prints it.
+// taskDocument is a task in the output of --json.
 type taskDocument struct {
 	Task        string     `json:"task"`
 	InstanceID  string     `json:"instance_id"`
@@ -196,7 +195,7 @@ func (c *console) taskDocument(t store.ListedTask) taskDocument {
 	return d
 }
 
-// message is for a list: what users were told or, while the task waits after a failure, what operators should know.
+// message is the text for a list: the description for users or, while the task waits after a failure, the last error.
 func (d taskDocument) message() string {
 	if d.RetryAt != nil && d.Attempts > 0 {
 		return fmt.Sprintf("waits after attempts that failed: %d; %s", d.Attempts, d.LastError)
@@ -248,10 +247,10 @@ func (c *console) showTask(ctx context.Context, out io.Writer, token string, asJ
 		[2]string{"last error", d.LastError}))
 }
 
-// latest is how many tasks are shown with what they are of.
+// latest is the number of tasks that are shown with an instance or binding.
 const latest = 20
 
-// latestTasks are the latest tasks that match, the newest first.
+// latestTasks returns the latest matching tasks, the newest first.
 func (c *console) latestTasks(ctx context.Context, q store.TaskQuery) ([]taskDocument, error) {
 	tasks := []taskDocument{}
 	err := c.store.EachTask(ctx, q, func(t store.ListedTask) error {
@@ -263,7 +262,7 @@ func (c *console) latestTasks(ctx context.Context, q store.TaskQuery) ([]taskDoc
 	return slices.Clip(tasks), unlessEnough(err)
 }
 
-// printLatest prints tasks below what they are of.
+// printLatest prints tasks below their instance or binding.
 func printLatest(out io.Writer, tasks []taskDocument) error {
 	if len(tasks) == 0 {
 		return nil

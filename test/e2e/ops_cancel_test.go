@@ -201,7 +201,7 @@ func retryWaiting(t *testing.T, d desk) {
 	begun, goOn := holdAt(t, d.faults, "before: CREATE DATABASE")
 	operation := i.begin(t)
 	testdrive.Receive(t, begun, "a worker makes the database")
-	if out := d.run(t, 0, "tasks", "retry", operation).Stdout; out != operation+" is being worked on.\n" {
+	if out := d.run(t, 0, "tasks", "retry", operation).Stdout; out != operation+" is running.\n" {
 		t.Errorf("retry printed %q", out)
 	}
 	goOn()
@@ -217,7 +217,7 @@ func retryWaiting(t *testing.T, d desk) {
 	expectLine(t, d.run(t, 0, "tasks", operation).Stdout, "next attempt:")
 	expectLine(t, d.run(t, 0, "tasks", "--state", "in-progress").Stdout, operation, "waits after attempts that failed: ")
 	since := time.Now()
-	if out := d.run(t, 0, "tasks", "retry", operation).Stdout; out != operation+" is tried again now.\n" {
+	if out := d.run(t, 0, "tasks", "retry", operation).Stdout; out != operation+" is retried now.\n" {
 		t.Errorf("retry printed %q", out)
 	}
 	i.await(t, operation)
@@ -240,7 +240,7 @@ func retryDeletion(t *testing.T, d desk) {
 	}
 	out := d.run(t, 0, "tasks", "retry", failed).Stdout
 	anew := d.latest(t, i)
-	if anew == failed || out != anew+" tries again what "+failed+" failed to do.\n" {
+	if anew == failed || out != anew+" retries "+failed+".\n" {
 		t.Errorf("after %s, %s: %q", failed, anew, out)
 	}
 	if state, _ := d.ended(t, anew); state != "succeeded" {

@@ -89,7 +89,7 @@ func expectOperatorsCommands(t *testing.T, env map[string]string) {
 	t.Helper()
 	for command, want := range map[string]string{"instances": "shared-large", "servers": "dev\tok\t2\t",
 		"servers --dedicated": "dedicated-large", "tasks --kind bind": "succeeded", "doctor": "All is well.",
-		"migrate": "The schema is at version ", "rotate-keys": "Passwords encrypted anew: 0."} {
+		"migrate": "The schema is at version ", "rotate-keys": "Passwords encrypted again: 0."} {
 		if out := testdrive.Run(t, env, strings.Fields(command)...).Expect(t, 0); !strings.Contains(out.Stdout, want) ||
 			!strings.Contains(out.Stderr, "development broker") {
 			t.Errorf("%s printed %q and %q", command, out.Stdout, out.Stderr)

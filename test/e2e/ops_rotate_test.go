@@ -96,7 +96,7 @@ func TestRotateKeyset(t *testing.T) {
 	rotate := func(want string) {
 		t.Helper()
 		env["ENCRYPTION_KEYSET"] = promoted
-		if out := testdrive.Run(t, env, "rotate-keys").Expect(t, 0); out.Stdout != "Passwords encrypted anew: "+want+".\n" {
+		if out := testdrive.Run(t, env, "rotate-keys").Expect(t, 0); out.Stdout != "Passwords encrypted again: "+want+".\n" {
 			t.Errorf("rotate-keys printed %q", out.Stdout)
 		}
 	}

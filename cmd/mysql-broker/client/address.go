@@ -13,8 +13,8 @@ import (
 
 const defaultURL = "http://127.0.0.1:8080"
 
-// address is where a broker is and how to log in; also the content of the client.json that "mysql-broker dev" leaves
-// in its directory.
+// address is the URL and login of a broker. It is also the content of client.json, which "mysql-broker dev" writes to
+// its directory.
 type address struct {
 	URL      string `json:"url"`
 	Username string `json:"username"`
@@ -22,9 +22,9 @@ type address struct {
 	Names    string `json:"names,omitempty"` // the file of names; "" for the user's own
 }
 
-// address is what flags and environment say. What they leave open is taken from the running development broker, but
-// its password goes to no other URL, and no other password to its URL unless that is said: a file in the working
-// directory may be anybody's.
+// address returns the values of flags and environment. Missing values come from the running development broker. But its
+// password is never sent to another URL, and another password is sent to its URL only if the user gives that URL,
+// because anybody may have written a file in the working directory.
 func (o *options) address() (address, error) {
 	a := address{
 		URL:      strings.TrimRight(cmp.Or(o.url, o.getenv("BROKER_URL")), "/"),

@@ -44,7 +44,7 @@ func newBroker(a address) *broker {
 	}
 }
 
-// refusal is an answer that is no success.
+// refusal is an unsuccessful response.
 type refusal struct {
 	status      int
 	description string
@@ -62,14 +62,14 @@ func (r *refusal) Error() string {
 	return fmt.Sprintf("the service broker answered %d %s: %s", r.status, http.StatusText(r.status), r.body)
 }
 
-// answer is a success.
+// answer is a successful response.
 type answer struct {
 	status     int
 	body       []byte
-	retryAfter time.Duration // 0 where the broker did not say
+	retryAfter time.Duration // 0 if the broker did not say
 }
 
-// send makes one request. An answer other than 200, 201 or 202 is a *refusal.
+// send makes one request. A response other than 200, 201 or 202 is a *refusal.
 func (b *broker) send(ctx context.Context, method, path string, query url.Values, body any) (*answer, error) {
 	var payload io.Reader
 	if body != nil {
@@ -118,7 +118,7 @@ func readAnswer(res *http.Response) (*answer, error) {
 	return nil, r
 }
 
-// decode reads a success's body.
+// decode reads the body of a successful response.
 func (a *answer) decode(into any) error {
 	if err := json.Unmarshal(a.body, into); err != nil {
 		return fmt.Errorf("the broker's answer is not the JSON that the specification asks for: %w", err)

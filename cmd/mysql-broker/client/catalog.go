@@ -31,8 +31,8 @@ func (s *session) catalog(ctx context.Context, _ []string) error {
 	return s.printTable(rows)
 }
 
-// printCatalog prints all that the broker answered, but for the secrets of dashboards' clients: what lists plans is to
-// be shown around.
+// printCatalog prints the broker's response without the secrets of dashboard clients, because people share lists of
+// plans.
 func (s *session) printCatalog(a *answer) error {
 	var catalog map[string]any
 	if err := a.decode(&catalog); err != nil {
@@ -49,7 +49,7 @@ func (s *session) printCatalog(a *answer) error {
 	return s.printJSON(catalog)
 }
 
-// plan is a plan of the catalog, as an instance remembers it.
+// plan is a plan of the catalog, as stored with an instance.
 type plan struct {
 	Offering    string                  `json:"offering"`
 	Name        string                  `json:"name"`

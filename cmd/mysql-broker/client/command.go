@@ -1,5 +1,5 @@
-// Package client is the command "client": an Open Service Broker client for people without a platform. It behaves as
-// Cloud Foundry's Cloud Controller does, and remembers names as the Cloud Controller would.
+// Package client is the command "client": an Open Service Broker client for people without a platform. It behaves like
+// Cloud Foundry's Cloud Controller, and stores names as the Cloud Controller would.
 package client
 
 import (
@@ -15,7 +15,7 @@ import (
 
 const long = "Talks to a service broker as Cloud Foundry would, and remembers the names of service instances and keys."
 
-// help are sections of every command's.
+// help has the sections of every command's help.
 var help = map[string]string{
 	"exit status": `  0    it is done; what --json prints is the result
   1    the broker refused or failed, cannot be reached, or the command is wrong; standard error says which`,
@@ -27,7 +27,7 @@ var help = map[string]string{
                                                  not know`,
 }
 
-// examples are of the commands that take arguments, in the order in which a person would try them.
+// examples are for the commands with arguments, in the order in which a person would try them.
 var examples = []string{
 	`mysql-broker client create-service dedicated-small orders`,
 	`mysql-broker client create-service-key orders report -c '{"role":"read-only"}'`,
@@ -105,7 +105,7 @@ func (o *options) command(use, short string, args int, run action) *cobra.Comman
 		ValidArgsFunction: o.complete,
 		Args:              between(args, args),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cmd.SilenceUsage = true // from here on, errors are not about how to call it
+			cmd.SilenceUsage = true // later errors are not about usage
 			s, err := o.session(cmd)
 			if err != nil {
 				return err
@@ -117,7 +117,7 @@ func (o *options) command(use, short string, args int, run action) *cobra.Comman
 	}
 }
 
-// between has a command take so many arguments, none of them empty.
+// between requires a number of arguments, none of them empty.
 func between(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, got []string) error {
 		if len(got) < least || len(got) > most || slices.Contains(got, "") {

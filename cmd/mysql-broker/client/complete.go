@@ -10,11 +10,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// completionTime is how long a person waits for TAB where the broker has to be asked.
+// completionTime limits completions that query the broker.
 const completionTime = 2 * time.Second
 
-// complete offers words for the arguments of a command by their names in its usage, such as PLAN NAME. The last one of
-// what creates something is a name to be thought of.
+// complete completes the arguments of a command by their names in its usage, such as PLAN NAME. It does not complete
+// the last argument of a command that creates something, because that is a new name.
 func (o *options) complete(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	arguments := slices.DeleteFunc(strings.Fields(cmd.Use)[1:], func(a string) bool { return a != strings.ToUpper(a) })
 	if len(args) >= len(arguments) || strings.HasPrefix(cmd.Name(), "create-") && len(args) == len(arguments)-1 {
@@ -30,7 +30,7 @@ func (o *options) completePlan(cmd *cobra.Command, args []string, _ string) ([]s
 	return o.words(cmd, "PLAN", args), cobra.ShellCompDirectiveNoFileComp
 }
 
-// words lists what there is of a kind. Where it cannot look, it finds none: whoever runs the command is told why.
+// words lists the items of a kind. On an error it returns none; the command itself reports the error.
 func (o *options) words(cmd *cobra.Command, kind string, args []string) []string {
 	s, err := o.session(cmd)
 	if err != nil {
@@ -53,7 +53,7 @@ func (o *options) words(cmd *cobra.Command, kind string, args []string) []string
 	return nil
 }
 
-// planNames lists the plans of the catalog, with their offerings where there are several.
+// planNames lists the plans of the catalog, with their offerings if there are several.
 func (s *session) planNames(ctx context.Context) (names []string, err error) {
 	c, err := s.fetchCatalog(ctx)
 	for _, offering := range c.Services {

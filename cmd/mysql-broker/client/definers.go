@@ -8,17 +8,17 @@ import (
 	"regexp"
 )
 
-// definerClause is DEFINER=`user`@`host` as both flavours' dumps write it in a statement, and what stands before it.
+// definerClause matches DEFINER=`user`@`host` in a statement of either flavour's dump, and the text before it.
 var definerClause = regexp.MustCompile(
 	"^(/\\*!\\d+ (?:CREATE\\*/ /\\*!\\d+ )?|CREATE (?:OR REPLACE )?)DEFINER=`(?:[^`]|``)*`@`(?:[^`]|``)*` ?")
 
-// maxHead is more than what stands of a statement before the end of its definer.
+// maxHead is longer than any statement's text up to the end of its definer.
 const maxHead = 64 << 10
 
-// copyWithoutDefiners copies a dump and leaves out whom its views, triggers, routines and events belonged to: they will
-// be those of who restores it, as naming others takes a privilege over the whole server. Only where the dump programs
-// write a definer it is looked for: in the first line of a statement of a routine, trigger or event, and in the second
-// one of a view. What looks like one elsewhere is data.
+// copyWithoutDefiners copies a dump without the definers of views, triggers, routines and events. These then belong to
+// the account that restores them, because naming another account needs a privilege on the whole server. It searches
+// only where dump programs write definers: in the first line of the statement of a routine, trigger or event, and in
+// the second line of a view's. Similar text elsewhere is data.
 func copyWithoutDefiners(to io.Writer, from io.Reader) error {
 	r := bufio.NewReaderSize(from, maxHead)
 	programs := false         // between DELIMITER ;; and DELIMITER ;
@@ -40,7 +40,7 @@ func copyWithoutDefiners(to io.Writer, from io.Reader) error {
 		if _, err := to.Write(line); err != nil {
 			return err
 		}
-		for errors.Is(err, bufio.ErrBufferFull) { // the rest of a long line is copied as it is
+		for errors.Is(err, bufio.ErrBufferFull) { // copy the rest of a long line unchanged
 			line, err = r.ReadSlice('\n')
 			end = last(end, bytes.TrimRight(line, "\r\n "))
 			if _, err := to.Write(line); err != nil {

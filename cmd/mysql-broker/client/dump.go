@@ -11,14 +11,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const dumpLong = `Dump the database of a service instance, as one moment saw it, into FILE or, without one, to standard
-output. It takes mysqldump or mariadb-dump in PATH; whichever fits the server is used. FILE appears, or is replaced,
-once the dump is complete and on the disk. Definers are left out, so that it can be restored into any instance.
+const dumpLong = `Dump a consistent snapshot of a service instance's database to FILE or, without FILE, to standard
+output. It runs the mysqldump or mariadb-dump in PATH that fits the server. FILE appears, or is replaced, when the dump
+is complete and on disk. The dump contains no definers, so that you can restore it into any instance.
 
-The dump is made with a key of role admin of its own, which is deleted afterwards, or with the one that --key names. No
-key can read the text of routines that another one made, but for one of role admin on a dedicated MySQL server, or on
-MariaDB from 11.3 on: name the one that did, or leave triggers, routines and events out with --no-programs. What cannot
-be read makes the dump fail; nothing is left out silently, but for events where keys may make none.`
+The command creates a key of role admin and deletes it afterwards, or uses the key that --key names. A key cannot read
+the routines of another one, unless it has the role admin on a dedicated MySQL server, or on MariaDB from 11.3 on. Name
+the key that created them, or leave out triggers, routines and events with --no-programs. If the key cannot read
+something, the dump fails. It omits nothing silently, except events if keys cannot create any.`
 
 func (o *options) dumpCommand() *cobra.Command {
 	cmd := o.command("dump NAME [FILE]", "Dump the database of a service instance", 1, (*session).dump)
@@ -58,7 +58,7 @@ func (s *session) dump(ctx context.Context, args []string) error {
 		map[string]any{"file": to.path, "bytes": size})
 }
 
-// dumpDatabase writes a whole dump, or returns an error.
+// dumpDatabase writes a complete dump, or returns an error.
 func (s *session) dumpDatabase(ctx context.Context, name string, l login, to io.Writer) (size int64, err error) {
 	server, err := l.inspect(ctx)
 	if err != nil {
@@ -77,8 +77,8 @@ func (s *session) dumpDatabase(ctx context.Context, name string, l login, to io.
 	}
 	arguments := []string{"--single-transaction", "--quick", "--hex-blob", "--no-tablespaces", "--skip-lock-tables"}
 	if p.flavour == flavourMySQL {
-		// What needs privileges on the server, and belongs to it and not to the database. MySQL 9.7 dumps masking policies,
-		// and before that looks for them in a table of its own.
+		// These options exclude objects of the server, for which the key has no privileges. MySQL 9.7 dumps masking policies,
+		// which it reads from a table of the server.
 		arguments = append(arguments, "--set-gtid-purged=OFF", "--loose-skip-masking-policies", "--loose-column-statistics=0")
 	}
 	if s.noPrograms {
@@ -92,8 +92,8 @@ func (s *session) dumpDatabase(ctx context.Context, name string, l login, to io.
 	return s.copyDump(ctx, name, p, l, to, append(arguments, l.Database)...)
 }
 
-// readable returns an error if the key cannot read all that is to be dumped: the programs leave out what they are not
-// shown, or end in the middle.
+// readable returns an error if the key cannot read everything to be dumped: the dump programs would omit the rest, or
+// fail in the middle.
 func (s *session) readable(server inspection) error {
 	switch {
 	case s.noPrograms:
@@ -123,7 +123,7 @@ func (s *session) copyDump(ctx context.Context, name string, p program, l login,
 	copied := make(chan error, 1)
 	go func() {
 		err := copyWithoutDefiners(io.MultiWriter(to, end, counted), from)
-		from.CloseWithError(err) // the program is not to go on
+		from.CloseWithError(err) // stops the program
 		copied <- err
 	}()
 	err = cmd.Run()

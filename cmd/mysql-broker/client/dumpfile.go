@@ -15,7 +15,7 @@ import (
 	"golang.org/x/term"
 )
 
-// completion begins the last line of every whole dump, of either flavour.
+// completion begins the last line of every complete dump, of either flavour.
 var completion = []byte("-- Dump completed")
 
 // tail keeps the last bytes that are written to it.
@@ -29,13 +29,13 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// completed tells whether the last line is that of a whole dump.
+// completed reports whether the last line is that of a complete dump.
 func (t *tail) completed() bool {
 	text := bytes.TrimRight(t.kept, "\r\n ")
 	return bytes.HasPrefix(text[bytes.LastIndexByte(text, '\n')+1:], completion)
 }
 
-// target is where a dump goes: a file beside the one that is asked for, whose name it gets by keep, or standard output.
+// target receives a dump: a temporary file beside the final one, to which keep renames it, or standard output.
 type target struct {
 	io.Writer
 	path string // "" for standard output
@@ -68,7 +68,7 @@ func newTarget(path string, out io.Writer) (*target, error) {
 	return &target{Writer: file, path: resolved, file: file}, nil
 }
 
-// keep puts the dump under its name, once it is on the disk.
+// keep renames the dump to its name when it is on disk.
 func (t *target) keep() error {
 	if t.file == nil {
 		return nil
@@ -87,7 +87,7 @@ func (t *target) keep() error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// discard removes what was not kept.
+// discard removes a file that was not kept.
 func (t *target) discard() {
 	if t.file != nil {
 		_, _ = t.file.Close(), os.Remove(t.file.Name())
@@ -102,10 +102,10 @@ func (c *counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// showEach is how often a terminal is told how far a dump or restore is.
+// showEach is how often a terminal shows the progress of a dump or restore.
 const showEach = 200 * time.Millisecond
 
-// counting shows on a terminal how many bytes were counted, of how many unless that is 0, until stop is called.
+// counting shows the number of counted bytes on a terminal, and the total unless it is 0, until stop is called.
 func (s *session) counting(title string, total int64) (c *counter, stop func()) {
 	c = &counter{}
 	if s.progress.terminal == nil {

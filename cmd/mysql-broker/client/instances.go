@@ -135,7 +135,7 @@ func (s *session) work(verb, name string, in *instance) work {
 	}
 }
 
-// saveInstance remembers the instance, with what its operation's success means.
+// saveInstance stores the instance, with the effect of its operation's success.
 func (s *session) saveInstance(name string, in *instance) error {
 	if in.Last.State != domain.Succeeded {
 		return s.inventory.put(name, in)
@@ -149,7 +149,7 @@ func (s *session) saveInstance(name string, in *instance) error {
 	return s.inventory.put(name, in)
 }
 
-// takeBack remembers an instance for which an operation was refused.
+// takeBack stores an instance after a refused operation.
 func (s *session) takeBack(name string, in *instance, before instance) error {
 	in.NextPlan = before.NextPlan
 	in.Last = before.Last

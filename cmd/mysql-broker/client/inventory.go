@@ -11,11 +11,11 @@ import (
 	"syscall"
 )
 
-// instance is a service instance as the client remembers it.
+// instance is a service instance, as the client stores it.
 type instance struct {
 	GUID      string          `json:"guid"`
 	Plan      plan            `json:"plan"`
-	NextPlan  *plan           `json:"next_plan,omitempty"` // what the update under way ends in
+	NextPlan  *plan           `json:"next_plan,omitempty"` // the plan after the running update
 	Dashboard string          `json:"dashboard_url,omitempty"`
 	Last      operation       `json:"last_operation"`
 	Keys      map[string]*key `json:"keys,omitempty"`
@@ -27,7 +27,7 @@ type key struct {
 	Last operation `json:"last_operation"`
 }
 
-// inventory is the file of names, readable by its owner only: for each broker's URL its instances by name.
+// inventory is the file of names, which only its owner can read: the instances by name, for each broker's URL.
 type inventory struct {
 	file string
 	url  string
@@ -54,7 +54,7 @@ func (i *inventory) all() (map[string]*instance, error) {
 	return brokers[i.url], err
 }
 
-// instance returns the instance of that name; it fails where there is none.
+// instance returns the instance of that name; it fails if there is none.
 func (i *inventory) instance(name string) (*instance, error) {
 	all, err := i.all()
 	if err != nil {
@@ -66,7 +66,7 @@ func (i *inventory) instance(name string) (*instance, error) {
 	return all[name], nil
 }
 
-// key returns the instance and its key of these names; it fails where there is none.
+// key returns the instance and its key of these names; it fails if there is none.
 func (i *inventory) key(name, keyName string) (*instance, *key, error) {
 	in, err := i.instance(name)
 	if err != nil {
@@ -78,7 +78,7 @@ func (i *inventory) key(name, keyName string) (*instance, *key, error) {
 	return in, in.Keys[keyName], nil
 }
 
-// put remembers the instance, whose keys stay as they are remembered.
+// put stores the instance, but not its keys.
 func (i *inventory) put(name string, in *instance) error {
 	return i.change(func(all map[string]*instance) {
 		if old := all[name]; old != nil {
@@ -113,7 +113,7 @@ func (i *inventory) removeKey(name, keyName string) error {
 	})
 }
 
-// change alters the broker's instances while no other client does.
+// change changes the broker's instances under a lock against other clients.
 func (i *inventory) change(alter func(map[string]*instance)) error {
 	if err := os.MkdirAll(filepath.Dir(i.file), 0o700); err != nil {
 		return err

@@ -20,7 +20,7 @@ func (s *session) createKey(ctx context.Context, args []string) error {
 	return s.printBinding(a)
 }
 
-// bind makes a key; the answer has its credentials.
+// bind creates a key; the response has its credentials.
 func (s *session) bind(ctx context.Context, name, keyName string, parameters json.RawMessage) (*answer, error) {
 	in, err := s.inventory.instance(name)
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *session) bind(ctx context.Context, name, keyName string, parameters jso
 		RawContext:    instanceContext(name),
 		RawParameters: parameters,
 	})
-	if err == nil && a.status == http.StatusAccepted { // the credentials come later
+	if err == nil && a.status == http.StatusAccepted { // the credentials are not in this response
 		return s.binding(ctx, name, keyName)
 	}
 	return a, err
@@ -53,7 +53,7 @@ func (s *session) key(ctx context.Context, args []string) error {
 	return s.printBinding(a)
 }
 
-// binding asks the broker for a key's credentials: the client keeps none.
+// binding fetches a key's credentials from the broker, because the client stores none.
 func (s *session) binding(ctx context.Context, name, keyName string) (*answer, error) {
 	in, k, err := s.inventory.key(name, keyName)
 	if err != nil {

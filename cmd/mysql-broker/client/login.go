@@ -16,7 +16,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// login is what a key's credentials say of how to reach the database.
+// login has the parts of a key's credentials that are needed to connect.
 type login struct {
 	Host          string `json:"host"`
 	Port          int    `json:"port"`
@@ -33,17 +33,17 @@ const (
 	flavourMariaDB = "MariaDB"
 )
 
-// inspection is what the server tells of itself, and of what the account may see.
+// inspection has facts about the server, and about what the account can see.
 type inspection struct {
 	flavour    string
 	privileges []string // of the account on its database
-	unreadable []string // routines whose text the account is not shown
+	unreadable []string // routines whose text the account cannot read
 	generated  []string // tables with generated columns
 }
 
 func (i inspection) may(privilege string) bool { return slices.Contains(i.privileges, privilege) }
 
-// open prepares connections, whose certificate is verified where the broker tells a CA.
+// open prepares connections. They verify the server's certificate if the credentials have a CA.
 func (l login) open() (*sql.DB, error) {
 	cfg := mysql.NewConfig()
 	cfg.Net, cfg.Addr = "tcp", net.JoinHostPort(l.Host, strconv.Itoa(l.Port))
@@ -63,7 +63,7 @@ func (l login) open() (*sql.DB, error) {
 	return sql.OpenDB(connector), nil
 }
 
-// inspect asks the server what has to be known before a program is run.
+// inspect queries the facts that are needed before a program runs.
 func (l login) inspect(ctx context.Context) (i inspection, err error) {
 	db, err := l.open()
 	if err != nil {
@@ -112,8 +112,8 @@ func column(ctx context.Context, db *sql.DB, query string) (values []string, err
 	return values, rows.Err()
 }
 
-// options is an option file for MySQL's and MariaDB's programs, whose CA is in the file ca. What not all of them know
-// is marked loose. https://dev.mysql.com/doc/refman/8.4/en/option-files.html
+// options returns an option file for MySQL's and MariaDB's programs. ca is the path of the CA. Options that some
+// programs do not know have the prefix loose. https://dev.mysql.com/doc/refman/8.4/en/option-files.html
 func (l login) options(p program, ca string) string {
 	lines := []string{"[client]", "host=" + optionValue(l.Host), "port=" + strconv.Itoa(l.Port), "protocol=TCP",
 		"user=" + optionValue(l.Username), "password=" + optionValue(l.Password), "default-character-set=utf8mb4",

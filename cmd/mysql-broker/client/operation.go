@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	maxPollInterval = time.Second // shorter than a platform's: somebody waits
+	maxPollInterval = time.Second // shorter than a platform's, because a person waits
 	minPollInterval = 50 * time.Millisecond
 	maxSilence      = 10 * time.Minute
 )
@@ -25,12 +25,12 @@ const (
 	remove = "delete"
 )
 
-// operation is what was last asked of the broker for an instance or key.
+// operation is the last request to the broker for an instance or key.
 type operation struct {
 	Kind        string                    `json:"type"` // create, update or delete
 	State       domain.LastOperationState `json:"state"`
 	Description string                    `json:"description,omitempty"`
-	Token       string                    `json:"operation,omitempty"` // "operation" of the broker's answer
+	Token       string                    `json:"operation,omitempty"` // "operation" in the broker's response
 }
 
 func (o operation) String() string { return o.Kind + " " + string(o.State) }
@@ -53,18 +53,18 @@ func (o *operation) failure() error {
 	return &refusal{status: http.StatusOK, description: cmp.Or(o.Description, o.String())}
 }
 
-// work is an operation on an instance or key, and how to remember it.
+// work is an operation on an instance or key, and how to store it.
 type work struct {
 	title  string // "Creating service instance db"
 	path   string // of the instance or binding
 	plan   plan   // the one it has before the operation
 	op     *operation
 	save   func() error
-	refuse func() error // instead of save where the broker has refused the request, and so did nothing; or nil
+	refuse func() error // called instead of save if the broker has refused the request; or nil
 }
 
-// perform sends a request and waits until what it asks for is done. The answer is that to the request. Before each
-// step the work is saved, so that another run of the client can go on.
+// perform sends a request and waits until the operation has ended. It returns the response to the request. It saves the
+// work before each step, so that another run of the client can continue.
 func (s *session) perform(ctx context.Context, w work, method string, body any) (*answer, error) {
 	if err := w.save(); err != nil {
 		return nil, err
@@ -90,10 +90,10 @@ func (s *session) perform(ctx context.Context, w work, method string, body any) 
 	return a, errors.Join(s.await(ctx, w), w.save())
 }
 
-// ask sends the request alone. Deleting what is gone is a success.
+// ask only sends the request. Deleting something that does not exist is a success.
 func (s *session) ask(ctx context.Context, w work, method string, body any) (*answer, error) {
 	query := url.Values{}
-	if method == http.MethodDelete { // it has no body to say it in
+	if method == http.MethodDelete { // it has no body for the ids
 		query = planQuery(w.plan)
 	}
 	query.Set("accepts_incomplete", "true")
@@ -105,7 +105,7 @@ func (s *session) ask(ctx context.Context, w work, method string, body any) (*an
 	return a, err
 }
 
-// failed remembers that the request has failed.
+// failed stores that the request has failed.
 func (w work) failed(err error) error {
 	w.op.fail(err)
 	var r *refusal
@@ -115,11 +115,11 @@ func (w work) failed(err error) error {
 	return w.save()
 }
 
-// await polls until the operation has ended. It returns the error of a failed one. After polls that have all failed
-// for maxSilence it leaves the operation in progress.
+// await polls until the operation has ended, and returns its error if it has failed. If all polls fail for maxSilence,
+// it leaves the operation in progress.
 func (s *session) await(ctx context.Context, w work) error {
 	lastAnswer := time.Now()
-	for pace := minPollInterval; ; pace = min(2*pace, maxPollInterval) { // much ends at once
+	for pace := minPollInterval; ; pace = min(2*pace, maxPollInterval) { // many operations end at once
 		wait, answered, err := s.poll(ctx, w)
 		if err != nil {
 			return err
@@ -132,7 +132,7 @@ func (s *session) await(ctx context.Context, w work) error {
 			return w.op.failure()
 		}
 		if time.Since(lastAnswer) >= maxSilence {
-			return fmt.Errorf("the broker has not told for %v how the operation does: "+
+			return fmt.Errorf("the broker has not reported the operation's state for %v: "+
 				"`mysql-broker client services` asks again", maxSilence)
 		}
 		select {
@@ -143,10 +143,10 @@ func (s *session) await(ctx context.Context, w work) error {
 	}
 }
 
-var errLeft = errors.New("interrupted; the broker goes on with it: `mysql-broker client services` shows how it does")
+var errLeft = errors.New("interrupted; the broker continues: `mysql-broker client services` shows the state")
 
-// poll asks once how the operation does, and returns how long to wait before the next poll and whether the broker told.
-// It reads answers as Cloud Controller does: 410 is a delete's success, 400 a failure, and other errors pass.
+// poll polls once. It returns the time until the next poll, and whether the broker responded. It reads responses like
+// Cloud Controller: 410 is the success of a delete, 400 a failure, and other errors are temporary.
 func (s *session) poll(ctx context.Context, w work) (wait time.Duration, answered bool, err error) {
 	query := planQuery(w.plan)
 	if w.op.Token != "" {
@@ -164,7 +164,7 @@ func (s *session) poll(ctx context.Context, w work) (wait time.Duration, answere
 	return min(cmp.Or(a.retryAfter, maxPollInterval), maxPollInterval), true, nil
 }
 
-// pollFailed returns an error only where it makes no sense to go on.
+// pollFailed returns an error only if polling cannot succeed any more.
 func (o *operation) pollFailed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return errLeft

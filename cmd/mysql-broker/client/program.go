@@ -14,12 +14,12 @@ import (
 // program is one of MySQL's or MariaDB's command line clients.
 type program struct {
 	path    string
-	flavour string // whose it is: MariaDB's may be called mysql, too
+	flavour string // its own flavour: MariaDB's can also be called mysql
 }
 
-// task is what a program is looked for to do.
+// task is the purpose of a program.
 type task struct {
-	names []string // of the programs that do it
+	names []string // of programs for it
 	what  string
 }
 
@@ -28,15 +28,15 @@ var (
 	restoring = task{[]string{"mariadb", "mysql"}, "restore"}
 )
 
-// packages hold the programs for each flavour.
+// packages contain the programs for each flavour.
 var packages = map[string]string{
 	flavourMySQL: "mysql-client (of Ubuntu, Debian unstable, or MySQL's own repository)",
-	// MySQL's cannot log in there: since 9.0, they lack mysql_native_password.
+	// MySQL's programs cannot log in to MariaDB: since 9.0 they lack mysql_native_password.
 	flavourMariaDB: "mariadb-client",
 }
 
-// findProgram finds, of the programs in PATH, the one that fits a server best: the one of its own flavour or, for a
-// MySQL server, MariaDB's.
+// findProgram returns the program in PATH that fits a server best: one of its flavour or, for a MySQL server,
+// MariaDB's.
 func findProgram(ctx context.Context, t task, server string) (best program, err error) {
 	for _, name := range t.names {
 		path, err := exec.LookPath(name)
@@ -65,11 +65,11 @@ func findProgram(ctx context.Context, t task, server string) (best program, err 
 	return best, nil
 }
 
-// stopTime is how long a program may take to end once it has been told to.
+// stopTime limits how long a program may take to stop.
 const stopTime = 10 * time.Second
 
-// command prepares a run of the program on the login's database; close is to be called after it. The password is in no
-// argument and on no disk.
+// command prepares a run of the program on the login's database. Call close after it. The password is in no argument
+// and on no disk.
 func (p program) command(ctx context.Context, l login, arguments ...string) (cmd *exec.Cmd, close func(), err error) {
 	ca, err := memoryFile("ca", l.CACertificate)
 	if err != nil {
@@ -85,10 +85,10 @@ func (p program) command(ctx context.Context, l login, arguments ...string) (cmd
 	return cmd, func() { _, _ = ca.Close(), options.Close() }, nil
 }
 
-// said is what a program that has ended wrote to its standard error.
+// said is the standard error of a program that has ended.
 func said(cmd *exec.Cmd) string { return strings.TrimSpace(cmd.Stderr.(*bytes.Buffer).String()) }
 
-// explain says why a program failed, in its own words where it has any.
+// explain says why a program failed, with its own message if there is one.
 func explain(ctx context.Context, cmd *exec.Cmd, err error) error {
 	if err == nil {
 		return nil

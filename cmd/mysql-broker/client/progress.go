@@ -14,11 +14,11 @@ import (
 
 const barWidth = 20
 
-// progress tells how an operation does: on a terminal in one line that is drawn again and again, elsewhere in a line
-// for each change.
+// progress shows the progress of an operation: on a terminal in one line that it updates, elsewhere in a line for each
+// change.
 type progress struct {
 	out      io.Writer
-	terminal *os.File // nil where out is none
+	terminal *os.File // nil if out is none
 	title    string
 	start    time.Time
 	last     string
@@ -36,7 +36,7 @@ func (p *progress) begin(title string) {
 	p.title, p.start, p.last = title, time.Now(), ""
 }
 
-// show takes the broker's description of the operation under way.
+// show takes the broker's description of the running operation.
 func (p *progress) show(description string) {
 	if p.terminal != nil {
 		p.draw(description)
@@ -78,7 +78,7 @@ func (p *progress) end() {
 
 var stepOf = regexp.MustCompile(`\((\d+) of (\d+)\)`)
 
-// percentage is the share of steps done where a description names the one under way: "Starting mysqld (3 of 6)".
+// percentage is the share of completed steps, if a description counts them: "Starting mysqld (3 of 6)".
 func percentage(description string) (percent int, ok bool) {
 	found := stepOf.FindStringSubmatch(description)
 	if found == nil {

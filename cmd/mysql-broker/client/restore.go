@@ -14,12 +14,12 @@ import (
 )
 
 const restoreLong = `Run the SQL of FILE, or of standard input if it is -, in the database of a service instance: mostly
-a dump, by "mysql-broker client dump" or by mysqldump or mariadb-dump, which replaces the tables that it holds. It takes
-mysql or mariadb in PATH; whichever fits the server is used. A dump that breaks off is refused where that can be seen.
-The first statement that fails ends it. Commands of the client, such as "system", are not carried out.
+a dump by "mysql-broker client dump", mysqldump or mariadb-dump, which replaces the tables in it. It runs the mysql or
+mariadb in PATH that fits the server. It refuses a dump that is visibly incomplete, and stops at the first statement
+that fails. Commands of the client program, such as "system", do not run.
 
-Views, triggers, routines and events become those of the key that restores: a key of role read-write of its own, which
-is deleted afterwards while they go on working, or the one that --key names, which can then dump the routines again.`
+Views, triggers, routines and events belong to the key that restores them. That is a temporary key of role read-write,
+after whose deletion they still work, or the key that --key names, which can then dump the routines again.`
 
 func (o *options) restoreCommand() *cobra.Command {
 	cmd := o.command("restore NAME FILE", "Restore a dump into the database of a service instance", 2,
@@ -60,8 +60,7 @@ func (s *session) restore(ctx context.Context, args []string) error {
 		time.Since(start).Round(time.Second/10)), map[string]any{"file": args[1], "bytes": read})
 }
 
-// openDump opens what is to be restored, whose size is 0 where nobody knows it. It refuses a file that is compressed,
-// or a dump that is not whole.
+// openDump opens the dump; its size is 0 if unknown. It refuses compressed files and incomplete dumps.
 func (s *session) openDump(path string) (from io.ReadCloser, size int64, err error) {
 	if path == "-" {
 		return io.NopCloser(s.in), 0, nil
@@ -77,7 +76,7 @@ func (s *session) openDump(path string) (from io.ReadCloser, size int64, err err
 	return file, size, nil
 }
 
-// checkDump returns the size of a regular file, else 0. Files that are no dumps pass: SQL may come from anywhere.
+// checkDump returns the size of a regular file, else 0. It accepts other files too: the SQL can come from anywhere.
 func checkDump(file *os.File) (size int64, err error) {
 	info, err := file.Stat()
 	switch {
@@ -110,10 +109,10 @@ func checkDump(file *os.File) (size int64, err error) {
 	return info.Size(), nil
 }
 
-// runSQL has the program carry out statements, and returns how many bytes they had.
+// runSQL runs statements with the program, and returns their number of bytes.
 func (s *session) runSQL(ctx context.Context, name string, p program, l login, from io.Reader,
 	size int64) (read int64, err error) {
-	// In binary mode, the clients know none of their commands but delimiter.
+	// In binary mode, the clients support only their command delimiter.
 	// https://dev.mysql.com/doc/refman/8.4/en/mysql-command-options.html#option_mysql_binary-mode
 	cmd, closeFiles, err := p.command(ctx, l, "--batch", "--binary-mode", "--skip-reconnect", "--local-infile=0",
 		l.Database)
@@ -131,7 +130,7 @@ func (s *session) runSQL(ctx context.Context, name string, p program, l login, f
 		return 0, fmt.Errorf("%s: %w", p.path, err)
 	}
 	copied := make(chan error, 1)
-	go func() { // it may wait for input for longer than the program runs
+	go func() { // it may wait for input after the program has ended
 		err := copyWithoutDefiners(into, io.TeeReader(from, counted))
 		copied <- errors.Join(err, into.Close())
 	}()

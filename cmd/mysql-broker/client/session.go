@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// options are what the command line and the environment say.
+// options are the values of the command line and the environment.
 type options struct {
 	getenv     func(string) string
 	url        string
@@ -20,7 +20,7 @@ type options struct {
 	noPrograms bool
 }
 
-// session is one command's run.
+// session is the run of a command.
 type session struct {
 	broker     *broker
 	inventory  *inventory
@@ -30,7 +30,7 @@ type session struct {
 	plan       string
 	parameters json.RawMessage // an object, or nil
 	in         io.Reader
-	useKey     string // the key to dump or restore with, "" for one of its own
+	useKey     string // the key for a dump or restore, "" for a temporary one
 	noPrograms bool   // dump no triggers, routines and events
 }
 

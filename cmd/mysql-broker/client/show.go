@@ -10,7 +10,7 @@ import (
 	"code.cloudfoundry.org/brokerapi/v13/domain"
 )
 
-// view is an instance as --json prints it.
+// view is an instance in the output of --json.
 type view struct {
 	Name string `json:"name"`
 	*instance
@@ -93,8 +93,8 @@ func (s *session) service(ctx context.Context, args []string) error {
 	return s.printTable(slices.DeleteFunc(rows, func(row []string) bool { return row[1] == "" }))
 }
 
-// refresh asks how operations do that an earlier run of the client left, and remembers it. The instance is gone where
-// its delete has succeeded.
+// refresh polls operations that an earlier run of the client left, and stores their states. If a delete has succeeded,
+// the instance is removed.
 func (s *session) refresh(ctx context.Context, name string, in *instance) (gone bool, err error) {
 	for keyName, k := range in.Keys {
 		if err := s.pollOnce(ctx, s.keyWork("", name, keyName, in, k)); err != nil {

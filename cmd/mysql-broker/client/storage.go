@@ -8,7 +8,7 @@ import (
 	"net/url"
 )
 
-// storage is what a broker tells of an instance's storage, in the attributes that are its own to choose.
+// storage has an instance's storage, from the attributes that brokers define.
 type storage struct {
 	Bytes   int64  `json:"storage_bytes"`
 	Quota   int64  `json:"storage_quota_bytes"`
@@ -16,7 +16,7 @@ type storage struct {
 	Message string `json:"storage_message,omitempty"`
 }
 
-// String is for people: "12.3 of 100 MiB (12 %), ok".
+// String returns text for people: "12.3 of 100 MiB (12 %), ok".
 func (s *storage) String() string {
 	if s == nil {
 		return ""
@@ -26,14 +26,14 @@ func (s *storage) String() string {
 		s.State)
 }
 
-// attributes are what a broker tells of an instance beyond what the specification asks for.
+// attributes are those of an instance that the specification leaves to brokers.
 type attributes struct {
 	storage
 	Bindings    int `json:"bindings"`
 	MaxBindings int `json:"max_bindings"`
 }
 
-// used is the storage, nil where the broker tells none.
+// used is the storage, nil if the broker reports none.
 func (a attributes) used() *storage {
 	if a.Quota == 0 {
 		return nil
@@ -41,7 +41,7 @@ func (a attributes) used() *storage {
 	return &a.storage
 }
 
-// bindings is for people: "3 of 10", "" where the broker tells none.
+// bindings returns text for people, such as "3 of 10", or "" if the broker reports none.
 func (a attributes) bindings() string {
 	if a.MaxBindings == 0 {
 		return ""
@@ -49,8 +49,8 @@ func (a attributes) bindings() string {
 	return fmt.Sprintf("%d of %d", a.Bindings, a.MaxBindings)
 }
 
-// attributes asks for an instance's. They are zero where the broker tells none, or refuses to: for an instance that is
-// being changed, for example.
+// attributes fetches those of an instance. They are zero if the broker has none, or refuses, for example while the
+// instance changes.
 func (s *session) attributes(ctx context.Context, in *instance) (attributes, error) {
 	a, err := s.broker.send(ctx, http.MethodGet, in.path(), url.Values{}, nil)
 	if _, refused := errors.AsType[*refusal](err); refused {

@@ -10,11 +10,11 @@ import (
 	"github.com/google/uuid"
 )
 
-// deleteTime bounds the deletion of a temporary key by a client that was interrupted.
+// deleteTime limits the deletion of a temporary key by an interrupted client.
 const deleteTime = time.Minute
 
-// withLogin runs fn with the credentials of the key that the command names, or of one of a role that is made for it and
-// deleted afterwards, whatever happens.
+// withLogin runs fn with the credentials of the named key, or of a temporary key of a role, which it always deletes
+// afterwards.
 func (s *session) withLogin(ctx context.Context, name, purpose, role string, fn func(login) error) (err error) {
 	if s.useKey != "" {
 		a, err := s.binding(ctx, name, s.useKey)
@@ -46,7 +46,7 @@ func (s *session) withLogin(ctx context.Context, name, purpose, role string, fn 
 	return fn(l)
 }
 
-// deleteTemporary deletes a key if it is there, even for a client that was interrupted: an answer may have been lost.
+// deleteTemporary deletes a key that may exist, even in an interrupted client, because the response may have been lost.
 func (s *session) deleteTemporary(ctx context.Context, name, keyName string) error {
 	if in, err := s.inventory.instance(name); err != nil || in.Keys[keyName] == nil {
 		return nil // the broker has refused it

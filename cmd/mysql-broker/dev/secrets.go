@@ -12,7 +12,7 @@ import (
 	"mysql-broker/store"
 )
 
-// secrets are generated at the first start and kept, so that the next start can read the data.
+// secrets are generated at the first start and stored, so that the next start can read the data.
 type secrets struct {
 	Username       string `json:"username"`
 	Password       string `json:"password"`
@@ -61,5 +61,5 @@ func (s secrets) keep(path string) error {
 	return os.Rename(path+".new", path)
 }
 
-// newUsername is short enough to type; the password alone is what cannot be guessed.
+// newUsername is short enough to type; only the password must not be guessable.
 func newUsername() string { return "broker-" + strings.ToLower(rand.Text()[:6]) }

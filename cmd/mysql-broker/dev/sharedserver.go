@@ -19,8 +19,8 @@ import (
 	"mysql-broker/provisioner/shared"
 )
 
-// startShared starts the shared server the way dedicated ones are started, and makes it what operators run: with the
-// settings and the broker's account of deploy/shared-server. The launcher is nil if nothing was started.
+// startShared starts the shared server with a launcher, and configures it like an operator's, with the settings and the
+// broker's account of deploy/shared-server. The launcher is nil if nothing was started.
 func startShared(ctx context.Context, cfg Config, dir string, binary mysqld.Binary,
 	s secrets) (launcher.Stopper, shared.Config, error) {
 	settings, err := sharedserver.Settings(binary.Flavour)
@@ -45,7 +45,7 @@ func startShared(ctx context.Context, cfg Config, dir string, binary mysqld.Bina
 		User: sharedserver.Account, Password: s.AccountPassword, CA: e.CACertificate}}, nil
 }
 
-// makeAccount runs the SQL that operators are given. The account may be there already.
+// makeAccount runs the operators' SQL. The account may already exist.
 func makeAccount(ctx context.Context, e launcher.Endpoint, flavour string, s secrets) error {
 	statements, err := sharedserver.Statements(flavour, s.AccountPassword)
 	if err != nil {

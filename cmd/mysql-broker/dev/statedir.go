@@ -11,11 +11,11 @@ import (
 
 const (
 	defaultDir = ".dev"
-	// rootDir is where root's state goes when the servers, which refuse to run as root, could not reach defaultDir.
+	// rootDir has root's state if the servers, which do not run as root, cannot enter defaultDir.
 	rootDir = "/var/lib/mysql-broker-dev"
 )
 
-// stateDir makes the state directory and returns its true path.
+// stateDir creates the state directory and returns its real path.
 func stateDir(chosen string) (string, error) {
 	dir := chosen
 	if dir == "" {
@@ -41,8 +41,8 @@ func stateDir(chosen string) (string, error) {
 	return dir, nil
 }
 
-// linkForRoot makes dir a link to a place that the servers can reach, where dir itself would not be one: below /root,
-// for example.
+// linkForRoot makes dir a link to a directory that the servers can enter, if they could not enter dir itself, for
+// example below /root.
 func linkForRoot(dir string) error {
 	_, err := os.Lstat(dir)
 	if os.Geteuid() != 0 || !errors.Is(err, fs.ErrNotExist) {
@@ -62,7 +62,7 @@ func linkForRoot(dir string) error {
 	return os.Symlink(target, dir)
 }
 
-// reachable tells whether any user may enter a directory.
+// reachable reports whether any user can enter a directory.
 func reachable(dir string) bool {
 	for {
 		info, err := os.Stat(dir)

@@ -16,17 +16,17 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Config is where traces go.
+// Config is the destination of traces.
 type Config struct {
 	URL     string
 	Header  http.Header   // of each request
 	Timeout time.Duration // of each request
 }
 
-// FromEnvironment reads what OpenTelemetry's standard variables say of that. on is false if they ask for no traces.
+// FromEnvironment reads OpenTelemetry's standard variables for it. on is false if they request no traces.
 // https://opentelemetry.io/docs/specs/otel/protocol/exporter/
 func FromEnvironment(getenv func(string) string) (cfg Config, on bool, err error) {
-	// One that is for traces goes before the one that is for all kinds of telemetry.
+	// A variable for traces takes precedence over the one for all telemetry.
 	value := func(name string) string {
 		return cmp.Or(getenv("OTEL_EXPORTER_OTLP_TRACES_"+name), getenv("OTEL_EXPORTER_OTLP_"+name))
 	}
@@ -58,7 +58,8 @@ func FromEnvironment(getenv func(string) string) (cfg Config, on bool, err error
 	return cfg, true, errors.Join(append(problems, err)...)
 }
 
-// headers reads a list such as "api-key=key,other=value%20escaped". Errors do not quote it: it may hold secrets.
+// headers reads a list such as "api-key=key,other=value%20escaped". Errors do not quote it, because it may contain
+// secrets.
 func headers(text string) (http.Header, error) {
 	all := http.Header{"Content-Type": {"application/x-protobuf"}}
 	for field := range strings.SplitSeq(text, ",") {
@@ -75,8 +76,8 @@ func headers(text string) (http.Header, error) {
 	return all, nil
 }
 
-// client sends spans by OTLP over HTTP. It stands in for otlptracehttp, which brings gRPC along, and with it 2 MB more
-// of memory to brokers that trace nothing. https://opentelemetry.io/docs/specs/otlp/#otlphttp
+// client sends spans by OTLP over HTTP. It replaces otlptracehttp, which depends on gRPC and so costs 2 MB of memory
+// even without tracing. https://opentelemetry.io/docs/specs/otlp/#otlphttp
 type client struct {
 	cfg  Config
 	http http.Client
@@ -91,7 +92,7 @@ func (c *client) Stop(context.Context) error {
 	return nil
 }
 
-// UploadTraces implements otlptrace.Client. What a collector cannot take just now is lost.
+// UploadTraces implements otlptrace.Client. Spans that the collector does not accept now are lost.
 func (c *client) UploadTraces(ctx context.Context, spans []*otlp.ResourceSpans) error {
 	body, err := proto.Marshal(&otlp.TracesData{ResourceSpans: spans}) // as ExportTraceServiceRequest is encoded
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package version tells which build of the broker this is.
+// Package version identifies this build of the broker.
 package version
 
 import "runtime"

@@ -8,13 +8,13 @@ import (
 	"strconv"
 )
 
-// debianBinaries matches where Debian and Ubuntu put each major version's programs, out of PATH.
+// debianBinaries matches the directories of Debian and Ubuntu for each major version, which are not in PATH.
 const debianBinaries = "/usr/lib/postgresql/*/bin/initdb"
 
-// findBinaries returns the directory of initdb and postgres: PATH's, or else the newest that Debian installed.
+// findBinaries returns the directory of initdb and postgres: the one in PATH, or the newest of Debian's.
 func findBinaries() (string, error) {
 	if path, err := exec.LookPath("initdb"); err == nil {
-		// A link in PATH need not have postgres beside it.
+		// The directory of a link in PATH may not contain postgres.
 		if path, err = filepath.EvalSymlinks(path); err != nil {
 			return "", err
 		}

@@ -1,7 +1,7 @@
 // Package pgcluster runs a private PostgreSQL cluster for development and tests.
 //
-// All that a cluster has lies in one directory: data/ (the data directory), password (of the superuser postgres),
-// postgres.log and lock. It listens on 127.0.0.1 only, on no Unix socket, and asks for the password. Linux only.
+// All files of a cluster are in one directory: data/ (the data directory), password (of the superuser postgres),
+// postgres.log and lock. It listens only on 127.0.0.1, on no Unix socket, and requires the password. Linux only.
 package pgcluster
 
 import (
@@ -15,17 +15,17 @@ import (
 	"time"
 )
 
-// startTimeout bounds Start where its context does not: one that takes longer is stuck. To make the cluster, and to
-// recover after a crash, are part of it, and take long on a busy machine.
+// startTimeout limits Start if its context does not. Start includes creating the cluster and crash recovery, which take
+// long on a busy machine.
 const startTimeout = 5 * time.Minute
 
-// Config says where a cluster lives and how it runs.
+// Config has the location and settings of a cluster.
 type Config struct {
-	Dir     string              // made if it does not exist; the server's user must be able to reach it
+	Dir     string              // created if it does not exist; the server's user must be able to enter it
 	Port    int                 // TCP port; 0 picks a free one, another at each start
-	User    *syscall.Credential // whom the server runs as; nil: the caller, or nobody where the caller is root
-	Durable bool                // false gives up fsync: faster, but a power cut may lose everything
-	Env     []string            // more of the server's environment, NAME=value: for tests that set its clock
+	User    *syscall.Credential // the server's user; nil: the caller, or nobody if the caller is root
+	Durable bool                // false turns off fsync: faster, but a power failure may lose everything
+	Env     []string            // additions to the server's environment, NAME=value: for tests that set its clock
 	Logger  *slog.Logger        // nil logs nothing
 }
 
@@ -38,9 +38,9 @@ type Cluster struct {
 	log      *slog.Logger
 }
 
-// Start returns when the cluster accepts connections. It makes the cluster where there is none yet, and first stops a
-// server that a dead process left running there. It fails if a living process has started the same cluster.
-// The context bounds the start, not the server's life.
+// Start returns when the cluster accepts connections. It creates a missing cluster, and first stops a server that a
+// dead process has left. It fails if a living process has started the same cluster. The context limits the start, not
+// the server's life.
 func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -94,12 +94,12 @@ func (c *Cluster) URL() string {
 	return u.String()
 }
 
-// Done is closed when the server has ended, whoever ended it.
+// Done is closed when the server has ended, for any reason.
 func (c *Cluster) Done() <-chan struct{} { return c.server.done }
 
-// Stop disconnects every client and returns when the server has ended and its data are safe. Where the context ends
-// first, the server is stopped at once, to recover at its next start, and the context's error is returned. Stopping a
-// stopped cluster does nothing.
+// Stop disconnects every client and returns when the server has ended and its data are safe. If the context ends first,
+// Stop ends the server at once, which recovers at its next start, and returns the context's error. Stopping a stopped
+// cluster does nothing.
 func (c *Cluster) Stop(ctx context.Context) error {
 	defer c.home.close()
 	return c.server.stop(ctx)

@@ -16,7 +16,7 @@ import (
 
 const superuser = "postgres"
 
-// home is a cluster's directory, locked, with what it takes to run PostgreSQL's programs in it.
+// home is a cluster's locked directory, in which it runs PostgreSQL's programs.
 type home struct {
 	dir  string // absolute
 	bin  string // where initdb and postgres are
@@ -49,10 +49,10 @@ func openHome(dir string, as *syscall.Credential) (*home, error) {
 	return &home{dir: dir, bin: bin, user: as, lock: lock}, nil
 }
 
-// close lets another process start the cluster. To close the file would not do at once: a program that another
-// goroutine is just starting holds it, too, until it has begun. https://man7.org/linux/man-pages/man2/flock.2.html
+// close lets another process start the cluster. Closing the file is not enough: a program that another goroutine is
+// starting also has it open for a moment. https://man7.org/linux/man-pages/man2/flock.2.html
 func (h *home) close() {
-	_ = syscall.Flock(int(h.lock.Fd()), syscall.LOCK_UN) // which cannot fail for a file that is open
+	_ = syscall.Flock(int(h.lock.Fd()), syscall.LOCK_UN) // cannot fail for an open file
 	h.lock.Close()
 }
 
@@ -60,7 +60,7 @@ func (h *home) dataDir() string { return filepath.Join(h.dir, "data") }
 
 func (h *home) passwordFile() string { return filepath.Join(h.dir, "password") }
 
-// password reads the superuser's password, or makes it if there is none yet.
+// password returns the superuser's password, and creates it if there is none.
 func (h *home) password() (string, error) {
 	data, err := os.ReadFile(h.passwordFile())
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -77,7 +77,7 @@ func (h *home) password() (string, error) {
 	return password, os.Rename(unfinished, h.passwordFile())
 }
 
-// initialise makes the data directory if there is none yet. A crash leaves data.new, never half a data directory.
+// initialise creates the data directory if there is none. A crash leaves data.new, never an incomplete data directory.
 func (h *home) initialise(ctx context.Context, durable bool) error {
 	if _, err := os.Stat(h.dataDir()); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -103,11 +103,11 @@ func (h *home) initialise(ctx context.Context, durable bool) error {
 	return os.Rename(unfinished, h.dataDir())
 }
 
-// command runs one of PostgreSQL's programs as the server's user, in a session of its own, so that a terminal's
-// Ctrl-C does not reach it, and without the caller's environment, where PG* variables would change what it does.
+// command returns a command that runs one of PostgreSQL's programs as the server's user. It has its own session, so
+// that Ctrl-C in a terminal does not reach it, and not the caller's environment, whose PG* variables would affect it.
 func (h *home) command(ctx context.Context, program string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(h.bin, program), args...)
-	cmd.Dir = "/" // the caller's may be out of the user's reach
+	cmd.Dir = "/" // the server's user may not be able to enter the caller's
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C"}
 	cmd.Env = append(cmd.Env, h.env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: h.user}
@@ -121,7 +121,7 @@ func (h *home) giveToUser(path string) error {
 	return os.Chown(path, int(h.user.Uid), int(h.user.Gid))
 }
 
-// nobody is whom root runs the server as: PostgreSQL refuses to run as root.
+// nobody is the server's user if the caller is root, because PostgreSQL does not run as root.
 func nobody() (*syscall.Credential, error) {
 	u, err := user.Lookup("nobody")
 	if err != nil {
@@ -138,7 +138,7 @@ func nobody() (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 }
 
-// lockFile takes a lock that ends with the process, or when the file is closed.
+// lockFile takes a lock that lasts until the process ends or the file is closed.
 func lockFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

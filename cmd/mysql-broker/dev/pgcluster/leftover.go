@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// stopLeftover ends every process of a server that a dead process of ours left in the data directory. A postmaster
-// killed with SIGKILL has none left soon, but until then a new one would damage the data beside its children.
+// stopLeftover stops all processes of a server that a dead process has left in the data directory. After a SIGKILL of
+// the postmaster its children end soon, but until then a new server beside them would damage the data.
 func stopLeftover(ctx context.Context, dataDir string, log *slog.Logger) error {
 	dir, err := os.Stat(dataDir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -56,7 +56,7 @@ func awaitUnused(ctx context.Context, dir os.FileInfo, dataDir string) error {
 	}
 }
 
-// inUse tells whether any PostgreSQL process, a postmaster or what a killed one left, runs in the data directory.
+// inUse reports whether any PostgreSQL process, a postmaster or a child of a killed one, runs in the data directory.
 func inUse(dir os.FileInfo, dataDir string) (bool, error) {
 	pids, err := postmasters(dir)
 	if err != nil || len(pids) > 0 {
@@ -65,9 +65,9 @@ func inUse(dir os.FileInfo, dataDir string) (bool, error) {
 	return sharedMemoryAttached(dataDir)
 }
 
-// postmasters returns the processes started as "postgres -D dir" that belong to dir's owner. Their command lines can
-// be read by all, unlike their working directories, which root itself cannot read without CAP_SYS_PTRACE; and unlike
-// the pid in postmaster.pid they cannot mean a stranger that got the number later.
+// postmasters returns the processes started as "postgres -D dir" that belong to dir's owner. It reads command lines,
+// because everybody can. Even root cannot read working directories without CAP_SYS_PTRACE, and the pid in
+// postmaster.pid may belong to another process by now.
 func postmasters(dir os.FileInfo) (pids []int, err error) {
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
@@ -91,7 +91,7 @@ func postmasters(dir os.FileInfo) (pids []int, err error) {
 	return pids, nil
 }
 
-// serves tells whether a command line is that of serverArgs, whatever path leads to the data directory.
+// serves reports whether a command line is that of serverArgs, for any path to the data directory.
 func serves(cmdline []byte, dir os.FileInfo) bool {
 	args := bytes.Split(cmdline, []byte{0})
 	if len(args) < 3 || filepath.Base(string(args[0])) != "postgres" || string(args[1]) != "-D" {
@@ -106,8 +106,8 @@ func sameOwner(process string, dir os.FileInfo) bool {
 	return err == nil && info.Sys().(*syscall.Stat_t).Uid == dir.Sys().(*syscall.Stat_t).Uid
 }
 
-// sharedMemoryAttached tells whether a process holds the shared memory that postmaster.pid names, as a postmaster and
-// its children do until they end. Where there is no such file, a server has stopped in order.
+// sharedMemoryAttached reports whether a process has attached the shared memory in postmaster.pid, as a postmaster and
+// its children have until they end. Without that file, the server has stopped cleanly.
 func sharedMemoryAttached(dataDir string) (bool, error) {
 	pidFile, err := os.ReadFile(pidFile(dataDir))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -121,7 +121,7 @@ func sharedMemoryAttached(dataDir string) (bool, error) {
 		return false, nil
 	}
 	segment := strings.Fields(lines[pidFileShmem-1])
-	if len(segment) != 2 { // it did not come so far
+	if len(segment) != 2 { // the server did not get that far
 		return false, nil
 	}
 	table, err := os.ReadFile("/proc/sysvipc/shm")
@@ -131,7 +131,7 @@ func sharedMemoryAttached(dataDir string) (bool, error) {
 	return attached(string(table), segment[0], segment[1]), nil
 }
 
-// attached looks a segment up in the kernel's table (https://man7.org/linux/man-pages/man5/proc_sysvipc.5.html).
+// attached looks up a segment in the kernel's table (https://man7.org/linux/man-pages/man5/proc_sysvipc.5.html).
 func attached(table, key, id string) bool {
 	for line := range strings.Lines(table) {
 		const nattch = 6
@@ -149,8 +149,8 @@ const pidFileShmem = 7
 
 func pidFile(dataDir string) string { return filepath.Join(dataDir, "postmaster.pid") }
 
-// removePIDFile clears the way once nothing runs in the data directory: PostgreSQL would take a process that has got
-// the old number since for its postmaster, and refuse to start.
+// removePIDFile removes postmaster.pid when nothing runs in the data directory. Otherwise PostgreSQL would mistake a
+// new process with the old pid for its postmaster, and refuse to start.
 func removePIDFile(dataDir string) error {
 	err := os.Remove(pidFile(dataDir))
 	if errors.Is(err, fs.ErrNotExist) {

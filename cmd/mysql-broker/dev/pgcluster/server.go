@@ -20,7 +20,7 @@ const (
 	tailBytes    = 4096 // of the server's log in an error
 )
 
-// server is a postgres process, our child.
+// server is a child process that runs postgres.
 type server struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed when it has ended
@@ -44,7 +44,7 @@ func startServer(ctx context.Context, h *home, url string, port int, durable boo
 		return nil, err
 	}
 	go func() {
-		_ = s.cmd.Wait() // how it ended stands in its log
+		_ = s.cmd.Wait() // its log says how it ended
 		close(s.done)
 	}()
 	if err := s.awaitReady(ctx, url); err != nil {
@@ -97,11 +97,11 @@ func (s *server) stop(ctx context.Context) error {
 
 // stopAtOnce is PostgreSQL's immediate shutdown, which ends within some 5 seconds.
 func (s *server) stopAtOnce() {
-	_ = s.cmd.Process.Signal(syscall.SIGQUIT) // fails only where it has ended
+	_ = s.cmd.Process.Signal(syscall.SIGQUIT) // fails only if it has ended
 	<-s.done
 }
 
-// tail is the end of what was logged since start.
+// tail is the end of the log since the start.
 func tail(log *os.File, start int64) string {
 	end, err := log.Seek(0, io.SeekEnd)
 	if err != nil {

@@ -236,7 +236,7 @@ func TestInterruptedWaitIsTakenUpAgain(t *testing.T) {
 	}()
 	<-e.held
 	interrupt()
-	if err := <-failed; err == nil || !strings.Contains(err.Error(), "the broker goes on with it") {
+	if err := <-failed; err == nil || !strings.Contains(err.Error(), "the broker continues") {
 		t.Fatalf("error = %v", err)
 	}
 	contains(t, u.ok("services"), "create in progress", "Held (1 of 2)")

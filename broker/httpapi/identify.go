@@ -2,7 +2,10 @@ package httpapi
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -48,4 +51,42 @@ func identify(next http.Handler) http.Handler {
 
 func clip(s string) string {
 	return s[:min(len(s), maxLoggedHeader)]
+}
+
+// requestInfo is what a request's headers say about it.
+type requestInfo struct {
+	// ID is the X-Broker-API-Request-Identity, or a new UUID if the platform sent none.
+	ID string
+	// CorrelationID is the X-Correlation-ID; empty if absent.
+	CorrelationID string
+	// APIVersion is the X-Broker-API-Version as sent.
+	APIVersion string
+	// Platform and UserID are the originating identity; empty if absent or not decodable.
+	Platform string
+	UserID   string
+}
+
+// originator decodes a header such as `cloudfoundry eyJ1c2VyX2lkIjoiLi4uIn0=`: a platform and the base64 of a JSON
+// object. The user is Cloud Foundry's user_id or Kubernetes' uid. Both are empty if the header does not decode: it is
+// only for the log, so no request is refused for it. OSB API, "Originating Identity".
+func originator(header string) (platform, userID string) {
+	if header == "" {
+		return "", ""
+	}
+	platform, encoded, _ := strings.Cut(header, " ")
+	value, err := base64.StdEncoding.DecodeString(strings.TrimSpace(encoded))
+	if err != nil {
+		return "", ""
+	}
+	var user struct {
+		UserID string `json:"user_id"`
+		UID    string `json:"uid"`
+	}
+	if err := json.Unmarshal(value, &user); err != nil {
+		return "", ""
+	}
+	if user.UserID == "" {
+		return platform, user.UID
+	}
+	return platform, user.UserID
 }

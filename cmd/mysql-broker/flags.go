@@ -73,3 +73,17 @@ func (m *moment) Set(text string) (err error) {
 	}
 	return errors.New("must be an age such as 90m or 3d, or a time such as 2026-01-31 or 2026-01-31T12:00:00Z")
 }
+
+func atMost(n int) cobra.PositionalArgs { return arguments(0, n) }
+
+func exactly(n int) cobra.PositionalArgs { return arguments(n, n) }
+
+// arguments refuses too many and too few arguments, and empty ones, which a script passes if a variable is not set.
+func arguments(min, max int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < min || len(args) > max || slices.Contains(args, "") {
+			return fmt.Errorf("use it as: %s", cmd.UseLine())
+		}
+		return nil
+	}
+}

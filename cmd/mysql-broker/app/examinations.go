@@ -105,15 +105,8 @@ var (
 		"When this process last looked for orphans and missing resources, in seconds since 1970.", nil, nil)
 )
 
-// Describe implements prometheus.Collector.
-func (e *examinations) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{orphansDesc, missingDesc, keptDesc, examinedDesc} {
-		ch <- d
-	}
-}
-
-// Collect implements prometheus.Collector. It sends nothing before the first examination.
-func (e *examinations) Collect(ch chan<- prometheus.Metric) {
+// collect sends nothing before the first examination.
+func (e *examinations) collect(ch chan<- prometheus.Metric) {
 	latest := e.latest.Load()
 	if latest == nil {
 		return

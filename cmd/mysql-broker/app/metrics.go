@@ -155,22 +155,14 @@ var (
 )
 
 func newStateCollector(s *store.Store, servers *shared.Servers, plans plan.Set, log *slog.Logger) prometheus.Collector {
-	return &stateCollector{store: s, counter: counter[store.Counts]{count: s.Counts},
+	c := &stateCollector{store: s, counter: counter[store.Counts]{count: s.Counts},
 		bound: counter[[]store.BindingCount]{count: s.BindingCounts}, sold: plans, shared: servers, plans: planNames(plans),
 		log: log}
+	return prometheus.CollectorFunc(c.collect)
 }
 
-// Describe implements prometheus.Collector.
-func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{instancesDesc, bindingsDesc, postgresUpDesc, heldDesc, tasksDesc, oldestDesc,
-		serverUpDesc, serverUsableDesc, loadDesc, drainedDesc, capacityDesc, soldDesc, connectionsDesc,
-		maxConnectionsDesc, poolDesc, poolWaitDesc} {
-		ch <- d
-	}
-}
-
-// Collect implements prometheus.Collector. It omits figures that cannot be read.
-func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
+// collect omits figures that cannot be read.
+func (c *stateCollector) collect(ch chan<- prometheus.Metric) {
 	// Concurrently, so that a slow PostgreSQL does not make the servers seem down.
 	var asked sync.WaitGroup
 	asked.Go(func() { c.collectRecorded(ch) })

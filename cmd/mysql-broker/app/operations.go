@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/doctor"
 	"mysql-broker/provisioner/mark"
@@ -37,7 +39,7 @@ func (a *App) startOperations(context.Context) (ending, error) {
 func (a *App) startExaminations(context.Context) (ending, error) {
 	a.examinations = newExaminations(doctor.New(doctor.Config{Store: a.store, Plans: a.catalog.Plans(),
 		Fleet: a.fleet}), a.log)
-	a.registry.MustRegister(a.examinations)
+	a.registry.MustRegister(prometheus.CollectorFunc(a.examinations.collect))
 	return background(a.examinations.run), nil
 }
 

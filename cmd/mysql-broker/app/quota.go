@@ -65,19 +65,11 @@ func newQuotaCollector(s *store.Store, servers *shared.Servers, dedicated bool, 
 		c.servers = append(c.servers, store.DedicatedServers)
 	}
 	c.counter.count = func(ctx context.Context) (store.QuotaStats, error) { return s.QuotaStats(ctx, fullestShown) }
-	return c
+	return prometheus.CollectorFunc(c.collect)
 }
 
-// Describe implements prometheus.Collector.
-func (c *quotaCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{quotaInstancesDesc, quotaBytesDesc, quotaLimitDesc, quotaDueDesc,
-		quotaMeasuredDesc} {
-		ch <- d
-	}
-}
-
-// Collect implements prometheus.Collector. It omits figures that cannot be read.
-func (c *quotaCollector) Collect(ch chan<- prometheus.Metric) {
+// collect omits figures that cannot be read.
+func (c *quotaCollector) collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
 	stats, err := c.counter.counts(ctx)

@@ -33,7 +33,7 @@ func TestAwaitGivesUpAfterLongSilence(t *testing.T) {
 		s := &session{broker: b, progress: newProgress(io.Discard)}
 		op := begun(create)
 		err := s.await(t.Context(), work{path: "/v2/service_instances/i", op: &op})
-		if err == nil || !strings.Contains(err.Error(), "not told for 10m0s") {
+		if err == nil || !strings.Contains(err.Error(), "the operation's state for 10m0s") {
 			t.Errorf("error = %v", err)
 		}
 		if op.State != domain.InProgress {

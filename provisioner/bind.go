@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"time"
 
+	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
+	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 )
 
@@ -20,85 +20,56 @@ type BindRequest struct {
 	Parameters plan.BindingParameters
 }
 
-// Credentials are what an application needs to use an instance.
-type Credentials struct {
-	Access
-	Account    string
-	Password   string
-	TLSOnly    bool            // a login without TLS is refused, or cannot work
-	Parameters json.RawMessage // what the binding was asked for with
-}
-
-// Bind makes a MySQL account for a binding, always before it answers. A request that repeats an earlier one gets the
+// Bind makes a MySQL account for a binding, always before it returns. A request that repeats an earlier one gets the
 // same credentials, one that differs is a Conflict. OSB API, "Binding".
 func (p *Provisioner) Bind(ctx context.Context, q BindRequest) (c Credentials, existed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, syncDeadline)
 	defer cancel()
-	for {
-		if c, existed, err = p.bindOrJoin(ctx, q); !errors.Is(err, errUndone) {
-			return c, existed, err
-		}
+	d, result, err := p.operate(ctx, store.Bind, func(tx *store.Tx) (decision, error) { return p.decideBind(ctx, tx, q) })
+	if err != nil {
+		return c, false, err
 	}
+	c, err = p.credentials(ctx, d.instance, d.binding)
+	return c, result.Existed, err
 }
 
-// bindOrJoin is Bind, or errUndone.
-func (p *Provisioner) bindOrJoin(ctx context.Context, q BindRequest) (c Credentials, existed bool, err error) {
-	since := time.Now()
-	var i store.Instance
-	var b store.Binding
-	var t *store.Task
-	lock := bindingLock(q.InstanceID, q.BindingID)
-	joined := false
-	err = p.store.InTx(ctx, func(tx *store.Tx) error {
-		there, err := tx.BeginBind(ctx, q.InstanceID, q.BindingID)
-		if err != nil {
-			return err
-		}
-		i = there.Instance
-		if err := p.bindable(there, q); err != nil {
-			return err
-		}
-		if there.Binding == nil {
-			if b, err = p.newBinding(i, q); err != nil {
-				return err
-			}
-			if err := tx.InsertBinding(b); err != nil {
-				return err
-			}
-		} else {
-			b = *there.Binding
-			if t, err = p.bindAgain(there, q); err != nil || t != nil || b.State == store.Ready {
-				joined = true
-				return err
-			}
-			// An earlier unbind of it failed half-way: the account is made whole again.
-			tx.SetBindingState(i.ID, b.ID, store.Creating)
-		}
-		t = tx.InsertTask(p.begin(ctx, store.NewTask{InstanceID: i.ID, BindingID: b.ID, Kind: store.Bind, PlanID: i.PlanID}))
-		lock = p.beginLock(ctx, i, lock)
-		return nil
-	})
-	defer func() { p.dropLock(lock) }()
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return c, false, refuse(NotFound, "There is no service instance with this id.")
-	case err != nil:
-		return c, false, fmt.Errorf("record the binding: %w", err)
-	case t == nil: // it was there and ready
-	case joined:
-		if _, err := p.join(ctx, *t, false); err != nil {
-			return c, false, err
-		}
-	default:
-		if _, err := p.run(ctx, *t, p.bindWorkflow(i, b, lock), false, since); err != nil {
-			return c, false, err
-		}
+func (p *Provisioner) decideBind(ctx context.Context, tx *store.Tx, q BindRequest) (d decision, err error) {
+	there, err := tx.BeginBind(ctx, q.InstanceID, q.BindingID)
+	if errors.Is(err, store.ErrNotFound) {
+		return d, refuse(NotFound, "There is no service instance with this id.")
 	}
-	c, err = p.credentials(ctx, i, b)
-	return c, joined, err
+	if err != nil {
+		return d, err
+	}
+	if err := p.bindable(there, q); err != nil {
+		return d, err
+	}
+	i := there.Instance
+	d.instance = i
+	if there.Binding == nil {
+		if d.binding, err = p.newBinding(i, q); err != nil {
+			return d, err
+		}
+		if err := tx.InsertBinding(d.binding); err != nil {
+			return d, err
+		}
+	} else {
+		d.binding = *there.Binding
+		d.task, err = p.bindAgain(there, q)
+		if d.joined = d.task != nil; d.joined || err != nil || d.binding.State == store.Ready {
+			return d, err
+		}
+		// An earlier unbind failed half-way: the account is made whole again.
+		tx.SetBindingState(i.ID, d.binding.ID, store.Creating)
+	}
+	d.task = tx.InsertTask(p.newTask(ctx, store.NewTask{InstanceID: i.ID, BindingID: d.binding.ID, Kind: store.Bind,
+		PlanID: i.PlanID}))
+	d.lock = p.beginLock(ctx, i, bindingLock(i.ID, d.binding.ID))
+	d.workflow = p.bindWorkflow(i, d.binding, d.lock)
+	return d, nil
 }
 
-// bindable refuses a bind for which the instance is not in the right state, or which its plan has no place for.
+// bindable refuses a bind if the instance is not in the right state, or has as many bindings as its plan allows.
 func (p *Provisioner) bindable(there store.Beginning, q BindRequest) error {
 	switch {
 	case there.Instance.ServiceID != q.ServiceID:
@@ -121,7 +92,7 @@ func (p *Provisioner) bindable(there store.Beginning, q BindRequest) error {
 	return nil
 }
 
-// bindAgain answers a request for a binding that is recorded: with its task if that is in progress, else nil.
+// bindAgain returns the task in progress of a binding that is recorded already, nil if there is none.
 func (p *Provisioner) bindAgain(there store.Beginning, q BindRequest) (*store.Task, error) {
 	t := there.Task(q.BindingID)
 	plan := p.plans.Get(there.Instance.PlanID)
@@ -143,71 +114,78 @@ func (p *Provisioner) newBinding(i store.Instance, q BindRequest) (store.Binding
 		Events: of.Events, Account: newName("u_"), Password: newPassword()}, err
 }
 
-func (p *Provisioner) credentials(ctx context.Context, i store.Instance, b store.Binding) (Credentials, error) {
-	address, err := p.fleet.Address(ctx, i.Location)
-	if err != nil {
-		return Credentials{}, p.unlessDeleted(ctx, i.ID, fmt.Errorf("find where the instance is: %w", err))
-	}
-	tlsOnly := plan.TLS(b.TLS).Required(address.CACertificate != nil) || p.fleet.TLSOnly(i.Location)
-	return Credentials{Access: Access{address, i.Database}, Account: b.Account, Password: b.Password,
-		Parameters: b.Parameters, TLSOnly: tlsOnly}, nil
-}
-
-// UnbindRequest asks to end a binding.
-type UnbindRequest struct {
-	InstanceID string
-	BindingID  string
-}
-
-// Unbind ends a binding: when it returns, the account can log in no more and its sessions are closed. OSB API,
-// "Unbinding".
-func (p *Provisioner) Unbind(ctx context.Context, q UnbindRequest) error {
-	ctx, cancel := context.WithTimeout(ctx, syncDeadline)
-	defer cancel()
-	since := time.Now()
-	var there store.Beginning
-	var t, cancelled *store.Task
-	lock := bindingLock(q.InstanceID, q.BindingID)
-	joined := false
-	err := p.store.InTx(ctx, func(tx *store.Tx) (err error) {
-		if there, err = tx.Begin(ctx, q.InstanceID, q.BindingID); err != nil {
-			return err
-		}
-		if there.Binding == nil {
-			return store.ErrNotFound
-		}
-		if there.Task("") != nil {
-			return errBusy
-		}
-		current := there.Task(q.BindingID)
-		if current != nil && current.Kind == store.Unbind {
-			t, joined = current, true
-			return nil
-		}
-		// The binding before its task, as the end of the task locks them.
-		tx.SetBindingState(q.InstanceID, q.BindingID, store.Ending)
-		if current != nil {
-			cancelled = current
-			tx.CancelTask(current.ID, "Cancelled, because the binding is being deleted.")
-		}
-		t = tx.InsertTask(p.begin(ctx, store.NewTask{InstanceID: q.InstanceID, BindingID: q.BindingID, Kind: store.Unbind,
-			PlanID: there.Instance.PlanID}))
-		lock = p.beginLock(ctx, there.Instance, lock)
-		return nil
-	})
-	defer func() { p.dropLock(lock) }()
+// bindingTLS is the setting of a new binding: that of the plan, or a stricter one if the request asks for it.
+func (p *Provisioner) bindingTLS(i store.Instance, of plan.Plan, asked plan.TLS) (plan.TLS, error) {
 	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return refuse(AlreadyDeleted, "There is no service binding with this id.")
-	case err != nil:
-		return fmt.Errorf("record the unbind: %w", err)
-	case joined:
-		_, err = p.join(ctx, *t, false)
-		return err
+	case asked == plan.TLSOptional && of.TLS == plan.TLSRequired:
+		return "", refuse(Invalid, "Parameter \"tls\" must be %[2]s or left out. Plan %[1]s requires TLS of every binding.",
+			of.Name, plan.TLSRequired)
+	case asked != plan.TLSRequired && of.TLS != plan.TLSRequired:
+		return plan.TLSOptional, nil
+	case p.fleet.WithoutTLS(i.Location):
+		return "", refuse(Invalid, "The MySQL server of this service instance offers no TLS, so a binding cannot require "+
+			"it. Ask your operator to give the server a certificate.")
 	}
-	if cancelled != nil {
-		p.tasks.Cancelled(*cancelled)
+	return plan.TLSRequired, nil
+}
+
+// sameTLS tells whether a request asks for the same TLS setting as the request that made a binding, or for the setting
+// that the binding has: that of the plan may have changed since.
+func sameTLS(b store.Binding, of plan.Plan, asked plan.TLS) bool {
+	var recorded plan.BindingParameters
+	if json.Unmarshal(b.Parameters, &recorded) != nil {
+		return false
 	}
-	_, err = p.run(ctx, *t, p.unbindWorkflow(there.Instance, *there.Binding, lock), false, since)
-	return err
+	if asked == recorded.TLS {
+		return true
+	}
+	if asked == "" {
+		asked = of.TLS
+	}
+	return asked == plan.TLS(b.TLS)
+}
+
+var bindKind = kind{
+	beginning: "Creating the service binding",
+	advice:    "Bind again later.",
+	workflow: func(ctx context.Context, p *Provisioner, t store.Task) (task.Workflow, error) {
+		i, b, err := p.bindingTask(ctx, t)
+		return p.bindWorkflow(i, b, bindingLock(i.ID, b.ID)), err
+	},
+}
+
+// bindWorkflow makes the account of a binding. If it fails, the response says so, and the binding is deleted.
+func (p *Provisioner) bindWorkflow(i store.Instance, b store.Binding, l sessionLock) task.Workflow {
+	l.adds = true
+	return task.Workflow{
+		Steps: []task.Step{{Name: "create account", Progress: "Creating the account",
+			Do: func(ctx context.Context, run *task.Run) error {
+				has, err := p.plan(i.PlanID)
+				if err != nil {
+					return err
+				}
+				address, err := p.fleet.Address(ctx, i.Location)
+				if err != nil {
+					return err
+				}
+				return p.inSession(i, l, func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+					return s.CreateAccount(ctx, mysqladmin.Account{Name: b.Account, Password: b.Password,
+						Database: i.Database, Role: plan.Role(b.Role), MaxConnections: has.MaxConnections,
+						Events: has.Events, RequireTLS: plan.TLS(b.TLS).Required(address.CACertificate != nil),
+						Restricted: i.OverSince != nil, OwnServer: i.Location.Dedicated()})
+				})(ctx, run)
+			}}},
+		Cleanup: []task.Step{{Name: "drop account", Progress: "Dropping the account",
+			Do: p.inSession(i, l, func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+				return s.DropAccount(ctx, b.Account)
+			})}},
+		Durable:   true,
+		Succeeded: func(tx *store.Tx, _ task.Memory) { tx.SetBindingState(i.ID, b.ID, store.Ready) },
+		Failed: func(tx *store.Tx, undone bool) {
+			if !undone { // the account is dropped with the instance
+				tx.RecordRetiredAccount(i.ID, b.Account)
+			}
+			tx.DeleteBinding(i.ID, b.ID)
+		},
+	}
 }

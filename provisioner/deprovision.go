@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
+	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 )
 
@@ -18,13 +20,6 @@ type DeprovisionRequest struct {
 	AcceptsIncomplete bool
 }
 
-// doubtTime is by how much a request may be older than the broker knows (see httpapi.Client): what the platform is
-// told is dated so much later that no request of before seems to be newer.
-const doubtTime = 25 * time.Millisecond
-
-// cancelledByDeprovision is what users read of a task that its instance's deletion overtook.
-const cancelledByDeprovision = "Cancelled, because the service instance is being deleted."
-
 // Deprovision deletes an instance and cancels whatever is in progress on it. OSB API, "Deprovisioning".
 func (p *Provisioner) Deprovision(ctx context.Context, q DeprovisionRequest) (Result, error) {
 	if _, err := answersAsync(q.Plan, q.AcceptsIncomplete); err != nil {
@@ -33,57 +28,149 @@ func (p *Provisioner) Deprovision(ctx context.Context, q DeprovisionRequest) (Re
 	ctx, cancel := context.WithTimeout(ctx, syncDeadline)
 	defer cancel()
 	since := time.Now()
-	var i store.Instance
-	var t *store.Task
-	var accounts []store.BindingAccount
-	var cancelled []store.Task
-	lock := instanceLock(q.InstanceID)
-	var async, joined, absent bool
-	err := p.store.InTx(ctx, func(tx *store.Tx) error {
-		there, err := tx.Begin(ctx, q.InstanceID, "")
-		if errors.Is(err, store.ErrNotFound) {
-			time.Sleep(time.Until(since.Add(doubtTime)))
-			there, err = tx.BeginAbsent(ctx, q.InstanceID)
+	_, result, err := p.operate(ctx, store.Deprovision, func(tx *store.Tx) (decision, error) {
+		return p.decideDeprovision(ctx, tx, q, since)
+	})
+	return result, err
+}
+
+// uncertainty is by how much a request may be older than the broker knows (see httpapi.Client). The record that an
+// instance was reported absent is dated that much later, so that no earlier request seems to be newer.
+const uncertainty = 25 * time.Millisecond
+
+// cancelledByDeprovision is what users read of a task that was in progress when its instance was deleted.
+const cancelledByDeprovision = "Cancelled, because the service instance is being deleted."
+
+func (p *Provisioner) decideDeprovision(ctx context.Context, tx *store.Tx, q DeprovisionRequest,
+	since time.Time) (d decision, err error) {
+	there, err := tx.Begin(ctx, q.InstanceID, "")
+	if errors.Is(err, store.ErrNotFound) {
+		time.Sleep(time.Until(since.Add(uncertainty)))
+		there, err = tx.BeginAbsent(ctx, q.InstanceID)
+	}
+	if errors.Is(err, store.ErrNotFound) { // the commit records that this was reported
+		d.refusal = refuse(AlreadyDeleted, "There is no service instance with this id.")
+		return d, nil
+	}
+	if err != nil {
+		return d, err
+	}
+	i := there.Instance
+	d = decision{instance: i, cancelled: there.Active, lock: instanceLock(i.ID)}
+	if i.ServiceID != q.Plan.ServiceID {
+		return d, refuse(Invalid, "The service_id is not that of this service instance.")
+	}
+	if d.async, err = answersAsync(p.planOf(i), q.AcceptsIncomplete); err != nil {
+		return d, err
+	}
+	if active := there.Task(""); active != nil && active.Kind == store.Deprovision {
+		d.task, d.joined, d.cancelled = active, true, nil
+		return d, nil
+	}
+	for _, t := range d.cancelled {
+		tx.CancelTask(t.ID, cancelledByDeprovision)
+	}
+	d.task = tx.InsertTask(p.newTask(ctx, store.NewTask{InstanceID: i.ID, Kind: store.Deprovision, PlanID: i.PlanID,
+		Request: request{Async: d.async}.json()}))
+	if len(there.Accounts) == 0 { // otherwise the steps begin with the locks of the bindings
+		d.lock = p.beginLock(ctx, i, d.lock)
+	}
+	d.workflow = p.deprovisionWorkflow(i, there.Accounts, d.lock)
+	return d, nil
+}
+
+var deprovisionKind = kind{
+	beginning: "Deleting the service instance",
+	advice:    "Delete the service instance again later.",
+	workflow: func(ctx context.Context, p *Provisioner, t store.Task) (task.Workflow, error) {
+		i, _, err := p.instanceTask(ctx, t)
+		if err != nil {
+			return task.Workflow{}, err
 		}
-		if absent = errors.Is(err, store.ErrNotFound); absent {
-			return nil // which commits that the platform is told so
+		accounts, err := p.store.Accounts(ctx, i.ID)
+		if err != nil {
+			return task.Workflow{}, fmt.Errorf("list the accounts of instance %q: %w", i.ID, err)
 		}
+		return p.deprovisionWorkflow(i, accounts, instanceLock(i.ID)), nil
+	},
+}
+
+const (
+	// dropTimeout bounds an attempt to drop a database: with many tables, on a slow disk, it takes minutes.
+	dropTimeout = time.Hour
+	// accountsTimeout bounds an attempt that changes all accounts of an instance.
+	accountsTimeout = 10 * time.Minute
+)
+
+// deprovisionWorkflow removes an instance and everything that a cancelled provision, bind or unbind may have left.
+// accounts are all that it ever had: none is added once its deprovision is recorded.
+func (p *Provisioner) deprovisionWorkflow(i store.Instance, accounts []store.BindingAccount,
+	l sessionLock) task.Workflow {
+	w := task.Workflow{
+		Succeeded: func(tx *store.Tx, _ task.Memory) { tx.DeleteInstance(i.ID) },
+		Failed:    func(tx *store.Tx, _ bool) { tx.SetInstanceState(i.ID, store.DeleteFailed) },
+	}
+	if i.Location.Dedicated() {
+		w.Steps = []task.Step{{Name: "destroy", Progress: "Removing the server", Timeout: launchTimeout,
+			Do: func(ctx context.Context, _ *task.Run) error { return p.fleet.Destroy(ctx, i.Location) }}}
+		return w
+	}
+	// The accounts are shut before the database is dropped, as their sessions could create it again, and dropped
+	// afterwards, as the server may refuse to drop an account that views or routines name as their definer.
+	w.Steps = []task.Step{
+		{Name: "end accounts", Progress: "Closing the accounts", Timeout: accountsTimeout,
+			Do: func(ctx context.Context, run *task.Run) error { return p.shutAccounts(ctx, run, i, accounts, l) }},
+		{Name: "drop database", Progress: "Dropping the database", Timeout: dropTimeout,
+			Do: p.inSession(i, l, func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+				return s.DropDatabase(ctx, i.Database)
+			})},
+		{Name: "drop accounts", Progress: "Dropping the accounts", Timeout: accountsTimeout,
+			Do: func(ctx context.Context, run *task.Run) error {
+				return p.eachAccount(ctx, run, i, accounts,
+					func(ctx context.Context, s *mysqladmin.Session, account string) error {
+						return s.DropShutAccount(ctx, account)
+					})
+			}},
+	}
+	return w
+}
+
+// shutAccounts shuts all accounts of an instance, even if the server refuses one of them. Then it waits, once for all,
+// until no login of theirs is pending.
+func (p *Provisioner) shutAccounts(ctx context.Context, run *task.Run, i store.Instance,
+	accounts []store.BindingAccount, l sessionLock) error {
+	var names []string
+	var pending mysqladmin.PendingLogins
+	var refused error
+	shut := func(ctx context.Context, s *mysqladmin.Session, account string) error {
+		found, err := s.ShutAccount(ctx, account)
+		names = append(names, account)
+		pending.Add(found)
+		if mysqladmin.Refused(err) {
+			refused = errors.Join(refused, err)
+			return nil
+		}
+		return err
+	}
+	err := p.eachAccount(ctx, run, i, accounts, shut)
+	if err == nil && pending.Any() {
+		err = p.inSession(i, l, func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+			return s.EndLogins(ctx, pending, names...)
+		})(ctx, run)
+	}
+	return errors.Join(refused, err)
+}
+
+// eachAccount runs fn for accounts of an instance, each under the lock of its binding: a worker whose bind was cancelled
+// may still be running.
+func (p *Provisioner) eachAccount(ctx context.Context, run *task.Run, i store.Instance,
+	accounts []store.BindingAccount, fn func(ctx context.Context, s *mysqladmin.Session, account string) error) error {
+	for _, a := range accounts {
+		err := p.inSession(i, bindingLock(i.ID, a.BindingID),
+			func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error { return fn(ctx, s, a.Account) })(ctx, run)
 		if err != nil {
 			return err
 		}
-		i, accounts = there.Instance, there.Accounts
-		if i.ServiceID != q.Plan.ServiceID {
-			return refuse(Invalid, "The service_id is not that of this service instance.")
-		}
-		if async, err = answersAsync(p.planOf(i), q.AcceptsIncomplete); err != nil {
-			return err
-		}
-		if t = there.Task(""); t != nil && t.Kind == store.Deprovision {
-			joined = true
-			return nil
-		}
-		cancelled = there.Active
-		for _, a := range cancelled {
-			tx.CancelTask(a.ID, cancelledByDeprovision)
-		}
-		t = tx.InsertTask(p.begin(ctx, store.NewTask{InstanceID: i.ID, Kind: store.Deprovision, PlanID: i.PlanID,
-			Request: request{Async: async}.json()}))
-		if len(accounts) == 0 { // else they come first, by sessions of their own: nobody may wait for a second one
-			lock = p.beginLock(ctx, i, lock)
-		}
-		return nil
-	})
-	defer func() { p.dropLock(lock) }()
-	switch {
-	case err != nil:
-		return Result{}, fmt.Errorf("record the deprovision: %w", err)
-	case absent:
-		return Result{}, refuse(AlreadyDeleted, "There is no service instance with this id.")
-	case joined:
-		return p.join(ctx, *t, async)
 	}
-	for _, c := range cancelled {
-		p.tasks.Cancelled(c)
-	}
-	return p.run(ctx, *t, p.deprovisionWorkflow(i, accounts, lock), async, since)
+	return nil
 }

@@ -74,7 +74,7 @@ func (p *Provisioner) LastOperation(ctx context.Context, instanceID, bindingID, 
 	}
 	op := Operation{State: t.State, Description: t.Description}
 	if op.State == store.InProgress && op.Description == "" { // an older release or a restored backup recorded none
-		op.Description = beginning[t.Kind]
+		op.Description = kinds[t.Kind].beginning
 	}
 	return op, nil
 }
@@ -90,12 +90,6 @@ func (p *Provisioner) findTask(ctx context.Context, instanceID, bindingID, token
 		return store.TaskStatus{}, store.ErrNotFound
 	}
 	return p.store.TaskStatus(ctx, id, instanceID, bindingID)
-}
-
-// PlanOf tells the plan of an instance, whatever its state.
-func (p *Provisioner) PlanOf(ctx context.Context, id string) (planID string, err error) {
-	i, err := p.instance(ctx, id)
-	return i.PlanID, err
 }
 
 // instance reads an instance whatever its state, one that is just being recorded too.

@@ -9,76 +9,79 @@ import (
 	"mysql-broker/store"
 )
 
-// advice is what a user can do about a failure of each kind of task.
-var advice = map[string]string{
-	store.Provision:   "Delete the service instance and create it again.",
-	store.Update:      "The service instance stays as it was; update it again later.",
-	store.Deprovision: "Delete the service instance again later.",
-	store.Bind:        "Bind again later.",
-	store.Unbind:      "Unbind again later.",
+// kinds are the kinds of tasks, each of which is defined beside its operation.
+var kinds = map[string]kind{
+	store.Provision:   provisionKind,
+	store.Update:      updateKind,
+	store.Deprovision: deprovisionKind,
+	store.Bind:        bindKind,
+	store.Unbind:      unbindKind,
 }
 
-// CancelTask is task.Cancel for the kinds of tasks there are.
+// kind is what all tasks of one kind have in common.
+type kind struct {
+	beginning string // what users read until the first step begins, or while a request waits for the task
+	advice    string // what a user can do if the task fails
+
+	// workflow finds the workflow of a task that was recorded earlier, maybe by another process. Steps that need the
+	// plan look it up themselves: if it is not in the catalog, they wait for a broker that knows it, and the cleanup runs
+	// without it.
+	workflow func(ctx context.Context, p *Provisioner, t store.Task) (task.Workflow, error)
+}
+
+// taskKinds returns the kinds as the task runner wants them.
+func (p *Provisioner) taskKinds() map[string]task.Kind {
+	all := make(map[string]task.Kind, len(kinds))
+	for name, k := range kinds {
+		all[name] = task.Kind{Advice: k.advice, Workflow: func(ctx context.Context, t store.Task) (task.Workflow, error) {
+			return k.workflow(ctx, p, t)
+		}}
+	}
+	return all
+}
+
+// CancelTask is task.Cancel for these kinds of tasks.
 func CancelTask(ctx context.Context, s *store.Store, id int64) (store.Task, error) {
+	advice := make(map[string]string, len(kinds))
+	for name, k := range kinds {
+		advice[name] = k.advice
+	}
 	return task.Cancel(ctx, s, id, advice)
 }
 
-// kinds are the kinds of tasks. A workflow looks for its plan only in the steps that need it: where it is not in the
-// catalog, they wait for a broker that knows it, and what was done can still be undone.
-func (p *Provisioner) kinds() map[string]task.Kind {
-	return map[string]task.Kind{
-		store.Provision: p.ofInstance(store.Provision,
-			func(_ context.Context, i store.Instance, r request) (task.Workflow, error) {
-				return p.provisionWorkflow(i, r, instanceLock(i.ID))
-			}),
-		store.Update: p.ofInstance(store.Update, func(_ context.Context, i store.Instance, r request) (task.Workflow, error) {
-			return p.updateWorkflow(i, r), nil
-		}),
-		store.Deprovision: p.ofInstance(store.Deprovision,
-			func(ctx context.Context, i store.Instance, _ request) (task.Workflow, error) {
-				accounts, err := p.store.Accounts(ctx, i.ID)
-				if err != nil {
-					return task.Workflow{}, fmt.Errorf("list the accounts of instance %q: %w", i.ID, err)
-				}
-				return p.deprovisionWorkflow(i, accounts, instanceLock(i.ID)), nil
-			}),
-		store.Bind: p.ofBinding(store.Bind, func(i store.Instance, b store.Binding) task.Workflow {
-			return p.bindWorkflow(i, b, bindingLock(i.ID, b.ID))
-		}),
-		store.Unbind: p.ofBinding(store.Unbind, func(i store.Instance, b store.Binding) task.Workflow {
-			return p.unbindWorkflow(i, b, bindingLock(i.ID, b.ID))
-		}),
+// request is what a task records of its request beyond what the row of its instance or binding has.
+type request struct {
+	Async              bool   `json:"later,omitempty"`               // the response did not wait for the task
+	PlanID             string `json:"plan_id,omitempty"`             // of an update: the new plan
+	MaintenanceVersion string `json:"maintenance_version,omitempty"` // of an update
+}
+
+func (r request) json() json.RawMessage { return encode(r) }
+
+// encode returns v, a struct of strings and booleans, as JSON.
+func encode(v any) json.RawMessage {
+	raw, _ := json.Marshal(v) // cannot fail for such a struct
+	return raw
+}
+
+// instanceTask reads the instance and the request of a task.
+func (p *Provisioner) instanceTask(ctx context.Context, t store.Task) (i store.Instance, r request, err error) {
+	if i, err = p.store.Instance(ctx, t.InstanceID); err != nil {
+		return i, r, fmt.Errorf("read the instance of %s: %w", task.Token(t.ID), err)
 	}
+	if err := json.Unmarshal(t.Request, &r); err != nil {
+		return i, r, fmt.Errorf("read the request of %s: %w", task.Token(t.ID), err)
+	}
+	return i, r, nil
 }
 
-// ofInstance is a kind of task of an instance: it reads what the task is about.
-func (p *Provisioner) ofInstance(kind string,
-	workflow func(context.Context, store.Instance, request) (task.Workflow, error)) task.Kind {
-	return task.Kind{Advice: advice[kind], Workflow: func(ctx context.Context, t store.Task) (task.Workflow, error) {
-		i, err := p.store.Instance(ctx, t.InstanceID)
-		if err != nil {
-			return task.Workflow{}, fmt.Errorf("read the instance of %s: %w", task.Token(t.ID), err)
-		}
-		var r request
-		if err := json.Unmarshal(t.Request, &r); err != nil {
-			return task.Workflow{}, fmt.Errorf("read the request of %s: %w", task.Token(t.ID), err)
-		}
-		return workflow(ctx, i, r)
-	}}
-}
-
-// ofBinding is a kind of task of a binding: it reads what the task is about.
-func (p *Provisioner) ofBinding(kind string,
-	workflow func(store.Instance, store.Binding) task.Workflow) task.Kind {
-	return task.Kind{Advice: advice[kind], Workflow: func(ctx context.Context, t store.Task) (task.Workflow, error) {
-		i, err := p.store.Instance(ctx, t.InstanceID)
-		if err != nil {
-			return task.Workflow{}, fmt.Errorf("read the instance of %s: %w", task.Token(t.ID), err)
-		}
-		b, err := p.store.Binding(ctx, t.InstanceID, t.BindingID)
-		if err != nil {
-			return task.Workflow{}, fmt.Errorf("read the binding of %s: %w", task.Token(t.ID), err)
-		}
-		return workflow(i, b), nil
-	}}
+// bindingTask reads the instance and the binding of a task.
+func (p *Provisioner) bindingTask(ctx context.Context, t store.Task) (i store.Instance, b store.Binding, err error) {
+	if i, err = p.store.Instance(ctx, t.InstanceID); err != nil {
+		return i, b, fmt.Errorf("read the instance of %s: %w", task.Token(t.ID), err)
+	}
+	if b, err = p.store.Binding(ctx, t.InstanceID, t.BindingID); err != nil {
+		return i, b, fmt.Errorf("read the binding of %s: %w", task.Token(t.ID), err)
+	}
+	return i, b, nil
 }

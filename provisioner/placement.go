@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"log/slog"
 	"maps"
 	"sync"
 	"time"
@@ -14,123 +16,107 @@ import (
 	"mysql-broker/store"
 )
 
-// place finds a shared server for an instance. Servers that are full, drained or cannot be used are passed over.
-func (p *Provisioner) place(ctx context.Context, i store.Instance, q ProvisionRequest, async bool) (Result, error) {
-	var unusable error
-	var refused *mysqladmin.CharsetError
-	for _, maxAge := range []time.Duration{loadsAge, 0} { // a place may have become free since
-		loads, err := p.loads.read(ctx, p.store, p.fleet.Shared.Names(), maxAge)
-		if err != nil {
-			return Result{}, fmt.Errorf("read how full the servers are: %w", err)
-		}
-		unusable, refused = nil, nil
-		for _, server := range p.fleet.Shared.Candidates(loads) {
-			err := server.Check(ctx)
-			if err == nil {
-				err = takes(ctx, server, q.Parameters)
-			}
-			if charset, ok := errors.AsType[*mysqladmin.CharsetError](err); ok {
-				refused = charset // another server may be of the flavour that has it
-				continue
-			}
+// placer chooses shared servers for new databases.
+type placer struct {
+	store   *store.Store
+	servers *shared.Servers
+	log     *slog.Logger
+	onFull  func() // called when every shared server is full
+	loads   loads
+}
+
+// placement is the search for a shared server for one database.
+type placement struct {
+	placer     *placer
+	parameters plan.InstanceParameters
+	failed     error                    // why the search could not be made
+	unusable   error                    // why a server that has room cannot be used
+	refused    *mysqladmin.CharsetError // a server does not have the character set or collation
+}
+
+// candidates yields the servers to try, the best first. Servers that are full, drained or cannot be used are left out.
+// After all were refused, it reads the loads again and yields those that have room by then.
+func (s *placement) candidates(ctx context.Context) iter.Seq[*shared.Server] {
+	return func(yield func(*shared.Server) bool) {
+		for _, maxAge := range []time.Duration{loadsAge, 0} {
+			loads, err := s.placer.loads.read(ctx, s.placer.store, s.placer.servers.Names(), maxAge)
 			if err != nil {
-				p.log.Warn("shared server passed over", "server", server.Name(), "error", err)
-				unusable = err
-				continue
+				s.failed = fmt.Errorf("read how full the servers are: %w", err)
+				return
 			}
-			i.Location = store.SharedLocation(server.Name())
-			result, load, err := p.record(ctx, i, q.told, server.MaxDatabases, async)
-			if errors.Is(err, store.ErrServerFull) {
-				continue
+			s.unusable, s.refused = nil, nil
+			for _, server := range s.placer.servers.Candidates(loads) {
+				if s.usable(ctx, server) && !yield(server) {
+					return
+				}
 			}
-			if errors.Is(err, errUnreached) {
-				server.Doubt()
-				p.log.Warn("shared server passed over", "server", server.Name(), "error", err)
-				unusable = err
-				continue
-			}
-			if load > 0 { // it took a place
-				p.loads.note(server.Name(), load)
-			}
-			return result, err
 		}
 	}
-	if err := p.absent(ctx, i.ID); err != nil {
-		return Result{}, err
-	}
-	return Result{}, p.noPlace(refused, unusable)
 }
 
-// errUnreached says that an instance was recorded on a server that does not answer, and that this was taken back.
-var errUnreached = errors.New("the server does not answer")
-
-// reached finds out whether the server that an instance was recorded on answers. It is asked while PostgreSQL writes
-// the record to its disk, which costs less time than to ask before.
-func (p *Provisioner) reached(ctx context.Context, i store.Instance, lock sessionLock) error {
-	if lock.pending == nil {
-		return nil
+// usable tells whether a server can take the database. If not, s remembers why.
+func (s *placement) usable(ctx context.Context, server *shared.Server) bool {
+	err := server.Check(ctx)
+	if err == nil {
+		err = hasCharset(ctx, server, s.parameters)
 	}
-	err := lock.pending.lock.Err()
-	if !errors.Is(err, context.DeadlineExceeded) {
-		return err
+	if charset, ok := errors.AsType[*mysqladmin.CharsetError](err); ok {
+		s.refused = charset // another server may be of the flavour that has it
+		return false
 	}
-	server, notConfigured := p.fleet.Shared.Server(i.Location.Server) // all its sessions may be in use
-	if notConfigured != nil {
-		return notConfigured
-	}
-	return server.Ping(ctx)
-}
-
-// takeBack ends a task that has not begun, and forgets its instance.
-func (p *Provisioner) takeBack(ctx context.Context, i store.Instance, t store.Task, cause error) error {
-	description := "The server did not answer, and another one was tried."
-	err := p.store.Finish(ctx, store.Lease{ID: t.ID, Epoch: t.Epoch}, store.Failed, description, true,
-		func(tx *store.Tx) { tx.DeleteInstance(i.ID) })
 	if err != nil {
-		return fmt.Errorf("take the instance back: %w", errors.Join(err, cause))
+		s.passOver(server, err)
 	}
-	return fmt.Errorf("%w: %w", errUnreached, cause)
+	return err == nil
 }
 
-// noPlace says why no shared server takes an instance.
-func (p *Provisioner) noPlace(refused *mysqladmin.CharsetError, unusable error) error {
+// passOver notes that a server cannot be used.
+func (s *placement) passOver(server *shared.Server, err error) {
+	s.placer.log.Warn("shared server passed over", "server", server.Name(), "error", err)
+	s.unusable = err
+}
+
+// failure says why no candidate took the database.
+func (s *placement) failure() error {
 	switch {
-	case refused != nil:
-		return &Error{Code: Invalid, Sentence: refused.Sentence(), Err: refused}
-	case unusable != nil:
-		return &Error{Code: Unavailable, Err: unusable,
+	case s.failed != nil:
+		return s.failed
+	case s.refused != nil:
+		return &Error{Code: Invalid, Sentence: s.refused.Sentence(), Err: s.refused}
+	case s.unusable != nil:
+		return &Error{Code: Unavailable, Err: s.unusable,
 			Sentence: "No shared MySQL server can be used just now. Try again in a few minutes, or tell your operator."}
 	}
-	p.log.Error("every shared server is full or drained; add one to the configuration")
-	p.onFull()
+	s.placer.log.Error("every shared server is full or drained; add one to the configuration")
+	s.placer.onFull()
 	return errFull
 }
 
-// takesTimeout bounds how long a server that does not answer can hold up a placement.
-const takesTimeout = 2 * time.Second
+// charsetTimeout bounds how long a server that does not answer can delay a placement.
+const charsetTimeout = 2 * time.Second
 
-// takes asks a server whether it has the character set and collation, if any are wanted.
-func takes(ctx context.Context, server *shared.Server, q plan.InstanceParameters) error {
+// hasCharset returns a *mysqladmin.CharsetError if a server does not have the character set and collation asked for.
+func hasCharset(ctx context.Context, server *shared.Server, q plan.InstanceParameters) error {
 	if q == (plan.InstanceParameters{}) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, takesTimeout)
+	ctx, cancel := context.WithTimeout(ctx, charsetTimeout)
 	defer cancel()
 	return server.ValidateCharset(ctx, q.Charset, q.Collation)
 }
 
-// loadsAge is how old what is known of the servers' loads may be when an instance is placed.
+// loadsAge is how old the known loads of the servers may be when an instance is placed.
 const loadsAge = time.Second
 
-// loads remembers how many instances each shared server holds, and which are drained. It only says which server to try
-// first: that none is overfilled, and that a drained one gets none, the store sees to.
+// loads caches how many instances each shared server holds, and which servers are drained. It only decides which server
+// to try first: the store makes sure that none is overfilled and that a drained one gets no instance.
 type loads struct {
 	mu    sync.Mutex
 	known map[string]store.ServerState // by server
 	since time.Time
 }
 
-// read returns loads that are no older than maxAge, but for what was noted since.
+// read returns loads that were read at most maxAge ago and have the changes noted since.
 func (l *loads) read(ctx context.Context, s *store.Store, names []string,
 	maxAge time.Duration) (map[string]store.ServerState, error) {
 	l.mu.Lock()
@@ -145,7 +131,7 @@ func (l *loads) read(ctx context.Context, s *store.Store, names []string,
 	return maps.Clone(l.known), nil
 }
 
-// note records what a placement has told.
+// note sets the number of instances that a server holds by now.
 func (l *loads) note(server string, load int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

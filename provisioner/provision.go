@@ -10,6 +10,7 @@ import (
 
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
+	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 )
 
@@ -26,10 +27,11 @@ type ProvisionRequest struct {
 	Received time.Time   // when the broker began to process the request; zero: now
 	Left     func() bool // tells whether the client is known to have left; nil: nobody knows
 
-	told *time.Time // when the platform was told that there is no such instance, which is known to be before the request
+	// reportedAbsent is when the platform was last told that there is no such instance, which was before the request.
+	reportedAbsent *time.Time
 }
 
-// Provision makes an instance. A request that repeats an earlier one gets the same answer, one that differs is a
+// Provision makes an instance. A request that repeats an earlier one gets the same result, one that differs is a
 // Conflict. OSB API, "Provisioning".
 func (p *Provisioner) Provision(ctx context.Context, q ProvisionRequest) (Result, error) {
 	async, err := answersAsync(q.Plan, q.AcceptsIncomplete)
@@ -42,64 +44,87 @@ func (p *Provisioner) Provision(ctx context.Context, q ProvisionRequest) (Result
 	ctx, cancel := context.WithTimeout(ctx, syncDeadline)
 	defer cancel()
 	for {
-		result, err := p.provisionNew(ctx, q, async)
+		d, err := p.provisionNew(ctx, q, async)
 		if errors.Is(err, store.ErrExists) {
-			result, err = p.provisionAgain(ctx, q, async)
+			d, err = p.decide(ctx, func(tx *store.Tx) (decision, error) { return p.provisionAgain(ctx, tx, q, async) })
 		}
-		if errors.Is(err, errUndone) {
-			continue
+		if errors.Is(err, errRaced) {
+			if q.reportedAbsent, err = p.reportedAbsent(ctx, q); err == nil {
+				continue
+			}
 		}
-		if !errors.Is(err, errRaced) {
-			return result, err
-		}
-		if q.told, err = p.toldBefore(ctx, q); err != nil {
+		if err != nil {
 			return Result{}, err
+		}
+		if result, err := p.run(ctx, d); !errors.Is(err, errUndone) {
+			return result, err
 		}
 	}
 }
 
-// toldBefore returns when the platform was told last that there is no such instance, nil if it was not lately, or an
-// error if that was after the request was received: what the platform believes to be gone must not be made. Where the
-// two are too close to each other to be told apart, a client that still waits for its answer learns of the instance.
-func (p *Provisioner) toldBefore(ctx context.Context, q ProvisionRequest) (*time.Time, error) {
-	told, order, err := p.store.OrderAbsence(ctx, q.InstanceID, q.Received)
+// reportedAbsent returns when the platform was last told that there is no such instance, nil if that was not recently,
+// or an error if that was after the request was received: the platform then believes that the instance is deleted, and
+// it must not be made. If the two are too close to be told apart, it is made for a client that still waits.
+func (p *Provisioner) reportedAbsent(ctx context.Context, q ProvisionRequest) (*time.Time, error) {
+	reported, order, err := p.store.OrderAbsence(ctx, q.InstanceID, q.Received)
 	if err != nil {
-		return nil, fmt.Errorf("find out what the platform was told of the instance: %w", err)
+		return nil, fmt.Errorf("find out when the instance was last reported absent: %w", err)
 	}
 	if order == store.Before || order == store.Unclear && q.Left != nil && q.Left() {
 		return nil, errOvertaken
 	}
-	return told, nil
+	return reported, nil
 }
 
 var errOvertaken = refuse(Busy, "The service instance was deleted while this request was on its way, and is not made. "+
 	"Ask for it again.")
 
-// errRaced means that an instance came or went between two statements.
+// errRaced means that an instance was recorded or deleted between two transactions.
 var errRaced = errors.New("another request was faster")
 
-// provisionNew records an instance and makes it, or returns store.ErrExists if it is there.
-func (p *Provisioner) provisionNew(ctx context.Context, q ProvisionRequest, async bool) (Result, error) {
+// provisionNew records a new instance, or returns store.ErrExists if it is recorded already.
+func (p *Provisioner) provisionNew(ctx context.Context, q ProvisionRequest, async bool) (decision, error) {
 	i := store.Instance{ID: q.InstanceID, ServiceID: q.Plan.ServiceID, PlanID: q.Plan.ID,
 		OrganizationGUID: q.OrganizationGUID, SpaceGUID: q.SpaceGUID, Context: q.Context,
 		Parameters: encode(q.Parameters), MaintenanceVersion: q.Plan.MaintenanceVersion}
-	if q.Plan.Kind == plan.Shared {
-		return p.place(ctx, i, q, async)
+	if q.Plan.Kind == plan.Dedicated {
+		l, err := p.fleet.Launcher(q.Plan.Launcher)
+		if err != nil {
+			return decision{}, cmp.Or(p.absent(ctx, i.ID), error(&Error{Code: Invalid, Err: err,
+				Sentence: "This broker offers no dedicated servers. Choose a shared plan."}))
+		}
+		if err := plausibleCharset(q.Parameters); err != nil {
+			return decision{}, cmp.Or(p.absent(ctx, i.ID), err)
+		}
+		i.Location, i.AdminPassword = store.DedicatedLocation(l.Name, newName("d_")), newPassword()
+		d, _, err := p.recordProvision(ctx, q, i, 0, async)
+		return d, err
 	}
-	l, err := p.fleet.Launcher(q.Plan.Launcher)
-	if err != nil {
-		return Result{}, cmp.Or(p.absent(ctx, i.ID), error(&Error{Code: Invalid, Err: err,
-			Sentence: "This broker offers no dedicated servers. Choose a shared plan."}))
+	search := &placement{placer: &p.placer, parameters: q.Parameters}
+	for server := range search.candidates(ctx) {
+		i.Location = store.SharedLocation(server.Name())
+		d, load, err := p.recordProvision(ctx, q, i, server.MaxDatabases, async)
+		switch {
+		case errors.Is(err, store.ErrServerFull):
+			continue
+		case errors.Is(err, errNoAnswer):
+			server.Doubt()
+			search.passOver(server, err)
+			continue
+		}
+		if load > 0 { // the instance has taken a place
+			p.placer.loads.note(server.Name(), load)
+		}
+		return d, err
 	}
-	if err := plausibleCharset(q.Parameters); err != nil {
-		return Result{}, cmp.Or(p.absent(ctx, i.ID), err)
+	if err := p.absent(ctx, i.ID); err != nil {
+		return decision{}, err
 	}
-	i.Location, i.AdminPassword = store.DedicatedLocation(l.Name, newName("d_")), newPassword()
-	result, _, err := p.record(ctx, i, q.told, 0, async)
-	return result, err
+	return decision{}, search.failure()
 }
 
-// absent returns nil if there is no instance of that id, else store.ErrExists: what is there already needs no place.
+// absent returns store.ErrExists if there is an instance of that id: a repeated request is answered whether or not
+// there is a place for another instance.
 func (p *Provisioner) absent(ctx context.Context, id string) error {
 	_, err := p.store.Instance(ctx, id)
 	switch {
@@ -111,74 +136,96 @@ func (p *Provisioner) absent(ctx context.Context, id string) error {
 	return fmt.Errorf("look for the instance: %w", err)
 }
 
-// record commits the intent, then carries it out. told is what toldBefore has returned, max how many instances the
-// shared server takes, load how many it holds then.
-func (p *Provisioner) record(ctx context.Context, i store.Instance, told *time.Time, max int,
-	async bool) (a Result, load int, err error) {
+// recordProvision records an instance with its task. max is how many instances the shared server takes, load how many
+// it holds then, or 0 if none was recorded.
+func (p *Provisioner) recordProvision(ctx context.Context, q ProvisionRequest, i store.Instance, max int,
+	async bool) (d decision, load int, err error) {
 	since := time.Now()
-	r := request{Async: async}
 	i.Database = newName(mysqladmin.DatabasePrefix)
+	r := request{Async: async}
 	lock := p.beginLock(ctx, i, instanceLock(i.ID))
-	defer p.dropLock(lock)
-	t, load, err := p.store.RecordProvision(ctx, since, told, i, p.begin(ctx, store.NewTask{InstanceID: i.ID,
-		Kind: store.Provision, PlanID: i.PlanID, Request: r.json()}), max)
+	defer func() {
+		if err != nil {
+			p.dropLock(lock)
+		}
+	}()
+	t, load, err := p.store.RecordProvision(ctx, since, q.reportedAbsent, i, p.newTask(ctx, store.NewTask{
+		InstanceID: i.ID, Kind: store.Provision, PlanID: i.PlanID, Request: r.json()}), max)
 	if err != nil {
-		return a, load, fmt.Errorf("record the instance: %w", err)
+		return d, load, fmt.Errorf("record the instance: %w", err)
 	}
-	if err := p.reached(ctx, i, lock); t.Leased && err != nil {
-		return a, load, p.takeBack(ctx, i, t, err)
+	if err := p.serverAnswers(ctx, i, lock); t.Leased && err != nil {
+		return d, load, p.takeBack(ctx, i, t, err)
 	}
 	w, err := p.provisionWorkflow(i, r, lock)
-	if err != nil {
-		return a, load, err
-	}
-	a, err = p.run(ctx, t, w, async, since)
-	return a, load, err
+	return decision{instance: i, task: &t, workflow: w, lock: lock, async: async, since: since}, load, err
 }
 
-// provisionAgain answers a request for an instance that is recorded.
-func (p *Provisioner) provisionAgain(ctx context.Context, q ProvisionRequest, async bool) (Result, error) {
-	var i store.Instance
-	var active, anew *store.Task
-	since := time.Now()
-	r := request{Async: async}
-	err := p.store.InTx(ctx, func(tx *store.Tx) (err error) {
-		there, err := tx.Begin(ctx, q.InstanceID, "")
-		if err != nil {
-			return err
-		}
-		i, active = there.Instance, there.Task("")
-		switch {
-		case active != nil && active.Kind == store.Deprovision:
-			return errBusy
-		case !sameInstance(i, q):
-			return refuse(Conflict, "A service instance with this id exists already and differs from the one asked for.")
-		case active != nil || i.State == store.Ready:
-			return nil
-		case i.State == store.DeleteFailed:
-			return errNotReady
-		}
-		// Its creation failed: the platform asks to try anew.
-		tx.SetInstanceState(i.ID, store.Creating)
-		anew = tx.InsertTask(p.begin(ctx, store.NewTask{InstanceID: i.ID, Kind: store.Provision, PlanID: i.PlanID,
-			Request: r.json()}))
+// errNoAnswer says that an instance was recorded on a server that does not answer, and that the record was deleted.
+var errNoAnswer = errors.New("the server does not answer")
+
+// serverAnswers finds out whether the server that an instance was recorded on answers. The question was sent when
+// PostgreSQL began to write the record to its disk, and so costs less time than one before that.
+func (p *Provisioner) serverAnswers(ctx context.Context, i store.Instance, l sessionLock) error {
+	if l.pending == nil {
 		return nil
-	})
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return Result{}, errRaced
-	case err != nil:
-		return Result{}, err
-	case anew != nil:
-		w, err := p.provisionWorkflow(i, r, instanceLock(i.ID))
-		if err != nil {
-			return Result{}, err
-		}
-		return p.run(ctx, *anew, w, async, since)
-	case active != nil && active.Kind == store.Provision:
-		return p.join(ctx, *active, async)
 	}
-	return Result{Existed: true}, nil
+	err := l.pending.lock.Err()
+	if !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	server, notConfigured := p.fleet.Shared.Server(i.Location.Server) // all its sessions may be in use
+	if notConfigured != nil {
+		return notConfigured
+	}
+	return server.Ping(ctx)
+}
+
+// takeBack ends a task that has not begun, and deletes its instance.
+func (p *Provisioner) takeBack(ctx context.Context, i store.Instance, t store.Task, cause error) error {
+	description := "The server did not answer, and another one was tried."
+	err := p.store.Finish(ctx, store.Lease{ID: t.ID, Epoch: t.Epoch}, store.Failed, description, true,
+		func(tx *store.Tx) { tx.DeleteInstance(i.ID) })
+	if err != nil {
+		return fmt.Errorf("delete the record of the instance: %w", errors.Join(err, cause))
+	}
+	return fmt.Errorf("%w: %w", errNoAnswer, cause)
+}
+
+// provisionAgain decides about a request for an instance that is recorded already.
+func (p *Provisioner) provisionAgain(ctx context.Context, tx *store.Tx, q ProvisionRequest,
+	async bool) (d decision, err error) {
+	there, err := tx.Begin(ctx, q.InstanceID, "")
+	if errors.Is(err, store.ErrNotFound) {
+		return d, errRaced
+	}
+	if err != nil {
+		return d, err
+	}
+	i, active := there.Instance, there.Task("")
+	d = decision{instance: i, async: async}
+	switch {
+	case active != nil && active.Kind == store.Deprovision:
+		return d, errBusy
+	case !sameInstance(i, q):
+		return d, refuse(Conflict, "A service instance with this id exists already and differs from the one asked for.")
+	case active != nil && active.Kind == store.Provision:
+		d.task, d.joined = active, true
+		return d, nil
+	case active != nil || i.State == store.Ready:
+		return d, nil
+	case i.State == store.DeleteFailed:
+		return d, errNotReady
+	}
+	// Its creation failed: the platform asks for another attempt.
+	r := request{Async: async}
+	if d.workflow, err = p.provisionWorkflow(i, r, instanceLock(i.ID)); err != nil {
+		return d, err
+	}
+	tx.SetInstanceState(i.ID, store.Creating)
+	d.task = tx.InsertTask(p.newTask(ctx, store.NewTask{InstanceID: i.ID, Kind: store.Provision, PlanID: i.PlanID,
+		Request: r.json()}))
+	return d, nil
 }
 
 // sameInstance tells whether a request asks for the instance that is there.
@@ -189,7 +236,59 @@ func sameInstance(i store.Instance, q ProvisionRequest) bool {
 		i.OrganizationGUID == q.OrganizationGUID && i.SpaceGUID == q.SpaceGUID
 }
 
-func encode(v any) json.RawMessage {
-	raw, _ := json.Marshal(v) // parameters are structs of strings, which always encode
-	return raw
+var provisionKind = kind{
+	beginning: "Creating the service instance",
+	advice:    "Delete the service instance and create it again.",
+	workflow: func(ctx context.Context, p *Provisioner, t store.Task) (task.Workflow, error) {
+		i, r, err := p.instanceTask(ctx, t)
+		if err != nil {
+			return task.Workflow{}, err
+		}
+		return p.provisionWorkflow(i, r, instanceLock(i.ID))
+	},
+}
+
+// provisionWorkflow makes an instance. If a synchronous provision fails, the response says so, and the instance is
+// deleted. If an asynchronous one fails, or its cleanup does, the instance stays until the platform deletes it.
+func (p *Provisioner) provisionWorkflow(i store.Instance, r request, l sessionLock) (task.Workflow, error) {
+	var parameters plan.InstanceParameters
+	if err := json.Unmarshal(i.Parameters, &parameters); err != nil {
+		return task.Workflow{}, fmt.Errorf("read the parameters of instance %q: %w", i.ID, err)
+	}
+	w := task.Workflow{
+		Succeeded: func(tx *store.Tx, _ task.Memory) { tx.SetInstanceState(i.ID, store.Ready) },
+		Failed: func(tx *store.Tx, undone bool) {
+			if r.Async || !undone {
+				tx.SetInstanceState(i.ID, store.CreateFailed)
+			} else {
+				tx.DeleteInstance(i.ID)
+			}
+		},
+	}
+	createDatabase := task.Step{Name: "create database", Progress: "Creating the database",
+		Do: p.inSession(i, l, func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+			err := s.CreateDatabase(ctx, i.Database, parameters.Charset, parameters.Collation)
+			if charset, ok := errors.AsType[*mysqladmin.CharsetError](err); ok {
+				return task.Permanent(charset.Sentence(), err)
+			}
+			return err
+		})}
+	if i.Location.Shared() {
+		w.Steps = []task.Step{createDatabase}
+		w.Cleanup = []task.Step{p.dropEmptyDatabase(i, l)}
+		return w, nil
+	}
+	w.Steps = []task.Step{
+		p.launch(i),
+		createDatabase,
+		{Name: "check login", Progress: "Checking the first login",
+			Do: p.inSession(i, l, func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+				return notUnreachable(p.fleet.CheckLogin(ctx, i.Location, i.Database, newPassword(), s))
+			})},
+		{Name: "keep", Progress: "Handing the server over", Do: func(ctx context.Context, _ *task.Run) error {
+			return p.fleet.Keep(ctx, i.Location)
+		}},
+	}
+	w.Cleanup = []task.Step{p.destroyUnused(i)}
+	return w, nil
 }

@@ -83,7 +83,7 @@ func deleteAgain(ctx context.Context, s *store.Store, failed store.Task) (store.
 			}
 		}
 		anew = tx.InsertTask(store.NewTask{InstanceID: failed.InstanceID, BindingID: failed.BindingID, Kind: failed.Kind,
-			PlanID: there.Instance.PlanID, Request: failed.Request, Description: beginning[failed.Kind]})
+			PlanID: there.Instance.PlanID, Request: failed.Request, Description: kinds[failed.Kind].beginning})
 		return nil
 	})
 	if errors.Is(err, store.ErrNotFound) {

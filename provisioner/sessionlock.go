@@ -2,7 +2,7 @@ package provisioner
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"sync/atomic"
 
 	"mysql-broker/provisioner/fleet"
@@ -11,11 +11,12 @@ import (
 	"mysql-broker/store"
 )
 
-// sessionLock keeps others off an instance or a binding while a session changes it: see mysqladmin.Server.Lock.
+// sessionLock is the lock on a MySQL server that keeps others off an instance or a binding while a session changes it:
+// see mysqladmin.Server.Lock.
 type sessionLock struct {
 	key     string
-	pending *pendingLock // nil if beginLock was not called, or could not begin
-	adds    bool         // the session only adds something, which is allowed during a store.Hold too
+	pending *pendingLock // nil unless somebody has begun to take it
+	adds    bool         // what is done under it only adds, which is allowed during a store.Hold too
 }
 
 func instanceLock(id string) sessionLock { return sessionLock{key: fleet.InstanceLock(id)} }
@@ -24,32 +25,32 @@ func bindingLock(instanceID, id string) sessionLock {
 	return sessionLock{key: fleet.BindingLock(instanceID, id)}
 }
 
-// pendingLock is a session lock that is being taken while PostgreSQL commits the task. The first worker on the task
-// uses it. Methods of nil do nothing.
+// pendingLock is a session lock that is being taken while PostgreSQL writes the intent to its disk. Whoever works on
+// the task first completes it.
 type pendingLock struct {
 	lock  *mysqladmin.PendingLock
 	taken atomic.Bool
 }
 
-// beginLock begins to take an instance's session lock, if there is an open connection to do it on.
-func (p *Provisioner) beginLock(ctx context.Context, i store.Instance, lock sessionLock) sessionLock {
-	if pending := p.fleet.PendingLock(ctx, i.Location, lock.key); pending != nil {
-		lock.pending = &pendingLock{lock: pending}
+// begin begins to take a session lock, if there is an open connection to do it on.
+func (p *Provisioner) beginLock(ctx context.Context, i store.Instance, l sessionLock) sessionLock {
+	if pending := p.fleet.PendingLock(ctx, i.Location, l.key); pending != nil {
+		l.pending = &pendingLock{lock: pending}
 	}
-	return lock
+	return l
 }
 
-// take returns the pending lock to the first caller, nil to others.
-func (l *pendingLock) take() *mysqladmin.PendingLock {
-	if l == nil || l.taken.Swap(true) {
+// take returns the pending lock to the first caller, nil to others and if there is none.
+func (l sessionLock) take() *mysqladmin.PendingLock {
+	if l.pending == nil || l.pending.taken.Swap(true) {
 		return nil
 	}
-	return l.lock
+	return l.pending.lock
 }
 
-// dropLock closes a pending lock that nobody took.
-func (p *Provisioner) dropLock(lock sessionLock) {
-	if pending := lock.pending.take(); pending != nil {
+// dropLock gives up a pending lock that nobody took.
+func (p *Provisioner) dropLock(l sessionLock) {
+	if pending := l.take(); pending != nil {
 		p.closing.Go(func() { p.logClose(pending.Close()) })
 	}
 }
@@ -60,24 +61,38 @@ func (p *Provisioner) logClose(err error) {
 	}
 }
 
-// onServer runs fn in a session with the session lock, on an instance's server. An error that says that the server
-// cannot be reached, or hangs, is a task.Unreachable.
-func (p *Provisioner) onServer(ctx context.Context, run *task.Run, i store.Instance, lock sessionLock,
-	fn func(context.Context, *mysqladmin.Session) error) error {
-	return p.fleet.AsAdmin(ctx, i, func(admin *mysqladmin.Server) error {
-		attended, stop := admin.Attend(ctx)
-		defer stop()
-		err := p.underLock(attended, run, i, admin, lock, fn)
+// inSession returns what a step does whose work is fn, in a session on an instance's server that holds a lock. Run with
+// a server that cannot be reached, or hangs, it returns a task.Unreachable error.
+func (p *Provisioner) inSession(i store.Instance, l sessionLock,
+	fn func(context.Context, *task.Run, *mysqladmin.Session) error) func(context.Context, *task.Run) error {
+	return func(ctx context.Context, run *task.Run) error {
+		session, err := p.fleet.OpenSession(ctx, i,
+			fleet.Lock{Key: l.key, Pending: l.take(), Alive: run.Alive, Adds: l.adds})
+		if err == nil {
+			run.Answered()
+			err = session.Explain(fn(session.Context(), run, session.Session))
+			p.closeSession(i, session)
+		}
 		switch {
-		case err == nil || ctx.Err() != nil: // that the step took too long says nothing of the server
+		case err == nil || ctx.Err() != nil: // that the step took too long says nothing about the server
 			return err
-		case context.Cause(attended) == mysqladmin.ErrSilent:
-			return task.Unreachable(fmt.Errorf("%w: %w", mysqladmin.ErrSilent, err))
+		case errors.Is(err, mysqladmin.ErrSilent):
+			return task.Unreachable(err)
 		case mysqladmin.CannotReach(err) && run.Alive() == nil: // a worker that lost its lease lost its connection, too
 			return task.Unreachable(err)
 		}
 		return err
-	})
+	}
+}
+
+// closeSession does not wait for a shared server to release the lock. The connections to a dedicated one are closed
+// before the next step opens new ones.
+func (p *Provisioner) closeSession(i store.Instance, session *fleet.Session) {
+	if i.Location.Dedicated() {
+		p.logClose(session.Close())
+		return
+	}
+	p.closing.Go(func() { p.logClose(session.Close()) })
 }
 
 // notUnreachable keeps an error from counting as one of reaching the server: it came from another connection than the
@@ -90,23 +105,3 @@ func notUnreachable(err error) error {
 }
 
 type otherError struct{ error }
-
-func (p *Provisioner) underLock(ctx context.Context, run *task.Run, i store.Instance, admin *mysqladmin.Server,
-	lock sessionLock, fn func(context.Context, *mysqladmin.Session) error) error {
-	pending := lock.pending.take()
-	if pending == nil {
-		pending = admin.OpenLock(ctx, lock.key)
-	}
-	session, err := p.fleet.Lock(ctx, i.Location, pending, run.Alive, lock.adds)
-	if err != nil {
-		return err
-	}
-	run.Answered()
-	err = fn(ctx, session)
-	if i.Location.Dedicated() { // whose connections are closed now
-		p.logClose(session.Close())
-	} else { // nobody needs to wait for it
-		p.closing.Go(func() { p.logClose(session.Close()) })
-	}
-	return err
-}

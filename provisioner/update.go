@@ -1,15 +1,14 @@
 package provisioner
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
+	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 )
 
@@ -60,11 +59,10 @@ func (p *Provisioner) Update(ctx context.Context, q UpdateRequest) (Result, erro
 			return Result{}, err
 		}
 	}
-	for {
-		if a, err := p.recordUpdate(ctx, i.ID, to, r); !errors.Is(err, errUndone) {
-			return a, err
-		}
-	}
+	_, result, err := p.operate(ctx, store.Update, func(tx *store.Tx) (decision, error) {
+		return p.decideUpdate(ctx, tx, i.ID, to, r)
+	})
+	return result, err
 }
 
 // idle tells whether the instance is ready and nothing is in progress on it.
@@ -91,7 +89,7 @@ func (p *Provisioner) fits(ctx context.Context, i store.Instance, from, to plan.
 	}
 	if used := size.Used(to.Quota()); used > to.Quota() {
 		return refuse(TooMuchData, "The database holds %d MiB and plan %s allows %d MiB. "+
-			"Delete data, or choose a larger plan.", mebibytes(used), to.Name, to.MaxStorageMB)
+			"Delete data, or choose a larger plan.", (used+1<<20-1)>>20, to.Name, to.MaxStorageMB)
 	}
 	return nil
 }
@@ -104,53 +102,42 @@ func (p *Provisioner) databaseSize(ctx context.Context, i store.Instance) (size 
 	return size, err
 }
 
-// recordUpdate commits the intent, then carries it out.
-func (p *Provisioner) recordUpdate(ctx context.Context, id string, to plan.Plan, r request) (Result, error) {
-	since := time.Now()
-	var i store.Instance
-	var t *store.Task
-	joined := false
-	err := p.store.InTx(ctx, func(tx *store.Tx) error {
-		there, err := tx.Begin(ctx, id, "")
-		if err != nil {
-			return err
-		}
-		i, t = there.Instance, there.Task("")
-		switch {
-		case t != nil && t.Kind == store.Update && sameUpdate(t.Request, r):
-			joined = true
-			return nil
-		case len(there.Active) > 0:
-			return errBusy
-		case i.State != store.Ready:
-			return errNotReady
-		case i.PlanID == r.PlanID && i.MaintenanceVersion == r.MaintenanceVersion:
-			return nil
-		}
-		if bindings := boundAccounts(there); i.PlanID != to.ID && bindings > to.MaxBindings {
-			return refuse(PlanChangeRefused, "This service instance has %d service bindings, and plan %s allows %d. "+
-				"Delete %d of them, or choose a larger plan.", bindings, to.Name, to.MaxBindings, bindings-to.MaxBindings)
-		}
-		t = tx.InsertTask(p.begin(ctx, store.NewTask{InstanceID: id, Kind: store.Update, PlanID: r.PlanID,
-			Request: r.json()}))
-		return nil
-	})
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return Result{}, refuse(NotFound, "There is no service instance with this id.")
-	case err != nil:
-		return Result{}, fmt.Errorf("record the update: %w", err)
-	case t == nil:
-		return Result{}, nil
-	case joined:
-		return p.join(ctx, *t, r.Async)
+// decideUpdate decides about an update of an instance that was ready when it was looked at.
+func (p *Provisioner) decideUpdate(ctx context.Context, tx *store.Tx, id string, to plan.Plan,
+	r request) (d decision, err error) {
+	there, err := tx.Begin(ctx, id, "")
+	if errors.Is(err, store.ErrNotFound) {
+		return d, refuse(NotFound, "There is no service instance with this id.")
 	}
-	return p.run(ctx, *t, p.updateWorkflow(i, r), r.Async, since)
+	if err != nil {
+		return d, err
+	}
+	i, active := there.Instance, there.Task("")
+	d = decision{instance: i, async: r.Async}
+	switch {
+	case active != nil && active.Kind == store.Update && sameUpdate(active.Request, r):
+		d.task, d.joined = active, true
+		return d, nil
+	case len(there.Active) > 0:
+		return d, errBusy
+	case i.State != store.Ready:
+		return d, errNotReady
+	case i.PlanID == r.PlanID && i.MaintenanceVersion == r.MaintenanceVersion:
+		return d, nil
+	}
+	if bindings := countBindings(there.Accounts); i.PlanID != to.ID && bindings > to.MaxBindings {
+		return d, refuse(PlanChangeRefused, "This service instance has %d service bindings, and plan %s allows %d. "+
+			"Delete %d of them, or choose a larger plan.", bindings, to.Name, to.MaxBindings, bindings-to.MaxBindings)
+	}
+	d.task = tx.InsertTask(p.newTask(ctx, store.NewTask{InstanceID: id, Kind: store.Update, PlanID: r.PlanID,
+		Request: r.json()}))
+	d.workflow = p.updateWorkflow(i, r)
+	return d, nil
 }
 
-// boundAccounts is how many bindings there are: those of the accounts that have not outlived theirs.
-func boundAccounts(there store.Beginning) (n int) {
-	for _, a := range there.Accounts {
+// countBindings counts the accounts whose bindings exist: some are kept after the unbind.
+func countBindings(accounts []store.BindingAccount) (n int) {
+	for _, a := range accounts {
 		if a.BindingID != "" {
 			n++
 		}
@@ -161,11 +148,131 @@ func boundAccounts(there store.Beginning) (n int) {
 var errNotReady = refuse(Invalid, "The creation or deletion of this service instance failed. "+
 	"Delete the service instance and create it again.")
 
+// sameUpdate tells whether a recorded request asks for the same as r.
 func sameUpdate(recorded json.RawMessage, r request) bool {
 	var was request
 	if json.Unmarshal(recorded, &was) != nil {
 		return false
 	}
 	was.Async = r.Async
-	return bytes.Equal(was.json(), r.json())
+	return was == r
+}
+
+var updateKind = kind{
+	beginning: "Updating the service instance",
+	advice:    "The service instance stays as it was; update it again later.",
+	workflow: func(ctx context.Context, p *Provisioner, t store.Task) (task.Workflow, error) {
+		i, r, err := p.instanceTask(ctx, t)
+		if err != nil {
+			return task.Workflow{}, err
+		}
+		return p.updateWorkflow(i, r), nil
+	},
+}
+
+// updateWorkflow changes an instance's plan. If the instance is over its quota but below that of the new plan, its
+// accounts may write again when the task ends.
+func (p *Provisioner) updateWorkflow(i store.Instance, r request) task.Workflow {
+	w := task.Workflow{
+		Steps:   p.changePlan(i, i.PlanID, r.PlanID, true),
+		Durable: true,
+		Succeeded: func(tx *store.Tx, m task.Memory) {
+			tx.SetInstancePlan(i.ID, r.PlanID, r.MaintenanceVersion)
+			if p.eventsDiffer(i.PlanID, r.PlanID) {
+				tx.SetEvents(i.ID, p.plans.Get(r.PlanID).Events)
+			}
+			var released []store.BindingAccount
+			if found, err := m.Recall(releasedAccounts, &released); !found || err != nil {
+				return // the next round of the quota guard releases them if that is due
+			}
+			tx.SetOver(i.ID, false)
+			for _, a := range released {
+				tx.SetReconciled(a.Account, p.plans.Get(r.PlanID).Events)
+			}
+		},
+		Failed: func(*store.Tx, bool) {},
+	}
+	if !p.plans.Get(i.PlanID).Removed {
+		w.Cleanup = p.changePlan(i, r.PlanID, i.PlanID, false)
+	}
+	return w
+}
+
+// eventsDiffer tells whether accounts have to lose or get the privilege to make events. It is true if the plan that
+// they come from was removed from the catalog.
+func (p *Provisioner) eventsDiffer(fromID, toID string) bool {
+	from := p.plans.Get(fromID)
+	return from.Removed || from.Events != p.plans.Get(toID).Events
+}
+
+// releasedAccounts is what the task remembers of an instance that was over its quota: the accounts that may write again.
+const releasedAccounts = "lifted accounts"
+
+// changePlan lists the steps that give an instance what a plan says, even if it has that already or a part of it. If
+// release is true, the accounts of an instance that is over its quota may write again if the plan allows its data.
+func (p *Provisioner) changePlan(i store.Instance, fromID, toID string, release bool) []task.Step {
+	limitConnections := task.Step{Name: "limit connections", Progress: "Changing the connection limits",
+		Timeout: accountsTimeout,
+		Do: func(ctx context.Context, run *task.Run) error {
+			to, err := p.plan(toID)
+			if err != nil {
+				return err
+			}
+			accounts, err := p.store.Accounts(ctx, i.ID)
+			if err != nil || len(accounts) == 0 {
+				return err
+			}
+			current, err := p.store.Instance(ctx, i.ID) // the quota guard may have changed it since
+			if err != nil {
+				return err
+			}
+			releases := false
+			if release && current.OverSince != nil {
+				if releases, err = p.below(ctx, i, to); err != nil {
+					return err
+				}
+			}
+			regrant := releases || current.OverSince == nil && p.eventsDiffer(fromID, toID)
+			err = p.inSession(i, instanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+				return changeAccounts(ctx, s, i.Database, accounts, to, regrant)
+			})(ctx, run)
+			if err == nil && releases {
+				return run.Remember(releasedAccounts, accounts)
+			}
+			return err
+		}}
+	if i.Location.Dedicated() {
+		return []task.Step{p.resize(i, toID), limitConnections}
+	}
+	return []task.Step{limitConnections}
+}
+
+// changeAccounts gives accounts the connection limit of a plan and, if regrant is true, the privileges.
+func changeAccounts(ctx context.Context, s *mysqladmin.Session, database string, accounts []store.BindingAccount,
+	to plan.Plan, regrant bool) error {
+	for _, a := range accounts {
+		if err := s.SetConnectionLimit(ctx, a.Account, to.MaxConnections); err != nil {
+			return err
+		}
+		if !regrant {
+			continue
+		}
+		if err := s.RestoreWritePrivileges(ctx, a.Account, plan.Role(a.Role), to.Events, database); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// below tells whether an instance that is over its quota is below the restoring mark of another plan. It goes by the
+// last measurement: since then, the data could not grow.
+func (p *Provisioner) below(ctx context.Context, i store.Instance, of plan.Plan) (bool, error) {
+	usage, err := p.store.Usage(ctx, i.ID)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read how much storage the instance uses: %w", err)
+	}
+	return usage.Bytes*100 < of.Quota()*plan.RestoreBelow, nil
 }

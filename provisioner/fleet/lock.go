@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"mysql-broker/provisioner/mysqladmin"
@@ -26,25 +25,6 @@ func (f *Fleet) PendingLock(ctx context.Context, at store.Location, key string) 
 		return nil
 	}
 	return server.BeginLock(ctx, key)
-}
-
-// Lock completes a pending session lock at a location, unless the server there knows more than PostgreSQL: see
-// Verified. What only adds is done during a store.Hold nevertheless. The lock lasts until the session is closed; who
-// takes the same lock before that ends the session. alive is for mysqladmin.Server.Lock.
-func (f *Fleet) Lock(ctx context.Context, at store.Location, pending *mysqladmin.PendingLock, alive func() error,
-	adds bool) (*mysqladmin.Session, error) {
-	err := pending.Err()
-	if err == nil {
-		err = f.Verified(ctx, at, pending)
-		if err != nil && !(adds && errors.Is(err, store.ErrHeld)) {
-			return nil, fmt.Errorf("compare PostgreSQL with the server: %w", errors.Join(err, pending.Close()))
-		}
-	}
-	session, err := pending.Lock(ctx, alive)
-	if err != nil {
-		return nil, fmt.Errorf("take the session lock: %w", err)
-	}
-	return session, nil
 }
 
 // Verified returns store.ErrHeld if a location's server knows more than PostgreSQL, and another error if that cannot be

@@ -153,7 +153,7 @@ func (g *Guard) reconcileAll(ctx context.Context, dedicated bool, instanceID str
 // because this process was paused and its lock lost loses the session lock. That is released afterwards, since it may
 // take longer than others wait for the lock.
 func (g *Guard) reconcile(ctx context.Context, d store.DueAccount) error {
-	var session *mysqladmin.Session
+	var session *fleet.Session
 	err := g.Store.InTx(ctx, func(tx *store.Tx) error {
 		i, err := tx.LockInstance(ctx, d.InstanceID)
 		if errors.Is(err, store.ErrNotFound) {
@@ -172,17 +172,16 @@ func (g *Guard) reconcile(ctx context.Context, d store.DueAccount) error {
 		events := g.Plans.Get(i.PlanID).Events
 		ctx, cancel := context.WithTimeout(ctx, reconcileTimeout)
 		defer cancel()
-		err = g.Fleet.AsAdmin(ctx, i, func(server *mysqladmin.Server) (err error) {
-			a := server.OpenLock(ctx, fleet.BindingLock(i.ID, d.BindingID))
-			session, err = g.Fleet.Lock(ctx, i.Location, a, func() error { return tx.Alive(ctx) }, false)
-			if err != nil {
-				return err
-			}
-			if i.OverSince != nil {
-				return session.RemoveWritePrivileges(ctx, d.Account, plan.Role(d.Role), i.Database)
-			}
-			return session.RestoreWritePrivileges(ctx, d.Account, plan.Role(d.Role), events, i.Database)
-		})
+		session, err = g.Fleet.OpenSession(ctx, i,
+			fleet.Lock{Key: fleet.BindingLock(i.ID, d.BindingID), Alive: func() error { return tx.Alive(ctx) }})
+		if err != nil {
+			return err
+		}
+		if i.OverSince != nil {
+			err = session.RemoveWritePrivileges(ctx, d.Account, plan.Role(d.Role), i.Database)
+		} else {
+			err = session.RestoreWritePrivileges(ctx, d.Account, plan.Role(d.Role), events, i.Database)
+		}
 		if err == nil {
 			tx.SetReconciled(d.Account, events)
 		}

@@ -27,7 +27,7 @@ func TestCleanupKeepsData(t *testing.T) {
 		}, "not empty"},
 		"a server that was handed out": {"dedicated-small", func(*testing.T, map[string]string, instance, credentials) {},
 			"reported ready"},
-		// As of a server that was handed out before brokers knew how to tell.
+		// Without the launcher's mark, the data themselves keep the server.
 		"a server with a table": {"dedicated-small", func(t *testing.T, env map[string]string, i instance, c credentials) {
 			fill(t, c)
 			forgetHandedOut(t, env)
@@ -119,22 +119,4 @@ func TestKeptProvisionIsTriedAgain(t *testing.T) {
 	o.refuse(t, `the state of the service instance is "ready"`, "tasks", "retry", task)
 	_, again := i.bound(t, nil)
 	exec(t, again.open(t), "INSERT INTO kept VALUES (1)")
-}
-
-// TestServersInUseAreMarked has a broker start on servers that were handed out by one which did not mark them.
-func TestServersInUseAreMarked(t *testing.T) {
-	t.Parallel()
-	s := servers.AllMySQL(t)[0]
-	env := testdrive.Environment(t, s)
-	p := startPlatform(t, s, env)
-	i := p.ownInstance(t, "dedicated-small")
-	i.await(t, i.begin(t))
-	forgetHandedOut(t, env)
-	i = i.via(startPlatform(t, s, env))
-	testdrive.Eventually(t, time.Minute, "the server is marked", func() bool {
-		marks, err := filepath.Glob(filepath.Join(env["LAUNCHER_DIR"], "instances", "*", "kept"))
-		return err == nil && len(marks) == 1
-	})
-	i.await(t, i.deprovision(t, later).Expect(t, http.StatusAccepted).String("operation"))
-	checkNothingLeft(t, env["LAUNCHER_DIR"])
 }

@@ -57,7 +57,7 @@ func outlastPostgres(t *testing.T, s servers.MySQL, outage func(*testing.T, *tes
 		expectOutageAnswers(t, brokers, idle)
 		return time.Since(began) > outlastTime
 	})
-	brokers[0].AwaitLog(t, `"error":"record the binding: store: PostgreSQL is unavailable: `)
+	brokers[0].AwaitLog(t, `"error":"record the bind: store: PostgreSQL is unavailable: `)
 	release()
 	if running := testdrive.Mysqlds(t, env["LAUNCHER_DIR"]); len(running) > 0 {
 		t.Errorf("servers were started without a lease: %v", running)

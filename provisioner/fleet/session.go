@@ -1,0 +1,104 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/store"
+)
+
+// Lock is a session lock to take: see mysqladmin.Server.Lock.
+type Lock struct {
+	Key     string
+	Pending *mysqladmin.PendingLock // what PendingLock has begun for the same key; nil to begin now
+	Alive   func() error         // for mysqladmin.Server.Lock
+	Adds    bool                 // the session only adds, which is allowed during a store.Hold too
+}
+
+// Session is an administrator's session that holds a session lock until it is closed. Whoever takes the same lock
+// before ends the session.
+type Session struct {
+	*mysqladmin.Session
+	attended context.Context
+	stop     func()
+	own      *mysqladmin.Server // of this session alone; nil for a shared server
+}
+
+// OpenSession opens a session on an instance's server, unless the server there knows more than PostgreSQL: see
+// Verified. An error because the server hangs wraps mysqladmin.ErrSilent.
+func (f *Fleet) OpenSession(ctx context.Context, i store.Instance, lock Lock) (opened *Session, err error) {
+	if i.Location.Shared() {
+		server, err := f.Shared.Server(i.Location.Server)
+		if err != nil {
+			return nil, err
+		}
+		return f.openSession(ctx, server.Server, i.Location, lock)
+	}
+	err = WithAdminPassword(ctx, f.store, i, func(password string) error {
+		admin, err := f.Open(ctx, i.Location, password)
+		if err != nil {
+			return err
+		}
+		if opened, err = f.openSession(ctx, admin, i.Location, lock); err != nil {
+			return errors.Join(err, admin.Close())
+		}
+		opened.own = admin
+		return nil
+	})
+	return opened, err
+}
+
+func (f *Fleet) openSession(ctx context.Context, admin *mysqladmin.Server, at store.Location,
+	lock Lock) (*Session, error) {
+	s := &Session{}
+	s.attended, s.stop = admin.Attend(ctx)
+	if lock.Pending == nil {
+		lock.Pending = admin.OpenLock(s.attended, lock.Key)
+	}
+	var err error
+	if s.Session, err = f.lock(s.attended, at, lock); err != nil {
+		err = s.Explain(err)
+		s.stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+// lock completes a pending lock.
+func (f *Fleet) lock(ctx context.Context, at store.Location, lock Lock) (*mysqladmin.Session, error) {
+	err := lock.Pending.Err()
+	if err == nil {
+		err = f.Verified(ctx, at, lock.Pending)
+		if err != nil && !(lock.Adds && errors.Is(err, store.ErrHeld)) {
+			return nil, fmt.Errorf("compare PostgreSQL with the server: %w", errors.Join(err, lock.Pending.Close()))
+		}
+	}
+	session, err := lock.Pending.Lock(ctx, lock.Alive)
+	if err != nil {
+		return nil, fmt.Errorf("take the session lock: %w", err)
+	}
+	return session, nil
+}
+
+// Context is for the work in the session. It ends with the cause mysqladmin.ErrSilent when the server hangs.
+func (s *Session) Context() context.Context { return s.attended }
+
+// Explain adds mysqladmin.ErrSilent to an error that came because the server hangs.
+func (s *Session) Explain(err error) error {
+	if err == nil || context.Cause(s.attended) != mysqladmin.ErrSilent {
+		return err
+	}
+	return fmt.Errorf("%w: %w", mysqladmin.ErrSilent, err)
+}
+
+// Close releases the lock and, of a dedicated server, closes the connections.
+func (s *Session) Close() error {
+	s.stop()
+	err := s.Session.Close()
+	if s.own != nil {
+		err = errors.Join(err, s.own.Close())
+	}
+	return err
+}

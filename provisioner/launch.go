@@ -1,0 +1,81 @@
+package provisioner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"mysql-broker/provisioner/fleet"
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/plan"
+	"mysql-broker/provisioner/task"
+	"mysql-broker/store"
+)
+
+// launchTimeout bounds an attempt to launch, resize or remove a server. The launchers bound the parts of one to less.
+const launchTimeout = time.Hour
+
+// launch is the step that starts the dedicated server of a new instance.
+func (p *Provisioner) launch(i store.Instance) task.Step {
+	return task.Step{Name: "launch", Progress: "Launching the server", Timeout: launchTimeout,
+		Do: p.withLauncher(i.PlanID, "Delete the service instance and create it again later, or choose a shared plan.",
+			func(ctx context.Context, size fleet.Size, report func(string)) error {
+				return p.fleet.Launch(ctx, i, size, report)
+			})}
+}
+
+// resize is the step that gives a dedicated server the size of a plan.
+func (p *Provisioner) resize(i store.Instance, planID string) task.Step {
+	return task.Step{Name: "resize", Progress: "Resizing the server", Timeout: launchTimeout,
+		Do: p.withLauncher(planID, "The service instance keeps its plan.",
+			func(ctx context.Context, size fleet.Size, report func(string)) error {
+				return p.fleet.Resize(ctx, i, size, report)
+			})}
+}
+
+// withLauncher returns what a step does that calls a launcher with the size that a plan gives to servers. What the
+// launcher reports is shown to users. advice is what a user can do if the launcher gives up.
+func (p *Provisioner) withLauncher(planID, advice string,
+	call func(ctx context.Context, size fleet.Size, report func(string)) error) func(context.Context, *task.Run) error {
+	return func(ctx context.Context, run *task.Run) error {
+		plan, err := p.plan(planID)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		err = call(ctx, size(plan), func(sentence string) {
+			if err := errors.Join(run.Alive(), run.Report(ctx, sentence)); err != nil {
+				cancel(err) // the lease is lost, for example
+			}
+		})
+		if err != nil && ctx.Err() != nil {
+			return errors.Join(err, context.Cause(ctx))
+		}
+		return launchError(run.Task, err, advice)
+	}
+}
+
+func size(p plan.Plan) fleet.Size {
+	return fleet.Size{MemoryMB: p.MemoryMB, StorageMB: p.MaxStorageMB}
+}
+
+// launchError translates a launcher's error into what the task is to do.
+func launchError(t store.Task, err error, advice string) error {
+	known, ok := errors.AsType[*launcher.Error](err)
+	if !ok {
+		return err
+	}
+	switch known.Action {
+	case launcher.Wait:
+		return task.Pending(known.After, known.Sentence)
+	case launcher.GiveUp:
+		return task.Permanent(fmt.Sprintf("%s %s Tell your operator about %s.", known.Sentence, advice,
+			task.Token(t.ID)), err)
+	}
+	if known.Sentence == "" {
+		return err
+	}
+	return task.Failure(known.Sentence, err)
+}

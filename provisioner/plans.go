@@ -1,0 +1,55 @@
+package provisioner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"mysql-broker/provisioner/plan"
+	"mysql-broker/provisioner/task"
+	"mysql-broker/store"
+)
+
+// plan returns a plan for a step that needs its limits. If the catalog of this broker does not have it, the task is
+// left to a broker whose catalog does.
+func (p *Provisioner) plan(id string) (plan.Plan, error) {
+	found := p.plans.Get(id)
+	if found.Removed {
+		return found, task.RequeueElsewhere(fmt.Errorf("plan %q is not in the catalog", id))
+	}
+	return found, nil
+}
+
+// planOf returns the plan of an instance, or what is still known of it if it was removed from the catalog.
+func (p *Provisioner) planOf(i store.Instance) plan.Plan {
+	return p.plans.Of(i.PlanID, i.ServiceID, plan.Kind(i.Location.Kind))
+}
+
+// PlanOf returns the id of an instance's plan. The instance may be in any state.
+func (p *Provisioner) PlanOf(ctx context.Context, id string) (planID string, err error) {
+	i, err := p.instance(ctx, id)
+	return i.PlanID, err
+}
+
+// RemovedPlan finds an instance's plan by the id of a plan that was removed from the catalog. Platforms keep such a
+// plan for the instances that have it, and for those that were changed to another one without the platform learning of
+// it; they must still be able to delete these instances. found is false if the instance is of another service, or never
+// had that plan.
+func (p *Provisioner) RemovedPlan(ctx context.Context, instanceID, serviceID,
+	planID string) (had plan.Plan, found bool, err error) {
+	recorded, err := p.store.HadPlan(ctx, instanceID, planID)
+	if err != nil {
+		return had, false, fmt.Errorf("look for the instance's former plans: %w", err)
+	}
+	if !recorded {
+		return had, false, nil
+	}
+	i, err := p.store.Instance(ctx, instanceID)
+	if errors.Is(err, store.ErrNotFound) {
+		return plan.Plan{ID: planID, ServiceID: serviceID, Removed: true}, true, nil
+	}
+	if err != nil {
+		return had, false, fmt.Errorf("read the instance: %w", err)
+	}
+	return p.planOf(i), i.ServiceID == serviceID, nil
+}

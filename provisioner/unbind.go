@@ -1,0 +1,88 @@
+package provisioner
+
+import (
+	"context"
+	"errors"
+
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
+	"mysql-broker/provisioner/task"
+	"mysql-broker/store"
+)
+
+// UnbindRequest asks to delete a binding.
+type UnbindRequest struct {
+	InstanceID string
+	BindingID  string
+}
+
+// Unbind deletes a binding: when it returns, the account cannot log in and its sessions are closed. OSB API,
+// "Unbinding".
+func (p *Provisioner) Unbind(ctx context.Context, q UnbindRequest) error {
+	ctx, cancel := context.WithTimeout(ctx, syncDeadline)
+	defer cancel()
+	_, _, err := p.operate(ctx, store.Unbind, func(tx *store.Tx) (decision, error) { return p.decideUnbind(ctx, tx, q) })
+	return err
+}
+
+func (p *Provisioner) decideUnbind(ctx context.Context, tx *store.Tx, q UnbindRequest) (d decision, err error) {
+	there, err := tx.Begin(ctx, q.InstanceID, q.BindingID)
+	if errors.Is(err, store.ErrNotFound) || err == nil && there.Binding == nil {
+		return d, refuse(AlreadyDeleted, "There is no service binding with this id.")
+	}
+	if err != nil {
+		return d, err
+	}
+	if there.Task("") != nil {
+		return d, errBusy
+	}
+	i, b, active := there.Instance, *there.Binding, there.Task(q.BindingID)
+	d = decision{instance: i, binding: b}
+	if active != nil && active.Kind == store.Unbind {
+		d.task, d.joined = active, true
+		return d, nil
+	}
+	// The binding is written before its task: transactions that end the task lock them in this order.
+	tx.SetBindingState(i.ID, b.ID, store.Ending)
+	if active != nil {
+		tx.CancelTask(active.ID, "Cancelled, because the binding is being deleted.")
+		d.cancelled = []store.Task{*active}
+	}
+	d.task = tx.InsertTask(p.newTask(ctx, store.NewTask{InstanceID: i.ID, BindingID: b.ID, Kind: store.Unbind,
+		PlanID: i.PlanID}))
+	d.lock = p.beginLock(ctx, i, bindingLock(i.ID, b.ID))
+	d.workflow = p.unbindWorkflow(i, b, d.lock)
+	return d, nil
+}
+
+var unbindKind = kind{
+	beginning: "Deleting the service binding",
+	advice:    "Unbind again later.",
+	workflow: func(ctx context.Context, p *Provisioner, t store.Task) (task.Workflow, error) {
+		i, b, err := p.bindingTask(ctx, t)
+		return p.unbindWorkflow(i, b, bindingLock(i.ID, b.ID)), err
+	},
+}
+
+// keptAccount is what the task remembers of an account that was not dropped because objects run in its name.
+const keptAccount = "kept account"
+
+// unbindWorkflow drops the account of a binding. If views, triggers, routines or events run in its name, the account is
+// locked instead, and dropped with the instance.
+func (p *Provisioner) unbindWorkflow(i store.Instance, b store.Binding, l sessionLock) task.Workflow {
+	return task.Workflow{
+		Steps: []task.Step{{Name: "end account", Progress: "Closing the account",
+			Do: p.inSession(i, l, func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
+				kept, err := s.RevokeAccess(ctx, b.Account, plan.Role(b.Role), i.Database)
+				return errors.Join(err, run.Remember(keptAccount, kept))
+			})}},
+		Succeeded: func(tx *store.Tx, m task.Memory) {
+			var kept bool
+			if _, err := m.Recall(keptAccount, &kept); kept || err != nil {
+				tx.RecordRetiredAccount(i.ID, b.Account)
+			}
+			tx.DeleteBinding(i.ID, b.ID)
+		},
+		Failed: func(*store.Tx, bool) {},
+	}
+}

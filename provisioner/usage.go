@@ -1,0 +1,77 @@
+package provisioner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/store"
+)
+
+// Bindings counts the bindings of an instance. allowed is how many its plan allows, 0 if the plan was removed.
+func (p *Provisioner) Bindings(ctx context.Context, i store.Instance) (n, allowed int, err error) {
+	if n, err = p.store.CountBindings(ctx, i.ID); err != nil {
+		return 0, 0, fmt.Errorf("count the instance's bindings: %w", err)
+	}
+	return n, p.planOf(i).MaxBindings, nil
+}
+
+// Storage is how much storage an instance used when it was last measured, and how much its plan allows.
+type Storage struct {
+	store.Usage
+	Quota int64 // bytes; 0 if the plan was removed
+}
+
+// Storage reads how much storage an instance uses. found is false before the first measurement, and while quotas are
+// off.
+func (p *Provisioner) Storage(ctx context.Context, i store.Instance) (s Storage, found bool, err error) {
+	if p.quotasOff {
+		return s, false, nil
+	}
+	usage, err := p.store.Usage(ctx, i.ID)
+	if errors.Is(err, store.ErrNotFound) {
+		return s, false, nil
+	}
+	if err != nil {
+		return s, false, fmt.Errorf("read how much storage the instance uses: %w", err)
+	}
+	return Storage{usage, p.planOf(i).Quota()}, true, nil
+}
+
+// shownTables is how many tables an Inspection lists.
+const shownTables = 100
+
+// Inspection is what an instance's server says about it.
+type Inspection struct {
+	At       time.Time
+	Server   mysqladmin.Flavour
+	Size     mysqladmin.Size
+	Largest  []mysqladmin.Table // the largest tables, the largest first
+	Tables   int                // how many tables there are
+	Sessions map[string]int     // open sessions by account
+}
+
+// Inspect asks an instance's server about it and about sessions of some accounts. It changes nothing, and only ctx
+// bounds how long it takes.
+func (p *Provisioner) Inspect(ctx context.Context, i store.Instance, accounts []string) (Inspection, error) {
+	found := Inspection{At: time.Now()}
+	err := p.fleet.AsAdmin(ctx, i, func(admin *mysqladmin.Server) (err error) {
+		if found.Server, err = admin.Flavour(ctx); err != nil {
+			return err
+		}
+		if found.Sessions, err = admin.OpenSessions(ctx, accounts); err != nil {
+			return err
+		}
+		if found.Size, err = admin.DatabaseSize(ctx, i.Database); err != nil {
+			return err
+		}
+		found.Largest, found.Tables, err = admin.LargestTables(ctx, i.Database, shownTables)
+		return err
+	})
+	if err != nil {
+		return Inspection{}, fmt.Errorf("ask the server about the instance: %w", err)
+	}
+	return found, nil
+}

@@ -28,9 +28,9 @@ func (s *Session) CreateDatabase(ctx context.Context, name, charset, collation s
 	if implied {
 		charset = defaultCharset
 	}
-	err := s.createDatabase(ctx, name, charset, collation)
+	err := s.exec(ctx, createDatabase(name, charset, collation))
 	if implied && hasNumber(err, errCollationMismatch) {
-		err = s.createDatabase(ctx, name, "", collation)
+		err = s.exec(ctx, createDatabase(name, "", collation))
 	}
 	if wrong := charsetError(err, charset, collation); wrong != nil {
 		return wrong
@@ -41,15 +41,15 @@ func (s *Session) CreateDatabase(ctx context.Context, name, charset, collation s
 	return nil
 }
 
-func (s *Session) createDatabase(ctx context.Context, name, charset, collation string) error {
-	statement := "CREATE DATABASE IF NOT EXISTS " + quoteIdentifier(name)
+func createDatabase(name, charset, collation string) (statement string) {
+	statement = "CREATE DATABASE IF NOT EXISTS " + quoteIdentifier(name)
 	if charset != "" {
 		statement += " CHARACTER SET " + quoteIdentifier(charset)
 	}
 	if collation != "" {
 		statement += " COLLATE " + quoteIdentifier(collation)
 	}
-	return s.exec(ctx, statement)
+	return statement
 }
 
 // DropDatabase removes a database with all that is in it; a missing one is fine. Grants on it survive: drop the

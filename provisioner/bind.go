@@ -164,14 +164,10 @@ func (p *Provisioner) bindWorkflow(i store.Instance, b store.Binding, l sessionL
 				if err != nil {
 					return err
 				}
-				address, err := p.fleet.Address(ctx, i.Location)
-				if err != nil {
-					return err
-				}
 				return p.inSession(i, l, func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 					return s.CreateAccount(ctx, mysqladmin.Account{Name: b.Account, Password: b.Password,
 						Database: i.Database, Role: plan.Role(b.Role), MaxConnections: has.MaxConnections,
-						Events: has.Events, RequireTLS: plan.TLS(b.TLS).Required(address.CACertificate != nil),
+						Events: has.Events, RequireTLS: plan.TLS(b.TLS) == plan.TLSRequired,
 						Restricted: i.OverSince != nil, OwnServer: i.Location.Dedicated()})
 				})(ctx, run)
 			}}},

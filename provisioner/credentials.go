@@ -27,7 +27,7 @@ func (p *Provisioner) credentials(ctx context.Context, i store.Instance, b store
 	if err != nil {
 		return Credentials{}, p.unlessDeleted(ctx, i.ID, fmt.Errorf("find where the instance is: %w", err))
 	}
-	tlsOnly := plan.TLS(b.TLS).Required(address.CACertificate != nil) || p.fleet.TLSOnly(i.Location)
+	tlsOnly := plan.TLS(b.TLS) == plan.TLSRequired || p.fleet.TLSOnly(i.Location)
 	return Credentials{Address: address, Database: i.Database, Account: b.Account, Password: b.Password,
 		Parameters: b.Parameters, TLSOnly: tlsOnly}, nil
 }

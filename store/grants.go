@@ -70,18 +70,3 @@ func (s *Store) MarkEvents(ctx context.Context, with, without []string) error {
 	}
 	return nil
 }
-
-// ReconcileUnrestricted reconciles the accounts that were made by brokers which know of no restrictions, of instances
-// that have none. They have all privileges of their roles. IS NOT FALSE adds nothing to IS NULL but the partial index
-// binding_grants_due, which PostgreSQL takes where a condition is that of the index.
-func (s *Store) ReconcileUnrestricted(ctx context.Context) error {
-	for {
-		tag, err := s.db.Exec(ctx, `UPDATE binding SET grants_due = false WHERE ctid = ANY (ARRAY(
-			SELECT b.ctid FROM binding b JOIN instance i ON i.id = b.instance_id
-			WHERE b.grants_due IS NOT FALSE AND b.grants_due IS NULL AND i.over_since IS NULL LIMIT $1))
-			AND grants_due IS NULL`, batchRows)
-		if err != nil || tag.RowsAffected() < batchRows {
-			return err
-		}
-	}
-}

@@ -141,8 +141,7 @@ func (d *Doctor) makeAccount(ctx context.Context, f Finding) error {
 			func(s *mysqladmin.Session) error {
 				return s.CreateAccount(ctx, mysqladmin.Account{Name: b.Account, Password: b.Password,
 					Database: i.Database, Role: plan.Role(b.Role), MaxConnections: has.MaxConnections,
-					Events:     has.Events,
-					RequireTLS: plan.TLS(b.TLS).Required(server.CACertificate != nil), Restricted: i.OverSince != nil,
+					Events: has.Events, RequireTLS: plan.TLS(b.TLS) == plan.TLSRequired, Restricted: i.OverSince != nil,
 					OwnServer: i.Location.Dedicated()})
 			})
 	})

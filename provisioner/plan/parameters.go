@@ -28,16 +28,3 @@ const (
 	TLSOptional TLS = "optional"
 	TLSRequired TLS = "required"
 )
-
-// Required reports whether an account that was made with this setting may log in with TLS only. caKnown says whether
-// the CA of its server is known. An account that has no setting is of a time when every account required TLS wherever
-// the CA was known.
-func (t TLS) Required(caKnown bool) bool {
-	switch t {
-	case TLSRequired:
-		return true
-	case TLSOptional:
-		return false
-	}
-	return caKnown
-}

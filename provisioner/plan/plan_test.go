@@ -41,21 +41,3 @@ func TestQuota(t *testing.T) {
 		t.Errorf("%d bytes for a plan that nobody knows", got)
 	}
 }
-
-func TestTLSRequired(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		tls           plan.TLS
-		caKnown, want bool
-	}{
-		{plan.TLSRequired, false, true},
-		{plan.TLSRequired, true, true},
-		{plan.TLSOptional, true, false},
-		{"", true, true}, // bindings of before the setting was recorded
-		{"", false, false},
-	} {
-		if got := test.tls.Required(test.caKnown); got != test.want {
-			t.Errorf("%q, where the CA is known: %t: %t", test.tls, test.caKnown, got)
-		}
-	}
-}

@@ -1,11 +1,10 @@
-// Package quota holds instances to the storage that their plans allow. It measures their databases now and then, and
-// takes from the accounts of those that hold too much what data grow by, until they hold less. One broker at a time
-// does it for all on shared servers, and one, which may be another, for all on dedicated ones: many of those may not
-// answer.
+// Package quota holds instances to the storage that their plans allow. It measures their databases at intervals. If an
+// instance holds too much, its accounts lose the write privileges until it holds less. One broker at a time does this
+// for all shared servers, and one, maybe another, for all dedicated servers, many of which may not answer.
 //
-// What is to be is recorded first, and done on the servers afterwards, account by account; what was not done yet,
-// because a broker died, a server was down or an operation was in progress, is done by the next round. A bind reads
-// what is to be under the lock of the instance, and makes its account accordingly.
+// PostgreSQL records first whether an instance is over its quota. Then the privileges of its accounts are changed on the
+// server, one account after the other. If a broker dies, a server is down or an operation is in progress, the next round
+// does the rest. A bind reads the record under the lock of the instance, and creates its account accordingly.
 package quota
 
 import (
@@ -29,29 +28,29 @@ type Config struct {
 	Plans  plan.Set
 	Fleet  *fleet.Fleet
 	Logger *slog.Logger
-	// Interval is from the beginning of one round to that of the next, or longer: a round is followed by a rest as long
-	// as it took. With 0 nothing is measured, and all accounts may add data.
+	// Interval is the time from the start of one round to the start of the next. A round that takes longer than half of it
+	// is followed by a pause as long as itself. If it is 0, nothing is measured, and all accounts may write.
 	Interval time.Duration
 }
 
-// Guard watches over quotas from Start to Close.
+// Guard enforces quotas from Start to Close.
 type Guard struct {
 	Config
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 
-	measuring periodic.Servers // whether each can be measured, with all its instances
+	measuring periodic.Servers // logs whether each server, with all its databases, can be measured
 
 	mu     sync.Mutex
-	others map[string]map[string]int64 // by shared server, what otherTables last told
+	others map[string]map[string]int64 // the latest result of otherTables, by shared server
 	stored map[string]programs         // by shared server
-	marked map[string]time.Time        // when markEvents last looked, by lease
-	swept  time.Time                   // when ForgetUsage last ran, after the shared servers
+	marked map[string]time.Time        // when markEvents last ran, by lease
+	swept  time.Time                   // when ForgetUsage last ran; used by the round of the shared servers
 }
 
-// side is either kind of servers. Each has its own leader and rounds.
+// side is the shared or the dedicated servers. Each side has its own leader and rounds.
 type side struct {
-	lease     string // of the leader, as it is named in the store
+	lease     string // the name of the leader's lease in the store
 	dedicated bool
 	what      string // for the log
 }
@@ -60,17 +59,17 @@ var sides = []side{{"quota", false, "measuring storage"},
 	{"quota of dedicated servers", true, "measuring storage of dedicated servers"}}
 
 const (
-	// offEach is the interval of rounds that only look for accounts to be released.
+	// offEach is the interval of rounds while quotas are off. They only restore write privileges.
 	offEach = time.Minute
-	// How many servers are measured at the same time: more than one, as one may take long to answer.
+	// How many servers are measured at the same time: more than one, as a server may take long to answer.
 	sharedAtOnce    = 2
 	dedicatedAtOnce = 8
-	// Samples are kept for a month, and what deleted instances have left for an hour or two.
+	// Samples are kept for a month, and the usage of deleted instances for an hour or two.
 	keepSamples = 30 * 24 * time.Hour
 	sweepEach   = time.Hour
 )
 
-// Start begins with a round as soon as this broker leads.
+// Start starts a guard, whose first round begins as soon as this broker gets the leader lease.
 func Start(cfg Config) *Guard {
 	g := &Guard{Config: cfg,
 		others: map[string]map[string]int64{}, marked: map[string]time.Time{},
@@ -90,14 +89,14 @@ func Start(cfg Config) *Guard {
 	return g
 }
 
-// Close returns once nothing is under way. What was begun, the next broker's round completes.
+// Close stops the rounds and waits until they have ended. The next broker's round completes what they leave undone.
 func (g *Guard) Close() {
 	g.cancel()
 	g.done.Wait()
 }
 
-// markEvents has the accounts reconciled that may make events although their plan does not say so, or the other way
-// round: those of a release before the plans said anything, or of a catalog that said something else.
+// markEvents marks accounts for reconcileAll whose privilege to make events is not what their plan says, because the
+// plan in the catalog has changed.
 func (g *Guard) markEvents(ctx context.Context, of side) error {
 	g.mu.Lock()
 	since := g.marked[of.lease]
@@ -114,7 +113,7 @@ func (g *Guard) markEvents(ctx context.Context, of side) error {
 		}
 	}
 	if err := g.Store.MarkEvents(ctx, with, without); err != nil {
-		return fmt.Errorf("look for accounts whose plan says something else of events: %w", err)
+		return fmt.Errorf("look for accounts that gain or lose the privilege to make events: %w", err)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -122,8 +121,8 @@ func (g *Guard) markEvents(ctx context.Context, of side) error {
 	return nil
 }
 
-// round measures everything on a kind of servers, and reconciles every account there that is due.
-// While PostgreSQL is held, what it says of instances may be long past, and nothing is done.
+// round measures all databases on one side, and reconciles the accounts that are due there. During a store.Hold it does
+// nothing, as the records of the instances may be out of date.
 func (g *Guard) round(ctx context.Context, of side) (err error) {
 	held, err := g.Store.Hold(ctx)
 	if err != nil || held != nil {
@@ -138,8 +137,7 @@ func (g *Guard) round(ctx context.Context, of side) (err error) {
 		err = g.eachShared(ctx)
 	}
 	if ctx.Err() == nil {
-		err = errors.Join(err, g.markEvents(ctx, of), g.Store.ReconcileUnrestricted(ctx),
-			g.reconcileAll(ctx, of.dedicated, ""))
+		err = errors.Join(err, g.markEvents(ctx, of), g.reconcileAll(ctx, of.dedicated, ""))
 	}
 	if !of.dedicated && time.Since(g.swept) >= sweepEach && ctx.Err() == nil {
 		g.swept = time.Now()

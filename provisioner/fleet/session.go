@@ -13,8 +13,8 @@ import (
 type Lock struct {
 	Key     string
 	Pending *mysqladmin.PendingLock // what PendingLock has begun for the same key; nil to begin now
-	Alive   func() error         // for mysqladmin.Server.Lock
-	Adds    bool                 // the session only adds, which is allowed during a store.Hold too
+	Alive   func() error            // for mysqladmin.Server.Lock
+	Adds    bool                    // the session only adds, which is allowed during a store.Hold too
 }
 
 // Session is an administrator's session that holds a session lock until it is closed. Whoever takes the same lock

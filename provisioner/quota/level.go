@@ -6,16 +6,16 @@ import (
 	"mysql-broker/provisioner/plan"
 )
 
-// Levels of a quota, in per cent. A level that was reached is left only once the data take margin less, so that
-// nothing is told, and nobody's privileges are changed, again and again.
+// Levels of a quota, in per cent. An instance leaves a level only when its data are margin below it: otherwise
+// privileges would change, and log lines appear, each time the data cross the level.
 const (
-	Over   = 100 // data may not grow any more
+	Over   = 100 // accounts lose the write privileges
 	margin = Over - plan.RestoreBelow
 )
 
 var levels = []int{Over, 90, 80}
 
-// Level is the highest level that the data of an instance have reached and not left, or 0. before is the one at the
+// Level is the highest level that the data of an instance have reached and not left, or 0. before is the level at the
 // last measurement.
 func Level(used, quota int64, before int) int {
 	for _, level := range levels {
@@ -30,8 +30,8 @@ func Level(used, quota int64, before int) int {
 	return 0
 }
 
-// near is the level from which a database is worth a question of its own.
+// near is the level from which a database is measured by itself.
 var near = levels[len(levels)-1]
 
-// Levels lists the levels that there are beside 0.
+// Levels lists the levels above 0.
 func Levels() []int { return slices.Clone(levels) }

@@ -18,20 +18,21 @@ import (
 )
 
 const (
-	// page is how many databases are compared at a time with what is recorded of them.
+	// page is how many databases are compared with their records at a time.
 	page = 1000
-	// measureTimeout bounds a question to a shared server about all databases, exactTimeout that about one, and
-	// dedicatedTimeout what a dedicated server is asked. The latter two are less than freshTime.
+	// measureTimeout bounds a query about all databases of a shared server, exactTimeout a query about one of them, and
+	// dedicatedTimeout the queries to a dedicated server. The latter two are less than freshTime.
 	measureTimeout   = 30 * time.Second
 	exactTimeout     = 10 * time.Second
 	dedicatedTimeout = 5 * time.Second
-	// A sample follows a change of 1/sampleShare of the quota, but not within sampleEach, and any change after a day.
+	// A sample is recorded after a change of 1/sampleShare of the quota, but at most once in sampleEach, and after any
+	// change once in sampleLate.
 	sampleShare = 50
 	sampleEach  = 10 * time.Minute
 	sampleLate  = 24 * time.Hour
 )
 
-// eachShared measures the shared servers, some at once. Those that do not answer are told in the log.
+// eachShared measures the shared servers, some at once. Failures are logged by server.
 func (g *Guard) eachShared(ctx context.Context) error {
 	var measuring errgroup.Group
 	measuring.SetLimit(sharedAtOnce)
@@ -51,9 +52,9 @@ func (g *Guard) eachShared(ctx context.Context) error {
 	return measuring.Wait()
 }
 
-// measureShared measures the databases of a shared server. Those whose instance is over its quota are looked at even if
-// they are gone: their developer cannot make them again before. What is wrong with single instances keeps nobody from
-// being measured, nor from knowing that the server was.
+// measureShared measures the databases of a shared server. A database that does not exist counts as empty if its
+// instance is over its quota: its developer dropped it, and cannot create it again before the privileges are restored.
+// An error of one instance does not keep the others from being measured.
 func (g *Guard) measureShared(ctx context.Context, server *shared.Server) error {
 	sizes, incomplete, err := g.sizes(ctx, server)
 	if err != nil {
@@ -81,7 +82,7 @@ func (g *Guard) measureShared(ctx context.Context, server *shared.Server) error 
 		var changes []store.UsageChange
 		for _, m := range instances {
 			files := sizes[m.Database]
-			if stored.endless[m.Database] { // who has so much that it cannot be read is over any quota
+			if stored.endless[m.Database] { // more than can be read in time is over any quota
 				files += 2 * g.Plans.Get(m.PlanID).Quota()
 			}
 			c, err := g.assess(ctx, m, files, func(ctx context.Context) (mysqladmin.Size, error) {
@@ -91,8 +92,8 @@ func (g *Guard) measureShared(ctx context.Context, server *shared.Server) error 
 				return err
 			}
 			if err != nil {
-				if gone := server.Ping(ctx); gone != nil {
-					return gone
+				if down := server.Ping(ctx); down != nil {
+					return down
 				}
 				errs = append(errs, fmt.Errorf("instance %q: %w", m.InstanceID, err))
 			} else if m.Bytes == nil || c.Bytes != *m.Bytes || c.Level != m.Level {
@@ -114,13 +115,13 @@ func (g *Guard) record(ctx context.Context, changes []store.UsageChange) error {
 		return nil
 	}
 	if err := g.Store.RecordUsage(ctx, changes); err != nil {
-		return fmt.Errorf("record what the instances' data take: %w", err)
+		return fmt.Errorf("record how much storage the instances use: %w", err)
 	}
 	return nil
 }
 
-// sizes measures the databases of a server, all at once. incomplete says why tables that InnoDB keeps no file for are
-// counted as they were before, or not at all.
+// sizes measures all databases of a server. incomplete says why tables without an InnoDB file are counted by an older
+// measurement, or not at all.
 func (g *Guard) sizes(ctx context.Context, server *shared.Server) (sizes map[string]int64, incomplete, err error) {
 	if err := server.Ping(ctx); err != nil {
 		return nil, nil, err
@@ -137,7 +138,7 @@ func (g *Guard) sizes(ctx context.Context, server *shared.Server) (sizes map[str
 	return sizes, incomplete, nil
 }
 
-// otherTables are those that InnoDB keeps no file for. What cannot be measured counts as it did before.
+// otherTables measures the tables without an InnoDB file, by database. What cannot be measured counts as it did before.
 func (g *Guard) otherTables(ctx context.Context, server *shared.Server) (map[string]int64, error) {
 	limited, cancel := context.WithTimeout(ctx, measureTimeout)
 	defer cancel()
@@ -154,8 +155,8 @@ func (g *Guard) otherTables(ctx context.Context, server *shared.Server) (map[str
 	return bytes, err
 }
 
-// eachDedicated measures the dedicated servers, some at once. Those that cannot be measured are told in the log, and
-// what is recorded of each tells since when: one that is down for long neither hides nor alarms for the others.
+// eachDedicated measures the dedicated servers, some at once. Failures are logged by server. That the side was measured is
+// recorded unless every server failed: one server that stays down raises no alarm for all.
 func (g *Guard) eachDedicated(ctx context.Context) error {
 	if len(g.Fleet.Launchers()) == 0 {
 		return nil
@@ -193,7 +194,8 @@ func (g *Guard) eachDedicated(ctx context.Context) error {
 	return g.Store.RecordMeasurement(ctx, store.DedicatedServers)
 }
 
-// measureDedicated tells in the log why a server cannot be measured, unless that comes of an operation on its instance.
+// measureDedicated measures a dedicated server, and logs why it cannot. If that is because of an operation on its
+// instance, it logs nothing and returns errBusy.
 func (g *Guard) measureDedicated(ctx context.Context, m store.Measured) (store.UsageChange, error) {
 	i, err := g.Store.Instance(ctx, m.InstanceID)
 	if errors.Is(err, store.ErrNotFound) {
@@ -232,17 +234,18 @@ func (g *Guard) measureServer(ctx context.Context, i store.Instance, m store.Mea
 	return g.assess(ctx, m, size.Files, func(context.Context) (mysqladmin.Size, error) { return size, nil })
 }
 
-// assess tells what is to be recorded of an instance whose database has files of so many bytes, and has it kept from
-// growing, or released, if that is due. exact measures the database alone, with what is reusable in it.
+// assess returns what to record of an instance whose database has files of so many bytes. If the instance has come to be
+// over or below its quota, assess records that and changes the privileges of its accounts. exact measures the database
+// alone, including the space in its files that can be reused.
 func (g *Guard) assess(ctx context.Context, m store.Measured, files int64,
 	exact func(context.Context) (mysqladmin.Size, error)) (store.UsageChange, error) {
 	c := store.UsageChange{Database: m.Database, Bytes: files, Level: m.Level}
 	quota := g.Plans.Get(m.PlanID).Quota()
-	if quota == 0 { // the plan is not in the catalog any more: nothing is known, and nothing changes
+	if quota == 0 { // the plan was removed from the catalog: its quota is not known, and nothing changes
 		c.Sample = g.worthSample(m, c, 0)
 		return c, nil
 	}
-	over, seen := m.OverSince != nil, time.Now()
+	over, now := m.OverSince != nil, time.Now()
 	if over || files*100 >= quota*int64(near) {
 		var err error
 		if c.Bytes, err = used(ctx, files, quota, exact); err != nil {
@@ -257,21 +260,21 @@ func (g *Guard) assess(ctx context.Context, m store.Measured, files int64,
 	c.Sample = g.worthSample(m, c, quota)
 	switch {
 	case over != (c.Level == Over):
-		// First, so that nobody is told of an instance over its quota with less data than that.
+		// Recorded first, so that users never see an instance over its quota with less data than the quota.
 		if err := g.record(ctx, []store.UsageChange{c}); err != nil {
 			return c, err
 		}
 		c.Sample = false
-		return c, g.change(ctx, m, c.Bytes, seen)
+		return c, g.change(ctx, m, c.Bytes, now)
 	case c.Level > m.Level && !over:
-		g.Logger.LogAttrs(ctx, slog.LevelWarn, "the data of a service instance take much of its quota",
+		g.Logger.LogAttrs(ctx, slog.LevelWarn, "a service instance uses much of its quota",
 			g.facts(m, c.Bytes)...)
 	}
 	return c, nil
 }
 
-// used is how much of a quota a database takes that has files of so many bytes. If exact fails, as it does where
-// somebody has made very many tables, files of twice the quota are over it, whatever is reusable in them.
+// used is how many bytes of a quota a database uses whose files have so many bytes. If exact fails, as it does for very
+// many tables, files of twice the quota count as over it, however much of them can be reused.
 func used(ctx context.Context, files, quota int64,
 	exact func(context.Context) (mysqladmin.Size, error)) (int64, error) {
 	limited, cancel := context.WithTimeout(ctx, exactTimeout)
@@ -283,7 +286,7 @@ func used(ctx context.Context, files, quota int64,
 	return size.Used(quota), err
 }
 
-// worthSample tells whether a measurement belongs into the history.
+// worthSample tells whether a measurement belongs in the history.
 func (g *Guard) worthSample(m store.Measured, c store.UsageChange, quota int64) bool {
 	if m.Bytes == nil || c.Level != m.Level {
 		return true

@@ -8,7 +8,7 @@ import (
 	"mysql-broker/provisioner/mysqladmin"
 )
 
-// Whoever makes it impossible to tell what is reusable does not escape the quota by that.
+// A tenant who makes it impossible to measure the reusable space does not escape the quota.
 func TestFilesOfTwiceTheQuotaNeedNoOtherFigure(t *testing.T) {
 	t.Parallel()
 	silent := func(ctx context.Context) (mysqladmin.Size, error) {

@@ -12,26 +12,27 @@ import (
 )
 
 const (
-	// programsTimeout bounds how long a shared server reads the stored programs of all databases, and programTimeout
-	// those of one.
+	// programsTimeout bounds how long a shared server reads the stored programs of all databases, programTimeout how long
+	// it reads those of one.
 	programsTimeout = 20 * time.Second
 	programTimeout  = 3 * time.Second
-	// programsShare is how many times longer than such a look took the guard waits before the next, at least.
+	// programsShare limits the load on the server: the guard waits at least this many times as long as the last reading
+	// took before the next one.
 	programsShare = 50
 )
 
-// programs are what the stored programs of a shared server's databases took when they were last looked at.
+// programs is how much the stored programs of a shared server's databases used when they were last read.
 type programs struct {
 	bytes   map[string]int64
 	endless map[string]bool // databases whose programs alone cannot be read within programTimeout
 	since   time.Time
 	took    time.Duration
-	err     error // why all are of an earlier time
+	err     error // why some or all are of an earlier reading
 }
 
-// programs looks again, unless the last look took so long that it is too early for that. Where the server does not get
-// through all databases, each is looked at by itself: one that takes too long for that keeps nobody else from being
-// measured.
+// programs reads the stored programs of a server, unless it is too early after the last reading: see programsShare. If
+// the server cannot read all databases in time, each is read by itself, so that one that takes too long does not keep
+// the others from being measured.
 func (g *Guard) programs(ctx context.Context, server *shared.Server, databases map[string]int64) programs {
 	g.mu.Lock()
 	latest := g.stored[server.Name()]
@@ -56,10 +57,10 @@ func (g *Guard) programs(ctx context.Context, server *shared.Server, databases m
 	return next
 }
 
-// eachProgram looks at each database by itself.
+// eachProgram reads the stored programs of one database after the other.
 func (g *Guard) eachProgram(ctx context.Context, server *shared.Server, databases map[string]int64,
 	latest programs) programs {
-	var unknown error // of those that are counted as they were before
+	var unknown error // why databases are counted by an earlier reading
 	next := programs{since: time.Now(), bytes: maps.Clone(latest.bytes), endless: map[string]bool{}}
 	if next.bytes == nil {
 		next.bytes = map[string]int64{}

@@ -15,17 +15,16 @@ import (
 )
 
 const (
-	// freshTime is how old a measurement may be that accounts are restricted or released for. A broker that was paused
-	// has an older one.
+	// freshTime is how old a measurement may be for which privileges are changed. A broker that was paused has an older one.
 	freshTime = 15 * time.Second
-	// reconcileTimeout bounds how long an account's privileges are being changed, for which requests wait. It is less than
-	// they wait for a lock: see store.Store.InTx.
+	// reconcileTimeout bounds how long an account's privileges are being changed. Requests wait meanwhile, so it is less
+	// than they wait for a lock: see store.Store.InTx.
 	reconcileTimeout = 3 * time.Second
 	// reconcilePage is how many accounts are read at a time.
 	reconcilePage = 100
 )
 
-// releaseAll is for when quotas mean nothing any more.
+// releaseAll records, while quotas are off, that no instance is over its quota.
 func (g *Guard) releaseAll(ctx context.Context, of side) error {
 	servers := []string{store.DedicatedServers}
 	if !of.dedicated {
@@ -50,10 +49,10 @@ func (g *Guard) releaseAll(ctx context.Context, of side) error {
 	return errors.Join(errs...)
 }
 
-// change records that an instance is over its quota, or is not any more, and reconciles its accounts. used was seen at
-// that time, and is compared with the quota that the instance has now. An error of the settling is told in the log
-// only: the end of the round tries again.
-func (g *Guard) change(ctx context.Context, m store.Measured, used int64, seen time.Time) error {
+// change records that an instance is over its quota, or no longer is, and reconciles its accounts. used was measured at
+// that time, and is compared with the quota that the instance has now. Accounts that cannot be reconciled are logged,
+// and tried again at the end of the round.
+func (g *Guard) change(ctx context.Context, m store.Measured, used int64, measured time.Time) error {
 	changed := false
 	err := g.Store.InTx(ctx, func(tx *store.Tx) error {
 		i, err := tx.LockInstance(ctx, m.InstanceID)
@@ -73,7 +72,7 @@ func (g *Guard) change(ctx context.Context, m store.Measured, used int64, seen t
 		if !changed {
 			return nil
 		}
-		if age := time.Since(seen); age > freshTime {
+		if age := time.Since(measured); age > freshTime {
 			return fmt.Errorf("the measurement is %v old", age)
 		}
 		m.PlanID, m.OverSince = i.PlanID, i.OverSince
@@ -84,7 +83,7 @@ func (g *Guard) change(ctx context.Context, m store.Measured, used int64, seen t
 		return err
 	}
 	if g.Interval == 0 {
-		g.Logger.Info("a service instance is not held to its quota any more, as none is: its accounts may add data",
+		g.Logger.Info("quotas are off: the accounts of a service instance that was over its quota may add data",
 			"instance_id", m.InstanceID)
 	} else if m.OverSince == nil {
 		g.Logger.LogAttrs(ctx, slog.LevelWarn, "a service instance is over its quota: its accounts may add no data until it "+
@@ -97,20 +96,19 @@ func (g *Guard) change(ctx context.Context, m store.Measured, used int64, seen t
 	return g.reconcileAll(ctx, m.Dedicated, m.InstanceID)
 }
 
-// facts are what a log line tells of an instance.
+// facts are the attributes of a log line about an instance.
 func (g *Guard) facts(m store.Measured, used int64) []slog.Attr {
 	has := g.Plans.Get(m.PlanID)
 	return []slog.Attr{slog.String("instance_id", m.InstanceID), slog.String("plan", has.Name), slog.Int64("bytes", used),
 		slog.Int64("quota_bytes", has.Quota()), slog.Int64("percent", used*100/has.Quota())}
 }
 
-// errBusy means that an operation is in progress, in which the account or the server may be changed, or that another
-// transaction holds the instance.
+// errBusy means that an operation is in progress, which may change the account or stop the server.
 var errBusy = errors.New("an operation is in progress")
 
-// reconcileAll gives the accounts that are due, of one instance or of all ("") on a kind of servers, the privileges
-// that they should have. Servers that do not answer once are not asked again. What could not be done is told in the
-// log, and left to the next round.
+// reconcileAll gives the accounts that are due the privileges that they should have: those of one instance or, for "",
+// of all on dedicated or shared servers. It skips the rest of a server that does not answer. What it cannot do is logged,
+// and left to the next round.
 func (g *Guard) reconcileAll(ctx context.Context, dedicated bool, instanceID string) error {
 	silent := map[string]bool{}
 	left := 0
@@ -143,15 +141,15 @@ func (g *Guard) reconcileAll(ctx context.Context, dedicated bool, instanceID str
 		after = due[len(due)-1]
 	}
 	if left > 0 {
-		g.Logger.Warn("could not restrict or release some accounts; the next round tries again", "count", left,
+		g.Logger.Warn("could not change the privileges of some accounts; the next round tries again", "count", left,
 			"error", first)
 	}
 	return nil
 }
 
-// settle changes an account. The instance stays locked meanwhile, so that no operation on it can begin; one that began
-// because this process was paused and its lock lost loses the session lock. That is released afterwards, since it may
-// take longer than others wait for the lock.
+// reconcile changes the privileges of an account. The instance stays locked in PostgreSQL meanwhile, so that no
+// operation begins. If this process was paused and lost that lock, an operation that began takes the session lock. The
+// session lock is released after the transaction, as that may take longer than requests wait for the instance.
 func (g *Guard) reconcile(ctx context.Context, d store.DueAccount) error {
 	var session *fleet.Session
 	err := g.Store.InTx(ctx, func(tx *store.Tx) error {

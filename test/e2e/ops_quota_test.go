@@ -150,7 +150,7 @@ func TestQuota(t *testing.T) {
 		})
 
 		fill(t, db, 32)
-		p.AwaitLog(t, "the data of a service instance take much of its quota")
+		p.AwaitLog(t, "a service instance uses much of its quota")
 		expectOver(t, i, false)
 		open, err := db.Conn(t.Context())
 		if err != nil {

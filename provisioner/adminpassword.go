@@ -13,19 +13,20 @@ import (
 )
 
 const (
-	// patience bounds how long a rotation tries to find the instance without a bind or unbind under way.
+	// patience bounds how long a rotation tries to find a moment in which no bind or unbind is in progress.
 	patience = 5 * time.Second
-	// endTime and changeTime together bound how long a rotation keeps requests waiting. It is less than they wait for a
+	// endTime and changeTime together bound how long a rotation keeps requests waiting. That is less than they wait for a
 	// lock: see store.Store.InTx.
-	endTime    = time.Second     // for the end of binds and unbinds that are under way, which take milliseconds
+	endTime    = time.Second     // for binds and unbinds in progress to end, which takes milliseconds
 	changeTime = 2 * time.Second // for the server to change the password
 	endPoll    = 10 * time.Millisecond
 )
 
-// RotateAdminPassword gives the admin account of an instance's dedicated server a new password. That is recorded first,
-// so that one that works is recorded at any moment; a rotation that died is completed by the next one, and until then
-// fleet.WithAdminPassword finds which one works. Requests wait meanwhile, at most 3 seconds on end, and tasks are not
-// begun. An instance that is not ready, or on which an operation is in progress, is refused with an *Error.
+// RotateAdminPassword gives the admin account of an instance's dedicated server a new password. The new password is
+// recorded beside the old one before the server is changed, so that one that works is recorded at any moment. A
+// rotation that died is completed by the next one; until then fleet.WithAdminPassword finds the password that works.
+// Meanwhile no task begins and requests wait, at most 3 seconds at a time. An instance that is not ready, or on which
+// an operation is in progress, is refused with an *Error.
 func RotateAdminPassword(ctx context.Context, s *store.Store, servers *fleet.Fleet, id string) error {
 	hold, err := s.Hold(ctx)
 	if err != nil {
@@ -55,12 +56,13 @@ func RotateAdminPassword(ctx context.Context, s *store.Store, servers *fleet.Fle
 	})
 }
 
-// errBinding means that binds or unbinds were under way for longer than endTime.
+// errBinding means that binds or unbinds were in progress for longer than endTime.
 var errBinding = fmt.Errorf("binds and unbinds do not end: %w", errBusy)
 
-// whenIdle runs fn in a transaction that keeps operations from beginning, once none is under way with the present
-// password. Binds and unbinds end without the lock, but where they come all the time, there is no moment without one
-// unless it is held for a while. If they do not end soon, requests get their turn before it is tried again.
+// whenIdle runs fn in a transaction that holds the lock of the instance, when no operation is in progress. The lock
+// keeps new operations from beginning while binds and unbinds end, which do not need it for that: where they come all
+// the time, there would be no idle moment otherwise. If they do not end soon, the lock is released for a moment, so
+// that requests are served, and whenIdle tries again.
 func whenIdle(ctx context.Context, s *store.Store, id string, fn func(*store.Tx, store.Instance) error) error {
 	deadline := time.Now().Add(patience)
 	for {
@@ -77,7 +79,7 @@ func whenIdle(ctx context.Context, s *store.Store, id string, fn func(*store.Tx,
 	}
 }
 
-// lockForRotation refuses an instance that cannot be given another password now.
+// lockForRotation locks an instance, and refuses it if its password cannot be changed now.
 func lockForRotation(ctx context.Context, tx *store.Tx, id string) (store.Instance, error) {
 	i, err := tx.LockInstance(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
@@ -99,7 +101,8 @@ func lockForRotation(ctx context.Context, tx *store.Tx, id string) (store.Instan
 	return i, nil
 }
 
-// awaitBindings returns nil once no task is in progress, errBinding if binds or unbinds do not end soon, or errBusy.
+// awaitBindings waits until no task is in progress. It returns errBinding if binds or unbinds do not end soon, and
+// errBusy if another operation is in progress.
 func awaitBindings(ctx context.Context, tx *store.Tx, id string) error {
 	deadline := time.Now().Add(endTime)
 	for {
@@ -122,8 +125,8 @@ func awaitBindings(ctx context.Context, tx *store.Tx, id string) error {
 	}
 }
 
-// changeAdminPassword does so under the session lock that operations take: should the lock in PostgreSQL be lost,
-// whoever takes it next ends this connection before it changes the password in turn.
+// changeAdminPassword changes the password under the session lock that operations take: if the lock in PostgreSQL is
+// lost, the next operation ends this connection before it changes anything.
 func changeAdminPassword(ctx context.Context, tx *store.Tx, servers *fleet.Fleet, i store.Instance) error {
 	ctx, cancel := context.WithTimeout(ctx, changeTime)
 	defer cancel()

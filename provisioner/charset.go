@@ -7,12 +7,14 @@ import (
 	"mysql-broker/provisioner/plan"
 )
 
-// charsets that both MySQL and MariaDB have. A dedicated server is not there yet to be asked when its instance is
-// requested; what this list lets through and the server does not know fails the provision with a sentence.
+// charsets are the character sets of MySQL and MariaDB. When an instance with a dedicated server is requested, there is
+// no server yet that could be asked. If the list has a character set that the server lacks, the provision fails with a
+// sentence for users.
 var charsets = strings.Fields("armscii8 ascii big5 binary cp1250 cp1251 cp1256 cp1257 cp850 cp852 cp866 cp932 dec8 " +
 	"eucjpms euckr gb2312 gbk geostd8 greek hebrew hp8 keybcs2 koi8r koi8u latin1 latin2 latin5 latin7 macce macroman " +
 	"sjis swe7 tis620 ucs2 ujis utf16 utf16le utf32 utf8 utf8mb3 utf8mb4")
 
+// plausibleCharset refuses a character set or collation that no server has.
 func plausibleCharset(q plan.InstanceParameters) error {
 	if q.Charset != "" && !slices.Contains(charsets, q.Charset) {
 		return refuse(Invalid, "Parameter \"charset\" is %q, which is no character set that MySQL knows; "+

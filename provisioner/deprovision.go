@@ -22,7 +22,7 @@ type DeprovisionRequest struct {
 
 // Deprovision deletes an instance and cancels whatever is in progress on it. OSB API, "Deprovisioning".
 func (p *Provisioner) Deprovision(ctx context.Context, q DeprovisionRequest) (Result, error) {
-	if _, err := answersAsync(q.Plan, q.AcceptsIncomplete); err != nil {
+	if _, err := respondsAsync(q.Plan, q.AcceptsIncomplete); err != nil {
 		return Result{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, syncDeadline)
@@ -60,7 +60,7 @@ func (p *Provisioner) decideDeprovision(ctx context.Context, tx *store.Tx, q Dep
 	if i.ServiceID != q.Plan.ServiceID {
 		return d, refuse(Invalid, "The service_id is not that of this service instance.")
 	}
-	if d.async, err = answersAsync(p.planOf(i), q.AcceptsIncomplete); err != nil {
+	if d.async, err = respondsAsync(p.planOf(i), q.AcceptsIncomplete); err != nil {
 		return d, err
 	}
 	if active := there.Task(""); active != nil && active.Kind == store.Deprovision {
@@ -161,8 +161,8 @@ func (p *Provisioner) shutAccounts(ctx context.Context, run *task.Run, i store.I
 	return errors.Join(refused, err)
 }
 
-// eachAccount runs fn for accounts of an instance, each under the lock of its binding: a worker whose bind was cancelled
-// may still be running.
+// eachAccount runs fn for accounts of an instance, each under the lock of its binding: a worker whose bind was
+// cancelled may still be running.
 func (p *Provisioner) eachAccount(ctx context.Context, run *task.Run, i store.Instance,
 	accounts []store.BindingAccount, fn func(ctx context.Context, s *mysqladmin.Session, account string) error) error {
 	for _, a := range accounts {

@@ -5,7 +5,7 @@ import "fmt"
 // Code says what kind of refusal or failure an Error is.
 type Code int
 
-// Each code has one HTTP status; the handler knows which.
+// Package broker has the HTTP status of each code.
 const (
 	Invalid           Code = iota // the request can never work
 	Conflict                      // the id is taken by something else
@@ -20,7 +20,8 @@ const (
 	Unavailable                   // the broker or a server failed; trying again may help
 )
 
-// Error is an answer other than success. Sentence is for users and says what to do next; Err is for operators.
+// Error is the result of a request that did not succeed. Sentence is for users and says what to do next; Err is for
+// operators.
 type Error struct {
 	Code     Code
 	Sentence string

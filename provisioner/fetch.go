@@ -9,10 +9,10 @@ import (
 	"mysql-broker/store"
 )
 
-// Instance reads an instance that a platform may fetch. One that is being created is NotFound yet, and stays so if its
-// creation fails; one that is being changed is Busy. OSB API, "Fetching a Service Instance".
+// Instance reads an instance that a platform may fetch. An instance is NotFound while it is being created, and if its
+// creation failed, and Busy while it is being changed. OSB API, "Fetching a Service Instance".
 func (p *Provisioner) Instance(ctx context.Context, id string) (store.Instance, error) {
-	// The task is read before the instance: had it ended in between, the instance shows how.
+	// The task is read before the instance: if it ends in between, the instance shows how.
 	latest, err := p.store.LatestTask(ctx, id, "", "")
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return store.Instance{}, fmt.Errorf("read the instance's latest task: %w", err)
@@ -30,8 +30,8 @@ func (p *Provisioner) Instance(ctx context.Context, id string) (store.Instance, 
 	return i, nil
 }
 
-// Binding reads the credentials of a binding. One that is being made or ended is NotFound. OSB API, "Fetching a Service
-// Binding".
+// Binding reads the credentials of a binding. A binding is NotFound while it is being created or deleted. OSB API,
+// "Fetching a Service Binding".
 func (p *Provisioner) Binding(ctx context.Context, instanceID, id string) (Credentials, error) {
 	b, err := p.store.Binding(ctx, instanceID, id)
 	if errors.Is(err, store.ErrNotFound) || err == nil && b.State != store.Ready {
@@ -41,7 +41,7 @@ func (p *Provisioner) Binding(ctx context.Context, instanceID, id string) (Crede
 		return Credentials{}, fmt.Errorf("read the binding: %w", err)
 	}
 	i, err := p.store.Instance(ctx, instanceID)
-	if errors.Is(err, store.ErrNotFound) { // it was deleted meanwhile, with its bindings
+	if errors.Is(err, store.ErrNotFound) { // the instance was deleted since, with its bindings
 		return Credentials{}, refuse(NotFound, "There is no service binding with this id.")
 	}
 	if err != nil {
@@ -50,30 +50,30 @@ func (p *Provisioner) Binding(ctx context.Context, instanceID, id string) (Crede
 	return p.credentials(ctx, i, b)
 }
 
-// Operation is what has become of a task.
+// Operation is the state of a task.
 type Operation struct {
 	State       string // store.InProgress, store.Succeeded or store.Failed
 	Description string // for users; never empty while the operation is in progress
 }
 
-// LastOperation tells what has become of the operation that token names, on an instance or, if bindingID is not empty,
-// on a binding. Without a token, or with the bare name of a kind of operation, it is the latest one of that kind; some
-// platforms keep no tokens. A finished deletion succeeds for as long as its task is kept. OSB API, "Polling Last
-// Operation".
+// LastOperation returns the state of the operation that token names, on an instance or, if bindingID is not empty, on a
+// binding. As some platforms keep no tokens, token may also be empty, for the latest operation, or a kind of operation,
+// for the latest of that kind. A deletion is reported as succeeded for as long as its task is kept. OSB API, "Polling
+// Last Operation".
 func (p *Provisioner) LastOperation(ctx context.Context, instanceID, bindingID, token string) (Operation, error) {
 	t, err := p.findTask(ctx, instanceID, bindingID, token)
 	if errors.Is(err, store.ErrNotFound) {
 		if err := p.Held(ctx); err != nil {
 			return Operation{}, err
 		}
-		// 400 ends the platform's polling; 404 would keep it at it for days.
+		// 400 ends the platform's polling; after a 404 it would poll for days.
 		return Operation{}, refuse(Invalid, "This id has no such operation.")
 	}
 	if err != nil {
 		return Operation{}, fmt.Errorf("read the operation: %w", err)
 	}
 	op := Operation{State: t.State, Description: t.Description}
-	if op.State == store.InProgress && op.Description == "" { // an older release or a restored backup recorded none
+	if op.State == store.InProgress && op.Description == "" { // it was retried, and no step has begun
 		op.Description = kinds[t.Kind].beginning
 	}
 	return op, nil
@@ -92,7 +92,7 @@ func (p *Provisioner) findTask(ctx context.Context, instanceID, bindingID, token
 	return p.store.TaskStatus(ctx, id, instanceID, bindingID)
 }
 
-// instance reads an instance whatever its state, one that is just being recorded too.
+// instance reads an instance in any state. If another transaction is recording it, instance waits for that.
 func (p *Provisioner) instance(ctx context.Context, id string) (store.Instance, error) {
 	i, err := p.store.Instance(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {

@@ -21,8 +21,8 @@ type Result struct {
 	Operation string // the task's token if the work continues after the response, else ""
 }
 
-// answersAsync tells whether the response to a request for a plan is sent before the work is done.
-func answersAsync(of plan.Plan, acceptsIncomplete bool) (bool, error) {
+// respondsAsync tells whether the response to a request for a plan is sent before the work is done.
+func respondsAsync(of plan.Plan, acceptsIncomplete bool) (bool, error) {
 	if of.Async == plan.AsyncRequired && !acceptsIncomplete {
 		return false, errAsyncRequired
 	}

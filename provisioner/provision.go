@@ -34,7 +34,7 @@ type ProvisionRequest struct {
 // Provision makes an instance. A request that repeats an earlier one gets the same result, one that differs is a
 // Conflict. OSB API, "Provisioning".
 func (p *Provisioner) Provision(ctx context.Context, q ProvisionRequest) (Result, error) {
-	async, err := answersAsync(q.Plan, q.AcceptsIncomplete)
+	async, err := respondsAsync(q.Plan, q.AcceptsIncomplete)
 	if err != nil {
 		return Result{}, err
 	}
@@ -64,7 +64,7 @@ func (p *Provisioner) Provision(ctx context.Context, q ProvisionRequest) (Result
 
 // reportedAbsent returns when the platform was last told that there is no such instance, nil if that was not recently,
 // or an error if that was after the request was received: the platform then believes that the instance is deleted, and
-// it must not be made. If the two are too close to be told apart, it is made for a client that still waits.
+// it must not be made. If the order of the two is unclear, it is made only for a client that still waits.
 func (p *Provisioner) reportedAbsent(ctx context.Context, q ProvisionRequest) (*time.Time, error) {
 	reported, order, err := p.store.OrderAbsence(ctx, q.InstanceID, q.Received)
 	if err != nil {

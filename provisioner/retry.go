@@ -9,15 +9,17 @@ import (
 	"mysql-broker/store"
 )
 
-// RetryTask has a task tried again, by whichever broker comes to it first, and returns the task to look at.
+// RetryTask has a task tried again, by whichever broker claims it first, and returns the task to watch.
 //
-// One in progress that waits for its next attempt has it now, and all attempts before it. One that a worker is at is
-// left alone. A deletion that failed is recorded anew, as the platform does that asks once more: the platform was told
-// of the failure and must not read anything else of that task, so that this is another one; asked later, the broker
-// answers that the deletion goes on or that there is nothing to delete. So is a provision that failed and whose
-// database or server was kept (task.Keep): what is there becomes a working instance again. Nothing else that failed is
-// tried again: it was undone, and the platform, which was told so, would not know of what is made now. The error says
-// why a task is not tried again, or is store.ErrNotFound.
+// A task that waits for its next attempt becomes due now, with all its attempts before it. A task that a worker is
+// running is left alone.
+//
+// A deletion that failed gets a new task, as if the platform had sent its request again: the platform has read that the
+// first task failed, and must not read anything else of it later. So does a provision that failed and whose database or
+// server was kept (task.Keep): the new task makes a working instance of it. Nothing else that failed is tried again: it
+// was undone, the platform knows that, and would not know of what is made now.
+//
+// The error says why a task is not tried again, or is store.ErrNotFound.
 func RetryTask(ctx context.Context, s *store.Store, id int64) (store.Task, error) {
 	t, err := s.RetryNow(ctx, id)
 	if !errors.Is(err, store.ErrNotFound) {
@@ -40,9 +42,9 @@ func RetryTask(ctx context.Context, s *store.Store, id int64) (store.Task, error
 	return deleteAgain(ctx, s, t)
 }
 
-// provisionKept records the task of a provision that failed and left what was there before, for any worker.
+// provisionKept records a new task, for any worker, of a provision that failed and kept the data that it found.
 func provisionKept(ctx context.Context, s *store.Store, failed store.Task) (store.Task, error) {
-	var anew *store.Task
+	var again *store.Task
 	err := s.InTx(ctx, func(tx *store.Tx) error {
 		there, err := tx.Begin(ctx, failed.InstanceID, "")
 		switch {
@@ -56,19 +58,19 @@ func provisionKept(ctx context.Context, s *store.Store, failed store.Task) (stor
 			return fmt.Errorf("the state of the service instance is %q", there.Instance.State)
 		}
 		tx.SetInstanceState(failed.InstanceID, store.Creating)
-		anew = tx.InsertTask(store.NewTask{InstanceID: failed.InstanceID, Kind: store.Provision,
+		again = tx.InsertTask(store.NewTask{InstanceID: failed.InstanceID, Kind: store.Provision,
 			PlanID: there.Instance.PlanID, Request: failed.Request})
 		return nil
 	})
 	if err != nil {
 		return failed, fmt.Errorf("%s is not tried again: %w", task.Token(failed.ID), err)
 	}
-	return *anew, nil
+	return *again, nil
 }
 
-// deleteAgain records the task of a deletion that failed, for any worker.
+// deleteAgain records a new task, for any worker, of a deletion that failed.
 func deleteAgain(ctx context.Context, s *store.Store, failed store.Task) (store.Task, error) {
-	var anew *store.Task
+	var again *store.Task
 	err := s.InTx(ctx, func(tx *store.Tx) error {
 		there, err := tx.Begin(ctx, failed.InstanceID, failed.BindingID)
 		if err != nil {
@@ -77,25 +79,25 @@ func deleteAgain(ctx context.Context, s *store.Store, failed store.Task) (store.
 		if err := failedToDelete(there, failed); err != nil {
 			return err
 		}
-		if failed.Kind == store.Deprovision { // an unbind under way, which ends with the instance
+		if failed.Kind == store.Deprovision { // unbinds in progress, which the deletion of the instance replaces
 			for _, a := range there.Active {
 				tx.CancelTask(a.ID, cancelledByDeprovision)
 			}
 		}
-		anew = tx.InsertTask(store.NewTask{InstanceID: failed.InstanceID, BindingID: failed.BindingID, Kind: failed.Kind,
+		again = tx.InsertTask(store.NewTask{InstanceID: failed.InstanceID, BindingID: failed.BindingID, Kind: failed.Kind,
 			PlanID: there.Instance.PlanID, Request: failed.Request, Description: kinds[failed.Kind].beginning})
 		return nil
 	})
 	if errors.Is(err, store.ErrNotFound) {
-		err = errors.New("what it was to delete is gone")
+		err = errors.New("there is nothing left to delete")
 	}
 	if err != nil {
 		return failed, fmt.Errorf("%s is not tried again: %w", task.Token(failed.ID), err)
 	}
-	return *anew, nil
+	return *again, nil
 }
 
-// failedToDelete returns an error unless what the task was to delete is still as its failure left it.
+// failedToDelete returns an error unless the instance or binding is still in the state in which the task left it.
 func failedToDelete(there store.Beginning, failed store.Task) error {
 	for _, active := range there.Active {
 		if active.BindingID == "" || active.BindingID == failed.BindingID {

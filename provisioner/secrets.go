@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// newName returns a name that is unique and says nothing: a prefix and 100 random bits in lower-case base32. SQL
-// names are never built from a platform's ids, which may be any string.
+// newName returns a unique SQL name: a prefix and 100 random bits in lower-case base32. SQL names are never built from
+// a platform's ids, which may be any string.
 func newName(prefix string) string {
 	return prefix + strings.ToLower(rand.Text()[:20])
 }

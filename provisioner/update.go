@@ -34,7 +34,7 @@ func (p *Provisioner) Update(ctx context.Context, q UpdateRequest) (Result, erro
 		return Result{}, refuse(Invalid, "The service_id is not that of this service instance.")
 	}
 	from, to := p.planOf(i), q.Plan
-	async, err := answersAsync(to, q.AcceptsIncomplete)
+	async, err := respondsAsync(to, q.AcceptsIncomplete)
 	if err != nil {
 		return Result{}, err
 	}
@@ -205,7 +205,8 @@ func (p *Provisioner) eventsDiffer(fromID, toID string) bool {
 	return from.Removed || from.Events != p.plans.Get(toID).Events
 }
 
-// releasedAccounts is what the task remembers of an instance that was over its quota: the accounts that may write again.
+// releasedAccounts is what the task remembers of an instance that was over its quota: the accounts that may write
+// again.
 const releasedAccounts = "lifted accounts"
 
 // changePlan lists the steps that give an instance what a plan says, even if it has that already or a part of it. If

@@ -18,7 +18,7 @@ type Role string
 const (
 	ReadOnly  Role = "read-only"
 	ReadWrite Role = "read-write" // all that an application, its migrations and its dumps need
-	Admin     Role = "admin"      // every privilege that exists inside the database; EVENT if the plan has Events
+	Admin     Role = "admin"      // every privilege inside the database; EVENT only if the plan has Events
 )
 
 // TLS says whether an account may log in without TLS. Servers offer TLS to every account either way.

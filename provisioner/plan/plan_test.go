@@ -18,7 +18,7 @@ func TestSet(t *testing.T) {
 		got, want plan.Plan
 	}{
 		{"in the catalog", set.Get("1"), small},
-		{"in the catalog, whatever else is known", set.Of("1", "other", plan.Shared), small},
+		{"in the catalog, with other facts", set.Of("1", "other", plan.Shared), small},
 		{"removed", set.Get("3"), plan.Plan{ID: "3", Name: "3", Removed: true}},
 		{"removed from none", plan.Set(nil).Get("1"), plan.Plan{ID: "1", Name: "1", Removed: true}},
 		{"removed, of a shared instance", set.Of("3", "mysql", plan.Shared),
@@ -38,6 +38,6 @@ func TestQuota(t *testing.T) {
 		t.Errorf("%d bytes instead of 3 MiB", got)
 	}
 	if got := (plan.Set{}).Get("removed").Quota(); got != 0 {
-		t.Errorf("%d bytes for a plan that nobody knows", got)
+		t.Errorf("%d bytes for a removed plan", got)
 	}
 }

@@ -3,8 +3,8 @@ package plan
 // Set holds the plans of a catalog, in the order of the file.
 type Set []Plan
 
-// Get returns the plan of that id. Instances may outlive their plan in the catalog: for an id that is not there, Get
-// returns a stand-in that is Removed, has the id for its name too, and has no limits, as nobody knows them any more.
+// Get returns the plan of that id. A plan may be removed from the catalog while instances have it: for an id that is
+// not there, Get returns a stand-in that is Removed, has the id as its name, and has no limits.
 func (s Set) Get(id string) Plan {
 	for n := range s {
 		if s[n].ID == id {
@@ -14,8 +14,8 @@ func (s Set) Get(id string) Plan {
 	return Plan{ID: id, Name: id, Removed: true}
 }
 
-// Of returns the plan of an instance as Get does. A stand-in has the instance's service offering and kind besides, and
-// is answered as shared and dedicated plans usually are.
+// Of returns the plan of an instance as Get does. A stand-in also has the instance's service offering and kind, and the
+// usual Async of plans of that kind.
 func (s Set) Of(id, serviceID string, kind Kind) Plan {
 	p := s.Get(id)
 	if !p.Removed {

@@ -2,9 +2,9 @@
 // instance holds too much, its accounts lose the write privileges until it holds less. One broker at a time does this
 // for all shared servers, and one, maybe another, for all dedicated servers, many of which may not answer.
 //
-// PostgreSQL records first whether an instance is over its quota. Then the privileges of its accounts are changed on the
-// server, one account after the other. If a broker dies, a server is down or an operation is in progress, the next round
-// does the rest. A bind reads the record under the lock of the instance, and creates its account accordingly.
+// PostgreSQL records first whether an instance is over its quota. Then the privileges of its accounts are changed on
+// the server, one account after the other. If a broker dies, a server is down or an operation is in progress, the next
+// round does the rest. A bind reads the record under the lock of the instance, and creates its account accordingly.
 package quota
 
 import (

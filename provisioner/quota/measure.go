@@ -155,8 +155,8 @@ func (g *Guard) otherTables(ctx context.Context, server *shared.Server) (map[str
 	return bytes, err
 }
 
-// eachDedicated measures the dedicated servers, some at once. Failures are logged by server. That the side was measured is
-// recorded unless every server failed: one server that stays down raises no alarm for all.
+// eachDedicated measures the dedicated servers, some at once. Failures are logged by server. That the side was measured
+// is recorded unless every server failed: one server that stays down raises no alarm for all.
 func (g *Guard) eachDedicated(ctx context.Context) error {
 	if len(g.Fleet.Launchers()) == 0 {
 		return nil
@@ -234,9 +234,9 @@ func (g *Guard) measureServer(ctx context.Context, i store.Instance, m store.Mea
 	return g.assess(ctx, m, size.Files, func(context.Context) (mysqladmin.Size, error) { return size, nil })
 }
 
-// assess returns what to record of an instance whose database has files of so many bytes. If the instance has come to be
-// over or below its quota, assess records that and changes the privileges of its accounts. exact measures the database
-// alone, including the space in its files that can be reused.
+// assess returns what to record of an instance whose database has files of so many bytes. If the instance has come to
+// be over or below its quota, assess records that and changes the privileges of its accounts. exact measures the
+// database alone, including the space in its files that can be reused.
 func (g *Guard) assess(ctx context.Context, m store.Measured, files int64,
 	exact func(context.Context) (mysqladmin.Size, error)) (store.UsageChange, error) {
 	c := store.UsageChange{Database: m.Database, Bytes: files, Level: m.Level}

@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// freshTime is how old a measurement may be for which privileges are changed. A broker that was paused has an older one.
+	// freshTime is how old a measurement may be for which privileges are changed. A broker that was paused has an older
+	// one.
 	freshTime = 15 * time.Second
 	// reconcileTimeout bounds how long an account's privileges are being changed. Requests wait meanwhile, so it is less
 	// than they wait for a lock: see store.Store.InTx.
@@ -107,8 +108,8 @@ func (g *Guard) facts(m store.Measured, used int64) []slog.Attr {
 var errBusy = errors.New("an operation is in progress")
 
 // reconcileAll gives the accounts that are due the privileges that they should have: those of one instance or, for "",
-// of all on dedicated or shared servers. It skips the rest of a server that does not answer. What it cannot do is logged,
-// and left to the next round.
+// of all on dedicated or shared servers. It skips the rest of a server that does not answer. What it cannot do is
+// logged, and left to the next round.
 func (g *Guard) reconcileAll(ctx context.Context, dedicated bool, instanceID string) error {
 	silent := map[string]bool{}
 	left := 0

@@ -32,7 +32,7 @@ type pendingLock struct {
 	taken atomic.Bool
 }
 
-// begin begins to take a session lock, if there is an open connection to do it on.
+// beginLock begins to take a session lock, if there is an open connection to do it on.
 func (p *Provisioner) beginLock(ctx context.Context, i store.Instance, l sessionLock) sessionLock {
 	if pending := p.fleet.PendingLock(ctx, i.Location, l.key); pending != nil {
 		l.pending = &pendingLock{lock: pending}
@@ -61,8 +61,8 @@ func (p *Provisioner) logClose(err error) {
 	}
 }
 
-// inSession returns what a step does whose work is fn, in a session on an instance's server that holds a lock. Run with
-// a server that cannot be reached, or hangs, it returns a task.Unreachable error.
+// inSession makes fn the Do function of a step: fn gets a session on an instance's server that holds a lock. An error
+// because the server cannot be reached, or hangs, becomes a task.Unreachable.
 func (p *Provisioner) inSession(i store.Instance, l sessionLock,
 	fn func(context.Context, *task.Run, *mysqladmin.Session) error) func(context.Context, *task.Run) error {
 	return func(ctx context.Context, run *task.Run) error {
@@ -95,8 +95,8 @@ func (p *Provisioner) closeSession(i store.Instance, session *fleet.Session) {
 	p.closing.Go(func() { p.logClose(session.Close()) })
 }
 
-// notUnreachable keeps an error from counting as one of reaching the server: it came from another connection than the
-// administrator's.
+// notUnreachable hides from inSession that an error may be one of reaching the server: it is an error of another
+// connection than the session's.
 func notUnreachable(err error) error {
 	if err == nil {
 		return nil

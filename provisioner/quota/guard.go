@@ -39,24 +39,24 @@ type Guard struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 
-	measuring periodic.Servers // logs whether each server, with all its databases, can be measured
-
-	mu     sync.Mutex
-	others map[string]map[string]int64 // the latest result of otherTables, by shared server
-	stored map[string]programs         // by shared server
-	marked map[string]time.Time        // when markEvents last ran, by lease
-	swept  time.Time                   // when ForgetUsage last ran; used by the round of the shared servers
+	measuring periodic.Servers    // logs whether each server, with all its databases, can be measured
+	readings  map[string]*reading // by shared server
 }
 
-// side is the shared or the dedicated servers. Each side has its own leader and rounds.
+// reading is what takes long to read on a shared server. One goroutine at a time reads a server.
+type reading struct {
+	otherTables map[string]int64 // bytes by database
+	programs    programs
+}
+
+// side is the shared or the dedicated servers. Each side has its own leader, and one round at a time.
 type side struct {
 	lease     string // the name of the leader's lease in the store
 	dedicated bool
-	what      string // for the log
+	what      string    // for the log
+	marked    time.Time // when markEvents last ran
+	swept     time.Time // when ForgetUsage last ran, for both sides after a round of the shared servers
 }
-
-var sides = []side{{"quota", false, "measuring storage"},
-	{"quota of dedicated servers", true, "measuring storage of dedicated servers"}}
 
 const (
 	// offEach is the interval of rounds while quotas are off. They only restore write privileges.
@@ -71,17 +71,19 @@ const (
 
 // Start starts a guard, whose first round begins as soon as this broker gets the leader lease.
 func Start(cfg Config) *Guard {
-	g := &Guard{Config: cfg,
-		others: map[string]map[string]int64{}, marked: map[string]time.Time{},
-		stored: map[string]programs{}, swept: time.Now(), measuring: periodic.Servers{Status: periodic.Status{
-			What: "measuring all databases of a server", Log: cfg.Logger, EachError: true}}}
+	g := &Guard{Config: cfg, readings: map[string]*reading{}, measuring: periodic.Servers{Status: periodic.Status{
+		What: "measuring all databases of a server", Log: cfg.Logger, EachError: true}}}
+	for _, name := range cfg.Fleet.Shared.Names() {
+		g.readings[name] = &reading{otherTables: map[string]int64{}}
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	g.cancel = cancel
 	every := cfg.Interval
 	if every == 0 {
 		every = offEach
 	}
-	for _, of := range sides {
+	for _, of := range []*side{{lease: "quota", what: "measuring storage", swept: time.Now()},
+		{lease: "quota of dedicated servers", what: "measuring storage of dedicated servers", dedicated: true}} {
 		work := leader.Work{Store: cfg.Store, Log: cfg.Logger, Lease: of.lease, What: of.what, Every: every,
 			Do: func(ctx context.Context) error { return g.round(ctx, of) }}
 		g.done.Go(func() { work.Run(ctx) })
@@ -97,11 +99,8 @@ func (g *Guard) Close() {
 
 // markEvents marks accounts for reconcileAll whose privilege to make events is not what their plan says, because the
 // plan in the catalog has changed.
-func (g *Guard) markEvents(ctx context.Context, of side) error {
-	g.mu.Lock()
-	since := g.marked[of.lease]
-	g.mu.Unlock()
-	if time.Since(since) < sweepEach {
+func (g *Guard) markEvents(ctx context.Context, of *side) error {
+	if time.Since(of.marked) < sweepEach {
 		return nil
 	}
 	var with, without []string
@@ -115,15 +114,13 @@ func (g *Guard) markEvents(ctx context.Context, of side) error {
 	if err := g.Store.MarkEvents(ctx, with, without); err != nil {
 		return fmt.Errorf("look for accounts that gain or lose the privilege to make events: %w", err)
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.marked[of.lease] = time.Now()
+	of.marked = time.Now()
 	return nil
 }
 
 // round measures all databases on one side, and reconciles the accounts that are due there. During a store.Hold it does
 // nothing, as the records of the instances may be out of date.
-func (g *Guard) round(ctx context.Context, of side) (err error) {
+func (g *Guard) round(ctx context.Context, of *side) (err error) {
 	held, err := g.Store.Hold(ctx)
 	if err != nil || held != nil {
 		return err
@@ -139,8 +136,8 @@ func (g *Guard) round(ctx context.Context, of side) (err error) {
 	if ctx.Err() == nil {
 		err = errors.Join(err, g.markEvents(ctx, of), g.reconcileAll(ctx, of.dedicated, ""))
 	}
-	if !of.dedicated && time.Since(g.swept) >= sweepEach && ctx.Err() == nil {
-		g.swept = time.Now()
+	if !of.dedicated && time.Since(of.swept) >= sweepEach && ctx.Err() == nil {
+		of.swept = time.Now()
 		err = errors.Join(err, g.Store.ForgetUsage(ctx, keepSamples))
 	}
 	return err

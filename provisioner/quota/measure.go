@@ -143,15 +143,13 @@ func (g *Guard) otherTables(ctx context.Context, server *shared.Server) (map[str
 	limited, cancel := context.WithTimeout(ctx, measureTimeout)
 	defer cancel()
 	bytes, err := server.OtherTables(limited)
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	latest := g.readings[server.Name()]
 	if err != nil {
-		known := map[string]int64{}
-		maps.Copy(known, g.others[server.Name()])
+		known := maps.Clone(latest.otherTables)
 		maps.Copy(known, bytes)
 		bytes = known
 	}
-	g.others[server.Name()] = bytes
+	latest.otherTables = bytes
 	return bytes, err
 }
 

@@ -34,9 +34,7 @@ type programs struct {
 // the server cannot read all databases in time, each is read by itself, so that one that takes too long does not keep
 // the others from being measured.
 func (g *Guard) programs(ctx context.Context, server *shared.Server, databases map[string]int64) programs {
-	g.mu.Lock()
-	latest := g.stored[server.Name()]
-	g.mu.Unlock()
+	latest := g.readings[server.Name()].programs
 	if time.Since(latest.since) < programsShare*latest.took {
 		return latest
 	}
@@ -51,9 +49,7 @@ func (g *Guard) programs(ctx context.Context, server *shared.Server, databases m
 		next.bytes, next.endless = latest.bytes, latest.endless
 	}
 	next.took = time.Since(next.since)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.stored[server.Name()] = next
+	g.readings[server.Name()].programs = next
 	return next
 }
 

@@ -26,7 +26,7 @@ const (
 )
 
 // releaseAll records, while quotas are off, that no instance is over its quota.
-func (g *Guard) releaseAll(ctx context.Context, of side) error {
+func (g *Guard) releaseAll(ctx context.Context, of *side) error {
 	servers := []string{store.DedicatedServers}
 	if !of.dedicated {
 		servers = g.Fleet.Shared.Names()

@@ -80,8 +80,7 @@ func (p *Provisioner) LastOperation(ctx context.Context, instanceID, bindingID, 
 }
 
 func (p *Provisioner) findTask(ctx context.Context, instanceID, bindingID, token string) (store.TaskStatus, error) {
-	switch token {
-	case "", store.Provision, store.Update, store.Deprovision, store.Bind, store.Unbind:
+	if _, isKind := kinds[token]; isKind || token == "" {
 		t, err := p.store.LatestTask(ctx, instanceID, bindingID, token)
 		return store.TaskStatus{Kind: t.Kind, State: t.State, Description: t.Description, PlanID: t.PlanID}, err
 	}

@@ -89,7 +89,7 @@ func deleteAgain(ctx context.Context, s *store.Store, failed store.Task) (store.
 		return nil
 	})
 	if errors.Is(err, store.ErrNotFound) {
-		err = errors.New("there is nothing left to delete")
+		err = errors.New("what the task was to delete is gone")
 	}
 	if err != nil {
 		return failed, fmt.Errorf("%s is not tried again: %w", task.Token(failed.ID), err)

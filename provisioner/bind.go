@@ -147,7 +147,7 @@ func sameTLS(b store.Binding, of plan.Plan, asked plan.TLS) bool {
 
 var bindKind = kind{
 	beginning: "Creating the service binding",
-	advice:    "Bind again later.",
+	Kind:      task.Kind{Advice: "Bind again later.", Undoable: true, Adds: true},
 	workflow: func(ctx context.Context, p *Provisioner, t store.Task) (task.Workflow, error) {
 		i, b, err := p.bindingTask(ctx, t)
 		return p.bindWorkflow(i, b, bindingLock(i.ID, b.ID)), err

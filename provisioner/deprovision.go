@@ -81,7 +81,7 @@ func (p *Provisioner) decideDeprovision(ctx context.Context, tx *store.Tx, q Dep
 
 var deprovisionKind = kind{
 	beginning: "Deleting the service instance",
-	advice:    "Delete the service instance again later.",
+	Kind:      task.Kind{Advice: "Delete the service instance again later."},
 	workflow: func(ctx context.Context, p *Provisioner, t store.Task) (task.Workflow, error) {
 		i, _, err := p.instanceTask(ctx, t)
 		if err != nil {

@@ -16,12 +16,13 @@ var kinds = map[string]kind{
 	store.Deprovision: deprovisionKind,
 	store.Bind:        bindKind,
 	store.Unbind:      unbindKind,
+	RemoveOldTasks:    removeOldTasksKind,
 }
 
 // kind is what all tasks of one kind have in common.
 type kind struct {
+	task.Kind        // without its workflow
 	beginning string // what users read until the first step begins, or while a request waits for the task
-	advice    string // what a user can do if the task fails
 
 	// workflow finds the workflow of a task that was recorded earlier, maybe by another process. Steps that need the
 	// plan look it up themselves: if it is not in the catalog, they wait for a broker that knows it, and the cleanup runs
@@ -31,22 +32,27 @@ type kind struct {
 
 // taskKinds returns the kinds as the task runner wants them.
 func (p *Provisioner) taskKinds() map[string]task.Kind {
+	all := TaskKinds()
+	for name, known := range all {
+		workflow := kinds[name].workflow
+		known.Workflow = func(ctx context.Context, t store.Task) (task.Workflow, error) { return workflow(ctx, p, t) }
+		all[name] = known
+	}
+	return all
+}
+
+// TaskKinds returns the kinds of tasks by name, without their workflows.
+func TaskKinds() map[string]task.Kind {
 	all := make(map[string]task.Kind, len(kinds))
 	for name, k := range kinds {
-		all[name] = task.Kind{Advice: k.advice, Workflow: func(ctx context.Context, t store.Task) (task.Workflow, error) {
-			return k.workflow(ctx, p, t)
-		}}
+		all[name] = k.Kind
 	}
 	return all
 }
 
 // CancelTask is task.Cancel for these kinds of tasks.
 func CancelTask(ctx context.Context, s *store.Store, id int64) (store.Task, error) {
-	advice := make(map[string]string, len(kinds))
-	for name, k := range kinds {
-		advice[name] = k.advice
-	}
-	return task.Cancel(ctx, s, id, advice)
+	return task.Cancel(ctx, s, id, TaskKinds())
 }
 
 // request is what a task records of its request beyond what the row of its instance or binding has.

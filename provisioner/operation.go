@@ -51,7 +51,7 @@ func (p *Provisioner) newTask(ctx context.Context, n store.NewTask) store.NewTas
 	fault.Point(n.Kind, "recording")
 	n.Owner, n.LeaseTTL = p.tasks.Lease()
 	n.Request = task.Traced(ctx, n.Request)
-	n.Description = kinds[n.Kind].beginning
+	n.Description, n.Adds = kinds[n.Kind].beginning, kinds[n.Kind].Adds
 	return n
 }
 

@@ -238,7 +238,7 @@ func sameInstance(i store.Instance, q ProvisionRequest) bool {
 
 var provisionKind = kind{
 	beginning: "Creating the service instance",
-	advice:    "Delete the service instance and create it again.",
+	Kind:      task.Kind{Advice: "Delete the service instance and create it again.", Undoable: true},
 	workflow: func(ctx context.Context, p *Provisioner, t store.Task) (task.Workflow, error) {
 		i, r, err := p.instanceTask(ctx, t)
 		if err != nil {

@@ -19,6 +19,8 @@ import (
 // server was kept (task.Keep): the new task makes a working instance of it. Nothing else that failed is tried again: it
 // was undone, the platform knows that, and would not know of what is made now.
 //
+// A task that brokers record on a schedule, and that has ended, gets a new task before the next is due.
+//
 // The error says why a task is not tried again, or is store.ErrNotFound.
 func RetryTask(ctx context.Context, s *store.Store, id int64) (store.Task, error) {
 	t, err := s.RetryNow(ctx, id)
@@ -31,6 +33,8 @@ func RetryTask(ctx context.Context, s *store.Store, id int64) (store.Task, error
 	switch {
 	case t.State == store.InProgress:
 		return t, nil
+	case kinds[t.Kind].Schedule.Every > 0:
+		return task.RunNow(ctx, s, t.Kind, kinds[t.Kind].Kind)
 	case t.State == store.Succeeded:
 		return t, fmt.Errorf("%s has succeeded", task.Token(id))
 	case t.Kind == store.Provision && task.Kept(t):

@@ -57,7 +57,7 @@ func (p *Provisioner) decideUnbind(ctx context.Context, tx *store.Tx, q UnbindRe
 
 var unbindKind = kind{
 	beginning: "Deleting the service binding",
-	advice:    "Unbind again later.",
+	Kind:      task.Kind{Advice: "Unbind again later."},
 	workflow: func(ctx context.Context, p *Provisioner, t store.Task) (task.Workflow, error) {
 		i, b, err := p.bindingTask(ctx, t)
 		return p.unbindWorkflow(i, b, bindingLock(i.ID, b.ID)), err

@@ -160,7 +160,7 @@ func sameUpdate(recorded json.RawMessage, r request) bool {
 
 var updateKind = kind{
 	beginning: "Updating the service instance",
-	advice:    "The service instance stays as it was; update it again later.",
+	Kind:      task.Kind{Advice: "The service instance stays as it was; update it again later.", Undoable: true},
 	workflow: func(ctx context.Context, p *Provisioner, t store.Task) (task.Workflow, error) {
 		i, r, err := p.instanceTask(ctx, t)
 		if err != nil {

@@ -30,6 +30,7 @@
 //	tasks.go          tasks, and what operators do with them
 //	leases.go         which worker has a task, its progress, its end
 //	polls.go          answers platforms that poll tasks, many by one statement
+//	schedule.go       tasks that brokers record by themselves
 //	leaderlease.go    periodic work that one broker at a time does
 //
 // After PostgreSQL was restored from a backup:

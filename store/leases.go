@@ -29,25 +29,27 @@ func (s *Store) Claim(ctx context.Context, owner string, ttl time.Duration, pass
 
 // Lease identifies a lease.
 type Lease struct {
-	ID    int64
+	ID    int64 // of the task
 	Epoch int64
+	Adds  bool // the task goes on during a Hold: see NewTask
 }
 
 // Extend renews those leases of owner that are still live, for ttl from now by the database's clock, and returns them.
-// The others are lost, and so are those on all tasks but binds during a Hold. Leases that owner took without coming to
+// The others are lost, and so are, during a Hold, those on tasks that do more than add. Leases that owner took without coming to
 // know it, because a commit's answer was lost, are not among held and run out.
 func (s *Store) Extend(ctx context.Context, owner string, held []Lease, ttl time.Duration) ([]Lease, error) {
-	ids, epochs := make([]int64, len(held)), make([]int64, len(held))
+	ids, epochs, adds := make([]int64, len(held)), make([]int64, len(held)), make([]bool, len(held))
 	for i, l := range held {
-		ids[i], epochs[i] = l.ID, l.Epoch
+		ids[i], epochs[i], adds[i] = l.ID, l.Epoch, l.Adds
 	}
 	return allRows(ctx, s.leases, pgx.RowToStructByPos[Lease], `
 		WITH live AS (
-			SELECT task.id FROM task JOIN unnest($2::bigint[], $3::bigint[]) AS held (id, epoch) USING (id, epoch)
-			WHERE lease_owner = $1 AND `+notEnded+` AND lease_until > clock_timestamp() AND (kind = 'bind' OR NOT `+isHeld+`)
+			SELECT task.id, adds
+			FROM task JOIN unnest($2::bigint[], $3::bigint[], $4::boolean[]) AS held (id, epoch, adds) USING (id, epoch)
+			WHERE lease_owner = $1 AND `+notEnded+` AND lease_until > clock_timestamp() AND (adds OR NOT `+isHeld+`)
 			ORDER BY task.id FOR UPDATE OF task) -- in the order in which others lock tasks
-		UPDATE task SET lease_until = clock_timestamp() + $4::interval FROM live WHERE task.id = live.id
-		RETURNING task.id, epoch`, owner, ids, epochs, ttl)
+		UPDATE task SET lease_until = clock_timestamp() + $5::interval FROM live WHERE task.id = live.id
+		RETURNING task.id, epoch, adds`, owner, ids, epochs, adds, ttl)
 }
 
 // MendClock makes good what a clock that was set back has done: a lease that ends later than maxLease from now was

@@ -39,7 +39,7 @@ func (s *Store) RecordedInstances(ctx context.Context, server string) ([]Recorde
 // RecordedAccounts reads the accounts of the instances on a shared server, or of those on dedicated servers ("").
 func (s *Store) RecordedAccounts(ctx context.Context, server string) ([]RecordedAccount, error) {
 	return allRowsWithin(ctx, scanTime, s.pool, pgx.RowToStructByPos[RecordedAccount], `
-		SELECT b.instance_id, b.id, b.state, b.account, b.role, b.created_at, b.grants_due IS NOT FALSE
+		SELECT b.instance_id, b.id, b.state, b.account, b.role, b.created_at, b.grants_due
 			FROM binding b JOIN instance i ON i.id = b.instance_id WHERE i.server = $1
 		UNION ALL SELECT a.instance_id, '', '', a.account, a.role, a.retired_at, a.grants_due
 			FROM retired_account a JOIN instance i ON i.id = a.instance_id WHERE i.server = $1
@@ -52,10 +52,10 @@ func (s *Store) TasksInProgress(ctx context.Context, before time.Time) ([]Task, 
 		WHERE state = 'in progress' AND created_at < $1 ORDER BY id`, before)
 }
 
-// Busy tells whether a worker may be at a task that is no bind.
-func (s *Store) Busy(ctx context.Context) (bool, error) {
+// Busy reports whether a worker may be at a task of another kind than these.
+func (s *Store) Busy(ctx context.Context, except ...string) (bool, error) {
 	return oneRow(ctx, s.pool, pgx.RowTo[bool], `SELECT EXISTS (SELECT FROM task
-		WHERE lease_until > clock_timestamp() AND kind <> 'bind' AND `+notEnded+`)`)
+		WHERE lease_until > clock_timestamp() AND kind <> ALL ($1) AND `+notEnded+`)`, append([]string{}, except...))
 }
 
 // Recovered is the LastError of a task that EndTask ended.

@@ -9,7 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Kinds of tasks: the operations of the Open Service Broker API.
+// Kinds of tasks that the records' own statements name: the operations of the Open Service Broker API. What a broker
+// knows of these kinds and of others is registered with their workflows: see task.Kind.
 const (
 	Provision   = "provision"
 	Update      = "update"
@@ -17,9 +18,6 @@ const (
 	Bind        = "bind"
 	Unbind      = "unbind"
 )
-
-// TaskKinds are all of them.
-var TaskKinds = []string{Provision, Update, Deprovision, Bind, Unbind}
 
 // States of a task, as last_operation words them.
 const (
@@ -37,10 +35,10 @@ const (
 // ErrLeaseLost is returned by the writes of a worker whose task belongs to another one by now, or has ended.
 var ErrLeaseLost = errors.New("store: lease lost")
 
-// Task is one operation on an instance or, if BindingID is not empty, on a binding.
+// Task is one operation on an instance or, if BindingID is not empty, on a binding; or work on neither.
 type Task struct {
 	ID          int64
-	InstanceID  string
+	InstanceID  string // "" for work on no instance
 	BindingID   string
 	Kind        string
 	PlanID      string
@@ -73,23 +71,26 @@ type NewTask struct {
 	Request    json.RawMessage
 	// Description is what users read until a step says more.
 	Description string
+	// Adds says that the task is allowed during a Hold: see task.Kind.
+	Adds bool
 	// Owner takes the lease at once, for LeaseTTL, unless another task of the instance is still leased: then the
 	// task waits for a worker. Empty: the task waits for a worker.
 	Owner    string
 	LeaseTTL time.Duration
 }
 
-// conflicting finds a lease that is still live on a task that must not run beside task c: one on the whole instance
-// runs alone, one on a binding runs beside those on other bindings.
+// conflicting finds a lease that is still live on a task that must not run beside task c: a task of a whole instance
+// runs alone, a task of a binding runs beside those of other bindings, and a task of no instance beside all but its kind.
 const conflicting = `SELECT FROM task o WHERE o.instance_id = c.instance_id AND o.id <> c.id
-	AND o.lease_until > clock_timestamp() AND (c.binding_id = '' OR o.binding_id IN ('', c.binding_id))`
+	AND o.lease_until > clock_timestamp() AND (c.binding_id = '' OR o.binding_id IN ('', c.binding_id))
+	AND (c.instance_id <> '' OR o.kind = c.kind)`
 
 // InsertTask records a task. What it points to is complete once the transaction has committed. A second task in
 // progress for the same instance or binding is refused by the database. Where Begin has found a Hold, the transaction
-// fails with ErrHeld, unless the task is a bind: those only add, and only to instances that are recorded.
+// fails with ErrHeld unless the task only adds.
 func (t *Tx) InsertTask(n NewTask) *Task {
 	task := &Task{}
-	if t.hold && n.Kind != Bind {
+	if t.hold && !n.Adds {
 		t.failed = ErrHeld
 		return task
 	}
@@ -102,9 +103,9 @@ func (t *Tx) insertTask(task *Task, n NewTask, database string) {
 	expectRow(t, task, scanTask, `
 		INSERT INTO task (instance_id, binding_id, kind, plan_id, request, description, epoch, lease_owner, lease_until,
 			server)
-		SELECT c.instance_id, c.binding_id, $3, $4, $5, $9, 1, l.owner, clock_timestamp() + l.ttl,
+		SELECT c.instance_id, c.binding_id, c.kind, $4, $5, $9, 1, l.owner, clock_timestamp() + l.ttl,
 			coalesce((SELECT server || dedicated_id FROM instance WHERE id = $1), '')
-		FROM (SELECT $1::text AS instance_id, $2::text AS binding_id, 0 AS id) c
+		FROM (SELECT $1::text AS instance_id, $2::text AS binding_id, $3::text AS kind, 0 AS id) c
 		LEFT JOIN (SELECT $6::text AS owner, $7::interval AS ttl) l
 			ON l.owner <> '' AND NOT EXISTS (`+conflicting+`)
 		WHERE $8 = '' OR EXISTS (SELECT FROM instance WHERE id = $1 AND database_name = $8)
@@ -170,18 +171,15 @@ func (s *Store) DeleteFinishedTasks(ctx context.Context, age time.Duration) (del
 	}
 }
 
-// Undoable are the kinds of tasks that have a cleanup phase. What the others remove does not come back.
-var Undoable = []string{Provision, Update, Bind}
-
 // Abort gives up a task in progress in its worker's stead: that one can write no more, and the task is in its
 // cleanup phase. The worker's lease stays until its time runs out, so that whoever undoes the work begins only when the
-// worker has learned of it. It returns ErrNotFound and changes nothing if the task has ended, is being undone already,
-// or is not of a kind that can be undone.
+// worker has learned of it. It returns ErrNotFound and changes nothing if the task has ended, is being undone already.
+// Only tasks of kinds with a cleanup may be aborted.
 func (s *Store) Abort(ctx context.Context, id int64, description, lastError string) (Task, error) {
 	return oneRow(ctx, s.pool, scanTask, `UPDATE task SET phase = 'cleanup', step = '', attempt = 0, description = $2,
 			last_error = $3, epoch = epoch + 1, run_at = least(run_at, now())
-		WHERE id = $1 AND `+notEnded+` AND phase = 'forward' AND kind = ANY ($4)
-		RETURNING `+taskColumns, id, description, lastError, Undoable)
+		WHERE id = $1 AND `+notEnded+` AND phase = 'forward'
+		RETURNING `+taskColumns, id, description, lastError)
 }
 
 // RetryNow makes a task that waits, for its next attempt perhaps, due at once, with all attempts before it again. It

@@ -289,7 +289,7 @@ func TestAccountsAreDueUntilTheyAreReconciled(t *testing.T) {
 	counted(0)
 }
 
-func TestTurns(t *testing.T) {
+func TestLeaderLeaseHasOneOwner(t *testing.T) {
 	t.Parallel()
 	url, ctx := migrated(t), t.Context()
 	s := servers.OpenStore(t, url)
@@ -308,12 +308,12 @@ func TestTurns(t *testing.T) {
 		t.Error(err)
 	}
 	if err := s.RenewLeaderLease(ctx, "work", "b", hold); !errors.Is(err, store.ErrLeaseLost) {
-		t.Errorf("another one's turn: %v", err)
+		t.Errorf("another one's lease: %v", err)
 	}
 	exec(t, url, "UPDATE leader_lease SET until = now()")
-	take("b", true, 0, 0) // a has died in its turn, which does not count
+	take("b", true, 0, 0) // a has died during a run, which does not count
 	if err := s.ReleaseLeaderLease(ctx, "work", "a", each, 0); !errors.Is(err, store.ErrLeaseLost) {
-		t.Errorf("end of a turn that was lost: %v", err)
+		t.Errorf("release of a lease that was lost: %v", err)
 	}
 	if err := s.ReleaseLeaderLease(ctx, "work", "b", 0, 0); err != nil { // it was broken off
 		t.Error(err)

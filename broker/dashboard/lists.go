@@ -2,10 +2,13 @@ package dashboard
 
 import (
 	"cmp"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 
+	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
 )
@@ -89,7 +92,7 @@ type tasksPage struct {
 func (d *Dashboard) tasks(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	p := tasksPage{Instance: query.Get("instance"), State: query.Get("state"), Kind: query.Get("kind"),
-		States: []string{store.InProgress, store.Succeeded, store.Failed}, Kinds: store.TaskKinds}
+		States: []string{store.InProgress, store.Succeeded, store.Failed}, Kinds: slices.Sorted(maps.Keys(provisioner.TaskKinds()))}
 	before, err := strconv.ParseInt(cmp.Or(query.Get("before"), "0"), 10, 64)
 	if err != nil || before < 0 {
 		d.refuse(w, r, http.StatusBadRequest, noSuchPage)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"time"
 
@@ -21,12 +22,13 @@ func tasksCommand() *cobra.Command {
 	var since moment
 	var out output
 	state := choice{allowed: []string{store.InProgress, store.Succeeded, store.Failed}}
-	kind := choice{allowed: store.TaskKinds}
+	kind := choice{allowed: slices.Sorted(maps.Keys(provisioner.TaskKinds()))}
 	command := &cobra.Command{
 		Use:   "tasks [TASK]",
 		Short: "List operations; show, retry or cancel one",
 		Long: `List the recorded tasks, the newest first, or show one. Each operation of a platform is a task, which the
-platform knows by the same name. Tasks are deleted 30 days after their end.
+platform knows by the same name. Brokers also record tasks on a schedule, which have no instance. Tasks are deleted 30
+days after their end.
 
 A task is "in progress", "succeeded" or "failed". While it is in progress, a broker runs it or it waits for its next
 attempt. In the phase "cleanup" its changes are undone, before the task fails. Its description is the text for users,
@@ -81,6 +83,7 @@ func retryCommand() *cobra.Command {
                          there is nothing to delete.
   failed provision       works only if its database or server was kept, because it held data. A new task, whose name is
                          printed, makes it a working service instance.
+  scheduled, ended       does the work again now, as a new task, and prints its name: remove-old-tasks, daily otherwise
 
 Other failed tasks were undone, and the platform has read that. They cannot be retried, because the platform would not
 know about the result. It has to request them again.`,

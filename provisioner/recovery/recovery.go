@@ -131,7 +131,7 @@ func Begin(ctx context.Context, s *store.Store) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, quietTime, errors.New("workers did not let go of their tasks"))
 	defer cancel()
 	for {
-		busy, err := s.Busy(ctx)
+		busy, err := s.Busy(ctx, store.Bind)
 		if err != nil {
 			return fmt.Errorf("wait for workers: %w", errors.Join(err, context.Cause(ctx)))
 		}

@@ -57,10 +57,10 @@ func (x *execution) await(err error) {
 	}
 	delay := x.runner.cfg.Backoff
 	delay += time.Duration(rand.Int64N(int64(delay) + 1)) // #nosec G404 -- nobody gains by guessing it
-	lastError := x.lastError(fmt.Errorf(unanswered+"%w", err))
-	saving := x.save(x.lease.ctx)
-	awaiting := x.runner.store.Await(x.lease.ctx, x.lease.held, delay, description, lastError)
-	if err := errors.Join(saving, awaiting); err != nil {
+	lastError, ctx := x.lastError(fmt.Errorf(unanswered+"%w", err)), x.lease.ctx
+	if err := x.write(ctx, func() error {
+		return x.runner.store.Await(ctx, x.lease.held, delay, description, lastError)
+	}); err != nil {
 		x.log("could not give a task back; it goes on when its lease has run out", err)
 	}
 }

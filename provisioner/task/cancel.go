@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"mysql-broker/store"
@@ -17,16 +16,18 @@ const cancelled = "cancelled by an operator"
 // then does the task end, as failed. Platforms that poll read "in progress" until then, with the reason, and whoever
 // waits for the task in a request is told it. A worker that is at it stops within a quarter of its lease, and another
 // one, or the same, begins to undo when that lease has run out. A task that is being undone already stays as it is. The
-// error says why a task cannot be cancelled, or is store.ErrNotFound. advice is what users can do then, by kind of
-// task.
-func Cancel(ctx context.Context, s *store.Store, id int64, advice map[string]string) (store.Task, error) {
+// error says why a task cannot be cancelled, or is store.ErrNotFound. kinds may lack their workflows.
+func Cancel(ctx context.Context, s *store.Store, id int64, kinds map[string]Kind) (store.Task, error) {
 	t, err := s.Task(ctx, id)
 	if err != nil {
 		return t, err
 	}
-	turned, err := s.Abort(ctx, id, strings.TrimSpace("Cancelled by an operator. "+advice[t.Kind]), cancelled)
-	if !errors.Is(err, store.ErrNotFound) {
-		return turned, err
+	kind := kinds[t.Kind]
+	if kind.Undoable {
+		description := strings.TrimSpace("Cancelled by an operator. " + kind.Advice)
+		if aborted, err := s.Abort(ctx, id, description, cancelled); !errors.Is(err, store.ErrNotFound) {
+			return aborted, err
+		}
 	}
 	if t, err = s.Task(ctx, id); err != nil {
 		return t, err
@@ -34,7 +35,7 @@ func Cancel(ctx context.Context, s *store.Store, id int64, advice map[string]str
 	switch {
 	case t.State != store.InProgress:
 		return t, fmt.Errorf("%s has %s already", Token(id), t.State)
-	case !slices.Contains(store.Undoable, t.Kind):
+	case !kind.Undoable:
 		return t, fmt.Errorf("%s deletes, which cannot be undone: it goes on until it succeeds or has failed too often; "+
 			"`mysql-broker tasks retry %[1]s` has it tried at once", Token(id))
 	}

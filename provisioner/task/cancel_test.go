@@ -32,15 +32,16 @@ func TestCancelUndoesOnceTheWorkerHasStopped(t *testing.T) {
 	}
 	recorded := begin(t, s, startWith(t, s, w, task.Config{LeaseTTL: briskLease}), "i", w)
 	testdrive.Receive(t, started, "step b begins")
-	cancelled, err := task.Cancel(t.Context(), s, recorded.ID,
-		map[string]string{store.Provision: "Delete the service instance and create it again."})
+	known := map[string]task.Kind{store.Provision: {Undoable: true,
+		Advice: "Delete the service instance and create it again."}}
+	cancelled, err := task.Cancel(t.Context(), s, recorded.ID, known)
 	if err != nil || cancelled.State != store.InProgress || cancelled.Phase != store.Cleanup {
 		t.Fatalf("%+v, %v", cancelled, err)
 	}
 	if !strings.HasPrefix(cancelled.Description, "Cancelled by an operator. Delete the service instance") {
 		t.Errorf("users read %q", cancelled.Description)
 	}
-	if again, err := task.Cancel(t.Context(), s, recorded.ID, nil); err != nil || again.Epoch < cancelled.Epoch {
+	if again, err := task.Cancel(t.Context(), s, recorded.ID, known); err != nil || again.Epoch < cancelled.Epoch {
 		t.Errorf("cancelled a second time: %+v, %v", again, err)
 	}
 	got := end(t, s, recorded.ID)
@@ -48,7 +49,8 @@ func TestCancelUndoesOnceTheWorkerHasStopped(t *testing.T) {
 		t.Errorf("%+v, undone: %v", got, undone)
 	}
 	j.is(t, "a", "b stopped", "undo")
-	if _, err := task.Cancel(t.Context(), s, recorded.ID, nil); err == nil || !strings.Contains(err.Error(), "has failed already") {
+	if _, err := task.Cancel(t.Context(), s, recorded.ID, known); err == nil ||
+		!strings.Contains(err.Error(), "has failed already") {
 		t.Errorf("cancelled after its end: %v", err)
 	}
 }
@@ -62,9 +64,23 @@ func TestCancelComesTooLate(t *testing.T) {
 	for range 20 {
 		r := startWith(t, s, w, task.Config{LeaseTTL: shortLease})
 		recorded := begin(t, s, r, "i", w)
-		_, err := task.Cancel(t.Context(), s, recorded.ID, nil)
+		_, err := task.Cancel(t.Context(), s, recorded.ID, always(w))
 		if got := end(t, s, recorded.ID); (got.State == store.Succeeded) != (err != nil) {
 			t.Errorf("cancelled: %v; then it %s", err, got.State)
 		}
+	}
+}
+
+// What a workflow without a cleanup does is not undone, however it is cancelled.
+func TestCancelRefusesWhatCannotBeUndone(t *testing.T) {
+	t.Parallel()
+	s := servers.Store(t)
+	recorded := record(t, s, store.NewTask{})
+	_, err := task.Cancel(t.Context(), s, recorded.ID, map[string]task.Kind{store.Provision: {}})
+	if err == nil || !strings.Contains(err.Error(), "cannot be undone") {
+		t.Errorf("%v", err)
+	}
+	if now, err := s.Task(t.Context(), recorded.ID); err != nil || now.Phase != store.Forward {
+		t.Errorf("%+v, %v", now, err)
 	}
 }

@@ -53,7 +53,9 @@ func (x *execution) work() {
 		failed, err := x.steps(x.workflow.Steps)
 		if err == nil {
 			x.finish(store.Succeeded, "", x.workflow.Durable, func(tx *store.Tx) {
-				x.workflow.Succeeded(tx, x.task.Memory)
+				if x.workflow.Succeeded != nil {
+					x.workflow.Succeeded(tx, x.task.Memory)
+				}
 			})
 			return
 		}
@@ -82,7 +84,11 @@ func (x *execution) work() {
 			return
 		}
 	}
-	x.finish(store.Failed, description, true, func(tx *store.Tx) { x.workflow.Failed(tx, err == nil) })
+	x.finish(store.Failed, description, true, func(tx *store.Tx) {
+		if x.workflow.Failed != nil {
+			x.workflow.Failed(tx, err == nil)
+		}
+	})
 }
 
 // leave tells operators why something is not undone, and returns what users are told.
@@ -196,10 +202,7 @@ func (x *execution) progress(ctx context.Context, sentence string) error {
 	if x.task.Phase == store.Cleanup {
 		description = x.task.Description // the reason stays in view while the work is undone
 	}
-	if err := x.save(ctx); err != nil {
-		return err
-	}
-	return x.runner.store.Progress(ctx, x.lease.held, x.task.Step, description)
+	return x.write(ctx, func() error { return x.runner.store.Progress(ctx, x.lease.held, x.task.Step, description) })
 }
 
 // limit is how often a step of the present phase is tried.
@@ -275,9 +278,10 @@ func (x *execution) postpone(err error, attempts int) {
 	delay += time.Duration(rand.Int64N(int64(delay)/4 + 1)) // #nosec G404 -- nobody gains by guessing it
 	x.log("a step failed; trying again later", err, slog.Int64("delay_ms", delay.Milliseconds()))
 	x.runner.cfg.OnRetry(x.task)
-	saving := x.save(x.lease.ctx)
-	postponing := x.runner.store.Postpone(x.lease.ctx, x.lease.held, delay, attempts, x.lastError(err))
-	if err := errors.Join(saving, postponing); err != nil {
+	lastError, ctx := x.lastError(err), x.lease.ctx
+	if err := x.write(ctx, func() error {
+		return x.runner.store.Postpone(ctx, x.lease.held, delay, attempts, lastError)
+	}); err != nil {
 		x.log("could not postpone a task; it goes on when its lease has run out", err)
 	}
 }
@@ -296,11 +300,9 @@ func (x *execution) giveUp(failed Step, cause error) bool {
 	x.log("a task is given up", cause)
 	x.cause = cause
 	description := x.sentence(failed, cause)
-	err := x.save(x.lease.ctx)
-	if err == nil {
-		err = x.runner.store.GiveUp(x.lease.ctx, x.lease.held, description, cause.Error())
-	}
-	if err != nil {
+	if err := x.write(x.lease.ctx, func() error {
+		return x.runner.store.GiveUp(x.lease.ctx, x.lease.held, description, cause.Error())
+	}); err != nil {
 		x.setBack(err)
 		return false
 	}

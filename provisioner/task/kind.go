@@ -1,7 +1,9 @@
 package task
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"mysql-broker/store"
@@ -15,6 +17,53 @@ type Kind struct {
 
 	// Advice is what a user can do if a task of this kind fails: "Bind again later."
 	Advice string
+
+	// Undoable says that the workflow has a cleanup, so that operators can cancel it. What other workflows remove does not
+	// come back.
+	Undoable bool
+
+	// Adds says that the workflow only adds something to an instance that is recorded. Such tasks are recorded and go on
+	// during a store.Hold.
+	Adds bool
+
+	// Schedule says when brokers record tasks of this kind by themselves.
+	Schedule store.Schedule
+}
+
+// recordScheduled records the tasks that are due by the schedules of their kinds.
+func (r *Runner) recordScheduled(ctx context.Context) error {
+	var failed error
+	for name, kind := range r.kinds {
+		if kind.Schedule.Every == 0 {
+			continue
+		}
+		_, err := r.store.RecordScheduled(ctx, name, kind.Schedule)
+		if err == nil {
+			r.Nudge()
+		} else if !errors.Is(err, store.ErrNotFound) {
+			failed = errors.Join(failed, fmt.Errorf("record a task of kind %q: %w", name, err))
+		}
+	}
+	return failed
+}
+
+// RunNow records a task of a scheduled kind, before the next is due, and returns it. If one is in progress, it returns
+// that one. During a store.Hold, it returns store.ErrHeld.
+func RunNow(ctx context.Context, s *store.Store, name string, kind Kind) (store.Task, error) {
+	if hold, err := s.Hold(ctx); err != nil || hold != nil {
+		return store.Task{}, cmp.Or(err, store.ErrHeld)
+	}
+	if err := s.MakeDue(ctx, name); err != nil {
+		return store.Task{}, fmt.Errorf("make a task of kind %q due: %w", name, err)
+	}
+	t, err := s.RecordScheduled(ctx, name, kind.Schedule)
+	if errors.Is(err, store.ErrNotFound) { // one is in progress, or a broker has just recorded it
+		t, err = s.LatestTask(ctx, "", "", name)
+	}
+	if err != nil {
+		return t, fmt.Errorf("record a task of kind %q: %w", name, err)
+	}
+	return t, nil
 }
 
 // workflow finds the workflow of a task. One of a kind that this release does not know waits for a process that does.

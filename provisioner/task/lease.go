@@ -32,7 +32,7 @@ var errRanOut = fmt.Errorf("it ran out: %w", store.ErrLeaseLost)
 // hold starts to watch over a lease that was taken at since. The returned lease's context ends with it. If this
 // process lost an earlier lease on the same task, hold returns when the work under that one has ended.
 func (r *Runner) hold(parent context.Context, t store.Task, since time.Time) *lease {
-	l := &lease{held: store.Lease{ID: t.ID, Epoch: t.Epoch}, deadline: since.Add(r.cfg.LeaseTTL), runner: r,
+	l := &lease{held: store.Lease{ID: t.ID, Epoch: t.Epoch, Adds: r.kinds[t.Kind].Adds}, deadline: since.Add(r.cfg.LeaseTTL), runner: r,
 		dropped: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancelCause(r.traced(parent, t))
 	l.expiry = time.AfterFunc(time.Until(l.deadline), func() { l.cancel(errRanOut) })

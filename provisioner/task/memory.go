@@ -49,6 +49,14 @@ func (r *Run) Remember(name string, value any) error {
 // Save stores what was remembered. It returns store.ErrLeaseLost if another worker may have the task.
 func (r *Run) Save(ctx context.Context) error { return r.execution.save(ctx) }
 
+// write stores what was remembered, and then what fn records of the task.
+func (x *execution) write(ctx context.Context, fn func() error) error {
+	if err := x.save(ctx); err != nil {
+		return err
+	}
+	return fn()
+}
+
 func (x *execution) save(ctx context.Context) error {
 	if !x.unsaved {
 		return nil

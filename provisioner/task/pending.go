@@ -48,11 +48,10 @@ func (x *execution) suspend(pending *pendingError) {
 	if x.task.Phase == store.Cleanup {
 		description = x.task.Description // the reason stays in view while the work is undone
 	}
-	err := x.save(x.lease.ctx)
-	if err == nil {
-		err = x.runner.store.Suspend(x.lease.ctx, x.lease.held, min(pending.after, maxBackoff), x.task.Step, description)
-	}
-	if err != nil {
+	delay, ctx := min(pending.after, maxBackoff), x.lease.ctx
+	if err := x.write(ctx, func() error {
+		return x.runner.store.Suspend(ctx, x.lease.held, delay, x.task.Step, description)
+	}); err != nil {
 		x.log("could not give a pending task back; it goes on when its lease has run out", err)
 	}
 }

@@ -23,9 +23,11 @@ import (
 type Config struct {
 	LeaseTTL time.Duration // default 10 s: how long a dead process's task waits for another one
 	Poll     time.Duration // default 250 ms: how often to look for tasks that nobody announced
-	Workers  int           // default 16: asynchronous tasks at a time in this process
-	Attempts int           // default 6: tries of one step before the task is given up
-	Backoff  time.Duration // default 1 s: pause before the second try; doubles, up to a minute
+	// SchedulePoll is how often to look for scheduled tasks that are due; default 1 min.
+	SchedulePoll time.Duration
+	Workers      int           // default 16: asynchronous tasks at a time in this process
+	Attempts     int           // default 6: tries of one step before the task is given up
+	Backoff      time.Duration // default 1 s: pause before the second try; doubles, up to a minute
 
 	// ServerWorkers is how many of the workers may be at tasks of the same server; default a quarter of them, but at
 	// least 2. A server that hangs keeps no more of them from the others.
@@ -53,6 +55,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Poll == 0 {
 		c.Poll = 250 * time.Millisecond
+	}
+	if c.SchedulePoll == 0 {
+		c.SchedulePoll = time.Minute
 	}
 	if c.Workers == 0 {
 		c.Workers = 16
@@ -125,6 +130,10 @@ func New(s *store.Store, kinds map[string]Kind, cfg Config) *Runner {
 	r.serving, r.stopServe = context.WithCancelCause(context.Background())
 	r.beats.Go(func() { r.heartbeat(r.beating) })
 	r.workers.Go(r.dispatch)
+	r.workers.Go(func() {
+		periodic.Run(r.claiming, periodic.Schedule{Every: cfg.SchedulePoll},
+			&periodic.Status{What: "recording scheduled tasks", Log: r.log}, r.recordScheduled)
+	})
 	return r
 }
 

@@ -53,7 +53,7 @@ func always(w task.Workflow) map[string]task.Kind {
 
 // kinds are those of tasks that record makes.
 func kinds(workflow func(context.Context, store.Task) (task.Workflow, error)) map[string]task.Kind {
-	return map[string]task.Kind{store.Provision: {Workflow: workflow, Advice: "Try again."}}
+	return map[string]task.Kind{store.Provision: {Workflow: workflow, Advice: "Try again.", Undoable: true}}
 }
 
 func record(t *testing.T, s *store.Store, n store.NewTask) store.Task {

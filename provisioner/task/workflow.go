@@ -18,7 +18,7 @@ type Workflow struct {
 
 	// Succeeded and Failed record what has become of the instance or binding, in the transaction that ends the task. They
 	// may run more than once, as commits do. Succeeded gets what the steps remembered. undone is false if the cleanup was
-	// given up too: something may be left over and has to be recorded.
+	// given up too: something may be left over and has to be recorded. Either may be nil.
 	Succeeded func(tx *store.Tx, m Memory)
 	Failed    func(tx *store.Tx, undone bool)
 

@@ -61,7 +61,6 @@ func (a *App) components() []component {
 		{"examinations", a.startExaminations},
 		{"dashboard", a.startDashboard},
 		{"quotas", a.startQuotas},
-		{"removal of old tasks", a.startRemoval},
 		{"HTTP server", a.serve},
 	}
 }

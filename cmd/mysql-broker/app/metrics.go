@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"mysql-broker/cmd/mysql-broker/version"
+	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
@@ -77,11 +78,15 @@ func newMetrics(r prometheus.Registerer, plans plan.Set) *metrics {
 // beginAtZero exports counters before their first event: for Prometheus, a series that starts with 1 has not increased.
 // https://prometheus.io/docs/practices/instrumentation/#avoid-missing-metrics
 func (m *metrics) beginAtZero() {
-	for _, kind := range store.TaskKinds {
-		m.retries.WithLabelValues(kind)
-		for _, plan := range m.plans {
+	for name, kind := range provisioner.TaskKinds() {
+		m.retries.WithLabelValues(name)
+		plans := m.plans
+		if kind.Schedule.Every > 0 { // which is done for no instance
+			plans = map[string]string{"": ""}
+		}
+		for _, plan := range plans {
 			for _, outcome := range []string{store.Succeeded, store.Failed, store.Cancelled} {
-				m.operations.WithLabelValues(kind, plan, outcome)
+				m.operations.WithLabelValues(name, plan, outcome)
 			}
 		}
 	}
@@ -199,7 +204,7 @@ func (c *stateCollector) collectRecorded(ch chan<- prometheus.Metric) {
 	} else {
 		gauge(ch, heldDesc, oneIf(held != nil))
 	}
-	for _, kind := range store.TaskKinds {
+	for kind := range provisioner.TaskKinds() {
 		var of store.TaskStats
 		if i := slices.IndexFunc(tasks, func(t store.KindStats) bool { return t.Kind == kind }); i >= 0 {
 			of = tasks[i].TaskStats

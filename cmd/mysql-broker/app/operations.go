@@ -2,15 +2,12 @@ package app
 
 import (
 	"context"
-	"errors"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/doctor"
 	"mysql-broker/provisioner/mark"
-	"mysql-broker/provisioner/periodic"
 	"mysql-broker/provisioner/quota"
 	"mysql-broker/provisioner/task"
 )
@@ -52,33 +49,4 @@ func (a *App) startQuotas(context.Context) (ending, error) {
 			a.log))
 	}
 	return closing(guard.Close), nil
-}
-
-const (
-	keepTasks  = 30 * 24 * time.Hour // Cloud Controller may ask about an operation for 7 days
-	removeEach = time.Hour
-)
-
-// startRemoval starts to delete tasks that no platform polls any more, and absences that are older than any request.
-func (a *App) startRemoval(context.Context) (ending, error) {
-	status := &periodic.Status{What: "removing old tasks", Log: a.log}
-	return background(func(ctx context.Context) {
-		periodic.Run(ctx, periodic.Schedule{Every: removeEach}, status, func(ctx context.Context) error {
-			n, err := a.removeTasks(ctx)
-			if n > 0 {
-				a.log.Info("deleted old tasks", "count", n)
-			}
-			_, forgetting := a.store.ForgetAbsences(ctx)
-			return errors.Join(err, forgetting)
-		})
-	}), nil
-}
-
-// removeTasks deletes nothing while PostgreSQL is held, because the outcome of its tasks is not known yet.
-func (a *App) removeTasks(ctx context.Context) (int64, error) {
-	held, err := a.store.Hold(ctx)
-	if err != nil || held != nil {
-		return 0, err
-	}
-	return a.store.DeleteFinishedTasks(ctx, keepTasks)
 }

@@ -1,0 +1,37 @@
+package provisioner
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"mysql-broker/provisioner/task"
+	"mysql-broker/store"
+)
+
+// RemoveOldTasks is the kind of the daily task that deletes what no platform asks about any more: tasks that ended long
+// ago, and the records of deletions.
+const RemoveOldTasks = "remove-old-tasks"
+
+const (
+	keepTasks = 30 * 24 * time.Hour // Cloud Controller may ask about an operation for 7 days
+	// removalTime is long enough to delete millions of tasks. A task that takes longer goes on where it was.
+	removalTime = 30 * time.Minute
+)
+
+var removeOldTasksKind = kind{
+	Kind: task.Kind{Schedule: store.Schedule{Every: 24 * time.Hour}},
+	workflow: func(_ context.Context, p *Provisioner, _ store.Task) (task.Workflow, error) {
+		return task.Workflow{Steps: []task.Step{{Name: "delete old tasks", Progress: "Deleting old tasks",
+			Timeout: removalTime, Do: func(ctx context.Context, _ *task.Run) error { return p.removeOldTasks(ctx) }}}}, nil
+	},
+}
+
+func (p *Provisioner) removeOldTasks(ctx context.Context) error {
+	deleted, err := p.store.DeleteFinishedTasks(ctx, keepTasks)
+	if deleted > 0 {
+		p.log.Info("deleted old tasks", "count", deleted)
+	}
+	_, forgetting := p.store.ForgetAbsences(ctx)
+	return errors.Join(err, forgetting)
+}

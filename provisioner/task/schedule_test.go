@@ -1,0 +1,90 @@
+package task_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"mysql-broker/provisioner/task"
+	"mysql-broker/store"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// sweep is a kind that brokers schedule themselves.
+func sweep(j *journal) map[string]task.Kind {
+	w := task.Workflow{Steps: []task.Step{j.step("sweep")}}
+	return map[string]task.Kind{"sweep": {Schedule: store.Schedule{Every: time.Hour},
+		Workflow: func(context.Context, store.Task) (task.Workflow, error) { return w, nil }}}
+}
+
+func startSweeping(t *testing.T, s *store.Store, kinds map[string]task.Kind) {
+	t.Helper()
+	r := task.New(s, kinds, task.Config{Poll: 50 * time.Millisecond, SchedulePoll: 50 * time.Millisecond,
+		Logger: slog.New(slog.DiscardHandler)})
+	t.Cleanup(r.Stop)
+}
+
+// ended waits until that many scheduled tasks have succeeded, and returns the newest.
+func ended(t *testing.T, s *store.Store, n int) (newest store.Task) {
+	t.Helper()
+	testdrive.Eventually(t, patience, "the scheduled tasks end", func() bool {
+		succeeded := 0
+		if err := s.EachTask(t.Context(), store.TaskQuery{Kind: "sweep", State: store.Succeeded},
+			func(store.ListedTask) error { succeeded++; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return succeeded == n
+	})
+	newest, err := s.LatestTask(t.Context(), "", "", "sweep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newest
+}
+
+// Two brokers look for scheduled tasks; each task that is due runs once.
+func TestScheduledTasksRunOnce(t *testing.T) {
+	t.Parallel()
+	s, j := servers.Store(t), &journal{}
+	kinds := sweep(j)
+	startSweeping(t, s, kinds)
+	startSweeping(t, s, kinds)
+	if _, err := s.RecordScheduled(t.Context(), "sweep", kinds["sweep"].Schedule); err == nil {
+		t.Error("the first task is due at once")
+	}
+	if err := s.MakeDue(t.Context(), "sweep"); err != nil {
+		t.Fatal(err)
+	}
+	if got := ended(t, s, 1); got.InstanceID != "" || got.Attempt != 0 {
+		t.Errorf("%+v", got)
+	}
+	if _, err := task.RunNow(t.Context(), s, "sweep", kinds["sweep"]); err != nil {
+		t.Error(err)
+	}
+	ended(t, s, 2)
+	j.is(t, "sweep", "sweep")
+}
+
+// A broker that died leaves its scheduled task to another one.
+func TestScheduledTaskIsTakenOver(t *testing.T) {
+	t.Parallel()
+	s, j := servers.Store(t), &journal{}
+	kinds := sweep(j)
+	if _, err := s.RecordScheduled(t.Context(), "sweep", kinds["sweep"].Schedule); err == nil {
+		t.Error("the first task is due at once")
+	}
+	recorded, err := task.RunNow(t.Context(), s, "sweep", kinds["sweep"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if dead, err := s.Claim(t.Context(), "dead", shortLease); err != nil || dead.ID != recorded.ID {
+		t.Fatalf("%+v, %v", dead, err)
+	}
+	startSweeping(t, s, kinds)
+	if got := ended(t, s, 1); got.ID != recorded.ID || got.Attempt != 1 {
+		t.Errorf("%+v", got)
+	}
+	j.is(t, "sweep")
+}

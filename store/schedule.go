@@ -1,0 +1,39 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// Schedule says when brokers record tasks of a kind by themselves. They are tasks of no instance.
+type Schedule struct {
+	Every time.Duration // from one task to the next, and before the first; 0 for never
+	At    time.Duration // if not 0, the time of day in UTC at which tasks are recorded; Every is whole days then
+}
+
+// nextTask is the SQL for when a schedule's next task is due, after the one that is recorded now.
+const nextTask = `CASE WHEN $3::interval = '0' THEN now() + $2::interval
+	ELSE (date_trunc('day', (now() - $3::interval) AT TIME ZONE 'UTC') + $2::interval + $3::interval) AT TIME ZONE 'UTC' END`
+
+// RecordScheduled records a task of that kind if one is due, and returns it, else ErrNotFound. One of all brokers that
+// ask at the same time records it. While the task before is in progress, none is recorded: that one is the next. During
+// a Hold, the task waits.
+func (s *Store) RecordScheduled(ctx context.Context, kind string, by Schedule) (Task, error) {
+	// A time that is too far ahead was recorded by a release that waits longer, or before the clock was set back.
+	if _, err := s.db.Exec(ctx, `INSERT INTO schedule (kind, next_at) VALUES ($1, `+nextTask+`)
+		ON CONFLICT (kind) DO UPDATE SET next_at = excluded.next_at WHERE schedule.next_at > excluded.next_at`,
+		kind, by.Every, by.At); err != nil {
+		return Task{}, err
+	}
+	return oneRow(ctx, s.pool, scanTask, `WITH due AS (
+			UPDATE schedule SET next_at = `+nextTask+` WHERE kind = $1 AND next_at <= now() AND NOT `+isHeld+`
+			RETURNING kind)
+		INSERT INTO task (instance_id, kind, plan_id) SELECT '', kind, '' FROM due ON CONFLICT DO NOTHING
+		RETURNING `+taskColumns, kind, by.Every, by.At)
+}
+
+// MakeDue has the next task of a scheduled kind recorded at the next RecordScheduled.
+func (s *Store) MakeDue(ctx context.Context, kind string) error {
+	_, err := s.db.Exec(ctx, "UPDATE schedule SET next_at = now() WHERE kind = $1", kind)
+	return err
+}

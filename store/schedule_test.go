@@ -1,0 +1,124 @@
+package store_test
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"mysql-broker/store"
+	"mysql-broker/test/servers"
+)
+
+const sweep = "sweep"
+
+var hourly = store.Schedule{Every: time.Hour}
+
+// due makes the next task of a kind due, which RecordScheduled has heard of.
+func due(t *testing.T, s *store.Store, kind string) {
+	t.Helper()
+	if _, err := s.RecordScheduled(t.Context(), kind, hourly); !errors.Is(err, store.ErrNotFound) {
+		t.Fatalf("a task is due already: %v", err)
+	}
+	if err := s.MakeDue(t.Context(), kind); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOneOfManyBrokersRecordsATaskThatIsDue(t *testing.T) {
+	t.Parallel()
+	s := servers.Store(t)
+	due(t, s, sweep)
+	var recorded atomic.Int64
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			task, err := s.RecordScheduled(t.Context(), sweep, hourly)
+			if err == nil && task.Kind == sweep && task.InstanceID == "" && task.State == store.InProgress {
+				recorded.Add(1)
+			} else if !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("%+v, %v", task, err)
+			}
+		})
+	}
+	all.Wait()
+	if n := recorded.Load(); n != 1 {
+		t.Errorf("%d brokers recorded a task, want 1", n)
+	}
+}
+
+// One of each kind is in progress at a time, and they do not wait for one another.
+func TestScheduledTasksOfOneKindFollowOneAnother(t *testing.T) {
+	t.Parallel()
+	s, ctx := servers.Store(t), t.Context()
+	record := func(kind string) (store.Task, error) {
+		t.Helper()
+		due(t, s, kind)
+		return s.RecordScheduled(ctx, kind, hourly)
+	}
+	first, err := record(sweep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := record(sweep); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("a second task while the first is in progress: %v", err)
+	}
+	if _, err := record("backup"); err != nil {
+		t.Errorf("a task of another kind: %v", err)
+	}
+	for _, kind := range []string{sweep, "backup"} {
+		if claimed, err := s.Claim(ctx, "me", time.Minute); err != nil || claimed.Kind != kind {
+			t.Errorf("claimed %+v, %v, want a task of kind %q", claimed, err, kind)
+		}
+	}
+	if err := s.Finish(ctx, store.Lease{ID: first.ID, Epoch: first.Epoch + 1}, store.Succeeded, "", true, nothing); err != nil {
+		t.Fatal(err)
+	}
+	if next, err := record(sweep); err != nil || next.ID == first.ID {
+		t.Errorf("after the end of the first: %+v, %v", next, err)
+	}
+}
+
+// What a restored PostgreSQL knows may have been done long ago.
+func TestNothingIsScheduledDuringAHold(t *testing.T) {
+	t.Parallel()
+	s, ctx := servers.Store(t), t.Context()
+	due(t, s, sweep)
+	if err := s.SetHold(ctx, "A test holds.", 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.RecordScheduled(ctx, sweep, hourly); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("during the hold: %v", err)
+	}
+	if err := s.Resume(ctx, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.RecordScheduled(ctx, sweep, hourly); err != nil {
+		t.Errorf("after the hold: %v", err)
+	}
+}
+
+func TestWhenTheNextTaskIsDue(t *testing.T) {
+	t.Parallel()
+	url, ctx := migrated(t), t.Context()
+	s := servers.OpenStore(t, url)
+	for name, c := range map[string]struct {
+		by   store.Schedule
+		want string // of the time that was recorded
+	}{
+		"after a time": {store.Schedule{Every: 90 * time.Minute}, "next_at BETWEEN now() + '89 min' AND now() + '91 min'"},
+		"daily at 3:30": {store.Schedule{Every: 24 * time.Hour, At: 3*time.Hour + 30*time.Minute},
+			"next_at > now() AND next_at <= now() + '1 day' AND (next_at AT TIME ZONE 'UTC')::time = '03:30'"},
+	} {
+		for _, before := range []string{"none", "now() + '1 year'"} { // the clock was set back, or a longer interval
+			if before != "none" {
+				exec(t, url, "UPDATE schedule SET next_at = "+before)
+			}
+			if _, err := s.RecordScheduled(ctx, name, c.by); !errors.Is(err, store.ErrNotFound) {
+				t.Fatal(err)
+			}
+			expectRows(t, url, "SELECT kind FROM schedule WHERE kind = '"+name+"' AND "+c.want, name)
+		}
+	}
+}

@@ -79,6 +79,8 @@ func TestDisasterDrill(t *testing.T) {
 			t.Errorf("recover changes something, or shows it in another order:\n%s\n%s", shown, again)
 		}
 		expectHeld(t, p, "loaded from a dump")
+		o := p.operator(env)
+		o.run(t, 0, "drain", "shared-1") // what was made there since the backup is there all the same
 		var done struct {
 			Held    map[string]string
 			Resumed bool
@@ -92,6 +94,9 @@ func TestDisasterDrill(t *testing.T) {
 			t.Errorf("/readyz says %s", r.Raw)
 		}
 
+		expectLine(t, o.run(t, 0, "servers").Stdout, "shared-1", "drained", "7")
+		expectRefusal(t, p.newInstance(t, "shared-small").provision(t, now, nil), 400, "no room")
+		o.run(t, 0, "drain", "--undo", "shared-1")
 		d.expectTables(t, admin)
 		d.via(p)
 		d.expectAccess(t, p)

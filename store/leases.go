@@ -12,19 +12,31 @@ import (
 )
 
 // Claim gives owner the task that has been due longest, that no live lease stands in the way of and that works on none
-// of the servers to pass over, or returns ErrNotFound. Taking over from a worker that died counts as an attempt. During
-// a Hold there is nothing to claim: what is recorded then may have been done long ago, or undone.
+// of the servers to pass over, or returns ErrNotFound. During a Hold there is nothing to claim: what is recorded then may
+// have been done long ago, or undone.
+//
+// Taking over from a worker that died counts as an attempt. It is counted by a statement of its own: where the answer to
+// the first is lost, or owner has died since it sent it, no step runs under the lease, and the next claim counts.
 func (s *Store) Claim(ctx context.Context, owner string, ttl time.Duration, passOver ...string) (Task, error) {
-	return oneRow(ctx, s.pool, scanTask, `
-		UPDATE task SET attempt = attempt + (lease_owner IS NOT NULL)::int, epoch = epoch + 1, lease_owner = $1,
-			lease_until = clock_timestamp() + $2::interval
-		WHERE id = (
-			SELECT c.id FROM task c
+	type claimed struct {
+		Task
+		Abandoned bool // by a worker that died
+	}
+	t, err := oneRow(ctx, s.pool, pgx.RowToStructByPos[claimed], `
+		WITH due AS MATERIALIZED (
+			SELECT c.id AS due_id, c.lease_owner IS NOT NULL AS abandoned FROM task c
 			WHERE c.finished_at IS NULL AND c.run_at <= now() AND c.server <> ALL ($3) AND NOT `+isHeld+`
 				AND (c.lease_until IS NULL OR c.lease_until < clock_timestamp())
 				AND NOT EXISTS (`+conflicting+`)
-			ORDER BY c.run_at, c.id LIMIT 1 FOR UPDATE SKIP LOCKED)
-		RETURNING `+taskColumns, owner, ttl, append([]string{}, passOver...))
+			ORDER BY c.run_at, c.id LIMIT 1 FOR UPDATE OF c SKIP LOCKED)
+		UPDATE task SET epoch = epoch + 1, lease_owner = $1, lease_until = clock_timestamp() + $2::interval
+		FROM due WHERE id = due_id
+		RETURNING `+taskColumns+`, abandoned`, owner, ttl, append([]string{}, passOver...))
+	if err != nil || !t.Abandoned {
+		return t.Task, err
+	}
+	t.Attempt++
+	return t.Task, s.write(ctx, Lease{ID: t.ID, Epoch: t.Epoch}, "attempt = attempt + 1")
 }
 
 // Lease identifies a lease.

@@ -13,6 +13,7 @@ import (
 
 	"mysql-broker/store"
 	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
 )
 
 func TestMain(m *testing.M) { servers.Main(m) }
@@ -192,6 +193,26 @@ func TestOneActiveTaskForEachInstanceAndBinding(t *testing.T) {
 	if err == nil {
 		t.Error("a second task of one binding was recorded while the first was in progress")
 	}
+}
+
+// A claim of which its broker never learns runs no step, and is no attempt.
+func TestLostClaimIsNoAttempt(t *testing.T) {
+	t.Parallel()
+	url, ctx := migrated(t), t.Context()
+	s := servers.OpenStore(t, url)
+	network, through := testdrive.ProxyURL(t, url)
+	lost := servers.OpenStore(t, through)
+	newTask(t, s, store.NewTask{InstanceID: "i", Kind: store.Provision, PlanID: "p", Owner: "dead", LeaseTTL: -time.Second})
+	cut := network.CutAnswer(testdrive.Parameter("unlucky"), 0)
+	if _, err := lost.Claim(ctx, "unlucky", -time.Second); err == nil {
+		t.Fatal("the answer was not lost")
+	}
+	testdrive.Receive(t, cut, "the answer to the claim is lost")
+	expectRows(t, url, "SELECT lease_owner FROM task", "unlucky")
+	if got, err := s.Claim(ctx, "next", time.Minute); err != nil || got.Attempt != 1 {
+		t.Errorf("attempt %d, %v, want 1: that of the worker that died", got.Attempt, err)
+	}
+	expectRows(t, url, "SELECT attempt::text FROM task", "1")
 }
 
 func TestEpochKeepsOutFormerHoldersOfALease(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"mysql-broker/test/servers"
 )
 
-// What servers were told of stays known, or PostgreSQL would be held that was never restored; nor does the mark go back,
-// which would hide that it was.
+// What servers were told of stays known, or PostgreSQL would be held that was never restored; nor does the mark go
+// back, which would hide that it was.
 func TestForgottenTasksHoldNothing(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour

@@ -11,12 +11,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Claim gives owner the task that has been due longest, that no live lease stands in the way of and that works on none
-// of the servers to pass over, or returns ErrNotFound. During a Hold there is nothing to claim: what is recorded then may
-// have been done long ago, or undone.
+// Claim leases to owner the task that has been due longest, or returns ErrNotFound. It passes over tasks of the given
+// servers, and those that a live lease keeps waiting (see conflicting). During a Hold nothing is claimed: the recorded
+// tasks may have been completed long ago, or undone.
 //
-// Taking over from a worker that died counts as an attempt. It is counted by a statement of its own: where the answer to
-// the first is lost, or owner has died since it sent it, no step runs under the lease, and the next claim counts.
+// Taking over from a worker that died counts as an attempt. A second statement counts it: if the response to the first
+// is lost, or owner has died since it sent the first, no step runs under this lease, and the next claim counts instead.
 func (s *Store) Claim(ctx context.Context, owner string, ttl time.Duration, passOver ...string) (Task, error) {
 	type claimed struct {
 		Task
@@ -46,9 +46,9 @@ type Lease struct {
 	Adds  bool // the task goes on during a Hold: see NewTask
 }
 
-// Extend renews those leases of owner that are still live, for ttl from now by the database's clock, and returns them.
-// The others are lost, and so are, during a Hold, those on tasks that do more than add. Leases that owner took without coming to
-// know it, because a commit's answer was lost, are not among held and run out.
+// Extend renews those leases of owner that are still live, for ttl from now by PostgreSQL's clock, and returns them.
+// The others are lost; during a Hold, so are those of tasks that do more than add. A lease of which owner never
+// learned, because the response was lost, is not among held and expires.
 func (s *Store) Extend(ctx context.Context, owner string, held []Lease, ttl time.Duration) ([]Lease, error) {
 	ids, epochs, adds := make([]int64, len(held)), make([]int64, len(held)), make([]bool, len(held))
 	for i, l := range held {
@@ -64,11 +64,11 @@ func (s *Store) Extend(ctx context.Context, owner string, held []Lease, ttl time
 		RETURNING task.id, epoch, adds`, owner, ids, epochs, adds, ttl)
 }
 
-// MendClock makes good what a clock that was set back has done: a lease that ends later than maxLease from now was
-// taken before, and would keep a dead worker's task for as long as the clock was set back; a task that is to wait for
-// longer than maxDelay was due, or nearly. The lease is cut to maxLease, within which a living worker renews it; the
-// task is due now. A second is let pass: others take leases meanwhile. Where there is neither, it costs a look at the
-// leases and at the end of an index.
+// MendClock repairs leases and due times after PostgreSQL's clock was set back. A lease that ends later than maxLease
+// from now was taken before that, and would keep a dead worker's task for as long as the clock was set back: it is cut
+// to maxLease, within which a living worker renews it. A task that waits for longer than maxDelay becomes due now. A
+// second is allowed on top, because others take leases at the same time. It returns how many tasks it changed. If there
+// are none, it reads the live leases and the end of an index.
 func (s *Store) MendClock(ctx context.Context, maxLease, maxDelay time.Duration) (mended int64, err error) {
 	tag, err := bounded{s.leases}.Exec(ctx, `
 		UPDATE task SET
@@ -81,51 +81,51 @@ func (s *Store) MendClock(ctx context.Context, maxLease, maxDelay time.Duration)
 	return tag.RowsAffected(), err
 }
 
-// Progress records that a worker finished a step ("" for none yet), and the sentence that users see meanwhile.
+// Progress records the last step that a worker has finished ("" for none yet), and the sentence that users see.
 func (s *Store) Progress(ctx context.Context, l Lease, step, description string) error {
 	return s.write(ctx, l, `step = $3, description = $4,
 		attempt = CASE WHEN step = $3 THEN attempt ELSE 0 END`, step, description)
 }
 
-// Postpone gives a task back to be tried again after delay, having made so many attempts at its present step.
+// Postpone releases a task's lease until it is tried again after delay, and records the attempts at its present step.
 // lastError is for operators.
 func (s *Store) Postpone(ctx context.Context, l Lease, delay time.Duration, attempts int, lastError string) error {
 	return s.write(ctx, l, `run_at = now() + $3::interval, attempt = $4, last_error = $5, lease_owner = NULL,
 		lease_until = NULL`, delay, attempts, storable(lastError))
 }
 
-// Await gives a task back whose server cannot be reached, to be tried again after delay. It is no attempt. description
-// is for users, lastError for operators.
+// Await releases the lease of a task whose server cannot be reached, until it is tried again after delay. It does not
+// count as an attempt. description is for users, lastError for operators.
 func (s *Store) Await(ctx context.Context, l Lease, delay time.Duration, description, lastError string) error {
 	return s.write(ctx, l, `run_at = now() + $3::interval, description = $4, last_error = $5, lease_owner = NULL,
 		lease_until = NULL`, delay, description, storable(lastError))
 }
 
-// Suspend gives a task back whose present step, the one after the given one, has to wait for something that goes on by
-// itself, to be run again after delay. It is no attempt. description is for users.
+// Suspend releases the lease of a task whose present step, the one after step, is pending, until it runs again after
+// delay. It does not count as an attempt. description is for users.
 func (s *Store) Suspend(ctx context.Context, l Lease, delay time.Duration, step, description string) error {
 	return s.write(ctx, l, `run_at = now() + $3::interval, step = $4, description = $5,
 		attempt = CASE WHEN step = $4 THEN attempt ELSE 0 END, lease_owner = NULL, lease_until = NULL`,
 		delay, step, description)
 }
 
-// Remember stores what a task's steps have to remember, in place of what was stored.
+// Remember replaces what a task's steps remember.
 func (s *Store) Remember(ctx context.Context, l Lease, memory map[string]json.RawMessage) error {
 	return s.write(ctx, l, "memory = $3", memory)
 }
 
-// NoteError records what operators are to know of a task that is about to end.
+// NoteError records an error, for operators, of a task that is about to end.
 func (s *Store) NoteError(ctx context.Context, l Lease, lastError string) error {
 	return s.write(ctx, l, "last_error = $3", storable(lastError))
 }
 
-// GiveUp turns a task to its cleanup phase; the worker keeps it.
+// GiveUp begins the cleanup phase of a task. The worker keeps the lease.
 func (s *Store) GiveUp(ctx context.Context, l Lease, description, lastError string) error {
 	return s.write(ctx, l, `phase = 'cleanup', step = '', attempt = 0, description = $3, last_error = $4`,
 		storable(description), storable(lastError))
 }
 
-// storable drops what PostgreSQL's text cannot hold. Errors may quote anything, a server's log for example.
+// storable replaces what PostgreSQL's type text cannot hold. Errors may quote anything, for example a server's log.
 func storable(s string) string { return strings.ReplaceAll(strings.ToValidUTF8(s, "�"), "\x00", "") }
 
 func (s *Store) write(ctx context.Context, l Lease, set string, args ...any) error {
@@ -145,8 +145,8 @@ func (s *Store) write(ctx context.Context, l Lease, set string, args ...any) err
 // asynchronously; after a crash of PostgreSQL, the task may be in progress again and then runs once more.
 // https://www.postgresql.org/docs/current/wal-async-commit.html
 //
-// All goes in one round trip, so that the statements of the outcome see for themselves whether the task was ended. Each
-// must be one that Tx.change adds.
+// All statements go in one round trip, so that those of the outcome check themselves whether the task was ended. They
+// must be statements of Tx.change.
 func (s *Store) Finish(ctx context.Context, l Lease, state, description string, durable bool, outcome func(*Tx)) error {
 	var ended *bool
 	err := s.InTx(ctx, func(tx *Tx) error {
@@ -173,8 +173,8 @@ func (s *Store) Finish(ctx context.Context, l Lease, state, description string, 
 	return err
 }
 
-// lockSubject locks the binding that a task is about or, where it is about none, the instance: before the task, as
-// whoever begins an operation locks them.
+// lockSubject locks a task's binding or, without one, its instance. Operations begin by locking them before the task,
+// so this does too.
 const lockSubject = `WITH locked_instance AS (
 		SELECT id FROM instance
 		WHERE id = (SELECT instance_id FROM task WHERE id = $1 AND binding_id = '') FOR NO KEY UPDATE),
@@ -184,20 +184,20 @@ const lockSubject = `WITH locked_instance AS (
 		FOR NO KEY UPDATE)
 	SELECT id FROM locked_instance UNION ALL SELECT id FROM locked_binding`
 
-// ReleaseLease gives up a lease on a task in progress, so that another worker can go on at once.
+// ReleaseLease releases the lease of a task in progress, so that another worker can go on at once.
 func (s *Store) ReleaseLease(ctx context.Context, l Lease) error {
 	return s.write(ctx, l, "lease_owner = NULL, lease_until = NULL")
 }
 
-// ReleaseCancelled gives up owner's lease on a task that was cancelled, so that the next task of the instance need not
-// wait for the lease to expire.
+// ReleaseCancelled releases owner's lease of a cancelled task, so that the next task of the instance need not wait
+// until it expires.
 func (s *Store) ReleaseCancelled(ctx context.Context, id int64, owner string) error {
 	_, err := s.db.Exec(ctx, `UPDATE task SET lease_owner = NULL, lease_until = NULL
 		WHERE id = $1 AND lease_owner = $2 AND state <> 'in progress'`, id, owner)
 	return err
 }
 
-// WaitEnd returns the task once it has ended. It looks again at growing intervals up to a quarter of a second.
+// WaitEnd returns the task once it has ended. It polls at intervals that double up to 250 ms.
 func (s *Store) WaitEnd(ctx context.Context, id int64) (Task, error) {
 	for pause := 5 * time.Millisecond; ; pause = min(pause*2, 250*time.Millisecond) {
 		task, err := s.Task(ctx, id)

@@ -57,8 +57,8 @@ func TestLocations(t *testing.T) {
 	}
 }
 
-// TestSecondLocation has data moved: what is at the next location is no orphan, and need not be there; what stays behind
-// at the former one is an orphan.
+// TestSecondLocation has data moved: what is at the next location is no orphan, and need not be there; what stays
+// behind at the former one is an orphan.
 func TestSecondLocation(t *testing.T) {
 	t.Parallel()
 	shared := `INSERT INTO instance (id, service_id, plan_id, state, server, database_name, next_server, next_dedicated_id,

@@ -16,16 +16,17 @@ var ErrExists = errors.New("store: exists already")
 // ErrServerFull is returned when a shared server holds as many instances as it may, or is drained.
 var ErrServerFull = errors.New("store: server is full")
 
-// RecordProvision records a new instance with the task that is to make it and, if it is to be on a shared server, takes
-// a place there. max is how many instances the server takes, load how many it holds then. It changes nothing if it
-// returns ErrExists, ErrServerFull or ErrHeld. All goes in one round trip, so that each statement sees for itself
-// whether the one that inserts the instance did so; database names are never used twice.
+// RecordProvision records a new instance with its task and, on a shared server, counts it there. max is how many
+// instances the server accepts, load how many it holds then. If it returns ErrExists, ErrServerFull or ErrHeld, it has
+// changed nothing. All statements go in one round trip, so that each checks itself whether the instance was inserted,
+// by its database's name, which is never used twice.
 //
-// asked is when it was asked for. A broker that was paused since then must not begin what the platform has given up and
-// found to be absent: after 10 seconds, it is ErrUnavailable. For what begins with a lock, PostgreSQL sees to that.
+// asked is the time of the request. If it is more than 10 seconds ago, RecordProvision returns ErrUnavailable: a broker
+// that was paused must not begin what the platform has given up and found to be absent. For operations that begin with
+// a lock, PostgreSQL ends the transaction instead (see silenceTime).
 //
-// told is when the platform was told last that there is no such instance, if that was lately and is known to be
-// before the request; else it is nil.
+// told is when the platform was last told that there is no such instance, if that was recent and is known to be before
+// the request; else it is nil. See OrderAbsence.
 func (s *Store) RecordProvision(ctx context.Context, asked time.Time, told *time.Time, i Instance, n NewTask,
 	max int) (t Task, load int, err error) {
 	var insertion insertion
@@ -57,8 +58,8 @@ func (s *Store) RecordProvision(ctx context.Context, asked time.Time, told *time
 	return t, load, nil
 }
 
-// takePlace counts one more instance on a shared server. Where the server takes no more, it deletes what this
-// transaction has recorded of the instance, and load stays as it is.
+// takePlace counts one more instance on a shared server. If the server is full or drained, it deletes what this
+// transaction has recorded of the instance, and load does not change.
 func (t *Tx) takePlace(load *int, i Instance, max int) (placed *bool) {
 	return expectRow(t, load, pgx.RowTo[int], `WITH placed AS (
 			INSERT INTO server (name, instances)
@@ -78,13 +79,13 @@ func (t *Tx) takePlace(load *int, i Instance, max int) (placed *bool) {
 		SELECT instances FROM placed`, i.Location.Server, i.ID, i.Database, max)
 }
 
-// Beginning is what there is when an operation on an instance or one of its bindings begins.
+// Beginning is what is recorded of an instance when an operation on it or on a binding begins.
 type Beginning struct {
 	Instance Instance
 	Active   []Task           // in progress, of the instance and of its bindings
-	Binding  *Binding         // nil if there is none, or none was asked for
-	Accounts []BindingAccount // as Store.Accounts lists them, if no binding was asked for
-	Bindings int              // of the instance, those included that are being made or ended; see BeginBind
+	Binding  *Binding         // nil if there is none, or Begin had no binding id
+	Accounts []BindingAccount // as Store.Accounts lists them, if Begin had no binding id
+	Bindings int              // of the instance, in any state; only after BeginBind
 }
 
 // Task finds the task in progress of a binding, or of the instance itself (bindingID ""), or nil.
@@ -97,15 +98,15 @@ func (b Beginning) Task(bindingID string) *Task {
 	return nil
 }
 
-// Begin locks an instance as LockInstance does, and reads it with its tasks in progress and either one binding or, with
-// bindingID "", all its accounts, or returns ErrNotFound if there is no instance. The tasks are read before the
-// binding: one that ends in between has left its mark there. InsertTask goes by the Hold that Begin has found.
+// Begin locks an instance as LockInstance does. It reads the instance with its tasks in progress and either one binding
+// or, with bindingID "", all its accounts. Without the instance it returns ErrNotFound. The tasks are read before the
+// binding, which then has the outcome of a task that ends in between. InsertTask heeds a Hold that Begin has found.
 func (t *Tx) Begin(ctx context.Context, instanceID, bindingID string) (Beginning, error) {
 	return t.beginning(ctx, instanceID, bindingID, false)
 }
 
-// BeginBind is Begin for a new binding: it counts the instance's bindings too. Nobody adds one while the instance is
-// locked.
+// BeginBind is Begin for a new binding. It also counts the instance's bindings, which cannot change while the instance
+// is locked.
 func (t *Tx) BeginBind(ctx context.Context, instanceID, bindingID string) (Beginning, error) {
 	return t.beginning(ctx, instanceID, bindingID, true)
 }

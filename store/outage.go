@@ -16,32 +16,31 @@ import (
 )
 
 // ErrUnavailable is in the chain of every error that says that PostgreSQL cannot be reached, does not answer, or cannot
-// serve just now. What was under way has taken effect or not: a commit's answer may be all that was lost.
+// serve now. The statement may have taken effect: perhaps only the response to a commit was lost.
 var ErrUnavailable = errors.New("store: PostgreSQL is unavailable")
 
-// ErrLocked is in the chain of the error of a statement that waited for a lock in vain. Its transaction has changed
+// ErrLocked is in the chain of the error of a statement that waited too long for a lock. Its transaction has changed
 // nothing.
 var ErrLocked = errors.New("store: another transaction holds the lock")
 
 const (
-	// statementTime bounds the wait for the answer to one statement. It is far more than any of them takes, and far
-	// less than platforms wait.
+	// statementTime bounds one statement. It is far more than any takes, and far less than platforms wait.
 	statementTime = 5 * time.Second
-	// txTime bounds a transaction from its BEGIN to the answer to its COMMIT.
+	// txTime bounds a transaction, BEGIN and COMMIT included.
 	txTime = 2 * statementTime
-	// lockTime is when PostgreSQL gives up a wait for a lock, before the broker gives up the statement: it is told apart
-	// from an outage.
+	// lockTime bounds a wait for a lock in PostgreSQL. It is less than statementTime, so that such a wait is not mistaken
+	// for an outage.
 	lockTime = 4 * time.Second
-	// rowLockTime bounds a statement that locks a row. Where several wait, each waits twice: for its turn to be the
-	// next, and for the transaction that holds the row.
+	// rowLockTime bounds a statement that locks a row. If several wait, each waits twice: to be the next in the queue, and
+	// for the transaction that holds the row.
 	rowLockTime = 2*lockTime + time.Second
-	// silenceTime is when PostgreSQL ends a transaction whose broker says nothing more, because it is paused or cut
-	// off: its locks would keep all other brokers waiting.
+	// silenceTime is when PostgreSQL ends a transaction whose broker is silent, because it is paused or cut off. Its locks
+	// would keep all other brokers waiting.
 	silenceTime = 10 * time.Second
 )
 
-// limitWaits has PostgreSQL bound how long it waits for locks and for the broker, and not compile statements: where
-// tables are large, it takes a second or more for what then takes a millisecond.
+// limitWaits has PostgreSQL bound its waits for locks and for the broker, and not compile statements: for large tables,
+// it compiles for a second or more what then runs for a millisecond.
 // https://www.postgresql.org/docs/current/runtime-config-client.html, https://www.postgresql.org/docs/current/jit.html
 func limitWaits(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, fmt.Sprintf(
@@ -50,8 +49,8 @@ func limitWaits(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// bounded is a pool whose statements are answered in statementTime or fail with ErrUnavailable. Queries: see oneRow and
-// allRows.
+// bounded is a pool whose statements take at most statementTime or fail with ErrUnavailable. For queries, see oneRow
+// and allRows.
 type bounded struct{ pool *pgxpool.Pool }
 
 func (b bounded) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
@@ -66,9 +65,9 @@ func (b bounded) Exec(ctx context.Context, sql string, args ...any) (pgconn.Comm
 	return tag, explain(ctx, err)
 }
 
-// acquire takes a connection from a pool. Where that would open another one, and PostgreSQL takes no more just now, one
-// of those that are open may become free soon: killed brokers leave theirs behind for a moment, and their platforms'
-// requests come to the others.
+// acquire takes a connection from a pool. If a new one would have to be opened and PostgreSQL accepts no more now, it
+// tries again: killed brokers leave connections behind for a moment, while their platforms' requests come to the
+// others.
 func acquire(ctx context.Context, pool *pgxpool.Pool) (*pgxpool.Conn, error) {
 	for {
 		conn, err := pool.Acquire(ctx)
@@ -89,8 +88,8 @@ const (
 	acquirePause       = 20 * time.Millisecond
 )
 
-// explain marks the error of a statement with ErrUnavailable or ErrLocked if it is one. ctx is the caller's:
-// when that has ended, the error says nothing about PostgreSQL.
+// explain wraps the error of a statement in ErrUnavailable or ErrLocked if it is one. ctx is the caller's: once that
+// has ended, the error says nothing about PostgreSQL.
 func explain(ctx context.Context, err error) error {
 	switch {
 	case err == nil || ctx.Err() != nil || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrLocked) ||
@@ -108,7 +107,7 @@ func locked(err error) bool {
 	return refusal(err) == "55P03" // lock_not_available
 }
 
-// outages are the classes of SQLSTATE, and single ones, that say "not now" rather than "not so".
+// outages are SQLSTATEs and classes of them that say that a statement cannot be executed now, but may be later.
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 var outages = []string{
 	"08",    // connection exception

@@ -44,7 +44,8 @@ func TestAdoptKeysetAtOnce(t *testing.T) {
 	}
 }
 
-// The CA of dedicated servers, which the first broker makes, hides neither a foreign keyset nor a binding's missing key.
+// The CA of dedicated servers, which the first broker makes, hides neither a foreign keyset nor a binding's missing
+// key.
 func TestAdoptKeysetBesideAnAuthority(t *testing.T) {
 	t.Parallel()
 	url := migrated(t)

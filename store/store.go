@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// ErrNotFound is returned by reads of a row that is not there.
+// ErrNotFound is returned by reads of a row that does not exist.
 var ErrNotFound = errors.New("store: not found")
 
 // Store is safe for concurrent use.
@@ -33,14 +33,13 @@ const defaultConns = 15
 // Option changes how Open connects.
 type Option func(*pgxpool.Config)
 
-// WithTracer has t told of every statement.
+// WithTracer traces every statement with t.
 func WithTracer(t pgx.QueryTracer) Option {
 	return func(cfg *pgxpool.Config) { cfg.ConnConfig.Tracer = t }
 }
 
-// Open connects to the PostgreSQL at url (see parseURL). It returns an error if the
-// server cannot be reached. The schema must be there: see Migrate. It uses up to 16 connections, or one more than
-// pool_max_conns in the URL.
+// Open connects to the PostgreSQL at url (see parseURL), whose schema must exist: see Migrate. It uses up to 16
+// connections, or one more than pool_max_conns in the URL.
 func Open(ctx context.Context, url string, keys *Keyring, options ...Option) (*Store, error) {
 	cfg, err := parseURL(url)
 	if err != nil {
@@ -81,10 +80,10 @@ func (s *Store) Close() {
 	s.leases.Close()
 }
 
-// ErrReadOnly is returned by a PostgreSQL that answers and takes no writes: it is a standby, or was told not to.
+// ErrReadOnly says that PostgreSQL answers but accepts no writes: it is a standby, or is configured so.
 var ErrReadOnly = errors.New("store: PostgreSQL is read-only")
 
-// Writable asks PostgreSQL whether it takes writes. It is ErrReadOnly if not.
+// Writable returns ErrReadOnly if PostgreSQL accepts no writes.
 // https://www.postgresql.org/docs/current/runtime-config-client.html#GUC-TRANSACTION-READ-ONLY
 func (s *Store) Writable(ctx context.Context) error {
 	readOnly, err := oneRow(ctx, s.pool, pgx.RowTo[bool], "SELECT current_setting('transaction_read_only')::boolean")
@@ -94,7 +93,7 @@ func (s *Store) Writable(ctx context.Context) error {
 	return err
 }
 
-// Ping asks PostgreSQL for an answer.
+// Ping returns an error if PostgreSQL does not answer.
 func (s *Store) Ping(ctx context.Context) error { return s.pool.Ping(ctx) }
 
 // PoolStat returns the figures of the connection pool.
@@ -144,11 +143,11 @@ func allRowsWithin[T any](ctx context.Context, limit time.Duration, pool *pgxpoo
 	return all, explain(ctx, err)
 }
 
-// errMalformed stands for pgx's own error, which may quote the password.
+// errMalformed replaces pgx's own error, which may quote the password.
 var errMalformed = errors.New("parse the PostgreSQL URL: it is malformed, or names files that cannot be read")
 
 // parseURL reads a URL or a key=value string, sslmode included. In a URL, sslrootcert may also be the certificate
-// itself, in PEM, for where there are no files: a service of Cloud Foundry.
+// itself, in PEM: a service of Cloud Foundry has no files.
 func parseURL(text string) (*pgxpool.Config, error) {
 	u, err := url.Parse(text)
 	if err != nil || !strings.Contains(u.Query().Get("sslrootcert"), "-----BEGIN CERTIFICATE-----") {
@@ -158,11 +157,11 @@ func parseURL(text string) (*pgxpool.Config, error) {
 		}
 		return cfg, nil
 	}
-	file, err := os.CreateTemp("", "postgres-ca-*.pem") // pgx reads it at once, and never again
+	file, err := os.CreateTemp("", "postgres-ca-*.pem") // pgx reads it once, in ParseConfig
 	if err != nil {
 		return nil, fmt.Errorf("write the CA of PostgreSQL for its driver: %w", err)
 	}
-	defer func() { _ = os.Remove(file.Name()) }() // nothing secret is in it
+	defer func() { _ = os.Remove(file.Name()) }() // it holds no secret
 	query := u.Query()
 	_, err = file.WriteString(query.Get("sslrootcert"))
 	if err := errors.Join(err, file.Close()); err != nil {
@@ -173,17 +172,17 @@ func parseURL(text string) (*pgxpool.Config, error) {
 	return parseURL(u.String())
 }
 
-// CheckURL reports what is wrong with a URL. Nothing is connected to, and the error quotes no part of the URL.
+// CheckURL checks a URL without connecting. The error quotes no part of the URL.
 func CheckURL(text string) error {
 	_, err := parseURL(text)
 	return err
 }
 
-// batchRows is how many rows one statement of the work in the background reads, changes or removes: in some
-// milliseconds, whatever has piled up.
+// batchRows is how many rows one statement of background work reads, changes or deletes, so that it takes some
+// milliseconds however many rows there are.
 const batchRows = 1000
 
-// rest waits, between two such statements, for as long again as has passed.
+// rest waits between two such statements for as long as the first took.
 func rest(ctx context.Context, since time.Time) error {
 	select {
 	case <-ctx.Done():

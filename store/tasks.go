@@ -32,7 +32,7 @@ const (
 	Cleanup = "cleanup" // the work is being undone
 )
 
-// ErrLeaseLost is returned by the writes of a worker whose task belongs to another one by now, or has ended.
+// ErrLeaseLost is returned by the writes of a worker whose task belongs to another worker now, or has ended.
 var ErrLeaseLost = errors.New("store: lease lost")
 
 // Task is one operation on an instance or, if BindingID is not empty, on a binding; or work on neither.
@@ -52,8 +52,8 @@ type Task struct {
 	Epoch       int64
 	Leased      bool // a worker holds it, or held it when it died
 	CreatedAt   time.Time
-	Server      string // that it works on: a shared server's name or a dedicated server's id; "" if not recorded
-	// Memory is what its steps remembered, by name.
+	Server      string // that it works on: a shared server's name or a dedicated server's id; "" for none
+	// Memory holds what its steps remembered, by name.
 	Memory map[string]json.RawMessage
 }
 
@@ -73,21 +73,22 @@ type NewTask struct {
 	Description string
 	// Adds says that the task is allowed during a Hold: see task.Kind.
 	Adds bool
-	// Owner takes the lease at once, for LeaseTTL, unless another task of the instance is still leased: then the
-	// task waits for a worker. Empty: the task waits for a worker.
+	// Owner gets the lease at once, for LeaseTTL. If it is empty, or another task of the instance is still leased, the
+	// task waits for a worker.
 	Owner    string
 	LeaseTTL time.Duration
 }
 
 // conflicting finds a lease that is still live on a task that must not run beside task c: a task of a whole instance
-// runs alone, a task of a binding runs beside those of other bindings, and a task of no instance beside all but its kind.
+// runs alone, a task of a binding runs beside those of other bindings, and a task of no instance beside all but its
+// kind.
 const conflicting = `SELECT FROM task o WHERE o.instance_id = c.instance_id AND o.id <> c.id
 	AND o.lease_until > clock_timestamp() AND (c.binding_id = '' OR o.binding_id IN ('', c.binding_id))
 	AND (c.instance_id <> '' OR o.kind = c.kind)`
 
-// InsertTask records a task. What it points to is complete once the transaction has committed. A second task in
-// progress for the same instance or binding is refused by the database. Where Begin has found a Hold, the transaction
-// fails with ErrHeld unless the task only adds.
+// InsertTask records a task. The result is complete once the transaction has committed. A second task in progress for
+// the same instance or binding is refused by the database. Where Begin has found a Hold, the transaction fails with
+// ErrHeld unless the task only adds.
 func (t *Tx) InsertTask(n NewTask) *Task {
 	task := &Task{}
 	if t.hold && !n.Adds {
@@ -98,7 +99,7 @@ func (t *Tx) InsertTask(n NewTask) *Task {
 	return task
 }
 
-// insertTask inserts the task only if the instance's database has that name, unless that is "".
+// insertTask inserts the task. If database is not "", it does so only if the instance has that database.
 func (t *Tx) insertTask(task *Task, n NewTask, database string) {
 	expectRow(t, task, scanTask, `
 		INSERT INTO task (instance_id, binding_id, kind, plan_id, request, description, epoch, lease_owner, lease_until,
@@ -116,9 +117,9 @@ func (t *Tx) insertTask(task *Task, n NewTask, database string) {
 
 const activeTasks = "SELECT " + taskColumns + " FROM task WHERE instance_id = $1 AND state = 'in progress' ORDER BY id"
 
-// notEnded is what statements say of a task in progress that they find by its id. Where they said it in the words of a
-// partial index's condition, PostgreSQL may read that whole index, with an entry for every task that ended since the
-// last vacuum, and not look for the id.
+// notEnded is the condition for a task in progress in statements that find it by its id. It differs from the conditions
+// of the partial indexes: otherwise PostgreSQL may read such an index as a whole, with an entry for every task that
+// ended since the last vacuum, instead of looking up the id.
 const notEnded = "state NOT IN ('succeeded', 'failed')"
 
 // ActiveTasks lists the tasks in progress of an instance and its bindings.
@@ -128,11 +129,11 @@ func (t *Tx) ActiveTasks(ctx context.Context, instanceID string) (all []Task, er
 	return all, err
 }
 
-// Cancelled is the LastError of a task that CancelTask ended.
+// Cancelled is the LastError of a task that CancelTask ended, and the outcome that metrics count for it.
 const Cancelled = "cancelled"
 
-// CancelTask ends a task in progress as failed. Its worker, if it has one, can write no more, but its lease stays
-// until it lets go or the time runs out, and keeps the next task of the instance waiting.
+// CancelTask ends a task in progress as failed. Its worker's later writes fail, but the lease lasts until the worker
+// releases it or it expires, and keeps the next task of the instance waiting.
 func (t *Tx) CancelTask(id int64, description string) {
 	t.write("cancel a task", `UPDATE task SET state = 'failed', description = $2, last_error = $3, epoch = epoch + 1,
 		finished_at = now() WHERE id = $1 AND `+notEnded, id, description, Cancelled)
@@ -151,10 +152,10 @@ func (s *Store) LatestTask(ctx context.Context, instanceID, bindingID, kind stri
 		instanceID, bindingID, kind)
 }
 
-// DeleteFinishedTasks forgets tasks that ended longer ago than age, and says how many. It leaves PostgreSQL half of the
-// time to others. Those that another broker is deleting are left to that one. What servers were told of must stay, or
-// PostgreSQL seems to be older than they are: so the newest task stays, and one that was recorded while the clock was
-// ahead stays until KnowsTask may miss it.
+// DeleteFinishedTasks deletes tasks that ended longer ago than age, and returns how many. It pauses for half of the
+// time. Tasks that another broker is deleting are left to that broker. A task that servers have recorded must stay, or
+// PostgreSQL seems to be older than the servers. So the newest task stays, and one that was recorded while the clock
+// was ahead stays until KnowsTask no longer needs it.
 func (s *Store) DeleteFinishedTasks(ctx context.Context, age time.Duration) (deleted int64, err error) {
 	for {
 		since := time.Now()
@@ -171,10 +172,9 @@ func (s *Store) DeleteFinishedTasks(ctx context.Context, age time.Duration) (del
 	}
 }
 
-// Abort gives up a task in progress in its worker's stead: that one can write no more, and the task is in its
-// cleanup phase. The worker's lease stays until its time runs out, so that whoever undoes the work begins only when the
-// worker has learned of it. It returns ErrNotFound and changes nothing if the task has ended, is being undone already.
-// Only tasks of kinds with a cleanup may be aborted.
+// Abort forces a task in progress into its cleanup phase. The worker's later writes fail. Its lease lasts until it
+// expires, so that the cleanup begins only when the worker has learned of it. If the task has ended, or is in its
+// cleanup already, Abort changes nothing and returns ErrNotFound. Only tasks of undoable kinds may be aborted.
 func (s *Store) Abort(ctx context.Context, id int64, description, lastError string) (Task, error) {
 	return oneRow(ctx, s.pool, scanTask, `UPDATE task SET phase = 'cleanup', step = '', attempt = 0, description = $2,
 			last_error = $3, epoch = epoch + 1, run_at = least(run_at, now())
@@ -182,8 +182,8 @@ func (s *Store) Abort(ctx context.Context, id int64, description, lastError stri
 		RETURNING `+taskColumns, id, description, lastError)
 }
 
-// RetryNow makes a task that waits, for its next attempt perhaps, due at once, with all attempts before it again. It
-// returns ErrNotFound and changes nothing if the task has ended or a worker is at it.
+// RetryNow makes a waiting task due now, with its number of attempts reset. If the task has ended, or a worker is
+// running it, RetryNow changes nothing and returns ErrNotFound.
 func (s *Store) RetryNow(ctx context.Context, id int64) (Task, error) {
 	return oneRow(ctx, s.pool, scanTask, `UPDATE task SET run_at = least(run_at, now()), attempt = 0
 		WHERE id = $1 AND `+notEnded+` AND (lease_until IS NULL OR lease_until <= clock_timestamp())

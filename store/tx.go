@@ -12,12 +12,12 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Tx is a transaction, for one goroutine. What it writes is held back until it reads something or commits, and goes out
-// with that in one round trip; an error of a write is that of InTx.
+// Tx is a transaction, for one goroutine. Its writes are queued, and sent in one round trip with the next read or the
+// commit. So InTx returns the error of a write.
 type Tx struct {
 	conn   *pgxpool.Conn
 	keys   *Keyring
-	begun  bool // PostgreSQL has been told
+	begun  bool // BEGIN was sent
 	unsent []statement
 
 	hold   bool  // Begin has found one
@@ -25,19 +25,19 @@ type Tx struct {
 	ends   int64 // the task that this transaction ends, if its lease is held: see Finish. 0: none
 }
 
-// statement is one that was not sent yet. done, which may be nil, gets its result.
+// statement is a queued statement. done, which may be nil, gets its result.
 type statement struct {
 	doing string // for errors
 	sql   string
 	args  []any
 	done  func(pgx.Rows) error
 
-	heedsLease bool // it does nothing where the lease of the task that its transaction ends was lost
+	heedsLease bool // it changes nothing if the transaction is to end a task whose lease was lost
 }
 
-// InTx runs fn in a transaction that commits if fn returns nil and rolls back otherwise. After ErrUnavailable it may
-// have done either. The whole takes 10 seconds at most; what fn does beside the transaction it has to bound itself, to
-// less than the 4 seconds that others wait for a lock if it holds one.
+// InTx runs fn in a transaction that commits if fn returns nil and rolls back otherwise. After ErrUnavailable, either
+// may have happened. The transaction takes at most 10 seconds. Others wait 4 seconds for a lock, so that an fn that
+// holds one must bound what else it does to less.
 func (s *Store) InTx(ctx context.Context, fn func(*Tx) error) error {
 	limited, cancel := context.WithTimeout(ctx, txTime)
 	defer cancel()
@@ -56,20 +56,20 @@ func (s *Store) InTx(ctx context.Context, fn func(*Tx) error) error {
 	return explain(ctx, t.commit(limited))
 }
 
-// acquire takes a connection from the pool; it is answered as soon as a statement would be.
+// acquire takes a connection from the pool. It fails after as long as a statement would.
 func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	limited, cancel := context.WithTimeout(ctx, statementTime)
 	defer cancel()
 	return acquire(limited, s.pool)
 }
 
-// write adds a statement whose result does not matter.
+// write queues a statement without a result.
 func (t *Tx) write(doing, sql string, args ...any) {
 	t.unsent = append(t.unsent, statement{doing: doing, sql: sql, args: args})
 }
 
-// change adds a statement that may be a part of a task's outcome. `:allowed` in its condition is false if the
-// transaction was to end a task and has not, because the lease was lost (see Finish), else true.
+// change queues a statement that may be part of a task's outcome. `:allowed` in its condition is false if the
+// transaction is to end a task whose lease was lost (see Finish), else true.
 func (t *Tx) change(doing, sql string, args ...any) {
 	allowed := "true"
 	if t.ends != 0 {
@@ -81,8 +81,7 @@ func (t *Tx) change(doing, sql string, args ...any) {
 	t.unsent = append(t.unsent, statement{doing: doing, sql: sql, args: args, heedsLease: true})
 }
 
-// read sends what is held back, then a query, and waits for the answer. v gets its only row; without one it returns
-// ErrNotFound.
+// read sends the queued statements and a query, and stores its only row in v. Without a row it returns ErrNotFound.
 func read[T any](ctx context.Context, t *Tx, limit time.Duration, v *T, scan pgx.RowToFunc[T], sql string,
 	args ...any) error {
 	found := expectRow(t, v, scan, sql, args...)
@@ -95,7 +94,7 @@ func read[T any](ctx context.Context, t *Tx, limit time.Duration, v *T, scan pgx
 	return nil
 }
 
-// expectRow adds a query that yields one row or none. When it is answered, v and found tell.
+// expectRow queues a query of at most one row, which v gets. found says whether there was one.
 func expectRow[T any](t *Tx, v *T, scan pgx.RowToFunc[T], sql string, args ...any) (found *bool) {
 	found = new(bool)
 	t.unsent = append(t.unsent, statement{sql: sql, args: args, done: func(rows pgx.Rows) (err error) {
@@ -108,7 +107,7 @@ func expectRow[T any](t *Tx, v *T, scan pgx.RowToFunc[T], sql string, args ...an
 	return found
 }
 
-// expectRows adds a query that yields any number of rows. When it is answered, all has them.
+// expectRows queues a query of any number of rows, which all gets.
 func expectRows[T any](t *Tx, all *[]T, scan pgx.RowToFunc[T], sql string, args ...any) {
 	t.unsent = append(t.unsent, statement{sql: sql, args: args, done: func(rows pgx.Rows) (err error) {
 		*all, err = pgx.CollectRows(rows, scan)
@@ -116,7 +115,7 @@ func expectRows[T any](t *Tx, all *[]T, scan pgx.RowToFunc[T], sql string, args 
 	}})
 }
 
-// flush sends what is held back, after BEGIN if it is the first, in one round trip of at most limit.
+// flush sends the queued statements in one round trip of at most limit, after BEGIN if they are the first.
 func (t *Tx) flush(ctx context.Context, limit time.Duration) error {
 	batch := &pgx.Batch{}
 	if !t.begun {
@@ -126,8 +125,8 @@ func (t *Tx) flush(ctx context.Context, limit time.Duration) error {
 	return t.send(ctx, limit, batch)
 }
 
-// commit sends what is held back with COMMIT. If that is all there ever was, PostgreSQL takes it for a transaction
-// without being told so.
+// commit sends the queued statements and COMMIT. If nothing was sent before, PostgreSQL executes the pipeline as one
+// transaction without BEGIN and COMMIT.
 // https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-PIPELINING
 func (t *Tx) commit(ctx context.Context) error {
 	if t.begun {
@@ -139,7 +138,7 @@ func (t *Tx) commit(ctx context.Context) error {
 	return t.send(ctx, statementTime, &pgx.Batch{})
 }
 
-// send sends a batch with what is held back at its end, and reads the answers.
+// send sends a batch, followed by the queued statements, and reads the results.
 func (t *Tx) send(ctx context.Context, limit time.Duration, batch *pgx.Batch) (err error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -151,7 +150,7 @@ func (t *Tx) send(ctx context.Context, limit time.Duration, batch *pgx.Batch) (e
 	results := t.conn.SendBatch(limited, batch)
 	defer func() {
 		if closing := results.Close(); err == nil {
-			err = explain(ctx, closing) // a commit that failed, or whose answer is lost
+			err = explain(ctx, closing) // a commit that failed, or whose response was lost
 		}
 	}()
 	for range batch.Len() - len(sent) {
@@ -167,16 +166,16 @@ func (t *Tx) send(ctx context.Context, limit time.Duration, batch *pgx.Batch) (e
 	return nil
 }
 
-// Alive returns an error if the transaction, and with it the locks that it took, is lost.
+// Alive returns an error if the transaction was lost, and its locks with it.
 func (t *Tx) Alive(ctx context.Context) error {
-	t.write("ask for an answer", "SELECT 1")
+	t.write("ping", "SELECT 1")
 	if err := t.flush(ctx, statementTime); err != nil {
 		return fmt.Errorf("the transaction is lost: %w", err)
 	}
 	return nil
 }
 
-// take reads the statement's answer.
+// take reads the statement's result.
 func (s statement) take(results pgx.BatchResults) error {
 	if s.done != nil {
 		rows, err := results.Query()
@@ -195,9 +194,9 @@ func (s statement) take(results pgx.BatchResults) error {
 	return fmt.Errorf("%s: %w", s.doing, err)
 }
 
-// end gives the connection back, outside of a transaction.
+// end returns the connection to the pool, outside of a transaction.
 func (t *Tx) end() {
-	defer t.conn.Release() // which closes a connection that is still inside of one
+	defer t.conn.Release() // it closes a connection that is still in a transaction
 	if t.conn.Conn().PgConn().TxStatus() == 'I' {
 		return
 	}

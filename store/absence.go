@@ -10,26 +10,26 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// A platform that is told that an instance is gone never asks about it again: no PUT that a broker began to process
-// before may make it afterwards. Such a PUT may be anywhere: in another replica, on its way to PostgreSQL, in a commit
-// that hangs. Two things see to the order, and both exist before the instance's row does.
+// Once a platform was told that an instance does not exist, it never asks about it again. So a PUT that a broker began
+// to process before that must not create the instance afterwards. Such a PUT may be anywhere: in another replica, on
+// its way to PostgreSQL, in a commit that hangs. Two mechanisms order them. Both work before the instance has a row.
 //
-// The lock of an id orders transactions. Whoever inserts the row holds it until the commit has returned, its wait for a
-// standby included; whoever finds no row takes it, and then looks again.
+// The lock of an id orders transactions. A transaction that inserts the row holds the lock until the commit has
+// returned, its wait for a standby included. A transaction that finds no row takes the lock, and then looks again.
 //
-// What has not come to PostgreSQL yet is told apart by what the platform was told last: the end of a deprovision, which
-// its task says, or a 410, which the table absence says. An instance is inserted only where the platform was told
-// nothing within keepAbsences, or just that which its request is known to be newer than (see OrderAbsence).
+// For a PUT that has not reached PostgreSQL yet, the time counts at which the platform was last told that there is no
+// instance: at the end of a deprovision, which its task records, or by a 410, which the table absence records. An
+// instance is inserted only if there was no such response within keepAbsences, or if the request is known to be newer
+// than the last one (see OrderAbsence).
 
-// keepAbsences is how long a statement that a broker has sent may take to come to PostgreSQL: it is longer than any
-// network or kernel keeps it.
+// keepAbsences is longer than any network or kernel keeps a statement on its way to PostgreSQL.
 const keepAbsences = time.Hour
 
-// errIDLocked is a wait for an id's lock that was too long.
+// errIDLocked says that a transaction waited too long for the lock of an id.
 var errIDLocked = errors.New("store: an instance of this id is being recorded for too long")
 
-// lockID keeps others that record an instance of this id, or say that there is none, waiting until this transaction is
-// over. https://www.postgresql.org/docs/current/explicit-locking.html#ADVISORY-LOCKS
+// lockID takes the lock of an id until the transaction ends. Others that record an instance of this id, or report that
+// there is none, wait. https://www.postgresql.org/docs/current/explicit-locking.html#ADVISORY-LOCKS
 func (t *Tx) lockID(id string) {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(id))                                               // it never fails
@@ -38,17 +38,18 @@ func (t *Tx) lockID(id string) {
 
 const waitForID = "wait for whoever records an instance of this id"
 
-// toldGone is when the platform was told last that the instance $1 is gone, if that is not long ago, else NULL. The
-// comparison is coalesced lest PostgreSQL look for the task among all that ended lately.
-var toldGone = fmt.Sprintf(`SELECT max(at) FROM (
+// reportedGone is the SQL for when the platform was last told that the instance $1 does not exist, NULL if that is
+// longer ago than keepAbsences. Because of coalesce, PostgreSQL does not search the index of all tasks that ended
+// recently.
+var reportedGone = fmt.Sprintf(`SELECT max(at) FROM (
 	SELECT reported_at FROM absence WHERE instance_id = $1
 	UNION ALL SELECT finished_at FROM task
 		WHERE instance_id = $1 AND binding_id = '' AND kind = 'deprovision' AND state = 'succeeded') AS reported (at)
 	WHERE coalesce(at > now() - '%d s'::interval, false)`, int(keepAbsences.Seconds()))
 
-// BeginAbsent is Begin where that has found no instance: it waits for whoever records one, and looks again. ErrNotFound
-// then means that the platform may be told so once the transaction is committed. Where the wait is too long, the error
-// is ErrUnavailable: nobody knows what there is.
+// BeginAbsent is for when Begin has found no instance: it waits until nobody is recording one, and looks again. If it
+// returns ErrNotFound, the platform may be told so once the transaction is committed. If the wait is too long, it
+// returns ErrUnavailable.
 func (t *Tx) BeginAbsent(ctx context.Context, instanceID string) (Beginning, error) {
 	t.waitLonger()
 	t.lockID(instanceID)
@@ -61,7 +62,7 @@ func (t *Tx) BeginAbsent(ctx context.Context, instanceID string) (Beginning, err
 	return b, unknown(err)
 }
 
-// InstanceAfterOthers is Instance after a wait for whoever records one of this id.
+// InstanceAfterOthers is Instance after a wait until nobody is recording one of this id.
 func (s *Store) InstanceAfterOthers(ctx context.Context, id string) (i Instance, err error) {
 	err = s.InTx(ctx, func(tx *Tx) error {
 		tx.waitLonger()
@@ -71,14 +72,14 @@ func (s *Store) InstanceAfterOthers(ctx context.Context, id string) (i Instance,
 	return i, unknown(err)
 }
 
-// waitLonger has this transaction wait for locks for longer than a broker waits for a commit: by then it has told
-// PostgreSQL not to wait for a standby any more, and what it has recorded is there.
+// waitLonger makes this transaction wait for locks for longer than a broker waits for a commit. By then that broker has
+// cancelled the commit's wait for a standby, and what it has recorded is visible.
 func (t *Tx) waitLonger() {
 	t.write("wait longer for locks", fmt.Sprintf("SELECT set_config('lock_timeout', '%d', true)",
 		(statementTime+2*time.Second).Milliseconds()))
 }
 
-// unknown tells the wait for an id's lock, which says nothing about the instance, from the wait for its row.
+// unknown marks a wait for the lock of an id as ErrUnavailable: nothing is known about the instance then.
 func unknown(err error) error {
 	if errors.Is(err, errIDLocked) {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
@@ -86,24 +87,24 @@ func unknown(err error) error {
 	return err
 }
 
-// Order is whether something was before or after something else.
+// Order says whether one event was before or after another.
 type Order int
 
-// Orders of a request and of what a platform was told.
+// Orders of a request and of what the platform was told.
 const (
-	Unclear Order = iota // it cannot be told: within less than a round trip, or PostgreSQL's clock was set back
+	Unclear Order = iota // unknown: they are less than a round trip apart, or PostgreSQL's clock was set back
 	Before
 	After
 )
 
-// orderSamples is how often PostgreSQL's clock is asked for at most: each time tells the order unless the two moments
-// are closer to each other than the round trip took.
+// orderSamples is how often PostgreSQL's clock is read at most. Each reading determines the order unless the two
+// moments are closer to each other than the round trip took.
 const orderSamples = 5
 
-// OrderAbsence tells when the platform was told last that an instance is gone, nil if it was not lately, and whether a
-// broker received a request before or after that. Each look at PostgreSQL's clock between two looks at this process's
-// tells between which two times of PostgreSQL's that was. Should PostgreSQL's clock be set forward between what was
-// told and this look, a request that is older by less than that seems to be newer.
+// OrderAbsence returns when the platform was last told that an instance does not exist, nil if it was not recently, and
+// whether a broker received a request before or after that. It reads PostgreSQL's clock between two readings of this
+// process's clock, which gives the two times of PostgreSQL's clock between which the request came. If PostgreSQL's
+// clock was set forward since the platform was told, a request that is older by less than that seems to be newer.
 func (s *Store) OrderAbsence(ctx context.Context, instanceID string, received time.Time) (*time.Time, Order, error) {
 	type look struct {
 		Reported *time.Time
@@ -112,7 +113,7 @@ func (s *Store) OrderAbsence(ctx context.Context, instanceID string, received ti
 	var last *time.Time
 	for range orderSamples {
 		before := time.Now()
-		l, err := oneRow(ctx, s.pool, pgx.RowToStructByPos[look], "SELECT ("+toldGone+"), clock_timestamp()", instanceID)
+		l, err := oneRow(ctx, s.pool, pgx.RowToStructByPos[look], "SELECT ("+reportedGone+"), clock_timestamp()", instanceID)
 		after := time.Now()
 		if err != nil {
 			return nil, Unclear, err
@@ -134,13 +135,14 @@ func (s *Store) OrderAbsence(ctx context.Context, instanceID string, received ti
 	return last, Unclear, nil
 }
 
-// elapsed is the time that has passed, that during which the machine stood still included, which the monotonic clock
-// does not count.
+// elapsed is the time between two moments. It includes time for which the machine was suspended, which the monotonic
+// clock does not count.
 func elapsed(from, to time.Time) time.Duration {
 	return max(to.Sub(from), to.Round(0).Sub(from.Round(0)))
 }
 
-// ForgetAbsences removes what platforms were told so long ago that no request can be older, and says how much.
+// ForgetAbsences deletes absences that platforms were told so long ago that no request can be older, and returns how
+// many.
 func (s *Store) ForgetAbsences(ctx context.Context) (forgotten int64, err error) {
 	for {
 		since := time.Now()

@@ -7,10 +7,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Activity is what is going on at an instance.
+// Activity is the present state of an instance, its latest operation and its bindings.
 type Activity struct {
 	InstanceID string
-	State      string // the instance's, "" where there is none of this id
+	State      string // of the instance, "" if there is none of this id
 	PlanID     string
 	Latest     TaskSummary // of the operations on the instance itself since it was created; ID 0 without one
 	Bindings   int64
@@ -18,7 +18,7 @@ type Activity struct {
 	Ready      int64     // bindings in that state
 }
 
-// Activities reads the activity of instances, in the order of ids, by one statement that looks at a few rows of each.
+// Activities reads the activity of instances, in the order of ids, by one statement that reads few rows of each.
 func (s *Store) Activities(ctx context.Context, ids []string) ([]Activity, error) {
 	return allRows(ctx, s.pool, scanActivity, `SELECT asked.id, coalesce(i.state, ''), coalesce(i.plan_id, ''),
 			bound.*, coalesce(t.id, 0), coalesce(t.instance_id, ''), coalesce(t.binding_id, ''), coalesce(t.kind, ''),
@@ -40,7 +40,7 @@ func scanActivity(row pgx.CollectableRow) (a Activity, err error) {
 	return a, err
 }
 
-// TaskSummary is what people are shown of a task.
+// TaskSummary is what the dashboard shows of a task.
 type TaskSummary struct {
 	ID          int64
 	InstanceID  string
@@ -60,16 +60,16 @@ const summaryColumns = `id, instance_id, binding_id, kind, plan_id, state, descr
 
 var scanSummary = pgx.RowToStructByPos[TaskSummary]
 
-// RecentTasks lists the latest operations on an instance and its bindings, the newest first, since a moment: ids of
-// instances can be used again, and what was before its creation is not the instance's.
+// RecentTasks lists the latest operations on an instance and its bindings, the newest first, since a time: ids of
+// instances can be reused, and tasks from before its creation belong to an earlier instance.
 func (s *Store) RecentTasks(ctx context.Context, instanceID string, since time.Time, limit int) ([]TaskSummary, error) {
-	// Materialized, lest the whole table be walked backwards in search of the few tasks of a quiet instance.
+	// MATERIALIZED keeps PostgreSQL from walking the whole table backwards to find the few tasks of a quiet instance.
 	return allRows(ctx, s.pool, scanSummary, `WITH own AS MATERIALIZED (SELECT id FROM task WHERE instance_id = $1)
 		SELECT `+summaryColumns+` FROM task WHERE id IN (SELECT id FROM own ORDER BY id DESC LIMIT $3) AND created_at >= $2
 		ORDER BY id DESC`, instanceID, since, limit)
 }
 
-// BindingSummary is what people are shown of a binding: no password.
+// BindingSummary is what the dashboard shows of a binding, without the password.
 type BindingSummary struct {
 	ID        string
 	State     string

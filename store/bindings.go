@@ -8,10 +8,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Ending is the state of a binding from the moment its unbind begins: the account may work no more.
+// Ending is the state of a binding once its unbind has begun: its account may not work any more.
 const Ending = "ending"
 
-// Binding is a service binding and the account made for it. Its state is Creating, Ready or Ending.
+// Binding is a service binding and its account. Its state is Creating, Ready or Ending.
 type Binding struct {
 	InstanceID string
 	ID         string
@@ -19,7 +19,7 @@ type Binding struct {
 	AppGUID    string
 	Parameters json.RawMessage
 	Role       string
-	Events     bool   // whether the account may make events, as long as it is not kept from adding data
+	Events     bool   // whether the account may create events while the instance is within its quota
 	TLS        string // whether the account requires TLS; "" if it was made before that was recorded
 	Account    string
 	Password   string
@@ -43,7 +43,7 @@ func (k *Keyring) scanBinding(row pgx.CollectableRow) (Binding, error) {
 	return b, err
 }
 
-// CountBindings counts those of an instance, those included that are being made or ended.
+// CountBindings counts the bindings of an instance, in any state.
 func (s *Store) CountBindings(ctx context.Context, instanceID string) (int, error) {
 	return oneRow(ctx, s.pool, pgx.RowTo[int], countBindings, instanceID)
 }
@@ -57,8 +57,8 @@ func (s *Store) Binding(ctx context.Context, instanceID, id string) (Binding, er
 	return oneRow(ctx, s.pool, s.keys.scanBinding, selectBinding, instanceID, id)
 }
 
-// InsertBinding records a new binding in state Creating, and the account that will be on a shared server. The account
-// is about to get the privileges that the instance's OverSince asks for: the transaction has locked the instance.
+// InsertBinding records a new binding in state Creating, and the account that will be on a shared server. Its
+// account will get the privileges that the instance's OverSince asks for: the transaction has locked the instance.
 func (t *Tx) InsertBinding(b Binding) error {
 	sealed, err := t.keys.seal(b.Password, bindingPlace(b.InstanceID, b.ID))
 	if err != nil {
@@ -79,15 +79,15 @@ func (t *Tx) SetBindingState(instanceID, id, state string) {
 		instanceID, id, state)
 }
 
-// DeleteBinding forgets a binding.
+// DeleteBinding deletes a binding.
 func (t *Tx) DeleteBinding(instanceID, id string) {
 	t.change("delete the binding", "DELETE FROM binding WHERE instance_id = $1 AND id = $2 AND :allowed", instanceID, id)
 }
 
-// RecordRetiredAccount remembers an account that outlives its binding; it goes with its instance. Call it before
-// DeleteBinding. Its privileges are as they should be if those of its binding were, unless the instance is over its
-// quota: an account that had to be made again has all of its role. The binding is locked lest SetOver, at the same
-// time, change that.
+// RecordRetiredAccount records an account that outlives its binding and is dropped with the instance. Call it before
+// DeleteBinding. The account's privileges are due to be reconciled if those of its binding are, or if the instance is
+// over its quota: an account that had to be created again has all privileges of its role. The statement locks the
+// binding, so that SetOver cannot change that at the same time.
 func (t *Tx) RecordRetiredAccount(instanceID, account string) {
 	t.change("retire the account", `
 		WITH former AS (SELECT role, grants_due, events FROM binding WHERE account = $1 FOR UPDATE)
@@ -97,7 +97,7 @@ func (t *Tx) RecordRetiredAccount(instanceID, account string) {
 		FROM instance WHERE id = $2 AND :allowed ON CONFLICT DO NOTHING`, account, instanceID)
 }
 
-// BindingAccount is the account of one binding of an instance, or a retired one with no binding id.
+// BindingAccount is the account of a binding, or a retired account, which has no binding id.
 type BindingAccount struct {
 	BindingID string
 	Account   string
@@ -109,8 +109,7 @@ var scanAccount = pgx.RowToStructByPos[BindingAccount]
 const selectAccounts = `SELECT id, account, role FROM binding WHERE instance_id = $1
 	UNION ALL SELECT '', account, role FROM retired_account WHERE instance_id = $1`
 
-// Accounts lists every account that was ever planned for an instance and may exist: those of its bindings, finished
-// or not, and retired ones.
+// Accounts lists every account of an instance that may exist: those of its bindings in any state, and retired ones.
 func (s *Store) Accounts(ctx context.Context, instanceID string) ([]BindingAccount, error) {
 	return allRows(ctx, s.pool, scanAccount, selectAccounts, instanceID)
 }

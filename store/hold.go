@@ -8,35 +8,34 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ErrHeld is in the chain of the error of whatever must not be done because PostgreSQL was restored from a backup and
-// knows less than the servers do: see Hold.
+// ErrHeld is in the chain of the error of whatever is refused during a Hold.
 var ErrHeld = errors.New("PostgreSQL is older than the servers and held; see `mysql-broker recover`")
 
-// Hold says that PostgreSQL is older than what the servers hold. From then on tasks other than binds are not recorded,
-// and no task is claimed, until Resume: brokers read in the same transaction whether there is one, so that all agree.
+// Hold says that PostgreSQL was restored from a backup and is older than the servers. Until Resume, tasks that do more
+// than add are not recorded, and no task is claimed. Brokers check for a hold in the same transaction.
 type Hold struct {
 	Since  time.Time
 	Reason string // a sentence without secrets, for anybody
 }
 
-// Mark is how far this PostgreSQL has come: its latest task, and when that was recorded, which tells it apart from one
-// that gets the same id once PostgreSQL was restored.
+// Mark is the position of this PostgreSQL: its latest task, and when that was recorded, which distinguishes it from a
+// task that gets the same id after PostgreSQL was restored.
 type Mark struct {
-	Identity string // of this PostgreSQL: never changes, and is restored with it
+	Identity string // of this PostgreSQL: it never changes, and a restored copy has it too
 	TaskID   int64  // 0 before the first task
 	TaskAt   time.Time
-	Hold     *Hold // nil unless it is held
+	Hold     *Hold // nil without one
 
-	recorded bool // the hold is, and not only seen
+	recorded bool // the hold is recorded, and not only derived from the row
 }
 
-// isHeld is the SQL for whether there is a Hold. A row that its transaction did not write was loaded from a dump.
+// isHeld is the SQL for whether there is a Hold. A row whose xmin differs from written_by was loaded from a dump.
 const isHeld = "EXISTS (SELECT FROM mark WHERE held_since IS NOT NULL OR xmin <> written_by)"
 
-// restoredReason is why a PostgreSQL is held that was loaded from a dump, as its row itself shows.
+// restoredReason is the reason of a hold that is derived from the row.
 const restoredReason = "PostgreSQL was loaded from a dump, and may be older than what the servers hold."
 
-// selectMark reads whether the row is a copy, too: see the table mark.
+// selectMark also reads whether the row was loaded from a dump: see the table mark.
 const selectMark = `SELECT identity, coalesce(t.id, 0), coalesce(t.created_at, '1970-01-01 UTC'),
 		mark.xmin <> written_by, held_since, held_reason, now()
 	FROM mark LEFT JOIN (SELECT id, created_at FROM task ORDER BY id DESC LIMIT 1) t ON true`
@@ -58,31 +57,31 @@ func scanMark(row pgx.CollectableRow) (m Mark, err error) {
 	return m, nil
 }
 
-// Mark reads how far this PostgreSQL has come, and whether it is held.
+// Mark reads the position of this PostgreSQL, and whether it is held.
 func (s *Store) Mark(ctx context.Context) (Mark, error) {
 	m, err := oneRow(ctx, s.pool, scanMark, selectMark)
 	return m, explainOldSchema(err)
 }
 
-// Hold is that of Mark.
+// Hold reads the hold, nil without one.
 func (s *Store) Hold(ctx context.Context) (*Hold, error) {
 	m, err := s.Mark(ctx)
 	return m.Hold, err
 }
 
-// KnowsTask tells whether this PostgreSQL recorded the task of that id at that time, as far as it can know: those that
-// ended are deleted some time, not before keep.
+// KnowsTask reports whether this PostgreSQL recorded the task of that id at that time. Tasks that ended are deleted
+// after keep: about older ones it only knows whether the id was ever used.
 func (s *Store) KnowsTask(ctx context.Context, id int64, at time.Time, keep time.Duration) (bool, error) {
 	return oneRow(ctx, s.pool, pgx.RowTo[bool], `SELECT coalesce((SELECT created_at = $2 FROM task WHERE id = $1),
 		$2 < now() - $3::interval AND $1 <= (SELECT last_value FROM task_id_seq))`, id, at, keep)
 }
 
-// taskReserve is how many tasks may have been given out since a mark was written, and far more.
+// taskReserve is far more than the number of tasks that can have been recorded since a mark was written.
 const taskReserve = 1_000_000
 
-// SetHold holds this PostgreSQL, unless it is already, and has the tasks to come follow after all that the servers were
-// told of, up to known, or that may have been given out since: a platform that asks about an old one must never be
-// told of another.
+// SetHold holds this PostgreSQL, unless it is held already. New tasks get ids above known, the latest that servers have
+// recorded, and above all that may have been used since: a platform that asks about an old task must never read of
+// another one.
 func (s *Store) SetHold(ctx context.Context, reason string, known int64) error {
 	return s.InTx(ctx, func(tx *Tx) error {
 		tx.write("hold", `UPDATE mark SET held_since = coalesce(held_since, now()),
@@ -98,8 +97,8 @@ func (t *Tx) skipTasks(known int64) {
 		"SELECT setval('task_id_seq', greatest(last_value, $1::bigint) + $2::bigint) FROM task_id_seq", known, taskReserve)
 }
 
-// HoldRestored is SetHold for a PostgreSQL that was loaded from a dump and is not held yet. It returns the hold, for
-// whatever reason there is one, or nil.
+// HoldRestored records a hold if PostgreSQL was loaded from a dump and has none yet. It returns the hold, whatever its
+// reason, or nil.
 func (s *Store) HoldRestored(ctx context.Context) (*Hold, error) {
 	m, err := s.Mark(ctx)
 	if err != nil || m.Hold == nil || m.recorded {
@@ -111,7 +110,7 @@ func (s *Store) HoldRestored(ctx context.Context) (*Hold, error) {
 	return s.Hold(ctx)
 }
 
-// Resume ends a hold. The tasks to come follow after known, as with SetHold.
+// Resume ends a hold. New tasks get ids above known, as after SetHold.
 func (s *Store) Resume(ctx context.Context, known int64) error {
 	return s.InTx(ctx, func(tx *Tx) error {
 		tx.skipTasks(known)

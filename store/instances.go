@@ -10,10 +10,10 @@ import (
 
 // States of an instance. A binding is Creating, Ready or Ending.
 const (
-	Creating     = "creating" // its first provision has not succeeded yet
+	Creating     = "creating" // its provision has not ended yet
 	Ready        = "ready"
-	CreateFailed = "create failed" // what its provision made is undone again
-	DeleteFailed = "delete failed" // some of it may be gone; it can be deprovisioned again
+	CreateFailed = "create failed" // its provision failed, and was undone
+	DeleteFailed = "delete failed" // some of it may be deleted; it can be deprovisioned again
 )
 
 // Instance is a service instance and every choice made for it.
@@ -33,7 +33,7 @@ type Instance struct {
 	NextAdminPassword  string // while AdminPassword is being changed to it, else ""
 	CreatedAt          time.Time
 	UpdatedAt          time.Time
-	OverSince          *time.Time // when its accounts were last forbidden to add data, nil while they may
+	OverSince          *time.Time // when its accounts lost the write privileges, nil while they have them
 }
 
 const instanceColumns = `id, service_id, plan_id, organization_guid, space_guid, parameters, context,
@@ -70,27 +70,27 @@ const (
 	lockInstance   = selectInstance + " FOR NO KEY UPDATE"
 )
 
-// LockInstance reads one instance, or returns ErrNotFound, and keeps every other transaction that locks it waiting, for
-// some seconds: then they fail with ErrLocked. Whoever begins an operation locks first, so that the operations of an
-// instance begin one after the other. Rows that refer to the instance can be inserted meanwhile, as the ends of some
-// operations do. https://www.postgresql.org/docs/current/explicit-locking.html#LOCKING-ROWS
+// LockInstance locks and reads one instance, or returns ErrNotFound. Other transactions that lock it wait for some
+// seconds, and then fail with ErrLocked. Every operation begins with this lock, so that operations of an instance begin
+// one after the other. Rows that refer to the instance can be inserted meanwhile, as the ends of some operations do.
+// https://www.postgresql.org/docs/current/explicit-locking.html#LOCKING-ROWS
 func (t *Tx) LockInstance(ctx context.Context, id string) (i Instance, err error) {
 	err = read(ctx, t, rowLockTime, &i, t.keys.scanInstance, lockInstance, id)
 	return i, err
 }
 
-// InsertInstance records a new instance in state Creating, unless one with this id is there, or the platform was told
-// lately that it is gone.
+// InsertInstance records a new instance in state Creating, unless one with this id exists, or the platform was told
+// recently that there is none.
 func (t *Tx) InsertInstance(i Instance) error { return t.insertInstance(&insertion{}, i, nil) }
 
-// insertion says what has become of an instance that was to be inserted.
+// insertion is the result of inserting an instance.
 type insertion struct {
 	Done bool
-	Held bool // it would have been, but for a Hold
+	Held bool // there is a Hold, and nothing was inserted
 }
 
-// insertInstance is InsertInstance also where the platform was told, at that time and not since, that it is gone.
-// Together with the instance, it records what will be on a server.
+// insertInstance is InsertInstance, but allows that the platform was told at that time that there is none. With the
+// instance, it records what will be on a server.
 func (t *Tx) insertInstance(done *insertion, i Instance, told *time.Time) error {
 	var sealed []byte
 	if i.AdminPassword != "" {
@@ -104,7 +104,7 @@ func (t *Tx) insertInstance(done *insertion, i Instance, told *time.Time) error 
 			INSERT INTO instance (id, service_id, plan_id, organization_guid, space_guid, parameters, context,
 				maintenance_version, state, server, dedicated_id, launcher, database_name, admin_password)
 			SELECT $1, $2, $3, $4, $5, $6::jsonb, $7::jsonb, $8, 'creating', $9, $10, $11, $12, $13::bytea
-			WHERE NOT `+isHeld+` AND (`+toldGone+`) IS NOT DISTINCT FROM $14 ON CONFLICT (id) DO NOTHING
+			WHERE NOT `+isHeld+` AND (`+reportedGone+`) IS NOT DISTINCT FROM $14 ON CONFLICT (id) DO NOTHING
 			RETURNING id, server, dedicated_id, database_name),
 		recorded AS (`+recordOfInstance+`)
 		SELECT EXISTS (SELECT FROM inserted), `+isHeld+` AND NOT EXISTS (SELECT FROM instance WHERE id = $1)`,
@@ -127,7 +127,7 @@ func (t *Tx) SetInstancePlan(id, planID, maintenanceVersion string) {
 		WHERE id = $1 AND :allowed`, id, planID, maintenanceVersion)
 }
 
-// DeleteInstance removes an instance with its bindings and retired accounts, and gives its server's place back.
+// DeleteInstance deletes an instance with its bindings and retired accounts, and uncounts it on its shared server.
 func (t *Tx) DeleteInstance(id string) {
 	t.change("delete the instance", `WITH gone AS (DELETE FROM instance WHERE id = $1 AND :allowed RETURNING server)
 		UPDATE server SET instances = instances - 1 FROM gone WHERE name = gone.server`, id)
@@ -140,8 +140,8 @@ func orEmpty(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// FindInstance returns the id of the instance that has this id, this database or, of its bindings or of those that are
-// gone and left it behind, this account. It returns ErrNotFound where there is none.
+// FindInstance returns the id of the instance that has this id, database or account, retired accounts included, or
+// ErrNotFound.
 func (s *Store) FindInstance(ctx context.Context, name string) (id string, err error) {
 	return oneRow(ctx, s.pool, pgx.RowTo[string], `SELECT id FROM instance WHERE id = $1
 		UNION ALL SELECT id FROM instance WHERE database_name = $1
@@ -149,8 +149,8 @@ func (s *Store) FindInstance(ctx context.Context, name string) (id string, err e
 		UNION ALL SELECT instance_id FROM retired_account WHERE account = $1 LIMIT 1`, name)
 }
 
-// HadPlan tells whether the instance of that id has a plan or had it before, or an operation on it, or on an earlier
-// one of that id, was about the plan. Of instances that are deleted, that is known for as long as their tasks are kept.
+// HadPlan reports whether an instance has a plan or had it before, or a task of the instance, or of an earlier one with
+// that id, names the plan. For deleted instances, it knows that for as long as their tasks are kept.
 func (s *Store) HadPlan(ctx context.Context, instanceID, planID string) (bool, error) {
 	had, err := oneRow(ctx, s.pool, pgx.RowTo[bool], `SELECT
 		EXISTS (SELECT FROM instance WHERE id = $1 AND (plan_id = $2 OR $2 = ANY (former_plans)))

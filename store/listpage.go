@@ -9,13 +9,13 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// pageKeys is how many rows a list looks at by one statement: so many take some tens of milliseconds, whatever a filter
-// lets through and however many rows there are.
+// pageKeys is how many rows one statement of a list reads. It takes some tens of milliseconds, however many match and
+// however many there are.
 const pageKeys = 5000
 
 var lastOfPage = fmt.Sprintf(" OFFSET %d LIMIT 1", pageKeys-1)
 
-// list is how a list is read a page at a time, from one key to the next.
+// list describes a list that is read page by page, in the order of a key.
 type list struct {
 	table      string // with its alias
 	key        string // columns, in the order of an index
@@ -26,28 +26,28 @@ type list struct {
 	matches    []condition // row by row
 }
 
-// condition is SQL in which each ? stands for an argument.
+// condition is SQL with a ? for each argument.
 type condition struct {
 	sql  string
 	args []any
 }
 
-// only adds a condition, if wanted, that an index answers.
+// only adds a condition, if wanted, for which there is an index.
 func (l *list) only(wanted bool, sql string, args ...any) {
 	if wanted {
 		l.found = append(l.found, condition{sql, args})
 	}
 }
 
-// where adds a condition, if wanted, that every row has to be looked at for.
+// where adds a condition, if wanted, for which every row must be read.
 func (l *list) where(wanted bool, sql string, args ...any) {
 	if wanted {
 		l.matches = append(l.matches, condition{sql, args})
 	}
 }
 
-// keyIs compares the key with values. The first column is also compared by itself, by which PostgreSQL can tell that it
-// is about few rows.
+// keyIs compares the key with values. The first column is also compared by itself, so that PostgreSQL estimates that
+// few rows match.
 func (l *list) keyIs(operator string, values []any) condition {
 	first, _, _ := strings.Cut(l.key, ",")
 	return condition{first + " " + operator[:1] + "= ? AND (" + l.key + ") " + operator + " (?" +
@@ -74,8 +74,8 @@ func eachListed[T any](ctx context.Context, s *Store, l list, fn func(T) error) 
 	}
 }
 
-// pageAfter reads up to limit rows behind a key of one column. next is where the following page begins, K's zero value
-// at the end.
+// pageAfter reads up to limit rows after a key of one column. next is the key after which the next page begins, K's
+// zero value at the end.
 func pageAfter[T, K any](ctx context.Context, s *Store, l list, after K, limit int,
 	key func(T) K) (page []T, next K, err error) {
 	page, end, err := listedPage[T](ctx, s, l, []any{after}, limit+1)
@@ -89,9 +89,10 @@ func pageAfter[T, K any](ctx context.Context, s *Store, l list, after K, limit i
 	return page, next, err
 }
 
-// listedPage reads the rows of a page that match, up to limit, 0 for all of them. The page begins after a key, nil for
-// the first one, and ends at the last of pageKeys keys, nil for the last page, which is found beforehand: it holds what
-// there is up to there when it is read, so that no row that is there all the time is left out or comes twice.
+// listedPage reads the matching rows of a page, at most limit, 0 for all. The page begins after a key, nil for the
+// first page. It ends at end, the key of the row that is pageKeys further, nil for the last page. A first statement
+// reads end, a second one the rows up to there, so that a row that exists all the time is neither left out nor read
+// twice.
 func listedPage[T any](ctx context.Context, s *Store, l list, after []any, limit int) (page []T, end []any, err error) {
 	beyond, upTo, order := ">", "<=", " ORDER BY "+l.key
 	if l.descending {
@@ -121,7 +122,7 @@ func listedPage[T any](ctx context.Context, s *Store, l list, after []any, limit
 
 func rowValues(row pgx.CollectableRow) ([]any, error) { return row.Values() }
 
-// complete adds the conditions to a query, and numbers their arguments.
+// complete adds the conditions to a query and numbers the placeholders.
 func complete(query string, conditions []condition) (sql string, args []any) {
 	var b strings.Builder
 	b.WriteString(query)

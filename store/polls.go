@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// TaskStatus is what platforms ask about a task, again and again.
+// TaskStatus is what platforms poll of a task.
 type TaskStatus struct {
 	Kind        string
 	State       string
@@ -36,23 +36,23 @@ func (s *Store) TaskStatus(ctx context.Context, id int64, instanceID, bindingID 
 	return row.TaskStatus, nil
 }
 
-// statusReaders is how many connections platforms' polls can take from everything else. More would not make them
-// faster: they would only wait for fewer others each.
+// statusReaders is how many connections polls may use. More would not make polls faster, as each would read a smaller
+// batch.
 const statusReaders = 2
 
-// statusReader answers, by one statement, all that was asked while the one before was under way. A round trip to
-// PostgreSQL costs the broker more than all else that it does for a poll.
+// statusReader reads, by one statement, all tasks that were asked for while the statement before was running. A round
+// trip to PostgreSQL costs the broker more than everything else that it does for a poll.
 type statusReader struct {
 	pool    *pgxpool.Pool
 	mu      sync.Mutex
-	next    *statusBatch // what no reader has taken yet, or nil; one is about to, or all are busy
+	next    *statusBatch // what no reader has taken yet, or nil; a reader is about to take it, or all are busy
 	readers int
 }
 
 type statusBatch struct {
 	deadline time.Time
 	ids      []int64
-	answered chan struct{} // closed once what follows is set
+	answered chan struct{} // closed once rows and err are set
 	rows     map[int64]statusRow
 	err      error
 }
@@ -62,7 +62,7 @@ type statusRow struct {
 	instanceID, bindingID string
 }
 
-// ask returns the batch that will have the answer, read after this call.
+// ask adds a task to the next batch, and returns that.
 func (r *statusReader) ask(id int64) *statusBatch {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,10 +77,10 @@ func (r *statusReader) ask(id int64) *statusBatch {
 	return r.next
 }
 
-// read answers batches until there is none.
+// read reads batches until there is none.
 func (r *statusReader) read() {
 	for {
-		runtime.Gosched() // who is about to ask does so first
+		runtime.Gosched() // lets others that are about to ask join the batch
 		b := r.take()
 		if b == nil {
 			return

@@ -15,7 +15,8 @@ const (
 	DedicatedResource = "dedicated server" // with its databases and accounts
 )
 
-// Resource is something that this broker was ever to make on a server, and has not forgotten since.
+// Resource is a database, account or dedicated server that this broker has recorded before it creates it. The record
+// lasts until the broker has seen that it does not exist any more.
 type Resource struct {
 	Kind       string
 	Server     string // the shared server's name, "" for a dedicated server
@@ -23,30 +24,29 @@ type Resource struct {
 	InstanceID string
 	BindingID  string        // of an account that a binding still has, else ""
 	Age        time.Duration // since it was recorded
-	Live       bool          // an instance, a binding or a retired account still is it; once that ends, it is for good
-	// Expected says that it must be there: its instance, and an account's binding, is ready and no task in progress
-	// could be changing that.
+	Live       bool          // an instance, a binding or a retired account still has it; once not, never again
+	// Expected says that it must exist: its instance, and for an account its binding, is ready, and no task in progress
+	// may change that.
 	Expected bool
-	// Failed says of a database or a dedicated server that its creation failed: as a rule, it is not there then.
+	// Failed says that the creation of a database or a dedicated server failed: usually it does not exist then.
 	Failed   bool
-	SeenGone bool // ForgetResources was told of it, and RememberResources not since
+	SeenGone bool // it was passed to ForgetResources, and not to RememberResources since
 }
 
-// recordOfInstance is the statement that records what an instance that was just inserted (the rows `inserted`) has on a
-// server, or will have: a database on a shared server, or a server of its own. It goes with the statement that inserts
-// the instance, so that nothing is ever made that is not on record.
+// recordOfInstance is the SQL that records the database on a shared server, or the dedicated server, of the instances
+// in the rows `inserted`. It is part of the statement that inserts them, so that nothing is created without a record.
 const recordOfInstance = `INSERT INTO resource (kind, server, name, instance_id)
 	SELECT CASE WHEN dedicated_id = '' THEN 'database' ELSE 'dedicated server' END, server,
 		CASE WHEN dedicated_id = '' THEN database_name ELSE dedicated_id END, id
 	FROM inserted ON CONFLICT DO NOTHING`
 
-// recordOfBinding is recordOfInstance for the account of a binding, which is recorded where the server is shared: on a
-// dedicated one it goes with the server.
+// recordOfBinding is recordOfInstance for the account of a binding on a shared server. Accounts on a dedicated server
+// end with it and are not recorded.
 const recordOfBinding = `INSERT INTO resource (kind, server, name, instance_id)
 	SELECT 'account', i.server, inserted.account, i.id FROM inserted JOIN instance i ON i.id = inserted.instance_id
 	WHERE i.server <> '' ON CONFLICT DO NOTHING`
 
-// resourcesIn yields the columns of Resource for some of the table.
+// resourcesIn is the SQL for the columns of Resource, of those rows of the table that some selects.
 func resourcesIn(some string) string {
 	return `SELECT r.kind, r.server, r.name, r.instance_id, coalesce(b.id, '') AS binding_id,
 		greatest(now() - r.recorded_at, '0'::interval) AS age, i.id IS NOT NULL AS live,
@@ -66,13 +66,12 @@ func resourcesIn(some string) string {
 		ELSE (b.id IS NOT NULL OR a.account IS NOT NULL) AND r.server IN (i.server, i.next_server) END`
 }
 
-// resourcePage is how many resources are read at a time: few enough for index lookups to be the best way to what is
-// recorded of them, and for one statement never to keep a busy server from its work.
+// resourcePage is how many resources are read at a time: few enough for PostgreSQL to join them by index lookups, and
+// for a statement to be short.
 const resourcePage = 1000
 
-// EachResource calls fn with the resources of a shared server, or the dedicated servers ("") themselves, some at a
-// time: databases before accounts, in the order of their names. Each is as it was recorded at some moment since the
-// call.
+// EachResource calls fn with pages of the resources of a shared server, or with the dedicated servers (""): databases
+// before accounts, in the order of their names. Each page is as recorded when it is read.
 func (s *Store) EachResource(ctx context.Context, server string, fn func([]Resource) error) error {
 	query := resourcesIn(`(SELECT * FROM resource WHERE kind = $1 AND server = $2 AND name > $3
 		ORDER BY name LIMIT $4)`) + " ORDER BY r.name"
@@ -94,8 +93,8 @@ func (s *Store) EachResource(ctx context.Context, server string, fn func([]Resou
 	return nil
 }
 
-// ResourceServers lists the servers that there are resources of, "" for dedicated servers. It goes from one to the next
-// in the index: https://wiki.postgresql.org/wiki/Loose_indexscan
+// ResourceServers lists the servers that have resources, "" for dedicated servers. It skips from one to the next in the
+// index: https://wiki.postgresql.org/wiki/Loose_indexscan
 func (s *Store) ResourceServers(ctx context.Context) ([]string, error) {
 	all, err := allRows(ctx, s.pool, pgx.RowTo[string], `WITH RECURSIVE used AS (
 		(SELECT kind, server FROM resource ORDER BY kind, server LIMIT 1)
@@ -111,11 +110,11 @@ func (s *Store) Resource(ctx context.Context, kind, server, name string) (Resour
 		resourcesIn("resource")+" WHERE r.kind = $1 AND r.server = $2 AND r.name = $3", kind, server, name)
 }
 
-// ResourceKey tells resources apart.
+// ResourceKey identifies a resource.
 type ResourceKey struct{ Kind, Server, Name string }
 
-// ForgetResources forgets those of the resources that are not live and that it was told of for longer than keep, with
-// no RememberResources since, and says how many. The caller has seen that they are not on their servers.
+// ForgetResources deletes the records of resources that are not live, and that were passed to it first longer ago than
+// keep, without RememberResources since. It returns how many. The caller has seen that they are not on their servers.
 func (s *Store) ForgetResources(ctx context.Context, gone []ResourceKey, keep time.Duration) (int64, error) {
 	tag, err := s.eachDead(ctx, "DELETE FROM resource r USING dead WHERE r.gone_since <= now() - $4::interval", gone, keep)
 	if err != nil {
@@ -125,13 +124,13 @@ func (s *Store) ForgetResources(ctx context.Context, gone []ResourceKey, keep ti
 	return tag.RowsAffected(), err
 }
 
-// RememberResources takes back what ForgetResources was told of resources that are on their servers after all.
+// RememberResources undoes ForgetResources for resources that are on their servers after all.
 func (s *Store) RememberResources(ctx context.Context, there []ResourceKey) error {
 	_, err := s.eachDead(ctx, "UPDATE resource r SET gone_since = NULL FROM dead WHERE r.gone_since IS NOT NULL", there)
 	return err
 }
 
-// eachDead runs change on those of the resources that are not live.
+// eachDead runs change for those of the resources that are not live.
 func (s *Store) eachDead(ctx context.Context, change string, keys []ResourceKey,
 	more ...any) (pgconn.CommandTag, error) {
 	kinds, servers, names := make([]string, len(keys)), make([]string, len(keys)), make([]string, len(keys))
@@ -145,19 +144,19 @@ func (s *Store) eachDead(ctx context.Context, change string, keys []ResourceKey,
 		append([]any{kinds, servers, names}, more...)...)
 }
 
-// Abandoned is an instance, or a binding of a ready one, that is half-way while no task is at it: its deletion was
-// given up or, as tasks and states change together, it should not be.
+// Abandoned is an instance, or a binding of a ready instance, that is neither complete nor deleted while no task works
+// on it. A deletion that failed leaves one; otherwise tasks and states change together.
 type Abandoned struct {
 	InstanceID string
 	BindingID  string // "" for the instance itself
 	Age        time.Duration
 }
 
-// scanTime bounds a statement that reads whole tables, for which nobody waits.
+// scanTime bounds a background statement that reads whole tables.
 const scanTime = time.Minute
 
-// Abandoned lists what is left half-way for ever. Its cost grows with the number of rows: an index on the state would
-// make each change of it dearer, and those are what users wait for.
+// Abandoned lists all of them. It reads whole tables: an index on the state would make each change of it slower, for
+// which users wait.
 // https://www.postgresql.org/docs/current/storage-hot.html
 func (s *Store) Abandoned(ctx context.Context) ([]Abandoned, error) {
 	return allRowsWithin(ctx, scanTime, s.pool, pgx.RowToStructByPos[Abandoned], `
@@ -170,15 +169,15 @@ func (s *Store) Abandoned(ctx context.Context) ([]Abandoned, error) {
 			AND t.binding_id IN ('', half.binding_id))`)
 }
 
-// Deletion is one of an instance on a shared server that was asked for and has not come to its end.
+// Deletion is the deletion of an instance on a shared server that was requested and has not succeeded.
 type Deletion struct {
 	InstanceID string
 	Database   string
-	Age        time.Duration // since it was asked for first
+	Age        time.Duration // since it was first requested
 }
 
-// Deletions lists those of a shared server that were asked for longer ago than age: in progress, or failed and to be
-// asked for again. Like Abandoned, it reads whole tables.
+// Deletions lists those on a shared server that were requested longer ago than age, and are in progress or have failed.
+// Like Abandoned, it reads whole tables.
 func (s *Store) Deletions(ctx context.Context, server string, age time.Duration) ([]Deletion, error) {
 	return allRowsWithin(ctx, scanTime, s.pool, pgx.RowToStructByPos[Deletion], `
 		SELECT i.id, i.database_name, now() - min(t.created_at) FROM instance i

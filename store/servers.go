@@ -11,18 +11,18 @@ import (
 type ServerState struct {
 	Name         string
 	Instances    int        // that it holds
-	DrainedSince *time.Time // nil unless it is to get no more instances
+	DrainedSince *time.Time // nil if it accepts new instances
 }
 
-// Drained tells whether the server is to get no more instances.
+// Drained reports whether the server accepts no new instances.
 func (s ServerState) Drained() bool { return s.DrainedSince != nil }
 
 const serverColumns = "name, instances, drained_since"
 
 var scanServer = pgx.RowToStructByPos[ServerState]
 
-// ServerStates reads what is recorded of these shared servers, by name. One that never held an instance and was never
-// drained is absent.
+// ServerStates reads what is recorded of these shared servers, by name. A server that never held an instance and was
+// never drained is absent.
 func (s *Store) ServerStates(ctx context.Context, names []string) (map[string]ServerState, error) {
 	all, err := allRows(ctx, s.pool, scanServer, "SELECT "+serverColumns+" FROM server WHERE name = ANY ($1)", names)
 	states := make(map[string]ServerState, len(all))
@@ -38,8 +38,8 @@ func (s *Store) RecordedServers(ctx context.Context) ([]ServerState, error) {
 	return all, explainOldSchema(err)
 }
 
-// Drain sees to it that a shared server gets no more instances, and says since when. Once it has returned, none is
-// recorded there, whatever a broker remembers of the server.
+// Drain makes a shared server accept no new instances, if it does not already. Once it has returned, none is recorded
+// there, whatever brokers have cached.
 func (s *Store) Drain(ctx context.Context, name string) (ServerState, error) {
 	state, err := oneRow(ctx, s.pool, scanServer, `INSERT INTO server (name, drained_since) VALUES ($1, now())
 		ON CONFLICT (name) DO UPDATE SET drained_since = coalesce(server.drained_since, now())
@@ -47,7 +47,7 @@ func (s *Store) Drain(ctx context.Context, name string) (ServerState, error) {
 	return state, explainOldSchema(err)
 }
 
-// Undrain lets a shared server get instances again.
+// Undrain makes a shared server accept new instances again.
 func (s *Store) Undrain(ctx context.Context, name string) error {
 	_, err := s.db.Exec(ctx, "UPDATE server SET drained_since = NULL WHERE name = $1 AND drained_since IS NOT NULL", name)
 	return explainOldSchema(err)

@@ -7,9 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// InsertSession keeps what is known of somebody who signed in to the dashboard, for some time. It is for the dashboard
-// to encrypt. Some sessions that have ended are deleted at the same time: more than are made, so that they do not pile
-// up.
+// InsertSession records a sign-in to the dashboard for its lifetime. The dashboard encrypts it. The statement also
+// deletes up to 100 sessions that have ended, so that they do not accumulate.
 func (s *Store) InsertSession(ctx context.Context, id, sealed []byte, lifetime time.Duration) error {
 	_, err := s.db.Exec(ctx, `WITH ended AS (DELETE FROM session WHERE id IN (
 			SELECT id FROM session WHERE ends_at <= now() ORDER BY ends_at LIMIT 100 FOR UPDATE SKIP LOCKED))
@@ -17,7 +16,7 @@ func (s *Store) InsertSession(ctx context.Context, id, sealed []byte, lifetime t
 	return err
 }
 
-// Session reads what InsertSession wrote, and for how long it still holds, or returns ErrNotFound.
+// Session reads what InsertSession recorded and how long it is still valid, or returns ErrNotFound.
 func (s *Store) Session(ctx context.Context, id []byte) (sealed []byte, left time.Duration, err error) {
 	type row struct {
 		Sealed []byte
@@ -28,7 +27,7 @@ func (s *Store) Session(ctx context.Context, id []byte) (sealed []byte, left tim
 	return found.Sealed, found.Left, err
 }
 
-// DeleteSession ends a session; one that is not there is fine.
+// DeleteSession deletes a session, if it exists.
 func (s *Store) DeleteSession(ctx context.Context, id []byte) error {
 	_, err := s.db.Exec(ctx, "DELETE FROM session WHERE id = $1", id)
 	return err

@@ -7,14 +7,14 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Usage is what an instance's data took when they were last measured.
+// Usage is the size of an instance's data when they were last measured.
 type Usage struct {
 	Bytes      int64
 	MeasuredAt time.Time
-	OverSince  *time.Time // nil unless accounts are kept from growing the data
+	OverSince  *time.Time // when accounts lost the write privileges, nil while they have them
 }
 
-// Usage reads that of an instance, or returns ErrNotFound before the first measurement.
+// Usage reads the usage of an instance. Before the first measurement it returns ErrNotFound.
 func (s *Store) Usage(ctx context.Context, instanceID string) (Usage, error) {
 	return oneRow(ctx, s.pool, pgx.RowToStructByPos[Usage], `
 		SELECT u.bytes, greatest(u.measured_at, m.measured_at), i.over_since
@@ -23,15 +23,15 @@ func (s *Store) Usage(ctx context.Context, instanceID string) (Usage, error) {
 		WHERE i.id = $1`, instanceID)
 }
 
-// UsageSample is what an instance's data took from a moment on, until the next sample.
+// UsageSample is the size of an instance's data from a time on, until the next sample.
 type UsageSample struct {
 	At    time.Time
 	Bytes int64
 }
 
-// UsageHistory lists the samples of an instance in the order of time: those since a moment, and the one that held then,
-// which is older. There are none before the first measurement. Small changes are not sampled; Usage tells of the
-// latest.
+// UsageHistory lists the samples of an instance since a time, in the order of time, and before them the sample that
+// applied at that time. There are none before the first measurement. Small changes are not sampled: Usage has the
+// latest size.
 func (s *Store) UsageHistory(ctx context.Context, instanceID string, since time.Time) ([]UsageSample, error) {
 	return allRows(ctx, s.pool, pgx.RowToStructByPos[UsageSample], `
 		SELECT s.at, s.bytes FROM instance i JOIN storage_sample s USING (database_name)
@@ -40,25 +40,25 @@ func (s *Store) UsageHistory(ctx context.Context, instanceID string, since time.
 		ORDER BY s.at`, instanceID, since)
 }
 
-// Measured is an instance whose data are measured, with what is recorded of that.
+// Measured is an instance whose data are measured, with its last recorded measurement.
 type Measured struct {
 	InstanceID string
 	Database   string
 	PlanID     string
 	OverSince  *time.Time
 	Dedicated  bool // on a server of its own
-	// The rest is zero, and nil, before the first measurement.
+	// Before the first measurement, the other fields are zero or nil.
 	Bytes        *int64
 	Level        int           // see UsageChange
-	SampledBytes int64         // as in the latest sample
-	SampledAge   time.Duration // since that was taken
+	SampledBytes int64         // of the latest sample
+	SampledAge   time.Duration // of the latest sample
 }
 
 const selectMeasured = `SELECT i.id, i.database_name, i.plan_id, i.over_since, i.server = '', u.bytes,
 	coalesce(u.level, 0), coalesce(u.sampled_bytes, 0), greatest(now() - u.sampled_at, '0'::interval)
 	FROM instance i LEFT JOIN storage_usage u USING (database_name)`
 
-// OnServer reads those instances that are ready and whose databases, on that shared server, are among the named ones.
+// OnServer reads the ready instances that have one of these databases on a shared server.
 func (s *Store) OnServer(ctx context.Context, server string, databases []string) ([]Measured, error) {
 	return allRows(ctx, s.pool, scanMeasured, selectMeasured+`
 		WHERE i.database_name = ANY ($1) AND i.server = $2 AND i.state = 'ready' ORDER BY i.database_name`,
@@ -75,7 +75,7 @@ func scanMeasured(row pgx.CollectableRow) (m Measured, err error) {
 	return m, err
 }
 
-// EachDedicated calls fn with the instances that are ready and have a server of their own, some at a time.
+// EachDedicated calls fn with pages of the ready instances that have a dedicated server.
 func (s *Store) EachDedicated(ctx context.Context, fn func([]Measured) error) error {
 	for last := ""; ; {
 		names, err := allRows(ctx, s.pool, pgx.RowTo[string], `SELECT name FROM resource
@@ -96,20 +96,20 @@ func (s *Store) EachDedicated(ctx context.Context, fn func([]Measured) error) er
 	}
 }
 
-// OverQuota reads the instances on a shared server, or all dedicated ones (""), whose OverSince is set.
+// OverQuota reads the instances on a shared server, or on all dedicated servers (""), whose OverSince is set.
 func (s *Store) OverQuota(ctx context.Context, server string) ([]Measured, error) {
 	return allRows(ctx, s.pool, scanMeasured, selectMeasured+" WHERE i.over_since IS NOT NULL AND i.server = $1", server)
 }
 
-// UsageChange is what a measurement changes of what is recorded.
+// UsageChange is what RecordUsage records of a measurement.
 type UsageChange struct {
 	Database string
 	Bytes    int64
-	Level    int  // how many per cent of the quota were reached: 80, 90, 100, or 0
+	Level    int  // the percentage of the quota that was reached: 80, 90, 100, or 0
 	Sample   bool // add to the history
 }
 
-// RecordUsage records measurements that were made just now.
+// RecordUsage records measurements with the present time.
 func (s *Store) RecordUsage(ctx context.Context, changes []UsageChange) error {
 	names, bytes := make([]string, len(changes)), make([]int64, len(changes))
 	levels, samples := make([]int16, len(changes)), make([]bool, len(changes))
@@ -129,16 +129,16 @@ func (s *Store) RecordUsage(ctx context.Context, changes []UsageChange) error {
 	return err
 }
 
-// RecordMeasurement records that a shared server was measured as a whole just now, or that the dedicated servers ("")
-// were: each of those has an instance of its own, whose Usage tells whether it was among them.
+// RecordMeasurement records that all databases of a shared server, or the dedicated servers (""), were measured now. A
+// dedicated server may have been left out: the Usage of its instance has its own time.
 func (s *Store) RecordMeasurement(ctx context.Context, server string) error {
 	_, err := s.db.Exec(ctx, `INSERT INTO storage_measurement VALUES ($1, now())
 		ON CONFLICT (server) DO UPDATE SET measured_at = excluded.measured_at`, server)
 	return err
 }
 
-// ForgetUsage removes samples that are older than keep, and what is recorded of databases whose instances are gone.
-// Like DeleteFinishedTasks, it leaves PostgreSQL half of the time to others.
+// ForgetUsage deletes samples that are older than keep, and the usage of deleted instances. Like DeleteFinishedTasks,
+// it pauses for half of the time.
 func (s *Store) ForgetUsage(ctx context.Context, keep time.Duration) error {
 	for {
 		since := time.Now()

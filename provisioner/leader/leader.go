@@ -1,5 +1,5 @@
-// Package leader runs work that one broker at a time does for all brokers. Who does it holds a lease in PostgreSQL,
-// which passes to another broker when its holder stops or dies.
+// Package leader runs work that one broker does for all brokers. That broker holds a lease in PostgreSQL, which another
+// broker gets when the first stops or dies.
 package leader
 
 import (
@@ -21,7 +21,8 @@ const Hold = 15 * time.Second
 
 const (
 	keepEach = Hold / 3
-	// retryEach is how soon a run that failed is repeated, and a lease asked for again while PostgreSQL does not answer.
+	// retryEach is the pause after a run that failed, and between attempts to get the lease while PostgreSQL does not
+	// answer.
 	retryEach = 5 * time.Second
 )
 
@@ -29,10 +30,10 @@ const (
 type Work struct {
 	Store *store.Store
 	Log   *slog.Logger
-	Lease string // its name in the store; every broker uses the same one
+	Lease string // its name in the store, the same for every broker
 	What  string // for the log, see periodic.Status
-	// Every is the time from the start of a run to the start of the next one, on whichever broker. A run that takes longer
-	// is followed by a pause as long as itself.
+	// Every is the time from the start of a run to the start of the next, on whichever broker. The pause between them is
+	// at least as long as the run.
 	Every time.Duration
 	// Do is one run. Its context ends if the lease is lost.
 	Do func(context.Context) error
@@ -54,7 +55,7 @@ func (w Work) Run(ctx context.Context) {
 	})
 }
 
-// lead does a run, gives the lease back and returns when to ask for it again.
+// lead does one run, releases the lease and returns how long to wait before acquiring it again.
 func (w Work) lead(ctx context.Context, me string, status *periodic.Status) (wait time.Duration) {
 	start := time.Now()
 	err := w.run(ctx, me)
@@ -72,7 +73,7 @@ func (w Work) lead(ctx context.Context, me string, status *periodic.Status) (wai
 	return max(every-took, rest, time.Millisecond)
 }
 
-// run calls Do while it keeps the lease.
+// run calls Do and renews the lease meanwhile.
 func (w Work) run(ctx context.Context, me string) error {
 	ctx, lose := context.WithCancelCause(ctx)
 	var keeping sync.WaitGroup

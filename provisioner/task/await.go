@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// waiting is what users read of a task whose server cannot be reached.
+	// waiting is the description of a task whose server cannot be reached.
 	waiting = "The MySQL server does not answer just now. The operation goes on as soon as it does."
 
-	// unanswered begins a LastError: what stands behind it is what reaching the server failed with.
+	// unanswered is the prefix of the error in LastError.
 	unanswered = "waits for its server: "
 
-	// minWait is how long a server is waited for even by a task that is older than Config.MaxWait, such as one from a
-	// backup of PostgreSQL: after a disaster, servers take their time too.
+	// minWait is how long even a task that is older than Config.MaxWait waits for its server. A task may be that old
+	// because PostgreSQL was restored from a backup, and servers may come back late after a disaster.
 	minWait = 10 * time.Minute
 )
 
@@ -28,21 +28,20 @@ func isUnreachable(err error) bool {
 	return unreachable
 }
 
-// awaits tells whether the task is to wait for its server. While a request waits for the work itself, it does not: the
-// platform is told soon that it failed.
+// awaits reports whether the task must wait for its server. While a request waits for the steps, it does not wait, so
+// that the platform soon gets the failure.
 func (x *execution) awaits(err error) bool {
 	return isUnreachable(err) && !(x.inline && x.task.Phase == store.Forward)
 }
 
-// overdue tells whether the task has waited for its server for long enough.
+// overdue reports whether the task has waited too long for its server.
 func (x *execution) overdue() bool {
 	limit := x.runner.cfg.MaxWait(x.task)
 	return time.Since(x.task.CreatedAt) >= limit &&
 		(x.task.Server == "" || x.runner.servers.silence(x.task.Server) >= min(limit, minWait))
 }
 
-// await gives the task back until its server answers. Operators read of it once in the log, and in the task's
-// LastError.
+// await releases the lease until the server answers. The log has one line about it, and LastError the reason.
 func (x *execution) await(err error) {
 	x.err = err
 	x.runner.cfg.OnRetry(x.task)
@@ -61,6 +60,6 @@ func (x *execution) await(err error) {
 	if err := x.write(ctx, func() error {
 		return x.runner.store.Await(ctx, x.lease.held, delay, description, lastError)
 	}); err != nil {
-		x.log("could not give a task back; it goes on when its lease has run out", err)
+		x.log("could not release a waiting task; it goes on when its lease has expired", err)
 	}
 }

@@ -9,14 +9,13 @@ import (
 	"mysql-broker/store"
 )
 
-// cancelled is the LastError of a task that Cancel turned back.
+// cancelled is the LastError of a task that Cancel aborted.
 const cancelled = "cancelled by an operator"
 
-// Cancel gives up a task in progress as a worker does whose step failed for good: what was done is undone, and only
-// then does the task end, as failed. Platforms that poll read "in progress" until then, with the reason, and whoever
-// waits for the task in a request is told it. A worker that is at it stops within a quarter of its lease, and another
-// one, or the same, begins to undo when that lease has run out. A task that is being undone already stays as it is. The
-// error says why a task cannot be cancelled, or is store.ErrNotFound. kinds may lack their workflows.
+// Cancel aborts a task in progress: its steps are undone, and then the task fails. Until then, platforms read "in
+// progress" with the reason; a request that waits for the task gets the reason as well. A worker that runs the task
+// stops within a quarter of its lease. When that lease has expired, a worker begins the cleanup. A task in its cleanup
+// stays as it is. The error says why a task cannot be cancelled, or is store.ErrNotFound. kinds need no workflows.
 func Cancel(ctx context.Context, s *store.Store, id int64, kinds map[string]Kind) (store.Task, error) {
 	t, err := s.Task(ctx, id)
 	if err != nil {

@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	inlineAttempts = 3                      // tries of a step while a request waits
-	inlineBackoff  = 100 * time.Millisecond // before the second of them; doubles
-	inlineTime     = 10 * time.Second       // after which none is begun: whoever waits is to be told the reason
+	inlineAttempts = 3                      // attempts at a step while a request waits
+	inlineBackoff  = 100 * time.Millisecond // before the second; doubles
+	inlineTime     = 10 * time.Second       // after which no attempt begins, so that the request gets the reason
 	maxBackoff     = time.Minute
-	// Undoing is worth more patience than doing: what is left behind when it is given up is an orphan.
+	// cleanupPatience is how many times more attempts a cleanup step has: a cleanup that is given up leaves an orphan.
 	cleanupPatience = 5
 )
 
-// undoing divides a LastError: behind it stands what the cleanup failed with.
+// undoing precedes the error of the cleanup in LastError.
 const undoing = "; undoing it: "
 
 // execution is the work on one task under one lease.
@@ -37,17 +37,17 @@ type execution struct {
 	lease    *lease
 	task     store.Task
 	workflow Workflow
-	inline   bool // a request waits: no progress is recorded and failures are tried again soon
+	inline   bool // a request waits: no progress is recorded and failures are retried soon
 	began    time.Time
-	place    string // of the present step among all of the phase, for users
-	unsaved  bool   // the task remembers what is not stored yet
+	place    string // of the present step in its phase, for users: " (2 of 5)"
+	unsaved  bool   // the memory was changed and is not stored yet
 
 	cause error // why the forward phase was given up
-	err   error // outcome: nil if the task succeeded
+	err   error // the outcome: nil if the task succeeded
 	ended bool  // the task's end is recorded
 }
 
-// work goes on until the task has ended, is postponed, or the lease is lost.
+// work runs the task until it has ended, waits, or the lease is lost.
 func (x *execution) work() {
 	if x.task.Phase == store.Forward {
 		failed, err := x.steps(x.workflow.Steps)
@@ -67,7 +67,7 @@ func (x *execution) work() {
 			return
 		}
 		if isUnreachable(err) && x.inline && len(x.workflow.Cleanup) > 0 {
-			x.await(err) // the request is not kept waiting to find out the same once more
+			x.await(err) // the request does not wait for a second failure
 			x.err = &FailedError{Task: x.task, Err: err}
 			return
 		}
@@ -91,7 +91,7 @@ func (x *execution) work() {
 	})
 }
 
-// leave tells operators why something is not undone, and returns what users are told.
+// leave logs and records why the cleanup was given up, and returns the description for users.
 func (x *execution) leave(err error) (description string, _ error) {
 	description = x.task.Description
 	if kept, ok := errors.AsType[*keepError](err); ok {
@@ -99,7 +99,7 @@ func (x *execution) leave(err error) (description string, _ error) {
 		x.runner.log.LogAttrs(x.lease.ctx, slog.LevelError, "a task failed, and what it was to undo is kept: it is "+
 			"more than the task made; see docs/runbook.md#a-provision-failed-and-its-data-were-kept", x.fields(err)...)
 	} else {
-		x.log("gave up undoing a task; what it made may be left over", err)
+		x.log("the cleanup of a task was given up; what the task made may be left", err)
 	}
 	if noting := x.runner.store.NoteError(x.lease.ctx, x.lease.held, x.lastError(err)); noting != nil {
 		x.log("could not record why a task was not undone", noting)
@@ -110,7 +110,7 @@ func (x *execution) leave(err error) (description string, _ error) {
 	return description, err
 }
 
-// steps works through the steps after the last one that is recorded as done. It returns the step that failed.
+// steps runs the steps after the last one that is recorded as done. It returns the step that failed.
 func (x *execution) steps(steps []Step) (Step, error) {
 	first := 1 + slices.IndexFunc(steps, func(s Step) bool { return s.Name == x.task.Step })
 	for n := first; n < len(steps); n++ {
@@ -122,13 +122,13 @@ func (x *execution) steps(steps []Step) (Step, error) {
 		}
 		x.task.Step, x.task.Attempt = step.Name, 0
 		if x.task.Description == waiting {
-			x.task.Description = "" // from the next step on, users read of progress again
+			x.task.Description = "" // users read progress again
 		}
 	}
 	return Step{}, nil
 }
 
-// step runs one step; while a request waits, up to inlineAttempts times.
+// step runs one step, up to inlineAttempts times while a request waits.
 func (x *execution) step(step Step, run *Run) error {
 	if x.task.Attempt >= x.limit() {
 		return fmt.Errorf("step %s: %w", step.Name, errCrashes)
@@ -147,7 +147,7 @@ func (x *execution) step(step Step, run *Run) error {
 		if !x.inline || isPending(err) || x.exhausted(err) || x.task.Attempt+1 >= inlineAttempts || x.awaits(err) {
 			return err
 		}
-		x.log("a step failed; trying again", err)
+		x.log("a step failed; retrying", err)
 		x.runner.cfg.OnRetry(x.task)
 		x.task.Attempt++
 		select {
@@ -158,13 +158,13 @@ func (x *execution) step(step Step, run *Run) error {
 	}
 }
 
-// errCrashes ends a task whose step was never seen to fail, only to take its process down, or to outlive its lease.
-var errCrashes = errors.New("tried too often")
+// errCrashes gives up a task whose attempts all ended with a crash or a lost lease.
+var errCrashes = errors.New("too many attempts ended with a crash or a lost lease")
 
-// errTimeout ends an attempt that took longer than its step may.
-var errTimeout = errors.New("it took too long and was ended")
+// errTimeout ends an attempt that takes longer than its step's Timeout.
+var errTimeout = errors.New("the attempt timed out")
 
-// attempt runs a step once. A panic is a failure of the step, not of the broker.
+// attempt runs a step once. It turns a panic into an error.
 func (x *execution) attempt(ctx context.Context, step Step, run *Run) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -174,8 +174,8 @@ func (x *execution) attempt(ctx context.Context, step Step, run *Run) (err error
 	if err := run.Alive(); err != nil {
 		return err
 	}
-	// What users read of a server that does not answer, they read until the step is done; and of this step, they may have
-	// read more in an earlier attempt.
+	// The description of a waiting task stays until the step is done, and so does what an earlier attempt at this step
+	// reported.
 	if x.task.Description != waiting && !strings.HasSuffix(x.task.Description, x.place) {
 		if err := run.Report(ctx, step.Progress); err != nil {
 			return err
@@ -200,12 +200,12 @@ func (x *execution) progress(ctx context.Context, sentence string) error {
 	}
 	description := sentence + x.place
 	if x.task.Phase == store.Cleanup {
-		description = x.task.Description // the reason stays in view while the work is undone
+		description = x.task.Description // users read the reason during the cleanup
 	}
 	return x.write(ctx, func() error { return x.runner.store.Progress(ctx, x.lease.held, x.task.Step, description) })
 }
 
-// limit is how often a step of the present phase is tried.
+// limit is how many attempts a step of the present phase has.
 func (x *execution) limit() int {
 	if x.task.Phase == store.Cleanup {
 		return x.runner.cfg.Attempts * cleanupPatience
@@ -213,7 +213,7 @@ func (x *execution) limit() int {
 	return x.runner.cfg.Attempts
 }
 
-// exhausted tells whether err ends the phase. Nothing is permanent to a cleanup: what it leaves is nobody's.
+// exhausted reports whether err ends the phase. A cleanup ignores Permanent, because what it leaves is an orphan.
 func (x *execution) exhausted(err error) bool {
 	if mustRequeue(err) {
 		return false
@@ -239,12 +239,12 @@ func (x *execution) exhausted(err error) bool {
 	return x.task.Attempt+1 >= x.limit()
 }
 
-// interrupted tells whether the worker must let the task go: its lease is lost, or the broker is stopping.
+// interrupted reports whether the worker must stop: its lease is lost, or the broker is stopping.
 func (x *execution) interrupted(err error) bool {
 	return x.lease.ctx.Err() != nil || errors.Is(err, store.ErrLeaseLost)
 }
 
-// setBack leaves the task to be gone on with later, by this process or another.
+// setBack leaves the task to a later attempt, by this process or another.
 func (x *execution) setBack(err error) {
 	if x.interrupted(err) {
 		x.err = fmt.Errorf("interrupted: %w", errors.Join(err, context.Cause(x.lease.ctx)))
@@ -268,25 +268,25 @@ func (x *execution) setBack(err error) {
 
 func mustRequeue(err error) bool {
 	_, elsewhere := errors.AsType[*requeueError](err)
-	return elsewhere || errors.Is(err, store.ErrHeld) // nothing is undone either
+	return elsewhere || errors.Is(err, store.ErrHeld) // during a hold, nothing is undone either
 }
 
 func (x *execution) postpone(err error, attempts int) {
 	x.err = err
 	delay := min(x.runner.cfg.Backoff<<min(x.task.Attempt, 10), maxBackoff)
-	// So that tasks that failed together do not return together.
+	// Jitter keeps tasks that failed together from being retried together.
 	delay += time.Duration(rand.Int64N(int64(delay)/4 + 1)) // #nosec G404 -- nobody gains by guessing it
-	x.log("a step failed; trying again later", err, slog.Int64("delay_ms", delay.Milliseconds()))
+	x.log("a step failed; retrying later", err, slog.Int64("delay_ms", delay.Milliseconds()))
 	x.runner.cfg.OnRetry(x.task)
 	lastError, ctx := x.lastError(err), x.lease.ctx
 	if err := x.write(ctx, func() error {
 		return x.runner.store.Postpone(ctx, x.lease.held, delay, attempts, lastError)
 	}); err != nil {
-		x.log("could not postpone a task; it goes on when its lease has run out", err)
+		x.log("could not postpone a task; it goes on when its lease has expired", err)
 	}
 }
 
-// lastError is what operators read of err. Of a task that is being undone, they first read why it was given up.
+// lastError is err for operators. During a cleanup, it begins with the reason why the task was given up.
 func (x *execution) lastError(err error) string {
 	if x.task.Phase != store.Cleanup {
 		return err.Error()
@@ -295,7 +295,7 @@ func (x *execution) lastError(err error) string {
 	return why + undoing + err.Error()
 }
 
-// giveUp turns to the cleanup phase and reports whether the task is still held.
+// giveUp begins the cleanup phase. It reports whether the lease still holds.
 func (x *execution) giveUp(failed Step, cause error) bool {
 	x.log("a task is given up", cause)
 	x.cause = cause
@@ -312,14 +312,14 @@ func (x *execution) giveUp(failed Step, cause error) bool {
 	return true
 }
 
-// finish records the outcome. A commit whose answer was lost is looked up rather than guessed at. It is not
-// interrupted: what is done is done, and the epoch keeps a worker out that lost its lease.
-func (x *execution) finish(state, description string, lasting bool, outcome func(*store.Tx)) {
+// finish records the outcome. If the response to the commit was lost, it reads whether the end was recorded. It goes on
+// when the broker stops or the lease is lost: the work is done, and the epoch protects the task of another worker.
+func (x *execution) finish(state, description string, durable bool, outcome func(*store.Tx)) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.lease.ctx), x.runner.cfg.LeaseTTL)
 	defer cancel()
 	fault.Point(x.task.Kind, "ending as "+state)
 	for {
-		err := x.runner.store.Finish(ctx, x.lease.held, state, description, lasting, outcome)
+		err := x.runner.store.Finish(ctx, x.lease.held, state, description, durable, outcome)
 		if errors.Is(err, store.ErrLeaseLost) && x.landed(ctx) {
 			err = nil
 		}
@@ -335,10 +335,10 @@ func (x *execution) finish(state, description string, lasting bool, outcome func
 		}
 		if errors.Is(err, store.ErrLeaseLost) || ctx.Err() != nil {
 			x.err = fmt.Errorf("record the end: %w", errors.Join(err, store.ErrLeaseLost))
-			x.log("the end of a task is not recorded; another worker will see to it", x.err)
+			x.log("the end of a task is not recorded; another worker will record it", x.err)
 			return
 		}
-		x.log("could not record the end of a task; trying again", err)
+		x.log("could not record the end of a task; retrying", err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(inlineBackoff):
@@ -346,7 +346,7 @@ func (x *execution) finish(state, description string, lasting bool, outcome func
 	}
 }
 
-// landed tells whether the task's end was recorded under this lease.
+// landed reports whether the task's end was recorded under this lease.
 func (x *execution) landed(ctx context.Context) bool {
 	t, err := x.runner.store.Task(ctx, x.task.ID)
 	return err == nil && t.State != store.InProgress && t.Epoch == x.lease.held.Epoch
@@ -357,7 +357,7 @@ func (x *execution) log(message string, err error, more ...slog.Attr) {
 	x.runner.log.LogAttrs(x.lease.ctx, slog.LevelWarn, message, append(x.fields(err), more...)...)
 }
 
-// fields are what a line of the log says of the task.
+// fields are the log fields of the task.
 func (x *execution) fields(err error) []slog.Attr {
 	return []slog.Attr{slog.String("task", Token(x.task.ID)), slog.String("kind", string(x.task.Kind)),
 		slog.String("instance_id", x.task.InstanceID), slog.String("binding_id", x.task.BindingID),

@@ -14,8 +14,8 @@ import (
 	"mysql-broker/store"
 )
 
-// lease is the right to work on one task until a deadline on this process's monotonic clock, which is never later
-// than the one in PostgreSQL: it counts from before the statement that took or renewed it was sent.
+// lease is the right to run one task until a deadline on this process's monotonic clock. The deadline is never later
+// than the one in PostgreSQL, because it counts from before the statement that took or renewed the lease was sent.
 type lease struct {
 	held     store.Lease
 	ctx      context.Context
@@ -23,14 +23,14 @@ type lease struct {
 	expiry   *time.Timer
 	deadline time.Time // guarded by Runner.mu
 	runner   *Runner
-	dropped  chan struct{} // closed when the work under this lease has ended
+	dropped  chan struct{} // closed when no step runs under this lease any more
 }
 
-// errRanOut is the loss of a lease that this process did not renew in time.
-var errRanOut = fmt.Errorf("it ran out: %w", store.ErrLeaseLost)
+// errRanOut says that this process did not renew a lease in time.
+var errRanOut = fmt.Errorf("it expired: %w", store.ErrLeaseLost)
 
-// hold starts to watch over a lease that was taken at since. The returned lease's context ends with it. If this
-// process lost an earlier lease on the same task, hold returns when the work under that one has ended.
+// hold begins to keep a lease that was taken at since. The context of the returned lease ends with the lease. If this
+// process lost an earlier lease on the same task, hold waits until no step runs under that one.
 func (r *Runner) hold(parent context.Context, t store.Task, since time.Time) *lease {
 	l := &lease{held: store.Lease{ID: t.ID, Epoch: t.Epoch, Adds: r.kinds[t.Kind].Adds}, deadline: since.Add(r.cfg.LeaseTTL), runner: r,
 		dropped: make(chan struct{})}
@@ -47,8 +47,8 @@ func (r *Runner) hold(parent context.Context, t store.Task, since time.Time) *le
 	return l
 }
 
-// drop ends the watch. A task whose end is not recorded is handed back if the broker stops; if it was cancelled, the
-// next one is let in. Otherwise the lease is left to run out: whoever claims the task then counts the attempt.
+// drop stops keeping a lease. If the end of the task is not recorded, drop releases the lease if the broker stops or
+// the task was cancelled. Otherwise it lets the lease expire: the next claim then counts an attempt.
 func (r *Runner) drop(l *lease, ended bool) {
 	defer close(l.dropped)
 	defer trace.SpanFromContext(l.ctx).End()
@@ -73,7 +73,7 @@ func (r *Runner) drop(l *lease, ended bool) {
 		err = r.store.ReleaseLease(ctx, l.held)
 	}
 	if err != nil && !errors.Is(err, store.ErrLeaseLost) {
-		r.log.Warn("could not give a lease back; it runs out by itself", "task", Token(l.held.ID), "error", err)
+		r.log.Warn("could not release a lease; it expires by itself", "task", Token(l.held.ID), "error", err)
 	}
 }
 
@@ -102,8 +102,8 @@ func (r *Runner) heartbeat(ctx context.Context) {
 		})
 }
 
-// mendClock keeps PostgreSQL's clock from holding tasks up when it is set back. What it finds is never this process's
-// own: those leases have just been renewed.
+// mendClock keeps tasks from waiting for too long after PostgreSQL's clock was set back. It never changes this
+// process's own leases, which have just been renewed.
 func (r *Runner) mendClock(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.LeaseTTL/4)
 	defer cancel()
@@ -112,12 +112,12 @@ func (r *Runner) mendClock(ctx context.Context) error {
 		return fmt.Errorf("check the leases against the clock: %w", err)
 	}
 	if mended > 0 {
-		r.log.Warn("PostgreSQL's clock was set back; tasks that it would have kept waiting go on", "count", mended)
+		r.log.Warn("PostgreSQL's clock was set back; leases and waiting times were shortened", "count", mended)
 	}
 	return nil
 }
 
-// renew renews the leases that are held here. Where it fails, each runs out at its deadline.
+// renew renews the leases of this process. If it fails, each expires at its deadline.
 func (r *Runner) renew(ctx context.Context) error {
 	r.mu.Lock()
 	leases := slices.Collect(maps.Values(r.held))
@@ -149,8 +149,7 @@ func (r *Runner) renew(ctx context.Context) error {
 	return nil
 }
 
-// Cancelled tells that a task was cancelled in the store: work on it here stops without waiting for the next heartbeat
-// to notice.
+// Cancelled interrupts a task that was cancelled in the store, before the next heartbeat would notice.
 func (r *Runner) Cancelled(t store.Task) {
 	r.mu.Lock()
 	if l, ok := r.held[t.ID]; ok {

@@ -7,8 +7,8 @@ import (
 	"maps"
 )
 
-// Memory is what the steps of a task remembered, by name. It outlives the process: a later attempt, in whatever
-// process, reads what an earlier one wrote.
+// Memory is what the steps of a task remembered, by name. A later attempt, in whatever process, reads what an earlier
+// one wrote.
 type Memory map[string]json.RawMessage
 
 // Recall decodes what was remembered under name into value. found is false, and value unchanged, if nothing was.
@@ -28,9 +28,9 @@ func (r *Run) Recall(name string, value any) (found bool, err error) {
 	return Memory(r.execution.task.Memory).Recall(name, value)
 }
 
-// Remember keeps value, as JSON, under a name that is unique in the workflow, in place of what was there. It is stored
-// at the latest before the next thing that is recorded of the task: that the step is done, failed or is pending. A step
-// that must not lose it even if the process dies at once calls Save. Never remember a secret: it is stored as it is.
+// Remember sets the value of a name that is unique in the workflow. It is stored as JSON at the latest with the next
+// change that is recorded of the task: that the step is done, failed or is pending. A step that must not lose the value
+// if the process dies calls Save. Never remember a secret: values are not encrypted.
 func (r *Run) Remember(name string, value any) error {
 	raw, err := json.Marshal(value)
 	if err != nil {

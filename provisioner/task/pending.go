@@ -8,10 +8,10 @@ import (
 	"mysql-broker/store"
 )
 
-// Pending says that a step has begun something that goes on by itself: the step is to run again after a pause, in this
-// process or another, and looks whether it is done. The pause is a minute at most. No worker is held meanwhile, and it
-// counts as no attempt. progress is what users read, unless it is empty. After Config.MaxWait the step has failed; one
-// that undoes something is given five times as long. A request that waits for the task goes on waiting.
+// Pending says that a step has started something that is not finished. The step runs again after a pause, at most a
+// minute, in this process or another, and checks whether it is. The pause blocks no worker and does not count as an
+// attempt. Users read progress, unless it is empty. After Config.MaxWait the step fails; a cleanup step does after five
+// times as long. A request that waits for the task goes on waiting.
 func Pending(after time.Duration, progress string) error { return &pendingError{after, progress} }
 
 type pendingError struct {
@@ -21,7 +21,7 @@ type pendingError struct {
 
 func (e *pendingError) Error() string { return fmt.Sprintf("not done yet; look again in %v", e.after) }
 
-// errSuspended is what a request gets whose task is pending: it waits for the task's end instead.
+// errSuspended makes Do wait for the end of a pending task.
 var errSuspended = errors.New("task: pending")
 
 func isPending(err error) bool {
@@ -29,7 +29,7 @@ func isPending(err error) bool {
 	return pending
 }
 
-// pendingForTooLong tells whether a pending step has failed.
+// pendingForTooLong reports whether a pending step fails.
 func (x *execution) pendingForTooLong() bool {
 	limit := x.runner.cfg.MaxWait(x.task)
 	if x.task.Phase == store.Cleanup {
@@ -38,7 +38,7 @@ func (x *execution) pendingForTooLong() bool {
 	return time.Since(x.task.CreatedAt) >= limit
 }
 
-// suspend gives the task back until its step is to be run again.
+// suspend releases the lease until the step runs again.
 func (x *execution) suspend(pending *pendingError) {
 	x.err = errSuspended
 	description := x.task.Description
@@ -46,12 +46,12 @@ func (x *execution) suspend(pending *pendingError) {
 		description = pending.progress + x.place
 	}
 	if x.task.Phase == store.Cleanup {
-		description = x.task.Description // the reason stays in view while the work is undone
+		description = x.task.Description // users read the reason during the cleanup
 	}
 	delay, ctx := min(pending.after, maxBackoff), x.lease.ctx
 	if err := x.write(ctx, func() error {
 		return x.runner.store.Suspend(ctx, x.lease.held, delay, x.task.Step, description)
 	}); err != nil {
-		x.log("could not give a pending task back; it goes on when its lease has run out", err)
+		x.log("could not release a pending task; it goes on when its lease has expired", err)
 	}
 }

@@ -1,5 +1,5 @@
-// Package task runs tasks: it claims them from the store under a lease, works through their steps, tries again after
-// failures, undoes what it gives up, and takes over from processes that died.
+// Package task runs tasks. It claims them from the store under a lease, runs their steps, retries steps that fail,
+// undoes tasks that it gives up, and takes over tasks from processes that died.
 package task
 
 import (
@@ -22,30 +22,30 @@ import (
 // Config tunes a runner. The zero value of a field means its default.
 type Config struct {
 	LeaseTTL time.Duration // default 10 s: how long a dead process's task waits for another one
-	Poll     time.Duration // default 250 ms: how often to look for tasks that nobody announced
+	Poll     time.Duration // default 250 ms: how often to look for tasks without a Nudge
 	// SchedulePoll is how often to look for scheduled tasks that are due; default 1 min.
 	SchedulePoll time.Duration
 	Workers      int           // default 16: asynchronous tasks at a time in this process
 	Attempts     int           // default 6: tries of one step before the task is given up
 	Backoff      time.Duration // default 1 s: pause before the second try; doubles, up to a minute
 
-	// ServerWorkers is how many of the workers may be at tasks of the same server; default a quarter of them, but at
-	// least 2. A server that hangs keeps no more of them from the others.
+	// ServerWorkers is how many workers may run tasks of the same server; default a quarter of them, at least 2. A server
+	// that hangs blocks no more workers.
 	ServerWorkers int
 
-	// MaxWait tells how long after its request a task may wait for a server that cannot be reached. Then it is given up.
-	// Default: 7 days, for which Cloud Controller asks about an operation.
+	// MaxWait returns how long after its creation a task may wait for a server that cannot be reached before it is given
+	// up; default DefaultMaxWait.
 	MaxWait func(store.Task) time.Duration
 
-	Tracer trace.Tracer // makes tasks and their steps spans; default: none
+	Tracer trace.Tracer // makes spans of tasks and their steps; default: none
 
 	Logger   *slog.Logger
 	OnEnd    func(t store.Task, state string) // called when a task has ended here; state may be store.Cancelled
-	OnRetry  func(t store.Task)               // called when a step is to be tried again
-	OnRunOut func()                           // called when a lease ran out while this process worked on its task
+	OnRetry  func(t store.Task)               // called when a step will be retried
+	OnRunOut func()                           // called when a lease expired while this process ran its task
 }
 
-// DefaultMaxWait is how long Cloud Controller asks about an operation unless the plan or its operator says otherwise.
+// DefaultMaxWait is how long Cloud Controller polls an operation by default.
 // https://docs.cloudfoundry.org/services/asynchronous-operations.html
 const DefaultMaxWait = 7 * 24 * time.Hour
 
@@ -89,8 +89,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// errHandover ends the work on a task that this process gives back because it stops.
-var errHandover = errors.New("task: handed back, the broker is stopping")
+// errHandover interrupts a task whose lease is released because this process stops.
+var errHandover = errors.New("task: lease released, the broker is stopping")
 
 // Runner runs tasks in this process. Make one with New.
 type Runner struct {
@@ -100,16 +100,16 @@ type Runner struct {
 	log     *slog.Logger
 	owner   string // unique per process start, so that a restarted process never mistakes old leases for its own
 	nudge   chan struct{}
-	slots   chan struct{} // holds one for each worker that is busy
-	servers servers       // that tasks are worked on at, or wait for
+	slots   chan struct{} // holds one for each busy worker
+	servers servers       // with running or waiting tasks
 
-	claiming  context.Context // ends when no more tasks are to be claimed
+	claiming  context.Context // ends when no more tasks may be claimed
 	stopClaim context.CancelFunc
-	beating   context.Context // ends when the leases need no more renewing
+	beating   context.Context // ends when no lease is left to renew
 	stopBeat  context.CancelFunc
-	working   context.Context // ends when claimed tasks are to be handed back
+	working   context.Context // ends when claimed tasks must be interrupted
 	handOver  context.CancelCauseFunc
-	serving   context.Context // ends when tasks that requests wait for are to be handed back too
+	serving   context.Context // ends when tasks that requests wait for must be interrupted too
 	stopServe context.CancelCauseFunc
 	workers   sync.WaitGroup
 	beats     sync.WaitGroup
@@ -118,7 +118,7 @@ type Runner struct {
 	held map[int64]*lease
 }
 
-// New starts a runner of tasks of these kinds, by the names that tasks are recorded with.
+// New starts a runner of tasks of these kinds, which are keyed by Task.Kind.
 func New(s *store.Store, kinds map[string]Kind, cfg Config) *Runner {
 	cfg = cfg.withDefaults()
 	r := &Runner{store: s, kinds: kinds, cfg: cfg, log: cfg.Logger, owner: uuid.NewString(),
@@ -137,15 +137,15 @@ func New(s *store.Store, kinds map[string]Kind, cfg Config) *Runner {
 	return r
 }
 
-// HandOver claims no more tasks, interrupts those under way that no request waits for, between or inside their steps,
-// and gives their leases back so that another process goes on at once.
+// HandOver stops claiming tasks, interrupts running tasks for which no request waits, and releases their leases, so
+// that another process goes on at once.
 func (r *Runner) HandOver() {
 	r.stopClaim()
 	r.handOver(errHandover)
 }
 
-// Stop hands everything over and returns when nothing is under way here any more. Requests that call Do should have
-// ended before; their work is interrupted too.
+// Stop hands over and returns when no task runs here any more. It also interrupts tasks for which requests wait: those
+// should have ended before.
 func (r *Runner) Stop() {
 	r.HandOver()
 	r.stopServe(errHandover)
@@ -160,7 +160,7 @@ func (r *Runner) Stop() {
 	r.beats.Wait()
 }
 
-// Lease returns the owner and time to give to store.NewTask for a task that this process will run with Do or Start.
+// Lease returns Owner and LeaseTTL for a store.NewTask that this process will run with Do or Start.
 func (r *Runner) Lease() (owner string, ttl time.Duration) { return r.owner, r.cfg.LeaseTTL }
 
 // Nudge makes the runner look for due tasks now. Call it after a task without a lease was committed.
@@ -204,9 +204,9 @@ func (r *Runner) dispatch() {
 	}
 }
 
-// claim is bounded, so that a connection that went silent does not keep this process from working. A claim whose
-// answer is lost runs out as if its process had died, so that one under way at the stop is given some time: what it
-// claims is handed over at once.
+// claim is bounded, so that a silent connection does not keep this process from working. If the response is lost, the
+// task waits until the lease expires. So a claim that is running when the process stops gets some time: its task is
+// then handed over at once.
 func (r *Runner) claim() (store.Task, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.LeaseTTL)
 	defer cancel()
@@ -215,7 +215,7 @@ func (r *Runner) claim() (store.Task, error) {
 	return r.store.Claim(ctx, r.owner, r.cfg.LeaseTTL, r.servers.passedOver()...)
 }
 
-// rest waits until there may be a task to claim.
+// rest waits until there may be a task to claim again.
 func (r *Runner) rest() {
 	select {
 	case <-r.claiming.Done():
@@ -224,13 +224,13 @@ func (r *Runner) rest() {
 	}
 }
 
-// resume works on a claimed task.
+// resume runs a claimed task.
 func (r *Runner) resume(t store.Task, since time.Time) {
 	l := r.hold(r.working, t, since)
 	x := &execution{runner: r, lease: l, task: t}
 	workflow, err := r.workflow(l.ctx, t)
 	if err != nil {
-		x.postpone(fmt.Errorf("find out what to do: %w", err), t.Attempt) // no attempt at the work itself
+		x.postpone(fmt.Errorf("find out what to do: %w", err), t.Attempt) // the steps were not attempted
 	} else {
 		x.workflow = workflow
 		x.work()
@@ -238,11 +238,10 @@ func (r *Runner) resume(t store.Task, since time.Time) {
 	r.drop(l, x.ended)
 }
 
-// Do works on a task that was just recorded with this runner's lease and returns it once it has ended; err tells why it
-// failed, or that undoing it failed too and will be tried again. If ctx ends first, the work goes on without the
-// caller. A task that got no lease, because an older one of the instance still has to let go, that loses it, or that is
-// pending, is left to the workers of any process, and Do waits for its end. since is a time before the task was
-// recorded.
+// Do runs a task that was just recorded with this runner's lease and returns it once it has ended. err says why it
+// failed, or that the cleanup failed and will be retried. If ctx ends first, the task runs on. A task without a lease,
+// because an older task of the instance still holds one, a task that loses its lease, and a pending task are left to
+// the workers of any process, and Do waits until they end. since is a time before the task was recorded.
 func (r *Runner) Do(ctx context.Context, t store.Task, workflow Workflow, since time.Time) (store.Task, error) {
 	if !t.Leased {
 		r.Nudge()
@@ -267,9 +266,9 @@ func (r *Runner) Do(ctx context.Context, t store.Task, workflow Workflow, since 
 	}
 }
 
-// Start works on a task that was just recorded with this runner's lease, while the caller goes on. One that got no
-// lease, and one for which no worker is free here, or none for its server, is left to the workers of any process. since
-// is a time before the task was recorded.
+// Start runs a task that was just recorded with this runner's lease in the background. A task without a lease, or for
+// which no worker is free here, or none for its server, is left to the workers of any process. since is a time before
+// the task was recorded.
 func (r *Runner) Start(t store.Task, workflow Workflow, since time.Time) {
 	if !t.Leased {
 		r.Nudge()
@@ -289,7 +288,7 @@ func (r *Runner) Start(t store.Task, workflow Workflow, since time.Time) {
 	})
 }
 
-// take reserves a worker for a task, if there is one and its server may have it.
+// take reserves a worker for a task, if one is free and its server may have it.
 func (r *Runner) take(t store.Task) bool {
 	if !r.servers.tryBegin(t.Server) {
 		return false
@@ -303,14 +302,14 @@ func (r *Runner) take(t store.Task) bool {
 	}
 }
 
-// free lets the next task have a worker.
+// free returns a worker.
 func (r *Runner) free(t store.Task) {
 	r.servers.end(t.Server)
 	<-r.slots
 	r.Nudge()
 }
 
-// Wait returns a task once it has ended, wherever it runs; err tells that it failed, or that ctx ended first.
+// Wait returns a task once it has ended, in whatever process. err says that it failed, or that ctx ended first.
 func (r *Runner) Wait(ctx context.Context, id int64) (store.Task, error) {
 	t, err := r.store.WaitEnd(ctx, id)
 	if err == nil && t.State == store.Failed {
@@ -322,7 +321,7 @@ func (r *Runner) Wait(ctx context.Context, id int64) (store.Task, error) {
 // FailedError says that a task ended as failed. Task.Description is for users.
 type FailedError struct {
 	Task store.Task
-	Err  error // why, if it failed in this process
+	Err  error // the cause, if it failed in this process
 }
 
 func (e *FailedError) Error() string {

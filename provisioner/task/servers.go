@@ -6,27 +6,27 @@ import (
 )
 
 const (
-	// A server that did not answer is tried again by one task after a pause, which doubles from the first to the second.
+	// After a pause, one task tries to reach a server that did not answer. The pause doubles from minPause to maxPause.
 	minPause = time.Second
 	maxPause = 10 * time.Second
 
-	// forgetAfter is when a silent server is forgotten that no task has tried to reach again: it may be deleted.
+	// forgetAfter is when a silent server is forgotten that no task has tried to reach again, because it may be deleted.
 	forgetAfter = time.Hour
 )
 
-// servers are what this process knows of the servers that tasks work on, so that one that is sick delays its own tasks
-// only: none has more than its share of the workers, and one that does not answer has a single one, now and then. Tasks
-// that have no server recorded are not limited.
+// servers keeps the state of the servers of tasks, so that a sick server delays only its own tasks. No server has more
+// than its share of the workers, and a server that does not answer has a single worker at intervals. Tasks without a
+// server are not limited.
 type servers struct {
-	share int // of the workers, for each
+	share int // of the workers, for each server
 
 	mu  sync.Mutex
 	all map[string]*serverState // those that are busy or silent
 }
 
-// serverState is what is known of one server.
+// serverState is the state of one server.
 type serverState struct {
-	busy   int       // workers at its tasks
+	busy   int       // workers that run its tasks
 	since  time.Time // when it was first found silent; zero for one that answers
 	last   time.Time // when it was last found silent
 	pause  time.Duration
@@ -35,7 +35,7 @@ type serverState struct {
 
 func (s *serverState) silent() bool { return !s.since.IsZero() }
 
-// free tells whether one more worker may begin.
+// free reports whether one more worker may begin.
 func (s *serverState) free(share int, now time.Time) bool {
 	if s.silent() {
 		return s.busy == 0 && !now.Before(s.tryOne)
@@ -43,7 +43,7 @@ func (s *serverState) free(share int, now time.Time) bool {
 	return s.busy < share
 }
 
-// passedOver lists the servers of which no task is to be claimed now.
+// passedOver lists the servers whose tasks must not be claimed now.
 func (s *servers) passedOver() (names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,7 +58,7 @@ func (s *servers) passedOver() (names []string) {
 	return names
 }
 
-// state finds or makes what is known of a server. The caller holds mu.
+// state returns the state of a server, which it adds if necessary. The caller holds mu.
 func (s *servers) state(name string) *serverState {
 	state, known := s.all[name]
 	if !known {
@@ -68,7 +68,7 @@ func (s *servers) state(name string) *serverState {
 	return state
 }
 
-// begin counts a worker that begins a task of the server.
+// begin counts a worker that begins to run a task of the server.
 func (s *servers) begin(name string) {
 	if name == "" {
 		return
@@ -107,7 +107,7 @@ func (s *servers) end(name string) {
 	}
 }
 
-// silent notes that a server could not be reached.
+// silent records that a server could not be reached.
 func (s *servers) silent(name string) {
 	if name == "" {
 		return
@@ -117,13 +117,13 @@ func (s *servers) silent(name string) {
 	state, now := s.state(name), time.Now()
 	if !state.silent() {
 		state.since, state.pause = now, minPause
-	} else if now.After(state.tryOne) { // else it is one of several that were at it already
+	} else if now.After(state.tryOne) { // otherwise it is one of several workers that failed at the same time
 		state.pause = min(2*state.pause, maxPause)
 	}
 	state.last, state.tryOne = now, now.Add(state.pause)
 }
 
-// answered notes that a server was reached.
+// answered records that a server was reached.
 func (s *servers) answered(name string) {
 	if name == "" {
 		return
@@ -140,7 +140,7 @@ func (s *servers) answered(name string) {
 	}
 }
 
-// silence is for how long a server has been known not to answer, 0 if it answers.
+// silence returns for how long a server has not answered, 0 if it answers.
 func (s *servers) silence(name string) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,12 +12,12 @@ import (
 	"mysql-broker/store"
 )
 
-// traceField is where a task's request keeps the trace that it belongs to, as HTTP headers would.
+// traceField is the field of a task's request with the trace that it belongs to, in the form of HTTP headers.
 // https://www.w3.org/TR/trace-context/
 const traceField = "trace"
 
-// Traced adds the trace of ctx, if there is one, to the request of a task to be recorded: whoever works on the task, in
-// whichever process, goes on with it.
+// Traced adds the trace of ctx, if there is one, to the request of a new task. The process that runs the task continues
+// the trace.
 func Traced(ctx context.Context, request json.RawMessage) json.RawMessage {
 	if !trace.SpanContextFromContext(ctx).IsValid() {
 		return request
@@ -31,7 +31,7 @@ func Traced(ctx context.Context, request json.RawMessage) json.RawMessage {
 		}
 	}
 	fields[traceField] = headers
-	with, _ := json.Marshal(fields) // of what JSON held and strings, which always encode
+	with, _ := json.Marshal(fields) // cannot fail: it holds decoded JSON and strings
 	return with
 }
 
@@ -41,13 +41,12 @@ func traceOf(ctx context.Context, t store.Task) context.Context {
 		Trace propagation.MapCarrier `json:"trace"`
 	}
 	if err := json.Unmarshal(t.Request, &request); err != nil {
-		return ctx // whoever finds the workflow tells
+		return ctx // finding the workflow reports the error
 	}
 	return propagation.TraceContext{}.Extract(ctx, request.Trace)
 }
 
-// traced begins the span of the work on a task under one lease, unless there is nothing to trace with. It ends with the
-// lease.
+// traced begins the span of a task under one lease, if there is a tracer. The span ends with the lease.
 func (r *Runner) traced(ctx context.Context, t store.Task) context.Context {
 	if r.cfg.Tracer == nil {
 		return ctx
@@ -71,7 +70,7 @@ func (x *execution) traceStep(step Step) (context.Context, trace.Span) {
 		attribute.String("mysql_broker.phase", x.task.Phase), attribute.Int("mysql_broker.attempt", x.task.Attempt)))
 }
 
-// end ends the span of an attempt. An error says here what it says in the log.
+// end ends the span of an attempt, with the error that is logged.
 func end(span trace.Span, err error) {
 	if err != nil {
 		span.SetStatus(codes.Error, err.Error())

@@ -32,7 +32,8 @@ func TestTracedRequestsKeepWhatTheyHold(t *testing.T) {
 	}
 }
 
-// Each attempt at a step is a span below that of the task, which is below that of the request; those that failed say so.
+// Each attempt at a step is a span below that of the task, which is below that of the request; those that failed say
+// so.
 func TestSpansOfATask(t *testing.T) {
 	t.Parallel()
 	s, j := servers.Store(t), &journal{}

@@ -10,37 +10,37 @@ import (
 	"mysql-broker/store"
 )
 
-// Workflow is what a task does. Every step may run again, after a crash or a failure, and must then reach the same
-// end; what it chooses is recorded in the store before the task begins.
+// Workflow is what a task does. Every step may run again, after a crash or a failure, and must then have the same
+// result. What has to be chosen, such as names and passwords, is recorded in the store before the task begins.
 type Workflow struct {
 	Steps   []Step
-	Cleanup []Step // undoes the steps once they are given up; a task without ends failed at once
+	Cleanup []Step // undoes the steps once they are given up; without, the task fails at once
 
-	// Succeeded and Failed record what has become of the instance or binding, in the transaction that ends the task. They
-	// may run more than once, as commits do. Succeeded gets what the steps remembered. undone is false if the cleanup was
-	// given up too: something may be left over and has to be recorded. Either may be nil.
+	// Succeeded and Failed record the new state of the instance or binding, in the transaction that ends the task. They
+	// may run more than once, because a commit may be retried. Succeeded gets what the steps remembered. undone is false
+	// if the cleanup was given up as well, so that something may be left. Either may be nil.
 	Succeeded func(tx *store.Tx, m Memory)
 	Failed    func(tx *store.Tx, undone bool)
 
-	// Durable says that the success must not be told before it is on disk. Without, a crash of PostgreSQL may have the
-	// steps run once more after it was told: then none of them, nor the cleanup if they fail, may undo what a user
-	// has done meanwhile.
+	// Durable says that the success must be on PostgreSQL's disk before it is reported. If it is false, the steps may run
+	// once more after a PostgreSQL crash, although the platform was told of the success: neither they nor the cleanup may
+	// then undo what a user has done since.
 	Durable bool
 }
 
 // Step is one idempotent part of a workflow.
 type Step struct {
 	Name     string // recorded once the step is done; unique in its workflow
-	Progress string // for users, while the step runs and if it fails: "Creating the database"
+	Progress string // for users, while the step runs and after it fails: "Creating the database"
 
-	// Timeout bounds one attempt; 0 means 2 minutes. It is for steps that hang where nothing else notices: what waits for
-	// a server that does not answer at all is ended far sooner, see mysqladmin.Server.Attend.
+	// Timeout bounds one attempt; 0 means 2 minutes. It is for hangs that nothing else detects. A step that waits for a
+	// server that does not answer is ended far sooner: see mysqladmin.Server.Attend.
 	Timeout time.Duration
 
 	Do func(context.Context, *Run) error
 }
 
-// defaultTimeout is far more than any step takes that has no Timeout.
+// defaultTimeout is far more than any step without a Timeout takes.
 const defaultTimeout = 2 * time.Minute
 
 // Run is one attempt at a task by a worker that holds its lease.
@@ -49,26 +49,26 @@ type Run struct {
 	execution *execution
 }
 
-// Alive returns store.ErrLeaseLost once another worker may have the task. Steps ask before whatever they could not
-// take back. It is decided by the monotonic clock: a process that was paused gets the right answer when it wakes. Where
-// the whole machine was, that clock stood still: then it is the session lock that keeps the process out.
+// Alive returns store.ErrLeaseLost once another worker may have the task. Steps call it before whatever they cannot
+// undo. It uses the monotonic clock, so that it is right in a process that was paused. That clock stands still while
+// the whole machine is suspended: then the session lock keeps this process out.
 func (r *Run) Alive() error { return r.execution.lease.alive() }
 
-// Answered says that the task's server has just answered: other tasks that wait for it are tried too.
+// Answered reports that the task's server has just answered, so that other tasks that wait for it are retried.
 func (r *Run) Answered() { r.execution.runner.servers.answered(r.Task.Server) }
 
-// Report shows a sentence to users who poll, instead of the step's Progress, or of what was reported before.
+// Report replaces the sentence that users read while the step runs.
 func (r *Run) Report(ctx context.Context, sentence string) error {
 	return r.execution.progress(ctx, sentence)
 }
 
-// Permanent marks an error that trying again cannot mend: the task is given up at once, and users read sentence. The
-// error of a step that undoes something is tried again all the same.
+// Permanent marks an error that a retry cannot fix: the task is given up at once, and users read sentence. Cleanup
+// steps are retried nevertheless.
 func Permanent(sentence string, err error) error {
 	return &permanentError{sentence: sentence, err: err}
 }
 
-// Failure words an error for users: they read sentence if the task is given up because of it. It is tried again like
+// Failure adds a sentence to an error, which users read if the task is given up because of it. The step is retried like
 // any other.
 func Failure(sentence string, err error) error { return &failureError{sentence, err} }
 
@@ -88,31 +88,32 @@ type permanentError struct {
 func (e *permanentError) Error() string { return fmt.Sprintf("%s (%v)", e.sentence, e.err) }
 func (e *permanentError) Unwrap() error { return e.err }
 
-// RequeueElsewhere marks an error that says nothing about the work, only that this process cannot do it now: another
-// one, which has a newer catalog for example, may. It counts as no attempt, however often it comes; Cancel ends it.
+// RequeueElsewhere marks an error that only says that this process cannot run the task now. Another process may, for
+// example one with a newer catalog. It does not count as an attempt, however often it occurs; Cancel ends the task.
 func RequeueElsewhere(err error) error { return &requeueError{err} }
 
 type requeueError struct{ error }
 
 func (e *requeueError) Unwrap() error { return e.error }
 
-// Unreachable marks an error that says nothing about the work, only that the task's server cannot be reached or does
-// not answer. It counts as no attempt: the task waits for the server, for up to Config.MaxWait. While a request waits
-// for the work itself, it is tried a few times like any other, and then undone; the undoing waits.
+// Unreachable marks an error that only says that the task's server cannot be reached or does not answer. It does not
+// count as an attempt: the task waits for the server, for up to Config.MaxWait. While a request waits for the task,
+// however, the step is retried a few times like any other, and then the task is given up; its cleanup waits for the
+// server.
 func Unreachable(err error) error { return &unreachableError{err} }
 
 type unreachableError struct{ error }
 
 func (e *unreachableError) Unwrap() error { return e.error }
 
-// Keep marks an error of a step that undoes something, where that must not be done: what is there is more than the task
-// made. The task ends as failed at once, with sentence for users, and operators are told.
+// Keep marks the error of a cleanup step that must not delete what it found, because that is more than the task made.
+// The task fails at once, with sentence for users, and the log tells operators.
 func Keep(sentence string, err error) error { return &keepError{sentence, err} }
 
-// kept begins what a LastError says of such an error.
+// kept is the prefix of such an error in LastError.
 const kept = "kept what is there: "
 
-// Kept tells whether a task failed and left what was there, for which a step returned a Keep error.
+// Kept reports whether a task failed with a Keep error.
 func Kept(t store.Task) bool { return t.State == store.Failed && strings.Contains(t.LastError, kept) }
 
 type keepError struct {

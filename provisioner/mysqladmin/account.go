@@ -14,13 +14,13 @@ type Account struct {
 	Database       string
 	Role           plan.Role
 	MaxConnections int  // at the same time; 0 for the server's own limit
-	RequireTLS     bool // plain-text logins are refused
-	Events         bool // it may make events, unless its role is ReadOnly
-	Restricted     bool // it may add no data, as after RemoveWritePrivileges
-	OwnServer      bool // nobody else's data are on the server: an Admin may read every routine, if it can be given that
+	RequireTLS     bool // logins without TLS are refused
+	Events         bool // it may create events, unless its role is ReadOnly
+	Restricted     bool // it has no write privileges, as after RemoveWritePrivileges
+	OwnServer      bool // no other tenant uses the server: an Admin may read every routine
 }
 
-// CreateAccount makes an account, or makes one that exists have exactly that password, those limits and that role.
+// CreateAccount creates an account, or gives an existing one exactly this password, these limits and this role.
 // Errors do not quote the server's message, which can repeat the password.
 func (s *Session) CreateAccount(ctx context.Context, a Account) error {
 	if err := s.createAccount(ctx, a); err != nil {
@@ -42,8 +42,8 @@ func (s *Session) createAccount(ctx context.Context, a Account) error {
 	if err != nil {
 		return err
 	}
-	// What a role has beside what is taken again depends on the server's version. Sessions that began between the two
-	// statements, of an account that existed, are ended.
+	// Which privileges a role has in addition depends on the server's version, so that write privileges are granted first
+	// and then removed. Sessions that an existing account began in between are ended.
 	if err := s.execAccount(ctx, s.dialect.grantStatement(a.Role, a.Events, a.Database), a.Name); err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (s *Session) createAccount(ctx context.Context, a Account) error {
 	return s.RemoveWritePrivileges(ctx, a.Name, a.Role, a.Database)
 }
 
-// identify runs CREATE USER or ALTER USER with all that an account has but its privileges.
+// identify runs CREATE USER or ALTER USER with all attributes of an account but its privileges.
 func (s *Session) identify(ctx context.Context, verb string, a Account) error {
 	require := "NONE"
 	if a.RequireTLS {
@@ -70,8 +70,8 @@ func (s *Session) identify(ctx context.Context, verb string, a Account) error {
 	return withholdMessage(s.execAccount(ctx, statement, a.Name, s.dialect.hash(a.Password)))
 }
 
-// SetConnectionLimit changes how many connections an account may have at the same time. Open ones stay; a missing
-// account is fine.
+// SetConnectionLimit changes how many connections an account may have at the same time. Open connections stay. A
+// missing account is no error.
 func (s *Session) SetConnectionLimit(ctx context.Context, account string, n int) error {
 	if err := s.execAccount(ctx, "ALTER USER IF EXISTS ?@'%' WITH MAX_USER_CONNECTIONS ?", account, n); err != nil {
 		return fmt.Errorf("set the connection limit of account %s: %w", account, err)

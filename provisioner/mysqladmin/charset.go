@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// CharsetError says which of the parameters charset and collation a server does not take, and why.
+// CharsetError says which of the parameters charset and collation a server does not accept, and why.
 type CharsetError struct {
 	Parameter string // "charset" or "collation"
 	Reason    string // the rest of the sentence
@@ -18,8 +18,8 @@ func (e *CharsetError) Sentence() string {
 
 func (e *CharsetError) Error() string { return e.Parameter + " " + e.Reason }
 
-// ValidateCharset checks what is to be given to CreateDatabase, by having the server use it. What is wrong with the
-// parameters is a *CharsetError.
+// ValidateCharset has the server use the parameters, to find out whether CreateDatabase will accept them. If not, it
+// returns a *CharsetError.
 func (s *Server) ValidateCharset(ctx context.Context, charset, collation string) error {
 	implied := charset == ""
 	if implied {
@@ -40,8 +40,8 @@ func (s *Server) ValidateCharset(ctx context.Context, charset, collation string)
 	return s.explain("check charset and collation", err)
 }
 
-// charsetError translates what a server says about a charset and collation that it does not take. It returns nil for
-// all else.
+// charsetError translates a server's error about a charset or collation that it does not accept. It returns nil for
+// other errors.
 func charsetError(err error, charset, collation string) error {
 	switch {
 	case hasNumber(err, errUnknownCharset):

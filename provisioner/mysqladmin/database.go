@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// defaultCharset is that of databases for which none is asked; MariaDB's own default is latin1.
+// defaultCharset is the charset of databases without a parameter; MariaDB's own default is latin1.
 const defaultCharset = "utf8mb4"
 
-// dropAttempts bounds how often DropDatabase kills sessions anew; each attempt waits for lockWaitTimeout.
+// dropAttempts bounds how often DropDatabase kills sessions; each attempt waits for lockWaitTimeout.
 const dropAttempts = 10
 
 // DatabaseExists reports whether the server has that database.
@@ -20,8 +20,8 @@ func (s *Server) DatabaseExists(ctx context.Context, name string) (found bool, e
 	return found, s.explain("look for database "+name, err)
 }
 
-// CreateDatabase makes a database; one that exists is left as it is. An empty charset means that of the collation, or
-// utf8mb4; an empty collation means the server's default for the charset. Those that the server does not take are a
+// CreateDatabase creates a database, if it does not exist. An empty charset means that of the collation, or utf8mb4; an
+// empty collation means the server's default for the charset. If the server does not accept them, it returns a
 // *CharsetError.
 func (s *Session) CreateDatabase(ctx context.Context, name, charset, collation string) error {
 	implied := charset == ""
@@ -52,10 +52,10 @@ func createDatabase(name, charset, collation string) (statement string) {
 	return statement
 }
 
-// DropDatabase removes a database with all that is in it; a missing one is fine. Grants on it survive: drop the
-// accounts afterwards. DROP DATABASE waits behind every open transaction that touched one of its tables: then sessions
-// that use it, or may, are killed, again as often as new ones get in the way. A prepared XA transaction, which no kill
-// ends, makes it fail, with an error that says what the operator may have to roll back.
+// DropDatabase drops a database, if it exists. Grants on it survive: drop the accounts afterwards. DROP DATABASE waits
+// for every open transaction that has used one of the tables. Then DropDatabase kills the sessions that use the
+// database, or may, and does so again if new ones get in the way. It fails if a prepared XA transaction, which no kill
+// ends, holds a table. The error then says what the operator may have to roll back.
 func (s *Session) DropDatabase(ctx context.Context, name string) error {
 	var err error
 	for range dropAttempts {
@@ -80,19 +80,19 @@ func (s *Session) DropDatabase(ctx context.Context, name string) error {
 // ErrHoldsData is returned by DropEmptyDatabase.
 var ErrHoldsData = errors.New("the database is not empty")
 
-// holdsData takes a database three times. Triggers hang on tables. Both flavours answer it without opening a table.
+// holdsData takes a database three times. Triggers belong to tables. Neither flavour opens a table for it.
 const holdsData = `SELECT EXISTS (SELECT 1 FROM information_schema.tables WHERE table_schema = ?) OR
 	EXISTS (SELECT 1 FROM information_schema.routines WHERE routine_schema = ?) OR
 	EXISTS (SELECT 1 FROM information_schema.events WHERE event_schema = ?)`
 
-// HoldsData tells whether there is a table, view, sequence, routine or event in a database, which may be missing.
+// HoldsData reports whether a database, which may be missing, has a table, view, sequence, routine or event.
 func (s *Server) HoldsData(ctx context.Context, name string) (holds bool, err error) {
 	err = s.reads.QueryRowContext(ctx, holdsData, name, name, name).Scan(&holds)
 	return holds, s.explain("look into database "+name, err)
 }
 
-// DropEmptyDatabase removes a database in which there is no table, view, sequence, routine or event; a missing one is
-// fine. One that holds any is left alone: ErrHoldsData.
+// DropEmptyDatabase drops a database, if it exists, unless it has a table, view, sequence, routine or event: then it
+// returns ErrHoldsData.
 func (s *Session) DropEmptyDatabase(ctx context.Context, name string) error {
 	holds, err := s.exists(ctx, holdsData, name, name, name)
 	if err != nil {
@@ -104,7 +104,7 @@ func (s *Session) DropEmptyDatabase(ctx context.Context, name string) error {
 	return s.DropDatabase(ctx, name)
 }
 
-// killUsers kills the sessions that use a database, and those of accounts that may.
+// killUsers kills the sessions that use a database, and those of accounts with privileges on it.
 func (s *Session) killUsers(ctx context.Context, database string) error {
 	accounts, err := names(ctx, s.conn, "SELECT user FROM mysql.db WHERE db = ?", escapePattern(database))
 	if err != nil {

@@ -15,10 +15,10 @@ const (
 		EXISTS (SELECT 1 FROM mysql.event WHERE db = ? AND definer = ?)`
 )
 
-// defines tells whether an account is the definer of a view, trigger, routine or event in a database. MariaDB answers
-// each question to information_schema about them from a temporary table with room for large texts. Where its own tables
-// may be read, and there are no tables, which views and triggers need, it is asked for none. MariaDB that cannot list
-// tables, for want of files, says that there are none, in its own database too.
+// defines reports whether an account is the definer of a view, trigger, routine or event in a database. MariaDB fills a
+// temporary table with room for large texts for each such query of information_schema. If the broker may read MariaDB's
+// own tables, and the database has no tables, which views and triggers need, information_schema is not queried. A
+// MariaDB that cannot list tables, because it can open no more files, seems to have none, even in its own database.
 func (s *Session) defines(ctx context.Context, account, database string) (bool, error) {
 	definer := account + "@%"
 	if s.server.readsPrograms.Load() {
@@ -40,7 +40,7 @@ func (s *Session) defines(ctx context.Context, account, database string) (bool, 
 		database, definer, database, definer, database, definer, database, definer)
 }
 
-// readsPrograms tells whether the broker's account may read where MariaDB keeps routines and events.
+// readsPrograms reports whether the broker's account may read MariaDB's tables of routines and events.
 func readsPrograms(ctx context.Context, conn *sql.Conn, flavour Flavour) (bool, error) {
 	if flavour.Name != MariaDB {
 		return false, nil

@@ -9,26 +9,26 @@ import (
 	"time"
 )
 
-// Prepared are a server's prepared XA transactions. They outlive their connections, hold what they have locked, and
-// keep databases from being dropped. Neither flavour tells which tables one of them has locked, nor since when it is
-// prepared; information_schema.innodb_trx tells the age of those that have no connection any more, but not their names.
+// Prepared are a server's prepared XA transactions. They outlive their connections, keep their locks, and prevent
+// databases from being dropped. Neither flavour shows which tables they have locked, nor since when they are prepared.
+// information_schema.innodb_trx shows the age of those without a connection, but not their names.
 // https://dev.mysql.com/doc/refman/8.4/en/information-schema-innodb-trx-table.html
 type Prepared struct {
 	XIDs []string // as XA ROLLBACK takes them
-	Old  int      // how many transactions without a connection are older than was asked for
+	Old  int      // how many transactions without a connection are older than the age asked for
 }
 
-// AllOld tells whether all of them have no connection and are older than was asked for.
+// AllOld reports whether all of them have no connection and are older than the age asked for.
 func (p Prepared) AllOld() bool { return len(p.XIDs) > 0 && p.Old == len(p.XIDs) }
 
-// Prepared lists the prepared XA transactions and counts those that are older than age. An account that may not ask for
-// them, which CheckPrivileges tells, is shown none.
+// Prepared lists the prepared XA transactions and counts those that are older than age. If the broker's account lacks
+// the privilege to list them, which CheckPrivileges reports, it returns none.
 func (s *Server) Prepared(ctx context.Context, age time.Duration) (p Prepared, err error) {
 	conn, err := s.reads.Conn(ctx)
 	if err != nil {
 		return p, s.explain("connect", err)
 	}
-	defer func() { _ = conn.Close() }() // which gives it back to the pool
+	defer func() { _ = conn.Close() }() // returns it to the pool
 	p, err = prepared(ctx, conn, age)
 	if hasNumber(err, errSpecificDenied) || hasNumber(err, errXAResource) {
 		return p, nil
@@ -48,10 +48,10 @@ func prepared(ctx context.Context, conn *sql.Conn, age time.Duration) (p Prepare
 // ErrNotSure is returned by DropBlockedDatabase.
 var ErrNotSure = errors.New("what keeps the database from being dropped is not certain")
 
-// DropBlockedDatabase is DropDatabase, and ends the prepared XA transaction that is in its way, which it names. It does
-// so only where nothing else can be: it is the server's only one, and older than age, and no open transaction of a
-// session is older than the attempt to drop the database, whose sessions were all killed. Else it returns ErrNotSure,
-// with the error of the attempt.
+// DropBlockedDatabase is DropDatabase, but rolls back the prepared XA transaction that blocks it, and returns its name.
+// It does so only if nothing else can block it: the transaction is the server's only prepared one and older than age,
+// and no open transaction of a session is older than the attempt to drop the database, which has killed the sessions of
+// the database. Otherwise it returns ErrNotSure, with the error of the attempt.
 func (s *Session) DropBlockedDatabase(ctx context.Context, name string, age time.Duration) (ended string, err error) {
 	began := time.Now()
 	err = s.DropDatabase(ctx, name)

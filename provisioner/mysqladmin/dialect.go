@@ -1,28 +1,28 @@
 package mysqladmin
 
-// dialect is where the two flavours differ.
+// dialect holds what differs between the two flavours.
 type dialect struct {
 	oldest struct{ major, minor int } // version supported
 
-	// identified takes what hash makes of a password, and follows an account's name in CREATE USER and ALTER USER.
+	// identified is the clause of CREATE USER and ALTER USER for a password. Its argument is the result of hash.
 	// MySQL: https://dev.mysql.com/doc/refman/8.4/en/create-user.html
 	// MariaDB: https://mariadb.com/docs/server/reference/sql-statements/account-management-sql-statements/create-user
 	identified string
 	hash       func(password string) string
 
-	// adminPrivileges are what ALL PRIVILEGES on a database has beside EVENT and the privileges of ReadWrite.
+	// adminPrivileges are those that ALL PRIVILEGES on a database has besides EVENT and the privileges of ReadWrite.
 	adminPrivileges string
 
-	// pending tells whether a connection belongs to PendingLogins.
+	// pending reports whether a connection belongs to PendingLogins.
 	pending func(connection) bool
 
-	// defining goes before a question for what an account defines, and bounds how long it takes where tenants can make it
-	// slow: MariaDB opens tables for it, and waits for those that are being made.
+	// defining is the prefix of a query for what an account defines. It bounds the query on MariaDB, where tenants can
+	// make it slow: MariaDB opens tables for it, and waits for tables that are being created.
 	defining string
 
-	// readRoutines is the privilege to be shown the text of all routines of the server, which dumps need of those that
-	// other accounts made; "" where there is none: MariaDB has one for a database from 11.3 on, which Admin has by itself,
-	// and before that shows them only to who may read all of mysql.proc.
+	// readRoutines is the privilege to read the text of all routines of the server, which dumps need for those of other
+	// accounts; "" if there is none. MariaDB has such a privilege for a database since 11.3, which the role Admin
+	// includes. Before that, it shows them only to accounts that may read all of mysql.proc.
 	// https://dev.mysql.com/doc/refman/8.4/en/show-create-procedure.html
 	// https://mariadb.com/kb/en/show-create-procedure/
 	readRoutines string
@@ -30,20 +30,19 @@ type dialect struct {
 	// tablespaces is the view of InnoDB's tablespaces, where NAME is "database/table".
 	tablespaces string
 
-	// inSharedTablespaces is a query that takes a pattern for databases, and yields those with tables of InnoDB's in
-	// shared tablespaces.
+	// inSharedTablespaces is a query for the databases that match a pattern and have InnoDB tables in shared tablespaces.
 	inSharedTablespaces string
 
-	// features is a query for what values has besides the system variables.
+	// features is a query for the values that are no system variables.
 	features string
 
-	// openingTables goes before a query of information_schema.TABLES. MariaDB opens every table for it: those that another
-	// statement makes, for as long as that takes, are not waited for, and a query whose asker has given up ends too.
+	// openingTables is the prefix of a query of information_schema.TABLES, for which MariaDB opens every table. It bounds
+	// the wait for tables that another statement is creating, and ends a query whose client has given up.
 	// https://mariadb.com/docs/server/reference/sql-statements/administrative-sql-statements/set-commands/set-statement
 	openingTables string
 
-	// tablespaceName makes a database's or table's name what NAME holds: MariaDB writes it as it names the files,
-	// x@002dy for x-y. Names that differ in case alone are different.
+	// tablespaceName converts the name of a database or table to its form in NAME: MariaDB encodes it as in file names,
+	// x@002dy for x-y. Names that differ only in case are different.
 	tablespaceName string
 }
 

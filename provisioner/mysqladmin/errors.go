@@ -12,7 +12,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// Numbers of server errors that change what is done next.
+// Numbers of server errors that the broker handles.
 // MySQL: https://dev.mysql.com/doc/mysql-errors/8.4/en/server-error-reference.html
 // MariaDB: https://mariadb.com/docs/server/reference/error-codes
 const (
@@ -37,7 +37,7 @@ const (
 	errIsDefiner          = 4006 // of DROP USER on MySQL
 )
 
-// outages are the server errors that say "not now" rather than "not so".
+// outages are server errors that say that a statement cannot be executed now, but may be later.
 var outages = []uint16{
 	1040,               // too many connections
 	1053,               // server shutdown in progress
@@ -48,8 +48,8 @@ var outages = []uint16{
 	4031,               // disconnected by the server for inactivity, MySQL
 }
 
-// Unreachable reports whether the server could not be reached, went away, or was too busy to serve: the same thing
-// may succeed later, or on another server. Where a connection broke during a statement, it may have taken effect.
+// Unreachable reports whether the server could not be reached, went away, or was too busy: the same call may succeed
+// later, or on another server. A statement whose connection broke may have taken effect.
 func Unreachable(err error) bool {
 	var refused *mysql.MySQLError
 	if errors.As(err, &refused) {
@@ -67,7 +67,7 @@ func Unreachable(err error) bool {
 	return errors.As(err, &network)
 }
 
-// refusals are the server errors of a server that lets the broker in no more, or just now.
+// refusals are the errors of a server that does not accept the broker's connection, or ends it.
 var refusals = []uint16{
 	1040, // too many connections
 	1041, // out of memory
@@ -84,9 +84,9 @@ var refusals = []uint16{
 	4031, // disconnected by the server, MySQL
 }
 
-// CannotReach reports whether an error says that the server cannot be reached, went away or lets nobody in just now,
-// and so says nothing of what was to be done there. A server that refuses the password or a statement was reached, and
-// so was one on which a lock was waited for in vain. A caller whose own context has ended must look at that first.
+// CannotReach reports whether an error only says that the server cannot be reached, went away or accepts no connections
+// now. A server that refuses the password or a statement was reached, and so was one on which the wait for a lock was
+// too long. A caller must first check whether its own context has ended.
 func CannotReach(err error) bool {
 	if refused, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		return slices.Contains(refusals, refused.Number)
@@ -108,8 +108,8 @@ func hasNumber(err error, number uint16) bool {
 	return errors.As(err, &refused) && refused.Number == number
 }
 
-// withholdMessage removes the server's message from the error of a statement that held a password: it can repeat what
-// the statement said.
+// withholdMessage removes the server's message from the error of a statement with a password, because the message can
+// quote the statement.
 func withholdMessage(err error) error {
 	var refused *mysql.MySQLError
 	if !errors.As(err, &refused) {

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Flavour is which of the two servers one is, and its version.
+// Flavour is the kind of a server, MySQL or MariaDB, and its version.
 type Flavour struct {
 	Name    string // "MySQL" or "MariaDB"
-	Version string // as the server tells it, such as "8.0.36" or "10.11.19-MariaDB-log"
+	Version string // as the server reports it, such as "8.0.36" or "10.11.19-MariaDB-log"
 }
 
 // Names of flavours.
@@ -22,7 +22,7 @@ const (
 // String is for people: "MySQL 8.0.36".
 func (f Flavour) String() string { return f.Name + " " + f.Version }
 
-// Flavour asks the server what it is. Versions older than those supported are an error.
+// Flavour asks the server for its flavour. A version that is not supported is an error.
 func (s *Server) Flavour(ctx context.Context) (Flavour, error) {
 	var version string
 	if err := s.reads.QueryRowContext(ctx, "SELECT VERSION()").Scan(&version); err != nil {
@@ -32,14 +32,14 @@ func (s *Server) Flavour(ctx context.Context) (Flavour, error) {
 	return f, s.explain("ask for the version", err)
 }
 
-// before tells whether the version is an earlier one.
+// before reports whether the version is older than another.
 func (f Flavour) before(major, minor, patch int) bool {
 	var version [3]int
-	_, _ = fmt.Sscanf(f.Version, "%d.%d.%d", &version[0], &version[1], &version[2]) // what is missing counts as 0
+	_, _ = fmt.Sscanf(f.Version, "%d.%d.%d", &version[0], &version[1], &version[2]) // missing numbers are 0
 	return slices.Compare(version[:], []int{major, minor, patch}) < 0
 }
 
-// parseVersion tells the flavour from what VERSION() returns.
+// parseVersion derives the flavour from the result of VERSION().
 // https://mariadb.com/docs/server/reference/sql-functions/secondary-functions/information-functions/version
 func parseVersion(version string) (Flavour, error) {
 	f := Flavour{Name: MySQL, Version: version}

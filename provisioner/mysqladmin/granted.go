@@ -9,18 +9,18 @@ import (
 	"mysql-broker/provisioner/plan"
 )
 
-// Grant is what an account may do in a database.
+// Grant is the privileges of an account on a database.
 type Grant struct {
 	Account    string
 	Database   string
 	privileges map[string]bool // columns of mysql.db in lower case; nil if the broker's account may not read them
 }
 
-// Known tells whether the privileges are known, and not only that there are some.
+// Known reports whether the privileges are known, and not only that there are some.
 func (g Grant) Known() bool { return g.privileges != nil }
 
-// Grants lists what accounts that may log in from any host may do in which databases. On a shared server where the
-// broker's account may read no more than the names, it tells no more.
+// Grants lists the grants on databases of accounts that may log in from any host. If the broker's account on a shared
+// server may read only the names, the privileges are not known.
 func (s *Server) Grants(ctx context.Context) ([]Grant, error) {
 	all, err := grants(ctx, s.reads, "SELECT * FROM mysql.db WHERE host = '%'")
 	if lacks, _ := accessDenied(err); lacks {
@@ -66,15 +66,15 @@ func grants(ctx context.Context, on queryer, query string) (all []Grant, err err
 	return all, rows.Err()
 }
 
-// Fits tells whether the privileges are those of a role, while the account may add data or may not. What is not known
-// fits. EVENT and TRIGGER may be there or not: plans differ in them.
+// Fits reports whether the privileges are those of a role, with or without the write privileges. Unknown privileges
+// fit. EVENT and TRIGGER are ignored, because plans differ in them.
 func (g Grant) Fits(role plan.Role, restricted bool) bool {
 	if !g.Known() || role == "" {
 		return true
 	}
 	has := func(privilege string) bool { return g.privileges[privilegeColumn(privilege)] }
 	if role == plan.ReadOnly {
-		restricted = false // nothing is taken from it
+		restricted = false // it has no write privileges anyway
 	}
 	wanted := strings.Split(privileges[role], ", ")
 	if role == plan.Admin {
@@ -99,7 +99,7 @@ func (g Grant) Fits(role plan.Role, restricted bool) bool {
 	return !g.privileges["grant_priv"]
 }
 
-// privilegeColumn is the column of mysql.db that says whether an account has a privilege.
+// privilegeColumn is the column of mysql.db for a privilege.
 // https://dev.mysql.com/doc/refman/8.4/en/grant-tables.html
 func privilegeColumn(privilege string) string {
 	if privilege == "CREATE TEMPORARY TABLES" {
@@ -108,7 +108,7 @@ func privilegeColumn(privilege string) string {
 	return strings.ReplaceAll(strings.ToLower(privilege), " ", "_") + "_priv"
 }
 
-// LockedAccounts lists the accounts that are locked. known is false where the broker's account may not read that.
+// LockedAccounts lists the locked accounts. known is false if the broker's account may not read that.
 func (s *Server) LockedAccounts(ctx context.Context) (locked []string, known bool, err error) {
 	flavour, err := s.Flavour(ctx)
 	if err != nil {

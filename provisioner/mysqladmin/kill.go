@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// connection is one of the server's.
+// connection is a connection of the server.
 type connection struct {
 	id       int64
 	user, db string
@@ -17,8 +17,8 @@ type connection struct {
 	age      time.Duration // how long the command has been under way, at least
 }
 
-// connections lists those that are wanted, which must be none of the broker's own. To list all costs both flavours
-// far less than to ask information_schema for a few.
+// connections lists the wanted connections, which must not include the broker's own. For both flavours, listing all is
+// far cheaper than a query of information_schema for a few.
 func (s *Session) connections(ctx context.Context, wanted func(connection) bool) ([]connection, error) {
 	all, err := s.server.processList(ctx, s.conn)
 	if err != nil {
@@ -34,7 +34,7 @@ func (s *Session) connections(ctx context.Context, wanted func(connection) bool)
 	return found, nil
 }
 
-// killEach ends connections.
+// killEach kills connections.
 func (s *Session) killEach(ctx context.Context, all []connection) error {
 	for _, c := range all {
 		if err := s.kill(ctx, c.id); err != nil {
@@ -52,7 +52,7 @@ const (
 	processListTable = "SELECT id, user, host, db, command, time FROM performance_schema.processlist"
 )
 
-// readsThreads tells whether the broker's account can read processListTable.
+// readsThreads reports whether the broker's account can read processListTable.
 func readsThreads(ctx context.Context, conn *sql.Conn, flavour Flavour) (can bool, err error) {
 	if flavour.Name != MySQL {
 		return false, nil
@@ -68,11 +68,11 @@ func readsThreads(ctx context.Context, conn *sql.Conn, flavour Flavour) (can boo
 	return can, nil
 }
 
-// processList leaves out connections that were killed: they take no more statements, though they are listed until they
-// have rolled back.
+// processList leaves out connections that were killed: they execute no more statements, although the server lists them
+// until they have rolled back.
 func (s *Server) processList(ctx context.Context, on queryer) (all []connection, err error) {
 	if s.readsThreads.Load() {
-		// The broker's own connection is in the list, unless the server has none since it was started anew.
+		// The broker's own connection is in the list, unless the list is empty because the server was restarted.
 		all, err = connectionsIn(ctx, on, processListTable)
 		if len(all) > 0 || err != nil && !hasNumber(err, errNoSuchTable) {
 			return all, err
@@ -95,7 +95,7 @@ func connectionsIn(ctx context.Context, on queryer, query string) (all []connect
 	var host, seconds sql.RawBytes
 	var user, db sql.NullString
 	fields := []any{&c.id, &user, &host, &db, &c.command, &seconds}
-	for len(fields) < len(columns) { // what SHOW PROCESSLIST has more differs
+	for len(fields) < len(columns) { // the additional columns of SHOW PROCESSLIST differ
 		fields = append(fields, new(sql.RawBytes))
 	}
 	for rows.Next() {
@@ -110,8 +110,8 @@ func connectionsIn(ctx context.Context, on queryer, query string) (all []connect
 	return all, rows.Err()
 }
 
-// atLeast is the least time that the column Time may stand for, which is the difference of two times without their
-// fractions of seconds; 0 if it is not known.
+// atLeast is the least duration for a value of the column Time, which is the difference of two times in whole seconds;
+// 0 if it is not known.
 func atLeast(seconds string) time.Duration {
 	n, err := strconv.Atoi(seconds)
 	if err != nil {
@@ -120,7 +120,7 @@ func atLeast(seconds string) time.Duration {
 	return time.Duration(max(n-1, 0)) * time.Second
 }
 
-// kill ends a connection; one that has gone is fine.
+// kill kills a connection, if it exists.
 func (s *Session) kill(ctx context.Context, connection int64) error {
 	err := s.exec(ctx, "KILL ?", connection)
 	if err != nil && !hasNumber(err, errNoSuchThread) {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// LockAccount lets nobody in to an account any more and ends its sessions. What it may do, and its password, stay as
-// they are. A missing account is fine.
+// LockAccount locks an account and kills its sessions. Its privileges and password stay as they are. A missing account
+// is no error.
 func (s *Session) LockAccount(ctx context.Context, account string) error {
 	err := s.execAccount(ctx, "ALTER USER IF EXISTS ?@'%' ACCOUNT LOCK", account)
 	if err == nil {

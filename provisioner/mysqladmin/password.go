@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// ChangePassword gives an account that exists another password, and leaves all else as it is; open sessions stay.
+// ChangePassword changes only the password of an account, which must exist. Open sessions stay.
 // Errors do not quote the server's message, which can repeat the password.
 func (s *Session) ChangePassword(ctx context.Context, account, password string) error {
 	err := withholdMessage(s.execAccount(ctx, "ALTER USER ?@'%' "+s.dialect.identified, account,
@@ -19,5 +19,5 @@ func (s *Session) ChangePassword(ctx context.Context, account, password string) 
 // errAccessDenied is ER_ACCESS_DENIED_ERROR of either flavour.
 const errAccessDenied = 1045
 
-// AccessDenied reports whether the server refused a login, for its password most likely.
+// AccessDenied reports whether the server refused a login, most likely because of the password.
 func AccessDenied(err error) bool { return hasNumber(err, errAccessDenied) }

@@ -11,8 +11,8 @@ func quoteIdentifier(name string) string {
 // patternEscaper escapes what GRANT takes as wildcards.
 var patternEscaper = strings.NewReplacer(`\`, `\\`, `_`, `\_`, `%`, `\%`)
 
-// escapePattern makes a database's name match itself only where GRANT takes a pattern: `a_b` would also cover axb.
-// mysql.db holds what it returns. https://dev.mysql.com/doc/refman/8.4/en/grant.html#grant-quoting
+// escapePattern escapes a database's name for GRANT, which takes a pattern: `a_b` would also match axb. mysql.db has
+// the escaped name. https://dev.mysql.com/doc/refman/8.4/en/grant.html#grant-quoting
 func escapePattern(database string) string {
 	return patternEscaper.Replace(database)
 }

@@ -6,10 +6,10 @@ import (
 	"errors"
 )
 
-// KeepReserve sees to it that a connection for sessions and one for reads are open, so that the broker has them when
-// others have taken all that the server allows. Call it more often than idle connections are closed. Where none is left
-// to be had, the one for sessions comes first: servers let an account with CONNECTION_ADMIN in once beyond
-// max_connections. https://dev.mysql.com/doc/refman/8.4/en/too-many-connections.html
+// KeepReserve keeps a connection for sessions and one for reads open, so that the broker has them when others use all
+// that the server allows. Call it more often than idle connections are closed. It begins with the one for sessions,
+// because a full server accepts one connection beyond max_connections from an account with CONNECTION_ADMIN.
+// https://dev.mysql.com/doc/refman/8.4/en/too-many-connections.html
 func (s *Server) KeepReserve(ctx context.Context) error {
 	return s.explain("keep connections in reserve", errors.Join(keepOne(ctx, s.sessions), keepOne(ctx, s.reads)))
 }

@@ -1,7 +1,7 @@
 // Package mysqladmin is the SQL of the broker: databases, accounts, grants, sessions and sizes on a server, which is
-// MySQL 8.0 or later or MariaDB 10.6 or later. Which of them it is, is asked of the server, never configured.
+// MySQL 8.0 or later or MariaDB 10.6 or later. The flavour is detected, not configured.
 //
-// Reads are methods of Server. Whatever changes the server goes through a Session, which Server.Lock opens.
+// Reads are methods of Server. Changes are methods of Session, which Server.Lock opens.
 package mysqladmin
 
 import (
@@ -19,8 +19,8 @@ import (
 const (
 	defaultMaxConns = 16
 
-	// accountStatements is how many statements on accounts are under way at the same time. The servers carry them out
-	// one after the other, and get slower where more wait for each other.
+	// accountStatements is how many statements on accounts run at the same time. Servers execute them one after the other,
+	// and get slower if more wait for each other.
 	accountStatements = 4
 	maxReadConns      = 4
 	maxIdleTime       = 5 * time.Minute
@@ -32,20 +32,20 @@ type Server struct {
 
 	lockKey []byte
 
-	// Reads have a pool of their own, so that workers which all hold a session can't wait for each other's.
+	// Reads have their own pool, so that workers that all hold a session cannot block each other.
 	sessions, reads *sql.DB
-	connector       driver.Connector // of connections beside theirs
+	connector       driver.Connector // of connections outside of the pools
 
-	// turns has room for one entry for each session. Who waits longest is next, whereas a sql.DB takes anyone.
+	// turns has one slot for each session. Waiters get a slot in the order in which they came; sql.DB has no such order.
 	turns    chan struct{}
 	accounts chan struct{} // the same, for statements on accounts
 
-	// What CheckPrivileges last found: that the server refuses to drop the definer of anything, that the broker's account
-	// may read where MariaDB keeps routines and events, and that it may read MySQL's list of threads.
+	// The last results of CheckPrivileges: whether the server refuses to drop definers, and whether the broker's account
+	// may read MariaDB's tables of routines and events, and MySQL's list of threads.
 	refusesOrphans, readsPrograms, readsThreads atomic.Bool
 }
 
-// Open prepares connections to a server. It does no I/O: a server that is down is noticed by its first use.
+// Open prepares connections to a server, without I/O.
 func Open(cfg Config) (*Server, error) {
 	driverConfig, err := cfg.driver()
 	if err != nil {
@@ -81,7 +81,7 @@ func pool(connector driver.Connector, maxConns int) *sql.DB {
 // Name is the server's configured name.
 func (s *Server) Name() string { return s.name }
 
-// Stats tells how the connections for sessions, of which there are Config.MaxConns, are used.
+// Stats returns the figures of the pool of sessions, of which there are at most Config.MaxConns.
 func (s *Server) Stats() sql.DBStats { return s.sessions.Stats() }
 
 // Ping reports whether the server answers.
@@ -94,7 +94,7 @@ func (s *Server) Close() error {
 	return s.explain("close", errors.Join(s.sessions.Close(), s.reads.Close()))
 }
 
-// explain wraps an error with what was being done where.
+// explain adds the operation and the server to an error.
 func (s *Server) explain(doing string, err error) error {
 	if err == nil {
 		return nil

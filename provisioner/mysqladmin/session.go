@@ -13,9 +13,9 @@ import (
 
 const releaseTimeout = 5 * time.Second
 
-// Session is one connection that holds a session lock. Every statement runs on it and never on another; once it fails
-// or is killed by a later Lock, all that follows fails. Every method may run twice and then reaches the same end. A
-// Session is for one goroutine and must be closed.
+// Session is one connection that holds a session lock. All statements run on it. Once it fails, or another session
+// takes the lock, all further statements fail. Every method may run twice with the same result. A Session is for one
+// goroutine and must be closed.
 type Session struct {
 	conn    *sql.Conn
 	server  *Server
@@ -40,7 +40,7 @@ func (s *Session) exec(ctx context.Context, statement string, args ...any) error
 	return err
 }
 
-// execAccount is exec for a statement on an account, when it is its turn.
+// execAccount is exec for a statement on an account. It waits while accountStatements others run.
 func (s *Session) execAccount(ctx context.Context, statement string, args ...any) error {
 	select {
 	case s.server.accounts <- struct{}{}:
@@ -74,7 +74,7 @@ func (s *Session) Close() error {
 	return nil
 }
 
-// release gives the lock back, even where the caller's context is done, and reports whether the session had it.
+// release releases the lock, even if the caller's context is done, and reports whether the session held it.
 func (s *Session) release() bool {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
 	defer cancel()

@@ -13,21 +13,21 @@ import (
 	"mysql-broker/provisioner/fault"
 )
 
-// lockWait is how long Lock waits for a killed predecessor, in which a statement that can't be interrupted, such as
-// DROP DATABASE, may still run to its end.
+// lockWait is how long Lock waits for a session that it has killed, which may still finish a statement that cannot be
+// interrupted, such as DROP DATABASE.
 const lockWait = 10 * time.Second
 
-// Lock opens a session that alone may work on what key names, in all replicas of the broker. It takes a user-level
-// lock on the server that lives and dies with the connection; where another connection holds it, that one is killed
-// and waited for. So no statement of a worker that was paused, or died, can take effect once Lock has returned.
+// Lock opens a session that excludes all others with the same key, of all replicas of the broker. It takes a user-level
+// lock on the server, which ends with the connection. If another connection holds the lock, Lock kills it and waits for
+// its end. So no statement of a worker that was paused, or died, can take effect once Lock has returned.
 //
-// alive tells whether the caller still holds its lease: it is asked before another's connection is killed, again when
-// the lock is taken, and before every statement that changes something. The session fails with its error.
+// alive returns an error if the caller has lost its lease. It is called before another connection is killed, after the
+// lock is taken, and before every statement that changes something. The session fails with its error.
 func (s *Server) Lock(ctx context.Context, key string, alive func() error) (*Session, error) {
 	return s.open(ctx, key).own(ctx, alive)
 }
 
-// opened is a session of which is not known yet whether it may work.
+// opened is a session that may not have the lock yet.
 type opened struct {
 	session *Session
 	locked  bool
@@ -73,7 +73,7 @@ func (o *opened) lock(ctx context.Context) error {
 	return nil
 }
 
-// own makes sure that the session has the lock and its caller the lease.
+// own takes the lock over if necessary, and checks the caller's lease.
 func (o opened) own(ctx context.Context, alive func() error) (*Session, error) {
 	if o.err != nil {
 		return nil, o.err
@@ -93,8 +93,8 @@ func (o opened) own(ctx context.Context, alive func() error) (*Session, error) {
 	return o.session, nil
 }
 
-// lockName turns any key into a lock's name, of which the servers take 64 characters at most, in either case. It cannot
-// be worked out without the secret: GET_LOCK needs no privilege, so tenants could take the lock too.
+// lockName derives the name of the lock from a key; servers allow 64 characters and ignore case. The name cannot be
+// guessed without the secret: GET_LOCK needs no privilege, so that tenants could take the lock too.
 // https://dev.mysql.com/doc/refman/8.4/en/locking-functions.html
 func lockName(secret []byte, key string) string {
 	mac := hmac.New(sha256.New, secret)
@@ -102,7 +102,7 @@ func lockName(secret []byte, key string) string {
 	return "mysql-broker:" + hex.EncodeToString(mac.Sum(nil)[:24])
 }
 
-// takeOver kills the connection that holds the lock, if any still does, and takes the lock.
+// takeOver kills the connection that holds the lock, if there is one, and takes the lock.
 func (s *Session) takeOver(ctx context.Context, holder sql.NullInt64) error {
 	if holder.Valid {
 		if err := s.kill(ctx, holder.Int64); err != nil {
@@ -120,5 +120,5 @@ func (s *Session) takeOver(ctx context.Context, holder sql.NullInt64) error {
 	return nil
 }
 
-// errLockHeld counts as Unreachable: the server is busy with the predecessor's last statement.
+// errLockHeld counts as Unreachable: the server is busy with the last statement of the session before.
 var errLockHeld = errors.New("another connection still holds the lock")

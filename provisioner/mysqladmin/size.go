@@ -12,8 +12,8 @@ type Size struct {
 	Reusable int64 // what deleted rows have left free in these files, which do not shrink
 }
 
-// Used is how much of a quota the database takes. What is reusable counts as free, but for no more than the quota
-// itself: else many tables, each filled and emptied again, would fill the disk.
+// Used is how much of a quota the database uses. Reusable bytes count as free, but at most as many as the quota has:
+// otherwise tables that are filled and emptied one after the other would fill the disk.
 func (s Size) Used(quota int64) int64 { return s.Files - min(s.Reusable, quota) }
 
 // sizeQuery takes a database, twice. Of the tables, InnoDB's that have a tablespace of their own are there for what is

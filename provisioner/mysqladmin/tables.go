@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Table is one of a database's.
+// Table is a table of a database.
 type Table struct {
 	Name  string
 	Bytes int64 // on disk, indexes included; an estimate for tables without a file of InnoDB's

@@ -13,7 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// traced opens connections that make each statement a span, where its context has a trace. Else they cost nothing.
+// traced opens connections that make a span of each statement whose context has a trace.
 type traced struct {
 	driver.Connector
 	server string // host:port
@@ -25,7 +25,7 @@ type tracedConn struct {
 	server string
 }
 
-// mysqlConn is what the driver's connections can do, and database/sql makes use of.
+// mysqlConn lists the optional interfaces of the driver's connections that database/sql uses.
 type mysqlConn interface {
 	driver.Conn
 	driver.ConnBeginTx
@@ -80,7 +80,7 @@ func startSpan(ctx context.Context, server, name, statement string) (context.Con
 		trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
 }
 
-// endSpan leaves a server's message out: it can repeat the statement with its arguments.
+// endSpan leaves out a server's message, which can quote the statement with its arguments.
 func endSpan(span trace.Span, err error) {
 	if span == nil {
 		return

@@ -2,14 +2,14 @@ package mysqladmin
 
 import "context"
 
-// Transport is what a server makes of TLS.
+// Transport is how clients can use TLS with a server.
 type Transport struct {
 	TLS     bool // it is offered
 	TLSOnly bool // no application can log in without it
 }
 
-// Transport asks the server what it makes of TLS. TLSOnly is a server that refuses logins without TLS, and a MySQL
-// without the RSA keys by which passwords travel then.
+// Transport asks the server whether it offers and requires TLS. TLSOnly is also true for a MySQL without the RSA keys
+// by which clients without TLS encrypt passwords.
 // https://dev.mysql.com/doc/refman/8.4/en/using-encrypted-connections.html#mandatory-encrypted-connections
 // https://dev.mysql.com/doc/refman/8.4/en/caching-sha2-pluggable-authentication.html
 func (s *Server) Transport(ctx context.Context) (Transport, error) {
@@ -27,7 +27,7 @@ func (s *Server) Transport(ctx context.Context) (Transport, error) {
 		key, err = s.status(ctx, "GLOBAL", "Caching_sha2_password_rsa_public_key")
 	}
 	t.TLS, t.TLSOnly = version != "", t.TLSOnly || key == ""
-	return t, s.explain("ask what it makes of TLS", err)
+	return t, s.explain("read the TLS settings", err)
 }
 
 func (s *Server) status(ctx context.Context, scope, name string) (value string, err error) {

@@ -10,18 +10,17 @@ import (
 	"mysql-broker/provisioner/plan"
 )
 
-// writePrivileges are the privileges by which data grow, in a database or in the server's temporary files. What remains
-// lets an account read, dump and remove: TRUNCATE needs DROP, and to remove routines takes ALTER ROUTINE. What
-// routines, triggers and events execute is refused as well, as it uses the privileges of an account of the same
-// instance; triggers and events themselves can neither be made nor removed, as either takes TRIGGER or EVENT: triggers
-// go with their tables.
+// writePrivileges are the privileges by which data grow, in a database or in the server's temporary files. With
+// the others, an account can read, dump and delete: TRUNCATE needs DROP, and dropping routines needs ALTER ROUTINE.
+// Routines, triggers and events run with the privileges of an account of the same instance, so that they cannot write
+// either. Triggers and events can be neither created nor dropped, which needs TRIGGER or EVENT; triggers are dropped
+// with their tables.
 // https://dev.mysql.com/doc/refman/8.4/en/privileges-provided.html
 var writePrivileges = []string{"INSERT", "UPDATE", "CREATE", "ALTER", "INDEX", "REFERENCES", "CREATE TEMPORARY TABLES",
 	"CREATE VIEW", "CREATE ROUTINE", "TRIGGER", eventPrivilege}
 
-// RemoveWritePrivileges takes the privileges by which data grow from an account, and ends its open sessions, which
-// would keep them. Meanwhile it reads and deletes as before. Read-only accounts have none of them and are left alone; a
-// missing account is fine.
+// RemoveWritePrivileges revokes the write privileges of an account, and kills its open sessions, which would keep them.
+// The account can still read and delete. Read-only accounts are left alone. A missing account is no error.
 func (s *Session) RemoveWritePrivileges(ctx context.Context, account string, role plan.Role, database string) error {
 	if role == plan.ReadOnly {
 		return nil
@@ -29,7 +28,7 @@ func (s *Session) RemoveWritePrivileges(ctx context.Context, account string, rol
 	if err := s.revoke(ctx, account, database, writePrivileges...); err != nil {
 		return fmt.Errorf("remove the write privileges of account %s: %w", account, err)
 	}
-	// Pending logins get what the account has now, and need not be waited for.
+	// Pending logins get the present privileges, so that there is no need to wait for them.
 	open, err := s.connections(ctx, func(c connection) bool { return c.user == account })
 	if err != nil {
 		return err
@@ -37,8 +36,9 @@ func (s *Session) RemoveWritePrivileges(ctx context.Context, account string, rol
 	return s.killEach(ctx, open)
 }
 
-// revoke takes privileges in a database from an account, whichever of them it has; a missing account is fine. MySQL
-// refuses the whole statement where one of several is lacking, and takes REVOKE IF EXISTS only from 8.0.30 on.
+// revoke revokes those of the privileges on a database that an account has. A missing account is no error. MySQL
+// refuses the whole statement if the account lacks one of several privileges, and has REVOKE IF EXISTS only since
+// 8.0.30.
 // https://dev.mysql.com/doc/refman/8.4/en/revoke.html
 func (s *Session) revoke(ctx context.Context, account, database string, privileges ...string) error {
 	err := s.execAccount(ctx, "REVOKE "+strings.Join(privileges, ", ")+" ON "+anyTable(database)+" FROM ?@'%'", account)
@@ -57,18 +57,19 @@ func (s *Session) revoke(ctx context.Context, account, database string, privileg
 }
 
 const (
-	// idlePatience is how long RestoreWritePrivileges waits for a session to be idle, which those of a busy pool are
-	// between any two statements.
+	// idlePatience is how long RestoreWritePrivileges waits for a session to be idle. Sessions of a busy pool are idle
+	// between two statements.
 	idlePatience = time.Second
-	// idlePollInterval is longer than the 0.1 s for which nobody may have read innodb_trx if it is to be up to date:
+	// idlePollInterval is longer than 0.1 s: the server updates innodb_trx only if nobody has read it for that long.
 	// https://dev.mysql.com/doc/refman/8.4/en/innodb-information-schema-internal-data.html
 	idlePollInterval = 150 * time.Millisecond
 )
 
-// RestoreWritePrivileges gives an account all privileges of its role, whatever it had, or what RemoveWritePrivileges
-// took if the role is not known (""); EVENT only if it may make events, and else takes that. Open sessions keep what
-// they had: they are ended as soon as they are idle, outside of a transaction. Those that are not within a second, as
-// they delete much, for example, have to reconnect by themselves. A missing account is fine.
+// RestoreWritePrivileges grants an account all privileges of its role or, if the role is not known (""), those that
+// RemoveWritePrivileges revokes. It grants EVENT if events is true, and revokes it otherwise. Open sessions keep their
+// old privileges, so that they are killed once they are idle and outside of a transaction. Sessions that are busy for
+// longer than a second, because they delete much for example, must reconnect by themselves. A missing account is no
+// error.
 func (s *Session) RestoreWritePrivileges(ctx context.Context, account string, role plan.Role, events bool,
 	database string) error {
 	if role == plan.ReadOnly {
@@ -94,7 +95,7 @@ func (s *Session) RestoreWritePrivileges(ctx context.Context, account string, ro
 	if err != nil || len(open) == 0 {
 		return err
 	}
-	former := map[int64]bool{} // sessions that began before
+	former := map[int64]bool{} // sessions with the old privileges
 	for _, c := range open {
 		former[c.id] = true
 	}
@@ -131,8 +132,8 @@ func (s *Session) endIdle(ctx context.Context, open []connection) error {
 	return nil
 }
 
-// inTransaction finds the connections that have changed, or read, something of InnoDB in a transaction that is open. It
-// may not know of those that began less than 0.1 s ago.
+// inTransaction finds the connections with an open transaction that has used InnoDB. It may miss transactions that
+// began less than 0.1 s ago.
 // https://dev.mysql.com/doc/refman/8.4/en/information-schema-innodb-trx-table.html
 func (s *Session) inTransaction(ctx context.Context) (map[int64]bool, error) {
 	rows, err := s.conn.QueryContext(ctx, "SELECT trx_mysql_thread_id FROM information_schema.innodb_trx")

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// explainLockWait adds to err, of a statement that waited in vain for locks, the server's prepared XA transactions.
-// They outlive their connection, so no kill ends what they hold.
+// explainLockWait adds the server's prepared XA transactions to the error of a statement that waited too long for
+// locks. They outlive their connection, so that no kill releases their locks.
 // https://dev.mysql.com/doc/refman/8.4/en/xa-states.html
 func (s *Session) explainLockWait(ctx context.Context, err error) error {
 	prepared, recoverErr := preparedXA(ctx, s.conn)
@@ -22,7 +22,7 @@ func (s *Session) explainLockWait(ctx context.Context, err error) error {
 		"transactions that hold it: %s", err, strings.Join(prepared, " "))
 }
 
-// preparedXA lists XA transactions as XA ROLLBACK takes them, in hexadecimal: their ids may be any bytes.
+// preparedXA lists prepared XA transactions in the form that XA ROLLBACK takes: hexadecimal, as ids may be any bytes.
 func preparedXA(ctx context.Context, on queryer) (xids []string, err error) {
 	rows, err := on.QueryContext(ctx, "XA RECOVER")
 	if err != nil {

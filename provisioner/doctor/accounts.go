@@ -11,9 +11,9 @@ import (
 	"mysql-broker/store"
 )
 
-// accounts compares what the accounts on a shared server, or on the dedicated server of an instance, may do with what
-// is recorded of them: it finds those that may use an instance's database and are nobody's, and those whose privileges
-// are not the ones of their role. The server was asked before.
+// accounts compares the grants of the accounts on a shared server, or on the dedicated server of an instance, with the
+// records. It finds accounts without a record that may use an instance's database, and accounts whose privileges do not
+// match their role. The grants were read before.
 func (d *Doctor) accounts(ctx context.Context, server string, there map[string]bool, grants []mysqladmin.Grant,
 	only string) ([]Finding, error) {
 	instances, err := d.store.RecordedInstances(ctx, server)
@@ -41,7 +41,7 @@ func (d *Doctor) accounts(ctx context.Context, server string, there map[string]b
 		f := Finding{Kind: store.AccountResource, Server: server, Name: a.Account, InstanceID: a.InstanceID,
 			BindingID: a.BindingID}
 		if !there[a.Account] {
-			if only != "" { // on a shared server, it has a record of its own
+			if only != "" { // on a shared server, accounts have their own records
 				f.Problem, f.ToDo = Missing, "have its application unbound and bound again"
 				findings = append(findings, f)
 			}
@@ -78,13 +78,13 @@ func (d *Doctor) sharedAccounts(ctx context.Context, server string, holds conten
 		}
 	}
 	findings, err := d.accounts(ctx, server, there, holds.grants, "")
-	return slices.DeleteFunc(findings, func(f Finding) bool { // an orphan is found by its record
+	return slices.DeleteFunc(findings, func(f Finding) bool { // its record already makes it an orphan
 		_, err := d.store.Resource(ctx, f.Kind, f.Server, f.Name)
 		return f.Problem == Stray && !errors.Is(err, store.ErrNotFound)
 	}), err
 }
 
-// dedicatedAccounts is accounts for the server of an instance, which lets the broker in.
+// dedicatedAccounts is accounts for the dedicated server of an instance.
 func (d *Doctor) dedicatedAccounts(ctx context.Context, i store.Instance) ([]Finding, error) {
 	var names []string
 	var grants []mysqladmin.Grant

@@ -11,15 +11,15 @@ import (
 	"mysql-broker/store"
 )
 
-// blockedAge is for how long a deletion must have been under way, and a prepared XA transaction be there, before the
-// one is said to stand in the other's way: those that finish such transactions after a crash do so within minutes.
+// blockedAge is how old a deletion and a prepared XA transaction must be before the deletion counts as blocked: after a
+// crash, transaction managers finish such transactions within minutes.
 const blockedAge = time.Hour
 
-// blocked finds the deletions on a shared server that prepared XA transactions keep from ending.
+// blocked finds the deletions on a shared server that prepared XA transactions block.
 func (d *Doctor) blocked(ctx context.Context, name string) ([]Finding, error) {
 	server, err := d.fleet.Shared.Server(name)
 	if err != nil {
-		return nil, nil // it is another finding that it is not configured
+		return nil, nil // another finding says that it is not configured
 	}
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -46,8 +46,8 @@ func (d *Doctor) blocked(ctx context.Context, name string) ([]Finding, error) {
 	return findings, nil
 }
 
-// unblock drops the database of an instance that is being deleted, and ends what keeps it from being dropped. The
-// deletion goes on by itself.
+// unblock drops the database of an instance that is being deleted, and rolls back the transaction that blocks it. The
+// deletion then completes by itself.
 func (d *Doctor) unblock(ctx context.Context, f Finding) (done string, err error) {
 	deletions, err := d.store.Deletions(ctx, f.Server, d.blockedAge)
 	if err != nil {

@@ -1,9 +1,8 @@
-// Package doctor compares what is recorded in the store with what is on the servers: databases and accounts of shared
-// servers, and dedicated servers themselves. It finds what was left over and what got lost, and mends what can be
-// mended without a guess.
+// Package doctor compares the records in the store with the servers: databases and accounts of shared servers, and
+// dedicated servers themselves. It finds orphans and missing resources, and repairs what is certain.
 //
-// What is the broker's own is known by its record (store.Resource) alone. A name that looks like the broker's proves
-// nothing: brokers may share a server, and PostgreSQL may have been restored from an old backup.
+// Only a record (store.Resource) shows that something belongs to this broker. A name that looks like the broker's
+// proves nothing: brokers may share a server, and PostgreSQL may have been restored from an old backup.
 package doctor
 
 import (
@@ -21,20 +20,20 @@ import (
 	"mysql-broker/store"
 )
 
-// Config is what a doctor works with.
+// Config has the dependencies and limits of a doctor.
 type Config struct {
 	Store *store.Store
 	Plans plan.Set
 	Fleet *fleet.Fleet
-	// KeepRecord is how long a thing is kept on record after it was first seen to have ended and to be gone; default 1 h.
-	// It must be far longer than anything that was begun before the end could still be under way.
+	// KeepRecord is how long the record of a resource is kept after the resource was first seen to be deleted; default 1
+	// h. It must be far longer than a call that began before the deletion can take.
 	KeepRecord time.Duration
-	// BlockedAge is for how long a deletion must have been under way, and a prepared XA transaction be there, for the one
-	// to be in the other's way; default 1 h.
+	// BlockedAge is how old a deletion and a prepared XA transaction must be before the deletion counts as blocked by the
+	// transaction; default 1 h.
 	BlockedAge time.Duration
 }
 
-// Doctor examines and repairs. It is safe for concurrent use, in several replicas and beside operations under way.
+// Doctor examines and repairs. It is safe for concurrent use, in several replicas and while operations run.
 type Doctor struct {
 	store *store.Store
 	plans plan.Set
@@ -44,7 +43,7 @@ type Doctor struct {
 	blockedAge time.Duration
 }
 
-// New returns a doctor that has done nothing yet.
+// New returns a doctor.
 func New(cfg Config) *Doctor {
 	return &Doctor{store: cfg.Store, plans: cfg.Plans, fleet: cfg.Fleet,
 		keep: cmp.Or(cfg.KeepRecord, time.Hour), blockedAge: cmp.Or(cfg.BlockedAge, blockedAge)}
@@ -55,10 +54,10 @@ type Report struct {
 	Findings  []Finding
 	Compared  Compared
 	Reachable []string // shared servers whose databases and accounts are known, and "" for the dedicated servers
-	Forgotten int64    // records that ExamineAndForget removed
+	Forgotten int64    // records that ExamineAndForget deleted
 }
 
-// Compared counts what was recorded or found, on servers that could be asked.
+// Compared counts the recorded and the found resources, on servers that answered.
 type Compared struct {
 	SharedServers    int
 	Databases        int
@@ -66,21 +65,21 @@ type Compared struct {
 	DedicatedServers int
 }
 
-// Examine compares everything and changes nothing. Servers that cannot be asked are findings, not errors. What it holds
-// in memory grows with the fullest servers, and with what it finds.
+// Examine compares everything and changes nothing. Servers that do not answer are findings, not errors. It needs memory
+// for the contents of the fullest servers, and for its findings.
 //
-// It looks at each server twice, asking the server first and the store afterwards, and tells what it saw both times. So
-// operations under way are no findings: what a server holds after the store has ceased to want it will never be wanted
-// again; what is looked for in vain between two moments at which the store says it to be ready is missing; and what a
-// server holds before it is looked for in the store in vain was not recorded before it was made.
+// It reads each server twice, before the store each time, and returns what it found both times. So running operations
+// cause no findings. What a server still has after the store has ended it is an orphan. What a server lacks between two
+// times at which the store says that it is ready is missing. What a server has before the store has no record of it was
+// not recorded before it was created.
 func (d *Doctor) Examine(ctx context.Context) (Report, error) { return d.examine(ctx, false) }
 
-// ExamineAndForget is Examine, and removes the records of what has ended and is gone for good: what this examination
-// and the ones before, over Config.KeepRecord, have all seen to be gone.
+// ExamineAndForget is Examine, and deletes the records of what has ended and does not exist any more: all examinations
+// within Config.KeepRecord have not found it.
 func (d *Doctor) ExamineAndForget(ctx context.Context) (Report, error) { return d.examine(ctx, true) }
 
-// atOnce is how many servers are examined at a time: few, as there is no hurry and users are to notice nothing, but
-// more than one, as one may take long to answer.
+// atOnce is how many servers are examined at a time: few, so that users notice nothing, but more than one, because one
+// may take long to answer.
 const atOnce = 2
 
 func (d *Doctor) examine(ctx context.Context, forget bool) (Report, error) {
@@ -88,14 +87,14 @@ func (d *Doctor) examine(ctx context.Context, forget bool) (Report, error) {
 	if err != nil {
 		return Report{}, fmt.Errorf("read whether PostgreSQL is held: %w", err)
 	}
-	forget = forget && held == nil // what it says to be gone may be there
+	forget = forget && held == nil // what it says to be deleted may exist
 	servers, err := d.servers(ctx)
 	if err != nil {
 		return Report{}, fmt.Errorf("read which servers there are records of: %w", err)
 	}
 	var all Report
 	var mu sync.Mutex
-	examining, within := errgroup.WithContext(ctx) // after an error, the other servers are not waited for
+	examining, within := errgroup.WithContext(ctx) // after an error, it does not wait for the other servers
 	examining.SetLimit(atOnce)
 	for _, server := range servers {
 		examining.Go(func() error {
@@ -107,7 +106,7 @@ func (d *Doctor) examine(ctx context.Context, forget bool) (Report, error) {
 		})
 	}
 	if examining.Wait() != nil {
-		return all, context.Cause(within) // which tells more than the error does where the caller has given up
+		return all, context.Cause(within) // it says more than the error if the caller has given up
 	}
 	abandoned, err := d.store.Abandoned(ctx)
 	if err != nil {

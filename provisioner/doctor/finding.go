@@ -13,21 +13,21 @@ import (
 type Problem string
 
 const (
-	Orphan      Problem = "orphan"      // it is there, and nothing wants it any more
-	Missing     Problem = "missing"     // it is not there, and must be
-	Kept        Problem = "kept"        // its creation failed, but it is there: it holds data, or could not be removed
-	Blocked     Problem = "blocked"     // it is being deleted, and prepared XA transactions may keep it from that
-	Abandoned   Problem = "abandoned"   // it is half-way, and nothing is at it
-	Unreachable Problem = "unreachable" // nothing is known of what it holds
-	Unrecorded  Problem = "unrecorded"  // it has a name like the broker's, which has no record of it
-	Stray       Problem = "stray"       // an account may use an instance's database, and there is no record of it
-	Deviating   Problem = "deviating"   // an account has other privileges than its role and its instance's quota ask for
+	Orphan      Problem = "orphan"      // it exists, and nothing needs it any more
+	Missing     Problem = "missing"     // it does not exist, and must
+	Kept        Problem = "kept"        // its creation failed, but it exists: it holds data, or could not be dropped
+	Blocked     Problem = "blocked"     // it is being deleted, and prepared XA transactions may block that
+	Abandoned   Problem = "abandoned"   // it is neither complete nor deleted, and no task works on it
+	Unreachable Problem = "unreachable" // its contents are not known
+	Unrecorded  Problem = "unrecorded"  // it has a name like the broker's, and no record
+	Stray       Problem = "stray"       // an account may use an instance's database, and has no record
+	Deviating   Problem = "deviating"   // an account has other privileges than its role and its instance's quota require
 )
 
-// problems in the order in which they are told.
+// problems in the order of the report.
 var problems = []Problem{Orphan, Stray, Missing, Deviating, Kept, Blocked, Abandoned, Unreachable, Unrecorded}
 
-// Kinds of things beside those of store.Resource.
+// Kinds of things besides those of store.Resource.
 const (
 	sharedServer = "shared server"
 	launcher     = "launcher"
@@ -35,12 +35,12 @@ const (
 	binding      = "binding"
 )
 
-// kinds in the order in which they are told, and repaired: a database goes before the accounts that views in it may
-// name as their definer.
+// kinds in the order in which they are reported and repaired: a database before the accounts that may be definers of
+// its views.
 var kinds = []string{store.DatabaseResource, store.AccountResource, store.DedicatedResource, instance, binding,
 	sharedServer, launcher}
 
-// Finding is a difference between what is recorded and what is there. It holds no secret.
+// Finding is a difference between the records and the servers. It holds no secret.
 type Finding struct {
 	Problem    Problem
 	Kind       string // of the thing, for people
@@ -48,18 +48,18 @@ type Finding struct {
 	Name       string // on that server; "" for instances and bindings
 	InstanceID string
 	BindingID  string
-	Age        time.Duration // since it was recorded, 0 where it is not
-	Repairable bool          // Repair does what is to be done
-	ToDo       string        // what is to be done, as an order
+	Age        time.Duration // since it was recorded, 0 without a record
+	Repairable bool          // Repair can repair it
+	ToDo       string        // what to do, in the imperative
 }
 
-// Identity is what findings of the same thing and problem have in common.
+// Identity identifies findings of the same thing and problem.
 type Identity struct {
 	Problem                                   Problem
 	Kind, Server, Name, InstanceID, BindingID string
 }
 
-// Identity tells findings apart.
+// Identity identifies a finding in successive reports.
 func (f Finding) Identity() Identity {
 	return Identity{f.Problem, f.Kind, f.Server, f.Name, f.InstanceID, f.BindingID}
 }

@@ -9,11 +9,11 @@ import (
 	"mysql-broker/store"
 )
 
-// look compares once what a server holds with what is recorded for it: the server is asked first, and the store is read
-// afterwards, some records at a time.
+// look compares the contents of a server once with the records: it reads the server first, and then the store, page by
+// page.
 func (d *Doctor) look(ctx context.Context, server string, forget bool) (Report, error) {
 	l := &comparison{server: server, holds: d.contents(ctx, server), lost: map[string]bool{}}
-	if err := ctx.Err(); err != nil { // else the server would pass for unreachable because nobody waits any more
+	if err := ctx.Err(); err != nil { // otherwise the server would seem unreachable because the caller has given up
 		return Report{}, err
 	}
 	err := d.store.EachResource(ctx, server, func(recorded []store.Resource) error {
@@ -33,7 +33,7 @@ func (d *Doctor) look(ctx context.Context, server string, forget bool) (Report, 
 		var findings []Finding
 		findings, err = d.sharedAccounts(ctx, server, l.holds)
 		for _, f := range findings {
-			delete(l.holds.things, thing{f.Kind, f.Name}) // a stray account is not told a second time
+			delete(l.holds.things, thing{f.Kind, f.Name}) // a stray account is one finding only
 		}
 		l.report.Findings = append(l.report.Findings, findings...)
 	}
@@ -52,21 +52,21 @@ func (d *Doctor) look(ctx context.Context, server string, forget bool) (Report, 
 	return l.report, nil
 }
 
-// comparison is a look at a server under way.
+// comparison is the state of a look at a server.
 type comparison struct {
 	server string
 	holds  contents
 	lost   map[string]bool // instances whose database is missing
-	unseen int             // resources of a server that cannot be asked
+	unseen int             // resources of a server that does not answer
 	report Report
 }
 
-// compare tells the differences between what the server holds and some of what is recorded. It returns what has ended
-// and is gone, and what was seen to be gone before but is there.
+// compare adds the differences between the contents of the server and a page of records to the findings. It returns
+// what has ended and does not exist, and what was seen not to exist before but does.
 func (l *comparison) compare(recorded []store.Resource) (gone, there []store.ResourceKey) {
 	for _, r := range recorded {
 		if l.holds.err != nil {
-			// What ended before its server was given up is of no interest.
+			// What ended before its server was removed from the configuration does not matter.
 			if r.Live || !errors.Is(l.holds.err, errNotConfigured) {
 				l.unseen++
 			}
@@ -93,7 +93,8 @@ func (l *comparison) compare(recorded []store.Resource) (gone, there []store.Res
 	return gone, there
 }
 
-// missing finds what must be there. A database comes before its accounts, which can only be made again after it.
+// missing finds what must exist and does not. A database comes before its accounts, which can only be repaired after
+// it.
 func (l *comparison) missing(r store.Resource) {
 	f := missing(r)
 	if r.Kind == store.DatabaseResource {
@@ -104,7 +105,7 @@ func (l *comparison) missing(r store.Resource) {
 	l.report.Findings = append(l.report.Findings, f)
 }
 
-// running are the dedicated servers among the resources that are there and must be.
+// running are the dedicated servers among the resources that exist and must exist.
 func (l *comparison) running(recorded []store.Resource) (running []store.Resource) {
 	for _, r := range recorded {
 		if r.Kind == store.DedicatedResource && r.Expected && l.holds.recorded(thing{r.Kind, r.Name}) {
@@ -114,7 +115,7 @@ func (l *comparison) running(recorded []store.Resource) (running []store.Resourc
 	return running
 }
 
-// end completes the report when all that is recorded has been compared.
+// end completes the report when all records have been compared.
 func (l *comparison) end() {
 	if l.holds.err != nil {
 		if l.unseen > 0 {
@@ -133,7 +134,8 @@ func (l *comparison) end() {
 	}
 }
 
-// forget tells the store what has ended and is gone, and what is not, and says how many records that removed.
+// forget passes to the store what has ended and does not exist, and what exists after all. It returns how many records
+// were deleted.
 func (d *Doctor) forget(ctx context.Context, gone, there []store.ResourceKey) (forgotten int64, err error) {
 	if len(there) > 0 {
 		if err := d.store.RememberResources(ctx, there); err != nil {

@@ -15,19 +15,19 @@ import (
 const (
 	// repairTimeout bounds a repair.
 	repairTimeout = 40 * time.Second
-	// makeTimeout bounds how long an account is being made again, for which requests wait. It is less than they wait for
-	// a lock: see store.Store.InTx.
+	// makeTimeout bounds the repair of an account, while requests wait. It is less than they wait for a lock: see
+	// store.Store.InTx.
 	makeTimeout = 3 * time.Second
 )
 
-// errChanged means that what was found has changed since, by an operation or another doctor.
+// errChanged says that an operation or another doctor has changed what was found.
 var errChanged = errors.New("it has changed since it was found; examine again")
 
-// errHeld means that the records are older than the servers.
+// errHeld says that the records are older than the servers.
 var errHeld = errors.New("PostgreSQL was restored from a backup; run `mysql-broker recover` first")
 
-// Repair does what is to be done about a repairable finding, if that still holds, and says in one word or two what was
-// done. Nothing is repaired while PostgreSQL is held.
+// Repair repairs a repairable finding, if it still applies, and returns in a word or two what it has done. It repairs
+// nothing while PostgreSQL is held.
 func (d *Doctor) Repair(ctx context.Context, f Finding) (done string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, repairTimeout)
 	defer cancel()
@@ -66,7 +66,7 @@ func (d *Doctor) Repair(ctx context.Context, f Finding) (done string, err error)
 	return d.dropAccount(ctx, f)
 }
 
-// destroy looks for the launcher of a server whose instance is gone, and has it destroyed.
+// destroy finds the launcher of a server whose instance was deleted, and destroys the server.
 func (d *Doctor) destroy(ctx context.Context, f Finding) error {
 	there, err := d.fleet.Dedicated(ctx)
 	if err != nil {
@@ -77,11 +77,11 @@ func (d *Doctor) destroy(ctx context.Context, f Finding) error {
 			return d.fleet.Destroy(ctx, at)
 		}
 	}
-	return nil // it is gone meanwhile
+	return nil // it was deleted meanwhile
 }
 
-// dropAccount drops an orphan. Where the instance lives on and its views, triggers, routines or events name the account
-// as their definer, it is kept, locked, and recorded as retired; until that is recorded it stays an orphan.
+// dropAccount drops an orphan. If the instance still exists and the account is the definer of its views, triggers,
+// routines or events, the account is locked instead and recorded as retired. Until that is recorded it stays an orphan.
 func (d *Doctor) dropAccount(ctx context.Context, f Finding) (done string, err error) {
 	i, err := d.store.Instance(ctx, f.InstanceID)
 	gone := errors.Is(err, store.ErrNotFound)
@@ -93,7 +93,7 @@ func (d *Doctor) dropAccount(ctx context.Context, f Finding) (done string, err e
 		if gone {
 			return s.DropAccount(ctx, f.Name)
 		}
-		kept, err = s.RevokeAccess(ctx, f.Name, plan.Admin, i.Database) // nobody knows its role any more
+		kept, err = s.RevokeAccess(ctx, f.Name, plan.Admin, i.Database) // its role is not known any more
 		return err
 	})
 	if err != nil || !kept {
@@ -112,8 +112,8 @@ func (d *Doctor) dropAccount(ctx context.Context, f Finding) (done string, err e
 	return "locked, as objects in the database are defined by it", err
 }
 
-// makeAccount makes the account of a ready binding again. The instance stays locked meanwhile, so that no operation on
-// it can begin; one that began because this process was paused and its lock lost loses the session lock.
+// makeAccount creates the account of a ready binding again. It keeps the instance locked, so that no operation on it
+// can begin. If this process was paused and lost that lock, the session lock excludes it or the operation.
 func (d *Doctor) makeAccount(ctx context.Context, f Finding) error {
 	return d.store.InTx(ctx, func(tx *store.Tx) error {
 		i, b, err := lockReady(ctx, tx, f)
@@ -147,8 +147,8 @@ func (d *Doctor) makeAccount(ctx context.Context, f Finding) error {
 	})
 }
 
-// lockReady locks the instance of a binding and reads both, or fails with errChanged unless both are as they were
-// found: ready, and left alone.
+// lockReady locks the instance of a binding and reads both. It returns errChanged unless both are still ready and no
+// task works on them.
 func lockReady(ctx context.Context, tx *store.Tx, f Finding) (i store.Instance, b store.Binding, err error) {
 	there, err := tx.Begin(ctx, f.InstanceID, f.BindingID)
 	if errors.Is(err, store.ErrNotFound) || err == nil && there.Binding == nil {
@@ -165,7 +165,7 @@ func lockReady(ctx context.Context, tx *store.Tx, f Finding) (i store.Instance, 
 	return i, b, nil
 }
 
-// noLease is for what nothing will ever want again: whoever removes it, and when, is all the same.
+// noLease is for orphans: it does not matter who drops them, and when.
 func noLease() error { return nil }
 
 func orphanLock(f Finding) string { return fmt.Sprintf("orphan %s %q", f.Kind, f.Name) }
@@ -180,6 +180,6 @@ func (d *Doctor) onServer(ctx context.Context, f Finding, lock string, alive fun
 	if err != nil {
 		return fmt.Errorf("take the session lock: %w", err)
 	}
-	defer session.Close() // after a failure it discards the connection, which releases the lock as well
+	defer session.Close() // after a failure it discards the connection, which releases the lock too
 	return fn(session)
 }

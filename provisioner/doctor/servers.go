@@ -12,22 +12,22 @@ import (
 	"mysql-broker/store"
 )
 
-// listTimeout bounds how long a server may take to tell what it holds.
+// listTimeout bounds reading the contents of a server.
 const listTimeout = 20 * time.Second
 
 var errNotConfigured = errors.New("it is not in the configuration")
 
-// thing is one of what a server holds, whoever made it.
+// thing is a database, account or dedicated server that exists, whoever created it.
 type thing struct{ kind, name string }
 
-// contents are what a server holds, or why that is not known.
+// contents are the things on a server, or the error of reading them.
 type contents struct {
-	things map[thing]bool     // whether they were found to be recorded
+	things map[thing]bool     // whether each has a record
 	grants []mysqladmin.Grant // of a shared server's accounts
 	err    error
 }
 
-// recorded tells whether the server holds a thing, which is recorded.
+// recorded marks a thing as recorded, and reports whether it exists.
 func (c contents) recorded(t thing) bool {
 	_, there := c.things[t]
 	if there {
@@ -36,7 +36,7 @@ func (c contents) recorded(t thing) bool {
 	return there
 }
 
-// servers lists the shared servers that are configured or that there are records of, and "" for the dedicated servers.
+// servers lists the shared servers that are configured or have records, and "" for the dedicated servers.
 func (d *Doctor) servers(ctx context.Context) ([]string, error) {
 	all, err := d.store.ResourceServers(ctx)
 	if err != nil {
@@ -52,7 +52,7 @@ func (d *Doctor) servers(ctx context.Context) ([]string, error) {
 	return slices.Compact(all), nil
 }
 
-// contents tells what a shared server holds or, as "", which dedicated servers there are.
+// contents reads the contents of a shared server or, for "", lists the dedicated servers.
 func (d *Doctor) contents(ctx context.Context, name string) contents {
 	if name == store.DedicatedServers {
 		return d.dedicatedServers(ctx)

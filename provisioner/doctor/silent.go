@@ -11,11 +11,11 @@ import (
 	"mysql-broker/store"
 )
 
-// logins is how many dedicated servers are asked at once.
+// logins is how many dedicated servers are tried at the same time.
 const logins = 8
 
-// silent finds the dedicated servers of ready instances that do not let the broker in, and compares the accounts of the
-// others.
+// silent finds the dedicated servers of ready instances that do not accept the broker's login, and compares the
+// accounts of the others.
 func (d *Doctor) silent(ctx context.Context, running []store.Resource) ([]Finding, error) {
 	var mu sync.Mutex
 	var findings []Finding
@@ -36,7 +36,7 @@ func (d *Doctor) silent(ctx context.Context, running []store.Resource) ([]Findin
 	return findings, errors.Join(errs...)
 }
 
-// hear returns a finding if a dedicated server does not answer, else those about its accounts.
+// hear returns a finding if a dedicated server does not answer, otherwise the findings about its accounts.
 func (d *Doctor) hear(ctx context.Context, r store.Resource) ([]Finding, error) {
 	i, err := d.store.Instance(ctx, r.InstanceID)
 	if errors.Is(err, store.ErrNotFound) || err == nil && i.Location.Server != r.Name {

@@ -1,8 +1,8 @@
 // Package mark finds out whether PostgreSQL was restored from a backup and so is older than what the servers hold. Once
-// a minute one broker tells the shared servers, and the launcher's directory, which task is the latest, and of which
-// instances they hold the data. What they were told is compared with PostgreSQL when a broker starts, before
-// anything else is done on a server, and each time that they are told anew. Where PostgreSQL is behind, it is held: see
-// store.Hold. One that was loaded from a dump shows that by itself.
+// a minute, one broker writes a mark to each shared server and launcher: the latest task, and the instances whose data
+// are there. Brokers compare the marks with PostgreSQL when they start, before they change anything on a server, and
+// before each new mark. If PostgreSQL is older than a mark, it is held: see store.Hold. A PostgreSQL that was loaded
+// from a dump is recognized without marks.
 package mark
 
 import (
@@ -21,7 +21,7 @@ import (
 	"mysql-broker/store"
 )
 
-// Config is what a keeper works with.
+// Config has the dependencies of a keeper.
 type Config struct {
 	Store  *store.Store
 	Fleet  *fleet.Fleet
@@ -38,20 +38,20 @@ type Keeper struct {
 	writing periodic.Servers
 
 	mu   sync.Mutex
-	held bool // as was last logged
+	held bool // as last logged
 }
 
 const (
 	each = time.Minute // from one mark to the next
-	// askTime bounds the comparison with one server, and writeTime what a server is told in a turn: the first time that
-	// may be thousands of instances.
+	// askTime bounds the comparison with one server, and writeTime one mark with its list of instances: the first list may
+	// have thousands.
 	askTime   = 3 * time.Second
 	writeTime = 20 * time.Second
 	lastTime  = 2 * time.Second // for the marks at the end
 )
 
-// Start compares the marks of all servers that answer before it returns, and of the others before anything is done
-// there. Close the keeper at the end.
+// Start returns once the marks of all servers that answer were compared. Those of other servers are compared before
+// anything is changed there. Close the keeper at the end.
 func Start(ctx context.Context, cfg Config) (*Keeper, error) {
 	k := &Keeper{Config: cfg, writing: periodic.Servers{Status: periodic.Status{
 		What: "writing the high-water mark to a server", Log: cfg.Logger, EachError: true}}}
@@ -73,14 +73,14 @@ func Start(ctx context.Context, cfg Config) (*Keeper, error) {
 	return k, nil
 }
 
-// lead has marks written each minute, by one broker at a time.
+// lead writes marks each minute, on one broker at a time.
 func (k *Keeper) lead(ctx context.Context, lease, what string, to func(context.Context, store.Mark)) {
 	work := leader.Work{Store: k.Store, Log: k.Logger, Lease: lease, What: what, Every: each,
 		Do: func(ctx context.Context) error { return k.write(ctx, to) }}
 	k.done.Go(func() { work.Run(ctx) })
 }
 
-// compareAll holds PostgreSQL if anything shows that it is old. Shared servers that do not answer are left for later.
+// compareAll holds PostgreSQL if any mark shows that it is old. Shared servers that do not answer are compared later.
 func (k *Keeper) compareAll(ctx context.Context) error {
 	if _, err := k.Store.HoldRestored(ctx); err != nil {
 		return fmt.Errorf("find out whether PostgreSQL was restored: %w", err)
@@ -103,7 +103,7 @@ func (k *Keeper) compareAll(ctx context.Context) error {
 	return k.tellHold(ctx)
 }
 
-// tellHold logs once that PostgreSQL is held, and once that it is not any more.
+// tellHold logs once that PostgreSQL is held, and once that the hold has ended.
 func (k *Keeper) tellHold(ctx context.Context) error {
 	held, err := k.Store.Hold(ctx)
 	if err != nil {
@@ -123,7 +123,7 @@ func (k *Keeper) tellHold(ctx context.Context) error {
 	return nil
 }
 
-// verify returns store.ErrHeld if the server was told of more than PostgreSQL knows.
+// verify returns store.ErrHeld if the mark of the server is newer than PostgreSQL.
 func (k *Keeper) verify(ctx context.Context, server *shared.Server, from mysqladmin.MarkReader) error {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -142,10 +142,10 @@ func (k *Keeper) compareDedicated(ctx context.Context, l fleet.Launcher) (note, 
 	return n, k.compare(ctx, "the launcher's directory", n.TaskID, n.TaskAt)
 }
 
-// keepTasks is less than the time for which tasks that ended are kept.
+// keepTasks is less than the time for which ended tasks are kept.
 const keepTasks = 28 * 24 * time.Hour
 
-// compare holds PostgreSQL, and returns store.ErrHeld, if it does not know a task of which somebody was told.
+// compare holds PostgreSQL, and returns store.ErrHeld, if PostgreSQL does not know the task of a mark.
 func (k *Keeper) compare(ctx context.Context, who string, told int64, at time.Time) error {
 	if told == 0 {
 		return nil
@@ -165,7 +165,7 @@ func (k *Keeper) compare(ctx context.Context, who string, told int64, at time.Ti
 	return errors.Join(store.ErrHeld, k.tellHold(ctx))
 }
 
-// write has servers told the mark.
+// write writes the mark to all servers.
 func (k *Keeper) write(ctx context.Context, to func(context.Context, store.Mark)) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTime)
 	defer cancel()
@@ -174,7 +174,7 @@ func (k *Keeper) write(ctx context.Context, to func(context.Context, store.Mark)
 		return fmt.Errorf("read the high-water mark: %w", err)
 	}
 	if m.Hold != nil {
-		_, err = k.Store.HoldRestored(ctx) // so that it is recorded since when
+		_, err = k.Store.HoldRestored(ctx) // records since when it is held
 		return errors.Join(err, k.tellHold(ctx))
 	}
 	err = k.tellHold(ctx)
@@ -182,8 +182,8 @@ func (k *Keeper) write(ctx context.Context, to func(context.Context, store.Mark)
 	return err
 }
 
-// Close writes the marks once more, so that a PostgreSQL that is restored while no broker runs is found out whatever
-// was done last, and returns once nothing is under way.
+// Close writes the marks once more, so that a restore of PostgreSQL while no broker runs is detected, and returns once
+// nothing runs any more.
 func (k *Keeper) Close() {
 	k.cancel()
 	k.done.Wait()
@@ -198,7 +198,7 @@ func (k *Keeper) Close() {
 	}
 }
 
-// tell logs what is wrong with a server. That PostgreSQL is held is logged elsewhere.
+// tell logs the error of a server, unless it says that PostgreSQL is held, which tellHold logs.
 func (k *Keeper) tell(ctx context.Context, server string, err error) {
 	if !errors.Is(err, store.ErrHeld) {
 		k.writing.Report(ctx, server, err)

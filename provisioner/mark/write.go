@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// overlap is by how much changes are read twice: of tasks that ended at the same time, some are committed later.
+	// overlap is by how much two reads of changes overlap, because some transactions are committed late.
 	overlap = time.Minute
-	// relistEach is how often a server is told of all instances, and forgets those whose databases it does not hold any
+	// relistEach is how often the list on a server is written anew, without instances whose databases it does not have any
 	// more.
 	relistEach = 24 * time.Hour
 )
 
-// writeShared tells all shared servers at once.
+// writeShared writes to all shared servers at the same time.
 func (k *Keeper) writeShared(ctx context.Context, m store.Mark) {
 	var telling sync.WaitGroup
 	for _, server := range k.Fleet.Shared.All() {
@@ -34,7 +34,7 @@ func (k *Keeper) writeShared(ctx context.Context, m store.Mark) {
 	telling.Wait()
 }
 
-// writeServer compares first: a PostgreSQL that was restored while brokers ran is found out here.
+// writeServer compares first, which detects a restore of PostgreSQL while brokers run.
 func (k *Keeper) writeServer(ctx context.Context, server *shared.Server, m store.Mark) error {
 	if err := server.Ping(ctx); err != nil {
 		return err
@@ -61,7 +61,7 @@ func (k *Keeper) writeServer(ctx context.Context, server *shared.Server, m store
 	return server.WriteMark(ctx, k.identity, next)
 }
 
-// list tells a server of the instances that were made or changed since the last time, or of all.
+// list writes the instances that were created or changed since the last time, or all, to a server.
 func (k *Keeper) list(ctx context.Context, server *shared.Server, last, now time.Time) error {
 	tell := func(all []store.InstanceCopy) error {
 		listed := make([]mysqladmin.ListedInstance, len(all))
@@ -88,10 +88,10 @@ func (k *Keeper) list(ctx context.Context, server *shared.Server, last, now time
 	return server.ForgetListed(ctx, k.identity)
 }
 
-// sameDay tells whether no boundary of relistEach lies between two times.
+// sameDay reports whether no multiple of relistEach lies between two times.
 func sameDay(a, b time.Time) bool { return a.Truncate(relistEach).Equal(b.Truncate(relistEach)) }
 
-// note is what the launcher's directory is told.
+// note is what a launcher keeps for the mark.
 type note struct {
 	TaskID    int64                `json:"task_id"`
 	TaskAt    time.Time            `json:"task_at"`
@@ -100,7 +100,7 @@ type note struct {
 
 func noteName(identity string) string { return "mark-" + identity }
 
-// readNote returns the zero note where there is none.
+// readNote returns the zero note if there is none.
 func readNote(ctx context.Context, l fleet.Launcher, identity string) (n note, err error) {
 	content, err := l.ReadNote(ctx, noteName(identity))
 	if err != nil || content == nil {
@@ -112,7 +112,7 @@ func readNote(ctx context.Context, l fleet.Launcher, identity string) (n note, e
 	return n, nil
 }
 
-// writeDedicated tells the launchers.
+// writeDedicated writes to the launchers.
 func (k *Keeper) writeDedicated(ctx context.Context, m store.Mark) {
 	var err error
 	for _, l := range k.Fleet.Launchers() {
@@ -121,7 +121,7 @@ func (k *Keeper) writeDedicated(ctx context.Context, m store.Mark) {
 	k.tell(ctx, store.DedicatedServers, err)
 }
 
-// writeNote tells a launcher of the instances on its servers.
+// writeNote writes the mark and the instances of its servers to a launcher.
 func (k *Keeper) writeNote(ctx context.Context, l fleet.Launcher, m store.Mark) error {
 	before, err := k.compareDedicated(ctx, l)
 	if err != nil {
@@ -150,14 +150,14 @@ func (k *Keeper) writeNote(ctx context.Context, l fleet.Launcher, m store.Mark) 
 	return l.WriteNote(ctx, noteName(k.identity), content)
 }
 
-// Told is what servers were told, of the PostgreSQL of an identity.
+// Told is the mark and the instances that servers have, from the PostgreSQL with an identity.
 type Told struct {
 	TaskID    int64
-	Found     bool // they were told anything at all
+	Found     bool // there is a mark
 	Instances []store.InstanceCopy
 }
 
-// OfShared reads what a shared server was told. Instances are those whose databases it holds.
+// OfShared reads the mark of a shared server, with those listed instances whose databases it has.
 func OfShared(ctx context.Context, server *shared.Server, identity string) (t Told, err error) {
 	m, found, err := server.ReadMark(ctx, identity)
 	if err != nil {
@@ -175,14 +175,14 @@ func OfShared(ctx context.Context, server *shared.Server, identity string) (t To
 	return t, err
 }
 
-// OfDedicated reads what a launcher was told.
+// OfDedicated reads the mark of a launcher.
 func OfDedicated(ctx context.Context, l fleet.Launcher, identity string) (Told, error) {
 	n, err := readNote(ctx, l, identity)
 	return Told{TaskID: n.TaskID, Found: n.TaskID > 0, Instances: n.Instances}, err
 }
 
-// RestartShared has a shared server told of what PostgreSQL knows now, although it was told of more before. Instances
-// are listed there anew by the next broker.
+// RestartShared replaces the mark of a shared server by the position of PostgreSQL, even if the mark is newer. The next
+// broker lists the instances anew.
 func RestartShared(ctx context.Context, server *shared.Server, m store.Mark) error {
 	return server.WriteMark(ctx, m.Identity, mysqladmin.Mark{TaskID: m.TaskID, TaskAt: m.TaskAt})
 }

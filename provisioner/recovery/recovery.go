@@ -1,7 +1,7 @@
 // Package recovery makes a PostgreSQL that was restored from a backup agree with the servers again. The servers are
-// right about what is there, and nobody whose access was ended gets it back: what was removed since the backup is
-// forgotten, instances made since are taken over from what the servers were told of them (package mark), and accounts
-// made since, of which nothing is known but their names, are shut. No database, table or server is removed.
+// right about what exists, and no access that was ended comes back. Records of what was deleted since the backup are
+// deleted. Instances that were created since are recorded from the servers' lists (package mark). Accounts that were
+// created since, of which only the names are known, are locked. No database, table or server is deleted.
 package recovery
 
 import (
@@ -17,29 +17,29 @@ import (
 	"mysql-broker/store"
 )
 
-// Config is what a recovery works with.
+// Config has the dependencies and options of a recovery.
 type Config struct {
 	Store   *store.Store
 	Fleet   *fleet.Fleet
-	Without []string // names of servers that are lost: nothing is done about what they hold
+	Without []string // names of lost servers: what they held is left as recorded
 }
 
-// Action is what is done about a difference.
+// Action is how a difference is resolved.
 type Action string
 
-// In this order they are carried out, so that an instance is there before its accounts are.
+// They run in this order, so that an instance is recorded before its accounts.
 const (
 	End    Action = "end"    // a task in progress of the past is recorded as ended
-	Forget Action = "forget" // what is gone is forgotten
-	Adopt  Action = "adopt"  // what is there is recorded
-	Shut   Action = "shut"   // an account is locked and its sessions are ended
-	Settle Action = "settle" // privileges are set to those that the account should have, by a broker's next round
-	Look   Action = "look"   // an operator has to see to it
+	Forget Action = "forget" // the record of something that does not exist is deleted
+	Adopt  Action = "adopt"  // something that exists is recorded
+	Shut   Action = "shut"   // an account is locked and its sessions are killed
+	Settle Action = "settle" // a broker reconciles the privileges of an account in its next round
+	Look   Action = "look"   // an operator has to look at it
 )
 
 var actions = []Action{End, Forget, Adopt, Shut, Settle, Look}
 
-// Item is something that a recovery does, or leaves to operators. It holds no secret.
+// Item is one action of a recovery. It holds no secret.
 type Item struct {
 	Action     Action
 	Kind       string // of the thing: task, instance, binding, or a kind of store.Resource
@@ -49,26 +49,26 @@ type Item struct {
 	BindingID  string
 	Why        string
 
-	blocks bool // PostgreSQL stays held while it is so
+	blocks bool // PostgreSQL stays held until an operator has resolved it
 	do     func(context.Context) error
 }
 
-// Plan is all that a recovery does.
+// Plan is all actions of a recovery.
 type Plan struct {
 	Hold  *store.Hold // nil unless PostgreSQL is held
 	Items []Item
 
 	cfg      Config
-	known    int64    // the highest task that anybody was told of
+	known    int64    // the highest task of any mark
 	compared []string // servers, "" for the dedicated ones
 }
 
-// Blocked tells whether the hold cannot end because of something that an operator has to see to first.
+// Blocked reports whether an operator must resolve something before the hold can end.
 func (p Plan) Blocked() bool {
 	return slices.ContainsFunc(p.Items, func(i Item) bool { return i.blocks })
 }
 
-// Do carries an item out. One that is left to operators has nothing to be done.
+// Do runs the action of an item. For one that is left to operators, it does nothing.
 func (i Item) Do(ctx context.Context) error {
 	if i.do == nil {
 		return nil
@@ -76,8 +76,8 @@ func (i Item) Do(ctx context.Context) error {
 	return i.do(ctx)
 }
 
-// End ends the hold, once all items are carried out. The servers are told what PostgreSQL knows: a server that was left
-// out, and comes back, still knows better, and holds it anew. Tasks to come follow after all that anybody was told of.
+// End ends the hold after all items were done. It writes new marks: a server that was left out and comes back still has
+// its newer mark, which holds PostgreSQL again. New tasks get ids above those of all marks.
 func (p Plan) End(ctx context.Context) error {
 	m, err := p.cfg.Store.Mark(ctx)
 	if err != nil {
@@ -108,18 +108,17 @@ func (p Plan) restart(ctx context.Context, name string, m store.Mark) error {
 }
 
 const (
-	// quietTime bounds the wait for workers that began something before PostgreSQL was held; they give up within a part
-	// of their lease.
+	// quietTime bounds the wait for workers whose tasks began before the hold. They stop within a part of their lease.
 	quietTime = time.Minute
 	quietPoll = 200 * time.Millisecond
-	// siteTime bounds what one server is asked.
+	// siteTime bounds the reads of one server.
 	siteTime = time.Minute
 	// doTime bounds an item.
 	doTime = 40 * time.Second
 )
 
-// Begin holds PostgreSQL, if it is not, and waits until no worker is at a task. Only binds are carried out then, and
-// what a plan finds stays so.
+// Begin holds PostgreSQL, if it is not held, and waits until no worker runs a task other than a bind, so that the
+// findings of a plan do not change.
 func Begin(ctx context.Context, s *store.Store) error {
 	held, err := s.HoldRestored(ctx)
 	if err == nil && held == nil {
@@ -191,15 +190,15 @@ func New(ctx context.Context, cfg Config) (Plan, error) {
 	return r.plan, nil
 }
 
-// recovery is a comparison under way.
+// recovery is the state of a comparison.
 type recovery struct {
 	Config
 	identity string
-	before   time.Time // what was recorded then or later is not of the past
+	before   time.Time // records from then on are not from the backup
 	plan     Plan
 	tasks    []store.Task
-	gone     map[string]bool // instances that are forgotten, with their tasks
-	whole    map[string]bool // instances whose databases are there
+	gone     map[string]bool // instances whose records will be deleted, with their tasks
+	whole    map[string]bool // instances whose databases exist
 }
 
 func (r *recovery) add(i Item) { r.plan.Items = append(r.plan.Items, i) }
@@ -229,8 +228,8 @@ func (r *recovery) unreachable(server string, err error) {
 		Why: fmt.Sprintf("it cannot be asked what it holds; see to it, or leave it out with --without if lost: %v", err)})
 }
 
-// compare compares a server with what is recorded. The server is asked first, so that what is recorded before it is
-// made, by a bind of now, is not taken for unrecorded.
+// compare compares a server with the records. It reads the server first, so that the account of a running bind, which
+// is recorded before it is created, does not seem to have no record.
 func (r *recovery) compare(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, siteTime)
 	defer cancel()
@@ -240,12 +239,12 @@ func (r *recovery) compare(ctx context.Context, name string) error {
 	return r.compareShared(ctx, name)
 }
 
-// endTasks ends what was in progress and nothing else has an end for.
+// endTasks ends the tasks in progress that no other item ends.
 func (r *recovery) endTasks() {
 	for _, t := range r.tasks {
 		if r.gone[t.InstanceID] || t.BindingID != "" && slices.ContainsFunc(r.plan.Items, func(i Item) bool {
 			return i.InstanceID == t.InstanceID && i.BindingID == t.BindingID && i.Action != Settle
-		}) { // it ends with its instance or binding
+		}) { // another item ends it with its instance or binding
 			continue
 		}
 		r.add(Item{Action: End, Kind: "task", Name: taskName(t.ID), InstanceID: t.InstanceID, BindingID: t.BindingID,

@@ -50,8 +50,9 @@ func (r *recovery) compareShared(ctx context.Context, name string) error {
 	return nil
 }
 
-// forget forgets an instance whose database is gone, with what is left of its accounts. A server that was never told of
-// this broker is none that its instances are known to have been on: it may be a new one in the place of another.
+// forget adds an item that deletes the record of an instance without a database, and drops what is left of its
+// accounts. If the server has no mark of this broker, the item leaves that to an operator: it may be a new server in
+// the place of another.
 func (r *recovery) forget(i store.RecordedInstance, s site, told bool) bool {
 	item := Item{Action: Forget, Kind: "instance", Server: s.server, Name: i.Database, InstanceID: i.ID,
 		Why: "its database is gone: it was deleted since the backup"}
@@ -82,7 +83,7 @@ func (r *recovery) forget(i store.RecordedInstance, s site, told bool) bool {
 	return true
 }
 
-// adoptListed records the instances whose databases are there and of which the server was told.
+// adoptListed adds items that record the instances in the server's list whose databases exist.
 func (r *recovery) adoptListed(listed []store.InstanceCopy, s site, ids map[string]bool) {
 	for _, c := range listed {
 		i, recorded := s.instances[c.Database]
@@ -113,7 +114,7 @@ func (r *recovery) adoptListed(listed []store.InstanceCopy, s site, ids map[stri
 	}
 }
 
-// learnPlan records the plan that an instance has got since.
+// learnPlan adds an item that records the plan that an instance has got since the backup.
 func (r *recovery) learnPlan(i store.RecordedInstance, c store.InstanceCopy, server string) {
 	if i.ID != c.ID || i.PlanID == c.PlanID {
 		return
@@ -130,7 +131,7 @@ func (r *recovery) learnPlan(i store.RecordedInstance, c store.InstanceCopy, ser
 		}})
 }
 
-// lookForStrangers lists databases that may be this broker's and of which the server was not told.
+// lookForStrangers adds items for databases that may be this broker's and are not in the server's list.
 func (r *recovery) lookForStrangers(s site, told mark.Told) {
 	for name := range s.holds.databases {
 		if _, own := s.instances[name]; own || !databaseName.MatchString(name) || !told.Found {

@@ -83,18 +83,6 @@ func TestBodiesReachTheBroker(t *testing.T) {
 	}
 }
 
-func TestEitherCredential(t *testing.T) {
-	t.Parallel()
-	s := newServer(t, &recordingBroker{})
-	for username, password := range map[string]string{"old": "old password", "broker": testPassword} {
-		got := s.do(t, request{method: "GET", target: "/v2/catalog",
-			header: map[string]string{"Authorization": basic(username, password)}})
-		if got.status != 200 {
-			t.Errorf("%s: answer %d %v", username, got.status, got.object)
-		}
-	}
-}
-
 func TestEveryMinorVersion(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, &recordingBroker{})

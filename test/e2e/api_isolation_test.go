@@ -6,19 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
-	"github.com/google/uuid"
 )
 
 var isolationScenarios = []scenario{
 	{"tenants of a shared server are kept apart", testSharedIsolation},
 	{"the admin of a dedicated server is not its master", testDedicatedIsolation},
-	{"ids like patterns reach nothing", testPatternIDs},
 	{"a tenant changes its own account", testOwnAccount},
 	{"connections are limited", testConnectionLimit},
 }
@@ -209,26 +206,6 @@ func killOthers(t *testing.T, db, admin *sql.DB, accounts ...string) {
 			if refusal := (*mysql.MySQLError)(nil); !errors.As(err, &refusal) || refusal.Number != 1095 {
 				t.Errorf("%s of %s: %v", statement, account, err)
 			}
-		}
-	}
-}
-
-// A platform may choose ids that LIKE and GRANT would take for patterns.
-func testPatternIDs(t *testing.T, p platform) {
-	unique := uuid.NewString()
-	var all []credentials
-	for _, id := range []string{"%" + unique, "_" + unique, "a" + unique, "db_%", `\_` + unique} {
-		i := p.newInstanceCalled(t, "shared-small", url.PathEscape(id+"-"+unique))
-		i.provision(t, now, nil).Expect(t, http.StatusCreated)
-		b := i.newBinding()
-		b.bindingID = "%25"
-		all = append(all, i.credentials(t, b.bind(t, body{"parameters": body{"role": "admin"}}).
-			Expect(t, http.StatusCreated)))
-	}
-	for _, c := range all {
-		visible := names(t, c.open(t), "SELECT schema_name FROM information_schema.schemata WHERE schema_name LIKE 'db%'")
-		if !slices.Equal(visible, []string{c.Database}) {
-			t.Errorf("the account for %s sees %q", c.Database, visible)
 		}
 	}
 }

@@ -20,7 +20,7 @@ const scrapeTime = 60 * time.Second
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
-		p := startWith(t, server, described("first", server), deadServer(t, "dead"))
+		p := startWith(t, server, deadServer(t, "dead"), described("first", server)) // the dead server is passed over
 		i := p.provisioned(t, "shared-small", nil)
 		gone, _ := i.bound(t, nil)
 		i.bound(t, nil)

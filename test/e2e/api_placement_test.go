@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -42,24 +43,8 @@ func startWith(t *testing.T, server servers.MySQL, shared ...map[string]any) pla
 	return startPlatform(t, server, env)
 }
 
+// Instances race for the last place on the only server. Once the winner is deleted, its place is free.
 func TestFullServer(t *testing.T) {
-	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
-		only := described("only", server)
-		only["max_databases"] = 1
-		p := startWith(t, server, only)
-		first := p.provisioned(t, "shared-small", nil)
-		second := p.newInstance(t, "shared-small")
-		expectRefusal(t, second.provision(t, now, nil), 400, "no room")
-		second.fetch(t).Expect(t, http.StatusNotFound)
-		expectFigures(t, p, map[string]string{"mysql_broker_shared_servers_full_total": "1"})
-		p.AwaitLog(t, "every shared server is full")
-		expectEmpty(t, first.deprovision(t, now), http.StatusOK)
-		expectEmpty(t, second.provision(t, now, nil), http.StatusCreated)
-	})
-}
-
-func TestRaceForTheLastPlace(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
 		only := described("only", server)
@@ -69,23 +54,18 @@ func TestRaceForTheLastPlace(t *testing.T) {
 		for range racers {
 			rivals = append(rivals, p.newInstance(t, "shared-small"))
 		}
-		expectStatuses(t, race(t, p, func(n int) (string, string, any) {
+		answers := raceOver(t, []platform{p}, func(n int) (string, string, any) {
 			return "PUT", rivals[n].path(), rivals[n].provisionBody(nil)
-		}), http.StatusCreated, http.StatusBadRequest)
-	})
-}
-
-func TestDeadServerIsPassedOver(t *testing.T) {
-	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
-		p := startWith(t, server, deadServer(t, "dead"), described("alive", server))
-		for range 2 {
-			_, c := p.provisioned(t, "shared-small", nil).bound(t, nil)
-			if c.Port != server.Port {
-				t.Errorf("the database is on port %d", c.Port)
-			}
-			c.open(t)
-		}
+		})
+		expectStatuses(t, answers, http.StatusCreated, http.StatusBadRequest)
+		winner := slices.IndexFunc(answers, func(r testdrive.Response) bool { return r.Status == http.StatusCreated })
+		loser := (winner + 1) % racers
+		expectRefusal(t, answers[loser], 400, "no room")
+		rivals[loser].fetch(t).Expect(t, http.StatusNotFound)
+		expectFigures(t, p, map[string]string{"mysql_broker_shared_servers_full_total": fmt.Sprint(racers - 1)})
+		p.AwaitLog(t, "every shared server is full")
+		expectEmpty(t, rivals[winner].deprovision(t, now), http.StatusOK)
+		expectEmpty(t, rivals[loser].provision(t, now, nil), http.StatusCreated)
 	})
 }
 

@@ -30,7 +30,7 @@ func TestAPI(t *testing.T) {
 		env["LOG_LEVEL"], env["LAUNCHER_SPARES"] = "debug", "2"
 		p := startPlatform(t, server, env)
 		for _, scenarios := range [][]scenario{wireScenarios, platformScenarios, provisionScenarios, bindScenarios,
-			unbindScenarios, deprovisionScenarios, asyncScenarios, dedicatedScenarios, updateScenarios, raceScenarios,
+			unbindScenarios, deprovisionScenarios, asyncScenarios, dedicatedScenarios, updateScenarios,
 			isolationScenarios, dumpScenarios} {
 			for _, s := range scenarios {
 				t.Run(s.name, func(t *testing.T) {

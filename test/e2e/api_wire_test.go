@@ -9,7 +9,6 @@ import (
 
 var wireScenarios = []scenario{
 	{"catalog", testCatalog},
-	{"refusals before any operation", testWireRefusals},
 	{"identity of a request", testRequestIdentity},
 }
 
@@ -71,37 +70,6 @@ func field(object map[string]any, names ...string) any {
 		value = inner[name]
 	}
 	return value
-}
-
-func testWireRefusals(t *testing.T, p platform) {
-	i := p.newInstance(t, "shared-small")
-	for _, c := range []struct {
-		name, method, path string
-		body               any
-		headers            map[string]string
-		status             int
-	}{
-		{"no credentials", "GET", "/v2/catalog", nil, map[string]string{"Authorization": ""}, 401},
-		{"wrong credentials", "GET", "/v2/catalog", nil, map[string]string{"Authorization": "Basic YTpi"}, 401},
-		{"no such path", "GET", "/v2/nothing", nil, nil, 404},
-		{"untidy path", "GET", "/v2//catalog", nil, nil, 404},
-		{"no such method", "POST", "/v2/catalog", nil, nil, 405},
-		{"no version", "GET", "/v2/catalog", nil, map[string]string{"X-Broker-API-Version": ""}, 412},
-		{"another version", "GET", "/v2/catalog", nil, map[string]string{"X-Broker-API-Version": "3.0"}, 412},
-		{"body too long", "PUT", i.path(), body{"context": strings.Repeat("x", 2<<20)}, nil, 413},
-		{"malformed body", "PUT", i.path(), []byte(`{"service_id":`), nil, 400},
-		{"body of another kind", "PUT", i.path(), []string{"service_id"}, nil, 400},
-		{"parameters of another kind", "PUT", i.path(), i.with(body{"parameters": "charset"}), nil, 400},
-		{"no body", "PUT", i.path(), nil, nil, 400},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			r := p.DoWith(t, c.method, c.path, c.body, c.headers).Expect(t, c.status)
-			if r.String("description") == "" || !strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
-				t.Errorf("not a JSON answer with a description: %v %s", r.Header, r.Raw)
-			}
-		})
-	}
-	i.deprovision(t, now).Expect(t, http.StatusGone)
 }
 
 func testRequestIdentity(t *testing.T, p platform) {

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -137,42 +136,36 @@ func (c cluster) settle(t *testing.T, i instance, operation string) (state strin
 	return states[0]
 }
 
-// awaitBlocked waits until a statement of the brokers' that matches a regular expression waits for a lock in PostgreSQL,
-// or the request that it belongs to is answered: on a busy machine it may have waited, and given up, unseen.
-func (c cluster) awaitBlocked(t *testing.T, statement string, answer <-chan testdrive.Response) {
+const racers = 8
+
+// raceOver sends requests at the same time, by turns to each of the replicas; request returns the n-th one.
+func raceOver(
+	t *testing.T, replicas []platform, request func(n int) (method, path string, body any),
+) []testdrive.Response {
 	t.Helper()
-	testdrive.Eventually(t, time.Minute, "a statement "+statement+" waits for a lock", func() (waits bool) {
-		if err := c.tasks.pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity
-			WHERE datname = current_database() AND application_name = 'mysql-broker' AND wait_event_type = 'Lock'
-				AND query ~ $1)`, statement).Scan(&waits); err != nil {
-			t.Fatal(err)
-		}
-		return waits || len(answer) > 0
-	})
+	answers := make([]testdrive.Response, racers)
+	var all sync.WaitGroup
+	for n := range racers {
+		all.Go(func() {
+			method, path, body := request(n)
+			var err error
+			if answers[n], err = replicas[n%len(replicas)].Send(method, path, body, nil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	return answers
 }
 
-// holdAt holds the next replica that comes to a point: see the function.
-func (c cluster) holdAt(t *testing.T, point string) (at <-chan struct{}, release func()) {
+// expectStatuses fails the test unless one answer has the status won and all others lost.
+func expectStatuses(t *testing.T, answers []testdrive.Response, won, lost int) {
 	t.Helper()
-	return holdAt(t, c.faults, point)
-}
-
-// points lists the fault points that replicas come to meanwhile, each once. KILL is left out: it depends on who logs in
-// on the server in that moment.
-func (c cluster) points(t *testing.T, run func()) (all []string) {
-	t.Helper()
-	var lock sync.Mutex
-	c.faults.Decide(func(_ int, point string) testdrive.Word {
-		lock.Lock()
-		defer lock.Unlock()
-		if !slices.Contains(all, point) && !strings.HasSuffix(point, ": KILL ?") {
-			all = append(all, point)
-		}
-		return testdrive.GoOn
-	})
-	run()
-	c.faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
-	lock.Lock()
-	defer lock.Unlock()
-	return slices.Clone(all)
+	got, want := map[int]int{}, map[int]int{won: 1, lost: racers - 1}
+	for _, r := range answers {
+		got[r.Status]++
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("answers by status: %v instead of %v", got, want)
+	}
 }

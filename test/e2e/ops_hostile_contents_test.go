@@ -36,40 +36,24 @@ func (h hostile) testContents(t *testing.T) {
 		keys[i] = fmt.Sprintf(`"%x":1`, i)
 	}
 	deep := strings.Repeat(`{"a":`, 10_000) + "1" + strings.Repeat("}", 10_000)
-	deepArrays := `{"a":` + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000) + "}"
 	for name, c := range map[string]struct {
 		context, parameters, more string
 		status                    int
 	}{
-		"deep context":              {context: deep, status: 400},
-		"deep parameters":           {parameters: deep, status: 400},
-		"deep arrays":               {context: deepArrays, status: 400},
-		"never closed":              {context: strings.Repeat("[", 100_000), status: 400},
-		"100,000 keys in context":   {context: "{" + strings.Join(keys, ",") + "}", status: 201},
-		"100,000 parameters":        {parameters: "{" + strings.Join(keys, ",") + "}", status: 400},
-		"100,000 fields":            {more: "," + strings.Join(keys, ","), status: 201},
-		"one key of 900 KiB":        {parameters: `{"` + strings.Repeat("k", 900<<10) + `":1}`, status: 400},
-		"huge number":               {context: `{"n":1e400000}`, status: 400},
-		"huge negative exponent":    {context: `{"n":1e-400000}`, status: 400},
-		"number of 900,000 digits":  {context: `{"n":` + strings.Repeat("9", 900_000) + `}`, status: 400},
-		"huge number, a parameter":  {parameters: `{"charset":1e400000}`, status: 400},
-		"large number":              {context: `{"n":-1.5e308}`, status: 201},
-		"NUL in context":            {context: `{"a":"x\u0000y"}`, status: 400},
-		"NUL in a name":             {context: `{"a\u0000":1}`, status: 400},
-		"NUL in parameters":         {parameters: `{"charset":"\u0000"}`, status: 400},
-		"NUL in a GUID":             {more: `,"space_guid":"\u0000"`, status: 400},
-		"half a surrogate pair":     {context: `{"a":"\ud800"}`, status: 400},
-		"half a pair in parameters": {parameters: `{"charset":"\udfff"}`, status: 400},
-		"invalid UTF-8":             {context: "{\"a\":\"\xff\xfe\"}", status: 400},
-		"overlong UTF-8":            {context: "{\"a\":\"\xc0\x80\"}", status: 400},
-		"duplicate field":           {context: `{}`, more: `,"context":{}`, status: 400},
-		"duplicate in context":      {context: `{"a":1,"a":"2"}`, status: 201},
-		"duplicate parameter":       {parameters: `{"charset":"utf8mb4","charset":"latin1"}`, status: 400},
-		"odd characters":            {context: `{"":"\u202e\ufeff\uffff\ud83d\udca9","\\u0000":"'\";--"}`, status: 201},
-		"GUID of 900 KiB":           {more: `,"space_guid":"` + strings.Repeat("x", 900<<10) + `"`, status: 201},
-		"plan of 900 KiB":           {more: `,"plan_id":"` + strings.Repeat("x", 900<<10) + `"`, status: 400},
-		"JavaScript":                {context: `{a:1}`, status: 400},
-		"not a number":              {context: `{"a":NaN}`, status: 400},
+		"deep context":             {context: deep, status: 400},
+		"deep parameters":          {parameters: deep, status: 400},
+		"100,000 keys in context":  {context: "{" + strings.Join(keys, ",") + "}", status: 201},
+		"100,000 parameters":       {parameters: "{" + strings.Join(keys, ",") + "}", status: 400},
+		"100,000 fields":           {more: "," + strings.Join(keys, ","), status: 201},
+		"huge number, a parameter": {parameters: `{"charset":1e400000}`, status: 400},
+		"large number":             {context: `{"n":-1.5e308}`, status: 201},
+		"NUL in context":           {context: `{"a":"x\u0000y"}`, status: 400},
+		"NUL in parameters":        {parameters: `{"charset":"\u0000"}`, status: 400},
+		"duplicate in context":     {context: `{"a":1,"a":"2"}`, status: 201},
+		"duplicate parameter":      {parameters: `{"charset":"utf8mb4","charset":"latin1"}`, status: 400},
+		"odd characters":           {context: `{"":"\u202e\ufeff\uffff\ud83d\udca9","\\u0000":"'\";--"}`, status: 201},
+		"GUID of 900 KiB":          {more: `,"space_guid":"` + strings.Repeat("x", 900<<10) + `"`, status: 201},
+		"plan of 900 KiB":          {more: `,"plan_id":"` + strings.Repeat("x", 900<<10) + `"`, status: 400},
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := h.newInstance(t, "shared-small")

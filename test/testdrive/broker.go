@@ -250,9 +250,20 @@ func Launch(t testing.TB, env map[string]string, args ...string) *Broker {
 // launch runs a command line.
 func launch(t testing.TB, env map[string]string, args ...string) *Broker {
 	t.Helper()
-	b := &Broker{Username: Username, Password: Password, exited: make(chan struct{}), log: newLogFile()}
-	b.cmd = exec.Command(args[0], args[1:]...)
-	b.cmd.Dir, b.cmd.Env = t.TempDir(), environ(env)
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Dir, cmd.Env = t.TempDir(), environ(env)
+	return run(t, cmd)
+}
+
+// StartCommand is Start by a command that the test has prepared.
+func StartCommand(t testing.TB, cmd *exec.Cmd) *Broker {
+	t.Helper()
+	return started(t, run(t, cmd))
+}
+
+func run(t testing.TB, cmd *exec.Cmd) *Broker {
+	t.Helper()
+	b := &Broker{Username: Username, Password: Password, cmd: cmd, exited: make(chan struct{}), log: newLogFile()}
 	b.cmd.Stdout, b.cmd.Stderr = b.log, b.log
 	b.cmd.WaitDelay = time.Second // dedicated servers outlive the broker
 	if err := b.cmd.Start(); err != nil {
@@ -265,7 +276,7 @@ func launch(t testing.TB, env map[string]string, args ...string) *Broker {
 	}()
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("output of %v:\n%s", args, b.Log())
+			t.Logf("output of %v:\n%s", cmd.Args, b.Log())
 		}
 		b.Signal(t, syscall.SIGTERM)
 		b.Wait(t)

@@ -14,28 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestRestartKeepsData(t *testing.T) {
-	t.Parallel()
-	cfg := Config{Dir: reachableDir(t), Durable: true}
-	c := start(t, cfg)
-	execute(t, c, "CREATE TABLE kept AS SELECT 7 AS n")
-	if err := c.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := pgx.Connect(t.Context(), c.URL()); err == nil {
-		t.Fatal("it answers after Stop")
-	}
-	if runs(t, c) {
-		t.Fatal("it runs after Stop")
-	}
-	if err := c.Stop(t.Context()); err != nil {
-		t.Errorf("second Stop: %v", err)
-	}
-	if n := query(t, start(t, cfg), "SELECT n FROM kept"); n != 7 {
-		t.Errorf("n = %d after a restart, want 7", n)
-	}
-}
-
 func TestStartAfterPostmasterWasKilled(t *testing.T) {
 	t.Parallel()
 	cfg := Config{Dir: reachableDir(t), Durable: true}
@@ -129,17 +107,6 @@ func TestStartIgnoresStrangerWithPostmastersOldPID(t *testing.T) {
 	case <-ended:
 		t.Error("the stranger was ended")
 	default:
-	}
-}
-
-func TestUnfinishedInitialisationIsRedone(t *testing.T) {
-	t.Parallel()
-	dir := reachableDir(t)
-	if err := os.MkdirAll(filepath.Join(dir, "data.new", "base"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if n := query(t, start(t, Config{Dir: dir}), "SELECT 1"); n != 1 {
-		t.Errorf("n = %d, want 1", n)
 	}
 }
 

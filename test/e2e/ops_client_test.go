@@ -2,9 +2,14 @@ package e2e
 
 import (
 	"encoding/json"
+	"maps"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -76,4 +81,120 @@ func TestClientJSON(t *testing.T) {
 		t.Errorf("delete-service-key: %+v", deleted)
 	}
 	expect("shared-small", "delete-service", "db")
+}
+
+// refused fails the test unless the command fails and says why.
+func (u terminal) refused(t *testing.T, why string, args ...string) {
+	t.Helper()
+	if said := u.fail(t, args...); !strings.Contains(said, why) {
+		t.Errorf("client %s says %q without %q", strings.Join(args, " "), said, why)
+	}
+}
+
+// twoOfferings is a copy of the project's catalog with a second offering, of the same plans.
+func twoOfferings(t *testing.T) (path string) {
+	t.Helper()
+	head, offering, found := strings.Cut(shipped(t, "catalog.yml"), "services:\n")
+	if !found {
+		t.Fatal("the catalog has no services")
+	}
+	other := regexp.MustCompile(`- id: \w{8}-\w{4}`).ReplaceAllStringFunc(offering, func(id string) string {
+		return id[:len(id)-4] + "ffff"
+	})
+	other = strings.Replace(other, "name: mysql\n", "name: other\n", 1)
+	path = filepath.Join(t.TempDir(), "catalog.yml")
+	if err := os.WriteFile(path, []byte(head+"services:\n"+offering+other), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// What people are told as they use the client, and what it keeps.
+func TestClient(t *testing.T) {
+	t.Parallel()
+	s := servers.AllMySQL(t)[0]
+	env := testdrive.Environment(t, s)
+	env["CATALOG"] = twoOfferings(t)
+	p := startPlatform(t, s, env)
+	u := p.atTerminal(t, s.Flavour)
+	u.expect(t, "shared-async", "catalog")
+	u.refused(t, "mysql/shared-small, other/shared-small", "create-service", "shared-small", "mine")
+	create := []string{"create-service", "mysql/shared-small", "mine", "-c", `{"charset":"utf8mb4"}`}
+	u.expect(t, "Created service instance mine.", create...)
+	u.refused(t, "there is a service instance mine already: create succeeded", create...)
+	u.refused(t, "Service broker error: ", "create-service", "mysql/shared-small", "bad", "-c", `{"wrong":1}`)
+	u.refused(t, "there is no plan huge", "create-service", "huge", "bad")
+	u.refused(t, "the parameters are not a JSON object: [1]", "create-service", "mysql/shared-small", "bad", "-c", "[1]")
+	if all := u.run(t, "services"); strings.Contains(all, "bad") {
+		t.Errorf("what was refused is listed: %s", all)
+	}
+	u.refused(t, "nothing to change", "update-service", "mine")
+	u.refused(t, "there is no plan mysql/huge", "update-service", "mine", "-p", "huge")
+	u.expect(t, "Updated service instance mine.", "update-service", "mine", "-p", "shared-large")
+	u.expect(t, "update succeeded", "service", "mine")
+
+	made := u.run(t, "create-service-key", "mine", "k", "-c", `{"role":"admin"}`)
+	if shown := u.run(t, "service-key", "mine", "k"); shown != made || !strings.Contains(made, `"uri": "mysql://`) {
+		t.Errorf("service-key printed %q, create-service-key %q", shown, made)
+	}
+	u.refused(t, "has a key k already", "create-service-key", "mine", "k")
+	u.refused(t, "Service broker error: ", "create-service-key", "mine", "bad", "-c", `{"wrong":1}`)
+	u.refused(t, "service instance mine has no key bad", "service-key", "mine", "bad")
+	for typed, want := range map[string]string{"service ": "mine", "delete-service-key mine ": "k", "service-key nobodys ": "",
+		"create-service-key mine ": "", "create-service mysql/shared-s": "mysql/shared-small", "service mine ": ""} {
+		words, _, _ := strings.Cut(u.run(t, append([]string{"__complete"}, strings.Split(typed, " ")...)...), ":")
+		if got := strings.Join(strings.Fields(words), " "); !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("%q is completed by %q, not %q", typed, got, want)
+		}
+	}
+	u.expectInventory(t, p)
+	u.expect(t, "Deleted service instance mine.", "delete-service", "mine") // and its key
+	u.refused(t, "there is no service instance mine", "service", "mine")
+
+	u.refused(t, "collation", "create-service", "mysql/dedicated-small", "failed", "-c", `{"collation":"utf8mb4_klingon_ci"}`)
+	u.expect(t, "create failed", "services")
+	u.expect(t, "Deleted service instance failed.", "delete-service", "failed")
+	u.interruptCreation(t, p)
+}
+
+// expectInventory checks that the file with the names of instances holds no credentials, is readable to its owner alone,
+// and knows those of one broker from another's.
+func (u terminal) expectInventory(t *testing.T, p platform) {
+	t.Helper()
+	file := u.env["MYSQL_BROKER_CLIENT_STATE"]
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the inventory: %v, %v", info, err)
+	}
+	if content, err := os.ReadFile(file); err != nil || strings.Contains(string(content), "mysql://") {
+		t.Errorf("credentials are in %s: %v", content, err)
+	}
+	elsewhere := strings.Replace(p.URL, "127.0.0.1", "localhost", 1)
+	u.expect(t, "No service instances", "services", "--url", elsewhere)
+	guess := terminal{maps.Clone(u.env)}
+	guess.env["BROKER_PASSWORD"] = "guess"
+	guess.refused(t, "the broker refuses the user name or password", "catalog")
+	p.AwaitLog(t, `"platform":"mysql-broker-client"`)
+}
+
+// interruptCreation presses Ctrl-C while the client waits: the broker goes on, and the client can be asked later.
+func (u terminal) interruptCreation(t *testing.T, p platform) {
+	t.Helper()
+	release := p.holdLaunches(t)
+	waiting := testdrive.Launch(t, u.env, "client", "create-service", "mysql/dedicated-small", "held")
+	testdrive.Eventually(t, time.Minute, "the instance is being made", func() bool {
+		return strings.Contains(u.run(t, "services"), "create in progress")
+	})
+	waiting.AwaitLog(t, "Creating service instance held")
+	waiting.Signal(t, syscall.SIGINT)
+	if status := waiting.Wait(t); status != 1 || !strings.Contains(waiting.Log(), "the broker goes on with it") {
+		t.Errorf("the interrupted client ended with %d: %s", status, waiting.Log())
+	}
+	u.refused(t, "in progress", "update-service", "held", "-p", "dedicated-large")
+	u.expect(t, "create in progress", "services")
+	release()
+	testdrive.Eventually(t, time.Minute, "the creation has succeeded", func() bool {
+		return strings.Contains(u.run(t, "service", "held"), "create succeeded")
+	})
+	u.run(t, "delete-service", "held")
 }

@@ -37,6 +37,12 @@ func TestSignInOnCloudFoundry(t *testing.T) {
 		t.Errorf("the catalog has the dashboard client %v", client)
 	}
 
+	seen := testdrive.Run(t, map[string]string{"BROKER_URL": url, "BROKER_USERNAME": b.Username, "BROKER_PASSWORD": b.Password},
+		"client", "catalog", "--json").Expect(t, 0).Stdout
+	if !strings.Contains(seen, openid.ClientID) || strings.Contains(seen, openid.ClientSecret) {
+		t.Errorf("the client prints the catalog with a secret, or without the dashboard's client: %s", seen)
+	}
+
 	developer, operator := openid.NewBrowser(t), openid.NewBrowser(t)
 	developer.LogIn(t, url+whoIsSignedIn, openid.Developer).Expect(t, http.StatusOK, "You are signed in as dora.")
 	operator.LogIn(t, url+whoIsSignedIn, openid.Operator).Expect(t, http.StatusOK, "As an operator you see all")

@@ -34,3 +34,13 @@ func expectEmpty(t *testing.T, r testdrive.Response, status int) {
 		t.Errorf("the body is not {}: %s", r.Raw)
 	}
 }
+
+// field walks down objects, to nil where there is nothing.
+func field(object map[string]any, names ...string) any {
+	var value any = object
+	for _, name := range names {
+		inner, _ := value.(map[string]any)
+		value = inner[name]
+	}
+	return value
+}

@@ -2,9 +2,6 @@ package e2e
 
 import (
 	"net/http"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -134,26 +131,4 @@ func TestPlanRemovedMidway(t *testing.T) {
 	})
 	checkNothingLeft(t, env["LAUNCHER_DIR"])
 	i.await(t, i.deprovision(t, later).Expect(t, http.StatusAccepted).String("operation"))
-}
-
-// catalogWithout is the path of a copy of the project's catalog that lacks one plan.
-func catalogWithout(t *testing.T, plan string) string {
-	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(testdrive.Root(), "catalog.yml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	const between = "\n      - id: "
-	parts := strings.Split(string(raw), between)
-	kept := slices.DeleteFunc(slices.Clone(parts), func(part string) bool {
-		return strings.Contains(part, "name: "+plan+"\n")
-	})
-	if len(kept) != len(parts)-1 {
-		t.Fatalf("the catalog has not one plan %s", plan)
-	}
-	path := filepath.Join(t.TempDir(), "catalog.yml")
-	if err := os.WriteFile(path, []byte(strings.Join(kept, between)), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return path
 }

@@ -29,7 +29,7 @@ func TestAPI(t *testing.T) {
 		env := testdrive.Environment(t, server)
 		env["LOG_LEVEL"], env["LAUNCHER_SPARES"] = "debug", "2"
 		p := startPlatform(t, server, env)
-		for _, scenarios := range [][]scenario{wireScenarios, platformScenarios, provisionScenarios, bindScenarios,
+		for _, scenarios := range [][]scenario{platformScenarios, provisionScenarios, bindScenarios,
 			unbindScenarios, deprovisionScenarios, asyncScenarios, dedicatedScenarios, updateScenarios,
 			isolationScenarios, dumpScenarios} {
 			for _, s := range scenarios {

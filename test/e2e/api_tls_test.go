@@ -2,33 +2,11 @@ package e2e
 
 import (
 	"net/http"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
-
-// catalogRequiringTLS is the project's catalog with a plan that requires TLS.
-func catalogRequiringTLS(t *testing.T, plan string) (path string) {
-	t.Helper()
-	content, err := os.ReadFile(filepath.Join(testdrive.Root(), "catalog.yml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, after, found := strings.Cut(string(content), "name: "+plan+"\n")
-	if !found || !strings.Contains(after, "tls: optional") {
-		t.Fatalf("the catalog has no plan %s with optional TLS", plan)
-	}
-	path = filepath.Join(t.TempDir(), "catalog.yml")
-	content = []byte(before + "name: " + plan + "\n" + strings.Replace(after, "tls: optional", "tls: required", 1))
-	if err := os.WriteFile(path, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
 
 var (
 	asksNothing  = body{}

@@ -1,10 +1,7 @@
 package e2e
 
 import (
-	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"testing"
@@ -12,38 +9,6 @@ import (
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
-
-// How many bindings an instance of each plan of bindLimitEnvironment may have.
-const (
-	bindLimit      = 3 // shared-small
-	bindLimitLarge = 5 // all others
-)
-
-// bindLimitEnvironment is that of brokers whose plans allow few bindings.
-func bindLimitEnvironment(t *testing.T, server servers.MySQL) map[string]string {
-	t.Helper()
-	env := testdrive.Environment(t, server)
-	catalog, err := os.ReadFile(env["CATALOG"])
-	if err != nil {
-		t.Fatal(err)
-	}
-	plans := 0
-	few := regexp.MustCompile(`max_bindings: \d+`).ReplaceAllFunc(catalog, func([]byte) []byte {
-		plans++
-		if plans == 1 {
-			return fmt.Appendf(nil, "max_bindings: %d", bindLimit)
-		}
-		return fmt.Appendf(nil, "max_bindings: %d", bindLimitLarge)
-	})
-	if plans != 5 {
-		t.Fatalf("max_bindings is set for %d plans", plans)
-	}
-	env["CATALOG"] = filepath.Join(t.TempDir(), "catalog.yml")
-	if err := os.WriteFile(env["CATALOG"], few, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return env
-}
 
 // TestBindingLimit has platforms ask for more bindings at the same time than the plan allows, as one did that took all
 // connections of a server with those of a single instance.

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -89,24 +88,6 @@ func (u terminal) refused(t *testing.T, why string, args ...string) {
 	if said := u.fail(t, args...); !strings.Contains(said, why) {
 		t.Errorf("client %s says %q without %q", strings.Join(args, " "), said, why)
 	}
-}
-
-// twoOfferings is a copy of the project's catalog with a second offering, of the same plans.
-func twoOfferings(t *testing.T) (path string) {
-	t.Helper()
-	head, offering, found := strings.Cut(shipped(t, "catalog.yml"), "services:\n")
-	if !found {
-		t.Fatal("the catalog has no services")
-	}
-	other := regexp.MustCompile(`- id: \w{8}-\w{4}`).ReplaceAllStringFunc(offering, func(id string) string {
-		return id[:len(id)-4] + "ffff"
-	})
-	other = strings.Replace(other, "name: mysql\n", "name: other\n", 1)
-	path = filepath.Join(t.TempDir(), "catalog.yml")
-	if err := os.WriteFile(path, []byte(head+"services:\n"+offering+other), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
 }
 
 // What people are told as they use the client, and what it keeps.

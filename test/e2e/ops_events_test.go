@@ -3,8 +3,6 @@ package e2e
 import (
 	"database/sql"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,7 +18,7 @@ func TestEvents(t *testing.T) {
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		private := testdrive.Private(t, s.Flavour)
 		env := testdrive.Environment(t, private)
-		env["CATALOG"] = withEvents(t, env["CATALOG"], "shared-large")
+		env["CATALOG"] = catalogWithEvents(t, "shared-large")
 		env["QUOTA_INTERVAL"] = quotaInterval.String()
 		p := startPlatform(t, private, env)
 		i := p.makeOwn(t, "shared-small")
@@ -81,23 +79,4 @@ func mayMakeEvents(t *testing.T, p platform, account string) bool {
 	t.Helper()
 	return read[bool](t, p.admin(t), `SELECT EXISTS (SELECT 1 FROM information_schema.schema_privileges
 		WHERE privilege_type = 'EVENT' AND grantee = CONCAT('\'', ?, '\'@\'%\''))`, account)
-}
-
-// withEvents is a copy of a catalog in which a plan has events.
-func withEvents(t *testing.T, catalog, plan string) string {
-	t.Helper()
-	text, err := os.ReadFile(catalog)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, after, found := strings.Cut(string(text), "name: "+plan+"\n")
-	if !found {
-		t.Fatalf("no plan %s", plan)
-	}
-	changed := filepath.Join(t.TempDir(), "catalog.yml")
-	text = []byte(before + "name: " + plan + "\n" + strings.Replace(after, "max_bindings:", "events: true, max_bindings:", 1))
-	if err := os.WriteFile(changed, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return changed
 }

@@ -26,34 +26,6 @@ const (
 	quotaTime = 60 * time.Second
 )
 
-// How many MiB the plans of quotaEnvironment have.
-const (
-	quotaSmall     = 40 // shared-small, shared-async
-	quotaLarge     = 80 // shared-large
-	quotaDedicated = 64 // dedicated-small
-)
-
-// quotaEnvironment is that of brokers that measure every second, and whose plans are small.
-func quotaEnvironment(t *testing.T, server servers.MySQL) map[string]string {
-	t.Helper()
-	env := testdrive.Environment(t, server)
-	catalog, err := os.ReadFile(env["CATALOG"])
-	if err != nil {
-		t.Fatal(err)
-	}
-	small := strings.NewReplacer("max_storage_mb: 100,", fmt.Sprintf("max_storage_mb: %d,", quotaSmall),
-		"max_storage_mb: 1024, max_connections: 60", fmt.Sprintf("max_storage_mb: %d, max_connections: 60", quotaLarge),
-		"max_storage_mb: 1024, max_connections: 50",
-		fmt.Sprintf("max_storage_mb: %d, max_connections: 50", quotaDedicated)).
-		Replace(string(catalog))
-	env["CATALOG"] = filepath.Join(t.TempDir(), "catalog.yml")
-	if err := os.WriteFile(env["CATALOG"], []byte(small), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	env["QUOTA_INTERVAL"] = quotaInterval.String()
-	return env
-}
-
 // fill adds so many MiB to a table, which it makes.
 func fill(t *testing.T, db *sql.DB, mebibytes int) {
 	t.Helper()

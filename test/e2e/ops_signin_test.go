@@ -71,15 +71,6 @@ func TestSignInOnCloudFoundry(t *testing.T) {
 	operator.Open(t, url+whoIsSignedIn).Expect(t, http.StatusOK, "As an operator you see all")
 }
 
-func TestNoSignInIsConfigured(t *testing.T) {
-	t.Parallel()
-	b := testdrive.Start(t, firstEnvironment(t))
-	b.Do(t, "GET", whoIsSignedIn, nil).Expect(t, http.StatusNotFound)
-	if catalog := b.Do(t, "GET", "/v2/catalog", nil).Expect(t, http.StatusOK).Raw; strings.Contains(catalog, "dashboard") {
-		t.Errorf("the catalog names a dashboard: %s", catalog)
-	}
-}
-
 // TestSignInByLink opens the link that a broker on one's own machine prints, which listens at any port here.
 func TestSignInByLink(t *testing.T) {
 	t.Parallel()

@@ -1,10 +1,7 @@
 package e2e
 
 import (
-	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -111,23 +108,4 @@ func TestWaitingEnds(t *testing.T) {
 	let()
 	i.await(t, i.deprovision(t, later).Expect(t, http.StatusAccepted).String("operation"))
 	expectTenants(t, p.admin(t), 0, 0)
-}
-
-// catalogWithPolling is the path of a copy of the project's catalog in which a plan has that maximum_polling_duration.
-func catalogWithPolling(t *testing.T, plan string, seconds int) string {
-	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(testdrive.Root(), "catalog.yml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, after, found := strings.Cut(string(raw), "name: "+plan+"\n")
-	if !found {
-		t.Fatalf("the catalog has no plan %s", plan)
-	}
-	path := filepath.Join(t.TempDir(), "catalog.yml")
-	text := fmt.Sprintf("%sname: %s\n        maximum_polling_duration: %d\n%s", before, plan, seconds, after)
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return path
 }

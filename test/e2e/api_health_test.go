@@ -44,8 +44,7 @@ func TestReadOnlyPostgres(t *testing.T) {
 	env := testdrive.Environment(t, server)
 	env["DATABASE_URL"] = pg.URL
 	p := startPlatform(t, server, env)
-	i := p.ownInstance(t, "shared-small")
-	i.provision(t, now, nil).Expect(t, http.StatusCreated)
+	i := p.makeOwn(t, "shared-small")
 	set := func(value string) {
 		records := openTasks(t, env)
 		records.exec(t, "ALTER SYSTEM SET default_transaction_read_only = "+value)

@@ -87,8 +87,7 @@ func TestMetricsOfAStuckTask(t *testing.T) {
 		private := testdrive.StartCrashable(t, s.Flavour)
 		env := testdrive.Environment(t, private.MySQL)
 		p := startPlatform(t, private.MySQL, env)
-		i := p.ownInstance(t, "shared-async")
-		i.await(t, i.begin(t))
+		i := p.makeOwn(t, "shared-async")
 		let := private.Crash(t)
 		i.deprovision(t, later).Expect(t, http.StatusAccepted)
 		const kind = `{kind="deprovision"`

@@ -180,8 +180,7 @@ func checkPageHeaders(t *testing.T, path string, h http.Header, caching string) 
 
 // testDashboardEvents listens while a binding is made and while the instance goes.
 func testDashboardEvents(t *testing.T, d dashboardPeople, _ instance) {
-	i := d.ownInstance(t, "shared-small")
-	i.provision(t, now, nil).Expect(t, http.StatusCreated)
+	i := d.makeOwn(t, "shared-small")
 	stream := d.listen(t, i.id)
 	first := stream.next(t)
 	if first.Structure == "" || first.Gone || !strings.Contains(first.Operation, "Created") {
@@ -365,8 +364,7 @@ func TestSignOutEndsStreams(t *testing.T) {
 // signedInOperator signs an operator in, and orders an instance to look at.
 func signedInOperator(t *testing.T, d dashboardPeople) instance {
 	t.Helper()
-	i := d.ownInstance(t, "shared-small")
-	i.provision(t, now, nil).Expect(t, http.StatusCreated)
+	i := d.makeOwn(t, "shared-small")
 	d.browsers[openid.Operator] = openid.NewBrowser(t)
 	d.browsers[openid.Operator].LogIn(t, d.Dashboard.URL+"/dashboard/", openid.Operator)
 	return i

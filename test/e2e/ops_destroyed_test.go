@@ -15,8 +15,7 @@ func TestRequestsAfterAServerIsDestroyed(t *testing.T) {
 		env := testdrive.Environment(t, s)
 		faults := testdrive.NewFaults(t, env)
 		p := startPlatform(t, s, env)
-		i := p.ownInstance(t, "dedicated-small")
-		i.await(t, i.begin(t))
+		i := p.makeOwn(t, "dedicated-small")
 		b, _ := i.bound(t, nil)
 
 		destroyed, goOn := holdAt(t, faults, "destroy: moved away")

@@ -27,8 +27,7 @@ func TestDiskFull(t *testing.T) {
 		disk.Fill(t, 0)
 		expectNoLaunch(t, p, disk, tasks)
 		disk.Free(t)
-		i := p.ownInstance(t, "dedicated-small")
-		i.await(t, i.begin(t))
+		i := p.makeOwn(t, "dedicated-small")
 		_, c := i.bound(t, nil)
 		db := c.open(t)
 		exec(t, db, "CREATE TABLE kept (n INT, filling LONGBLOB)", "INSERT INTO kept VALUES (7, NULL)")
@@ -84,8 +83,7 @@ func expectFullDisk(t *testing.T, p platform, i instance, c credentials) (update
 		r := i.poll(t, "?operation="+update).Expect(t, http.StatusOK)
 		return strings.Contains(r.String("description"), "no room for a dedicated server")
 	})
-	shared := p.ownInstance(t, "shared-small")
-	shared.provision(t, now, nil).Expect(t, http.StatusCreated)
+	shared := p.makeOwn(t, "shared-small")
 	shared.deprovision(t, now).Expect(t, http.StatusOK)
 	return update
 }

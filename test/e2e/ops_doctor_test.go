@@ -24,8 +24,7 @@ func TestDoctor(t *testing.T) {
 		admin := p.admin(t)
 		kept := p.provisioned(t, "shared-small", nil)
 		_, c := kept.bound(t, nil)
-		lost := p.ownInstance(t, "shared-small")
-		lost.provision(t, now, nil).Expect(t, 201)
+		lost := p.makeOwn(t, "shared-small")
 		_, left := lost.bound(t, nil)
 		well := runDoctor(t, env).Expect(t, 0)
 		other := maps.Clone(env)
@@ -137,8 +136,7 @@ func TestDoctorStartsNothing(t *testing.T) {
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		env := testdrive.Environment(t, s)
 		p := startPlatform(t, s, env)
-		i := p.ownInstance(t, "dedicated-small")
-		i.await(t, i.begin(t))
+		i := p.makeOwn(t, "dedicated-small")
 		p.Signal(t, syscall.SIGTERM)
 		p.Wait(t)
 		for _, pid := range testdrive.Mysqlds(t, env["LAUNCHER_DIR"]) {

@@ -39,17 +39,15 @@ func TestFrozenServerDelaysOnlyItself(t *testing.T) {
 		waiting = append(waiting, p.Begin("DELETE", bound.deletion(bound.path(), now), nil))
 
 		// Were any of these to wait for the frozen server, they would wait until it goes on.
-		i := p.ownInstance(t, "dedicated-small")
-		i.await(t, i.begin(t))
-		shared := p.ownInstance(t, "shared-small")
-		expectEmpty(t, shared.provision(t, now, nil), http.StatusCreated)
+		i := p.makeOwn(t, "dedicated-small")
+		shared := p.makeOwn(t, "shared-small")
 		_, c := shared.bound(t, nil)
 		if c.Port != well.Port {
 			t.Errorf("the database is on port %d", c.Port)
 		}
 		c.open(t)
 		expectEmpty(t, shared.deprovision(t, now), http.StatusOK)
-		i.await(t, i.deprovision(t, later).Expect(t, http.StatusAccepted).String("operation"))
+		i.remove(t)
 
 		for _, answers := range waiting {
 			expectRefusal(t, testdrive.Receive(t, answers, "a request on the frozen server is answered"),
@@ -97,13 +95,11 @@ func startOnFrozen(t *testing.T, well servers.MySQL, frozen testdrive.Crashable,
 	}
 	first := configure(described("frozen", frozen.MySQL))
 	for range held {
-		i := first.ownInstance(t, "shared-small")
-		expectEmpty(t, i.provision(t, now, nil), http.StatusCreated)
+		i := first.makeOwn(t, "shared-small")
 		used = append(used, i)
 	}
 	for range deletions {
-		i := first.ownInstance(t, "shared-async")
-		expectEmpty(t, i.provision(t, now, nil), http.StatusCreated)
+		i := first.makeOwn(t, "shared-async")
 		p.doomed = append(p.doomed, i)
 	}
 	first.Kill(t)

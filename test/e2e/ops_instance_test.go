@@ -17,6 +17,18 @@ func (p platform) ownInstance(t *testing.T, plan string) instance {
 	return instance{platform: p, id: uuid.NewString(), serviceID: serviceID, planID: planID}
 }
 
+// makeOwn makes an instance that is the test's to delete.
+func (p platform) makeOwn(t *testing.T, plan string) instance {
+	t.Helper()
+	i := p.ownInstance(t, plan)
+	if r := i.provision(t, later, nil); r.Status == http.StatusAccepted {
+		i.await(t, r.String("operation"))
+	} else {
+		expectEmpty(t, r, http.StatusCreated)
+	}
+	return i
+}
+
 // via is the same instance as another replica of the broker knows it.
 func (i instance) via(p platform) instance {
 	i.platform = p

@@ -118,8 +118,7 @@ func (p platform) haveItWork(t *testing.T, env map[string]string, canary string)
 		exec(t, c.open(t), "CREATE VIEW v AS SELECT 1") // so that the account outlives its binding
 		expectEmpty(t, b.unbind(t), http.StatusOK)
 	}
-	gone := p.ownInstance(t, "dedicated-small")
-	gone.await(t, gone.begin(t))
+	gone := p.makeOwn(t, "dedicated-small")
 	p.seen.add(recorded(t, env, gone.id).AdminPassword)
 	gone.remove(t)
 	return made

@@ -235,8 +235,7 @@ func TestProvisionThatReachesPostgresLate(t *testing.T) {
 				i.via(other).provision(t, now, nil).Expect(t, http.StatusCreated)
 			}
 			// So that it has just used its connection, which else it would try out first.
-			warm := slow.ownInstance(t, "shared-small")
-			warm.provision(t, now, nil).Expect(t, http.StatusCreated)
+			warm := slow.makeOwn(t, "shared-small")
 			warm.deprovision(t, now).Expect(t, http.StatusOK)
 			network.Freeze()
 			made := i.Begin("PUT", i.path(), i.provisionBody(nil))

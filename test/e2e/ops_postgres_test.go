@@ -42,8 +42,7 @@ func outlastPostgres(t *testing.T, s servers.MySQL, outage func(*testing.T, *tes
 	env["DATABASE_URL"] = pg.URL
 	brokers := []platform{startPlatform(t, s, env), startPlatform(t, s, env)}
 	dedicated := brokers[0].ownInstance(t, "dedicated-small")
-	idle := brokers[0].ownInstance(t, "shared-small")
-	idle.provision(t, now, nil).Expect(t, http.StatusCreated)
+	idle := brokers[0].makeOwn(t, "shared-small")
 	release := brokers[0].holdLaunches(t)
 	operation := dedicated.begin(t)
 	brokers[0].awaitDescription(t, dedicated, operation)

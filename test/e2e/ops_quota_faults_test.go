@@ -164,8 +164,7 @@ func TestQuotaOfADedicatedServer(t *testing.T) {
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		env := quotaEnvironment(t, s)
 		p := startPlatform(t, s, env)
-		i := p.ownInstance(t, "dedicated-small")
-		i.await(t, i.begin(t))
+		i := p.makeOwn(t, "dedicated-small")
 		_, c := i.bound(t, nil)
 		db := c.open(t)
 		overfill(t, db, quotaDedicated)

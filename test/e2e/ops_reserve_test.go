@@ -29,8 +29,7 @@ func TestEveryConnectionTaken(t *testing.T) {
 		p.AwaitLog(t, `"msg":"shared server"`)
 		takeConnections(t, p)
 
-		i := p.ownInstance(t, "shared-small")
-		i.provision(t, now, nil).Expect(t, http.StatusCreated)
+		i := p.makeOwn(t, "shared-small")
 		b, c := i.bound(t, nil)
 		expectEmpty(t, i.updatePlan(t, now, "shared-large"), http.StatusOK)
 		err := connect(t, c.fields(t)).PingContext(t.Context())

@@ -16,8 +16,7 @@ func TestServerThatIsStartingIsNotWarnedOf(t *testing.T) {
 		env := testdrive.Environment(t, server)
 		env["QUOTA_INTERVAL"] = "1s"
 		p := startPlatform(t, server, env)
-		i := p.ownInstance(t, "dedicated-small")
-		i.await(t, i.begin(t))
+		i := p.makeOwn(t, "dedicated-small")
 		_, c := i.bound(t, nil)
 		db := c.open(t)
 		id := dedicatedID(t, env)

@@ -145,8 +145,7 @@ func TestStopLeavesDedicatedServers(t *testing.T) {
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		env := testdrive.Environment(t, s)
 		first := startPlatform(t, s, env)
-		i := first.ownInstance(t, "dedicated-small")
-		i.await(t, i.begin(t))
+		i := first.makeOwn(t, "dedicated-small")
 		b, c := i.bound(t, nil)
 		db := c.open(t)
 		before := testdrive.Mysqlds(t, env["LAUNCHER_DIR"])

@@ -20,8 +20,7 @@ func TestRollingUpgrade(t *testing.T) {
 		admin := old.admin(t)
 		before := old.makeOwn(t, "shared-small")
 		bindingBefore, credentialsBefore := before.bound(t, nil)
-		dedicated := old.ownInstance(t, "dedicated-small")
-		dedicated.await(t, dedicated.begin(t))
+		dedicated := old.makeOwn(t, "dedicated-small")
 
 		current := startPlatform(t, private, env)
 		bindingBefore.instance = before.via(current)
@@ -64,14 +63,6 @@ func TestRollingUpgrade(t *testing.T) {
 		expectTenants(t, admin, 0, 0)
 		expectNoProcess(t, env["LAUNCHER_DIR"])
 	})
-}
-
-// makeOwn makes an instance that is the test's to delete.
-func (p platform) makeOwn(t *testing.T, plan string) instance {
-	t.Helper()
-	i := p.ownInstance(t, plan)
-	expectEmpty(t, i.provision(t, now, nil), http.StatusCreated)
-	return i
 }
 
 func startPrevious(t *testing.T, server servers.MySQL, env map[string]string) platform {

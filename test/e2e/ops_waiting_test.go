@@ -36,8 +36,7 @@ func TestProvisionWaitsForItsServer(t *testing.T) {
 		env := testdrive.Environment(t, server.MySQL)
 		p := startPlatform(t, server.MySQL, env)
 		o, tasks := p.operator(env), openTasks(t, env)
-		i := p.ownInstance(t, "shared-async")
-		i.await(t, i.begin(t))
+		i := p.makeOwn(t, "shared-async")
 		b, c := i.bound(t, nil)
 		exec(t, c.open(t), "CREATE TABLE kept (n INT)", "INSERT INTO kept VALUES (42)")
 
@@ -75,7 +74,7 @@ func TestProvisionWaitsForItsServer(t *testing.T) {
 			QueryRowContext(t.Context(), "SELECT n FROM kept").Scan(&n); err != nil || n != 42 {
 			t.Errorf("the table holds %d, %v", n, err)
 		}
-		i.await(t, i.deprovision(t, later).Expect(t, http.StatusAccepted).String("operation"))
+		i.remove(t)
 	})
 }
 
@@ -88,8 +87,7 @@ func TestWaitingEnds(t *testing.T) {
 	env["CATALOG"] = catalogWithPolling(t, "shared-async", 20)
 	p := startPlatform(t, server.MySQL, env)
 	tasks := openTasks(t, env)
-	i := p.ownInstance(t, "shared-async")
-	i.await(t, i.begin(t))
+	i := p.makeOwn(t, "shared-async")
 	let := server.Crash(t)
 	task := tasks.restoreBefore(t, i)
 	if state, description := i.AwaitOperation(t, i.id, task); state != "failed" ||
@@ -106,6 +104,6 @@ func TestWaitingEnds(t *testing.T) {
 		t.Errorf("operators read %q", shown.LastError)
 	}
 	let()
-	i.await(t, i.deprovision(t, later).Expect(t, http.StatusAccepted).String("operation"))
+	i.remove(t)
 	expectTenants(t, p.admin(t), 0, 0)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -126,81 +127,75 @@ func (j *journal) step(name string, errs ...error) task.Step {
 
 var errBoom = errors.New("boom")
 
-func TestStepsRunInOrder(t *testing.T) {
+// What the steps of a task return decides which of them run, how often, and how the task ends.
+func TestStepsAndTheirErrors(t *testing.T) {
 	t.Parallel()
-	s, j := servers.Store(t), &journal{}
-	r := start(t, s, task.Workflow{Steps: []task.Step{j.step("a"), j.step("b")}, Succeeded: nothing, Failed: ignored})
-	recorded := record(t, s, store.NewTask{})
-	r.Nudge()
-	if got := end(t, s, recorded.ID); got.State != store.Succeeded {
-		t.Errorf("%+v", got)
-	}
-	j.is(t, "a", "b")
-}
-
-func TestFailedStepIsTriedAgainWithoutTheStepsBefore(t *testing.T) {
-	t.Parallel()
-	s, j := servers.Store(t), &journal{}
-	start(t, s, task.Workflow{Steps: []task.Step{j.step("a"), j.step("b", errBoom, errBoom)}, Succeeded: nothing,
-		Failed: ignored})
-	if got := end(t, s, record(t, s, store.NewTask{}).ID); got.State != store.Succeeded {
-		t.Errorf("%+v", got)
-	}
-	j.is(t, "a", "b", "b", "b")
-}
-
-func TestGivenUpTaskIsCleanedUpAndFails(t *testing.T) {
-	t.Parallel()
-	s, j := servers.Store(t), &journal{}
-	undone := make(chan bool, 1)
 	errStuck := errors.New("stuck")
-	startWith(t, s, task.Workflow{Steps: []task.Step{j.step("a", errBoom, errBoom)},
-		Cleanup: []task.Step{j.step("undo", errBoom, task.Permanent("There is no way.", errStuck))}, Succeeded: nothing,
-		Failed: func(_ *store.Tx, all bool) { undone <- all }}, task.Config{Attempts: 2})
-	got := end(t, s, record(t, s, store.NewTask{}).ID)
-	if want := "step a: boom; undoing it: step undo: There is no way. (stuck)"; got.State != store.Failed ||
-		got.Description == "" || got.LastError != want {
-		t.Errorf("%+v", got)
-	}
-	j.is(t, "a", "a", "undo", "undo", "undo")
-	if !<-undone {
-		t.Error("the outcome was recorded as not undone")
-	}
-}
-
-func TestPermanentErrorIsNotTriedAgain(t *testing.T) {
-	t.Parallel()
-	s, j := servers.Store(t), &journal{}
-	start(t, s, task.Workflow{Steps: []task.Step{j.step("a", task.Permanent("Choose another.", errBoom))},
-		Succeeded: nothing, Failed: ignored})
-	if got := end(t, s, record(t, s, store.NewTask{}).ID); got.State != store.Failed ||
-		got.Description != "Choose another." {
-		t.Errorf("%+v", got)
-	}
-	j.is(t, "a")
-}
-
-// What this process cannot do is no failure of the work, however often it is tried here.
-func TestWorkForAnotherProcessCountsAsNoAttempt(t *testing.T) {
-	t.Parallel()
-	s, j := servers.Store(t), &journal{}
 	elsewhere := task.RequeueElsewhere(errBoom)
-	startWith(t, s, task.Workflow{Steps: []task.Step{j.step("a", elsewhere, elsewhere, elsewhere, errBoom)},
-		Succeeded: nothing, Failed: ignored}, task.Config{Attempts: 2})
-	if got := end(t, s, record(t, s, store.NewTask{}).ID); got.State != store.Succeeded {
-		t.Errorf("%+v", got)
-	}
-	j.is(t, "a", "a", "a", "a", "a")
-}
-
-func TestPanicIsAFailedStep(t *testing.T) {
-	t.Parallel()
-	s := servers.Store(t)
-	startWith(t, s, task.Workflow{Steps: []task.Step{{Name: "a", Do: func(context.Context, *task.Run) error {
-		panic("boom")
-	}}}, Succeeded: nothing, Failed: ignored}, task.Config{Attempts: 2})
-	if got := end(t, s, record(t, s, store.NewTask{}).ID); got.State != store.Failed {
-		t.Errorf("%+v", got)
+	for _, tt := range []struct {
+		name           string
+		steps, cleanup func(j *journal) task.Step
+		ran            []string
+		state          string
+		undone         bool   // where it failed: what is recorded of its cleanup
+		says           string // in the description or the last error
+	}{
+		{name: "all is well", steps: func(j *journal) task.Step { return j.step("b") }, ran: []string{"a", "b"},
+			state: store.Succeeded},
+		{name: "tried again, without the steps before",
+			steps: func(j *journal) task.Step { return j.step("b", errBoom, errBoom) }, ran: []string{"a", "b", "b", "b"},
+			state: store.Succeeded},
+		{name: "given up and undone",
+			steps: func(j *journal) task.Step { return j.step("b", errBoom, errBoom, errBoom) },
+			cleanup: func(j *journal) task.Step {
+				return j.step("undo", errBoom, task.Permanent("There is no way.", errStuck))
+			},
+			ran: []string{"a", "b", "b", "b", "undo", "undo", "undo"}, state: store.Failed, undone: true,
+			says: "step b: boom; undoing it: step undo: There is no way. (stuck)"},
+		{name: "given up, and so is undoing it",
+			steps: func(j *journal) task.Step { return j.step("b", errBoom, errBoom, errBoom) },
+			cleanup: func(*journal) task.Step {
+				return task.Step{Name: "undo", Do: func(context.Context, *task.Run) error { return errBoom }}
+			},
+			ran: []string{"a", "b", "b", "b"}, state: store.Failed, says: "boom"},
+		{name: "permanent", steps: func(j *journal) task.Step {
+			return j.step("b", task.Permanent("Choose another.", errBoom))
+		}, ran: []string{"a", "b"}, state: store.Failed, undone: true, says: "Choose another."},
+		{name: "for another process, which counts as no attempt", steps: func(j *journal) task.Step {
+			return j.step("b", elsewhere, elsewhere, elsewhere, errBoom)
+		}, ran: []string{"a", "b", "b", "b", "b", "b"}, state: store.Succeeded},
+		{name: "a panic", steps: func(j *journal) task.Step {
+			return task.Step{Name: "b", Do: func(context.Context, *task.Run) error { panic("boom") }}
+		}, ran: []string{"a"}, state: store.Failed, undone: true, says: "boom"},
+		{name: "a step that hangs", steps: func(j *journal) task.Step {
+			return task.Step{Name: "b", Timeout: 20 * time.Millisecond, Do: func(ctx context.Context, _ *task.Run) error {
+				j.note("b")
+				<-ctx.Done()
+				return ctx.Err()
+			}}
+		}, ran: []string{"a", "b", "b", "b"}, state: store.Failed, undone: true, says: "took too long"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s, j := servers.Store(t), &journal{}
+			undone := make(chan bool, 1)
+			w := task.Workflow{Steps: []task.Step{j.step("a"), tt.steps(j)}, Succeeded: nothing,
+				Failed: func(_ *store.Tx, all bool) { undone <- all }}
+			if tt.cleanup != nil {
+				w.Cleanup = []task.Step{tt.cleanup(j)}
+			}
+			r := startWith(t, s, w, task.Config{Attempts: 3})
+			recorded := record(t, s, store.NewTask{})
+			r.Nudge()
+			got := end(t, s, recorded.ID)
+			if got.State != tt.state || !strings.Contains(got.Description+got.LastError, tt.says) {
+				t.Errorf("%+v", got)
+			}
+			if got.State == store.Failed && <-undone != tt.undone {
+				t.Errorf("the outcome was recorded as undone: %t", !tt.undone)
+			}
+			j.is(t, tt.ran...)
+		})
 	}
 }
 
@@ -306,22 +301,6 @@ func TestLeaseThatNobodyHoldsRunsOutThoughItsProcessIsBusy(t *testing.T) {
 	lost := recordOf(t, s, "lost", store.NewTask{Owner: owner, LeaseTTL: ttl})
 	if got := end(t, s, lost.ID); got.State != store.Succeeded {
 		t.Errorf("%+v", got)
-	}
-}
-
-func TestGivenUpCleanupIsToldToTheOutcome(t *testing.T) {
-	t.Parallel()
-	s := servers.Store(t)
-	undone := make(chan bool, 1)
-	always := task.Step{Name: "a", Do: func(context.Context, *task.Run) error { return errBoom }}
-	startWith(t, s, task.Workflow{Steps: []task.Step{always}, Cleanup: []task.Step{always}, Succeeded: nothing,
-		Failed: func(_ *store.Tx, all bool) { undone <- all }},
-		task.Config{Attempts: 1})
-	if got := end(t, s, record(t, s, store.NewTask{}).ID); got.State != store.Failed {
-		t.Errorf("%+v", got)
-	}
-	if <-undone {
-		t.Error("the outcome was recorded as undone")
 	}
 }
 

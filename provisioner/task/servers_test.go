@@ -177,24 +177,6 @@ func TestUndoingARequestWaitsForItsServer(t *testing.T) {
 	j.is(t, "a", "a", "a", "undo", "undo", "undo", "undo", "undo", "undo")
 }
 
-// A step that hangs is ended, and counts as one that fails.
-func TestStepThatHangsIsEnded(t *testing.T) {
-	t.Parallel()
-	s, j := servers.Store(t), &journal{}
-	hang := task.Step{Name: "a", Timeout: 20 * time.Millisecond, Do: func(ctx context.Context, _ *task.Run) error {
-		j.note("a")
-		<-ctx.Done()
-		return ctx.Err()
-	}}
-	startWith(t, s, task.Workflow{Steps: []task.Step{hang}, Succeeded: nothing, Failed: ignored},
-		task.Config{Attempts: 3})
-	got := end(t, s, record(t, s, store.NewTask{}).ID)
-	if got.State != store.Failed || !strings.Contains(got.LastError, "took too long") {
-		t.Errorf("%+v", got)
-	}
-	j.is(t, "a", "a", "a")
-}
-
 // What is more than a task made is kept: the task ends at once, and operators and users are told.
 func TestKeptWorkEndsATask(t *testing.T) {
 	t.Parallel()

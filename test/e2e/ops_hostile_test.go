@@ -39,7 +39,7 @@ func TestHostileInput(t *testing.T) {
 			name string
 			run  func(*testing.T)
 		}{
-			{"contents", h.testContents}, {"ids", h.testIDs}, {"headers", h.testHeaders}, {"protocol", h.testProtocol},
+			{"contents", h.testContents}, {"targets", h.testTargets}, {"headers", h.testHeaders}, {"protocol", h.testProtocol},
 			{"slow headers", h.testSlowHeaders}, {"slow body", h.testSlowBody}, {"slow reader", h.testSlowReader},
 		} {
 			t.Run(attack.name, func(t *testing.T) {

@@ -12,21 +12,12 @@ import (
 // what it does once it goes on, must change nothing any more.
 func TestPausedReplica(t *testing.T) {
 	t.Parallel()
-	operations := map[string]func(t *testing.T, r replicas){
-		"provision": pauseProvision,
-		"bind":      pauseBind,
-	}
-	for name, run := range operations {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-				private := testdrive.Private(t, s.Flavour)
-				env := testdrive.Environment(t, private)
-				run(t, replicas{paused: startPlatform(t, private, env), other: startPlatform(t, private, env),
-					tasks: openTasks(t, env)})
-			})
-		})
-	}
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		private := testdrive.Private(t, s.Flavour)
+		env := testdrive.Environment(t, private)
+		pauseProvision(t, replicas{paused: startPlatform(t, private, env), other: startPlatform(t, private, env),
+			tasks: openTasks(t, env)})
+	})
 }
 
 // firstEpoch is that of the replica which the request came to and which works on it at once.
@@ -49,25 +40,6 @@ func pauseProvision(t *testing.T, r replicas) {
 	wake()
 	expectTenants(t, admin, 0, 0)
 	i.via(r.other).fetch(t).Expect(t, 404)
-}
-
-func pauseBind(t *testing.T, r replicas) {
-	admin := r.other.admin(t)
-	i := r.paused.ownInstance(t, "shared-small")
-	i.provision(t, now, nil).Expect(t, 201)
-	b := i.newBinding()
-	wake := r.pauseAt(t, "CREATE USER", b.path(), b.with(nil))
-	r.tasks.awaitTakeover(t, i.id, b.bindingID, firstEpoch, takeoverTime)
-	r.tasks.awaitSuccess(t, i.id, b.bindingID)
-	b.instance = i.via(r.other)
-	b.credentials(t, b.fetch(t).Expect(t, 200)).open(t)
-	b.unbind(t).Expect(t, 200)
-
-	wake()
-	expectTenants(t, admin, 1, 0)
-	b.fetch(t).Expect(t, 404)
-	b.deprovision(t, now).Expect(t, 200)
-	expectTenants(t, admin, 0, 0)
 }
 
 // pauseAt sends a PUT to the replica to be paused, and stops that one while the server executes the statement that

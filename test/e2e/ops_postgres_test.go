@@ -131,27 +131,9 @@ func expectOutageAnswers(t *testing.T, brokers []platform, known instance) {
 // expectService fails the test unless each of many requests at once is carried out.
 func expectService(t *testing.T, brokers []platform) {
 	t.Helper()
-	const each = 10
 	var asked sync.WaitGroup
-	for _, p := range brokers {
-		for range each {
-			i := p.ownInstance(t, "shared-small")
-			asked.Go(func() {
-				for _, q := range []struct {
-					method, path string
-					fields       any
-					status       int
-				}{
-					{"PUT", i.path(), i.provisionBody(nil), http.StatusCreated},
-					{"GET", i.path(), nil, http.StatusOK},
-					{"DELETE", i.deletion(i.path(), now), nil, http.StatusOK},
-				} {
-					if r, err := p.Send(q.method, q.path, q.fields, nil); err != nil || r.Status != q.status {
-						t.Errorf("%s after the outage: %v, status %d: %s", q.method, err, r.Status, r.Raw)
-					}
-				}
-			})
-		}
+	for n := range 20 {
+		asked.Go(func() { brokers[n%len(brokers)].makeAndDelete(t) })
 	}
 	asked.Wait()
 }

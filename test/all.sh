@@ -4,16 +4,17 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# These take longest, and go test begins packages in the order given: it should not end with one of them alone.
-first='./test/e2e ./test/chaos'
-others=$(go list ./... | grep -v -E '/test/(e2e|chaos|soak)$')
+# What these start, kill or measure needs no race detector, with which brokers take several times as long to start: the
+# other tests run the same code with it. The longest come first, as go test begins packages in the order given: it should
+# not end with one of them alone.
+without='./test/chaos ./test/soak ./test/browser ./test/connect ./test/deploy'
+others=$(go list ./... | grep -v -E '/test/(chaos|soak|browser|connect|deploy|e2e)$')
 
-# What test/soak looks for needs no race detector, with which it takes several times as long.
+# More tests at once than the processors are for: most of them wait. `make lint` has vetted. The time limit is that of
+# each package.
 status=0
-go test -vet=off -count=1 -timeout 40m ./test/soak || status=$?
-
-# More tests at once than the processors are for: the end-to-end ones mostly wait. `make lint` has vetted. The time limit
-# is that of each package.
 # shellcheck disable=SC2086 # lists of words
-go test -race -vet=off -count=1 -parallel 6 -timeout 40m $first $others || status=$?
+go test -vet=off -count=1 -parallel 6 -timeout 40m $without || status=$?
+# shellcheck disable=SC2086
+go test -race -vet=off -count=1 -parallel 6 -timeout 40m ./test/e2e $others || status=$?
 exit $status

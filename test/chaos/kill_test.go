@@ -20,7 +20,7 @@ const (
 	atOnce       = 12              // operations, each with a broker of its own to be killed
 	launchAtOnce = 5               // of them on dedicated servers, whose starts are slow
 	afterEnd     = 2 * time.Second // how long a broker may take from the end of its task to its last point
-	pauseEach    = 5               // in the short form, how many points there are for each at which a broker is paused
+	pauseEach    = 9               // in the short form, how many points there are for each at which a broker is paused
 	attempts     = 4               // to meet a point that another broker passed because it had claimed the task first
 )
 
@@ -58,8 +58,8 @@ func testKills(t *testing.T, c chaos) {
 		t.Logf("%s passes %d points: %v", k, len(points), points)
 		w.tally.pointsPassed(len(points))
 		for n, p := range points {
-			if long() || n%4 == c.quarter {
-				kills = append(kills, &kill{workflow: k.workflow, end: p, mitigate: n/4%2 == 0})
+			if long() || n%8 == c.eighth {
+				kills = append(kills, &kill{workflow: k.workflow, end: p, mitigate: n/8%2 == 0})
 			}
 			if !k.plan.dedicated() && k.plan.async == "" && (long() || n%pauseEach == c.half) {
 				kills = append(kills, &kill{workflow: k.workflow, end: p, mitigate: n/4%2 == 0, pause: true})

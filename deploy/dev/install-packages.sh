@@ -54,7 +54,6 @@ missing_packages() {
     have systemd-analyze || echo systemd # only its programs
     have dbus-daemon || echo dbus
     have jq || echo jq                   # for deploy/cloudfoundry/smoke-test.sh
-    [ -e /usr/share/bash-completion/bash_completion ] || echo bash-completion
     driver_packages
   fi
 }

@@ -12,10 +12,7 @@ import (
 
 // TestFailedCreate fails a creation for good: the collation has a plausible name and no server knows it.
 func TestFailedCreate(t *testing.T) {
-	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
-		env := testdrive.Environment(t, server)
-		p := startPlatform(t, server, env)
+	eachPlatform(t, func(t *testing.T, p platform, env map[string]string) {
 		i := p.newInstance(t, "dedicated-small")
 		wrong := body{"parameters": body{"collation": "utf8mb4_klingon_ci"}}
 		create := func() string {

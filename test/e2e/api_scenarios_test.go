@@ -65,3 +65,24 @@ func startPlatformBy(t *testing.T, start func(testing.TB, map[string]string) *te
 	p.Username, p.Password, p.OnAnswer = env["BROKER_USERNAME"], env["BROKER_PASSWORD"], seen.heard
 	return p
 }
+
+// eachPlatform runs a test with a broker on each flavour at the same time. env is that of the broker.
+func eachPlatform(t *testing.T, run func(t *testing.T, p platform, env map[string]string)) {
+	t.Helper()
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
+		env := testdrive.Environment(t, server)
+		run(t, startPlatform(t, server, env), env)
+	})
+}
+
+// eachPrivatePlatform is eachPlatform with shared servers that no other test uses.
+func eachPrivatePlatform(t *testing.T, run func(t *testing.T, p platform, env map[string]string)) {
+	t.Helper()
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
+		private := testdrive.Private(t, server.Flavour)
+		env := testdrive.Environment(t, private)
+		run(t, startPlatform(t, private, env), env)
+	})
+}

@@ -10,16 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
 // Dedicated servers have one CA, which is replaced while they serve, and whose key is nowhere but in PostgreSQL.
 func TestOneCAForDedicatedServers(t *testing.T) {
-	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
-		env := testdrive.Environment(t, server)
-		p := startPlatform(t, server, env)
+	eachPlatform(t, func(t *testing.T, p platform, env map[string]string) {
 		ca := func(args ...string) string {
 			t.Helper()
 			return testdrive.Run(t, env, append([]string{"ca"}, args...)...).Expect(t, 0).Stdout

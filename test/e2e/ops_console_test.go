@@ -64,10 +64,7 @@ func (o operator) refuse(t *testing.T, why string, args ...string) {
 }
 
 func TestOperatorsLists(t *testing.T) {
-	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		env := testdrive.Environment(t, s)
-		p := startPlatform(t, s, env)
+	eachPlatform(t, func(t *testing.T, p platform, env map[string]string) {
 		o := p.operator(env)
 		named := p.provisioned(t, "shared-small", body{"context": body{"platform": "cloudfoundry", "instance_name": "orders",
 			"organization_name": "sales", "space_name": "production"}, "organization_guid": "sales-guid"})
@@ -156,7 +153,7 @@ func TestOperatorsLists(t *testing.T) {
 			Instances              int
 		}
 		o.read(t, &all, "servers")
-		if len(all) != 1 || all[0].Server != "shared-1" || all[0].State != "ok" || !strings.EqualFold(all[0].Flavour, s.Flavour) ||
+		if len(all) != 1 || all[0].Server != "shared-1" || all[0].State != "ok" || !strings.EqualFold(all[0].Flavour, p.server.Flavour) ||
 			all[0].Instances != 2 {
 			t.Errorf("servers: %+v", all)
 		}
@@ -165,7 +162,7 @@ func TestOperatorsLists(t *testing.T) {
 			t.Fatalf("dedicated servers: %q", own)
 		}
 		expectLine(t, o.run(t, 0, "servers", own[0]).Stdout, "instance:", dedicated.id)
-		expectLine(t, strings.ToLower(o.run(t, 0, "servers", "shared-1").Stdout), "version:", s.Flavour)
+		expectLine(t, strings.ToLower(o.run(t, 0, "servers", "shared-1").Stdout), "version:", p.server.Flavour)
 
 		dedicated.remove(t)
 		var deleted struct {

@@ -132,10 +132,7 @@ func expectLine(t *testing.T, text string, parts ...string) {
 
 // An operator who looks must not change what there is to see.
 func TestDoctorStartsNothing(t *testing.T) {
-	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		env := testdrive.Environment(t, s)
-		p := startPlatform(t, s, env)
+	eachPlatform(t, func(t *testing.T, p platform, env map[string]string) {
 		i := p.makeOwn(t, "dedicated-small")
 		p.Signal(t, syscall.SIGTERM)
 		p.Wait(t)
@@ -152,7 +149,7 @@ func TestDoctorStartsNothing(t *testing.T) {
 		if pids := testdrive.Mysqlds(t, env["LAUNCHER_DIR"]); len(pids) > 0 {
 			t.Errorf("doctor started %v", pids)
 		}
-		i.via(startPlatform(t, s, env)).remove(t)
+		i.via(startPlatform(t, p.server, env)).remove(t)
 	})
 }
 

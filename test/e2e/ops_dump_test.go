@@ -117,13 +117,11 @@ func expectFurnished(t *testing.T, db *sql.DB) {
 
 // TestClientDump dumps with the programs of both flavours from servers of both, and restores with them.
 func TestClientDump(t *testing.T) {
-	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		p := startPlatform(t, s, testdrive.Environment(t, s))
+	eachPlatform(t, func(t *testing.T, p platform, _ map[string]string) {
 		for _, programs := range clientFlavours(t) {
 			t.Run("programs of "+programs, func(t *testing.T) {
 				t.Parallel()
-				if fits(programs, s) {
+				if fits(programs, p.server) {
 					testClientDump(t, p, programs)
 					return
 				}
@@ -250,16 +248,14 @@ func expectEntries(t *testing.T, dir string, want ...string) {
 // On a MySQL server of its own, or a MariaDB server from 11.3 on, a key of role admin reads the routines of all others,
 // so that a dump needs none of them.
 func TestClientDumpOfADedicatedServer(t *testing.T) {
-	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		p := startPlatform(t, s, testdrive.Environment(t, s))
-		u := p.atTerminal(t, s.Flavour)
+	eachPlatform(t, func(t *testing.T, p platform, _ map[string]string) {
+		u := p.atTerminal(t, p.server.Flavour)
 		u.run(t, "create-service", "dedicated-small", "from")
 		app := u.makeKey(t, "from", "app")
 		furnish(t, app)
 		exec(t, app.open(t), "CREATE EVENT later ON SCHEDULE AT NOW() + INTERVAL 1 DAY DO DELETE FROM fruit")
 		file := filepath.Join(t.TempDir(), "dump.sql")
-		if version := read[string](t, app.open(t), "SELECT VERSION()"); s.Flavour == "mariadb" && !strings.HasPrefix(version,
+		if version := read[string](t, app.open(t), "SELECT VERSION()"); p.server.Flavour == "mariadb" && !strings.HasPrefix(version,
 			"11.4.") && !strings.HasPrefix(version, "11.8.") {
 			if said := u.fail(t, "dump", "from", file); !strings.Contains(said, "cannot read what another one made") {
 				t.Errorf("on %s: %s", version, said)
@@ -283,10 +279,8 @@ func TestClientDumpOfADedicatedServer(t *testing.T) {
 
 // Whoever interrupts a dump is left with no part of it, no process and no key; and nobody else sees the password.
 func TestClientDumpInterrupted(t *testing.T) {
-	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		p := startPlatform(t, s, testdrive.Environment(t, s))
-		u, dir := p.atTerminal(t, s.Flavour), t.TempDir()
+	eachPlatform(t, func(t *testing.T, p platform, env map[string]string) {
+		u, dir := p.atTerminal(t, p.server.Flavour), t.TempDir()
 		u.run(t, "create-service", "shared-small", "from")
 		c := u.makeKey(t, "from", "app")
 		exec(t, c.open(t), "CREATE TABLE held (id INT)")

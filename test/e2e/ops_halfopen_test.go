@@ -9,18 +9,12 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"mysql-broker/test/servers"
-	"mysql-broker/test/testdrive"
 )
 
 // Whoever reaches a MySQL server can begin to log in, and leave it at that for the 10 s that servers wait. Neither an
 // unbind nor the deprovision of an instance with many bindings waits for it binding by binding.
 func TestHalfOpenLogins(t *testing.T) {
-	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		private := testdrive.Private(t, s.Flavour)
-		p := startPlatform(t, private, testdrive.Environment(t, private))
+	eachPrivatePlatform(t, func(t *testing.T, p platform, _ map[string]string) {
 		unbound, i := p.makeOwn(t, "shared-small"), p.makeOwn(t, "shared-small")
 		b, ended := unbound.bound(t, nil)
 		const bindings = 10
@@ -32,7 +26,7 @@ func TestHalfOpenLogins(t *testing.T) {
 		// One defines something, so that its account stays until the database is gone.
 		exec(t, accounts[0].open(t), "CREATE VIEW v AS SELECT 1")
 
-		keepHalfOpen(t, private.Address(), 30)
+		keepHalfOpen(t, p.server.Address(), 30)
 		since := time.Now()
 		expectEmpty(t, b.unbind(t), http.StatusOK)
 		t.Logf("an unbind took %v", time.Since(since).Round(time.Millisecond))

@@ -11,9 +11,7 @@ import (
 
 // TestOtherEnginesAreRefused tries every engine that tables of a tenant could have.
 func TestOtherEnginesAreRefused(t *testing.T) {
-	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		p := startPlatform(t, s, testdrive.Environment(t, s))
+	eachPlatform(t, func(t *testing.T, p platform, _ map[string]string) {
 		_, c := p.provisioned(t, "shared-small", nil).bound(t, body{"parameters": body{"role": "admin"}})
 		db := c.open(t)
 		exec(t, db, "CREATE TABLE kept (id INT)")

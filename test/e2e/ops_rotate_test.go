@@ -206,10 +206,7 @@ func rotateAdmin(t *testing.T, env map[string]string, ids ...string) testdrive.O
 }
 
 func TestRotateAdminPasswords(t *testing.T) {
-	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
-		env := testdrive.Environment(t, server)
-		p := startPlatform(t, server, env)
+	eachPlatform(t, func(t *testing.T, p platform, env map[string]string) {
 		i := p.provisioned(t, "dedicated-small", nil)
 		_, c := i.bound(t, nil)
 		before := recorded(t, env, i.id).AdminPassword

@@ -10,8 +10,8 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// TestBindingLimit has platforms ask for more bindings at the same time than the plan allows, as one did that took all
-// connections of a server with those of a single instance.
+// TestBindingLimit requests more bindings at the same time than the plan allows: without the limit, the bindings of one
+// instance could take all connections of a server.
 func TestBindingLimit(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
@@ -62,7 +62,7 @@ func TestBindingLimit(t *testing.T) {
 	})
 }
 
-// bindAtOnce asks for n bindings at the same time, of brokers by turns, and returns those that were made.
+// bindAtOnce requests n bindings at the same time, alternating between brokers, and returns those that were created.
 func bindAtOnce(t *testing.T, n int, through ...instance) (made []binding) {
 	t.Helper()
 	type outcome struct {
@@ -91,7 +91,7 @@ func bindAtOnce(t *testing.T, n int, through ...instance) (made []binding) {
 	return made
 }
 
-// expectBindings fails the test unless the platform is told so many bindings, of so many that are allowed.
+// expectBindings fails the test unless the instance reports this number of bindings and this limit.
 func (i instance) expectBindings(t *testing.T, want, allowed int) {
 	t.Helper()
 	r := i.fetch(t).Expect(t, http.StatusOK)

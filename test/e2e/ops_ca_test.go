@@ -13,7 +13,7 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// Dedicated servers have one CA, which is replaced while they serve, and whose key is nowhere but in PostgreSQL.
+// Dedicated servers share one CA. It is replaced while they run, and its key is stored only in PostgreSQL.
 func TestOneCAForDedicatedServers(t *testing.T) {
 	eachPlatform(t, func(t *testing.T, p platform, env map[string]string) {
 		ca := func(args ...string) string {

@@ -13,11 +13,11 @@ import (
 
 const byOperator = "Cancelled by an operator."
 
-// undoTime bounds how long an operation that was cancelled under its worker may take to end: its lease, and what a busy
-// machine takes.
+// undoTime limits how long an operation may take to end after it was cancelled while a worker ran it: its lease, plus
+// time for a busy machine.
 const undoTime = leaseTime + 3*time.Minute
 
-// desk is a broker with a server of its own, which can be stalled, and an operator who looks after it.
+// desk is a broker with a private server, which tests can stall, and an operator's commands.
 type desk struct {
 	platform
 	operator
@@ -35,7 +35,7 @@ func newDesk(t *testing.T, flavour string) desk {
 	return desk{p, p.operator(env), p.admin(t), openTasks(t, env), faults}
 }
 
-// failing has every step of that name fail, until it is told that this is enough.
+// failing makes every step of that name fail until enough is called.
 func (d desk) failing(step string) (enough func()) {
 	d.faults.Decide(func(_ int, point string) testdrive.Word {
 		if strings.HasSuffix(point, ": "+step+": begins") {
@@ -164,7 +164,7 @@ func cancelDeletion(t *testing.T, d desk) {
 	expectEmpty(t, <-answers, http.StatusOK)
 }
 
-// A deletion that overtakes a task that is being undone must leave nothing either.
+// A deletion that overtakes the cleanup of a cancelled task leaves nothing behind.
 func TestDeletionOfWhatIsCancelled(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {

@@ -90,7 +90,7 @@ func (u terminal) refused(t *testing.T, why string, args ...string) {
 	}
 }
 
-// What people are told as they use the client, and what it keeps.
+// TestClient covers the client's messages, and what it stores.
 func TestClient(t *testing.T) {
 	t.Parallel()
 	s := servers.AllMySQL(t)[0]

@@ -11,8 +11,8 @@ import (
 // clockTakeoverTime is takeoverTime, and how long it may take until a clock that was set back is noticed.
 const clockTakeoverTime = takeoverTime + leaseTime/4 + time.Second
 
-// Leases end by PostgreSQL's clock. Where that is set, by whoever it be, no task stays with a dead broker or waits for
-// the clock to come round again, and none is carried out twice.
+// Leases end by PostgreSQL's clock. When that clock jumps, no task stays with a dead broker or waits until the clock
+// catches up, and none runs twice.
 func TestClockJumps(t *testing.T) {
 	t.Parallel()
 	for name, scenario := range map[string]struct {
@@ -33,7 +33,7 @@ func TestClockJumps(t *testing.T) {
 	}
 }
 
-// clockwork is two brokers, and how far the clock of their PostgreSQL jumps.
+// clockwork is two brokers, and how far their PostgreSQL's clock jumps.
 type clockwork struct {
 	clock         testdrive.Clock
 	jump          time.Duration

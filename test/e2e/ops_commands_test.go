@@ -107,7 +107,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// Every variable that a command may complain of stands in its help.
+// A command's help lists every variable that its errors can name.
 func TestHelpNamesTheVariables(t *testing.T) {
 	t.Parallel()
 	env := map[string]string{"LAUNCHER": "process"}

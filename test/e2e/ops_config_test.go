@@ -58,7 +58,7 @@ func TestBadConfiguration(t *testing.T) {
 	}
 }
 
-// With an ADDRESS, the broker is found nowhere else.
+// With ADDRESS set, the broker listens nowhere else.
 func TestListensOnOneAddress(t *testing.T) {
 	t.Parallel()
 	env := firstEnvironment(t)
@@ -76,7 +76,7 @@ func TestListensOnOneAddress(t *testing.T) {
 	}
 }
 
-// wrongly is a good configuration but for some values. Nothing in it is ever connected to.
+// wrongly is a valid configuration with some values changed. Nothing connects to what it names.
 func wrongly(t *testing.T, changes map[string]string) map[string]string {
 	t.Helper()
 	keyset, err := store.NewKeyset()
@@ -106,7 +106,7 @@ func containing(text, part string) (lines []string) {
 	return lines
 }
 
-// A PostgreSQL that cannot be reached is no mistake in the configuration: the platform is to try again.
+// An unreachable PostgreSQL is not a configuration error: the platform should start the broker again.
 func TestUnreachableDatabase(t *testing.T) {
 	t.Parallel()
 	out := testdrive.Run(t, wrongly(t, nil), "serve").Expect(t, 1)

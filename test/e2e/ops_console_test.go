@@ -13,7 +13,7 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// operator types commands with what serve is given but for the platform's password. No output may hold a secret.
+// operator runs commands in the environment of serve, without the platform's password. No output may contain a secret.
 type operator struct {
 	env  map[string]string
 	seen *secrets
@@ -26,7 +26,7 @@ func (p platform) operator(env map[string]string) operator {
 	return operator{env, p.seen}
 }
 
-// run returns what a command prints that ends with this status.
+// run runs a command, expects this exit status, and returns the output.
 func (o operator) run(t *testing.T, status int, args ...string) testdrive.Output {
 	t.Helper()
 	out := testdrive.Run(t, o.env, args...).Expect(t, status)
@@ -55,7 +55,7 @@ func (o operator) ids(t *testing.T, field string, args ...string) []string {
 	return ids
 }
 
-// refuse runs a command that must fail with a word about why.
+// refuse fails the test unless a command fails and says why.
 func (o operator) refuse(t *testing.T, why string, args ...string) {
 	t.Helper()
 	if out := o.run(t, 1, args...); !strings.Contains(out.Stderr, why) || out.Stdout != "" {
@@ -215,7 +215,7 @@ func TestOperatorsMistakes(t *testing.T) {
 	}
 }
 
-// What has no plan in the catalog and no server in the configuration any more must be found all the same.
+// Lists include instances whose plan or server was removed from the catalog or the configuration.
 func TestOperatorsListsOfRemovedPlans(t *testing.T) {
 	t.Parallel()
 	s := servers.AllMySQL(t)[0]

@@ -8,8 +8,8 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// A broker may die while it makes the data directory that servers are copied from: the next one starts afresh, once the
-// program that makes it, and goes on, has ended.
+// A broker may die while it creates the data directory that servers are copied from. The next broker waits for the
+// orphaned initialisation to end, and starts over.
 func TestCrashDuringTemplate(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {

@@ -15,14 +15,14 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// What would do harm in a page that let it through.
+// Values that would do harm in a page that does not escape them.
 const (
 	evilID    = "a/b <script>alert(1)</script>'\"&%2F"
 	evilName  = "<img src=x onerror=alert(2)>"
 	evilTable = "<script>alert('x-y')</script>"
 )
 
-// TestDashboard reads the dashboard's pages as people who may see all, something, or nothing of an instance.
+// TestDashboard reads the pages as an operator, a developer and a stranger.
 func TestDashboard(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
@@ -302,7 +302,8 @@ func testOverviewPages(t *testing.T, d dashboardPeople, evil instance) {
 	d.open(t, openid.Operator, "findings?problem=orphan").Expect(t, http.StatusOK, "Findings")
 }
 
-// testSilentServer stops a dedicated server, which then takes connections and answers nothing: the page says so, soon.
+// testSilentServer stops a dedicated server's process, which then accepts connections and answers nothing. The page
+// says so soon.
 func testSilentServer(t *testing.T, d dashboardPeople, _ instance) {
 	i := d.provisioned(t, "dedicated-small", nil)
 	pids := testdrive.Mysqlds(t, d.launcherDir)
@@ -319,7 +320,7 @@ func testSilentServer(t *testing.T, d dashboardPeople, _ instance) {
 	}
 }
 
-// Without anybody who could sign in, there is no dashboard, and nothing says that there is one.
+// Without sign-in there is no dashboard, and no response mentions one.
 func TestNoDashboard(t *testing.T) {
 	t.Parallel()
 	env := firstEnvironment(t)
@@ -335,7 +336,7 @@ func TestNoDashboard(t *testing.T) {
 	p.Do(t, "GET", "/dashboard/", nil).Expect(t, http.StatusNotFound)
 }
 
-// Whoever has signed out hears nothing more a minute later, wherever a page is still open.
+// A minute after signing out, no open page receives events.
 func TestSignOutEndsStreams(t *testing.T) {
 	t.Parallel()
 	env := firstEnvironment(t)
@@ -361,7 +362,7 @@ func TestSignOutEndsStreams(t *testing.T) {
 	p.Expect(t, http.StatusUnauthorized, "the session has ended")
 }
 
-// signedInOperator signs an operator in, and orders an instance to look at.
+// signedInOperator signs an operator in and creates an instance.
 func signedInOperator(t *testing.T, d dashboardPeople) instance {
 	t.Helper()
 	i := d.makeOwn(t, "shared-small")

@@ -8,7 +8,8 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// Between the end of a dedicated server and that of its instance's deletion, requests find no server.
+// Requests that arrive after a dedicated server is destroyed and before its instance's deletion ends get a
+// ConcurrencyError.
 func TestRequestsAfterAServerIsDestroyed(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {

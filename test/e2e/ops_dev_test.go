@@ -16,8 +16,8 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// devTurn is whose turn it is to run `dev`: between stop and start, one could take the ports of another's servers, which
-// keep theirs.
+// devTurn lets one test at a time run `dev`: servers keep their ports over a restart, and another test's servers could
+// take them meanwhile.
 var devTurn sync.Mutex
 
 // takeDevTurn waits until no other test runs `dev`, and keeps them from it until this one ends.
@@ -73,7 +73,8 @@ func testDev(t *testing.T, flavour string) {
 	interrupt(t, dev, env)
 }
 
-// expectPrintedCommandWorks has a shell run the curl line that dev prints, with a password that means much to shells.
+// expectPrintedCommandWorks runs the curl line that dev prints in a shell. The password contains characters that shells
+// interpret.
 func expectPrintedCommandWorks(t *testing.T, dev *testdrive.Broker) {
 	t.Helper()
 	line := dev.AwaitLog(t, "curl -s -u ")
@@ -157,7 +158,7 @@ func (u terminal) delete(t *testing.T, plan string, c credentials) {
 	}
 }
 
-// interruptStart presses Ctrl-C while dev starts. Nothing that it leaves behind is in the next start's way.
+// interruptStart presses Ctrl-C while dev starts. What it leaves behind must not break the next start.
 func interruptStart(t *testing.T, env map[string]string) {
 	t.Helper()
 	dev := testdrive.Launch(t, env, "dev")

@@ -15,8 +15,8 @@ import (
 // diskMiB is room for two small servers and the data directory that they are copied from.
 const diskMiB = 512
 
-// The disk of dedicated servers is full: what needs room fails and says so, and leaves nothing behind. Whether a mysqld
-// lives through that is its own affair; it serves once there is room again, and can be deleted while there is none.
+// On a full disk, operations that need space fail with a clear message and leave nothing behind. A mysqld may survive a
+// full disk or not; once there is space it serves again, and it can be deleted while there is none.
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
@@ -71,8 +71,8 @@ func expectNoLaunch(t *testing.T, p platform, disk *testdrive.Disk, tasks tasks)
 	i.remove(t)
 }
 
-// expectFullDisk fails the test unless writes that need room fail, an update tells its users why it cannot be, and other
-// instances are not affected. The update may not have ended yet: undoing it waits for a server that died of the disk.
+// expectFullDisk fails the test unless writes that need space fail, an update tells users why it fails, and other
+// instances are unaffected. The update may still run: its cleanup waits for a server that the full disk has crashed.
 func expectFullDisk(t *testing.T, p platform, i instance, c credentials) (update string) {
 	t.Helper()
 	if _, err := c.open(t).ExecContext(t.Context(), "INSERT INTO kept VALUES (8, REPEAT('x', 8000000))"); err == nil {

@@ -12,7 +12,7 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// examinationTime is how long a broker may take to examine after its start, on a busy machine.
+// examinationTime limits how long the first examination after a start may take on a busy machine.
 const examinationTime = 60 * time.Second
 
 func TestDoctor(t *testing.T) {
@@ -130,7 +130,7 @@ func expectLine(t *testing.T, text string, parts ...string) {
 	t.Errorf("no line with %q in:\n%s", parts, text)
 }
 
-// An operator who looks must not change what there is to see.
+// The doctor starts no server.
 func TestDoctorStartsNothing(t *testing.T) {
 	eachPlatform(t, func(t *testing.T, p platform, env map[string]string) {
 		i := p.makeOwn(t, "dedicated-small")

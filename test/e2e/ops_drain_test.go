@@ -70,8 +70,8 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// While brokers are upgraded one after the other, the older ones must not fill what was drained. How they answer is
-// their own affair.
+// During a rolling upgrade, brokers of the previous release place nothing on a drained server. Their response does not
+// matter.
 func TestDrainBindsThePreviousRelease(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {

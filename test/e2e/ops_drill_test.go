@@ -26,7 +26,7 @@ type drillInstance struct {
 	c       credentials
 }
 
-// drill is what there is when disaster strikes.
+// drill is the state at the time of the disaster.
 type drill struct {
 	kept, full, changed, dedicated drillInstance // made before the backup
 	definer                        drillInstance // before, and unbound since; its account is kept, locked
@@ -38,7 +38,7 @@ type drill struct {
 	tokens                         []string      // of operations since
 }
 
-// The steps of docs/upgrade.md, section "PostgreSQL from a backup", with everything in it that can go wrong.
+// TestDisasterDrill follows docs/upgrade.md, section "PostgreSQL from a backup", with everything that can go wrong.
 func TestDisasterDrill(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
@@ -208,7 +208,7 @@ func (d *drill) expectActions(t *testing.T, shown string) {
 	}
 }
 
-// expectAccess tries every account: who was not unbound and is known gets in, everybody else does not.
+// expectAccess tries every account: only those of recorded bindings can log in.
 func (d *drill) expectAccess(t *testing.T, p platform) {
 	t.Helper()
 	for name, c := range map[string]credentials{"kept": d.kept.c, "full": d.full.c, "changed": d.changed.c,
@@ -257,7 +257,7 @@ func (d *drill) expectAnswers(t *testing.T, p platform) {
 	}
 }
 
-// expectNewTokens sees to it that no name of an operation is given out twice.
+// expectNewTokens fails the test if the name of an operation is used twice.
 func (d *drill) expectNewTokens(t *testing.T, p platform, last int64) {
 	t.Helper()
 	i := p.ownInstance(t, "dedicated-small")

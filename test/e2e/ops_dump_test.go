@@ -82,7 +82,7 @@ func (u terminal) keys(t *testing.T, name string) (names []string) {
 // trickyRow looks like what the dump programs write of definers, and holds what has to be escaped.
 const trickyRow = "/*!50013 DEFINER=`a`@`%` SQL SECURITY DEFINER */\nCREATE DEFINER=`a`@`%` 'x' \\ \x00\xff DELIMITER ;;"
 
-// furnish makes everything that a dump can hold.
+// furnish creates every kind of object that a dump can contain.
 func furnish(t *testing.T, c credentials) {
 	t.Helper()
 	useAsApplication(t, c)
@@ -277,7 +277,7 @@ func TestClientDumpOfADedicatedServer(t *testing.T) {
 	})
 }
 
-// Whoever interrupts a dump is left with no part of it, no process and no key; and nobody else sees the password.
+// An interrupted dump leaves no file, no process and no key, and the password is visible to nobody.
 func TestClientDumpInterrupted(t *testing.T) {
 	eachPlatform(t, func(t *testing.T, p platform, env map[string]string) {
 		u, dir := p.atTerminal(t, p.server.Flavour), t.TempDir()
@@ -339,7 +339,7 @@ func childOf(pid int) int {
 	return child
 }
 
-// A dump that cannot be written, or made, leaves neither a key nor a file, and the one of before as it was.
+// A dump that fails leaves no key and no file, and does not change an existing dump.
 func TestClientDumpThatFails(t *testing.T) {
 	t.Parallel()
 	s := servers.AllMySQL(t)[0]

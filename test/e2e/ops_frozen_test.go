@@ -12,9 +12,9 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// TestFrozenServerDelaysOnlyItself stops a shared server's process, which takes connections from then on and answers
-// none, with more deletions on it than the broker has workers, and requests that wait for it. Whatever is asked for
-// elsewhere goes on. Once the process goes on, so do the deletions.
+// TestFrozenServerDelaysOnlyItself stops a shared server's process, which then accepts connections and answers nothing.
+// More deletions wait for it than the broker has workers, and requests too. Operations elsewhere continue; once the
+// process continues, so do the deletions.
 func TestFrozenServerDelaysOnlyItself(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, well servers.MySQL) {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Whoever reaches a MySQL server can begin to log in, and leave it at that for the 10 s that servers wait. Neither an
-// unbind nor the deprovision of an instance with many bindings waits for it binding by binding.
+// Anybody who reaches a MySQL server can begin a login and leave it pending for the 10 s that servers wait. An unbind,
+// or the deprovision of an instance with many bindings, waits for that at most once.
 func TestHalfOpenLogins(t *testing.T) {
 	eachPrivatePlatform(t, func(t *testing.T, p platform, _ map[string]string) {
 		unbound, i := p.makeOwn(t, "shared-small"), p.makeOwn(t, "shared-small")

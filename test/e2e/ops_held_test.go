@@ -51,8 +51,8 @@ func expectHeld(t *testing.T, p platform, reason string) {
 	expectFigures(t, p, map[string]string{"mysql_broker_held": "1"})
 }
 
-// restorations are ways in which PostgreSQL comes to be older than the servers, and what the broker says of them. Each
-// gets a backup that was made before something was done.
+// restorations are the ways in which PostgreSQL becomes older than the servers, and the reason that the broker reports
+// for each.
 var restorations = map[string]struct {
 	reason  string
 	restore func(t *testing.T, env map[string]string, dump string, last int64)
@@ -65,7 +65,7 @@ var restorations = map[string]struct {
 	}},
 }
 
-// A broker whose PostgreSQL is older than the servers removes and changes nothing, whichever broker is asked.
+// While PostgreSQL is older than the servers, no broker removes or changes anything.
 func TestHeld(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
@@ -138,7 +138,8 @@ func TestHeld(t *testing.T) {
 	})
 }
 
-// A shared server that cannot be reached as the broker starts holds PostgreSQL before anything is done there.
+// If a shared server is unreachable when the broker starts, the hold is detected before the broker changes anything on
+// it.
 func TestHeldByServerThatComesLater(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {

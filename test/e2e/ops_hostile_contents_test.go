@@ -28,7 +28,7 @@ func (h hostile) testLongBodies(t *testing.T) {
 	i.Do(t, "PUT", i.path(), []byte(whole(mebibyte))).Expect(t, http.StatusCreated)
 }
 
-// testContents sends what a JSON body can hold. What is accepted must be kept, and all else be refused with a 400.
+// testContents sends unusual JSON. Accepted values can be stored; all others are refused with 400.
 func (h hostile) testContents(t *testing.T) {
 	keys := make([]string, 100_000)
 	for i := range keys {

@@ -144,7 +144,7 @@ func (h hostile) expectCutOff(t *testing.T, conn net.Conn, began time.Time, text
 	}
 }
 
-// A client that asks and asks, and reads no answer, holds no more than one answer in the broker.
+// A client that sends many requests and reads no response makes the broker buffer at most one response.
 func (h hostile) testSlowReader(t *testing.T) {
 	const each = 100_000
 	requests := strings.Repeat(h.head("GET", "/v2/catalog", "\r\n"), each)

@@ -26,7 +26,8 @@ var hostileSettings = map[string][]string{
 		"innodb_temp_data_file_path=ibtmp1:12M:autoextend:max:24M"},
 }
 
-// TestHostileTenant has a tenant use up what a shared server has. Meanwhile others go on, and the broker ends it.
+// TestHostileTenant exhausts a shared server's resources as a tenant. Other tenants continue, and the broker can remove
+// the hostile one.
 func TestHostileTenant(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {

@@ -11,8 +11,8 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// TestCleanupKeepsData has the cleanup of a provision begin, in a PostgreSQL that was restored, for an instance that is
-// in use since. It must not take the instance's data for something that the provision left.
+// TestCleanupKeepsData runs the cleanup of a provision, from a restored PostgreSQL, on an instance that is in use. The
+// cleanup must not delete the data.
 func TestCleanupKeepsData(t *testing.T) {
 	t.Parallel()
 	fill := func(t *testing.T, c credentials) { exec(t, c.open(t), "CREATE TABLE kept (n INT)") }

@@ -34,7 +34,7 @@ func (p platform) makeAndDelete(t *testing.T) {
 	}
 }
 
-// Where PostgreSQL takes no more connections, those that a broker has serve its requests, one after the other.
+// When PostgreSQL refuses further connections, the broker serves all requests with the connections that it has.
 func TestPostgresTakesNoMoreConnections(t *testing.T) {
 	t.Parallel()
 	server := servers.AllMySQL(t)[0] // what matters is PostgreSQL

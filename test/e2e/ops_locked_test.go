@@ -13,7 +13,7 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// Requests that wait for another one in vain are told so, and not that PostgreSQL were away.
+// Requests that time out waiting for another one on the same instance get a ConcurrencyError, not an outage.
 func TestLockedInstance(t *testing.T) {
 	t.Parallel()
 	server := servers.AllMySQL(t)[0]

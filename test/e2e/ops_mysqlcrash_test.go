@@ -9,8 +9,8 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// What failed while a server was away is asked for again when it is back: the answer tells how the server is now, not how
-// the first attempt ended, which may still wait to be undone.
+// A request that failed while a server was away is repeated when the server is back. The repeat succeeds, even if the
+// cleanup of the first attempt is still pending.
 func TestRepeatsAfterMySQLCameBack(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {

@@ -22,8 +22,8 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// A platform that is told that an instance is gone must not own it later. The commit of a PUT hangs in PostgreSQL, which
-// waits for a standby that is not there, while the platform deletes what it asked for.
+// An instance that was reported gone must not exist later. The commit of a PUT hangs, because PostgreSQL waits for a
+// standby that does not exist; meanwhile the platform deletes the instance.
 func TestDeleteDuringHangingCommit(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
@@ -145,8 +145,8 @@ func (ts tasks) expectNoOrphans(t *testing.T) {
 // leavers are as many clients as leave in the middle of a PUT.
 const leavers = 200
 
-// Clients that send a PUT, leave after up to 40 ms, and delete what they asked for, through any replica: what is told to
-// be gone must not come to be.
+// Clients send a PUT, leave within 40 ms, and delete the instance through any replica. An instance that was reported
+// gone must not exist later.
 func TestClientsThatLeaveOwnNothing(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
@@ -217,7 +217,7 @@ func (i instance) sendProvision() (*net.TCPConn, error) {
 	return conn.(*net.TCPConn), nil
 }
 
-// What a broker has sent may come to PostgreSQL long after the platform has given up the request and deleted the instance
+// A broker's statements may reach PostgreSQL long after the platform has given up the request and deleted the instance
 // through another broker.
 func TestProvisionThatReachesPostgresLate(t *testing.T) {
 	t.Parallel()
@@ -266,7 +266,7 @@ func (ts tasks) awaitQuiet(t *testing.T) {
 	})
 }
 
-// A broker that stands still reads a request long after its client has left and deleted the instance through another.
+// A paused broker reads a request long after its client has left and deleted the instance through another broker.
 func TestProvisionThatIsReadLate(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {

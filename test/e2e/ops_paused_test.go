@@ -8,8 +8,8 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// A replica that stood still for longer than its lease has lost its task. What it had sent to the server before, and
-// what it does once it goes on, must change nothing any more.
+// A replica that was paused for longer than its lease has lost its task. Neither the statements that it sent before nor
+// what it does afterwards may change anything.
 func TestPausedReplica(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {

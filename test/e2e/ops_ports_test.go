@@ -16,8 +16,8 @@ import (
 // longest pause, and the start.
 const restartTime = 3 * time.Minute
 
-// All ports are a stranger's: a creation fails and says so. Once they are free, the next one works. When a stranger
-// takes the port of a server that has crashed, the server comes back as soon as the port is free again.
+// If other programs use all ports, a creation fails and says so; once ports are free, the next creation works. If
+// another program takes a crashed server's port, the server restarts as soon as the port is free.
 func TestPortsTaken(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {

@@ -14,8 +14,8 @@ import (
 // own bounds are 5 to 10 s; a busy machine adds to them.
 const outageAnswerTime = 50 * time.Second
 
-// PostgreSQL is gone for longer than a lease, while one operation is under way and nothing else is. Requests get an
-// answer meanwhile, nobody works without a lease, and what was begun ends once it is back.
+// PostgreSQL is away for longer than a lease while one operation runs. Requests are answered meanwhile, no worker
+// continues without a lease, and the operation ends once PostgreSQL is back.
 func TestPostgresOutage(t *testing.T) {
 	t.Parallel()
 	// What matters is PostgreSQL, whatever flavour the servers are of.

@@ -13,7 +13,7 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// A server where the broker's account lacks a privilege is passed over until it has been granted.
+// A server on which the broker's account lacks a privilege gets no instances until the privilege is granted.
 func TestMissingPrivilege(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {

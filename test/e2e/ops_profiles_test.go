@@ -11,7 +11,7 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// Profiles are served where an operator asks for it, and never beside the API.
+// Profiles are served only at PPROF_ADDRESS, never beside the API.
 func TestProfiles(t *testing.T) {
 	t.Parallel()
 	env := firstEnvironment(t)

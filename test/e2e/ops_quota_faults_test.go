@@ -69,7 +69,8 @@ func die(f *testdrive.Faults, victim platform, point string) {
 	})
 }
 
-// A bind that began before the instance came over its quota makes an account that may add data; it does not keep that.
+// A bind that began before the instance exceeded its quota creates an account with write privileges, which are revoked
+// soon.
 func TestQuotaBindUnderWay(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
@@ -132,7 +133,7 @@ func TestQuotaReplicas(t *testing.T) {
 	expectEmpty(t, i.via(other).deprovision(t, now), http.StatusOK)
 }
 
-// Without an interval, nobody is held to anything any more.
+// With QUOTA_INTERVAL=0, quotas are lifted.
 func TestQuotaOff(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {

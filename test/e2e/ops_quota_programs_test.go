@@ -10,8 +10,8 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// Texts of routines, triggers and views are in no table's file, and count all the same: who has filled the quota with
-// them makes no more, and may add data again after removing them. A larger plan lifts the refusal at once.
+// Stored programs and views are in no table's file, but count towards the quota. An instance that has filled its quota
+// with them can create no more, and may write again after removing them. A larger plan lifts the restriction at once.
 func TestQuotaOfPrograms(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {

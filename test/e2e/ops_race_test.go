@@ -27,7 +27,7 @@ var clusterRaces = []struct {
 	{"updates and binds against a deletion", []string{"shared-small", "shared-async"}, raceDeletionWithOthers},
 }
 
-// What goes on at one replica must be known to the others at once: they share nothing but PostgreSQL and the servers.
+// Replicas share only PostgreSQL and the servers, and each must know at once what the others do.
 func TestRacesOverReplicas(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
@@ -226,7 +226,7 @@ func raceBinds(t *testing.T, c cluster, plan string) {
 	raceDeletions(t, c, i, now)
 }
 
-// A bind that was told to have succeeded and that no later unbind ended has an account; every other one has none.
+// A bind that succeeded and was not unbound later has an account; every other one has none.
 func raceBindsAndUnbinds(t *testing.T, c cluster, plan string) {
 	i := c.provisioned(t, plan)
 	for range 5 {

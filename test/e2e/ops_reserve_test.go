@@ -17,8 +17,8 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// TestEveryConnectionTaken lets clients take every connection of a shared server, and more as soon as any is free. All
-// that platforms ask of the broker works nevertheless.
+// TestEveryConnectionTaken has clients take every connection of a shared server, and every one that becomes free. All
+// requests of platforms succeed nevertheless.
 func TestEveryConnectionTaken(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {

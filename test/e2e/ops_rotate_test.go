@@ -17,7 +17,7 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// Platforms learn the new password one after the other, and none is refused meanwhile.
+// While platforms are switched to a new password one by one, both passwords work.
 func TestRotateBrokerPassword(t *testing.T) {
 	t.Parallel()
 	env := firstEnvironment(t)
@@ -250,8 +250,8 @@ func TestRotateAdminPasswords(t *testing.T) {
 	})
 }
 
-// A rotation may die at any moment: a password that works is recorded, brokers find out which, and the next rotation
-// completes it.
+// A rotation may die at any moment. One of the two recorded passwords works, brokers find out which, and the next
+// rotation completes the change.
 func TestRotationThatDied(t *testing.T) {
 	t.Parallel()
 	moments := map[string]func(t *testing.T, env map[string]string, i instance, c credentials){
@@ -344,8 +344,7 @@ func TestRotationLeavesBusyInstances(t *testing.T) {
 	busy.remove(t)
 }
 
-// A broker with a keyset of its own is refused while nothing is stored, before either could write what the other one
-// cannot read.
+// A broker with a different keyset does not start, even before anything is stored.
 func TestForeignKeyset(t *testing.T) {
 	t.Parallel()
 	env := firstEnvironment(t)

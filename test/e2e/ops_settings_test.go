@@ -10,8 +10,8 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// A server that lets tenants create tables of other engines than InnoDB gets no instances until it is set right, and
-// the log has the lines. What is only recommended is told once, and keeps nobody from anything.
+// A server that lets tenants use engines other than InnoDB gets no instances until its settings are fixed; the log has
+// the lines to set. Missing recommended settings are logged once and have no other effect.
 func TestServerThatTakesOtherEngines(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {

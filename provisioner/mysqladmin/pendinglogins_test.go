@@ -54,7 +54,7 @@ func TestRevokeAccessEndsAChangeOfAccounts(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		if s.Flavour == "mysql" {
-			s = testdrive.PrivateWithDefaults(t)
+			s = testdrive.Private(t, s.Flavour)
 		}
 		f := newFixture(t, s)
 		f.must(f.server.CheckPrivileges(t.Context()))

@@ -24,7 +24,7 @@ var outcomes = map[string]func(tx *store.Tx){
 	"account retired":       func(tx *store.Tx) { tx.RecordRetiredAccount("i", "u") },
 }
 
-// A worker whose task is another one's by now changes nothing, whatever it would have recorded.
+// A worker that has lost its task to another one records nothing.
 func TestLostLeaseRecordsNoOutcome(t *testing.T) {
 	t.Parallel()
 	for name, outcome := range outcomes {

@@ -77,7 +77,7 @@ func TestTransactionsThatPostgresGivesUpAreOutages(t *testing.T) {
 	}
 }
 
-// A pool that is used up is waited for no longer than an answer.
+// Waiting for a connection of an exhausted pool is limited like a statement.
 func TestBeginIsBoundedLikeAStatement(t *testing.T) {
 	t.Parallel()
 	single, err := url.Parse(newDatabase(t))
@@ -103,7 +103,7 @@ func TestBeginIsBoundedLikeAStatement(t *testing.T) {
 	}
 }
 
-// The end of an unbind that keeps its account refers to the instance, and does not wait for who has locked it.
+// An unbind that keeps its account references the instance's row, but does not wait for its lock.
 func TestUnbindEndsWhileItsInstanceIsLocked(t *testing.T) {
 	t.Parallel()
 	s, ctx := servers.Store(t), t.Context()

@@ -127,7 +127,7 @@ func TestTasksAreListedPageByPage(t *testing.T) {
 	}
 }
 
-// What was before an instance was created is not its own, even where the id is the same.
+// Tasks from before an instance was created do not belong to it, even if the id is the same.
 func TestActivityIsTheInstancesOwn(t *testing.T) {
 	t.Parallel()
 	instance := `INSERT INTO instance (id, service_id, plan_id, state, server, database_name, created_at)

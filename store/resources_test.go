@@ -117,7 +117,7 @@ func TestResourcesAreLiveAndExpected(t *testing.T) {
 	}
 }
 
-// However many there are, each is read once, and each server is known.
+// Each resource is read once, over any number of pages.
 func TestResourcesAreReadInPages(t *testing.T) {
 	t.Parallel()
 	url := migrated(t)

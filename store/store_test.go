@@ -323,7 +323,7 @@ func TestOldTasksAreForgotten(t *testing.T) {
 	}
 }
 
-// However many there are, and however many brokers delete at once, all old ones go and no others.
+// All old tasks are deleted and no others, also in several batches and by several brokers at once.
 func TestManyOldTasksAreForgotten(t *testing.T) {
 	t.Parallel()
 	url, ctx := migrated(t), t.Context()
@@ -360,7 +360,7 @@ func TestManyOldTasksAreForgotten(t *testing.T) {
 	}
 }
 
-// An instance that is there keeps its place, its task and its record.
+// A second provision of an instance changes neither its location nor its task.
 func TestRecordProvisionOnlyOnce(t *testing.T) {
 	t.Parallel()
 	s, ctx := servers.Store(t), t.Context()

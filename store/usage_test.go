@@ -99,7 +99,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// Platforms use ids again; what the database of the former instance took is of no interest then.
+// A new instance with the id of a deleted one does not inherit its storage usage.
 func TestUsageIsNotInherited(t *testing.T) {
 	t.Parallel()
 	url, ctx := migrated(t), t.Context()
@@ -132,7 +132,7 @@ func TestUsageIsNotInherited(t *testing.T) {
 	expectRows(t, url, "SELECT database_name FROM storage_sample")
 }
 
-// However much there is, the old goes and the rest stays.
+// All old samples are deleted and no others, also in several batches.
 func TestMuchUsageIsForgotten(t *testing.T) {
 	t.Parallel()
 	url := migrated(t)

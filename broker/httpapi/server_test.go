@@ -24,7 +24,7 @@ const (
 	testIdentity = "e5c6fa51-identity-of-the-test"
 )
 
-// patience bounds what takes milliseconds on a machine that is not busy.
+// patience limits waits that take milliseconds on an idle machine.
 const patience = time.Minute
 
 // server is the handler under test on a port of its own, with all that can be seen of it from outside.

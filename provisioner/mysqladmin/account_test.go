@@ -52,7 +52,7 @@ func (f *fixture) checkLogin(user, password string) error {
 	return mysqladmin.CheckLogin(f.t.Context(), cfg, f.database)
 }
 
-// Whatever is changed of an account later, it requires what it was made to require.
+// No later change of an account changes whether it requires TLS.
 func TestAccountKeepsWhetherItRequiresTLS(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		for _, required := range []bool{true, false} {

@@ -79,7 +79,7 @@ func TestDropDatabaseNamesPreparedTransactionsInItsWay(t *testing.T) {
 	})
 }
 
-// On MySQL, a tenant can make its database refuse to be dropped.
+// On MySQL, a tenant can make its database read-only, which prevents a drop.
 func TestDropDatabaseThatIsReadOnly(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		_, err := f.loginAs(f.account(plan.ReadWrite)).ExecContext(t.Context(),
@@ -120,7 +120,7 @@ func TestDatabaseSizeCountsTablesWithoutATablespace(t *testing.T) {
 	})
 }
 
-// MariaDB refuses the option, so that nothing can escape there.
+// MariaDB refuses the option.
 func TestDatabaseSizeCountsTablesInASharedTablespace(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		flavour, err := f.server.Flavour(t.Context())

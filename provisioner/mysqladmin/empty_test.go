@@ -8,7 +8,7 @@ import (
 	"mysql-broker/provisioner/mysqladmin"
 )
 
-// What holds anything of a tenant's is left alone, and what holds nothing is dropped.
+// A database is dropped only if it is empty.
 func TestDropEmptyDatabase(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		for _, made := range []struct{ kind, statement string }{

@@ -8,8 +8,7 @@ import (
 	"mysql-broker/provisioner/plan"
 )
 
-// Without events, a role has all that it has with them but EVENT; and RestoreWritePrivileges takes EVENT from who had
-// it.
+// Without events, a role has all its other privileges, and RestoreWritePrivileges revokes EVENT.
 func TestRolesWithoutEvents(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		const create = "CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO SELECT 1"

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { servers.Main(m) }
 
-// patience bounds what takes milliseconds on a machine that is not busy.
+// patience limits waits that take milliseconds on an idle machine.
 const patience = 2 * time.Minute
 
 // fixture is a server, a session on it and a database that goes when the test ends.
@@ -40,7 +40,7 @@ func onEachServer(t *testing.T, test func(t *testing.T, f *fixture)) {
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) { test(t, newFixture(t, s)) })
 }
 
-// onEachLaxServer is onEachServer for tests of tables that servers had from before they refused other engines.
+// onEachLaxServer is onEachServer with servers that still allow other engines.
 func onEachLaxServer(t *testing.T, test func(t *testing.T, f *fixture)) {
 	t.Helper()
 	t.Parallel()
@@ -175,7 +175,7 @@ func (f *fixture) eventually(what string, condition func() bool) {
 	}
 }
 
-// running waits until the account has a statement like that under way.
+// running waits until the account executes a statement like that.
 func (f *fixture) running(account, statement string) {
 	f.t.Helper()
 	f.eventually(statement+" of "+account+" runs", func() bool {

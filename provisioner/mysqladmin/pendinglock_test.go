@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A pending lock leaves the lock's holder alone, and nothing behind.
+// A pending lock does not disturb the lock's holder, and leaves nothing behind.
 func TestPendingLockKillsNobody(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		holder := f.lock(f.database, leaseHolds)
@@ -26,7 +26,7 @@ func TestPendingLockKillsNobody(t *testing.T) {
 	})
 }
 
-// The lock may be there before the lease is: without the lease, nothing is done under it.
+// The lock may be acquired before the lease. Without the lease, nothing is executed under it.
 func TestPendingLockWantsTheLease(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		lost := errors.New("lost")

@@ -9,7 +9,8 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// Wherever a client stops in a login, it has no session once RevokeAccess has returned, and gets none by going on.
+// At whatever point a client interrupts its login, it has no session once RevokeAccess has returned, and gets none by
+// continuing.
 func TestRevokeAccessEndsLoginsThatStopAnywhere(t *testing.T) {
 	stops := map[string]func(*fixture, mysqladmin.Account) *rawLogin{
 		"before the name": func(f *fixture, _ mysqladmin.Account) *rawLogin { return f.dialRaw() },

@@ -8,8 +8,7 @@ import (
 	"mysql-broker/provisioner/plan"
 )
 
-// The texts of routines, events, triggers, views and constraints count, for all databases at once and for each, as they
-// are in no table's file.
+// Sizes include the texts of routines, events, triggers, views and constraints, which are in no table's file.
 func TestProgramSizes(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		f.must(f.server.CheckPrivileges(t.Context()))

@@ -14,7 +14,7 @@ import (
 	"mysql-broker/provisioner/plan"
 )
 
-// A server that has read an account lets a login to it succeed even when the account is locked meanwhile.
+// A server that has read an account lets a pending login succeed, even if the account is locked meanwhile.
 func TestRevokeAccessEndsLoginsThatWereUnderWay(t *testing.T) {
 	for name, answers := range map[string]bool{"client answers": true, "client keeps silent": false} {
 		t.Run(name, func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestRevokeAccessEndsLoginsThatWereUnderWay(t *testing.T) {
 	}
 }
 
-// heldLogin is a client that holds back all that it sends after its first packet.
+// heldLogin is a client that delays everything after its first packet.
 type heldLogin struct{ reached, release chan struct{} }
 
 // login returns nil where it fails. MariaDB asks once, so that there the first query is what is held back.
@@ -185,8 +185,8 @@ func TestRevokeAccessKeepsDefinersLocked(t *testing.T) {
 	}
 }
 
-// A session may define something between the question whether its account does and the drop of the account; then the
-// work may die.
+// A session may create an object after the check whether its account defines any, and before the account is dropped.
+// The worker may die after that.
 func TestRevokeAccessMakesADefinerAgain(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		a := f.account(plan.ReadWrite)

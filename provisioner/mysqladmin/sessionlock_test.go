@@ -38,7 +38,7 @@ func TestSessionLockEndsAStatementUnderWay(t *testing.T) {
 	})
 }
 
-// A tenant may take any lock whose name it can work out, which must need more than what is locked.
+// A tenant may take any lock whose name it can compute. Computing the broker's needs a secret key.
 func TestSessionLockKeyIsPartOfTheLock(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		key := uniqueName("task_")

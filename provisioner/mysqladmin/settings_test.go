@@ -12,7 +12,7 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// The option files that operators are given hold the lines that the broker asks for, and no others.
+// The shipped option files contain exactly the lines that the broker asks for.
 func TestSettingsThatAreAskedForAreShipped(t *testing.T) {
 	t.Parallel()
 	for file, flavour := range map[string]string{"mysql": mysqladmin.MySQL, "mariadb": mysqladmin.MariaDB} {
@@ -31,7 +31,7 @@ func TestSettingsThatAreAskedForAreShipped(t *testing.T) {
 	}
 }
 
-// A server with the shipped lines lacks nothing. One with its defaults lacks what its defaults are not.
+// A server with the shipped lines lacks no setting. One with its defaults lacks those that differ from them.
 func TestSettingsOfServers(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {

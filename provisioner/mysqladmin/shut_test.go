@@ -18,8 +18,8 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// Tenants can use up the files that a server may have open. MariaDB then cannot tell what an account defines: the
-// account is shut all the same, and kept if that may be needed.
+// Tenants can use up the files that a server may have open. MariaDB then cannot list what an account defines. Access is
+// revoked all the same, and the account is kept if objects may need it.
 func TestRevokeAccessShutsWhereNoFileCanBeOpened(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {

@@ -13,7 +13,7 @@ import (
 	"mysql-broker/provisioner/plan"
 )
 
-// The spans of statements hold neither what was put into them nor what the server says of it.
+// Spans of statements contain neither arguments nor the server's error messages.
 func TestSpansHoldNoArguments(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		recorded := tracetest.NewInMemoryExporter()

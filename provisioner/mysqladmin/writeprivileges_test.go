@@ -14,7 +14,7 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// What grows data, each by another privilege, and what does not, after fill.
+// Statements that add data, one for each write privilege, and statements that do not. They run after fill.
 var (
 	grows = []string{
 		"INSERT INTO t VALUES (9, 9)", "REPLACE INTO t VALUES (1, 9)", "UPDATE t SET x = 9", "CREATE TABLE t2 (id INT)",
@@ -71,7 +71,7 @@ func TestRestrictedAccountsReadAndRemove(t *testing.T) {
 	})
 }
 
-// An account that lacks one of the privileges, as those without events do, loses the others all the same.
+// An account that lacks one of the write privileges loses the others all the same.
 func TestRemoveWritePrivilegesTakesWhateverThereIs(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		a := f.account(plan.ReadWrite)
@@ -97,8 +97,8 @@ func (f *fixture) privileges(account string) string {
 		FROM information_schema.schema_privileges WHERE grantee = CONCAT("'", ?, "'@'%'")`, account)[0]
 }
 
-// A session that has something to lose by its end finds out by itself that it may write again, one that is busy does
-// not get away. No other test looks at the servers' transactions, which would keep the list of them out of date.
+// Idle sessions are ended, so that they reconnect with their privileges; sessions with a transaction are not. The
+// server is private because InnoDB updates its list of transactions only while nobody else reads it.
 func TestReleaseEndsIdleSessions(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
@@ -169,7 +169,8 @@ func TestAllDatabasesAreMeasuredAtOnce(t *testing.T) {
 	})
 }
 
-// A table that a statement makes is locked as long as that takes. Tenants can have many of them, for ever.
+// CREATE TABLE … SELECT locks its table while it runs, which a tenant can make last for ever. Measuring must not wait
+// for such locks.
 func TestTablesInTheMakingDelayNoMeasurement(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		a := f.account(plan.ReadWrite)

@@ -12,7 +12,7 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// A worker that is in the middle of a step must have stopped before anybody begins to undo.
+// The cleanup of a cancelled task begins only after its worker has stopped.
 func TestCancelUndoesOnceTheWorkerHasStopped(t *testing.T) {
 	t.Parallel()
 	s, j := servers.Store(t), &journal{}
@@ -55,7 +55,7 @@ func TestCancelUndoesOnceTheWorkerHasStopped(t *testing.T) {
 	}
 }
 
-// An end that was recorded a moment before stands, and so does the work.
+// A cancellation that comes after the end of the task changes nothing.
 func TestCancelComesTooLate(t *testing.T) {
 	t.Parallel()
 	s, j := servers.Store(t), &journal{}

@@ -15,7 +15,7 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// An outage of PostgreSQL is told once, and its end too, however often the leases come up meanwhile.
+// An outage of PostgreSQL is logged once when it begins and once when it ends.
 func TestOutageIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	proxy, url := testdrive.ProxyURL(t, servers.Postgres(t))

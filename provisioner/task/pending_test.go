@@ -117,7 +117,8 @@ func TestRequestWaitsForAPendingStep(t *testing.T) {
 	c.is(t, "order", "look at 7", "look at 7", "look at 7")
 }
 
-// What is pending for longer than a task may wait has failed, and is undone. Undoing may be pending too.
+// A step that is pending for longer than the task may wait fails, and the task is cleaned up. Cleanup steps may be
+// pending too.
 func TestPendingEnds(t *testing.T) {
 	t.Parallel()
 	s := servers.Store(t)

@@ -232,7 +232,7 @@ func TestTaskThatKeepsKillingItsProcessFails(t *testing.T) {
 	j.is(t, "undo")
 }
 
-// A worker that cannot be interrupted goes on after its lease is lost, in the very process that takes over.
+// A step that ignores the loss of its lease continues, in the same process that takes the task over.
 func TestProcessThatTakesOverFromItselfWaitsForItself(t *testing.T) {
 	t.Parallel()
 	s, j := servers.Store(t), &journal{}

@@ -32,7 +32,7 @@ func recordOn(t *testing.T, s *store.Store, server, instanceID string) store.Tas
 	return recorded
 }
 
-// A server whose tasks hang has its share of the workers and no more, however many of them are due longer than others.
+// A server whose tasks hang uses only its share of the workers, no matter how many of its tasks are due first.
 func TestAServerHasItsShareOfWorkers(t *testing.T) {
 	t.Parallel()
 	s := servers.Store(t)
@@ -91,7 +91,7 @@ func TestAServerHasItsShareOfWorkers(t *testing.T) {
 // errAway is what a step says that cannot reach its server.
 var errAway = task.Unreachable(errors.New("connection refused"))
 
-// A server that cannot be reached uses up no attempts; it is told once to operators, and to users while it lasts.
+// An unreachable server uses up no attempts. It is logged once, and shown to users while it lasts.
 func TestTaskWaitsForItsServer(t *testing.T) {
 	t.Parallel()
 	s := servers.Store(t)
@@ -132,7 +132,7 @@ func TestTaskWaitsForItsServer(t *testing.T) {
 	}
 }
 
-// What waits longer than its platform asks is given up, and so is its undoing.
+// A task that waits longer than the platform polls is given up, and so is its cleanup.
 func TestWaitingIsGivenUp(t *testing.T) {
 	t.Parallel()
 	s := servers.Store(t)
@@ -153,7 +153,7 @@ func TestWaitingIsGivenUp(t *testing.T) {
 	}
 }
 
-// A request that waits for the work itself is told soon; its undoing waits for the server.
+// A request that waits for its task gets an error soon. The cleanup waits for the server.
 func TestUndoingARequestWaitsForItsServer(t *testing.T) {
 	t.Parallel()
 	s, j := servers.Store(t), &journal{}
@@ -177,7 +177,7 @@ func TestUndoingARequestWaitsForItsServer(t *testing.T) {
 	j.is(t, "a", "a", "a", "undo", "undo", "undo", "undo", "undo", "undo")
 }
 
-// What is more than a task made is kept: the task ends at once, and operators and users are told.
+// If a cleanup would delete more than the task created, the task ends at once, keeps everything, and says so.
 func TestKeptWorkEndsATask(t *testing.T) {
 	t.Parallel()
 	s, j := servers.Store(t), &journal{}

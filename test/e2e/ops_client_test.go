@@ -123,7 +123,8 @@ func TestClient(t *testing.T) {
 	u.refused(t, "service instance mine has no key bad", "service-key", "mine", "bad")
 	for typed, want := range map[string]string{"service ": "mine", "delete-service-key mine ": "k", "service-key nobodys ": "",
 		"create-service-key mine ": "", "create-service mysql/shared-s": "mysql/shared-small", "service mine ": ""} {
-		words, _, _ := strings.Cut(u.run(t, append([]string{"__complete"}, strings.Split(typed, " ")...)...), ":")
+		out := testdrive.Run(t, u.env, append([]string{"__complete", "client"}, strings.Split(typed, " ")...)...)
+		words, _, _ := strings.Cut(out.Stdout, ":")
 		if got := strings.Join(strings.Fields(words), " "); !strings.HasPrefix(got, want) || want == "" && got != "" {
 			t.Errorf("%q is completed by %q, not %q", typed, got, want)
 		}

@@ -301,10 +301,10 @@ func TestClientDumpInterrupted(t *testing.T) {
 		}
 		ended := make(chan error, 1)
 		go func() { ended <- cmd.Wait() }()
-		child := 0
+		child, root := 0, p.admin(t)
 		testdrive.Eventually(t, quotaTime, "the dump waits for the table", func() bool {
 			child = childOf(cmd.Process.Pid)
-			return child != 0 && read[int](t, p.admin(t), `SELECT COUNT(*) FROM information_schema.processlist
+			return child != 0 && read[int](t, root, `SELECT COUNT(*) FROM information_schema.processlist
 				WHERE user = ? AND state LIKE 'Waiting for table metadata lock%'`, c.Username) > 0
 		})
 		for _, of := range []string{"cmdline", "environ"} {

@@ -40,14 +40,15 @@ func TestEvents(t *testing.T) {
 
 		expectEmpty(t, i.updatePlan(t, now, "shared-small"), http.StatusOK)
 		expectNoEvents(t, admin.open(t))
+		root := p.admin(t)
 		for _, account := range []string{definerLogin.Username, admin.Username} {
-			if mayMakeEvents(t, p, account) {
+			if mayMakeEvents(t, root, account) {
 				t.Errorf("account %s may make events in a plan without", account)
 			}
 		}
 
 		// What a release before this one gave is taken.
-		exec(t, p.admin(t), "GRANT EVENT ON `"+strings.ReplaceAll(c.Database, "_", `\_`)+"`.* TO "+admin.Username)
+		exec(t, root, "GRANT EVENT ON `"+strings.ReplaceAll(c.Database, "_", `\_`)+"`.* TO "+admin.Username)
 		p.Signal(t, syscall.SIGTERM)
 		p.Wait(t)
 		if _, err := postgres(t, env).Exec(t.Context(), "UPDATE binding SET events = NULL"); err != nil {
@@ -55,7 +56,7 @@ func TestEvents(t *testing.T) {
 		}
 		p = startPlatform(t, private, env)
 		testdrive.Eventually(t, quotaTime, "the privilege is taken", func() bool {
-			return !mayMakeEvents(t, p, admin.Username)
+			return !mayMakeEvents(t, root, admin.Username)
 		})
 		expectNoEvents(t, admin.open(t))
 	})
@@ -75,8 +76,8 @@ func expectNoEvents(t *testing.T, all ...*sql.DB) {
 	}
 }
 
-func mayMakeEvents(t *testing.T, p platform, account string) bool {
+func mayMakeEvents(t *testing.T, root *sql.DB, account string) bool {
 	t.Helper()
-	return read[bool](t, p.admin(t), `SELECT EXISTS (SELECT 1 FROM information_schema.schema_privileges
+	return read[bool](t, root, `SELECT EXISTS (SELECT 1 FROM information_schema.schema_privileges
 		WHERE privilege_type = 'EVENT' AND grantee = CONCAT('\'', ?, '\'@\'%\''))`, account)
 }

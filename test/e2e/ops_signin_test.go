@@ -3,6 +3,7 @@ package e2e
 import (
 	"maps"
 	"net/http"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -37,8 +38,8 @@ func TestSignInOnCloudFoundry(t *testing.T) {
 		t.Errorf("the catalog has the dashboard client %v", client)
 	}
 
-	seen := testdrive.Run(t, map[string]string{"BROKER_URL": url, "BROKER_USERNAME": b.Username, "BROKER_PASSWORD": b.Password},
-		"client", "catalog", "--json").Expect(t, 0).Stdout
+	seen := testdrive.Run(t, map[string]string{"BROKER_URL": url, "BROKER_USERNAME": b.Username, "BROKER_PASSWORD": b.Password,
+		"MYSQL_BROKER_CLIENT_STATE": filepath.Join(t.TempDir(), "client.json")}, "client", "catalog", "--json").Expect(t, 0).Stdout
 	if !strings.Contains(seen, openid.ClientID) || strings.Contains(seen, openid.ClientSecret) {
 		t.Errorf("the client prints the catalog with a secret, or without the dashboard's client: %s", seen)
 	}

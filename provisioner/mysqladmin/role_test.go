@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
 )
 
@@ -80,14 +79,4 @@ func databases(f *fixture, db *sql.DB) (names []string) {
 	}
 	f.must(rows.Err())
 	return names
-}
-
-func TestUnknownRoleIsRefused(t *testing.T) {
-	onEachServer(t, func(t *testing.T, f *fixture) {
-		a := mysqladmin.Account{Name: uniqueName("u_"), Password: "x", Database: f.database, Role: "owner"}
-		if err := f.session.CreateAccount(t.Context(), a); err == nil {
-			t.Error("no error")
-		}
-		f.expectAccount(a.Name, false)
-	})
 }

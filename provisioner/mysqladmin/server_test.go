@@ -8,24 +8,7 @@ import (
 	"time"
 
 	"mysql-broker/provisioner/mysqladmin"
-	"mysql-broker/test/servers"
 )
-
-func TestFlavourIsDetected(t *testing.T) {
-	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		f := newFixture(t, s)
-		flavour, err := f.server.Flavour(t.Context())
-		f.must(err)
-		if !strings.EqualFold(flavour.Name, s.Flavour) || flavour.Version == "" {
-			t.Errorf("got %q", flavour)
-		}
-		f.must(f.server.Ping(t.Context()))
-		if open := f.server.Stats().OpenConnections; open == 0 {
-			t.Error("no open connections counted")
-		}
-	})
-}
 
 func TestUnreachable(t *testing.T) {
 	t.Parallel()

@@ -48,14 +48,6 @@ func lineOf(text, part string) int {
 	return 1 + strings.Count(text[:strings.Index(text, part)], "\n")
 }
 
-func TestVersion(t *testing.T) {
-	t.Parallel()
-	out := testdrive.Run(t, nil, "version").Expect(t, 0)
-	if !strings.HasPrefix(out.Stdout, "mysql-broker ") || !strings.Contains(out.Stdout, "go1.") {
-		t.Errorf("version printed %q", out.Stdout)
-	}
-}
-
 func TestKeyset(t *testing.T) {
 	t.Parallel()
 	first := testdrive.Run(t, nil, "keyset").Expect(t, 0).Stdout

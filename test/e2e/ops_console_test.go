@@ -198,7 +198,7 @@ func TestOperatorsMistakes(t *testing.T) {
 	o.refuse(t, "use it as: mysql-broker drain SERVER", "drain")
 	o.refuse(t, "use it as:", "instances", "")
 
-	for _, command := range []string{"instances", "bindings", "tasks", "servers"} {
+	for _, command := range []string{"instances", "bindings", "tasks", "servers", "doctor"} {
 		out := testdrive.Run(t, map[string]string{"CATALOG": testdrive.Root() + "/catalog.yml"}, command).Expect(t, 78)
 		for _, name := range []string{"DATABASE_URL", "ENCRYPTION_KEYSET"} {
 			if !strings.Contains(out.Stderr, name) {

@@ -152,20 +152,3 @@ func TestDoctorStartsNothing(t *testing.T) {
 		i.via(startPlatform(t, p.server, env)).remove(t)
 	})
 }
-
-func TestDoctorWithoutConfigurationOrSchema(t *testing.T) {
-	t.Parallel()
-	out := testdrive.Run(t, map[string]string{"CATALOG": testdrive.Root() + "/catalog.yml"}, "doctor").Expect(t, 78)
-	for _, name := range []string{"DATABASE_URL", "ENCRYPTION_KEYSET"} {
-		if !strings.Contains(out.Stderr, name) {
-			t.Errorf("%s is not mentioned: %s", name, out.Stderr)
-		}
-	}
-	if strings.Contains(out.Stderr, "BROKER_") {
-		t.Errorf("doctor asks for the platform's credentials: %s", out.Stderr)
-	}
-	env := wrongly(t, map[string]string{"DATABASE_URL": servers.Postgres(t)})
-	if out := runDoctor(t, env).Expect(t, 1); !strings.Contains(out.Stderr, "mysql-broker migrate") {
-		t.Errorf("without a schema, doctor printed %q", out.Stderr)
-	}
-}

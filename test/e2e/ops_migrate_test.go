@@ -50,11 +50,3 @@ func TestMigrate(t *testing.T) {
 		t.Errorf("rows after the second time: %d, %v", kept, err)
 	}
 }
-
-func TestMigrateWithoutDatabase(t *testing.T) {
-	t.Parallel()
-	out := testdrive.Run(t, nil, "migrate").Expect(t, 78)
-	if !strings.Contains(out.Stderr, "DATABASE_URL is not set") {
-		t.Errorf("migrate printed %q", out.Stderr)
-	}
-}

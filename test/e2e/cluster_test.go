@@ -139,9 +139,8 @@ func (c cluster) settle(t *testing.T, i instance, operation string) (state strin
 const racers = 8
 
 // raceOver sends requests at the same time, by turns to each of the replicas; request returns the n-th one.
-func raceOver(
-	t *testing.T, replicas []platform, request func(n int) (method, path string, body any),
-) []testdrive.Response {
+func raceOver(t *testing.T, replicas []platform,
+	request func(n int) (method, path string, body any)) []testdrive.Response {
 	t.Helper()
 	answers := make([]testdrive.Response, racers)
 	var all sync.WaitGroup

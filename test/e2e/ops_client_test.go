@@ -169,7 +169,7 @@ func (u terminal) interruptCreation(t *testing.T, p platform) {
 	})
 	waiting.AwaitLog(t, "Creating service instance held")
 	waiting.Signal(t, syscall.SIGINT)
-	if status := waiting.Wait(t); status != 1 || !strings.Contains(waiting.Log(), "the broker goes on with it") {
+	if status := waiting.Wait(t); status != 1 || !strings.Contains(waiting.Log(), "the broker continues") {
 		t.Errorf("the interrupted client ended with %d: %s", status, waiting.Log())
 	}
 	u.refused(t, "in progress", "update-service", "held", "-p", "dedicated-large")

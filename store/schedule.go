@@ -13,7 +13,8 @@ type Schedule struct {
 
 // nextTask is the SQL for when a schedule's next task is due, after the one that is recorded now.
 const nextTask = `CASE WHEN $3::interval = '0' THEN now() + $2::interval
-	ELSE (date_trunc('day', (now() - $3::interval) AT TIME ZONE 'UTC') + $2::interval + $3::interval) AT TIME ZONE 'UTC' END`
+	ELSE (date_trunc('day', (now() - $3::interval) AT TIME ZONE 'UTC') + $2::interval + $3::interval)
+		AT TIME ZONE 'UTC' END`
 
 // RecordScheduled records a task of that kind if one is due, and returns it, else ErrNotFound. One of all brokers that
 // ask at the same time records it. While the task before is in progress, none is recorded: that one is the next. During

@@ -92,7 +92,8 @@ type tasksPage struct {
 func (d *Dashboard) tasks(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	p := tasksPage{Instance: query.Get("instance"), State: query.Get("state"), Kind: query.Get("kind"),
-		States: []string{store.InProgress, store.Succeeded, store.Failed}, Kinds: slices.Sorted(maps.Keys(provisioner.TaskKinds()))}
+		States: []string{store.InProgress, store.Succeeded, store.Failed},
+		Kinds:  slices.Sorted(maps.Keys(provisioner.TaskKinds()))}
 	before, err := strconv.ParseInt(cmp.Or(query.Get("before"), "0"), 10, 64)
 	if err != nil || before < 0 {
 		d.refuse(w, r, http.StatusBadRequest, noSuchPage)

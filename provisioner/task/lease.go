@@ -32,7 +32,8 @@ var errRanOut = fmt.Errorf("it expired: %w", store.ErrLeaseLost)
 // hold begins to keep a lease that was taken at since. The context of the returned lease ends with the lease. If this
 // process lost an earlier lease on the same task, hold waits until no step runs under that one.
 func (r *Runner) hold(parent context.Context, t store.Task, since time.Time) *lease {
-	l := &lease{held: store.Lease{ID: t.ID, Epoch: t.Epoch, Adds: r.kinds[t.Kind].Adds}, deadline: since.Add(r.cfg.LeaseTTL), runner: r,
+	held := store.Lease{ID: t.ID, Epoch: t.Epoch, Adds: r.kinds[t.Kind].Adds}
+	l := &lease{held: held, deadline: since.Add(r.cfg.LeaseTTL), runner: r,
 		dropped: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancelCause(r.traced(parent, t))
 	l.expiry = time.AfterFunc(time.Until(l.deadline), func() { l.cancel(errRanOut) })

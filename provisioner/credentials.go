@@ -23,7 +23,7 @@ type Credentials struct {
 }
 
 func (p *Provisioner) credentials(ctx context.Context, i store.Instance, b store.Binding) (Credentials, error) {
-	address, err := p.fleet.Address(ctx, i.Location)
+	address, err := p.fleet.Address(ctx, i)
 	if err != nil {
 		return Credentials{}, p.unlessDeleted(ctx, i.ID, fmt.Errorf("find where the instance is: %w", err))
 	}

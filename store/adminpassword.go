@@ -41,5 +41,5 @@ func (s *Store) InstanceOfServer(ctx context.Context, dedicatedID string) (Insta
 // can only be deleted.
 func (s *Store) DedicatedInstances(ctx context.Context) ([]string, error) {
 	return allRows(ctx, s.pool, pgx.RowTo[string], `SELECT id FROM instance
-		WHERE dedicated_id <> '' AND state IN ('creating', 'ready') ORDER BY id`)
+		WHERE location_kind = 'dedicated' AND state IN ('creating', 'ready') ORDER BY id`)
 }

@@ -28,7 +28,7 @@ type InstanceCopy struct {
 }
 
 const copyColumns = `i.id, i.service_id, i.plan_id, i.organization_guid, i.space_guid, i.parameters, i.context,
-	i.maintenance_version, i.dedicated_id, CASE WHEN i.server = '' THEN i.launcher ELSE '' END, i.database_name,
+	i.maintenance_version, i.dedicated_id, ` + launcherColumn + `, i.database_name,
 	i.admin_password, i.next_admin_password, i.created_at`
 
 var scanCopy = pgx.RowToStructByPos[InstanceCopy]

@@ -36,7 +36,8 @@ func (s *Store) DueAccounts(ctx context.Context, dedicated bool, instanceID stri
 	limit int) ([]DueAccount, error) {
 	return allRows(ctx, s.pool, pgx.RowToStructByPos[DueAccount],
 		"SELECT due.instance_id, due.id, due.account, due.role, i.server || i.dedicated_id"+fromDue+`
-		WHERE (i.server = '') = $1 AND ($2 = '' OR due.instance_id = $2) AND (due.instance_id, due.account) > ($3, $4)
+		WHERE (i.location_kind = 'dedicated') = $1 AND ($2 = '' OR due.instance_id = $2)
+			AND (due.instance_id, due.account) > ($3, $4)
 		ORDER BY due.instance_id, due.account LIMIT $5`, dedicated, instanceID, after.InstanceID, after.Account, limit)
 }
 

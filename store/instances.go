@@ -28,6 +28,7 @@ type Instance struct {
 	MaintenanceVersion string
 	State              string
 	Location           Location
+	Endpoint           *Endpoint // where its dedicated server listens, nil if that is not recorded
 	Database           string
 	AdminPassword      string // of a dedicated server
 	NextAdminPassword  string // while AdminPassword is being changed to it, else ""
@@ -37,8 +38,8 @@ type Instance struct {
 }
 
 const instanceColumns = `id, service_id, plan_id, organization_guid, space_guid, parameters, context,
-	maintenance_version, state, ` + locationColumns + `, database_name, admin_password, next_admin_password, created_at,
-	updated_at, over_since`
+	maintenance_version, state, ` + locationColumns + `, endpoint, database_name, admin_password, next_admin_password,
+	created_at, updated_at, over_since`
 
 func instancePlace(id string) string { return "instance " + id }
 
@@ -46,8 +47,8 @@ func (k *Keyring) scanInstance(row pgx.CollectableRow) (Instance, error) {
 	var i Instance
 	var admin, next []byte
 	if err := row.Scan(&i.ID, &i.ServiceID, &i.PlanID, &i.OrganizationGUID, &i.SpaceGUID, &i.Parameters, &i.Context,
-		&i.MaintenanceVersion, &i.State, &i.Location.Kind, &i.Location.Server, &i.Location.Launcher, &i.Database, &admin,
-		&next, &i.CreatedAt, &i.UpdatedAt, &i.OverSince); err != nil {
+		&i.MaintenanceVersion, &i.State, &i.Location.Kind, &i.Location.Server, &i.Location.Launcher, &i.Endpoint,
+		&i.Database, &admin, &next, &i.CreatedAt, &i.UpdatedAt, &i.OverSince); err != nil {
 		return i, err
 	}
 	var err error
@@ -105,7 +106,7 @@ func (t *Tx) insertInstance(done *insertion, i Instance, told *time.Time) error 
 				maintenance_version, state, server, dedicated_id, launcher, database_name, admin_password)
 			SELECT $1, $2, $3, $4, $5, $6::jsonb, $7::jsonb, $8, 'creating', $9, $10, $11, $12, $13::bytea
 			WHERE NOT `+isHeld+` AND (`+reportedGone+`) IS NOT DISTINCT FROM $14 ON CONFLICT (id) DO NOTHING
-			RETURNING id, server, dedicated_id, database_name),
+			RETURNING id, location_kind, server, dedicated_id, launcher, database_name),
 		recorded AS (`+recordOfInstance+`)
 		SELECT EXISTS (SELECT FROM inserted), `+isHeld+` AND NOT EXISTS (SELECT FROM instance WHERE id = $1)`,
 		i.ID, i.ServiceID, i.PlanID, i.OrganizationGUID, i.SpaceGUID, orEmpty(i.Parameters), orEmpty(i.Context),

@@ -50,7 +50,7 @@ func (q InstanceQuery) list() list {
 	l.where(q.PlanIDs != nil, "i.plan_id = ANY (?)", q.PlanIDs)
 	l.where(q.State != "", "i.state = ?", q.State)
 	l.where(q.Server != "", "i.server = ?", q.Server)
-	l.where(q.Dedicated, "i.dedicated_id <> ''")
+	l.where(q.Dedicated, "i.location_kind = 'dedicated'")
 	l.where(q.Organization != "", "? IN (i.organization_guid, i.context->>'organization_name')", q.Organization)
 	l.where(q.Space != "", "? IN (i.space_guid, i.context->>'space_name')", q.Space)
 	l.where(!q.Since.IsZero(), "i.created_at >= ?", q.Since)

@@ -41,5 +41,7 @@ func (l Location) columns() (server, dedicatedID, launcher string) {
 }
 
 // locationColumns yields the fields of Location, in their order, from the table instance, which is named i.
-const locationColumns = `CASE WHEN i.server = '' THEN 'dedicated' ELSE 'shared' END, i.server || i.dedicated_id,
-	CASE WHEN i.server = '' THEN i.launcher ELSE '' END`
+const locationColumns = "i.location_kind, i.server || i.dedicated_id, " + launcherColumn
+
+// launcherColumn is "" of a shared server, on which the column means nothing.
+const launcherColumn = "CASE i.location_kind WHEN 'dedicated' THEN i.launcher ELSE '' END"

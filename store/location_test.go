@@ -66,9 +66,11 @@ func TestSecondLocation(t *testing.T) {
 	dedicated := `INSERT INTO instance (id, service_id, plan_id, state, dedicated_id, database_name, next_server,
 		next_dedicated_id, next_launcher) VALUES ('j', 's', 'p', 'ready', 'd_from', 'its', '', 'd_to', 'another')`
 	account := `INSERT INTO binding (instance_id, id, state, role, account, password) VALUES ('i', 'b', 'ready', '', 'u', '')`
-	made := `INSERT INTO resource (kind, server, name, instance_id) VALUES
-		('database', 'from', 'db', 'i'), ('account', 'from', 'u', 'i'), ('dedicated server', '', 'd_from', 'j'),
-		('database', 'to', 'db', 'i'), ('account', 'to', 'u', 'i'), ('dedicated server', '', 'd_to', 'j')`
+	made := `INSERT INTO resource (kind, server, name, instance_id, launcher) VALUES
+		('database', 'from', 'db', 'i', ''), ('account', 'from', 'u', 'i', ''),
+		('dedicated server', '', 'd_from', 'j', 'process'),
+		('database', 'to', 'db', 'i', ''), ('account', 'to', 'u', 'i', ''),
+		('dedicated server', '', 'd_to', 'j', 'another')`
 	moved := `UPDATE instance SET server = next_server, dedicated_id = next_dedicated_id, launcher = next_launcher,
 		next_server = NULL, next_dedicated_id = NULL, next_launcher = NULL`
 	from, to := []store.ResourceKey{{Kind: store.DatabaseResource, Server: "from", Name: "db"},

@@ -76,7 +76,7 @@ func (t *Tx) Adopt(c InstanceCopy, at Location) {
 				maintenance_version, state, server, dedicated_id, launcher, database_name, admin_password,
 				next_admin_password, created_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'ready', $9, $10, $11, $12, $13, $14, $15)
-			RETURNING id, server, dedicated_id, database_name)
+			RETURNING id, location_kind, server, dedicated_id, launcher, database_name)
 		`+recordOfInstance,
 		c.ID, c.ServiceID, c.PlanID, c.OrganizationGUID, c.SpaceGUID, orEmpty(c.Parameters), orEmpty(c.Context),
 		c.MaintenanceVersion, server, dedicatedID, launcher, c.Database, c.AdminPassword, c.NextAdminPassword, c.CreatedAt)
@@ -96,7 +96,7 @@ func (t *Tx) AdoptAdminPassword(c InstanceCopy) {
 // retired: it goes with the instance.
 func (t *Tx) AdoptAccount(instanceID, account string) {
 	t.write("record the account", `INSERT INTO resource (kind, server, name, instance_id)
-		SELECT 'account', server, $2, id FROM instance WHERE id = $1 AND server <> '' ON CONFLICT DO NOTHING`,
+		SELECT 'account', server, $2, id FROM instance WHERE id = $1 AND location_kind = 'shared' ON CONFLICT DO NOTHING`,
 		instanceID, account)
 	t.write("retire the account", `INSERT INTO retired_account (account, instance_id, grants_due)
 		SELECT $2, id, false FROM instance WHERE id = $1 ON CONFLICT DO NOTHING`, instanceID, account)

@@ -21,6 +21,7 @@ type Resource struct {
 	Kind       string
 	Server     string // the shared server's name, "" for a dedicated server
 	Name       string
+	Launcher   string // of a dedicated server, else ""
 	InstanceID string
 	BindingID  string        // of an account that a binding still has, else ""
 	Age        time.Duration // since it was recorded
@@ -35,23 +36,26 @@ type Resource struct {
 
 // recordOfInstance is the SQL that records the database on a shared server, or the dedicated server, of the instances
 // in the rows `inserted`. It is part of the statement that inserts them, so that nothing is created without a record.
-const recordOfInstance = `INSERT INTO resource (kind, server, name, instance_id)
-	SELECT CASE WHEN dedicated_id = '' THEN 'database' ELSE 'dedicated server' END, server,
-		CASE WHEN dedicated_id = '' THEN database_name ELSE dedicated_id END, id
+const recordOfInstance = `INSERT INTO resource (kind, server, name, instance_id, launcher)
+	SELECT CASE location_kind WHEN 'shared' THEN 'database' ELSE 'dedicated server' END, server,
+		CASE location_kind WHEN 'shared' THEN database_name ELSE dedicated_id END, id, launcher
 	FROM inserted ON CONFLICT DO NOTHING`
 
 // recordOfBinding is recordOfInstance for the account of a binding on a shared server. Accounts on a dedicated server
 // end with it and are not recorded.
 const recordOfBinding = `INSERT INTO resource (kind, server, name, instance_id)
 	SELECT 'account', i.server, inserted.account, i.id FROM inserted JOIN instance i ON i.id = inserted.instance_id
-	WHERE i.server <> '' ON CONFLICT DO NOTHING`
+	WHERE i.location_kind = 'shared' ON CONFLICT DO NOTHING`
 
 // resourcesIn is the SQL for the columns of Resource, of those rows of the table that some selects.
 func resourcesIn(some string) string {
-	return `SELECT r.kind, r.server, r.name, r.instance_id, coalesce(b.id, '') AS binding_id,
+	return `SELECT r.kind, r.server, r.name,
+		CASE r.kind WHEN 'dedicated server' THEN r.launcher ELSE '' END AS launcher, r.instance_id,
+		coalesce(b.id, '') AS binding_id,
 		greatest(now() - r.recorded_at, '0'::interval) AS age, i.id IS NOT NULL AS live,
 		coalesce(i.state = 'ready' AND (r.kind <> 'account' OR b.state = 'ready') AND CASE r.kind
-			WHEN 'dedicated server' THEN i.dedicated_id = r.name ELSE i.server = r.server END, false) AND NOT EXISTS (
+			WHEN 'dedicated server' THEN (i.dedicated_id, i.launcher) = (r.name, r.launcher)
+			ELSE i.server = r.server END, false) AND NOT EXISTS (
 			SELECT FROM task t WHERE t.instance_id = i.id AND t.binding_id IN ('', b.id) AND t.state = 'in progress')
 			AS expected,
 		coalesce(i.state = 'create failed', false) AND r.kind <> 'account' AND NOT EXISTS (
@@ -62,7 +66,8 @@ func resourcesIn(some string) string {
 	LEFT JOIN retired_account a ON r.kind = 'account' AND a.account = r.name
 	LEFT JOIN instance i ON i.id = coalesce(b.instance_id, a.instance_id, r.instance_id) AND CASE r.kind
 		WHEN 'database' THEN i.database_name = r.name AND r.server IN (i.server, i.next_server)
-		WHEN 'dedicated server' THEN r.name IN (i.dedicated_id, i.next_dedicated_id)
+		WHEN 'dedicated server' THEN (r.name, r.launcher) IN ((i.dedicated_id, i.launcher),
+			(i.next_dedicated_id, i.next_launcher))
 		ELSE (b.id IS NOT NULL OR a.account IS NOT NULL) AND r.server IN (i.server, i.next_server) END`
 }
 

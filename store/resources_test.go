@@ -50,13 +50,13 @@ func TestResourcesAreRecordedWithTheirIntent(t *testing.T) {
 	inTx(t, s, func(tx *store.Tx) error {
 		err := tx.InsertInstance(store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
 		again := tx.InsertInstance(store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "other"})
-		dedicated := tx.InsertInstance(store.Instance{ID: "j", Location: store.DedicatedLocation("process", "d"), Database: "its"})
+		dedicated := tx.InsertInstance(store.Instance{ID: "j", Location: store.DedicatedLocation("far", "d"), Database: "its"})
 		return errors.Join(err, again, dedicated,
 			tx.InsertBinding(store.Binding{InstanceID: "i", ID: "b", Account: "u"}),
 			tx.InsertBinding(store.Binding{InstanceID: "j", ID: "b", Account: "goes with its server"}))
 	})
 	expectResources(t, s,
-		store.Resource{Kind: store.DedicatedResource, Name: "d", InstanceID: "j", Live: true},
+		store.Resource{Kind: store.DedicatedResource, Name: "d", Launcher: "far", InstanceID: "j", Live: true},
 		store.Resource{Kind: store.DatabaseResource, Server: "a", Name: "db", InstanceID: "i", Live: true},
 		store.Resource{Kind: store.AccountResource, Server: "a", Name: "u", InstanceID: "i", BindingID: "b", Live: true})
 }

@@ -19,7 +19,7 @@ func (s *Store) Usage(ctx context.Context, instanceID string) (Usage, error) {
 	return oneRow(ctx, s.pool, pgx.RowToStructByPos[Usage], `
 		SELECT u.bytes, greatest(u.measured_at, m.measured_at), i.over_since
 		FROM instance i JOIN storage_usage u USING (database_name)
-		LEFT JOIN storage_measurement m ON m.server = i.server AND i.server <> ''
+		LEFT JOIN storage_measurement m ON m.server = i.server AND i.location_kind = 'shared'
 		WHERE i.id = $1`, instanceID)
 }
 
@@ -54,7 +54,7 @@ type Measured struct {
 	SampledAge   time.Duration // of the latest sample
 }
 
-const selectMeasured = `SELECT i.id, i.database_name, i.plan_id, i.over_since, i.server = '', u.bytes,
+const selectMeasured = `SELECT i.id, i.database_name, i.plan_id, i.over_since, i.location_kind = 'dedicated', u.bytes,
 	coalesce(u.level, 0), coalesce(u.sampled_bytes, 0), greatest(now() - u.sampled_at, '0'::interval)
 	FROM instance i LEFT JOIN storage_usage u USING (database_name)`
 

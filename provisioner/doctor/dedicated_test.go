@@ -1,10 +1,15 @@
 package doctor_test
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
 
 	"mysql-broker/provisioner/doctor"
 	"mysql-broker/provisioner/fleet"
@@ -89,8 +94,41 @@ func TestDedicatedServerThatIsGoneOrForeign(t *testing.T) {
 
 		noLauncher := doctor.New(doctor.Config{Store: f.store, Plans: plans(),
 			Fleet: fleet.New(fleet.Config{Store: f.store, Shared: f.openShared(f.config.Shared...)})})
-		f.expect(noLauncher, "unreachable launcher")
+		f.expect(noLauncher, "unreachable launcher process")
 		f.forgetInstance(gone)
 		f.expect(noLauncher)
+	})
+}
+
+// silentLauncher is one that cannot be asked.
+type silentLauncher struct{ launcher.Launcher }
+
+func (silentLauncher) List(context.Context) ([]string, error) {
+	return nil, errors.New("no route to host")
+}
+
+// Where one launcher cannot be asked, nothing is said of its servers but that, and everything of the others', even where
+// they have servers of the same id.
+func TestOneOfSeveralLaunchersIsSilent(t *testing.T) {
+	eachServer(t, func(f *fixture) {
+		here, there := f.provision(dedicatedPlan), f.provision(dedicatedPlan)
+		conn, err := pgx.Connect(f.Context(), f.config.PostgresURL)
+		f.must(err)
+		defer conn.Close(f.Context())
+		for _, moved := range []string{"UPDATE instance SET launcher = 'far' WHERE id = $1",
+			"UPDATE resource SET launcher = 'far' WHERE instance_id = $1"} {
+			_, err := conn.Exec(f.Context(), moved, there.ID)
+			f.must(err)
+		}
+		key, err := f.store.SessionLockKey(f.Context())
+		f.must(err)
+		two := doctor.New(doctor.Config{Store: f.store, Plans: plans(), Fleet: fleet.New(fleet.Config{Store: f.store,
+			Shared: f.fleet.Shared, SessionLockKey: key,
+			Launchers: map[string]launcher.Launcher{"process": f.launcher, "far": silentLauncher{}}})})
+		f.forgetInstance(here)
+		found := f.expect(two, "orphan dedicated server "+here.Location.Server, "unreachable launcher far")
+		if !strings.Contains(found[1].ToDo, "no route to host") {
+			f.Errorf("%+v", found[1])
+		}
 	})
 }

@@ -111,10 +111,10 @@ func abandonedFinding(a store.Abandoned) Finding {
 	return f
 }
 
-func unreachable(server string, err error, resources int) Finding {
+func unreachable(server, launcherName string, err error, resources int) Finding {
 	f := Finding{Problem: Unreachable, Kind: sharedServer, Server: server, Name: server}
 	if server == store.DedicatedServers {
-		f.Kind = launcher
+		f.Kind, f.Name = launcher, launcherName
 	}
 	f.ToDo = fmt.Sprintf("see to it that it can be reached, or put it into the configuration again; "+
 		"nothing is known of the %d resources that are recorded for it: %v", resources, err)

@@ -12,8 +12,9 @@ import (
 // look compares the contents of a server once with the records: it reads the server first, and then the store, page by
 // page.
 func (d *Doctor) look(ctx context.Context, server string, forget bool) (Report, error) {
-	l := &comparison{server: server, holds: d.contents(ctx, server), lost: map[string]bool{}}
-	if err := ctx.Err(); err != nil { // otherwise the server would seem unreachable because the caller has given up
+	l := &comparison{server: server, holds: d.contents(ctx, server), lost: map[string]bool{},
+		unseen: map[string][]error{}}
+	if err := ctx.Err(); err != nil { // else the server would pass for unreachable because nobody waits any more
 		return Report{}, err
 	}
 	err := d.store.EachResource(ctx, server, func(recorded []store.Resource) error {
@@ -33,7 +34,7 @@ func (d *Doctor) look(ctx context.Context, server string, forget bool) (Report, 
 		var findings []Finding
 		findings, err = d.sharedAccounts(ctx, server, l.holds)
 		for _, f := range findings {
-			delete(l.holds.things, thing{f.Kind, f.Name}) // a stray account is one finding only
+			delete(l.holds.things, thing{kind: f.Kind, name: f.Name}) // a stray account is not told a second time
 		}
 		l.report.Findings = append(l.report.Findings, findings...)
 	}
@@ -56,8 +57,8 @@ func (d *Doctor) look(ctx context.Context, server string, forget bool) (Report, 
 type comparison struct {
 	server string
 	holds  contents
-	lost   map[string]bool // instances whose database is missing
-	unseen int             // resources of a server that does not answer
+	lost   map[string]bool    // instances whose database is missing
+	unseen map[string][]error // why resources of a server that cannot be asked are not known, by their launcher
 	report Report
 }
 
@@ -65,15 +66,15 @@ type comparison struct {
 // what has ended and does not exist, and what was seen not to exist before but does.
 func (l *comparison) compare(recorded []store.Resource) (gone, there []store.ResourceKey) {
 	for _, r := range recorded {
-		if l.holds.err != nil {
-			// What ended before its server was removed from the configuration does not matter.
-			if r.Live || !errors.Is(l.holds.err, errNotConfigured) {
-				l.unseen++
+		if err := l.holds.unknown(r); err != nil {
+			// What ended before its server was given up is of no interest.
+			if r.Live || !errors.Is(err, errNotConfigured) {
+				l.unseen[r.Launcher] = append(l.unseen[r.Launcher], err)
 			}
 			continue
 		}
 		key := store.ResourceKey{Kind: r.Kind, Server: r.Server, Name: r.Name}
-		isThere := l.holds.recorded(thing{r.Kind, r.Name})
+		isThere := l.holds.recorded(thing{r.Kind, r.Launcher, r.Name})
 		switch {
 		case isThere && !r.Live:
 			l.report.Findings = append(l.report.Findings, orphan(r))
@@ -108,7 +109,7 @@ func (l *comparison) missing(r store.Resource) {
 // running are the dedicated servers among the resources that exist and must exist.
 func (l *comparison) running(recorded []store.Resource) (running []store.Resource) {
 	for _, r := range recorded {
-		if r.Kind == store.DedicatedResource && r.Expected && l.holds.recorded(thing{r.Kind, r.Name}) {
+		if r.Kind == store.DedicatedResource && r.Expected && l.holds.recorded(thing{r.Kind, r.Launcher, r.Name}) {
 			running = append(running, r)
 		}
 	}
@@ -117,13 +118,15 @@ func (l *comparison) running(recorded []store.Resource) (running []store.Resourc
 
 // end completes the report when all records have been compared.
 func (l *comparison) end() {
+	for launcher, why := range l.unseen {
+		l.report.Findings = append(l.report.Findings, unreachable(l.server, launcher, why[0], len(why)))
+	}
 	if l.holds.err != nil {
-		if l.unseen > 0 {
-			l.report.Findings = append(l.report.Findings, unreachable(l.server, l.holds.err, l.unseen))
-		}
 		return
 	}
-	l.report.Reachable = []string{l.server}
+	if len(l.unseen) == 0 {
+		l.report.Reachable = []string{l.server}
+	}
 	if l.server != store.DedicatedServers {
 		l.report.Compared.SharedServers++
 	}

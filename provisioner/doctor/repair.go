@@ -57,7 +57,7 @@ func (d *Doctor) Repair(ctx context.Context, f Finding) (done string, err error)
 	}
 	switch f.Kind {
 	case store.DedicatedResource:
-		return "destroyed", d.destroy(ctx, f)
+		return "destroyed", d.fleet.Destroy(ctx, store.DedicatedLocation(r.Launcher, r.Name))
 	case store.DatabaseResource:
 		return "dropped", d.onServer(ctx, f, orphanLock(f), noLease, func(s *mysqladmin.Session) error {
 			return s.DropDatabase(ctx, f.Name)
@@ -66,22 +66,8 @@ func (d *Doctor) Repair(ctx context.Context, f Finding) (done string, err error)
 	return d.dropAccount(ctx, f)
 }
 
-// destroy finds the launcher of a server whose instance was deleted, and destroys the server.
-func (d *Doctor) destroy(ctx context.Context, f Finding) error {
-	there, err := d.fleet.Dedicated(ctx)
-	if err != nil {
-		return err
-	}
-	for _, at := range there {
-		if at.Server == f.Name {
-			return d.fleet.Destroy(ctx, at)
-		}
-	}
-	return nil // it was deleted meanwhile
-}
-
-// dropAccount drops an orphan. If the instance still exists and the account is the definer of its views, triggers,
-// routines or events, the account is locked instead and recorded as retired. Until that is recorded it stays an orphan.
+// dropAccount drops an orphan. Where the instance lives on and its views, triggers, routines or events name the account
+// as their definer, it is kept, locked, and recorded as retired; until that is recorded it stays an orphan.
 func (d *Doctor) dropAccount(ctx context.Context, f Finding) (done string, err error) {
 	i, err := d.store.Instance(ctx, f.InstanceID)
 	gone := errors.Is(err, store.ErrNotFound)

@@ -17,17 +17,30 @@ const listTimeout = 20 * time.Second
 
 var errNotConfigured = errors.New("it is not in the configuration")
 
-// thing is a database, account or dedicated server that exists, whoever created it.
-type thing struct{ kind, name string }
+// thing is one of what a server holds, whoever made it. A dedicated server has a launcher.
+type thing struct{ kind, launcher, name string }
 
 // contents are the things on a server, or the error of reading them.
 type contents struct {
 	things map[thing]bool     // whether each has a record
 	grants []mysqladmin.Grant // of a shared server's accounts
+	asked  map[string]error   // launchers that were asked for dedicated servers, and why one could not tell
 	err    error
 }
 
-// recorded marks a thing as recorded, and reports whether it exists.
+// unknown says why it is not known whether the server holds what is recorded, or nil.
+func (c contents) unknown(r store.Resource) error {
+	if c.err != nil || r.Kind != store.DedicatedResource {
+		return c.err
+	}
+	err, asked := c.asked[r.Launcher]
+	if !asked {
+		return errNotConfigured
+	}
+	return err
+}
+
+// recorded tells whether the server holds a thing, which is recorded.
 func (c contents) recorded(t thing) bool {
 	_, there := c.things[t]
 	if there {
@@ -89,24 +102,22 @@ func contentsOf(ctx context.Context, server *shared.Server) contents {
 }
 
 func (d *Doctor) dedicatedServers(ctx context.Context) contents {
-	there, err := d.fleet.Dedicated(ctx)
+	listing, err := d.fleet.Dedicated(ctx)
 	if errors.Is(err, fleet.ErrNoLauncher) {
 		return contents{err: errNotConfigured}
 	}
 	if err != nil {
 		return contents{err: err}
 	}
-	ids := make([]string, len(there))
-	for n, at := range there {
-		ids[n] = at.Server
+	c := contents{things: make(map[thing]bool, len(listing.There)), asked: listing.Asked}
+	for _, at := range listing.There {
+		c.things[thing{store.DedicatedResource, at.Launcher, at.Server}] = false
 	}
-	c := contents{things: make(map[thing]bool, len(ids))}
-	c.add(store.DedicatedResource, ids)
 	return c
 }
 
 func (c contents) add(kind string, names []string) {
 	for _, name := range names {
-		c.things[thing{kind, name}] = false
+		c.things[thing{kind: kind, name: name}] = false
 	}
 }

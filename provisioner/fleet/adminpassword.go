@@ -43,7 +43,7 @@ func (f *Fleet) ChangeAdminPassword(ctx context.Context, at store.Location, curr
 			if err := f.changeAdminPassword(ctx, at, current, next, lock, alive); err != nil {
 				return err
 			}
-			endpoint, err := f.endpoint(ctx, at)
+			endpoint, err := f.askEndpoint(ctx, at)
 			if err != nil {
 				return err
 			}

@@ -52,8 +52,8 @@ func (f *Fleet) dedicated(at store.Location, doing string, fn func(launcher.Laun
 // Launch starts an instance's dedicated server.
 func (f *Fleet) Launch(ctx context.Context, i store.Instance, size Size, report func(string)) error {
 	return f.dedicated(i.Location, "launch", func(l launcher.Launcher) error {
-		_, err := l.Launch(ctx, spec(i, i.AdminPassword, size), report)
-		return err
+		e, err := l.Launch(ctx, spec(i, i.AdminPassword, size), report)
+		return f.recorded(ctx, i.Location, e, err)
 	})
 }
 
@@ -61,14 +61,17 @@ func (f *Fleet) Launch(ctx context.Context, i store.Instance, size Size, report 
 func (f *Fleet) Resize(ctx context.Context, i store.Instance, size Size, report func(string)) error {
 	return WithAdminPassword(ctx, f.store, i, func(password string) error {
 		return f.dedicated(i.Location, "resize", func(l launcher.Launcher) error {
-			_, err := l.Resize(ctx, spec(i, password, size), report)
-			return err
+			e, err := l.Resize(ctx, spec(i, password, size), report)
+			return f.recorded(ctx, i.Location, e, err)
 		})
 	})
 }
 
 // Destroy removes a dedicated server with all data. One that is not there is fine.
 func (f *Fleet) Destroy(ctx context.Context, at store.Location) error {
+	if err := f.store.ForgetEndpoint(ctx, at); err != nil {
+		return fmt.Errorf("forget where the server %s listens: %w", at.Server, err)
+	}
 	return f.dedicated(at, "destroy", func(l launcher.Launcher) error { return l.Destroy(ctx, at.Server) })
 }
 
@@ -83,8 +86,34 @@ func (f *Fleet) DestroyUnused(ctx context.Context, at store.Location) error {
 	return f.dedicated(at, "destroy", func(l launcher.Launcher) error { return l.DestroyUnused(ctx, at.Server) })
 }
 
-// endpoint tells where applications reach a dedicated server.
-func (f *Fleet) endpoint(ctx context.Context, at store.Location) (e launcher.Endpoint, err error) {
+// recorded records where a server was launched or resized, unless that failed.
+func (f *Fleet) recorded(ctx context.Context, at store.Location, e launcher.Endpoint, err error) error {
+	if err != nil {
+		return err
+	}
+	return RecordEndpoint(ctx, f.store, at, e)
+}
+
+// RecordEndpoint records where a dedicated server listens.
+func RecordEndpoint(ctx context.Context, s *store.Store, at store.Location, e launcher.Endpoint) error {
+	if err := s.RecordEndpoint(ctx, at, store.Endpoint(e)); err != nil {
+		return fmt.Errorf("record where the server %s listens: %w", at.Server, err)
+	}
+	return nil
+}
+
+// endpoint tells where an instance's dedicated server listens: as is recorded or, where nothing is, as its launcher
+// says, which is recorded then.
+func (f *Fleet) endpoint(ctx context.Context, i store.Instance) (launcher.Endpoint, error) {
+	if i.Endpoint != nil {
+		return launcher.Endpoint(*i.Endpoint), nil
+	}
+	e, err := f.askEndpoint(ctx, i.Location)
+	return e, f.recorded(ctx, i.Location, e, err)
+}
+
+// askEndpoint asks the launcher of a dedicated server where that listens.
+func (f *Fleet) askEndpoint(ctx context.Context, at store.Location) (e launcher.Endpoint, err error) {
 	err = f.dedicated(at, "find", func(l launcher.Launcher) (err error) {
 		e, err = l.Endpoint(ctx, at.Server)
 		return err
@@ -92,12 +121,17 @@ func (f *Fleet) endpoint(ctx context.Context, at store.Location) (e launcher.End
 	return e, err
 }
 
-// Open connects to a dedicated server as its administrator with that password. Close what it returns.
+// Open connects to a dedicated server as its administrator with that password, at the endpoint that its launcher
+// returns now. Close what it returns.
 func (f *Fleet) Open(ctx context.Context, at store.Location, adminPassword string) (*mysqladmin.Server, error) {
-	e, err := f.endpoint(ctx, at)
+	e, err := f.askEndpoint(ctx, at)
 	if err != nil {
 		return nil, err
 	}
+	return f.open(at, e, adminPassword)
+}
+
+func (f *Fleet) open(at store.Location, e launcher.Endpoint, adminPassword string) (*mysqladmin.Server, error) {
 	cfg := adminLogin(at.Server, e, adminPassword)
 	cfg.SessionLockKey = f.lockKey
 	return mysqladmin.Open(cfg)
@@ -132,7 +166,7 @@ func adminLogin(name string, e launcher.Endpoint, password string) mysqladmin.Co
 // published address, over TLS where it has that, into its database. The account is dropped again.
 func (f *Fleet) CheckLogin(ctx context.Context, at store.Location, database, password string,
 	admin *mysqladmin.Session) error {
-	e, err := f.endpoint(ctx, at)
+	e, err := f.askEndpoint(ctx, at)
 	if err != nil {
 		return err
 	}

@@ -80,19 +80,37 @@ func (f *Fleet) Launcher(name string) (Launcher, error) {
 	}
 }
 
-// Dedicated lists the servers of all launchers: see launcher.Launcher.List.
-func (f *Fleet) Dedicated(ctx context.Context) ([]store.Location, error) {
-	if len(f.launchers) == 0 {
-		return nil, ErrNoLauncher
+// Listing is the servers of those launchers that could list them.
+type Listing struct {
+	There []store.Location
+	Asked map[string]error // by launcher: why it could not list them, or nil
+}
+
+// Err is an error if a launcher could not list its servers.
+func (l Listing) Err() error {
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(l.Asked)) {
+		if err := l.Asked[name]; err != nil {
+			errs = append(errs, fmt.Errorf("list the dedicated servers of the launcher %s: %w", name, err))
+		}
 	}
-	var all []store.Location
+	return errors.Join(errs...)
+}
+
+// Dedicated lists the servers of all launchers: see launcher.Launcher.List. The error is ErrNoLauncher.
+func (f *Fleet) Dedicated(ctx context.Context) (Listing, error) {
+	if len(f.launchers) == 0 {
+		return Listing{}, ErrNoLauncher
+	}
+	all := Listing{Asked: map[string]error{}}
 	for _, l := range f.Launchers() {
 		ids, err := l.List(ctx)
+		all.Asked[l.Name] = err
 		if err != nil {
-			return nil, fmt.Errorf("list the dedicated servers: %w", err)
+			continue
 		}
 		for _, id := range ids {
-			all = append(all, store.DedicatedLocation(l.Name, id))
+			all.There = append(all.There, store.DedicatedLocation(l.Name, id))
 		}
 	}
 	return all, nil
@@ -109,8 +127,12 @@ func (f *Fleet) AsAdmin(ctx context.Context, i store.Instance, fn func(*mysqladm
 		}
 		return fn(server.Server)
 	}
+	e, err := f.endpoint(ctx, i)
+	if err != nil {
+		return err
+	}
 	return WithAdminPassword(ctx, f.store, i, func(password string) error {
-		admin, err := f.Open(ctx, i.Location, password)
+		admin, err := f.open(i.Location, e, password)
 		if err != nil {
 			return err
 		}
@@ -126,17 +148,17 @@ type Address struct {
 	CACertificate []byte // PEM; nil where connections are not encrypted
 }
 
-// Address tells how applications reach a location, whether or not its server answers. The error is
-// launcher.ErrNotFound for a dedicated server that is not there.
-func (f *Fleet) Address(ctx context.Context, at store.Location) (Address, error) {
-	if at.Shared() {
-		server, err := f.Shared.Server(at.Server)
+// Address tells how applications reach an instance, whether or not its server answers. The error is
+// launcher.ErrNotFound for a dedicated server that is known not to be there.
+func (f *Fleet) Address(ctx context.Context, i store.Instance) (Address, error) {
+	if i.Location.Shared() {
+		server, err := f.Shared.Server(i.Location.Server)
 		if err != nil {
 			return Address{}, err
 		}
 		return Address{Host: server.Host, Port: server.Port, CACertificate: server.CACertificate}, nil
 	}
-	e, err := f.endpoint(ctx, at)
+	e, err := f.endpoint(ctx, i)
 	return Address{Host: e.Host, Port: e.Port, CACertificate: e.CACertificate}, err
 }
 

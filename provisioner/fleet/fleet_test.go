@@ -9,13 +9,29 @@ import (
 	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/store"
+	"mysql-broker/test/servers"
 )
+
+func TestMain(m *testing.M) { servers.Main(m) }
+
+// newFleet has a store that knows no instance.
+func newFleet(t *testing.T, launchers map[string]launcher.Launcher) *fleet.Fleet {
+	t.Helper()
+	return fleet.New(fleet.Config{Store: servers.Store(t), Launchers: launchers})
+}
+
+// address is that of an instance whose endpoint is not recorded.
+func address(t *testing.T, f *fleet.Fleet, at store.Location) (fleet.Address, error) {
+	t.Helper()
+	return f.Address(t.Context(), store.Instance{ID: "i", Location: at})
+}
 
 // rack is a launcher whose servers are nothing but their ids.
 type rack struct {
 	launcher.Launcher // what the tests do not call is not there
 	host              string
 	ids               []string
+	broken            error // of List
 }
 
 func (r *rack) Endpoint(_ context.Context, id string) (launcher.Endpoint, error) {
@@ -32,19 +48,23 @@ func (r *rack) Destroy(_ context.Context, id string) error {
 	return nil
 }
 
-func (r *rack) List(context.Context) ([]string, error) { return r.ids, nil }
+func (r *rack) List(context.Context) ([]string, error) { return r.ids, r.broken }
 
 func TestSeveralLaunchers(t *testing.T) {
 	t.Parallel()
 	here, there := &rack{host: "here.test", ids: []string{"d_1"}}, &rack{host: "there.test", ids: []string{"d_1", "d_2"}}
-	f := fleet.New(fleet.Config{Launchers: map[string]launcher.Launcher{"here": here, "there": there}})
+	f := newFleet(t, map[string]launcher.Launcher{"here": here, "there": there})
 	all := []store.Location{store.DedicatedLocation("here", "d_1"), store.DedicatedLocation("there", "d_1"),
 		store.DedicatedLocation("there", "d_2")}
-	if got, err := f.Dedicated(t.Context()); err != nil || !slices.Equal(got, all) {
+	if got, err := f.Dedicated(t.Context()); err != nil || got.Err() != nil || !slices.Equal(got.There, all) {
 		t.Errorf("there are %+v, %v", got, err)
 	}
+	here.broken = errors.New("no route to host")
+	if got, err := f.Dedicated(t.Context()); err != nil || got.Err() == nil || !slices.Equal(got.There, all[1:]) {
+		t.Errorf("without the first launcher, there are %+v, %v", got, err)
+	}
 	for _, at := range all {
-		a, err := f.Address(t.Context(), at)
+		a, err := address(t, f, at)
 		if err != nil || a.Host != at.Launcher+".test" || !f.Starting(at) {
 			t.Errorf("%+v has the address %+v, %v", at, a, err)
 		}
@@ -53,8 +73,12 @@ func TestSeveralLaunchers(t *testing.T) {
 		!slices.Equal(there.ids, []string{"d_2"}) {
 		t.Errorf("left: %v and %v, %v", here.ids, there.ids, err)
 	}
-	if _, err := f.Address(t.Context(), all[1]); !errors.Is(err, launcher.ErrNotFound) {
+	if _, err := address(t, f, all[1]); !errors.Is(err, launcher.ErrNotFound) {
 		t.Errorf("the address of a server that is gone: %v", err)
+	}
+	recorded := store.Instance{Location: all[1], Endpoint: &store.Endpoint{Host: "recorded.test", Port: 1}}
+	if a, err := f.Address(t.Context(), recorded); err != nil || a.Host != "recorded.test" {
+		t.Errorf("the launcher was asked for what is recorded: %+v, %v", a, err)
 	}
 }
 
@@ -80,9 +104,9 @@ func TestLauncherOfAPlan(t *testing.T) {
 			t.Errorf("of %d, %q is %q, %v", len(test.launchers), test.name, l.Name, err)
 		}
 	}
-	none := fleet.New(fleet.Config{})
+	none := newFleet(t, nil)
 	at := store.DedicatedLocation("here", "d_1")
-	_, errAddress := none.Address(t.Context(), at)
+	_, errAddress := address(t, none, at)
 	_, errList := none.Dedicated(t.Context())
 	for _, err := range []error{errAddress, errList, none.Destroy(t.Context(), at), none.Keep(t.Context(), at)} {
 		if !errors.Is(err, fleet.ErrNoLauncher) {
@@ -92,7 +116,7 @@ func TestLauncherOfAPlan(t *testing.T) {
 	if none.Starting(at) {
 		t.Error("a server that nobody runs is being started")
 	}
-	if _, err := none.Address(t.Context(), store.SharedLocation("unknown")); err == nil {
+	if _, err := address(t, none, store.SharedLocation("unknown")); err == nil {
 		t.Error("a shared server that is not configured has an address")
 	}
 }

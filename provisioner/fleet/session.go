@@ -36,8 +36,12 @@ func (f *Fleet) OpenSession(ctx context.Context, i store.Instance, lock Lock) (o
 		}
 		return f.openSession(ctx, server.Server, i.Location, lock)
 	}
+	e, err := f.endpoint(ctx, i)
+	if err != nil {
+		return nil, err
+	}
 	err = WithAdminPassword(ctx, f.store, i, func(password string) error {
-		admin, err := f.Open(ctx, i.Location, password)
+		admin, err := f.open(i.Location, e, password)
 		if err != nil {
 			return err
 		}

@@ -56,6 +56,10 @@ type Options struct {
 	// may be nil: then what takes a statement waits until the server is started the next time.
 	Exec func(ctx context.Context, id string, e Endpoint, statement string) error
 
+	// RecordEndpoint records where the server of that id listens. It is called, while the launcher supervises, at the
+	// start and whenever the endpoint is about to change: a new CA before a certificate of it is in use. It may be nil.
+	RecordEndpoint func(ctx context.Context, id string, e Endpoint) error
+
 	// OnRedoFull is called when the redo log of a server was full and has been made larger; it may be nil.
 	OnRedoFull func()
 

@@ -24,7 +24,8 @@ type Launcher interface {
 	// that runs already returns its endpoint.
 	Launch(ctx context.Context, spec Spec, report func(progress string)) (Endpoint, error)
 
-	// Endpoint tells where the server of that id listens, whether or not it answers just now.
+	// Endpoint tells where the server of that id listens, whether or not it answers just now. The broker records it, and
+	// that of Launch and Resize; see Options.RecordEndpoint for later changes.
 	Endpoint(ctx context.Context, id string) (Endpoint, error)
 
 	// Starting says whether the server of that id is being started, so that it need not answer yet: after a restart of

@@ -13,10 +13,11 @@ import (
 
 // compareDedicated compares what launchers run with the records of all instances that have a dedicated server.
 func (r *recovery) compareDedicated(ctx context.Context) error {
-	there, err := r.Fleet.Dedicated(ctx)
-	if err != nil {
+	listing, err := r.Fleet.Dedicated(ctx)
+	if err := errors.Join(err, listing.Err()); err != nil {
 		return err
 	}
+	there := listing.There
 	told, copies := map[string]bool{}, map[store.Location]store.InstanceCopy{} // by launcher, and by location
 	for _, l := range r.Fleet.Launchers() {
 		t, err := mark.OfDedicated(ctx, l, r.identity)
@@ -85,6 +86,7 @@ func (r *recovery) compareServer(ctx context.Context, i store.RecordedInstance, 
 		r.silent(i.Server, i.ID, err)
 		return
 	}
+	whole.Endpoint = nil // it may be older than the server's certificate
 	s := site{server: i.Server, instances: map[string]store.RecordedInstance{i.Database: i}, recorded: recorded}
 	err = r.Fleet.AsAdmin(ctx, whole, func(admin *mysqladmin.Server) (err error) {
 		s.holds, err = hold(ctx, admin)

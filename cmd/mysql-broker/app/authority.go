@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"mysql-broker/cmd/mysql-broker/config"
-	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/certificate"
 	"mysql-broker/store"
 )
@@ -92,7 +91,7 @@ func DropOldCAs(ctx context.Context, cfg config.Config, log *slog.Logger) (dropp
 		if err != nil {
 			return err
 		}
-		dedicated, closeAll, err := openLaunchers(cfg.Launchers, launcher.Options{Logger: log})
+		dedicated, closeAll, err := openLaunchers(cfg.Launchers, passive(log))
 		if err != nil {
 			return err
 		}

@@ -45,8 +45,12 @@ func (a *App) openLaunchers(context.Context) (ending, error) {
 	if len(a.cfg.Launchers) > 0 {
 		a.registry.MustRegister(redoFull)
 	}
-	all, closeAll, err := openLaunchers(a.cfg.Launchers, launcher.Options{Logger: a.log, Supervise: true,
-		Exec: a.execOnServer, OnRedoFull: redoFull.Inc, Authority: a.authority})
+	all, closeAll, err := openLaunchers(a.cfg.Launchers, func(name string) launcher.Options {
+		return launcher.Options{Logger: a.log.With("launcher", name), Supervise: true, Exec: a.execOnServer,
+			RecordEndpoint: func(ctx context.Context, id string, e launcher.Endpoint) error {
+				return fleet.RecordEndpoint(ctx, a.store, store.DedicatedLocation(name, id), e)
+			}, OnRedoFull: redoFull.Inc, Authority: a.authority}
+	})
 	a.fleet = fleet.New(fleet.Config{Store: a.store, Shared: a.shared, Launchers: all, SessionLockKey: a.lockKey})
 	return ending{stop: closeAll}, err
 }
@@ -56,18 +60,22 @@ func (a *App) execOnServer(ctx context.Context, id string, e launcher.Endpoint, 
 	return fleet.Exec(ctx, a.store, id, e, statement)
 }
 
-// openLaunchers opens all launchers, or none and returns an error.
-func openLaunchers(configured []launchers.Named, o launcher.Options) (map[string]launcher.Launcher, func(), error) {
+// passive are the options of a launcher that does nothing by itself.
+func passive(log *slog.Logger) func(name string) launcher.Options {
+	return func(name string) launcher.Options { return launcher.Options{Logger: log.With("launcher", name)} }
+}
+
+// openLaunchers opens all launchers, or none and returns an error. options are those of the launcher of that name.
+func openLaunchers(configured []launchers.Named, options func(name string) launcher.Options) (
+	map[string]launcher.Launcher, func(), error) {
 	all := map[string]launcher.Launcher{}
 	closeAll := func() {
 		for _, l := range all {
 			l.Close()
 		}
 	}
-	log := o.Logger
 	for _, c := range configured {
-		o.Logger = log.With("launcher", c.Name)
-		l, err := c.Open(o)
+		l, err := c.Open(options(c.Name))
 		if err != nil {
 			closeAll()
 			return nil, func() {}, fmt.Errorf("launcher %s: %w", c.Name, err)
@@ -97,7 +105,7 @@ func withServers(ctx context.Context, cfg config.Config, log *slog.Logger,
 		return err
 	}
 	defer servers.Close()
-	dedicated, closeAll, err := openLaunchers(cfg.Launchers, launcher.Options{Logger: log})
+	dedicated, closeAll, err := openLaunchers(cfg.Launchers, passive(log))
 	if err != nil {
 		return err
 	}

@@ -38,12 +38,16 @@ func (l *Launcher) keepCertificate(ctx context.Context, sd serverDir) {
 		return
 	}
 	// A broker that wrote a certificate may have died before the server knew.
-	reload := l.signs.Load().TakesOver
+	reload, recorded := l.signs.Load().TakesOver, false
 	status := &periodic.Status{What: "renewing a server's certificate", Level: slog.LevelError,
 		Log: l.cfg.Logger.With("server", sd.id)}
 	periodic.Run(ctx, periodic.Schedule{Every: authorityInterval}, status, func(ctx context.Context) error {
-		renewed, err := l.renewCertificate(sd)
-		reload = reload || renewed
+		renewed, err := l.renewCertificate(ctx, sd)
+		reload, recorded = reload || renewed, recorded && !renewed
+		if err == nil && !recorded {
+			err = l.recordEndpoint(ctx, sd)
+			recorded = err == nil
+		}
 		if err == nil && reload {
 			if err = l.reloadCertificate(ctx, sd); err == nil {
 				reload = false
@@ -51,6 +55,18 @@ func (l *Launcher) keepCertificate(ctx context.Context, sd serverDir) {
 		}
 		return err
 	})
+}
+
+// recordEndpoint tells the broker's records where a server listens now.
+func (l *Launcher) recordEndpoint(ctx context.Context, sd serverDir) error {
+	if l.cfg.RecordEndpoint == nil {
+		return nil
+	}
+	end, err := l.Endpoint(ctx, sd.id)
+	if err != nil {
+		return err
+	}
+	return l.cfg.RecordEndpoint(ctx, sd.id, end)
 }
 
 func (l *Launcher) reloadCertificate(ctx context.Context, sd serverDir) error {
@@ -69,7 +85,7 @@ func (l *Launcher) reloadCertificate(ctx context.Context, sd serverDir) error {
 }
 
 // renewCertificate writes what is due. A server that another works on is left for later.
-func (l *Launcher) renewCertificate(sd serverDir) (renewed bool, err error) {
+func (l *Launcher) renewCertificate(ctx context.Context, sd serverDir) (renewed bool, err error) {
 	lock, err := tryLock(sd.dir)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return false, nil
@@ -110,6 +126,10 @@ func (l *Launcher) renewCertificate(sd serverDir) (renewed bool, err error) {
 	}
 	if !due {
 		return renewed, nil
+	}
+	// Who reads the record must be able to verify the next certificate before it is there.
+	if err := l.recordEndpoint(ctx, sd); err != nil {
+		return renewed, err
 	}
 	hosts := certificateHosts(cmp.Or(st.Host, l.cfg.Host))
 	leaf, err := signs.Sign(certificateName(sd), present.leaf.PublicKey, hosts...)

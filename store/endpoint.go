@@ -1,0 +1,31 @@
+package store
+
+import "context"
+
+// Endpoint is where a dedicated server listens, as its launcher reported last.
+type Endpoint struct {
+	Host          string `json:"host"`
+	Port          int    `json:"port"`
+	CACertificate []byte `json:"ca_certificate,omitempty"` // PEM
+	AdminHost     string `json:"admin_host,omitempty"`     // for the broker, if it differs from Host
+	AdminPort     int    `json:"admin_port,omitempty"`     // the same of Port
+}
+
+// serverInstance finds the instance of the dedicated server $1 of the launcher $2.
+const serverInstance = `dedicated_id = $1 AND launcher = $2 AND location_kind = 'dedicated' AND id = (
+	SELECT instance_id FROM resource WHERE kind = 'dedicated server' AND server = '' AND name = $1)`
+
+// RecordEndpoint records where a dedicated server listens, unless it is recorded so, or its instance is being deleted.
+func (s *Store) RecordEndpoint(ctx context.Context, at Location, e Endpoint) error {
+	_, err := s.db.Exec(ctx, `UPDATE instance SET endpoint = $3 WHERE `+serverInstance+`
+		AND endpoint IS DISTINCT FROM $3::jsonb AND NOT EXISTS (SELECT FROM task
+			WHERE instance_id = instance.id AND kind = 'deprovision' AND `+notEnded+`)`, at.Server, at.Launcher, e)
+	return err
+}
+
+// ForgetEndpoint is for a dedicated server that is about to be destroyed.
+func (s *Store) ForgetEndpoint(ctx context.Context, at Location) error {
+	_, err := s.db.Exec(ctx, `UPDATE instance SET endpoint = NULL WHERE `+serverInstance+` AND endpoint IS NOT NULL`,
+		at.Server, at.Launcher)
+	return err
+}

@@ -1,0 +1,54 @@
+package e2e
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// Where a dedicated server listens is recorded with its instance: a bind does not ask the launcher, but for an instance
+// of before there were such records.
+func TestBindAsksNoLauncher(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		env := testdrive.Environment(t, s)
+		p := startPlatform(t, s, env)
+		i := p.ownInstance(t, "dedicated-small")
+		i.await(t, i.begin(t))
+		conn, err := pgx.Connect(t.Context(), env["DATABASE_URL"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close(t.Context())
+		if _, err := conn.Exec(t.Context(), "UPDATE instance SET endpoint = NULL"); err != nil {
+			t.Fatal(err)
+		}
+		i.newBinding().bind(t, nil).Expect(t, http.StatusCreated)
+
+		states, err := filepath.Glob(filepath.Join(env["LAUNCHER_DIR"], "instances", "*", "state.json"))
+		if err != nil || len(states) != 1 {
+			t.Fatalf("the launcher's records: %q, %v", states, err)
+		}
+		hidden := states[0] + ".hidden" // the launcher knows of no server now
+		if err := os.Rename(states[0], hidden); err != nil {
+			t.Fatal(err)
+		}
+		b, c := i.bound(t, nil)
+		if err := c.open(t).PingContext(t.Context()); err != nil {
+			t.Errorf("log in as the binding: %v", err)
+		}
+		b.fetch(t).Expect(t, http.StatusOK)
+		b.unbind(t).Expect(t, http.StatusOK)
+		if err := os.Rename(hidden, states[0]); err != nil {
+			t.Fatal(err)
+		}
+		i.remove(t)
+		expectNoProcess(t, env["LAUNCHER_DIR"])
+	})
+}

@@ -1,6 +1,6 @@
-// Package audit compares what the platform was told with what there is: in PostgreSQL, on every MySQL server, in the
-// launcher's directory and among the processes and ports of this host. It looks with means of its own, so that it does
-// not repeat the broker's mistakes, and is for a broker that has nothing to do at the time.
+// Package audit compares what the platform was told with what there is: in PostgreSQL, on every MySQL server, and
+// at the launchers, each of which has an inspector. It looks with means of its own, so that it does not repeat the
+// broker's mistakes, and is for a broker that has nothing to do at the time.
 package audit
 
 import (
@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 
+	"mysql-broker/provisioner/launcher/launchertest"
 	"mysql-broker/provisioner/plan"
 )
 
@@ -27,9 +28,11 @@ type World struct {
 	PostgresURL string
 	Keyset      string  // opens the admin passwords of dedicated servers
 	Shared      *sql.DB // an administrator's login to the one shared server, which no other broker uses
-	LauncherDir string
-	Plans       plan.Set // those of the brokers' catalog; connections are not compared if MaxConnections is 0
-	Told        Told
+
+	Launchers map[string]launchertest.Inspector // by name
+
+	Plans plan.Set // those of the brokers' catalog; connections are not compared if MaxConnections is 0
+	Told  Told
 }
 
 // Told is what the platform was told. Instances that it was never told of are Gone.
@@ -65,7 +68,7 @@ func Check(ctx context.Context, w World) []string {
 	a.compareInstances(records)
 	a.compareBindings(records)
 	a.checkShared(ctx, records)
-	a.checkLauncher(ctx, records)
+	a.checkLaunchers(ctx, records)
 	a.checkLogins(ctx, records)
 	slices.Sort(a.found)
 	return a.found

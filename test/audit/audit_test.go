@@ -30,6 +30,8 @@ type bench struct {
 	broker   *testdrive.Broker
 	postgres *pgx.Conn
 	dataDir  string // of the dedicated instance
+
+	launcherDir string
 }
 
 // An audit that cannot fail proves nothing: every kind of discrepancy is planted and has to be reported; once it is
@@ -77,9 +79,9 @@ func newBench(t *testing.T, flavour string) *bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { admin.Close() })
-	b := &bench{broker: testdrive.Start(t, env)}
+	b := &bench{broker: testdrive.Start(t, env), launcherDir: env["LAUNCHER_DIR"]}
 	b.World = audit.World{PostgresURL: env["DATABASE_URL"], Keyset: env["ENCRYPTION_KEYSET"], Shared: admin,
-		LauncherDir: env["LAUNCHER_DIR"], Plans: testdrive.Plans(t)}
+		Launchers: testdrive.Inspectors(env), Plans: testdrive.Plans(t)}
 	if b.postgres, err = pgx.Connect(t.Context(), b.PostgresURL); err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +92,7 @@ func newBench(t *testing.T, flavour string) *bench {
 	ended := b.bind(t, b.Told.Instances[0].ID)
 	b.broker.Do(t, "DELETE", b.path(t, ended), nil).Expect(t, http.StatusOK)
 	b.Told.Bindings[len(b.Told.Bindings)-1].State = audit.Gone
-	dirs, err := filepath.Glob(filepath.Join(b.LauncherDir, "instances", "*"))
+	dirs, err := filepath.Glob(filepath.Join(b.launcherDir, "instances", "*"))
 	if err != nil || len(dirs) != 1 {
 		t.Fatalf("directories of the dedicated server: %v, %v", dirs, err)
 	}
@@ -292,7 +294,7 @@ func (b *bench) pattern() string {
 // atTheLauncher are discrepancies among the dedicated servers.
 func (b *bench) atTheLauncher(*testing.T) []discrepancy {
 	file := func(name, reported string, path ...string) discrepancy {
-		full := filepath.Join(append([]string{b.LauncherDir}, path...)...)
+		full := filepath.Join(append([]string{b.launcherDir}, path...)...)
 		return discrepancy{name, reported,
 			func(t *testing.T) {
 				if err := os.Mkdir(full, 0o755); err != nil {
@@ -323,7 +325,7 @@ func (b *bench) atTheLauncher(*testing.T) []discrepancy {
 		{"a server that a cleanup may destroy", "is not recorded to be kept", move(kept, kept+".moved"),
 			move(kept+".moved", kept)},
 		{"a stray process", "Orphan: process", func(t *testing.T) {
-			stray = exec.Command("tail", "-F", b.LauncherDir+"/nothing")
+			stray = exec.Command("tail", "-F", b.launcherDir+"/nothing")
 			if err := stray.Start(); err != nil {
 				t.Fatal(err)
 			}
@@ -352,13 +354,13 @@ func (b *bench) atTheLauncher(*testing.T) []discrepancy {
 // killServer ends the dedicated server where no broker starts it again.
 func (b *bench) killServer(t *testing.T) {
 	b.broker.Kill(t)
-	for _, pid := range testdrive.Mysqlds(t, b.LauncherDir) {
+	for _, pid := range testdrive.Mysqlds(t, b.launcherDir) {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 	}
 	testdrive.Eventually(t, time.Minute, "the server ends", func() bool {
-		return len(testdrive.Mysqlds(t, b.LauncherDir)) == 0
+		return len(testdrive.Mysqlds(t, b.launcherDir)) == 0
 	})
 	found := strings.Join(audit.Check(t.Context(), b.World), "\n")
 	for _, reported := range []string{"has 0 processes", "Missing: with the credentials", "cannot be read"} {

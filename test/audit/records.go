@@ -18,8 +18,8 @@ type records struct {
 }
 
 type instanceRow struct {
-	ID, PlanID, State, Kind, Server, Database string
-	Over                                      bool // its accounts may add no data
+	ID, PlanID, State, Kind, Server, Launcher, Database string
+	Over                                                bool // its accounts may add no data
 }
 
 type bindingRow struct {
@@ -38,7 +38,7 @@ func (a *audit) readRecords(ctx context.Context) (r records, err error) {
 	var errs [5]error
 	r.instances, errs[0] = rows[instanceRow](ctx, conn,
 		`SELECT id, plan_id, state, CASE WHEN server = '' THEN 'dedicated' ELSE 'shared' END,
-		server || dedicated_id, database_name, over_since IS NOT NULL FROM instance`)
+		server || dedicated_id, launcher, database_name, over_since IS NOT NULL FROM instance`)
 	r.bindings, errs[1] = rows[bindingRow](ctx, conn, "SELECT instance_id, id, state, role, account FROM binding")
 	r.retired, errs[2] = rows[retiredRow](ctx, conn, "SELECT instance_id, account FROM retired_account")
 	type taskRow struct {

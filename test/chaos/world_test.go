@@ -59,7 +59,7 @@ func newWorld(t *testing.T, flavour string, sum *tally, more map[string]string) 
 	}
 	t.Cleanup(w.tasks.Close)
 	w.audit = audit.World{PostgresURL: w.env["DATABASE_URL"], Keyset: w.env["ENCRYPTION_KEYSET"], Shared: admin,
-		LauncherDir: w.env["LAUNCHER_DIR"], Plans: testdrive.Plans(t)}
+		Launchers: testdrive.Inspectors(w.env), Plans: testdrive.Plans(t)}
 	for n := range w.survivors {
 		w.survivors[n] = testdrive.Launch(t, w.env, "serve")
 	}

@@ -333,7 +333,7 @@ func auditQuota(t *testing.T, p platform, env map[string]string, i instance, pla
 		t.Fatal(err)
 	}
 	for _, sentence := range audit.Check(t.Context(), audit.World{PostgresURL: env["DATABASE_URL"],
-		Keyset: env["ENCRYPTION_KEYSET"], Shared: admin, LauncherDir: env["LAUNCHER_DIR"],
+		Keyset: env["ENCRYPTION_KEYSET"], Shared: admin, Launchers: testdrive.Inspectors(env),
 		Plans: plans, Told: told}) {
 		t.Error(sentence)
 	}

@@ -44,7 +44,7 @@ func TestRacesOverReplicas(t *testing.T) {
 		})
 		c.expectNoDeadlock(t)
 		for _, found := range audit.Check(t.Context(), audit.World{PostgresURL: env["DATABASE_URL"],
-			Keyset: env["ENCRYPTION_KEYSET"], Shared: c.replicas[0].admin(t), LauncherDir: env["LAUNCHER_DIR"]}) {
+			Keyset: env["ENCRYPTION_KEYSET"], Shared: c.replicas[0].admin(t), Launchers: testdrive.Inspectors(env)}) {
 			t.Error(found) // all instances are deleted
 		}
 	})

@@ -242,5 +242,5 @@ func (w *world) audit(told audit.Told) []string {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	return audit.Check(ctx, audit.World{PostgresURL: w.direct, Keyset: w.env["ENCRYPTION_KEYSET"], Shared: w.admin,
-		LauncherDir: w.env["LAUNCHER_DIR"], Plans: slices.Collect(maps.Values(w.plans)), Told: told})
+		Launchers: testdrive.Inspectors(w.env), Plans: slices.Collect(maps.Values(w.plans)), Told: told})
 }

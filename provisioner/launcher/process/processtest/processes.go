@@ -1,4 +1,4 @@
-package audit
+package processtest
 
 import (
 	"bytes"

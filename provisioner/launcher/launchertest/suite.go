@@ -26,6 +26,9 @@ type Place struct {
 	// environment of processes.
 	Readable func(t *testing.T) string
 
+	// Child names the place to another process of the test binary, whose TestMain gives it to Child's open.
+	Child string
+
 	// MemoryMB are two sizes of servers, the second one larger.
 	MemoryMB [2]int
 }
@@ -43,6 +46,7 @@ func Run(t *testing.T, newPlace func(t *testing.T) Place) {
 		{"launch again", testLaunchAgain},
 		{"launch by two at once", testLaunchByTwo},
 		{"launch cut off at every report", testCutOff},
+		{"calls killed at every report", testKilled},
 		{"launch whose caller has lost the work", testLostWork},
 		{"paused caller overlaps", testPausedCaller},
 		{"no room", testNoRoom},

@@ -1,6 +1,7 @@
 package process_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net"
@@ -23,7 +24,12 @@ func TestConformance(t *testing.T) {
 			cfg := newConfig(t, binary)
 			logged := &logText{}
 			cfg.Logger = slog.New(slog.NewTextHandler(logged, nil))
+			child, err := json.Marshal(childConfig{cfg.Dir, cfg.Binary, cfg.PortMin, cfg.PortMax})
+			if err != nil {
+				t.Fatal(err)
+			}
 			return launchertest.Place{
+				Child:    string(child),
 				MemoryMB: [2]int{256, 1024},
 				Open: func(t *testing.T) launcher.Launcher {
 					l := open(t, cfg)
@@ -35,6 +41,22 @@ func TestConformance(t *testing.T) {
 			}
 		})
 	})
+}
+
+// childConfig is what another process needs to know of a test's launcher.
+type childConfig struct {
+	Dir              string
+	Binary           mysqld.Binary
+	PortMin, PortMax int
+}
+
+// openChild opens the launcher of another process's test.
+func openChild(place string) (launcher.Launcher, error) {
+	var c childConfig
+	if err := json.Unmarshal([]byte(place), &c); err != nil {
+		return nil, err
+	}
+	return process.Config{Dir: c.Dir, Binary: c.Binary, PortMin: c.PortMin, PortMax: c.PortMax}.Open(launcher.Options{})
 }
 
 // takePorts listens on all ports that no server has.

@@ -19,6 +19,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/launchertest"
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/launcher/process"
 	"mysql-broker/test/testdrive"
@@ -46,7 +47,12 @@ func eachBinary(t *testing.T, fn func(t *testing.T, binary mysqld.Binary)) {
 // templates is where all tests keep the data directories that servers are copied from: to make one takes seconds.
 var templates string
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) {
+	if status, ordered := launchertest.Child(openChild); ordered {
+		os.Exit(status)
+	}
+	os.Exit(run(m))
+}
 
 func run(m *testing.M) (code int) {
 	var err error

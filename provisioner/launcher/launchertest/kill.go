@@ -1,0 +1,121 @@
+package launchertest
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"testing"
+	"time"
+
+	"mysql-broker/provisioner/launcher"
+)
+
+// childVar holds the order of a process that performs one call of a launcher, and is killed meanwhile.
+const childVar = "LAUNCHERTEST_CHILD"
+
+// order is a call for a process of its own.
+type order struct {
+	Place  string // see Place.Child
+	Method string // "launch", "resize" or "destroy"
+	Spec   launcher.Spec
+}
+
+// Child performs the call that a test of the suite has started this process for, and returns its exit status; if there
+// is none, ordered is false. TestMain calls it first. open opens the launcher of a place, as Place.Child names it.
+func Child(open func(place string) (launcher.Launcher, error)) (status int, ordered bool) {
+	text := os.Getenv(childVar)
+	if text == "" {
+		return 0, false
+	}
+	if err := obey(text, open); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1, true
+	}
+	return 0, true
+}
+
+func obey(text string, open func(place string) (launcher.Launcher, error)) error {
+	var o order
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		return err
+	}
+	l, err := open(o.Place)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	report := func(progress string) { fmt.Println(progress) }
+	switch o.Method {
+	case "launch":
+		_, err = tryLaunch(ctx, l, o.Spec, report)
+	case "resize":
+		_, err = tryResize(ctx, l, o.Spec, report)
+	default:
+		err = l.Destroy(ctx, o.Spec.ID)
+	}
+	return err
+}
+
+// killed has a process of its own perform a call, and kills it some time after that report, of which 0 is the start. It
+// returns how many reports there were.
+func killed(t *testing.T, o order, report int, after time.Duration) (reports int) {
+	t.Helper()
+	text, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := exec.CommandContext(bounded(t), os.Args[0], "-test.run=^$") // no test, if TestMain does not call Child
+	child.Env = append(os.Environ(), childVar+"="+string(text))
+	child.Stderr = t.Output()
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	kill := func() { time.AfterFunc(after, func() { _ = child.Process.Kill() }) } // it may have ended
+	if report == 0 {
+		kill()
+	}
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if reports++; reports == report {
+			kill()
+		}
+	}
+	_ = child.Wait() // killed, or done before that
+	return reports
+}
+
+// A broker may be killed at any time during a call: the next one repeats that, and reaches the same end.
+func testKilled(t *testing.T, p Place) {
+	// Between two reports, and during a removal, there is more than one moment to die at.
+	pauses := []time.Duration{0, 20 * time.Millisecond, 200 * time.Millisecond}
+	heir := p.Open(t)
+	for n := 1; ; n++ {
+		spec := p.spec(fmt.Sprint("killed", n))
+		reports := killed(t, order{p.Child, "launch", spec}, n, pauses[n%len(pauses)])
+		lets(t, spec, launch(t, heir, spec))
+		larger := spec
+		larger.MemoryMB = p.MemoryMB[1]
+		reports = max(reports, killed(t, order{p.Child, "resize", larger}, n, pauses[(n+1)%len(pauses)]))
+		end, err := tryResize(bounded(t), heir, larger, nobody)
+		if err != nil {
+			t.Fatalf("resize after a broker was killed at report %d: %v", n, err)
+		}
+		lets(t, larger, end)
+		killed(t, order{p.Child, "destroy", spec}, 0, time.Duration(n)*10*time.Millisecond)
+		destroy(t, heir, spec.ID)
+		if there := ids(t, heir); slices.Contains(there, spec.ID) {
+			t.Errorf("destroyed after a broker was killed: there are %q", there)
+		}
+		if reports < n { // neither call has so many
+			return
+		}
+	}
+}

@@ -54,7 +54,7 @@ func TestEvents(t *testing.T) {
 		if _, err := postgres(t, env).Exec(t.Context(), "UPDATE binding SET events = NULL"); err != nil {
 			t.Fatal(err)
 		}
-		p = startPlatform(t, private, env)
+		startPlatform(t, private, env)
 		testdrive.Eventually(t, quotaTime, "the privilege is taken", func() bool {
 			return !mayMakeEvents(t, root, admin.Username)
 		})

@@ -52,7 +52,7 @@ func TestTwoLaunchers(t *testing.T) {
 		lacking := startPlatform(t, s, nearOnly)
 		operation := large.via(lacking).deprovision(t, later).Expect(t, 202).String("operation")
 		testdrive.Eventually(t, time.Minute, "the broker has tried it twice", func() bool {
-			return strings.Count(lacking.Log(), "trying again later") >= 2
+			return strings.Count(lacking.Log(), "retrying later") >= 2
 		})
 		if attempt := attemptOf(t, env, large.id); attempt > 1 {
 			t.Errorf("what this broker cannot do counts as attempt %d", attempt)

@@ -66,8 +66,8 @@ func passive(log *slog.Logger) func(name string) launcher.Options {
 }
 
 // openLaunchers opens all launchers, or none and returns an error. options are those of the launcher of that name.
-func openLaunchers(configured []launchers.Named, options func(name string) launcher.Options) (
-	map[string]launcher.Launcher, func(), error) {
+func openLaunchers(configured []launchers.Named,
+	options func(name string) launcher.Options) (map[string]launcher.Launcher, func(), error) {
 	all := map[string]launcher.Launcher{}
 	closeAll := func() {
 		for _, l := range all {

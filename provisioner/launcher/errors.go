@@ -10,28 +10,28 @@ import (
 // ErrNotFound is returned for a server that was never launched or has been destroyed.
 var ErrNotFound = errors.New("launcher: no such server")
 
-// ErrKept is returned by DestroyUnused for a server that was given to Keep.
+// ErrKept is returned by DestroyUnused for a server for which Keep was called.
 var ErrKept = errors.New("launcher: the server was reported ready once and is kept")
 
-// ErrNoRoom is in the chain of an Error that gives up because the place that servers run in has no room for what was
-// asked for: no port, or no space on its disk.
+// ErrNoRoom is wrapped by an Error that gives up because there is no room for the server: no free port, or no space on
+// the disk.
 var ErrNoRoom = errors.New("launcher: no room")
 
 // Action is what the caller does about an Error.
 type Action int
 
 const (
-	TryAgain Action = iota // some times, after pauses; what any other error means too
-	Wait                   // call again after a pause: what the launcher began goes on by itself
+	TryAgain Action = iota // a limited number of times, with pauses; also the meaning of any other error
+	Wait                   // call again after a pause: the launcher's work continues by itself
 	GiveUp                 // trying again cannot help
 )
 
-// Error is what a launcher returns where it knows more of a failure than that it happened.
+// Error is a failure with advice on what to do about it.
 type Error struct {
 	Action   Action
-	After    time.Duration // the pause, of Wait
-	Sentence string        // for users, without a secret; of Wait, what goes on: "Waiting for the disk"
-	Err      error         // for operators; nil of Wait
+	After    time.Duration // the pause in case of Wait
+	Sentence string        // for users, without a secret; the progress in case of Wait: "Waiting for the disk"
+	Err      error         // for operators; nil in case of Wait
 }
 
 func (e *Error) Error() string {
@@ -43,12 +43,12 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// NotYet says that what was begun goes on by itself, and when to call again. progress is for users.
+// NotYet is the error for work that continues by itself. It says when to call again. progress is for users.
 func NotYet(after time.Duration, progress string) error {
 	return &Error{Action: Wait, After: after, Sentence: progress}
 }
 
-// NoRoom says that there is no room, and for what.
+// NoRoom wraps err as an Error that gives up for lack of room.
 func NoRoom(err error) error {
 	if !errors.Is(err, ErrNoRoom) {
 		err = fmt.Errorf("%w: %w", ErrNoRoom, err)

@@ -1,4 +1,4 @@
-// Package launcher is where dedicated servers run. An implementation is named by what it runs them with.
+// Package launcher defines what runs dedicated servers. Each implementation is named for what it runs them with.
 package launcher
 
 import (
@@ -8,81 +8,80 @@ import (
 	"strconv"
 )
 
-// Launcher runs dedicated servers somewhere. Every method may be called again after a crash, from the start and with
-// the same arguments, and must then reach the same end. Methods may be called for different ids at the same time; for
-// one id the caller sees to it that at most one call is under way in all replicas, but a call whose process was
-// paused may overlap the next one's start, so an implementation locks what it changes.
+// Launcher runs dedicated servers. A call may be repeated from the start with the same arguments after a crash, and
+// must then reach the same result. Methods may run at the same time for different ids. For one id, the caller makes at
+// most one call at a time across all replicas. A process that was paused during a call may still overlap with the next
+// call, so an implementation locks what it changes.
 //
-// report may be called any number of times with a sentence for users on what goes on. It may end ctx: then the work is
-// another's by now. An error may be an *Error, which says whether to wait, to try again or to give up; any other means
-// to try again. What a launch or resize begins that takes long by itself, without a process of the broker's, it need
-// not wait for: it returns NotYet, holds nothing meanwhile, and is called again.
+// report may be called any number of times, with a progress sentence for users. It may end ctx, because another broker
+// has taken over the work. An error may be an *Error, which says whether to wait, to try again or to give up; any other
+// error means to try again. A launch or resize need not wait for slow work that continues without a process of the
+// broker: it returns NotYet, holds no resources, and is called again.
 //
-// The package launchertest tests all this.
+// The package launchertest tests this contract.
 type Launcher interface {
-	// Launch makes the server, starts it and returns when its admin account can log in. Calling it for a server
-	// that runs already returns its endpoint.
+	// Launch creates the server, starts it and returns when its admin account can log in. If the server runs already, it
+	// returns its endpoint.
 	Launch(ctx context.Context, spec Spec, report func(progress string)) (Endpoint, error)
 
-	// Endpoint tells where the server of that id listens, whether or not it answers just now. The broker records it, and
-	// that of Launch and Resize; see Options.RecordEndpoint for later changes.
+	// Endpoint returns where the server listens, whether or not it responds at the moment. The broker records this
+	// endpoint and those that Launch and Resize return; see Options.RecordEndpoint for later changes.
 	Endpoint(ctx context.Context, id string) (Endpoint, error)
 
-	// Starting says whether the server of that id is being started, so that it need not answer yet: after a restart of
-	// its host, for example. One that was up or failed to start since is not.
+	// Starting reports whether the server is being started, for example after a restart of its host, so that it may not
+	// respond yet. It is false once the server was up or failed to start.
 	Starting(id string) bool
 
-	// Resize restarts the server with the spec's limits; its data, port and certificate stay as they are.
-	// A server that runs with these limits already is left alone.
+	// Resize restarts the server with the spec's limits; its data, port and certificate stay the same. A server that
+	// already runs with these limits is left alone.
 	Resize(ctx context.Context, spec Spec, report func(progress string)) (Endpoint, error)
 
-	// ChangeAdminPassword runs change, which gives the admin account the next password by SQL, and then keeps that one
-	// wherever it keeps the admin password. It returns ErrNotFound for a server that is not there. Called again after a
-	// crash, change may find the password changed already.
+	// ChangeAdminPassword runs change, which sets the next password of the admin account by SQL, and then stores that
+	// password wherever the launcher stores the admin password. It returns ErrNotFound if there is no such server. After a
+	// crash it is called again, and change may find the password changed already.
 	ChangeAdminPassword(ctx context.Context, id, next string, change func(context.Context) error) error
 
-	// Destroy stops the server and removes all that Launch made. It must not fail if there is nothing to remove.
+	// Destroy stops the server and removes everything that Launch created. It must not fail if there is nothing to remove.
 	Destroy(ctx context.Context, id string) error
 
-	// Keep records with the server itself that it is about to be reported ready: from then on it may hold data, whatever
-	// the broker's own records say, as after PostgreSQL was restored from a backup. It returns ErrNotFound for a server
-	// that is not there.
+	// Keep records, next to the server, that it is about to be reported ready. From then on it may hold data, whatever the
+	// broker's own records say, for example after PostgreSQL was restored from a backup. It returns ErrNotFound if there
+	// is no such server.
 	Keep(ctx context.Context, id string) error
 
-	// DestroyUnused is Destroy, but leaves a server alone that was given to Keep, and returns ErrKept.
+	// DestroyUnused is Destroy, but leaves a server alone for which Keep was called, and returns ErrKept.
 	DestroyUnused(ctx context.Context, id string) error
 
-	// List names every server that Launch made, or began to make, and Destroy has not removed.
+	// List returns the id of every server that Launch created or started to create and that Destroy has not removed.
 	List(ctx context.Context) ([]string, error)
 
-	// SignedBy names the servers whose certificate that CA, in PEM, has signed: clients must trust it for as long. It is
-	// asked before a CA of Options.Authority is dropped.
+	// SignedBy returns the servers whose certificate was signed by that CA, in PEM. Clients must trust the CA as long as
+	// there are any. It is called before a CA of Options.Authority is dropped.
 	SignedBy(ctx context.Context, ca []byte) (ids []string, err error)
 
-	// WriteNote keeps a note of the broker's beside the servers, in place of an earlier one of that name: after a crash
-	// there is either. A name is of lower-case letters, digits and dashes. Servers cannot read notes.
+	// WriteNote stores a note of the broker next to the servers and replaces an earlier one of that name; after a crash,
+	// one of the two is there. A name consists of lower-case letters, digits and dashes. Servers cannot read notes.
 	WriteNote(ctx context.Context, name string, content []byte) error
 
 	// ReadNote returns a note, or nil if there is none of that name.
 	ReadNote(ctx context.Context, name string) ([]byte, error)
 
-	// Close ends what the launcher does by itself, and frees what it holds. Servers go on running.
+	// Close stops the launcher's background work and frees its resources. Servers keep running.
 	Close()
 }
 
-// Stopper is a Launcher whose servers run on this host and can be stopped, with their data kept, and started again.
+// Stopper is a Launcher whose servers run on this host. They can be stopped, which keeps their data, and started again.
 type Stopper interface {
 	Launcher
 
-	// StartAll returns when every server that was launched is up. One that cannot be started does not keep the others
-	// from it.
+	// StartAll returns when every launched server is up. If one cannot be started, the others still are.
 	StartAll(ctx context.Context) error
 
-	// StopAll is Close, and stops every server. Those that still run when the context ends are killed.
+	// StopAll is Close, and also stops every server. Servers that still run when the context ends are killed.
 	StopAll(ctx context.Context) error
 }
 
-// Spec is what a server is to be.
+// Spec describes a server.
 type Spec struct {
 	ID            string            // lower-case letters, digits and underscores, at most 32 characters
 	Flavour       string            // "mysql" or "mariadb"; "" for the launcher's own choice
@@ -90,7 +89,7 @@ type Spec struct {
 	MemoryMB      int               // MiB the server may use
 	MilliCPU      int               // thousandths of a processor the server may use; 0 for no limit
 	StorageMB     int               // MiB of disk; the process launcher records it and enforces nothing
-	Labels        map[string]string // whose server it is: see fleet.spec. They tell operators, and decide nothing
+	Labels        map[string]string // whose server it is, see fleet.spec; only informs operators
 	AdminUser     string            // account with every privilege, from any host
 	AdminPassword string            // URL-safe characters
 }
@@ -101,8 +100,8 @@ type Endpoint struct {
 	Port          int
 	CACertificate []byte // PEM, nil where the server has no TLS
 
-	// AdminHost and AdminPort are how the broker reaches the server, if that is not how applications do. The host need not
-	// be a SAN of the certificate, which is verified for Host.
+	// AdminHost and AdminPort are the address that the broker uses, if it differs from that of applications. The
+	// certificate is verified for Host, so AdminHost need not be one of its SANs.
 	AdminHost string
 	AdminPort int
 }

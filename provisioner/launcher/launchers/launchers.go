@@ -1,4 +1,4 @@
-// Package launchers lists the kinds of launchers, and makes those that an operator has chosen.
+// Package launchers lists the kinds of launchers, and configures those that an operator has chosen.
 package launchers
 
 import (
@@ -12,12 +12,12 @@ import (
 	"mysql-broker/provisioner/launcher/process"
 )
 
-// Kinds are all there are. A new kind is added here, and nowhere else.
+// Kinds returns all kinds. A new kind is added here, and nowhere else.
 func Kinds() []launcher.Kind {
 	return []launcher.Kind{process.Kind()}
 }
 
-// Variables are those of all kinds. What each means begins with the kind's name.
+// Variables returns the variables of all kinds. Each meaning starts with the name of the kind.
 func Variables() (all []launcher.Variable) {
 	for _, kind := range Kinds() {
 		for _, v := range kind.Variables {
@@ -34,11 +34,11 @@ type Named struct {
 	launcher.Configured
 }
 
-// validName is short enough for the names of variables, see launcher.NewEnvironment.
+// validName limits the length, because the name becomes part of variables' names; see launcher.NewEnvironment.
 var validName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
 
-// Configure reads the variable LAUNCHER, which is chosen, and those of each launcher that it names: "none", or entries
-// joined by commas, each KIND or NAME=KIND. The error has a line for everything that is wrong.
+// Configure parses chosen, the value of LAUNCHER, and reads the variables of each launcher in it. chosen is "none" or a
+// comma-separated list of entries, each KIND or NAME=KIND. The error has one line per mistake.
 func Configure(chosen string, getenv func(string) string) ([]Named, error) {
 	if chosen == "none" {
 		return nil, nil
@@ -94,7 +94,7 @@ func parse(entry string) (Named, launcher.Kind, error) {
 	return Named{Name: name, Kind: kind.Name}, kind, nil
 }
 
-// names are those of all kinds.
+// names returns the names of all kinds.
 func names() (all []string) {
 	for _, kind := range Kinds() {
 		all = append(all, kind.Name)
@@ -102,7 +102,8 @@ func names() (all []string) {
 	return all
 }
 
-// unread complains of variables that are for the only launcher of a broker, where there are several.
+// unread returns an error for variables that are only read if the broker has a single launcher. It is called if there
+// are several.
 func unread(getenv func(string) string) error {
 	var errs []error
 	for _, v := range Variables() {
@@ -114,8 +115,8 @@ func unread(getenv func(string) string) error {
 	return errors.Join(errs...)
 }
 
-// OpenHere opens a launcher on this host, for programs that start servers for themselves. variables are those of the
-// environment that differ from their defaults.
+// OpenHere opens a launcher on this host, for programs that start servers for themselves. variables are the environment
+// variables that differ from their defaults.
 func OpenHere(variables map[string]string, o launcher.Options) (launcher.Stopper, error) {
 	all, err := Configure(Here, func(name string) string { return variables[name] })
 	if err != nil {

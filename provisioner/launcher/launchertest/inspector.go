@@ -2,10 +2,10 @@ package launchertest
 
 import "mysql-broker/provisioner/launcher"
 
-// Inspector looks at what a launcher runs with means of its own, for tests that compare it with the broker's records.
-// Each launcher has one beside its tests.
+// Inspector examines what a launcher runs, by means of its own. Tests compare the result with the broker's records.
+// Each launcher has an Inspector next to its tests.
 type Inspector interface {
-	// Inspect returns a sentence for each difference between what there is and the servers that are to be there and
-	// nothing else, by their ids, and where those of them are that it found.
+	// Inspect compares what is there with the servers that should be there, given by their ids. It returns the endpoints
+	// of the servers that it found, and one sentence for each difference.
 	Inspect(ids []string) (found map[string]launcher.Endpoint, problems []string)
 }

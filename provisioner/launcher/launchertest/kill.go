@@ -14,18 +14,18 @@ import (
 	"mysql-broker/provisioner/launcher"
 )
 
-// childVar holds the order of a process that performs one call of a launcher, and is killed meanwhile.
+// childVar holds the order for a child process that performs one launcher call and is killed during that call.
 const childVar = "LAUNCHERTEST_CHILD"
 
-// order is a call for a process of its own.
+// order is a launcher call for a child process.
 type order struct {
 	Place  string // see Place.Child
 	Method string // "launch", "resize" or "destroy"
 	Spec   launcher.Spec
 }
 
-// Child performs the call that a test of the suite has started this process for, and returns its exit status; if there
-// is none, ordered is false. TestMain calls it first. open opens the launcher of a place, as Place.Child names it.
+// Child performs the call that the suite has started this process for, and returns the exit status. ordered is false if
+// this process is not such a child. TestMain calls Child first. open opens the launcher of a place; see Place.Child.
 func Child(open func(place string) (launcher.Launcher, error)) (status int, ordered bool) {
 	text := os.Getenv(childVar)
 	if text == "" {
@@ -61,15 +61,15 @@ func obey(text string, open func(place string) (launcher.Launcher, error)) error
 	return err
 }
 
-// killed has a process of its own perform a call, and kills it some time after that report, of which 0 is the start. It
-// returns how many reports there were.
+// killed starts a child process for a call, and kills it a given time after the given report; report 0 is the start. It
+// returns the number of reports.
 func killed(t *testing.T, o order, report int, after time.Duration) (reports int) {
 	t.Helper()
 	text, err := json.Marshal(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	child := exec.CommandContext(bounded(t), os.Args[0], "-test.run=^$") // no test, if TestMain does not call Child
+	child := exec.CommandContext(bounded(t), os.Args[0], "-test.run=^$") // runs no test if TestMain does not call Child
 	child.Env = append(os.Environ(), childVar+"="+string(text))
 	child.Stderr = t.Output()
 	out, err := child.StdoutPipe()
@@ -79,7 +79,7 @@ func killed(t *testing.T, o order, report int, after time.Duration) (reports int
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
-	kill := func() { time.AfterFunc(after, func() { _ = child.Process.Kill() }) } // it may have ended
+	kill := func() { time.AfterFunc(after, func() { _ = child.Process.Kill() }) } // it may have exited
 	if report == 0 {
 		kill()
 	}
@@ -88,13 +88,13 @@ func killed(t *testing.T, o order, report int, after time.Duration) (reports int
 			kill()
 		}
 	}
-	_ = child.Wait() // killed, or done before that
+	_ = child.Wait() // killed, or finished before that
 	return reports
 }
 
-// A broker may be killed at any time during a call: the next one repeats that, and reaches the same end.
+// A broker may be killed at any time during a call. The next broker repeats the call and reaches the same result.
 func testKilled(t *testing.T, p Place) {
-	// Between two reports, and during a removal, there is more than one moment to die at.
+	// Between two reports, and during a removal, there are several moments to be killed at.
 	pauses := []time.Duration{0, 20 * time.Millisecond, 200 * time.Millisecond}
 	heir := p.Open(t)
 	for n := 1; ; n++ {
@@ -114,7 +114,7 @@ func testKilled(t *testing.T, p Place) {
 		if there := ids(t, heir); slices.Contains(there, spec.ID) {
 			t.Errorf("destroyed after a broker was killed: there are %q", there)
 		}
-		if reports < n { // neither call has so many
+		if reports < n { // neither call makes that many reports
 			return
 		}
 	}

@@ -12,7 +12,8 @@ import (
 	"mysql-broker/provisioner/launcher"
 )
 
-// A launched server lets its administrator in, who may do everything, and nobody else. Users read of its progress.
+// A launched server accepts logins of its administrator, who has all privileges, and of nobody else. The launch reports
+// its progress.
 func testLaunch(t *testing.T, p Place) {
 	l := p.Open(t)
 	spec := p.spec("one")
@@ -44,10 +45,10 @@ func testLaunch(t *testing.T, p Place) {
 	}
 }
 
-// same compares where two endpoints are.
+// same reports whether two endpoints have the same address.
 func same(a, b launcher.Endpoint) bool { return a.Host == b.Host && a.Port == b.Port }
 
-// A launch that is repeated, by the same broker or the next one, finds the server and leaves it as it is.
+// A launch that is repeated, by the same broker or by the next one, finds the server and leaves it as it is.
 func testLaunchAgain(t *testing.T, p Place) {
 	first := p.Open(t)
 	spec := p.spec("one")
@@ -68,7 +69,7 @@ func testLaunchAgain(t *testing.T, p Place) {
 	}
 }
 
-// Two brokers that launch the same server at once make one.
+// Two brokers that launch the same server at the same time create one server.
 func testLaunchByTwo(t *testing.T, p Place) {
 	spec := p.spec("one")
 	var launching sync.WaitGroup
@@ -90,7 +91,8 @@ func testLaunchByTwo(t *testing.T, p Place) {
 	lets(t, spec, ends[1])
 }
 
-// A broker may die in the middle of a launch: the next one finishes it, whatever was left, or removes all of it.
+// A broker may die during a launch. The next broker finishes the launch from any intermediate state, or removes
+// everything.
 func testCutOff(t *testing.T, p Place) {
 	for report := 1; ; report++ {
 		spec := p.spec(fmt.Sprint("cut", report))
@@ -102,7 +104,7 @@ func testCutOff(t *testing.T, p Place) {
 			}
 		})
 		cancel()
-		if reported < report { // there are no more
+		if reported < report { // there are no more reports
 			if err != nil {
 				t.Errorf("launch that was not cut off: %v", err)
 			}
@@ -118,7 +120,7 @@ func testCutOff(t *testing.T, p Place) {
 			t.Errorf("cut off at report %d, launched and destroyed: there are %q", report, there)
 		}
 	}
-	for _, l := range []launcher.Launcher{p.Open(t)} { // cut off, and then not wanted any more
+	for _, l := range []launcher.Launcher{p.Open(t)} { // cut off, then destroyed
 		spec := p.spec("unwanted")
 		ctx, cancel := context.WithCancel(bounded(t))
 		_, _ = tryLaunch(ctx, l, spec, func(string) { cancel() })
@@ -130,7 +132,7 @@ func testCutOff(t *testing.T, p Place) {
 	}
 }
 
-// Whoever has lost the work to another one must not make anew what that one may have destroyed.
+// A broker that has lost the work to another one must not create the server again: the other may have destroyed it.
 func testLostWork(t *testing.T, p Place) {
 	l := p.Open(t)
 	ctx, cancel := context.WithCancel(bounded(t))
@@ -143,15 +145,15 @@ func testLostWork(t *testing.T, p Place) {
 	}
 }
 
-// A caller that is paused in the middle of a launch overlaps the next one, which has taken its work over. Both end, in
-// whatever order; one server is there, and the launch that came last has its way.
+// A caller that is paused during a launch overlaps with the next one, which has taken over its work. They finish in any
+// order. There is one server, and the settings of the later launch win.
 func testPausedCaller(t *testing.T, p Place) {
 	spec := p.spec("one")
 	paused, resume := make(chan bool), make(chan bool)
 	var pause sync.Once
 	var launching sync.WaitGroup
 	old := p.Open(t)
-	launching.Go(func() { // it may fail: nobody waits for it any more
+	launching.Go(func() { // it may fail: nobody waits for it any longer
 		_, _ = tryLaunch(bounded(t), old, spec, func(string) {
 			pause.Do(func() {
 				close(paused)
@@ -179,7 +181,7 @@ func testPausedCaller(t *testing.T, p Place) {
 	}
 }
 
-// Where there is no room, a launch says so, and what it began can be removed. Servers that are there go on.
+// A launch without room fails with ErrNoRoom, and what it created can be removed. Existing servers keep running.
 func testNoRoom(t *testing.T, p Place) {
 	l := p.Open(t)
 	there := p.spec("there")
@@ -198,7 +200,7 @@ func testNoRoom(t *testing.T, p Place) {
 	lets(t, there, end)
 }
 
-// givesUp fails the test unless trying again is said not to help, with a sentence for users.
+// givesUp fails the test unless err says to give up and has a sentence for users.
 func givesUp(t *testing.T, err error) {
 	t.Helper()
 	e, ok := errors.AsType[*launcher.Error](err)
@@ -207,7 +209,7 @@ func givesUp(t *testing.T, err error) {
 	}
 }
 
-// What a launcher has no servers of, it refuses.
+// A launcher refuses a flavour or version that it does not have.
 func testUnknownVersion(t *testing.T, p Place) {
 	l := p.Open(t)
 	odd, old := p.spec("odd"), p.spec("old")

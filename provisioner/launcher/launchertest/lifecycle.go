@@ -13,7 +13,7 @@ import (
 	"mysql-broker/provisioner/launcher"
 )
 
-// A server that is resized has other limits, and its data, endpoint and certificate as before. One that has these
+// A resized server has new limits; its data, endpoint and certificate stay the same. A server that already has these
 // limits is left alone.
 func testResize(t *testing.T, p Place) {
 	l := p.Open(t)
@@ -27,7 +27,7 @@ func testResize(t *testing.T, p Place) {
 	small := query(t, db, "SELECT @@innodb_buffer_pool_size")
 
 	spec.MemoryMB = p.MemoryMB[1]
-	ctx, cancel := context.WithCancel(bounded(t)) // the broker dies meanwhile
+	ctx, cancel := context.WithCancel(bounded(t)) // as if the broker died
 	_, _ = tryResize(ctx, l, spec, func(string) { cancel() })
 	cancel()
 	heir := p.Open(t)
@@ -54,7 +54,7 @@ func testResize(t *testing.T, p Place) {
 	}
 }
 
-// What is destroyed is gone, and may be destroyed again. So may what was never there.
+// A destroyed server is gone, and may be destroyed again. So may a server that never existed.
 func testDestroy(t *testing.T, p Place) {
 	l := p.Open(t)
 	destroy(t, l, "never")
@@ -79,7 +79,7 @@ func testDestroy(t *testing.T, p Place) {
 	}
 }
 
-// A server that was reported ready is kept, whatever the broker's records say; one that was not may go.
+// A server that was reported ready is kept, whatever the broker's records say. Any other may be destroyed.
 func testKeep(t *testing.T, p Place) {
 	l := p.Open(t)
 	if err := l.Keep(bounded(t), "never"); !errors.Is(err, launcher.ErrNotFound) {
@@ -109,7 +109,7 @@ func testKeep(t *testing.T, p Place) {
 	lets(t, kept, end)
 }
 
-// Every server is listed, one whose launch was cut off too, by whichever broker asks.
+// Every server is listed by every broker, even if its launch was cut off.
 func testList(t *testing.T, p Place) {
 	l := p.Open(t)
 	if there := ids(t, l); len(there) > 0 {
@@ -128,8 +128,8 @@ func testList(t *testing.T, p Place) {
 	}
 }
 
-// The admin password is changed by SQL, and the launcher keeps up with that: the old one is not set back when the
-// server is launched again or resized, nor the next one taken for the present one if the change fails.
+// The admin password is changed by SQL, and the launcher keeps up with it. A later launch or resize does not restore
+// the old password. If the change fails, the old password stays in use.
 func testAdminPassword(t *testing.T, p Place) {
 	l := p.Open(t)
 	first := p.spec("one")
@@ -170,7 +170,8 @@ func testAdminPassword(t *testing.T, p Place) {
 	}
 }
 
-// The certificate, if there is one, is of a CA, and valid for the host that applications reach: connect verifies that.
+// The certificate, if there is one, is signed by a CA and valid for the host that applications use: connect verifies
+// it.
 func testCertificate(t *testing.T, p Place) {
 	l := p.Open(t)
 	spec := p.spec("one")
@@ -189,7 +190,7 @@ func testCertificate(t *testing.T, p Place) {
 	lets(t, spec, end)
 }
 
-// Nobody but the broker reads the admin password.
+// Only the broker can read the admin password.
 func testSecrets(t *testing.T, p Place) {
 	l := p.Open(t)
 	spec := p.spec("one")
@@ -211,7 +212,7 @@ func testSecrets(t *testing.T, p Place) {
 	}
 }
 
-// Notes are there for every broker, whole, until they are replaced.
+// Every broker reads the whole note until it is replaced.
 func testNotes(t *testing.T, p Place) {
 	l := p.Open(t)
 	if note, err := l.ReadNote(bounded(t), "mark"); note != nil || err != nil {

@@ -18,8 +18,8 @@ import (
 // https://dev.mysql.com/doc/mysql-errors/8.4/en/server-error-reference.html
 const accessDenied = 1045
 
-// connect logs in as the administrator, over TLS where the endpoint has a CA, which then verifies the server for the
-// host of the endpoint.
+// connect returns connections as the administrator. If the endpoint has a CA, they use TLS and verify the server's
+// certificate for the endpoint's host.
 func connect(t *testing.T, spec launcher.Spec, end launcher.Endpoint) *sql.DB {
 	t.Helper()
 	cfg := mysql.NewConfig()
@@ -76,7 +76,7 @@ func query(t *testing.T, db *sql.DB, statement string) (n int64) {
 	return n
 }
 
-// visitor has a session open, which ends if the server is restarted.
+// visitor holds a session open, which ends if the server is restarted.
 type visitor struct{ conn *sql.Conn }
 
 func visit(t *testing.T, db *sql.DB) visitor {
@@ -89,7 +89,7 @@ func visit(t *testing.T, db *sql.DB) visitor {
 	return visitor{conn}
 }
 
-// stays tells whether the server runs since the visit began.
+// stays reports whether the server has run since the visit began.
 func (v visitor) stays(t *testing.T) bool {
 	t.Helper()
 	return v.conn.PingContext(bounded(t)) == nil

@@ -1,5 +1,5 @@
-// Package launchertest is the suite that every launcher passes. A launcher's own tests call Run with a way to reach it;
-// what is peculiar to that launcher, it tests beside.
+// Package launchertest is the suite that every launcher passes. A launcher's own tests call Run and test what is
+// specific to that launcher.
 package launchertest
 
 import (
@@ -12,21 +12,21 @@ import (
 	"mysql-broker/provisioner/launcher"
 )
 
-// Place is where the launcher under test runs servers. Each test of the suite has one of its own, and Run's caller
-// removes it, with all servers that are left, when that test has ended.
+// Place is where the launcher under test runs servers. Each test of the suite has its own place. When the test has
+// ended, Run's caller removes the place and all servers that are left.
 type Place struct {
-	// Open returns a launcher for the place, as a broker does that starts. Several may be open: other replicas, or the
-	// same one after a crash, of which nothing is closed.
+	// Open returns a launcher for the place, as a starting broker opens it. Several may be open at once, for other
+	// replicas or for the same one after a crash, which closes nothing.
 	Open func(t *testing.T) launcher.Launcher
 
-	// Fill takes all room for servers that are not there yet, so that a launch of another one returns ErrNoRoom.
+	// Fill uses up all room for new servers, so that a launch returns ErrNoRoom.
 	Fill func(t *testing.T)
 
-	// Readable returns what others than the broker can read of the servers of the place: logs, and the arguments and
-	// environment of processes.
+	// Readable returns what others than the broker can read about the servers: logs, and the arguments and environment of
+	// processes.
 	Readable func(t *testing.T) string
 
-	// Child names the place to another process of the test binary, whose TestMain gives it to Child's open.
+	// Child identifies the place in another process of the test binary, whose TestMain passes it to Child's open.
 	Child string
 
 	// MemoryMB are two sizes of servers, the second one larger.
@@ -67,13 +67,13 @@ func Run(t *testing.T, newPlace func(t *testing.T) Place) {
 	}
 }
 
-// spec is that of a small server.
+// spec describes a small server.
 func (p Place) spec(id string) launcher.Spec {
 	return launcher.Spec{ID: id, MemoryMB: p.MemoryMB[0], StorageMB: 1024, AdminUser: "admin",
 		AdminPassword: rand.Text()}
 }
 
-// nobody reads the reports.
+// nobody ignores reports.
 func nobody(string) {}
 
 // bounded is the context of a test's calls.
@@ -83,7 +83,7 @@ func bounded(t *testing.T) context.Context {
 	return ctx
 }
 
-// await calls a method again for as long as it says that it is to be called again.
+// await repeats a call while it returns NotYet.
 func await(ctx context.Context, call func() (launcher.Endpoint, error)) (launcher.Endpoint, error) {
 	for {
 		end, err := call()

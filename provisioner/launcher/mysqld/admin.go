@@ -2,8 +2,8 @@ package mysqld
 
 import "fmt"
 
-// AdminSQL makes the one account that a new server has, for an init file, which holds one statement a line. Neither
-// argument is escaped: the caller has checked them.
+// AdminSQL returns the content of an init file, one statement per line, that creates the only account of a new server.
+// The arguments are not escaped: the caller has checked them.
 func AdminSQL(user, password string) []byte {
 	account := "'" + user + "'@'%'"
 	return fmt.Appendf(nil, "CREATE USER %s IDENTIFIED BY '%s';\nGRANT ALL PRIVILEGES ON *.* TO %s WITH GRANT OPTION;\n",

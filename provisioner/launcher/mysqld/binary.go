@@ -1,5 +1,5 @@
-// Package mysqld is what launchers know of the program that they run, wherever they run it: which ones there are, their
-// settings, their memory, and the SQL that a new server begins with.
+// Package mysqld contains what all launchers know about the server program: the installed versions, their settings and
+// memory, and the initial SQL of a new server.
 package mysqld
 
 import (
@@ -32,7 +32,8 @@ type Binary struct {
 	BaseDir string // the installation's root: --basedir
 }
 
-// Runs tells whether this is the flavour and version asked for. "" is any, and a version of fewer numbers any of them.
+// Runs reports whether the binary has this flavour and version. "" matches any; a version with fewer numbers matches by
+// prefix.
 func (b Binary) Runs(flavour, version string) bool {
 	return (flavour == "" || flavour == b.Flavour) &&
 		(version == "" || strings.HasPrefix(b.Version+".", version+"."))
@@ -50,8 +51,9 @@ func ChooseBinary(path string) (Binary, error) {
 	return found[0], nil
 }
 
-// FindBinaries finds the servers installed: the executables named first, then those of $PATH and of the directories
-// that packages install servers to. What is too old, see mysqladmin.Oldest, or cannot be run is left out.
+// FindBinaries returns the installed servers: first the executables in extra, then those in $PATH and in the
+// directories that packages install servers to. It leaves out servers that are too old, see mysqladmin.Oldest, or that
+// cannot be run.
 func FindBinaries(extra ...string) []Binary {
 	candidates := extra
 	dirs := filepath.SplitList(os.Getenv("PATH"))
@@ -75,7 +77,7 @@ func FindBinaries(extra ...string) []Binary {
 	return found
 }
 
-// ReadBinary asks one mysqld executable what it is.
+// ReadBinary runs an executable to find out its flavour and version.
 func ReadBinary(path string) (Binary, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -118,7 +120,7 @@ func parseVersion(line string) (Binary, error) {
 	return Binary{Flavour: flavour, Version: version}, nil
 }
 
-// InstallScript is the program that makes a data directory for MariaDB.
+// InstallScript returns the path of the program that creates a data directory for MariaDB.
 func (b Binary) InstallScript() (string, error) {
 	for _, name := range []string{
 		"bin/mariadb-install-db", "scripts/mariadb-install-db", "bin/mysql_install_db", "scripts/mysql_install_db",

@@ -2,11 +2,11 @@ package mysqld
 
 import "fmt"
 
-// memorySettings divide the memory of a plan, in MiB: about 192 are needed by the server itself and by its
-// connections, the rest is buffer pool, to at most 60 %. What one session may take for itself is bounded: what it sets
-// beyond a maximum is cut down to that. No setting of either flavour bounds user variables; see DataLimitMB.
+// memorySettings divide the memory of a plan, in MiB. The server itself and its connections need about 192; the rest,
+// up to 60 % of the total, is buffer pool. The memory of one session is bounded: a value above a maximum is reduced to
+// that maximum. No setting of either flavour bounds user variables; see DataLimitMB.
 //
-// MySQL's connection_memory_limit counts nothing while the performance schema is off, and not user variables either.
+// MySQL's connection_memory_limit has no effect while the performance schema is off, and does not count user variables.
 // https://dev.mysql.com/doc/refman/8.4/en/server-options.html#option_mysqld_maximum-var-name
 // https://mariadb.com/kb/en/server-system-variables/#max_session_mem_used
 func memorySettings(flavour string, memoryMB, redoMB int) []string {
@@ -37,11 +37,11 @@ func memorySettings(flavour string, memoryMB, redoMB int) []string {
 
 func maxConnections(memoryMB int) int { return max(151, memoryMB/2) }
 
-// DataLimitMB is how much memory a server may have reserved (RLIMIT_DATA), in MiB: that of its plan, and what it
-// reserves and never uses, which are the stacks of its threads for the most part. At the limit a statement fails, with
-// "Out of memory" as a rule. A server that cannot go on without the memory ends, and is started again.
+// DataLimitMB is how much memory a server may reserve (RLIMIT_DATA), in MiB: the memory of its plan, plus what it
+// reserves and never uses, mostly the stacks of its threads. At the limit a statement fails, usually with "Out of
+// memory". A server that cannot continue without the memory exits and is restarted.
 //
-// It is the one thing that bounds user variables, of which a session may have any number.
+// Only this limit bounds user variables, of which a session may have any number.
 // https://man7.org/linux/man-pages/man2/getrlimit.2.html
 func DataLimitMB(flavour string, memoryMB int) int {
 	reserved := 192
@@ -51,5 +51,5 @@ func DataLimitMB(flavour string, memoryMB int) int {
 	return memoryMB + reserved + maxConnections(memoryMB)*StackKB[flavour]/1024
 }
 
-// StackKB is what the thread of a connection reserves: thread_stack's default, in KiB.
+// StackKB is what the thread of one connection reserves, in KiB: the default of thread_stack.
 var StackKB = map[string]int{MySQL: 1024, MariaDB: 292}

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// InitialOptions keep the files of an empty server small. They are those that can only be chosen, or are cheapest
-// to choose, when a data directory is made.
+// InitialOptions keep the files of an empty server small. These options must be set, or are cheapest to set, when the
+// data directory is created.
 var InitialOptions = map[string][]string{
 	MySQL: {
 		"--loose-innodb-redo-log-capacity=8M",
@@ -19,21 +19,21 @@ var InitialOptions = map[string][]string{
 	MariaDB: {"--innodb-log-file-size=4M"},
 }
 
-// Settings are lines of a server's option file: all but its addresses, paths and keys, which differ between launchers.
-// redoMB is what its redo log turned out to need; 0 if that is not known. MariaDB needs secure-file-priv besides, with
-// a directory that holds nothing of others.
+// Settings returns the lines of a server's option file except its addresses, paths and keys, which differ between
+// launchers. redoMB is the redo log size that the server turned out to need; 0 if unknown. MariaDB also needs
+// secure-file-priv, with a directory that holds no files of others.
 func Settings(flavour string, memoryMB, redoMB int) []string {
 	return slices.Concat(commonSettings, flavourSettings[flavour], memorySettings(flavour, memoryMB, redoMB))
 }
 
-// commonSettings are for either flavour. Every commit is on disk before it is acknowledged.
+// commonSettings are for both flavours. Every commit is on disk before it is acknowledged.
 var commonSettings = []string{
 	"skip-name-resolve",
 	"host-cache-size=0",
 	"skip-log-bin",
 	"innodb-flush-log-at-trx-commit=1",
 	"character-set-server=utf8mb4",
-	"log-bin-trust-function-creators=1", // else tenants need SUPER to make a trigger
+	"log-bin-trust-function-creators=1", // otherwise tenants need SUPER to create a trigger
 	"local-infile=OFF",
 	"key-buffer-size=64K",
 	"thread-cache-size=8",
@@ -42,11 +42,11 @@ var commonSettings = []string{
 	"innodb-buffer-pool-load-at-startup=OFF",
 }
 
-// flavourSettings are for one flavour alone. What not every supported version knows is marked loose.
+// flavourSettings are for one flavour. Settings that some supported versions do not know are marked loose.
 //
-// They keep SQL away from the host's files. MySQL, from 8.0.21 on, of itself refuses CREATE TABLE … DATA DIRECTORY for
-// directories that it does not know, and NULL turns off all that secure-file-priv confines. MariaDB ignores DATA
-// DIRECTORY without symbolic links, and knows no NULL: there, the launcher names a directory.
+// They keep SQL away from the host's files. From 8.0.21 on, MySQL refuses CREATE TABLE … DATA DIRECTORY for directories
+// that it does not know; secure-file-priv=NULL disables everything that the setting confines. MariaDB ignores DATA
+// DIRECTORY without symbolic links, and does not know NULL, so its launcher sets a directory.
 // https://dev.mysql.com/doc/refman/8.4/en/server-system-variables.html
 // https://mariadb.com/kb/en/server-system-variables/
 var flavourSettings = map[string][]string{
@@ -65,7 +65,7 @@ var flavourSettings = map[string][]string{
 	},
 	MariaDB: {
 		"skip-symbolic-links",
-		"event-scheduler=ON", // as on MySQL, else tenants' events would never run
+		"event-scheduler=ON", // as on MySQL; otherwise tenants' events would never run
 		"innodb-log-buffer-size=2M",
 		"innodb-temp-data-file-path=ibtmp1:4M:autoextend",
 		"aria-pagecache-buffer-size=1M",
@@ -74,10 +74,9 @@ var flavourSettings = map[string][]string{
 	},
 }
 
-// RedoLogMB is the size of the redo log, which takes up the disk of a server that does nothing too: a sixteenth of the
-// memory that a server of its own does not need, or what it turned out to need; neededMB is 0 if that is not known.
-// MySQL stops for good where the changes of a few statements fill the log, so it gets more than the smallest that it
-// knows, which is that of InitialOptions.
+// RedoLogMB is the size of the redo log, which uses disk space even on an idle server. It is a sixteenth of the memory
+// above 192 MiB, or neededMB if that is larger; neededMB is 0 if unknown. MySQL hangs for good if a few statements fill
+// the log, so it gets more than the smallest possible size, which InitialOptions use.
 func RedoLogMB(flavour string, memoryMB, neededMB int) int {
 	smallest := 64
 	if flavour == MariaDB {
@@ -86,7 +85,7 @@ func RedoLogMB(flavour string, memoryMB, neededMB int) int {
 	return max(smallest, (memoryMB-192)/16, neededMB)
 }
 
-// Quote writes a path as a value of an option file, in which "#" and spaces at the end mean something else.
+// Quote quotes a path for an option file, where "#" and trailing spaces have a special meaning.
 // https://dev.mysql.com/doc/refman/8.4/en/option-files.html
 func Quote(path string) string {
 	return `"` + strings.ReplaceAll(path, `\`, `\\`) + `"`

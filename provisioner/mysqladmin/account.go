@@ -42,8 +42,8 @@ func (s *Session) createAccount(ctx context.Context, a Account) error {
 	if err != nil {
 		return err
 	}
-	// Which privileges a role has in addition depends on the server's version, so that write privileges are granted first
-	// and then removed. Sessions that an existing account began in between are ended.
+	// Which privileges a role has in addition depends on the server's version, so write privileges are granted first and
+	// then removed. Sessions that an existing account opened in between are killed.
 	if err := s.execAccount(ctx, s.dialect.grantStatement(a.Role, a.Events, a.Database), a.Name); err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (s *Session) createAccount(ctx context.Context, a Account) error {
 	return s.RemoveWritePrivileges(ctx, a.Name, a.Role, a.Database)
 }
 
-// identify runs CREATE USER or ALTER USER with all attributes of an account but its privileges.
+// identify runs CREATE USER or ALTER USER with all attributes of an account except its privileges.
 func (s *Session) identify(ctx context.Context, verb string, a Account) error {
 	require := "NONE"
 	if a.RequireTLS {

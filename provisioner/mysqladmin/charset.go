@@ -18,7 +18,7 @@ func (e *CharsetError) Sentence() string {
 
 func (e *CharsetError) Error() string { return e.Parameter + " " + e.Reason }
 
-// ValidateCharset has the server use the parameters, to find out whether CreateDatabase will accept them. If not, it
+// ValidateCharset uses the parameters in a query, to find out whether CreateDatabase will accept them. If not, it
 // returns a *CharsetError.
 func (s *Server) ValidateCharset(ctx context.Context, charset, collation string) error {
 	implied := charset == ""
@@ -32,7 +32,7 @@ func (s *Server) ValidateCharset(ctx context.Context, charset, collation string)
 	var empty string
 	err := s.reads.QueryRowContext(ctx, query).Scan(&empty)
 	if implied && hasNumber(err, errCollationMismatch) {
-		return nil // it implies a charset other than the default
+		return nil // the collation implies a charset other than the default
 	}
 	if wrong := charsetError(err, charset, collation); wrong != nil {
 		return wrong

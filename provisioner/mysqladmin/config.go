@@ -20,13 +20,13 @@ const (
 	// 50 s.
 	lockWaitTimeout = "2"
 
-	// sqlMode makes the mode known whatever the server's default is. On MariaDB, a GRANT without
-	// NO_AUTO_CREATE_USER would make a missing account, with no password; MySQL 8.0 never does, and refuses the
-	// word. The /*M! … */ part is read by MariaDB only.
+	// sqlMode sets the SQL mode, so that the server's default does not matter. On MariaDB, a GRANT without
+	// NO_AUTO_CREATE_USER would create a missing account without a password. MySQL 8.0 never does that, and rejects the
+	// mode. Only MariaDB reads the /*M! … */ part.
 	sqlMode = `CONCAT('STRICT_TRANS_TABLES' /*M! , ',NO_AUTO_CREATE_USER' */)`
 
-	// freshStatistics, which goes behind another setting, keeps MySQL from telling the sizes of a day ago. MariaDB,
-	// which never does, skips it. https://dev.mysql.com/doc/refman/8.4/en/information-schema-optimization.html
+	// freshStatistics is appended to another setting. It keeps MySQL from returning cached sizes, which may be a day old.
+	// MariaDB caches none, and skips it. https://dev.mysql.com/doc/refman/8.4/en/information-schema-optimization.html
 	freshStatistics = ` /*!80000 , information_schema_stats_expiry = 0 */`
 )
 
@@ -46,9 +46,9 @@ type Config struct {
 
 	MaxConns int // sessions at the same time, 0 for 16; Lock waits for one to be closed
 
-	// SessionLockKey makes the names of the locks that Lock takes unguessable. All replicas of a broker have the same.
-	// Production must set it: tenants may take any lock whose name they know, and so hold up the broker's work for
-	// ever. Without it, the names can be worked out from what Lock is given.
+	// SessionLockKey makes the names of the locks that Lock takes unguessable. All replicas of a broker must have the same
+	// key. Production must set it: a tenant can take any lock whose name it knows, and so block the broker's work for
+	// ever. Without a key, the names can be derived from the arguments of Lock.
 	SessionLockKey []byte
 }
 
@@ -62,8 +62,8 @@ func (c Config) driver() (*mysql.Config, error) {
 	d.Net, d.Addr, d.User, d.Passwd = "tcp", c.Addr, c.User, c.Password
 	d.Timeout = dialTimeout
 	d.Logger = &mysql.NopLogger{} // what it would log is also returned
-	// The driver quotes arguments into the statement, which saves two round trips, and lets placeholders stand
-	// where a prepared statement takes none, as in CREATE USER.
+	// The driver quotes arguments into the statement, which saves two round trips, and allows placeholders where a
+	// prepared statement does not, as in CREATE USER.
 	d.InterpolateParams = true
 	d.Params = map[string]string{
 		"sql_mode":                 sqlMode,

@@ -8,7 +8,7 @@ type Connections struct {
 	Max  int // that the server allows
 }
 
-// Connections asks for the server's, both of which any account may read.
+// Connections reads the figures of the server's connections. Any account may read them.
 // https://dev.mysql.com/doc/refman/8.4/en/server-status-variables.html#statvar_Threads_connected
 func (s *Server) Connections(ctx context.Context) (c Connections, err error) {
 	err = s.reads.QueryRowContext(ctx, "SELECT @@GLOBAL.max_connections").Scan(&c.Max)

@@ -53,9 +53,9 @@ func createDatabase(name, charset, collation string) (statement string) {
 }
 
 // DropDatabase drops a database, if it exists. Grants on it survive: drop the accounts afterwards. DROP DATABASE waits
-// for every open transaction that has used one of the tables. Then DropDatabase kills the sessions that use the
-// database, or may, and does so again if new ones get in the way. It fails if a prepared XA transaction, which no kill
-// ends, holds a table. The error then says what the operator may have to roll back.
+// for every open transaction that has used one of the tables. If it waits too long, DropDatabase kills the sessions
+// that use the database or may use it, and tries again. It fails if a prepared XA transaction, which no kill ends,
+// holds a table. The error then says what the operator may have to roll back.
 func (s *Session) DropDatabase(ctx context.Context, name string) error {
 	var err error
 	for range dropAttempts {

@@ -15,10 +15,10 @@ const (
 		EXISTS (SELECT 1 FROM mysql.event WHERE db = ? AND definer = ?)`
 )
 
-// defines reports whether an account is the definer of a view, trigger, routine or event in a database. MariaDB fills a
-// temporary table with room for large texts for each such query of information_schema. If the broker may read MariaDB's
-// own tables, and the database has no tables, which views and triggers need, information_schema is not queried. A
-// MariaDB that cannot list tables, because it can open no more files, seems to have none, even in its own database.
+// defines reports whether an account is the definer of a view, trigger, routine or event in a database. For each query
+// of definers in information_schema, MariaDB fills a temporary table with room for large texts. defines avoids these
+// queries if the broker may read MariaDB's own tables and the database has no tables, and so no views or triggers. A
+// MariaDB that can open no more files lists no tables at all, not even its own; then views and triggers are queried.
 func (s *Session) defines(ctx context.Context, account, database string) (bool, error) {
 	definer := account + "@%"
 	if s.server.readsPrograms.Load() {

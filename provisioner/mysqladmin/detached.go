@@ -10,7 +10,7 @@ import (
 )
 
 // Prepared are a server's prepared XA transactions. They outlive their connections, keep their locks, and prevent
-// databases from being dropped. Neither flavour shows which tables they have locked, nor since when they are prepared.
+// databases from being dropped. Neither flavour shows which tables they have locked, nor when they were prepared.
 // information_schema.innodb_trx shows the age of those without a connection, but not their names.
 // https://dev.mysql.com/doc/refman/8.4/en/information-schema-innodb-trx-table.html
 type Prepared struct {

@@ -33,7 +33,7 @@ type dialect struct {
 	// inSharedTablespaces is a query for the databases that match a pattern and have InnoDB tables in shared tablespaces.
 	inSharedTablespaces string
 
-	// features is a query for the values that are no system variables.
+	// features is a query for the values that are not system variables.
 	features string
 
 	// openingTables is the prefix of a query of information_schema.TABLES, for which MariaDB opens every table. It bounds

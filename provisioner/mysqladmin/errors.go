@@ -77,7 +77,7 @@ var refusals = []uint16{
 	1135, // cannot create a thread
 	1203, // the account has max_user_connections
 	1226, // the same, by a limit of the account
-	1927, // connection killed, MariaDB: as it shuts down, too
+	1927, // connection killed, MariaDB; also when it shuts down
 	3032, // offline mode, MySQL
 	3168, // the server is not available, MySQL
 	3169, // session killed, MySQL
@@ -85,8 +85,8 @@ var refusals = []uint16{
 }
 
 // CannotReach reports whether an error only says that the server cannot be reached, went away or accepts no connections
-// now. A server that refuses the password or a statement was reached, and so was one on which the wait for a lock was
-// too long. A caller must first check whether its own context has ended.
+// now. A server that refuses the password or a statement was reached, and so was one on which a wait for a lock timed
+// out. A caller must first check whether its own context has ended.
 func CannotReach(err error) bool {
 	if refused, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		return slices.Contains(refusals, refused.Number)

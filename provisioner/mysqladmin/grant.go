@@ -2,7 +2,7 @@ package mysqladmin
 
 import "mysql-broker/provisioner/plan"
 
-// privileges of each role, given on its database and nowhere else.
+// privileges of each role, granted on its database and nowhere else.
 // https://dev.mysql.com/doc/refman/8.4/en/privileges-provided.html
 var privileges = map[plan.Role]string{
 	plan.ReadOnly: "SELECT, SHOW VIEW",
@@ -16,7 +16,7 @@ const (
 	eventPrivilege = "EVENT"
 )
 
-// grantStatement gives a role's privileges, and EVENT if the account may have it. It takes the account's name.
+// grantStatement grants a role's privileges, and EVENT if the account may have it. Its argument is the account's name.
 func (d dialect) grantStatement(role plan.Role, events bool, database string) string {
 	list := privileges[role]
 	switch {
@@ -28,10 +28,10 @@ func (d dialect) grantStatement(role plan.Role, events bool, database string) st
 	return grant(list, database)
 }
 
-// grant gives some privileges on a database. It takes the account's name.
+// grant grants some privileges on a database. Its argument is the account's name.
 func grant(privileges, database string) string {
 	return "GRANT " + privileges + " ON " + anyTable(database) + " TO ?@'%'"
 }
 
-// anyTable is how GRANT and REVOKE take all that is in a database.
+// anyTable is how GRANT and REVOKE name everything in a database.
 func anyTable(database string) string { return quoteIdentifier(escapePattern(database)) + ".*" }

@@ -16,7 +16,7 @@ type Grant struct {
 	privileges map[string]bool // columns of mysql.db in lower case; nil if the broker's account may not read them
 }
 
-// Known reports whether the privileges are known, and not only that there are some.
+// Known reports whether it is known which privileges they are.
 func (g Grant) Known() bool { return g.privileges != nil }
 
 // Grants lists the grants on databases of accounts that may log in from any host. If the broker's account on a shared

@@ -13,8 +13,8 @@ type connection struct {
 	id       int64
 	user, db string
 	command  string
-	idle     bool          // no statement is under way
-	age      time.Duration // how long the command has been under way, at least
+	idle     bool          // no statement is running
+	age      time.Duration // how long the command has been running, at least
 }
 
 // connections lists the wanted connections, which must not include the broker's own. For both flavours, listing all is
@@ -34,7 +34,6 @@ func (s *Session) connections(ctx context.Context, wanted func(connection) bool)
 	return found, nil
 }
 
-// killEach kills connections.
 func (s *Session) killEach(ctx context.Context, all []connection) error {
 	for _, c := range all {
 		if err := s.kill(ctx, c.id); err != nil {
@@ -44,9 +43,10 @@ func (s *Session) killEach(ctx context.Context, all []connection) error {
 	return nil
 }
 
-// What processList asks. MySQL's SHOW PROCESSLIST waits for every client that holds back its answer in COM_CHANGE_USER,
-// for net_read_timeout, which any tenant's can do again and again; the table, if there is a performance schema, waits
-// for nobody. https://dev.mysql.com/doc/refman/8.4/en/performance-schema-processlist-table.html
+// The queries of processList. MySQL's SHOW PROCESSLIST waits for each client that holds back its response in
+// COM_CHANGE_USER, for up to net_read_timeout. Any tenant can cause that again and again. The table, which needs the
+// performance schema, waits for nobody.
+// https://dev.mysql.com/doc/refman/8.4/en/performance-schema-processlist-table.html
 const (
 	showProcessList  = "SHOW PROCESSLIST"
 	processListTable = "SELECT id, user, host, db, command, time FROM performance_schema.processlist"
@@ -110,8 +110,8 @@ func connectionsIn(ctx context.Context, on queryer, query string) (all []connect
 	return all, rows.Err()
 }
 
-// atLeast is the least duration for a value of the column Time, which is the difference of two times in whole seconds;
-// 0 if it is not known.
+// atLeast returns the shortest duration that a value of the column Time can mean: the column is the difference of two
+// times in whole seconds. It returns 0 if the value is not known.
 func atLeast(seconds string) time.Duration {
 	n, err := strconv.Atoi(seconds)
 	if err != nil {

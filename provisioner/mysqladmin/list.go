@@ -11,8 +11,8 @@ func (s *Server) Databases(ctx context.Context) ([]string, error) {
 	return names, s.explain("list the databases", err)
 }
 
-// Accounts lists the accounts that may log in from any host, as all those do that CreateAccount makes, be they locked
-// or not.
+// Accounts lists the accounts that may log in from any host, as all accounts of CreateAccount may. It includes locked
+// ones.
 func (s *Server) Accounts(ctx context.Context) ([]string, error) {
 	names, err := names(ctx, s.reads, "SELECT user FROM mysql.user WHERE host = '%'")
 	return names, s.explain("list the accounts", err)
@@ -23,7 +23,7 @@ type queryer interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// names runs a query that yields names.
+// names runs a query that returns names.
 func names(ctx context.Context, on queryer, query string, args ...any) (names []string, err error) {
 	rows, err := on.QueryContext(ctx, query, args...)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// CheckLogin opens a connection of its own as cfg says, with that default database, runs a query and closes it. It
-// proves that credentials work before they are handed out.
+// CheckLogin opens a new connection with cfg and that default database, runs a query and closes the connection. It
+// proves that credentials work before the broker returns them.
 func CheckLogin(ctx context.Context, cfg Config, database string) error {
 	if err := login(ctx, cfg, database); err != nil {
 		return fmt.Errorf("log in as %s at %s: %w", cfg.User, cfg.Addr, err)
@@ -40,7 +40,7 @@ func openOnce(cfg Config, database string) (*sql.DB, error) {
 	return sql.OpenDB(connector), nil
 }
 
-// Exec runs one statement on a connection of its own.
+// Exec runs one statement on a new connection.
 func Exec(ctx context.Context, cfg Config, statement string) error {
 	db, err := openOnce(cfg, "")
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 // account may use and that no instance's database ever has. Tenants have no privileges there.
 const MarkDatabase = DatabasePrefix + "broker_marks"
 
-// markTables make the database. A row is told from those of other brokers, which may share the server, by the identity
-// of their PostgreSQL.
+// markTables create the database and its tables. Brokers may share a server: each row has the identity of its broker's
+// PostgreSQL.
 var markTables = []string{
 	"CREATE DATABASE IF NOT EXISTS " + MarkDatabase + " CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
 	"CREATE TABLE IF NOT EXISTS " + MarkDatabase + `.mark (
@@ -31,14 +31,14 @@ var markTables = []string{
 	) ENGINE = InnoDB`,
 }
 
-// Mark is what a server was told of a broker's PostgreSQL.
+// Mark is what a broker has recorded on a server about its PostgreSQL.
 type Mark struct {
 	TaskID   int64 // the latest task, 0 if there was none
 	TaskAt   time.Time
-	ListedAt time.Time // until when changes of instances are listed; zero if none ever were
+	ListedAt time.Time // changes of instances until then are listed; zero if none ever were
 }
 
-// ListedInstance is what a server was told of the instance whose database it holds.
+// ListedInstance is what a broker has recorded on a server about an instance whose database is there.
 type ListedInstance struct {
 	Database string
 	About    string
@@ -55,8 +55,8 @@ func (s *Server) ReadMark(ctx context.Context, identity string) (m Mark, found b
 	return s.readMark(ctx, s.reads, identity)
 }
 
-// ReadMark implements MarkReader on the connection of the session lock: where tenants have taken all others, the broker
-// may have no second one.
+// ReadMark implements MarkReader on the connection of the session lock: if tenants use all other connections, the
+// broker may not get a second one.
 func (a *PendingLock) ReadMark(ctx context.Context, identity string) (m Mark, found bool, err error) {
 	if err := a.Err(); err != nil {
 		return Mark{}, false, err
@@ -86,7 +86,7 @@ func (s *Server) readMark(ctx context.Context, from rowQuerier, identity string)
 	return m, err == nil, s.explain("read the mark", err)
 }
 
-// WriteMark replaces the mark of the PostgreSQL of that identity. It makes the database if it is not there.
+// WriteMark replaces the mark of the PostgreSQL of that identity. It creates the database if it does not exist.
 func (s *Server) WriteMark(ctx context.Context, identity string, m Mark) error {
 	var listed int64
 	if !m.ListedAt.IsZero() {
@@ -100,7 +100,7 @@ func (s *Server) WriteMark(ctx context.Context, identity string, m Mark) error {
 // listAtOnce bounds the length of a statement: contexts of instances may be some kilobytes long.
 const listAtOnce = 50
 
-// ListInstances tells the server what the broker knows of instances whose databases it holds.
+// ListInstances records on the server what the broker knows about instances whose databases are there.
 func (s *Server) ListInstances(ctx context.Context, identity string, all []ListedInstance) error {
 	for len(all) > 0 {
 		some := all[:min(listAtOnce, len(all))]
@@ -119,7 +119,7 @@ func (s *Server) ListInstances(ctx context.Context, identity string, all []Liste
 	return nil
 }
 
-// ListedInstances reads what the server was told of the instances whose databases it still holds.
+// ListedInstances reads what is recorded on the server about the instances whose databases are still there.
 func (s *Server) ListedInstances(ctx context.Context, identity string) (all []ListedInstance, err error) {
 	rows, err := s.reads.QueryContext(ctx, "SELECT i.database_name, i.about FROM "+MarkDatabase+`.instance i
 		JOIN information_schema.schemata d ON d.schema_name = i.database_name WHERE i.identity = ?`, identity)
@@ -140,14 +140,14 @@ func (s *Server) ListedInstances(ctx context.Context, identity string) (all []Li
 	return all, s.explain("read the listed instances", rows.Err())
 }
 
-// ForgetListed removes what the server was told of instances whose databases it does not hold any more.
+// ForgetListed deletes what is recorded on the server about instances whose databases are not there any more.
 func (s *Server) ForgetListed(ctx context.Context, identity string) error {
 	return s.explain("forget listed instances", s.withMarks(ctx, "DELETE FROM "+MarkDatabase+`.instance WHERE identity = ?
 		AND database_name NOT IN (SELECT schema_name FROM information_schema.schemata)`, identity))
 }
 
-// withMarks runs a statement, once more if the database or a table had to be made. It changes nothing that is a
-// tenant's, and so needs no Session.
+// withMarks runs a statement. If the database or a table does not exist, it creates them and runs the statement again.
+// It changes nothing that belongs to a tenant, and so needs no Session.
 func (s *Server) withMarks(ctx context.Context, statement string, args ...any) error {
 	_, err := s.reads.ExecContext(ctx, statement, args...)
 	if !noMarks(err) {

@@ -8,9 +8,10 @@ import (
 	"strings"
 )
 
-// Passwords go to the servers as what these keep of them: it spares the server the work, and its logs the password.
+// The broker sends a server the hash that the server stores, not the password. This saves the server work, and keeps
+// the password out of its logs.
 
-// nativeHash is what mysql_native_password keeps of a password.
+// nativeHash is the hash that mysql_native_password stores.
 // https://mariadb.com/docs/server/reference/plugins/authentication-plugins/authentication-plugin-mysql_native_password
 func nativeHash(password string) string {
 	once := sha1.Sum([]byte(password)) // #nosec G401
@@ -18,21 +19,21 @@ func nativeHash(password string) string {
 	return fmt.Sprintf("*%X", twice)
 }
 
-// sha2Rounds is how often caching_sha2_password hashes at least. More make it harder to guess passwords that people
-// choose; the broker's are random. It is a multiple of 1000, and MySQL takes none below.
+// sha2Rounds is the smallest number of rounds that MySQL accepts. More rounds make it harder to guess passwords that
+// people choose; the broker's are random. The number must be a multiple of 1000.
 // https://dev.mysql.com/doc/refman/8.4/en/server-system-variables.html#sysvar_caching_sha2_password_digest_rounds
 const sha2Rounds = 5000
 
-// sha2SaltLength is in bytes; the crypt(3) that it is like has up to 16.
+// sha2SaltLength is in bytes. The SHA-crypt specification allows only 16.
 const sha2SaltLength = 20
 
-// sha2Hash is what caching_sha2_password keeps of a password, with a new salt.
+// sha2Hash is the hash that caching_sha2_password stores, with a new salt.
 func sha2Hash(password string) string {
 	salt := rand.Text()[:sha2SaltLength]
 	return fmt.Sprintf("$A$%03X$%s%s", sha2Rounds/1000, salt, sha2Digest(password, salt))
 }
 
-// sha2Digest is the SHA-256 crypt of a password. The letters are those of its specification.
+// sha2Digest is the SHA-256 crypt of a password. The variables have the letters of its specification.
 // https://www.akkadia.org/drepper/SHA-crypt.txt
 func sha2Digest(password, salt string) string {
 	b := sha256.Sum256([]byte(password + salt + password))
@@ -80,7 +81,7 @@ func repeatTo(digest []byte, length int) string {
 	return strings.Repeat(string(digest), length/len(digest)+1)[:length]
 }
 
-// encodeDigest writes the 32 bytes of a digest as the 43 characters of its specification, step 22.
+// encodeDigest encodes the 32 bytes of a digest in 43 characters, as in step 22 of the specification.
 func encodeDigest(c []byte) string {
 	const alphabet = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	var text strings.Builder

@@ -15,7 +15,7 @@ type PendingLock struct {
 	ready  chan struct{}
 }
 
-// BeginLock begins in the background to open the session that Lock opens.
+// BeginLock starts to open the session of Lock, in the background.
 func (s *Server) BeginLock(ctx context.Context, key string) *PendingLock {
 	p := &PendingLock{ready: make(chan struct{})}
 	go func() {
@@ -34,13 +34,13 @@ func (s *Server) OpenLock(ctx context.Context, key string) *PendingLock {
 	return p
 }
 
-// Err waits for the server's answer, and returns the error if there was none.
+// Err waits until the session is open, and returns the error if that failed.
 func (p *PendingLock) Err() error {
 	<-p.ready
 	return p.opened.err
 }
 
-// Lock waits for the lock, and kills who else holds it, as Server.Lock does.
+// Lock waits for the lock, and kills another connection that holds it, as Server.Lock does.
 func (p *PendingLock) Lock(ctx context.Context, alive func() error) (*Session, error) {
 	<-p.ready
 	return p.opened.own(ctx, alive)

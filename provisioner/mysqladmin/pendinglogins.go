@@ -8,27 +8,27 @@ import (
 )
 
 const (
-	// loginPatience is how long a pending login may take, from its beginning: it is a few round trips, and for a client
-	// that starts up, or is far away, a second or two. Servers allow connect_timeout, 10 s, for each packet, so that
-	// clients which hold theirs back would hold up the broker.
+	// loginPatience is how long a pending login may take from its start. A login is a few round trips; a client that is
+	// starting up or far away may need a second or two. Servers allow connect_timeout, 10 s, for each packet, so a client
+	// that holds its packets back could delay the broker for far longer.
 	loginPatience = 3 * time.Second
 
 	loginPollInterval = 20 * time.Millisecond
 )
 
-// PendingLogins are connections on which somebody was logging in, to whatever account, right after some accounts were
-// shut. MySQL reads an account when the client has named it, and lets it in when the client has proved its password,
-// even if the account was locked or dropped between the two; and it does not tell which account a client has named.
-// MariaDB tells that before it reads the account, so that there no login is pending: those to an account are listed,
-// and killed, as its sessions are.
+// PendingLogins are connections that were logging in, to any account, right after some accounts were shut. MySQL reads
+// the account when the client names it, and accepts the login when the client has proved its password, even if the
+// account was locked or dropped in between. Its process list does not show which account a client has named. MariaDB
+// shows the name before it reads the account, so it has no pending logins: a login to an account is listed, and killed,
+// like a session of it.
 //
 // MySQL: server_mpvio_update_thd and find_mpvio_user in sql/auth/sql_authentication.cc.
 // MariaDB: parse_client_handshake_packet and parse_com_change_user_packet in sql/sql_acl.cc.
 type PendingLogins struct {
-	until map[int64]time.Time // by connection: when it has had its time
+	until map[int64]time.Time // by connection: when its login has taken too long
 }
 
-// Add takes over the logins of another set.
+// Add adds the logins of another set.
 func (p *PendingLogins) Add(other PendingLogins) {
 	for id, until := range other.until {
 		if _, known := p.until[id]; !known {
@@ -44,11 +44,12 @@ func (p *PendingLogins) add(id int64, until time.Time) {
 	p.until[id] = until
 }
 
-// Any tells whether there are any.
+// Any reports whether there are any pending logins.
 func (p *PendingLogins) Any() bool { return len(p.until) > 0 }
 
-// EndLogins returns when the pending logins, which were seen after the accounts were shut, have failed, or have become
-// sessions, of which those of the accounts are killed. A login that takes longer than loginPatience is killed.
+// EndLogins waits until each pending login has failed or has become a session, and kills the sessions of the accounts.
+// It also kills logins that take longer than loginPatience. The pending logins must have been listed after the accounts
+// were shut.
 func (s *Session) EndLogins(ctx context.Context, pending PendingLogins, accounts ...string) error {
 	if !pending.Any() {
 		return nil
@@ -82,8 +83,8 @@ func (s *Session) EndLogins(ctx context.Context, pending PendingLogins, accounts
 	}
 }
 
-// pendingOnMySQL tells whether the connection may be about to become a session of another account than it is listed
-// with: at its beginning, or by COM_CHANGE_USER.
+// pendingOnMySQL reports whether the connection may become a session of another account than the listed one: it is
+// logging in, or runs COM_CHANGE_USER.
 func pendingOnMySQL(c connection) bool {
 	return c.user == "unauthenticated user" || c.command == "Change user"
 }

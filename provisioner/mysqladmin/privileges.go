@@ -11,20 +11,22 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// DatabasePrefix begins the name of every database on shared servers: the broker's account there reaches no others.
+// DatabasePrefix begins the name of each of the broker's databases on shared servers. The broker's account there needs
+// privileges on no others.
 const DatabasePrefix = "db_"
 
-// globalPrivileges are those that the broker's account needs on *.*. deploy/shared-server tells what for.
+// globalPrivileges are the privileges that the broker's account needs on *.*. deploy/shared-server says what each is
+// for.
 var globalPrivileges = map[string][]string{
 	MySQL:   {"CREATE USER", "PROCESS", "CONNECTION_ADMIN", "XA_RECOVER_ADMIN", showRoutine},
 	MariaDB: {"CREATE USER", "PROCESS", "CONNECTION ADMIN"},
 }
 
-// showRoutine is known from MySQL 8.0.20 on. Before, routines are not measured.
+// showRoutine exists since MySQL 8.0.20. On older servers, routines are not measured.
 const showRoutine = "SHOW_ROUTINE"
 
-// readableColumns are what the broker's account must be able to read of the server's own tables: accounts, and on
-// MariaDB the texts of routines and events.
+// readableColumns are the columns of the server's own tables that the broker's account must be able to read: accounts,
+// and on MariaDB the texts of routines and events.
 var readableColumns = map[string][]struct{ columns, table string }{
 	MySQL: {{"user, host", "mysql.user"}, {"user, db", "mysql.db"}},
 	MariaDB: {{"user, host", "mysql.user"}, {"user, db", "mysql.db"}, {"db, definer, body", "mysql.proc"},
@@ -34,7 +36,7 @@ var readableColumns = map[string][]struct{ columns, table string }{
 // PrivilegesError lists what the broker's account on a server lacks.
 type PrivilegesError struct {
 	Server  string
-	Missing []string // statements that an administrator of the server is to run
+	Missing []string // statements that an administrator of the server must run
 }
 
 func (e *PrivilegesError) Error() string {
@@ -42,9 +44,9 @@ func (e *PrivilegesError) Error() string {
 		e.Server, strings.Join(e.Missing, "; "))
 }
 
-// CheckPrivileges finds out whether the broker's account has all the privileges that it needs on a shared server, by
-// itself or through a role that is active when it logs in, and whether MySQL takes patterns in the names of databases.
-// What is missing is a *PrivilegesError. Nothing is changed.
+// CheckPrivileges checks that the broker's account has all the privileges that it needs on a shared server, directly or
+// through a role that is active when it logs in. It also checks that MySQL accepts patterns for database names in
+// grants. If something is missing, it returns a *PrivilegesError. It changes nothing.
 func (s *Server) CheckPrivileges(ctx context.Context) error {
 	flavour, err := s.Flavour(ctx)
 	if err != nil {
@@ -87,7 +89,7 @@ func missingPrivileges(ctx context.Context, conn *sql.Conn, flavour Flavour) (st
 			return nil, err
 		}
 		if on {
-			return []string{"SET PERSIST partial_revokes = OFF"}, nil // it hides what grants on patterns give
+			return []string{"SET PERSIST partial_revokes = OFF"}, nil // with it, MySQL takes the patterns in grants for names
 		}
 	}
 	account, err := currentAccount(ctx, conn)
@@ -122,12 +124,12 @@ func missingPrivileges(ctx context.Context, conn *sql.Conn, flavour Flavour) (st
 	return statements, err
 }
 
-// orphaning are the privileges with any of which an account may drop the definers of views and the like. Where the
-// broker's has none, MySQL itself sees to it that it does not.
+// orphaning are privileges each of which lets an account drop the definers of views and other objects. If the broker's
+// account has none of them, MySQL refuses to let it drop definers.
 // https://dev.mysql.com/doc/refman/8.4/en/stored-objects-security.html#stored-objects-security-orphan-objects
 var orphaning = []string{"ALLOW_NONEXISTENT_DEFINER", "SET_USER_ID", "SUPER"}
 
-// refusesOrphans tells whether DROP USER by the broker's account fails for a definer.
+// refusesOrphans reports whether DROP USER by the broker's account fails for a definer.
 func refusesOrphans(ctx context.Context, conn *sql.Conn, flavour Flavour) (bool, error) {
 	if flavour.Name != MySQL || flavour.before(8, 0, 22) {
 		return false, nil
@@ -136,7 +138,7 @@ func refusesOrphans(ctx context.Context, conn *sql.Conn, flavour Flavour) (bool,
 	return len(lacking) == len(orphaning), err
 }
 
-// partialRevokes tells whether MySQL takes `db\_%` for a name instead of a pattern.
+// partialRevokes reports whether MySQL takes `db\_%` for a name instead of a pattern.
 // https://dev.mysql.com/doc/refman/8.4/en/partial-revokes.html
 func partialRevokes(ctx context.Context, conn *sql.Conn) (on bool, err error) {
 	err = conn.QueryRowContext(ctx, "SELECT @@GLOBAL.partial_revokes").Scan(&on)
@@ -146,7 +148,7 @@ func partialRevokes(ctx context.Context, conn *sql.Conn) (on bool, err error) {
 	return on, err
 }
 
-// currentAccount is the account that the broker is logged in as, as GRANT takes it.
+// currentAccount returns the account that the broker is logged in as, quoted for GRANT.
 func currentAccount(ctx context.Context, conn *sql.Conn) (string, error) {
 	var account string
 	if err := conn.QueryRowContext(ctx, "SELECT CURRENT_USER()").Scan(&account); err != nil {
@@ -156,8 +158,8 @@ func currentAccount(ctx context.Context, conn *sql.Conn) (string, error) {
 	return quoteIdentifier(account[:at]) + "@" + quoteIdentifier(account[at+1:]), nil
 }
 
-// lackingGlobally are those of the wanted privileges that SHOW GRANTS, which shows those of active roles too, does not
-// list for *.*. https://dev.mysql.com/doc/refman/8.4/en/show-grants.html
+// lackingGlobally returns those of the wanted privileges that SHOW GRANTS does not list for *.*. SHOW GRANTS includes
+// the privileges of active roles. https://dev.mysql.com/doc/refman/8.4/en/show-grants.html
 func lackingGlobally(ctx context.Context, conn *sql.Conn, wanted []string) ([]string, error) {
 	rows, err := conn.QueryContext(ctx, "SHOW GRANTS")
 	if err != nil {
@@ -184,8 +186,9 @@ func lackingGlobally(ctx context.Context, conn *sql.Conn, wanted []string) ([]st
 	return lacking, rows.Err()
 }
 
-// cannotGrant tries to give all privileges in a database to an account that does not exist. A server first looks
-// whether the account that asks may give them, which may come from a grant on any pattern, and then fails.
+// cannotGrant tries to grant all privileges on a database to an account that does not exist. A server first checks that
+// the broker's account may grant them, by a grant on any pattern. Only then does it fail because the other account is
+// missing.
 func cannotGrant(ctx context.Context, conn *sql.Conn) (bool, error) {
 	_, err := conn.ExecContext(ctx, grant(allPrivileges, DatabasePrefix+"check"), "no account")
 	if hasNumber(err, errGrantNoSuchAccount) || hasNumber(err, errNoSuchAccount) {
@@ -194,7 +197,7 @@ func cannotGrant(ctx context.Context, conn *sql.Conn) (bool, error) {
 	return accessDenied(err)
 }
 
-// denied reports whether the server refuses a statement for want of a privilege.
+// denied reports whether the server refuses a statement because a privilege is missing.
 func denied(ctx context.Context, conn *sql.Conn, statement string) (bool, error) {
 	_, err := conn.ExecContext(ctx, statement)
 	return accessDenied(err)
@@ -208,5 +211,5 @@ func accessDenied(err error) (bool, error) {
 	return false, err
 }
 
-// denials are the errors for want of a privilege: on a database, table or column.
+// denials are the errors for a missing privilege on a database, table or column.
 var denials = []uint16{1044, 1142, 1143}

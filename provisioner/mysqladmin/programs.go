@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// storedText is where a server keeps the texts of routines, events, triggers, views and the like, which are in no
-// table's file.
+// storedText is where a server stores the texts of routines, events, triggers, views and so on, which are in no table's
+// file.
 type storedText struct{ table, database, text string }
 
-// MariaDB's information_schema keeps the texts of routines and events from the broker's account.
+// MariaDB's information_schema hides the texts of routines and events from the broker's account.
 var storedTexts = map[string][]storedText{
 	MySQL: {
 		{"information_schema.ROUTINES", "ROUTINE_SCHEMA", "ROUTINE_DEFINITION"},
@@ -28,12 +28,12 @@ var storedTexts = map[string][]storedText{
 	},
 }
 
-// textCopies is how often servers keep such a text: in the character set that it came in, and in that of the server's
-// own tables.
+// textCopies is how many copies of such a text a server stores: one in the character set that it was sent in, and one
+// in that of the server's own tables.
 const textCopies = 2
 
-// programs is a query for the bytes of these texts by database, which takes databases, or a pattern for them, as often
-// as there are storedTexts.
+// programs is a query for the bytes of these texts by database. It takes the name of a database, or a pattern, once for
+// each of the storedTexts.
 func programs(flavour Flavour, comparison string, limit time.Duration) string {
 	var parts []string
 	for _, t := range storedTexts[flavour.Name] {
@@ -51,9 +51,9 @@ func programs(flavour Flavour, comparison string, limit time.Duration) string {
 	return query
 }
 
-// ProgramSizes measures what the texts of routines, events, triggers, views and CHECK constraints take in the databases
-// on a shared server that are named as the broker's are. Databases without any are absent. The server reads all texts
-// for it, for no longer than limit.
+// ProgramSizes measures what the texts of routines, events, triggers, views and CHECK constraints take in all databases
+// on a shared server whose names begin with DatabasePrefix. Databases without any are absent. The server reads all
+// texts for it, for no longer than limit.
 func (s *Server) ProgramSizes(ctx context.Context, limit time.Duration) (map[string]int64, error) {
 	return s.programSizes(ctx, "LIKE", escapePattern(DatabasePrefix)+"%", limit)
 }
@@ -64,7 +64,7 @@ func (s *Server) ProgramSize(ctx context.Context, database string, limit time.Du
 	return sizes[database], err
 }
 
-// TimedOut reports whether the server ended a statement because it took longer than the statement said.
+// TimedOut reports whether the server ended a statement because it exceeded the statement's time limit.
 func TimedOut(err error) bool {
 	return hasNumber(err, errQueryTimeout) || hasNumber(err, errStatementTimeout)
 }

@@ -8,7 +8,7 @@ func quoteIdentifier(name string) string {
 	return "`" + strings.ReplaceAll(name, "`", "``") + "`"
 }
 
-// patternEscaper escapes what GRANT takes as wildcards.
+// patternEscaper escapes what GRANT takes for wildcards.
 var patternEscaper = strings.NewReplacer(`\`, `\\`, `_`, `\_`, `%`, `\%`)
 
 // escapePattern escapes a database's name for GRANT, which takes a pattern: `a_b` would also match axb. mysql.db has

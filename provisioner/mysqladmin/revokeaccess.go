@@ -12,13 +12,13 @@ import (
 	"mysql-broker/provisioner/plan"
 )
 
-// RevokeAccess ends an account's access at once, open sessions included, and drops it. Where it is the definer of a
-// view, trigger, routine or event in the database, which would break without it, or where the server cannot tell, it is
-// kept, locked and with a password that nobody knows, until DropAccount; role is what it may do then, as before. A
-// missing account is fine.
+// RevokeAccess ends an account's access at once, kills its open sessions and drops it. It keeps an account that is the
+// definer of a view, trigger, routine or event in the database, because those would break without it. It also keeps one
+// if the server fails to find out what it defines. A kept account is locked, with a random password, until DropAccount.
+// role is the account's role, for the case that the account must be created again. A missing account is no error.
 //
-// The account is shut before anything is asked that depends on what a tenant has made. Whatever fails afterwards leaves
-// nobody in.
+// The account is shut, and its sessions are killed, before any query that depends on what a tenant has created. If such
+// a query fails, the access has ended all the same.
 // https://dev.mysql.com/doc/refman/8.4/en/stored-objects-security.html#stored-objects-security-orphan-objects
 func (s *Session) RevokeAccess(ctx context.Context, account string, role plan.Role,
 	database string) (kept bool, err error) {
@@ -68,7 +68,7 @@ func (s *Session) revokeAccess(ctx context.Context, account string, role plan.Ro
 	return false, err
 }
 
-// shutAccount is what an account is that lets nobody in any more.
+// shutAccount is the state of an account that nobody can log in to any more.
 type shutAccount int
 
 const (
@@ -77,8 +77,9 @@ const (
 	missing
 )
 
-// dropOrLock shuts an account by one statement, unless the server refuses to drop the account as it defines something.
-// MySQL finds that out in its dictionary, by the name of the definer, whatever there is beside, and however long.
+// dropOrLock drops an account. If the server refuses that, because the account is a definer, it locks the account.
+// MySQL finds a definer by name in its dictionary, regardless of how many objects there are and how long their texts
+// are.
 func (s *Session) dropOrLock(ctx context.Context, account string) (shutAccount, error) {
 	err := s.insist(ctx, account, func() error { return s.dropUser(ctx, account) })
 	if hasNumber(err, errIsDefiner) {
@@ -87,7 +88,7 @@ func (s *Session) dropOrLock(ctx context.Context, account string) (shutAccount, 
 	return dropped, err
 }
 
-// lockAccount locks an account and takes its password from it.
+// lockAccount locks an account and replaces its password with a random one.
 func (s *Session) lockAccount(ctx context.Context, account string) (shutAccount, error) {
 	err := s.insist(ctx, account, func() error { return s.identifyLocked(ctx, "ALTER USER", account) })
 	if hasNumber(err, errCannotUser) {
@@ -101,8 +102,8 @@ func (s *Session) identifyLocked(ctx context.Context, verb, account string) erro
 		s.dialect.hash(rand.Text())))
 }
 
-// insist runs a statement that shuts an account. If the server cannot carry it out, it may be the account's own
-// sessions that hold what it needs, files for example: they are ended, and it is tried once more.
+// insist runs a statement that shuts an account. If it fails, the account's own sessions may hold what the server
+// needs, open files for example. insist then kills them and tries once more.
 func (s *Session) insist(ctx context.Context, account string, statement func() error) error {
 	err := statement()
 	if !Refused(err) || hasNumber(err, errIsDefiner) || hasNumber(err, errCannotUser) {
@@ -114,15 +115,15 @@ func (s *Session) insist(ctx context.Context, account string, statement func() e
 	return statement()
 }
 
-// Refused reports whether the server has answered, with an error: the connection is in order.
+// Refused reports whether the error is a response of the server, so that the connection still works.
 func Refused(err error) bool {
 	_, answered := errors.AsType[*mysql.MySQLError](err)
 	return answered
 }
 
-// makeAgain makes an account that was dropped although it defines something, locked. MySQL refuses that to whom it
-// refuses to drop definers, so that there it was not the broker who dropped it: then nothing is kept. Its events do not
-// run any more.
+// makeAgain creates an account again, locked, that was dropped although it is a definer. Its events do not run any
+// more. MySQL refuses that if it also refuses to let the broker drop definers. Then it was not the broker that dropped
+// the account, and nothing is kept.
 func (s *Session) makeAgain(ctx context.Context, account string, role plan.Role,
 	database string) (kept bool, err error) {
 	err = s.identifyLocked(ctx, "CREATE USER", account)
@@ -135,9 +136,9 @@ func (s *Session) makeAgain(ctx context.Context, account string, role plan.Role,
 	return true, err
 }
 
-// ShutAccount lets nobody in to an account any more, drops it if it may be dropped at once, and kills its sessions.
-// Those that may come of pending logins are left to EndLogins, so that one can wait for the logins to many accounts at
-// the same time. It is for accounts whose database goes too: DropShutAccount afterwards.
+// ShutAccount drops an account, or locks it if the server refuses to drop it, and kills its sessions. Pending logins
+// can still become sessions. The caller passes them to EndLogins, which can wait for the logins to many accounts at the
+// same time. ShutAccount is for accounts whose database is dropped too: call DropShutAccount afterwards.
 func (s *Session) ShutAccount(ctx context.Context, account string) (pending PendingLogins, err error) {
 	if _, err = s.dropOrLock(ctx, account); err == nil {
 		pending, err = s.killSessions(ctx, account)
@@ -148,7 +149,8 @@ func (s *Session) ShutAccount(ctx context.Context, account string) (pending Pend
 	return pending, nil
 }
 
-// DropShutAccount drops an account that ShutAccount has shut, whatever it defined: its database is gone.
+// DropShutAccount drops an account that ShutAccount has shut. It does not check what the account defined, because its
+// database was dropped.
 func (s *Session) DropShutAccount(ctx context.Context, account string) error {
 	if err := s.dropUser(ctx, account); err != nil {
 		return fmt.Errorf("drop account %s: %w", account, err)
@@ -156,8 +158,8 @@ func (s *Session) DropShutAccount(ctx context.Context, account string) error {
 	return nil
 }
 
-// DropAccount ends an account's access at once and drops it, whatever it defines: drop the database first. A missing
-// account is fine.
+// DropAccount ends an account's access at once and drops it. It does not check what the account defines: drop the
+// database first. A missing account is no error.
 func (s *Session) DropAccount(ctx context.Context, account string) error {
 	err := s.insist(ctx, account, func() error { return s.dropUser(ctx, account) })
 	if err == nil {
@@ -169,8 +171,8 @@ func (s *Session) DropAccount(ctx context.Context, account string) error {
 	return nil
 }
 
-// endSessions kills the sessions of an account that lets nobody in any more: neither a lock nor DROP USER ends them. A
-// login that was pending at that moment can still succeed, so that they are killed again after such logins.
+// endSessions kills the sessions of an account that is shut: neither a lock nor DROP USER ends them. A login that is
+// pending at that moment can still succeed, so endSessions waits for such logins and kills their sessions too.
 func (s *Session) endSessions(ctx context.Context, account string) error {
 	pending, err := s.killSessions(ctx, account)
 	if err != nil {
@@ -179,7 +181,7 @@ func (s *Session) endSessions(ctx context.Context, account string) error {
 	return s.EndLogins(ctx, pending, account)
 }
 
-// killSessions kills the sessions of an account, and tells which other connections may become some.
+// killSessions kills the sessions of an account, and returns the other connections that may become sessions of it.
 func (s *Session) killSessions(ctx context.Context, account string) (pending PendingLogins, err error) {
 	found, err := s.connections(ctx, func(c connection) bool { return c.user == account || s.dialect.pending(c) })
 	if err != nil {

@@ -120,5 +120,5 @@ func (s *Session) takeOver(ctx context.Context, holder sql.NullInt64) error {
 	return nil
 }
 
-// errLockHeld counts as Unreachable: the server is busy with the last statement of the session before.
+// errLockHeld counts as Unreachable: the server is still busy with the last statement of the previous session.
 var errLockHeld = errors.New("another connection still holds the lock")

@@ -8,22 +8,23 @@ import (
 	"strings"
 )
 
-// Setting is one of a shared server's that keeps a tenant from taking the others down.
+// Setting is a setting of a shared server that keeps one tenant from taking the others down.
 type Setting struct {
 	Name     string // of the system variable
 	Line     string // for the server's option file
-	Required bool   // a server without it gets no instances; else it is recommended
+	Required bool   // a server without it gets no instances; false: it is only recommended
 	Why      string // what a tenant can do without it
 
 	fulfilled func(v values) bool
 }
 
-// values are what a server says of itself: system variables by their names, on MySQL also the support of engines as
-// "engine NAME", on MariaDB the status of plug-ins as "plugin NAME", and what a session may raise a limit to.
+// values are a server's system variables by name. On MySQL, there is also the support of each engine as "engine NAME".
+// On MariaDB, there is also the status of each plug-in as "plugin NAME", and the value that a session may raise
+// max_session_mem_used to as "session max_session_mem_used".
 type values map[string]string
 
-// settings are those of each flavour, the required ones first. A recommended one that the version does not know, has
-// no variable and is left out.
+// settings are the settings of each flavour, the required ones first. A recommended setting that the server's version
+// does not have counts as fulfilled.
 //
 // MySQL: https://dev.mysql.com/doc/refman/8.4/en/server-system-variables.html
 // MariaDB: https://mariadb.com/docs/server/server-management/variables-and-modes/server-system-variables
@@ -93,7 +94,7 @@ const (
 		"UNION ALL SELECT 'session max_session_mem_used', @@SESSION.max_session_mem_used"
 )
 
-// otherEngines are those besides InnoDB whose tables a tenant of MySQL may create.
+// otherEngines are the engines besides InnoDB whose tables a tenant of MySQL could create.
 var otherEngines = []string{"MyISAM", "MRG_MYISAM", "MEMORY", "CSV", "ARCHIVE", "BLACKHOLE", "FEDERATED"}
 
 // Settings of both flavours.
@@ -115,14 +116,14 @@ var (
 const (
 	mebibyte = 1 << 20
 	gibibyte = 1 << 30
-	// filesBesides is how many files a server opens besides those of tables: two for each connection, and these.
+	// filesBesides is how many files a server may open besides those of tables and two for each connection.
 	filesBesides = 1000
 )
 
 // Settings lists the settings of a shared server of the flavour with that name.
 func Settings(flavour string) []Setting { return settings[flavour] }
 
-// SettingsError lists what a shared server has to be set to before it gets instances.
+// SettingsError lists the settings that a shared server lacks and must have before it gets instances.
 type SettingsError struct {
 	Server  string
 	Missing []Setting
@@ -133,7 +134,7 @@ func (e *SettingsError) Error() string {
 		"to restart it: %s;", e.Server, strings.Join(Lines(e.Missing), "; "))
 }
 
-// Lines are what the settings are in an option file.
+// Lines returns the settings as lines of an option file.
 func Lines(all []Setting) []string {
 	lines := make([]string, len(all))
 	for i, setting := range all {
@@ -142,8 +143,8 @@ func Lines(all []Setting) []string {
 	return lines
 }
 
-// CheckSettings finds out which settings a shared server lacks. That required ones are missing is a *SettingsError;
-// recommended ones that are missing are returned beside it. Nothing is changed.
+// CheckSettings finds the settings that a shared server lacks. It returns a *SettingsError if required ones are
+// missing, and in any case the recommended ones that are missing. It changes nothing.
 func (s *Server) CheckSettings(ctx context.Context) (recommended []Setting, err error) {
 	flavour, err := s.Flavour(ctx)
 	if err != nil {
@@ -200,7 +201,7 @@ func disablesOtherEngines(v values) bool {
 	return true
 }
 
-// isBounded tells whether a list of InnoDB's data files has an end to the growth of the last one.
+// isBounded reports whether a list of InnoDB's data files limits the growth of the last one.
 // https://dev.mysql.com/doc/refman/8.4/en/innodb-init-startup-configuration.html
 func isBounded(name string) func(values) bool {
 	return func(v values) bool {
@@ -220,7 +221,7 @@ func isAtLeast(name string, least uint64) func(values) bool {
 	return func(v values) bool { n, known := v.number(name); return !known || n >= least }
 }
 
-// leavesFiles tells whether files are left when InnoDB has as many open as it may.
+// leavesFiles reports whether the server can still open other files when InnoDB has as many open as it may.
 func leavesFiles(v values) bool {
 	files, _ := v.number("open_files_limit")
 	tables, _ := v.number("innodb_open_files")

@@ -16,9 +16,10 @@ type Size struct {
 // otherwise tables that are filled and emptied one after the other would fill the disk.
 func (s Size) Used(quota int64) int64 { return s.Files - min(s.Reusable, quota) }
 
-// sizeQuery takes a database, twice. Of the tables, InnoDB's that have a tablespace of their own are there for what is
-// free in it only. Others, and those in a shared tablespace, where partitioned ones can't be, are counted by their
-// lengths; what is free in a shared tablespace is nobody's.
+// sizeQuery takes a database, twice. Its second part reads only the free space of InnoDB tables that have their own
+// tablespace: the first part has their size. Tables of other engines, and InnoDB tables in a shared tablespace, are
+// counted by their lengths. Partitioned tables cannot be in a shared tablespace. Free space in a shared tablespace
+// counts for no database.
 const sizeQuery = `SELECT CAST(COALESCE(SUM(bytes), 0) AS SIGNED), CAST(COALESCE(SUM(free), 0) AS SIGNED) FROM (
 	SELECT FILE_SIZE AS bytes, 0 AS free FROM %[1]s WHERE SUBSTRING_INDEX(NAME, '/', 1) = %[2]s
 	UNION ALL
@@ -31,10 +32,9 @@ const sizeQuery = `SELECT CAST(COALESCE(SUM(bytes), 0) AS SIGNED), CAST(COALESCE
 // programLimit bounds how long a server reads the stored programs of one database.
 const programLimit = 10 * time.Second
 
-// DatabaseSize measures a database just now; there may be no such database. What is in a shared InnoDB tablespace is an
-// estimate of the server, which lags behind large changes by some seconds, and rows that were deleted leave free space
-// some seconds later. Tables that a statement makes just now, and that have no InnoDB tablespace of their own, may be
-// missing.
+// DatabaseSize measures a database, which may be missing. The size of tables in a shared InnoDB tablespace is an
+// estimate of the server, which lags some seconds behind large changes. Deleted rows become free space some seconds
+// later. Tables that a statement is just creating, and that have no InnoDB tablespace of their own, may not be counted.
 // https://dev.mysql.com/doc/refman/8.4/en/information-schema-innodb-tablespaces-table.html
 // https://dev.mysql.com/doc/refman/8.4/en/information-schema-tables-table.html
 func (s *Server) DatabaseSize(ctx context.Context, name string) (size Size, err error) {
@@ -56,5 +56,5 @@ func (d dialect) size() string {
 		d.named("TABLE_NAME"))
 }
 
-// named is an expression for a name as it is in NAME of the tablespaces.
+// named is an expression that converts a name to its form in NAME of the tablespaces.
 func (d dialect) named(expression string) string { return fmt.Sprintf(d.tablespaceName, expression) }

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// DatabaseFiles measures the databases on a shared server that are named as the broker's are, all by one query: the
-// bytes that InnoDB's tables with a tablespace of their own, as almost all are, take on disk just now. A database
-// without tables has 0. Its cost grows with the number of tables, but no table is opened for it.
+// DatabaseFiles measures all databases on a shared server whose names begin with DatabasePrefix, in one query. It
+// counts the bytes on disk of InnoDB tables that have their own tablespace, as almost all have. A database without
+// tables has 0. The cost grows with the number of tables, but the server opens none of them.
 func (s *Server) DatabaseFiles(ctx context.Context) (map[string]int64, error) {
 	flavour, err := s.Flavour(ctx)
 	if err != nil {
@@ -33,12 +33,12 @@ func (s *Server) DatabaseFiles(ctx context.Context) (map[string]int64, error) {
 	return sizes, nil
 }
 
-// othersQuery takes a pattern for databases, and yields those with tables of other engines. It reads no more of a table
-// than its definition: MariaDB opens none for it.
+// othersQuery takes a pattern for databases, and lists those that have tables of engines other than InnoDB. It needs
+// only the definitions of tables, so MariaDB opens none.
 const othersQuery = `SELECT TABLE_SCHEMA FROM information_schema.TABLES
 	WHERE TABLE_SCHEMA LIKE ? AND ENGINE <> 'InnoDB'`
 
-// See dialect.inSharedTablespaces. MySQL's INNODB_TABLES would wait for tables in the making.
+// See dialect.inSharedTablespaces. MySQL's INNODB_TABLES would wait for tables that are being created.
 const (
 	sharedOnMySQL = `SELECT TABLE_SCHEMA FROM information_schema.TABLES WHERE TABLE_SCHEMA LIKE ?
 		AND ENGINE = 'InnoDB' AND CREATE_OPTIONS NOT LIKE '%partitioned%' AND
@@ -53,10 +53,10 @@ const otherTablesQuery = `SELECT CAST(COALESCE(SUM(DATA_LENGTH + INDEX_LENGTH), 
 	FROM information_schema.TABLES WHERE TABLE_SCHEMA = ? AND (ENGINE <> 'InnoDB'
 		OR CREATE_OPTIONS NOT LIKE '%%partitioned%%' AND CONCAT(%[2]s, '/', %[3]s) NOT IN (SELECT NAME FROM %[1]s))`
 
-// OtherTables measures what DatabaseFiles leaves out: tables of other engines, which an installation may have from the
-// time before its servers refused them, and those in shared tablespaces. Databases without such tables are absent.
-// Those that cannot be measured within otherTablesTime are absent too, and in the error. The tables of the databases
-// that it yields are opened, and no others.
+// OtherTables measures what DatabaseFiles leaves out: tables in shared tablespaces, and tables of other engines, which
+// may date from before the servers refused them. Databases without such tables are absent from the result. Databases
+// that cannot be measured within otherTablesTime are absent too, and are named in the error. The server opens only the
+// tables of databases that have such tables.
 func (s *Server) OtherTables(ctx context.Context) (map[string]int64, error) {
 	flavour, err := s.Flavour(ctx)
 	if err != nil {
@@ -81,7 +81,8 @@ func (s *Server) OtherTables(ctx context.Context) (map[string]int64, error) {
 	return sizes, errors.Join(failed...)
 }
 
-// otherTablesTime is how long one database may take: very many such tables in one keep no other from being measured.
+// otherTablesTime bounds the query for one database, so that very many such tables in one do not keep the others from
+// being measured.
 const otherTablesTime = 3 * time.Second
 
 func (s *Server) otherTablesOf(ctx context.Context, query, database string) (bytes int64, err error) {
@@ -96,8 +97,8 @@ func (s *Server) databasesWithOthers(ctx context.Context, d dialect) ([]string, 
 	return names(ctx, s.reads, d.openingTables+othersQuery+" UNION "+d.inSharedTablespaces, pattern, pattern)
 }
 
-// sizes runs a query that takes a pattern for databases of the broker's and yields them with their bytes. Their names
-// are the same in any character set.
+// sizes runs a query that takes a pattern for the broker's databases and returns their bytes by name. The names are the
+// same in every character set.
 func (s *Server) sizes(ctx context.Context, query string) (map[string]int64, error) {
 	return s.sizesOf(ctx, query, escapePattern(DatabasePrefix)+"%")
 }

@@ -13,7 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// traced opens connections that make a span of each statement whose context has a trace.
+// traced opens connections that record a span for each statement whose context has a trace.
 type traced struct {
 	driver.Connector
 	server string // host:port
@@ -63,8 +63,8 @@ func (c tracedConn) QueryContext(ctx context.Context, query string, args []drive
 	return rows, err
 }
 
-// startSpan begins a span of the trace that ctx belongs to, or none. A statement, whose first word is its name, has no
-// arguments in it. https://opentelemetry.io/docs/specs/semconv/database/database-spans/
+// startSpan starts a span of the trace that ctx belongs to, if any. The first word of a statement is the name of the
+// span. The arguments are not in the statement. https://opentelemetry.io/docs/specs/semconv/database/database-spans/
 func startSpan(ctx context.Context, server, name, statement string) (context.Context, trace.Span) {
 	parent := trace.SpanFromContext(ctx)
 	if !parent.IsRecording() {

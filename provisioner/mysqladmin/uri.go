@@ -13,8 +13,8 @@ import (
 const defaultPort = "3306"
 
 // ConfigFromURI reads `mysql://user:password@host:3306/` (percent-escaped) or go-sql-driver's
-// `user:password@tcp(host:3306)/` (not escaped). A database in it is ignored; parameters are refused, lest one that
-// asks for TLS goes unheard. No error quotes the URI, which holds a password.
+// `user:password@tcp(host:3306)/` (not escaped). A database in it is ignored. Parameters are refused, so that one that
+// asks for TLS is not silently ignored. No error quotes the URI, because it contains a password.
 func ConfigFromURI(name, uri string) (Config, error) {
 	parse := parseDSN
 	if strings.Contains(uri, "://") {

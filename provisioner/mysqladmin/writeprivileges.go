@@ -28,7 +28,7 @@ func (s *Session) RemoveWritePrivileges(ctx context.Context, account string, rol
 	if err := s.revoke(ctx, account, database, writePrivileges...); err != nil {
 		return fmt.Errorf("remove the write privileges of account %s: %w", account, err)
 	}
-	// Pending logins get the present privileges, so that there is no need to wait for them.
+	// Pending logins get the new privileges, so there is no need to wait for them.
 	open, err := s.connections(ctx, func(c connection) bool { return c.user == account })
 	if err != nil {
 		return err

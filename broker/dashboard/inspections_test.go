@@ -13,7 +13,7 @@ import (
 	"mysql-broker/store"
 )
 
-// Whoever looks at the same shares an answer, which does not outlive a change; that there was none is not kept.
+// Whoever looks at the same shares a response, which does not outlive a change; that there was none is not kept.
 func TestInspectionsHoldUntilAChange(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -46,7 +46,7 @@ func TestCatalogIsTheLibrarys(t *testing.T) {
 	}
 }
 
-// getCatalog returns the body. The rest of the answer must be the same whoever gives it.
+// getCatalog returns the body. The rest of the response must be the same whoever gives it.
 func getCatalog(t *testing.T, from http.Handler) string {
 	t.Helper()
 	server := httptest.NewServer(from)

@@ -33,7 +33,7 @@ func newFuzzed(f *testing.F) fuzzed {
 }
 
 // answer sends a request, the bytes of its head as they stand, and returns the calls that reached the broker. It fails
-// the test unless the answer is one JSON object and no 5xx. What net/http itself refuses is skipped: ok is false.
+// the test unless the response is one JSON object and no 5xx. What net/http itself refuses is skipped: ok is false.
 func (z fuzzed) answer(t *testing.T, head string) (calls []received, status int, ok bool) {
 	t.Helper()
 	r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(head + "\r\n\r\n")))

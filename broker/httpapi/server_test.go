@@ -66,7 +66,7 @@ type request struct {
 	body   string
 }
 
-// reply is an answer with its JSON object.
+// reply is a response with its JSON object.
 type reply struct {
 	status int
 	header http.Header
@@ -78,7 +78,7 @@ func (r reply) description() string {
 	return text
 }
 
-// do sends the request and fails the test if the answer is not what every answer must be.
+// do sends the request and fails the test if the response is not what every response must be.
 func (s *server) do(t *testing.T, q request) reply {
 	t.Helper()
 	got := s.exchange(t, q)
@@ -94,7 +94,7 @@ func (s *server) do(t *testing.T, q request) reply {
 	return got
 }
 
-// exchange sends the request and reads the answer; its object is nil if the body is not one.
+// exchange sends the request and reads the response; its object is nil if the body is not one.
 func (s *server) exchange(t *testing.T, q request) reply {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.address)
@@ -151,7 +151,7 @@ func basic(username, password string) string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(username+":"+password))
 }
 
-// waitForLog returns the log's lines once the request lines in it are n: a line follows its answer.
+// waitForLog returns the log's lines once the request lines in it are n: a line follows its response.
 func (s *server) waitForLog(t *testing.T, n int) []map[string]any {
 	t.Helper()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {

@@ -1,6 +1,6 @@
-// Package audit compares what the platform was told with what there is: in PostgreSQL, on every MySQL server, and
-// at the launchers, each of which has an inspector. It looks with means of its own, so that it does not repeat the
-// broker's mistakes, and is for a broker that has nothing to do at the time.
+// Package audit compares what the platform knows with what exists: in PostgreSQL, on every MySQL server, and at the
+// launchers, through their inspectors. It uses none of the broker's code for that, so that it does not repeat the
+// broker's mistakes. The broker must be idle.
 package audit
 
 import (
@@ -20,10 +20,10 @@ const (
 	Exists  State = "exists"
 	Gone    State = "gone"
 	Failed  State = "failed"  // a record of it may remain, but nothing on any server
-	Unknown State = "unknown" // no answer came: it must be there as a whole, or not at all
+	Unknown State = "unknown" // no response came: it must exist completely, or not at all
 )
 
-// World is all that has to agree.
+// World is everything that has to agree.
 type World struct {
 	PostgresURL string
 	Keyset      string  // opens the admin passwords of dedicated servers
@@ -35,7 +35,7 @@ type World struct {
 	Told  Told
 }
 
-// Told is what the platform was told. Instances that it was never told of are Gone.
+// Told is what the broker has reported to the platform. An instance that it never reported is Gone.
 type Told struct {
 	Instances []Instance
 	Bindings  []Binding
@@ -55,10 +55,10 @@ type Binding struct {
 	ID          string
 	Role        string // read-write if it is empty
 	State       State
-	Credentials Credentials // those told, if any were
+	Credentials Credentials // zero if none were reported
 }
 
-// Check returns a sentence for everything that does not agree.
+// Check returns a sentence for every discrepancy.
 func Check(ctx context.Context, w World) []string {
 	a := &audit{World: w}
 	records, err := a.readRecords(ctx)
@@ -74,7 +74,7 @@ func Check(ctx context.Context, w World) []string {
 	return a.found
 }
 
-// audit collects what does not agree.
+// audit collects the discrepancies.
 type audit struct {
 	World
 	found []string
@@ -84,7 +84,7 @@ func (a *audit) report(format string, args ...any) {
 	a.found = append(a.found, fmt.Sprintf(format, args...))
 }
 
-// compare reports what is there and is not wanted, and what is wanted and not there. what says what the names are.
+// compare reports unexpected and missing names. what says what the names are.
 func (a *audit) compare(what string, there, wanted []string) {
 	for _, name := range there {
 		if !slices.Contains(wanted, name) {

@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { servers.Main(m) }
 
-// bench is a world in order, in which tests plant discrepancies.
+// bench is a consistent world, in which tests plant discrepancies.
 type bench struct {
 	audit.World
 	broker   *testdrive.Broker
@@ -34,8 +34,8 @@ type bench struct {
 	launcherDir string
 }
 
-// An audit that cannot fail proves nothing: every kind of discrepancy is planted and has to be reported; once it is
-// taken away, nothing is.
+// An audit that cannot fail proves nothing: each kind of discrepancy is planted and must be reported; after its
+// removal, nothing is reported.
 func TestEveryDiscrepancyIsReported(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
@@ -73,7 +73,7 @@ func newBench(t *testing.T, flavour string) *bench {
 	private := testdrive.Private(t, flavour)
 	env := testdrive.Environment(t, private)
 	testdrive.OwnTemplates(t, env)
-	env["QUOTA_INTERVAL"] = "1h" // it would mend what is wrong
+	env["QUOTA_INTERVAL"] = "1h" // quotas would repair the discrepancy
 	admin, err := private.Open()
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +139,7 @@ func (b *bench) path(t *testing.T, x audit.Binding) string {
 		"&plan_id=" + planID
 }
 
-// lies are discrepancies in what the platform was told.
+// lies are discrepancies in what the broker has reported.
 func (b *bench) lies(*testing.T) []discrepancy {
 	lie := func(name, reported string, tell func(*audit.Told)) discrepancy {
 		var truth audit.Told
@@ -174,7 +174,7 @@ func (b *bench) lies(*testing.T) []discrepancy {
 	}
 }
 
-// flip is the discrepancy that a plan of the catalog has events, if it had none, and the other way round.
+// flip plants a discrepancy: a plan of the catalog gets events if it had none, and loses them if it had them.
 func (b *bench) flip(name, reported, planName string) discrepancy {
 	at := slices.IndexFunc(b.Plans, func(p plan.Plan) bool { return p.Name == planName })
 	flip := func(*testing.T) { b.Plans[at].Events = !b.Plans[at].Events }
@@ -351,7 +351,7 @@ func (b *bench) atTheLauncher(*testing.T) []discrepancy {
 	}
 }
 
-// killServer ends the dedicated server where no broker starts it again.
+// killServer kills the dedicated server, so that no broker restarts it.
 func (b *bench) killServer(t *testing.T) {
 	b.broker.Kill(t)
 	for _, pid := range testdrive.Mysqlds(t, b.launcherDir) {

@@ -25,7 +25,7 @@ type Credentials struct {
 	CACertificate string `json:"ca_certificate"`
 }
 
-// ReadCredentials takes them from the value of "credentials" in an answer.
+// ReadCredentials decodes the value of "credentials" in a response.
 func ReadCredentials(value any) (Credentials, error) {
 	var c Credentials
 	raw, err := json.Marshal(value)
@@ -38,7 +38,7 @@ func ReadCredentials(value any) (Credentials, error) {
 	return c, err
 }
 
-// Open prepares connections with the server's certificate verified. It makes none.
+// Open prepares connections that verify the server's certificate. It opens none yet.
 func (c Credentials) Open() (*sql.DB, error) {
 	cfg := mysql.NewConfig()
 	cfg.User, cfg.Passwd, cfg.DBName = c.Username, c.Password, c.Database
@@ -75,7 +75,7 @@ func Write(ctx context.Context, c Credentials, note string) error {
 	return nil
 }
 
-// checkLogins logs in with everything that was ever told.
+// checkLogins logs in with all credentials that were ever reported.
 func (a *audit) checkLogins(ctx context.Context, r records) {
 	for _, b := range a.Told.Bindings {
 		if b.Credentials == (Credentials{}) {
@@ -102,7 +102,7 @@ func (a *audit) expectLogin(ctx context.Context, b Binding) {
 	}
 }
 
-// login fails too if the database does not hold the note.
+// login also fails if the database does not contain the note.
 func (a *audit) login(ctx context.Context, b Binding, note string) error {
 	db, err := b.Credentials.Open()
 	if err != nil {
@@ -122,8 +122,8 @@ func (a *audit) login(ctx context.Context, b Binding, note string) error {
 	return nil
 }
 
-// refused tells whether a server is there and said no, or is not there, as the dedicated one of an instance that is
-// gone; another one may have its port by now.
+// refused reports whether the server refused the login or does not exist. The dedicated server of a deleted instance
+// does not, and another one may have its port by now.
 func refused(err error) bool {
 	_, no := errors.AsType[*mysql.MySQLError](err)
 	_, another := errors.AsType[*tls.CertificateVerificationError](err)

@@ -28,7 +28,7 @@ type bindingRow struct {
 
 type retiredRow struct{ InstanceID, Account string }
 
-// readRecords also reports tasks in progress and counters that are wrong.
+// readRecords also reports tasks in progress and wrong counters.
 func (a *audit) readRecords(ctx context.Context) (r records, err error) {
 	conn, err := pgx.Connect(ctx, a.PostgresURL)
 	if err != nil {
@@ -156,7 +156,7 @@ func (r records) living() (living []instanceRow) {
 	return living
 }
 
-// adminPassword opens the password of a dedicated server's administrator.
+// adminPassword decrypts the password of a dedicated server's administrator.
 func (a *audit) adminPassword(ctx context.Context, instanceID string) (string, error) {
 	keys, err := store.ParseKeyset(a.Keyset)
 	if err != nil {

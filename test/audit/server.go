@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// What a server has without any tenant: mysql_broker is the account that the broker works with on shared servers, and
-// db_broker_marks where it keeps its marks.
+// What a server has without any tenant: mysql_broker is the broker's account on shared servers, and db_broker_marks is
+// the database with its marks.
 var (
 	systemDatabases = []string{"information_schema", "mysql", "performance_schema", "sys", "db_broker_marks"}
 	systemAccounts  = []string{"mysql.infoschema", "mysql.session", "mysql.sys", "mariadb.sys", "mysql_broker"}
@@ -26,8 +26,8 @@ var privileges = map[string][]string{
 // event is what all but read-only accounts have as well, if the plan has events.
 const event = "EVENT"
 
-// restricted are those of a role that remain while the instance is over its quota, events or not. Admin may have more,
-// but no write privileges.
+// restricted has the privileges that each role keeps while the instance is over its quota, with or without events.
+// Admin may have more, but no write privileges.
 var (
 	restricted = map[string][]string{
 		"read-only":  privileges["read-only"],
@@ -44,7 +44,7 @@ func (a *audit) checkShared(ctx context.Context, r records) {
 	}
 }
 
-// checkServer compares a server with the records of the instances that live on it.
+// checkServer compares a server with the records of its instances.
 func (a *audit) checkServer(ctx context.Context, where string, admin *sql.DB, r records, tenants []instanceRow) error {
 	databases, err := column(ctx, admin, "SELECT schema_name FROM information_schema.schemata")
 	if err != nil {
@@ -99,7 +99,7 @@ func (a *audit) checkAccounts(ctx context.Context, where string, admin *sql.DB, 
 	return a.checkTraces(ctx, where, admin, there)
 }
 
-// checkTraces looks for grants and sessions of accounts that are not there any more.
+// checkTraces looks for grants and sessions of accounts that no longer exist.
 func (a *audit) checkTraces(ctx context.Context, where string, admin *sql.DB, accounts []string) error {
 	for what, query := range map[string]string{
 		"grant to": "SELECT DISTINCT user FROM mysql.db WHERE user LIKE 'u\\_%' OR user LIKE 'broker\\_%'",
@@ -193,7 +193,7 @@ func rightPrivileges(role string, granted []string, events, over bool) bool {
 	})
 }
 
-// isLocked is false for an account that is not there.
+// isLocked is false for an account that does not exist.
 func isLocked(ctx context.Context, admin *sql.DB, account string) (bool, error) {
 	query := "SELECT account_locked FROM mysql.user WHERE user = ?"
 	version, err := column(ctx, admin, "SELECT VERSION()")
@@ -207,7 +207,7 @@ func isLocked(ctx context.Context, admin *sql.DB, account string) (bool, error) 
 	return slices.Contains(locked, "Y"), err
 }
 
-// column runs a query that yields one column.
+// column runs a query that returns one column.
 func column(ctx context.Context, db *sql.DB, query string, args ...any) (all []string, err error) {
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {

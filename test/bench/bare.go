@@ -16,8 +16,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// bareCatalog is the variable that turns this program into the raw reference of requests: the path of the answer to one
-// for the catalog.
+// bareCatalog is the variable that turns this program into the raw reference for requests. Its value is the path of the
+// response to a request for the catalog.
 const bareCatalog = "BENCH_BARE_CATALOG"
 
 // serveBare answers requests for the catalog, and for the status of a task, with nothing around net/http and pgx.
@@ -26,7 +26,7 @@ func serveBare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL")+"&pool_max_conns=15") // as many as the broker's
+	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL")+"&pool_max_conns=15") // the broker has the same number
 	if err != nil {
 		return err
 	}

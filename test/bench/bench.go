@@ -21,11 +21,11 @@ const (
 // bench is what sections work with: servers that run, and the report.
 type bench struct {
 	options  options
-	dir      string // of this run; any user may pass through it
+	dir      string // of this run; any user can enter it
 	postgres *pgcluster.Cluster
 	servers  []server // one for each flavour measured
 	report   report
-	ends     []func(context.Context) error // undo what was started, the last first
+	ends     []func(context.Context) error // stop what was started, in reverse order
 }
 
 func (b *bench) start(ctx context.Context) error {
@@ -70,7 +70,7 @@ func (b *bench) makeDir() (err error) {
 	return os.Chmod(b.dir, 0o711)
 }
 
-// atEnd registers what is to be done when all has been measured, or the run is interrupted.
+// atEnd registers a function to run after all measurements, or when the run is interrupted.
 func (b *bench) atEnd(end func(context.Context) error) { b.ends = append(b.ends, end) }
 
 func (b *bench) close() error {
@@ -83,7 +83,7 @@ func (b *bench) close() error {
 	return errors.Join(errs...)
 }
 
-// rounds is how often to measure: n times, unless this is only to try it out.
+// rounds is the number of measurements: n, or fewer with -quick.
 func (b *bench) rounds(n int) int {
 	if b.options.quick {
 		return min(n, quickest)

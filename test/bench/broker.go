@@ -31,14 +31,14 @@ type broker struct {
 	addr    string // host:port
 	pid     int
 	log     string        // path
-	started time.Duration // from the start of the process until it said that it is ready
+	started time.Duration // from the start of the process until it logged that it is ready
 	cmd     *exec.Cmd
 	exited  <-chan struct{}
 }
 
 var databases atomic.Int32
 
-// newDatabase makes an empty one in PostgreSQL and returns its URL. It goes with the cluster.
+// newDatabase creates an empty PostgreSQL database and returns its URL. It is removed with the cluster.
 func (b *bench) newDatabase(ctx context.Context) (string, error) {
 	admin, err := pgx.Connect(ctx, b.postgres.URL())
 	if err != nil {
@@ -87,8 +87,8 @@ func (b *bench) startBroker(ctx context.Context, environment map[string]string) 
 	return b.launch(ctx, cmd, environment)
 }
 
-// launch adds the environment to that of a command which serves as a broker does, and returns when it is ready. Its log
-// goes to a file, as it would to a collector. It ends with the bench, or by stop.
+// launch starts a command that serves like a broker, with the environment in addition to its own, and returns when it
+// is ready. Its log goes to a file, as it would to a collector. It ends with the bench, or with stop.
 func (b *bench) launch(ctx context.Context, cmd *exec.Cmd, environment map[string]string) (*broker, error) {
 	log, err := os.CreateTemp(b.dir, filepath.Base(cmd.Path)+"-*.log")
 	if err != nil {
@@ -141,7 +141,7 @@ func (r *broker) awaitReady(ctx context.Context) (string, error) {
 	}
 }
 
-// stop ends the broker in order.
+// stop stops the broker as a platform does.
 func (r *broker) stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()

@@ -14,8 +14,8 @@ import (
 // answerTime bounds one request, as platforms do.
 const answerTime = time.Minute
 
-// client sends requests over one connection that it keeps open, one after the other. It has no goroutines and parses
-// as little as it can: on a machine of few cores, what it costs is missing to the broker. It is for one goroutine.
+// client sends requests over one connection that it keeps open, one after the other. It has no goroutines and parses as
+// little as it can: on a machine with few cores, its own cost slows the broker down. It is for one goroutine.
 type client struct {
 	addr   string
 	conn   net.Conn
@@ -43,7 +43,7 @@ func (c *client) close() error {
 
 var authorization = "Basic " + base64.StdEncoding.EncodeToString([]byte(username+":"+password))
 
-// do sends a request of API version 2.17 and returns the answer. body is JSON, or empty.
+// do sends a request of API version 2.17 and returns the response. body is JSON, or empty.
 func (c *client) do(method, path, body string) (status int, answer []byte, err error) {
 	if err := c.conn.SetDeadline(time.Now().Add(answerTime)); err != nil {
 		return 0, nil, err
@@ -63,7 +63,7 @@ func (c *client) do(method, path, body string) (status int, answer []byte, err e
 	return response.StatusCode, answer, err
 }
 
-// expect is do for an answer that must have one status.
+// expect is do for a response that must have one status.
 func (c *client) expect(status int, method, path, body string) error {
 	got, answer, err := c.do(method, path, body)
 	if err == nil && got != status {

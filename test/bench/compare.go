@@ -13,8 +13,8 @@ type figures map[string]float64
 // comparison is what the broker and its raw reference measured in each round.
 type comparison struct{ broker, raw []figures }
 
-// compare measures both sides by turns, so that what else the machine does strikes both; who comes first alternates.
-// A first round only warms up.
+// compare measures both sides alternately, so that other load on the machine affects both. They take turns in being
+// first. The first round only warms up.
 func compare(ctx context.Context, rounds int, broker, raw func(context.Context) (figures, error)) (comparison, error) {
 	var c comparison
 	sides := []struct {
@@ -40,7 +40,7 @@ func compare(ctx context.Context, rounds int, broker, raw func(context.Context) 
 	return c, nil
 }
 
-// row completes a row with one of the figures.
+// row fills in a row with one of the figures.
 func (c comparison) row(figure string, r Row) Row {
 	var ratios []float64
 	for i := range c.broker {
@@ -57,7 +57,8 @@ func pick(all []figures, name string) (values []float64) {
 	return values
 }
 
-// percentile is that of durations, in milliseconds, by the nearest rank; p is from 0 to 100. It sorts them.
+// percentile returns a percentile of durations, in milliseconds, by the nearest rank; p is from 0 to 100. It sorts the
+// durations.
 func percentile(durations []time.Duration, p int) float64 {
 	slices.Sort(durations)
 	rank := (len(durations)*p + 99) / 100

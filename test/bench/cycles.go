@@ -13,7 +13,7 @@ const (
 	cycleTime   = 4 * time.Second // of one side's turn
 )
 
-// measureCycles compares how many instances are made, bound, unbound and deleted again by many clients at once.
+// measureCycles compares how many instances many concurrent clients create, bind, unbind and delete.
 func measureCycles(ctx context.Context, b *bench) error {
 	for _, s := range b.servers {
 		for _, clients := range []int{8, 32} {
@@ -66,7 +66,7 @@ func (b *bench) reportCycles(c comparison, flavour string, clients int) {
 
 func figureName(operation string, p int) string { return fmt.Sprintf("%s p%d", operation, p) }
 
-// liveTogether lets every tenant live again and again, all at the same time, until cycleTime is over.
+// liveTogether runs all tenants concurrently, each life after life, until cycleTime is over.
 func liveTogether(ctx context.Context, tenants []tenant) (figures, error) {
 	begun := time.Now()
 	each := make([]took, len(tenants))

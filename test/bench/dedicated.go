@@ -24,7 +24,7 @@ const (
 	launchPoll     = 5 * time.Millisecond
 	atOnce         = 20
 	atOnceRounds   = 3
-	atOncePoll     = 100 * time.Millisecond // of each of many: what polls cost would be missing to the servers
+	atOncePoll     = 100 * time.Millisecond // of each of many: more frequent polls would slow the servers down
 	dedicatedPlan  = "dedicated-small"
 	firstDedicated = 22000 // port
 	restTime       = 5 * time.Second
@@ -38,7 +38,7 @@ const rawDedicatedNote = "Raw: mysqld with the settings file that the broker wro
 const atOnceNote = "Raw: the better of all at once and four at a time. The broker's: from the first PUT until the last " +
 	"operation has succeeded, to which belongs a login over TLS; each is polled every 100 ms."
 
-// measureDedicated compares a server of its own, made through the broker, with a mysqld that is started by hand.
+// measureDedicated compares a dedicated server from the broker with a mysqld that is started by hand.
 func measureDedicated(ctx context.Context, b *bench) error {
 	for i, s := range b.servers {
 		if err := b.measureDedicatedOn(ctx, s, firstDedicated+100*i); err != nil {
@@ -162,7 +162,7 @@ func (b *bench) newDedicatedFleet(ctx context.Context, s server, port, spares in
 	return f, err
 }
 
-// end leaves no server behind, whatever failed before.
+// end stops all servers, even after a failure.
 func (f *dedicatedFleet) end(ctx context.Context) error {
 	err := f.broker.stop(ctx)
 	dirs, globErr := filepath.Glob(filepath.Join(f.dir, "instances", "*"))
@@ -173,8 +173,8 @@ func (f *dedicatedFleet) end(ctx context.Context) error {
 	return errors.Join(err, os.RemoveAll(f.dir))
 }
 
-// launchOne makes an instance and deletes it. It returns how long it took until its first query was answered. use is
-// given the server's directory meanwhile; it may be nil.
+// launchOne makes an instance and deletes it. It returns how long it took until its first query was answered. Before
+// the deletion it calls use with the server's directory, unless use is nil.
 func (f *dedicatedFleet) launchOne(ctx context.Context, use func(dir string) error) (took float64, err error) {
 	if err := f.awaitSpares(ctx); err != nil {
 		return 0, err
@@ -253,7 +253,7 @@ func (f *dedicatedFleet) deprovision(ctx context.Context, c *client, path string
 		fmt.Sprintf("%s?accepts_incomplete=true&service_id=%s&plan_id=%s", path, f.serviceID, f.plan), "", path, launchPoll)
 }
 
-// operate waits for the end of an operation, of which it polls every so often.
+// operate starts an operation and polls it at an interval until it has ended.
 func (f *dedicatedFleet) operate(ctx context.Context, c *client, method, target, body, path string,
 	every time.Duration) error {
 	status, answer, err := c.do(method, target, body)
@@ -291,7 +291,7 @@ func (f *dedicatedFleet) operate(ctx context.Context, c *client, method, target,
 	}
 }
 
-// awaitSpares waits until the broker has made all its spares; before the first launch, there are none to wait for.
+// awaitSpares waits until the broker has created all its spares; before the first launch, it creates none.
 func (f *dedicatedFleet) awaitSpares(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
@@ -320,7 +320,7 @@ func (f *dedicatedFleet) awaitSpares(ctx context.Context) error {
 	}
 }
 
-// each calls do for the numbers below n, some at a time.
+// each calls do for the numbers below n, some concurrently.
 func each(n, atATime int, do func(i int) error) error {
 	var all sync.WaitGroup
 	free := make(chan struct{}, atATime)

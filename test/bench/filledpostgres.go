@@ -12,7 +12,7 @@ import (
 	"mysql-broker/store"
 )
 
-// fullDatabase is one that brokers have used for years.
+// fullDatabase is a PostgreSQL database as brokers leave it after years.
 type fullDatabase struct {
 	url, keyset string
 	instances   int

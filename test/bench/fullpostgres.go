@@ -54,7 +54,7 @@ func (b *bench) measureFullPostgresOn(ctx context.Context, s server, full fullDa
 			return err
 		}
 		defer func() { err = errors.Join(err, r.stop(context.WithoutCancel(ctx))) }()
-		// The next examination comes when all has been measured.
+		// The next examination comes after all measurements.
 		var seen examination
 		if seen, err = r.watchExamination(ctx); err != nil {
 			return err
@@ -82,7 +82,7 @@ func (b *bench) measureFullPostgresOn(ctx context.Context, s server, full fullDa
 	return nil
 }
 
-// compareStarts starts brokers by turns.
+// compareStarts starts both brokers alternately.
 func (b *bench) compareStarts(ctx context.Context, flavour string, full, empty map[string]string) error {
 	side := func(environment map[string]string) func(context.Context) (figures, error) {
 		return func(ctx context.Context) (figures, error) {
@@ -141,7 +141,7 @@ const (
 	fetchInstance = "fetch instance"
 )
 
-// inhabit has a broker make one instance more.
+// inhabit creates one more instance through a broker.
 func (b *bench) inhabit(ctx context.Context, r *broker) (*inhabitant, error) {
 	t, err := b.newBrokerTenant(ctx, r)
 	if err != nil {
@@ -182,7 +182,7 @@ func (i *inhabitant) awaitSuccess(ctx context.Context) error {
 	}
 }
 
-// measure lives for a while, and polls and fetches meanwhile.
+// measure runs some lives, and polls and fetches between them.
 func (i *inhabitant) measure(context.Context) (figures, error) {
 	t := took{}
 	for range scaleLives {
@@ -202,7 +202,7 @@ func (i *inhabitant) measure(context.Context) (figures, error) {
 	return t.figures(), nil
 }
 
-// figures are the percentiles that count here.
+// figures returns the percentiles that the report shows.
 func (t took) figures() figures {
 	f := figures{}
 	for name, durations := range t {
@@ -213,14 +213,14 @@ func (t took) figures() figures {
 	return f
 }
 
-// examination is what was seen during a broker's first.
+// examination has the measurements of a broker's first examination.
 type examination struct {
 	took    time.Duration
 	memory  float64 // the most, in MB
 	scrapes []time.Duration
 }
 
-// watchExamination waits until a broker that was just started has compared all that is recorded with the servers.
+// watchExamination waits until a broker that was just started has compared all its records with the servers.
 func (r *broker) watchExamination(ctx context.Context) (e examination, err error) {
 	since := time.Now()
 	c, err := newClient(ctx, r.addr)

@@ -17,8 +17,8 @@ const (
 	crowdRounds    = 6
 )
 
-// measureFullServers compares servers that hold many databases and accounts with ones that hold none: what the same SQL
-// takes there is the server's own growth, what the broker adds to it is the broker's.
+// measureFullServers compares servers with many databases and accounts with empty ones. If the same SQL without the
+// broker takes longer too, the server is the cause; the rest is the broker's.
 func measureFullServers(ctx context.Context, b *bench) error {
 	for _, s := range b.servers {
 		if err := b.measureFullServer(ctx, s); err != nil {
@@ -71,7 +71,7 @@ const (
 	ownPart = "own "
 )
 
-// pair is a side that measures a broker on a server beside the same SQL without it, and tells the two apart.
+// pair is a side that measures, on one server, a broker and the same SQL without it, each under its own names.
 func (b *bench) pair(ctx context.Context, s server) (side func(context.Context) (figures, error), end func() error,
 	err error) {
 	through, without, end, err := b.tenants(ctx, s, 1)
@@ -80,7 +80,7 @@ func (b *bench) pair(ctx context.Context, s server) (side func(context.Context) 
 	}
 	platform := through[0].(*brokerTenant)
 	return func(context.Context) (figures, error) {
-		// The broker has closed a connection that waited for its turn for longer than two minutes.
+		// The broker closes a connection that was idle for more than two minutes.
 		c, err := newClient(ctx, platform.addr)
 		if err != nil {
 			return nil, err
@@ -104,8 +104,8 @@ func (b *bench) pair(ctx context.Context, s server) (side func(context.Context) 
 	}, end, nil
 }
 
-// crowd makes databases and accounts. The accounts are copies of one in the tables that hold them: see the manuals'
-// FLUSH PRIVILEGES.
+// crowd creates databases and accounts. It copies one account's rows in the grant tables: see FLUSH PRIVILEGES in the
+// manuals.
 func (s server) crowd(ctx context.Context, databases, accounts int) (err error) {
 	admin := s
 	admin.BrokerUser, admin.BrokerPassword = s.User, s.Password
@@ -136,7 +136,7 @@ func (s server) crowd(ctx context.Context, databases, accounts int) (err error) 
 	return err
 }
 
-// copyGrants copies the row of u_crowd in a table of the grant system: two accounts for each database.
+// copyGrants copies the row of u_crowd in a grant table: two accounts for each database.
 func copyGrants(ctx context.Context, db *sql.DB, table string, copies int) error {
 	rows, err := db.QueryContext(ctx, "SELECT * FROM mysql."+table+" LIMIT 0")
 	if err != nil {
@@ -155,7 +155,7 @@ func copyGrants(ctx context.Context, db *sql.DB, table string, copies int) error
 			values[i] = "CONCAT('db\\\\_crowd', LPAD(n DIV 2, 5, '0'))"
 		}
 	}
-	const batch = 1000 // what a recursive query may yield by default
+	const batch = 1000 // the default maximum of a recursive query
 	for first := 0; first < copies; first += batch {
 		if _, err := db.ExecContext(ctx, fmt.Sprintf("INSERT INTO mysql.%s WITH RECURSIVE numbers (n) AS "+
 			"(SELECT %d UNION ALL SELECT n + 1 FROM numbers WHERE n < %d) SELECT %s FROM mysql.%[1]s AS t, numbers "+

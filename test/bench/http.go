@@ -24,7 +24,7 @@ const (
 	httpClients = 16
 )
 
-// bareNote says what the raw reference of requests is.
+// bareNote describes the raw reference for requests.
 const bareNote = "Both sides get the same requests over the same number of connections (16) and run with GOMAXPROCS=1. " +
 	"The reference is a handler right on net/http, which logs and counts nothing and asks for no password: for a poll " +
 	"it does one prepared point select through pgx on the same row, for the catalog it writes the same bytes. Client " +
@@ -67,14 +67,14 @@ func measureHTTP(ctx context.Context, b *bench) error {
 	return bare.stop(ctx)
 }
 
-// repeatedRequest is one that is sent again and again as it stands.
+// repeatedRequest is a request that is sent unchanged again and again.
 type repeatedRequest struct {
 	what   string
 	bytes  []byte
 	answer []byte // of the broker
 }
 
-// requests makes an instance and returns what polls for it, and what asks for the catalog.
+// requests creates an instance, and returns a poll of its operation and a request for the catalog.
 func (b *bench) requests(ctx context.Context, r *broker) (poll, catalog repeatedRequest, err error) {
 	c, err := newClient(ctx, r.addr)
 	if err != nil {
@@ -110,7 +110,7 @@ func (b *bench) requests(ctx context.Context, r *broker) (poll, catalog repeated
 	return poll, catalog, err
 }
 
-// repeated asks once.
+// repeated sends the request once, and returns it with its response.
 func (c *client) repeated(what, path string) (repeatedRequest, error) {
 	status, answer, err := c.do("GET", path, "")
 	if err == nil && status != http.StatusOK {
@@ -166,7 +166,7 @@ func (q repeatedRequest) repeat(ctx context.Context, to *broker) (figures, error
 		"CPU": float64(after-before) / float64(time.Microsecond) / float64(len(took))}, nil
 }
 
-// exchange sends a request as it stands and reads over an answer 200 with a Content-Length, which both sides send.
+// exchange sends a request unchanged, and skips a response 200 with a Content-Length, which both sides send.
 func (c *client) exchange(request []byte) error {
 	if err := c.conn.SetDeadline(time.Now().Add(answerTime)); err != nil {
 		return err
@@ -189,7 +189,7 @@ func (c *client) exchange(request []byte) error {
 	return err
 }
 
-// contentLength reads the rest of an answer's head.
+// contentLength reads the rest of a response's head.
 func contentLength(in *bufio.Reader) (length int, err error) {
 	length = -1
 	for {
@@ -215,13 +215,13 @@ func contentLength(in *bufio.Reader) (length int, err error) {
 // clockTick is the unit of /proc/PID/stat's times: 1/100 s on every architecture that Go runs on. proc_pid_stat(5).
 const clockTick = 10 * time.Millisecond
 
-// cpuTime is what a process has used, in user and in system mode.
+// cpuTime is the CPU time of a process, in user and in system mode.
 func cpuTime(pid int) (time.Duration, error) {
 	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
 		return 0, err
 	}
-	_, rest, _ := strings.Cut(string(stat), ") ") // the name before it may hold anything
+	_, rest, _ := strings.Cut(string(stat), ") ") // the name before it may contain anything
 	fields := strings.Fields(rest)
 	if len(fields) < 13 {
 		return 0, fmt.Errorf("unexpected /proc/%d/stat: %s", pid, stat)

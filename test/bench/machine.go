@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// machine is what the figures depend on.
+// machine describes the machine that the figures depend on.
 type machine struct {
 	Cores      int                 `json:"cores"`
 	CPU        string              `json:"cpu"`
@@ -24,21 +24,21 @@ type machine struct {
 	FileSystem string              `json:"file_system"`  // of the servers' data
 	Fdatasync  float64             `json:"fdatasync_ms"` // median, for 4 KiB appended to a file there
 	LoadBefore string              `json:"load_before"`  // the kernel's average of 1 minute, when measuring began
-	LoadAfter  string              `json:"load_after"`   // and ended: where the bench was alone, about its own
+	LoadAfter  string              `json:"load_after"`   // and when it ended: about the bench's own if nothing else ran
 	Go         string              `json:"go"`
 	Broker     string              `json:"broker"`
 	Servers    []serverDescription `json:"servers"`
 }
 
-// serverDescription is a server's version, and its settings as it says them itself.
+// serverDescription has a server's version, and its settings as it reports them.
 type serverDescription struct {
 	Name     string            `json:"name"`
 	Version  string            `json:"version"`
 	Settings map[string]string `json:"settings"`
 }
 
-// postgresSettings are those that the figures depend on. Values that are given are those without which a crash could
-// lose what was committed. https://www.postgresql.org/docs/current/runtime-config-wal.html
+// postgresSettings are the settings that the figures depend on. With other values than the given ones, a crash could
+// lose committed transactions. https://www.postgresql.org/docs/current/runtime-config-wal.html
 var postgresSettings = map[string]string{
 	"fsync":              "on",
 	"synchronous_commit": "on",
@@ -108,7 +108,7 @@ func (b *bench) describePostgres(ctx context.Context) (serverDescription, error)
 	return d, d.check(postgresSettings)
 }
 
-// check makes sure that a server is as durable as it must be.
+// check returns an error unless the server has the required durability.
 func (d serverDescription) check(wanted map[string]string) error {
 	for name, value := range wanted {
 		if value != "" && d.Settings[name] != value {
@@ -145,7 +145,7 @@ func cpuModel() (string, error) {
 	return runtime.GOARCH, nil // not every architecture names a model
 }
 
-// loadAverage tells how many processes wanted to run, of whomever.
+// loadAverage is the average number of runnable processes on the host.
 // https://man7.org/linux/man-pages/man5/proc_loadavg.5.html
 func loadAverage() (string, error) {
 	content, err := os.ReadFile("/proc/loadavg")
@@ -153,7 +153,7 @@ func loadAverage() (string, error) {
 	return minute, err
 }
 
-// fileSystem is the type of the one that a directory is on: that of the longest mount point above it.
+// fileSystem is the type of a directory's file system: the one with the longest mount point above it.
 // https://man7.org/linux/man-pages/man5/proc_pid_mounts.5.html
 func fileSystem(dir string) (string, error) {
 	mounts, err := os.ReadFile("/proc/self/mounts")
@@ -171,7 +171,7 @@ func fileSystem(dir string) (string, error) {
 	return kind, nil
 }
 
-// fdatasyncTime is the median of 200, in milliseconds.
+// fdatasyncTime is the median of 200 calls, in milliseconds.
 func fdatasyncTime(dir string) (float64, error) {
 	path := filepath.Join(dir, "fdatasync")
 	f, err := os.Create(path)

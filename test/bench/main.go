@@ -1,11 +1,11 @@
-// Command bench measures the broker against what its work costs without a broker: the same SQL, and the PostgreSQL
-// commits without which a crash would lose something, from warm connections, on the same servers in the same run. It
-// prints one table. Absolute figures are the machine's; the ratios are the broker's.
+// Command bench compares the broker with the same work without a broker: the same SQL, and the PostgreSQL commits that
+// prevent a loss in a crash, over warm connections, on the same servers in the same run. It prints one table. Absolute
+// figures depend on the machine; the ratios show the broker's cost.
 //
 //	make bench
 //	go run ./test/bench -only operations -flavour mysql -quick
 //
-// Servers are its own, with all that makes them durable switched on, and are gone with all their files at the end.
+// It starts its own servers, with all durability settings on, and removes them and their files at the end.
 package main
 
 import (
@@ -90,8 +90,8 @@ func run(o options) (err error) {
 	if os.Getenv(bareCatalog) != "" {
 		return serveBare(ctx)
 	}
-	// Where nobody reads on, printing fails, instead of ending the bench without its servers. The signal itself does
-	// not count: a connection that the other side has closed raises it too.
+	// If nobody reads the output, printing fails, and the bench stops its servers before it ends. It ignores the signal
+	// itself, which a connection closed by the other side raises too.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	b := &bench{options: o}
 	defer func() {
@@ -117,7 +117,7 @@ func run(o options) (err error) {
 	return b.publish()
 }
 
-// publish prints the report, as far as it has come, and writes it as JSON where that is asked for.
+// publish prints the report so far, and also writes it as JSON if a file is named.
 func (b *bench) publish() (err error) {
 	if b.report.Machine.LoadAfter, err = loadAverage(); err != nil {
 		return err

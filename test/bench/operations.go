@@ -67,7 +67,7 @@ func compareMedians(ctx context.Context, rounds int, through, without tenant) (c
 	return compare(ctx, rounds, side(through), side(without))
 }
 
-// tenants makes n that go through a broker of their own, and n that do without, on the same server.
+// tenants creates n tenants that use a new broker, and n that use none, on the same server.
 func (b *bench) tenants(ctx context.Context, s server, n int) (through, without []tenant, end func() error, err error) {
 	environment, err := b.environment(ctx, s)
 	if err != nil {

@@ -25,7 +25,7 @@ const (
 	disk = "disk"
 )
 
-// firstQuery logs in over TCP and TLS and runs one.
+// firstQuery logs in over TCP and TLS and runs a query.
 func firstQuery(ctx context.Context, c audit.Credentials) error {
 	db, err := c.Open()
 	if err != nil {
@@ -36,16 +36,16 @@ func firstQuery(ctx context.Context, c audit.Credentials) error {
 	return db.QueryRowContext(ctx, "SELECT 1").Scan(&one)
 }
 
-// rawFleet starts servers by hand, as those of a fleet are but for what belongs to one server alone.
+// rawFleet starts servers by hand, with the settings and files of a fleet's servers.
 type rawFleet struct {
 	fleet    *dedicatedFleet
 	template string            // the data directory that all are copies of
-	like     string            // directory of the server that settings are those of
+	like     string            // directory of the server whose settings these are
 	settings string            // the file's content
 	keys     map[string][]byte // the content of its files, by name
 }
 
-// newRawFleet has the broker make a server, to see what there is to imitate.
+// newRawFleet creates a server through the broker, and reads from it what to imitate.
 func (f *dedicatedFleet) newRawFleet(ctx context.Context) (*rawFleet, error) {
 	r := &rawFleet{fleet: f, keys: map[string][]byte{}}
 	_, err := f.launchOne(ctx, func(dir string) error {
@@ -86,7 +86,7 @@ type rawDedicated struct {
 	done  chan struct{} // closed when it has ended
 }
 
-// prepare makes all the files of a server, and syncs them. i is below atOnce.
+// prepare creates all files of a server, and syncs them. i is below atOnce.
 func (r *rawFleet) prepare(i int) (_ *rawDedicated, err error) {
 	u, err := r.fleet.bench.makeServerDir(fmt.Sprintf("raw-%s-%d-%d", r.fleet.server.Flavour, r.fleet.spares, i))
 	if err != nil {
@@ -125,7 +125,7 @@ func (r *rawFleet) prepare(i int) (_ *rawDedicated, err error) {
 
 func (d *rawDedicated) socket() string { return filepath.Join(d.data(), "mysqld.sock") }
 
-// settingsFor are those of the broker's server, but for its directory and port.
+// settingsFor returns the settings of the broker's server, with another directory and port.
 func (r *rawFleet) settingsFor(d *rawDedicated) string {
 	var lines []string
 	for line := range strings.Lines(strings.ReplaceAll(r.settings, r.like, d.dir)) {
@@ -155,7 +155,7 @@ func (d *rawDedicated) start(ctx context.Context) error {
 	}
 	d.done = make(chan struct{})
 	go func() {
-		_ = d.cmd.Wait() // how it ended stands in its log
+		_ = d.cmd.Wait() // its log says how it ended
 		close(d.done)
 	}()
 	ctx, cancel := context.WithTimeout(ctx, startTime)
@@ -163,7 +163,7 @@ func (d *rawDedicated) start(ctx context.Context) error {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for {
-		if _, err := os.Lstat(d.socket()); err == nil { // to try to connect all the time would take from the server's time
+		if _, err := os.Lstat(d.socket()); err == nil { // constant attempts to connect would slow the server down
 			err := firstQuery(ctx, d.login)
 			if refused := (*net.OpError)(nil); !errors.As(err, &refused) {
 				return err
@@ -195,7 +195,7 @@ func (r *rawFleet) startOne(ctx context.Context) (took float64, err error) {
 	return r.startSome(ctx, 1, 1)
 }
 
-// startMany starts them all at once, and four at a time, and returns what took less time.
+// startMany starts all servers at once, and then four at a time, and returns the shorter time.
 func (r *rawFleet) startMany(ctx context.Context) (took float64, err error) {
 	together, err := r.startSome(ctx, atOnce, atOnce)
 	if err != nil {
@@ -224,7 +224,7 @@ func (r *rawFleet) startSome(ctx context.Context, n, atATime int) (took float64,
 	return milliseconds(time.Since(since)), err
 }
 
-// atRest waits for restTime, then looks at the server whose directory that is.
+// atRest waits for restTime, then measures the server with that directory.
 func atRest(ctx context.Context, dir string) (figures, error) {
 	select {
 	case <-ctx.Done():
@@ -257,7 +257,7 @@ func atRest(ctx context.Context, dir string) (figures, error) {
 	return f, err
 }
 
-// diskUsed is how many MiB are allocated to the files below a directory.
+// diskUsed is the space allocated to the files below a directory, in MiB.
 func diskUsed(dir string) (mebibytes float64, err error) {
 	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -282,7 +282,7 @@ func serverPID(dir string) (pid int, err error) {
 	return strconv.Atoi(strings.TrimSpace(string(text)))
 }
 
-// killServer ends a server that nobody waits for.
+// killServer kills a server and does not wait for it.
 func killServer(dir string) error {
 	pid, err := serverPID(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -19,8 +19,8 @@ const rawNote = "Raw: the same SQL from one warm connection for each client, pas
 	"after a crash; each a prepared statement in a transaction of its own, on warm connections. Unbind: the account's " +
 	"sessions are listed, those there are killed, and the account is dropped."
 
-// rawTenant does by itself what has to be done on the servers, over warm connections: the SQL that the broker's
-// operations are made of, between the commits without which a crash would lose track of it.
+// rawTenant does the necessary work on the servers by itself, over warm connections: the SQL of the broker's
+// operations, between the commits that a recovery from a crash needs.
 type rawTenant struct {
 	ctx     context.Context
 	flavour string
@@ -28,7 +28,7 @@ type rawTenant struct {
 	intent  *pgx.Conn // commits are on disk when they are acknowledged
 	outcome *pgx.Conn // or a moment later
 
-	user, password string // of the life under way
+	user, password string // of the current life
 }
 
 // Statements of intent and outcome; an operation's row holds what the broker's holds, names and encrypted password.
@@ -44,7 +44,7 @@ const (
 	updateOperation = `UPDATE operation SET state = 'succeeded' WHERE id = $1`
 )
 
-// rawTenants connects n of them.
+// rawTenants creates and connects n rawTenants.
 func (b *bench) rawTenants(ctx context.Context, s server, n int) (_ []tenant, end func() error, err error) {
 	database, err := b.newDatabase(ctx)
 	if err != nil {
@@ -134,7 +134,7 @@ func (t *rawTenant) life() []operation {
 
 func (t *rawTenant) account() (user, password string, err error) { return t.user, t.password, nil }
 
-// record does something between the commits of what is intended and of what has come of it.
+// record does something between the commits of its intent and its outcome.
 func (t *rawTenant) record(kind, database, account string, do func() error) error {
 	var id int64
 	encrypted := make([]byte, 64)
@@ -157,7 +157,7 @@ var identified = map[string][2]string{
 	mysqld.MariaDB: {"IDENTIFIED VIA mysql_native_password USING PASSWORD('", "')"},
 }
 
-// createAccount gives an account what the broker gives to that of a binding with the role read-write.
+// createAccount creates an account with the privileges that the broker gives to a binding with the role read-write.
 func (t *rawTenant) createAccount(database, account, password string) error {
 	by := identified[t.flavour]
 	if err := t.exec("CREATE USER '" + account + "'@'%' " + by[0] + password + by[1] + " REQUIRE SSL WITH " +
@@ -169,7 +169,7 @@ func (t *rawTenant) createAccount(database, account, password string) error {
 		"TRIGGER ON `" + strings.ReplaceAll(database, "_", `\_`) + "`.* TO '" + account + "'@'%'")
 }
 
-// dropAccount ends an account and its sessions.
+// dropAccount drops an account and ends its sessions.
 func (t *rawTenant) dropAccount(account string) error {
 	sessions, err := t.sessions(account)
 	if err != nil {
@@ -183,7 +183,7 @@ func (t *rawTenant) dropAccount(account string) error {
 	return t.exec("DROP USER IF EXISTS '" + account + "'@'%'")
 }
 
-// sessions asks for all sessions, which both servers answer much faster than a question for some.
+// sessions queries all sessions, because both servers do that much faster than a query with a condition.
 func (t *rawTenant) sessions(account string) (ids []int64, err error) {
 	rows, err := t.mysql.QueryContext(t.ctx, "SHOW PROCESSLIST")
 	if err != nil {

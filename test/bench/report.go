@@ -21,7 +21,7 @@ type Row struct {
 	Unit    string  `json:"unit"`           // of Broker and Raw, e.g. "ms"
 	Goal    *Goal   `json:"goal,omitempty"` // nil: for information only
 	Broker  *Spread `json:"broker,omitempty"`
-	Raw     *Spread `json:"raw,omitempty"`    // nil: there is nothing to compare with
+	Raw     *Spread `json:"raw,omitempty"`    // nil: there is no reference
 	Ratio   *Spread `json:"ratio,omitempty"`  // broker to raw, in each round
 	Met     *bool   `json:"met,omitempty"`    // filled in by add
 	Note    string  `json:"note,omitempty"`   // what the raw reference is, for instance; repeated ones are printed once
@@ -56,7 +56,7 @@ func (g *Goal) metBy(median float64) bool {
 	return median >= g.AtLeast
 }
 
-// Spread sums up what the rounds measured.
+// Spread summarises the rounds' measurements.
 type Spread struct {
 	Median float64 `json:"median"`
 	Min    float64 `json:"min"`
@@ -83,7 +83,7 @@ func (s *Spread) String() string {
 	return fmt.Sprintf("%s [%s–%s]", significant(s.Median), significant(s.Min), significant(s.Max))
 }
 
-// significant writes a figure with the digits that mean something.
+// significant formats a figure with its significant digits.
 func significant(f float64) string {
 	switch {
 	case f >= 100:
@@ -94,7 +94,7 @@ func significant(f float64) string {
 	return fmt.Sprintf("%.2f", f)
 }
 
-// add appends a row, and judges it by its goal.
+// add appends a row, and compares it with its goal.
 func (r *report) add(row Row) {
 	judged := row.Ratio
 	if judged == nil {
@@ -158,7 +158,7 @@ func (r Row) verdict() string {
 	return "no"
 }
 
-// mark refers to the row's note, which it adds to those there are unless it is among them.
+// mark returns the mark of the row's note, and adds the note unless another row has the same one.
 func (r Row) mark(notes *[]string) string {
 	if r.Note == "" {
 		return ""

@@ -24,14 +24,14 @@ import (
 )
 
 // server is a shared server as an operator would run it: durable, with a certificate and the settings of
-// deploy/shared-server, and else with its defaults.
+// deploy/shared-server, and otherwise its defaults.
 type server struct {
 	servers.MySQL
 	binary mysqld.Binary
 }
 
-// durableOptions switch on what a crash of the machine must not find off. MariaDB's defaults are no binary log, and
-// one that is not synced.
+// durableOptions turn on what a crash of the machine requires. By default, MariaDB has no binary log, and does not sync
+// one.
 // https://dev.mysql.com/doc/refman/9.7/en/replication-options-binary-log.html
 // https://mariadb.com/docs/server/server-management/server-monitoring-logs/binary-log/replication-and-binary-log-system-variables
 var durableOptions = []string{
@@ -42,7 +42,7 @@ var durableOptions = []string{
 	"--sync-binlog=1",
 }
 
-// serverSettings are those that the figures depend on. Values that are given must be what the server says.
+// serverSettings are the settings that the figures depend on. If a value is given, the server must report it.
 var serverSettings = map[string]string{
 	"innodb_flush_log_at_trx_commit": "1",
 	"innodb_doublewrite":             "ON",
@@ -54,7 +54,7 @@ var serverSettings = map[string]string{
 	"performance_schema":             "",
 }
 
-// flavourOptions leave out what nobody connects to here, and a directory for files that need not be there.
+// flavourOptions turn off listeners that nobody uses here, and a directory for files that need not exist.
 var flavourOptions = map[string][]string{
 	mysqld.MySQL: {"--mysqlx=0", "--secure-file-priv=NULL"},
 }
@@ -90,7 +90,7 @@ func (b *bench) startServer(ctx context.Context, binary mysqld.Binary) (server, 
 	return s, err
 }
 
-// runServer starts mysqld and has it end with the bench, however that ends.
+// runServer starts mysqld, which ends with the bench in every case.
 func (b *bench) runServer(u serverDir, binary mysqld.Binary, port int) (exited <-chan struct{}, err error) {
 	options := []string{"--no-defaults", "--basedir=" + binary.BaseDir, "--datadir=" + u.data(), "--tmpdir=" + u.tmp(),
 		"--socket=" + u.socket(), "--pid-file=" + filepath.Join(u.data(), "mysqld.pid"), "--port=" + strconv.Itoa(port),
@@ -115,21 +115,21 @@ func (b *bench) runServer(u serverDir, binary mysqld.Binary, port int) (exited <
 	return b.supervise(cmd)
 }
 
-// supervise starts a process, stops it with SIGTERM at the end, and tells when it has ended.
+// supervise starts a process, stops it with SIGTERM at the end of the bench, and reports when it has ended.
 func (b *bench) supervise(cmd *exec.Cmd) (exited <-chan struct{}, err error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
 	done := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // how it ended stands in its log
+		_ = cmd.Wait() // its log says how it ended
 		close(done)
 	}()
 	b.atEnd(func(ctx context.Context) error { return terminate(ctx, cmd, done) })
 	return done, nil
 }
 
-// terminate ends a process in order, or by force once ctx is done, and returns when it is gone.
+// terminate stops a process with SIGTERM, or kills it when ctx ends, and returns when it has ended.
 func terminate(ctx context.Context, cmd *exec.Cmd, done <-chan struct{}) error {
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -144,11 +144,11 @@ func terminate(ctx context.Context, cmd *exec.Cmd, done <-chan struct{}) error {
 	}
 }
 
-// secure waits until the server is up, leaves no account without a password, and makes the administrator's.
+// secure waits until the server is up, removes accounts without a password, and creates the administrator's.
 func (u serverDir) secure(ctx context.Context, s servers.MySQL, exited <-chan struct{}) error {
 	cfg := mysql.NewConfig()
 	cfg.User, cfg.Net, cfg.Addr = "root", "unix", u.socket()
-	cfg.Logger = &mysql.NopLogger{} // that it is not up yet
+	cfg.Logger = &mysql.NopLogger{} // it would log that the server is not up yet
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
 		return err
@@ -163,7 +163,7 @@ func (u serverDir) secure(ctx context.Context, s servers.MySQL, exited <-chan st
 		"GRANT ALL PRIVILEGES ON *.* TO bench@'%' WITH GRANT OPTION",
 		"ALTER USER root@localhost IDENTIFIED BY '" + rand.Text() + "'",
 	}
-	if s.Flavour == mysqld.MariaDB { // its installation leaves more accounts that have none, anonymous ones too
+	if s.Flavour == mysqld.MariaDB { // its installation leaves more accounts without a password, also anonymous ones
 		statements = append(statements, "DELETE FROM mysql.global_priv WHERE user IN ('', 'root') AND "+
 			"NOT (user = 'root' AND host = 'localhost')", "FLUSH PRIVILEGES")
 	}
@@ -196,8 +196,8 @@ func (u serverDir) awaitUp(ctx context.Context, db *sql.DB, exited <-chan struct
 	}
 }
 
-// connect opens a pool of connections as the broker's account, over TLS, of which n stay open. Nothing is prepared:
-// statements are sent as they are, in one round trip each.
+// connect opens a pool of connections as the broker's account, over TLS, of which n stay open. It prepares no
+// statements: each takes one round trip.
 func (s server) connect(n int) (*sql.DB, error) {
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM([]byte(s.CA)) {
@@ -208,7 +208,7 @@ func (s server) connect(n int) (*sql.DB, error) {
 	cfg.Net, cfg.Addr = "tcp", s.Address()
 	cfg.TLS = &tls.Config{RootCAs: roots, ServerName: s.Host, MinVersion: tls.VersionTLS12}
 	cfg.InterpolateParams = true
-	cfg.Logger = &mysql.NopLogger{} // what it would log is also returned
+	cfg.Logger = &mysql.NopLogger{} // errors are also returned
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
 		return nil, err

@@ -22,7 +22,7 @@ import (
 	"mysql-broker/provisioner/launcher/mysqld"
 )
 
-// serverDir is where a server keeps all that it has. It belongs to the user that the server runs as.
+// serverDir is the directory with all files of a server. It belongs to the user that the server runs as.
 type serverDir struct {
 	dir      string
 	uid, gid int
@@ -62,7 +62,7 @@ func (b *bench) makeServerDir(name string) (serverDir, error) {
 	return u, nil
 }
 
-// owner starts a process as the directory's owner, out of reach of a terminal's Ctrl-C; it dies with the bench.
+// owner starts a process as the directory's owner. A terminal's Ctrl-C does not reach it; it dies with the bench.
 func (u serverDir) owner() *syscall.SysProcAttr {
 	attributes := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	if os.Geteuid() == 0 {
@@ -71,7 +71,7 @@ func (u serverDir) owner() *syscall.SysProcAttr {
 	return attributes
 }
 
-// initialise makes the data directory, with a root that has no password and can only be reached through the socket's
+// initialise creates the data directory. Its root account has no password, and is reachable only through the socket's
 // directory.
 func (u serverDir) initialise(ctx context.Context, binary mysqld.Binary) error {
 	command := []string{binary.Path, "--no-defaults", "--initialize-insecure"}
@@ -91,7 +91,7 @@ func (u serverDir) initialise(ctx context.Context, binary mysqld.Binary) error {
 	return nil
 }
 
-// writeCertificate gives the server one for 127.0.0.1, and returns the authority's, in PEM.
+// writeCertificate gives the server a certificate for 127.0.0.1, and returns the CA's, in PEM.
 func (u serverDir) writeCertificate() (ca string, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -20,10 +20,10 @@ type operation struct {
 // Names of the operations, in the order of a life.
 var operationNames = []string{"provision", "bind", "unbind", "deprovision"}
 
-// tenant makes instances and ends them, one after the other: through the broker or, for comparison, without it.
+// tenant creates and deletes instances, one after the other: through the broker or, for comparison, without it.
 type tenant interface {
 	life() []operation
-	// account is that of the life under way, between bind and unbind.
+	// account is the account of the current life, between bind and unbind.
 	account() (user, password string, err error)
 	close(ctx context.Context) error
 }
@@ -33,7 +33,7 @@ type took map[string][]time.Duration
 
 const cycle = "cycle"
 
-// live lets a tenant live once.
+// live runs one life of a tenant.
 func (t took) live(who tenant) error {
 	var whole time.Duration
 	for _, o := range who.life() {
@@ -65,7 +65,7 @@ type brokerTenant struct {
 	*client
 	provisionBody, bindBody, query string
 
-	binding string // path of the one of the life under way
+	binding string // path of the current life's binding
 }
 
 func (b *bench) newBrokerTenant(ctx context.Context, r *broker) (tenant, error) {

@@ -6,7 +6,7 @@ import (
 	"errors"
 )
 
-// visited is a tenant whose account has a session open when it is unbound, as an application's has that still runs.
+// visited is a tenant whose account has an open session at the unbind, as if its application still ran.
 type visited struct {
 	tenant
 	ctx     context.Context

@@ -122,7 +122,7 @@ func (b *tab) heard() []string {
 	return was
 }
 
-// forgive forgets complaints about an answer of one address.
+// forgive forgets complaints about a response of one address.
 func (b *tab) forgive(status, address string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

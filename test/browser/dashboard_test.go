@@ -184,7 +184,7 @@ func TestLiveProgress(t *testing.T) {
 	})
 }
 
-// A stream that breaks is made anew, and nothing that happened meanwhile gets lost.
+// A stream that breaks is made again, and nothing that happened meanwhile gets lost.
 func TestReconnect(t *testing.T) {
 	t.Parallel()
 	env := testdrive.Environment(t, servers.AllMySQL(t)[0])
@@ -282,7 +282,7 @@ func TestSignedOutElsewhere(t *testing.T) {
 	other.await("the sign-out", `!document.getElementById("instance")`)
 	b.do(page.BringToFront())
 	b.await("that it says so", `document.getElementById("live").innerText.includes("You are signed out")`)
-	b.heard() // the answers to its stream
+	b.heard() // the responses to its stream
 }
 
 // Somebody else sees nothing, not even that there is an instance.

@@ -38,7 +38,7 @@ const structureNow = `(async () => {
 	return new DOMParser().parseFromString(page, "text/html").getElementById("instance").dataset.structure;
 })()`
 
-// An answer that was asked for first and comes last does not stay.
+// A response that was asked for first and comes last does not stay.
 func TestAnswersOutOfOrder(t *testing.T) {
 	t.Parallel()
 	i, b := openOrders(t, openid.Developer)

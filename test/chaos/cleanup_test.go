@@ -162,13 +162,13 @@ func (f *failures) decide(point string) testdrive.Word {
 	return testdrive.GoOn
 }
 
-// isStep tells whether a point is the begin or end of a step.
+// isStep reports whether a point is the begin or end of a step.
 func isStep(kind, point string) bool {
 	return strings.HasPrefix(point, kind+": ") &&
 		slices.ContainsFunc([]string{": begins", ": done"}, func(end string) bool { return strings.HasSuffix(point, end) })
 }
 
-// sentence tells whether a text is one for users.
+// sentence reports whether a text is one for users.
 func sentence(text string) bool {
 	return strings.HasSuffix(text, ".") && strings.ToUpper(text[:1]) == text[:1] && strings.Contains(text, " ")
 }

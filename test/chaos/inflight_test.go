@@ -131,7 +131,7 @@ func (w *world) sessionsFrom(t *testing.T, ports []int) (ids []int64) {
 	return ids
 }
 
-// connected tells whether a session on the shared server has not ended.
+// connected reports whether a session on the shared server has not ended.
 func (w *world) connected(t *testing.T, id int64) bool {
 	t.Helper()
 	var n int

@@ -28,7 +28,7 @@ const (
 type kill struct {
 	workflow
 	end      point
-	mitigate bool // the platform, without an answer, deletes instead of repeating
+	mitigate bool // the platform, without a response, deletes instead of repeating
 	pause    bool // the broker is stopped instead, and goes on once all is over
 
 	target  target
@@ -311,7 +311,7 @@ func (k *kill) check(w *world, q request) error {
 	return err
 }
 
-// foreign tells whether a point is of another task, which the broker took over meanwhile.
+// foreign reports whether a point is of another task, which the broker took over meanwhile.
 func (k *kill) foreign(p point) bool {
 	if strings.HasPrefix(p.name, k.kind+": ") {
 		return p.nth > 1 // a task passes each of its steps once

@@ -27,7 +27,7 @@ func (f workflow) String() string {
 	return name
 }
 
-// launches tells whether the operation is one on a dedicated server of its own.
+// launches reports whether the operation is one on a dedicated server of its own.
 func (f workflow) launches() bool { return f.plan.dedicated() && f.kind != bind && f.kind != unbind }
 
 // workflows are all that there are.

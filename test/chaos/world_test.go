@@ -149,7 +149,7 @@ func (w *world) discrepancies(ctx context.Context) []string {
 	return audit.Check(ctx, w.audit)
 }
 
-// outcome is what has become of a request: a final answer, after polling where the first one said "accepted".
+// outcome is what has become of a request: a final response, after polling where the first one said "accepted".
 type outcome struct {
 	testdrive.Response
 	failed bool // last_operation said so
@@ -171,12 +171,12 @@ func (w *world) run(q request) (got outcome, err error) {
 	}
 }
 
-// askedToRepeat tells whether an answer says "not now": a broker that is paused may hold a lock for some seconds.
+// askedToRepeat reports whether a response says "not now": a broker that is paused may hold a lock for some seconds.
 func askedToRepeat(r testdrive.Response) bool {
 	return r.Status >= http.StatusInternalServerError || r.String("error") == "ConcurrencyError"
 }
 
-// conclude polls if an answer is "accepted"; any other that is not 2xx or 410 is an error.
+// conclude polls if a response is "accepted"; any other that is not 2xx or 410 is an error.
 func (w *world) conclude(q request, r testdrive.Response) (outcome, error) {
 	w.tally.operation()
 	switch {

@@ -77,7 +77,7 @@ func testNoToken(t *testing.T, p platform) {
 	i.await(t, "")
 }
 
-// Whoever polls reads what is going on, from the answer of the request on, whether or not somebody waits for it.
+// Whoever polls reads what is going on, from the response of the request on, whether or not somebody waits for it.
 func TestPollsHaveDescriptions(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {

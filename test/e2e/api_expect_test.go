@@ -7,7 +7,7 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// expectRefusal fails the test unless the answer has this status and a description with each of the words.
+// expectRefusal fails the test unless the response has this status and a description with each of the words.
 func expectRefusal(t *testing.T, r testdrive.Response, status int, words ...string) {
 	t.Helper()
 	r.Expect(t, status)
@@ -18,7 +18,7 @@ func expectRefusal(t *testing.T, r testdrive.Response, status int, words ...stri
 	}
 }
 
-// expectError fails the test unless the answer is a 422 with this error code and a description.
+// expectError fails the test unless the response is a 422 with this error code and a description.
 func expectError(t *testing.T, r testdrive.Response, code string, words ...string) {
 	t.Helper()
 	expectRefusal(t, r, 422, words...)
@@ -27,7 +27,7 @@ func expectError(t *testing.T, r testdrive.Response, code string, words ...strin
 	}
 }
 
-// expectEmpty fails the test unless the answer is {} with this status.
+// expectEmpty fails the test unless the response is {} with this status.
 func expectEmpty(t *testing.T, r testdrive.Response, status int) {
 	t.Helper()
 	if r.Expect(t, status); len(r.Body) != 0 {

@@ -13,7 +13,7 @@ import (
 )
 
 // A client that leaves is no failure of the broker's: what it asked for is carried out. One that only closes the half
-// that it sends on, as `nc -N` does, reads the answer.
+// that it sends on, as `nc -N` does, reads the response.
 func TestClientsThatLeave(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {

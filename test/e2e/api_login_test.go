@@ -37,7 +37,7 @@ type credentials struct {
 	Provider      string `json:"provider"`
 }
 
-// credentials reads those of an answer, and remembers that the broker's log must not hold them.
+// credentials reads those of a response, and remembers that the broker's log must not hold them.
 func (p platform) credentials(t *testing.T, r testdrive.Response) credentials {
 	t.Helper()
 	raw, err := json.Marshal(r.Body["credentials"])

@@ -75,7 +75,7 @@ func TestMetrics(t *testing.T) {
 			`mysql_broker_pool_waits_total{server="first"}`:                           "0",
 			`mysql_broker_build_info{go="` + runtime.Version() + `",version="devel"}`: "1",
 		}
-		awaitFigures(t, p, figures) // sessions are given back after the answer, and taken to look after the servers
+		awaitFigures(t, p, figures) // sessions are given back after the response, and taken to look after the servers
 		expectAllAsserted(t, p, figures)
 	})
 }

@@ -42,7 +42,7 @@ func TestAPI(t *testing.T) {
 	})
 }
 
-// startPlatform starts a broker. Once that has stopped, neither its log nor its answers may hold any of its secrets.
+// startPlatform starts a broker. Once that has stopped, neither its log nor its responses may hold any of its secrets.
 func startPlatform(t *testing.T, server servers.MySQL, env map[string]string) platform {
 	t.Helper()
 	return startPlatformBy(t, testdrive.Start, server, env)

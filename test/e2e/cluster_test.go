@@ -65,7 +65,7 @@ func modeOf(plan string) string {
 	return later
 }
 
-// expectOneOf fails the test unless the answer has one of the statuses; a 422 must be a ConcurrencyError.
+// expectOneOf fails the test unless the response has one of the statuses; a 422 must be a ConcurrencyError.
 func expectOneOf(t *testing.T, r testdrive.Response, statuses ...int) {
 	t.Helper()
 	if !slices.Contains(statuses, r.Status) {
@@ -76,7 +76,7 @@ func expectOneOf(t *testing.T, r testdrive.Response, statuses ...int) {
 	}
 }
 
-// expectOneOperation returns the token that all 202 among the answers have in common, "" if there is none.
+// expectOneOperation returns the token that all 202 among the responses have in common, "" if there is none.
 func expectOneOperation(t *testing.T, answers []testdrive.Response) string {
 	t.Helper()
 	tokens := map[string]bool{}

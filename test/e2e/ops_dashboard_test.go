@@ -63,7 +63,7 @@ func (d dashboardPeople) open(t *testing.T, person, path string) openid.Page {
 
 func instancePage(id string) string { return "instances/" + url.PathEscape(id) }
 
-// checkDashboardURL provisions an instance: every answer about it has the same address, which is one path segment long.
+// checkDashboardURL provisions an instance: every response about it has the same address, which is one path segment long.
 func checkDashboardURL(t *testing.T, d dashboardPeople, i instance) {
 	t.Helper()
 	want := d.Dashboard.URL + "/dashboard/instances/" + url.PathEscape(evilID)

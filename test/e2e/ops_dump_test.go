@@ -43,7 +43,7 @@ func clientFlavours(t *testing.T) (all []string) {
 	return all
 }
 
-// fits tells whether a flavour's programs work on a server: MySQL's cannot log in to MariaDB.
+// fits reports whether a flavour's programs work on a server: MySQL's cannot log in to MariaDB.
 func fits(programs string, s servers.MySQL) bool {
 	return programs == "mariadb" || s.Flavour == "mysql"
 }

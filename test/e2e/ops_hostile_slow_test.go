@@ -103,7 +103,7 @@ func (h hostile) testSlowBody(t *testing.T) {
 }
 
 // expectCutOff sends text and then a byte a second for ever. The broker must end the connection, which was made
-// after began, after limit, with an answer that begins so.
+// after began, after limit, with a response that begins so.
 func (h hostile) expectCutOff(t *testing.T, conn net.Conn, began time.Time, text string, limit time.Duration,
 	answer string) {
 	if _, err := io.WriteString(conn, text); err != nil {

@@ -128,7 +128,7 @@ func receive(t *testing.T, r *bufio.Reader) (status int, object map[string]any) 
 	return answer.StatusCode, object
 }
 
-// exchange sends bytes on a connection of their own and reads the first answer.
+// exchange sends bytes on a connection of their own and reads the first response.
 func (h hostile) exchange(t *testing.T, text string) (status int, object map[string]any) {
 	t.Helper()
 	conn := h.dial(t)
@@ -144,7 +144,7 @@ func setDeadline(t *testing.T, conn net.Conn, limit time.Duration) {
 	}
 }
 
-// expectSentence fails the test unless the answer has this status and a description.
+// expectSentence fails the test unless the response has this status and a description.
 func expectSentence(t *testing.T, want, status int, object map[string]any) {
 	t.Helper()
 	if description, _ := object["description"].(string); status != want || description == "" {

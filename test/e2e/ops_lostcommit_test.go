@@ -34,7 +34,7 @@ type lossy struct {
 	network *testdrive.Proxy
 }
 
-// losing sends a request and loses the answer to what it has committed, which names an operation or an outcome.
+// losing sends a request and loses the response to what it has committed, which names an operation or an outcome.
 func (l lossy) losing(t *testing.T, named string, send func() testdrive.Response) testdrive.Response {
 	t.Helper()
 	lost := l.network.CutAnswer(testdrive.Parameter(named), 0)

@@ -179,7 +179,7 @@ func TestClientsThatLeaveOwnNothing(t *testing.T) {
 	})
 }
 
-// provisionAndLeave sends a PUT, and closes the connection or resets it without reading an answer.
+// provisionAndLeave sends a PUT, and closes the connection or resets it without reading a response.
 func (i instance) provisionAndLeave(after time.Duration, reset bool) error {
 	conn, err := i.sendProvision()
 	if err != nil {

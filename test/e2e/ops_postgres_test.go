@@ -10,7 +10,7 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// outageAnswerTime bounds every answer while PostgreSQL does not give any, to less than a platform waits. The store's
+// outageAnswerTime bounds every response while PostgreSQL does not give any, to less than a platform waits. The store's
 // own bounds are 5 to 10 s; a busy machine adds to them.
 const outageAnswerTime = 50 * time.Second
 

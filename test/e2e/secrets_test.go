@@ -37,7 +37,7 @@ func (s *secrets) add(secrets ...string) {
 // sentence is the style of all refusals: whole sentences, and names of parameters in quotes.
 var sentence = regexp.MustCompile(`^[A-Z](?s:.*)[.]$`)
 
-// heard keeps an answer for check. Credentials are no secret to whom they are for.
+// heard keeps a response for check. Credentials are no secret to whom they are for.
 func (s *secrets) heard(r testdrive.Response) {
 	text := r.Raw
 	if c, ok := r.Body["credentials"].(map[string]any); ok {

@@ -12,7 +12,7 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// patience is how long Cloud Controller waits for an answer.
+// patience is how long Cloud Controller waits for a response.
 const patience = 60 * time.Second
 
 // client is a platform that works on an instance of its own, one after the other, and now and then on one that all
@@ -154,7 +154,7 @@ func (c *client) followUp(i *instance, b *credential) {
 	c.send(i, unbind, b, "")
 }
 
-// send sends a request, holds its answer against the rules, and keeps what it tells.
+// send sends a request, holds its response against the rules, and keeps what it tells.
 func (c *client) send(i *instance, q request, b *credential, plan string) {
 	if q == bind {
 		i.bindings = append(i.bindings, b)
@@ -187,7 +187,7 @@ func (c *client) send(i *instance, q request, b *credential, plan string) {
 	c.learn(i, q, b, plan, r, after)
 }
 
-// exchange sends a request to any replica. Some clients do not wait for the answer.
+// exchange sends a request to any replica. Some clients do not wait for the response.
 func (c *client) exchange(q request, method, path string, body map[string]any) (testdrive.Response, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -224,13 +224,13 @@ func (c *client) silence(i *instance, q request, b *credential, plan string) {
 	}
 }
 
-// learn keeps what an answer tells.
+// learn keeps what a response tells.
 func (c *client) learn(i *instance, q request, b *credential, plan string, r testdrive.Response, after phases) {
 	if q == fetch && r.Status == http.StatusOK {
 		c.checkPlan(i, r)
 	}
 	if q == create && (r.Status == http.StatusCreated || r.Status == http.StatusAccepted && !i.possible()[creating]) {
-		i.gone() // it is made anew: an earlier deletion, or its end, went unnoticed
+		i.gone() // it is made again: an earlier deletion, or its end, went unnoticed
 	}
 	if r.Status == http.StatusAccepted {
 		c.accepted(i, q, plan, r.String("operation"))
@@ -355,7 +355,7 @@ func (c *client) ended(i *instance, end phase) {
 	}
 }
 
-// fight sends any request about an instance that other clients work on too. Whatever its state, no other answers than
+// fight sends any request about an instance that other clients work on too. Whatever its state, no other responses than
 // these are right.
 func (c *client) fight() {
 	i := &instance{id: c.world.contended[c.random.IntN(len(c.world.contended))], plan: "shared-small"}

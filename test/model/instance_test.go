@@ -35,7 +35,7 @@ type credential struct {
 	late  bool // and may be carried out yet
 }
 
-// tainted tells whether a request that was not answered may change the instance yet.
+// tainted reports whether a request that was not answered may change the instance yet.
 func (i *instance) tainted() bool { return len(i.late) > 0 }
 
 // possible are the phases that a request now may find.
@@ -47,7 +47,7 @@ func (i *instance) possible() phases {
 	return all
 }
 
-// may tells whether an answer that breaks the rules is the consequence of an earlier request that was not answered.
+// may reports whether a response that breaks the rules is the consequence of an earlier request that was not answered.
 func (i *instance) may(q request, b *credential, status int) bool {
 	switch {
 	case b != nil && b.doubt && i.possible()[ready]: // 422: of a PostgreSQL that was away, that request may hold a lock yet

@@ -119,7 +119,7 @@ func (ps phases) withProgress() phases {
 	return all
 }
 
-// after are the phases that an answer leaves possible; none if it breaks the rules.
+// after are the phases that a response leaves possible; none if it breaks the rules.
 func (ps phases) after(q request, status int) phases {
 	left := phases{}
 	for p := range ps {

@@ -67,7 +67,7 @@ func (w *world) aftermath() time.Duration {
 	return 20 * time.Second
 }
 
-// notNow tells whether an answer is "not now" for want of time: on a busy machine PostgreSQL or MySQL may answer a
+// notNow reports whether a response is "not now" for want of time: on a busy machine PostgreSQL or MySQL may answer a
 // statement later than the broker waits.
 func (w *world) notNow(r testdrive.Response) bool {
 	return w.busy && r.Status == http.StatusServiceUnavailable
@@ -140,21 +140,21 @@ func (w *world) fail(periods ...*period) (end func()) {
 	}
 }
 
-// excused tells whether a request that began at that time may have failed because of an outage.
+// excused reports whether a request that began at that time may have failed because of an outage.
 func (w *world) excused(since time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.outages.reaches(since, w.aftermath())
 }
 
-// troubled tells whether it may have stayed without an answer because of anything.
+// troubled reports whether it may have stayed without a response because of anything.
 func (w *world) troubled(since time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.trouble.reaches(since, w.aftermath())
 }
 
-// conclusive tells whether an answer says what has become of a request. Where it does not, there must be a reason.
+// conclusive reports whether a response says what has become of a request. Where it does not, there must be a reason.
 func (w *world) conclusive(id string, q request, asked time.Time, r testdrive.Response, err error) bool {
 	switch {
 	case errors.Is(err, context.Canceled): // the client went away

@@ -106,7 +106,7 @@ func (b *Browser) Submit(p Page, person string) (Page, error) {
 		nil)
 }
 
-// Until has the browser stop before it follows a redirect to a path, and show that answer. "" has it follow all.
+// Until has the browser stop before it follows a redirect to a path, and show that response. "" has it follow all.
 func (b *Browser) Until(path string) {
 	b.CheckRedirect = func(r *http.Request, _ []*http.Request) error {
 		if path != "" && r.URL.Path == path {

@@ -26,8 +26,8 @@ import (
 	"mysql-broker/test/servers"
 )
 
-// startTime bounds how long a broker may take until it is ready, and an operation until it has ended, on a busy machine:
-// who makes the first server in a directory makes a template before. A test that fails by it is stuck, not slow.
+// startTime limits a broker's start, and an operation, on a busy machine: the first server in a directory needs a
+// template first. A test that exceeds it is stuck, not slow.
 const startTime = 3 * time.Minute
 
 // Credentials of every broker under test.
@@ -46,7 +46,7 @@ var Root = sync.OnceValue(func() string {
 })
 
 // Environment is what `serve` needs for a broker with a new PostgreSQL database, one shared server, and a launcher of
-// dedicated servers of the same flavour. Whatever the launcher runs is stopped when the test ends.
+// dedicated servers of the same flavour. The launcher's servers are stopped when the test ends.
 func Environment(t testing.TB, shared servers.MySQL) map[string]string {
 	t.Helper()
 	keyset, err := store.NewKeyset()
@@ -112,8 +112,8 @@ func Launchers(t testing.TB, env map[string]string, flavour string, names [2]str
 	return env
 }
 
-// launcherDirWithTemplates is a launcher's directory with the template that the launcher of the tests' servers of that
-// flavour has made: to make one takes seconds.
+// launcherDirWithTemplates returns a launcher's directory with the template from the launcher of the tests' servers of
+// that flavour, because creating one takes seconds.
 func launcherDirWithTemplates(t testing.TB, flavour string) string {
 	t.Helper()
 	all := servers.AllMySQL(t)
@@ -130,7 +130,7 @@ func launcherDirWithTemplates(t testing.TB, flavour string) string {
 
 const templatesName = "templates" // as the launcher calls them
 
-// OwnTemplates has the launcher of an environment, which no broker has used yet, make its own template.
+// OwnTemplates makes the launcher of an environment, which no broker has used yet, create its own template.
 func OwnTemplates(t testing.TB, env map[string]string) {
 	t.Helper()
 	if err := os.Remove(filepath.Join(env["LAUNCHER_DIR"], templatesName)); err != nil {
@@ -138,7 +138,7 @@ func OwnTemplates(t testing.TB, env map[string]string) {
 	}
 }
 
-// launcherDir is short, for the sake of socket paths, and open to the user that servers run as.
+// launcherDir has a short path, because of socket paths, and is accessible to the user that servers run as.
 func launcherDir(t testing.TB) string {
 	dir, err := os.MkdirTemp("", "mb")
 	if err == nil {
@@ -169,7 +169,7 @@ func binaryOf(t testing.TB, flavour string) mysqld.Binary {
 	return found[i]
 }
 
-// StopDedicated ends the servers of all launchers that a broker in that environment has.
+// StopDedicated stops the servers of all launchers of a broker in that environment.
 func StopDedicated(t testing.TB, env map[string]string) {
 	all, err := launchers.Configure(env["LAUNCHER"], func(name string) string { return env[name] })
 	if err != nil {
@@ -185,7 +185,7 @@ func StopDedicated(t testing.TB, env map[string]string) {
 	}
 }
 
-// killAll ends the servers of a launcher, whose data nobody needs any more.
+// killAll kills the servers of a launcher; nobody needs their data any more.
 func killAll(t testing.TB, l launcher.Stopper) {
 	t.Helper()
 	ended, end := context.WithCancel(context.Background())
@@ -200,13 +200,13 @@ type Broker struct {
 	URL      string
 	Username string
 	Password string
-	OnAnswer func(Response) // called with every answer, if not nil
+	OnAnswer func(Response) // called with every response, if not nil
 	cmd      *exec.Cmd
 	exited   chan struct{} // closed once the process has ended
 	log      *logFile
 }
 
-// Start runs `serve` in the given environment, and nothing else of this process's, until the test ends.
+// Start runs `serve` until the test ends, with only the given environment.
 func Start(t testing.TB, env map[string]string) *Broker {
 	t.Helper()
 	return started(t, Launch(t, env, "serve"))
@@ -226,7 +226,7 @@ func started(t testing.TB, b *Broker) *Broker {
 	return b
 }
 
-// AwaitReady waits until a broker that was launched to serve does so.
+// AwaitReady waits until a launched broker serves.
 func (b *Broker) AwaitReady(t testing.TB) {
 	t.Helper()
 	line := b.AwaitLog(t, `"msg":"ready"`)
@@ -255,7 +255,7 @@ func launch(t testing.TB, env map[string]string, args ...string) *Broker {
 	return run(t, cmd)
 }
 
-// StartCommand is Start by a command that the test has prepared.
+// StartCommand is Start with a command that the test has prepared.
 func StartCommand(t testing.TB, cmd *exec.Cmd) *Broker {
 	t.Helper()
 	return started(t, run(t, cmd))
@@ -287,7 +287,7 @@ func run(t testing.TB, cmd *exec.Cmd) *Broker {
 // PID is the process's id.
 func (b *Broker) PID() int { return b.cmd.Process.Pid }
 
-// Signal sends a signal; one to a process that has ended is fine.
+// Signal sends a signal; the process may have ended.
 func (b *Broker) Signal(t testing.TB, s syscall.Signal) {
 	t.Helper()
 	select {
@@ -320,10 +320,10 @@ func (b *Broker) Kill(t testing.TB) {
 	b.Wait(t)
 }
 
-// Log is all that the process has printed.
+// Log returns everything that the process has printed.
 func (b *Broker) Log() string { return b.log.text() }
 
-// AwaitLog returns the first line printed that contains text, waiting for it if need be.
+// AwaitLog waits for the first printed line that contains text, and returns it.
 func (b *Broker) AwaitLog(t testing.TB, text string) string {
 	t.Helper()
 	line, err := b.log.await(text, startTime)

@@ -12,7 +12,7 @@ import (
 	"mysql-broker/test/servers"
 )
 
-// program is the broker, compiled in one way. It is built once for all tests of a run.
+// program is one variant of the compiled broker. It is built once for all tests of a run.
 type program struct {
 	name    string
 	sources func(dir string) (string, error) // returns where they are; dir is for what has to be unpacked
@@ -31,7 +31,7 @@ var (
 
 func ownSources(string) (string, error) { return Root(), nil }
 
-// binaryFor is the path of the broker's program. It has fault points where the environment asks for them.
+// binaryFor is the path of the broker's program, with fault points if the environment asks for them.
 func binaryFor(t testing.TB, env map[string]string) string {
 	t.Helper()
 	if env["FAULT_SOCKET"] != "" {
@@ -56,7 +56,7 @@ func (p *program) built(t testing.TB) string {
 	return p.path
 }
 
-// build compiles the program, unless another test binary has: who comes first locks the directory meanwhile.
+// build compiles the program, unless another test binary has compiled it. A lock on the directory makes others wait.
 func (p *program) build(dir string) (path string, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err

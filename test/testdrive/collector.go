@@ -25,13 +25,13 @@ type Collector struct {
 	spans []Span
 }
 
-// Span is one that was received.
+// Span is a received span.
 type Span struct {
 	*otlp.Span
-	Resource map[string]string // what is known of the process that sent it
+	Resource map[string]string // describes the process that sent it
 }
 
-// Attribute is an attribute's value as text, "" if the span has none of that name.
+// Attribute returns an attribute's value as text, or "" if the span does not have it.
 func (s Span) Attribute(name string) string {
 	for _, a := range s.Attributes {
 		if a.Key == name {
@@ -91,7 +91,7 @@ func (c *Collector) take(r *http.Request) error {
 	return nil
 }
 
-// Spans are those received so far.
+// Spans returns the spans received so far.
 func (c *Collector) Spans() []Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()

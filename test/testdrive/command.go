@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// Output is what a command that has ended printed, and its exit status.
+// Output is the output and the exit status of a command.
 type Output struct {
 	Status int
 	Stdout string
 	Stderr string
 }
 
-// Run runs the broker's program with these arguments, and nothing but this environment, until it ends by itself.
+// Run runs the broker's program with these arguments and only this environment, and waits until it ends.
 func Run(t testing.TB, env map[string]string, args ...string) Output {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startTime)
@@ -36,7 +36,7 @@ func Run(t testing.TB, env map[string]string, args ...string) Output {
 	return Output{Status: cmd.ProcessState.ExitCode(), Stdout: stdout.String(), Stderr: stderr.String()}
 }
 
-// Command prepares a command of the program that the test starts and ends by itself.
+// Command prepares a command of the program. The test starts and ends it.
 func Command(t testing.TB, env map[string]string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binaryFor(t, env), args...)

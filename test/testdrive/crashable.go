@@ -11,27 +11,27 @@ import (
 	"mysql-broker/test/servers"
 )
 
-// Crashable is a private server that can be killed. It is started again as dedicated servers are.
+// Crashable is a private server that can be killed. Like a dedicated server, it is restarted.
 type Crashable struct {
 	servers.MySQL
 	dir string
 }
 
-// StartCrashable starts such a server. It is gone when the test ends.
+// StartCrashable starts a Crashable. It is removed when the test ends.
 func StartCrashable(t testing.TB, flavour string) Crashable {
 	t.Helper()
 	dir := launcherDirWithTemplates(t, flavour)
 	return Crashable{MySQL: privateIn(t, dir, flavour, true), dir: dir}
 }
 
-// Crash kills the server and keeps it from being started again until it is let.
+// Crash kills the server, and prevents its restart until let is called.
 func (c Crashable) Crash(t testing.TB) (let func()) {
 	t.Helper()
 	return CrashDedicated(t, c.dir, privateID)
 }
 
-// Freeze stops the server with SIGSTOP, so that it takes connections, as the kernel does for it, and answers none. thaw
-// lets it go on, at the end of the test at the latest.
+// Freeze stops the server with SIGSTOP: the kernel accepts connections, but the server does not respond. thaw continues
+// it, at the end of the test at the latest.
 func (c Crashable) Freeze(t testing.TB) (thaw func()) {
 	t.Helper()
 	pids := Mysqlds(t, filepath.Join(c.dir, "instances", privateID))
@@ -50,8 +50,8 @@ func (c Crashable) Freeze(t testing.TB) (thaw func()) {
 	return thaw
 }
 
-// CrashDedicated kills the server of that id in a launcher's directory and keeps everybody from starting it again until
-// it is let: whoever starts or stops it locks its directory first.
+// CrashDedicated kills the server of that id in a launcher's directory, and prevents its restart until let is called,
+// by holding the lock that every start and stop needs.
 func CrashDedicated(t testing.TB, launcherDir, id string) (let func()) {
 	t.Helper()
 	unlock := LockDir(t, filepath.Join(launcherDir, "instances", id))

@@ -7,15 +7,15 @@ import (
 	"mysql-broker/test/openid"
 )
 
-// Dashboard is who lets people into the dashboard of a broker: an OpenID provider, and what stands in for Cloud
-// Controller.
+// Dashboard has what a broker's dashboard needs for its sign-in: an OpenID provider and a fake Cloud Controller.
 type Dashboard struct {
 	URL      string // of the broker, as browsers see it
 	Provider *openid.Provider
 	Cloud    *openid.CloudController
 }
 
-// NewDashboard has brokers started in env show a dashboard. Only one of them can run at a time: its port is chosen here.
+// NewDashboard makes brokers started in env serve a dashboard. Only one of them can run at a time, because NewDashboard
+// chooses its port.
 func NewDashboard(t testing.TB, env map[string]string) Dashboard {
 	t.Helper()
 	port := strconv.Itoa(FreePort(t))

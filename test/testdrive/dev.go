@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// DevEnvironment is what a person who tries the broker has: a state directory, a mysqld of that flavour, a catalog.
-// PORT is chosen by the kernel, lest tests get in each other's way.
+// DevEnvironment is the environment of a person who tries the broker: a state directory, a mysqld of that flavour, a
+// catalog. The kernel chooses PORT, so that tests do not collide.
 func DevEnvironment(t testing.TB, flavour string) map[string]string {
 	t.Helper()
 	return map[string]string{

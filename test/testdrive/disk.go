@@ -13,17 +13,17 @@ import (
 	"testing"
 )
 
-// Disk is a small file system of a test's own, a tmpfs that real programs fill with real errors. It is mounted in a
-// mount namespace, so that nothing of it is seen, or stays, on the host: it is gone with the last process in it. Root
-// needs nothing for that but the right to mount (CAP_SYS_ADMIN), others a kernel that lets them make user namespaces.
+// Disk is a test's own small file system, a tmpfs that real programs fill with real errors. It is mounted in a mount
+// namespace: the host does not see it, and it disappears with its last process. Root needs only CAP_SYS_ADMIN for that;
+// other users need a kernel that lets them create user namespaces.
 // https://man7.org/linux/man-pages/man7/mount_namespaces.7.html
 type Disk struct {
 	dir   string // where it is mounted
 	owner *exec.Cmd
 }
 
-// MountDisk mounts a disk of some MiB over a launcher's directory until the test ends. The brokers to see it are those
-// that its Start starts; their dedicated servers are killed in the end.
+// MountDisk mounts a disk of some MiB over a launcher's directory until the test ends. Only brokers started by its
+// Start see it; their dedicated servers are killed when the test ends.
 func MountDisk(t testing.TB, dir string, mebibytes int) *Disk {
 	t.Helper()
 	args := []string{"--mount"}
@@ -59,7 +59,7 @@ func MountDisk(t testing.TB, dir string, mebibytes int) *Disk {
 	return d
 }
 
-// Start is the function Start for a broker that has the disk.
+// Start is like the function Start, for a broker that sees the disk.
 func (d *Disk) Start(t testing.TB, env map[string]string) *Broker {
 	t.Helper()
 	enter := []string{"nsenter", "--target", strconv.Itoa(d.owner.Process.Pid), "--mount"}
@@ -70,14 +70,14 @@ func (d *Disk) Start(t testing.TB, env map[string]string) *Broker {
 	return started(t, launch(t, env, append(enter, binaryFor(t, env), "serve")...))
 }
 
-// Path is where the test finds a file of the disk.
+// Path is the path by which the test can open a file of the disk.
 func (d *Disk) Path(name string) string {
 	return filepath.Join(fmt.Sprintf("/proc/%d/root", d.owner.Process.Pid), d.dir, name)
 }
 
 const filler = "filler"
 
-// Fill leaves so many MiB of the disk, and no more.
+// Fill fills the disk up to so many free MiB.
 func (d *Disk) Fill(t testing.TB, leave int64) {
 	t.Helper()
 	f, err := os.Create(d.Path(filler))
@@ -94,7 +94,7 @@ func (d *Disk) Fill(t testing.TB, leave int64) {
 	}
 }
 
-// Free takes away what Fill wrote.
+// Free deletes what Fill wrote.
 func (d *Disk) Free(t testing.TB) {
 	t.Helper()
 	if err := os.Remove(d.Path(filler)); err != nil {

@@ -12,24 +12,24 @@ import (
 	"testing"
 )
 
-// Word is what a broker is told at a fault point.
+// Word is what a broker has to do at a fault point.
 type Word string
 
 const (
 	GoOn Word = "go on"
 	Fail Word = "fail" // the step fails
-	Die  Word = "die"  // the process is killed there and then
+	Die  Word = "die"  // the process is killed at once
 )
 
-// Faults hears of every fault point that brokers come to, and says what is to happen there: see package fault.
+// Faults is notified of every fault point that brokers reach, and decides what happens there: see package fault.
 type Faults struct {
 	listener net.Listener
 	mu       sync.Mutex
 	decide   func(pid int, point string) Word
 }
 
-// NewFaults makes the brokers started in env, from now on until the test ends, announce their fault points. They go on
-// until Decide says otherwise.
+// NewFaults makes the brokers started in env, from now on until the test ends, announce their fault points. They
+// continue until Decide says otherwise.
 func NewFaults(t testing.TB, env map[string]string) *Faults {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "mbf") // short, as the paths of sockets must be
@@ -57,8 +57,8 @@ func NewFaults(t testing.TB, env map[string]string) *Faults {
 	return f
 }
 
-// Decide sets who says what happens at each point. decide may be called from several goroutines at once, and may take
-// its time: the broker is held there meanwhile, but for the other things that it does.
+// Decide sets the function that decides what happens at each point. It may be called from several goroutines at once,
+// and may block: the goroutine at the point waits, and the rest of the broker continues.
 func (f *Faults) Decide(decide func(pid int, point string) Word) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -1,7 +1,7 @@
 package testdrive
 
-// Begin sends a request and does not wait. The channel yields the answer, or nothing but its end if none came: the
-// broker was killed, say.
+// Begin sends a request and does not wait. The channel yields the response. It is closed without one if none came, for
+// example because the broker was killed.
 func (b *Broker) Begin(method, path string, body any) <-chan Response {
 	answers := make(chan Response, 1)
 	go func() {

@@ -5,7 +5,7 @@ import (
 	"mysql-broker/provisioner/launcher/process/processtest"
 )
 
-// Inspectors are those of the one launcher of an environment, by its name, for audits.
+// Inspectors returns the inspector of the one launcher of an environment, by the launcher's name, for audits.
 func Inspectors(env map[string]string) map[string]launchertest.Inspector {
 	return map[string]launchertest.Inspector{env["LAUNCHER"]: processtest.Inspector{Dir: env["LAUNCHER_DIR"]}}
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Misfit is what goes wrong with each new server of an installation made by BrokenInstallation.
+// Misfit is the fault of every new server of an installation made by BrokenInstallation.
 type Misfit string
 
 const (
@@ -19,8 +19,8 @@ const (
 	Hangs Misfit = `exec "$real" "$@" --init-file="$pipe"`
 )
 
-// BrokenInstallation is the path of a mysqld like the one installed, in whose installation data directories can be made
-// and no new server comes up. It is gone when the test ends.
+// BrokenInstallation returns the path of a mysqld like the installed one. Its installation can create data directories,
+// but no new server starts. It is removed when the test ends.
 func BrokenInstallation(t testing.TB, flavour string, misfit Misfit) string {
 	t.Helper()
 	real := binaryOf(t, flavour)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Metrics are values by time series, both as Prometheus writes them.
+// Metrics maps time series to values, both as Prometheus writes them.
 type Metrics map[string]string
 
 // Scrape reads /metrics, which is open to anyone.

@@ -14,7 +14,7 @@ import (
 	"mysql-broker/provisioner/plan"
 )
 
-// Response is an answer of the broker: a status and one JSON object.
+// Response is a response of the broker: a status and one JSON object.
 type Response struct {
 	Status int
 	Header http.Header
@@ -22,7 +22,7 @@ type Response struct {
 	Raw    string
 }
 
-// Expect fails the test unless the answer has this status, and returns the answer.
+// Expect fails the test unless the response has this status, and returns the response.
 func (r Response) Expect(t testing.TB, status int) Response {
 	t.Helper()
 	if r.Status != status {
@@ -31,7 +31,7 @@ func (r Response) Expect(t testing.TB, status int) Response {
 	return r
 }
 
-// String reads a text field of the answer, "" if it is absent.
+// String reads a text field of the response, "" if it is absent.
 func (r Response) String(field string) string {
 	s, _ := r.Body[field].(string)
 	return s
@@ -44,7 +44,7 @@ func (b *Broker) Do(t testing.TB, method, path string, body any) Response {
 	return b.DoWith(t, method, path, body, nil)
 }
 
-// DoWith is Do with more headers, or others; an empty value takes one away.
+// DoWith is Do with additional or replaced headers; an empty value removes one.
 func (b *Broker) DoWith(t testing.TB, method, path string, body any, headers map[string]string) Response {
 	t.Helper()
 	r, err := b.Send(method, path, body, headers)
@@ -113,7 +113,7 @@ func (b *Broker) request(method, path string, body any, headers map[string]strin
 	return q, nil
 }
 
-// Plan finds the ids of a plan in the project's catalog.
+// Plan returns the ids of a plan in the project's catalog.
 func Plan(t testing.TB, name string) (serviceID, planID string) {
 	t.Helper()
 	for _, p := range Plans(t) {
@@ -138,8 +138,8 @@ func Plans(t testing.TB) []plan.Plan {
 // pollEach is how often AwaitOperation asks.
 const pollEach = 50 * time.Millisecond
 
-// AwaitOperation polls last_operation until the operation has ended, and returns its state and every description
-// shown meanwhile, in order and without repeats. There must be one in every answer in progress.
+// AwaitOperation polls last_operation until the operation has ended, and returns its state and every description shown
+// meanwhile, in order and without repeats. Every response of an operation in progress must have one.
 func (b *Broker) AwaitOperation(t testing.TB, instanceID, operation string) (state string, shown []string) {
 	t.Helper()
 	deadline := time.Now().Add(startTime)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Pause stops the broker with SIGSTOP, and returns when every thread of it stands still. SIGCONT lets it go on. It may be
+// Pause stops the broker with SIGSTOP, and returns when all its threads have stopped. SIGCONT continues it. It may be
 // called from any goroutine.
 func (b *Broker) Pause(t testing.TB) {
 	t.Helper()
@@ -29,7 +29,7 @@ func (b *Broker) Pause(t testing.TB) {
 	}
 }
 
-// stopped tells whether all threads have the state T. https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
+// stopped reports whether all threads have the state T. https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
 func stopped(pid int) (bool, error) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Ports for launchers, and after them single ones: out of reach of test/servers' below and of those that the kernel gives
-// to clients above.
+// Ports for launchers, followed by single ports. They are above the ports of test/servers and below those that the
+// kernel gives to clients.
 const (
 	firstRange = 22000
 	portsEach  = 20
@@ -18,15 +18,15 @@ const (
 	ports      = 768
 )
 
-// PortRange is twenty ports for one launcher: no other test of any process gets any of them until this one ends.
+// PortRange returns twenty ports for one launcher. No other test, in any process, gets any of them until this one ends.
 func PortRange(t testing.TB) (low, high int) {
 	t.Helper()
 	low = firstRange + portsEach*reserve(t, "range of ports", ranges)
 	return low, low + portsEach - 1
 }
 
-// FreePort is a port on which nobody listens, which the kernel gives to nobody, and no other test of any process gets
-// until this one ends.
+// FreePort returns a port on which nobody listens. The kernel gives it to no client, and no other test, in any process,
+// gets it until this one ends.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	for {
@@ -38,8 +38,8 @@ func FreePort(t testing.TB) int {
 	}
 }
 
-// reserve takes one of count numbers for a test. A socket with an abstract name stands for each: it leaves nothing behind,
-// and goes with its process. https://man7.org/linux/man-pages/man7/unix.7.html
+// reserve takes one of count numbers for a test. A socket with an abstract name reserves each: it leaves no file, and
+// disappears with its process. https://man7.org/linux/man-pages/man7/unix.7.html
 func reserve(t testing.TB, kind string, count int) int {
 	t.Helper()
 	first := rand.IntN(count)

@@ -14,14 +14,14 @@ import (
 	"mysql-broker/cmd/mysql-broker/dev/pgcluster"
 )
 
-// Postgres is a cluster of one test's own, which may freeze, crash and come back at the same address.
+// Postgres is a test's own cluster, which can freeze, crash and start again at the same address.
 type Postgres struct {
 	URL     string // for brokers
 	cfg     pgcluster.Config
 	cluster *pgcluster.Cluster
 }
 
-// StartPostgres starts a cluster, with more variables in its environment (NAME=value). It is gone when the test ends.
+// StartPostgres starts a cluster, with additional environment variables (NAME=value). It is removed when the test ends.
 func StartPostgres(t testing.TB, environ ...string) *Postgres {
 	t.Helper()
 	p := &Postgres{cfg: pgcluster.Config{Dir: launcherDir(t), Port: FreePort(t), Durable: true, Env: environ}}
@@ -38,7 +38,7 @@ func StartPostgres(t testing.TB, environ ...string) *Postgres {
 	return p
 }
 
-// Start brings the cluster back after Kill.
+// Start starts the cluster again after Kill.
 func (p *Postgres) Start(t testing.TB) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startTime)
@@ -58,14 +58,14 @@ func (p *Postgres) Kill(t testing.TB) {
 	}
 }
 
-// Freeze stops every process of the cluster: connections stay open and new ones are accepted by the kernel, but nothing
-// is answered.
+// Freeze stops every process of the cluster: connections stay open and the kernel accepts new ones, but none gets a
+// response.
 func (p *Postgres) Freeze(t testing.TB) { t.Helper(); p.signal(t, syscall.SIGSTOP) }
 
-// Thaw lets a frozen cluster go on.
+// Thaw continues a frozen cluster.
 func (p *Postgres) Thaw(t testing.TB) { t.Helper(); p.signal(t, syscall.SIGCONT) }
 
-// signal reaches the postmaster first, so that it starts no process that would be missed.
+// signal signals the postmaster first, so that it cannot start another process meanwhile.
 func (p *Postgres) signal(t testing.TB, s syscall.Signal) {
 	t.Helper()
 	for postmaster := range Processes(t, p.cfg.Dir) {
@@ -91,14 +91,14 @@ func (p *Postgres) kill(t testing.TB, pid int, s syscall.Signal) {
 	}
 }
 
-// Clock is the clock of a PostgreSQL cluster: that of the host, and what Set adds.
+// Clock is the clock of a PostgreSQL cluster: the host's, plus what Set adds.
 type Clock struct{ file string }
 
 // libfaketime is where Debian and Ubuntu put it. https://github.com/wolfcw/libfaketime
 const libfaketime = "/usr/lib/*/faketime/libfaketime.so.1"
 
-// StartPostgresWithClock starts a cluster whose clock the test sets. It takes no part in timers: what PostgreSQL waits
-// for passes as ever, as it does where an administrator or NTP sets a host's clock.
+// StartPostgresWithClock starts a cluster whose clock the test sets. Timers are not affected: PostgreSQL waits as long
+// as before, as when an administrator or NTP sets a host's clock.
 func StartPostgresWithClock(t testing.TB) (*Postgres, Clock) {
 	t.Helper()
 	found, err := filepath.Glob(libfaketime)

@@ -19,11 +19,11 @@ var previous = &program{name: "mysql-broker-previous", sources: previousSources}
 // previousRelease is the commit of the previous release: see releaseBefore.
 var previousRelease = sync.OnceValues(func() (string, error) { return releaseBefore(Root()) })
 
-// releaseHeadings are those of the releases in CHANGELOG.md, the newest first.
+// releaseHeadings matches the headings of the releases in CHANGELOG.md, the newest first.
 var releaseHeadings = regexp.MustCompile(`(?m)^## \[\d+\.\d+\.\d+\]`)
 
-// releaseBefore finds the commit of the release from which HEAD is upgraded: the newest one before HEAD. At the first
-// release there is none, and it is HEAD itself, from which whatever is changed there is upgraded.
+// releaseBefore finds the commit of the release from which HEAD is upgraded: the newest one before HEAD. If HEAD is the
+// first release, it is HEAD itself, and the upgrade is to the uncommitted changes.
 //
 // The commit of a release is the first one with its heading in CHANGELOG.md. It is looked up because clones need not
 // have tags, and a commit cannot contain its own id.
@@ -93,7 +93,7 @@ func previousSources(dir string) (string, error) {
 	return sources, nil
 }
 
-// previousCatalog is the catalog of the previous release: a newer one may have keys that it does not know.
+// previousCatalog is the catalog of the previous release, which may not know all keys of a newer one.
 func previousCatalog(t testing.TB) (path string) {
 	t.Helper()
 	commit, err := previousRelease()

@@ -9,8 +9,8 @@ import (
 	"mysql-broker/test/servers"
 )
 
-// Private starts a server that no other test uses, for tests that stall it. It is gone when the test ends. Nobody starts
-// it again if it is killed before: see StartCrashable.
+// Private starts a server that no other test uses, for tests that stall it. It is removed when the test ends. If it is
+// killed, it is not restarted: see StartCrashable.
 func Private(t testing.TB, flavour string) servers.MySQL {
 	t.Helper()
 	return PrivateWith(t, flavour)
@@ -24,8 +24,8 @@ func PrivateWith(t testing.TB, flavour string, settings ...string) servers.MySQL
 
 const privateID = "private"
 
-// privateIn starts the server with a launcher that supervises it or one that does not, which keeps no goroutine and no
-// file open for that.
+// privateIn starts the server with a launcher that supervises it, or with one that does not and keeps no goroutine and
+// no open file.
 func privateIn(t testing.TB, dir, flavour string, supervise bool, settings ...string) servers.MySQL {
 	t.Helper()
 	common, err := servers.Settings(flavour)

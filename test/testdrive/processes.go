@@ -21,7 +21,7 @@ func Processes(t testing.TB, dir string) map[int]string {
 	for _, file := range files {
 		raw, err := os.ReadFile(file)
 		if err != nil || !bytes.Contains(raw, []byte(dir+"/")) {
-			continue // it ended meanwhile, or is another's
+			continue // it has ended, or belongs to another user
 		}
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 		if err != nil {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Prometheus is a real one, of the test's own.
+// Prometheus is a test's own Prometheus server.
 type Prometheus struct {
 	URL string
 }
@@ -34,7 +34,7 @@ func StartPrometheus(t testing.TB, config string) *Prometheus {
 	return &Prometheus{URL: "http://" + address}
 }
 
-// LintMetrics has Prometheus's own tool look for what is wrong with what /metrics shows.
+// LintMetrics checks /metrics with Prometheus's own tool.
 func LintMetrics(t testing.TB, text string) {
 	t.Helper()
 	check := exec.Command("promtool", "check", "metrics")
@@ -50,7 +50,7 @@ type Sample struct {
 	Value  [2]any // the time, and the value as text
 }
 
-// Query asks for what an expression yields now. A malformed expression fails the test.
+// Query evaluates an expression now. A malformed expression fails the test.
 func (p *Prometheus) Query(t testing.TB, expression string) []Sample {
 	t.Helper()
 	var data struct{ Result []Sample }
@@ -58,7 +58,7 @@ func (p *Prometheus) Query(t testing.TB, expression string) []Sample {
 	return data.Result
 }
 
-// Rule is one that Prometheus evaluates.
+// Rule is a rule that Prometheus evaluates.
 type Rule struct {
 	Name      string
 	Query     string
@@ -66,7 +66,7 @@ type Rule struct {
 	LastError string
 }
 
-// Rules are all of them.
+// Rules returns all rules.
 func (p *Prometheus) Rules(t testing.TB) (all []Rule) {
 	t.Helper()
 	var data struct{ Groups []struct{ Rules []Rule } }
@@ -98,7 +98,7 @@ func (p *Prometheus) get(t testing.TB, path string, data any) {
 	}
 }
 
-// Await waits until an expression yields anything.
+// Await waits until an expression has a result.
 func (p *Prometheus) Await(t testing.TB, limit time.Duration, expression string) {
 	t.Helper()
 	Eventually(t, limit, "Prometheus has "+expression, func() bool { return len(p.Query(t, expression)) > 0 })

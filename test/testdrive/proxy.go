@@ -29,20 +29,21 @@ type Proxy struct {
 type relay struct {
 	client, server net.Conn
 	greeted        bool          // guarded by Proxy.mu; the server has sent something
-	gate           chan struct{} // guarded by Proxy.mu; what was read waits until it is closed; nil: it need not
-	cut            *cut          // guarded by Proxy.mu; not nil once the next answer is to be lost
+	gate           chan struct{} // guarded by Proxy.mu; bytes read wait until it is closed; nil: it does not wait
+	cut            *cut          // guarded by Proxy.mu; not nil if the next response will be lost
 	closed         chan struct{}
 	close          func()
 }
 
-// cut is the wish of CutAnswer.
+// cut is a pending call of CutAnswer.
 type cut struct {
 	text []byte
 	skip int
 	done chan struct{}
 }
 
-// Parameter is how a text is sent to PostgreSQL as a parameter of a statement, for CutAnswer: its length and itself.
+// Parameter returns a text as PostgreSQL's protocol sends a statement's parameter, its length and then the text, for
+// CutAnswer.
 // https://www.postgresql.org/docs/current/protocol-message-formats.html
 func Parameter(text string) string {
 	return string(binary.BigEndian.AppendUint32(nil, uint32(len(text)))) + text
@@ -94,8 +95,8 @@ func ProxyURL(t testing.TB, direct string) (p *Proxy, through string) {
 	return p, u.String()
 }
 
-// Freeze holds back all that the connections open now carry from now on, in both directions; they stay open.
-// Connections made later pass.
+// Freeze stops forwarding on the connections that are open now, in both directions; they stay open. Later connections
+// work.
 func (p *Proxy) Freeze() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,7 +108,7 @@ func (p *Proxy) Freeze() {
 	}
 }
 
-// Release lets what is held back go through.
+// Release forwards what Freeze has held back, and continues.
 func (p *Proxy) Release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -117,7 +118,7 @@ func (p *Proxy) Release() {
 	}
 }
 
-// Cut closes all connections that are open now, those that are frozen too.
+// Cut closes all connections that are open now, including frozen ones.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -126,17 +127,17 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Refuse tells whether new connections are closed as soon as they are made.
+// Refuse makes the proxy close new connections as soon as they are made, or accept them again.
 func (p *Proxy) Refuse(on bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refuses = on
 }
 
-// CutAnswer waits for bytes from a client that hold text, forwards them, and closes the connection in place of passing
-// on the server's answer: the server has done what it was told and the client cannot know. An empty text means the next
-// bytes, whatever they are. The first skip of them are let through. The channel is closed when it has happened, which
-// it does once.
+// CutAnswer waits for bytes from a client that hold text, forwards them, and closes the connection instead of passing
+// on the server's response: the server has executed the request, and the client cannot know. An empty text matches any
+// bytes. The first skip matches pass through. The channel is closed when the connection has been closed, which happens
+// once.
 func (p *Proxy) CutAnswer(text string, skip int) (done <-chan struct{}) {
 	c := &cut{text: []byte(text), skip: skip, done: make(chan struct{})}
 	p.mu.Lock()
@@ -145,7 +146,7 @@ func (p *Proxy) CutAnswer(text string, skip int) (done <-chan struct{}) {
 	return c.done
 }
 
-// HideTLS takes the offer of TLS out of the greetings of a MySQL server, whose connections then carry none.
+// HideTLS removes the offer of TLS from a MySQL server's greetings, so that clients connect without TLS.
 // https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_connection_phase_packets_protocol_handshake_v10.html
 func (p *Proxy) HideTLS() {
 	p.mu.Lock()
@@ -208,8 +209,8 @@ func (p *Proxy) serve(client net.Conn) {
 	directions.Wait()
 }
 
-// pass carries bytes one way until either end closes. before is asked about them when they may go on, and says whether
-// they are to be forwarded.
+// pass carries bytes one way until either end closes. When the connection is not frozen, it calls before with them,
+// which returns whether to forward them.
 func (p *Proxy) pass(r *relay, from, to net.Conn, before func(*relay, []byte) bool) {
 	defer r.close()
 	buffer := make([]byte, 32<<10)

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// receiveTime is what a test that waits for something waits at most, on a busy machine.
+// receiveTime limits how long a test waits for something, on a busy machine.
 const receiveTime = time.Minute
 
-// Receive returns what comes out of a channel, or its zero value once that is closed. The test ends where nothing does
+// Receive returns the next value of a channel, or the zero value if it is closed. It fails the test if nothing arrives
 // within a minute; what says what was expected.
 func Receive[T any](t testing.TB, ch <-chan T, what string) T {
 	t.Helper()

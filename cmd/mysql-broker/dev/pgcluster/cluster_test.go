@@ -180,7 +180,7 @@ func reachableDir(t *testing.T) string {
 	return dir
 }
 
-// runs tells whether anything of the cluster's server runs.
+// runs reports whether anything of the cluster's server runs.
 func runs(t *testing.T, c *Cluster) bool {
 	t.Helper()
 	info, err := os.Stat(c.home.dataDir())

@@ -11,21 +11,21 @@ import (
 	"fmt"
 )
 
-// Authority signs the certificates of all servers of a broker. Launchers keep its key in memory only.
+// Authority is the CA that signs the certificates of all of a broker's servers. Launchers keep its key in memory only.
 type Authority struct {
 	Certificate []byte // PEM
 	Key         []byte // PEM, PKCS #8
-	Trusted     []byte // PEM: what clients are to trust, Certificate among it
-	TakesOver   bool   // servers that have a CA of their own are to get a certificate of this one
+	Trusted     []byte // PEM: what clients must trust, including Certificate
+	TakesOver   bool   // servers with a CA of their own get a certificate signed by this one
 }
 
-// NewAuthority makes a certificate, which is valid for 20 years, and its key.
+// NewAuthority generates a key and a CA certificate that is valid for 20 years.
 func NewAuthority() (certificatePEM, keyPEM []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, fmt.Errorf("certificate authority: %w", err)
 	}
-	// Two of them must not have the same name: OpenSSL looks an issuer up by it.
+	// Each needs a different name, because OpenSSL looks an issuer up by name.
 	template := authorityOf("mysql-broker dedicated servers " + rand.Text()[:8])
 	template.MaxPathLenZero = true
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
@@ -40,7 +40,7 @@ func NewAuthority() (certificatePEM, keyPEM []byte, err error) {
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), nil
 }
 
-// Signer is an Authority that was read.
+// Signer is a parsed Authority.
 type Signer struct {
 	Certificate *x509.Certificate
 	Trusted     []byte              // PEM
@@ -49,7 +49,7 @@ type Signer struct {
 	key         crypto.Signer
 }
 
-// Signer reads the authority.
+// Signer parses the authority.
 func (a Authority) Signer() (*Signer, error) {
 	certificates, err := Parse(a.Certificate)
 	if err != nil || len(certificates) != 1 {
@@ -74,7 +74,7 @@ func (a Authority) Signer() (*Signer, error) {
 	return &Signer{certificates[0], a.Trusted, all, a.TakesOver, signing}, nil
 }
 
-// Parse reads all certificates of a text in PEM.
+// Parse returns all certificates of a PEM text.
 func Parse(text []byte) (all []*x509.Certificate, err error) {
 	for {
 		var block *pem.Block
@@ -89,7 +89,7 @@ func Parse(text []byte) (all []*x509.Certificate, err error) {
 	}
 }
 
-// Issuer is the one of these that has signed a certificate; nil if none has.
+// Issuer returns the certificate in all that has signed leaf; nil if none has.
 func Issuer(leaf *x509.Certificate, all []*x509.Certificate) *x509.Certificate {
 	for _, c := range all {
 		if leaf.CheckSignatureFrom(c) == nil {

@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// lifetime is that of authorities, and of a certificate that nothing would renew: it outlasts a server.
+	// lifetime is how long a CA is valid, and a certificate that nothing renews: longer than any server lives.
 	lifetime = 20 * 365 * 24 * time.Hour
 
-	// leafLifetime is that of certificates which launchers renew, when RenewBefore of it is left.
+	// leafLifetime is how long a certificate is valid that launchers renew. They do so when RenewBefore is left.
 	leafLifetime = 2 * 365 * 24 * time.Hour
 	RenewBefore  = leafLifetime / 2
 )
 
-// New makes a certificate for hosts under a new authority, whose key is forgotten at once: it can never sign another.
-// Both are in DER. MySQL's own certificates name no host, which Go and others refuse.
+// New returns a certificate for hosts and the new CA that signed it, both in DER. The CA's key is discarded, so it can
+// never sign another. The certificates that MySQL generates name no host, so Go and other clients refuse them.
 func New(name string, key *ecdsa.PrivateKey, hosts ...string) (ca, leaf []byte, err error) {
 	authorityKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -42,7 +42,7 @@ func New(name string, key *ecdsa.PrivateKey, hosts ...string) (ca, leaf []byte, 
 	return ca, leaf, nil
 }
 
-// Sign makes a certificate, in DER, for hosts and the key whose public half that is.
+// Sign returns a certificate, in DER, for hosts and that public key.
 func (s *Signer) Sign(name string, public crypto.PublicKey, hosts ...string) (leaf []byte, err error) {
 	template := leafOf(name, hosts)
 	template.NotAfter = time.Now().Add(leafLifetime)

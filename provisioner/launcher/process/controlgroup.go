@@ -14,21 +14,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// controlGroups is a part of the tree of control groups (cgroup v2) that the broker may arrange, as systemd delegates
-// one to a unit with Delegate= and DelegateSubgroup=. The broker is in one group of it and each dedicated server in
-// another one, with a limit of memory. A nil one is of a broker that has none; then servers stay in the broker's group.
+// controlGroups is a part of the control group tree (cgroup v2) that the broker may arrange, as systemd delegates one
+// to a unit with Delegate= and DelegateSubgroup=. The broker is in one of its groups. Each dedicated server is in a
+// group of its own, with a memory limit. If nothing is delegated, controlGroups is nil and servers stay in the broker's
+// group.
 //
-//	mysql-broker.service    delegated; the kernel allows no processes here once its groups have limits of memory
+//	mysql-broker.service    delegated; once its groups have memory limits, the kernel allows no processes here
 //	├─ broker               where systemd puts the broker
 //	├─ server-ID            one dedicated server
-//	└─ ungrouped            servers that were started here by a broker that had nothing delegated
+//	└─ ungrouped            servers started here by a broker that had nothing delegated
 //
 // https://docs.kernel.org/admin-guide/cgroup-v2.html, https://systemd.io/CGROUP_DELEGATION
 type controlGroups struct {
 	dir  string // where the delegated group is mounted
 	name string // the delegated group in the tree, as /proc/PID/cgroup has it
 
-	limits func(flavour string, memoryMB int) []groupLimit // groupLimits, but in tests
+	limits func(flavour string, memoryMB int) []groupLimit // groupLimits, except in tests
 }
 
 const (
@@ -36,7 +37,7 @@ const (
 	ungrouped         = "ungrouped"
 )
 
-// useControlGroups is findControlGroups, ready for servers to be started in groups of their own.
+// useControlGroups is findControlGroups, and prepares the delegated group for servers in groups of their own.
 func useControlGroups(proc string) (*controlGroups, error) {
 	g, err := findControlGroups(proc)
 	if err == nil {
@@ -48,7 +49,7 @@ func useControlGroups(proc string) (*controlGroups, error) {
 	return g, nil
 }
 
-// logMemoryLimit tells operators what bounds the memory of dedicated servers on this host.
+// logMemoryLimit logs what limits the memory of dedicated servers on this host.
 func (l *Launcher) logMemoryLimit() {
 	switch {
 	case l.cfg.UnlimitedMemory:
@@ -60,8 +61,8 @@ func (l *Launcher) logMemoryLimit() {
 	}
 }
 
-// findControlGroups looks for what was delegated to a process, which is given by its directory in /proc. The error
-// says why there is nothing.
+// findControlGroups finds the group that was delegated to a process, which is given by its directory in /proc. The
+// error says why there is none.
 func findControlGroups(proc string) (*controlGroups, error) {
 	own, err := groupOfProcess(proc)
 	if err != nil {
@@ -88,8 +89,8 @@ func findControlGroups(proc string) (*controlGroups, error) {
 	return g, nil
 }
 
-// checkDelegated says whether systemd has left the group to the broker and the broker may change it. Permissions alone
-// would not tell: root may change any group, systemd's own ones too.
+// checkDelegated returns an error unless systemd has delegated the group to the broker and the broker may change it.
+// Permissions alone do not show this: root may change any group, including systemd's own.
 func (g *controlGroups) checkDelegated() error {
 	mark := make([]byte, 8)
 	n, err := unix.Getxattr(g.dir, "user.delegate", mark)
@@ -105,7 +106,7 @@ func (g *controlGroups) checkDelegated() error {
 	return nil
 }
 
-// groupOfProcess is the control group of a process as its file cgroup names it.
+// groupOfProcess returns the control group of a process, as named in its file cgroup.
 // https://man7.org/linux/man-pages/man7/cgroups.7.html
 func groupOfProcess(proc string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(proc, "cgroup"))
@@ -120,7 +121,7 @@ func groupOfProcess(proc string) (string, error) {
 	return "", errors.New("the host has no control groups of version 2")
 }
 
-// mountedGroup is the directory of a control group, of which the parent is mounted as well.
+// mountedGroup returns the directory of a control group whose parent is mounted as well.
 // https://man7.org/linux/man-pages/man5/proc_pid_mountinfo.5.html
 func mountedGroup(proc, group string) (string, error) {
 	notMounted := fmt.Errorf("no group above the control group %s is mounted", group)
@@ -147,10 +148,10 @@ func mountedGroup(proc, group string) (string, error) {
 	return "", notMounted
 }
 
-// enable has the groups below the delegated one limit memory. The kernel refuses that while processes are in the
-// delegated one itself; what a broker before this one started there gets a group of its own, without limits.
+// enable lets the groups below the delegated one limit memory. The kernel refuses that while the delegated group itself
+// contains processes, so those that an earlier broker started there are moved to a group of their own, without limits.
 func (g *controlGroups) enable() error {
-	for range 10 { // processes may start others meanwhile
+	for range 10 { // processes may start others in between
 		err := g.write("cgroup.subtree_control", "+memory")
 		if err == nil {
 			return nil
@@ -176,14 +177,14 @@ func (g *controlGroups) clear() error {
 	}
 	for _, pid := range strings.Fields(string(processes)) {
 		err := g.write(filepath.Join(ungrouped, "cgroup.procs"), pid)
-		if err != nil && !errors.Is(err, unix.ESRCH) { // that one has ended
+		if err != nil && !errors.Is(err, unix.ESRCH) { // ESRCH: the process has ended
 			return err
 		}
 	}
 	return nil
 }
 
-// write changes a file of the delegated group or below it. Such files are neither made nor cut.
+// write writes to a file in or below the delegated group. Such files can be neither created nor truncated.
 func (g *controlGroups) write(file, value string) error {
 	f, err := os.OpenFile(filepath.Join(g.dir, file), os.O_WRONLY, 0)
 	if err != nil {
@@ -196,7 +197,7 @@ func (g *controlGroups) write(file, value string) error {
 	return nil
 }
 
-// subgroups names the groups below one.
+// subgroups returns the names of the groups below one.
 func subgroups(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"mysql-broker/provisioner/launcher"
 )
 
-// Destroy implements launcher.Launcher. The files are moved out of the way in one act, so that what is left of them
-// after a crash can never be taken for a server.
+// Destroy implements launcher.Launcher. It moves the directory away in one rename, so that leftovers after a crash
+// cannot be taken for a server.
 func (l *Launcher) Destroy(ctx context.Context, id string) error {
 	return l.destroy(ctx, id, func(serverDir) error { return nil })
 }
@@ -29,7 +29,7 @@ func (l *Launcher) DestroyUnused(ctx context.Context, id string) error {
 	})
 }
 
-// destroy removes a server if may, which is asked while its lock is held, returns nil.
+// destroy removes a server if may, called with the server's lock held, returns nil.
 func (l *Launcher) destroy(ctx context.Context, id string, may func(serverDir) error) error {
 	sd, err := l.serverDir(id)
 	if err != nil {
@@ -37,7 +37,7 @@ func (l *Launcher) destroy(ctx context.Context, id string, may func(serverDir) e
 	}
 	unlock, err := lockDir(ctx, sd.dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return l.emptyTrash(sd.id + "-*") // a broker that was destroying it may have died
+		return l.emptyTrash(sd.id + "-*") // the broker that was destroying it may have died
 	}
 	if err != nil {
 		return err
@@ -50,18 +50,18 @@ func (l *Launcher) destroy(ctx context.Context, id string, may func(serverDir) e
 		return err
 	}
 	fault.Point("destroy", "stopped")
-	if err := l.groups.removeGroup(ctx, sd.id); err != nil { // what else is in it does not keep the server there
+	if err := l.groups.removeGroup(ctx, sd.id); err != nil { // the server is removed even if its group is not
 		l.cfg.Logger.Warn("a control group is left behind", "error", err)
 	}
 	return l.discard(sd)
 }
 
-// retire stops a server for ever. Its data are of no use any more, so it need not write them out. A disk so full that
-// not even this can be recorded must not keep the server there: removing it makes room, and a server that is started
-// once more because the broker died before that is removed when the task goes on.
+// retire stops a server for good. Its data is no longer needed, so it is killed. A full disk must not prevent the
+// removal, which makes room, so the phase need not be recorded then. If the broker dies before the removal, the server
+// may be started again, and is removed when the task continues.
 func (l *Launcher) retire(ctx context.Context, sd serverDir) error {
 	st, err := sd.loadState()
-	if err != nil && !errors.Is(err, launcher.ErrNotFound) { // it is of no use any more, whatever it was
+	if err != nil && !errors.Is(err, launcher.ErrNotFound) { // its state no longer matters
 		l.cfg.Logger.Warn("a server is destroyed of which the state cannot be read", "server", sd.id, "error", err)
 	}
 	st.Phase = phaseDestroying
@@ -84,7 +84,7 @@ func (l *Launcher) discard(sd serverDir) error {
 	return nil
 }
 
-// emptyTrash removes what brokers that died in the middle of Destroy left, of the servers that match.
+// emptyTrash removes the matching directories that brokers left when they died during Destroy.
 func (l *Launcher) emptyTrash(pattern string) error {
 	graves, err := filepath.Glob(filepath.Join(l.trashDir(), pattern))
 	if err != nil {

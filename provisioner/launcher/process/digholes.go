@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// holeSize is the least that becomes a hole: a block of the usual file systems. Most pages of an empty server, which
-// are four times as large, hold something only in their first block, or in their first and last ones.
+// holeSize is the smallest hole: one block of the usual file systems. A page has four blocks; most pages of an empty
+// server hold something only in their first block, or in their first and last ones.
 const holeSize = 4 << 10
 
 var zeros [holeSize]byte
 
-// digHoles gives back the disk space of blocks that hold nothing but zeros, in all files of a directory tree but the
-// redo log: a server could not go on if there were no space when it comes to write that. File systems that know no
-// holes keep the space. https://man7.org/linux/man-pages/man2/fallocate.2.html
+// digHoles frees the disk space of blocks that contain only zeros, in all files of a directory tree except the redo
+// log: a server cannot continue if there is no space when it writes to its redo log. On file systems without holes it
+// frees nothing. https://man7.org/linux/man-pages/man2/fallocate.2.html
 func digHoles(dir string) error {
 	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || strings.Contains(path, "/#innodb_redo/") || entry.Name() == "ib_logfile0" {

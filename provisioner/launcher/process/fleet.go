@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// startsAtOnce is how many servers are started or stopped side by side.
+// startsAtOnce is how many servers are started or stopped at the same time.
 const startsAtOnce = 4
 
-// StartAll returns when every server that was launched is up: those found running are left alone, the others started.
-// One that cannot be started does not keep the others from it.
+// StartAll returns when every launched server is up. It leaves running servers alone and starts the others. If one
+// cannot be started, the others still are.
 func (l *Launcher) StartAll(ctx context.Context) error {
 	return l.each(func(sd serverDir) error {
 		s, err := l.keepRunning(ctx, sd)
@@ -26,8 +26,9 @@ func (l *Launcher) StartAll(ctx context.Context) error {
 	})
 }
 
-// StopAll ends supervision, as Close does, and stops every server. Their data stay; StartAll brings them back. Those
-// that still run when the context ends are killed, even where another holds their lock; they recover when started.
+// StopAll ends supervision, as Close does, and stops every server. Their data stays; StartAll starts them again.
+// Servers that still run when the context ends are killed, even if another process holds their lock; they recover when
+// started.
 func (l *Launcher) StopAll(ctx context.Context) error {
 	l.Close()
 	return l.each(func(sd serverDir) error {

@@ -11,17 +11,17 @@ import (
 	"mysql-broker/provisioner/launcher"
 )
 
-// diskFull are what the programs of either flavour say of a full disk, by the system's text in the locale C or by its
-// number: 28 is ENOSPC.
+// diskFull are the words by which programs of either flavour report a full disk: the system's text in the locale C, or
+// its number. 28 is ENOSPC.
 var diskFull = []string{"No space left on device", "OS error code 28", "Errcode: 28", "error number 28",
 	"failed with error 28", "Disk is full"}
 
-// startSpaceMB is more than what a server writes while it starts: settings, and temporary tablespaces of up to 12 MiB.
-// A redo log of another size than before comes to that.
+// startSpaceMB is more than a server writes while it starts: settings, and temporary tablespaces of up to 12 MiB. A
+// redo log of a different size needs its own size in addition.
 const startSpaceMB = 64
 
-// roomToStart keeps a server that runs from being stopped where the disk is so full that it could not start again with
-// memoryMB instead of what it has.
+// roomToStart returns an error if the disk is too full to start the server again with memoryMB. A running server must
+// not be stopped then.
 func roomToStart(dir string, st state, memoryMB int) error {
 	needed := startSpaceMB
 	next := st
@@ -37,7 +37,7 @@ func roomToStart(dir string, st state, memoryMB int) error {
 	return err
 }
 
-// spaceLeft is how many bytes can still be written below a directory.
+// spaceLeft returns how many bytes can still be written below a directory.
 func spaceLeft(dir string) (uint64, error) {
 	var disk unix.Statfs_t
 	if err := unix.Statfs(dir, &disk); err != nil {
@@ -46,8 +46,8 @@ func spaceLeft(dir string) (uint64, error) {
 	return disk.Bavail * uint64(disk.Bsize), nil
 }
 
-// explainNoRoom makes a launcher.NoRoom of an error that says so, or that comes from a full disk, be it the broker's
-// own or what a program has logged.
+// explainNoRoom turns an error into a launcher.NoRoom if it says so or was caused by a full disk, whether the broker's
+// own write failed or a program logged it.
 func explainNoRoom(err error) error {
 	switch {
 	case errors.Is(err, launcher.ErrNoRoom):

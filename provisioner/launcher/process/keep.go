@@ -10,8 +10,7 @@ import (
 	"mysql-broker/provisioner/launcher"
 )
 
-// Keep implements launcher.Launcher. The record is a file beside the state, which older brokers that know nothing of it
-// leave alone.
+// Keep implements launcher.Launcher. The record is a file next to the state, which older brokers ignore.
 func (l *Launcher) Keep(ctx context.Context, id string) error {
 	sd, err := l.serverDir(id)
 	if err != nil {
@@ -35,7 +34,7 @@ func (l *Launcher) Keep(ctx context.Context, id string) error {
 	return nil
 }
 
-// kept tells whether Keep was called for the server.
+// kept reports whether Keep was called for the server.
 func (d serverDir) kept() (bool, error) {
 	_, err := os.Lstat(d.keptFile())
 	if errors.Is(err, fs.ErrNotExist) {

@@ -18,8 +18,8 @@ import (
 func (d serverDir) certificateFile() string { return filepath.Join(d.tlsDir(), "server.pem") }
 func (d serverDir) keyFile() string         { return filepath.Join(d.tlsDir(), "server-key.pem") }
 
-// writeKeys gives a server its certificate, for that host, and keys, once for all its life; the certificate alone is
-// renewed, see renew.go.
+// writeKeys creates a server's keys and its certificate for that host. The keys stay for the server's lifetime; the
+// certificate is renewed, see renew.go.
 func (l *Launcher) writeKeys(sd serverDir, host string) error {
 	if _, err := os.Stat(sd.tlsDir()); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -76,7 +76,7 @@ func (l *Launcher) writePublic(path, kind string, der []byte) error {
 	return writeSynced(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o644)
 }
 
-// writePrivate writes a PKCS #8 key that the servers' owner alone can read.
+// writePrivate writes a PKCS #8 key that only the servers' owner can read.
 func (l *Launcher) writePrivate(path string, der []byte) error {
 	return l.owner.writeSecret(path, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }

@@ -11,7 +11,7 @@ import (
 	"mysql-broker/provisioner/launcher/mysqld"
 )
 
-// Kind is how operators choose and configure this launcher.
+// Kind describes this launcher and its variables to operators.
 func Kind() launcher.Kind {
 	return launcher.Kind{Name: "process", Where: "on this host", Configure: configure, Variables: []launcher.Variable{
 		{Name: "LAUNCHER_DIR", Default: "/var/lib/mysql-broker", Meaning: "state directory"},
@@ -63,8 +63,8 @@ func (c Config) Open(o launcher.Options) (launcher.Launcher, error) {
 	return l, nil
 }
 
-// Beside implements launcher.Configured. A port that two launchers may choose could be taken by one's new server while
-// the other's is down, which could then never come back.
+// Beside implements launcher.Configured. If the port ranges overlapped, a new server of one launcher could take the
+// port of a stopped server of the other, which could then not be started again.
 func (c Config) Beside(other launcher.Configured) error {
 	o, ok := other.(Config)
 	switch {

@@ -16,11 +16,11 @@ import (
 	"mysql-broker/provisioner/launcher/mysqld"
 )
 
-// portAttempts is how many ports are tried when strangers take them in the moment before a server does.
+// portAttempts is how many ports are tried if another program takes the chosen port just before the server does.
 const portAttempts = 5
 
-// portTaken is what the log of either flavour says in the locale C (EADDRINUSE). To try the port instead would tell
-// less: it may be free again.
+// portTaken is what both flavours log in the locale C (EADDRINUSE). Testing the port instead is less reliable: it may
+// be free again by then.
 const portTaken = "Address already in use"
 
 var (
@@ -28,8 +28,8 @@ var (
 	validPassword = regexp.MustCompile(`^[A-Za-z0-9_.~-]+$`)
 )
 
-// Launch implements launcher.Launcher. A server that was not answered for yet, and so holds nobody's data, is begun
-// again from an empty data directory; its port and certificate stay.
+// Launch implements launcher.Launcher. A server that is not ready yet holds nobody's data, so it starts again from an
+// empty data directory; its port and certificate stay.
 func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec,
 	report func(progress string)) (_ launcher.Endpoint, err error) {
 	l.launching.Add(1)
@@ -50,12 +50,12 @@ func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec,
 		return launcher.Endpoint{}, err
 	}
 	report("Preparing the data directory")
-	if ctx.Err() != nil { // the report may have found that another has the work now
+	if ctx.Err() != nil { // the report may have found that another broker has the work
 		return launcher.Endpoint{}, fmt.Errorf("server %s: %w", sd.id, context.Cause(ctx))
 	}
 	var written <-chan error
 	if st.Phase != phaseReady {
-		if kept, err := sd.kept(); kept || err != nil { // its state was lost, or it is half destroyed
+		if kept, err := sd.kept(); kept || err != nil { // its state was lost, or it is partly destroyed
 			return launcher.Endpoint{}, fmt.Errorf("server %s: cannot begin anew: %w", sd.id,
 				errors.Join(launcher.ErrKept, err))
 		}
@@ -76,14 +76,15 @@ func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec,
 			return launcher.Endpoint{}, fmt.Errorf("server %s: %w", sd.id, err)
 		}
 	}
-	// The report is recorded meanwhile; to wait for that first would delay every launch.
+	// The report is recorded in parallel; waiting for it would delay every launch.
 	var reported sync.WaitGroup
 	defer reported.Wait()
 	reported.Go(func() { report("Securing the admin account") })
 	return l.answerFor(ctx, sd, st, spec)
 }
 
-// instanceOf refuses what could not be written into SQL as it is.
+// instanceOf returns the directory of a server. It refuses names and passwords that would need escaping in SQL, and
+// versions that this launcher does not have.
 func (l *Launcher) instanceOf(spec launcher.Spec) (serverDir, error) {
 	if !validUser.MatchString(spec.AdminUser) || spec.AdminUser == "root" {
 		return serverDir{}, fmt.Errorf("server %s: admin account %q will not do", spec.ID, spec.AdminUser)
@@ -102,23 +103,23 @@ func (l *Launcher) instanceOf(spec launcher.Spec) (serverDir, error) {
 
 func (d serverDir) makeAndLock(ctx context.Context) (unlock func(), err error) {
 	for {
-		if ctx.Err() != nil { // another may have the work now, and have destroyed it
+		if ctx.Err() != nil { // another broker may have taken over and destroyed the server
 			return nil, fmt.Errorf("server %s: %w", d.id, context.Cause(ctx))
 		}
 		if err := os.Mkdir(d.dir, traversable); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, fmt.Errorf("server %s: %w", d.id, err)
 		}
 		unlock, err := lockDir(ctx, d.dir)
-		if !errors.Is(err, fs.ErrNotExist) { // else it was destroyed meanwhile
+		if !errors.Is(err, fs.ErrNotExist) { // ErrNotExist: it was destroyed in between
 			return unlock, err
 		}
 	}
 }
 
-// prepare chooses a port and makes all the files of a server; what an earlier attempt left of its data goes. written,
-// unless it is nil, yields once they survive a power failure.
+// prepare chooses a port and creates all files of a server, after removing the data of an earlier attempt. If written
+// is not nil, it yields once the files survive a power failure.
 func (l *Launcher) prepare(ctx context.Context, sd serverDir, st *state) (written <-chan error, err error) {
-	if st.Port != 0 { // else nothing was ever started
+	if st.Port != 0 { // otherwise nothing was ever started
 		if err := l.stopIfRunning(ctx, sd, (*server).kill); err != nil {
 			return nil, err
 		}
@@ -142,8 +143,8 @@ func (l *Launcher) prepare(ctx context.Context, sd serverDir, st *state) (writte
 	return written, l.writeKeys(sd, st.Host)
 }
 
-// fillDataDir takes a spare or, if there is none, copies the template and makes the keys. The disk need not have them
-// before the server starts, only before it is answered for.
+// fillDataDir takes a spare or, if there is none, copies the template and creates the keys. The files need not be
+// synced before the server starts, only before Launch returns.
 func (l *Launcher) fillDataDir(ctx context.Context, sd serverDir, host string) (written <-chan error, err error) {
 	if taken, err := l.takeSpare(sd, host); taken || err != nil {
 		return nil, err
@@ -152,7 +153,7 @@ func (l *Launcher) fillDataDir(ctx context.Context, sd serverDir, host string) (
 	if err != nil {
 		return nil, err
 	}
-	keys := make(chan error, 1) // made meanwhile: they take as long as the copy
+	keys := make(chan error, 1) // in parallel: this takes as long as the copy
 	go func() { keys <- l.writeKeys(sd, host) }()
 	err = copySparse(ctx, template, sd.dataDir(), l.owner)
 	if err := errors.Join(err, <-keys); err != nil {
@@ -163,7 +164,7 @@ func (l *Launcher) fillDataDir(ctx context.Context, sd serverDir, host string) (
 	return synced, nil
 }
 
-// bringUp returns when the server is up, whether or not it ran before.
+// bringUp starts the server if it does not run, and returns when it is up.
 func (l *Launcher) bringUp(ctx context.Context, sd serverDir, st *state, spec launcher.Spec,
 	report func(progress string)) error {
 	starting := sync.OnceFunc(func() { report("Starting mysqld") })
@@ -186,7 +187,7 @@ func (l *Launcher) bringUp(ctx context.Context, sd serverDir, st *state, spec la
 	}
 }
 
-// startAndAwait calls starting while the server comes up.
+// startAndAwait starts the server, calls starting, and returns when the server is up.
 func (l *Launcher) startAndAwait(ctx context.Context, sd serverDir, st state, starting func(),
 	options ...string) error {
 	s, err := l.start(ctx, sd, st, options...)
@@ -199,8 +200,8 @@ func (l *Launcher) startAndAwait(ctx context.Context, sd serverDir, st state, st
 	return l.awaitUp(ctx, sd, s, l.cfg.LaunchTimeout)
 }
 
-// answerFor records that a server is to be kept running from now on, once its admin account can log in. That root
-// cannot, every start has found already.
+// answerFor checks that the admin account can log in, and then records the server as ready: from now on it is kept
+// running. Every start has already checked that root cannot log in.
 func (l *Launcher) answerFor(ctx context.Context, sd serverDir, st state,
 	spec launcher.Spec) (launcher.Endpoint, error) {
 	end, err := l.endpoint(sd, st)

@@ -11,19 +11,18 @@ import (
 )
 
 const (
-	// lockInterval is how often a lock that others hold is tried again, after first tries that follow each other faster:
-	// most are held for a moment.
+	// lockInterval is the longest pause between attempts to take a lock that another process holds. The first attempts
+	// follow faster, because most locks are held only briefly.
 	lockInterval = 20 * time.Millisecond
 
-	// lockTimeout outlasts the longest that one who holds a lock waits for a server.
+	// lockTimeout is longer than the longest time that a lock's holder waits for a server.
 	lockTimeout = startTimeout + time.Minute
 )
 
 var errLockTimeout = fmt.Errorf("another has held it for %s", lockTimeout)
 
-// lockDir waits for the exclusive lock of a directory, for lockTimeout at most. It fails with fs.ErrNotExist when the
-// directory is not there, or no longer by the time that its lock is free. The lock ends with unlock, or with the
-// process.
+// lockDir waits up to lockTimeout for the exclusive lock of a directory. It fails with fs.ErrNotExist if the directory
+// does not exist, or no longer exists when its lock is free. The lock is released by unlock or when the process ends.
 func lockDir(ctx context.Context, dir string) (unlock func(), err error) {
 	lock, err := holdLock(ctx, dir)
 	if err != nil {
@@ -32,17 +31,18 @@ func lockDir(ctx context.Context, dir string) (unlock func(), err error) {
 	return func() { _ = lock.Close() }, nil
 }
 
-// holdLock is lockDir for who passes the lock on: it ends once all processes that have the file have closed it.
+// holdLock is lockDir for a caller that passes the lock on to other processes: it is released when all of them have
+// closed the file.
 func holdLock(ctx context.Context, dir string) (*os.File, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, lockTimeout, errLockTimeout)
 	defer cancel()
 	return pollLock(ctx, dir, lockInterval)
 }
 
-// pollLock is holdLock without its limit. It tries the lock every so often until ctx ends.
+// pollLock is holdLock without the timeout. It retries the lock, with pauses of at most every, until ctx ends.
 func pollLock(ctx context.Context, dir string, every time.Duration) (*os.File, error) {
 	for pause := time.Millisecond; ; pause = min(2*pause, every) {
-		if ctx.Err() != nil { // nothing is begun any more, even where the lock is free
+		if ctx.Err() != nil { // start nothing more, even if the lock is free
 			return nil, fmt.Errorf("wait for the lock of %s: %w", dir, context.Cause(ctx))
 		}
 		lock, err := tryLock(dir)
@@ -56,7 +56,7 @@ func pollLock(ctx context.Context, dir string, every time.Duration) (*os.File, e
 	}
 }
 
-// tryLock fails with unix.EWOULDBLOCK while another holds the lock, or the directory was replaced meanwhile.
+// tryLock fails with unix.EWOULDBLOCK if another process holds the lock, or if the directory was replaced in between.
 func tryLock(dir string) (_ *os.File, err error) {
 	f, err := os.Open(dir)
 	if err != nil {

@@ -19,17 +19,17 @@ import (
 	"mysql-broker/provisioner/launcher"
 )
 
-// loginTimeout keeps a server that accepts connections but does not answer from holding up a launch.
+// loginTimeout limits how long a server that accepts connections but does not respond can delay a launch.
 const loginTimeout = 10 * time.Second
 
 // errRootOpen is returned for a server that lets root in without a password.
 var errRootOpen = errors.New("root can log in without a password")
 
-// probe tries to log in as root without a password through the server's socket. To be refused is what shows that the
-// server is up: the launcher keeps no password of any server.
+// probe tries to log in as root without a password through the server's socket. The server is up when it refuses the
+// login: the launcher has no password to log in with.
 func probe(ctx context.Context, sd serverDir) (up bool, err error) {
 	if _, err := os.Lstat(filepath.Join(sd.dataDir(), socketName)); errors.Is(err, fs.ErrNotExist) {
-		return false, nil // the usual answer, which should cost next to nothing: the server needs the time
+		return false, nil // the usual case, kept cheap to leave the CPU to the starting server
 	}
 	dir, err := os.Open(sd.dataDir())
 	if err != nil {
@@ -38,7 +38,7 @@ func probe(ctx context.Context, sd serverDir) (up bool, err error) {
 	defer dir.Close()
 	cfg := mysql.NewConfig()
 	cfg.User, cfg.Net = "root", "unix"
-	// However long the directory's own path is, this one fits into a socket address.
+	// This path fits into a socket address, however long the directory's own path is.
 	cfg.Addr = fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), socketName)
 	var refused *mysql.MySQLError
 	switch err := login(ctx, cfg); {
@@ -64,7 +64,7 @@ func (l *Launcher) checkAdmin(ctx context.Context, spec launcher.Spec, end launc
 	return nil
 }
 
-// dialAddress is where this host reaches its own servers: Config.Host may lead through a network it cannot reach.
+// dialAddress is the address by which this host connects to its own servers. It may be unable to reach Config.Host.
 func (l *Launcher) dialAddress() string {
 	if ip := net.ParseIP(l.cfg.BindAddress); ip != nil && !ip.IsUnspecified() {
 		return l.cfg.BindAddress

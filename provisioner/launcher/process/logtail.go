@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// logTailBytes is how much of a log is read for its last errors.
+// logTailBytes is how much of the end of a log is searched for errors.
 const logTailBytes = 4096
 
 // logTail returns the last errors that the server logged, for an error message.
@@ -21,7 +21,7 @@ func readLogTail(sd serverDir) string {
 		return err.Error()
 	}
 	defer f.Close()
-	// A log shorter than that is read from its beginning, where the offset then still is.
+	// In a shorter log the seek fails, and the offset stays at the beginning.
 	_, _ = f.Seek(-logTailBytes, io.SeekEnd)
 	text, err := io.ReadAll(io.LimitReader(f, logTailBytes))
 	if err != nil {
@@ -30,14 +30,14 @@ func readLogTail(sd serverDir) string {
 	return string(text)
 }
 
-// logReader reads what a server logs from some moment on.
+// logReader reads what a server appends to its log.
 type logReader struct {
 	file   string
 	offset int64 // -1 before the first look
 }
 
-// readNew returns what was logged since the last call, of which the last logTailBytes*16 at most, and at the first call
-// what the log ends with. A log that is shorter than it was has been rotated, and is read from its beginning.
+// readNew returns what was logged since the last call, or the end of the log at the first call; at most the last
+// 16*logTailBytes. A log that has become shorter was rotated, and is read from its beginning.
 func (r *logReader) readNew() (string, error) {
 	f, err := os.Open(r.file)
 	if err != nil {
@@ -59,13 +59,14 @@ func (r *logReader) readNew() (string, error) {
 	text := make([]byte, size-from)
 	n, err := f.ReadAt(text, from)
 	r.offset = from + int64(n)
-	if errors.Is(err, io.EOF) { // it was cut meanwhile
+	if errors.Is(err, io.EOF) { // it was truncated in between
 		err = nil
 	}
 	return string(text[:n]), err
 }
 
-// tellingLines returns the last three lines of a program's output that speak of an error, or of all if none does.
+// tellingLines returns the last three lines of a program's output that contain an error, or the last three lines if
+// none does.
 func tellingLines(output string) string {
 	lines := strings.Split(strings.TrimSpace(output), "\n")
 	harmless := func(line string) bool { return !strings.Contains(line, "ERROR") }
@@ -76,14 +77,15 @@ func tellingLines(output string) string {
 }
 
 var (
-	// lastWord is what both flavours log last where they have ended in order. A line of MySQL's own may follow.
+	// lastWord matches the last line that both flavours log when they shut down properly. MySQL may log another line after
+	// it.
 	lastWord = regexp.MustCompile(`: Shutdown complete\b.*\n(.*MySQL Server - end.*\n)?$`)
 
-	// order is what they log when they are told to end, or when they give up as they start.
+	// order matches what they log when they are asked to shut down, or when they abort their start.
 	order = regexp.MustCompile(`Received SHUTDOWN from user|: Normal shutdown|\bAborting\b`)
 )
 
-// shutDown says whether a server that ended had been told to, by the end of its log.
+// shutDown reports whether a server exited because it was asked to, judged by the end of its log.
 func shutDown(log string) bool {
 	orders := order.FindAllString(log, -1)
 	return lastWord.MatchString(log) && len(orders) > 0 && orders[len(orders)-1] != "Aborting"

@@ -14,17 +14,17 @@ import (
 
 const (
 	memoryInterval = time.Second
-	// memoryPatience is how long a server may be without memory for one more connection. Nobody could end the sessions
-	// that hold it: the broker could not log in either.
+	// memoryPatience is how long a server may lack the memory for one more connection. Nobody could kill the sessions that
+	// use the memory: the broker could not log in either.
 	memoryPatience = 10 * time.Second
 )
 
-// guardMemory ends a server that has had no memory left for memoryPatience, as the kernel would where it runs out of
-// it; it is started again. It returns when the context ends.
+// guardMemory kills a server that has had no memory left for memoryPatience, as the kernel does when a host runs out of
+// memory. The server is then restarted. guardMemory returns when it has killed the server or the context ends.
 func (l *Launcher) guardMemory(ctx context.Context, sd serverDir, s *server) {
 	tick := time.NewTicker(memoryInterval)
 	defer tick.Stop()
-	var since time.Time // when it was first found without
+	var since time.Time // when it was first found without memory
 	for {
 		select {
 		case <-ctx.Done():
@@ -33,7 +33,7 @@ func (l *Launcher) guardMemory(ctx context.Context, sd serverDir, s *server) {
 		}
 		without, err := s.withoutMemory(mysqld.StackKB[l.cfg.Binary.Flavour] + 64) // with a guard page and the like
 		switch {
-		case err != nil || !without: // an error means that it has ended
+		case err != nil || !without: // an error means that the server has exited
 			since = time.Time{}
 		case since.IsZero():
 			since = time.Now()
@@ -47,8 +47,8 @@ func (l *Launcher) guardMemory(ctx context.Context, sd serverDir, s *server) {
 	}
 }
 
-// withoutMemory says whether the server may not reserve so many KiB more. One that was started without a limit always
-// may.
+// withoutMemory reports whether the server's limit leaves less than that many KiB to reserve. It is false for a server
+// that was started without a limit.
 func (s *server) withoutMemory(kilobytes int) (bool, error) {
 	dir := filepath.Join("/proc", strconv.Itoa(s.pid))
 	limits, err := os.ReadFile(filepath.Join(dir, "limits"))
@@ -64,7 +64,7 @@ func (s *server) withoutMemory(kilobytes int) (bool, error) {
 		return false, err
 	}
 	reserved := dataReserved.FindSubmatch(status)
-	if reserved == nil { // it is ending
+	if reserved == nil { // the server is exiting
 		return false, nil
 	}
 	most, err := strconv.Atoi(string(limit[1]))
@@ -75,21 +75,21 @@ func (s *server) withoutMemory(kilobytes int) (bool, error) {
 	return now+kilobytes > most/1024, err
 }
 
-// As proc_pid_limits(5) has it, in bytes, and proc_pid_status(5), in KiB.
+// The formats of proc_pid_limits(5), in bytes, and proc_pid_status(5), in KiB.
 var (
 	dataLimit    = regexp.MustCompile(`(?m)^Max data size +(\d+) `)
 	dataReserved = regexp.MustCompile(`(?m)^VmData:\s+(\d+) kB$`)
 )
 
-// limited is the command that runs a program with a limit of reserved memory and, if it is to have a group, in the
-// control group of which the file cgroup.procs is its file 4. Go cannot set a limit for a child, and a root that lacks
-// CAP_SYS_RESOURCE cannot for another user's process; clone3, by which Go would start a child in a group, is forbidden
-// by systemd's RestrictNamespaces=. The shell does both to itself and replaces itself by the program. Where either
-// fails, as a limit in a sandbox may, the program runs without.
+// limited returns a command that runs a program with a limit of reserved memory. If grouped, the program also enters
+// the control group whose cgroup.procs is its file 4. A shell does both to itself and then replaces itself with the
+// program: Go cannot set a limit for a child, a root without CAP_SYS_RESOURCE cannot set one for another user's
+// process, and systemd's RestrictNamespaces= forbids clone3, which Go would use to start a child in a group. If a step
+// fails, for example a limit in a sandbox, the program runs without it.
 func limited(limitMB int, grouped bool, path string, args ...string) *exec.Cmd {
 	script := `ulimit -d "$0" 2>/dev/null; exec "$@"`
 	if grouped {
-		script = `echo 0 >&4; exec 4>&-; ` + script // 0 is who writes it
+		script = `echo 0 >&4; exec 4>&-; ` + script // 0 stands for the writing process
 	}
 	return exec.Command("/bin/sh", append([]string{"-c", script, strconv.Itoa(limitMB * 1024), path}, args...)...)
 }

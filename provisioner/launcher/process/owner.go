@@ -12,17 +12,16 @@ import (
 // traversable is the mode of directories that belong to the broker and that servers pass through, but cannot list.
 const traversable = 0o711
 
-// owner is whom the servers' processes and data belong to.
+// owner is the account that owns the servers' processes and data.
 type owner struct {
 	name     string
 	uid, gid int
 }
 
-// unprivileged is the account that servers run as when the broker is root, whom mysqld refuses to run as.
+// unprivileged is the account that servers run as if the broker is root, because mysqld refuses to run as root.
 const unprivileged = "nobody"
 
-// lookupOwner resolves the account servers run as: unprivileged when the broker is root, and the broker's own account
-// otherwise.
+// lookupOwner returns the account that servers run as: unprivileged if the broker is root, otherwise the broker's own.
 func lookupOwner() (owner, error) {
 	if os.Geteuid() != 0 {
 		return owner{name: "uid " + strconv.Itoa(os.Geteuid()), uid: os.Geteuid(), gid: os.Getegid()}, nil
@@ -40,7 +39,7 @@ func lookupOwner() (owner, error) {
 	return owner{name: unprivileged, uid: uid, gid: gid}, nil
 }
 
-// attributes starts a process as the owner, in a session of its own so that no signal to the broker reaches it.
+// attributes start a process as the owner, in its own session, so that no signal to the broker reaches it.
 func (o owner) attributes() *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setsid: true}
 	if os.Geteuid() == 0 {
@@ -49,7 +48,7 @@ func (o owner) attributes() *syscall.SysProcAttr {
 	return attr
 }
 
-// mkdir makes a directory that only the owner may enter.
+// mkdir creates a directory that only the owner may enter.
 func (o owner) mkdir(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
@@ -57,8 +56,8 @@ func (o owner) mkdir(dir string) error {
 	return os.Chown(dir, o.uid, o.gid)
 }
 
-// checkReach says whether the owner may pass through dir and every directory above it. An owner that is the broker's
-// own account has just made dir, so it can.
+// checkReach returns an error unless the owner may pass through dir and every directory above it. If the owner is the
+// broker's own account, it has just created dir, so it may.
 func (o owner) checkReach(dir string) error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -92,7 +91,7 @@ func (o owner) mayPass(info os.FileInfo) bool {
 	return info.Mode()&execute != 0
 }
 
-// writeSecret writes a file for good that only the owner can read.
+// writeSecret writes and syncs a file that only the owner can read.
 func (o owner) writeSecret(path string, content []byte) error {
 	if err := writeSynced(path, content, 0o600); err != nil {
 		return err

@@ -13,8 +13,8 @@ import (
 	"mysql-broker/provisioner/launcher"
 )
 
-// choosePort gives a server that is being launched the lowest port that no other server has and nobody listens on, and
-// records it. The port it has already is kept while it is free, unless it is the one to avoid.
+// choosePort chooses and records the port of a server that is being launched: the lowest port that no other server has
+// and nobody listens on. The server keeps its present port if that is free and not the one to avoid.
 func (l *Launcher) choosePort(ctx context.Context, sd serverDir, st *state, avoid int) error {
 	unlock, err := lockDir(ctx, l.serversDir())
 	if err != nil {
@@ -50,7 +50,7 @@ func (l *Launcher) portRange() []int {
 	return ports
 }
 
-// recordedPorts are the ports of every server but one, whether or not they run.
+// recordedPorts returns the recorded ports of all servers except one, whether or not they run.
 func (l *Launcher) recordedPorts(except string) (map[int]bool, error) {
 	instances, err := l.serverDirs()
 	if err != nil {
@@ -65,7 +65,7 @@ func (l *Launcher) recordedPorts(except string) (map[int]bool, error) {
 		if errors.Is(err, launcher.ErrNotFound) {
 			continue
 		}
-		if err != nil { // its port is not had at least while it runs
+		if err != nil { // its port is unknown, but found in use while it runs
 			l.cfg.Logger.Error("the state of a server cannot be read", "server", other.id, "error", err)
 			continue
 		}
@@ -74,10 +74,10 @@ func (l *Launcher) recordedPorts(except string) (map[int]bool, error) {
 	return ports, nil
 }
 
-// portFree fails where no port can be had, such as at an address that the host does not have.
+// portFree returns an error if no port can be used, for example at an address that the host does not have.
 func portFree(address string, port int) (bool, error) {
 	ln, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(port)))
-	if errors.Is(err, unix.EADDRINUSE) || errors.Is(err, fs.ErrPermission) { // as below 1024, for others than root
+	if errors.Is(err, unix.EADDRINUSE) || errors.Is(err, fs.ErrPermission) { // below 1024, if not root
 		return false, nil
 	}
 	if err != nil {

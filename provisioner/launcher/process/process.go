@@ -1,22 +1,21 @@
 // Package process is the launcher that runs dedicated servers as mysqld processes on the broker's own host.
 //
-// A server is a directory, and a process whose command line names that directory's settings file. The kernel alone says
-// what runs, by its process table and, while a server begins or ends, by a lock that the process holds: nothing is
-// recorded that could go stale, and a server whose broker died between starting it and any record of it is still found.
-// Servers are sessions of their own, so that they outlive the broker.
+// A server is a directory, and a process whose command line names that directory's settings file. What runs is found
+// out from the kernel alone: from the process table and, while a server starts or exits, from a lock that its process
+// holds. No record of it can become stale, and a server whose broker died right after starting it is still found. Each
+// server runs in its own session, so that it outlives the broker.
 //
 // Under Config.Dir:
 //
-//	instances/ID/   one server, see instance
+//	instances/ID/   one server, see serverDir
 //	templates/      data directories initialised once for each flavour and version
 //	spares/         copies of them that no server has yet
 //	trash/          destroyed servers, until their files are removed
-//	notes/          what brokers want to find beside the servers
+//	notes/          notes of brokers, see WriteNote
 //
-// Several brokers may share one Config.Dir on one host. Directories themselves are locked (flock), so that no lock
-// file is ever left behind: instances/ID for changes to that server, instances/ID/tls by the server itself, instances
-// for the choice of ports, templates while one is made, notes while one is written, and Dir by the broker that
-// supervises.
+// Several brokers on one host may share a Config.Dir. They lock directories themselves (flock), so that no lock file is
+// left behind: instances/ID for changes to that server, instances/ID/tls by the server itself, instances for the choice
+// of a port, templates while one is created, notes while one is written, and Dir by the broker that supervises.
 package process
 
 import (
@@ -36,23 +35,23 @@ import (
 	"mysql-broker/provisioner/launcher/mysqld"
 )
 
-// Config says how servers are run. Zero values mean the defaults named.
+// Config says how servers are run. The defaults of zero values are named.
 type Config struct {
 	Dir         string        // state directory, made when missing; servers must be able to reach it
 	Binary      mysqld.Binary // the mysqld to run
-	Host        string        // as applications reach this host, for servers yet to be launched; 127.0.0.1
+	Host        string        // as applications reach this host, for new servers; 127.0.0.1
 	BindAddress string        // address the servers listen on, e.g. 0.0.0.0; 127.0.0.1
 	PortMin     int           // first port that may be used; 13400
 	PortMax     int           // last port that may be used; 13999
-	// Spares is how many data directories are kept ready for servers to come, each as large as that of a new server;
-	// none by default. A launch that finds none takes longer by the time that a copy takes.
+	// Spares is how many data directories are kept ready for new servers, each as large as that of a new server; none by
+	// default. A launch without a spare copies a data directory first.
 	Spares int
 
-	controlGroups func() (*controlGroups, error) // useControlGroups, but in tests
-	name          func(variable string) string   // what operators call a variable; nil where they set none
+	controlGroups func() (*controlGroups, error) // useControlGroups, except in tests
+	name          func(variable string) string   // full name of a variable; nil if not configured by variables
 
-	// LaunchTimeout is how long a new server, which has no data yet, may take to come up; 2 minutes. It takes a second
-	// as a rule. One that holds data may have much to recover and is given more.
+	// LaunchTimeout is how long a new server, which has no data yet, may take to come up; 2 minutes. It usually takes a
+	// second. A server with data may have much to recover and gets more time.
 	LaunchTimeout time.Duration
 
 	launcher.Options
@@ -63,17 +62,17 @@ type Launcher struct {
 	cfg   Config
 	owner owner // of the servers' processes and data
 
-	startTimeout time.Duration // the constant, but in tests
+	startTimeout time.Duration // the constant, except in tests
 
-	launching atomic.Int32 // calls of Launch that are under way
+	launching atomic.Int32 // running calls of Launch
 
-	signs atomic.Pointer[certificate.Signer] // nil where each server has a CA of its own
+	signs atomic.Pointer[certificate.Signer] // nil if each server has its own CA
 
-	groups       *controlGroups // nil where servers have no control groups of their own
+	groups       *controlGroups // nil if servers have no control groups of their own
 	whyUngrouped error          // why they have none
 
-	supervises atomic.Bool // this broker, of those that share the directory
-	settled    sync.Map    // ids of servers that were up, or failed to start, since this launcher supervises
+	supervises atomic.Bool // this broker is the supervisor of the directory
+	settled    sync.Map    // ids of servers that were up or failed to start since supervision began
 
 	stopSupervision context.CancelFunc
 	supervision     sync.WaitGroup
@@ -81,8 +80,7 @@ type Launcher struct {
 
 var _ launcher.Stopper = (*Launcher)(nil)
 
-// Open prepares the state directory. Unless the options have it supervise, it starts nothing by itself: servers that do
-// not run stay so.
+// Open prepares the state directory. It starts servers that do not run only if the options have it supervise.
 func Open(cfg Config) (*Launcher, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.check(); err != nil {
@@ -115,8 +113,8 @@ func Open(cfg Config) (*Launcher, error) {
 	return l, nil
 }
 
-// beginSupervision starts every server again that was launched and is found dead, unless another broker supervises the
-// directory already.
+// beginSupervision starts the supervision, which restarts every launched server that is found dead, unless another
+// broker supervises the directory already.
 func (l *Launcher) beginSupervision() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	l.stopSupervision = cancel
@@ -137,7 +135,8 @@ func (l *Launcher) beginSupervision() error {
 	return nil
 }
 
-// makeStateDir returns the directory's one path without symbolic links: servers are known by their paths.
+// makeStateDir creates the directory and returns its path without symbolic links, because servers are identified by
+// their paths.
 func makeStateDir(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

@@ -19,23 +19,24 @@ import (
 )
 
 const (
-	redoInterval = time.Second     // how often it is looked what a server has logged
-	redoNews     = time.Minute     // what was logged earlier is of a stall that is over, or has been seen to
+	redoInterval = time.Second     // how often the log of a server is read
+	redoNews     = time.Minute     // older messages are about a stall that is over or was handled
 	redoTime     = 5 * time.Second // for a server to take the larger capacity
 
-	// mostRedoMB bounds what a redo log is raised to, unless the plan's memory is larger.
+	// mostRedoMB is the largest size that a redo log is raised to, unless the plan's memory is larger.
 	mostRedoMB = 512
 )
 
-// redoFull is what MySQL logs while statements wait for room in the redo log. Where they hold what the room cannot be
-// made without, they wait for ever; a larger capacity frees them. The numbers of the messages differ between versions.
+// redoFull matches what MySQL logs while statements wait for room in the redo log. If these statements themselves
+// prevent the room from being freed, they wait forever; a larger capacity lets them continue. The numbers of the
+// messages differ between versions.
 // https://dev.mysql.com/doc/refman/8.4/en/innodb-redo-log.html#innodb-modifying-redo-log-capacity
 var redoFull = regexp.MustCompile(`\[MY-013059\]|\[MY-013865\]|unable to reserve space in redo log|` +
 	`waiting for a new redo log file`)
 
-// keepRedoLog watches what a server logs, until the context ends, and raises the capacity of its redo log when that
-// keeps statements waiting. A server that a broker of an earlier release has started gets the capacity of today first.
-// MariaDB, which has no such wait and cannot change the size while it runs, is left alone.
+// keepRedoLog watches a server's log until the context ends, and raises the capacity of the redo log when statements
+// wait for it. A server started by a broker of an earlier release first gets the present default. MariaDB is left
+// alone: it has no such wait and cannot change the size while it runs.
 func (l *Launcher) keepRedoLog(ctx context.Context, sd serverDir) {
 	if l.cfg.Binary.Flavour != mysqld.MySQL {
 		return
@@ -49,7 +50,7 @@ func (l *Launcher) keepRedoLog(ctx context.Context, sd serverDir) {
 	})
 }
 
-// lookAtRedoLog reads on in the log once it has done what that says, so that nothing is forgotten if it fails.
+// lookAtRedoLog moves on in the log only after it has acted on what it read, so that nothing is lost if it fails.
 func (l *Launcher) lookAtRedoLog(ctx context.Context, sd serverDir, log *logReader, outdated *bool) error {
 	before := log.offset
 	text, err := log.readNew()
@@ -64,7 +65,7 @@ func (l *Launcher) lookAtRedoLog(ctx context.Context, sd serverDir, log *logRead
 		return nil
 	}
 	err = l.raiseRedoLog(ctx, sd, full)
-	if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, errRetired) { // another works on it, and may restart it
+	if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, errRetired) { // somebody works on it, and may restart it
 		log.offset = before
 		return nil
 	}
@@ -76,7 +77,7 @@ func (l *Launcher) lookAtRedoLog(ctx context.Context, sd serverDir, log *logRead
 	return nil
 }
 
-// lastRedoFull is when the last such message was logged; zero if none was.
+// lastRedoFull returns when the last such message was logged; zero if there is none.
 func lastRedoFull(log string) (at time.Time) {
 	for line := range strings.Lines(log) {
 		if !redoFull.MatchString(line) {
@@ -90,8 +91,8 @@ func lastRedoFull(log string) (at time.Time) {
 	return at
 }
 
-// raiseRedoLog gives a server the capacity that it is to have or, if that was full since it was last raised, twice as
-// much, which is recorded for its next start. full is zero if it was not.
+// raiseRedoLog sets a server's redo log to its recorded capacity. If the log was full since it was last raised, it
+// doubles the capacity and records that for the next start. full is when the log was last full; zero if it was not.
 func (l *Launcher) raiseRedoLog(ctx context.Context, sd serverDir, full time.Time) error {
 	lock, err := tryLock(sd.dir)
 	if err != nil {
@@ -152,7 +153,7 @@ func (l *Launcher) setRedoLog(ctx context.Context, sd serverDir, end launcher.En
 
 var redoSetting = regexp.MustCompile(`(?m)^loose-innodb-redo-log-capacity=(\d+)M$`)
 
-// startedRedoMB is the capacity that a server was started with.
+// startedRedoMB returns the capacity that a server was started with.
 func startedRedoMB(sd serverDir) (int, error) {
 	settings, err := os.ReadFile(sd.settingsFile())
 	if err != nil {

@@ -21,23 +21,23 @@ import (
 )
 
 const (
-	authorityInterval = 10 * time.Second // how often it is asked who signs
-	authorityTime     = 10 * time.Second // for an answer to that
-	renewTime         = 5 * time.Second  // for a server to read its certificate anew
+	authorityInterval = 10 * time.Second // how often Authority is called
+	authorityTime     = 10 * time.Second // for that call
+	renewTime         = 5 * time.Second  // for a server to reload its certificate
 )
 
-// reloadStatement has a server read its certificate anew; sessions stay.
+// reloadStatement makes a server reload its certificate; sessions stay open.
 // https://dev.mysql.com/doc/refman/8.4/en/alter-instance.html
 // https://mariadb.com/kb/en/flush/
 var reloadStatement = map[string]string{mysqld.MySQL: "ALTER INSTANCE RELOAD TLS", mysqld.MariaDB: "FLUSH SSL"}
 
-// keepCertificate gives a server that runs the certificate that it is to have, until the context ends: of the authority
-// that signs, before the present one expires, and with all authorities that are trusted.
+// keepCertificate keeps the certificate of a running server up to date until the context ends: signed by the authority
+// that signs, renewed before it expires, and with all trusted authorities.
 func (l *Launcher) keepCertificate(ctx context.Context, sd serverDir) {
 	if l.cfg.Authority == nil || l.cfg.Exec == nil {
 		return
 	}
-	// A broker that wrote a certificate may have died before the server knew.
+	// A broker that wrote a certificate may have died before the server loaded it.
 	reload, recorded := l.signs.Load().TakesOver, false
 	status := &periodic.Status{What: "renewing a server's certificate", Level: slog.LevelError,
 		Log: l.cfg.Logger.With("server", sd.id)}
@@ -57,7 +57,7 @@ func (l *Launcher) keepCertificate(ctx context.Context, sd serverDir) {
 	})
 }
 
-// recordEndpoint tells the broker's records where a server listens now.
+// recordEndpoint records where a server listens now.
 func (l *Launcher) recordEndpoint(ctx context.Context, sd serverDir) error {
 	if l.cfg.RecordEndpoint == nil {
 		return nil
@@ -78,13 +78,14 @@ func (l *Launcher) reloadCertificate(ctx context.Context, sd serverDir) error {
 	if err != nil {
 		return err
 	}
-	// The server may have either certificate yet.
+	// The server may still use either certificate.
 	ctx, cancel := context.WithTimeout(ctx, renewTime)
 	defer cancel()
 	return l.cfg.Exec(ctx, sd.id, end, reloadStatement[l.cfg.Binary.Flavour])
 }
 
-// renewCertificate writes what is due. A server that another works on is left for later.
+// renewCertificate writes the files that are due. If another process holds the server's lock, it does nothing until the
+// next run.
 func (l *Launcher) renewCertificate(ctx context.Context, sd serverDir) (renewed bool, err error) {
 	lock, err := tryLock(sd.dir)
 	if errors.Is(err, unix.EWOULDBLOCK) {
@@ -107,7 +108,7 @@ func (l *Launcher) renewCertificate(ctx context.Context, sd serverDir) (renewed 
 	trusted := signs.Trusted
 	due := signs.TakesOver && (issuer == nil || !issuer.Equal(signs.Certificate)) ||
 		issuer != nil && time.Until(present.leaf.NotAfter) < certificate.RenewBefore
-	if !due && issuer == nil { // a CA of its own, or one that is trusted no more
+	if !due && issuer == nil { // a CA of its own, or one that is no longer trusted
 		own := certificate.Issuer(present.leaf, present.trusted)
 		if own == nil {
 			return false, errors.New("its certificate is not of any CA that it names")
@@ -115,7 +116,8 @@ func (l *Launcher) renewCertificate(ctx context.Context, sd serverDir) (renewed 
 		trusted = append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: own.Raw}), trusted...)
 	}
 	if !bytes.Equal(trusted, present.trustedPEM) {
-		// First, and with what is still in use, so that whoever asks for it meanwhile can verify either certificate.
+		// The CA file is written first and also contains the CA that is still in use, so that a client that reads it in
+		// between can verify either certificate.
 		if due {
 			trusted = joinTrusted(trusted, present)
 		}
@@ -127,7 +129,7 @@ func (l *Launcher) renewCertificate(ctx context.Context, sd serverDir) (renewed 
 	if !due {
 		return renewed, nil
 	}
-	// Who reads the record must be able to verify the next certificate before it is there.
+	// A client that reads the record must be able to verify the next certificate before that is in use.
 	if err := l.recordEndpoint(ctx, sd); err != nil {
 		return renewed, err
 	}
@@ -144,7 +146,7 @@ func (l *Launcher) renewCertificate(ctx context.Context, sd serverDir) (renewed 
 	return true, nil
 }
 
-// joinTrusted adds the issuer of the present certificate, unless it is trusted anyway. The next look removes it.
+// joinTrusted adds the issuer of the present certificate if it is not trusted anyway. The next run removes it.
 func joinTrusted(trusted []byte, present certificates) []byte {
 	own := certificate.Issuer(present.leaf, present.trusted)
 	if own == nil || bytes.Contains(trusted, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: own.Raw})) {
@@ -177,7 +179,7 @@ func (d serverDir) readCertificate() (c certificates, err error) {
 	return c, err
 }
 
-// fits tells whether keys that were made ahead are those that a server would get now.
+// fits reports whether keys and a certificate that were made in advance are what a server would get now.
 func (l *Launcher) fits(sd serverDir) bool {
 	signs := l.signs.Load()
 	if signs == nil {
@@ -200,7 +202,7 @@ func (l *Launcher) SignedBy(_ context.Context, ca []byte) (ids []string, err err
 	}
 	for _, sd := range instances {
 		c, err := sd.readCertificate()
-		if errors.Is(err, os.ErrNotExist) { // it is being made, or destroyed
+		if errors.Is(err, os.ErrNotExist) { // it is being created or destroyed
 			continue
 		}
 		if err != nil {
@@ -213,7 +215,7 @@ func (l *Launcher) SignedBy(_ context.Context, ca []byte) (ids []string, err err
 	return ids, nil
 }
 
-// loadAuthority asks who signs.
+// loadAuthority reads which CA signs.
 func (l *Launcher) loadAuthority(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, authorityTime)
 	defer cancel()
@@ -229,7 +231,7 @@ func (l *Launcher) loadAuthority(ctx context.Context) error {
 	return nil
 }
 
-// followAuthority learns of changes until the context ends.
+// followAuthority reads which CA signs, periodically, until the context ends.
 func (l *Launcher) followAuthority(ctx context.Context) {
 	periodic.Run(ctx, periodic.Schedule{Every: authorityInterval, Delay: authorityInterval},
 		&periodic.Status{What: "reading which CA signs for dedicated servers", Meanwhile: "the last one does",

@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 )
 
-// replaceFile gives path its new content for good: after a power failure it has either the old content or the new.
-// The caller holds the lock of the directory.
+// replaceFile replaces the content of path durably: after a power failure it has either the old content or the new. The
+// caller holds the lock of the directory.
 func replaceFile(path string, content []byte, mode os.FileMode) error {
 	next := path + ".new"
 	if err := writeSynced(next, content, mode); err != nil {

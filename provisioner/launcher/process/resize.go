@@ -46,8 +46,8 @@ func (l *Launcher) Resize(ctx context.Context, spec launcher.Spec,
 	return l.answerFor(ctx, sd, st, spec)
 }
 
-// applyLimits leaves a server that has the spec's limits alone. Any other is stopped before its limits are recorded:
-// were it the other way round, a crash between the two would leave it running with other limits than recorded.
+// applyLimits stops the server and records the spec's limits, unless it has them already. The server is stopped first:
+// otherwise a crash could leave it running with limits that differ from the recorded ones.
 func (l *Launcher) applyLimits(ctx context.Context, sd serverDir, st state, spec launcher.Spec) (state, error) {
 	if st.MemoryMB == spec.MemoryMB && st.StorageMB == spec.StorageMB {
 		return st, nil

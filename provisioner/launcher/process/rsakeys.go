@@ -12,13 +12,13 @@ import (
 	"mysql-broker/provisioner/launcher/mysqld"
 )
 
-// rsaBits is what MySQL itself makes its keys with.
+// rsaBits is the size of the keys that MySQL itself generates.
 const rsaBits = 2048
 
 func (d serverDir) rsaKeyFile() string       { return filepath.Join(d.tlsDir(), "rsa-key.pem") }
 func (d serverDir) rsaPublicKeyFile() string { return filepath.Join(d.tlsDir(), "rsa.pem") }
 
-// writeRSAKeys makes the keys by which passwords travel to MySQL where a login is made without TLS.
+// writeRSAKeys creates the keys that encrypt passwords on their way to MySQL when a client logs in without TLS.
 // https://dev.mysql.com/doc/refman/8.4/en/caching-sha2-pluggable-authentication.html
 func (l *Launcher) writeRSAKeys(sd serverDir) error {
 	if l.cfg.Binary.Flavour != mysqld.MySQL {
@@ -41,7 +41,8 @@ func (l *Launcher) writeRSAKeys(sd serverDir) error {
 		l.writePrivate(sd.rsaKeyFile(), private))
 }
 
-// rsaSettings name the keys to MySQL. A server that was made before there were any makes its own in its data directory.
+// rsaSettings returns the settings that name the keys to MySQL. Servers created before the broker made such keys
+// generate their own in their data directories.
 func rsaSettings(sd serverDir) []string {
 	if _, err := os.Stat(sd.rsaKeyFile()); err != nil {
 		return nil

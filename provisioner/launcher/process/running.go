@@ -15,7 +15,7 @@ func (l *Launcher) ensureUp(ctx context.Context, sd serverDir, st state) error {
 	return l.awaitUp(ctx, sd, s, l.startTimeout)
 }
 
-// ensureRunning finds a ready server or starts it. The caller holds its lock.
+// ensureRunning returns a ready server, and starts it if it does not run. The caller holds its lock.
 func (l *Launcher) ensureRunning(ctx context.Context, sd serverDir, st state) (s *server, started bool, err error) {
 	if s, err = findServer(ctx, sd, l.owner); s != nil || err != nil {
 		return s, false, err
@@ -26,20 +26,20 @@ func (l *Launcher) ensureRunning(ctx context.Context, sd serverDir, st state) (s
 		return nil, false, err
 	}
 	level := slog.LevelWarn
-	if shutDown(log) { // for a resize, with the host, or by whoever ended all of them
+	if shutDown(log) { // for a resize, with the host, or by StopAll or an operator
 		level = slog.LevelInfo
 	}
-	// What it logged last says why it ended, such as that a stranger has its port, or that the disk is full.
+	// Its last log lines say why it exited, for example because another program has its port, or because the disk is full.
 	attributes := []slog.Attr{slog.String("server", sd.id), slog.Int("port", st.Port), slog.Int("pid", s.pid),
 		slog.Any("logged_last", tellingLines(log))}
-	if killed { // of which it could log nothing
+	if killed { // which it could not log
 		attributes = append(attributes, slog.Bool("killed_for_memory", true))
 	}
 	l.cfg.Logger.LogAttrs(ctx, level, "started a server that did not run", attributes...)
 	return s, true, nil
 }
 
-// stopIfRunning ends a server, by server.stop or server.kill. The caller holds its lock.
+// stopIfRunning stops a server, by server.stop or server.kill. The caller holds its lock.
 func (l *Launcher) stopIfRunning(ctx context.Context, sd serverDir, end func(*server, context.Context) error) error {
 	s, err := findServer(ctx, sd, l.owner)
 	if s == nil || err != nil {

@@ -15,30 +15,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stopGrace is how long a server may take to write its changes out before it is killed. Nothing is lost then: it
-// recovers at its next start.
+// stopGrace is how long a server may take to write its changes to disk before it is killed. A killed server loses
+// nothing: it recovers at its next start.
 const stopGrace = 30 * time.Second
 
-// server is a running mysqld, ours or one started by a broker that is gone. It is held by a pidfd, so that a process
-// that comes to have the same pid is never meant. https://man7.org/linux/man-pages/man2/pidfd_open.2.html
+// server is a running mysqld, started by this broker or an earlier one. A pidfd refers to it, so that a later process
+// with the same pid is never mistaken for it. https://man7.org/linux/man-pages/man2/pidfd_open.2.html
 type server struct {
 	pid   int
 	pidfd *os.File
 }
 
-// settingsOption is the first argument of a server, by which it is known among all processes.
+// settingsOption is the first argument of a server, which identifies it among all processes.
 func settingsOption(sd serverDir) string { return "--defaults-file=" + sd.settingsFile() }
 
-// tableTimeout outlasts by far how long a server may run without showing in the process table by its arguments.
+// tableTimeout is much longer than a server runs without its arguments in the process table.
 const tableTimeout = time.Minute
 
 var errNotInTable = fmt.Errorf("a process has held its keys' lock for %s and does not show as a server", tableTimeout)
 
-// findServer returns the server of one instance; nil if it does not run.
+// findServer returns the process of a server; nil if it does not run.
 //
-// As it begins and as it ends, a server has other arguments than its own or none: after its fork, while it is loaded,
-// and once its first thread has ended. It holds the lock of its keys' directory meanwhile, so that such a one is waited
-// for.
+// While a server starts or exits, the process table shows other arguments or none: after its fork, while it is loaded,
+// and once its first thread has ended. It then still holds the lock of its keys' directory, and findServer waits.
 func findServer(ctx context.Context, sd serverDir, who owner) (*server, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, tableTimeout, errNotInTable)
 	defer cancel()
@@ -65,8 +64,8 @@ func findServer(ctx context.Context, sd serverDir, who owner) (*server, error) {
 	}
 }
 
-// searchProcesses looks through the process table for a server. What other users of the host run under the same
-// arguments does not count.
+// searchProcesses searches the process table for a server. Processes of other users with the same arguments do not
+// count.
 func searchProcesses(sd serverDir, who owner) (*server, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -84,7 +83,7 @@ func searchProcesses(sd serverDir, who owner) (*server, error) {
 		if err != nil {
 			return nil, err
 		}
-		if isServer(pid, sd, who) { // still: the pid was not given to another meanwhile
+		if isServer(pid, sd, who) { // still true: the pid was not reused in between
 			return s, nil
 		}
 		s.close()
@@ -110,7 +109,7 @@ func isServer(pid int, sd serverDir, who owner) bool {
 	return ok && int(st.Uid) == who.uid
 }
 
-// openServer returns an error that is unix.ESRCH when the process has ended.
+// openServer opens a process. The error wraps unix.ESRCH if the process has exited.
 func openServer(pid int) (*server, error) {
 	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
 	if err != nil {
@@ -121,14 +120,14 @@ func openServer(pid int) (*server, error) {
 
 func (s *server) close() { _ = s.pidfd.Close() }
 
-// exited says whether the process has ended.
+// exited reports whether the process has exited.
 func (s *server) exited() bool {
 	ended := false
 	_ = s.withFD(func(fd int) { ended = readable(fd) })
 	return ended
 }
 
-// wait returns when the process has ended, or with the context's error. It costs no thread while it waits.
+// wait returns when the process has exited, or with the context's error. It does not block a thread.
 func (s *server) wait(ctx context.Context) error {
 	_ = s.pidfd.SetReadDeadline(time.Time{})
 	wake := context.AfterFunc(ctx, func() { _ = s.pidfd.SetReadDeadline(time.Unix(1, 0)) })
@@ -147,7 +146,7 @@ func (s *server) wait(ctx context.Context) error {
 	return nil
 }
 
-// stop ends the server: politely first, and if it has not ended after stopGrace, at once.
+// stop terminates the server, and kills it if it has not exited after stopGrace.
 func (s *server) stop(ctx context.Context) error {
 	if err := s.signal(unix.SIGTERM); err != nil {
 		return err
@@ -167,7 +166,7 @@ func (s *server) kill(ctx context.Context) error {
 	return s.wait(ctx)
 }
 
-// signal succeeds when the process has ended already.
+// signal sends a signal. It is no error if the process has exited.
 func (s *server) signal(sig unix.Signal) error {
 	var sent error
 	err := s.withFD(func(fd int) { sent = unix.PidfdSendSignal(fd, sig, nil, 0) })
@@ -185,7 +184,7 @@ func (s *server) withFD(use func(fd int)) error {
 	return conn.Control(func(fd uintptr) { use(int(fd)) })
 }
 
-// readable is what a pidfd becomes when its process ends.
+// readable reports whether a pidfd is readable, as it is once its process has exited.
 func readable(fd int) bool {
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
 	return err == nil && n > 0

@@ -9,8 +9,8 @@ import (
 
 var validID = regexp.MustCompile(`^[a-z0-9_]{1,32}$`)
 
-// serverDir is the directory of one server. The directory belongs to the broker; the server may write to data and tmp
-// alone, so that a server taken over by its tenant cannot make the broker read or write elsewhere.
+// serverDir is the directory of one server. It belongs to the broker. The server may write only to data and tmp, so
+// that a tenant who takes over the server cannot make the broker read or write elsewhere.
 type serverDir struct {
 	id, dir string
 }
@@ -22,7 +22,7 @@ func (l *Launcher) serverDir(id string) (serverDir, error) {
 	return serverDir{id: id, dir: filepath.Join(l.serversDir(), id)}, nil
 }
 
-// serverDirs are those of all servers, in whatever phase.
+// serverDirs returns the directories of all servers, in any phase.
 func (l *Launcher) serverDirs() ([]serverDir, error) {
 	entries, err := os.ReadDir(l.serversDir())
 	if err != nil {

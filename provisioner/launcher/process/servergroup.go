@@ -18,32 +18,32 @@ import (
 	"mysql-broker/provisioner/launcher/mysqld"
 )
 
-// groupLimit is a file of a control group, and what it is to hold.
+// groupLimit is a file of a control group and its value.
 type groupLimit struct{ file, value string }
 
-// groupLimits are those of a server.
+// groupLimits returns the limits of a server.
 //
-// Memory is limited to what the server may reserve (mysqld.DataLimitMB), so that a statement which wants more fails
-// before the kernel has to kill the server. Some of that is reserved and never used, stacks for the most part; this
-// leaves room for what counts here and not there: the program, files in the page cache, which the kernel drops where it
-// needs the memory, and its own memory for sockets and the like.
+// Memory is limited to what the server may reserve (mysqld.DataLimitMB), so that a statement that needs more fails
+// before the kernel has to kill the server. The group's limit also counts memory that this reservation does not: the
+// program, files in the page cache, which the kernel drops when it needs the memory, and the kernel's own memory for
+// sockets and the like. There is room for it, because some of the reservation is never used, mostly stacks.
 //
-// A host that is short of memory may swap a server out that idles, but a server that is at its limit gets no more swap
-// than its plan has memory.
+// A host that is short of memory may swap out an idle server, but a server at its limit gets no more swap than its plan
+// has memory.
 func groupLimits(flavour string, memoryMB int) []groupLimit {
 	megabytes := func(n int) string { return strconv.Itoa(n << 20) }
 	return []groupLimit{
 		{"memory.max", megabytes(mysqld.DataLimitMB(flavour, memoryMB))},
 		{"memory.swap.max", megabytes(memoryMB)},
-		{"memory.oom.group", "1"}, // a server with whatever it has started ends as a whole
+		{"memory.oom.group", "1"}, // the server and its children are killed together
 	}
 }
 
 // groupRemoval is how long a group may stay busy after its server has ended.
 const groupRemoval = 5 * time.Second
 
-// openGroup makes the group of a server that is about to be started, with its limits, and returns the file by which a
-// process enters it. It counts anew. The file is nil where servers have no groups.
+// openGroup creates the group of a server that is about to be started, sets its limits, and returns the file by which a
+// process enters it. The counters of an existing group are reset. The file is nil if servers have no groups.
 func (g *controlGroups) openGroup(id, flavour string, memoryMB int) (*os.File, error) {
 	if g == nil {
 		return nil, nil
@@ -84,7 +84,7 @@ func (g *controlGroups) removeGroup(ctx context.Context, id string) error {
 		if err == nil || errors.Is(err, unix.ENOENT) {
 			return nil
 		}
-		if !errors.Is(err, unix.EBUSY) { // which it is until the kernel has done with the last thread
+		if !errors.Is(err, unix.EBUSY) { // busy until the kernel has finished the last thread
 			return fmt.Errorf("remove the control group of server %s: %w", id, err)
 		}
 		select {
@@ -95,8 +95,8 @@ func (g *controlGroups) removeGroup(ctx context.Context, id string) error {
 	}
 }
 
-// sweepGroups removes groups that are empty and belong to no server: another broker, or an operator's command, may have
-// destroyed it. Groups are looked for before servers, since a server's directory is there before its group.
+// sweepGroups removes empty groups that belong to no server, because another broker or an operator's command has
+// destroyed it. It lists groups before servers, because a server's directory is created before its group.
 func (l *Launcher) sweepGroups() error {
 	g := l.groups
 	if g == nil {
@@ -126,32 +126,32 @@ func (l *Launcher) sweepGroups() error {
 	return nil
 }
 
-// checkGroup tells operators of a server that no group limits: it was started by a broker that had none, or its group
-// could not be entered.
+// checkGroup logs a server that no group limits, because a broker without groups started it or it could not enter its
+// group.
 func (l *Launcher) checkGroup(sd serverDir, s *server) {
 	if l.groups == nil {
 		return
 	}
-	if inside, err := hasGroup(sd.id, s.pid); err == nil && !inside { // an error means that it has ended
+	if inside, err := hasGroup(sd.id, s.pid); err == nil && !inside { // an error means that the server has exited
 		l.cfg.Logger.Warn("a server has no control group of its own until it is started again",
 			"server", sd.id, "pid", s.pid)
 	}
 }
 
-// hasGroup says whether a server that runs is in a group of its own, be it one that another broker has made.
+// hasGroup reports whether a running server is in a group of its own, possibly one that another broker has created.
 func hasGroup(id string, pid int) (bool, error) {
 	group, err := groupOfProcess(filepath.Join("/proc", strconv.Itoa(pid)))
 	return path.Base(group) == serverGroupPrefix+id, err
 }
 
-// killedForMemory says whether the kernel killed the server that was last in its group, at the group's limit or because
-// the host had no memory left.
+// killedForMemory reports whether the kernel killed the last server of the group, at the group's limit or because the
+// host had no memory left.
 func (g *controlGroups) killedForMemory(id string) bool {
 	if g == nil {
 		return false
 	}
 	events, err := os.ReadFile(filepath.Join(g.dir, serverGroupPrefix+id, "memory.events"))
-	return err == nil && oomKill.Match(events) // an error means that it was in none
+	return err == nil && oomKill.Match(events) // an error means that it had no group
 }
 
 var oomKill = regexp.MustCompile(`(?m)^oom_kill [1-9]`)

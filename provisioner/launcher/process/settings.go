@@ -9,7 +9,7 @@ import (
 
 const socketName = "mysqld.sock"
 
-// settings is the content of the settings file of one server. It holds no secret.
+// settings returns the content of a server's settings file. It holds no secret.
 func (l *Launcher) settings(sd serverDir, st state) []byte {
 	lines := []string{
 		"# Written when the server starts; changes are lost.",
@@ -23,7 +23,7 @@ func (l *Launcher) settings(sd serverDir, st state) []byte {
 		"ssl-cert=" + mysqld.Quote(sd.certificateFile()),
 		"ssl-key=" + mysqld.Quote(sd.keyFile()),
 	}
-	// In the data directory, so that its path cannot exceed the 107 bytes that a socket's may have.
+	// The socket is in the data directory, so that its path cannot exceed the 107 bytes of a socket address.
 	lines = append(lines, "socket="+socketName, "pid-file=mysqld.pid")
 	lines = append(lines, mysqld.Settings(l.cfg.Binary.Flavour, st.MemoryMB, st.RedoMB)...)
 	if l.cfg.Binary.Flavour == mysqld.MariaDB {

@@ -20,25 +20,27 @@ const (
 	// spareInterval is how often spares are counted.
 	spareInterval = time.Second
 
-	// spareSpace is what is left free on the disk by those who make spares: room is for instances first.
+	// spareSpace is the disk space that spares leave free for instances.
 	spareSpace = 1 << 30
 
 	// unfinished is the suffix of what is being made and must not be used.
 	unfinished = ".unfinished"
 )
 
-// A spare is the data directory and the keys of a server to come, made ahead: to copy and sync them takes a launch
-// longer than MariaDB takes to start. It lies in a directory of its own under spares, named for what it fits, and is no
-// server: nothing runs in it, it has no state, no port and no account.
+// newSpare returns the directory of a new spare. A spare is the data directory and the keys of a future server. It is
+// made in advance because copying and syncing them takes longer than MariaDB takes to start. Its directory is under
+// spares and is named for the servers that it fits. It is not a server: it has no process, no state, no port and no
+// account.
 //
-// The broker that supervises alone makes and removes them. Any broker takes one, by a rename: who comes second finds
-// nothing. One that was begun when its broker died is removed by the next that supervises.
+// Only the broker that supervises creates and removes spares. Any broker takes one, by a rename that only one broker
+// can win. The next supervisor removes a spare that was unfinished when its broker died.
 func (l *Launcher) newSpare() serverDir {
 	id := rand.Text()
 	return serverDir{id: id, dir: filepath.Join(l.sparesDir(), l.spareKind()+id)}
 }
 
-// spareKind begins the names of spares that fit this launcher's servers: a certificate is for one host.
+// spareKind is the prefix of the names of spares that fit this launcher's servers. It contains the host, because a
+// certificate is for one host.
 func (l *Launcher) spareKind() string {
 	b := l.cfg.Binary
 	return b.Flavour + "-" + b.Version + "," + url.PathEscape(l.cfg.Host) + ","
@@ -47,8 +49,8 @@ func (l *Launcher) spareKind() string {
 func (l *Launcher) sparesDir() string    { return filepath.Join(l.cfg.Dir, "spares") }
 func (d serverDir) claimedSpare() string { return filepath.Join(d.dir, "spare") }
 
-// takeSpare gives a server that is to be reached as host the data directory of a spare, and its keys unless there are
-// some already or they are for another host; false if there is no spare.
+// takeSpare moves the data directory of a spare to a server that will be reached as host. It also moves the keys,
+// unless the server has some already or they are for another host. It returns false if there is no spare.
 func (l *Launcher) takeSpare(sd serverDir, host string) (taken bool, err error) {
 	claimed := serverDir{id: sd.id, dir: sd.claimedSpare()}
 	if err := os.RemoveAll(claimed.dir); err != nil { // of a launch that was cut off
@@ -60,7 +62,7 @@ func (l *Launcher) takeSpare(sd serverDir, host string) (taken bool, err error) 
 	}
 	for _, name := range spares {
 		err := os.Rename(filepath.Join(l.sparesDir(), name), claimed.dir)
-		if errors.Is(err, fs.ErrNotExist) { // another server has got it
+		if errors.Is(err, fs.ErrNotExist) { // another server has taken it
 			continue
 		}
 		if err != nil {
@@ -80,7 +82,7 @@ func (l *Launcher) takeSpare(sd serverDir, host string) (taken bool, err error) 
 	return false, nil
 }
 
-// spares names those that are finished and fit.
+// spares returns the names of the spares that are finished and fit.
 func (l *Launcher) spares() ([]string, error) {
 	entries, err := os.ReadDir(l.sparesDir())
 	if err != nil {
@@ -95,8 +97,8 @@ func (l *Launcher) spares() ([]string, error) {
 	return names, nil
 }
 
-// keepSpares keeps Config.Spares of them in stock until the context ends. They are made one after the other, and none
-// while a server is being launched here, so that the host's power goes to what somebody waits for.
+// keepSpares keeps Config.Spares spares ready until the context ends. It makes one at a time, and none while a server
+// is being launched here, so that the launch gets the host's CPU and disk.
 func (l *Launcher) keepSpares(ctx context.Context) {
 	if err := l.removeUnfitSpares(); err != nil {
 		l.cfg.Logger.Warn("spare data directories were not removed", "error", err)
@@ -105,7 +107,8 @@ func (l *Launcher) keepSpares(ctx context.Context) {
 		Meanwhile: "launches take longer", Log: l.cfg.Logger}, l.fillSpares)
 }
 
-// fillSpares leaves it be until the first launch has made a template: a host may never launch anything.
+// fillSpares makes the missing spares. It does nothing until the first launch has made a template: a host may never
+// launch anything.
 func (l *Launcher) fillSpares(ctx context.Context) error {
 	template := l.templateDir()
 	if _, err := os.Stat(template); errors.Is(err, fs.ErrNotExist) {
@@ -149,8 +152,8 @@ func (l *Launcher) makeSpare(ctx context.Context, template string) (err error) {
 	return os.Rename(begun.dir, spare.dir)
 }
 
-// removeUnfitSpares removes what a broker that died was making, and what does not fit this launcher's servers or is one
-// too many. Each is given a name first under which nobody takes it.
+// removeUnfitSpares removes unfinished spares of a broker that died, spares that do not fit this launcher's servers,
+// and spares in excess of Config.Spares. It first renames each so that no server takes it.
 func (l *Launcher) removeUnfitSpares() error {
 	fit, err := l.spares()
 	if err != nil {
@@ -166,7 +169,7 @@ func (l *Launcher) removeUnfitSpares() error {
 		}
 		going := filepath.Join(l.sparesDir(), rand.Text()+unfinished)
 		err := os.Rename(filepath.Join(l.sparesDir(), e.Name()), going)
-		if errors.Is(err, fs.ErrNotExist) { // a server of another broker has got it
+		if errors.Is(err, fs.ErrNotExist) { // a server of another broker has taken it
 			continue
 		}
 		if err := errors.Join(err, os.RemoveAll(going)); err != nil {

@@ -50,7 +50,7 @@ func copySparseFile(from, to string, who owner) error {
 	return errors.Join(err, dst.Close())
 }
 
-// copyExtents copies what lseek(2) calls data; a file system that knows no holes says that all of it is.
+// copyExtents copies what lseek(2) calls data. On a file system without holes that is everything.
 func copyExtents(dst, src *os.File) error {
 	info, err := src.Stat()
 	if err != nil {
@@ -87,8 +87,8 @@ func copyRange(dst, src *os.File, start, end int64) error {
 	return err
 }
 
-// syncFilesystem writes out all that the file system of dir still holds in memory: one call is much cheaper than an
-// fsync for each of some hundred files.
+// syncFilesystem writes the file system of dir to disk. One call is much cheaper than an fsync for each of some hundred
+// files.
 func syncFilesystem(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {

@@ -15,27 +15,27 @@ import (
 )
 
 const (
-	// A server that is starting is asked whether it is up after a fiftieth more of the time that it has taken so far, but
-	// within these bounds: it takes 0.1 to 1 s as a rule, or minutes to recover.
+	// A starting server is probed at growing intervals: a fiftieth of the time since the start, within these bounds. It
+	// usually takes 0.1 to 1 s, or minutes to recover.
 	minProbeInterval, maxProbeInterval = time.Millisecond, 50 * time.Millisecond
 
-	// startTimeout is how long a server may take, as one that recovers from a crash with much to redo does.
+	// startTimeout is how long a server may take to come up, for example one that has much to recover after a crash.
 	startTimeout = 10 * time.Minute
 
-	// launchTimeout is Config.LaunchTimeout's default: a launch that is tried six times ends within a quarter of an
-	// hour, while somebody may still be waiting for it.
+	// launchTimeout is the default of Config.LaunchTimeout. Six attempts at a launch then end within a quarter of an hour,
+	// while a user may still be waiting.
 	launchTimeout = 2 * time.Minute
 )
 
 var (
-	// errExited is returned for a server that ended instead of coming up.
+	// errExited is returned for a server that exited instead of coming up.
 	errExited = errors.New("mysqld ended as it started")
 
-	// errNotUp is returned for a server that was killed because it neither came up nor ended.
+	// errNotUp is returned for a server that was killed because it neither came up nor exited.
 	errNotUp = errors.New("mysqld did not come up in time and was killed")
 )
 
-// start runs the server of an instance that does not run, whose lock the caller holds.
+// start starts a server that does not run. The caller holds its lock.
 func (l *Launcher) start(ctx context.Context, sd serverDir, st state, options ...string) (*server, error) {
 	if st.Flavour != l.cfg.Binary.Flavour {
 		return nil, fmt.Errorf("server %s: its data are of %s, which %s cannot read",
@@ -52,14 +52,14 @@ func (l *Launcher) start(ctx context.Context, sd serverDir, st state, options ..
 		return nil, fmt.Errorf("server %s: log: %w", sd.id, err)
 	}
 	defer log.Close()
-	lock, err := holdLock(ctx, sd.tlsDir()) // for findServer; a child of ours that is being forked may hold a copy yet
+	lock, err := holdLock(ctx, sd.tlsDir()) // for findServer; a child that is being forked may still hold a copy
 	if err != nil {
 		return nil, fmt.Errorf("server %s: %w", sd.id, err)
 	}
 	defer lock.Close()
 	arguments := append([]string{settingsOption(sd)}, options...)
 	group, err := l.groups.openGroup(sd.id, st.Flavour, st.MemoryMB)
-	if err != nil { // one that RLIMIT_DATA alone limits is better than none
+	if err != nil { // a server limited by RLIMIT_DATA alone is better than none
 		l.cfg.Logger.Warn("a server is started without a control group", "server", sd.id, "error", err)
 	}
 	cmd := exec.Command(l.cfg.Binary.Path, arguments...)
@@ -69,7 +69,7 @@ func (l *Launcher) start(ctx context.Context, sd serverDir, st state, options ..
 	cmd.Dir = sd.dir
 	cmd.Env = serverEnvironment()
 	cmd.Stdout, cmd.Stderr = log, log // a file, because a pipe would break with the broker
-	cmd.ExtraFiles = []*os.File{lock} // which the server keeps for as long as it runs
+	cmd.ExtraFiles = []*os.File{lock} // the server keeps it open as long as it runs
 	if group != nil {
 		defer group.Close()
 		cmd.ExtraFiles = append(cmd.ExtraFiles, group)
@@ -81,7 +81,7 @@ func (l *Launcher) start(ctx context.Context, sd serverDir, st state, options ..
 	return adopt(cmd)
 }
 
-// writeSettings leaves a file alone that is right: a server can come back on a disk that is full.
+// writeSettings writes the settings file if its content differs, so that a server can be started on a full disk.
 func (l *Launcher) writeSettings(sd serverDir, st state) error {
 	content := l.settings(sd, st)
 	if present, err := os.ReadFile(sd.settingsFile()); err == nil && bytes.Equal(present, content) {
@@ -90,7 +90,7 @@ func (l *Launcher) writeSettings(sd serverDir, st state) error {
 	return replaceFile(sd.settingsFile(), content, 0o644)
 }
 
-// adopt takes hold of a child, and reaps it when it ends; one that cannot be held is ended.
+// adopt opens a child process, and reaps it when it exits. If it cannot open the process, it kills it.
 func adopt(cmd *exec.Cmd) (*server, error) {
 	s, err := openServer(cmd.Process.Pid)
 	if err != nil {
@@ -111,7 +111,7 @@ func adopt(cmd *exec.Cmd) (*server, error) {
 	return s, nil
 }
 
-// endChild kills and reaps a child. Its errors say no more than that it has ended already, or was killed.
+// endChild kills and reaps a child. The ignored errors only say that it has exited already, or was killed.
 func endChild(cmd *exec.Cmd) {
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
@@ -122,8 +122,8 @@ func serverEnvironment() []string {
 	return []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"}
 }
 
-// removeStaleSocket removes what a killed server left. MySQL would refuse to start while the pid in the socket's lock
-// file belongs to any process of the same user.
+// removeStaleSocket removes the socket of a killed server. MySQL would refuse to start while any process of the same
+// user has the pid in the socket's lock file.
 func removeStaleSocket(sd serverDir) error {
 	for _, name := range []string{socketName, socketName + ".lock"} {
 		if err := os.Remove(filepath.Join(sd.dataDir(), name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -133,7 +133,7 @@ func removeStaleSocket(sd serverDir) error {
 	return nil
 }
 
-// awaitUp returns when a server that was started answers logins. One that does not within limit is killed.
+// awaitUp returns when a started server responds to logins. If it does not within limit, it is killed.
 func (l *Launcher) awaitUp(ctx context.Context, sd serverDir, s *server, limit time.Duration) error {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

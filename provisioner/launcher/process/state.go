@@ -12,17 +12,17 @@ import (
 	"mysql-broker/provisioner/launcher/mysqld"
 )
 
-// phase is how far a server has come. Only a ready one is kept running.
+// phase is the progress of a server. Only a ready server is kept running.
 type phase string
 
 const (
-	phaseLaunching  phase = "launching"  // not yet answered for: Launch begins again from an empty data directory
+	phaseLaunching  phase = "launching"  // not ready yet: Launch starts again from an empty data directory
 	phaseReady      phase = "ready"      // may hold a tenant's data
-	phaseDestroying phase = "destroying" // never to run again
+	phaseDestroying phase = "destroying" // must never run again
 )
 
-// state is what is recorded of a server, each time before it is acted upon. The limits change only while the server
-// is stopped, so a server that runs always runs with those recorded.
+// state is what is recorded of a server, each time before the launcher acts on it. The limits change only while the
+// server is stopped, so a running server always has the recorded limits.
 type state struct {
 	Phase     phase  `json:"phase"`
 	Flavour   string `json:"flavour"`
@@ -33,14 +33,14 @@ type state struct {
 
 	Labels map[string]string `json:"labels,omitempty"` // for operators who look into the directory
 
-	// What the redo log was raised to, and when, see redolog.go.
+	// The size that the redo log was raised to, and when; see redolog.go.
 	RedoMB     int       `json:"redo_mb,omitempty"`
 	RedoRaised time.Time `json:"redo_raised,omitzero"`
 }
 
 func (st state) redoLogMB() int { return mysqld.RedoLogMB(st.Flavour, st.MemoryMB, st.RedoMB) }
 
-// loadState returns launcher.ErrNotFound for a server of which nothing is recorded.
+// loadState reads the state of a server. It returns launcher.ErrNotFound if there is none.
 func (d serverDir) loadState() (state, error) {
 	data, err := os.ReadFile(d.stateFile())
 	if errors.Is(err, fs.ErrNotExist) {

@@ -18,17 +18,17 @@ import (
 const (
 	standbyInterval = time.Second      // how often a broker tries to become the one that supervises
 	surveyInterval  = 2 * time.Second  // how often servers launched by other brokers are looked for
-	busyInterval    = time.Second      // how often a server is looked at that another works on
-	turnTime        = 10 * time.Second // how long a server that is started may keep the next one waiting
+	busyInterval    = time.Second      // how often a server's lock is tried that another process holds
+	turnTime        = 10 * time.Second // how long a starting server may delay the next one
 	minBackoff      = time.Second      // before a server that died is started again
-	maxBackoff      = 60 * time.Second // before one that dies over and over is; one that lived as long is forgiven
+	maxBackoff      = 60 * time.Second // longest pause; a server that ran for longer starts again at minBackoff
 )
 
-// errRetired is returned for a server that is not, or no longer, to be kept running.
+// errRetired is returned for a server that must not be kept running, or no longer.
 var errRetired = errors.New("server is not to be kept running")
 
-// supervise starts servers that died, until the context ends, while this is the one broker of the state directory
-// that does.
+// supervise waits until this is the only supervisor of the state directory, and then restarts servers that died, until
+// the context ends.
 func (l *Launcher) supervise(ctx context.Context) {
 	lock := l.becomeSupervisor(ctx)
 	if lock == nil {
@@ -63,8 +63,8 @@ func (l *Launcher) supervise(ctx context.Context) {
 	})
 }
 
-// becomeSupervisor waits for the lock of the state directory. It is nil when the context has ended; until then nothing,
-// such as a limit of open files, keeps it from trying again.
+// becomeSupervisor waits for the lock of the state directory. It returns nil when the context has ended. It retries
+// after every error, such as too many open files.
 func (l *Launcher) becomeSupervisor(ctx context.Context) *os.File {
 	status := periodic.Status{What: "becoming the broker that supervises the servers", Level: slog.LevelError,
 		Log: l.cfg.Logger}
@@ -104,8 +104,8 @@ func (l *Launcher) watch(ctx context.Context, sd serverDir, starting chan struct
 	}
 }
 
-// runOnce sees to it that a server runs and returns when it has ended, having lived for so long. Its lock is not kept
-// meanwhile.
+// runOnce starts a server if it does not run, and returns when it has exited, with the time that it ran. It does not
+// hold the server's lock while the server runs.
 func (l *Launcher) runOnce(ctx context.Context, sd serverDir, starting chan struct{}) (lived time.Duration, err error) {
 	s, err := l.keepRunningInTurn(ctx, sd, starting)
 	if err != nil {
@@ -129,14 +129,14 @@ func (l *Launcher) runOnce(ctx context.Context, sd serverDir, starting chan stru
 	return time.Since(since), err
 }
 
-// awaitSettled returns when the server is up, has ended, or has had the time that a start may take.
+// awaitSettled returns when the server is up, has exited, or has had startTimeout to come up.
 func (l *Launcher) awaitSettled(ctx context.Context, sd serverDir, s *server) {
 	if _, already := l.settled.Load(sd.id); already {
 		return
 	}
 	limited, cancel := context.WithTimeout(ctx, l.startTimeout)
 	defer cancel()
-	_ = pollUp(limited, sd, s) // whoever asks the server next is told what is wrong
+	_ = pollUp(limited, sd, s) // the next login reports what is wrong
 	l.settled.Store(sd.id, nil)
 }
 
@@ -153,8 +153,8 @@ func (l *Launcher) Starting(id string) bool {
 	return err == nil && st.Phase == phaseReady
 }
 
-// keepRunningInTurn starts no more servers at once than starting holds: after a reboot, hundreds would else recover at
-// once from the same disk.
+// keepRunningInTurn starts at most as many servers at once as starting holds. After a reboot, hundreds would otherwise
+// recover from the same disk at the same time.
 func (l *Launcher) keepRunningInTurn(ctx context.Context, sd serverDir, starting chan struct{}) (*server, error) {
 	for {
 		select {
@@ -167,7 +167,7 @@ func (l *Launcher) keepRunningInTurn(ctx context.Context, sd serverDir, starting
 		if !errors.Is(err, unix.EWOULDBLOCK) {
 			return s, err
 		}
-		select { // for whoever launches it, resizes it, or destroys it
+		select { // until the launch, resize or destruction is done
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-time.After(busyInterval):
@@ -175,8 +175,8 @@ func (l *Launcher) keepRunningInTurn(ctx context.Context, sd serverDir, starting
 	}
 }
 
-// takeTurn finds a server or starts it and gives it turnTime, unless it is up sooner. It fails with unix.EWOULDBLOCK
-// while another holds the server's lock, which may be for minutes.
+// takeTurn finds or starts a server. After a start, it waits until the server is up, for at most turnTime. It fails
+// with unix.EWOULDBLOCK if another process holds the server's lock, which may take minutes.
 func (l *Launcher) takeTurn(ctx context.Context, sd serverDir) (*server, error) {
 	lock, err := tryLock(sd.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -192,11 +192,11 @@ func (l *Launcher) takeTurn(ctx context.Context, sd serverDir) (*server, error) 
 	}
 	soon, cancel := context.WithTimeout(ctx, turnTime)
 	defer cancel()
-	_ = pollUp(soon, sd, s) // whether it is up is not asked here; one that has ended is started again
+	_ = pollUp(soon, sd, s) // the result does not matter; a server that has exited is restarted
 	return s, nil
 }
 
-// keepRunning finds a server or starts it.
+// keepRunning finds or starts a server.
 func (l *Launcher) keepRunning(ctx context.Context, sd serverDir) (*server, error) {
 	unlock, err := lockDir(ctx, sd.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -210,7 +210,7 @@ func (l *Launcher) keepRunning(ctx context.Context, sd serverDir) (*server, erro
 	return s, err
 }
 
-// keepReady is ensureRunning for a server that is to be kept running; for any other, it returns errRetired.
+// keepReady is ensureRunning for a server that must be kept running. For any other, it returns errRetired.
 func (l *Launcher) keepReady(ctx context.Context, sd serverDir) (s *server, started bool, err error) {
 	st, err := sd.loadState()
 	if errors.Is(err, launcher.ErrNotFound) || err == nil && st.Phase != phaseReady {

@@ -17,11 +17,11 @@ import (
 	"mysql-broker/provisioner/launcher/mysqld"
 )
 
-// template returns a data directory of the launcher's flavour and version that holds no account anyone could log in
-// with. It is made once, in 1 to 3 s; a copy takes a tenth of that.
+// template returns a data directory of the launcher's flavour and version, with no account that can log in. It is
+// created once, in 1 to 3 s; a copy takes a tenth of that.
 func (l *Launcher) template(ctx context.Context) (string, error) {
 	dir := l.templateDir()
-	if _, err := os.Stat(dir); err == nil { // it is given its name when it is complete
+	if _, err := os.Stat(dir); err == nil { // it gets its name when it is complete
 		return dir, nil
 	}
 	lock, err := holdLock(ctx, l.templatesDir())
@@ -51,10 +51,10 @@ func (l *Launcher) template(ctx context.Context) (string, error) {
 	return dir, nil
 }
 
-// initialise makes a data directory. Its programs hold the lock too, as they may outlive this process: nobody may begin
-// anew while one still writes.
+// initialise creates a data directory. Its programs also hold the lock, because they may outlive this process: nobody
+// may start again while one still writes.
 func (l *Launcher) initialise(ctx context.Context, lock *os.File, dir string) error {
-	// Servers that share a directory for temporary tables, such as /tmp, now and then delete each other's.
+	// Servers that share a directory for temporary tables, such as /tmp, sometimes delete each other's.
 	tmp := l.templateTmpDir()
 	if err := os.RemoveAll(tmp); err != nil {
 		return err
@@ -117,11 +117,11 @@ func (l *Launcher) templateDir() string {
 
 func (l *Launcher) templateTmpDir() string { return filepath.Join(l.templatesDir(), "tmp") }
 
-// toolTime is how long a program may take, which takes some seconds.
+// toolTime limits a program that usually takes some seconds.
 const toolTime = 10 * time.Minute
 
-// runTool runs a program as the servers' owner, with the lock; its error ends with what the program said of errors.
-// Where it is cut off, it goes with all that it has started, as the lock would not be free else.
+// runTool runs a program as the servers' owner, with the lock. The error ends with the program's error output. When the
+// context ends, it kills the program and all its children, because they hold the lock.
 func (l *Launcher) runTool(ctx context.Context, lock *os.File, stdin, path string, args ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, toolTime)
 	defer cancel()
@@ -131,7 +131,7 @@ func (l *Launcher) runTool(ctx context.Context, lock *os.File, stdin, path strin
 	cmd.Stdin = strings.NewReader(stdin)
 	cmd.SysProcAttr = l.owner.attributes()
 	cmd.ExtraFiles = []*os.File{lock}
-	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) } // it is a session of its own
+	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) } // it has its own session
 	cmd.WaitDelay = time.Second
 	out, err := cmd.CombinedOutput()
 	if err != nil {

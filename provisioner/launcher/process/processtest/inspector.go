@@ -1,5 +1,5 @@
-// Package processtest looks at what the process launcher runs, for tests: in its directory, among the processes of this
-// host and at their ports. It shares no code with the launcher, so that it does not repeat its mistakes.
+// Package processtest examines what the process launcher runs, for tests: its directory, the processes of this host and
+// their ports. It shares no code with the launcher, so that it does not repeat the launcher's mistakes.
 package processtest
 
 import (
@@ -15,7 +15,7 @@ import (
 	"mysql-broker/provisioner/launcher"
 )
 
-// Inspector is a launchertest.Inspector of the launcher with that state directory.
+// Inspector is the launchertest.Inspector for the launcher with that state directory.
 type Inspector struct{ Dir string }
 
 // Inspect implements launchertest.Inspector.
@@ -50,10 +50,10 @@ func (in Inspector) Inspect(ids []string) (found map[string]launcher.Endpoint, p
 	return i.found, i.problems
 }
 
-// inspection collects what does not agree.
+// inspection collects the differences.
 type inspection struct {
 	instances string   // the directory of all servers
-	ids       []string // of the servers that are to be there
+	ids       []string // of the servers that should exist
 	found     map[string]launcher.Endpoint
 	problems  []string
 }
@@ -77,7 +77,7 @@ func (i *inspection) checkDirectories() {
 	}
 }
 
-// list names what is in a directory; one that is not there is empty.
+// list returns the names in a directory; none if it does not exist.
 func (i *inspection) list(dir string) (names []string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

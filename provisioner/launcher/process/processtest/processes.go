@@ -19,8 +19,8 @@ type process struct {
 	arguments []string
 }
 
-// processesBelow are those that name something below dir among their arguments, the programs of interrupted
-// operations included.
+// processesBelow returns the processes with a path below dir among their arguments, including the programs of
+// interrupted operations.
 func processesBelow(dir string) (found []process, err error) {
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
@@ -29,7 +29,7 @@ func processesBelow(dir string) (found []process, err error) {
 	for _, file := range files {
 		raw, err := os.ReadFile(file)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) || !bytes.Contains(raw, []byte(dir+"/")) {
-			continue // it ended meanwhile, or is another's
+			continue // it has exited, or is another's
 		}
 		if err != nil {
 			return nil, err
@@ -43,7 +43,7 @@ func processesBelow(dir string) (found []process, err error) {
 	return found, nil
 }
 
-// serverBelow tells the id of the dedicated server that the process is; "" if it is none.
+// serverBelow returns the id of the dedicated server that the process is; "" if it is none.
 func (p process) serverBelow(instances string) string {
 	if len(p.arguments) < 2 {
 		return ""
@@ -56,7 +56,8 @@ func (p process) serverBelow(instances string) string {
 	return id
 }
 
-// listening is the state of such a socket in /proc/net/tcp. https://man7.org/linux/man-pages/man5/proc_net_tcp.5.html
+// listening is the state of a listening socket in /proc/net/tcp.
+// https://man7.org/linux/man-pages/man5/proc_net_tcp.5.html
 const listening = "0A"
 
 // listensOn lists the TCP ports that the process listens on.

@@ -10,23 +10,23 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Authority is a certificate authority of dedicated servers. Clients are to trust all that are recorded.
+// Authority is a certificate authority of dedicated servers. Clients must trust all recorded ones.
 type Authority struct {
 	ID          int
 	Certificate string     // PEM
 	Key         string     // PEM
-	SignsSince  *time.Time // nil as long as it is only trusted
-	TakesOver   bool       // servers that have a CA of their own get a certificate of this one
+	SignsSince  *time.Time // nil if it is only trusted so far
+	TakesOver   bool       // servers with a CA of their own get a certificate signed by this one
 }
 
-// ErrAuthorityAdded is returned by AddAuthority while there is one that does not sign yet.
+// ErrAuthorityAdded is returned by AddAuthority if there is already a CA that does not sign yet.
 var ErrAuthorityAdded = errors.New("there is a new CA already, which does not sign yet")
 
 const authorityTable = "authority"
 
 func authorityPlace(id string) string { return "authority " + id }
 
-// Authorities reads them all, in the order in which they were made, and which of them signs: nil if there are none.
+// Authorities returns all authorities, oldest first, and the one that signs; nil if there are none.
 func (s *Store) Authorities(ctx context.Context) (all []Authority, signing *Authority, err error) {
 	type row struct {
 		ID          int
@@ -54,7 +54,7 @@ func (s *Store) Authorities(ctx context.Context) (all []Authority, signing *Auth
 	return all, signing, nil
 }
 
-// AddFirstAuthority records the authority that signs from the beginning, unless another broker was first.
+// AddFirstAuthority records the first authority, which signs at once. It does nothing if there is one already.
 func (s *Store) AddFirstAuthority(ctx context.Context, certificate, key string) error {
 	sealed, err := s.keys.seal(key, authorityPlace("1"))
 	if err != nil {
@@ -68,7 +68,8 @@ func (s *Store) AddFirstAuthority(ctx context.Context, certificate, key string) 
 	return nil
 }
 
-// AddAuthority records one more, which is trusted and signs nothing yet, or returns ErrAuthorityAdded.
+// AddAuthority records another authority, which is trusted and does not sign yet. It returns ErrAuthorityAdded if there
+// is such an authority already.
 func (s *Store) AddAuthority(ctx context.Context, certificate, key string) error {
 	all, _, err := s.Authorities(ctx)
 	if err != nil {
@@ -87,20 +88,20 @@ func (s *Store) AddAuthority(ctx context.Context, certificate, key string) error
 	}
 	tag, err := s.db.Exec(ctx, `INSERT INTO authority (id, certificate, key) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
 		id, certificate, sealed)
-	if err == nil && tag.RowsAffected() == 0 { // another was adding one
+	if err == nil && tag.RowsAffected() == 0 { // another process has just added one
 		err = ErrAuthorityAdded
 	}
 	return err
 }
 
-// PromoteAuthority has the newest authority sign, for the servers too that have a CA of their own.
+// PromoteAuthority makes the newest authority sign, also for servers that have a CA of their own.
 func (s *Store) PromoteAuthority(ctx context.Context) error {
 	_, err := s.db.Exec(ctx, `UPDATE authority SET signs_since = coalesce(signs_since, now()), takes_over = true
 		WHERE id = (SELECT max(id) FROM authority)`)
 	return err
 }
 
-// DropAuthority removes one, which is then trusted no more.
+// DropAuthority removes an authority, which is then no longer trusted.
 func (s *Store) DropAuthority(ctx context.Context, id int) error {
 	_, err := s.db.Exec(ctx, "DELETE FROM authority WHERE id = $1", id)
 	return err

@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// InstanceCopy is a ready instance as the server that holds it is told of it, so that a PostgreSQL which was restored
-// from an older backup can have it back. Passwords are encrypted, as in PostgreSQL.
+// InstanceCopy is a ready instance, as stored on the server that holds it. If PostgreSQL is restored from an older
+// backup, the instance is restored from this copy. Passwords are encrypted, as in PostgreSQL.
 type InstanceCopy struct {
 	ID                 string          `json:"instance_id"`
 	ServiceID          string          `json:"service_id"`
@@ -20,7 +20,7 @@ type InstanceCopy struct {
 	Context            json.RawMessage `json:"context"`
 	MaintenanceVersion string          `json:"maintenance_version"`
 	DedicatedID        string          `json:"dedicated_id,omitempty"` // "" on a shared server
-	Launcher           string          `json:"launcher,omitempty"`     // the same
+	Launcher           string          `json:"launcher,omitempty"`     // "" on a shared server
 	Database           string          `json:"database"`
 	AdminPassword      []byte          `json:"admin_password,omitempty"`
 	NextAdminPassword  []byte          `json:"next_admin_password,omitempty"`
@@ -35,8 +35,8 @@ var scanCopy = pgx.RowToStructByPos[InstanceCopy]
 
 const copyPage = 500
 
-// EachCopy calls fn with the ready instances on a shared server, or with all on dedicated servers (""), some at a
-// time.
+// EachCopy calls fn with pages of the ready instances on a shared server, or on all dedicated servers for
+// DedicatedServers.
 func (s *Store) EachCopy(ctx context.Context, server string, fn func([]InstanceCopy) error) error {
 	kind, column := DatabaseResource, "database_name"
 	if server == DedicatedServers {
@@ -61,7 +61,7 @@ func (s *Store) EachCopy(ctx context.Context, server string, fn func([]InstanceC
 	}
 }
 
-// CopiesSince reads the ready instances on a shared server that were made or changed since then.
+// CopiesSince returns the ready instances on a shared server that were created or changed since that time.
 func (s *Store) CopiesSince(ctx context.Context, server string, since time.Time) ([]InstanceCopy, error) {
 	return allRows(ctx, s.pool, scanCopy, `SELECT `+copyColumns+` FROM instance i WHERE i.id IN (
 			SELECT instance_id FROM task WHERE finished_at >= $2 AND kind IN ('provision', 'update') AND state = 'succeeded')

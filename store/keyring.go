@@ -10,12 +10,12 @@ import (
 	"github.com/tink-crypto/tink-go/v2/tink"
 )
 
-// Keyring encrypts the passwords in the database. It is a Tink AEAD keyset: new secrets are sealed with its primary
-// key, and any of its keys opens older ones.
+// Keyring encrypts the passwords in the database. It is a Tink AEAD keyset: its primary key encrypts new secrets, and
+// any of its keys decrypts older ones.
 type Keyring struct {
 	aead    tink.AEAD
 	ids     map[uint32]bool // of its keys
-	primary uint32          // id of the one that seals
+	primary uint32          // id of the key that encrypts
 }
 
 // ParseKeyset reads a keyset: Tink's binary form in base64. Its errors never quote the text.
@@ -40,17 +40,17 @@ func ParseKeyset(text string) (*Keyring, error) {
 	return keys, nil
 }
 
-// keyIDBytes is the length of what a ciphertext begins with: a version, and the id of its key.
+// keyIDBytes is the length of a ciphertext's prefix: a version, and the id of its key.
 // https://developers.google.com/tink/wire-format
 const keyIDBytes = 5
 
-// keyMark is what every ciphertext of a key begins with.
+// keyMark returns the prefix of all ciphertexts of a key.
 func keyMark(id uint32) []byte { return binary.BigEndian.AppendUint32([]byte{1}, id) }
 
-// Mark is what every new ciphertext begins with.
+// Mark returns the prefix of every new ciphertext.
 func (k *Keyring) Mark() []byte { return keyMark(k.primary) }
 
-// keyOf is the key that a mark names, if it is one.
+// keyOf returns the id of the key that a prefix names. ok is false if it is not a valid prefix.
 func keyOf(mark []byte) (id uint32, ok bool) {
 	if len(mark) != keyIDBytes || mark[0] != 1 {
 		return 0, false
@@ -58,7 +58,7 @@ func keyOf(mark []byte) (id uint32, ok bool) {
 	return binary.BigEndian.Uint32(mark[1:]), true
 }
 
-// seal encrypts secret for one row: place names the row, so that a ciphertext copied to another one does not open.
+// seal encrypts secret for one row. place names the row, so that the ciphertext cannot be decrypted in another row.
 func (k *Keyring) seal(secret, place string) ([]byte, error) {
 	sealed, err := k.aead.Encrypt([]byte(secret), []byte(place))
 	if err != nil {

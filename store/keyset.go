@@ -11,9 +11,9 @@ import (
 	"github.com/tink-crypto/tink-go/v2/keyset"
 )
 
-// A key is replaced in steps, each of which all brokers must have taken before the next one: AddKey, PromoteKey,
-// Store.RotateKeys, DropOldKeys. So a broker that has taken a step can read what one that has not writes, and the other
-// way round. The functions take and return a keyset as the text that ParseKeyset takes; their errors never quote it.
+// A key is replaced in steps: AddKey, PromoteKey, Store.RotateKeys, DropOldKeys. All brokers must have taken a step
+// before the next one. Then brokers before and after a step can read what the others write. The functions take and
+// return a keyset in the form that ParseKeyset reads; their errors never quote it.
 
 // NewKeyset generates a keyset with one AES-256-GCM key.
 func NewKeyset() (string, error) {
@@ -24,7 +24,7 @@ func NewKeyset() (string, error) {
 	return writeKeyset(handle)
 }
 
-// AddKey adds a key that opens and does not seal yet.
+// AddKey adds a key that decrypts and does not encrypt yet.
 func AddKey(text string) (string, error) {
 	return changeKeyset(text, func(m *keyset.Manager, newest, primary uint32) error {
 		if newest != primary {
@@ -35,7 +35,7 @@ func AddKey(text string) (string, error) {
 	})
 }
 
-// PromoteKey makes the key that AddKey added the one that seals.
+// PromoteKey makes the key that AddKey added the one that encrypts.
 func PromoteKey(text string) (string, error) {
 	return changeKeyset(text, func(m *keyset.Manager, newest, primary uint32) error {
 		if newest == primary {
@@ -45,7 +45,8 @@ func PromoteKey(text string) (string, error) {
 	})
 }
 
-// DropOldKeys removes every key but the one that seals. Nothing that only they open can be read then.
+// DropOldKeys removes every key except the one that encrypts. What was encrypted with the removed keys can no longer be
+// read.
 func DropOldKeys(text string) (string, error) {
 	handle, err := readKeyset(text)
 	if err != nil {
@@ -67,7 +68,7 @@ func DropOldKeys(text string) (string, error) {
 	})
 }
 
-// changeKeyset runs change with the ids of the key added last and of the one that seals.
+// changeKeyset runs change with the ids of the newest key and of the one that encrypts.
 func changeKeyset(text string, change func(m *keyset.Manager, newest, primary uint32) error) (string, error) {
 	handle, err := readKeyset(text)
 	if err != nil {

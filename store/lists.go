@@ -8,10 +8,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ListedInstance is what operators see of an instance in a list: nothing secret, and nothing of its parameters.
+// ListedInstance is an instance in an operator's list, without secrets and parameters.
 type ListedInstance struct {
 	ID               string
-	Name             string // that the platform gave with the request; "" if it did not, as with the next two
+	Name             string // from the platform's request; "" if it sent none, like the next two
 	OrganizationName string
 	SpaceName        string
 	OrganizationGUID string
@@ -20,7 +20,7 @@ type ListedInstance struct {
 	State            string
 	Location
 	Database  string
-	Bindings  int64  // whatever their state
+	Bindings  int64  // in any state
 	Operation string // kind of the task in progress on the instance itself, "" without one
 	CreatedAt time.Time
 	UpdatedAt time.Time
@@ -32,13 +32,13 @@ const listedInstance = `i.id, coalesce(i.context->>'instance_name', ''), coalesc
 	coalesce((SELECT kind FROM task t WHERE t.instance_id = i.id AND t.binding_id = '' AND t.state = 'in progress'), ''),
 	i.created_at, i.updated_at`
 
-// InstanceQuery says which instances to list; zero fields let every one through.
+// InstanceQuery selects instances; zero fields do not filter.
 type InstanceQuery struct {
 	ID           string
 	PlanIDs      []string
 	State        string
 	Server       string // a shared server's name
-	Dedicated    bool   // only those with a server of their own
+	Dedicated    bool   // only instances with a dedicated server
 	Organization string // its GUID or the name that the platform gave
 	Space        string // likewise
 	Since        time.Time
@@ -57,21 +57,21 @@ func (q InstanceQuery) list() list {
 	return l
 }
 
-// EachInstance calls fn with the instances that match, in the order of their ids, each as it was at some moment since
-// the call. It holds a page of them in memory.
+// EachInstance calls fn with the instances that match, ordered by id. Each is as it was at some time since the call. It
+// holds one page of them in memory.
 func (s *Store) EachInstance(ctx context.Context, q InstanceQuery, fn func(ListedInstance) error) error {
 	return eachListed(ctx, s, q.list(), fn)
 }
 
-// InstancesAfter lists up to limit instances that match, behind an id ("" for the first ones) in the order of their
-// ids. next is where the following page begins, "" at the end. A page is short, or empty, where pageKeys instances in a
-// row held no more that match.
+// InstancesAfter lists up to limit instances that match, ordered by id, starting after an id ("" for the first ones).
+// next is the id to pass for the following page, "" at the end. A page is short or empty if the next pageKeys instances
+// contain no more matches.
 func (s *Store) InstancesAfter(ctx context.Context, after string, q InstanceQuery,
 	limit int) (page []ListedInstance, next string, err error) {
 	return pageAfter(ctx, s, q.list(), after, limit, func(i ListedInstance) string { return i.ID })
 }
 
-// ListedBinding is what operators see of a binding in a list: no password, and nothing of its parameters.
+// ListedBinding is a binding in an operator's list, without password and parameters.
 type ListedBinding struct {
 	InstanceID string
 	ID         string
@@ -90,7 +90,7 @@ const listedBinding = `b.instance_id, b.id, i.plan_id, b.state, b.role, b.tls, b
 	coalesce((SELECT kind FROM task t WHERE t.instance_id = b.instance_id AND t.binding_id = b.id
 		AND t.state = 'in progress'), ''), b.created_at`
 
-// BindingQuery says which bindings to list; zero fields let every one through.
+// BindingQuery selects bindings; zero fields do not filter.
 type BindingQuery struct {
 	InstanceID string
 	ID         string
@@ -102,7 +102,7 @@ type BindingQuery struct {
 	Since      time.Time
 }
 
-// EachBinding is EachInstance for bindings, in the order of their instances' ids and their own.
+// EachBinding is EachInstance for bindings, ordered by instance id and then binding id.
 func (s *Store) EachBinding(ctx context.Context, q BindingQuery, fn func(ListedBinding) error) error {
 	l := list{table: "binding b", key: "b.instance_id, b.id", columns: listedBinding,
 		join: "JOIN instance i ON i.id = b.instance_id"}
@@ -117,7 +117,7 @@ func (s *Store) EachBinding(ctx context.Context, q BindingQuery, fn func(ListedB
 	return eachListed(ctx, s, l, fn)
 }
 
-// ListedTask is what operators see of a task: nothing of what was asked beside its kind and plan.
+// ListedTask is a task in an operator's list. Of its request, it has only the kind and the plan.
 type ListedTask struct {
 	ID          int64
 	InstanceID  string
@@ -126,9 +126,9 @@ type ListedTask struct {
 	PlanID      string
 	State       string
 	Phase       string
-	Step        string    // the last finished one of the phase
-	Attempt     int       // of the present step, counted from 0; crashes count
-	Leased      bool      // a worker is at it
+	Step        string    // the last finished step of the phase
+	Attempt     int       // of the present step, counted from 0, including crashes
+	Leased      bool      // a worker runs it
 	RunAt       time.Time // when it is tried again, if no worker is at it and it has not ended
 	Description string    // for users
 	LastError   string    // for operators
@@ -139,7 +139,7 @@ type ListedTask struct {
 const listedTask = `t.id, t.instance_id, t.binding_id, t.kind, t.plan_id, t.state, t.phase, t.step, t.attempt,
 	coalesce(t.lease_until > clock_timestamp(), false), t.run_at, t.description, t.last_error, t.created_at, t.finished_at`
 
-// TaskQuery says which tasks to list; zero fields let every one through.
+// TaskQuery selects tasks; zero fields do not filter.
 type TaskQuery struct {
 	ID         int64
 	InstanceID string
@@ -155,7 +155,7 @@ func (q TaskQuery) list() list {
 	l.only(q.ID != 0, "t.id = ?", q.ID)
 	l.only(q.InstanceID != "", "t.instance_id = ?", q.InstanceID)
 	l.only(q.BindingID != "", "t.binding_id = ?", q.BindingID)
-	if q.InstanceID == "" { // of these there are few among many, and indexes of their own
+	if q.InstanceID == "" { // few tasks are in these states, which have indexes of their own
 		l.only(q.State == InProgress, "t.finished_at IS NULL")
 		l.only(q.State == Failed, "t.state = 'failed'")
 	}
@@ -171,7 +171,7 @@ func (s *Store) EachTask(ctx context.Context, q TaskQuery, fn func(ListedTask) e
 	return eachListed(ctx, s, q.list(), fn)
 }
 
-// TasksBefore is InstancesAfter for tasks that are older than one (0 for the newest), the newest first.
+// TasksBefore is InstancesAfter for tasks, the newest first. It starts before a task's id (0 for the newest).
 func (s *Store) TasksBefore(ctx context.Context, before int64, q TaskQuery,
 	limit int) (page []ListedTask, next int64, err error) {
 	if before == 0 {
@@ -180,7 +180,7 @@ func (s *Store) TasksBefore(ctx context.Context, before int64, q TaskQuery,
 	return pageAfter(ctx, s, q.list(), before, limit, func(t ListedTask) int64 { return t.ID })
 }
 
-// PlanInUse tells whether an instance has that plan, which may not be in the catalog any more.
+// PlanInUse reports whether an instance has that plan, which may be a removed plan.
 func (s *Store) PlanInUse(ctx context.Context, id string) (bool, error) {
 	return oneRow(ctx, s.pool, pgx.RowTo[bool], "SELECT EXISTS (SELECT FROM instance WHERE plan_id = $1)", id)
 }

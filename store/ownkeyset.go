@@ -9,17 +9,17 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// The database belongs to a keyset from the first start of a broker on. Without that, a broker with another keyset
-// would be accepted for as long as nothing is stored, and later neither could read what the other one writes. What
-// shows whether a keyset is the right one is a ciphertext, so that it takes the key and not just its id.
+// When the first broker starts, the database is bound to its keyset. Otherwise a broker with another keyset would be
+// accepted while nothing is stored, and later neither broker could read what the other writes. The record is a
+// ciphertext, so that only the key itself passes the check, not just its id.
 const (
 	keysetName  = "keyset" // in the table secret
 	keysetPlace = "the keyset of this database"
 )
 
-// ForeignKeysetError says that brokers were started on the database with another keyset.
+// ForeignKeysetError says that the database is bound to another keyset.
 type ForeignKeysetError struct {
-	KeyID uint32 // of the key that theirs has
+	KeyID uint32 // of the key in that keyset
 }
 
 func (e *ForeignKeysetError) Error() string {
@@ -28,10 +28,10 @@ func (e *ForeignKeysetError) Error() string {
 		"lost, see \"The keyset is lost\" in docs/runbook.md", e.KeyID)
 }
 
-// AdoptKeyset records that the database belongs to the keyset, unless it belongs to one already, and then is CheckKeys.
-// Of brokers that start at the same time, one is the first.
+// AdoptKeyset binds the database to the keyset. If it is bound already, AdoptKeyset is CheckKeys. If several brokers
+// start at the same time, one of them binds it.
 func (s *Store) AdoptKeyset(ctx context.Context) error {
-	if err := s.CheckKeys(ctx); err != nil { // passwords of a database that was used before this was recorded, too
+	if err := s.CheckKeys(ctx); err != nil { // also checks the passwords of a database that older releases have used
 		return err
 	}
 	sealed, err := s.sealOwn()
@@ -45,9 +45,10 @@ func (s *Store) AdoptKeyset(ctx context.Context) error {
 	return s.checkOwn(ctx)
 }
 
-// CheckKeys returns a *ForeignKeysetError if the database belongs to another keyset, or a *MissingKeyError if something
-// stored is encrypted with a key that is not in the keyset. Where both are so, it is the latter, which says more,
-// unless only the key of a CA cannot be read: one is stored from the first start of a broker on.
+// CheckKeys returns a *ForeignKeysetError if the database is bound to another keyset, or a *MissingKeyError if
+// something stored is encrypted with a key that is not in the keyset. If both apply, it returns the *MissingKeyError,
+// which says more, unless only the key of a CA cannot be read: every database has a CA from the first start of a broker
+// on.
 func (s *Store) CheckKeys(ctx context.Context) error {
 	err := s.checkPasswords(ctx)
 	if missing, ok := errors.AsType[*MissingKeyError](err); err != nil && !(ok && missing.Table == authorityTable) {
@@ -64,7 +65,7 @@ func (s *Store) sealOwn() (string, error) {
 	return base64.StdEncoding.EncodeToString(sealed), err
 }
 
-// own reads what shows which keyset the database belongs to, or returns ErrNotFound.
+// own returns the ciphertext that binds the database to its keyset, or ErrNotFound.
 func (s *Store) own(ctx context.Context) (string, error) {
 	text, err := oneRow(ctx, s.pool, pgx.RowTo[string], "SELECT value FROM secret WHERE name = $1", keysetName)
 	if err != nil && !errors.Is(err, ErrNotFound) {
@@ -73,7 +74,7 @@ func (s *Store) own(ctx context.Context) (string, error) {
 	return text, err
 }
 
-// checkOwn tells whether the database belongs to the keyset, or to none yet.
+// checkOwn returns an error if the database is bound to another keyset.
 func (s *Store) checkOwn(ctx context.Context) error {
 	text, err := s.own(ctx)
 	if errors.Is(err, ErrNotFound) {
@@ -93,7 +94,7 @@ func (s *Store) checkOwn(ctx context.Context) error {
 	return nil
 }
 
-// rotateOwn seals anew, with the primary key, what shows which keyset the database belongs to.
+// rotateOwn encrypts the record of the database's keyset again, with the primary key.
 func (s *Store) rotateOwn(ctx context.Context) error {
 	text, err := s.own(ctx)
 	if errors.Is(err, ErrNotFound) { // the next broker to start records it
@@ -113,7 +114,7 @@ func (s *Store) rotateOwn(ctx context.Context) error {
 	return nil
 }
 
-// SessionLockKey reads the key that every broker on this database names its locks on MySQL servers with.
+// SessionLockKey returns the key that all brokers on this database use to name their locks on MySQL servers.
 func (s *Store) SessionLockKey(ctx context.Context) ([]byte, error) {
 	key, err := oneRow(ctx, s.pool, pgx.RowTo[[]byte], "SELECT value::bytea FROM secret WHERE name = 'session lock'")
 	if err != nil {

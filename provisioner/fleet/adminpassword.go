@@ -10,9 +10,9 @@ import (
 	"mysql-broker/store"
 )
 
-// WithAdminPassword runs fn with the password of the admin account of an instance's dedicated server. While that
-// is being changed, and after a change that died, the server may have the next one already: if it refuses the login, fn
-// is run again with what is recorded by then.
+// WithAdminPassword runs fn with the admin password of an instance's dedicated server. During a password change, and
+// after a change that was cut off, the server may already have the next password. So if the server refuses the login,
+// WithAdminPassword reads the instance again and runs fn with the passwords recorded there.
 func WithAdminPassword(ctx context.Context, s *store.Store, i store.Instance, fn func(password string) error) error {
 	err := fn(i.AdminPassword)
 	if !mysqladmin.AccessDenied(err) {
@@ -33,13 +33,14 @@ func WithAdminPassword(ctx context.Context, s *store.Store, i store.Instance, fn
 	return err
 }
 
-// ChangeAdminPassword gives the broker's account on a dedicated server another password and proves that it works. The
-// launcher keeps that one from then on. lock is the key of a session lock, which is taken as Lock does.
+// ChangeAdminPassword changes the password of the broker's account on a dedicated server and checks that the next one
+// works. The launcher then stores it. lock is the key of the session lock to hold during the change; see
+// mysqladmin.Server.Lock for alive.
 func (f *Fleet) ChangeAdminPassword(ctx context.Context, at store.Location, current, next, lock string,
 	alive func() error) error {
 	return f.dedicated(at, "change the admin password of", func(l launcher.Launcher) error {
 		return l.ChangeAdminPassword(ctx, at.Server, next, func(ctx context.Context) error {
-			// Its connection is closed before the next one is opened: a server at its limit lets one in beyond that.
+			// This connection is closed before the next one is opened: a server at its limit accepts only one more login.
 			if err := f.changeAdminPassword(ctx, at, current, next, lock, alive); err != nil {
 				return err
 			}

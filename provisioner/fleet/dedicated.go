@@ -17,7 +17,7 @@ import (
 const (
 	// adminUser is the broker's account on every dedicated server.
 	adminUser = "broker_admin"
-	// checkAccount logs in once while a server is being provisioned, and is dropped again.
+	// checkAccount is an account that logs in once while a server is being provisioned, and is then dropped.
 	checkAccount = "broker_check"
 	// answerTimeout bounds how long Ping waits.
 	answerTimeout = 5 * time.Second
@@ -36,8 +36,8 @@ func spec(i store.Instance, adminPassword string, size Size) launcher.Spec {
 		AdminUser: adminUser, AdminPassword: adminPassword}
 }
 
-// dedicated runs fn with the launcher of a dedicated server. doing is for the error. A task whose launcher this broker
-// does not have is left to another broker.
+// dedicated runs fn with the launcher of a dedicated server. doing is the verb of the error. If this broker does not
+// have the launcher, the task is left to another broker.
 func (f *Fleet) dedicated(at store.Location, doing string, fn func(launcher.Launcher) error) error {
 	l, err := f.Launcher(at.Launcher)
 	if err != nil {
@@ -67,7 +67,7 @@ func (f *Fleet) Resize(ctx context.Context, i store.Instance, size Size, report 
 	})
 }
 
-// Destroy removes a dedicated server with all data. One that is not there is fine.
+// Destroy removes a dedicated server with all its data. It is no error if there is no such server.
 func (f *Fleet) Destroy(ctx context.Context, at store.Location) error {
 	if err := f.store.ForgetEndpoint(ctx, at); err != nil {
 		return fmt.Errorf("forget where the server %s listens: %w", at.Server, err)
@@ -80,13 +80,13 @@ func (f *Fleet) Keep(ctx context.Context, at store.Location) error {
 	return f.dedicated(at, "keep", func(l launcher.Launcher) error { return l.Keep(ctx, at.Server) })
 }
 
-// DestroyUnused is Destroy for a server whose creation is undone. It returns launcher.ErrKept for one that was given to
-// Keep, which may hold data.
+// DestroyUnused is Destroy for a server whose creation is undone. It returns launcher.ErrKept for a server for which
+// Keep was called, because it may hold data.
 func (f *Fleet) DestroyUnused(ctx context.Context, at store.Location) error {
 	return f.dedicated(at, "destroy", func(l launcher.Launcher) error { return l.DestroyUnused(ctx, at.Server) })
 }
 
-// recorded records where a server was launched or resized, unless that failed.
+// recorded records the endpoint of a server that was launched or resized, unless that failed.
 func (f *Fleet) recorded(ctx context.Context, at store.Location, e launcher.Endpoint, err error) error {
 	if err != nil {
 		return err
@@ -102,8 +102,8 @@ func RecordEndpoint(ctx context.Context, s *store.Store, at store.Location, e la
 	return nil
 }
 
-// endpoint tells where an instance's dedicated server listens: as is recorded or, where nothing is, as its launcher
-// says, which is recorded then.
+// endpoint returns where an instance's dedicated server listens. If nothing is recorded, it asks the launcher and
+// records the result.
 func (f *Fleet) endpoint(ctx context.Context, i store.Instance) (launcher.Endpoint, error) {
 	if i.Endpoint != nil {
 		return launcher.Endpoint(*i.Endpoint), nil
@@ -112,7 +112,7 @@ func (f *Fleet) endpoint(ctx context.Context, i store.Instance) (launcher.Endpoi
 	return e, f.recorded(ctx, i.Location, e, err)
 }
 
-// askEndpoint asks the launcher of a dedicated server where that listens.
+// askEndpoint asks its launcher where a dedicated server listens.
 func (f *Fleet) askEndpoint(ctx context.Context, at store.Location) (e launcher.Endpoint, err error) {
 	err = f.dedicated(at, "find", func(l launcher.Launcher) (err error) {
 		e, err = l.Endpoint(ctx, at.Server)
@@ -122,7 +122,7 @@ func (f *Fleet) askEndpoint(ctx context.Context, at store.Location) (e launcher.
 }
 
 // Open connects to a dedicated server as its administrator with that password, at the endpoint that its launcher
-// returns now. Close what it returns.
+// returns. The caller closes the result.
 func (f *Fleet) Open(ctx context.Context, at store.Location, adminPassword string) (*mysqladmin.Server, error) {
 	e, err := f.askEndpoint(ctx, at)
 	if err != nil {
@@ -137,15 +137,15 @@ func (f *Fleet) open(at store.Location, e launcher.Endpoint, adminPassword strin
 	return mysqladmin.Open(cfg)
 }
 
-// Ping reports an error if an instance's dedicated server does not let its administrator in soon.
+// Ping returns an error unless an instance's dedicated server accepts its administrator's login within answerTimeout.
 func (f *Fleet) Ping(ctx context.Context, i store.Instance) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	return f.AsAdmin(ctx, i, func(admin *mysqladmin.Server) error { return admin.Ping(ctx) })
 }
 
-// Exec runs a statement, which must hold no secret, as the administrator of the dedicated server of that id and
-// endpoint.
+// Exec runs a statement as the administrator of the dedicated server of that id and endpoint. The statement must not
+// contain a secret.
 func Exec(ctx context.Context, s *store.Store, id string, e launcher.Endpoint, statement string) error {
 	i, err := s.InstanceOfServer(ctx, id)
 	if err != nil {
@@ -156,14 +156,14 @@ func Exec(ctx context.Context, s *store.Store, id string, e launcher.Endpoint, s
 	})
 }
 
-// adminLogin is how the broker logs in.
+// adminLogin returns the configuration of the broker's login.
 func adminLogin(name string, e launcher.Endpoint, password string) mysqladmin.Config {
 	return mysqladmin.Config{Name: name, Addr: e.AdminAddress(), ServerName: e.Host,
 		User: adminUser, Password: password, CA: e.CACertificate, MaxConns: 4}
 }
 
-// CheckLogin proves that an account made just now can log in the way an application will: by a dedicated server's
-// published address, over TLS where it has that, into its database. The account is dropped again.
+// CheckLogin checks that a new account can log in as an application does: at the dedicated server's published address,
+// over TLS if it has that, and into its database. It creates the account for this and drops it afterwards.
 func (f *Fleet) CheckLogin(ctx context.Context, at store.Location, database, password string,
 	admin *mysqladmin.Session) error {
 	e, err := f.askEndpoint(ctx, at)

@@ -1,7 +1,7 @@
-// Package fleet is all servers that hold instances' data: the shared ones that an operator registers, and the dedicated
-// ones that launchers run. Given a location, it opens an administrator's session there, tells the address that
-// applications use, takes the session lock of whoever changes something, and lists what there is. Nobody else needs to
-// know how the kinds of locations differ in that.
+// Package fleet knows all servers that hold instances' data: the shared servers that an operator registers, and the
+// dedicated servers that launchers run. For a location, it opens an administrator's session, returns the address that
+// applications use, and takes the session lock for a change. It also lists the servers. It hides from the rest of the
+// broker how the kinds of locations differ.
 package fleet
 
 import (
@@ -17,14 +17,14 @@ import (
 	"mysql-broker/store"
 )
 
-// ErrNoLauncher is for whoever needs a dedicated server that no configured launcher runs.
+// ErrNoLauncher is returned if no configured launcher runs a dedicated server.
 var ErrNoLauncher = errors.New("no launcher is configured for dedicated servers")
 
-// Config is what a fleet is made of.
+// Config configures a fleet.
 type Config struct {
 	Store          *store.Store
 	Shared         *shared.Servers              // nil for none
-	Launchers      map[string]launcher.Launcher // by name; none where no dedicated server can be reached
+	Launchers      map[string]launcher.Launcher // by name; empty if there are no dedicated servers
 	SessionLockKey []byte                       // for mysqladmin.Config
 }
 
@@ -36,13 +36,13 @@ type Fleet struct {
 	lockKey   []byte
 }
 
-// Launcher is one that runs dedicated servers, and what their locations call it.
+// Launcher is a launcher and the name by which locations refer to it.
 type Launcher struct {
 	Name string
 	launcher.Launcher
 }
 
-// New returns a fleet that has contacted nobody yet.
+// New returns a fleet. It opens no connections.
 func New(cfg Config) *Fleet {
 	if cfg.Shared == nil {
 		cfg.Shared = &shared.Servers{}
@@ -80,13 +80,13 @@ func (f *Fleet) Launcher(name string) (Launcher, error) {
 	}
 }
 
-// Listing is the servers of those launchers that could list them.
+// Listing lists the servers of all launchers that could list them.
 type Listing struct {
 	There []store.Location
 	Asked map[string]error // by launcher: why it could not list them, or nil
 }
 
-// Err is an error if a launcher could not list its servers.
+// Err returns an error if a launcher could not list its servers.
 func (l Listing) Err() error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(l.Asked)) {
@@ -97,7 +97,7 @@ func (l Listing) Err() error {
 	return errors.Join(errs...)
 }
 
-// Dedicated lists the servers of all launchers: see launcher.Launcher.List. The error is ErrNoLauncher.
+// Dedicated lists the servers of all launchers; see launcher.Launcher.List. The only error is ErrNoLauncher.
 func (f *Fleet) Dedicated(ctx context.Context) (Listing, error) {
 	if len(f.launchers) == 0 {
 		return Listing{}, ErrNoLauncher
@@ -116,9 +116,9 @@ func (f *Fleet) Dedicated(ctx context.Context) (Listing, error) {
 	return all, nil
 }
 
-// AsAdmin runs fn with the broker's connections to an instance's server; twice, if a dedicated one refuses the recorded
-// password and accepts the one that it is being changed to. Connections to a dedicated server are closed when fn has
-// returned.
+// AsAdmin runs fn with the broker's connections to an instance's server. It runs fn again if a dedicated server refuses
+// the recorded password, which may be in the middle of a change. Connections to a dedicated server are closed when fn
+// has returned.
 func (f *Fleet) AsAdmin(ctx context.Context, i store.Instance, fn func(*mysqladmin.Server) error) error {
 	if i.Location.Shared() {
 		server, err := f.Shared.Server(i.Location.Server)
@@ -148,8 +148,8 @@ type Address struct {
 	CACertificate []byte // PEM; nil where connections are not encrypted
 }
 
-// Address tells how applications reach an instance, whether or not its server answers. The error is
-// launcher.ErrNotFound for a dedicated server that is known not to be there.
+// Address returns how applications reach an instance, whether or not its server responds. The error is
+// launcher.ErrNotFound if a dedicated server is known not to exist.
 func (f *Fleet) Address(ctx context.Context, i store.Instance) (Address, error) {
 	if i.Location.Shared() {
 		server, err := f.Shared.Server(i.Location.Server)
@@ -162,7 +162,7 @@ func (f *Fleet) Address(ctx context.Context, i store.Instance) (Address, error) 
 	return Address{Host: e.Host, Port: e.Port, CACertificate: e.CACertificate}, err
 }
 
-// Starting reports whether a location's server is being started, so that it need not answer yet.
+// Starting reports whether a location's server is being started and therefore may not respond yet.
 func (f *Fleet) Starting(at store.Location) bool {
 	l, known := f.launchers[at.Launcher]
 	return known && at.Dedicated() && l.Starting(at.Server)
@@ -174,7 +174,7 @@ func (f *Fleet) WithoutTLS(at store.Location) bool {
 	return at.Shared() && err == nil && server.WithoutTLS()
 }
 
-// TLSOnly reports whether a location's server is known to let nobody log in without TLS.
+// TLSOnly reports whether a location's server is known to refuse logins without TLS.
 func (f *Fleet) TLSOnly(at store.Location) bool {
 	server, err := f.Shared.Server(at.Server)
 	return at.Shared() && err == nil && server.TLSOnly()

@@ -12,13 +12,13 @@ import (
 // Lock is a session lock to take: see mysqladmin.Server.Lock.
 type Lock struct {
 	Key     string
-	Pending *mysqladmin.PendingLock // what PendingLock has begun for the same key; nil to begin now
+	Pending *mysqladmin.PendingLock // from PendingLock for the same key; nil to start now
 	Alive   func() error            // for mysqladmin.Server.Lock
 	Adds    bool                    // the session only adds, which is allowed during a store.Hold too
 }
 
-// Session is an administrator's session that holds a session lock until it is closed. Whoever takes the same lock
-// before ends the session.
+// Session is an administrator's session that holds a session lock until it is closed. Whoever takes the same lock in
+// the meantime ends the session.
 type Session struct {
 	*mysqladmin.Session
 	attended context.Context
@@ -26,8 +26,8 @@ type Session struct {
 	own      *mysqladmin.Server // of this session alone; nil for a shared server
 }
 
-// OpenSession opens a session on an instance's server, unless the server there knows more than PostgreSQL: see
-// Verified. An error because the server hangs wraps mysqladmin.ErrSilent.
+// OpenSession opens a session on an instance's server, unless the server knows more than PostgreSQL: see Verified. The
+// error wraps mysqladmin.ErrSilent if the server hangs.
 func (f *Fleet) OpenSession(ctx context.Context, i store.Instance, lock Lock) (opened *Session, err error) {
 	if i.Location.Shared() {
 		server, err := f.Shared.Server(i.Location.Server)
@@ -89,7 +89,7 @@ func (f *Fleet) lock(ctx context.Context, at store.Location, lock Lock) (*mysqla
 // Context is for the work in the session. It ends with the cause mysqladmin.ErrSilent when the server hangs.
 func (s *Session) Context() context.Context { return s.attended }
 
-// Explain adds mysqladmin.ErrSilent to an error that came because the server hangs.
+// Explain wraps an error in mysqladmin.ErrSilent if the server hangs.
 func (s *Session) Explain(err error) error {
 	if err == nil || context.Cause(s.attended) != mysqladmin.ErrSilent {
 		return err
@@ -97,7 +97,7 @@ func (s *Session) Explain(err error) error {
 	return fmt.Errorf("%w: %w", mysqladmin.ErrSilent, err)
 }
 
-// Close releases the lock and, of a dedicated server, closes the connections.
+// Close releases the lock. It also closes the connections to a dedicated server.
 func (s *Session) Close() error {
 	s.stop()
 	err := s.Session.Close()

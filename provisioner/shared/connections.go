@@ -5,8 +5,8 @@ import (
 	"mysql-broker/store"
 )
 
-// SoldConnections adds up, for each shared server, how many connections its bindings may open at the same time. Those
-// of instances whose plan was removed from the catalog are left out: nobody knows how many they may open.
+// SoldConnections returns, for each shared server, how many connections its bindings may open at the same time. It
+// leaves out instances with a removed plan, whose limit is unknown.
 func SoldConnections(plans plan.Set, bindings []store.BindingCount) map[string]int64 {
 	sold := map[string]int64{}
 	for _, b := range bindings {

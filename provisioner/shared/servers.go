@@ -1,4 +1,4 @@
-// Package shared knows the shared servers: which there are, which are healthy, and where the next database goes.
+// Package shared knows the shared servers: which exist, which are healthy, and where the next database goes.
 package shared
 
 import (
@@ -18,7 +18,7 @@ import (
 // DefaultMaxDatabases is how many databases a server takes unless its Config says otherwise.
 const DefaultMaxDatabases = 1000
 
-// pingTimeout bounds how long a server that does not answer can hold up a placement or a readiness check.
+// pingTimeout bounds how long a server that does not respond can delay a placement or a readiness check.
 const pingTimeout = 2 * time.Second
 
 // Config describes a shared server to the broker and to applications.
@@ -37,11 +37,11 @@ type Server struct {
 	CACertificate []byte // PEM; nil where connections are not verified
 	MaxDatabases  int
 
-	// transport is nil until Watch has asked.
+	// transport is nil until checkTransport has succeeded.
 	transport atomic.Pointer[mysqladmin.Transport]
 
-	usable     atomic.Bool // the broker's account had all privileges, and the server its settings, when last looked at
-	doubted    atomic.Bool // the server did not answer the last time
+	usable     atomic.Bool // the account had all privileges, and the server its settings, at the last check
+	doubted    atomic.Bool // the server did not respond the last time
 	privileged time.Time   // when Watch last found all privileges
 	introduced bool        // Watch has logged what the server is
 	told       string      // the problem that Watch last logged, "" for none
@@ -58,8 +58,8 @@ type Servers struct {
 	all []*Server // in the order of the configuration
 }
 
-// Open prepares connections to the servers; none is contacted yet. lockKey is for mysqladmin.Config. Close it at the
-// end.
+// Open prepares connections to the servers without opening any. lockKey is for mysqladmin.Config. The caller closes the
+// result.
 func Open(configs []Config, lockKey []byte) (*Servers, error) {
 	s := &Servers{}
 	for _, c := range configs {
@@ -96,7 +96,7 @@ func (s *Servers) Names() []string {
 	return names
 }
 
-// Server finds a server by its name. It fails for one that was taken out of the configuration while it held
+// Server returns the server of that name. It fails if the server was removed from the configuration while it held
 // databases.
 func (s *Servers) Server(name string) (*Server, error) {
 	i := slices.IndexFunc(s.all, func(server *Server) bool { return server.Name() == name })
@@ -108,16 +108,16 @@ func (s *Servers) Server(name string) (*Server, error) {
 
 type verifier = func(ctx context.Context, server *Server, from mysqladmin.MarkReader) error
 
-// VerifyWith has every server verified before anything is done there, by its mark. Call it before the servers are used;
-// without it, there is nothing to be verified.
+// VerifyWith sets the function that verifies each server by its mark before anything is changed there. Call it before
+// the servers are used. Without it, nothing is verified.
 func (s *Servers) VerifyWith(verify verifier) {
 	for _, server := range s.all {
 		server.verify = verify
 	}
 }
 
-// Verified finds out whether anything may be done on the server, whose mark is read from there if need be. Once it may,
-// that is known without asking.
+// Verified returns nil if changes are allowed on the server. If necessary, it reads the server's mark from the
+// MarkReader. Once the check has succeeded, it is not repeated.
 func (s *Server) Verified(ctx context.Context, from mysqladmin.MarkReader) error {
 	if s.verify == nil || s.verified.Load() {
 		return nil
@@ -127,8 +127,9 @@ func (s *Server) Verified(ctx context.Context, from mysqladmin.MarkReader) error
 	return err
 }
 
-// Candidates lists the servers that may take one more database, the emptiest in proportion first, but those last that
-// did not answer: to find out that they still do not takes seconds. loads is what is recorded of each.
+// Candidates lists the servers that may take one more database, in order of their fill ratio, the emptiest first.
+// Servers that did not respond come last, because it takes seconds to find out that they still do not. loads is the
+// recorded state of each.
 func (s *Servers) Candidates(loads map[string]store.ServerState) []*Server {
 	fill := func(server *Server) float64 {
 		return float64(loads[server.Name()].Instances) / float64(server.MaxDatabases)
@@ -141,15 +142,15 @@ func (s *Servers) Candidates(loads map[string]store.ServerState) []*Server {
 	return free
 }
 
-// Ping reports an error if the server does not answer soon.
+// Ping returns an error if the server does not respond within pingTimeout.
 func (s *Server) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
 	return s.Server.Ping(ctx)
 }
 
-// Connections asks every server for its connections, but for those that did not answer according to health, which is
-// what Health returned. One that does not answer any more is left out.
+// Connections reads the number of connections from every server that responded according to health, the result of
+// Health. It leaves out a server that no longer responds.
 func (s *Servers) Connections(ctx context.Context, health map[string]error) map[string]mysqladmin.Connections {
 	var mu sync.Mutex
 	all := make(map[string]mysqladmin.Connections, len(s.all))
@@ -170,7 +171,7 @@ func (s *Servers) Connections(ctx context.Context, health map[string]error) map[
 	return all
 }
 
-// Health asks every server at once whether it answers. A nil error means that it does.
+// Health pings every server at the same time. A nil error means that the server responds.
 func (s *Servers) Health(ctx context.Context) map[string]error {
 	var mu sync.Mutex
 	var asked sync.WaitGroup

@@ -2,19 +2,19 @@ package shared
 
 import "context"
 
-// WithoutTLS tells whether the server is known to offer no TLS.
+// WithoutTLS reports whether the server is known to offer no TLS.
 func (s *Server) WithoutTLS() bool {
 	t := s.transport.Load()
 	return t != nil && !t.TLS
 }
 
-// TLSOnly tells whether the server is known to let nobody log in without TLS.
+// TLSOnly reports whether the server is known to refuse logins without TLS.
 func (s *Server) TLSOnly() bool {
 	t := s.transport.Load()
 	return t != nil && t.TLSOnly
 }
 
-// checkTransport finds out what TLSOnly and WithoutTLS tell, unless the server does not answer.
+// checkTransport updates what TLSOnly and WithoutTLS report, unless the server does not respond.
 func (s *Server) checkTransport(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()

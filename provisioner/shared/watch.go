@@ -12,16 +12,16 @@ import (
 	"mysql-broker/provisioner/periodic"
 )
 
-// watchEach is how often connections in reserve are seen to, and servers that could not be used are looked at again.
+// watchEach is how often Watch refills the connections in reserve, and checks servers again that could not be used.
 const watchEach = 10 * time.Second
 
-// privilegesEach is how often Watch looks for the privileges of the broker's account, which can be revoked, and at the
+// privilegesEach is how often Watch checks the privileges of the broker's account, which can be revoked, and the
 // server's settings, which can be changed.
 const privilegesEach = 10 * time.Minute
 
-// Watch looks at every server before it returns, and then goes on until ctx ends. One that does not answer, or where
-// the broker's account lacks privileges or a setting is missing, is no error: placements pass it over until it is
-// mended.
+// Watch checks every server once before it returns, and then repeatedly until ctx ends. It is no error if a server does
+// not respond, the broker's account lacks privileges or a setting is missing: placements avoid the server until that is
+// fixed.
 func (s *Servers) Watch(ctx context.Context, log *slog.Logger) {
 	s.eachServer(func(server *Server) { server.look(ctx, log) })
 	go periodic.Loop(ctx, watchEach, func(ctx context.Context) time.Duration {
@@ -39,8 +39,8 @@ func (s *Servers) eachServer(fn func(*Server)) {
 	all.Wait()
 }
 
-// look keeps connections in reserve, logs what a server is as soon as that is known, and what is wrong with it each
-// time that changes.
+// look refills the connections in reserve, logs what a server is as soon as that is known, and logs what is wrong with
+// it each time that changes.
 func (s *Server) look(ctx context.Context, log *slog.Logger) {
 	err := s.keepReserve(ctx)
 	if err == nil && time.Since(s.privileged) >= privilegesEach {
@@ -59,7 +59,7 @@ func (s *Server) look(ctx context.Context, log *slog.Logger) {
 	}
 	if mysqladmin.CannotReach(err) {
 		s.Doubt()
-	} else if err == nil && s.doubted.Load() { // who is passed over is asked by nobody else
+	} else if err == nil && s.doubted.Load() { // placements avoid it, so nothing else would notice that it responds
 		s.doubted.Store(s.Ping(ctx) != nil)
 	}
 	s.recommend(log)
@@ -92,7 +92,7 @@ func (s *Server) look(ctx context.Context, log *slog.Logger) {
 func (s *Server) recommend(log *slog.Logger) {
 	missing := s.recommended.Load()
 	if missing == nil {
-		return // not looked at yet
+		return // not checked yet
 	}
 	lines := mysqladmin.Lines(*missing)
 	if slices.Equal(lines, s.advised) {
@@ -105,14 +105,14 @@ func (s *Server) recommend(log *slog.Logger) {
 	}
 }
 
-// Usable tells whether the broker's account had all privileges, and the server the settings required, when they were
-// last looked for.
+// Usable reports whether the broker's account had all privileges, and the server the required settings, at the last
+// check.
 func (s *Server) Usable() bool { return s.usable.Load() }
 
-// Doubt says that the server did not answer.
+// Doubt records that the server did not respond.
 func (s *Server) Doubt() { s.doubted.Store(true) }
 
-// doubt is 1 if the server did not answer the last time, else 0.
+// doubt returns 1 if the server did not respond the last time, otherwise 0.
 func (s *Server) doubt() int {
 	if s.doubted.Load() {
 		return 1
@@ -120,8 +120,9 @@ func (s *Server) doubt() int {
 	return 0
 }
 
-// Check finds out whether the broker's account has all privileges that it needs on the server, and whether the server
-// has the settings required. While the server is usable, it only asks for an answer, and only if there is doubt.
+// Check returns an error unless the broker's account has all privileges that it needs on the server and the server has
+// the required settings. If the server is known to be usable, Check only pings it, and only if it did not respond the
+// last time.
 func (s *Server) Check(ctx context.Context) error {
 	if s.Usable() {
 		if !s.doubted.Load() {
@@ -137,7 +138,7 @@ func (s *Server) Check(ctx context.Context) error {
 	return s.checkPrivileges(ctx)
 }
 
-// checkPrivileges decides whether the server is usable, unless it does not answer.
+// checkPrivileges updates whether the server is usable, unless it does not respond.
 func (s *Server) checkPrivileges(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()

@@ -15,7 +15,7 @@ type Activity struct {
 	Latest     TaskSummary // of the operations on the instance itself since it was created; ID 0 without one
 	Bindings   int64
 	Bound      time.Time // when the newest binding was recorded, zero without one
-	Ready      int64     // bindings in that state
+	Ready      int64     // bindings in state Ready
 }
 
 // Activities reads the activity of instances, in the order of ids, by one statement that reads few rows of each.

@@ -6,7 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// SetNextAdminPassword records the password that a dedicated server's admin account is about to be given.
+// SetNextAdminPassword records the password that a dedicated server's admin account will get next.
 func (t *Tx) SetNextAdminPassword(id, password string) error {
 	sealed, err := t.keys.seal(password, instancePlace(id))
 	if err != nil {
@@ -16,14 +16,14 @@ func (t *Tx) SetNextAdminPassword(id, password string) error {
 	return nil
 }
 
-// AdoptNextAdminPassword records that the admin account has the next password now.
+// AdoptNextAdminPassword records that the admin account has the next password.
 func (t *Tx) AdoptNextAdminPassword(id string) {
 	t.write("record the new admin password", `UPDATE instance
 		SET admin_password = next_admin_password, next_admin_password = NULL
 		WHERE id = $1 AND next_admin_password IS NOT NULL`, id)
 }
 
-// InstanceOfServer reads the instance that a dedicated server belongs to, or ErrNotFound.
+// InstanceOfServer returns the instance that a dedicated server belongs to, or ErrNotFound.
 func (s *Store) InstanceOfServer(ctx context.Context, dedicatedID string) (Instance, error) {
 	id, err := oneRow(ctx, s.pool, pgx.RowTo[string],
 		"SELECT instance_id FROM resource WHERE kind = $1 AND server = '' AND name = $2", DedicatedResource, dedicatedID)
@@ -37,8 +37,8 @@ func (s *Store) InstanceOfServer(ctx context.Context, dedicatedID string) (Insta
 	return i, err
 }
 
-// DedicatedInstances lists the ids of the instances that have a server of their own, or are getting one; not those that
-// can only be deleted.
+// DedicatedInstances lists the ids of the instances that have or are getting a dedicated server, except those that can
+// only be deleted.
 func (s *Store) DedicatedInstances(ctx context.Context) ([]string, error) {
 	return allRows(ctx, s.pool, pgx.RowTo[string], `SELECT id FROM instance
 		WHERE location_kind = 'dedicated' AND state IN ('creating', 'ready') ORDER BY id`)

@@ -22,7 +22,7 @@
 //	keyset.go         keysets, and how a key is replaced in steps
 //	keyring.go        encrypts and decrypts with a keyset
 //	ownkeyset.go      the keyset that the database belongs to, and the key to the names of locks on MySQL servers
-//	rotatekeys.go     encrypts anew what is encrypted with an old key
+//	rotatekeys.go     encrypts again what is encrypted with an old key
 //
 // The queue, of what is to be done:
 //

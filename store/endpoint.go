@@ -8,14 +8,15 @@ type Endpoint struct {
 	Port          int    `json:"port"`
 	CACertificate []byte `json:"ca_certificate,omitempty"` // PEM
 	AdminHost     string `json:"admin_host,omitempty"`     // for the broker, if it differs from Host
-	AdminPort     int    `json:"admin_port,omitempty"`     // the same of Port
+	AdminPort     int    `json:"admin_port,omitempty"`     // likewise for Port
 }
 
 // serverInstance finds the instance of the dedicated server $1 of the launcher $2.
 const serverInstance = `dedicated_id = $1 AND launcher = $2 AND location_kind = 'dedicated' AND id = (
 	SELECT instance_id FROM resource WHERE kind = 'dedicated server' AND server = '' AND name = $1)`
 
-// RecordEndpoint records where a dedicated server listens, unless it is recorded so, or its instance is being deleted.
+// RecordEndpoint records where a dedicated server listens. It does nothing if that is recorded already or the instance
+// is being deleted.
 func (s *Store) RecordEndpoint(ctx context.Context, at Location, e Endpoint) error {
 	_, err := s.db.Exec(ctx, `UPDATE instance SET endpoint = $3 WHERE `+serverInstance+`
 		AND endpoint IS DISTINCT FROM $3::jsonb AND NOT EXISTS (SELECT FROM task
@@ -23,7 +24,7 @@ func (s *Store) RecordEndpoint(ctx context.Context, at Location, e Endpoint) err
 	return err
 }
 
-// ForgetEndpoint is for a dedicated server that is about to be destroyed.
+// ForgetEndpoint removes the recorded endpoint of a dedicated server that is about to be destroyed.
 func (s *Store) ForgetEndpoint(ctx context.Context, at Location) error {
 	_, err := s.db.Exec(ctx, `UPDATE instance SET endpoint = NULL WHERE `+serverInstance+` AND endpoint IS NOT NULL`,
 		at.Server, at.Launcher)

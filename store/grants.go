@@ -6,8 +6,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// SetOver records that the accounts of an instance, which the transaction has locked, may or may not add data from now
-// on. What they may do on the server is to be changed to that afterwards: see DueAccounts.
+// SetOver records whether the accounts of an instance, which the transaction has locked, may add data from now on.
+// Their privileges on the server are reconciled afterwards: see DueAccounts.
 func (t *Tx) SetOver(instanceID string, over bool) {
 	t.change("set whether the instance is over its quota",
 		"UPDATE instance SET over_since = CASE WHEN $2 THEN now() END WHERE id = $1 AND :allowed", instanceID, over)
@@ -25,13 +25,13 @@ type DueAccount struct {
 	Server     string // the shared server's name, or the dedicated server's id
 }
 
-// fromDue are the accounts that are due, of ready instances: no other one's can be reconciled, or needs it.
+// fromDue selects the due accounts of ready instances. Those of other instances cannot be reconciled and need not be.
 const fromDue = ` FROM (SELECT instance_id, id, account, role FROM binding WHERE grants_due IS NOT FALSE
 		UNION ALL SELECT instance_id, '', account, role FROM retired_account WHERE grants_due) AS due
 	JOIN instance i ON i.id = due.instance_id AND i.state = 'ready' `
 
-// DueAccounts lists those of ready instances on dedicated servers, or on shared ones, and of one alone if instanceID is
-// not "": so many at a time, from the one that follows after.
+// DueAccounts lists the due accounts of ready instances on dedicated servers or on shared ones; only of one instance if
+// instanceID is not "". It returns up to limit accounts that follow after.
 func (s *Store) DueAccounts(ctx context.Context, dedicated bool, instanceID string, after DueAccount,
 	limit int) ([]DueAccount, error) {
 	return allRows(ctx, s.pool, pgx.RowToStructByPos[DueAccount],
@@ -41,8 +41,8 @@ func (s *Store) DueAccounts(ctx context.Context, dedicated bool, instanceID stri
 		ORDER BY due.instance_id, due.account LIMIT $5`, dedicated, instanceID, after.InstanceID, after.Account, limit)
 }
 
-// SetReconciled records that an account, whose instance the transaction has locked, has the privileges that it should,
-// and whether it may make events while it is not kept from adding data.
+// SetReconciled records that an account, whose instance the transaction has locked, has the privileges that it should
+// have, and whether it may create events while it may add data.
 func (t *Tx) SetReconciled(account string, events bool) {
 	t.change("reconcile the account",
 		"UPDATE binding SET grants_due = false, events = $2 WHERE account = $1 AND :allowed", account, events)
@@ -50,7 +50,7 @@ func (t *Tx) SetReconciled(account string, events bool) {
 		"UPDATE retired_account SET grants_due = false, events = $2 WHERE account = $1 AND :allowed", account, events)
 }
 
-// SetEvents records that the accounts of an instance, which the transaction has locked, may make events, or may not.
+// SetEvents records whether the accounts of an instance, which the transaction has locked, may create events.
 func (t *Tx) SetEvents(instanceID string, events bool) {
 	t.change("record whether the accounts may make events",
 		"UPDATE binding SET events = $2 WHERE instance_id = $1 AND :allowed", instanceID, events)
@@ -58,8 +58,8 @@ func (t *Tx) SetEvents(instanceID string, events bool) {
 		"UPDATE retired_account SET events = $2 WHERE instance_id = $1 AND :allowed", instanceID, events)
 }
 
-// MarkEvents makes the accounts due that were given EVENT and belong to one of the plans without it, or the other way
-// round. Brokers that know of no plan without it give it to all.
+// MarkEvents marks accounts as due that have EVENT although their plan is among those without it, or lack it although
+// their plan is among those with it. Brokers that know no plan without EVENT give it to all accounts.
 func (s *Store) MarkEvents(ctx context.Context, with, without []string) error {
 	for _, table := range []string{"binding", "retired_account"} {
 		_, err := s.db.Exec(ctx, `UPDATE `+table+` a SET grants_due = true FROM instance i

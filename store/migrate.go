@@ -50,7 +50,7 @@ func Migrate(ctx context.Context, url string) (version int32, err error) {
 	return int32(len(m.Migrations)), nil
 }
 
-// explainOldSchema says what to do where a table or column is missing.
+// explainOldSchema adds what to do to an error about a missing table or column.
 func explainOldSchema(err error) error {
 	if code := refusal(err); code == "42P01" || code == "42703" {
 		return fmt.Errorf("the schema is older than this program; `mysql-broker migrate` brings it up to date: %w", err)

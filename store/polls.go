@@ -62,7 +62,7 @@ type statusRow struct {
 	instanceID, bindingID string
 }
 
-// ask adds a task to the next batch, and returns that.
+// ask adds a task to the next batch and returns the batch.
 func (r *statusReader) ask(id int64) *statusBatch {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -27,7 +27,7 @@ type RecordedAccount struct {
 	Account    string
 	Role       string // "" if it is not known
 	CreatedAt  time.Time
-	GrantsDue  bool // its privileges are to be changed
+	GrantsDue  bool // its privileges are due to be reconciled
 }
 
 // RecordedInstances reads the instances on a shared server, or those on dedicated servers ("").
@@ -52,7 +52,7 @@ func (s *Store) TasksInProgress(ctx context.Context, before time.Time) ([]Task, 
 		WHERE state = 'in progress' AND created_at < $1 ORDER BY id`, before)
 }
 
-// Busy reports whether a worker may be at a task of another kind than these.
+// Busy reports whether a worker may be running a task of another kind than these.
 func (s *Store) Busy(ctx context.Context, except ...string) (bool, error) {
 	return oneRow(ctx, s.pool, pgx.RowTo[bool], `SELECT EXISTS (SELECT FROM task
 		WHERE lease_until > clock_timestamp() AND kind <> ALL ($1) AND `+notEnded+`)`, append([]string{}, except...))
@@ -61,7 +61,7 @@ func (s *Store) Busy(ctx context.Context, except ...string) (bool, error) {
 // Recovered is the LastError of a task that EndTask ended.
 const Recovered = "ended by mysql-broker recover: PostgreSQL was restored from a backup of an earlier time"
 
-// EndTask ends a task in progress as it was found to have ended.
+// EndTask ends a task in progress with the outcome that the recovery found.
 func (t *Tx) EndTask(id int64, state, description string) {
 	t.write("end a task of the past", `UPDATE task SET state = $2, description = $3, last_error = $4, epoch = epoch + 1,
 		finished_at = now(), lease_owner = NULL, lease_until = NULL WHERE id = $1 AND `+notEnded,
@@ -86,14 +86,15 @@ func (t *Tx) Adopt(c InstanceCopy, at Location) {
 	}
 }
 
-// AdoptAdminPassword records the encrypted passwords of a copy, which the dedicated server has been given since.
+// AdoptAdminPassword records the encrypted passwords of a copy, because the dedicated server's password was changed
+// since.
 func (t *Tx) AdoptAdminPassword(c InstanceCopy) {
 	t.write("adopt the admin password", `UPDATE instance SET admin_password = $2, next_admin_password = $3 WHERE id = $1`,
 		c.ID, c.AdminPassword, c.NextAdminPassword)
 }
 
-// AdoptAccount records an account that no binding has, on the shared server of an instance or on its dedicated one, as
-// retired: it goes with the instance.
+// AdoptAccount records an account without a binding, on an instance's shared or dedicated server, as retired: it is
+// dropped with the instance.
 func (t *Tx) AdoptAccount(instanceID, account string) {
 	t.write("record the account", `INSERT INTO resource (kind, server, name, instance_id)
 		SELECT 'account', server, $2, id FROM instance WHERE id = $1 AND location_kind = 'shared' ON CONFLICT DO NOTHING`,
@@ -108,7 +109,7 @@ func (t *Tx) MarkDue(account string) {
 	t.write("mark the retired account", "UPDATE retired_account SET grants_due = true WHERE account = $1", account)
 }
 
-// Passwords decrypts those of a copy: of the admin account, and what that is being changed to or "".
+// Passwords decrypts the passwords of a copy: the admin account's, and the one that it is being changed to, or "".
 func (s *Store) Passwords(c InstanceCopy) (admin, next string, err error) {
 	if len(c.AdminPassword) > 0 {
 		admin, err = s.keys.open(c.AdminPassword, instancePlace(c.ID))

@@ -25,9 +25,9 @@ type Resource struct {
 	InstanceID string
 	BindingID  string        // of an account that a binding still has, else ""
 	Age        time.Duration // since it was recorded
-	Live       bool          // an instance, a binding or a retired account still has it; once not, never again
-	// Expected says that it must exist: its instance, and for an account its binding, is ready, and no task in progress
-	// may change that.
+	Live       bool          // an instance, binding or retired account still uses it; once false, false for good
+	// Expected says that the resource must exist: its instance and, for an account, its binding are ready, and no task in
+	// progress may change that.
 	Expected bool
 	// Failed says that the creation of a database or a dedicated server failed: usually it does not exist then.
 	Failed   bool
@@ -47,7 +47,7 @@ const recordOfBinding = `INSERT INTO resource (kind, server, name, instance_id)
 	SELECT 'account', i.server, inserted.account, i.id FROM inserted JOIN instance i ON i.id = inserted.instance_id
 	WHERE i.location_kind = 'shared' ON CONFLICT DO NOTHING`
 
-// resourcesIn is the SQL for the columns of Resource, of those rows of the table that some selects.
+// resourcesIn returns the SQL for the columns of Resource, for the selected rows of the table.
 func resourcesIn(some string) string {
 	return `SELECT r.kind, r.server, r.name,
 		CASE r.kind WHEN 'dedicated server' THEN r.launcher ELSE '' END AS launcher, r.instance_id,
@@ -118,8 +118,9 @@ func (s *Store) Resource(ctx context.Context, kind, server, name string) (Resour
 // ResourceKey identifies a resource.
 type ResourceKey struct{ Kind, Server, Name string }
 
-// ForgetResources deletes the records of resources that are not live, and that were passed to it first longer ago than
-// keep, without RememberResources since. It returns how many. The caller has seen that they are not on their servers.
+// ForgetResources deletes the records of resources that are not live and were first passed to it longer ago than keep,
+// unless RememberResources was called for them since. It returns how many. The caller has checked that they do not
+// exist on their servers.
 func (s *Store) ForgetResources(ctx context.Context, gone []ResourceKey, keep time.Duration) (int64, error) {
 	tag, err := s.eachDead(ctx, "DELETE FROM resource r USING dead WHERE r.gone_since <= now() - $4::interval", gone, keep)
 	if err != nil {
@@ -129,7 +130,7 @@ func (s *Store) ForgetResources(ctx context.Context, gone []ResourceKey, keep ti
 	return tag.RowsAffected(), err
 }
 
-// RememberResources undoes ForgetResources for resources that are on their servers after all.
+// RememberResources undoes ForgetResources for resources that do exist on their servers.
 func (s *Store) RememberResources(ctx context.Context, there []ResourceKey) error {
 	_, err := s.eachDead(ctx, "UPDATE resource r SET gone_since = NULL FROM dead WHERE r.gone_since IS NOT NULL", there)
 	return err
@@ -160,8 +161,8 @@ type Abandoned struct {
 // scanTime bounds a background statement that reads whole tables.
 const scanTime = time.Minute
 
-// Abandoned lists all of them. It reads whole tables: an index on the state would make each change of it slower, for
-// which users wait.
+// Abandoned lists all abandoned instances and bindings. It reads whole tables: an index on the state would slow down
+// every change of it, for which users wait.
 // https://www.postgresql.org/docs/current/storage-hot.html
 func (s *Store) Abandoned(ctx context.Context) ([]Abandoned, error) {
 	return allRowsWithin(ctx, scanTime, s.pool, pgx.RowToStructByPos[Abandoned], `

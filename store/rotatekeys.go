@@ -14,7 +14,7 @@ type sealedColumn struct {
 	place         func(key []string) string // what the row's ciphertexts are bound to
 }
 
-// sealedColumns ends with what says least if its key is missing: see CheckKeys.
+// sealedColumns are in the order in which missing keys are reported, the least informative column last: see CheckKeys.
 var sealedColumns = []sealedColumn{
 	{"instance", "admin_password", "ARRAY[id]", instanceKeyPlace},
 	{"instance", "next_admin_password", "ARRAY[id]", instanceKeyPlace},
@@ -59,10 +59,10 @@ func (s *Store) checkPasswords(ctx context.Context) error {
 	return nil
 }
 
-// mark is what a ciphertext begins with, as it is indexed: see keyMark.
+// mark is the SQL for the prefix of a ciphertext, as in the index: see keyMark.
 func (c sealedColumn) mark() string { return fmt.Sprintf("substr(%s, 1, %d)", c.column, keyIDBytes) }
 
-// marks selects the marks that there are, from one to the next in the index, however many rows have the same.
+// marks selects the distinct prefixes. It skips from one to the next in the index, however many rows share one.
 // https://wiki.postgresql.org/wiki/Loose_indexscan
 func (c sealedColumn) marks() string {
 	first := fmt.Sprintf("SELECT %s AS mark FROM %s WHERE %s IS NOT NULL", c.mark(), c.table, c.column)
@@ -75,10 +75,10 @@ func (c sealedColumn) marks() string {
 // rotateBatch is how many rows are read at a time.
 const rotateBatch = 500
 
-// RotateKeys encrypts anew, with the keyset's primary key, whatever was encrypted with another one, and says how many
-// passwords that were. Brokers may go on working: a row that one of them changes meanwhile is read again. If it fails
-// half-way, what is done is done, and the next call goes on from there. If the keyset lacks a key that is in use,
-// nothing is changed.
+// RotateKeys encrypts everything again that was encrypted with another key than the keyset's primary key, and returns
+// how many passwords there were. Brokers may keep running: if one of them changes a row in between, the row is read
+// again. If RotateKeys fails halfway, the next call continues from there. If the keyset lacks a key that is in use, it
+// changes nothing.
 func (s *Store) RotateKeys(ctx context.Context) (rotated int, err error) {
 	if err := s.CheckKeys(ctx); err != nil {
 		return 0, err
@@ -101,12 +101,12 @@ type sealedRow struct {
 }
 
 func (s *Store) rotateColumn(ctx context.Context, c sealedColumn) (rotated int, err error) {
-	// In the order of the index, so that it is used whatever PostgreSQL expects to find.
+	// The order is that of the index, so that PostgreSQL uses it whatever it estimates.
 	const side = "(SELECT ctid::text, %s, %s FROM %s WHERE %[2]s IS NOT NULL AND %[4]s %[5]s $1 " +
 		"ORDER BY %[4]s LIMIT %[6]d)"
 	read := fmt.Sprintf(side, c.key, c.column, c.table, c.mark(), "<", rotateBatch) + " UNION ALL " +
 		fmt.Sprintf(side, c.key, c.column, c.table, c.mark(), ">", rotateBatch)
-	// One row in a transaction: one that locked several could be in another's way crosswise.
+	// Each transaction changes one row: transactions that lock several could deadlock.
 	write := fmt.Sprintf("UPDATE %s SET %s = $1 WHERE ctid = $2::text::tid AND %[2]s = $3", c.table, c.column)
 	for {
 		rows, err := allRows(ctx, s.pool, pgx.RowToStructByPos[sealedRow], read, keyMark(s.keys.primary))

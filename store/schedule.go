@@ -16,9 +16,9 @@ const nextTask = `CASE WHEN $3::interval = '0' THEN now() + $2::interval
 	ELSE (date_trunc('day', (now() - $3::interval) AT TIME ZONE 'UTC') + $2::interval + $3::interval)
 		AT TIME ZONE 'UTC' END`
 
-// RecordScheduled records a task of that kind if one is due, and returns it, else ErrNotFound. One of all brokers that
-// ask at the same time records it. While the task before is in progress, none is recorded: that one is the next. During
-// a Hold, the task waits.
+// RecordScheduled records a task of that kind and returns it if one is due, otherwise it returns ErrNotFound. If
+// several brokers call it at the same time, one of them records the task. While the previous task is in progress, none
+// is recorded: that one takes its place. During a Hold, the task waits.
 func (s *Store) RecordScheduled(ctx context.Context, kind string, by Schedule) (Task, error) {
 	// A time that is too far ahead was recorded by a release that waits longer, or before the clock was set back.
 	if _, err := s.db.Exec(ctx, `INSERT INTO schedule (kind, next_at) VALUES ($1, `+nextTask+`)
@@ -33,7 +33,7 @@ func (s *Store) RecordScheduled(ctx context.Context, kind string, by Schedule) (
 		RETURNING `+taskColumns, kind, by.Every, by.At)
 }
 
-// MakeDue has the next task of a scheduled kind recorded at the next RecordScheduled.
+// MakeDue makes the next RecordScheduled record a task of a scheduled kind.
 func (s *Store) MakeDue(ctx context.Context, kind string) error {
 	_, err := s.db.Exec(ctx, "UPDATE schedule SET next_at = now() WHERE kind = $1", kind)
 	return err

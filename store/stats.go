@@ -94,7 +94,7 @@ type QuotaStats struct {
 	Fullest []FullInstance // those of the highest level first
 }
 
-// QuotaStats counts, and lists up to so many of the fullest. It goes by indexes that hold these instances only.
+// QuotaStats counts these instances, and lists up to that many of the fullest. It uses indexes that contain only them.
 func (s *Store) QuotaStats(ctx context.Context, fullest int) (stats QuotaStats, err error) {
 	const full = " FROM storage_usage u JOIN instance i USING (database_name) WHERE u.level > 0 AND i.state = 'ready' "
 	stats.Counts, err = allRows(ctx, s.pool, pgx.RowToStructByPos[QuotaCount],
@@ -112,14 +112,15 @@ func (s *Store) DueCount(ctx context.Context) (int64, error) {
 	return oneRow(ctx, s.pool, pgx.RowTo[int64], "SELECT count(*)"+fromDue)
 }
 
-// Measurements tells when a shared server, or the dedicated servers together (""), were last measured: see
+// Measurements returns when each shared server, and the dedicated servers together (""), were last measured: see
 // RecordMeasurement.
 func (s *Store) Measurements(ctx context.Context) (map[string]time.Time, error) {
 	return s.times(ctx, "SELECT server, measured_at FROM storage_measurement")
 }
 
-// Unmeasured tells when those dedicated servers, by their ids, were last measured whose instance is ready and for which
-// that is longer ago than age, or when it began to be made if they never were: up to so many, the longest ago first.
+// Unmeasured lists dedicated servers, by id, whose instance is ready and was last measured longer ago than age. The
+// time is that of the last measurement or, without one, of the instance's creation. It returns at most limit servers,
+// those measured longest ago.
 func (s *Store) Unmeasured(ctx context.Context, age time.Duration, limit int) (map[string]time.Time, error) {
 	return s.times(ctx, `SELECT i.dedicated_id, coalesce(u.measured_at, i.created_at) AS at
 		FROM resource r JOIN instance i ON i.id = r.instance_id AND i.dedicated_id = r.name AND i.state = 'ready'
@@ -128,7 +129,7 @@ func (s *Store) Unmeasured(ctx context.Context, age time.Duration, limit int) (m
 		ORDER BY at LIMIT $3`, DedicatedResource, age, limit)
 }
 
-// times runs a query that yields servers, each with a time.
+// times runs a query that yields the names of servers, each with a time.
 func (s *Store) times(ctx context.Context, query string, args ...any) (map[string]time.Time, error) {
 	type row struct {
 		Server string

@@ -52,7 +52,7 @@ type Task struct {
 	Epoch       int64
 	Leased      bool // a worker holds it, or held it when it died
 	CreatedAt   time.Time
-	Server      string // that it works on: a shared server's name or a dedicated server's id; "" for none
+	Server      string // the task's server: a shared server's name or a dedicated server's id; "" for none
 	// Memory holds what its steps remembered, by name.
 	Memory map[string]json.RawMessage
 }

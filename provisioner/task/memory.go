@@ -37,7 +37,7 @@ func (r *Run) Remember(name string, value any) error {
 		return fmt.Errorf("encode what the task is to remember as %q: %w", name, err)
 	}
 	x := r.execution
-	x.task.Memory = maps.Clone(x.task.Memory) // the attempt's Run.Task keeps what it began with
+	x.task.Memory = maps.Clone(x.task.Memory) // the attempt's Run.Task keeps its initial memory
 	if x.task.Memory == nil {
 		x.task.Memory = map[string]json.RawMessage{}
 	}

@@ -93,7 +93,7 @@ func (s *servers) tryBegin(name string) bool {
 	return true
 }
 
-// end is the end of begin.
+// end uncounts a worker that begin counted.
 func (s *servers) end(name string) {
 	if name == "" {
 		return
@@ -140,7 +140,7 @@ func (s *servers) answered(name string) {
 	}
 }
 
-// silence returns for how long a server has not answered, 0 if it answers.
+// silence returns how long a server has not responded, 0 if it responds.
 func (s *servers) silence(name string) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,7 +7,8 @@ import (
 
 const tokenPrefix = "task_"
 
-// Token is how platforms name a task: the operation of an asynchronous answer. It is safe in a URL.
+// Token returns the name by which platforms know a task: the operation of an asynchronous response. It is safe in a
+// URL.
 func Token(id int64) string { return tokenPrefix + strconv.FormatInt(id, 10) }
 
 // ParseToken is the reverse of Token.

@@ -49,9 +49,9 @@ type Run struct {
 	execution *execution
 }
 
-// Alive returns store.ErrLeaseLost once another worker may have the task. Steps call it before whatever they cannot
-// undo. It uses the monotonic clock, so that it is right in a process that was paused. That clock stands still while
-// the whole machine is suspended: then the session lock keeps this process out.
+// Alive returns store.ErrLeaseLost once another worker may have the task. Steps call it before anything that they
+// cannot undo. It uses the monotonic clock, so that it is right in a process that was paused. That clock stands still
+// while the whole machine is suspended; in that case the session lock keeps this process out.
 func (r *Run) Alive() error { return r.execution.lease.alive() }
 
 // Answered reports that the task's server has just answered, so that other tasks that wait for it are retried.
@@ -106,11 +106,11 @@ type unreachableError struct{ error }
 
 func (e *unreachableError) Unwrap() error { return e.error }
 
-// Keep marks the error of a cleanup step that must not delete what it found, because that is more than the task made.
-// The task fails at once, with sentence for users, and the log tells operators.
+// Keep marks the error of a cleanup step that must not delete what it found, because that is more than the task
+// created. The task fails at once, with sentence for users, and an error in the log for operators.
 func Keep(sentence string, err error) error { return &keepError{sentence, err} }
 
-// kept is the prefix of such an error in LastError.
+// kept is the prefix of a Keep error in LastError.
 const kept = "kept what is there: "
 
 // Kept reports whether a task failed with a Keep error.

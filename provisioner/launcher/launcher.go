@@ -13,19 +13,24 @@ import (
 // most one call at a time across all replicas. A process that was paused during a call may still overlap with the next
 // call, so an implementation locks what it changes.
 //
-// report may be called any number of times, with a progress sentence for users. It may end ctx, because another broker
-// has taken over the work. An error may be an *Error, which says whether to wait, to try again or to give up; any other
-// error means to try again. A launch or resize need not wait for slow work that continues without a process of the
-// broker: it returns NotYet, holds no resources, and is called again.
+// report tells users what is being done: "Starting the server". Launch calls it at least once. It may end ctx, because
+// another broker has taken over the work. A launch or resize whose ctx has ended, even before the call, changes nothing
+// more and returns the context's error. Its ctx lasts up to an hour, so the launcher limits its own waits for a server.
 //
-// The package launchertest tests this contract.
+// An error may be an *Error, which says whether to wait, to try again or to give up; any other error means to try again.
+// A launch or resize need not wait for slow work that continues without a process of the broker: it returns NotYet,
+// holds no resources, and is called again.
+//
+// The package launchertest tests most of this contract. A launcher's own tests cover SignedBy, Stopper, Options,
+// Spec.MilliCPU, Starting during a start, and a Resize with an old password.
 type Launcher interface {
-	// Launch creates the server, starts it and returns when its admin account can log in. If the server runs already, it
-	// returns its endpoint.
+	// Launch creates the server, starts it and returns when its admin account can log in, and nobody else: the root that
+	// the installation of a server makes cannot. If the server runs already, it returns its endpoint. Launch gives up if
+	// it has no room, or no program of that flavour and version; Destroy removes what was begun.
 	Launch(ctx context.Context, spec Spec, report func(progress string)) (Endpoint, error)
 
-	// Endpoint returns where the server listens, whether or not it responds at the moment. The broker records this
-	// endpoint and those that Launch and Resize return; see Options.RecordEndpoint for later changes.
+	// Endpoint returns where the server listens, whether or not it responds at the moment, or ErrNotFound. The broker
+	// records this endpoint and those that Launch and Resize return; see Options.RecordEndpoint for later changes.
 	Endpoint(ctx context.Context, id string) (Endpoint, error)
 
 	// Starting reports whether the server is being started, for example after a restart of its host, so that it may not
@@ -33,12 +38,14 @@ type Launcher interface {
 	Starting(id string) bool
 
 	// Resize restarts the server with the spec's limits; its data, port and certificate stay the same. A server that
-	// already runs with these limits is left alone.
+	// already runs with these limits is left alone. It returns ErrNotFound if there is no such server. If the server
+	// refuses the admin password, Resize returns that error of MySQL at once (see mysqladmin.AccessDenied): the caller
+	// then tries the password that an interrupted change may have set.
 	Resize(ctx context.Context, spec Spec, report func(progress string)) (Endpoint, error)
 
 	// ChangeAdminPassword runs change, which sets the next password of the admin account by SQL, and then stores that
-	// password wherever the launcher stores the admin password. It returns ErrNotFound if there is no such server. After a
-	// crash it is called again, and change may find the password changed already.
+	// password wherever the launcher stores the admin password, if it does. It returns ErrNotFound if there is no such
+	// server. After a crash it is called again, and change may find the password changed already.
 	ChangeAdminPassword(ctx context.Context, id, next string, change func(context.Context) error) error
 
 	// Destroy stops the server and removes everything that Launch created. It must not fail if there is nothing to remove.
@@ -91,7 +98,7 @@ type Spec struct {
 	StorageMB     int               // MiB of disk; the process launcher records it and enforces nothing
 	Labels        map[string]string // whose server it is, see fleet.spec; only informs operators
 	AdminUser     string            // account with every privilege, from any host
-	AdminPassword string            // URL-safe characters
+	AdminPassword string            // URL-safe characters; after ChangeAdminPassword, the new one
 }
 
 // Endpoint is where a server listens and how to trust it.

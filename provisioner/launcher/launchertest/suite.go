@@ -23,13 +23,14 @@ type Place struct {
 	Fill func(t *testing.T)
 
 	// Readable returns what others than the broker can read about the servers: logs, and the arguments and environment of
-	// processes.
+	// processes. The suite expects each server's id in it, as in a path.
 	Readable func(t *testing.T) string
 
-	// Child identifies the place in another process of the test binary, whose TestMain passes it to Child's open.
+	// Child identifies the place in another process of the test binary, whose TestMain passes it to Child's open. The
+	// suite kills that process alone with SIGKILL, and not those that it has started.
 	Child string
 
-	// MemoryMB are two sizes of servers, the second one larger.
+	// MemoryMB are two sizes of servers, the second one with a larger InnoDB buffer pool.
 	MemoryMB [2]int
 }
 

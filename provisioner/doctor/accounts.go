@@ -13,7 +13,7 @@ import (
 
 // accounts compares the grants of the accounts on a shared server, or on the dedicated server of an instance, with the
 // records. It finds accounts without a record that may use an instance's database, and accounts whose privileges do not
-// match their role. The grants were read before.
+// match their role. The caller has read the grants before.
 func (d *Doctor) accounts(ctx context.Context, server string, there map[string]bool, grants []mysqladmin.Grant,
 	only string) ([]Finding, error) {
 	instances, err := d.store.RecordedInstances(ctx, server)
@@ -78,7 +78,7 @@ func (d *Doctor) sharedAccounts(ctx context.Context, server string, holds conten
 		}
 	}
 	findings, err := d.accounts(ctx, server, there, holds.grants, "")
-	return slices.DeleteFunc(findings, func(f Finding) bool { // its record already makes it an orphan
+	return slices.DeleteFunc(findings, func(f Finding) bool { // an account with a record is an orphan already
 		_, err := d.store.Resource(ctx, f.Kind, f.Server, f.Name)
 		return f.Problem == Stray && !errors.Is(err, store.ErrNotFound)
 	}), err

@@ -15,7 +15,7 @@ import (
 // crash, transaction managers finish such transactions within minutes.
 const blockedAge = time.Hour
 
-// blocked finds the deletions on a shared server that prepared XA transactions block.
+// blocked finds the deletions on a shared server that prepared XA transactions may block.
 func (d *Doctor) blocked(ctx context.Context, name string) ([]Finding, error) {
 	server, err := d.fleet.Shared.Server(name)
 	if err != nil {

@@ -25,8 +25,8 @@ type Config struct {
 	Store *store.Store
 	Plans plan.Set
 	Fleet *fleet.Fleet
-	// KeepRecord is how long the record of a resource is kept after the resource was first seen to be deleted; default 1
-	// h. It must be far longer than a call that began before the deletion can take.
+	// KeepRecord is how long the record of a resource is kept after the resource was first found deleted; default 1 h. It
+	// must be far longer than any call that began before the deletion can take.
 	KeepRecord time.Duration
 	// BlockedAge is how old a deletion and a prepared XA transaction must be before the deletion counts as blocked by the
 	// transaction; default 1 h.
@@ -68,14 +68,15 @@ type Compared struct {
 // Examine compares everything and changes nothing. Servers that do not answer are findings, not errors. It needs memory
 // for the contents of the fullest servers, and for its findings.
 //
-// It reads each server twice, before the store each time, and returns what it found both times. So running operations
-// cause no findings. What a server still has after the store has ended it is an orphan. What a server lacks between two
-// times at which the store says that it is ready is missing. What a server has before the store has no record of it was
-// not recorded before it was created.
+// It looks at each server twice. Each time, it reads the server before the store. It returns only what it found both
+// times, so that running operations cause no findings. A resource is an orphan if the server still has it although the
+// store has recorded its end. It is missing if the server lacks it although the store says, before and after, that it
+// is ready. It is unrecorded if the server has it and the store, read later, has no record of it: resources are
+// recorded before they are created.
 func (d *Doctor) Examine(ctx context.Context) (Report, error) { return d.examine(ctx, false) }
 
-// ExamineAndForget is Examine, and deletes the records of what has ended and does not exist any more: all examinations
-// within Config.KeepRecord have not found it.
+// ExamineAndForget is Examine, and deletes the records of resources that have ended and that no examination has found
+// for Config.KeepRecord.
 func (d *Doctor) ExamineAndForget(ctx context.Context) (Report, error) { return d.examine(ctx, true) }
 
 // atOnce is how many servers are examined at a time: few, so that users notice nothing, but more than one, because one
@@ -87,7 +88,7 @@ func (d *Doctor) examine(ctx context.Context, forget bool) (Report, error) {
 	if err != nil {
 		return Report{}, fmt.Errorf("read whether PostgreSQL is held: %w", err)
 	}
-	forget = forget && held == nil // what it says to be deleted may exist
+	forget = forget && held == nil // while it is held, what its records say was deleted may exist
 	servers, err := d.servers(ctx)
 	if err != nil {
 		return Report{}, fmt.Errorf("read which servers there are records of: %w", err)
@@ -106,7 +107,7 @@ func (d *Doctor) examine(ctx context.Context, forget bool) (Report, error) {
 		})
 	}
 	if examining.Wait() != nil {
-		return all, context.Cause(within) // it says more than the error if the caller has given up
+		return all, context.Cause(within) // it says more than the error if the caller has cancelled
 	}
 	abandoned, err := d.store.Abandoned(ctx)
 	if err != nil {

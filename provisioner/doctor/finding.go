@@ -13,14 +13,14 @@ import (
 type Problem string
 
 const (
-	Orphan      Problem = "orphan"      // it exists, and nothing needs it any more
-	Missing     Problem = "missing"     // it does not exist, and must
+	Orphan      Problem = "orphan"      // it exists, but nothing needs it any more
+	Missing     Problem = "missing"     // it must exist, but does not
 	Kept        Problem = "kept"        // its creation failed, but it exists: it holds data, or could not be dropped
 	Blocked     Problem = "blocked"     // it is being deleted, and prepared XA transactions may block that
 	Abandoned   Problem = "abandoned"   // it is neither complete nor deleted, and no task works on it
 	Unreachable Problem = "unreachable" // its contents are not known
-	Unrecorded  Problem = "unrecorded"  // it has a name like the broker's, and no record
-	Stray       Problem = "stray"       // an account may use an instance's database, and has no record
+	Unrecorded  Problem = "unrecorded"  // it has a name like the broker's, but no record
+	Stray       Problem = "stray"       // an account may use an instance's database, but has no record
 	Deviating   Problem = "deviating"   // an account has other privileges than its role and its instance's quota require
 )
 
@@ -96,7 +96,7 @@ func missing(r store.Resource) Finding {
 	switch r.Kind {
 	case store.AccountResource:
 		f.Repairable, f.ToDo = true, "make it again, with its password and role"
-	default: // an empty one must not be passed off as it
+	default: // an empty one must not take its place
 		f.ToDo = "restore it from a backup, or delete the service instance"
 	}
 	return f

@@ -14,7 +14,7 @@ import (
 func (d *Doctor) look(ctx context.Context, server string, forget bool) (Report, error) {
 	l := &comparison{server: server, holds: d.contents(ctx, server), lost: map[string]bool{},
 		unseen: map[string][]error{}}
-	if err := ctx.Err(); err != nil { // else the server would pass for unreachable because nobody waits any more
+	if err := ctx.Err(); err != nil { // otherwise a cancelled examination would report the server as unreachable
 		return Report{}, err
 	}
 	err := d.store.EachResource(ctx, server, func(recorded []store.Resource) error {
@@ -34,7 +34,7 @@ func (d *Doctor) look(ctx context.Context, server string, forget bool) (Report, 
 		var findings []Finding
 		findings, err = d.sharedAccounts(ctx, server, l.holds)
 		for _, f := range findings {
-			delete(l.holds.things, thing{kind: f.Kind, name: f.Name}) // a stray account is not told a second time
+			delete(l.holds.things, thing{kind: f.Kind, name: f.Name}) // a stray account is not reported a second time
 		}
 		l.report.Findings = append(l.report.Findings, findings...)
 	}
@@ -58,16 +58,17 @@ type comparison struct {
 	server string
 	holds  contents
 	lost   map[string]bool    // instances whose database is missing
-	unseen map[string][]error // why resources of a server that cannot be asked are not known, by their launcher
+	unseen map[string][]error // by launcher: why it is not known which of its resources exist
 	report Report
 }
 
-// compare adds the differences between the contents of the server and a page of records to the findings. It returns
-// what has ended and does not exist, and what was seen not to exist before but does.
+// compare adds the differences between the contents of the server and a page of records to the findings. It returns the
+// resources that have ended and do not exist (gone), and those that exist although an earlier examination did not find
+// them (there).
 func (l *comparison) compare(recorded []store.Resource) (gone, there []store.ResourceKey) {
 	for _, r := range recorded {
 		if err := l.holds.unknown(r); err != nil {
-			// What ended before its server was given up is of no interest.
+			// What ended before its server was removed from the configuration does not matter.
 			if r.Live || !errors.Is(err, errNotConfigured) {
 				l.unseen[r.Launcher] = append(l.unseen[r.Launcher], err)
 			}
@@ -94,8 +95,8 @@ func (l *comparison) compare(recorded []store.Resource) (gone, there []store.Res
 	return gone, there
 }
 
-// missing finds what must exist and does not. A database comes before its accounts, which can only be repaired after
-// it.
+// missing adds a finding for a resource that must exist and does not. A database comes before its accounts, which can
+// only be repaired after it.
 func (l *comparison) missing(r store.Resource) {
 	f := missing(r)
 	if r.Kind == store.DatabaseResource {
@@ -106,7 +107,7 @@ func (l *comparison) missing(r store.Resource) {
 	l.report.Findings = append(l.report.Findings, f)
 }
 
-// running are the dedicated servers among the resources that exist and must exist.
+// running returns the dedicated servers that exist and must exist.
 func (l *comparison) running(recorded []store.Resource) (running []store.Resource) {
 	for _, r := range recorded {
 		if r.Kind == store.DedicatedResource && r.Expected && l.holds.recorded(thing{r.Kind, r.Launcher, r.Name}) {
@@ -137,8 +138,8 @@ func (l *comparison) end() {
 	}
 }
 
-// forget passes to the store what has ended and does not exist, and what exists after all. It returns how many records
-// were deleted.
+// forget reports to the store which resources are gone, and which exist after all. It returns how many records the
+// store deleted.
 func (d *Doctor) forget(ctx context.Context, gone, there []store.ResourceKey) (forgotten int64, err error) {
 	if len(there) > 0 {
 		if err := d.store.RememberResources(ctx, there); err != nil {

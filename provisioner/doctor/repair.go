@@ -26,8 +26,8 @@ var errChanged = errors.New("it has changed since it was found; examine again")
 // errHeld says that the records are older than the servers.
 var errHeld = errors.New("PostgreSQL was restored from a backup; run `mysql-broker recover` first")
 
-// Repair repairs a repairable finding, if it still applies, and returns in a word or two what it has done. It repairs
-// nothing while PostgreSQL is held.
+// Repair repairs a repairable finding, if it still applies, and says briefly what it has done. It repairs nothing while
+// PostgreSQL is held.
 func (d *Doctor) Repair(ctx context.Context, f Finding) (done string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, repairTimeout)
 	defer cancel()
@@ -66,8 +66,8 @@ func (d *Doctor) Repair(ctx context.Context, f Finding) (done string, err error)
 	return d.dropAccount(ctx, f)
 }
 
-// dropAccount drops an orphan. Where the instance lives on and its views, triggers, routines or events name the account
-// as their definer, it is kept, locked, and recorded as retired; until that is recorded it stays an orphan.
+// dropAccount drops an orphan. If the instance still exists and the account is the definer of a view, trigger, routine
+// or event there, the account is kept, locked, and recorded as retired. Until that is recorded, it stays an orphan.
 func (d *Doctor) dropAccount(ctx context.Context, f Finding) (done string, err error) {
 	i, err := d.store.Instance(ctx, f.InstanceID)
 	gone := errors.Is(err, store.ErrNotFound)
@@ -99,7 +99,8 @@ func (d *Doctor) dropAccount(ctx context.Context, f Finding) (done string, err e
 }
 
 // makeAccount creates the account of a ready binding again. It keeps the instance locked, so that no operation on it
-// can begin. If this process was paused and lost that lock, the session lock excludes it or the operation.
+// can begin. If this process is paused and loses that lock, the session lock keeps it and a new operation from running
+// at the same time.
 func (d *Doctor) makeAccount(ctx context.Context, f Finding) error {
 	return d.store.InTx(ctx, func(tx *store.Tx) error {
 		i, b, err := lockReady(ctx, tx, f)
@@ -151,7 +152,7 @@ func lockReady(ctx context.Context, tx *store.Tx, f Finding) (i store.Instance, 
 	return i, b, nil
 }
 
-// noLease is for orphans: it does not matter who drops them, and when.
+// noLease is for orphans, which need no lease: it does not matter who drops them, or when.
 func noLease() error { return nil }
 
 func orphanLock(f Finding) string { return fmt.Sprintf("orphan %s %q", f.Kind, f.Name) }

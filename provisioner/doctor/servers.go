@@ -17,18 +17,19 @@ const listTimeout = 20 * time.Second
 
 var errNotConfigured = errors.New("it is not in the configuration")
 
-// thing is one of what a server holds, whoever made it. A dedicated server has a launcher.
+// thing is a database, account or dedicated server that exists, whoever created it. Only a dedicated server has a
+// launcher.
 type thing struct{ kind, launcher, name string }
 
 // contents are the things on a server, or the error of reading them.
 type contents struct {
 	things map[thing]bool     // whether each has a record
 	grants []mysqladmin.Grant // of a shared server's accounts
-	asked  map[string]error   // launchers that were asked for dedicated servers, and why one could not tell
+	asked  map[string]error   // for each launcher that was asked for its dedicated servers: the error, or nil
 	err    error
 }
 
-// unknown says why it is not known whether the server holds what is recorded, or nil.
+// unknown returns why it is not known whether a recorded resource exists, or nil if it is known.
 func (c contents) unknown(r store.Resource) error {
 	if c.err != nil || r.Kind != store.DedicatedResource {
 		return c.err
@@ -40,7 +41,7 @@ func (c contents) unknown(r store.Resource) error {
 	return err
 }
 
-// recorded tells whether the server holds a thing, which is recorded.
+// recorded reports whether a thing exists, and marks it as recorded.
 func (c contents) recorded(t thing) bool {
 	_, there := c.things[t]
 	if there {

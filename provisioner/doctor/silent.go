@@ -11,7 +11,7 @@ import (
 	"mysql-broker/store"
 )
 
-// logins is how many dedicated servers are tried at the same time.
+// logins is how many dedicated servers the doctor logs in to at the same time.
 const logins = 8
 
 // silent finds the dedicated servers of ready instances that do not accept the broker's login, and compares the

@@ -1,8 +1,8 @@
-// Package mark finds out whether PostgreSQL was restored from a backup and so is older than what the servers hold. Once
-// a minute, one broker writes a mark to each shared server and launcher: the latest task, and the instances whose data
+// Package mark detects that PostgreSQL was restored from a backup, and so is older than what the servers hold. Once a
+// minute, one broker writes a mark to each shared server and launcher: the latest task, and the instances whose data
 // are there. Brokers compare the marks with PostgreSQL when they start, before they change anything on a server, and
 // before each new mark. If PostgreSQL is older than a mark, it is held: see store.Hold. A PostgreSQL that was loaded
-// from a dump is recognized without marks.
+// from a dump is detected without marks.
 package mark
 
 import (
@@ -47,11 +47,11 @@ const (
 	// have thousands.
 	askTime   = 3 * time.Second
 	writeTime = 20 * time.Second
-	lastTime  = 2 * time.Second // for the marks at the end
+	lastTime  = 2 * time.Second // for the last marks, in Close
 )
 
-// Start returns once the marks of all servers that answer were compared. Those of other servers are compared before
-// anything is changed there. Close the keeper at the end.
+// Start compares the marks of all servers that answer before it returns. The marks of other servers are compared before
+// anything is changed there. The caller must close the keeper.
 func Start(ctx context.Context, cfg Config) (*Keeper, error) {
 	k := &Keeper{Config: cfg, writing: periodic.Servers{Status: periodic.Status{
 		What: "writing the high-water mark to a server", Log: cfg.Logger, EachError: true}}}
@@ -80,7 +80,7 @@ func (k *Keeper) lead(ctx context.Context, lease, what string, to func(context.C
 	k.done.Go(func() { work.Run(ctx) })
 }
 
-// compareAll holds PostgreSQL if any mark shows that it is old. Shared servers that do not answer are compared later.
+// compareAll holds PostgreSQL if a mark is newer. Shared servers that do not answer are compared later.
 func (k *Keeper) compareAll(ctx context.Context) error {
 	if _, err := k.Store.HoldRestored(ctx); err != nil {
 		return fmt.Errorf("find out whether PostgreSQL was restored: %w", err)
@@ -182,8 +182,8 @@ func (k *Keeper) write(ctx context.Context, to func(context.Context, store.Mark)
 	return err
 }
 
-// Close writes the marks once more, so that a restore of PostgreSQL while no broker runs is detected, and returns once
-// nothing runs any more.
+// Close stops the keeper, and then writes the marks once more, so that a restore of PostgreSQL while no broker runs is
+// detected.
 func (k *Keeper) Close() {
 	k.cancel()
 	k.done.Wait()

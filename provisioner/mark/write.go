@@ -18,8 +18,7 @@ import (
 const (
 	// overlap is by how much two reads of changes overlap, because some transactions are committed late.
 	overlap = time.Minute
-	// relistEach is how often the list on a server is written anew, without instances whose databases it does not have any
-	// more.
+	// relistEach is how often the whole list on a server is rewritten, without instances whose databases are gone.
 	relistEach = 24 * time.Hour
 )
 
@@ -34,7 +33,8 @@ func (k *Keeper) writeShared(ctx context.Context, m store.Mark) {
 	telling.Wait()
 }
 
-// writeServer compares first, which detects a restore of PostgreSQL while brokers run.
+// writeServer first compares the old mark with PostgreSQL, to detect a restore while brokers run. Then it writes the
+// mark and the list of instances.
 func (k *Keeper) writeServer(ctx context.Context, server *shared.Server, m store.Mark) error {
 	if err := server.Ping(ctx); err != nil {
 		return err
@@ -51,7 +51,7 @@ func (k *Keeper) writeServer(ctx context.Context, server *shared.Server, m store
 		return err
 	}
 	next := mysqladmin.Mark{TaskID: m.TaskID, TaskAt: m.TaskAt, ListedAt: before.ListedAt}
-	if err := server.WriteMark(ctx, k.identity, next); err != nil { // first: instances may be many
+	if err := server.WriteMark(ctx, k.identity, next); err != nil { // before the list, which may be long
 		return err
 	}
 	if err := k.list(ctx, server, before.ListedAt, now); err != nil {
@@ -61,7 +61,7 @@ func (k *Keeper) writeServer(ctx context.Context, server *shared.Server, m store
 	return server.WriteMark(ctx, k.identity, next)
 }
 
-// list writes the instances that were created or changed since the last time, or all, to a server.
+// list writes to a server the instances that were created or changed since the last time, or all instances.
 func (k *Keeper) list(ctx context.Context, server *shared.Server, last, now time.Time) error {
 	tell := func(all []store.InstanceCopy) error {
 		listed := make([]mysqladmin.ListedInstance, len(all))
@@ -91,7 +91,7 @@ func (k *Keeper) list(ctx context.Context, server *shared.Server, last, now time
 // sameDay reports whether no multiple of relistEach lies between two times.
 func sameDay(a, b time.Time) bool { return a.Truncate(relistEach).Equal(b.Truncate(relistEach)) }
 
-// note is what a launcher keeps for the mark.
+// note is the mark that a launcher stores.
 type note struct {
 	TaskID    int64                `json:"task_id"`
 	TaskAt    time.Time            `json:"task_at"`
@@ -150,14 +150,14 @@ func (k *Keeper) writeNote(ctx context.Context, l fleet.Launcher, m store.Mark) 
 	return l.WriteNote(ctx, noteName(k.identity), content)
 }
 
-// Told is the mark and the instances that servers have, from the PostgreSQL with an identity.
+// Told is what a shared server or a launcher has recorded for a PostgreSQL: the mark, and the instances.
 type Told struct {
 	TaskID    int64
 	Found     bool // there is a mark
 	Instances []store.InstanceCopy
 }
 
-// OfShared reads the mark of a shared server, with those listed instances whose databases it has.
+// OfShared reads the mark of a shared server, and the listed instances whose databases are there.
 func OfShared(ctx context.Context, server *shared.Server, identity string) (t Told, err error) {
 	m, found, err := server.ReadMark(ctx, identity)
 	if err != nil {
@@ -181,8 +181,8 @@ func OfDedicated(ctx context.Context, l fleet.Launcher, identity string) (Told, 
 	return Told{TaskID: n.TaskID, Found: n.TaskID > 0, Instances: n.Instances}, err
 }
 
-// RestartShared replaces the mark of a shared server by the position of PostgreSQL, even if the mark is newer. The next
-// broker lists the instances anew.
+// RestartShared replaces the mark of a shared server with PostgreSQL's current one, even if the mark is newer. The
+// broker that writes the next mark lists all instances again.
 func RestartShared(ctx context.Context, server *shared.Server, m store.Mark) error {
 	return server.WriteMark(ctx, m.Identity, mysqladmin.Mark{TaskID: m.TaskID, TaskAt: m.TaskAt})
 }

@@ -78,7 +78,7 @@ func (r *recovery) forgetServer(i store.RecordedInstance, told bool) {
 	r.add(item)
 }
 
-// compareServer compares a server with the records of its instance.
+// compareServer compares a dedicated server with the records of its instance.
 func (r *recovery) compareServer(ctx context.Context, i store.RecordedInstance, c store.InstanceCopy,
 	recorded []store.RecordedAccount) {
 	whole, err := r.Store.Instance(ctx, i.ID)
@@ -86,7 +86,7 @@ func (r *recovery) compareServer(ctx context.Context, i store.RecordedInstance, 
 		r.silent(i.Server, i.ID, err)
 		return
 	}
-	whole.Endpoint = nil // it may be older than the server's certificate
+	whole.Endpoint = nil // the recorded endpoint may be older than the server's certificate
 	s := site{server: i.Server, instances: map[string]store.RecordedInstance{i.Database: i}, recorded: recorded}
 	err = r.Fleet.AsAdmin(ctx, whole, func(admin *mysqladmin.Server) (err error) {
 		s.holds, err = hold(ctx, admin)
@@ -124,7 +124,7 @@ func (r *recovery) silent(server, instanceID string, err error) {
 		blocks: true})
 }
 
-// holdWith asks a dedicated server with the passwords of a copy.
+// holdWith reads what a dedicated server holds, with the admin passwords of an instance's copy.
 func (r *recovery) holdWith(ctx context.Context, at store.Location, c store.InstanceCopy) (h holdings, err error) {
 	admin, next, err := r.Store.Passwords(c)
 	if err != nil {
@@ -150,7 +150,7 @@ func (r *recovery) holdAs(ctx context.Context, at store.Location, password strin
 	return hold(ctx, server)
 }
 
-// adoptServer records the instance of a server that is there, if its launcher was told of it.
+// adoptServer adds an item that records the instance of an unrecorded server, if the launcher's note has a copy of it.
 func (r *recovery) adoptServer(ctx context.Context, at store.Location, c store.InstanceCopy, ids map[string]bool) {
 	item := Item{Action: Adopt, Kind: "instance", Server: at.Server, Name: at.Server, InstanceID: c.ID,
 		Why: "it was made since the backup"}

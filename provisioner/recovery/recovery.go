@@ -1,7 +1,8 @@
-// Package recovery makes a PostgreSQL that was restored from a backup agree with the servers again. The servers are
-// right about what exists, and no access that was ended comes back. Records of what was deleted since the backup are
-// deleted. Instances that were created since are recorded from the servers' lists (package mark). Accounts that were
-// created since, of which only the names are known, are locked. No database, table or server is deleted.
+// Package recovery makes the records in a PostgreSQL that was restored from a backup match the servers again. What
+// exists on the servers counts, and access that was ended is not given back. The records of what was deleted since the
+// backup are deleted. Instances that were created since the backup are recorded from the servers' lists (package mark).
+// Accounts that were created since the backup are locked, because only their names are known. No database, table or
+// server is deleted.
 package recovery
 
 import (
@@ -21,15 +22,15 @@ import (
 type Config struct {
 	Store   *store.Store
 	Fleet   *fleet.Fleet
-	Without []string // names of lost servers: what they held is left as recorded
+	Without []string // names of lost servers: the records of what they held stay as they are
 }
 
 // Action is how a difference is resolved.
 type Action string
 
-// They run in this order, so that an instance is recorded before its accounts.
+// Actions run in this order, so that an instance is recorded before its accounts.
 const (
-	End    Action = "end"    // a task in progress of the past is recorded as ended
+	End    Action = "end"    // a task that was in progress when the backup was made is recorded as ended
 	Forget Action = "forget" // the record of something that does not exist is deleted
 	Adopt  Action = "adopt"  // something that exists is recorded
 	Shut   Action = "shut"   // an account is locked and its sessions are killed
@@ -68,7 +69,7 @@ func (p Plan) Blocked() bool {
 	return slices.ContainsFunc(p.Items, func(i Item) bool { return i.blocks })
 }
 
-// Do runs the action of an item. For one that is left to operators, it does nothing.
+// Do runs the action of an item. It does nothing if the item is left to an operator.
 func (i Item) Do(ctx context.Context) error {
 	if i.do == nil {
 		return nil
@@ -76,8 +77,9 @@ func (i Item) Do(ctx context.Context) error {
 	return i.do(ctx)
 }
 
-// End ends the hold after all items were done. It writes new marks: a server that was left out and comes back still has
-// its newer mark, which holds PostgreSQL again. New tasks get ids above those of all marks.
+// End ends the hold after all items are done. It writes new marks to the servers that were compared. A server that was
+// left out keeps its newer mark, and holds PostgreSQL again if it comes back. New tasks get ids above those of all
+// marks.
 func (p Plan) End(ctx context.Context) error {
 	m, err := p.cfg.Store.Mark(ctx)
 	if err != nil {
@@ -108,7 +110,7 @@ func (p Plan) restart(ctx context.Context, name string, m store.Mark) error {
 }
 
 const (
-	// quietTime bounds the wait for workers whose tasks began before the hold. They stop within a part of their lease.
+	// quietTime bounds the wait for workers whose tasks began before the hold. They stop within a fraction of their lease.
 	quietTime = time.Minute
 	quietPoll = 200 * time.Millisecond
 	// siteTime bounds the reads of one server.
@@ -145,7 +147,7 @@ func Begin(ctx context.Context, s *store.Store) error {
 	}
 }
 
-// New compares everything and changes nothing.
+// New compares all servers with the records and returns the plan. It changes nothing.
 func New(ctx context.Context, cfg Config) (Plan, error) {
 	m, err := cfg.Store.Mark(ctx)
 	if err != nil {
@@ -194,7 +196,7 @@ func New(ctx context.Context, cfg Config) (Plan, error) {
 type recovery struct {
 	Config
 	identity string
-	before   time.Time // records from then on are not from the backup
+	before   time.Time // records of that time or later are not from the backup
 	plan     Plan
 	tasks    []store.Task
 	gone     map[string]bool // instances whose records will be deleted, with their tasks
@@ -244,7 +246,7 @@ func (r *recovery) endTasks() {
 	for _, t := range r.tasks {
 		if r.gone[t.InstanceID] || t.BindingID != "" && slices.ContainsFunc(r.plan.Items, func(i Item) bool {
 			return i.InstanceID == t.InstanceID && i.BindingID == t.BindingID && i.Action != Settle
-		}) { // another item ends it with its instance or binding
+		}) { // the item of its instance or binding ends it
 			continue
 		}
 		r.add(Item{Action: End, Kind: "task", Name: taskName(t.ID), InstanceID: t.InstanceID, BindingID: t.BindingID,

@@ -50,9 +50,9 @@ func (r *recovery) compareShared(ctx context.Context, name string) error {
 	return nil
 }
 
-// forget adds an item that deletes the record of an instance without a database, and drops what is left of its
-// accounts. If the server has no mark of this broker, the item leaves that to an operator: it may be a new server in
-// the place of another.
+// forget adds an item that deletes the record of an instance without a database, and drops its remaining accounts. If
+// the server has no mark of this broker, the item leaves that to an operator: a new server may have taken the place of
+// the right one.
 func (r *recovery) forget(i store.RecordedInstance, s site, told bool) bool {
 	item := Item{Action: Forget, Kind: "instance", Server: s.server, Name: i.Database, InstanceID: i.ID,
 		Why: "its database is gone: it was deleted since the backup"}
@@ -114,7 +114,7 @@ func (r *recovery) adoptListed(listed []store.InstanceCopy, s site, ids map[stri
 	}
 }
 
-// learnPlan adds an item that records the plan that an instance has got since the backup.
+// learnPlan adds an item that records the new plan of an instance, if it was changed since the backup.
 func (r *recovery) learnPlan(i store.RecordedInstance, c store.InstanceCopy, server string) {
 	if i.ID != c.ID || i.PlanID == c.PlanID {
 		return

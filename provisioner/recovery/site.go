@@ -12,10 +12,10 @@ import (
 	"mysql-broker/store"
 )
 
-// accountName is what the provisioner names accounts.
+// accountName matches the names that the provisioner gives to accounts.
 var accountName = regexp.MustCompile(`^u_[a-z2-7]{20}$`)
 
-// databaseName is what the provisioner names databases on shared servers.
+// databaseName matches the names that the provisioner gives to databases on shared servers.
 var databaseName = regexp.MustCompile(`^db_[a-z2-7]{20}$`)
 
 // holdings are what a mysqld holds.
@@ -53,7 +53,7 @@ func set(names []string) map[string]bool {
 	return all
 }
 
-// site is a mysqld with what is recorded of it, what is adopted there included.
+// site is a mysqld with the records about it, including those of the instances that the plan adopts.
 type site struct {
 	server    string // the shared server's name or the dedicated server's id
 	holds     holdings
@@ -61,8 +61,8 @@ type site struct {
 	recorded  []store.RecordedAccount
 }
 
-// compareAccounts finds the accounts of bindings that were ended since, or that nobody knows, and those whose
-// privileges are not what they should be.
+// compareAccounts finds bindings that were ended since the backup, accounts without a record, and accounts with the
+// wrong privileges.
 func (r *recovery) compareAccounts(s site) {
 	byID := map[string]store.RecordedInstance{}
 	for database, i := range s.instances {
@@ -135,7 +135,7 @@ func (r *recovery) compareAccount(s site, i store.RecordedInstance, a store.Reco
 	}
 }
 
-// shut ends the access of an account and records it, so that it goes with its instance.
+// shut locks an account and records it, so that it is dropped with its instance.
 func (r *recovery) shut(ctx context.Context, i store.RecordedInstance, account string) error {
 	err := r.onServer(ctx, i.ID, "account "+account, func(s *mysqladmin.Session) error {
 		return s.LockAccount(ctx, account)
@@ -152,7 +152,7 @@ func (r *recovery) shut(ctx context.Context, i store.RecordedInstance, account s
 	})
 }
 
-// endBinding does what the unbind of the past was to do.
+// endBinding completes an unbind that was in progress when the backup was made.
 func (r *recovery) endBinding(ctx context.Context, i store.RecordedInstance, a store.RecordedAccount) error {
 	kept := false
 	err := r.onServer(ctx, i.ID, "account "+a.Account, func(s *mysqladmin.Session) (err error) {
@@ -165,7 +165,8 @@ func (r *recovery) endBinding(ctx context.Context, i store.RecordedInstance, a s
 	return r.forgetBinding(ctx, a, kept)
 }
 
-// forgetBinding forgets a binding whose account is gone, or is kept, locked.
+// forgetBinding deletes the record of a binding. If kept is true, its account still exists, locked, and is recorded as
+// retired.
 func (r *recovery) forgetBinding(ctx context.Context, a store.RecordedAccount, kept bool) error {
 	return r.Store.InTx(ctx, func(tx *store.Tx) error {
 		if _, err := tx.LockInstance(ctx, a.InstanceID); errors.Is(err, store.ErrNotFound) {
@@ -193,7 +194,7 @@ func (r *recovery) keepBinding(ctx context.Context, a store.RecordedAccount) err
 	})
 }
 
-// endTasksOf ends what was in progress on a binding: with success if it was of that kind.
+// endTasksOf ends the tasks of a binding that were in progress. Those of the kind succeeded succeed, the others fail.
 func (r *recovery) endTasksOf(tx *store.Tx, a store.RecordedAccount, succeeded string) {
 	for _, t := range r.tasks {
 		if t.InstanceID != a.InstanceID || t.BindingID != a.BindingID {
@@ -215,7 +216,7 @@ func (r *recovery) onServer(ctx context.Context, instanceID, what string, fn fun
 	if err != nil {
 		return fmt.Errorf("read the instance: %w", err)
 	}
-	alive := func() error { return nil } // PostgreSQL is held: nobody else changes it
+	alive := func() error { return nil } // no lease is needed: PostgreSQL is held, so that nobody else changes it
 	return r.Fleet.AsAdmin(ctx, i, func(admin *mysqladmin.Server) error {
 		session, err := admin.Lock(ctx, "recover "+what, alive)
 		if err != nil {

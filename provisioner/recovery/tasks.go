@@ -12,14 +12,15 @@ import (
 func taskName(id int64) string { return task.Token(id) }
 
 const (
-	// restored is what users read of an operation that was in progress when the backup was made, where it is not known
-	// how it ended.
+	// restored is what users read about an operation that was in progress when the backup was made, if it is not known how
+	// it ended.
 	restored = "The broker was restored from a backup while this was in progress. Look at what there is, and try again."
-	// undone is the same of one that was being undone already.
+	// undone is the same for an operation that was already being undone.
 	undone = "It failed, and was undone."
 )
 
-// endTask records how an operation of the past ended, as far as the instance that is there tells.
+// endTask ends a task that was in progress when the backup was made. If the instance shows how it ended, that outcome
+// is recorded.
 func (r *recovery) endTask(ctx context.Context, t store.Task) error {
 	err := r.Store.InTx(ctx, func(tx *store.Tx) error {
 		i, err := tx.LockInstance(ctx, t.InstanceID)
@@ -42,7 +43,7 @@ func (r *recovery) endTask(ctx context.Context, t store.Task) error {
 			tx.SetInstanceState(i.ID, store.Ready)
 		case t.Kind == store.Provision:
 			tx.SetInstanceState(i.ID, store.CreateFailed)
-		case t.Kind == store.Deprovision: // and still has it: the platform deletes once more
+		case t.Kind == store.Deprovision: // the instance still exists: the platform has to delete it again
 			tx.SetInstanceState(i.ID, store.DeleteFailed)
 		}
 		tx.EndTask(t.ID, state, description)
@@ -54,8 +55,8 @@ func (r *recovery) endTask(ctx context.Context, t store.Task) error {
 	return nil
 }
 
-// forgetInstance forgets an instance that is gone, with its bindings. What was in progress on it ended: a deletion with
-// success.
+// forgetInstance deletes the records of an instance that is gone, with its bindings. It ends the tasks that were in
+// progress: a deletion has succeeded, the others have failed.
 func (r *recovery) forgetInstance(ctx context.Context, id string) error {
 	err := r.Store.InTx(ctx, func(tx *store.Tx) error {
 		if _, err := tx.LockInstance(ctx, id); errors.Is(err, store.ErrNotFound) {

@@ -1,10 +1,11 @@
-// Package quota holds instances to the storage that their plans allow. It measures their databases at intervals. If an
-// instance holds too much, its accounts lose the write privileges until it holds less. One broker at a time does this
-// for all shared servers, and one, maybe another, for all dedicated servers, many of which may not answer.
+// Package quota limits instances to the storage that their plans allow. It measures their databases at intervals. If an
+// instance holds more, its accounts lose the write privileges until it holds less. One broker at a time does this for
+// all shared servers, and one, maybe another, for all dedicated servers, many of which may not answer.
 //
-// PostgreSQL records first whether an instance is over its quota. Then the privileges of its accounts are changed on
-// the server, one account after the other. If a broker dies, a server is down or an operation is in progress, the next
-// round does the rest. A bind reads the record under the lock of the instance, and creates its account accordingly.
+// The guard first records in PostgreSQL whether an instance is over its quota. Then it changes the privileges of the
+// accounts on the server, one account after the other. If a broker dies, a server is down or an operation is in
+// progress, the next round does the rest. A bind reads the record under the lock of the instance, and creates its
+// account with or without the write privileges.
 package quota
 
 import (
@@ -22,14 +23,14 @@ import (
 	"mysql-broker/store"
 )
 
-// Config is what a guard works with.
+// Config has the dependencies and options of a guard.
 type Config struct {
 	Store  *store.Store
 	Plans  plan.Set
 	Fleet  *fleet.Fleet
 	Logger *slog.Logger
-	// Interval is the time from the start of one round to the start of the next. A round that takes longer than half of it
-	// is followed by a pause as long as itself. If it is 0, nothing is measured, and all accounts may write.
+	// Interval is the time from the start of one round to the start of the next. After a round that takes longer than half
+	// of it, the guard pauses for as long as the round took. If it is 0, nothing is measured, and all accounts may write.
 	Interval time.Duration
 }
 
@@ -43,7 +44,7 @@ type Guard struct {
 	readings  map[string]*reading // by shared server
 }
 
-// reading is what takes long to read on a shared server. One goroutine at a time reads a server.
+// reading is the last result of those reads of a shared server that take long. One goroutine at a time reads a server.
 type reading struct {
 	otherTables map[string]int64 // bytes by database
 	programs    programs
@@ -61,7 +62,7 @@ type side struct {
 const (
 	// offEach is the interval of rounds while quotas are off. They only restore write privileges.
 	offEach = time.Minute
-	// How many servers are measured at the same time: more than one, as a server may take long to answer.
+	// How many servers are measured at the same time: more than one, because a server may take long to answer.
 	sharedAtOnce    = 2
 	dedicatedAtOnce = 8
 	// Samples are kept for a month, and the usage of deleted instances for an hour or two.
@@ -69,7 +70,7 @@ const (
 	sweepEach   = time.Hour
 )
 
-// Start starts a guard, whose first round begins as soon as this broker gets the leader lease.
+// Start starts a guard. Its first round begins as soon as this broker gets the leader lease.
 func Start(cfg Config) *Guard {
 	g := &Guard{Config: cfg, readings: map[string]*reading{}, measuring: periodic.Servers{Status: periodic.Status{
 		What: "measuring all databases of a server", Log: cfg.Logger, EachError: true}}}
@@ -97,8 +98,8 @@ func (g *Guard) Close() {
 	g.done.Wait()
 }
 
-// markEvents marks accounts for reconcileAll whose privilege to make events is not what their plan says, because the
-// plan in the catalog has changed.
+// markEvents marks accounts for reconcileAll whose EVENT privilege differs from their plan, because the plan has
+// changed in the catalog.
 func (g *Guard) markEvents(ctx context.Context, of *side) error {
 	if time.Since(of.marked) < sweepEach {
 		return nil

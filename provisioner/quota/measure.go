@@ -32,7 +32,7 @@ const (
 	sampleLate  = 24 * time.Hour
 )
 
-// eachShared measures the shared servers, some at once. Failures are logged by server.
+// eachShared measures the shared servers, sharedAtOnce at a time. It logs failures by server.
 func (g *Guard) eachShared(ctx context.Context) error {
 	var measuring errgroup.Group
 	measuring.SetLimit(sharedAtOnce)
@@ -82,7 +82,7 @@ func (g *Guard) measureShared(ctx context.Context, server *shared.Server) error 
 		var changes []store.UsageChange
 		for _, m := range instances {
 			files := sizes[m.Database]
-			if stored.endless[m.Database] { // more than can be read in time is over any quota
+			if stored.endless[m.Database] { // programs that cannot be read in time count as over any quota
 				files += 2 * g.Plans.Get(m.PlanID).Quota()
 			}
 			c, err := g.assess(ctx, m, files, func(ctx context.Context) (mysqladmin.Size, error) {
@@ -120,8 +120,8 @@ func (g *Guard) record(ctx context.Context, changes []store.UsageChange) error {
 	return nil
 }
 
-// sizes measures all databases of a server. incomplete says why tables without an InnoDB file are counted by an older
-// measurement, or not at all.
+// sizes measures all databases of a server. incomplete is the error if tables without an InnoDB file could not all be
+// measured: they count as they did at the last measurement, or not at all.
 func (g *Guard) sizes(ctx context.Context, server *shared.Server) (sizes map[string]int64, incomplete, err error) {
 	if err := server.Ping(ctx); err != nil {
 		return nil, nil, err
@@ -153,8 +153,8 @@ func (g *Guard) otherTables(ctx context.Context, server *shared.Server) (map[str
 	return bytes, err
 }
 
-// eachDedicated measures the dedicated servers, some at once. Failures are logged by server. That the side was measured
-// is recorded unless every server failed: one server that stays down raises no alarm for all.
+// eachDedicated measures the dedicated servers, dedicatedAtOnce at a time. It logs failures by server. Unless every
+// server failed, it records that this side was measured: one server that stays down must not raise the alarm for all.
 func (g *Guard) eachDedicated(ctx context.Context) error {
 	if len(g.Fleet.Launchers()) == 0 {
 		return nil
@@ -192,8 +192,8 @@ func (g *Guard) eachDedicated(ctx context.Context) error {
 	return g.Store.RecordMeasurement(ctx, store.DedicatedServers)
 }
 
-// measureDedicated measures a dedicated server, and logs why it cannot. If that is because of an operation on its
-// instance, it logs nothing and returns errBusy.
+// measureDedicated measures a dedicated server, and logs the error if that fails. If it fails because of an operation
+// on the instance, it logs nothing and returns errBusy.
 func (g *Guard) measureDedicated(ctx context.Context, m store.Measured) (store.UsageChange, error) {
 	i, err := g.Store.Instance(ctx, m.InstanceID)
 	if errors.Is(err, store.ErrNotFound) {
@@ -212,7 +212,7 @@ func (g *Guard) measureDedicated(ctx context.Context, m store.Measured) (store.U
 	return c, err
 }
 
-// operating tells whether an operation may have stopped or removed the instance's server.
+// operating reports whether an operation may have stopped or removed the instance's server.
 func (g *Guard) operating(ctx context.Context, instanceID string) bool {
 	latest, err := g.Store.LatestTask(ctx, instanceID, "", "")
 	return err == nil && (latest.State == store.InProgress || latest.Kind == store.Deprovision)
@@ -232,9 +232,9 @@ func (g *Guard) measureServer(ctx context.Context, i store.Instance, m store.Mea
 	return g.assess(ctx, m, size.Files, func(context.Context) (mysqladmin.Size, error) { return size, nil })
 }
 
-// assess returns what to record of an instance whose database has files of so many bytes. If the instance has come to
-// be over or below its quota, assess records that and changes the privileges of its accounts. exact measures the
-// database alone, including the space in its files that can be reused.
+// assess returns what to record about an instance. files is the size of its database's files in bytes. If the instance
+// is now over its quota, or no longer is, assess records that and changes the privileges of its accounts. exact
+// measures this one database, including the space in its files that can be reused.
 func (g *Guard) assess(ctx context.Context, m store.Measured, files int64,
 	exact func(context.Context) (mysqladmin.Size, error)) (store.UsageChange, error) {
 	c := store.UsageChange{Database: m.Database, Bytes: files, Level: m.Level}
@@ -271,8 +271,9 @@ func (g *Guard) assess(ctx context.Context, m store.Measured, files int64,
 	return c, nil
 }
 
-// used is how many bytes of a quota a database uses whose files have so many bytes. If exact fails, as it does for very
-// many tables, files of twice the quota count as over it, however much of them can be reused.
+// used returns how many bytes of its quota a database uses. files is the size of its files. If exact fails, as it does
+// for very many tables, files of at least twice the quota count as over the quota, regardless of how much of them can
+// be reused.
 func used(ctx context.Context, files, quota int64,
 	exact func(context.Context) (mysqladmin.Size, error)) (int64, error) {
 	limited, cancel := context.WithTimeout(ctx, exactTimeout)
@@ -284,7 +285,7 @@ func used(ctx context.Context, files, quota int64,
 	return size.Used(quota), err
 }
 
-// worthSample tells whether a measurement belongs in the history.
+// worthSample reports whether a measurement belongs in the history.
 func (g *Guard) worthSample(m store.Measured, c store.UsageChange, quota int64) bool {
 	if m.Bytes == nil || c.Level != m.Level {
 		return true

@@ -21,7 +21,7 @@ const (
 	programsShare = 50
 )
 
-// programs is how much the stored programs of a shared server's databases used when they were last read.
+// programs is how many bytes the stored programs of a shared server's databases took when they were last read.
 type programs struct {
 	bytes   map[string]int64
 	endless map[string]bool // databases whose programs alone cannot be read within programTimeout
@@ -30,9 +30,9 @@ type programs struct {
 	err     error // why some or all are of an earlier reading
 }
 
-// programs reads the stored programs of a server, unless it is too early after the last reading: see programsShare. If
-// the server cannot read all databases in time, each is read by itself, so that one that takes too long does not keep
-// the others from being measured.
+// programs reads the stored programs of a server, unless the last reading was too recent: see programsShare. If the
+// server cannot read all databases in time, each is read by itself, so that one that takes too long does not keep the
+// others from being measured.
 func (g *Guard) programs(ctx context.Context, server *shared.Server, databases map[string]int64) programs {
 	latest := g.readings[server.Name()].programs
 	if time.Since(latest.since) < programsShare*latest.took {

@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// freshTime is how old a measurement may be for which privileges are changed. A broker that was paused has an older
-	// one.
+	// freshTime is how old a measurement may be when privileges are changed because of it. A broker that was paused may
+	// have an older one.
 	freshTime = 15 * time.Second
-	// reconcileTimeout bounds how long an account's privileges are being changed. Requests wait meanwhile, so it is less
-	// than they wait for a lock: see store.Store.InTx.
+	// reconcileTimeout bounds a change of an account's privileges. Requests wait for it, so it is less than their timeout
+	// for a lock: see store.Store.InTx.
 	reconcileTimeout = 3 * time.Second
 	// reconcilePage is how many accounts are read at a time.
 	reconcilePage = 100
@@ -51,8 +51,8 @@ func (g *Guard) releaseAll(ctx context.Context, of *side) error {
 }
 
 // change records that an instance is over its quota, or no longer is, and reconciles its accounts. used was measured at
-// that time, and is compared with the quota that the instance has now. Accounts that cannot be reconciled are logged,
-// and tried again at the end of the round.
+// the time measured, and is compared with the quota that the instance has now. Accounts that cannot be reconciled are
+// logged, and retried at the end of the round.
 func (g *Guard) change(ctx context.Context, m store.Measured, used int64, measured time.Time) error {
 	changed := false
 	err := g.Store.InTx(ctx, func(tx *store.Tx) error {
@@ -107,9 +107,9 @@ func (g *Guard) facts(m store.Measured, used int64) []slog.Attr {
 // errBusy means that an operation is in progress, which may change the account or stop the server.
 var errBusy = errors.New("an operation is in progress")
 
-// reconcileAll gives the accounts that are due the privileges that they should have: those of one instance or, for "",
-// of all on dedicated or shared servers. It skips the rest of a server that does not answer. What it cannot do is
-// logged, and left to the next round.
+// reconcileAll gives the right privileges to the accounts that are due: those of one instance or, if instanceID is "",
+// all on dedicated or on shared servers. If a server does not answer, it skips the other accounts there. It logs what
+// it could not do, and leaves that to the next round.
 func (g *Guard) reconcileAll(ctx context.Context, dedicated bool, instanceID string) error {
 	silent := map[string]bool{}
 	left := 0
@@ -149,8 +149,9 @@ func (g *Guard) reconcileAll(ctx context.Context, dedicated bool, instanceID str
 }
 
 // reconcile changes the privileges of an account. The instance stays locked in PostgreSQL meanwhile, so that no
-// operation begins. If this process was paused and lost that lock, an operation that began takes the session lock. The
-// session lock is released after the transaction, as that may take longer than requests wait for the instance.
+// operation begins. If this process is paused and loses that lock, the next operation takes the session lock from it.
+// The session lock is released after the transaction, because the release may take longer than requests wait for the
+// instance.
 func (g *Guard) reconcile(ctx context.Context, d store.DueAccount) error {
 	var session *fleet.Session
 	err := g.Store.InTx(ctx, func(tx *store.Tx) error {

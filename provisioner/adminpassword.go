@@ -15,18 +15,18 @@ import (
 const (
 	// patience bounds how long a rotation tries to find a moment in which no bind or unbind is in progress.
 	patience = 5 * time.Second
-	// endTime and changeTime together bound how long a rotation keeps requests waiting. That is less than they wait for a
-	// lock: see store.Store.InTx.
+	// endTime and changeTime together bound how long a rotation keeps requests waiting. The sum is less than their timeout
+	// for a lock: see store.Store.InTx.
 	endTime    = time.Second     // for binds and unbinds in progress to end, which takes milliseconds
 	changeTime = 2 * time.Second // for the server to change the password
 	endPoll    = 10 * time.Millisecond
 )
 
 // RotateAdminPassword gives the admin account of an instance's dedicated server a new password. The new password is
-// recorded beside the old one before the server is changed, so that one that works is recorded at any moment. A
-// rotation that died is completed by the next one; until then fleet.WithAdminPassword finds the password that works.
-// Meanwhile no task begins and requests wait, at most 3 seconds at a time. An instance that is not ready, or on which
-// an operation is in progress, is refused with an *Error.
+// recorded beside the old one before the server is changed, so that a working password is always recorded. If a
+// rotation dies, the next one completes it; until then, fleet.WithAdminPassword finds the password that works. During a
+// rotation, no task begins and requests wait, at most 3 seconds at a time. If the instance is not ready, or an
+// operation is in progress on it, RotateAdminPassword returns an *Error.
 func RotateAdminPassword(ctx context.Context, s *store.Store, servers *fleet.Fleet, id string) error {
 	hold, err := s.Hold(ctx)
 	if err != nil {
@@ -60,9 +60,9 @@ func RotateAdminPassword(ctx context.Context, s *store.Store, servers *fleet.Fle
 var errBinding = fmt.Errorf("binds and unbinds do not end: %w", errBusy)
 
 // whenIdle runs fn in a transaction that holds the lock of the instance, when no operation is in progress. The lock
-// keeps new operations from beginning while binds and unbinds end, which do not need it for that: where they come all
-// the time, there would be no idle moment otherwise. If they do not end soon, the lock is released for a moment, so
-// that requests are served, and whenIdle tries again.
+// keeps new operations from beginning. Binds and unbinds in progress do not need it to end. Without it, an instance
+// with many binds and unbinds might never be idle. If they do not end soon, the lock is released for a moment, so that
+// requests are served, and whenIdle tries again.
 func whenIdle(ctx context.Context, s *store.Store, id string, fn func(*store.Tx, store.Instance) error) error {
 	deadline := time.Now().Add(patience)
 	for {
@@ -79,7 +79,7 @@ func whenIdle(ctx context.Context, s *store.Store, id string, fn func(*store.Tx,
 	}
 }
 
-// lockForRotation locks an instance, and refuses it if its password cannot be changed now.
+// lockForRotation locks an instance. It returns an error if its password cannot be changed now.
 func lockForRotation(ctx context.Context, tx *store.Tx, id string) (store.Instance, error) {
 	i, err := tx.LockInstance(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
@@ -135,7 +135,7 @@ func changeAdminPassword(ctx context.Context, tx *store.Tx, servers *fleet.Fleet
 			func() error { return tx.Alive(ctx) })
 	}
 	err := change(i.AdminPassword)
-	if mysqladmin.AccessDenied(err) { // a rotation died when the server had it already
+	if mysqladmin.AccessDenied(err) { // an earlier rotation died after it had changed the server's password
 		err = change(i.NextAdminPassword)
 	}
 	return err

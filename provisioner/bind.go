@@ -20,8 +20,8 @@ type BindRequest struct {
 	Parameters plan.BindingParameters
 }
 
-// Bind makes a MySQL account for a binding, always before it returns. A request that repeats an earlier one gets the
-// same credentials, one that differs is a Conflict. OSB API, "Binding".
+// Bind creates a MySQL account for a binding, and always completes that before it returns. A request that repeats an
+// earlier one gets the same credentials. One with the same id that differs is a Conflict. OSB API, "Binding".
 func (p *Provisioner) Bind(ctx context.Context, q BindRequest) (c Credentials, existed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, syncDeadline)
 	defer cancel()
@@ -59,7 +59,7 @@ func (p *Provisioner) decideBind(ctx context.Context, tx *store.Tx, q BindReques
 		if d.joined = d.task != nil; d.joined || err != nil || d.binding.State == store.Ready {
 			return d, err
 		}
-		// An earlier unbind failed half-way: the account is made whole again.
+		// An earlier unbind failed half-way: the account is created again.
 		tx.SetBindingState(i.ID, d.binding.ID, store.Creating)
 	}
 	d.task = tx.InsertTask(p.newTask(ctx, store.NewTask{InstanceID: i.ID, BindingID: d.binding.ID, Kind: store.Bind,
@@ -92,7 +92,7 @@ func (p *Provisioner) bindable(there store.Beginning, q BindRequest) error {
 	return nil
 }
 
-// bindAgain returns the task in progress of a binding that is recorded already, nil if there is none.
+// bindAgain returns the task in progress of a binding that is already recorded, or nil if there is none.
 func (p *Provisioner) bindAgain(there store.Beginning, q BindRequest) (*store.Task, error) {
 	t := there.Task(q.BindingID)
 	plan := p.plans.Get(there.Instance.PlanID)
@@ -129,8 +129,8 @@ func (p *Provisioner) bindingTLS(i store.Instance, of plan.Plan, asked plan.TLS)
 	return plan.TLSRequired, nil
 }
 
-// sameTLS tells whether a request asks for the same TLS setting as the request that made a binding, or for the setting
-// that the binding has: that of the plan may have changed since.
+// sameTLS reports whether a request asks for the same TLS setting as the request that created the binding, or for the
+// setting that the binding has. The two can differ, because the plan's setting may have changed since.
 func sameTLS(b store.Binding, of plan.Plan, asked plan.TLS) bool {
 	var recorded plan.BindingParameters
 	if json.Unmarshal(b.Parameters, &recorded) != nil {
@@ -154,7 +154,7 @@ var bindKind = kind{
 	},
 }
 
-// bindWorkflow makes the account of a binding. If it fails, the response says so, and the binding is deleted.
+// bindWorkflow creates the account of a binding. If it fails, the response says so, and the binding is deleted.
 func (p *Provisioner) bindWorkflow(i store.Instance, b store.Binding, l sessionLock) task.Workflow {
 	l.adds = true
 	return task.Workflow{

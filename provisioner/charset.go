@@ -7,9 +7,9 @@ import (
 	"mysql-broker/provisioner/plan"
 )
 
-// charsets are the character sets of MySQL and MariaDB. When an instance with a dedicated server is requested, there is
-// no server yet that could be asked. If the list has a character set that the server lacks, the provision fails with a
-// sentence for users.
+// charsets are the character sets of MySQL and MariaDB. They are listed here because an instance with a dedicated
+// server has no server yet when it is requested. If the list has a character set that the server lacks, the provision
+// fails with a sentence for users.
 var charsets = strings.Fields("armscii8 ascii big5 binary cp1250 cp1251 cp1256 cp1257 cp850 cp852 cp866 cp932 dec8 " +
 	"eucjpms euckr gb2312 gbk geostd8 greek hebrew hp8 keybcs2 koi8r koi8u latin1 latin2 latin5 latin7 macce macroman " +
 	"sjis swe7 tis620 ucs2 ujis utf16 utf16le utf32 utf8 utf8mb3 utf8mb4")

@@ -32,8 +32,8 @@ func (p *Provisioner) credentials(ctx context.Context, i store.Instance, b store
 		Parameters: b.Parameters, TLSOnly: tlsOnly}, nil
 }
 
-// unlessDeleted returns err, or a refusal for users if a dedicated server was not found because its instance is being
-// deleted, or has been deleted since it was read.
+// unlessDeleted returns err, or an *Error for users if a dedicated server was not found because its instance is being
+// deleted, or was deleted after it was read.
 func (p *Provisioner) unlessDeleted(ctx context.Context, instanceID string, err error) error {
 	if !errors.Is(err, launcher.ErrNotFound) {
 		return err

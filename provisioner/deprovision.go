@@ -12,15 +12,15 @@ import (
 	"mysql-broker/store"
 )
 
-// DeprovisionRequest asks to delete an instance. Plan is the one that the platform names; once the instance is
-// found, its own plan decides.
+// DeprovisionRequest asks to delete an instance. Plan is the one that the platform names. Once the instance is found,
+// its own plan is used instead.
 type DeprovisionRequest struct {
 	InstanceID        string
 	Plan              plan.Plan
 	AcceptsIncomplete bool
 }
 
-// Deprovision deletes an instance and cancels whatever is in progress on it. OSB API, "Deprovisioning".
+// Deprovision deletes an instance and cancels all tasks in progress on it. OSB API, "Deprovisioning".
 func (p *Provisioner) Deprovision(ctx context.Context, q DeprovisionRequest) (Result, error) {
 	if _, err := respondsAsync(q.Plan, q.AcceptsIncomplete); err != nil {
 		return Result{}, err
@@ -34,11 +34,11 @@ func (p *Provisioner) Deprovision(ctx context.Context, q DeprovisionRequest) (Re
 	return result, err
 }
 
-// uncertainty is by how much a request may be older than the broker knows (see httpapi.Client). The record that an
+// uncertainty is how much older a request may be than the broker can tell (see httpapi.Client). The record that an
 // instance was reported absent is dated that much later, so that no earlier request seems to be newer.
 const uncertainty = 25 * time.Millisecond
 
-// cancelledByDeprovision is what users read of a task that was in progress when its instance was deleted.
+// cancelledByDeprovision is what users read about a task that was in progress when its instance was deleted.
 const cancelledByDeprovision = "Cancelled, because the service instance is being deleted."
 
 func (p *Provisioner) decideDeprovision(ctx context.Context, tx *store.Tx, q DeprovisionRequest,
@@ -103,7 +103,7 @@ const (
 )
 
 // deprovisionWorkflow removes an instance and everything that a cancelled provision, bind or unbind may have left.
-// accounts are all that it ever had: none is added once its deprovision is recorded.
+// accounts are all accounts of the instance: none is added once its deprovision is recorded.
 func (p *Provisioner) deprovisionWorkflow(i store.Instance, accounts []store.BindingAccount,
 	l sessionLock) task.Workflow {
 	w := task.Workflow{
@@ -115,8 +115,8 @@ func (p *Provisioner) deprovisionWorkflow(i store.Instance, accounts []store.Bin
 			Do: func(ctx context.Context, _ *task.Run) error { return p.fleet.Destroy(ctx, i.Location) }}}
 		return w
 	}
-	// The accounts are shut before the database is dropped, as their sessions could create it again, and dropped
-	// afterwards, as the server may refuse to drop an account that views or routines name as their definer.
+	// The accounts are shut before the database is dropped, because their sessions could create it again. They are dropped
+	// afterwards, because the server may refuse to drop an account that views or routines name as their definer.
 	w.Steps = []task.Step{
 		{Name: "end accounts", Progress: "Closing the accounts", Timeout: accountsTimeout,
 			Do: func(ctx context.Context, run *task.Run) error { return p.shutAccounts(ctx, run, i, accounts, l) }},
@@ -135,8 +135,8 @@ func (p *Provisioner) deprovisionWorkflow(i store.Instance, accounts []store.Bin
 	return w
 }
 
-// shutAccounts shuts all accounts of an instance, even if the server refuses one of them. Then it waits, once for all,
-// until no login of theirs is pending.
+// shutAccounts shuts all accounts of an instance, even if the server returns an error for one of them. Then it waits
+// once, for all accounts together, until no login to them is pending.
 func (p *Provisioner) shutAccounts(ctx context.Context, run *task.Run, i store.Instance,
 	accounts []store.BindingAccount, l sessionLock) error {
 	var names []string
@@ -161,7 +161,7 @@ func (p *Provisioner) shutAccounts(ctx context.Context, run *task.Run, i store.I
 	return errors.Join(refused, err)
 }
 
-// eachAccount runs fn for accounts of an instance, each under the lock of its binding: a worker whose bind was
+// eachAccount runs fn for accounts of an instance, each under the lock of its binding, because a worker whose bind was
 // cancelled may still be running.
 func (p *Provisioner) eachAccount(ctx context.Context, run *task.Run, i store.Instance,
 	accounts []store.BindingAccount, fn func(ctx context.Context, s *mysqladmin.Session, account string) error) error {

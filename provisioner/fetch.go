@@ -24,7 +24,7 @@ func (p *Provisioner) Instance(ctx context.Context, id string) (store.Instance, 
 	if err != nil {
 		return i, fmt.Errorf("read the instance: %w", err)
 	}
-	if latest.State == store.InProgress && latest.Kind != store.Provision { // which has ended since, as the instance shows
+	if latest.State == store.InProgress && latest.Kind != store.Provision { // a provision has ended since then
 		return i, errBusy
 	}
 	return i, nil
@@ -57,9 +57,9 @@ type Operation struct {
 }
 
 // LastOperation returns the state of the operation that token names, on an instance or, if bindingID is not empty, on a
-// binding. As some platforms keep no tokens, token may also be empty, for the latest operation, or a kind of operation,
-// for the latest of that kind. A deletion is reported as succeeded for as long as its task is kept. OSB API, "Polling
-// Last Operation".
+// binding. Some platforms keep no tokens. So token may also be empty, which means the latest operation, or a kind of
+// operation, which means the latest of that kind. A finished deletion is reported as succeeded for as long as its task
+// is kept. OSB API, "Polling Last Operation".
 func (p *Provisioner) LastOperation(ctx context.Context, instanceID, bindingID, token string) (Operation, error) {
 	t, err := p.findTask(ctx, instanceID, bindingID, token)
 	if errors.Is(err, store.ErrNotFound) {

@@ -13,7 +13,8 @@ import (
 	"mysql-broker/store"
 )
 
-// launchTimeout bounds an attempt to launch, resize or remove a server. The launchers bound the parts of one to less.
+// launchTimeout bounds an attempt to launch, resize or remove a server. The launchers have shorter limits for the parts
+// of an attempt.
 const launchTimeout = time.Hour
 
 // launch is the step that starts the dedicated server of a new instance.
@@ -34,8 +35,8 @@ func (p *Provisioner) resize(i store.Instance, planID string) task.Step {
 			})}
 }
 
-// withLauncher returns what a step does that calls a launcher with the size that a plan gives to servers. What the
-// launcher reports is shown to users. advice is what a user can do if the launcher gives up.
+// withLauncher returns the Do function of a step that calls a launcher with the server size of a plan. Users see what
+// the launcher reports. advice is what a user can do if the launcher gives up.
 func (p *Provisioner) withLauncher(planID, advice string,
 	call func(ctx context.Context, size fleet.Size, report func(string)) error) func(context.Context, *task.Run) error {
 	return func(ctx context.Context, run *task.Run) error {
@@ -61,7 +62,7 @@ func size(p plan.Plan) fleet.Size {
 	return fleet.Size{MemoryMB: p.MemoryMB, StorageMB: p.MaxStorageMB}
 }
 
-// launchError translates a launcher's error into what the task is to do.
+// launchError translates a launcher's error into one that says what the task does next.
 func launchError(t store.Task, err error, advice string) error {
 	known, ok := errors.AsType[*launcher.Error](err)
 	if !ok {

@@ -9,13 +9,13 @@ import (
 	"mysql-broker/store"
 )
 
-// RemoveOldTasks is the kind of the daily task that deletes what no platform asks about any more: tasks that ended long
-// ago, and the records of deletions.
+// RemoveOldTasks is the kind of the daily task that deletes records that no platform asks for any more: those of tasks
+// that ended long ago, and of deletions.
 const RemoveOldTasks = "remove-old-tasks"
 
 const (
 	keepTasks = 30 * 24 * time.Hour // Cloud Controller may ask about an operation for 7 days
-	// removalTime is long enough to delete millions of tasks. A task that takes longer goes on where it was.
+	// removalTime is long enough to delete millions of tasks. A removal that takes longer continues in its next attempt.
 	removalTime = 30 * time.Minute
 )
 

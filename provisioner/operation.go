@@ -15,13 +15,13 @@ import (
 // syncDeadline is how long a request waits for its task. Cloud Controller gives up after 60 s.
 const syncDeadline = 50 * time.Second
 
-// Result is what a successful request comes to.
+// Result is the outcome of a successful request.
 type Result struct {
 	Existed   bool   // an earlier request had done the work
 	Operation string // the task's token if the work continues after the response, else ""
 }
 
-// respondsAsync tells whether the response to a request for a plan is sent before the work is done.
+// respondsAsync reports whether the response to a request for a plan is sent before the work is done.
 func respondsAsync(of plan.Plan, acceptsIncomplete bool) (bool, error) {
 	if of.Async == plan.AsyncRequired && !acceptsIncomplete {
 		return false, errAsyncRequired
@@ -55,7 +55,7 @@ func (p *Provisioner) newTask(ctx context.Context, n store.NewTask) store.NewTas
 	return n
 }
 
-// operate decides about a request for a kind of task, and does what was decided.
+// operate makes the decision about a request for a kind of task, and runs it.
 func (p *Provisioner) operate(ctx context.Context, kind string,
 	decide func(*store.Tx) (decision, error)) (decision, Result, error) {
 	for {
@@ -84,7 +84,7 @@ func (p *Provisioner) decide(ctx context.Context, fn func(*store.Tx) (decision, 
 	return d, err
 }
 
-// run does what was decided. It waits for the end of the task unless the response is asynchronous.
+// run carries out a decision. It waits for the end of the task unless the response is asynchronous.
 func (p *Provisioner) run(ctx context.Context, d decision) (Result, error) {
 	defer p.dropLock(d.lock)
 	for _, t := range d.cancelled {
@@ -107,9 +107,9 @@ func (p *Provisioner) run(ctx context.Context, d decision) (Result, error) {
 	return Result{}, outcome(*d.task, err)
 }
 
-// join answers a repeated request with the task that the first one recorded. If that task had failed before and was
-// being undone, join waits until it is undone and returns errUndone: the request is then carried out from the start, as
-// the servers may work again.
+// join responds to a repeated request with the task that the first one recorded. If that task has failed and is being
+// undone, join waits for the end of the cleanup and returns errUndone. The request then starts again, because the
+// servers may work again.
 func (p *Provisioner) join(ctx context.Context, t store.Task, async bool) (Result, error) {
 	if async {
 		return Result{Operation: task.Token(t.ID)}, nil
@@ -129,7 +129,7 @@ func (p *Provisioner) join(ctx context.Context, t store.Task, async bool) (Resul
 	return Result{Existed: true}, outcome(t, err)
 }
 
-// errUndone means that what an earlier request had begun is undone by now.
+// errUndone means that the failed task of an earlier request has been undone.
 var errUndone = errors.New("the earlier, failed attempt is undone")
 
 // outcome words a task's failure for users.

@@ -29,7 +29,7 @@ type placer struct {
 type placement struct {
 	placer     *placer
 	parameters plan.InstanceParameters
-	failed     error                    // why the search could not be made
+	failed     error                    // why the search failed
 	unusable   error                    // why a server that has room cannot be used
 	refused    *mysqladmin.CharsetError // a server does not have the character set or collation
 }
@@ -54,7 +54,7 @@ func (s *placement) candidates(ctx context.Context) iter.Seq[*shared.Server] {
 	}
 }
 
-// usable tells whether a server can take the database. If not, s remembers why.
+// usable reports whether a server can take the database. If not, it records why in s.
 func (s *placement) usable(ctx context.Context, server *shared.Server) bool {
 	err := server.Check(ctx)
 	if err == nil {
@@ -70,13 +70,13 @@ func (s *placement) usable(ctx context.Context, server *shared.Server) bool {
 	return err == nil
 }
 
-// passOver notes that a server cannot be used.
+// passOver logs and records that a server cannot be used.
 func (s *placement) passOver(server *shared.Server, err error) {
 	s.placer.log.Warn("shared server passed over", "server", server.Name(), "error", err)
 	s.unusable = err
 }
 
-// failure says why no candidate took the database.
+// failure returns why no candidate took the database.
 func (s *placement) failure() error {
 	switch {
 	case s.failed != nil:
@@ -109,14 +109,14 @@ func hasCharset(ctx context.Context, server *shared.Server, q plan.InstanceParam
 const loadsAge = time.Second
 
 // loads caches how many instances each shared server holds, and which servers are drained. It only decides which server
-// to try first: the store makes sure that none is overfilled and that a drained one gets no instance.
+// to try first. The store ensures that no server gets too many instances and that a drained one gets none.
 type loads struct {
 	mu    sync.Mutex
 	known map[string]store.ServerState // by server
 	since time.Time
 }
 
-// read returns loads that were read at most maxAge ago and have the changes noted since.
+// read returns loads that are at most maxAge old, with the changes that were noted since.
 func (l *loads) read(ctx context.Context, s *store.Store, names []string,
 	maxAge time.Duration) (map[string]store.ServerState, error) {
 	l.mu.Lock()
@@ -131,7 +131,7 @@ func (l *loads) read(ctx context.Context, s *store.Store, names []string,
 	return maps.Clone(l.known), nil
 }
 
-// note sets the number of instances that a server holds by now.
+// note records the number of instances that a server holds now.
 func (l *loads) note(server string, load int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -20,7 +20,7 @@ func (p *Provisioner) plan(id string) (plan.Plan, error) {
 	return found, nil
 }
 
-// planOf returns the plan of an instance, or what is still known of it if it was removed from the catalog.
+// planOf returns the plan of an instance or, if the plan was removed from the catalog, what is still known about it.
 func (p *Provisioner) planOf(i store.Instance) plan.Plan {
 	return p.plans.Of(i.PlanID, i.ServiceID, plan.Kind(i.Location.Kind))
 }
@@ -32,9 +32,9 @@ func (p *Provisioner) PlanOf(ctx context.Context, id string) (planID string, err
 }
 
 // RemovedPlan finds an instance's plan by the id of a plan that was removed from the catalog. Platforms keep such a
-// plan for the instances that have it, and for those that were changed to another one without the platform learning of
-// it; they must still be able to delete these instances. found is false if the instance is of another service, or never
-// had that plan.
+// plan for the instances that have it. They also keep it for instances that were changed to another plan without the
+// platform's knowledge. They must still be able to delete these instances. found is false if the instance is of another
+// service, or never had that plan.
 func (p *Provisioner) RemovedPlan(ctx context.Context, instanceID, serviceID,
 	planID string) (had plan.Plan, found bool, err error) {
 	recorded, err := p.store.HadPlan(ctx, instanceID, planID)

@@ -25,14 +25,14 @@ type ProvisionRequest struct {
 	AcceptsIncomplete bool
 
 	Received time.Time   // when the broker began to process the request; zero: now
-	Left     func() bool // tells whether the client is known to have left; nil: nobody knows
+	Left     func() bool // reports whether the client is known to have left; nil if that is not known
 
-	// reportedAbsent is when the platform was last told that there is no such instance, which was before the request.
+	// reportedAbsent is when the instance was last reported absent to the platform, before this request.
 	reportedAbsent *time.Time
 }
 
-// Provision makes an instance. A request that repeats an earlier one gets the same result, one that differs is a
-// Conflict. OSB API, "Provisioning".
+// Provision creates an instance. A request that repeats an earlier one gets the same result. One with the same id that
+// differs is a Conflict. OSB API, "Provisioning".
 func (p *Provisioner) Provision(ctx context.Context, q ProvisionRequest) (Result, error) {
 	async, err := respondsAsync(q.Plan, q.AcceptsIncomplete)
 	if err != nil {
@@ -62,9 +62,10 @@ func (p *Provisioner) Provision(ctx context.Context, q ProvisionRequest) (Result
 	}
 }
 
-// reportedAbsent returns when the platform was last told that there is no such instance, nil if that was not recently,
-// or an error if that was after the request was received: the platform then believes that the instance is deleted, and
-// it must not be made. If the order of the two is unclear, it is made only for a client that still waits.
+// reportedAbsent returns when the instance was last reported absent to the platform, or nil if that was not recently.
+// If that was after the request was received, it returns an error: the platform believes that the instance is deleted,
+// so it must not be created. If the order of the two is unclear, the instance is created only if the client may still
+// be waiting.
 func (p *Provisioner) reportedAbsent(ctx context.Context, q ProvisionRequest) (*time.Time, error) {
 	reported, order, err := p.store.OrderAbsence(ctx, q.InstanceID, q.Received)
 	if err != nil {
@@ -123,8 +124,8 @@ func (p *Provisioner) provisionNew(ctx context.Context, q ProvisionRequest, asyn
 	return decision{}, search.failure()
 }
 
-// absent returns store.ErrExists if there is an instance of that id: a repeated request is answered whether or not
-// there is a place for another instance.
+// absent returns store.ErrExists if there is an instance with that id: the response to a repeated request does not
+// depend on room for another instance.
 func (p *Provisioner) absent(ctx context.Context, id string) error {
 	_, err := p.store.Instance(ctx, id)
 	switch {
@@ -136,8 +137,8 @@ func (p *Provisioner) absent(ctx context.Context, id string) error {
 	return fmt.Errorf("look for the instance: %w", err)
 }
 
-// recordProvision records an instance with its task. max is how many instances the shared server takes, load how many
-// it holds then, or 0 if none was recorded.
+// recordProvision records an instance with its task. max is how many instances the shared server takes. load is how
+// many it then holds, or 0 if the instance was not recorded.
 func (p *Provisioner) recordProvision(ctx context.Context, q ProvisionRequest, i store.Instance, max int,
 	async bool) (d decision, load int, err error) {
 	since := time.Now()
@@ -164,8 +165,9 @@ func (p *Provisioner) recordProvision(ctx context.Context, q ProvisionRequest, i
 // errNoAnswer says that an instance was recorded on a server that does not answer, and that the record was deleted.
 var errNoAnswer = errors.New("the server does not answer")
 
-// serverAnswers finds out whether the server that an instance was recorded on answers. The question was sent when
-// PostgreSQL began to write the record to its disk, and so costs less time than one before that.
+// serverAnswers returns an error if the server that an instance was recorded on does not answer. The query for the
+// session lock was sent while PostgreSQL wrote the record to its disk, so this takes less time than a query before the
+// write.
 func (p *Provisioner) serverAnswers(ctx context.Context, i store.Instance, l sessionLock) error {
 	if l.pending == nil {
 		return nil
@@ -181,7 +183,7 @@ func (p *Provisioner) serverAnswers(ctx context.Context, i store.Instance, l ses
 	return server.Ping(ctx)
 }
 
-// takeBack ends a task that has not begun, and deletes its instance.
+// takeBack ends a task that has not started, and deletes its instance.
 func (p *Provisioner) takeBack(ctx context.Context, i store.Instance, t store.Task, cause error) error {
 	description := "The server did not answer, and another one was tried."
 	err := p.store.Finish(ctx, store.Lease{ID: t.ID, Epoch: t.Epoch}, store.Failed, description, true,
@@ -228,7 +230,7 @@ func (p *Provisioner) provisionAgain(ctx context.Context, tx *store.Tx, q Provis
 	return d, nil
 }
 
-// sameInstance tells whether a request asks for the instance that is there.
+// sameInstance reports whether a request asks for the recorded instance.
 func sameInstance(i store.Instance, q ProvisionRequest) bool {
 	var parameters plan.InstanceParameters
 	return json.Unmarshal(i.Parameters, &parameters) == nil && parameters == q.Parameters &&
@@ -248,7 +250,7 @@ var provisionKind = kind{
 	},
 }
 
-// provisionWorkflow makes an instance. If a synchronous provision fails, the response says so, and the instance is
+// provisionWorkflow creates an instance. If a synchronous provision fails, the response says so, and the instance is
 // deleted. If an asynchronous one fails, or its cleanup does, the instance stays until the platform deletes it.
 func (p *Provisioner) provisionWorkflow(i store.Instance, r request, l sessionLock) (task.Workflow, error) {
 	var parameters plan.InstanceParameters

@@ -1,7 +1,7 @@
-// Package provisioner makes and unmakes MySQL resources: databases on shared servers, dedicated servers, and the
-// accounts of bindings. It speaks in operations and plans and knows nothing of HTTP.
+// Package provisioner creates and deletes MySQL resources: databases on shared servers, dedicated servers, and the
+// accounts of bindings. Its terms are operations and plans; it knows nothing about HTTP.
 //
-// Each operation has a file: what is asked, what is recorded, and the workflow that does it. What they share:
+// Each operation has a file with its request, what is recorded, and its workflow. The operations share these files:
 // operation.go runs a task or joins it, kinds.go registers the kinds of tasks, placement.go chooses a shared server,
 // launch.go calls launchers, sessionlock.go works on a MySQL server, undo.go is the cleanup of a provision.
 package provisioner
@@ -19,7 +19,7 @@ import (
 	"mysql-broker/store"
 )
 
-// Config is what a provisioner works with.
+// Config has the dependencies and options of a provisioner.
 type Config struct {
 	Store     *store.Store
 	Plans     plan.Set
@@ -27,7 +27,7 @@ type Config struct {
 	Logger    *slog.Logger
 	Tasks     task.Config // its Logger is set from Logger
 	OnFull    func()      // called when an instance is refused because every shared server is full; may be nil
-	QuotasOff bool        // storage is not measured, so that what is recorded of it is out of date
+	QuotasOff bool        // storage is not measured, so the recorded usage is out of date
 }
 
 // Provisioner runs the operations on instances and bindings. Make one with New.
@@ -39,10 +39,10 @@ type Provisioner struct {
 	placer    placer
 	log       *slog.Logger
 	quotasOff bool
-	closing   sync.WaitGroup // of sessions that nobody waits for
+	closing   sync.WaitGroup // sessions being closed in the background
 }
 
-// New starts a provisioner: from now on it works on tasks that are due, those of processes that died included.
+// New starts a provisioner. It works on tasks that are due, including those of processes that died.
 func New(cfg Config) *Provisioner {
 	if cfg.OnFull == nil {
 		cfg.OnFull = func() {}
@@ -57,8 +57,8 @@ func New(cfg Config) *Provisioner {
 	return p
 }
 
-// maxWait is how long a task may wait for its server: nine tenths of the time that platforms poll for, so that they
-// read how it ended before they give up.
+// maxWait is how long a task may wait for its server: nine tenths of the time for which platforms poll, so that they
+// read the outcome before they give up.
 func (p *Provisioner) maxWait(t store.Task) time.Duration {
 	polled := p.plans.Get(t.PlanID).MaxPolling
 	if polled == 0 {
@@ -67,10 +67,10 @@ func (p *Provisioner) maxWait(t store.Task) time.Duration {
 	return polled / 10 * 9
 }
 
-// HandOver gives the tasks that no request waits for to other processes.
+// HandOver hands the tasks that no request waits for over to other processes.
 func (p *Provisioner) HandOver() { p.tasks.HandOver() }
 
-// Stop hands over all tasks and waits until nothing is under way here. Requests should have ended before.
+// Stop hands over all tasks and waits until nothing runs in this process any more. Requests should have ended before.
 func (p *Provisioner) Stop() {
 	p.tasks.Stop()
 	p.closing.Wait()

@@ -9,19 +9,19 @@ import (
 	"mysql-broker/store"
 )
 
-// RetryTask has a task tried again, by whichever broker claims it first, and returns the task to watch.
+// RetryTask makes brokers try a task again, and returns the task to watch. The first broker to claim it runs it.
 //
 // A task that waits for its next attempt becomes due now, with all its attempts before it. A task that a worker is
 // running is left alone.
 //
-// A deletion that failed gets a new task, as if the platform had sent its request again: the platform has read that the
-// first task failed, and must not read anything else of it later. So does a provision that failed and whose database or
-// server was kept (task.Keep): the new task makes a working instance of it. Nothing else that failed is tried again: it
-// was undone, the platform knows that, and would not know of what is made now.
+// A failed deletion gets a new task, as if the platform had sent its request again: the platform has read that the
+// first task failed, and must not read another outcome of it later. A failed provision whose database or server was
+// kept (task.Keep) also gets a new task, which makes a working instance of it. No other failed task is tried again: it
+// was undone, the platform knows that, and would not learn what a retry creates.
 //
-// A task that brokers record on a schedule, and that has ended, gets a new task before the next is due.
+// A scheduled task that has ended gets a new task now, before the next one is due.
 //
-// The error says why a task is not tried again, or is store.ErrNotFound.
+// The error says why a task is not tried again. It is store.ErrNotFound if there is no such task.
 func RetryTask(ctx context.Context, s *store.Store, id int64) (store.Task, error) {
 	t, err := s.RetryNow(ctx, id)
 	if !errors.Is(err, store.ErrNotFound) {
@@ -46,7 +46,7 @@ func RetryTask(ctx context.Context, s *store.Store, id int64) (store.Task, error
 	return deleteAgain(ctx, s, t)
 }
 
-// provisionKept records a new task, for any worker, of a provision that failed and kept the data that it found.
+// provisionKept records a new task, for any worker, for a provision that failed and kept the data that it found.
 func provisionKept(ctx context.Context, s *store.Store, failed store.Task) (store.Task, error) {
 	var again *store.Task
 	err := s.InTx(ctx, func(tx *store.Tx) error {
@@ -72,7 +72,7 @@ func provisionKept(ctx context.Context, s *store.Store, failed store.Task) (stor
 	return *again, nil
 }
 
-// deleteAgain records a new task, for any worker, of a deletion that failed.
+// deleteAgain records a new task, for any worker, for a deletion that failed.
 func deleteAgain(ctx context.Context, s *store.Store, failed store.Task) (store.Task, error) {
 	var again *store.Task
 	err := s.InTx(ctx, func(tx *store.Tx) error {

@@ -11,12 +11,12 @@ import (
 	"mysql-broker/store"
 )
 
-// sessionLock is the lock on a MySQL server that keeps others off an instance or a binding while a session changes it:
-// see mysqladmin.Server.Lock.
+// sessionLock is a lock on a MySQL server. While a session holds it, no other session of a broker changes the instance
+// or binding: see mysqladmin.Server.Lock.
 type sessionLock struct {
 	key     string
-	pending *pendingLock // nil unless somebody has begun to take it
-	adds    bool         // what is done under it only adds, which is allowed during a store.Hold too
+	pending *pendingLock // nil unless the lock is being taken already
+	adds    bool         // the work under it only adds, which is allowed even during a store.Hold
 }
 
 func instanceLock(id string) sessionLock { return sessionLock{key: fleet.InstanceLock(id)} }
@@ -25,14 +25,14 @@ func bindingLock(instanceID, id string) sessionLock {
 	return sessionLock{key: fleet.BindingLock(instanceID, id)}
 }
 
-// pendingLock is a session lock that is being taken while PostgreSQL writes the intent to its disk. Whoever works on
-// the task first completes it.
+// pendingLock is a session lock that is being taken while PostgreSQL writes the intent to its disk. The first worker on
+// the task completes it.
 type pendingLock struct {
 	lock  *mysqladmin.PendingLock
 	taken atomic.Bool
 }
 
-// beginLock begins to take a session lock, if there is an open connection to do it on.
+// beginLock starts to take a session lock, if there is an open connection for it.
 func (p *Provisioner) beginLock(ctx context.Context, i store.Instance, l sessionLock) sessionLock {
 	if pending := p.fleet.PendingLock(ctx, i.Location, l.key); pending != nil {
 		l.pending = &pendingLock{lock: pending}
@@ -40,7 +40,7 @@ func (p *Provisioner) beginLock(ctx context.Context, i store.Instance, l session
 	return l
 }
 
-// take returns the pending lock to the first caller, nil to others and if there is none.
+// take returns the pending lock to the first caller. It returns nil to others, or if there is no pending lock.
 func (l sessionLock) take() *mysqladmin.PendingLock {
 	if l.pending == nil || l.pending.taken.Swap(true) {
 		return nil
@@ -48,7 +48,7 @@ func (l sessionLock) take() *mysqladmin.PendingLock {
 	return l.pending.lock
 }
 
-// dropLock gives up a pending lock that nobody took.
+// dropLock closes a pending lock that nobody took.
 func (p *Provisioner) dropLock(l sessionLock) {
 	if pending := l.take(); pending != nil {
 		p.closing.Go(func() { p.logClose(pending.Close()) })
@@ -61,8 +61,8 @@ func (p *Provisioner) logClose(err error) {
 	}
 }
 
-// inSession makes fn the Do function of a step: fn gets a session on an instance's server that holds a lock. An error
-// because the server cannot be reached, or hangs, becomes a task.Unreachable.
+// inSession returns the Do function of a step that runs fn in a session with a session lock on the instance's server.
+// If the server cannot be reached, or hangs, the error is a task.Unreachable.
 func (p *Provisioner) inSession(i store.Instance, l sessionLock,
 	fn func(context.Context, *task.Run, *mysqladmin.Session) error) func(context.Context, *task.Run) error {
 	return func(ctx context.Context, run *task.Run) error {
@@ -74,7 +74,7 @@ func (p *Provisioner) inSession(i store.Instance, l sessionLock,
 			p.closeSession(i, session)
 		}
 		switch {
-		case err == nil || ctx.Err() != nil: // that the step took too long says nothing about the server
+		case err == nil || ctx.Err() != nil: // a timeout of the step says nothing about the server
 			return err
 		case errors.Is(err, mysqladmin.ErrSilent):
 			return task.Unreachable(err)
@@ -95,8 +95,8 @@ func (p *Provisioner) closeSession(i store.Instance, session *fleet.Session) {
 	p.closing.Go(func() { p.logClose(session.Close()) })
 }
 
-// notUnreachable hides from inSession that an error may be one of reaching the server: it is an error of another
-// connection than the session's.
+// notUnreachable keeps inSession from taking an error for task.Unreachable: it is the error of a connection other than
+// the session's.
 func notUnreachable(err error) error {
 	if err == nil {
 		return nil

@@ -64,7 +64,8 @@ var unbindKind = kind{
 	},
 }
 
-// keptAccount is what the task remembers of an account that was not dropped because objects run in its name.
+// keptAccount is the key under which the task remembers that the account was not dropped, because objects run in its
+// name.
 const keptAccount = "kept account"
 
 // unbindWorkflow drops the account of a binding. If views, triggers, routines or events run in its name, the account is

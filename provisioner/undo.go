@@ -12,9 +12,9 @@ import (
 	"mysql-broker/store"
 )
 
-// keep ends a cleanup that finds data. A provision makes an empty database, and nobody gets access to it before the
-// provision has succeeded. So the data are not the provision's to delete: PostgreSQL was restored from a backup in
-// which the provision is in progress, for example.
+// keep ends a cleanup that finds data, and keeps the data. A provision creates an empty database, and nobody gets
+// access to it before the provision has succeeded. So the data are older: for example, PostgreSQL was restored from a
+// backup in which the provision is in progress.
 func keep(t store.Task, err error) error {
 	return task.Keep(fmt.Sprintf("This service instance could not be made ready, but it holds data from earlier, which "+
 		"were kept. Do not delete it; tell your operator about %s.", task.Token(t.ID)), err)
@@ -51,8 +51,8 @@ func (p *Provisioner) destroyUnused(i store.Instance) task.Step {
 const unusedTimeout = 10 * time.Second
 
 // unused returns an error if a dedicated server holds data, or has another admin password than the provision gave it.
-// It is a second check: the launcher, too, keeps servers that were handed out (launcher.Launcher.Keep). A server that
-// does not answer is left to the launcher's check.
+// It is a second check: the launcher also keeps servers that were handed over (launcher.Launcher.Keep). If the server
+// does not answer, only the launcher checks.
 func (p *Provisioner) unused(ctx context.Context, i store.Instance) error {
 	ctx, cancel := context.WithTimeout(ctx, unusedTimeout)
 	defer cancel()

@@ -16,13 +16,13 @@ import (
 type UpdateRequest struct {
 	InstanceID        string
 	ServiceID         string
-	Plan              plan.Plan // the one that it has, or another
-	Upgrade           bool      // bring the instance to the plan's maintenance version, as a change of plan does too
+	Plan              plan.Plan // the instance's present plan, or another
+	Upgrade           bool      // set the plan's maintenance version, as a change of plan also does
 	AcceptsIncomplete bool
 }
 
-// Update changes an instance's plan. A request that asks for what there is succeeds at once. OSB API, "Updating a
-// Service Instance".
+// Update changes an instance's plan. A request that changes nothing succeeds at once. OSB API, "Updating a Service
+// Instance".
 func (p *Provisioner) Update(ctx context.Context, q UpdateRequest) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, syncDeadline)
 	defer cancel()
@@ -65,7 +65,7 @@ func (p *Provisioner) Update(ctx context.Context, q UpdateRequest) (Result, erro
 	return result, err
 }
 
-// idle tells whether the instance is ready and nothing is in progress on it.
+// idle reports whether the instance is ready and nothing is in progress on it.
 func (p *Provisioner) idle(ctx context.Context, i store.Instance) (bool, error) {
 	latest, err := p.store.LatestTask(ctx, i.ID, "", "")
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -74,7 +74,7 @@ func (p *Provisioner) idle(ctx context.Context, i store.Instance) (bool, error) 
 	return i.State == store.Ready && latest.State != store.InProgress, nil
 }
 
-// fits refuses a plan that allows less data than the instance holds.
+// fits returns an error if the plan allows less data than the instance holds.
 func (p *Provisioner) fits(ctx context.Context, i store.Instance, from, to plan.Plan) error {
 	if from.MaxStorageMB > 0 && to.MaxStorageMB >= from.MaxStorageMB || to.ID == from.ID {
 		return nil
@@ -148,7 +148,7 @@ func countBindings(accounts []store.BindingAccount) (n int) {
 var errNotReady = refuse(Invalid, "The creation or deletion of this service instance failed. "+
 	"Delete the service instance and create it again.")
 
-// sameUpdate tells whether a recorded request asks for the same as r.
+// sameUpdate reports whether a recorded request asks for the same as r.
 func sameUpdate(recorded json.RawMessage, r request) bool {
 	var was request
 	if json.Unmarshal(recorded, &was) != nil {
@@ -198,19 +198,19 @@ func (p *Provisioner) updateWorkflow(i store.Instance, r request) task.Workflow 
 	return w
 }
 
-// eventsDiffer tells whether accounts have to lose or get the privilege to make events. It is true if the plan that
-// they come from was removed from the catalog.
+// eventsDiffer reports whether accounts have to lose or get the EVENT privilege. It is true if the old plan was removed
+// from the catalog.
 func (p *Provisioner) eventsDiffer(fromID, toID string) bool {
 	from := p.plans.Get(fromID)
 	return from.Removed || from.Events != p.plans.Get(toID).Events
 }
 
-// releasedAccounts is what the task remembers of an instance that was over its quota: the accounts that may write
+// releasedAccounts is the key under which the task remembers the accounts of an instance over its quota that may write
 // again.
 const releasedAccounts = "lifted accounts"
 
-// changePlan lists the steps that give an instance what a plan says, even if it has that already or a part of it. If
-// release is true, the accounts of an instance that is over its quota may write again if the plan allows its data.
+// changePlan returns the steps that apply a plan to an instance, even if it is applied already, wholly or in part. If
+// release is true, the accounts of an instance that is over its quota may write again if the new plan allows its data.
 func (p *Provisioner) changePlan(i store.Instance, fromID, toID string, release bool) []task.Step {
 	limitConnections := task.Step{Name: "limit connections", Progress: "Changing the connection limits",
 		Timeout: accountsTimeout,
@@ -265,8 +265,8 @@ func changeAccounts(ctx context.Context, s *mysqladmin.Session, database string,
 	return nil
 }
 
-// below tells whether an instance that is over its quota is below the restoring mark of another plan. It goes by the
-// last measurement: since then, the data could not grow.
+// below reports whether an instance that is over its quota is below the restoring mark of another plan. It uses the
+// last measurement, because the data could not grow since then.
 func (p *Provisioner) below(ctx context.Context, i store.Instance, of plan.Plan) (bool, error) {
 	usage, err := p.store.Usage(ctx, i.ID)
 	if errors.Is(err, store.ErrNotFound) {

@@ -24,8 +24,8 @@ type Storage struct {
 	Quota int64 // bytes; 0 if the plan was removed
 }
 
-// Storage reads how much storage an instance uses. found is false before the first measurement, and while quotas are
-// off.
+// Storage returns the last measurement of an instance's storage. found is false before the first one, and while quotas
+// are off.
 func (p *Provisioner) Storage(ctx context.Context, i store.Instance) (s Storage, found bool, err error) {
 	if p.quotasOff {
 		return s, false, nil
@@ -43,7 +43,7 @@ func (p *Provisioner) Storage(ctx context.Context, i store.Instance) (s Storage,
 // shownTables is how many tables an Inspection lists.
 const shownTables = 100
 
-// Inspection is what an instance's server says about it.
+// Inspection is what Inspect reads from an instance's server.
 type Inspection struct {
 	At       time.Time
 	Server   mysqladmin.Flavour
@@ -53,8 +53,8 @@ type Inspection struct {
 	Sessions map[string]int     // open sessions by account
 }
 
-// Inspect asks an instance's server about it and about sessions of some accounts. It changes nothing, and only ctx
-// bounds how long it takes.
+// Inspect reads the size, the largest tables and the open sessions of some accounts from an instance's server. It
+// changes nothing, and only ctx bounds how long it takes.
 func (p *Provisioner) Inspect(ctx context.Context, i store.Instance, accounts []string) (Inspection, error) {
 	found := Inspection{At: time.Now()}
 	err := p.fleet.AsAdmin(ctx, i, func(admin *mysqladmin.Server) (err error) {

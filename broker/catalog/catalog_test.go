@@ -61,7 +61,7 @@ func TestPlanOfRequest(t *testing.T) {
 	}
 }
 
-// A plan that says nothing of its bindings allows the default, lest an instance take all connections of a server.
+// A plan without a limit on bindings has the default, so that no instance can take all connections of a server.
 func TestMaxBindings(t *testing.T) {
 	t.Parallel()
 	c := parse(t, strings.Replace(valid, "max_connections: 1}", "max_connections: 1, max_bindings: 3}", 1))

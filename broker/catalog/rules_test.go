@@ -243,7 +243,7 @@ func TestParseRefusesRepeatsAmongOfferings(t *testing.T) {
 57: "id" of the plan repeats the one on line 25`)
 }
 
-// A mistake in a value with aliases is one mistake, and mistakes are told in the order of the file.
+// A mistake in a value with aliases is reported once, and mistakes are reported in the order of the file.
 func TestParseReportsAllProblemsOnce(t *testing.T) {
 	t.Parallel()
 	broken := replaceLine(13, "    maintenance_info: &info {version: one}")

@@ -167,7 +167,7 @@ func TestSessionEnds(t *testing.T) {
 	b := openid.NewBrowser(t)
 	b.LogIn(t, d.at(managed), openid.Developer)
 	left := read[time.Duration](t, d.Postgres, "SELECT max(ends_at) - now() FROM session")
-	if left > time.Hour-10*time.Second || left < 50*time.Minute { // 10 s before the token, lest it ends on its way
+	if left > time.Hour-10*time.Second || left < 50*time.Minute { // 10 s before the token expires
 		t.Errorf("a developer's session lasts %v, the access token an hour", left)
 	}
 	openid.NewBrowser(t).LogIn(t, d.at(managed), openid.Operator)
@@ -182,7 +182,7 @@ func TestSessionEnds(t *testing.T) {
 	}
 }
 
-// A stream that is open when the session ends, ends with it. The browser gives up one that goes on.
+// A stream that is open when the session ends, ends with it.
 func TestStreamEndsWithTheSession(t *testing.T) {
 	t.Parallel()
 	d := start(t, 1)
@@ -358,7 +358,7 @@ func TestProviderIsAway(t *testing.T) {
 	})
 }
 
-// A token that cannot be checked for want of keys is not the person's fault.
+// If a token cannot be checked because the keys are unavailable, it is not the person's fault.
 func TestKeysAreAway(t *testing.T) {
 	t.Parallel()
 	d := startWith(t, 1, openid.Start(t, openid.Options{KeysAway: true}), func(*signin.Config) {})

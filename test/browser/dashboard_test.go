@@ -126,7 +126,7 @@ func run(t *testing.T, db *sql.DB, statements ...string) {
 	}
 }
 
-// A developer signs in and watches a dedicated server being made; nothing is loaded anew by hand.
+// A developer signs in and watches the creation of a dedicated server, without reloading the page.
 func TestLiveProgress(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
@@ -184,7 +184,7 @@ func TestLiveProgress(t *testing.T) {
 	})
 }
 
-// A stream that breaks is made again, and nothing that happened meanwhile gets lost.
+// A broken stream is opened again, and the page shows what happened meanwhile.
 func TestReconnect(t *testing.T) {
 	t.Parallel()
 	env := testdrive.Environment(t, servers.AllMySQL(t)[0])

@@ -10,8 +10,8 @@ import (
 	"mysql-broker/test/openid"
 )
 
-// holdAnswers has what the page's script fetches arrive only when it is let go, in whatever order, and remembers what the
-// last event told.
+// holdAnswers delays each response to the page's script until the test releases it, in any order, and stores the
+// structure in the last event.
 const holdAnswers = `(() => {
 	window.realFetch = fetch;
 	window.asked = 0;
@@ -32,13 +32,13 @@ const holdAnswers = `(() => {
 	return true;
 })()`
 
-// structureNow is what an event would tell now.
+// structureNow is the structure that an event would have now.
 const structureNow = `(async () => {
 	const page = await (await realFetch(location.href)).text();
 	return new DOMParser().parseFromString(page, "text/html").getElementById("instance").dataset.structure;
 })()`
 
-// A response that was asked for first and comes last does not stay.
+// A response to an earlier request that arrives last does not replace a newer one.
 func TestAnswersOutOfOrder(t *testing.T) {
 	t.Parallel()
 	i, b := openOrders(t, openid.Developer)

@@ -159,7 +159,7 @@ func (x target) mitigation() (request, bool) {
 	return request{}, false
 }
 
-// tell records what a request that succeeded has told.
+// tell records what the platform learns from a successful request.
 func (w *world) learn(x *target, q request, got outcome) (err error) {
 	switch q.kind {
 	case provision:

@@ -80,7 +80,7 @@ func (w *world) victims(t *testing.T, n int) (victims []*testdrive.Broker, ready
 	for len(victims) < n {
 		victims = append(victims, testdrive.Launch(t, w.env, "serve"))
 		if len(victims)%startAtOnce == 0 {
-			victims[len(victims)-1].AwaitReady(t) // lest they keep each other from their databases
+			victims[len(victims)-1].AwaitReady(t) // so that not too many start at the same time
 		}
 	}
 	return victims, func() {
@@ -91,7 +91,7 @@ func (w *world) victims(t *testing.T, n int) (victims []*testdrive.Broker, ready
 	}
 }
 
-// tell records what the platform knows of an instance from now on.
+// tell records what the platform now knows of an instance.
 func (w *world) tell(i audit.Instance) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -104,7 +104,7 @@ func (w *world) tell(i audit.Instance) {
 	w.told.Instances = append(w.told.Instances, i)
 }
 
-// tellBinding records what the platform knows of a binding from now on; credentials once told stay.
+// tellBinding records what the platform now knows of a binding; it keeps known credentials.
 func (w *world) tellBinding(b audit.Binding) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -132,7 +132,7 @@ func (w *world) tellGone(instanceID string) {
 	}
 }
 
-// check compares what was told with what is there.
+// check compares what the platform knows with what exists.
 func (w *world) check(t *testing.T, when string) {
 	t.Helper()
 	found := w.discrepancies(t.Context())

@@ -32,7 +32,7 @@ type driver struct {
 	file    string // what the example is to be called
 	jar     string // pattern; of Java's drivers
 	only    string // the one flavour that it works with, "" for both
-	another string // how it is told of another server's address, if not as it is
+	another string // the format of another server's address, if it is not the address itself
 	// logsIn says that it may log in to MariaDB where it does not know the CA, and then demands proof, by what the
 	// password is hashed to, that it was the server: https://mariadb.org/mission-impossible-zero-configuration-ssl
 	logsIn  bool
@@ -213,7 +213,7 @@ func TestExamples(t *testing.T) {
 	})
 }
 
-// expectRefusal attacks the program, which must end with an error before it has told the attacker anything.
+// expectRefusal attacks the program, which must fail before it has sent the attacker anything secret.
 func (p program) expectRefusal(t *testing.T, b binding, a attack) {
 	t.Helper()
 	i := intercept(t, b.address(), a)
@@ -235,7 +235,7 @@ func (p program) expectRefusal(t *testing.T, b binding, a attack) {
 	}
 }
 
-// The interceptor itself: whoever verifies nothing tells it the password, or a login at least.
+// The interceptor itself: a client that verifies nothing sends it the password, or at least logs in.
 func TestUnverifiedIsIntercepted(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {

@@ -11,8 +11,8 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// forget makes PostgreSQL as old as one that was restored from a backup of its files: it knows of none of the tasks
-// since it knew of as many as last.
+// forget makes PostgreSQL as old as one that was restored from a backup of its files: it deletes all tasks after the
+// number last.
 func (ts tasks) forget(t *testing.T, last int64) {
 	t.Helper()
 	if _, err := ts.pool.Exec(t.Context(), "WITH gone AS (DELETE FROM task WHERE id > $1) SELECT setval('task_id_seq', $1)",
@@ -38,7 +38,7 @@ func stop(t *testing.T, p platform) {
 	}
 }
 
-// expectHeld looks at all that a broker tells of a hold.
+// expectHeld checks everything that a broker reports about a hold.
 func expectHeld(t *testing.T, p platform, reason string) {
 	t.Helper()
 	r := p.Do(t, http.MethodGet, "/readyz", nil).Expect(t, http.StatusOK)

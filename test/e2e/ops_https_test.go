@@ -60,7 +60,7 @@ func TestHTTPS(t *testing.T) {
 	b.expectCatalog(old)
 }
 
-// secureBroker is a broker that serves HTTPS, with certificates that are told by their serial numbers.
+// secureBroker is a broker that serves HTTPS, with certificates that differ in their serial numbers.
 type secureBroker struct {
 	*testdrive.Broker
 	t *testing.T
@@ -163,7 +163,7 @@ func (b secureBroker) expectNothingOlder() {
 	}
 }
 
-// expectClient checks that the client talks to the broker if and only if it is told whom to trust.
+// expectClient checks that the client connects to the broker only if it has the CA to trust.
 func (b secureBroker) expectClient(certificate string) {
 	b.t.Helper()
 	env := map[string]string{"BROKER_URL": "https://" + b.address(), "BROKER_USERNAME": b.Username,

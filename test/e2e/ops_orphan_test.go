@@ -102,7 +102,7 @@ func (ts tasks) awaitHangingCommit(t *testing.T) {
 	})
 }
 
-// insistOnDeletion repeats a deletion until the platform is told that the instance is gone.
+// insistOnDeletion repeats a deletion until the broker reports that the instance does not exist.
 func (i instance) insistOnDeletion(t *testing.T) {
 	t.Helper()
 	if err := i.deleteUntilGone(); err != nil {

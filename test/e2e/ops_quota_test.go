@@ -89,7 +89,8 @@ func awaitAllowed(t *testing.T, db *sql.DB) {
 	t.Logf("INSERT is allowed %v after there was room", time.Since(since).Round(time.Millisecond))
 }
 
-// expectOver fails the test unless the platform is told that the instance is over its quota, or is not.
+// expectOver fails the test unless the broker reports to the platform that the instance is over its quota, or that it
+// is not.
 func expectOver(t *testing.T, i instance, over bool) {
 	t.Helper()
 	r := i.fetch(t).Expect(t, http.StatusOK)
@@ -209,7 +210,7 @@ func TestQuota(t *testing.T) {
 	})
 }
 
-// expectQuotaOver looks at everything that tells, and at what each account may do.
+// expectQuotaOver checks everything that reports the quota, and the privileges of each account.
 func expectQuotaOver(t *testing.T, p platform, env map[string]string, i instance, writer, admin, reader *sql.DB) {
 	t.Helper()
 	line := p.AwaitLog(t, "a service instance is over its quota")

@@ -170,7 +170,7 @@ func TestStopLeavesDedicatedServers(t *testing.T) {
 	})
 }
 
-// expectAdopted fails the test unless the broker starts the server anew once that has been killed.
+// expectAdopted fails the test unless the broker restarts the server after it was killed.
 func expectAdopted(t *testing.T, pid int, db *sql.DB) {
 	t.Helper()
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {

@@ -41,8 +41,8 @@ func (ts tasks) exec(t *testing.T, statement string) {
 	}
 }
 
-// latest tells about the newest task of an instance or, if bindingID is not empty, of a binding. epoch grows with
-// every worker that takes it.
+// latest returns the newest task of an instance or, if bindingID is not empty, of a binding. epoch grows with every
+// worker that takes it.
 func (ts tasks) latest(t *testing.T, instanceID, bindingID string) (epoch int, state string) {
 	t.Helper()
 	err := ts.pool.QueryRow(t.Context(), `SELECT epoch, state FROM task

@@ -6,7 +6,7 @@ import (
 	"mysql-broker/test/servers"
 )
 
-// An operator who gives no CA is told what it means.
+// If an operator gives no CA, the log says what that means.
 func TestNoCAIsWarnedOf(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {

@@ -224,7 +224,7 @@ func (c *client) silence(i *instance, q request, b *credential, plan string) {
 	}
 }
 
-// learn keeps what a response tells.
+// learn records what a response reports.
 func (c *client) learn(i *instance, q request, b *credential, plan string, r testdrive.Response, after phases) {
 	if q == fetch && r.Status == http.StatusOK {
 		c.checkPlan(i, r)

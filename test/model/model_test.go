@@ -181,8 +181,8 @@ func (w *world) awaitIdle() {
 	})
 }
 
-// seekOrphans reports instances that are there although the platform was told, after it had asked for them the last time,
-// that they are gone.
+// seekOrphans reports instances that exist although, after the platform's last request for them, the broker reported
+// them as deleted.
 func (c *client) seekOrphans() {
 	for _, i := range c.all {
 		if !i.toldGone {
@@ -256,7 +256,7 @@ func (c *client) expect(i *instance, q request, b *credential, statuses ...int) 
 	return r
 }
 
-// told is what the platforms know by now.
+// told returns what the platforms know now.
 func told(clients []*client) (all audit.Told) {
 	for _, c := range clients {
 		for _, i := range c.all {

@@ -59,7 +59,7 @@ func (c *CloudController) Fail(status int) {
 	c.status = status
 }
 
-// Asked tells how often somebody asked about permissions.
+// Asked returns the number of requests for permissions.
 func (c *CloudController) Asked() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -22,7 +22,7 @@ type tenant struct {
 	operations        *atomic.Int64 // answers so far
 }
 
-// live does with one instance whatever platforms do, some of it twice or in vain.
+// live does with one instance everything that platforms do, including repeated requests and requests that fail.
 func (n tenant) live(ctx context.Context) error {
 	instance := "/v2/service_instances/" + uuid.NewString()
 	binding, other := instance+"/service_bindings/"+uuid.NewString(), instance+"/service_bindings/"+uuid.NewString()

@@ -22,7 +22,7 @@ const lost = "The connection was lost. It is made anew as soon as that can be.";
 const signedOut = "You are signed out. Load this page again.";
 const givenUp = "This page is not kept up to date any more. Load it again.";
 
-const lostAfter = 5_000; // ms without a connection; streams end by plan, and are begun anew
+const lostAfter = 5_000; // ms without a connection; streams end regularly, and are opened again
 const retryAfter = 10_000; // ms, where the browser itself does not try again
 const retries = 30;
 
@@ -35,8 +35,9 @@ function whenSeen(show, hide) {
   changed();
 }
 
-// listen keeps a stream of events open while somebody sees the page: browsers have six connections to a server at a time
-// for all tabs. The first event of each stream tells how things are now. It returns what ends that for ever.
+// listen keeps a stream of events open while somebody sees the page: browsers have six connections to a server at a
+// time for all tabs. The first event of each stream has the current state. It returns a function that stops listening
+// for good.
 function listen(path, onmessage, say) {
   let source; // while somebody sees the page
   let noting; // timer of saying that the connection was lost
@@ -71,7 +72,7 @@ function listen(path, onmessage, say) {
     };
   }
 
-  // What the answer was, browsers tell to those alone who fetch it.
+  // An EventSource does not show the response's status; fetch does.
   async function explain() {
     const answer = await fetch(path).catch(() => undefined);
     answer?.body?.cancel();
@@ -139,8 +140,8 @@ function follow(instance) {
     return new DOMParser().parseFromString(text, "text/html");
   }
 
-  // All but the operation, of which each event tells, is fetched anew when something about it has changed: once at a time,
-  // so that no older answer takes the place of a newer one.
+  // Each event contains the operation. Everything else is fetched again when it has changed: one request at a time, so
+  // that no older response replaces a newer one.
   async function refresh() {
     while (fetching !== wanted && !gone.signal.aborted) {
       fetching = wanted;

@@ -1,6 +1,6 @@
 // Package audit compares what the platform knows with what exists: in PostgreSQL, on every MySQL server, and at the
-// launchers, through their inspectors. It uses none of the broker's code for that, so that it does not repeat the
-// broker's mistakes. The broker must be idle.
+// launchers, through their inspectors. It makes its own queries, so that it does not repeat the broker's mistakes. The
+// broker must be idle.
 package audit
 
 import (

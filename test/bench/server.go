@@ -30,8 +30,8 @@ type server struct {
 	binary mysqld.Binary
 }
 
-// durableOptions turn on what a crash of the machine requires. By default, MariaDB has no binary log, and does not sync
-// one.
+// durableOptions turn on what protects committed data in a crash of the machine. By default, MariaDB has no binary log,
+// and does not sync one.
 // https://dev.mysql.com/doc/refman/9.7/en/replication-options-binary-log.html
 // https://mariadb.com/docs/server/server-management/server-monitoring-logs/binary-log/replication-and-binary-log-system-variables
 var durableOptions = []string{
@@ -144,7 +144,7 @@ func terminate(ctx context.Context, cmd *exec.Cmd, done <-chan struct{}) error {
 	}
 }
 
-// secure waits until the server is up, removes accounts without a password, and creates the administrator's.
+// secure waits until the server is up, leaves no account without a password, and creates the administrator's account.
 func (u serverDir) secure(ctx context.Context, s servers.MySQL, exited <-chan struct{}) error {
 	cfg := mysql.NewConfig()
 	cfg.User, cfg.Net, cfg.Addr = "root", "unix", u.socket()

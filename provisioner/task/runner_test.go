@@ -173,7 +173,7 @@ func TestStepsAndTheirErrors(t *testing.T) {
 				<-ctx.Done()
 				return ctx.Err()
 			}}
-		}, ran: []string{"a", "b", "b", "b"}, state: store.Failed, undone: true, says: "took too long"},
+		}, ran: []string{"a", "b", "b", "b"}, state: store.Failed, undone: true, says: "timed out"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

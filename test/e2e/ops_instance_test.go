@@ -24,7 +24,7 @@ func (p platform) makeOwn(t *testing.T, plan string) instance {
 	if r := i.provision(t, later, nil); r.Status == http.StatusAccepted {
 		i.await(t, r.String("operation"))
 	} else {
-		expectEmpty(t, r, http.StatusCreated)
+		r.Expect(t, http.StatusCreated)
 	}
 	return i
 }

@@ -68,7 +68,7 @@ func TestScheduledTaskOfAKilledBroker(t *testing.T) {
 	if removals = o.ids(t, "task", "tasks", "--kind", removalOf, "--state", "succeeded"); len(removals) != 2 {
 		t.Errorf("after %q: %q", again, removals)
 	}
-	ts.exec(t, fmt.Sprintf(`INSERT INTO task (instance_id, kind, plan_id, run_at) VALUES ('', '%s', '', now() + '1 h')`,
+	ts.exec(t, fmt.Sprintf(`INSERT INTO task (instance_id, kind, plan_id, run_at) VALUES ('', '%s', '', now() + '1 min')`,
 		removalOf))
 	o.refuse(t, "cannot be undone", "tasks", "cancel", o.ids(t, "task", "tasks", "--state", "in-progress")[0])
 }

@@ -17,9 +17,9 @@ import (
 // another broker has taken over the work. A launch or resize whose ctx has ended, even before the call, changes nothing
 // more and returns the context's error. Its ctx lasts up to an hour, so the launcher limits its own waits for a server.
 //
-// An error may be an *Error, which says whether to wait, to try again or to give up; any other error means to try again.
-// A launch or resize need not wait for slow work that continues without a process of the broker: it returns NotYet,
-// holds no resources, and is called again.
+// An error may be an *Error, which says whether to wait, to try again or to give up; any other error means to try
+// again. A launch or resize need not wait for slow work that continues without a process of the broker: it returns
+// NotYet, holds no resources, and is called again.
 //
 // The package launchertest tests most of this contract. A launcher's own tests cover SignedBy, Stopper, Options,
 // Spec.MilliCPU, Starting during a start, and a Resize with an old password.

@@ -6,6 +6,9 @@ MYSQL97 ?= /opt/mysql-9.7
 # More servers for the tests, in addition to installed packages: paths of executables, separated by colons.
 MYSQLD ?= $(wildcard $(MYSQL97)/bin/mysqld)
 
+# Where `make kubernetes-programs` puts the programs of Kubernetes that tests run.
+KUBERNETES_PROGRAMS ?= /opt/kubernetes-programs
+
 FUZZTIME ?= 1m
 
 SOAK ?= 15m
@@ -19,9 +22,9 @@ export GOFLAGS += -buildvcs=false
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # Separate modules, whose dependencies the broker does not need.
-TEST_MODULES := test/kubernetes test/openid/provider
+TEST_MODULES := test/kubernetes/manifests test/openid/provider
 
-.PHONY: help run build test bench chaos soak systemd lint go-test fuzz clean mysql97
+.PHONY: help run build test bench chaos soak systemd lint go-test fuzz clean mysql97 kubernetes-programs
 
 help: ## print this
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -74,8 +77,8 @@ lint: ## gofmt, length of lines, go vet, staticcheck, gosec, govulncheck
 	@test/govulncheck.sh
 
 go-test: ## run only the tests
-	MYSQLD='$(MYSQLD)' go run ./test/servers/with-servers test/all.sh
-	go -C test/kubernetes test -count=1 ./...
+	MYSQLD='$(MYSQLD)' KUBERNETES_PROGRAMS='$(KUBERNETES_PROGRAMS)' go run ./test/servers/with-servers test/all.sh
+	go -C test/kubernetes/manifests test -count=1 ./...
 
 fuzz: ## run each fuzz target for FUZZTIME
 	go run ./test/servers/with-servers test/fuzz.sh $(FUZZTIME)
@@ -83,6 +86,9 @@ fuzz: ## run each fuzz target for FUZZTIME
 mysql97: ## install Oracle's MySQL 9.7 to test on it (needs root)
 	@deploy/dev/install-packages.sh mysql97
 	test/mysql97/build.sh $(MYSQL97)
+
+kubernetes-programs: ## build Kubernetes and etcd for tests; takes ten minutes of one processor
+	test/kubernetes/programs/build.sh $(KUBERNETES_PROGRAMS)
 
 clean: ## remove built files, but no data
 	rm -rf bin

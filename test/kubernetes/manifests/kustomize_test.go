@@ -1,6 +1,6 @@
-// Package kubernetes tests deploy/kubernetes without a cluster. It is a module of its own, so that Kubernetes' modules are
+// Package manifests tests deploy/kubernetes without a cluster. It is a module of its own, so that Kubernetes' modules are
 // none of the broker's.
-package kubernetes
+package manifests
 
 import (
 	"os"
@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
@@ -30,6 +31,9 @@ type built struct {
 	budget         *policyv1.PodDisruptionBudget
 	network        *networkingv1.NetworkPolicy
 	monitor        *monitoringv1.ServiceMonitor
+	role           *rbacv1.Role
+	roleBinding    *rbacv1.RoleBinding
+	quota          *corev1.ResourceQuota
 }
 
 // build runs kustomize on a folder of deploy/kubernetes, and decodes what comes out with the types of Kubernetes: a field
@@ -38,8 +42,8 @@ func build(t *testing.T, folder string) built {
 	t.Helper()
 	top := t.TempDir()
 	dir := filepath.Join(top, "deploy/kubernetes")
-	for _, own := range []string{"base", "example", "servicemonitor"} { // and no folder that an operator made
-		if err := os.CopyFS(filepath.Join(dir, own), os.DirFS("../../deploy/kubernetes/"+own)); err != nil {
+	for _, own := range []string{"base", "example", "servicemonitor", "launcher"} { // and no folder that an operator made
+		if err := os.CopyFS(filepath.Join(dir, own), os.DirFS("../../../deploy/kubernetes/"+own)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -67,7 +71,7 @@ var toCopy = regexp.MustCompile(`(?m)^(?:cp|cd) .*$`)
 // copyExample makes the folder mycluster by the commands that the README gives to operators.
 func copyExample(t *testing.T, top string) {
 	t.Helper()
-	text, err := os.ReadFile("../../deploy/kubernetes/README.md")
+	text, err := os.ReadFile("../../../deploy/kubernetes/README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,6 +100,12 @@ func (b *built) of(t *testing.T, kind string) any {
 		return once(t, &b.budget)
 	case "networking.k8s.io/v1 NetworkPolicy":
 		return once(t, &b.network)
+	case "rbac.authorization.k8s.io/v1 Role":
+		return once(t, &b.role)
+	case "rbac.authorization.k8s.io/v1 RoleBinding":
+		return once(t, &b.roleBinding)
+	case "v1 ResourceQuota":
+		return once(t, &b.quota)
 	case "monitoring.coreos.com/v1 ServiceMonitor":
 		return once(t, &b.monitor)
 	}

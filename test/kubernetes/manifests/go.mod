@@ -1,4 +1,4 @@
-module mysql-broker/test/kubernetes
+module mysql-broker/test/kubernetes/manifests
 
 go 1.26.0
 

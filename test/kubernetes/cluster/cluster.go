@@ -1,0 +1,316 @@
+// Package cluster runs a Kubernetes control plane as plain processes, for tests, and plays the node that it lacks. The
+// programs are those that test/kubernetes/programs builds.
+//
+// Everything listens on 127.0.0.1 at ports that were free, and is gone after Stop. The control plane needs no
+// privilege; Play, which runs containers, needs root.
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Config says what to start.
+type Config struct {
+	Programs string // directory with etcd, kube-apiserver and kube-controller-manager
+	Dir      string // for state and logs; it is kept when the cluster stops
+	Logf     func(format string, args ...any)
+}
+
+// Cluster is a control plane that runs.
+type Cluster struct {
+	URL        string // of the API server
+	Kubeconfig string // path of a file for an administrator
+	CA         []byte // PEM, of the API server's certificate
+
+	cfg    Config
+	ca     *authority
+	client *http.Client
+
+	background context.Context // until Stop
+	cancel     context.CancelFunc
+	loops      sync.WaitGroup
+
+	mu        sync.Mutex
+	processes []*process
+}
+
+type process struct {
+	name string
+	cmd  *exec.Cmd
+	done chan struct{}
+	err  error
+}
+
+const (
+	serviceRange = "10.96.0.0/16"
+	startTime    = 2 * time.Minute
+)
+
+// Start returns when the control plane is ready.
+func Start(ctx context.Context, cfg Config) (_ *Cluster, err error) {
+	c := &Cluster{cfg: cfg}
+	c.background, c.cancel = context.WithCancel(context.Background())
+	defer func() {
+		if err != nil {
+			c.Stop()
+		}
+	}()
+	for _, dir := range []string{"pki", "log", "etcd", "volumes"} {
+		if err := os.MkdirAll(filepath.Join(cfg.Dir, dir), 0o755); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.makeKeys(); err != nil {
+		return nil, err
+	}
+	if err := c.startControlPlane(ctx); err != nil {
+		return nil, err
+	}
+	return c, c.startProvisioner(ctx)
+}
+
+func (c *Cluster) makeKeys() (err error) {
+	if c.ca, err = newAuthority(filepath.Join(c.cfg.Dir, "pki")); err != nil {
+		return err
+	}
+	if c.CA, err = os.ReadFile(c.ca.path("ca.crt")); err != nil {
+		return err
+	}
+	return errors.Join(
+		c.ca.issue("apiserver", "kube-apiserver", "", "127.0.0.1", "localhost", "10.96.0.1", "kubernetes.default.svc"),
+		c.ca.issue("admin", "admin", "system:masters"),
+		c.ca.issue("controller-manager", "system:kube-controller-manager", "system:masters"),
+		c.ca.issue("accounts", "service-accounts", ""),
+	)
+}
+
+func (c *Cluster) startControlPlane(ctx context.Context) error {
+	ports, err := freePorts(4)
+	if err != nil {
+		return err
+	}
+	etcd := fmt.Sprintf("http://127.0.0.1:%d", ports[0])
+	c.URL = fmt.Sprintf("https://127.0.0.1:%d", ports[2])
+	pki := c.ca.path
+	if err := c.start("etcd", "--data-dir="+filepath.Join(c.cfg.Dir, "etcd"), "--log-level=warn", "--unsafe-no-fsync",
+		"--listen-client-urls="+etcd, "--advertise-client-urls="+etcd,
+		fmt.Sprintf("--listen-peer-urls=http://127.0.0.1:%d", ports[1])); err != nil {
+		return err
+	}
+	if err := c.start("kube-apiserver", "--etcd-servers="+etcd,
+		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", ports[2]),
+		"--tls-cert-file="+pki("apiserver.crt"), "--tls-private-key-file="+pki("apiserver.key"),
+		"--client-ca-file="+pki("ca.crt"), "--service-cluster-ip-range="+serviceRange,
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file="+pki("accounts.crt"), "--service-account-signing-key-file="+pki("accounts.key"),
+		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
+		"--profiling=false"); err != nil {
+		return err
+	}
+	if c.Kubeconfig, err = c.ca.kubeconfig("admin", c.URL); err != nil {
+		return err
+	}
+	if err := c.makeClient(); err != nil {
+		return err
+	}
+	config, err := c.ca.kubeconfig("controller-manager", c.URL)
+	if err != nil {
+		return err
+	}
+	if err := c.start("kube-controller-manager", "--kubeconfig="+config, "--leader-elect=false",
+		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", ports[3]),
+		"--service-account-private-key-file="+pki("accounts.key"), "--root-ca-file="+pki("ca.crt"),
+		"--profiling=false"); err != nil {
+		return err
+	}
+	// The controllers run when they have made a new namespace's service account.
+	for _, path := range []string{"/readyz", "/api/v1/namespaces/default/serviceaccounts/default"} {
+		if err := c.await(ctx, path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// start runs a program until Stop; its output goes to log/NAME.log.
+func (c *Cluster) start(name string, args ...string) error {
+	log, err := os.Create(filepath.Join(c.cfg.Dir, "log", name+".log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := exec.Command(filepath.Join(c.cfg.Programs, name), args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	p := &process{name: name, cmd: cmd, done: make(chan struct{})}
+	go func() {
+		p.err = cmd.Wait()
+		close(p.done)
+	}()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.processes = append(c.processes, p)
+	return nil
+}
+
+// Pid is the process of the program of that name, 0 if there is none.
+func (c *Cluster) Pid(name string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range c.processes {
+		if p.name == name {
+			return p.cmd.Process.Pid
+		}
+	}
+	return 0
+}
+
+// Stop ends everything, the last begun first.
+func (c *Cluster) Stop() {
+	c.cancel()
+	c.loops.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := len(c.processes) - 1; i >= 0; i-- {
+		p := c.processes[i]
+		_ = p.cmd.Process.Kill() // it fails for one that has ended
+		<-p.done
+	}
+	c.processes = nil
+}
+
+// ended says which process has ended by itself.
+func (c *Cluster) ended() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range c.processes {
+		select {
+		case <-p.done:
+			return fmt.Errorf("%s has ended, %v: see %s", p.name, p.err, filepath.Join(c.cfg.Dir, "log", p.name+".log"))
+		default:
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) makeClient() error {
+	pair, err := tls.LoadX509KeyPair(c.ca.path("admin.crt"), c.ca.path("admin.key"))
+	if err != nil {
+		return err
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(c.ca.cert)
+	c.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100,
+		TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}}}}
+	return nil
+}
+
+// await asks for a path until it is there, or until a process has ended.
+func (c *Cluster) await(ctx context.Context, path string) error {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	for {
+		status, _, err := c.Call(ctx, http.MethodGet, path, nil)
+		if err == nil && status == http.StatusOK {
+			return nil
+		}
+		if err := c.ended(); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the control plane was not ready in time: %s: status %d, %w", path, status,
+				errors.Join(err, ctx.Err()))
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// contentType of a PATCH is that of a merge patch, or of an apply.
+func contentType(method, path string) string {
+	switch {
+	case method != http.MethodPatch:
+		return "application/json"
+	case bytes.Contains([]byte(path), []byte("fieldManager=")):
+		return "application/apply-patch+yaml"
+	}
+	return "application/merge-patch+json"
+}
+
+// Call asks the API server as an administrator. body is sent as JSON unless it is nil.
+func (c *Cluster) Call(ctx context.Context, method, path string, body any) (status int, answer []byte, err error) {
+	var content []byte
+	if body != nil {
+		if content, err = json.Marshal(body); err != nil {
+			return 0, nil, err
+		}
+	}
+	request, err := http.NewRequestWithContext(ctx, method, c.URL+path, bytes.NewReader(content))
+	if err != nil {
+		return 0, nil, err
+	}
+	request.Header.Set("Content-Type", contentType(method, path))
+	response, err := c.client.Do(request)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer response.Body.Close()
+	answer, err = io.ReadAll(response.Body)
+	return response.StatusCode, answer, err
+}
+
+// send is Call for what is done if it is done already: "already exists" and "not found" are no errors.
+func (c *Cluster) send(ctx context.Context, method, path string, body any) error {
+	status, answer, err := c.Call(ctx, method, path, body)
+	if err != nil {
+		return err
+	}
+	if status >= 300 && status != http.StatusConflict && status != http.StatusNotFound {
+		return fmt.Errorf("%s %s: status %d: %s", method, path, status, answer)
+	}
+	return nil
+}
+
+// read decodes what is at a path. found is false if nothing is.
+func (c *Cluster) read(ctx context.Context, path string, into any) (found bool, err error) {
+	status, answer, err := c.Call(ctx, http.MethodGet, path, nil)
+	if err != nil || status == http.StatusNotFound {
+		return false, err
+	}
+	if status != http.StatusOK {
+		return false, fmt.Errorf("GET %s: status %d: %s", path, status, answer)
+	}
+	return true, json.Unmarshal(answer, into)
+}
+
+// freePorts may be taken by others before they are used, which is then seen as a process that ends.
+func freePorts(n int) ([]int, error) {
+	var ports []int
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports, nil
+}

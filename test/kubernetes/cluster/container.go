@@ -1,0 +1,173 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const mysqlPort = 3306
+
+type containerConfig struct {
+	Dir        string // for its root and its log
+	Path       string // $PATH
+	Command    []string
+	User       int
+	Group      int
+	ExtraGroup int
+	Mounts     map[string]string // directories of the host by where the container sees them
+}
+
+// container is a process in mount, pid and network namespaces of its own.
+type container struct {
+	id   string
+	cmd  *exec.Cmd
+	log  string
+	done chan struct{}
+
+	began, ended time.Time
+	network      *os.File // the namespace
+}
+
+// enter is what the first process of a container does before it becomes the container's command.
+//
+//go:embed enter.sh
+var enter string
+
+func startContainer(cfg containerConfig) (*container, error) {
+	root := filepath.Join(cfg.Dir, "root")
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		return nil, err
+	}
+	c := &container{id: "test://" + rand.Text(), log: filepath.Join(cfg.Dir, "log"), began: time.Now(),
+		done: make(chan struct{})}
+	log, err := os.OpenFile(c.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	var mounts bytes.Buffer
+	for _, at := range slices.Sorted(maps.Keys(cfg.Mounts)) {
+		fmt.Fprintf(&mounts, "%s %s\n", cfg.Mounts[at], at)
+	}
+	c.cmd = exec.Command("/bin/sh", slices.Concat([]string{"-euc", enter, "enter", root, mounts.String(),
+		fmt.Sprintf("%d:%d", cfg.User, cfg.Group), strconv.Itoa(cfg.ExtraGroup), cfg.Path}, cfg.Command)...)
+	c.cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
+	c.cmd.Dir = "/"
+	c.cmd.Stdout, c.cmd.Stderr = log, log
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true,
+		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC}
+	if err := c.cmd.Start(); err != nil {
+		return nil, err
+	}
+	if c.network, err = os.Open(fmt.Sprintf("/proc/%d/ns/net", c.cmd.Process.Pid)); err != nil {
+		_ = c.cmd.Process.Kill()
+		return nil, errors.Join(err, c.cmd.Wait())
+	}
+	go func() {
+		_ = c.cmd.Wait() // its state tells
+		c.ended = time.Now()
+		_ = c.network.Close()
+		close(c.done)
+	}()
+	return c, nil
+}
+
+func (c *container) pid() int {
+	select {
+	case <-c.done:
+		return 0
+	default:
+		return c.cmd.Process.Pid
+	}
+}
+
+// wait returns the exit code of the container when it has ended by itself. When the context ends, the container is
+// ended, by force after grace.
+func (c *container) wait(ctx context.Context, grace time.Duration) int {
+	select {
+	case <-c.done:
+		return c.cmd.ProcessState.ExitCode()
+	case <-ctx.Done():
+	}
+	if grace > 0 {
+		_ = c.cmd.Process.Signal(syscall.SIGTERM) // it fails for one that has ended
+	}
+	select {
+	case <-c.done:
+	case <-time.After(grace):
+		c.kill()
+		<-c.done
+	}
+	return c.cmd.ProcessState.ExitCode()
+}
+
+func (c *container) kill() { _ = c.cmd.Process.Kill() }
+
+// terminated is how a kubelet tells of a container that has ended.
+func (c *container) terminated() map[string]any {
+	reason := "Error"
+	code := c.cmd.ProcessState.ExitCode()
+	if status, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		code = 128 + int(status.Signal())
+	}
+	if code == 0 {
+		reason = "Completed"
+	}
+	text, _ := os.ReadFile(c.log) // what it printed is gone with the directory
+	return map[string]any{"exitCode": code, "reason": reason, "message": string(text[max(0, len(text)-2048):]),
+		"startedAt": c.began.UTC().Format(time.RFC3339), "finishedAt": c.ended.UTC().Format(time.RFC3339),
+		"containerID": c.id}
+}
+
+// dial connects to a port inside of the container's network.
+func (c *container) dial(ctx context.Context, port int) (conn net.Conn, err error) {
+	connected := make(chan struct{})
+	go func() {
+		defer close(connected)
+		// The thread goes back to its own network. It must not end: the kernel would kill the containers that were started
+		// from it (PR_SET_PDEATHSIG).
+		runtime.LockOSThread()
+		var own *os.File
+		if own, err = os.Open("/proc/thread-self/ns/net"); err != nil {
+			return
+		}
+		defer own.Close()
+		if err = enterNetwork(c.network); err == nil {
+			var dialer net.Dialer
+			conn, err = dialer.DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+			if back := enterNetwork(own); back != nil {
+				panic(back) // the thread would go on in another network
+			}
+		}
+		runtime.UnlockOSThread()
+	}()
+	<-connected
+	return conn, err
+}
+
+// enterNetwork moves the calling thread into a network namespace.
+func enterNetwork(namespace *os.File) error {
+	file, err := namespace.SyscallConn() // which keeps it open meanwhile
+	if err != nil {
+		return err
+	}
+	var entered error
+	err = file.Control(func(fd uintptr) { entered = unix.Setns(int(fd), unix.CLONE_NEWNET) })
+	return errors.Join(err, entered)
+}

@@ -1,0 +1,231 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// NodeConfig says what a played node is like.
+type NodeConfig struct {
+	Images map[string]Image // those that can be had, by their names
+
+	Address  string // of the node, an address of this host; Services' node ports are there
+	MemoryMB int    // that pods may ask for, each and all together
+}
+
+// Image is a container image. Containers see the programs of this host, whatever their image.
+type Image struct {
+	Path string            // $PATH
+	Dirs map[string]string // directories of this host, by where below /usr/local/share containers see them
+}
+
+// Node plays scheduler, kubelet and kube-proxy: it runs the pods of all namespaces as the API says, and reports what a
+// kubelet would. Containers are processes in namespaces of their own (see container.go) with the user, the volumes and
+// the read-only root that the pod asks for; memory and processor are not limited. Of probes, it knows tcpSocket.
+type Node struct {
+	c   *Cluster
+	cfg NodeConfig
+
+	mu    sync.Mutex
+	pods  map[string]*pod // by UID
+	ports map[string]*forwarder
+	addrs int
+}
+
+// heartbeat keeps the node-lifecycle controller from taking the node for lost, which it does after 40 s.
+const heartbeat = 5 * time.Second
+
+// Play registers the node and runs what is scheduled to it until the cluster stops.
+func (c *Cluster) Play(ctx context.Context, cfg NodeConfig) (*Node, error) {
+	if os.Getuid() != 0 {
+		return nil, errors.New("containers need namespaces, which need root")
+	}
+	n := &Node{c: c, cfg: cfg, pods: map[string]*pod{}, ports: map[string]*forwarder{}}
+	if err := c.send(ctx, http.MethodPost, "/api/v1/nodes", map[string]any{"apiVersion": "v1", "kind": "Node",
+		"metadata": map[string]any{"name": nodeName,
+			"labels": map[string]string{"kubernetes.io/hostname": nodeName, "kubernetes.io/os": "linux"}}}); err != nil {
+		return nil, err
+	}
+	if err := n.beat(ctx); err != nil {
+		return nil, err
+	}
+	c.loops.Go(func() {
+		for {
+			select {
+			case <-c.background.Done():
+				n.endAll()
+				return
+			case <-time.After(heartbeat):
+			}
+			if err := n.beat(c.background); err != nil && c.background.Err() == nil {
+				c.cfg.Logf("heartbeat of the node: %v", err)
+			}
+		}
+	})
+	watch(c, "/api/v1/pods", n.sync)
+	watch(c, "/api/v1/services", n.forward)
+	return n, nil
+}
+
+// beat tells the control plane that the node is well.
+func (n *Node) beat(ctx context.Context) error {
+	now := time.Now().UTC().Format(time.RFC3339)
+	room := map[string]string{"cpu": "64", "memory": strconv.Itoa(n.cfg.MemoryMB) + "Mi", "pods": "1000"}
+	return n.c.send(ctx, http.MethodPatch, "/api/v1/nodes/"+nodeName+"/status", map[string]any{"status": map[string]any{
+		"capacity": room, "allocatable": room,
+		"addresses": []any{map[string]string{"type": "InternalIP", "address": n.cfg.Address}},
+		"conditions": []any{map[string]string{"type": "Ready", "status": "True", "reason": "KubeletReady",
+			"lastHeartbeatTime": now, "lastTransitionTime": now}},
+	}})
+}
+
+// sync does what a change of a pod asks for.
+func (n *Node) sync(ctx context.Context, what string, api apiPod) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p := n.pods[api.Metadata.UID]
+	switch {
+	case what == "DELETED":
+		if p != nil {
+			p.kill()
+			delete(n.pods, api.Metadata.UID)
+		}
+	case api.Spec.NodeName == "":
+		if api.Metadata.DeletionTimestamp == "" {
+			n.schedule(ctx, api)
+		}
+	case p == nil && api.Metadata.DeletionTimestamp != "": // it was never started
+		n.remove(ctx, api)
+	case p == nil && api.Status.Phase != "Failed" && api.Status.Phase != "Succeeded":
+		n.addrs++
+		p = newPod(n, api, fmt.Sprintf("10.244.%d.%d", n.addrs/250, n.addrs%250+1))
+		n.pods[api.Metadata.UID] = p
+		n.c.loops.Go(func() { p.run(n.c.background) })
+	case p != nil:
+		p.change(api)
+	}
+}
+
+// schedule binds a pod to the node, or says why not.
+func (n *Node) schedule(ctx context.Context, api apiPod) {
+	var asked int
+	for _, c := range api.Spec.Containers {
+		asked += megabytes(c.Resources.Requests["memory"])
+	}
+	used := 0
+	for _, p := range n.pods {
+		used += p.requestedMB()
+	}
+	path := api.path()
+	var err error
+	if used+asked > n.cfg.MemoryMB {
+		err = n.c.send(ctx, http.MethodPatch, path+"/status", statusPatch(map[string]any{"conditions": []any{
+			map[string]string{"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+				"message":            "0/1 nodes are available: 1 Insufficient memory.",
+				"lastTransitionTime": api.Metadata.CreationTimestamp}}}))
+		time.AfterFunc(time.Second, func() { n.retry(api) })
+	} else {
+		err = n.c.send(ctx, http.MethodPost, path+"/binding", map[string]any{"apiVersion": "v1", "kind": "Binding",
+			"metadata": map[string]any{"name": api.Metadata.Name},
+			"target":   map[string]any{"apiVersion": "v1", "kind": "Node", "name": nodeName}})
+	}
+	if err != nil && ctx.Err() == nil {
+		n.c.cfg.Logf("schedule %s: %v", api.Metadata.Name, err)
+	}
+}
+
+// retry schedules a pod again for which there was no room.
+func (n *Node) retry(old apiPod) {
+	var api apiPod
+	found, err := n.c.read(n.c.background, old.path(), &api)
+	if err == nil && found && api.Metadata.UID == old.Metadata.UID {
+		n.sync(n.c.background, "MODIFIED", api)
+	}
+}
+
+// remove tells the API that nothing of a pod runs any more.
+func (n *Node) remove(ctx context.Context, api apiPod) {
+	err := n.c.send(context.WithoutCancel(ctx), http.MethodDelete, api.path(), map[string]any{
+		"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0,
+		"preconditions": map[string]string{"uid": api.Metadata.UID}})
+	if err != nil && n.c.background.Err() == nil {
+		n.c.cfg.Logf("remove %s: %v", api.Metadata.Name, err)
+	}
+}
+
+// endAll kills what runs.
+func (n *Node) endAll() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, p := range n.pods {
+		p.kill()
+	}
+	for _, f := range n.ports {
+		f.close()
+	}
+}
+
+// Kill ends the process of the main container of a pod with SIGKILL, and tells whether there was one.
+func (n *Node) Kill(namespace, name string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, p := range n.pods {
+		if p.first.Metadata.Namespace == namespace && p.first.Metadata.Name == name {
+			return p.killContainer()
+		}
+	}
+	return false
+}
+
+// Logs are what the containers of a namespace printed, and the arguments and the environment of those that run.
+func (n *Node) Logs(namespace string) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var all strings.Builder
+	for _, p := range n.pods {
+		if p.first.Metadata.Namespace == namespace {
+			all.WriteString(p.readable())
+		}
+	}
+	return all.String()
+}
+
+// selected is a running pod of a namespace that has these labels; nil if there is none.
+func (n *Node) selected(namespace string, selector map[string]string) *pod {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, p := range n.pods {
+		labels := maps.Clone(p.first.Metadata.Labels)
+		maps.Copy(labels, selector)
+		if p.first.Metadata.Namespace == namespace && maps.Equal(labels, p.first.Metadata.Labels) && p.pid() != 0 {
+			return p
+		}
+	}
+	return nil
+}
+
+// megabytes reads the quantities that the tests use.
+func megabytes(quantity string) int {
+	number, gibi := strings.CutSuffix(quantity, "Gi")
+	n, err := strconv.Atoi(strings.TrimSuffix(number, "Mi"))
+	switch {
+	case err != nil:
+		return 0
+	case gibi:
+		return n * 1024
+	}
+	return n
+}
+
+func statusPatch(status map[string]any) map[string]any { return map[string]any{"status": status} }
+
+// Address is where the node ports are.
+func (n *Node) Address() string { return n.cfg.Address }

@@ -11,6 +11,13 @@ import (
 // The broker sends a server the hash that the server stores, not the password. This saves the server work, and keeps
 // the password out of its logs.
 
+// Identified is what follows an account's name in CREATE USER, with what a server of that name keeps of a password: for
+// files that others than the server may come to read.
+func Identified(flavour, password string) string {
+	d := dialects[flavour]
+	return strings.Replace(d.identified, "?", "'"+d.hash(password)+"'", 1)
+}
+
 // nativeHash is the hash that mysql_native_password stores.
 // https://mariadb.com/docs/server/reference/plugins/authentication-plugins/authentication-plugin-mysql_native_password
 func nativeHash(password string) string {

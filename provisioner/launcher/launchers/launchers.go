@@ -9,12 +9,13 @@ import (
 	"strings"
 
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/kubernetes"
 	"mysql-broker/provisioner/launcher/process"
 )
 
 // Kinds returns all kinds. A new kind is added here, and nowhere else.
 func Kinds() []launcher.Kind {
-	return []launcher.Kind{process.Kind()}
+	return []launcher.Kind{process.Kind(), kubernetes.Kind()}
 }
 
 // Variables returns the variables of all kinds. Each meaning starts with the name of the kind.

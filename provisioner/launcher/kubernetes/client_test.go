@@ -1,0 +1,235 @@
+package kubernetes_test
+
+import (
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/kubernetes"
+	"mysql-broker/provisioner/launcher/mysqld"
+)
+
+// apiServer answers as a test says. What real ones answer is in the other tests.
+func apiServer(t *testing.T, answer http.HandlerFunc) kubernetes.Config {
+	t.Helper()
+	server := httptest.NewTLSServer(answer)
+	t.Cleanup(server.Close)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	return kubernetes.Config{Namespace: "servers", Images: []kubernetes.Image{{Flavour: mysqld.MySQL, Version: "9.7",
+		Name: "mysql:9.7"}}, Credentials: kubernetes.Credentials{URL: server.URL, CA: ca, Token: "token"}}
+}
+
+func open(t *testing.T, cfg kubernetes.Config) *kubernetes.Launcher {
+	t.Helper()
+	l, err := kubernetes.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	return l
+}
+
+func spec() launcher.Spec {
+	return launcher.Spec{ID: "d_1", MemoryMB: 256, StorageMB: 1024, AdminUser: "admin", AdminPassword: "password"}
+}
+
+func refuse(w http.ResponseWriter, code int, reason, message string) {
+	w.WriteHeader(code)
+	fmt.Fprintf(w, `{"kind": "Status", "reason": %q, "message": %q}`, reason, message)
+}
+
+// The API server's refusals are told apart by what they say, as Kubernetes 1.36 says it.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		code            int
+		reason, message string
+		noRoom, giveUp  bool
+	}{
+		{403, "Forbidden", `persistentvolumeclaims "d-1" is forbidden: exceeded quota: servers, requested: ` +
+			`requests.storage=1Gi, used: requests.storage=10Gi, limited: requests.storage=10Gi`, true, true},
+		{403, "Forbidden", `User "broker" cannot create resource "secrets" in API group "" in the namespace "servers"`,
+			false, true},
+		{403, "Forbidden", `unable to create new content in namespace servers because it is being terminated`, false, true},
+		{401, "Unauthorized", "Unauthorized", false, true},
+		{404, "NotFound", `namespaces "servers" not found`, false, true},
+		{422, "Invalid", "metadata.name: Invalid value", false, true},
+		{429, "TooManyRequests", "please try again later", false, false},
+		{503, "ServiceUnavailable", "etcd is not there", false, false},
+	} {
+		t.Run(fmt.Sprint(test.code, " ", test.message), func(t *testing.T) {
+			t.Parallel()
+			l := open(t, apiServer(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodGet {
+					refuse(w, 404, "NotFound", "not found")
+					return
+				}
+				refuse(w, test.code, test.reason, test.message)
+			}))
+			_, err := l.Launch(t.Context(), spec(), func(string) {})
+			if errors.Is(err, launcher.ErrNoRoom) != test.noRoom || !strings.Contains(err.Error(), test.message) {
+				t.Errorf("launch: %v", err)
+			}
+			e, known := errors.AsType[*launcher.Error](err)
+			if giveUp := known && e.Action == launcher.GiveUp; giveUp != test.giveUp {
+				t.Errorf("launch gives up: %t, %v", giveUp, err)
+			}
+		})
+	}
+}
+
+// A request that the API server cannot serve just now is made again.
+func TestBusyServer(t *testing.T) {
+	t.Parallel()
+	for _, code := range []int{429, 500, 502, 503, 504} {
+		t.Run(fmt.Sprint(code), func(t *testing.T) {
+			t.Parallel()
+			var asked atomic.Int32
+			l := open(t, apiServer(t, func(w http.ResponseWriter, _ *http.Request) {
+				if asked.Add(1) <= 2 {
+					refuse(w, code, "", "not now")
+					return
+				}
+				fmt.Fprint(w, `{"items": [{"metadata": {"labels": {"mysql-broker/server": "d_1"}}}]}`)
+			}))
+			if ids, err := l.List(t.Context()); err != nil || len(ids) != 1 || ids[0] != "d_1" {
+				t.Errorf("there are %q, %v", ids, err)
+			}
+		})
+	}
+}
+
+// Not to be able to ask is not the same as to hear that nothing is there.
+func TestCannotAsk(t *testing.T) {
+	t.Parallel()
+	l := open(t, apiServer(t, func(w http.ResponseWriter, _ *http.Request) {
+		refuse(w, 403, "Forbidden", `User "broker" cannot list resource "secrets"`)
+	}))
+	_, errEndpoint := l.Endpoint(t.Context(), "d_1")
+	_, errList := l.List(t.Context())
+	_, errNote := l.ReadNote(t.Context(), "mark")
+	for _, err := range []error{errEndpoint, errList, errNote, l.Keep(t.Context(), "d_1"), l.Destroy(t.Context(), "d_1")} {
+		if err == nil || errors.Is(err, launcher.ErrNotFound) || !strings.Contains(err.Error(), "cannot list resource") {
+			t.Errorf("without a right: %v", err)
+		}
+	}
+}
+
+// Lists come in pages.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	l := open(t, apiServer(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("limit") == "" || !strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadataList") {
+			t.Errorf("asked for %s as %s", r.URL, r.Header.Get("Accept"))
+		}
+		next := map[string]string{"": "two", "two": "three", "three": ""}[r.URL.Query().Get("continue")]
+		fmt.Fprintf(w, `{"metadata": {"continue": %q}, "items": [{"metadata": {"labels": {"mysql-broker/server": "d_%s"}}}]}`,
+			next, next)
+	}))
+	if ids, err := l.List(t.Context()); err != nil || strings.Join(ids, " ") != "d_two d_three d_" {
+		t.Errorf("there are %q, %v", ids, err)
+	}
+}
+
+// A token that was replaced in its file is read again when the old one is refused.
+func TestTokenFile(t *testing.T) {
+	t.Parallel()
+	var valid atomic.Value
+	valid.Store("Bearer first")
+	cfg := apiServer(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != valid.Load() {
+			refuse(w, 401, "Unauthorized", "Unauthorized")
+			return
+		}
+		fmt.Fprint(w, `{}`)
+	})
+	file := filepath.Join(t.TempDir(), "token")
+	write := func(token string) {
+		if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("first")
+	cfg.Credentials.Token, cfg.Credentials.TokenFile = "", file
+	l := open(t, cfg)
+	if _, err := l.List(t.Context()); err != nil {
+		t.Errorf("with the first token: %v", err)
+	}
+	write("second")
+	valid.Store("Bearer second")
+	if _, err := l.List(t.Context()); err != nil {
+		t.Errorf("with the second token: %v", err)
+	}
+	valid.Store("Bearer third")
+	if _, err := l.List(t.Context()); err == nil || strings.Contains(err.Error(), "second") {
+		t.Errorf("with a token that is refused: %v", err)
+	}
+}
+
+func TestKubeconfig(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	const config = `apiVersion: v1
+kind: Config
+current-context: %s
+clusters:
+- {name: other, cluster: {server: "https://other.example.com"}}
+- {name: here, cluster: {server: "https://here.example.com", certificate-authority-data: Q0E=}}
+users:
+- {name: broker, user: {token: t0ken}}
+- {name: cloud, user: {exec: {command: login}}}
+contexts:
+- {name: one, context: {cluster: here, user: broker}}
+- {name: two, context: {cluster: here, user: cloud}}
+`
+	c, err := kubernetes.ReadKubeconfig(write("one", fmt.Sprintf(config, "one")))
+	if err != nil || c.URL != "https://here.example.com" || string(c.CA) != "CA" || c.Token != "t0ken" {
+		t.Errorf("read %+v, %v", c, err)
+	}
+	for _, path := range []string{write("two", fmt.Sprintf(config, "two")), write("three", fmt.Sprintf(config, "three")),
+		write("broken", "token: [t0ken"), filepath.Join(dir, "none")} {
+		if _, err := kubernetes.ReadKubeconfig(path); err == nil || strings.Contains(err.Error(), "t0ken") {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+func TestConfig(t *testing.T) {
+	t.Parallel()
+	good := apiServer(t, func(http.ResponseWriter, *http.Request) {})
+	for name, change := range map[string]func(*kubernetes.Config){
+		"no namespace":     func(c *kubernetes.Config) { c.Namespace = "" },
+		"odd namespace":    func(c *kubernetes.Config) { c.Namespace = "a/b" },
+		"no image":         func(c *kubernetes.Config) { c.Images = nil },
+		"no host":          func(c *kubernetes.Config) { c.Service = kubernetes.NodePort },
+		"unknown service":  func(c *kubernetes.Config) { c.Service = "ingress" },
+		"plain HTTP":       func(c *kubernetes.Config) { c.Credentials.URL = "http://api.example.com" },
+		"no token":         func(c *kubernetes.Config) { c.Credentials.Token = "" },
+		"CA that is not":   func(c *kubernetes.Config) { c.Credentials.CA = []byte("CA") },
+		"no pod of theirs": func(c *kubernetes.Config) { c.Credentials = kubernetes.Credentials{InCluster: true} },
+	} {
+		cfg := good
+		change(&cfg)
+		if _, err := kubernetes.New(cfg); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	if _, err := kubernetes.New(good); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,172 @@
+package kubernetes
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+)
+
+// Credentials say where the API server is and who asks it.
+type Credentials struct {
+	InCluster bool // as the pod that the broker runs in; all else is empty then
+
+	URL       string
+	CA        []byte // PEM
+	Token     string
+	TokenFile string // instead of Token; read again each minute
+
+	// Certificate and Key are instead of a token, in PEM.
+	Certificate []byte
+	Key         []byte
+}
+
+// Where a pod finds its own.
+// https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/
+const serviceAccountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+// client makes a client of these credentials.
+func (c Credentials) client(namespace string) (*client, error) {
+	if c.InCluster {
+		host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
+		if host == "" || port == "" {
+			return nil, errors.New("the broker does not run in a pod of Kubernetes, which would have " +
+				"KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT")
+		}
+		ca, err := os.ReadFile(serviceAccountDir + "/ca.crt")
+		if err != nil {
+			return nil, err
+		}
+		c.URL, c.CA, c.TokenFile = "https://"+net.JoinHostPort(host, port), ca, serviceAccountDir+"/token"
+	}
+	if !strings.HasPrefix(c.URL, "https://") {
+		return nil, fmt.Errorf("the API server's URL %q does not begin with https://", c.URL)
+	}
+	verify := &tls.Config{MinVersion: tls.VersionTLS12}
+	if len(c.CA) > 0 {
+		verify.RootCAs = x509.NewCertPool()
+		if !verify.RootCAs.AppendCertsFromPEM(c.CA) {
+			return nil, errors.New("the API server's CA is not PEM")
+		}
+	}
+	made := &client{url: strings.TrimRight(c.URL, "/"), namespace: namespace}
+	switch {
+	case len(c.Certificate) > 0:
+		pair, err := tls.X509KeyPair(c.Certificate, c.Key)
+		if err != nil {
+			return nil, fmt.Errorf("the client certificate: %w", err)
+		}
+		verify.Certificates = []tls.Certificate{pair}
+	case c.TokenFile != "":
+		made.token = &tokenSource{file: c.TokenFile}
+	case c.Token != "":
+		made.token = &tokenSource{token: strings.TrimSpace(c.Token)}
+	default:
+		return nil, errors.New("there is neither a token nor a client certificate")
+	}
+	made.http = &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: verify,
+		MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: requestTime, ForceAttemptHTTP2: true}}
+	return made, nil
+}
+
+// kubeconfig is what is read of a file as kubectl has it.
+// https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/
+type kubeconfig struct {
+	CurrentContext string `yaml:"current-context"`
+	Contexts       []struct {
+		Name    string `yaml:"name"`
+		Context struct {
+			Cluster string `yaml:"cluster"`
+			User    string `yaml:"user"`
+		} `yaml:"context"`
+	} `yaml:"contexts"`
+	Clusters []struct {
+		Name    string `yaml:"name"`
+		Cluster struct {
+			Server string `yaml:"server"`
+			CAFile string `yaml:"certificate-authority"`
+			CAData string `yaml:"certificate-authority-data"`
+		} `yaml:"cluster"`
+	} `yaml:"clusters"`
+	Users []struct {
+		Name string `yaml:"name"`
+		User struct {
+			Token           string         `yaml:"token"`
+			TokenFile       string         `yaml:"tokenFile"`
+			CertificateFile string         `yaml:"client-certificate"`
+			CertificateData string         `yaml:"client-certificate-data"`
+			KeyFile         string         `yaml:"client-key"`
+			KeyData         string         `yaml:"client-key-data"`
+			Exec            map[string]any `yaml:"exec"`
+			AuthProvider    map[string]any `yaml:"auth-provider"`
+		} `yaml:"user"`
+	} `yaml:"users"`
+}
+
+// ReadKubeconfig reads the credentials of a file's current context. Plug-ins that clouds have for logging in are not
+// supported: a ServiceAccount's token is what a broker needs.
+func ReadKubeconfig(path string) (c Credentials, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("kubeconfig %s: %w", path, err)
+		}
+	}()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return c, err
+	}
+	var file kubeconfig
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		return c, errors.New("it is not YAML") // what the parser quotes may be secret
+	}
+	for _, context := range file.Contexts {
+		if context.Name != file.CurrentContext {
+			continue
+		}
+		for _, cluster := range file.Clusters {
+			if cluster.Name == context.Context.Cluster {
+				c.URL = cluster.Cluster.Server
+				if c.CA, err = inline(cluster.Cluster.CAData, cluster.Cluster.CAFile); err != nil {
+					return c, err
+				}
+			}
+		}
+		for _, user := range file.Users {
+			if user.Name != context.Context.User {
+				continue
+			}
+			u := user.User
+			if u.Exec != nil || u.AuthProvider != nil {
+				return c, errors.New("it logs in by a plug-in, which is not supported: make a token for a ServiceAccount")
+			}
+			c.Token, c.TokenFile = u.Token, u.TokenFile
+			if c.Certificate, err = inline(u.CertificateData, u.CertificateFile); err != nil {
+				return c, err
+			}
+			if c.Key, err = inline(u.KeyData, u.KeyFile); err != nil {
+				return c, err
+			}
+		}
+		return c, nil
+	}
+	return c, fmt.Errorf("it has no context %q", file.CurrentContext)
+}
+
+// inline is what a kubeconfig holds itself, in base64, or names the file of.
+func inline(data, file string) ([]byte, error) {
+	if data != "" {
+		return base64.StdEncoding.DecodeString(data)
+	}
+	if file == "" {
+		return nil, nil
+	}
+	return os.ReadFile(file)
+}

@@ -1,0 +1,68 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"mysql-broker/provisioner/fault"
+	"mysql-broker/provisioner/launcher"
+)
+
+// destroyTime is how long Destroy waits until all is gone, which takes a second or three as a rule: the rest goes on by
+// itself.
+const destroyTime = 30 * time.Second
+
+// Destroy implements launcher.Launcher. The volume may be free a moment later.
+func (l *Launcher) Destroy(ctx context.Context, id string) error {
+	return l.destroy(ctx, id, func(*server) (*preconditions, error) { return nil, nil })
+}
+
+// DestroyUnused implements launcher.Launcher.
+func (l *Launcher) DestroyUnused(ctx context.Context, id string) error {
+	return l.destroy(ctx, id, func(s *server) (*preconditions, error) {
+		if s.kept() {
+			return nil, fmt.Errorf("server %s: %w", id, launcher.ErrKept)
+		}
+		m := s.secret.Metadata
+		return &preconditions{UID: m.UID, ResourceVersion: m.ResourceVersion}, nil // it is not kept since, either
+	})
+}
+
+// destroy removes a server if may, which is asked again where the server has changed meanwhile, returns no error.
+func (l *Launcher) destroy(ctx context.Context, id string, may func(*server) (*preconditions, error)) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, destroyTime, errStays)
+	defer cancel()
+	for pause := minPoll; ; pause = min(2*pause, time.Second) {
+		s, err := l.load(ctx, id)
+		if errors.Is(err, launcher.ErrNotFound) {
+			l.up.Delete(id)
+			return nil
+		}
+		if s == nil {
+			return err
+		}
+		if s.secret.Metadata.DeletionTimestamp.IsZero() {
+			condition, err := may(s)
+			if err != nil {
+				return err
+			}
+			fault.Point("destroy", "looked")
+			err = l.api.delete(ctx, l.api.path(secrets, s.name),
+				deleteOptions{PropagationPolicy: "Foreground", Preconditions: condition})
+			if err != nil && !isNotFound(err) && !isConflict(err) {
+				return fmt.Errorf("server %s: %w", id, err)
+			}
+			fault.Point("destroy", "deleted")
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("server %s: wait until it is removed: %w", id, context.Cause(ctx))
+		case <-time.After(pause):
+		}
+	}
+}
+
+// errStays is final for nobody: the node that ran the server may be lost, and Kubernetes waits for it then.
+var errStays = fmt.Errorf("its objects are still there after %v; its node may be lost", destroyTime)

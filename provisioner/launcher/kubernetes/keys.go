@@ -1,0 +1,81 @@
+package kubernetes
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"time"
+
+	"mysql-broker/provisioner/launcher/certificate"
+)
+
+const authorityTime = 10 * time.Second // for an answer to who signs
+
+// serviceHosts are the names of a server in its cluster.
+func (l *Launcher) serviceHosts(s *server) []string {
+	host := s.name + "." + l.cfg.Namespace + ".svc"
+	return []string{host, host + ".cluster.local", s.name + "." + l.cfg.Namespace, s.name}
+}
+
+// addKeys gives a server its key and a certificate for these hosts.
+func (l *Launcher) addKeys(ctx context.Context, s *server, hosts ...string) error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return fmt.Errorf("certificate: %w", err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return err
+	}
+	name := "mysql " + s.id
+	var trusted, leaf, issuer []byte
+	if l.cfg.Authority == nil {
+		if issuer, leaf, err = certificate.New(name, key, hosts...); err != nil {
+			return err
+		}
+		trusted = toPEM("CERTIFICATE", issuer)
+	} else {
+		signer, err := l.signer(ctx)
+		if err != nil {
+			return err
+		}
+		if leaf, err = signer.Sign(name, key.Public(), hosts...); err != nil {
+			return err
+		}
+		trusted, issuer = signer.Trusted, signer.Certificate.Raw
+	}
+	s.secret.Data[caFile], s.secret.Data[certFile] = trusted, toPEM("CERTIFICATE", leaf)
+	s.secret.Data[keyFile] = toPEM("PRIVATE KEY", private)
+	s.secret.Metadata.Annotations[caAnnotation] = fingerprint(issuer)
+	return nil
+}
+
+func (l *Launcher) signer(ctx context.Context) (*certificate.Signer, error) {
+	ctx, cancel := context.WithTimeout(ctx, authorityTime)
+	defer cancel()
+	authority, err := l.cfg.Authority(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read which CA signs for dedicated servers: %w", err)
+	}
+	return authority.Signer()
+}
+
+func toPEM(kind string, der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+}
+
+func fingerprint(der []byte) string { return fmt.Sprintf("%x", sha256.Sum256(der)) }
+
+func fingerprintOf(ca []byte) (string, error) {
+	all, err := certificate.Parse(ca)
+	if err != nil || len(all) != 1 {
+		return "", errors.Join(err, fmt.Errorf("%d certificates of a CA, want one", len(all)))
+	}
+	return fingerprint(all[0].Raw), nil
+}

@@ -1,0 +1,76 @@
+package kubernetes_test
+
+import (
+	"maps"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/kubernetes"
+)
+
+func configure(variables map[string]string) (kubernetes.Config, error) {
+	env := launcher.NewEnvironment(kubernetes.Kind(), "", func(name string) string { return variables[name] })
+	c := kubernetes.Kind().Configure(env).(kubernetes.Config)
+	return c, env.Err()
+}
+
+var outside = map[string]string{
+	"LAUNCHER_NAMESPACE": "servers",
+	"LAUNCHER_IMAGES":    "mysql-9.7=mysql@sha256:1, mariadb-11.8=registry:5000/mariadb@sha256:2",
+	"LAUNCHER_API":       "https://kubernetes.example.com:6443",
+	"LAUNCHER_API_CA":    "CA",
+	"LAUNCHER_API_TOKEN": "t0ken",
+	"LAUNCHER_SERVICE":   "node-port",
+	"LAUNCHER_NODE_HOST": "nodes.example.com",
+}
+
+func TestConfigure(t *testing.T) {
+	t.Parallel()
+	c, err := configure(outside)
+	if err != nil {
+		t.Fatal(err)
+	}
+	images := []kubernetes.Image{{Flavour: "mysql", Version: "9.7", Name: "mysql@sha256:1"},
+		{Flavour: "mariadb", Version: "11.8", Name: "registry:5000/mariadb@sha256:2"}}
+	if !reflect.DeepEqual(c.Images, images) || c.Namespace != "servers" || c.Service != kubernetes.NodePort ||
+		c.Host != "nodes.example.com" || c.User != 999 || c.PlaceTimeout != 5*time.Minute ||
+		c.Credentials.URL != outside["LAUNCHER_API"] || c.Credentials.Token != "t0ken" || string(c.Credentials.CA) != "CA" {
+		t.Errorf("configured %+v", c)
+	}
+	inside, err := configure(map[string]string{"LAUNCHER_NAMESPACE": "servers", "LAUNCHER_IMAGES": "mysql-9.7=mysql"})
+	if err != nil || !inside.Credentials.InCluster || inside.Service != kubernetes.InCluster {
+		t.Errorf("in a pod: %+v, %v", inside, err)
+	}
+	if c.Beside(inside) != nil {
+		t.Errorf("namespaces of one name in two clusters: %v", c.Beside(inside))
+	}
+	if err := c.Beside(c); err == nil || !strings.Contains(err.Error(), "LAUNCHER_NAMESPACE") {
+		t.Errorf("one namespace for two launchers: %v", err)
+	}
+}
+
+func TestConfigureWrong(t *testing.T) {
+	t.Parallel()
+	for variable, value := range map[string]string{
+		"LAUNCHER_NAMESPACE":     "Servers",
+		"LAUNCHER_IMAGES":        "postgres-17=postgres",
+		"LAUNCHER_API":           "http://kubernetes.example.com",
+		"LAUNCHER_API_TOKEN":     "",
+		"LAUNCHER_KUBECONFIG":    "/nowhere",
+		"LAUNCHER_SERVICE":       "ingress",
+		"LAUNCHER_NODE_HOST":     "",
+		"LAUNCHER_USER":          "mysql",
+		"LAUNCHER_NODE_TIMEOUT":  "-1s",
+		"LAUNCHER_START_TIMEOUT": "soon",
+	} {
+		variables := maps.Clone(outside)
+		variables[variable] = value
+		_, err := configure(variables)
+		if err == nil || !strings.Contains(err.Error(), variable+" ") || strings.Contains(err.Error(), "t0ken") {
+			t.Errorf("%s=%s: %v", variable, value, err)
+		}
+	}
+}

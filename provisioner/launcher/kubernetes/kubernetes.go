@@ -1,0 +1,222 @@
+// Package kubernetes is the launcher that runs dedicated servers as pods of a Kubernetes cluster, wherever the broker
+// itself runs. All servers are in one namespace, in which the broker needs a Role and no right beyond it.
+//
+// A server is four objects of one name:
+//
+//	Secret                  its settings, keys and state; owner of the others
+//	PersistentVolumeClaim   its data
+//	Service                 its address
+//	StatefulSet             its one pod: at most one mysqld ever runs on the data, also where a node is lost
+//
+// The Secret is the fence. The other objects name it as their owner, with its UID. So if a broker pauses in the middle
+// of a launch while another one destroys the server, the cluster's garbage collector removes what the first one creates
+// later. To destroy a server is to delete its Secret; the servers are the Secrets with the broker's labels.
+//
+// An annotation of the Secret records what the server is to be (see state). What it is, the launcher asks the API
+// server. The cluster restarts servers that end.
+package kubernetes
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"mysql-broker/provisioner/launcher"
+)
+
+// Config says how servers are run. Zero values mean the defaults named.
+type Config struct {
+	Credentials Credentials
+	Namespace   string  // of all servers, and of nothing else
+	Images      []Image // that servers can be of; the first one where nothing is chosen
+	Service     Access  // how applications reach servers; InCluster
+	Host        string  // name or address of the nodes, for NodePort
+
+	// StorageClass is that of the servers' volumes; "" for the cluster's default.
+	StorageClass string
+
+	// User runs mysqld, with the group of the same number, which the volumes are given to. 0 leaves the choice to the
+	// cluster, as OpenShift wants it.
+	User int
+
+	// PlaceTimeout is how long a new server may wait for a node with room; 5 minutes.
+	PlaceTimeout time.Duration
+
+	// LaunchTimeout is how long a new server may take besides that, the fetch of its image included; 10 minutes.
+	LaunchTimeout time.Duration
+
+	launcher.Options
+
+	name func(variable string) string // what operators call it
+}
+
+// Image is a container image of one version of mysqld.
+type Image struct {
+	Flavour string // mysqld.MySQL or mysqld.MariaDB
+	Version string // "9.7" or "9.7.4"
+	Name    string // with its digest, so that a server's is the same wherever it starts
+}
+
+// Access is how applications reach servers.
+type Access string
+
+// Ways to reach servers: from pods of the same cluster only, at a port of each node, or by a load balancer for each.
+const (
+	InCluster    Access = "cluster"
+	NodePort     Access = "node-port"
+	LoadBalancer Access = "load-balancer"
+)
+
+// Launcher is a launcher.Launcher. It does nothing by itself.
+type Launcher struct {
+	cfg Config
+	api *client
+
+	up sync.Map // ids of servers to the container that let the administrator in
+}
+
+var _ launcher.Launcher = (*Launcher)(nil)
+
+// New returns a launcher that has contacted nobody yet.
+func New(cfg Config) (*Launcher, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.check(); err != nil {
+		return nil, fmt.Errorf("kubernetes launcher: %w", err)
+	}
+	api, err := cfg.Credentials.client(cfg.Namespace)
+	if err != nil {
+		return nil, fmt.Errorf("kubernetes launcher: %w", err)
+	}
+	return &Launcher{cfg: cfg, api: api}, nil
+}
+
+func (c Config) withDefaults() Config {
+	c.Service = cmp.Or(c.Service, InCluster)
+	c.PlaceTimeout = cmp.Or(c.PlaceTimeout, 5*time.Minute)
+	c.LaunchTimeout = cmp.Or(c.LaunchTimeout, 10*time.Minute)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func (c Config) check() error {
+	switch {
+	case !validName.MatchString(c.Namespace):
+		return fmt.Errorf("%q is no namespace", c.Namespace)
+	case len(c.Images) == 0:
+		return errors.New("no image")
+	case c.Service == NodePort && c.Host == "":
+		return errors.New("no host for node ports")
+	case c.Service != InCluster && c.Service != NodePort && c.Service != LoadBalancer:
+		return fmt.Errorf("%q is no way to reach servers", c.Service)
+	}
+	return nil
+}
+
+// Close ends idle connections.
+func (l *Launcher) Close() { l.api.http.CloseIdleConnections() }
+
+var (
+	validID   = regexp.MustCompile(`^[a-z]([a-z0-9_]{0,30}[a-z0-9])?$`)
+	validName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+)
+
+// objectName is that of all objects of a server. No two ids have the same, as ids have no dash.
+func objectName(id string) (string, error) {
+	if !validID.MatchString(id) {
+		return "", fmt.Errorf("server id %q: want 1 to 32 lower-case letters, digits and underscores, a letter first and "+
+			"no underscore last", id)
+	}
+	return strings.ReplaceAll(id, "_", "-"), nil
+}
+
+const (
+	managedByLabel  = "app.kubernetes.io/managed-by"
+	serverLabel     = "mysql-broker/server" // the id
+	managedBy       = "mysql-broker"
+	stateAnnotation = "mysql-broker/state"
+	keptAnnotation  = "mysql-broker/kept"
+	caAnnotation    = "mysql-broker/ca" // which one has signed the certificate
+)
+
+func labelsOf(id string) map[string]string {
+	return map[string]string{"app.kubernetes.io/name": "mysqld", managedByLabel: managedBy, serverLabel: id}
+}
+
+// find reads the Secret of a server. It returns launcher.ErrNotFound for one that is not there, or is being destroyed.
+func (l *Launcher) find(ctx context.Context, id string) (*server, error) {
+	s, err := l.load(ctx, id)
+	if err == nil && !s.secret.Metadata.DeletionTimestamp.IsZero() {
+		err = launcher.ErrNotFound
+	}
+	return s, err
+}
+
+// load is find for servers that are being destroyed too.
+func (l *Launcher) load(ctx context.Context, id string) (*server, error) {
+	name, err := objectName(id)
+	if err != nil {
+		return nil, err
+	}
+	s := &server{id: id, name: name}
+	err = l.api.get(ctx, l.api.path(secrets, name), &s.secret)
+	if isNotFound(err) {
+		return s, launcher.ErrNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("server %s: %w", id, err)
+	}
+	if s.secret.Metadata.Labels[serverLabel] != id {
+		return nil, fmt.Errorf("server %s: the Secret %s is not the broker's", id, name)
+	}
+	return s, s.readState()
+}
+
+// Endpoint implements launcher.Launcher.
+func (l *Launcher) Endpoint(ctx context.Context, id string) (launcher.Endpoint, error) {
+	s, err := l.find(ctx, id)
+	if err != nil {
+		return launcher.Endpoint{}, err
+	}
+	if s.state.Phase != phaseReady {
+		return launcher.Endpoint{}, launcher.ErrNotFound
+	}
+	return s.endpoint(), nil
+}
+
+// List implements launcher.Launcher.
+func (l *Launcher) List(ctx context.Context) ([]string, error) {
+	ids := []string{}
+	err := l.eachServer(ctx, func(id string, _ metadata) { ids = append(ids, id) })
+	return ids, err
+}
+
+// SignedBy implements launcher.Launcher.
+func (l *Launcher) SignedBy(ctx context.Context, ca []byte) (ids []string, err error) {
+	fingerprint, err := fingerprintOf(ca)
+	if err != nil {
+		return nil, err
+	}
+	err = l.eachServer(ctx, func(id string, m metadata) {
+		if m.Annotations[caAnnotation] == fingerprint {
+			ids = append(ids, id)
+		}
+	})
+	return ids, err
+}
+
+func (l *Launcher) eachServer(ctx context.Context, each func(id string, m metadata)) error {
+	selector := managedByLabel + "=" + managedBy + "," + serverLabel
+	err := l.api.listMetadata(ctx, secrets, selector, func(m metadata) { each(m.Labels[serverLabel], m) })
+	if err != nil {
+		return fmt.Errorf("list servers: %w", err)
+	}
+	return nil
+}

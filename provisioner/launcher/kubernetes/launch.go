@@ -1,0 +1,216 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	mysqldimage "mysql-broker/deploy/mysqld-image"
+	"mysql-broker/provisioner/fault"
+	"mysql-broker/provisioner/launcher"
+)
+
+var (
+	validUser     = regexp.MustCompile(`^[A-Za-z0-9_]{1,32}$`)
+	validPassword = regexp.MustCompile(`^[A-Za-z0-9_.~-]+$`)
+)
+
+// Launch implements launcher.Launcher. A server that is there is given the objects that it lacks, and no other limits.
+func (l *Launcher) Launch(
+	ctx context.Context, spec launcher.Spec, report func(progress string),
+) (_ launcher.Endpoint, err error) {
+	defer func() { err = explain(err) }()
+	image, err := l.imageOf(spec)
+	if err != nil {
+		return launcher.Endpoint{}, err
+	}
+	s, err := l.load(ctx, spec.ID)
+	if errors.Is(err, launcher.ErrNotFound) {
+		s, err = l.begin(ctx, s, spec, image, report)
+	}
+	if err != nil {
+		return launcher.Endpoint{}, err
+	}
+	if !s.secret.Metadata.DeletionTimestamp.IsZero() {
+		return launcher.Endpoint{}, launcher.NotYet(time.Second, "Waiting until an earlier server is removed")
+	}
+	return l.bringUp(ctx, s, spec)
+}
+
+// imageOf refuses what could not be written into SQL as it is, and what there is no image of.
+func (l *Launcher) imageOf(spec launcher.Spec) (Image, error) {
+	if !validUser.MatchString(spec.AdminUser) || spec.AdminUser == "root" {
+		return Image{}, fmt.Errorf("server %s: admin account %q will not do", spec.ID, spec.AdminUser)
+	}
+	if !validPassword.MatchString(spec.AdminPassword) {
+		return Image{}, fmt.Errorf("server %s: the admin password is empty or not URL-safe", spec.ID)
+	}
+	i := slices.IndexFunc(l.cfg.Images, func(i Image) bool {
+		return (spec.Flavour == "" || spec.Flavour == i.Flavour) &&
+			(spec.Version == "" || strings.HasPrefix(i.Version+".", spec.Version+"."))
+	})
+	if i < 0 {
+		return Image{}, &launcher.Error{Action: launcher.GiveUp, Sentence: noServers,
+			Err: fmt.Errorf("server %s: there is no image of %s %s", spec.ID, spec.Flavour, spec.Version)}
+	}
+	return l.cfg.Images[i], nil
+}
+
+// begin makes the Secret, and so decides what the server is to be. Where another broker was faster, that one's is
+// taken.
+func (l *Launcher) begin(
+	ctx context.Context, s *server, spec launcher.Spec, image Image, report func(string),
+) (*server, error) {
+	report("Creating the server's volume and address")
+	if ctx.Err() != nil { // the report may have found that another has the work now, and it may have destroyed the server
+		return nil, fmt.Errorf("server %s: %w", s.id, context.Cause(ctx))
+	}
+	s.state = state{Phase: phaseLaunching, Flavour: image.Flavour, Image: image.Name, MemoryMB: spec.MemoryMB,
+		MilliCPU: spec.MilliCPU, StorageMB: spec.StorageMB, ClaimMB: spec.StorageMB, AdminUser: spec.AdminUser}
+	s.secret = secret{APIVersion: "v1", Kind: "Secret",
+		Metadata: metadata{Name: s.name, Labels: labelsOf(s.id), Annotations: map[string]string{}},
+		Data: map[string][]byte{
+			settingsFile:   settings(s.state),
+			initFile:       adminSQL(image.Flavour, spec.AdminUser, spec.AdminPassword),
+			prepareFile:    prepare(image.Flavour),
+			initialiseFile: mysqldimage.Initialise,
+		}}
+	for key, value := range spec.Labels {
+		s.secret.Metadata.Annotations[labelPrefix+key] = value
+	}
+	if host := l.knownHost(s); host != "" {
+		if err := l.addKeys(ctx, s, append(l.serviceHosts(s), host)...); err != nil {
+			return nil, err
+		}
+	}
+	s.writeState()
+	fault.Point("launch", "state made")
+	err := l.api.create(ctx, l.api.path(secrets), s.secret, &s.secret)
+	if isConflict(err) {
+		return l.load(ctx, s.id)
+	}
+	return s, err
+}
+
+// bringUp makes what is not there, and returns when the administrator can log in.
+func (l *Launcher) bringUp(ctx context.Context, s *server, spec launcher.Spec) (launcher.Endpoint, error) {
+	var p pod
+	err := l.api.get(ctx, l.api.path(pods, s.podName()), &p)
+	if isNotFound(err) {
+		return launcher.Endpoint{}, l.makeObjects(ctx, s)
+	}
+	if err != nil {
+		return launcher.Endpoint{}, err
+	}
+	if err := l.lookAt(s, p); err != nil {
+		return launcher.Endpoint{}, err
+	}
+	var address service
+	if err := l.api.get(ctx, l.api.path(services, s.name), &address); err != nil {
+		if isNotFound(err) {
+			return launcher.Endpoint{}, l.makeObjects(ctx, s)
+		}
+		return launcher.Endpoint{}, err
+	}
+	before := s.state
+	l.setEndpoint(s, address)
+	if err := l.login(ctx, s, spec, p); err != nil {
+		return launcher.Endpoint{}, err
+	}
+	l.up.Store(s.id, p.containerID())
+	fault.Point("launch", "answers")
+	s.state.Phase = phaseReady
+	if s.state != before {
+		after := s.state
+		if err := l.change(ctx, s, func(s *server) {
+			s.state.Phase, s.state.Host, s.state.Port = after.Phase, after.Host, after.Port
+			s.state.AdminHost, s.state.AdminPort = after.AdminHost, after.AdminPort
+		}); err != nil {
+			return launcher.Endpoint{}, err
+		}
+	}
+	return s.endpoint(), nil
+}
+
+// makeObjects makes all objects but the Secret what they are to be, and returns NotYet.
+func (l *Launcher) makeObjects(ctx context.Context, s *server) error {
+	if err := l.api.apply(ctx, l.api.path(claims, s.name), l.claimOf(s), nil); err != nil {
+		return err
+	}
+	fault.Point("launch", "volume claimed")
+	var address service
+	if err := l.api.apply(ctx, l.api.path(services, s.name), l.serviceOf(s), &address); err != nil {
+		return err
+	}
+	fault.Point("launch", "address made")
+	if len(s.secret.Data[keyFile]) == 0 {
+		host, _ := l.publicAddress(s, address)
+		if host == "" {
+			return launcher.NotYet(time.Second, "Waiting for the load balancer's address")
+		}
+		if err := l.addKeys(ctx, s, append(l.serviceHosts(s), host)...); err != nil {
+			return err
+		}
+		made := s.secret
+		if err := l.change(ctx, s, func(s *server) {
+			if len(s.secret.Data[keyFile]) == 0 {
+				s.secret.Data = made.Data
+				s.secret.Metadata.Annotations[caAnnotation] = made.Metadata.Annotations[caAnnotation]
+			}
+		}); err != nil {
+			return err
+		}
+	}
+	var set statefulSet
+	if err := l.api.apply(ctx, l.api.path(statefulSets, s.name), l.statefulSetOf(s), &set); err != nil {
+		return err
+	}
+	fault.Point("launch", "pod ordered")
+	if err := l.whyNoPod(ctx, s, set); err != nil {
+		return err
+	}
+	return launcher.NotYet(minPoll, "Waiting for a node")
+}
+
+// knownHost is the host of applications where that does not depend on the Service.
+func (l *Launcher) knownHost(s *server) string {
+	switch l.cfg.Service {
+	case InCluster:
+		return l.serviceHosts(s)[0]
+	case NodePort:
+		return l.cfg.Host
+	}
+	return ""
+}
+
+// publicAddress is where applications reach the server; "" where that is not known yet. Those of a server that is ready
+// stay what applications were told.
+func (l *Launcher) publicAddress(s *server, address service) (host string, publicPort int) {
+	if s.state.Host != "" {
+		return s.state.Host, s.state.Port
+	}
+	host = l.knownHost(s)
+	switch l.cfg.Service {
+	case NodePort:
+		return host, address.Spec.Ports[0].NodePort
+	case LoadBalancer:
+		for _, ingress := range address.Status.LoadBalancer.Ingress {
+			return ingress.Hostname + ingress.IP, port // it has one of them
+		}
+	}
+	return host, port
+}
+
+// setEndpoint records where the server is. A broker in the cluster goes to the Service's address, without a name server
+// that may remember for a while that there was no such name.
+func (l *Launcher) setEndpoint(s *server, address service) {
+	s.state.Host, s.state.Port = l.publicAddress(s, address)
+	s.state.AdminHost, s.state.AdminPort = "", 0
+	if l.cfg.Credentials.InCluster || l.cfg.Service == InCluster {
+		s.state.AdminHost, s.state.AdminPort = address.Spec.ClusterIP, port
+	}
+}

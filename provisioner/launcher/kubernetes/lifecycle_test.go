@@ -1,0 +1,283 @@
+package kubernetes_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/kubernetes"
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/test/kubernetes/cluster"
+)
+
+// patience bounds what a test waits for.
+const patience = 3 * time.Minute
+
+func newSpec() launcher.Spec {
+	return launcher.Spec{ID: "d_" + strings.ToLower(rand.Text()[:8]), MemoryMB: 256, StorageMB: 1024, AdminUser: "admin",
+		AdminPassword: rand.Text()}
+}
+
+// finish calls a method until it says no more that it is to be called again, and returns what it said meanwhile.
+func finish(t *testing.T, call func(ctx context.Context) (launcher.Endpoint, error)) (
+	e launcher.Endpoint, sentences []string, err error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for {
+		e, err = call(ctx)
+		notYet, ok := errors.AsType[*launcher.Error](err)
+		if !ok || notYet.Action != launcher.Wait {
+			return e, sentences, err
+		}
+		sentences = append(sentences, notYet.Sentence)
+		select {
+		case <-ctx.Done():
+			return e, sentences, ctx.Err()
+		case <-time.After(notYet.After):
+		}
+	}
+}
+
+func launch(t *testing.T, l launcher.Launcher, spec launcher.Spec) (launcher.Endpoint, []string) {
+	t.Helper()
+	e, sentences, err := finish(t, func(ctx context.Context) (launcher.Endpoint, error) {
+		return l.Launch(ctx, spec, func(string) {})
+	})
+	if err != nil {
+		t.Fatalf("launch: %v, after %q", err, slices.Compact(sentences))
+	}
+	return e, sentences
+}
+
+// connect returns a session of the administrator.
+func connect(t *testing.T, spec launcher.Spec, e launcher.Endpoint) *mysqladmin.Server {
+	t.Helper()
+	server, err := mysqladmin.Open(mysqladmin.Config{Name: spec.ID, Addr: e.AdminAddress(), ServerName: e.Host,
+		User: spec.AdminUser, Password: spec.AdminPassword, CA: e.CACertificate, MaxConns: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	return server
+}
+
+// A server whose container dies is started again by Kubernetes, is said to be starting meanwhile, and has its data.
+func TestContainerKilled(t *testing.T) {
+	eachImage(t, func(t *testing.T, image kubernetes.Image) {
+		p := newPlace(t, image)
+		l, spec := p.open(t), newSpec()
+		e, _ := launch(t, l, spec)
+		if !shared.Node.Kill(p.namespace, podName(spec)) {
+			t.Fatal("there is no container to kill")
+		}
+		await(t, "the server to be starting", func() bool { return l.Starting(spec.ID) })
+		again, _ := launch(t, l, spec)
+		if again.Host != e.Host || again.Port != e.Port {
+			t.Errorf("it is at %+v, and was at %+v", again, e)
+		}
+		if err := connect(t, spec, again).Ping(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A pod that is deleted, as a drain of its node does, is made anew on the same volume with the same address.
+func TestPodDeleted(t *testing.T) {
+	eachImage(t, func(t *testing.T, image kubernetes.Image) {
+		p := newPlace(t, image)
+		l, spec := p.open(t), newSpec()
+		e, _ := launch(t, l, spec)
+		admin := connect(t, spec, e)
+		if err := admin.Ping(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		before := uid(t, p, spec)
+		call(t, http.MethodDelete, p.path("pods/"+podName(spec)), nil, nil)
+		await(t, "another pod", func() bool { now := uid(t, p, spec); return now != "" && now != before })
+		launch(t, p.open(t), spec)
+		if err := connect(t, spec, e).Ping(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Official images have no data directory ready: the pod makes it.
+func TestOfficialImage(t *testing.T) {
+	t.Parallel()
+	shared.Start(t)
+	for _, b := range cluster.Binaries() {
+		t.Run(b.Flavour+"-"+b.Version, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t, kubernetes.Image{Flavour: b.Flavour, Version: b.Version, Name: cluster.OfficialImage(b)})
+			l, spec := p.open(t), newSpec()
+			e, _ := launch(t, l, spec)
+			if err := connect(t, spec, e).Ping(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// More memory is given to a server that runs, in place: the pod stays, and no session ends. What the pod is made of
+// anew has that memory too.
+func TestResizeInPlace(t *testing.T) {
+	eachImage(t, func(t *testing.T, image kubernetes.Image) {
+		p := newPlace(t, image)
+		l, spec := p.open(t), newSpec()
+		launch(t, l, spec)
+		before := uid(t, p, spec)
+		for _, memoryMB := range []int{1024, 512} {
+			spec.MemoryMB, spec.StorageMB = memoryMB, 2*memoryMB
+			_, sentences, err := finish(t, func(ctx context.Context) (launcher.Endpoint, error) {
+				return l.Resize(ctx, spec, func(string) {})
+			})
+			if err != nil {
+				t.Fatalf("resize to %d MiB: %v", memoryMB, err)
+			}
+			if now := uid(t, p, spec); now != before || strings.Contains(strings.Join(sentences, " "), "Restarting") {
+				t.Errorf("resized to %d MiB, the pod is another one: %q", memoryMB, sentences)
+			}
+		}
+		var pod struct {
+			Spec struct {
+				Containers []struct {
+					Resources struct{ Limits map[string]string }
+				}
+			}
+		}
+		call(t, http.MethodGet, p.path("pods/"+podName(spec)), nil, &pod)
+		if limit := pod.Spec.Containers[0].Resources.Limits["memory"]; limit != "512Mi" {
+			t.Errorf("the pod has %s of memory", limit)
+		}
+		var claim struct {
+			Spec struct {
+				Resources struct{ Requests map[string]string }
+			}
+		}
+		call(t, http.MethodGet, p.path("persistentvolumeclaims/"+objectName(spec)), nil, &claim)
+		if size := claim.Spec.Resources.Requests["storage"]; size != "2Gi" && size != "2048Mi" {
+			t.Errorf("the volume has %s, and had 2 GiB", size)
+		}
+	})
+}
+
+// A server that no node has room for waits, and says for what; after some time there is no room.
+func TestNoNode(t *testing.T) {
+	eachImage(t, func(t *testing.T, image kubernetes.Image) {
+		p := newPlace(t, image)
+		p.cfg.PlaceTimeout = 5 * time.Second
+		l, spec := p.open(t), newSpec()
+		spec.MemoryMB = 1 << 20
+		_, sentences, err := finish(t, func(ctx context.Context) (launcher.Endpoint, error) {
+			return l.Launch(ctx, spec, func(string) {})
+		})
+		if !errors.Is(err, launcher.ErrNoRoom) {
+			t.Errorf("launch: %v, want ErrNoRoom", err)
+		}
+		if !strings.Contains(strings.Join(sentences, "\n"), "Waiting for a node with enough memory") {
+			t.Errorf("users read %q", sentences)
+		}
+	})
+}
+
+// A volume that a quota refuses is no room, at once.
+func TestNoVolume(t *testing.T) {
+	eachImage(t, func(t *testing.T, image kubernetes.Image) {
+		p := newPlace(t, image)
+		call(t, http.MethodPost, p.path("resourcequotas"), map[string]any{"apiVersion": "v1", "kind": "ResourceQuota",
+			"metadata": map[string]string{"name": "full"},
+			"spec":     map[string]any{"hard": map[string]string{"requests.storage": "512Mi"}}}, nil)
+		await(t, "the quota", func() bool {
+			var quota struct {
+				Status struct{ Used map[string]string }
+			}
+			call(t, http.MethodGet, p.path("resourcequotas/full"), nil, &quota)
+			return quota.Status.Used["requests.storage"] == "0"
+		})
+		_, err := p.open(t).Launch(t.Context(), newSpec(), func(string) {})
+		if !errors.Is(err, launcher.ErrNoRoom) {
+			t.Errorf("launch: %v, want ErrNoRoom", err)
+		}
+	})
+}
+
+// An image that cannot be had is given up in time. Its name is for the operator alone.
+func TestBadImage(t *testing.T) {
+	eachImage(t, func(t *testing.T, image kubernetes.Image) {
+		p := newPlace(t, image)
+		p.cfg.PlaceTimeout, p.cfg.LaunchTimeout = 10*time.Second, 5*time.Second
+		p.cfg.Images = []kubernetes.Image{{Flavour: image.Flavour, Version: image.Version, Name: "test/none"}}
+		l, spec := p.open(t), newSpec()
+		_, sentences, err := finish(t, func(ctx context.Context) (launcher.Endpoint, error) {
+			return l.Launch(ctx, spec, func(string) {})
+		})
+		if e, ok := errors.AsType[*launcher.Error](err); !ok || e.Action != launcher.GiveUp ||
+			!strings.Contains(err.Error(), "ErrImagePull") || strings.Contains(e.Sentence, "test/none") {
+			t.Errorf("launch: %v", err)
+		}
+		if !strings.Contains(strings.Join(sentences, "\n"), "Fetching the image") {
+			t.Errorf("users read %q", sentences)
+		}
+	})
+}
+
+// What a broker makes that was paused while another destroyed the server does not stay.
+func TestFence(t *testing.T) {
+	eachImage(t, func(t *testing.T, image kubernetes.Image) {
+		p := newPlace(t, image)
+		l, spec := p.open(t), newSpec()
+		launch(t, l, spec)
+		owned := map[string]any{}
+		call(t, http.MethodGet, p.path("persistentvolumeclaims/"+objectName(spec)), nil, &owned)
+		if err := l.Destroy(t.Context(), spec.ID); err != nil {
+			t.Fatal(err)
+		}
+		metadata := owned["metadata"].(map[string]any)
+		for _, set := range []string{"uid", "resourceVersion", "creationTimestamp", "managedFields", "finalizers"} {
+			delete(metadata, set)
+		}
+		delete(owned, "status")
+		delete(owned["spec"].(map[string]any), "volumeName")
+		call(t, http.MethodPost, p.path("persistentvolumeclaims"), owned, nil)
+		await(t, "the volume of a server that is gone to go", func() bool {
+			var there struct{ Items []any }
+			call(t, http.MethodGet, p.path("persistentvolumeclaims"), nil, &there)
+			return len(there.Items) == 0
+		})
+	})
+}
+
+func objectName(spec launcher.Spec) string { return strings.ReplaceAll(spec.ID, "_", "-") }
+func podName(spec launcher.Spec) string    { return objectName(spec) + "-0" }
+
+// uid is that of the pod of a server; "" if there is none.
+func uid(t *testing.T, p *place, spec launcher.Spec) string {
+	t.Helper()
+	var pods struct {
+		Items []struct{ Metadata struct{ Name, UID string } }
+	}
+	call(t, http.MethodGet, p.path("pods"), nil, &pods)
+	for _, pod := range pods.Items {
+		if pod.Metadata.Name == podName(spec) {
+			return pod.Metadata.UID
+		}
+	}
+	return ""
+}
+
+// await returns when a condition holds.
+func await(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !holds(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}

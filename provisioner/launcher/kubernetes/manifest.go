@@ -1,0 +1,114 @@
+package kubernetes
+
+import (
+	"fmt"
+	"strings"
+)
+
+const (
+	// stopGrace is how many seconds a server may take to write its changes out before it is killed. Nothing is lost then:
+	// it recovers at its next start.
+	stopGrace = 60
+
+	// startFailures bounds the startup probe, which asks each second: recovery from a crash may take long.
+	startFailures = 3600
+
+	secretMode = 0o440
+
+	containerName = "mysqld"
+	portName      = "mysql"
+	secretVol     = "secret"
+	dataVol       = "data"
+	runVol        = "run"
+	tmpVol        = "tmp"
+)
+
+func (l *Launcher) claimOf(s *server) claim {
+	c := claim{APIVersion: "v1", Kind: "PersistentVolumeClaim", Metadata: s.metadata(), Spec: claimSpec{
+		AccessModes: []string{"ReadWriteOnce"},
+		Resources:   resources{Requests: map[string]string{"storage": fmt.Sprintf("%dMi", s.state.ClaimMB)}}}}
+	if l.cfg.StorageClass != "" {
+		c.Spec.StorageClassName = &l.cfg.StorageClass
+	}
+	return c
+}
+
+var serviceTypes = map[Access]string{InCluster: "ClusterIP", NodePort: "NodePort", LoadBalancer: "LoadBalancer"}
+
+// serviceOf publishes the address before the pod is ready, as the launcher finds out sooner than a probe does.
+func (l *Launcher) serviceOf(s *server) service {
+	p := servicePort{Name: portName, Port: port, TargetPort: portName}
+	if l.cfg.Service == NodePort {
+		p.NodePort = s.state.Port // 0 while it is not known
+	}
+	return service{APIVersion: "v1", Kind: "Service", Metadata: s.metadata(), Spec: serviceSpec{
+		Type: serviceTypes[l.cfg.Service], Selector: map[string]string{serverLabel: s.id},
+		PublishNotReadyAddresses: true, Ports: []servicePort{p}}}
+}
+
+// statefulSetOf restarts nothing by itself when it is changed.
+func (l *Launcher) statefulSetOf(s *server) statefulSet {
+	return statefulSet{APIVersion: "apps/v1", Kind: "StatefulSet", Metadata: s.metadata(), Spec: statefulSetSpec{
+		Replicas: 1, ServiceName: s.name, PodManagementPolicy: "Parallel",
+		UpdateStrategy: map[string]string{"type": "OnDelete"},
+		Selector:       labelSelector{MatchLabels: map[string]string{serverLabel: s.id}},
+		Template: podTemplate{Metadata: metadata{Labels: labelsOf(s.id), Annotations: s.userAnnotations()},
+			Spec: l.podOf(s)},
+	}}
+}
+
+// podOf is within the restricted Pod Security Standard.
+// https://kubernetes.io/docs/concepts/security/pod-security-standards/
+func (l *Launcher) podOf(s *server) podSpec {
+	security := podSecurityContext{RunAsNonRoot: true, SeccompProfile: map[string]string{"type": "RuntimeDefault"}}
+	if user := l.cfg.User; user != 0 {
+		security.RunAsUser, security.RunAsGroup, security.FSGroup = &user, &user, &user
+		security.FSGroupChangePolicy = "OnRootMismatch"
+	}
+	mounts := []volumeMount{{Name: dataVol, MountPath: volumeDir}, {Name: secretVol, MountPath: secretDir, ReadOnly: true},
+		{Name: runVol, MountPath: runDir}, {Name: tmpVol, MountPath: "/tmp"}}
+	base := container{Image: s.state.Image, Resources: s.state.resources(), VolumeMounts: mounts,
+		TerminationMessagePolicy: "FallbackToLogsOnError", // the last lines of the log are then in the pod's status
+		SecurityContext: containerSecurityContext{ReadOnlyRootFilesystem: true,
+			Capabilities: map[string][]string{"drop": {"ALL"}}}}
+	prepare, server := base, base
+	prepare.Name, prepare.Command = "prepare", []string{"/bin/sh", secretDir + "/" + prepareFile}
+	server.Name = containerName
+	server.Command = []string{program[s.state.Flavour], "--defaults-file=" + secretDir + "/" + settingsFile}
+	server.Ports = []containerPort{{Name: portName, ContainerPort: port}}
+	answers := map[string]string{"port": portName}
+	// No liveness probe: a restart mends nothing that mysqld does not, and would end a recovery.
+	server.StartupProbe = &probe{TCPSocket: answers, PeriodSeconds: 1, FailureThreshold: startFailures}
+	server.ReadinessProbe = &probe{TCPSocket: answers, PeriodSeconds: 5, FailureThreshold: 3}
+	return podSpec{
+		TerminationGracePeriodSeconds: stopGrace,
+		SecurityContext:               security,
+		InitContainers:                []container{prepare},
+		Containers:                    []container{server},
+		Volumes: []volume{
+			{Name: dataVol, PersistentVolumeClaim: &claimVolume{ClaimName: s.name}},
+			{Name: secretVol, Secret: &secretVolume{SecretName: s.name, DefaultMode: secretMode}},
+			{Name: runVol, EmptyDir: &map[string]string{}},
+			{Name: tmpVol, EmptyDir: &map[string]string{}},
+		},
+	}
+}
+
+// metadata is that of all objects but the Secret.
+func (s *server) metadata() metadata {
+	return metadata{Name: s.name, Labels: labelsOf(s.id), Annotations: s.userAnnotations(), OwnerReferences: s.owner()}
+}
+
+// labelPrefix is that of the annotations that hold the labels of a Spec, which may be longer and of other characters
+// than labels of Kubernetes.
+const labelPrefix = "label.mysql-broker/"
+
+func (s *server) userAnnotations() map[string]string {
+	labels := map[string]string{}
+	for key, value := range s.secret.Metadata.Annotations {
+		if strings.HasPrefix(key, labelPrefix) {
+			labels[key] = value
+		}
+	}
+	return labels
+}

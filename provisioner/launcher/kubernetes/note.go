@@ -1,0 +1,52 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+)
+
+// Notes are Secrets, which pods do not get. A name with a dot is no server's.
+const notePrefix = "note."
+
+const noteKey = "content"
+
+var validNote = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
+
+func notePath(c *client, name string) (string, error) {
+	if !validNote.MatchString(name) {
+		return "", fmt.Errorf("name of a note %q: want 1 to 64 lower-case letters, digits and dashes", name)
+	}
+	return c.path(secrets, notePrefix+name), nil
+}
+
+// WriteNote implements launcher.Launcher. A note may have up to 1 MiB.
+func (l *Launcher) WriteNote(ctx context.Context, name string, content []byte) error {
+	path, err := notePath(l.api, name)
+	if err != nil {
+		return err
+	}
+	note := secret{APIVersion: "v1", Kind: "Secret", Metadata: metadata{Name: notePrefix + name,
+		Labels: map[string]string{managedByLabel: managedBy}}, Data: map[string][]byte{noteKey: append([]byte{}, content...)}}
+	if err := l.api.apply(ctx, path, note, nil); err != nil {
+		return fmt.Errorf("write a note: %w", err)
+	}
+	return nil
+}
+
+// ReadNote implements launcher.Launcher.
+func (l *Launcher) ReadNote(ctx context.Context, name string) ([]byte, error) {
+	path, err := notePath(l.api, name)
+	if err != nil {
+		return nil, err
+	}
+	var note secret
+	err = l.api.get(ctx, path, &note)
+	if isNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read a note: %w", err)
+	}
+	return append([]byte{}, note.Data[noteKey]...), nil
+}

@@ -1,0 +1,186 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"mysql-broker/provisioner/launcher"
+)
+
+const (
+	// A pod is looked at again after a tenth more of the time that it has taken so far, within these bounds: mysqld is up
+	// after a second or two as a rule, and after minutes where a node has to be made or an image fetched.
+	minPoll, maxPoll = 100 * time.Millisecond, 5 * time.Second
+
+	// restartsToFail is how often a new server may end as it starts.
+	restartsToFail = 3
+)
+
+func pollAfter(since time.Time) time.Duration {
+	return min(max(time.Since(since)/10, minPoll), maxPoll)
+}
+
+// lookAt returns nil once mysqld runs, and else what is going on, or what is wrong. A server that was ready once is
+// waited for, whatever keeps it: its task ends that in time.
+func (l *Launcher) lookAt(s *server, p pod) error {
+	wait := func(sentence string) error { return launcher.NotYet(pollAfter(p.Metadata.CreationTimestamp), sentence) }
+	launching := s.state.Phase == phaseLaunching
+	if !p.Metadata.DeletionTimestamp.IsZero() {
+		return wait("Waiting until mysqld has stopped")
+	}
+	if c := p.condition("PodScheduled"); c.Status == "False" {
+		if launching && !c.LastTransitionTime.IsZero() && time.Since(c.LastTransitionTime) > l.cfg.PlaceTimeout {
+			return launcher.NoRoom(fmt.Errorf("server %s: no node for the pod %s in %v: %s", s.id, s.podName(),
+				l.cfg.PlaceTimeout, c.Message))
+		}
+		return wait(unscheduled(c.Message))
+	}
+	if launching && time.Since(s.secret.Metadata.CreationTimestamp) > l.cfg.PlaceTimeout+l.cfg.LaunchTimeout {
+		return &launcher.Error{Action: launcher.GiveUp, Sentence: noServers,
+			Err: fmt.Errorf("server %s: the pod %s did not come up in time: %s", s.id, s.podName(), p.trouble())}
+	}
+	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+		if launching && c.RestartCount >= restartsToFail && c.State.Running == nil {
+			return ended(s, c)
+		}
+	}
+	for _, c := range p.Status.InitContainerStatuses {
+		if c.State.Running != nil || c.State.Terminated == nil || c.State.Terminated.ExitCode != 0 {
+			return wait(notRunning(c, "Preparing the data directory"))
+		}
+	}
+	switch c := p.mysqld(); {
+	case c.State.Running != nil:
+		return nil
+	case c.Name != "":
+		return wait(notRunning(c, "Starting mysqld"))
+	}
+	return wait("Attaching the volume")
+}
+
+// unscheduled makes a sentence of what the scheduler says.
+func unscheduled(message string) string {
+	switch {
+	case strings.Contains(message, "PersistentVolumeClaim"):
+		return "Waiting for the volume"
+	case strings.Contains(message, "Insufficient memory"):
+		return "Waiting for a node with enough memory"
+	case strings.Contains(message, "Insufficient cpu"):
+		return "Waiting for a node with a free processor"
+	}
+	return "Waiting for a node"
+}
+
+// notRunning says what a container waits for.
+func notRunning(c containerStatus, otherwise string) string {
+	if c.State.Waiting == nil {
+		return otherwise
+	}
+	switch c.State.Waiting.Reason {
+	case "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName":
+		return "Fetching the image"
+	case "ContainerCreating":
+		return "Attaching the volume"
+	case "PodInitializing":
+		return "Preparing the data directory"
+	case "CrashLoopBackOff":
+		return "Starting mysqld again, which ended as it started"
+	}
+	return otherwise
+}
+
+// ended says why a container ends again and again.
+func ended(s *server, c containerStatus) error {
+	why, sentence := "it says nothing of why", noServers
+	for _, t := range []containerState{c.State, c.LastState} {
+		if t.Terminated == nil {
+			continue
+		}
+		why = fmt.Sprintf("%s, exit code %d: %s", t.Terminated.Reason, t.Terminated.ExitCode, t.Terminated.Message)
+		if t.Terminated.Reason == "OOMKilled" {
+			sentence = "The memory of this plan is too little for mysqld."
+		}
+	}
+	return &launcher.Error{Action: launcher.GiveUp, Sentence: sentence,
+		Err: fmt.Errorf("server %s: the container %s has ended %d times: %s", s.id, c.Name, c.RestartCount, why)}
+}
+
+// whyNoPod returns an error if the StatefulSet may make no pod. No condition says so, only an event does.
+func (l *Launcher) whyNoPod(ctx context.Context, s *server, set statefulSet) error {
+	query := url.Values{"fieldSelector": {"reason=FailedCreate,involvedObject.uid=" + set.Metadata.UID}}
+	var found eventList
+	if err := l.api.get(ctx, l.api.path(events)+"?"+query.Encode(), &found); err != nil {
+		return err
+	}
+	for _, e := range found.Items {
+		err := fmt.Errorf("server %s: its pod may not be made: %s", s.id, e.Message)
+		if saysNoRoom(e.Message) {
+			return launcher.NoRoom(err)
+		}
+		// What else keeps it may pass, such as that a new namespace has no ServiceAccount yet.
+		late := s.state.Phase == phaseLaunching && time.Since(s.secret.Metadata.CreationTimestamp) > l.cfg.PlaceTimeout
+		if late || strings.Contains(e.Message, "violates PodSecurity") {
+			return &launcher.Error{Action: launcher.GiveUp, Sentence: noServers, Err: err}
+		}
+	}
+	return nil
+}
+
+func (p pod) condition(kind string) condition {
+	for _, c := range p.Status.Conditions {
+		if c.Type == kind {
+			return c
+		}
+	}
+	return condition{}
+}
+
+// mysqld is how its container is; the zero value if that is not known yet.
+func (p pod) mysqld() containerStatus {
+	for _, c := range p.Status.ContainerStatuses {
+		if c.Name == containerName {
+			return c
+		}
+	}
+	return containerStatus{}
+}
+
+func (p pod) containerID() string { return p.mysqld().ContainerID }
+
+// trouble is what the containers wait for, for operators.
+func (p pod) trouble() string {
+	var all []string
+	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+		if w := c.State.Waiting; w != nil {
+			all = append(all, strings.TrimSpace(c.Name+": "+w.Reason+" "+w.Message))
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+// startingTime bounds the question of Starting.
+const startingTime = 3 * time.Second
+
+// Starting implements launcher.Launcher. A server that the launcher cannot ask about is not said to be starting.
+func (l *Launcher) Starting(id string) bool {
+	name, err := objectName(id)
+	if err != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), startingTime)
+	defer cancel()
+	var p pod
+	if err := l.api.get(ctx, l.api.path(pods, name+"-0"), &p); err != nil {
+		return false
+	}
+	c := p.mysqld()
+	if c.Ready || c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff" {
+		return false
+	}
+	up, known := l.up.Load(id)
+	return !known || up != c.ContainerID
+}

@@ -1,0 +1,228 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"mysql-broker/provisioner/fault"
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/provisioner/mysqladmin"
+)
+
+// Resize implements launcher.Launcher. Sessions stay open: the pod is resized in place, and mysqld told by SQL. Where
+// Kubernetes cannot do that, the pod is made anew. A volume grows, and keeps its size where the plan has less.
+func (l *Launcher) Resize(
+	ctx context.Context, spec launcher.Spec, report func(progress string),
+) (_ launcher.Endpoint, err error) {
+	defer func() { err = explain(err) }()
+	if _, err := l.imageOf(spec); err != nil {
+		return launcher.Endpoint{}, err
+	}
+	s, err := l.find(ctx, spec.ID)
+	if err != nil {
+		return launcher.Endpoint{}, err
+	}
+	if s.state.Phase != phaseReady {
+		return launcher.Endpoint{}, fmt.Errorf("server %s: cannot resize what was not launched", s.id)
+	}
+	next := s.state
+	next.MemoryMB, next.MilliCPU, next.StorageMB = spec.MemoryMB, spec.MilliCPU, spec.StorageMB
+	next.ClaimMB = max(next.ClaimMB, spec.StorageMB)
+	if next == s.state {
+		return l.bringUp(ctx, s, spec)
+	}
+	report("Changing the server's size")
+	if ctx.Err() != nil { // the report may have found that another has the work now
+		return launcher.Endpoint{}, fmt.Errorf("server %s: %w", s.id, context.Cause(ctx))
+	}
+	if err := l.resizeTo(ctx, s, next, spec); err != nil {
+		return launcher.Endpoint{}, err
+	}
+	return l.bringUp(ctx, s, spec)
+}
+
+// resizeTo changes what is there until it is as next says, and then records that. All of it may be done again.
+func (l *Launcher) resizeTo(ctx context.Context, s *server, next state, spec launcher.Spec) error {
+	present := s.state
+	wanted := *s
+	wanted.state = next
+	if next.ClaimMB > present.ClaimMB {
+		if err := l.api.apply(ctx, l.api.path(claims, s.name), l.claimOf(&wanted), nil); err != nil {
+			return err
+		}
+		fault.Point("resize", "volume grown")
+	}
+	inPlace, err := l.resizeInPlace(ctx, s, next, spec)
+	if err != nil {
+		return err
+	}
+	fault.Point("resize", "pod resized")
+	if err := l.api.apply(ctx, l.api.path(statefulSets, s.name), l.statefulSetOf(&wanted), nil); err != nil {
+		return err
+	}
+	fault.Point("resize", "template changed")
+	if err := l.change(ctx, s, func(s *server) {
+		s.state.MemoryMB, s.state.MilliCPU = next.MemoryMB, next.MilliCPU
+		s.state.StorageMB, s.state.ClaimMB = next.StorageMB, next.ClaimMB
+		s.secret.Data[settingsFile] = settings(s.state)
+	}); err != nil {
+		return err
+	}
+	if inPlace {
+		return nil
+	}
+	err = l.api.delete(ctx, l.api.path(pods, s.podName()), deleteOptions{})
+	if err != nil && !isNotFound(err) {
+		return err
+	}
+	return launcher.NotYet(minPoll, "Restarting mysqld with its new size")
+}
+
+// resizeInPlace gives a pod that runs other limits, and mysqld other settings. It is false where the pod has to be made
+// anew: it does not run, or the cluster cannot do that (before 1.33, and before 1.34 for less memory).
+func (l *Launcher) resizeInPlace(ctx context.Context, s *server, next state, spec launcher.Spec) (bool, error) {
+	var p pod
+	err := l.api.get(ctx, l.api.path(pods, s.podName()), &p)
+	if isNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if p.mysqld().State.Running == nil {
+		return false, nil
+	}
+	if next.MemoryMB < s.state.MemoryMB { // first mysqld gives the memory back, then it is taken
+		if err := l.setGlobals(ctx, s, next, spec); err != nil {
+			return false, err
+		}
+	}
+	if len(p.Spec.Containers) == 1 && !equal(p.Spec.Containers[0].Resources, next.resources()) {
+		var resized pod
+		err := l.api.strategicMerge(ctx, l.api.path(pods, s.podName(), "resize"), podResize(next), &resized)
+		if isNotFound(err) || isStatus(err, http.StatusMethodNotAllowed) || isStatus(err, http.StatusUnprocessableEntity) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		p = resized
+	}
+	if err := l.awaitResized(ctx, s, p, next); err != nil {
+		return false, err
+	}
+	if next.MemoryMB > s.state.MemoryMB {
+		if err := l.setGlobals(ctx, s, next, spec); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// podResize is a patch that changes what the container of mysqld gets, and nothing else of a pod.
+// https://kubernetes.io/docs/tasks/configure-pod-container/resize-container-resources/
+func podResize(st state) any {
+	type resized struct {
+		Name      string    `json:"name"`
+		Resources resources `json:"resources"`
+	}
+	return map[string]any{"spec": map[string]any{"containers": []resized{{containerName, st.resources()}}}}
+}
+
+// awaitResized returns NotYet until the node has changed the limits. Where the node has no room for long, the pod is
+// given its former size.
+func (l *Launcher) awaitResized(ctx context.Context, s *server, p pod, next state) error {
+	pending := p.condition("PodResizePending")
+	switch {
+	case pending.Status == "True" && (pending.Reason == "Infeasible" ||
+		!pending.LastTransitionTime.IsZero() && time.Since(pending.LastTransitionTime) > l.cfg.PlaceTimeout):
+		err := l.api.strategicMerge(ctx, l.api.path(pods, s.podName(), "resize"), podResize(s.state), nil)
+		return launcher.NoRoom(errors.Join(fmt.Errorf("server %s: its node has no room: %s", s.id, pending.Message), err))
+	case pending.Status == "True":
+		return launcher.NotYet(time.Second, "Waiting until the server's node has room")
+	case !equal(p.mysqld().Resources, next.resources()):
+		return launcher.NotYet(minPoll, "Changing the server's memory")
+	}
+	return nil
+}
+
+// equal compares quantities that the launcher wrote, and the API server may have written otherwise: 1024Mi as 1Gi.
+func equal(a, b resources) bool {
+	same := func(a, b string) bool { return a == b || toMilli(a) == toMilli(b) }
+	return maps.EqualFunc(a.Limits, b.Limits, same) && maps.EqualFunc(a.Requests, b.Requests, same)
+}
+
+// toMilli reads the quantities that may become of the launcher's own; -1 is no such one.
+// https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
+func toMilli(quantity string) int64 {
+	unit := int64(1000)
+	for suffix, size := range map[string]int64{"m": 1, "Ki": 1000 << 10, "Mi": 1000 << 20, "Gi": 1000 << 30,
+		"Ti": 1000 << 40} {
+		if number, ok := strings.CutSuffix(quantity, suffix); ok {
+			quantity, unit = number, size
+			break
+		}
+	}
+	n, err := strconv.ParseInt(quantity, 10, 64)
+	if err != nil {
+		return -1
+	}
+	return n * unit
+}
+
+// What MySQL and MariaDB answer for a variable that this version does not have, or that it sets at its start only.
+const (
+	unknownVariable  = 1193 // ER_UNKNOWN_SYSTEM_VARIABLE
+	readOnlyVariable = 1238 // ER_INCORRECT_GLOBAL_LOCAL_VAR
+)
+
+// setGlobals sets what differs between the settings of two sizes. What a version sets at its start only is as it was
+// until then.
+func (l *Launcher) setGlobals(ctx context.Context, s *server, next state, spec launcher.Spec) error {
+	ctx, cancel := context.WithTimeout(ctx, setTime)
+	defer cancel()
+	for _, statement := range changedGlobals(s.state, next) {
+		err := mysqladmin.Exec(ctx, adminLogin(s, spec), statement)
+		if refused, ok := errors.AsType[*mysql.MySQLError](err); ok &&
+			(refused.Number == unknownVariable || refused.Number == readOnlyVariable) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const setTime = 30 * time.Second // for all statements
+
+// changedGlobals are the statements that bring a server from one state's settings to another's. The bounds of what
+// sessions may set, maximum-…, are no variables.
+func changedGlobals(from, to state) (statements []string) {
+	before := map[string]bool{}
+	for _, line := range mysqld.Settings(from.Flavour, from.MemoryMB, 0) {
+		before[line] = true
+	}
+	for _, line := range mysqld.Settings(to.Flavour, to.MemoryMB, 0) {
+		name, value, _ := strings.Cut(strings.TrimPrefix(line, "loose-"), "=")
+		if before[line] || strings.HasPrefix(name, "maximum-") {
+			continue
+		}
+		if number, ok := strings.CutSuffix(value, "M"); ok {
+			if n, err := strconv.Atoi(number); err == nil {
+				value = strconv.Itoa(n << 20)
+			}
+		}
+		statements = append(statements, fmt.Sprintf("SET GLOBAL %s = %s", strings.ReplaceAll(name, "-", "_"), value))
+	}
+	return statements
+}

@@ -1,0 +1,88 @@
+package kubernetes
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	"mysql-broker/provisioner/launcher"
+)
+
+// phase is how far a server has come.
+type phase string
+
+const (
+	phaseLaunching phase = "launching" // it was not answered for yet
+	phaseReady     phase = "ready"     // it may hold a tenant's data
+)
+
+// state is what a server is to be, and where applications were told that it is.
+type state struct {
+	Phase     phase  `json:"phase"`
+	Flavour   string `json:"flavour"`
+	Image     string `json:"image"`
+	MemoryMB  int    `json:"memory_mb"`
+	MilliCPU  int    `json:"milli_cpu,omitempty"`
+	StorageMB int    `json:"storage_mb"`
+	ClaimMB   int    `json:"claim_mb"` // the largest that StorageMB was: no claim shrinks
+	AdminUser string `json:"admin_user"`
+
+	Host      string `json:"host,omitempty"`
+	Port      int    `json:"port,omitempty"`
+	AdminHost string `json:"admin_host,omitempty"`
+	AdminPort int    `json:"admin_port,omitempty"`
+}
+
+// server is one whose Secret was read.
+type server struct {
+	id     string
+	name   string // of all its objects
+	secret secret
+	state  state
+}
+
+func (s *server) readState() error {
+	if err := json.Unmarshal([]byte(s.secret.Metadata.Annotations[stateAnnotation]), &s.state); err != nil {
+		return fmt.Errorf("server %s: its Secret %s has no state that can be read: %w", s.id, s.name, err)
+	}
+	return nil
+}
+
+func (s *server) writeState() {
+	text, err := json.Marshal(s.state)
+	if err != nil {
+		panic(err) // numbers and strings alone
+	}
+	annotations := maps.Clone(s.secret.Metadata.Annotations)
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[stateAnnotation] = string(text)
+	s.secret.Metadata.Annotations = annotations
+}
+
+func (s *server) kept() bool { return s.secret.Metadata.Annotations[keptAnnotation] != "" }
+
+func (s *server) podName() string { return s.name + "-0" }
+
+func (s *server) endpoint() launcher.Endpoint {
+	return launcher.Endpoint{Host: s.state.Host, Port: s.state.Port, CACertificate: s.secret.Data[caFile],
+		AdminHost: s.state.AdminHost, AdminPort: s.state.AdminPort}
+}
+
+// owner makes an object one that goes with the Secret.
+func (s *server) owner() []ownerReference {
+	return []ownerReference{{APIVersion: "v1", Kind: "Secret", Name: s.name, UID: s.secret.Metadata.UID,
+		BlockOwnerDeletion: true}}
+}
+
+// resources are what the plan gives to mysqld.
+func (st state) resources() resources {
+	memory := fmt.Sprintf("%dMi", st.MemoryMB)
+	r := resources{Requests: map[string]string{"memory": memory}, Limits: map[string]string{"memory": memory}}
+	if st.MilliCPU > 0 {
+		cpu := fmt.Sprintf("%dm", st.MilliCPU)
+		r.Requests["cpu"], r.Limits["cpu"] = cpu, cpu
+	}
+	return r
+}

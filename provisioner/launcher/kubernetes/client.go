@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -50,73 +51,101 @@ func (c *client) path(kind string, name ...string) string {
 }
 
 func (c *client) get(ctx context.Context, path string, into any) error {
-	return c.do(ctx, http.MethodGet, path, "", nil, into)
+	return c.do(ctx, call{method: http.MethodGet, path: path}, into)
 }
 
 func (c *client) create(ctx context.Context, path string, object, into any) error {
-	return c.do(ctx, http.MethodPost, path, "application/json", object, into)
+	return c.do(ctx, call{method: http.MethodPost, path: path, contentType: "application/json", body: object}, into)
 }
 
 // apply makes an object what is described, whether or not it is there: fields that the broker applied before and that
 // are left out now are removed, and those of others stay.
 func (c *client) apply(ctx context.Context, path string, object, into any) error {
 	query := url.Values{"fieldManager": {fieldManager}, "force": {"true"}}
-	return c.do(ctx, http.MethodPatch, path+"?"+query.Encode(), applyPatch, object, into)
+	return c.do(ctx, call{method: http.MethodPatch, path: path + "?" + query.Encode(), contentType: applyPatch, body: object},
+		into)
 }
 
 // merge changes the fields that are named, if the object has the named resourceVersion still.
 func (c *client) merge(ctx context.Context, path string, change, into any) error {
-	return c.do(ctx, http.MethodPatch, path, mergePatch, change, into)
+	return c.do(ctx, call{method: http.MethodPatch, path: path, contentType: mergePatch, body: change}, into)
 }
 
 // strategicMerge is merge for lists whose items have names.
 func (c *client) strategicMerge(ctx context.Context, path string, change, into any) error {
-	return c.do(ctx, http.MethodPatch, path, strategicPatch, change, into)
+	return c.do(ctx, call{method: http.MethodPatch, path: path, contentType: strategicPatch, body: change}, into)
 }
 
 func (c *client) delete(ctx context.Context, path string, options deleteOptions) error {
 	options.APIVersion, options.Kind = "v1", "DeleteOptions"
-	return c.do(ctx, http.MethodDelete, path, "application/json", options, nil)
+	return c.do(ctx, call{method: http.MethodDelete, path: path, contentType: "application/json", body: options}, nil)
 }
 
-// listMetadata calls each with what is known of the objects of a kind that have these labels, without their contents.
+// listMetadata calls each with the metadata of the objects of a kind that have these labels.
 func (c *client) listMetadata(ctx context.Context, kind, labels string, each func(metadata)) error {
-	query := url.Values{"labelSelector": {labels}, "limit": {strconv.Itoa(pageSize)}}
+	return list(ctx, c, kind, labels, pageSize, func(o partialObject) error {
+		each(o.Metadata)
+		return nil
+	})
+}
+
+// partialObject is an object without its content. Lists of them are smaller.
+// https://kubernetes.io/docs/reference/using-api/api-concepts/#metadata-only-fetches
+type partialObject struct {
+	Metadata metadata `json:"metadata"`
+}
+
+// list calls each with the objects of a kind that have these labels. It reads them in pages.
+func list[T any](ctx context.Context, c *client, kind, labels string, page int, each func(T) error) error {
+	query := url.Values{"labelSelector": {labels}, "limit": {strconv.Itoa(page)}}
+	accept := "application/json"
+	if _, partial := any(*new(T)).(partialObject); partial {
+		accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+	}
 	for {
-		var page struct {
+		var found struct {
 			Metadata struct {
 				Continue string `json:"continue"`
 			} `json:"metadata"`
-			Items []struct {
-				Metadata metadata `json:"metadata"`
-			} `json:"items"`
+			Items []T `json:"items"`
 		}
-		err := c.get(ctx, c.path(kind)+"?"+query.Encode(), &page)
-		if err != nil {
+		if err := c.do(ctx, call{method: http.MethodGet, path: c.path(kind) + "?" + query.Encode(), accept: accept},
+			&found); err != nil {
 			return err
 		}
-		for _, item := range page.Items {
-			each(item.Metadata)
+		for _, item := range found.Items {
+			if err := each(item); err != nil {
+				return err
+			}
 		}
-		if page.Metadata.Continue == "" {
+		if found.Metadata.Continue == "" {
 			return nil
 		}
-		query.Set("continue", page.Metadata.Continue)
+		query.Set("continue", found.Metadata.Continue)
 	}
 }
 
-// do sends a request until it is answered. Every request may be repeated: what it asks for is then done already.
-func (c *client) do(ctx context.Context, method, path, contentType string, object, into any) error {
+// call is a request to the API server.
+type call struct {
+	method, path string // the path with its query
+	accept       string // "" for application/json
+	contentType  string // of body
+	body         any    // nil for none
+}
+
+// do sends a request until it is answered. Every request may be repeated: if it was carried out before, the repetition
+// changes nothing.
+func (c *client) do(ctx context.Context, request call, into any) error {
 	var body []byte
-	if object != nil {
+	if request.body != nil {
 		var err error
-		if body, err = json.Marshal(object); err != nil {
+		if body, err = json.Marshal(request.body); err != nil {
 			return err
 		}
 	}
 	pause := minPause
 	for attempt := 1; ; attempt++ {
-		err := c.try(ctx, method, path, contentType, body, into)
+		err := c.try(ctx, request, body, into)
 		if attempt == attempts || !passes(err) || ctx.Err() != nil {
 			return err
 		}
@@ -132,57 +161,60 @@ func (c *client) do(ctx context.Context, method, path, contentType string, objec
 	}
 }
 
-func (c *client) try(ctx context.Context, method, path, contentType string, body []byte, into any) error {
-	status, err := c.send(ctx, method, path, contentType, body, into)
-	if status == http.StatusUnauthorized && c.token != nil && c.token.renew() {
-		_, err = c.send(ctx, method, path, contentType, body, into)
-	}
-	return err
-}
-
-func (c *client) send(ctx context.Context, method, path, contentType string, body []byte, into any) (int, error) {
+// try sends a request once, and again if the token was refused and can be read anew.
+func (c *client) try(ctx context.Context, request call, body []byte, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, method, c.url+path, bytes.NewReader(body))
+	response, err := c.send(ctx, request, body)
+	if isStatus(err, http.StatusUnauthorized) && c.token != nil && c.token.renew() {
+		response, err = c.send(ctx, request, body)
+	}
 	if err != nil {
-		return 0, err
-	}
-	request.Header.Set("User-Agent", fieldManager)
-	request.Header.Set("Accept", accept(method, path))
-	if contentType != "" {
-		request.Header.Set("Content-Type", contentType)
-	}
-	if c.token != nil {
-		token, err := c.token.read()
-		if err != nil {
-			return 0, err
-		}
-		request.Header.Set("Authorization", "Bearer "+token)
-	}
-	response, err := c.http.Do(request)
-	if err != nil {
-		return 0, fmt.Errorf("ask Kubernetes: %w", err)
+		return err
 	}
 	defer response.Body.Close()
-	if response.StatusCode >= http.StatusMultipleChoices {
-		return response.StatusCode, readStatus(method, request.URL.Path, response)
-	}
 	if into == nil {
 		_, err = io.Copy(io.Discard, response.Body)
 	} else {
 		err = json.NewDecoder(response.Body).Decode(into)
 	}
 	if err != nil {
-		return response.StatusCode, fmt.Errorf("read Kubernetes' answer to %s %s: %w", method, request.URL.Path, err)
+		return fmt.Errorf("read Kubernetes' response to %s: %w", request, err)
 	}
-	return response.StatusCode, nil
+	return nil
 }
 
-// accept asks for lists without the contents of the objects.
-// https://kubernetes.io/docs/reference/using-api/api-concepts/#metadata-only-fetches
-func accept(method, path string) string {
-	if method == http.MethodGet && strings.Contains(path, "limit=") {
-		return "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+// send returns a response with a status of success, whose body the caller closes.
+func (c *client) send(ctx context.Context, request call, body []byte) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, request.method, c.url+request.path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
 	}
-	return "application/json"
+	r.Header.Set("User-Agent", fieldManager)
+	r.Header.Set("Accept", cmp.Or(request.accept, "application/json"))
+	if request.contentType != "" {
+		r.Header.Set("Content-Type", request.contentType)
+	}
+	if c.token != nil {
+		token, err := c.token.read()
+		if err != nil {
+			return nil, err
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := c.http.Do(r)
+	if err != nil {
+		return nil, fmt.Errorf("ask Kubernetes: %w", err)
+	}
+	if response.StatusCode >= http.StatusMultipleChoices {
+		defer response.Body.Close()
+		return nil, readStatus(request.String(), response)
+	}
+	return response, nil
+}
+
+// String is the method and the path without its query.
+func (c call) String() string {
+	path, _, _ := strings.Cut(c.path, "?")
+	return c.method + " " + path
 }

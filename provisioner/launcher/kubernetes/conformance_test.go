@@ -24,7 +24,12 @@ import (
 // shared is the control plane and the node of all tests.
 var shared cluster.Shared
 
-func TestMain(m *testing.M) { os.Exit(shared.Main(m)) }
+func TestMain(m *testing.M) {
+	if status, ordered := launchertest.Child(openChild); ordered {
+		os.Exit(status)
+	}
+	os.Exit(shared.Main(m))
+}
 
 // The launcher keeps what launcher.Launcher promises, with a real control plane and real servers of each flavour.
 func TestConformance(t *testing.T) {
@@ -32,6 +37,7 @@ func TestConformance(t *testing.T) {
 		launchertest.Run(t, func(t *testing.T) launchertest.Place {
 			p := newPlace(t, image)
 			return launchertest.Place{
+				Child:    p.child(t),
 				MemoryMB: [2]int{256, 1024},
 				Open:     p.open,
 				Fill:     p.fill,
@@ -39,6 +45,36 @@ func TestConformance(t *testing.T) {
 			}
 		})
 	})
+}
+
+// childConfig is what another process needs to know of a place.
+type childConfig struct {
+	Credentials kubernetes.Credentials
+	Namespace   string
+	Images      []kubernetes.Image
+	Service     kubernetes.Access
+	Host        string
+	User        int
+}
+
+func (p *place) child(t *testing.T) string {
+	t.Helper()
+	text, err := json.Marshal(childConfig{p.cfg.Credentials, p.cfg.Namespace, p.cfg.Images, p.cfg.Service, p.cfg.Host,
+		p.cfg.User})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// openChild opens the launcher of another process's place.
+func openChild(place string) (launcher.Launcher, error) {
+	var c childConfig
+	if err := json.Unmarshal([]byte(place), &c); err != nil {
+		return nil, err
+	}
+	return kubernetes.New(kubernetes.Config{Credentials: c.Credentials, Namespace: c.Namespace, Images: c.Images,
+		Service: c.Service, Host: c.Host, User: c.User})
 }
 
 // eachImage runs fn as a parallel subtest with an image of each mysqld that there is.

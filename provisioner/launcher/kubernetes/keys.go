@@ -10,6 +10,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"mysql-broker/provisioner/launcher/certificate"
@@ -50,9 +51,24 @@ func (l *Launcher) addKeys(ctx context.Context, s *server, hosts ...string) erro
 		}
 		trusted, issuer = signer.Trusted, signer.Certificate.Raw
 	}
-	s.secret.Data[caFile], s.secret.Data[certFile] = trusted, toPEM("CERTIFICATE", leaf)
+	s.secret.Data[caFile] = trusted
 	s.secret.Data[keyFile] = toPEM("PRIVATE KEY", private)
-	s.secret.Metadata.Annotations[caAnnotation] = fingerprint(issuer)
+	return s.setCertificate(issuer, leaf)
+}
+
+// setCertificate sets the certificate of a server, and the annotations that tell what it is without its content.
+func (s *server) setCertificate(issuer, leaf []byte) error {
+	parsed, err := x509.ParseCertificate(leaf)
+	if err != nil {
+		return fmt.Errorf("certificate: %w", err)
+	}
+	s.secret.Data[certFile] = toPEM("CERTIFICATE", leaf)
+	maps.Copy(s.secret.Metadata.Annotations, map[string]string{
+		caAnnotation:          fingerprint(issuer),
+		certificateAnnotation: fingerprint(leaf),
+		expiresAnnotation:     parsed.NotAfter.UTC().Format(time.RFC3339),
+		trustedAnnotation:     fingerprint(s.secret.Data[caFile]),
+	})
 	return nil
 }
 

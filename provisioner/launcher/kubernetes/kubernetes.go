@@ -143,7 +143,14 @@ const (
 	managedBy       = "mysql-broker"
 	stateAnnotation = "mysql-broker/state"
 	keptAnnotation  = "mysql-broker/kept"
-	caAnnotation    = "mysql-broker/ca" // which one has signed the certificate
+
+	// Fingerprints, SHA-256, of what the Secret holds, and of what mysqld has loaded of it.
+	caAnnotation          = "mysql-broker/ca"                 // the CA that signed the certificate
+	trustedAnnotation     = "mysql-broker/trusted"            // the CAs that clients are to trust
+	certificateAnnotation = "mysql-broker/certificate"        // the certificate
+	loadedAnnotation      = "mysql-broker/loaded-certificate" // the certificate that mysqld uses
+
+	expiresAnnotation = "mysql-broker/certificate-expires"
 )
 
 func labelsOf(id string) map[string]string {

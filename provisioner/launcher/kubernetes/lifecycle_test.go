@@ -174,7 +174,7 @@ func TestNoNode(t *testing.T) {
 		p := newPlace(t, image)
 		p.cfg.PlaceTimeout = 5 * time.Second
 		l, spec := p.open(t), newSpec()
-		spec.MemoryMB = 1 << 20
+		spec.MemoryMB = 40 << 10 // the node has 32
 		_, sentences, err := finish(t, func(ctx context.Context) (launcher.Endpoint, error) {
 			return l.Launch(ctx, spec, func(string) {})
 		})

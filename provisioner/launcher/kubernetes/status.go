@@ -32,8 +32,8 @@ func (e *statusError) Error() string {
 // maxStatus bounds what is read of an answer that says no.
 const maxStatus = 64 << 10
 
-func readStatus(method, path string, response *http.Response) error {
-	e := &statusError{request: method + " " + path, code: response.StatusCode}
+func readStatus(request string, response *http.Response) error {
+	e := &statusError{request: request, code: response.StatusCode}
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxStatus))
 	if err != nil || json.Unmarshal(text, e) != nil { // a proxy has answered
 		e.Message = http.StatusText(e.code)

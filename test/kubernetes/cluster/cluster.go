@@ -132,6 +132,10 @@ func (c *Cluster) startControlPlane(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// Started earlier, it gives up after ten seconds, which may be too soon on a busy host.
+	if err := c.await(ctx, "/readyz"); err != nil {
+		return err
+	}
 	if err := c.start("kube-controller-manager", "--kubeconfig="+config, "--leader-elect=false",
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", ports[3]),
 		"--service-account-private-key-file="+pki("accounts.key"), "--root-ca-file="+pki("ca.crt"),
@@ -139,12 +143,7 @@ func (c *Cluster) startControlPlane(ctx context.Context) error {
 		return err
 	}
 	// The controllers run when they have made a new namespace's service account.
-	for _, path := range []string{"/readyz", "/api/v1/namespaces/default/serviceaccounts/default"} {
-		if err := c.await(ctx, path); err != nil {
-			return err
-		}
-	}
-	return nil
+	return c.await(ctx, "/api/v1/namespaces/default/serviceaccounts/default")
 }
 
 // start runs a program until Stop; its output goes to log/NAME.log.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"net/http"
 	"os"
 	"strconv"
@@ -212,17 +213,19 @@ func (n *Node) selected(namespace string, selector map[string]string) *pod {
 	return nil
 }
 
-// megabytes reads the quantities that the tests use.
+// megabytes reads a quantity of memory. The API server writes 1048576Mi as 1Ti. A quantity that it cannot read has no
+// room on any node: a mysqld that takes what it was wrongly given would stop this host.
 func megabytes(quantity string) int {
-	number, gibi := strings.CutSuffix(quantity, "Gi")
-	n, err := strconv.Atoi(strings.TrimSuffix(number, "Mi"))
-	switch {
-	case err != nil:
+	units := map[string]int{"Mi": 1, "Gi": 1 << 10, "Ti": 1 << 20}
+	if quantity == "" {
 		return 0
-	case gibi:
-		return n * 1024
 	}
-	return n
+	if len(quantity) > 2 && units[quantity[len(quantity)-2:]] > 0 {
+		if n, err := strconv.Atoi(quantity[:len(quantity)-2]); err == nil {
+			return n * units[quantity[len(quantity)-2:]]
+		}
+	}
+	return math.MaxInt32
 }
 
 func statusPatch(status map[string]any) map[string]any { return map[string]any{"status": status} }

@@ -21,6 +21,9 @@ const (
 	RequireVar  = "REQUIRE_KUBERNETES"
 )
 
+// nodeMemoryMB is enough for all servers that tests run at the same time.
+const nodeMemoryMB = 32 << 10
+
 // Shared is one cluster with a node for all tests of a package, which use namespaces of their own.
 type Shared struct {
 	once sync.Once
@@ -80,7 +83,7 @@ func (s *Shared) Open(programs string, logf func(string, ...any)) (err error) {
 		images[ImageName(b)] = image
 	}
 	pid := os.Getpid() // two clusters have other addresses, as they may choose the same ports
-	s.Node, err = s.Play(context.Background(), NodeConfig{Images: images, MemoryMB: 256 << 10,
+	s.Node, err = s.Play(context.Background(), NodeConfig{Images: images, MemoryMB: nodeMemoryMB,
 		Address: fmt.Sprintf("127.%d.%d.1", 64+pid>>8%64, pid%256)})
 	return err
 }

@@ -40,6 +40,9 @@ type Plan struct {
 	// Events says that accounts may make events. These run without a connection, so that no limit bounds them.
 	Events bool
 
+	// AllowCrossSpace says that the data of an instance may be used for one in another space, if the plans of both have it.
+	AllowCrossSpace bool
+
 	MaxPolling         time.Duration // maximum_polling_duration in the catalog, 0 for none
 	MaintenanceVersion string        // maintenance_info.version in the catalog, "" for none
 

@@ -9,6 +9,9 @@ MYSQLD ?= $(wildcard $(MYSQL97)/bin/mysqld)
 # Where `make kubernetes-programs` puts the programs of Kubernetes that tests run.
 KUBERNETES_PROGRAMS ?= /opt/kubernetes-programs
 
+# FULL=1: `make test` with the race detector, and every test on every installed mysqld, as CI runs it.
+FULL ?=
+
 FUZZTIME ?= 1m
 
 SOAK ?= 15m
@@ -38,7 +41,7 @@ build: ## make bin/mysql-broker, linked statically
 	CGO_ENABLED=0 go build -ldflags '-X mysql-broker/cmd/mysql-broker/version.Version=$(VERSION)' -o bin/mysql-broker ./cmd/mysql-broker
 
 # lint comes first, so that go test prints the last lines.
-test: ## install missing packages, then run all checks and tests on every installed mysqld
+test: ## install missing packages, then run all checks and tests; FULL=1: with the race detector, all on every installed mysqld
 	@deploy/dev/install-packages.sh test
 	@$(MAKE) --no-print-directory lint go-test
 
@@ -77,7 +80,8 @@ lint: ## gofmt, length of lines, go vet, staticcheck, gosec, govulncheck
 	@test/govulncheck.sh
 
 go-test: ## run only the tests
-	MYSQLD='$(MYSQLD)' KUBERNETES_PROGRAMS='$(KUBERNETES_PROGRAMS)' go run ./test/servers/with-servers test/all.sh
+	FULL='$(FULL)' MYSQLD='$(MYSQLD)' KUBERNETES_PROGRAMS='$(KUBERNETES_PROGRAMS)' \
+		go run ./test/servers/with-servers test/all.sh
 	go -C test/kubernetes/manifests test -count=1 ./...
 
 fuzz: ## run each fuzz target for FUZZTIME

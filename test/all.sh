@@ -1,20 +1,39 @@
 #!/bin/bash
 # Runs the tests of all packages with servers that are there already. Ends with go test's own lines, and fails where a
-# test does.
+# test does. FULL=1, as CI sets it, runs every test on every mysqld, with the race detector where that finds anything.
+# Otherwise there is no race detector, and the tests that start brokers or servers of their own run on one mysqld each
+# (servers.Chosen): a third of the time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+# The longest come first, as go test begins packages in the order given: it should not end with one of them alone.
+longest='./test/e2e ./provisioner/launcher/process ./test/chaos ./test/connect ./provisioner/doctor ./test/soak
+  ./test/browser ./test/deploy ./test/model ./test/audit'
 # What these start, kill or measure needs no race detector, with which brokers take several times as long to start: the
-# other tests run the same code with it. The longest come first, as go test begins packages in the order given: it should
-# not end with one of them alone.
-without='./test/chaos ./test/soak ./test/browser ./test/connect ./test/deploy'
-others=$(go list ./... | grep -v -E '/test/(chaos|soak|browser|connect|deploy|e2e)$')
+# other tests run the same code with it.
+without_race='./test/chaos ./test/connect ./test/soak ./test/browser ./test/deploy'
+
+# all_but lists the packages that are not among the arguments.
+all_but() {
+  go list ./... | grep -v -x -F -f <(go list "$@")
+}
 
 # More tests at once than the processors are for: most of them wait. `make lint` has vetted. The time limit is that of
 # each package.
+run() {
+  go test -vet=off -count=1 -timeout 40m "$@" || status=$?
+}
+
 status=0
 # shellcheck disable=SC2086 # lists of words
-go test -vet=off -count=1 -parallel 6 -timeout 40m $without || status=$?
-# shellcheck disable=SC2086
-go test -race -vet=off -count=1 -parallel 6 -timeout 40m ./test/e2e $others || status=$?
+if [ "${FULL:-}" = 1 ]; then
+  unset TEST_ON_ONE_MYSQL
+  others=$(all_but ./test/e2e $without_race)
+  run -parallel 6 $without_race
+  run -race -parallel 6 ./test/e2e $others
+else
+  others=$(all_but $longest)
+  TEST_ON_ONE_MYSQL=1 run -parallel 8 $longest
+  run -parallel 8 $others
+fi
 exit $status

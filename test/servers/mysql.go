@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"hash/fnv"
 	"net"
 	"os"
 	"strconv"
@@ -51,16 +52,28 @@ func (s MySQL) Open() (*sql.DB, error) {
 	return sql.OpenDB(connector), nil
 }
 
-// EachMySQL runs fn as a parallel subtest on every mysqld there is. Tests share them, and so keep to databases and
-// accounts of their own.
+// EachMySQL runs fn as a parallel subtest on every mysqld there is, or on one: see Chosen. Tests share them, and so keep
+// to databases and accounts of their own.
 func EachMySQL(t *testing.T, fn func(t *testing.T, server MySQL)) {
 	t.Helper()
-	for _, s := range AllMySQL(t) {
+	for _, s := range Chosen(t, AllMySQL(t)) {
 		t.Run(s.Flavour, func(t *testing.T) {
 			t.Parallel()
 			fn(t, s)
 		})
 	}
+}
+
+// Chosen is what a test runs on: all that there is, or one of them if $TEST_ON_ONE_MYSQL is set. Which one depends on the
+// test's name alone, so that it is always the same, and each runs about half of the tests.
+func Chosen[Server any](t testing.TB, all []Server) []Server {
+	if os.Getenv(OnOneMySQLVar) == "" || len(all) == 0 {
+		return all
+	}
+	hash := fnv.New32a()
+	hash.Write([]byte(t.Name()))
+	n := int(hash.Sum32() % uint32(len(all)))
+	return all[n : n+1]
 }
 
 // AllMySQL is every mysqld there is, for a test that needs several at once, or any.

@@ -21,6 +21,7 @@ const (
 	PostgresURLVar = "TEST_POSTGRES_URL"  // a superuser's URL; each test gets a database of its own
 	MySQLVar       = "TEST_MYSQL_SERVERS" // a JSON array of MySQL
 	SharedDirVar   = "TEST_SHARED_DIR"    // what SharedDir returns
+	OnOneMySQLVar  = "TEST_ON_ONE_MYSQL"  // not empty: see Chosen
 )
 
 // own are the servers that this test binary started itself.

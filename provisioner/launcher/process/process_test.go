@@ -22,6 +22,7 @@ import (
 	"mysql-broker/provisioner/launcher/launchertest"
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/launcher/process"
+	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
@@ -36,7 +37,7 @@ func eachBinary(t *testing.T, fn func(t *testing.T, binary mysqld.Binary)) {
 	if len(binaries()) == 0 {
 		t.Fatal("no mysqld is installed")
 	}
-	for _, b := range binaries() {
+	for _, b := range servers.Chosen(t, binaries()) {
 		t.Run(b.Flavour+"-"+b.Version, func(t *testing.T) {
 			t.Parallel()
 			fn(t, b)

@@ -42,7 +42,11 @@ func (l *Launcher) addKeys(ctx context.Context, s *server, hosts ...string) erro
 		}
 		trusted = toPEM("CERTIFICATE", issuer)
 	} else {
-		signer, err := l.signer(ctx)
+		authority, err := l.authority(ctx)
+		if err != nil {
+			return err
+		}
+		signer, err := authority.Signer()
 		if err != nil {
 			return err
 		}
@@ -72,14 +76,15 @@ func (s *server) setCertificate(issuer, leaf []byte) error {
 	return nil
 }
 
-func (l *Launcher) signer(ctx context.Context) (*certificate.Signer, error) {
+// authority reads which CA signs.
+func (l *Launcher) authority(ctx context.Context) (certificate.Authority, error) {
 	ctx, cancel := context.WithTimeout(ctx, authorityTime)
 	defer cancel()
-	authority, err := l.cfg.Authority(ctx)
+	a, err := l.cfg.Authority(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read which CA signs for dedicated servers: %w", err)
+		return a, fmt.Errorf("read which CA signs for dedicated servers: %w", err)
 	}
-	return authority.Signer()
+	return a, nil
 }
 
 func toPEM(kind string, der []byte) []byte {

@@ -51,6 +51,9 @@ type Config struct {
 	// LaunchTimeout is how long a new server may take besides that, the fetch of its image included; 10 minutes.
 	LaunchTimeout time.Duration
 
+	// RenewInterval is how often the launcher looks after certificates; 10 seconds.
+	RenewInterval time.Duration
+
 	launcher.Options
 
 	name func(variable string) string // what operators call it
@@ -73,17 +76,20 @@ const (
 	LoadBalancer Access = "load-balancer"
 )
 
-// Launcher is a launcher.Launcher. It does nothing by itself.
+// Launcher is a launcher.Launcher. If its options say that it supervises, it renews certificates until it is closed.
 type Launcher struct {
 	cfg Config
 	api *client
+
+	stop       context.CancelFunc // ends the background work; nil if there is none
+	background sync.WaitGroup
 
 	up sync.Map // ids of servers to the container that let the administrator in
 }
 
 var _ launcher.Launcher = (*Launcher)(nil)
 
-// New returns a launcher that has contacted nobody yet.
+// New returns a launcher. It makes no connection before it returns.
 func New(cfg Config) (*Launcher, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.check(); err != nil {
@@ -93,13 +99,18 @@ func New(cfg Config) (*Launcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes launcher: %w", err)
 	}
-	return &Launcher{cfg: cfg, api: api}, nil
+	l := &Launcher{cfg: cfg, api: api}
+	if cfg.Supervise {
+		l.supervise()
+	}
+	return l, nil
 }
 
 func (c Config) withDefaults() Config {
 	c.Service = cmp.Or(c.Service, InCluster)
 	c.PlaceTimeout = cmp.Or(c.PlaceTimeout, 5*time.Minute)
 	c.LaunchTimeout = cmp.Or(c.LaunchTimeout, 10*time.Minute)
+	c.RenewInterval = cmp.Or(c.RenewInterval, 10*time.Second)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -120,8 +131,14 @@ func (c Config) check() error {
 	return nil
 }
 
-// Close ends idle connections.
-func (l *Launcher) Close() { l.api.http.CloseIdleConnections() }
+// Close implements launcher.Launcher.
+func (l *Launcher) Close() {
+	if l.stop != nil {
+		l.stop()
+	}
+	l.background.Wait()
+	l.api.http.CloseIdleConnections()
+}
 
 var (
 	validID   = regexp.MustCompile(`^[a-z]([a-z0-9_]{0,30}[a-z0-9])?$`)
@@ -152,6 +169,9 @@ const (
 
 	expiresAnnotation = "mysql-broker/certificate-expires"
 )
+
+// serversSelector selects the Secrets of servers.
+const serversSelector = managedByLabel + "=" + managedBy + "," + serverLabel
 
 func labelsOf(id string) map[string]string {
 	return map[string]string{"app.kubernetes.io/name": "mysqld", managedByLabel: managedBy, serverLabel: id}
@@ -220,8 +240,7 @@ func (l *Launcher) SignedBy(ctx context.Context, ca []byte) (ids []string, err e
 }
 
 func (l *Launcher) eachServer(ctx context.Context, each func(id string, m metadata)) error {
-	selector := managedByLabel + "=" + managedBy + "," + serverLabel
-	err := l.api.listMetadata(ctx, secrets, selector, func(m metadata) { each(m.Labels[serverLabel], m) })
+	err := l.api.listMetadata(ctx, secrets, serversSelector, func(m metadata) { each(m.Labels[serverLabel], m) })
 	if err != nil {
 		return fmt.Errorf("list servers: %w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -129,6 +130,9 @@ func (l *Launcher) bringUp(ctx context.Context, s *server, spec launcher.Spec) (
 		if err := l.change(ctx, s, func(s *server) {
 			s.state.Phase, s.state.Host, s.state.Port = after.Phase, after.Host, after.Port
 			s.state.AdminHost, s.state.AdminPort = after.AdminHost, after.AdminPort
+			if before.Phase != phaseReady { // nothing has renewed the certificate that mysqld started with
+				s.secret.Metadata.Annotations[loadedAnnotation] = s.secret.Metadata.Annotations[certificateAnnotation]
+			}
 		}); err != nil {
 			return launcher.Endpoint{}, err
 		}
@@ -159,7 +163,7 @@ func (l *Launcher) makeObjects(ctx context.Context, s *server) error {
 		if err := l.change(ctx, s, func(s *server) {
 			if len(s.secret.Data[keyFile]) == 0 {
 				s.secret.Data = made.Data
-				s.secret.Metadata.Annotations[caAnnotation] = made.Metadata.Annotations[caAnnotation]
+				maps.Copy(s.secret.Metadata.Annotations, made.Metadata.Annotations)
 			}
 		}); err != nil {
 			return err

@@ -3,12 +3,17 @@ package kubernetes_test
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"database/sql"
 	"errors"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-sql-driver/mysql"
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes"
@@ -56,16 +61,42 @@ func launch(t *testing.T, l launcher.Launcher, spec launcher.Spec) (launcher.End
 	return e, sentences
 }
 
+func login(spec launcher.Spec, e launcher.Endpoint) mysqladmin.Config {
+	return mysqladmin.Config{Name: spec.ID, Addr: e.AdminAddress(), ServerName: e.Host, User: spec.AdminUser,
+		Password: spec.AdminPassword, CA: e.CACertificate, MaxConns: 2}
+}
+
 // connect returns a session of the administrator.
 func connect(t *testing.T, spec launcher.Spec, e launcher.Endpoint) *mysqladmin.Server {
 	t.Helper()
-	server, err := mysqladmin.Open(mysqladmin.Config{Name: spec.ID, Addr: e.AdminAddress(), ServerName: e.Host,
-		User: spec.AdminUser, Password: spec.AdminPassword, CA: e.CACertificate, MaxConns: 1})
+	server, err := mysqladmin.Open(login(spec, e))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Close() })
 	return server
+}
+
+// visit returns a session that ends when the server is restarted.
+func visit(t *testing.T, spec launcher.Spec, e launcher.Endpoint) *sql.Conn {
+	t.Helper()
+	cfg := mysql.NewConfig()
+	cfg.User, cfg.Passwd, cfg.Net, cfg.Addr = spec.AdminUser, spec.AdminPassword, "tcp", e.AdminAddress()
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(e.CACertificate)
+	cfg.TLS = &tls.Config{RootCAs: roots, ServerName: e.Host, MinVersion: tls.VersionTLS12}
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := sql.OpenDB(connector)
+	t.Cleanup(func() { _ = db.Close() })
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
 }
 
 // A server whose container dies is started again by Kubernetes, is said to be starting meanwhile, and has its data.
@@ -131,7 +162,8 @@ func TestResizeInPlace(t *testing.T) {
 	eachImage(t, func(t *testing.T, image kubernetes.Image) {
 		p := newPlace(t, image)
 		l, spec := p.open(t), newSpec()
-		launch(t, l, spec)
+		e, _ := launch(t, l, spec)
+		guest := visit(t, spec, e)
 		before := uid(t, p, spec)
 		for _, memoryMB := range []int{1024, 512} {
 			spec.MemoryMB, spec.StorageMB = memoryMB, 2*memoryMB
@@ -144,6 +176,9 @@ func TestResizeInPlace(t *testing.T) {
 			if now := uid(t, p, spec); now != before || strings.Contains(strings.Join(sentences, " "), "Restarting") {
 				t.Errorf("resized to %d MiB, the pod is another one: %q", memoryMB, sentences)
 			}
+		}
+		if err := guest.PingContext(t.Context()); err != nil {
+			t.Errorf("a session has ended: %v", err)
 		}
 		var pod struct {
 			Spec struct {

@@ -73,6 +73,7 @@ func (c *Cluster) Play(ctx context.Context, cfg NodeConfig) (*Node, error) {
 	})
 	watch(c, "/api/v1/pods", n.sync)
 	watch(c, "/api/v1/services", n.forward)
+	watch(c, "/api/v1/secrets", n.refresh)
 	return n, nil
 }
 

@@ -40,8 +40,14 @@ func (p *pod) prepareVolumes(ctx context.Context) (map[string]string, error) {
 	return mounts, nil
 }
 
+// secretObject is what a played node reads of a Secret.
+type secretObject struct {
+	Metadata metadata
+	Data     map[string]string
+}
+
 func (p *pod) writeSecret(ctx context.Context, v apiVolume, dir string) error {
-	var secret struct{ Data map[string]string }
+	var secret secretObject
 	path := "/api/v1/namespaces/" + p.first.Metadata.Namespace + "/secrets/" + v.Secret.SecretName
 	if found, err := p.node.c.read(ctx, path, &secret); err != nil || !found {
 		return fmt.Errorf("secret %s is there: %t: %w", v.Secret.SecretName, found, err)
@@ -49,18 +55,44 @@ func (p *pod) writeSecret(ctx context.Context, v apiVolume, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
+	return p.writeFiles(secret, dir)
+}
+
+// writeFiles replaces each file whole, as mysqld may read it at any time.
+func (p *pod) writeFiles(secret secretObject, dir string) error {
 	for key, value := range secret.Data {
 		content, err := base64.StdEncoding.DecodeString(value)
 		if err != nil {
 			return err
 		}
 		file := filepath.Join(dir, key)
-		if err := errors.Join(os.WriteFile(file, content, 0o440),
-			os.Chown(file, 0, p.first.Spec.SecurityContext.FSGroup)); err != nil {
+		if err := errors.Join(os.WriteFile(file+".new", content, 0o440),
+			os.Chown(file+".new", 0, p.first.Spec.SecurityContext.FSGroup), os.Rename(file+".new", file)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// refresh is told of every change of a Secret. A kubelet writes it to the pods' volumes a minute later.
+func (n *Node) refresh(_ context.Context, what string, secret secretObject) {
+	if what != "MODIFIED" {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, p := range n.pods {
+		for _, v := range p.first.Spec.Volumes {
+			dir := filepath.Join(p.dir, "volumes", v.Name)
+			if p.first.Metadata.Namespace != secret.Metadata.Namespace || v.Secret == nil ||
+				v.Secret.SecretName != secret.Metadata.Name || p.pid() == 0 {
+				continue // it reads the Secret when it starts
+			}
+			if err := p.writeFiles(secret, dir); err != nil && n.c.background.Err() == nil {
+				n.c.cfg.Logf("secret of %s: %v", p.first.Metadata.Name, err)
+			}
+		}
+	}
 }
 
 // claimed waits until a claim is bound, and returns where its volume is.

@@ -1,0 +1,244 @@
+package kubernetes
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"time"
+
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/certificate"
+	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/provisioner/periodic"
+)
+
+const (
+	// sweepInterval is how often all servers are listed to find those whose certificate is due. They are also listed when
+	// the CA changes.
+	sweepInterval = time.Hour
+
+	renewTime = 5 * time.Second // for a server to show or reload its certificate
+
+	// fullPage is how many whole Secrets are read at once.
+	fullPage = 50
+)
+
+// reloadStatement makes a server reload its certificate; sessions stay open.
+// https://dev.mysql.com/doc/refman/8.4/en/alter-instance.html
+// https://mariadb.com/kb/en/flush/
+var reloadStatement = map[string]string{mysqld.MySQL: "ALTER INSTANCE RELOAD TLS", mysqld.MariaDB: "FLUSH SSL"}
+
+// renewal keeps the certificates of all servers up to date: signed by the CA that signs, renewed before they expire,
+// and with all CAs that clients are to trust. Several brokers may do so at the same time: the API server accepts only
+// one of two changes to the same version of a Secret, and to reload a certificate twice does no harm.
+type renewal struct {
+	l      *Launcher
+	status periodic.Servers
+
+	authority certificate.Authority // as of the last sweep
+	signs     *certificate.Signer
+	swept     time.Time       // when all servers were listed; zero until then
+	due       map[string]bool // ids of servers to look after
+	recorded  bool            // the endpoints of all servers
+}
+
+// supervise starts the renewal of certificates, which Close stops.
+func (l *Launcher) supervise() {
+	ctx, cancel := context.WithCancel(context.Background())
+	l.stop = cancel
+	r := &renewal{l: l, due: map[string]bool{},
+		status: periodic.Servers{Status: periodic.Status{What: "renewing a server's certificate", Level: slog.LevelError,
+			Log: l.cfg.Logger}}}
+	status := &periodic.Status{What: "renewing the servers' certificates", Level: slog.LevelError, Log: l.cfg.Logger}
+	l.background.Go(func() {
+		periodic.Run(ctx, periodic.Schedule{Every: l.cfg.RenewInterval, Rest: 1}, status, r.run)
+	})
+}
+
+func (r *renewal) run(ctx context.Context) error {
+	if err := r.recordEndpoints(ctx); err != nil {
+		return err
+	}
+	if r.l.cfg.Authority == nil || r.l.cfg.Exec == nil {
+		return nil
+	}
+	if err := r.sweep(ctx); err != nil {
+		return err
+	}
+	for id := range r.due {
+		done, err := r.renew(ctx, id)
+		if _, unreachable := errors.AsType[*url.Error](err); unreachable || ctx.Err() != nil {
+			return err // so would all others be
+		}
+		r.status.Report(ctx, id, err)
+		if done {
+			delete(r.due, id)
+		}
+	}
+	return nil
+}
+
+// recordEndpoints records, once, where all servers listen.
+func (r *renewal) recordEndpoints(ctx context.Context) error {
+	if r.recorded || r.l.cfg.RecordEndpoint == nil {
+		return nil
+	}
+	err := list(ctx, r.l.api, secrets, serversSelector, fullPage, func(found secret) error {
+		s := server{id: found.Metadata.Labels[serverLabel], name: found.Metadata.Name, secret: found}
+		if s.readState() != nil || s.state.Phase != phaseReady || !found.Metadata.DeletionTimestamp.IsZero() {
+			return nil
+		}
+		return r.l.cfg.RecordEndpoint(ctx, s.id, s.endpoint())
+	})
+	r.recorded = err == nil
+	return err
+}
+
+// sweep reads which CA signs. If that has changed, or after sweepInterval, it lists the servers that are due.
+func (r *renewal) sweep(ctx context.Context) error {
+	authority, err := r.l.authority(ctx)
+	if err != nil {
+		return err
+	}
+	same := bytes.Equal(authority.Certificate, r.authority.Certificate) &&
+		bytes.Equal(authority.Trusted, r.authority.Trusted) && authority.TakesOver == r.authority.TakesOver
+	if same && time.Since(r.swept) < sweepInterval {
+		return nil
+	}
+	signs, err := authority.Signer()
+	if err != nil {
+		return err
+	}
+	started := time.Now()
+	known := map[string]bool{}
+	for _, c := range signs.All {
+		known[fingerprint(c.Raw)] = true
+	}
+	err = r.l.eachServer(ctx, func(id string, m metadata) {
+		expires, err := time.Parse(time.RFC3339, m.Annotations[expiresAnnotation])
+		switch issuer := m.Annotations[caAnnotation]; {
+		case m.Annotations[certificateAnnotation] == "": // it has none yet
+		case err != nil,
+			m.Annotations[certificateAnnotation] != m.Annotations[loadedAnnotation],
+			signs.TakesOver && issuer != fingerprint(signs.Certificate.Raw),
+			known[issuer] && time.Until(expires) < certificate.RenewBefore,
+			known[issuer] && m.Annotations[trustedAnnotation] != fingerprint(signs.Trusted),
+			!known[issuer]: // it trusts its own CA besides, so that only its Secret tells whether that is up to date
+			r.due[id] = true
+		}
+	})
+	if err != nil {
+		return err
+	}
+	r.authority, r.signs, r.swept = authority, signs, started
+	return nil
+}
+
+// renew takes the next steps for a server: first clients learn of the next CA, then the server gets a certificate of
+// it, and when it has loaded that, clients no longer need the former CA. It is done when no step is left.
+func (r *renewal) renew(ctx context.Context, id string) (done bool, err error) {
+	s, err := r.l.find(ctx, id)
+	if errors.Is(err, launcher.ErrNotFound) {
+		return true, nil
+	}
+	if err != nil || s.state.Phase != phaseReady { // a launch goes on, or is undone
+		return false, err
+	}
+	p, err := s.certificates()
+	if err != nil {
+		return false, err
+	}
+	issuer := certificate.Issuer(p.leaf, r.signs.All)
+	next := r.signs.TakesOver && (issuer == nil || !issuer.Equal(r.signs.Certificate)) ||
+		issuer != nil && time.Until(p.leaf.NotAfter) < certificate.RenewBefore
+	loaded := s.secret.Metadata.Annotations[loadedAnnotation] == fingerprint(p.leaf.Raw)
+	if next || issuer == nil || !loaded {
+		if err := r.trust(ctx, s, p.withOwn(r.signs.Trusted, loaded)); err != nil {
+			return false, err
+		}
+	}
+	if next {
+		if err := r.sign(ctx, s, p); err != nil {
+			return false, err
+		}
+		loaded = false
+	}
+	if !loaded {
+		if loaded, err = r.load(ctx, s); err != nil || !loaded {
+			return false, err
+		}
+	}
+	wanted := r.signs.Trusted
+	if issuer == nil && !next { // it keeps a CA of its own
+		wanted = p.withOwn(wanted, true)
+	}
+	return true, r.trust(ctx, s, wanted)
+}
+
+// trust sets the CAs that clients are to trust, and records them.
+func (r *renewal) trust(ctx context.Context, s *server, trusted []byte) error {
+	if bytes.Equal(s.secret.Data[caFile], trusted) {
+		return nil
+	}
+	if r.l.cfg.RecordEndpoint != nil {
+		e := s.endpoint()
+		e.CACertificate = trusted
+		if err := r.l.cfg.RecordEndpoint(ctx, s.id, e); err != nil {
+			return err
+		}
+	}
+	return r.l.change(ctx, s, func(s *server) {
+		s.secret.Data[caFile] = trusted
+		s.secret.Metadata.Annotations[trustedAnnotation] = fingerprint(trusted)
+	})
+}
+
+// sign gives a server another certificate for its key and its names.
+func (r *renewal) sign(ctx context.Context, s *server, p certificates) error {
+	hosts := append([]string{}, p.leaf.DNSNames...)
+	for _, ip := range p.leaf.IPAddresses {
+		hosts = append(hosts, ip.String())
+	}
+	leaf, err := r.signs.Sign("mysql "+s.id, p.leaf.PublicKey, hosts...)
+	if err != nil {
+		return err
+	}
+	before := s.secret.Metadata.Annotations[certificateAnnotation]
+	var failed error
+	err = r.l.change(ctx, s, func(s *server) {
+		if s.secret.Metadata.Annotations[certificateAnnotation] == before { // no other broker was faster
+			failed = s.setCertificate(r.signs.Certificate.Raw, leaf)
+		}
+	})
+	if err = errors.Join(failed, err); err != nil {
+		return err
+	}
+	r.l.cfg.Logger.Info("renewed the certificate of a server", "server", s.id)
+	return nil
+}
+
+// load has the server reload its certificate, unless it uses the new one already. It is false if the server goes on with
+// the former one: a node writes a changed Secret to its pods after a minute or two.
+func (r *renewal) load(ctx context.Context, s *server) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, renewTime)
+	defer cancel()
+	want := s.secret.Metadata.Annotations[certificateAnnotation]
+	for reloaded := false; ; reloaded = true {
+		used, err := presented(ctx, s.endpoint())
+		if err != nil {
+			return false, fmt.Errorf("server %s: read its certificate: %w", s.id, err)
+		}
+		if fingerprint(used) == want {
+			return true, r.l.change(ctx, s, func(s *server) { s.secret.Metadata.Annotations[loadedAnnotation] = want })
+		}
+		if reloaded {
+			return false, nil
+		}
+		if err := r.l.cfg.Exec(ctx, s.id, s.endpoint(), reloadStatement[s.state.Flavour]); err != nil {
+			return false, err
+		}
+	}
+}

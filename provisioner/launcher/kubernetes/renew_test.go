@@ -1,0 +1,111 @@
+package kubernetes_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/certificate"
+	"mysql-broker/provisioner/launcher/kubernetes"
+	"mysql-broker/provisioner/mysqladmin"
+)
+
+// authorities are what a launcher under test is told of.
+type authorities struct {
+	mu  sync.Mutex
+	now certificate.Authority
+}
+
+func (a *authorities) set(signing certificate.Authority, takesOver bool, trusted ...certificate.Authority) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.now = signing
+	a.now.Trusted, a.now.TakesOver = nil, takesOver
+	for _, other := range trusted {
+		a.now.Trusted = append(a.now.Trusted, other.Certificate...)
+	}
+}
+
+func (a *authorities) get(context.Context) (certificate.Authority, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.now, nil
+}
+
+func newAuthority(t *testing.T) certificate.Authority {
+	t.Helper()
+	cert, key, err := certificate.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return certificate.Authority{Certificate: cert, Key: key}
+}
+
+// A server that has a CA of its own gets certificates of the CAs that take over, one after the other. Clients learn of
+// each CA before it is in use, and of its end afterwards. Sessions stay open, and what is recorded is what the server
+// has.
+func TestRenewal(t *testing.T) {
+	eachImage(t, func(t *testing.T, image kubernetes.Image) {
+		p := newPlace(t, image)
+		spec := newSpec()
+		before, _ := launch(t, p.open(t), spec)
+		guest := visit(t, spec, before)
+		first, second := newAuthority(t), newAuthority(t)
+		told := &authorities{}
+		told.set(first, false, first)
+		var mu sync.Mutex
+		recorded := launcher.Endpoint{}
+		p.cfg.Supervise, p.cfg.Authority, p.cfg.RenewInterval = true, told.get, 100*time.Millisecond
+		p.cfg.Exec = func(ctx context.Context, _ string, e launcher.Endpoint, statement string) error {
+			return mysqladmin.Exec(ctx, login(spec, e), statement)
+		}
+		p.cfg.RecordEndpoint = func(_ context.Context, id string, e launcher.Endpoint) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if id == spec.ID {
+				recorded = e
+			}
+			return nil
+		}
+		l := p.open(t)
+		trusted := func() string {
+			mu.Lock()
+			defer mu.Unlock()
+			return string(recorded.CACertificate)
+		}
+		verified := func(ca []byte) bool {
+			e := before
+			e.CACertificate = ca
+			return connect(t, spec, e).Ping(t.Context()) == nil
+		}
+		await(t, "clients to learn of both CAs", func() bool {
+			return strings.Contains(trusted(), string(before.CACertificate)) &&
+				strings.Contains(trusted(), string(first.Certificate))
+		})
+		if !verified(before.CACertificate) || verified(first.Certificate) {
+			t.Error("the server has another certificate before it is to have one")
+		}
+		told.set(first, true, first)
+		await(t, "a certificate of the first CA", func() bool {
+			return trusted() == string(first.Certificate) && verified(first.Certificate)
+		})
+		told.set(second, true, second, first)
+		await(t, "a certificate of the second CA", func() bool {
+			return trusted() == string(second.Certificate)+string(first.Certificate) && verified(second.Certificate)
+		})
+		if ids, err := l.SignedBy(t.Context(), first.Certificate); err != nil || len(ids) > 0 {
+			t.Errorf("the first CA still has signed for %q, %v", ids, err)
+		}
+		told.set(second, true, second)
+		await(t, "clients to forget the first CA", func() bool { return trusted() == string(second.Certificate) })
+		if e, err := l.Endpoint(t.Context(), spec.ID); err != nil || string(e.CACertificate) != trusted() {
+			t.Errorf("recorded is another CA than that of %v, %v", e, err)
+		}
+		if err := guest.PingContext(t.Context()); err != nil {
+			t.Errorf("a session has ended: %v", err)
+		}
+	})
+}

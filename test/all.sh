@@ -7,8 +7,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # The longest come first, as go test begins packages in the order given: it should not end with one of them alone.
-longest='./test/e2e ./provisioner/launcher/process ./test/chaos ./test/connect ./provisioner/doctor ./test/soak
-  ./test/browser ./test/deploy ./test/model ./test/audit'
+longest='./test/e2e ./provisioner/launcher/process ./provisioner/launcher/kubernetes ./test/chaos ./test/connect
+  ./provisioner/doctor ./test/soak ./test/browser ./test/deploy ./test/model ./test/audit'
 # What these start, kill or measure needs no race detector, with which brokers take several times as long to start: the
 # other tests run the same code with it.
 without_race='./test/chaos ./test/connect ./test/soak ./test/browser ./test/deploy'

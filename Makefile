@@ -27,7 +27,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Separate modules, whose dependencies the broker does not need.
 TEST_MODULES := test/kubernetes/manifests test/openid/provider
 
-.PHONY: help run build test bench chaos soak systemd lint go-test fuzz clean mysql97 kubernetes-programs
+.PHONY: help run build test bench chaos soak systemd lint go-test fuzz clean mysql97 kubernetes kubernetes-programs
 
 help: ## print this
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -64,6 +64,16 @@ systemd: build ## boot systemd in a container, install the broker, and check tha
 	@deploy/dev/install-packages.sh test
 	@for mysqld in '' $(subst :, ,$(MYSQLD)); do \
 		go run ./test/servers/with-servers test/systemd/restart.sh $$mysqld || exit; done
+
+# Modules and packages come first: the namespaces of the node reach nothing. The race detector is not needed: the control
+# plane tests run the same code with it.
+kubernetes: ## run the tests of the launcher kubernetes on a real node (needs root, and 2 GB of memory)
+	@[ "$$(id -u)" = 0 ] || { echo 'make kubernetes needs root, for namespaces and control groups' >&2; exit 1; }
+	@deploy/dev/install-packages.sh kubernetes
+	@$(MAKE) --no-print-directory kubernetes-programs
+	@go mod download
+	MYSQLD='$(MYSQLD)' KUBERNETES_PROGRAMS='$(KUBERNETES_PROGRAMS)' go run ./test/kubernetes/with-node \
+		go test -count=1 -parallel 3 -timeout 40m ./provisioner/launcher/kubernetes
 
 # grep exits with 1 if it finds no line, and with 2 if it fails.
 lint: ## gofmt, length of lines, go vet, staticcheck, gosec, govulncheck

@@ -1,13 +1,14 @@
 #!/bin/bash
-# Installs missing Debian or Ubuntu packages for one of three purposes:
-#   run      PostgreSQL and a MySQL or MariaDB server
-#   test     those of run, a C compiler for the race detector, faketime, a browser, a dump program, bash-completion,
-#            drivers of six languages for docs/connect.md, and checkers for the files in deploy
-#   mysql97  those that test/mysql97/build.sh needs
+# Installs missing Debian or Ubuntu packages for one of four purposes:
+#   run         PostgreSQL and a MySQL or MariaDB server
+#   test        those of run, a C compiler for the race detector, faketime, a browser, a dump program, bash-completion,
+#               drivers of six languages for docs/connect.md, and checkers for the files in deploy
+#   mysql97     those that test/mysql97/build.sh needs
+#   kubernetes  those of run, and those that a Kubernetes node runs (test/kubernetes/node)
 # It starts, restarts and configures no service of the system: it installs programs only, and no PostgreSQL cluster.
-# Usage: install-packages.sh run|test|mysql97
+# Usage: install-packages.sh run|test|mysql97|kubernetes
 set -euo pipefail
-purpose=${1:?usage: install-packages.sh run|test|mysql97}
+purpose=${1:?usage: install-packages.sh run|test|mysql97|kubernetes}
 PATH=$PATH:/usr/sbin:/sbin # not in an ordinary user's PATH on Debian
 
 have() { command -v "$1" >/dev/null; }
@@ -43,6 +44,14 @@ missing_packages() {
   fi
   have initdb || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || echo postgresql
   have mariadbd || have mysqld || [ -n "${MYSQLD:-}" ] || mysqld_packages
+  if [ "$purpose" = kubernetes ]; then
+    have containerd || echo containerd
+    have runc || echo runc
+    have iptables || echo iptables
+    have conntrack || echo conntrack
+    have ip || echo iproute2
+    [ -x /usr/lib/cni/ptp ] || echo containernetworking-plugins
+  fi
   if [ "$purpose" = test ]; then
     have gcc || echo gcc
     have faketime || echo faketime # a PostgreSQL whose clock jumps

@@ -7,6 +7,7 @@ package cluster
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -19,6 +20,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -28,6 +30,7 @@ import (
 type Config struct {
 	Programs string // directory with etcd, kube-apiserver and kube-controller-manager
 	Dir      string // for state and logs; it is kept when the cluster stops
+	Address  string // at which nodes and pods reach the API server; 127.0.0.1 where there are none
 	Logf     func(format string, args ...any)
 }
 
@@ -63,6 +66,7 @@ const (
 
 // Start returns when the control plane is ready.
 func Start(ctx context.Context, cfg Config) (_ *Cluster, err error) {
+	cfg.Address = cmp.Or(cfg.Address, "127.0.0.1")
 	c := &Cluster{cfg: cfg}
 	c.background, c.cancel = context.WithCancel(context.Background())
 	defer func() {
@@ -92,7 +96,9 @@ func (c *Cluster) makeKeys() (err error) {
 		return err
 	}
 	return errors.Join(
-		c.ca.issue("apiserver", "kube-apiserver", "", "127.0.0.1", "localhost", "10.96.0.1", "kubernetes.default.svc"),
+		c.ca.issue("apiserver", "kube-apiserver", "", "127.0.0.1", "localhost", "10.96.0.1", "kubernetes.default.svc",
+			c.cfg.Address),
+		c.ca.issue("apiserver-kubelet", "kube-apiserver", "system:masters"),
 		c.ca.issue("admin", "admin", "system:masters"),
 		c.ca.issue("controller-manager", "system:kube-controller-manager", "system:masters"),
 		c.ca.issue("accounts", "service-accounts", ""),
@@ -104,20 +110,26 @@ func (c *Cluster) startControlPlane(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	listen := "127.0.0.1"
+	if c.cfg.Address != listen {
+		listen = "0.0.0.0"
+	}
 	etcd := fmt.Sprintf("http://127.0.0.1:%d", ports[0])
 	c.URL = fmt.Sprintf("https://127.0.0.1:%d", ports[2])
 	pki := c.ca.path
-	if err := c.start("etcd", "--data-dir="+filepath.Join(c.cfg.Dir, "etcd"), "--log-level=warn", "--unsafe-no-fsync",
+	if err := c.Run("etcd", "--data-dir="+filepath.Join(c.cfg.Dir, "etcd"), "--log-level=warn", "--unsafe-no-fsync",
 		"--listen-client-urls="+etcd, "--advertise-client-urls="+etcd,
 		fmt.Sprintf("--listen-peer-urls=http://127.0.0.1:%d", ports[1])); err != nil {
 		return err
 	}
-	if err := c.start("kube-apiserver", "--etcd-servers="+etcd,
-		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", ports[2]),
+	if err := c.Run("kube-apiserver", "--etcd-servers="+etcd,
+		"--bind-address="+listen, "--advertise-address="+c.cfg.Address, fmt.Sprintf("--secure-port=%d", ports[2]),
 		"--tls-cert-file="+pki("apiserver.crt"), "--tls-private-key-file="+pki("apiserver.key"),
 		"--client-ca-file="+pki("ca.crt"), "--service-cluster-ip-range="+serviceRange,
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file="+pki("accounts.crt"), "--service-account-signing-key-file="+pki("accounts.key"),
+		"--kubelet-certificate-authority="+pki("ca.crt"), "--kubelet-preferred-address-types=InternalIP",
+		"--kubelet-client-certificate="+pki("apiserver-kubelet.crt"), "--kubelet-client-key="+pki("apiserver-kubelet.key"),
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
 		"--profiling=false"); err != nil {
 		return err
@@ -136,7 +148,7 @@ func (c *Cluster) startControlPlane(ctx context.Context) error {
 	if err := c.await(ctx, "/readyz"); err != nil {
 		return err
 	}
-	if err := c.start("kube-controller-manager", "--kubeconfig="+config, "--leader-elect=false",
+	if err := c.Run("kube-controller-manager", "--kubeconfig="+config, "--leader-elect=false",
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", ports[3]),
 		"--service-account-private-key-file="+pki("accounts.key"), "--root-ca-file="+pki("ca.crt"),
 		"--profiling=false"); err != nil {
@@ -146,14 +158,18 @@ func (c *Cluster) startControlPlane(ctx context.Context) error {
 	return c.await(ctx, "/api/v1/namespaces/default/serviceaccounts/default")
 }
 
-// start runs a program until Stop; its output goes to log/NAME.log.
-func (c *Cluster) start(name string, args ...string) error {
-	log, err := os.Create(filepath.Join(c.cfg.Dir, "log", name+".log"))
+// Run runs a program of Config.Programs, or of $PATH, until Stop; its output goes to log/NAME.log.
+func (c *Cluster) Run(name string, args ...string) error {
+	log, err := os.OpenFile(filepath.Join(c.cfg.Dir, "log", name+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command(filepath.Join(c.cfg.Programs, name), args...)
+	program := filepath.Join(c.cfg.Programs, name)
+	if _, err := os.Stat(program); err != nil {
+		program = name
+	}
+	cmd := exec.Command(program, args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if err := cmd.Start(); err != nil {
@@ -180,6 +196,29 @@ func (c *Cluster) Pid(name string) int {
 		}
 	}
 	return 0
+}
+
+// Kill ends a program that Run has started, with SIGKILL. It may be run again then.
+func (c *Cluster) Kill(name string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, p := range c.processes {
+		if p.name == name {
+			c.processes = slices.Delete(c.processes, i, i+1)
+			err := p.cmd.Process.Kill()
+			<-p.done
+			return err
+		}
+	}
+	return fmt.Errorf("%s does not run", name)
+}
+
+// Login issues a certificate for both ends of connections, and returns the path of a kubeconfig that logs in with it.
+func (c *Cluster) Login(name, commonName, organization string, hosts ...string) (kubeconfig string, err error) {
+	if err := c.ca.issue(name, commonName, organization, hosts...); err != nil {
+		return "", err
+	}
+	return c.ca.kubeconfig(name, c.URL)
 }
 
 // Stop ends everything, the last begun first.

@@ -24,14 +24,15 @@ const (
 // nodeMemoryMB is enough for all servers that tests run at the same time.
 const nodeMemoryMB = 32 << 10
 
-// Shared is one cluster with a node for all tests of a package, which use namespaces of their own.
+// Shared is one cluster with a node for all tests of a package, which use namespaces of their own: a control plane with a
+// played node, or the cluster with a real one that DirVar names.
 type Shared struct {
 	once sync.Once
 	dir  string
 	err  error
 
 	*Cluster
-	Node *Node
+	Node Machine
 }
 
 // Main runs the tests of a package, and stops the cluster if one of them started it.
@@ -47,6 +48,13 @@ func (s *Shared) Main(m *testing.M) (code int) {
 // Start starts the cluster for the first test that needs it. Where its programs were not built, the test is skipped.
 func (s *Shared) Start(t *testing.T) {
 	t.Helper()
+	if dir := os.Getenv(DirVar); dir != "" {
+		s.once.Do(func() { s.Cluster, s.Node, s.err = Attach(dir) })
+		if s.err != nil {
+			t.Fatal(s.err)
+		}
+		return
+	}
 	programs := os.Getenv(ProgramsVar)
 	if _, err := os.Stat(filepath.Join(programs, "kube-controller-manager.versions")); programs == "" || err != nil {
 		if os.Getenv(RequireVar) != "" {

@@ -1,0 +1,185 @@
+// Package node runs a real Kubernetes node for tests beside the control plane of test/kubernetes/cluster: containerd and
+// runc of Debian's packages, the kubelet, kube-proxy and the scheduler that test/kubernetes/programs builds, and a name
+// server. It needs root, and takes namespaces of its own (see Enter), so that nothing of it is left on the host.
+//
+// There can be one on a host: kubelets share the control groups below /kubepods, and a second one would kill the pods of
+// the first.
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"mysql-broker/test/kubernetes/cluster"
+)
+
+const (
+	// Address is the node's. Node ports are there, and pods reach programs of the host that listen at it.
+	Address = "10.88.0.1"
+
+	name     = "node" // the one that volumes are on, see cluster.StorageClass
+	services = "10.96.0.0/16"
+	pods     = "10.244.0.0/24"
+)
+
+// startTime bounds the start of a node, which takes ten seconds where the machine is idle.
+const startTime = 3 * time.Minute
+
+// Node is a cluster with one node.
+type Node struct {
+	*cluster.Cluster
+	dir string
+}
+
+// Start starts a control plane and a node, and returns when pods can be run. It has to be called inside of Enter.
+// archives are images that pods find.
+func Start(ctx context.Context, cfg cluster.Config, archives []string) (_ *Node, err error) {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	cfg.Address = Address
+	c, err := cluster.Start(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{Cluster: c, dir: cfg.Dir}
+	defer func() {
+		if err != nil {
+			n.Stop()
+		}
+	}()
+	for _, step := range []func(context.Context) error{
+		n.startRuntime, func(ctx context.Context) error { return n.importImages(ctx, archives) },
+		n.startScheduler, func(context.Context) error { return n.StartKubelet() }, n.startProxy, n.serveNames, n.awaitReady,
+	} {
+		if err := step(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return n, nil
+}
+
+func (n *Node) startRuntime(context.Context) error {
+	for name, text := range map[string]string{"containerd.toml": containerdConfig, "cni/test.conflist": cniConfig,
+		"kubelet.yaml": kubeletConfig, "resolv.conf": "# %[1]s: there is no name server but the cluster's\n"} {
+		path := filepath.Join(n.dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
+			os.WriteFile(path, fmt.Appendf(nil, text, n.dir), 0o644)); err != nil {
+			return err
+		}
+	}
+	return n.Run("containerd", "--config="+filepath.Join(n.dir, "containerd.toml"))
+}
+
+func (n *Node) startScheduler(context.Context) error {
+	config, err := n.Login("scheduler", "system:kube-scheduler", "")
+	if err != nil {
+		return err
+	}
+	return n.Run("kube-scheduler", "--kubeconfig="+config, "--leader-elect=false", "--bind-address=127.0.0.1")
+}
+
+// StartKubelet starts the kubelet, for the first time or again after a test has killed it.
+func (n *Node) StartKubelet() error {
+	config, err := n.Login("kubelet", "system:node:"+name, "system:nodes", Address, name)
+	if err != nil {
+		return err
+	}
+	return n.Run("kubelet", "--config="+filepath.Join(n.dir, "kubelet.yaml"), "--kubeconfig="+config,
+		"--hostname-override="+name, "--node-ip="+Address, "--root-dir="+filepath.Join(n.dir, "kubelet"))
+}
+
+func (n *Node) startProxy(context.Context) error {
+	config, err := n.Login("proxy", "system:kube-proxy", "")
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(n.dir, "kube-proxy.yaml")
+	if err := os.WriteFile(path, fmt.Appendf(nil, proxyConfig, config), 0o644); err != nil {
+		return err
+	}
+	return n.Run("kube-proxy", "--config="+path)
+}
+
+// awaitReady returns when the scheduler may use the node.
+func (n *Node) awaitReady(ctx context.Context) error {
+	for {
+		ready, err := n.ready(ctx)
+		if ready {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the node was not ready in time, see %s: %w", filepath.Join(n.dir, "log"),
+				errors.Join(err, ctx.Err()))
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func (n *Node) ready(ctx context.Context) (bool, error) {
+	var node struct {
+		Spec   struct{ Taints []any }
+		Status struct {
+			Conditions []struct{ Type, Status string }
+		}
+	}
+	status, answer, err := n.Call(ctx, http.MethodGet, "/api/v1/nodes/"+name, nil)
+	if err != nil || status != http.StatusOK {
+		return false, err
+	}
+	if err := json.Unmarshal(answer, &node); err != nil {
+		return false, err
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == "Ready" && c.Status == "True" && len(node.Spec.Taints) == 0 {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// ctr calls containerd's client.
+func (n *Node) ctr(ctx context.Context, args ...string) ([]byte, error) {
+	args = append([]string{"--namespace=k8s.io", "--address=" + filepath.Join(n.dir, "containerd.sock")}, args...)
+	out, err := exec.CommandContext(ctx, "ctr", args...).CombinedOutput()
+	if err != nil {
+		return out, fmt.Errorf("ctr %s: %w: %s", args[2:], err, out)
+	}
+	return out, nil
+}
+
+func (n *Node) importImages(ctx context.Context, archives []string) error {
+	for {
+		if _, err := n.ctr(ctx, "version"); err == nil {
+			break
+		} else if ctx.Err() != nil {
+			return err
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	for _, archive := range archives {
+		if _, err := n.ctr(ctx, "image", "import", archive); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Stop ends all pods, and then the programs.
+func (n *Node) Stop() {
+	out, err := n.ctr(context.Background(), "task", "list", "--quiet")
+	if err == nil {
+		_ = n.Kill("kubelet") // it would start them again; it may have been killed
+		for _, id := range words(out) {
+			_, _ = n.ctr(context.Background(), "task", "kill", "--signal", "SIGKILL", id) // it may have ended
+		}
+	}
+	n.Cluster.Stop()
+}

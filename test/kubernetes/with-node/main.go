@@ -1,0 +1,101 @@
+// Command with-node runs a command beside a Kubernetes cluster with one real node (see test/kubernetes/node), which has
+// images of every mysqld of this host and of the broker, and ends it with the command. It needs root, the programs of
+// `make kubernetes-programs` in the directory that $KUBERNETES_PROGRAMS names, and the packages of
+// `deploy/dev/install-packages.sh kubernetes`. Run it in the project's folder.
+//
+//	KUBERNETES_PROGRAMS=/opt/kubernetes-programs go run ./test/kubernetes/with-node kubectl get nodes
+//
+// The command runs in the namespaces of the node: it reaches pods and Services by their addresses, and nothing outside.
+// It finds kubectl, $KUBECONFIG, an administrator's, and $KUBERNETES_DIR, by which tests use the cluster.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"mysql-broker/test/kubernetes/cluster"
+	"mysql-broker/test/kubernetes/node"
+)
+
+// stateVar names the directory of the cluster's state. It is made and removed outside of the namespaces, with which all
+// mounts below it end.
+const stateVar = "KUBERNETES_NODE_STATE"
+
+func main() {
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "usage: with-node COMMAND [ARGUMENT...]")
+		os.Exit(2)
+	}
+	code, err := enter()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "with-node:", err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+func enter() (code int, err error) {
+	if os.Getenv(stateVar) == "" {
+		dir, failed := os.MkdirTemp("", "kubernetes-node")
+		if failed != nil {
+			return 1, failed
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+		if err := errors.Join(os.Chmod(dir, 0o755), os.Setenv(stateVar, dir)); err != nil { // mysqld passes through
+			return 1, err
+		}
+	}
+	inside, code, err := node.Enter()
+	if inside {
+		return run(os.Args[1:], os.Getenv(stateVar))
+	}
+	return code, err
+}
+
+func run(command []string, dir string) (code int, err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	programs := os.Getenv(cluster.ProgramsVar)
+	if err := os.Setenv("PATH", programs+":"+os.Getenv("PATH")); err != nil {
+		return 1, err
+	}
+	begun := time.Now()
+	archives, err := node.MakeImages(dir)
+	if err != nil {
+		return 1, err
+	}
+	log.Printf("images were made in %.1f s", time.Since(begun).Seconds())
+	begun = time.Now()
+	n, err := node.Start(ctx, cluster.Config{Programs: programs, Dir: dir, Logf: log.Printf}, archives)
+	if err != nil {
+		return 1, err
+	}
+	defer n.Stop()
+	log.Printf("the cluster was ready in %.1f s", time.Since(begun).Seconds())
+	if err := n.Share(node.Address); err != nil {
+		return 1, err
+	}
+	for _, b := range cluster.Binaries() {
+		log.Printf("images %s and %s", cluster.ImageName(b), cluster.OfficialImage(b))
+	}
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...) // #nosec G204 -- it is what this is for
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+n.Kubeconfig, cluster.DirVar+"="+dir)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	err = cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		if logs := os.Getenv("ARTEFACTS"); logs != "" {
+			return exit.ExitCode(), os.CopyFS(filepath.Join(logs, filepath.Base(dir)), os.DirFS(filepath.Join(dir, "log")))
+		}
+		return exit.ExitCode(), nil
+	}
+	return 0, err
+}

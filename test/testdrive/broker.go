@@ -2,7 +2,6 @@
 package testdrive
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -368,16 +367,20 @@ func (l *logFile) text() string {
 	return l.buf.String()
 }
 
+// await returns the first line that contains text. It looks at each line once: logs can be long.
 func (l *logFile) await(text string, limit time.Duration) (string, error) {
 	deadline := time.After(limit)
-	for {
+	for seen := 0; ; {
 		l.mu.Lock()
-		lines := bufio.NewScanner(strings.NewReader(l.buf.String()))
-		ended, changed := l.ended, l.changed
+		fresh, ended, changed := string(l.buf.Bytes()[seen:]), l.ended, l.changed
 		l.mu.Unlock()
-		for lines.Scan() {
-			if strings.Contains(lines.Text(), text) {
-				return lines.Text(), nil
+		for line := range strings.Lines(fresh) {
+			if !strings.HasSuffix(line, "\n") && !ended {
+				break // the rest of it is to come
+			}
+			seen += len(line)
+			if strings.Contains(line, text) {
+				return strings.TrimSuffix(line, "\n"), nil
 			}
 		}
 		if ended {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/url"
 	"time"
 
@@ -43,19 +42,6 @@ type renewal struct {
 	swept     time.Time       // when all servers were listed; zero until then
 	due       map[string]bool // ids of servers to look after
 	recorded  bool            // the endpoints of all servers
-}
-
-// supervise starts the renewal of certificates, which Close stops.
-func (l *Launcher) supervise() {
-	ctx, cancel := context.WithCancel(context.Background())
-	l.stop = cancel
-	r := &renewal{l: l, due: map[string]bool{},
-		status: periodic.Servers{Status: periodic.Status{What: "renewing a server's certificate", Level: slog.LevelError,
-			Log: l.cfg.Logger}}}
-	status := &periodic.Status{What: "renewing the servers' certificates", Level: slog.LevelError, Log: l.cfg.Logger}
-	l.background.Go(func() {
-		periodic.Run(ctx, periodic.Schedule{Every: l.cfg.RenewInterval, Rest: 1}, status, r.run)
-	})
 }
 
 func (r *renewal) run(ctx context.Context) error {

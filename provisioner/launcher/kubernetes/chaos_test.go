@@ -1,0 +1,229 @@
+package kubernetes_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/kubernetes"
+	"mysql-broker/provisioner/launcher/launchertest"
+	"mysql-broker/test/kubernetes/cluster"
+)
+
+// meet passes a request on to the API server, or does something else.
+type meet func(w http.ResponseWriter, r *http.Request, pass http.HandlerFunc)
+
+// behind returns the place of a broker whose requests are met.
+func (p *place) behind(t *testing.T, do meet) *place {
+	t.Helper()
+	target, err := url.Parse(shared.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(shared.CA)
+	forward := httputil.NewSingleHostReverseProxy(target)
+	forward.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		do(w, r, forward.ServeHTTP)
+	}))
+	t.Cleanup(server.Close)
+	behind := *p
+	behind.cfg.Credentials.URL = server.URL
+	behind.cfg.Credentials.CA = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	return &behind
+}
+
+// abort closes the connection without a response.
+func abort() { panic(http.ErrAbortHandler) }
+
+// killed starts a process for a call, and kills it at a moment between its requests that change something: moment 1 is
+// before the first one, moment 2 is after that was carried out and before its response, and so on. It is false if the
+// call has ended before.
+func (p *place) killed(t *testing.T, method string, spec launcher.Spec, moment int) bool {
+	t.Helper()
+	kill := make(chan func(), 1)
+	var steps atomic.Int64
+	var killed atomic.Bool
+	ends := func() {
+		end := <-kill
+		end()
+		killed.Store(true)
+		abort()
+	}
+	behind := p.behind(t, func(w http.ResponseWriter, r *http.Request, pass http.HandlerFunc) {
+		if r.Method == http.MethodGet {
+			pass(w, r)
+			return
+		}
+		switch step := int(steps.Add(2)); moment {
+		case step - 1:
+			ends()
+		case step:
+			pass(httptest.NewRecorder(), r)
+			ends()
+		}
+		pass(w, r)
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd, err := launchertest.Command(ctx, behind.child(t), method, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = t.Output()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	kill <- func() { _ = cmd.Process.Kill() }
+	if err := cmd.Wait(); err != nil && !killed.Load() {
+		t.Errorf("%s: %v", method, err)
+	}
+	return killed.Load()
+}
+
+// A broker may be killed between every two requests. The next one repeats the call and reaches the same result, or
+// removes the server with all that was made.
+func TestKilledBetweenRequests(t *testing.T) {
+	oneImage(t, func(t *testing.T, image kubernetes.Image) {
+		p := newPlace(t, image)
+		heir := p.open(t)
+		for moment, killed := 1, true; killed; moment++ {
+			spec := newSpec()
+			killed = p.killed(t, "launch", spec, moment)
+			if moment%2 == 0 { // as often as there are objects, each being the last one that was made
+				e, _ := launch(t, heir, spec)
+				if err := connect(t, spec, e).Ping(t.Context()); err != nil {
+					t.Errorf("launched after a kill at moment %d: %v", moment, err)
+				}
+			}
+			if moment < 4 {
+				p.killed(t, "destroy", spec, moment)
+			}
+			if err := heir.Destroy(t.Context(), spec.ID); err != nil {
+				t.Errorf("destroy after a kill at moment %d: %v", moment, err)
+			}
+			p.holdsNothing(t)
+		}
+		spec := newSpec()
+		e, _ := launch(t, heir, spec)
+		guest := visit(t, spec, e)
+		for moment, killed := 1, true; killed; moment++ {
+			spec.MemoryMB = 512 + 256*(moment%2)
+			spec.StorageMB += 1024
+			killed = p.killed(t, "resize", spec, moment)
+			if _, _, err := finish(t, func(ctx context.Context) (launcher.Endpoint, error) {
+				return heir.Resize(ctx, spec, func(string) {})
+			}); err != nil {
+				t.Errorf("resize after a kill at moment %d: %v", moment, err)
+			}
+			if err := guest.PingContext(t.Context()); err != nil {
+				t.Fatalf("resized after a kill at moment %d, a session has ended: %v", moment, err)
+			}
+		}
+	})
+}
+
+// oneImage is eachImage for what does not depend on the flavour: it takes the one that starts soonest.
+func oneImage(t *testing.T, fn func(t *testing.T, image kubernetes.Image)) {
+	t.Helper()
+	t.Parallel()
+	shared.Start(t)
+	all := cluster.Binaries()
+	if len(all) == 0 {
+		t.Fatal("no mysqld is installed")
+	}
+	b := all[0]
+	for _, other := range all {
+		if other.Flavour == "mariadb" {
+			b = other
+		}
+	}
+	fn(t, kubernetes.Image{Flavour: b.Flavour, Version: b.Version, Name: cluster.ImageName(b)})
+}
+
+// holdsNothing fails the test if an object of a server is there.
+func (p *place) holdsNothing(t *testing.T) {
+	t.Helper()
+	for _, path := range []string{p.path("secrets"), p.path("persistentvolumeclaims"), p.path("services"),
+		p.path("pods"), "/apis/apps/v1/namespaces/" + p.namespace + "/statefulsets"} {
+		await(t, "the objects of "+path+" to be gone", func() bool {
+			var there struct{ Items []any }
+			call(t, http.MethodGet, path+"?labelSelector=mysql-broker/server", nil, &there)
+			return len(there.Items) == 0
+		})
+	}
+}
+
+// The API server is busy, refuses with a conflict, loses connections before and after it has carried a request out, and
+// is not there for a while. A launch, a resize and a removal pass through all that.
+func TestFaults(t *testing.T) {
+	oneImage(t, func(t *testing.T, image kubernetes.Image) {
+		p := newPlace(t, image)
+		var requests, out atomic.Int64
+		behind := p.behind(t, func(w http.ResponseWriter, r *http.Request, pass http.HandlerFunc) {
+			n := requests.Add(1)
+			if out.Load() > 0 { // nobody is there
+				out.Add(-1)
+				abort()
+			}
+			switch {
+			case n%11 == 1:
+				w.Header().Set("Retry-After", "1")
+				refuse(w, http.StatusTooManyRequests, "TooManyRequests", "please try again later")
+				return
+			case n%11 == 3:
+				refuse(w, http.StatusServiceUnavailable, "ServiceUnavailable", "etcd is not there")
+				return
+			case n%11 == 5:
+				abort()
+			case n%11 == 7 && r.Method == http.MethodPatch:
+				refuse(w, http.StatusConflict, "Conflict", "the object has been modified")
+				return
+			case n%11 == 9:
+				pass(httptest.NewRecorder(), r)
+				abort()
+			case n%41 == 40:
+				out.Store(12)
+				abort()
+			}
+			pass(w, r)
+		})
+		l, spec := behind.open(t), newSpec()
+		var e launcher.Endpoint
+		again := func(what string, do func(ctx context.Context) (launcher.Endpoint, error)) {
+			t.Helper()
+			for tries := 1; ; tries++ {
+				end, _, err := finish(t, do)
+				failed, known := errors.AsType[*launcher.Error](err)
+				switch {
+				case err == nil:
+					e = end
+					return
+				case known && failed.Action == launcher.GiveUp, tries == 20:
+					t.Fatalf("%s: %v", what, err)
+				}
+				time.Sleep(50 * time.Millisecond) // as a task does, for longer
+			}
+		}
+		again("launch", func(ctx context.Context) (launcher.Endpoint, error) { return l.Launch(ctx, spec, func(string) {}) })
+		guest := visit(t, spec, e)
+		spec.MemoryMB, spec.StorageMB = 1024, 2048
+		again("resize", func(ctx context.Context) (launcher.Endpoint, error) { return l.Resize(ctx, spec, func(string) {}) })
+		if err := guest.PingContext(t.Context()); err != nil {
+			t.Errorf("a session has ended: %v", err)
+		}
+		again("destroy", func(ctx context.Context) (launcher.Endpoint, error) { return e, l.Destroy(ctx, spec.ID) })
+		p.holdsNothing(t)
+	})
+}

@@ -1,0 +1,65 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// rights are all that the launcher does in its namespace, as verbs by resource. deploy/kubernetes/launcher grants them.
+var rights = []right{
+	{"", secrets, "get list create patch delete"},
+	{"", claims, "create patch"},
+	{"", services, "get create patch"},
+	{"apps", statefulSets, "create patch"},
+	{"", pods, "get list watch delete"},
+	{"", "pods/resize", "patch"},
+	{"", events, "list"},
+}
+
+type right struct{ group, resource, verbs string }
+
+// accessReview asks whether who asks may do something.
+// https://kubernetes.io/docs/reference/kubernetes-api/authorization-resources/self-subject-access-review-v1/
+type accessReview struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Spec       struct {
+		ResourceAttributes struct {
+			Namespace   string `json:"namespace"`
+			Verb        string `json:"verb"`
+			Group       string `json:"group"`
+			Resource    string `json:"resource"`
+			Subresource string `json:"subresource,omitempty"`
+		} `json:"resourceAttributes"`
+	} `json:"spec"`
+	Status struct {
+		Allowed bool `json:"allowed"`
+	} `json:"status,omitzero"`
+}
+
+// checkRights returns an error that names every verb and resource that the broker lacks the right to.
+func (l *Launcher) checkRights(ctx context.Context) error {
+	var missing []string
+	for _, r := range rights {
+		for verb := range strings.FieldsSeq(r.verbs) {
+			review := accessReview{APIVersion: "authorization.k8s.io/v1", Kind: "SelfSubjectAccessReview"}
+			a := &review.Spec.ResourceAttributes
+			a.Namespace, a.Verb, a.Group = l.cfg.Namespace, verb, r.group
+			a.Resource, a.Subresource, _ = strings.Cut(r.resource, "/")
+			if err := l.api.do(ctx, call{method: http.MethodPost, contentType: "application/json", body: review,
+				path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"}, &review); err != nil {
+				return fmt.Errorf("ask which rights the broker has: %w", err)
+			}
+			if !review.Status.Allowed {
+				missing = append(missing, verb+" "+r.resource)
+			}
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("the broker lacks rights in the namespace %s: it may not %s; apply deploy/kubernetes/launcher there",
+			l.cfg.Namespace, strings.Join(missing, ", "))
+	}
+	return nil
+}

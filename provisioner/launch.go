@@ -59,7 +59,7 @@ func (p *Provisioner) withLauncher(planID, advice string,
 }
 
 func size(p plan.Plan) fleet.Size {
-	return fleet.Size{MemoryMB: p.MemoryMB, StorageMB: p.MaxStorageMB}
+	return fleet.Size{MemoryMB: p.MemoryMB, MilliCPU: p.MilliCPU, StorageMB: p.MaxStorageMB, Placement: p.Placement}
 }
 
 // launchError translates a launcher's error into one that says what the task does next.

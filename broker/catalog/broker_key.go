@@ -40,16 +40,22 @@ func readBrokerKey(parent *object) plan.Plan {
 	if memory != nil {
 		made.MemoryMB = *memory
 	}
+	if cpu := o.positive("milli_cpu"); cpu != nil {
+		made.MilliCPU = *cpu
+	}
 	if o.has("launcher") {
 		made.Launcher = o.text("launcher")
 	}
+	made.Placement = readPlacement(o)
 	switch made.Kind {
 	case plan.Shared:
 		if o.has("memory_mb") {
 			o.reject("memory_mb", "left out: a shared plan has no memory of its own")
 		}
-		if o.has("launcher") {
-			o.reject("launcher", "left out: shared servers run already")
+		for _, key := range append([]string{"launcher", "milli_cpu"}, placementKeys...) {
+			if o.has(key) {
+				o.reject(key, "left out: shared servers run already")
+			}
 		}
 	case plan.Dedicated:
 		checkDedicated(o, made)

@@ -173,6 +173,27 @@ func TestParseRefuses(t *testing.T) {
 		{"shared plan with a launcher", 24,
 			`    broker: {provisioner: shared, async: never, max_storage_mb: 1, max_connections: 1, launcher: process}`,
 			`24: "launcher" of broker must be left out: shared servers run already`},
+		{"shared plan with a node of its own", 24,
+			`    broker: {provisioner: shared, async: never, max_storage_mb: 1, max_connections: 1, node: own}`,
+			`24: "node" of broker must be left out: shared servers run already`},
+		{"neither own nor any node", 31, "      memory_mb: 192\n      node: mine",
+			`32: "node" of broker must be one of own, any`},
+		{"no processor", 31, "      memory_mb: 192\n      milli_cpu: 0",
+			`32: "milli_cpu" of broker must be a whole number above 0`},
+		{"odd storage class", 31, "      memory_mb: 192\n      storage_class: Fast_SSD",
+			`32: "storage_class" of broker must be the name of a storage class: lower-case letters, digits, dashes and dots`},
+		{"odd tolerations", 31, "      memory_mb: 192\n      tolerations:\n      - {operator: Exists, value: x}\n" +
+			"      - {key: a b, effect: Never}\n      - {key: a, taint: b}",
+			`33: "value" of the toleration must be left out: the operator is Exists
+34: "effect" of the toleration must be one of NoSchedule, PreferNoSchedule, NoExecute
+34: "key" of the toleration must be the key of a taint, such as example.com/mysql
+35: "taint" is not a key of the toleration; its keys are effect, key, operator, value`},
+		{"odd labels", 31, "      memory_mb: 192\n      labels:\n        team: data and more\n        a/b/c: x\n" +
+			"        app.kubernetes.io/name: x\n      annotations: {n: 1}",
+			`33: "team" of labels must be up to 63 letters, digits, dashes, underscores and dots
+34: "a/b/c" of labels must be a key such as team or example.com/team
+35: "app.kubernetes.io/name" of labels must be left out: keys of app.kubernetes.io are reserved
+36: "n" of annotations must be a string`},
 		{"launcher without a name", 31, "      memory_mb: 192\n      launcher: ' '",
 			`32: "launcher" of broker must be a string that is not blank`},
 		{"dedicated and not async", 30, `      async: preferred`,
@@ -180,7 +201,8 @@ func TestParseRefuses(t *testing.T) {
 		{"dedicated without memory", 31, ``, `29: broker has no "memory_mb"`},
 		{"dedicated with too little memory", 31, `      memory_mb: 191`, `31: "memory_mb" of broker must be at least 192`},
 		{"unknown key of broker", 33, "      max_connections: 1\n      cpu: 1", `34: "cpu" is not a key of broker; ` +
-			`its keys are allow_cross_space, async, events, launcher, max_bindings, max_connections, max_storage_mb, memory_mb, provisioner, tls`},
+			`its keys are allow_cross_space, annotations, async, events, labels, launcher, max_bindings, max_connections, max_storage_mb, ` +
+			`memory_mb, milli_cpu, node, provisioner, storage_class, tls, tolerations`},
 		{"unknown TLS", 33, "      max_connections: 1\n      tls: never", `34: "tls" of broker must be one of optional, required`},
 		{"number out of range", 33, "      max_connections: 18446744073709551615",
 			"33: \"max_connections\" of broker must be a whole number above 0\n33: the number is out of range"},

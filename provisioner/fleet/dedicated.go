@@ -23,14 +23,17 @@ const (
 	answerTimeout = 5 * time.Second
 )
 
-// Size is what a plan gives to a dedicated server, in MiB.
+// Size is what a plan gives to a dedicated server; see launcher.Spec.
 type Size struct {
 	MemoryMB  int
+	MilliCPU  int
 	StorageMB int
+	Placement *plan.Placement
 }
 
 func spec(i store.Instance, adminPassword string, size Size) launcher.Spec {
-	return launcher.Spec{ID: i.Location.Server, MemoryMB: size.MemoryMB, StorageMB: size.StorageMB,
+	return launcher.Spec{ID: i.Location.Server, MemoryMB: size.MemoryMB, MilliCPU: size.MilliCPU,
+		StorageMB: size.StorageMB, Placement: size.Placement,
 		Labels: map[string]string{"instance_id": i.ID, "plan_id": i.PlanID, "organization_guid": i.OrganizationGUID,
 			"space_guid": i.SpaceGUID},
 		AdminUser: adminUser, AdminPassword: adminPassword}

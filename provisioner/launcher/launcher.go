@@ -6,6 +6,8 @@ import (
 	"context"
 	"net"
 	"strconv"
+
+	"mysql-broker/provisioner/plan"
 )
 
 // Launcher runs dedicated servers. A call may be repeated from the start with the same arguments after a crash, and
@@ -96,6 +98,7 @@ type Spec struct {
 	MemoryMB      int               // MiB the server may use
 	MilliCPU      int               // thousandths of a processor the server may use; 0 for no limit
 	StorageMB     int               // MiB of disk; the process launcher records it and enforces nothing
+	Placement     *plan.Placement   // nil for the launcher's own choice; only for kinds that take one, see Kind
 	Labels        map[string]string // whose server it is, see fleet.spec; only informs operators
 	AdminUser     string            // account with every privilege, from any host
 	AdminPassword string            // URL-safe characters; after ChangeAdminPassword, the new one

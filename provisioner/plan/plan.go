@@ -35,6 +35,7 @@ type Plan struct {
 	MaxConnections int // simultaneous connections of one account
 	MaxBindings    int // bindings of one instance
 	MemoryMB       int // MiB of memory of a dedicated server; 0 for shared plans
+	MilliCPU       int // thousandths of a processor of a dedicated server; 0 for no limit
 	TLS            TLS // of bindings that do not ask for a stricter setting
 
 	// Events says that accounts may make events. These run without a connection, so that no limit bounds them.
@@ -42,6 +43,9 @@ type Plan struct {
 
 	// AllowCrossSpace says that the data of an instance may be used for one in another space, if the plans of both have it.
 	AllowCrossSpace bool
+
+	// Placement is nil if the plan says nothing about it.
+	Placement *Placement
 
 	MaxPolling         time.Duration // maximum_polling_duration in the catalog, 0 for none
 	MaintenanceVersion string        // maintenance_info.version in the catalog, "" for none

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/launchers"
 	"mysql-broker/provisioner/plan"
 )
@@ -59,10 +60,23 @@ func (c Config) CheckPlans(plans plan.Set) error {
 		case p.Launcher != "" && !slices.Contains(names, p.Launcher):
 			errs = append(errs, fmt.Errorf("plan %q of the catalog has the launcher %q, but LAUNCHER is %s",
 				p.Name, p.Launcher, configured))
+		case p.Placement != nil && !c.places(p.Launcher):
+			errs = append(errs, fmt.Errorf("plan %q of the catalog has node, storage_class, tolerations, labels or "+
+				"annotations, which its launcher cannot follow: it has no nodes", p.Name))
 		case p.Launcher == "" && p.Kind == plan.Dedicated && len(names) > 1:
 			errs = append(errs, fmt.Errorf("plan %q of the catalog names no launcher, and LAUNCHER lists several: "+
 				"add launcher: to its broker key, one of %s", p.Name, configured))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// places reports whether the launcher of that name, or the only one, runs servers on nodes.
+func (c Config) places(name string) bool {
+	for _, l := range c.Launchers {
+		if l.Name == name || name == "" {
+			return slices.ContainsFunc(launchers.Kinds(), func(k launcher.Kind) bool { return k.Name == l.Kind && k.Places })
+		}
+	}
+	return false
 }

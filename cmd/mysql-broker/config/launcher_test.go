@@ -8,6 +8,18 @@ import (
 	"mysql-broker/provisioner/plan"
 )
 
+// A plan that says where its servers run needs a launcher with nodes.
+func TestPlacedPlans(t *testing.T) {
+	t.Parallel()
+	plans := plan.Set{{Name: "own", Kind: plan.Dedicated, Placement: &plan.Placement{OwnNode: true}}}
+	for kind, wanted := range map[string]bool{"kubernetes": true, "process": false} {
+		cfg := config.Config{Launchers: []launchers.Named{{Name: "here", Kind: kind}}}
+		if err := cfg.CheckPlans(plans); (err == nil) != wanted {
+			t.Errorf("a plan with a node of its own, with the launcher %s: %v", kind, err)
+		}
+	}
+}
+
 func TestPlansHaveALauncher(t *testing.T) {
 	t.Parallel()
 	plans := plan.Set{{Name: "small", Kind: plan.Shared}, {Name: "own", Kind: plan.Dedicated},

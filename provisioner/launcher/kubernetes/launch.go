@@ -71,7 +71,11 @@ func (l *Launcher) begin(
 		return nil, fmt.Errorf("server %s: %w", s.id, context.Cause(ctx))
 	}
 	s.state = state{Phase: phaseLaunching, Flavour: image.Flavour, Image: image.Name, MemoryMB: spec.MemoryMB,
-		MilliCPU: spec.MilliCPU, StorageMB: spec.StorageMB, ClaimMB: spec.StorageMB, AdminUser: spec.AdminUser}
+		MilliCPU: spec.MilliCPU, StorageMB: spec.StorageMB, ClaimMB: spec.StorageMB, AdminUser: spec.AdminUser,
+		Class: l.cfg.StorageClass, Placement: spec.Placement}
+	if spec.Placement != nil && spec.Placement.StorageClass != "" {
+		s.state.Class = spec.Placement.StorageClass
+	}
 	s.secret = secret{APIVersion: "v1", Kind: "Secret",
 		Metadata: metadata{Name: s.name, Labels: labelsOf(s.id), Annotations: map[string]string{}},
 		Data: map[string][]byte{

@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 )
 
@@ -27,8 +28,8 @@ func (l *Launcher) claimOf(s *server) claim {
 	c := claim{APIVersion: "v1", Kind: "PersistentVolumeClaim", Metadata: s.metadata(), Spec: claimSpec{
 		AccessModes: []string{"ReadWriteOnce"},
 		Resources:   resources{Requests: map[string]string{"storage": fmt.Sprintf("%dMi", s.state.ClaimMB)}}}}
-	if l.cfg.StorageClass != "" {
-		c.Spec.StorageClassName = &l.cfg.StorageClass
+	if s.state.Class != "" {
+		c.Spec.StorageClassName = &s.state.Class
 	}
 	return c
 }
@@ -52,8 +53,7 @@ func (l *Launcher) statefulSetOf(s *server) statefulSet {
 		Replicas: 1, ServiceName: s.name, PodManagementPolicy: "Parallel",
 		UpdateStrategy: map[string]string{"type": "OnDelete"},
 		Selector:       labelSelector{MatchLabels: map[string]string{serverLabel: s.id}},
-		Template: podTemplate{Metadata: metadata{Labels: labelsOf(s.id), Annotations: s.userAnnotations()},
-			Spec: l.podOf(s)},
+		Template:       podTemplate{Metadata: metadata{Labels: s.labels(), Annotations: s.userAnnotations()}, Spec: l.podOf(s)},
 	}}
 }
 
@@ -81,6 +81,7 @@ func (l *Launcher) podOf(s *server) podSpec {
 	server.StartupProbe = &probe{TCPSocket: answers, PeriodSeconds: 1, FailureThreshold: startFailures}
 	server.ReadinessProbe = &probe{TCPSocket: answers, PeriodSeconds: 5, FailureThreshold: 3}
 	return podSpec{
+		Affinity: affinityOf(s.state), Tolerations: s.state.placement().Tolerations,
 		TerminationGracePeriodSeconds: stopGrace,
 		SecurityContext:               security,
 		InitContainers:                []container{prepare},
@@ -96,7 +97,29 @@ func (l *Launcher) podOf(s *server) podSpec {
 
 // metadata is that of all objects but the Secret.
 func (s *server) metadata() metadata {
-	return metadata{Name: s.name, Labels: labelsOf(s.id), Annotations: s.userAnnotations(), OwnerReferences: s.owner()}
+	return metadata{Name: s.name, Labels: s.labels(), Annotations: s.userAnnotations(), OwnerReferences: s.owner()}
+}
+
+// affinityOf keeps all other servers of the namespace off the node of one that has a node of its own, also those that
+// are scheduled later.
+// https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#inter-pod-affinity-and-anti-affinity
+func affinityOf(st state) *affinity {
+	if !st.placement().OwnNode {
+		return nil
+	}
+	others := podAffinityTerm{TopologyKey: "kubernetes.io/hostname",
+		LabelSelector: labelSelector{MatchLabels: map[string]string{managedByLabel: managedBy}}}
+	return &affinity{PodAntiAffinity: podAntiAffinity{Required: []podAffinityTerm{others}}}
+}
+
+// labels are those of the plan and those of the launcher.
+func (s *server) labels() map[string]string {
+	all := maps.Clone(s.state.placement().Labels)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, labelsOf(s.id))
+	return all
 }
 
 // labelPrefix is that of the annotations that hold the labels of a Spec, which may be longer and of other characters
@@ -104,11 +127,12 @@ func (s *server) metadata() metadata {
 const labelPrefix = "label.mysql-broker/"
 
 func (s *server) userAnnotations() map[string]string {
-	labels := map[string]string{}
+	all := map[string]string{}
+	maps.Copy(all, s.state.placement().Annotations)
 	for key, value := range s.secret.Metadata.Annotations {
 		if strings.HasPrefix(key, labelPrefix) {
-			labels[key] = value
+			all[key] = value
 		}
 	}
-	return labels
+	return all
 }

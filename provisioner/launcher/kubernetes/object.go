@@ -1,6 +1,10 @@
 package kubernetes
 
-import "time"
+import (
+	"time"
+
+	"mysql-broker/provisioner/plan"
+)
 
 // The fields of Kubernetes' objects that the launcher writes or reads, and no others: the types of Kubernetes' own
 // modules would add a third to the broker's size and memory.
@@ -134,10 +138,25 @@ type podSpec struct {
 	AutomountServiceAccountToken  bool               `json:"automountServiceAccountToken"`
 	EnableServiceLinks            bool               `json:"enableServiceLinks"`
 	TerminationGracePeriodSeconds int                `json:"terminationGracePeriodSeconds"`
+	Affinity                      *affinity          `json:"affinity,omitempty"`
+	Tolerations                   []plan.Toleration  `json:"tolerations,omitempty"`
 	SecurityContext               podSecurityContext `json:"securityContext"`
 	InitContainers                []container        `json:"initContainers"`
 	Containers                    []container        `json:"containers"`
 	Volumes                       []volume           `json:"volumes"`
+}
+
+type affinity struct {
+	PodAntiAffinity podAntiAffinity `json:"podAntiAffinity"`
+}
+
+type podAntiAffinity struct {
+	Required []podAffinityTerm `json:"requiredDuringSchedulingIgnoredDuringExecution"`
+}
+
+type podAffinityTerm struct {
+	LabelSelector labelSelector `json:"labelSelector"`
+	TopologyKey   string        `json:"topologyKey"`
 }
 
 type podSecurityContext struct {

@@ -67,6 +67,8 @@ func unscheduled(message string) string {
 	switch {
 	case strings.Contains(message, "PersistentVolumeClaim"):
 		return "Waiting for the volume"
+	case strings.Contains(message, "anti-affinity"):
+		return "Waiting for a node of its own"
 	case strings.Contains(message, "Insufficient memory"):
 		return "Waiting for a node with enough memory"
 	case strings.Contains(message, "Insufficient cpu"):

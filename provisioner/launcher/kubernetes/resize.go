@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -36,8 +37,8 @@ func (l *Launcher) Resize(
 	}
 	next := s.state
 	next.MemoryMB, next.MilliCPU, next.StorageMB = spec.MemoryMB, spec.MilliCPU, spec.StorageMB
-	next.ClaimMB = max(next.ClaimMB, spec.StorageMB)
-	if next == s.state {
+	next.ClaimMB, next.Placement = max(next.ClaimMB, spec.StorageMB), spec.Placement
+	if reflect.DeepEqual(next, s.state) {
 		return l.bringUp(ctx, s, spec)
 	}
 	report("Changing the server's size")
@@ -61,9 +62,12 @@ func (l *Launcher) resizeTo(ctx context.Context, s *server, next state, spec lau
 		}
 		fault.Point("resize", "volume grown")
 	}
-	inPlace, err := l.resizeInPlace(ctx, s, next, spec)
-	if err != nil {
-		return err
+	inPlace := false
+	if present.sameNodes(next) {
+		var err error
+		if inPlace, err = l.resizeInPlace(ctx, s, next, spec); err != nil {
+			return err
+		}
 	}
 	fault.Point("resize", "pod resized")
 	if err := l.api.apply(ctx, l.api.path(statefulSets, s.name), l.statefulSetOf(&wanted), nil); err != nil {
@@ -72,7 +76,7 @@ func (l *Launcher) resizeTo(ctx context.Context, s *server, next state, spec lau
 	fault.Point("resize", "template changed")
 	if err := l.change(ctx, s, func(s *server) {
 		s.state.MemoryMB, s.state.MilliCPU = next.MemoryMB, next.MilliCPU
-		s.state.StorageMB, s.state.ClaimMB = next.StorageMB, next.ClaimMB
+		s.state.StorageMB, s.state.ClaimMB, s.state.Placement = next.StorageMB, next.ClaimMB, next.Placement
 		s.secret.Data[settingsFile] = settings(s.state)
 	}); err != nil {
 		return err
@@ -80,7 +84,7 @@ func (l *Launcher) resizeTo(ctx context.Context, s *server, next state, spec lau
 	if inPlace {
 		return nil
 	}
-	err = l.api.delete(ctx, l.api.path(pods, s.podName()), deleteOptions{})
+	err := l.api.delete(ctx, l.api.path(pods, s.podName()), deleteOptions{})
 	if err != nil && !isNotFound(err) {
 		return err
 	}

@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/plan"
 )
 
 // phase is how far a server has come.
@@ -24,7 +26,11 @@ type state struct {
 	MemoryMB  int    `json:"memory_mb"`
 	MilliCPU  int    `json:"milli_cpu,omitempty"`
 	StorageMB int    `json:"storage_mb"`
-	ClaimMB   int    `json:"claim_mb"` // the largest that StorageMB was: no claim shrinks
+	ClaimMB   int    `json:"claim_mb"`                // the largest that StorageMB was: no claim shrinks
+	Class     string `json:"storage_class,omitempty"` // of the claim, which cannot change; "" for the cluster's default
+
+	Placement *plan.Placement `json:"placement,omitempty"`
+
 	AdminUser string `json:"admin_user"`
 
 	Host      string `json:"host,omitempty"`
@@ -59,6 +65,20 @@ func (s *server) writeState() {
 	}
 	annotations[stateAnnotation] = string(text)
 	s.secret.Metadata.Annotations = annotations
+}
+
+// placement is the zero value where the plan says nothing.
+func (st state) placement() plan.Placement {
+	if st.Placement == nil {
+		return plan.Placement{}
+	}
+	return *st.Placement
+}
+
+// sameNodes reports whether a server of one state may stay on the node of the other: labels and the like may differ.
+func (st state) sameNodes(other state) bool {
+	a, b := st.placement(), other.placement()
+	return a.OwnNode == b.OwnNode && slices.Equal(a.Tolerations, b.Tolerations)
 }
 
 func (s *server) kept() bool { return s.secret.Metadata.Annotations[keptAnnotation] != "" }

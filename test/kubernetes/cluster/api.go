@@ -8,6 +8,7 @@ type apiPod struct {
 	}
 	Spec struct {
 		NodeName        string
+		Affinity        struct{ PodAntiAffinity any }
 		SecurityContext struct {
 			RunAsUser, RunAsGroup, FSGroup int
 		}

@@ -122,16 +122,22 @@ func (n *Node) schedule(ctx context.Context, api apiPod) {
 	for _, c := range api.Spec.Containers {
 		asked += megabytes(c.Resources.Requests["memory"])
 	}
-	used := 0
+	used, shy := 0, false
 	for _, p := range n.pods {
 		used += p.requestedMB()
+		shy = shy || p.first.Metadata.Namespace == api.Metadata.Namespace &&
+			(p.first.Spec.Affinity.PodAntiAffinity != nil || api.Spec.Affinity.PodAntiAffinity != nil)
 	}
 	path := api.path()
 	var err error
-	if used+asked > n.cfg.MemoryMB {
+	if used+asked > n.cfg.MemoryMB || shy {
+		why := "0/1 nodes are available: 1 Insufficient memory."
+		if shy { // of the selectors, the played scheduler knows only that they select in the pod's namespace
+			why = "0/1 nodes are available: 1 node(s) didn't match pod anti-affinity rules."
+		}
 		err = n.c.send(ctx, http.MethodPatch, path+"/status", statusPatch(map[string]any{"conditions": []any{
 			map[string]string{"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
-				"message":            "0/1 nodes are available: 1 Insufficient memory.",
+				"message":            why,
 				"lastTransitionTime": api.Metadata.CreationTimestamp}}}))
 		time.AfterFunc(time.Second, func() { n.retry(api) })
 	} else {

@@ -1,0 +1,87 @@
+package kubernetes_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/kubernetes"
+	"mysql-broker/provisioner/plan"
+)
+
+// What a plan says of nodes, volume, labels and numbers is in the objects that the API server has accepted. A server
+// with a node of its own keeps all others away. With another plan the server moves, and keeps its volume.
+func TestPlacement(t *testing.T) {
+	oneImage(t, func(t *testing.T, image kubernetes.Image) {
+		p := newPlace(t, image)
+		p.cfg.PlaceTimeout = 2 * time.Second
+		l, spec := p.open(t), newSpec()
+		spec.MilliCPU = 500
+		spec.Placement = &plan.Placement{OwnNode: true, StorageClass: "local",
+			Tolerations: []plan.Toleration{{Key: "example.com/mysql", Operator: "Equal", Value: "own", Effect: "NoSchedule"}},
+			Labels:      map[string]string{"team": "data"}, Annotations: map[string]string{"example.com/note": "a plan's"}}
+		e, _ := launch(t, l, spec)
+		read := func(path string) string {
+			var object json.RawMessage
+			call(t, http.MethodGet, path, nil, &object)
+			return string(object)
+		}
+		pod := p.path("pods/" + podName(spec))
+		for _, part := range []string{`"key":"example.com/mysql"`, `"value":"own"`, `"topologyKey":"kubernetes.io/hostname"`,
+			`"team":"data"`, `"example.com/note":"a plan's"`, `"limits":{"cpu":"500m","memory":"256Mi"}`,
+			`"requests":{"cpu":"500m","memory":"256Mi"}`} {
+			if !strings.Contains(read(pod), part) {
+				t.Errorf("the pod has no %s", part)
+			}
+		}
+		claim := p.path("persistentvolumeclaims/" + objectName(spec))
+		for _, part := range []string{`"storageClassName":"local"`, `"storage":"1Gi"`, `"team":"data"`} {
+			if !strings.Contains(read(claim), part) {
+				t.Errorf("the claim has no %s", part)
+			}
+		}
+
+		other := newSpec()
+		_, sentences, err := finish(t, func(ctx context.Context) (launcher.Endpoint, error) {
+			return l.Launch(ctx, other, func(string) {})
+		})
+		if !errors.Is(err, launcher.ErrNoRoom) || !slices.Contains(sentences, "Waiting for a node of its own") {
+			t.Errorf("a server beside one with a node of its own: %v, %q", err, slices.Compact(sentences))
+		}
+		if err := l.Destroy(t.Context(), other.ID); err != nil {
+			t.Fatal(err)
+		}
+
+		before := uid(t, p, spec)
+		spec.Placement = &plan.Placement{StorageClass: "another", Labels: map[string]string{"team": "web"}}
+		_, sentences, err = finish(t, func(ctx context.Context) (launcher.Endpoint, error) {
+			return l.Resize(ctx, spec, func(string) {})
+		})
+		if err != nil || !strings.Contains(strings.Join(sentences, "\n"), "Restarting mysqld") || uid(t, p, spec) == before {
+			t.Errorf("to a plan for other nodes: %v, %q", err, slices.Compact(sentences))
+		}
+		if object := read(pod); strings.Contains(object, "topologyKey") || strings.Contains(object, "example.com/mysql") ||
+			!strings.Contains(object, `"team":"web"`) {
+			t.Errorf("after that, the pod is %s", object)
+		}
+		if err := connect(t, spec, e).Ping(t.Context()); err != nil {
+			t.Error(err)
+		}
+		guest := visit(t, spec, e)
+		spec.Placement = &plan.Placement{Labels: map[string]string{"team": "ops"}}
+		if _, _, err := finish(t, func(ctx context.Context) (launcher.Endpoint, error) {
+			return l.Resize(ctx, spec, func(string) {})
+		}); err != nil {
+			t.Errorf("to a plan with another label: %v", err)
+		}
+		if err := guest.PingContext(t.Context()); err != nil {
+			t.Errorf("a label alone has ended a session: %v", err)
+		}
+	})
+}

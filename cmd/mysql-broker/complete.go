@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/cmd/mysql-broker/dev"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
@@ -30,7 +31,7 @@ func completeArgs(by ...words) cobra.CompletionFunc {
 		defer cancel()
 		getenv, _, err := dev.Environment()
 		if err == nil {
-			err = openConsole(ctx, getenv, func(ctx context.Context, c *console) (err error) {
+			err = openConsole(ctx, getenv, config.ForOperator, func(ctx context.Context, c *console) (err error) {
 				found, err = by[len(args)](ctx, c, args, typed)
 				return err
 			})

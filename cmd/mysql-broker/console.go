@@ -30,11 +30,21 @@ func withConsole(cmd *cobra.Command, fn func(context.Context, *console) error) e
 	if err != nil {
 		return err
 	}
-	return openConsole(cmd.Context(), getenv, fn)
+	return openConsole(cmd.Context(), getenv, config.ForOperator, fn)
 }
 
-func openConsole(ctx context.Context, getenv func(string) string, fn func(context.Context, *console) error) error {
-	cfg, c, err := load(config.ForOperator, getenv)
+// withLaunchers is withConsole for a console whose configuration has the launchers, if the environment has.
+func withLaunchers(cmd *cobra.Command, fn func(context.Context, *console) error) error {
+	getenv, err := environment(cmd)
+	if err != nil {
+		return err
+	}
+	return openConsole(cmd.Context(), getenv, config.ForDoctor, fn)
+}
+
+func openConsole(ctx context.Context, getenv func(string) string,
+	read func(getenv func(string) string) (config.Config, error), fn func(context.Context, *console) error) error {
+	cfg, c, err := load(read, getenv)
 	if err != nil {
 		return err
 	}

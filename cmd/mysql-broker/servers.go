@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mysql-broker/cmd/mysql-broker/app"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
@@ -34,13 +37,15 @@ longer configured. The command queries each for its state:
   unreachable      it does not answer within seconds, so it gets no instances
   not-configured   the broker has no address for it, and can do nothing with its instances
 
-With --dedicated, list the recorded dedicated servers with their instances, without querying them.
+With --dedicated, list the recorded dedicated servers with their launchers and instances, without querying them. If the
+environment has a launcher that watches its servers, as that for Kubernetes does, trouble says why a server does not run:
+node-lost, evicted, out-of-memory, crashing, no-image or no-node.
 
 ` + jsonHelp + ` A shared server has server, kind, state, reason (why it
 is not ok), recommended_settings (missing lines for its option file that isolate tenants), flavour, version,
 host, port, instances, max_databases, sold_connections (that all its bindings together may have open at the same time),
 connections (that are open), max_connections (that it allows) and drained_since (null if it is not drained). A dedicated
-one has server, kind, instance_id, plan, plan_id, state (its instance's; deleted, if that is gone) and created_at.`,
+one has server, kind, launcher, trouble (if there is any), instance_id, plan, plan_id, state (its instance's; deleted, if that is gone) and created_at.`,
 		Example: `  mysql-broker servers
   mysql-broker servers --state drained --json
   mysql-broker servers mysql-server-1
@@ -48,12 +53,15 @@ one has server, kind, instance_id, plan, plan_id, state (its instance's; deleted
 		Args:              atMost(1),
 		ValidArgsFunction: completeArgs(serverWords),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if dedicated && len(args) == 0 {
+				return withLaunchers(cmd, func(ctx context.Context, c *console) error {
+					return c.listDedicated(ctx, cmd.ErrOrStderr(),
+						out.listing(cmd, "server", "launcher", "instance", "plan", "state", "trouble", "age"))
+				})
+			}
 			return withConsole(cmd, func(ctx context.Context, c *console) error {
 				if len(args) == 1 {
 					return c.showServer(ctx, cmd, args[0], out.json)
-				}
-				if dedicated {
-					return c.listDedicated(ctx, out.listing(cmd, "server", "instance", "plan", "state", "age"))
 				}
 				all, err := c.sharedServers(ctx)
 				if err != nil {
@@ -241,6 +249,8 @@ func (c *console) showServer(ctx context.Context, cmd *cobra.Command, name strin
 type dedicatedDocument struct {
 	Server     string    `json:"server"`
 	Kind       string    `json:"kind"`
+	Launcher   string    `json:"launcher,omitempty"` // not known of a deleted instance's
+	Trouble    string    `json:"trouble,omitempty"`
 	InstanceID string    `json:"instance_id"`
 	Plan       string    `json:"plan"`
 	PlanID     string    `json:"plan_id"`
@@ -249,14 +259,20 @@ type dedicatedDocument struct {
 }
 
 func (c *console) dedicatedDocument(i store.ListedInstance) dedicatedDocument {
-	return dedicatedDocument{Server: i.Server, Kind: "dedicated", InstanceID: i.ID, Plan: c.planName(i.PlanID),
+	return dedicatedDocument{Server: i.Server, Kind: "dedicated", Launcher: i.Launcher, InstanceID: i.ID, Plan: c.planName(i.PlanID),
 		PlanID: i.PlanID, State: i.State, CreatedAt: i.CreatedAt.UTC()}
 }
 
-func (c *console) listDedicated(ctx context.Context, l *listing) error {
+// listDedicated writes to warn which launcher cannot be asked; what is recorded is listed anyway.
+func (c *console) listDedicated(ctx context.Context, warn io.Writer, l *listing) error {
+	troubles, err := app.Troubles(ctx, c.cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		fmt.Fprintln(warn, "mysql-broker:", err)
+	}
 	return l.end(c.store.EachInstance(ctx, store.InstanceQuery{Dedicated: true}, func(i store.ListedInstance) error {
 		d := c.dedicatedDocument(i)
-		return l.add(d, d.Server, d.InstanceID, d.Plan, d.State, since(d.CreatedAt))
+		d.Trouble = string(troubles[i.Launcher][i.Server])
+		return l.add(d, d.Server, d.Launcher, d.InstanceID, d.Plan, d.State, d.Trouble, since(d.CreatedAt))
 	}))
 }
 
@@ -280,5 +296,5 @@ func (c *console) showDedicated(ctx context.Context, cmd *cobra.Command, name st
 		return err
 	}
 	return details(cmd.OutOrStdout(), asJSON, d, [][2]string{{"server", d.Server}, {"kind", d.Kind},
-		{"instance", d.InstanceID}, {"plan", d.Plan}, {"state", d.State}, {"created", at(d.CreatedAt)}})
+		{"launcher", d.Launcher}, {"instance", d.InstanceID}, {"plan", d.Plan}, {"state", d.State}, {"created", at(d.CreatedAt)}})
 }

@@ -51,6 +51,9 @@ func (a *App) openLaunchers(context.Context) (ending, error) {
 				return fleet.RecordEndpoint(ctx, a.store, store.DedicatedLocation(name, id), e)
 			}, OnRedoFull: redoFull.Inc, Authority: a.authority}
 	})
+	if len(all) > 0 && err == nil {
+		a.registry.MustRegister(newTroubleCollector(all, a.log))
+	}
 	a.fleet = fleet.New(fleet.Config{Store: a.store, Shared: a.shared, Launchers: all, SessionLockKey: a.lockKey})
 	return ending{stop: closeAll}, err
 }

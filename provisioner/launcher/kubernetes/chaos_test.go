@@ -6,6 +6,8 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -34,6 +36,7 @@ func (p *place) behind(t *testing.T, do meet) *place {
 	roots.AppendCertsFromPEM(shared.CA)
 	forward := httputil.NewSingleHostReverseProxy(target)
 	forward.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
+	forward.ErrorLog = log.New(io.Discard, "", 0) // of connections that a test cuts off
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		do(w, r, forward.ServeHTTP)
 	}))

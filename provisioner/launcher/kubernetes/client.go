@@ -83,10 +83,11 @@ func (c *client) delete(ctx context.Context, path string, options deleteOptions)
 
 // listMetadata calls each with the metadata of the objects of a kind that have these labels.
 func (c *client) listMetadata(ctx context.Context, kind, labels string, each func(metadata)) error {
-	return list(ctx, c, kind, labels, pageSize, func(o partialObject) error {
+	_, err := list(ctx, c, kind, labels, pageSize, func(o partialObject) error {
 		each(o.Metadata)
 		return nil
 	})
+	return err
 }
 
 // partialObject is an object without its content. Lists of them are smaller.
@@ -95,8 +96,10 @@ type partialObject struct {
 	Metadata metadata `json:"metadata"`
 }
 
-// list calls each with the objects of a kind that have these labels. It reads them in pages.
-func list[T any](ctx context.Context, c *client, kind, labels string, page int, each func(T) error) error {
+// list calls each with the objects of a kind that have these labels. It reads them in pages, and returns the version
+// from which a watch sees all later changes.
+func list[T any](ctx context.Context, c *client, kind, labels string, page int,
+	each func(T) error) (version string, err error) {
 	query := url.Values{"labelSelector": {labels}, "limit": {strconv.Itoa(page)}}
 	accept := "application/json"
 	if _, partial := any(*new(T)).(partialObject); partial {
@@ -105,21 +108,22 @@ func list[T any](ctx context.Context, c *client, kind, labels string, page int, 
 	for {
 		var found struct {
 			Metadata struct {
-				Continue string `json:"continue"`
+				Continue        string `json:"continue"`
+				ResourceVersion string `json:"resourceVersion"`
 			} `json:"metadata"`
 			Items []T `json:"items"`
 		}
 		if err := c.do(ctx, call{method: http.MethodGet, path: c.path(kind) + "?" + query.Encode(), accept: accept},
 			&found); err != nil {
-			return err
+			return "", err
 		}
 		for _, item := range found.Items {
 			if err := each(item); err != nil {
-				return err
+				return "", err
 			}
 		}
 		if found.Metadata.Continue == "" {
-			return nil
+			return found.Metadata.ResourceVersion, nil
 		}
 		query.Set("continue", found.Metadata.Continue)
 	}

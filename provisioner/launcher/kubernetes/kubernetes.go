@@ -54,6 +54,9 @@ type Config struct {
 	// RenewInterval is how often the launcher looks after certificates; 10 seconds.
 	RenewInterval time.Duration
 
+	// WatchPause is the least time between two lists of all pods, with which watches begin; 10 seconds.
+	WatchPause time.Duration
+
 	launcher.Options
 
 	name func(variable string) string // what operators call it
@@ -84,10 +87,12 @@ type Launcher struct {
 	stop       context.CancelFunc // ends the background work; nil if there is none
 	background sync.WaitGroup
 
+	seen seen
+
 	up sync.Map // ids of servers to the container that let the administrator in
 }
 
-var _ launcher.Launcher = (*Launcher)(nil)
+var _ launcher.Observer = (*Launcher)(nil)
 
 // New returns a launcher. It makes no connection before it returns.
 func New(cfg Config) (*Launcher, error) {
@@ -110,6 +115,7 @@ func (c Config) withDefaults() Config {
 	c.Service = cmp.Or(c.Service, InCluster)
 	c.PlaceTimeout = cmp.Or(c.PlaceTimeout, 5*time.Minute)
 	c.LaunchTimeout = cmp.Or(c.LaunchTimeout, 10*time.Minute)
+	c.WatchPause = cmp.Or(c.WatchPause, 10*time.Second)
 	c.RenewInterval = cmp.Or(c.RenewInterval, 10*time.Second)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

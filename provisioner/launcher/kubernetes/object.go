@@ -230,6 +230,7 @@ type pod struct {
 	} `json:"spec"`
 	Status struct {
 		Phase                 string            `json:"phase"`
+		Reason                string            `json:"reason"`
 		Conditions            []condition       `json:"conditions"`
 		InitContainerStatuses []containerStatus `json:"initContainerStatuses"`
 		ContainerStatuses     []containerStatus `json:"containerStatuses"`
@@ -263,9 +264,10 @@ type containerState struct {
 		StartedAt time.Time `json:"startedAt"`
 	} `json:"running"`
 	Terminated *struct {
-		Reason   string `json:"reason"`
-		ExitCode int    `json:"exitCode"`
-		Message  string `json:"message"`
+		Reason     string    `json:"reason"`
+		ExitCode   int       `json:"exitCode"`
+		Message    string    `json:"message"`
+		FinishedAt time.Time `json:"finishedAt"`
 	} `json:"terminated"`
 }
 

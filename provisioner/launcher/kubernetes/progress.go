@@ -41,7 +41,7 @@ func (l *Launcher) lookAt(s *server, p pod) error {
 	}
 	if launching && time.Since(s.secret.Metadata.CreationTimestamp) > l.cfg.PlaceTimeout+l.cfg.LaunchTimeout {
 		return &launcher.Error{Action: launcher.GiveUp, Sentence: noServers,
-			Err: fmt.Errorf("server %s: the pod %s did not come up in time: %s", s.id, s.podName(), p.trouble())}
+			Err: fmt.Errorf("server %s: the pod %s did not come up in time: %s", s.id, s.podName(), p.waits())}
 	}
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		if launching && c.RestartCount >= restartsToFail && c.State.Running == nil {
@@ -153,8 +153,8 @@ func (p pod) mysqld() containerStatus {
 
 func (p pod) containerID() string { return p.mysqld().ContainerID }
 
-// trouble is what the containers wait for, for operators.
-func (p pod) trouble() string {
+// waits is what the containers wait for, for operators.
+func (p pod) waits() string {
 	var all []string
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		if w := c.State.Waiting; w != nil {

@@ -72,7 +72,7 @@ func (r *renewal) recordEndpoints(ctx context.Context) error {
 	if r.recorded || r.l.cfg.RecordEndpoint == nil {
 		return nil
 	}
-	err := list(ctx, r.l.api, secrets, serversSelector, fullPage, func(found secret) error {
+	_, err := list(ctx, r.l.api, secrets, serversSelector, fullPage, func(found secret) error {
 		s := server{id: found.Metadata.Labels[serverLabel], name: found.Metadata.Name, secret: found}
 		if s.readState() != nil || s.state.Phase != phaseReady || !found.Metadata.DeletionTimestamp.IsZero() {
 			return nil

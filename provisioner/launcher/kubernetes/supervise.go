@@ -28,6 +28,10 @@ func (l *Launcher) supervise() {
 			return err
 		})
 	})
+	l.background.Go(func() {
+		status := &periodic.Status{What: "watching the servers' pods", Log: l.cfg.Logger}
+		periodic.Run(ctx, periodic.Schedule{Every: l.cfg.WatchPause}, status, l.watchPods)
+	})
 	r := &renewal{l: l, due: map[string]bool{},
 		status: periodic.Servers{Status: periodic.Status{What: "renewing a server's certificate", Level: slog.LevelError,
 			Log: l.cfg.Logger}}}

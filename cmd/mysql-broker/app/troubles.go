@@ -1,0 +1,66 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"mysql-broker/cmd/mysql-broker/config"
+	"mysql-broker/provisioner/launcher"
+)
+
+var troublesDesc = prometheus.NewDesc("mysql_broker_dedicated_servers_in_trouble",
+	"Dedicated servers that do not run, or were killed for their memory within the last hour, as their launcher sees it.",
+	[]string{"launcher", "trouble"}, nil)
+
+// Troubles asks all launchers which servers are in trouble, by launcher and id. The result has what the others know if a
+// launcher cannot be asked, and the error names that one.
+func Troubles(ctx context.Context, cfg config.Config, log *slog.Logger) (map[string]map[string]launcher.Trouble, error) {
+	all, closeAll, err := openLaunchers(cfg.Launchers, passive(log))
+	if err != nil {
+		return nil, err
+	}
+	defer closeAll()
+	found := map[string]map[string]launcher.Trouble{}
+	var errs []error
+	for name, l := range all {
+		if observer, ok := l.(launcher.Observer); ok {
+			troubles, err := observer.Troubles(ctx)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("ask the launcher %s which servers are in trouble: %w", name, err))
+			}
+			found[name] = troubles
+		}
+	}
+	return found, errors.Join(errs...)
+}
+
+// newTroubleCollector returns the collector of what launchers see of their servers. Every replica exports the same
+// figures. Those of a launcher that cannot be asked are left out.
+func newTroubleCollector(launchers map[string]launcher.Launcher, log *slog.Logger) prometheus.Collector {
+	return prometheus.CollectorFunc(func(ch chan<- prometheus.Metric) {
+		ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+		defer cancel()
+		for name, l := range launchers {
+			observer, ok := l.(launcher.Observer)
+			if !ok {
+				continue
+			}
+			troubles, err := observer.Troubles(ctx)
+			if err != nil {
+				log.Warn("could not read which servers are in trouble for /metrics", "launcher", name, "error", err)
+				continue
+			}
+			counts := map[launcher.Trouble]int{}
+			for _, t := range troubles {
+				counts[t]++
+			}
+			for _, t := range launcher.AllTroubles() { // so that each series starts at 0
+				ch <- prometheus.MustNewConstMetric(troublesDesc, prometheus.GaugeValue, float64(counts[t]), name, string(t))
+			}
+		}
+	})
+}

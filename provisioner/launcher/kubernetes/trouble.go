@@ -1,0 +1,165 @@
+package kubernetes
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"mysql-broker/provisioner/launcher"
+)
+
+const (
+	// killShown is for how long a server that was killed for its memory is in trouble.
+	killShown = time.Hour
+
+	watchTime = "300" // seconds, after which the API server ends a watch and the next one begins
+)
+
+// seen are the troubles of all servers, as the watch of their pods has seen them.
+type seen struct {
+	mu    sync.Mutex
+	ready bool // the list before the watch is complete
+	all   map[string]ailing
+}
+
+// ailing is a server in trouble.
+type ailing struct {
+	trouble launcher.Trouble
+	until   time.Time // zero if only a change of the pod ends it
+}
+
+// Troubles implements launcher.Observer.
+func (l *Launcher) Troubles(ctx context.Context) (map[string]launcher.Trouble, error) {
+	s := &l.seen
+	if s.mu.Lock(); !s.ready {
+		s.mu.Unlock()
+		s = &seen{all: map[string]ailing{}}
+		if _, err := list(ctx, l.api, pods, serversSelector, pageSize, func(p pod) error {
+			s.note(p)
+			return nil
+		}); err != nil {
+			return nil, fmt.Errorf("list the pods of servers: %w", err)
+		}
+		s.mu.Lock()
+	}
+	defer s.mu.Unlock()
+	found := map[string]launcher.Trouble{}
+	for id, a := range s.all {
+		if a.until.IsZero() || time.Now().Before(a.until) {
+			found[id] = a.trouble
+		}
+	}
+	return found, nil
+}
+
+// watchPods follows the servers' pods until the watch fails. Only servers in trouble are held in memory.
+func (l *Launcher) watchPods(ctx context.Context) error {
+	fresh := &seen{all: map[string]ailing{}}
+	version, err := list(ctx, l.api, pods, serversSelector, pageSize, func(p pod) error {
+		fresh.note(p)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("list the pods of servers: %w", err)
+	}
+	l.seen.mu.Lock()
+	l.seen.all, l.seen.ready = fresh.all, true
+	l.seen.mu.Unlock()
+	for ctx.Err() == nil {
+		if version, err = l.watchFrom(ctx, version); err != nil {
+			return fmt.Errorf("watch the pods of servers: %w", err)
+		}
+	}
+	return nil
+}
+
+// watchFrom watches from a version of the list until the API server ends the watch, and returns the version after that.
+// https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes
+func (l *Launcher) watchFrom(ctx context.Context, version string) (string, error) {
+	query := url.Values{"watch": {"1"}, "labelSelector": {serversSelector}, "resourceVersion": {version},
+		"allowWatchBookmarks": {"true"}, "timeoutSeconds": {watchTime}}
+	response, err := l.api.send(ctx, call{method: http.MethodGet, path: l.api.path(pods) + "?" + query.Encode()}, nil)
+	if err != nil {
+		return version, err
+	}
+	defer response.Body.Close()
+	for events := json.NewDecoder(response.Body); events.More(); {
+		var event struct {
+			Type   string `json:"type"`
+			Object pod    `json:"object"`
+		}
+		if err := events.Decode(&event); err != nil {
+			return version, err
+		}
+		switch event.Type {
+		case "ERROR": // the version is too old
+			return version, errors.New("the API server has forgotten where the watch was")
+		case "DELETED":
+			event.Object = pod{Metadata: event.Object.Metadata}
+			event.Object.Metadata.DeletionTimestamp = time.Time{}
+		}
+		version = event.Object.Metadata.ResourceVersion
+		if event.Type == "BOOKMARK" {
+			continue
+		}
+		if trouble, begins := l.seen.note(event.Object); begins {
+			l.cfg.Logger.Warn("a server is in trouble", "server", event.Object.Metadata.Labels[serverLabel], "reason",
+				string(trouble))
+		}
+	}
+	return version, nil
+}
+
+// note takes how a pod is. begins says that its server was not in that trouble before.
+func (s *seen) note(p pod) (trouble launcher.Trouble, begins bool) {
+	id := p.Metadata.Labels[serverLabel]
+	now := p.trouble()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.all[id]
+	if now.trouble == "" {
+		delete(s.all, id)
+	} else {
+		s.all[id] = now
+	}
+	return now.trouble, now.trouble != "" && now.trouble != before.trouble
+}
+
+// trouble is what is wrong with a pod.
+func (p pod) trouble() ailing {
+	disrupted := p.condition("DisruptionTarget")
+	ready, containers := p.condition("Ready"), p.condition("ContainersReady")
+	switch {
+	case disrupted.Reason == "DeletionByTaintManager",
+		// The controller of nodes says that a pod is not ready, whose containers no kubelet has said to be so.
+		ready.Status == "False" && containers.Status == "True":
+		return ailing{trouble: launcher.NodeLost}
+	case p.Status.Reason == "Evicted", disrupted.Reason == "TerminationByKubelet":
+		return ailing{trouble: launcher.Evicted}
+	case p.condition("PodScheduled").Status == "False":
+		return ailing{trouble: launcher.NoNode}
+	}
+	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+		for _, ended := range []containerState{c.State, c.LastState} {
+			if t := ended.Terminated; t != nil && t.Reason == "OOMKilled" && time.Since(t.FinishedAt) < killShown {
+				return ailing{launcher.OutOfMemory, t.FinishedAt.Add(killShown)}
+			}
+		}
+		if c.State.Waiting == nil {
+			continue
+		}
+		switch c.State.Waiting.Reason {
+		case "CrashLoopBackOff":
+			return ailing{trouble: launcher.Crashing}
+		case "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName":
+			return ailing{trouble: launcher.NoImage}
+		}
+	}
+	return ailing{}
+}

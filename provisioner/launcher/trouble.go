@@ -1,0 +1,30 @@
+package launcher
+
+import "context"
+
+// Trouble is why a server does not run, or was ended. Its values are the label "trouble" of a metric.
+type Trouble string
+
+// Troubles that a launcher can see.
+const (
+	NodeLost    Trouble = "node-lost"     // its node does not respond, so that nothing may start it elsewhere
+	Evicted     Trouble = "evicted"       // its node needed the room
+	OutOfMemory Trouble = "out-of-memory" // it was killed within the last hour, because it used more than its plan has
+	Crashing    Trouble = "crashing"      // it ends again and again
+	NoImage     Trouble = "no-image"      // its image cannot be fetched
+	NoNode      Trouble = "no-node"       // no node has room for it
+)
+
+// AllTroubles lists every Trouble.
+func AllTroubles() []Trouble {
+	return []Trouble{NodeLost, Evicted, OutOfMemory, Crashing, NoImage, NoNode}
+}
+
+// Observer is a Launcher that sees why servers do not run.
+type Observer interface {
+	Launcher
+
+	// Troubles returns the servers in trouble, by id. A launcher that supervises watches its servers and answers at once;
+	// any other asks.
+	Troubles(ctx context.Context) (map[string]Trouble, error)
+}

@@ -19,7 +19,7 @@ const outageAnswerTime = 50 * time.Second
 func TestPostgresOutage(t *testing.T) {
 	t.Parallel()
 	// What matters is PostgreSQL, whatever flavour the servers are of.
-	all := servers.AllMySQL(t)
+	all := servers.Chosen(t, servers.AllMySQL(t))
 	t.Run("frozen", func(t *testing.T) {
 		t.Parallel()
 		outlastPostgres(t, all[0], func(t *testing.T, pg *testdrive.Postgres) func() {

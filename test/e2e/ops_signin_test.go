@@ -76,7 +76,7 @@ func TestSignInOnCloudFoundry(t *testing.T) {
 func TestSignInByLink(t *testing.T) {
 	t.Parallel()
 	takeDevTurn(t)
-	dev := testdrive.StartDev(t, testdrive.DevEnvironment(t, servers.AllMySQL(t)[0].Flavour))
+	dev := testdrive.StartDev(t, testdrive.DevEnvironment(t, servers.Chosen(t, servers.AllMySQL(t))[0].Flavour))
 	link := strings.TrimSpace(dev.AwaitLog(t, whoIsSignedIn+"link?token="))
 	if !strings.HasPrefix(link, dev.URL) {
 		t.Fatalf("the link is %q", link)

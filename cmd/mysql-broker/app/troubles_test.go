@@ -1,0 +1,48 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"mysql-broker/provisioner/launcher"
+)
+
+type observer struct {
+	launcher.Launcher // what the test does not call is not there
+	troubles          map[string]launcher.Trouble
+	err               error
+}
+
+func (o observer) Troubles(context.Context) (map[string]launcher.Trouble, error) {
+	return o.troubles, o.err
+}
+
+// The collector counts troubles by kind, from 0 on, and leaves launchers out that see none or cannot be asked.
+func TestTroubleCollector(t *testing.T) {
+	t.Parallel()
+	all := map[string]launcher.Launcher{
+		"east":  observer{troubles: map[string]launcher.Trouble{"a": launcher.NodeLost, "b": launcher.NodeLost}},
+		"west":  observer{err: errors.New("no answer")},
+		"plain": struct{ launcher.Launcher }{},
+	}
+	r := prometheus.NewRegistry()
+	r.MustRegister(newTroubleCollector(all, slog.New(slog.DiscardHandler)))
+	families, err := r.Gather()
+	if err != nil || len(families) != 1 {
+		t.Fatalf("%d families, %v", len(families), err)
+	}
+	got := map[string]float64{}
+	for _, m := range families[0].GetMetric() {
+		got[m.GetLabel()[0].GetValue()+" "+m.GetLabel()[1].GetValue()] = m.GetGauge().GetValue()
+	}
+	want := map[string]float64{"east node-lost": 2, "east evicted": 0, "east out-of-memory": 0, "east crashing": 0,
+		"east no-image": 0, "east no-node": 0}
+	if families[0].GetName() != "mysql_broker_dedicated_servers_in_trouble" || !maps.Equal(got, want) {
+		t.Errorf("%s is %v, want %v", families[0].GetName(), got, want)
+	}
+}

@@ -5,7 +5,7 @@ import "errors"
 // ForDoctor is FromEnvironment without the variables that only serving needs: port, user names and passwords.
 func ForDoctor(getenv func(string) string) (Config, error) {
 	r, services := newReader(getenv)
-	cfg := Config{CatalogPath: r.value("CATALOG"), Launchers: r.launchers(), LogLevel: r.level("LOG_LEVEL"),
+	cfg := Config{CatalogPath: r.value("CATALOG"), Launchers: r.launchers(services), LogLevel: r.level("LOG_LEVEL"),
 		PostgresURL: r.postgresURL(services), Keys: r.keyset(), Shared: r.sharedServers(services)}
 	return cfg, errors.Join(r.problems...)
 }
@@ -35,7 +35,7 @@ func Stored(getenv func(string) string) (Config, error) {
 // Dedicated reads the variables of Stored and those of the launcher, which must be configured.
 func Dedicated(getenv func(string) string) (Config, error) {
 	r, services := newReader(getenv)
-	cfg := Config{PostgresURL: r.postgresURL(services), Keys: r.keyset(), Launchers: r.launchers()}
+	cfg := Config{PostgresURL: r.postgresURL(services), Keys: r.keyset(), Launchers: r.launchers(services)}
 	if len(cfg.Launchers) == 0 && len(r.problems) == 0 {
 		r.note(errors.New("LAUNCHER is none: run this on the host of the dedicated servers, with the broker's environment"))
 	}

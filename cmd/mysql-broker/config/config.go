@@ -110,7 +110,7 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 		Username:    r.required("BROKER_USERNAME"),
 		Password:    r.required("BROKER_PASSWORD"),
 		CatalogPath: r.value("CATALOG"),
-		Launchers:   r.launchers(),
+		Launchers:   r.launchers(services),
 		LogLevel:    r.level("LOG_LEVEL"),
 		Application: application,
 		TLS:         r.tls(),

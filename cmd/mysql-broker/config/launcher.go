@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -37,8 +38,13 @@ func LauncherVariables() (names []string) {
 	return names
 }
 
-func (r *reader) launchers() []launchers.Named {
-	all, err := launchers.Configure(r.value("LAUNCHER"), r.getenv)
+// launchers reads variables from the environment, and those that it lacks from bound services.
+func (r *reader) launchers(bound services) []launchers.Named {
+	fromServices, err := bound.launcherVariables()
+	r.note(err)
+	all, err := launchers.Configure(r.value("LAUNCHER"), func(name string) string {
+		return cmp.Or(r.getenv(name), fromServices[name])
+	})
 	r.note(err)
 	return all
 }

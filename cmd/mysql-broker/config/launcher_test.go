@@ -1,12 +1,47 @@
 package config_test
 
 import (
+	"strings"
 	"testing"
 
 	"mysql-broker/cmd/mysql-broker/config"
+	"mysql-broker/provisioner/launcher/kubernetes"
 	"mysql-broker/provisioner/launcher/launchers"
 	"mysql-broker/provisioner/plan"
 )
+
+// On Cloud Foundry, user-provided services have the variables of launchers. The environment wins.
+func TestLauncherOfAService(t *testing.T) {
+	t.Parallel()
+	const token = "t0ken"
+	env := map[string]string{"LAUNCHER": "kubernetes", "LAUNCHER_SERVICE": "node-port",
+		"LAUNCHER_NODE_HOST": "nodes.example.com", "VCAP_SERVICES": `{"user-provided": [{"name": "mysql-broker-kubernetes",
+		"credentials": {"namespace": "servers", "images": "mysql-9.7=mysql@sha256:1", "service": "cluster",
+		"api": "https://kubernetes.example.com:6443", "api_token": "` + token + `"}}]}`}
+	read := func() (config.Config, error) { return config.ForDoctor(func(name string) string { return env[name] }) }
+	cfg, err := read()
+	if strings.Contains(err.Error(), "LAUNCHER") || len(cfg.Launchers) != 1 {
+		t.Fatalf("%d launchers, %v", len(cfg.Launchers), err)
+	}
+	k := cfg.Launchers[0].Configured.(kubernetes.Config)
+	if k.Namespace != "servers" || k.Credentials.Token != token || k.Service != kubernetes.NodePort {
+		t.Errorf("configured in %q with %q", k.Namespace, k.Service)
+	}
+	env["LAUNCHER"] = "process,zone-1=kubernetes"
+	env["LAUNCHER_ZONE_1_SERVICE"], env["LAUNCHER_ZONE_1_NODE_HOST"] = "node-port", "nodes.example.com"
+	delete(env, "LAUNCHER_SERVICE")
+	delete(env, "LAUNCHER_NODE_HOST")
+	env["VCAP_SERVICES"] = strings.ReplaceAll(env["VCAP_SERVICES"], "mysql-broker-kubernetes", "mysql-broker-kubernetes-zone-1")
+	cfg, err = read()
+	if strings.Contains(err.Error(), "LAUNCHER") || len(cfg.Launchers) != 2 || cfg.Launchers[1].Name != "zone-1" {
+		t.Errorf("%d launchers, %v", len(cfg.Launchers), err)
+	}
+	env["VCAP_SERVICES"] = strings.ReplaceAll(env["VCAP_SERVICES"], "api_token", "tokenn")
+	if _, err := read(); !strings.Contains(err.Error(), `the key "tokenn", and there is no variable LAUNCHER_TOKENN`) ||
+		strings.Contains(err.Error(), token) {
+		t.Errorf("with a key that is no variable: %v", err)
+	}
+}
 
 // A plan that says where its servers run needs a launcher with nodes.
 func TestPlacedPlans(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"mysql-broker/provisioner/launcher/launchers"
 )
 
 // Application is the broker's own VCAP_APPLICATION; zero outside Cloud Foundry.
@@ -114,6 +116,42 @@ func (all services) mysqlServers() (found []server, problems error) {
 			described.Name = s.Name
 		}
 		found = append(found, described)
+	}
+	return found, problems
+}
+
+// launcherMark is the name of a user-provided service whose credentials are variables of the only launcher. Those of one
+// of several launchers have its name after that.
+const launcherMark = "mysql-broker-kubernetes"
+
+// launcherVariables returns the variables of launchers in user-provided services: LAUNCHER_API_TOKEN for the key
+// "api_token", or LAUNCHER_ZONE_1_API_TOKEN if the service is that of the launcher "zone-1".
+func (all services) launcherVariables() (found map[string]string, problems error) {
+	known := map[string]bool{}
+	for _, v := range launchers.Variables() {
+		known[v.Name] = true
+	}
+	found = map[string]string{}
+	for _, s := range all {
+		rest, marked := strings.CutPrefix(s.Name, launcherMark)
+		if s.offering != "user-provided" || !marked || rest != "" && rest[0] != '-' {
+			continue
+		}
+		var credentials map[string]string
+		if json.Unmarshal(s.Credentials, &credentials) != nil { // the error could quote the token
+			problems = errors.Join(problems, fmt.Errorf("service %q: its credentials are not an object of strings", s.Name))
+			continue
+		}
+		owner := strings.ToUpper(strings.ReplaceAll(rest, "-", "_"))
+		for key, value := range credentials {
+			variable := "_" + strings.ToUpper(key)
+			if !known["LAUNCHER"+variable] {
+				problems = errors.Join(problems, fmt.Errorf("service %q: its credentials have the key %q, and there is no "+
+					"variable LAUNCHER%s", s.Name, key, variable))
+				continue
+			}
+			found["LAUNCHER"+owner+variable] = value
+		}
 	}
 	return found, problems
 }

@@ -38,14 +38,15 @@ longer configured. The command queries each for its state:
   not-configured   the broker has no address for it, and can do nothing with its instances
 
 With --dedicated, list the recorded dedicated servers with their launchers and instances, without querying them. If the
-environment has a launcher that watches its servers, as that for Kubernetes does, trouble says why a server does not run:
-node-lost, evicted, out-of-memory, crashing, no-image or no-node.
+environment has a launcher for Kubernetes, trouble says why a server does not run: node-lost, evicted, out-of-memory,
+crashing, no-image or no-node.
 
 ` + jsonHelp + ` A shared server has server, kind, state, reason (why it
 is not ok), recommended_settings (missing lines for its option file that isolate tenants), flavour, version,
 host, port, instances, max_databases, sold_connections (that all its bindings together may have open at the same time),
 connections (that are open), max_connections (that it allows) and drained_since (null if it is not drained). A dedicated
-one has server, kind, launcher, trouble (if there is any), instance_id, plan, plan_id, state (its instance's; deleted, if that is gone) and created_at.`,
+one has server, kind, launcher, trouble (if there is any), instance_id, plan, plan_id, state (its instance's; deleted,
+if that is gone) and created_at.`,
 		Example: `  mysql-broker servers
   mysql-broker servers --state drained --json
   mysql-broker servers mysql-server-1
@@ -259,8 +260,8 @@ type dedicatedDocument struct {
 }
 
 func (c *console) dedicatedDocument(i store.ListedInstance) dedicatedDocument {
-	return dedicatedDocument{Server: i.Server, Kind: "dedicated", Launcher: i.Launcher, InstanceID: i.ID, Plan: c.planName(i.PlanID),
-		PlanID: i.PlanID, State: i.State, CreatedAt: i.CreatedAt.UTC()}
+	return dedicatedDocument{Server: i.Server, Kind: "dedicated", Launcher: i.Launcher, InstanceID: i.ID,
+		Plan: c.planName(i.PlanID), PlanID: i.PlanID, State: i.State, CreatedAt: i.CreatedAt.UTC()}
 }
 
 // listDedicated writes to warn which launcher cannot be asked; what is recorded is listed anyway.
@@ -296,5 +297,6 @@ func (c *console) showDedicated(ctx context.Context, cmd *cobra.Command, name st
 		return err
 	}
 	return details(cmd.OutOrStdout(), asJSON, d, [][2]string{{"server", d.Server}, {"kind", d.Kind},
-		{"launcher", d.Launcher}, {"instance", d.InstanceID}, {"plan", d.Plan}, {"state", d.State}, {"created", at(d.CreatedAt)}})
+		{"launcher", d.Launcher}, {"instance", d.InstanceID}, {"plan", d.Plan}, {"state", d.State},
+		{"created", at(d.CreatedAt)}})
 }

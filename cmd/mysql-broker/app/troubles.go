@@ -16,9 +16,10 @@ var troublesDesc = prometheus.NewDesc("mysql_broker_dedicated_servers_in_trouble
 	"Dedicated servers that do not run, or were killed for their memory within the last hour, as their launcher sees it.",
 	[]string{"launcher", "trouble"}, nil)
 
-// Troubles asks all launchers which servers are in trouble, by launcher and id. The result has what the others know if a
-// launcher cannot be asked, and the error names that one.
-func Troubles(ctx context.Context, cfg config.Config, log *slog.Logger) (map[string]map[string]launcher.Trouble, error) {
+// Troubles asks all launchers which servers are in trouble, by launcher and id. If one cannot be asked, the error names
+// it, and the result has what the others know.
+func Troubles(ctx context.Context, cfg config.Config,
+	log *slog.Logger) (map[string]map[string]launcher.Trouble, error) {
 	all, closeAll, err := openLaunchers(cfg.Launchers, passive(log))
 	if err != nil {
 		return nil, err

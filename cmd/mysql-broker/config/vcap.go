@@ -120,8 +120,8 @@ func (all services) mysqlServers() (found []server, problems error) {
 	return found, problems
 }
 
-// launcherMark is the name of a user-provided service whose credentials are variables of the only launcher. Those of one
-// of several launchers have its name after that.
+// launcherMark is the name of a user-provided service whose credentials are variables of the only launcher. If there
+// are several, the name of the launcher comes after it.
 const launcherMark = "mysql-broker-kubernetes"
 
 // launcherVariables returns the variables of launchers in user-provided services: LAUNCHER_API_TOKEN for the key

@@ -62,8 +62,8 @@ func (c *client) create(ctx context.Context, path string, object, into any) erro
 // are left out now are removed, and those of others stay.
 func (c *client) apply(ctx context.Context, path string, object, into any) error {
 	query := url.Values{"fieldManager": {fieldManager}, "force": {"true"}}
-	return c.do(ctx, call{method: http.MethodPatch, path: path + "?" + query.Encode(), contentType: applyPatch, body: object},
-		into)
+	return c.do(ctx, call{method: http.MethodPatch, path: path + "?" + query.Encode(), contentType: applyPatch,
+		body: object}, into)
 }
 
 // merge changes the fields that are named, if the object has the named resourceVersion still.

@@ -53,7 +53,8 @@ func (l *Launcher) statefulSetOf(s *server) statefulSet {
 		Replicas: 1, ServiceName: s.name, PodManagementPolicy: "Parallel",
 		UpdateStrategy: map[string]string{"type": "OnDelete"},
 		Selector:       labelSelector{MatchLabels: map[string]string{serverLabel: s.id}},
-		Template:       podTemplate{Metadata: metadata{Labels: s.labels(), Annotations: s.userAnnotations()}, Spec: l.podOf(s)},
+		Template: podTemplate{Metadata: metadata{Labels: s.labels(), Annotations: s.userAnnotations()},
+			Spec: l.podOf(s)},
 	}}
 }
 

@@ -206,8 +206,8 @@ func (r *renewal) sign(ctx context.Context, s *server, p certificates) error {
 	return nil
 }
 
-// load has the server reload its certificate, unless it uses the new one already. It is false if the server goes on with
-// the former one: a node writes a changed Secret to its pods after a minute or two.
+// load has the server reload its certificate, unless it uses the new one already. It returns false if the server still
+// uses the former one: a node writes a changed Secret to its pods after a minute or two.
 func (r *renewal) load(ctx context.Context, s *server) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, renewTime)
 	defer cancel()

@@ -58,8 +58,8 @@ func (l *Launcher) checkRights(ctx context.Context) error {
 		}
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("the broker lacks rights in the namespace %s: it may not %s; apply deploy/kubernetes/launcher there",
-			l.cfg.Namespace, strings.Join(missing, ", "))
+		return fmt.Errorf("the broker lacks rights in the namespace %s: it may not %s; apply "+
+			"deploy/kubernetes/launcher there", l.cfg.Namespace, strings.Join(missing, ", "))
 	}
 	return nil
 }

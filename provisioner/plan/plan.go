@@ -41,7 +41,7 @@ type Plan struct {
 	// Events says that accounts may make events. These run without a connection, so that no limit bounds them.
 	Events bool
 
-	// AllowCrossSpace says that the data of an instance may be used for one in another space, if the plans of both have it.
+	// AllowCrossSpace allows the data of an instance for one in another space, if the plans of both have it.
 	AllowCrossSpace bool
 
 	// Placement is nil if the plan says nothing about it.

@@ -21,9 +21,8 @@ var (
 )
 
 // Launch implements launcher.Launcher. A server that is there is given the objects that it lacks, and no other limits.
-func (l *Launcher) Launch(
-	ctx context.Context, spec launcher.Spec, report func(progress string),
-) (_ launcher.Endpoint, err error) {
+func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec,
+	report func(progress string)) (_ launcher.Endpoint, err error) {
 	defer func() { err = explain(err) }()
 	image, err := l.imageOf(spec)
 	if err != nil {
@@ -63,9 +62,8 @@ func (l *Launcher) imageOf(spec launcher.Spec) (Image, error) {
 
 // begin makes the Secret, and so decides what the server is to be. Where another broker was faster, that one's is
 // taken.
-func (l *Launcher) begin(
-	ctx context.Context, s *server, spec launcher.Spec, image Image, report func(string),
-) (*server, error) {
+func (l *Launcher) begin(ctx context.Context, s *server, spec launcher.Spec, image Image,
+	report func(string)) (*server, error) {
 	report("Creating the server's volume and address")
 	if ctx.Err() != nil { // the report may have found that another has the work now, and it may have destroyed the server
 		return nil, fmt.Errorf("server %s: %w", s.id, context.Cause(ctx))

@@ -31,8 +31,8 @@ func newSpec() launcher.Spec {
 }
 
 // finish calls a method until it says no more that it is to be called again, and returns what it said meanwhile.
-func finish(t *testing.T, call func(ctx context.Context) (launcher.Endpoint, error)) (
-	e launcher.Endpoint, sentences []string, err error) {
+func finish(t *testing.T,
+	call func(ctx context.Context) (launcher.Endpoint, error)) (e launcher.Endpoint, sentences []string, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

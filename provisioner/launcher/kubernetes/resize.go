@@ -21,9 +21,8 @@ import (
 
 // Resize implements launcher.Launcher. Sessions stay open: the pod is resized in place, and mysqld told by SQL. Where
 // Kubernetes cannot do that, the pod is made anew. A volume grows, and keeps its size where the plan has less.
-func (l *Launcher) Resize(
-	ctx context.Context, spec launcher.Spec, report func(progress string),
-) (_ launcher.Endpoint, err error) {
+func (l *Launcher) Resize(ctx context.Context, spec launcher.Spec,
+	report func(progress string)) (_ launcher.Endpoint, err error) {
 	defer func() { err = explain(err) }()
 	if _, err := l.imageOf(spec); err != nil {
 		return launcher.Endpoint{}, err

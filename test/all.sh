@@ -1,6 +1,6 @@
 #!/bin/bash
 # Runs the tests of all packages with servers that are there already. Ends with go test's own lines, and fails where a
-# test does. FULL=1, as CI sets it, runs every test on every mysqld, with the race detector where that finds anything.
+# test does. FULL=1, as CI sets it, runs every test on every mysqld, and most packages with the race detector.
 # Otherwise there is no race detector, and the tests that start brokers or servers of their own run on one mysqld each
 # (servers.Chosen): a third of the time.
 set -euo pipefail
@@ -9,9 +9,9 @@ cd "$(dirname "$0")/.."
 # The longest come first, as go test begins packages in the order given: it should not end with one of them alone.
 longest='./test/e2e ./provisioner/launcher/process ./provisioner/launcher/kubernetes ./test/chaos ./test/connect
   ./provisioner/doctor ./test/soak ./test/browser ./test/deploy ./test/model ./test/audit'
-# What these start, kill or measure needs no race detector, with which brokers take several times as long to start: the
-# other tests run the same code with it.
-without_race='./test/chaos ./test/connect ./test/soak ./test/browser ./test/deploy'
+# With the race detector, brokers take several times as long to start. These tests start so many that they go without
+# it: ./test/model, `make chaos` and the tests of the packages run the same code with it.
+without_race='./test/e2e ./test/chaos ./test/connect ./test/soak ./test/browser ./test/deploy'
 
 # all_but lists the packages that are not among the arguments.
 all_but() {
@@ -28,9 +28,9 @@ status=0
 # shellcheck disable=SC2086 # lists of words
 if [ "${FULL:-}" = 1 ]; then
   unset TEST_ON_ONE_MYSQL
-  others=$(all_but ./test/e2e $without_race)
+  others=$(all_but $without_race)
   run -parallel 6 $without_race
-  run -race -parallel 6 ./test/e2e $others
+  run -race -parallel 6 $others
 else
   others=$(all_but $longest)
   TEST_ON_ONE_MYSQL=1 run -parallel 8 $longest

@@ -230,16 +230,11 @@ func TestProvisionThatReachesPostgresLate(t *testing.T) {
 		env["DATABASE_URL"] = through
 		slow := startPlatform(t, private, env)
 		for _, deleted := range []int{http.StatusGone, http.StatusOK} {
-			i := slow.ownInstance(t, "shared-small")
-			if deleted == http.StatusOK { // the late request repeats one that was carried out
-				i.via(other).provision(t, now, nil).Expect(t, http.StatusCreated)
-			}
-			// So that it has just used its connection, which else it would try out first.
-			warm := slow.makeOwn(t, "shared-small")
-			warm.deprovision(t, now).Expect(t, http.StatusOK)
-			network.Freeze()
-			made := i.Begin("PUT", i.path(), i.provisionBody(nil))
-			expectRefusal(t, testdrive.Receive(t, made, "the answer to the provision"), http.StatusServiceUnavailable, "Try again")
+			i := slow.provisionTooLate(t, network, func(i instance) {
+				if deleted == http.StatusOK { // the late request repeats one that was carried out
+					i.via(other).provision(t, now, nil).Expect(t, http.StatusCreated)
+				}
+			})
 			i.via(other).deprovision(t, now).Expect(t, deleted)
 			network.Release()
 			testdrive.Eventually(t, time.Minute, "the broker reaches PostgreSQL", func() bool {
@@ -252,6 +247,33 @@ func TestProvisionThatReachesPostgresLate(t *testing.T) {
 		}
 		records.expectNoOrphans(t)
 	})
+}
+
+// provisionTooLate sends a provision whose statements stay in the network to PostgreSQL, until the broker gives it up.
+// before runs with the instance before the network is frozen.
+func (p platform) provisionTooLate(t *testing.T, network *testdrive.Proxy, before func(instance)) instance {
+	t.Helper()
+	for range 20 {
+		i := p.ownInstance(t, "shared-small")
+		before(i)
+		warm := p.makeOwn(t, "shared-small")
+		warm.deprovision(t, now).Expect(t, http.StatusOK)
+		network.Freeze()
+		made := i.Begin("PUT", i.path(), i.provisionBody(nil))
+		r := testdrive.Receive(t, made, "the answer to the provision")
+		if r.Status == http.StatusServiceUnavailable {
+			expectRefusal(t, r, http.StatusServiceUnavailable, "Try again")
+			return i
+		}
+		// The broker had not used its connection for a second: it tried that out first, and then used another.
+		if r.Status != http.StatusOK && r.Status != http.StatusCreated {
+			t.Fatalf("the provision was answered with %d", r.Status)
+		}
+		network.Release()
+		i.deprovision(t, now).Expect(t, http.StatusOK)
+	}
+	t.Fatal("the broker tried out its connection each time")
+	panic("not reached")
 }
 
 // awaitQuiet waits until PostgreSQL carries out nothing that brokers have sent to change instances, nor waits for it in

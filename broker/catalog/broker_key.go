@@ -33,6 +33,9 @@ func readBrokerKey(parent *object) plan.Plan {
 	if events := o.flag("events"); events != nil {
 		made.Events = *events
 	}
+	if crosses := o.flag("allow_cross_space"); crosses != nil {
+		made.AllowCrossSpace = *crosses
+	}
 	memory := o.positive("memory_mb")
 	if memory != nil {
 		made.MemoryMB = *memory

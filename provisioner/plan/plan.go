@@ -41,6 +41,9 @@ type Plan struct {
 	// Events says that accounts may make events. These run without a connection, so that no limit bounds them.
 	Events bool
 
+	// AllowCrossSpace allows the data of an instance for one in another space, if the plans of both have it.
+	AllowCrossSpace bool
+
 	// Placement is nil if the plan says nothing about it.
 	Placement *Placement
 

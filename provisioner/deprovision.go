@@ -2,6 +2,7 @@ package provisioner
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -110,9 +111,16 @@ func (p *Provisioner) deprovisionWorkflow(i store.Instance, accounts []store.Bin
 		Succeeded: func(tx *store.Tx, _ task.Memory) { tx.DeleteInstance(i.ID) },
 		Failed:    func(tx *store.Tx, _ bool) { tx.SetInstanceState(i.ID, store.DeleteFailed) },
 	}
+	var parameters plan.InstanceParameters
+	var undone []task.Step
+	if json.Unmarshal(i.Parameters, &parameters) == nil && parameters.CloneFrom != "" { // it may not have been finished
+		undone = []task.Step{{Name: "drop reader", Progress: "Dropping the account that read", Timeout: accountsTimeout,
+			Do: filling{p, i, parameters, l}.dropReader}}
+	}
 	if i.Location.Dedicated() {
 		w.Steps = []task.Step{{Name: "destroy", Progress: "Removing the server", Timeout: launchTimeout,
 			Do: func(ctx context.Context, _ *task.Run) error { return p.fleet.Destroy(ctx, i.Location) }}}
+		w.Steps = append(undone, w.Steps...)
 		return w
 	}
 	// The accounts are shut before the database is dropped, because their sessions could create it again. They are dropped
@@ -132,6 +140,7 @@ func (p *Provisioner) deprovisionWorkflow(i store.Instance, accounts []store.Bin
 					})
 			}},
 	}
+	w.Steps = append(undone, w.Steps...)
 	return w
 }
 

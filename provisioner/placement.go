@@ -7,6 +7,7 @@ import (
 	"iter"
 	"log/slog"
 	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -29,9 +30,11 @@ type placer struct {
 type placement struct {
 	placer     *placer
 	parameters plan.InstanceParameters
-	failed     error                    // why the search failed
-	unusable   error                    // why a server that has room cannot be used
-	refused    *mysqladmin.CharsetError // a server does not have the character set or collation
+	takes      func(*shared.Server) error // nil, or whether a server can hold a copy: see Provisioner.takes
+	foreign    *flavourError              // a server is of another flavour than the source's
+	failed     error                      // why the search failed
+	unusable   error                      // why a server that has room cannot be used
+	refused    *mysqladmin.CharsetError   // a server does not have the character set or collation
 }
 
 // candidates yields the servers to try, the best first. Servers that are full, drained or cannot be used are left out.
@@ -44,7 +47,7 @@ func (s *placement) candidates(ctx context.Context) iter.Seq[*shared.Server] {
 				s.failed = fmt.Errorf("read how full the servers are: %w", err)
 				return
 			}
-			s.unusable, s.refused = nil, nil
+			s.unusable, s.refused, s.foreign = nil, nil, nil
 			for _, server := range s.placer.servers.Candidates(loads) {
 				if s.usable(ctx, server) && !yield(server) {
 					return
@@ -59,6 +62,13 @@ func (s *placement) usable(ctx context.Context, server *shared.Server) bool {
 	err := server.Check(ctx)
 	if err == nil {
 		err = hasCharset(ctx, server, s.parameters)
+	}
+	if err == nil && s.takes != nil {
+		err = s.takes(server)
+	}
+	if foreign, ok := errors.AsType[*flavourError](err); ok {
+		s.foreign = foreign
+		return false
 	}
 	if charset, ok := errors.AsType[*mysqladmin.CharsetError](err); ok {
 		s.refused = charset // another server may be of the flavour that has it
@@ -83,6 +93,9 @@ func (s *placement) failure() error {
 		return s.failed
 	case s.refused != nil:
 		return &Error{Code: Invalid, Sentence: s.refused.Sentence(), Err: s.refused}
+	case s.foreign != nil && s.unusable == nil:
+		return &Error{Code: Invalid, Err: s.foreign, Sentence: fmt.Sprintf("No shared MySQL server that has room %s. Choose "+
+			"a dedicated plan.", strings.Replace(s.foreign.Error(), "cannot", "can", 1))}
 	case s.unusable != nil:
 		return &Error{Code: Unavailable, Err: s.unusable,
 			Sentence: "No shared MySQL server can be used just now. Try again in a few minutes, or tell your operator."}
@@ -97,7 +110,7 @@ const charsetTimeout = 2 * time.Second
 
 // hasCharset returns a *mysqladmin.CharsetError if a server does not have the character set and collation asked for.
 func hasCharset(ctx context.Context, server *shared.Server, q plan.InstanceParameters) error {
-	if q == (plan.InstanceParameters{}) {
+	if q.Charset == "" && q.Collation == "" {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, charsetTimeout)

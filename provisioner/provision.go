@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"mysql-broker/provisioner/mysqladmin"
@@ -35,6 +36,12 @@ type ProvisionRequest struct {
 // differs is a Conflict. OSB API, "Provisioning".
 func (p *Provisioner) Provision(ctx context.Context, q ProvisionRequest) (Result, error) {
 	async, err := respondsAsync(q.Plan, q.AcceptsIncomplete)
+	if q.Parameters.Fills() { // which takes longer than a platform waits
+		async = true
+		if !q.AcceptsIncomplete {
+			err = errAsyncRequired
+		}
+	}
 	if err != nil {
 		return Result{}, err
 	}
@@ -88,6 +95,13 @@ func (p *Provisioner) provisionNew(ctx context.Context, q ProvisionRequest, asyn
 	i := store.Instance{ID: q.InstanceID, ServiceID: q.Plan.ServiceID, PlanID: q.Plan.ID,
 		OrganizationGUID: q.OrganizationGUID, SpaceGUID: q.SpaceGUID, Context: q.Context,
 		Parameters: encode(q.Parameters), MaintenanceVersion: q.Plan.MaintenanceVersion}
+	var source store.Instance
+	if q.Parameters.CloneFrom != "" {
+		var err error
+		if source, err = p.source(ctx, q); err != nil {
+			return decision{}, cmp.Or(p.absent(ctx, i.ID), err)
+		}
+	}
 	if q.Plan.Kind == plan.Dedicated {
 		l, err := p.fleet.Launcher(q.Plan.Launcher)
 		if err != nil {
@@ -101,7 +115,12 @@ func (p *Provisioner) provisionNew(ctx context.Context, q ProvisionRequest, asyn
 		d, _, err := p.recordProvision(ctx, q, i, 0, async)
 		return d, err
 	}
-	search := &placement{placer: &p.placer, parameters: q.Parameters}
+	takes, err := p.takes(ctx, source)
+	if err != nil {
+		return decision{}, cmp.Or(p.absent(ctx, i.ID), error(&Error{Code: Unavailable, Err: err,
+			Sentence: "The MySQL server of the service instance to copy does not answer just now. Try again in a minute."}))
+	}
+	search := &placement{placer: &p.placer, parameters: q.Parameters, takes: takes}
 	for server := range search.candidates(ctx) {
 		i.Location = store.SharedLocation(server.Name())
 		d, load, err := p.recordProvision(ctx, q, i, server.MaxDatabases, async)
@@ -275,22 +294,32 @@ func (p *Provisioner) provisionWorkflow(i store.Instance, r request, l sessionLo
 			}
 			return err
 		})}
+	var filled, emptied []task.Step
+	if parameters.Fills() {
+		fill := filling{p, i, parameters, instanceLock(i.ID)}
+		filled, emptied = fill.steps(), fill.cleanup()
+		w.Durable = true // what a user has written since must not be replaced by another copy
+	}
 	if i.Location.Shared() {
-		w.Steps = []task.Step{createDatabase}
+		w.Steps = append([]task.Step{createDatabase}, filled...)
 		w.Cleanup = []task.Step{p.dropEmptyDatabase(i, l)}
+		if emptied != nil {
+			w.Cleanup = emptied
+		}
 		return w, nil
 	}
-	w.Steps = []task.Step{
+	w.Steps = slices.Concat([]task.Step{
 		p.launch(i),
 		createDatabase,
 		{Name: "check login", Progress: "Checking the first login",
 			Do: p.inSession(i, l, func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 				return notUnreachable(p.fleet.CheckLogin(ctx, i.Location, i.Database, newPassword(), s))
 			})},
+	}, filled, []task.Step{
 		{Name: "keep", Progress: "Handing the server over", Do: func(ctx context.Context, _ *task.Run) error {
 			return p.fleet.Keep(ctx, i.Location)
 		}},
-	}
-	w.Cleanup = []task.Step{p.destroyUnused(i)}
+	})
+	w.Cleanup = append(emptied, p.destroyUnused(i))
 	return w, nil
 }

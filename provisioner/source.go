@@ -1,14 +1,20 @@
 package provisioner
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 
+	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
+	"mysql-broker/provisioner/shared"
+	"mysql-broker/store"
 )
 
-// tenant says to whom an instance belongs. Parameters of a create request can name another instance, or what is kept of
-// a deleted one; the new instance then gets its data. Brokers do not see the roles of users, so that both must belong to
-// the same tenant.
+// tenant says to whom an instance belongs. Parameters of a create request can name another instance, or what is kept
+// of a deleted one; the new instance then gets its data. Brokers do not see the roles of users, so that both must
+// belong to the same tenant.
 type tenant struct {
 	platform     string // "cloudfoundry" or "kubernetes", for example
 	organization string // the organization's GUID, or the id of the Kubernetes cluster
@@ -41,6 +47,61 @@ func (t tenant) complete() bool { return t.platform != "" && t.organization != "
 func (t tenant) mayUse(of tenant, its, source plan.Plan) bool {
 	return t.complete() && t == of || its.AllowCrossSpace && source.AllowCrossSpace
 }
+
+// source finds the instance that a request names with clone_from, and measures it.
+func (p *Provisioner) source(ctx context.Context, q ProvisionRequest) (store.Instance, error) {
+	id := q.Parameters.CloneFrom
+	i, err := p.store.Instance(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return i, noSource(id)
+	}
+	if err != nil {
+		return i, fmt.Errorf("read the source: %w", err)
+	}
+	by := tenantOf(q.OrganizationGUID, q.SpaceGUID, q.Context)
+	switch of := tenantOf(i.OrganizationGUID, i.SpaceGUID, i.Context); {
+	case !by.mayUse(of, q.Plan, p.plans.Get(i.PlanID)) || i.ID == q.InstanceID:
+		return i, noSource(id)
+	case i.State != store.Ready:
+		return i, refuse(Invalid, "The service instance %s is not ready, so it cannot be copied.", id)
+	}
+	size, err := p.databaseSize(ctx, i)
+	if err != nil {
+		return i, p.unlessDeleted(ctx, i.ID, &Error{Code: Unavailable, Err: fmt.Errorf("measure the source: %w", err),
+			Sentence: "The MySQL server of the service instance to copy does not answer just now. Try again in a minute, or " +
+				"tell your operator."})
+	}
+	if used := size.Used(q.Plan.Quota()); used > q.Plan.Quota() {
+		return i, refuse(Invalid, "The service instance %s holds %d MiB and plan %s allows %d MiB. Delete data, or choose a "+
+			"larger plan.", id, (used+1<<20-1)>>20, q.Plan.Name, q.Plan.MaxStorageMB)
+	}
+	return i, nil
+}
+
+// takes returns a function that checks whether a shared server can hold what an instance's server holds; nil if there
+// is no such instance.
+func (p *Provisioner) takes(ctx context.Context, source store.Instance) (func(*shared.Server) error, error) {
+	if source.ID == "" {
+		return nil, nil
+	}
+	var from mysqladmin.Flavour
+	err := p.fleet.AsAdmin(ctx, source, func(admin *mysqladmin.Server) (err error) {
+		from, err = admin.Flavour(ctx)
+		return err
+	})
+	return func(server *shared.Server) error {
+		to, err := server.Flavour(ctx)
+		if err == nil && !to.CanTake(from) {
+			err = &flavourError{from}
+		}
+		return err
+	}, err
+}
+
+// flavourError says that a server cannot hold what one of another flavour or of a later version holds.
+type flavourError struct{ of mysqladmin.Flavour }
+
+func (e *flavourError) Error() string { return "cannot take what " + e.of.String() + " holds" }
 
 // noSource refuses a request that names a source which does not exist or belongs to another tenant. Both get the same
 // sentence, so that nobody can find out which ids exist in other spaces.

@@ -57,8 +57,11 @@ func (p *Provisioner) unused(ctx context.Context, i store.Instance) error {
 	ctx, cancel := context.WithTimeout(ctx, unusedTimeout)
 	defer cancel()
 	holds := false
-	err := p.fleet.AsAdmin(ctx, i, func(admin *mysqladmin.Server) (err error) {
-		holds, err = admin.HoldsData(ctx, i.Database)
+	err := p.fleet.AsAdmin(ctx, i, func(admin *mysqladmin.Server) error {
+		unfinished, err := admin.Unfinished(ctx, i.Database) // the data of a provision that fills the database
+		if err == nil && !unfinished {
+			holds, err = admin.HoldsData(ctx, i.Database)
+		}
 		return err
 	})
 	switch {

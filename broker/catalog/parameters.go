@@ -23,8 +23,21 @@ func (c *Catalog) InstanceParameters(planID string, raw json.RawMessage) (plan.I
 	if err != nil {
 		return plan.InstanceParameters{}, err
 	}
-	return plan.InstanceParameters{Charset: given["charset"], Collation: given["collation"]}, nil
+	for _, name := range []string{"charset", "collation"} {
+		if given["clone_from"] != "" && given[name] != "" {
+			return plan.InstanceParameters{}, parameterErrorf("Parameters %q and %q exclude each other: a copy has the "+
+				"character set of its source.", "clone_from", name)
+		}
+	}
+	if len(given["bootstrap"]) > maxBootstrap {
+		return plan.InstanceParameters{}, parameterErrorf("Parameter %q must be at most 64 KiB.", "bootstrap")
+	}
+	return plan.InstanceParameters{Charset: given["charset"], Collation: given["collation"],
+		CloneFrom: given["clone_from"], Bootstrap: given["bootstrap"]}, nil
 }
+
+// maxBootstrap is how many bytes of SQL a request may have.
+const maxBootstrap = 64 << 10
 
 // UpdateParameters checks the parameters of an update request, as InstanceParameters does. No parameter can be changed,
 // so it returns only an error.

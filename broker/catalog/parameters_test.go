@@ -23,6 +23,8 @@ func TestInstanceParameters(t *testing.T) {
 		{`{"charset":"latin1"}`, plan.InstanceParameters{Charset: "latin1"}},
 		{`{"collation":"utf8mb4_bin","charset":"utf8mb4"}`,
 			plan.InstanceParameters{Charset: "utf8mb4", Collation: "utf8mb4_bin"}},
+		{`{"clone_from":"an-id","bootstrap":"SELECT 1"}`,
+			plan.InstanceParameters{CloneFrom: "an-id", Bootstrap: "SELECT 1"}},
 	}
 	c := shipped(t)
 	for _, test := range tests {
@@ -75,6 +77,11 @@ func TestParametersRefused(t *testing.T) {
 	tests := []struct {
 		request, raw, want string
 	}{
+		{"create", `{"clone_from":"i","charset":"latin1"}`, `Parameters "clone_from" and "charset" exclude each other: a copy ` +
+			`has the character set of its source.`},
+		{"create", `{"clone_from":"i","collation":"latin1_bin"}`, `Parameters "clone_from" and "collation" exclude each ` +
+			`other: a copy has the character set of its source.`},
+		{"create", `{"bootstrap":"` + strings.Repeat("é", 32769) + `"}`, `Parameter "bootstrap" must be at most 64 KiB.`},
 		{"create", `null`, object},
 		{"create", `[]`, object},
 		{"create", `"charset"`, object},
@@ -83,9 +90,9 @@ func TestParametersRefused(t *testing.T) {
 		{"create", `{`, "The parameters are not valid JSON."},
 		{"create", `{} {}`, "The parameters are not valid JSON."},
 		{"create", strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000), "The parameters are not valid JSON."},
-		{"create", `{"colour":"blue"}`, `Parameter "colour" is not known. This plan accepts charset, collation.`},
-		{"create", `{"Charset":"utf8"}`, `Parameter "Charset" is not known. This plan accepts charset, collation.`},
-		{"create", `{"role":"admin"}`, `Parameter "role" is not known. This plan accepts charset, collation.`},
+		{"create", `{"colour":"blue"}`, `Parameter "colour" is not known. This plan accepts bootstrap, charset, clone_from, collation.`},
+		{"create", `{"Charset":"utf8"}`, `Parameter "Charset" is not known. This plan accepts bootstrap, charset, clone_from, collation.`},
+		{"create", `{"role":"admin"}`, `Parameter "role" is not known. This plan accepts bootstrap, charset, clone_from, collation.`},
 		{"create", `{"charset":"a","charset":"b"}`, `Parameter "charset" is given twice.`},
 		{"create", `{"charset":"a","\u0063harset":"a"}`, `Parameter "charset" is given twice.`},
 		{"create", `{"charset":{"` + strings.Repeat("x", 257) + `":1}}`, "A parameter has a name longer than 256 bytes."},

@@ -40,7 +40,7 @@ func readSchemas(plan *object) requestSchemas {
 		return s
 	}
 	if instance, ok := schemas.object("service_instance"); ok {
-		readSchema(instance, "create", &s.create, "charset", "collation")
+		readSchema(instance, "create", &s.create, "charset", "collation", "clone_from", "bootstrap")
 		readSchema(instance, "update", &s.update)
 		instance.close()
 	}

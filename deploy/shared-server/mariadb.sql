@@ -19,5 +19,7 @@ GRANT SELECT ON mysql.db TO 'mysql_broker'@'%';
 -- to measure what routines and events take, and to find out soon that an account defines none
 GRANT SELECT (db, definer, body) ON mysql.proc TO 'mysql_broker'@'%';
 GRANT SELECT (db, definer, body) ON mysql.event TO 'mysql_broker'@'%';
+-- to copy routines with clone_from (without it, instances that have routines are not copied)
+GRANT SELECT ON mysql.proc TO 'mysql_broker'@'%';
 -- the databases of instances, and what bindings may do in them
 GRANT ALL PRIVILEGES ON `db\_%`.* TO 'mysql_broker'@'%' WITH GRANT OPTION;

@@ -17,6 +17,7 @@ type Account struct {
 	RequireTLS     bool // logins without TLS are refused
 	Events         bool // it may create events, unless its role is ReadOnly
 	Restricted     bool // it has no write privileges, as after RemoveWritePrivileges
+	LockTables     bool // in addition to what its role has
 	OwnServer      bool // no other tenant uses the server: an Admin may read every routine
 }
 
@@ -46,6 +47,11 @@ func (s *Session) createAccount(ctx context.Context, a Account) error {
 	// then removed. Sessions that an existing account opened in between are killed.
 	if err := s.execAccount(ctx, s.dialect.grantStatement(a.Role, a.Events, a.Database), a.Name); err != nil {
 		return err
+	}
+	if a.LockTables {
+		if err := s.execAccount(ctx, grant("LOCK TABLES", a.Database), a.Name); err != nil {
+			return err
+		}
 	}
 	if a.Role == plan.Admin && a.OwnServer && s.dialect.readRoutines != "" {
 		err := s.execAccount(ctx, "GRANT "+s.dialect.readRoutines+" ON *.* TO ?@'%'", a.Name)

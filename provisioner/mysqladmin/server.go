@@ -28,8 +28,8 @@ const (
 
 // Server is a mysqld that the broker administers. It is safe for concurrent use.
 type Server struct {
-	name string
-
+	name    string
+	config  Config
 	lockKey []byte
 
 	// Reads have their own pool, so that workers that all hold a session cannot block each other.
@@ -61,6 +61,7 @@ func Open(cfg Config) (*Server, error) {
 	}
 	return &Server{
 		name:      cfg.Name,
+		config:    cfg,
 		lockKey:   cfg.SessionLockKey,
 		sessions:  pool(traced{connector, cfg.Addr}, maxConns),
 		reads:     pool(traced{connector, cfg.Addr}, maxReadConns),

@@ -4,7 +4,13 @@ package plan
 type InstanceParameters struct {
 	Charset   string `json:"charset,omitempty"`
 	Collation string `json:"collation,omitempty"`
+
+	CloneFrom string `json:"clone_from,omitempty"` // the id of the instance to copy
+	Bootstrap string `json:"bootstrap,omitempty"`  // SQL to run in the new database
 }
+
+// Fills reports whether the parameters ask for data, which takes longer than a request may.
+func (p InstanceParameters) Fills() bool { return p.CloneFrom != "" || p.Bootstrap != "" }
 
 // BindingParameters are what a developer may ask for with a binding.
 type BindingParameters struct {

@@ -1,0 +1,67 @@
+package transfer
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+)
+
+// chunkBytes is about how much data a chunk has. A chunk is compared, mended and committed as a whole.
+const chunkBytes = 4 << 20
+
+// chunk is the rows of a table whose key is greater than one literal and not greater than another; "" for no limit.
+type chunk struct {
+	table    *table
+	from, to string
+	first    bool // of its table
+}
+
+// where is the condition for a chunk.
+func (t table) where(k chunk) string {
+	if k.from == "" && k.to == "" {
+		return ""
+	}
+	key := quoteName(t.key.name)
+	switch {
+	case k.from == "":
+		return fmt.Sprintf(" WHERE %s <= %s", key, k.to)
+	case k.to == "":
+		return fmt.Sprintf(" WHERE %s > %s", key, k.from)
+	}
+	return fmt.Sprintf(" WHERE %s > %s AND %s <= %s", key, k.from, key, k.to)
+}
+
+// eachChunk divides a table and calls fn with each chunk. A table without a usable key is one chunk.
+func eachChunk(ctx context.Context, conn *sql.Conn, t *table, fn func(chunk) error) error {
+	k := chunk{table: t, first: true}
+	if t.key != nil && t.bytes > chunkBytes {
+		size := max(t.rows*chunkBytes/t.bytes, 100)
+		for {
+			to, err := nextKey(ctx, conn, t, k.from, size)
+			if err != nil {
+				return err
+			}
+			if to == "" {
+				break
+			}
+			k.to = to
+			if err := fn(k); err != nil {
+				return err
+			}
+			k = chunk{table: t, from: to}
+		}
+	}
+	return fn(k)
+}
+
+// nextKey returns the key that is so many rows after another, as a literal; "" if there are not so many rows.
+func nextKey(ctx context.Context, conn *sql.Conn, t *table, from string, rows uint64) (literal string, err error) {
+	key := quoteName(t.key.name)
+	query := fmt.Sprintf("SELECT %s FROM %s FORCE INDEX (%s)%s ORDER BY %s LIMIT %d, 1", key, t, quoteName(t.keyIndex),
+		t.where(chunk{from: from}), key, rows-1)
+	err = eachRow(ctx, conn, query, func(values []value) error {
+		literal = string(t.key.append(nil, values[0]))
+		return nil
+	})
+	return literal, sourceFailure(err)
+}

@@ -1,0 +1,138 @@
+package transfer_test
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+
+	"mysql-broker/provisioner/transfer"
+	"mysql-broker/test/servers"
+)
+
+func TestMain(m *testing.M) { servers.Main(m) }
+
+// fixture is two databases of one server, and accounts as the broker makes them for a copy.
+type fixture struct {
+	t       *testing.T
+	server  servers.MySQL
+	root    *sql.DB
+	source  *sql.Conn // of root, in the source
+	copied  *sql.Conn // of root, in the target
+	from    transfer.Source
+	to      transfer.Target
+	reader  string
+	owner   string
+	mariaDB bool
+}
+
+func newFixture(t *testing.T, s servers.MySQL) *fixture {
+	t.Helper()
+	id := strings.ToLower(rand.Text()[:16])
+	f := &fixture{t: t, server: s, reader: "u_r" + id, owner: "u_o" + id, mariaDB: s.Flavour == "mariadb"}
+	from, to := "db_s"+id, "db_t"+id
+	f.root = f.login(s.User, s.Password, "")
+	password := rand.Text()
+	f.exec(f.root, "CREATE DATABASE "+from+" CHARACTER SET latin1 COLLATE latin1_german2_ci", "CREATE DATABASE "+to+" CHARACTER SET utf8mb4",
+		"CREATE USER "+f.reader+" IDENTIFIED BY '"+password+"'", "CREATE USER "+f.owner+" IDENTIFIED BY '"+password+"'",
+		"GRANT SELECT, SHOW VIEW, LOCK TABLES ON "+from+".* TO "+f.reader, "GRANT ALL ON "+to+".* TO "+f.owner)
+	t.Cleanup(func() {
+		for _, statement := range []string{"DROP DATABASE " + from, "DROP DATABASE " + to, "DROP USER " + f.reader,
+			"DROP USER " + f.owner} {
+			if _, err := f.root.ExecContext(context.Background(), statement); err != nil {
+				t.Errorf("%s: %v", statement, err)
+			}
+		}
+	})
+	f.source, f.copied = f.conn(from), f.conn(to)
+	f.from = transfer.Source{Rows: f.login(f.reader, password, from), Programs: f.login(s.User, s.Password, from),
+		Database: from}
+	f.to = transfer.Target{DB: f.login(f.owner, password, to), Database: to}
+	return f
+}
+
+func (f *fixture) login(user, password, database string) *sql.DB {
+	f.t.Helper()
+	cfg := mysql.NewConfig()
+	cfg.Net, cfg.Addr, cfg.User, cfg.Passwd, cfg.DBName = "tcp", f.server.Address(), user, password, database
+	cfg.TLSConfig, cfg.Logger = "skip-verify", &mysql.NopLogger{}
+	connector, err := mysql.NewConnector(cfg)
+	f.must(err)
+	db := sql.OpenDB(connector)
+	f.t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func (f *fixture) conn(database string) *sql.Conn {
+	f.t.Helper()
+	conn, err := f.root.Conn(f.t.Context())
+	f.must(err)
+	f.t.Cleanup(func() { _ = conn.Close() })
+	f.exec(conn, "USE "+database, "SET SESSION sql_mode = '', time_zone = '+00:00', foreign_key_checks = 0")
+	return conn
+}
+
+func (f *fixture) must(err error) {
+	f.t.Helper()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+type execer interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+func (f *fixture) exec(on execer, statements ...string) {
+	f.t.Helper()
+	for _, statement := range statements {
+		if _, err := on.ExecContext(f.t.Context(), statement); err != nil {
+			f.t.Fatalf("%s: %v", statement, err)
+		}
+	}
+}
+
+// all returns the rows of a query, one line each.
+func (f *fixture) all(on *sql.Conn, query string) (lines []string) {
+	f.t.Helper()
+	rows, err := on.QueryContext(f.t.Context(), query)
+	if err != nil {
+		f.t.Fatalf("%s: %v", query, err)
+	}
+	defer func() { _ = rows.Close() }()
+	columns, err := rows.Columns()
+	f.must(err)
+	values, into := make([]sql.NullString, len(columns)), make([]any, len(columns))
+	for n := range values {
+		into[n] = &values[n]
+	}
+	for rows.Next() {
+		f.must(rows.Scan(into...))
+		line := ""
+		for n, v := range values {
+			if v.Valid && columns[n] != "Created" {
+				line += fmt.Sprintf("%s=%q ", columns[n], v.String)
+			}
+		}
+		lines = append(lines, line)
+	}
+	f.must(rows.Err())
+	return lines
+}
+
+// expectSame compares the result of a query on both sides.
+func (f *fixture) expectSame(query string, replace ...string) {
+	f.t.Helper()
+	want, got := strings.Join(f.all(f.source, query), "\n"), strings.Join(f.all(f.copied, query), "\n")
+	want, got = strings.NewReplacer(replace...).Replace(want), strings.NewReplacer(replace...).Replace(got)
+	if want == "" {
+		f.t.Errorf("%s: nothing to compare", query)
+	}
+	if want != got {
+		f.t.Errorf("%s:\nsource: %s\ncopy:   %s", query, want, got)
+	}
+}

@@ -1,0 +1,117 @@
+package transfer
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+func quoteName(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
+
+// column is a column whose values are copied.
+type column struct {
+	name     string
+	kind     string // DATA_TYPE in information_schema, in lower case
+	charset  string // "" for a column that is not of characters
+	nullable bool
+}
+
+var (
+	integers = []string{"tinyint", "smallint", "mediumint", "int", "bigint", "year", "bit"}
+	binaries = []string{"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "geometry", "point",
+		"linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geomcollection", "geometrycollection",
+		"vector"}
+	long = []string{"tinyblob", "blob", "mediumblob", "longblob", "tinytext", "text", "mediumtext", "longtext", "json",
+		"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geomcollection",
+		"geometrycollection", "vector"}
+	// ordered are the types of keys by which a table is divided. Sets and enums compare differently from how they sort.
+	ordered = []string{"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "date", "datetime", "timestamp",
+		"char", "varchar", "binary", "varbinary"}
+)
+
+// expression reads a value exactly. As they are, FLOATs lose digits and BITs are raw bytes. A product keeps the sign of
+// -0, which a sum does not.
+func (c column) expression() string {
+	name := quoteName(c.name)
+	switch c.kind {
+	case "float":
+		return name + "*1e0"
+	case "bit":
+		return name + "+0"
+	}
+	return name
+}
+
+// sum is an expression for the checksum of a row. A long value is summed by itself: the server would take a row that is
+// longer than max_allowed_packet for NULL.
+func (c column) sum() string {
+	switch {
+	case slices.Contains(long, c.kind):
+		return "CRC32(" + quoteName(c.name) + "),LENGTH(" + quoteName(c.name) + ")"
+	case c.charset != "":
+		return "CAST(" + quoteName(c.name) + " AS BINARY)" // columns may have different character sets
+	}
+	return c.expression()
+}
+
+// append appends a value as a literal. The connection that read it converts no character sets.
+func (c column) append(to []byte, value any) []byte {
+	switch v := value.(type) {
+	case nil:
+		return append(to, "NULL"...)
+	case int64:
+		return strconv.AppendInt(to, v, 10)
+	case uint64:
+		return strconv.AppendUint(to, v, 10)
+	case float64:
+		return append(strconv.AppendFloat(append(to, '\''), v, 'g', -1, 64), '\'')
+	case float32:
+		return append(strconv.AppendFloat(append(to, '\''), float64(v), 'g', -1, 32), '\'')
+	case []byte:
+		return c.appendText(to, v)
+	case string:
+		return c.appendText(to, []byte(v))
+	}
+	panic(fmt.Sprintf("the driver returned a %T", value))
+}
+
+func (c column) appendText(to, text []byte) []byte {
+	switch {
+	case slices.Contains(integers, c.kind):
+		return append(to, text...)
+	case slices.Contains(binaries, c.kind):
+		to = append(to, "_binary"...)
+	case c.charset != "":
+		to = append(append(to, '_'), c.charset...)
+	}
+	return appendQuoted(to, text)
+}
+
+// appendQuoted escapes bytes as the server expects them without NO_BACKSLASH_ESCAPES.
+// https://dev.mysql.com/doc/refman/8.4/en/string-literals.html
+func appendQuoted(to, text []byte) []byte {
+	to = append(to, '\'')
+	for {
+		n := slices.IndexFunc(text, func(b byte) bool {
+			return b == 0 || b == '\n' || b == '\r' || b == '\\' || b == '\'' || b == '"' || b == 26
+		})
+		if n < 0 {
+			return append(append(to, text...), '\'')
+		}
+		to = append(append(to, text[:n]...), '\\')
+		switch text[n] {
+		case 0:
+			to = append(to, '0')
+		case '\n':
+			to = append(to, 'n')
+		case '\r':
+			to = append(to, 'r')
+		case 26:
+			to = append(to, 'Z')
+		default:
+			to = append(to, text[n])
+		}
+		text = text[n+1:]
+	}
+}

@@ -1,0 +1,209 @@
+package transfer
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// program is a view, routine, trigger or event.
+type program struct {
+	kind string // as SHOW CREATE and DROP name it
+	name string
+	text []byte // in the character set in which it was created
+
+	sqlMode, client, connection, database, timeZone string // settings of the session that created it
+}
+
+func (p program) String() string { return strings.ToLower(p.kind) + " " + p.name }
+
+// programSet is those of a database, each list in the order in which they are created.
+type programSet struct {
+	views, routines, triggers, events []program
+
+	collation string // the default of the database, which implies its character set
+}
+
+// listPrograms are the queries for the kinds and names of programs. Triggers of the same event run in the order in
+// which they were created.
+var listPrograms = []struct {
+	into  func(*programSet) *[]program
+	query string
+}{
+	{func(p *programSet) *[]program { return &p.views },
+		"SELECT 'VIEW', table_name FROM information_schema.views WHERE table_schema = DATABASE() ORDER BY 2"},
+	{func(p *programSet) *[]program { return &p.routines },
+		"SELECT routine_type, routine_name FROM information_schema.routines WHERE routine_schema = DATABASE() ORDER BY 1, 2"},
+	{func(p *programSet) *[]program { return &p.triggers },
+		`SELECT 'TRIGGER', trigger_name FROM information_schema.triggers WHERE trigger_schema = DATABASE()
+			ORDER BY event_object_table, action_timing, event_manipulation, action_order`},
+	{func(p *programSet) *[]program { return &p.events },
+		"SELECT 'EVENT', event_name FROM information_schema.events WHERE event_schema = DATABASE() ORDER BY 2"},
+}
+
+// names lists the kinds and names of programs.
+func names(ctx context.Context, conn *sql.Conn, query string) (list []program, err error) {
+	rows, err := conn.QueryContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // its error is that of rows.Err
+	for rows.Next() {
+		var p program
+		if err := rows.Scan(&p.kind, &p.name); err != nil {
+			return nil, err
+		}
+		list = append(list, p)
+	}
+	return list, rows.Err()
+}
+
+// readPrograms reads all programs of the source. SHOW CREATE executes none of them.
+func readPrograms(ctx context.Context, from Source) (all programSet, err error) {
+	conn, err := from.Programs.Conn(ctx)
+	if err != nil {
+		return all, ofSource(err)
+	}
+	defer discard(conn)
+	if _, err := conn.ExecContext(ctx, readSession); err != nil {
+		return all, ofSource(err)
+	}
+	if err := conn.QueryRowContext(ctx, "SELECT @@collation_database").Scan(&all.collation); err != nil {
+		return all, ofSource(err)
+	}
+	for _, l := range listPrograms {
+		list, err := names(ctx, conn, l.query)
+		if err != nil {
+			return all, ofSource(err)
+		}
+		for n := range list {
+			if err := list[n].read(ctx, conn); err != nil {
+				return all, sourceFailure(err)
+			}
+		}
+		*l.into(&all) = list
+	}
+	return all, nil
+}
+
+// read reads how a program was created. A text that the account may not read is nil.
+func (p *program) read(ctx context.Context, conn *sql.Conn) error {
+	rows, err := conn.QueryContext(ctx, "SHOW CREATE "+p.kind+" "+quoteName(p.name))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }() // its error is that of rows.Err
+	columns, err := rows.Columns()
+	if err != nil {
+		return err
+	}
+	values, into := make([]sql.RawBytes, len(columns)), make([]any, len(columns))
+	for n := range values {
+		into[n] = &values[n]
+	}
+	if !rows.Next() {
+		return cmp.Or(rows.Err(), fmt.Errorf("the server does not show the %s", p))
+	}
+	if err := rows.Scan(into...); err != nil {
+		return err
+	}
+	for n, column := range columns {
+		value := values[n]
+		switch strings.ToLower(column) {
+		case "sql_mode":
+			p.sqlMode = string(value)
+		case "character_set_client":
+			p.client = string(value)
+		case "collation_connection":
+			p.connection = string(value)
+		case "database collation":
+			p.database = string(value)
+		case "time_zone":
+			p.timeZone = string(value)
+		case "sql original statement", "create view", "create procedure", "create function", "create event",
+			"create package", "create package body":
+			p.text = slices.Clone([]byte(value))
+		}
+	}
+	return rows.Err()
+}
+
+// check refuses programs that cannot be copied. None is ever left out silently.
+func (p programSet) check(o Options) error {
+	for _, list := range [][]program{p.views, p.routines, p.triggers, p.events} {
+		for _, one := range list {
+			if one.text == nil {
+				return refused(nil, "The broker may not read the %s. Ask your operator to grant the broker's account on the "+
+					"MySQL server what it needs: SHOW_ROUTINE on MySQL, or SELECT on mysql.proc on MariaDB.", one)
+			}
+		}
+	}
+	if len(p.events) > 0 && !o.Events {
+		return refused(nil, "The database has events, and the plan of the copy allows none. Choose a plan that does, or "+
+			"drop the %s.", p.events[0])
+	}
+	return nil
+}
+
+// make creates the program with the settings of its own. They stay in the session.
+func (p program) make(ctx context.Context, c *copier, conn *sql.Conn) error {
+	settings := []string{"collation_connection = " + string(appendQuoted(nil, []byte(p.connection)))}
+	if p.kind != "VIEW" {
+		settings = append(settings, "sql_mode = "+string(appendQuoted(nil, []byte(p.sqlMode))))
+	}
+	if p.kind == "EVENT" {
+		settings = append(settings, "time_zone = "+string(appendQuoted(nil, []byte(p.timeZone))))
+	}
+	settings = append(settings, "character_set_client = "+string(appendQuoted(nil, []byte(p.client))))
+	if err := c.exec(ctx, conn, "SET SESSION "+strings.Join(settings, ", ")); err != nil {
+		return err
+	}
+	return c.withCollation(ctx, conn, p.database, func() error {
+		err := c.exec(ctx, conn, withoutDefiner(string(p.text)))
+		_, resetting := conn.ExecContext(ctx, writeSession)
+		return cmp.Or(err, resetting)
+	})
+}
+
+// withCollation runs fn while the database has another default collation, unless that is "". Routines keep the one with
+// which they were created: their variables have it.
+func (c *copier) withCollation(ctx context.Context, conn *sql.Conn, collation string, fn func() error) error {
+	own := c.programs.collation
+	if collation == "" || collation == own {
+		return fn()
+	}
+	alter := func(collation string) error {
+		return c.exec(ctx, conn, "ALTER DATABASE "+quoteName(c.to.Database)+" COLLATE "+quoteName(collation))
+	}
+	if err := alter(collation); err != nil {
+		return err
+	}
+	return cmp.Or(fn(), alter(own))
+}
+
+// makeAll creates programs, some of which may need others of them. It tries those that fail again, until none succeeds.
+func (c *copier) makeAll(ctx context.Context, conn *sql.Conn, list []program) error {
+	for len(list) > 0 {
+		var failed []program
+		var failure error
+		for _, p := range list {
+			err := p.make(ctx, c, conn)
+			switch {
+			case err == nil:
+			case number(err) == 0:
+				return err // of the connection
+			default:
+				failed, failure = append(failed, p), err
+			}
+		}
+		if len(failed) == len(list) {
+			return refused(failure, "The %s cannot be created in the copy (MySQL error %d). It may use something that does not "+
+				"exist, or another database. Mend or drop it, and try again.", failed[len(failed)-1], number(failure))
+		}
+		list = failed
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+package transfer
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+)
+
+// writeSession are the settings of the connections that write. Without NO_AUTO_VALUE_ON_ZERO, a 0 would become a new
+// number. Dates may be as invalid as they are in the source.
+const writeSession = `SET SESSION character_set_client = 'utf8mb4', character_set_results = 'utf8mb4',
+	collation_connection = 'utf8mb4_bin', time_zone = '+00:00', foreign_key_checks = 0, lock_wait_timeout = 50,
+	sql_mode = 'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES,NO_ENGINE_SUBSTITUTION'`
+
+// looseSession allows definitions that a strict server refuses, and values that only look wrong, such as the empty
+// value of an ENUM. The comparison finds values that the server changes.
+const looseSession = "SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES,NO_ENGINE_SUBSTITUTION'"
+
+const strictSession = `SET SESSION
+	sql_mode = 'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES,NO_ENGINE_SUBSTITUTION'`
+
+// connect opens a connection to the target. Close it with discard.
+func (c *copier) connect(ctx context.Context) (*sql.Conn, error) {
+	conn, err := c.to.DB.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, statement := range []string{writeSession, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"} {
+		if _, err := conn.ExecContext(ctx, statement); err != nil {
+			discard(conn)
+			return nil, err
+		}
+	}
+	return conn, nil
+}
+
+// makeSchema makes tables, sequences, routines and views, but no triggers, which rows would set off. It drops what an
+// interrupted copy has left and is not the same in the source.
+func (c *copier) makeSchema(ctx context.Context) error {
+	conn, err := c.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer discard(conn)
+	if err := c.dropPrograms(ctx, conn); err != nil {
+		return err
+	}
+	if err := c.exec(ctx, conn, "ALTER DATABASE "+quoteName(c.to.Database)+" COLLATE "+
+		quoteName(c.programs.collation)); err != nil {
+		return err
+	}
+	if err := c.makeTables(ctx, conn); err != nil {
+		return err
+	}
+	if err := c.makeAll(ctx, conn, c.programs.routines); err != nil {
+		return err
+	}
+	return c.makeAll(ctx, conn, c.programs.views)
+}
+
+func (c *copier) dropPrograms(ctx context.Context, conn *sql.Conn) error {
+	for _, l := range listPrograms {
+		old, err := names(ctx, conn, l.query)
+		if err != nil {
+			return err
+		}
+		for _, p := range old {
+			if err := c.exec(ctx, conn, "DROP "+p.kind+" IF EXISTS "+quoteName(p.name)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Empty drops everything in the target.
+func Empty(ctx context.Context, to Target, alive func() error) error {
+	c := &copier{snapshot: &snapshot{}, to: to, options: Options{Alive: alive}}
+	conn, err := c.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer discard(conn)
+	if err := c.dropPrograms(ctx, conn); err != nil {
+		return err
+	}
+	return c.makeTables(ctx, conn)
+}
+
+func (c *copier) makeTables(ctx context.Context, conn *sql.Conn) error {
+	if err := c.exec(ctx, conn, looseSession); err != nil {
+		return err
+	}
+	old, _, err := listTables(ctx, conn)
+	if err != nil {
+		return err
+	}
+	c.progress.kept = map[string]bool{}
+	for _, t := range old {
+		if t.name == c.to.Keep {
+			continue
+		}
+		at := slices.IndexFunc(c.snapshot.tables, func(s table) bool { return s.name == t.name })
+		if at >= 0 && !t.sequence && !t.versioned {
+			if err := t.describe(ctx, conn); err != nil {
+				return err
+			}
+			if sameDefinition(t.create, c.snapshot.tables[at].create) {
+				c.progress.kept[t.name] = true
+				continue
+			}
+		}
+		if err := c.exec(ctx, conn, "DROP TABLE "+t.String()); err != nil {
+			return err
+		}
+	}
+	for _, t := range c.snapshot.tables {
+		if c.progress.kept[t.name] {
+			continue
+		}
+		if err := c.exec(ctx, conn, t.create); err != nil {
+			if number(err) != 0 {
+				return refused(err, "Table %s cannot be created in the copy (MySQL error %d).", t.name, number(err))
+			}
+			return err
+		}
+		if t.sequence {
+			if err := c.exec(ctx, conn, "DO SETVAL("+t.String()+", "+t.next+", 0)"); err != nil {
+				return err
+			}
+		}
+	}
+	return c.exec(ctx, conn, strictSession)
+}
+
+// makeLate makes what would change rows while they are copied.
+func (c *copier) makeLate(ctx context.Context) error {
+	conn, err := c.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer discard(conn)
+	if err := c.makeAll(ctx, conn, c.programs.triggers); err != nil {
+		return err
+	}
+	return c.makeAll(ctx, conn, c.programs.events)
+}

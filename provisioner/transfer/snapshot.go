@@ -1,0 +1,151 @@
+package transfer
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"slices"
+	"strings"
+)
+
+// snapshot is the source as it was at one moment, seen by several connections.
+type snapshot struct {
+	conns  []*sql.Conn
+	tables []table
+	views  []string
+}
+
+// readSession are the settings of the connections that read. The server must not convert character sets, which would
+// lose bytes that are not of the character set, nor time zones. The statements read for as long as the target takes.
+const readSession = `SET SESSION character_set_results = NULL, time_zone = '+00:00', sql_mode = '',
+	net_write_timeout = 600, sql_quote_show_create = 1`
+
+// lockSession are the settings of the connection that locks and describes the tables. MySQL's figures of tables would
+// else be up to a day old; MariaDB skips the comment.
+const lockSession = `SET SESSION lock_wait_timeout = 5, sql_mode = '', sql_quote_show_create = 1, time_zone = '+00:00'
+	/*!80000 , information_schema_stats_expiry = 0 */`
+
+// snapshotAttempts is how often the list of tables may change between two queries.
+const snapshotAttempts = 5
+
+// takeSnapshot waits until it has a lock on all tables, for which nobody needs a privilege but LOCK TABLES. Writers
+// wait while the definitions are read and the connections begin their transactions.
+func takeSnapshot(ctx context.Context, from Source, connections int) (*snapshot, error) {
+	for attempt := 1; ; attempt++ {
+		s, err := trySnapshot(ctx, from, connections)
+		if err == nil || attempt == snapshotAttempts || !errors.Is(err, ErrChanged) {
+			return s, err
+		}
+	}
+}
+
+func trySnapshot(ctx context.Context, from Source, connections int) (s *snapshot, err error) {
+	s = &snapshot{}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	for range connections {
+		conn, err := from.Rows.Conn(ctx)
+		if err != nil {
+			return s, ofSource(err)
+		}
+		s.conns = append(s.conns, conn)
+		if _, err := conn.ExecContext(ctx, readSession); err != nil {
+			return s, ofSource(err)
+		}
+		if _, err := conn.ExecContext(ctx, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"); err != nil {
+			return s, ofSource(err)
+		}
+	}
+	locks, err := from.Rows.Conn(ctx)
+	if err != nil {
+		return s, ofSource(err)
+	}
+	defer discard(locks) // that ends the lock
+	if _, err := locks.ExecContext(ctx, lockSession); err != nil {
+		return s, ofSource(err)
+	}
+	return s, s.fill(ctx, locks)
+}
+
+func (s *snapshot) fill(ctx context.Context, locks *sql.Conn) error {
+	before, _, err := listTables(ctx, locks)
+	if err != nil {
+		return sourceFailure(err)
+	}
+	if len(before) > 0 {
+		statement := "LOCK TABLES "
+		for n, t := range before {
+			if n > 0 {
+				statement += ", "
+			}
+			statement += t.String() + " READ"
+		}
+		if _, err := locks.ExecContext(ctx, statement); err != nil {
+			return sourceFailure(err)
+		}
+	}
+	if s.tables, s.views, err = listTables(ctx, locks); err != nil {
+		return sourceFailure(err)
+	}
+	if !slices.EqualFunc(before, s.tables, func(a, b table) bool {
+		return a.name == b.name && a.sequence == b.sequence && a.versioned == b.versioned
+	}) {
+		return ErrChanged
+	}
+	slices.SortFunc(s.tables, func(a, b table) int { return strings.Compare(a.name, b.name) })
+	for n := range s.tables {
+		if err := s.tables[n].describe(ctx, locks); err != nil {
+			return sourceFailure(err)
+		}
+	}
+	if err := readColumns(ctx, locks, s.tables); err != nil {
+		return sourceFailure(err)
+	}
+	if err := readKeys(ctx, locks, s.tables); err != nil {
+		return sourceFailure(err)
+	}
+	for _, conn := range s.conns {
+		if _, err := conn.ExecContext(ctx, "START TRANSACTION WITH CONSISTENT SNAPSHOT"); err != nil {
+			return ofSource(err)
+		}
+		if _, err := conn.ExecContext(ctx, "SAVEPOINT begun"); err != nil {
+			return ofSource(err)
+		}
+	}
+	return nil
+}
+
+// release ends the wait of statements that change the definition of a table which the connection has read. The snapshot
+// stays. https://dev.mysql.com/doc/refman/8.4/en/metadata-locking.html
+func release(ctx context.Context, conn *sql.Conn) error {
+	_, err := conn.ExecContext(ctx, "ROLLBACK TO SAVEPOINT begun")
+	return ofSource(err)
+}
+
+// sourceFailure tells errors that a change of the source's tables causes from others.
+func sourceFailure(err error) error {
+	if _, ok := errors.AsType[*RefusedError](err); ok {
+		return err
+	}
+	switch number(err) {
+	case errNoSuchTable, errDefChanged, 1054: // no such column
+		return errors.Join(ErrChanged, ofSource(err))
+	}
+	return ofSource(err)
+}
+
+// discard closes a connection instead of returning it to its pool with its settings, locks and transaction.
+func discard(conn *sql.Conn) {
+	_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+	_ = conn.Close()
+}
+
+func (s *snapshot) close() {
+	for _, conn := range s.conns {
+		discard(conn)
+	}
+}

@@ -1,0 +1,226 @@
+package transfer
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// table is a table or a sequence of the source.
+type table struct {
+	name      string
+	create    string // the statement that makes it
+	sequence  bool
+	next      string // of a sequence: its next value
+	versioned bool   // it keeps former rows, which are copied too
+	columns   []column
+	key       *column // the first column of a unique key, by which the table is divided; nil for none
+	keyIndex  string
+	rows      uint64 // estimates
+	bytes     uint64
+}
+
+// listTables reads what tables there are. It opens no table on MySQL.
+func listTables(ctx context.Context, conn *sql.Conn) (tables []table, views []string, err error) {
+	rows, err := conn.QueryContext(ctx, `SELECT table_name, table_type, coalesce(engine, ''),
+		coalesce(table_rows, 0), coalesce(data_length, 0) FROM information_schema.tables
+		WHERE table_schema = DATABASE() ORDER BY table_name`)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = rows.Close() }() // its error is that of rows.Err
+	for rows.Next() {
+		var t table
+		var kind, engine string
+		if err := rows.Scan(&t.name, &kind, &engine, &t.rows, &t.bytes); err != nil {
+			return nil, nil, err
+		}
+		switch kind {
+		case "VIEW":
+			views = append(views, t.name)
+			continue
+		case "SEQUENCE":
+			t.sequence = true
+		case "SYSTEM VERSIONED":
+			t.versioned = true
+		case "BASE TABLE":
+		default:
+			return nil, nil, refused(nil, "Table %s is of the kind %s, which cannot be copied.", t.name, kind)
+		}
+		if !strings.EqualFold(engine, "InnoDB") {
+			return nil, nil, refused(nil, "Table %s has the storage engine %s, of which no consistent copy can be taken while "+
+				"it is used. Change the engine to InnoDB, and try again.", t.name, engine)
+		}
+		tables = append(tables, t)
+	}
+	return tables, views, rows.Err()
+}
+
+// names lists tables as a statement names them.
+func (t table) String() string { return quoteName(t.name) }
+
+// describe reads the definition of a table, whose lock the caller holds.
+func (t *table) describe(ctx context.Context, conn *sql.Conn) error {
+	verb := "TABLE "
+	if t.sequence {
+		verb = "SEQUENCE "
+	}
+	var name string
+	if err := conn.QueryRowContext(ctx, "SHOW CREATE "+verb+t.String()).Scan(&name, &t.create); err != nil {
+		return err
+	}
+	if t.sequence {
+		return conn.QueryRowContext(ctx, "SELECT next_not_cached_value FROM "+t.String()).Scan(&t.next)
+	}
+	return nil
+}
+
+// readColumns reads the columns of all tables that can be written.
+func readColumns(ctx context.Context, conn *sql.Conn, tables []table) error {
+	rows, err := conn.QueryContext(ctx, `SELECT table_name, column_name, data_type, coalesce(character_set_name, ''),
+		is_nullable, coalesce(generation_expression, '') FROM information_schema.columns
+		WHERE table_schema = DATABASE() ORDER BY table_name, ordinal_position`)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }() // its error is that of rows.Err
+	for rows.Next() {
+		var of, nullable, generated string
+		var c column
+		if err := rows.Scan(&of, &c.name, &c.kind, &c.charset, &nullable, &generated); err != nil {
+			return err
+		}
+		t := find(tables, of)
+		if t == nil || generated != "" {
+			continue
+		}
+		if c.charset == "binary" {
+			c.charset = ""
+		}
+		c.nullable = nullable == "YES"
+		t.columns = append(t.columns, c)
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	for n := range tables {
+		t := &tables[n]
+		switch {
+		case t.versioned:
+			if err := t.addPeriod(); err != nil {
+				return err
+			}
+		case !t.sequence && len(t.columns) == 0:
+			return refused(nil, "Table %s has no columns but generated ones, which cannot be copied.", t.name)
+		}
+	}
+	return nil
+}
+
+// period finds the columns of the period, which may be named, in a definition.
+var period = regexp.MustCompile("PERIOD FOR SYSTEM_TIME \\((`(?:[^`]|``)*`), (`(?:[^`]|``)*`)\\)")
+
+// addPeriod adds the columns that say from when to when a row was valid.
+// https://mariadb.com/kb/en/system-versioned-tables/
+func (t *table) addPeriod() error {
+	from, to := "row_start", "row_end"
+	if named := period.FindStringSubmatch(t.create); named != nil {
+		unquote := func(name string) string { return strings.ReplaceAll(name[1:len(name)-1], "``", "`") }
+		from, to = unquote(named[1]), unquote(named[2])
+		if regexp.MustCompile(regexp.QuoteMeta(named[1])+` bigint`).FindString(t.create) != "" {
+			return refused(nil, "Table %s has a history by transactions, which cannot be copied.", t.name)
+		}
+	}
+	t.columns = append(t.columns, column{name: from, kind: "timestamp"}, column{name: to, kind: "timestamp"})
+	return nil
+}
+
+// readKeys chooses the key by which each table is divided: the primary key, or another unique key.
+func readKeys(ctx context.Context, conn *sql.Conn, tables []table) error {
+	rows, err := conn.QueryContext(ctx, `SELECT table_name, index_name, column_name FROM information_schema.statistics
+		WHERE table_schema = DATABASE() AND non_unique = 0 AND seq_in_index = 1 AND sub_part IS NULL
+			AND column_name IS NOT NULL ORDER BY table_name, index_name = 'PRIMARY' DESC, index_name`)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }() // its error is that of rows.Err
+	for rows.Next() {
+		var of, index, name string
+		if err := rows.Scan(&of, &index, &name); err != nil {
+			return err
+		}
+		t := find(tables, of)
+		if t == nil || t.key != nil || t.versioned || t.sequence {
+			continue
+		}
+		at := slices.IndexFunc(t.columns, func(c column) bool { return c.name == name })
+		if at >= 0 && !t.columns[at].nullable && slices.Contains(ordered, t.columns[at].kind) {
+			t.key, t.keyIndex = &t.columns[at], index
+		}
+	}
+	return rows.Err()
+}
+
+func find(tables []table, name string) *table {
+	at, found := slices.BinarySearchFunc(tables, name, func(t table, name string) int {
+		return strings.Compare(t.name, name)
+	})
+	if !found {
+		return nil
+	}
+	return &tables[at]
+}
+
+// from is the table in a query; that of a versioned one includes former rows.
+func (t table) from() string {
+	if t.versioned {
+		return t.String() + " FOR SYSTEM_TIME ALL"
+	}
+	return t.String()
+}
+
+// selectRows is the query for the rows of a chunk.
+func (t table) selectRows(k chunk) string {
+	expressions := make([]string, len(t.columns))
+	for n, c := range t.columns {
+		expressions[n] = c.expression()
+	}
+	return fmt.Sprintf("SELECT %s FROM %s%s", strings.Join(expressions, ","), t.from(), t.where(k))
+}
+
+// selectSum is the query for the number of rows in a chunk and their checksum. It is a sum, because equal rows would
+// cancel each other out in a BIT_XOR.
+func (t table) selectSum(k chunk) string {
+	var sums, nulls []string
+	for _, c := range t.columns {
+		sums = append(sums, c.sum())
+		if c.nullable {
+			nulls = append(nulls, "ISNULL("+quoteName(c.name)+")")
+		}
+	}
+	if len(nulls) > 0 {
+		sums = append(sums, "CONCAT("+strings.Join(nulls, ",")+")")
+	}
+	return fmt.Sprintf("SELECT CONCAT(COUNT(*),' ',COALESCE(SUM(CRC32(CONCAT_WS('#',%s))),0)) FROM %s%s",
+		strings.Join(sums, ","), t.from(), t.where(k))
+}
+
+// insert is the beginning of a statement that inserts rows.
+func (t table) insert() string {
+	names := make([]string, len(t.columns))
+	for n, c := range t.columns {
+		names[n] = quoteName(c.name)
+	}
+	return fmt.Sprintf("INSERT INTO %s (%s) VALUES ", t, strings.Join(names, ","))
+}
+
+// autoIncrement matches the option that changes with each row.
+var autoIncrement = regexp.MustCompile(` AUTO_INCREMENT=\d+`)
+
+// sameDefinition compares what SHOW CREATE printed of two tables.
+func sameDefinition(a, b string) bool {
+	return autoIncrement.ReplaceAllString(a, "") == autoIncrement.ReplaceAllString(b, "")
+}

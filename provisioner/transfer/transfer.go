@@ -1,0 +1,154 @@
+// Package transfer copies a database from one server to another of the same flavour, over the network. Both databases
+// belong to the same tenant, who may have made them hostile: rows are read by an account that can read nothing else,
+// and everything is created by an account that can reach nothing else and becomes the definer.
+//
+// A copy shows the source as it was at one moment. Applications go on reading and writing there. Copy compares every
+// table afterwards. Called again after an interruption, it takes a new snapshot, compares and copies what differs.
+package transfer
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"regexp"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// Source is the database to copy. Each pool connects with the database as its default.
+type Source struct {
+	Rows     *sql.DB // may SELECT and LOCK TABLES in the database, and nothing else
+	Programs *sql.DB // may read the texts of routines, triggers, events and views
+	Database string
+}
+
+// Target is the database to copy to.
+type Target struct {
+	DB       *sql.DB // has all privileges in the database, and none elsewhere; objects run in the name of its account
+	Database string
+	Keep     string // a table that Copy leaves alone; "" for none
+}
+
+// Options tune a copy.
+type Options struct {
+	Workers  int                      // chunks at the same time; 0 means 2. Each worker has one connection to each side.
+	MaxBytes int64                    // of SQL text, after which the copy is refused; 0 for no limit
+	Events   bool                     // the target may have events
+	Alive    func() error             // called before each change; the copy fails with its error
+	Progress func(done, total uint64) // called after each chunk, with bytes; total is an estimate. May be nil.
+}
+
+// RefusedError says why a database cannot be copied. Trying again does not help.
+type RefusedError struct {
+	Sentence string // for users
+	Err      error
+}
+
+func (e *RefusedError) Error() string {
+	if e.Err == nil {
+		return e.Sentence
+	}
+	return fmt.Sprintf("%s (%v)", e.Sentence, e.Err)
+}
+
+func (e *RefusedError) Unwrap() error { return e.Err }
+
+func refused(err error, format string, args ...any) error {
+	return &RefusedError{Sentence: fmt.Sprintf(format, args...), Err: err}
+}
+
+// SourceError is an error of the source's server. All other errors of servers are of the target's.
+type SourceError struct{ Err error }
+
+func (e *SourceError) Error() string { return "source: " + e.Err.Error() }
+func (e *SourceError) Unwrap() error { return e.Err }
+
+func ofSource(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &SourceError{err}
+}
+
+// ErrChanged says that the definition of a table was changed in the source during the copy. Copy may be called again.
+var ErrChanged = errors.New("a table of the source was changed or dropped during the copy")
+
+// Numbers of server errors.
+// https://dev.mysql.com/doc/mysql-errors/8.4/en/server-error-reference.html
+const (
+	errDuplicate       = 1062
+	errNoSuchTable     = 1146
+	errLockWaitTimeout = 1205
+	errDeadlock        = 1213
+	errDefChanged      = 1412
+)
+
+func number(err error) uint16 {
+	if refusal, ok := errors.AsType[*mysql.MySQLError](err); ok {
+		return refusal.Number
+	}
+	return 0
+}
+
+// Copy makes the target a copy of the source.
+func Copy(ctx context.Context, from Source, to Target, o Options) error {
+	if o.Workers == 0 {
+		o.Workers = 2
+	}
+	if o.Alive == nil {
+		o.Alive = func() error { return nil }
+	}
+	taken, err := takeSnapshot(ctx, from, o.Workers+1)
+	if err != nil {
+		return err
+	}
+	defer taken.close()
+	programs, err := readPrograms(ctx, from)
+	if err != nil {
+		return err
+	}
+	if err := programs.check(o); err != nil {
+		return err
+	}
+	c := &copier{snapshot: taken, programs: programs, to: to, options: o}
+	return c.run(ctx)
+}
+
+// copier copies what a snapshot shows.
+type copier struct {
+	snapshot *snapshot
+	programs programSet
+	to       Target
+	options  Options
+	progress progress
+}
+
+func (c *copier) run(ctx context.Context) error {
+	if err := c.makeSchema(ctx); err != nil {
+		return err
+	}
+	if err := c.copyRows(ctx); err != nil {
+		return err
+	}
+	return c.makeLate(ctx)
+}
+
+// exec changes the target.
+func (c *copier) exec(ctx context.Context, conn *sql.Conn, statement string) error {
+	if err := c.options.Alive(); err != nil {
+		return err
+	}
+	_, err := conn.ExecContext(ctx, statement)
+	return err
+}
+
+// quoted matches an identifier as SHOW CREATE prints it, also in a program with the SQL mode ANSI_QUOTES.
+const quoted = "(?:`(?:[^`]|``)*`|\"(?:[^\"]|\"\")*\")"
+
+// definer matches the definer in what SHOW CREATE prints, and nothing in the text of a program.
+var definer = regexp.MustCompile(`(?s)^(CREATE (?:OR REPLACE )?(?:ALGORITHM=\w+ )?)DEFINER=` + quoted + "@" +
+	quoted + " ")
+
+// withoutDefiner makes the account that runs the statement the definer.
+func withoutDefiner(create string) string { return definer.ReplaceAllString(create, "$1") }

@@ -1,0 +1,213 @@
+package transfer_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"mysql-broker/provisioner/transfer"
+	"mysql-broker/test/servers"
+)
+
+// everything has each kind of object and value that copies are known to lose.
+var everything = []string{
+	"CREATE TABLE numbers (id INT AUTO_INCREMENT PRIMARY KEY, f FLOAT, d DOUBLE, n DECIMAL(30,10), b BIT(13), big BIGINT " +
+		"UNSIGNED, y YEAR) AUTO_INCREMENT = 77",
+	"INSERT INTO numbers VALUES (0, 16777217, -0.0, 1.5, b'1001011100', 18446744073709551615, 2024)",
+	"INSERT INTO numbers (id, f, d, n, b) VALUES (1, 0.12345679, 1.7976931348623157e308, -0.0000000001, 0), " +
+		"(2, 3.402823e38, 2.2250738585072014e-308, 12345678901234567890.0123456789, 8191), (-5, NULL, NULL, NULL, NULL)",
+	"CREATE TABLE texts (id VARBINARY(20) PRIMARY KEY, u VARCHAR(50) CHARACTER SET utf8mb4, l VARCHAR(50) CHARACTER SET latin1, c VARCHAR(50) " +
+		"COLLATE utf8mb4_bin, g VARCHAR(20) CHARACTER SET gbk, j JSON, e ENUM('a','ä','x') CHARACTER SET utf8mb4, s SET('p','q','r'), t LONGTEXT CHARACTER SET utf8mb4, " +
+		"bl LONGBLOB, bi BINARY(4))",
+	"INSERT INTO texts (id, u, l, g, j, e, s, t, bl, bi) VALUES (x'0001ff', 'it''s \\\\ \\0 \\n \\r \\Z \"😀', 'größe', " +
+		"'中文', '{\"a\": [1, null, \"ü\"]}', 'ä', 'p,r', REPEAT('é', 70000), CONCAT(REPEAT(x'00275cff', 20000), x'80'), x'00')",
+	"INSERT INTO texts (id, e, s, t) VALUES ('', '', '', '')",
+	"CREATE TABLE times (id DATE PRIMARY KEY, dt DATETIME(6), ts TIMESTAMP(3) NULL, ti TIME(2))",
+	"INSERT INTO times VALUES ('0000-00-00', '0000-00-00', '1970-01-01 00:00:01', '-838:59:59'), " +
+		"('2024-02-29', '9999-12-31 23:59:59.999999', '2038-01-19 03:14:07.999', '12:00:00.25')",
+	"CREATE TABLE `odd ``name`` ü` (`a b` INT, `select` INT GENERATED ALWAYS AS (`a b` * 2) STORED, v INT AS (`a b` + 1), " +
+		"KEY (`a b`))",
+	"INSERT INTO `odd ``name`` ü` (`a b`) VALUES (1), (1), (NULL)",
+	"CREATE TABLE places (id INT PRIMARY KEY, p POINT NOT NULL, g GEOMETRY, SPATIAL KEY (p))",
+	"INSERT INTO places VALUES (1, ST_GeomFromText('POINT(1 2)'), ST_GeomFromText('LINESTRING(0 0,1 1)')), " +
+		"(2, ST_GeomFromText('POINT(3 4)'), NULL)",
+	"CREATE TABLE parent (id INT PRIMARY KEY, up INT, child INT, FOREIGN KEY (up) REFERENCES parent (id))",
+	"CREATE TABLE child (id INT PRIMARY KEY, up INT, FOREIGN KEY (up) REFERENCES parent (id) ON DELETE CASCADE)",
+	"ALTER TABLE parent ADD FOREIGN KEY (child) REFERENCES child (id)",
+	"INSERT INTO parent VALUES (1, 1, 1), (2, 1, NULL)",
+	"INSERT INTO child VALUES (1, 2)",
+	"CREATE TABLE articles (id INT PRIMARY KEY, body TEXT, FULLTEXT KEY (body), CHECK (id > 0)) COMMENT 'it''s'",
+	"INSERT INTO articles VALUES (1, 'a word'), (2, NULL)",
+	"CREATE TABLE parts (id INT, day INT, PRIMARY KEY (id, day)) PARTITION BY RANGE (day) (PARTITION p0 VALUES LESS THAN " +
+		"(10), PARTITION p1 VALUES LESS THAN MAXVALUE)",
+	"INSERT INTO parts VALUES (1, 5), (1, 50), (2, 5)",
+	"CREATE FUNCTION label() RETURNS VARCHAR(20) DETERMINISTIC RETURN 'DEFINER=`a`@`b` '",
+	"CREATE VIEW z_last AS SELECT id, label() AS label FROM numbers",
+	"CREATE VIEW a_first AS SELECT * FROM z_last",
+	"CREATE PROCEDURE fill() BEGIN INSERT INTO articles (id) VALUES (9); END",
+	"CREATE TRIGGER t_second BEFORE INSERT ON articles FOR EACH ROW SET NEW.body = CONCAT(NEW.body, '!')",
+	"CREATE TRIGGER t_first BEFORE INSERT ON articles FOR EACH ROW SET NEW.body = CONCAT(NEW.body, '?')",
+	"ALTER DATABASE COLLATE utf8mb4_bin",
+	"SET time_zone = 'SYSTEM'",
+	"CREATE EVENT tick ON SCHEDULE EVERY 1 YEAR STARTS '2037-01-01' COMMENT 'ENABLE' DO DELETE FROM articles",
+	"CREATE EVENT off ON SCHEDULE EVERY 1 YEAR ON COMPLETION PRESERVE DISABLE DO DELETE FROM articles",
+	"SET sql_mode = 'ANSI_QUOTES,PIPES_AS_CONCAT', character_set_client = latin1, collation_connection = latin1_german2_ci",
+	"CREATE PROCEDURE \"old\"(p VARCHAR(9)) SELECT 'gr\xf6\xdfe' || p FROM \"numbers\"",
+	"CREATE TRIGGER old_trigger AFTER DELETE ON child FOR EACH ROW SET @a = 'gr\xf6\xdfe' || 'x'",
+	"SET sql_mode = '', time_zone = '+00:00', character_set_client = utf8mb4, collation_connection = utf8mb4_general_ci",
+}
+
+var ofMySQL = []string{
+	"CREATE TABLE special (id INT PRIMARY KEY, hidden INT INVISIBLE DEFAULT 5, u CHAR(36) DEFAULT (UUID()), j JSON, " +
+		"KEY k ((CAST(j->'$.a' AS UNSIGNED ARRAY))), s VARCHAR(9) COLLATE utf8mb4_0900_ai_ci)",
+	"INSERT INTO special (id, hidden, u, j, s) VALUES (1, 42, UUID(), '{\"a\": [1, 2]}', 'x')",
+}
+
+var ofMariaDB = []string{
+	"CREATE TABLE special (id UUID PRIMARY KEY, hidden INT INVISIBLE DEFAULT 5, i INET6, s VARCHAR(9) COLLATE " +
+		"utf8mb4_uca1400_ai_ci)",
+	"INSERT INTO special (id, hidden, i, s) VALUES (UUID(), 42, '::1', 'x')",
+	"CREATE SEQUENCE seq START 100 INCREMENT 5 MAXVALUE 1000 CYCLE",
+	"DO NEXTVAL(seq)",
+	"CREATE TABLE history (id INT PRIMARY KEY, v INT) WITH SYSTEM VERSIONING",
+	"INSERT INTO history VALUES (1, 1), (2, 1)",
+	"UPDATE history SET v = 2 WHERE id = 1",
+	"DELETE FROM history WHERE id = 2",
+	"CREATE TABLE named (id INT PRIMARY KEY, f TIMESTAMP(6) GENERATED ALWAYS AS ROW START, t TIMESTAMP(6) GENERATED ALWAYS " +
+		"AS ROW END, PERIOD FOR SYSTEM_TIME (f, t)) WITH SYSTEM VERSIONING",
+	"INSERT INTO named (id) VALUES (1)",
+	"DELETE FROM named",
+}
+
+// compare compares everything in the two databases.
+func (f *fixture) compare() {
+	f.t.Helper()
+	replace := []string{f.from.Database, "DB", f.to.Database, "DB", "`" + f.owner + "`@`%`", "`root`@`%`",
+		"\"" + f.owner + "\"@\"%\"", "\"root\"@\"%\"", "`" + f.server.User + "`@`localhost`", "`root`@`%`",
+		"`" + f.server.User + "`@`%`", "`root`@`%`", `\"` + f.owner + `\"@\"%\"`, `\"root\"@\"%\"`,
+		`\"` + f.server.User + `\"@\"%\"`, `\"root\"@\"%\"`}
+	f.expectSame("SELECT table_type, table_name FROM information_schema.tables WHERE table_schema = DATABASE() ORDER BY 2")
+	for _, line := range f.all(f.source, `SELECT table_type AS k, table_name AS n FROM information_schema.tables
+		WHERE table_schema = DATABASE()`) {
+		var kind, name string
+		if _, err := fmt.Sscanf(line, "k=%q n=%q", &kind, &name); err != nil {
+			f.t.Fatal(line, err)
+		}
+		quoted := "`" + strings.ReplaceAll(name, "`", "``") + "`"
+		f.expectSame("SHOW CREATE TABLE "+quoted, replace...)
+		switch kind {
+		case "SYSTEM VERSIONED":
+			f.expectSame("SELECT *, id FROM "+quoted+" FOR SYSTEM_TIME ALL ORDER BY 1, 2", replace...)
+			if name == "history" {
+				f.expectSame("SELECT *, row_start, row_end FROM history FOR SYSTEM_TIME ALL ORDER BY row_start, id")
+			}
+		case "SEQUENCE":
+			f.expectSame("SHOW CREATE SEQUENCE " + quoted)
+			f.expectSame("SELECT next_not_cached_value FROM " + quoted)
+		default:
+			f.expectSame("SELECT * FROM " + quoted + " ORDER BY 1, 2")
+		}
+		if kind != "VIEW" && kind != "SEQUENCE" {
+			f.expectSame("CHECKSUM TABLE "+quoted, replace...)
+		}
+	}
+	f.expectSame("SELECT id, HEX(bl), HEX(t), HEX(l), HEX(g), e+0, s+0 FROM texts ORDER BY 1")
+	f.expectSame("SELECT id, f*1e0, d, b+0 FROM numbers ORDER BY 1")
+	f.expectSame(`SELECT default_collation_name FROM information_schema.schemata
+		WHERE schema_name = DATABASE()`)
+	f.expectSame("SELECT hidden, s FROM special")
+	for kind, query := range map[string]string{
+		"PROCEDURE": "SELECT routine_name AS n FROM information_schema.routines WHERE routine_type = 'PROCEDURE' AND " +
+			"routine_schema = DATABASE()",
+		"FUNCTION": "SELECT routine_name AS n FROM information_schema.routines WHERE routine_type = 'FUNCTION' AND " +
+			"routine_schema = DATABASE()",
+		"TRIGGER": "SELECT trigger_name AS n FROM information_schema.triggers WHERE trigger_schema = DATABASE()",
+		"EVENT":   "SELECT event_name AS n FROM information_schema.events WHERE event_schema = DATABASE()",
+	} {
+		f.expectSame(query + " ORDER BY 1")
+		for _, line := range f.all(f.source, query) {
+			var name string
+			if _, err := fmt.Sscanf(line, "n=%q", &name); err != nil {
+				f.t.Fatal(line, err)
+			}
+			f.expectSame("SHOW CREATE "+kind+" "+name, replace...)
+		}
+	}
+	f.expectSame(`SELECT trigger_name, action_order FROM information_schema.triggers WHERE trigger_schema = DATABASE()
+		ORDER BY 1`)
+}
+
+// TestCopy copies every kind of object and value, and copies once more after the source and the copy have changed.
+func TestCopy(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		f := newFixture(t, s)
+		f.exec(f.source, everything...)
+		if f.mariaDB {
+			f.exec(f.source, ofMariaDB...)
+		} else {
+			f.exec(f.source, ofMySQL...)
+		}
+		// Several chunks, with gaps between their keys.
+		f.exec(f.source, "CREATE TABLE many (id BIGINT PRIMARY KEY, filler CHAR(255) NOT NULL, n INT, UNIQUE KEY (n))",
+			"INSERT INTO many VALUES (-9000000000000000000, 'x', 1)")
+		for n := range 16 {
+			f.exec(f.source, fmt.Sprintf("INSERT INTO many SELECT IF(id < 0, %[1]d, id + %[1]d), REPEAT('x', 255), n + %[1]d "+
+				"FROM many", 1<<n))
+		}
+		f.exec(f.source, "ANALYZE TABLE many")
+		calls := 0
+		o := transfer.Options{Workers: 2, Events: true, Progress: func(done, total uint64) {
+			if calls++; done > total || total == 0 {
+				t.Errorf("progress: %d of %d", done, total)
+			}
+		}}
+		f.must(transfer.Copy(t.Context(), f.from, f.to, o))
+		f.compare()
+		if calls < 4 {
+			t.Errorf("progress was reported %d times", calls)
+		}
+
+		f.exec(f.copied, "DELETE FROM many WHERE id % 1000 = 7", "UPDATE many SET filler = 'y' WHERE id = 3000",
+			"INSERT INTO many VALUES (9000000000000000000, 'z', -1)", "DROP TABLE parts", "CREATE TABLE parts (other INT)",
+			"CREATE TABLE extra (id INT)", "DROP VIEW z_last", "DROP TABLE child", "UPDATE texts SET t = CONCAT(t, 'x')")
+		f.exec(f.source, "UPDATE many SET n = -n WHERE id BETWEEN 5 AND 9", "ALTER TABLE times ADD COLUMN added INT DEFAULT 3",
+			"DROP FUNCTION label", "CREATE FUNCTION label() RETURNS VARCHAR(20) DETERMINISTIC RETURN 'new'")
+		f.must(transfer.Copy(t.Context(), f.from, f.to, o))
+		f.compare()
+	})
+}
+
+// TestRefusals copies what cannot be copied completely.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		for _, test := range []struct {
+			name, statement, says string
+		}{
+			{"events", "CREATE EVENT e ON SCHEDULE EVERY 1 YEAR DO DO 1", "events"},
+			{"a view of another database", "CREATE VIEW v AS SELECT * FROM information_schema.tables", ""},
+			{"a view of what the owner may not see", "CREATE VIEW v AS SELECT user FROM mysql.user", "view v"},
+			{"too much", "CREATE TABLE t AS SELECT REPEAT('x', 5000) AS x", "more data"},
+		} {
+			f := newFixture(t, s)
+			f.exec(f.source, test.statement)
+			err := transfer.Copy(t.Context(), f.from, f.to, transfer.Options{MaxBytes: 4000})
+			refusal, refused := errors.AsType[*transfer.RefusedError](err)
+			if test.says == "" {
+				f.must(err)
+			} else if !refused || !strings.Contains(refusal.Sentence, test.says) {
+				t.Errorf("%s: %v", test.name, err)
+			}
+		}
+		f := newFixture(t, s)
+		f.exec(f.source, "CREATE PROCEDURE secret() SELECT 1")
+		f.exec(f.root, "GRANT EXECUTE ON "+f.from.Database+".* TO "+f.reader)
+		f.from.Programs = f.from.Rows // may not read it
+		err := transfer.Copy(t.Context(), f.from, f.to, transfer.Options{})
+		if _, refused := errors.AsType[*transfer.RefusedError](err); !refused || !strings.Contains(err.Error(), "SHOW_ROUTINE") {
+			t.Errorf("a routine that may not be read: %v", err)
+		}
+	})
+}

@@ -1,0 +1,62 @@
+package store
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// CopyAccount is an account by which a task reads or fills the database of an instance.
+type CopyAccount struct {
+	InstanceID string
+	Account    string
+	Role       string
+}
+
+// RecordCopyAccount records an account before a task creates it. It is recorded as a retired account, so that it is
+// dropped with its instance, and on a shared server as a resource. It returns ErrNotFound if there is no such instance,
+// or if it is being deleted, and ErrLeaseLost if another worker may have the task.
+func (s *Store) RecordCopyAccount(ctx context.Context, l Lease, a CopyAccount) error {
+	return s.InTx(ctx, func(tx *Tx) error {
+		there, err := tx.Begin(ctx, a.InstanceID, "")
+		if err != nil {
+			return err
+		}
+		if active := there.Task(""); active != nil && active.Kind == Deprovision {
+			return ErrNotFound
+		}
+		if err := tx.checkLease(ctx, l); err != nil {
+			return err
+		}
+		tx.write("record the account of a copy", `WITH inserted AS (
+				INSERT INTO retired_account (account, instance_id, role, grants_due, events) VALUES ($1, $2, $3, false, true)
+				ON CONFLICT (account) DO UPDATE SET role = excluded.role RETURNING instance_id, account)
+			`+recordOfBinding, a.Account, a.InstanceID, a.Role)
+		return nil
+	})
+}
+
+// ForgetCopyAccount deletes the record of an account that was dropped.
+func (s *Store) ForgetCopyAccount(ctx context.Context, l Lease, account string) error {
+	return s.InTx(ctx, func(tx *Tx) error {
+		if err := tx.checkLease(ctx, l); err != nil {
+			return err
+		}
+		tx.write("forget the account of a copy", "DELETE FROM retired_account WHERE account = $1", account)
+		return nil
+	})
+}
+
+// checkLease returns ErrLeaseLost if another worker may have the task. Until the transaction ends, none gets it.
+func (t *Tx) checkLease(ctx context.Context, l Lease) error {
+	held := new(bool)
+	found := expectRow(t, held, pgx.RowTo[bool],
+		"SELECT true FROM task WHERE id = $1 AND epoch = $2 AND "+notEnded+" FOR UPDATE", l.ID, l.Epoch)
+	if err := t.flush(ctx, rowLockTime); err != nil {
+		return err
+	}
+	if !*found {
+		return ErrLeaseLost
+	}
+	return nil
+}

@@ -60,7 +60,7 @@ func overSentence(s provisioner.Storage) string {
 	return fmt.Sprintf("%s. Until it holds less than %d %%, the server refuses what adds data, such as INSERT, UPDATE, "+
 		"CREATE and ALTER (errors 1142 and 1044); SELECT, DELETE, TRUNCATE and DROP work. Delete data, or update the "+
 		"service instance to a larger plan; accounts may write again within minutes, and their connections have to be "+
-		"opened anew.",
+		"opened again.",
 		held(s), plan.RestoreBelow)
 }
 

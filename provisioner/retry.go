@@ -40,7 +40,7 @@ func RetryTask(ctx context.Context, s *store.Store, id int64) (store.Task, error
 	case t.Kind == store.Provision && task.Kept(t):
 		return provisionKept(ctx, s, t)
 	case t.Kind != store.Deprovision && t.Kind != store.Unbind:
-		return t, fmt.Errorf("%s has failed and was undone, and the platform was told so: it has to ask again for this %s",
+		return t, fmt.Errorf("%s has failed and was undone, and the platform knows: it has to send its %s request again",
 			task.Token(id), t.Kind)
 	}
 	return deleteAgain(ctx, s, t)
@@ -67,7 +67,7 @@ func provisionKept(ctx context.Context, s *store.Store, failed store.Task) (stor
 		return nil
 	})
 	if err != nil {
-		return failed, fmt.Errorf("%s is not tried again: %w", task.Token(failed.ID), err)
+		return failed, fmt.Errorf("%s cannot be retried: %w", task.Token(failed.ID), err)
 	}
 	return *again, nil
 }
@@ -96,7 +96,7 @@ func deleteAgain(ctx context.Context, s *store.Store, failed store.Task) (store.
 		err = errors.New("what the task was to delete is gone")
 	}
 	if err != nil {
-		return failed, fmt.Errorf("%s is not tried again: %w", task.Token(failed.ID), err)
+		return failed, fmt.Errorf("%s cannot be retried: %w", task.Token(failed.ID), err)
 	}
 	return *again, nil
 }

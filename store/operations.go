@@ -41,7 +41,7 @@ func (s *Store) RecordProvision(ctx context.Context, asked time.Time, told *time
 			placed = tx.takePlace(&load, i, max)
 		}
 		if late := time.Since(asked); late > silenceTime {
-			return fmt.Errorf("%w: it was asked for %v ago", ErrUnavailable, late)
+			return fmt.Errorf("%w: the request is %v old", ErrUnavailable, late)
 		}
 		return nil
 	})

@@ -109,7 +109,7 @@ func (s *Store) rotateOwn(ctx context.Context) error {
 	}
 	if _, err := s.db.Exec(ctx, "UPDATE secret SET value = $1 WHERE name = $2 AND value = $3", sealed, keysetName,
 		text); err != nil {
-		return fmt.Errorf("record the keyset anew: %w", err)
+		return fmt.Errorf("record the keyset: %w", err)
 	}
 	return nil
 }

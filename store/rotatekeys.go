@@ -125,7 +125,7 @@ func (s *Store) rotateColumn(ctx context.Context, c sealedColumn) (rotated int, 
 			}
 			tag, err := s.db.Exec(ctx, write, sealed, row.Version, row.Sealed)
 			if err != nil {
-				return rotated, fmt.Errorf("store a password of %s anew: %w", place, err)
+				return rotated, fmt.Errorf("encrypt a password of %s again: %w", place, err)
 			}
 			rotated += int(tag.RowsAffected())
 		}

@@ -75,7 +75,7 @@ func parseYAML(data []byte, found *problems) *node {
 func parseFile(data []byte) (file *ast.File, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			err = fmt.Errorf("the parser gave up: %v", cause)
+			err = fmt.Errorf("the parser failed: %v", cause)
 		}
 	}()
 	return parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())

@@ -23,7 +23,7 @@ func forbidCores(pattern string) error {
 	}
 	program, err := os.ReadFile(pattern)
 	if err == nil && bytes.HasPrefix(program, []byte("|")) {
-		err = fmt.Errorf("their limit is 0 and cannot be raised to 1, and %s names a program that gets them in spite of 0",
+		err = fmt.Errorf("their limit is 0 and cannot be raised to 1, and %s names a program that gets them despite the 0",
 			pattern)
 	}
 	return err

@@ -60,7 +60,7 @@ name, instance_id, binding_id, why, done and error, and resumed.`,
 	}
 	flags := command.Flags()
 	flags.BoolVar(&apply, "apply", false, "carry out what is shown")
-	flags.BoolVar(&force, "force", false, "with --apply: even if nothing says that PostgreSQL was restored")
+	flags.BoolVar(&force, "force", false, "with --apply: even if PostgreSQL does not seem to be restored")
 	flags.StringSliceVar(&without, "without", nil,
 		"leave out a server that is lost: a shared one's name, or a dedicated one's id")
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
@@ -94,8 +94,8 @@ type recoverItem struct {
 }
 
 // errNotHeld refuses a recovery that is not needed.
-var errNotHeld = errors.New("nothing says that PostgreSQL was restored from a backup: it knows all that the servers " +
-	"were told. If you know better, add --force")
+var errNotHeld = errors.New("PostgreSQL does not seem to be restored from a backup: it has every task of which the " +
+	"servers have a record. To recover all the same, add --force")
 
 // recoverFrom lists the changes, and with apply makes them. Show its result even if there is an error.
 func recoverFrom(ctx context.Context, cfg recovery.Config, apply, force bool) (report recoverReport, err error) {
@@ -154,7 +154,7 @@ func (r recoverReport) show(out io.Writer, asJSON, applied bool) error {
 	if r.Held != nil {
 		fmt.Fprintf(out, "Held since %s. %s\n", at(r.Held.Since), r.Held.Reason)
 	} else {
-		fmt.Fprintln(out, "PostgreSQL is not held: nothing says that it was restored from a backup.")
+		fmt.Fprintln(out, "PostgreSQL is not held: it does not seem to be restored from a backup.")
 	}
 	if len(r.Items) > 0 {
 		rows := make([][]string, len(r.Items))

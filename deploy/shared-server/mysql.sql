@@ -1,7 +1,7 @@
--- Makes the broker's account on a shared MySQL server, 8.0 or later: all that the broker needs there and no more. It
+-- Creates the broker's account on a shared MySQL server, 8.0 or later, with exactly the privileges that it needs. It
 -- reaches databases whose names begin with db_, which should be the broker's alone, and no other data.
 -- Replace PASSWORD, and run it as an administrator. partial_revokes must be OFF, as it is by default: with it, MySQL
--- takes no patterns in the names of databases.
+-- does not accept patterns in the names of databases.
 
 CREATE USER 'mysql_broker'@'%' IDENTIFIED BY 'PASSWORD';
 
@@ -9,16 +9,16 @@ CREATE USER 'mysql_broker'@'%' IDENTIFIED BY 'PASSWORD';
 GRANT CREATE USER ON *.* TO 'mysql_broker'@'%';
 -- to see their sessions, and the sizes of databases
 GRANT PROCESS ON *.* TO 'mysql_broker'@'%';
--- to end sessions, and to get in when all connections are taken
+-- to end sessions, and to log in when all connections are taken
 GRANT CONNECTION_ADMIN ON *.* TO 'mysql_broker'@'%';
 -- to name the prepared transactions that keep a database from being dropped
 GRANT XA_RECOVER_ADMIN ON *.* TO 'mysql_broker'@'%';
--- to measure what routines take (from 8.0.20 on)
+-- to measure the size of routines (8.0.20 or later)
 GRANT SHOW_ROUTINE ON *.* TO 'mysql_broker'@'%';
 -- to find accounts, but not their passwords
 GRANT SELECT (user, host) ON mysql.user TO 'mysql_broker'@'%';
 GRANT SELECT (user, db) ON mysql.db TO 'mysql_broker'@'%';
--- to compare what accounts may do with what they should (without it, that is not compared)
+-- to compare the privileges of accounts with their roles (without it, the doctor does not)
 GRANT SELECT ON mysql.db TO 'mysql_broker'@'%';
 -- the databases of instances, and what bindings may do in them
 GRANT ALL PRIVILEGES ON `db\_%`.* TO 'mysql_broker'@'%' WITH GRANT OPTION;

@@ -42,7 +42,7 @@ func (d *Doctor) accounts(ctx context.Context, server string, there map[string]b
 			BindingID: a.BindingID}
 		if !there[a.Account] {
 			if only != "" { // on a shared server, accounts have their own records
-				f.Problem, f.ToDo = Missing, "have its application unbound and bound again"
+				f.Problem, f.ToDo = Missing, "ask for its application to be unbound and bound again"
 				findings = append(findings, f)
 			}
 			continue
@@ -53,7 +53,7 @@ func (d *Doctor) accounts(ctx context.Context, server string, there map[string]b
 		if a.GrantsDue || at >= 0 && grants[at].Fits(plan.Role(a.Role), i.OverSince != nil) {
 			continue
 		}
-		f.Problem, f.ToDo = Deviating, "have its application unbound and bound again"
+		f.Problem, f.ToDo = Deviating, "ask for its application to be unbound and bound again"
 		if f.Repairable = server != store.DedicatedServers; f.Repairable {
 			f.ToDo = "give it the privileges of its role"
 		}

@@ -95,7 +95,7 @@ func missing(r store.Resource) Finding {
 	f := about(Missing, r)
 	switch r.Kind {
 	case store.AccountResource:
-		f.Repairable, f.ToDo = true, "make it again, with its password and role"
+		f.Repairable, f.ToDo = true, "create it again, with its password and role"
 	default: // an empty one must not take its place
 		f.ToDo = "restore it from a backup, or delete the service instance"
 	}
@@ -116,8 +116,8 @@ func unreachable(server, launcherName string, err error, resources int) Finding 
 	if server == store.DedicatedServers {
 		f.Kind, f.Name = launcher, launcherName
 	}
-	f.ToDo = fmt.Sprintf("see to it that it can be reached, or put it into the configuration again; "+
-		"nothing is known of the %d resources that are recorded for it: %v", resources, err)
+	f.ToDo = fmt.Sprintf("make it reachable, or add it to the configuration again; "+
+		"the state of the %d resources recorded for it is unknown: %v", resources, err)
 	return f
 }
 

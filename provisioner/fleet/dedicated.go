@@ -73,7 +73,7 @@ func (f *Fleet) Resize(ctx context.Context, i store.Instance, size Size, report 
 // Destroy removes a dedicated server with all its data. It is no error if there is no such server.
 func (f *Fleet) Destroy(ctx context.Context, at store.Location) error {
 	if err := f.store.ForgetEndpoint(ctx, at); err != nil {
-		return fmt.Errorf("forget where the server %s listens: %w", at.Server, err)
+		return fmt.Errorf("delete the recorded endpoint of the server %s: %w", at.Server, err)
 	}
 	return f.dedicated(at, "destroy", func(l launcher.Launcher) error { return l.Destroy(ctx, at.Server) })
 }
@@ -100,7 +100,7 @@ func (f *Fleet) recorded(ctx context.Context, at store.Location, e launcher.Endp
 // RecordEndpoint records where a dedicated server listens.
 func RecordEndpoint(ctx context.Context, s *store.Store, at store.Location, e launcher.Endpoint) error {
 	if err := s.RecordEndpoint(ctx, at, store.Endpoint(e)); err != nil {
-		return fmt.Errorf("record where the server %s listens: %w", at.Server, err)
+		return fmt.Errorf("record the endpoint of the server %s: %w", at.Server, err)
 	}
 	return nil
 }

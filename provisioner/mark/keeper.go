@@ -87,14 +87,15 @@ func (k *Keeper) compareAll(ctx context.Context) error {
 	}
 	for _, l := range k.Fleet.Launchers() {
 		if _, err := k.compareDedicated(ctx, l); err != nil && !errors.Is(err, store.ErrHeld) {
-			return fmt.Errorf("compare PostgreSQL with what the launcher's directory was told: %w", err)
+			return fmt.Errorf("compare PostgreSQL with the high-water mark in the launcher's directory: %w", err)
 		}
 	}
 	var asked sync.WaitGroup
 	for _, server := range k.Fleet.Shared.All() {
 		asked.Go(func() {
 			if err := k.verify(ctx, server, server); err != nil && !errors.Is(err, store.ErrHeld) && ctx.Err() == nil {
-				k.Logger.Warn("could not compare PostgreSQL with what a shared server was told; nothing is done there before",
+				k.Logger.Warn("could not compare PostgreSQL with the high-water mark on a shared server; "+
+					"nothing is done there until that works",
 					"server", server.Name(), "error", err)
 			}
 		})
@@ -118,7 +119,7 @@ func (k *Keeper) tellHold(ctx context.Context) error {
 		k.Logger.Error("PostgreSQL is older than the servers: nothing is changed or removed until an operator runs "+
 			"`mysql-broker recover`", "since", held.Since, "reason", held.Reason)
 	case held == nil && before:
-		k.Logger.Info("PostgreSQL is held no longer: operations are carried out again")
+		k.Logger.Info("PostgreSQL is no longer held: operations run again")
 	}
 	return nil
 }
@@ -157,8 +158,8 @@ func (k *Keeper) compare(ctx context.Context, who string, told int64, at time.Ti
 	if knows {
 		return nil
 	}
-	reason := fmt.Sprintf("PostgreSQL is older than what the servers hold: %s was told of task_%d of %s, which "+
-		"PostgreSQL does not know.", who, told, at.UTC().Format(time.RFC3339))
+	reason := fmt.Sprintf("PostgreSQL is older than the servers: %s has a record of task_%d of %s, which "+
+		"PostgreSQL does not have.", who, told, at.UTC().Format(time.RFC3339))
 	if err := k.Store.SetHold(ctx, reason, told); err != nil {
 		return fmt.Errorf("hold PostgreSQL: %w", err)
 	}

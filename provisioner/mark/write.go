@@ -168,7 +168,7 @@ func OfShared(ctx context.Context, server *shared.Server, identity string) (t To
 	for _, l := range listed {
 		var i store.InstanceCopy
 		if err := json.Unmarshal([]byte(l.About), &i); err != nil || i.Database != l.Database || i.ID == "" {
-			return t, errors.Join(err, fmt.Errorf("what the server was told of database %s cannot be read", l.Database))
+			return t, errors.Join(err, fmt.Errorf("the high-water mark of database %s cannot be read", l.Database))
 		}
 		t.Instances = append(t.Instances, i)
 	}

@@ -46,7 +46,7 @@ func prepared(ctx context.Context, conn *sql.Conn, age time.Duration) (p Prepare
 }
 
 // ErrNotSure is returned by DropBlockedDatabase.
-var ErrNotSure = errors.New("what keeps the database from being dropped is not certain")
+var ErrNotSure = errors.New("it is not certain what keeps the database from being dropped")
 
 // DropBlockedDatabase is DropDatabase, but rolls back the prepared XA transaction that blocks it, and returns its name.
 // It does so only if nothing else can block it: the transaction is the server's only prepared one and older than age,

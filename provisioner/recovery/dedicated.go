@@ -66,10 +66,10 @@ func (r *recovery) compareDedicated(ctx context.Context) error {
 
 func (r *recovery) forgetServer(i store.RecordedInstance, told bool) {
 	item := Item{Action: Forget, Kind: "instance", Server: i.Server, Name: i.Server, InstanceID: i.ID,
-		Why: "its server is gone: it was deleted since the backup"}
+		Why: "its server is gone: it was deleted after the backup"}
 	if !told {
-		item.Action, item.Why = Look, "its server is not there, and the launcher's directory was never told of this broker: "+
-			"see whether it is the right one"
+		item.Action, item.Why = Look, "its server is missing, and the launcher's directory has no mark of this broker: "+
+			"check that it is the right one"
 		r.add(item)
 		return
 	}
@@ -95,7 +95,7 @@ func (r *recovery) compareServer(ctx context.Context, i store.RecordedInstance, 
 	if mysqladmin.AccessDenied(err) && c.ID == i.ID {
 		if s.holds, err = r.holdWith(ctx, i.Location, c); err == nil {
 			r.add(Item{Action: Adopt, Kind: "admin password", Server: i.Server, InstanceID: i.ID,
-				Why: "it was changed since the backup", do: func(ctx context.Context) error {
+				Why: "it was changed after the backup", do: func(ctx context.Context) error {
 					return r.Store.InTx(ctx, func(tx *store.Tx) error {
 						if _, err := tx.LockInstance(ctx, i.ID); err != nil {
 							return err
@@ -120,7 +120,8 @@ func (r *recovery) compareServer(ctx context.Context, i store.RecordedInstance, 
 
 func (r *recovery) silent(server, instanceID string, err error) {
 	r.add(Item{Action: Look, Kind: store.DedicatedResource, Server: server, Name: server, InstanceID: instanceID,
-		Why:    fmt.Sprintf("it cannot be asked what it holds; start it, or leave it out with --without if lost: %v", err),
+		Why: fmt.Sprintf("the broker cannot list what it holds; start it, or leave it out with --without if it is lost: %v",
+			err),
 		blocks: true})
 }
 
@@ -153,15 +154,16 @@ func (r *recovery) holdAs(ctx context.Context, at store.Location, password strin
 // adoptServer adds an item that records the instance of an unrecorded server, if the launcher's note has a copy of it.
 func (r *recovery) adoptServer(ctx context.Context, at store.Location, c store.InstanceCopy, ids map[string]bool) {
 	item := Item{Action: Adopt, Kind: "instance", Server: at.Server, Name: at.Server, InstanceID: c.ID,
-		Why: "it was made since the backup"}
+		Why: "it was created after the backup"}
 	switch {
 	case c.ID == "":
-		item.Action, item.Why = Look, "it is another broker's, or was made less than a minute before the end: then the "+
+		item.Action, item.Why = Look, "it belongs to another broker, or was created in the last minute before the loss: "+
+			"then the "+
 			"platform knows its instance; copy its data into a new one"
 		r.add(item)
 		return
 	case ids[c.ID]:
-		item.Action, item.Why = Look, "it was made since the backup, and another one with the same id is recorded"
+		item.Action, item.Why = Look, "it was created after the backup, and another one with the same id is recorded"
 		r.add(item)
 		return
 	}

@@ -87,7 +87,7 @@ func (p Plan) End(ctx context.Context) error {
 	}
 	for _, name := range p.compared {
 		if err := p.restart(ctx, name, m); err != nil {
-			return fmt.Errorf("tell the server %q what PostgreSQL knows: %w", name, err)
+			return fmt.Errorf("write the high-water mark to the server %q: %w", name, err)
 		}
 	}
 	return p.cfg.Store.Resume(ctx, p.known)
@@ -129,7 +129,7 @@ func Begin(ctx context.Context, s *store.Store) error {
 	if err != nil {
 		return fmt.Errorf("hold PostgreSQL: %w", err)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, quietTime, errors.New("workers did not let go of their tasks"))
+	ctx, cancel := context.WithTimeoutCause(ctx, quietTime, errors.New("workers did not release their tasks"))
 	defer cancel()
 	for {
 		busy, err := s.Busy(ctx, store.Bind)
@@ -227,7 +227,8 @@ func (r *recovery) unreachable(server string, err error) {
 		kind, name = "launcher", ""
 	}
 	r.add(Item{Action: Look, Kind: kind, Server: name, Name: name, blocks: true,
-		Why: fmt.Sprintf("it cannot be asked what it holds; see to it, or leave it out with --without if lost: %v", err)})
+		Why: fmt.Sprintf("the broker cannot list what it holds; make it reachable, or leave it out with --without "+
+			"if it is lost: %v", err)})
 }
 
 // compare compares a server with the records. It reads the server first, so that the account of a running bind, which

@@ -55,9 +55,9 @@ func (r *recovery) compareShared(ctx context.Context, name string) error {
 // the right one.
 func (r *recovery) forget(i store.RecordedInstance, s site, told bool) bool {
 	item := Item{Action: Forget, Kind: "instance", Server: s.server, Name: i.Database, InstanceID: i.ID,
-		Why: "its database is gone: it was deleted since the backup"}
+		Why: "its database is gone: it was deleted after the backup"}
 	if !told {
-		item.Action, item.Why = Look, "its database is not there, and the server was never told of this broker: see whether "+
+		item.Action, item.Why = Look, "its database is missing, and the server has no mark of this broker: check that "+
 			"it is the right one, or restore the database there"
 		r.add(item)
 		return false
@@ -95,9 +95,9 @@ func (r *recovery) adoptListed(listed []store.InstanceCopy, s site, ids map[stri
 			continue
 		}
 		item := Item{Action: Adopt, Kind: "instance", Server: s.server, Name: c.Database, InstanceID: c.ID,
-			Why: "it was made since the backup"}
+			Why: "it was created after the backup"}
 		if ids[c.ID] {
-			item.Action, item.Why = Look, "it was made since the backup, and another one with the same id is recorded"
+			item.Action, item.Why = Look, "it was created after the backup, and another one with the same id is recorded"
 			r.add(item)
 			continue
 		}
@@ -114,13 +114,13 @@ func (r *recovery) adoptListed(listed []store.InstanceCopy, s site, ids map[stri
 	}
 }
 
-// learnPlan adds an item that records the new plan of an instance, if it was changed since the backup.
+// learnPlan adds an item that records the new plan of an instance, if it was changed after the backup.
 func (r *recovery) learnPlan(i store.RecordedInstance, c store.InstanceCopy, server string) {
 	if i.ID != c.ID || i.PlanID == c.PlanID {
 		return
 	}
 	r.add(Item{Action: Adopt, Kind: "plan", Server: server, Name: i.Database, InstanceID: i.ID,
-		Why: "it was changed to another plan since the backup", do: func(ctx context.Context) error {
+		Why: "it was changed to another plan after the backup", do: func(ctx context.Context) error {
 			return r.Store.InTx(ctx, func(tx *store.Tx) error {
 				if _, err := tx.LockInstance(ctx, i.ID); err != nil {
 					return err
@@ -138,7 +138,8 @@ func (r *recovery) lookForStrangers(s site, told mark.Told) {
 			continue
 		}
 		r.add(Item{Action: Look, Kind: store.DatabaseResource, Server: s.server, Name: name,
-			Why: "it is another broker's, or was made less than a minute before the end: then the platform knows its " +
+			Why: "it belongs to another broker, or was created in the last minute before the loss: then the platform " +
+				"knows its " +
 				"instance; copy its data into a new one"})
 	}
 }

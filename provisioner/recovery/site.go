@@ -84,7 +84,7 @@ func (r *recovery) compareAccounts(s site) {
 		for _, g := range s.holds.grants {
 			if i, own := s.instances[g.Database]; own && g.Account == account {
 				r.add(Item{Action: Shut, Kind: store.AccountResource, Server: s.server, Name: account, InstanceID: i.ID,
-					Why: "it may use the instance's database, and no binding has it: it was made since the backup",
+					Why: "it may use the instance's database, and no binding has it: it was created after the backup",
 					do:  func(ctx context.Context) error { return r.shut(ctx, i, account) }})
 				break
 			}
@@ -101,22 +101,22 @@ func (r *recovery) compareAccount(s site, i store.RecordedInstance, a store.Reco
 			return
 		}
 	case !there:
-		item.Action, item.Why = Forget, "its account is gone: it was ended since the backup"
+		item.Action, item.Why = Forget, "its account is gone: the binding was deleted after the backup"
 		item.do = func(ctx context.Context) error { return r.forgetBinding(ctx, a, false) }
 		r.add(item)
 		return
 	case slices.Contains(s.holds.locked, a.Account):
-		item.Action, item.Why = Forget, "its account is locked: it was ended since the backup"
+		item.Action, item.Why = Forget, "its account is locked: the binding was deleted after the backup"
 		item.do = func(ctx context.Context) error { return r.forgetBinding(ctx, a, true) }
 		r.add(item)
 		return
 	case a.State == store.Ending:
-		item.Action, item.Why = Shut, "it was being ended when the backup was made"
+		item.Action, item.Why = Shut, "the binding was being deleted when the backup was made"
 		item.do = func(ctx context.Context) error { return r.endBinding(ctx, i, a) }
 		r.add(item)
 		return
 	case a.State == store.Creating:
-		item.Action, item.Why = Adopt, "it was being made when the backup was made, and its account is there"
+		item.Action, item.Why = Adopt, "the binding was being created when the backup was made, and its account exists"
 		item.do = func(ctx context.Context) error { return r.keepBinding(ctx, a) }
 		r.add(item)
 	}

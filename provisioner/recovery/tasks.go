@@ -14,7 +14,7 @@ func taskName(id int64) string { return task.Token(id) }
 const (
 	// restored is what users read about an operation that was in progress when the backup was made, if it is not known how
 	// it ended.
-	restored = "The broker was restored from a backup while this was in progress. Look at what there is, and try again."
+	restored = "The broker was restored from a backup while this was in progress. Check its state, and try again."
 	// undone is the same for an operation that was already being undone.
 	undone = "It failed, and was undone."
 )

@@ -104,7 +104,7 @@ func cancelPolledProvision(t *testing.T, d desk) {
 	}
 	expectTenants(t, d.admin, 0, 0)
 	d.refuse(t, operation+" has failed already", "tasks", "cancel", operation)
-	d.refuse(t, "the platform was told so", "tasks", "retry", operation)
+	d.refuse(t, "the platform knows", "tasks", "retry", operation)
 	i.remove(t)
 }
 

@@ -60,7 +60,7 @@ var restorations = map[string]struct {
 	"dump": {"loaded from a dump", func(t *testing.T, env map[string]string, dump string, _ int64) {
 		testdrive.RestorePostgres(t, env["DATABASE_URL"], dump)
 	}},
-	"files": {"was told of task_", func(t *testing.T, env map[string]string, _ string, last int64) {
+	"files": {"has a record of task_", func(t *testing.T, env map[string]string, _ string, last int64) {
 		openTasks(t, env).forget(t, last)
 	}},
 }
@@ -162,7 +162,7 @@ func TestHeldByServerThatComesLater(t *testing.T) {
 		i.via(p).deprovision(t, later).Expect(t, http.StatusAccepted)
 		proxy.Refuse(false)
 		testdrive.Eventually(t, time.Minute, "PostgreSQL is held", func() bool { return p.Scrape(t)["mysql_broker_held"] == "1" })
-		expectHeld(t, p, "was told of task_")
+		expectHeld(t, p, "has a record of task_")
 		c.open(t)
 		if _, state := openTasks(t, env).latest(t, i.id, ""); state != "in progress" {
 			t.Errorf("the deletion has %s", state)

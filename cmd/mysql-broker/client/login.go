@@ -52,7 +52,7 @@ func (l login) open() (*sql.DB, error) {
 	if l.CACertificate != "" {
 		roots := x509.NewCertPool()
 		if !roots.AppendCertsFromPEM([]byte(l.CACertificate)) {
-			return nil, errors.New("the broker tells a CA certificate that is none")
+			return nil, errors.New("the CA certificate in the key's credentials is not a certificate")
 		}
 		cfg.TLS = &tls.Config{RootCAs: roots, ServerName: l.Host, MinVersion: tls.VersionTLS12}
 	}

@@ -69,7 +69,8 @@ func readLogin(a *answer) (login, error) {
 	}
 	l := binding.Credentials
 	if l.Host == "" || l.Port == 0 || l.Username == "" || l.Database == "" {
-		return login{}, errors.New("the key's credentials lack host, port, username or database: they are no database's")
+		return login{}, errors.New("the key's credentials lack host, port, username or database: " +
+			"they are not those of a database")
 	}
 	return l, nil
 }

@@ -130,7 +130,7 @@ func TestEveryProblemIsReportedAtOnceAndNoSecret(t *testing.T) {
 		{"launchers that cannot be told apart", map[string]string{
 			"LAUNCHER": "rocket,moon=process,moon=process,Mars=process,", "LAUNCHER_DIR": "/var/lib/moon", "PORT": "http"},
 			[]string{`no kind "rocket"`, `two launchers "moon"`, `the name "Mars"`, `no kind ""`,
-				"LAUNCHER_DIR is of no use", "PORT is not"}},
+				"LAUNCHER_DIR has no effect", "PORT is not"}},
 		{"launchers in each other's way", map[string]string{"LAUNCHER": "a=process, b=process, c-1=process,d=process",
 			"LAUNCHER_A_DIR": "/var/lib/a", "LAUNCHER_B_DIR": "/var/lib/a", "LAUNCHER_C_1_PORTS": "9-1"},
 			[]string{"a and b cannot be used side by side: both have the directory /var/lib/a: set LAUNCHER_B_DIR",

@@ -31,7 +31,7 @@ func loadSecrets(path string) (s secrets, err error) {
 		return s, fmt.Errorf("read the secrets: %w", err)
 	}
 	if json.Unmarshal(raw, &s) != nil { // the error could quote a secret
-		return s, fmt.Errorf("%s is not what an earlier start wrote; remove the state directory to begin anew", path)
+		return s, fmt.Errorf("%s is not what an earlier start wrote; remove the state directory to start over", path)
 	}
 	if s.AccountPassword == "" { // an earlier release used the administrator's account
 		s.AccountPassword = rand.Text()

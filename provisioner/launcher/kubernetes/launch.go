@@ -44,7 +44,7 @@ func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec,
 // imageOf refuses what could not be written into SQL as it is, and what there is no image of.
 func (l *Launcher) imageOf(spec launcher.Spec) (Image, error) {
 	if !validUser.MatchString(spec.AdminUser) || spec.AdminUser == "root" {
-		return Image{}, fmt.Errorf("server %s: admin account %q will not do", spec.ID, spec.AdminUser)
+		return Image{}, fmt.Errorf("server %s: the admin account %q is not a valid name", spec.ID, spec.AdminUser)
 	}
 	if !validPassword.MatchString(spec.AdminPassword) {
 		return Image{}, fmt.Errorf("server %s: the admin password is empty or not URL-safe", spec.ID)

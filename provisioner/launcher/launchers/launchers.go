@@ -109,7 +109,7 @@ func unread(getenv func(string) string) error {
 	var errs []error
 	for _, v := range Variables() {
 		if getenv(v.Name) != "" {
-			errs = append(errs, fmt.Errorf("%s is of no use where LAUNCHER lists several: the name of a launcher comes after "+
+			errs = append(errs, fmt.Errorf("%s has no effect where LAUNCHER lists several: the name of a launcher comes after "+
 				"LAUNCHER_, as in LAUNCHER_ZONE_1_%s for zone-1", v.Name, strings.TrimPrefix(v.Name, "LAUNCHER_")))
 		}
 	}

@@ -41,7 +41,7 @@ func testLaunch(t *testing.T, p Place) {
 		t.Errorf("endpoint %v, %v, want %v", found, err, end)
 	}
 	if l.Starting(spec.ID) {
-		t.Error("it is said to be starting, after it was launched")
+		t.Error("it is reported as starting after it was launched")
 	}
 }
 
@@ -62,7 +62,7 @@ func testLaunchAgain(t *testing.T, p Place) {
 		}
 	}
 	if !guest.stays(t) {
-		t.Error("launched again, it was restarted")
+		t.Error("it was restarted by a repeated launch")
 	}
 	if n := query(t, db, "SELECT n FROM app.t"); n != 42 {
 		t.Errorf("read %d, want 42", n)

@@ -50,7 +50,7 @@ func testResize(t *testing.T, p Place) {
 		t.Errorf("resize to the same size: %v", err)
 	}
 	if !guest.stays(t) {
-		t.Error("resized to the size that it has, it was restarted")
+		t.Error("it was restarted by a resize to the size that it has")
 	}
 }
 
@@ -69,7 +69,7 @@ func testDestroy(t *testing.T, p Place) {
 		t.Errorf("endpoint: %v, want ErrNotFound", err)
 	}
 	if err := connect(t, spec, end).PingContext(bounded(t)); err == nil {
-		t.Error("it lets its administrator in still")
+		t.Error("its administrator can still log in")
 	}
 	if _, err := tryResize(bounded(t), l, spec, nobody); !errors.Is(err, launcher.ErrNotFound) {
 		t.Errorf("resize: %v, want ErrNotFound", err)

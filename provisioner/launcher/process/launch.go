@@ -56,7 +56,7 @@ func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec,
 	var written <-chan error
 	if st.Phase != phaseReady {
 		if kept, err := sd.kept(); kept || err != nil { // its state was lost, or it is partly destroyed
-			return launcher.Endpoint{}, fmt.Errorf("server %s: cannot begin anew: %w", sd.id,
+			return launcher.Endpoint{}, fmt.Errorf("server %s: cannot start over: %w", sd.id,
 				errors.Join(launcher.ErrKept, err))
 		}
 		st = state{
@@ -87,7 +87,7 @@ func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec,
 // versions that this launcher does not have.
 func (l *Launcher) instanceOf(spec launcher.Spec) (serverDir, error) {
 	if !validUser.MatchString(spec.AdminUser) || spec.AdminUser == "root" {
-		return serverDir{}, fmt.Errorf("server %s: admin account %q will not do", spec.ID, spec.AdminUser)
+		return serverDir{}, fmt.Errorf("server %s: the admin account %q is not a valid name", spec.ID, spec.AdminUser)
 	}
 	if !validPassword.MatchString(spec.AdminPassword) {
 		return serverDir{}, fmt.Errorf("server %s: the admin password is empty or not URL-safe", spec.ID)
@@ -95,7 +95,7 @@ func (l *Launcher) instanceOf(spec launcher.Spec) (serverDir, error) {
 	if b := l.cfg.Binary; !b.Runs(spec.Flavour, spec.Version) {
 		return serverDir{}, &launcher.Error{Action: launcher.GiveUp,
 			Sentence: "The servers of this plan cannot be run here just now.",
-			Err: fmt.Errorf("server %s: it is to be %s %s, and the only mysqld here is %s %s", spec.ID, spec.Flavour,
+			Err: fmt.Errorf("server %s: %s %s is wanted, and the only mysqld here is %s %s", spec.ID, spec.Flavour,
 				spec.Version, b.Flavour, b.Version)}
 	}
 	return l.serverDir(spec.ID)

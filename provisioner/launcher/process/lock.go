@@ -19,7 +19,7 @@ const (
 	lockTimeout = startTimeout + time.Minute
 )
 
-var errLockTimeout = fmt.Errorf("another has held it for %s", lockTimeout)
+var errLockTimeout = fmt.Errorf("another process has held it for %s", lockTimeout)
 
 // lockDir waits up to lockTimeout for the exclusive lock of a directory. It fails with fs.ErrNotExist if the directory
 // does not exist, or no longer exists when its lock is free. The lock is released by unlock or when the process ends.

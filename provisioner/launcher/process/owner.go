@@ -33,7 +33,7 @@ func lookupOwner() (owner, error) {
 	uid, uidErr := strconv.Atoi(u.Uid)
 	gid, gidErr := strconv.Atoi(u.Gid)
 	if uidErr != nil || gidErr != nil || uid == 0 {
-		return owner{}, fmt.Errorf("account to run servers as: %q will not do, mysqld refuses to run as root",
+		return owner{}, fmt.Errorf("account to run servers as: %q cannot be used, as mysqld refuses to run as root",
 			unprivileged)
 	}
 	return owner{name: unprivileged, uid: uid, gid: gid}, nil
@@ -68,7 +68,7 @@ func (o owner) checkReach(dir string) error {
 			return err
 		}
 		if !o.mayPass(info) {
-			return fmt.Errorf("%s, as whom servers run, may not pass through %s (mode %v)",
+			return fmt.Errorf("servers run as %s, who may not enter %s (mode %v)",
 				o.name, dir, info.Mode().Perm())
 		}
 		if dir == filepath.Dir(dir) {

@@ -31,7 +31,7 @@ func (l *Launcher) choosePort(ctx context.Context, sd serverDir, st *state, avoi
 		}
 		free, err := portFree(l.cfg.BindAddress, port)
 		if err != nil {
-			return fmt.Errorf("server %s: look whether its port is free: %w", sd.id, err)
+			return fmt.Errorf("server %s: check that its port is free: %w", sd.id, err)
 		}
 		if free {
 			st.Port = port

@@ -223,7 +223,7 @@ func (c Config) check() error {
 	case c.Binary.Path == "":
 		return errors.New("process launcher: no mysqld")
 	case c.PortMin < 1 || c.PortMax > 65535 || c.PortMin > c.PortMax:
-		return fmt.Errorf("process launcher: %d-%d is no range of ports", c.PortMin, c.PortMax)
+		return fmt.Errorf("process launcher: %d-%d is not a range of ports", c.PortMin, c.PortMax)
 	}
 	return nil
 }

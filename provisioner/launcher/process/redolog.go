@@ -128,7 +128,7 @@ func (l *Launcher) raiseRedoLog(ctx context.Context, sd serverDir, full time.Tim
 			launcher.ErrNoRoom))
 	}
 	if l.cfg.Exec == nil {
-		return errors.New("its redo log is full, and nobody here may log in to it")
+		return errors.New("its redo log is full, and no account of this broker may log in to it")
 	}
 	if err := l.setRedoLog(ctx, sd, end, next); err != nil {
 		return err

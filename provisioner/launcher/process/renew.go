@@ -111,7 +111,7 @@ func (l *Launcher) renewCertificate(ctx context.Context, sd serverDir) (renewed 
 	if !due && issuer == nil { // a CA of its own, or one that is no longer trusted
 		own := certificate.Issuer(present.leaf, present.trusted)
 		if own == nil {
-			return false, errors.New("its certificate is not of any CA that it names")
+			return false, errors.New("no CA that it names has signed its certificate")
 		}
 		trusted = append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: own.Raw}), trusted...)
 	}

@@ -32,7 +32,8 @@ func settingsOption(sd serverDir) string { return "--defaults-file=" + sd.settin
 // tableTimeout is much longer than a server runs without its arguments in the process table.
 const tableTimeout = time.Minute
 
-var errNotInTable = fmt.Errorf("a process has held its keys' lock for %s and does not show as a server", tableTimeout)
+var errNotInTable = fmt.Errorf("a process has held the lock of its keys for %s, and is not recognised as a server",
+	tableTimeout)
 
 // findServer returns the process of a server; nil if it does not run.
 //

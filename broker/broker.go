@@ -99,14 +99,15 @@ func (b *Broker) Update(ctx context.Context, id string, d domain.UpdateDetails,
 	if err != nil {
 		return none, answer(err)
 	}
-	if err := b.catalog.UpdateParameters(plan.ID, d.RawParameters); err != nil {
+	parameters, err := b.catalog.UpdateParameters(plan.ID, d.RawParameters)
+	if err != nil {
 		return none, answer(err)
 	}
 	if err := checkMaintenance(plan, d.MaintenanceInfo); err != nil {
 		return none, err
 	}
 	a, err := b.provisioner.Update(ctx, provisioner.UpdateRequest{InstanceID: id, ServiceID: d.ServiceID, Plan: plan,
-		Upgrade: given(d.MaintenanceInfo), AcceptsIncomplete: async})
+		Parameters: parameters, Upgrade: given(d.MaintenanceInfo), AcceptsIncomplete: async})
 	if err := b.unlessHeld(ctx, err); err != nil {
 		return none, answer(err)
 	}

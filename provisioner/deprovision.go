@@ -71,12 +71,19 @@ func (p *Provisioner) decideDeprovision(ctx context.Context, tx *store.Tx, q Dep
 	for _, t := range d.cancelled {
 		tx.CancelTask(t.ID, cancelledByDeprovision)
 	}
+	r := request{Async: d.async}
+	if r.GivesBack, err = p.adopts(ctx, i); err == nil && !r.GivesBack {
+		r.RetainDays, err = p.retainsFor(ctx, i)
+	}
+	if err != nil {
+		return d, err
+	}
 	d.task = tx.InsertTask(p.newTask(ctx, store.NewTask{InstanceID: i.ID, Kind: store.Deprovision, PlanID: i.PlanID,
-		Request: request{Async: d.async}.json()}))
+		Request: r.json()}))
 	if len(there.Accounts) == 0 { // otherwise the steps begin with the locks of the bindings
 		d.lock = p.beginLock(ctx, i, d.lock)
 	}
-	d.workflow = p.deprovisionWorkflow(i, there.Accounts, d.lock)
+	d.workflow = p.deletion(i, r, there.Accounts, d.lock)
 	return d, nil
 }
 
@@ -84,7 +91,7 @@ var deprovisionKind = kind{
 	beginning: "Deleting the service instance",
 	Kind:      task.Kind{Advice: "Delete the service instance again later."},
 	workflow: func(ctx context.Context, p *Provisioner, t store.Task) (task.Workflow, error) {
-		i, _, err := p.instanceTask(ctx, t)
+		i, r, err := p.instanceTask(ctx, t)
 		if err != nil {
 			return task.Workflow{}, err
 		}
@@ -92,8 +99,20 @@ var deprovisionKind = kind{
 		if err != nil {
 			return task.Workflow{}, fmt.Errorf("list the accounts of instance %q: %w", i.ID, err)
 		}
-		return p.deprovisionWorkflow(i, accounts, instanceLock(i.ID)), nil
+		return p.deletion(i, r, accounts, instanceLock(i.ID)), nil
 	},
+}
+
+// deletion is the workflow that a deprovision has recorded.
+func (p *Provisioner) deletion(i store.Instance, r request, accounts []store.BindingAccount,
+	l sessionLock) task.Workflow {
+	switch {
+	case r.GivesBack:
+		return p.giveBackWorkflow(i, l)
+	case r.RetainDays > 0:
+		return p.retainWorkflow(i, accounts, r.RetainDays, l)
+	}
+	return p.deprovisionWorkflow(i, accounts, l)
 }
 
 const (

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 )
@@ -17,6 +18,7 @@ var kinds = map[string]kind{
 	store.Bind:        bindKind,
 	store.Unbind:      unbindKind,
 	RemoveOldTasks:    removeOldTasksKind,
+	PurgeRetained:     purgeRetainedKind,
 }
 
 // kind is what all tasks of one kind have in common.
@@ -60,11 +62,17 @@ type request struct {
 	Async              bool   `json:"later,omitempty"`               // the response did not wait for the task
 	PlanID             string `json:"plan_id,omitempty"`             // of an update: the new plan
 	MaintenanceVersion string `json:"maintenance_version,omitempty"` // of an update
+	// KeepDeletedDays is what an update asks for.
+	KeepDeletedDays plan.Days `json:"keep_deleted_days,omitzero"`
+	// RetainDays is for how long a deprovision keeps the data; 0 if it drops them.
+	RetainDays int `json:"retain_days,omitempty"`
+	// GivesBack says of a deprovision that the instance was to get retained data, which stay.
+	GivesBack bool `json:"gives_back,omitempty"`
 }
 
 func (r request) json() json.RawMessage { return encode(r) }
 
-// encode returns v, a struct of strings and booleans, as JSON.
+// encode returns v, a struct of strings, numbers and booleans, as JSON.
 func encode(v any) json.RawMessage {
 	raw, _ := json.Marshal(v) // cannot fail for such a struct
 	return raw
@@ -75,10 +83,14 @@ func (p *Provisioner) instanceTask(ctx context.Context, t store.Task) (i store.I
 	if i, err = p.store.Instance(ctx, t.InstanceID); err != nil {
 		return i, r, fmt.Errorf("read the instance of %s: %w", task.Token(t.ID), err)
 	}
-	if err := json.Unmarshal(t.Request, &r); err != nil {
-		return i, r, fmt.Errorf("read the request of %s: %w", task.Token(t.ID), err)
+	return i, r, decodeRequest(t, &r)
+}
+
+func decodeRequest(t store.Task, r *request) error {
+	if err := json.Unmarshal(t.Request, r); err != nil {
+		return fmt.Errorf("read the request of %s: %w", task.Token(t.ID), err)
 	}
-	return i, r, nil
+	return nil
 }
 
 // bindingTask reads the instance and the binding of a task.

@@ -95,6 +95,9 @@ func (p *Provisioner) provisionNew(ctx context.Context, q ProvisionRequest, asyn
 	i := store.Instance{ID: q.InstanceID, ServiceID: q.Plan.ServiceID, PlanID: q.Plan.ID,
 		OrganizationGUID: q.OrganizationGUID, SpaceGUID: q.SpaceGUID, Context: q.Context,
 		Parameters: encode(q.Parameters), MaintenanceVersion: q.Plan.MaintenanceVersion}
+	if q.Parameters.Undelete != "" {
+		return p.undelete(ctx, q, i, async)
+	}
 	var source store.Instance
 	if q.Parameters.CloneFrom != "" {
 		var err error
@@ -275,6 +278,9 @@ func (p *Provisioner) provisionWorkflow(i store.Instance, r request, l sessionLo
 	var parameters plan.InstanceParameters
 	if err := json.Unmarshal(i.Parameters, &parameters); err != nil {
 		return task.Workflow{}, fmt.Errorf("read the parameters of instance %q: %w", i.ID, err)
+	}
+	if parameters.Undelete != "" {
+		return p.undeleteWorkflow(i, r, l), nil
 	}
 	w := task.Workflow{
 		Succeeded: func(tx *store.Tx, _ task.Memory) { tx.SetInstanceState(i.ID, store.Ready) },

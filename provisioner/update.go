@@ -17,7 +17,8 @@ type UpdateRequest struct {
 	InstanceID        string
 	ServiceID         string
 	Plan              plan.Plan // the instance's present plan, or another
-	Upgrade           bool      // set the plan's maintenance version, as a change of plan also does
+	Parameters        plan.UpdateParameters
+	Upgrade           bool // set the plan's maintenance version, as a change of plan also does
 	AcceptsIncomplete bool
 }
 
@@ -46,7 +47,8 @@ func (p *Provisioner) Update(ctx context.Context, q UpdateRequest) (Result, erro
 		return Result{}, refuse(PlanChangeRefused, "Plan %s has its servers elsewhere, and data are not moved there. "+
 			"Create a service instance of plan %s and copy the data.", to.Name, to.Name)
 	}
-	r := request{Async: async, PlanID: to.ID, MaintenanceVersion: i.MaintenanceVersion}
+	r := request{Async: async, PlanID: to.ID, MaintenanceVersion: i.MaintenanceVersion,
+		KeepDeletedDays: q.Parameters.KeepDeletedDays}
 	if q.Upgrade || to.ID != from.ID {
 		r.MaintenanceVersion = to.MaintenanceVersion
 	}
@@ -123,6 +125,9 @@ func (p *Provisioner) decideUpdate(ctx context.Context, tx *store.Tx, id string,
 	case i.State != store.Ready:
 		return d, errNotReady
 	case i.PlanID == r.PlanID && i.MaintenanceVersion == r.MaintenanceVersion:
+		if r.KeepDeletedDays.Named { // it concerns no server
+			tx.SetKeepDeletedDays(id, r.KeepDeletedDays.N)
+		}
 		return d, nil
 	}
 	if bindings := countBindings(there.Accounts); i.PlanID != to.ID && bindings > to.MaxBindings {
@@ -178,6 +183,9 @@ func (p *Provisioner) updateWorkflow(i store.Instance, r request) task.Workflow 
 		Durable: true,
 		Succeeded: func(tx *store.Tx, m task.Memory) {
 			tx.SetInstancePlan(i.ID, r.PlanID, r.MaintenanceVersion)
+			if r.KeepDeletedDays.Named {
+				tx.SetKeepDeletedDays(i.ID, r.KeepDeletedDays.N)
+			}
 			if p.eventsDiffer(i.PlanID, r.PlanID) {
 				tx.SetEvents(i.ID, p.plans.Get(r.PlanID).Events)
 			}

@@ -14,6 +14,7 @@
 //	grants.go         accounts whose privileges are to be changed
 //	servers.go        shared servers: how full they are, and which are drained
 //	resources.go      what is on the servers, whether or not an instance has it still
+//	retained.go       what deleted instances have left and can come back from
 //	absence.go        instances that the platform was told are gone
 //	usage.go          what data take, and took
 //	authority.go      certificate authorities of dedicated servers

@@ -128,10 +128,20 @@ func (t *Tx) SetInstancePlan(id, planID, maintenanceVersion string) {
 		WHERE id = $1 AND :allowed`, id, planID, maintenanceVersion)
 }
 
-// DeleteInstance deletes an instance with its bindings and retired accounts, and uncounts it on its shared server.
+// SetKeepDeletedDays records for how many days the data of an instance are kept once it is deleted.
+func (t *Tx) SetKeepDeletedDays(id string, days int) {
+	t.change("set the days of deleted data", `UPDATE instance
+		SET parameters = jsonb_set(parameters, '{keep_deleted_days}', to_jsonb($2::int)), updated_at = now()
+		WHERE id = $1 AND :allowed`, id, days)
+}
+
+// DeleteInstance deletes an instance with its bindings and retired accounts, and uncounts it on its shared server. If
+// it was being created from retained data, these can come back to another instance again, and keep their place there.
 func (t *Tx) DeleteInstance(id string) {
-	t.change("delete the instance", `WITH gone AS (DELETE FROM instance WHERE id = $1 AND :allowed RETURNING server)
-		UPDATE server SET instances = instances - 1 FROM gone WHERE name = gone.server`, id)
+	t.change("delete the instance", `WITH gone AS (DELETE FROM instance WHERE id = $1 AND :allowed RETURNING id, server),
+		released AS (UPDATE retained SET adopted_by = NULL FROM gone WHERE adopted_by = gone.id RETURNING adopted_by)
+		UPDATE server SET instances = instances - 1 FROM gone
+		WHERE name = gone.server AND NOT EXISTS (SELECT FROM released)`, id)
 }
 
 func orEmpty(raw json.RawMessage) json.RawMessage {

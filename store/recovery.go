@@ -68,7 +68,8 @@ func (t *Tx) EndTask(id int64, state, description string) {
 		id, state, description, Recovered)
 }
 
-// Adopt records a ready instance at a location from a copy.
+// Adopt records a ready instance at a location from a copy. If PostgreSQL has its data as retained, the instance got
+// them since the backup.
 func (t *Tx) Adopt(c InstanceCopy, at Location) {
 	server, dedicatedID, launcher := at.columns()
 	t.write("adopt the instance", `WITH inserted AS (
@@ -80,6 +81,11 @@ func (t *Tx) Adopt(c InstanceCopy, at Location) {
 		`+recordOfInstance,
 		c.ID, c.ServiceID, c.PlanID, c.OrganizationGUID, c.SpaceGUID, orEmpty(c.Parameters), orEmpty(c.Context),
 		c.MaintenanceVersion, server, dedicatedID, launcher, c.Database, c.AdminPassword, c.NextAdminPassword, c.CreatedAt)
+	t.write("end what was retained", `WITH gone AS (DELETE FROM retained WHERE database_name = $1
+			RETURNING server, database_name, dedicated_id),
+		moved AS (UPDATE resource r SET instance_id = $2 FROM gone WHERE r.kind <> 'account' AND r.server = gone.server
+			AND r.name IN (gone.database_name, gone.dedicated_id))
+		UPDATE server SET instances = instances - 1 FROM gone WHERE name = gone.server`, c.Database, c.ID)
 	if at.Shared() {
 		t.write("take a place", `INSERT INTO server (name, instances) VALUES ($1, 1)
 			ON CONFLICT (name) DO UPDATE SET instances = server.instances + 1`, server)

@@ -39,7 +39,11 @@ func (s *Store) TaskStatsByKind(ctx context.Context) ([]KindStats, error) {
 type Counts struct {
 	Instances []InstanceCount
 	Bindings  int64
+	Retained  RetainedCount
 }
+
+// RetainedCount says how many deleted instances have left data that can come back, and how many bytes of data.
+type RetainedCount struct{ Instances, Bytes int64 }
 
 // BindingCount says how many bindings the instances of a plan on a shared server have; Server is empty for dedicated
 // ones.
@@ -71,6 +75,11 @@ func (s *Store) Counts(ctx context.Context) (counts Counts, err error) {
 		return counts, err
 	}
 	counts.Bindings, err = oneRow(ctx, s.pool, pgx.RowTo[int64], "SELECT count(*) FROM binding")
+	if err != nil {
+		return counts, err
+	}
+	counts.Retained, err = oneRow(ctx, s.pool, pgx.RowToStructByPos[RetainedCount],
+		"SELECT count(*), coalesce(sum(bytes), 0)::bigint FROM retained")
 	return counts, err
 }
 

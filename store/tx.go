@@ -63,6 +63,9 @@ func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	return acquire(limited, s.pool)
 }
 
+// Fail keeps the transaction from committing; InTx returns err.
+func (t *Tx) Fail(err error) { t.failed = err }
+
 // write queues a statement without a result.
 func (t *Tx) write(doing, sql string, args ...any) {
 	t.unsent = append(t.unsent, statement{doing: doing, sql: sql, args: args})

@@ -137,7 +137,8 @@ func (s *Store) RecordMeasurement(ctx context.Context, server string) error {
 	return err
 }
 
-// ForgetUsage deletes samples that are older than keep, and the usage of deleted instances. Like DeleteFinishedTasks,
+// ForgetUsage deletes samples that are older than keep, and the usage of deleted instances, unless their data are
+// retained. Like DeleteFinishedTasks,
 // it pauses for half of the time.
 func (s *Store) ForgetUsage(ctx context.Context, keep time.Duration) error {
 	for {
@@ -163,7 +164,8 @@ func (s *Store) ForgetUsage(ctx context.Context, keep time.Duration) error {
 			return err
 		}
 		if _, err := s.db.Exec(ctx, `DELETE FROM storage_usage u WHERE database_name = ANY ($1)
-			AND NOT EXISTS (SELECT FROM instance i WHERE i.database_name = u.database_name)`, names); err != nil {
+			AND NOT EXISTS (SELECT FROM instance i WHERE i.database_name = u.database_name)
+			AND NOT EXISTS (SELECT FROM retained r WHERE r.database_name = u.database_name)`, names); err != nil {
 			return err
 		}
 		last = names[len(names)-1]

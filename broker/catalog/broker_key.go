@@ -36,6 +36,7 @@ func readBrokerKey(parent *object) plan.Plan {
 	if crosses := o.flag("allow_cross_space"); crosses != nil {
 		made.AllowCrossSpace = *crosses
 	}
+	made.KeepDeletedDays = o.days("keep_deleted_days")
 	memory := o.positive("memory_mb")
 	if memory != nil {
 		made.MemoryMB = *memory
@@ -79,6 +80,21 @@ func (o *object) tls() plan.TLS {
 		return plan.TLSOptional
 	}
 	return plan.TLS(o.oneOf("tls", string(plan.TLSOptional), string(plan.TLSRequired)))
+}
+
+// maxKeptDays limits for how long deleted data are kept. The certificate of a suspended server is valid for longer than
+// that: launchers renew it a year before it expires.
+const maxKeptDays = 365
+
+// days returns the value of an optional key, a number of days; 0 if it is absent.
+func (o *object) days(key string) int {
+	const want = "a whole number of days from 0 to 365"
+	value, ok := get[int](o, key, want)
+	if ok && (value < 0 || value > maxKeptDays) {
+		o.reject(key, want)
+		return 0
+	}
+	return value
 }
 
 // limit returns the value of a required key, a positive whole number.

@@ -53,8 +53,8 @@ func FuzzParameters(f *testing.F) {
 			if err != nil && (!errors.As(err, &refusal) || strings.Contains(err.Error(), "\n")) {
 				t.Errorf("%s: %T %v", name, err, err)
 			}
-			if err == nil && len(raw) > 0 && json.Unmarshal(raw, &map[string]string{}) != nil {
-				t.Errorf("%s: accepted what is no object of strings", name)
+			if err == nil && len(raw) > 0 && json.Unmarshal(raw, &map[string]any{}) != nil {
+				t.Errorf("%s: accepted what is no object", name)
 			}
 		}
 		if p, err := c.InstanceParameters(sharedSmall, raw); err == nil &&

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -24,30 +25,64 @@ func (c *Catalog) InstanceParameters(planID string, raw json.RawMessage) (plan.I
 		return plan.InstanceParameters{}, err
 	}
 	for _, name := range []string{"charset", "collation"} {
-		if given["clone_from"] != "" && given[name] != "" {
+		if given.texts["clone_from"] != "" && given.texts[name] != "" {
 			return plan.InstanceParameters{}, parameterErrorf("Parameters %q and %q exclude each other: a copy has the "+
 				"character set of its source.", "clone_from", name)
 		}
 	}
-	if len(given["bootstrap"]) > maxBootstrap {
+	for _, name := range []string{"charset", "collation", "clone_from", "bootstrap"} {
+		if given.texts[undelete] != "" && given.texts[name] != "" {
+			return plan.InstanceParameters{}, parameterErrorf("Parameters %q and %q exclude each other: the data come back as "+
+				"they were.", undelete, name)
+		}
+	}
+	if len(given.texts["bootstrap"]) > maxBootstrap {
 		return plan.InstanceParameters{}, parameterErrorf("Parameter %q must be at most 64 KiB.", "bootstrap")
 	}
-	return plan.InstanceParameters{Charset: given["charset"], Collation: given["collation"],
-		CloneFrom: given["clone_from"], Bootstrap: given["bootstrap"]}, nil
+	days, err := given.days(keepDeletedDays)
+	if err != nil {
+		return plan.InstanceParameters{}, err
+	}
+	return plan.InstanceParameters{Charset: given.texts["charset"], Collation: given.texts["collation"],
+		CloneFrom: given.texts["clone_from"], Bootstrap: given.texts["bootstrap"], Undelete: given.texts[undelete],
+		KeepDeletedDays: days}, p.keeps(days)
 }
 
 // maxBootstrap is how many bytes of SQL a request may have.
 const maxBootstrap = 64 << 10
 
-// UpdateParameters checks the parameters of an update request, as InstanceParameters does. No parameter can be changed,
-// so it returns only an error.
-func (c *Catalog) UpdateParameters(planID string, raw json.RawMessage) error {
+// Parameters of a provision or an update.
+const (
+	undelete        = "undelete"
+	keepDeletedDays = "keep_deleted_days"
+)
+
+// UpdateParameters checks the parameters of an update request, as InstanceParameters does.
+func (c *Catalog) UpdateParameters(planID string, raw json.RawMessage) (q plan.UpdateParameters, err error) {
 	p, err := c.plan(planID)
 	if err != nil {
-		return err
+		return q, err
 	}
-	_, err = p.update.check(raw)
-	return err
+	given, err := p.update.check(raw)
+	if err != nil {
+		return q, err
+	}
+	if q.KeepDeletedDays, err = given.days(keepDeletedDays); err != nil {
+		return q, err
+	}
+	return q, p.keeps(q.KeepDeletedDays)
+}
+
+// keeps refuses more days than the plan keeps deleted data for.
+func (p entry) keeps(asked plan.Days) error {
+	switch {
+	case !asked.Named || asked.N <= p.KeepDeletedDays:
+		return nil
+	case p.KeepDeletedDays == 0:
+		return parameterErrorf("Parameter %q must be 0: plan %s keeps no deleted data.", keepDeletedDays, p.Name)
+	}
+	return parameterErrorf("Parameter %q must be at most %d, the days of plan %s.", keepDeletedDays, p.KeepDeletedDays,
+		p.Name)
 }
 
 // BindingParameters checks the parameters of a bind request, as InstanceParameters does. The role is read-write unless
@@ -61,7 +96,7 @@ func (c *Catalog) BindingParameters(planID string, raw json.RawMessage) (plan.Bi
 	if err != nil {
 		return plan.BindingParameters{}, err
 	}
-	parameters := plan.BindingParameters{Role: plan.Role(given["role"]), TLS: plan.TLS(given["tls"])}
+	parameters := plan.BindingParameters{Role: plan.Role(given.texts["role"]), TLS: plan.TLS(given.texts["tls"])}
 	switch parameters.Role {
 	case "":
 		parameters.Role = plan.ReadWrite
@@ -79,31 +114,58 @@ func (c *Catalog) BindingParameters(planID string, raw json.RawMessage) (plan.Bi
 	return parameters, nil
 }
 
-// check returns the parameters in raw. All are strings.
-func (s parameterSchema) check(raw json.RawMessage) (map[string]string, error) {
+// parameters are the values of a request by the parameters' names.
+type parameters struct {
+	texts   map[string]string
+	numbers map[string]json.Number
+}
+
+// days returns the parameter of that name, a number of days.
+func (given parameters) days(name string) (plan.Days, error) {
+	number, named := given.numbers[name]
+	if !named {
+		if _, text := given.texts[name]; text {
+			return plan.Days{}, parameterErrorf("Parameter %q must be a number.", name)
+		}
+		return plan.Days{}, nil
+	}
+	n, err := strconv.Atoi(number.String())
+	if err != nil || n < 0 {
+		return plan.Days{}, parameterErrorf("Parameter %q must be a whole number of days.", name)
+	}
+	return plan.InDays(n), nil
+}
+
+// check returns the parameters in raw. All are strings, except numbers of days.
+func (s parameterSchema) check(raw json.RawMessage) (parameters, error) {
 	if len(raw) == 0 {
 		raw = json.RawMessage("{}")
 	}
 	given, err := decodeParameters(raw)
 	if err != nil {
-		return nil, err
+		return parameters{}, err
 	}
 	if err := s.checkNames(given); err != nil {
-		return nil, err
+		return parameters{}, err
 	}
 	var violation *jsonschema.ValidationError
 	if err := s.compiled.Validate(given); errors.As(err, &violation) {
-		return nil, violated(firstCause(violation))
+		return parameters{}, violated(firstCause(violation))
 	}
-	texts := make(map[string]string, len(given))
+	found := parameters{texts: map[string]string{}, numbers: map[string]json.Number{}}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
-		text, ok := given[name].(string)
-		if !ok {
-			return nil, parameterErrorf("Parameter %q must be a string.", name)
+		number, isNumber := given[name].(json.Number)
+		text, isText := given[name].(string)
+		switch {
+		case isNumber && name == keepDeletedDays:
+			found.numbers[name] = number
+		case isText:
+			found.texts[name] = text
+		default:
+			return parameters{}, parameterErrorf("Parameter %q must be a string.", name)
 		}
-		texts[name] = text
 	}
-	return texts, nil
+	return found, nil
 }
 
 // checkNames refuses names that are not properties of the schema, even if it allows additional ones: a parameter

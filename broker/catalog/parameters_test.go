@@ -64,7 +64,10 @@ var requests = map[string]func(c *Catalog, planID string, raw json.RawMessage) e
 		_, err := c.InstanceParameters(planID, raw)
 		return err
 	},
-	"update": (*Catalog).UpdateParameters,
+	"update": func(c *Catalog, planID string, raw json.RawMessage) error {
+		_, err := c.UpdateParameters(planID, raw)
+		return err
+	},
 	"bind": func(c *Catalog, planID string, raw json.RawMessage) error {
 		_, err := c.BindingParameters(planID, raw)
 		return err
@@ -90,9 +93,9 @@ func TestParametersRefused(t *testing.T) {
 		{"create", `{`, "The parameters are not valid JSON."},
 		{"create", `{} {}`, "The parameters are not valid JSON."},
 		{"create", strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000), "The parameters are not valid JSON."},
-		{"create", `{"colour":"blue"}`, `Parameter "colour" is not known. This plan accepts bootstrap, charset, clone_from, collation.`},
-		{"create", `{"Charset":"utf8"}`, `Parameter "Charset" is not known. This plan accepts bootstrap, charset, clone_from, collation.`},
-		{"create", `{"role":"admin"}`, `Parameter "role" is not known. This plan accepts bootstrap, charset, clone_from, collation.`},
+		{"create", `{"colour":"blue"}`, `Parameter "colour" is not known. This plan accepts bootstrap, charset, clone_from, collation, keep_deleted_days, undelete.`},
+		{"create", `{"Charset":"utf8"}`, `Parameter "Charset" is not known. This plan accepts bootstrap, charset, clone_from, collation, keep_deleted_days, undelete.`},
+		{"create", `{"role":"admin"}`, `Parameter "role" is not known. This plan accepts bootstrap, charset, clone_from, collation, keep_deleted_days, undelete.`},
 		{"create", `{"charset":"a","charset":"b"}`, `Parameter "charset" is given twice.`},
 		{"create", `{"charset":"a","\u0063harset":"a"}`, `Parameter "charset" is given twice.`},
 		{"create", `{"charset":{"` + strings.Repeat("x", 257) + `":1}}`, "A parameter has a name longer than 256 bytes."},
@@ -105,7 +108,14 @@ func TestParametersRefused(t *testing.T) {
 		{"create", `{"charset":"utf8\n"}`, `Parameter "charset" must match the pattern "^[A-Za-z0-9_]+$".`},
 		{"create", `{"collation":"` + strings.Repeat("x", 65) + `"}`,
 			`Parameter "collation" must have at most 64 characters.`},
-		{"update", `{"charset":"utf8"}`, `Parameter "charset" is not accepted. This plan takes no parameters here.`},
+		{"update", `{"charset":"utf8"}`, `Parameter "charset" is not known. This plan accepts keep_deleted_days.`},
+		{"update", `{"keep_deleted_days":1}`, `Parameter "keep_deleted_days" must be 0: plan shared-small keeps no deleted data.`},
+		{"create", `{"keep_deleted_days":-1}`, `Parameter "keep_deleted_days" breaks the rule "minimum" of the plan's schema.`},
+		{"create", `{"keep_deleted_days":1.5}`, `Parameter "keep_deleted_days" must be of type integer.`},
+		{"create", `{"undelete":"db","clone_from":"db2"}`,
+			`Parameters "undelete" and "clone_from" exclude each other: the data come back as they were.`},
+		{"create", `{"undelete":"db","charset":"utf8"}`,
+			`Parameters "undelete" and "charset" exclude each other: the data come back as they were.`},
 		{"bind", `{"role":"owner"}`, `Parameter "role" must be one of read-only, read-write, admin.`},
 		{"bind", `{"role":""}`, `Parameter "role" must be one of read-only, read-write, admin.`},
 		{"bind", `{"role":true}`, `Parameter "role" must be of type string.`},

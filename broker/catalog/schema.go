@@ -40,8 +40,9 @@ func readSchemas(plan *object) requestSchemas {
 		return s
 	}
 	if instance, ok := schemas.object("service_instance"); ok {
-		readSchema(instance, "create", &s.create, "charset", "collation", "clone_from", "bootstrap")
-		readSchema(instance, "update", &s.update)
+		readSchema(instance, "create", &s.create, "charset", "collation", "clone_from", "bootstrap", undelete,
+			keepDeletedDays)
+		readSchema(instance, "update", &s.update, keepDeletedDays)
 		instance.close()
 	}
 	if binding, ok := schemas.object("service_binding"); ok {

@@ -78,6 +78,14 @@ func (f *Fleet) Destroy(ctx context.Context, at store.Location) error {
 	return f.dedicated(at, "destroy", func(l launcher.Launcher) error { return l.Destroy(ctx, at.Server) })
 }
 
+// Suspend stops a dedicated server and keeps its data; Launch starts it again.
+func (f *Fleet) Suspend(ctx context.Context, at store.Location) error {
+	if err := f.store.ForgetEndpoint(ctx, at); err != nil {
+		return fmt.Errorf("forget where the server %s listens: %w", at.Server, err)
+	}
+	return f.dedicated(at, "suspend", func(l launcher.Launcher) error { return l.Suspend(ctx, at.Server) })
+}
+
 // Keep records with a dedicated server that it is about to be reported ready.
 func (f *Fleet) Keep(ctx context.Context, at store.Location) error {
 	return f.dedicated(at, "keep", func(l launcher.Launcher) error { return l.Keep(ctx, at.Server) })

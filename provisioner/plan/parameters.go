@@ -7,6 +7,16 @@ type InstanceParameters struct {
 
 	CloneFrom string `json:"clone_from,omitempty"` // the id of the instance to copy
 	Bootstrap string `json:"bootstrap,omitempty"`  // SQL to run in the new database
+
+	// Undelete is the id or the name of a deleted instance whose data the new one gets.
+	Undelete string `json:"undelete,omitempty"`
+	// KeepDeletedDays is for how long the data are kept once the instance is deleted, if not as long as its plan says.
+	KeepDeletedDays Days `json:"keep_deleted_days,omitzero"`
+}
+
+// UpdateParameters are what a developer may ask for with an update.
+type UpdateParameters struct {
+	KeepDeletedDays Days
 }
 
 // Fills reports whether the parameters ask for data, which takes longer than a request may.

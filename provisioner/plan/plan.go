@@ -47,6 +47,9 @@ type Plan struct {
 	// Placement is nil if the plan says nothing about it.
 	Placement *Placement
 
+	// KeepDeletedDays is for how many days the data of a deleted instance are kept; 0 if they are dropped at once.
+	KeepDeletedDays int
+
 	MaxPolling         time.Duration // maximum_polling_duration in the catalog, 0 for none
 	MaintenanceVersion string        // maintenance_info.version in the catalog, "" for none
 
@@ -55,6 +58,15 @@ type Plan struct {
 
 // Quota is how many bytes of data an instance may have; 0 if the plan was removed.
 func (p Plan) Quota() int64 { return int64(p.MaxStorageMB) << 20 }
+
+// Keeps is for how many days the data of a deleted instance are kept, if its developer asked for that many: never
+// longer than the plan says.
+func (p Plan) Keeps(asked Days) int {
+	if asked.Named {
+		return min(asked.N, p.KeepDeletedDays)
+	}
+	return p.KeepDeletedDays
+}
 
 // RestoreBelow is a percentage of the quota. The accounts of an instance that was over its quota may write again once
 // its data are below that.

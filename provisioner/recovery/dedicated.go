@@ -38,6 +38,10 @@ func (r *recovery) compareDedicated(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the accounts on dedicated servers: %w", err)
 	}
+	retained, err := r.retained(ctx, store.DedicatedServers)
+	if err != nil {
+		return err
+	}
 	ids, owned := map[string]bool{}, map[store.Location]bool{}
 	for _, i := range instances {
 		owned[i.Location] = true
@@ -56,8 +60,8 @@ func (r *recovery) compareDedicated(ctx context.Context) error {
 		}
 	}
 	for _, at := range there {
-		if owned[at] {
-			continue
+		if former := retained[at.Server]; owned[at] || former != "" && (copies[at].ID == "" || copies[at].ID == former) {
+			continue // it is suspended, unless another instance has got it since the backup
 		}
 		r.adoptServer(ctx, at, copies[at], ids)
 	}

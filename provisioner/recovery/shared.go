@@ -44,10 +44,31 @@ func (r *recovery) compareShared(ctx context.Context, name string) error {
 			ids[i.ID] = true
 		}
 	}
+	if s.retained, err = r.retained(ctx, name); err != nil {
+		return err
+	}
 	r.adoptListed(told.Instances, s, ids)
 	r.compareAccounts(s)
 	r.lookForStrangers(s, told)
 	return nil
+}
+
+// retained reads which databases on a shared server, or which dedicated servers (""), are what deleted instances have
+// left. It returns the ids of those instances by the names of the databases or servers.
+func (r *recovery) retained(ctx context.Context, server string) (map[string]string, error) {
+	all, err := r.Store.RetainedAt(ctx, server)
+	if err != nil {
+		return nil, fmt.Errorf("read what deleted instances have left: %w", err)
+	}
+	former := map[string]string{}
+	for _, left := range all {
+		if left.Location.Dedicated() {
+			former[left.Location.Server] = left.InstanceID
+		} else {
+			former[left.Database] = left.InstanceID
+		}
+	}
+	return former, nil
 }
 
 // forget adds an item that deletes the record of an instance without a database, and drops its remaining accounts. If
@@ -91,7 +112,7 @@ func (r *recovery) adoptListed(listed []store.InstanceCopy, s site, ids map[stri
 			r.learnPlan(i, c, s.server)
 			continue
 		}
-		if !s.holds.databases[c.Database] {
+		if !s.holds.databases[c.Database] || s.retained[c.Database] == c.ID { // the list is from before the deletion
 			continue
 		}
 		item := Item{Action: Adopt, Kind: "instance", Server: s.server, Name: c.Database, InstanceID: c.ID,
@@ -134,7 +155,7 @@ func (r *recovery) learnPlan(i store.RecordedInstance, c store.InstanceCopy, ser
 // lookForStrangers adds items for databases that may be this broker's and are not in the server's list.
 func (r *recovery) lookForStrangers(s site, told mark.Told) {
 	for name := range s.holds.databases {
-		if _, own := s.instances[name]; own || !databaseName.MatchString(name) || !told.Found {
+		if _, own := s.instances[name]; own || s.retained[name] != "" || !databaseName.MatchString(name) || !told.Found {
 			continue
 		}
 		r.add(Item{Action: Look, Kind: store.DatabaseResource, Server: s.server, Name: name,

@@ -59,6 +59,7 @@ type site struct {
 	holds     holdings
 	instances map[string]store.RecordedInstance // by database
 	recorded  []store.RecordedAccount
+	retained  map[string]string // ids of deleted instances by their databases, which stay
 }
 
 // compareAccounts finds bindings that were ended since the backup, accounts without a record, and accounts with the

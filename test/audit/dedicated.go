@@ -17,12 +17,18 @@ func (a *audit) checkLaunchers(ctx context.Context, r records) {
 	}
 	for name, inspector := range a.Launchers {
 		var ids []string
+		suspended := map[string]bool{}
+		for _, i := range r.retained {
+			if i.Kind == "dedicated" && i.Launcher == name {
+				suspended[i.Server] = true
+			}
+		}
 		for _, i := range dedicated {
 			if i.Launcher == name {
 				ids = append(ids, i.Server)
 			}
 		}
-		found, problems := inspector.Inspect(ids)
+		found, problems := inspector.Inspect(ids, suspended)
 		a.found = append(a.found, problems...)
 		for _, i := range dedicated {
 			if e, there := found[i.Server]; there && i.Launcher == name {

@@ -15,6 +15,8 @@ type records struct {
 	instances []instanceRow
 	bindings  []bindingRow
 	retired   []retiredRow
+	retained  []instanceRow // what deleted instances have left, with the state "retained"
+	stripped  []retiredRow  // the accounts of those; InstanceID is the id of what is retained
 }
 
 type instanceRow struct {
@@ -35,12 +37,15 @@ func (a *audit) readRecords(ctx context.Context) (r records, err error) {
 		return r, err
 	}
 	defer conn.Close(ctx)
-	var errs [5]error
+	var errs [7]error
 	r.instances, errs[0] = rows[instanceRow](ctx, conn,
 		`SELECT id, plan_id, state, CASE WHEN server = '' THEN 'dedicated' ELSE 'shared' END,
 		server || dedicated_id, launcher, database_name, over_since IS NOT NULL FROM instance`)
 	r.bindings, errs[1] = rows[bindingRow](ctx, conn, "SELECT instance_id, id, state, role, account FROM binding")
 	r.retired, errs[2] = rows[retiredRow](ctx, conn, "SELECT instance_id, account FROM retired_account")
+	r.retained, errs[5] = rows[instanceRow](ctx, conn, `SELECT id, plan_id, 'retained', location_kind,
+		server || dedicated_id, launcher, database_name, false FROM retained WHERE adopted_by IS NULL`)
+	r.stripped, errs[6] = rows[retiredRow](ctx, conn, "SELECT retained_id, account FROM retained_account")
 	type taskRow struct {
 		ID                          int64
 		Kind, InstanceID, BindingID string
@@ -56,7 +61,8 @@ func (a *audit) readRecords(ctx context.Context) (r records, err error) {
 		Recorded, Actual int
 	}
 	servers, err := rows[serverRow](ctx, conn, `SELECT coalesce(s.name, i.server), coalesce(s.instances, 0),
-		count(i.id)::int FROM server s FULL JOIN (SELECT * FROM instance WHERE server <> '') i ON i.server = s.name
+		count(i.id)::int FROM server s FULL JOIN (SELECT id, server FROM instance WHERE server <> '' UNION ALL
+			SELECT id, server FROM retained WHERE server <> '' AND adopted_by IS NULL) i ON i.server = s.name
 		GROUP BY s.name, i.server, s.instances`)
 	errs[4] = err
 	for _, s := range servers {

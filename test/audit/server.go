@@ -38,7 +38,8 @@ var (
 )
 
 func (a *audit) checkShared(ctx context.Context, r records) {
-	tenants := slices.DeleteFunc(r.living(), func(i instanceRow) bool { return i.Kind == "dedicated" })
+	tenants := slices.DeleteFunc(append(r.living(), r.retained...),
+		func(i instanceRow) bool { return i.Kind == "dedicated" })
 	if err := a.checkServer(ctx, "the shared server", a.Shared, r, tenants); err != nil {
 		a.report("The shared server cannot be read: %v.", err)
 	}
@@ -82,6 +83,24 @@ func (a *audit) checkAccounts(ctx context.Context, where string, admin *sql.DB, 
 						return err
 					}
 				}
+			}
+		}
+		for _, q := range r.stripped {
+			if q.InstanceID != i.ID {
+				continue
+			}
+			wanted = append(wanted, q.Account)
+			if locked, err := isLocked(ctx, admin, q.Account); err != nil {
+				return err
+			} else if !locked && slices.Contains(there, q.Account) {
+				a.report("On %s, the account %s of retained data is not locked.", where, q.Account)
+			}
+			may, err := column(ctx, admin, "SELECT user FROM mysql.db WHERE user = '"+q.Account+"'")
+			if err != nil {
+				return err
+			}
+			if len(may) > 0 {
+				a.report("On %s, the account %s of retained data has privileges.", where, q.Account)
 			}
 		}
 		for _, q := range r.retired {

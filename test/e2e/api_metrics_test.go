@@ -48,6 +48,8 @@ func TestMetrics(t *testing.T) {
 			`mysql_broker_failed_logins_total`:                                                "1",
 			`mysql_broker_instances{plan="shared-large",server="first"}`:                      "1",
 			`mysql_broker_bindings`:                                       "1",
+			`mysql_broker_retained_instances`:                             "0",
+			`mysql_broker_retained_bytes`:                                 "0",
 			`mysql_broker_postgresql_up`:                                  "1",
 			`mysql_broker_tasks{kind="bind",state="in_progress"}`:         "0",
 			`mysql_broker_tasks{kind="bind",state="waiting"}`:             "0",

@@ -147,6 +147,10 @@ var (
 	soldDesc = prometheus.NewDesc("mysql_broker_shared_server_sold_connections",
 		"Connections that all bindings on the shared server together may have open at the same time. If counting "+
 			"takes longer than 0.1 s, the figure is up to a minute old.", []string{"server"}, nil)
+	retainedDesc = prometheus.NewDesc("mysql_broker_retained_instances",
+		"Deleted service instances whose data can come back.", nil, nil)
+	retainedBytesDesc = prometheus.NewDesc("mysql_broker_retained_bytes",
+		"Bytes of data of deleted service instances that can come back, as last measured before the deletion.", nil, nil)
 	connectionsDesc = prometheus.NewDesc("mysql_broker_shared_server_connections",
 		"Open connections of the shared server, including the broker's own.", []string{"server"}, nil)
 	maxConnectionsDesc = prometheus.NewDesc("mysql_broker_shared_server_max_connections",
@@ -228,6 +232,8 @@ func (c *stateCollector) collectRecorded(ch chan<- prometheus.Metric) {
 			gauge(ch, instancesDesc, float64(i.Count), planLabel(c.plans, i.PlanID), i.Server)
 		}
 		gauge(ch, bindingsDesc, float64(counts.Bindings))
+		gauge(ch, retainedDesc, float64(counts.Retained.Instances))
+		gauge(ch, retainedBytesDesc, float64(counts.Retained.Bytes))
 	}
 	if bindings, err := c.bound.counts(ctx); err != nil {
 		c.log.Warn("could not count the bindings on shared servers for /metrics", "error", err)

@@ -38,6 +38,11 @@ func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec,
 	if !s.secret.Metadata.DeletionTimestamp.IsZero() {
 		return launcher.Endpoint{}, launcher.NotYet(time.Second, "Waiting until an earlier server is removed")
 	}
+	if s.state.Phase == phaseSuspended {
+		if err := l.resume(ctx, s, spec); err != nil {
+			return launcher.Endpoint{}, err
+		}
+	}
 	return l.bringUp(ctx, s, spec)
 }
 

@@ -49,8 +49,12 @@ func (l *Launcher) serviceOf(s *server) service {
 
 // statefulSetOf restarts nothing by itself when it is changed.
 func (l *Launcher) statefulSetOf(s *server) statefulSet {
+	replicas := 1
+	if s.state.Phase == phaseSuspended {
+		replicas = 0
+	}
 	return statefulSet{APIVersion: "apps/v1", Kind: "StatefulSet", Metadata: s.metadata(), Spec: statefulSetSpec{
-		Replicas: 1, ServiceName: s.name, PodManagementPolicy: "Parallel",
+		Replicas: replicas, ServiceName: s.name, PodManagementPolicy: "Parallel",
 		UpdateStrategy: map[string]string{"type": "OnDelete"},
 		Selector:       labelSelector{MatchLabels: map[string]string{serverLabel: s.id}},
 		Template: podTemplate{Metadata: metadata{Labels: s.labels(), Annotations: s.userAnnotations()},

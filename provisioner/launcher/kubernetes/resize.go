@@ -31,6 +31,9 @@ func (l *Launcher) Resize(ctx context.Context, spec launcher.Spec,
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
+	if s.state.Phase == phaseSuspended {
+		return launcher.Endpoint{}, launcher.ErrNotFound
+	}
 	if s.state.Phase != phaseReady {
 		return launcher.Endpoint{}, fmt.Errorf("server %s: cannot resize what was not launched", s.id)
 	}

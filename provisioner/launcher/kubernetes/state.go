@@ -16,6 +16,7 @@ type phase string
 const (
 	phaseLaunching phase = "launching" // it was not answered for yet
 	phaseReady     phase = "ready"     // it may hold a tenant's data
+	phaseSuspended phase = "suspended" // it has no pod, and keeps its data
 )
 
 // state is what a server is to be, and where applications were told that it is.

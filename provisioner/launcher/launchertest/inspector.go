@@ -6,7 +6,7 @@ import "mysql-broker/provisioner/launcher"
 // broker's records; they find it by test/testdrive/inspectors.go. Each launcher has an Inspector next to its tests. Run
 // does not need it.
 type Inspector interface {
-	// Inspect compares what is there with the servers that should be there, given by their ids. It returns the endpoints
-	// of the servers that it found, and one sentence for each difference.
-	Inspect(ids []string) (found map[string]launcher.Endpoint, problems []string)
+	// Inspect compares what is there with the servers that should be there, given by their ids, those of suspended servers
+	// apart. It returns the endpoints of the running servers that it found, and one sentence for each difference.
+	Inspect(ids []string, suspended map[string]bool) (found map[string]launcher.Endpoint, problems []string)
 }

@@ -53,6 +53,7 @@ func Run(t *testing.T, newPlace func(t *testing.T) Place) {
 		{"no room", testNoRoom},
 		{"unknown flavour or version", testUnknownVersion},
 		{"resize", testResize},
+		{"suspend", testSuspend},
 		{"destroy", testDestroy},
 		{"keep", testKeep},
 		{"list", testList},

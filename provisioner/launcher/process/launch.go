@@ -53,6 +53,11 @@ func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec,
 	if ctx.Err() != nil { // the report may have found that another broker has the work
 		return launcher.Endpoint{}, fmt.Errorf("server %s: %w", sd.id, context.Cause(ctx))
 	}
+	if st.Phase == phaseSuspended {
+		if err := l.resume(ctx, sd, &st, spec); err != nil {
+			return launcher.Endpoint{}, err
+		}
+	}
 	var written <-chan error
 	if st.Phase != phaseReady {
 		if kept, err := sd.kept(); kept || err != nil { // its state was lost, or it is partly destroyed

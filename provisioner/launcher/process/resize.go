@@ -30,6 +30,9 @@ func (l *Launcher) Resize(ctx context.Context, spec launcher.Spec,
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
+	if st.Phase == phaseSuspended {
+		return launcher.Endpoint{}, launcher.ErrNotFound
+	}
 	if st.Phase != phaseReady {
 		return launcher.Endpoint{}, fmt.Errorf("server %s: cannot resize what was not launched", sd.id)
 	}

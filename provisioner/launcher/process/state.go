@@ -18,6 +18,7 @@ type phase string
 const (
 	phaseLaunching  phase = "launching"  // not ready yet: Launch starts again from an empty data directory
 	phaseReady      phase = "ready"      // may hold a tenant's data
+	phaseSuspended  phase = "suspended"  // does not run, and has no port; Launch makes it ready again
 	phaseDestroying phase = "destroying" // must never run again
 )
 

@@ -19,7 +19,8 @@ import (
 type Inspector struct{ Dir string }
 
 // Inspect implements launchertest.Inspector.
-func (in Inspector) Inspect(ids []string) (found map[string]launcher.Endpoint, problems []string) {
+func (in Inspector) Inspect(ids []string,
+	suspended map[string]bool) (found map[string]launcher.Endpoint, problems []string) {
 	dir, err := filepath.EvalSymlinks(in.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		dir, err = in.Dir, nil
@@ -27,7 +28,8 @@ func (in Inspector) Inspect(ids []string) (found map[string]launcher.Endpoint, p
 	if err != nil {
 		return nil, []string{fmt.Sprintf("The launcher's directory cannot be read: %v.", err)}
 	}
-	i := &inspection{instances: filepath.Join(dir, "instances"), ids: ids, found: map[string]launcher.Endpoint{}}
+	i := &inspection{instances: filepath.Join(dir, "instances"), ids: ids, suspended: suspended,
+		found: map[string]launcher.Endpoint{}}
 	i.checkDirectories()
 	for _, name := range i.list(filepath.Join(dir, "trash")) {
 		i.report("Orphan: %s in the launcher's trash.", name)
@@ -47,6 +49,11 @@ func (in Inspector) Inspect(ids []string) (found map[string]launcher.Endpoint, p
 	for _, id := range i.ids {
 		i.checkServer(id)
 	}
+	for id := range i.suspended {
+		if st, err := readState(i.instances, id); err != nil || st.Phase != "suspended" || st.Port != 0 {
+			i.report("The dedicated server %s is to be suspended, and is %+v, %v.", id, st, err)
+		}
+	}
 	return i.found, i.problems
 }
 
@@ -54,6 +61,7 @@ func (in Inspector) Inspect(ids []string) (found map[string]launcher.Endpoint, p
 type inspection struct {
 	instances string   // the directory of all servers
 	ids       []string // of the servers that should exist
+	suspended map[string]bool
 	found     map[string]launcher.Endpoint
 	problems  []string
 }
@@ -66,7 +74,7 @@ func (i *inspection) report(format string, args ...any) {
 func (i *inspection) checkDirectories() {
 	there := i.list(i.instances)
 	for _, name := range there {
-		if !slices.Contains(i.ids, name) {
+		if !slices.Contains(i.ids, name) && !i.suspended[name] {
 			i.report("Orphan: directory of a dedicated server %s.", name)
 		}
 	}

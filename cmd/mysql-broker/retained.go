@@ -1,0 +1,110 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/task"
+	"mysql-broker/store"
+)
+
+func retainedCommand() *cobra.Command {
+	var out output
+	command := &cobra.Command{
+		Use:   "retained",
+		Short: "List what deleted service instances have left, or drop it",
+		Long: `List the deleted service instances whose data are kept for the days of their plan (keep_deleted_days in the
+catalog), those first that are dropped first. A developer takes one back with:
+
+  cf create-service OFFERING PLAN NAME -c '{"undelete":"INSTANCE"}'
+
+` + jsonHelp + ` One has id, instance_id, name, plan, plan_id, kind (shared or dedicated),
+server, database, organization_guid, space_guid, bytes (as last measured, if it was), deleted_at, until, and adopted_by
+while an instance is being created from it.`,
+		Example: `  mysql-broker retained
+  mysql-broker retained --json | jq -r '.[] | select(.bytes > 1e9) | .id'
+  mysql-broker retained purge r_4k7qv2m6x3b5n7d9f2h4`,
+		Args: exactly(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return withConsole(cmd, func(ctx context.Context, c *console) error {
+				return c.listRetained(ctx, out.listing(cmd, "id", "instance", "name", "plan", "server", "space", "size", "deleted",
+					"until"))
+			})
+		},
+	}
+	out.flags(command)
+	command.AddCommand(purgeCommand())
+	return describe(command, recordedExit, recordedEnvironment)
+}
+
+// retainedDocument is what a deleted instance has left, in the output of --json.
+type retainedDocument struct {
+	ID               string    `json:"id"`
+	InstanceID       string    `json:"instance_id"`
+	Name             string    `json:"name,omitempty"`
+	Plan             string    `json:"plan"`
+	PlanID           string    `json:"plan_id"`
+	Kind             string    `json:"kind"`
+	Server           string    `json:"server"`
+	Database         string    `json:"database"`
+	OrganizationGUID string    `json:"organization_guid,omitempty"`
+	SpaceGUID        string    `json:"space_guid,omitempty"`
+	Bytes            *int64    `json:"bytes,omitempty"`
+	DeletedAt        time.Time `json:"deleted_at"`
+	Until            time.Time `json:"until"`
+	AdoptedBy        string    `json:"adopted_by,omitempty"`
+}
+
+func (c *console) listRetained(ctx context.Context, l *listing) error {
+	return l.end(c.store.EachRetained(ctx, func(r store.Retained) error {
+		d := retainedDocument{ID: r.ID, InstanceID: r.InstanceID, Name: r.Name, Plan: c.planName(r.PlanID), PlanID: r.PlanID,
+			Kind: string(r.Location.Kind), Server: r.Location.Server, Database: r.Database,
+			OrganizationGUID: r.OrganizationGUID, SpaceGUID: r.SpaceGUID, Bytes: r.Bytes, DeletedAt: r.DeletedAt.UTC(),
+			Until: r.Until.UTC(), AdoptedBy: r.AdoptedBy}
+		size := ""
+		if d.Bytes != nil {
+			size = fmt.Sprintf("%.1f MiB", float64(*d.Bytes)/(1<<20))
+		}
+		return l.add(d, d.ID, d.InstanceID, d.Name, d.Plan, d.Server, d.SpaceGUID, size, since(d.DeletedAt)+" ago",
+			cmp.Or(d.AdoptedBy, at(d.Until)))
+	}))
+}
+
+func purgeCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "purge ID",
+		Short: "Drop what a deleted service instance has left",
+		Long: `Drop the data of a deleted service instance now, instead of at the end of its days. A running broker does that,
+as a task whose name is printed. Nobody can take the data back any more.`,
+		Example: `  mysql-broker retained purge r_4k7qv2m6x3b5n7d9f2h4`,
+		Args:    exactly(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withConsole(cmd, func(ctx context.Context, c *console) error {
+				err := c.store.ExpireRetained(ctx, args[0])
+				switch {
+				case errors.Is(err, store.ErrNotFound):
+					return fmt.Errorf("nothing is retained with the id %q; `mysql-broker retained` lists the ids", args[0])
+				case errors.Is(err, store.ErrTaken):
+					return fmt.Errorf("a service instance is being created from %s", args[0])
+				case err != nil:
+					return fmt.Errorf("end the days of %s: %w", args[0], err)
+				}
+				t, err := task.RunNow(ctx, c.store, provisioner.PurgeRetained, provisioner.TaskKinds()[provisioner.PurgeRetained])
+				if err != nil {
+					return err
+				}
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s drops what is due.\n", task.Token(t.ID))
+				return err
+			})
+		},
+	}
+	return describe(command, `  0    a broker drops it
+  1    there is no such id, it is coming back, or PostgreSQL cannot be reached; standard error says which
+`+exitConfiguration, recordedEnvironment)
+}

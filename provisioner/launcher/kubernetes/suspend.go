@@ -1,0 +1,61 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+
+	"mysql-broker/provisioner/fault"
+	"mysql-broker/provisioner/launcher"
+)
+
+// Suspend implements launcher.Launcher. The StatefulSet stays, without a pod; so do the volume and the address.
+func (l *Launcher) Suspend(ctx context.Context, id string) (err error) {
+	defer func() { err = explain(err) }()
+	s, err := l.find(ctx, id)
+	if err == nil && s.state.Phase == phaseLaunching {
+		err = launcher.ErrNotFound
+	}
+	if err != nil {
+		return fmt.Errorf("server %s: %w", id, err)
+	}
+	if s.state.Phase == phaseReady {
+		if err := l.change(ctx, s, func(s *server) { s.state.Phase = phaseSuspended }); err != nil {
+			return err
+		}
+		fault.Point("suspend", "recorded")
+	}
+	return l.stopPod(ctx, s)
+}
+
+// stopPod returns NotYet until a suspended server has no pod.
+func (l *Launcher) stopPod(ctx context.Context, s *server) error {
+	if err := l.api.apply(ctx, l.api.path(statefulSets, s.name), l.statefulSetOf(s), nil); err != nil {
+		return err
+	}
+	l.up.Delete(s.id)
+	var p pod
+	err := l.api.get(ctx, l.api.path(pods, s.podName()), &p)
+	if isNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return launcher.NotYet(minPoll, "Stopping mysqld")
+}
+
+// resume makes a suspended server one that is to run, with the spec's limits.
+func (l *Launcher) resume(ctx context.Context, s *server, spec launcher.Spec) error {
+	if err := l.stopPod(ctx, s); err != nil { // a Suspend may have been cut off
+		return err
+	}
+	return l.change(ctx, s, func(s *server) {
+		s.state.Phase = phaseReady
+		s.state.MemoryMB, s.state.MilliCPU, s.state.StorageMB = spec.MemoryMB, spec.MilliCPU, spec.StorageMB
+		s.state.ClaimMB = max(s.state.ClaimMB, spec.StorageMB)
+		s.secret.Data[settingsFile] = settings(s.state)
+		for key, value := range spec.Labels {
+			s.secret.Metadata.Annotations[labelPrefix+key] = value
+		}
+	})
+}

@@ -1,0 +1,209 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Retained is what a deleted instance has left and can come back from.
+type Retained struct {
+	ID                string // the broker's own
+	InstanceID        string // of the deleted instance
+	Name              string // of the deleted instance; "" if the platform sent none
+	ServiceID         string
+	PlanID            string
+	Platform          string // to whom it belonged, as Tx.Retain got it
+	OrganizationGUID  string
+	SpaceGUID         string
+	Location          Location
+	Database          string
+	AdminPassword     string // of a dedicated server, and the one that it may have been changed to
+	NextAdminPassword string
+	Bytes             *int64 // at the last measurement; nil if there was none
+	DeletedAt         time.Time
+	Until             time.Time // then the data are dropped
+	AdoptedBy         string    // the instance that is being created from it, "" for none
+	PurgedSince       *time.Time
+}
+
+const retainedColumns = `i.id, i.instance_id, i.name, i.service_id, i.plan_id, i.organization_guid, i.space_guid,
+	i.platform, ` + locationColumns + `, i.database_name, i.admin_password, i.next_admin_password, i.bytes, i.deleted_at,
+	i.until, coalesce(i.adopted_by, ''), i.purged_since`
+
+func (k *Keyring) scanRetained(row pgx.CollectableRow) (r Retained, err error) {
+	var admin, next []byte
+	if err := row.Scan(&r.ID, &r.InstanceID, &r.Name, &r.ServiceID, &r.PlanID, &r.OrganizationGUID, &r.SpaceGUID,
+		&r.Platform, &r.Location.Kind, &r.Location.Server, &r.Location.Launcher, &r.Database, &admin, &next, &r.Bytes,
+		&r.DeletedAt, &r.Until, &r.AdoptedBy, &r.PurgedSince); err != nil {
+		return r, err
+	}
+	if admin != nil {
+		r.AdminPassword, err = k.open(admin, instancePlace(r.InstanceID))
+	}
+	if next != nil && err == nil {
+		r.NextAdminPassword, err = k.open(next, instancePlace(r.InstanceID))
+	}
+	return r, err
+}
+
+const selectRetained = "SELECT " + retainedColumns + " FROM retained i WHERE "
+
+// FindRetained lists what can come back of the deleted instances of that id or name, whoever had them, the latest
+// first.
+func (s *Store) FindRetained(ctx context.Context, serviceID, idOrName string) ([]Retained, error) {
+	return allRows(ctx, s.pool, s.keys.scanRetained, selectRetained+`service_id = $1 AND $2 IN (id, instance_id, name)
+			AND purged_since IS NULL AND until > now()
+		ORDER BY deleted_at DESC`, serviceID, idOrName)
+}
+
+// Adopted returns what an instance that is not ready is being created from, or ErrNotFound.
+func (s *Store) Adopted(ctx context.Context, instanceID string) (Retained, error) {
+	return oneRow(ctx, s.pool, s.keys.scanRetained, selectRetained+"adopted_by = $1", instanceID)
+}
+
+// Expired lists what is due to be dropped.
+func (s *Store) Expired(ctx context.Context) ([]Retained, error) {
+	return allRows(ctx, s.pool, s.keys.scanRetained, selectRetained+`until <= now() AND adopted_by IS NULL ORDER BY until`)
+}
+
+// EachRetained calls fn with all that is retained, in the order in which it is dropped.
+func (s *Store) EachRetained(ctx context.Context, fn func(Retained) error) error {
+	all, err := allRows(ctx, s.pool, s.keys.scanRetained, selectRetained+"true ORDER BY until, id")
+	if err != nil {
+		return explainOldSchema(err)
+	}
+	for _, r := range all {
+		if err := fn(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ExpireRetained ends the days of retained data now. It returns ErrTaken if an instance is being created from them, and
+// ErrNotFound if there are none of that id.
+func (s *Store) ExpireRetained(ctx context.Context, id string) error {
+	adopted, err := oneRow(ctx, s.pool, pgx.RowTo[bool], `UPDATE retained
+		SET until = CASE WHEN adopted_by IS NULL THEN least(until, now()) ELSE until END
+		WHERE id = $1 RETURNING adopted_by IS NOT NULL`, id)
+	if err == nil && adopted {
+		return ErrTaken
+	}
+	return explainOldSchema(err)
+}
+
+// RetainedAt lists all that is retained on a shared server, or on the dedicated servers ("").
+func (s *Store) RetainedAt(ctx context.Context, server string) ([]Retained, error) {
+	return allRows(ctx, s.pool, s.keys.scanRetained, selectRetained+"server = $1 ORDER BY id", server)
+}
+
+// RetainedAccounts lists the accounts that retained data still have on their server.
+func (s *Store) RetainedAccounts(ctx context.Context, id string) ([]BindingAccount, error) {
+	return allRows(ctx, s.pool, scanAccount,
+		"SELECT '', account, role FROM retained_account WHERE retained_id = $1 ORDER BY account", id)
+}
+
+// Retain deletes an instance as DeleteInstance does, but records that its data stay for some days, with these of its
+// accounts. The data keep their place on a shared server. r has the new id, and to whom the instance belonged.
+func (t *Tx) Retain(instanceID string, r Retained, days int, accounts []string) {
+	t.change("retain the instance's data", `WITH gone AS (DELETE FROM instance WHERE id = $1 AND :allowed RETURNING *),
+		kept AS (
+			INSERT INTO retained (id, instance_id, name, service_id, plan_id, organization_guid, space_guid, platform, server,
+				dedicated_id, launcher, database_name, admin_password, next_admin_password, bytes, until)
+			SELECT $2, id, coalesce(context->>'instance_name', ''), service_id, plan_id, $6, $7, $3,
+				server, dedicated_id, launcher, database_name, admin_password, next_admin_password,
+				(SELECT bytes FROM storage_usage u WHERE u.database_name = gone.database_name),
+				now() + $4 * interval '1 day'
+			FROM gone RETURNING id)
+		INSERT INTO retained_account (account, retained_id, role)
+		SELECT account, kept.id, role FROM kept, (
+			SELECT account, role FROM binding WHERE instance_id = $1
+			UNION ALL SELECT account, role FROM retired_account WHERE instance_id = $1) AS a
+		WHERE account = ANY ($5)`, instanceID, r.ID, r.Platform, days, append([]string{}, accounts...), r.OrganizationGUID,
+		r.SpaceGUID)
+}
+
+// ErrTaken is returned when retained data are being dropped, or another instance is being created from them.
+var ErrTaken = errors.New("store: the retained data are taken")
+
+// RecordUndelete records a new instance that gets retained data, with its task. The data stay retained until
+// Tx.AdoptRetained. Its errors and asked and told are those of RecordProvision, and ErrTaken, which it also returns if
+// there is an instance of that id.
+func (s *Store) RecordUndelete(ctx context.Context, asked time.Time, told *time.Time, i Instance, n NewTask,
+	id string) (t Task, err error) {
+	var insertion insertion
+	err = s.InTx(ctx, func(tx *Tx) error {
+		tx.lockID(i.ID)
+		var claimed string
+		err := read(ctx, tx, rowLockTime, &claimed, pgx.RowTo[string], `UPDATE retained SET adopted_by = $2
+			WHERE id = $1 AND adopted_by IS NULL AND purged_since IS NULL AND NOT EXISTS (SELECT FROM instance WHERE id = $2)
+			RETURNING id`, id, i.ID)
+		if errors.Is(err, ErrNotFound) {
+			return ErrTaken
+		}
+		if err != nil {
+			return err
+		}
+		if err := tx.insertInstance(&insertion, i, told); err != nil {
+			return err
+		}
+		if i.NextAdminPassword != "" {
+			if err := tx.SetNextAdminPassword(i.ID, i.NextAdminPassword); err != nil {
+				return err
+			}
+		}
+		tx.insertTask(&t, n, i.Database)
+		if err := tx.flush(ctx, rowLockTime); err != nil {
+			return err
+		}
+		switch {
+		case insertion.Held:
+			return ErrHeld
+		case !insertion.Done:
+			return ErrExists
+		}
+		if late := time.Since(asked); late > silenceTime {
+			return fmt.Errorf("%w: it was asked for %v ago", ErrUnavailable, late)
+		}
+		return nil
+	})
+	return t, err
+}
+
+// AdoptRetained makes an instance the owner of the data that it was created from. Of the accounts, those that it names
+// become retired accounts of the instance.
+func (t *Tx) AdoptRetained(instanceID string, accounts []string) {
+	t.change("adopt the retained data", `WITH adopted AS (DELETE FROM retained WHERE adopted_by = $1 AND :allowed
+			RETURNING *),
+		had AS (SELECT account, role FROM retained_account WHERE retained_id IN (SELECT id FROM adopted)),
+		moved AS (UPDATE resource r SET instance_id = $1 FROM adopted a
+			WHERE r.kind = CASE a.location_kind WHEN 'shared' THEN 'database' ELSE 'dedicated server' END
+				AND r.server = a.server AND r.name = CASE a.location_kind WHEN 'shared' THEN a.database_name ELSE a.dedicated_id END
+			OR r.kind = 'account' AND r.server = a.server AND r.name IN (SELECT account FROM had))
+		INSERT INTO retired_account (account, instance_id, role, grants_due)
+		SELECT account, $1, role, false FROM had WHERE account = ANY ($2) ON CONFLICT DO NOTHING`,
+		instanceID, append([]string{}, accounts...))
+}
+
+// BeginPurge records that retained data which are due are being dropped, so that they cannot come back any more. It
+// returns ErrTaken if they are not due any more, or an instance is being created from them.
+func (s *Store) BeginPurge(ctx context.Context, id string) error {
+	_, err := oneRow(ctx, s.pool, pgx.RowTo[string], `UPDATE retained SET purged_since = coalesce(purged_since, now())
+		WHERE id = $1 AND until <= now() AND adopted_by IS NULL RETURNING id`, id)
+	if errors.Is(err, ErrNotFound) {
+		return ErrTaken
+	}
+	return err
+}
+
+// EndPurge deletes the record of retained data that were dropped, and gives their place on a shared server free.
+func (s *Store) EndPurge(ctx context.Context, id string) error {
+	_, err := s.db.Exec(ctx, `WITH gone AS (DELETE FROM retained WHERE id = $1 AND purged_since IS NOT NULL
+			RETURNING server)
+		UPDATE server SET instances = instances - 1 FROM gone WHERE name = gone.server`, id)
+	return err
+}

@@ -1,0 +1,212 @@
+package e2e
+
+import (
+	"database/sql"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// catalogRetaining has plans that keep the data of deleted instances for two days, and allow events.
+func catalogRetaining(t *testing.T) (path string) {
+	t.Helper()
+	return editedCatalog(t, func(text string) string {
+		text = strings.ReplaceAll(text, "max_bindings: 10,", "max_bindings: 10, keep_deleted_days: 2, events: true,")
+		return strings.ReplaceAll(text, "max_bindings: 20,", "max_bindings: 20, keep_deleted_days: 2,")
+	})
+}
+
+// shop has all kinds of objects that have a definer, and data of several types.
+var shop = []string{
+	"CREATE TABLE customer (id INT PRIMARY KEY, name VARCHAR(40) CHARACTER SET utf8mb4, photo BLOB, since DATETIME(6))",
+	"CREATE TABLE `odd ``name``` (id INT AUTO_INCREMENT PRIMARY KEY, customer INT, f FLOAT, b BIT(8), " +
+		"FOREIGN KEY (customer) REFERENCES customer (id))",
+	"CREATE TABLE log (n INT AUTO_INCREMENT PRIMARY KEY, text VARCHAR(40))",
+	"CREATE TABLE tick (n INT AUTO_INCREMENT PRIMARY KEY)",
+	"INSERT INTO customer VALUES (1, 'Zoë 🐟', x'00ff27', '2020-02-29 12:00:00.000001'), (2, 'Jürgen', NULL, NULL)",
+	"INSERT INTO `odd ``name``` (customer, f, b) VALUES (1, 0.12345679, b'101'), (2, 16777217, b'0')",
+	"CREATE VIEW names AS SELECT id, name FROM customer",
+	"CREATE VIEW long_names AS SELECT name FROM names WHERE CHAR_LENGTH(name) > 5",
+	"CREATE FUNCTION customers() RETURNS INT READS SQL DATA RETURN (SELECT COUNT(*) FROM customer)",
+	"CREATE PROCEDURE greet() INSERT INTO log (text) VALUES (CONCAT('hello ', customers()))",
+	"CREATE TRIGGER joined AFTER INSERT ON customer FOR EACH ROW INSERT INTO log (text) VALUES (NEW.name)",
+	"CREATE EVENT ticking ON SCHEDULE EVERY 1 SECOND DO INSERT INTO tick () VALUES ()",
+}
+
+// shopTables are the tables whose data do not change by themselves.
+const shopTables = "customer, `odd ``name```, log"
+
+// shopState is what an application sees of the shop.
+func shopState(t *testing.T, db *sql.DB) (state []string) {
+	t.Helper()
+	for _, query := range []string{
+		"CHECKSUM TABLE " + shopTables,
+		"SELECT 'name', name FROM long_names ORDER BY name",
+		"SELECT 'customers', customers()",
+		`SELECT table_name, engine FROM information_schema.tables WHERE table_schema = DATABASE() ORDER BY 1`,
+		`SELECT routine_name, routine_type FROM information_schema.routines WHERE routine_schema = DATABASE() ORDER BY 1`,
+		`SELECT trigger_name, action_statement FROM information_schema.triggers WHERE trigger_schema = DATABASE()`,
+		`SELECT event_name, status FROM information_schema.events WHERE event_schema = DATABASE()`,
+	} {
+		rows, err := db.QueryContext(t.Context(), query)
+		if err != nil {
+			t.Fatalf("%s: %v", query, err)
+		}
+		for rows.Next() {
+			var a, b sql.NullString
+			if err := rows.Scan(&a, &b); err != nil {
+				t.Fatal(err)
+			}
+			state = append(state, a.String+": "+b.String)
+		}
+		if err := rows.Err(); err != nil {
+			t.Fatalf("%s: %v", query, err)
+		}
+	}
+	return state
+}
+
+// ticks counts how often the shop's event has run.
+func ticks(t *testing.T, db *sql.DB, database string) (n int) {
+	t.Helper()
+	if err := db.QueryRowContext(t.Context(), fmt.Sprintf("SELECT COUNT(*) FROM `%s`.tick", database)).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func enableEvents(t *testing.T, p platform) {
+	t.Helper()
+	exec(t, p.admin(t), "SET GLOBAL event_scheduler = ON")
+}
+
+// An instance is deleted, and comes back as another one, with all that it held. Meanwhile nobody has access, and
+// nothing runs.
+func TestUndelete(t *testing.T) {
+	t.Parallel()
+	for _, plan := range []string{"shared-small", "dedicated-small"} {
+		t.Run(plan, func(t *testing.T) {
+			t.Parallel()
+			servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+				env := testdrive.Environment(t, s)
+				env["CATALOG"] = catalogRetaining(t)
+				p := startPlatform(t, s, env)
+				enableEvents(t, p)
+				i := p.ownInstance(t, plan)
+				i.create(t, cf(nil), http.StatusCreated)
+				b, app := i.bound(t, nil)
+				exec(t, app.open(t), shop...)
+				_, other := i.bound(t, body{"parameters": body{"role": "admin"}})
+				exec(t, other.open(t), "CREATE VIEW total AS SELECT COUNT(*) AS n FROM names")
+				was := shopState(t, app.open(t))
+				b.unbind(t).Expect(t, http.StatusOK) // the other one goes with the instance
+
+				i.delete(t)
+				i.fetch(t).Expect(t, http.StatusNotFound)
+				i.deprovision(t, later).Expect(t, http.StatusGone)
+				for _, c := range []credentials{app, other} {
+					if plan == "shared-small" {
+						expectRefused(t, c.fields(t))
+					}
+				}
+				if plan == "shared-small" {
+					expectNoTicks(t, p, app.Database)
+				}
+				expectHealthy(t, env)
+
+				again := p.ownInstance(t, plan)
+				again.id = i.id // the id is free at once
+				r := again.provision(t, later, cf(body{"space_guid": "another", "parameters": body{"undelete": "shop"}}))
+				refused := again.provision(t, later, cf(body{"parameters": body{"undelete": "none"}}))
+				for _, r := range []testdrive.Response{r.Expect(t, http.StatusBadRequest), refused.Expect(t, http.StatusBadRequest)} {
+					if !strings.Contains(r.String("description"), "There is no deleted service instance") {
+						t.Errorf("refused with %s", r.Raw)
+					}
+				}
+				fields := cf(body{"parameters": body{"undelete": "shop"}})
+				again.create(t, fields, http.StatusCreated)
+				again.create(t, fields, http.StatusOK)
+
+				_, now := again.bound(t, body{"parameters": body{"role": "admin"}})
+				db := now.open(t)
+				if is := shopState(t, db); !slices.Equal(is, was) {
+					t.Errorf("before:\n%s\nafter:\n%s", strings.Join(was, "\n"), strings.Join(is, "\n"))
+				}
+				var n int
+				if err := db.QueryRowContext(t.Context(), "SELECT n FROM total").Scan(&n); err != nil || n != 2 {
+					t.Errorf("a view of an account that was never unbound: %d, %v", n, err)
+				}
+				exec(t, db, "CALL greet()", "INSERT INTO customer (id, name) VALUES (3, 'new')")
+				before := ticks(t, db, now.Database)
+				testdrive.Eventually(t, takeoverTime, "the event runs again", func() bool {
+					return ticks(t, db, now.Database) > before
+				})
+				expectHealthy(t, env)
+
+				// For those who must be sure.
+				again.update(t, later, body{"parameters": body{"keep_deleted_days": 3}}).Expect(t, http.StatusBadRequest)
+				again.update(t, later, body{"parameters": body{"keep_deleted_days": 0}}).Expect(t, http.StatusOK)
+				again.delete(t)
+				expectNoDatabase(t, p, now.Database)
+				checkNothingLeft(t, env["LAUNCHER_DIR"])
+				i.provision(t, later, cf(body{"parameters": body{"undelete": i.id}})).Expect(t, http.StatusBadRequest)
+			})
+		})
+	}
+}
+
+// cf adds what Cloud Foundry sends about an instance that is called shop.
+func cf(fields body) body {
+	all := body{"context": body{"platform": "cloudfoundry", "instance_name": "shop"}}
+	maps.Copy(all, fields)
+	return all
+}
+
+// create waits until there is an instance. status is the response of a synchronous plan.
+func (i instance) create(t *testing.T, fields body, status int) {
+	t.Helper()
+	r := i.provision(t, later, fields)
+	if r.Status == http.StatusAccepted {
+		i.await(t, r.String("operation"))
+		return
+	}
+	if r.Status == http.StatusOK {
+		return
+	}
+	r.Expect(t, status)
+}
+
+// delete waits until the instance is deleted.
+func (i instance) delete(t *testing.T) {
+	t.Helper()
+	if r := i.deprovision(t, later); r.Status == http.StatusAccepted {
+		i.await(t, r.String("operation"))
+	} else {
+		r.Expect(t, http.StatusOK)
+	}
+}
+
+// expectNoTicks waits for longer than the event's interval, and expects that it has not run: there is nothing else to
+// wait for.
+func expectNoTicks(t *testing.T, p platform, database string) {
+	t.Helper()
+	admin := p.admin(t)
+	before := ticks(t, admin, database)
+	time.Sleep(2500 * time.Millisecond)
+	if after := ticks(t, admin, database); after != before {
+		t.Errorf("the event of a deleted instance has run %d times", after-before)
+	}
+}
+
+// expectHealthy expects that the doctor finds nothing.
+func expectHealthy(t *testing.T, env map[string]string) {
+	t.Helper()
+	runDoctor(t, env).Expect(t, 0)
+}

@@ -67,13 +67,13 @@ systemd: build ## boot systemd in a container, install the broker, and check tha
 
 # Modules and packages come first: the namespaces of the node reach nothing. The race detector is not needed: the control
 # plane tests run the same code with it.
-kubernetes: ## run the tests of the launcher kubernetes on a real node (needs root, and 2 GB of memory)
+kubernetes: ## deploy brokers to a real Kubernetes node, and run the launcher's tests there (needs root, and 2 GB of memory)
 	@[ "$$(id -u)" = 0 ] || { echo 'make kubernetes needs root, for namespaces and control groups' >&2; exit 1; }
 	@deploy/dev/install-packages.sh kubernetes
 	@$(MAKE) --no-print-directory kubernetes-programs
 	@go mod download
 	MYSQLD='$(MYSQLD)' KUBERNETES_PROGRAMS='$(KUBERNETES_PROGRAMS)' go run ./test/kubernetes/with-node \
-		go test -count=1 -parallel 3 -timeout 40m ./provisioner/launcher/kubernetes
+		test/kubernetes/node.sh
 
 # grep exits with 1 if it finds no line, and with 2 if it fails.
 lint: ## gofmt, length of lines, go vet, staticcheck, gosec, govulncheck

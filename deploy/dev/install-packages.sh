@@ -50,6 +50,8 @@ missing_packages() {
     have iptables || echo iptables
     have conntrack || echo conntrack
     have ip || echo iproute2
+    have jq || echo jq
+    have curl || echo curl
     [ -x /usr/lib/cni/ptp ] || echo containernetworking-plugins
   fi
   if [ "$purpose" = test ]; then

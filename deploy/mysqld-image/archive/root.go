@@ -92,16 +92,13 @@ func addLibraries(root, program string) error {
 	return nil
 }
 
-// CopyTree copies a file or directory of this host to the same place below root.
+// CopyTree copies a file or directory of this host to the same place below root. A directory may be there in part.
 func CopyTree(root, path string) error {
 	to := filepath.Join(root, path)
-	if _, err := os.Stat(to); err == nil {
-		return nil
-	}
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err
 	}
-	return run("cp", "-a", "--reflink=auto", path, to)
+	return run("cp", "-aT", "--reflink=auto", path, to)
 }
 
 func run(name string, args ...string) error {

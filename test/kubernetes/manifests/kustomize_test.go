@@ -37,17 +37,20 @@ type built struct {
 }
 
 // build runs kustomize on a folder of deploy/kubernetes, and decodes what comes out with the types of Kubernetes: a field
-// that they do not know, or one of another type, is an error.
-func build(t *testing.T, folder string) built {
+// that they do not know, or one of another type, is an error. The components are added to those of the folder.
+func build(t *testing.T, folder string, components ...string) built {
 	t.Helper()
 	top := t.TempDir()
 	dir := filepath.Join(top, "deploy/kubernetes")
-	for _, own := range []string{"base", "example", "servicemonitor", "launcher"} { // and no folder that an operator made
+	for _, own := range []string{"base", "example", "servicemonitor", "launcher", "dedicated"} { // and no folder that an operator made
 		if err := os.CopyFS(filepath.Join(dir, own), os.DirFS("../../../deploy/kubernetes/"+own)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	copyExample(t, top)
+	for _, component := range components {
+		addComponent(t, filepath.Join(dir, folder, "kustomization.yaml"), component)
+	}
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(),
 		filepath.Join(dir, folder))
 	if err != nil {
@@ -79,6 +82,22 @@ func copyExample(t *testing.T, top string) {
 	copying.Dir = top
 	if out, err := copying.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", copying, err, out)
+	}
+}
+
+func addComponent(t *testing.T, path, component string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const list = "components:\n"
+	if !strings.Contains(string(text), list) {
+		t.Fatalf("%s has no components", path)
+	}
+	text = []byte(strings.Replace(string(text), list, list+"- ../"+component+"\n", 1))
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -1,8 +1,12 @@
 package manifests
 
 import (
+	"os"
 	"slices"
 	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
 )
 
 // The namespace of dedicated servers lets no other pods in than restricted ones, which reach nobody. The broker has rights
@@ -36,5 +40,36 @@ func TestLauncher(t *testing.T) {
 	}
 	if token := b.serviceAccount.AutomountServiceAccountToken; token == nil || *token {
 		t.Error("pods of the ServiceAccount get its token")
+	}
+}
+
+// With the component dedicated, the broker's pod has a token, which has the rights of the Role, and the launcher
+// kubernetes makes servers in the namespace of the Role.
+func TestDedicated(t *testing.T) {
+	t.Parallel()
+	b, servers := build(t, "mycluster", "dedicated"), build(t, "launcher")
+	env := map[string]string{}
+	for _, v := range b.broker(t).Env {
+		env[v.Name] = v.Value
+	}
+	if env["LAUNCHER"] != "kubernetes" || env["LAUNCHER_NAMESPACE"] != servers.namespace.Name || env["PORT"] == "" {
+		t.Errorf("the broker has the environment %v", env)
+	}
+	spec := b.deployment.Spec.Template.Spec
+	if token := spec.AutomountServiceAccountToken; token == nil || !*token {
+		t.Error("the broker's pod gets no token")
+	}
+	text, err := os.ReadFile("../../../deploy/kubernetes/dedicated/rolebinding.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var binding rbacv1.RoleBinding
+	if err := yaml.UnmarshalStrict(text, &binding); err != nil {
+		t.Fatal(err)
+	}
+	if binding.Namespace != servers.namespace.Name || binding.RoleRef != servers.roleBinding.RoleRef ||
+		len(binding.Subjects) != 1 || binding.Subjects[0].Namespace != b.namespace.Name ||
+		binding.Subjects[0].Name != spec.ServiceAccountName || binding.Name == servers.roleBinding.Name {
+		t.Errorf("the role binding is %+v", binding)
 	}
 }

@@ -6,7 +6,8 @@
 //	KUBERNETES_PROGRAMS=/opt/kubernetes-programs go run ./test/kubernetes/with-node kubectl get nodes
 //
 // The command runs in the namespaces of the node: it reaches pods and Services by their addresses, and nothing outside.
-// It finds kubectl, $KUBECONFIG, an administrator's, and $KUBERNETES_DIR, by which tests use the cluster.
+// It finds kubectl, $KUBECONFIG, an administrator's, $KUBERNETES_DIR, by which tests use the cluster, and $MYSQLD_IMAGES,
+// such as "mysql-9.7.4=official/mysql:9.7.4".
 package main
 
 import (
@@ -18,6 +19,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -28,6 +30,9 @@ import (
 // stateVar names the directory of the cluster's state. It is made and removed outside of the namespaces, with which all
 // mounts below it end.
 const stateVar = "KUBERNETES_NODE_STATE"
+
+// imagesVar lists an image of each mysqld for the command.
+const imagesVar = "MYSQLD_IMAGES"
 
 func main() {
 	if len(os.Args) < 2 {
@@ -83,11 +88,13 @@ func run(command []string, dir string) (code int, err error) {
 	if err := n.Share(node.Address); err != nil {
 		return 1, err
 	}
+	var images []string
 	for _, b := range cluster.Binaries() {
 		log.Printf("images %s and %s", cluster.ImageName(b), cluster.OfficialImage(b))
+		images = append(images, b.Flavour+"-"+b.Version+"="+cluster.OfficialImage(b))
 	}
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...) // #nosec G204 -- it is what this is for
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+n.Kubeconfig, cluster.DirVar+"="+dir)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+n.Kubeconfig, cluster.DirVar+"="+dir, imagesVar+"="+strings.Join(images, " "))
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	err = cmd.Run()

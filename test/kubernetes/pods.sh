@@ -1,0 +1,162 @@
+#!/bin/bash
+# Deploys two brokers to the cluster of test/kubernetes/with-node as docs/kubernetes.md says, and uses them: an instance is
+# created, used by another pod, resized, killed and deleted; the brokers are restarted and evicted under requests.
+# Run it in the project's folder, inside of with-node. PostgreSQL runs on the node, outside of the cluster.
+set -euo pipefail
+node=10.88.0.1
+dir=$(mktemp -d)
+chmod 755 "$dir"
+postgres=
+end() {
+  if [ $? != 0 ]; then # say what the brokers and the cluster did
+    kubectl get events --all-namespaces --sort-by=.lastTimestamp | tail -n 30 || true
+    kubectl -n mysql-broker logs --prefix --tail=30 --selector=app.kubernetes.io/name=mysql-broker || true
+  fi
+  [ -z "$postgres" ] || kill "$postgres" || true
+  wait
+  rm -rf "$dir"
+}
+trap end EXIT
+
+say() { printf '\n### %s\n' "$*"; }
+fail() {
+  echo "FAILED: $*" >&2
+  exit 1
+}
+
+# within SECONDS COMMAND... repeats a command until it succeeds.
+within() {
+  local last=$((SECONDS + $1))
+  shift
+  until "$@"; do
+    [ "$SECONDS" -lt "$last" ] || fail "not in time: $*"
+    sleep 0.2
+  done
+}
+
+say "PostgreSQL, outside of the cluster"
+initdb=$(command -v initdb || printf '%s\n' /usr/lib/postgresql/*/bin/initdb | tail -n 1)
+install -d -o nobody "$dir/postgres"
+setpriv --reuid=nobody --clear-groups "$initdb" -D "$dir/postgres/data" -U postgres -A trust >/dev/null
+echo 'host all all 0.0.0.0/0 trust' >>"$dir/postgres/data/pg_hba.conf"
+setpriv --reuid=nobody --clear-groups "$(dirname "$initdb")/postgres" -D "$dir/postgres/data" -h "$node" \
+  -k "$dir/postgres" 2>"$dir/postgres.log" &
+postgres=$!
+
+say "brokers"
+CGO_ENABLED=0 go build -o "$dir/mysql-broker" ./cmd/mysql-broker
+cp -r deploy/kubernetes "$dir/kubernetes"
+mkdir "$dir/kubernetes/mycluster"
+cp deploy/kubernetes/example/namespace.yaml "$dir/kubernetes/mycluster/"
+cat >"$dir/kubernetes/mycluster/broker.env" <<END
+BROKER_USERNAME=broker
+BROKER_PASSWORD=correct-horse-battery
+ENCRYPTION_KEYSET=$("$dir/mysql-broker" keyset)
+DATABASE_URL=postgres://postgres@$node/postgres?sslmode=disable
+LAUNCHER_IMAGES=${1:?usage: pods.sh FLAVOUR-VERSION=IMAGE}
+END
+cat >"$dir/kubernetes/mycluster/kustomization.yaml" <<'END'
+apiVersion: kustomize.config.k8s.io/v1beta1
+kind: Kustomization
+namespace: mysql-broker
+resources: [namespace.yaml, ../base]
+components: [../dedicated]
+images:
+- {name: mysql-broker, newName: localhost/mysql-broker, newTag: test}
+secretGenerator:
+- {name: mysql-broker, envs: [broker.env]}
+END
+kubectl apply -k "$dir/kubernetes/launcher"
+kubectl apply -f "$dir/kubernetes/dedicated/rolebinding.yaml"
+kubectl apply -k "$dir/kubernetes/mycluster"
+kubectl -n mysql-broker rollout status deployment/mysql-broker --timeout=180s
+address=$(kubectl -n mysql-broker get service mysql-broker -o 'jsonpath={.spec.clusterIP}')
+export BROKER_URL=http://$address:8080 BROKER_USERNAME=broker BROKER_PASSWORD=correct-horse-battery HOME=$dir
+broker() { "$dir/mysql-broker" client "$@"; }
+doctor() { kubectl -n mysql-broker exec deployment/mysql-broker -- /mysql-broker doctor; }
+
+say "an instance, used by another pod that verifies its certificate"
+broker create-service dedicated-small orders
+broker create-service-key orders app >"$dir/key.json"
+key() { jq -r ".$1" "$dir/key.json"; }
+kubectl create namespace apps
+kubectl -n apps run app --image="${1#*=}" --command -- sleep 3600
+kubectl -n apps wait --for=condition=Ready pod/app --timeout=60s
+app() { kubectl -n apps exec -i app -- "$@"; }
+key ca_certificate | app sh -c 'cat >/tmp/ca.pem'
+case $1 in
+mysql-*) client=(mysql --ssl-mode=VERIFY_IDENTITY) ;;
+*) client=(mariadb --ssl-verify-server-cert) ;;
+esac
+app sh -c "cat >/tmp/my.cnf" <<END
+[client]
+ssl-ca=/tmp/ca.pem
+host=$(key host)
+port=$(key port)
+user=$(key username)
+password=$(key password)
+END
+client=("${client[0]}" --defaults-file=/tmp/my.cnf "${client[@]:1}" "$(key database)")
+sql() { app "${client[@]}" -N -e "$1"; }
+sql 'CREATE TABLE t (n INT PRIMARY KEY); INSERT INTO t VALUES (1), (2), (3)'
+
+say "a larger plan, with new connections all the time"
+# shellcheck disable=SC2016 # variables of the pod's shell
+app sh -c 'n=0; bad=0
+while [ ! -e /tmp/stop ]; do
+  n=$((n+1)); "$@" -e "SELECT 1" >/dev/null || bad=$((bad+1)); touch /tmp/started
+done; echo "$n $bad"' sh "${client[@]}" >"$dir/connections" &
+loop=$!
+within 60 app test -e /tmp/started
+broker update-service orders -p dedicated-large
+app touch /tmp/stop
+wait "$loop"
+read -r connections bad <"$dir/connections"
+echo "$connections connections, $bad failed"
+[ "$bad" = 0 ] || fail "a connection failed while the server was resized"
+pod=$(kubectl -n mysql-servers get pods -o name)
+limit=$(kubectl -n mysql-servers get "$pod" -o 'jsonpath={.status.containerStatuses[0].resources.limits.memory}')
+restarts=$(kubectl -n mysql-servers get "$pod" -o 'jsonpath={.status.containerStatuses[0].restartCount}')
+echo "memory $limit, $restarts restarts"
+[ "$limit $restarts" = "1Gi 0" ] || fail "the pod was not resized in place"
+
+say "the pod is deleted"
+kubectl -n mysql-servers delete "$pod"
+count() { rows=$(sql 'SELECT COUNT(*) FROM t' 2>/dev/null); }
+within 180 count
+[ "$rows" = 3 ] || fail "$rows rows are left of 3"
+doctor
+
+say "brokers restart and are evicted, under requests"
+# Waits a little after each request, as the node has other work.
+(
+  n=0 bad=0
+  until [ -e "$dir/stop" ]; do
+    code=$(curl -s -m 30 -o /dev/null -w '%{http_code}' -u "$BROKER_USERNAME:$BROKER_PASSWORD" \
+      -H 'X-Broker-API-Version: 2.17' "$BROKER_URL/v2/catalog") || true
+    n=$((n + 1))
+    [ "$code" = 200 ] || bad=$((bad + 1))
+    sleep 0.02
+  done
+  echo "$n $bad" >"$dir/requests"
+) &
+loop=$!
+kubectl -n mysql-broker rollout restart deployment/mysql-broker
+kubectl -n mysql-broker rollout status deployment/mysql-broker --timeout=180s
+evicted=$(kubectl -n mysql-broker get pods --field-selector status.phase=Running -o 'jsonpath={.items[0].metadata.name}')
+echo "{\"apiVersion\":\"policy/v1\",\"kind\":\"Eviction\",\"metadata\":{\"name\":\"$evicted\",\"namespace\":\"mysql-broker\"}}" |
+  kubectl create --raw "/api/v1/namespaces/mysql-broker/pods/$evicted/eviction" -f -
+kubectl -n mysql-broker wait --for=delete "pod/$evicted" --timeout=60s
+kubectl -n mysql-broker rollout status deployment/mysql-broker --timeout=180s
+touch "$dir/stop"
+wait "$loop"
+read -r requests bad <"$dir/requests"
+echo "$requests requests, $bad failed"
+[ "$bad" = 0 ] || fail "a request failed while brokers restarted"
+
+say "the instance is deleted"
+broker delete-service orders
+doctor
+left=$(kubectl -n mysql-servers get statefulsets,pods,services,persistentvolumeclaims,secrets -o name -l app.kubernetes.io/name=mysqld)
+[ -z "$left" ] || fail "left: $left"
+kubectl delete namespace apps mysql-broker mysql-servers

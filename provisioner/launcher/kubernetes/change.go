@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/mysqld"
 )
 
 // Keep implements launcher.Launcher.
@@ -29,8 +30,8 @@ func (l *Launcher) ChangeAdminPassword(ctx context.Context, id, next string, cha
 	if err != nil {
 		return err
 	}
-	if !validPassword.MatchString(next) {
-		return fmt.Errorf("server %s: the admin password is empty or not URL-safe", id)
+	if err := mysqld.CheckAdminPassword(next); err != nil {
+		return fmt.Errorf("server %s: %w", id, err)
 	}
 	if err := change(ctx); err != nil {
 		return err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -13,11 +12,7 @@ import (
 	mysqldimage "mysql-broker/deploy/mysqld-image"
 	"mysql-broker/provisioner/fault"
 	"mysql-broker/provisioner/launcher"
-)
-
-var (
-	validUser     = regexp.MustCompile(`^[A-Za-z0-9_]{1,32}$`)
-	validPassword = regexp.MustCompile(`^[A-Za-z0-9_.~-]+$`)
+	"mysql-broker/provisioner/launcher/mysqld"
 )
 
 // Launch implements launcher.Launcher. A server that is there is given the objects that it lacks, and no other limits.
@@ -48,11 +43,8 @@ func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec,
 
 // imageOf refuses what could not be written into SQL as it is, and what there is no image of.
 func (l *Launcher) imageOf(spec launcher.Spec) (Image, error) {
-	if !validUser.MatchString(spec.AdminUser) || spec.AdminUser == "root" {
-		return Image{}, fmt.Errorf("server %s: the admin account %q is not a valid name", spec.ID, spec.AdminUser)
-	}
-	if !validPassword.MatchString(spec.AdminPassword) {
-		return Image{}, fmt.Errorf("server %s: the admin password is empty or not URL-safe", spec.ID)
+	if err := mysqld.CheckAdmin(spec.AdminUser, spec.AdminPassword); err != nil {
+		return Image{}, fmt.Errorf("server %s: %w", spec.ID, err)
 	}
 	i := slices.IndexFunc(l.cfg.Images, func(i Image) bool {
 		return (spec.Flavour == "" || spec.Flavour == i.Flavour) &&

@@ -3,7 +3,8 @@ package kubernetes
 import (
 	"context"
 	"fmt"
-	"regexp"
+
+	"mysql-broker/provisioner/launcher"
 )
 
 // Notes are Secrets, which pods do not get. A name with a dot is no server's.
@@ -11,11 +12,9 @@ const notePrefix = "note."
 
 const noteKey = "content"
 
-var validNote = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
-
 func notePath(c *client, name string) (string, error) {
-	if !validNote.MatchString(name) {
-		return "", fmt.Errorf("name of a note %q: want 1 to 64 lower-case letters, digits and dashes", name)
+	if err := launcher.CheckNoteName(name); err != nil {
+		return "", err
 	}
 	return c.path(secrets, notePrefix+name), nil
 }

@@ -8,41 +8,10 @@ import (
 	"time"
 
 	"mysql-broker/provisioner/launcher"
-	"mysql-broker/provisioner/launcher/certificate"
 	"mysql-broker/provisioner/launcher/kubernetes"
+	"mysql-broker/provisioner/launcher/launchertest"
 	"mysql-broker/provisioner/mysqladmin"
 )
-
-// authorities are what a launcher under test is told of.
-type authorities struct {
-	mu  sync.Mutex
-	now certificate.Authority
-}
-
-func (a *authorities) set(signing certificate.Authority, takesOver bool, trusted ...certificate.Authority) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.now = signing
-	a.now.Trusted, a.now.TakesOver = nil, takesOver
-	for _, other := range trusted {
-		a.now.Trusted = append(a.now.Trusted, other.Certificate...)
-	}
-}
-
-func (a *authorities) get(context.Context) (certificate.Authority, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.now, nil
-}
-
-func newAuthority(t *testing.T) certificate.Authority {
-	t.Helper()
-	cert, key, err := certificate.NewAuthority()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return certificate.Authority{Certificate: cert, Key: key}
-}
 
 // A server that has a CA of its own gets certificates of the CAs that take over, one after the other. Clients learn of
 // each CA before it is in use, and of its end afterwards. Sessions stay open, and what is recorded is what the server
@@ -53,12 +22,12 @@ func TestRenewal(t *testing.T) {
 		spec := newSpec()
 		before, _ := launch(t, p.open(t), spec)
 		guest := visit(t, spec, before)
-		first, second := newAuthority(t), newAuthority(t)
-		told := &authorities{}
-		told.set(first, false, first)
+		first, second := launchertest.NewAuthority(t), launchertest.NewAuthority(t)
+		configured := &launchertest.Authorities{}
+		configured.Set(first, false, first)
 		var mu sync.Mutex
 		recorded := launcher.Endpoint{}
-		p.cfg.Supervise, p.cfg.Authority, p.cfg.RenewInterval = true, told.get, 100*time.Millisecond
+		p.cfg.Supervise, p.cfg.Authority, p.cfg.RenewInterval = true, configured.Get, 100*time.Millisecond
 		p.cfg.Exec = func(ctx context.Context, _ string, e launcher.Endpoint, statement string) error {
 			return mysqladmin.Exec(ctx, login(spec, e), statement)
 		}
@@ -88,18 +57,18 @@ func TestRenewal(t *testing.T) {
 		if !verified(before.CACertificate) || verified(first.Certificate) {
 			t.Error("the server has another certificate before it is to have one")
 		}
-		told.set(first, true, first)
+		configured.Set(first, true, first)
 		await(t, "a certificate of the first CA", func() bool {
 			return trusted() == string(first.Certificate) && verified(first.Certificate)
 		})
-		told.set(second, true, second, first)
+		configured.Set(second, true, second, first)
 		await(t, "a certificate of the second CA", func() bool {
 			return trusted() == string(second.Certificate)+string(first.Certificate) && verified(second.Certificate)
 		})
 		if ids, err := l.SignedBy(t.Context(), first.Certificate); err != nil || len(ids) > 0 {
 			t.Errorf("the first CA still has signed for %q, %v", ids, err)
 		}
-		told.set(second, true, second)
+		configured.Set(second, true, second)
 		await(t, "clients to forget the first CA", func() bool { return trusted() == string(second.Certificate) })
 		await(t, "the launcher to return the CA that is recorded", func() bool { // it records before it changes
 			e, err := l.Endpoint(t.Context(), spec.ID)

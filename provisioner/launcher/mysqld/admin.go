@@ -1,9 +1,36 @@
 package mysqld
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+	"regexp"
+)
+
+// Neither needs escaping in SQL.
+var (
+	validUser     = regexp.MustCompile(`^[A-Za-z0-9_]{1,32}$`)
+	validPassword = regexp.MustCompile(`^[A-Za-z0-9_.~-]+$`)
+)
+
+// CheckAdmin returns an error if AdminSQL cannot create an account of that name with that password. The error does not
+// contain the password.
+func CheckAdmin(user, password string) error {
+	if !validUser.MatchString(user) || user == "root" {
+		return fmt.Errorf("the admin account %q is not a valid name", user)
+	}
+	return CheckAdminPassword(password)
+}
+
+// CheckAdminPassword is CheckAdmin for a password alone.
+func CheckAdminPassword(password string) error {
+	if !validPassword.MatchString(password) {
+		return errors.New("the admin password is empty or not URL-safe")
+	}
+	return nil
+}
 
 // AdminSQL returns the content of an init file, one statement per line, that creates the only account of a new server.
-// The arguments are not escaped: the caller has checked them.
+// The arguments are not escaped: CheckAdmin must have accepted them.
 func AdminSQL(user, password string) []byte {
 	account := "'" + user + "'@'%'"
 	return fmt.Appendf(nil, "CREATE USER %s IDENTIFIED BY '%s';\nGRANT ALL PRIVILEGES ON *.* TO %s WITH GRANT OPTION;\n",

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"regexp"
 	"strings"
 	"sync"
 
@@ -22,11 +21,6 @@ const portAttempts = 5
 // portTaken is what both flavours log in the locale C (EADDRINUSE). Testing the port instead is less reliable: it may
 // be free again by then.
 const portTaken = "Address already in use"
-
-var (
-	validUser     = regexp.MustCompile(`^[A-Za-z0-9_]{1,32}$`)
-	validPassword = regexp.MustCompile(`^[A-Za-z0-9_.~-]+$`)
-)
 
 // Launch implements launcher.Launcher. A server that is not ready yet holds nobody's data, so it starts again from an
 // empty data directory; its port and certificate stay.
@@ -91,11 +85,8 @@ func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec,
 // instanceOf returns the directory of a server. It refuses names and passwords that would need escaping in SQL, and
 // versions that this launcher does not have.
 func (l *Launcher) instanceOf(spec launcher.Spec) (serverDir, error) {
-	if !validUser.MatchString(spec.AdminUser) || spec.AdminUser == "root" {
-		return serverDir{}, fmt.Errorf("server %s: the admin account %q is not a valid name", spec.ID, spec.AdminUser)
-	}
-	if !validPassword.MatchString(spec.AdminPassword) {
-		return serverDir{}, fmt.Errorf("server %s: the admin password is empty or not URL-safe", spec.ID)
+	if err := mysqld.CheckAdmin(spec.AdminUser, spec.AdminPassword); err != nil {
+		return serverDir{}, fmt.Errorf("server %s: %w", spec.ID, err)
 	}
 	if b := l.cfg.Binary; !b.Runs(spec.Flavour, spec.Version) {
 		return serverDir{}, &launcher.Error{Action: launcher.GiveUp,

@@ -7,16 +7,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
-)
 
-var validNote = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
+	"mysql-broker/provisioner/launcher"
+)
 
 func (l *Launcher) notesDir() string { return filepath.Join(l.cfg.Dir, "notes") }
 
 func (l *Launcher) noteFile(name string) (string, error) {
-	if !validNote.MatchString(name) {
-		return "", fmt.Errorf("name of a note %q: want 1 to 64 lower-case letters, digits and dashes", name)
+	if err := launcher.CheckNoteName(name); err != nil {
+		return "", err
 	}
 	return filepath.Join(l.notesDir(), name), nil
 }

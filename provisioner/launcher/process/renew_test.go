@@ -1,7 +1,6 @@
 package process_test
 
 import (
-	"context"
 	"crypto"
 	"crypto/rand"
 	"crypto/tls"
@@ -11,47 +10,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/certificate"
+	"mysql-broker/provisioner/launcher/launchertest"
 	"mysql-broker/provisioner/launcher/mysqld"
 )
-
-// authorities are what a launcher under test is told of.
-type authorities struct {
-	mu  sync.Mutex
-	now certificate.Authority
-}
-
-func (a *authorities) set(t *testing.T, signing certificate.Authority, takesOver bool,
-	trusted ...certificate.Authority) {
-	t.Helper()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.now = signing
-	a.now.Trusted, a.now.TakesOver = nil, takesOver
-	for _, other := range trusted {
-		a.now.Trusted = append(a.now.Trusted, other.Certificate...)
-	}
-}
-
-func (a *authorities) get(context.Context) (certificate.Authority, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.now, nil
-}
-
-func newAuthority(t *testing.T) certificate.Authority {
-	t.Helper()
-	cert, key, err := certificate.NewAuthority()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return certificate.Authority{Certificate: cert, Key: key}
-}
 
 // verified says whether a login succeeds where the server is verified against these CAs.
 func verified(t *testing.T, spec launcher.Spec, end launcher.Endpoint, trusted []byte) bool {
@@ -74,10 +40,10 @@ func TestServerChangesItsAuthority(t *testing.T) {
 		session.SetMaxOpenConns(1)
 		exec(t, session, "SET @kept = 7")
 
-		first, second := newAuthority(t), newAuthority(t)
-		told := &authorities{}
-		told.set(t, first, false, first)
-		cfg.Authority = told.get
+		first, second := launchertest.NewAuthority(t), launchertest.NewAuthority(t)
+		configured := &launchertest.Authorities{}
+		configured.Set(first, false, first)
+		cfg.Authority = configured.Get
 		withExec(t, &cfg, spec)
 		l := open(t, cfg)
 		defer l.Close()
@@ -96,23 +62,23 @@ func TestServerChangesItsAuthority(t *testing.T) {
 			t.Error("the server has another certificate before it was to")
 		}
 
-		told.set(t, first, true, first)
+		configured.Set(first, true, first)
 		eventually(t, "the server has a certificate of the CA", func() bool {
 			return string(endpoint().CACertificate) == string(first.Certificate) &&
 				verified(t, spec, before, first.Certificate)
 		})
-		told.set(t, first, true, second, first)
+		configured.Set(first, true, second, first)
 		eventually(t, "clients are told of the next CA", func() bool {
 			return string(endpoint().CACertificate) == string(second.Certificate)+string(first.Certificate)
 		})
-		told.set(t, second, true, second, first)
+		configured.Set(second, true, second, first)
 		eventually(t, "the server has a certificate of the next CA", func() bool {
 			return verified(t, spec, before, second.Certificate)
 		})
 		if ids, err := l.SignedBy(t.Context(), first.Certificate); err != nil || len(ids) > 0 {
 			t.Errorf("still signed by the CA before: %v, %v", ids, err)
 		}
-		told.set(t, second, true, second)
+		configured.Set(second, true, second)
 		eventually(t, "clients are told of the one CA that is left", func() bool {
 			return string(endpoint().CACertificate) == string(second.Certificate)
 		})
@@ -128,10 +94,10 @@ func TestCertificateIsRenewed(t *testing.T) {
 		cfg := newConfig(t, binary)
 		cfg.Spares = 1
 		spec := newSpec("aging")
-		authority := newAuthority(t)
-		told := &authorities{}
-		told.set(t, authority, false, authority)
-		cfg.Authority = told.get
+		authority := launchertest.NewAuthority(t)
+		configured := &launchertest.Authorities{}
+		configured.Set(authority, false, authority)
+		cfg.Authority = configured.Get
 		withExec(t, &cfg, spec)
 		l := open(t, cfg)
 		end := launch(t, l, spec)

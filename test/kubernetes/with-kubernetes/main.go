@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"log"
 	"os"
-	"os/exec"
 	"os/signal"
 	"syscall"
 
@@ -44,13 +43,5 @@ func run(command []string) (code int, err error) {
 	for _, b := range cluster.Binaries() {
 		log.Printf("image %s", cluster.ImageName(b))
 	}
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...) // #nosec G204 -- it is what this is for
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+shared.Kubeconfig, "KUBERNETES_NODE="+shared.Node.Address())
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	err = cmd.Run()
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		return exit.ExitCode(), nil
-	}
-	return 0, err
+	return cluster.RunCommand(ctx, command, "KUBECONFIG="+shared.Kubeconfig, "KUBERNETES_NODE="+shared.Node.Address())
 }

@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"log"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
@@ -93,16 +92,10 @@ func run(command []string, dir string) (code int, err error) {
 		log.Printf("images %s and %s", cluster.ImageName(b), cluster.OfficialImage(b))
 		images = append(images, b.Flavour+"-"+b.Version+"="+cluster.OfficialImage(b))
 	}
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...) // #nosec G204 -- it is what this is for
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+n.Kubeconfig, cluster.DirVar+"="+dir, imagesVar+"="+strings.Join(images, " "))
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	err = cmd.Run()
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		if logs := os.Getenv("ARTEFACTS"); logs != "" {
-			return exit.ExitCode(), os.CopyFS(filepath.Join(logs, filepath.Base(dir)), os.DirFS(filepath.Join(dir, "log")))
-		}
-		return exit.ExitCode(), nil
+	code, err = cluster.RunCommand(ctx, command, "KUBECONFIG="+n.Kubeconfig, cluster.DirVar+"="+dir,
+		imagesVar+"="+strings.Join(images, " "))
+	if logs := os.Getenv("ARTEFACTS"); logs != "" && (code != 0 || err != nil) {
+		err = errors.Join(err, os.CopyFS(filepath.Join(logs, filepath.Base(dir)), os.DirFS(filepath.Join(dir, "log"))))
 	}
-	return 0, err
+	return code, err
 }

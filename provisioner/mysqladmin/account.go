@@ -35,7 +35,7 @@ func (s *Session) createAccount(ctx context.Context, a Account) error {
 		return fmt.Errorf("unknown role %q", a.Role)
 	}
 	err := s.identify(ctx, "CREATE USER", a)
-	if hasNumber(err, errCannotUser) { // it exists
+	if hasNumber(err, errCannotUser) || hasNumber(err, errIsDefiner) { // it exists
 		if err = s.identify(ctx, "ALTER USER", a); err == nil {
 			err = s.execAccount(ctx, "REVOKE ALL PRIVILEGES, GRANT OPTION FROM ?@'%'", a.Name)
 		}

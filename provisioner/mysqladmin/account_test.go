@@ -20,6 +20,7 @@ func TestCreateAccountAgainLeavesExactlyWhatIsAsked(t *testing.T) {
 		after := fresh
 		after.Name = before.Name
 		f.must(f.session.CreateAccount(t.Context(), fresh))
+		f.exec(f.loginAs(before), "CREATE VIEW v AS SELECT 1") // MySQL does not create definers
 		f.exec(f.root, "ALTER USER '"+before.Name+"'@'%' ACCOUNT LOCK")
 		for range 2 {
 			f.must(f.session.CreateAccount(t.Context(), after))

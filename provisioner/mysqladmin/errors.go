@@ -34,7 +34,7 @@ const (
 	errStatementTimeout   = 1969 // MariaDB only
 	errQueryTimeout       = 3024 // MySQL only
 	errDatabaseReadOnly   = 3989 // MySQL only
-	errIsDefiner          = 4006 // of DROP USER on MySQL
+	errIsDefiner          = 4006 // of DROP USER, and of CREATE USER even of one that exists; MySQL only
 )
 
 // outages are server errors that say that a statement cannot be executed now, but may be later.

@@ -51,15 +51,21 @@ func TestCloneInterrupted(t *testing.T) {
 		testdrive.Receive(t, deleted, "the copy is deleted").Expect(t, http.StatusOK)
 		expectTenants(t, d.admin, 1, 1)
 
-		// The broker is killed, and another one finishes the copy.
+		// The broker is killed while it copies, and the next one when it has created everything. A third one finishes.
 		i = p.ownInstance(t, "shared-small")
-		faults.Decide(func(_ int, point string) testdrive.Word {
-			if point == copied {
-				return testdrive.Die
-			}
-			return testdrive.GoOn
-		})
+		dieAt := func(point string) {
+			faults.Decide(func(_ int, at string) testdrive.Word {
+				if at == point {
+					return testdrive.Die
+				}
+				return testdrive.GoOn
+			})
+		}
+		dieAt(copied)
 		operation = i.clone(t, source.id, nil).Expect(t, http.StatusAccepted).String("operation")
+		p.Wait(t)
+		dieAt("provision: fill: done")
+		p = startPlatform(t, private, env)
 		p.Wait(t)
 		faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
 		p = startPlatform(t, private, env)

@@ -157,7 +157,7 @@ func TestHeldByServerThatComesLater(t *testing.T) {
 		proxy.Refuse(true)
 
 		p = startPlatform(t, s, env)
-		p.AwaitLog(t, "nothing is done there before")
+		p.AwaitLog(t, "nothing is done there until that works")
 		expectFigures(t, p, map[string]string{"mysql_broker_held": "0"})
 		i.via(p).deprovision(t, later).Expect(t, http.StatusAccepted)
 		proxy.Refuse(false)

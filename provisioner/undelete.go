@@ -75,6 +75,22 @@ func (p *Provisioner) findDeleted(ctx context.Context, q ProvisionRequest) (stor
 	return found[0], nil
 }
 
+// shownDeleted is how many deleted instances Deleted lists.
+const shownDeleted = 50
+
+// Deleted lists the deleted instances of an instance's tenant that can come back, the latest first.
+func (p *Provisioner) Deleted(ctx context.Context, i store.Instance) ([]store.Retained, error) {
+	of := tenantOf(i.OrganizationGUID, i.SpaceGUID, i.Context)
+	if !of.complete() {
+		return nil, nil
+	}
+	found, err := p.store.RetainedOf(ctx, of.platform, of.organization, of.space, shownDeleted)
+	if err != nil {
+		return nil, fmt.Errorf("list the deleted instances: %w", err)
+	}
+	return found, nil
+}
+
 // fitsRetained returns an error if an instance of that plan cannot have the retained data.
 func (p *Provisioner) fitsRetained(to plan.Plan, r store.Retained) error {
 	was := plan.Kind(r.Location.Kind)

@@ -8,8 +8,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// InstanceCopy is a ready instance, as stored on the server that holds it. If PostgreSQL is restored from an older
-// backup, the instance is restored from this copy. Passwords are encrypted, as in PostgreSQL.
+// InstanceCopy is a ready instance, or what is retained of a deleted one, as stored on the server that holds it. If
+// PostgreSQL is restored from an older backup, the instance is restored from this copy. Passwords are encrypted, as in
+// PostgreSQL.
 type InstanceCopy struct {
 	ID                 string          `json:"instance_id"`
 	ServiceID          string          `json:"service_id"`
@@ -25,6 +26,19 @@ type InstanceCopy struct {
 	AdminPassword      []byte          `json:"admin_password,omitempty"`
 	NextAdminPassword  []byte          `json:"next_admin_password,omitempty"`
 	CreatedAt          time.Time       `json:"created_at"`
+
+	Retained *RetainedCopy `json:"retained,omitempty" db:"-"` // nil unless the instance was deleted, and its data are kept
+}
+
+// RetainedCopy is what the copy of a deleted instance has besides.
+type RetainedCopy struct {
+	ID        string            `json:"id"` // of the retained data
+	Name      string            `json:"name,omitempty"`
+	Platform  string            `json:"platform,omitempty"`
+	Bytes     *int64            `json:"bytes,omitempty"`
+	DeletedAt time.Time         `json:"deleted_at"`
+	Until     time.Time         `json:"until"`
+	Accounts  map[string]string `json:"accounts"` // the roles of the accounts that are kept
 }
 
 const copyColumns = `i.id, i.service_id, i.plan_id, i.organization_guid, i.space_guid, i.parameters, i.context,
@@ -66,4 +80,24 @@ func (s *Store) CopiesSince(ctx context.Context, server string, since time.Time)
 	return allRows(ctx, s.pool, scanCopy, `SELECT `+copyColumns+` FROM instance i WHERE i.id IN (
 			SELECT instance_id FROM task WHERE finished_at >= $2 AND kind IN ('provision', 'update') AND state = 'succeeded')
 		AND i.server = $1 AND i.state = 'ready'`, server, since)
+}
+
+// RetainedCopies returns copies of what was retained since that time on a shared server, or on all dedicated servers
+// for DedicatedServers. Data that are being dropped, or that an instance is being created from, are left out.
+func (s *Store) RetainedCopies(ctx context.Context, server string, since time.Time) ([]InstanceCopy, error) {
+	return allRows(ctx, s.pool, scanRetainedCopy, `SELECT i.instance_id, i.service_id, i.plan_id, i.organization_guid,
+			i.space_guid, i.dedicated_id, `+launcherColumn+`, i.database_name, i.admin_password, i.next_admin_password,
+			i.id, i.name, i.platform, i.bytes, i.deleted_at, i.until,
+			(SELECT coalesce(json_object_agg(a.account, a.role), '{}') FROM retained_account a WHERE a.retained_id = i.id)
+		FROM retained i WHERE i.server = $1 AND i.deleted_at >= $2 AND i.adopted_by IS NULL AND i.purged_since IS NULL
+		ORDER BY i.database_name`, server, since)
+}
+
+func scanRetainedCopy(row pgx.CollectableRow) (c InstanceCopy, err error) {
+	var r RetainedCopy
+	err = row.Scan(&c.ID, &c.ServiceID, &c.PlanID, &c.OrganizationGUID, &c.SpaceGUID, &c.DedicatedID, &c.Launcher,
+		&c.Database, &c.AdminPassword, &c.NextAdminPassword, &r.ID, &r.Name, &r.Platform, &r.Bytes, &r.DeletedAt, &r.Until,
+		&r.Accounts)
+	c.Retained, c.CreatedAt = &r, r.DeletedAt
+	return c, err
 }

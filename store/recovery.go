@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -90,6 +92,33 @@ func (t *Tx) Adopt(c InstanceCopy, at Location) {
 		t.write("take a place", `INSERT INTO server (name, instances) VALUES ($1, 1)
 			ON CONFLICT (name) DO UPDATE SET instances = server.instances + 1`, server)
 	}
+}
+
+// RetainCopy records from a copy what a deleted instance has left at a location, and deletes the instance, if it is
+// recorded.
+func (t *Tx) RetainCopy(c InstanceCopy, at Location) {
+	server, dedicatedID, launcher := at.columns()
+	accounts := slices.Sorted(maps.Keys(c.Retained.Accounts))
+	roles := make([]string, len(accounts))
+	for n, account := range accounts {
+		roles[n] = c.Retained.Accounts[account]
+	}
+	t.write("retain the data", `WITH inserted AS (
+			INSERT INTO retained (id, instance_id, name, service_id, plan_id, organization_guid, space_guid, platform, server,
+				dedicated_id, launcher, database_name, admin_password, next_admin_password, bytes, deleted_at, until)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
+			RETURNING id AS retained_id, instance_id AS id, location_kind, server, dedicated_id, launcher, database_name),
+		kept AS (INSERT INTO retained_account (account, retained_id, role)
+			SELECT a.account, retained_id, a.role FROM inserted, unnest($18::text[], $19::text[]) AS a (account, role)),
+		recorded AS (INSERT INTO resource (kind, server, name, instance_id)
+			SELECT 'account', server, account, id FROM inserted, unnest($18::text[]) AS account
+			WHERE location_kind = 'shared' ON CONFLICT DO NOTHING)
+		`+recordOfInstance, c.Retained.ID, c.ID, c.Retained.Name, c.ServiceID, c.PlanID, c.OrganizationGUID, c.SpaceGUID,
+		c.Retained.Platform, server, dedicatedID, launcher, c.Database, c.AdminPassword, c.NextAdminPassword,
+		c.Retained.Bytes, c.Retained.DeletedAt, c.Retained.Until, accounts, roles)
+	t.write("take a place", `WITH gone AS (DELETE FROM instance WHERE id = $1 AND database_name = $2 RETURNING server)
+		INSERT INTO server (name, instances) SELECT $3, 1 WHERE $3 <> '' AND NOT EXISTS (SELECT FROM gone)
+			ON CONFLICT (name) DO UPDATE SET instances = server.instances + 1`, c.ID, c.Database, server)
 }
 
 // AdoptAdminPassword records the encrypted passwords of a copy, because the dedicated server's password was changed

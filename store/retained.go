@@ -60,6 +60,13 @@ func (s *Store) FindRetained(ctx context.Context, serviceID, idOrName string) ([
 		ORDER BY deleted_at DESC`, serviceID, idOrName)
 }
 
+// RetainedOf lists what can come back to a tenant, the latest first, at most so many.
+func (s *Store) RetainedOf(ctx context.Context, platform, organization, space string, limit int) ([]Retained, error) {
+	return allRows(ctx, s.pool, s.keys.scanRetained, selectRetained+`platform = $1 AND organization_guid = $2
+			AND space_guid = $3 AND purged_since IS NULL AND until > now()
+		ORDER BY deleted_at DESC LIMIT $4`, platform, organization, space, limit)
+}
+
 // Adopted returns what an instance that is not ready is being created from, or ErrNotFound.
 func (s *Store) Adopted(ctx context.Context, instanceID string) (Retained, error) {
 	return oneRow(ctx, s.pool, s.keys.scanRetained, selectRetained+"adopted_by = $1", instanceID)

@@ -29,6 +29,8 @@ type Config struct {
 	Findings func() ([]doctor.Finding, time.Time)
 	// Storage is provisioner.Provisioner.Storage.
 	Storage func(ctx context.Context, i store.Instance) (s provisioner.Storage, found bool, err error)
+	// Deleted is provisioner.Provisioner.Deleted.
+	Deleted func(ctx context.Context, i store.Instance) ([]store.Retained, error)
 	Logger  *slog.Logger
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
@@ -36,6 +37,7 @@ type instancePage struct {
 	Server   serverPart
 	Bindings []bindingRow
 	Recent   []store.TaskSummary
+	Deleted  []deletedRow // instances of the space that can come back
 }
 
 // state is the text for an instance's state, and its severity.
@@ -66,6 +68,24 @@ type tableRow struct {
 type bindingRow struct {
 	store.BindingSummary
 	Sessions int // -1 if it is not known
+}
+
+// deletedRow is a deleted instance.
+type deletedRow struct {
+	store.Retained
+	Plan string // its name; PLAN if the plan was removed
+	Key  string // for the parameter undelete
+}
+
+// plainID matches ids that need no quoting in a shell, as GUIDs do.
+var plainID = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
+
+func (d *Dashboard) newDeletedRow(r store.Retained) deletedRow {
+	row := deletedRow{r, cmp.Or(d.Plans.Get(r.PlanID).Name, "PLAN"), r.InstanceID}
+	if !plainID.MatchString(r.InstanceID) {
+		row.Key = r.ID
+	}
+	return row
 }
 
 // access looks up what the viewer may see. If that is nothing or unknown, it also responds to the request.
@@ -127,6 +147,13 @@ func (d *Dashboard) instancePage(r *http.Request, id string, access signin.Acces
 	}
 	if p.Recent, err = d.Store.RecentTasks(ctx, id, i.CreatedAt, recentTasks); err != nil {
 		return nil, err
+	}
+	deleted, err := d.Deleted(ctx, i)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range deleted {
+		p.Deleted = append(p.Deleted, d.newDeletedRow(r))
 	}
 	return p, d.fillIn(ctx, p, i, r.URL.Query().Get("range"))
 }

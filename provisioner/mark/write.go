@@ -80,12 +80,29 @@ func (k *Keeper) list(ctx context.Context, server *shared.Server, last, now time
 		if err != nil {
 			return fmt.Errorf("read which instances have changed: %w", err)
 		}
-		return tell(changed)
+		if err := tell(changed); err != nil {
+			return err
+		}
+		return k.listRetained(ctx, server, since, tell)
 	}
 	if err := k.Store.EachCopy(ctx, server.Name(), tell); err != nil {
 		return fmt.Errorf("list the instances: %w", err)
 	}
+	if err := k.listRetained(ctx, server, time.Time{}, tell); err != nil {
+		return err
+	}
 	return server.ForgetListed(ctx, k.identity)
+}
+
+// listRetained replaces the copies of instances that were deleted since that time with copies of what is retained of
+// them. It is called after the instances are listed: one that is deleted in between is in both lists.
+func (k *Keeper) listRetained(ctx context.Context, server *shared.Server, since time.Time,
+	tell func([]store.InstanceCopy) error) error {
+	retained, err := k.Store.RetainedCopies(ctx, server.Name(), since)
+	if err != nil {
+		return fmt.Errorf("read what deleted instances have left: %w", err)
+	}
+	return tell(retained)
 }
 
 // sameDay reports whether no multiple of relistEach lies between two times.
@@ -138,6 +155,15 @@ func (k *Keeper) writeNote(ctx context.Context, l fleet.Launcher, m store.Mark) 
 	})
 	if err != nil {
 		return fmt.Errorf("list the instances: %w", err)
+	}
+	retained, err := k.Store.RetainedCopies(ctx, store.DedicatedServers, time.Time{})
+	if err != nil {
+		return fmt.Errorf("read what deleted instances have left: %w", err)
+	}
+	for _, c := range retained {
+		if c.Launcher == l.Name {
+			n.Instances = append(n.Instances, c)
+		}
 	}
 	content, err := json.Marshal(n)
 	if err != nil {

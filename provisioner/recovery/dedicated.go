@@ -55,15 +55,25 @@ func (r *recovery) compareDedicated(ctx context.Context) error {
 			continue
 		}
 		ids[i.ID] = true
+		if c := copies[i.Location]; r.deletedSince(i, c) {
+			r.retain(c, i.Location, true)
+			delete(ids, i.ID)
+			continue
+		}
 		if !slices.Contains(r.Without, i.Server) && i.CreatedAt.Before(r.before) {
 			r.compareServer(ctx, i, copies[i.Location], recorded)
 		}
 	}
 	for _, at := range there {
-		if former := retained[at.Server]; owned[at] || former != "" && (copies[at].ID == "" || copies[at].ID == former) {
-			continue // it is suspended, unless another instance has got it since the backup
+		c := copies[at]
+		left, kept := retained[at.Server]
+		switch {
+		case owned[at] || kept && (c.ID == "" || c.Retained != nil || left.listedBefore(c)):
+		case c.Retained != nil:
+			r.retain(c, at, false)
+		default:
+			r.adoptServer(ctx, at, c, ids)
 		}
-		r.adoptServer(ctx, at, copies[at], ids)
 	}
 	return nil
 }

@@ -33,9 +33,21 @@ func (r *recovery) compareShared(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("read what is recorded of the server: %w", err)
 	}
+	if s.retained, err = r.retained(ctx, name); err != nil {
+		return err
+	}
+	listed := map[string]store.InstanceCopy{}
+	for _, c := range told.Instances {
+		listed[c.Database] = c
+	}
 	ids := map[string]bool{}
 	for _, i := range instances {
 		if s.holds.databases[i.Database] {
+			if c := listed[i.Database]; r.deletedSince(i, c) {
+				r.retain(c, store.SharedLocation(name), true)
+				s.retained[i.Database] = former(c)
+				continue
+			}
 			s.instances[i.Database] = i
 			ids[i.ID] = true
 			continue
@@ -44,31 +56,11 @@ func (r *recovery) compareShared(ctx context.Context, name string) error {
 			ids[i.ID] = true
 		}
 	}
-	if s.retained, err = r.retained(ctx, name); err != nil {
-		return err
-	}
 	r.adoptListed(told.Instances, s, ids)
 	r.compareAccounts(s)
 	r.lookForStrangers(s, told)
+	r.lookForUsers(s)
 	return nil
-}
-
-// retained reads which databases on a shared server, or which dedicated servers (""), are what deleted instances have
-// left. It returns the ids of those instances by the names of the databases or servers.
-func (r *recovery) retained(ctx context.Context, server string) (map[string]string, error) {
-	all, err := r.Store.RetainedAt(ctx, server)
-	if err != nil {
-		return nil, fmt.Errorf("read what deleted instances have left: %w", err)
-	}
-	former := map[string]string{}
-	for _, left := range all {
-		if left.Location.Dedicated() {
-			former[left.Location.Server] = left.InstanceID
-		} else {
-			former[left.Database] = left.InstanceID
-		}
-	}
-	return former, nil
 }
 
 // forget adds an item that deletes the record of an instance without a database, and drops its remaining accounts. If
@@ -112,9 +104,16 @@ func (r *recovery) adoptListed(listed []store.InstanceCopy, s site, ids map[stri
 			r.learnPlan(i, c, s.server)
 			continue
 		}
-		if !s.holds.databases[c.Database] || s.retained[c.Database] == c.ID { // the list is from before the deletion
+		left, retained := s.retained[c.Database]
+		if !s.holds.databases[c.Database] || retained && (c.Retained != nil || left.listedBefore(c)) {
 			continue
 		}
+		if c.Retained != nil {
+			r.retain(c, store.SharedLocation(s.server), false)
+			s.retained[c.Database] = former(c)
+			continue
+		}
+		delete(s.retained, c.Database)
 		item := Item{Action: Adopt, Kind: "instance", Server: s.server, Name: c.Database, InstanceID: c.ID,
 			Why: "it was created after the backup"}
 		if ids[c.ID] {
@@ -155,7 +154,8 @@ func (r *recovery) learnPlan(i store.RecordedInstance, c store.InstanceCopy, ser
 // lookForStrangers adds items for databases that may be this broker's and are not in the server's list.
 func (r *recovery) lookForStrangers(s site, told mark.Told) {
 	for name := range s.holds.databases {
-		if _, own := s.instances[name]; own || s.retained[name] != "" || !databaseName.MatchString(name) || !told.Found {
+		_, own := s.instances[name]
+		if _, retained := s.retained[name]; own || retained || !databaseName.MatchString(name) || !told.Found {
 			continue
 		}
 		r.add(Item{Action: Look, Kind: store.DatabaseResource, Server: s.server, Name: name,

@@ -59,7 +59,7 @@ type site struct {
 	holds     holdings
 	instances map[string]store.RecordedInstance // by database
 	recorded  []store.RecordedAccount
-	retained  map[string]string // ids of deleted instances by their databases, which stay
+	retained  map[string]formerInstance // what deleted instances have left, by database
 }
 
 // compareAccounts finds bindings that were ended since the backup, accounts without a record, and accounts with the

@@ -32,13 +32,19 @@ func (r *recovery) endTask(ctx context.Context, t store.Task) error {
 			return err
 		}
 		state, description := store.Failed, restored
+		whole := r.whole[i.ID]
+		if _, err := r.Store.Adopted(ctx, i.ID); err == nil { // retained data, which stay until it is asked for them again
+			whole = false
+		} else if !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
 		switch {
 		case t.Phase == store.Cleanup:
 			description = undone
 			if t.Kind == store.Provision {
 				tx.SetInstanceState(i.ID, store.CreateFailed)
 			}
-		case t.Kind == store.Provision && r.whole[i.ID]:
+		case t.Kind == store.Provision && whole:
 			state, description = store.Succeeded, ""
 			tx.SetInstanceState(i.ID, store.Ready)
 		case t.Kind == store.Provision:
@@ -64,16 +70,7 @@ func (r *recovery) forgetInstance(ctx context.Context, id string) error {
 		} else if err != nil {
 			return err
 		}
-		for _, t := range r.tasks {
-			if t.InstanceID != id {
-				continue
-			}
-			if t.Kind == store.Deprovision {
-				tx.EndTask(t.ID, store.Succeeded, "")
-			} else {
-				tx.EndTask(t.ID, store.Failed, restored)
-			}
-		}
+		r.endTasksOfDeleted(tx, id)
 		tx.DeleteInstance(id)
 		return nil
 	})
@@ -81,4 +78,17 @@ func (r *recovery) forgetInstance(ctx context.Context, id string) error {
 		return fmt.Errorf("forget the instance: %w", err)
 	}
 	return nil
+}
+
+func (r *recovery) endTasksOfDeleted(tx *store.Tx, instanceID string) {
+	for _, t := range r.tasks {
+		if t.InstanceID != instanceID {
+			continue
+		}
+		if t.Kind == store.Deprovision {
+			tx.EndTask(t.ID, store.Succeeded, "")
+		} else {
+			tx.EndTask(t.ID, store.Failed, restored)
+		}
+	}
 }

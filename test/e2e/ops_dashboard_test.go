@@ -3,6 +3,7 @@ package e2e
 import (
 	"bufio"
 	"encoding/json"
+	"html"
 	"net/http"
 	"net/url"
 	"strings"
@@ -27,6 +28,7 @@ func TestDashboard(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
 		env := testdrive.Environment(t, server)
+		env["CATALOG"] = catalogRetaining(t)
 		d := dashboardPeople{Dashboard: testdrive.NewDashboard(t, env), platform: startPlatform(t, server, env),
 			launcherDir: env["LAUNCHER_DIR"], browsers: map[string]*openid.Browser{}}
 		evil := d.newInstanceCalled(t, "shared-small", url.PathEscape(evilID))
@@ -39,7 +41,7 @@ func TestDashboard(t *testing.T) {
 			name string
 			run  func(*testing.T, dashboardPeople, instance)
 		}{{"page of an instance", testInstancePage}, {"who sees what", testWhoSeesWhat}, {"headers", testDashboardHeaders},
-			{"events", testDashboardEvents}, {"overview", testOverviewPages}, {"a server that is silent", testSilentServer}} {
+			{"events", testDashboardEvents}, {"overview", testOverviewPages}, {"deleted instances", testDeletedInstances}, {"a server that is silent", testSilentServer}} {
 			t.Run(s.name, func(t *testing.T) {
 				t.Parallel()
 				s.run(t, d, evil)
@@ -125,6 +127,32 @@ func testWhoSeesWhat(t *testing.T, d dashboardPeople, _ instance) {
 	d.open(t, openid.Stranger, instancePage(i.id)+"/events").Expect(t, http.StatusNotFound, "")
 	for _, path := range []string{"", "instances", "tasks", "findings"} {
 		d.open(t, openid.Developer, path).Expect(t, http.StatusForbidden, "cf service NAME")
+	}
+}
+
+// Who may manage an instance sees what was deleted from its space, and how to take it back.
+func testDeletedInstances(t *testing.T, d dashboardPeople, _ instance) {
+	fields := body{"context": body{"platform": "cloudfoundry", "instance_name": evilName}, "space_guid": "space-of-deleted"}
+	i, deleted := d.provisioned(t, "shared-small", fields), d.provisioned(t, "shared-small", fields)
+	other := d.provisioned(t, "shared-small", body{"context": body{"platform": "cloudfoundry"}})
+	deleted.delete(t)
+	page := d.open(t, openid.Operator, instancePage(i.id)).Expect(t, http.StatusOK, "Deleted from this space")
+	for _, want := range []string{evilName, `cf create-service OFFERING shared-small NAME -c '{"undelete":"` + deleted.id + `"}'`} {
+		if !strings.Contains(html.UnescapeString(page.Text), want) {
+			t.Errorf("the page does not show %q", want)
+		}
+	}
+	if strings.Contains(page.Text, "<img src=x") {
+		t.Error("the page holds a name that is not escaped")
+	}
+	d.Cloud.Allow(openid.Developer, i.id, openid.Permission{Read: true})
+	for name, text := range map[string]string{
+		"who may only read": d.open(t, openid.Developer, instancePage(i.id)).Expect(t, http.StatusOK, "Ready").Text,
+		"another space":     d.open(t, openid.Operator, instancePage(other.id)).Expect(t, http.StatusOK, "Ready").Text,
+	} {
+		if strings.Contains(text, deleted.id) {
+			t.Errorf("%s sees what was deleted", name)
+		}
 	}
 }
 

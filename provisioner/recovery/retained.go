@@ -1,0 +1,90 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"mysql-broker/store"
+)
+
+// formerInstance is the deleted instance that has left something.
+type formerInstance struct {
+	id      string
+	deleted time.Time
+}
+
+func former(c store.InstanceCopy) formerInstance { return formerInstance{c.ID, c.Retained.DeletedAt} }
+
+// listedBefore reports whether a copy of a living instance is older than its deletion. Otherwise an instance, maybe of
+// the same id, has got the data since.
+func (f formerInstance) listedBefore(c store.InstanceCopy) bool {
+	return c.ID == f.id && !c.CreatedAt.After(f.deleted)
+}
+
+// retained reads what deleted instances have left on a shared server, by database, or as dedicated servers (""), by
+// their ids.
+func (r *recovery) retained(ctx context.Context, server string) (map[string]formerInstance, error) {
+	all, err := r.Store.RetainedAt(ctx, server)
+	if err != nil {
+		return nil, fmt.Errorf("read what deleted instances have left: %w", err)
+	}
+	found := map[string]formerInstance{}
+	for _, left := range all {
+		if left.AdoptedBy != "" { // the records of that instance count
+			continue
+		}
+		name := left.Database
+		if left.Location.Dedicated() {
+			name = left.Location.Server
+		}
+		found[name] = formerInstance{left.InstanceID, left.DeletedAt}
+	}
+	return found, nil
+}
+
+// deletedSince reports whether the copy says that a recorded instance was deleted and its data are retained.
+func (r *recovery) deletedSince(i store.RecordedInstance, c store.InstanceCopy) bool {
+	return c.Retained != nil && c.ID == i.ID && i.CreatedAt.Before(r.before) && i.CreatedAt.Before(c.Retained.DeletedAt)
+}
+
+// retain adds an item that records what a deleted instance has left. The record of the instance, if there is one, is
+// deleted.
+func (r *recovery) retain(c store.InstanceCopy, at store.Location, recorded bool) {
+	if recorded {
+		r.gone[c.ID] = true
+	}
+	name := c.Database
+	if at.Dedicated() {
+		name = at.Server
+	}
+	r.add(Item{Action: Adopt, Kind: "retained data", Server: at.Server, Name: name, InstanceID: c.ID,
+		Why: "the instance was deleted after the backup, and its data are kept", do: func(ctx context.Context) error {
+			return r.Store.InTx(ctx, func(tx *store.Tx) error {
+				if recorded {
+					if _, err := tx.LockInstance(ctx, c.ID); err != nil && !errors.Is(err, store.ErrNotFound) {
+						return err
+					}
+					r.endTasksOfDeleted(tx, c.ID)
+				}
+				tx.RetainCopy(c, at)
+				return nil
+			})
+		}})
+}
+
+// lookForUsers adds items for accounts that can use a retained database: an instance has got it since the last copies
+// were made.
+func (r *recovery) lookForUsers(s site) {
+	for _, g := range s.holds.grants {
+		if _, retained := s.retained[g.Database]; !retained || slices.Contains(s.holds.locked, g.Account) {
+			continue
+		}
+		r.add(Item{Action: Look, Kind: store.AccountResource, Server: s.server, Name: g.Account,
+			InstanceID: s.retained[g.Database].id,
+			Why: "it can use the data of a deleted instance, which came back less than a minute before the end: the platform " +
+				"knows the instance; delete that one, and create one with undelete, within a day"})
+	}
+}

@@ -30,7 +30,8 @@ servers. Brokers can run meanwhile; their running operations are not mistaken fo
   unreachable  a server does not answer, so nothing is known about it.
   stray        an account without a record has access to an instance's database.
   deviating    an account has privileges that do not match its role and its instance's quota. --repair sets them, on
-               shared servers. They are compared only if the broker's account can read mysql.db.
+               shared servers. They are compared only if the broker's account can read mysql.db. Or a launcher lacks
+               rights in Kubernetes.
   unrecorded   its name looks like the broker's, but the broker has no record of it. It may belong to another broker and
                is never touched.
 

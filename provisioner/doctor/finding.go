@@ -21,7 +21,7 @@ const (
 	Unreachable Problem = "unreachable" // its contents are not known
 	Unrecorded  Problem = "unrecorded"  // it has a name like the broker's, but no record
 	Stray       Problem = "stray"       // an account may use an instance's database, but has no record
-	Deviating   Problem = "deviating"   // an account has other privileges than its role and its instance's quota require
+	Deviating   Problem = "deviating"   // it has other rights than it must: an account, or the broker at a launcher
 )
 
 // problems in the order of the report.

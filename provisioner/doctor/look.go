@@ -39,6 +39,9 @@ func (d *Doctor) look(ctx context.Context, server string, forget bool) (Report, 
 		l.report.Findings = append(l.report.Findings, findings...)
 	}
 	l.end()
+	if err == nil && server == store.DedicatedServers {
+		l.report.Findings = append(l.report.Findings, d.rights(ctx, l.unseen)...)
+	}
 	if err == nil && server != store.DedicatedServers && l.holds.err == nil {
 		var blocked []Finding
 		blocked, err = d.blocked(ctx, server)

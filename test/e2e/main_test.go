@@ -5,7 +5,11 @@ package e2e
 import (
 	"testing"
 
+	kubernetes "mysql-broker/test/kubernetes/cluster"
 	"mysql-broker/test/servers"
 )
 
-func TestMain(m *testing.M) { servers.Main(m) }
+// onKubernetes is the cluster of the tests that need one.
+var onKubernetes kubernetes.Shared
+
+func TestMain(m *testing.M) { servers.Main(m, onKubernetes.Close) }

@@ -5,4 +5,5 @@ cd "$(dirname "$0")/../.."
 for image in ${MYSQLD_IMAGES:?run this by make kubernetes}; do
   test/kubernetes/pods.sh "$image"
 done
-exec go test -count=1 -parallel 3 -timeout 40m ./provisioner/launcher/kubernetes
+go test -count=1 -parallel 3 -timeout 40m ./provisioner/launcher/kubernetes
+exec go test -count=1 -parallel 3 -timeout 20m -run Kubernetes ./test/e2e

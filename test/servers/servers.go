@@ -7,6 +7,7 @@ package servers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -31,27 +32,31 @@ var own struct {
 	lock     sync.Mutex // of fleet
 }
 
-// Main runs the tests, stops every server that was started for them, and exits.
-func Main(m *testing.M) {
+// Main runs the tests, stops every server that was started for them, calls the functions in stop, and exits.
+func Main(m *testing.M, stop ...func() error) {
 	own.mayStart.Store(true)
 	interrupted := make(chan os.Signal, 1)
 	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		<-interrupted
-		stopOwn()
+		stopOwn(stop)
 		os.Exit(1)
 	}()
 	code := m.Run()
-	if !stopOwn() {
+	if !stopOwn(stop) {
 		code = 1
 	}
 	os.Exit(code)
 }
 
-func stopOwn() (ok bool) {
+func stopOwn(more []func() error) (ok bool) {
 	own.lock.Lock()
 	defer own.lock.Unlock()
-	if err := own.fleet.Stop(context.Background()); err != nil {
+	err := own.fleet.Stop(context.Background())
+	for _, stop := range more {
+		err = errors.Join(err, stop())
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "stop the test servers:", err)
 		return false
 	}

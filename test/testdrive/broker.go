@@ -88,27 +88,37 @@ func Launchers(t testing.TB, env map[string]string, flavour string, names [2]str
 	var list []string
 	for _, name := range names {
 		low, high := PortRange(t)
-		own := "LAUNCHER_" + strings.ToUpper(name) + "_"
+		own := launcherPrefix(name)
 		env[own+"DIR"], env[own+"MYSQLD"], env[own+"SPARES"] = launcherDirWithTemplates(t, flavour), mysqld, "0"
 		env[own+"PORTS"] = fmt.Sprintf("%d-%d", low, high)
 		list = append(list, name+"="+launchers.Here)
 	}
 	env["LAUNCHER"] = strings.Join(list, ",")
-	catalog, err := os.ReadFile(env["CATALOG"])
+	env["CATALOG"] = catalogFor(t, env["CATALOG"], names[:])
+	t.Cleanup(func() { StopDedicated(t, env) })
+	return env
+}
+
+// launcherPrefix is that of the variables of a named launcher.
+func launcherPrefix(name string) string { return "LAUNCHER_" + strings.ToUpper(name) + "_" }
+
+// catalogFor writes a catalog like that one, which gives the small dedicated plan to the first launcher and the large
+// one to the second, and returns its path.
+func catalogFor(t testing.TB, catalog string, launchers []string) string {
+	t.Helper()
+	text, err := os.ReadFile(catalog)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := string(catalog)
-	for _, name := range names {
+	for _, name := range launchers {
 		const key = "{provisioner: dedicated, "
-		text = strings.Replace(text, key+"async", key+"launcher: "+name+", async", 1)
+		text = bytes.Replace(text, []byte(key+"async"), []byte(key+"launcher: "+name+", async"), 1)
 	}
-	env["CATALOG"] = filepath.Join(t.TempDir(), "catalog.yml")
-	if err := os.WriteFile(env["CATALOG"], []byte(text), 0o600); err != nil {
+	path := filepath.Join(t.TempDir(), "catalog.yml")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { StopDedicated(t, env) })
-	return env
+	return path
 }
 
 // launcherDirWithTemplates returns a launcher's directory with the template from the launcher of the tests' servers of

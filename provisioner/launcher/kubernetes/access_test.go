@@ -35,7 +35,7 @@ func TestCertificateNames(t *testing.T) {
 					if !ok || e.Action != launcher.Wait || e.Sentence != wants {
 						t.Fatalf("launch: %v, want %q", err, wants)
 					}
-					call(t, http.MethodPatch, p.path("services/"+objectName(spec)+"/status"), map[string]any{"status": map[string]any{
+					p.Do(t, http.MethodPatch, p.Path("services/"+objectName(spec)+"/status"), map[string]any{"status": map[string]any{
 						"loadBalancer": map[string]any{"ingress": []any{map[string]string{"hostname": outside}}}}}, nil)
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -44,7 +44,7 @@ func TestCertificateNames(t *testing.T) {
 					t.Error("a server is up at once")
 				}
 				var secret struct{ Data map[string][]byte }
-				call(t, http.MethodGet, p.path("secrets/"+objectName(spec)), nil, &secret)
+				p.Do(t, http.MethodGet, p.Path("secrets/"+objectName(spec)), nil, &secret)
 				block, _ := pem.Decode(secret.Data["server.pem"])
 				if block == nil {
 					t.Fatal("the Secret has no certificate")
@@ -53,7 +53,7 @@ func TestCertificateNames(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, name := range []string{objectName(spec) + "." + p.namespace + ".svc", outside} {
+				for _, name := range []string{objectName(spec) + "." + p.Name + ".svc", outside} {
 					if name != "" && !slices.Contains(leaf.DNSNames, name) {
 						t.Errorf("the certificate has the names %q and not %s", leaf.DNSNames, name)
 					}

@@ -158,11 +158,11 @@ func oneImage(t *testing.T, fn func(t *testing.T, image kubernetes.Image)) {
 // holdsNothing fails the test if an object of a server is there.
 func (p *place) holdsNothing(t *testing.T) {
 	t.Helper()
-	for _, path := range []string{p.path("secrets"), p.path("persistentvolumeclaims"), p.path("services"),
-		p.path("pods"), "/apis/apps/v1/namespaces/" + p.namespace + "/statefulsets"} {
+	for _, path := range []string{p.Path("secrets"), p.Path("persistentvolumeclaims"), p.Path("services"),
+		p.Path("pods"), "/apis/apps/v1/namespaces/" + p.Name + "/statefulsets"} {
 		await(t, "the objects of "+path+" to be gone", func() bool {
 			var there struct{ Items []any }
-			call(t, http.MethodGet, path+"?labelSelector=mysql-broker/server", nil, &there)
+			p.Do(t, http.MethodGet, path+"?labelSelector=mysql-broker/server", nil, &there)
 			return len(there.Items) == 0
 		})
 	}

@@ -92,7 +92,10 @@ type Launcher struct {
 	up sync.Map // ids of servers to the container that let the administrator in
 }
 
-var _ launcher.Observer = (*Launcher)(nil)
+var (
+	_ launcher.Observer = (*Launcher)(nil)
+	_ launcher.Checker  = (*Launcher)(nil)
+)
 
 // New returns a launcher. It makes no connection before it returns.
 func New(cfg Config) (*Launcher, error) {

@@ -106,7 +106,7 @@ func TestContainerKilled(t *testing.T) {
 		p := newPlace(t, image)
 		l, spec := p.open(t), newSpec()
 		e, _ := launch(t, l, spec)
-		if !shared.Node.Kill(p.namespace, podName(spec)) {
+		if !shared.Node.Kill(p.Name, podName(spec)) {
 			t.Fatal("there is no container to kill")
 		}
 		await(t, "the server to be starting", func() bool { return l.Starting(spec.ID) })
@@ -131,7 +131,7 @@ func TestPodDeleted(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := uid(t, p, spec)
-		call(t, http.MethodDelete, p.path("pods/"+podName(spec)), nil, nil)
+		p.Do(t, http.MethodDelete, p.Path("pods/"+podName(spec)), nil, nil)
 		await(t, "another pod", func() bool { now := uid(t, p, spec); return now != "" && now != before })
 		launch(t, p.open(t), spec)
 		if err := connect(t, spec, e).Ping(t.Context()); err != nil {
@@ -188,7 +188,7 @@ func TestResizeInPlace(t *testing.T) {
 				}
 			}
 		}
-		call(t, http.MethodGet, p.path("pods/"+podName(spec)), nil, &pod)
+		p.Do(t, http.MethodGet, p.Path("pods/"+podName(spec)), nil, &pod)
 		if limit := pod.Spec.Containers[0].Resources.Limits["memory"]; limit != "512Mi" {
 			t.Errorf("the pod has %s of memory", limit)
 		}
@@ -197,7 +197,7 @@ func TestResizeInPlace(t *testing.T) {
 				Resources struct{ Requests map[string]string }
 			}
 		}
-		call(t, http.MethodGet, p.path("persistentvolumeclaims/"+objectName(spec)), nil, &claim)
+		p.Do(t, http.MethodGet, p.Path("persistentvolumeclaims/"+objectName(spec)), nil, &claim)
 		if size := claim.Spec.Resources.Requests["storage"]; size != "2Gi" && size != "2048Mi" {
 			t.Errorf("the volume has %s, and had 2 GiB", size)
 		}
@@ -227,14 +227,14 @@ func TestNoNode(t *testing.T) {
 func TestNoVolume(t *testing.T) {
 	eachImage(t, func(t *testing.T, image kubernetes.Image) {
 		p := newPlace(t, image)
-		call(t, http.MethodPost, p.path("resourcequotas"), map[string]any{"apiVersion": "v1", "kind": "ResourceQuota",
+		p.Do(t, http.MethodPost, p.Path("resourcequotas"), map[string]any{"apiVersion": "v1", "kind": "ResourceQuota",
 			"metadata": map[string]string{"name": "full"},
 			"spec":     map[string]any{"hard": map[string]string{"requests.storage": "512Mi"}}}, nil)
 		await(t, "the quota", func() bool {
 			var quota struct {
 				Status struct{ Used map[string]string }
 			}
-			call(t, http.MethodGet, p.path("resourcequotas/full"), nil, &quota)
+			p.Do(t, http.MethodGet, p.Path("resourcequotas/full"), nil, &quota)
 			return quota.Status.Used["requests.storage"] == "0"
 		})
 		_, err := p.open(t).Launch(t.Context(), newSpec(), func(string) {})
@@ -271,7 +271,7 @@ func TestFence(t *testing.T) {
 		l, spec := p.open(t), newSpec()
 		launch(t, l, spec)
 		owned := map[string]any{}
-		call(t, http.MethodGet, p.path("persistentvolumeclaims/"+objectName(spec)), nil, &owned)
+		p.Do(t, http.MethodGet, p.Path("persistentvolumeclaims/"+objectName(spec)), nil, &owned)
 		if err := l.Destroy(t.Context(), spec.ID); err != nil {
 			t.Fatal(err)
 		}
@@ -281,10 +281,10 @@ func TestFence(t *testing.T) {
 		}
 		delete(owned, "status")
 		delete(owned["spec"].(map[string]any), "volumeName")
-		call(t, http.MethodPost, p.path("persistentvolumeclaims"), owned, nil)
+		p.Do(t, http.MethodPost, p.Path("persistentvolumeclaims"), owned, nil)
 		await(t, "the volume of a server that is gone to go", func() bool {
 			var there struct{ Items []any }
-			call(t, http.MethodGet, p.path("persistentvolumeclaims"), nil, &there)
+			p.Do(t, http.MethodGet, p.Path("persistentvolumeclaims"), nil, &there)
 			return len(there.Items) == 0
 		})
 	})
@@ -299,7 +299,7 @@ func uid(t *testing.T, p *place, spec launcher.Spec) string {
 	var pods struct {
 		Items []struct{ Metadata struct{ Name, UID string } }
 	}
-	call(t, http.MethodGet, p.path("pods"), nil, &pods)
+	p.Do(t, http.MethodGet, p.Path("pods"), nil, &pods)
 	for _, pod := range pods.Items {
 		if pod.Metadata.Name == podName(spec) {
 			return pod.Metadata.UID

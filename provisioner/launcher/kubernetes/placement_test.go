@@ -29,10 +29,10 @@ func TestPlacement(t *testing.T) {
 		e, _ := launch(t, l, spec)
 		read := func(path string) string {
 			var object json.RawMessage
-			call(t, http.MethodGet, path, nil, &object)
+			p.Do(t, http.MethodGet, path, nil, &object)
 			return string(object)
 		}
-		pod := p.path("pods/" + podName(spec))
+		pod := p.Path("pods/" + podName(spec))
 		for _, part := range []string{`"key":"example.com/mysql"`, `"value":"own"`, `"topologyKey":"kubernetes.io/hostname"`,
 			`"team":"data"`, `"example.com/note":"a plan's"`, `"limits":{"cpu":"500m","memory":"256Mi"}`,
 			`"requests":{"cpu":"500m","memory":"256Mi"}`} {
@@ -40,7 +40,7 @@ func TestPlacement(t *testing.T) {
 				t.Errorf("the pod has no %s", part)
 			}
 		}
-		claim := p.path("persistentvolumeclaims/" + objectName(spec))
+		claim := p.Path("persistentvolumeclaims/" + objectName(spec))
 		for _, part := range []string{`"storageClassName":"local"`, `"storage":"1Gi"`, `"team":"data"`} {
 			if !strings.Contains(read(claim), part) {
 				t.Errorf("the claim has no %s", part)

@@ -39,8 +39,8 @@ type accessReview struct {
 	} `json:"status,omitzero"`
 }
 
-// checkRights returns an error that names every verb and resource that the broker lacks the right to.
-func (l *Launcher) checkRights(ctx context.Context) error {
+// MissingRights implements launcher.Checker.
+func (l *Launcher) MissingRights(ctx context.Context) (string, error) {
 	var missing []string
 	for _, r := range rights {
 		for verb := range strings.FieldsSeq(r.verbs) {
@@ -50,16 +50,16 @@ func (l *Launcher) checkRights(ctx context.Context) error {
 			a.Resource, a.Subresource, _ = strings.Cut(r.resource, "/")
 			if err := l.api.do(ctx, call{method: http.MethodPost, contentType: "application/json", body: review,
 				path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"}, &review); err != nil {
-				return fmt.Errorf("ask which rights the broker has: %w", err)
+				return "", fmt.Errorf("ask which rights the broker has: %w", err)
 			}
 			if !review.Status.Allowed {
 				missing = append(missing, verb+" "+r.resource)
 			}
 		}
 	}
-	if len(missing) > 0 {
-		return fmt.Errorf("the broker lacks rights in the namespace %s: it may not %s; apply "+
-			"deploy/kubernetes/launcher there", l.cfg.Namespace, strings.Join(missing, ", "))
+	if len(missing) == 0 {
+		return "", nil
 	}
-	return nil
+	return fmt.Sprintf("the broker lacks rights in the namespace %s: it may not %s; apply deploy/kubernetes/launcher "+
+		"there", l.cfg.Namespace, strings.Join(missing, ", ")), nil
 }

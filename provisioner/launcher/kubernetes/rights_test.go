@@ -16,7 +16,7 @@ func TestRights(t *testing.T) {
 		p := newPlace(t, image)
 		p.cfg.Supervise = true
 		const lacks = "the broker lacks rights in the namespace"
-		call(t, http.MethodPatch, "/apis/rbac.authorization.k8s.io/v1/namespaces/"+p.namespace+"/roles/mysql-broker",
+		p.Do(t, http.MethodPatch, "/apis/rbac.authorization.k8s.io/v1/namespaces/"+p.Name+"/roles/mysql-broker",
 			map[string]any{"rules": []any{
 				map[string]any{"apiGroups": []string{""}, "resources": []string{"secrets"},
 					"verbs": []string{"get", "list", "create", "patch", "delete"}},

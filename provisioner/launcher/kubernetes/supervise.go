@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -21,7 +22,10 @@ func (l *Launcher) supervise() {
 		status := &periodic.Status{What: "checking what the broker may do in Kubernetes", Level: slog.LevelError,
 			Log: l.cfg.Logger, EachError: true}
 		periodic.Run(ctx, periodic.Schedule{Every: rightsInterval}, status, func(ctx context.Context) error {
-			err := l.checkRights(ctx)
+			missing, err := l.MissingRights(ctx)
+			if missing != "" {
+				err = errors.New(missing)
+			}
 			if err == nil {
 				checked()
 			}

@@ -39,7 +39,7 @@ func TestTroubles(t *testing.T) {
 		}
 		set := func(status map[string]any) {
 			t.Helper()
-			call(t, http.MethodPatch, p.path("pods/"+podName(spec)+"/status"), map[string]any{"status": status}, nil)
+			p.Do(t, http.MethodPatch, p.Path("pods/"+podName(spec)+"/status"), map[string]any{"status": status}, nil)
 		}
 		condition := func(kind, status, reason string) map[string]string {
 			return map[string]string{"type": kind, "status": status, "reason": reason,

@@ -1,0 +1,194 @@
+package e2e
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"mysql-broker/provisioner/launcher/kubernetes/kubernetestest"
+	"mysql-broker/test/audit"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// Dedicated servers on Kubernetes: an instance is created, used, enlarged and deleted, while a broker is killed at every
+// point between the calls of the API server, and another one goes on. What the broker forgets, doctor finds and removes.
+func TestKubernetes(t *testing.T) {
+	t.Parallel()
+	onKubernetes.Start(t)
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		private := testdrive.Private(t, s.Flavour)
+		env, inspectors := testdrive.OnKubernetes(t, testdrive.Environment(t, private), s.Flavour, &onKubernetes, "")
+		immortal := maps.Clone(env)
+		faults := testdrive.NewFaults(t, env)
+		m := newMortals(t, faults, openTasks(t, env), func() platform { return startPlatform(t, private, env) })
+		world := audit.World{PostgresURL: env["DATABASE_URL"], Keyset: env["ENCRYPTION_KEYSET"], Shared: m.admin(t),
+			Launchers: inspectors, Plans: testdrive.Plans(t)}
+		check := func(when string, told audit.Told) {
+			t.Helper()
+			world.Told = told
+			for _, sentence := range audit.Check(t.Context(), world) {
+				t.Errorf("%s: %s", when, sentence)
+			}
+		}
+
+		i := m.ownInstance(t, "dedicated-small")
+		m.run(t, &i, http.MethodPut, i.path()+later, i.provisionBody(nil))
+		m.expectDeaths(t, "launch: state made", "launch: volume claimed", "launch: address made", "launch: pod ordered",
+			"launch: answers")
+		b, c := i.bound(t, nil)
+		useAsApplication(t, c)
+		_, larger := testdrive.Plan(t, "dedicated-large")
+		m.run(t, &i, http.MethodPatch, i.path()+later, body{"service_id": i.serviceID, "plan_id": larger})
+		m.expectDeaths(t, "resize: volume grown", "resize: pod resized", "resize: template changed")
+		if n := read[int](t, c.open(t), "SELECT COUNT(*) FROM fruit"); n != 3 {
+			t.Errorf("%d rows are left of 3", n)
+		}
+		login := audit.Credentials{Host: c.Host, Port: c.Port, Username: c.Username, Password: c.Password,
+			Database: c.Database, CACertificate: c.CACertificate}
+		check("in use", audit.Told{
+			Instances: []audit.Instance{{ID: i.id, PlanID: larger, State: audit.Exists}},
+			Bindings:  []audit.Binding{{InstanceID: i.id, ID: b.bindingID, State: audit.Exists, Credentials: login}}})
+		runDoctor(t, immortal).Expect(t, 0)
+
+		lost := m.makeOwn(t, "dedicated-small")
+		openTasks(t, env).exec(t, "DELETE FROM instance WHERE id = '"+lost.id+"'")
+		expectLine(t, runDoctor(t, immortal).Expect(t, 1).Stdout, "orphan", "dedicated server", "--repair")
+		expectLine(t, runDoctor(t, immortal, "--repair").Expect(t, 0).Stdout, "orphan", "destroyed")
+		runDoctor(t, immortal).Expect(t, 0)
+
+		m.run(t, &i, http.MethodDelete, i.deletion(i.path(), later), nil)
+		m.expectDeaths(t, "destroy: looked", "destroy: deleted")
+		check("deleted", audit.Told{Instances: []audit.Instance{{ID: i.id, State: audit.Gone}, {ID: lost.id, State: audit.Gone}}})
+	})
+}
+
+// mortals is a broker that dies at the points of the launcher, at each one once, and the brokers that take its place.
+type mortals struct {
+	platform
+	start func() platform
+	tasks tasks
+	died  chan string // the points
+	all   []string
+}
+
+func newMortals(t *testing.T, faults *testdrive.Faults, tasks tasks, start func() platform) *mortals {
+	t.Helper()
+	m := &mortals{start: start, tasks: tasks, platform: start(), died: make(chan string, 100)}
+	decide := make(chan map[string]bool, 1)
+	decide <- map[string]bool{}
+	faults.Decide(func(_ int, point string) testdrive.Word {
+		step, _, _ := strings.Cut(point, ":")
+		if !slices.Contains([]string{"launch", "resize", "destroy"}, step) {
+			return testdrive.GoOn
+		}
+		before := <-decide
+		defer func() { decide <- before }()
+		if before[point] {
+			return testdrive.GoOn
+		}
+		before[point] = true
+		m.died <- point
+		return testdrive.Die
+	})
+	return m
+}
+
+// send repeats a request until a broker responds.
+func (m *mortals) send(t *testing.T, method, path string, fields any) testdrive.Response {
+	t.Helper()
+	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); {
+		select {
+		case point := <-m.died:
+			m.all = append(m.all, point)
+			m.Wait(t)
+			m.platform = m.start()
+			testdrive.ExpireLeases(t, m.tasks.pool)
+		default:
+		}
+		if r, err := m.Send(method, path, fields, nil); err == nil {
+			return r
+		}
+		time.Sleep(20 * time.Millisecond) // it is about to end
+	}
+	t.Fatalf("no broker responds to %s", path)
+	panic("not reached")
+}
+
+// run sends a request, and polls until its operation has succeeded.
+func (m *mortals) run(t *testing.T, i *instance, method, path string, fields any) {
+	t.Helper()
+	accepted := m.send(t, method, path, fields).Expect(t, http.StatusAccepted)
+	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		r := m.send(t, http.MethodGet, i.path()+"/last_operation?operation="+accepted.String("operation"), nil)
+		switch state := r.Expect(t, http.StatusOK).String("state"); {
+		case state == "succeeded":
+			*i = i.via(m.platform)
+			return
+		case state != "in progress" || time.Now().After(deadline):
+			t.Fatalf("%s %s: %s", method, path, r.Raw)
+		}
+	}
+}
+
+// expectDeaths fails the test unless brokers have died at these points since it was last called.
+func (m *mortals) expectDeaths(t *testing.T, points ...string) {
+	t.Helper()
+	for _, point := range points {
+		if !slices.Contains(m.all, point) {
+			t.Errorf("no broker died at %q, only at %q", point, m.all)
+		}
+	}
+	m.all = nil
+}
+
+// Two launchers of the kind kubernetes work side by side: each plan has its servers in the namespace of its launcher.
+// Doctor says which rights one of them lacks.
+func TestTwoKubernetesLaunchers(t *testing.T) {
+	t.Parallel()
+	onKubernetes.Start(t)
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		env, inspectors := testdrive.OnKubernetes(t, testdrive.Environment(t, s), s.Flavour, &onKubernetes, "near", "far")
+		p := startPlatform(t, s, env)
+		at := map[string]instance{"near": p.ownInstance(t, "dedicated-small"), "far": p.ownInstance(t, "dedicated-large")}
+		operations := map[string]string{}
+		for name, i := range at {
+			operations[name] = i.begin(t)
+		}
+		shown := p.operator(env)
+		for name, i := range at {
+			i.await(t, operations[name])
+			_, c := i.bound(t, nil)
+			c.open(t)
+			expectLine(t, shown.run(t, 0, "servers", "--dedicated").Stdout, i.id, name)
+		}
+		runDoctor(t, env).Expect(t, 0)
+		for name, inspector := range inspectors { // which finds the Secret, the volume, the address, the set and the pod
+			if _, problems := inspector.Inspect(nil, nil); len(problems) != 5 {
+				t.Errorf("what nobody needs at %s: %q", name, problems)
+			}
+		}
+		at["near"].remove(t)
+		at["far"].remove(t)
+		for name, inspector := range inspectors {
+			if _, problems := inspector.Inspect(nil, nil); len(problems) > 0 {
+				t.Errorf("left at %s: %q", name, problems)
+			}
+		}
+		far := inspectors["far"].(kubernetestest.Inspector)
+		status, response, err := far.Call(t.Context(), http.MethodPatch,
+			"/apis/rbac.authorization.k8s.io/v1/namespaces/"+far.Namespace+"/roles/mysql-broker", body{"rules": []any{}})
+		if err != nil || status != http.StatusOK {
+			t.Fatalf("take the rights away: %d %s %v", status, response, err)
+		}
+		var out testdrive.Output
+		testdrive.Eventually(t, time.Minute, "doctor misses all rights", func() bool {
+			out = runDoctor(t, env)
+			return strings.Contains(out.Stdout, "list events")
+		})
+		expectLine(t, out.Expect(t, 1).Stdout, "deviating", "launcher", "far", "it may not get secrets", "delete pods")
+	})
+}

@@ -1,0 +1,111 @@
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+)
+
+// removeTime bounds how long the pods of a namespace may take to end.
+const removeTime = 3 * time.Minute
+
+// Namespace is one for the servers of a broker.
+type Namespace struct {
+	Name  string
+	Token string // of a ServiceAccount that has the rights of deploy/kubernetes/launcher and no others
+	c     *Cluster
+}
+
+// NewNamespace makes a namespace whose pods must be restricted, with a ServiceAccount for a broker. It is removed when
+// the test has ended.
+func (c *Cluster) NewNamespace(t testing.TB) Namespace {
+	t.Helper()
+	n := Namespace{Name: "test-" + strings.ToLower(rand.Text()), c: c}
+	n.Do(t, http.MethodPost, "/api/v1/namespaces", map[string]any{"apiVersion": "v1", "kind": "Namespace",
+		"metadata": map[string]any{"name": n.Name,
+			"labels": map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}, nil)
+	t.Cleanup(func() { n.remove(t) })
+	text, err := os.ReadFile(filepath.Join(root(t), "deploy/kubernetes/launcher/role.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for document := range strings.SplitSeq(string(text), "\n---\n") {
+		var object map[string]any
+		if err := yaml.Unmarshal([]byte(document), &object); err != nil {
+			t.Fatal(err)
+		}
+		group := "/apis/rbac.authorization.k8s.io/v1"
+		if object["apiVersion"] == "v1" {
+			group = "/api/v1"
+		}
+		n.Do(t, http.MethodPost, group+"/namespaces/"+n.Name+"/"+strings.ToLower(object["kind"].(string))+"s", object, nil)
+	}
+	var request struct{ Status struct{ Token string } }
+	n.Do(t, http.MethodPost, n.Path("serviceaccounts/mysql-broker/token"), map[string]any{
+		"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": map[string]any{}}, &request)
+	n.Token = request.Status.Token
+	return n
+}
+
+// Path is that of objects of the core API in the namespace.
+func (n Namespace) Path(kind string) string { return "/api/v1/namespaces/" + n.Name + "/" + kind }
+
+// Do calls the API server as an administrator of the cluster, and fails the test if the response is an error.
+func (n Namespace) Do(t testing.TB, method, path string, body, into any) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), removeTime) // t's ends before it is cleaned up
+	defer cancel()
+	status, answer, err := n.c.Call(ctx, method, path, body)
+	if err != nil || status >= 300 {
+		t.Fatalf("%s %s: %d %s %v", method, path, status, answer, err)
+	}
+	if into == nil {
+		return
+	}
+	if err := json.Unmarshal(answer, into); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// remove deletes the namespace, and returns when it has no pod.
+func (n Namespace) remove(t testing.TB) {
+	t.Helper()
+	n.Do(t, http.MethodDelete, "/api/v1/namespaces/"+n.Name, nil, nil)
+	for deadline := time.Now().Add(removeTime); ; time.Sleep(50 * time.Millisecond) {
+		var there struct{ Items []any }
+		n.Do(t, http.MethodGet, n.Path("pods"), nil, &there)
+		if len(there.Items) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Errorf("%d pods of the namespace %s have not ended", len(there.Items), n.Name)
+			return
+		}
+	}
+}
+
+// root is the top folder of the project, which a test runs below.
+func root(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		} else if !errors.Is(err, os.ErrNotExist) || dir == "/" {
+			t.Fatalf("find the project's folder: %v", err)
+		}
+		dir = filepath.Dir(dir)
+	}
+}

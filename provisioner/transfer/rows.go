@@ -61,28 +61,9 @@ func (c *copier) note(k chunk, chunks int) {
 // copyRows copies the rows of all tables and compares them. Each worker has a connection to each side; one more
 // connection divides the tables.
 func (c *copier) copyRows(ctx context.Context) error {
-	for _, t := range c.snapshot.tables {
-		c.progress.total += t.bytes
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	chunks := make(chan chunk)
-	var workers sync.WaitGroup
-	for n := range c.options.Workers {
-		workers.Go(func() {
-			if err := c.work(ctx, c.snapshot.conns[n], chunks); err != nil {
-				cancel(err)
-			}
-		})
-	}
-	workers.Go(func() {
-		defer close(chunks)
-		if err := c.divide(ctx, c.snapshot.conns[c.options.Workers], chunks); err != nil {
-			cancel(err)
-		}
+	return c.eachWorker(ctx, func(ctx context.Context, n int, chunks <-chan chunk) error {
+		return c.work(ctx, c.snapshot.conns[n], chunks)
 	})
-	workers.Wait()
-	return context.Cause(ctx)
 }
 
 // divide sends the chunks of all tables.
@@ -232,22 +213,29 @@ func (c *copier) copyChunk(ctx context.Context, from, to *sql.Conn, k chunk, pre
 
 // read sends statements that insert the rows of a chunk.
 func (c *copier) read(ctx context.Context, from *sql.Conn, k chunk, statements chan<- []byte) error {
-	begin := k.table.insert()
-	var statement []byte
-	send := func() error {
+	return readRows(ctx, from, k, func(statement []byte) ([]byte, error) {
 		select {
 		case statements <- statement:
-			statement = nil
-			return nil
+			return nil, nil
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
-	}
-	err := eachRow(ctx, from, k.table.selectRows(k), func(values []value) error {
-		if statement == nil {
-			statement = append(make([]byte, 0, statementBytes+statementBytes/8), begin...)
-		} else {
+	})
+}
+
+// readRows calls fn with statements that insert the rows of a chunk. fn returns a buffer for the next one, or nil.
+func readRows(ctx context.Context, from *sql.Conn, k chunk,
+	fn func(statement []byte) (buffer []byte, err error)) error {
+	begin := k.table.insert()
+	var statement, buffer []byte
+	err := eachRow(ctx, from, k.table.selectRows(k), func(values []value) (err error) {
+		switch {
+		case statement != nil:
 			statement = append(statement, ',')
+		case buffer == nil:
+			statement = append(make([]byte, 0, statementBytes+statementBytes/8), begin...)
+		default:
+			statement = append(buffer[:0], begin...)
 		}
 		statement = append(statement, '(')
 		for n, v := range values {
@@ -260,7 +248,9 @@ func (c *copier) read(ctx context.Context, from *sql.Conn, k chunk, statements c
 		if len(statement) < statementBytes {
 			return nil
 		}
-		return send()
+		buffer, err = fn(statement)
+		statement = nil
+		return err
 	})
 	if err != nil {
 		if ctx.Err() != nil {
@@ -271,7 +261,8 @@ func (c *copier) read(ctx context.Context, from *sql.Conn, k chunk, statements c
 	if statement == nil {
 		return nil
 	}
-	return send()
+	_, err = fn(statement)
+	return err
 }
 
 // Errors of values that a strict server refuses, although the source has them.

@@ -32,11 +32,24 @@ type Target struct {
 
 // Options tune a copy.
 type Options struct {
-	Workers  int                      // chunks at the same time; 0 means 2. Each worker has one connection to each side.
-	MaxBytes int64                    // of SQL text, after which the copy is refused; 0 for no limit
-	Events   bool                     // the target may have events
-	Alive    func() error             // called before each change; the copy fails with its error
-	Progress func(done, total uint64) // called after each chunk, with bytes; total is an estimate. May be nil.
+	Workers  int          // chunks at the same time; 0 means 2. Each worker has one connection to each side.
+	MaxBytes int64        // of SQL text, after which the copy is refused; 0 for no limit
+	Events   bool         // the target may have events
+	Alive    func() error // called before each change; the copy fails with its error
+	// Progress is called after each chunk, with bytes; total is an estimate. Load calls it after each part, with parts.
+	// It may be nil.
+	Progress func(done, total uint64)
+}
+
+// complete sets the defaults.
+func (o Options) complete() Options {
+	if o.Workers == 0 {
+		o.Workers = 2
+	}
+	if o.Alive == nil {
+		o.Alive = func() error { return nil }
+	}
+	return o
 }
 
 // RefusedError says why a database cannot be copied. Trying again does not help.
@@ -93,12 +106,7 @@ func number(err error) uint16 {
 
 // Copy makes the target a copy of the source.
 func Copy(ctx context.Context, from Source, to Target, o Options) error {
-	if o.Workers == 0 {
-		o.Workers = 2
-	}
-	if o.Alive == nil {
-		o.Alive = func() error { return nil }
-	}
+	o = o.complete()
 	taken, err := takeSnapshot(ctx, from, o.Workers+1)
 	if err != nil {
 		return err

@@ -108,7 +108,8 @@ func (f *fixture) compare() {
 		default:
 			f.expectSame("SELECT * FROM " + quoted + " ORDER BY 1, 2")
 		}
-		if kind != "VIEW" && kind != "SEQUENCE" {
+		// MySQL's checksum of a table with an index on an array differs from call to call.
+		if kind != "VIEW" && kind != "SEQUENCE" && (f.mariaDB || name != "special") {
 			f.expectSame("CHECKSUM TABLE "+quoted, replace...)
 		}
 	}

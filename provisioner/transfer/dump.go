@@ -1,0 +1,120 @@
+package transfer
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"sync"
+)
+
+// Output takes what a worker of Dump reads.
+type Output interface {
+	// Insert takes a statement that inserts rows of the present chunk. The bytes are valid until it returns.
+	Insert(ctx context.Context, statement []byte) error
+
+	// EndChunk says of what table the chunk was, and what it adds up to.
+	EndChunk(ctx context.Context, c Chunk) error
+
+	// Close is called after the last chunk, unless the dump has failed.
+	Close(ctx context.Context) error
+}
+
+// Dump reads a database as it is at one moment. Each of its workers has an output. Options.MaxBytes and Options.Events
+// do not apply.
+func Dump(ctx context.Context, from Source, o Options, output func() Output) (Schema, error) {
+	o = o.complete()
+	taken, err := takeSnapshot(ctx, from, o.Workers+1)
+	if err != nil {
+		return Schema{}, err
+	}
+	defer taken.close()
+	programs, err := readPrograms(ctx, from)
+	if err != nil {
+		return Schema{}, err
+	}
+	o.Events = true
+	if err := programs.check(o); err != nil {
+		return Schema{}, err
+	}
+	d := &dumper{copier{snapshot: taken, programs: programs, options: o}}
+	return Schema{taken.tables, programs}, d.run(ctx, output)
+}
+
+// dumper reads what a snapshot shows.
+type dumper struct{ copier }
+
+func (d *dumper) run(ctx context.Context, output func() Output) error {
+	return d.eachWorker(ctx, func(ctx context.Context, n int, chunks <-chan chunk) error {
+		from, out := d.snapshot.conns[n], output()
+		for k := range chunks {
+			if err := d.dump(ctx, from, k, out); err != nil {
+				if ctx.Err() != nil {
+					return context.Cause(ctx)
+				}
+				return fmt.Errorf("table %s: %w", k.table.name, err)
+			}
+			if err := release(ctx, from); err != nil {
+				return err
+			}
+			d.note(k, int(k.table.bytes/chunkBytes)+1)
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return out.Close(ctx)
+	})
+}
+
+// dump writes a chunk. The server sums up the same rows in the same transaction.
+func (d *dumper) dump(ctx context.Context, from *sql.Conn, k chunk, out Output) error {
+	if err := d.options.Alive(); err != nil {
+		return err
+	}
+	var failure error
+	err := readRows(ctx, from, k, func(statement []byte) ([]byte, error) {
+		failure = out.Insert(ctx, statement)
+		return statement, failure
+	})
+	if failure != nil {
+		return failure // is not one of the source
+	}
+	if err != nil {
+		return err
+	}
+	sum, err := sumOf(ctx, from, k)
+	if err != nil {
+		return sourceFailure(err)
+	}
+	return out.EndChunk(ctx, Chunk{Table: k.table.name, From: k.from, To: k.to, Sum: sum})
+}
+
+func sumOf(ctx context.Context, conn *sql.Conn, k chunk) (sum string, err error) {
+	err = conn.QueryRowContext(ctx, k.table.selectSum(k)).Scan(&sum)
+	return sum, err
+}
+
+// eachWorker runs fn for each worker, with the chunks of all tables, which one more connection divides.
+func (c *copier) eachWorker(ctx context.Context, fn func(ctx context.Context, n int, chunks <-chan chunk) error) error {
+	for _, t := range c.snapshot.tables {
+		c.progress.total += t.bytes
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	chunks := make(chan chunk)
+	var workers sync.WaitGroup
+	for n := range c.options.Workers {
+		workers.Go(func() {
+			if err := fn(ctx, n, chunks); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	workers.Go(func() {
+		defer close(chunks)
+		if err := c.divide(ctx, c.snapshot.conns[c.options.Workers], chunks); err != nil {
+			cancel(err)
+		}
+	})
+	workers.Wait()
+	return context.Cause(ctx)
+}

@@ -1,0 +1,99 @@
+package transfer_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"mysql-broker/provisioner/transfer"
+	"mysql-broker/test/servers"
+)
+
+// memory is a dump in memory. Its methods are safe for concurrent use.
+type memory struct {
+	mu    sync.Mutex
+	parts []transfer.Part
+}
+
+type output struct {
+	to         *memory
+	statements [][]byte
+}
+
+func (o *output) Insert(_ context.Context, statement []byte) error {
+	o.statements = append(o.statements, bytes.Clone(statement))
+	return nil
+}
+
+func (o *output) EndChunk(_ context.Context, c transfer.Chunk) error {
+	statements := o.statements
+	o.statements = nil
+	o.to.mu.Lock()
+	defer o.to.mu.Unlock()
+	o.to.parts = append(o.to.parts, transfer.Part{Chunks: []transfer.Chunk{c},
+		Read: func(_ context.Context, fn func(int, []byte) error) error {
+			for _, s := range statements {
+				if err := fn(0, s); err != nil {
+					return err
+				}
+			}
+			return nil
+		}})
+	return nil
+}
+
+func (o *output) Close(context.Context) error { return nil }
+
+// TestDumpAndLoad dumps every kind of object and value, and loads it, also over a copy that differs and after a failure.
+func TestDumpAndLoad(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		f := newFixture(t, s)
+		f.exec(f.source, everything...)
+		if f.mariaDB {
+			f.exec(f.source, ofMariaDB...)
+		} else {
+			f.exec(f.source, ofMySQL...)
+		}
+		f.exec(f.source, "CREATE TABLE many (id BIGINT PRIMARY KEY, filler CHAR(255) NOT NULL)", "INSERT INTO many VALUES (1, 'x')")
+		for n := range 15 {
+			f.exec(f.source, fmt.Sprintf("INSERT INTO many SELECT id + %d, REPEAT('x', 255) FROM many", 1<<n))
+		}
+		f.exec(f.source, "ANALYZE TABLE many")
+		var m memory
+		schema, err := transfer.Dump(t.Context(), f.from, transfer.Options{}, func() transfer.Output { return &output{to: &m} })
+		f.must(err)
+		raw, err := json.Marshal(schema)
+		f.must(err)
+		var read transfer.Schema
+		f.must(json.Unmarshal(raw, &read))
+
+		cut, lost := m.parts, errors.New("the connection is lost")
+		for n, p := range m.parts {
+			if p.Chunks[0].Table == "many" && p.Chunks[0].From != "" {
+				cut = append([]transfer.Part{}, m.parts...)
+				cut[n].Read = func(context.Context, func(int, []byte) error) error { return lost }
+			}
+		}
+		o := transfer.Options{Workers: 2, Events: true}
+		err = transfer.Load(t.Context(), read, cut, f.to, o)
+		if _, ofSource := errors.AsType[*transfer.SourceError](err); !ofSource || !errors.Is(err, lost) {
+			t.Fatalf("a dump that cannot be read: %v", err)
+		}
+		f.must(transfer.Load(t.Context(), read, m.parts, f.to, o))
+		f.compare()
+		f.exec(f.copied, "DELETE FROM many WHERE id % 1000 = 7", "INSERT INTO many VALUES (-5, 'z')", "DROP TABLE times",
+			"DELETE FROM child")
+		f.must(transfer.Load(t.Context(), read, m.parts, f.to, o))
+		f.compare()
+
+		m.parts[0].Chunks[0].Sum = "1 1"
+		if err := transfer.Load(t.Context(), read, m.parts, f.to, o); err == nil {
+			t.Error("rows that differ from the sums of the dump were accepted")
+		}
+	})
+}

@@ -1,0 +1,212 @@
+package transfer
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// Load makes the target what a dump has. It compares every chunk with the sums in the dump. Called again after an
+// interruption, it compares first, and writes what differs. An error of Part.Read is a SourceError.
+func Load(ctx context.Context, s Schema, parts []Part, to Target, o Options) error {
+	o = o.complete()
+	if err := s.programs.check(o); err != nil {
+		return err
+	}
+	c := &copier{snapshot: &snapshot{tables: s.tables}, programs: s.programs, to: to, options: o}
+	if err := c.makeSchema(ctx); err != nil {
+		return err
+	}
+	if err := c.loadRows(ctx, parts); err != nil {
+		return err
+	}
+	return c.makeLate(ctx)
+}
+
+func (c *copier) loadRows(ctx context.Context, parts []Part) error {
+	c.progress.total = uint64(len(parts))
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	waiting := make(chan Part)
+	var workers sync.WaitGroup
+	for range c.options.Workers {
+		workers.Go(func() {
+			if err := c.loadParts(ctx, waiting); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	for _, p := range parts {
+		select {
+		case waiting <- p:
+		case <-ctx.Done():
+		}
+	}
+	close(waiting)
+	workers.Wait()
+	return context.Cause(ctx)
+}
+
+func (c *copier) loadParts(ctx context.Context, parts <-chan Part) error {
+	conn, err := c.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer discard(conn)
+	for p := range parts {
+		if err := c.loadPart(ctx, conn, p); err != nil {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return err
+		}
+		c.progress.mu.Lock()
+		c.progress.done++
+		if c.options.Progress != nil {
+			c.options.Progress(c.progress.done, c.progress.total)
+		}
+		c.progress.mu.Unlock()
+	}
+	return nil
+}
+
+// loadPart makes the chunks of a part equal to those of the dump.
+func (c *copier) loadPart(ctx context.Context, conn *sql.Conn, p Part) error {
+	l := partLoader{copier: c, conn: conn, part: p, chunks: make([]chunk, len(p.Chunks)), there: map[string]bool{}}
+	for n, d := range p.Chunks {
+		t := find(c.snapshot.tables, d.Table)
+		if t == nil {
+			return ofSource(fmt.Errorf("the dump has rows of the table %q, and no such table", d.Table))
+		}
+		l.chunks[n] = chunk{table: t, from: d.From, to: d.To}
+		l.there[d.Table] = c.progress.kept[d.Table]
+	}
+	var failure error
+	for range transferAttempts {
+		if err := l.compare(ctx); err != nil || len(l.differing) == 0 {
+			return err
+		}
+		failure = l.write(ctx)
+		switch number(failure) {
+		case errDeadlock, errLockWaitTimeout:
+			continue
+		}
+		if failure != nil {
+			return failure
+		}
+	}
+	if failure != nil {
+		return failure
+	}
+	return errors.New("the rows that were written are not those of the dump")
+}
+
+// partLoader writes the chunks of a part.
+type partLoader struct {
+	*copier
+	conn      *sql.Conn
+	part      Part
+	chunks    []chunk
+	there     map[string]bool // tables that may have rows of these chunks
+	differing map[int]bool
+	open      int // the chunk of the transaction in progress, -1 for none
+}
+
+// compare finds the chunks that differ from the dump.
+func (l *partLoader) compare(ctx context.Context) error {
+	l.differing = map[int]bool{}
+	for n, k := range l.chunks {
+		if !l.there[k.table.name] {
+			l.differing[n] = true
+			continue
+		}
+		sum, err := sumOf(ctx, l.conn, k)
+		if err != nil {
+			return err
+		}
+		if sum != l.part.Chunks[n].Sum {
+			l.differing[n] = true
+		}
+	}
+	return nil
+}
+
+// write writes the chunks that differ, each in one transaction.
+func (l *partLoader) write(ctx context.Context) (err error) {
+	l.open = -1
+	defer func() {
+		if err != nil && l.open >= 0 && ctx.Err() == nil {
+			_, rolling := l.conn.ExecContext(ctx, "ROLLBACK")
+			err = errors.Join(err, rolling)
+		}
+	}()
+	begun := map[int]bool{}
+	var failure error
+	reading := l.part.Read(ctx, func(n int, statement []byte) error {
+		if n < 0 || n >= len(l.chunks) {
+			return fmt.Errorf("the dump has rows of chunk %d of %d", n, len(l.chunks))
+		}
+		if !l.differing[n] {
+			return nil
+		}
+		if l.open != n {
+			if failure = l.begin(ctx, n); failure != nil {
+				return failure
+			}
+			begun[n] = true
+		}
+		failure = l.copier.write(ctx, l.conn, l.chunks[n], statement)
+		return failure
+	})
+	if failure != nil {
+		return failure
+	}
+	if reading != nil {
+		return ofSource(reading)
+	}
+	for n := range l.chunks { // in which there must be no rows
+		if l.differing[n] && !begun[n] {
+			if err := l.begin(ctx, n); err != nil {
+				return err
+			}
+		}
+	}
+	return l.end(ctx)
+}
+
+// begin begins the transaction of a chunk, and ends the one before.
+func (l *partLoader) begin(ctx context.Context, n int) error {
+	if err := l.end(ctx); err != nil {
+		return err
+	}
+	t := l.chunks[n].table
+	if t.versioned {
+		if l.there[t.name] {
+			return refused(nil, "Table %s has a history, which differs in the copy.", t.name)
+		}
+		if err := l.exec(ctx, l.conn, "SET SESSION system_versioning_insert_history = 1"); err != nil {
+			return refused(err, "Table %s has a history, which this version of MariaDB cannot copy.", t.name)
+		}
+	}
+	if err := l.exec(ctx, l.conn, "BEGIN"); err != nil {
+		return err
+	}
+	l.open = n
+	if !l.there[t.name] {
+		return nil
+	}
+	return l.exec(ctx, l.conn, "DELETE FROM "+t.String()+t.where(l.chunks[n]))
+}
+
+func (l *partLoader) end(ctx context.Context) error {
+	if l.open < 0 {
+		return nil
+	}
+	if err := l.exec(ctx, l.conn, "COMMIT"); err != nil {
+		return err
+	}
+	l.there[l.chunks[l.open].table.name], l.open = true, -1
+	return nil
+}

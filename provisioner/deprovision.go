@@ -134,7 +134,7 @@ func (p *Provisioner) deprovisionWorkflow(i store.Instance, accounts []store.Bin
 	var undone []task.Step
 	if json.Unmarshal(i.Parameters, &parameters) == nil && parameters.CloneFrom != "" { // it may not have been finished
 		undone = []task.Step{{Name: "drop reader", Progress: "Dropping the account that read", Timeout: accountsTimeout,
-			Do: filling{p, i, parameters, l}.dropReader}}
+			Do: filling{p, i, parameters, "", l}.dropReader}}
 	}
 	if i.Location.Dedicated() {
 		w.Steps = []task.Step{{Name: "destroy", Progress: "Removing the server", Timeout: launchTimeout,

@@ -21,16 +21,18 @@ import (
 // fillTimeout bounds an attempt to fill a database.
 const fillTimeout = 12 * time.Hour
 
-// filling is the work of a provision that fills the new database: with a copy of another instance's, with SQL of the
-// request, or both. The owner, an account of the new instance, creates everything and becomes the definer. It reaches
-// nothing else, whatever the source or the SQL holds. Each attempt gives it another password, so that a worker that has
-// lost its lease cannot log in. At the end it is locked, or dropped if it defines nothing.
+// filling is the work of a provision that fills the new database: with a copy of another instance's or with a backup,
+// with SQL of the request, or with one of these and SQL. The owner, an account of the new instance, creates everything
+// and becomes the definer. It reaches nothing else, whatever the source or the SQL holds. Each attempt gives it another
+// password, so that a worker that has lost its lease cannot log in. At the end it is locked, or dropped if it defines
+// nothing.
 //
 // The source is read by another account, which is added to the source's instance and dropped at the end.
 type filling struct {
 	*Provisioner
 	instance   store.Instance
 	parameters plan.InstanceParameters
+	backup     string // the id of the backup to restore, "" for none
 	lock       sessionLock
 }
 
@@ -115,11 +117,17 @@ func (f filling) fill(ctx context.Context, run *task.Run) error {
 			return err
 		}
 	}
+	if f.parameters.RestoreFrom != "" {
+		if err := f.restore(ctx, run, of, owner); err != nil {
+			return err
+		}
+	}
 	if f.parameters.Bootstrap == "" {
 		return nil
 	}
 	return f.asOwner(ctx, run, owner, func(ctx context.Context, to transfer.Target) error {
-		if f.parameters.CloneFrom == "" { // otherwise the copy has removed what an earlier attempt left
+		// Otherwise the copy has removed what an earlier attempt left.
+		if f.parameters.CloneFrom == "" && f.parameters.RestoreFrom == "" {
 			if err := transfer.Empty(ctx, to, run.Alive); err != nil {
 				return err
 			}

@@ -19,6 +19,7 @@ var kinds = map[string]kind{
 	store.Unbind:      unbindKind,
 	RemoveOldTasks:    removeOldTasksKind,
 	PurgeRetained:     purgeRetainedKind,
+	BackUp:            backUpKind,
 }
 
 // kind is what all tasks of one kind have in common.
@@ -64,6 +65,8 @@ type request struct {
 	MaintenanceVersion string `json:"maintenance_version,omitempty"` // of an update
 	// KeepDeletedDays is what an update asks for.
 	KeepDeletedDays plan.Days `json:"keep_deleted_days,omitzero"`
+	// BackupID is the backup that a task writes, or from which a provision fills the database.
+	BackupID string `json:"backup,omitempty"`
 	// RetainDays is for how long a deprovision keeps the data; 0 if it drops them.
 	RetainDays int `json:"retain_days,omitempty"`
 	// GivesBack says of a deprovision that the instance was to get retained data, which stay.

@@ -99,12 +99,18 @@ func (p *Provisioner) provisionNew(ctx context.Context, q ProvisionRequest, asyn
 		return p.undelete(ctx, q, i, async)
 	}
 	var source store.Instance
-	if q.Parameters.CloneFrom != "" {
-		var err error
-		if source, err = p.source(ctx, q); err != nil {
-			return decision{}, cmp.Or(p.absent(ctx, i.ID), err)
-		}
+	var restored store.Backup
+	var err error
+	switch {
+	case q.Parameters.CloneFrom != "":
+		source, err = p.source(ctx, q)
+	case q.Parameters.RestoreFrom != "":
+		restored, err = p.backupToRestore(ctx, q)
 	}
+	if err != nil {
+		return decision{}, cmp.Or(p.absent(ctx, i.ID), err)
+	}
+	r := request{Async: async, BackupID: restored.ID}
 	if q.Plan.Kind == plan.Dedicated {
 		l, err := p.fleet.Launcher(q.Plan.Launcher)
 		if err != nil {
@@ -115,10 +121,10 @@ func (p *Provisioner) provisionNew(ctx context.Context, q ProvisionRequest, asyn
 			return decision{}, cmp.Or(p.absent(ctx, i.ID), err)
 		}
 		i.Location, i.AdminPassword = store.DedicatedLocation(l.Name, newName("d_")), newPassword()
-		d, _, err := p.recordProvision(ctx, q, i, 0, async)
+		d, _, err := p.recordProvision(ctx, q, i, 0, r)
 		return d, err
 	}
-	takes, err := p.takes(ctx, source)
+	takes, err := p.takes(ctx, source, restored)
 	if err != nil {
 		return decision{}, cmp.Or(p.absent(ctx, i.ID), error(&Error{Code: Unavailable, Err: err,
 			Sentence: "The MySQL server of the service instance to copy does not answer just now. Try again in a minute."}))
@@ -126,7 +132,7 @@ func (p *Provisioner) provisionNew(ctx context.Context, q ProvisionRequest, asyn
 	search := &placement{placer: &p.placer, parameters: q.Parameters, takes: takes}
 	for server := range search.candidates(ctx) {
 		i.Location = store.SharedLocation(server.Name())
-		d, load, err := p.recordProvision(ctx, q, i, server.MaxDatabases, async)
+		d, load, err := p.recordProvision(ctx, q, i, server.MaxDatabases, r)
 		switch {
 		case errors.Is(err, store.ErrServerFull):
 			continue
@@ -162,10 +168,9 @@ func (p *Provisioner) absent(ctx context.Context, id string) error {
 // recordProvision records an instance with its task. max is how many instances the shared server takes. load is how
 // many it then holds, or 0 if the instance was not recorded.
 func (p *Provisioner) recordProvision(ctx context.Context, q ProvisionRequest, i store.Instance, max int,
-	async bool) (d decision, load int, err error) {
+	r request) (d decision, load int, err error) {
 	since := time.Now()
 	i.Database = newName(mysqladmin.DatabasePrefix)
-	r := request{Async: async}
 	lock := p.beginLock(ctx, i, instanceLock(i.ID))
 	defer func() {
 		if err != nil {
@@ -181,7 +186,7 @@ func (p *Provisioner) recordProvision(ctx context.Context, q ProvisionRequest, i
 		return d, load, p.takeBack(ctx, i, t, err)
 	}
 	w, err := p.provisionWorkflow(i, r, lock)
-	return decision{instance: i, task: &t, workflow: w, lock: lock, async: async, since: since}, load, err
+	return decision{instance: i, task: &t, workflow: w, lock: lock, async: r.Async, since: since}, load, err
 }
 
 // errNoAnswer says that an instance was recorded on a server that does not answer, and that the record was deleted.
@@ -243,6 +248,13 @@ func (p *Provisioner) provisionAgain(ctx context.Context, tx *store.Tx, q Provis
 	}
 	// Its creation failed: the platform asks for another attempt.
 	r := request{Async: async}
+	if q.Parameters.RestoreFrom != "" {
+		b, err := p.backupToRestore(ctx, q)
+		if err != nil {
+			return d, err
+		}
+		r.BackupID = b.ID
+	}
 	if d.workflow, err = p.provisionWorkflow(i, r, instanceLock(i.ID)); err != nil {
 		return d, err
 	}
@@ -302,7 +314,7 @@ func (p *Provisioner) provisionWorkflow(i store.Instance, r request, l sessionLo
 		})}
 	var filled, emptied []task.Step
 	if parameters.Fills() {
-		fill := filling{p, i, parameters, instanceLock(i.ID)}
+		fill := filling{p, i, parameters, r.BackupID, instanceLock(i.ID)}
 		filled, emptied = fill.steps(), fill.cleanup()
 		w.Durable = true // what a user has written since must not be replaced by another copy
 	}

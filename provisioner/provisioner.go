@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"mysql-broker/provisioner/backup"
 	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/task"
@@ -25,9 +26,10 @@ type Config struct {
 	Plans     plan.Set
 	Fleet     *fleet.Fleet
 	Logger    *slog.Logger
-	Tasks     task.Config // its Logger is set from Logger
-	OnFull    func()      // called when an instance is refused because every shared server is full; may be nil
-	QuotasOff bool        // storage is not measured, so the recorded usage is out of date
+	Tasks     task.Config   // its Logger is set from Logger
+	OnFull    func()        // called when an instance is refused because every shared server is full; may be nil
+	Backups   *backup.Vault // nil if there is no object store
+	QuotasOff bool          // storage is not measured, so the recorded usage is out of date
 }
 
 // Provisioner runs the operations on instances and bindings. Make one with New.
@@ -38,6 +40,7 @@ type Provisioner struct {
 	tasks     *task.Runner
 	placer    placer
 	log       *slog.Logger
+	vault     *backup.Vault
 	quotasOff bool
 	closing   sync.WaitGroup // sessions being closed in the background
 }
@@ -48,6 +51,7 @@ func New(cfg Config) *Provisioner {
 		cfg.OnFull = func() {}
 	}
 	p := &Provisioner{store: cfg.Store, plans: cfg.Plans, fleet: cfg.Fleet, log: cfg.Logger, quotasOff: cfg.QuotasOff,
+		vault:  cfg.Backups,
 		placer: placer{store: cfg.Store, servers: cfg.Fleet.Shared, log: cfg.Logger, onFull: cfg.OnFull}}
 	cfg.Tasks.Logger = cfg.Logger
 	if cfg.Tasks.MaxWait == nil {

@@ -79,16 +79,19 @@ func (p *Provisioner) source(ctx context.Context, q ProvisionRequest) (store.Ins
 }
 
 // takes returns a function that checks whether a shared server can hold what an instance's server holds; nil if there
-// is no such instance.
-func (p *Provisioner) takes(ctx context.Context, source store.Instance) (func(*shared.Server) error, error) {
-	if source.ID == "" {
+// is no such instance. For an instance that is restored from a backup, it is the server of the backup.
+func (p *Provisioner) takes(ctx context.Context, source store.Instance,
+	restored store.Backup) (takes func(*shared.Server) error, err error) {
+	from := mysqladmin.Flavour{Name: restored.Flavour, Version: restored.Version}
+	switch {
+	case source.ID != "":
+		err = p.fleet.AsAdmin(ctx, source, func(admin *mysqladmin.Server) (err error) {
+			from, err = admin.Flavour(ctx)
+			return err
+		})
+	case restored.ID == "":
 		return nil, nil
 	}
-	var from mysqladmin.Flavour
-	err := p.fleet.AsAdmin(ctx, source, func(admin *mysqladmin.Server) (err error) {
-		from, err = admin.Flavour(ctx)
-		return err
-	})
 	return func(server *shared.Server) error {
 		to, err := server.Flavour(ctx)
 		if err == nil && !to.CanTake(from) {

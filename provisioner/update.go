@@ -39,6 +39,9 @@ func (p *Provisioner) Update(ctx context.Context, q UpdateRequest) (Result, erro
 	if err != nil {
 		return Result{}, err
 	}
+	if q.Parameters.Backup != "" {
+		return p.backUp(ctx, i, q)
+	}
 	if from.Kind != to.Kind {
 		return Result{}, refuse(PlanChangeRefused, "A %s plan cannot be changed to a %s one. "+
 			"Create a service instance of plan %s and copy the data.", from.Kind, to.Kind, to.Name)

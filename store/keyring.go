@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -74,3 +75,12 @@ func (k *Keyring) open(sealed []byte, place string) (string, error) {
 	}
 	return string(secret), nil
 }
+
+// Wrap encrypts a key that is kept outside of the database. what names what the key is for: Unwrap needs the same.
+func (k *Keyring) Wrap(key, what []byte) ([]byte, error) { return k.aead.Encrypt(key, what) }
+
+// Unwrap decrypts what Wrap returned. The error does not tell a wrong what from a keyset that lacks the key.
+func (k *Keyring) Unwrap(wrapped, what []byte) ([]byte, error) { return k.aead.Decrypt(wrapped, what) }
+
+// Current reports whether Wrap would encrypt with the same key again.
+func (k *Keyring) Current(wrapped []byte) bool { return bytes.HasPrefix(wrapped, k.Mark()) }

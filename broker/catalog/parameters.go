@@ -24,13 +24,19 @@ func (c *Catalog) InstanceParameters(planID string, raw json.RawMessage) (plan.I
 	if err != nil {
 		return plan.InstanceParameters{}, err
 	}
-	for _, name := range []string{"charset", "collation"} {
-		if given.texts["clone_from"] != "" && given.texts[name] != "" {
-			return plan.InstanceParameters{}, parameterErrorf("Parameters %q and %q exclude each other: a copy has the "+
-				"character set of its source.", "clone_from", name)
+	if given.texts["clone_from"] != "" && given.texts[restoreFrom] != "" {
+		return plan.InstanceParameters{}, parameterErrorf("Parameters %q and %q exclude each other: a service instance has "+
+			"one source.", "clone_from", restoreFrom)
+	}
+	for _, source := range []string{"clone_from", restoreFrom} {
+		for _, name := range []string{"charset", "collation"} {
+			if given.texts[source] != "" && given.texts[name] != "" {
+				return plan.InstanceParameters{}, parameterErrorf("Parameters %q and %q exclude each other: a copy has the "+
+					"character set of its source.", source, name)
+			}
 		}
 	}
-	for _, name := range []string{"charset", "collation", "clone_from", "bootstrap"} {
+	for _, name := range []string{"charset", "collation", "clone_from", restoreFrom, "bootstrap"} {
 		if given.texts[undelete] != "" && given.texts[name] != "" {
 			return plan.InstanceParameters{}, parameterErrorf("Parameters %q and %q exclude each other: the data come back as "+
 				"they were.", undelete, name)
@@ -45,7 +51,7 @@ func (c *Catalog) InstanceParameters(planID string, raw json.RawMessage) (plan.I
 	}
 	return plan.InstanceParameters{Charset: given.texts["charset"], Collation: given.texts["collation"],
 		CloneFrom: given.texts["clone_from"], Bootstrap: given.texts["bootstrap"], Undelete: given.texts[undelete],
-		KeepDeletedDays: days}, p.keeps(days)
+		RestoreFrom: given.texts[restoreFrom], KeepDeletedDays: days}, p.keeps(days)
 }
 
 // maxBootstrap is how many bytes of SQL a request may have.
@@ -55,6 +61,8 @@ const maxBootstrap = 64 << 10
 const (
 	undelete        = "undelete"
 	keepDeletedDays = "keep_deleted_days"
+	restoreFrom     = "restore_from"
+	backUp          = "backup"
 )
 
 // UpdateParameters checks the parameters of an update request, as InstanceParameters does.
@@ -69,6 +77,12 @@ func (c *Catalog) UpdateParameters(planID string, raw json.RawMessage) (q plan.U
 	}
 	if q.KeepDeletedDays, err = given.days(keepDeletedDays); err != nil {
 		return q, err
+	}
+	if q.Backup = given.texts[backUp]; q.Backup != "" && q.Backup != plan.BackupNow {
+		return q, parameterErrorf("Parameter %q must be %q.", backUp, plan.BackupNow)
+	}
+	if q.Backup != "" && q.KeepDeletedDays.Named {
+		return q, parameterErrorf("Parameters %q and %q exclude each other: send two requests.", backUp, keepDeletedDays)
 	}
 	return q, p.keeps(q.KeepDeletedDays)
 }

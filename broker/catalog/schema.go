@@ -40,9 +40,9 @@ func readSchemas(plan *object) requestSchemas {
 		return s
 	}
 	if instance, ok := schemas.object("service_instance"); ok {
-		readSchema(instance, "create", &s.create, "charset", "collation", "clone_from", "bootstrap", undelete,
+		readSchema(instance, "create", &s.create, "charset", "collation", "clone_from", "bootstrap", restoreFrom, undelete,
 			keepDeletedDays)
-		readSchema(instance, "update", &s.update, keepDeletedDays)
+		readSchema(instance, "update", &s.update, keepDeletedDays, backUp)
 		instance.close()
 	}
 	if binding, ok := schemas.object("service_binding"); ok {

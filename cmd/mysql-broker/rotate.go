@@ -14,26 +14,29 @@ func rotateKeysCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "rotate-keys",
 		Short: "Encrypt stored passwords again, with the key in use of ENCRYPTION_KEYSET, while brokers run",
-		Long: `Encrypt all stored passwords with the key in use, the third step of replacing a key: see "mysql-broker keyset
---help". The next run completes an interrupted one.`,
+		Long: `Encrypt all stored passwords, and the keys of all backups, with the key in use, the third step of replacing a
+key: see "mysql-broker keyset --help". The next run completes an interrupted one.`,
 		Example: `  cf run-task mysql-broker --command "bin/mysql-broker rotate-keys"`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := fromEnvironment(cmd, config.Stored)
+			cfg, err := fromEnvironment(cmd, config.StoredWithBackups)
 			if err != nil {
 				return err
 			}
-			n, err := app.RotateKeys(cmd.Context(), cfg)
+			n, backups, err := app.RotateKeys(cmd.Context(), cfg)
 			if err != nil {
 				return fmt.Errorf("passwords encrypted again before this failed: %d: %w", n, err)
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "Passwords encrypted again: %d.\n", n)
+			if backups > 0 {
+				fmt.Fprintf(cmd.OutOrStdout(), "Keys of backups encrypted again: %d.\n", backups)
+			}
 			return nil
 		},
 	}
-	return describe(command, `  0    every stored password is encrypted with the key in use
+	return describe(command, `  0    every stored password and every backup's key is encrypted with the key in use
   1    some are not; standard error says why
-`+exitConfiguration, storedEnvironment)
+`+exitConfiguration, environmentOf(config.BackupVariables()...))
 }
 
 func rotateAdminPasswordsCommand() *cobra.Command {

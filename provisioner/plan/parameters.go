@@ -8,6 +8,9 @@ type InstanceParameters struct {
 	CloneFrom string `json:"clone_from,omitempty"` // the id of the instance to copy
 	Bootstrap string `json:"bootstrap,omitempty"`  // SQL to run in the new database
 
+	// RestoreFrom is the id of a backup, or of an instance whose latest backup the new one gets.
+	RestoreFrom string `json:"restore_from,omitempty"`
+
 	// Undelete is the id or the name of a deleted instance whose data the new one gets.
 	Undelete string `json:"undelete,omitempty"`
 	// KeepDeletedDays is for how long the data are kept once the instance is deleted, if not as long as its plan says.
@@ -17,10 +20,16 @@ type InstanceParameters struct {
 // UpdateParameters are what a developer may ask for with an update.
 type UpdateParameters struct {
 	KeepDeletedDays Days
+	Backup          string // BackupNow, or "" for none
 }
 
+// BackupNow asks for a backup.
+const BackupNow = "now"
+
 // Fills reports whether the parameters ask for data, which takes longer than a request may.
-func (p InstanceParameters) Fills() bool { return p.CloneFrom != "" || p.Bootstrap != "" }
+func (p InstanceParameters) Fills() bool {
+	return p.CloneFrom != "" || p.RestoreFrom != "" || p.Bootstrap != ""
+}
 
 // BindingParameters are what a developer may ask for with a binding.
 type BindingParameters struct {

@@ -50,6 +50,9 @@ type Plan struct {
 	// KeepDeletedDays is for how many days the data of a deleted instance are kept; 0 if they are dropped at once.
 	KeepDeletedDays int
 
+	// Backups says how often instances are backed up, and for how long backups are kept.
+	Backups Backups
+
 	MaxPolling         time.Duration // maximum_polling_duration in the catalog, 0 for none
 	MaintenanceVersion string        // maintenance_info.version in the catalog, "" for none
 

@@ -11,13 +11,20 @@ import (
 	"mysql-broker/store"
 )
 
-// RotateKeys encrypts stored passwords again, and returns their number: see store.Store.RotateKeys.
-func RotateKeys(ctx context.Context, cfg config.Config) (rotated int, err error) {
+// RotateKeys encrypts stored passwords and the keys of backups again, and returns the numbers of both: see
+// store.Store.RotateKeys and backup.Vault.Rewrap.
+func RotateKeys(ctx context.Context, cfg config.Config) (passwords, backups int, err error) {
 	err = withStore(ctx, cfg, func(s *store.Store) error {
-		rotated, err = s.RotateKeys(ctx)
+		if passwords, err = s.RotateKeys(ctx); err != nil {
+			return err
+		}
+		vault, err := openVault(cfg)
+		if err == nil && vault != nil {
+			backups, err = vault.Rewrap(ctx)
+		}
 		return err
 	})
-	return rotated, err
+	return passwords, backups, err
 }
 
 // RotateAdminPasswords changes the passwords of the admin accounts on the instances' dedicated servers, or on all if

@@ -41,3 +41,18 @@ func Dedicated(getenv func(string) string) (Config, error) {
 	}
 	return cfg, errors.Join(r.problems...)
 }
+
+// StoredWithBackups reads the variables of Stored, and where backups are.
+func StoredWithBackups(getenv func(string) string) (Config, error) {
+	r, services := newReader(getenv)
+	cfg := Config{PostgresURL: r.postgresURL(services), Keys: r.keyset(), Backups: r.backups(services)}
+	return cfg, errors.Join(r.problems...)
+}
+
+// ForBackups is ForOperator with where backups are.
+func ForBackups(getenv func(string) string) (Config, error) {
+	r, services := newReader(getenv)
+	cfg := Config{CatalogPath: r.value("CATALOG"), PostgresURL: r.postgresURL(services), Keys: r.keyset(),
+		Shared: r.sharedServers(services), Backups: r.backups(services)}
+	return cfg, errors.Join(r.problems...)
+}

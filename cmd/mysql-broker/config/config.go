@@ -44,6 +44,7 @@ type Config struct {
 	Tracing     bool   // whether to send traces
 	Traces      tracing.Config
 	Quota       Quota
+	Backups     Backups
 }
 
 // Variable documents one environment variable.
@@ -88,7 +89,7 @@ var Variables = slices.Concat([]Variable{
 	{"TRUSTED_PROXIES", "", "addresses and networks of proxies, separated by commas, whose X-Forwarded-For is trusted " +
 		"when failed logins are counted; on Cloud Foundry, the router's always is"},
 	{"CATALOG", "catalog.yml", "path of the catalog"},
-}, launcherVariables(), []Variable{
+}, launcherVariables(), backupVariables, []Variable{
 	{"QUOTA_INTERVAL", "1m", "how often storage is measured and quotas are enforced, from 1s to 1h; 0 turns both off " +
 		"and removes restrictions"},
 	{"LOG_LEVEL", "info", "debug, info, warn or error"},
@@ -119,6 +120,7 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 		Proxies:     httpapi.Proxies{Nearest: getenv("VCAP_APPLICATION") != "", Trusted: r.networks("TRUSTED_PROXIES")},
 		Pprof:       r.loopback("PPROF_ADDRESS"),
 		Quota:       r.quota(),
+		Backups:     r.backups(services),
 	}
 	cfg.Bind, cfg.Port = r.listenAddress()
 	cfg.SignIn = r.signIn(application, cfg.ExternalURL)

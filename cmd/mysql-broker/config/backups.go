@@ -1,0 +1,153 @@
+package config
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strings"
+
+	"mysql-broker/provisioner/backup/objectstore"
+)
+
+// Backups says where backups are kept. Open returns nil if they are not.
+type Backups struct {
+	directory string
+	bucket    *objectstore.S3Config
+}
+
+// Open prepares the use of the object store. It returns nil if none is configured.
+func (b Backups) Open() (objectstore.Store, error) {
+	switch {
+	case b.bucket != nil:
+		return objectstore.OpenS3(*b.bucket)
+	case b.directory != "":
+		return objectstore.OpenDirectory(b.directory)
+	}
+	return nil, nil
+}
+
+// InDirectory keeps backups in a directory.
+func InDirectory(path string) Backups { return Backups{directory: path} }
+
+var backupVariables = []Variable{
+	{"BACKUP_STORE", "", "where backups are kept: the URL of a bucket of an S3 service, such as " +
+		"https://s3.example.com/my-bucket/mysql, or a directory that all brokers share, such as file:///srv/backups; the " +
+		"default is the bound service tagged mysql-backups or named mysql-backups…, or else no backups"},
+	{"BACKUP_ACCESS_KEY", "", "access key of the S3 service"},
+	{"BACKUP_SECRET_KEY", "", "that key's secret"},
+	{"BACKUP_REGION", "", "region of the bucket, if the S3 service cannot tell it"},
+	{"BACKUP_CA_CERTIFICATE", "", "CA of the S3 service, in PEM; default: those of the system"},
+}
+
+// BackupVariables names the variables that say where backups are kept.
+func BackupVariables() (names []string) {
+	for _, v := range backupVariables {
+		names = append(names, v.Name)
+	}
+	return names
+}
+
+// backupsMark is the tag or name prefix of the bound service that has the bucket.
+const backupsMark = "mysql-backups"
+
+// bucketService are the credentials of a bound S3 service, under the names that brokers of such services use.
+type bucketService struct {
+	URL             string `json:"url"` // of the bucket
+	Endpoint        string `json:"endpoint"`
+	Host            string `json:"host"`
+	Bucket          string `json:"bucket"`
+	BucketName      string `json:"bucket_name"`
+	Prefix          string `json:"prefix"`
+	Region          string `json:"region"`
+	AccessKey       string `json:"access_key"`
+	AccessKeyID     string `json:"access_key_id"`
+	SecretKey       string `json:"secret_key"`
+	SecretAccessKey string `json:"secret_access_key"`
+	CA              string `json:"ca_certificate"`
+}
+
+// store is the URL of the bucket.
+func (b bucketService) store() string {
+	if b.URL != "" {
+		return b.URL
+	}
+	endpoint := cmp.Or(b.Endpoint, b.Host)
+	if endpoint == "" && b.Region != "" {
+		endpoint = "s3." + b.Region + ".amazonaws.com"
+	}
+	if !strings.Contains(endpoint, "://") {
+		endpoint = "https://" + endpoint
+	}
+	return strings.TrimSuffix(endpoint, "/") + "/" + cmp.Or(b.Bucket, b.BucketName) + "/" + strings.Trim(b.Prefix, "/")
+}
+
+func (all services) bucket() (found *bucketService, err error) {
+	for _, s := range all {
+		if !s.tagged(backupsMark) && !strings.HasPrefix(s.Name, backupsMark) {
+			continue
+		}
+		if found != nil {
+			return nil, fmt.Errorf("service %q: it is the second one for backups, and there can be one", s.Name)
+		}
+		found = &bucketService{}
+		if json.Unmarshal(s.Credentials, found) != nil { // the error could quote a key
+			return nil, fmt.Errorf("service %q: its credentials are not an object of strings", s.Name)
+		}
+	}
+	return found, nil
+}
+
+// backups reads where backups are kept.
+func (r *reader) backups(bound services) Backups {
+	service := bucketService{URL: r.value("BACKUP_STORE"), AccessKey: r.value("BACKUP_ACCESS_KEY"),
+		SecretKey: r.value("BACKUP_SECRET_KEY"), Region: r.value("BACKUP_REGION"), CA: r.value("BACKUP_CA_CERTIFICATE")}
+	what := "BACKUP_STORE"
+	if service.URL == "" {
+		found, err := bound.bucket()
+		r.note(err)
+		if found == nil {
+			return Backups{}
+		}
+		service, what = *found, "the bound service for backups"
+	}
+	b, err := service.read()
+	r.note(prefixed(what, err))
+	return b
+}
+
+var errNoBucket = errors.New("it is not the URL of a bucket, such as https://s3.example.com/my-bucket, nor of a " +
+	"directory, such as file:///srv/backups")
+
+func (b bucketService) read() (Backups, error) {
+	u, err := url.Parse(b.store())
+	if err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != "" { // the error could quote a secret
+		return Backups{}, errNoBucket
+	}
+	if u.Scheme == "file" && u.Host == "" && filepath.IsAbs(u.Path) {
+		return Backups{directory: filepath.Clean(u.Path)}, nil
+	}
+	bucket, prefix, _ := strings.Cut(strings.Trim(u.Path, "/"), "/")
+	c := objectstore.S3Config{Endpoint: u.Host, Insecure: u.Scheme == "http", Bucket: bucket, Region: b.Region,
+		AccessKey: cmp.Or(b.AccessKey, b.AccessKeyID), SecretKey: cmp.Or(b.SecretKey, b.SecretAccessKey)}
+	if prefix != "" {
+		c.Prefix = prefix + "/"
+	}
+	if b.CA != "" {
+		c.CA = []byte(b.CA)
+	}
+	switch {
+	case !safe(u):
+		return Backups{}, errors.New("it does not begin with https://, which only one on a loopback address may do")
+	case bucket == "":
+		return Backups{}, errNoBucket
+	case c.AccessKey == "" || c.SecretKey == "":
+		return Backups{}, errors.New("it has no access key or no secret key")
+	}
+	if _, err := objectstore.OpenS3(c); err != nil { // without I/O
+		return Backups{}, err
+	}
+	return Backups{bucket: &c}, nil
+}

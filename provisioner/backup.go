@@ -1,0 +1,285 @@
+package provisioner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"mysql-broker/provisioner/backup"
+	"mysql-broker/provisioner/backup/objectstore"
+	"mysql-broker/provisioner/fault"
+	"mysql-broker/provisioner/fleet"
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
+	"mysql-broker/provisioner/task"
+	"mysql-broker/provisioner/transfer"
+	"mysql-broker/store"
+)
+
+// BackUp is the kind of a task that writes a backup of an instance to the object store. Applications go on reading and
+// writing meanwhile.
+const BackUp = "backup"
+
+// Reasons of backups.
+const (
+	onRequest = "request" // of a developer
+)
+
+// backupTimeout bounds an attempt to write a backup.
+const backupTimeout = 12 * time.Hour
+
+var errNoBackups = refuse(Invalid, "This broker keeps no backups. "+
+	"Ask your operator to configure an object store for them.")
+
+// backUp begins to back up an instance for a developer. A request that is repeated meanwhile joins the first one; the
+// next one after that is for another backup.
+func (p *Provisioner) backUp(ctx context.Context, i store.Instance, q UpdateRequest) (Result, error) {
+	switch {
+	case q.Plan.ID != p.planOf(i).ID || q.Upgrade:
+		return Result{}, refuse(Invalid, "A backup is not taken together with another change. Send two requests.")
+	case p.vault == nil:
+		return Result{}, errNoBackups
+	case !q.AcceptsIncomplete:
+		return Result{}, errAsyncRequired
+	}
+	_, result, err := p.operate(ctx, BackUp, func(tx *store.Tx) (decision, error) {
+		return p.decideBackUp(ctx, tx, i.ID)
+	})
+	return result, err
+}
+
+func (p *Provisioner) decideBackUp(ctx context.Context, tx *store.Tx, id string) (d decision, err error) {
+	there, err := tx.Begin(ctx, id, "")
+	if errors.Is(err, store.ErrNotFound) {
+		return d, refuse(NotFound, "There is no service instance with this id.")
+	}
+	if err != nil {
+		return d, err
+	}
+	i, active := there.Instance, there.Task("")
+	d = decision{instance: i, async: true}
+	switch {
+	case active != nil && active.Kind == BackUp:
+		d.task, d.joined = active, true
+		return d, nil
+	case active != nil:
+		return d, errBusy
+	case i.State != store.Ready:
+		return d, errNotReady
+	}
+	n, b := p.newBackup(i, onRequest)
+	n.Owner, n.LeaseTTL = p.tasks.Lease()
+	n.Request = task.Traced(ctx, n.Request)
+	tx.InsertBackup(b, p.keepBackups(i))
+	d.task = tx.InsertTask(n)
+	d.workflow = p.backUpWorkflow(i, b.ID)
+	return d, nil
+}
+
+// newBackup returns a task that backs up an instance, and the record of the backup.
+func (p *Provisioner) newBackup(i store.Instance, reason string) (store.NewTask, store.Backup) {
+	of := tenantOf(i.OrganizationGUID, i.SpaceGUID, i.Context)
+	b := store.Backup{ID: newName("b_"), InstanceID: i.ID, InstanceName: nameOf(i), ServiceID: i.ServiceID,
+		PlanID: i.PlanID, Platform: of.platform, OrganizationGUID: of.organization, SpaceGUID: of.space, Reason: reason}
+	return store.NewTask{InstanceID: i.ID, Kind: BackUp, PlanID: i.PlanID, Description: backUpKind.beginning,
+		Request: request{Async: true, BackupID: b.ID}.json()}, b
+}
+
+// keepBackups is for how long backups of an instance are kept.
+func (p *Provisioner) keepBackups(i store.Instance) time.Duration {
+	return time.Duration(p.planOf(i).BackupKeepDays()) * 24 * time.Hour
+}
+
+var backUpKind = kind{
+	beginning: "Backing up the service instance",
+	Kind:      task.Kind{Advice: "The service instance is as it was; back it up again later.", Undoable: true},
+	workflow: func(ctx context.Context, p *Provisioner, t store.Task) (task.Workflow, error) {
+		i, r, err := p.instanceTask(ctx, t)
+		if err != nil {
+			return task.Workflow{}, err
+		}
+		if p.vault == nil {
+			return task.Workflow{}, errors.New("this broker has no object store")
+		}
+		return p.backUpWorkflow(i, r.BackupID), nil
+	},
+}
+
+// backingUp is the work of a backup. The source is read by an account that can read nothing else, and that is dropped
+// at the end.
+type backingUp struct {
+	*Provisioner
+	instance store.Instance
+	id       string
+}
+
+// summary is the key under which the task remembers the facts of the backup that it has written.
+const summary = "summary"
+
+func (p *Provisioner) backUpWorkflow(i store.Instance, id string) task.Workflow {
+	b := backingUp{p, i, id}
+	dropReader := task.Step{Name: "drop reader", Progress: "Dropping the account that read", Timeout: accountsTimeout,
+		Do: b.dropReader}
+	deleteAll := task.Step{Name: "delete", Progress: "Deleting the unfinished backup", Timeout: accountsTimeout,
+		Do: func(ctx context.Context, _ *task.Run) error { return p.vault.Delete(ctx, i.ID, id) }}
+	return task.Workflow{
+		Steps: []task.Step{
+			{Name: "write", Progress: "Writing the backup", Timeout: backupTimeout, Do: b.write}, dropReader},
+		Cleanup: []task.Step{dropReader, deleteAll},
+		Succeeded: func(tx *store.Tx, m task.Memory) {
+			var written store.Backup
+			if found, err := m.Recall(summary, &written); err != nil || !found {
+				tx.Fail(errors.Join(err, errors.New("the facts of the backup are lost")))
+			}
+			tx.CompleteBackup(written)
+		},
+		Failed: func(tx *store.Tx, undone bool) {
+			if undone { // otherwise it is deleted with those whose days are over
+				tx.ForgetBackup(id)
+			}
+		},
+		Durable: true,
+	}
+}
+
+func (b backingUp) reader() string {
+	return copyAccount(store.Instance{Database: b.instance.Database}, "backup "+b.id)
+}
+
+// write writes the backup.
+func (b backingUp) write(ctx context.Context, run *task.Run) error {
+	recorded, err := b.store.Backup(ctx, b.id)
+	if err != nil {
+		return fmt.Errorf("read the record of the backup: %w", err)
+	}
+	reader := mysqladmin.Account{Name: b.reader(), Password: newPassword(), Database: b.instance.Database,
+		Role: plan.ReadOnly, LockTables: true}
+	err = b.store.RecordCopyAccount(ctx, leaseOf(run.Task), store.CopyAccount{InstanceID: b.instance.ID,
+		Account: reader.Name, Role: string(reader.Role)})
+	if err != nil {
+		return fmt.Errorf("record the account that reads: %w", err)
+	}
+	if err := b.asReader(ctx, run, func(ctx context.Context, s *mysqladmin.Session) error {
+		if err := s.LockAccount(ctx, reader.Name); err != nil { // ends the sessions of an earlier attempt
+			return err
+		}
+		return s.CreateAccount(ctx, reader)
+	}); err != nil {
+		return err
+	}
+	var m backup.Manifest
+	err = b.fleet.AsAdmin(ctx, b.instance, func(admin *mysqladmin.Server) error {
+		attended, stop := admin.Attend(ctx)
+		defer stop()
+		m, err = b.writeFrom(attended, run, admin, reader, recorded)
+		if err != nil && context.Cause(attended) == mysqladmin.ErrSilent {
+			err = &transfer.SourceError{Err: fmt.Errorf("%w: %w", mysqladmin.ErrSilent, err)}
+		}
+		return notDenied(err)
+	})
+	if err != nil {
+		return b.explain(ctx, run, err)
+	}
+	recorded.Flavour, recorded.Version, recorded.TakenAt, recorded.FinishedAt = m.Flavour, m.Version, &m.TakenAt,
+		&m.FinishedAt
+	recorded.DataBytes, recorded.Bytes, recorded.Tables, recorded.Rows = m.DataBytes, m.Bytes, int64(m.Tables), m.Rows
+	return run.Remember(summary, recorded)
+}
+
+// asReader runs fn in a session with the lock of the account that reads. Binds and unbinds need not wait for it.
+func (b backingUp) asReader(ctx context.Context, run *task.Run,
+	fn func(context.Context, *mysqladmin.Session) error) error {
+	return b.inSession(b.instance, sessionLock{key: fleet.BindingLock(b.instance.ID, b.reader())},
+		func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error { return fn(ctx, s) })(ctx, run)
+}
+
+func (b backingUp) writeFrom(ctx context.Context, run *task.Run, admin *mysqladmin.Server, reader mysqladmin.Account,
+	recorded store.Backup) (m backup.Manifest, err error) {
+	flavour, err := admin.Flavour(ctx)
+	if err != nil {
+		return m, &transfer.SourceError{Err: err}
+	}
+	size, err := admin.DatabaseSize(ctx, b.instance.Database)
+	if err != nil {
+		return m, &transfer.SourceError{Err: err}
+	}
+	rows, err := admin.OpenDatabase(b.instance.Database, &mysqladmin.Login{User: reader.Name, Password: reader.Password})
+	if err != nil {
+		return m, err
+	}
+	defer rows.Close()
+	programs, err := admin.OpenDatabase(b.instance.Database, nil)
+	if err != nil {
+		return m, err
+	}
+	defer programs.Close()
+	m = backup.Manifest{ID: b.id, InstanceID: b.instance.ID, InstanceName: recorded.InstanceName,
+		ServiceID: recorded.ServiceID, PlanID: recorded.PlanID, Platform: recorded.Platform,
+		Organization: recorded.OrganizationGUID, Space: recorded.SpaceGUID, Reason: recorded.Reason,
+		Flavour: flavour.Name, Version: flavour.Version, KeepUntil: recorded.KeepUntil,
+		DataBytes: size.Used(size.Files)}
+	return b.vault.Write(ctx, m, transfer.Source{Rows: rows, Programs: programs, Database: b.instance.Database},
+		transfer.Options{Alive: run.Alive, Progress: b.reportProgress(ctx, run, "Writing the backup", "written")})
+}
+
+// reportProgress returns a function that reports progress once a second, and passes a fault point.
+func (p *Provisioner) reportProgress(ctx context.Context, run *task.Run, doing, point string) func(done, total uint64) {
+	reported := time.Now()
+	return func(done, total uint64) {
+		fault.Point(run.Task.Kind, point)
+		if time.Since(reported) < time.Second {
+			return
+		}
+		reported = time.Now()
+		err := run.Report(ctx, fmt.Sprintf("%s: %d %% done", doing, done*100/max(total, 1)))
+		if err != nil {
+			p.log.Warn("could not record the progress of a task", "task", task.Token(run.Task.ID), "error", err)
+		}
+	}
+}
+
+// explain says what users read about a backup that failed.
+func (b backingUp) explain(ctx context.Context, run *task.Run, err error) error {
+	refusal, isRefused := errors.AsType[*transfer.RefusedError](err)
+	_, ofSource := errors.AsType[*transfer.SourceError](err)
+	switch {
+	case ctx.Err() != nil || run.Alive() != nil:
+		return err
+	case isRefused:
+		return task.Permanent(refusal.Sentence, err)
+	case errors.Is(err, transfer.ErrChanged):
+		return task.Failure("The tables of the service instance were changed meanwhile.", err)
+	case ofSource && mysqladmin.CannotReach(err):
+		return task.Unreachable(err)
+	case ofSource:
+		return err
+	}
+	return explainObjectStore(run, err)
+}
+
+// explainObjectStore says what users read about a failure of the object store.
+func explainObjectStore(run *task.Run, err error) error {
+	if objectstore.Refused(err) {
+		return task.Permanent(fmt.Sprintf("The object store for backups refused the request. Tell your operator about %s.",
+			task.Token(run.Task.ID)), err)
+	}
+	return task.Failure("The object store for backups failed, or did not answer.", notUnreachable(err))
+}
+
+// dropReader drops the account that reads, if it was recorded.
+func (b backingUp) dropReader(ctx context.Context, run *task.Run) error {
+	of, err := b.store.FindInstance(ctx, b.reader())
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil || of != b.instance.ID {
+		return errors.Join(err, errors.New("the account that reads is recorded with another instance"))
+	}
+	if err := b.asReader(ctx, run, func(ctx context.Context, s *mysqladmin.Session) error {
+		return s.DropAccount(ctx, b.reader())
+	}); err != nil {
+		return err
+	}
+	return b.store.ForgetCopyAccount(ctx, leaseOf(run.Task), b.reader())
+}

@@ -1,0 +1,169 @@
+package backup
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"mysql-broker/provisioner/backup/objectstore"
+	"mysql-broker/provisioner/transfer"
+)
+
+const (
+	manifestName = "manifest.json"
+	format       = 1
+	maxManifest  = 256 << 20 // bytes
+)
+
+// Manifest describes a complete backup.
+type Manifest struct {
+	ID           string    `json:"id"`
+	InstanceID   string    `json:"instance_id"`
+	InstanceName string    `json:"instance_name,omitempty"`
+	ServiceID    string    `json:"service_id"`
+	PlanID       string    `json:"plan_id"`
+	Platform     string    `json:"platform,omitempty"`
+	Organization string    `json:"organization_guid,omitempty"`
+	Space        string    `json:"space_guid,omitempty"`
+	Reason       string    `json:"reason"`
+	Flavour      string    `json:"flavour"` // MySQL or MariaDB
+	Version      string    `json:"version"` // of the server
+	Broker       string    `json:"broker,omitempty"`
+	TakenAt      time.Time `json:"taken_at"` // the data are not older than this
+	FinishedAt   time.Time `json:"finished_at"`
+	KeepUntil    time.Time `json:"keep_until"`
+
+	DataBytes int64 `json:"data_bytes"` // of the database, as the server measured it
+	Tables    int   `json:"tables"`
+	Rows      int64 `json:"rows"`
+	SQLBytes  int64 `json:"sql_bytes"`
+	Bytes     int64 `json:"bytes"` // of all objects
+
+	Schema object `json:"schema"`
+	Parts  []part `json:"parts"`
+
+	key []byte
+}
+
+// part is some chunks of tables, and the objects with the statements that insert their rows.
+type part struct {
+	Objects []object         `json:"objects"`
+	Chunks  []transfer.Chunk `json:"chunks"`
+}
+
+// object is an object of a backup.
+type object struct {
+	Name   string `json:"name"`
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"`
+}
+
+// envelope is the contents of the manifest's object. The key is bound to the bytes of the manifest.
+type envelope struct {
+	Format   int             `json:"format"`
+	Key      []byte          `json:"key"` // encrypted by the broker's keyset
+	Manifest json.RawMessage `json:"manifest"`
+}
+
+// what is what the key of a backup is encrypted with: nobody can change a manifest who does not have the keyset.
+func what(manifest []byte) []byte {
+	sum := sha256.Sum256(manifest)
+	return append([]byte("backup manifest "), sum[:]...)
+}
+
+func (v Vault) seal(manifest json.RawMessage, key []byte) ([]byte, error) {
+	wrapped, err := v.Keys.Wrap(key, what(manifest))
+	if err != nil {
+		return nil, fmt.Errorf("encrypt the key of a backup: %w", err)
+	}
+	return json.Marshal(envelope{format, wrapped, manifest})
+}
+
+// Manifest reads and verifies the manifest of a backup. It returns ErrNotFound if there is none.
+func (v Vault) Manifest(ctx context.Context, instanceID, id string) (m Manifest, err error) {
+	m, _, err = v.manifest(ctx, folder(instanceID, id)+manifestName)
+	if err == nil && (m.InstanceID != instanceID || m.ID != id) {
+		err = &DamagedError{folder(instanceID, id) + manifestName, errors.New("it is that of another backup")}
+	}
+	return m, err
+}
+
+func (v Vault) manifest(ctx context.Context, name string) (m Manifest, e envelope, err error) {
+	raw, err := v.Objects.Get(ctx, name, maxManifest)
+	if errors.Is(err, objectstore.ErrNotFound) {
+		return m, e, ErrNotFound
+	}
+	if err != nil {
+		return m, e, err
+	}
+	if err := json.Unmarshal(raw, &e); err != nil {
+		return m, e, &DamagedError{name, err}
+	}
+	if e.Format != format {
+		return m, e, fmt.Errorf("%s has the format %d, and this release reads %d", name, e.Format, format)
+	}
+	m.key, err = v.Keys.Unwrap(e.Key, what(e.Manifest))
+	if err != nil {
+		return m, e, &DamagedError{name, errors.New("it was changed, or ENCRYPTION_KEYSET lacks the key with which it was " +
+			"written")}
+	}
+	decoder := json.NewDecoder(bytes.NewReader(e.Manifest))
+	if err := decoder.Decode(&m); err != nil {
+		return m, e, &DamagedError{name, err}
+	}
+	if name != folder(m.InstanceID, m.ID)+manifestName {
+		return m, e, &DamagedError{name, errors.New("it is that of another backup")}
+	}
+	return m, e, nil
+}
+
+// Each calls fn with the manifests of all backups in the object store, or with the error of one that cannot be read.
+func (v Vault) Each(ctx context.Context, fn func(object string, m Manifest, err error) error) error {
+	var names []string
+	if err := v.Objects.List(ctx, "", func(name string) error {
+		if strings.HasSuffix(name, "/"+manifestName) {
+			names = append(names, name)
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	for _, name := range names {
+		m, _, err := v.manifest(ctx, name)
+		if errors.Is(err, ErrNotFound) { // deleted meanwhile
+			continue
+		}
+		if err := fn(name, m, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Rewrap encrypts the keys of all backups again that the keyset's primary key has not encrypted, and returns how many
+// there were.
+func (v Vault) Rewrap(ctx context.Context) (rewrapped int, err error) {
+	var failed error
+	err = v.Each(ctx, func(name string, _ Manifest, err error) error {
+		if err != nil {
+			failed = errors.Join(failed, err)
+			return nil
+		}
+		m, e, err := v.manifest(ctx, name)
+		if err != nil || v.Keys.Current(e.Key) {
+			return err
+		}
+		sealed, err := v.seal(e.Manifest, m.key)
+		if err != nil {
+			return err
+		}
+		rewrapped++
+		return v.Objects.Put(ctx, name, sealed)
+	})
+	return rewrapped, errors.Join(err, failed)
+}

@@ -1,0 +1,45 @@
+// Package objectstore keeps objects, whole, under names with slashes: in a bucket of an S3 service, or in a directory.
+package objectstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// ErrNotFound is returned if there is no object of that name.
+var ErrNotFound = errors.New("there is no such object")
+
+// ErrExists is returned by Create if there is an object of that name.
+var ErrExists = errors.New("the object exists already")
+
+// Store keeps objects. It is safe for concurrent use. Errors name the store and the object, and never a secret.
+type Store interface {
+	// Put writes an object. If there is one of that name, it is replaced.
+	Put(ctx context.Context, name string, data []byte) error
+
+	// Create writes an object, unless there is one of that name: then it returns ErrExists.
+	Create(ctx context.Context, name string, data []byte) error
+
+	// Get reads an object. One of more than max bytes is an error.
+	Get(ctx context.Context, name string, max int64) ([]byte, error)
+
+	// List calls fn with the names of all objects that begin with a prefix, in any order.
+	List(ctx context.Context, prefix string, fn func(name string) error) error
+
+	// Delete deletes an object. If there is none, it does nothing.
+	Delete(ctx context.Context, name string) error
+
+	// String is where the objects are, for people, without secrets.
+	String() string
+}
+
+func explain(s Store, doing, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("object store %s: %s %s: %w", s, doing, name, err)
+}
+
+// errTooLarge says that an object is not what was written.
+func errTooLarge(max int64) error { return fmt.Errorf("it has more than %d bytes", max) }

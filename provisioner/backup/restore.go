@@ -1,0 +1,66 @@
+package backup
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"mysql-broker/provisioner/transfer"
+)
+
+// Restore makes the target what a backup has, and compares every chunk with the sums of its manifest. It may be called
+// again after an interruption. An error of the object store or of the backup is a *transfer.SourceError.
+func (v Vault) Restore(ctx context.Context, m Manifest, to transfer.Target, o transfer.Options) error {
+	var schema transfer.Schema
+	err := v.read(ctx, m, m.Schema, func(r io.Reader) error { return json.NewDecoder(r).Decode(&schema) })
+	if err != nil {
+		return &transfer.SourceError{Err: err}
+	}
+	parts := make([]transfer.Part, len(m.Parts))
+	for n, p := range m.Parts {
+		parts[n] = transfer.Part{Chunks: p.Chunks, Read: func(ctx context.Context, fn func(int, []byte) error) error {
+			for _, o := range p.Objects {
+				if err := v.readStatements(ctx, m, o, fn); err != nil {
+					return err
+				}
+			}
+			return nil
+		}}
+	}
+	return transfer.Load(ctx, schema, parts, to, o)
+}
+
+// readStatements calls fn with the statements in an object.
+func (v Vault) readStatements(ctx context.Context, m Manifest, o object, fn func(int, []byte) error) error {
+	damaged := func(err error) error { return &DamagedError{folder(m.InstanceID, m.ID) + o.Name, err} }
+	return v.read(ctx, m, o, func(r io.Reader) error {
+		in := bufio.NewReaderSize(r, 64<<10)
+		var statement []byte
+		for {
+			line, err := in.ReadString('\n')
+			if errors.Is(err, io.EOF) && line == "" {
+				return nil
+			}
+			if err != nil {
+				return damaged(err)
+			}
+			var chunk, length int
+			if _, err := fmt.Sscanf(line, "-- chunk %d, %d bytes\n", &chunk, &length); err != nil || length < 0 {
+				return damaged(fmt.Errorf("no statement begins where one should"))
+			}
+			if cap(statement) < length+2 {
+				statement = make([]byte, length+2)
+			}
+			statement = statement[:length+2]
+			if _, err := io.ReadFull(in, statement); err != nil {
+				return damaged(err)
+			}
+			if err := fn(chunk, statement[:length]); err != nil {
+				return err
+			}
+		}
+	})
+}

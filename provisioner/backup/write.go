@@ -1,0 +1,209 @@
+package backup
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"mysql-broker/provisioner/backup/objectstore"
+	"mysql-broker/provisioner/transfer"
+)
+
+// Write writes a backup of a database, with the facts of about, and returns its manifest. If the backup is complete
+// already, Write only returns the manifest. It deletes what an interrupted Write of the same backup has left.
+func (v Vault) Write(ctx context.Context, about Manifest, from transfer.Source, o transfer.Options) (Manifest, error) {
+	there, err := v.Manifest(ctx, about.InstanceID, about.ID)
+	if !errors.Is(err, ErrNotFound) {
+		return there, err
+	}
+	if err := v.clear(ctx, about.InstanceID, about.ID); err != nil {
+		return about, err
+	}
+	about.key = make([]byte, keyBytes)
+	if _, err := rand.Read(about.key); err != nil {
+		return about, err
+	}
+	about.TakenAt = time.Now().UTC().Truncate(time.Millisecond)
+	w := &writing{vault: v, attempt: strings.ToLower(rand.Text()[:8]), alive: o.Alive, manifest: about}
+	schema, err := transfer.Dump(ctx, from, o, func() transfer.Output { return &worker{writing: w} })
+	if err == nil {
+		err = w.writeSchema(ctx, schema)
+	}
+	if err != nil {
+		return about, err
+	}
+	return w.finish(ctx)
+}
+
+// writing is a backup that is being written.
+type writing struct {
+	vault   Vault
+	attempt string // in the names of its objects, which no other attempt overwrites
+	alive   func() error
+
+	mu       sync.Mutex
+	manifest Manifest
+	objects  int
+}
+
+// put writes an object of the backup.
+func (w *writing) put(ctx context.Context, name string, data []byte) (object, error) {
+	if w.alive != nil {
+		if err := w.alive(); err != nil {
+			return object{}, err
+		}
+	}
+	o := describe(name, data)
+	w.mu.Lock()
+	w.manifest.Bytes += o.Bytes
+	w.mu.Unlock()
+	return o, w.vault.Objects.Put(ctx, folder(w.manifest.InstanceID, w.manifest.ID)+name, data)
+}
+
+func (w *writing) place(name string) []byte { return place(w.manifest.InstanceID, w.manifest.ID, name) }
+
+// nextName names an object with rows.
+func (w *writing) nextName() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.objects++
+	return fmt.Sprintf("data-%s-%06d.sql.zst.enc", w.attempt, w.objects)
+}
+
+func (w *writing) writeSchema(ctx context.Context, schema transfer.Schema) error {
+	raw, err := json.Marshal(schema)
+	if err != nil {
+		return err
+	}
+	s, err := newSealer(w.manifest.key)
+	if err != nil {
+		return err
+	}
+	name := "schema-" + w.attempt + ".json.zst.enc"
+	if err := s.begin(w.place(name)); err != nil {
+		return err
+	}
+	_, err = s.Write(raw)
+	data, ending := s.end()
+	if err := errors.Join(err, ending); err != nil {
+		return err
+	}
+	w.manifest.Tables = schema.Tables()
+	w.manifest.Schema, err = w.put(ctx, name, data)
+	return err
+}
+
+// finish writes the manifest. If another worker was faster, its backup is the one that counts.
+func (w *writing) finish(ctx context.Context) (Manifest, error) {
+	m := w.manifest
+	m.FinishedAt = time.Now().UTC().Truncate(time.Millisecond)
+	raw, err := json.Marshal(m)
+	if err != nil {
+		return m, err
+	}
+	sealed, err := w.vault.seal(raw, m.key)
+	if err != nil {
+		return m, err
+	}
+	if w.alive != nil {
+		if err := w.alive(); err != nil {
+			return m, err
+		}
+	}
+	err = w.vault.Objects.Create(ctx, folder(m.InstanceID, m.ID)+manifestName, sealed)
+	if errors.Is(err, objectstore.ErrExists) {
+		return w.vault.Manifest(ctx, m.InstanceID, m.ID)
+	}
+	return m, err
+}
+
+// worker writes parts. It implements transfer.Output.
+type worker struct {
+	*writing
+	sealer *sealer
+	name   string // of the object that is being filled, "" for none
+	part   part
+	plain  int64 // bytes of SQL in the part
+}
+
+// Insert writes a statement after a comment that says of which chunk it is, and how long. So the object can be read by
+// a mysql client, and a reader need not know SQL.
+func (w *worker) Insert(ctx context.Context, statement []byte) (err error) {
+	if w.sealer == nil {
+		if w.sealer, err = newSealer(w.manifest.key); err != nil {
+			return err
+		}
+	}
+	if w.name == "" {
+		w.name = w.nextName()
+		if err := w.sealer.begin(w.place(w.name)); err != nil {
+			return err
+		}
+	}
+	w.plain += int64(len(statement))
+	_, err = fmt.Fprintf(w.sealer, "-- chunk %d, %d bytes\n", len(w.part.Chunks), len(statement))
+	if err == nil {
+		_, err = w.sealer.Write(statement)
+	}
+	if err == nil {
+		_, err = w.sealer.Write([]byte(";\n"))
+	}
+	if err != nil || !w.sealer.full() {
+		return err
+	}
+	return w.endObject(ctx)
+}
+
+func (w *worker) endObject(ctx context.Context) error {
+	if w.name == "" {
+		return nil
+	}
+	data, err := w.sealer.end()
+	if err != nil {
+		return err
+	}
+	o, err := w.put(ctx, w.name, data)
+	w.part.Objects, w.name = append(w.part.Objects, o), ""
+	return err
+}
+
+// EndChunk ends the part if it is large enough.
+func (w *worker) EndChunk(ctx context.Context, c transfer.Chunk) error {
+	w.part.Chunks = append(w.part.Chunks, c)
+	if w.plain < partBytes {
+		return nil
+	}
+	return w.endPart(ctx)
+}
+
+func (w *worker) endPart(ctx context.Context) error {
+	if err := w.endObject(ctx); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.part.Chunks {
+		var rows int64
+		if _, err := fmt.Sscan(c.Sum, &rows); err != nil {
+			return fmt.Errorf("the sum %q of table %s: %w", c.Sum, c.Table, err)
+		}
+		w.manifest.Rows += rows
+	}
+	w.manifest.SQLBytes += w.plain
+	w.manifest.Parts = append(w.manifest.Parts, w.part)
+	w.part, w.plain = part{}, 0
+	return nil
+}
+
+// Close ends the last part.
+func (w *worker) Close(ctx context.Context) error {
+	if len(w.part.Chunks) == 0 {
+		return nil
+	}
+	return w.endPart(ctx)
+}

@@ -1,0 +1,117 @@
+package provisioner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"mysql-broker/provisioner/backup"
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
+	"mysql-broker/provisioner/task"
+	"mysql-broker/provisioner/transfer"
+	"mysql-broker/store"
+)
+
+// backupToRestore finds the backup that a request names with restore_from. What is not there and what belongs to
+// somebody else gets the same answer.
+func (p *Provisioner) backupToRestore(ctx context.Context, q ProvisionRequest) (b store.Backup, err error) {
+	if p.vault == nil {
+		return b, errNoBackups
+	}
+	name := q.Parameters.RestoreFrom
+	b, err = p.store.FindBackup(ctx, name)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return b, fmt.Errorf("look for the backup: %w", err)
+	}
+	by, of := tenantOf(q.OrganizationGUID, q.SpaceGUID, q.Context), tenant{b.Platform, b.OrganizationGUID, b.SpaceGUID}
+	if err != nil || !by.mayUse(of, q.Plan, p.plans.Get(b.PlanID)) {
+		return b, refuse(Invalid, "There is no backup %s in this space.", name)
+	}
+	if b.DataBytes > q.Plan.Quota() {
+		return b, refuse(Invalid, "The backup %s has %d MiB and plan %s allows %d MiB. Choose a larger plan.", b.ID,
+			(b.DataBytes+1<<20-1)>>20, q.Plan.Name, q.Plan.MaxStorageMB)
+	}
+	return b, nil
+}
+
+// nameOf is the name that the platform gave to an instance, "" if it sent none.
+func nameOf(i store.Instance) string {
+	var c struct {
+		Name string `json:"instance_name"`
+	}
+	if json.Unmarshal(i.Context, &c) != nil { // platforms may put anything there
+		return ""
+	}
+	return c.Name
+}
+
+// restore fills the database from a backup.
+func (f filling) restore(ctx context.Context, run *task.Run, of plan.Plan, owner mysqladmin.Account) error {
+	if f.vault == nil {
+		return task.RequeueElsewhere(errors.New("this broker has no object store"))
+	}
+	b, err := f.store.Backup(ctx, f.backup)
+	if errors.Is(err, store.ErrNotFound) {
+		return errBackupGone(err)
+	}
+	if err != nil {
+		return fmt.Errorf("read the record of the backup: %w", err)
+	}
+	m, err := f.vault.Manifest(ctx, b.InstanceID, b.ID)
+	if err != nil {
+		return explainBackup(run, err)
+	}
+	err = f.asOwner(ctx, run, owner, func(ctx context.Context, to transfer.Target) error {
+		if err := f.canHold(ctx, mysqladmin.Flavour{Name: m.Flavour, Version: m.Version}); err != nil {
+			return err
+		}
+		return f.vault.Restore(ctx, m, to, transfer.Options{Events: of.Events, Alive: run.Alive,
+			MaxBytes: 4*of.Quota() + 64<<20, Progress: f.reportProgress(ctx, run, "Restoring the backup", "restored")})
+	})
+	return explainRestore(ctx, run, err)
+}
+
+// canHold returns an error unless the instance's server can hold what one of that flavour has written.
+func (f filling) canHold(ctx context.Context, from mysqladmin.Flavour) error {
+	return f.fleet.AsAdmin(ctx, f.instance, func(admin *mysqladmin.Server) error {
+		to, err := admin.Flavour(ctx)
+		if err == nil && !to.CanTake(from) {
+			err = &transfer.RefusedError{Sentence: fmt.Sprintf("The server of the new service instance is %s, and cannot take "+
+				"a backup of %s. Choose another plan.", to, from)}
+		}
+		return err
+	})
+}
+
+// explainRestore says what users read about a restore that failed.
+func explainRestore(ctx context.Context, run *task.Run, err error) error {
+	refusal, isRefused := errors.AsType[*transfer.RefusedError](err)
+	_, ofBackup := errors.AsType[*transfer.SourceError](err)
+	switch {
+	case err == nil || ctx.Err() != nil || run.Alive() != nil:
+		return err
+	case isRefused:
+		return task.Permanent(refusal.Sentence, err)
+	case ofBackup:
+		return explainBackup(run, err)
+	}
+	return err
+}
+
+// explainBackup says what users read about a backup that cannot be read.
+func explainBackup(run *task.Run, err error) error {
+	if _, damaged := errors.AsType[*backup.DamagedError](err); damaged {
+		return task.Permanent(fmt.Sprintf("The backup is damaged. Restore another one, and tell your operator about %s.",
+			task.Token(run.Task.ID)), err)
+	}
+	if errors.Is(err, backup.ErrNotFound) {
+		return errBackupGone(err)
+	}
+	return explainObjectStore(run, err)
+}
+
+func errBackupGone(err error) error {
+	return task.Permanent("The backup is gone. Delete the service instance, and restore another backup.", err)
+}

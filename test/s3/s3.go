@@ -1,0 +1,156 @@
+// Package s3 hands tests a real S3 service, versitygw, in a process of its own.
+package s3
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// module is built from the module proxy. https://github.com/versity/versitygw
+const module = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
+
+// Credentials of every service under test, and its bucket.
+const (
+	AccessKey = "access-key"
+	SecretKey = "secret/key+of=the-tests"
+	Bucket    = "backups"
+)
+
+const startTime = time.Minute
+
+// Service is an S3 service with an empty bucket. Stop and Start interrupt it; it keeps its objects and its address.
+type Service struct {
+	Address string // host and port
+	Dir     string // of the bucket: each object is a file under its name
+	root    string
+	command *exec.Cmd
+	output  bytes.Buffer
+}
+
+// Start runs a service until the test ends.
+func Start(t testing.TB) *Service {
+	t.Helper()
+	root := t.TempDir()
+	s := &Service{Address: fmt.Sprintf("127.0.0.1:%d", testdrive.FreePort(t)), root: root,
+		Dir: filepath.Join(root, "data", Bucket)}
+	for _, dir := range []string{s.Dir, filepath.Join(root, "metadata")} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(s.Stop)
+	s.Start(t)
+	return s
+}
+
+// Configure returns the variables of a broker that uses the service.
+func (s *Service) Configure(env map[string]string) {
+	s.ConfigureAt(env, s.Address)
+}
+
+// ConfigureAt does the same for a service that is reached through a proxy.
+func (s *Service) ConfigureAt(env map[string]string, address string) {
+	env["BACKUP_STORE"] = "http://" + address + "/" + Bucket + "/mysql"
+	env["BACKUP_ACCESS_KEY"], env["BACKUP_SECRET_KEY"] = AccessKey, SecretKey
+}
+
+// Start starts the service again after Stop, and waits until it listens.
+func (s *Service) Start(t testing.TB) {
+	t.Helper()
+	program, err := build(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.command = exec.Command(program, "--port", s.Address, "--quiet", "posix", "--sidecar",
+		filepath.Join(s.root, "metadata"), filepath.Join(s.root, "data"))
+	s.command.Env = []string{"ROOT_ACCESS_KEY=" + AccessKey, "ROOT_SECRET_KEY=" + SecretKey}
+	s.command.Stdout, s.command.Stderr = &s.output, &s.output
+	s.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := s.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(startTime)
+	for {
+		conn, err := net.Dial("tcp", s.Address)
+		if err == nil {
+			_ = conn.Close()
+			return
+		}
+		if time.Now().After(deadline) {
+			s.Stop()
+			t.Fatalf("the S3 service did not start: %v\n%s", err, s.output.String())
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// Stop kills the service.
+func (s *Service) Stop() {
+	if s.command == nil {
+		return
+	}
+	_ = s.command.Process.Kill()
+	_ = s.command.Wait()
+	s.command = nil
+}
+
+// Objects lists the names of all objects in the bucket.
+func (s *Service) Objects(t testing.TB) (names []string) {
+	t.Helper()
+	err := filepath.WalkDir(s.Dir, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(s.Dir, path)
+		names = append(names, name)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+var building sync.Mutex
+
+// build compiles the program once for all tests of a run. That takes minutes on a machine that has none of its packages
+// in Go's cache.
+func build(t testing.TB) (string, error) {
+	dir := filepath.Join(servers.SharedDir(t), "programs-s3")
+	building.Lock()
+	defer building.Unlock()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	locked, err := os.Open(dir)
+	if err != nil {
+		return "", err
+	}
+	defer locked.Close() // which ends the lock
+	if err := syscall.Flock(int(locked.Fd()), syscall.LOCK_EX); err != nil {
+		return "", fmt.Errorf("lock %s: %w", dir, err)
+	}
+	program := filepath.Join(dir, "versitygw")
+	if _, err := os.Stat(program); err == nil {
+		return program, nil
+	}
+	unfinished := filepath.Join(dir, "unfinished")
+	command := exec.Command("go", "install", module)
+	command.Dir = dir // outside of the project's module
+	command.Env = append(os.Environ(), "GOBIN="+unfinished, "GOFLAGS=-buildvcs=false", "GOWORK=off")
+	if out, err := command.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the S3 service: %w\n%s", err, out)
+	}
+	return program, os.Rename(filepath.Join(unfinished, "versitygw"), program)
+}

@@ -42,7 +42,7 @@ func presented(ctx context.Context, e launcher.Endpoint) (leaf []byte, err error
 	return leaf, nil
 }
 
-// certificates are what the Secret of a server holds.
+// certificates are those in the Secret of a server.
 type certificates struct {
 	leaf    *x509.Certificate
 	trusted []*x509.Certificate
@@ -59,7 +59,7 @@ func (s *server) certificates() (c certificates, err error) {
 }
 
 // withOwn returns all CAs that clients need until the server uses the next certificate: those of the authority, and the
-// one of the present certificate. If the server has not loaded that, its former CA stays trusted too.
+// one of the present certificate. If the server has not loaded that certificate, its former CA stays trusted too.
 func (c certificates) withOwn(trusted []byte, loaded bool) []byte {
 	if !loaded {
 		return joinPEM(trusted, c.trusted...)

@@ -20,8 +20,8 @@ func (l *Launcher) Keep(ctx context.Context, id string) error {
 	return l.change(ctx, s, func(s *server) { s.secret.Metadata.Annotations[keptAnnotation] = "true" })
 }
 
-// ChangeAdminPassword implements launcher.Launcher. The password that a server is started with makes the account only
-// where there is none.
+// ChangeAdminPassword implements launcher.Launcher. When a server starts, its init file creates the account if it is
+// missing, and does not change its password.
 func (l *Launcher) ChangeAdminPassword(ctx context.Context, id, next string, change func(context.Context) error) error {
 	s, err := l.find(ctx, id)
 	if err == nil && s.state.Phase != phaseReady {
@@ -41,7 +41,7 @@ func (l *Launcher) ChangeAdminPassword(ctx context.Context, id, next string, cha
 	})
 }
 
-// change changes a server's Secret. One that another changed meanwhile is read again, and changed then.
+// change changes a server's Secret. If another broker has changed it meanwhile, change reads it and tries again.
 func (l *Launcher) change(ctx context.Context, s *server, change func(*server)) error {
 	for {
 		change(s)
@@ -60,14 +60,14 @@ func (l *Launcher) change(ctx context.Context, s *server, change func(*server)) 
 		if err != nil {
 			return err
 		}
-		if again.secret.Metadata.UID != s.secret.Metadata.UID { // it was destroyed and made anew
+		if again.secret.Metadata.UID != s.secret.Metadata.UID { // it was destroyed and created again
 			return launcher.ErrNotFound
 		}
 		*s = *again
 	}
 }
 
-// secretChange is a merge patch, which fails with a conflict if the Secret is another one or was changed since.
+// secretChange is a merge patch. It fails with a conflict if the Secret was replaced or changed since it was read.
 type secretChange struct {
 	Metadata metadataChange    `json:"metadata"`
 	Data     map[string][]byte `json:"data"`

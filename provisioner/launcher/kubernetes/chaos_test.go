@@ -169,14 +169,14 @@ func (p *place) holdsNothing(t *testing.T) {
 }
 
 // The API server is busy, refuses with a conflict, loses connections before and after it has carried a request out, and
-// is not there for a while. A launch, a resize and a removal pass through all that.
+// is down for a while. A launch, a resize and a removal succeed nevertheless.
 func TestFaults(t *testing.T) {
 	oneImage(t, func(t *testing.T, image kubernetes.Image) {
 		p := newPlace(t, image)
 		var requests, out atomic.Int64
 		behind := p.behind(t, func(w http.ResponseWriter, r *http.Request, pass http.HandlerFunc) {
 			n := requests.Add(1)
-			if out.Load() > 0 { // nobody is there
+			if out.Load() > 0 { // the API server is down
 				out.Add(-1)
 				abort()
 			}
@@ -216,7 +216,7 @@ func TestFaults(t *testing.T) {
 				case known && failed.Action == launcher.GiveUp, tries == 20:
 					t.Fatalf("%s: %v", what, err)
 				}
-				time.Sleep(50 * time.Millisecond) // as a task does, for longer
+				time.Sleep(50 * time.Millisecond) // as a task does, which waits longer
 			}
 		}
 		again("launch", func(ctx context.Context) (launcher.Endpoint, error) { return l.Launch(ctx, spec, func(string) {}) })

@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	requestTime = 30 * time.Second // for one request, with its answer
-	attempts    = 4                // of a request that the API server cannot serve just now
+	requestTime = 30 * time.Second // for one request and its response
+	attempts    = 4                // of a request, while the API server is busy or cannot be reached
 	minPause    = 100 * time.Millisecond
 	maxPause    = 5 * time.Second // between two of them, whatever Retry-After says
 
-	// pageSize is how many objects a list has at once, so that neither end holds all of them.
+	// pageSize limits how many objects are in one response to a list, to save memory on both sides.
 	pageSize = 500
 
 	mergePatch     = "application/merge-patch+json"
@@ -33,15 +33,15 @@ const (
 	fieldManager = "mysql-broker"
 )
 
-// client asks the API server of a cluster about one namespace.
+// client sends requests about one namespace to the API server of a cluster.
 type client struct {
 	url       string // without a trailing slash
 	namespace string
 	http      *http.Client
-	token     *tokenSource // nil where a client certificate says who asks
+	token     *tokenSource // nil if the broker logs in with a client certificate
 }
 
-// path is where objects of a kind are, or one of them, such as "pods" and "d-1".
+// path returns the path of all objects of a kind, or of one of them, such as "pods" and "d-1".
 func (c *client) path(kind string, name ...string) string {
 	group := "/api/v1"
 	if kind == statefulSets {
@@ -58,15 +58,15 @@ func (c *client) create(ctx context.Context, path string, object, into any) erro
 	return c.do(ctx, call{method: http.MethodPost, path: path, contentType: "application/json", body: object}, into)
 }
 
-// apply makes an object what is described, whether or not it is there: fields that the broker applied before and that
-// are left out now are removed, and those of others stay.
+// apply creates or changes an object. It removes fields that the broker applied before and now leaves out, and keeps
+// the fields of others.
 func (c *client) apply(ctx context.Context, path string, object, into any) error {
 	query := url.Values{"fieldManager": {fieldManager}, "force": {"true"}}
 	return c.do(ctx, call{method: http.MethodPatch, path: path + "?" + query.Encode(), contentType: applyPatch,
 		body: object}, into)
 }
 
-// merge changes the fields that are named, if the object has the named resourceVersion still.
+// merge changes the fields in the patch. If the patch has a resourceVersion, the object must still have it.
 func (c *client) merge(ctx context.Context, path string, change, into any) error {
 	return c.do(ctx, call{method: http.MethodPatch, path: path, contentType: mergePatch, body: change}, into)
 }
@@ -165,7 +165,7 @@ func (c *client) do(ctx context.Context, request call, into any) error {
 	}
 }
 
-// try sends a request once, and again if the token was refused and can be read anew.
+// try sends a request once. If the API server refuses the token and there is a file with a new one, it tries again.
 func (c *client) try(ctx context.Context, request call, body []byte, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()

@@ -46,7 +46,7 @@ func refuse(w http.ResponseWriter, code int, reason, message string) {
 	fmt.Fprintf(w, `{"kind": "Status", "reason": %q, "message": %q}`, reason, message)
 }
 
-// The API server's refusals are told apart by what they say, as Kubernetes 1.36 says it.
+// The launcher distinguishes the refusals of the API server by the messages of Kubernetes 1.36.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -86,7 +86,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A request that the API server cannot serve just now is made again.
+// The client repeats a request that the API server cannot serve at the moment.
 func TestBusyServer(t *testing.T) {
 	t.Parallel()
 	for _, code := range []int{429, 500, 502, 503, 504} {
@@ -107,7 +107,7 @@ func TestBusyServer(t *testing.T) {
 	}
 }
 
-// Not to be able to ask is not the same as to hear that nothing is there.
+// A failed request is not reported as an empty namespace.
 func TestCannotAsk(t *testing.T) {
 	t.Parallel()
 	l := open(t, apiServer(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -15,25 +15,25 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Credentials say where the API server is and who asks it.
+// Credentials are the address of an API server and a login to it.
 type Credentials struct {
-	InCluster bool // as the pod that the broker runs in; all else is empty then
+	InCluster bool // use the ServiceAccount of the broker's pod; all other fields are empty
 
 	URL       string
 	CA        []byte // PEM
 	Token     string
 	TokenFile string // instead of Token; read again each minute
 
-	// Certificate and Key are instead of a token, in PEM.
+	// Certificate and Key, in PEM, replace the token.
 	Certificate []byte
 	Key         []byte
 }
 
-// Where a pod finds its own.
+// The files with a pod's own credentials.
 // https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/
 const serviceAccountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// client makes a client of these credentials.
+// client returns a client that uses these credentials.
 func (c Credentials) client(namespace string) (*client, error) {
 	if c.InCluster {
 		host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT")
@@ -77,7 +77,7 @@ func (c Credentials) client(namespace string) (*client, error) {
 	return made, nil
 }
 
-// kubeconfig is what is read of a file as kubectl has it.
+// kubeconfig has the fields that the launcher reads in kubectl's configuration file.
 // https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/
 type kubeconfig struct {
 	CurrentContext string `yaml:"current-context"`
@@ -111,8 +111,8 @@ type kubeconfig struct {
 	} `yaml:"users"`
 }
 
-// ReadKubeconfig reads the credentials of a file's current context. Plug-ins that clouds have for logging in are not
-// supported: a ServiceAccount's token is what a broker needs.
+// ReadKubeconfig reads the credentials of a file's current context. It does not support the login plug-ins of clouds: a
+// broker needs the token of a ServiceAccount.
 func ReadKubeconfig(path string) (c Credentials, err error) {
 	defer func() {
 		if err != nil {
@@ -125,7 +125,7 @@ func ReadKubeconfig(path string) (c Credentials, err error) {
 	}
 	var file kubeconfig
 	if err := yaml.Unmarshal(text, &file); err != nil {
-		return c, errors.New("it is not YAML") // what the parser quotes may be secret
+		return c, errors.New("it is not YAML") // the parser's error may quote a secret
 	}
 	for _, context := range file.Contexts {
 		if context.Name != file.CurrentContext {
@@ -160,7 +160,7 @@ func ReadKubeconfig(path string) (c Credentials, err error) {
 	return c, fmt.Errorf("it has no context %q", file.CurrentContext)
 }
 
-// inline is what a kubeconfig holds itself, in base64, or names the file of.
+// inline is a value that a kubeconfig contains in base64, or the name of a file with it.
 func inline(data, file string) ([]byte, error) {
 	if data != "" {
 		return base64.StdEncoding.DecodeString(data)

@@ -10,8 +10,8 @@ import (
 	"mysql-broker/provisioner/launcher"
 )
 
-// destroyTime is how long Destroy waits until all is gone, which takes a second or three as a rule: the rest goes on by
-// itself.
+// destroyTime limits how long Destroy waits until all objects are gone, which usually takes one to three seconds. The
+// cluster continues without the broker.
 const destroyTime = 30 * time.Second
 
 // Destroy implements launcher.Launcher. The volume may be free a moment later.
@@ -26,11 +26,11 @@ func (l *Launcher) DestroyUnused(ctx context.Context, id string) error {
 			return nil, fmt.Errorf("server %s: %w", id, launcher.ErrKept)
 		}
 		m := s.secret.Metadata
-		return &preconditions{UID: m.UID, ResourceVersion: m.ResourceVersion}, nil // it is not kept since, either
+		return &preconditions{UID: m.UID, ResourceVersion: m.ResourceVersion}, nil // a Keep meanwhile is a conflict
 	})
 }
 
-// destroy removes a server if may, which is asked again where the server has changed meanwhile, returns no error.
+// destroy removes a server if may returns no error. If the server changes meanwhile, destroy calls may again.
 func (l *Launcher) destroy(ctx context.Context, id string, may func(*server) (*preconditions, error)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, destroyTime, errStays)
 	defer cancel()
@@ -64,5 +64,5 @@ func (l *Launcher) destroy(ctx context.Context, id string, may func(*server) (*p
 	}
 }
 
-// errStays is final for nobody: the node that ran the server may be lost, and Kubernetes waits for it then.
+// errStays is not final: the server's node may be lost, and then Kubernetes waits for it.
 var errStays = fmt.Errorf("its objects are still there after %v; its node may be lost", destroyTime)

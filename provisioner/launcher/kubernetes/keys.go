@@ -16,15 +16,15 @@ import (
 	"mysql-broker/provisioner/launcher/certificate"
 )
 
-const authorityTime = 10 * time.Second // for an answer to who signs
+const authorityTime = 10 * time.Second // to read which CA signs
 
-// serviceHosts are the names of a server in its cluster.
+// serviceHosts returns the host names of a server within its cluster.
 func (l *Launcher) serviceHosts(s *server) []string {
 	host := s.name + "." + l.cfg.Namespace + ".svc"
 	return []string{host, host + ".cluster.local", s.name + "." + l.cfg.Namespace, s.name}
 }
 
-// addKeys gives a server its key and a certificate for these hosts.
+// addKeys adds a new key, and a certificate for these hosts, to a server's Secret.
 func (l *Launcher) addKeys(ctx context.Context, s *server, hosts ...string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -60,7 +60,7 @@ func (l *Launcher) addKeys(ctx context.Context, s *server, hosts ...string) erro
 	return s.setCertificate(issuer, leaf)
 }
 
-// setCertificate sets the certificate of a server, and the annotations that tell what it is without its content.
+// setCertificate sets the certificate of a server, and the annotations by which it is recognized in lists.
 func (s *server) setCertificate(issuer, leaf []byte) error {
 	parsed, err := x509.ParseCertificate(leaf)
 	if err != nil {

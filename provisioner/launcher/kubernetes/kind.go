@@ -110,7 +110,7 @@ func (c Config) Open(o launcher.Options) (launcher.Launcher, error) {
 	return l, nil
 }
 
-// Beside implements launcher.Configured: brokers' servers are told apart by their namespace alone.
+// Beside implements launcher.Configured. Only the namespace separates the servers of two launchers.
 func (c Config) Beside(other launcher.Configured) error {
 	o, ok := other.(Config)
 	if ok && c.Namespace == o.Namespace && c.Credentials.URL == o.Credentials.URL {

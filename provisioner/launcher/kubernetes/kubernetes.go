@@ -1,19 +1,19 @@
 // Package kubernetes is the launcher that runs dedicated servers as pods of a Kubernetes cluster, wherever the broker
-// itself runs. All servers are in one namespace, in which the broker needs a Role and no right beyond it.
+// itself runs. All servers are in one namespace. The broker needs a Role there, and no other right.
 //
 // A server is four objects of one name:
 //
 //	Secret                  its settings, keys and state; owner of the others
 //	PersistentVolumeClaim   its data
 //	Service                 its address
-//	StatefulSet             its one pod: at most one mysqld ever runs on the data, also where a node is lost
+//	StatefulSet             its one pod: at most one mysqld runs on the data, even after a node is lost
 //
 // The Secret is the fence. The other objects name it as their owner, with its UID. So if a broker pauses in the middle
 // of a launch while another one destroys the server, the cluster's garbage collector removes what the first one creates
 // later. To destroy a server is to delete its Secret; the servers are the Secrets with the broker's labels.
 //
-// An annotation of the Secret records what the server is to be (see state). What it is, the launcher asks the API
-// server. The cluster restarts servers that end.
+// An annotation of the Secret records the desired state of the server (see state). The launcher reads the actual state
+// from the API server. The cluster restarts servers that end.
 package kubernetes
 
 import (
@@ -30,31 +30,31 @@ import (
 	"mysql-broker/provisioner/launcher"
 )
 
-// Config says how servers are run. Zero values mean the defaults named.
+// Config says how servers run. A zero value stands for the default in its comment.
 type Config struct {
 	Credentials Credentials
 	Namespace   string  // of all servers, and of nothing else
-	Images      []Image // that servers can be of; the first one where nothing is chosen
+	Images      []Image // to choose from; the first is the default
 	Service     Access  // how applications reach servers; InCluster
 	Host        string  // name or address of the nodes, for NodePort
 
 	// StorageClass is that of the servers' volumes; "" for the cluster's default.
 	StorageClass string
 
-	// User runs mysqld, with the group of the same number, which the volumes are given to. 0 leaves the choice to the
-	// cluster, as OpenShift wants it.
+	// User is the number of the user and group that mysqld runs as and that own the volumes. With 0, the cluster chooses,
+	// as OpenShift requires.
 	User int
 
 	// PlaceTimeout is how long a new server may wait for a node with room; 5 minutes.
 	PlaceTimeout time.Duration
 
-	// LaunchTimeout is how long a new server may take besides that, the fetch of its image included; 10 minutes.
+	// LaunchTimeout is how long a new server may take after that, including the download of its image; 10 minutes.
 	LaunchTimeout time.Duration
 
-	// RenewInterval is how often the launcher looks after certificates; 10 seconds.
+	// RenewInterval is how often the launcher checks certificates; 10 seconds.
 	RenewInterval time.Duration
 
-	// WatchPause is the least time between two lists of all pods, with which watches begin; 10 seconds.
+	// WatchPause is the minimum time between two lists of all pods; each watch starts with one. 10 seconds.
 	WatchPause time.Duration
 
 	launcher.Options
@@ -66,7 +66,7 @@ type Config struct {
 type Image struct {
 	Flavour string // mysqld.MySQL or mysqld.MariaDB
 	Version string // "9.7" or "9.7.4"
-	Name    string // with its digest, so that a server's is the same wherever it starts
+	Name    string // best with a digest, so that a server has the same image on every node
 }
 
 // Access is how applications reach servers.
@@ -154,7 +154,7 @@ var (
 	validName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 )
 
-// objectName is that of all objects of a server. No two ids have the same, as ids have no dash.
+// objectName returns the name of all objects of a server. It differs for each id, because ids contain no dash.
 func objectName(id string) (string, error) {
 	if !validID.MatchString(id) {
 		return "", fmt.Errorf("server id %q: want 1 to 32 lower-case letters, digits and underscores, a letter first and "+
@@ -170,9 +170,9 @@ const (
 	stateAnnotation = "mysql-broker/state"
 	keptAnnotation  = "mysql-broker/kept"
 
-	// Fingerprints, SHA-256, of what the Secret holds, and of what mysqld has loaded of it.
+	// SHA-256 fingerprints of certificates in the Secret, and of the one that mysqld has loaded.
 	caAnnotation          = "mysql-broker/ca"                 // the CA that signed the certificate
-	trustedAnnotation     = "mysql-broker/trusted"            // the CAs that clients are to trust
+	trustedAnnotation     = "mysql-broker/trusted"            // the CAs that clients must trust
 	certificateAnnotation = "mysql-broker/certificate"        // the certificate
 	loadedAnnotation      = "mysql-broker/loaded-certificate" // the certificate that mysqld uses
 
@@ -186,7 +186,7 @@ func labelsOf(id string) map[string]string {
 	return map[string]string{"app.kubernetes.io/name": "mysqld", managedByLabel: managedBy, serverLabel: id}
 }
 
-// find reads the Secret of a server. It returns launcher.ErrNotFound for one that is not there, or is being destroyed.
+// find reads the Secret of a server. It returns launcher.ErrNotFound if there is none or it is being deleted.
 func (l *Launcher) find(ctx context.Context, id string) (*server, error) {
 	s, err := l.load(ctx, id)
 	if err == nil && !s.secret.Metadata.DeletionTimestamp.IsZero() {
@@ -195,7 +195,7 @@ func (l *Launcher) find(ctx context.Context, id string) (*server, error) {
 	return s, err
 }
 
-// load is find for servers that are being destroyed too.
+// load is find, but also returns servers that are being destroyed.
 func (l *Launcher) load(ctx context.Context, id string) (*server, error) {
 	name, err := objectName(id)
 	if err != nil {

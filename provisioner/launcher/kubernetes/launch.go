@@ -15,7 +15,7 @@ import (
 	"mysql-broker/provisioner/launcher/mysqld"
 )
 
-// Launch implements launcher.Launcher. A server that is there is given the objects that it lacks, and no other limits.
+// Launch implements launcher.Launcher. If the server exists, Launch creates its missing objects and keeps its limits.
 func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec,
 	report func(progress string)) (_ launcher.Endpoint, err error) {
 	defer func() { err = explain(err) }()
@@ -41,7 +41,7 @@ func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec,
 	return l.bringUp(ctx, s, spec)
 }
 
-// imageOf refuses what could not be written into SQL as it is, and what there is no image of.
+// imageOf returns the image for a server. It refuses names and passwords that would need escaping in SQL.
 func (l *Launcher) imageOf(spec launcher.Spec) (Image, error) {
 	if err := mysqld.CheckAdmin(spec.AdminUser, spec.AdminPassword); err != nil {
 		return Image{}, fmt.Errorf("server %s: %w", spec.ID, err)
@@ -57,8 +57,8 @@ func (l *Launcher) imageOf(spec launcher.Spec) (Image, error) {
 	return l.cfg.Images[i], nil
 }
 
-// begin makes the Secret, and so decides what the server is to be. Where another broker was faster, that one's is
-// taken.
+// begin creates the Secret, which records what the server is to be. If another broker was faster, begin returns that
+// broker's Secret.
 func (l *Launcher) begin(ctx context.Context, s *server, spec launcher.Spec, image Image,
 	report func(string)) (*server, error) {
 	report("Creating the server's volume and address")
@@ -96,7 +96,7 @@ func (l *Launcher) begin(ctx context.Context, s *server, spec launcher.Spec, ima
 	return s, err
 }
 
-// bringUp makes what is not there, and returns when the administrator can log in.
+// bringUp creates missing objects, and returns an endpoint once the administrator can log in.
 func (l *Launcher) bringUp(ctx context.Context, s *server, spec launcher.Spec) (launcher.Endpoint, error) {
 	var p pod
 	err := l.api.get(ctx, l.api.path(pods, s.podName()), &p)
@@ -139,7 +139,7 @@ func (l *Launcher) bringUp(ctx context.Context, s *server, spec launcher.Spec) (
 	return s.endpoint(), nil
 }
 
-// makeObjects makes all objects but the Secret what they are to be, and returns NotYet.
+// makeObjects creates or corrects all objects but the Secret, and returns NotYet.
 func (l *Launcher) makeObjects(ctx context.Context, s *server) error {
 	if err := l.api.apply(ctx, l.api.path(claims, s.name), l.claimOf(s), nil); err != nil {
 		return err
@@ -179,7 +179,7 @@ func (l *Launcher) makeObjects(ctx context.Context, s *server) error {
 	return launcher.NotYet(minPoll, "Waiting for a node")
 }
 
-// knownHost is the host of applications where that does not depend on the Service.
+// knownHost returns the host for applications, or "" if it depends on the Service.
 func (l *Launcher) knownHost(s *server) string {
 	switch l.cfg.Service {
 	case InCluster:
@@ -190,8 +190,8 @@ func (l *Launcher) knownHost(s *server) string {
 	return ""
 }
 
-// publicAddress is where applications reach the server; "" where that is not known yet. Those of a server that is ready
-// stay what applications were told.
+// publicAddress returns the address for applications; the host is "" if it is not known yet. The address of a ready
+// server never changes, because bindings contain it.
 func (l *Launcher) publicAddress(s *server, address service) (host string, publicPort int) {
 	if s.state.Host != "" {
 		return s.state.Host, s.state.Port
@@ -208,8 +208,8 @@ func (l *Launcher) publicAddress(s *server, address service) (host string, publi
 	return host, port
 }
 
-// setEndpoint records where the server is. A broker in the cluster goes to the Service's address, without a name server
-// that may remember for a while that there was no such name.
+// setEndpoint records the server's addresses. A broker in the cluster uses the Service's IP address, because a name
+// server may cache for a while that the name does not exist.
 func (l *Launcher) setEndpoint(s *server, address service) {
 	s.state.Host, s.state.Port = l.publicAddress(s, address)
 	s.state.AdminHost, s.state.AdminPort = "", 0

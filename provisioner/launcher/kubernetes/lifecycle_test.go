@@ -30,7 +30,7 @@ func newSpec() launcher.Spec {
 		AdminPassword: rand.Text()}
 }
 
-// finish calls a method until it says no more that it is to be called again, and returns what it said meanwhile.
+// finish calls a method until it no longer returns NotYet, and returns the sentences for users.
 func finish(t *testing.T,
 	call func(ctx context.Context) (launcher.Endpoint, error)) (e launcher.Endpoint, sentences []string, err error) {
 	t.Helper()
@@ -100,7 +100,7 @@ func visit(t *testing.T, spec launcher.Spec, e launcher.Endpoint) *sql.Conn {
 	return conn
 }
 
-// A server whose container dies is started again by Kubernetes, is said to be starting meanwhile, and has its data.
+// Kubernetes restarts a server whose container dies. Meanwhile Starting is true. The data stay.
 func TestContainerKilled(t *testing.T) {
 	eachImage(t, func(t *testing.T, image kubernetes.Image) {
 		p := newPlace(t, image)
@@ -120,7 +120,7 @@ func TestContainerKilled(t *testing.T) {
 	})
 }
 
-// A pod that is deleted, as a drain of its node does, is made anew on the same volume with the same address.
+// A pod that is deleted, as a drain of its node does, is replaced by one with the same volume and address.
 func TestPodDeleted(t *testing.T) {
 	eachImage(t, func(t *testing.T, image kubernetes.Image) {
 		p := newPlace(t, image)
@@ -157,8 +157,7 @@ func TestOfficialImage(t *testing.T) {
 	}
 }
 
-// More memory is given to a server that runs, in place: the pod stays, and no session ends. What the pod is made of
-// anew has that memory too.
+// A running server gets more memory in place: the pod stays, and no session ends. The next pod has that memory too.
 func TestResizeInPlace(t *testing.T) {
 	eachImage(t, func(t *testing.T, image kubernetes.Image) {
 		p := newPlace(t, image)
@@ -204,7 +203,7 @@ func TestResizeInPlace(t *testing.T) {
 	})
 }
 
-// A server that no node has room for waits, and says for what; after some time there is no room.
+// A server that fits on no node waits, and users read why. After some time the launcher gives up for lack of room.
 func TestNoNode(t *testing.T) {
 	eachImage(t, func(t *testing.T, image kubernetes.Image) {
 		p := newPlace(t, image)
@@ -223,7 +222,7 @@ func TestNoNode(t *testing.T) {
 	})
 }
 
-// A volume that a quota refuses is no room, at once.
+// If a quota refuses the volume, the launch fails at once for lack of room.
 func TestNoVolume(t *testing.T) {
 	eachImage(t, func(t *testing.T, image kubernetes.Image) {
 		p := newPlace(t, image)
@@ -244,7 +243,7 @@ func TestNoVolume(t *testing.T) {
 	})
 }
 
-// An image that cannot be had is given up in time. Its name is for the operator alone.
+// The launch fails in time if the image cannot be fetched. Only operators see its name.
 func TestBadImage(t *testing.T) {
 	eachImage(t, func(t *testing.T, image kubernetes.Image) {
 		p := newPlace(t, image)
@@ -264,7 +263,7 @@ func TestBadImage(t *testing.T) {
 	})
 }
 
-// What a broker makes that was paused while another destroyed the server does not stay.
+// A broker that was paused while another one destroyed the server leaves no objects behind.
 func TestFence(t *testing.T) {
 	eachImage(t, func(t *testing.T, image kubernetes.Image) {
 		p := newPlace(t, image)

@@ -13,7 +13,7 @@ import (
 	"mysql-broker/provisioner/mysqladmin"
 )
 
-// loginTime keeps a server that accepts connections but does not answer from holding up a launch.
+// loginTime limits a login, because a server may accept connections and not respond.
 const loginTime = 5 * time.Second
 
 func adminLogin(s *server, spec launcher.Spec) mysqladmin.Config {
@@ -22,7 +22,7 @@ func adminLogin(s *server, spec launcher.Spec) mysqladmin.Config {
 		Password: spec.AdminPassword, CA: e.CACertificate, MaxConns: 1}
 }
 
-// login proves that the administrator can log in. It returns NotYet while nothing answers.
+// login checks that the administrator can log in. It returns NotYet while the server does not respond.
 func (l *Launcher) login(ctx context.Context, s *server, spec launcher.Spec, p pod) error {
 	limited, cancel := context.WithTimeout(ctx, loginTime)
 	defer cancel()

@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	// stopGrace is how many seconds a server may take to write its changes out before it is killed. Nothing is lost then:
-	// it recovers at its next start.
+	// stopGrace is how many seconds a server may take to write its changes to disk before it is killed. After a kill, it
+	// recovers at its next start and loses nothing.
 	stopGrace = 60
 
-	// startFailures bounds the startup probe, which asks each second: recovery from a crash may take long.
+	// startFailures limits the startup probe, which runs each second. Recovery from a crash may take long.
 	startFailures = 3600
 
 	secretMode = 0o440
@@ -36,7 +36,7 @@ func (l *Launcher) claimOf(s *server) claim {
 
 var serviceTypes = map[Access]string{InCluster: "ClusterIP", NodePort: "NodePort", LoadBalancer: "LoadBalancer"}
 
-// serviceOf publishes the address before the pod is ready, as the launcher finds out sooner than a probe does.
+// serviceOf publishes the address before the pod is ready, because the launcher logs in sooner than a probe succeeds.
 func (l *Launcher) serviceOf(s *server) service {
 	p := servicePort{Name: portName, Port: port, TargetPort: portName}
 	if l.cfg.Service == NodePort {
@@ -47,7 +47,7 @@ func (l *Launcher) serviceOf(s *server) service {
 		PublishNotReadyAddresses: true, Ports: []servicePort{p}}}
 }
 
-// statefulSetOf restarts nothing by itself when it is changed.
+// statefulSetOf returns a StatefulSet that restarts no pod when it changes.
 func (l *Launcher) statefulSetOf(s *server) statefulSet {
 	replicas := 1
 	if s.state.Phase == phaseSuspended {
@@ -62,7 +62,7 @@ func (l *Launcher) statefulSetOf(s *server) statefulSet {
 	}}
 }
 
-// podOf is within the restricted Pod Security Standard.
+// podOf complies with the restricted Pod Security Standard.
 // https://kubernetes.io/docs/concepts/security/pod-security-standards/
 func (l *Launcher) podOf(s *server) podSpec {
 	security := podSecurityContext{RunAsNonRoot: true, SeccompProfile: map[string]string{"type": "RuntimeDefault"}}
@@ -82,7 +82,7 @@ func (l *Launcher) podOf(s *server) podSpec {
 	server.Command = []string{program[s.state.Flavour], "--defaults-file=" + secretDir + "/" + settingsFile}
 	server.Ports = []containerPort{{Name: portName, ContainerPort: port}}
 	answers := map[string]string{"port": portName}
-	// No liveness probe: a restart mends nothing that mysqld does not, and would end a recovery.
+	// There is no liveness probe: a restart would repair nothing, and could interrupt a recovery.
 	server.StartupProbe = &probe{TCPSocket: answers, PeriodSeconds: 1, FailureThreshold: startFailures}
 	server.ReadinessProbe = &probe{TCPSocket: answers, PeriodSeconds: 5, FailureThreshold: 3}
 	return podSpec{
@@ -105,8 +105,8 @@ func (s *server) metadata() metadata {
 	return metadata{Name: s.name, Labels: s.labels(), Annotations: s.userAnnotations(), OwnerReferences: s.owner()}
 }
 
-// affinityOf keeps all other servers of the namespace off the node of one that has a node of its own, also those that
-// are scheduled later.
+// affinityOf keeps all other servers of the namespace, including later ones, away from the node of a server that has a
+// node of its own.
 // https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#inter-pod-affinity-and-anti-affinity
 func affinityOf(st state) *affinity {
 	if !st.placement().OwnNode {
@@ -127,8 +127,7 @@ func (s *server) labels() map[string]string {
 	return all
 }
 
-// labelPrefix is that of the annotations that hold the labels of a Spec, which may be longer and of other characters
-// than labels of Kubernetes.
+// labelPrefix is the prefix of the annotations with the labels of a Spec. Labels of Kubernetes allow fewer characters.
 const labelPrefix = "label.mysql-broker/"
 
 func (s *server) userAnnotations() map[string]string {

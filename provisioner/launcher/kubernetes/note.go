@@ -7,7 +7,7 @@ import (
 	"mysql-broker/provisioner/launcher"
 )
 
-// Notes are Secrets, which pods do not get. A name with a dot is no server's.
+// Notes are Secrets that no pod mounts. No server has a name with a dot.
 const notePrefix = "note."
 
 const noteKey = "content"

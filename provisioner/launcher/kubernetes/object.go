@@ -6,8 +6,8 @@ import (
 	"mysql-broker/provisioner/plan"
 )
 
-// The fields of Kubernetes' objects that the launcher writes or reads, and no others: the types of Kubernetes' own
-// modules would add a third to the broker's size and memory.
+// These types have only the fields that the launcher writes or reads. The types of Kubernetes' own modules would add a
+// third to the broker's size and memory.
 // https://kubernetes.io/docs/reference/kubernetes-api/
 
 // Kinds of objects, as paths have them.
@@ -220,7 +220,7 @@ type claimVolume struct {
 	ClaimName string `json:"claimName"`
 }
 
-// pod is what is read of one.
+// pod has the fields that the launcher reads.
 type pod struct {
 	Metadata metadata `json:"metadata"`
 	Spec     struct {

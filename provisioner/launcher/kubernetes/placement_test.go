@@ -15,8 +15,8 @@ import (
 	"mysql-broker/provisioner/plan"
 )
 
-// What a plan says of nodes, volume, labels and numbers is in the objects that the API server has accepted. A server
-// with a node of its own keeps all others away. With another plan the server moves, and keeps its volume.
+// The objects contain what the plan says about nodes, volume, labels and sizes. A server with a node of its own keeps
+// all others away. With another plan the server moves, and keeps its volume.
 func TestPlacement(t *testing.T) {
 	oneImage(t, func(t *testing.T, image kubernetes.Image) {
 		p := newPlace(t, image)

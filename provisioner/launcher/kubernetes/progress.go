@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// A pod is looked at again after a tenth more of the time that it has taken so far, within these bounds: mysqld is up
-	// after a second or two as a rule, and after minutes where a node has to be made or an image fetched.
+	// The pause before the next look at a pod is a tenth of the pod's age, within these limits. mysqld usually starts
+	// within two seconds, but needs minutes if a node must be created or an image downloaded.
 	minPoll, maxPoll = 100 * time.Millisecond, 5 * time.Second
 
 	// restartsToFail is how often a new server may end as it starts.
@@ -24,8 +24,8 @@ func pollAfter(since time.Time) time.Duration {
 	return min(max(time.Since(since)/10, minPoll), maxPoll)
 }
 
-// lookAt returns nil once mysqld runs, and else what is going on, or what is wrong. A server that was ready once is
-// waited for, whatever keeps it: its task ends that in time.
+// lookAt returns nil once mysqld runs, NotYet while it starts, or else what is wrong. It always waits for a server that
+// was ready once; the task's deadline ends the wait.
 func (l *Launcher) lookAt(s *server, p pod) error {
 	wait := func(sentence string) error { return launcher.NotYet(pollAfter(p.Metadata.CreationTimestamp), sentence) }
 	launching := s.state.Phase == phaseLaunching
@@ -62,7 +62,7 @@ func (l *Launcher) lookAt(s *server, p pod) error {
 	return wait("Attaching the volume")
 }
 
-// unscheduled makes a sentence of what the scheduler says.
+// unscheduled translates a message of the scheduler for users.
 func unscheduled(message string) string {
 	switch {
 	case strings.Contains(message, "PersistentVolumeClaim"):
@@ -77,7 +77,7 @@ func unscheduled(message string) string {
 	return "Waiting for a node"
 }
 
-// notRunning says what a container waits for.
+// notRunning returns what a container waits for.
 func notRunning(c containerStatus, otherwise string) string {
 	if c.State.Waiting == nil {
 		return otherwise
@@ -95,7 +95,7 @@ func notRunning(c containerStatus, otherwise string) string {
 	return otherwise
 }
 
-// ended says why a container ends again and again.
+// ended returns why a container keeps ending.
 func ended(s *server, c containerStatus) error {
 	why, sentence := "it says nothing of why", noServers
 	for _, t := range []containerState{c.State, c.LastState} {
@@ -111,7 +111,7 @@ func ended(s *server, c containerStatus) error {
 		Err: fmt.Errorf("server %s: the container %s has ended %d times: %s", s.id, c.Name, c.RestartCount, why)}
 }
 
-// whyNoPod returns an error if the StatefulSet may make no pod. No condition says so, only an event does.
+// whyNoPod returns an error if the StatefulSet cannot create a pod. Only an event says so, no condition does.
 func (l *Launcher) whyNoPod(ctx context.Context, s *server, set statefulSet) error {
 	query := url.Values{"fieldSelector": {"reason=FailedCreate,involvedObject.uid=" + set.Metadata.UID}}
 	var found eventList
@@ -123,7 +123,7 @@ func (l *Launcher) whyNoPod(ctx context.Context, s *server, set statefulSet) err
 		if saysNoRoom(e.Message) {
 			return launcher.NoRoom(err)
 		}
-		// What else keeps it may pass, such as that a new namespace has no ServiceAccount yet.
+		// Other causes may be temporary: a new namespace has no ServiceAccount yet, for example.
 		late := s.state.Phase == phaseLaunching && time.Since(s.secret.Metadata.CreationTimestamp) > l.cfg.PlaceTimeout
 		if late || strings.Contains(e.Message, "violates PodSecurity") {
 			return &launcher.Error{Action: launcher.GiveUp, Sentence: noServers, Err: err}
@@ -141,7 +141,7 @@ func (p pod) condition(kind string) condition {
 	return condition{}
 }
 
-// mysqld is how its container is; the zero value if that is not known yet.
+// mysqld returns the status of its container, or the zero value if that is not known yet.
 func (p pod) mysqld() containerStatus {
 	for _, c := range p.Status.ContainerStatuses {
 		if c.Name == containerName {
@@ -153,7 +153,7 @@ func (p pod) mysqld() containerStatus {
 
 func (p pod) containerID() string { return p.mysqld().ContainerID }
 
-// waits is what the containers wait for, for operators.
+// waits describes what the containers wait for, for operators.
 func (p pod) waits() string {
 	var all []string
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
@@ -164,10 +164,10 @@ func (p pod) waits() string {
 	return strings.Join(all, "; ")
 }
 
-// startingTime bounds the question of Starting.
+// startingTime limits the request of Starting.
 const startingTime = 3 * time.Second
 
-// Starting implements launcher.Launcher. A server that the launcher cannot ask about is not said to be starting.
+// Starting implements launcher.Launcher. It is false if the API server does not respond.
 func (l *Launcher) Starting(id string) bool {
 	name, err := objectName(id)
 	if err != nil {

@@ -32,7 +32,7 @@ var reloadStatement = map[string]string{mysqld.MySQL: "ALTER INSTANCE RELOAD TLS
 
 // renewal keeps the certificates of all servers up to date: signed by the CA that signs, renewed before they expire,
 // and with all CAs that clients are to trust. Several brokers may do so at the same time: the API server accepts only
-// one of two changes to the same version of a Secret, and to reload a certificate twice does no harm.
+// one of two changes to the same version of a Secret, and reloading a certificate twice does no harm.
 type renewal struct {
 	l      *Launcher
 	status periodic.Servers
@@ -112,7 +112,7 @@ func (r *renewal) sweep(ctx context.Context) error {
 			signs.TakesOver && issuer != fingerprint(signs.Certificate.Raw),
 			known[issuer] && time.Until(expires) < certificate.RenewBefore,
 			known[issuer] && m.Annotations[trustedAnnotation] != fingerprint(signs.Trusted),
-			!known[issuer]: // it trusts its own CA besides, so that only its Secret tells whether that is up to date
+			!known[issuer]: // it also trusts its own CA, so only its Secret shows whether that is up to date
 			r.due[id] = true
 		}
 	})
@@ -123,14 +123,14 @@ func (r *renewal) sweep(ctx context.Context) error {
 	return nil
 }
 
-// renew takes the next steps for a server: first clients learn of the next CA, then the server gets a certificate of
-// it, and when it has loaded that, clients no longer need the former CA. It is done when no step is left.
+// renew takes the next steps for a server: it records the next CA for clients, then signs a certificate with it, and
+// removes the former CA once the server has loaded that certificate. It returns true when no step is left.
 func (r *renewal) renew(ctx context.Context, id string) (done bool, err error) {
 	s, err := r.l.find(ctx, id)
 	if errors.Is(err, launcher.ErrNotFound) {
 		return true, nil
 	}
-	if err != nil || s.state.Phase != phaseReady { // a launch goes on, or is undone
+	if err != nil || s.state.Phase != phaseReady { // its launch is still running
 		return false, err
 	}
 	p, err := s.certificates()
@@ -164,7 +164,7 @@ func (r *renewal) renew(ctx context.Context, id string) (done bool, err error) {
 	return true, r.trust(ctx, s, wanted)
 }
 
-// trust sets the CAs that clients are to trust, and records them.
+// trust sets and records the CAs that clients must trust.
 func (r *renewal) trust(ctx context.Context, s *server, trusted []byte) error {
 	if bytes.Equal(s.secret.Data[caFile], trusted) {
 		return nil
@@ -206,8 +206,8 @@ func (r *renewal) sign(ctx context.Context, s *server, p certificates) error {
 	return nil
 }
 
-// load has the server reload its certificate, unless it uses the new one already. It returns false if the server still
-// uses the former one: a node writes a changed Secret to its pods after a minute or two.
+// load makes the server reload its certificate unless it already uses the new one. It returns false if the server still
+// uses the former one: a node takes a minute or two to write a changed Secret to its pods.
 func (r *renewal) load(ctx context.Context, s *server) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, renewTime)
 	defer cancel()

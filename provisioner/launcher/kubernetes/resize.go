@@ -19,8 +19,8 @@ import (
 	"mysql-broker/provisioner/mysqladmin"
 )
 
-// Resize implements launcher.Launcher. Sessions stay open: the pod is resized in place, and mysqld told by SQL. Where
-// Kubernetes cannot do that, the pod is made anew. A volume grows, and keeps its size where the plan has less.
+// Resize implements launcher.Launcher. It resizes the pod in place and sets mysqld's variables by SQL, so sessions stay
+// open. If Kubernetes cannot do that, it replaces the pod. A volume can grow, but never shrinks.
 func (l *Launcher) Resize(ctx context.Context, spec launcher.Spec,
 	report func(progress string)) (_ launcher.Endpoint, err error) {
 	defer func() { err = explain(err) }()
@@ -53,7 +53,7 @@ func (l *Launcher) Resize(ctx context.Context, spec launcher.Spec,
 	return l.bringUp(ctx, s, spec)
 }
 
-// resizeTo changes what is there until it is as next says, and then records that. All of it may be done again.
+// resizeTo changes the objects to the state next, and then records that state. All of it can be repeated.
 func (l *Launcher) resizeTo(ctx context.Context, s *server, next state, spec launcher.Spec) error {
 	present := s.state
 	wanted := *s
@@ -93,8 +93,8 @@ func (l *Launcher) resizeTo(ctx context.Context, s *server, next state, spec lau
 	return launcher.NotYet(minPoll, "Restarting mysqld with its new size")
 }
 
-// resizeInPlace gives a pod that runs other limits, and mysqld other settings. It is false where the pod has to be made
-// anew: it does not run, or the cluster cannot do that (before 1.33, and before 1.34 for less memory).
+// resizeInPlace changes the limits of a running pod and the settings of its mysqld. It returns false if the pod must be
+// replaced: it does not run, or the cluster cannot resize it (before 1.33, and before 1.34 for less memory).
 func (l *Launcher) resizeInPlace(ctx context.Context, s *server, next state, spec launcher.Spec) (bool, error) {
 	var p pod
 	err := l.api.get(ctx, l.api.path(pods, s.podName()), &p)
@@ -107,7 +107,7 @@ func (l *Launcher) resizeInPlace(ctx context.Context, s *server, next state, spe
 	if p.mysqld().State.Running == nil {
 		return false, nil
 	}
-	if next.MemoryMB < s.state.MemoryMB { // first mysqld gives the memory back, then it is taken
+	if next.MemoryMB < s.state.MemoryMB { // mysqld frees the memory before the limit changes
 		if err := l.setGlobals(ctx, s, next, spec); err != nil {
 			return false, err
 		}
@@ -134,7 +134,7 @@ func (l *Launcher) resizeInPlace(ctx context.Context, s *server, next state, spe
 	return true, nil
 }
 
-// podResize is a patch that changes what the container of mysqld gets, and nothing else of a pod.
+// podResize is a patch that changes the resources of mysqld's container, and nothing else of the pod.
 // https://kubernetes.io/docs/tasks/configure-pod-container/resize-container-resources/
 func podResize(st state) any {
 	type resized struct {
@@ -144,8 +144,8 @@ func podResize(st state) any {
 	return map[string]any{"spec": map[string]any{"containers": []resized{{containerName, st.resources()}}}}
 }
 
-// awaitResized returns NotYet until the node has changed the limits. Where the node has no room for long, the pod is
-// given its former size.
+// awaitResized returns NotYet until the node has changed the limits. If the node lacks room for too long, it restores
+// the pod's former size.
 func (l *Launcher) awaitResized(ctx context.Context, s *server, p pod, next state) error {
 	pending := p.condition("PodResizePending")
 	switch {
@@ -161,13 +161,13 @@ func (l *Launcher) awaitResized(ctx context.Context, s *server, p pod, next stat
 	return nil
 }
 
-// equal compares quantities that the launcher wrote, and the API server may have written otherwise: 1024Mi as 1Gi.
+// equal compares quantities. The API server may write those of the launcher in another form: 1024Mi as 1Gi.
 func equal(a, b resources) bool {
 	same := func(a, b string) bool { return a == b || toMilli(a) == toMilli(b) }
 	return maps.EqualFunc(a.Limits, b.Limits, same) && maps.EqualFunc(a.Requests, b.Requests, same)
 }
 
-// toMilli reads the quantities that may become of the launcher's own; -1 is no such one.
+// toMilli parses the forms that the launcher's quantities can have; it returns -1 for any other.
 // https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
 func toMilli(quantity string) int64 {
 	unit := int64(1000)
@@ -185,14 +185,14 @@ func toMilli(quantity string) int64 {
 	return n * unit
 }
 
-// What MySQL and MariaDB answer for a variable that this version does not have, or that it sets at its start only.
+// Errors of MySQL and MariaDB for a variable that this version does not have, or that can only be set at the start.
 const (
 	unknownVariable  = 1193 // ER_UNKNOWN_SYSTEM_VARIABLE
 	readOnlyVariable = 1238 // ER_INCORRECT_GLOBAL_LOCAL_VAR
 )
 
-// setGlobals sets what differs between the settings of two sizes. What a version sets at its start only is as it was
-// until then.
+// setGlobals sets the variables that differ between two sizes. Variables that can only be set at the start keep their
+// values until then.
 func (l *Launcher) setGlobals(ctx context.Context, s *server, next state, spec launcher.Spec) error {
 	ctx, cancel := context.WithTimeout(ctx, setTime)
 	defer cancel()
@@ -211,8 +211,8 @@ func (l *Launcher) setGlobals(ctx context.Context, s *server, next state, spec l
 
 const setTime = 30 * time.Second // for all statements
 
-// changedGlobals are the statements that bring a server from one state's settings to another's. The bounds of what
-// sessions may set, maximum-…, are no variables.
+// changedGlobals returns the statements that change a server's settings from one state to another. The options
+// maximum-… limit what sessions may set, and are not variables.
 func changedGlobals(from, to state) (statements []string) {
 	before := map[string]bool{}
 	for _, line := range mysqld.Settings(from.Flavour, from.MemoryMB, 0) {

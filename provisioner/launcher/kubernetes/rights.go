@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// rights are all that the launcher does in its namespace, as verbs by resource. deploy/kubernetes/launcher grants them.
+// rights lists everything that the launcher does in its namespace. deploy/kubernetes/launcher grants these rights.
 var rights = []right{
 	{"", secrets, "get list create patch delete"},
 	{"", claims, "create patch"},
@@ -20,7 +20,7 @@ var rights = []right{
 
 type right struct{ group, resource, verbs string }
 
-// accessReview asks whether who asks may do something.
+// accessReview asks the API server whether the broker may do something.
 // https://kubernetes.io/docs/reference/kubernetes-api/authorization-resources/self-subject-access-review-v1/
 type accessReview struct {
 	APIVersion string `json:"apiVersion"`

@@ -9,12 +9,12 @@ import (
 	"mysql-broker/provisioner/mysqladmin"
 )
 
-// What a pod sees. The data directory is below the volume, as a volume may have files of its own.
+// Paths in a pod. The data directory is below the volume's root, which may have other files, such as lost+found.
 const (
 	secretDir = "/secret"
 	volumeDir = "/data"
 	dataDir   = volumeDir + "/mysql"
-	tmpDir    = volumeDir + "/tmp" // on the volume, so that the plan's disk bounds it
+	tmpDir    = volumeDir + "/tmp" // on the volume, whose size limits it
 	runDir    = "/run/mysqld"
 )
 
@@ -55,9 +55,8 @@ func settings(st state) []byte {
 	return []byte(strings.Join(lines, "\n") + "\n")
 }
 
-// adminSQL makes the account of the administrator where there is none. An init file has one statement a line and is run
-// at every start, so that it must not set a password back that was changed. It holds no password, only what the server
-// keeps of it.
+// adminSQL returns an init file, one statement per line, that creates the administrator's account if it is missing. It
+// runs at every start, so it must not reset a password that was changed. It contains the password's hash only.
 func adminSQL(flavour, user, password string) []byte {
 	account := "'" + user + "'@'%'"
 	return fmt.Appendf(nil, "CREATE USER IF NOT EXISTS %s %s;\nGRANT ALL PRIVILEGES ON *.* TO %s WITH GRANT OPTION;\n",
@@ -66,8 +65,8 @@ func adminSQL(flavour, user, password string) []byte {
 
 var flavourNames = map[string]string{mysqld.MySQL: mysqladmin.MySQL, mysqld.MariaDB: mysqladmin.MariaDB}
 
-// prepare is run by the shell of the image before mysqld starts. It makes the data directory, where there is none yet:
-// a copy of the one that the image has ready, or a new one, which takes seconds. What was cut off is begun again.
+// prepare is a script that the image's shell runs before mysqld starts. If there is no data directory, it copies that
+// of the image, or creates a new one, which takes seconds. After an interruption it starts again from the beginning.
 func prepare(flavour string) []byte {
 	return fmt.Appendf(nil, `set -eu
 umask 027

@@ -14,12 +14,12 @@ import (
 type phase string
 
 const (
-	phaseLaunching phase = "launching" // it was not answered for yet
+	phaseLaunching phase = "launching" // not yet reported ready
 	phaseReady     phase = "ready"     // it may hold a tenant's data
 	phaseSuspended phase = "suspended" // it has no pod, and keeps its data
 )
 
-// state is what a server is to be, and where applications were told that it is.
+// state is the desired state of a server, and the address in its bindings.
 type state struct {
 	Phase     phase  `json:"phase"`
 	Flavour   string `json:"flavour"`
@@ -27,7 +27,7 @@ type state struct {
 	MemoryMB  int    `json:"memory_mb"`
 	MilliCPU  int    `json:"milli_cpu,omitempty"`
 	StorageMB int    `json:"storage_mb"`
-	ClaimMB   int    `json:"claim_mb"`                // the largest that StorageMB was: no claim shrinks
+	ClaimMB   int    `json:"claim_mb"`                // the largest StorageMB so far: claims cannot shrink
 	Class     string `json:"storage_class,omitempty"` // of the claim, which cannot change; "" for the cluster's default
 
 	Placement *plan.Placement `json:"placement,omitempty"`
@@ -40,7 +40,7 @@ type state struct {
 	AdminPort int    `json:"admin_port,omitempty"`
 }
 
-// server is one whose Secret was read.
+// server is a server and its Secret.
 type server struct {
 	id     string
 	name   string // of all its objects
@@ -91,13 +91,13 @@ func (s *server) endpoint() launcher.Endpoint {
 		AdminHost: s.state.AdminHost, AdminPort: s.state.AdminPort}
 }
 
-// owner makes an object one that goes with the Secret.
+// owner makes the Secret the owner of an object, so that deleting the Secret deletes the object.
 func (s *server) owner() []ownerReference {
 	return []ownerReference{{APIVersion: "v1", Kind: "Secret", Name: s.name, UID: s.secret.Metadata.UID,
 		BlockOwnerDeletion: true}}
 }
 
-// resources are what the plan gives to mysqld.
+// resources returns the requests and limits of the plan.
 func (st state) resources() resources {
 	memory := fmt.Sprintf("%dMi", st.MemoryMB)
 	r := resources{Requests: map[string]string{"memory": memory}, Limits: map[string]string{"memory": memory}}

@@ -15,7 +15,7 @@ import (
 	"mysql-broker/provisioner/launcher"
 )
 
-// statusError is an answer of the API server that is no success.
+// statusError is an error response of the API server.
 type statusError struct {
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
@@ -29,13 +29,13 @@ func (e *statusError) Error() string {
 	return fmt.Sprintf("Kubernetes answers %s with %d %s: %s", e.request, e.code, e.Reason, e.Message)
 }
 
-// maxStatus bounds what is read of an answer that says no.
+// maxStatus limits how much of an error response is read.
 const maxStatus = 64 << 10
 
 func readStatus(request string, response *http.Response) error {
 	e := &statusError{request: request, code: response.StatusCode}
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxStatus))
-	if err != nil || json.Unmarshal(text, e) != nil { // a proxy has answered
+	if err != nil || json.Unmarshal(text, e) != nil { // from a proxy
 		e.Message = http.StatusText(e.code)
 	}
 	if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil {
@@ -44,7 +44,7 @@ func readStatus(request string, response *http.Response) error {
 	return e
 }
 
-// isStatus tells whether the API server answered with that code.
+// isStatus reports whether the API server responded with that code.
 func isStatus(err error, code int) bool {
 	e, ok := errors.AsType[*statusError](err)
 	return ok && e.code == code
@@ -53,8 +53,8 @@ func isStatus(err error, code int) bool {
 func isNotFound(err error) bool { return isStatus(err, http.StatusNotFound) }
 func isConflict(err error) bool { return isStatus(err, http.StatusConflict) }
 
-// passes tells whether the same request may succeed in a moment: the API server cannot be reached, is busy, or lost its
-// own connection to what it asked.
+// passes reports whether the same request may succeed soon: the API server cannot be reached, is busy, or lost its
+// connection to another component.
 func passes(err error) bool {
 	if e, ok := errors.AsType[*statusError](err); ok {
 		switch e.code {
@@ -71,11 +71,11 @@ func passes(err error) bool {
 	return ok
 }
 
-// noServers is what users read where an operator has to change something first.
+// noServers is the sentence for users if an operator has to change something first.
 const noServers = "The servers of this plan cannot be run here just now."
 
-// explain says what the caller is to do about an error. All refusals have the code 403; only their text tells a quota
-// from a right that is missing.
+// explain adds to an error what the caller should do. All refusals have the code 403; only their text distinguishes a
+// full quota from a missing right.
 func explain(err error) error {
 	if _, known := errors.AsType[*launcher.Error](err); known {
 		return err
@@ -97,7 +97,7 @@ func explain(err error) error {
 	return err
 }
 
-// saysNoRoom knows what quotas, limit ranges and the check of a pod's resize say.
+// saysNoRoom recognizes the errors of quotas, limit ranges and the check of a pod's resize.
 func saysNoRoom(message string) bool {
 	return strings.Contains(message, "exceeded quota") || strings.Contains(message, "enough allocatable resources")
 }

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// tokenAge is after what time a file with a token is read again: Kubernetes replaces the token of a pod each hour.
+// tokenAge is how long a token from a file is used before the file is read again. Kubernetes replaces tokens hourly.
 // https://kubernetes.io/docs/tasks/configure-pod-container/configure-service-account/
 const tokenAge = time.Minute
 
-// tokenSource is a token that does not change, or the file that has it.
+// tokenSource is a constant token, or a file with the current one.
 type tokenSource struct {
-	file string // "" where the token does not change
+	file string // "" if the token does not change
 
 	mu    sync.Mutex
 	token string
@@ -35,7 +35,7 @@ func (s *tokenSource) read() (string, error) {
 	return s.token, nil
 }
 
-// renew has the file read again before the next request. It is false where there is no file.
+// renew makes the next request read the file again. It returns false if there is no file.
 func (s *tokenSource) renew() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// killShown is for how long a server that was killed for its memory is in trouble.
+	// killShown is how long a server counts as in trouble after it was killed for lack of memory.
 	killShown = time.Hour
 
 	watchTime = "300" // seconds, after which the API server ends a watch and the next one begins
 )
 
-// seen are the troubles of all servers, as the watch of their pods has seen them.
+// seen has the troubles of all servers, from the watch of their pods.
 type seen struct {
 	mu    sync.Mutex
 	ready bool // the list before the watch is complete
@@ -58,7 +58,7 @@ func (l *Launcher) Troubles(ctx context.Context) (map[string]launcher.Trouble, e
 	return found, nil
 }
 
-// watchPods follows the servers' pods until the watch fails. Only servers in trouble are held in memory.
+// watchPods watches the servers' pods until the watch fails. It remembers only servers in trouble.
 func (l *Launcher) watchPods(ctx context.Context) error {
 	fresh := &seen{all: map[string]ailing{}}
 	version, err := list(ctx, l.api, pods, serversSelector, pageSize, func(p pod) error {
@@ -116,7 +116,7 @@ func (l *Launcher) watchFrom(ctx context.Context, version string) (string, error
 	return version, nil
 }
 
-// note takes how a pod is. begins says that its server was not in that trouble before.
+// note records the state of a pod. begins reports whether its server was not in that trouble before.
 func (s *seen) note(p pod) (trouble launcher.Trouble, begins bool) {
 	id := p.Metadata.Labels[serverLabel]
 	now := p.trouble()
@@ -131,13 +131,13 @@ func (s *seen) note(p pod) (trouble launcher.Trouble, begins bool) {
 	return now.trouble, now.trouble != "" && now.trouble != before.trouble
 }
 
-// trouble is what is wrong with a pod.
+// trouble returns what is wrong with a pod.
 func (p pod) trouble() ailing {
 	disrupted := p.condition("DisruptionTarget")
 	ready, containers := p.condition("Ready"), p.condition("ContainersReady")
 	switch {
 	case disrupted.Reason == "DeletionByTaintManager",
-		// The controller of nodes says that a pod is not ready, whose containers no kubelet has said to be so.
+		// The node controller sets Ready to false; a kubelet would have changed ContainersReady as well.
 		ready.Status == "False" && containers.Status == "True":
 		return ailing{trouble: launcher.NodeLost}
 	case p.Status.Reason == "Evicted", disrupted.Reason == "TerminationByKubelet":

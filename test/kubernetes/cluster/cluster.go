@@ -221,7 +221,7 @@ func (c *Cluster) Login(name, commonName, organization string, hosts ...string) 
 	return c.ca.kubeconfig(name, c.URL)
 }
 
-// Stop ends everything, the last begun first.
+// Stop ends all programs in the reverse order of their start.
 func (c *Cluster) Stop() {
 	c.cancel()
 	c.loops.Wait()
@@ -293,7 +293,7 @@ func contentType(method, path string) string {
 	return "application/merge-patch+json"
 }
 
-// Call asks the API server as an administrator. body is sent as JSON unless it is nil.
+// Call sends a request to the API server as an administrator. body is sent as JSON unless it is nil.
 func (c *Cluster) Call(ctx context.Context, method, path string, body any) (status int, answer []byte, err error) {
 	var content []byte
 	if body != nil {
@@ -315,7 +315,7 @@ func (c *Cluster) Call(ctx context.Context, method, path string, body any) (stat
 	return response.StatusCode, answer, err
 }
 
-// send is Call for what is done if it is done already: "already exists" and "not found" are no errors.
+// send is Call for requests that may be repeated: "already exists" and "not found" are not errors.
 func (c *Cluster) send(ctx context.Context, method, path string, body any) error {
 	status, answer, err := c.Call(ctx, method, path, body)
 	if err != nil {
@@ -327,7 +327,7 @@ func (c *Cluster) send(ctx context.Context, method, path string, body any) error
 	return nil
 }
 
-// read decodes what is at a path. found is false if nothing is.
+// read decodes the object at a path. found is false if there is none.
 func (c *Cluster) read(ctx context.Context, path string, into any) (found bool, err error) {
 	status, answer, err := c.Call(ctx, http.MethodGet, path, nil)
 	if err != nil || status == http.StatusNotFound {
@@ -339,7 +339,7 @@ func (c *Cluster) read(ctx context.Context, path string, into any) (found bool, 
 	return true, json.Unmarshal(answer, into)
 }
 
-// freePorts may be taken by others before they are used, which is then seen as a process that ends.
+// freePorts returns ports that are free now. If another program takes one before it is used, a process ends.
 func freePorts(n int) ([]int, error) {
 	var ports []int
 	for range n {

@@ -119,7 +119,7 @@ func (c *container) wait(ctx context.Context, grace time.Duration) int {
 
 func (c *container) kill() { _ = c.cmd.Process.Kill() }
 
-// terminated is how a kubelet tells of a container that has ended.
+// terminated is the status that a kubelet reports for a container that has ended.
 func (c *container) terminated() map[string]any {
 	reason := "Error"
 	code := c.cmd.ProcessState.ExitCode()

@@ -24,7 +24,7 @@ type forwarder struct {
 	listener net.Listener
 }
 
-// forward is told of every change of a Service.
+// forward starts, changes or stops the forwarder of a Service that was changed.
 func (n *Node) forward(_ context.Context, what string, s service) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

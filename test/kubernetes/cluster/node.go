@@ -16,7 +16,7 @@ import (
 
 // NodeConfig says what a played node is like.
 type NodeConfig struct {
-	Images map[string]Image // those that can be had, by their names
+	Images map[string]Image // those that pods can use, by their names
 
 	Address  string // of the node, an address of this host; Services' node ports are there
 	MemoryMB int    // that pods may ask for, each and all together
@@ -41,7 +41,7 @@ type Node struct {
 	addrs int
 }
 
-// heartbeat keeps the node-lifecycle controller from taking the node for lost, which it does after 40 s.
+// heartbeat is shorter than 40 s, after which the node-lifecycle controller considers the node lost.
 const heartbeat = 5 * time.Second
 
 // Play registers the node and runs what is scheduled to it until the cluster stops.
@@ -77,7 +77,7 @@ func (c *Cluster) Play(ctx context.Context, cfg NodeConfig) (*Node, error) {
 	return n, nil
 }
 
-// beat tells the control plane that the node is well.
+// beat reports the node healthy.
 func (n *Node) beat(ctx context.Context) error {
 	now := time.Now().UTC().Format(time.RFC3339)
 	room := map[string]string{"cpu": "64", "memory": strconv.Itoa(n.cfg.MemoryMB) + "Mi", "pods": "1000"}
@@ -181,7 +181,7 @@ func (n *Node) endAll() {
 	}
 }
 
-// Kill ends the process of the main container of a pod with SIGKILL, and tells whether there was one.
+// Kill ends the process of the main container of a pod with SIGKILL, and reports whether there was one.
 func (n *Node) Kill(namespace, name string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

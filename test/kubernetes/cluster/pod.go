@@ -180,7 +180,7 @@ func (p *pod) probe(ctx context.Context, c *container) {
 	}
 }
 
-// change is told of every change of the pod.
+// change reacts to a change of the pod.
 func (p *pod) change(api apiPod) {
 	p.mu.Lock()
 	resized := fmt.Sprint(api.Spec.Containers[0].Resources) != fmt.Sprint(p.api.Spec.Containers[0].Resources)

@@ -74,7 +74,7 @@ func (p *pod) writeFiles(secret secretObject, dir string) error {
 	return nil
 }
 
-// refresh is told of every change of a Secret. A kubelet writes it to the pods' volumes a minute later.
+// refresh writes a changed Secret to the pods' volumes at once; a kubelet does so within a minute or two.
 func (n *Node) refresh(_ context.Context, what string, secret secretObject) {
 	if what != "MODIFIED" {
 		return

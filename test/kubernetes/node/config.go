@@ -1,6 +1,6 @@
 package node
 
-// What the programs of a node are told. %[1]s is the directory of the cluster's state.
+// Configurations of the node's programs. %[1]s is the directory of the cluster's state.
 
 const containerdConfig = `version = 2
 root = "%[1]s/containerd/root"
@@ -28,7 +28,7 @@ const cniConfig = `{"cniVersion": "0.4.0", "name": "test", "plugins": [
 ]}
 `
 
-// The kubelet can do with control groups of version 1, and leaves those of the host alone.
+// The kubelet accepts control groups of version 1, and does not change those of the host.
 const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 address: ` + Address + `

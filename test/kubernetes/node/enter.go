@@ -13,12 +13,12 @@ import (
 	"syscall"
 )
 
-// insideVar says to this program, started again by Enter, what it is.
+// insideVar marks the program that Enter has started in the namespaces.
 const insideVar = "KUBERNETES_NODE_INSIDE"
 
-// Enter runs the calling program again, with the same arguments, in mount, process and network namespaces of its own, and
-// returns its exit status. In the new namespaces it returns inside = true. All that runs there ends with it: mounts,
-// addresses, packet filters and processes. The control groups, which no namespace ends, are removed.
+// Enter runs the calling program again, with the same arguments, in mount, process and network namespaces of its own,
+// and returns its exit status. In the new namespaces it returns inside = true. When the program ends, its mounts,
+// addresses, packet filters and processes end with the namespaces. Control groups do not, so Enter removes them.
 func Enter() (inside bool, status int, err error) {
 	switch os.Getenv(insideVar) {
 	case "":

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Deploys two brokers to the cluster of test/kubernetes/with-node as docs/kubernetes.md says, and uses them: an instance is
-# created, used by another pod, resized, killed and deleted; the brokers are restarted and evicted under requests.
+# created, used by another pod, resized, disturbed and deleted; the brokers are restarted and evicted under requests.
 # Run it in the project's folder, inside of with-node. PostgreSQL runs on the node, outside of the cluster.
 set -euo pipefail
 node=10.88.0.1
@@ -107,7 +107,7 @@ while [ ! -e /tmp/stop ]; do
   n=$((n+1)); "$@" -e "SELECT 1" >/dev/null || bad=$((bad+1)); touch /tmp/started
 done; echo "$n $bad"' sh "${client[@]}" >"$dir/connections" &
 loop=$!
-within 60 app test -e /tmp/started
+within 60 app sh -c '[ -e /tmp/started ]'
 broker update-service orders -p dedicated-large
 app touch /tmp/stop
 wait "$loop"
@@ -123,6 +123,50 @@ echo "memory $limit, $restarts restarts"
 say "the pod is deleted"
 kubectl -n mysql-servers delete "$pod"
 count() { rows=$(sql 'SELECT COUNT(*) FROM t' 2>/dev/null); }
+within 180 count
+[ "$rows" = 3 ] || fail "$rows rows are left of 3"
+doctor
+
+say "too little memory, and settings that mysqld refuses"
+server=${pod#pod/}
+server=${server%-0}
+limit() {
+  kubectl -n mysql-servers patch statefulset "$server" -p "{\"spec\":{\"template\":{\"spec\":{\"containers\":[
+    {\"name\":\"mysqld\",\"resources\":{\"requests\":{\"memory\":\"$1\"},\"limits\":{\"memory\":\"$1\"}}}]}}}}"
+}
+settings() { kubectl -n mysql-servers patch secret "$server" -p "{\"data\":{\"my.cnf\":\"$1\"}}"; }
+trouble() {
+  kubectl -n mysql-broker exec deployment/mysql-broker -- /mysql-broker servers --dedicated >"$dir/servers"
+  grep -e "$1" "$dir/servers"
+}
+limit 40Mi
+kubectl -n mysql-servers delete "$pod"
+within 180 trouble out-of-memory
+limit 1Gi
+before=$(kubectl -n mysql-servers get secret "$server" -o 'jsonpath={.data.my\.cnf}')
+settings "$(printf '[mysqld]\nno-such-setting=1\n' | base64 -w 0)"
+kubectl -n mysql-servers delete "$pod"
+within 180 trouble crashing
+settings "$before"
+kubectl -n mysql-servers delete "$pod"
+within 180 count
+[ "$rows" = 3 ] || fail "$rows rows are left of 3"
+doctor
+
+say "pods are deleted in the middle of each operation"
+# disturbed COMMAND... runs a command, and deletes the pods of all servers again and again meanwhile.
+disturbed() {
+  "$@" &
+  local running=$!
+  for _ in 1 2 3; do
+    sleep 0.7
+    kubectl -n mysql-servers delete pods --all --wait=false
+  done
+  wait "$running" || fail "failed while pods were deleted: $*"
+}
+disturbed broker create-service dedicated-small invoices
+disturbed broker update-service orders -p dedicated-small
+disturbed broker delete-service invoices
 within 180 count
 [ "$rows" = 3 ] || fail "$rows rows are left of 3"
 doctor

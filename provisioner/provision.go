@@ -178,7 +178,8 @@ func (p *Provisioner) recordProvision(ctx context.Context, q ProvisionRequest, i
 		}
 	}()
 	t, load, err := p.store.RecordProvision(ctx, since, q.reportedAbsent, i, p.newTask(ctx, store.NewTask{
-		InstanceID: i.ID, Kind: store.Provision, PlanID: i.PlanID, Request: r.json()}), max)
+		InstanceID: i.ID, Kind: store.Provision, PlanID: i.PlanID, Request: r.json()}),
+		store.Room{OnServer: max, Within: p.within(q.Plan)})
 	if err != nil {
 		return d, load, fmt.Errorf("record the instance: %w", err)
 	}

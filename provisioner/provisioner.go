@@ -24,6 +24,7 @@ import (
 type Config struct {
 	Store     *store.Store
 	Plans     plan.Set
+	Limits    plan.Limits // of all plans together
 	Fleet     *fleet.Fleet
 	Logger    *slog.Logger
 	Tasks     task.Config   // its Logger is set from Logger
@@ -36,6 +37,7 @@ type Config struct {
 type Provisioner struct {
 	store     *store.Store
 	plans     plan.Set
+	limits    plan.Limits
 	fleet     *fleet.Fleet
 	tasks     *task.Runner
 	placer    placer
@@ -50,8 +52,8 @@ func New(cfg Config) *Provisioner {
 	if cfg.OnFull == nil {
 		cfg.OnFull = func() {}
 	}
-	p := &Provisioner{store: cfg.Store, plans: cfg.Plans, fleet: cfg.Fleet, log: cfg.Logger, quotasOff: cfg.QuotasOff,
-		vault:  cfg.Backups,
+	p := &Provisioner{store: cfg.Store, plans: cfg.Plans, limits: cfg.Limits, fleet: cfg.Fleet, log: cfg.Logger,
+		quotasOff: cfg.QuotasOff, vault: cfg.Backups,
 		placer: placer{store: cfg.Store, servers: cfg.Fleet.Shared, log: cfg.Logger, onFull: cfg.OnFull}}
 	cfg.Tasks.Logger = cfg.Logger
 	if cfg.Tasks.MaxWait == nil {

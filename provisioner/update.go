@@ -139,6 +139,15 @@ func (p *Provisioner) decideUpdate(ctx context.Context, tx *store.Tx, id string,
 	}
 	d.task = tx.InsertTask(p.newTask(ctx, store.NewTask{InstanceID: id, Kind: store.Update, PlanID: r.PlanID,
 		Request: r.json()}))
+	if i.PlanID != to.ID && to.Limits.Any() {
+		counts, err := tx.CountInstances(ctx, i.OrganizationGUID, to.ID)
+		if err == nil {
+			err = withinPlan(to, counts)
+		}
+		if err != nil {
+			return d, err
+		}
+	}
 	d.workflow = p.updateWorkflow(i, r)
 	return d, nil
 }

@@ -26,7 +26,7 @@ func tellGone(t *testing.T, s *store.Store) {
 func recordOne(t *testing.T, s *store.Store, told *time.Time) (store.Task, error) {
 	t.Helper()
 	i := store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db_" + time.Now().String()}
-	task, _, err := s.RecordProvision(t.Context(), time.Now(), told, i, provisionOf("i"), 10)
+	task, _, err := s.RecordProvision(t.Context(), time.Now(), told, i, provisionOf("i"), store.Room{OnServer: 10})
 	return task, err
 }
 

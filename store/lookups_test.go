@@ -33,7 +33,7 @@ func TestTasksAreFoundByTheirKeys(t *testing.T) {
 	for n := range operations {
 		id := fmt.Sprint("instance ", n)
 		task, _, err := s.RecordProvision(ctx, time.Now(), nil, store.Instance{ID: id, Location: store.SharedLocation("one"), Database: "db_" + id},
-			store.NewTask{InstanceID: id, Kind: store.Provision, Owner: "me", LeaseTTL: time.Minute}, operations)
+			store.NewTask{InstanceID: id, Kind: store.Provision, Owner: "me", LeaseTTL: time.Minute}, store.Room{OnServer: operations})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,10 +16,16 @@ var ErrExists = errors.New("store: exists already")
 // ErrServerFull is returned when a shared server holds as many instances as it may, or is drained.
 var ErrServerFull = errors.New("store: server is full")
 
-// RecordProvision records a new instance with its task and, on a shared server, counts it there. max is how many
-// instances the server accepts, load how many it holds then. If it returns ErrExists, ErrServerFull or ErrHeld, it has
-// changed nothing. All statements go in one round trip, so that each checks itself whether the instance was inserted,
-// by its database's name, which is never used twice.
+// Room says how many instances there may be.
+type Room struct {
+	OnServer int                        // on the shared server of a new one
+	Within   func(InstanceCounts) error // refuses a new one; nil if there is no limit
+}
+
+// RecordProvision records a new instance with its task and, on a shared server, counts it there. load is how many
+// instances the server holds then. If it returns ErrExists, ErrServerFull, ErrHeld or an error of Room.Within, it has
+// changed nothing. All statements go in one round trip, or in two with Room.Within, so that each checks itself whether
+// the instance was inserted, by its database's name, which is never used twice.
 //
 // asked is the time of the request. If it is more than 10 seconds ago, RecordProvision returns ErrUnavailable: a broker
 // that was paused must not begin what the platform has given up and found to be absent. For operations that begin with
@@ -28,7 +34,7 @@ var ErrServerFull = errors.New("store: server is full")
 // told is when the platform was last told that there is no such instance, if that was recent and is known to be before
 // the request; else it is nil. See OrderAbsence.
 func (s *Store) RecordProvision(ctx context.Context, asked time.Time, told *time.Time, i Instance, n NewTask,
-	max int) (t Task, load int, err error) {
+	room Room) (t Task, load int, err error) {
 	var insertion insertion
 	placed := new(bool)
 	err = s.InTx(ctx, func(tx *Tx) error {
@@ -37,8 +43,11 @@ func (s *Store) RecordProvision(ctx context.Context, asked time.Time, told *time
 			return err
 		}
 		tx.insertTask(&t, n, i.Database)
+		if err := tx.within(ctx, room.Within, i, &insertion); err != nil {
+			return err
+		}
 		if i.Location.Shared() { // last, as all provisions on that server wait for it
-			placed = tx.takePlace(&load, i, max)
+			placed = tx.takePlace(&load, i, room.OnServer)
 		}
 		if late := time.Since(asked); late > silenceTime {
 			return fmt.Errorf("%w: the request is %v old", ErrUnavailable, late)
@@ -56,6 +65,18 @@ func (s *Store) RecordProvision(ctx context.Context, asked time.Time, told *time
 		return t, load, ErrServerFull
 	}
 	return t, load, nil
+}
+
+// within returns the error of check for an instance that was inserted.
+func (t *Tx) within(ctx context.Context, check func(InstanceCounts) error, i Instance, done *insertion) error {
+	if check == nil {
+		return nil
+	}
+	counts, err := t.CountInstances(ctx, i.OrganizationGUID, i.PlanID)
+	if err != nil || !done.Done {
+		return err
+	}
+	return check(counts)
 }
 
 // takePlace counts one more instance on a shared server. If the server is full or drained, it deletes what this

@@ -139,9 +139,9 @@ var ErrTaken = errors.New("store: the retained data are taken")
 
 // RecordUndelete records a new instance that gets retained data, with its task. The data stay retained until
 // Tx.AdoptRetained. Its errors and asked and told are those of RecordProvision, and ErrTaken, which it also returns if
-// there is an instance of that id.
+// there is an instance of that id. within is Room.Within.
 func (s *Store) RecordUndelete(ctx context.Context, asked time.Time, told *time.Time, i Instance, n NewTask,
-	id string) (t Task, err error) {
+	id string, within func(InstanceCounts) error) (t Task, err error) {
 	var insertion insertion
 	err = s.InTx(ctx, func(tx *Tx) error {
 		tx.lockID(i.ID)
@@ -172,6 +172,9 @@ func (s *Store) RecordUndelete(ctx context.Context, asked time.Time, told *time.
 			return ErrHeld
 		case !insertion.Done:
 			return ErrExists
+		}
+		if err := tx.within(ctx, within, i, &insertion); err != nil {
+			return err
 		}
 		if late := time.Since(asked); late > silenceTime {
 			return fmt.Errorf("%w: it was asked for %v ago", ErrUnavailable, late)

@@ -37,6 +37,7 @@ func readBrokerKey(parent *object) plan.Plan {
 		made.AllowCrossSpace = *crosses
 	}
 	made.KeepDeletedDays = o.days("keep_deleted_days")
+	made.Limits = readLimits(o)
 	memory := o.positive("memory_mb")
 	if memory != nil {
 		made.MemoryMB = *memory

@@ -24,6 +24,7 @@ var (
 type Catalog struct {
 	offerings []domain.Service
 	plans     []entry
+	limits    plan.Limits
 }
 
 // entry is the part of a plan that platforms do not see.
@@ -60,6 +61,7 @@ func (c *Catalog) read(root *node, found *problems) {
 	if !ok {
 		return
 	}
+	c.limits = readLimits(top)
 	taken := newIdentities()
 	for _, offering := range top.objects("services", "the service offering") {
 		service, plans := readOffering(offering, taken)
@@ -80,6 +82,9 @@ func (c *Catalog) Plans() plan.Set {
 	}
 	return made
 }
+
+// Limits are those on the instances of all plans together.
+func (c *Catalog) Limits() plan.Limits { return c.limits }
 
 // Plan returns the broker's part of a plan. The error is ErrUnknownService, or ErrUnknownPlan if the service offering
 // has no such plan.
@@ -106,7 +111,7 @@ func (c *Catalog) plan(id string) (entry, error) {
 // Without returns the catalog without the plans of one kind, for a broker that has no servers for them. It also removes
 // a service offering that has no plan left, because platforms refuse one.
 func (c *Catalog) Without(kind plan.Kind) *Catalog {
-	rest := &Catalog{offerings: []domain.Service{}}
+	rest := &Catalog{offerings: []domain.Service{}, limits: c.limits}
 	kept := map[string]bool{}
 	for _, p := range c.plans {
 		if p.Kind != kind {
@@ -128,7 +133,7 @@ func (c *Catalog) Without(kind plan.Kind) *Catalog {
 // only the first offering has it. A catalog without offerings does not change.
 // https://docs.cloudfoundry.org/services/dashboard-sso.html#registering-dashboard-client
 func (c *Catalog) WithDashboardClient(client domain.ServiceDashboardClient) *Catalog {
-	with := &Catalog{offerings: slices.Clone(c.offerings), plans: c.plans}
+	with := &Catalog{offerings: slices.Clone(c.offerings), plans: c.plans, limits: c.limits}
 	if len(with.offerings) > 0 {
 		with.offerings[0].DashboardClient = &client
 	}

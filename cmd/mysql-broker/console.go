@@ -19,9 +19,10 @@ import (
 
 // console has the data sources of the commands that show the broker's records.
 type console struct {
-	cfg   config.Config
-	plans plan.Set
-	store *store.Store
+	cfg    config.Config
+	plans  plan.Set
+	limits plan.Limits // of all plans together
+	store  *store.Store
 }
 
 // withConsole runs fn with a console for the environment's configuration. No broker need run, and it starts no work.
@@ -53,7 +54,7 @@ func openConsole(ctx context.Context, getenv func(string) string,
 		return err
 	}
 	defer s.Close()
-	return fn(ctx, &console{cfg: cfg, plans: c.Plans(), store: s})
+	return fn(ctx, &console{cfg: cfg, plans: c.Plans(), limits: c.Limits(), store: s})
 }
 
 // load reads a command's configuration, with a function of package config, and the catalog.

@@ -37,6 +37,7 @@ type Plan struct {
 	MemoryMB       int // MiB of memory of a dedicated server; 0 for shared plans
 	MilliCPU       int // thousandths of a processor of a dedicated server; 0 for no limit
 	TLS            TLS // of bindings that do not ask for a stricter setting
+	Limits         Limits
 
 	// Events says that accounts may make events. These run without a connection, so that no limit bounds them.
 	Events bool

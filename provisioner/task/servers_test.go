@@ -22,7 +22,7 @@ func recordOn(t *testing.T, s *store.Store, server, instanceID string) store.Tas
 	t.Helper()
 	recorded, _, err := s.RecordProvision(t.Context(), time.Now(), nil,
 		store.Instance{ID: instanceID, Location: store.SharedLocation(server), Database: "db_" + instanceID},
-		store.NewTask{InstanceID: instanceID, Kind: store.Provision, PlanID: "p"}, 1000)
+		store.NewTask{InstanceID: instanceID, Kind: store.Provision, PlanID: "p"}, store.Room{OnServer: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestAServerHasItsShareOfWorkers(t *testing.T) {
 	// One that a request hands over is no exception.
 	owner, ttl := r.Lease()
 	direct, _, err := s.RecordProvision(t.Context(), time.Now(), nil, store.Instance{ID: "direct", Location: store.SharedLocation("sick"), Database: "d"},
-		store.NewTask{InstanceID: "direct", Kind: store.Provision, Owner: owner, LeaseTTL: ttl}, 1000)
+		store.NewTask{InstanceID: "direct", Kind: store.Provision, Owner: owner, LeaseTTL: ttl}, store.Room{OnServer: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestUndoingARequestWaitsForItsServer(t *testing.T) {
 	owner, ttl := r.Lease()
 	since := time.Now()
 	recorded, _, err := s.RecordProvision(t.Context(), since, nil, store.Instance{ID: "i", Location: store.SharedLocation("away"), Database: "d"},
-		store.NewTask{InstanceID: "i", Kind: store.Provision, Owner: owner, LeaseTTL: ttl}, 1000)
+		store.NewTask{InstanceID: "i", Kind: store.Provision, Owner: owner, LeaseTTL: ttl}, store.Room{OnServer: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}

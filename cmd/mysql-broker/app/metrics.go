@@ -105,7 +105,8 @@ type stateCollector struct {
 	store   *store.Store
 	counter counter[store.Counts]
 	bound   counter[[]store.BindingCount]
-	sold    plan.Set
+	set     plan.Set
+	limits  plan.Limits
 	shared  *shared.Servers
 	plans   map[string]string
 	log     *slog.Logger
@@ -117,6 +118,9 @@ var (
 	instancesDesc = prometheus.NewDesc("mysql_broker_instances",
 		"Service instances; server is empty for dedicated ones. If counting takes longer than 0.1 s, the figure is up to "+
 			"a minute old.", []string{"plan", "server"}, nil)
+	limitDesc = prometheus.NewDesc("mysql_broker_instance_limit",
+		"Service instances that there may be of the plan, or of all plans if plan is empty. Missing without a limit.",
+		[]string{"plan"}, nil)
 	bindingsDesc = prometheus.NewDesc("mysql_broker_bindings",
 		"Service bindings. If counting takes longer than 0.1 s, the figure is up to a minute old.", nil, nil)
 	postgresUpDesc = prometheus.NewDesc("mysql_broker_postgresql_up",
@@ -163,10 +167,11 @@ var (
 		[]string{"server"}, nil)
 )
 
-func newStateCollector(s *store.Store, servers *shared.Servers, plans plan.Set, log *slog.Logger) prometheus.Collector {
+func newStateCollector(s *store.Store, servers *shared.Servers, plans plan.Set, limits plan.Limits,
+	log *slog.Logger) prometheus.Collector {
 	c := &stateCollector{store: s, counter: counter[store.Counts]{count: s.Counts},
-		bound: counter[[]store.BindingCount]{count: s.BindingCounts}, sold: plans, shared: servers, plans: planNames(plans),
-		log: log}
+		bound: counter[[]store.BindingCount]{count: s.BindingCounts}, set: plans, limits: limits, shared: servers,
+		plans: planNames(plans), log: log}
 	return prometheus.CollectorFunc(c.collect)
 }
 
@@ -178,6 +183,18 @@ func (c *stateCollector) collect(ch chan<- prometheus.Metric) {
 	asked.Go(func() { c.collectServers(ch) })
 	asked.Wait()
 	c.collectPools(ch)
+	c.collectLimits(ch)
+}
+
+func (c *stateCollector) collectLimits(ch chan<- prometheus.Metric) {
+	if c.limits.Instances > 0 {
+		gauge(ch, limitDesc, float64(c.limits.Instances), "")
+	}
+	for _, p := range c.set {
+		if p.Limits.Instances > 0 {
+			gauge(ch, limitDesc, float64(p.Limits.Instances), planLabel(c.plans, p.ID))
+		}
+	}
 }
 
 func gauge(ch chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ...string) {
@@ -238,7 +255,7 @@ func (c *stateCollector) collectRecorded(ch chan<- prometheus.Metric) {
 	if bindings, err := c.bound.counts(ctx); err != nil {
 		c.log.Warn("could not count the bindings on shared servers for /metrics", "error", err)
 	} else {
-		sold := shared.SoldConnections(c.sold, bindings)
+		sold := shared.SoldConnections(c.set, bindings)
 		for _, name := range c.shared.Names() {
 			gauge(ch, soldDesc, float64(sold[name]), name)
 		}

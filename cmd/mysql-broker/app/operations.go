@@ -25,13 +25,14 @@ func (a *App) startMarks(ctx context.Context) (ending, error) {
 // which requests wait.
 func (a *App) startOperations(context.Context) (ending, error) {
 	metrics := newMetrics(a.registry, a.catalog.Plans())
-	a.registry.MustRegister(newStateCollector(a.store, a.shared, a.catalog.Plans(), a.log))
+	a.registry.MustRegister(newStateCollector(a.store, a.shared, a.catalog.Plans(), a.catalog.Limits(), a.log))
 	vault, err := openVault(a.cfg)
 	if err != nil {
 		return ending{}, err
 	}
-	a.provisioner = provisioner.New(provisioner.Config{Store: a.store, Plans: a.catalog.Plans(), Fleet: a.fleet,
-		Logger: a.log, OnFull: metrics.full.Inc, Backups: vault, QuotasOff: a.cfg.Quota.Interval == 0,
+	a.provisioner = provisioner.New(provisioner.Config{Store: a.store, Plans: a.catalog.Plans(),
+		Limits: a.catalog.Limits(), Fleet: a.fleet, Logger: a.log, OnFull: metrics.full.Inc, Backups: vault,
+		QuotasOff: a.cfg.Quota.Interval == 0,
 		Tasks: task.Config{Tracer: a.tracer, OnEnd: metrics.taskEnded, OnRetry: metrics.taskRetried,
 			OnRunOut: metrics.ranOut.Inc}})
 	return ending{leave: a.provisioner.HandOver, stop: a.provisioner.Stop}, nil

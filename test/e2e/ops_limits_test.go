@@ -1,0 +1,91 @@
+package e2e
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// TestInstanceLimits requests more instances at the same time, through two replicas, than the catalog allows.
+func TestInstanceLimits(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		env := testdrive.Environment(t, s)
+		env["CATALOG"] = editedCatalog(t, func(text string) string {
+			text = inPlan("shared-small", "max_bindings:",
+				"limits: {instances: 6, instances_per_organization: 4}, max_bindings:")(text)
+			return "limits: {instances: 8, instances_per_organization: 7}\n" + text
+		})
+		p := startPlatform(t, s, env)
+		other := startPlatform(t, s, env)
+
+		first := provisionAtOnce(t, 32, "first", p, other)
+		if len(first) != 4 {
+			t.Fatalf("%d instances were made where 4 are allowed", len(first))
+		}
+		refused := p.newInstance(t, "shared-small")
+		expectRefusal(t, refused.provision(t, now, body{"organization_guid": "first"}), http.StatusBadRequest,
+			"Your organization has 4 service instances of plan shared-small, and may have 4", "Delete one", "operator")
+		first[0].provision(t, now, body{"organization_guid": "first"}).Expect(t, http.StatusOK) // a repeat needs no room
+
+		if second := provisionAtOnce(t, 8, "second", p, other); len(second) != 2 {
+			t.Fatalf("%d more instances were made where 2 are allowed", len(second))
+		}
+		large := p.newInstance(t, "shared-large")
+		large.provision(t, now, body{"organization_guid": "second"}).Expect(t, http.StatusCreated)
+		expectRefusal(t, large.updatePlan(t, now, "shared-small"), http.StatusBadRequest,
+			"This service broker has 6 service instances of plan shared-small, and may have 6")
+		eighth := p.newInstance(t, "shared-large")
+		eighth.provision(t, now, body{"organization_guid": "third"}).Expect(t, http.StatusCreated)
+		expectRefusal(t, p.newInstance(t, "shared-large").provision(t, now, nil), http.StatusBadRequest,
+			"This service broker has 8 service instances, and may have 8")
+
+		quotas := testdrive.Run(t, env, "quotas").Expect(t, 0).Stdout
+		for _, line := range []string{"-\t-\t-\t8\t8", "shared-small\t-\t-\t6\t6", "shared-small\tfirst\t-\t4\t4",
+			"shared-large\tthird\t-\t1\t-"} {
+			if !strings.Contains("\n"+quotas, "\n"+line+"\n") {
+				t.Errorf("mysql-broker quotas does not print %q:\n%s", line, quotas)
+			}
+		}
+		if limit := p.Scrape(t)[`mysql_broker_instance_limit{plan="shared-small"}`]; limit != "6" {
+			t.Errorf("mysql_broker_instance_limit is %q", limit)
+		}
+
+		first[0].deprovision(t, now).Expect(t, http.StatusOK)
+		expectEmpty(t, large.updatePlan(t, now, "shared-small"), http.StatusOK)
+		expectRefusal(t, p.newInstance(t, "shared-small").provision(t, now, body{"organization_guid": "first"}),
+			http.StatusBadRequest, "has 6 service instances of plan shared-small")
+	})
+}
+
+// provisionAtOnce requests n instances of shared-small for an organization, and returns those that were made.
+func provisionAtOnce(t *testing.T, n int, organization string, through ...platform) (made []instance) {
+	t.Helper()
+	type outcome struct {
+		i instance
+		r testdrive.Response
+	}
+	outcomes := make(chan outcome, n)
+	for k := range n {
+		i := through[k%len(through)].newInstance(t, "shared-small")
+		go func() {
+			r, err := i.Send("PUT", i.path(), i.provisionBody(body{"organization_guid": organization}), nil)
+			if err != nil {
+				t.Error(err)
+			}
+			outcomes <- outcome{i, r}
+		}()
+	}
+	for range n {
+		switch o := <-outcomes; {
+		case o.r.Status == http.StatusCreated:
+			made = append(made, o.i)
+		case o.r.Status != http.StatusBadRequest || !strings.Contains(o.r.String("description"), "may have"):
+			t.Errorf("provision: %d %s", o.r.Status, o.r.Raw)
+		}
+	}
+	return made
+}

@@ -34,6 +34,9 @@ type Resource struct {
 	// Failed says that the creation of a database or a dedicated server failed: usually it does not exist then.
 	Failed   bool
 	SeenGone bool // it was passed to ForgetResources, and not to RememberResources since
+	// Retained is the id of the data that a deleted instance has left in a database or on a dedicated server, "" for none.
+	// They must exist, unless they are being dropped.
+	Retained string
 }
 
 // recordOfInstance is the SQL that records the database on a shared server, or the dedicated server, of the instances
@@ -66,7 +69,11 @@ func resourcesIn(some string) string {
 			AS expected,
 		coalesce(i.state = 'create failed', false) AND r.kind <> 'account' AND NOT EXISTS (
 			SELECT FROM task t WHERE t.instance_id = i.id AND t.binding_id = '' AND t.state = 'in progress') AS failed,
-		r.gone_since IS NOT NULL AS seen_gone
+		r.gone_since IS NOT NULL AS seen_gone,
+		coalesce((SELECT k.id FROM retained k WHERE k.purged_since IS NULL AND CASE r.kind
+			WHEN 'database' THEN k.database_name = r.name AND k.server = r.server
+			WHEN 'dedicated server' THEN k.dedicated_id = r.name AND k.launcher = r.launcher
+			ELSE false END), '') AS retained
 	FROM ` + some + ` AS r
 	LEFT JOIN binding b ON r.kind = 'account' AND b.account = r.name
 	LEFT JOIN retired_account a ON r.kind = 'account' AND a.account = r.name

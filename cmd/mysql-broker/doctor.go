@@ -32,6 +32,7 @@ servers. Brokers can run meanwhile; their running operations are not mistaken fo
   deviating    an account has privileges that do not match its role and its instance's quota. --repair sets them, on
                shared servers. They are compared only if the broker's account can read mysql.db. Or a launcher lacks
                rights in Kubernetes.
+  limited      the broker's account on a shared server lacks a privilege that only some operations need.
   unrecorded   its name looks like the broker's, but the broker has no record of it. It may belong to another broker and
                is never touched.
 
@@ -70,7 +71,7 @@ age_seconds, repairable, to_do, done and error, and compared, the number of obje
 	}
 	command.Flags().BoolVar(&repair, "repair", false, "repair the findings that can be repaired")
 	command.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return describe(command, `  0    nothing was found, or everything was repaired; unrecorded objects do not count
+	return describe(command, `  0    nothing was found, or everything was repaired; limited and unrecorded do not count
   1    something remains, or the examination failed; standard error says which
 `+exitConfiguration, serversEnvironment)
 }
@@ -107,7 +108,7 @@ func (d *diagnosis) repaired(done string, err error) {
 func remaining(lines []diagnosis) error {
 	left, repairable := 0, 0
 	for _, d := range lines {
-		if d.Done == "" && d.Problem != doctor.Unrecorded {
+		if d.Done == "" && d.Problem.Counts() {
 			left++
 			if d.Repairable && d.Error == "" {
 				repairable++

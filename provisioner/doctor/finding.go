@@ -21,11 +21,12 @@ const (
 	Unreachable Problem = "unreachable" // its contents are not known
 	Unrecorded  Problem = "unrecorded"  // it has a name like the broker's, but no record
 	Stray       Problem = "stray"       // an account may use an instance's database, but has no record
+	Limited     Problem = "limited"     // the broker's account on it may not do everything
 	Deviating   Problem = "deviating"   // it has other rights than it must: an account, or the broker at a launcher
 )
 
 // problems in the order of the report.
-var problems = []Problem{Orphan, Stray, Missing, Deviating, Kept, Blocked, Abandoned, Unreachable, Unrecorded}
+var problems = []Problem{Orphan, Stray, Missing, Deviating, Kept, Blocked, Abandoned, Unreachable, Limited, Unrecorded}
 
 // Kinds of things besides those of store.Resource.
 const (
@@ -102,6 +103,13 @@ func missing(r store.Resource) Finding {
 	return f
 }
 
+// retainedMissing is a finding for what a deleted instance has left, and that does not exist.
+func retainedMissing(r store.Resource) Finding {
+	f := about(Missing, r)
+	f.ToDo = "restore it from a backup, or forget it: mysql-broker retained purge " + r.Retained
+	return f
+}
+
 func abandonedFinding(a store.Abandoned) Finding {
 	f := Finding{Problem: Abandoned, Kind: instance, InstanceID: a.InstanceID, BindingID: a.BindingID, Age: a.Age,
 		ToDo: "delete the service instance (again)"}
@@ -120,6 +128,15 @@ func unreachable(server, launcherName string, err error, resources int) Finding 
 		"the state of the %d resources recorded for it is unknown: %v", resources, err)
 	return f
 }
+
+func limited(server, grant string) Finding {
+	return Finding{Problem: Limited, Kind: sharedServer, Server: server, Name: server,
+		ToDo: "as an administrator of the server, run: " + grant +
+			"; without it, instances that have routines cannot be copied"}
+}
+
+// Counts reports whether somebody has to do something about the finding. Others are only shown.
+func (p Problem) Counts() bool { return p != Unrecorded && p != Limited }
 
 func unrecorded(server string, t thing) Finding {
 	return Finding{Problem: Unrecorded, Kind: t.kind, Server: server, Name: t.name,

@@ -89,6 +89,8 @@ func (l *comparison) compare(recorded []store.Resource) (gone, there []store.Res
 			l.report.Findings = append(l.report.Findings, kept(r))
 		case !isThere && r.Expected:
 			l.missing(r)
+		case !isThere && r.Retained != "":
+			l.report.Findings = append(l.report.Findings, retainedMissing(r))
 		case !isThere && !r.Live:
 			gone = append(gone, key)
 			continue
@@ -133,6 +135,9 @@ func (l *comparison) end() {
 	}
 	if l.server != store.DedicatedServers {
 		l.report.Compared.SharedServers++
+		if l.holds.routines != "" {
+			l.report.Findings = append(l.report.Findings, limited(l.server, l.holds.routines))
+		}
 	}
 	for t, recorded := range l.holds.things {
 		if !recorded && ours[t.kind].MatchString(t.name) {

@@ -23,10 +23,11 @@ type thing struct{ kind, launcher, name string }
 
 // contents are the things on a server, or the error of reading them.
 type contents struct {
-	things map[thing]bool     // whether each has a record
-	grants []mysqladmin.Grant // of a shared server's accounts
-	asked  map[string]error   // for each launcher that was asked for its dedicated servers: the error, or nil
-	err    error
+	things   map[thing]bool     // whether each has a record
+	routines string             // the statement that lets the broker read the routines on a shared server; "" if it can
+	grants   []mysqladmin.Grant // of a shared server's accounts
+	asked    map[string]error   // for each launcher that was asked for its dedicated servers: the error, or nil
+	err      error
 }
 
 // unknown returns why it is not known whether a recorded resource exists, or nil if it is known.
@@ -96,7 +97,11 @@ func contentsOf(ctx context.Context, server *shared.Server) contents {
 	if err != nil {
 		return contents{err: err}
 	}
-	c := contents{things: make(map[thing]bool, len(databases)+len(accounts)), grants: grants}
+	routines, err := server.RoutinesGrant(ctx)
+	if err != nil {
+		return contents{err: err}
+	}
+	c := contents{things: make(map[thing]bool, len(databases)+len(accounts)), grants: grants, routines: routines}
 	c.add(store.DatabaseResource, databases)
 	c.add(store.AccountResource, accounts)
 	return c

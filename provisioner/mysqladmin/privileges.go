@@ -124,6 +124,39 @@ func missingPrivileges(ctx context.Context, conn *sql.Conn, flavour Flavour) (st
 	return statements, err
 }
 
+// RoutinesGrant returns the statement that an administrator of the server must run, so that the broker's account can
+// read the texts of routines: instances that have any are not copied otherwise. It returns "" if none is needed.
+func (s *Server) RoutinesGrant(ctx context.Context) (string, error) {
+	flavour, err := s.Flavour(ctx)
+	if err != nil {
+		return "", err
+	}
+	conn, err := s.reads.Conn(ctx)
+	if err != nil {
+		return "", s.explain("connect", err)
+	}
+	defer func() { _ = conn.Close() }() // it goes back to the pool
+	statement, err := routinesGrant(ctx, conn, flavour)
+	return statement, s.explain("check whether the account can read routines", err)
+}
+
+func routinesGrant(ctx context.Context, conn *sql.Conn, flavour Flavour) (string, error) {
+	lacks, grant := false, "GRANT SELECT ON mysql.proc TO "
+	var err error
+	if flavour.Name == MySQL {
+		var lacking []string
+		lacking, err = lackingGlobally(ctx, conn, []string{showRoutine})
+		lacks, grant = len(lacking) > 0 && !flavour.before(8, 0, 20), "GRANT "+showRoutine+" ON *.* TO "
+	} else {
+		lacks, err = denied(ctx, conn, "SELECT * FROM mysql.proc LIMIT 0")
+	}
+	if err != nil || !lacks {
+		return "", err
+	}
+	account, err := currentAccount(ctx, conn)
+	return grant + account, err
+}
+
 // orphaning are privileges each of which lets an account drop the definers of views and other objects. If the broker's
 // account has none of them, MySQL refuses to let it drop definers.
 // https://dev.mysql.com/doc/refman/8.4/en/stored-objects-security.html#stored-objects-security-orphan-objects

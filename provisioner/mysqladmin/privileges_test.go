@@ -61,6 +61,30 @@ func TestPrivilegesMayComeFromARoleOrBeAll(t *testing.T) {
 	})
 }
 
+// TestGrantForRoutines names the grant without which routines cannot be read, until the account has it.
+func TestGrantForRoutines(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		account, password, statements := f.brokerAccount()
+		f.exec(f.root, slices.DeleteFunc(statements, func(s string) bool { return strings.Contains(s, "SHOW_ROUTINE") })...)
+		cfg := f.config
+		cfg.User, cfg.Password = account, password
+		server, err := mysqladmin.Open(cfg)
+		f.must(err)
+		defer func() { f.must(server.Close()) }()
+		grant, err := server.RoutinesGrant(t.Context())
+		f.must(err)
+		if !strings.HasPrefix(grant, "GRANT S") || !strings.Contains(grant, account) {
+			t.Fatalf("the grant is %q", grant)
+		}
+		f.exec(f.root, grant)
+		grant, err = server.RoutinesGrant(t.Context())
+		f.must(err)
+		if grant != "" {
+			t.Errorf("after it, the grant is %q", grant)
+		}
+	})
+}
+
 // brokerAccount is the documented SQL for an account of the test's own, which is dropped when the test ends. The first
 // statement creates it.
 func (f *fixture) brokerAccount() (name, password string, statements []string) {
@@ -69,7 +93,8 @@ func (f *fixture) brokerAccount() (name, password string, statements []string) {
 	documented, err := sharedserver.Statements(f.config.Name, password)
 	f.must(err)
 	for _, statement := range documented {
-		if strings.Contains(statement, "SELECT ON mysql.db ") { // which the broker can do without
+		if strings.Contains(statement, "SELECT ON mysql.db ") || strings.Contains(statement, "SELECT ON mysql.proc ") {
+			// The broker can do without them.
 			continue
 		}
 		statements = append(statements, strings.Replace(statement, sharedserver.Account, name, 1))

@@ -94,6 +94,17 @@ func TestRetainedData(t *testing.T) {
 		t.Fatalf("retained: %+v", all)
 	}
 	o.refuse(t, "nothing is retained", "retained", "purge", "r_none")
+
+	// Its database is lost.
+	exec(t, p.admin(t), "DROP DATABASE `"+app.Database+"`")
+	found := runDoctor(t, env).Expect(t, 1).Stdout
+	if !strings.Contains(found, "missing") || !strings.Contains(found, "retained purge "+all[0].ID) {
+		t.Errorf("the doctor says %s", found)
+	}
+	lost := rivals[0].provision(t, now, cf(body{"parameters": body{"undelete": winner.id}}))
+	if lost.Status < 400 || !strings.Contains(lost.String("description"), "not on their server any more") {
+		t.Errorf("an undelete of what was lost: %d %s", lost.Status, lost.Raw)
+	}
 	o.run(t, 0, "retained", "purge", all[0].ID)
 	testdrive.Eventually(t, takeoverTime, "the data are dropped", func() bool { return len(o.retained(t)) == 0 })
 	expectNoDatabase(t, p, app.Database)

@@ -36,6 +36,8 @@ func testCleanup(t *testing.T, c chaos) {
 		{workflow: workflow{kind: deprovision, plan: shared, view: true}, step: "end accounts"},
 		{workflow: workflow{kind: deprovision, plan: shared, view: true}, step: "drop database"},
 		{workflow: workflow{kind: deprovision, plan: shared, view: true}, step: "drop accounts"},
+		{workflow: workflow{kind: deprovision, plan: shared, view: true, keep: true}, step: "end accounts"},
+		{workflow: workflow{kind: provision, plan: shared, view: true, keep: true}, step: "revive accounts"},
 	}
 	// Those that go on in the background take half a minute each, for the pauses between their attempts.
 	slow := []failing{
@@ -46,6 +48,7 @@ func testCleanup(t *testing.T, c chaos) {
 		{workflow: workflow{kind: update, plan: dedicated, to: planNamed(t, "dedicated-large")}, step: "resize",
 			moment: "done"},
 		{workflow: workflow{kind: deprovision, plan: dedicated}, step: "destroy", moment: "begins"},
+		{workflow: workflow{kind: provision, plan: dedicated, keep: true}, step: "revive accounts", moment: "done"},
 		{workflow: workflow{kind: provision, plan: dedicated}, step: "launch", moment: "begins"},
 		{workflow: workflow{kind: provision, plan: dedicated}, step: "create database", moment: "begins"},
 		{workflow: workflow{kind: provision, plan: dedicated}, step: "check login", moment: "done"},
@@ -54,7 +57,7 @@ func testCleanup(t *testing.T, c chaos) {
 	}
 	t.Run("in the request", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(t, c.flavour, c.tally, nil)
+		w := newWorld(t, c.flavour, c.tally, retaining(t))
 		for _, f := range steps {
 			for _, f.moment = range []string{"begins", "done"} {
 				w.fail(t, f)
@@ -67,7 +70,7 @@ func testCleanup(t *testing.T, c chaos) {
 		}
 		t.Run(f.String(), func(t *testing.T) {
 			t.Parallel()
-			newWorld(t, c.flavour, c.tally, nil).fail(t, f)
+			newWorld(t, c.flavour, c.tally, retaining(t)).fail(t, f)
 		})
 	}
 }

@@ -41,9 +41,11 @@ type kill struct {
 // Every operation is cut short at every point that it passes. Others finish it within the time that the lease allows,
 // and whatever the platform then does, nothing is left over and nothing is missing.
 func testKills(t *testing.T, c chaos) {
-	w := newWorld(t, c.flavour, c.tally, map[string]string{"LAUNCHER_SPARES": "2"})
+	env := retaining(t)
+	env["LAUNCHER_SPARES"] = "2"
+	w := newWorld(t, c.flavour, c.tally, env)
 	host := audit.Instance{ID: "host"}
-	if err := w.make(planNamed(t, "dedicated-small"), &host); err != nil {
+	if err := w.make(planNamed(t, "dedicated-small"), false, &host); err != nil {
 		t.Fatal(err)
 	}
 	var clean []*kill

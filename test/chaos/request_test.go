@@ -49,9 +49,20 @@ func bindingPath(instance, id string) string {
 // ids is the query of a DELETE.
 func (p plan) ids() string { return "?service_id=" + p.serviceID + "&plan_id=" + p.id + "&" }
 
+// provision asks for an instance whose data are dropped when it is deleted.
 func (p plan) provision(id string) request {
+	return p.provisionWith(id, map[string]any{"keep_deleted_days": 0})
+}
+
+// undelete asks for an instance with the data of a deleted one.
+func (p plan) undelete(id, of string) request {
+	return p.provisionWith(id, map[string]any{"undelete": of})
+}
+
+func (p plan) provisionWith(id string, parameters map[string]any) request {
 	return request{provision, "PUT", instancePath(id) + "?" + p.async, map[string]any{"service_id": p.serviceID,
-		"plan_id": p.id, "organization_guid": "organization", "space_guid": "space"}, id, ""}
+		"plan_id": p.id, "organization_guid": "organization", "space_guid": "space", "parameters": parameters,
+		"context": map[string]any{"platform": "cloudfoundry"}}, id, ""}
 }
 
 func (p plan) update(id string, to plan) request {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"mysql-broker/test/audit"
+	"mysql-broker/test/testdrive"
 )
 
 // workflow is a kind of operation on instances of a plan.
@@ -17,12 +18,16 @@ type workflow struct {
 	plan plan
 	to   plan // of an update
 	view bool // an account of the instance defines a view, and so stays when it is unbound
+	keep bool // a deprovision keeps the data; a provision gets them back
 }
 
 func (f workflow) String() string {
 	name := f.kind + " " + f.plan.name
 	if f.view {
 		name += " with a view"
+	}
+	if f.keep {
+		name += ", whose data are kept"
 	}
 	return name
 }
@@ -46,7 +51,16 @@ func workflows(t testing.TB) []workflow {
 		{kind: bind, plan: dedicated},
 		{kind: unbind, plan: dedicated},
 		{kind: deprovision, plan: dedicated},
+		{kind: deprovision, plan: shared, view: true, keep: true},
+		{kind: deprovision, plan: dedicated, keep: true},
+		{kind: provision, plan: shared, view: true, keep: true},
+		{kind: provision, plan: dedicated, keep: true},
 	}
+}
+
+// retaining is the environment of brokers for these workflows.
+func retaining(t testing.TB) map[string]string {
+	return map[string]string{"CATALOG": testdrive.RetainingCatalog(t, "shared-small", "dedicated-small")}
 }
 
 // target is what an operation works on.
@@ -54,17 +68,18 @@ type target struct {
 	workflow
 	instance audit.Instance
 	binding  audit.Binding
+	deleted  string // the instance whose data this one is to get
 }
 
 // prepare makes what the operation needs to be there. host is a dedicated instance that lends itself to bindings.
 func (w *world) prepare(ctx context.Context, f workflow, host audit.Instance) (target, error) {
 	x := target{workflow: f, instance: audit.Instance{ID: uuid.NewString(), PlanID: f.plan.id}}
-	if f.kind == provision {
+	if f.kind == provision && !f.keep {
 		return x, nil
 	}
 	if f.plan.dedicated() && !f.launches() {
 		x.instance = host
-	} else if err := w.make(f.plan, &x.instance); err != nil {
+	} else if err := w.make(f.plan, f.keep, &x.instance); err != nil {
 		return x, err
 	}
 	if f.kind == bind {
@@ -80,18 +95,32 @@ func (w *world) prepare(ctx context.Context, f workflow, host audit.Instance) (t
 		return x, err
 	}
 	w.tell(x.instance)
-	if !f.view {
+	if f.view {
+		if err := w.leaveView(ctx, &x); err != nil {
+			return x, err
+		}
+	}
+	if f.kind != provision {
 		return x, nil
 	}
-	if err := defineView(ctx, x.binding.Credentials); err != nil || f.kind != deprovision {
+	if err := w.delete(&x); err != nil {
 		return x, err
 	}
-	// Its account stays, and the instance has another binding.
-	if err := w.unbind(f.plan, x.binding); err != nil {
-		return x, err
+	x.deleted = x.instance.ID
+	x.instance = audit.Instance{ID: uuid.NewString(), PlanID: f.plan.id, Note: x.instance.Note} // which comes back
+	return x, nil
+}
+
+// leaveView makes a view. Of an instance that is deleted, its account stays, and the instance has another binding.
+func (w *world) leaveView(ctx context.Context, x *target) (err error) {
+	if err := defineView(ctx, x.binding.Credentials); err != nil || x.kind == unbind {
+		return err
 	}
-	x.binding, err = w.bind(f.plan, x.instance.ID)
-	return x, err
+	if err := w.unbind(x.plan, x.binding); err != nil {
+		return err
+	}
+	x.binding, err = w.bind(x.plan, x.instance.ID)
+	return err
 }
 
 func defineView(ctx context.Context, c audit.Credentials) error {
@@ -104,9 +133,13 @@ func defineView(ctx context.Context, c audit.Credentials) error {
 	return err
 }
 
-// make provisions an instance.
-func (w *world) make(p plan, i *audit.Instance) error {
-	got, err := w.run(p.provision(i.ID))
+// make provisions an instance. Its data are kept when it is deleted, if keep is true.
+func (w *world) make(p plan, keep bool, i *audit.Instance) error {
+	q := p.provision(i.ID)
+	if keep {
+		q = p.provisionWith(i.ID, map[string]any{})
+	}
+	got, err := w.run(q)
 	if err != nil || got.failed {
 		return errors.Join(fmt.Errorf("provision: %s", got.Raw), err)
 	}
@@ -136,6 +169,9 @@ func (w *world) unbind(p plan, b audit.Binding) error {
 func (x target) request() request {
 	switch x.kind {
 	case provision:
+		if x.keep {
+			return x.plan.undelete(x.instance.ID, x.deleted)
+		}
 		return x.plan.provision(x.instance.ID)
 	case update:
 		return x.plan.update(x.instance.ID, x.to)
@@ -193,6 +229,10 @@ func (w *world) clear(x *target, host audit.Instance) error {
 	if x.instance.State == audit.Gone || x.instance.State == "" {
 		return nil
 	}
+	return w.delete(x)
+}
+
+func (w *world) delete(x *target) error {
 	q := x.plan.deprovision(x.instance.ID)
 	got, err := w.run(q)
 	if err != nil || got.failed {

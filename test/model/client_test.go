@@ -95,6 +95,10 @@ func (c *client) onAbsent(i *instance) {
 	case c.chance(10):
 		c.bind(i)
 	default:
+		i.undelete = i.keeps && retains(i.plan) && c.chance(60)
+		if i.keeps = i.undelete; !i.undelete {
+			i.left = ""
+		}
 		c.send(i, create, nil, i.plan)
 	}
 }
@@ -162,6 +166,9 @@ func (c *client) send(i *instance, q request, b *credential, plan string) {
 	asked := time.Now()
 	if q == create || q == createOther {
 		i.toldGone = false
+	}
+	if q == remove {
+		i.beforeDeletion()
 	}
 	method, path, body := c.world.wire(i, q, b, plan)
 	r, err := c.exchange(q, method, path, body)
@@ -231,6 +238,9 @@ func (c *client) learn(i *instance, q request, b *credential, plan string, r tes
 	}
 	if q == create && (r.Status == http.StatusCreated || r.Status == http.StatusAccepted && !i.possible()[creating]) {
 		i.gone() // it is made again: an earlier deletion, or its end, went unnoticed
+		if i.undelete {
+			c.world.tally.operation("undelete")
+		}
 	}
 	if r.Status == http.StatusAccepted {
 		c.accepted(i, q, plan, r.String("operation"))
@@ -242,6 +252,9 @@ func (c *client) learn(i *instance, q request, b *credential, plan string, r tes
 	case r.Status == http.StatusUnprocessableEntity: // to be asked again
 	case q == create || q == update || q == remove:
 		i.doubt = ""
+		if q == create && r.Status == http.StatusCreated && i.undelete {
+			i.note = i.left
+		}
 		if q == update && r.Status == http.StatusOK {
 			i.plan = plan
 			if i.working == update { // an earlier one, which has ended then
@@ -348,6 +361,9 @@ func (c *client) ended(i *instance, end phase) {
 	}
 	if i.phases[creating] || i.phases[updating] || i.phases[deleting] {
 		i.phases = only(end)
+	}
+	if i.working == create && end == ready && i.undelete {
+		i.note = i.left
 	}
 	i.operation, i.working, i.target = "", "", ""
 	if end == absent {

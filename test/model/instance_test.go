@@ -26,6 +26,23 @@ type instance struct {
 	doubtPlan string
 
 	bindings []*credential
+
+	undelete bool   // it was asked for with the data of the deleted one that had its id
+	keeps    bool   // its deletion keeps its data, or has kept them, for certain
+	left     string // the note in the data that its last deletion has left
+}
+
+// retains reports whether a plan keeps the data of deleted instances: see newWorld.
+func retains(plan string) bool { return slices.Contains(retaining, plan) }
+
+// beforeDeletion notes whether the data will be kept. Where that is not certain, they are not asked for.
+func (i *instance) beforeDeletion() {
+	switch {
+	case i.phases.is(ready) && !i.tainted() && len(i.latePlans) == 0:
+		i.keeps = retains(i.plan)
+	case i.phases[updating] || len(i.latePlans) > 0 || i.phases[ready] && !retains(i.plan):
+		i.keeps = false
+	}
 }
 
 // credential is what the platform knows of a service binding.
@@ -70,6 +87,9 @@ func (i *instance) forget() {
 
 // gone ends all bindings with their instance.
 func (i *instance) gone() {
+	if i.note != "" {
+		i.left = i.note
+	}
 	i.note, i.operation, i.working, i.target = "", "", "", ""
 	for _, b := range i.bindings {
 		b.State, b.doubt = audit.Gone, false

@@ -48,6 +48,9 @@ type world struct {
 	trouble period // of any kind
 }
 
+// retaining are the plans that keep the data of deleted instances.
+var retaining = []string{"shared-large", "shared-async"}
+
 // period is the time during which something is wrong.
 type period struct {
 	going int
@@ -90,6 +93,7 @@ func newWorld(t *testing.T, flavour string, busy bool) *world {
 	through := private
 	through.Port = w.mysql.Port()
 	w.env = testdrive.Environment(t, through)
+	w.env["CATALOG"] = testdrive.RetainingCatalog(t, retaining...)
 	w.direct = testdrive.StartPostgres(t).URL // its own, whose settings it changes
 	w.env["DATABASE_URL"] = w.direct
 	w.postgres, w.env["DATABASE_URL"] = testdrive.ProxyURL(t, w.direct)
@@ -215,8 +219,12 @@ func (w *world) wire(i *instance, q request, b *credential, planName string) (me
 	}
 	switch q {
 	case create, createOther:
-		return "PUT", path + mode, map[string]any{"service_id": its.ServiceID, "plan_id": its.ID,
-			"organization_guid": "an-organization", "space_guid": q}
+		body := map[string]any{"service_id": its.ServiceID, "plan_id": its.ID, "organization_guid": "an-organization",
+			"space_guid": q, "context": map[string]any{"platform": "cloudfoundry"}}
+		if i.undelete {
+			body["parameters"] = map[string]any{"undelete": i.id}
+		}
+		return "PUT", path + mode, body
 	case update:
 		to := w.plans[planName]
 		return "PATCH", path + "?accepts_incomplete=true", map[string]any{"service_id": to.ServiceID, "plan_id": to.ID}

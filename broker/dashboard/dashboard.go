@@ -12,6 +12,7 @@ import (
 	"mysql-broker/broker/signin"
 	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/doctor"
+	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
@@ -25,6 +26,8 @@ type Config struct {
 	Shared *shared.Servers
 	// Inspect is provisioner.Provisioner.Inspect.
 	Inspect func(ctx context.Context, i store.Instance, accounts []string) (provisioner.Inspection, error)
+	// Trouble is fleet.Fleet.Trouble.
+	Trouble func(ctx context.Context, at store.Location) (launcher.Trouble, error)
 	// Findings returns the findings and the time of the last examination; zero before the first.
 	Findings func() ([]doctor.Finding, time.Time)
 	// Storage is provisioner.Provisioner.Storage.

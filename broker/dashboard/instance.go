@@ -174,8 +174,7 @@ func (d *Dashboard) fillIn(ctx context.Context, p *instancePage, i store.Instanc
 			if ctx.Err() == nil {
 				d.Logger.Warn("dashboard: a server reported nothing about an instance", "instance_id", i.ID, "error", err)
 			}
-			p.Server.Silent = "The MySQL server did not answer within some seconds, so that its figures are missing here. " +
-				"Load the page again in a minute; if they are still missing, tell your operator."
+			p.Server.Silent = d.silence(ctx, i)
 		}
 	}
 	p.Server.fill(inspection)

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"maps"
 	"net/http"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"mysql-broker/provisioner/launcher/kubernetes/kubernetestest"
 	"mysql-broker/test/audit"
+	"mysql-broker/test/openid"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
@@ -190,5 +192,47 @@ func TestTwoKubernetesLaunchers(t *testing.T) {
 			return strings.Contains(out.Stdout, "list events")
 		})
 		expectLine(t, out.Expect(t, 1).Stdout, "deviating", "launcher", "far", "it may not get secrets", "delete pods")
+	})
+}
+
+// The page of an instance says why its server does not run.
+func TestDashboardKnowsKubernetesTroubles(t *testing.T) {
+	t.Parallel()
+	onKubernetes.Start(t)
+	server := servers.AllMySQL(t)[0]
+	env, inspectors := testdrive.OnKubernetes(t, firstEnvironment(t), server.Flavour, &onKubernetes, "")
+	d := dashboardPeople{Dashboard: testdrive.NewDashboard(t, env), browsers: map[string]*openid.Browser{}}
+	d.platform = startPlatform(t, server, env)
+	signedInOperator(t, d)
+	i := d.provisioned(t, "dedicated-small", nil)
+	namespace := inspectors["kubernetes"].(kubernetestest.Inspector)
+	call := func(method, path string, fields any) []byte {
+		t.Helper()
+		status, response, err := namespace.Call(t.Context(), method, path, fields)
+		if err != nil || status != http.StatusOK {
+			t.Fatalf("%s %s: %d %s %v", method, path, status, response, err)
+		}
+		return response
+	}
+	sets := "/apis/apps/v1/namespaces/" + namespace.Namespace + "/statefulsets"
+	var all struct {
+		Items []struct {
+			Metadata struct{ Name string }
+			Spec     map[string]any
+		}
+	}
+	if err := json.Unmarshal(call(http.MethodGet, sets, nil), &all); err != nil || len(all.Items) != 1 {
+		t.Fatalf("StatefulSets: %+v, %v", all, err)
+	}
+	template := all.Items[0].Spec["template"].(map[string]any)
+	container := template["spec"].(map[string]any)["containers"].([]any)[0].(map[string]any)
+	tooMuch := map[string]string{"memory": "1Ti"}
+	container["resources"] = map[string]any{"requests": tooMuch, "limits": tooMuch}
+	name := all.Items[0].Metadata.Name
+	call(http.MethodPatch, sets+"/"+name, map[string]any{"spec": map[string]any{"template": template}})
+	call(http.MethodDelete, "/api/v1/namespaces/"+namespace.Namespace+"/pods/"+name+"-0", nil)
+	testdrive.Eventually(t, time.Minute, "the page says why", func() bool {
+		page := d.open(t, openid.Operator, instancePage(i.id))
+		return strings.Contains(page.Text, "No machine has room for the MySQL server")
 	})
 }

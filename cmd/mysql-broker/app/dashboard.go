@@ -46,6 +46,7 @@ func (a *App) startDashboard(context.Context) (end ending, err error) {
 	}
 	a.dashboard = dashboard.New(dashboard.Config{Store: a.store, SignIn: a.signIn, Plans: a.catalog.Plans(),
 		Shared: a.shared, Inspect: a.provisioner.Inspect, Storage: a.provisioner.Storage, Deleted: a.provisioner.Deleted,
+		Trouble:  a.fleet.Trouble,
 		Findings: a.examinations.findings,
 		Logger:   a.log})
 	return ending{leave: a.dashboard.Close}, nil

@@ -13,8 +13,8 @@ import (
 	"mysql-broker/store"
 )
 
-// metadata is what users read about an instance's bindings and storage. The specification lets brokers define these
-// attributes: OSB API 2.16, "Service Instance Metadata".
+// metadata is what users read about an instance's bindings, storage and move. The specification lets brokers define
+// these attributes: OSB API 2.16, "Service Instance Metadata".
 func (b *Broker) metadata(ctx context.Context, i store.Instance) (domain.InstanceMetadata, error) {
 	attributes, err := b.storage(ctx, i)
 	if err != nil {
@@ -26,6 +26,15 @@ func (b *Broker) metadata(ctx context.Context, i store.Instance) (domain.Instanc
 	}
 	if allowed > 0 {
 		attributes["bindings"], attributes["max_bindings"] = bindings, allowed
+	}
+	if i.Former() {
+		former, err := b.provisioner.FormerPlace(ctx, i)
+		if err != nil {
+			return domain.InstanceMetadata{}, answer(err)
+		}
+		attributes["moved_at"] = i.Other.Moved.UTC().Format(time.RFC3339)
+		attributes["former_address_until"] = former.Until.UTC().Format(time.RFC3339)
+		attributes["bindings_to_renew"], attributes["to_do"] = former.Bindings, former.ToDo
 	}
 	return domain.InstanceMetadata{Attributes: attributes}, nil
 }

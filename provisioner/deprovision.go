@@ -105,14 +105,19 @@ var deprovisionKind = kind{
 
 // deletion is the workflow that a deprovision has recorded.
 func (p *Provisioner) deletion(i store.Instance, r request, accounts []store.BindingAccount,
-	l sessionLock) task.Workflow {
+	l sessionLock) (w task.Workflow) {
 	switch {
 	case r.GivesBack:
-		return p.giveBackWorkflow(i, l)
+		w = p.giveBackWorkflow(i, l)
 	case r.RetainDays > 0:
-		return p.retainWorkflow(i, accounts, r.RetainDays, l)
+		w = p.retainWorkflow(i, accounts, r.RetainDays, l)
+	default:
+		w = p.deprovisionWorkflow(i, accounts, l)
 	}
-	return p.deprovisionWorkflow(i, accounts, l)
+	if i.Other != nil {
+		w.Steps = append([]task.Step{p.removeOther(i)}, w.Steps...)
+	}
+	return w
 }
 
 const (
@@ -134,7 +139,7 @@ func (p *Provisioner) deprovisionWorkflow(i store.Instance, accounts []store.Bin
 	var undone []task.Step
 	if json.Unmarshal(i.Parameters, &parameters) == nil && parameters.CloneFrom != "" { // it may not have been finished
 		undone = []task.Step{{Name: "drop reader", Progress: "Dropping the account that read", Timeout: accountsTimeout,
-			Do: filling{p, i, parameters, "", l}.dropReader}}
+			Do: filling{Provisioner: p, instance: i, parameters: parameters, lock: l}.dropReader}}
 	}
 	if i.Location.Dedicated() {
 		w.Steps = []task.Step{{Name: "destroy", Progress: "Removing the server", Timeout: launchTimeout,

@@ -34,6 +34,8 @@ type filling struct {
 	parameters plan.InstanceParameters
 	backup     string // the id of the backup to restore, "" for none
 	lock       sessionLock
+	moves      bool // the source is the same instance, whose data are being moved
+	rowsOnly   bool // programs are copied later
 }
 
 // copyAccount derives the name of an account from the new database's name, which is random and never used twice.
@@ -42,8 +44,19 @@ func copyAccount(i store.Instance, what string) string {
 	return "u_" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:20])
 }
 
-func (f filling) owner() string  { return copyAccount(f.instance, "owner") }
-func (f filling) reader() string { return copyAccount(f.instance, "reader") }
+func (f filling) owner() string {
+	if f.moves { // the source may have an owner too
+		return ownerAt(f.instance)
+	}
+	return copyAccount(f.instance, "owner")
+}
+
+func (f filling) reader() string {
+	if f.moves {
+		return copyAccount(f.instance, "moving reader")
+	}
+	return copyAccount(f.instance, "reader")
+}
 
 func leaseOf(t store.Task) store.Lease { return store.Lease{ID: t.ID, Epoch: t.Epoch} }
 
@@ -242,14 +255,18 @@ func (f filling) copyFrom(ctx context.Context, run *task.Run, admin *mysqladmin.
 	}
 	defer programs.Close()
 	reported := time.Now()
-	o := transfer.Options{Events: of.Events, Alive: run.Alive, MaxBytes: 4*of.Quota() + 64<<20,
+	o := transfer.Options{Events: of.Events, RowsOnly: f.rowsOnly, Alive: run.Alive, MaxBytes: 4*of.Quota() + 64<<20,
 		Progress: func(done, total uint64) {
 			fault.Point(run.Task.Kind, "copied")
 			if time.Since(reported) < time.Second {
 				return
 			}
 			reported = time.Now()
-			sentence := fmt.Sprintf("Copying the data: %d of %d MiB (%d %%)", done>>20, total>>20, done*100/max(total, 1))
+			doing := "Copying"
+			if f.moves && !f.rowsOnly {
+				doing = "Comparing"
+			}
+			sentence := fmt.Sprintf("%s the data: %d of %d MiB (%d %%)", doing, done>>20, total>>20, done*100/max(total, 1))
 			if err := run.Report(ctx, sentence); err != nil {
 				f.log.Warn("could not record the progress of a copy", "task", task.Token(run.Task.ID), "error", err)
 			}

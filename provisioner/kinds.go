@@ -20,6 +20,7 @@ var kinds = map[string]kind{
 	RemoveOldTasks:    removeOldTasksKind,
 	PurgeRetained:     purgeRetainedKind,
 	BackUp:            backUpKind,
+	RemoveFormer:      removeFormerKind,
 }
 
 // kind is what all tasks of one kind have in common.
@@ -63,6 +64,8 @@ type request struct {
 	Async              bool   `json:"later,omitempty"`               // the response did not wait for the task
 	PlanID             string `json:"plan_id,omitempty"`             // of an update: the new plan
 	MaintenanceVersion string `json:"maintenance_version,omitempty"` // of an update
+	// Moves says of an update that the data are moved to where store.Instance.Other says.
+	Moves bool `json:"moves,omitempty"`
 	// KeepDeletedDays is what an update asks for.
 	KeepDeletedDays plan.Days `json:"keep_deleted_days,omitzero"`
 	// BackupID is the backup that a task writes, or from which a provision fills the database.

@@ -315,7 +315,8 @@ func (p *Provisioner) provisionWorkflow(i store.Instance, r request, l sessionLo
 		})}
 	var filled, emptied []task.Step
 	if parameters.Fills() {
-		fill := filling{p, i, parameters, r.BackupID, instanceLock(i.ID)}
+		fill := filling{Provisioner: p, instance: i, parameters: parameters, backup: r.BackupID,
+			lock: instanceLock(i.ID)}
 		filled, emptied = fill.steps(), fill.cleanup()
 		w.Durable = true // what a user has written since must not be replaced by another copy
 	}

@@ -7,6 +7,7 @@
 package provisioner
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -31,6 +32,7 @@ type Config struct {
 	OnFull    func()        // called when an instance is refused because every shared server is full; may be nil
 	Backups   *backup.Vault // nil if there is no object store
 	QuotasOff bool          // storage is not measured, so the recorded usage is out of date
+	KeepMoved time.Duration // how long data can be read where they were before they were moved; 0 means a day
 }
 
 // Provisioner runs the operations on instances and bindings. Make one with New.
@@ -44,6 +46,7 @@ type Provisioner struct {
 	log       *slog.Logger
 	vault     *backup.Vault
 	quotasOff bool
+	keepMoved time.Duration
 	closing   sync.WaitGroup // sessions being closed in the background
 }
 
@@ -53,7 +56,7 @@ func New(cfg Config) *Provisioner {
 		cfg.OnFull = func() {}
 	}
 	p := &Provisioner{store: cfg.Store, plans: cfg.Plans, limits: cfg.Limits, fleet: cfg.Fleet, log: cfg.Logger,
-		quotasOff: cfg.QuotasOff, vault: cfg.Backups,
+		quotasOff: cfg.QuotasOff, vault: cfg.Backups, keepMoved: cmp.Or(cfg.KeepMoved, 24*time.Hour),
 		placer: placer{store: cfg.Store, servers: cfg.Fleet.Shared, log: cfg.Logger, onFull: cfg.OnFull}}
 	cfg.Tasks.Logger = cfg.Logger
 	if cfg.Tasks.MaxWait == nil {

@@ -71,7 +71,7 @@ const keptAccount = "kept account"
 // unbindWorkflow drops the account of a binding. If views, triggers, routines or events run in its name, the account is
 // locked instead, and dropped with the instance.
 func (p *Provisioner) unbindWorkflow(i store.Instance, b store.Binding, l sessionLock) task.Workflow {
-	return task.Workflow{
+	w := task.Workflow{
 		Steps: []task.Step{{Name: "end account", Progress: "Closing the account",
 			Do: p.inSession(i, l, func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
 				kept, err := s.RevokeAccess(ctx, b.Account, plan.Role(b.Role), i.Database)
@@ -86,4 +86,8 @@ func (p *Provisioner) unbindWorkflow(i store.Instance, b store.Binding, l sessio
 		},
 		Failed: func(*store.Tx, bool) {},
 	}
+	if i.Former() {
+		w.Steps = append(w.Steps, p.endFormer(i, b))
+	}
+	return w
 }

@@ -42,15 +42,16 @@ func (p *Provisioner) Update(ctx context.Context, q UpdateRequest) (Result, erro
 	if q.Parameters.Backup != "" {
 		return p.backUp(ctx, i, q)
 	}
-	if from.Kind != to.Kind {
-		return Result{}, refuse(PlanChangeRefused, "A %s plan cannot be changed to a %s one. "+
-			"Create a service instance of plan %s and copy the data.", from.Kind, to.Kind, to.Name)
+	moves, err := p.moves(i, to)
+	if err != nil {
+		return Result{}, err
 	}
-	if l, err := p.fleet.Launcher(to.Launcher); to.Kind == plan.Dedicated && err == nil && l.Name != i.Location.Launcher {
-		return Result{}, refuse(PlanChangeRefused, "Plan %s has its servers elsewhere, and data are not moved there. "+
-			"Create a service instance of plan %s and copy the data.", to.Name, to.Name)
+	if moves { // which takes longer than a platform waits
+		if async = true; !q.AcceptsIncomplete {
+			return Result{}, errAsyncRequired
+		}
 	}
-	r := request{Async: async, PlanID: to.ID, MaintenanceVersion: i.MaintenanceVersion,
+	r := request{Async: async, PlanID: to.ID, MaintenanceVersion: i.MaintenanceVersion, Moves: moves,
 		KeepDeletedDays: q.Parameters.KeepDeletedDays}
 	if q.Upgrade || to.ID != from.ID {
 		r.MaintenanceVersion = to.MaintenanceVersion
@@ -64,8 +65,17 @@ func (p *Provisioner) Update(ctx context.Context, q UpdateRequest) (Result, erro
 			return Result{}, err
 		}
 	}
+	if moves && idle {
+		return p.updateByMove(ctx, i, to, r)
+	}
+	return p.update(ctx, i, to, r, nil)
+}
+
+// update records an update and runs it. where is the destination of the data if they are to be moved.
+func (p *Provisioner) update(ctx context.Context, i store.Instance, to plan.Plan, r request,
+	where *destination) (Result, error) {
 	_, result, err := p.operate(ctx, store.Update, func(tx *store.Tx) (decision, error) {
-		return p.decideUpdate(ctx, tx, i.ID, to, r)
+		return p.decideUpdate(ctx, tx, i.ID, to, r, where)
 	})
 	return result, err
 }
@@ -109,7 +119,7 @@ func (p *Provisioner) databaseSize(ctx context.Context, i store.Instance) (size 
 
 // decideUpdate decides about an update of an instance that was ready when it was looked at.
 func (p *Provisioner) decideUpdate(ctx context.Context, tx *store.Tx, id string, to plan.Plan,
-	r request) (d decision, err error) {
+	r request, where *destination) (d decision, err error) {
 	there, err := tx.Begin(ctx, id, "")
 	if errors.Is(err, store.ErrNotFound) {
 		return d, refuse(NotFound, "There is no service instance with this id.")
@@ -136,6 +146,11 @@ func (p *Provisioner) decideUpdate(ctx context.Context, tx *store.Tx, id string,
 	if bindings := countBindings(there.Accounts); i.PlanID != to.ID && bindings > to.MaxBindings {
 		return d, refuse(PlanChangeRefused, "This service instance has %d service bindings, and plan %s allows %d. "+
 			"Delete %d of them, or choose a larger plan.", bindings, to.Name, to.MaxBindings, bindings-to.MaxBindings)
+	}
+	if r.Moves {
+		if err := where.record(ctx, tx, &i); err != nil {
+			return d, err
+		}
 	}
 	d.task = tx.InsertTask(p.newTask(ctx, store.NewTask{InstanceID: id, Kind: store.Update, PlanID: r.PlanID,
 		Request: r.json()}))
@@ -190,6 +205,9 @@ var updateKind = kind{
 // updateWorkflow changes an instance's plan. If the instance is over its quota but below that of the new plan, its
 // accounts may write again when the task ends.
 func (p *Provisioner) updateWorkflow(i store.Instance, r request) task.Workflow {
+	if r.Moves {
+		return p.moveWorkflow(i, r)
+	}
 	w := task.Workflow{
 		Steps:   p.changePlan(i, i.PlanID, r.PlanID, true),
 		Durable: true,

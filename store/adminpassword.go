@@ -31,6 +31,9 @@ func (s *Store) InstanceOfServer(ctx context.Context, dedicatedID string) (Insta
 		return Instance{}, err
 	}
 	i, err := s.Instance(ctx, id)
+	if err == nil && i.Other != nil && i.Other.Location.Dedicated() && i.Other.Location.Server == dedicatedID {
+		return i.Elsewhere(), nil
+	}
 	if err == nil && (!i.Location.Dedicated() || i.Location.Server != dedicatedID) {
 		return Instance{}, ErrNotFound
 	}

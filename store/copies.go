@@ -64,7 +64,7 @@ func (s *Store) EachCopy(ctx context.Context, server string, fn func([]InstanceC
 		}
 		last = names[len(names)-1]
 		page, err := allRows(ctx, s.pool, scanCopy, "SELECT "+copyColumns+` FROM resource r
-			JOIN instance i ON i.id = r.instance_id AND i.`+column+` = r.name AND i.state = 'ready'
+			JOIN instance i ON i.id = r.instance_id AND i.`+column+` = r.name AND i.server = r.server AND i.state = 'ready'
 			WHERE r.kind = $1 AND r.server = $2 AND r.name = ANY ($3)`, kind, server, names)
 		if err != nil {
 			return err

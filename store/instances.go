@@ -35,20 +35,23 @@ type Instance struct {
 	CreatedAt          time.Time
 	UpdatedAt          time.Time
 	OverSince          *time.Time // when its accounts lost the write privileges, nil while they have them
+	Other              *OtherPlace
 }
 
 const instanceColumns = `id, service_id, plan_id, organization_guid, space_guid, parameters, context,
 	maintenance_version, state, ` + locationColumns + `, endpoint, database_name, admin_password, next_admin_password,
-	created_at, updated_at, over_since`
+	created_at, updated_at, over_since, ` + otherColumns
 
 func instancePlace(id string) string { return "instance " + id }
 
 func (k *Keyring) scanInstance(row pgx.CollectableRow) (Instance, error) {
 	var i Instance
-	var admin, next []byte
+	var admin, next, other []byte
+	var place OtherPlace
 	if err := row.Scan(&i.ID, &i.ServiceID, &i.PlanID, &i.OrganizationGUID, &i.SpaceGUID, &i.Parameters, &i.Context,
 		&i.MaintenanceVersion, &i.State, &i.Location.Kind, &i.Location.Server, &i.Location.Launcher, &i.Endpoint,
-		&i.Database, &admin, &next, &i.CreatedAt, &i.UpdatedAt, &i.OverSince); err != nil {
+		&i.Database, &admin, &next, &i.CreatedAt, &i.UpdatedAt, &i.OverSince,
+		&place.Location.Kind, &place.Location.Server, &place.Location.Launcher, &other, &place.Moved); err != nil {
 		return i, err
 	}
 	var err error
@@ -57,6 +60,12 @@ func (k *Keyring) scanInstance(row pgx.CollectableRow) (Instance, error) {
 	}
 	if next != nil && err == nil {
 		i.NextAdminPassword, err = k.open(next, instancePlace(i.ID))
+	}
+	if place.Location.Kind != "" {
+		i.Other = &place
+	}
+	if other != nil && err == nil {
+		place.AdminPassword, err = k.open(other, instancePlace(i.ID))
 	}
 	return i, err
 }

@@ -18,6 +18,7 @@ type sealedColumn struct {
 var sealedColumns = []sealedColumn{
 	{"instance", "admin_password", "ARRAY[id]", instanceKeyPlace},
 	{"instance", "next_admin_password", "ARRAY[id]", instanceKeyPlace},
+	{"instance", "other_admin_password", "ARRAY[id]", instanceKeyPlace},
 	{"retained", "admin_password", "ARRAY[instance_id]", instanceKeyPlace},
 	{"retained", "next_admin_password", "ARRAY[instance_id]", instanceKeyPlace},
 	{"binding", "password", "ARRAY[instance_id, id]", func(key []string) string { return bindingPlace(key[0], key[1]) }},

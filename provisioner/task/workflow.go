@@ -15,6 +15,7 @@ import (
 type Workflow struct {
 	Steps   []Step
 	Cleanup []Step // undoes the steps once they are given up; without, the task fails at once
+	Advice  string // what users read once the task has succeeded, if there is something left for them to do
 
 	// Succeeded and Failed record the new state of the instance or binding, in the transaction that ends the task. They
 	// may run more than once, because a commit may be retried. Succeeded gets what the steps remembered. undone is false

@@ -49,7 +49,7 @@ func (c *copier) makeSchema(ctx context.Context) error {
 		quoteName(c.programs.collation)); err != nil {
 		return err
 	}
-	if err := c.makeTables(ctx, conn); err != nil {
+	if err := c.makeTables(ctx, conn); err != nil || c.options.RowsOnly {
 		return err
 	}
 	if err := c.makeAll(ctx, conn, c.programs.routines); err != nil {
@@ -107,6 +107,9 @@ func (c *copier) makeTables(ctx context.Context, conn *sql.Conn) error {
 			}
 			if sameDefinition(t.create, c.snapshot.tables[at].create) {
 				c.progress.kept[t.name] = true
+				if err := c.raiseCounter(ctx, conn, t, c.snapshot.tables[at]); err != nil {
+					return err
+				}
 				continue
 			}
 		}
@@ -131,6 +134,16 @@ func (c *copier) makeTables(ctx context.Context, conn *sql.Conn) error {
 		}
 	}
 	return c.exec(ctx, conn, strictSession)
+}
+
+// raiseCounter gives a table that an earlier copy has made the counter of the source for AUTO_INCREMENT, which can be
+// higher than that of the rows. The server never lowers it below these.
+func (c *copier) raiseCounter(ctx context.Context, conn *sql.Conn, there, source table) error {
+	counter := autoIncrement.FindString(source.create)
+	if counter == "" || counter == autoIncrement.FindString(there.create) {
+		return nil
+	}
+	return c.exec(ctx, conn, "ALTER TABLE "+there.String()+counter)
 }
 
 // makeLate makes what would change rows while they are copied.

@@ -35,6 +35,7 @@ type Options struct {
 	Workers  int          // chunks at the same time; 0 means 2. Each worker has one connection to each side.
 	MaxBytes int64        // of SQL text, after which the copy is refused; 0 for no limit
 	Events   bool         // the target may have events
+	RowsOnly bool         // leave out views, routines, triggers and events, but check that they can be copied
 	Alive    func() error // called before each change; the copy fails with its error
 	// Progress is called after each chunk, with bytes; total is an estimate. Load calls it after each part, with parts.
 	// It may be nil.
@@ -136,7 +137,7 @@ func (c *copier) run(ctx context.Context) error {
 	if err := c.makeSchema(ctx); err != nil {
 		return err
 	}
-	if err := c.copyRows(ctx); err != nil {
+	if err := c.copyRows(ctx); err != nil || c.options.RowsOnly {
 		return err
 	}
 	return c.makeLate(ctx)

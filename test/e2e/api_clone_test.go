@@ -26,11 +26,16 @@ func (p platform) cloneable(t *testing.T, plan string) (instance, credentials) {
 func makeObjects(t *testing.T, i instance) credentials {
 	t.Helper()
 	_, c := i.bound(t, nil)
+	makeObjectsAs(t, c)
+	return c
+}
+
+func makeObjectsAs(t *testing.T, c credentials) {
+	t.Helper()
 	exec(t, c.open(t), "CREATE TABLE items (id INT AUTO_INCREMENT PRIMARY KEY, name VARCHAR(20))",
 		"INSERT INTO items (name) VALUES ('one'), ('two')", "CREATE VIEW names AS SELECT name FROM items",
 		"CREATE PROCEDURE add_item() INSERT INTO items (name) VALUES ('added')",
 		"CREATE TRIGGER loud BEFORE INSERT ON items FOR EACH ROW SET NEW.name = UPPER(NEW.name)")
-	return c
 }
 
 // clone begins to copy an instance.

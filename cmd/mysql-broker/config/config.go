@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"mysql-broker/broker/httpapi"
 	"mysql-broker/cmd/mysql-broker/tracing"
@@ -45,6 +46,7 @@ type Config struct {
 	Traces      tracing.Config
 	Quota       Quota
 	Backups     Backups
+	KeepMoved   time.Duration // how long data can be read where they were before they were moved
 }
 
 // Variable documents one environment variable.
@@ -92,6 +94,8 @@ var Variables = slices.Concat([]Variable{
 }, launcherVariables(), backupVariables, []Variable{
 	{"QUOTA_INTERVAL", "1m", "how often storage is measured and quotas are enforced, from 1s to 1h; 0 turns both off " +
 		"and removes restrictions"},
+	{"KEEP_MOVED_HOURS", "24", "for how many hours, from 1 to 720, bindings can read the data of a moved instance at " +
+		"its old address"},
 	{"LOG_LEVEL", "info", "debug, info, warn or error"},
 	{"PPROF_ADDRESS", "", "loopback address and port for Go's profiles, such as 127.0.0.1:6060; everyone who can reach " +
 		"it can read them; default: no profiles"},
@@ -121,6 +125,7 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 		Pprof:       r.loopback("PPROF_ADDRESS"),
 		Quota:       r.quota(),
 		Backups:     r.backups(services),
+		KeepMoved:   r.keepMoved(),
 	}
 	cfg.Bind, cfg.Port = r.listenAddress()
 	cfg.SignIn = r.signIn(application, cfg.ExternalURL)
@@ -138,6 +143,14 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 			"or set LAUNCHER=process"))
 	}
 	return cfg, errors.Join(r.problems...)
+}
+
+func (r *reader) keepMoved() time.Duration {
+	hours, err := strconv.Atoi(r.value("KEEP_MOVED_HOURS"))
+	if err != nil || hours < 1 || hours > 720 {
+		r.note(errors.New("KEEP_MOVED_HOURS is not a number from 1 to 720"))
+	}
+	return time.Duration(hours) * time.Hour
 }
 
 func (r *reader) keyset() *store.Keyring {

@@ -1,0 +1,127 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// OtherPlace is a second place of an instance's data: where they are being moved to or, once they were moved, where
+// they were before. What is there is no orphan.
+type OtherPlace struct {
+	Location      Location
+	AdminPassword string     // of a dedicated server
+	Moved         *time.Time // when the data were moved; nil while they are being moved
+}
+
+// otherColumns are those of an OtherPlace, from the table instance, which is named i. The location is "" if there is
+// none.
+const otherColumns = `CASE WHEN i.next_server IS NULL THEN '' WHEN i.next_dedicated_id = '' THEN 'shared'
+	ELSE 'dedicated' END, coalesce(i.next_server || i.next_dedicated_id, ''), coalesce(i.next_launcher, ''),
+	i.other_admin_password, i.moved_at`
+
+// Elsewhere returns the instance as it is at its other place.
+func (i Instance) Elsewhere() Instance {
+	i.Location, i.AdminPassword, i.NextAdminPassword = i.Other.Location, i.Other.AdminPassword, ""
+	i.Endpoint, i.Other, i.Parameters = nil, nil, nil
+	return i
+}
+
+// Former reports whether the instance's data were moved, and the place where they were still exists.
+func (i Instance) Former() bool { return i.Other != nil && i.Other.Moved != nil }
+
+// SetDestination records where the data of an instance are going to be moved to, and what will be there: the database
+// or the dedicated server and, on a shared server, the accounts of the bindings and those with the names given. It
+// counts the instance on a shared server, which accepts max of them. It returns ErrServerFull if that server is full or
+// drained, or if the instance has another place already. The transaction has locked the instance.
+func (t *Tx) SetDestination(ctx context.Context, i Instance, to Location, adminPassword string, max int,
+	accounts ...string) error {
+	var sealed []byte
+	if adminPassword != "" {
+		var err error
+		if sealed, err = t.keys.seal(adminPassword, instancePlace(i.ID)); err != nil {
+			return err
+		}
+	}
+	server, dedicatedID, launcher := to.columns()
+	var id string
+	err := read(ctx, t, rowLockTime, &id, pgx.RowTo[string], `WITH placed AS (
+			INSERT INTO server (name, instances) SELECT $2::text, 1 WHERE $2::text <> ''
+			ON CONFLICT (name) DO UPDATE SET instances = server.instances + 1
+				WHERE server.instances < $6 AND server.drained_since IS NULL
+			RETURNING name),
+		moving AS (
+			UPDATE instance SET next_server = $2, next_dedicated_id = $3, next_launcher = $4, other_admin_password = $5,
+				moved_at = NULL
+			WHERE id = $1 AND next_server IS NULL AND ($2 = '' OR EXISTS (SELECT FROM placed))
+			RETURNING id, database_name),
+		recorded AS (
+			INSERT INTO resource (kind, server, name, instance_id, launcher)
+			SELECT CASE $2::text WHEN '' THEN 'dedicated server' ELSE 'database' END, $2::text,
+				CASE $2::text WHEN '' THEN $3::text ELSE database_name END, id, $4::text FROM moving
+			UNION ALL SELECT 'account', $2::text, account, id, '' FROM moving, (
+				SELECT account FROM binding WHERE instance_id = $1
+				UNION SELECT unnest($7::text[])) AS a WHERE $2 <> ''
+			ON CONFLICT (kind, server, name) DO UPDATE SET instance_id = excluded.instance_id, gone_since = NULL,
+				recorded_at = now())
+		SELECT id FROM moving`, i.ID, server, dedicatedID, launcher, sealed, max, append([]string{}, accounts...))
+	if errors.Is(err, ErrNotFound) {
+		return ErrServerFull // rolls back what was counted
+	}
+	return err
+}
+
+// SwapPlaces records that the data of an instance have been moved to its other place.
+func (t *Tx) SwapPlaces(id string) {
+	t.change("record the move", `UPDATE instance SET server = next_server, dedicated_id = next_dedicated_id,
+			launcher = next_launcher, admin_password = other_admin_password, next_admin_password = NULL, endpoint = NULL,
+			next_server = server, next_dedicated_id = dedicated_id, next_launcher = launcher,
+			other_admin_password = admin_password, moved_at = now(), updated_at = now()
+		WHERE id = $1 AND next_server IS NOT NULL AND moved_at IS NULL AND :allowed`, id)
+}
+
+// forgetOther deletes the record of an instance's other place and uncounts it there. Accounts that were retired before
+// the data were moved from there went with it, except those that exist at the new place too.
+const forgetOther = `WITH gone AS (
+		UPDATE instance i SET next_server = NULL, next_dedicated_id = NULL, next_launcher = NULL,
+			other_admin_password = NULL, moved_at = NULL
+		FROM (SELECT id, next_server, moved_at FROM instance WHERE id = $1 AND next_server IS NOT NULL FOR UPDATE) AS was
+		WHERE i.id = was.id AND :allowed RETURNING was.id, was.next_server, was.moved_at),
+	accounts AS (DELETE FROM retired_account a USING gone
+		WHERE a.instance_id = gone.id AND a.retired_at < gone.moved_at AND a.account <> ALL ($2))
+	UPDATE server SET instances = instances - 1 FROM gone WHERE name = gone.next_server`
+
+// ForgetDestination undoes SetDestination.
+func (t *Tx) ForgetDestination(id string) {
+	t.change("forget where the data were to be moved", forgetOther, id, []string{})
+}
+
+// ForgetFormer deletes the record of the place where an instance's data were, once nothing of it is left. kept are
+// accounts that exist where the data are now.
+func (s *Store) ForgetFormer(ctx context.Context, id string, kept ...string) error {
+	return s.InTx(ctx, func(tx *Tx) error {
+		if _, err := tx.LockInstance(ctx, id); err != nil {
+			return err
+		}
+		tx.change("forget where the data were", forgetOther, id, append([]string{}, kept...))
+		return nil
+	})
+}
+
+// DueFormer lists the instances whose data were moved and that need the place where they were no more: it is older
+// than keep, or no binding is left that was created before.
+func (s *Store) DueFormer(ctx context.Context, keep time.Duration) ([]Instance, error) {
+	return allRows(ctx, s.pool, s.keys.scanInstance, "SELECT "+instanceColumns+` FROM instance i
+		WHERE i.moved_at IS NOT NULL AND (i.moved_at <= now() - $1::interval OR NOT EXISTS (
+			SELECT FROM binding b WHERE b.instance_id = i.id AND b.created_at < i.moved_at))
+		AND NOT EXISTS (SELECT FROM task t WHERE t.instance_id = i.id AND t.state = 'in progress')
+		ORDER BY i.id`, keep)
+}
+
+// FormerBindings counts the bindings of an instance that know only the place where its data were.
+func (s *Store) FormerBindings(ctx context.Context, id string) (n int, err error) {
+	return oneRow(ctx, s.pool, pgx.RowTo[int], `SELECT count(*) FROM binding b JOIN instance i ON i.id = b.instance_id
+		WHERE i.id = $1 AND b.created_at < i.moved_at`, id)
+}

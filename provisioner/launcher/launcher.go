@@ -71,7 +71,8 @@ type Launcher interface {
 	List(ctx context.Context) ([]string, error)
 
 	// SignedBy returns the servers whose certificate was signed by that CA, in PEM. Clients must trust the CA as long as
-	// there are any. It is called before a CA of Options.Authority is dropped.
+	// there are any. It leaves out suspended servers, which have no clients, and get another certificate once they run
+	// again. It is called before a CA of Options.Authority is dropped.
 	SignedBy(ctx context.Context, ca []byte) (ids []string, err error)
 
 	// WriteNote stores a note of the broker next to the servers and replaces an earlier one of that name; after a crash,

@@ -241,7 +241,7 @@ func (l *Launcher) SignedBy(ctx context.Context, ca []byte) (ids []string, err e
 		return nil, err
 	}
 	err = l.eachServer(ctx, func(id string, m metadata) {
-		if m.Annotations[caAnnotation] == fingerprint {
+		if m.Annotations[caAnnotation] == fingerprint && !isSuspended(m) {
 			ids = append(ids, id)
 		}
 	})

@@ -107,6 +107,7 @@ func (r *renewal) sweep(ctx context.Context) error {
 		expires, err := time.Parse(time.RFC3339, m.Annotations[expiresAnnotation])
 		switch issuer := m.Annotations[caAnnotation]; {
 		case m.Annotations[certificateAnnotation] == "": // it has none yet
+		case isSuspended(m): // it is listed again within sweepInterval after it is launched
 		case err != nil,
 			m.Annotations[certificateAnnotation] != m.Annotations[loadedAnnotation],
 			signs.TakesOver && issuer != fingerprint(signs.Certificate.Raw),

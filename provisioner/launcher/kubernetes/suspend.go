@@ -59,3 +59,9 @@ func (l *Launcher) resume(ctx context.Context, s *server, spec launcher.Spec) er
 		}
 	})
 }
+
+// isSuspended reports whether a server is suspended, from the metadata of its Secret.
+func isSuspended(m metadata) bool {
+	s := server{secret: secret{Metadata: m}}
+	return s.readState() == nil && s.state.Phase == phaseSuspended
+}

@@ -30,6 +30,7 @@ func testSuspend(t *testing.T, p Place) {
 	if err := l.Keep(bounded(t), spec.ID); err != nil {
 		t.Fatal(err)
 	}
+	expectSigned(t, l, before, spec.ID)
 	heir := p.Open(t)
 	for _, by := range []launcher.Launcher{l, heir} {
 		if err := trySuspend(bounded(t), by, spec.ID); err != nil {
@@ -48,6 +49,7 @@ func testSuspend(t *testing.T, p Place) {
 	if there := ids(t, heir); !slices.Equal(there, []string{spec.ID}) {
 		t.Errorf("there are %q, want %q", there, spec.ID)
 	}
+	expectSigned(t, heir, before) // no client has to trust the CA
 
 	spec.MemoryMB = p.MemoryMB[1]
 	again := launch(t, heir, spec)
@@ -68,5 +70,13 @@ func testSuspend(t *testing.T, p Place) {
 	destroy(t, heir, spec.ID)
 	if there := ids(t, l); len(there) > 0 {
 		t.Errorf("there are %q", there)
+	}
+}
+
+// expectSigned compares the servers whose certificate the CA of an endpoint has signed.
+func expectSigned(t *testing.T, l launcher.Launcher, by launcher.Endpoint, want ...string) {
+	t.Helper()
+	if signed, err := l.SignedBy(bounded(t), by.CACertificate); err != nil || !slices.Equal(signed, want) {
+		t.Errorf("the CA has signed the certificates of %q, want %q, %v", signed, want, err)
 	}
 }

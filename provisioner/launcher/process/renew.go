@@ -201,6 +201,9 @@ func (l *Launcher) SignedBy(_ context.Context, ca []byte) (ids []string, err err
 		return nil, err
 	}
 	for _, sd := range instances {
+		if st, err := sd.loadState(); err == nil && st.Phase == phaseSuspended {
+			continue
+		}
 		c, err := sd.readCertificate()
 		if errors.Is(err, os.ErrNotExist) { // it is being created or destroyed
 			continue

@@ -33,6 +33,7 @@ servers. Brokers can run meanwhile; their running operations are not mistaken fo
                shared servers. They are compared only if the broker's account can read mysql.db. Or a launcher lacks
                rights in Kubernetes.
   limited      the broker's account on a shared server lacks a privilege that only some operations need.
+  refused      Kubernetes would refuse the servers of a plan, for example because of its labels.
   unrecorded   its name looks like the broker's, but the broker has no record of it. It may belong to another broker and
                is never touched.
 

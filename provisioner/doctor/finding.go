@@ -19,6 +19,7 @@ const (
 	Blocked     Problem = "blocked"     // it is being deleted, and prepared XA transactions may block that
 	Abandoned   Problem = "abandoned"   // it is neither complete nor deleted, and no task works on it
 	Unreachable Problem = "unreachable" // its contents are not known
+	Refused     Problem = "refused"     // a launcher would refuse servers of a plan
 	Unrecorded  Problem = "unrecorded"  // it has a name like the broker's, but no record
 	Stray       Problem = "stray"       // an account may use an instance's database, but has no record
 	Limited     Problem = "limited"     // the broker's account on it may not do everything
@@ -26,20 +27,22 @@ const (
 )
 
 // problems in the order of the report.
-var problems = []Problem{Orphan, Stray, Missing, Deviating, Kept, Blocked, Abandoned, Unreachable, Limited, Unrecorded}
+var problems = []Problem{Orphan, Stray, Missing, Deviating, Kept, Blocked, Abandoned, Unreachable, Limited, Refused,
+	Unrecorded}
 
 // Kinds of things besides those of store.Resource.
 const (
-	sharedServer = "shared server"
-	launcher     = "launcher"
-	instance     = "instance"
-	binding      = "binding"
+	sharedServer  = "shared server"
+	launcher      = "launcher"
+	instance      = "instance"
+	binding       = "binding"
+	dedicatedPlan = "plan"
 )
 
 // kinds in the order in which they are reported and repaired: a database before the accounts that may be definers of
 // its views.
 var kinds = []string{store.DatabaseResource, store.AccountResource, store.DedicatedResource, instance, binding,
-	sharedServer, launcher}
+	sharedServer, launcher, dedicatedPlan}
 
 // Finding is a difference between the records and the servers. It holds no secret.
 type Finding struct {

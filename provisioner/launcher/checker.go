@@ -2,10 +2,13 @@ package launcher
 
 import "context"
 
-// Checker is a Launcher that needs rights which an operator grants it elsewhere.
+// Checker is a Launcher whose servers run elsewhere, where an operator grants it rights.
 type Checker interface {
 	Launcher
 
 	// MissingRights says which rights are missing and what to do, for operators; "" if none is.
 	MissingRights(ctx context.Context) (string, error)
+
+	// Try returns the error of a Launch that would be refused at once. It creates nothing.
+	Try(ctx context.Context, spec Spec) error
 }

@@ -148,7 +148,7 @@ func (m *mortals) expectDeaths(t *testing.T, points ...string) {
 }
 
 // Two launchers of the kind kubernetes work side by side: each plan has its servers in the namespace of its launcher.
-// Doctor says which rights one of them lacks.
+// Doctor says which rights one of them lacks, and whose servers it would refuse.
 func TestTwoKubernetesLaunchers(t *testing.T) {
 	t.Parallel()
 	onKubernetes.Start(t)
@@ -179,6 +179,13 @@ func TestTwoKubernetesLaunchers(t *testing.T) {
 			if _, problems := inspector.Inspect(nil, nil); len(problems) > 0 {
 				t.Errorf("left at %s: %q", name, problems)
 			}
+		}
+		wrong := maps.Clone(env)
+		wrong["LAUNCHER_FAR_STORAGE_CLASS"] = "Not_a_class"
+		refused := runDoctor(t, wrong).Expect(t, 1).Stdout
+		expectLine(t, refused, "refused", "plan", "dedicated-large", "Not_a_class")
+		if strings.Contains(refused, "dedicated-small") {
+			t.Errorf("doctor blames a plan of the other launcher: %s", refused)
 		}
 		far := inspectors["far"].(kubernetestest.Inspector)
 		status, response, err := far.Call(t.Context(), http.MethodPatch,

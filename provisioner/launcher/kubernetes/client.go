@@ -66,6 +66,13 @@ func (c *client) apply(ctx context.Context, path string, object, into any) error
 		body: object}, into)
 }
 
+// tryApply has the API server check what apply would do, without doing it.
+func (c *client) tryApply(ctx context.Context, path string, object any) error {
+	query := url.Values{"fieldManager": {fieldManager}, "force": {"true"}, "dryRun": {"All"}}
+	return c.do(ctx, call{method: http.MethodPatch, path: path + "?" + query.Encode(), contentType: applyPatch,
+		body: object}, nil)
+}
+
 // merge changes the fields in the patch. If the patch has a resourceVersion, the object must still have it.
 func (c *client) merge(ctx context.Context, path string, change, into any) error {
 	return c.do(ctx, call{method: http.MethodPatch, path: path, contentType: mergePatch, body: change}, into)

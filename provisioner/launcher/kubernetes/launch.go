@@ -65,12 +65,7 @@ func (l *Launcher) begin(ctx context.Context, s *server, spec launcher.Spec, ima
 	if ctx.Err() != nil { // the report may have found that another has the work now, and it may have destroyed the server
 		return nil, fmt.Errorf("server %s: %w", s.id, context.Cause(ctx))
 	}
-	s.state = state{Phase: phaseLaunching, Flavour: image.Flavour, Image: image.Name, MemoryMB: spec.MemoryMB,
-		MilliCPU: spec.MilliCPU, StorageMB: spec.StorageMB, ClaimMB: spec.StorageMB, AdminUser: spec.AdminUser,
-		Class: l.cfg.StorageClass, Placement: spec.Placement}
-	if spec.Placement != nil && spec.Placement.StorageClass != "" {
-		s.state.Class = spec.Placement.StorageClass
-	}
+	s.state = l.newState(spec, image)
 	s.secret = secret{APIVersion: "v1", Kind: "Secret",
 		Metadata: metadata{Name: s.name, Labels: labelsOf(s.id), Annotations: map[string]string{}},
 		Data: map[string][]byte{
@@ -94,6 +89,17 @@ func (l *Launcher) begin(ctx context.Context, s *server, spec launcher.Spec, ima
 		return l.load(ctx, s.id)
 	}
 	return s, err
+}
+
+// newState is the state of a new server.
+func (l *Launcher) newState(spec launcher.Spec, image Image) state {
+	st := state{Phase: phaseLaunching, Flavour: image.Flavour, Image: image.Name, MemoryMB: spec.MemoryMB,
+		MilliCPU: spec.MilliCPU, StorageMB: spec.StorageMB, ClaimMB: spec.StorageMB, AdminUser: spec.AdminUser,
+		Class: l.cfg.StorageClass, Placement: spec.Placement}
+	if spec.Placement != nil && spec.Placement.StorageClass != "" {
+		st.Class = spec.Placement.StorageClass
+	}
+	return st
 }
 
 // bringUp creates missing objects, and returns an endpoint once the administrator can log in.

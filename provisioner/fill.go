@@ -125,18 +125,16 @@ func (f filling) fill(ctx context.Context, run *task.Run) error {
 	if err != nil {
 		return err
 	}
+	var events transfer.Events
 	if f.parameters.CloneFrom != "" {
-		if err := f.copy(ctx, run, of, owner); err != nil {
+		if err := f.copy(ctx, run, of, owner, &events); err != nil {
 			return err
 		}
 	}
 	if f.parameters.RestoreFrom != "" {
-		if err := f.restore(ctx, run, of, owner); err != nil {
+		if err := f.restore(ctx, run, of, owner, &events); err != nil {
 			return err
 		}
-	}
-	if f.parameters.Bootstrap == "" {
-		return nil
 	}
 	return f.asOwner(ctx, run, owner, func(ctx context.Context, to transfer.Target) error {
 		// Otherwise the copy has removed what an earlier attempt left.
@@ -145,7 +143,12 @@ func (f filling) fill(ctx context.Context, run *task.Run) error {
 				return err
 			}
 		}
-		return bootstrap(ctx, to, f.parameters.Bootstrap, run.Alive)
+		if f.parameters.Bootstrap != "" {
+			if err := bootstrap(ctx, to, f.parameters.Bootstrap, run.Alive); err != nil {
+				return err
+			}
+		}
+		return events.Enable(ctx, to, run.Alive)
 	})
 }
 
@@ -182,8 +185,9 @@ func notDenied(err error) error {
 	return err
 }
 
-// copy copies the source's database.
-func (f filling) copy(ctx context.Context, run *task.Run, of plan.Plan, owner mysqladmin.Account) error {
+// copy copies the source's database. It sets the events that are to run once the database is filled.
+func (f filling) copy(ctx context.Context, run *task.Run, of plan.Plan, owner mysqladmin.Account,
+	events *transfer.Events) error {
 	source, err := f.store.Instance(ctx, f.parameters.CloneFrom)
 	if errors.Is(err, store.ErrNotFound) || err == nil && source.State != store.Ready {
 		return sourceGone(err)
@@ -217,7 +221,7 @@ func (f filling) copy(ctx context.Context, run *task.Run, of plan.Plan, owner my
 	err = f.fleet.AsAdmin(ctx, source, func(admin *mysqladmin.Server) error {
 		attended, stop := admin.Attend(ctx)
 		defer stop()
-		err := f.copyFrom(attended, run, admin, source, reader, of, owner)
+		err := f.copyFrom(attended, run, admin, source, reader, of, owner, events)
 		if err != nil && context.Cause(attended) == mysqladmin.ErrSilent {
 			err = &transfer.SourceError{Err: fmt.Errorf("%w: %w", mysqladmin.ErrSilent, err)}
 		}
@@ -243,7 +247,7 @@ func (f filling) copy(ctx context.Context, run *task.Run, of plan.Plan, owner my
 const sourceLocation = "source"
 
 func (f filling) copyFrom(ctx context.Context, run *task.Run, admin *mysqladmin.Server, source store.Instance,
-	reader mysqladmin.Account, of plan.Plan, owner mysqladmin.Account) error {
+	reader mysqladmin.Account, of plan.Plan, owner mysqladmin.Account, events *transfer.Events) error {
 	rows, err := admin.OpenDatabase(source.Database, &mysqladmin.Login{User: reader.Name, Password: reader.Password})
 	if err != nil {
 		return err
@@ -255,7 +259,8 @@ func (f filling) copyFrom(ctx context.Context, run *task.Run, admin *mysqladmin.
 	}
 	defer programs.Close()
 	reported := time.Now()
-	o := transfer.Options{Events: of.Events, RowsOnly: f.rowsOnly, Alive: run.Alive, MaxBytes: 4*of.Quota() + 64<<20,
+	o := transfer.Options{Events: of.Events, RowsOnly: f.rowsOnly, Later: events, Alive: run.Alive,
+		MaxBytes: 4*of.Quota() + 64<<20,
 		Progress: func(done, total uint64) {
 			fault.Point(run.Task.Kind, "copied")
 			if time.Since(reported) < time.Second {

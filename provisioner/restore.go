@@ -47,8 +47,9 @@ func nameOf(i store.Instance) string {
 	return c.Name
 }
 
-// restore fills the database from a backup.
-func (f filling) restore(ctx context.Context, run *task.Run, of plan.Plan, owner mysqladmin.Account) error {
+// restore fills the database from a backup. It sets the events that are to run once the database is filled.
+func (f filling) restore(ctx context.Context, run *task.Run, of plan.Plan, owner mysqladmin.Account,
+	events *transfer.Events) error {
 	if f.vault == nil {
 		return task.RequeueElsewhere(errors.New("this broker has no object store"))
 	}
@@ -67,7 +68,7 @@ func (f filling) restore(ctx context.Context, run *task.Run, of plan.Plan, owner
 		if err := f.canHold(ctx, mysqladmin.Flavour{Name: m.Flavour, Version: m.Version}); err != nil {
 			return err
 		}
-		return f.vault.Restore(ctx, m, to, transfer.Options{Events: of.Events, Alive: run.Alive,
+		return f.vault.Restore(ctx, m, to, transfer.Options{Events: of.Events, Later: events, Alive: run.Alive,
 			MaxBytes: 4*of.Quota() + 64<<20, Progress: f.reportProgress(ctx, run, "Restoring the backup", "restored")})
 	})
 	return explainRestore(ctx, run, err)

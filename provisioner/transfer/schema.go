@@ -156,5 +156,13 @@ func (c *copier) makeLate(ctx context.Context) error {
 	if err := c.makeAll(ctx, conn, c.programs.triggers); err != nil {
 		return err
 	}
-	return c.makeAll(ctx, conn, c.programs.events)
+	later, err := c.makeEvents(ctx, conn)
+	switch {
+	case err != nil:
+		return err
+	case c.options.Later != nil:
+		*c.options.Later = later
+		return nil
+	}
+	return later.Enable(ctx, c.to, c.options.Alive)
 }

@@ -220,7 +220,13 @@ func (t table) insert() string {
 // autoIncrement matches the option that changes with each row.
 var autoIncrement = regexp.MustCompile(` AUTO_INCREMENT=\d+`)
 
+// charsetOfCollation matches a character set that the collation after it implies. MySQL prints it in SHOW CREATE TABLE
+// only if the statement that created the table named the collation, as the output of SHOW CREATE TABLE does.
+var charsetOfCollation = regexp.MustCompile(` CHARACTER SET \w+( COLLATE \w)`)
+
 // sameDefinition compares what SHOW CREATE printed of two tables.
-func sameDefinition(a, b string) bool {
-	return autoIncrement.ReplaceAllString(a, "") == autoIncrement.ReplaceAllString(b, "")
+func sameDefinition(a, b string) bool { return normalized(a) == normalized(b) }
+
+func normalized(create string) string {
+	return charsetOfCollation.ReplaceAllString(autoIncrement.ReplaceAllString(create, ""), "$1")
 }

@@ -36,6 +36,7 @@ type Options struct {
 	MaxBytes int64        // of SQL text, after which the copy is refused; 0 for no limit
 	Events   bool         // the target may have events
 	RowsOnly bool         // leave out views, routines, triggers and events, but check that they can be copied
+	Later    *Events      // if not nil, Copy and Load leave the events disabled and set them here
 	Alive    func() error // called before each change; the copy fails with its error
 	// Progress is called after each chunk, with bytes; total is an estimate. Load calls it after each part, with parts.
 	// It may be nil.

@@ -51,6 +51,8 @@ var everything = []string{
 	"ALTER DATABASE COLLATE utf8mb4_bin",
 	"SET time_zone = 'SYSTEM'",
 	"CREATE EVENT tick ON SCHEDULE EVERY 1 YEAR STARTS '2037-01-01' COMMENT 'ENABLE' DO DELETE FROM articles",
+	"CREATE EVENT once ON SCHEDULE AT '2037-01-01 00:00:00' ON COMPLETION PRESERVE DO DELETE FROM articles",
+	"CREATE EVENT often ON SCHEDULE EVERY '1:30' MINUTE_SECOND STARTS '2036-01-01' ENDS '2037-01-01' DO DELETE FROM articles",
 	"CREATE EVENT off ON SCHEDULE EVERY 1 YEAR ON COMPLETION PRESERVE DISABLE DO DELETE FROM articles",
 	"SET sql_mode = 'ANSI_QUOTES,PIPES_AS_CONCAT', character_set_client = latin1, collation_connection = latin1_german2_ci",
 	"CREATE PROCEDURE \"old\"(p VARCHAR(9)) SELECT 'gr\xf6\xdfe' || p FROM \"numbers\"",
@@ -117,7 +119,7 @@ func (f *fixture) compare() {
 	f.expectSame("SELECT id, f*1e0, d, b+0 FROM numbers ORDER BY 1")
 	f.expectSame(`SELECT default_collation_name FROM information_schema.schemata
 		WHERE schema_name = DATABASE()`)
-	f.expectSame("SELECT hidden, s FROM special")
+	f.expectSame("SELECT *, hidden FROM special")
 	for kind, query := range map[string]string{
 		"PROCEDURE": "SELECT routine_name AS n FROM information_schema.routines WHERE routine_type = 'PROCEDURE' AND " +
 			"routine_schema = DATABASE()",
@@ -164,8 +166,16 @@ func TestCopy(t *testing.T) {
 				t.Errorf("progress: %d of %d", done, total)
 			}
 		}}
+		var later transfer.Events
+		o.Later = &later
 		f.must(transfer.Copy(t.Context(), f.from, f.to, o))
+		const enabled = "SELECT event_name AS n FROM information_schema.events WHERE event_schema = DATABASE() AND status = 'ENABLED'"
+		if running := f.all(f.copied, enabled); len(f.all(f.source, enabled)) == 0 || len(running) > 0 {
+			t.Errorf("events that run before they are to: %q", running)
+		}
+		f.must(later.Enable(t.Context(), f.to, func() error { return nil }))
 		f.compare()
+		o.Later = nil
 		if calls < 4 {
 			t.Errorf("progress was reported %d times", calls)
 		}

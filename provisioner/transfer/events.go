@@ -1,0 +1,61 @@
+package transfer
+
+import (
+	"context"
+	"database/sql"
+	"regexp"
+)
+
+// Events are those of a copy that run in the source. Copy creates them disabled, because they would change rows that
+// are still compared, or run in both databases while an application still uses the source.
+type Events struct {
+	list      []program
+	collation string // the default of the database
+}
+
+// enabledEvent matches the text of an event that runs, as SHOW CREATE prints it without its definer, up to the word
+// ENABLE. Before that, only the schedule has strings, which are times and intervals.
+var enabledEvent = regexp.MustCompile(`(?s)^(CREATE EVENT ` + quoted + ` ON SCHEDULE (?:[^'"` + "`" + `]|'[^']*')*? ` +
+	`ON COMPLETION (?:NOT )?PRESERVE )ENABLE\b`)
+
+// makeEvents creates the events, all of them disabled. It returns those that are to run.
+func (c *copier) makeEvents(ctx context.Context, conn *sql.Conn) (Events, error) {
+	later := Events{collation: c.programs.collation}
+	disabled := make([]program, len(c.programs.events))
+	for n, p := range c.programs.events {
+		text := withoutDefiner(string(p.text))
+		if enabledEvent.MatchString(text) {
+			later.list = append(later.list, p)
+			p.text = []byte(enabledEvent.ReplaceAllString(text, "${1}DISABLE"))
+		}
+		disabled[n] = p
+	}
+	return later, c.makeAll(ctx, conn, disabled)
+}
+
+// Numbers of server errors about events whose time has passed since they were copied.
+const (
+	errNoSuchEvent = 1539
+	errEventIsPast = 1589
+)
+
+// Enable lets the events run, in the name of the target's account. alive is called before each.
+func (e Events) Enable(ctx context.Context, to Target, alive func() error) error {
+	if len(e.list) == 0 {
+		return nil
+	}
+	c := &copier{to: to, options: Options{Alive: alive}, programs: programSet{collation: e.collation}}
+	conn, err := c.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer discard(conn)
+	for _, p := range e.list {
+		p.text = []byte("ALTER EVENT " + quoteName(p.name) + " ENABLE")
+		// With the settings of its creation: a server may store those of the session.
+		if err := p.make(ctx, c, conn); err != nil && number(err) != errNoSuchEvent && number(err) != errEventIsPast {
+			return err
+		}
+	}
+	return nil
+}

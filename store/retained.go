@@ -72,9 +72,11 @@ func (s *Store) Adopted(ctx context.Context, instanceID string) (Retained, error
 	return oneRow(ctx, s.pool, s.keys.scanRetained, selectRetained+"adopted_by = $1", instanceID)
 }
 
-// Expired lists what is due to be dropped.
+// Expired lists what is due to be dropped. What could not be dropped before comes last, so that one server that hangs
+// does not keep the data of all others.
 func (s *Store) Expired(ctx context.Context) ([]Retained, error) {
-	return allRows(ctx, s.pool, s.keys.scanRetained, selectRetained+`until <= now() AND adopted_by IS NULL ORDER BY until`)
+	return allRows(ctx, s.pool, s.keys.scanRetained, selectRetained+`until <= now() AND adopted_by IS NULL
+		ORDER BY purged_since NULLS FIRST, until`)
 }
 
 // EachRetained calls fn with all that is retained, in the order in which it is dropped.

@@ -42,8 +42,12 @@ type Counts struct {
 	Retained  RetainedCount
 }
 
-// RetainedCount says how many deleted instances have left data that can come back, and how many bytes of data.
-type RetainedCount struct{ Instances, Bytes int64 }
+// RetainedCount says how many deleted instances have left data that can come back, how many bytes of data, and for how
+// many seconds the first of them have been due to be dropped.
+type RetainedCount struct {
+	Instances, Bytes int64
+	Overdue          float64
+}
 
 // BindingCount says how many bindings the instances of a plan on a shared server have; Server is empty for dedicated
 // ones.
@@ -79,7 +83,8 @@ func (s *Store) Counts(ctx context.Context) (counts Counts, err error) {
 		return counts, err
 	}
 	counts.Retained, err = oneRow(ctx, s.pool, pgx.RowToStructByPos[RetainedCount],
-		"SELECT count(*), coalesce(sum(bytes), 0)::bigint FROM retained")
+		`SELECT count(*), coalesce(sum(bytes), 0)::bigint, coalesce(extract(epoch FROM greatest(now() - min(until)
+			FILTER (WHERE adopted_by IS NULL), '0'::interval)), 0)::float8 FROM retained`)
 	return counts, err
 }
 

@@ -50,6 +50,7 @@ func TestMetrics(t *testing.T) {
 			`mysql_broker_bindings`:                                       "1",
 			`mysql_broker_retained_instances`:                             "0",
 			`mysql_broker_retained_bytes`:                                 "0",
+			`mysql_broker_retained_overdue_seconds`:                       "0",
 			`mysql_broker_postgresql_up`:                                  "1",
 			`mysql_broker_tasks{kind="bind",state="in_progress"}`:         "0",
 			`mysql_broker_tasks{kind="bind",state="waiting"}`:             "0",

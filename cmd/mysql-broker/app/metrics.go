@@ -155,6 +155,8 @@ var (
 		"Deleted service instances whose data can come back.", nil, nil)
 	retainedBytesDesc = prometheus.NewDesc("mysql_broker_retained_bytes",
 		"Bytes of data of deleted service instances that can come back, as last measured before the deletion.", nil, nil)
+	retainedOverdueDesc = prometheus.NewDesc("mysql_broker_retained_overdue_seconds",
+		"For how long the data of a deleted service instance should have been dropped already.", nil, nil)
 	connectionsDesc = prometheus.NewDesc("mysql_broker_shared_server_connections",
 		"Open connections of the shared server, including the broker's own.", []string{"server"}, nil)
 	maxConnectionsDesc = prometheus.NewDesc("mysql_broker_shared_server_max_connections",
@@ -251,6 +253,7 @@ func (c *stateCollector) collectRecorded(ch chan<- prometheus.Metric) {
 		gauge(ch, bindingsDesc, float64(counts.Bindings))
 		gauge(ch, retainedDesc, float64(counts.Retained.Instances))
 		gauge(ch, retainedBytesDesc, float64(counts.Retained.Bytes))
+		gauge(ch, retainedOverdueDesc, counts.Retained.Overdue)
 	}
 	if bindings, err := c.bound.counts(ctx); err != nil {
 		c.log.Warn("could not count the bindings on shared servers for /metrics", "error", err)

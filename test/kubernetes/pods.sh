@@ -6,13 +6,12 @@ set -euo pipefail
 node=10.88.0.1
 dir=$(mktemp -d)
 chmod 755 "$dir"
-postgres=
 end() {
   if [ $? != 0 ]; then # say what the brokers and the cluster did
     kubectl get events --all-namespaces --sort-by=.lastTimestamp | tail -n 30 || true
     kubectl -n mysql-broker logs --prefix --tail=30 --selector=app.kubernetes.io/name=mysql-broker || true
   fi
-  [ -z "$postgres" ] || kill "$postgres" || true
+  jobs -p | xargs --no-run-if-empty kill -KILL 2>/dev/null || true # PostgreSQL, and what a failed step has left
   wait
   rm -rf "$dir"
 }
@@ -41,7 +40,6 @@ setpriv --reuid=nobody --clear-groups "$initdb" -D "$dir/postgres/data" -U postg
 echo 'host all all 0.0.0.0/0 trust' >>"$dir/postgres/data/pg_hba.conf"
 setpriv --reuid=nobody --clear-groups "$(dirname "$initdb")/postgres" -D "$dir/postgres/data" -h "$node" \
   -k "$dir/postgres" 2>"$dir/postgres.log" &
-postgres=$!
 
 say "brokers"
 CGO_ENABLED=0 go build -o "$dir/mysql-broker" ./cmd/mysql-broker

@@ -28,18 +28,23 @@ func TestTroubles(t *testing.T) {
 		})
 		behind.cfg.Supervise, behind.cfg.WatchPause = true, 100*time.Millisecond
 		watching, asking := behind.open(t).(launcher.Observer), p.open(t).(launcher.Observer)
+		var status map[string]any
+		set := func(to map[string]any) {
+			t.Helper()
+			status = to
+			p.Do(t, http.MethodPatch, p.Path("pods/"+podName(spec)+"/status"), map[string]any{"status": to}, nil)
+		}
 		sees := func(want launcher.Trouble) {
 			t.Helper()
 			for what, l := range map[string]launcher.Observer{"watched": watching, "asked": asking} {
 				await(t, "a server that is "+string(want)+", "+what, func() bool {
+					if status != nil {
+						set(status) // a real kubelet writes what it sees
+					}
 					troubles, err := l.Troubles(t.Context())
 					return err == nil && troubles[spec.ID] == want
 				})
 			}
-		}
-		set := func(status map[string]any) {
-			t.Helper()
-			p.Do(t, http.MethodPatch, p.Path("pods/"+podName(spec)+"/status"), map[string]any{"status": status}, nil)
 		}
 		condition := func(kind, status, reason string) map[string]string {
 			return map[string]string{"type": kind, "status": status, "reason": reason,
@@ -71,6 +76,7 @@ func TestTroubles(t *testing.T) {
 		}
 		set(state(running, map[string]any{}))
 		sees("")
+		status = nil
 		if err := asking.Destroy(t.Context(), spec.ID); err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // insideVar marks the program that Enter has started in the namespaces.
@@ -78,8 +79,21 @@ func run(cmd *exec.Cmd) (status int, err error) {
 	}
 }
 
-// removeControlGroups removes those that the kubelet has made. No process is left in them.
+// removeTime bounds how long control groups stay busy after their processes have ended.
+const removeTime = 20 * time.Second
+
+// removeControlGroups removes those that the kubelet has made. Their processes have ended, but on a busy host the kernel
+// may take a while to let go of them.
 func removeControlGroups() error {
+	for deadline := time.Now().Add(removeTime); ; time.Sleep(100 * time.Millisecond) {
+		err := tryRemoveControlGroups()
+		if err == nil || !errors.Is(err, syscall.EBUSY) || time.Now().After(deadline) {
+			return err
+		}
+	}
+}
+
+func tryRemoveControlGroups() error {
 	roots, err := filepath.Glob("/sys/fs/cgroup/*/kubepods")
 	if err != nil {
 		return err

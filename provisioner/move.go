@@ -197,12 +197,6 @@ func (m move) freeze(ctx context.Context, run *task.Run) error {
 	events := m.plans.Get(m.from.PlanID).Events
 	return m.inSession(m.from, instanceLock(m.from.ID),
 		func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
-			if m.from.Location.Dedicated() {
-				if prepared, err := s.PreparedXA(ctx); err != nil || prepared {
-					return errors.Join(err, task.Permanent("The server has prepared XA transactions, which cannot be moved. "+
-						"Commit them or roll them back, and update the service instance again.", errors.New("prepared XA transactions")))
-				}
-			}
 			frozen := map[string]bool{}
 			for _, a := range accounts {
 				if err := s.Freeze(ctx, a.Account, roleOf(a), events, m.from.Database); err != nil {
@@ -210,8 +204,22 @@ func (m move) freeze(ctx context.Context, run *task.Run) error {
 				}
 				frozen[a.Account] = true
 			}
-			return s.EndWrites(ctx, frozen)
+			if err := s.EndWrites(ctx, frozen); err != nil {
+				return err
+			}
+			return withoutXA(ctx, s)
 		})(ctx, run)
+}
+
+// withoutXA returns an error if the server has prepared XA transactions. A copy would not have their changes. Servers
+// do not tell whose they are.
+func withoutXA(ctx context.Context, s *mysqladmin.Session) error {
+	prepared, err := s.PreparedXA(ctx)
+	if err != nil || !prepared {
+		return err
+	}
+	return task.Permanent("The MySQL server has prepared XA transactions, which cannot be moved. Commit yours or roll "+
+		"them back, and try again. If you have none, tell your operator.", errors.New("prepared XA transactions"))
 }
 
 // writers lists the accounts of the instance but that of the copy.

@@ -11,7 +11,7 @@ import (
 )
 
 func drainCommand() *cobra.Command {
-	var undo bool
+	var undo, evacuate bool
 	command := &cobra.Command{
 		Use:   "drain SERVER",
 		Short: "Place no more service instances on a shared server, or place them again",
@@ -19,10 +19,15 @@ func drainCommand() *cobra.Command {
 instances stay, and can be bound, unbound, updated and deleted. The server stays drained until --undo, even if brokers
 restart.
 
+With --evacuate, it then moves the instances to other shared servers of the same flavour, one after the other, and waits
+for each move: see "mysql-broker help move". The old server has to run until their apps have the new addresses, or for
+KEEP_MOVED_HOURS. Data of deleted instances stay there until their days are over.
+
 To take a server out of service, drain it, move or delete its instances, and remove it from the configuration when
 "mysql-broker servers" shows that it has no more.`,
 		Example: `  mysql-broker drain mysql-server-1
   mysql-broker instances --server mysql-server-1
+  mysql-broker drain --evacuate mysql-server-1
   mysql-broker drain --undo mysql-server-1`,
 		Args:              exactly(1),
 		ValidArgsFunction: completeArgs(serverWords),
@@ -36,13 +41,19 @@ To take a server out of service, drain it, move or delete its instances, and rem
 					return err
 				}
 				fmt.Fprintln(cmd.OutOrStdout(), sentence)
+				if evacuate {
+					return c.evacuate(ctx, args[0], cmd.OutOrStdout())
+				}
 				return nil
 			})
 		},
 	}
+	command.Flags().BoolVar(&evacuate, "evacuate", false, "move its instances to other shared servers")
 	command.Flags().BoolVar(&undo, "undo", false, "let the server get instances again")
+	command.MarkFlagsMutuallyExclusive("undo", "evacuate")
 	return describe(command, `  0    it is as asked for, or was already
-  1    there is no such shared server, or PostgreSQL cannot be reached; standard error says which
+  1    there is no such shared server, PostgreSQL cannot be reached, or an instance was not moved; standard error says
+       which
 `+exitConfiguration, recordedEnvironment)
 }
 

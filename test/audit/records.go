@@ -62,6 +62,7 @@ func (a *audit) readRecords(ctx context.Context) (r records, err error) {
 	}
 	servers, err := rows[serverRow](ctx, conn, `SELECT coalesce(s.name, i.server), coalesce(s.instances, 0),
 		count(i.id)::int FROM server s FULL JOIN (SELECT id, server FROM instance WHERE server <> '' UNION ALL
+			SELECT id, next_server FROM instance WHERE next_server <> '' UNION ALL
 			SELECT id, server FROM retained WHERE server <> '' AND adopted_by IS NULL) i ON i.server = s.name
 		GROUP BY s.name, i.server, s.instances`)
 	errs[4] = err

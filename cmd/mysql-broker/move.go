@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/shared"
+	"mysql-broker/provisioner/task"
+	"mysql-broker/store"
+)
+
+func moveCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "move INSTANCE SERVER",
+		Short: "Move the data of a service instance to another shared server",
+		Long: `Move the data of a service instance to another shared server of the same flavour, while apps use them. A
+running broker does that, as a task whose name is printed. Apps cannot write for some seconds at the end, and then read
+the data at the old address until their bindings are renewed; see docs/moving.md.`,
+		Example:           `  mysql-broker move 2f1e0d3c-5b4a-4c3d-8e7f-9a0b1c2d3e4f mysql-server-2`,
+		Args:              exactly(2),
+		ValidArgsFunction: completeArgs(instanceWords, serverWords),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withConsole(cmd, func(ctx context.Context, c *console) error {
+				if err := c.checkServer(ctx, args[1]); err != nil {
+					return err
+				}
+				servers, err := shared.Open(c.cfg.Shared, nil) // no key is needed, because nothing is locked
+				if err != nil {
+					return err
+				}
+				defer servers.Close()
+				t, err := provisioner.MoveTo(ctx, c.store, servers, args[0], args[1])
+				switch {
+				case errors.Is(err, store.ErrNotFound):
+					return fmt.Errorf("there is no service instance %q", args[0])
+				case errors.Is(err, store.ErrServerFull):
+					return fmt.Errorf("%s is full or drained", args[1])
+				case err != nil:
+					return err
+				}
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s moves it.\n", task.Token(t.ID))
+				return err
+			})
+		},
+	}
+	return describe(command, `  0    a broker moves it
+  1    it cannot be moved there, or a server cannot be reached; standard error says which
+`+exitConfiguration, recordedEnvironment)
+}
+
+// evacuate moves all instances of a shared server to others, one after the other, and waits for each move.
+func (c *console) evacuate(ctx context.Context, name string, out io.Writer) error {
+	servers, err := shared.Open(c.cfg.Shared, nil)
+	if err != nil {
+		return err
+	}
+	defer servers.Close()
+	targets, err := c.undrained(ctx)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	err = c.store.EachInstance(ctx, store.InstanceQuery{Server: name}, func(i store.ListedInstance) error {
+		sentence, err := c.moveToAny(ctx, servers, i.ID, targets)
+		if err != nil {
+			failed = append(failed, fmt.Errorf("instance %s: %w", i.ID, err))
+			return ctx.Err()
+		}
+		_, err = fmt.Fprintln(out, sentence)
+		return err
+	})
+	return errors.Join(append(failed, err)...)
+}
+
+// moveToAny moves an instance to the first of the servers that takes it.
+func (c *console) moveToAny(ctx context.Context, servers *shared.Servers, id string, targets []string) (string, error) {
+	refusal := errors.New("no other shared server gets instances")
+	for _, target := range targets {
+		t, err := provisioner.MoveTo(ctx, c.store, servers, id, target)
+		if errors.Is(err, store.ErrServerFull) {
+			refusal = fmt.Errorf("%s is full", target)
+			continue
+		}
+		if errors.Is(err, provisioner.ErrCannotMove) {
+			refusal = err
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		if t, err = c.store.WaitEnd(ctx, t.ID); err != nil {
+			return "", fmt.Errorf("wait for %s: %w", task.Token(t.ID), err)
+		}
+		if t.State != store.Succeeded {
+			return "", fmt.Errorf("%s failed: %s", task.Token(t.ID), t.Description)
+		}
+		return fmt.Sprintf("%s is on %s.", id, target), nil
+	}
+	return "", refusal
+}

@@ -1,0 +1,88 @@
+package provisioner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"mysql-broker/provisioner/shared"
+	"mysql-broker/store"
+)
+
+// ErrCannotMove is returned by MoveTo if an instance cannot be moved to a server, as it is now.
+var ErrCannotMove = errors.New("cannot be moved")
+
+// MoveTo records an update that moves the data of an instance from its shared server to another one, and keeps its
+// plan. A broker runs it. It returns store.ErrServerFull if that server is full or drained, store.ErrNotFound if there
+// is no such instance, and ErrCannotMove with the reason.
+func MoveTo(ctx context.Context, s *store.Store, servers *shared.Servers, id, server string) (t store.Task, err error) {
+	i, err := s.Instance(ctx, id)
+	if err != nil {
+		return t, err
+	}
+	to, err := servers.Server(server)
+	if err != nil {
+		return t, err
+	}
+	if err := movable(ctx, servers, i, to); err != nil {
+		return t, err
+	}
+	r := request{Async: true, PlanID: i.PlanID, MaintenanceVersion: i.MaintenanceVersion, Moves: true}
+	var recorded *store.Task
+	err = s.InTx(ctx, func(tx *store.Tx) error {
+		there, err := tx.Begin(ctx, id, "")
+		if err != nil {
+			return err
+		}
+		if len(there.Active) > 0 || there.Instance.State != store.Ready {
+			return fmt.Errorf("%w: an operation is in progress on it", ErrCannotMove)
+		}
+		if err := toShared(i, to).record(ctx, tx, &there.Instance); err != nil {
+			return err
+		}
+		recorded = tx.InsertTask(store.NewTask{InstanceID: id, Kind: store.Update, PlanID: i.PlanID, Request: r.json(),
+			Description: "Moving the data to another server"})
+		return nil
+	})
+	if err != nil {
+		return t, fmt.Errorf("record the move of instance %q: %w", id, err)
+	}
+	return *recorded, nil
+}
+
+// movable returns an error unless the data of an instance can be moved to a shared server.
+func movable(ctx context.Context, servers *shared.Servers, i store.Instance, to *shared.Server) error {
+	switch {
+	case i.State != store.Ready:
+		return fmt.Errorf("%w: it is not ready", ErrCannotMove)
+	case i.Location.Dedicated():
+		return fmt.Errorf("%w: it has a server of its own; change its plan", ErrCannotMove)
+	case i.Location.Server == to.Name():
+		return fmt.Errorf("%w: it is there", ErrCannotMove)
+	case i.Former():
+		return fmt.Errorf("%w: the place where its data were before is kept for its bindings", ErrCannotMove)
+	case i.Other != nil:
+		return fmt.Errorf("%w: its data are being moved", ErrCannotMove)
+	}
+	from, err := servers.Server(i.Location.Server)
+	if err != nil {
+		return err
+	}
+	has, err := from.Flavour(ctx)
+	if err != nil {
+		return err
+	}
+	flavour, err := to.Flavour(ctx)
+	if err != nil {
+		return err
+	}
+	if !flavour.CanTake(has) {
+		return fmt.Errorf("%w: %s is %s, and it is on %s", ErrCannotMove, to.Name(), flavour, has)
+	}
+	there, err := to.DatabaseExists(ctx, i.Database)
+	if err == nil && there {
+		err = fmt.Errorf("%w: %s has a database %s, or is the same server under another name", ErrCannotMove, to.Name(),
+			i.Database)
+	}
+	return err
+}

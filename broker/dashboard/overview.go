@@ -18,13 +18,21 @@ import (
 
 // overviewPage is the operators' first page.
 type overviewPage struct {
-	Find      string // the search that found nothing
-	Tasks     store.TaskStats
-	Oldest    string
-	Servers   []serverRow
-	Dedicated []plan.Plan
-	Findings  []findingCount
-	Examined  time.Time
+	Find     string // the search that found nothing
+	Tasks    store.TaskStats
+	Oldest   string
+	Servers  []serverRow
+	Plans    []planRow
+	Findings []findingCount
+	Examined time.Time
+}
+
+// planRow says how many instances there are of a plan, and may be. That of all plans together has no id.
+type planRow struct {
+	ID, Name  string
+	Instances int
+	Most      int // that an organization has
+	Limits    plan.Limits
 }
 
 type serverRow struct {
@@ -69,11 +77,12 @@ func (d *Dashboard) overview(w http.ResponseWriter, r *http.Request) {
 		d.fail(w, r, "read how full the servers are", err)
 		return
 	}
-	for _, sold := range d.Plans {
-		if sold.Kind == plan.Dedicated {
-			p.Dedicated = append(p.Dedicated, sold)
-		}
+	counts, err := d.Store.OrganizationCounts(r.Context())
+	if err != nil {
+		d.fail(w, r, "count the instances", err)
+		return
 	}
+	p.Plans = d.planRows(counts)
 	all, examined := d.Findings()
 	p.Examined, p.Findings = examined, counted(all)
 	d.show(w, r, http.StatusOK, "overview.html", "Overview", p)
@@ -109,6 +118,24 @@ func (d *Dashboard) servers(r *http.Request) (rows []serverRow, err error) {
 		rows = append(rows, row)
 	}
 	return rows, nil
+}
+
+// planRows adds up the instances of each plan of the catalog, and of all plans.
+func (d *Dashboard) planRows(counts []store.OrganizationCount) []planRow {
+	rows := make([]planRow, len(d.Plans), len(d.Plans)+1)
+	for n, p := range d.Plans {
+		rows[n] = planRow{ID: p.ID, Name: p.Name, Limits: p.Limits}
+	}
+	all := planRow{Name: "all plans", Limits: d.Limits}
+	organizations := map[string]int{}
+	for _, c := range counts {
+		organizations[c.OrganizationGUID] += c.Count
+		all.Instances, all.Most = all.Instances+c.Count, max(all.Most, organizations[c.OrganizationGUID])
+		if n := slices.IndexFunc(rows, func(r planRow) bool { return r.ID == c.PlanID }); n >= 0 {
+			rows[n].Instances, rows[n].Most = rows[n].Instances+c.Count, max(rows[n].Most, c.Count)
+		}
+	}
+	return append(rows, all)
 }
 
 // counted counts findings by their problem, in the order in which they come.

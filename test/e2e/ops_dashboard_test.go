@@ -310,6 +310,7 @@ func testOverviewPages(t *testing.T, d dashboardPeople, evil instance) {
 	i := d.provisioned(t, "shared-small", nil)
 	_, c := i.bound(t, nil)
 	d.open(t, openid.Operator, "").Expect(t, http.StatusOK, "shared-1")
+	d.open(t, openid.Operator, "").Expect(t, http.StatusOK, "all plans")
 	for _, find := range []string{i.id, c.Database, c.Username} {
 		found := d.open(t, openid.Operator, "?find="+url.QueryEscape(find)).Expect(t, http.StatusOK, i.id)
 		if !strings.HasSuffix(found.URL.Path, "/dashboard/instances/"+i.id) {

@@ -17,10 +17,6 @@ import (
 	"mysql-broker/store"
 )
 
-// BackUp is the kind of a task that writes a backup of an instance to the object store. Applications go on reading and
-// writing meanwhile.
-const BackUp = "backup"
-
 // Reasons of backups.
 const (
 	onRequest = "request" // of a developer
@@ -43,7 +39,7 @@ func (p *Provisioner) backUp(ctx context.Context, i store.Instance, q UpdateRequ
 	case !q.AcceptsIncomplete:
 		return Result{}, errAsyncRequired
 	}
-	_, result, err := p.operate(ctx, BackUp, func(tx *store.Tx) (decision, error) {
+	_, result, err := p.operate(ctx, store.BackUp, func(tx *store.Tx) (decision, error) {
 		return p.decideBackUp(ctx, tx, i.ID)
 	})
 	return result, err
@@ -60,7 +56,7 @@ func (p *Provisioner) decideBackUp(ctx context.Context, tx *store.Tx, id string)
 	i, active := there.Instance, there.Task("")
 	d = decision{instance: i, async: true}
 	switch {
-	case active != nil && active.Kind == BackUp:
+	case active != nil && active.Kind == store.BackUp:
 		d.task, d.joined = active, true
 		return d, nil
 	case active != nil:
@@ -68,31 +64,33 @@ func (p *Provisioner) decideBackUp(ctx context.Context, tx *store.Tx, id string)
 	case i.State != store.Ready:
 		return d, errNotReady
 	}
-	n, b := p.newBackup(i, onRequest)
+	n, b := newBackup(i, onRequest)
 	n.Owner, n.LeaseTTL = p.tasks.Lease()
 	n.Request = task.Traced(ctx, n.Request)
-	tx.InsertBackup(b, p.keepBackups(i))
+	tx.InsertBackup(b, keepBackups(p.planOf(i)))
 	d.task = tx.InsertTask(n)
 	d.workflow = p.backUpWorkflow(i, b.ID)
 	return d, nil
 }
 
 // newBackup returns a task that backs up an instance, and the record of the backup.
-func (p *Provisioner) newBackup(i store.Instance, reason string) (store.NewTask, store.Backup) {
+func newBackup(i store.Instance, reason string) (store.NewTask, store.Backup) {
 	of := tenantOf(i.OrganizationGUID, i.SpaceGUID, i.Context)
 	b := store.Backup{ID: newName("b_"), InstanceID: i.ID, InstanceName: nameOf(i), ServiceID: i.ServiceID,
 		PlanID: i.PlanID, Platform: of.platform, OrganizationGUID: of.organization, SpaceGUID: of.space, Reason: reason}
-	return store.NewTask{InstanceID: i.ID, Kind: BackUp, PlanID: i.PlanID, Description: backUpKind.beginning,
+	return store.NewTask{InstanceID: i.ID, Kind: store.BackUp, PlanID: i.PlanID, Description: backingUpSentence,
 		Request: request{Async: true, BackupID: b.ID}.json()}, b
 }
 
-// keepBackups is for how long backups of an instance are kept.
-func (p *Provisioner) keepBackups(i store.Instance) time.Duration {
-	return time.Duration(p.planOf(i).BackupKeepDays()) * 24 * time.Hour
+const backingUpSentence = "Backing up the service instance"
+
+// keepBackups is for how long backups of an instance of a plan are kept.
+func keepBackups(of plan.Plan) time.Duration {
+	return time.Duration(of.BackupKeepDays()) * 24 * time.Hour
 }
 
 var backUpKind = kind{
-	beginning: "Backing up the service instance",
+	beginning: backingUpSentence,
 	Kind:      task.Kind{Advice: "The service instance is as it was; back it up again later.", Undoable: true},
 	workflow: func(ctx context.Context, p *Provisioner, t store.Task) (task.Workflow, error) {
 		i, r, err := p.instanceTask(ctx, t)
@@ -122,7 +120,7 @@ func (p *Provisioner) backUpWorkflow(i store.Instance, id string) task.Workflow 
 	dropReader := task.Step{Name: "drop reader", Progress: "Dropping the account that read", Timeout: accountsTimeout,
 		Do: b.dropReader}
 	deleteAll := task.Step{Name: "delete", Progress: "Deleting the unfinished backup", Timeout: accountsTimeout,
-		Do: func(ctx context.Context, _ *task.Run) error { return p.vault.Delete(ctx, i.ID, id) }}
+		Do: b.deleteUnfinished}
 	return task.Workflow{
 		Steps: []task.Step{
 			{Name: "write", Progress: "Writing the backup", Timeout: backupTimeout, Do: b.write}, dropReader},
@@ -133,11 +131,6 @@ func (p *Provisioner) backUpWorkflow(i store.Instance, id string) task.Workflow 
 				tx.Fail(errors.Join(err, errors.New("the facts of the backup are lost")))
 			}
 			tx.CompleteBackup(written)
-		},
-		Failed: func(tx *store.Tx, undone bool) {
-			if undone { // otherwise it is deleted with those whose days are over
-				tx.ForgetBackup(id)
-			}
 		},
 		Durable: true,
 	}
@@ -181,10 +174,7 @@ func (b backingUp) write(ctx context.Context, run *task.Run) error {
 	if err != nil {
 		return b.explain(ctx, run, err)
 	}
-	recorded.Flavour, recorded.Version, recorded.TakenAt, recorded.FinishedAt = m.Flavour, m.Version, &m.TakenAt,
-		&m.FinishedAt
-	recorded.DataBytes, recorded.Bytes, recorded.Tables, recorded.Rows = m.DataBytes, m.Bytes, int64(m.Tables), m.Rows
-	return run.Remember(summary, recorded)
+	return run.Remember(summary, RecordOf(m))
 }
 
 // asReader runs fn in a session with the lock of the account that reads. Binds and unbinds need not wait for it.
@@ -265,6 +255,20 @@ func explainObjectStore(run *task.Run, err error) error {
 			task.Token(run.Task.ID)), err)
 	}
 	return task.Failure("The object store for backups failed, or did not answer.", notUnreachable(err))
+}
+
+// deleteUnfinished deletes what was written and the record. Nobody waits for an object store that fails: what is left
+// then is deleted with the backups whose days are over.
+func (b backingUp) deleteUnfinished(ctx context.Context, run *task.Run) error {
+	if err := b.vault.Delete(ctx, b.instance.ID, b.id); err != nil {
+		b.log.Warn("an unfinished backup could not be deleted; it is tried again", "task", task.Token(run.Task.ID),
+			"backup", b.id, "error", err)
+		return nil
+	}
+	if err := run.Alive(); err != nil {
+		return err
+	}
+	return b.store.ForgetUnfinishedBackup(ctx, b.id)
 }
 
 // dropReader drops the account that reads, if it was recorded.

@@ -74,7 +74,7 @@ func (p *Provisioner) bindable(there store.Beginning, q BindRequest) error {
 	switch {
 	case there.Instance.ServiceID != q.ServiceID:
 		return refuse(Invalid, "The service_id is not that of this service instance.")
-	case there.Task("") != nil:
+	case changing(there):
 		return errBusy
 	case there.Instance.State != store.Ready:
 		return errNotReady
@@ -90,6 +90,12 @@ func (p *Provisioner) bindable(there store.Beginning, q BindRequest) error {
 			there.Bindings, plan.Name, plan.MaxBindings)
 	}
 	return nil
+}
+
+// changing reports whether a task changes the instance itself, so that its bindings have to wait.
+func changing(there store.Beginning) bool {
+	t := there.Task("")
+	return t != nil && t.Kind != store.BackUp
 }
 
 // bindAgain returns the task in progress of a binding that is already recorded, or nil if there is none.

@@ -24,7 +24,8 @@ func (p *Provisioner) Instance(ctx context.Context, id string) (store.Instance, 
 	if err != nil {
 		return i, fmt.Errorf("read the instance: %w", err)
 	}
-	if latest.State == store.InProgress && latest.Kind != store.Provision { // a provision has ended since then
+	// A provision has ended since then, and a backup changes nothing.
+	if latest.State == store.InProgress && latest.Kind != store.Provision && latest.Kind != store.BackUp {
 		return i, errBusy
 	}
 	return i, nil

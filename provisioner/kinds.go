@@ -19,8 +19,11 @@ var kinds = map[string]kind{
 	store.Unbind:      unbindKind,
 	RemoveOldTasks:    removeOldTasksKind,
 	PurgeRetained:     purgeRetainedKind,
-	BackUp:            backUpKind,
 	RemoveFormer:      removeFormerKind,
+	store.BackUp:      backUpKind,
+	BackUpDue:         backUpDueKind,
+	VerifyBackups:     verifyBackupsKind,
+	PurgeBackups:      purgeBackupsKind,
 }
 
 // kind is what all tasks of one kind have in common.

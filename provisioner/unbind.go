@@ -33,7 +33,7 @@ func (p *Provisioner) decideUnbind(ctx context.Context, tx *store.Tx, q UnbindRe
 	if err != nil {
 		return d, err
 	}
-	if there.Task("") != nil {
+	if changing(there) {
 		return d, errBusy
 	}
 	i, b, active := there.Instance, *there.Binding, there.Task(q.BindingID)

@@ -62,9 +62,10 @@ func (t *Tx) CompleteBackup(b Backup) {
 		b.Rows)
 }
 
-// ForgetBackup deletes the record of a backup of which nothing is left.
-func (t *Tx) ForgetBackup(id string) {
-	t.change("forget a backup", "DELETE FROM backup WHERE id = $1 AND :allowed", id)
+// ForgetUnfinishedBackup deletes the record of a backup that was not completed, and of which nothing is left.
+func (s *Store) ForgetUnfinishedBackup(ctx context.Context, id string) error {
+	_, err := s.db.Exec(ctx, "DELETE FROM backup WHERE id = $1 AND state = 'in progress'", id)
+	return err
 }
 
 // Backup reads one backup, or returns ErrNotFound.

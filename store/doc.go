@@ -17,7 +17,7 @@
 //	retained.go       what deleted instances have left and can come back from
 //	absence.go        instances that the platform was told are gone
 //	usage.go          what data take, and took
-//	backups.go        backups in the object store
+//	backups.go        backups in the object store; backupcare.go finds which to take, verify and delete
 //	authority.go      certificate authorities of dedicated servers
 //
 // Secrets, of brokers themselves:

@@ -17,6 +17,7 @@ const (
 	Deprovision = "deprovision"
 	Bind        = "bind"
 	Unbind      = "unbind"
+	BackUp      = "backup" // writes a backup of an instance
 )
 
 // States of a task, as last_operation words them.
@@ -81,10 +82,11 @@ type NewTask struct {
 
 // conflicting finds a lease that is still live on a task that must not run beside task c: a task of a whole instance
 // runs alone, a task of a binding runs beside those of other bindings, and a task of no instance beside all but its
-// kind.
+// kind. A backup, which only reads, runs beside those of bindings.
 const conflicting = `SELECT FROM task o WHERE o.instance_id = c.instance_id AND o.id <> c.id
 	AND o.lease_until > clock_timestamp() AND (c.binding_id = '' OR o.binding_id IN ('', c.binding_id))
-	AND (c.instance_id <> '' OR o.kind = c.kind)`
+	AND (c.instance_id <> '' OR o.kind = c.kind)
+	AND NOT (c.kind = '` + BackUp + `' AND o.binding_id <> '' OR o.kind = '` + BackUp + `' AND c.binding_id <> '')`
 
 // InsertTask records a task. The result is complete once the transaction has committed. A second task in progress for
 // the same instance or binding is refused by the database. Where Begin has found a Hold, the transaction fails with

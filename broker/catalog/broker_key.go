@@ -38,6 +38,7 @@ func readBrokerKey(parent *object) plan.Plan {
 	}
 	made.KeepDeletedDays = o.days("keep_deleted_days")
 	made.Limits = readLimits(o)
+	made.Backups = readBackups(o)
 	memory := o.positive("memory_mb")
 	if memory != nil {
 		made.MemoryMB = *memory

@@ -37,7 +37,8 @@ type instancePage struct {
 	Server   serverPart
 	Bindings []bindingRow
 	Recent   []store.TaskSummary
-	Deleted  []deletedRow // instances of the space that can come back
+	Backups  []store.Backup // the latest first
+	Deleted  []deletedRow   // instances of the space that can come back
 }
 
 // state is the text for an instance's state, and its severity.
@@ -146,6 +147,9 @@ func (d *Dashboard) instancePage(r *http.Request, id string, access signin.Acces
 		p.Place = i.Location.Server
 	}
 	if p.Recent, err = d.Store.RecentTasks(ctx, id, i.CreatedAt, recentTasks); err != nil {
+		return nil, err
+	}
+	if p.Backups, err = d.Store.BackupsOf(ctx, id); err != nil {
 		return nil, err
 	}
 	deleted, err := d.Deleted(ctx, i)

@@ -28,6 +28,7 @@ type operation struct {
 // doing has texts for the kinds of operations: in progress, succeeded, failed.
 var doing = map[string][3]string{
 	store.Provision: {"This service instance is being created", "Created", "The creation failed"},
+	store.BackUp:    {"A backup is being taken", "A backup was taken", "The backup failed"},
 	store.Update:    {"The plan is being changed", "The plan was changed", "The change of the plan failed"},
 	store.Deprovision: {"This service instance is being deleted", "This service instance has been deleted",
 		"The deletion failed"},

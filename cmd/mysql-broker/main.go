@@ -37,8 +37,8 @@ func main() {
 	root.SetHelpTemplate(helpTemplate)
 	root.AddCommand(serveCommand(), devCommand(), migrateCommand(), doctorCommand(), catalogCommand(), keysetCommand(),
 		rotateKeysCommand(), caCommand(), rotateAdminPasswordsCommand(), versionCommand(), client.Command(),
-		instancesCommand(), bindingsCommand(), tasksCommand(), retainedCommand(), quotasCommand(), serversCommand(),
-		drainCommand(), moveCommand(), recoverCommand())
+		instancesCommand(), bindingsCommand(), tasksCommand(), retainedCommand(), backupsCommand(), quotasCommand(),
+		serversCommand(), drainCommand(), moveCommand(), recoverCommand())
 	root.InitDefaultCompletionCmd()
 	suggestBelow(root)
 	err := root.ExecuteContext(ctx)

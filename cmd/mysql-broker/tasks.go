@@ -84,7 +84,8 @@ func retryCommand() *cobra.Command {
   failed provision       works only if its database or server was kept, because it held data. A new task, whose name is
                          printed, makes it a working service instance.
   scheduled, ended       does the work again now, as a new task, and prints its name: remove-old-tasks, daily
-                         otherwise, purge-retained, hourly otherwise, or remove-former-places
+                         otherwise; purge-retained, verify-backups and purge-backups, hourly otherwise; or
+                         remove-former-places and back-up-due, every ten minutes otherwise
 
 Other failed tasks were undone, and the platform has read that. They cannot be retried, because the platform would not
 know about the result. It has to request them again.`,

@@ -8,6 +8,9 @@ import (
 	"sync"
 )
 
+// ErrDiffers says that a dump does not have the rows that it says it has.
+var ErrDiffers = errors.New("the rows that were written are not those of the dump")
+
 // Load makes the target what a dump has. It compares every chunk with the sums in the dump. Called again after an
 // interruption, it compares first, and writes what differs. An error of Part.Read is a SourceError.
 func Load(ctx context.Context, s Schema, parts []Part, to Target, o Options) error {
@@ -100,7 +103,7 @@ func (c *copier) loadPart(ctx context.Context, conn *sql.Conn, p Part) error {
 	if failure != nil {
 		return failure
 	}
-	return errors.New("the rows that were written are not those of the dump")
+	return ErrDiffers
 }
 
 // partLoader writes the chunks of a part.

@@ -3,8 +3,12 @@ package e2e
 import (
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -85,5 +89,232 @@ func TestBackup(t *testing.T) {
 				t.Errorf("%s: %q", name, r.String("description"))
 			}
 		}
+	})
+}
+
+// runScheduled runs a scheduled task, and waits until it has ended.
+func runScheduled(t *testing.T, ts tasks, kind string) {
+	t.Helper()
+	ts.exec(t, "INSERT INTO task (instance_id, kind, plan_id) VALUES ('', '"+kind+"', '') ON CONFLICT DO NOTHING")
+	testdrive.Eventually(t, time.Minute, kind+" has ended", func() (ended bool) {
+		ts.scan(t, &ended, "SELECT NOT EXISTS (SELECT FROM task WHERE kind = '"+kind+"' AND state = 'in progress')")
+		return ended
+	})
+}
+
+// TestBackupsAreCaredFor takes backups by schedule, verifies them, finds a damaged one, deletes those whose days are over,
+// and records them again in a PostgreSQL that has lost them.
+func TestBackupsAreCaredFor(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		private := testdrive.Private(t, s.Flavour)
+		service := s3.Start(t)
+		env := testdrive.Environment(t, private)
+		service.Configure(env)
+		env["CATALOG"] = editedCatalog(t, inPlan("shared-small", "max_storage_mb: 100,",
+			"max_storage_mb: 100, backup_every_hours: 24, backup_keep_days: 1,"))
+		p := startPlatform(t, private, env)
+		ts := openTasks(t, env)
+		d := desk{p, p.operator(env), p.admin(t), ts, nil}
+		source, _ := p.cloneable(t, "shared-small")
+		d.run(t, 0, "backups", "now", source.id)
+		backups := func() (all []map[string]any) {
+			t.Helper()
+			d.read(t, &all, "backups", source.id)
+			return all
+		}
+		await := func(what string, condition func([]map[string]any) bool) {
+			t.Helper()
+			testdrive.Eventually(t, time.Minute, what, func() bool { return condition(backups()) })
+		}
+		await("a backup is complete", func(all []map[string]any) bool { return len(all) == 1 && all[0]["state"] == "complete" })
+		first := backups()[0]["backup"].(string)
+		runScheduled(t, ts, "back-up-due") // nothing is due
+		if all := backups(); len(all) != 1 {
+			t.Errorf("backups that were not due: %v", all)
+		}
+		ts.exec(t, "UPDATE backup SET created_at = created_at - interval '25 h'")
+		ts.exec(t, "UPDATE task SET created_at = created_at - interval '25 h' WHERE kind = 'backup'")
+		runScheduled(t, ts, "back-up-due")
+		await("the scheduled backup is complete", func(all []map[string]any) bool {
+			return len(all) == 2 && all[0]["reason"] == "schedule" && all[0]["state"] == "complete"
+		})
+		second := backups()[0]["backup"].(string)
+		d.run(t, 0, "backups", "verify", first, second)
+		await("both are verified", func(all []map[string]any) bool {
+			return all[0]["verified_at"] != nil && all[1]["verified_at"] != nil
+		})
+		expectTenants(t, d.admin, 1, 1)
+		metrics := p.Scrape(t)
+		if age, err := strconv.ParseFloat(metrics[`mysql_broker_backup_age_seconds{plan="shared-small"}`], 64); err != nil || age > 600 {
+			t.Errorf("the age of the newest verified backup: %v, %v", age, err)
+		}
+		for name, want := range map[string]string{"mysql_broker_backups": "2", "mysql_broker_backups_damaged": "0",
+			`mysql_broker_backup_interval_seconds{plan="shared-small"}`: "86400"} {
+			if metrics[name] != want {
+				t.Errorf("%s is %s, want %s", name, metrics[name], want)
+			}
+		}
+
+		for _, name := range service.Objects(t) {
+			if strings.Contains(name, second+"/data-") {
+				path := filepath.Join(service.Dir, name)
+				raw, err := os.ReadFile(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				raw[len(raw)/2] ^= 1
+				if err := os.WriteFile(path, raw, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		d.run(t, 0, "backups", "verify", second)
+		await("the damaged one is found", func(all []map[string]any) bool { return all[0]["verify_error"] != nil })
+		expectTenants(t, d.admin, 1, 1)
+		i := p.newInstance(t, "shared-small")
+		state, shown := i.AwaitOperation(t, i.id, i.restored(t, second, nil).Expect(t, http.StatusAccepted).String("operation"))
+		if state != "failed" || !strings.Contains(shown[len(shown)-1], "damaged") {
+			t.Errorf("the restore of a damaged backup %s: %q", state, shown)
+		}
+		i.remove(t)
+		i = p.newInstance(t, "shared-small")
+		i.await(t, i.restored(t, source.id, nil).Expect(t, http.StatusAccepted).String("operation")) // the first one
+		expectClone(t, i)
+
+		ts.exec(t, "DELETE FROM backup")
+		if out := d.run(t, 0, "backups", "import").Stdout; out != "Backups imported: 2.\n" {
+			t.Errorf("import: %q", out)
+		}
+		manifest := filepath.Join(service.Dir, "mysql", source.id, second, "manifest.json")
+		sound, err := os.ReadFile(manifest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		forged := strings.Replace(string(sound), `"space_guid":"a-space"`, `"space_guid":"mine"`, 1)
+		for _, text := range []string{forged, string(sound)} {
+			if err := os.WriteFile(manifest, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			out := testdrive.Run(t, env, "backups", "import")
+			if is := out.Status == 1 && strings.Contains(out.Stderr, "manifest.json is damaged: it was changed"); is != (text == forged) {
+				t.Errorf("import: %+v", out)
+			}
+		}
+		ts.exec(t, "UPDATE backup SET keep_until = now() - interval '1 h'")
+		runScheduled(t, ts, "purge-backups") // the manifests know better
+		if all := backups(); len(all) != 2 {
+			t.Errorf("after a purge of what is not due: %v", all)
+		}
+		source.deprovision(t, now).Expect(t, http.StatusOK)
+		ts.exec(t, "UPDATE backup SET state = 'deleting' WHERE id = '"+first+"'")
+		runScheduled(t, ts, "purge-backups")
+		await("one is deleted", func(all []map[string]any) bool { return len(all) == 1 && all[0]["backup"] == second })
+		for _, name := range service.Objects(t) {
+			if strings.Contains(name, first) {
+				t.Errorf("%s is left", name)
+			}
+		}
+	})
+}
+
+// TestBackupInterrupted interrupts backups and restores in different ways.
+func TestBackupInterrupted(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		private := testdrive.Private(t, s.Flavour)
+		service := s3.Start(t)
+		env := testdrive.Environment(t, private)
+		proxy := testdrive.NewProxy(t, service.Address)
+		service.ConfigureAt(env, proxy.Addr())
+		faults := testdrive.NewFaults(t, env)
+		p := startPlatform(t, private, env)
+		ts := openTasks(t, env)
+		d := desk{p, p.operator(env), p.admin(t), ts, faults}
+		source := p.ownInstance(t, "shared-small")
+		source.provision(t, now, body{"context": cloudFoundry}).Expect(t, http.StatusCreated)
+		c := makeObjects(t, source)
+		const written = "backup: written"
+
+		// An operator cancels it.
+		reached, release := holdAt(t, faults, written)
+		operation := source.backUp(t).Expect(t, http.StatusAccepted).String("operation")
+		testdrive.Receive(t, reached, "rows are written")
+		if again := source.backUp(t).Expect(t, http.StatusAccepted).String("operation"); again != operation {
+			t.Errorf("a repeated request began %s beside %s", again, operation)
+		}
+		b, _ := source.bound(t, nil) // meanwhile
+		b.unbind(t)
+		d.run(t, 0, "tasks", "cancel", operation)
+		release()
+		if state, says := d.ended(t, operation); state != "failed" || !strings.HasPrefix(says, byOperator) {
+			t.Errorf("the cancelled backup %s: %s", state, says)
+		}
+		expectUntouched := func() {
+			t.Helper()
+			if objects := service.Objects(t); len(objects) != 0 {
+				t.Errorf("the bucket has %q", objects)
+			}
+			if all := accountsOf(t, p, c); len(all) != 1 {
+				t.Errorf("the source has the accounts %q", all)
+			}
+		}
+		expectUntouched()
+
+		// The bucket is gone.
+		away := service.Dir + "-away"
+		if err := os.Rename(service.Dir, away); err != nil {
+			t.Fatal(err)
+		}
+		state, shown := source.AwaitOperation(t, source.id, source.backUp(t).Expect(t, http.StatusAccepted).String("operation"))
+		if state != "failed" || !strings.Contains(shown[len(shown)-1], "object store") {
+			t.Errorf("a backup without a bucket %s: %q", state, shown)
+		}
+		if err := os.Rename(away, service.Dir); err != nil {
+			t.Fatal(err)
+		}
+		expectUntouched()
+		runScheduled(t, ts, "purge-backups") // the record of the backup that could not be deleted
+
+		// The broker is killed, and the service restarts meanwhile.
+		faults.Decide(func(_ int, point string) testdrive.Word {
+			if point == written {
+				return testdrive.Die
+			}
+			return testdrive.GoOn
+		})
+		operation = source.backUp(t).Expect(t, http.StatusAccepted).String("operation")
+		p.Wait(t)
+		service.Stop()
+		reached, release = holdAt(t, faults, written)
+		p = startPlatform(t, private, env)
+		source.platform = p
+		service.Start(t)
+		testdrive.Receive(t, reached, "rows are written again")
+		proxy.Cut()
+		release()
+		source.await(t, operation)
+		if objects := service.Objects(t); len(objects) != 3 {
+			t.Errorf("the bucket has %q", objects)
+		}
+
+		// A restore whose connection is cut off, and whose broker is killed.
+		faults.Decide(func(_ int, point string) testdrive.Word {
+			if point == "provision: restored" {
+				return testdrive.Die
+			}
+			return testdrive.GoOn
+		})
+		i := p.ownInstance(t, "shared-small")
+		operation = i.restored(t, source.id, nil).Expect(t, http.StatusAccepted).String("operation")
+		p.Wait(t)
+		faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
+		proxy.Cut()
+		p = startPlatform(t, private, env)
+		i.platform, source.platform = p, p
+		i.await(t, operation)
+		expectClone(t, i)
+		i.remove(t)
+		expectTenants(t, p.admin(t), 1, 1)
 	})
 }

@@ -157,6 +157,16 @@ var (
 		"Bytes of data of deleted service instances that can come back, as last measured before the deletion.", nil, nil)
 	retainedOverdueDesc = prometheus.NewDesc("mysql_broker_retained_overdue_seconds",
 		"For how long the data of a deleted service instance should have been dropped already.", nil, nil)
+	backupsDesc     = prometheus.NewDesc("mysql_broker_backups", "Complete backups.", nil, nil)
+	backupBytesDesc = prometheus.NewDesc("mysql_broker_backup_bytes", "Bytes of complete backups in the object store.",
+		nil, nil)
+	damagedDesc = prometheus.NewDesc("mysql_broker_backups_damaged",
+		"Complete backups that a verification could not restore.", nil, nil)
+	backupAgeDesc = prometheus.NewDesc("mysql_broker_backup_age_seconds",
+		"Age of the newest verified backup, of that instance of the plan whose newest is the oldest. An instance without "+
+			"one counts with its own age. Only plans with backup_every_hours are shown.", []string{"plan"}, nil)
+	backupIntervalDesc = prometheus.NewDesc("mysql_broker_backup_interval_seconds",
+		"How often instances of the plan are to be backed up.", []string{"plan"}, nil)
 	connectionsDesc = prometheus.NewDesc("mysql_broker_shared_server_connections",
 		"Open connections of the shared server, including the broker's own.", []string{"server"}, nil)
 	maxConnectionsDesc = prometheus.NewDesc("mysql_broker_shared_server_max_connections",
@@ -255,6 +265,7 @@ func (c *stateCollector) collectRecorded(ch chan<- prometheus.Metric) {
 		gauge(ch, retainedBytesDesc, float64(counts.Retained.Bytes))
 		gauge(ch, retainedOverdueDesc, counts.Retained.Overdue)
 	}
+	c.collectBackups(ctx, ch)
 	if bindings, err := c.bound.counts(ctx); err != nil {
 		c.log.Warn("could not count the bindings on shared servers for /metrics", "error", err)
 	} else {
@@ -262,6 +273,28 @@ func (c *stateCollector) collectRecorded(ch chan<- prometheus.Metric) {
 		for _, name := range c.shared.Names() {
 			gauge(ch, soldDesc, float64(sold[name]), name)
 		}
+	}
+}
+
+// collectBackups exports nothing if there are no backups and no plan has a schedule.
+func (c *stateCollector) collectBackups(ctx context.Context, ch chan<- prometheus.Metric) {
+	schedules := provisioner.BackupSchedules(c.set)
+	stats, err := c.store.BackupStats(ctx, schedules)
+	if err != nil {
+		c.log.Warn("could not read the figures of the backups for /metrics", "error", err)
+		return
+	}
+	if stats.Backups == 0 && len(schedules) == 0 {
+		return
+	}
+	gauge(ch, backupsDesc, float64(stats.Backups))
+	gauge(ch, backupBytesDesc, float64(stats.Bytes))
+	gauge(ch, damagedDesc, float64(stats.Damaged))
+	for _, s := range schedules {
+		gauge(ch, backupIntervalDesc, s.Every.Seconds(), planLabel(c.plans, s.PlanID))
+	}
+	for _, a := range stats.Ages {
+		gauge(ch, backupAgeDesc, a.Age.Seconds(), planLabel(c.plans, a.PlanID))
 	}
 }
 

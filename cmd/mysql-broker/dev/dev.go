@@ -108,10 +108,12 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	if err != nil {
 		return err
 	}
+	backups := filepath.Join(dir, "backups")
 	broker, err := app.Start(ctx, config.Config{Bind: "127.0.0.1", Port: cfg.Port, Username: secrets.Username,
 		Password: secrets.Password, PostgresURL: postgres.URL(), Keys: keys,
 		Shared: []shared.Config{server}, Launchers: configured, Quota: config.DefaultQuota(),
-		SignIn: config.SignIn{Announce: func(link string) { printLink(cfg.Out, link) }}}, c, cfg.Logger)
+		Backups: config.InDirectory(backups),
+		SignIn:  config.SignIn{Announce: func(link string) { printLink(cfg.Out, link) }}}, c, cfg.Logger)
 	if err != nil {
 		return err
 	}
@@ -129,7 +131,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 	if err := writeEnvironment(dir, cmp.Or(cfg.CatalogPath, "catalog.yml"), postgres.URL(), secrets.Keyset, server,
-		dedicated); err != nil {
+		backups, dedicated); err != nil {
 		return err
 	}
 	printUsage(cfg.Out, url, binary, secrets)

@@ -52,7 +52,7 @@ func Environment() (getenv func(string) string, file string, err error) {
 
 // writeEnvironment leaves for Environment, and for shells to source, what commands need to find this broker's servers.
 func writeEnvironment(dir, catalogPath, postgresURL, keyset string, server shared.Config,
-	dedicated map[string]string) error {
+	backups string, dedicated map[string]string) error {
 	catalogPath, err := filepath.Abs(catalogPath)
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func writeEnvironment(dir, catalogPath, postgresURL, keyset string, server share
 	var b strings.Builder
 	b.WriteString("# For the shell: . " + filepath.Join(dir, environmentFile) + "\n")
 	variables := map[string]string{"DATABASE_URL": postgresURL, "ENCRYPTION_KEYSET": keyset,
-		"MYSQL_SERVERS": string(servers), "CATALOG": catalogPath}
+		"MYSQL_SERVERS": string(servers), "CATALOG": catalogPath, "BACKUP_STORE": "file://" + backups}
 	maps.Copy(variables, dedicated)
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		b.WriteString("export " + name + "=" + quote(variables[name]) + "\n")

@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // Directory keeps each object as a file, for which all brokers need the same directory: that of one host, or a network
@@ -87,6 +88,9 @@ func (d *Directory) Get(_ context.Context, name string, max int64) ([]byte, erro
 	}
 	defer f.Close()
 	data, err := readAll(f, max)
+	if errors.Is(err, syscall.EISDIR) {
+		err = ErrNotFound
+	}
 	return data, explain(d, "read", name, err)
 }
 

@@ -105,7 +105,7 @@ func (s *S3) Get(ctx context.Context, name string, max int64) (data []byte, err 
 			break
 		}
 	}
-	if status(err) == http.StatusNotFound {
+	if missing(err) {
 		err = ErrNotFound
 	}
 	return data, explain(s, "read", name, err)
@@ -138,10 +138,16 @@ func (s *S3) List(ctx context.Context, prefix string, fn func(name string) error
 
 func (s *S3) Delete(ctx context.Context, name string) error {
 	err := s.client.RemoveObject(ctx, s.config.Bucket, s.config.Prefix+name, minio.RemoveObjectOptions{})
-	if status(err) == http.StatusNotFound {
+	if missing(err) {
 		err = nil
 	}
 	return explain(s, "delete", name, err)
+}
+
+// missing reports whether a service said that there is no such object. It may answer 404 for other reasons, too.
+func missing(err error) bool {
+	refusal, ok := errors.AsType[minio.ErrorResponse](err)
+	return ok && refusal.Code == minio.NoSuchKey
 }
 
 // status is the HTTP status of a refusal, 0 for any other error.

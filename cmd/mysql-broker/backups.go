@@ -1,0 +1,222 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"mysql-broker/cmd/mysql-broker/config"
+	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/backup"
+	"mysql-broker/provisioner/task"
+	"mysql-broker/store"
+)
+
+func backupsCommand() *cobra.Command {
+	var out output
+	command := &cobra.Command{
+		Use:   "backups [INSTANCE-ID]",
+		Short: "List, take, verify or import backups",
+		Long: `List the backups of an instance, which may be deleted, or all, the latest first. A developer restores one with:
+
+  cf create-service OFFERING PLAN NAME -c '{"restore_from":"BACKUP"}'
+
+` + jsonHelp + ` One has backup, instance_id, name, plan, plan_id,
+organization_guid, space_guid, reason (request, schedule or operator), state (in progress, complete or deleting),
+flavour, version, created_at, taken_at (the data are not older), keep_until, data_bytes (of the database), bytes (in the
+object store), tables, rows, verified_at and verify_error (why it cannot be restored).`,
+		Example: `  mysql-broker backups
+  mysql-broker backups 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10 --json
+  mysql-broker backups now 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10
+  mysql-broker backups verify b_4k7qv2m6x3b5n7d9f2h4
+  mysql-broker backups import`,
+		Args:              atMost(1),
+		ValidArgsFunction: completeArgs(instanceWords),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withConsole(cmd, func(ctx context.Context, c *console) error {
+				instance := ""
+				if len(args) == 1 {
+					instance = args[0]
+				}
+				return c.listBackups(ctx, instance, out.listing(cmd, "backup", "instance", "name", "plan", "state", "reason",
+					"taken", "size", "verified", "until"))
+			})
+		},
+	}
+	out.flags(command)
+	command.AddCommand(backUpNowCommand(), verifyBackupCommand(), importBackupsCommand())
+	return describe(command, recordedExit, recordedEnvironment)
+}
+
+// backupDocument is a backup in the output of --json.
+type backupDocument struct {
+	Backup           string     `json:"backup"`
+	InstanceID       string     `json:"instance_id"`
+	Name             string     `json:"name,omitempty"`
+	Plan             string     `json:"plan"`
+	PlanID           string     `json:"plan_id"`
+	OrganizationGUID string     `json:"organization_guid,omitempty"`
+	SpaceGUID        string     `json:"space_guid,omitempty"`
+	Reason           string     `json:"reason"`
+	State            string     `json:"state"`
+	Flavour          string     `json:"flavour,omitempty"`
+	Version          string     `json:"version,omitempty"`
+	CreatedAt        time.Time  `json:"created_at"`
+	TakenAt          *time.Time `json:"taken_at"`
+	KeepUntil        time.Time  `json:"keep_until"`
+	DataBytes        int64      `json:"data_bytes"`
+	Bytes            int64      `json:"bytes"`
+	Tables           int64      `json:"tables"`
+	Rows             int64      `json:"rows"`
+	VerifiedAt       *time.Time `json:"verified_at"`
+	VerifyError      string     `json:"verify_error,omitempty"`
+}
+
+func (c *console) listBackups(ctx context.Context, instance string, l *listing) error {
+	all, err := c.store.BackupsOf(ctx, instance)
+	for _, b := range all {
+		if err != nil {
+			break
+		}
+		d := backupDocument{Backup: b.ID, InstanceID: b.InstanceID, Name: b.InstanceName, Plan: c.planName(b.PlanID),
+			PlanID: b.PlanID, OrganizationGUID: b.OrganizationGUID, SpaceGUID: b.SpaceGUID, Reason: b.Reason, State: b.State,
+			Flavour: b.Flavour, Version: b.Version, CreatedAt: b.CreatedAt.UTC(), TakenAt: b.TakenAt,
+			KeepUntil: b.KeepUntil.UTC(), DataBytes: b.DataBytes, Bytes: b.Bytes, Tables: b.Tables, Rows: b.Rows,
+			VerifiedAt: b.VerifiedAt, VerifyError: b.VerifyError}
+		taken, size, verified := "", "", "no"
+		if d.TakenAt != nil {
+			taken, size = since(*d.TakenAt)+" ago", fmt.Sprintf("%.1f MiB", float64(d.Bytes)/(1<<20))
+		}
+		if d.VerifiedAt != nil {
+			verified = since(*d.VerifiedAt) + " ago"
+		}
+		if d.VerifyError != "" {
+			verified = "DAMAGED"
+		}
+		err = l.add(d, d.Backup, d.InstanceID, d.Name, d.Plan, d.State, d.Reason, taken, size, verified,
+			d.KeepUntil.Format(time.RFC3339))
+	}
+	return l.end(err)
+}
+
+func backUpNowCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "now INSTANCE-ID",
+		Short: "Back up an instance",
+		Long: `Back up an instance. A running broker does that, as a task whose name is printed. Applications are not
+affected; meanwhile, the instance cannot be updated.`,
+		Example:           `  mysql-broker backups now 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10`,
+		Args:              exactly(1),
+		ValidArgsFunction: completeArgs(instanceWords),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withConsole(cmd, func(ctx context.Context, c *console) error {
+				t, err := provisioner.BackUpNow(ctx, c.store, c.plans, args[0])
+				if errors.Is(err, store.ErrNotFound) {
+					return fmt.Errorf("there is no instance %q", args[0])
+				}
+				if err != nil {
+					return fmt.Errorf("back up instance %q: %w", args[0], err)
+				}
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s backs it up; `mysql-broker tasks %[1]s` shows its progress.\n",
+					task.Token(t.ID))
+				return err
+			})
+		},
+	}
+	return describe(command, `  0    a broker backs it up
+  1    there is no such instance, something else is in progress on it, or PostgreSQL cannot be reached
+`+exitConfiguration, recordedEnvironment)
+}
+
+func verifyBackupCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "verify BACKUP…",
+		Short: "Verify backups by restoring them",
+		Long: `Verify backups now, instead of within the hour after they are taken, or once more. A running broker restores
+each into a scratch database on a shared server, compares every chunk with the checksums of the manifest, and drops the
+database, as a task whose name is printed. "mysql-broker backups" shows the results.`,
+		Example: `  mysql-broker backups verify b_4k7qv2m6x3b5n7d9f2h4`,
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, ids []string) error {
+			return withConsole(cmd, func(ctx context.Context, c *console) error {
+				for _, id := range ids {
+					err := c.store.ForgetVerification(ctx, id)
+					if errors.Is(err, store.ErrNotFound) {
+						return fmt.Errorf("there is no complete backup %q; `mysql-broker backups` lists them", id)
+					}
+					if err != nil {
+						return fmt.Errorf("verify the backup %s: %w", id, err)
+					}
+				}
+				const kind = provisioner.VerifyBackups
+				t, err := task.RunNow(ctx, c.store, kind, provisioner.TaskKinds()[kind])
+				if err != nil {
+					return err
+				}
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s verifies all backups that are not verified.\n", task.Token(t.ID))
+				return err
+			})
+		},
+	}
+	return describe(command, `  0    a broker verifies them
+  1    there is no such backup, or PostgreSQL cannot be reached; standard error says which
+`+exitConfiguration, recordedEnvironment)
+}
+
+func importBackupsCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "import",
+		Short: "Record the backups in the object store that are not recorded",
+		Long: `Record all complete backups in the object store that PostgreSQL does not have, for example because it was
+restored from an older backup, or lost. It needs the keyset with which they were written, and only reads the object
+store. Backups that cannot be read are named on standard error; then the exit status is 1.`,
+		Example: `  mysql-broker backups import`,
+		Args:    exactly(0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			getenv, err := environment(cmd)
+			if err != nil {
+				return err
+			}
+			return openConsole(cmd.Context(), getenv, config.ForBackups, func(ctx context.Context, c *console) error {
+				return c.importBackups(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			})
+		},
+	}
+	return describe(command, `  0    all are recorded
+  1    some cannot be read, or PostgreSQL or the object store cannot be reached; standard error says which
+`+exitConfiguration, environmentOf(append([]string{"MYSQL_SERVERS", "CATALOG"}, config.BackupVariables()...)...))
+}
+
+func (c *console) importBackups(ctx context.Context, out, problems io.Writer) error {
+	objects, err := c.cfg.Backups.Open()
+	if err != nil {
+		return err
+	}
+	if objects == nil {
+		return &configError{errors.New("BACKUP_STORE is not set, and no bound service has a bucket")}
+	}
+	imported, unreadable := 0, 0
+	vault := backup.Vault{Objects: objects, Keys: c.cfg.Keys}
+	err = vault.Each(ctx, func(object string, m backup.Manifest, err error) error {
+		if err != nil {
+			unreadable++
+			fmt.Fprintln(problems, cmp.Or(err.Error(), object))
+			return nil
+		}
+		isNew, err := c.store.ImportBackup(ctx, provisioner.RecordOf(m))
+		if isNew {
+			imported++
+		}
+		return err
+	})
+	fmt.Fprintf(out, "Backups imported: %d.\n", imported)
+	if err == nil && unreadable > 0 {
+		err = fmt.Errorf("not read: %d", unreadable)
+	}
+	return err
+}

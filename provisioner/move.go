@@ -171,12 +171,22 @@ func (p *Provisioner) moveWorkflow(i store.Instance, r request) task.Workflow {
 		w.Steps = []task.Step{createDatabase}
 	}
 	w.Steps = append(w.Steps,
-		task.Step{Name: "copy", Progress: "Copying the data", Timeout: fillTimeout, Do: m.filling(true).fill},
+		task.Step{Name: "copy", Progress: "Copying the data", Timeout: fillTimeout, Do: m.copyRows},
 		task.Step{Name: "freeze", Progress: "Waiting for the last writes", Timeout: accountsTimeout, Do: m.freeze},
 		task.Step{Name: "compare", Progress: "Comparing the data", Timeout: frozenTime, Do: m.whileFrozen(m.compare)},
 		task.Step{Name: "hand over", Progress: "Handing the data over", Do: m.whileFrozen(m.handOver)})
 	w.Cleanup = m.cleanup()
 	return w
+}
+
+// copyRows copies the rows while applications write. Prepared XA transactions would make it wait for their locks.
+func (m move) copyRows(ctx context.Context, run *task.Run) error {
+	err := m.inSession(m.from, instanceLock(m.from.ID),
+		func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error { return withoutXA(ctx, s) })(ctx, run)
+	if err != nil {
+		return err
+	}
+	return m.filling(true).fill(ctx, run)
 }
 
 // freeze takes the privileges to write from all accounts of the instance, also from those in whose names programs run.

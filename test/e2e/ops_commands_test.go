@@ -81,7 +81,7 @@ func TestHelp(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{"serve", "dev", "migrate", "doctor", "catalog check", "keyset", "keyset add",
 		"keyset promote", "keyset drop-old", "rotate-keys", "rotate-admin-passwords", "client", "client create-service",
-		"client services", "instances", "bindings", "tasks", "tasks retry", "tasks cancel", "servers", "drain", "recover"} {
+		"client services", "instances", "bindings", "tasks", "tasks retry", "tasks cancel", "servers", "drain", "move", "recover"} {
 		help := testdrive.Run(t, nil, append(strings.Fields(command), "--help")...).Expect(t, 0).Stdout
 		if !strings.HasPrefix(help, "mysql-broker "+command+" - ") {
 			t.Errorf("help of %s begins %.60q", command, help)

@@ -24,7 +24,7 @@ func AllTroubles() []Trouble {
 type Observer interface {
 	Launcher
 
-	// Troubles returns the servers in trouble, by id. A launcher that supervises watches its servers and answers at once;
-	// any other asks.
+	// Troubles returns the servers in trouble, by id. A launcher that supervises watches its servers and returns at once;
+	// any other lists them.
 	Troubles(ctx context.Context) (map[string]Trouble, error)
 }

@@ -49,7 +49,7 @@ func (v Vault) readStatements(ctx context.Context, m Manifest, o object, fn func
 			}
 			var chunk, length int
 			if _, err := fmt.Sscanf(line, "-- chunk %d, %d bytes\n", &chunk, &length); err != nil || length < 0 {
-				return damaged(fmt.Errorf("no statement begins where one should"))
+				return damaged(errors.New("no statement begins where one should"))
 			}
 			if cap(statement) < length+2 {
 				statement = make([]byte, length+2)

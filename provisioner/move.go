@@ -99,7 +99,7 @@ func (p *Provisioner) formerInUse(ctx context.Context, i store.Instance) error {
 	}
 	if bindings > 0 {
 		return refuse(PlanChangeRefused, "The data of this service instance were moved before, and %d service bindings have "+
-			"the address of then. Bind their apps anew, delete these bindings, and try again.", bindings)
+			"the address of then. Bind their apps again, delete these bindings, and try again.", bindings)
 	}
 	if err := p.store.MakeDue(ctx, RemoveFormer); err != nil {
 		return fmt.Errorf("remove the place where the data were: %w", err)

@@ -116,7 +116,7 @@ func (s *Store) Resume(ctx context.Context, known int64) error {
 		tx.skipTasks(known)
 		tx.write("end the hold", `UPDATE mark SET held_since = NULL, held_reason = '',
 			written_by = pg_current_xact_id()::xid`)
-		// An instance may have got retained data after the last copy of its record was made. The operator is told to look.
+		// An instance may have got retained data after the last copy of its record was made. The operator has to look.
 		tx.write("keep retained data for a day", "UPDATE retained SET until = greatest(until, now() + interval '1 day')")
 		return nil
 	})

@@ -27,7 +27,7 @@ func TestCreateAccountAgainLeavesExactlyWhatIsAsked(t *testing.T) {
 		}
 		want := strings.ReplaceAll(strings.Join(grants(f, fresh.Name), "\n"), fresh.Name, after.Name)
 		if got := strings.Join(grants(f, after.Name), "\n"); got != want {
-			t.Errorf("grants of an account made anew:\n%s\nwant\n%s", got, want)
+			t.Errorf("grants of an account that was created again:\n%s\nwant\n%s", got, want)
 		}
 		f.must(f.checkLogin(after.Name, after.Password))
 		if err := f.checkLogin(before.Name, before.Password); number(err) != 1045 {

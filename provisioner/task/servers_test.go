@@ -169,7 +169,7 @@ func TestUndoingARequestWaitsForItsServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := r.Do(t.Context(), recorded, w, since); !errors.Is(err, errAway) {
-		t.Errorf("the request is told: %v", err)
+		t.Errorf("the request gets: %v", err)
 	}
 	if got := end(t, s, recorded.ID); got.State != store.Failed || got.Attempt != 0 {
 		t.Errorf("%+v", got)

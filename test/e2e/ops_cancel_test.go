@@ -239,11 +239,11 @@ func retryDeletion(t *testing.T, d desk) {
 		t.Errorf("deletions that failed: %q", got)
 	}
 	out := d.run(t, 0, "tasks", "retry", failed).Stdout
-	anew := d.latest(t, i)
-	if anew == failed || out != anew+" retries "+failed+".\n" {
-		t.Errorf("after %s, %s: %q", failed, anew, out)
+	again := d.latest(t, i)
+	if again == failed || out != again+" retries "+failed+".\n" {
+		t.Errorf("after %s, %s: %q", failed, again, out)
 	}
-	if state, _ := d.ended(t, anew); state != "succeeded" {
+	if state, _ := d.ended(t, again); state != "succeeded" {
 		t.Errorf("the second deletion %s", state)
 	}
 	// What the platform read of the first one stays so.

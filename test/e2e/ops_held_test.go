@@ -111,8 +111,8 @@ func TestHeld(t *testing.T) {
 				}
 				ts.exec(t, "UPDATE task SET finished_at = now(), state = 'failed' WHERE state = 'in progress'")
 				kept.fetch(t).Expect(t, http.StatusOK)
-				_, anew := kept.bound(t, nil)
-				anew.open(t)
+				_, newer := kept.bound(t, nil)
+				newer.open(t)
 				second := startPlatform(t, s, env)
 				expectHeld(t, second, way.reason)
 				for _, at := range []platform{p, second} {
@@ -132,7 +132,7 @@ func TestHeld(t *testing.T) {
 					t.Errorf("the doctor repairs: %s", repaired.Stdout)
 				}
 				exec(t, admin, "DROP DATABASE `"+c.Database+"`", "DROP DATABASE `"+lateC.Database+"`", "DROP USER "+c.Username,
-					"DROP USER "+lateC.Username, "DROP USER "+anew.Username)
+					"DROP USER "+lateC.Username, "DROP USER "+newer.Username)
 			})
 		}
 	})

@@ -18,7 +18,7 @@ function localise(within) {
 }
 
 const outOfDate = "This page is out of date. Load it again.";
-const lost = "The connection was lost. It is made anew as soon as that can be.";
+const lost = "The connection was lost. It is opened again as soon as possible.";
 const signedOut = "You are signed out. Load this page again.";
 const givenUp = "This page is not kept up to date any more. Load it again.";
 

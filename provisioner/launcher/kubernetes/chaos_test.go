@@ -60,8 +60,8 @@ func (p *place) killed(t *testing.T, method string, spec launcher.Spec, moment i
 	var killed atomic.Bool
 	ends := func() {
 		end := <-kill
+		killed.Store(true) // before the process can have ended
 		end()
-		killed.Store(true)
 		abort()
 	}
 	behind := p.behind(t, func(w http.ResponseWriter, r *http.Request, pass http.HandlerFunc) {

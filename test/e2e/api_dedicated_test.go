@@ -72,7 +72,7 @@ func grow(t *testing.T, i instance, b binding, c credentials) {
 	t.Helper()
 	const bufferPool = "SELECT @@innodb_buffer_pool_size"
 	before := read[int](t, c.open(t), bufferPool)
-	expectError(t, i.updatePlan(t, later, "shared-large"), "PlanChangeNotSupported", "shared-large")
+	expectError(t, i.updatePlan(t, now, "shared-large"), "AsyncRequired")
 	expectError(t, i.updatePlan(t, now, "dedicated-large"), "AsyncRequired")
 	i.await(t, i.updatePlan(t, later, "dedicated-large").Expect(t, http.StatusAccepted).String("operation"))
 	expectEmpty(t, i.updatePlan(t, later, "dedicated-large"), http.StatusOK)

@@ -34,9 +34,9 @@ func TestCleanupKeepsData(t *testing.T) {
 		"a server with another password": {"dedicated-small",
 			func(t *testing.T, env map[string]string, i instance, _ credentials) {
 				old := openTasks(t, env)
-				old.exec(t, "CREATE TABLE backup AS SELECT id, admin_password FROM instance")
+				old.exec(t, "CREATE TABLE earlier AS SELECT id, admin_password FROM instance")
 				rotateAdmin(t, env, i.id).Expect(t, 0)
-				old.exec(t, "UPDATE instance i SET admin_password = b.admin_password FROM backup b WHERE b.id = i.id")
+				old.exec(t, "UPDATE instance i SET admin_password = b.admin_password FROM earlier b WHERE b.id = i.id")
 				forgetHandedOut(t, env)
 			}, "admin password"},
 	}

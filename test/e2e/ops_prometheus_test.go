@@ -26,8 +26,10 @@ func TestPrometheus(t *testing.T) {
 		t.Fatal(err)
 	}
 	env["MYSQL_SERVERS"] = string(shared)
-	plain := startPlatform(t, server, env)
 	dir := t.TempDir()
+	env["BACKUP_STORE"] = "file://" + filepath.Join(dir, "backups")
+	env["CATALOG"] = editedCatalog(t, inPlan("shared-small", "max_bindings:", "backup_every_hours: 24, max_bindings:"))
+	plain := startPlatform(t, server, env)
 	writePair(t, filepath.Join(dir, "pair"), 1)
 	env["TLS_CERTIFICATE"] = filepath.Join(dir, "pair", "tls.crt")
 	env["TLS_KEY"] = filepath.Join(dir, "pair", "tls.key")

@@ -90,10 +90,10 @@ func (c *console) listBackups(ctx context.Context, instance string, l *listing) 
 			VerifiedAt: b.VerifiedAt, VerifyError: b.VerifyError}
 		taken, size, verified := "", "", "no"
 		if d.TakenAt != nil {
-			taken, size = since(*d.TakenAt)+" ago", fmt.Sprintf("%.1f MiB", float64(d.Bytes)/(1<<20))
+			taken, size = ago(*d.TakenAt), fmt.Sprintf("%.1f MiB", float64(d.Bytes)/(1<<20))
 		}
 		if d.VerifiedAt != nil {
-			verified = since(*d.VerifiedAt) + " ago"
+			verified = ago(*d.VerifiedAt)
 		}
 		if d.VerifyError != "" {
 			verified = "DAMAGED"

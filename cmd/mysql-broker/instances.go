@@ -190,7 +190,7 @@ func (d *usageDocument) String() string {
 	if d == nil {
 		return ""
 	}
-	text := fmt.Sprintf("%.1f MiB %s ago", float64(d.StorageBytes)/(1<<20), since(d.MeasuredAt))
+	text := fmt.Sprintf("%.1f MiB %s", float64(d.StorageBytes)/(1<<20), ago(d.MeasuredAt))
 	if d.OverQuotaSince != nil {
 		text += "; over its quota since " + at(*d.OverQuotaSince)
 	}

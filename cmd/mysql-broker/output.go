@@ -97,14 +97,19 @@ func age(seconds int64) string {
 // since returns text for people: the time passed, by this machine's clock.
 func since(t time.Time) string { return age(int64(max(time.Since(t), 0).Seconds())) }
 
-// at returns text for people: the time, and the time passed.
-func at(t time.Time) string {
-	ago := "just now"
-	if time.Since(t) >= time.Second {
-		ago = since(t) + " ago"
+// ago returns text for people: how long ago a time was, or how far ahead it is.
+func ago(t time.Time) string {
+	switch passed := time.Since(t); {
+	case passed <= -time.Second:
+		return "in " + age(int64(-passed.Seconds()))
+	case passed < time.Second:
+		return "just now"
 	}
-	return fmt.Sprintf("%s (%s)", t.Format(time.RFC3339), ago)
+	return since(t) + " ago"
 }
+
+// at returns text for people: the time, and how far it is from now.
+func at(t time.Time) string { return fmt.Sprintf("%s (%s)", t.Format(time.RFC3339), ago(t)) }
 
 // named returns text for people: a name, if there is one, and an id.
 func named(name, id string) string {

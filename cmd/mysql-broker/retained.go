@@ -71,7 +71,7 @@ func (c *console) listRetained(ctx context.Context, l *listing) error {
 		if d.Bytes != nil {
 			size = fmt.Sprintf("%.1f MiB", float64(*d.Bytes)/(1<<20))
 		}
-		return l.add(d, d.ID, d.InstanceID, d.Name, d.Plan, d.Server, d.SpaceGUID, size, since(d.DeletedAt)+" ago",
+		return l.add(d, d.ID, d.InstanceID, d.Name, d.Plan, d.Server, d.SpaceGUID, size, ago(d.DeletedAt),
 			cmp.Or(d.AdoptedBy, at(d.Until)))
 	}))
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql/driver"
-	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -32,10 +31,12 @@ func TestEveryConnectionTaken(t *testing.T) {
 		i := p.makeOwn(t, "shared-small")
 		b, c := i.bound(t, nil)
 		expectEmpty(t, i.updatePlan(t, now, "shared-large"), http.StatusOK)
-		err := connect(t, c.fields(t)).PingContext(t.Context())
-		if refusal := (*mysql.MySQLError)(nil); !errors.As(err, &refusal) || refusal.Number != 1040 {
-			t.Errorf("the server has connections left: %v", err)
-		}
+		// An application may be faster than the clients when the broker has closed a connection, but not each time.
+		testdrive.Eventually(t, time.Minute, "an application is refused, as no connection is left", func() bool {
+			db := connect(t, c.fields(t))
+			defer db.Close()
+			return number(db.PingContext(t.Context())) == 1040
+		})
 		expectEmpty(t, b.unbind(t), http.StatusOK)
 		b, _ = i.bound(t, nil)
 
@@ -91,7 +92,7 @@ func hold(ctx context.Context, connector driver.Connector, full chan<- struct{})
 	told := false
 	for ctx.Err() == nil {
 		conn, err := connector.Connect(ctx)
-		if refusal := (*mysql.MySQLError)(nil); errors.As(err, &refusal) && refusal.Number == 1040 && !told {
+		if number(err) == 1040 && !told {
 			told = true
 			full <- struct{}{}
 		}

@@ -9,7 +9,8 @@ MYSQLD ?= $(wildcard $(MYSQL97)/bin/mysqld)
 # Where `make kubernetes-programs` puts the programs of Kubernetes that tests run.
 KUBERNETES_PROGRAMS ?= /opt/kubernetes-programs
 
-# FULL=1: `make test` with the race detector, and every test on every installed mysqld, as CI runs it.
+# FULL=1: `make test` with the race detector where test/all.sh says, and every test on every installed mysqld, as CI
+# runs it.
 FULL ?=
 
 FUZZTIME ?= 1m

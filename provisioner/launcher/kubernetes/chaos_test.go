@@ -113,7 +113,7 @@ func TestKilledBetweenRequests(t *testing.T) {
 			if moment < 4 {
 				p.killed(t, "destroy", spec, moment)
 			}
-			if err := heir.Destroy(t.Context(), spec.ID); err != nil {
+			if err := destroy(t, heir, spec.ID); err != nil {
 				t.Errorf("destroy after a kill at moment %d: %v", moment, err)
 			}
 			p.holdsNothing(t)

@@ -51,6 +51,19 @@ func finish(t *testing.T,
 	}
 }
 
+// destroy repeats a Destroy that failed, as tasks do: controllers of a busy machine may take longer than it waits.
+func destroy(t *testing.T, l launcher.Launcher, id string) error {
+	t.Helper()
+	var err error
+	for range 3 {
+		if err = l.Destroy(t.Context(), id); err == nil {
+			return nil
+		}
+		t.Logf("destroy %s: %v", id, err)
+	}
+	return err
+}
+
 func launch(t *testing.T, l launcher.Launcher, spec launcher.Spec) (launcher.Endpoint, []string) {
 	t.Helper()
 	e, sentences, err := finish(t, func(ctx context.Context) (launcher.Endpoint, error) {
@@ -271,7 +284,7 @@ func TestFence(t *testing.T) {
 		launch(t, l, spec)
 		owned := map[string]any{}
 		p.Do(t, http.MethodGet, p.Path("persistentvolumeclaims/"+objectName(spec)), nil, &owned)
-		if err := l.Destroy(t.Context(), spec.ID); err != nil {
+		if err := destroy(t, l, spec.ID); err != nil {
 			t.Fatal(err)
 		}
 		metadata := owned["metadata"].(map[string]any)

@@ -54,7 +54,7 @@ func TestPlacement(t *testing.T) {
 		if !errors.Is(err, launcher.ErrNoRoom) || !slices.Contains(sentences, "Waiting for a node of its own") {
 			t.Errorf("a server beside one with a node of its own: %v, %q", err, slices.Compact(sentences))
 		}
-		if err := l.Destroy(t.Context(), other.ID); err != nil {
+		if err := destroy(t, l, other.ID); err != nil {
 			t.Fatal(err)
 		}
 

@@ -8,7 +8,6 @@ import (
 
 	"mysql-broker/provisioner/backup"
 	"mysql-broker/provisioner/backup/objectstore"
-	"mysql-broker/provisioner/fault"
 	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
@@ -210,23 +209,7 @@ func (b backingUp) writeFrom(ctx context.Context, run *task.Run, admin *mysqladm
 		Flavour: flavour.Name, Version: flavour.Version, KeepUntil: recorded.KeepUntil,
 		DataBytes: size.Used(size.Files)}
 	return b.vault.Write(ctx, m, transfer.Source{Rows: rows, Programs: programs, Database: b.instance.Database},
-		transfer.Options{Alive: run.Alive, Progress: b.reportProgress(ctx, run, "Writing the backup", "written")})
-}
-
-// reportProgress returns a function that reports progress once a second, and passes a fault point.
-func (p *Provisioner) reportProgress(ctx context.Context, run *task.Run, doing, point string) func(done, total uint64) {
-	reported := time.Now()
-	return func(done, total uint64) {
-		fault.Point(run.Task.Kind, point)
-		if time.Since(reported) < time.Second {
-			return
-		}
-		reported = time.Now()
-		err := run.Report(ctx, fmt.Sprintf("%s: %d %% done", doing, done*100/max(total, 1)))
-		if err != nil {
-			p.log.Warn("could not record the progress of a task", "task", task.Token(run.Task.ID), "error", err)
-		}
-	}
+		transfer.Options{Alive: run.Alive, Progress: b.reportProgress(ctx, run, "written", percent("Writing the backup"))})
 }
 
 // explain says what users read about a backup that failed.

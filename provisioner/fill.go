@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"mysql-broker/provisioner/fault"
 	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
@@ -258,43 +257,35 @@ func (f filling) copyFrom(ctx context.Context, run *task.Run, admin *mysqladmin.
 		return err
 	}
 	defer programs.Close()
-	reported := time.Now()
+	doing := "Copying"
+	if f.moves && !f.rowsOnly {
+		doing = "Comparing"
+	}
 	o := transfer.Options{Events: of.Events, RowsOnly: f.rowsOnly, Later: events, Alive: run.Alive,
 		MaxBytes: 4*of.Quota() + 64<<20,
-		Progress: func(done, total uint64) {
-			fault.Point(run.Task.Kind, "copied")
-			if time.Since(reported) < time.Second {
-				return
-			}
-			reported = time.Now()
-			doing := "Copying"
-			if f.moves && !f.rowsOnly {
-				doing = "Comparing"
-			}
-			sentence := fmt.Sprintf("%s the data: %d of %d MiB (%d %%)", doing, done>>20, total>>20, done*100/max(total, 1))
-			if err := run.Report(ctx, sentence); err != nil {
-				f.log.Warn("could not record the progress of a copy", "task", task.Token(run.Task.ID), "error", err)
-			}
-		}}
+		Progress: f.reportProgress(ctx, run, "copied", func(done, total uint64) string {
+			return fmt.Sprintf("%s the data: %d of %d MiB (%d %%)", doing, done>>20, total>>20, done*100/max(total, 1))
+		})}
 	return f.asOwner(ctx, run, owner, func(ctx context.Context, to transfer.Target) error {
-		if err := f.sameFlavour(ctx, admin, f.instance); err != nil {
+		from, err := admin.Flavour(ctx)
+		if err == nil {
+			err = f.canHold(ctx, from, fmt.Sprintf("what a %s server has", from))
+		}
+		if err != nil {
 			return err
 		}
 		return transfer.Copy(ctx, transfer.Source{Rows: rows, Programs: programs, Database: source.Database}, to, o)
 	})
 }
 
-// sameFlavour returns an error unless an instance's server can hold what the source's holds.
-func (f filling) sameFlavour(ctx context.Context, source *mysqladmin.Server, i store.Instance) error {
-	from, err := source.Flavour(ctx)
-	if err != nil {
-		return err
-	}
-	return f.fleet.AsAdmin(ctx, i, func(admin *mysqladmin.Server) error {
+// canHold returns an error unless the instance's server can hold data that one of that flavour has written. what names
+// the data to users.
+func (f filling) canHold(ctx context.Context, from mysqladmin.Flavour, what string) error {
+	return f.fleet.AsAdmin(ctx, f.instance, func(admin *mysqladmin.Server) error {
 		to, err := admin.Flavour(ctx)
 		if err == nil && !to.CanTake(from) {
 			err = &transfer.RefusedError{Sentence: fmt.Sprintf("The server of the new service instance is %s, and cannot take "+
-				"what a %s server has. Choose another plan.", to, from)}
+				"%s. Choose another plan.", to, what)}
 		}
 		return err
 	})

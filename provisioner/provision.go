@@ -285,6 +285,17 @@ var provisionKind = kind{
 	},
 }
 
+// provisionFailed records the end of a provision that failed. The platform of an asynchronous one deletes the instance.
+func provisionFailed(i store.Instance, r request) func(tx *store.Tx, undone bool) {
+	return func(tx *store.Tx, undone bool) {
+		if r.Async || !undone {
+			tx.SetInstanceState(i.ID, store.CreateFailed)
+		} else {
+			tx.DeleteInstance(i.ID)
+		}
+	}
+}
+
 // provisionWorkflow creates an instance. If a synchronous provision fails, the response says so, and the instance is
 // deleted. If an asynchronous one fails, or its cleanup does, the instance stays until the platform deletes it.
 func (p *Provisioner) provisionWorkflow(i store.Instance, r request, l sessionLock) (task.Workflow, error) {
@@ -297,13 +308,7 @@ func (p *Provisioner) provisionWorkflow(i store.Instance, r request, l sessionLo
 	}
 	w := task.Workflow{
 		Succeeded: func(tx *store.Tx, _ task.Memory) { tx.SetInstanceState(i.ID, store.Ready) },
-		Failed: func(tx *store.Tx, undone bool) {
-			if r.Async || !undone {
-				tx.SetInstanceState(i.ID, store.CreateFailed)
-			} else {
-				tx.DeleteInstance(i.ID)
-			}
-		},
+		Failed:    provisionFailed(i, r),
 	}
 	createDatabase := task.Step{Name: "create database", Progress: "Creating the database",
 		Do: p.inSession(i, l, func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {

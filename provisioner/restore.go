@@ -65,25 +65,14 @@ func (f filling) restore(ctx context.Context, run *task.Run, of plan.Plan, owner
 		return explainBackup(run, err)
 	}
 	err = f.asOwner(ctx, run, owner, func(ctx context.Context, to transfer.Target) error {
-		if err := f.canHold(ctx, mysqladmin.Flavour{Name: m.Flavour, Version: m.Version}); err != nil {
+		from := mysqladmin.Flavour{Name: m.Flavour, Version: m.Version}
+		if err := f.canHold(ctx, from, fmt.Sprintf("a backup of %s", from)); err != nil {
 			return err
 		}
 		return f.vault.Restore(ctx, m, to, transfer.Options{Events: of.Events, Later: events, Alive: run.Alive,
-			MaxBytes: 4*of.Quota() + 64<<20, Progress: f.reportProgress(ctx, run, "Restoring the backup", "restored")})
+			MaxBytes: 4*of.Quota() + 64<<20, Progress: f.reportProgress(ctx, run, "restored", percent("Restoring the backup"))})
 	})
 	return explainRestore(ctx, run, err)
-}
-
-// canHold returns an error unless the instance's server can hold what one of that flavour has written.
-func (f filling) canHold(ctx context.Context, from mysqladmin.Flavour) error {
-	return f.fleet.AsAdmin(ctx, f.instance, func(admin *mysqladmin.Server) error {
-		to, err := admin.Flavour(ctx)
-		if err == nil && !to.CanTake(from) {
-			err = &transfer.RefusedError{Sentence: fmt.Sprintf("The server of the new service instance is %s, and cannot take "+
-				"a backup of %s. Choose another plan.", to, from)}
-		}
-		return err
-	})
 }
 
 // explainRestore says what users read about a restore that failed.

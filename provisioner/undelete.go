@@ -127,13 +127,7 @@ func (p *Provisioner) undeleteWorkflow(i store.Instance, r request, l sessionLoc
 			tx.AdoptRetained(i.ID, kept)
 			tx.SetInstanceState(i.ID, store.Ready)
 		},
-		Failed: func(tx *store.Tx, undone bool) {
-			if r.Async || !undone {
-				tx.SetInstanceState(i.ID, store.CreateFailed)
-			} else {
-				tx.DeleteInstance(i.ID)
-			}
-		},
+		Failed: provisionFailed(i, r),
 	}
 	look := task.Step{Name: "look for the data", Progress: "Looking for the data",
 		Do: func(ctx context.Context, _ *task.Run) error { return p.databaseThere(ctx, i) }}

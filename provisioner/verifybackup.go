@@ -123,7 +123,7 @@ func (p *Provisioner) verifyBackup(ctx context.Context, run *task.Run, b store.B
 	}
 	return f.asOwner(ctx, run, owner, func(ctx context.Context, to transfer.Target) error {
 		return p.vault.Restore(ctx, m, to, transfer.Options{Events: true, Alive: run.Alive,
-			Progress: p.reportProgress(ctx, run, "Verifying backup "+b.ID, "verified")})
+			Progress: p.reportProgress(ctx, run, "verified", percent("Verifying backup "+b.ID))})
 	})
 }
 

@@ -53,12 +53,7 @@ func TestDumpAndLoad(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		f := newFixture(t, s)
-		f.exec(f.source, everything...)
-		if f.mariaDB {
-			f.exec(f.source, ofMariaDB...)
-		} else {
-			f.exec(f.source, ofMySQL...)
-		}
+		f.createEverything()
 		f.exec(f.source, "CREATE TABLE many (id BIGINT PRIMARY KEY, filler CHAR(255) NOT NULL)", "INSERT INTO many VALUES (1, 'x')")
 		for n := range 15 {
 			f.exec(f.source, fmt.Sprintf("INSERT INTO many SELECT id + %d, REPEAT('x', 255) FROM many", 1<<n))

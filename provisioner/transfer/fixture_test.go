@@ -145,3 +145,14 @@ func (f *fixture) expectSame(query string, replace ...string) {
 		f.t.Errorf("%s:\nsource: %s\ncopy:   %s", query, want, got)
 	}
 }
+
+// createEverything creates every kind of object and value in the source that its flavour has.
+func (f *fixture) createEverything() {
+	f.t.Helper()
+	f.exec(f.source, everything...)
+	if f.mariaDB {
+		f.exec(f.source, ofMariaDB...)
+	} else {
+		f.exec(f.source, ofMySQL...)
+	}
+}

@@ -146,12 +146,7 @@ func TestCopy(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		f := newFixture(t, s)
-		f.exec(f.source, everything...)
-		if f.mariaDB {
-			f.exec(f.source, ofMariaDB...)
-		} else {
-			f.exec(f.source, ofMySQL...)
-		}
+		f.createEverything()
 		// Several chunks, with gaps between their keys.
 		f.exec(f.source, "CREATE TABLE many (id BIGINT PRIMARY KEY, filler CHAR(255) NOT NULL, n INT, UNIQUE KEY (n))",
 			"INSERT INTO many VALUES (-9000000000000000000, 'x', 1)")

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-
-	"mysql-broker/provisioner/launcher"
 )
 
 // Keep implements launcher.Launcher. The record is a file next to the state, which older brokers ignore.
@@ -19,10 +17,7 @@ func (l *Launcher) Keep(ctx context.Context, id string) error {
 	if kept, err := sd.kept(); kept || err != nil {
 		return err
 	}
-	unlock, err := lockDir(ctx, sd.dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("server %s: %w", id, launcher.ErrNotFound)
-	}
+	unlock, err := sd.lock(ctx)
 	if err != nil {
 		return err
 	}

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"mysql-broker/provisioner/launcher"
 )
 
 const (
@@ -78,4 +81,13 @@ func tryLock(dir string) (_ *os.File, err error) {
 		return nil, fmt.Errorf("lock %s: %w", dir, unix.EWOULDBLOCK)
 	}
 	return f, nil
+}
+
+// lock waits for the lock of a server. It fails with launcher.ErrNotFound if there is no such server.
+func (d serverDir) lock(ctx context.Context) (unlock func(), err error) {
+	unlock, err = lockDir(ctx, d.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("server %s: %w", d.id, launcher.ErrNotFound)
+	}
+	return unlock, err
 }

@@ -2,9 +2,7 @@ package process
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 
 	"mysql-broker/provisioner/fault"
 	"mysql-broker/provisioner/launcher"
@@ -17,10 +15,7 @@ func (l *Launcher) Suspend(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	unlock, err := lockDir(ctx, sd.dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("server %s: %w", id, launcher.ErrNotFound)
-	}
+	unlock, err := sd.lock(ctx)
 	if err != nil {
 		return err
 	}

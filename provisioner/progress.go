@@ -1,0 +1,31 @@
+package provisioner
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"mysql-broker/provisioner/fault"
+	"mysql-broker/provisioner/task"
+)
+
+// reportProgress returns a function that reports progress in a sentence, once a second, and passes a fault point.
+func (p *Provisioner) reportProgress(ctx context.Context, run *task.Run, point string,
+	sentence func(done, total uint64) string) func(done, total uint64) {
+	reported := time.Now()
+	return func(done, total uint64) {
+		fault.Point(run.Task.Kind, point)
+		if time.Since(reported) < time.Second {
+			return
+		}
+		reported = time.Now()
+		if err := run.Report(ctx, sentence(done, total)); err != nil {
+			p.log.Warn("could not record the progress of a task", "task", task.Token(run.Task.ID), "error", err)
+		}
+	}
+}
+
+// percent returns the sentence for work of which users see only the share that is done.
+func percent(doing string) func(done, total uint64) string {
+	return func(done, total uint64) string { return fmt.Sprintf("%s: %d %% done", doing, done*100/max(total, 1)) }
+}

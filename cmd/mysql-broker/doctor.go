@@ -32,7 +32,8 @@ servers. Brokers can run meanwhile; their running operations are not mistaken fo
   deviating    an account has privileges that do not match its role and its instance's quota. --repair sets them, on
                shared servers. They are compared only if the broker's account can read mysql.db. Or a launcher lacks
                rights in Kubernetes.
-  limited      the broker's account on a shared server lacks a privilege that only some operations need.
+  limited      the broker's account on a shared server lacks a privilege that only some operations need, or an image of
+               servers in Kubernetes is named without its digest.
   refused      Kubernetes would refuse the servers of a plan, for example because of its labels.
   unrecorded   its name looks like the broker's, but the broker has no record of it. It may belong to another broker and
                is never touched.

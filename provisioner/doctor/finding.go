@@ -22,7 +22,7 @@ const (
 	Refused     Problem = "refused"     // a launcher would refuse servers of a plan
 	Unrecorded  Problem = "unrecorded"  // it has a name like the broker's, but no record
 	Stray       Problem = "stray"       // an account may use an instance's database, but has no record
-	Limited     Problem = "limited"     // the broker's account on it may not do everything
+	Limited     Problem = "limited"     // the broker's account on it may not do everything, or a launcher gives advice
 	Deviating   Problem = "deviating"   // it has other rights than it must: an account, or the broker at a launcher
 )
 

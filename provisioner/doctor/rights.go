@@ -10,13 +10,16 @@ import (
 	"mysql-broker/store"
 )
 
-// rights reports the launchers that lack rights, and the plans whose servers a launcher would refuse. The launchers in
-// unseen are reported already, if they do not respond.
+// rights reports the launchers that lack rights or give advice, and the plans whose servers a launcher would refuse.
+// The launchers in unseen are reported already, if they do not respond.
 func (d *Doctor) rights(ctx context.Context, unseen map[string][]error) (findings []Finding) {
 	for _, l := range d.fleet.Launchers() {
 		checker, ok := l.Launcher.(launchers.Checker)
 		if !ok {
 			continue
+		}
+		if advice := checker.Advice(); advice != "" {
+			findings = append(findings, Finding{Problem: Limited, Kind: launcher, Name: l.Name, ToDo: advice})
 		}
 		missing, err := checker.MissingRights(ctx)
 		switch {

@@ -54,7 +54,7 @@ func TestKubernetes(t *testing.T) {
 		check("in use", audit.Told{
 			Instances: []audit.Instance{{ID: i.id, PlanID: larger, State: audit.Exists}},
 			Bindings:  []audit.Binding{{InstanceID: i.id, ID: b.bindingID, State: audit.Exists, Credentials: login}}})
-		runDoctor(t, immortal).Expect(t, 0)
+		expectLine(t, runDoctor(t, immortal).Expect(t, 0).Stdout, "limited", "launcher", "kubernetes", "digest")
 
 		lost := m.makeOwn(t, "dedicated-small")
 		openTasks(t, env).exec(t, "DELETE FROM instance WHERE id = '"+lost.id+"'")

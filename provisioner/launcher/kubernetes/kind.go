@@ -114,7 +114,7 @@ func (c Config) Open(o launcher.Options) (launcher.Launcher, error) {
 func (c Config) Beside(other launcher.Configured) error {
 	o, ok := other.(Config)
 	if ok && c.Namespace == o.Namespace && c.Credentials.URL == o.Credentials.URL {
-		return errors.New("both have the same namespace: set " + c.name("LAUNCHER_NAMESPACE"))
+		return errors.New("both have the same namespace: set " + c.variable("LAUNCHER_NAMESPACE"))
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package kubernetes_test
 
 import (
 	"maps"
+	"net/http"
 	"reflect"
 	"strings"
 	"testing"
@@ -72,5 +73,18 @@ func TestConfigureWrong(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), variable+" ") || strings.Contains(err.Error(), "t0ken") {
 			t.Errorf("%s=%s: %v", variable, value, err)
 		}
+	}
+}
+
+// Images are to have digests; the advice names those that have none.
+func TestAdvice(t *testing.T) {
+	t.Parallel()
+	cfg := apiServer(t, func(http.ResponseWriter, *http.Request) {})
+	if advice := open(t, cfg).Advice(); !strings.Contains(advice, "LAUNCHER_IMAGES") || !strings.Contains(advice, "mysql:9.7") {
+		t.Errorf("a tag alone: %q", advice)
+	}
+	cfg.Images[0].Name = "mysql:9.7@sha256:" + strings.Repeat("0", 64)
+	if advice := open(t, cfg).Advice(); advice != "" {
+		t.Errorf("a digest: %q", advice)
 	}
 }

@@ -10,7 +10,7 @@ import (
 // rights lists everything that the launcher does in its namespace. deploy/kubernetes/launcher grants these rights.
 var rights = []right{
 	{"", secrets, "get list create patch delete"},
-	{"", claims, "create patch"},
+	{"", claims, "get create patch"},
 	{"", services, "get create patch"},
 	{"apps", statefulSets, "create patch"},
 	{"", pods, "get list watch delete"},
@@ -62,4 +62,27 @@ func (l *Launcher) MissingRights(ctx context.Context) (string, error) {
 	}
 	return fmt.Sprintf("the broker lacks rights in the namespace %s: it may not %s; apply deploy/kubernetes/launcher "+
 		"there", l.cfg.Namespace, strings.Join(missing, ", ")), nil
+}
+
+// Advice implements launcher.Checker.
+func (l *Launcher) Advice() string {
+	var tags []string
+	for _, image := range l.cfg.Images {
+		if !strings.Contains(image.Name, "@sha256:") {
+			tags = append(tags, image.Name)
+		}
+	}
+	if len(tags) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("name images by digest, as IMAGE@sha256:…, in %s: once the tag of %s is moved, servers run "+
+		"another program when their pods start again", l.cfg.variable("LAUNCHER_IMAGES"), strings.Join(tags, ", "))
+}
+
+// variable is the name by which operators set it.
+func (c Config) variable(name string) string {
+	if c.name == nil {
+		return name
+	}
+	return c.name(name)
 }

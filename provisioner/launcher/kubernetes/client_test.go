@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes"
@@ -137,6 +138,56 @@ func TestPages(t *testing.T) {
 	if ids, err := l.List(t.Context()); err != nil || strings.Join(ids, " ") != "d_two d_three d_" {
 		t.Errorf("there are %q, %v", ids, err)
 	}
+}
+
+// A launcher that supervises lists the pods once and follows them with a watch; who asks it causes no request. When it
+// has not been able to watch for long, it says so instead of what it saw last.
+func TestAskingCausesNoRequest(t *testing.T) {
+	t.Parallel()
+	var lists, watches atomic.Int32
+	var down atomic.Bool
+	cut := make(chan struct{})
+	cfg := apiServer(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case !strings.HasSuffix(r.URL.Path, "/pods"):
+			fmt.Fprint(w, `{"status": {"allowed": true}}`)
+		case down.Load():
+			refuse(w, 403, "Forbidden", `User "broker" cannot list resource "pods"`)
+		case r.URL.Query().Get("watch") == "":
+			lists.Add(1)
+			fmt.Fprint(w, `{"metadata": {"resourceVersion": "1"}, "items": [{"metadata": {"labels": {"mysql-broker/server": "d_1"}},
+				"status": {"conditions": [{"type": "PodScheduled", "status": "False"}]}}]}`)
+		default:
+			watches.Add(1)
+			w.(http.Flusher).Flush()
+			select {
+			case <-cut:
+			case <-r.Context().Done():
+			}
+		}
+	})
+	cfg.Supervise, cfg.WatchPause = true, 10*time.Millisecond
+	l := open(t, cfg)
+	for range 100 {
+		if all, err := l.Troubles(t.Context()); err != nil || all["d_1"] != launcher.NoNode {
+			t.Fatalf("there are %v, %v", all, err)
+		}
+	}
+	if n := lists.Load(); n != 1 {
+		t.Errorf("%d lists", n)
+	}
+	await(t, "the watch", func() bool { return watches.Load() == 1 })
+	down.Store(true)
+	close(cut)
+	await(t, "the launcher to say that it sees nothing", func() bool {
+		_, err := l.Troubles(t.Context())
+		return err != nil && strings.Contains(err.Error(), "cannot list resource")
+	})
+	down.Store(false)
+	await(t, "the launcher to see again", func() bool {
+		all, err := l.Troubles(t.Context())
+		return err == nil && all["d_1"] == launcher.NoNode
+	})
 }
 
 // A token that was replaced in its file is read again when the old one is refused.

@@ -107,7 +107,7 @@ func New(cfg Config) (*Launcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes launcher: %w", err)
 	}
-	l := &Launcher{cfg: cfg, api: api}
+	l := &Launcher{cfg: cfg, api: api, seen: seen{begun: make(chan struct{})}}
 	if cfg.Supervise {
 		l.supervise()
 	}

@@ -34,7 +34,7 @@ func (l *Launcher) supervise() {
 	})
 	l.background.Go(func() {
 		status := &periodic.Status{What: "watching the servers' pods", Log: l.cfg.Logger}
-		periodic.Run(ctx, periodic.Schedule{Every: l.cfg.WatchPause}, status, l.watchPods)
+		periodic.Run(ctx, periodic.Schedule{Every: l.cfg.WatchPause}, status, l.keepWatch)
 	})
 	r := &renewal{l: l, due: map[string]bool{},
 		status: periodic.Servers{Status: periodic.Status{What: "renewing a server's certificate", Level: slog.LevelError,

@@ -19,58 +19,110 @@ const (
 	killShown = time.Hour
 
 	watchTime = "300" // seconds, after which the API server ends a watch and the next one begins
+
+	// blindPauses is how many times Config.WatchPause a watch may fail before what it saw last counts no more: 5 minutes.
+	blindPauses = 30
 )
 
 // seen has the troubles of all servers, from the watch of their pods.
 type seen struct {
+	begun chan struct{} // closed when the first list has succeeded or failed
+	once  sync.Once     // closes it
+
 	mu    sync.Mutex
-	ready bool // the list before the watch is complete
-	all   map[string]ailing
+	all   map[string]ailing // nil until a list has succeeded
+	err   error             // why the watch fails, nil while it works
+	since time.Time         // when it began to fail
 }
 
 // ailing is a server in trouble.
 type ailing struct {
 	trouble launcher.Trouble
+	from    time.Time // zero if it has begun; later than now if only a change of the pod can prevent it
 	until   time.Time // zero if only a change of the pod ends it
 }
 
+// stopLate is how long after its grace period a pod may still be there. A kubelet that responds removes it.
+const stopLate = time.Minute
+
 // Troubles implements launcher.Observer.
 func (l *Launcher) Troubles(ctx context.Context) (map[string]launcher.Trouble, error) {
-	s := &l.seen
-	if s.mu.Lock(); !s.ready {
-		s.mu.Unlock()
-		s = &seen{all: map[string]ailing{}}
-		if _, err := list(ctx, l.api, pods, serversSelector, pageSize, func(p pod) error {
-			s.note(p)
-			return nil
-		}); err != nil {
-			return nil, fmt.Errorf("list the pods of servers: %w", err)
-		}
-		s.mu.Lock()
+	if l.cfg.Supervise {
+		return l.watched(ctx)
 	}
+	s := &seen{all: map[string]ailing{}}
+	if _, err := l.listPods(ctx, s); err != nil {
+		return nil, err
+	}
+	return s.troubles(), nil
+}
+
+// watched returns what the watch has seen. It makes no request: Prometheus may ask as often as it likes.
+func (l *Launcher) watched(ctx context.Context) (map[string]launcher.Trouble, error) {
+	s := &l.seen
+	select {
+	case <-s.begun:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for the first list of the servers' pods: %w", context.Cause(ctx))
+	}
+	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.err != nil && (s.all == nil || time.Since(s.since) > blindPauses*l.cfg.WatchPause) {
+		return nil, fmt.Errorf("the servers' pods have not been seen for %v: %w",
+			time.Since(s.since).Round(time.Second), s.err)
+	}
+	return s.troubles(), nil
+}
+
+// troubles leaves out those that are over or have not begun.
+func (s *seen) troubles() map[string]launcher.Trouble {
 	found := map[string]launcher.Trouble{}
 	for id, a := range s.all {
-		if a.until.IsZero() || time.Now().Before(a.until) {
+		if now := time.Now(); !now.Before(a.from) && (a.until.IsZero() || now.Before(a.until)) {
 			found[id] = a.trouble
 		}
 	}
-	return found, nil
+	return found
+}
+
+// listPods notes the state of every server's pod, and returns the version of the list.
+func (l *Launcher) listPods(ctx context.Context, s *seen) (version string, err error) {
+	version, err = list(ctx, l.api, pods, serversSelector, pageSize, func(p pod) error {
+		s.note(p)
+		return nil
+	})
+	if err != nil {
+		return "", fmt.Errorf("list the pods of servers: %w", err)
+	}
+	return version, nil
+}
+
+// keepWatch is watchPods, and remembers since when that fails.
+func (l *Launcher) keepWatch(ctx context.Context) error {
+	err := l.watchPods(ctx)
+	if err != nil {
+		l.seen.mu.Lock()
+		if l.seen.err == nil {
+			l.seen.since = time.Now()
+		}
+		l.seen.err = err
+		l.seen.mu.Unlock()
+		l.seen.once.Do(func() { close(l.seen.begun) })
+	}
+	return err
 }
 
 // watchPods watches the servers' pods until the watch fails. It remembers only servers in trouble.
 func (l *Launcher) watchPods(ctx context.Context) error {
 	fresh := &seen{all: map[string]ailing{}}
-	version, err := list(ctx, l.api, pods, serversSelector, pageSize, func(p pod) error {
-		fresh.note(p)
-		return nil
-	})
+	version, err := l.listPods(ctx, fresh)
 	if err != nil {
-		return fmt.Errorf("list the pods of servers: %w", err)
+		return err
 	}
 	l.seen.mu.Lock()
-	l.seen.all, l.seen.ready = fresh.all, true
+	l.seen.all, l.seen.err = fresh.all, nil
 	l.seen.mu.Unlock()
+	l.seen.once.Do(func() { close(l.seen.begun) })
 	for ctx.Err() == nil {
 		if version, err = l.watchFrom(ctx, version); err != nil {
 			return fmt.Errorf("watch the pods of servers: %w", err)
@@ -128,7 +180,7 @@ func (s *seen) note(p pod) (trouble launcher.Trouble, begins bool) {
 	} else {
 		s.all[id] = now
 	}
-	return now.trouble, now.trouble != "" && now.trouble != before.trouble
+	return now.trouble, now.trouble != "" && now.trouble != before.trouble && now.from.IsZero()
 }
 
 // trouble returns what is wrong with a pod.
@@ -140,6 +192,8 @@ func (p pod) trouble() ailing {
 		// The node controller sets Ready to false; a kubelet would have changed ContainersReady as well.
 		ready.Status == "False" && containers.Status == "True":
 		return ailing{trouble: launcher.NodeLost}
+	case !p.Metadata.DeletionTimestamp.IsZero(): // which is the end of the grace period
+		return ailing{trouble: launcher.NodeLost, from: p.Metadata.DeletionTimestamp.Add(stopLate)}
 	case p.Status.Reason == "Evicted", disrupted.Reason == "TerminationByKubelet":
 		return ailing{trouble: launcher.Evicted}
 	case p.condition("PodScheduled").Status == "False":
@@ -148,7 +202,7 @@ func (p pod) trouble() ailing {
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		for _, ended := range []containerState{c.State, c.LastState} {
 			if t := ended.Terminated; t != nil && t.Reason == "OOMKilled" && time.Since(t.FinishedAt) < killShown {
-				return ailing{launcher.OutOfMemory, t.FinishedAt.Add(killShown)}
+				return ailing{trouble: launcher.OutOfMemory, until: t.FinishedAt.Add(killShown)}
 			}
 		}
 		if c.State.Waiting == nil {

@@ -147,7 +147,7 @@ func (l *Launcher) bringUp(ctx context.Context, s *server, spec launcher.Spec) (
 
 // makeObjects creates or corrects all objects but the Secret, and returns NotYet.
 func (l *Launcher) makeObjects(ctx context.Context, s *server) error {
-	if err := l.api.apply(ctx, l.api.path(claims, s.name), l.claimOf(s), nil); err != nil {
+	if _, err := l.applyClaim(ctx, s); err != nil {
 		return err
 	}
 	fault.Point("launch", "volume claimed")

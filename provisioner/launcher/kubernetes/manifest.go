@@ -27,7 +27,7 @@ const (
 func (l *Launcher) claimOf(s *server) claim {
 	c := claim{APIVersion: "v1", Kind: "PersistentVolumeClaim", Metadata: s.metadata(), Spec: claimSpec{
 		AccessModes: []string{"ReadWriteOnce"},
-		Resources:   resources{Requests: map[string]string{"storage": fmt.Sprintf("%dMi", s.state.ClaimMB)}}}}
+		Resources:   resources{Requests: map[string]string{storage: fmt.Sprintf("%dMi", s.state.volumeMB())}}}}
 	if s.state.Class != "" {
 		c.Spec.StorageClassName = &s.state.Class
 	}

@@ -27,9 +27,18 @@ type metadata struct {
 	OwnerReferences []ownerReference  `json:"ownerReferences,omitempty"`
 
 	UID               string    `json:"uid,omitempty"`
+	Generation        int       `json:"generation,omitempty"` // counts the changes of the spec
 	ResourceVersion   string    `json:"resourceVersion,omitempty"`
 	CreationTimestamp time.Time `json:"creationTimestamp,omitzero"`
 	DeletionTimestamp time.Time `json:"deletionTimestamp,omitzero"`
+
+	ManagedFields []managedFields `json:"managedFields,omitempty"`
+}
+
+// managedFields says who changed an object when. An apply that changes nothing leaves the time as it is.
+type managedFields struct {
+	Manager string    `json:"manager"`
+	Time    time.Time `json:"time"`
 }
 
 type ownerReference struct {
@@ -61,10 +70,17 @@ type secret struct {
 }
 
 type claim struct {
-	APIVersion string    `json:"apiVersion"`
-	Kind       string    `json:"kind"`
-	Metadata   metadata  `json:"metadata"`
-	Spec       claimSpec `json:"spec"`
+	APIVersion string      `json:"apiVersion"`
+	Kind       string      `json:"kind"`
+	Metadata   metadata    `json:"metadata"`
+	Spec       claimSpec   `json:"spec"`
+	Status     claimStatus `json:"status,omitzero"`
+}
+
+type claimStatus struct {
+	Capacity                  map[string]string `json:"capacity"`
+	AllocatedResourceStatuses map[string]string `json:"allocatedResourceStatuses"`
+	Conditions                []condition       `json:"conditions"`
 }
 
 type claimSpec struct {
@@ -114,6 +130,10 @@ type statefulSet struct {
 	Kind       string          `json:"kind"`
 	Metadata   metadata        `json:"metadata"`
 	Spec       statefulSetSpec `json:"spec"`
+	Status     struct {
+		ObservedGeneration int `json:"observedGeneration"` // the one that its controller has seen
+		Replicas           int `json:"replicas"`
+	} `json:"status,omitzero"`
 }
 
 type statefulSetSpec struct {

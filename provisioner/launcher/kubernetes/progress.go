@@ -111,8 +111,13 @@ func ended(s *server, c containerStatus) error {
 		Err: fmt.Errorf("server %s: the container %s has ended %d times: %s", s.id, c.Name, c.RestartCount, why)}
 }
 
-// whyNoPod returns an error if the StatefulSet cannot create a pod. Only an event says so, no condition does.
+// whyNoPod returns an error if the StatefulSet cannot create a pod. Only an event says so, no condition does. The API
+// server reads all events of the namespace to find those of one object, so whyNoPod asks only after the StatefulSet's
+// controller has failed to create a pod.
 func (l *Launcher) whyNoPod(ctx context.Context, s *server, set statefulSet) error {
+	if set.Status.ObservedGeneration != set.Metadata.Generation || set.Status.Replicas > 0 {
+		return nil
+	}
 	query := url.Values{"fieldSelector": {"reason=FailedCreate,involvedObject.uid=" + set.Metadata.UID}}
 	var found eventList
 	if err := l.api.get(ctx, l.api.path(events)+"?"+query.Encode(), &found); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"net/http"
 	"reflect"
 	"strconv"
@@ -58,14 +59,16 @@ func (l *Launcher) resizeTo(ctx context.Context, s *server, next state, spec lau
 	present := s.state
 	wanted := *s
 	wanted.state = next
+	inPlace := present.sameNodes(next)
 	if next.ClaimMB > present.ClaimMB {
-		if err := l.api.apply(ctx, l.api.path(claims, s.name), l.claimOf(&wanted), nil); err != nil {
+		online, err := l.growVolume(ctx, &wanted)
+		if err != nil {
 			return err
 		}
+		inPlace = inPlace && online
 		fault.Point("resize", "volume grown")
 	}
-	inPlace := false
-	if present.sameNodes(next) {
+	if inPlace {
 		var err error
 		if inPlace, err = l.resizeInPlace(ctx, s, next, spec); err != nil {
 			return err
@@ -167,23 +170,26 @@ func equal(a, b resources) bool {
 	return maps.EqualFunc(a.Limits, b.Limits, same) && maps.EqualFunc(a.Requests, b.Requests, same)
 }
 
-// toMilli parses the forms that the launcher's quantities can have; it returns -1 for any other.
+// toMilli parses a quantity; it returns -1 for one with an exponent, or that is too large.
 // https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
 func toMilli(quantity string) int64 {
 	unit := int64(1000)
-	for suffix, size := range map[string]int64{"m": 1, "Ki": 1000 << 10, "Mi": 1000 << 20, "Gi": 1000 << 30,
-		"Ti": 1000 << 40} {
+	for suffix, size := range units {
 		if number, ok := strings.CutSuffix(quantity, suffix); ok {
 			quantity, unit = number, size
 			break
 		}
 	}
 	n, err := strconv.ParseInt(quantity, 10, 64)
-	if err != nil {
+	if err != nil || n > math.MaxInt64/unit {
 		return -1
 	}
 	return n * unit
 }
+
+// units are the thousandths in each. No suffix is the end of another one.
+var units = map[string]int64{"m": 1, "k": 1e6, "M": 1e9, "G": 1e12, "T": 1e15, "P": 1e18,
+	"Ki": 1000 << 10, "Mi": 1000 << 20, "Gi": 1000 << 30, "Ti": 1000 << 40, "Pi": 1000 << 50}
 
 // Errors of MySQL and MariaDB for a variable that this version does not have, or that can only be set at the start.
 const (

@@ -27,7 +27,7 @@ type state struct {
 	MemoryMB  int    `json:"memory_mb"`
 	MilliCPU  int    `json:"milli_cpu,omitempty"`
 	StorageMB int    `json:"storage_mb"`
-	ClaimMB   int    `json:"claim_mb"`                // the largest StorageMB so far: claims cannot shrink
+	ClaimMB   int    `json:"claim_mb"`                // the size of the claim, which cannot shrink
 	Class     string `json:"storage_class,omitempty"` // of the claim, which cannot change; "" for the cluster's default
 
 	Placement *plan.Placement `json:"placement,omitempty"`
@@ -81,6 +81,9 @@ func (st state) sameNodes(other state) bool {
 	a, b := st.placement(), other.placement()
 	return a.OwnNode == b.OwnNode && slices.Equal(a.Tolerations, b.Tolerations)
 }
+
+// volumeMB is the size that the claim is to have.
+func (st state) volumeMB() int { return max(st.ClaimMB, st.StorageMB) }
 
 func (s *server) kept() bool { return s.secret.Metadata.Annotations[keptAnnotation] != "" }
 

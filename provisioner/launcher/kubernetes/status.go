@@ -89,7 +89,7 @@ func explain(err error) error {
 		return launcher.NoRoom(err)
 	case e.code == http.StatusForbidden && strings.Contains(e.Message, "expansion"),
 		e.code == http.StatusForbidden && strings.Contains(e.Message, "must support resize"):
-		return &launcher.Error{Action: launcher.GiveUp, Sentence: "The disk of this server cannot grow.", Err: err}
+		return &launcher.Error{Action: launcher.GiveUp, Sentence: cannotGrow, Err: err}
 	case e.code == http.StatusForbidden, e.code == http.StatusUnauthorized, e.code == http.StatusNotFound,
 		e.code == http.StatusUnprocessableEntity, e.code == http.StatusBadRequest:
 		return &launcher.Error{Action: launcher.GiveUp, Sentence: noServers, Err: err}

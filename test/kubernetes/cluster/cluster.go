@@ -50,6 +50,8 @@ type Cluster struct {
 
 	mu        sync.Mutex
 	processes []*process
+
+	provides bool // startProvisioner has been called
 }
 
 type process struct {
@@ -233,6 +235,9 @@ func (c *Cluster) Stop() {
 		<-p.done
 	}
 	c.processes = nil
+	if c.provides {
+		c.removeVolumes()
+	}
 }
 
 // ended says which process has ended by itself.

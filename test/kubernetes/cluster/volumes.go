@@ -2,16 +2,35 @@ package cluster
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
 )
 
+// Storage classes of local volumes, which are directories.
 const (
-	// StorageClass is the default one: local volumes, which are directories. Claims of it can grow; nothing limits what is
-	// written.
+	// StorageClass is the default one. Its volumes grow at once with their claims; nothing limits what is written.
 	StorageClass = "local"
 
+	// LimitedClass has file systems in memory, which are as large as their claims.
+	LimitedClass = "limited"
+
+	// FixedClass has claims that cannot grow.
+	FixedClass = "fixed"
+
+	// PendingClass has claims that can grow, and volumes that grow only when a test changes the status of the claim.
+	PendingClass = "pending"
+)
+
+var classes = []string{StorageClass, LimitedClass, FixedClass, PendingClass}
+
+const (
 	provisioner = "test/local"
 	nodeName    = "node"
 )
@@ -42,23 +61,26 @@ type metadata struct {
 // startProvisioner makes a volume for every claim, and removes released ones. The controller-manager's own provisioner
 // makes directories that only root can enter.
 func (c *Cluster) startProvisioner(ctx context.Context) error {
-	err := c.send(ctx, http.MethodPost, "/apis/storage.k8s.io/v1/storageclasses", map[string]any{
-		"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
-		"metadata": map[string]any{"name": StorageClass,
-			"annotations": map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}},
-		"provisioner": provisioner, "reclaimPolicy": "Delete", "volumeBindingMode": "Immediate",
-		"allowVolumeExpansion": true,
-	})
-	if err != nil {
-		return err
+	for _, class := range classes {
+		if err := c.send(ctx, http.MethodPost, "/apis/storage.k8s.io/v1/storageclasses", map[string]any{
+			"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
+			"metadata": map[string]any{"name": class, "annotations": map[string]string{
+				"storageclass.kubernetes.io/is-default-class": strconv.FormatBool(class == StorageClass)}},
+			"provisioner": provisioner, "reclaimPolicy": "Delete", "volumeBindingMode": "Immediate",
+			"allowVolumeExpansion": class != FixedClass,
+		}); err != nil {
+			return err
+		}
 	}
+	c.provides = true
 	watch(c, "/api/v1/persistentvolumeclaims", c.provide)
 	watch(c, "/api/v1/persistentvolumes", c.removeReleased)
 	return nil
 }
 
 func (c *Cluster) provide(ctx context.Context, what string, claim claim) {
-	if claim.Spec.StorageClassName != StorageClass || claim.Metadata.DeletionTimestamp != "" || what == "DELETED" {
+	if !slices.Contains(classes, claim.Spec.StorageClassName) || claim.Metadata.DeletionTimestamp != "" ||
+		what == "DELETED" {
 		return
 	}
 	var err error
@@ -66,11 +88,17 @@ func (c *Cluster) provide(ctx context.Context, what string, claim claim) {
 	switch {
 	case claim.Spec.VolumeName == "":
 		err = c.makeVolume(ctx, claim)
-	case len(claim.Status.Capacity) > 0 && claim.Status.Capacity["storage"] != wanted:
+	case len(claim.Status.Capacity) > 0 && claim.Status.Capacity["storage"] != wanted &&
+		claim.Spec.StorageClassName != PendingClass:
+		if claim.Spec.StorageClassName == LimitedClass {
+			err = unix.Mount("", c.volumeDir(claim.Spec.VolumeName), "", unix.MS_REMOUNT, sizeOption(wanted))
+		}
 		// Both, as a driver that expands volumes does.
 		size := map[string]any{"capacity": map[string]string{"storage": wanted}}
-		if err = c.send(ctx, http.MethodPatch, "/api/v1/persistentvolumes/"+claim.Spec.VolumeName,
-			map[string]any{"spec": size}); err == nil {
+		if err == nil {
+			err = c.send(ctx, http.MethodPatch, "/api/v1/persistentvolumes/"+claim.Spec.VolumeName, map[string]any{"spec": size})
+		}
+		if err == nil {
 			err = c.send(ctx, http.MethodPatch, "/api/v1/namespaces/"+claim.Metadata.Namespace+
 				"/persistentvolumeclaims/"+claim.Metadata.Name+"/status", map[string]any{"status": size})
 		}
@@ -80,19 +108,33 @@ func (c *Cluster) provide(ctx context.Context, what string, claim claim) {
 	}
 }
 
+func (c *Cluster) volumeDir(name string) string { return filepath.Join(c.cfg.Dir, "volumes", name) }
+
+func sizeOption(quantity string) string {
+	return "mode=0755,size=" + strconv.Itoa(megabytes(quantity)) + "m"
+}
+
 func (c *Cluster) makeVolume(ctx context.Context, claim claim) error {
 	name := "pv-" + claim.Metadata.UID
-	path := filepath.Join(c.cfg.Dir, "volumes", name)
-	if err := os.MkdirAll(path, 0o755); err != nil {
+	path := c.volumeDir(name)
+	err := os.Mkdir(path, 0o755)
+	made := err == nil
+	if err != nil && !errors.Is(err, fs.ErrExist) { // an earlier event of the same claim made it
 		return err
+	}
+	size := claim.Spec.Resources.Requests["storage"]
+	if made && claim.Spec.StorageClassName == LimitedClass {
+		if err := unix.Mount("volume", path, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, sizeOption(size)); err != nil {
+			return err
+		}
 	}
 	return c.send(ctx, http.MethodPost, "/api/v1/persistentvolumes", map[string]any{
 		"apiVersion": "v1", "kind": "PersistentVolume",
 		"metadata": map[string]any{"name": name,
 			"annotations": map[string]string{"pv.kubernetes.io/provisioned-by": provisioner}},
 		"spec": map[string]any{
-			"storageClassName": StorageClass, "accessModes": []string{"ReadWriteOnce"},
-			"capacity":                      map[string]string{"storage": claim.Spec.Resources.Requests["storage"]},
+			"storageClassName": claim.Spec.StorageClassName, "accessModes": []string{"ReadWriteOnce"},
+			"capacity":                      map[string]string{"storage": size},
 			"persistentVolumeReclaimPolicy": "Delete", "local": map[string]string{"path": path},
 			"claimRef": map[string]string{
 				"apiVersion": "v1", "kind": "PersistentVolumeClaim", "uid": claim.Metadata.UID,
@@ -110,11 +152,31 @@ func (c *Cluster) removeReleased(ctx context.Context, what string, v volume) {
 	if v.Status.Phase != "Released" || v.Spec.Local.Path == "" || what == "DELETED" {
 		return
 	}
-	err := os.RemoveAll(v.Spec.Local.Path)
+	err := removeVolume(v.Spec.Local.Path)
 	if err == nil {
 		err = c.send(ctx, http.MethodDelete, "/api/v1/persistentvolumes/"+v.Metadata.Name, nil)
 	}
 	if err != nil && ctx.Err() == nil {
 		c.cfg.Logf("remove the volume %s: %v", v.Metadata.Name, err)
+	}
+}
+
+// removeVolume removes a directory, or the file system that is mounted there and the directory.
+func removeVolume(path string) error {
+	err := unix.Unmount(path, unix.MNT_DETACH)
+	if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) && os.Getuid() == 0 { // nothing is mounted
+		return err
+	}
+	return os.RemoveAll(path)
+}
+
+// removeVolumes removes all that startProvisioner's watches have made.
+func (c *Cluster) removeVolumes() {
+	all, err := filepath.Glob(c.volumeDir("*"))
+	for _, path := range all {
+		err = errors.Join(err, removeVolume(path))
+	}
+	if err != nil {
+		c.cfg.Logf("remove volumes: %v", err)
 	}
 }

@@ -1,0 +1,76 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"mysql-broker/provisioner/launcher"
+)
+
+const (
+	storage = "storage" // the resource of a claim
+
+	// offlineAfter is how long a node may take to enlarge the file system of a mounted volume. After that, the volume's
+	// driver seems to do so only when the volume is mounted again.
+	offlineAfter = 2 * time.Minute
+
+	cannotGrow = "The disk of this server cannot grow."
+)
+
+// applyClaim creates or enlarges the claim of a server. A claim that is larger already, because a resize failed after
+// that, keeps its size: it cannot shrink.
+func (l *Launcher) applyClaim(ctx context.Context, s *server) (c claim, err error) {
+	wanted := l.claimOf(s)
+	if s.state.Phase != phaseLaunching {
+		var present claim
+		err := l.api.get(ctx, l.api.path(claims, s.name), &present)
+		if err != nil && !isNotFound(err) {
+			return c, err
+		}
+		if now := present.Spec.Resources; toMilli(now.Requests[storage]) > toMilli(wanted.Spec.Resources.Requests[storage]) {
+			wanted.Spec.Resources = now
+		}
+	}
+	return c, l.api.apply(ctx, l.api.path(claims, s.name), wanted, &c)
+}
+
+// growVolume enlarges the claim of a server, and returns NotYet until its volume has that size. online is false if the
+// volume's driver enlarges the file system only when the pod is replaced.
+func (l *Launcher) growVolume(ctx context.Context, s *server) (online bool, err error) {
+	c, err := l.applyClaim(ctx, s)
+	if err != nil {
+		return false, err
+	}
+	if toMilli(c.Status.Capacity[storage]) >= int64(s.state.volumeMB())*units["Mi"] {
+		return true, nil
+	}
+	// https://kubernetes.io/docs/reference/kubernetes-api/config-and-storage-resources/persistent-volume-claim-v1/
+	switch state := c.Status.AllocatedResourceStatuses[storage]; state {
+	case "ControllerResizeInfeasible", "NodeResizeInfeasible":
+		return false, &launcher.Error{Action: launcher.GiveUp, Sentence: cannotGrow,
+			Err: fmt.Errorf("server %s: the driver of its volume cannot enlarge it: %s", s.id, state)}
+	}
+	for _, pending := range c.Status.Conditions {
+		if pending.Type == "FileSystemResizePending" && pending.Status == "True" &&
+			time.Since(pending.LastTransitionTime) > offlineAfter {
+			return false, nil
+		}
+	}
+	if since := c.Metadata.appliedAt(); !since.IsZero() && time.Since(since) > l.cfg.LaunchTimeout {
+		return false, &launcher.Error{Action: launcher.GiveUp, Sentence: "The disk of this server did not grow in time.",
+			Err: fmt.Errorf("server %s: its volume has %s, and is to have %d MiB since %v", s.id, c.Status.Capacity[storage],
+				s.state.volumeMB(), since)}
+	}
+	return false, launcher.NotYet(time.Second, "Enlarging the server's disk")
+}
+
+// appliedAt is when the launcher last changed an object; zero if it never did.
+func (m metadata) appliedAt() (last time.Time) {
+	for _, f := range m.ManagedFields {
+		if f.Manager == fieldManager && f.Time.After(last) {
+			last = f.Time
+		}
+	}
+	return last
+}

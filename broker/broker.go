@@ -44,6 +44,9 @@ func (b *Broker) Services(context.Context) ([]domain.Service, error) {
 	return b.catalog.Services(), nil
 }
 
+// Rotatable is binding_rotatable of a plan.
+func (b *Broker) Rotatable(planID string) bool { return b.catalog.Plans().Get(planID).Rotatable }
+
 // Provision answers PUT /v2/service_instances/{id}.
 func (b *Broker) Provision(ctx context.Context, id string, d domain.ProvisionDetails, async bool,
 	from httpapi.Client) (domain.ProvisionedServiceSpec, error) {
@@ -228,11 +231,12 @@ func (b *Broker) GetInstance(ctx context.Context, id string,
 }
 
 // Bind answers PUT /v2/service_instances/{id}/service_bindings/{id}.
-func (b *Broker) Bind(ctx context.Context, id, bindingID string, d domain.BindDetails, _ bool) (domain.Binding, error) {
+func (b *Broker) Bind(ctx context.Context, id, bindingID string, d httpapi.BindDetails,
+	_ bool) (domain.Binding, error) {
 	var none domain.Binding
-	plan, err := b.catalog.Plan(d.ServiceID, d.PlanID)
+	plan, err := b.boundPlan(ctx, id, d)
 	if err != nil {
-		return none, answer(err)
+		return none, err
 	}
 	parameters, err := b.catalog.BindingParameters(plan.ID, d.RawParameters)
 	if err != nil {
@@ -242,11 +246,36 @@ func (b *Broker) Bind(ctx context.Context, id, bindingID string, d domain.BindDe
 		return none, invalid(errRoute)
 	}
 	c, existed, err := b.provisioner.Bind(ctx, provisioner.BindRequest{InstanceID: id, BindingID: bindingID,
-		ServiceID: d.ServiceID, AppGUID: appGUID(d), Parameters: parameters})
+		ServiceID: plan.ServiceID, AppGUID: appGUID(d.BindDetails), Parameters: parameters, Predecessor: d.Predecessor,
+		Inherits: d.Predecessor != "" && noParameters(d.RawParameters)})
 	if err := b.unlessHeld(ctx, err); err != nil {
 		return none, answer(err)
 	}
 	return domain.Binding{AlreadyExists: existed, Credentials: b.credentials(c), Endpoints: endpoints(c)}, nil
+}
+
+// boundPlan is the plan that a bind request names. A request for a successor may leave out the ids; then it is the plan
+// of the instance.
+func (b *Broker) boundPlan(ctx context.Context, instanceID string, d httpapi.BindDetails) (plan.Plan, error) {
+	serviceID, planID := d.ServiceID, d.PlanID
+	if planID == "" {
+		var err error
+		planID, err = b.provisioner.PlanOf(ctx, instanceID)
+		if err := b.unlessHeld(ctx, err); err != nil {
+			return plan.Plan{}, answer(err)
+		}
+	}
+	if serviceID == "" {
+		serviceID = b.catalog.Plans().Get(planID).ServiceID
+	}
+	named, err := b.catalog.Plan(serviceID, planID)
+	return named, answer(err)
+}
+
+// noParameters reports whether a request has no parameters.
+func noParameters(raw json.RawMessage) bool {
+	var given map[string]json.RawMessage
+	return len(raw) == 0 || json.Unmarshal(raw, &given) == nil && len(given) == 0
 }
 
 var errRoute = &shown{sentence: "A database cannot be bound to a route. Bind it to an app, or make a service key."}

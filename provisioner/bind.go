@@ -18,6 +18,11 @@ type BindRequest struct {
 	ServiceID  string
 	AppGUID    string // "" for a service key
 	Parameters plan.BindingParameters
+
+	// Predecessor is the binding that the new one succeeds, "" for none. Inherits says that the request has no parameters,
+	// so that the successor has those of its predecessor.
+	Predecessor string
+	Inherits    bool
 }
 
 // Bind creates a MySQL account for a binding, and always completes that before it returns. A request that repeats an
@@ -34,7 +39,7 @@ func (p *Provisioner) Bind(ctx context.Context, q BindRequest) (c Credentials, e
 }
 
 func (p *Provisioner) decideBind(ctx context.Context, tx *store.Tx, q BindRequest) (d decision, err error) {
-	there, err := tx.BeginBind(ctx, q.InstanceID, q.BindingID)
+	there, err := tx.BeginBind(ctx, q.InstanceID, q.BindingID, q.Predecessor)
 	if errors.Is(err, store.ErrNotFound) {
 		return d, refuse(NotFound, "There is no service instance with this id.")
 	}
@@ -47,7 +52,7 @@ func (p *Provisioner) decideBind(ctx context.Context, tx *store.Tx, q BindReques
 	i := there.Instance
 	d.instance = i
 	if there.Binding == nil {
-		if d.binding, err = p.newBinding(i, q); err != nil {
+		if d.binding, err = p.newBinding(there, q); err != nil {
 			return d, err
 		}
 		if err := tx.InsertBinding(d.binding); err != nil {
@@ -84,7 +89,15 @@ func (p *Provisioner) bindable(there store.Beginning, q BindRequest) error {
 		return &Error{Code: Invalid, Err: err,
 			Sentence: "The plan of this service instance is not offered any more. Update the service instance to another one."}
 	}
-	if there.Binding == nil && there.Bindings >= plan.MaxBindings {
+	if q.Predecessor != "" && !plan.Rotatable {
+		return refuse(Invalid, "Plan %s does not offer the rotation of service bindings. Create another service binding "+
+			"without predecessor_binding_id.", plan.Name)
+	}
+	most := plan.MaxBindings
+	if q.Predecessor != "" {
+		most++ // it is there beside its predecessor, for a while
+	}
+	if there.Binding == nil && there.Bindings >= most {
 		return refuse(TooManyBindings, "This service instance has %d service bindings, and plan %s allows %d. "+
 			"Delete one that is not needed any more, or update the service instance to a larger plan.",
 			there.Bindings, plan.Name, plan.MaxBindings)
@@ -105,18 +118,21 @@ func (p *Provisioner) bindAgain(there store.Beginning, q BindRequest) (*store.Ta
 	switch {
 	case t != nil && t.Kind == store.Unbind:
 		return nil, errBusy
-	case there.Binding.Role != string(q.Parameters.Role) || there.Binding.AppGUID != q.AppGUID ||
-		!sameTLS(*there.Binding, plan, q.Parameters.TLS):
+	case there.Binding.Predecessor != q.Predecessor || !sameRequest(*there.Binding, plan, q):
 		return nil, refuse(Conflict, "A service binding with this id exists already and differs from the one asked for.")
 	}
 	return t, nil
 }
 
-func (p *Provisioner) newBinding(i store.Instance, q BindRequest) (store.Binding, error) {
-	of := p.plans.Get(i.PlanID)
-	tls, err := p.bindingTLS(i, of, q.Parameters.TLS)
+func (p *Provisioner) newBinding(there store.Beginning, q BindRequest) (store.Binding, error) {
+	q, asked, err := succeed(there, q)
+	if err != nil {
+		return store.Binding{}, err
+	}
+	of := p.plans.Get(there.Instance.PlanID)
+	tls, err := p.bindingTLS(there.Instance, of, asked)
 	return store.Binding{InstanceID: q.InstanceID, ID: q.BindingID, AppGUID: q.AppGUID,
-		Parameters: encode(q.Parameters), Role: string(q.Parameters.Role), TLS: string(tls),
+		Predecessor: q.Predecessor, Parameters: encode(q.Parameters), Role: string(q.Parameters.Role), TLS: string(tls),
 		Events: of.Events, Account: newName("u_"), Password: newPassword()}, err
 }
 
@@ -133,6 +149,15 @@ func (p *Provisioner) bindingTLS(i store.Instance, of plan.Plan, asked plan.TLS)
 			"it. Ask your operator to give the server a certificate.")
 	}
 	return plan.TLSRequired, nil
+}
+
+// sameRequest reports whether a request asks for what the binding has.
+func sameRequest(b store.Binding, of plan.Plan, q BindRequest) bool {
+	successor := q.Predecessor != ""
+	if b.AppGUID != q.AppGUID && !(successor && q.AppGUID == "") {
+		return false
+	}
+	return q.Inherits || b.Role == string(q.Parameters.Role) && sameTLS(b, of, q.Parameters.TLS)
 }
 
 // sameTLS reports whether a request asks for the same TLS setting as the request that created the binding, or for the

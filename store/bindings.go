@@ -17,17 +17,19 @@ type Binding struct {
 	ID         string
 	State      string
 	AppGUID    string
-	Parameters json.RawMessage
-	Role       string
-	Events     bool   // whether the account may create events while the instance is within its quota
-	TLS        string // whether the account requires TLS; "" if it was made before that was recorded
-	Account    string
-	Password   string
-	CreatedAt  time.Time
+	// Predecessor is the id of the binding whose rights it got, "" if it is nobody's successor. That binding may be gone.
+	Predecessor string
+	Parameters  json.RawMessage
+	Role        string
+	Events      bool   // whether the account may create events while the instance is within its quota
+	TLS         string // whether the account requires TLS; "" if it was made before that was recorded
+	Account     string
+	Password    string
+	CreatedAt   time.Time
 }
 
 const bindingColumns = `instance_id, id, state, app_guid, parameters, role, coalesce(events, true), tls, account,
-	password, created_at`
+	password, created_at, predecessor`
 
 func bindingPlace(instanceID, id string) string { return "binding " + instanceID + " " + id }
 
@@ -35,7 +37,7 @@ func (k *Keyring) scanBinding(row pgx.CollectableRow) (Binding, error) {
 	var b Binding
 	var sealed []byte
 	if err := row.Scan(&b.InstanceID, &b.ID, &b.State, &b.AppGUID, &b.Parameters, &b.Role, &b.Events, &b.TLS, &b.Account,
-		&sealed, &b.CreatedAt); err != nil {
+		&sealed, &b.CreatedAt, &b.Predecessor); err != nil {
 		return b, err
 	}
 	var err error
@@ -66,10 +68,11 @@ func (t *Tx) InsertBinding(b Binding) error {
 	}
 	t.write("insert the binding", `WITH inserted AS (
 			INSERT INTO binding (instance_id, id, state, app_guid, parameters, role, tls, account, password, events,
-				grants_due)
-			VALUES ($1, $2, 'creating', $3, $4, $5, $6, $7, $8, $9, false) RETURNING instance_id, account)
+				predecessor, grants_due)
+			VALUES ($1, $2, 'creating', $3, $4, $5, $6, $7, $8, $9, $10, false) RETURNING instance_id, account)
 		`+recordOfBinding,
-		b.InstanceID, b.ID, b.AppGUID, orEmpty(b.Parameters), b.Role, b.TLS, b.Account, sealed, b.Events)
+		b.InstanceID, b.ID, b.AppGUID, orEmpty(b.Parameters), b.Role, b.TLS, b.Account, sealed, b.Events,
+		b.Predecessor)
 	return nil
 }
 

@@ -106,7 +106,10 @@ type Beginning struct {
 	Active   []Task           // in progress, of the instance and of its bindings
 	Binding  *Binding         // nil if there is none, or Begin had no binding id
 	Accounts []BindingAccount // as Store.Accounts lists them, if Begin had no binding id
-	Bindings int              // of the instance, in any state; only after BeginBind
+
+	// After BeginBind:
+	Bindings    int      // of the instance, in any state
+	Predecessor *Binding // nil if there is none
 }
 
 // Task finds the task in progress of a binding, or of the instance itself (bindingID ""), or nil.
@@ -123,16 +126,29 @@ func (b Beginning) Task(bindingID string) *Task {
 // or, with bindingID "", all its accounts. Without the instance it returns ErrNotFound. The tasks are read before the
 // binding, which then has the outcome of a task that ends in between. InsertTask heeds a Hold that Begin has found.
 func (t *Tx) Begin(ctx context.Context, instanceID, bindingID string) (Beginning, error) {
-	return t.beginning(ctx, instanceID, bindingID, false)
+	return t.beginning(ctx, instanceID, bindingID, nil)
 }
 
-// BeginBind is Begin for a new binding. It also counts the instance's bindings, which cannot change while the instance
-// is locked.
-func (t *Tx) BeginBind(ctx context.Context, instanceID, bindingID string) (Beginning, error) {
-	return t.beginning(ctx, instanceID, bindingID, true)
+// BeginBind is Begin for a new binding. It also reads the binding that it succeeds (predecessorID "" for none), and
+// counts the instance's bindings, which cannot change while the instance is locked.
+func (t *Tx) BeginBind(ctx context.Context, instanceID, bindingID, predecessorID string) (Beginning, error) {
+	var predecessor Binding
+	found := new(bool)
+	b, err := t.beginning(ctx, instanceID, bindingID, func(b *Beginning) {
+		expectRow(t, &b.Bindings, pgx.RowTo[int], countBindings, instanceID)
+		if predecessorID != "" {
+			found = expectRow(t, &predecessor, t.keys.scanBinding, selectBinding, instanceID, predecessorID)
+		}
+	})
+	if err == nil && *found {
+		b.Predecessor = &predecessor
+	}
+	return b, err
 }
 
-func (t *Tx) beginning(ctx context.Context, instanceID, bindingID string, count bool) (b Beginning, err error) {
+// beginning calls more, if it is not nil, to queue further queries.
+func (t *Tx) beginning(ctx context.Context, instanceID, bindingID string, more func(*Beginning)) (b Beginning,
+	err error) {
 	var binding Binding
 	found := expectRow(t, &b.Instance, t.keys.scanInstance, lockInstance, instanceID)
 	expectRow(t, &t.hold, pgx.RowTo[bool], "SELECT "+isHeld)
@@ -143,8 +159,8 @@ func (t *Tx) beginning(ctx context.Context, instanceID, bindingID string, count 
 	} else {
 		expectRows(t, &b.Accounts, scanAccount, selectAccounts, instanceID)
 	}
-	if count {
-		expectRow(t, &b.Bindings, pgx.RowTo[int], countBindings, instanceID)
+	if more != nil {
+		more(&b)
 	}
 	if err := t.flush(ctx, rowLockTime); err != nil {
 		return b, err

@@ -36,6 +36,9 @@ func readPlan(o *object, names, ids map[string]int) (domain.ServicePlan, entry) 
 	kept := entry{readBrokerKey(o), readSchemas(o)}
 	shown.Schemas = kept.requestSchemas.shown()
 	kept.ID, kept.Name = shown.ID, shown.Name
+	if rotatable := o.flag("binding_rotatable"); rotatable != nil {
+		kept.Rotatable = *rotatable
+	}
 	if shown.MaintenanceInfo != nil {
 		kept.MaintenanceVersion = shown.MaintenanceInfo.Version
 	}

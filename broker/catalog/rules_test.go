@@ -127,8 +127,8 @@ func TestParseRefuses(t *testing.T) {
 		{"polling for nothing", 14, `    maximum_polling_duration: 0`,
 			`14: "maximum_polling_duration" of the plan must be a whole number above 0`},
 		{"unknown key of plan", 14, `    colour: blue`, `14: "colour" is not a key of the plan; its keys are ` +
-			`bindable, broker, description, free, id, maintenance_info, maximum_polling_duration, metadata, name, ` +
-			`plan_updateable, schemas`},
+			`bindable, binding_rotatable, broker, description, free, id, maintenance_info, maximum_polling_duration, ` +
+			`metadata, name, plan_updateable, schemas`},
 
 		{"other draft", 19, `            $schema: ` + draft6,
 			`19: "$schema" of the JSON schema must be one of ` + draft4 + `, ` + strings.TrimSuffix(draft4, "#")},

@@ -40,7 +40,7 @@ func TestShippedPlans(t *testing.T) {
 			MaxPolling: 30 * time.Minute},
 	}
 	for i := range want {
-		want[i].TLS = plan.TLSOptional
+		want[i].TLS, want[i].Rotatable = plan.TLSOptional, true
 		want[i].ServiceID, want[i].MaintenanceVersion = "2bbbcb07-1e0c-4a3b-8a4e-30bf3a3e1fe4", "1.0.0"
 	}
 	c := shipped(t)

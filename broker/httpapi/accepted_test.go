@@ -3,8 +3,6 @@ package httpapi
 import (
 	"strings"
 	"testing"
-
-	"code.cloudfoundry.org/brokerapi/v13/domain"
 )
 
 // Ids reach the broker as the platform means them, whatever form they have.
@@ -75,11 +73,45 @@ func TestBodiesReachTheBroker(t *testing.T) {
 				t.Errorf("%s as %q: answer %d %v", c.body, contentType, got.status, got.object)
 				continue
 			}
-			d := calls[0].details.(domain.BindDetails)
+			d := calls[0].details.(BindDetails)
 			if d.ServiceID != "s" || d.PlanID != "p" || string(d.RawParameters) != c.parameters || d.RawContext != nil {
 				t.Errorf("%s as %q: the broker saw %+v, want parameters %s", c.body, contentType, d, c.parameters)
 			}
 		}
+	}
+}
+
+// OSB API 2.17, "Request (Rotating a Service Binding)": the body may have nothing but the predecessor.
+func TestPredecessorsReachTheBroker(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, &recordingBroker{})
+	for _, c := range []struct{ body, predecessor, serviceID, planID string }{
+		{`{"predecessor_binding_id":"b/1"}`, "b/1", "", ""},
+		{`{"predecessor_binding_id":"b/1","service_id":"s"}`, "b/1", "s", ""},
+		{`{"predecessor_binding_id":"b/1","service_id":"s","plan_id":"p"}`, "b/1", "s", "p"},
+		{`{"predecessor_binding_id":"","service_id":"s","plan_id":"p"}`, "", "s", "p"},
+		{`{"predecessor_binding_id":null,"service_id":"s","plan_id":"p"}`, "", "s", "p"},
+	} {
+		got := s.do(t, request{method: "PUT", target: aBinding, body: c.body})
+		calls := s.broker.received()
+		if len(calls) != 1 {
+			t.Errorf("%s: answer %d %v", c.body, got.status, got.object)
+			continue
+		}
+		d := calls[0].details.(BindDetails)
+		if d.Predecessor != c.predecessor || d.ServiceID != c.serviceID || d.PlanID != c.planID {
+			t.Errorf("%s: the broker saw %+v", c.body, d)
+		}
+	}
+	for _, body := range []string{`{"predecessor_binding_id":5}`, `{"predecessor_binding_id":["b"]}`,
+		`{"predecessor_binding_id":"` + strings.Repeat("b", 10_000) + `"}`, `{"predecessor_binding_id":"a\u0007b"}`} {
+		got := s.do(t, request{method: "PUT", target: aBinding, body: body})
+		if got.status != 400 || !strings.Contains(got.description(), "predecessor_binding_id") {
+			t.Errorf("%s: answer %d %v", clip(body), got.status, got.object)
+		}
+	}
+	if calls := s.broker.received(); len(calls) != 0 {
+		t.Errorf("the broker saw %+v", calls)
 	}
 }
 

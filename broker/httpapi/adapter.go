@@ -56,7 +56,7 @@ func (a adapter) LastOperation(ctx context.Context, instanceID string,
 
 func (a adapter) Bind(ctx context.Context, instanceID, bindingID string, details domain.BindDetails,
 	asyncAllowed bool) (domain.Binding, error) {
-	binding, err := a.broker.Bind(ctx, instanceID, bindingID, details, asyncAllowed)
+	binding, err := a.broker.Bind(ctx, instanceID, bindingID, rotated(ctx, details), asyncAllowed)
 	return binding, a.clientError(ctx, err)
 }
 

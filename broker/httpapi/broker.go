@@ -11,6 +11,8 @@ import (
 // field.
 type Broker interface {
 	Services(ctx context.Context) ([]domain.Service, error)
+	// Rotatable is binding_rotatable of a plan. OSB API 2.17
+	Rotatable(planID string) bool
 
 	Provision(ctx context.Context, instanceID string, details domain.ProvisionDetails, asyncAllowed bool,
 		from Client) (domain.ProvisionedServiceSpec, error)
@@ -21,7 +23,7 @@ type Broker interface {
 	GetInstance(ctx context.Context, instanceID string, details domain.FetchInstanceDetails) (Instance, error)
 	LastOperation(ctx context.Context, instanceID string, details domain.PollDetails) (LastOperation, error)
 
-	Bind(ctx context.Context, instanceID, bindingID string, details domain.BindDetails,
+	Bind(ctx context.Context, instanceID, bindingID string, details BindDetails,
 		asyncAllowed bool) (domain.Binding, error)
 	Unbind(ctx context.Context, instanceID, bindingID string, details domain.UnbindDetails,
 		asyncAllowed bool) (domain.UnbindSpec, error)
@@ -44,6 +46,12 @@ type Client struct {
 type Instance struct {
 	domain.GetInstanceDetailsSpec
 	MaintenanceInfo *domain.MaintenanceInfo // nil if the instance has none. OSB API 2.16
+}
+
+// BindDetails is the body of a bind request. With a Predecessor, it need not name the service offering and the plan.
+type BindDetails struct {
+	domain.BindDetails
+	Predecessor string // the id of the binding that the new one succeeds; "" for none. OSB API 2.17
 }
 
 // LastOperation is the state of an operation.

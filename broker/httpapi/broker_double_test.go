@@ -26,6 +26,7 @@ type recordingBroker struct {
 	// What brokerapi has no place for.
 	retryAfter  time.Duration
 	maintenance *domain.MaintenanceInfo
+	rotatable   string // a plan's id
 
 	mu    sync.Mutex
 	calls []received
@@ -85,7 +86,9 @@ func (b *recordingBroker) LastOperation(ctx context.Context, id string, d domain
 		b.record(ctx, received{method: "LastOperation", instanceID: id, details: d})
 }
 
-func (b *recordingBroker) Bind(ctx context.Context, id, bindingID string, d domain.BindDetails,
+func (b *recordingBroker) Rotatable(planID string) bool { return planID == b.rotatable }
+
+func (b *recordingBroker) Bind(ctx context.Context, id, bindingID string, d BindDetails,
 	async bool) (domain.Binding, error) {
 	return b.binding,
 		b.record(ctx, received{method: "Bind", instanceID: id, bindingID: bindingID, details: d, async: async})

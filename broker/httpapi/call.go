@@ -31,6 +31,9 @@ type call struct {
 	// reason is the short key of a refusal, for the log: descriptions can contain user input.
 	reason string
 
+	// predecessor is the field predecessor_binding_id of a bind request.
+	predecessor string
+
 	// prepared is the complete response, a JSON object, if it is not nil.
 	prepared   []byte
 	retryAfter time.Duration

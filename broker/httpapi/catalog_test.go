@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -42,6 +43,36 @@ func TestCatalogIsTheLibrarys(t *testing.T) {
 	for range 2 {
 		if got := getCatalog(t, ours); got != want {
 			t.Errorf("the catalog is\n%s\nbrokerapi's is\n%s", got, want)
+		}
+	}
+}
+
+// brokerapi has no field for binding_rotatable.
+func TestCatalogSaysWhatCanRotate(t *testing.T) {
+	t.Parallel()
+	shipped, err := catalog.Load("../../catalog.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &catalogBroker{services: shipped.Services()}
+	b.rotatable = b.services[0].Plans[0].ID
+	ours, err := New(b, Config{Credentials: []Credential{{"broker", testPassword}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Services []struct {
+			Plans []struct {
+				Rotatable *bool `json:"binding_rotatable"`
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(getCatalog(t, ours)), &got); err != nil {
+		t.Fatal(err)
+	}
+	for n, p := range got.Services[0].Plans {
+		if (p.Rotatable != nil) != (n == 0) || n == 0 && !*p.Rotatable {
+			t.Errorf("plan %d has binding_rotatable %v", n, p.Rotatable)
 		}
 	}
 }

@@ -59,7 +59,7 @@ func New(b Broker, cfg Config) (http.Handler, error) {
 	// brokerapi logs every refusal as an error, some with whole requests and credentials. The request's own line and
 	// adapter's log are sufficient.
 	library := handlers.NewApiHandler(adapter{broker: b, log: log}, slog.New(slog.DiscardHandler))
-	catalog, err := encodeCatalog(library)
+	catalog, err := encodeCatalog(library, b.Rotatable)
 	if err != nil {
 		return nil, err
 	}

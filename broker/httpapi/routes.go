@@ -34,7 +34,7 @@ var routes = []route{
 	{"DELETE", instancePath, nil, handlers.APIHandler.Deprovision},
 	{"GET", bindingPath, nil, handlers.APIHandler.GetBinding},
 	{"GET", bindingPath + "/last_operation", nil, handlers.APIHandler.LastBindingOperation},
-	{"PUT", bindingPath, func() details { return &domain.BindDetails{} }, handlers.APIHandler.Bind},
+	{"PUT", bindingPath, func() details { return &domain.BindDetails{} }, bind},
 	{"DELETE", bindingPath, nil, handlers.APIHandler.Unbind},
 }
 

@@ -42,6 +42,9 @@ type Plan struct {
 	// Events says that accounts may make events. These run without a connection, so that no limit bounds them.
 	Events bool
 
+	// Rotatable says that a binding can be created as the successor of another one: binding_rotatable in the catalog.
+	Rotatable bool
+
 	// AllowCrossSpace allows the data of an instance for one in another space, if the plans of both have it.
 	AllowCrossSpace bool
 

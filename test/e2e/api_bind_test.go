@@ -14,6 +14,8 @@ var bindScenarios = []scenario{
 	{"bind what cannot be bound", testBindInvalid},
 	{"service key", testServiceKey},
 	{"fetch a binding", testFetchBinding},
+	{"rotate a binding", testRotateBinding},
+	{"rotate what cannot be rotated", testRotateInvalid},
 }
 
 func testBind(t *testing.T, p platform) {
@@ -153,4 +155,87 @@ func testFetchBinding(t *testing.T, p platform) {
 	if field(r.Body, "parameters", "role") != "admin" {
 		t.Errorf("not the parameters that were asked for: %v", r.Body["parameters"])
 	}
+}
+
+// A successor has the rights of its predecessor. What the predecessor's account has defined works for both, and without
+// the predecessor. OSB API 2.17, "Binding Rotation".
+func testRotateBinding(t *testing.T, p platform) {
+	i := p.provisioned(t, "shared-small", nil)
+	first, c := i.bound(t, body{"bind_resource": body{"app_guid": "an-app"}, "parameters": body{"role": "admin"}})
+	useAsApplication(t, c)
+	rotation := body{"predecessor_binding_id": first.bindingID}
+	second := i.newBinding()
+	next := i.credentials(t, p.Do(t, "PUT", second.path(), rotation).Expect(t, http.StatusCreated))
+	if next.Username == c.Username || next.Password == c.Password {
+		t.Error("the successor has the account or the password of its predecessor")
+	}
+	if again := i.credentials(t, p.Do(t, "PUT", second.path(), rotation).Expect(t, http.StatusOK)); again != next {
+		t.Error("the repeated request got other credentials")
+	}
+	r := second.fetch(t).Expect(t, http.StatusOK)
+	if i.credentials(t, r) != next || field(r.Body, "parameters", "role") != "admin" {
+		t.Errorf("the successor is %v", r.Body["parameters"])
+	}
+	exec(t, c.open(t), "CALL add_fruit('apple pie')")
+	exec(t, next.open(t), "CALL add_fruit('apple cake')", "ALTER TABLE fruit ADD weight INT")
+
+	expectEmpty(t, first.unbind(t), http.StatusOK)
+	expectRefused(t, c.fields(t))
+	db := next.open(t)
+	exec(t, db, "CALL add_fruit('apple juice')", "CREATE OR REPLACE VIEW pears AS SELECT * FROM fruit WHERE name = 'pear'")
+	if got := read[int](t, db, "SELECT COUNT(*) FROM apples WHERE noted = UPPER(name)"); got != 5 {
+		t.Errorf("the view shows %d rows", got)
+	}
+	if again := i.credentials(t, p.Do(t, "PUT", second.path(), rotation).Expect(t, http.StatusOK)); again != next {
+		t.Error("the request repeated after the predecessor's end got other credentials")
+	}
+	second.bind(t, body{"bind_resource": body{"app_guid": "an-app"}, "parameters": body{"role": "admin"}}).
+		Expect(t, http.StatusConflict)
+	third := i.newBinding()
+	p.Do(t, "PUT", second.path(), body{"predecessor_binding_id": third.bindingID}).Expect(t, http.StatusConflict)
+	p.Do(t, "PUT", third.path(), rotation).Expect(t, http.StatusBadRequest)
+
+	// A successor of the successor, with every field that other requests have.
+	_, reader := i.bound(t, nil)
+	reader.open(t)
+	_, last := i.bound(t, body{"predecessor_binding_id": second.bindingID, "app_guid": "an-app", "parameters": body{}})
+	exec(t, last.open(t), "ALTER TABLE fruit DROP weight")
+}
+
+func testRotateInvalid(t *testing.T, p platform) {
+	i, other := p.provisioned(t, "shared-small", nil), p.provisioned(t, "shared-small", nil)
+	reader, _ := i.bound(t, body{"parameters": body{"role": "read-only", "tls": "optional"}})
+	foreign, _ := other.bound(t, nil)
+	b := i.newBinding()
+	for name, fields := range map[string]body{
+		"unknown":        {"predecessor_binding_id": "no-such-binding"},
+		"itself":         {"predecessor_binding_id": b.bindingID},
+		"another's":      {"predecessor_binding_id": foreign.bindingID},
+		"other rights":   {"predecessor_binding_id": reader.bindingID, "parameters": body{"role": "admin"}},
+		"unknown plan":   {"predecessor_binding_id": reader.bindingID, "plan_id": "no-such-plan"},
+		"a number":       {"predecessor_binding_id": 5},
+		"nothing at all": {},
+	} {
+		r := p.Do(t, "PUT", b.path(), fields)
+		if r.Status != http.StatusBadRequest || r.String("description") == "" {
+			t.Errorf("%s: status %d: %s", name, r.Status, r.Raw)
+		}
+	}
+	b.fetch(t).Expect(t, http.StatusNotFound)
+	p.Do(t, "PUT", p.newInstance(t, "shared-small").newBinding().path(), body{"predecessor_binding_id": "b"}).
+		Expect(t, http.StatusNotFound)
+
+	same := body{"predecessor_binding_id": reader.bindingID, "parameters": body{"role": "read-only", "tls": "optional"}}
+	_, c := i.bound(t, same)
+	if _, err := c.open(t).ExecContext(t.Context(), "CREATE TABLE fruit (name TEXT)"); err == nil {
+		t.Error("the successor of a read-only binding can write")
+	}
+
+	// One more than the plan allows may be there during a rotation.
+	for range 10 - 2 {
+		i.bound(t, nil)
+	}
+	i.newBinding().bind(t, nil).Expect(t, http.StatusUnprocessableEntity)
+	next, _ := i.bound(t, body{"predecessor_binding_id": reader.bindingID})
+	i.newBinding().bind(t, body{"predecessor_binding_id": next.bindingID}).Expect(t, http.StatusUnprocessableEntity)
 }

@@ -1,0 +1,46 @@
+package provisioner
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"mysql-broker/provisioner/plan"
+	"mysql-broker/store"
+)
+
+// succeed completes the request for a new binding that succeeds another one: it gets the application, the parameters
+// and so the rights of its predecessor. Other requests stay as they are. Objects that the predecessor's account has
+// defined go on working with it, and after it: see unbindWorkflow. OSB API 2.17, "Binding Rotation".
+//
+// tls is what the new binding asks for: what it has may differ, because the plan's setting may have changed since.
+func succeed(there store.Beginning, q BindRequest) (_ BindRequest, tls plan.TLS, _ error) {
+	if q.Predecessor == "" {
+		return q, q.Parameters.TLS, nil
+	}
+	before := there.Predecessor
+	switch {
+	case q.Predecessor == q.BindingID:
+		return q, "", refuse(Invalid, "A service binding cannot be its own predecessor.")
+	case before == nil || before.State == store.Ending:
+		return q, "", refuse(Invalid, "The predecessor_binding_id is not that of a service binding of this service "+
+			"instance. Create a service binding without it.")
+	case before.State != store.Ready:
+		return q, "", errBusy
+	}
+	var had plan.BindingParameters
+	if err := json.Unmarshal(before.Parameters, &had); err != nil {
+		return q, "", fmt.Errorf("read the parameters of the predecessor: %w", err)
+	}
+	if had.Role = plan.Role(before.Role); !q.Inherits && q.Parameters != had {
+		return q, "", refuse(Invalid, "A service binding with a predecessor_binding_id has the parameters of its "+
+			"predecessor. Leave out other ones, or create a service binding without a predecessor.")
+	}
+	q.Parameters = had
+	if q.AppGUID == "" {
+		q.AppGUID = before.AppGUID
+	}
+	if plan.TLS(before.TLS) == plan.TLSRequired {
+		tls = plan.TLSRequired
+	}
+	return q, tls, nil
+}

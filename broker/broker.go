@@ -110,7 +110,7 @@ func (b *Broker) Update(ctx context.Context, id string, d domain.UpdateDetails,
 		return none, err
 	}
 	a, err := b.provisioner.Update(ctx, provisioner.UpdateRequest{InstanceID: id, ServiceID: d.ServiceID, Plan: plan,
-		Parameters: parameters, Upgrade: given(d.MaintenanceInfo), AcceptsIncomplete: async})
+		Parameters: parameters, Upgrade: given(d.MaintenanceInfo), AcceptsIncomplete: async, Context: d.RawContext})
 	if err := b.unlessHeld(ctx, err); err != nil {
 		return none, answer(err)
 	}

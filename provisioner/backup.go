@@ -45,10 +45,7 @@ func (p *Provisioner) backUp(ctx context.Context, i store.Instance, q UpdateRequ
 }
 
 func (p *Provisioner) decideBackUp(ctx context.Context, tx *store.Tx, id string) (d decision, err error) {
-	there, err := tx.Begin(ctx, id, "")
-	if errors.Is(err, store.ErrNotFound) {
-		return d, refuse(NotFound, "There is no service instance with this id.")
-	}
+	there, err := beginOn(ctx, tx, id)
 	if err != nil {
 		return d, err
 	}
@@ -132,6 +129,8 @@ func (p *Provisioner) backUpWorkflow(i store.Instance, id string) task.Workflow 
 			tx.CompleteBackup(written)
 		},
 		Durable: true,
+		Advice: fmt.Sprintf("The backup is %s. To restore it, give its id as restore_from to `cf create-service`, or as "+
+			"restore_backup to `cf update-service`.", id),
 	}
 }
 

@@ -21,6 +21,7 @@ var kinds = map[string]kind{
 	PurgeRetained:     purgeRetainedKind,
 	RemoveFormer:      removeFormerKind,
 	store.BackUp:      backUpKind,
+	store.Restore:     restoreKind,
 	BackUpDue:         backUpDueKind,
 	VerifyBackups:     verifyBackupsKind,
 	PurgeBackups:      purgeBackupsKind,
@@ -73,6 +74,10 @@ type request struct {
 	KeepDeletedDays plan.Days `json:"keep_deleted_days,omitzero"`
 	// BackupID is the backup that a task writes, or from which a provision fills the database.
 	BackupID string `json:"backup,omitempty"`
+	// RestoreID is the backup that a task restores in place. BackupID is then that of what was there before.
+	RestoreID string `json:"restore_backup,omitempty"`
+	// Lost says of a restore in place that the server has lost the database and the accounts, or was lost itself.
+	Lost bool `json:"lost,omitempty"`
 	// RetainDays is for how long a deprovision keeps the data; 0 if it drops them.
 	RetainDays int `json:"retain_days,omitempty"`
 	// GivesBack says of a deprovision that the instance was to get retained data, which stay.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"mysql-broker/provisioner/mysqladmin"
@@ -204,21 +205,26 @@ func (m move) freeze(ctx context.Context, run *task.Run) error {
 	if err != nil {
 		return err
 	}
-	events := m.plans.Get(m.from.PlanID).Events
-	return m.inSession(m.from, instanceLock(m.from.ID),
-		func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
-			frozen := map[string]bool{}
-			for _, a := range accounts {
-				if err := s.Freeze(ctx, a.Account, roleOf(a), events, m.from.Database); err != nil {
-					return err
-				}
-				frozen[a.Account] = true
-			}
-			if err := s.EndWrites(ctx, frozen); err != nil {
+	return m.freezeAccounts(ctx, run, m.from, accounts)
+}
+
+// freezeAccounts takes the privileges to write from accounts of an instance, and waits for the end of what they write.
+func (p *Provisioner) freezeAccounts(ctx context.Context, run *task.Run, i store.Instance,
+	accounts []store.BindingAccount) error {
+	events := p.plans.Get(i.PlanID).Events
+	return p.inSession(i, instanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+		frozen := map[string]bool{}
+		for _, a := range accounts {
+			if err := s.Freeze(ctx, a.Account, roleOf(a), events, i.Database); err != nil {
 				return err
 			}
-			return withoutXA(ctx, s)
-		})(ctx, run)
+			frozen[a.Account] = true
+		}
+		if err := s.EndWrites(ctx, frozen); err != nil {
+			return err
+		}
+		return withoutXA(ctx, s)
+	})(ctx, run)
 }
 
 // withoutXA returns an error if the server has prepared XA transactions. A copy would not have their changes. Servers
@@ -239,12 +245,17 @@ func (m move) writers(ctx context.Context) (all []store.BindingAccount, err erro
 		return nil, fmt.Errorf("list the accounts: %w", err)
 	}
 	f := m.filling(false)
+	return without(accounts, f.reader(), f.owner()), nil
+}
+
+// without returns the accounts but those with the names given.
+func without(accounts []store.BindingAccount, names ...string) (all []store.BindingAccount) {
 	for _, a := range accounts {
-		if a.Account != f.reader() && a.Account != f.owner() {
+		if !slices.Contains(names, a.Account) {
 			all = append(all, a)
 		}
 	}
-	return all, nil
+	return all
 }
 
 // whileFrozen returns a Do function that gives the task up when applications could not write for too long.
@@ -279,36 +290,42 @@ func (m move) compare(ctx context.Context, run *task.Run) error {
 	if err != nil {
 		return err
 	}
-	of, err := m.plan(m.to.PlanID)
+	return m.createAccounts(ctx, run, m.to, accounts)
+}
+
+// createAccounts creates the accounts of the bindings of an instance on a server that does not have them, with their
+// names and passwords.
+func (p *Provisioner) createAccounts(ctx context.Context, run *task.Run, i store.Instance,
+	accounts []store.BindingAccount) error {
+	of, err := p.plan(i.PlanID)
 	if err != nil {
 		return err
 	}
-	address, err := m.fleet.Address(ctx, m.to)
+	address, err := p.fleet.Address(ctx, i)
 	if err != nil {
-		return fmt.Errorf("read the address of the destination: %w", err)
+		return fmt.Errorf("read the address of the server: %w", err)
 	}
-	return m.inSession(m.to, instanceLock(m.from.ID),
-		func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
-			for _, a := range accounts {
-				if a.BindingID == "" {
-					continue
-				}
-				b, err := m.store.Binding(ctx, m.from.ID, a.BindingID)
-				if err != nil {
-					return fmt.Errorf("read the binding %q: %w", a.BindingID, err)
-				}
-				if b.State != store.Ready {
-					continue
-				}
-				if err := s.CreateAccount(ctx, mysqladmin.Account{Name: b.Account, Password: b.Password, Database: m.to.Database,
-					Role: plan.Role(b.Role), MaxConnections: of.MaxConnections, Events: of.Events,
-					RequireTLS: plan.TLS(b.TLS) == plan.TLSRequired || b.TLS == "" && address.CACertificate != nil,
-					OwnServer:  m.to.Location.Dedicated()}); err != nil {
-					return err
-				}
+	return p.inSession(i, instanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+		for _, a := range accounts {
+			if a.BindingID == "" {
+				continue
 			}
-			return nil
-		})(ctx, run)
+			b, err := p.store.Binding(ctx, i.ID, a.BindingID)
+			if err != nil {
+				return fmt.Errorf("read the binding %q: %w", a.BindingID, err)
+			}
+			if b.State != store.Ready {
+				continue
+			}
+			if err := s.CreateAccount(ctx, mysqladmin.Account{Name: b.Account, Password: b.Password, Database: i.Database,
+				Role: plan.Role(b.Role), MaxConnections: of.MaxConnections, Events: of.Events,
+				RequireTLS: plan.TLS(b.TLS) == plan.TLSRequired || b.TLS == "" && address.CACertificate != nil,
+				OwnServer:  i.Location.Dedicated()}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})(ctx, run)
 }
 
 // handOver ends the access of the accounts of the copy. The destination then looks like the place of a ready instance.
@@ -348,17 +365,21 @@ func (m move) thaw(ctx context.Context, run *task.Run) error {
 	if err != nil {
 		return fmt.Errorf("read the instance: %w", err)
 	}
-	events := m.plans.Get(m.from.PlanID).Events
-	return m.inSession(m.from, instanceLock(m.from.ID),
-		func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
-			for _, a := range accounts {
-				err := s.Thaw(ctx, a.Account, roleOf(a), events, current.OverSince != nil, m.from.Database)
-				if err != nil {
-					return err
-				}
+	return m.thawAccounts(ctx, run, m.from, accounts, current.OverSince != nil)
+}
+
+// thawAccounts gives accounts of an instance back what freezeAccounts took. restricted ones may add no data.
+func (p *Provisioner) thawAccounts(ctx context.Context, run *task.Run, i store.Instance,
+	accounts []store.BindingAccount, restricted bool) error {
+	events := p.plans.Get(i.PlanID).Events
+	return p.inSession(i, instanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+		for _, a := range accounts {
+			if err := s.Thaw(ctx, a.Account, roleOf(a), events, restricted, i.Database); err != nil {
+				return err
 			}
-			return nil
-		})(ctx, run)
+		}
+		return nil
+	})(ctx, run)
 }
 
 // dropAccounts drops the accounts of the bindings at the destination.

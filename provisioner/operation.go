@@ -46,6 +46,15 @@ type decision struct {
 	refusal error     // of a request that is refused, but has to be recorded
 }
 
+// beginOn locks an instance that a request names, and reads what is in progress there.
+func beginOn(ctx context.Context, tx *store.Tx, id string) (store.Beginning, error) {
+	there, err := tx.Begin(ctx, id, "")
+	if errors.Is(err, store.ErrNotFound) {
+		err = refuse(NotFound, "There is no service instance with this id.")
+	}
+	return there, err
+}
+
 // newTask adds what every new task has: this process holds its lease and will work on it.
 func (p *Provisioner) newTask(ctx context.Context, n store.NewTask) store.NewTask {
 	fault.Point(n.Kind, "recording")

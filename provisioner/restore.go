@@ -27,13 +27,23 @@ func (p *Provisioner) backupToRestore(ctx context.Context, q ProvisionRequest) (
 	}
 	by, of := tenantOf(q.OrganizationGUID, q.SpaceGUID, q.Context), tenant{b.Platform, b.OrganizationGUID, b.SpaceGUID}
 	if err != nil || !by.mayUse(of, q.Plan, p.plans.Get(b.PlanID)) {
-		return b, refuse(Invalid, "There is no backup %s in this space.", name)
+		return b, noBackup(name)
 	}
-	if b.DataBytes > q.Plan.Quota() {
-		return b, refuse(Invalid, "The backup %s has %d MiB and plan %s allows %d MiB. Choose a larger plan.", b.ID,
-			(b.DataBytes+1<<20-1)>>20, q.Plan.Name, q.Plan.MaxStorageMB)
+	return b, backupFits(b, q.Plan)
+}
+
+// noBackup refuses a request that names a backup which does not exist or belongs to another tenant.
+func noBackup(name string) error {
+	return refuse(Invalid, "There is no backup %s in this space.", name)
+}
+
+// backupFits refuses a backup of more data than a plan allows.
+func backupFits(b store.Backup, of plan.Plan) error {
+	if b.DataBytes <= of.Quota() {
+		return nil
 	}
-	return b, nil
+	return refuse(Invalid, "The backup %s has %d MiB and plan %s allows %d MiB. Choose a larger plan.", b.ID,
+		(b.DataBytes+1<<20-1)>>20, of.Name, of.MaxStorageMB)
 }
 
 // nameOf is the name that the platform gave to an instance, "" if it sent none.
@@ -103,5 +113,5 @@ func explainBackup(run *task.Run, err error) error {
 }
 
 func errBackupGone(err error) error {
-	return task.Permanent("The backup is gone. Delete the service instance, and restore another backup.", err)
+	return task.Permanent("The backup is gone. Restore another one.", err)
 }

@@ -20,6 +20,7 @@ type UpdateRequest struct {
 	Parameters        plan.UpdateParameters
 	Upgrade           bool // set the plan's maintenance version, as a change of plan also does
 	AcceptsIncomplete bool
+	Context           json.RawMessage // has the instance's present name, if the platform sends it
 }
 
 // Update changes an instance's plan. A request that changes nothing succeeds at once. OSB API, "Updating a Service
@@ -41,6 +42,9 @@ func (p *Provisioner) Update(ctx context.Context, q UpdateRequest) (Result, erro
 	}
 	if q.Parameters.Backup != "" {
 		return p.backUp(ctx, i, q)
+	}
+	if q.Parameters.RestoreBackup != "" {
+		return p.restoreInPlace(ctx, i, q)
 	}
 	moves, err := p.moves(i, to)
 	if err != nil {
@@ -120,10 +124,7 @@ func (p *Provisioner) databaseSize(ctx context.Context, i store.Instance) (size 
 // decideUpdate decides about an update of an instance that was ready when it was looked at.
 func (p *Provisioner) decideUpdate(ctx context.Context, tx *store.Tx, id string, to plan.Plan,
 	r request, where *destination) (d decision, err error) {
-	there, err := tx.Begin(ctx, id, "")
-	if errors.Is(err, store.ErrNotFound) {
-		return d, refuse(NotFound, "There is no service instance with this id.")
-	}
+	there, err := beginOn(ctx, tx, id)
 	if err != nil {
 		return d, err
 	}

@@ -36,7 +36,8 @@ func (s *Store) DueBackups(ctx context.Context, schedules []BackupSchedule, max 
 }
 
 // unused is the condition for a backup b that no task in progress writes or reads.
-const unused = `NOT EXISTS (SELECT FROM task t WHERE t.state = 'in progress' AND t.request->>'backup' = b.id)`
+const unused = `NOT EXISTS (SELECT FROM task t WHERE t.state = 'in progress'
+	AND b.id IN (t.request->>'backup', t.request->>'restore_backup'))`
 
 // ExpiredBackups lists backups that are to be deleted: whose days are over, and which no task will complete. The latest
 // complete backup of an instance that is still there is not among them.

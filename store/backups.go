@@ -62,6 +62,17 @@ func (t *Tx) CompleteBackup(b Backup) {
 		b.Rows)
 }
 
+// RecordWritten is CompleteBackup for a task that goes on. It returns ErrLeaseLost if another worker may have the task.
+func (s *Store) RecordWritten(ctx context.Context, l Lease, b Backup) error {
+	return s.InTx(ctx, func(tx *Tx) error {
+		if err := tx.checkLease(ctx, l); err != nil {
+			return err
+		}
+		tx.CompleteBackup(b)
+		return nil
+	})
+}
+
 // ForgetUnfinishedBackup deletes the record of a backup that was not completed, and of which nothing is left.
 func (s *Store) ForgetUnfinishedBackup(ctx context.Context, id string) error {
 	_, err := s.db.Exec(ctx, "DELETE FROM backup WHERE id = $1 AND state = 'in progress'", id)

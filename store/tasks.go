@@ -17,7 +17,8 @@ const (
 	Deprovision = "deprovision"
 	Bind        = "bind"
 	Unbind      = "unbind"
-	BackUp      = "backup" // writes a backup of an instance
+	BackUp      = "backup"  // writes a backup of an instance
+	Restore     = "restore" // restores a backup in place
 )
 
 // States of a task, as last_operation words them.

@@ -63,6 +63,8 @@ const (
 	keepDeletedDays = "keep_deleted_days"
 	restoreFrom     = "restore_from"
 	backUp          = "backup"
+	restoreBackup   = "restore_backup"
+	confirm         = "confirm"
 )
 
 // UpdateParameters checks the parameters of an update request, as InstanceParameters does.
@@ -81,8 +83,19 @@ func (c *Catalog) UpdateParameters(planID string, raw json.RawMessage) (q plan.U
 	if q.Backup = given.texts[backUp]; q.Backup != "" && q.Backup != plan.BackupNow {
 		return q, parameterErrorf("Parameter %q must be %q.", backUp, plan.BackupNow)
 	}
-	if q.Backup != "" && q.KeepDeletedDays.Named {
-		return q, parameterErrorf("Parameters %q and %q exclude each other: send two requests.", backUp, keepDeletedDays)
+	q.RestoreBackup, q.Confirm = given.texts[restoreBackup], given.texts[confirm]
+	var apart []string // of which a request has one
+	for name, has := range map[string]bool{backUp: q.Backup != "", restoreBackup: q.RestoreBackup != "",
+		keepDeletedDays: q.KeepDeletedDays.Named} {
+		if has {
+			apart = append(apart, name)
+		}
+	}
+	if slices.Sort(apart); len(apart) > 1 {
+		return q, parameterErrorf("Parameters %q and %q exclude each other: send two requests.", apart[0], apart[1])
+	}
+	if q.Confirm != "" && q.RestoreBackup == "" {
+		return q, parameterErrorf("Parameter %q is only for %q.", confirm, restoreBackup)
 	}
 	return q, p.keeps(q.KeepDeletedDays)
 }

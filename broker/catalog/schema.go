@@ -42,7 +42,7 @@ func readSchemas(plan *object) requestSchemas {
 	if instance, ok := schemas.object("service_instance"); ok {
 		readSchema(instance, "create", &s.create, "charset", "collation", "clone_from", "bootstrap", restoreFrom, undelete,
 			keepDeletedDays)
-		readSchema(instance, "update", &s.update, keepDeletedDays, backUp)
+		readSchema(instance, "update", &s.update, keepDeletedDays, backUp, restoreBackup, confirm)
 		instance.close()
 	}
 	if binding, ok := schemas.object("service_binding"); ok {

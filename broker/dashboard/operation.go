@@ -29,6 +29,7 @@ type operation struct {
 var doing = map[string][3]string{
 	store.Provision: {"This service instance is being created", "Created", "The creation failed"},
 	store.BackUp:    {"A backup is being taken", "A backup was taken", "The backup failed"},
+	store.Restore:   {"A backup is being restored", "A backup was restored", "The restore failed"},
 	store.Update:    {"The plan is being changed", "The plan was changed", "The change of the plan failed"},
 	store.Deprovision: {"This service instance is being deleted", "This service instance has been deleted",
 		"The deletion failed"},

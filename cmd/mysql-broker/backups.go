@@ -21,19 +21,21 @@ func backupsCommand() *cobra.Command {
 	var out output
 	command := &cobra.Command{
 		Use:   "backups [INSTANCE-ID]",
-		Short: "List, take, verify or import backups",
+		Short: "List, take, verify, restore or import backups",
 		Long: `List the backups of an instance, which may be deleted, or all, the latest first. A developer restores one with:
 
   cf create-service OFFERING PLAN NAME -c '{"restore_from":"BACKUP"}'
+  cf update-service NAME -c '{"restore_backup":"BACKUP","confirm":"NAME"}'
 
 ` + jsonHelp + ` One has backup, instance_id, name, plan, plan_id,
-organization_guid, space_guid, reason (request, schedule or operator), state (in progress, complete or deleting),
-flavour, version, created_at, taken_at (the data are not older), keep_until, data_bytes (of the database), bytes (in the
-object store), tables, rows, verified_at and verify_error (why it cannot be restored).`,
+organization_guid, space_guid, reason (request, schedule, operator or restore), state (in progress, complete or
+deleting), flavour, version, created_at, taken_at (the data are not older), keep_until, data_bytes (of the database),
+bytes (in the object store), tables, rows, verified_at and verify_error (why it cannot be restored).`,
 		Example: `  mysql-broker backups
   mysql-broker backups 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10 --json
   mysql-broker backups now 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10
   mysql-broker backups verify b_4k7qv2m6x3b5n7d9f2h4
+  mysql-broker backups restore b_4k7qv2m6x3b5n7d9f2h4 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10
   mysql-broker backups import`,
 		Args:              atMost(1),
 		ValidArgsFunction: completeArgs(instanceWords),
@@ -49,7 +51,7 @@ object store), tables, rows, verified_at and verify_error (why it cannot be rest
 		},
 	}
 	out.flags(command)
-	command.AddCommand(backUpNowCommand(), verifyBackupCommand(), importBackupsCommand())
+	command.AddCommand(backUpNowCommand(), verifyBackupCommand(), restoreBackupCommand(), importBackupsCommand())
 	return describe(command, recordedExit, recordedEnvironment)
 }
 
@@ -140,8 +142,9 @@ func verifyBackupCommand() *cobra.Command {
 		Long: `Verify backups now, instead of within the hour after they are taken, or once more. A running broker restores
 each into a scratch database on a shared server, compares every chunk with the checksums of the manifest, and drops the
 database, as a task whose name is printed. "mysql-broker backups" shows the results.`,
-		Example: `  mysql-broker backups verify b_4k7qv2m6x3b5n7d9f2h4`,
-		Args:    cobra.MinimumNArgs(1),
+		Example:           `  mysql-broker backups verify b_4k7qv2m6x3b5n7d9f2h4`,
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: completeEach(backupWords),
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			return withConsole(cmd, func(ctx context.Context, c *console) error {
 				for _, id := range ids {
@@ -165,6 +168,44 @@ database, as a task whose name is printed. "mysql-broker backups" shows the resu
 	}
 	return describe(command, `  0    a broker verifies them
   1    there is no such backup, or PostgreSQL cannot be reached; standard error says which
+`+exitConfiguration, recordedEnvironment)
+}
+
+func restoreBackupCommand() *cobra.Command {
+	lost := false
+	command := &cobra.Command{
+		Use:   "restore BACKUP INSTANCE-ID",
+		Short: "Restore a backup into an instance",
+		Long: `Replace the data of an instance by those of a backup. A running broker does that, as a task whose name is
+printed: it reads the whole backup, takes the write privileges from all accounts, backs up what is there, and restores.
+Bindings stay valid. If the task fails or is cancelled, the instance has the data of before.
+
+With --lost, the instance's server has lost the database and the accounts, or was lost itself: nothing is backed up. The
+server, if it is a dedicated one, the database and the accounts of the bindings are created again. A dedicated server
+may get another port.`,
+		Example: `  mysql-broker backups restore b_4k7qv2m6x3b5n7d9f2h4 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10
+  mysql-broker backups restore --lost b_4k7qv2m6x3b5n7d9f2h4 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10`,
+		Args:              exactly(2),
+		ValidArgsFunction: completeArgs(backupWords, instanceWords),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withConsole(cmd, func(ctx context.Context, c *console) error {
+				t, err := provisioner.RestoreBackup(ctx, c.store, c.plans, args[0], args[1], lost)
+				if errors.Is(err, store.ErrNotFound) {
+					return fmt.Errorf("there is no instance %q", args[1])
+				}
+				if err != nil {
+					return fmt.Errorf("restore the backup %s into instance %q: %w", args[0], args[1], err)
+				}
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s restores it; `mysql-broker tasks %[1]s` shows its progress.\n",
+					task.Token(t.ID))
+				return err
+			})
+		},
+	}
+	command.Flags().BoolVar(&lost, "lost", false, "create the database and the accounts again, because they are lost")
+	return describe(command, `  0    a broker restores it
+  1    there is no such backup or instance, the plan allows less data, something else is in progress on the instance,
+       or PostgreSQL cannot be reached; standard error says which
 `+exitConfiguration, recordedEnvironment)
 }
 

@@ -76,6 +76,17 @@ func instanceWords(ctx context.Context, c *console, _ []string, typed string) (i
 	return ids, err
 }
 
+// backupWords are the latest complete backups.
+func backupWords(ctx context.Context, c *console, _ []string, _ string) (ids []string, err error) {
+	all, err := c.store.BackupsOf(ctx, "")
+	for _, b := range all[:min(len(all), completions)] {
+		if b.State == store.BackupComplete {
+			ids = append(ids, b.ID)
+		}
+	}
+	return ids, err
+}
+
 // bindingWords are the bindings of the instance in the argument before.
 func bindingWords(ctx context.Context, c *console, args []string, _ string) (ids []string, err error) {
 	err = c.store.EachBinding(ctx, store.BindingQuery{InstanceID: args[0]}, func(b store.ListedBinding) error {

@@ -33,6 +33,31 @@ func (v Vault) Restore(ctx context.Context, m Manifest, to transfer.Target, o tr
 	return transfer.Load(ctx, schema, parts, to, o)
 }
 
+// Check reads all objects of a backup, and returns an error unless they are as they were written. Progress is called
+// with objects. alive is called before each.
+func (v Vault) Check(ctx context.Context, m Manifest, alive func() error, progress func(done, total uint64)) error {
+	all := []object{m.Schema}
+	for _, p := range m.Parts {
+		all = append(all, p.Objects...)
+	}
+	for n, o := range all {
+		if err := alive(); err != nil {
+			return err
+		}
+		if err := v.read(ctx, m, o, func(r io.Reader) error {
+			_, err := io.Copy(io.Discard, r)
+			if err != nil {
+				err = &DamagedError{folder(m.InstanceID, m.ID) + o.Name, err}
+			}
+			return err
+		}); err != nil {
+			return err
+		}
+		progress(uint64(n+1), uint64(len(all))) // #nosec G115 -- lengths are not negative
+	}
+	return nil
+}
+
 // readStatements calls fn with the statements in an object.
 func (v Vault) readStatements(ctx context.Context, m Manifest, o object, fn func(int, []byte) error) error {
 	damaged := func(err error) error { return &DamagedError{folder(m.InstanceID, m.ID) + o.Name, err} }

@@ -21,6 +21,8 @@ type InstanceParameters struct {
 type UpdateParameters struct {
 	KeepDeletedDays Days
 	Backup          string // BackupNow, or "" for none
+	RestoreBackup   string // the id of a backup to restore in place, or ""
+	Confirm         string // the name of the instance to restore it into
 }
 
 // BackupNow asks for a backup.

@@ -199,6 +199,12 @@ func (c *copier) makeAll(ctx context.Context, conn *sql.Conn, list []program) er
 				failed, failure = append(failed, p), err
 			}
 		}
+		if len(failed) == len(list) && c.options.LeftOut != nil {
+			for _, p := range failed {
+				c.options.LeftOut(p.String(), failure)
+			}
+			return nil
+		}
 		if len(failed) == len(list) {
 			return refused(failure, "The %s cannot be created in the copy (MySQL error %d). It may use something that does not "+
 				"exist, or another database. Mend or drop it, and try again.", failed[len(failed)-1], number(failure))

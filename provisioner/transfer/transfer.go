@@ -32,12 +32,15 @@ type Target struct {
 
 // Options tune a copy.
 type Options struct {
-	Workers  int          // chunks at the same time; 0 means 2. Each worker has one connection to each side.
-	MaxBytes int64        // of SQL text, after which the copy is refused; 0 for no limit
-	Events   bool         // the target may have events
-	RowsOnly bool         // leave out views, routines, triggers and events, but check that they can be copied
-	Later    *Events      // if not nil, Copy and Load leave the events disabled and set them here
-	Alive    func() error // called before each change; the copy fails with its error
+	Workers  int     // chunks at the same time; 0 means 2. Each worker has one connection to each side.
+	MaxBytes int64   // of SQL text, after which the copy is refused; 0 for no limit
+	Events   bool    // the target may have events
+	RowsOnly bool    // leave out views, routines, triggers and events, but check that they can be copied
+	Later    *Events // if not nil, Copy and Load leave the events disabled and set them here
+	// LeftOut gets the programs that cannot be created, such as views that were broken in the source. If it is nil, the
+	// copy is refused.
+	LeftOut func(program string, err error)
+	Alive   func() error // called before each change; the copy fails with its error
 	// Progress is called after each chunk, with bytes; total is an estimate. Load calls it after each part, with parts.
 	// It may be nil.
 	Progress func(done, total uint64)

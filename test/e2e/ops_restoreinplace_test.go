@@ -1,0 +1,334 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// restoreBackup asks for a backup in the place of an instance's data.
+func (i instance) restoreBackup(t *testing.T, id, confirm string) testdrive.Response {
+	t.Helper()
+	parameters := body{"restore_backup": id}
+	if confirm != "" {
+		parameters["confirm"] = confirm
+	}
+	return i.update(t, later, body{"context": named, "parameters": parameters})
+}
+
+// named is a context with the instance's name, as Cloud Foundry sends it.
+var named = body{"platform": "cloudfoundry", "organization_guid": "an-organization", "space_guid": "a-space",
+	"instance_name": "db"}
+
+// backedUp takes a backup, and returns its id.
+func (i instance) backedUp(t *testing.T) string {
+	t.Helper()
+	return backupIn(t, i.await(t, i.backUp(t).Expect(t, http.StatusAccepted).String("operation")))
+}
+
+// backupIn finds the last id of a backup in the last sentence of an operation.
+func backupIn(t *testing.T, shown []string) string {
+	t.Helper()
+	last := shown[len(shown)-1]
+	at := strings.LastIndex(last, "b_")
+	if at < 0 {
+		t.Fatalf("no backup is named in %q", last)
+	}
+	return strings.TrimRight(strings.Fields(last[at:])[0], ".,:")
+}
+
+// contents lists everything that a database has: every object as it was created, without its definer, and the checksum
+// of every table.
+func contents(t *testing.T, c credentials) (all []string) {
+	t.Helper()
+	db := c.open(t)
+	for _, query := range []string{
+		"SELECT CONCAT('table ', table_name) FROM information_schema.tables WHERE table_schema = DATABASE() ORDER BY 1",
+		`SELECT CONCAT_WS(' ', 'column', table_name, ordinal_position, column_name, column_type, column_default, is_nullable,
+			extra, generation_expression) FROM information_schema.columns WHERE table_schema = DATABASE() ORDER BY 1`,
+		`SELECT CONCAT_WS(' ', 'index', table_name, index_name, seq_in_index, column_name, non_unique)
+			FROM information_schema.statistics WHERE table_schema = DATABASE() ORDER BY 1`,
+		`SELECT CONCAT_WS(' ', 'foreign key', table_name, constraint_name, referenced_table_name)
+			FROM information_schema.referential_constraints WHERE constraint_schema = DATABASE() ORDER BY 1`,
+		"SELECT CONCAT_WS(' ', 'view', table_name, view_definition) FROM information_schema.views WHERE table_schema = DATABASE() ORDER BY 1",
+		`SELECT CONCAT_WS(' ', 'trigger', trigger_name, event_object_table, action_timing, event_manipulation, action_statement)
+			FROM information_schema.triggers WHERE trigger_schema = DATABASE() ORDER BY 1`,
+		"SELECT CONCAT_WS(' ', 'routine', routine_type, routine_name) FROM information_schema.routines WHERE routine_schema = DATABASE() ORDER BY 1",
+		"SELECT CONCAT_WS(' ', 'event', event_name, status) FROM information_schema.events WHERE event_schema = DATABASE() ORDER BY 1",
+	} {
+		for _, line := range readAll(t, db, query) {
+			all = append(all, strings.ReplaceAll(line, c.Database, "DATABASE"))
+		}
+	}
+	tables := readAll(t, db, `SELECT table_name FROM information_schema.tables
+		WHERE table_schema = DATABASE() AND table_type LIKE '%TABLE' ORDER BY 1`)
+	for _, table := range tables {
+		var name, sum string
+		if err := db.QueryRow("CHECKSUM TABLE `"+table+"` EXTENDED").Scan(&name, &sum); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, "checksum "+table+" "+sum)
+	}
+	return all
+}
+
+func expectContents(t *testing.T, what string, c credentials, want []string) {
+	t.Helper()
+	got := contents(t, c)
+	for _, line := range want {
+		if !slices.Contains(got, line) {
+			t.Errorf("%s lacks %q", what, line)
+		}
+	}
+	for _, line := range got {
+		if !slices.Contains(want, line) {
+			t.Errorf("%s has %q", what, line)
+		}
+	}
+}
+
+// spoil changes data and objects of a database with makeObjects.
+func spoil(t *testing.T, c credentials) {
+	t.Helper()
+	exec(t, c.open(t), "DELETE FROM items WHERE id = 1", "UPDATE items SET name = 'spoilt'", "DROP VIEW names",
+		"DROP PROCEDURE add_item", "CREATE TABLE new (id INT PRIMARY KEY)", "INSERT INTO new VALUES (1), (2)",
+		"ALTER TABLE items ADD COLUMN extra INT", "CREATE VIEW later AS SELECT * FROM new")
+}
+
+// TestRestoreInPlace restores backups into the instance itself, and what was there before.
+func TestRestoreInPlace(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		env := quotaEnvironment(t, s)
+		env["BACKUP_STORE"] = "file://" + t.TempDir()
+		p := startPlatform(t, s, env)
+		var shared instance
+		var backup string
+		for _, plan := range []string{"shared-small", "dedicated-small"} {
+			i := p.provisioned(t, plan, body{"context": cloudFoundry})
+			_, c := i.bound(t, nil)
+			makeObjectsAs(t, c)
+			_, reader := i.bound(t, body{"parameters": body{"role": "read-only"}})
+			was := contents(t, c)
+			id := i.backedUp(t)
+			if plan == "shared-small" {
+				shared, backup = i, id
+			}
+			spoil(t, c)
+			spoilt := contents(t, c)
+			operation := i.restoreBackup(t, id, "db").Expect(t, http.StatusAccepted).String("operation")
+			shown := i.await(t, operation)
+			if last := shown[len(shown)-1]; !strings.Contains(last, "backup "+id) {
+				t.Errorf("the restore ends with %q", last)
+			}
+			expectContents(t, "the restored "+plan, c, was)
+			exec(t, c.open(t), "CALL add_item()", "DELETE FROM items WHERE name = 'ADDED'")
+			if got := readAll(t, reader.open(t), "SELECT name FROM names ORDER BY 1"); !slices.Equal(got, []string{"one", "two"}) {
+				t.Errorf("the read-only binding reads %q", got)
+			}
+			before := backupIn(t, shown)
+			i.await(t, i.restoreBackup(t, before, "db").Expect(t, http.StatusAccepted).String("operation"))
+			expectContents(t, "what was there before in "+plan, c, spoilt)
+		}
+
+		// From another instance of the space; and an instance over its quota may write again.
+		other := p.provisioned(t, "shared-small", body{"context": cloudFoundry})
+		_, c := other.bound(t, nil)
+		overfill(t, c.open(t), quotaSmall)
+		operation := other.restoreBackup(t, backup, "db").Expect(t, http.StatusAccepted).String("operation")
+		full := backupIn(t, other.await(t, operation))
+		exec(t, c.open(t), "CALL add_item()")
+		expectRefusal(t, other.restoreBackup(t, full, "db"), http.StatusBadRequest, "Choose a larger plan.")
+
+		missing := uuid.NewString()
+		stranger := p.provisioned(t, "shared-small", body{"context": body{"platform": "cloudfoundry",
+			"organization_guid": "an-organization", "space_guid": "another-space"}, "space_guid": "another-space"})
+		for name, test := range map[string]struct {
+			r    testdrive.Response
+			says string
+		}{
+			"not confirmed": {shared.restoreBackup(t, backup, ""), `"confirm":"db"`},
+			"wrong name":    {shared.restoreBackup(t, backup, "dbs"), `"confirm":"db"`},
+			"no name is known": {shared.update(t, later, body{"parameters": body{"restore_backup": backup, "confirm": "db"}}),
+				fmt.Sprintf(`"confirm":%q`, shared.id)},
+			"no such backup":   {shared.restoreBackup(t, missing, "db"), "There is no backup " + missing + " in this space."},
+			"an instance's id": {shared.restoreBackup(t, shared.id, "db"), "There is no backup " + shared.id + " in this space."},
+			"another space's":  {stranger.restoreBackup(t, backup, "db"), "There is no backup " + backup + " in this space."},
+			"with another plan": {shared.update(t, later, body{"context": named, "plan_id": planID(t, "shared-large"),
+				"parameters": body{"restore_backup": backup, "confirm": "db"}}), "Send two requests."},
+			"with another parameter": {shared.update(t, later, body{"parameters": body{"restore_backup": backup, "confirm": "db",
+				"backup": "now"}}), `Parameters "backup" and "restore_backup" exclude each other`},
+		} {
+			if expectRefusal(t, test.r, http.StatusBadRequest); !strings.Contains(test.r.String("description"), test.says) {
+				t.Errorf("%s: %q", name, test.r.String("description"))
+			}
+		}
+		expectError(t, shared.update(t, now, body{"context": named, "parameters": body{"restore_backup": backup,
+			"confirm": "db"}}), "AsyncRequired")
+	})
+}
+
+func planID(t *testing.T, plan string) string {
+	t.Helper()
+	_, id := testdrive.Plan(t, plan)
+	return id
+}
+
+// TestRestoreInPlaceInterrupted kills brokers in every step of a restore, cancels it, and damages the backup. Afterwards
+// the instance is as before, or restored.
+func TestRestoreInPlaceInterrupted(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		private := testdrive.Private(t, s.Flavour)
+		env := testdrive.Environment(t, private)
+		store := t.TempDir()
+		env["BACKUP_STORE"] = "file://" + store
+		faults := testdrive.NewFaults(t, env)
+		p := startPlatform(t, private, env)
+		ts := openTasks(t, env)
+		d := desk{p, p.operator(env), p.admin(t), ts, faults}
+		i := p.ownInstance(t, "shared-small")
+		i.provision(t, now, body{"context": cloudFoundry}).Expect(t, http.StatusCreated)
+		c := makeObjects(t, i)
+		was := contents(t, c)
+		id := i.backedUp(t)
+		spoil(t, c)
+		spoilt := contents(t, c)
+		writes := func() {
+			t.Helper()
+			exec(t, c.open(t), "INSERT INTO new VALUES (99)", "DELETE FROM new WHERE id = 99")
+		}
+
+		// An operator cancels it at these points.
+		for _, point := range []string{"restore: freeze: done", "restore: written", "restore: restored", "restore: thaw: done"} {
+			reached, release := holdAt(t, faults, point)
+			operation := i.restoreBackup(t, id, "db").Expect(t, http.StatusAccepted).String("operation")
+			testdrive.Receive(t, reached, point)
+			if again := i.restoreBackup(t, id, "db").Expect(t, http.StatusAccepted).String("operation"); again != operation {
+				t.Errorf("a repeated request began %s beside %s", again, operation)
+			}
+			if _, err := c.open(t).Exec("INSERT INTO items (name) VALUES ('late')"); point != "restore: thaw: done" && err == nil {
+				t.Errorf("an application can write at %s", point)
+			}
+			expectError(t, i.newBinding().bind(t, nil), "ConcurrencyError")
+			d.run(t, 0, "tasks", "cancel", operation)
+			release()
+			if state, says := d.ended(t, operation); state != "failed" || !strings.HasPrefix(says, byOperator) {
+				t.Errorf("the restore that was cancelled at %s %s: %s", point, state, says)
+			}
+			expectContents(t, "after a cancel at "+point, c, spoilt)
+			writes()
+		}
+
+		// A broker is killed at each of these points, also while it puts the data back.
+		for _, point := range []string{"restore: check: done", "restore: freeze: done", "restore: written",
+			"restore: record: done", "restore: restored", "restore: restore: done", "restore: end owner: done",
+			"restore: thaw: done", "restore: ending as succeeded"} {
+			die(faults, p, point)
+			i.restoreBackup(t, id, "db")
+			p.Wait(t)
+			faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
+			p = startPlatform(t, private, env)
+			i.platform, d.platform = p, p
+			operation := d.latest(t, i)
+			if state, says := d.ended(t, operation); state != "succeeded" {
+				t.Errorf("the restore whose broker was killed at %s %s: %s", point, state, says)
+			}
+			expectContents(t, "after a kill at "+point, c, was)
+			exec(t, c.open(t), "CALL add_item()")
+			exec(t, c.open(t), "DELETE FROM items WHERE name = 'ADDED'")
+		}
+		spoil(t, c)
+		spoilt = contents(t, c)
+		for _, point := range []string{"restore: put back", "restore: put back: done", "restore: ending as failed"} {
+			victim := p
+			faults.Decide(func(_ int, at string) testdrive.Word {
+				switch at {
+				case "restore: end owner: begins": // fails until the restore is given up
+					return testdrive.Fail
+				case point:
+					return testdrive.Die
+				}
+				return testdrive.GoOn
+			})
+			operation := i.restoreBackup(t, id, "db").Expect(t, http.StatusAccepted).String("operation")
+			testdrive.Eventually(t, time.Minute, "a step fails", func() bool {
+				var shown struct {
+					LastError string `json:"last_error"`
+				}
+				d.read(t, &shown, "tasks", operation)
+				return shown.LastError != ""
+			})
+			d.run(t, 0, "tasks", "cancel", operation)
+			faults.Decide(func(_ int, at string) testdrive.Word {
+				if at == point {
+					return testdrive.Die
+				}
+				return testdrive.GoOn
+			})
+			victim.Wait(t)
+			faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
+			p = startPlatform(t, private, env)
+			i.platform, d.platform = p, p
+			if state, says := d.ended(t, operation); state != "failed" || !strings.HasPrefix(says, byOperator) {
+				t.Errorf("the restore that was cancelled and killed at %s %s: %s", point, state, says)
+			}
+			expectContents(t, "after a kill at "+point, c, spoilt)
+			writes()
+		}
+
+		// A damaged backup changes nothing.
+		for _, path := range find(t, filepath.Join(store, i.id, id), "data-") {
+			raw, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw[len(raw)/2] ^= 1
+			if err := os.WriteFile(path, raw, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		operation := i.restoreBackup(t, id, "db").Expect(t, http.StatusAccepted).String("operation")
+		if state, says := d.ended(t, operation); state != "failed" || !strings.Contains(says, "damaged") {
+			t.Errorf("the restore of a damaged backup %s: %s", state, says)
+		}
+		expectContents(t, "after a damaged backup", c, spoilt)
+		writes()
+		if all := accountsOf(t, p, c); len(all) > 2 { // that of the binding, and a locked owner
+			t.Errorf("the instance has the accounts %q", all)
+		}
+		ts.scan(t, new(int), "SELECT 1 FROM backup HAVING count(*) FILTER (WHERE state <> 'complete') = 0")
+
+		// An operator restores one that is sound, with a command.
+		sound := d.ids(t, "backup", "backups", i.id)[0]
+		out := d.run(t, 0, "backups", "restore", sound, i.id).Stdout
+		operation, _, _ = strings.Cut(out, " ")
+		if state, says := d.ended(t, operation); state != "succeeded" {
+			t.Errorf("backups restore %s: %s", state, says)
+		}
+		d.run(t, 1, "backups", "restore", "b_none", i.id)
+		d.run(t, 1, "backups", "restore", sound, "none")
+		i.remove(t)
+		expectTenants(t, p.admin(t), 0, 0)
+	})
+}
+
+// find lists the files in a directory whose names begin with a prefix.
+func find(t *testing.T, dir, prefix string) (paths []string) {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, prefix+"*"))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("files %s* in %s: %q, %v", prefix, dir, paths, err)
+	}
+	return paths
+}

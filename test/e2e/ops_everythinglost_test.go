@@ -1,0 +1,127 @@
+package e2e
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"mysql-broker/test/s3"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// TestEverythingLost follows docs/runbook.md, section "Everything is lost": PostgreSQL, the shared server and a dedicated
+// server are gone, and all that is left is a bucket, the keyset and a dump of PostgreSQL, or not even that.
+func TestEverythingLost(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		server := testdrive.Private(t, s.Flavour)
+		service := s3.Start(t)
+		env := testdrive.Environment(t, server)
+		service.Configure(env)
+		p := startPlatform(t, server, env)
+		var all []*lostInstance
+		for _, plan := range []string{"shared-small", "dedicated-small"} {
+			i := &lostInstance{instance: p.ownInstance(t, plan)}
+			if r := i.provision(t, later, body{"context": cloudFoundry}); r.Status == http.StatusAccepted {
+				i.await(t, r.String("operation"))
+			}
+			i.binding, i.c = i.bound(t, nil)
+			makeObjectsAs(t, i.c)
+			all = append(all, i)
+		}
+		dump := testdrive.DumpPostgres(t, env["DATABASE_URL"])
+		for _, i := range all { // after the dump
+			exec(t, i.c.open(t), "CREATE TABLE orders (id INT PRIMARY KEY)", "INSERT INTO orders VALUES (4711)")
+			i.was, i.backup = contents(t, i.c), i.backedUp(t)
+			exec(t, i.c.open(t), "INSERT INTO orders VALUES (4712)") // what the RPO is about
+		}
+		p.Kill(t)
+		loseServers(t, env["LAUNCHER_DIR"])
+		fresh := testdrive.Private(t, s.Flavour)
+		env["MYSQL_SERVERS"] = testdrive.Environment(t, fresh)["MYSQL_SERVERS"]
+
+		// With the dump.
+		testdrive.RestorePostgres(t, env["DATABASE_URL"], dump)
+		p = startPlatform(t, fresh, env)
+		expectHeld(t, p, "loaded from a dump")
+		if shown := runRecover(t, env, 0, "--apply"); strings.Contains(shown, "forget ") {
+			t.Errorf("recover forgets instances that are lost:\n%s", shown)
+		}
+		d := desk{p, p.operator(env), p.admin(t), openTasks(t, env), nil}
+		if out := d.run(t, 0, "backups", "import").Stdout; out != "Backups imported: 2.\n" {
+			t.Errorf("import: %q", out)
+		}
+		for _, i := range all {
+			i.instance = i.via(p)
+			i.binding.instance = i.instance
+			out := d.run(t, 0, "backups", "restore", "--lost", d.ids(t, "backup", "backups", i.id)[0], i.id).Stdout
+			operation, _, _ := strings.Cut(out, " ")
+			if state, says := d.ended(t, operation); state != "succeeded" {
+				t.Fatalf("the restore of %s %s: %s", i.id, state, says)
+			}
+			again := p.credentials(t, i.binding.fetch(t).Expect(t, http.StatusOK))
+			if again.Username != i.c.Username || again.Password != i.c.Password || again.Database != i.c.Database {
+				t.Errorf("the binding has other credentials: %s in %s", again.Username, again.Database)
+			}
+			expectContents(t, i.id, again, i.was)
+			exec(t, again.open(t), "CALL add_item()")
+		}
+		testdrive.Eventually(t, quotaTime, "the doctor finds nothing", func() bool {
+			out := runDoctor(t, env)
+			return out.Status == 0 && strings.HasPrefix(out.Stdout, "All is well.")
+		})
+
+		// Without it: a new PostgreSQL, which knows nothing.
+		p.Kill(t)
+		loseServers(t, env["LAUNCHER_DIR"])
+		last := testdrive.Private(t, s.Flavour)
+		empty := testdrive.Environment(t, last)
+		env["DATABASE_URL"], env["MYSQL_SERVERS"] = empty["DATABASE_URL"], empty["MYSQL_SERVERS"]
+		p = startPlatform(t, last, env)
+		p.operator(env).run(t, 0, "backups", "import")
+		for n, i := range all {
+			i.instance = i.via(p)
+			i.deprovision(t, later).Expect(t, http.StatusGone)
+			plan := []string{"shared-small", "dedicated-small"}[n]
+			restored := p.newInstance(t, plan)
+			restored.await(t, restored.restored(t, i.backup, nil).Expect(t, http.StatusAccepted).String("operation"))
+			_, c := restored.bound(t, nil)
+			expectContents(t, i.id+" in a new PostgreSQL", c, i.was)
+		}
+	})
+}
+
+// lostInstance is an instance with what it held when its last backup was taken.
+type lostInstance struct {
+	instance
+	binding binding
+	c       credentials
+	backup  string
+	was     []string
+}
+
+// loseServers kills the dedicated servers and removes all their files, as a host that burns down does.
+func loseServers(t *testing.T, dir string) {
+	t.Helper()
+	for range 2 { // what supervises a server may have started it again
+		for pid := range testdrive.Processes(t, dir) {
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
+				t.Fatal(err)
+			}
+		}
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range slices.Backward(left) {
+		if err := os.RemoveAll(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,9 +1,12 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -49,6 +52,8 @@ func TestRotateKeyset(t *testing.T) {
 	all := servers.AllMySQL(t)
 	server := all[len(all)-1]
 	env := testdrive.Environment(t, server)
+	backups := t.TempDir()
+	env["BACKUP_STORE"] = "file://" + backups
 	start := func(keyset string) platform {
 		env["ENCRYPTION_KEYSET"] = keyset
 		return startPlatform(t, server, env)
@@ -84,6 +89,23 @@ func TestRotateKeyset(t *testing.T) {
 	third := start(promoted)
 	bindAndRead(second, third)
 	bindAndRead(third, second)
+	_, c := i.bound(t, nil)
+	exec(t, c.open(t), "CREATE TABLE kept (id INT PRIMARY KEY)")
+	was := contents(t, c)
+	id := i.backedUp(t) // with the old key
+	manifest := filepath.Join(backups, i.id, id, "manifest.json")
+	ofOld, err := os.ReadFile(manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	restore := func(by platform) {
+		t.Helper()
+		exec(t, c.open(t), "DROP TABLE IF EXISTS kept")
+		mine := i.via(by)
+		mine.await(t, mine.update(t, later, body{"parameters": body{"restore_backup": id, "confirm": i.id}}).
+			Expect(t, http.StatusAccepted).String("operation"))
+		expectContents(t, "after a restore", c, was)
+	}
 
 	refuse := func(keyset string, args ...string) {
 		t.Helper()
@@ -96,14 +118,16 @@ func TestRotateKeyset(t *testing.T) {
 	rotate := func(want string) {
 		t.Helper()
 		env["ENCRYPTION_KEYSET"] = promoted
-		if out := testdrive.Run(t, env, "rotate-keys").Expect(t, 0); out.Stdout != "Passwords encrypted again: "+want+".\n" {
+		if out := testdrive.Run(t, env, "rotate-keys").Expect(t, 0); out.Stdout != "Passwords encrypted again: "+want+"\n" {
 			t.Errorf("rotate-keys printed %q", out.Stdout)
 		}
 	}
 	refuse(dropped, "serve")
 	refuse(dropped, "rotate-keys")
-	rotate("8") // the CA's key, the admin password, and six bindings that the first two brokers made
-	rotate("0")
+	restore(third) // with both keys
+	// The CA's key, the admin password, and seven bindings that the first two brokers made.
+	rotate("9.\nKeys of backups encrypted again: 1.")
+	rotate("0.")
 	refuse(old, "serve")
 	refuse(old, "rotate-admin-passwords")
 
@@ -115,6 +139,20 @@ func TestRotateKeyset(t *testing.T) {
 		}
 	}
 	d.via(last).bound(t, nil) // as the server's administrator
+	restore(last)             // with the new key alone
+	sound, err := os.ReadFile(manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range [][]byte{ofOld, sound} { // as if rotate-keys had not run, or could not reach the bucket
+		if err := os.WriteFile(manifest, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out := testdrive.Run(t, env, "backups", "import")
+		if lacks := strings.Contains(out.Stderr, "ENCRYPTION_KEYSET lacks the key"); lacks != bytes.Equal(text, ofOld) {
+			t.Errorf("import: %+v", out)
+		}
+	}
 	i.via(last).remove(t)
 	d.via(last).remove(t)
 }

@@ -251,7 +251,8 @@ func (b *Broker) Bind(ctx context.Context, id, bindingID string, d httpapi.BindD
 	if err := b.unlessHeld(ctx, err); err != nil {
 		return none, answer(err)
 	}
-	return domain.Binding{AlreadyExists: existed, Credentials: b.credentials(c), Endpoints: endpoints(c)}, nil
+	return domain.Binding{AlreadyExists: existed, Credentials: b.credentials(c), Endpoints: endpoints(c),
+		Metadata: bindingMetadata(c)}, nil
 }
 
 // boundPlan is the plan that a bind request names. A request for a successor may leave out the ids; then it is the plan
@@ -288,6 +289,18 @@ func appGUID(d domain.BindDetails) string {
 	return d.AppGUID
 }
 
+// bindingTime is the form that the specification requires. OSB API 2.17, "Binding Metadata Object".
+const bindingTime = "2006-01-02T15:04:05.0Z"
+
+// bindingMetadata is empty for a binding that does not end by itself.
+func bindingMetadata(c provisioner.Credentials) (m domain.BindingMetadata) {
+	if !c.ExpiresAt.IsZero() {
+		m.ExpiresAt = c.ExpiresAt.UTC().Format(bindingTime)
+		m.RenewBefore = c.RenewBefore.UTC().Format(bindingTime)
+	}
+	return m
+}
+
 func endpoints(c provisioner.Credentials) []domain.Endpoint {
 	return []domain.Endpoint{{Host: c.Host, Ports: []string{strconv.Itoa(c.Port)}, Protocol: "tcp"}}
 }
@@ -306,7 +319,8 @@ func (b *Broker) GetBinding(ctx context.Context, id, bindingID string,
 	if err := json.Unmarshal(c.Parameters, &parameters); err != nil {
 		return domain.GetBindingSpec{}, err
 	}
-	return domain.GetBindingSpec{Credentials: b.credentials(c), Endpoints: endpoints(c), Parameters: parameters}, nil
+	return domain.GetBindingSpec{Credentials: b.credentials(c), Endpoints: endpoints(c), Parameters: parameters,
+		Metadata: bindingMetadata(c)}, nil
 }
 
 // Unbind answers DELETE /v2/service_instances/{id}/service_bindings/{id}.

@@ -79,6 +79,8 @@ func (p *Provisioner) bindable(there store.Beginning, q BindRequest) error {
 	switch {
 	case there.Instance.ServiceID != q.ServiceID:
 		return refuse(Invalid, "The service_id is not that of this service instance.")
+	case there.Expired || there.Binding != nil && hasExpired(*there.Binding, there.Now):
+		return refuse(Conflict, "The service binding with this id has expired. Delete it, and create another one.")
 	case changing(there):
 		return errBusy
 	case there.Instance.State != store.Ready:
@@ -116,7 +118,7 @@ func (p *Provisioner) bindAgain(there store.Beginning, q BindRequest) (*store.Ta
 	t := there.Task(q.BindingID)
 	plan := p.plans.Get(there.Instance.PlanID)
 	switch {
-	case t != nil && t.Kind == store.Unbind:
+	case ends(t):
 		return nil, errBusy
 	case there.Binding.Predecessor != q.Predecessor || !sameRequest(*there.Binding, plan, q):
 		return nil, refuse(Conflict, "A service binding with this id exists already and differs from the one asked for.")
@@ -131,9 +133,13 @@ func (p *Provisioner) newBinding(there store.Beginning, q BindRequest) (store.Bi
 	}
 	of := p.plans.Get(there.Instance.PlanID)
 	tls, err := p.bindingTLS(there.Instance, of, asked)
+	if err != nil {
+		return store.Binding{}, err
+	}
+	expires, err := expiry(there.Now, q.Parameters.TTL, of)
 	return store.Binding{InstanceID: q.InstanceID, ID: q.BindingID, AppGUID: q.AppGUID,
 		Predecessor: q.Predecessor, Parameters: encode(q.Parameters), Role: string(q.Parameters.Role), TLS: string(tls),
-		Events: of.Events, Account: newName("u_"), Password: newPassword()}, err
+		Events: of.Events, Account: newName("u_"), Password: newPassword(), CreatedAt: there.Now, ExpiresAt: expires}, err
 }
 
 // bindingTLS is the setting of a new binding: that of the plan, or a stricter one if the request asks for it.
@@ -157,7 +163,14 @@ func sameRequest(b store.Binding, of plan.Plan, q BindRequest) bool {
 	if b.AppGUID != q.AppGUID && !(successor && q.AppGUID == "") {
 		return false
 	}
-	return q.Inherits || b.Role == string(q.Parameters.Role) && sameTLS(b, of, q.Parameters.TLS)
+	if q.Inherits {
+		return true
+	}
+	var recorded plan.BindingParameters
+	if json.Unmarshal(b.Parameters, &recorded) != nil || recorded.TTL != q.Parameters.TTL {
+		return false
+	}
+	return b.Role == string(q.Parameters.Role) && sameTLS(b, of, q.Parameters.TLS)
 }
 
 // sameTLS reports whether a request asks for the same TLS setting as the request that created the binding, or for the

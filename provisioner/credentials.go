@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/launcher"
@@ -20,6 +21,9 @@ type Credentials struct {
 	Password   string
 	TLSOnly    bool            // a login without TLS is refused, or cannot work
 	Parameters json.RawMessage // of the binding's request
+
+	// When the account ends by itself, and when it should be replaced; zero if it does not end.
+	ExpiresAt, RenewBefore time.Time
 }
 
 func (p *Provisioner) credentials(ctx context.Context, i store.Instance, b store.Binding) (Credentials, error) {
@@ -28,8 +32,12 @@ func (p *Provisioner) credentials(ctx context.Context, i store.Instance, b store
 		return Credentials{}, p.unlessDeleted(ctx, i.ID, fmt.Errorf("find where the instance is: %w", err))
 	}
 	tlsOnly := plan.TLS(b.TLS) == plan.TLSRequired || p.fleet.TLSOnly(i.Location)
-	return Credentials{Address: address, Database: i.Database, Account: b.Account, Password: b.Password,
-		Parameters: b.Parameters, TLSOnly: tlsOnly}, nil
+	c := Credentials{Address: address, Database: i.Database, Account: b.Account, Password: b.Password,
+		Parameters: b.Parameters, TLSOnly: tlsOnly}
+	if b.ExpiresAt != nil {
+		c.ExpiresAt, c.RenewBefore = *b.ExpiresAt, renewal(b)
+	}
+	return c, nil
 }
 
 // unlessDeleted returns err, or an *Error for users if a dedicated server was not found because its instance is being

@@ -17,6 +17,7 @@ var kinds = map[string]kind{
 	store.Deprovision: deprovisionKind,
 	store.Bind:        bindKind,
 	store.Unbind:      unbindKind,
+	store.Expire:      expireKind,
 	RemoveOldTasks:    removeOldTasksKind,
 	PurgeRetained:     purgeRetainedKind,
 	RemoveFormer:      removeFormerKind,

@@ -39,7 +39,7 @@ func RetryTask(ctx context.Context, s *store.Store, id int64) (store.Task, error
 		return t, fmt.Errorf("%s has succeeded", task.Token(id))
 	case t.Kind == store.Provision && task.Kept(t):
 		return provisionKept(ctx, s, t)
-	case t.Kind != store.Deprovision && t.Kind != store.Unbind:
+	case t.Kind != store.Deprovision && !ends(&t):
 		return t, fmt.Errorf("%s has failed and was undone, and the platform knows: it has to send its %s request again",
 			task.Token(id), t.Kind)
 	}
@@ -111,9 +111,9 @@ func failedToDelete(there store.Beginning, failed store.Task) error {
 	switch {
 	case failed.Kind == store.Deprovision && there.Instance.State != store.DeleteFailed:
 		return fmt.Errorf("the state of the service instance is %q", there.Instance.State)
-	case failed.Kind == store.Unbind && there.Binding == nil:
+	case ends(&failed) && there.Binding == nil:
 		return store.ErrNotFound
-	case failed.Kind == store.Unbind && there.Binding.State != store.Ending:
+	case ends(&failed) && there.Binding.State != store.Ending:
 		return fmt.Errorf("the state of the service binding is %q", there.Binding.State)
 	}
 	return nil

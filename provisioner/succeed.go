@@ -21,7 +21,7 @@ func succeed(there store.Beginning, q BindRequest) (_ BindRequest, tls plan.TLS,
 	switch {
 	case q.Predecessor == q.BindingID:
 		return q, "", refuse(Invalid, "A service binding cannot be its own predecessor.")
-	case before == nil || before.State == store.Ending:
+	case before == nil || before.State == store.Ending || hasExpired(*before, there.Now):
 		return q, "", refuse(Invalid, "The predecessor_binding_id is not that of a service binding of this service "+
 			"instance. Create a service binding without it.")
 	case before.State != store.Ready:

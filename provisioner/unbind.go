@@ -21,16 +21,23 @@ type UnbindRequest struct {
 func (p *Provisioner) Unbind(ctx context.Context, q UnbindRequest) error {
 	ctx, cancel := context.WithTimeout(ctx, syncDeadline)
 	defer cancel()
-	_, _, err := p.operate(ctx, store.Unbind, func(tx *store.Tx) (decision, error) { return p.decideUnbind(ctx, tx, q) })
+	d, _, err := p.operate(ctx, store.Unbind, func(tx *store.Tx) (decision, error) { return p.decideUnbind(ctx, tx, q) })
+	if err == nil && d.joined && d.task.Kind == store.Expire { // which left a record for this request
+		err = p.store.ForgetExpired(ctx, q.InstanceID, q.BindingID)
+	}
 	return err
 }
 
 func (p *Provisioner) decideUnbind(ctx context.Context, tx *store.Tx, q UnbindRequest) (d decision, err error) {
 	there, err := tx.Begin(ctx, q.InstanceID, q.BindingID)
-	if errors.Is(err, store.ErrNotFound) || err == nil && there.Binding == nil {
+	expired := false
+	if err == nil && there.Binding == nil {
+		expired, err = tx.ForgetExpired(ctx, q.InstanceID, q.BindingID)
+	}
+	if errors.Is(err, store.ErrNotFound) || err == nil && there.Binding == nil && !expired {
 		return d, refuse(AlreadyDeleted, "There is no service binding with this id.")
 	}
-	if err != nil {
+	if err != nil || expired {
 		return d, err
 	}
 	if changing(there) {
@@ -38,7 +45,7 @@ func (p *Provisioner) decideUnbind(ctx context.Context, tx *store.Tx, q UnbindRe
 	}
 	i, b, active := there.Instance, *there.Binding, there.Task(q.BindingID)
 	d = decision{instance: i, binding: b}
-	if active != nil && active.Kind == store.Unbind {
+	if ends(active) {
 		d.task, d.joined = active, true
 		return d, nil
 	}
@@ -63,6 +70,9 @@ var unbindKind = kind{
 		return p.unbindWorkflow(i, b, bindingLock(i.ID, b.ID)), err
 	},
 }
+
+// ends reports whether a task, which may be nil, ends a binding.
+func ends(t *store.Task) bool { return t != nil && (t.Kind == store.Unbind || t.Kind == store.Expire) }
 
 // keptAccount is the key under which the task remembers that the account was not dropped, because objects run in its
 // name.

@@ -25,11 +25,12 @@ type Binding struct {
 	TLS         string // whether the account requires TLS; "" if it was made before that was recorded
 	Account     string
 	Password    string
+	ExpiresAt   *time.Time // when the account ends by itself, by PostgreSQL's clock; nil for never
 	CreatedAt   time.Time
 }
 
 const bindingColumns = `instance_id, id, state, app_guid, parameters, role, coalesce(events, true), tls, account,
-	password, created_at, predecessor`
+	password, created_at, predecessor, expires_at`
 
 func bindingPlace(instanceID, id string) string { return "binding " + instanceID + " " + id }
 
@@ -37,7 +38,7 @@ func (k *Keyring) scanBinding(row pgx.CollectableRow) (Binding, error) {
 	var b Binding
 	var sealed []byte
 	if err := row.Scan(&b.InstanceID, &b.ID, &b.State, &b.AppGUID, &b.Parameters, &b.Role, &b.Events, &b.TLS, &b.Account,
-		&sealed, &b.CreatedAt, &b.Predecessor); err != nil {
+		&sealed, &b.CreatedAt, &b.Predecessor, &b.ExpiresAt); err != nil {
 		return b, err
 	}
 	var err error
@@ -68,11 +69,11 @@ func (t *Tx) InsertBinding(b Binding) error {
 	}
 	t.write("insert the binding", `WITH inserted AS (
 			INSERT INTO binding (instance_id, id, state, app_guid, parameters, role, tls, account, password, events,
-				predecessor, grants_due)
-			VALUES ($1, $2, 'creating', $3, $4, $5, $6, $7, $8, $9, $10, false) RETURNING instance_id, account)
+				predecessor, expires_at, grants_due)
+			VALUES ($1, $2, 'creating', $3, $4, $5, $6, $7, $8, $9, $10, $11, false) RETURNING instance_id, account)
 		`+recordOfBinding,
 		b.InstanceID, b.ID, b.AppGUID, orEmpty(b.Parameters), b.Role, b.TLS, b.Account, sealed, b.Events,
-		b.Predecessor)
+		b.Predecessor, b.ExpiresAt)
 	return nil
 }
 

@@ -10,6 +10,7 @@
 //	location.go       where the data of an instance live
 //	adminpassword.go  dedicated servers' administrators' passwords, while they change
 //	bindings.go       service bindings and their accounts
+//	expiry.go         bindings that end by themselves
 //	copyaccounts.go   accounts by which tasks copy databases
 //	grants.go         accounts whose privileges are to be changed
 //	servers.go        shared servers: how full they are, and which are drained

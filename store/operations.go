@@ -110,6 +110,8 @@ type Beginning struct {
 	// After BeginBind:
 	Bindings    int      // of the instance, in any state
 	Predecessor *Binding // nil if there is none
+	Now         time.Time
+	Expired     bool // the binding has ended by itself, and the platform has not deleted it
 }
 
 // Task finds the task in progress of a binding, or of the instance itself (bindingID ""), or nil.
@@ -136,6 +138,8 @@ func (t *Tx) BeginBind(ctx context.Context, instanceID, bindingID, predecessorID
 	found := new(bool)
 	b, err := t.beginning(ctx, instanceID, bindingID, func(b *Beginning) {
 		expectRow(t, &b.Bindings, pgx.RowTo[int], countBindings, instanceID)
+		expectRow(t, &b.Now, pgx.RowTo[time.Time], "SELECT now()")
+		expectRow(t, &b.Expired, pgx.RowTo[bool], "SELECT EXISTS ("+expiredBinding+")", instanceID, bindingID)
 		if predecessorID != "" {
 			found = expectRow(t, &predecessor, t.keys.scanBinding, selectBinding, instanceID, predecessorID)
 		}

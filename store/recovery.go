@@ -30,6 +30,7 @@ type RecordedAccount struct {
 	Role       string // "" if it is not known
 	CreatedAt  time.Time
 	GrantsDue  bool // its privileges are due to be reconciled
+	Expired    bool // it is a binding's whose time is over
 }
 
 // RecordedInstances reads the instances on a shared server, or those on dedicated servers ("").
@@ -41,9 +42,10 @@ func (s *Store) RecordedInstances(ctx context.Context, server string) ([]Recorde
 // RecordedAccounts reads the accounts of the instances on a shared server, or of those on dedicated servers ("").
 func (s *Store) RecordedAccounts(ctx context.Context, server string) ([]RecordedAccount, error) {
 	return allRowsWithin(ctx, scanTime, s.pool, pgx.RowToStructByPos[RecordedAccount], `
-		SELECT b.instance_id, b.id, b.state, b.account, b.role, b.created_at, b.grants_due
+		SELECT b.instance_id, b.id, b.state, b.account, b.role, b.created_at, b.grants_due,
+				coalesce(b.expires_at <= now(), false)
 			FROM binding b JOIN instance i ON i.id = b.instance_id WHERE i.server = $1
-		UNION ALL SELECT a.instance_id, '', '', a.account, a.role, a.retired_at, a.grants_due
+		UNION ALL SELECT a.instance_id, '', '', a.account, a.role, a.retired_at, a.grants_due, false
 			FROM retired_account a JOIN instance i ON i.id = a.instance_id WHERE i.server = $1
 		ORDER BY 1, 4`, server)
 }

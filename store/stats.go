@@ -40,6 +40,8 @@ type Counts struct {
 	Instances []InstanceCount
 	Bindings  int64
 	Retained  RetainedCount
+	// ExpiryOverdue is for how many seconds a binding should have ended by itself already; 0 if none should have.
+	ExpiryOverdue float64
 }
 
 // RetainedCount says how many deleted instances have left data that can come back, how many bytes of data, and for how
@@ -85,6 +87,10 @@ func (s *Store) Counts(ctx context.Context) (counts Counts, err error) {
 	counts.Retained, err = oneRow(ctx, s.pool, pgx.RowToStructByPos[RetainedCount],
 		`SELECT count(*), coalesce(sum(bytes), 0)::bigint, coalesce(extract(epoch FROM greatest(now() - min(until)
 			FILTER (WHERE adopted_by IS NULL), '0'::interval)), 0)::float8 FROM retained`)
+	if err != nil {
+		return counts, err
+	}
+	counts.ExpiryOverdue, err = oneRow(ctx, s.pool, pgx.RowTo[float64], overdueExpiry)
 	return counts, err
 }
 

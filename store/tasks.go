@@ -17,6 +17,7 @@ const (
 	Deprovision = "deprovision"
 	Bind        = "bind"
 	Unbind      = "unbind"
+	Expire      = "expire"  // ends a binding whose time is over
 	BackUp      = "backup"  // writes a backup of an instance
 	Restore     = "restore" // restores a backup in place
 )

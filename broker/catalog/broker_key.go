@@ -37,6 +37,7 @@ func readBrokerKey(parent *object) plan.Plan {
 		made.AllowCrossSpace = *crosses
 	}
 	made.KeepDeletedDays = o.days("keep_deleted_days")
+	made.MaxBindingTTL = o.ttl("max_binding_ttl")
 	made.Limits = readLimits(o)
 	made.Backups = readBackups(o)
 	memory := o.positive("memory_mb")
@@ -95,6 +96,18 @@ func (o *object) days(key string) int {
 	if ok && (value < 0 || value > maxKeptDays) {
 		o.reject(key, want)
 		return 0
+	}
+	return value
+}
+
+// ttl returns the value of an optional key, such as 8h or 30d; 0 if it is absent.
+func (o *object) ttl(key string) plan.TTL {
+	if !o.has(key) {
+		return 0
+	}
+	value, err := plan.ParseTTL(o.text(key))
+	if err != nil {
+		o.reject(key, err.Error())
 	}
 	return value
 }

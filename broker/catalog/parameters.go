@@ -67,6 +67,9 @@ const (
 	confirm         = "confirm"
 )
 
+// bindingTTL is a parameter of a bind.
+const bindingTTL = "ttl"
+
 // UpdateParameters checks the parameters of an update request, as InstanceParameters does.
 func (c *Catalog) UpdateParameters(planID string, raw json.RawMessage) (q plan.UpdateParameters, err error) {
 	p, err := c.plan(planID)
@@ -131,6 +134,15 @@ func (c *Catalog) BindingParameters(planID string, raw json.RawMessage) (plan.Bi
 	default:
 		return plan.BindingParameters{}, parameterErrorf("Parameter %q must be one of %s, %s, %s.", "role",
 			plan.ReadOnly, plan.ReadWrite, plan.Admin)
+	}
+	if text, named := given.texts[bindingTTL]; named {
+		if parameters.TTL, err = plan.ParseTTL(text); err != nil {
+			return plan.BindingParameters{}, parameterErrorf("Parameter %q must be %v.", bindingTTL, err)
+		}
+	}
+	if p.MaxBindingTTL > 0 && parameters.TTL > p.MaxBindingTTL {
+		return plan.BindingParameters{}, parameterErrorf("Parameter %q must be at most %s, the maximum of plan %s.",
+			bindingTTL, p.MaxBindingTTL, p.Name)
 	}
 	switch parameters.TLS {
 	case "", plan.TLSOptional, plan.TLSRequired:

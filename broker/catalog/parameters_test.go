@@ -133,7 +133,7 @@ func TestParametersRefused(t *testing.T) {
 		{"bind", `{"role":"owner"}`, `Parameter "role" must be one of read-only, read-write, admin.`},
 		{"bind", `{"role":""}`, `Parameter "role" must be one of read-only, read-write, admin.`},
 		{"bind", `{"role":true}`, `Parameter "role" must be of type string.`},
-		{"bind", `{"charset":"utf8"}`, `Parameter "charset" is not known. This plan accepts role, tls.`},
+		{"bind", `{"charset":"utf8"}`, `Parameter "charset" is not known. This plan accepts role, tls, ttl.`},
 		{"bind", `{"tls":"none"}`, `Parameter "tls" must be one of optional, required.`},
 		{"bind", `{"tls":false}`, `Parameter "tls" must be of type string.`},
 	}

@@ -46,7 +46,7 @@ func readSchemas(plan *object) requestSchemas {
 		instance.close()
 	}
 	if binding, ok := schemas.object("service_binding"); ok {
-		readSchema(binding, "create", &s.bind, "role", "tls")
+		readSchema(binding, "create", &s.bind, "role", "tls", bindingTTL)
 		s.bind.checkDefaultRole(binding)
 		binding.close()
 	}

@@ -37,6 +37,7 @@ func (p InstanceParameters) Fills() bool {
 type BindingParameters struct {
 	Role Role `json:"role,omitempty"`
 	TLS  TLS  `json:"tls,omitempty"` // "" for what the plan says
+	TTL  TTL  `json:"ttl,omitempty"` // for how long the binding lasts; 0 for what the plan says
 }
 
 // Role is what an account may do inside its database; no role reaches outside it.

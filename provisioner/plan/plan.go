@@ -45,6 +45,9 @@ type Plan struct {
 	// Rotatable says that a binding can be created as the successor of another one: binding_rotatable in the catalog.
 	Rotatable bool
 
+	// MaxBindingTTL is for how long a binding may last, and lasts if its request does not say; 0 for any time.
+	MaxBindingTTL TTL
+
 	// AllowCrossSpace allows the data of an instance for one in another space, if the plans of both have it.
 	AllowCrossSpace bool
 

@@ -116,6 +116,11 @@ func (r *recovery) compareAccount(s site, i store.RecordedInstance, a store.Reco
 		item.do = func(ctx context.Context) error { return r.endBinding(ctx, i, a) }
 		r.add(item)
 		return
+	case a.Expired:
+		item.Action, item.Why = Shut, "the binding has expired since the backup was made"
+		item.do = func(ctx context.Context) error { return r.endBinding(ctx, i, a) }
+		r.add(item)
+		return
 	case a.State == store.Creating:
 		item.Action, item.Why = Adopt, "the binding was being created when the backup was made, and its account exists"
 		item.do = func(ctx context.Context) error { return r.keepBinding(ctx, a) }
@@ -177,6 +182,9 @@ func (r *recovery) forgetBinding(ctx context.Context, a store.RecordedAccount, k
 		}
 		if kept {
 			tx.RecordRetiredAccount(a.InstanceID, a.Account)
+		}
+		if a.Expired {
+			tx.RecordExpired(a.InstanceID, a.BindingID)
 		}
 		tx.DeleteBinding(a.InstanceID, a.BindingID)
 		r.endTasksOf(tx, a, store.Unbind)

@@ -31,7 +31,7 @@ func TestAPI(t *testing.T) {
 		p := startPlatform(t, server, env)
 		for _, scenarios := range [][]scenario{platformScenarios, provisionScenarios, bindScenarios,
 			unbindScenarios, deprovisionScenarios, asyncScenarios, dedicatedScenarios, updateScenarios,
-			isolationScenarios} {
+			isolationScenarios, expiryScenarios} {
 			for _, s := range scenarios {
 				t.Run(s.name, func(t *testing.T) {
 					t.Parallel()

@@ -58,6 +58,7 @@ func (a *App) components() []component {
 		{"listener", a.listen},
 		{"sign-in", a.prepareSignIn},
 		{"operations", a.startOperations},
+		{"expiry", a.startExpiry},
 		{"examinations", a.startExaminations},
 		{"dashboard", a.startDashboard},
 		{"quotas", a.startQuotas},

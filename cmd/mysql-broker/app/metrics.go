@@ -157,6 +157,8 @@ var (
 		"Bytes of data of deleted service instances that can come back, as last measured before the deletion.", nil, nil)
 	retainedOverdueDesc = prometheus.NewDesc("mysql_broker_retained_overdue_seconds",
 		"For how long the data of a deleted service instance should have been dropped already.", nil, nil)
+	expiryOverdueDesc = prometheus.NewDesc("mysql_broker_binding_expiry_overdue_seconds",
+		"For how long a binding should have ended by itself already.", nil, nil)
 	backupsDesc     = prometheus.NewDesc("mysql_broker_backups", "Complete backups.", nil, nil)
 	backupBytesDesc = prometheus.NewDesc("mysql_broker_backup_bytes", "Bytes of complete backups in the object store.",
 		nil, nil)
@@ -264,6 +266,7 @@ func (c *stateCollector) collectRecorded(ch chan<- prometheus.Metric) {
 		gauge(ch, retainedDesc, float64(counts.Retained.Instances))
 		gauge(ch, retainedBytesDesc, float64(counts.Retained.Bytes))
 		gauge(ch, retainedOverdueDesc, counts.Retained.Overdue)
+		gauge(ch, expiryOverdueDesc, counts.ExpiryOverdue)
 	}
 	c.collectBackups(ctx, ch)
 	if bindings, err := c.bound.counts(ctx); err != nil {

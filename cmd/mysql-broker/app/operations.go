@@ -38,6 +38,11 @@ func (a *App) startOperations(context.Context) (ending, error) {
 	return ending{leave: a.provisioner.HandOver, stop: a.provisioner.Stop}, nil
 }
 
+// startExpiry starts to end bindings whose time is over, with those that expired while no broker ran.
+func (a *App) startExpiry(context.Context) (ending, error) {
+	return background(a.provisioner.Expire), nil
+}
+
 func (a *App) startExaminations(context.Context) (ending, error) {
 	a.examinations = newExaminations(doctor.New(doctor.Config{Store: a.store, Plans: a.catalog.Plans(),
 		Fleet: a.fleet}), a.log)

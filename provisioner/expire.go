@@ -1,0 +1,135 @@
+package provisioner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"mysql-broker/provisioner/fleet"
+	"mysql-broker/provisioner/leader"
+	"mysql-broker/provisioner/plan"
+	"mysql-broker/provisioner/task"
+	"mysql-broker/store"
+)
+
+const (
+	// expiryEach is how often one broker looks for bindings whose time is over.
+	expiryEach = 5 * time.Second
+	// expiredAtOnce is how many tasks are recorded each time. Many bindings may have expired while no broker ran.
+	expiredAtOnce = 500
+)
+
+// expiry is when a binding that is created now ends by itself; nil for never.
+func expiry(now time.Time, asked plan.TTL, of plan.Plan) (*time.Time, error) {
+	if of.MaxBindingTTL > 0 && asked > of.MaxBindingTTL {
+		return nil, refuse(Invalid, "Parameter \"ttl\" must be at most %s, the maximum of plan %s.",
+			of.MaxBindingTTL, of.Name)
+	}
+	if asked == 0 {
+		asked = of.MaxBindingTTL
+	}
+	if asked == 0 {
+		return nil, nil
+	}
+	at := now.Add(time.Duration(asked))
+	return &at, nil
+}
+
+// renewal is when a binding that expires should be replaced: when three quarters of its time are over.
+func renewal(b store.Binding) time.Time {
+	return b.ExpiresAt.Add(-b.ExpiresAt.Sub(b.CreatedAt) / 4)
+}
+
+func hasExpired(b store.Binding, now time.Time) bool {
+	return b.ExpiresAt != nil && !b.ExpiresAt.After(now)
+}
+
+// Expire ends bindings whose time is over, by PostgreSQL's clock, until ctx ends. One broker does that for all.
+func (p *Provisioner) Expire(ctx context.Context) {
+	leader.Work{Store: p.store, Log: p.log, Lease: "expiry", What: "ending expired bindings", Every: expiryEach,
+		Do: p.expireDue}.Run(ctx)
+}
+
+// expireDue records a task for each binding whose time is over. Any worker of any broker runs it.
+func (p *Provisioner) expireDue(ctx context.Context) error {
+	if hold, err := p.store.Hold(ctx); err != nil || hold != nil {
+		return err // the binding may have been changed since
+	}
+	due, err := p.store.ExpiredBindings(ctx, expiredAtOnce)
+	for _, b := range due {
+		if ctx.Err() != nil {
+			break
+		}
+		err = errors.Join(err, p.expire(ctx, b))
+	}
+	if len(due) > 0 {
+		p.tasks.Nudge()
+	}
+	return err
+}
+
+func (p *Provisioner) expire(ctx context.Context, b store.ExpiredBinding) error {
+	var i *store.Instance // that is being changed
+	err := p.store.InTx(ctx, func(tx *store.Tx) error {
+		i = nil
+		there, err := tx.Begin(ctx, b.InstanceID, b.ID)
+		switch {
+		case errors.Is(err, store.ErrNotFound) || err == nil && (there.Binding == nil || there.Task(b.ID) != nil):
+			return nil // somebody else ends it
+		case err != nil:
+			return err
+		case changing(there):
+			i = &there.Instance
+			return nil
+		}
+		tx.SetBindingState(b.InstanceID, b.ID, store.Ending)
+		tx.InsertTask(store.NewTask{InstanceID: b.InstanceID, BindingID: b.ID, Kind: store.Expire,
+			PlanID: there.Instance.PlanID, Description: expireKind.beginning})
+		return nil
+	})
+	if err == nil && i != nil {
+		err = p.lockExpired(ctx, *i, b)
+	}
+	if err != nil {
+		return fmt.Errorf("end the expired binding %q of instance %q: %w", b.ID, b.InstanceID, err)
+	}
+	return nil
+}
+
+// lockExpired ends the access of a binding while another task changes its instance, which may take long. The binding
+// itself ends after that task.
+func (p *Provisioner) lockExpired(ctx context.Context, i store.Instance, b store.ExpiredBinding) error {
+	if i.State != store.Ready {
+		return nil // it is being deleted
+	}
+	session, err := p.fleet.OpenSession(ctx, i, fleet.Lock{Key: fleet.BindingLock(i.ID, b.ID),
+		Alive: func() error { return ctx.Err() }})
+	if err != nil {
+		return fmt.Errorf("open a session: %w", err)
+	}
+	defer p.closeSession(i, session)
+	return session.Explain(session.LockAccount(session.Context(), b.Account))
+}
+
+var expireKind = kind{
+	beginning: "Ending the expired service binding",
+	Kind:      task.Kind{Advice: "It is tried again."},
+	workflow: func(ctx context.Context, p *Provisioner, t store.Task) (task.Workflow, error) {
+		i, b, err := p.bindingTask(ctx, t)
+		return p.expireWorkflow(i, b), err
+	},
+}
+
+// expireWorkflow is that of an unbind that no platform has asked for. It leaves a record for the request that comes
+// later.
+func (p *Provisioner) expireWorkflow(i store.Instance, b store.Binding) task.Workflow {
+	w := p.unbindWorkflow(i, b, bindingLock(i.ID, b.ID))
+	unbound := w.Succeeded
+	w.Succeeded = func(tx *store.Tx, m task.Memory) {
+		tx.RecordExpired(i.ID, b.ID)
+		unbound(tx, m)
+		p.log.Info("a service binding has expired", "instance_id", i.ID, "binding_id", b.ID)
+	}
+	return w
+}

@@ -1,0 +1,145 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"mysql-broker/test/testdrive"
+)
+
+var expiryScenarios = []scenario{
+	{"bindings that end by themselves", testExpiry},
+	{"ttl that cannot be", testExpiryInvalid},
+}
+
+// maxLate is by how much an account may end too late.
+const maxLate = time.Minute
+
+// bindingTimes reads the metadata of a response.
+func bindingTimes(t *testing.T, r testdrive.Response) (expires, renew time.Time) {
+	t.Helper()
+	for name, at := range map[string]*time.Time{"expires_at": &expires, "renew_before": &renew} {
+		text, _ := field(r.Body, "metadata", name).(string)
+		var err error
+		if *at, err = time.Parse("2006-01-02T15:04:05.9Z", text); err != nil || len(text) != 22 {
+			t.Fatalf("%s is %q in %v", name, text, r.Body["metadata"])
+		}
+	}
+	return expires, renew
+}
+
+// Accounts end within a minute, open sessions too. What they have defined stays, and the platform can still unbind.
+func testExpiry(t *testing.T, p platform) {
+	i := p.provisioned(t, "shared-small", nil)
+	admin := p.admin(t)
+	asked := body{"bind_resource": body{"app_guid": "an-app"}, "parameters": body{"ttl": "8s"}}
+	definer := i.newBinding()
+	r := definer.bind(t, asked).Expect(t, http.StatusCreated)
+	c := i.credentials(t, r)
+	useAsApplication(t, c)
+	expires, renew := bindingTimes(t, r)
+	if left := time.Until(expires); left > 8*time.Second || renew.After(expires) || renew.Before(time.Now().Add(-time.Minute)) {
+		t.Errorf("it expires in %v, and is to be renewed at %v", left, renew)
+	}
+	again := definer.bind(t, asked).Expect(t, http.StatusOK)
+	fetched := definer.fetch(t).Expect(t, http.StatusOK)
+	for name, r := range map[string]testdrive.Response{"repeated": again, "fetched": fetched} {
+		if at, _ := bindingTimes(t, r); !at.Equal(expires) || i.credentials(t, r) != c {
+			t.Errorf("%s, it expires at %v instead of %v, or has other credentials", name, at, expires)
+		}
+	}
+	asked["parameters"] = body{"ttl": "9s"}
+	definer.bind(t, asked).Expect(t, http.StatusConflict)
+	asked["parameters"] = body{"ttl": "8s"}
+	forever, still := i.bound(t, nil)
+	if forever.fetch(t).Body["metadata"] != nil {
+		t.Error("a binding without ttl has metadata")
+	}
+
+	busy := c.open(t)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := busy.ExecContext(t.Context(), "SELECT SLEEP(600)")
+		ended <- err
+	}()
+	type due struct {
+		binding
+		account string
+		at      time.Time
+	}
+	all := []due{{definer, c.Username, expires}}
+	for n := range 8 {
+		b := i.newBinding()
+		r := b.bind(t, body{"parameters": body{"role": "read-only", "ttl": fmt.Sprintf("%ds", 1+n)}}).
+			Expect(t, http.StatusCreated)
+		at, _ := bindingTimes(t, r)
+		all = append(all, due{b, i.credentials(t, r).Username, at})
+	}
+	login := connect(t, c.fields(t)) // the definer's account stays, locked
+	login.SetMaxIdleConns(0)
+	late := []time.Duration{}
+	for left := all; len(left) > 0; {
+		left = slices.DeleteFunc(slices.Clone(left), func(d due) bool {
+			works := d.account == c.Username && login.PingContext(t.Context()) == nil
+			if works || d.account != c.Username && read[bool](t, admin,
+				"SELECT EXISTS (SELECT 1 FROM mysql.user WHERE user = ?)", d.account) {
+				return false
+			}
+			late = append(late, time.Since(d.at))
+			return true
+		})
+		if len(left) > 0 && time.Since(left[0].at) > 2*maxLate {
+			t.Fatalf("%d accounts do not end", len(left))
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	slices.Sort(late)
+	t.Logf("late by: median %v, worst %v, of %d", late[len(late)/2], late[len(late)-1], len(late))
+	if late[0] < -100*time.Millisecond || late[len(late)-1] > maxLate {
+		t.Errorf("late by %v", late)
+	}
+	if err := testdrive.Receive(t, ended, "the running query ends"); err == nil {
+		t.Error("the running query went on to its end")
+	}
+	expectRefused(t, c.fields(t))
+	db := still.open(t)
+	exec(t, db, "CALL add_fruit('apple pie')")
+	if got := read[int](t, db, "SELECT COUNT(*) FROM apples"); got != 3 {
+		t.Errorf("the view shows %d rows", got)
+	}
+	awaitTrue(t, admin, `SELECT COUNT(*) = 0 FROM information_schema.processlist WHERE user = ?`, c.Username)
+
+	testdrive.Eventually(t, time.Minute, "the bindings are gone", func() bool {
+		return definer.fetch(t).Status == http.StatusNotFound
+	})
+	testdrive.Eventually(t, time.Minute, "the end is recorded", func() bool {
+		return definer.bind(t, asked).Expect(t, http.StatusConflict).String("description") != ""
+	})
+	i.newBinding().bind(t, body{"predecessor_binding_id": definer.bindingID}).Expect(t, http.StatusBadRequest)
+	expectEmpty(t, definer.unbind(t), http.StatusOK)
+	expectEmpty(t, definer.unbind(t), http.StatusGone)
+	definer.bind(t, nil).Expect(t, http.StatusCreated) // the id is free again
+}
+
+func testExpiryInvalid(t *testing.T, p platform) {
+	i := p.provisioned(t, "shared-small", nil)
+	b := i.newBinding()
+	for _, ttl := range []any{"0s", "-8h", "1ns", "1000000000h", "8 h", "", "8", "forever", 8, -1, 1.5, true, []any{"8h"},
+		body{"h": 8}} {
+		expectRefusal(t, b.bind(t, body{"parameters": body{"ttl": ttl}}), 400, `"ttl"`)
+	}
+	b.fetch(t).Expect(t, http.StatusNotFound)
+	b.unbind(t).Expect(t, http.StatusGone)
+	first, _ := i.bound(t, body{"parameters": body{"ttl": "8h", "role": "read-only"}})
+	next := i.newBinding()
+	r := next.bind(t, body{"predecessor_binding_id": first.bindingID}).Expect(t, http.StatusCreated)
+	if at, _ := bindingTimes(t, r); time.Until(at) < 8*time.Hour-time.Minute || time.Until(at) > 8*time.Hour {
+		t.Errorf("the successor expires at %v", at)
+	}
+	if got := field(next.fetch(t).Body, "parameters", "ttl"); got != "8h" {
+		t.Errorf("the successor has ttl %v", got)
+	}
+}

@@ -1,0 +1,88 @@
+package e2e
+
+import (
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// limitedCatalog is the shipped catalog, whose first plan lets bindings last for so long.
+func limitedCatalog(t *testing.T, ttl string) string {
+	t.Helper()
+	shipped, err := os.ReadFile(testdrive.Root() + "/catalog.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := t.TempDir() + "/catalog.yml"
+	limited := strings.Replace(string(shipped), "{provisioner: shared,", "{provisioner: shared, max_binding_ttl: "+ttl+",", 1)
+	if err := os.WriteFile(path, []byte(limited), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// What expires while no broker runs ends when one starts, and so does what a broker was ending when it died. What a
+// restored PostgreSQL knows ends by recover.
+func TestExpiredMeanwhile(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
+		private := testdrive.Private(t, server.Flavour)
+		env := testdrive.Environment(t, private)
+		env["CATALOG"] = limitedCatalog(t, "30d")
+		faults := testdrive.NewFaults(t, env)
+		p := startPlatform(t, private, env)
+		i := p.ownInstance(t, "shared-small")
+		i.provision(t, now, nil).Expect(t, http.StatusCreated)
+		expectRefusal(t, i.newBinding().bind(t, body{"parameters": body{"ttl": "31d"}}), 400, `"ttl"`, "30d")
+		b := i.newBinding()
+		r := b.bind(t, nil).Expect(t, http.StatusCreated)
+		if at, _ := bindingTimes(t, r); time.Until(at) < 29*24*time.Hour {
+			t.Errorf("a binding without ttl expires at %v", at)
+		}
+		restored, c := i.bound(t, body{"parameters": body{"ttl": "8h"}})
+		faults.Decide(func(_ int, point string) testdrive.Word {
+			if point == "expire: end account: done" {
+				return testdrive.Die
+			}
+			return testdrive.GoOn
+		})
+		half, _ := i.bound(t, body{"parameters": body{"ttl": "1s"}})
+		missed, gone := i.bound(t, body{"parameters": body{"ttl": "20s"}})
+		p.Wait(t)
+		faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
+		tasks := openTasks(t, env)
+		testdrive.Eventually(t, time.Minute, "it has expired", func() (over bool) {
+			err := tasks.pool.QueryRow(t.Context(), "SELECT count(*) = 2 FROM binding WHERE expires_at < now()").Scan(&over)
+			return err == nil && over
+		})
+		p = startPlatform(t, private, env)
+		i.platform, restored.platform, missed.platform, half.platform = p, p, p, p
+		testdrive.Eventually(t, 20*time.Second, "it has ended", func() bool { return !accountExists(t, p, gone.Username) })
+		p.AwaitLog(t, `"msg":"a service binding has expired"`)
+		expectEmpty(t, missed.unbind(t), http.StatusOK)
+		expectEmpty(t, half.unbind(t), http.StatusOK)
+		expectEmpty(t, half.unbind(t), http.StatusGone)
+
+		backup := testdrive.DumpPostgres(t, env["DATABASE_URL"])
+		i.newBinding().bind(t, nil).Expect(t, http.StatusCreated) // which PostgreSQL will not know
+		stop(t, p)
+		testdrive.RestorePostgres(t, env["DATABASE_URL"], backup)
+		tasks.exec(t, "UPDATE binding SET expires_at = now() WHERE id = '"+restored.bindingID+"'")
+		p = startPlatform(t, private, env)
+		restored.platform = p
+		expectHeld(t, p, "loaded from a dump")
+		if shown := runRecover(t, env, 0, "--apply"); !strings.Contains(shown, "expired since the backup") {
+			t.Errorf("recover says\n%s", shown)
+		}
+		if accountExists(t, p, c.Username) {
+			t.Error("the account is still there")
+		}
+		expectEmpty(t, restored.unbind(t), http.StatusOK)
+		expectEmpty(t, restored.unbind(t), http.StatusGone)
+	})
+}

@@ -30,9 +30,10 @@ func CheckAdminPassword(password string) error {
 }
 
 // AdminSQL returns the content of an init file, one statement per line, that creates the only account of a new server.
-// The arguments are not escaped: CheckAdmin must have accepted them.
+// It may run again, also after a server that crashed in between. The arguments are not escaped: CheckAdmin must have
+// accepted them.
 func AdminSQL(user, password string) []byte {
 	account := "'" + user + "'@'%'"
-	return fmt.Appendf(nil, "CREATE USER %s IDENTIFIED BY '%s';\nGRANT ALL PRIVILEGES ON *.* TO %s WITH GRANT OPTION;\n",
-		account, password, account)
+	return fmt.Appendf(nil, "CREATE USER IF NOT EXISTS %[1]s;\nALTER USER %[1]s IDENTIFIED BY '%[2]s';\n"+
+		"GRANT ALL PRIVILEGES ON *.* TO %[1]s WITH GRANT OPTION;\n", account, password)
 }

@@ -24,7 +24,7 @@ import (
 // NotYet, holds no resources, and is called again.
 //
 // The package launchertest tests most of this contract. A launcher's own tests cover SignedBy, Stopper, Options,
-// Spec.MilliCPU, Starting during a start, and a Resize with an old password.
+// Spec.MilliCPU, and Starting during a start.
 type Launcher interface {
 	// Launch creates the server, starts it and returns when its admin account can log in, and nobody else: the root that
 	// the installation of a server makes cannot. If the server runs already, it returns its endpoint. Launch gives up if

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/mysqladmin"
 )
 
 // A resized server has new limits; its data, endpoint and certificate stay the same. A server that already has these
@@ -129,7 +130,7 @@ func testList(t *testing.T, p Place) {
 }
 
 // The admin password is changed by SQL, and the launcher keeps up with it. A later launch or resize does not restore
-// the old password. If the change fails, the old password stays in use.
+// the old password, and a resize with it is refused. If the change fails, the old password stays in use.
 func testAdminPassword(t *testing.T, p Place) {
 	l := p.Open(t)
 	first := p.spec("one")
@@ -159,7 +160,10 @@ func testAdminPassword(t *testing.T, p Place) {
 	if err := heir.ChangeAdminPassword(bounded(t), first.ID, second.AdminPassword, nothing); err != nil {
 		t.Errorf("change it again: %v", err)
 	}
-	second.MemoryMB = p.MemoryMB[1]
+	first.MemoryMB, second.MemoryMB = p.MemoryMB[1], p.MemoryMB[1]
+	if _, err := tryResize(bounded(t), l, first, nobody); !mysqladmin.AccessDenied(err) {
+		t.Errorf("resize with the old password: %v, want the error of MySQL", err)
+	}
 	resized, err := tryResize(bounded(t), l, second, nobody)
 	if err != nil {
 		t.Fatal(err)

@@ -23,21 +23,23 @@ func (t *Tx) AdoptNextAdminPassword(id string) {
 		WHERE id = $1 AND next_admin_password IS NOT NULL`, id)
 }
 
-// InstanceOfServer returns the instance that a dedicated server belongs to, or ErrNotFound.
-func (s *Store) InstanceOfServer(ctx context.Context, dedicatedID string) (Instance, error) {
+// InstanceAt returns the instance that a dedicated server belongs to, or ErrNotFound.
+func (s *Store) InstanceAt(ctx context.Context, at Location) (Instance, error) {
 	id, err := oneRow(ctx, s.pool, pgx.RowTo[string],
-		"SELECT instance_id FROM resource WHERE kind = $1 AND server = '' AND name = $2", DedicatedResource, dedicatedID)
+		"SELECT instance_id FROM resource WHERE kind = $1 AND server = '' AND name = $2", DedicatedResource, at.Server)
 	if err != nil {
 		return Instance{}, err
 	}
 	i, err := s.Instance(ctx, id)
-	if err == nil && i.Other != nil && i.Other.Location.Dedicated() && i.Other.Location.Server == dedicatedID {
+	switch {
+	case err != nil:
+		return Instance{}, err
+	case i.Location == at:
+		return i, nil
+	case i.Other != nil && i.Other.Location == at:
 		return i.Elsewhere(), nil
 	}
-	if err == nil && (!i.Location.Dedicated() || i.Location.Server != dedicatedID) {
-		return Instance{}, ErrNotFound
-	}
-	return i, err
+	return Instance{}, ErrNotFound
 }
 
 // DedicatedInstances lists the ids of the instances that have or are getting a dedicated server, except those that can

@@ -44,7 +44,7 @@ func (f *Fleet) ChangeAdminPassword(ctx context.Context, at store.Location, curr
 			if err := f.changeAdminPassword(ctx, at, current, next, lock, alive); err != nil {
 				return err
 			}
-			endpoint, err := f.askEndpoint(ctx, at)
+			endpoint, err := f.launcherEndpoint(ctx, at)
 			if err != nil {
 				return err
 			}

@@ -113,18 +113,18 @@ func RecordEndpoint(ctx context.Context, s *store.Store, at store.Location, e la
 	return nil
 }
 
-// endpoint returns where an instance's dedicated server listens. If nothing is recorded, it asks the launcher and
-// records the result.
-func (f *Fleet) endpoint(ctx context.Context, i store.Instance) (launcher.Endpoint, error) {
+// recordedEndpoint returns where an instance's dedicated server listens. If nothing is recorded, it asks the launcher
+// and records the result.
+func (f *Fleet) recordedEndpoint(ctx context.Context, i store.Instance) (launcher.Endpoint, error) {
 	if i.Endpoint != nil {
 		return launcher.Endpoint(*i.Endpoint), nil
 	}
-	e, err := f.askEndpoint(ctx, i.Location)
+	e, err := f.launcherEndpoint(ctx, i.Location)
 	return e, f.recorded(ctx, i.Location, e, err)
 }
 
-// askEndpoint asks its launcher where a dedicated server listens.
-func (f *Fleet) askEndpoint(ctx context.Context, at store.Location) (e launcher.Endpoint, err error) {
+// launcherEndpoint asks its launcher where a dedicated server listens.
+func (f *Fleet) launcherEndpoint(ctx context.Context, at store.Location) (e launcher.Endpoint, err error) {
 	err = f.dedicated(at, "find", func(l launcher.Launcher) (err error) {
 		e, err = l.Endpoint(ctx, at.Server)
 		return err
@@ -135,7 +135,7 @@ func (f *Fleet) askEndpoint(ctx context.Context, at store.Location) (e launcher.
 // Open connects to a dedicated server as its administrator with that password, at the endpoint that its launcher
 // returns. The caller closes the result.
 func (f *Fleet) Open(ctx context.Context, at store.Location, adminPassword string) (*mysqladmin.Server, error) {
-	e, err := f.askEndpoint(ctx, at)
+	e, err := f.launcherEndpoint(ctx, at)
 	if err != nil {
 		return nil, err
 	}
@@ -155,15 +155,15 @@ func (f *Fleet) Ping(ctx context.Context, i store.Instance) error {
 	return f.AsAdmin(ctx, i, func(admin *mysqladmin.Server) error { return admin.Ping(ctx) })
 }
 
-// Exec runs a statement as the administrator of the dedicated server of that id and endpoint. The statement must not
-// contain a secret.
-func Exec(ctx context.Context, s *store.Store, id string, e launcher.Endpoint, statement string) error {
-	i, err := s.InstanceOfServer(ctx, id)
+// Exec runs a statement as the administrator of a dedicated server that listens there. The statement must not contain a
+// secret.
+func Exec(ctx context.Context, s *store.Store, at store.Location, e launcher.Endpoint, statement string) error {
+	i, err := s.InstanceAt(ctx, at)
 	if err != nil {
-		return fmt.Errorf("read the instance of the server %s: %w", id, err)
+		return fmt.Errorf("read the instance of the server %s: %w", at.Server, err)
 	}
 	return WithAdminPassword(ctx, s, i, func(password string) error {
-		return mysqladmin.Exec(ctx, adminLogin(id, e, password), statement)
+		return mysqladmin.Exec(ctx, adminLogin(at.Server, e, password), statement)
 	})
 }
 
@@ -177,7 +177,7 @@ func adminLogin(name string, e launcher.Endpoint, password string) mysqladmin.Co
 // over TLS if it has that, and into its database. It creates the account for this and drops it afterwards.
 func (f *Fleet) CheckLogin(ctx context.Context, at store.Location, database, password string,
 	admin *mysqladmin.Session) error {
-	e, err := f.askEndpoint(ctx, at)
+	e, err := f.launcherEndpoint(ctx, at)
 	if err != nil {
 		return err
 	}

@@ -127,7 +127,7 @@ func (f *Fleet) AsAdmin(ctx context.Context, i store.Instance, fn func(*mysqladm
 		}
 		return fn(server.Server)
 	}
-	e, err := f.endpoint(ctx, i)
+	e, err := f.recordedEndpoint(ctx, i)
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (f *Fleet) Address(ctx context.Context, i store.Instance) (Address, error) 
 		}
 		return Address{Host: server.Host, Port: server.Port, CACertificate: server.CACertificate}, nil
 	}
-	e, err := f.endpoint(ctx, i)
+	e, err := f.recordedEndpoint(ctx, i)
 	return Address{Host: e.Host, Port: e.Port, CACertificate: e.CACertificate}, err
 }
 

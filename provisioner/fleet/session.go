@@ -36,7 +36,7 @@ func (f *Fleet) OpenSession(ctx context.Context, i store.Instance, lock Lock) (o
 		}
 		return f.openSession(ctx, server.Server, i.Location, lock)
 	}
-	e, err := f.endpoint(ctx, i)
+	e, err := f.recordedEndpoint(ctx, i)
 	if err != nil {
 		return nil, err
 	}

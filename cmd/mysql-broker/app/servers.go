@@ -46,7 +46,10 @@ func (a *App) openLaunchers(context.Context) (ending, error) {
 		a.registry.MustRegister(redoFull)
 	}
 	all, closeAll, err := openLaunchers(a.cfg.Launchers, func(name string) launcher.Options {
-		return launcher.Options{Logger: a.log.With("launcher", name), Supervise: true, Exec: a.execOnServer,
+		return launcher.Options{Logger: a.log.With("launcher", name), Supervise: true,
+			Exec: func(ctx context.Context, id string, e launcher.Endpoint, statement string) error {
+				return fleet.Exec(ctx, a.store, store.DedicatedLocation(name, id), e, statement)
+			},
 			RecordEndpoint: func(ctx context.Context, id string, e launcher.Endpoint) error {
 				return fleet.RecordEndpoint(ctx, a.store, store.DedicatedLocation(name, id), e)
 			}, OnRedoFull: redoFull.Inc, Authority: a.authority}
@@ -56,11 +59,6 @@ func (a *App) openLaunchers(context.Context) (ending, error) {
 	}
 	a.fleet = fleet.New(fleet.Config{Store: a.store, Shared: a.shared, Launchers: all, SessionLockKey: a.lockKey})
 	return ending{stop: closeAll}, err
-}
-
-// execOnServer is for launcher.Options.
-func (a *App) execOnServer(ctx context.Context, id string, e launcher.Endpoint, statement string) error {
-	return fleet.Exec(ctx, a.store, id, e, statement)
 }
 
 // passive are the options of a launcher that does nothing by itself.

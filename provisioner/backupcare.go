@@ -116,16 +116,12 @@ func (p *Provisioner) purgeBackups(ctx context.Context, run *task.Run) error {
 	if err != nil {
 		return fmt.Errorf("list the backups that are due: %w", err)
 	}
-	var failed []error
-	for _, b := range due {
-		if err := run.Alive(); err != nil {
-			return err
-		}
+	return forEach(run, due, func(b store.Backup) error {
 		if err := p.purgeBackup(ctx, b); err != nil {
-			failed = append(failed, fmt.Errorf("delete the backup %s: %w", b.ID, err))
+			return fmt.Errorf("delete the backup %s: %w", b.ID, err)
 		}
-	}
-	return errors.Join(failed...)
+		return nil
+	})
 }
 
 // purgeBackup deletes a backup, unless its manifest says that its days are not over: then the record was wrong.

@@ -73,19 +73,14 @@ func (p *Provisioner) removeFormer(ctx context.Context, run *task.Run) error {
 	if err != nil {
 		return fmt.Errorf("list the places that are not needed any more: %w", err)
 	}
-	var failed []error
-	for _, i := range due {
-		if err := run.Alive(); err != nil {
-			return err
-		}
+	return forEach(run, due, func(i store.Instance) error {
 		if err := p.removePlace(ctx, run, i); err != nil {
-			failed = append(failed, fmt.Errorf("remove the former place of instance %q: %w", i.ID, err))
-			continue
+			return fmt.Errorf("remove the former place of instance %q: %w", i.ID, err)
 		}
 		p.log.Info("removed the place where the data of a service instance were before", "instance_id", i.ID,
 			"server", i.Other.Location.Server)
-	}
-	return errors.Join(failed...)
+		return nil
+	})
 }
 
 // FormerPlace is what users read about the place where the data of an instance were before they were moved.

@@ -136,25 +136,20 @@ func (p *Provisioner) purgeRetained(ctx context.Context, run *task.Run) error {
 	if err != nil {
 		return fmt.Errorf("list the retained data that are due: %w", err)
 	}
-	var failed []error
-	for _, r := range due {
-		if err := run.Alive(); err != nil {
-			return err
-		}
+	return forEach(run, due, func(r store.Retained) error {
 		err := p.store.BeginPurge(ctx, r.ID)
 		if errors.Is(err, store.ErrTaken) {
-			continue
+			return nil
 		}
 		if err == nil {
 			err = p.purge(ctx, run, r)
 		}
 		if err != nil {
-			failed = append(failed, fmt.Errorf("drop what instance %q has left: %w", r.InstanceID, err))
-			continue
+			return fmt.Errorf("drop what instance %q has left: %w", r.InstanceID, err)
 		}
 		p.log.Info("dropped the data of a deleted instance", "instance_id", r.InstanceID, "retained", r.ID)
-	}
-	return errors.Join(failed...)
+		return nil
+	})
 }
 
 // purge drops retained data, as a deprovision would have done.

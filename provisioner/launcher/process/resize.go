@@ -2,9 +2,7 @@ package process
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 
 	"mysql-broker/provisioner/fault"
 	"mysql-broker/provisioner/launcher"
@@ -18,10 +16,7 @@ func (l *Launcher) Resize(ctx context.Context, spec launcher.Spec,
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
-	unlock, err := lockDir(ctx, sd.dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return launcher.Endpoint{}, launcher.ErrNotFound
-	}
+	unlock, err := sd.lock(ctx)
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"regexp"
 	"strconv"
+	"sync"
 	"testing"
 
 	"mysql-broker/test/servers"
@@ -63,32 +64,43 @@ func TestBindingLimit(t *testing.T) {
 }
 
 // bindAtOnce requests n bindings at the same time, alternating between brokers, and returns those that were created.
-func bindAtOnce(t *testing.T, n int, through ...instance) (made []binding) {
+func bindAtOnce(t *testing.T, n int, through ...instance) []binding {
 	t.Helper()
-	type outcome struct {
-		b binding
-		r testdrive.Response
-	}
-	outcomes := make(chan outcome, n)
-	for k := range n {
+	return createdAtOnce(t, n, func(k int) (binding, func() (testdrive.Response, error)) {
 		b := through[k%len(through)].newBinding()
-		go func() {
-			r, err := b.Send("PUT", b.path(), b.with(nil), nil)
-			if err != nil {
+		return b, func() (testdrive.Response, error) { return b.Send("PUT", b.path(), b.with(nil), nil) }
+	}, func(r testdrive.Response) bool {
+		return r.Status == http.StatusUnprocessableEntity && r.String("error") == "BindingLimitReached"
+	})
+}
+
+// createdAtOnce sends n requests at the same time. request returns what the request n asks for, and what sends it. It
+// returns what was created, and fails the test if another request was not refused as refused says.
+func createdAtOnce[Thing any](t *testing.T, n int, request func(n int) (Thing, func() (testdrive.Response, error)),
+	refused func(testdrive.Response) bool) (created []Thing) {
+	t.Helper()
+	things := make([]Thing, n)
+	responses := make([]testdrive.Response, n)
+	var all sync.WaitGroup
+	for k := range n {
+		var send func() (testdrive.Response, error)
+		things[k], send = request(k)
+		all.Go(func() {
+			var err error
+			if responses[k], err = send(); err != nil {
 				t.Error(err)
 			}
-			outcomes <- outcome{b, r}
-		}()
+		})
 	}
-	for range n {
-		switch o := <-outcomes; {
-		case o.r.Status == http.StatusCreated:
-			made = append(made, o.b)
-		case o.r.Status != http.StatusUnprocessableEntity || o.r.String("error") != "BindingLimitReached":
-			t.Errorf("bind: %d %s", o.r.Status, o.r.Raw)
+	all.Wait()
+	for k, r := range responses {
+		if r.Status == http.StatusCreated {
+			created = append(created, things[k])
+		} else if !refused(r) {
+			t.Errorf("status %d: %s", r.Status, r.Raw)
 		}
 	}
-	return made
+	return created
 }
 
 // expectBindings fails the test unless the instance reports this number of bindings and this limit.

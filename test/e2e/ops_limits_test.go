@@ -62,30 +62,14 @@ func TestInstanceLimits(t *testing.T) {
 }
 
 // provisionAtOnce requests n instances of shared-small for an organization, and returns those that were made.
-func provisionAtOnce(t *testing.T, n int, organization string, through ...platform) (made []instance) {
+func provisionAtOnce(t *testing.T, n int, organization string, through ...platform) []instance {
 	t.Helper()
-	type outcome struct {
-		i instance
-		r testdrive.Response
-	}
-	outcomes := make(chan outcome, n)
-	for k := range n {
+	return createdAtOnce(t, n, func(k int) (instance, func() (testdrive.Response, error)) {
 		i := through[k%len(through)].newInstance(t, "shared-small")
-		go func() {
-			r, err := i.Send("PUT", i.path(), i.provisionBody(body{"organization_guid": organization}), nil)
-			if err != nil {
-				t.Error(err)
-			}
-			outcomes <- outcome{i, r}
-		}()
-	}
-	for range n {
-		switch o := <-outcomes; {
-		case o.r.Status == http.StatusCreated:
-			made = append(made, o.i)
-		case o.r.Status != http.StatusBadRequest || !strings.Contains(o.r.String("description"), "may have"):
-			t.Errorf("provision: %d %s", o.r.Status, o.r.Raw)
+		return i, func() (testdrive.Response, error) {
+			return i.Send("PUT", i.path(), i.provisionBody(body{"organization_guid": organization}), nil)
 		}
-	}
-	return made
+	}, func(r testdrive.Response) bool {
+		return r.Status == http.StatusBadRequest && strings.Contains(r.String("description"), "may have")
+	})
 }

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -16,18 +15,8 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// devTurn lets one test at a time run `dev`: servers keep their ports over a restart, and another test's servers could
-// take them meanwhile.
-var devTurn sync.Mutex
-
-// takeDevTurn waits until no other test runs `dev`, and keeps them from it until this one ends.
-func takeDevTurn(t *testing.T) {
-	t.Helper()
-	devTurn.Lock()
-	t.Cleanup(devTurn.Unlock)
-}
-
-// TestDev does what the README tells a person to try, once with each kind of plan.
+// TestDev does what the README tells a person to try, once with each kind of plan. No two brokers run at once: servers
+// keep their ports over a restart, and another one's servers could take them meanwhile.
 func TestDev(t *testing.T) {
 	t.Parallel()
 	for _, s := range servers.Chosen(t, servers.AllMySQL(t)) {
@@ -36,7 +25,6 @@ func TestDev(t *testing.T) {
 }
 
 func testDev(t *testing.T, flavour string) {
-	takeDevTurn(t)
 	env := testdrive.DevEnvironment(t, flavour)
 	env["PORT"] = strconv.Itoa(testdrive.FreePort(t)) // the same after the restart: the client knows instances by URL
 	user := terminal{env}
@@ -48,6 +36,7 @@ func testDev(t *testing.T, flavour string) {
 		t.Errorf("the URL printed is %s instead of %s", dev.URL, want)
 	}
 	expectPrintedCommandWorks(t, dev)
+	expectLinkSignsIn(t, dev)
 	user.expect(t, "dedicated-small", "catalog")
 	kept := map[string]credentials{}
 	for _, plan := range []string{"shared-small", "shared-async", "dedicated-small"} {

@@ -11,7 +11,6 @@ import (
 
 	"mysql-broker/store"
 	"mysql-broker/test/openid"
-	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
@@ -72,11 +71,9 @@ func TestSignInOnCloudFoundry(t *testing.T) {
 	operator.Open(t, url+whoIsSignedIn).Expect(t, http.StatusOK, "As an operator you see all")
 }
 
-// TestSignInByLink opens the link that a broker on one's own machine prints, which listens at any port here.
-func TestSignInByLink(t *testing.T) {
-	t.Parallel()
-	takeDevTurn(t)
-	dev := testdrive.StartDev(t, testdrive.DevEnvironment(t, servers.Chosen(t, servers.AllMySQL(t))[0].Flavour))
+// expectLinkSignsIn opens the link that a broker on one's own machine prints.
+func expectLinkSignsIn(t *testing.T, dev *testdrive.Broker) {
+	t.Helper()
 	link := strings.TrimSpace(dev.AwaitLog(t, whoIsSignedIn+"link?token="))
 	if !strings.HasPrefix(link, dev.URL) {
 		t.Fatalf("the link is %q", link)

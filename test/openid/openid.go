@@ -7,13 +7,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"mysql-broker/test/servers"
 )
 
 // What every provider under test knows.
@@ -48,32 +48,26 @@ func (p *Provider) URL() string { return strings.TrimSuffix(p.Issuer, "/oauth/to
 // Address is the host and port of URL.
 func (p *Provider) Address() string { return strings.TrimPrefix(p.URL(), "http://") }
 
-// build compiles the provider once for all tests of a package, beside the test binary: go test removes that folder.
-var build = sync.OnceValues(func() (string, error) {
-	tests, err := os.Executable()
-	if err != nil {
-		return "", err
-	}
-	mod, err := exec.Command("go", "env", "GOMOD").Output()
-	if err != nil {
-		return "", fmt.Errorf("go env GOMOD: %w", err)
-	}
-	path := filepath.Join(filepath.Dir(tests), "openid-provider")
-	command := exec.Command("go", "build", "-buildvcs=false", "-o", path, ".")
-	command.Dir = filepath.Join(filepath.Dir(strings.TrimSpace(string(mod))), "test", "openid", "provider")
-	if out, err := command.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the OpenID provider: %w\n%s", err, out)
-	}
-	return path, nil
-})
+// build compiles the provider once for all tests of a run.
+func build(t testing.TB) string {
+	t.Helper()
+	return servers.Made(t, "openid-provider", func(path string) error {
+		mod, err := exec.Command("go", "env", "GOMOD").Output()
+		if err != nil {
+			return fmt.Errorf("go env GOMOD: %w", err)
+		}
+		command := exec.Command("go", "build", "-buildvcs=false", "-o", path, ".")
+		command.Dir = filepath.Join(filepath.Dir(strings.TrimSpace(string(mod))), "test", "openid", "provider")
+		if out, err := command.CombinedOutput(); err != nil {
+			return fmt.Errorf("%w\n%s", err, out)
+		}
+		return nil
+	})
+}
 
 // Start runs a provider until the test ends.
 func Start(t testing.TB, o Options) *Provider {
 	t.Helper()
-	binary, err := build()
-	if err != nil {
-		t.Fatal(err)
-	}
 	if o.Address == "" {
 		o.Address = "127.0.0.1:0"
 	}
@@ -88,7 +82,7 @@ func Start(t testing.TB, o Options) *Provider {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Provider{cmd: exec.Command(binary, "-listen", o.Address), exited: make(chan struct{})}
+	p := &Provider{cmd: exec.Command(build(t), "-listen", o.Address), exited: make(chan struct{})}
 	var problems bytes.Buffer
 	p.cmd.Stderr = &problems
 	stdin, err1 := p.cmd.StdinPipe() // open until this process ends, and the provider with it

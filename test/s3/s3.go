@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -68,11 +67,7 @@ func (s *Service) ConfigureAt(env map[string]string, address string) {
 // Start starts the service again after Stop, and waits until it listens.
 func (s *Service) Start(t testing.TB) {
 	t.Helper()
-	program, err := build(t)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.command = exec.Command(program, "--port", s.Address, "--quiet", "posix", "--sidecar",
+	s.command = exec.Command(build(t), "--port", s.Address, "--quiet", "posix", "--sidecar",
 		filepath.Join(s.root, "metadata"), filepath.Join(s.root, "data"))
 	s.command.Env = []string{"ROOT_ACCESS_KEY=" + AccessKey, "ROOT_SECRET_KEY=" + SecretKey}
 	s.command.Stdout, s.command.Stderr = &s.output, &s.output
@@ -122,35 +117,18 @@ func (s *Service) Objects(t testing.TB) (names []string) {
 	return names
 }
 
-var building sync.Mutex
-
 // build compiles the program once for all tests of a run. That takes minutes on a machine that has none of its packages
 // in Go's cache.
-func build(t testing.TB) (string, error) {
-	dir := filepath.Join(servers.SharedDir(t), "programs-s3")
-	building.Lock()
-	defer building.Unlock()
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", err
-	}
-	locked, err := os.Open(dir)
-	if err != nil {
-		return "", err
-	}
-	defer locked.Close() // which ends the lock
-	if err := syscall.Flock(int(locked.Fd()), syscall.LOCK_EX); err != nil {
-		return "", fmt.Errorf("lock %s: %w", dir, err)
-	}
-	program := filepath.Join(dir, "versitygw")
-	if _, err := os.Stat(program); err == nil {
-		return program, nil
-	}
-	unfinished := filepath.Join(dir, "unfinished")
-	command := exec.Command("go", "install", module)
-	command.Dir = dir // outside of the project's module
-	command.Env = append(os.Environ(), "GOBIN="+unfinished, "GOFLAGS=-buildvcs=false", "GOWORK=off")
-	if out, err := command.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the S3 service: %w\n%s", err, out)
-	}
-	return program, os.Rename(filepath.Join(unfinished, "versitygw"), program)
+func build(t testing.TB) string {
+	t.Helper()
+	return servers.Made(t, filepath.Join("programs-s3", "versitygw"), func(path string) error {
+		dir := filepath.Dir(path)
+		command := exec.Command("go", "install", module)
+		command.Dir = dir // outside of the project's module
+		command.Env = append(os.Environ(), "GOBIN="+dir, "GOFLAGS=-buildvcs=false", "GOWORK=off")
+		if out, err := command.CombinedOutput(); err != nil {
+			return fmt.Errorf("%w\n%s", err, out)
+		}
+		return os.Rename(filepath.Join(dir, "versitygw"), path)
+	})
 }

@@ -226,7 +226,7 @@ func StartPrevious(t testing.TB, env map[string]string) *Broker {
 	t.Helper()
 	env = maps.Clone(env)
 	env["CATALOG"] = previousCatalog(t)
-	return started(t, launch(t, env, previous.built(t), "serve"))
+	return started(t, launch(t, env, previous(t), "serve"))
 }
 
 func started(t testing.TB, b *Broker) *Broker {

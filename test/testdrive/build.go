@@ -2,87 +2,45 @@ package testdrive
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
-	"syscall"
 	"testing"
 
 	"mysql-broker/test/servers"
 )
 
-// program is one variant of the compiled broker. It is built once for all tests of a run.
-type program struct {
-	name    string
-	sources func(dir string) (string, error) // returns where they are; dir is for what has to be unpacked
-	options []string                         // of go build
-
-	once sync.Once
-	path string
-	err  error
-}
-
-var (
-	plain = &program{name: "mysql-broker", sources: ownSources, options: raceOption}
-	// faulty has fault points.
-	faulty = &program{name: "mysql-broker-faults", sources: ownSources, options: append(raceOption, "-tags", "faults")}
-)
-
-func ownSources(string) (string, error) { return Root(), nil }
-
 // binaryFor is the path of the broker's program, with fault points if the environment asks for them.
 func binaryFor(t testing.TB, env map[string]string) string {
 	t.Helper()
 	if env["FAULT_SOCKET"] != "" {
-		return faulty.built(t)
+		return program(t, "mysql-broker-faults", ownSources, append(raceOption, "-tags", "faults")...)
 	}
-	return plain.built(t)
+	return Binary(t)
 }
 
 // Binary is the path of the broker's program, mysql-broker.
 func Binary(t testing.TB) string {
 	t.Helper()
-	return plain.built(t)
+	return program(t, "mysql-broker", ownSources, raceOption...)
 }
 
-func (p *program) built(t testing.TB) string {
+func ownSources(string) (string, error) { return Root(), nil }
+
+// program is the path of a variant of the broker, which is compiled once for all tests of a run. sources returns where
+// its sources are; dir is for what has to be unpacked.
+func program(t testing.TB, name string, sources func(dir string) (string, error), options ...string) string {
 	t.Helper()
-	dir := filepath.Join(servers.SharedDir(t), "programs"+raceSuffix)
-	p.once.Do(func() { p.path, p.err = p.build(dir) })
-	if p.err != nil {
-		t.Fatal(p.err)
-	}
-	return p.path
-}
-
-// build compiles the program, unless another test binary has compiled it. A lock on the directory makes others wait.
-func (p *program) build(dir string) (path string, err error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", err
-	}
-	locked, err := os.Open(dir)
-	if err != nil {
-		return "", err
-	}
-	defer locked.Close()
-	if err := syscall.Flock(int(locked.Fd()), syscall.LOCK_EX); err != nil {
-		return "", fmt.Errorf("lock %s: %w", dir, err)
-	}
-	path = filepath.Join(dir, p.name)
-	if _, err := os.Stat(path); err == nil {
-		return path, nil
-	}
-	root, err := p.sources(dir)
-	if err != nil {
-		return "", err
-	}
-	unfinished := path + ".unfinished"
-	args := append([]string{"build", "-buildvcs=false", "-o", unfinished}, p.options...)
-	command := exec.Command("go", append(args, "./cmd/mysql-broker")...)
-	command.Dir = root
-	if out, err := command.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the broker: %w\n%s", err, out)
-	}
-	return path, os.Rename(unfinished, path)
+	return servers.Made(t, filepath.Join("programs"+raceSuffix, name), func(path string) error {
+		root, err := sources(filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		args := append([]string{"build", "-buildvcs=false", "-o", path}, options...)
+		command := exec.Command("go", append(args, "./cmd/mysql-broker")...)
+		command.Dir = root
+		if out, err := command.CombinedOutput(); err != nil {
+			return fmt.Errorf("build the broker: %w\n%s", err, out)
+		}
+		return nil
+	})
 }

@@ -12,9 +12,12 @@ import (
 	"testing"
 )
 
-// previous is the broker of the previous release, which runs beside this one during an upgrade. It is built without the
-// race detector: it is this release that is tested.
-var previous = &program{name: "mysql-broker-previous", sources: previousSources}
+// previous is the path of the broker of the previous release, which runs beside this one during an upgrade. It is built
+// without the race detector: it is this release that is tested.
+func previous(t testing.TB) string {
+	t.Helper()
+	return program(t, "mysql-broker-previous", previousSources)
+}
 
 // previousRelease is the commit of the previous release: see releaseBefore.
 var previousRelease = sync.OnceValues(func() (string, error) { return releaseBefore(Root()) })

@@ -1,0 +1,45 @@
+package servers
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// Made returns the path of a file or folder in SharedDir that takes long to make, such as a compiled program. The first
+// test that asks for it has create make it, at a path beside; all others wait.
+func Made(t testing.TB, name string, create func(path string) error) string {
+	t.Helper()
+	path := filepath.Join(SharedDir(t), name)
+	if err := makeOnce(path, create); err != nil {
+		t.Fatalf("make %s: %v", name, err)
+	}
+	return path
+}
+
+// makeOnce locks a file beside, as other test binaries make things too.
+func makeOnce(path string, create func(path string) error) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	lock, err := os.Create(path + ".lock")
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return fmt.Errorf("lock %s: %w", lock.Name(), err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	unfinished := path + ".unfinished"
+	if err := errors.Join(os.RemoveAll(unfinished), create(unfinished)); err != nil {
+		return err
+	}
+	return os.Rename(unfinished, path)
+}

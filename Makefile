@@ -20,15 +20,18 @@ SOAK ?= 15m
 # Flags of the benchmark, such as '-only operations -flavour mariadb -json bench.json'.
 BENCH ?=
 
-# Without this, Go does not build as root in a clone that another user owns.
-export GOFLAGS += -buildvcs=false
+# Without the first, Go does not build as root in a clone that another user owns. With the second, a program that is
+# built from a copy of the sources, as some tests do, compiles again only what differs.
+export GOFLAGS += -buildvcs=false -trimpath
 
-STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+# Programs are linked statically. Linters and tests use the same setting, so that nothing is compiled twice.
+export CGO_ENABLED ?= 0
 
 # Separate modules, whose dependencies the broker does not need.
-TEST_MODULES := test/kubernetes/manifests test/openid/provider
+TEST_MODULES := test/kubernetes/manifests test/lint test/openid/provider
 
-.PHONY: help run build test bench chaos soak systemd lint go-test fuzz clean mysql97 kubernetes kubernetes-programs
+.PHONY: help run build test bench chaos soak systemd lint vet analysis go-test fuzz clean mysql97 kubernetes \
+	kubernetes-programs
 
 help: ## print this
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -39,12 +42,13 @@ run: ## install missing packages, build, and run a broker with private servers
 	@exec bin/mysql-broker dev
 
 build: ## make bin/mysql-broker, linked statically
-	CGO_ENABLED=0 go build -ldflags '-X mysql-broker/cmd/mysql-broker/version.Version=$(VERSION)' -o bin/mysql-broker ./cmd/mysql-broker
+	go build -ldflags '-X mysql-broker/cmd/mysql-broker/version.Version=$(VERSION)' -o bin/mysql-broker ./cmd/mysql-broker
 
-# lint comes first, so that go test prints the last lines.
+# vet compiles what all the others need. They run at the same time, because most tests wait.
 test: ## install missing packages, then run all checks and tests; FULL=1: with the race detector, all on every installed mysqld
 	@deploy/dev/install-packages.sh test
-	@$(MAKE) --no-print-directory lint go-test
+	@$(MAKE) --no-print-directory vet
+	@$(MAKE) --no-print-directory go-test BESIDE='nice $(MAKE) --no-print-directory analysis'
 
 bench: ## compare the broker with the same SQL without it, on every installed mysqld, and print a table
 	@deploy/dev/install-packages.sh test
@@ -54,7 +58,7 @@ bench: ## compare the broker with the same SQL without it, on every installed my
 # The verbose output ends with tables.
 chaos: ## kill, pause and fail brokers and servers at every point and at random, on every installed mysqld; takes half an hour
 	@deploy/dev/install-packages.sh test
-	CHAOS=long MYSQLD='$(MYSQLD)' go run ./test/servers/with-servers \
+	CGO_ENABLED=1 CHAOS=long MYSQLD='$(MYSQLD)' go run ./test/servers/with-servers \
 		go test -race -count=1 -parallel 8 -timeout 60m -v ./test/chaos ./test/model
 
 soak: ## keep brokers busy for SOAK (15m) on every installed mysqld, and watch their memory, goroutines and connections
@@ -76,8 +80,10 @@ kubernetes: ## deploy brokers to a real Kubernetes node, and run the launcher's 
 	MYSQLD='$(MYSQLD)' KUBERNETES_PROGRAMS='$(KUBERNETES_PROGRAMS)' go run ./test/kubernetes/with-node \
 		test/kubernetes/node.sh
 
+lint: vet analysis ## gofmt, length of lines, go vet, staticcheck, gosec, govulncheck
+
 # grep exits with 1 if it finds no line, and with 2 if it fails.
-lint: ## gofmt, length of lines, go vet, staticcheck, gosec, govulncheck
+vet:
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "not formatted: $$unformatted" >&2; exit 1; }
 	@LC_ALL=C.UTF-8 grep -rnP --include='*.go' --exclude='*_test.go' --exclude-dir=test '^(?!// https://\S+$$).{121}' . >&2; \
 		[ $$? -eq 1 ] || { echo 'lines of more than 120 characters' >&2; exit 1; }
@@ -85,13 +91,16 @@ lint: ## gofmt, length of lines, go vet, staticcheck, gosec, govulncheck
 		[ $$? -eq 1 ] || { echo 'signatures break after a comma between parameters' >&2; exit 1; }
 	go vet ./...
 	go vet -tags faults ./provisioner/fault
-	go run $(STATICCHECK) ./...
-	@for module in $(TEST_MODULES); do (cd $$module && go vet ./... && go run $(STATICCHECK) ./...) || exit; done
-	@test/gosec.sh
+	@for module in $(TEST_MODULES); do go -C $$module vet ./... || exit; done
+
+analysis:
+	go -C test/lint build -o $(CURDIR)/bin/lint .
+	bin/lint ./...
+	@for module in $(TEST_MODULES); do (cd $$module && $(CURDIR)/bin/lint ./...) || exit; done
 	@test/govulncheck.sh
 
 go-test: ## run only the tests
-	FULL='$(FULL)' MYSQLD='$(MYSQLD)' KUBERNETES_PROGRAMS='$(KUBERNETES_PROGRAMS)' \
+	FULL='$(FULL)' BESIDE='$(BESIDE)' MYSQLD='$(MYSQLD)' KUBERNETES_PROGRAMS='$(KUBERNETES_PROGRAMS)' \
 		go run ./test/servers/with-servers test/all.sh
 	go -C test/kubernetes/manifests test -count=1 ./...
 

@@ -3,6 +3,7 @@
 # test does. FULL=1, as CI sets it, runs every test on every mysqld, and most packages with the race detector.
 # Otherwise there is no race detector, and the tests that start brokers or servers of their own run on one mysqld each
 # (servers.Chosen): a third of the time.
+# $BESIDE is a command that runs at the same time, as most tests wait. Its output comes before the last packages.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,22 +19,37 @@ all_but() {
   go list ./... | grep -v -x -F -f <(go list "$@")
 }
 
-# More tests at once than the processors are for: most of them wait. `make lint` has vetted. The time limit is that of
-# each package.
+# More tests and packages at once than the processors are for: most of them wait. `make vet` has vetted. The time limit
+# is that of each package.
 run() {
   go test -vet=off -count=1 -timeout 40m "$@" || status=$?
 }
 
-status=0
+status=0 failed=''
+printed=$(mktemp)
+trap 'rm -f "$printed"' EXIT
+sh -c "${BESIDE:-:}" >"$printed" 2>&1 &
+beside=$!
+end_beside() {
+  wait "$beside" || failed=$BESIDE
+  cat "$printed"
+}
+
 # shellcheck disable=SC2086 # lists of words
 if [ "${FULL:-}" = 1 ]; then
   unset TEST_ON_ONE_MYSQL
   others=$(all_but $without_race)
   run -parallel 6 $without_race
-  run -race -parallel 6 $others
+  end_beside
+  CGO_ENABLED=1 run -race -parallel 6 $others
 else
   others=$(all_but $longest)
-  TEST_ON_ONE_MYSQL=1 run -parallel 8 $longest
-  run -parallel 8 $others
+  TEST_ON_ONE_MYSQL=1 run -p 3 -parallel 8 $longest
+  end_beside
+  run -p 3 -parallel 8 $others
+fi
+if [ -n "$failed" ]; then
+  echo "failed, see above: $failed" >&2
+  exit 1
 fi
 exit $status

@@ -10,14 +10,16 @@ const (
 	NodeLost    Trouble = "node-lost"     // its node does not respond, so that nothing may start it elsewhere
 	Evicted     Trouble = "evicted"       // its node needed the room
 	OutOfMemory Trouble = "out-of-memory" // it was killed within the last hour, because it used more than its plan has
+	VolumeFull  Trouble = "volume-full"   // it ended within the last hour because its volume was full
 	Crashing    Trouble = "crashing"      // it ends again and again
+	NotReady    Trouble = "not-ready"     // it runs, and has not accepted connections for minutes
 	NoImage     Trouble = "no-image"      // its image cannot be fetched
 	NoNode      Trouble = "no-node"       // no node has room for it
 )
 
 // AllTroubles lists every Trouble.
 func AllTroubles() []Trouble {
-	return []Trouble{NodeLost, Evicted, OutOfMemory, Crashing, NoImage, NoNode}
+	return []Trouble{NodeLost, Evicted, OutOfMemory, VolumeFull, Crashing, NotReady, NoImage, NoNode}
 }
 
 // Observer is a Launcher that sees why servers do not run.

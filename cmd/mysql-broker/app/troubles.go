@@ -13,7 +13,8 @@ import (
 )
 
 var troublesDesc = prometheus.NewDesc("mysql_broker_dedicated_servers_in_trouble",
-	"Dedicated servers that do not run, or were killed for their memory within the last hour, as their launcher sees it.",
+	"Dedicated servers that do not run, or ended for lack of memory or disk within the last hour, as their launcher "+
+		"sees it.",
 	[]string{"launcher", "trouble"}, nil)
 
 // Troubles asks all launchers which servers are in trouble, by launcher and id. If one cannot be asked, the error names

@@ -40,7 +40,8 @@ func TestTroubleCollector(t *testing.T) {
 	for _, m := range families[0].GetMetric() {
 		got[m.GetLabel()[0].GetValue()+" "+m.GetLabel()[1].GetValue()] = m.GetGauge().GetValue()
 	}
-	want := map[string]float64{"east node-lost": 2, "east evicted": 0, "east out-of-memory": 0, "east crashing": 0,
+	want := map[string]float64{"east node-lost": 2, "east evicted": 0, "east out-of-memory": 0, "east volume-full": 0,
+		"east crashing": 0, "east not-ready": 0,
 		"east no-image": 0, "east no-node": 0}
 	if families[0].GetName() != "mysql_broker_dedicated_servers_in_trouble" || !maps.Equal(got, want) {
 		t.Errorf("%s is %v, want %v", families[0].GetName(), got, want)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"sync"
 	"time"
@@ -15,7 +16,7 @@ import (
 )
 
 const (
-	// killShown is how long a server counts as in trouble after it was killed for lack of memory.
+	// killShown is how long a server counts as in trouble after it has ended for lack of memory or disk.
 	killShown = time.Hour
 
 	watchTime = "300" // seconds, after which the API server ends a watch and the next one begins
@@ -41,6 +42,10 @@ type ailing struct {
 	from    time.Time // zero if it has begun; later than now if only a change of the pod can prevent it
 	until   time.Time // zero if only a change of the pod ends it
 }
+
+// readyLate is how long a mysqld may run without accepting connections before that counts as trouble. A recovery from a
+// crash takes seconds to minutes.
+const readyLate = 10 * time.Minute
 
 // stopLate is how long after its grace period a pod may still be there. A kubelet that responds removes it.
 const stopLate = time.Minute
@@ -183,6 +188,9 @@ func (s *seen) note(p pod) (trouble launcher.Trouble, begins bool) {
 	return now.trouble, now.trouble != "" && now.trouble != before.trouble && now.from.IsZero()
 }
 
+// fullVolume matches the last lines of a mysqld that has ended because its volume is full: ENOSPC is error 28.
+var fullVolume = regexp.MustCompile(`(?i)no space left on device|out of disk space|disk is full|(errno|errcode|error)( number)?:? "?28\b`)
+
 // trouble returns what is wrong with a pod.
 func (p pod) trouble() ailing {
 	disrupted := p.condition("DisruptionTarget")
@@ -201,9 +209,19 @@ func (p pod) trouble() ailing {
 	}
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		for _, ended := range []containerState{c.State, c.LastState} {
-			if t := ended.Terminated; t != nil && t.Reason == "OOMKilled" && time.Since(t.FinishedAt) < killShown {
+			t := ended.Terminated
+			if t == nil || time.Since(t.FinishedAt) > killShown {
+				continue
+			}
+			if t.Reason == "OOMKilled" {
 				return ailing{trouble: launcher.OutOfMemory, until: t.FinishedAt.Add(killShown)}
 			}
+			if fullVolume.MatchString(t.Message) {
+				return ailing{trouble: launcher.VolumeFull, until: t.FinishedAt.Add(killShown)}
+			}
+		}
+		if c.State.Running != nil && !c.Ready && c.Name == containerName && !ready.LastTransitionTime.IsZero() {
+			return ailing{trouble: launcher.NotReady, from: ready.LastTransitionTime.Add(readyLate)}
 		}
 		if c.State.Waiting == nil {
 			continue

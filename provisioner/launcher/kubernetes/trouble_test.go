@@ -67,6 +67,10 @@ func TestTroubles(t *testing.T) {
 		sees(launcher.Evicted)
 		set(state(running, killed))
 		sees(launcher.OutOfMemory)
+		full := "[ERROR] InnoDB: The error means mysqld cannot write: Error number 28 means 'No space left on device'"
+		set(state(map[string]any{"waiting": map[string]string{"reason": "CrashLoopBackOff"}}, map[string]any{
+			"terminated": map[string]any{"exitCode": 134, "reason": "Error", "finishedAt": now, "message": full}}))
+		sees(launcher.VolumeFull)
 		set(state(map[string]any{"waiting": map[string]string{"reason": "CrashLoopBackOff"}}, map[string]any{}))
 		sees(launcher.Crashing)
 		set(state(map[string]any{"waiting": map[string]string{"reason": "ImagePullBackOff"}}, map[string]any{}))
@@ -74,6 +78,12 @@ func TestTroubles(t *testing.T) {
 		if log := p.log.String(); !strings.Contains(log, "a server is in trouble") || !strings.Contains(log, spec.ID) {
 			t.Errorf("the log says %q", log)
 		}
+		starting := state(running, map[string]any{})
+		late := condition("Ready", "False", "ContainersNotReady")
+		late["lastTransitionTime"] = time.Now().Add(-11 * time.Minute).UTC().Format(time.RFC3339)
+		starting["conditions"] = []any{late}
+		set(starting)
+		sees(launcher.NotReady)
 		set(state(running, map[string]any{}))
 		sees("")
 		status = nil

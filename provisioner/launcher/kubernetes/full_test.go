@@ -1,0 +1,63 @@
+package kubernetes_test
+
+import (
+	"context"
+	"testing"
+
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/kubernetes"
+	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/provisioner/plan"
+	"mysql-broker/test/kubernetes/cluster"
+)
+
+// A server whose volume is full to the last byte has its data when the volume has grown. MariaDB ends, and the launcher
+// sees why. MySQL refuses to write, and when it is killed, it waits for room before it responds again.
+func TestVolumeFull(t *testing.T) {
+	eachImage(t, func(t *testing.T, image kubernetes.Image) {
+		p := newPlace(t, image)
+		l, spec := p.open(t), newSpec()
+		spec.StorageMB, spec.Placement = 256, &plan.Placement{StorageClass: cluster.LimitedClass}
+		e, _ := launch(t, l, spec)
+		guest := visit(t, spec, e)
+		for _, statement := range []string{"CREATE DATABASE d", "CREATE TABLE d.t (n INT PRIMARY KEY, b LONGBLOB)"} {
+			if _, err := guest.ExecContext(t.Context(), statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+		rows := 0
+		for rows < 2*spec.StorageMB {
+			if _, err := guest.ExecContext(t.Context(), "INSERT INTO d.t VALUES (?, REPEAT('x', 1048576))", rows); err != nil {
+				t.Logf("after %d MiB: %v", rows, err)
+				break
+			}
+			rows++
+		}
+		if rows == 0 || rows >= spec.StorageMB {
+			t.Fatalf("%d MiB fit on a volume of %d MiB", rows, spec.StorageMB)
+		}
+		if image.Flavour == mysqld.MariaDB {
+			await(t, "the launcher to see that the volume is full", func() bool {
+				troubles, err := l.(launcher.Observer).Troubles(t.Context())
+				return err == nil && troubles[spec.ID] == launcher.VolumeFull
+			})
+		} else if !shared.Node.Kill(p.Name, podName(spec)) {
+			t.Error("there is no container to kill")
+		}
+		spec.StorageMB = 1024
+		e, _, err := finish(t, func(ctx context.Context) (launcher.Endpoint, error) {
+			return l.Resize(ctx, spec, func(string) {})
+		})
+		if err != nil {
+			t.Fatalf("resize: %v", err)
+		}
+		guest = visit(t, spec, e)
+		var left int
+		if err := guest.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM d.t").Scan(&left); err != nil || left != rows {
+			t.Errorf("%d rows are left of %d, %v", left, rows, err)
+		}
+		if _, err := guest.ExecContext(t.Context(), "INSERT INTO d.t VALUES (-1, REPEAT('x', 1048576))"); err != nil {
+			t.Errorf("on the larger volume: %v", err)
+		}
+	})
+}

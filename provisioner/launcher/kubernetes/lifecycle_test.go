@@ -153,6 +153,71 @@ func TestPodDeleted(t *testing.T) {
 	})
 }
 
+// While a server's node is lost, its pod stays, and Kubernetes makes no other one. Calls wait and say for what, and a
+// removal is tried again. When the pod goes, all of them succeed.
+func TestNodeLost(t *testing.T) {
+	oneImage(t, func(t *testing.T, image kubernetes.Image) {
+		p := newPlace(t, image)
+		l, spec := p.open(t), newSpec()
+		e, _ := launch(t, l, spec)
+		// As the finalizer keeps the pod, it is as if no kubelet reported its end.
+		finalizers := func(all ...string) {
+			t.Helper()
+			p.Do(t, http.MethodPatch, p.Path("pods/"+podName(spec)),
+				map[string]any{"metadata": map[string]any{"finalizers": all}}, nil)
+		}
+		lose := func() {
+			t.Helper()
+			finalizers("test.example.com/lost")
+			p.Do(t, http.MethodDelete, p.Path("pods/"+podName(spec)), map[string]any{"apiVersion": "v1",
+				"kind": "DeleteOptions", "gracePeriodSeconds": 1}, nil)
+		}
+		const stops, lost = "Waiting until mysqld has stopped", "Waiting for the server's machine, which does not respond"
+		waits := func(what, sentence string, call func() (launcher.Endpoint, error)) {
+			t.Helper()
+			await(t, what+" to say: "+sentence, func() bool {
+				_, err := call()
+				e, ok := errors.AsType[*launcher.Error](err)
+				return ok && e.Action == launcher.Wait && e.Sentence == sentence
+			})
+		}
+		larger := spec
+		larger.MemoryMB = 512
+		launchAgain := func() (launcher.Endpoint, error) { return l.Launch(t.Context(), spec, func(string) {}) }
+		resize := func() (launcher.Endpoint, error) { return l.Resize(t.Context(), larger, func(string) {}) }
+
+		lose()
+		waits("a launch", stops, launchAgain)
+		waits("a resize", stops, resize)
+		p.Do(t, http.MethodPatch, p.Path("pods/"+podName(spec)+"/status"), map[string]any{"status": map[string]any{
+			"conditions": []any{map[string]string{"type": "DisruptionTarget", "status": "True",
+				"reason": "DeletionByTaintManager"}}}}, nil)
+		waits("a launch", lost, launchAgain)
+		waits("a resize", lost, resize)
+		if troubles, err := l.(launcher.Observer).Troubles(t.Context()); err != nil || troubles[spec.ID] != launcher.NodeLost {
+			t.Errorf("the troubles are %v, %v", troubles, err)
+		}
+		finalizers()
+		if _, _, err := finish(t, func(ctx context.Context) (launcher.Endpoint, error) {
+			return l.Resize(ctx, larger, func(string) {})
+		}); err != nil {
+			t.Errorf("resize after the node was lost: %v", err)
+		}
+		if err := connect(t, spec, e).Ping(t.Context()); err != nil {
+			t.Error(err)
+		}
+		lose()
+		if err := l.Destroy(t.Context(), spec.ID); err == nil || !strings.Contains(err.Error(), "its node may be lost") {
+			t.Errorf("destroy while the node is lost: %v", err)
+		}
+		finalizers()
+		if err := destroy(t, l, spec.ID); err != nil {
+			t.Error(err)
+		}
+		p.holdsNothing(t)
+	})
+}
+
 // Official images have no data directory ready: the pod makes it.
 func TestOfficialImage(t *testing.T) {
 	t.Parallel()

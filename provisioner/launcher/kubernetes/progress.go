@@ -29,8 +29,8 @@ func pollAfter(since time.Time) time.Duration {
 func (l *Launcher) lookAt(s *server, p pod) error {
 	wait := func(sentence string) error { return launcher.NotYet(pollAfter(p.Metadata.CreationTimestamp), sentence) }
 	launching := s.state.Phase == phaseLaunching
-	if !p.Metadata.DeletionTimestamp.IsZero() {
-		return wait("Waiting until mysqld has stopped")
+	if sentence := p.leaving(); sentence != "" {
+		return wait(sentence)
 	}
 	if c := p.condition("PodScheduled"); c.Status == "False" {
 		if launching && !c.LastTransitionTime.IsZero() && time.Since(c.LastTransitionTime) > l.cfg.PlaceTimeout {
@@ -60,6 +60,17 @@ func (l *Launcher) lookAt(s *server, p pod) error {
 		return wait(notRunning(c, "Starting mysqld"))
 	}
 	return wait("Attaching the volume")
+}
+
+// leaving returns what to wait for if a pod ends, or if nothing is known of it because its node is lost.
+func (p pod) leaving() string {
+	if a := p.trouble(); a.trouble == launcher.NodeLost && !time.Now().Before(a.from) {
+		return "Waiting for the server's machine, which does not respond"
+	}
+	if !p.Metadata.DeletionTimestamp.IsZero() {
+		return "Waiting until mysqld has stopped"
+	}
+	return ""
 }
 
 // unscheduled translates a message of the scheduler for users.

@@ -107,6 +107,9 @@ func (l *Launcher) resizeInPlace(ctx context.Context, s *server, next state, spe
 	if err != nil {
 		return false, err
 	}
+	if sentence := p.leaving(); sentence != "" { // what is patched now would be lost with it
+		return false, launcher.NotYet(pollAfter(p.Metadata.DeletionTimestamp), sentence)
+	}
 	if p.mysqld().State.Running == nil {
 		return false, nil
 	}

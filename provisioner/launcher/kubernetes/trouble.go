@@ -189,7 +189,8 @@ func (s *seen) note(p pod) (trouble launcher.Trouble, begins bool) {
 }
 
 // fullVolume matches the last lines of a mysqld that has ended because its volume is full: ENOSPC is error 28.
-var fullVolume = regexp.MustCompile(`(?i)no space left on device|out of disk space|disk is full|(errno|errcode|error)( number)?:? "?28\b`)
+var fullVolume = regexp.MustCompile(`(?i)no space left on device|out of disk space|disk is full|` +
+	`(errno|errcode|error)( number)?:? "?28\b`)
 
 // trouble returns what is wrong with a pod.
 func (p pod) trouble() ailing {

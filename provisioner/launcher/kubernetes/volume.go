@@ -62,7 +62,7 @@ func (l *Launcher) growVolume(ctx context.Context, s *server) (online bool, err 
 			Err: fmt.Errorf("server %s: its volume has %s, and is to have %d MiB since %v", s.id, c.Status.Capacity[storage],
 				s.state.volumeMB(), since)}
 	}
-	return false, launcher.NotYet(time.Second, "Enlarging the server's disk")
+	return false, launcher.NotYet(pollAfter(c.Metadata.appliedAt()), "Enlarging the server's disk")
 }
 
 // appliedAt is when the launcher last changed an object; zero if it never did.

@@ -30,8 +30,8 @@ export CGO_ENABLED ?= 0
 # Separate modules, whose dependencies the broker does not need.
 TEST_MODULES := test/kubernetes/manifests test/lint test/openid/provider
 
-.PHONY: help run build test bench chaos soak systemd lint vet analysis go-test fuzz clean mysql97 kubernetes \
-	kubernetes-programs
+.PHONY: help run build test bench bench-kubernetes chaos soak systemd lint vet analysis go-test fuzz clean mysql97 \
+	kubernetes kubernetes-programs
 
 help: ## print this
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -79,6 +79,13 @@ kubernetes: ## deploy brokers to a real Kubernetes node, and run the launcher's 
 	@go mod download
 	MYSQLD='$(MYSQLD)' KUBERNETES_PROGRAMS='$(KUBERNETES_PROGRAMS)' go run ./test/kubernetes/with-node \
 		test/kubernetes/node.sh
+
+bench-kubernetes: build ## compare servers of the broker in Kubernetes with StatefulSets by hand, on a real node (needs root)
+	@deploy/dev/install-packages.sh kubernetes
+	@$(MAKE) --no-print-directory kubernetes-programs
+	@go mod download
+	MYSQLD='$(MYSQLD)' KUBERNETES_PROGRAMS='$(KUBERNETES_PROGRAMS)' go run ./test/kubernetes/with-node \
+		go run ./test/bench -only kubernetes $(BENCH)
 
 lint: vet analysis ## gofmt, length of lines, go vet, staticcheck, gosec, govulncheck
 

@@ -32,8 +32,10 @@ var sections = []section{
 	{"cycles", measureCycles},
 	{"http", measureHTTP},
 	{"dedicated", measureDedicated},
+	{"kubernetes", measureKubernetes},
 	{"full-postgres", measureFullPostgres},
 	{"full-server", measureFullServers},
+	{"full-kubernetes", measureFullKubernetes},
 }
 
 func main() {

@@ -78,6 +78,9 @@ func (p *Provisioner) decideDeprovision(ctx context.Context, tx *store.Tx, q Dep
 	if err != nil {
 		return d, err
 	}
+	if active := there.Task(""); active != nil && active.Kind == store.Restore && r.RetainDays > 0 {
+		return d, errBusy // what would be kept may be neither what was there nor the backup
+	}
 	d.task = tx.InsertTask(p.newTask(ctx, store.NewTask{InstanceID: i.ID, Kind: store.Deprovision, PlanID: i.PlanID,
 		Request: r.json()}))
 	if len(there.Accounts) == 0 { // otherwise the steps begin with the locks of the bindings

@@ -234,8 +234,9 @@ func withoutXA(ctx context.Context, s *mysqladmin.Session) error {
 	if err != nil || !prepared {
 		return err
 	}
-	return task.Permanent("The MySQL server has prepared XA transactions, which cannot be moved. Commit yours or roll "+
-		"them back, and try again. If you have none, tell your operator.", errors.New("prepared XA transactions"))
+	return task.Permanent("The MySQL server has prepared XA transactions, which cannot be moved or backed up. "+
+		"Commit yours or roll them back, and try again. If you have none, tell your operator.",
+		errors.New("prepared XA transactions"))
 }
 
 // writers lists the accounts of the instance but that of the copy.

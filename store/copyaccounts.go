@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"encoding/json"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -59,4 +61,25 @@ func (t *Tx) checkLease(ctx context.Context, l Lease) error {
 		return ErrLeaseLost
 	}
 	return nil
+}
+
+// CopyUnderWay is an instance that is being created with the data of another one.
+type CopyUnderWay struct {
+	InstanceID  string
+	PlanID      string
+	Context     json.RawMessage
+	BegunAt     time.Time
+	Description string
+}
+
+// CopiesUnderWay lists the instances that are being created as copies of an instance, in the same organization and
+// space.
+func (s *Store) CopiesUnderWay(ctx context.Context, id string) ([]CopyUnderWay, error) {
+	return allRows(ctx, s.pool, pgx.RowToStructByPos[CopyUnderWay], `SELECT i.id, i.plan_id, i.context, t.created_at,
+			t.description
+		FROM task t JOIN instance i ON i.id = t.instance_id
+			JOIN instance source USING (organization_guid, space_guid)
+		WHERE source.id = $1 AND t.state = 'in progress' AND t.binding_id = '' AND t.kind = '`+Provision+`'
+			AND i.parameters->>'clone_from' = $1
+		ORDER BY t.created_at, i.id`, id)
 }

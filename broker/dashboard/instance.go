@@ -38,6 +38,7 @@ type instancePage struct {
 	Bindings []bindingRow
 	Recent   []store.TaskSummary
 	Backups  []store.Backup // the latest first
+	Copies   []copyRow      // that are being made of it, in its space
 	Deleted  []deletedRow   // instances of the space that can come back
 }
 
@@ -103,6 +104,22 @@ func (d *Dashboard) access(w http.ResponseWriter, r *http.Request, id string) (s
 	return access, true
 }
 
+// copyRow is a service instance that is being made with clone_from.
+type copyRow struct {
+	store.CopyUnderWay
+	Name, Plan, Page, Doing string
+}
+
+func (d *Dashboard) newCopyRow(c store.CopyUnderWay) copyRow {
+	row := copyRow{CopyUnderWay: c, Plan: d.Plans.Get(c.PlanID).Name, Page: InstancePath(c.InstanceID),
+		Doing: c.Description}
+	row.Name, _, _ = names(c.Context)
+	if m := stage.FindStringSubmatch(c.Description); m != nil {
+		row.Doing = m[1]
+	}
+	return row
+}
+
 // instance shows the page of an instance.
 func (d *Dashboard) instance(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
@@ -151,6 +168,13 @@ func (d *Dashboard) instancePage(r *http.Request, id string, access signin.Acces
 	}
 	if p.Backups, err = d.Store.BackupsOf(ctx, id); err != nil {
 		return nil, err
+	}
+	copies, err := d.Store.CopiesUnderWay(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range copies {
+		p.Copies = append(p.Copies, d.newCopyRow(c))
 	}
 	deleted, err := d.Deleted(ctx, i)
 	if err != nil {

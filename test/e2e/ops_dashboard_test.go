@@ -29,8 +29,9 @@ func TestDashboard(t *testing.T) {
 	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
 		env := testdrive.Environment(t, server)
 		env["CATALOG"] = catalogRetaining(t)
+		env["BACKUP_STORE"] = "file://" + t.TempDir()
 		d := dashboardPeople{Dashboard: testdrive.NewDashboard(t, env), platform: startPlatform(t, server, env),
-			launcherDir: env["LAUNCHER_DIR"], browsers: map[string]*openid.Browser{}}
+			launcherDir: env["LAUNCHER_DIR"], tasks: openTasks(t, env), browsers: map[string]*openid.Browser{}}
 		evil := d.newInstanceCalled(t, "shared-small", url.PathEscape(evilID))
 		checkDashboardURL(t, d, evil)
 		for _, person := range []string{openid.Developer, openid.Operator, openid.Stranger} {
@@ -41,7 +42,8 @@ func TestDashboard(t *testing.T) {
 			name string
 			run  func(*testing.T, dashboardPeople, instance)
 		}{{"page of an instance", testInstancePage}, {"who sees what", testWhoSeesWhat}, {"headers", testDashboardHeaders},
-			{"events", testDashboardEvents}, {"overview", testOverviewPages}, {"deleted instances", testDeletedInstances}, {"a server that is silent", testSilentServer}} {
+			{"events", testDashboardEvents}, {"overview", testOverviewPages}, {"deleted instances", testDeletedInstances},
+			{"backups and copies", testBackupsAndCopies}, {"a server that is silent", testSilentServer}} {
 			t.Run(s.name, func(t *testing.T) {
 				t.Parallel()
 				s.run(t, d, evil)
@@ -54,6 +56,7 @@ type dashboardPeople struct {
 	platform
 	testdrive.Dashboard
 	launcherDir string
+	tasks       tasks
 	browsers    map[string]*openid.Browser // by person, signed in
 }
 
@@ -152,6 +155,50 @@ func testDeletedInstances(t *testing.T, d dashboardPeople, _ instance) {
 	} {
 		if strings.Contains(text, deleted.id) {
 			t.Errorf("%s sees what was deleted", name)
+		}
+	}
+}
+
+// Who may manage an instance sees its backups, and the copies that are being made of it.
+func testBackupsAndCopies(t *testing.T, d dashboardPeople, _ instance) {
+	i, c := d.cloneable(t, "shared-small")
+	ids := []string{i.backedUp(t), i.backedUp(t), i.backedUp(t)}
+	d.tasks.exec(t, "UPDATE backup SET verified_at = '2026-01-02 03:04:05Z' WHERE id = '"+ids[0]+"'")
+	d.tasks.exec(t, "UPDATE backup SET verify_error = 'damaged' WHERE id = '"+ids[1]+"'")
+
+	lock, err := c.open(t).Conn(t.Context()) // the copy waits for it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if _, err := lock.ExecContext(t.Context(), "LOCK TABLES items WRITE"); err != nil {
+		t.Fatal(err)
+	}
+	copied := d.newInstance(t, "shared-large")
+	operation := copied.clone(t, i.id, nil).Expect(t, http.StatusAccepted).String("operation")
+	shown := d.open(t, openid.Operator, instancePage(i.id)).Expect(t, http.StatusOK, "Copies under way")
+	for _, want := range []string{copied.id, "shared-large", "2026-01-02", "Damaged", "not yet", `{"restore_backup":"BACKUP"`,
+		ids[0], ids[1], ids[2]} {
+		if !strings.Contains(html.UnescapeString(shown.Text), want) {
+			t.Errorf("the page does not show %q", want)
+		}
+	}
+	var kept string // by the catalog's default
+	d.tasks.scan(t, &kept, "SELECT to_char(keep_until AT TIME ZONE 'UTC', 'YYYY-MM-DD') FROM backup WHERE id = '"+ids[2]+"'")
+	if !strings.Contains(shown.Text, kept) {
+		t.Errorf("the page does not show that a backup is kept until %s", kept)
+	}
+	if _, err := lock.ExecContext(t.Context(), "UNLOCK TABLES"); err != nil {
+		t.Fatal(err)
+	}
+	copied.await(t, operation)
+	d.Cloud.Allow(openid.Developer, i.id, openid.Permission{Read: true})
+	for name, text := range map[string]string{
+		"who may only read": d.open(t, openid.Developer, instancePage(i.id)).Expect(t, http.StatusOK, "Ready").Text,
+		"the copy":          d.open(t, openid.Operator, instancePage(copied.id)).Expect(t, http.StatusOK, "Ready").Text,
+	} {
+		if strings.Contains(text, ids[0]) || strings.Contains(text, "Copies under way") {
+			t.Errorf("%s sees backups or copies of another", name)
 		}
 	}
 }

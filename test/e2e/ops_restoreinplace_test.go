@@ -191,7 +191,8 @@ func TestRestoreInPlaceInterrupted(t *testing.T) {
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		private := testdrive.Private(t, s.Flavour)
 		env := testdrive.Environment(t, private)
-		store := t.TempDir()
+		env["CATALOG"] = catalogRetaining(t)
+		store := filepath.Join(t.TempDir(), "store")
 		env["BACKUP_STORE"] = "file://" + store
 		faults := testdrive.NewFaults(t, env)
 		p := startPlatform(t, private, env)
@@ -221,6 +222,7 @@ func TestRestoreInPlaceInterrupted(t *testing.T) {
 				t.Errorf("an application can write at %s", point)
 			}
 			expectError(t, i.newBinding().bind(t, nil), "ConcurrencyError")
+			expectError(t, i.deprovision(t, later), "ConcurrencyError") // which would keep a mixture
 			d.run(t, 0, "tasks", "cancel", operation)
 			release()
 			if state, says := d.ended(t, operation); state != "failed" || !strings.HasPrefix(says, byOperator) {
@@ -229,6 +231,35 @@ func TestRestoreInPlaceInterrupted(t *testing.T) {
 			expectContents(t, "after a cancel at "+point, c, spoilt)
 			writes()
 		}
+
+		// The object store is away while the data are put back.
+		reached, release := holdAt(t, faults, "restore: restored")
+		operation := i.restoreBackup(t, id, "db").Expect(t, http.StatusAccepted).String("operation")
+		testdrive.Receive(t, reached, "rows are restored")
+		if err := os.Rename(store, store+"-away"); err != nil {
+			t.Fatal(err)
+		}
+		d.run(t, 0, "tasks", "cancel", operation)
+		release()
+		testdrive.Eventually(t, undoTime, "the data cannot be put back", func() bool {
+			var shown struct {
+				LastError string `json:"last_error"`
+			}
+			d.read(t, &shown, "tasks", operation)
+			return strings.Contains(shown.LastError, "put the data of before back")
+		})
+		if _, err := c.open(t).Exec("INSERT INTO items (name) VALUES ('late')"); err == nil {
+			t.Error("an application can write in a mixture")
+		}
+		if err := os.Rename(store+"-away", store); err != nil {
+			t.Fatal(err)
+		}
+		d.run(t, 0, "tasks", "retry", operation)
+		if state, says := d.ended(t, operation); state != "failed" || !strings.HasPrefix(says, byOperator) {
+			t.Errorf("the restore whose object store was away %s: %s", state, says)
+		}
+		expectContents(t, "after the object store was away", c, spoilt)
+		writes()
 
 		// A broker is killed at each of these points, also while it puts the data back.
 		for _, point := range []string{"restore: check: done", "restore: freeze: done", "restore: written",
@@ -298,7 +329,7 @@ func TestRestoreInPlaceInterrupted(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		operation := i.restoreBackup(t, id, "db").Expect(t, http.StatusAccepted).String("operation")
+		operation = i.restoreBackup(t, id, "db").Expect(t, http.StatusAccepted).String("operation")
 		if state, says := d.ended(t, operation); state != "failed" || !strings.Contains(says, "damaged") {
 			t.Errorf("the restore of a damaged backup %s: %s", state, says)
 		}
@@ -318,6 +349,7 @@ func TestRestoreInPlaceInterrupted(t *testing.T) {
 		}
 		d.run(t, 1, "backups", "restore", "b_none", i.id)
 		d.run(t, 1, "backups", "restore", sound, "none")
+		i.update(t, now, body{"parameters": body{"keep_deleted_days": 0}}).Expect(t, http.StatusOK)
 		i.remove(t)
 		expectTenants(t, p.admin(t), 0, 0)
 	})

@@ -45,8 +45,21 @@ func eachBinary(t *testing.T, fn func(t *testing.T, binary mysqld.Binary)) {
 	}
 }
 
-// templates is where all tests keep the data directories that servers are copied from: to make one takes seconds.
-var templates string
+// ownTemplates is where all tests keep the data directories that servers are copied from: to make one takes seconds.
+var ownTemplates string
+
+// templates is that directory, or the one of the servers that run for tests of all packages.
+func templates(t *testing.T, binary mysqld.Binary) string {
+	t.Helper()
+	if os.Getenv(servers.MySQLVar) != "" {
+		for _, s := range servers.AllMySQL(t) {
+			if _, err := os.Stat(filepath.Join(s.Templates, binary.Flavour+"-"+binary.Version)); err == nil {
+				return s.Templates
+			}
+		}
+	}
+	return ownTemplates
+}
 
 func TestMain(m *testing.M) {
 	if status, ordered := launchertest.Child(openChild); ordered {
@@ -57,11 +70,11 @@ func TestMain(m *testing.M) {
 
 func run(m *testing.M) (code int) {
 	var err error
-	if templates, err = makeReachableDir(); err != nil {
+	if ownTemplates, err = makeReachableDir(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer os.RemoveAll(templates)
+	defer os.RemoveAll(ownTemplates)
 	return m.Run()
 }
 
@@ -81,7 +94,7 @@ func newConfig(t *testing.T, binary mysqld.Binary) process.Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(templates, filepath.Join(dir, "templates")); err != nil {
+	if err := os.Symlink(templates(t, binary), filepath.Join(dir, "templates")); err != nil {
 		t.Fatal(err)
 	}
 	low, high := testdrive.PortRange(t)

@@ -47,6 +47,13 @@ func (b *Broker) Services(context.Context) ([]domain.Service, error) {
 // Rotatable is binding_rotatable of a plan.
 func (b *Broker) Rotatable(planID string) bool { return b.catalog.Plans().Get(planID).Rotatable }
 
+// asked returns ctx with who asked for its request.
+func asked(ctx context.Context) context.Context {
+	o := httpapi.OriginatorOf(ctx)
+	return provisioner.WithActor(ctx, store.Actor{Platform: o.Platform, UserID: o.UserID, Name: o.Name, Email: o.Email,
+		RequestID: o.RequestID})
+}
+
 // Provision answers PUT /v2/service_instances/{id}.
 func (b *Broker) Provision(ctx context.Context, id string, d domain.ProvisionDetails, async bool,
 	from httpapi.Client) (domain.ProvisionedServiceSpec, error) {
@@ -66,7 +73,7 @@ func (b *Broker) Provision(ctx context.Context, id string, d domain.ProvisionDet
 	if err := checkMaintenance(plan, d.MaintenanceInfo); err != nil {
 		return none, err
 	}
-	a, err := b.provisioner.Provision(ctx, provisioner.ProvisionRequest{InstanceID: id, Plan: plan,
+	a, err := b.provisioner.Provision(asked(ctx), provisioner.ProvisionRequest{InstanceID: id, Plan: plan,
 		OrganizationGUID: organization, SpaceGUID: space, Context: d.RawContext, Parameters: parameters,
 		AcceptsIncomplete: async, Received: from.Received, Left: from.Left})
 	if err != nil {
@@ -109,8 +116,9 @@ func (b *Broker) Update(ctx context.Context, id string, d domain.UpdateDetails,
 	if err := checkMaintenance(plan, d.MaintenanceInfo); err != nil {
 		return none, err
 	}
-	a, err := b.provisioner.Update(ctx, provisioner.UpdateRequest{InstanceID: id, ServiceID: d.ServiceID, Plan: plan,
-		Parameters: parameters, Upgrade: given(d.MaintenanceInfo), AcceptsIncomplete: async, Context: d.RawContext})
+	a, err := b.provisioner.Update(asked(ctx), provisioner.UpdateRequest{InstanceID: id, ServiceID: d.ServiceID,
+		Plan: plan, Parameters: parameters, Upgrade: given(d.MaintenanceInfo), AcceptsIncomplete: async,
+		Context: d.RawContext})
 	if err := b.unlessHeld(ctx, err); err != nil {
 		return none, answer(err)
 	}
@@ -147,7 +155,7 @@ func (b *Broker) Deprovision(ctx context.Context, id string, d domain.Deprovisio
 	if err != nil {
 		return none, err
 	}
-	a, err := b.provisioner.Deprovision(ctx, provisioner.DeprovisionRequest{InstanceID: id, Plan: plan,
+	a, err := b.provisioner.Deprovision(asked(ctx), provisioner.DeprovisionRequest{InstanceID: id, Plan: plan,
 		AcceptsIncomplete: async})
 	err = b.unlessHeld(ctx, err)
 	if refusal, ok := errors.AsType[*provisioner.Error](err); ok && refusal.Code == provisioner.AlreadyDeleted {
@@ -245,7 +253,7 @@ func (b *Broker) Bind(ctx context.Context, id, bindingID string, d httpapi.BindD
 	if d.BindResource != nil && d.BindResource.Route != "" {
 		return none, invalid(errRoute)
 	}
-	c, existed, err := b.provisioner.Bind(ctx, provisioner.BindRequest{InstanceID: id, BindingID: bindingID,
+	c, existed, err := b.provisioner.Bind(asked(ctx), provisioner.BindRequest{InstanceID: id, BindingID: bindingID,
 		ServiceID: plan.ServiceID, AppGUID: appGUID(d.BindDetails), Parameters: parameters, Predecessor: d.Predecessor,
 		Inherits: d.Predecessor != "" && noParameters(d.RawParameters)})
 	if err := b.unlessHeld(ctx, err); err != nil {
@@ -329,7 +337,7 @@ func (b *Broker) Unbind(ctx context.Context, id, bindingID string, d domain.Unbi
 	if _, err := b.planNamed(ctx, id, d.ServiceID, d.PlanID); err != nil {
 		return domain.UnbindSpec{}, err
 	}
-	err := b.provisioner.Unbind(ctx, provisioner.UnbindRequest{InstanceID: id, BindingID: bindingID})
+	err := b.provisioner.Unbind(asked(ctx), provisioner.UnbindRequest{InstanceID: id, BindingID: bindingID})
 	err = b.unlessHeld(ctx, err)
 	if refusal, ok := errors.AsType[*provisioner.Error](err); ok && refusal.Code == provisioner.AlreadyDeleted {
 		return domain.UnbindSpec{}, apiresponses.ErrBindingDoesNotExist

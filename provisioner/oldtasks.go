@@ -10,7 +10,7 @@ import (
 )
 
 // RemoveOldTasks is the kind of the daily task that deletes records that no platform asks for any more: those of tasks
-// that ended long ago, and of deletions.
+// that ended long ago, and of deletions; and entries of the audit.
 const RemoveOldTasks = "remove-old-tasks"
 
 const (
@@ -33,7 +33,11 @@ func (p *Provisioner) removeOldTasks(ctx context.Context) error {
 		p.log.Info("deleted old tasks", "count", deleted)
 	}
 	_, forgetting := p.store.ForgetAbsences(ctx)
-	return errors.Join(err, forgetting)
+	audited, auditing := p.store.DeleteAudit(ctx, p.keepAudit)
+	if audited > 0 {
+		p.log.Info("deleted old entries of the audit", "count", audited)
+	}
+	return errors.Join(err, forgetting, auditing)
 }
 
 // forEach calls do for everything that is due, even if some of the calls fail, until the task's lease is lost.

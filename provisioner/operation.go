@@ -55,11 +55,19 @@ func beginOn(ctx context.Context, tx *store.Tx, id string) (store.Beginning, err
 	return there, err
 }
 
+type actorKey struct{}
+
+// WithActor returns a context for requests of an actor, for the audit.
+func WithActor(ctx context.Context, a store.Actor) context.Context {
+	return context.WithValue(ctx, actorKey{}, a)
+}
+
 // newTask adds what every new task has: this process holds its lease and will work on it.
 func (p *Provisioner) newTask(ctx context.Context, n store.NewTask) store.NewTask {
 	fault.Point(n.Kind, "recording")
 	n.Owner, n.LeaseTTL = p.tasks.Lease()
 	n.Request = task.Traced(ctx, n.Request)
+	n.Actor, _ = ctx.Value(actorKey{}).(store.Actor)
 	n.Description, n.Adds = kinds[n.Kind].beginning, kinds[n.Kind].Adds
 	return n
 }

@@ -32,6 +32,7 @@ type Config struct {
 	OnFull    func()        // called when an instance is refused because every shared server is full; may be nil
 	Backups   *backup.Vault // nil if there is no object store
 	QuotasOff bool          // storage is not measured, so the recorded usage is out of date
+	KeepAudit time.Duration // how long entries of the audit are kept; 0 means a year
 	KeepMoved time.Duration // how long data can be read where they were before they were moved; 0 means a day
 }
 
@@ -47,6 +48,7 @@ type Provisioner struct {
 	vault     *backup.Vault
 	quotasOff bool
 	keepMoved time.Duration
+	keepAudit time.Duration
 	closing   sync.WaitGroup // sessions being closed in the background
 }
 
@@ -57,7 +59,8 @@ func New(cfg Config) *Provisioner {
 	}
 	p := &Provisioner{store: cfg.Store, plans: cfg.Plans, limits: cfg.Limits, fleet: cfg.Fleet, log: cfg.Logger,
 		quotasOff: cfg.QuotasOff, vault: cfg.Backups, keepMoved: cmp.Or(cfg.KeepMoved, 24*time.Hour),
-		placer: placer{store: cfg.Store, servers: cfg.Fleet.Shared, log: cfg.Logger, onFull: cfg.OnFull}}
+		keepAudit: cmp.Or(cfg.KeepAudit, 365*24*time.Hour),
+		placer:    placer{store: cfg.Store, servers: cfg.Fleet.Shared, log: cfg.Logger, onFull: cfg.OnFull}}
 	cfg.Tasks.Logger = cfg.Logger
 	if cfg.Tasks.MaxWait == nil {
 		cfg.Tasks.MaxWait = p.maxWait

@@ -34,6 +34,7 @@
 //	tasks.go          tasks, and what operators do with them
 //	leases.go         which worker has a task, its progress, its end
 //	polls.go          answers platforms that poll tasks, many by one statement
+//	audit.go          who did what
 //	schedule.go       tasks that brokers record by themselves
 //	leaderlease.go    periodic work that one broker at a time does
 //

@@ -21,6 +21,7 @@ var outcomes = map[string]func(tx *store.Tx){
 	"privileges reconciled": func(tx *store.Tx) { tx.SetReconciled("u", true); tx.SetReconciled("old", true) },
 	"binding ready":         func(tx *store.Tx) { tx.SetBindingState("i", "b", store.Ready) },
 	"binding deleted":       func(tx *store.Tx) { tx.DeleteBinding("i", "b") },
+	"binding expired":       func(tx *store.Tx) { tx.RecordExpired("i", "b") },
 	"account retired":       func(tx *store.Tx) { tx.RecordRetiredAccount("i", "u") },
 }
 
@@ -85,7 +86,7 @@ func rows(t *testing.T, url string) (all string) {
 	defer conn.Close(t.Context())
 	if err := conn.QueryRow(t.Context(), `SELECT string_agg(row, E'\n' ORDER BY row) FROM (
 		SELECT i::text FROM instance i UNION ALL SELECT b::text FROM binding b UNION ALL SELECT s::text FROM server s
-		UNION ALL SELECT a::text FROM retired_account a) AS every (row)`).Scan(&all); err != nil {
+		UNION ALL SELECT a::text FROM retired_account a UNION ALL SELECT e::text FROM expired_binding e) AS every (row)`).Scan(&all); err != nil {
 		t.Fatal(err)
 	}
 	return all

@@ -41,14 +41,22 @@ func (s *Store) RecordedServers(ctx context.Context) ([]ServerState, error) {
 // Drain makes a shared server accept no new instances, if it does not already. Once it has returned, none is recorded
 // there, whatever brokers have cached.
 func (s *Store) Drain(ctx context.Context, name string) (ServerState, error) {
-	state, err := oneRow(ctx, s.pool, scanServer, `INSERT INTO server (name, drained_since) VALUES ($1, now())
-		ON CONFLICT (name) DO UPDATE SET drained_since = coalesce(server.drained_since, now())
-		RETURNING `+serverColumns, name)
+	var state ServerState
+	err := s.InTx(ctx, func(tx *Tx) error {
+		tx.audit("drain", "", "", name)
+		return read(ctx, tx, statementTime, &state, scanServer, `INSERT INTO server (name, drained_since) VALUES ($1, now())
+			ON CONFLICT (name) DO UPDATE SET drained_since = coalesce(server.drained_since, now())
+			RETURNING `+serverColumns, name)
+	})
 	return state, explainOldSchema(err)
 }
 
 // Undrain makes a shared server accept new instances again.
 func (s *Store) Undrain(ctx context.Context, name string) error {
-	_, err := s.db.Exec(ctx, "UPDATE server SET drained_since = NULL WHERE name = $1 AND drained_since IS NOT NULL", name)
-	return explainOldSchema(err)
+	return explainOldSchema(s.InTx(ctx, func(tx *Tx) error {
+		tx.audit("undrain", "", "", name)
+		tx.write("undrain the server",
+			"UPDATE server SET drained_since = NULL WHERE name = $1 AND drained_since IS NOT NULL", name)
+		return nil
+	}))
 }

@@ -25,6 +25,7 @@ type Store struct {
 	keys   *Keyring
 
 	statuses statusReader
+	actor    Actor // of what names nobody
 }
 
 // defaultConns is how many connections the pool holds unless the URL has pool_max_conns.

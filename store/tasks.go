@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -74,6 +75,8 @@ type NewTask struct {
 	Request    json.RawMessage
 	// Description is what users read until a step says more.
 	Description string
+	// Actor asked for it; the zero value means the one of Store.ActAs.
+	Actor Actor
 	// Adds says that the task is allowed during a Hold: see task.Kind.
 	Adds bool
 	// Owner gets the lease at once, for LeaseTTL. If it is empty, or another task of the instance is still leased, the
@@ -105,18 +108,23 @@ func (t *Tx) InsertTask(n NewTask) *Task {
 
 // insertTask inserts the task. If database is not "", it does so only if the instance has that database.
 func (t *Tx) insertTask(task *Task, n NewTask, database string) {
+	actor, err := cmp.Or(n.Actor, t.actor).json()
+	if err != nil {
+		t.Fail(err)
+		return
+	}
 	expectRow(t, task, scanTask, `
 		INSERT INTO task (instance_id, binding_id, kind, plan_id, request, description, epoch, lease_owner, lease_until,
-			server)
+			actor, server)
 		SELECT c.instance_id, c.binding_id, c.kind, $4, $5, $9, 1, l.owner, clock_timestamp() + l.ttl,
-			coalesce((SELECT server || dedicated_id FROM instance WHERE id = $1), '')
+			$10, coalesce((SELECT server || dedicated_id FROM instance WHERE id = $1), '')
 		FROM (SELECT $1::text AS instance_id, $2::text AS binding_id, $3::text AS kind, 0 AS id) c
 		LEFT JOIN (SELECT $6::text AS owner, $7::interval AS ttl) l
 			ON l.owner <> '' AND NOT EXISTS (`+conflicting+`)
 		WHERE $8 = '' OR EXISTS (SELECT FROM instance WHERE id = $1 AND database_name = $8)
 		RETURNING `+taskColumns,
 		n.InstanceID, n.BindingID, n.Kind, n.PlanID, orEmpty(n.Request), n.Owner, n.LeaseTTL, database,
-		n.Description)
+		n.Description, actor)
 }
 
 const activeTasks = "SELECT " + taskColumns + " FROM task WHERE instance_id = $1 AND state = 'in progress' ORDER BY id"

@@ -20,6 +20,7 @@ type Tx struct {
 	begun  bool // BEGIN was sent
 	unsent []statement
 
+	actor  Actor // of what names nobody
 	hold   bool  // Begin has found one
 	failed error // why the transaction must not commit
 	ends   int64 // the task that this transaction ends, if its lease is held: see Finish. 0: none
@@ -45,7 +46,7 @@ func (s *Store) InTx(ctx context.Context, fn func(*Tx) error) error {
 	if err != nil {
 		return explain(ctx, err)
 	}
-	t := &Tx{conn: conn, keys: s.keys}
+	t := &Tx{conn: conn, keys: s.keys, actor: s.actor}
 	defer t.end()
 	if err := fn(t); err != nil {
 		return explain(ctx, err)

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -36,14 +37,16 @@ func identify(next http.Handler) http.Handler {
 		} else {
 			w.Header().Set(requestIdentityHeader, id)
 		}
-		platform, userID := originator(r.Header.Get(originatorHeader))
+		platform, user := originator(r.Header.Get(originatorHeader))
 		c := &call{Context: context.WithoutCancel(r.Context()), client: r.Context(), since: time.Now(), route: unmatched,
 			info: requestInfo{
 				ID:            clip(id),
 				CorrelationID: clip(r.Header.Get(correlationHeader)),
 				APIVersion:    clip(r.Header.Get(versionHeader)),
 				Platform:      clip(platform),
-				UserID:        clip(userID),
+				UserID:        clip(cmp.Or(user.UserID, user.UID)),
+				Name:          clip(cmp.Or(user.UserName, user.Username, user.Name)),
+				Email:         clip(user.Email),
 			}}
 		next.ServeHTTP(w, r.WithContext(c))
 	})
@@ -64,29 +67,40 @@ type requestInfo struct {
 	// Platform and UserID are the originating identity; empty if absent or not decodable.
 	Platform string
 	UserID   string
+	// Name and Email are the user's, if the originating identity has them.
+	Name, Email string
+}
+
+// Originator is who asked for a request.
+type Originator struct{ Platform, UserID, Name, Email, RequestID string }
+
+// OriginatorOf returns who asked for the request of ctx.
+func OriginatorOf(ctx context.Context) Originator {
+	info := callFrom(ctx).info
+	return Originator{Platform: info.Platform, UserID: info.UserID, Name: info.Name, Email: info.Email, RequestID: info.ID}
+}
+
+// user is what platforms say about a user: Cloud Foundry user_id, Kubernetes uid and username, others more.
+type user struct {
+	UserID   string `json:"user_id"`
+	UID      string `json:"uid"`
+	UserName string `json:"user_name"`
+	Username string `json:"username"`
+	Name     string `json:"name"`
+	Email    string `json:"email"`
 }
 
 // originator decodes a header such as `cloudfoundry eyJ1c2VyX2lkIjoiLi4uIn0=`: a platform and the base64 of a JSON
-// object. The user is Cloud Foundry's user_id or Kubernetes' uid. Both are empty if the header does not decode: it is
-// only for the log, so no request is refused for it. OSB API, "Originating Identity".
-func originator(header string) (platform, userID string) {
+// object. The result is empty if the header does not decode: it is only for the log and the audit, so no request is
+// refused for it. OSB API, "Originating Identity".
+func originator(header string) (platform string, who user) {
 	if header == "" {
-		return "", ""
+		return "", user{}
 	}
 	platform, encoded, _ := strings.Cut(header, " ")
 	value, err := base64.StdEncoding.DecodeString(strings.TrimSpace(encoded))
-	if err != nil {
-		return "", ""
+	if err != nil || json.Unmarshal(value, &who) != nil {
+		return "", user{}
 	}
-	var user struct {
-		UserID string `json:"user_id"`
-		UID    string `json:"uid"`
-	}
-	if err := json.Unmarshal(value, &user); err != nil {
-		return "", ""
-	}
-	if user.UserID == "" {
-		return platform, user.UID
-	}
-	return platform, user.UserID
+	return platform, who
 }

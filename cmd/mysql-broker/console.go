@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mysql-broker/broker/catalog"
+	"mysql-broker/cmd/mysql-broker/app"
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/cmd/mysql-broker/dev"
 	"mysql-broker/provisioner/plan"
@@ -54,6 +55,7 @@ func openConsole(ctx context.Context, getenv func(string) string,
 		return err
 	}
 	defer s.Close()
+	s.ActAs(app.Operator())
 	return fn(ctx, &console{cfg: cfg, plans: c.Plans(), limits: c.Limits(), store: s})
 }
 

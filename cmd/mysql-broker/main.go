@@ -38,7 +38,7 @@ func main() {
 	root.AddCommand(serveCommand(), devCommand(), migrateCommand(), doctorCommand(), catalogCommand(), keysetCommand(),
 		rotateKeysCommand(), caCommand(), rotateAdminPasswordsCommand(), versionCommand(), client.Command(),
 		instancesCommand(), bindingsCommand(), tasksCommand(), retainedCommand(), backupsCommand(), quotasCommand(),
-		serversCommand(), drainCommand(), moveCommand(), recoverCommand())
+		auditCommand(), serversCommand(), drainCommand(), moveCommand(), recoverCommand())
 	root.InitDefaultCompletionCmd()
 	suggestBelow(root)
 	err := root.ExecuteContext(ctx)

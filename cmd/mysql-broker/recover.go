@@ -110,6 +110,9 @@ func recoverFrom(ctx context.Context, cfg recovery.Config, apply, force bool) (r
 		if err := recovery.Begin(ctx, cfg.Store); err != nil {
 			return report, err
 		}
+		if err := cfg.Store.Audit(ctx, "recover", "", "", ""); err != nil {
+			return report, err
+		}
 	}
 	plan, err := recovery.New(ctx, cfg)
 	if err != nil {

@@ -140,6 +140,9 @@ func onTask(do func(context.Context, *store.Store, int64) (store.Task, error),
 			return err
 		}
 		return withConsole(cmd, func(ctx context.Context, c *console) error {
+			if err := c.auditTask(ctx, cmd.Name(), id); err != nil {
+				return err
+			}
 			now, err := do(ctx, c.store, id)
 			if errors.Is(err, store.ErrNotFound) {
 				return noTask(id)
@@ -151,6 +154,18 @@ func onTask(do func(context.Context, *store.Store, int64) (store.Task, error),
 			return err
 		})
 	}
+}
+
+// auditTask records what an operator is about to do with a task, if there is one.
+func (c *console) auditTask(ctx context.Context, action string, id int64) error {
+	t, err := c.store.Task(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err == nil {
+		err = c.store.Audit(ctx, action, t.InstanceID, t.BindingID, task.Token(id))
+	}
+	return err
 }
 
 func taskID(token string) (int64, error) {

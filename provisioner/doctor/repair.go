@@ -38,6 +38,9 @@ func (d *Doctor) Repair(ctx context.Context, f Finding) (done string, err error)
 	if held != nil {
 		return "", errHeld
 	}
+	if err := d.store.Audit(ctx, "repair", f.InstanceID, f.BindingID, f.Name); err != nil {
+		return "", fmt.Errorf("record the repair for the audit: %w", err)
+	}
 	switch {
 	case !f.Repairable:
 		return "", errors.New("it cannot be repaired by itself")

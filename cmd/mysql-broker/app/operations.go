@@ -32,7 +32,7 @@ func (a *App) startOperations(context.Context) (ending, error) {
 	}
 	a.provisioner = provisioner.New(provisioner.Config{Store: a.store, Plans: a.catalog.Plans(),
 		Limits: a.catalog.Limits(), Fleet: a.fleet, Logger: a.log, OnFull: metrics.full.Inc, Backups: vault,
-		QuotasOff: a.cfg.Quota.Interval == 0, KeepMoved: a.cfg.KeepMoved,
+		QuotasOff: a.cfg.Quota.Interval == 0, KeepMoved: a.cfg.KeepMoved, KeepAudit: a.cfg.KeepAudit,
 		Tasks: task.Config{Tracer: a.tracer, OnEnd: metrics.taskEnded, OnRetry: metrics.taskRetried,
 			OnRunOut: metrics.ranOut.Inc}})
 	return ending{leave: a.provisioner.HandOver, stop: a.provisioner.Stop}, nil

@@ -15,6 +15,9 @@ import (
 // store.Store.RotateKeys and backup.Vault.Rewrap.
 func RotateKeys(ctx context.Context, cfg config.Config) (passwords, backups int, err error) {
 	err = withStore(ctx, cfg, func(s *store.Store) error {
+		if err := s.Audit(ctx, "rotate-keys", "", "", ""); err != nil {
+			return err
+		}
 		if passwords, err = s.RotateKeys(ctx); err != nil {
 			return err
 		}
@@ -41,7 +44,10 @@ func RotateAdminPasswords(ctx context.Context, cfg config.Config, log *slog.Logg
 			}
 		}
 		for _, id := range ids {
-			err := provisioner.RotateAdminPassword(ctx, s, servers, id)
+			err := s.Audit(ctx, "rotate-admin-password", id, "", "")
+			if err == nil {
+				err = provisioner.RotateAdminPassword(ctx, s, servers, id)
+			}
 			if ctx.Err() != nil {
 				return errors.Join(err, context.Cause(ctx))
 			}

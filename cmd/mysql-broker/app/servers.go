@@ -94,6 +94,7 @@ func withServers(ctx context.Context, cfg config.Config, log *slog.Logger,
 		return err
 	}
 	defer s.Close()
+	s.ActAs(Operator())
 	lockKey, err := s.SessionLockKey(ctx)
 	if err != nil {
 		return err

@@ -19,6 +19,7 @@ func (a *App) openStore(ctx context.Context) (end ending, err error) {
 		return end, err
 	}
 	end.stop = a.store.Close
+	a.store.ActAs(store.Actor{Platform: store.ByBroker})
 	if err := a.store.AdoptKeyset(ctx); err != nil {
 		return end, err
 	}
@@ -41,5 +42,6 @@ func withStore(ctx context.Context, cfg config.Config, fn func(*store.Store) err
 		return err
 	}
 	defer s.Close()
+	s.ActAs(Operator())
 	return fn(s)
 }

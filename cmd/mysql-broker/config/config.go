@@ -46,6 +46,7 @@ type Config struct {
 	Traces      tracing.Config
 	Quota       Quota
 	Backups     Backups
+	KeepAudit   time.Duration // how long the record of who did what is kept
 	KeepMoved   time.Duration // how long data can be read where they were before they were moved
 }
 
@@ -96,6 +97,7 @@ var Variables = slices.Concat([]Variable{
 		"and removes restrictions"},
 	{"KEEP_MOVED_HOURS", "24", "for how many hours, from 1 to 720, bindings can read the data of a moved instance at " +
 		"its old address"},
+	{"KEEP_AUDIT_DAYS", "365", "for how many days, from 1 to 3650, the broker keeps the record of who did what"},
 	{"LOG_LEVEL", "info", "debug, info, warn or error"},
 	{"PPROF_ADDRESS", "", "loopback address and port for Go's profiles, such as 127.0.0.1:6060; everyone who can reach " +
 		"it can read them; default: no profiles"},
@@ -125,7 +127,8 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 		Pprof:       r.loopback("PPROF_ADDRESS"),
 		Quota:       r.quota(),
 		Backups:     r.backups(services),
-		KeepMoved:   r.keepMoved(),
+		KeepMoved:   time.Duration(r.number("KEEP_MOVED_HOURS", 720)) * time.Hour,
+		KeepAudit:   time.Duration(r.number("KEEP_AUDIT_DAYS", 3650)) * 24 * time.Hour,
 	}
 	cfg.Bind, cfg.Port = r.listenAddress()
 	cfg.SignIn = r.signIn(application, cfg.ExternalURL)
@@ -145,12 +148,13 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 	return cfg, errors.Join(r.problems...)
 }
 
-func (r *reader) keepMoved() time.Duration {
-	hours, err := strconv.Atoi(r.value("KEEP_MOVED_HOURS"))
-	if err != nil || hours < 1 || hours > 720 {
-		r.note(errors.New("KEEP_MOVED_HOURS is not a number from 1 to 720"))
+// number reads a whole number from 1 to most.
+func (r *reader) number(name string, most int) int {
+	n, err := strconv.Atoi(r.value(name))
+	if err != nil || n < 1 || n > most {
+		r.note(fmt.Errorf("%s is not a number from 1 to %d", name, most))
 	}
-	return time.Duration(hours) * time.Hour
+	return n
 }
 
 func (r *reader) keyset() *store.Keyring {

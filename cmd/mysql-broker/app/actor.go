@@ -1,0 +1,19 @@
+package app
+
+import (
+	"cmp"
+	"os"
+	"os/user"
+
+	"mysql-broker/store"
+)
+
+// Operator is who runs this process: the user before sudo, if there is one.
+func Operator() store.Actor {
+	a := store.Actor{Platform: store.ByOperator, Name: os.Getenv("SUDO_USER")}
+	if u, err := user.Current(); err == nil {
+		a.UserID, a.Name = u.Uid, cmp.Or(a.Name, u.Username)
+	}
+	a.Host, _ = os.Hostname() // without it, the entry says less
+	return a
+}

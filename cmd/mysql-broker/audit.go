@@ -1,0 +1,116 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"mysql-broker/provisioner/task"
+	"mysql-broker/store"
+)
+
+func auditCommand() *cobra.Command {
+	var q store.AuditQuery
+	var since moment
+	var out output
+	command := &cobra.Command{
+		Use:   "audit",
+		Short: "Show who did what, when, to which service instance",
+		Long: `List what platforms' users, operators and the broker itself did, the newest first. Every operation on a service
+instance or binding is recorded in the transaction that begins it, with who asked for it, and in the transaction that
+ends it, with its result. Commands that change something are recorded before they do. Refused requests changed nothing
+and are only in the log. Entries have no passwords, parameters or SQL. They are kept for KEEP_AUDIT_DAYS.
+
+Who it was is what the platform says in X-Broker-API-Originating-Identity; for commands, it is the user and the host.
+
+With --json, each line is one object: id, at, platform (a platform, operator or broker), user_id, user_name, email,
+host, request_id, action, instance_id, binding_id, plan, plan_id, object (a server, for example), task, result (in
+progress, succeeded, failed, cancelled, or begun for a command) and ended_at. Releases only add fields; empty fields are
+absent; times are RFC 3339 in UTC.`,
+		Example: `  mysql-broker audit --instance 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10
+  mysql-broker audit --user jane@example.com --since 7d
+  mysql-broker audit --since 1d --json >> audit.jsonl`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			q.Since = since.Time
+			return withConsole(cmd, func(ctx context.Context, c *console) error {
+				if out.json {
+					return c.auditLines(ctx, cmd.OutOrStdout(), q, out.limit)
+				}
+				return c.listAudit(ctx, out.listing(cmd, "time", "who", "action", "instance", "binding", "plan", "object",
+					"task", "result"), q)
+			})
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&q.InstanceID, "instance", "", "only what was done to this instance and its bindings, deleted or not")
+	flags.StringVar(&q.User, "user", "", "only what this user did, by id, name or e-mail address")
+	flags.StringVar(&q.Action, "action", "", "only this action, such as bind or drain")
+	flags.Var(&since, "since", "only since then: an age such as 90m or 3d, or a time")
+	out.flags(command)
+	completeFlag(command, "instance", completeEach(instanceWords))
+	return describe(command, recordedExit, recordedEnvironment)
+}
+
+// auditDocument is a line of the output of --json.
+type auditDocument struct {
+	ID int64     `json:"id"`
+	At time.Time `json:"at"`
+	store.Actor
+	Action     string     `json:"action"`
+	InstanceID string     `json:"instance_id,omitempty"`
+	BindingID  string     `json:"binding_id,omitempty"`
+	Plan       string     `json:"plan,omitempty"`
+	PlanID     string     `json:"plan_id,omitempty"`
+	Object     string     `json:"object,omitempty"`
+	Task       string     `json:"task,omitempty"`
+	Result     string     `json:"result"`
+	EndedAt    *time.Time `json:"ended_at,omitempty"`
+}
+
+func (c *console) auditDocument(e store.AuditEntry) auditDocument {
+	d := auditDocument{ID: e.ID, At: e.At.UTC(), Actor: e.Actor, Action: e.Action, InstanceID: e.InstanceID,
+		BindingID: e.BindingID, PlanID: e.PlanID, Object: e.Object, Result: e.Result}
+	if e.PlanID != "" {
+		d.Plan = c.planName(e.PlanID)
+	}
+	if e.TaskID != nil {
+		d.Task = task.Token(*e.TaskID)
+	}
+	if e.EndedAt != nil {
+		at := e.EndedAt.UTC()
+		d.EndedAt = &at
+	}
+	return d
+}
+
+func (c *console) listAudit(ctx context.Context, l *listing, q store.AuditQuery) error {
+	return l.end(c.store.EachAudit(ctx, q, func(e store.AuditEntry) error {
+		d := c.auditDocument(e)
+		who := d.Platform
+		if name := cmp.Or(d.Name, d.Email, d.UserID); name != "" {
+			who += " " + name
+		}
+		return l.add(d, d.At.Format(time.RFC3339), who, d.Action, d.InstanceID, d.BindingID, d.Plan, d.Object, d.Task,
+			d.Result)
+	}))
+}
+
+// auditLines prints an object on each line.
+func (c *console) auditLines(ctx context.Context, out io.Writer, q store.AuditQuery, limit int) error {
+	printed := 0
+	return unlessEnough(c.store.EachAudit(ctx, q, func(e store.AuditEntry) error {
+		line, err := encode(c.auditDocument(e))
+		if err == nil {
+			_, err = fmt.Fprintln(out, line)
+		}
+		if printed++; err == nil && printed == limit {
+			err = errEnough
+		}
+		return err
+	}))
+}

@@ -1,0 +1,105 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// Platforms of actors that are no platform.
+const (
+	ByOperator = "operator" // a command
+	ByBroker   = "broker"   // by itself
+)
+
+// Actor says who does something: a user of a platform, as the originating identity of its request says, or somebody who
+// runs a command. Fields that are not known are "".
+type Actor struct {
+	Platform  string `json:"platform,omitempty"`
+	UserID    string `json:"user_id,omitempty"`
+	Name      string `json:"user_name,omitempty"`
+	Email     string `json:"email,omitempty"`
+	Host      string `json:"host,omitempty"`       // of a command
+	RequestID string `json:"request_id,omitempty"` // of the platform's request
+}
+
+func (a Actor) json() (json.RawMessage, error) { return json.Marshal(a) }
+
+// ActAs says on whose behalf this store records what names nobody.
+func (s *Store) ActAs(a Actor) { s.actor = a }
+
+// AuditEntry says who did what.
+type AuditEntry struct {
+	ID         int64
+	At         time.Time
+	Actor      Actor
+	Action     string
+	InstanceID string
+	BindingID  string
+	PlanID     string
+	Object     string
+	TaskID     *int64
+	Result     string
+	EndedAt    *time.Time
+}
+
+const auditColumns = `a.id, a.at, a.actor, a.action, a.instance_id, a.binding_id, a.plan_id, a.object, a.task_id,
+	a.result, a.ended_at`
+
+// AuditQuery selects entries; zero fields do not filter.
+type AuditQuery struct {
+	InstanceID string
+	User       string // an id, a name or an e-mail address
+	Action     string
+	Since      time.Time
+}
+
+// EachAudit is EachInstance for the audit, the newest entry first.
+func (s *Store) EachAudit(ctx context.Context, q AuditQuery, fn func(AuditEntry) error) error {
+	l := list{table: "audit a", key: "a.id", columns: auditColumns, descending: true}
+	l.only(q.InstanceID != "", "a.instance_id = ?", q.InstanceID)
+	l.where(q.User != "", "? IN (a.actor->>'user_id', a.actor->>'user_name', a.actor->>'email')", q.User)
+	l.where(q.Action != "", "a.action = ?", q.Action)
+	l.where(!q.Since.IsZero(), "a.at >= ?", q.Since)
+	return eachListed(ctx, s, l, fn)
+}
+
+// auditCommand inserts an entry of what is no task. Its arguments are the actor, the action, an instance, a binding and
+// what else it is about.
+const auditCommand = `INSERT INTO audit (actor, action, instance_id, binding_id, object, result)
+	SELECT $1, $2, $3, $4, $5, 'begun'`
+
+// Audit records that the actor of ActAs begins to do something that is no task of an instance.
+func (s *Store) Audit(ctx context.Context, action, instanceID, bindingID, object string) error {
+	actor, err := s.actor.json()
+	if err == nil {
+		_, err = s.db.Exec(ctx, auditCommand, actor, action, instanceID, bindingID, object)
+	}
+	return explainOldSchema(err)
+}
+
+// audit is Store.Audit in a transaction.
+func (t *Tx) audit(action, instanceID, bindingID, object string) {
+	actor, err := t.actor.json()
+	if err != nil {
+		t.Fail(err)
+		return
+	}
+	t.write("record it for the audit", auditCommand, actor, action, instanceID, bindingID, object)
+}
+
+// DeleteAudit deletes entries that are older than age, and returns how many. It pauses for half of the time.
+func (s *Store) DeleteAudit(ctx context.Context, age time.Duration) (deleted int64, err error) {
+	for {
+		since := time.Now()
+		tag, err := s.db.Exec(ctx, `DELETE FROM audit WHERE id IN (SELECT id FROM audit
+			WHERE at < now() - $1::interval ORDER BY at LIMIT $2 FOR UPDATE SKIP LOCKED)`, age, batchRows)
+		deleted += tag.RowsAffected()
+		if err != nil || tag.RowsAffected() < batchRows {
+			return deleted, err
+		}
+		if err := rest(ctx, since); err != nil {
+			return deleted, err
+		}
+	}
+}

@@ -264,12 +264,17 @@ func (f *dedicatedFleet) operate(ctx context.Context, c *client, method, target,
 	if err := json.Unmarshal(answer, &begun); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, startTime)
+	return c.awaitOperation(ctx, method, path, begun.Operation, every, startTime)
+}
+
+// awaitOperation polls an operation at an interval until it has succeeded.
+func (c *client) awaitOperation(ctx context.Context, method, path, operation string, every, atMost time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
-		status, answer, err := c.do("GET", path+"/last_operation?operation="+begun.Operation, "")
+		status, answer, err := c.do("GET", path+"/last_operation?operation="+operation, "")
 		if err != nil {
 			return err
 		}

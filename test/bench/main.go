@@ -33,6 +33,7 @@ var sections = []section{
 	{"http", measureHTTP},
 	{"dedicated", measureDedicated},
 	{"kubernetes", measureKubernetes},
+	{"backups", measureBackups},
 	{"full-postgres", measureFullPostgres},
 	{"full-server", measureFullServers},
 	{"full-kubernetes", measureFullKubernetes},

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"maps"
 	"os"
 	osexec "os/exec"
@@ -46,6 +47,14 @@ func testDev(t *testing.T, flavour string) {
 		"-p", "shared-large")
 	user.expect(t, "Updated service instance my-dedicated-small.", "update-service", "my-dedicated-small",
 		"-p", "dedicated-large")
+	user.run(t, "update-service", "my-shared-small", "-c", `{"backup":"now"}`) // there is an object store
+	var backups []struct{ Backup string }
+	out := testdrive.Run(t, env, "backups", "--json").Expect(t, 0).Stdout
+	if err := json.Unmarshal([]byte(out), &backups); err != nil || len(backups) != 1 {
+		t.Fatalf("backups printed %q: %v", out, err)
+	}
+	user.expect(t, "Updated service instance my-shared-small.", "update-service", "my-shared-small",
+		"-c", `{"restore_backup":"`+backups[0].Backup+`","confirm":"my-shared-small"}`)
 	expectOperatorsCommands(t, env)
 	interrupt(t, dev, env)
 

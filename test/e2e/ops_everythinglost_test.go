@@ -49,17 +49,26 @@ func TestEverythingLost(t *testing.T) {
 		testdrive.RestorePostgres(t, env["DATABASE_URL"], dump)
 		p = startPlatform(t, fresh, env)
 		expectHeld(t, p, "loaded from a dump")
-		if shown := runRecover(t, env, 0, "--apply"); strings.Contains(shown, "forget ") {
-			t.Errorf("recover forgets instances that are lost:\n%s", shown)
+		shown := runRecover(t, env, 0, "--apply")
+		t.Logf("$ mysql-broker recover --apply\n%s", shown)
+		if strings.Contains(shown, "forget ") {
+			t.Error("recover forgets instances that are lost")
 		}
 		d := desk{p, p.operator(env), p.admin(t), openTasks(t, env), nil}
-		if out := d.run(t, 0, "backups", "import").Stdout; out != "Backups imported: 2.\n" {
+		run := func(args ...string) string {
+			t.Helper()
+			out := d.run(t, 0, args...).Stdout
+			t.Logf("$ mysql-broker %s\n%s", strings.Join(args, " "), out)
+			return out
+		}
+		if out := run("backups", "import"); out != "Backups imported: 2.\n" {
 			t.Errorf("import: %q", out)
 		}
+		run("backups")
 		for _, i := range all {
 			i.instance = i.via(p)
 			i.binding.instance = i.instance
-			out := d.run(t, 0, "backups", "restore", "--lost", d.ids(t, "backup", "backups", i.id)[0], i.id).Stdout
+			out := run("backups", "restore", "--lost", d.ids(t, "backup", "backups", i.id)[0], i.id)
 			operation, _, _ := strings.Cut(out, " ")
 			if state, says := d.ended(t, operation); state != "succeeded" {
 				t.Fatalf("the restore of %s %s: %s", i.id, state, says)
@@ -69,12 +78,14 @@ func TestEverythingLost(t *testing.T) {
 				t.Errorf("the binding has other credentials: %s in %s", again.Username, again.Database)
 			}
 			expectContents(t, i.id, again, i.was)
+			t.Logf("%d objects and checksums of %s are as in the backup", len(i.was), i.id)
 			exec(t, again.open(t), "CALL add_item()")
 		}
 		testdrive.Eventually(t, quotaTime, "the doctor finds nothing", func() bool {
 			out := runDoctor(t, env)
 			return out.Status == 0 && strings.HasPrefix(out.Stdout, "All is well.")
 		})
+		run("tasks", "--kind", "restore")
 
 		// Without it: a new PostgreSQL, which knows nothing.
 		p.Kill(t)

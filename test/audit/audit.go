@@ -56,11 +56,14 @@ type Binding struct {
 	Role        string // read-write if it is empty
 	State       State
 	Credentials Credentials // zero if none were reported
+	// Former are the credentials from before the instance's data were moved, zero if they were not. With them, the data
+	// can be read for as long as the place exists where they were.
+	Former Credentials
 }
 
 // Check returns a sentence for every discrepancy.
 func Check(ctx context.Context, w World) []string {
-	a := &audit{World: w}
+	a := &audit{World: w, retired: map[string]bool{}}
 	records, err := a.readRecords(ctx)
 	if err != nil {
 		return []string{fmt.Sprintf("PostgreSQL cannot be read: %v.", err)}
@@ -69,6 +72,7 @@ func Check(ctx context.Context, w World) []string {
 	a.compareBindings(records)
 	a.checkShared(ctx, records)
 	a.checkLaunchers(ctx, records)
+	a.checkFormer(records)
 	a.checkLogins(ctx, records)
 	slices.Sort(a.found)
 	return a.found
@@ -77,7 +81,8 @@ func Check(ctx context.Context, w World) []string {
 // audit collects the discrepancies.
 type audit struct {
 	World
-	found []string
+	found   []string
+	retired map[string]bool // the accounts that were found
 }
 
 func (a *audit) report(format string, args ...any) {

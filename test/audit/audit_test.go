@@ -41,17 +41,81 @@ func TestEveryDiscrepancyIsReported(t *testing.T) {
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		b := newBench(t, s.Flavour)
 		b.expectNothing(t, "a world in order")
-		for _, d := range slices.Concat(b.lies(t), b.inPostgres(t), b.onTheServer(t), b.atTheLauncher(t)) {
-			d.plant(t)
-			found := audit.Check(t.Context(), b.World)
-			if !slices.ContainsFunc(found, func(sentence string) bool { return strings.Contains(sentence, d.reported) }) {
-				t.Errorf("%s: no sentence says %q: %q", d.name, d.reported, found)
-			}
-			d.undo(t)
-			b.expectNothing(t, "after "+d.name+" was undone")
-		}
+		b.plant(t, slices.Concat(b.lies(t), b.inPostgres(t), b.onTheServer(t), b.atTheLauncher(t)))
+		b.move(t)
+		b.expectNothing(t, "after data were moved")
+		b.plant(t, b.afterMove(t))
 		b.killServer(t)
 	})
+}
+
+// plant plants each discrepancy and expects it to be reported.
+func (b *bench) plant(t *testing.T, all []discrepancy) {
+	t.Helper()
+	for _, d := range all {
+		d.plant(t)
+		found := audit.Check(t.Context(), b.World)
+		if !slices.ContainsFunc(found, func(sentence string) bool { return strings.Contains(sentence, d.reported) }) {
+			t.Errorf("%s: no sentence says %q: %q", d.name, d.reported, found)
+		}
+		d.undo(t)
+		b.expectNothing(t, "after "+d.name+" was undone")
+	}
+}
+
+// move moves the shared instance to a server of its own.
+func (b *bench) move(t *testing.T) {
+	t.Helper()
+	i := &b.Told.Instances[0]
+	serviceID, planID := testdrive.Plan(t, "dedicated-small")
+	r := b.broker.Do(t, "PATCH", "/v2/service_instances/"+i.ID+"?accepts_incomplete=true",
+		map[string]any{"service_id": serviceID, "plan_id": planID}).Expect(t, http.StatusAccepted)
+	if state, shown := b.broker.AwaitOperation(t, i.ID, r.String("operation")); state != "succeeded" {
+		t.Fatalf("move: %q", shown)
+	}
+	i.PlanID = planID
+	moved := &b.Told.Bindings[0]
+	fetched := b.broker.Do(t, "GET", "/v2/service_instances/"+i.ID+"/service_bindings/"+moved.ID, nil).
+		Expect(t, http.StatusOK)
+	var err error
+	moved.Former = moved.Credentials
+	if moved.Credentials, err = audit.ReadCredentials(fetched.Body["credentials"]); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// afterMove are discrepancies of an instance whose data were moved.
+func (b *bench) afterMove(t *testing.T) []discrepancy {
+	former := b.Told.Bindings[0].Former
+	account := "'" + former.Username + "'@'%'"
+	onServer := func(statement string) func(*testing.T) {
+		return func(t *testing.T) {
+			if _, err := b.Shared.ExecContext(t.Context(), statement); err != nil {
+				t.Fatalf("%s: %v", statement, err)
+			}
+		}
+	}
+	inPostgres := func(statement string) func(*testing.T) {
+		return func(t *testing.T) { b.retire(t, statement) }
+	}
+	var truth audit.Credentials
+	return []discrepancy{
+		{"an account that writes where the data were", "where the data were before, the account",
+			onServer("GRANT INSERT ON " + b.pattern() + ".* TO " + account),
+			onServer("REVOKE INSERT ON " + b.pattern() + ".* FROM " + account)},
+		{"a former place that is lost", "Missing: on the shared server, database", inPostgres(
+			"UPDATE instance SET database_name = 'x' || database_name WHERE moved_at IS NOT NULL"), inPostgres(
+			"UPDATE instance SET database_name = substr(database_name, 2) WHERE moved_at IS NOT NULL")},
+		{"data that are to be moved by nobody", "is recorded to be moved", inPostgres(
+			"UPDATE instance SET moved_at = NULL, updated_at = moved_at WHERE moved_at IS NOT NULL"), inPostgres(
+			"UPDATE instance SET moved_at = updated_at WHERE next_server IS NOT NULL")},
+		{"a retired account at neither place", "at both places", inPostgres(
+			"INSERT INTO retired_account SELECT 'u_retired', id FROM instance WHERE moved_at IS NOT NULL"), inPostgres(
+			"DELETE FROM retired_account WHERE account = 'u_retired'")},
+		{"former credentials that do not work", "Missing: with the former credentials",
+			func(*testing.T) { truth, b.Told.Bindings[0].Former.Password = former, "another" },
+			func(*testing.T) { b.Told.Bindings[0].Former = truth }},
+	}
 }
 
 type discrepancy struct {

@@ -9,7 +9,7 @@ import (
 
 // checkLaunchers has each launcher inspected, and compares each dedicated server's content with the records.
 func (a *audit) checkLaunchers(ctx context.Context, r records) {
-	dedicated := slices.DeleteFunc(r.living(), func(i instanceRow) bool { return i.Kind != "dedicated" })
+	dedicated := slices.DeleteFunc(append(r.living(), r.former...), func(i instanceRow) bool { return i.Kind != "dedicated" })
 	for _, i := range dedicated {
 		if a.Launchers[i.Launcher] == nil {
 			a.report("Instance %q is at the launcher %q, which nobody inspects.", i.ID, i.Launcher)
@@ -40,7 +40,7 @@ func (a *audit) checkLaunchers(ctx context.Context, r records) {
 
 // checkDedicated looks into one server.
 func (a *audit) checkDedicated(ctx context.Context, i instanceRow, e launcher.Endpoint, r records) {
-	password, err := a.adminPassword(ctx, i.ID)
+	password, err := a.adminPassword(ctx, i)
 	if err != nil {
 		a.report("The admin password of the dedicated server %s cannot be read: %v.", i.Server, err)
 		return

@@ -81,6 +81,7 @@ func (a *audit) checkLogins(ctx context.Context, r records) {
 		if b.Credentials == (Credentials{}) {
 			continue
 		}
+		a.checkFormerLogin(ctx, b, r)
 		row, recorded := r.binding(b)
 		if b.State == Exists || b.State == Unknown && recorded {
 			if row.Account != b.Credentials.Username {
@@ -93,6 +94,30 @@ func (a *audit) checkLogins(ctx context.Context, r records) {
 			a.report("Binding %q of instance %q is %s; its login is not refused but fails: %v.",
 				b.ID, b.InstanceID, b.State, err)
 		}
+	}
+}
+
+// checkFormerLogin logs in where the data were before they were moved. That must do for as long as the place is kept and
+// the binding exists.
+func (a *audit) checkFormerLogin(ctx context.Context, b Binding, r records) {
+	if b.Former == (Credentials{}) {
+		return
+	}
+	kept := b.State == Exists && r.movedFrom(b.InstanceID)
+	note := ""
+	if kept {
+		note = a.told(b.InstanceID).Note
+	}
+	err := a.login(ctx, Binding{Credentials: b.Former}, note)
+	switch {
+	case kept && err != nil:
+		a.report("Missing: with the former credentials of binding %q of instance %q: %v.", b.ID, b.InstanceID, err)
+	case !kept && err == nil:
+		a.report("Binding %q of instance %q is %s, and its account still logs in where the data were before.", b.ID,
+			b.InstanceID, b.State)
+	case !kept && !refused(err):
+		a.report("Binding %q of instance %q is %s; its login where the data were before is not refused but fails: %v.",
+			b.ID, b.InstanceID, b.State, err)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 // records is what PostgreSQL holds.
 type records struct {
 	instances []instanceRow
+	former    []instanceRow // the places where data were before they were moved, with the state "former"
 	bindings  []bindingRow
 	retired   []retiredRow
 	retained  []instanceRow // what deleted instances have left, with the state "retained"
@@ -24,8 +25,11 @@ type instanceRow struct {
 	Over                                                bool // its accounts may add no data
 }
 
+func (i instanceRow) former() bool { return i.State == "former" }
+
 type bindingRow struct {
 	InstanceID, ID, State, Role, Account string
+	BeforeMove                           bool // it is older than the move of the data, and so has an account at both places
 }
 
 type retiredRow struct{ InstanceID, Account string }
@@ -37,15 +41,20 @@ func (a *audit) readRecords(ctx context.Context) (r records, err error) {
 		return r, err
 	}
 	defer conn.Close(ctx)
-	var errs [7]error
+	var errs [8]error
 	r.instances, errs[0] = rows[instanceRow](ctx, conn,
 		`SELECT id, plan_id, state, CASE WHEN server = '' THEN 'dedicated' ELSE 'shared' END,
 		server || dedicated_id, launcher, database_name, over_since IS NOT NULL FROM instance`)
-	r.bindings, errs[1] = rows[bindingRow](ctx, conn, "SELECT instance_id, id, state, role, account FROM binding")
+	r.bindings, errs[1] = rows[bindingRow](ctx, conn, `SELECT b.instance_id, b.id, b.state, b.role, b.account,
+		coalesce(b.created_at < i.moved_at, false) FROM binding b LEFT JOIN instance i ON i.id = b.instance_id`)
 	r.retired, errs[2] = rows[retiredRow](ctx, conn, "SELECT instance_id, account FROM retired_account")
 	r.retained, errs[5] = rows[instanceRow](ctx, conn, `SELECT id, plan_id, 'retained', location_kind,
 		server || dedicated_id, launcher, database_name, false FROM retained WHERE adopted_by IS NULL`)
 	r.stripped, errs[6] = rows[retiredRow](ctx, conn, "SELECT retained_id, account FROM retained_account")
+	r.former, errs[7] = rows[instanceRow](ctx, conn,
+		`SELECT id, plan_id, CASE WHEN moved_at IS NULL THEN 'moving' ELSE 'former' END,
+		CASE WHEN next_server = '' THEN 'dedicated' ELSE 'shared' END, next_server || next_dedicated_id, next_launcher,
+		database_name, false FROM instance WHERE next_server IS NOT NULL`)
 	type taskRow struct {
 		ID                          int64
 		Kind, InstanceID, BindingID string
@@ -72,6 +81,27 @@ func (a *audit) readRecords(ctx context.Context) (r records, err error) {
 		}
 	}
 	return r, errors.Join(errs[:]...)
+}
+
+// checkFormer reports places of which nobody knows that data are being moved there, and accounts that are at neither
+// place of an instance.
+func (a *audit) checkFormer(r records) {
+	for _, i := range r.former {
+		if i.State != "former" {
+			a.report("Orphan: instance %q is recorded to be moved to %s.", i.ID, i.Server)
+		}
+	}
+	for _, q := range r.retired {
+		if !a.retired[q.Account] && r.movedFrom(q.InstanceID) {
+			a.report("Missing: account %s of instance %q, at both places.", q.Account, q.InstanceID)
+		}
+	}
+}
+
+// movedFrom reports whether the place is kept where an instance's data were before. Accounts that are retired may be at
+// either of its places.
+func (r records) movedFrom(id string) bool {
+	return slices.ContainsFunc(r.former, func(i instanceRow) bool { return i.ID == id })
 }
 
 func rows[T any](ctx context.Context, conn *pgx.Conn, query string) ([]T, error) {
@@ -164,7 +194,7 @@ func (r records) living() (living []instanceRow) {
 }
 
 // adminPassword decrypts the password of a dedicated server's administrator.
-func (a *audit) adminPassword(ctx context.Context, instanceID string) (string, error) {
+func (a *audit) adminPassword(ctx context.Context, of instanceRow) (string, error) {
 	keys, err := store.ParseKeyset(a.Keyset)
 	if err != nil {
 		return "", err
@@ -174,6 +204,9 @@ func (a *audit) adminPassword(ctx context.Context, instanceID string) (string, e
 		return "", err
 	}
 	defer s.Close()
-	i, err := s.Instance(ctx, instanceID)
+	i, err := s.Instance(ctx, of.ID)
+	if err == nil && of.former() {
+		return i.Other.AdminPassword, nil
+	}
 	return i.AdminPassword, err
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"mysql-broker/provisioner/plan"
 )
 
 // What a server has without any tenant: mysql_broker is the broker's account on shared servers, and db_broker_marks is
@@ -37,8 +39,11 @@ var (
 		"REFERENCES", "TRIGGER", "UPDATE", event}
 )
 
+// frozen are the privileges that accounts have where the data were before they were moved.
+var frozen = []string{"EXECUTE", "SELECT", "SHOW VIEW"}
+
 func (a *audit) checkShared(ctx context.Context, r records) {
-	tenants := slices.DeleteFunc(append(r.living(), r.retained...),
+	tenants := slices.DeleteFunc(slices.Concat(r.living(), r.retained, r.former),
 		func(i instanceRow) bool { return i.Kind == "dedicated" })
 	if err := a.checkServer(ctx, "the shared server", a.Shared, r, tenants); err != nil {
 		a.report("The shared server cannot be read: %v.", err)
@@ -76,7 +81,7 @@ func (a *audit) checkAccounts(ctx context.Context, where string, admin *sql.DB, 
 	var wanted []string
 	for _, i := range tenants {
 		for _, b := range r.bindings {
-			if b.InstanceID == i.ID {
+			if b.InstanceID == i.ID && (!i.former() || b.BeforeMove) {
 				wanted = append(wanted, b.Account)
 				if slices.Contains(there, b.Account) {
 					if err := a.checkAccount(ctx, where, admin, i, b); err != nil {
@@ -104,7 +109,8 @@ func (a *audit) checkAccounts(ctx context.Context, where string, admin *sql.DB, 
 			}
 		}
 		for _, q := range r.retired {
-			if q.InstanceID == i.ID {
+			a.retired[q.Account] = a.retired[q.Account] || slices.Contains(there, q.Account)
+			if q.InstanceID == i.ID && (slices.Contains(there, q.Account) || !r.movedFrom(i.ID)) {
 				wanted = append(wanted, q.Account)
 				if locked, err := isLocked(ctx, admin, q.Account); err != nil {
 					return err
@@ -146,19 +152,29 @@ func (a *audit) checkAccount(ctx context.Context, where string, admin *sql.DB, i
 	if locked {
 		a.report("On %s, the account %s of binding %q is locked.", where, b.Account, b.ID)
 	}
+	if i.former() {
+		return a.checkPrivileges(ctx, where, admin, i, b, plan.Plan{})
+	}
 	limit, err := column(ctx, admin, "SELECT max_user_connections FROM mysql.user WHERE user = ?", b.Account)
 	if err != nil {
 		return err
 	}
-	plan := a.Plans.Get(i.PlanID)
-	if plan.Removed {
+	of := a.Plans.Get(i.PlanID)
+	if of.Removed {
 		a.report("Instance %q has the plan %s, which is not in the catalog.", i.ID, i.PlanID)
 		return nil
 	}
-	if plan.MaxConnections > 0 && fmt.Sprint(plan.MaxConnections) != limit[0] {
+	if of.MaxConnections > 0 && fmt.Sprint(of.MaxConnections) != limit[0] {
 		a.report("On %s, the account %s of binding %q may have %s connections instead of %d.", where, b.Account, b.ID,
-			limit[0], plan.MaxConnections)
+			limit[0], of.MaxConnections)
 	}
+	return a.checkPrivileges(ctx, where, admin, i, b, of)
+}
+
+// checkPrivileges compares the privileges of an account with its role. Where the data were before they were moved, it
+// may only read.
+func (a *audit) checkPrivileges(ctx context.Context, where string, admin *sql.DB, i instanceRow, b bindingRow,
+	of plan.Plan) error {
 	grantee := "'" + b.Account + "'@'%'"
 	global, err := column(ctx, admin, `SELECT privilege_type FROM information_schema.user_privileges
 		WHERE grantee = ? AND privilege_type <> 'USAGE'`, grantee)
@@ -182,9 +198,16 @@ func (a *audit) checkAccount(ctx context.Context, where string, admin *sql.DB, i
 	if len(elsewhere) > 0 {
 		a.report("On %s, the account %s has privileges on other databases: %q.", where, b.Account, elsewhere)
 	}
-	if !rightPrivileges(b.Role, granted, plan.Events, i.Over) {
+	if i.former() {
+		if slices.ContainsFunc(granted, func(p string) bool { return !slices.Contains(frozen, p) }) ||
+			!slices.Contains(granted, "SELECT") {
+			a.report("On %s, where the data were before, the account %s has, as %s: %q.", where, b.Account, b.Role, granted)
+		}
+		return nil
+	}
+	if !rightPrivileges(b.Role, granted, of.Events, i.Over) {
 		a.report("On %s, the account %s has, as %s (events: %t, over its quota: %t): %q.", where, b.Account, b.Role,
-			plan.Events, i.Over, granted)
+			of.Events, i.Over, granted)
 	}
 	return nil
 }

@@ -27,6 +27,7 @@ func TestChaos(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(*testing.T, chaos){
 		"killed at every point":          testKills,
+		"copies killed at every point":   testCopyKills,
 		"a statement in flight":          testStatementInFlight,
 		"a broker that dies at each try": testCrashLoops,
 		"a step that fails at each try":  testCleanup,

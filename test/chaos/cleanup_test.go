@@ -40,6 +40,7 @@ func testCleanup(t *testing.T, c chaos) {
 		{workflow: workflow{kind: provision, plan: shared, view: true, keep: true}, step: "revive accounts"},
 	}
 	// Those that go on in the background take half a minute each, for the pauses between their attempts.
+	move := workflow{kind: update, plan: shared, to: dedicated, view: true}
 	slow := []failing{
 		{workflow: workflow{kind: provision, plan: dedicated}, step: "launch", moment: "done"},
 		{workflow: workflow{kind: provision, plan: dedicated}, step: "check login", moment: "begins"},
@@ -54,6 +55,15 @@ func testCleanup(t *testing.T, c chaos) {
 		{workflow: workflow{kind: provision, plan: dedicated}, step: "check login", moment: "done"},
 		{workflow: workflow{kind: update, plan: dedicated, to: planNamed(t, "dedicated-large")},
 			step: "limit connections", moment: "done"},
+		{workflow: move, step: "launch", moment: "done"},
+		{workflow: move, step: "copy", moment: "done"},
+		{workflow: move, step: "freeze", moment: "done"},
+		{workflow: move, step: "compare", moment: "done"},
+		{workflow: move, step: "hand over", moment: "done"},
+		{workflow: workflow{kind: update, plan: dedicated, to: shared}, step: "compare", moment: "done"},
+		{workflow: workflow{kind: provision, plan: shared, from: clone, view: true}, step: "finish", moment: "done"},
+		{workflow: workflow{kind: backup, plan: shared}, step: "write", moment: "done"},
+		{workflow: workflow{kind: provision, plan: shared, from: restore}, step: "fill", moment: "done"},
 	}
 	t.Run("in the request", func(t *testing.T) {
 		t.Parallel()
@@ -85,7 +95,7 @@ func (w *world) fail(t *testing.T, f failing) {
 	}
 	order := &failures{forward: f.kind + ": " + f.step + ": " + f.moment, kind: f.kind, tally: w.tally,
 		cleanups: cleanupFailures}
-	if f.plan.async != "" {
+	if f.plan.async != "" || f.copies() {
 		order.cleanups = slowCleanupFailures
 	}
 	w.watch.orderAll(func(_ int, point string) testdrive.Word { return order.decide(point) })

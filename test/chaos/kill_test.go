@@ -34,6 +34,7 @@ type kill struct {
 	target  target
 	journey *journey
 	answers <-chan testdrive.Response
+	taken   bool // another broker took the task over
 	tries   int
 	met     bool // the broker died at the point, or passed all that there are
 }
@@ -41,6 +42,15 @@ type kill struct {
 // Every operation is cut short at every point that it passes. Others finish it within the time that the lease allows,
 // and whatever the platform then does, nothing is left over and nothing is missing.
 func testKills(t *testing.T, c chaos) {
+	c.kill(t, slices.DeleteFunc(workflows(t), workflow.copies))
+}
+
+// testCopyKills does so with the operations that copy data.
+func testCopyKills(t *testing.T, c chaos) {
+	c.kill(t, slices.DeleteFunc(workflows(t), func(f workflow) bool { return !f.copies() }))
+}
+
+func (c chaos) kill(t *testing.T, all []workflow) {
 	env := retaining(t)
 	env["LAUNCHER_SPARES"] = "2"
 	w := newWorld(t, c.flavour, c.tally, env)
@@ -49,7 +59,6 @@ func testKills(t *testing.T, c chaos) {
 		t.Fatal(err)
 	}
 	var clean []*kill
-	all := workflows(t)
 	for _, f := range slices.Concat(all, all) {
 		clean = append(clean, &kill{workflow: f})
 	}
@@ -60,15 +69,23 @@ func testKills(t *testing.T, c chaos) {
 		t.Logf("%s passes %d points: %v", k, len(points), points)
 		w.tally.pointsPassed(len(points))
 		for n, p := range points {
-			if long() || n%8 == c.eighth {
+			if long() || n%k.sparse(8) == c.eighth {
 				kills = append(kills, &kill{workflow: k.workflow, end: p, mitigate: n/8%2 == 0})
 			}
-			if !k.plan.dedicated() && k.plan.async == "" && (long() || n%pauseEach == c.half) {
+			if !k.plan.dedicated() && (k.plan.async == "" || k.copies()) && (long() || n%k.sparse(pauseEach) == c.half) {
 				kills = append(kills, &kill{workflow: k.workflow, end: p, mitigate: n/4%2 == 0, pause: true})
 			}
 		}
 	}
 	w.waves(t, kills, host)
+}
+
+// sparse is of how many points the short form takes one. Copies take longer, and pass more points.
+func (k *kill) sparse(n int) int {
+	if k.copies() {
+		return 2 * n
+	}
+	return n
 }
 
 // inBoth drops the points that a workflow passed only once: they were those of another task that its broker took over.
@@ -150,6 +167,9 @@ func (w *world) wake(t *testing.T, wave []*kill, victims []*testdrive.Broker) {
 		case <-k.answers:
 		case <-time.After(patience):
 			t.Errorf("%s, paused at %v: no answer when the broker went on", k, k.end)
+		}
+		if k.copies() && k.taken {
+			victims[n].AwaitLog(t, `"kind":"`+k.kind+`"`) // it says that its task was interrupted, or has ended elsewhere
 		}
 		victims[n].Kill(t)
 	}
@@ -292,6 +312,9 @@ func (k *kill) fetch(w *world) error {
 		if r.Status == http.StatusOK {
 			k.target.instance.PlanID = r.String("plan_id")
 			w.tell(k.target.instance)
+			if k.target.instance.PlanID == k.to.id {
+				return w.learnMove(&k.target)
+			}
 			return nil
 		}
 		if r.Status != http.StatusUnprocessableEntity || time.Now().After(deadline) {
@@ -308,17 +331,17 @@ func (k *kill) check(w *world, q request) error {
 	}
 	row, err := w.latestTask(context.Background(), q)
 	points := k.journey.points()
-	k.met = row.epoch == 1 && slices.Contains(points, point{k.kind + ": recording", 1}) &&
+	k.met = row.epoch == 1 && slices.Contains(points, point{k.kind + ": recorded", 1}) &&
 		slices.Contains(points, point{k.kind + ": ended as succeeded", 1}) && !slices.ContainsFunc(points, k.foreign)
 	return err
 }
 
 // foreign reports whether a point is of another task, which the broker took over meanwhile.
 func (k *kill) foreign(p point) bool {
-	if strings.HasPrefix(p.name, k.kind+": ") {
-		return p.nth > 1 // a task passes each of its steps once
+	if strings.HasPrefix(p.name, k.kind+": ") { // a task passes each of its steps once, and copies many chunks
+		return p.nth > 1 && (strings.HasSuffix(p.name, ": begins") || strings.HasSuffix(p.name, ": done"))
 	}
-	return slices.ContainsFunc([]string{provision, update, bind, unbind, deprovision}, func(kind string) bool {
+	return slices.ContainsFunc([]string{provision, update, bind, unbind, deprovision, backup}, func(kind string) bool {
 		return strings.HasPrefix(p.name, kind+": ")
 	})
 }
@@ -349,6 +372,7 @@ func (k *kill) takeover(w *world, q request, died time.Time, lookedUp chan struc
 		if now.state != "in progress" || now.owner != "" && now.owner != left.owner {
 			after := time.Since(died)
 			w.tally.takeover(after)
+			k.taken = now.epoch > left.epoch
 			if limit := takeoverLimit(); after > limit {
 				return fmt.Errorf("taken over after %v, more than %v", after, limit)
 			}

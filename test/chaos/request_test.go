@@ -14,6 +14,7 @@ const (
 	bind        = "bind"
 	unbind      = "unbind"
 	deprovision = "deprovision"
+	backup      = "backup"
 )
 
 // request is one that platforms send.
@@ -65,9 +66,37 @@ func (p plan) provisionWith(id string, parameters map[string]any) request {
 		"context": map[string]any{"platform": "cloudfoundry"}}, id, ""}
 }
 
+// clone asks for an instance with a copy of another one's data.
+func (p plan) clone(id, of string) request {
+	return p.inBackground(p.provisionWith(id, map[string]any{"keep_deleted_days": 0, "clone_from": of}))
+}
+
+// restore asks for an instance with the data of a backup.
+func (p plan) restore(id, from string) request {
+	return p.inBackground(p.provisionWith(id, map[string]any{"keep_deleted_days": 0, "restore_from": from}))
+}
+
+// inBackground lets an operation go on in the background even if the plan needs that for no other.
+func (p plan) inBackground(q request) request {
+	if p.async == "" {
+		q.path += "accepts_incomplete=true"
+	}
+	return q
+}
+
+// update changes the plan. If that moves the data, it goes on in the background.
 func (p plan) update(id string, to plan) request {
-	return request{update, "PATCH", instancePath(id) + "?" + p.async,
+	q := request{update, "PATCH", instancePath(id) + "?" + p.async,
 		map[string]any{"service_id": p.serviceID, "plan_id": to.id}, id, ""}
+	if p.dedicated() != to.dedicated() {
+		q = p.inBackground(q)
+	}
+	return q
+}
+
+func (p plan) backUp(id string) request {
+	return p.inBackground(request{backup, "PATCH", instancePath(id) + "?" + p.async,
+		map[string]any{"service_id": p.serviceID, "plan_id": p.id, "parameters": map[string]any{"backup": "now"}}, id, ""})
 }
 
 func (p plan) deprovision(id string) request {

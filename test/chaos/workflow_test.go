@@ -16,10 +16,17 @@ import (
 type workflow struct {
 	kind string
 	plan plan
-	to   plan // of an update
-	view bool // an account of the instance defines a view, and so stays when it is unbound
-	keep bool // a deprovision keeps the data; a provision gets them back
+	to   plan   // of an update
+	view bool   // an account of the instance defines a view, and so stays when it is unbound
+	keep bool   // a deprovision keeps the data; a provision gets them back
+	from string // what a provision gets its data from: clone or restore; "" for nothing
 }
+
+// What a provision can get its data from.
+const (
+	clone   = "clone"
+	restore = "restore"
+)
 
 func (f workflow) String() string {
 	name := f.kind + " " + f.plan.name
@@ -29,11 +36,25 @@ func (f workflow) String() string {
 	if f.keep {
 		name += ", whose data are kept"
 	}
+	if f.from != "" {
+		name += " by " + f.from
+	}
+	if f.moves() {
+		name += " to " + f.to.name
+	}
 	return name
 }
 
 // launches reports whether the operation is one on a dedicated server of its own.
-func (f workflow) launches() bool { return f.plan.dedicated() && f.kind != bind && f.kind != unbind }
+func (f workflow) launches() bool {
+	return f.plan.dedicated() && f.kind != bind && f.kind != unbind || f.to.dedicated()
+}
+
+// moves reports whether the operation moves the data to another server.
+func (f workflow) moves() bool { return f.kind == update && f.plan.dedicated() != f.to.dedicated() }
+
+// copies reports whether the operation reads the rows of a database and writes them elsewhere.
+func (f workflow) copies() bool { return f.moves() || f.from != "" || f.kind == backup }
 
 // workflows are all that there are.
 func workflows(t testing.TB) []workflow {
@@ -55,12 +76,18 @@ func workflows(t testing.TB) []workflow {
 		{kind: deprovision, plan: dedicated, keep: true},
 		{kind: provision, plan: shared, view: true, keep: true},
 		{kind: provision, plan: dedicated, keep: true},
+		{kind: update, plan: shared, to: dedicated, view: true},
+		{kind: update, plan: dedicated, to: shared},
+		{kind: provision, plan: shared, from: clone, view: true},
+		{kind: backup, plan: shared, view: true},
+		{kind: provision, plan: shared, from: restore},
 	}
 }
 
-// retaining is the environment of brokers for these workflows.
+// retaining is the environment of brokers for these workflows: they keep the data of deleted instances, and backups.
 func retaining(t testing.TB) map[string]string {
-	return map[string]string{"CATALOG": testdrive.RetainingCatalog(t, "shared-small", "dedicated-small")}
+	return map[string]string{"CATALOG": testdrive.RetainingCatalog(t, "shared-small", "dedicated-small"),
+		"BACKUP_STORE": "file://" + t.TempDir()}
 }
 
 // target is what an operation works on.
@@ -68,12 +95,17 @@ type target struct {
 	workflow
 	instance audit.Instance
 	binding  audit.Binding
-	deleted  string // the instance whose data this one is to get
+	deleted  string         // the instance whose data this one is to get
+	source   audit.Instance // the instance that is copied or was backed up
 }
 
 // prepare makes what the operation needs to be there. host is a dedicated instance that lends itself to bindings.
 func (w *world) prepare(ctx context.Context, f workflow, host audit.Instance) (target, error) {
 	x := target{workflow: f, instance: audit.Instance{ID: uuid.NewString(), PlanID: f.plan.id}}
+	if f.from != "" {
+		err := w.makeSource(ctx, &x)
+		return x, err
+	}
 	if f.kind == provision && !f.keep {
 		return x, nil
 	}
@@ -109,6 +141,21 @@ func (w *world) prepare(ctx context.Context, f workflow, host audit.Instance) (t
 	x.deleted = x.instance.ID
 	x.instance = audit.Instance{ID: uuid.NewString(), PlanID: f.plan.id, Note: x.instance.Note} // which comes back
 	return x, nil
+}
+
+// makeSource makes the instance whose data the operation reads.
+func (w *world) makeSource(ctx context.Context, x *target) (err error) {
+	of := target{workflow: workflow{kind: backup, plan: x.plan, view: x.view}}
+	of, err = w.prepare(ctx, of.workflow, audit.Instance{})
+	x.source, x.instance.Note = of.instance, of.instance.Note
+	if err != nil || x.from == clone {
+		return err
+	}
+	got, err := w.run(x.plan.backUp(x.source.ID))
+	if err != nil || got.failed {
+		return errors.Join(fmt.Errorf("back up: %s", got.Raw), err)
+	}
+	return nil
 }
 
 // leaveView makes a view. Of an instance that is deleted, its account stays, and the instance has another binding.
@@ -172,7 +219,15 @@ func (x target) request() request {
 		if x.keep {
 			return x.plan.undelete(x.instance.ID, x.deleted)
 		}
+		switch x.from {
+		case clone:
+			return x.plan.clone(x.instance.ID, x.source.ID)
+		case restore:
+			return x.plan.restore(x.instance.ID, x.source.ID)
+		}
 		return x.plan.provision(x.instance.ID)
+	case backup:
+		return x.plan.backUp(x.instance.ID)
 	case update:
 		return x.plan.update(x.instance.ID, x.to)
 	case bind:
@@ -201,9 +256,13 @@ func (w *world) learn(x *target, q request, got outcome) (err error) {
 	case provision:
 		x.instance.State = audit.Exists
 		w.tell(x.instance)
+		if x.from != "" { // the note is read by a binding
+			_, err = w.bind(x.plan, x.instance.ID)
+		}
 	case update:
 		x.instance.PlanID = x.to.id
 		w.tell(x.instance)
+		err = w.learnMove(x)
 	case bind:
 		x.binding.State = audit.Exists
 		x.binding.Credentials, err = audit.ReadCredentials(got.Body["credentials"])
@@ -218,6 +277,27 @@ func (w *world) learn(x *target, q request, got outcome) (err error) {
 	return err
 }
 
+// learnMove reads the credentials that a binding has after its instance's data were moved.
+func (w *world) learnMove(x *target) error {
+	if !x.moves() {
+		return nil
+	}
+	r, err := w.survivor().Send("GET", bindingPath(x.instance.ID, x.binding.ID), nil, nil)
+	if err != nil {
+		return err
+	}
+	moved, err := audit.ReadCredentials(r.Body["credentials"])
+	if err != nil {
+		return fmt.Errorf("fetch the binding after the move: %d %s: %w", r.Status, r.Raw, err)
+	}
+	if moved.Port == x.binding.Credentials.Port { // it was given up, or has been undone
+		return errors.New("the binding has the address from before the move")
+	}
+	x.binding.Former, x.binding.Credentials = x.binding.Credentials, moved
+	w.tellBinding(x.binding)
+	return nil
+}
+
 // clear deletes what an operation has left, as a platform does.
 func (w *world) clear(x *target, host audit.Instance) error {
 	if x.instance.ID == host.ID {
@@ -226,6 +306,12 @@ func (w *world) clear(x *target, host audit.Instance) error {
 		}
 		return w.unbind(x.plan, x.binding)
 	}
+	if x.source.ID != "" {
+		source := target{workflow: workflow{kind: deprovision, plan: x.plan}, instance: x.source}
+		if err := w.delete(&source); err != nil {
+			return err
+		}
+	}
 	if x.instance.State == audit.Gone || x.instance.State == "" {
 		return nil
 	}
@@ -233,7 +319,11 @@ func (w *world) clear(x *target, host audit.Instance) error {
 }
 
 func (w *world) delete(x *target) error {
-	q := x.plan.deprovision(x.instance.ID)
+	p := x.plan
+	if x.instance.PlanID == x.to.id { // an update has succeeded
+		p = x.to
+	}
+	q := p.deprovision(x.instance.ID)
 	got, err := w.run(q)
 	if err != nil || got.failed {
 		return errors.Join(fmt.Errorf("deprovision: %s", got.Raw), err)

@@ -127,6 +127,12 @@ func (p *Provisioner) backUpWorkflow(i store.Instance, id string) task.Workflow 
 				tx.Fail(errors.Join(err, errors.New("the facts of the backup are lost")))
 			}
 			tx.CompleteBackup(written)
+			var mark store.BackupPosition
+			if found, err := m.Recall(markKey, &mark); err != nil {
+				tx.Fail(err)
+			} else if found {
+				tx.MarkBackup(mark)
+			}
 		},
 		Durable: true,
 		Advice: fmt.Sprintf("The backup is %s. To restore it, give its id as restore_from to `cf create-service`, or as "+
@@ -172,6 +178,11 @@ func (b backingUp) write(ctx context.Context, run *task.Run) error {
 	if err != nil {
 		return b.explain(ctx, run, err)
 	}
+	if m.BinaryLog != nil {
+		if err := run.Remember(markKey, MarkOf(m)); err != nil {
+			return err
+		}
+	}
 	return run.Remember(summary, RecordOf(m))
 }
 
@@ -207,8 +218,12 @@ func (b backingUp) writeFrom(ctx context.Context, run *task.Run, admin *mysqladm
 		Organization: recorded.OrganizationGUID, Space: recorded.SpaceGUID, Reason: recorded.Reason,
 		Flavour: flavour.Name, Version: flavour.Version, KeepUntil: recorded.KeepUntil,
 		DataBytes: size.Used(size.Files)}
-	return b.vault.Write(ctx, m, transfer.Source{Rows: rows, Programs: programs, Database: b.instance.Database},
-		transfer.Options{Alive: run.Alive, Progress: b.reportProgress(ctx, run, "written", percent("Writing the backup"))})
+	o := transfer.Options{Alive: run.Alive, Progress: b.reportProgress(ctx, run, "written",
+		percent("Writing the backup"))}
+	if err := b.mark(ctx, admin, &m, &o); err != nil {
+		return m, err
+	}
+	return b.vault.Write(ctx, m, transfer.Source{Rows: rows, Programs: programs, Database: b.instance.Database}, o)
 }
 
 // explain says what users read about a backup that failed.

@@ -148,6 +148,12 @@ func (p *Provisioner) purgeBackup(ctx context.Context, b store.Backup) error {
 	return p.store.EndBackupDeletion(ctx, b.ID)
 }
 
+// MarkOf is where in an archive of binary logs a backup with that manifest was taken. There must be one.
+func MarkOf(m backup.Manifest) store.BackupPosition {
+	return store.BackupPosition{BackupID: m.ID, LogID: m.BinaryLog.Log, File: m.BinaryLog.At.File,
+		Position: m.BinaryLog.At.Offset, TakenAt: m.BinaryLog.Time}
+}
+
 // RecordOf is the record of a complete backup with that manifest.
 func RecordOf(m backup.Manifest) store.Backup {
 	return store.Backup{ID: m.ID, InstanceID: m.InstanceID, InstanceName: m.InstanceName, ServiceID: m.ServiceID,

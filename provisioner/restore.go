@@ -22,6 +22,15 @@ func (p *Provisioner) backupToRestore(ctx context.Context, q ProvisionRequest) (
 	}
 	name := q.Parameters.RestoreFrom
 	b, err = p.store.FindBackup(ctx, name)
+	if until := q.Parameters.RestoreToTime; err == nil && until != "" {
+		by, of := tenantOf(q.OrganizationGUID, q.SpaceGUID, q.Context), tenant{b.Platform, b.OrganizationGUID, b.SpaceGUID}
+		if by.mayUse(of, q.Plan, p.plans.Get(b.PlanID)) {
+			b, err = p.backupBefore(ctx, q.Plan, name, until)
+			if refusal, ok := errors.AsType[*Error](err); ok {
+				return b, refusal
+			}
+		}
+	}
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return b, fmt.Errorf("look for the backup: %w", err)
 	}
@@ -74,6 +83,11 @@ func (f filling) restore(ctx context.Context, run *task.Run, of plan.Plan, owner
 	if err != nil {
 		return explainBackup(run, err)
 	}
+	if f.parameters.RestoreToTime != "" {
+		if err := f.undoReplay(ctx, run, owner); err != nil {
+			return err
+		}
+	}
 	err = f.asOwner(ctx, run, owner, func(ctx context.Context, to transfer.Target) error {
 		from := mysqladmin.Flavour{Name: m.Flavour, Version: m.Version}
 		if err := f.canHold(ctx, from, fmt.Sprintf("a backup of %s", from)); err != nil {
@@ -82,6 +96,9 @@ func (f filling) restore(ctx context.Context, run *task.Run, of plan.Plan, owner
 		return f.vault.Restore(ctx, m, to, transfer.Options{Events: of.Events, Later: events, Alive: run.Alive,
 			MaxBytes: 4*of.Quota() + 64<<20, Progress: f.reportProgress(ctx, run, "restored", percent("Restoring the backup"))})
 	})
+	if err == nil && f.parameters.RestoreToTime != "" {
+		err = f.replay(ctx, run, owner, m, events)
+	}
 	return explainRestore(ctx, run, err)
 }
 

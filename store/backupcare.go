@@ -16,8 +16,9 @@ type BackupSchedule struct {
 // backupPause is how long after an attempt the next scheduled backup of an instance begins at the earliest.
 const backupPause = time.Hour
 
-// DueBackups lists the ids of ready instances whose latest backup is older than the schedule of their plan says, those
-// with the oldest first. With the backups that are in progress they are at most max.
+// DueBackups lists the ids of ready instances whose latest backup is older than the schedule of their plan says, or
+// whose archive of binary logs has no backup to begin with, those with the oldest first. With the backups that are in
+// progress they are at most max.
 func (s *Store) DueBackups(ctx context.Context, schedules []BackupSchedule, max int) ([]string, error) {
 	plans, every := make([]string, len(schedules)), make([]time.Duration, len(schedules))
 	for n, p := range schedules {
@@ -27,7 +28,9 @@ func (s *Store) DueBackups(ctx context.Context, schedules []BackupSchedule, max 
 		FROM instance i JOIN unnest($1::text[], $2::interval[]) AS p (plan_id, every) USING (plan_id)
 		WHERE i.state = 'ready'
 			AND NOT EXISTS (SELECT FROM backup b WHERE b.instance_id = i.id AND b.state <> 'deleting'
-				AND b.created_at > now() - p.every)
+				AND b.created_at > now() - p.every
+				AND NOT EXISTS (SELECT FROM binary_log l WHERE l.instance_id = i.id AND l.ended_at IS NULL
+					AND NOT EXISTS (SELECT FROM backup_position o WHERE o.log_id = l.id) AND b.state = 'complete'))
 			AND NOT EXISTS (SELECT FROM task t WHERE t.instance_id = i.id AND t.binding_id = ''
 				AND (t.state = 'in progress' OR t.kind = '`+BackUp+`' AND t.created_at > now() - least(p.every, $4::interval)))
 		ORDER BY (SELECT max(b.created_at) FROM backup b WHERE b.instance_id = i.id) NULLS FIRST, i.created_at

@@ -21,6 +21,8 @@
 //	backups.go        backups in the object store; backupcare.go finds which to take, verify and delete
 //	authority.go      certificate authorities of dedicated servers
 //
+// Archives of binary logs: binarylog.go.
+//
 // Secrets, of brokers themselves:
 //
 //	keyset.go         keysets, and how a key is replaced in steps

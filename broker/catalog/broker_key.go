@@ -40,6 +40,9 @@ func readBrokerKey(parent *object) plan.Plan {
 	made.MaxBindingTTL = o.ttl("max_binding_ttl")
 	made.Limits = readLimits(o)
 	made.Backups = readBackups(o)
+	if archives := o.flag("archive_binary_logs"); archives != nil {
+		made.ArchiveLogs = *archives
+	}
 	memory := o.positive("memory_mb")
 	if memory != nil {
 		made.MemoryMB = *memory
@@ -56,6 +59,9 @@ func readBrokerKey(parent *object) plan.Plan {
 		if o.has("memory_mb") {
 			o.reject("memory_mb", "left out: a shared plan has no memory of its own")
 		}
+		if made.ArchiveLogs {
+			o.reject("archive_binary_logs", "left out: shared servers have the binary logs of all tenants together")
+		}
 		for _, key := range append([]string{"launcher", "milli_cpu"}, placementKeys...) {
 			if o.has(key) {
 				o.reject(key, "left out: shared servers run already")
@@ -71,6 +77,9 @@ func readBrokerKey(parent *object) plan.Plan {
 func checkDedicated(o *object, made plan.Plan) {
 	if made.Async != "" && made.Async != plan.AsyncRequired {
 		o.reject("async", "required: a dedicated server takes longer to start than a platform waits")
+	}
+	if made.ArchiveLogs && made.Backups.EveryHours == 0 {
+		o.reject("archive_binary_logs", "beside backup_every_hours: a restore begins with a backup")
 	}
 	if o.require("memory_mb") && made.MemoryMB > 0 && made.MemoryMB < minMemoryMB {
 		o.reject("memory_mb", "at least 192")

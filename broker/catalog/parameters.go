@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -45,13 +46,21 @@ func (c *Catalog) InstanceParameters(planID string, raw json.RawMessage) (plan.I
 	if len(given.texts["bootstrap"]) > maxBootstrap {
 		return plan.InstanceParameters{}, parameterErrorf("Parameter %q must be at most 64 KiB.", "bootstrap")
 	}
+	until, err := given.time(restoreToTime)
+	if err != nil {
+		return plan.InstanceParameters{}, err
+	}
+	if until != "" && given.texts[restoreFrom] == "" {
+		return plan.InstanceParameters{}, parameterErrorf("Parameter %q needs %q, the service instance or the backup.",
+			restoreToTime, restoreFrom)
+	}
 	days, err := given.days(keepDeletedDays)
 	if err != nil {
 		return plan.InstanceParameters{}, err
 	}
 	return plan.InstanceParameters{Charset: given.texts["charset"], Collation: given.texts["collation"],
 		CloneFrom: given.texts["clone_from"], Bootstrap: given.texts["bootstrap"], Undelete: given.texts[undelete],
-		RestoreFrom: given.texts[restoreFrom], KeepDeletedDays: days}, p.keeps(days)
+		RestoreFrom: given.texts[restoreFrom], RestoreToTime: until, KeepDeletedDays: days}, p.keeps(days)
 }
 
 // maxBootstrap is how many bytes of SQL a request may have.
@@ -62,6 +71,7 @@ const (
 	undelete        = "undelete"
 	keepDeletedDays = "keep_deleted_days"
 	restoreFrom     = "restore_from"
+	restoreToTime   = "restore_to_time"
 	backUp          = "backup"
 	restoreBackup   = "restore_backup"
 	confirm         = "confirm"
@@ -157,6 +167,20 @@ func (c *Catalog) BindingParameters(planID string, raw json.RawMessage) (plan.Bi
 type parameters struct {
 	texts   map[string]string
 	numbers map[string]json.Number
+}
+
+// time returns the parameter of that name, a time, in UTC.
+func (given parameters) time(name string) (string, error) {
+	text := given.texts[name]
+	if text == "" {
+		return "", nil
+	}
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return "", parameterErrorf("Parameter %q must be a time with its zone, such as 2026-11-22T18:30:00Z or "+
+			"2026-11-22T19:30:00+01:00 (RFC 3339).", name)
+	}
+	return at.UTC().Format(time.RFC3339Nano), nil
 }
 
 // days returns the parameter of that name, a number of days.

@@ -93,9 +93,9 @@ func TestParametersRefused(t *testing.T) {
 		{"create", `{`, "The parameters are not valid JSON."},
 		{"create", `{} {}`, "The parameters are not valid JSON."},
 		{"create", strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000), "The parameters are not valid JSON."},
-		{"create", `{"colour":"blue"}`, `Parameter "colour" is not known. This plan accepts bootstrap, charset, clone_from, collation, keep_deleted_days, restore_from, undelete.`},
-		{"create", `{"Charset":"utf8"}`, `Parameter "Charset" is not known. This plan accepts bootstrap, charset, clone_from, collation, keep_deleted_days, restore_from, undelete.`},
-		{"create", `{"role":"admin"}`, `Parameter "role" is not known. This plan accepts bootstrap, charset, clone_from, collation, keep_deleted_days, restore_from, undelete.`},
+		{"create", `{"colour":"blue"}`, `Parameter "colour" is not known. This plan accepts bootstrap, charset, clone_from, collation, keep_deleted_days, restore_from, restore_to_time, undelete.`},
+		{"create", `{"Charset":"utf8"}`, `Parameter "Charset" is not known. This plan accepts bootstrap, charset, clone_from, collation, keep_deleted_days, restore_from, restore_to_time, undelete.`},
+		{"create", `{"role":"admin"}`, `Parameter "role" is not known. This plan accepts bootstrap, charset, clone_from, collation, keep_deleted_days, restore_from, restore_to_time, undelete.`},
 		{"create", `{"charset":"a","charset":"b"}`, `Parameter "charset" is given twice.`},
 		{"create", `{"charset":"a","\u0063harset":"a"}`, `Parameter "charset" is given twice.`},
 		{"create", `{"charset":{"` + strings.Repeat("x", 257) + `":1}}`, "A parameter has a name longer than 256 bytes."},
@@ -120,6 +120,10 @@ func TestParametersRefused(t *testing.T) {
 			`Parameters "clone_from" and "restore_from" exclude each other: a service instance has one source.`},
 		{"create", `{"restore_from":"b","charset":"utf8"}`, `Parameters "restore_from" and "charset" exclude each other: a ` +
 			`copy has the character set of its source.`},
+		{"create", `{"restore_from":"b","restore_to_time":"2026-01-01 00:00:00"}`, `Parameter "restore_to_time" must be a ` +
+			`time with its zone, such as 2026-11-22T18:30:00Z or 2026-11-22T19:30:00+01:00 (RFC 3339).`},
+		{"create", `{"restore_to_time":"2026-01-01T00:00:00Z"}`,
+			`Parameter "restore_to_time" needs "restore_from", the service instance or the backup.`},
 		{"create", `{"undelete":"db","restore_from":"b"}`,
 			`Parameters "undelete" and "restore_from" exclude each other: the data come back as they were.`},
 		{"update", `{"backup":"now","keep_deleted_days":0}`,

@@ -40,8 +40,8 @@ func readSchemas(plan *object) requestSchemas {
 		return s
 	}
 	if instance, ok := schemas.object("service_instance"); ok {
-		readSchema(instance, "create", &s.create, "charset", "collation", "clone_from", "bootstrap", restoreFrom, undelete,
-			keepDeletedDays)
+		readSchema(instance, "create", &s.create, "charset", "collation", "clone_from", "bootstrap", restoreFrom,
+			restoreToTime, undelete, keepDeletedDays)
 		readSchema(instance, "update", &s.update, keepDeletedDays, backUp, restoreBackup, confirm)
 		instance.close()
 	}

@@ -39,6 +39,7 @@ type instancePage struct {
 	Recent   []store.TaskSummary
 	Backups  []store.Backup // the latest first
 	Copies   []copyRow      // that are being made of it, in its space
+	Periods  []store.Window // in which it can be restored to any time, the latest first
 	Deleted  []deletedRow   // instances of the space that can come back
 }
 
@@ -176,6 +177,11 @@ func (d *Dashboard) instancePage(r *http.Request, id string, access signin.Acces
 	for _, c := range copies {
 		p.Copies = append(p.Copies, d.newCopyRow(c))
 	}
+	windows, err := d.Store.Windows(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	p.Periods = provisioner.Periods(windows)
 	deleted, err := d.Deleted(ctx, i)
 	if err != nil {
 		return nil, err

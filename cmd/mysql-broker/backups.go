@@ -12,6 +12,7 @@ import (
 
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/archive"
 	"mysql-broker/provisioner/backup"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
@@ -253,11 +254,37 @@ func (c *console) importBackups(ctx context.Context, out, problems io.Writer) er
 		if isNew {
 			imported++
 		}
+		if err == nil && m.BinaryLog != nil {
+			err = c.store.ImportMark(ctx, provisioner.MarkOf(m))
+		}
 		return err
 	})
+	if err == nil {
+		unreadable, err = c.importLogs(ctx, vault, problems, unreadable)
+	}
 	fmt.Fprintf(out, "Backups imported: %d.\n", imported)
 	if err == nil && unreadable > 0 {
 		err = fmt.Errorf("not read: %d", unreadable)
 	}
 	return err
+}
+
+// importLogs records the archives of binary logs. It adds those that cannot be read to the number of the unreadable.
+func (c *console) importLogs(ctx context.Context, vault backup.Vault, problems io.Writer, unreadable int) (int, error) {
+	err := vault.EachLog(ctx, func(object string, l backup.Log, err error) error {
+		var end archive.Ended
+		if err == nil {
+			end, err = archive.End(ctx, vault, l)
+		}
+		if err != nil {
+			unreadable++
+			_, err = fmt.Fprintf(problems, "%s: %v\n", object, err)
+			return err
+		}
+		_, err = c.store.ImportLog(ctx, store.BinaryLog{ID: l.ID, InstanceID: l.InstanceID, Server: l.Server,
+			Launcher: l.Launcher, BeginFile: l.Begin.File, BeginAt: l.Begin.Offset, BeganAt: l.BeganAt, File: end.At.File,
+			Position: end.At.Offset, Until: end.Until})
+		return err
+	})
+	return unreadable, err
 }

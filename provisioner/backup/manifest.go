@@ -44,6 +44,9 @@ type Manifest struct {
 	SQLBytes  int64 `json:"sql_bytes"`
 	Bytes     int64 `json:"bytes"` // of all objects
 
+	// BinaryLog is nil if the server's binary logs are not archived.
+	BinaryLog *Mark `json:"binary_log,omitempty"`
+
 	Schema object `json:"schema"`
 	Parts  []part `json:"parts"`
 
@@ -94,23 +97,9 @@ func (v Vault) Manifest(ctx context.Context, instanceID, id string) (m Manifest,
 }
 
 func (v Vault) manifest(ctx context.Context, name string) (m Manifest, e envelope, err error) {
-	raw, err := v.Objects.Get(ctx, name, maxManifest)
-	if errors.Is(err, objectstore.ErrNotFound) {
-		return m, e, ErrNotFound
-	}
+	e, m.key, err = v.open(ctx, name)
 	if err != nil {
 		return m, e, err
-	}
-	if err := json.Unmarshal(raw, &e); err != nil {
-		return m, e, &DamagedError{name, err}
-	}
-	if e.Format != format {
-		return m, e, fmt.Errorf("%s has the format %d, and this release reads %d", name, e.Format, format)
-	}
-	m.key, err = v.Keys.Unwrap(e.Key, what(e.Manifest))
-	if err != nil {
-		return m, e, &DamagedError{name, errors.New("it was changed, or ENCRYPTION_KEYSET lacks the key with which it was " +
-			"written")}
 	}
 	decoder := json.NewDecoder(bytes.NewReader(e.Manifest))
 	if err := decoder.Decode(&m); err != nil {
@@ -122,11 +111,45 @@ func (v Vault) manifest(ctx context.Context, name string) (m Manifest, e envelop
 	return m, e, nil
 }
 
+// open reads an envelope, and the key in it.
+func (v Vault) open(ctx context.Context, name string) (e envelope, key []byte, err error) {
+	raw, err := v.Objects.Get(ctx, name, maxManifest)
+	if errors.Is(err, objectstore.ErrNotFound) {
+		return e, nil, ErrNotFound
+	}
+	if err != nil {
+		return e, nil, err
+	}
+	if err := json.Unmarshal(raw, &e); err != nil {
+		return e, nil, &DamagedError{name, err}
+	}
+	if e.Format != format {
+		return e, nil, fmt.Errorf("%s has the format %d, and this release reads %d", name, e.Format, format)
+	}
+	key, err = v.Keys.Unwrap(e.Key, what(e.Manifest))
+	if err != nil {
+		return e, nil, &DamagedError{name, errors.New("it was changed, or ENCRYPTION_KEYSET lacks the key with which it " +
+			"was written")}
+	}
+	return e, key, nil
+}
+
 // Each calls fn with the manifests of all backups in the object store, or with the error of one that cannot be read.
 func (v Vault) Each(ctx context.Context, fn func(object string, m Manifest, err error) error) error {
+	return v.eachNamed(ctx, manifestName, func(name string) error {
+		m, _, err := v.manifest(ctx, name)
+		if errors.Is(err, ErrNotFound) { // deleted meanwhile
+			return nil
+		}
+		return fn(name, m, err)
+	})
+}
+
+// eachNamed calls fn for the objects of that name in all folders.
+func (v Vault) eachNamed(ctx context.Context, last string, fn func(name string) error) error {
 	var names []string
 	if err := v.Objects.List(ctx, "", func(name string) error {
-		if strings.HasSuffix(name, "/"+manifestName) {
+		if strings.HasSuffix(name, "/"+last) {
 			names = append(names, name)
 		}
 		return nil
@@ -134,19 +157,15 @@ func (v Vault) Each(ctx context.Context, fn func(object string, m Manifest, err 
 		return err
 	}
 	for _, name := range names {
-		m, _, err := v.manifest(ctx, name)
-		if errors.Is(err, ErrNotFound) { // deleted meanwhile
-			continue
-		}
-		if err := fn(name, m, err); err != nil {
+		if err := fn(name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Rewrap encrypts the keys of all backups again that the keyset's primary key has not encrypted, and returns how many
-// there were.
+// Rewrap encrypts the keys of all backups and logs again that the keyset's primary key has not encrypted, and returns
+// how many there were.
 func (v Vault) Rewrap(ctx context.Context) (rewrapped int, err error) {
 	var failed error
 	err = v.Each(ctx, func(name string, _ Manifest, err error) error {
@@ -165,5 +184,6 @@ func (v Vault) Rewrap(ctx context.Context) (rewrapped int, err error) {
 		rewrapped++
 		return v.Objects.Put(ctx, name, sealed)
 	})
-	return rewrapped, errors.Join(err, failed)
+	logs, rewrapping := v.rewrapLogs(ctx)
+	return rewrapped + logs, errors.Join(err, failed, rewrapping)
 }

@@ -96,11 +96,16 @@ func (v Vault) read(ctx context.Context, m Manifest, o object, fn func(io.Reader
 	if found := describe(o.Name, data); found != o {
 		return &DamagedError{name, errors.New("its checksum is not that of the manifest")}
 	}
-	cipher, err := newCipher(m.key)
+	return v.decrypt(data, m.key, name, place(m.InstanceID, m.ID, o.Name), fn)
+}
+
+// decrypt calls fn with what was written to an object of that name and place.
+func (v Vault) decrypt(data, key []byte, name string, place []byte, fn func(io.Reader) error) error {
+	cipher, err := newCipher(key)
 	if err != nil {
 		return err
 	}
-	decrypted, err := cipher.NewDecryptingReader(bytes.NewReader(data), place(m.InstanceID, m.ID, o.Name))
+	decrypted, err := cipher.NewDecryptingReader(bytes.NewReader(data), place)
 	if err != nil {
 		return &DamagedError{name, err}
 	}

@@ -29,11 +29,13 @@ type Size struct {
 	MilliCPU  int
 	StorageMB int
 	Placement *plan.Placement
+
+	BinaryLogs bool // are kept, and archived
 }
 
 func spec(i store.Instance, adminPassword string, size Size) launcher.Spec {
 	return launcher.Spec{ID: i.Location.Server, MemoryMB: size.MemoryMB, MilliCPU: size.MilliCPU,
-		StorageMB: size.StorageMB, Placement: size.Placement,
+		StorageMB: size.StorageMB, Placement: size.Placement, BinaryLogs: size.BinaryLogs,
 		Labels: map[string]string{"instance_id": i.ID, "plan_id": i.PlanID, "organization_guid": i.OrganizationGUID,
 			"space_guid": i.SpaceGUID},
 		AdminUser: adminUser, AdminPassword: adminPassword}

@@ -39,10 +39,10 @@ type Launcher interface {
 	// respond yet. It is false once the server was up or failed to start.
 	Starting(id string) bool
 
-	// Resize restarts the server with the spec's limits; its data, port and certificate stay the same. A server that
-	// already runs with these limits is left alone. It returns ErrNotFound if there is no such server. If the server
-	// refuses the admin password, Resize returns that error of MySQL at once (see mysqladmin.AccessDenied): the caller
-	// then tries the password that an interrupted change may have set.
+	// Resize restarts the server with the spec's limits, and with or without binary logs; its data, port and certificate
+	// stay the same. A server that already runs like that is left alone. It returns ErrNotFound if there is no such
+	// server. If the server refuses the admin password, Resize returns that error of MySQL at once (see
+	// mysqladmin.AccessDenied): the caller then tries the password that an interrupted change may have set.
 	Resize(ctx context.Context, spec Spec, report func(progress string)) (Endpoint, error)
 
 	// ChangeAdminPassword runs change, which sets the next password of the admin account by SQL, and then stores that
@@ -105,6 +105,7 @@ type Spec struct {
 	MemoryMB      int               // MiB the server may use
 	MilliCPU      int               // thousandths of a processor the server may use; 0 for no limit
 	StorageMB     int               // MiB of disk; the process launcher records it and enforces nothing
+	BinaryLogs    bool              // the server keeps binary logs, which the broker archives and purges
 	Placement     *plan.Placement   // nil for the launcher's own choice; only for kinds that take one, see Kind
 	Labels        map[string]string // whose server it is, see fleet.spec; only informs operators
 	AdminUser     string            // account with every privilege, from any host

@@ -11,6 +11,10 @@ type InstanceParameters struct {
 	// RestoreFrom is the id of a backup, or of an instance whose latest backup the new one gets.
 	RestoreFrom string `json:"restore_from,omitempty"`
 
+	// RestoreToTime is the time, as time.RFC3339Nano in UTC, to which the data of RestoreFrom are restored; "" for that of
+	// the backup.
+	RestoreToTime string `json:"restore_to_time,omitempty"`
+
 	// Undelete is the id or the name of a deleted instance whose data the new one gets.
 	Undelete string `json:"undelete,omitempty"`
 	// KeepDeletedDays is for how long the data are kept once the instance is deleted, if not as long as its plan says.

@@ -60,6 +60,9 @@ type Plan struct {
 	// Backups says how often instances are backed up, and for how long backups are kept.
 	Backups Backups
 
+	// ArchiveLogs says that dedicated servers keep binary logs, which the broker archives.
+	ArchiveLogs bool
+
 	MaxPolling         time.Duration // maximum_polling_duration in the catalog, 0 for none
 	MaintenanceVersion string        // maintenance_info.version in the catalog, "" for none
 

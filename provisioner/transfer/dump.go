@@ -20,10 +20,10 @@ type Output interface {
 }
 
 // Dump reads a database as it is at one moment. Each of its workers has an output. Options.MaxBytes and Options.Events
-// do not apply.
+// do not apply. Errors of Options.Locked and Options.Described are those of the source.
 func Dump(ctx context.Context, from Source, o Options, output func() Output) (Schema, error) {
 	o = o.complete()
-	taken, err := takeSnapshot(ctx, from, o.Workers+1)
+	taken, err := takeSnapshot(ctx, from, o)
 	if err != nil {
 		return Schema{}, err
 	}
@@ -31,6 +31,11 @@ func Dump(ctx context.Context, from Source, o Options, output func() Output) (Sc
 	programs, err := readPrograms(ctx, from)
 	if err != nil {
 		return Schema{}, err
+	}
+	if o.Described != nil {
+		if err := o.Described(ctx); err != nil {
+			return Schema{}, ofSource(err)
+		}
 	}
 	o.Events = true
 	if err := programs.check(o); err != nil {

@@ -31,23 +31,23 @@ const snapshotAttempts = 5
 
 // takeSnapshot waits until it has a lock on all tables, for which nobody needs a privilege but LOCK TABLES. Writers
 // wait while the definitions are read and the connections begin their transactions.
-func takeSnapshot(ctx context.Context, from Source, connections int) (*snapshot, error) {
+func takeSnapshot(ctx context.Context, from Source, o Options) (*snapshot, error) {
 	for attempt := 1; ; attempt++ {
-		s, err := trySnapshot(ctx, from, connections)
+		s, err := trySnapshot(ctx, from, o)
 		if err == nil || attempt == snapshotAttempts || !errors.Is(err, ErrChanged) {
 			return s, err
 		}
 	}
 }
 
-func trySnapshot(ctx context.Context, from Source, connections int) (s *snapshot, err error) {
+func trySnapshot(ctx context.Context, from Source, o Options) (s *snapshot, err error) {
 	s = &snapshot{}
 	defer func() {
 		if err != nil {
 			s.close()
 		}
 	}()
-	for range connections {
+	for range o.Workers + 1 {
 		conn, err := from.Rows.Conn(ctx)
 		if err != nil {
 			return s, ofSource(err)
@@ -68,7 +68,10 @@ func trySnapshot(ctx context.Context, from Source, connections int) (s *snapshot
 	if _, err := locks.ExecContext(ctx, lockSession); err != nil {
 		return s, ofSource(err)
 	}
-	return s, s.fill(ctx, locks)
+	if err := s.fill(ctx, locks); err != nil || o.Locked == nil {
+		return s, err
+	}
+	return s, ofSource(o.Locked(ctx))
 }
 
 func (s *snapshot) fill(ctx context.Context, locks *sql.Conn) error {

@@ -40,7 +40,10 @@ type Options struct {
 	// LeftOut gets the programs that cannot be created, such as views that were broken in the source. If it is nil, the
 	// copy is refused.
 	LeftOut func(program string, err error)
-	Alive   func() error // called before each change; the copy fails with its error
+	// Locked is called at the moment of the snapshot, while nobody can write; and Described once all definitions were
+	// read. Both may be nil.
+	Locked, Described func(context.Context) error
+	Alive             func() error // called before each change; the copy fails with its error
 	// Progress is called after each chunk, with bytes; total is an estimate. Load calls it after each part, with parts.
 	// It may be nil.
 	Progress func(done, total uint64)
@@ -112,7 +115,7 @@ func number(err error) uint16 {
 // Copy makes the target a copy of the source.
 func Copy(ctx context.Context, from Source, to Target, o Options) error {
 	o = o.complete()
-	taken, err := takeSnapshot(ctx, from, o.Workers+1)
+	taken, err := takeSnapshot(ctx, from, o)
 	if err != nil {
 		return err
 	}

@@ -62,6 +62,7 @@ func (a *App) components() []component {
 		{"examinations", a.startExaminations},
 		{"dashboard", a.startDashboard},
 		{"quotas", a.startQuotas},
+		{"binary logs", a.startArchive},
 		{"HTTP server", a.serve},
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"mysql-broker/cmd/mysql-broker/version"
 	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/archive"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
@@ -169,6 +170,11 @@ var (
 			"one counts with its own age. Only plans with backup_every_hours are shown.", []string{"plan"}, nil)
 	backupIntervalDesc = prometheus.NewDesc("mysql_broker_backup_interval_seconds",
 		"How often instances of the plan are to be backed up.", []string{"plan"}, nil)
+	logAgeDesc = prometheus.NewDesc("mysql_broker_binary_log_age_seconds",
+		"For how long changes were not archived, of that instance of the plan where that is the longest. An instance "+
+			"without an archive counts with its own age. Only plans with archive_binary_logs are shown.", []string{"plan"}, nil)
+	logBytesDesc = prometheus.NewDesc("mysql_broker_binary_log_bytes",
+		"Bytes of binary logs that were written to the object store, as long as one of their backups is there.", nil, nil)
 	connectionsDesc = prometheus.NewDesc("mysql_broker_shared_server_connections",
 		"Open connections of the shared server, including the broker's own.", []string{"server"}, nil)
 	maxConnectionsDesc = prometheus.NewDesc("mysql_broker_shared_server_max_connections",
@@ -269,6 +275,7 @@ func (c *stateCollector) collectRecorded(ch chan<- prometheus.Metric) {
 		gauge(ch, expiryOverdueDesc, counts.ExpiryOverdue)
 	}
 	c.collectBackups(ctx, ch)
+	c.collectLogs(ctx, ch)
 	if bindings, err := c.bound.counts(ctx); err != nil {
 		c.log.Warn("could not count the bindings on shared servers for /metrics", "error", err)
 	} else {
@@ -298,6 +305,23 @@ func (c *stateCollector) collectBackups(ctx context.Context, ch chan<- prometheu
 	}
 	for _, a := range stats.Ages {
 		gauge(ch, backupAgeDesc, a.Age.Seconds(), planLabel(c.plans, a.PlanID))
+	}
+}
+
+// collectLogs exports nothing if no plan archives binary logs.
+func (c *stateCollector) collectLogs(ctx context.Context, ch chan<- prometheus.Metric) {
+	plans := archive.Plans(c.set)
+	if len(plans) == 0 {
+		return
+	}
+	stats, err := c.store.LogStats(ctx, plans)
+	if err != nil {
+		c.log.Warn("could not read the figures of the archived binary logs for /metrics", "error", err)
+		return
+	}
+	gauge(ch, logBytesDesc, float64(stats.Bytes))
+	for _, a := range stats.Ages {
+		gauge(ch, logAgeDesc, a.Age.Seconds(), planLabel(c.plans, a.PlanID))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"mysql-broker/provisioner/backup/objectstore"
 )
@@ -40,6 +41,8 @@ var backupVariables = []Variable{
 	{"BACKUP_SECRET_KEY", "", "that key's secret"},
 	{"BACKUP_REGION", "", "region of the bucket, if the S3 service cannot tell it"},
 	{"BACKUP_CA_CERTIFICATE", "", "CA of the S3 service, in PEM; default: those of the system"},
+	{"ARCHIVE_INTERVAL", "1m", "how often the binary logs of dedicated servers are copied there, from 1s to 10m; as " +
+		"much of the latest changes is lost with a server"},
 }
 
 // BackupVariables names the variables that say where backups are kept.
@@ -48,6 +51,17 @@ func BackupVariables() (names []string) {
 		names = append(names, v.Name)
 	}
 	return names
+}
+
+// DefaultArchiveEach is the default of ARCHIVE_INTERVAL.
+func DefaultArchiveEach() time.Duration { return defaults().archiveEach() }
+
+func (r *reader) archiveEach() time.Duration {
+	each, err := time.ParseDuration(r.value("ARCHIVE_INTERVAL"))
+	if err != nil || each < time.Second || each > 10*time.Minute {
+		r.note(errors.New("ARCHIVE_INTERVAL is not a duration from 1s to 10m, such as 1m"))
+	}
+	return each
 }
 
 // backupsMark is the tag or name prefix of the bound service that has the bucket.

@@ -45,6 +45,7 @@ type Config struct {
 	Tracing     bool   // whether to send traces
 	Traces      tracing.Config
 	Quota       Quota
+	ArchiveEach time.Duration // between two rounds of archiving binary logs
 	Backups     Backups
 	KeepAudit   time.Duration // how long the record of who did what is kept
 	KeepMoved   time.Duration // how long data can be read where they were before they were moved
@@ -127,6 +128,7 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 		Pprof:       r.loopback("PPROF_ADDRESS"),
 		Quota:       r.quota(),
 		Backups:     r.backups(services),
+		ArchiveEach: r.archiveEach(),
 		KeepMoved:   time.Duration(r.number("KEEP_MOVED_HOURS", 720)) * time.Hour,
 		KeepAudit:   time.Duration(r.number("KEEP_AUDIT_DAYS", 3650)) * 24 * time.Hour,
 	}

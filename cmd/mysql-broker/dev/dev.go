@@ -112,8 +112,9 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	broker, err := app.Start(ctx, config.Config{Bind: "127.0.0.1", Port: cfg.Port, Username: secrets.Username,
 		Password: secrets.Password, PostgresURL: postgres.URL(), Keys: keys,
 		Shared: []shared.Config{server}, Launchers: configured, Quota: config.DefaultQuota(),
-		Backups: config.InDirectory(backups),
-		SignIn:  config.SignIn{Announce: func(link string) { printLink(cfg.Out, link) }}}, c, cfg.Logger)
+		ArchiveEach: config.DefaultArchiveEach(),
+		Backups:     config.InDirectory(backups),
+		SignIn:      config.SignIn{Announce: func(link string) { printLink(cfg.Out, link) }}}, c, cfg.Logger)
 	if err != nil {
 		return err
 	}

@@ -95,7 +95,7 @@ func (l *Launcher) begin(ctx context.Context, s *server, spec launcher.Spec, ima
 func (l *Launcher) newState(spec launcher.Spec, image Image) state {
 	st := state{Phase: phaseLaunching, Flavour: image.Flavour, Image: image.Name, MemoryMB: spec.MemoryMB,
 		MilliCPU: spec.MilliCPU, StorageMB: spec.StorageMB, ClaimMB: spec.StorageMB, AdminUser: spec.AdminUser,
-		Class: l.cfg.StorageClass, Placement: spec.Placement}
+		BinaryLogs: spec.BinaryLogs, Class: l.cfg.StorageClass, Placement: spec.Placement}
 	if spec.Placement != nil && spec.Placement.StorageClass != "" {
 		st.Class = spec.Placement.StorageClass
 	}

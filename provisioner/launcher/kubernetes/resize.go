@@ -40,6 +40,7 @@ func (l *Launcher) Resize(ctx context.Context, spec launcher.Spec,
 	}
 	next := s.state
 	next.MemoryMB, next.MilliCPU, next.StorageMB = spec.MemoryMB, spec.MilliCPU, spec.StorageMB
+	next.BinaryLogs = spec.BinaryLogs
 	next.ClaimMB, next.Placement = max(next.ClaimMB, spec.StorageMB), spec.Placement
 	if reflect.DeepEqual(next, s.state) {
 		return l.bringUp(ctx, s, spec)
@@ -59,7 +60,7 @@ func (l *Launcher) resizeTo(ctx context.Context, s *server, next state, spec lau
 	present := s.state
 	wanted := *s
 	wanted.state = next
-	inPlace := present.sameNodes(next)
+	inPlace := present.sameNodes(next) && present.BinaryLogs == next.BinaryLogs // which takes a restart
 	if next.ClaimMB > present.ClaimMB {
 		online, err := l.growVolume(ctx, &wanted)
 		if err != nil {
@@ -81,6 +82,7 @@ func (l *Launcher) resizeTo(ctx context.Context, s *server, next state, spec lau
 	fault.Point("resize", "template changed")
 	if err := l.change(ctx, s, func(s *server) {
 		s.state.MemoryMB, s.state.MilliCPU = next.MemoryMB, next.MilliCPU
+		s.state.BinaryLogs = next.BinaryLogs
 		s.state.StorageMB, s.state.ClaimMB, s.state.Placement = next.StorageMB, next.ClaimMB, next.Placement
 		s.secret.Data[settingsFile] = settings(s.state)
 	}); err != nil {
@@ -224,10 +226,10 @@ const setTime = 30 * time.Second // for all statements
 // maximum-… limit what sessions may set, and are not variables.
 func changedGlobals(from, to state) (statements []string) {
 	before := map[string]bool{}
-	for _, line := range mysqld.Settings(from.Flavour, from.MemoryMB, 0) {
+	for _, line := range mysqld.Settings(from.Flavour, from.MemoryMB, 0, from.BinaryLogs) {
 		before[line] = true
 	}
-	for _, line := range mysqld.Settings(to.Flavour, to.MemoryMB, 0) {
+	for _, line := range mysqld.Settings(to.Flavour, to.MemoryMB, 0, to.BinaryLogs) {
 		name, value, _ := strings.Cut(strings.TrimPrefix(line, "loose-"), "=")
 		if before[line] || strings.HasPrefix(name, "maximum-") {
 			continue

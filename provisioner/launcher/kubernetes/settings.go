@@ -46,7 +46,7 @@ func settings(st state) []byte {
 		"ssl-cert=" + secretDir + "/" + certFile,
 		"ssl-key=" + secretDir + "/" + keyFile,
 	}
-	lines = append(lines, mysqld.Settings(st.Flavour, st.MemoryMB, 0)...)
+	lines = append(lines, mysqld.Settings(st.Flavour, st.MemoryMB, 0, st.BinaryLogs)...)
 	if st.Flavour == mysqld.MariaDB {
 		lines = append(lines, "secure-file-priv="+tmpDir)
 	} else {

@@ -30,6 +30,8 @@ type state struct {
 	ClaimMB   int    `json:"claim_mb"`                // the size of the claim, which cannot shrink
 	Class     string `json:"storage_class,omitempty"` // of the claim, which cannot change; "" for the cluster's default
 
+	BinaryLogs bool `json:"binary_logs,omitempty"`
+
 	Placement *plan.Placement `json:"placement,omitempty"`
 
 	AdminUser string `json:"admin_user"`

@@ -52,6 +52,7 @@ func (l *Launcher) resume(ctx context.Context, s *server, spec launcher.Spec) er
 	return l.change(ctx, s, func(s *server) {
 		s.state.Phase = phaseReady
 		s.state.MemoryMB, s.state.MilliCPU, s.state.StorageMB = spec.MemoryMB, spec.MilliCPU, spec.StorageMB
+		s.state.BinaryLogs = spec.BinaryLogs
 		s.secret.Data[settingsFile] = settings(s.state)
 		for key, value := range spec.Labels {
 			s.secret.Metadata.Annotations[labelPrefix+key] = value

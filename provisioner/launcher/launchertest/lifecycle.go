@@ -14,8 +14,8 @@ import (
 	"mysql-broker/provisioner/mysqladmin"
 )
 
-// A resized server has new limits; its data, endpoint and certificate stay the same. A server that already has these
-// limits is left alone.
+// A resized server has new limits, and binary logs if it is to keep them; its data, endpoint and certificate stay the
+// same. A server that already has these limits is left alone.
 func testResize(t *testing.T, p Place) {
 	l := p.Open(t)
 	spec := p.spec("one")
@@ -52,6 +52,15 @@ func testResize(t *testing.T, p Place) {
 	}
 	if !guest.stays(t) {
 		t.Error("it was restarted by a resize to the size that it has")
+	}
+	spec.BinaryLogs = true
+	after, err = tryResize(bounded(t), heir, spec, nobody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db = connect(t, spec, after)
+	if query(t, db, "SELECT @@GLOBAL.log_bin") != 1 || query(t, db, "SELECT n FROM app.t") != 42 {
+		t.Error("resized to a server with binary logs, it keeps none")
 	}
 }
 

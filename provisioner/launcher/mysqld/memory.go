@@ -20,7 +20,7 @@ func memorySettings(flavour string, memoryMB, redoMB int) []string {
 		fmt.Sprintf("innodb-buffer-pool-size=%dM", pool),
 		fmt.Sprintf("%s=%dM", redoName, RedoLogMB(flavour, memoryMB, redoMB)),
 		fmt.Sprintf("max-connections=%d", maxConnections(memoryMB)),
-		fmt.Sprintf("max-allowed-packet=%dM", min(64, buffer)),
+		fmt.Sprintf("max-allowed-packet=%dM", MaxPacketMB(memoryMB)),
 		fmt.Sprintf("max-prepared-stmt-count=%d", min(16382, 16*memoryMB)),
 	}
 	for _, name := range []string{"sort-buffer-size", "join-buffer-size", "read-buffer-size", "read-rnd-buffer-size",
@@ -34,6 +34,9 @@ func memorySettings(flavour string, memoryMB, redoMB int) []string {
 	}
 	return lines
 }
+
+// MaxPacketMB is max_allowed_packet of a server, in MiB.
+func MaxPacketMB(memoryMB int) int { return min(64, max(16, memoryMB/16)) }
 
 func maxConnections(memoryMB int) int { return max(151, memoryMB/2) }
 

@@ -21,16 +21,38 @@ var InitialOptions = map[string][]string{
 
 // Settings returns the lines of a server's option file except its addresses, paths and keys, which differ between
 // launchers. redoMB is the redo log size that the server turned out to need; 0 if unknown. MariaDB also needs
-// secure-file-priv, with a directory that holds no files of others.
-func Settings(flavour string, memoryMB, redoMB int) []string {
-	return slices.Concat(commonSettings, flavourSettings[flavour], memorySettings(flavour, memoryMB, redoMB))
+// secure-file-priv, with a directory that holds no files of others. binaryLogs says whether the server keeps binary
+// logs, for their archive.
+func Settings(flavour string, memoryMB, redoMB int, binaryLogs bool) []string {
+	logs := []string{"skip-log-bin"}
+	if binaryLogs {
+		logs = slices.Concat(logSettings, flavourLogSettings[flavour])
+	}
+	return slices.Concat(commonSettings, logs, flavourSettings[flavour], memorySettings(flavour, memoryMB, redoMB))
+}
+
+// logSettings are those of a server whose binary logs are archived. A commit is in them before it is acknowledged. The
+// broker purges files that are archived. If no broker runs, the server keeps them for three days.
+var logSettings = []string{
+	"log-bin=binlog",
+	"server-id=1",
+	"sync-binlog=1",
+	"binlog-row-image=FULL",
+	"binlog-checksum=CRC32",
+	"max-binlog-size=16M",
+	"loose-binlog-expire-logs-seconds=259200",
+}
+
+// MySQL writes rows by default, and warns of the setting. MariaDB would add the text of each statement to its rows.
+var flavourLogSettings = map[string][]string{
+	MySQL:   {"gtid-mode=ON", "enforce-gtid-consistency=ON"},
+	MariaDB: {"binlog-format=ROW", "binlog-annotate-row-events=OFF"},
 }
 
 // commonSettings are for both flavours. Every commit is on disk before it is acknowledged.
 var commonSettings = []string{
 	"skip-name-resolve",
 	"host-cache-size=0",
-	"skip-log-bin",
 	"innodb-flush-log-at-trx-commit=1",
 	"character-set-server=utf8mb4",
 	"log-bin-trust-function-creators=1", // otherwise tenants need SUPER to create a trigger

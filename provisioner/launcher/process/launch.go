@@ -62,6 +62,7 @@ func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec,
 			Phase: phaseLaunching, Flavour: l.cfg.Binary.Flavour,
 			Host: cmp.Or(st.Host, l.cfg.Host), Port: st.Port,
 			MemoryMB: spec.MemoryMB, StorageMB: spec.StorageMB, Labels: spec.Labels,
+			BinaryLogs: spec.BinaryLogs,
 		}
 		if written, err = l.prepare(ctx, sd, &st); err != nil {
 			return launcher.Endpoint{}, err

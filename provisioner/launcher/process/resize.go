@@ -47,7 +47,7 @@ func (l *Launcher) Resize(ctx context.Context, spec launcher.Spec,
 // applyLimits stops the server and records the spec's limits, unless it has them already. The server is stopped first:
 // otherwise a crash could leave it running with limits that differ from the recorded ones.
 func (l *Launcher) applyLimits(ctx context.Context, sd serverDir, st state, spec launcher.Spec) (state, error) {
-	if st.MemoryMB == spec.MemoryMB && st.StorageMB == spec.StorageMB {
+	if st.MemoryMB == spec.MemoryMB && st.StorageMB == spec.StorageMB && st.BinaryLogs == spec.BinaryLogs {
 		return st, nil
 	}
 	if err := l.stopIfRunning(ctx, sd, func(s *server, ctx context.Context) error {
@@ -60,5 +60,6 @@ func (l *Launcher) applyLimits(ctx context.Context, sd serverDir, st state, spec
 	}
 	fault.Point("resize", "stopped")
 	st.MemoryMB, st.StorageMB, st.Labels = spec.MemoryMB, spec.StorageMB, spec.Labels
+	st.BinaryLogs = spec.BinaryLogs
 	return st, sd.saveState(st)
 }

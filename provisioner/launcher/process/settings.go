@@ -25,7 +25,7 @@ func (l *Launcher) settings(sd serverDir, st state) []byte {
 	}
 	// The socket is in the data directory, so that its path cannot exceed the 107 bytes of a socket address.
 	lines = append(lines, "socket="+socketName, "pid-file=mysqld.pid")
-	lines = append(lines, mysqld.Settings(l.cfg.Binary.Flavour, st.MemoryMB, st.RedoMB)...)
+	lines = append(lines, mysqld.Settings(l.cfg.Binary.Flavour, st.MemoryMB, st.RedoMB, st.BinaryLogs)...)
 	if l.cfg.Binary.Flavour == mysqld.MariaDB {
 		lines = append(lines, "secure-file-priv="+mysqld.Quote(sd.tmpDir()))
 	} else {

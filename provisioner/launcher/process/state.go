@@ -32,6 +32,8 @@ type state struct {
 	MemoryMB  int    `json:"memory_mb"`
 	StorageMB int    `json:"storage_mb"`
 
+	BinaryLogs bool `json:"binary_logs,omitempty"`
+
 	Labels map[string]string `json:"labels,omitempty"` // for operators who look into the directory
 
 	// The size that the redo log was raised to, and when; see redolog.go.

@@ -58,6 +58,7 @@ func (l *Launcher) resume(ctx context.Context, sd serverDir, st *state, spec lau
 		return err
 	}
 	st.MemoryMB, st.StorageMB, st.Labels = spec.MemoryMB, spec.StorageMB, spec.Labels
+	st.BinaryLogs = spec.BinaryLogs
 	if err := l.choosePort(ctx, sd, st, 0); err != nil {
 		return err
 	}

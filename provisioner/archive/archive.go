@@ -1,0 +1,331 @@
+// Package archive copies the binary logs of dedicated servers to the object store, so that instances can be restored to
+// a time between two backups. One broker at a time does that for all servers. Each round reads what a server has added
+// since the round before, as a replica does, and then purges the files that are archived.
+//
+// A segment is named by where it begins, and written only if it does not exist. So a broker that died, or was only
+// paused, leaves neither a gap nor anything twice: the next one finds its segment and goes on behind it.
+package archive
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"mysql-broker/provisioner/backup"
+	"mysql-broker/provisioner/binlog"
+	"mysql-broker/provisioner/fault"
+	"mysql-broker/provisioner/fleet"
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/leader"
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/periodic"
+	"mysql-broker/provisioner/plan"
+	"mysql-broker/store"
+)
+
+// Config has the dependencies and options of an archiver.
+type Config struct {
+	Store    *store.Store
+	Plans    plan.Set
+	Fleet    *fleet.Fleet
+	Vault    *backup.Vault
+	Logger   *slog.Logger
+	Interval time.Duration // from the start of one round to the start of the next
+}
+
+// Archiver archives binary logs from Start to Close.
+type Archiver struct {
+	Config
+	cancel  context.CancelFunc
+	done    sync.WaitGroup
+	reports periodic.Servers
+}
+
+const (
+	// atOnce is how many servers are archived at the same time. Each takes some MiB of memory while it has added any.
+	atOnce = 4
+	// serverTimeout bounds the work on one server in a round. The next round goes on from there.
+	serverTimeout = time.Minute
+	// tidyEach is how often archives that no backup needs are deleted.
+	tidyEach = 10 * time.Minute
+)
+
+// Start starts an archiver.
+func Start(cfg Config) *Archiver {
+	a := &Archiver{Config: cfg, reports: periodic.Servers{Status: periodic.Status{
+		What: "archiving the binary logs of a server", Log: cfg.Logger}}}
+	ctx, cancel := context.WithCancel(context.Background())
+	a.cancel = cancel
+	var tidied time.Time
+	a.done.Go(func() {
+		leader.Work{Store: cfg.Store, Log: cfg.Logger, Lease: "binary logs", What: "archiving binary logs",
+			Every: cfg.Interval, Do: func(ctx context.Context) error {
+				err := a.round(ctx)
+				if time.Since(tidied) > tidyEach {
+					tidied = time.Now()
+					err = errors.Join(err, a.tidy(ctx))
+				}
+				return err
+			}}.Run(ctx)
+	})
+	return a
+}
+
+// Close stops the archiver.
+func (a *Archiver) Close() {
+	a.cancel()
+	a.done.Wait()
+}
+
+// Plans are the ids of the plans whose binary logs are archived.
+func Plans(plans plan.Set) []string {
+	ids := []string{}
+	for _, p := range plans {
+		if p.ArchiveLogs {
+			ids = append(ids, p.ID)
+		}
+	}
+	return ids
+}
+
+// round archives what all servers have added. A server that fails is reported, and does not make the round fail.
+func (a *Archiver) round(ctx context.Context) error {
+	plans := Plans(a.Plans)
+	abandoned, err := a.Store.AbandonedLogs(ctx, plans)
+	if err != nil {
+		return fmt.Errorf("list the archives whose servers are gone: %w", err)
+	}
+	for _, l := range abandoned {
+		if err := a.Store.EndLog(ctx, l.ID, "the server is gone, or its plan has no archive"); err != nil {
+			return fmt.Errorf("end the archive %s: %w", l.ID, err)
+		}
+	}
+	ids, err := a.Store.LoggingInstances(ctx, plans)
+	if err != nil {
+		return fmt.Errorf("list the servers to archive: %w", err)
+	}
+	waiting := make(chan string)
+	var workers sync.WaitGroup
+	for range min(atOnce, len(ids)) {
+		workers.Go(func() {
+			for id := range waiting {
+				a.one(ctx, id)
+			}
+		})
+	}
+	for _, id := range ids {
+		select {
+		case waiting <- id:
+		case <-ctx.Done():
+		}
+	}
+	close(waiting)
+	workers.Wait()
+	return ctx.Err()
+}
+
+func (a *Archiver) one(ctx context.Context, id string) {
+	i, err := a.Store.Instance(ctx, id)
+	if err != nil || i.State != store.Ready || i.Location.Shared() { // it has changed since
+		return
+	}
+	limited, cancel := context.WithTimeout(ctx, serverTimeout)
+	defer cancel()
+	err = a.Fleet.AsAdmin(limited, i, func(admin *mysqladmin.Server) error {
+		attended, stop := admin.Attend(limited)
+		defer stop()
+		return a.archive(attended, i, admin)
+	})
+	if !errors.Is(err, launcher.ErrNotFound) { // it is being deleted
+		a.reports.Report(ctx, i.Location.Server, err)
+	}
+}
+
+// errOff says that a server has no binary logs.
+var errOff = errors.New("the server keeps no binary logs: it runs with the settings of before, until its instance is " +
+	"updated to another plan and back")
+
+// Begin returns the archive of an instance that grows. If there is none, it begins where the server's logs end now.
+func Begin(ctx context.Context, s *store.Store, i store.Instance, has mysqladmin.BinaryLogs) (store.BinaryLog, error) {
+	l, err := s.GrowingLog(ctx, i.ID)
+	if !errors.Is(err, store.ErrNotFound) {
+		return l, err
+	}
+	return s.BeginLog(ctx, store.BinaryLog{ID: "l_" + strings.ToLower(rand.Text()), InstanceID: i.ID,
+		Server: i.Location.Server, Launcher: i.Location.Launcher, BeginFile: has.End.File, BeginAt: has.End.Offset,
+		BeganAt: has.Now})
+}
+
+// archive archives what the server has added, and purges what is archived.
+func (a *Archiver) archive(ctx context.Context, i store.Instance, admin *mysqladmin.Server) error {
+	has, err := admin.BinaryLogs(ctx)
+	if err != nil {
+		return err
+	}
+	if !has.On {
+		return errOff
+	}
+	l, err := Begin(ctx, a.Store, i, has)
+	if err != nil {
+		return fmt.Errorf("record the archive: %w", err)
+	}
+	if size, there := has.Files[l.File]; !there || size < l.Position || l.Server != i.Location.Server {
+		return a.end(ctx, i, l)
+	}
+	log, err := a.Vault.OpenLog(ctx, backup.Log{ID: l.ID, InstanceID: l.InstanceID, Server: l.Server, Launcher: l.Launcher,
+		Begin: binlog.Position{File: l.BeginFile, Offset: l.BeginAt}, BeganAt: l.BeganAt})
+	if err == nil {
+		l, err = a.copy(ctx, admin, log, l, has)
+	}
+	if errors.Is(err, backup.ErrOtherFile) {
+		return a.end(ctx, i, l)
+	}
+	if err != nil {
+		return errors.Join(err, a.makeRoom(ctx, admin, i, l, has))
+	}
+	at := binlog.Position{File: l.File, Offset: l.Position}
+	if at.Before(has.End) {
+		return fmt.Errorf("the server sent its logs up to %s, and they end at %s", at, has.End)
+	}
+	if err := a.Store.NoteArchived(ctx, l.ID, has.Now); err != nil {
+		return fmt.Errorf("record what is archived: %w", err)
+	}
+	if has.First != l.File {
+		return admin.PurgeBinaryLogs(ctx, l.File)
+	}
+	return nil
+}
+
+// end ends an archive whose continuation the server does not have.
+func (a *Archiver) end(ctx context.Context, i store.Instance, l store.BinaryLog) error {
+	a.Logger.Error("an archive of binary logs has ended, because the server lacks what follows; the instance can be "+
+		"restored to later times from its next backup on", "instance_id", i.ID, "server", i.Location.Server, "archive", l.ID)
+	return a.Store.EndLog(ctx, l.ID, fmt.Sprintf("the server lacks %s from %d on", l.File, l.Position))
+}
+
+// copy writes segments until the archive has what the server had. It returns the archive as it is then.
+func (a *Archiver) copy(ctx context.Context, admin *mysqladmin.Server, log backup.Log, l store.BinaryLog,
+	has mysqladmin.BinaryLogs) (store.BinaryLog, error) {
+	for {
+		at := binlog.Position{File: l.File, Offset: l.Position}
+		if !at.Before(has.End) {
+			return l, nil
+		}
+		var w *backup.LogWriter
+		grow := func(ctx context.Context, end binlog.Position, bytes int64) error {
+			fault.Point("archive", "written")
+			if err := a.Store.GrowLog(ctx, l, end.File, end.Offset, w.FileBegan, bytes); err != nil {
+				return fmt.Errorf("record a segment: %w", err)
+			}
+			l.File, l.Position, l.FileBegan = end.File, end.Offset, w.FileBegan
+			return nil
+		}
+		var err error
+		w, err = backup.NewLogWriter(*a.Vault, log, at, l.Until, has.End, has.Now, grow)
+		if err != nil {
+			return l, err
+		}
+		w.FileBegan = l.FileBegan
+		err = admin.DumpBinaryLogs(ctx, at, w)
+		if err == nil {
+			err = w.Flush(ctx)
+		}
+		if !errors.Is(err, backup.ErrArchived) {
+			return l, err
+		}
+		// Another broker wrote this segment, and died before it recorded that, or PostgreSQL was restored.
+		end, head, err := a.Vault.ReadSegment(ctx, log, w.At, nil)
+		if err != nil {
+			return l, err
+		}
+		if head.Previous != w.Head.Previous {
+			return l, fmt.Errorf("the segment at %s follows on %s and not on %s", w.At, head.Previous, w.Head.Previous)
+		}
+		if err := grow(ctx, end, 0); err != nil {
+			return l, err
+		}
+	}
+}
+
+// leastRoom is what the binary logs of a server may take while they cannot be archived, also if its plan is small.
+const leastRoom = 256 << 20
+
+// makeRoom purges logs that could not be archived before they fill the server's disk.
+func (a *Archiver) makeRoom(ctx context.Context, admin *mysqladmin.Server, i store.Instance, l store.BinaryLog,
+	has mysqladmin.BinaryLogs) error {
+	room := max(leastRoom, a.Plans.Get(i.PlanID).Quota()/4)
+	if has.Bytes <= room || l.File == has.End.File || context.Cause(ctx) == mysqladmin.ErrSilent {
+		return nil
+	}
+	if err := admin.PurgeBinaryLogs(ctx, has.End.File); err != nil {
+		return err
+	}
+	a.Logger.Error("binary logs were purged before they were archived, because they filled the server's disk; the "+
+		"instance can be restored to later times from its next backup on", "instance_id", i.ID, "server", i.Location.Server,
+		"archive", l.ID)
+	return a.Store.EndLog(ctx, l.ID, "the logs could not be archived, and filled the server's disk")
+}
+
+// tidy deletes what no backup needs.
+func (a *Archiver) tidy(ctx context.Context) error {
+	all, err := a.Store.LogsNeeded(ctx)
+	if err != nil {
+		return fmt.Errorf("list the archives: %w", err)
+	}
+	var failed error
+	for _, n := range all {
+		if err := a.tidyOne(ctx, n); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("tidy the archive %s: %w", n.Log.ID, err))
+		}
+	}
+	return failed
+}
+
+func (a *Archiver) tidyOne(ctx context.Context, n store.LogNeeded) error {
+	l := n.Log
+	if !n.Needed {
+		if l.EndedAt == nil || time.Since(*l.EndedAt) < tidyEach { // a backup may be about to need it
+			return nil
+		}
+		if err := a.Vault.DeleteLog(ctx, l.InstanceID, l.ID); err != nil {
+			return err
+		}
+		return a.Store.ForgetLog(ctx, l.ID)
+	}
+	log, err := a.Vault.Log(ctx, l.InstanceID, l.ID)
+	if errors.Is(err, backup.ErrNotFound) { // nothing was archived yet
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return a.Vault.DeleteSegmentsBefore(ctx, log, binlog.Position{File: n.File, Offset: n.Position})
+}
+
+// Ended is up to where a log is archived.
+type Ended struct {
+	At    binlog.Position
+	Until time.Time // what was committed before is archived
+}
+
+// End reads from the object store up to where a log is archived.
+func End(ctx context.Context, v backup.Vault, l backup.Log) (Ended, error) {
+	at := Ended{l.Begin, l.BeganAt}
+	all, err := v.Segments(ctx, l)
+	if err != nil || len(all) == 0 {
+		return at, err
+	}
+	end, head, err := v.ReadSegment(ctx, l, all[len(all)-1], nil)
+	if err != nil {
+		return at, err
+	}
+	if !end.Before(head.Target) {
+		return Ended{end, head.Until}, nil
+	}
+	return Ended{end, head.After}, nil
+}

@@ -1,0 +1,181 @@
+package binlog
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Sink takes binary logs as they are on the server's disk, event by event.
+type Sink interface {
+	// Begin is called before the first event, and where another file begins.
+	Begin(ctx context.Context, at Position) error
+
+	// Format is called before the first event, and where another file begins, with the event that says how the server
+	// writes. It is what Replay.Format takes.
+	Format(event []byte) error
+
+	// Write takes a part of an event. It is called several times for large ones.
+	Write(p []byte) (int, error)
+
+	// End is called at the end of each event, with the position behind it.
+	End(ctx context.Context, at Position) error
+}
+
+// Flags of COM_BINLOG_DUMP: end where the log ends, and, for MariaDB, send all events.
+const dumpFlags = 1 | 2
+
+// Dump sends what the server has from a position on to a sink, up to the present end. The position must be that of an
+// event. A session of a replica sees what is on the server's disk alone.
+func Dump(ctx context.Context, l Login, from Position, to Sink) error {
+	c, err := dial(ctx, l)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()                         // all was read
+	stop := context.AfterFunc(ctx, func() { _ = c.Close() }) // ends what waits for the server
+	defer stop()
+	err = c.dump(ctx, from, to)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+func (c *conn) dump(ctx context.Context, from Position, to Sink) error {
+	// Names of both flavours: a server takes the one that it knows.
+	if err := c.exec("SET @master_binlog_checksum = @@GLOBAL.binlog_checksum, " +
+		"@source_binlog_checksum = @@GLOBAL.binlog_checksum, @mariadb_slave_capability = 4, " +
+		"net_write_timeout = 600"); err != nil {
+		return err
+	}
+	c.sequence = 0
+	command := binary.LittleEndian.AppendUint32([]byte{comBinlogDump}, uint32(from.Offset))
+	command = binary.LittleEndian.AppendUint16(command, dumpFlags)
+	command = binary.LittleEndian.AppendUint32(command, 0) // no replica: the server does not list it
+	if err := c.write(append(command, from.File...)); err != nil {
+		return err
+	}
+	d := dumping{conn: c, to: to}
+	for {
+		if done, err := d.event(ctx, from); done || err != nil {
+			return err
+		}
+	}
+}
+
+type dumping struct {
+	*conn
+	to Sink
+	at Position // "" for the file until the server has named it
+}
+
+// event reads one event. It reports whether that was the end instead.
+func (d *dumping) event(ctx context.Context, from Position) (done bool, err error) {
+	length, err := d.next()
+	if err != nil {
+		return false, err
+	}
+	status, err := d.in.ReadByte()
+	if err != nil {
+		return false, err
+	}
+	switch {
+	case status == 0xfe && length < 9:
+		_, err := d.in.Discard(length - 1)
+		return true, err
+	case status == 0xff:
+		if err := d.in.UnreadByte(); err != nil {
+			return false, err
+		}
+		_, err := d.rest(length)
+		return false, err
+	case status != 0 || length < 1+headerBytes:
+		return false, errProtocol
+	}
+	raw := make([]byte, headerBytes)
+	if _, err := io.ReadFull(d.in, raw); err != nil {
+		return false, err
+	}
+	h := readHeader(raw)
+	left := length - 1 - headerBytes
+	last := length < packetBytes
+	if h.kind == rotateEvent && h.artificial() {
+		payload := make([]byte, left)
+		if _, err := io.ReadFull(d.in, payload); err != nil {
+			return false, err
+		}
+		return false, d.rotate(ctx, payload, from)
+	}
+	if h.kind == formatEvent && last {
+		body := make([]byte, left)
+		if _, err := io.ReadFull(d.in, body); err != nil {
+			return false, err
+		}
+		whole := append(raw, body...)
+		if err := d.to.Format(whole); err != nil {
+			return false, err
+		}
+		if h.next == 0 { // it is that at the begin of the file
+			return false, nil
+		}
+		return false, d.whole(ctx, h, whole)
+	}
+	if h.artificial() || h.next == 0 || h.kind == heartbeatEvent || h.kind == heartbeatEvent2 { // not in the file
+		_, err := d.in.Discard(left)
+		return false, err
+	}
+	if d.at.File == "" || int64(h.next) != d.at.Offset+int64(h.size) {
+		return false, fmt.Errorf("the event at %s has %d bytes and ends at %d", d.at, h.size, h.next)
+	}
+	if _, err := d.to.Write(raw); err != nil {
+		return false, err
+	}
+	for {
+		if _, err := io.CopyN(d.to, d.in, int64(left)); err != nil {
+			return false, err
+		}
+		if last {
+			break
+		}
+		if left, err = d.next(); err != nil {
+			return false, err
+		}
+		last = left < packetBytes
+	}
+	d.at.Offset = int64(h.next)
+	return false, d.to.End(ctx, d.at)
+}
+
+// whole sends an event that was read.
+func (d *dumping) whole(ctx context.Context, h header, raw []byte) error {
+	if d.at.File == "" || int64(h.next) != d.at.Offset+int64(h.size) {
+		return fmt.Errorf("the event at %s has %d bytes and ends at %d", d.at, h.size, h.next)
+	}
+	if _, err := d.to.Write(raw); err != nil {
+		return err
+	}
+	d.at.Offset = int64(h.next)
+	return d.to.End(ctx, d.at)
+}
+
+// rotate reads the event with which the server names the file that it sends. It is in no file.
+func (d *dumping) rotate(ctx context.Context, payload []byte, from Position) error {
+	if len(payload) < 9 {
+		return errProtocol
+	}
+	at := Position{Offset: int64(binary.LittleEndian.Uint64(payload)), File: string(payload[8:])}
+	if len(at.File) >= len(from.File)+checksumBytes { // names get longer by a digit at most
+		at.File = at.File[:len(at.File)-checksumBytes]
+	}
+	if at == d.at || at.File == d.at.File {
+		return nil
+	}
+	if Number(at.File) < 0 {
+		return errors.New("the server names a binary log that has no number")
+	}
+	d.at = at
+	return d.to.Begin(ctx, at)
+}

@@ -1,0 +1,137 @@
+package binlog
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"time"
+)
+
+// Kinds of events.
+// https://dev.mysql.com/doc/dev/mysql-server/latest/namespacemysql_1_1binlog_1_1event.html
+// https://mariadb.com/kb/en/2-binlog-event-header/
+const (
+	queryEvent      = 2
+	rotateEvent     = 4
+	formatEvent     = 15
+	xidEvent        = 16
+	tableMapEvent   = 19
+	heartbeatEvent  = 27
+	gtidEvent       = 33
+	anonymousEvent  = 34
+	xaPrepareEvent  = 38
+	payloadEvent    = 40 // a compressed transaction
+	heartbeatEvent2 = 41
+	taggedGTIDEvent = 42
+
+	mariaGTIDEvent  = 162
+	startEncryption = 164
+	queryCompressed = 165
+)
+
+// rowsEvents are the kinds of events with rows, each with the version of its header.
+var rowsEvents = map[byte]bool{23: true, 24: true, 25: true, 30: true, 31: true, 32: true, 39: true, 166: true,
+	167: true, 168: true, 169: true, 170: true, 171: true}
+
+const (
+	headerBytes   = 19
+	checksumBytes = 4
+	statementEnds = 1 // a flag of rows
+)
+
+// header is that of an event.
+type header struct {
+	when  uint32 // seconds since 1970
+	kind  byte
+	size  uint32 // with the header
+	next  uint32 // the offset of the event behind it
+	flags uint16
+}
+
+func readHeader(p []byte) header {
+	return header{when: binary.LittleEndian.Uint32(p), kind: p[4], size: binary.LittleEndian.Uint32(p[9:]),
+		next: binary.LittleEndian.Uint32(p[13:]), flags: binary.LittleEndian.Uint16(p[17:])}
+}
+
+// Began is when the server began the file of an event for Sink.Format, in seconds since 1970.
+func Began(format []byte) int64 { return int64(readHeader(format).when) }
+
+// artificial reports whether an event is in no file.
+func (h header) artificial() bool { return h.flags&0x20 != 0 }
+
+// event is a whole event.
+type event struct {
+	header
+	raw  []byte // with the header and the checksum
+	body []byte // without them
+}
+
+// errShort says that an event has fewer bytes than its kind needs.
+func (e event) errShort() error {
+	return fmt.Errorf("an event of the kind %d with %d bytes is not understood", e.kind, len(e.raw))
+}
+
+// commitTime is when the transaction that the event begins was committed. MySQL writes that. MariaDB writes the second
+// in which the last statement of the transaction began: then exact is false.
+func (e event) commitTime() (at time.Time, exact bool, err error) {
+	if e.kind == mariaGTIDEvent {
+		return time.Unix(int64(e.when), 0), false, nil
+	}
+	const timestamp = 1 + 16 + 8 + 1 + 16 // flags, UUID, number, kind of clock, its two values
+	if len(e.body) < timestamp+7 {
+		return time.Unix(int64(e.when), 0), false, nil
+	}
+	var raw [8]byte
+	copy(raw[:7], e.body[timestamp:])
+	return time.UnixMicro(int64(binary.LittleEndian.Uint64(raw[:]) &^ (1 << 55))), true, nil
+}
+
+// flagPreparedXA is a flag of MariaDB's GTID events: an XA transaction begins, and ends with its preparation.
+const flagPreparedXA = 64
+
+// sealed returns the bytes of an event whose body was changed, with its new length and checksum.
+func sealed(raw []byte, checksummed bool) []byte {
+	if checksummed {
+		raw = append(raw, 0, 0, 0, 0)
+	}
+	binary.LittleEndian.PutUint32(raw[9:], uint32(len(raw)))
+	if checksummed {
+		end := len(raw) - checksumBytes
+		binary.LittleEndian.PutUint32(raw[end:], crc32.ChecksumIEEE(raw[:end]))
+	}
+	return raw
+}
+
+// tableMap is an event that says which table a number means.
+type tableMap struct {
+	id       uint64
+	database string
+}
+
+func tableID(p []byte) uint64 {
+	var raw [8]byte
+	copy(raw[:6], p)
+	return binary.LittleEndian.Uint64(raw[:])
+}
+
+func (e event) tableMap() (m tableMap, err error) {
+	if len(e.body) < 10 || len(e.body) < 9+int(e.body[8])+2 {
+		return m, e.errShort()
+	}
+	return tableMap{tableID(e.body), string(e.body[9 : 9+int(e.body[8])])}, nil
+}
+
+// in returns the bytes of the event for a table of the same name in another database.
+func (e event) in(database string, checksummed bool) []byte {
+	old := int(e.body[8])
+	raw := append([]byte(nil), e.raw[:headerBytes+8]...)
+	raw = append(append(raw, byte(len(database))), database...)
+	return sealed(append(raw, e.body[9+old:]...), checksummed)
+}
+
+// ending returns the bytes of an event with rows, which says that a statement ends with it.
+func (e event) ending(checksummed bool) []byte {
+	raw := append([]byte(nil), e.raw[:headerBytes+len(e.body)]...)
+	raw[headerBytes+6] |= statementEnds
+	return sealed(raw, checksummed)
+}

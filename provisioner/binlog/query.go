@@ -1,0 +1,173 @@
+package binlog
+
+import (
+	"encoding/binary"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// query is an event with the text of a statement, and what of its session matters.
+type query struct {
+	database string
+	text     string // in the character set of the session
+	failed   bool   // the statement ended with an error
+	set      []string
+	charset  string // the setting that changes how the text is read; "" for none
+}
+
+// Settings of a session that a query has as flags.
+const (
+	noForeignKeys = 1 << 26
+	noUnique      = 1 << 27
+	autoIsNull    = 1 << 14
+)
+
+// query reads the event.
+// https://dev.mysql.com/doc/dev/mysql-server/latest/classmysql_1_1binlog_1_1event_1_1Query__event.html
+func (e event) query() (q query, err error) {
+	const fixed = 4 + 4 + 1 + 2 + 2
+	if len(e.body) < fixed {
+		return q, e.errShort()
+	}
+	name, variables := int(e.body[8]), int(binary.LittleEndian.Uint16(e.body[11:]))
+	q.failed = binary.LittleEndian.Uint16(e.body[9:]) != 0
+	if len(e.body) < fixed+variables+name+1 {
+		return q, e.errShort()
+	}
+	micros := q.readVariables(e.body[fixed : fixed+variables])
+	rest := e.body[fixed+variables:]
+	q.database, q.text = string(rest[:name]), string(rest[name+1:])
+	q.set = append(q.set, fmt.Sprintf("timestamp = %d.%06d", e.when, micros))
+	return q, nil
+}
+
+// readVariables reads the settings in the order in which servers write them. What comes after one that is not known are
+// later servers' additions.
+func (q *query) readVariables(p []byte) (micros uint32) {
+	take := func(n int) []byte {
+		if len(p) < n {
+			p = nil
+			return make([]byte, n)
+		}
+		taken := p[:n]
+		p = p[n:]
+		return taken
+	}
+	number := func(n int) uint64 {
+		var raw [8]byte
+		copy(raw[:], take(n))
+		return binary.LittleEndian.Uint64(raw[:])
+	}
+	add := func(format string, args ...any) { q.set = append(q.set, fmt.Sprintf(format, args...)) }
+	for len(p) > 0 {
+		switch code := number(1); code {
+		case 0:
+			flags := number(4)
+			add("foreign_key_checks = %d, unique_checks = %d, sql_auto_is_null = %d", off(flags&noForeignKeys),
+				off(flags&noUnique), 1-off(flags&autoIsNull))
+		case 1:
+			add("sql_mode = %d", number(8))
+		case 2:
+			take(int(number(1)) + 1)
+		case 3:
+			if increment, offset := number(2), number(2); increment != 1 || offset != 1 {
+				add("auto_increment_increment = %d, auto_increment_offset = %d", increment, offset)
+			}
+		case 4:
+			client := number(2)
+			add("collation_connection = %d, collation_server = %d", number(2), number(2))
+			q.charset = fmt.Sprintf("character_set_client = %d", client)
+		case 5:
+			zone := string(take(int(number(1))))
+			add("time_zone = '%s'", strings.NewReplacer("'", "", `\`, "").Replace(zone))
+		case 6:
+			take(int(number(1)))
+		case 7:
+			add("lc_time_names = %d", number(2))
+		case 8:
+			take(2)
+		case 9, 17, 129:
+			take(8)
+		case 10:
+			take(4)
+		case 11:
+			take(int(number(1)))
+			take(int(number(1)))
+		case 12:
+			count := number(1)
+			for ; count > 0 && count < 254; count-- {
+				_, p = cut(p)
+			}
+		case 13, 128:
+			micros = uint32(number(3))
+		case 16, 19, 20:
+			take(1)
+		case 18:
+			take(2)
+		default:
+			return micros
+		}
+	}
+	return micros
+}
+
+func off(flag uint64) int {
+	if flag != 0 {
+		return 0
+	}
+	return 1
+}
+
+func cut(p []byte) (before, after []byte) {
+	for n, b := range p {
+		if b == 0 {
+			return p[:n], p[n+1:]
+		}
+	}
+	return p, nil
+}
+
+// comments match what can come before the first word of a statement.
+var comments = regexp.MustCompile(`^(?s:\s+|/\*[^!M].*?\*/|--\s[^\n]*\n|#[^\n]*\n)+`)
+
+const (
+	quotedName = "(?:`(?:[^`]|``)*`|\"(?:[^\"]|\"\")*\"|'(?:[^']|'')*')"
+	plainName  = `[\w$.%-]+`
+	anyName    = "(?:" + quotedName + "|" + plainName + ")"
+)
+
+var (
+	// ofServer matches statements about accounts and the server. The broker runs them, and no tenant can.
+	ofServer = regexp.MustCompile(`(?is)^(?:GRANT|REVOKE|SET\s+(?:PASSWORD|DEFAULT|ROLE|GLOBAL)|FLUSH|INSTALL|` +
+		`UNINSTALL|RESET|PURGE|CHANGE|START|STOP|(?:CREATE|ALTER|DROP|RENAME)\s+(?:OR\s+REPLACE\s+)?` +
+		`(?:USER|ROLE|SERVER|TABLESPACE|UNDO|LOGFILE|RESOURCE|SPATIAL\s+REFERENCE|INSTANCE)\b|` +
+		`DELETE\s+FROM\s+mysql\.|INSERT\s+INTO\s+mysql\.|UPDATE\s+mysql\.)`)
+
+	ofDatabase = regexp.MustCompile(`(?is)^(CREATE|DROP)\s+(?:DATABASE|SCHEMA)\b`)
+
+	definer = regexp.MustCompile(`(?is)^((?:CREATE|ALTER)\s+(?:OR\s+REPLACE\s+)?(?:ALGORITHM\s*=\s*\w+\s+)?)` +
+		`DEFINER\s*=\s*` + anyName + `(?:\s*@\s*` + anyName + `)?\s+`)
+
+	// program matches the creation of a view, routine, trigger or event without its definer.
+	program = regexp.MustCompile(`(?is)^CREATE\s+(?:ALGORITHM\s*=\s*\w+\s+)?(?:SQL\s+SECURITY\s+\w+\s+)?` +
+		`(?:AGGREGATE\s+)?(VIEW|PROCEDURE|FUNCTION|TRIGGER|EVENT)\s+(?:IF\s+NOT\s+EXISTS\s+)?` +
+		`(` + anyName + `(?:\s*\.\s*` + anyName + `)?)`)
+
+	// startsTransaction matches the clause with which MySQL writes CREATE TABLE … SELECT, whose rows follow.
+	startsTransaction = regexp.MustCompile(`(?i)\s+START\s+TRANSACTION\s*$`)
+
+	ofTransaction = regexp.MustCompile("(?i)^(BEGIN|COMMIT|ROLLBACK|SAVEPOINT|ROLLBACK TO|XA)\\b")
+)
+
+// renamed puts another name in the place of a database's. Nothing else looks like the name of a database of the broker,
+// which is random.
+func renamed(text, from, to string) string {
+	text = strings.ReplaceAll(text, "`"+from+"`", "`"+to+"`")
+	text = strings.ReplaceAll(text, `"`+from+`"`, `"`+to+`"`)
+	plain := regexp.MustCompile(`(^|[^\w$` + "`" + `"'])` + regexp.QuoteMeta(from) + `(\s*\.)`)
+	text = plain.ReplaceAllString(text, "${1}"+to+"${2}")
+	alone := regexp.MustCompile(`(?i)((?:DATABASE|SCHEMA)\s+(?:IF\s+(?:NOT\s+)?EXISTS\s+)?)` +
+		regexp.QuoteMeta(from) + `\b`)
+	return alone.ReplaceAllString(text, "${1}"+to)
+}

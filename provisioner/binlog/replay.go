@@ -1,0 +1,427 @@
+package binlog
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// Replay does again what the binary logs of a server have about one database, in a database of another server of the
+// same flavour, which has what the first one had at the position where the logs begin. Rows are written by an
+// administrator, with the statement BINLOG, which writes nothing but the rows that it names. Definitions are changed by
+// the owner of the database, who becomes the definer: nothing in them can reach more than this database. Accounts,
+// privileges and other databases are left out.
+//
+// After an error, or an interruption, it begins again with the data of the beginning.
+type Replay struct {
+	Administrator *sql.DB // of the target's server
+	Owner         *sql.DB // of the target's database alone, which is its default
+	Source        string  // the name that the database had
+	Target        string
+	MySQL         bool // and not MariaDB
+	// Until is when to end. What was committed later is left out, also if it is not possible to tell.
+	Until time.Time
+	// Settled is up to where the beginning may have views, routines, triggers and events that the logs create.
+	Settled  Position
+	Alive    func() error                // called before each change; Replay fails with its error
+	Progress func(committed time.Time)   // called after each transaction
+	Empty    func(context.Context) error // drops everything in the target, for DROP DATABASE
+
+	rows, ddl   *sql.Conn
+	checksummed bool
+	format      []byte // the event that says how the server writes, "" once the target's server knows
+	at          Position
+	after       time.Time // what follows was committed later
+	committed   time.Time
+	began       bool              // a transaction is open at the target
+	maps        map[uint64][]byte // the tables of the present statement, nil for those of other databases
+	order       [][]byte          // of maps
+	batch       []event
+	batchBytes  int
+	xa          xaTransactions
+}
+
+// UnsupportedError says that a log has what cannot be replayed.
+type UnsupportedError struct{ What string }
+
+func (e *UnsupportedError) Error() string { return "the binary log has " + e.What }
+
+// ErrIncomplete says that a transaction has no end.
+var ErrIncomplete = errors.New("the binary log ends within a transaction")
+
+const (
+	batchBytes = 1 << 20
+	// maxEvent is larger than any that a server with the broker's settings writes.
+	maxEvent = 1 << 30
+)
+
+// Begin opens the connections.
+func (r *Replay) Begin(ctx context.Context, at Position) (err error) {
+	r.at, r.checksummed, r.maps = at, true, map[uint64][]byte{}
+	if r.rows, err = r.connect(ctx); err != nil {
+		return err
+	}
+	r.ddl, err = r.Owner.Conn(ctx)
+	return err
+}
+
+// connect opens the connection that writes rows.
+func (r *Replay) connect(ctx context.Context) (*sql.Conn, error) {
+	conn, err := r.Administrator.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	_, err = conn.ExecContext(ctx, `SET SESSION sql_log_bin = 0, lock_wait_timeout = 50, innodb_lock_wait_timeout = 50,
+		time_zone = '+00:00', sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'`)
+	if err != nil {
+		discard(conn)
+		return nil, err
+	}
+	return conn, nil
+}
+
+// discard closes a connection instead of returning it to its pool.
+func discard(conn *sql.Conn) {
+	_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+	_ = conn.Close()
+}
+
+// Close closes the connections. What was not committed is rolled back.
+func (r *Replay) Close() {
+	for _, conn := range []*sql.Conn{r.rows, r.ddl} {
+		if conn != nil {
+			discard(conn)
+		}
+	}
+}
+
+// Format is called before the first Read, with what Sink.Format got.
+func (r *Replay) Format(event []byte) {
+	if len(event) < headerBytes+5 {
+		return
+	}
+	r.format = append([]byte(nil), event...)
+	r.format[17] &^= 1 // that the file is in use, which the checksum does not include
+	r.checksummed = event[len(event)-checksumBytes-1] == 1
+}
+
+// NextFile is called where another file begins.
+func (r *Replay) NextFile(file string) error {
+	if r.began || len(r.batch) > 0 || r.xa.open {
+		return ErrIncomplete
+	}
+	r.at = Position{file, FirstOffset}
+	return nil
+}
+
+// Read replays what a reader has, whole events that were written after the given time. It reports whether the time to
+// end was reached.
+func (r *Replay) Read(ctx context.Context, in io.Reader, after time.Time) (ended bool, err error) {
+	r.after = after
+	for {
+		var head [headerBytes]byte
+		if _, err := io.ReadFull(in, head[:]); errors.Is(err, io.EOF) {
+			return false, nil
+		} else if err != nil {
+			return false, err
+		}
+		h := readHeader(head[:])
+		if h.size < headerBytes || h.size > maxEvent {
+			return false, fmt.Errorf("the event at %s has %d bytes", r.at, h.size)
+		}
+		raw := make([]byte, h.size)
+		copy(raw, head[:])
+		if _, err := io.ReadFull(in, raw[headerBytes:]); err != nil {
+			return false, fmt.Errorf("the event at %s: %w", r.at, err)
+		}
+		e := event{header: h, raw: raw, body: raw[headerBytes:]}
+		if h.kind == formatEvent {
+			r.Format(raw)
+		}
+		if r.checksummed && len(e.body) >= checksumBytes {
+			e.body = e.body[:len(e.body)-checksumBytes]
+		}
+		if ended, err = r.event(ctx, e); ended || err != nil {
+			if err != nil {
+				err = fmt.Errorf("replay the event at %s: %w", r.at, err)
+			}
+			return ended, err
+		}
+		r.at.Offset += int64(h.size)
+	}
+}
+
+// End says that there is no more to read.
+func (r *Replay) End() error {
+	if r.began || len(r.batch) > 0 || r.xa.open {
+		return ErrIncomplete
+	}
+	return nil
+}
+
+func (r *Replay) event(ctx context.Context, e event) (ended bool, err error) {
+	switch e.kind {
+	case formatEvent: // Read has passed it on
+	case gtidEvent, anonymousEvent, mariaGTIDEvent, taggedGTIDEvent:
+		return r.transaction(ctx, e)
+	case queryEvent:
+		return false, r.query(ctx, e)
+	case tableMapEvent:
+		return false, r.tableMap(e)
+	case xidEvent:
+		return false, r.commit(ctx)
+	case xaPrepareEvent:
+		return false, r.prepared(ctx, e)
+	case payloadEvent, startEncryption, queryCompressed:
+		return false, &UnsupportedError{fmt.Sprintf("events of the kind %d", e.kind)}
+	default:
+		if rowsEvents[e.kind] {
+			return false, r.row(ctx, e)
+		}
+		// Others tell replicas where they are, or repeat statements for people.
+	}
+	return false, nil
+}
+
+// transaction begins one, unless it was committed too late.
+func (r *Replay) transaction(ctx context.Context, e event) (ended bool, err error) {
+	if err := r.End(); err != nil {
+		return false, err
+	}
+	at, exact, err := e.commitTime()
+	if err != nil {
+		return false, err
+	}
+	if !exact { // within that second, or later
+		if late := at.Add(time.Second); late.After(r.Until) || !r.after.Before(r.Until) {
+			return true, nil
+		}
+	}
+	if at.After(r.Until) {
+		return true, nil
+	}
+	r.committed = at
+	if e.kind == mariaGTIDEvent && len(e.body) > 12 && e.body[12]&flagPreparedXA != 0 {
+		r.xa.begin()
+	}
+	return false, nil
+}
+
+func (r *Replay) tableMap(e event) error {
+	m, err := e.tableMap()
+	if err != nil {
+		return err
+	}
+	if m.database != r.Source {
+		r.maps[m.id] = nil
+		return nil
+	}
+	r.maps[m.id] = e.in(r.Target, r.checksummed)
+	r.order = append(r.order, r.maps[m.id])
+	return nil
+}
+
+func (r *Replay) row(ctx context.Context, e event) error {
+	if len(e.body) < 8 {
+		return e.errShort()
+	}
+	table, known := r.maps[tableID(e.body)]
+	ends := e.body[6]&statementEnds != 0
+	if table != nil {
+		r.batch = append(r.batch, e)
+		r.batchBytes += len(e.raw)
+	} else if !known && !ends {
+		return errors.New("there are rows of a table that was not named")
+	}
+	if ends || r.batchBytes >= batchBytes {
+		if err := r.flush(ctx); err != nil {
+			return err
+		}
+	}
+	if ends {
+		clear(r.maps)
+		r.order = nil
+	}
+	return nil
+}
+
+// flush writes the rows of the batch.
+func (r *Replay) flush(ctx context.Context) error {
+	if len(r.batch) == 0 {
+		return nil
+	}
+	events := slices.Clone(r.order)
+	for _, e := range r.batch[:len(r.batch)-1] {
+		events = append(events, e.raw)
+	}
+	events = append(events, r.batch[len(r.batch)-1].ending(r.checksummed))
+	clear(r.batch)
+	r.batch, r.batchBytes = r.batch[:0], 0
+	if r.xa.open {
+		return r.xa.add(events)
+	}
+	return r.apply(ctx, events)
+}
+
+// apply writes rows in the present transaction.
+func (r *Replay) apply(ctx context.Context, events [][]byte) error {
+	if err := r.Alive(); err != nil {
+		return err
+	}
+	if r.format != nil {
+		if err := r.binlog(ctx, r.format); err != nil {
+			return err
+		}
+		r.format = nil
+		if r.MySQL { // that event made the session one that is told each identifier
+			if _, err := r.rows.ExecContext(ctx, "SET SESSION gtid_next = 'AUTOMATIC'"); err != nil {
+				return err
+			}
+		}
+	}
+	if !r.began {
+		if _, err := r.rows.ExecContext(ctx, "BEGIN"); err != nil {
+			return err
+		}
+		r.began = true
+	}
+	return r.binlog(ctx, events...)
+}
+
+// binlog has the server apply events.
+// https://dev.mysql.com/doc/refman/8.4/en/binlog.html
+func (r *Replay) binlog(ctx context.Context, events ...[]byte) error {
+	var text strings.Builder
+	text.WriteString("BINLOG '")
+	for _, e := range events {
+		text.WriteString(base64.StdEncoding.EncodeToString(e))
+		text.WriteByte('\n')
+	}
+	text.WriteByte('\'')
+	_, err := r.rows.ExecContext(ctx, text.String())
+	return err
+}
+
+func (r *Replay) commit(ctx context.Context) error {
+	if err := r.flush(ctx); err != nil {
+		return err
+	}
+	clear(r.maps)
+	r.order = nil
+	if r.began {
+		if err := r.Alive(); err != nil {
+			return err
+		}
+		if _, err := r.rows.ExecContext(ctx, "COMMIT"); err != nil {
+			return err
+		}
+		r.began = false
+	}
+	if r.Progress != nil {
+		r.Progress(r.committed)
+	}
+	return nil
+}
+
+func (r *Replay) query(ctx context.Context, e event) error {
+	q, err := e.query()
+	if err != nil {
+		return err
+	}
+	text := comments.ReplaceAllString(q.text, "")
+	word := strings.ToUpper(ofTransaction.FindString(text))
+	switch {
+	case word == "BEGIN":
+		return nil
+	case word == "COMMIT":
+		return r.commit(ctx)
+	case word == "ROLLBACK" && !strings.Contains(strings.ToUpper(text), " TO "):
+		return r.rollback(ctx)
+	case word == "XA":
+		return r.xaStatement(ctx, text)
+	case word != "":
+		return r.savepoint(ctx, text)
+	}
+	if ofServer.MatchString(text) || q.database != r.Source && renamed(text, r.Source, r.Target) == text {
+		return nil
+	}
+	if err := r.commit(ctx); err != nil {
+		return err
+	}
+	if err := r.define(ctx, q, text); err != nil && !q.failed {
+		return err
+	}
+	return nil
+}
+
+func (r *Replay) rollback(ctx context.Context) error {
+	r.batch, r.batchBytes = r.batch[:0], 0
+	if !r.began {
+		return nil
+	}
+	r.began = false
+	_, err := r.rows.ExecContext(ctx, "ROLLBACK")
+	return err
+}
+
+func (r *Replay) savepoint(ctx context.Context, text string) error {
+	if err := r.flush(ctx); err != nil || !r.began {
+		return err
+	}
+	_, err := r.rows.ExecContext(ctx, text)
+	return err
+}
+
+// define changes definitions with the settings that the session had.
+func (r *Replay) define(ctx context.Context, q query, text string) error {
+	if err := r.Alive(); err != nil {
+		return err
+	}
+	if kind := ofDatabase.FindStringSubmatch(text); kind != nil {
+		if strings.EqualFold(kind[1], "DROP") {
+			return r.Empty(ctx)
+		}
+		return nil
+	}
+	text = renamed(text, r.Source, r.Target)
+	text = startsTransaction.ReplaceAllString(definer.ReplaceAllString(text, "$1"), "")
+	if _, err := r.ddl.ExecContext(ctx, "SET SESSION "+strings.Join(q.set, ", ")); err != nil {
+		return err
+	}
+	if q.charset != "" {
+		if _, err := r.ddl.ExecContext(ctx, "SET SESSION "+q.charset); err != nil {
+			return err
+		}
+	}
+	_, err := r.ddl.ExecContext(ctx, text)
+	if err == nil || !r.at.Before(r.Settled) {
+		return err
+	}
+	refusal, _ := errors.AsType[*mysql.MySQLError](err)
+	if refusal == nil {
+		return err
+	}
+	switch refusal.Number {
+	case 1050, 1304, 1359, 1537: // it exists
+		if p := program.FindStringSubmatch(text); p != nil {
+			if _, dropping := r.ddl.ExecContext(ctx, "DROP "+p[1]+" "+p[2]); dropping != nil {
+				return errors.Join(err, dropping)
+			}
+			_, err = r.ddl.ExecContext(ctx, text)
+		}
+	case 1051, 1305, 1360, 1539, 4092: // it does not
+		if strings.HasPrefix(strings.ToUpper(text), "DROP") {
+			return nil
+		}
+	}
+	return err
+}

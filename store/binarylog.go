@@ -1,0 +1,196 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// BinaryLog is the archive of the binary logs of a dedicated server.
+type BinaryLog struct {
+	ID         string
+	InstanceID string // which may be deleted
+	Server     string
+	Launcher   string
+	BeginFile  string
+	BeginAt    int64
+	File       string // up to where it is archived
+	Position   int64
+	FileBegan  int64     // when the server began that file, in seconds since 1970; 0 if that is not known
+	BeganAt    time.Time // by the server's clock, as is Until
+	Until      time.Time // what was committed before is archived
+	Bytes      int64
+	EndedAt    *time.Time
+	EndReason  string
+}
+
+const binaryLogColumns = `id, instance_id, server, launcher, begin_file, begin_at, file, position, file_began, began_at,
+	until, bytes, ended_at, end_reason`
+
+var scanBinaryLog = pgx.RowToStructByPos[BinaryLog]
+
+// GrowingLog reads the archive of an instance that grows, or returns ErrNotFound.
+func (s *Store) GrowingLog(ctx context.Context, instanceID string) (BinaryLog, error) {
+	return oneRow(ctx, s.pool, scanBinaryLog, "SELECT "+binaryLogColumns+
+		" FROM binary_log WHERE instance_id = $1 AND ended_at IS NULL", instanceID)
+}
+
+// BinaryLog reads an archive, or returns ErrNotFound.
+func (s *Store) BinaryLog(ctx context.Context, id string) (BinaryLog, error) {
+	return oneRow(ctx, s.pool, scanBinaryLog, "SELECT "+binaryLogColumns+" FROM binary_log WHERE id = $1", id)
+}
+
+// BeginLog records an archive that is to grow, unless its instance has one that does. It returns the one that is
+// recorded.
+func (s *Store) BeginLog(ctx context.Context, l BinaryLog) (BinaryLog, error) {
+	_, err := s.db.Exec(ctx, `INSERT INTO binary_log (id, instance_id, server, launcher, begin_file, begin_at, file,
+			position, began_at, until)
+		VALUES ($1, $2, $3, $4, $5, $6, $5, $6, $7, $7) ON CONFLICT (instance_id) WHERE ended_at IS NULL DO NOTHING`, l.ID,
+		l.InstanceID, l.Server, l.Launcher, l.BeginFile, l.BeginAt, l.BeganAt)
+	if err != nil {
+		return l, err
+	}
+	return s.GrowingLog(ctx, l.InstanceID)
+}
+
+// GrowLog records that an archive has grown from one position to another. It returns ErrLeaseLost if another broker was
+// faster.
+func (s *Store) GrowLog(ctx context.Context, l BinaryLog, file string, position, began, bytes int64) error {
+	tag, err := s.db.Exec(ctx, `UPDATE binary_log SET file = $4, position = $5, file_began = $6, bytes = bytes + $7
+		WHERE id = $1 AND file = $2 AND position = $3 AND ended_at IS NULL`, l.ID, l.File, l.Position, file, position,
+		began, bytes)
+	if err == nil && tag.RowsAffected() == 0 {
+		err = ErrLeaseLost
+	}
+	return err
+}
+
+// NoteArchived records that what was committed before that time is archived.
+func (s *Store) NoteArchived(ctx context.Context, id string, until time.Time) error {
+	_, err := s.db.Exec(ctx, "UPDATE binary_log SET until = greatest(until, $2) WHERE id = $1 AND ended_at IS NULL", id,
+		until)
+	return err
+}
+
+// EndLog records that an archive does not grow any more.
+func (s *Store) EndLog(ctx context.Context, id, reason string) error {
+	_, err := s.db.Exec(ctx, "UPDATE binary_log SET ended_at = now(), end_reason = $2 WHERE id = $1 AND ended_at IS NULL",
+		id, storable(reason))
+	return err
+}
+
+// LoggingInstances lists the ids of the ready instances of those plans that have a server of their own.
+func (s *Store) LoggingInstances(ctx context.Context, plans []string) ([]string, error) {
+	return allRows(ctx, s.pool, pgx.RowTo[string], `SELECT id FROM instance
+		WHERE state = 'ready' AND location_kind = 'dedicated' AND plan_id = ANY ($1) ORDER BY created_at`, plans)
+}
+
+// AbandonedLogs lists archives that are recorded as growing, and whose instance is gone, has another server, or a plan
+// that is not among those.
+func (s *Store) AbandonedLogs(ctx context.Context, plans []string) ([]BinaryLog, error) {
+	return allRows(ctx, s.pool, scanBinaryLog, "SELECT "+binaryLogColumns+` FROM binary_log l
+		WHERE ended_at IS NULL AND NOT EXISTS (SELECT FROM instance i WHERE i.id = l.instance_id
+			AND i.dedicated_id = l.server AND i.plan_id = ANY ($1))`, plans)
+}
+
+// LogNeeded is an archive, and from where on backups need it.
+type LogNeeded struct {
+	Log      BinaryLog
+	Needed   bool // by a backup
+	File     string
+	Position int64
+}
+
+// LogsNeeded lists all archives. The ones that have ended and that no backup needs can be deleted, unless a backup is
+// being written.
+func (s *Store) LogsNeeded(ctx context.Context) ([]LogNeeded, error) {
+	return allRows(ctx, s.pool, func(row pgx.CollectableRow) (n LogNeeded, err error) {
+		l := &n.Log
+		err = row.Scan(&l.ID, &l.InstanceID, &l.Server, &l.Launcher, &l.BeginFile, &l.BeginAt, &l.File, &l.Position,
+			&l.FileBegan, &l.BeganAt, &l.Until, &l.Bytes, &l.EndedAt, &l.EndReason, &n.Needed, &n.File, &n.Position)
+		return n, err
+	}, "SELECT "+binaryLogColumns+`, first_file IS NOT NULL, coalesce(first_file, ''), coalesce(first_position, 0)
+		FROM binary_log l LEFT JOIN LATERAL (SELECT p.file, p.position FROM backup_position p WHERE p.log_id = l.id
+			ORDER BY p.taken_at LIMIT 1) needed (first_file, first_position) ON true
+		WHERE NOT EXISTS (SELECT FROM task t WHERE t.instance_id = l.instance_id AND t.state = 'in progress'
+			AND t.kind = '`+BackUp+`')`)
+}
+
+// ForgetLog deletes the record of an archive that has ended.
+func (s *Store) ForgetLog(ctx context.Context, id string) error {
+	_, err := s.db.Exec(ctx, "DELETE FROM binary_log WHERE id = $1 AND ended_at IS NOT NULL", id)
+	return err
+}
+
+// BackupPosition is where in an archive a backup was taken.
+type BackupPosition struct {
+	BackupID string
+	LogID    string
+	File     string
+	Position int64
+	TakenAt  time.Time
+}
+
+// MarkBackup records where in an archive a backup was taken.
+func (t *Tx) MarkBackup(p BackupPosition) {
+	t.change("record the position of a backup", `INSERT INTO backup_position (backup_id, log_id, file, position, taken_at)
+		SELECT id, $2, $3, $4, $5 FROM backup WHERE id = $1 AND :allowed ON CONFLICT DO NOTHING`, p.BackupID, p.LogID, p.File,
+		p.Position, p.TakenAt)
+}
+
+// Window is a time to which an instance can be restored: from when its backup was taken until its archive ends.
+type Window struct {
+	BackupID string
+	LogID    string
+	From     time.Time
+	Until    time.Time
+}
+
+// Windows lists those of a backup or, if it is the id of an instance, of all its backups that no verification has found
+// to be damaged, the latest first.
+func (s *Store) Windows(ctx context.Context, backupOrInstance string) ([]Window, error) {
+	all, err := allRows(ctx, s.pool, pgx.RowToStructByPos[Window], `SELECT b.id, l.id, p.taken_at, l.until
+		FROM backup b JOIN backup_position p ON p.backup_id = b.id JOIN binary_log l ON l.id = p.log_id
+		WHERE b.state = 'complete' AND (b.id = $1 OR b.instance_id = $1 AND b.verify_error = '') AND p.taken_at <= l.until
+		ORDER BY p.taken_at DESC`, backupOrInstance)
+	return all, explainOldSchema(err)
+}
+
+// LogStats are the figures of the archives that grow.
+type LogStats struct {
+	Bytes int64 // of all archives
+	Ages  []BackupAge
+}
+
+// LogStats returns, by plan, the age of what was archived last for that instance whose archive is the oldest. An
+// instance without one counts with its own age.
+func (s *Store) LogStats(ctx context.Context, plans []string) (stats LogStats, err error) {
+	if stats.Bytes, err = oneRow(ctx, s.pool, pgx.RowTo[int64],
+		"SELECT coalesce(sum(bytes), 0)::bigint FROM binary_log"); err != nil {
+		return stats, err
+	}
+	stats.Ages, err = allRows(ctx, s.pool, pgx.RowToStructByPos[BackupAge], `SELECT i.plan_id,
+			greatest('0'::interval, max(now() - coalesce(l.until, i.created_at)))
+		FROM instance i LEFT JOIN binary_log l ON l.instance_id = i.id AND l.ended_at IS NULL
+		WHERE i.state = 'ready' AND i.location_kind = 'dedicated' AND i.plan_id = ANY ($1) GROUP BY i.plan_id`, plans)
+	return stats, err
+}
+
+// ImportLog records an archive that was found in the object store, unless it is recorded. It grows if its instance has
+// that server still.
+func (s *Store) ImportLog(ctx context.Context, l BinaryLog) (imported bool, err error) {
+	tag, err := s.db.Exec(ctx, `INSERT INTO binary_log (id, instance_id, server, launcher, begin_file, begin_at, file,
+			position, began_at, until, bytes, ended_at, end_reason)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, now(), 'imported') ON CONFLICT (id) DO NOTHING`, l.ID,
+		l.InstanceID, l.Server, l.Launcher, l.BeginFile, l.BeginAt, l.File, l.Position, l.BeganAt, l.Until, l.Bytes)
+	return tag.RowsAffected() == 1, explainOldSchema(err)
+}
+
+// ImportMark records where in an archive an imported backup was taken.
+func (s *Store) ImportMark(ctx context.Context, p BackupPosition) error {
+	return s.InTx(ctx, func(tx *Tx) error {
+		tx.MarkBackup(p)
+		return nil
+	})
+}

@@ -1,0 +1,203 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"mysql-broker/test/s3"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// archiveEnvironment is that of brokers that archive the binary logs of dedicated-small every second.
+func archiveEnvironment(t *testing.T, server servers.MySQL) map[string]string {
+	t.Helper()
+	env := testdrive.Environment(t, server)
+	env["CATALOG"] = editedCatalog(t, inPlan("dedicated-small", "max_bindings:",
+		"archive_binary_logs: true, backup_every_hours: 24, max_bindings:"))
+	env["ARCHIVE_INTERVAL"] = "1s"
+	return env
+}
+
+// moment is a time at which nothing was committed in the same second, and what a database had then.
+type moment struct {
+	at   time.Time
+	data []string
+}
+
+// archived waits until what was committed before a time is archived.
+func archived(t *testing.T, ts tasks, i instance, at time.Time) {
+	t.Helper()
+	testdrive.Eventually(t, time.Minute, "the binary logs are archived until "+at.Format(time.RFC3339), func() (done bool) {
+		ts.scan(t, &done, fmt.Sprintf("SELECT coalesce(max(until) >= '%s', false) FROM binary_log WHERE instance_id = '%s'",
+			at.UTC().Format(time.RFC3339Nano), i.id))
+		return done
+	})
+}
+
+// restoredTo asks for an instance as another one was at a time.
+func (i instance) restoredTo(t *testing.T, from string, at time.Time) testdrive.Response {
+	t.Helper()
+	return i.provision(t, later, body{"context": cloudFoundry,
+		"parameters": body{"restore_from": from, "restore_to_time": at.UTC().Format(time.RFC3339)}})
+}
+
+// TestRestoreToTime restores a dedicated instance to several times at which its data are known.
+func TestRestoreToTime(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		service := s3.Start(t)
+		env := archiveEnvironment(t, s)
+		service.Configure(env)
+		faults := testdrive.NewFaults(t, env)
+		p := startPlatform(t, s, env)
+		ts := openTasks(t, env)
+		source := p.ownInstance(t, "dedicated-small")
+		source.await(t, source.provision(t, later, body{"context": cloudFoundry}).Expect(t,
+			http.StatusAccepted).String("operation"))
+		c := makeObjects(t, source)
+		db := c.open(t)
+		source.await(t, source.backUp(t).Expect(t, http.StatusAccepted).String("operation"))
+
+		var moments []moment
+		note := func() {
+			t.Helper()
+			// The next second has begun once the last change was acknowledged, and nothing changes in it.
+			at := time.Now().Add(time.Second).Truncate(time.Second)
+			testdrive.Eventually(t, 10*time.Second, "the second has passed", func() bool {
+				return time.Now().After(at.Add(time.Second))
+			})
+			moments = append(moments, moment{at, dataOf(t, c)})
+		}
+		exec(t, db, "INSERT INTO items (name) VALUES ('three')")
+		note()
+		exec(t, db, "DELETE FROM items WHERE name = 'one'",
+			"CREATE TABLE other (id BIGINT UNSIGNED PRIMARY KEY, bits BIT(12), f FLOAT, d DECIMAL(30,10), at TIMESTAMP(6) NULL, "+
+				"big LONGBLOB, j JSON, twice BIGINT UNSIGNED AS (id * 2) STORED, e ENUM('ä','b'), s SET('x','y','z'))",
+			`INSERT INTO other (id, bits, f, d, at, big, j, e, s) VALUES (18446744073709551615 DIV 2, b'101', 0.12345679,
+				1234567890.0123456789, '2026-03-29 01:30:00.123456', REPEAT('\0ab', 300000), '{"a": [1, 2.5, "x"]}', 'ä', 'x,z')`,
+			"UPDATE other SET j = JSON_SET(j, '$.a[0]', 2)",
+			"CREATE TABLE copied AS SELECT * FROM other", "ALTER TABLE items ADD COLUMN more INT NOT NULL DEFAULT 7",
+			"DROP VIEW names", "CREATE VIEW names AS SELECT id, name FROM items",
+			"CREATE PROCEDURE "+c.Database+".again() INSERT INTO items (name) VALUES ('again')", "CALL again()",
+			"CREATE TABLE child (id INT PRIMARY KEY, item INT, FOREIGN KEY (item) REFERENCES items (id) ON DELETE CASCADE)",
+			"INSERT INTO child SELECT id, id FROM items")
+		note()
+		// The broker is killed when it has written a segment, and before it has recorded that.
+		faults.Decide(dieAt("archive: written", 1))
+		exec(t, db, "UPDATE items SET more = 8")
+		p.Wait(t)
+		faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
+		p = startPlatform(t, s, env)
+		source.platform = p
+		exec(t, db, "DELETE FROM items WHERE name = 'two'", "DROP TABLE copied", "TRUNCATE TABLE other",
+			"CREATE EVENT ticking ON SCHEDULE EVERY 1 HOUR DO DELETE FROM items")
+		note()
+		last := moments[len(moments)-1]
+		archived(t, ts, source, last.at)
+		for n, m := range moments {
+			i := p.ownInstance(t, "dedicated-small")
+			operation := i.restoredTo(t, source.id, m.at).Expect(t, http.StatusAccepted).String("operation")
+			if n == 1 { // the broker is killed in the middle of the replay, and the source is deleted meanwhile
+				faults.Decide(dieAt("provision: replayed", 4))
+				p.Wait(t)
+				faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
+				p = startPlatform(t, s, env)
+				source.platform, i.platform = p, p
+				source.remove(t)
+			}
+			i.await(t, operation)
+			_, restored := i.bound(t, nil)
+			if got := dataOf(t, restored); !slices.Equal(got, m.data) {
+				t.Errorf("moment %d:\n%s\ninstead of\n%s", n, strings.Join(got, "\n"), strings.Join(m.data, "\n"))
+			}
+			i.remove(t)
+		}
+
+		// PostgreSQL loses the records, and the object store a segment.
+		ts.exec(t, "DELETE FROM backup")
+		ts.exec(t, "DELETE FROM binary_log")
+		if out := (desk{p, p.operator(env), p.admin(t), ts, nil}).run(t, 0, "backups", "import").Stdout; out !=
+			"Backups imported: 1.\n" {
+			t.Errorf("import: %q", out)
+		}
+		objects := slices.DeleteFunc(service.Objects(t), func(name string) bool {
+			return !strings.Contains(name, "/l_") || strings.HasSuffix(name, "log.json")
+		})
+		if err := os.Remove(filepath.Join(service.Dir, objects[len(objects)/2])); err != nil {
+			t.Fatal(err)
+		}
+		i := p.ownInstance(t, "dedicated-small")
+		state, shown := i.AwaitOperation(t, i.id, i.restoredTo(t, source.id, last.at).Expect(t,
+			http.StatusAccepted).String("operation"))
+		if state != "failed" || !strings.Contains(shown[len(shown)-1], "lacks a part") {
+			t.Errorf("a restore with a gap %s: %q", state, shown)
+		}
+		i.remove(t)
+		missing := uuid.NewString()
+		for name, test := range map[string]struct {
+			plan, from, until, want string
+		}{
+			"the future":     {"dedicated-small", source.id, time.Now().Add(time.Hour).Format(time.RFC3339), "between 2"},
+			"before":         {"dedicated-small", source.id, "2020-01-01T00:00:00Z", "between 2"},
+			"no time":        {"dedicated-small", source.id, "yesterday", "RFC 3339"},
+			"no zone":        {"dedicated-small", source.id, "2026-01-01T00:00:00", "RFC 3339"},
+			"a shared plan":  {"shared-small", source.id, last.at.UTC().Format(time.RFC3339), "Choose a dedicated plan"},
+			"nothing there":  {"dedicated-small", missing, last.at.UTC().Format(time.RFC3339), "There is no backup " + missing},
+			"without backup": {"dedicated-small", "", last.at.UTC().Format(time.RFC3339), "restore_from"},
+		} {
+			parameters := body{"restore_from": test.from, "restore_to_time": test.until}
+			if test.from == "" {
+				delete(parameters, "restore_from")
+			}
+			r := p.newInstance(t, test.plan).provision(t, later, body{"context": cloudFoundry, "parameters": parameters})
+			expectRefusal(t, r, 400)
+			if !strings.Contains(r.String("description"), test.want) {
+				t.Errorf("%s: %q", name, r.String("description"))
+			}
+		}
+	})
+}
+
+// dieAt kills the broker when it reaches a point for the nth time.
+func dieAt(at string, n int32) func(int, string) testdrive.Word {
+	var reached atomic.Int32
+	return func(_ int, point string) testdrive.Word {
+		if point == at && reached.Add(1) == n {
+			return testdrive.Die
+		}
+		return testdrive.GoOn
+	}
+}
+
+// dataOf lists the objects of a database, and the checksums of its tables.
+func dataOf(t *testing.T, c credentials) (all []string) {
+	t.Helper()
+	db := c.open(t)
+	tables := readAll(t, db, "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND "+
+		"table_type = 'BASE TABLE' ORDER BY 1")
+	for _, table := range tables {
+		columns := readAll(t, db, fmt.Sprintf(`SELECT GROUP_CONCAT('COALESCE(HEX(', column_name, '), "-")' ORDER BY
+			ordinal_position) FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = '%s'`, table))
+		sums := readAll(t, db, fmt.Sprintf("SELECT CONCAT(COUNT(*), ' ', COALESCE(SUM(CRC32(CONCAT_WS('#', %s))), '')) FROM %s",
+			columns[0], table))
+		all = append(all, "table "+table+" "+sums[0])
+	}
+	for _, query := range []string{"SELECT CONCAT('view ', table_name) FROM information_schema.views WHERE table_schema = " +
+		"DATABASE() ORDER BY 1", "SELECT CONCAT('routine ', routine_name) FROM information_schema.routines WHERE " +
+		"routine_schema = DATABASE() ORDER BY 1", "SELECT CONCAT('trigger ', trigger_name) FROM information_schema.triggers " +
+		"WHERE trigger_schema = DATABASE() ORDER BY 1", "SELECT CONCAT('event ', event_name, ' ', status) FROM " +
+		"information_schema.events WHERE event_schema = DATABASE() ORDER BY 1"} {
+		all = append(all, readAll(t, db, query)...)
+	}
+	return all
+}

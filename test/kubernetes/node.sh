@@ -3,6 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 for image in ${MYSQLD_IMAGES:?run this by make kubernetes}; do
+  test/kubernetes/outside.sh "$image"
   test/kubernetes/pods.sh "$image"
 done
 go test -count=1 -parallel 3 -timeout 40m ./provisioner/launcher/kubernetes

@@ -3,46 +3,11 @@
 # created, used by another pod, resized, disturbed and deleted; the brokers are restarted and evicted under requests.
 # Run it in the project's folder, inside of with-node. PostgreSQL runs on the node, outside of the cluster.
 set -euo pipefail
-node=10.88.0.1
-dir=$(mktemp -d)
-chmod 755 "$dir"
-end() {
-  if [ $? != 0 ]; then # say what the brokers and the cluster did
-    kubectl get events --all-namespaces --sort-by=.lastTimestamp | tail -n 30 || true
-    kubectl -n mysql-broker logs --prefix --tail=30 --selector=app.kubernetes.io/name=mysql-broker || true
-  fi
-  jobs -p | xargs --no-run-if-empty kill -KILL 2>/dev/null || true # PostgreSQL, and what a failed step has left
-  wait
-  rm -rf "$dir"
-}
-trap end EXIT
-
-say() { printf '\n### %s\n' "$*"; }
-fail() {
-  echo "FAILED: $*" >&2
-  exit 1
-}
-
-# within SECONDS COMMAND... repeats a command until it succeeds.
-within() {
-  local last=$((SECONDS + $1))
-  shift
-  until "$@"; do
-    [ "$SECONDS" -lt "$last" ] || fail "not in time: $*"
-    sleep 0.2
-  done
-}
-
-say "PostgreSQL, outside of the cluster"
-initdb=$(command -v initdb || printf '%s\n' /usr/lib/postgresql/*/bin/initdb | tail -n 1)
-install -d -o nobody "$dir/postgres"
-setpriv --reuid=nobody --clear-groups "$initdb" -D "$dir/postgres/data" -U postgres -A trust >/dev/null
-echo 'host all all 0.0.0.0/0 trust' >>"$dir/postgres/data/pg_hba.conf"
-setpriv --reuid=nobody --clear-groups "$(dirname "$initdb")/postgres" -D "$dir/postgres/data" -h "$node" \
-  -k "$dir/postgres" 2>"$dir/postgres.log" &
+# shellcheck source=test/kubernetes/common.sh
+. test/kubernetes/common.sh
+start_postgres
 
 say "brokers"
-CGO_ENABLED=0 go build -o "$dir/mysql-broker" ./cmd/mysql-broker
 cp -r deploy/kubernetes "$dir/kubernetes"
 mkdir "$dir/kubernetes/mycluster"
 cp deploy/kubernetes/example/namespace.yaml "$dir/kubernetes/mycluster/"
@@ -69,32 +34,13 @@ kubectl apply -f "$dir/kubernetes/dedicated/rolebinding.yaml"
 kubectl apply -k "$dir/kubernetes/mycluster"
 kubectl -n mysql-broker rollout status deployment/mysql-broker --timeout=180s
 address=$(kubectl -n mysql-broker get service mysql-broker -o 'jsonpath={.spec.clusterIP}')
-export BROKER_URL=http://$address:8080 BROKER_USERNAME=broker BROKER_PASSWORD=correct-horse-battery HOME=$dir
-broker() { "$dir/mysql-broker" client "$@"; }
+export BROKER_URL=http://$address:8080
 doctor() { kubectl -n mysql-broker exec deployment/mysql-broker -- /mysql-broker doctor; }
 
 say "an instance, used by another pod that verifies its certificate"
 broker create-service dedicated-small orders
 broker create-service-key orders app >"$dir/key.json"
-key() { jq -r ".$1" "$dir/key.json"; }
-kubectl create namespace apps
-kubectl -n apps run app --image="${1#*=}" --command -- sleep 3600
-kubectl -n apps wait --for=condition=Ready pod/app --timeout=60s
-app() { kubectl -n apps exec -i app -- "$@"; }
-key ca_certificate | app sh -c 'cat >/tmp/ca.pem'
-case $1 in
-mysql-*) client=(mysql --ssl-mode=VERIFY_IDENTITY) ;;
-*) client=(mariadb --ssl-verify-server-cert) ;;
-esac
-app sh -c "cat >/tmp/my.cnf" <<END
-[client]
-ssl-ca=/tmp/ca.pem
-host=$(key host)
-port=$(key port)
-user=$(key username)
-password=$(key password)
-END
-client=("${client[0]}" --defaults-file=/tmp/my.cnf "${client[@]:1}" "$(key database)")
+start_app "$1"
 sql() { app "${client[@]}" -N -e "$1"; }
 sql 'CREATE TABLE t (n INT PRIMARY KEY); INSERT INTO t VALUES (1), (2), (3)'
 

@@ -6,14 +6,15 @@ func TestRequestInfo(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, &recordingBroker{})
 	for _, c := range []struct {
-		identity         string
-		platform, userID string
+		identity                      string
+		platform, userID, name, email string
 	}{
-		{"cloudfoundry eyJ1c2VyX2lkIjoiNjgzZWE3NDgifQ==", "cloudfoundry", "683ea748"},
-		{"kubernetes eyJ1c2VybmFtZSI6ImQiLCJ1aWQiOiJjMmRkZTI0MiJ9", "kubernetes", "c2dde242"},
-		{"cloudfoundry not-base64!", "", ""},
-		{"cloudfoundry bm8ganNvbg==", "", ""},
-		{"", "", ""},
+		{"cloudfoundry eyJ1c2VyX2lkIjoiNjgzZWE3NDgifQ==", "cloudfoundry", "683ea748", "", ""},
+		{"kubernetes eyJ1c2VybmFtZSI6ImQiLCJ1aWQiOiJjMmRkZTI0MiJ9", "kubernetes", "c2dde242", "d", ""},
+		{"other eyJ1c2VyX2lkIjoiMSIsInVzZXJfbmFtZSI6ImUiLCJlbWFpbCI6ImVAeCJ9", "other", "1", "e", "e@x"},
+		{"cloudfoundry not-base64!", "", "", "", ""},
+		{"cloudfoundry bm8ganNvbg==", "", "", "", ""},
+		{"", "", "", "", ""},
 	} {
 		s.do(t, request{method: "GET", target: anInstance, header: map[string]string{
 			"X-Broker-API-Originating-Identity": c.identity,
@@ -21,7 +22,7 @@ func TestRequestInfo(t *testing.T) {
 			"X-Broker-API-Version":              "2.17",
 		}})
 		want := requestInfo{ID: testIdentity, CorrelationID: "corr-1", APIVersion: "2.17", Platform: c.platform,
-			UserID: c.userID}
+			UserID: c.userID, Name: c.name, Email: c.email}
 		if calls := s.broker.received(); len(calls) != 1 || calls[0].info != want {
 			t.Errorf("%q: the broker saw %+v, want %+v", c.identity, calls, want)
 		}

@@ -44,7 +44,7 @@ if [ "${FULL:-}" = 1 ]; then
   CGO_ENABLED=1 run -race -parallel 6 $others
 else
   others=$(all_but $longest)
-  TEST_ON_ONE_MYSQL=1 run -p 3 -parallel 8 $longest
+  TEST_ON_ONE_MYSQL=1 run -p 3 -parallel 12 $longest
   end_beside
   run -p 3 -parallel 8 $others
 fi

@@ -119,7 +119,7 @@ func (p *Provisioner) backUpWorkflow(i store.Instance, id string) task.Workflow 
 		Do: b.deleteUnfinished}
 	return task.Workflow{
 		Steps: []task.Step{
-			{Name: "write", Progress: "Writing the backup", Timeout: backupTimeout, Do: b.write}, dropReader},
+			{Name: "write", Progress: "Writing the backup", Timeout: backupTimeout, Do: p.inTurn(b.write)}, dropReader},
 		Cleanup: []task.Step{dropReader, deleteAll},
 		Succeeded: func(tx *store.Tx, m task.Memory) {
 			var written store.Backup
@@ -237,6 +237,8 @@ func (b backingUp) explain(ctx context.Context, run *task.Run, err error) error 
 		return task.Permanent(refusal.Sentence, err)
 	case errors.Is(err, transfer.ErrChanged):
 		return task.Failure("The tables of the service instance were changed meanwhile.", err)
+	case errors.Is(err, transfer.ErrLocked):
+		return awaitLocks(run, err)
 	case ofSource && mysqladmin.CannotReach(err):
 		return task.Unreachable(err)
 	case ofSource:

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"mysql-broker/provisioner/fleet"
+	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/task"
@@ -63,7 +64,7 @@ func leaseOf(t store.Task) store.Lease { return store.Lease{ID: t.ID, Epoch: t.E
 // it.
 func (f filling) steps() []task.Step {
 	return []task.Step{
-		{Name: "fill", Progress: "Filling the database", Timeout: fillTimeout, Do: f.fill},
+		{Name: "fill", Progress: "Filling the database", Timeout: fillTimeout, Do: f.inTurn(f.fill)},
 		{Name: "finish", Progress: "Finishing the database", Timeout: accountsTimeout, Do: f.finish},
 	}
 }
@@ -236,10 +237,39 @@ func (f filling) copy(ctx context.Context, run *task.Run, of plan.Plan, owner my
 	case errors.Is(err, transfer.ErrChanged):
 		return f.sourceFailed(ctx, source, task.Failure("The tables of the service instance to copy were changed meanwhile.",
 			err))
+	case errors.Is(err, transfer.ErrLocked):
+		return awaitLocks(run, err)
 	case ofSource:
 		return f.sourceFailed(ctx, source, err)
 	}
 	return err
+}
+
+const (
+	// lockedTime bounds how long a task waits for a transaction of an application, and lockedPause is how long others may
+	// write between two attempts to lock the tables.
+	lockedTime  = 15 * time.Minute
+	lockedPause = 5 * time.Second
+	// lockedSince is the key under which the task remembers when it first found the tables locked.
+	lockedSince = "locked since"
+)
+
+// awaitLocks lets a task wait until no transaction keeps the tables locked that it has to read.
+func awaitLocks(run *task.Run, err error) error {
+	since := time.Now()
+	found, recalling := run.Recall(lockedSince, &since)
+	switch {
+	case recalling != nil:
+		return recalling
+	case time.Since(since) > lockedTime:
+		return task.Permanent("Transactions have kept tables of the service instance locked for too long. Commit them, and "+
+			"try again.", err)
+	case !found:
+		if remembering := run.Remember(lockedSince, since); remembering != nil {
+			return remembering
+		}
+	}
+	return task.Pending(lockedPause, "Waiting for a transaction that keeps a table locked")
 }
 
 // sourceLocation is the key under which the task remembers where the source is.
@@ -263,9 +293,10 @@ func (f filling) copyFrom(ctx context.Context, run *task.Run, admin *mysqladmin.
 	}
 	o := transfer.Options{Events: of.Events, RowsOnly: f.rowsOnly, Later: events, Alive: run.Alive,
 		MaxBytes: 4*of.Quota() + 64<<20,
-		Progress: f.reportProgress(ctx, run, "copied", func(done, total uint64) string {
+		Progress: f.copies.note(run.Task.ID, f.reportProgress(ctx, run, "copied", func(done, total uint64) string {
 			return fmt.Sprintf("%s the data: %d of %d MiB (%d %%)", doing, done>>20, total>>20, done*100/max(total, 1))
-		})}
+		}))}
+	defer f.copies.forget(run.Task.ID)
 	return f.asOwner(ctx, run, owner, func(ctx context.Context, to transfer.Target) error {
 		from, err := admin.Flavour(ctx)
 		if err == nil {
@@ -361,9 +392,14 @@ func (f filling) dropReader(ctx context.Context, run *task.Run) error {
 	} else if err != nil || of != source.ID {
 		return errors.Join(err, errors.New("the account that reads is recorded with another instance"))
 	}
-	err = f.inSourceSession(ctx, run, source, func(ctx context.Context, s *mysqladmin.Session) error {
-		return s.DropAccount(ctx, f.reader())
-	})
+	drop := func(ctx context.Context, s *mysqladmin.Session) error { return s.DropAccount(ctx, f.reader()) }
+	err = f.inSourceSession(ctx, run, source, drop)
+	if err == nil && source.Former() { // it may have been moved while it was read
+		err = f.inSourceSession(ctx, run, source.Elsewhere(), drop)
+		if errors.Is(err, launcher.ErrNotFound) { // with the account
+			err = nil
+		}
+	}
 	if mysqladmin.CannotReach(err) && ctx.Err() == nil && run.Alive() == nil {
 		f.log.Warn("the account by which an instance was copied is left on its server, which does not answer; it is "+
 			"dropped with the instance", "instance_id", source.ID, "name", f.reader(), "error", err)

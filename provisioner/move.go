@@ -20,6 +20,9 @@ const (
 	frozenTime = 15 * time.Minute
 	// frozenSince is the key under which the task remembers when it took the write privileges.
 	frozenSince = "frozen since"
+	// rollingBack is the key under which the task remembers the connections that it has killed and whose transactions are
+	// being rolled back.
+	rollingBack = "rolling back"
 )
 
 // ownerAt is the name of the account that owns the objects of an instance that were moved to its location.
@@ -99,8 +102,8 @@ func (p *Provisioner) formerInUse(ctx context.Context, i store.Instance) error {
 		return fmt.Errorf("count the bindings of before the move: %w", err)
 	}
 	if bindings > 0 {
-		return refuse(PlanChangeRefused, "The data of this service instance were moved before, and %d service bindings have "+
-			"the address of then. Bind their apps again, delete these bindings, and try again.", bindings)
+		return refuse(PlanChangeRefused, "The data of this service instance were moved before. Service bindings that have "+
+			"the address of then: %d. Bind their apps again, delete these bindings, and try again.", bindings)
 	}
 	if err := p.store.MakeDue(ctx, RemoveFormer); err != nil {
 		return fmt.Errorf("remove the place where the data were: %w", err)
@@ -172,7 +175,7 @@ func (p *Provisioner) moveWorkflow(i store.Instance, r request) task.Workflow {
 		w.Steps = []task.Step{createDatabase}
 	}
 	w.Steps = append(w.Steps,
-		task.Step{Name: "copy", Progress: "Copying the data", Timeout: fillTimeout, Do: m.copyRows},
+		task.Step{Name: "copy", Progress: "Copying the data", Timeout: fillTimeout, Do: p.inTurn(m.copyRows)},
 		task.Step{Name: "freeze", Progress: "Waiting for the last writes", Timeout: accountsTimeout, Do: m.freeze},
 		task.Step{Name: "compare", Progress: "Comparing the data", Timeout: frozenTime, Do: m.whileFrozen(m.compare)},
 		task.Step{Name: "hand over", Progress: "Handing the data over", Do: m.whileFrozen(m.handOver)})
@@ -183,7 +186,9 @@ func (p *Provisioner) moveWorkflow(i store.Instance, r request) task.Workflow {
 // copyRows copies the rows while applications write. Prepared XA transactions would make it wait for their locks.
 func (m move) copyRows(ctx context.Context, run *task.Run) error {
 	err := m.inSession(m.from, instanceLock(m.from.ID),
-		func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error { return withoutXA(ctx, s) })(ctx, run)
+		func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+			return withoutXA(ctx, s, m.from.Database)
+		})(ctx, run)
 	if err != nil {
 		return err
 	}
@@ -205,7 +210,8 @@ func (m move) freeze(ctx context.Context, run *task.Run) error {
 	if err != nil {
 		return err
 	}
-	return m.freezeAccounts(ctx, run, m.from, accounts)
+	writing := slices.DeleteFunc(accounts, func(a store.BindingAccount) bool { return roleOf(a) == plan.ReadOnly })
+	return m.freezeAccounts(ctx, run, m.from, writing)
 }
 
 // freezeAccounts takes the privileges to write from accounts of an instance, and waits for the end of what they write.
@@ -213,30 +219,50 @@ func (p *Provisioner) freezeAccounts(ctx context.Context, run *task.Run, i store
 	accounts []store.BindingAccount) error {
 	events := p.plans.Get(i.PlanID).Events
 	return p.inSession(i, instanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
-		frozen := map[string]bool{}
-		for _, a := range accounts {
-			if err := s.Freeze(ctx, a.Account, roleOf(a), events, i.Database); err != nil {
-				return err
-			}
-			frozen[a.Account] = true
-		}
-		if err := s.EndWrites(ctx, frozen); err != nil {
+		var killed []int64
+		found, err := run.Recall(rollingBack, &killed)
+		switch {
+		case err != nil:
 			return err
+		case found: // there are only readers now
+			killed, err = s.RollingBack(ctx, killed)
+		default:
+			killed, err = freezeEach(ctx, s, i.Database, accounts, events)
 		}
-		return withoutXA(ctx, s)
+		switch {
+		case err != nil:
+			return err
+		case len(killed) > 0:
+			return errors.Join(run.Remember(rollingBack, killed),
+				task.Pending(time.Second, "Waiting until the last writes are rolled back"))
+		}
+		return withoutXA(ctx, s, i.Database)
 	})(ctx, run)
 }
 
-// withoutXA returns an error if the server has prepared XA transactions. A copy would not have their changes. Servers
-// do not tell whose they are.
-func withoutXA(ctx context.Context, s *mysqladmin.Session) error {
-	prepared, err := s.PreparedXA(ctx)
-	if err != nil || !prepared {
+// freezeEach returns the connections whose transactions are still rolled back.
+func freezeEach(ctx context.Context, s *mysqladmin.Session, database string, accounts []store.BindingAccount,
+	events bool) (killed []int64, err error) {
+	frozen := map[string]bool{}
+	for _, a := range accounts {
+		if err := s.Freeze(ctx, a.Account, roleOf(a), events, database); err != nil {
+			return nil, err
+		}
+		frozen[a.Account] = true
+	}
+	return s.EndWrites(ctx, frozen)
+}
+
+// withoutXA returns an error if a prepared XA transaction may have changed the database. A copy would not have its
+// changes.
+func withoutXA(ctx context.Context, s *mysqladmin.Session, database string) error {
+	blocked, err := s.BlockedByXA(ctx, database)
+	if err != nil || !blocked {
 		return err
 	}
-	return task.Permanent("The MySQL server has prepared XA transactions, which cannot be moved or backed up. "+
-		"Commit yours or roll them back, and try again. If you have none, tell your operator.",
-		errors.New("prepared XA transactions"))
+	return task.Permanent("A transaction keeps tables of the service instance locked, and there are prepared XA "+
+		"transactions, which cannot be moved or backed up. Commit yours or roll them back, and try again. If you have "+
+		"none, tell your operator.", errors.New("prepared XA transactions"))
 }
 
 // writers lists the accounts of the instance but that of the copy.

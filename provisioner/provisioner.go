@@ -49,6 +49,7 @@ type Provisioner struct {
 	quotasOff bool
 	keepMoved time.Duration
 	keepAudit time.Duration
+	copies    *copyTurns
 	closing   sync.WaitGroup // sessions being closed in the background
 }
 
@@ -61,6 +62,7 @@ func New(cfg Config) *Provisioner {
 		quotasOff: cfg.QuotasOff, vault: cfg.Backups, keepMoved: cmp.Or(cfg.KeepMoved, 24*time.Hour),
 		keepAudit: cmp.Or(cfg.KeepAudit, 365*24*time.Hour),
 		placer:    placer{store: cfg.Store, servers: cfg.Fleet.Shared, log: cfg.Logger, onFull: cfg.OnFull}}
+	p.copies = newCopyTurns(cfg.Tasks.Workers)
 	cfg.Tasks.Logger = cfg.Logger
 	if cfg.Tasks.MaxWait == nil {
 		cfg.Tasks.MaxWait = p.maxWait

@@ -32,7 +32,8 @@ func (s *Store) RecordCopyAccount(ctx context.Context, l Lease, a CopyAccount) e
 		}
 		tx.write("record the account of a copy", `WITH inserted AS (
 				INSERT INTO retired_account (account, instance_id, role, grants_due, events) VALUES ($1, $2, $3, false, true)
-				ON CONFLICT (account) DO UPDATE SET role = excluded.role RETURNING instance_id, account)
+				ON CONFLICT (account) DO UPDATE SET role = excluded.role, retired_at = now()
+				RETURNING instance_id, account)
 			`+recordOfBinding, a.Account, a.InstanceID, a.Role)
 		return nil
 	})

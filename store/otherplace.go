@@ -125,3 +125,20 @@ func (s *Store) FormerBindings(ctx context.Context, id string) (n int, err error
 	return oneRow(ctx, s.pool, pgx.RowTo[int], `SELECT count(*) FROM binding b JOIN instance i ON i.id = b.instance_id
 		WHERE i.id = $1 AND b.created_at < i.moved_at`, id)
 }
+
+// MoveStats are figures of all moves of data.
+type MoveStats struct {
+	Moving  int     // instances whose data are being moved
+	Oldest  float64 // for how many seconds the first of them has been
+	Former  int     // places that are kept where data were before
+	Overdue float64 // for how many seconds the first of them should have been removed already
+}
+
+// MoveStats counts moves. Former places are kept for as long as keep.
+func (s *Store) MoveStats(ctx context.Context, keep time.Duration) (MoveStats, error) {
+	return oneRow(ctx, s.pool, pgx.RowToStructByPos[MoveStats], `SELECT count(*) FILTER (WHERE i.moved_at IS NULL),
+			coalesce(extract(epoch FROM max(now() - t.created_at) FILTER (WHERE i.moved_at IS NULL)), 0)::float8,
+			count(i.moved_at), greatest(coalesce(extract(epoch FROM max(now() - i.moved_at - $1::interval)), 0), 0)::float8
+		FROM instance i LEFT JOIN task t ON t.instance_id = i.id AND t.state = 'in progress' AND t.kind = 'update'
+		WHERE i.next_server IS NOT NULL`, keep)
+}

@@ -19,6 +19,7 @@ type RecordedInstance struct {
 	Database  string
 	CreatedAt time.Time
 	OverSince *time.Time
+	Busy      bool // a task is in progress, which may have changed privileges for some time
 }
 
 // RecordedAccount is the account of a binding, or a retired one.
@@ -36,7 +37,9 @@ type RecordedAccount struct {
 // RecordedInstances reads the instances on a shared server, or those on dedicated servers ("").
 func (s *Store) RecordedInstances(ctx context.Context, server string) ([]RecordedInstance, error) {
 	return allRowsWithin(ctx, scanTime, s.pool, pgx.RowToStructByPos[RecordedInstance], `SELECT id, state, plan_id, `+
-		locationColumns+`, database_name, created_at, over_since FROM instance i WHERE server = $1 ORDER BY id`, server)
+		locationColumns+`, database_name, created_at, over_since, EXISTS (
+			SELECT FROM task t WHERE t.instance_id = i.id AND t.binding_id = '' AND t.state = 'in progress')
+		FROM instance i WHERE server = $1 ORDER BY id`, server)
 }
 
 // RecordedAccounts reads the accounts of the instances on a shared server, or of those on dedicated servers ("").

@@ -50,7 +50,7 @@ func (d *Doctor) accounts(ctx context.Context, server string, there map[string]b
 		at := slices.IndexFunc(grants, func(g mysqladmin.Grant) bool {
 			return g.Account == a.Account && g.Database == i.Database
 		})
-		if a.GrantsDue || at >= 0 && grants[at].Fits(plan.Role(a.Role), i.OverSince != nil) {
+		if a.GrantsDue || i.Busy || at >= 0 && grants[at].Fits(plan.Role(a.Role), i.OverSince != nil) {
 			continue
 		}
 		f.Problem, f.ToDo = Deviating, "ask for its application to be unbound and bound again"

@@ -2,15 +2,22 @@ package mysqladmin
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/go-sql-driver/mysql"
 
 	"mysql-broker/provisioner/plan"
 )
 
-// rollbackPatience is how long Freeze waits until transactions of the killed sessions are rolled back.
-const rollbackPatience = time.Minute
+// rollbackPatience is how long EndWrites waits for the transactions of killed sessions. Most have none, or a short one.
+const rollbackPatience = time.Second
+
+// xaPatience is how long BlockedByXA waits for locks, in seconds. Writers wait for as long.
+const xaPatience = 2
 
 // Freeze leaves an account only what it takes to read a database, also through views that call functions. Objects of
 // which the account is the definer change nothing any more, and its events fail. Call EndWrites afterwards. A missing
@@ -26,20 +33,39 @@ func (s *Session) Freeze(ctx context.Context, account string, role plan.Role, ev
 }
 
 // EndWrites kills the sessions of frozen accounts, which keep their privileges, and waits until their transactions have
-// ended.
-func (s *Session) EndWrites(ctx context.Context, frozen map[string]bool) error {
+// ended. It returns the connections that take longer, because much is rolled back: call RollingBack with them until
+// there are none.
+func (s *Session) EndWrites(ctx context.Context, frozen map[string]bool) (left []int64, err error) {
 	// Pending logins get the new privileges.
 	open, err := s.connections(ctx, func(c connection) bool { return frozen[c.user] })
 	if err == nil {
 		err = s.killEach(ctx, open)
 	}
-	if err == nil && len(open) > 0 {
-		err = s.awaitEnd(ctx, open)
+	for _, c := range open {
+		left = append(left, c.id)
+	}
+	for deadline := time.Now().Add(rollbackPatience); err == nil && len(left) > 0 && time.Now().Before(deadline); {
+		select { // at least once: the list may be as old as that
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		case <-time.After(idlePollInterval):
+			left, err = s.RollingBack(ctx, left)
+		}
 	}
 	if err != nil {
-		return fmt.Errorf("end what frozen accounts write: %w", err)
+		return nil, fmt.Errorf("end what frozen accounts write: %w", err)
 	}
-	return nil
+	return left, nil
+}
+
+// RollingBack returns those of the connections that still have a transaction. What they had begun when they were killed
+// can be committed until then.
+func (s *Session) RollingBack(ctx context.Context, killed []int64) (left []int64, err error) {
+	busy, err := s.inTransaction(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(killed), func(id int64) bool { return !busy[id] }), nil
 }
 
 // changing are the privileges of a role without those to read.
@@ -62,30 +88,6 @@ func (s *Session) changing(role plan.Role, events bool) []string {
 	return changing
 }
 
-// awaitEnd waits until killed connections have no transaction any more. What they had begun when they were killed can
-// still be committed until then.
-func (s *Session) awaitEnd(ctx context.Context, killed []connection) error {
-	for deadline := time.Now().Add(rollbackPatience); time.Now().Before(deadline); {
-		select { // at least once: the list may be as old as that
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(idlePollInterval):
-		}
-		busy, err := s.inTransaction(ctx)
-		if err != nil {
-			return err
-		}
-		left := false
-		for _, c := range killed {
-			left = left || busy[c.id]
-		}
-		if !left {
-			return nil
-		}
-	}
-	return fmt.Errorf("transactions of killed sessions were not rolled back within %v", rollbackPatience)
-}
-
 // Thaw undoes Freeze. The account's sessions are killed when they are idle, because they keep their privileges. A
 // restricted account gets no write privileges. A missing account is no error.
 func (s *Session) Thaw(ctx context.Context, account string, role plan.Role, events, restricted bool,
@@ -96,13 +98,58 @@ func (s *Session) Thaw(ctx context.Context, account string, role plan.Role, even
 	return s.RemoveWritePrivileges(ctx, account, role, database)
 }
 
-// PreparedXA reports whether the server has prepared XA transactions, whose changes are neither committed nor rolled
-// back when their session ends.
-func (s *Session) PreparedXA(ctx context.Context) (bool, error) {
+// BlockedByXA reports whether the server has prepared XA transactions, whose changes are neither committed nor rolled
+// back when their session ends, and one of them may have changed the database. Servers do not say which database that
+// is. But a transaction that has changed a table keeps a lock on it, so that nobody else can lock the table against
+// changes. While others still write to the database, their locks look the same.
+func (s *Session) BlockedByXA(ctx context.Context, database string) (bool, error) {
 	prepared, err := preparedXA(ctx, s.conn)
+	if err == nil && len(prepared) > 0 {
+		var blocked bool
+		if blocked, err = s.locked(ctx, database); err == nil {
+			return blocked, nil
+		}
+	}
 	if err != nil {
 		s.failed = true
-		return false, fmt.Errorf("list prepared XA transactions: %w", err)
+		return false, fmt.Errorf("look for prepared XA transactions: %w", err)
 	}
-	return len(prepared) > 0, nil
+	return false, nil
+}
+
+// locked reports whether the tables of a database cannot be locked against changes.
+func (s *Session) locked(ctx context.Context, database string) (bool, error) {
+	var tables []string
+	rows, err := s.conn.QueryContext(ctx, `SELECT table_name FROM information_schema.tables
+		WHERE table_schema = ? AND table_type NOT LIKE '%VIEW' ORDER BY table_name`, database)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = rows.Close() }() // its error is that of rows.Err
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return false, err
+		}
+		tables = append(tables, quoteIdentifier(database)+"."+quoteIdentifier(name)+" READ")
+	}
+	if err := rows.Err(); err != nil || len(tables) == 0 {
+		return false, err
+	}
+	s.failed = true // nobody else gets the connection with these settings
+	// Without autocommit, InnoDB locks the tables too. After a restart, only these locks are left of a transaction.
+	// https://dev.mysql.com/doc/refman/8.4/en/innodb-parameters.html#sysvar_innodb_table_locks
+	if _, err := s.conn.ExecContext(ctx, fmt.Sprintf("SET SESSION autocommit = 0, innodb_table_locks = 1, "+
+		"lock_wait_timeout = %d, innodb_lock_wait_timeout = %[1]d", xaPatience)); err != nil {
+		return false, err
+	}
+	_, err = s.conn.ExecContext(ctx, "LOCK TABLES "+strings.Join(tables, ", "))
+	if refusal, ok := errors.AsType[*mysql.MySQLError](err); ok && refusal.Number == errLockWaitTimeout {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	_, err = s.conn.ExecContext(ctx, "UNLOCK TABLES")
+	return false, err
 }

@@ -49,6 +49,12 @@ type Config struct {
 // https://docs.cloudfoundry.org/services/asynchronous-operations.html
 const DefaultMaxWait = 7 * 24 * time.Hour
 
+// DefaultWorkers is the default of Config.Workers.
+const DefaultWorkers = 16
+
+// ServerShare is the default of Config.ServerWorkers for a number of workers.
+func ServerShare(workers int) int { return max(workers/4, 2) }
+
 func (c Config) withDefaults() Config {
 	if c.LeaseTTL == 0 {
 		c.LeaseTTL = 10 * time.Second
@@ -60,13 +66,13 @@ func (c Config) withDefaults() Config {
 		c.SchedulePoll = time.Minute
 	}
 	if c.Workers == 0 {
-		c.Workers = 16
+		c.Workers = DefaultWorkers
 	}
 	if c.Attempts == 0 {
 		c.Attempts = 6
 	}
 	if c.ServerWorkers == 0 {
-		c.ServerWorkers = max(c.Workers/4, 2)
+		c.ServerWorkers = ServerShare(c.Workers)
 	}
 	if c.MaxWait == nil {
 		c.MaxWait = func(store.Task) time.Duration { return DefaultMaxWait }

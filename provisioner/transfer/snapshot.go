@@ -87,7 +87,11 @@ func (s *snapshot) fill(ctx context.Context, locks *sql.Conn) error {
 			}
 			statement += t.String() + " READ"
 		}
-		if _, err := locks.ExecContext(ctx, statement); err != nil {
+		_, err := locks.ExecContext(ctx, statement)
+		if number(err) == errLockWaitTimeout {
+			return errors.Join(ErrLocked, ofSource(err))
+		}
+		if err != nil {
 			return sourceFailure(err)
 		}
 	}

@@ -95,6 +95,10 @@ func ofSource(err error) error {
 // ErrChanged says that the definition of a table was changed in the source during the copy. Copy may be called again.
 var ErrChanged = errors.New("a table of the source was changed or dropped during the copy")
 
+// ErrLocked says that a transaction kept a table of the source locked, so that no moment could be fixed. Copy may be
+// called again.
+var ErrLocked = errors.New("a transaction keeps a table of the source locked")
+
 // Numbers of server errors.
 // https://dev.mysql.com/doc/mysql-errors/8.4/en/server-error-reference.html
 const (

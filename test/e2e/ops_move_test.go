@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"crypto/rand"
+	"database/sql"
 	"net/http"
 	"strings"
 	"testing"
@@ -39,27 +41,21 @@ func TestMoveInterrupted(t *testing.T) {
 			checkNothingLeft(t, env["LAUNCHER_DIR"])
 		}
 
+		// The transactions of others do not keep the data from being moved.
+		other := p.ownInstance(t, "shared-small")
+		other.provision(t, now, nil).Expect(t, http.StatusCreated)
+		_, foreign := other.bound(t, nil)
+		rollBackOther := prepareXA(t, foreign.open(t), "CREATE TABLE items (name VARCHAR(9))")
+
 		// Changes that are neither committed nor rolled back keep the data from being moved.
-		conn, err := db.Conn(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, statement := range []string{"XA START 'x'", "INSERT INTO items (name) VALUES ('xa')", "XA END 'x'",
-			"XA PREPARE 'x'"} {
-			if _, err := conn.ExecContext(t.Context(), statement); err != nil {
-				t.Fatal(err)
-			}
-		}
+		rollBack := prepareXA(t, db)
 		faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
 		state, shown := i.AwaitOperation(t, i.id, i.updatePlan(t, later, "dedicated-small").
 			Expect(t, http.StatusAccepted).String("operation"))
 		if says := shown[len(shown)-1]; state != "failed" || !strings.Contains(says, "XA") {
 			t.Errorf("a move with a prepared XA transaction %s: %s", state, says)
 		}
-		if _, err := conn.ExecContext(t.Context(), "XA ROLLBACK 'x'"); err != nil {
-			t.Error(err)
-		}
-		_ = conn.Close() // it goes back to the pool
+		rollBack()
 		exec(t, db, "CALL add_item()")
 
 		// A broker is killed at each of these points, and the last one finishes.
@@ -89,9 +85,60 @@ func TestMoveInterrupted(t *testing.T) {
 		expectWritten(t, written, moved)
 		expectSame(t, c, moved)
 
-		// The instance is deleted, with both places.
+		// The old place is kept for some hours.
+		removeFormer := func() { runScheduled(t, d.tasks, "remove-former-places") }
+		removeFormer()
+		expectSame(t, c, moved)
+		age := func(by string) {
+			t.Helper()
+			d.tasks.exec(t, "UPDATE instance SET moved_at = moved_at - interval '"+by+"'")
+			d.tasks.exec(t, "UPDATE binding SET created_at = created_at - interval '"+by+"'")
+		}
+		age("23 h")
+		removeFormer()
+		expectSame(t, c, moved)
+		age("61 min")
+		metrics := p.Scrape(t)
+		if metrics["mysql_broker_former_places"] != "1" || metrics["mysql_broker_former_place_overdue_seconds"] == "0" {
+			t.Errorf("%s former places, the first overdue for %s s", metrics["mysql_broker_former_places"],
+				metrics["mysql_broker_former_place_overdue_seconds"])
+		}
+		removeFormer()
+		expectTenants(t, d.admin, 1, 1) // of the other instance
+		if err := db.PingContext(t.Context()); number(err) != 1045 {
+			t.Errorf("a login at the old address, whose hours are over: %v", err)
+		}
+		exec(t, moved.open(t), "CALL add_item()")
+		rollBackOther()
+		other.platform = p
+		other.deprovision(t, now).Expect(t, http.StatusOK)
 		i.remove(t)
 		expectTenants(t, d.admin, 0, 0)
 		checkNothingLeft(t, env["LAUNCHER_DIR"])
 	})
+}
+
+// prepareXA prepares an XA transaction that has changed the table items, and returns a function that rolls it back.
+func prepareXA(t *testing.T, db *sql.DB, before ...string) (rollBack func()) {
+	t.Helper()
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(statement string) {
+		t.Helper()
+		if _, err := conn.ExecContext(t.Context(), statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+	id := "'" + rand.Text() + "'"
+	for _, statement := range append(before, "XA START "+id, "INSERT INTO items (name) VALUES ('xa')", "XA END "+id,
+		"XA PREPARE "+id) {
+		run(statement)
+	}
+	return func() {
+		t.Helper()
+		run("XA ROLLBACK " + id)
+		_ = conn.Close() // it goes back to the pool
+	}
 }

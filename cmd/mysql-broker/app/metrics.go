@@ -15,6 +15,7 @@ import (
 	"mysql-broker/provisioner/archive"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/shared"
+	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 )
 
@@ -111,6 +112,8 @@ type stateCollector struct {
 	shared  *shared.Servers
 	plans   map[string]string
 	log     *slog.Logger
+
+	keepMoved time.Duration
 }
 
 const scrapeTimeout = 5 * time.Second
@@ -160,6 +163,20 @@ var (
 		"For how long the data of a deleted service instance should have been dropped already.", nil, nil)
 	expiryOverdueDesc = prometheus.NewDesc("mysql_broker_binding_expiry_overdue_seconds",
 		"For how long a binding should have ended by itself already.", nil, nil)
+	movesDesc = prometheus.NewDesc("mysql_broker_moves",
+		"Service instances whose data are being moved to another server.", nil, nil)
+	moveAgeDesc = prometheus.NewDesc("mysql_broker_move_oldest_age_seconds",
+		"Age in seconds of the oldest move of data that has not ended; 0 if there is none.", nil, nil)
+	formerDesc = prometheus.NewDesc("mysql_broker_former_places",
+		"Service instances whose data were moved and can still be read where they were.", nil, nil)
+	formerOverdueDesc = prometheus.NewDesc("mysql_broker_former_place_overdue_seconds",
+		"For how long the place where an instance's data were before should have been removed already.", nil, nil)
+	copiesDesc = prometheus.NewDesc("mysql_broker_copies",
+		"Copies, backups and restores that this process runs now.", nil, nil)
+	copyDoneDesc = prometheus.NewDesc("mysql_broker_copy_done_bytes",
+		"Bytes that a copy in this process has copied or compared.", []string{"task"}, nil)
+	copyDesc = prometheus.NewDesc("mysql_broker_copy_bytes",
+		"About how many bytes a copy in this process will have copied or compared.", []string{"task"}, nil)
 	backupsDesc     = prometheus.NewDesc("mysql_broker_backups", "Complete backups.", nil, nil)
 	backupBytesDesc = prometheus.NewDesc("mysql_broker_backup_bytes", "Bytes of complete backups in the object store.",
 		nil, nil)
@@ -188,10 +205,10 @@ var (
 )
 
 func newStateCollector(s *store.Store, servers *shared.Servers, plans plan.Set, limits plan.Limits,
-	log *slog.Logger) prometheus.Collector {
+	keepMoved time.Duration, log *slog.Logger) prometheus.Collector {
 	c := &stateCollector{store: s, counter: counter[store.Counts]{count: s.Counts},
 		bound: counter[[]store.BindingCount]{count: s.BindingCounts}, set: plans, limits: limits, shared: servers,
-		plans: planNames(plans), log: log}
+		plans: planNames(plans), log: log, keepMoved: keepMoved}
 	return prometheus.CollectorFunc(c.collect)
 }
 
@@ -274,6 +291,7 @@ func (c *stateCollector) collectRecorded(ch chan<- prometheus.Metric) {
 		gauge(ch, retainedOverdueDesc, counts.Retained.Overdue)
 		gauge(ch, expiryOverdueDesc, counts.ExpiryOverdue)
 	}
+	c.collectMoves(ctx, ch)
 	c.collectBackups(ctx, ch)
 	c.collectLogs(ctx, ch)
 	if bindings, err := c.bound.counts(ctx); err != nil {
@@ -282,6 +300,30 @@ func (c *stateCollector) collectRecorded(ch chan<- prometheus.Metric) {
 		sold := shared.SoldConnections(c.set, bindings)
 		for _, name := range c.shared.Names() {
 			gauge(ch, soldDesc, float64(sold[name]), name)
+		}
+	}
+}
+
+func (c *stateCollector) collectMoves(ctx context.Context, ch chan<- prometheus.Metric) {
+	stats, err := c.store.MoveStats(ctx, c.keepMoved)
+	if err != nil {
+		c.log.Warn("could not count the moves of data for /metrics", "error", err)
+		return
+	}
+	gauge(ch, movesDesc, float64(stats.Moving))
+	gauge(ch, moveAgeDesc, stats.Oldest)
+	gauge(ch, formerDesc, float64(stats.Former))
+	gauge(ch, formerOverdueDesc, stats.Overdue)
+}
+
+// collectCopies exports how far the copies in this process are.
+func collectCopies(copies func() (running int, all []provisioner.Copy)) prometheus.CollectorFunc {
+	return func(ch chan<- prometheus.Metric) {
+		running, all := copies()
+		gauge(ch, copiesDesc, float64(running))
+		for _, c := range all {
+			gauge(ch, copyDoneDesc, float64(c.Done), task.Token(c.Task))
+			gauge(ch, copyDesc, float64(c.Total), task.Token(c.Task))
 		}
 	}
 }

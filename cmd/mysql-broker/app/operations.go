@@ -25,7 +25,8 @@ func (a *App) startMarks(ctx context.Context) (ending, error) {
 // which requests wait.
 func (a *App) startOperations(context.Context) (ending, error) {
 	metrics := newMetrics(a.registry, a.catalog.Plans())
-	a.registry.MustRegister(newStateCollector(a.store, a.shared, a.catalog.Plans(), a.catalog.Limits(), a.log))
+	a.registry.MustRegister(newStateCollector(a.store, a.shared, a.catalog.Plans(), a.catalog.Limits(),
+		a.cfg.KeepMoved, a.log))
 	vault, err := openVault(a.cfg)
 	if err != nil {
 		return ending{}, err
@@ -35,6 +36,7 @@ func (a *App) startOperations(context.Context) (ending, error) {
 		QuotasOff: a.cfg.Quota.Interval == 0, KeepMoved: a.cfg.KeepMoved, KeepAudit: a.cfg.KeepAudit,
 		Tasks: task.Config{Tracer: a.tracer, OnEnd: metrics.taskEnded, OnRetry: metrics.taskRetried,
 			OnRunOut: metrics.ranOut.Inc}})
+	a.registry.MustRegister(collectCopies(a.provisioner.Copies))
 	return ending{leave: a.provisioner.HandOver, stop: a.provisioner.Stop}, nil
 }
 

@@ -61,10 +61,8 @@ func (p *Provisioner) decideBackUp(ctx context.Context, tx *store.Tx, id string)
 		return d, errNotReady
 	}
 	n, b := newBackup(i, onRequest)
-	n.Owner, n.LeaseTTL = p.tasks.Lease()
-	n.Request = task.Traced(ctx, n.Request)
 	tx.InsertBackup(b, keepBackups(p.planOf(i)))
-	d.task = tx.InsertTask(n)
+	d.task = tx.InsertTask(p.newTask(ctx, n))
 	d.workflow = p.backUpWorkflow(i, b.ID)
 	return d, nil
 }

@@ -81,9 +81,7 @@ func (p *Provisioner) decideRestore(ctx context.Context, tx *store.Tx, id, backu
 		return d, errNotReady
 	}
 	n, r := newRestore(tx, p.plans, i, backupID, false)
-	n.Owner, n.LeaseTTL = p.tasks.Lease()
-	n.Request = task.Traced(ctx, n.Request)
-	d.task = tx.InsertTask(n)
+	d.task = tx.InsertTask(p.newTask(ctx, n))
 	d.workflow = p.restoreWorkflow(i, r)
 	return d, nil
 }

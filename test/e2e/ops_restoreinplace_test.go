@@ -141,6 +141,12 @@ func TestRestoreInPlace(t *testing.T) {
 			expectContents(t, "what was there before in "+plan, c, spoilt)
 		}
 
+		for _, l := range p.operator(env).audit(t, "--instance", shared.id) {
+			if l.RequestID == "" {
+				t.Errorf("the audit does not say who asked for the %s", l.Action)
+			}
+		}
+
 		// From another instance of the space; and an instance over its quota may write again.
 		other := p.provisioned(t, "shared-small", body{"context": cloudFoundry})
 		_, c := other.bound(t, nil)

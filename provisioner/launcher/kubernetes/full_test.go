@@ -17,7 +17,9 @@ func TestVolumeFull(t *testing.T) {
 	eachImage(t, func(t *testing.T, image kubernetes.Image) {
 		p := newPlace(t, image)
 		l, spec := p.open(t), newSpec()
-		spec.StorageMB, spec.Placement = 256, &plan.Placement{StorageClass: cluster.LimitedClass}
+		// The volume is in memory, which a real node counts as the container's: there has to be enough for both.
+		spec.MemoryMB, spec.StorageMB = 1024, 256
+		spec.Placement = &plan.Placement{StorageClass: cluster.LimitedClass}
 		e, _ := launch(t, l, spec)
 		guest := visit(t, spec, e)
 		for _, statement := range []string{"CREATE DATABASE d", "CREATE TABLE d.t (n INT PRIMARY KEY, b LONGBLOB)"} {

@@ -118,7 +118,7 @@ func (p *Provisioner) bindAgain(there store.Beginning, q BindRequest) (*store.Ta
 	t := there.Task(q.BindingID)
 	plan := p.plans.Get(there.Instance.PlanID)
 	switch {
-	case ends(t):
+	case ends(t) || t != nil && t.Kind == store.Rotate:
 		return nil, errBusy
 	case there.Binding.Predecessor != q.Predecessor || !sameRequest(*there.Binding, plan, q):
 		return nil, refuse(Conflict, "A service binding with this id exists already and differs from the one asked for.")

@@ -18,6 +18,7 @@ var kinds = map[string]kind{
 	store.Bind:        bindKind,
 	store.Unbind:      unbindKind,
 	store.Expire:      expireKind,
+	store.Rotate:      rotateKind,
 	RemoveOldTasks:    removeOldTasksKind,
 	PurgeRetained:     purgeRetainedKind,
 	RemoveFormer:      removeFormerKind,

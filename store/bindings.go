@@ -77,6 +77,17 @@ func (t *Tx) InsertBinding(b Binding) error {
 	return nil
 }
 
+// SetBindingPassword records the password that the account of a binding is to have.
+func (t *Tx) SetBindingPassword(instanceID, id, password string) error {
+	sealed, err := t.keys.seal(password, bindingPlace(instanceID, id))
+	if err != nil {
+		return err
+	}
+	t.write("set the binding's password", "UPDATE binding SET password = $3 WHERE instance_id = $1 AND id = $2",
+		instanceID, id, sealed)
+	return nil
+}
+
 // SetBindingState records a new state.
 func (t *Tx) SetBindingState(instanceID, id, state string) {
 	t.change("set the binding's state", "UPDATE binding SET state = $3 WHERE instance_id = $1 AND id = $2 AND :allowed",

@@ -99,7 +99,9 @@ type BindingQuery struct {
 	Role       string
 	Server     string // a shared server's name
 	AppGUID    string
+	SpaceGUID  string // of the instance
 	Since      time.Time
+	Before     time.Time
 }
 
 // EachBinding is EachInstance for bindings, ordered by instance id and then binding id.
@@ -113,7 +115,9 @@ func (s *Store) EachBinding(ctx context.Context, q BindingQuery, fn func(ListedB
 	l.where(q.Role != "", "b.role = ?", q.Role)
 	l.where(q.Server != "", "i.server = ?", q.Server)
 	l.where(q.AppGUID != "", "b.app_guid = ?", q.AppGUID)
+	l.where(q.SpaceGUID != "", "i.space_guid = ?", q.SpaceGUID)
 	l.where(!q.Since.IsZero(), "b.created_at >= ?", q.Since)
+	l.where(!q.Before.IsZero(), "b.created_at < ?", q.Before)
 	return eachListed(ctx, s, l, fn)
 }
 

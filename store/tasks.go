@@ -18,6 +18,7 @@ const (
 	Deprovision = "deprovision"
 	Bind        = "bind"
 	Unbind      = "unbind"
+	Rotate      = "rotate"  // replaces the password of a binding
 	Expire      = "expire"  // ends a binding whose time is over
 	BackUp      = "backup"  // writes a backup of an instance
 	Restore     = "restore" // restores a backup in place

@@ -36,7 +36,8 @@ func main() {
 		SilenceErrors: true}
 	root.SetHelpTemplate(helpTemplate)
 	root.AddCommand(serveCommand(), devCommand(), migrateCommand(), doctorCommand(), catalogCommand(), keysetCommand(),
-		rotateKeysCommand(), caCommand(), rotateAdminPasswordsCommand(), versionCommand(), client.Command(),
+		rotateKeysCommand(), caCommand(), rotateAdminPasswordsCommand(), rotateBindingsCommand(), versionCommand(),
+		client.Command(),
 		instancesCommand(), bindingsCommand(), tasksCommand(), retainedCommand(), backupsCommand(), quotasCommand(),
 		auditCommand(), serversCommand(), drainCommand(), moveCommand(), recoverCommand())
 	root.InitDefaultCompletionCmd()

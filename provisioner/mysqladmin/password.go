@@ -16,6 +16,18 @@ func (s *Session) ChangePassword(ctx context.Context, account, password string) 
 	return nil
 }
 
+// ReplacePassword changes the password of an account, which must exist, and ends the sessions of everyone who had the
+// old one.
+func (s *Session) ReplacePassword(ctx context.Context, account, password string) error {
+	if err := s.ChangePassword(ctx, account, password); err != nil {
+		return err
+	}
+	if err := s.endSessions(ctx, account); err != nil {
+		return fmt.Errorf("end the sessions of account %s: %w", account, err)
+	}
+	return nil
+}
+
 // errAccessDenied is ER_ACCESS_DENIED_ERROR of either flavour.
 const errAccessDenied = 1045
 

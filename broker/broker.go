@@ -253,8 +253,10 @@ func (b *Broker) Bind(ctx context.Context, id, bindingID string, d httpapi.BindD
 	if d.BindResource != nil && d.BindResource.Route != "" {
 		return none, invalid(errRoute)
 	}
+	organization, space := user(d.BindDetails)
 	c, existed, err := b.provisioner.Bind(asked(ctx), provisioner.BindRequest{InstanceID: id, BindingID: bindingID,
-		ServiceID: plan.ServiceID, AppGUID: appGUID(d.BindDetails), Parameters: parameters, Predecessor: d.Predecessor,
+		ServiceID: plan.ServiceID, AppGUID: appGUID(d.BindDetails), SpaceGUID: space, OrganizationGUID: organization,
+		Parameters: parameters, Predecessor: d.Predecessor,
 		Inherits: d.Predecessor != "" && noParameters(d.RawParameters)})
 	if err := b.unlessHeld(ctx, err); err != nil {
 		return none, answer(err)

@@ -10,6 +10,20 @@ import (
 // errNowhere refuses a provision that names no organization or space.
 var errNowhere = &shown{sentence: "The request needs an organization_guid and a space_guid that are not empty."}
 
+// user returns the organization and the space that use a binding, "" if the request does not say. Of a shared instance,
+// Cloud Controller names the space of the application in bind_resource, and those of the instance in the context.
+func user(d domain.BindDetails) (organization, space string) {
+	var c struct {
+		Organization string `json:"organization_guid"`
+		Space        string `json:"space_guid"`
+	}
+	_ = json.Unmarshal(d.RawContext, &c) // platforms may put anything there
+	if d.BindResource == nil || d.BindResource.SpaceGuid == "" || d.BindResource.SpaceGuid == c.Space {
+		return c.Organization, c.Space
+	}
+	return "", d.BindResource.SpaceGuid
+}
+
 // where returns the organization and space of an instance. The specification requires both in the request body, from
 // every platform. Platforms other than Cloud Foundry may send them only in the context, which is meant to replace them.
 // OSB API 2.17, "Provisioning", "Body".

@@ -19,6 +19,9 @@ type BindRequest struct {
 	AppGUID    string // "" for a service key
 	Parameters plan.BindingParameters
 
+	// The organization and the space that use the binding, "" if they are not known.
+	OrganizationGUID, SpaceGUID string
+
 	// Predecessor is the binding that the new one succeeds, "" for none. Inherits says that the request has no parameters,
 	// so that the successor has those of its predecessor.
 	Predecessor string
@@ -51,6 +54,9 @@ func (p *Provisioner) decideBind(ctx context.Context, tx *store.Tx, q BindReques
 	}
 	i := there.Instance
 	d.instance = i
+	if q, err = limitRole(i, p.plans.Get(i.PlanID), q); err != nil {
+		return d, err
+	}
 	if there.Binding == nil {
 		if d.binding, err = p.newBinding(there, q); err != nil {
 			return d, err
@@ -138,7 +144,8 @@ func (p *Provisioner) newBinding(there store.Beginning, q BindRequest) (store.Bi
 	}
 	expires, err := expiry(there.Now, q.Parameters.TTL, of)
 	return store.Binding{InstanceID: q.InstanceID, ID: q.BindingID, AppGUID: q.AppGUID,
-		Predecessor: q.Predecessor, Parameters: encode(q.Parameters), Role: string(q.Parameters.Role), TLS: string(tls),
+		SpaceGUID: q.SpaceGUID, OrganizationGUID: q.OrganizationGUID, Predecessor: q.Predecessor,
+		Parameters: encode(q.Parameters), Role: string(q.Parameters.Role), TLS: string(tls),
 		Events: of.Events, Account: newName("u_"), Password: newPassword(), CreatedAt: there.Now, ExpiresAt: expires}, err
 }
 

@@ -31,11 +31,15 @@ func succeed(there store.Beginning, q BindRequest) (_ BindRequest, tls plan.TLS,
 	if err := json.Unmarshal(before.Parameters, &had); err != nil {
 		return q, "", fmt.Errorf("read the parameters of the predecessor: %w", err)
 	}
+	q.Parameters.RoleNamed = false
 	if had.Role = plan.Role(before.Role); !q.Inherits && q.Parameters != had {
 		return q, "", refuse(Invalid, "A service binding with a predecessor_binding_id has the parameters of its "+
 			"predecessor. Leave out other ones, or create a service binding without a predecessor.")
 	}
 	q.Parameters = had
+	if before.SpaceGUID != "" { // whose rights it has
+		q.SpaceGUID, q.OrganizationGUID = before.SpaceGUID, before.OrganizationGUID
+	}
 	if q.AppGUID == "" {
 		q.AppGUID = before.AppGUID
 	}

@@ -77,10 +77,12 @@ type BindingSummary struct {
 	Role      string
 	Account   string
 	CreatedAt time.Time
+	Space     string // that uses it, if it is not the instance's
 }
 
 // BindingSummaries lists the bindings of an instance in the order of their creation.
 func (s *Store) BindingSummaries(ctx context.Context, instanceID string) ([]BindingSummary, error) {
-	return allRows(ctx, s.pool, pgx.RowToStructByPos[BindingSummary], `SELECT id, state, app_guid, role, account,
-		created_at FROM binding WHERE instance_id = $1 ORDER BY created_at, id`, instanceID)
+	return allRows(ctx, s.pool, pgx.RowToStructByPos[BindingSummary], `SELECT b.id, b.state, b.app_guid, b.role,
+			b.account, b.created_at, CASE WHEN b.space_guid = i.space_guid THEN '' ELSE b.space_guid END
+		FROM binding b JOIN instance i ON i.id = b.instance_id WHERE i.id = $1 ORDER BY b.created_at, b.id`, instanceID)
 }

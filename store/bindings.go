@@ -17,6 +17,8 @@ type Binding struct {
 	ID         string
 	State      string
 	AppGUID    string
+	// The space and the organization that use the binding, "" if they are not known.
+	SpaceGUID, OrganizationGUID string
 	// Predecessor is the id of the binding whose rights it got, "" if it is nobody's successor. That binding may be gone.
 	Predecessor string
 	Parameters  json.RawMessage
@@ -30,7 +32,8 @@ type Binding struct {
 }
 
 const bindingColumns = `instance_id, id, state, app_guid, parameters, role, coalesce(events, true), tls, account,
-	password, created_at, predecessor, expires_at`
+	password, created_at, predecessor, expires_at,
+	space_guid, organization_guid`
 
 func bindingPlace(instanceID, id string) string { return "binding " + instanceID + " " + id }
 
@@ -38,7 +41,8 @@ func (k *Keyring) scanBinding(row pgx.CollectableRow) (Binding, error) {
 	var b Binding
 	var sealed []byte
 	if err := row.Scan(&b.InstanceID, &b.ID, &b.State, &b.AppGUID, &b.Parameters, &b.Role, &b.Events, &b.TLS, &b.Account,
-		&sealed, &b.CreatedAt, &b.Predecessor, &b.ExpiresAt); err != nil {
+		&sealed, &b.CreatedAt, &b.Predecessor, &b.ExpiresAt, &b.SpaceGUID,
+		&b.OrganizationGUID); err != nil {
 		return b, err
 	}
 	var err error
@@ -69,11 +73,11 @@ func (t *Tx) InsertBinding(b Binding) error {
 	}
 	t.write("insert the binding", `WITH inserted AS (
 			INSERT INTO binding (instance_id, id, state, app_guid, parameters, role, tls, account, password, events,
-				predecessor, expires_at, grants_due)
-			VALUES ($1, $2, 'creating', $3, $4, $5, $6, $7, $8, $9, $10, $11, false) RETURNING instance_id, account)
+				predecessor, expires_at, space_guid, organization_guid, grants_due)
+			VALUES ($1, $2, 'creating', $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, false) RETURNING instance_id, account)
 		`+recordOfBinding,
 		b.InstanceID, b.ID, b.AppGUID, orEmpty(b.Parameters), b.Role, b.TLS, b.Account, sealed, b.Events,
-		b.Predecessor, b.ExpiresAt)
+		b.Predecessor, b.ExpiresAt, b.SpaceGUID, b.OrganizationGUID)
 	return nil
 }
 

@@ -37,6 +37,9 @@ func readBrokerKey(parent *object) plan.Plan {
 		made.AllowCrossSpace = *crosses
 	}
 	made.KeepDeletedDays = o.days("keep_deleted_days")
+	if o.has("shared_role") {
+		made.SharedRole = plan.Role(o.oneOf("shared_role", string(plan.ReadOnly), string(plan.ReadWrite), string(plan.Admin)))
+	}
 	made.MaxBindingTTL = o.ttl("max_binding_ttl")
 	made.Limits = readLimits(o)
 	made.Backups = readBackups(o)

@@ -136,7 +136,8 @@ func (c *Catalog) BindingParameters(planID string, raw json.RawMessage) (plan.Bi
 	if err != nil {
 		return plan.BindingParameters{}, err
 	}
-	parameters := plan.BindingParameters{Role: plan.Role(given.texts["role"]), TLS: plan.TLS(given.texts["tls"])}
+	parameters := plan.BindingParameters{Role: plan.Role(given.texts["role"]), TLS: plan.TLS(given.texts["tls"]),
+		RoleNamed: given.texts["role"] != ""}
 	switch parameters.Role {
 	case "":
 		parameters.Role = plan.ReadWrite

@@ -27,8 +27,8 @@ or show one with its latest tasks. Service keys are bindings without an app. No 
 
 ` + jsonHelp + ` A binding has instance_id, id, plan, plan_id, state, role, tls
 (required or optional; absent from old bindings, which require TLS if the server's CA is known), account (its name on
-the server), app_guid, server (a shared one's), operation (the kind of the one in progress, if any) and created_at; a
-single one also has latest_tasks.`,
+the server), app_guid, space_guid (of the app, if the platform said), server (a shared one's), operation (the kind of
+the one in progress, if any) and created_at; a single one also has latest_tasks.`,
 		Example: `  mysql-broker bindings 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10
   mysql-broker bindings --state ending --since 1d
   mysql-broker bindings --role admin --json`,
@@ -79,6 +79,7 @@ type bindingDocument struct {
 	TLS        string    `json:"tls,omitempty"`
 	Account    string    `json:"account"`
 	AppGUID    string    `json:"app_guid,omitempty"`
+	SpaceGUID  string    `json:"space_guid,omitempty"`
 	Server     string    `json:"server,omitempty"`
 	Operation  string    `json:"operation,omitempty"`
 	CreatedAt  time.Time `json:"created_at"`
@@ -87,7 +88,7 @@ type bindingDocument struct {
 func (c *console) bindingDocument(b store.ListedBinding) bindingDocument {
 	return bindingDocument{InstanceID: b.InstanceID, ID: b.ID, Plan: c.planName(b.PlanID), PlanID: b.PlanID,
 		State: b.State, Role: b.Role, TLS: b.TLS, Account: b.Account, AppGUID: b.AppGUID, Server: b.Server,
-		Operation: b.Operation, CreatedAt: b.CreatedAt.UTC()}
+		SpaceGUID: b.SpaceGUID, Operation: b.Operation, CreatedAt: b.CreatedAt.UTC()}
 }
 
 func (c *console) listBindings(ctx context.Context, l *listing, q store.BindingQuery) error {
@@ -119,6 +120,7 @@ func (c *console) showBinding(ctx context.Context, out io.Writer, q store.Bindin
 		Tasks []taskDocument `json:"latest_tasks"`
 	}{d, tasks}, [][2]string{{"instance", d.InstanceID}, {"binding", d.ID}, {"plan", d.Plan}, {"state", d.State},
 		{"operation", d.Operation}, {"role", d.Role}, {"tls", d.TLS}, {"account", d.Account}, {"app", d.AppGUID},
+		{"space", d.SpaceGUID},
 		{"server", d.Server}, {"created", at(d.CreatedAt)}}); err != nil || asJSON {
 		return err
 	}

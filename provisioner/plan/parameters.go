@@ -42,6 +42,8 @@ type BindingParameters struct {
 	Role Role `json:"role,omitempty"`
 	TLS  TLS  `json:"tls,omitempty"` // "" for what the plan says
 	TTL  TTL  `json:"ttl,omitempty"` // for how long the binding lasts; 0 for what the plan says
+
+	RoleNamed bool `json:"-"` // the request has the role
 }
 
 // Role is what an account may do inside its database; no role reaches outside it.
@@ -52,6 +54,12 @@ const (
 	ReadWrite Role = "read-write" // all that an application, its migrations and its dumps need
 	Admin     Role = "admin"      // every privilege inside the database; EVENT only if the plan has Events
 )
+
+// Beyond reports whether a role may do more than another one.
+func (r Role) Beyond(other Role) bool {
+	order := map[Role]int{ReadOnly: 1, ReadWrite: 2, Admin: 3}
+	return order[r] > order[other]
+}
 
 // TLS says whether an account may log in without TLS. Servers offer TLS to every account either way.
 type TLS string

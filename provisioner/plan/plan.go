@@ -45,6 +45,9 @@ type Plan struct {
 	// Rotatable says that a binding can be created as the successor of another one: binding_rotatable in the catalog.
 	Rotatable bool
 
+	// SharedRole is the most that a binding of another space may do; "" means ReadOnly.
+	SharedRole Role
+
 	// MaxBindingTTL is for how long a binding may last, and lasts if its request does not say; 0 for any time.
 	MaxBindingTTL TTL
 

@@ -15,6 +15,7 @@ var bindScenarios = []scenario{
 	{"service key", testServiceKey},
 	{"fetch a binding", testFetchBinding},
 	{"rotate a binding", testRotateBinding},
+	{"bind from another space", testBindShared},
 	{"rotate what cannot be rotated", testRotateInvalid},
 }
 
@@ -238,4 +239,43 @@ func testRotateInvalid(t *testing.T, p platform) {
 	i.newBinding().bind(t, nil).Expect(t, http.StatusUnprocessableEntity)
 	next, _ := i.bound(t, body{"predecessor_binding_id": reader.bindingID})
 	i.newBinding().bind(t, body{"predecessor_binding_id": next.bindingID}).Expect(t, http.StatusUnprocessableEntity)
+}
+
+// What Cloud Controller sends for an instance that is shared: the context is the instance's, bind_resource the app's.
+func testBindShared(t *testing.T, p platform) {
+	i := p.newInstance(t, "shared-small")
+	context := body{"platform": "cloudfoundry", "organization_guid": "an-organization", "space_guid": "its-space"}
+	i.provision(t, now, body{"organization_guid": "an-organization", "space_guid": "its-space", "context": context}).
+		Expect(t, http.StatusCreated)
+	bindAs := func(space string, parameters body) body {
+		return body{"app_guid": "an-app", "context": context, "parameters": parameters,
+			"bind_resource": body{"app_guid": "an-app", "space_guid": space}}
+	}
+	_, own := i.bound(t, bindAs("its-space", nil))
+	exec(t, own.open(t), "CREATE TABLE fruit (name TEXT)", "INSERT INTO fruit VALUES ('apple')")
+
+	b, c := i.bound(t, bindAs("another-space", nil))
+	db := c.open(t)
+	if got := read[string](t, db, "SELECT name FROM fruit"); got != "apple" {
+		t.Errorf("read %q", got)
+	}
+	if _, err := db.ExecContext(t.Context(), "INSERT INTO fruit VALUES ('pear')"); err == nil {
+		t.Error("the account of another space could write")
+	}
+	if again := i.credentials(t, b.bind(t, bindAs("another-space", nil)).Expect(t, http.StatusOK)); again != c {
+		t.Error("the repeated bind got other credentials")
+	}
+	next, reader := i.bound(t, body{"predecessor_binding_id": b.bindingID})
+	if _, err := reader.open(t).ExecContext(t.Context(), "INSERT INTO fruit VALUES ('pear')"); err == nil {
+		t.Error("the successor of another space's could write")
+	}
+	i.bound(t, bindAs("another-space", body{"role": "read-only"}))
+	for _, role := range []string{"read-write", "admin"} {
+		expectRefusal(t, i.newBinding().bind(t, bindAs("another-space", body{"role": role})), 400, `"role"`, "read-only")
+	}
+	for _, unshared := range []binding{b, next} {
+		expectEmpty(t, unshared.unbind(t), http.StatusOK)
+	}
+	expectRefused(t, c.fields(t))
+	own.open(t)
 }

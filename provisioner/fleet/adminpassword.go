@@ -38,7 +38,7 @@ func WithAdminPassword(ctx context.Context, s *store.Store, i store.Instance, fn
 // mysqladmin.Server.Lock for alive.
 func (f *Fleet) ChangeAdminPassword(ctx context.Context, at store.Location, current, next, lock string,
 	alive func() error) error {
-	return f.dedicated(at, "change the admin password of", func(l launcher.Launcher) error {
+	return f.dedicated(ctx, at, "change the admin password of", func(l launcher.Launcher) error {
 		return l.ChangeAdminPassword(ctx, at.Server, next, func(ctx context.Context) error {
 			// This connection is closed before the next one is opened: a server at its limit accepts only one more login.
 			if err := f.changeAdminPassword(ctx, at, current, next, lock, alive); err != nil {

@@ -41,9 +41,20 @@ func spec(i store.Instance, adminPassword string, size Size) launcher.Spec {
 		AdminUser: adminUser, AdminPassword: adminPassword}
 }
 
-// dedicated runs fn with the launcher of a dedicated server. doing is the verb of the error. If this broker does not
+// dedicated runs fn, which may change a dedicated server, with its launcher: see atLauncher and Verified.
+func (f *Fleet) dedicated(ctx context.Context, at store.Location, doing string,
+	fn func(launcher.Launcher) error) error {
+	return f.atLauncher(at, doing, func(l Launcher) error {
+		if err := f.verifyLauncher(ctx, l); err != nil {
+			return fmt.Errorf("compare PostgreSQL with the launcher %s: %w", l.Name, err)
+		}
+		return fn(l)
+	})
+}
+
+// atLauncher runs fn with the launcher of a dedicated server. doing is the verb of the error. If this broker does not
 // have the launcher, the task is left to another broker.
-func (f *Fleet) dedicated(at store.Location, doing string, fn func(launcher.Launcher) error) error {
+func (f *Fleet) atLauncher(at store.Location, doing string, fn func(Launcher) error) error {
 	l, err := f.Launcher(at.Launcher)
 	if err != nil {
 		return task.RequeueElsewhere(fmt.Errorf("%s the server %s: %w", doing, at.Server, err))
@@ -56,7 +67,7 @@ func (f *Fleet) dedicated(at store.Location, doing string, fn func(launcher.Laun
 
 // Launch starts an instance's dedicated server.
 func (f *Fleet) Launch(ctx context.Context, i store.Instance, size Size, report func(string)) error {
-	return f.dedicated(i.Location, "launch", func(l launcher.Launcher) error {
+	return f.dedicated(ctx, i.Location, "launch", func(l launcher.Launcher) error {
 		e, err := l.Launch(ctx, spec(i, i.AdminPassword, size), report)
 		return f.recorded(ctx, i.Location, e, err)
 	})
@@ -65,7 +76,7 @@ func (f *Fleet) Launch(ctx context.Context, i store.Instance, size Size, report 
 // Resize restarts an instance's dedicated server with another size.
 func (f *Fleet) Resize(ctx context.Context, i store.Instance, size Size, report func(string)) error {
 	return WithAdminPassword(ctx, f.store, i, func(password string) error {
-		return f.dedicated(i.Location, "resize", func(l launcher.Launcher) error {
+		return f.dedicated(ctx, i.Location, "resize", func(l launcher.Launcher) error {
 			e, err := l.Resize(ctx, spec(i, password, size), report)
 			return f.recorded(ctx, i.Location, e, err)
 		})
@@ -77,7 +88,7 @@ func (f *Fleet) Destroy(ctx context.Context, at store.Location) error {
 	if err := f.store.ForgetEndpoint(ctx, at); err != nil {
 		return fmt.Errorf("delete the recorded endpoint of the server %s: %w", at.Server, err)
 	}
-	return f.dedicated(at, "destroy", func(l launcher.Launcher) error { return l.Destroy(ctx, at.Server) })
+	return f.dedicated(ctx, at, "destroy", func(l launcher.Launcher) error { return l.Destroy(ctx, at.Server) })
 }
 
 // Suspend stops a dedicated server and keeps its data; Launch starts it again.
@@ -85,18 +96,18 @@ func (f *Fleet) Suspend(ctx context.Context, at store.Location) error {
 	if err := f.store.ForgetEndpoint(ctx, at); err != nil {
 		return fmt.Errorf("forget where the server %s listens: %w", at.Server, err)
 	}
-	return f.dedicated(at, "suspend", func(l launcher.Launcher) error { return l.Suspend(ctx, at.Server) })
+	return f.dedicated(ctx, at, "suspend", func(l launcher.Launcher) error { return l.Suspend(ctx, at.Server) })
 }
 
 // Keep records with a dedicated server that it is about to be reported ready.
 func (f *Fleet) Keep(ctx context.Context, at store.Location) error {
-	return f.dedicated(at, "keep", func(l launcher.Launcher) error { return l.Keep(ctx, at.Server) })
+	return f.dedicated(ctx, at, "keep", func(l launcher.Launcher) error { return l.Keep(ctx, at.Server) })
 }
 
 // DestroyUnused is Destroy for a server whose creation is undone. It returns launcher.ErrKept for a server for which
 // Keep was called, because it may hold data.
 func (f *Fleet) DestroyUnused(ctx context.Context, at store.Location) error {
-	return f.dedicated(at, "destroy", func(l launcher.Launcher) error { return l.DestroyUnused(ctx, at.Server) })
+	return f.dedicated(ctx, at, "destroy", func(l launcher.Launcher) error { return l.DestroyUnused(ctx, at.Server) })
 }
 
 // recorded records the endpoint of a server that was launched or resized, unless that failed.
@@ -127,7 +138,7 @@ func (f *Fleet) recordedEndpoint(ctx context.Context, i store.Instance) (launche
 
 // launcherEndpoint asks its launcher where a dedicated server listens.
 func (f *Fleet) launcherEndpoint(ctx context.Context, at store.Location) (e launcher.Endpoint, err error) {
-	err = f.dedicated(at, "find", func(l launcher.Launcher) (err error) {
+	err = f.atLauncher(at, "find", func(l Launcher) (err error) {
 		e, err = l.Endpoint(ctx, at.Server)
 		return err
 	})

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/mysqladmin"
@@ -34,6 +35,9 @@ type Fleet struct {
 	store     *store.Store
 	launchers map[string]Launcher
 	lockKey   []byte
+
+	verify   func(context.Context, Launcher) error // see VerifyLaunchersWith
+	verified map[string]*atomic.Bool               // by the launcher's name
 }
 
 // Launcher is a launcher and the name by which locations refer to it.
@@ -47,11 +51,27 @@ func New(cfg Config) *Fleet {
 	if cfg.Shared == nil {
 		cfg.Shared = &shared.Servers{}
 	}
-	f := &Fleet{Shared: cfg.Shared, store: cfg.Store, lockKey: cfg.SessionLockKey, launchers: map[string]Launcher{}}
+	f := &Fleet{Shared: cfg.Shared, store: cfg.Store, lockKey: cfg.SessionLockKey, launchers: map[string]Launcher{},
+		verified: map[string]*atomic.Bool{}}
 	for name, l := range cfg.Launchers {
-		f.launchers[name] = Launcher{name, l}
+		f.launchers[name], f.verified[name] = Launcher{name, l}, new(atomic.Bool)
 	}
 	return f
+}
+
+// VerifyLaunchersWith sets the function that verifies each launcher by the mark that it keeps, before anything is
+// changed on its servers. Call it before the fleet is used. Without it, nothing is verified.
+func (f *Fleet) VerifyLaunchersWith(verify func(context.Context, Launcher) error) { f.verify = verify }
+
+// verifyLauncher returns nil if changes are allowed on the launcher's servers. Once the check has succeeded, it is not
+// repeated.
+func (f *Fleet) verifyLauncher(ctx context.Context, l Launcher) error {
+	if f.verify == nil || f.verified[l.Name].Load() {
+		return nil
+	}
+	err := f.verify(ctx, l)
+	f.verified[l.Name].Store(err == nil)
+	return err
 }
 
 // Launchers returns the configured launchers in the order of their names.

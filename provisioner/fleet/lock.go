@@ -28,11 +28,15 @@ func (f *Fleet) PendingLock(ctx context.Context, at store.Location, key string) 
 }
 
 // Verified returns store.ErrHeld if a location's server knows more than PostgreSQL, and another error if this cannot be
-// found out; see shared.Server.Verified. In either case nothing may be changed or removed there. from reads the
-// server's mark.
+// found out; see shared.Server.Verified. In either case nothing may be changed or removed there. from reads a
+// shared server's mark; that of a dedicated server is at its launcher.
 func (f *Fleet) Verified(ctx context.Context, at store.Location, from mysqladmin.MarkReader) error {
-	if at.Dedicated() { // the mark that its launcher keeps was compared at the start
-		return nil
+	if at.Dedicated() {
+		l, err := f.Launcher(at.Launcher)
+		if err != nil {
+			return err
+		}
+		return f.verifyLauncher(ctx, l)
 	}
 	server, err := f.Shared.Server(at.Server)
 	if err != nil {

@@ -64,6 +64,7 @@ func Start(ctx context.Context, cfg Config) (*Keeper, error) {
 		return nil, err
 	}
 	cfg.Fleet.Shared.VerifyWith(k.verify)
+	cfg.Fleet.VerifyLaunchersWith(k.verifyDedicated)
 	working, cancel := context.WithCancel(context.Background())
 	k.cancel = cancel
 	k.lead(working, "mark", "writing high-water marks", k.writeShared)
@@ -80,14 +81,16 @@ func (k *Keeper) lead(ctx context.Context, lease, what string, to func(context.C
 	k.done.Go(func() { work.Run(ctx) })
 }
 
-// compareAll holds PostgreSQL if a mark is newer. Shared servers that do not answer are compared later.
+// compareAll holds PostgreSQL if a mark is newer. Servers and launchers that do not answer are compared later.
 func (k *Keeper) compareAll(ctx context.Context) error {
 	if _, err := k.Store.HoldRestored(ctx); err != nil {
 		return fmt.Errorf("find out whether PostgreSQL was restored: %w", err)
 	}
 	for _, l := range k.Fleet.Launchers() {
-		if _, err := k.compareDedicated(ctx, l); err != nil && !errors.Is(err, store.ErrHeld) {
-			return fmt.Errorf("compare PostgreSQL with the high-water mark in the launcher's directory: %w", err)
+		if err := k.verifyDedicated(ctx, l); err != nil && !errors.Is(err, store.ErrHeld) && ctx.Err() == nil {
+			k.Logger.Warn("could not compare PostgreSQL with the high-water mark of a launcher; nothing is done on its "+
+				"servers until that works",
+				"launcher", l.Name, "error", err)
 		}
 	}
 	var asked sync.WaitGroup
@@ -133,6 +136,14 @@ func (k *Keeper) verify(ctx context.Context, server *shared.Server, from mysqlad
 		return err
 	}
 	return k.compare(ctx, "the shared server "+server.Name(), m.TaskID, m.TaskAt)
+}
+
+// verifyDedicated returns store.ErrHeld if the mark of the launcher is newer than PostgreSQL.
+func (k *Keeper) verifyDedicated(ctx context.Context, l fleet.Launcher) error {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	_, err := k.compareDedicated(ctx, l)
+	return err
 }
 
 func (k *Keeper) compareDedicated(ctx context.Context, l fleet.Launcher) (note, error) {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -187,6 +188,16 @@ func TestTwoKubernetesLaunchers(t *testing.T) {
 		if strings.Contains(refused, "dedicated-small") {
 			t.Errorf("doctor blames a plan of the other launcher: %s", refused)
 		}
+		// A broker starts while an API server is down, and works with the servers of the other launcher.
+		down := maps.Clone(env)
+		down["LAUNCHER_FAR_API"] = "https://127.0.0.1:1"
+		half := startPlatform(t, s, down)
+		near := half.ownInstance(t, "dedicated-small")
+		near.await(t, near.begin(t))
+		near.remove(t)
+		half.Signal(t, syscall.SIGTERM)
+		half.Wait(t)
+
 		far := inspectors["far"].(kubernetestest.Inspector)
 		status, response, err := far.Call(t.Context(), http.MethodPatch,
 			"/apis/rbac.authorization.k8s.io/v1/namespaces/"+far.Namespace+"/roles/mysql-broker", body{"rules": []any{}})

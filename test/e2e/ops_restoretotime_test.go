@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -66,6 +67,7 @@ func TestRestoreToTime(t *testing.T) {
 			http.StatusAccepted).String("operation"))
 		c := makeObjects(t, source)
 		db := c.open(t)
+		db.SetMaxOpenConns(1) // for XA transactions
 		source.await(t, source.backUp(t).Expect(t, http.StatusAccepted).String("operation"))
 
 		var moments []moment
@@ -90,15 +92,23 @@ func TestRestoreToTime(t *testing.T) {
 			"DROP VIEW names", "CREATE VIEW names AS SELECT id, name FROM items",
 			"CREATE PROCEDURE "+c.Database+".again() INSERT INTO items (name) VALUES ('again')", "CALL again()",
 			"CREATE TABLE child (id INT PRIMARY KEY, item INT, FOREIGN KEY (item) REFERENCES items (id) ON DELETE CASCADE)",
-			"INSERT INTO child SELECT id, id FROM items")
+			"INSERT INTO child SELECT id, id FROM items", "XA START 'one'", "INSERT INTO items (name) VALUES ('by xa')",
+			"XA END 'one'", "XA PREPARE 'one'", "XA COMMIT 'one'", "XA START 'two'", "DELETE FROM child", "XA END 'two'",
+			"XA PREPARE 'two'", "XA ROLLBACK 'two'")
 		note()
-		// The broker is killed when it has written a segment, and before it has recorded that.
+		// The broker is killed when it has written a segment, and before it has recorded that; and the server, too.
 		faults.Decide(dieAt("archive: written", 1))
 		exec(t, db, "UPDATE items SET more = 8")
 		p.Wait(t)
 		faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
+		for _, pid := range testdrive.Mysqlds(t, env["LAUNCHER_DIR"]) {
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+		}
 		p = startPlatform(t, s, env)
 		source.platform = p
+		testdrive.Eventually(t, time.Minute, "the server is back", func() bool { return db.PingContext(t.Context()) == nil })
 		exec(t, db, "DELETE FROM items WHERE name = 'two'", "DROP TABLE copied", "TRUNCATE TABLE other",
 			"CREATE EVENT ticking ON SCHEDULE EVERY 1 HOUR DO DELETE FROM items")
 		note()

@@ -174,8 +174,17 @@ func (a *Archiver) archive(ctx context.Context, i store.Instance, admin *mysqlad
 	if err != nil {
 		return fmt.Errorf("record the archive: %w", err)
 	}
-	if size, there := has.Files[l.File]; !there || size < l.Position || l.Server != i.Location.Server {
-		return a.end(ctx, i, l)
+	lacks := func() bool {
+		size, there := has.Files[l.File]
+		return !there || size < l.Position || l.Server != i.Location.Server
+	}
+	if lacks() {
+		if l, err = a.catchUp(ctx, l); err != nil {
+			return err
+		}
+		if lacks() {
+			return a.end(ctx, i, l)
+		}
 	}
 	log, err := a.Vault.OpenLog(ctx, backup.Log{ID: l.ID, InstanceID: l.InstanceID, Server: l.Server, Launcher: l.Launcher,
 		Begin: binlog.Position{File: l.BeginFile, Offset: l.BeginAt}, BeganAt: l.BeganAt})
@@ -199,6 +208,26 @@ func (a *Archiver) archive(ctx context.Context, i store.Instance, admin *mysqlad
 		return admin.PurgeBinaryLogs(ctx, l.File)
 	}
 	return nil
+}
+
+// catchUp records how far an archive has come, if PostgreSQL was restored from a backup that is older.
+func (a *Archiver) catchUp(ctx context.Context, l store.BinaryLog) (store.BinaryLog, error) {
+	log, err := a.Vault.Log(ctx, l.InstanceID, l.ID)
+	if errors.Is(err, backup.ErrNotFound) {
+		return l, nil
+	}
+	if err != nil {
+		return l, err
+	}
+	end, err := End(ctx, *a.Vault, log)
+	if err != nil || !(binlog.Position{File: l.File, Offset: l.Position}).Before(end.At) {
+		return l, err
+	}
+	if err := a.Store.GrowLog(ctx, l, end.At.File, end.At.Offset, 0, 0); err != nil {
+		return l, fmt.Errorf("record how far the archive has come: %w", err)
+	}
+	l.File, l.Position, l.FileBegan = end.At.File, end.At.Offset, 0
+	return l, nil
 }
 
 // end ends an archive whose continuation the server does not have.

@@ -291,7 +291,8 @@ func (f filling) copyFrom(ctx context.Context, run *task.Run, admin *mysqladmin.
 	if f.moves && !f.rowsOnly {
 		doing = "Comparing"
 	}
-	o := transfer.Options{Events: of.Events, RowsOnly: f.rowsOnly, Later: events, Alive: run.Alive,
+	o := transfer.Options{Events: of.Events, Lossy: f.parameters.AllowLossy, RowsOnly: f.rowsOnly, Later: events,
+		Alive:    run.Alive,
 		MaxBytes: 4*of.Quota() + 64<<20,
 		Progress: f.copies.note(run.Task.ID, f.reportProgress(ctx, run, "copied", func(done, total uint64) string {
 			return fmt.Sprintf("%s the data: %d of %d MiB (%d %%)", doing, done>>20, total>>20, done*100/max(total, 1))
@@ -300,7 +301,7 @@ func (f filling) copyFrom(ctx context.Context, run *task.Run, admin *mysqladmin.
 	return f.asOwner(ctx, run, owner, func(ctx context.Context, to transfer.Target) error {
 		from, err := admin.Flavour(ctx)
 		if err == nil {
-			err = f.canHold(ctx, from, fmt.Sprintf("what a %s server has", from))
+			o.Into, err = f.canHold(ctx, from, fmt.Sprintf("what a %s server has", from))
 		}
 		if err != nil {
 			return err
@@ -310,16 +311,21 @@ func (f filling) copyFrom(ctx context.Context, run *task.Run, admin *mysqladmin.
 }
 
 // canHold returns an error unless the instance's server can hold data that one of that flavour has written. what names
-// the data to users.
-func (f filling) canHold(ctx context.Context, from mysqladmin.Flavour, what string) error {
-	return f.fleet.AsAdmin(ctx, f.instance, func(admin *mysqladmin.Server) error {
+// the data to users. If it is of the other flavour, into is its name; only a copy of an instance is translated.
+func (f filling) canHold(ctx context.Context, from mysqladmin.Flavour, what string) (into string, err error) {
+	err = f.fleet.AsAdmin(ctx, f.instance, func(admin *mysqladmin.Server) error {
 		to, err := admin.Flavour(ctx)
+		if err == nil && to.Name != from.Name && f.parameters.CloneFrom != "" && !f.moves {
+			into = to.Name
+			return nil
+		}
 		if err == nil && !to.CanTake(from) {
 			err = &transfer.RefusedError{Sentence: fmt.Sprintf("The server of the new service instance is %s, and cannot take "+
 				"%s. Choose another plan.", to, what)}
 		}
 		return err
 	})
+	return into, err
 }
 
 // inSourceSession runs fn in a session on the source's server. Its failure is not one of the task's own server.

@@ -11,6 +11,7 @@ import (
 
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
+	"mysql-broker/provisioner/shared"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 )
@@ -129,6 +130,16 @@ func (p *Provisioner) provisionNew(ctx context.Context, q ProvisionRequest, asyn
 		return decision{}, cmp.Or(p.absent(ctx, i.ID), error(&Error{Code: Unavailable, Err: err,
 			Sentence: "The MySQL server of the service instance to copy does not answer just now. Try again in a minute."}))
 	}
+	d, err := p.provisionShared(ctx, q, i, r, takes)
+	if foreign, ok := errors.AsType[*flavourError](err); ok && foreign.other && q.Parameters.CloneFrom != "" {
+		return p.provisionShared(ctx, q, i, r, takesForeign(takes))
+	}
+	return d, err
+}
+
+// provisionShared records a new instance on the best shared server that takes it.
+func (p *Provisioner) provisionShared(ctx context.Context, q ProvisionRequest, i store.Instance, r request,
+	takes func(*shared.Server) error) (decision, error) {
 	search := &placement{placer: &p.placer, parameters: q.Parameters, takes: takes}
 	for server := range search.candidates(ctx) {
 		i.Location = store.SharedLocation(server.Name())

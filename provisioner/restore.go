@@ -90,7 +90,7 @@ func (f filling) restore(ctx context.Context, run *task.Run, of plan.Plan, owner
 	}
 	err = f.asOwner(ctx, run, owner, func(ctx context.Context, to transfer.Target) error {
 		from := mysqladmin.Flavour{Name: m.Flavour, Version: m.Version}
-		if err := f.canHold(ctx, from, fmt.Sprintf("a backup of %s", from)); err != nil {
+		if _, err := f.canHold(ctx, from, fmt.Sprintf("a backup of %s", from)); err != nil {
 			return err
 		}
 		return f.vault.Restore(ctx, m, to, transfer.Options{Events: of.Events, Later: events, Alive: run.Alive,

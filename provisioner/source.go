@@ -95,14 +95,36 @@ func (p *Provisioner) takes(ctx context.Context, source store.Instance,
 	return func(server *shared.Server) error {
 		to, err := server.Flavour(ctx)
 		if err == nil && !to.CanTake(from) {
-			err = &flavourError{from}
+			err = &flavourError{from, to.Name != from.Name}
 		}
 		return err
 	}, err
 }
 
+// takesForeign returns a function that accepts, for a copy of an instance, only servers of the other flavour. They are
+// used if no other server can take it.
+func takesForeign(takes func(*shared.Server) error) func(*shared.Server) error {
+	return func(server *shared.Server) error {
+		err := takes(server)
+		foreign, ok := errors.AsType[*flavourError](err)
+		switch {
+		case err == nil:
+			return foreignOnly
+		case ok && foreign.other:
+			return nil
+		}
+		return err
+	}
+}
+
 // flavourError says that a server cannot hold what one of another flavour or of a later version holds.
-type flavourError struct{ of mysqladmin.Flavour }
+type flavourError struct {
+	of    mysqladmin.Flavour
+	other bool // the server is of the other flavour, not only of another version
+}
+
+// foreignOnly passes over a server that was tried before.
+var foreignOnly = &flavourError{}
 
 func (e *flavourError) Error() string { return "cannot take what " + e.of.String() + " holds" }
 

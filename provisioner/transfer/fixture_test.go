@@ -22,6 +22,7 @@ type fixture struct {
 	t       *testing.T
 	server  servers.MySQL
 	root    *sql.DB
+	there   *sql.DB   // root of the target's server
 	source  *sql.Conn // of root, in the source
 	copied  *sql.Conn // of root, in the target
 	from    transfer.Source
@@ -33,26 +34,40 @@ type fixture struct {
 
 func newFixture(t *testing.T, s servers.MySQL) *fixture {
 	t.Helper()
+	return newFixtureInto(t, s, s)
+}
+
+// newFixtureInto is a fixture whose target is on another server.
+func newFixtureInto(t *testing.T, s, into servers.MySQL) *fixture {
+	t.Helper()
 	id := strings.ToLower(rand.Text()[:16])
 	f := &fixture{t: t, server: s, reader: "u_r" + id, owner: "u_o" + id, mariaDB: s.Flavour == "mariadb"}
 	from, to := "db_s"+id, "db_t"+id
 	f.root = f.login(s.User, s.Password, "")
+	f.there = f.root
+	if into.Port != s.Port {
+		there := &fixture{t: t, server: into}
+		f.there = there.login(into.User, into.Password, "")
+	}
 	password := rand.Text()
-	f.exec(f.root, "CREATE DATABASE "+from+" CHARACTER SET latin1 COLLATE latin1_german2_ci", "CREATE DATABASE "+to+" CHARACTER SET utf8mb4",
-		"CREATE USER "+f.reader+" IDENTIFIED BY '"+password+"'", "CREATE USER "+f.owner+" IDENTIFIED BY '"+password+"'",
-		"GRANT SELECT, SHOW VIEW, LOCK TABLES ON "+from+".* TO "+f.reader, "GRANT ALL ON "+to+".* TO "+f.owner)
+	f.exec(f.root, "CREATE DATABASE "+from+" CHARACTER SET latin1 COLLATE latin1_german2_ci",
+		"CREATE USER "+f.reader+" IDENTIFIED BY '"+password+"'",
+		"GRANT SELECT, SHOW VIEW, LOCK TABLES ON "+from+".* TO "+f.reader)
+	f.exec(f.there, "CREATE DATABASE "+to+" CHARACTER SET utf8mb4", "CREATE USER "+f.owner+" IDENTIFIED BY '"+password+"'",
+		"GRANT ALL ON "+to+".* TO "+f.owner)
 	t.Cleanup(func() {
-		for _, statement := range []string{"DROP DATABASE " + from, "DROP DATABASE " + to, "DROP USER " + f.reader,
-			"DROP USER " + f.owner} {
-			if _, err := f.root.ExecContext(context.Background(), statement); err != nil {
+		for statement, on := range map[string]*sql.DB{"DROP DATABASE " + from: f.root, "DROP DATABASE " + to: f.there,
+			"DROP USER " + f.reader: f.root, "DROP USER " + f.owner: f.there} {
+			if _, err := on.ExecContext(context.Background(), statement); err != nil {
 				t.Errorf("%s: %v", statement, err)
 			}
 		}
 	})
-	f.source, f.copied = f.conn(from), f.conn(to)
+	f.source, f.copied = f.conn(f.root, from), f.conn(f.there, to)
 	f.from = transfer.Source{Rows: f.login(f.reader, password, from), Programs: f.login(s.User, s.Password, from),
 		Database: from}
-	f.to = transfer.Target{DB: f.login(f.owner, password, to), Database: to}
+	target := &fixture{t: t, server: into}
+	f.to = transfer.Target{DB: target.login(f.owner, password, to), Database: to}
 	return f
 }
 
@@ -68,9 +83,9 @@ func (f *fixture) login(user, password, database string) *sql.DB {
 	return db
 }
 
-func (f *fixture) conn(database string) *sql.Conn {
+func (f *fixture) conn(root *sql.DB, database string) *sql.Conn {
 	f.t.Helper()
-	conn, err := f.root.Conn(f.t.Context())
+	conn, err := root.Conn(f.t.Context())
 	f.must(err)
 	f.t.Cleanup(func() { _ = conn.Close() })
 	f.exec(conn, "USE "+database, "SET SESSION sql_mode = '', time_zone = '+00:00', foreign_key_checks = 0")

@@ -19,7 +19,7 @@ func Load(ctx context.Context, s Schema, parts []Part, to Target, o Options) err
 		return err
 	}
 	c := &copier{snapshot: &snapshot{tables: s.tables}, programs: s.programs, to: to, options: o}
-	if err := c.makeSchema(ctx); err != nil {
+	if err := c.makeSchema(ctx, nil); err != nil {
 		return err
 	}
 	if err := c.loadRows(ctx, parts); err != nil {

@@ -36,7 +36,7 @@ func (c *copier) connect(ctx context.Context) (*sql.Conn, error) {
 
 // makeSchema makes tables, sequences, routines and views, but no triggers, which rows would set off. It drops what an
 // interrupted copy has left and is not the same in the source.
-func (c *copier) makeSchema(ctx context.Context) error {
+func (c *copier) makeSchema(ctx context.Context, lost losses) error {
 	conn, err := c.connect(ctx)
 	if err != nil {
 		return err
@@ -51,6 +51,15 @@ func (c *copier) makeSchema(ctx context.Context) error {
 	}
 	if err := c.makeTables(ctx, conn); err != nil || c.options.RowsOnly {
 		return err
+	}
+	if c.options.Into != "" {
+		more, err := c.tryPrograms(ctx, conn)
+		if err != nil {
+			return err
+		}
+		if lost = append(lost, more...); len(lost) > 0 && !c.options.Lossy {
+			return lost.refuse(c.options.Into)
+		}
 	}
 	if err := c.makeAll(ctx, conn, c.programs.routines); err != nil {
 		return err

@@ -1,4 +1,4 @@
-// Package transfer copies a database from one server to another of the same flavour, over the network. Both databases
+// Package transfer copies a database from one server to another, over the network. Both databases
 // belong to the same tenant, who may have made them hostile: rows are read by an account that can read nothing else,
 // and everything is created by an account that can reach nothing else and becomes the definer.
 //
@@ -36,6 +36,8 @@ type Options struct {
 	MaxBytes int64   // of SQL text, after which the copy is refused; 0 for no limit
 	Events   bool    // the target may have events
 	RowsOnly bool    // leave out views, routines, triggers and events, but check that they can be copied
+	Into     string  // the target's flavour if it is not the source's, else ""
+	Lossy    bool    // a copy into another flavour may lack or change what that does not have
 	Later    *Events // if not nil, Copy and Load leave the events disabled and set them here
 	// LeftOut gets the programs that cannot be created, such as views that were broken in the source. If it is nil, the
 	// copy is refused.
@@ -145,7 +147,11 @@ type copier struct {
 }
 
 func (c *copier) run(ctx context.Context) error {
-	if err := c.makeSchema(ctx); err != nil {
+	var lost losses
+	if c.options.Into != "" {
+		lost = c.translate()
+	}
+	if err := c.makeSchema(ctx, lost); err != nil {
 		return err
 	}
 	if err := c.copyRows(ctx); err != nil || c.options.RowsOnly {

@@ -157,7 +157,7 @@ var (
 	// startsTransaction matches the clause with which MySQL writes CREATE TABLE … SELECT, whose rows follow.
 	startsTransaction = regexp.MustCompile(`(?i)\s+START\s+TRANSACTION\s*$`)
 
-	ofTransaction = regexp.MustCompile("(?i)^(BEGIN|COMMIT|ROLLBACK|SAVEPOINT|ROLLBACK TO|XA)\\b")
+	ofTransaction = regexp.MustCompile(`(?i)^(BEGIN|COMMIT|ROLLBACK|SAVEPOINT|ROLLBACK TO|XA)\b`)
 )
 
 // renamed puts another name in the place of a database's. Nothing else looks like the name of a database of the broker,

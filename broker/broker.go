@@ -44,10 +44,10 @@ func (b *Broker) Services(context.Context) ([]domain.Service, error) {
 	return b.catalog.Services(), nil
 }
 
-// Rotatable is binding_rotatable of a plan.
+// Rotatable reports whether a plan has binding_rotatable.
 func (b *Broker) Rotatable(planID string) bool { return b.catalog.Plans().Get(planID).Rotatable }
 
-// asked returns ctx with who asked for its request.
+// asked returns ctx with the user who sent its request, for the audit.
 func asked(ctx context.Context) context.Context {
 	o := httpapi.OriginatorOf(ctx)
 	return provisioner.WithActor(ctx, store.Actor{Platform: o.Platform, UserID: o.UserID, Name: o.Name, Email: o.Email,
@@ -265,8 +265,8 @@ func (b *Broker) Bind(ctx context.Context, id, bindingID string, d httpapi.BindD
 		Metadata: bindingMetadata(c)}, nil
 }
 
-// boundPlan is the plan that a bind request names. A request for a successor may leave out the ids; then it is the plan
-// of the instance.
+// boundPlan returns the plan that a bind request names. A request for a successor may leave out the ids; then the plan
+// is that of the instance.
 func (b *Broker) boundPlan(ctx context.Context, instanceID string, d httpapi.BindDetails) (plan.Plan, error) {
 	serviceID, planID := d.ServiceID, d.PlanID
 	if planID == "" {
@@ -299,10 +299,10 @@ func appGUID(d domain.BindDetails) string {
 	return d.AppGUID
 }
 
-// bindingTime is the form that the specification requires. OSB API 2.17, "Binding Metadata Object".
+// bindingTime is the time format that the specification requires. OSB API 2.17, "Binding Metadata Object".
 const bindingTime = "2006-01-02T15:04:05.0Z"
 
-// bindingMetadata is empty for a binding that does not end by itself.
+// bindingMetadata says when a binding expires. It is empty for one that does not end by itself.
 func bindingMetadata(c provisioner.Credentials) (m domain.BindingMetadata) {
 	if !c.ExpiresAt.IsZero() {
 		m.ExpiresAt = c.ExpiresAt.UTC().Format(bindingTime)

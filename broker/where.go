@@ -10,8 +10,9 @@ import (
 // errNowhere refuses a provision that names no organization or space.
 var errNowhere = &shown{sentence: "The request needs an organization_guid and a space_guid that are not empty."}
 
-// user returns the organization and the space that use a binding, "" if the request does not say. Of a shared instance,
-// Cloud Controller names the space of the application in bind_resource, and those of the instance in the context.
+// user returns the organization and the space that use a binding, "" if the request does not say. If the instance is
+// shared, Cloud Controller names the application's space in bind_resource, and the instance's organization and space in
+// the context.
 func user(d domain.BindDetails) (organization, space string) {
 	var c struct {
 		Organization string `json:"organization_guid"`

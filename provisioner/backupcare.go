@@ -148,7 +148,7 @@ func (p *Provisioner) purgeBackup(ctx context.Context, b store.Backup) error {
 	return p.store.EndBackupDeletion(ctx, b.ID)
 }
 
-// MarkOf is where in an archive of binary logs a backup with that manifest was taken. There must be one.
+// MarkOf returns where in an archive of binary logs a backup was taken. Its manifest must have that position.
 func MarkOf(m backup.Manifest) store.BackupPosition {
 	return store.BackupPosition{BackupID: m.ID, LogID: m.BinaryLog.Log, File: m.BinaryLog.At.File,
 		Position: m.BinaryLog.At.Offset, TakenAt: m.BinaryLog.Time}

@@ -103,7 +103,7 @@ func (p *Provisioner) bindable(there store.Beginning, q BindRequest) error {
 	}
 	most := plan.MaxBindings
 	if q.Predecessor != "" {
-		most++ // it is there beside its predecessor, for a while
+		most++ // for a while, it exists beside its predecessor
 	}
 	if there.Binding == nil && there.Bindings >= most {
 		return refuse(TooManyBindings, "This service instance has %d service bindings, and plan %s allows %d. "+

@@ -12,7 +12,7 @@ import (
 )
 
 // copyTurns limits how many copies, backups and restores a broker runs at the same time. Each keeps a worker busy for
-// as long as it copies. The others wait without one, so that there is always a worker for what is quick.
+// as long as it copies. Further ones wait without a worker, so that quick operations always find one.
 type copyTurns struct {
 	all, each int // the limits: of all copies, and of those of each server
 
@@ -45,14 +45,14 @@ func (c *copyTurns) note(id int64, next func(done, total uint64)) func(done, tot
 	}
 }
 
-// forget ends what note has begun.
+// forget removes what note has recorded of a task.
 func (c *copyTurns) forget(id int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.copies, id)
 }
 
-// newCopyTurns gives copies half of the workers, and of each server half of those that it may have.
+// newCopyTurns lets copies have half of the workers, and half of those that one server may have.
 func newCopyTurns(workers int) *copyTurns {
 	workers = cmp.Or(workers, task.DefaultWorkers)
 	return &copyTurns{all: max(workers/2, 1), each: max(task.ServerShare(workers)/2, 1), by: map[string]int{},
@@ -79,7 +79,7 @@ func (c *copyTurns) end(server string) {
 	}
 }
 
-// copyTurnEach is how often a copy that waits looks whether it may begin.
+// copyTurnEach is how often a waiting copy checks whether it may begin.
 const copyTurnEach = time.Second
 
 // inTurn returns a Do function that waits for its turn to copy.

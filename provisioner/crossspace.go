@@ -7,8 +7,8 @@ import (
 	"mysql-broker/store"
 )
 
-// limitRole limits the role of a request by another space than that of the instance, which is shared with it: to
-// reading, unless the plan allows more. A request that names no role gets as much as it may.
+// limitRole limits the role of a binding in another space, with which the instance is shared: it can only read, unless
+// the plan allows more. A request that names no role gets the default role, or the highest one that is allowed.
 func limitRole(i store.Instance, of plan.Plan, q BindRequest) (BindRequest, error) {
 	most := cmp.Or(of.SharedRole, plan.ReadOnly)
 	if q.Predecessor != "" || q.SpaceGUID == "" || i.SpaceGUID == "" ||
@@ -16,7 +16,7 @@ func limitRole(i store.Instance, of plan.Plan, q BindRequest) (BindRequest, erro
 		return q, nil
 	}
 	if q.Parameters.RoleNamed {
-		return q, refuse(Invalid, "Parameter \"role\" must be at most %s: the service instance is shared by another space, "+
+		return q, refuse(Invalid, "Parameter \"role\" must be at most %s: the service instance belongs to another space, "+
 			"and plan %s allows no more.", most, of.Name)
 	}
 	q.Parameters.Role = most

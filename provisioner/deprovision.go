@@ -79,7 +79,7 @@ func (p *Provisioner) decideDeprovision(ctx context.Context, tx *store.Tx, q Dep
 		return d, err
 	}
 	if active := there.Task(""); active != nil && active.Kind == store.Restore && r.RetainDays > 0 {
-		return d, errBusy // what would be kept may be neither what was there nor the backup
+		return d, errBusy // a half-restored database would be kept
 	}
 	d.task = tx.InsertTask(p.newTask(ctx, store.NewTask{InstanceID: i.ID, Kind: store.Deprovision, PlanID: i.PlanID,
 		Request: r.json()}))

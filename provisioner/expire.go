@@ -20,7 +20,7 @@ const (
 	expiredAtOnce = 500
 )
 
-// expiry is when a binding that is created now ends by itself; nil for never.
+// expiry returns when a binding that is created now ends by itself; nil for never.
 func expiry(now time.Time, asked plan.TTL, of plan.Plan) (*time.Time, error) {
 	if of.MaxBindingTTL > 0 && asked > of.MaxBindingTTL {
 		return nil, refuse(Invalid, "Parameter \"ttl\" must be at most %s, the maximum of plan %s.",
@@ -36,7 +36,7 @@ func expiry(now time.Time, asked plan.TTL, of plan.Plan) (*time.Time, error) {
 	return &at, nil
 }
 
-// renewal is when a binding that expires should be replaced: when three quarters of its time are over.
+// renewal returns when a binding that expires should be replaced: after three quarters of its time.
 func renewal(b store.Binding) time.Time {
 	return b.ExpiresAt.Add(-b.ExpiresAt.Sub(b.CreatedAt) / 4)
 }
@@ -70,7 +70,7 @@ func (p *Provisioner) expireDue(ctx context.Context) error {
 }
 
 func (p *Provisioner) expire(ctx context.Context, b store.ExpiredBinding) error {
-	var i *store.Instance // that is being changed
+	var i *store.Instance // set if an operation is changing it
 	err := p.store.InTx(ctx, func(tx *store.Tx) error {
 		i = nil
 		there, err := tx.Begin(ctx, b.InstanceID, b.ID)
@@ -97,7 +97,7 @@ func (p *Provisioner) expire(ctx context.Context, b store.ExpiredBinding) error 
 	return nil
 }
 
-// lockExpired ends the access of a binding while another task changes its instance, which may take long. The binding
+// lockExpired locks the account of a binding while another task changes its instance, which may take long. The binding
 // itself ends after that task.
 func (p *Provisioner) lockExpired(ctx context.Context, i store.Instance, b store.ExpiredBinding) error {
 	if i.State != store.Ready {
@@ -114,15 +114,15 @@ func (p *Provisioner) lockExpired(ctx context.Context, i store.Instance, b store
 
 var expireKind = kind{
 	beginning: "Ending the expired service binding",
-	Kind:      task.Kind{Advice: "It is tried again."},
+	Kind:      task.Kind{Advice: "The broker tries again."},
 	workflow: func(ctx context.Context, p *Provisioner, t store.Task) (task.Workflow, error) {
 		i, b, err := p.bindingTask(ctx, t)
 		return p.expireWorkflow(i, b), err
 	},
 }
 
-// expireWorkflow is that of an unbind that no platform has asked for. It leaves a record for the request that comes
-// later.
+// expireWorkflow is the workflow of an unbind that no platform has requested. It leaves a record, so that a later
+// request of the platform succeeds.
 func (p *Provisioner) expireWorkflow(i store.Instance, b store.Binding) task.Workflow {
 	w := p.unbindWorkflow(i, b, bindingLock(i.ID, b.ID))
 	unbound := w.Succeeded

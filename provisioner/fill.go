@@ -246,15 +246,15 @@ func (f filling) copy(ctx context.Context, run *task.Run, of plan.Plan, owner my
 }
 
 const (
-	// lockedTime bounds how long a task waits for a transaction of an application, and lockedPause is how long others may
-	// write between two attempts to lock the tables.
+	// lockedTime limits how long a task waits for a transaction of an application. Between two attempts to lock the
+	// tables, others may write for lockedPause.
 	lockedTime  = 15 * time.Minute
 	lockedPause = 5 * time.Second
 	// lockedSince is the key under which the task remembers when it first found the tables locked.
 	lockedSince = "locked since"
 )
 
-// awaitLocks lets a task wait until no transaction keeps the tables locked that it has to read.
+// awaitLocks makes a task wait until no transaction locks the tables that it has to read.
 func awaitLocks(run *task.Run, err error) error {
 	since := time.Now()
 	found, recalling := run.Recall(lockedSince, &since)

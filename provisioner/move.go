@@ -102,8 +102,8 @@ func (p *Provisioner) formerInUse(ctx context.Context, i store.Instance) error {
 		return fmt.Errorf("count the bindings of before the move: %w", err)
 	}
 	if bindings > 0 {
-		return refuse(PlanChangeRefused, "The data of this service instance were moved before. Service bindings that have "+
-			"the address of then: %d. Bind their apps again, delete these bindings, and try again.", bindings)
+		return refuse(PlanChangeRefused, "The data of this service instance were moved before, and service bindings still "+
+			"have the old address: %d. Bind their apps again, delete these bindings, and try again.", bindings)
 	}
 	if err := p.store.MakeDue(ctx, RemoveFormer); err != nil {
 		return fmt.Errorf("remove the place where the data were: %w", err)
@@ -214,7 +214,7 @@ func (m move) freeze(ctx context.Context, run *task.Run) error {
 	return m.freezeAccounts(ctx, run, m.from, writing)
 }
 
-// freezeAccounts takes the privileges to write from accounts of an instance, and waits for the end of what they write.
+// freezeAccounts takes the write privileges from accounts of an instance, and waits until their last writes have ended.
 func (p *Provisioner) freezeAccounts(ctx context.Context, run *task.Run, i store.Instance,
 	accounts []store.BindingAccount) error {
 	events := p.plans.Get(i.PlanID).Events
@@ -224,7 +224,7 @@ func (p *Provisioner) freezeAccounts(ctx context.Context, run *task.Run, i store
 		switch {
 		case err != nil:
 			return err
-		case found: // there are only readers now
+		case found: // all accounts are read-only now
 			killed, err = s.RollingBack(ctx, killed)
 		default:
 			killed, err = freezeEach(ctx, s, i.Database, accounts, events)
@@ -253,7 +253,7 @@ func freezeEach(ctx context.Context, s *mysqladmin.Session, database string, acc
 	return s.EndWrites(ctx, frozen)
 }
 
-// withoutXA returns an error if a prepared XA transaction may have changed the database. A copy would not have its
+// withoutXA returns an error if a prepared XA transaction may have changed the database, because a copy would lack its
 // changes.
 func withoutXA(ctx context.Context, s *mysqladmin.Session, database string) error {
 	blocked, err := s.BlockedByXA(ctx, database)
@@ -395,7 +395,8 @@ func (m move) thaw(ctx context.Context, run *task.Run) error {
 	return m.thawAccounts(ctx, run, m.from, accounts, current.OverSince != nil)
 }
 
-// thawAccounts gives accounts of an instance back what freezeAccounts took. restricted ones may add no data.
+// thawAccounts gives accounts of an instance back the privileges that freezeAccounts took. If restricted, they may
+// still add no data.
 func (p *Provisioner) thawAccounts(ctx context.Context, run *task.Run, i store.Instance,
 	accounts []store.BindingAccount, restricted bool) error {
 	events := p.plans.Get(i.PlanID).Events

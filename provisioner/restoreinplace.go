@@ -18,9 +18,9 @@ import (
 const beforeRestore = "restore"
 
 // restoreInPlace begins to replace the data of an instance by those of a backup. The request has to name the instance,
-// because nobody can write in it meanwhile, and what is there is replaced.
+// as a confirmation: its data are replaced, and nobody can write meanwhile.
 func (p *Provisioner) restoreInPlace(ctx context.Context, i store.Instance, q UpdateRequest) (Result, error) {
-	name := nameOf(store.Instance{Context: q.Context}) // which may have changed since the creation
+	name := nameOf(store.Instance{Context: q.Context}) // the name may have changed since the creation
 	if name == "" {
 		name = nameOf(i)
 	}
@@ -55,7 +55,7 @@ func (p *Provisioner) restoreInPlace(ctx context.Context, i store.Instance, q Up
 	return result, err
 }
 
-// mayRestore reports whether a backup may be restored into an instance: its own ones, and those of its tenant.
+// mayRestore reports whether a backup may be restored into an instance: one of its own, or one that its tenant may use.
 func (p *Provisioner) mayRestore(b store.Backup, i store.Instance) bool {
 	of := tenantOf(i.OrganizationGUID, i.SpaceGUID, i.Context)
 	its := tenant{b.Platform, b.OrganizationGUID, b.SpaceGUID}
@@ -94,8 +94,8 @@ func restores(t store.Task, backupID string) bool {
 
 const restoringSentence = "Restoring a backup"
 
-// newRestore returns a task that restores a backup in place. It records the backup of what is there, unless the server
-// has lost that.
+// newRestore returns a task that restores a backup in place. It also records the backup of the present data, unless the
+// server has lost them.
 func newRestore(tx *store.Tx, plans plan.Set, i store.Instance, backupID string, lost bool) (store.NewTask, request) {
 	r := request{Async: true, RestoreID: backupID, Lost: lost}
 	if !lost {
@@ -144,7 +144,7 @@ func RestoreBackup(ctx context.Context, s *store.Store, plans plan.Set, backupID
 
 var restoreKind = kind{
 	beginning: restoringSentence,
-	Kind: task.Kind{Advice: "The service instance has the data of before; restore the backup again later.",
+	Kind: task.Kind{Advice: "The service instance has its earlier data; restore the backup again later.",
 		Undoable: true},
 	workflow: func(ctx context.Context, p *Provisioner, t store.Task) (task.Workflow, error) {
 		i, r, err := p.instanceTask(ctx, t)
@@ -159,16 +159,16 @@ var restoreKind = kind{
 }
 
 // restoring is the work of a restore in place. First it reads the whole backup, so that a damaged one changes nothing.
-// Then nobody may write until the end: what is there is backed up, and becomes what the backup has. Rows that are the
-// same stay. A failure, or an operator who cancels the task, restores what was there from the backup of it.
+// From then on, nobody may write until the end. It backs up the present data and then replaces them; rows that are the
+// same stay. If it fails, or an operator cancels the task, it puts the earlier data back from that backup.
 type restoring struct {
 	backingUp        // of what is there
 	from      string // the backup to restore
 	lost      bool
 }
 
-// Keys under which the task remembers that accounts may be frozen, that the data may have changed, and that an instance
-// over its quota is not any more.
+// Keys under which the task remembers that accounts may be frozen, that the data may have changed, and that the
+// instance is no longer over its quota.
 const (
 	accountsFrozen = "frozen"
 	dataChanged    = "changed"
@@ -177,7 +177,7 @@ const (
 
 func (p *Provisioner) restoreWorkflow(i store.Instance, r request) task.Workflow {
 	if r.Lost {
-		i.Endpoint = nil // a new server has another one
+		i.Endpoint = nil // a new server has a new one
 	}
 	w := restoring{backingUp{p, i, r.BackupID}, r.RestoreID, r.Lost}
 	check := task.Step{Name: "check", Progress: "Reading the backup", Timeout: backupTimeout, Do: w.check}
@@ -194,7 +194,7 @@ func (p *Provisioner) restoreWorkflow(i store.Instance, r request) task.Workflow
 		Failed: func(*store.Tx, bool) {},
 	}
 	if r.Lost {
-		flow.Advice = fmt.Sprintf("The database was lost, and has the data of the backup %s. The bindings are as before.",
+		flow.Advice = fmt.Sprintf("The lost database has the data of the backup %s. The bindings are as before.",
 			r.RestoreID)
 		flow.Steps = append(append([]task.Step{check}, w.makeAgain()...), replace, endOwner)
 		if i.Location.Dedicated() {
@@ -216,7 +216,7 @@ func (p *Provisioner) restoreWorkflow(i store.Instance, r request) task.Workflow
 		replace, endOwner,
 		{Name: "thaw", Progress: "Giving the write privileges back", Timeout: accountsTimeout, Do: w.thaw}}
 	flow.Cleanup = []task.Step{
-		{Name: "put back", Progress: "Putting the data of before back", Timeout: fillTimeout, Do: w.putBack},
+		{Name: "put back", Progress: "Putting the earlier data back", Timeout: fillTimeout, Do: w.putBack},
 		endOwner,
 		{Name: "thaw", Progress: "Giving the write privileges back", Timeout: accountsTimeout, Do: w.thawAsBefore},
 		dropReader,
@@ -274,7 +274,7 @@ func (w restoring) check(ctx context.Context, run *task.Run) error {
 	return explainBackup(run, err)
 }
 
-// makeAgain returns the steps that make the server, the database and the accounts of the bindings again.
+// makeAgain returns the steps that create the server, the database and the accounts of the bindings again.
 func (w restoring) makeAgain() (steps []task.Step) {
 	if w.instance.Location.Dedicated() {
 		steps = append(steps, w.launch(w.instance))
@@ -314,7 +314,7 @@ func (w restoring) freeze(ctx context.Context, run *task.Run) error {
 	return w.freezeAccounts(ctx, run, w.instance, accounts)
 }
 
-// record records that the backup of what is there is complete: it stays, whatever comes.
+// record records that the backup of the present data is complete. From then on it stays, even if the restore fails.
 func (w restoring) record(ctx context.Context, run *task.Run) error {
 	var written store.Backup
 	if found, err := run.Recall(summary, &written); err != nil || !found {
@@ -323,7 +323,7 @@ func (w restoring) record(ctx context.Context, run *task.Run) error {
 	return w.store.RecordWritten(ctx, leaseOf(run.Task), written)
 }
 
-// replace makes the data those of the backup.
+// replace replaces the data by those of the backup.
 func (w restoring) replace(ctx context.Context, run *task.Run) error {
 	m, err := w.manifest(ctx, run, w.from)
 	if err != nil {
@@ -346,7 +346,7 @@ func (w restoring) replace(ctx context.Context, run *task.Run) error {
 	return explainRestore(ctx, run, w.load(ctx, run, m, o, of.Events, current.OverSince != nil))
 }
 
-// load makes the data those of a backup. If empty is true, it drops all tables first.
+// load replaces the data by those of a backup. If empty is true, it drops all tables first.
 func (w restoring) load(ctx context.Context, run *task.Run, m backup.Manifest, o transfer.Options,
 	events, empty bool) error {
 	err := w.store.RecordCopyAccount(ctx, leaseOf(run.Task), store.CopyAccount{InstanceID: w.instance.ID,
@@ -377,7 +377,7 @@ func (w restoring) load(ctx context.Context, run *task.Run, m backup.Manifest, o
 	})
 }
 
-// putBack makes the data those of before, if they may have changed. It goes on until it succeeds.
+// putBack restores the earlier data if they may have changed. The task retries it until it succeeds.
 func (w restoring) putBack(ctx context.Context, run *task.Run) error {
 	if found, err := run.Recall(dataChanged, new(bool)); err != nil || !found {
 		return err
@@ -461,7 +461,7 @@ func (w restoring) thawAsBefore(ctx context.Context, run *task.Run) error {
 	return w.thawAccounts(ctx, run, w.instance, accounts, current.OverSince != nil)
 }
 
-// deleteIncomplete deletes the backup of what is there unless it is complete.
+// deleteIncomplete deletes the backup of the earlier data unless it is complete.
 func (w restoring) deleteIncomplete(ctx context.Context, run *task.Run) error {
 	b, err := w.store.Backup(ctx, w.id)
 	if errors.Is(err, store.ErrNotFound) || err == nil && b.State != store.BackupInProgress {

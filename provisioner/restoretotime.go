@@ -24,7 +24,8 @@ import (
 // markKey is the key under which a task remembers where in an archive of binary logs its backup was taken.
 const markKey = "mark"
 
-// mark has the manifest of a backup say where in the archive of the server's binary logs it is taken, if there is one.
+// mark records in the manifest of a backup where in the archive of the server's binary logs it is taken, if there is
+// one.
 func (b backingUp) mark(ctx context.Context, admin *mysqladmin.Server, m *backup.Manifest, o *transfer.Options) error {
 	if !b.planOf(b.instance).ArchiveLogs || b.instance.Location.Shared() {
 		return nil
@@ -70,8 +71,8 @@ func (p *Provisioner) backupBefore(ctx context.Context, of plan.Plan, name, unti
 		return b, fmt.Errorf("list the times to restore to: %w", err)
 	}
 	if len(all) == 0 {
-		return b, refuse(Invalid, "No time is possible for %s: its plan archives no binary logs, or there is no backup yet "+
-			"since it does. Leave restore_to_time out to restore a backup.", name)
+		return b, refuse(Invalid, "%s cannot be restored to a time: its plan archives no binary logs, or has done so only "+
+			"since its latest backup. Leave restore_to_time out to restore a backup.", name)
 	}
 	for _, w := range all {
 		if !at.Before(w.From) && !at.After(w.Until) {
@@ -112,7 +113,7 @@ func Periods(all []store.Window) (joined []store.Window) {
 // replaying is the key under which the task remembers that it has begun to change what the backup had.
 const replaying = "replaying"
 
-// undoReplay drops what an interrupted attempt has replayed.
+// undoReplay drops the data if an interrupted attempt has replayed changes.
 func (f filling) undoReplay(ctx context.Context, run *task.Run, owner mysqladmin.Account) error {
 	var begun bool
 	if found, err := run.Recall(replaying, &begun); err != nil || !found {
@@ -123,7 +124,7 @@ func (f filling) undoReplay(ctx context.Context, run *task.Run, owner mysqladmin
 	})
 }
 
-// replay does again what was committed after the backup and until the time to restore to. Until it ends, no event runs.
+// replay repeats what was committed after the backup, up to the time to restore to. Until it ends, no event runs.
 func (f filling) replay(ctx context.Context, run *task.Run, owner mysqladmin.Account, m backup.Manifest,
 	events *transfer.Events) error {
 	of, err := f.plan(f.instance.PlanID)
@@ -191,7 +192,7 @@ func (f filling) replayed(ctx context.Context, run *task.Run, from, until time.T
 	}
 }
 
-// errGap says that an archive lacks a part, or that it is damaged.
+// errGap says that an archive lacks a part or is damaged.
 func errGap(of store.BinaryLog, at binlog.Position, err error) error {
 	return &transfer.RefusedError{Err: fmt.Errorf("the archive %s lacks what follows %s: %w", of.ID, at, err),
 		Sentence: "The archive of binary logs lacks a part, or it is damaged, between the backup and the time to restore " +
@@ -274,11 +275,11 @@ func (f filling) replayAll(ctx context.Context, r *binlog.Replay, m backup.Manif
 	return r.End()
 }
 
-// unsupported says what users read about logs that cannot be replayed.
+// unsupported returns what users read if logs cannot be replayed.
 func unsupported(err error) error {
 	if what, ok := errors.AsType[*binlog.UnsupportedError](err); ok {
 		return &transfer.RefusedError{Err: err, Sentence: fmt.Sprintf("The instance cannot be restored to that time: "+
-			"between the backup and then, the binary log has %s. Restore to an earlier time, or restore a later backup.",
+			"the binary log between the backup and that time has %s. Restore to an earlier time, or restore a later backup.",
 			what.What)}
 	}
 	refusal, ok := errors.AsType[*mysql.MySQLError](err)

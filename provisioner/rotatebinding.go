@@ -10,7 +10,7 @@ import (
 	"mysql-broker/store"
 )
 
-// ErrChanging is why a binding's password is not replaced now.
+// ErrChanging says that a binding's password cannot be replaced while an operation changes the binding or its instance.
 var ErrChanging = errors.New("an operation is changing it")
 
 // RotateBinding records a new password for the account of a binding, and a task, for any broker, that sets it and ends
@@ -50,8 +50,8 @@ var rotateKind = kind{
 	},
 }
 
-// rotateWorkflow sets the recorded password of a binding's account, and ends its sessions. Where the data of a moved
-// instance were before, the account ends.
+// rotateWorkflow sets the recorded password of a binding's account, and ends its sessions. If the instance was moved,
+// the account at the old place ends.
 func (p *Provisioner) rotateWorkflow(i store.Instance, b store.Binding) task.Workflow {
 	w := task.Workflow{Steps: []task.Step{{Name: "replace password", Progress: "Replacing the password",
 		Do: p.inSession(i, bindingLock(i.ID, b.ID),

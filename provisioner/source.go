@@ -101,8 +101,8 @@ func (p *Provisioner) takes(ctx context.Context, source store.Instance,
 	}, err
 }
 
-// takesForeign returns a function that accepts, for a copy of an instance, only servers of the other flavour. They are
-// used if no other server can take it.
+// takesForeign returns a function that accepts only servers of the other flavour, for a copy of an instance. The copy
+// goes there if no server of its own flavour can take it.
 func takesForeign(takes func(*shared.Server) error) func(*shared.Server) error {
 	return func(server *shared.Server) error {
 		err := takes(server)

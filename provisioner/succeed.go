@@ -8,11 +8,12 @@ import (
 	"mysql-broker/store"
 )
 
-// succeed completes the request for a new binding that succeeds another one: it gets the application, the parameters
+// succeed completes the request for a binding with a predecessor: the new binding gets the application, the parameters
 // and so the rights of its predecessor. Other requests stay as they are. Objects that the predecessor's account has
-// defined go on working with it, and after it: see unbindWorkflow. OSB API 2.17, "Binding Rotation".
+// defined keep working, even after its unbind: see unbindWorkflow. OSB API 2.17, "Binding Rotation".
 //
-// tls is what the new binding asks for: what it has may differ, because the plan's setting may have changed since.
+// tls is what the new account has to require. It may differ from the parameters, because the plan's setting may have
+// changed since the predecessor was created.
 func succeed(there store.Beginning, q BindRequest) (_ BindRequest, tls plan.TLS, _ error) {
 	if q.Predecessor == "" {
 		return q, q.Parameters.TLS, nil
@@ -37,7 +38,7 @@ func succeed(there store.Beginning, q BindRequest) (_ BindRequest, tls plan.TLS,
 			"predecessor. Leave out other ones, or create a service binding without a predecessor.")
 	}
 	q.Parameters = had
-	if before.SpaceGUID != "" { // whose rights it has
+	if before.SpaceGUID != "" { // it has the rights of that space
 		q.SpaceGUID, q.OrganizationGUID = before.SpaceGUID, before.OrganizationGUID
 	}
 	if q.AppGUID == "" {

@@ -15,7 +15,7 @@ type BinaryLog struct {
 	Launcher   string
 	BeginFile  string
 	BeginAt    int64
-	File       string // up to where it is archived
+	File       string // File and Position: it is archived up to there
 	Position   int64
 	FileBegan  int64     // when the server began that file, in seconds since 1970; 0 if that is not known
 	BeganAt    time.Time // by the server's clock, as is Until
@@ -30,7 +30,7 @@ const binaryLogColumns = `id, instance_id, server, launcher, begin_file, begin_a
 
 var scanBinaryLog = pgx.RowToStructByPos[BinaryLog]
 
-// GrowingLog reads the archive of an instance that grows, or returns ErrNotFound.
+// GrowingLog reads the growing archive of an instance, or returns ErrNotFound.
 func (s *Store) GrowingLog(ctx context.Context, instanceID string) (BinaryLog, error) {
 	return oneRow(ctx, s.pool, scanBinaryLog, "SELECT "+binaryLogColumns+
 		" FROM binary_log WHERE instance_id = $1 AND ended_at IS NULL", instanceID)
@@ -41,8 +41,7 @@ func (s *Store) BinaryLog(ctx context.Context, id string) (BinaryLog, error) {
 	return oneRow(ctx, s.pool, scanBinaryLog, "SELECT "+binaryLogColumns+" FROM binary_log WHERE id = $1", id)
 }
 
-// BeginLog records an archive that is to grow, unless its instance has one that does. It returns the one that is
-// recorded.
+// BeginLog records a new, growing archive, unless its instance already has one. It returns the recorded one.
 func (s *Store) BeginLog(ctx context.Context, l BinaryLog) (BinaryLog, error) {
 	_, err := s.db.Exec(ctx, `INSERT INTO binary_log (id, instance_id, server, launcher, begin_file, begin_at, file,
 			position, began_at, until)
@@ -86,15 +85,14 @@ func (s *Store) LoggingInstances(ctx context.Context, plans []string) ([]string,
 		WHERE state = 'ready' AND location_kind = 'dedicated' AND plan_id = ANY ($1) ORDER BY created_at`, plans)
 }
 
-// AbandonedLogs lists archives that are recorded as growing, and whose instance is gone, has another server, or a plan
-// that is not among those.
+// AbandonedLogs lists growing archives whose instance is gone, has another server, or has none of those plans.
 func (s *Store) AbandonedLogs(ctx context.Context, plans []string) ([]BinaryLog, error) {
 	return allRows(ctx, s.pool, scanBinaryLog, "SELECT "+binaryLogColumns+` FROM binary_log l
 		WHERE ended_at IS NULL AND NOT EXISTS (SELECT FROM instance i WHERE i.id = l.instance_id
 			AND i.dedicated_id = l.server AND i.plan_id = ANY ($1))`, plans)
 }
 
-// LogNeeded is an archive, and from where on backups need it.
+// LogNeeded is an archive, and the first position in it that a backup needs.
 type LogNeeded struct {
 	Log      BinaryLog
 	Needed   bool // by a backup
@@ -147,8 +145,8 @@ type Window struct {
 	Until    time.Time
 }
 
-// Windows lists those of a backup or, if it is the id of an instance, of all its backups that no verification has found
-// to be damaged, the latest first.
+// Windows lists the windows of a backup, or of all backups of an instance that no verification has found to be damaged.
+// The latest is first.
 func (s *Store) Windows(ctx context.Context, backupOrInstance string) ([]Window, error) {
 	all, err := allRows(ctx, s.pool, pgx.RowToStructByPos[Window], `SELECT b.id, l.id, p.taken_at, l.until
 		FROM backup b JOIN backup_position p ON p.backup_id = b.id JOIN binary_log l ON l.id = p.log_id
@@ -163,8 +161,8 @@ type LogStats struct {
 	Ages  []BackupAge
 }
 
-// LogStats returns, by plan, the age of what was archived last for that instance whose archive is the oldest. An
-// instance without one counts with its own age.
+// LogStats returns, by plan, for how long changes have not been archived, for the instance whose archive is furthest
+// behind. An instance without an archive counts with its own age.
 func (s *Store) LogStats(ctx context.Context, plans []string) (stats LogStats, err error) {
 	if stats.Bytes, err = oneRow(ctx, s.pool, pgx.RowTo[int64],
 		"SELECT coalesce(sum(bytes), 0)::bigint FROM binary_log"); err != nil {
@@ -177,8 +175,8 @@ func (s *Store) LogStats(ctx context.Context, plans []string) (stats LogStats, e
 	return stats, err
 }
 
-// ImportLog records an archive that was found in the object store, unless it is recorded. It grows if its instance has
-// that server still.
+// ImportLog records an archive that was found in the object store, unless it is recorded already. It grows if its
+// instance still has that server.
 func (s *Store) ImportLog(ctx context.Context, l BinaryLog) (imported bool, err error) {
 	tag, err := s.db.Exec(ctx, `INSERT INTO binary_log (id, instance_id, server, launcher, begin_file, begin_at, file,
 			position, began_at, until, bytes, ended_at, end_reason)

@@ -19,7 +19,7 @@ type Binding struct {
 	AppGUID    string
 	// The space and the organization that use the binding, "" if they are not known.
 	SpaceGUID, OrganizationGUID string
-	// Predecessor is the id of the binding whose rights it got, "" if it is nobody's successor. That binding may be gone.
+	// Predecessor is the id of the binding that it succeeds, "" for none. That binding may be gone.
 	Predecessor string
 	Parameters  json.RawMessage
 	Role        string

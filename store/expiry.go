@@ -36,8 +36,8 @@ func (t *Tx) RecordExpired(instanceID, id string) {
 
 const forgetExpired = "DELETE FROM expired_binding WHERE instance_id = $1 AND id = $2 RETURNING true"
 
-// ForgetExpired deletes the record of a binding that has ended by itself, because the platform deletes it. It reports
-// whether there was one.
+// ForgetExpired deletes the record of a binding that has ended by itself, when the platform deletes the binding. It
+// reports whether there was one.
 func (t *Tx) ForgetExpired(ctx context.Context, instanceID, id string) (found bool, err error) {
 	err = read(ctx, t, statementTime, &found, pgx.RowTo[bool], forgetExpired, instanceID, id)
 	if errors.Is(err, ErrNotFound) {
@@ -52,6 +52,6 @@ func (s *Store) ForgetExpired(ctx context.Context, instanceID, id string) error 
 	return err
 }
 
-// overdueExpiry is for how many seconds the binding that is longest overdue should have ended already.
+// overdueExpiry is by how many seconds the most overdue binding has outlived its time.
 const overdueExpiry = `SELECT coalesce(extract(epoch FROM greatest(now() - min(expires_at), '0'::interval)), 0)::float8
 	FROM binding WHERE expires_at IS NOT NULL`

@@ -130,8 +130,8 @@ func (s *Store) FormerBindings(ctx context.Context, id string) (n int, err error
 type MoveStats struct {
 	Moving  int     // instances whose data are being moved
 	Oldest  float64 // for how many seconds the first of them has been
-	Former  int     // places that are kept where data were before
-	Overdue float64 // for how many seconds the first of them should have been removed already
+	Former  int     // old places that are kept
+	Overdue float64 // for how many seconds the most overdue one should have been gone
 }
 
 // MoveStats counts moves. Former places are kept for as long as keep.

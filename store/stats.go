@@ -40,7 +40,7 @@ type Counts struct {
 	Instances []InstanceCount
 	Bindings  int64
 	Retained  RetainedCount
-	// ExpiryOverdue is for how many seconds a binding should have ended by itself already; 0 if none should have.
+	// ExpiryOverdue is by how many seconds the most overdue binding has outlived its time; 0 if none has.
 	ExpiryOverdue float64
 }
 

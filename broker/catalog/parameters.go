@@ -102,7 +102,7 @@ func (c *Catalog) UpdateParameters(planID string, raw json.RawMessage) (q plan.U
 		return q, parameterErrorf("Parameter %q must be %q.", backUp, plan.BackupNow)
 	}
 	q.RestoreBackup, q.Confirm = given.texts[restoreBackup], given.texts[confirm]
-	var apart []string // of which a request has one
+	var apart []string // a request may have only one of them
 	for name, has := range map[string]bool{backUp: q.Backup != "", restoreBackup: q.RestoreBackup != "",
 		keepDeletedDays: q.KeepDeletedDays.Named} {
 		if has {
@@ -173,10 +173,10 @@ func (c *Catalog) BindingParameters(planID string, raw json.RawMessage) (plan.Bi
 type parameters struct {
 	texts   map[string]string
 	numbers map[string]json.Number
-	set     map[string]bool // those that are true or false
+	set     map[string]bool // booleans
 }
 
-// time returns the parameter of that name, a time, in UTC.
+// time returns the parameter of that name as a time in UTC.
 func (given parameters) time(name string) (string, error) {
 	text := given.texts[name]
 	if text == "" {
@@ -206,7 +206,7 @@ func (given parameters) days(name string) (plan.Days, error) {
 	return plan.InDays(n), nil
 }
 
-// check returns the parameters in raw. All are strings, except numbers of days and what is accepted or not.
+// check returns the parameters in raw. All are strings, except numbers of days and booleans.
 func (s parameterSchema) check(raw json.RawMessage) (parameters, error) {
 	if len(raw) == 0 {
 		raw = json.RawMessage("{}")

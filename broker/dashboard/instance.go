@@ -38,8 +38,8 @@ type instancePage struct {
 	Bindings []bindingRow
 	Recent   []store.TaskSummary
 	Backups  []store.Backup // the latest first
-	Copies   []copyRow      // that are being made of it, in its space
-	Periods  []store.Window // in which it can be restored to any time, the latest first
+	Copies   []copyRow      // being created from it, in its space
+	Periods  []store.Window // it can be restored to any time within them; the latest first
 	Deleted  []deletedRow   // instances of the space that can come back
 }
 
@@ -105,7 +105,7 @@ func (d *Dashboard) access(w http.ResponseWriter, r *http.Request, id string) (s
 	return access, true
 }
 
-// copyRow is a service instance that is being made with clone_from.
+// copyRow is a service instance that is being created with clone_from.
 type copyRow struct {
 	store.CopyUnderWay
 	Name, Plan, Page, Doing string

@@ -11,7 +11,7 @@ import (
 // field.
 type Broker interface {
 	Services(ctx context.Context) ([]domain.Service, error)
-	// Rotatable is binding_rotatable of a plan. OSB API 2.17
+	// Rotatable reports whether a plan has binding_rotatable. OSB API 2.17
 	Rotatable(planID string) bool
 
 	Provision(ctx context.Context, instanceID string, details domain.ProvisionDetails, asyncAllowed bool,

@@ -8,7 +8,7 @@ import (
 	"code.cloudfoundry.org/brokerapi/v13/handlers"
 )
 
-// encodeCatalog returns the response to GET /v2/catalog, as brokerapi encodes it, and with binding_rotatable. The
+// encodeCatalog returns the response to GET /v2/catalog: what brokerapi encodes, with binding_rotatable added. The
 // catalog does not change while a broker runs, and encoding it takes longer than the rest of such a request.
 func encodeCatalog(library handlers.APIHandler, rotatable func(planID string) bool) ([]byte, error) {
 	r, err := http.NewRequest(http.MethodGet, catalogPath, nil)

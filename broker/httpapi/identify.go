@@ -67,7 +67,7 @@ type requestInfo struct {
 	// Platform and UserID are the originating identity; empty if absent or not decodable.
 	Platform string
 	UserID   string
-	// Name and Email are the user's, if the originating identity has them.
+	// Name and Email of the user, if the originating identity has them.
 	Name, Email string
 }
 
@@ -80,7 +80,8 @@ func OriginatorOf(ctx context.Context) Originator {
 	return Originator{Platform: info.Platform, UserID: info.UserID, Name: info.Name, Email: info.Email, RequestID: info.ID}
 }
 
-// user is what platforms say about a user: Cloud Foundry user_id, Kubernetes uid and username, others more.
+// user has the fields in which platforms name a user: Cloud Foundry sends user_id, Kubernetes uid and username, others
+// more.
 type user struct {
 	UserID   string `json:"user_id"`
 	UID      string `json:"uid"`

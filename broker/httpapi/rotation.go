@@ -11,7 +11,7 @@ import (
 	"code.cloudfoundry.org/brokerapi/v13/handlers"
 )
 
-// unnamed takes the place of the ids that a request for a successor leaves out, because brokerapi refuses it without.
+// unnamed replaces the ids that a request for a successor leaves out, because brokerapi refuses a request without ids.
 const unnamed = "not named by a request for a successor"
 
 // bind passes a bind request on. It keeps predecessor_binding_id, for which brokerapi has no field, for the adapter. A
@@ -58,7 +58,7 @@ func bind(library handlers.APIHandler, w http.ResponseWriter, r *http.Request) {
 	library.Bind(w, r)
 }
 
-// rotated adds to the details of a bind request what bind has kept of it.
+// rotated adds the predecessor that bind has kept to the details of a bind request.
 func rotated(ctx context.Context, d domain.BindDetails) BindDetails {
 	details := BindDetails{BindDetails: d, Predecessor: callFrom(ctx).predecessor}
 	for _, id := range []*string{&details.ServiceID, &details.PlanID} {

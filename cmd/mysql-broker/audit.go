@@ -22,10 +22,10 @@ func auditCommand() *cobra.Command {
 		Short: "Show who did what, when, to which service instance",
 		Long: `List what platforms' users, operators and the broker itself did, the newest first. Every operation on a service
 instance or binding is recorded in the transaction that begins it, with who asked for it, and in the transaction that
-ends it, with its result. Commands that change something are recorded before they do. Refused requests changed nothing
-and are only in the log. Entries have no passwords, parameters or SQL. They are kept for KEEP_AUDIT_DAYS.
+ends it, with its result. Commands that change something are recorded before they begin. Refused requests are only in
+the log. Entries have no passwords, parameters or SQL. They are kept for KEEP_AUDIT_DAYS.
 
-Who it was is what the platform says in X-Broker-API-Originating-Identity; for commands, it is the user and the host.
+The user comes from X-Broker-API-Originating-Identity; for commands, entries have the user and the host.
 
 With --json, each line is one object: id, at, platform (a platform, operator or broker), user_id, user_name, email,
 host, request_id, action, instance_id, binding_id, plan, plan_id, object (a server, for example), task, result (in

@@ -178,12 +178,11 @@ func restoreBackupCommand() *cobra.Command {
 		Use:   "restore BACKUP INSTANCE-ID",
 		Short: "Restore a backup into an instance",
 		Long: `Replace the data of an instance by those of a backup. A running broker does that, as a task whose name is
-printed: it reads the whole backup, takes the write privileges from all accounts, backs up what is there, and restores.
-Bindings stay valid. If the task fails or is cancelled, the instance has the data of before.
+printed: it reads the whole backup, takes the write privileges from all accounts, backs up the present data, and
+restores. Bindings stay valid. If the task fails or is cancelled, the instance gets its earlier data back.
 
-With --lost, the instance's server has lost the database and the accounts, or was lost itself: nothing is backed up. The
-server, if it is a dedicated one, the database and the accounts of the bindings are created again. A dedicated server
-may get another port.`,
+Use --lost if the server has lost the database and the accounts, or was lost itself. Then nothing is backed up. The task
+creates the database and the accounts of the bindings again, and a dedicated server too, which may get another port.`,
 		Example: `  mysql-broker backups restore b_4k7qv2m6x3b5n7d9f2h4 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10
   mysql-broker backups restore --lost b_4k7qv2m6x3b5n7d9f2h4 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10`,
 		Args:              exactly(2),
@@ -269,7 +268,7 @@ func (c *console) importBackups(ctx context.Context, out, problems io.Writer) er
 	return err
 }
 
-// importLogs records the archives of binary logs. It adds those that cannot be read to the number of the unreadable.
+// importLogs records the archives of binary logs. It adds the number of unreadable ones to unreadable.
 func (c *console) importLogs(ctx context.Context, vault backup.Vault, problems io.Writer, unreadable int) (int, error) {
 	err := vault.EachLog(ctx, func(object string, l backup.Log, err error) error {
 		var end archive.Ended

@@ -24,14 +24,14 @@ func rotateBindingsCommand() *cobra.Command {
 		Long: `List the service bindings and keys of an instance, a space or a shared server, with the apps to restart.
 Nothing is changed without --apply.
 
-The platform keeps the credentials that it got at the bind; Cloud Controller never fetches new ones. Without downtime,
-bind the apps again, restart them, and delete the old bindings: see docs/credentials.md. --created-before lists what is
-left then.
+The platform keeps the credentials that it got at the bind; Cloud Controller never fetches new ones. To avoid downtime,
+bind the apps again, restart them, and delete the old bindings: see docs/credentials.md. To see which bindings are left,
+use --created-before.
 
 With --apply, the accounts of the listed bindings get new passwords, and their open sessions end: apps stop working at
-once, until they are bound again or their platform has fetched the new credentials. Running brokers do that, as one task
-a binding, and the command waits for the tasks. It skips bindings of instances that an operation is changing; then the
-exit status is 1, and you can run it again.
+once, until they are bound again or their platform has fetched the new credentials. Running brokers do that, with
+one task for each binding, and the command waits for the tasks. It skips bindings of instances that an operation is
+changing; then the exit status is 1, and you can run it again.
 
 ` + jsonHelp + ` A row has instance_id, id, plan, app_guid (absent for keys), role,
 account, server, created_at and, with --apply, result: changed, or why not.`,
@@ -139,7 +139,7 @@ func given(text string) []string {
 	return []string{text}
 }
 
-// rotation waits for the end of a task, and returns what has become of the password.
+// rotation waits for the end of a task, and returns its result for the output.
 func (c *console) rotation(ctx context.Context, t *store.Task, err error) string {
 	if err != nil {
 		return err.Error()

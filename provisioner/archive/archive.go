@@ -1,9 +1,9 @@
 // Package archive copies the binary logs of dedicated servers to the object store, so that instances can be restored to
-// a time between two backups. One broker at a time does that for all servers. Each round reads what a server has added
-// since the round before, as a replica does, and then purges the files that are archived.
+// a time between two backups. One broker at a time does that for all servers. In each round, it reads what a server has
+// written since the last round, as a replica does, and then purges the files that are archived.
 //
-// A segment is named by where it begins, and written only if it does not exist. So a broker that died, or was only
-// paused, leaves neither a gap nor anything twice: the next one finds its segment and goes on behind it.
+// A segment is named by where it begins, and written only if it does not exist. So a broker that died or was paused
+// leaves no gap and no duplicate: the next broker finds its segment and continues after it.
 package archive
 
 import (
@@ -47,7 +47,7 @@ type Archiver struct {
 }
 
 const (
-	// atOnce is how many servers are archived at the same time. Each takes some MiB of memory while it has added any.
+	// atOnce is how many servers are archived at the same time. Each takes a few MiB of memory if it has new logs.
 	atOnce = 4
 	// serverTimeout bounds the work on one server in a round. The next round goes on from there.
 	serverTimeout = time.Minute
@@ -93,7 +93,7 @@ func Plans(plans plan.Set) []string {
 	return ids
 }
 
-// round archives what all servers have added. A server that fails is reported, and does not make the round fail.
+// round archives what all servers have written. If a server fails, the error is logged, and the round goes on.
 func (a *Archiver) round(ctx context.Context) error {
 	plans := Plans(a.Plans)
 	abandoned, err := a.Store.AbandonedLogs(ctx, plans)
@@ -147,10 +147,10 @@ func (a *Archiver) one(ctx context.Context, id string) {
 }
 
 // errOff says that a server has no binary logs.
-var errOff = errors.New("the server keeps no binary logs: it runs with the settings of before, until its instance is " +
-	"updated to another plan and back")
+var errOff = errors.New("the server keeps no binary logs: it was created before its plan archived them; update its " +
+	"instance to another plan and back")
 
-// Begin returns the archive of an instance that grows. If there is none, it begins where the server's logs end now.
+// Begin returns the growing archive of an instance. If there is none, it begins one where the server's logs end now.
 func Begin(ctx context.Context, s *store.Store, i store.Instance, has mysqladmin.BinaryLogs) (store.BinaryLog, error) {
 	l, err := s.GrowingLog(ctx, i.ID)
 	if !errors.Is(err, store.ErrNotFound) {
@@ -161,7 +161,7 @@ func Begin(ctx context.Context, s *store.Store, i store.Instance, has mysqladmin
 		BeganAt: has.Now})
 }
 
-// archive archives what the server has added, and purges what is archived.
+// archive archives what the server has written, and purges what is archived.
 func (a *Archiver) archive(ctx context.Context, i store.Instance, admin *mysqladmin.Server) error {
 	has, err := admin.BinaryLogs(ctx)
 	if err != nil {
@@ -210,7 +210,7 @@ func (a *Archiver) archive(ctx context.Context, i store.Instance, admin *mysqlad
 	return nil
 }
 
-// catchUp records how far an archive has come, if PostgreSQL was restored from a backup that is older.
+// catchUp records segments that PostgreSQL does not know, because it was restored from an older backup.
 func (a *Archiver) catchUp(ctx context.Context, l store.BinaryLog) (store.BinaryLog, error) {
 	log, err := a.Vault.Log(ctx, l.InstanceID, l.ID)
 	if errors.Is(err, backup.ErrNotFound) {
@@ -230,14 +230,16 @@ func (a *Archiver) catchUp(ctx context.Context, l store.BinaryLog) (store.Binary
 	return l, nil
 }
 
-// end ends an archive whose continuation the server does not have.
+// end ends an archive if the server no longer has the logs that would follow.
 func (a *Archiver) end(ctx context.Context, i store.Instance, l store.BinaryLog) error {
-	a.Logger.Error("an archive of binary logs has ended, because the server lacks what follows; the instance can be "+
-		"restored to later times from its next backup on", "instance_id", i.ID, "server", i.Location.Server, "archive", l.ID)
+	a.Logger.Error("an archive of binary logs has ended, because the server no longer has the next part; the "+
+		"instance can be restored to later times from its next backup on",
+		"instance_id", i.ID, "server", i.Location.Server, "archive", l.ID)
 	return a.Store.EndLog(ctx, l.ID, fmt.Sprintf("the server lacks %s from %d on", l.File, l.Position))
 }
 
-// copy writes segments until the archive has what the server had. It returns the archive as it is then.
+// copy writes segments until the archive has everything up to the end that the server reported. It returns the archive
+// as it is then.
 func (a *Archiver) copy(ctx context.Context, admin *mysqladmin.Server, log backup.Log, l store.BinaryLog,
 	has mysqladmin.BinaryLogs) (store.BinaryLog, error) {
 	for {
@@ -281,7 +283,7 @@ func (a *Archiver) copy(ctx context.Context, admin *mysqladmin.Server, log backu
 	}
 }
 
-// leastRoom is what the binary logs of a server may take while they cannot be archived, also if its plan is small.
+// leastRoom is how much disk unarchived binary logs may take at least, even if the plan is small.
 const leastRoom = 256 << 20
 
 // makeRoom purges logs that could not be archived before they fill the server's disk.
@@ -336,13 +338,13 @@ func (a *Archiver) tidyOne(ctx context.Context, n store.LogNeeded) error {
 	return a.Vault.DeleteSegmentsBefore(ctx, log, binlog.Position{File: n.File, Offset: n.Position})
 }
 
-// Ended is up to where a log is archived.
+// Ended says how far a log is archived.
 type Ended struct {
 	At    binlog.Position
 	Until time.Time // what was committed before is archived
 }
 
-// End reads from the object store up to where a log is archived.
+// End reads from the object store how far a log is archived.
 func End(ctx context.Context, v backup.Vault, l backup.Log) (Ended, error) {
 	at := Ended{l.Begin, l.BeganAt}
 	all, err := v.Segments(ctx, l)

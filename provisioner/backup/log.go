@@ -20,8 +20,8 @@ import (
 // logName is the object that makes segments readable. It is written first.
 const logName = "log.json"
 
-// Log is the archive of the binary logs of one server, without gaps. Its segments are parts of files of the server,
-// each named by the position of its first byte: two brokers that archive the same position write the same object, and
+// Log is the archive of the binary logs of one server, without gaps. Its segments are parts of the server's files, each
+// named by the position of its first byte. So if two brokers archive the same position, they write the same object, and
 // the second one finds it there.
 type Log struct {
 	ID         string          `json:"id"`
@@ -34,7 +34,7 @@ type Log struct {
 	key []byte
 }
 
-// SegmentHead is before the bytes of the log in each segment.
+// SegmentHead precedes the bytes of the log in each segment.
 type SegmentHead struct {
 	Previous binlog.Position `json:"previous"` // where the segment before ends
 	Format   []byte          `json:"format"`   // see binlog.Sink
@@ -46,13 +46,13 @@ type SegmentHead struct {
 // Mark says where in a log a backup was taken.
 type Mark struct {
 	Log      string          `json:"log"`
-	Database string          `json:"database"` // the name that the logs have
+	Database string          `json:"database"` // its name in the logs
 	At       binlog.Position `json:"at"`
 	Settled  binlog.Position `json:"settled"` // when the views, routines, triggers and events were read
 	Time     time.Time       `json:"time"`    // what is in the backup was committed before, by the server's clock
 }
 
-// OpenLog returns a log with the key of its segments. It makes the log if there is none of that id.
+// OpenLog returns a log with the key of its segments. It creates the log if there is none with that id.
 func (v Vault) OpenLog(ctx context.Context, l Log) (Log, error) {
 	there, err := v.Log(ctx, l.InstanceID, l.ID)
 	if !errors.Is(err, ErrNotFound) {
@@ -130,7 +130,7 @@ func (v Vault) rewrapLogs(ctx context.Context) (rewrapped int, err error) {
 	return rewrapped, errors.Join(err, failed)
 }
 
-// segmentName names the segment that begins at a position. Names of one file are in the order of their offsets.
+// segmentName names the segment that begins at a position. Within a file, names sort by offset.
 func segmentName(at binlog.Position) string {
 	return fmt.Sprintf("%s/%012d.zst.enc", at.File, at.Offset)
 }
@@ -163,7 +163,7 @@ func (v Vault) Segments(ctx context.Context, l Log) (all []binlog.Position, err 
 	return all, err
 }
 
-// DeleteSegmentsBefore deletes the segments of which nothing is at or behind a position.
+// DeleteSegmentsBefore deletes the segments that end at or before a position.
 func (v Vault) DeleteSegmentsBefore(ctx context.Context, l Log, at binlog.Position) error {
 	all, err := v.Segments(ctx, l)
 	for n := 0; n+1 < len(all) && err == nil && !at.Before(all[n+1]); n++ {
@@ -177,7 +177,7 @@ func (v Vault) DeleteLog(ctx context.Context, instanceID, id string) error {
 	return v.clear(ctx, instanceID, id)
 }
 
-// maxSegment limits what is read of a segment. One that holds a very large row is larger than others.
+// maxSegment limits how much of a segment is read. A segment with a very large row is larger than others.
 const maxSegment = 2 << 30
 
 // ErrNoSegment says that no segment begins at a position.
@@ -256,8 +256,8 @@ type LogWriter struct {
 	reached binlog.Position
 }
 
-// NewLogWriter returns a writer that begins where a log ends. What it writes was committed after the one time, and the
-// server's logs ended at target at the time until.
+// NewLogWriter returns a writer that begins where a log ends. What it writes was committed later than after. At the
+// time until, the server's logs ended at target.
 func NewLogWriter(v Vault, l Log, at binlog.Position, after time.Time, target binlog.Position, until time.Time,
 	written func(ctx context.Context, end binlog.Position, bytes int64) error) (*LogWriter, error) {
 	s, err := newSealer(l.key)
@@ -265,7 +265,7 @@ func NewLogWriter(v Vault, l Log, at binlog.Position, after time.Time, target bi
 		Head: SegmentHead{Previous: at, After: after, Target: target, Until: until}}, err
 }
 
-// ErrArchived says that another broker has archived what follows.
+// ErrArchived says that another broker has already archived the next segment.
 var ErrArchived = errors.New("another broker has archived this part of the binary log")
 
 // Begin implements binlog.Sink.
@@ -320,7 +320,7 @@ func (w *LogWriter) End(ctx context.Context, at binlog.Position) error {
 	return w.Flush(ctx)
 }
 
-// Flush writes what there is as a segment.
+// Flush writes the collected bytes as a segment.
 func (w *LogWriter) Flush(ctx context.Context) error {
 	if w.name == "" {
 		return nil

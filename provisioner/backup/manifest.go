@@ -164,8 +164,8 @@ func (v Vault) eachNamed(ctx context.Context, last string, fn func(name string) 
 	return nil
 }
 
-// Rewrap encrypts the keys of all backups and logs again that the keyset's primary key has not encrypted, and returns
-// how many there were.
+// Rewrap encrypts again the keys of all backups and logs that are not encrypted with the keyset's primary key. It
+// returns how many there were.
 func (v Vault) Rewrap(ctx context.Context) (rewrapped int, err error) {
 	var failed error
 	err = v.Each(ctx, func(name string, _ Manifest, err error) error {

@@ -33,8 +33,8 @@ func (v Vault) Restore(ctx context.Context, m Manifest, to transfer.Target, o tr
 	return transfer.Load(ctx, schema, parts, to, o)
 }
 
-// Check reads all objects of a backup, and returns an error unless they are as they were written. Progress is called
-// with objects. alive is called before each.
+// Check reads all objects of a backup, and returns an error unless they are as they were written. It calls alive before
+// each object, and reports progress in objects.
 func (v Vault) Check(ctx context.Context, m Manifest, alive func() error, progress func(done, total uint64)) error {
 	all := []object{m.Schema}
 	for _, p := range m.Parts {

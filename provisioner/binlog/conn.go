@@ -1,5 +1,5 @@
-// Package binlog reads the binary logs of MySQL and MariaDB over the network, as a replica does, and replays what one
-// database has in them. It knows the events that servers write with binlog_format=ROW.
+// Package binlog reads the binary logs of MySQL and MariaDB over the network, as a replica does, and replays the
+// changes of one database. It knows the events that servers write with binlog_format=ROW.
 //
 // https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_replication.html
 // https://mariadb.com/kb/en/replication-protocol/
@@ -43,7 +43,7 @@ const (
 	sha2   = "caching_sha2_password"
 )
 
-// idleTimeout bounds how long the server may send nothing.
+// idleTimeout limits how long the server may send nothing.
 const idleTimeout = 30 * time.Second
 
 // conn is a connection that is logged in.

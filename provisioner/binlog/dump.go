@@ -13,8 +13,8 @@ type Sink interface {
 	// Begin is called before the first event, and where another file begins.
 	Begin(ctx context.Context, at Position) error
 
-	// Format is called before the first event, and where another file begins, with the event that says how the server
-	// writes. It is what Replay.Format takes.
+	// Format is called before the first event, and where another file begins, with the event that describes the format.
+	// Pass it to Replay.Format.
 	Format(event []byte) error
 
 	// Write takes a part of an event. It is called several times for large ones.
@@ -27,15 +27,15 @@ type Sink interface {
 // Flags of COM_BINLOG_DUMP: end where the log ends, and, for MariaDB, send all events.
 const dumpFlags = 1 | 2
 
-// Dump sends what the server has from a position on to a sink, up to the present end. The position must be that of an
-// event. A session of a replica sees what is on the server's disk alone.
+// Dump sends the server's logs, from a position up to their present end, to a sink. The position must be that of an
+// event. A replica's session sees only what is on the server's disk.
 func Dump(ctx context.Context, l Login, from Position, to Sink) error {
 	c, err := dial(ctx, l)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = c.Close() }()                         // all was read
-	stop := context.AfterFunc(ctx, func() { _ = c.Close() }) // ends what waits for the server
+	stop := context.AfterFunc(ctx, func() { _ = c.Close() }) // interrupts a wait for the server
 	defer stop()
 	err = c.dump(ctx, from, to)
 	if ctx.Err() != nil {

@@ -71,8 +71,8 @@ func (e event) errShort() error {
 	return fmt.Errorf("an event of the kind %d with %d bytes is not understood", e.kind, len(e.raw))
 }
 
-// commitTime is when the transaction that the event begins was committed. MySQL writes that. MariaDB writes the second
-// in which the last statement of the transaction began: then exact is false.
+// commitTime is when the transaction that the event begins was committed. MySQL writes that time. MariaDB writes only
+// the second in which the last statement of the transaction began; then exact is false.
 func (e event) commitTime() (at time.Time, exact bool, err error) {
 	if e.kind == mariaGTIDEvent {
 		return time.Unix(int64(e.when), 0), false, nil
@@ -86,7 +86,7 @@ func (e event) commitTime() (at time.Time, exact bool, err error) {
 	return time.UnixMicro(int64(binary.LittleEndian.Uint64(raw[:]) &^ (1 << 55))), true, nil
 }
 
-// flagPreparedXA is a flag of MariaDB's GTID events: an XA transaction begins, and ends with its preparation.
+// flagPreparedXA is a flag of MariaDB's GTID events: what follows is an XA transaction up to its XA PREPARE.
 const flagPreparedXA = 64
 
 // sealed returns the bytes of an event whose body was changed, with its new length and checksum.
@@ -102,7 +102,7 @@ func sealed(raw []byte, checksummed bool) []byte {
 	return raw
 }
 
-// tableMap is an event that says which table a number means.
+// tableMap is an event that assigns a number to a table.
 type tableMap struct {
 	id       uint64
 	database string
@@ -129,7 +129,7 @@ func (e event) in(database string, checksummed bool) []byte {
 	return sealed(append(raw, e.body[9+old:]...), checksummed)
 }
 
-// ending returns the bytes of an event with rows, which says that a statement ends with it.
+// ending returns the bytes of an event with rows, marked as the last one of its statement.
 func (e event) ending(checksummed bool) []byte {
 	raw := append([]byte(nil), e.raw[:headerBytes+len(e.body)]...)
 	raw[headerBytes+6] |= statementEnds

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Position is a place in the binary logs of a server: that of the byte that follows.
+// Position is a place in the binary logs of a server: the offset of the next byte in a file.
 type Position struct {
 	File   string `json:"file"`
 	Offset int64  `json:"offset"`

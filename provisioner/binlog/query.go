@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// query is an event with the text of a statement, and what of its session matters.
+// query is an event with the text of a statement, and the settings of its session that matter.
 type query struct {
 	database string
 	text     string // in the character set of the session
@@ -42,8 +42,8 @@ func (e event) query() (q query, err error) {
 	return q, nil
 }
 
-// readVariables reads the settings in the order in which servers write them. What comes after one that is not known are
-// later servers' additions.
+// readVariables reads the settings in the order in which servers write them. It stops at the first unknown one: later
+// servers add theirs at the end.
 func (q *query) readVariables(p []byte) (micros uint32) {
 	take := func(n int) []byte {
 		if len(p) < n {
@@ -128,7 +128,7 @@ func cut(p []byte) (before, after []byte) {
 	return p, nil
 }
 
-// comments match what can come before the first word of a statement.
+// comments matches what can come before the first word of a statement.
 var comments = regexp.MustCompile(`^(?s:\s+|/\*[^!M].*?\*/|--\s[^\n]*\n|#[^\n]*\n)+`)
 
 const (
@@ -138,7 +138,7 @@ const (
 )
 
 var (
-	// ofServer matches statements about accounts and the server. The broker runs them, and no tenant can.
+	// ofServer matches statements about accounts and the server. Only the broker can run these, no tenant.
 	ofServer = regexp.MustCompile(`(?is)^(?:GRANT|REVOKE|SET\s+(?:PASSWORD|DEFAULT|ROLE|GLOBAL)|FLUSH|INSTALL|` +
 		`UNINSTALL|RESET|PURGE|CHANGE|START|STOP|(?:CREATE|ALTER|DROP|RENAME)\s+(?:OR\s+REPLACE\s+)?` +
 		`(?:USER|ROLE|SERVER|TABLESPACE|UNDO|LOGFILE|RESOURCE|SPATIAL\s+REFERENCE|INSTANCE)\b|` +
@@ -160,8 +160,8 @@ var (
 	ofTransaction = regexp.MustCompile(`(?i)^(BEGIN|COMMIT|ROLLBACK|SAVEPOINT|ROLLBACK TO|XA)\b`)
 )
 
-// renamed puts another name in the place of a database's. Nothing else looks like the name of a database of the broker,
-// which is random.
+// renamed replaces the name of a database by another one. The name is random, so nothing else in the text looks like
+// it.
 func renamed(text, from, to string) string {
 	text = strings.ReplaceAll(text, "`"+from+"`", "`"+to+"`")
 	text = strings.ReplaceAll(text, `"`+from+`"`, `"`+to+`"`)

@@ -15,22 +15,23 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// Replay does again what the binary logs of a server have about one database, in a database of another server of the
-// same flavour, which has what the first one had at the position where the logs begin. Rows are written by an
-// administrator, with the statement BINLOG, which writes nothing but the rows that it names. Definitions are changed by
-// the owner of the database, who becomes the definer: nothing in them can reach more than this database. Accounts,
-// privileges and other databases are left out.
+// Replay repeats the changes of one database, as the binary logs of its server have them, in a database on another
+// server of the same flavour. That database must have the data from the position where the logs begin. An administrator
+// writes the rows, with the statement BINLOG, which writes only the rows that it names. The owner of the database
+// changes definitions and becomes their definer, so they cannot reach other databases. Accounts, privileges and other
+// databases are left out.
 //
-// After an error, or an interruption, it begins again with the data of the beginning.
+// After an error or an interruption, restore those data and begin again.
 type Replay struct {
 	Administrator *sql.DB // of the target's server
 	Owner         *sql.DB // of the target's database alone, which is its default
 	Source        string  // the name that the database had
 	Target        string
 	MySQL         bool // and not MariaDB
-	// Until is when to end. What was committed later is left out, also if it is not possible to tell.
+	// Until is when to end. What was committed later, or may have been, is left out.
 	Until time.Time
-	// Settled is up to where the beginning may have views, routines, triggers and events that the logs create.
+	// Settled is the position up to which the logs may create views, routines, triggers and events that exist already: a
+	// backup reads them after its rows.
 	Settled  Position
 	Alive    func() error                // called before each change; Replay fails with its error
 	Progress func(committed time.Time)   // called after each transaction
@@ -38,7 +39,7 @@ type Replay struct {
 
 	rows, ddl   *sql.Conn
 	checksummed bool
-	format      []byte // the event that says how the server writes, "" once the target's server knows
+	format      []byte // the event that describes the format, nil once the target's server has it
 	at          Position
 	after       time.Time // what follows was committed later
 	committed   time.Time
@@ -50,7 +51,7 @@ type Replay struct {
 	xa          xaTransactions
 }
 
-// UnsupportedError says that a log has what cannot be replayed.
+// UnsupportedError says that a log has something that cannot be replayed.
 type UnsupportedError struct{ What string }
 
 func (e *UnsupportedError) Error() string { return "the binary log has " + e.What }
@@ -110,7 +111,7 @@ func (r *Replay) Format(event []byte) {
 		return
 	}
 	r.format = append([]byte(nil), event...)
-	r.format[17] &^= 1 // that the file is in use, which the checksum does not include
+	r.format[17] &^= 1 // clears the flag "file in use", which the checksum ignores
 	r.checksummed = event[len(event)-checksumBytes-1] == 1
 }
 
@@ -123,8 +124,8 @@ func (r *Replay) NextFile(file string) error {
 	return nil
 }
 
-// Read replays what a reader has, whole events that were written after the given time. It reports whether the time to
-// end was reached.
+// Read replays the events of a reader, which must be whole and committed later than after. It reports whether it has
+// reached Until.
 func (r *Replay) Read(ctx context.Context, in io.Reader, after time.Time) (ended bool, err error) {
 	r.after = after
 	for {
@@ -192,7 +193,7 @@ func (r *Replay) event(ctx context.Context, e event) (ended bool, err error) {
 	return false, nil
 }
 
-// transaction begins one, unless it was committed too late.
+// transaction begins a transaction, unless it was committed too late.
 func (r *Replay) transaction(ctx context.Context, e event) (ended bool, err error) {
 	if err := r.End(); err != nil {
 		return false, err
@@ -282,7 +283,7 @@ func (r *Replay) apply(ctx context.Context, events [][]byte) error {
 			return err
 		}
 		r.format = nil
-		if r.MySQL { // that event made the session one that is told each identifier
+		if r.MySQL { // since that event, the session expects an identifier for each transaction
 			if _, err := r.rows.ExecContext(ctx, "SET SESSION gtid_next = 'AUTOMATIC'"); err != nil {
 				return err
 			}

@@ -6,11 +6,12 @@ import (
 	"strings"
 )
 
-// maxXABytes limits what prepared XA transactions have changed that were not committed yet.
+// maxXABytes limits the changes that are kept of XA transactions that are prepared but not committed.
 const maxXABytes = 256 << 20
 
-// xaTransactions are XA transactions that are prepared. Their changes are written when they are committed: until then,
-// nobody could change the same rows. What was not committed in the end is left out, as nobody could read it.
+// xaTransactions are the prepared XA transactions. Their changes are written only when they are committed; until then,
+// nobody could change the same rows. A transaction that was never committed is left out, as nobody could read its
+// changes.
 type xaTransactions struct {
 	open     bool       // one has begun, and is not prepared yet
 	changes  [][][]byte // of the open one: the events of each BINLOG statement

@@ -9,7 +9,7 @@ type Checker interface {
 	// MissingRights says which rights are missing and what to do, for operators; "" if none is.
 	MissingRights(ctx context.Context) (string, error)
 
-	// Advice says what operators should change although servers run without it, in the imperative; "" if nothing.
+	// Advice says, in the imperative, what operators should change even though servers run; "" for nothing.
 	Advice() string
 
 	// Try returns the error of a Launch that would be refused at once. It creates nothing.

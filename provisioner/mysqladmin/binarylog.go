@@ -9,7 +9,7 @@ import (
 	"mysql-broker/provisioner/binlog"
 )
 
-// BinaryLogs are what a server has of its binary logs.
+// BinaryLogs describes the binary logs that a server has.
 type BinaryLogs struct {
 	On    bool
 	Now   time.Time        // by the server's clock, before End was read: what was committed until then is before End
@@ -75,7 +75,7 @@ func (s *Server) DumpBinaryLogs(ctx context.Context, from binlog.Position, to bi
 		return err
 	}
 	l := binlog.Login{Addr: s.config.Addr, User: s.config.User, Password: s.config.Password, TLS: cfg.TLS}
-	if l.TLS == nil { // as the driver does with a server whose CA is not known
+	if l.TLS == nil { // as the driver does for a server whose CA is not known
 		l.TLS = &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12} // #nosec G402 -- see above
 	}
 	return s.explain("read the binary logs", binlog.Dump(ctx, l, from, to))

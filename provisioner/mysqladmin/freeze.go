@@ -13,7 +13,8 @@ import (
 	"mysql-broker/provisioner/plan"
 )
 
-// rollbackPatience is how long EndWrites waits for the transactions of killed sessions. Most have none, or a short one.
+// rollbackPatience is how long EndWrites waits for killed sessions to roll back. Most have nothing, or little, to roll
+// back.
 const rollbackPatience = time.Second
 
 // xaPatience is how long BlockedByXA waits for locks, in seconds. Writers wait for as long.
@@ -45,7 +46,7 @@ func (s *Session) EndWrites(ctx context.Context, frozen map[string]bool) (left [
 		left = append(left, c.id)
 	}
 	for deadline := time.Now().Add(rollbackPatience); err == nil && len(left) > 0 && time.Now().Before(deadline); {
-		select { // at least once: the list may be as old as that
+		select { // at least one round: the list may be as old as that
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		case <-time.After(idlePollInterval):

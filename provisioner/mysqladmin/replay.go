@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// ReplayLimits are settings of a server that are others while binary logs are replayed on it.
+// ReplayLimits are settings that a server has only while binary logs are replayed on it.
 type ReplayLimits struct {
 	server *Server
 	conn   *sql.Conn

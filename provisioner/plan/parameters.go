@@ -8,14 +8,14 @@ type InstanceParameters struct {
 	CloneFrom string `json:"clone_from,omitempty"` // the id of the instance to copy
 	Bootstrap string `json:"bootstrap,omitempty"`  // SQL to run in the new database
 
-	// AllowLossy accepts that a copy into another flavour lacks or changes what that does not have.
+	// AllowLossy accepts that a copy to the other flavour loses or changes what that flavour does not have.
 	AllowLossy bool `json:"allow_lossy,omitempty"`
 
 	// RestoreFrom is the id of a backup, or of an instance whose latest backup the new one gets.
 	RestoreFrom string `json:"restore_from,omitempty"`
 
-	// RestoreToTime is the time, as time.RFC3339Nano in UTC, to which the data of RestoreFrom are restored; "" for that of
-	// the backup.
+	// RestoreToTime is the time to which the data of RestoreFrom are restored, as time.RFC3339Nano in UTC; "" for the time
+	// of the backup.
 	RestoreToTime string `json:"restore_to_time,omitempty"`
 
 	// Undelete is the id or the name of a deleted instance whose data the new one gets.
@@ -58,7 +58,7 @@ const (
 	Admin     Role = "admin"      // every privilege inside the database; EVENT only if the plan has Events
 )
 
-// Beyond reports whether a role may do more than another one.
+// Beyond reports whether a role may do more than the other one.
 func (r Role) Beyond(other Role) bool {
 	order := map[Role]int{ReadOnly: 1, ReadWrite: 2, Admin: 3}
 	return order[r] > order[other]

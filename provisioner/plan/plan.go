@@ -48,7 +48,7 @@ type Plan struct {
 	// SharedRole is the most that a binding of another space may do; "" means ReadOnly.
 	SharedRole Role
 
-	// MaxBindingTTL is for how long a binding may last, and lasts if its request does not say; 0 for any time.
+	// MaxBindingTTL is the longest time that a binding may last, and the default; 0 for no limit.
 	MaxBindingTTL TTL
 
 	// AllowCrossSpace allows the data of an instance for one in another space, if the plans of both have it.

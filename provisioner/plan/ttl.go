@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TTL is for how long a binding lasts; 0 if it does not end by itself. As text it has the form of ParseTTL.
+// TTL is how long a binding lasts; 0 if it does not end by itself. Its text has the form that ParseTTL reads.
 type TTL time.Duration
 
 // MaxTTL is the longest TTL, ten years.

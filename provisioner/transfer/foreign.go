@@ -19,7 +19,7 @@ const (
 type rule struct {
 	pattern     *regexp.Regexp
 	replacement string // as of regexp.Regexp.ReplaceAllString
-	lost        string // what users read if it is used: what the copy lacks, or has instead; "" if that is the same
+	lost        string // what users read about the loss if the rule applies; "" if nothing is lost
 }
 
 func ruleOf(pattern, replacement, lost string) rule {
@@ -97,7 +97,7 @@ var modes = map[string][]string{
 		"NO_TABLE_OPTIONS", "NO_FIELD_OPTIONS"},
 }
 
-// losses are what a copy to the other flavour lacks, or has in another form.
+// losses lists what a copy to the other flavour lacks, or has in another form.
 type losses []string
 
 func (l *losses) add(format string, args ...any) {
@@ -106,7 +106,7 @@ func (l *losses) add(format string, args ...any) {
 	}
 }
 
-// maxLosses is how many losses users read: some platforms cut long descriptions.
+// maxLosses is how many losses a description lists: some platforms cut long descriptions.
 const maxLosses = 20
 
 func (l losses) refuse(into string) error {
@@ -115,8 +115,8 @@ func (l losses) refuse(into string) error {
 	if len(shown) > maxLosses {
 		shown, more = shown[:maxLosses], fmt.Sprintf("; and %d more", len(l)-maxLosses)
 	}
-	return refused(nil, "The copy would be on %s, where it cannot be the same. It would lose or change: %s%s. To accept "+
-		`that, create another one with "allow_lossy": true.`, into, strings.Join(shown, "; "), more)
+	return refused(nil, "The copy would go to %s, and would lose or change: %s%s. To accept that, create another one "+
+		`with "allow_lossy": true.`, into, strings.Join(shown, "; "), more)
 }
 
 // translate rewrites what was read for a target of the other flavour, and returns what is lost. Programs keep their
@@ -204,7 +204,7 @@ func (t *table) translate(into string, lost *losses) {
 // danglingComma is left when the last line of the columns and keys was dropped.
 var danglingComma = regexp.MustCompile(`,\n\)`)
 
-// tryPrograms creates all programs, and then drops those again that would change rows. It forgets those that the other
+// tryPrograms creates all programs, and then drops those that would change rows. It leaves out those that the other
 // flavour does not accept, and returns them.
 func (c *copier) tryPrograms(ctx context.Context, conn *sql.Conn) (lost losses, err error) {
 	p := &c.programs

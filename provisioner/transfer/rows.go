@@ -284,8 +284,9 @@ func (c *copier) write(ctx context.Context, to *sql.Conn, k chunk, statement []b
 		}
 	}
 	if c.options.Into != "" && number(err) == errDuplicate {
-		return refused(err, "Table %s has rows that differ, and are the same to a unique key of the copy, which has another "+
-			"collation. Change the collation of the source to one that both flavours have, such as utf8mb4_unicode_ci.",
+		return refused(err, "Table %s has rows that differ in the source, but are equal to a unique key of the copy, which "+
+			"has another collation. Change the collation of the source to one that both flavours have, such as "+
+			"utf8mb4_unicode_ci.",
 			k.table.name)
 	}
 	if number(err) == 1153 || number(err) == 1105 && len(statement) > 2*statementBytes {

@@ -42,7 +42,7 @@ type Options struct {
 	// LeftOut gets the programs that cannot be created, such as views that were broken in the source. If it is nil, the
 	// copy is refused.
 	LeftOut func(program string, err error)
-	// Locked is called at the moment of the snapshot, while nobody can write; and Described once all definitions were
+	// Locked is called at the moment of the snapshot, while nobody can write. Described is called once all definitions are
 	// read. Both may be nil.
 	Locked, Described func(context.Context) error
 	Alive             func() error // called before each change; the copy fails with its error
@@ -97,7 +97,7 @@ func ofSource(err error) error {
 // ErrChanged says that the definition of a table was changed in the source during the copy. Copy may be called again.
 var ErrChanged = errors.New("a table of the source was changed or dropped during the copy")
 
-// ErrLocked says that a transaction kept a table of the source locked, so that no moment could be fixed. Copy may be
+// ErrLocked says that a transaction kept a table of the source locked, so that no snapshot could be taken. Copy may be
 // called again.
 var ErrLocked = errors.New("a transaction keeps a table of the source locked")
 

@@ -97,8 +97,8 @@ func (a *audit) checkLogins(ctx context.Context, r records) {
 	}
 }
 
-// checkFormerLogin logs in where the data were before they were moved. That must do for as long as the place is kept and
-// the binding exists.
+// checkFormerLogin logs in where the data were before they were moved. That must work for as long as the place is kept
+// and the binding exists.
 func (a *audit) checkFormerLogin(ctx context.Context, b Binding, r records) {
 	if b.Former == (Credentials{}) {
 		return

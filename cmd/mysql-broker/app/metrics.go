@@ -316,7 +316,7 @@ func (c *stateCollector) collectMoves(ctx context.Context, ch chan<- prometheus.
 	gauge(ch, formerOverdueDesc, stats.Overdue)
 }
 
-// collectCopies exports how far the copies in this process are.
+// collectCopies exports the progress of the copies in this process.
 func collectCopies(copies func() (running int, all []provisioner.Copy)) prometheus.CollectorFunc {
 	return func(ch chan<- prometheus.Metric) {
 		running, all := copies()

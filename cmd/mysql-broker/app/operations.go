@@ -40,7 +40,7 @@ func (a *App) startOperations(context.Context) (ending, error) {
 	return ending{leave: a.provisioner.HandOver, stop: a.provisioner.Stop}, nil
 }
 
-// startExpiry starts to end bindings whose time is over, with those that expired while no broker ran.
+// startExpiry starts to end expired bindings, including those that expired while no broker ran.
 func (a *App) startExpiry(context.Context) (ending, error) {
 	return background(a.provisioner.Expire), nil
 }

@@ -41,8 +41,8 @@ var backupVariables = []Variable{
 	{"BACKUP_SECRET_KEY", "", "that key's secret"},
 	{"BACKUP_REGION", "", "region of the bucket, if the S3 service cannot tell it"},
 	{"BACKUP_CA_CERTIFICATE", "", "CA of the S3 service, in PEM; default: those of the system"},
-	{"ARCHIVE_INTERVAL", "1m", "how often the binary logs of dedicated servers are copied there, from 1s to 10m; as " +
-		"much of the latest changes is lost with a server"},
+	{"ARCHIVE_INTERVAL", "1m", "how often the binary logs of dedicated servers are copied there, from 1s to 10m; if a " +
+		"server is lost, the changes of the last interval are lost too"},
 }
 
 // BackupVariables names the variables that say where backups are kept.

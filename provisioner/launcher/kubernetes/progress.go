@@ -62,7 +62,7 @@ func (l *Launcher) lookAt(s *server, p pod) error {
 	return wait("Attaching the volume")
 }
 
-// leaving returns what to wait for if a pod ends, or if nothing is known of it because its node is lost.
+// leaving returns what to wait for if a pod is ending, or if its node is lost and nobody knows its state.
 func (p pod) leaving() string {
 	if a := p.trouble(); a.trouble == launcher.NodeLost && !time.Now().Before(a.from) {
 		return "Waiting for the server's machine, which does not respond"

@@ -60,7 +60,7 @@ func (l *Launcher) resizeTo(ctx context.Context, s *server, next state, spec lau
 	present := s.state
 	wanted := *s
 	wanted.state = next
-	inPlace := present.sameNodes(next) && present.BinaryLogs == next.BinaryLogs // which takes a restart
+	inPlace := present.sameNodes(next) && present.BinaryLogs == next.BinaryLogs // else mysqld has to restart
 	if next.ClaimMB > present.ClaimMB {
 		online, err := l.growVolume(ctx, &wanted)
 		if err != nil {
@@ -192,7 +192,7 @@ func toMilli(quantity string) int64 {
 	return n * unit
 }
 
-// units are the thousandths in each. No suffix is the end of another one.
+// units maps each suffix to its thousandths. No suffix is the end of another one.
 var units = map[string]int64{"m": 1, "k": 1e6, "M": 1e9, "G": 1e12, "T": 1e15, "P": 1e18,
 	"Ki": 1000 << 10, "Mi": 1000 << 20, "Gi": 1000 << 30, "Ti": 1000 << 40, "Pi": 1000 << 50}
 

@@ -21,7 +21,7 @@ const (
 
 	watchTime = "300" // seconds, after which the API server ends a watch and the next one begins
 
-	// blindPauses is how many times Config.WatchPause a watch may fail before what it saw last counts no more: 5 minutes.
+	// blindPauses is for how many times Config.WatchPause (together 5 minutes) a failing watch may report its last state.
 	blindPauses = 30
 )
 
@@ -39,7 +39,7 @@ type seen struct {
 // ailing is a server in trouble.
 type ailing struct {
 	trouble launcher.Trouble
-	from    time.Time // zero if it has begun; later than now if only a change of the pod can prevent it
+	from    time.Time // zero if it has begun; later than now if it begins then, unless the pod changes
 	until   time.Time // zero if only a change of the pod ends it
 }
 
@@ -79,7 +79,7 @@ func (l *Launcher) watched(ctx context.Context) (map[string]launcher.Trouble, er
 	return s.troubles(), nil
 }
 
-// troubles leaves out those that are over or have not begun.
+// troubles leaves out troubles that are over or have not begun.
 func (s *seen) troubles() map[string]launcher.Trouble {
 	found := map[string]launcher.Trouble{}
 	for id, a := range s.all {
@@ -102,7 +102,7 @@ func (l *Launcher) listPods(ctx context.Context, s *seen) (version string, err e
 	return version, nil
 }
 
-// keepWatch is watchPods, and remembers since when that fails.
+// keepWatch runs watchPods, and remembers since when it fails.
 func (l *Launcher) keepWatch(ctx context.Context) error {
 	err := l.watchPods(ctx)
 	if err != nil {

@@ -18,8 +18,8 @@ const (
 	cannotGrow = "The disk of this server cannot grow."
 )
 
-// applyClaim creates or enlarges the claim of a server. A claim that is larger already, because a resize failed after
-// that, keeps its size: it cannot shrink.
+// applyClaim creates or enlarges the claim of a server. A claim cannot shrink, so one that is larger already, from a
+// resize that failed later, keeps its size.
 func (l *Launcher) applyClaim(ctx context.Context, s *server) (c claim, err error) {
 	wanted := l.claimOf(s)
 	if s.state.Phase != phaseLaunching {

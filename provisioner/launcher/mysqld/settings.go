@@ -31,8 +31,8 @@ func Settings(flavour string, memoryMB, redoMB int, binaryLogs bool) []string {
 	return slices.Concat(commonSettings, logs, flavourSettings[flavour], memorySettings(flavour, memoryMB, redoMB))
 }
 
-// logSettings are those of a server whose binary logs are archived. A commit is in them before it is acknowledged. The
-// broker purges files that are archived. If no broker runs, the server keeps them for three days.
+// logSettings are the settings of a server whose binary logs are archived. A commit is in the logs before it is
+// acknowledged. The broker purges files that are archived. If no broker runs, the server keeps them for three days.
 var logSettings = []string{
 	"log-bin=binlog",
 	"server-id=1",
@@ -43,7 +43,7 @@ var logSettings = []string{
 	"loose-binlog-expire-logs-seconds=259200",
 }
 
-// MySQL writes rows by default, and warns of the setting. MariaDB would add the text of each statement to its rows.
+// MySQL writes rows by default, and warns about the setting. MariaDB would add the text of each statement to its rows.
 var flavourLogSettings = map[string][]string{
 	MySQL:   {"gtid-mode=ON", "enforce-gtid-consistency=ON"},
 	MariaDB: {"binlog-format=ROW", "binlog-annotate-row-events=OFF"},

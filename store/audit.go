@@ -64,6 +64,20 @@ func (s *Store) EachAudit(ctx context.Context, q AuditQuery, fn func(AuditEntry)
 	return eachListed(ctx, s, l, fn)
 }
 
+// Operations on instances and bindings are tasks. The statement that records a task has auditBegun, and each one that ends
+// a task has auditEnded, so that the audit says what the tasks say. The request, which may have secrets, is left out.
+const (
+	// auditBegun inserts entries of the tasks in "begun".
+	auditBegun = `INSERT INTO audit (actor, action, instance_id, binding_id, plan_id, task_id, result)
+		SELECT actor, kind, instance_id, binding_id, coalesce(nullif(request->>'plan_id', ''), plan_id), id, state
+		FROM begun WHERE instance_id <> ''`
+
+	// auditEnded completes the entries of the tasks in "ended".
+	auditEnded = `UPDATE audit SET ended_at = ended.finished_at,
+			result = CASE ended.last_error WHEN '` + Cancelled + `' THEN ended.last_error ELSE ended.state END
+		FROM ended WHERE task_id = ended.id`
+)
+
 // auditCommand inserts an entry of what is no task. Its arguments are the actor, the action, an instance, a binding and
 // what else it is about.
 const auditCommand = `INSERT INTO audit (actor, action, instance_id, binding_id, object, result)

@@ -154,9 +154,11 @@ func (s *Store) Finish(ctx context.Context, l Lease, state, description string, 
 			tx.write("do not wait for the disk", "SELECT set_config('synchronous_commit', 'off', true)")
 		}
 		tx.write("lock what the task is about", lockSubject, l.ID)
-		ended = expectRow(tx, new(int64), pgx.RowTo[int64], `UPDATE task SET state = $3, description = $4,
-				finished_at = now(), lease_owner = NULL, lease_until = NULL
-			WHERE id = $1 AND epoch = $2 AND `+notEnded+` RETURNING id`, l.ID, l.Epoch, state, description)
+		ended = expectRow(tx, new(int64), pgx.RowTo[int64], `WITH ended AS (
+				UPDATE task SET state = $3, description = $4, finished_at = now(), lease_owner = NULL, lease_until = NULL
+				WHERE id = $1 AND epoch = $2 AND `+notEnded+` RETURNING *),
+			audited AS (`+auditEnded+`)
+			SELECT id FROM ended`, l.ID, l.Epoch, state, description)
 		before := len(tx.unsent)
 		tx.ends = l.ID
 		outcome(tx)

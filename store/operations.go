@@ -93,7 +93,10 @@ func (t *Tx) takePlace(load *int, i Instance, max int) (placed *bool) {
 			RETURNING id),
 		refused_task AS (
 			DELETE FROM task WHERE EXISTS (SELECT FROM refused)
-				AND instance_id = $2 AND binding_id = '' AND `+notEnded+`),
+				AND instance_id = $2 AND binding_id = '' AND `+notEnded+`
+			RETURNING id),
+		refused_entry AS (
+			DELETE FROM audit WHERE task_id IN (SELECT id FROM refused_task)),
 		refused_database AS (
 			DELETE FROM resource WHERE EXISTS (SELECT FROM refused)
 				AND kind = 'database' AND server = $1 AND name = $3)

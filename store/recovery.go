@@ -70,9 +70,10 @@ const Recovered = "ended by mysql-broker recover: PostgreSQL was restored from a
 
 // EndTask ends a task in progress with the outcome that the recovery found.
 func (t *Tx) EndTask(id int64, state, description string) {
-	t.write("end a task of the past", `UPDATE task SET state = $2, description = $3, last_error = $4, epoch = epoch + 1,
-		finished_at = now(), lease_owner = NULL, lease_until = NULL WHERE id = $1 AND `+notEnded,
-		id, state, description, Recovered)
+	t.write("end a task of the past", `WITH ended AS (
+			UPDATE task SET state = $2, description = $3, last_error = $4, epoch = epoch + 1, finished_at = now(),
+				lease_owner = NULL, lease_until = NULL
+			WHERE id = $1 AND `+notEnded+` RETURNING *) `+auditEnded, id, state, description, Recovered)
 }
 
 // Adopt records a ready instance at a location from a copy. If PostgreSQL has its data as retained, the instance got

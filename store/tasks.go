@@ -114,16 +114,18 @@ func (t *Tx) insertTask(task *Task, n NewTask, database string) {
 		t.Fail(err)
 		return
 	}
-	expectRow(t, task, scanTask, `
-		INSERT INTO task (instance_id, binding_id, kind, plan_id, request, description, epoch, lease_owner, lease_until,
-			actor, server)
-		SELECT c.instance_id, c.binding_id, c.kind, $4, $5, $9, 1, l.owner, clock_timestamp() + l.ttl,
-			$10, coalesce((SELECT server || dedicated_id FROM instance WHERE id = $1), '')
-		FROM (SELECT $1::text AS instance_id, $2::text AS binding_id, $3::text AS kind, 0 AS id) c
-		LEFT JOIN (SELECT $6::text AS owner, $7::interval AS ttl) l
-			ON l.owner <> '' AND NOT EXISTS (`+conflicting+`)
-		WHERE $8 = '' OR EXISTS (SELECT FROM instance WHERE id = $1 AND database_name = $8)
-		RETURNING `+taskColumns,
+	expectRow(t, task, scanTask, `WITH begun AS (
+			INSERT INTO task (instance_id, binding_id, kind, plan_id, request, description, epoch, lease_owner, lease_until,
+				actor, server)
+			SELECT c.instance_id, c.binding_id, c.kind, $4, $5, $9, 1, l.owner, clock_timestamp() + l.ttl,
+				$10, coalesce((SELECT server || dedicated_id FROM instance WHERE id = $1), '')
+			FROM (SELECT $1::text AS instance_id, $2::text AS binding_id, $3::text AS kind, 0 AS id) c
+			LEFT JOIN (SELECT $6::text AS owner, $7::interval AS ttl) l
+				ON l.owner <> '' AND NOT EXISTS (`+conflicting+`)
+			WHERE $8 = '' OR EXISTS (SELECT FROM instance WHERE id = $1 AND database_name = $8)
+			RETURNING *),
+		audited AS (`+auditBegun+`)
+		SELECT `+taskColumns+` FROM begun`,
 		n.InstanceID, n.BindingID, n.Kind, n.PlanID, orEmpty(n.Request), n.Owner, n.LeaseTTL, database,
 		n.Description, actor)
 }
@@ -148,8 +150,9 @@ const Cancelled = "cancelled"
 // CancelTask ends a task in progress as failed. Its worker's later writes fail, but the lease lasts until the worker
 // releases it or it expires, and keeps the next task of the instance waiting.
 func (t *Tx) CancelTask(id int64, description string) {
-	t.write("cancel a task", `UPDATE task SET state = 'failed', description = $2, last_error = $3, epoch = epoch + 1,
-		finished_at = now() WHERE id = $1 AND `+notEnded, id, description, Cancelled)
+	t.write("cancel a task", `WITH ended AS (
+			UPDATE task SET state = 'failed', description = $2, last_error = $3, epoch = epoch + 1, finished_at = now()
+			WHERE id = $1 AND `+notEnded+` RETURNING *) `+auditEnded, id, description, Cancelled)
 }
 
 // Task reads one task, or returns ErrNotFound.

@@ -108,6 +108,8 @@ func TestCloneTooLarge(t *testing.T) {
 		source := p.provisioned(t, "shared-small", body{"context": cloudFoundry})
 		_, c := source.bound(t, nil)
 		overfill(t, c.open(t), quotaSmall)
+		// Files grow by steps, and may have the size of the quota exactly.
+		exec(t, p.admin(t), "INSERT INTO `"+c.Database+"`.filler (content) VALUES (REPEAT('x', 8 << 20))")
 		expectRefusal(t, p.newInstance(t, "shared-small").clone(t, source.id, nil), http.StatusBadRequest,
 			"Delete data, or choose a larger plan.")
 		i := p.newInstance(t, "shared-large")

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -114,6 +115,10 @@ func TestRestoreToTime(t *testing.T) {
 		note()
 		last := moments[len(moments)-1]
 		archived(t, ts, source, last.at)
+		testdrive.Eventually(t, time.Minute, "the age of the archive is a metric", func() bool {
+			age, err := strconv.ParseFloat(p.Scrape(t)[`mysql_broker_binary_log_age_seconds{plan="dedicated-small"}`], 64)
+			return err == nil && age < 600
+		})
 		// PostgreSQL is restored from a backup of when the archive began. The server has purged its first file since.
 		ts.exec(t, "UPDATE binary_log SET file = begin_file, position = begin_at, file_began = 0")
 		testdrive.Eventually(t, time.Minute, "the archive goes on where it was", func() (there bool) {

@@ -20,7 +20,7 @@ import (
 func TestPlacement(t *testing.T) {
 	oneImage(t, func(t *testing.T, image kubernetes.Image) {
 		p := newPlace(t, image)
-		p.cfg.PlaceTimeout = 2 * time.Second
+		p.cfg.PlaceTimeout = 10 * time.Second // in which a busy machine looks at the pod twice
 		l, spec := p.open(t), newSpec()
 		spec.MilliCPU = 500
 		spec.Placement = &plan.Placement{OwnNode: true, StorageClass: "local",

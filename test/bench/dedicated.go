@@ -28,6 +28,7 @@ const (
 	dedicatedPlan  = "dedicated-small"
 	firstDedicated = 22000 // port
 	restTime       = 5 * time.Second
+	operationTime  = 30 * time.Minute // a gigabyte may be moved meanwhile
 )
 
 const rawDedicatedNote = "Raw: mysqld with the settings file that the broker wrote, on a ready data directory and with " +
@@ -264,7 +265,7 @@ func (f *dedicatedFleet) operate(ctx context.Context, c *client, method, target,
 	if err := json.Unmarshal(answer, &begun); err != nil {
 		return err
 	}
-	return c.awaitOperation(ctx, method, path, begun.Operation, every, startTime)
+	return c.awaitOperation(ctx, method, path, begun.Operation, every, operationTime)
 }
 
 // awaitOperation polls an operation at an interval until it has succeeded.

@@ -34,6 +34,7 @@ var sections = []section{
 	{"dedicated", measureDedicated},
 	{"kubernetes", measureKubernetes},
 	{"backups", measureBackups},
+	{"copies", measureCopies},
 	{"full-postgres", measureFullPostgres},
 	{"full-server", measureFullServers},
 	{"full-kubernetes", measureFullKubernetes},

@@ -1,0 +1,242 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/provisioner/transfer"
+)
+
+const (
+	copyRounds  = 3
+	copyWorkers = 2 // as the broker copies; mydumper and myloader get as many threads
+	copyFrom    = "bench_from"
+	copyTo      = "bench_to"
+)
+
+const copyNote = "Copy: provisioner/transfer from one database of a server to another one, with two connections for each, " +
+	"including the comparison of all rows by checksums. Raw: the flavour's own dump program, piped into its client; it " +
+	"compares nothing."
+
+const mydumperNote = "Raw: Debian's mydumper to a directory and myloader from there, with two threads each. They compare " +
+	"nothing, and lose digits of FLOATs."
+
+// measureCopies compares copies of databases with the programs for that, and measures moves.
+func measureCopies(ctx context.Context, b *bench) error {
+	sizes := []int{100, 1024}
+	if b.options.quick {
+		sizes = []int{20}
+	}
+	for _, mebibytes := range sizes {
+		for n, s := range b.servers {
+			if err := b.measureCopy(ctx, s, mebibytes); err != nil {
+				return fmt.Errorf("%s: %w", s.Flavour, err)
+			}
+			if err := b.measureMove(ctx, s, mebibytes, firstMoved+100*n); err != nil {
+				return fmt.Errorf("%s: move: %w", s.Flavour, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (b *bench) measureCopy(ctx context.Context, s server, mebibytes int) (err error) {
+	db, err := openBench(s, "")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		_, dropping := db.ExecContext(context.WithoutCancel(ctx), "DROP DATABASE IF EXISTS "+copyFrom)
+		_, droppingCopy := db.ExecContext(context.WithoutCancel(ctx), "DROP DATABASE IF EXISTS "+copyTo)
+		err = errors.Join(err, dropping, droppingCopy, db.Close())
+	}()
+	if _, err := db.ExecContext(ctx, "CREATE DATABASE "+copyFrom); err != nil {
+		return err
+	}
+	if err := b.fillTables(ctx, s, mebibytes); err != nil {
+		return fmt.Errorf("fill the source: %w", err)
+	}
+	const took = "took"
+	timed := func(do func(context.Context) error) func(context.Context) (figures, error) {
+		return func(ctx context.Context) (figures, error) {
+			for _, statement := range []string{"DROP DATABASE IF EXISTS " + copyTo, "CREATE DATABASE " + copyTo} {
+				if _, err := db.ExecContext(ctx, statement); err != nil {
+					return nil, err
+				}
+			}
+			since := time.Now()
+			err := do(ctx)
+			return figures{took: time.Since(since).Seconds()}, err
+		}
+	}
+	copied := timed(func(ctx context.Context) error { return copyOnce(ctx, s) })
+	size := fmt.Sprintf("copy of %d MiB", mebibytes)
+	c, err := compare(ctx, b.rounds(copyRounds), copied, timed(func(ctx context.Context) error { return b.pipeDump(ctx, s) }))
+	if err != nil {
+		return err
+	}
+	b.report.add(c.row(took, Row{What: size + ", against a piped dump", Flavour: s.Flavour, Unit: "s", Goal: atMost(0.6),
+		Note: copyNote}))
+	if _, err := exec.LookPath("mydumper"); err != nil {
+		return fmt.Errorf("install Debian's mydumper: %w", err)
+	}
+	c, err = compare(ctx, b.rounds(copyRounds), copied, timed(func(ctx context.Context) error { return b.mydump(ctx, s) }))
+	if err != nil {
+		return err
+	}
+	b.report.add(c.row(took, Row{What: size + ", against mydumper and myloader", Flavour: s.Flavour, Unit: "s",
+		Goal: atMost(1), Note: mydumperNote}))
+	return nil
+}
+
+// openBench opens a pool as the bench's administrator.
+func openBench(s server, database string) (*sql.DB, error) {
+	cfg := mysql.NewConfig()
+	cfg.User, cfg.Passwd, cfg.Net, cfg.Addr, cfg.DBName = s.User, s.Password, "tcp", s.Address(), database
+	cfg.MaxAllowedPacket, cfg.TLSConfig, cfg.Logger = 1<<30-1, "skip-verify", &mysql.NopLogger{}
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return sql.OpenDB(connector), nil
+}
+
+const (
+	tablesToFill = 4
+	rowBytes     = 190 // about, with indexes
+)
+
+// tableToFill is a table with what applications have: numbers, dates, texts, and three indexes.
+const tableToFill = `CREATE TABLE orders_%d (id BIGINT AUTO_INCREMENT PRIMARY KEY, customer INT NOT NULL, placed DATETIME NOT
+	NULL, amount DECIMAL(10,2) NOT NULL, state ENUM('open', 'paid', 'sent') NOT NULL, note VARCHAR(200), KEY (customer),
+	KEY (placed))`
+
+// fillStatement inserts rows that do not compress to nothing.
+const fillStatement = `INSERT INTO orders_%d (customer, placed, amount, state, note)
+	SELECT 1 + RAND() * 100000, '2024-01-01' + INTERVAL RAND() * 30000000 SECOND, RAND() * 10000, 1 + RAND() * 2,
+	CONCAT(SHA2(RAND(), 256), ' ', LEFT(SHA2(RAND(), 256), RAND() * 30)) FROM %s LIMIT %d`
+
+func (b *bench) fillTables(ctx context.Context, s server, mebibytes int) error {
+	db, err := openBench(s, copyFrom)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	return fillOrders(ctx, db, mebibytes)
+}
+
+func fillOrders(ctx context.Context, db *sql.DB, mebibytes int) error {
+	rows := mebibytes << 20 / rowBytes / tablesToFill
+	for n := range tablesToFill {
+		if _, err := db.ExecContext(ctx, fmt.Sprintf(tableToFill, n)); err != nil {
+			return err
+		}
+		for made := 0; made < rows; {
+			from, more := fmt.Sprintf("orders_%d", n), min(max(made, 1), rows-made, 100_000)
+			if made == 0 {
+				from = "(SELECT 1) AS one"
+			}
+			if _, err := db.ExecContext(ctx, fmt.Sprintf(fillStatement, n, from, more)); err != nil {
+				return err
+			}
+			made += more
+		}
+		if _, err := db.ExecContext(ctx, fmt.Sprintf("ANALYZE TABLE orders_%d", n)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func copyOnce(ctx context.Context, s server) error {
+	from, err := openBench(s, copyFrom)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	to, err := openBench(s, copyTo)
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	return transfer.Copy(ctx, transfer.Source{Rows: from, Programs: from, Database: copyFrom},
+		transfer.Target{DB: to, Database: copyTo}, transfer.Options{Workers: copyWorkers})
+}
+
+// options writes the file by which programs of the flavour log in, so that no password is among their arguments.
+func (b *bench) clientOptions(s server) (path string, err error) {
+	path = filepath.Join(b.dir, s.Flavour+"-client.cnf")
+	host, port, err := net.SplitHostPort(s.Address())
+	if err != nil {
+		return "", err
+	}
+	return path, os.WriteFile(path, fmt.Appendf(nil, "[client]\nhost=%s\nport=%s\nuser=%s\npassword=%s\n", host, port,
+		s.User, s.Password), 0o600)
+}
+
+// dumpPrograms are the dump program and the client of each flavour, which are beside its server, or in the PATH.
+var dumpPrograms = map[string][2]string{
+	mysqld.MySQL:   {"mysqldump", "mysql"},
+	mysqld.MariaDB: {"mariadb-dump", "mariadb"},
+}
+
+func (b *bench) pipeDump(ctx context.Context, s server) error {
+	options, err := b.clientOptions(s)
+	if err != nil {
+		return err
+	}
+	programs := dumpPrograms[s.Flavour]
+	for n, name := range programs {
+		beside := filepath.Join(filepath.Dir(s.binary.Path), name)
+		if _, err := os.Stat(beside); err == nil {
+			programs[n] = beside
+		}
+	}
+	arguments := []string{"--defaults-file=" + options, "--single-transaction", "--routines", "--events", "--triggers"}
+	if s.Flavour == mysqld.MySQL {
+		arguments = append(arguments, "--set-gtid-purged=OFF")
+	}
+	dump := exec.CommandContext(ctx, programs[0], append(arguments, copyFrom)...)
+	load := exec.CommandContext(ctx, programs[1], "--defaults-file="+options, copyTo)
+	text, err := dump.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	load.Stdin = text
+	load.Stderr, dump.Stderr = os.Stderr, os.Stderr
+	if err := dump.Start(); err != nil {
+		return err
+	}
+	err = load.Run()
+	return errors.Join(err, text.Close(), dump.Wait()) // a dump that nobody reads would wait for ever
+}
+
+func (b *bench) mydump(ctx context.Context, s server) error {
+	options, err := b.clientOptions(s)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(b.dir, "mydumper")
+	threads := strconv.Itoa(copyWorkers)
+	dump := exec.CommandContext(ctx, "mydumper", "--defaults-file="+options, "--threads="+threads, "--database="+copyFrom,
+		"--outputdir="+dir, "--rows=50000", "--trx-consistency-only", "--ssl")
+	load := exec.CommandContext(ctx, "myloader", "--defaults-file="+options, "--threads="+threads, "--database="+copyTo,
+		"--directory="+dir, "--enable-binlog", "--ssl")
+	for _, cmd := range []*exec.Cmd{dump, load} {
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w: %s", filepath.Base(cmd.Path), err, out)
+		}
+	}
+	return os.RemoveAll(dir)
+}

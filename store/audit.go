@@ -64,8 +64,9 @@ func (s *Store) EachAudit(ctx context.Context, q AuditQuery, fn func(AuditEntry)
 	return eachListed(ctx, s, l, fn)
 }
 
-// Operations on instances and bindings are tasks. The statement that records a task has auditBegun, and each one that ends
-// a task has auditEnded, so that the audit says what the tasks say. The request, which may have secrets, is left out.
+// Operations on instances and bindings are tasks. The statement that records a task has auditBegun, and each one that
+// ends a task has auditEnded, so that the audit says what the tasks say. The request, which may have secrets, is left
+// out.
 const (
 	// auditBegun inserts entries of the tasks in "begun".
 	auditBegun = `INSERT INTO audit (actor, action, instance_id, binding_id, plan_id, task_id, result)

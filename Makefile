@@ -20,8 +20,8 @@ SOAK ?= 15m
 # Flags of the benchmark, such as '-only operations -flavour mariadb -json bench.json'.
 BENCH ?=
 
-# Without the first, Go does not build as root in a clone that another user owns. With the second, a program that is
-# built from a copy of the sources, as some tests do, compiles again only what differs.
+# Without -buildvcs=false, root cannot build in a clone that another user owns. With -trimpath, building from a copy of
+# the sources, as some tests do, compiles again only what differs.
 export GOFLAGS += -buildvcs=false -trimpath
 
 # Programs are linked statically. Linters and tests use the same setting, so that nothing is compiled twice.
@@ -44,7 +44,7 @@ run: ## install missing packages, build, and run a broker with private servers
 build: ## make bin/mysql-broker, linked statically
 	go build -ldflags '-X mysql-broker/cmd/mysql-broker/version.Version=$(VERSION)' -o bin/mysql-broker ./cmd/mysql-broker
 
-# vet compiles what all the others need. They run at the same time, because most tests wait.
+# vet compiles what analysis and go-test need. These two run at the same time, because most tests wait.
 test: ## install missing packages, then run all checks and tests; FULL=1: with the race detector, all on every installed mysqld
 	@deploy/dev/install-packages.sh test
 	@$(MAKE) --no-print-directory vet

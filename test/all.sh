@@ -3,7 +3,8 @@
 # test does. FULL=1, as CI sets it, runs every test on every mysqld, and most packages with the race detector.
 # Otherwise there is no race detector, and the tests that start brokers or servers of their own run on one mysqld each
 # (servers.Chosen): a third of the time.
-# $BESIDE is a command that runs at the same time, as most tests wait. Its output comes before the last packages.
+# $BESIDE is a command that runs at the same time, because most tests wait. Its output comes before that of the last
+# packages.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,8 +20,8 @@ all_but() {
   go list ./... | grep -v -x -F -f <(go list "$@")
 }
 
-# More tests and packages at once than the processors are for: most of them wait. `make vet` has vetted. The time limit
-# is that of each package.
+# More tests and packages run at once than there are processors, because most of them wait. `make vet` has vetted
+# already. The time limit applies to each package.
 run() {
   go test -vet=off -count=1 -timeout 40m "$@" || status=$?
 }

@@ -23,7 +23,7 @@ func TestRenamed(t *testing.T) {
 	}
 }
 
-// TestStatements tells whose a statement is, and makes the account that runs it the definer.
+// TestStatements checks which database a statement changes, and that the account that runs it becomes the definer.
 func TestStatements(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{

@@ -11,7 +11,7 @@ import (
 	"mysql-broker/test/servers"
 )
 
-// acrossToo has the differences between the flavours that everything does not have.
+// acrossToo has differences between the flavours that are not in everything.
 var acrossToo = map[string][]string{
 	transfer.MySQL: {
 		"CREATE TABLE checked (id INT PRIMARY KEY, n INT, j JSON NOT NULL, u VARCHAR(36) DEFAULT (UUID()), " +

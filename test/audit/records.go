@@ -83,8 +83,8 @@ func (a *audit) readRecords(ctx context.Context) (r records, err error) {
 	return r, errors.Join(errs[:]...)
 }
 
-// checkFormer reports places of which nobody knows that data are being moved there, and accounts that are at neither
-// place of an instance.
+// checkFormer reports places that are recorded for a move although none is in progress, and retired accounts that are
+// at neither place of an instance.
 func (a *audit) checkFormer(r records) {
 	for _, i := range r.former {
 		if i.State != "former" {

@@ -134,7 +134,7 @@ func roomyCatalog(catalog, dir string) (string, error) {
 		[]byte("max_storage_mb: 8192")), 0o600)
 }
 
-// body is that of a request, with parameters as JSON unless that is "".
+// body returns the body of a request, with parameters as JSON unless they are "".
 func (v *vaulted) body(parameters string) string {
 	if parameters != "" {
 		parameters = `,"parameters":` + parameters
@@ -196,7 +196,7 @@ func (v *vaulted) backUpAndRestore(ctx context.Context) (figures, error) {
 		v.planID), "")
 }
 
-// measure adds the throughput of an operation, and how much memory more than idle the broker has had meanwhile.
+// measure adds the throughput of an operation, and by how much the broker's memory exceeded idle meanwhile.
 func (v *vaulted) measure(f figures, what string, operation func() error) error {
 	// https://man7.org/linux/man-pages/man5/proc_pid_clear_refs.5.html
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", v.broker.pid), []byte("5"), 0); err != nil {
@@ -240,7 +240,7 @@ func (v *vaulted) operate(ctx context.Context, method, path, body string) error 
 	return v.client.awaitOperation(ctx, method, path, begun.Operation, 50*time.Millisecond, backupsTime)
 }
 
-// writeFile writes as many bytes to a file as the database has.
+// writeFile writes a file as large as the database.
 func (v *vaulted) writeFile(context.Context) (f figures, err error) {
 	path := filepath.Join(v.dir, "raw")
 	file, err := os.Create(path)

@@ -35,9 +35,9 @@ const (
 	fleetCreators  = 8
 )
 
-// measureFullKubernetes looks at a broker with many dedicated servers in the control plane of a cluster that has no node.
-// The objects are those of the launcher. One mysqld plays all servers for the rounds that measure storage. Their Secrets
-// say that they are suspended, so that nobody renews their certificates.
+// measureFullKubernetes looks at a broker with many dedicated servers in the control plane of a cluster that has no
+// node. The objects are those of the launcher. One mysqld plays all servers in the rounds that measure storage. The
+// Secrets say that the servers are suspended, so that nobody renews their certificates.
 func measureFullKubernetes(ctx context.Context, b *bench) (err error) {
 	programs := os.Getenv(cluster.ProgramsVar)
 	if programs == "" {

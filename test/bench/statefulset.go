@@ -44,7 +44,7 @@ func (n *kubernetesNamespace) call(ctx context.Context, method, path string, bod
 	return true, json.Unmarshal(answer, into)
 }
 
-// make makes the namespace, and returns when pods can be made in it.
+// make creates the namespace, and returns when pods can be created in it.
 func (n *kubernetesNamespace) make(ctx context.Context) error {
 	status, answer, err := n.api.Call(ctx, http.MethodPost, "/api/v1/namespaces", object{"apiVersion": "v1",
 		"kind": "Namespace", "metadata": object{"name": n.name}})
@@ -83,7 +83,7 @@ type podItem struct {
 	Metadata struct{ Name, UID string }
 }
 
-// pod is the only one with a label.
+// pod returns the only pod with a label.
 func (n *kubernetesNamespace) pod(ctx context.Context, label string) (podItem, error) {
 	var all struct{ Items []podItem }
 	if _, err := n.call(ctx, http.MethodGet, "/pods?labelSelector="+label, nil, &all); err != nil || len(all.Items) != 1 {
@@ -127,7 +127,7 @@ func (n *kubernetesNamespace) serverSecret(ctx context.Context) (map[string][]by
 	return all.Items[0].Data, nil
 }
 
-// rawStatefulSet makes servers as somebody would who writes manifests by hand, with the settings and keys of the broker's.
+// rawStatefulSet creates servers from hand-written manifests, with the settings and keys of the broker's servers.
 type rawStatefulSet struct {
 	*kubernetesNamespace
 	flavour string

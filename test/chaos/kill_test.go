@@ -45,7 +45,7 @@ func testKills(t *testing.T, c chaos) {
 	c.kill(t, slices.DeleteFunc(workflows(t), workflow.copies))
 }
 
-// testCopyKills does so with the operations that copy data.
+// testCopyKills kills brokers in the operations that copy data.
 func testCopyKills(t *testing.T, c chaos) {
 	c.kill(t, slices.DeleteFunc(workflows(t), func(f workflow) bool { return !f.copies() }))
 }
@@ -80,7 +80,7 @@ func (c chaos) kill(t *testing.T, all []workflow) {
 	w.waves(t, kills, host)
 }
 
-// sparse is of how many points the short form takes one. Copies take longer, and pass more points.
+// sparse is the step with which the short form picks points. Copies take longer, and pass more points.
 func (k *kill) sparse(n int) int {
 	if k.copies() {
 		return 2 * n

@@ -96,7 +96,7 @@ type target struct {
 	instance audit.Instance
 	binding  audit.Binding
 	deleted  string         // the instance whose data this one is to get
-	source   audit.Instance // the instance that is copied or was backed up
+	source   audit.Instance // the instance that is copied, or whose backup is restored
 }
 
 // prepare makes what the operation needs to be there. host is a dedicated instance that lends itself to bindings.
@@ -143,7 +143,7 @@ func (w *world) prepare(ctx context.Context, f workflow, host audit.Instance) (t
 	return x, nil
 }
 
-// makeSource makes the instance whose data the operation reads.
+// makeSource creates the instance whose data the operation reads.
 func (w *world) makeSource(ctx context.Context, x *target) (err error) {
 	of := target{workflow: workflow{kind: backup, plan: x.plan, view: x.view}}
 	of, err = w.prepare(ctx, of.workflow, audit.Instance{})

@@ -158,8 +158,8 @@ func testFetchBinding(t *testing.T, p platform) {
 	}
 }
 
-// A successor has the rights of its predecessor. What the predecessor's account has defined works for both, and without
-// the predecessor. OSB API 2.17, "Binding Rotation".
+// A successor has the rights of its predecessor. What the predecessor's account has defined works for both, also after
+// the predecessor is gone. OSB API 2.17, "Binding Rotation".
 func testRotateBinding(t *testing.T, p platform) {
 	i := p.provisioned(t, "shared-small", nil)
 	first, c := i.bound(t, body{"bind_resource": body{"app_guid": "an-app"}, "parameters": body{"role": "admin"}})
@@ -232,7 +232,7 @@ func testRotateInvalid(t *testing.T, p platform) {
 		t.Error("the successor of a read-only binding can write")
 	}
 
-	// One more than the plan allows may be there during a rotation.
+	// During a rotation, there may be one more than the plan allows.
 	for range 10 - 2 {
 		i.bound(t, nil)
 	}

@@ -15,7 +15,7 @@ var expiryScenarios = []scenario{
 	{"ttl that cannot be", testExpiryInvalid},
 }
 
-// maxLate is by how much an account may end too late.
+// maxLate is how late an account may end.
 const maxLate = time.Minute
 
 // bindingTimes reads the metadata of a response.

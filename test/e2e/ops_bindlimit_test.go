@@ -74,8 +74,9 @@ func bindAtOnce(t *testing.T, n int, through ...instance) []binding {
 	})
 }
 
-// createdAtOnce sends n requests at the same time. request returns what the request n asks for, and what sends it. It
-// returns what was created, and fails the test if another request was not refused as refused says.
+// createdAtOnce sends n requests at the same time. For each one, request returns the resource and the function that
+// sends it. createdAtOnce returns what was created, and fails the test if any other request was not refused as refused
+// says.
 func createdAtOnce[Thing any](t *testing.T, n int, request func(n int) (Thing, func() (testdrive.Response, error)),
 	refused func(testdrive.Response) bool) (created []Thing) {
 	t.Helper()

@@ -159,7 +159,7 @@ func testDeletedInstances(t *testing.T, d dashboardPeople, _ instance) {
 	}
 }
 
-// Who may manage an instance sees its backups, and the copies that are being made of it.
+// A developer who may manage an instance sees its backups, and the copies that are being made of it.
 func testBackupsAndCopies(t *testing.T, d dashboardPeople, _ instance) {
 	i, c := d.cloneable(t, "shared-small")
 	ids := []string{i.backedUp(t), i.backedUp(t), i.backedUp(t)}

@@ -16,8 +16,8 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// TestDev does what the README tells a person to try, once with each kind of plan. No two brokers run at once: servers
-// keep their ports over a restart, and another one's servers could take them meanwhile.
+// TestDev does what the README says, once with each kind of plan. No two brokers run at once: servers keep their ports
+// over a restart, and the servers of another broker could take them meanwhile.
 func TestDev(t *testing.T) {
 	t.Parallel()
 	for _, s := range servers.Chosen(t, servers.AllMySQL(t)) {

@@ -14,8 +14,8 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// TestEverythingLost follows docs/runbook.md, section "Everything is lost": PostgreSQL, the shared server and a dedicated
-// server are gone, and all that is left is a bucket, the keyset and a dump of PostgreSQL, or not even that.
+// TestEverythingLost follows docs/runbook.md, section "Everything is lost": PostgreSQL, the shared server and a
+// dedicated server are gone. There are only a bucket and the keyset, once with a dump of PostgreSQL and once without.
 func TestEverythingLost(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
@@ -107,7 +107,7 @@ func TestEverythingLost(t *testing.T) {
 	})
 }
 
-// lostInstance is an instance with what it held when its last backup was taken.
+// lostInstance is an instance, with the data of its last backup.
 type lostInstance struct {
 	instance
 	binding binding

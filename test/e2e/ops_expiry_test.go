@@ -11,7 +11,7 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// limitedCatalog is the shipped catalog, whose first plan lets bindings last for so long.
+// limitedCatalog is the shipped catalog with a max_binding_ttl in its first plan.
 func limitedCatalog(t *testing.T, ttl string) string {
 	t.Helper()
 	shipped, err := os.ReadFile(testdrive.Root() + "/catalog.yml")
@@ -26,8 +26,8 @@ func limitedCatalog(t *testing.T, ttl string) string {
 	return path
 }
 
-// What expires while no broker runs ends when one starts, and so does what a broker was ending when it died. What a
-// restored PostgreSQL knows ends by recover.
+// Bindings that expire while no broker runs end when one starts, and so do those that a broker was ending when it died.
+// After a restore of PostgreSQL, recover ends the expired bindings that it contains.
 func TestExpiredMeanwhile(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {

@@ -188,7 +188,7 @@ func TestTwoKubernetesLaunchers(t *testing.T) {
 		if strings.Contains(refused, "dedicated-small") {
 			t.Errorf("doctor blames a plan of the other launcher: %s", refused)
 		}
-		// A broker starts while an API server is down, and works with the servers of the other launcher.
+		// A broker starts while the API server of one launcher is down, and works with the servers of the other launcher.
 		down := maps.Clone(env)
 		down["LAUNCHER_FAR_API"] = "https://127.0.0.1:1"
 		half := startPlatform(t, s, down)

@@ -41,7 +41,7 @@ func TestMoveInterrupted(t *testing.T) {
 			checkNothingLeft(t, env["LAUNCHER_DIR"])
 		}
 
-		// The transactions of others do not keep the data from being moved.
+		// Transactions of other instances do not block a move.
 		other := p.ownInstance(t, "shared-small")
 		other.provision(t, now, nil).Expect(t, http.StatusCreated)
 		_, foreign := other.bound(t, nil)

@@ -16,7 +16,7 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// restoreBackup asks for a backup in the place of an instance's data.
+// restoreBackup requests a restore of a backup in place.
 func (i instance) restoreBackup(t *testing.T, id, confirm string) testdrive.Response {
 	t.Helper()
 	parameters := body{"restore_backup": id}
@@ -36,7 +36,7 @@ func (i instance) backedUp(t *testing.T) string {
 	return backupIn(t, i.await(t, i.backUp(t).Expect(t, http.StatusAccepted).String("operation")))
 }
 
-// backupIn finds the last id of a backup in the last sentence of an operation.
+// backupIn returns the last backup id in the description of an operation.
 func backupIn(t *testing.T, shown []string) string {
 	t.Helper()
 	last := shown[len(shown)-1]
@@ -105,7 +105,7 @@ func spoil(t *testing.T, c credentials) {
 		"ALTER TABLE items ADD COLUMN extra INT", "CREATE VIEW later AS SELECT * FROM new")
 }
 
-// TestRestoreInPlace restores backups into the instance itself, and what was there before.
+// TestRestoreInPlace restores backups of an instance into itself, and then its earlier data.
 func TestRestoreInPlace(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
@@ -190,8 +190,8 @@ func planID(t *testing.T, plan string) string {
 	return id
 }
 
-// TestRestoreInPlaceInterrupted kills brokers in every step of a restore, cancels it, and damages the backup. Afterwards
-// the instance is as before, or restored.
+// TestRestoreInPlaceInterrupted kills brokers in every step of a restore, cancels it, and damages the backup.
+// Afterwards the instance is either as before or restored.
 func TestRestoreInPlaceInterrupted(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
@@ -228,7 +228,7 @@ func TestRestoreInPlaceInterrupted(t *testing.T) {
 				t.Errorf("an application can write at %s", point)
 			}
 			expectError(t, i.newBinding().bind(t, nil), "ConcurrencyError")
-			expectError(t, i.deprovision(t, later), "ConcurrencyError") // which would keep a mixture
+			expectError(t, i.deprovision(t, later), "ConcurrencyError") // it would keep a mixture
 			d.run(t, 0, "tasks", "cancel", operation)
 			release()
 			if state, says := d.ended(t, operation); state != "failed" || !strings.HasPrefix(says, byOperator) {
@@ -238,7 +238,7 @@ func TestRestoreInPlaceInterrupted(t *testing.T) {
 			writes()
 		}
 
-		// The object store is away while the data are put back.
+		// The object store cannot be reached while the data are put back.
 		reached, release := holdAt(t, faults, "restore: restored")
 		operation := i.restoreBackup(t, id, "db").Expect(t, http.StatusAccepted).String("operation")
 		testdrive.Receive(t, reached, "rows are restored")
@@ -346,7 +346,7 @@ func TestRestoreInPlaceInterrupted(t *testing.T) {
 		}
 		ts.scan(t, new(int), "SELECT 1 FROM backup HAVING count(*) FILTER (WHERE state <> 'complete') = 0")
 
-		// An operator restores one that is sound, with a command.
+		// An operator restores a sound backup with a command.
 		sound := d.ids(t, "backup", "backups", i.id)[0]
 		out := d.run(t, 0, "backups", "restore", sound, i.id).Stdout
 		operation, _, _ = strings.Cut(out, " ")

@@ -20,7 +20,7 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// archiveEnvironment is that of brokers that archive the binary logs of dedicated-small every second.
+// archiveEnvironment is the environment of brokers that archive the binary logs of dedicated-small every second.
 func archiveEnvironment(t *testing.T, server servers.MySQL) map[string]string {
 	t.Helper()
 	env := testdrive.Environment(t, server)
@@ -30,13 +30,13 @@ func archiveEnvironment(t *testing.T, server servers.MySQL) map[string]string {
 	return env
 }
 
-// moment is a time at which nothing was committed in the same second, and what a database had then.
+// moment is a time, and the data of a database at that time. Nothing was committed in the same second.
 type moment struct {
 	at   time.Time
 	data []string
 }
 
-// archived waits until what was committed before a time is archived.
+// archived waits until everything that was committed before a time is archived.
 func archived(t *testing.T, ts tasks, i instance, at time.Time) {
 	t.Helper()
 	testdrive.Eventually(t, time.Minute, "the binary logs are archived until "+at.Format(time.RFC3339), func() (done bool) {
@@ -46,7 +46,7 @@ func archived(t *testing.T, ts tasks, i instance, at time.Time) {
 	})
 }
 
-// restoredTo asks for an instance as another one was at a time.
+// restoredTo creates an instance with the data that another one had at a time.
 func (i instance) restoredTo(t *testing.T, from string, at time.Time) testdrive.Response {
 	t.Helper()
 	return i.provision(t, later, body{"context": cloudFoundry,
@@ -97,7 +97,7 @@ func TestRestoreToTime(t *testing.T) {
 			"XA END 'one'", "XA PREPARE 'one'", "XA COMMIT 'one'", "XA START 'two'", "DELETE FROM child", "XA END 'two'",
 			"XA PREPARE 'two'", "XA ROLLBACK 'two'")
 		note()
-		// The broker is killed when it has written a segment, and before it has recorded that; and the server, too.
+		// The broker is killed after it has written a segment and before it has recorded that. The server is killed, too.
 		faults.Decide(dieAt("archive: written", 1))
 		exec(t, db, "UPDATE items SET more = 8")
 		p.Wait(t)
@@ -119,7 +119,8 @@ func TestRestoreToTime(t *testing.T) {
 			age, err := strconv.ParseFloat(p.Scrape(t)[`mysql_broker_binary_log_age_seconds{plan="dedicated-small"}`], 64)
 			return err == nil && age < 600
 		})
-		// PostgreSQL is restored from a backup of when the archive began. The server has purged its first file since.
+		// PostgreSQL is restored from a backup that was taken when the archive began. The server has purged its first file
+		// since.
 		ts.exec(t, "UPDATE binary_log SET file = begin_file, position = begin_at, file_began = 0")
 		testdrive.Eventually(t, time.Minute, "the archive goes on where it was", func() (there bool) {
 			ts.scan(t, &there, "SELECT count(*) = 1 AND bool_and(ended_at IS NULL AND file <> begin_file) FROM binary_log")

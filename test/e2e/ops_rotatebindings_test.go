@@ -17,7 +17,7 @@ type rotatedBinding struct {
 	AppGUID    string `json:"app_guid"`
 }
 
-// After a leak, nobody has access by the old credentials, and what accounts have defined keeps working.
+// After a leak, the old credentials give no access, and what accounts have defined keeps working.
 func TestRotateBindings(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
@@ -82,7 +82,7 @@ func TestRotateBindings(t *testing.T) {
 		}
 		expectEmpty(t, key.unbind(t), http.StatusOK)
 
-		// One that is being changed is left, and said so.
+		// The command skips a binding that is being changed, and says so.
 		tasks := openTasks(t, env)
 		tasks.exec(t, `INSERT INTO task (instance_id, kind, plan_id, run_at)
 			SELECT id, 'update', plan_id, now() + interval '1 h' FROM instance WHERE id = '`+i.id+`'`)

@@ -1,11 +1,11 @@
 # shellcheck shell=bash
-# What the scripts that run inside of with-node have in common: a directory, a broker's program, PostgreSQL on the node,
-# outside of the cluster, and a pod of an application. They source it in the project's folder.
+# The scripts that run inside of with-node source this file in the project's folder. It has what they share: a directory,
+# the broker's program, PostgreSQL on the node but outside of the cluster, and the pod of an application.
 node=10.88.0.1
 dir=$(mktemp -d)
 chmod 755 "$dir"
 end() {
-  if [ $? != 0 ]; then # say what the brokers and the cluster did
+  if [ $? != 0 ]; then # show what the brokers and the cluster did
     kubectl get events --all-namespaces --sort-by=.lastTimestamp | tail -n 30 || true
     kubectl -n mysql-broker logs --prefix --tail=30 --selector=app.kubernetes.io/name=mysql-broker || true
     tail -n 30 "$dir/broker.log" || true

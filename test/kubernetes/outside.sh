@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs a broker outside of the cluster of test/kubernetes/with-node, as on Cloud Foundry, set up as docs/kubernetes.md says,
-# and uses it: an instance is created, used by a pod and from outside, resized, its pod deleted, and it is deleted.
+# Runs a broker outside of the cluster of test/kubernetes/with-node, as on Cloud Foundry, set up as docs/kubernetes.md
+# says. Creates an instance, uses it from a pod and from outside, resizes it, deletes its pod, and deletes it.
 # Run it in the project's folder, inside of with-node.
 set -euo pipefail
 # shellcheck source=test/kubernetes/common.sh

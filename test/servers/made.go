@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Made returns the path of a file or folder in SharedDir that takes long to make, such as a compiled program. The first
-// test that asks for it has create make it, at a path beside; all others wait.
+// Made returns the path of a file or folder in SharedDir that takes long to create, such as a compiled program. The
+// first test that asks for it calls create, with a temporary path beside it; all others wait.
 func Made(t testing.TB, name string, create func(path string) error) string {
 	t.Helper()
 	path := filepath.Join(SharedDir(t), name)

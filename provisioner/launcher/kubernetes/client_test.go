@@ -140,8 +140,8 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// A launcher that supervises lists the pods once and follows them with a watch; who asks it causes no request. When it
-// has not been able to watch for long, it says so instead of what it saw last.
+// A launcher that supervises lists the pods once and then watches them; asking it causes no request. If the watch has
+// failed for long, it reports that instead of its last state.
 func TestAskingCausesNoRequest(t *testing.T) {
 	t.Parallel()
 	var lists, watches atomic.Int32

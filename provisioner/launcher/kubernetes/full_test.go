@@ -11,13 +11,13 @@ import (
 	"mysql-broker/test/kubernetes/cluster"
 )
 
-// A server whose volume is full to the last byte has its data when the volume has grown. MariaDB ends, and the launcher
-// sees why. MySQL refuses to write, and when it is killed, it waits for room before it responds again.
+// If a server's volume is full to the last byte, all data are there once the volume has grown. MariaDB ends, and the
+// launcher sees why. MySQL refuses to write; after a kill, it waits for room before it responds again.
 func TestVolumeFull(t *testing.T) {
 	eachImage(t, func(t *testing.T, image kubernetes.Image) {
 		p := newPlace(t, image)
 		l, spec := p.open(t), newSpec()
-		// The volume is in memory, which a real node counts as the container's: there has to be enough for both.
+		// The volume is in memory, which a real node counts as the container's: the limit has to be enough for both.
 		spec.MemoryMB, spec.StorageMB = 1024, 256
 		spec.Placement = &plan.Placement{StorageClass: cluster.LimitedClass}
 		e, _ := launch(t, l, spec)

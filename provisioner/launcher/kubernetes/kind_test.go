@@ -76,7 +76,7 @@ func TestConfigureWrong(t *testing.T) {
 	}
 }
 
-// Images are to have digests; the advice names those that have none.
+// The advice names images without a digest.
 func TestAdvice(t *testing.T) {
 	t.Parallel()
 	cfg := apiServer(t, func(http.ResponseWriter, *http.Request) {})

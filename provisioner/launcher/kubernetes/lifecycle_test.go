@@ -153,14 +153,14 @@ func TestPodDeleted(t *testing.T) {
 	})
 }
 
-// While a server's node is lost, its pod stays, and Kubernetes makes no other one. Calls wait and say for what, and a
-// removal is tried again. When the pod goes, all of them succeed.
+// While a server's node is lost, its pod stays, and Kubernetes creates no other one. Calls wait and say for what, and a
+// removal is retried. When the pod is gone, all of them succeed.
 func TestNodeLost(t *testing.T) {
 	oneImage(t, func(t *testing.T, image kubernetes.Image) {
 		p := newPlace(t, image)
 		l, spec := p.open(t), newSpec()
 		e, _ := launch(t, l, spec)
-		// As the finalizer keeps the pod, it is as if no kubelet reported its end.
+		// The finalizer keeps the pod, as if no kubelet reported its end.
 		finalizers := func(all ...string) {
 			t.Helper()
 			p.Do(t, http.MethodPatch, p.Path("pods/"+podName(spec)),

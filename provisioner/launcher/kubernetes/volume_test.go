@@ -29,7 +29,7 @@ func volumeOf(t *testing.T, p *place, spec launcher.Spec) (requested, actual str
 }
 
 // A volume grows with the plan, and a resize ends when it has grown. If the class of the volume cannot do that, or its
-// driver fails, users read so and the server stays as it was. Other sizes are possible afterwards.
+// driver fails, users read so, and the server stays as it was. Afterwards, it can get other sizes.
 func TestVolumeGrows(t *testing.T) {
 	oneImage(t, func(t *testing.T, image kubernetes.Image) {
 		p := newPlace(t, image)

@@ -45,7 +45,8 @@ func eachBinary(t *testing.T, fn func(t *testing.T, binary mysqld.Binary)) {
 	}
 }
 
-// ownTemplates is where all tests keep the data directories that servers are copied from: to make one takes seconds.
+// ownTemplates is where all tests keep the data directories that servers are copied from, because creating one takes
+// seconds.
 var ownTemplates string
 
 // templates is that directory, or the one of the servers that run for tests of all packages.

@@ -49,8 +49,10 @@ func testStore(t *testing.T, s objectstore.Store) {
 	must(s.Put(ctx, "i/b/large", large))
 	must(s.Create(ctx, "i/c/manifest", []byte("m")))
 	must(s.Put(ctx, "j/empty", nil))
-	if err := s.Create(ctx, "i/c/manifest", []byte("other")); !errors.Is(err, objectstore.ErrExists) {
-		t.Errorf("create what exists: %v", err)
+	for name, other := range map[string][]byte{"i/c/manifest": []byte("other"), "i/b/large": append(large, '.')} {
+		if err := s.Create(ctx, name, other); !errors.Is(err, objectstore.ErrExists) {
+			t.Errorf("create %s, which exists: %v", name, err)
+		}
 	}
 	for name, want := range map[string][]byte{"i/b/one": []byte("second"), "i/b/large": large, "i/c/manifest": []byte("m"),
 		"j/empty": nil} {

@@ -86,6 +86,7 @@ func (s *S3) Put(ctx context.Context, name string, data []byte) error {
 func (s *S3) Create(ctx context.Context, name string, data []byte) error {
 	var o minio.PutObjectOptions
 	o.SetMatchETagExcept("*") // If-None-Match
+	o.DisableMultipart = true // the completion of an upload in parts would not carry it
 	err := s.put(ctx, name, data, o)
 	if status(err) == http.StatusPreconditionFailed {
 		err = ErrExists

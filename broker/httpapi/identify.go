@@ -52,8 +52,9 @@ func identify(next http.Handler) http.Handler {
 	})
 }
 
+// clip shortens what a client sent. It also removes NUL, which PostgreSQL cannot store.
 func clip(s string) string {
-	return s[:min(len(s), maxLoggedHeader)]
+	return strings.ReplaceAll(s[:min(len(s), maxLoggedHeader)], "\x00", "")
 }
 
 // requestInfo is what a request's headers say about it.

@@ -12,6 +12,7 @@ func TestRequestInfo(t *testing.T) {
 		{"cloudfoundry eyJ1c2VyX2lkIjoiNjgzZWE3NDgifQ==", "cloudfoundry", "683ea748", "", ""},
 		{"kubernetes eyJ1c2VybmFtZSI6ImQiLCJ1aWQiOiJjMmRkZTI0MiJ9", "kubernetes", "c2dde242", "d", ""},
 		{"other eyJ1c2VyX2lkIjoiMSIsInVzZXJfbmFtZSI6ImUiLCJlbWFpbCI6ImVAeCJ9", "other", "1", "e", "e@x"},
+		{"nul eyJ1c2VyX25hbWUiOiJhXHUwMDAwYiJ9", "nul", "", "ab", ""},
 		{"cloudfoundry not-base64!", "", "", "", ""},
 		{"cloudfoundry bm8ganNvbg==", "", "", "", ""},
 		{"", "", "", "", ""},

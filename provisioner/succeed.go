@@ -1,6 +1,7 @@
 package provisioner
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -22,7 +23,8 @@ func succeed(there store.Beginning, q BindRequest) (_ BindRequest, tls plan.TLS,
 	switch {
 	case q.Predecessor == q.BindingID:
 		return q, "", refuse(Invalid, "A service binding cannot be its own predecessor.")
-	case before == nil || before.State == store.Ending || hasExpired(*before, there.Now):
+	case before == nil || before.State == store.Ending || hasExpired(*before, there.Now) ||
+		ofAnotherSpace(*before, there.Instance, q):
 		return q, "", refuse(Invalid, "The predecessor_binding_id is not that of a service binding of this service "+
 			"instance. Create a service binding without it.")
 	case before.State != store.Ready:
@@ -48,4 +50,11 @@ func succeed(there store.Beginning, q BindRequest) (_ BindRequest, tls plan.TLS,
 		tls = plan.TLSRequired
 	}
 	return q, tls, nil
+}
+
+// ofAnotherSpace reports whether a binding belongs to another space than the one that requests a successor. That space
+// would get rights that limitRole does not give it.
+func ofAnotherSpace(before store.Binding, i store.Instance, q BindRequest) bool {
+	its := cmp.Or(before.SpaceGUID, i.SpaceGUID)
+	return q.SpaceGUID != "" && its != "" && q.SpaceGUID != its
 }

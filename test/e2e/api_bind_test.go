@@ -251,7 +251,7 @@ func testBindShared(t *testing.T, p platform) {
 		return body{"app_guid": "an-app", "context": context, "parameters": parameters,
 			"bind_resource": body{"app_guid": "an-app", "space_guid": space}}
 	}
-	_, own := i.bound(t, bindAs("its-space", nil))
+	first, own := i.bound(t, bindAs("its-space", nil))
 	exec(t, own.open(t), "CREATE TABLE fruit (name TEXT)", "INSERT INTO fruit VALUES ('apple')")
 
 	b, c := i.bound(t, bindAs("another-space", nil))
@@ -269,6 +269,14 @@ func testBindShared(t *testing.T, p platform) {
 	if _, err := reader.open(t).ExecContext(t.Context(), "INSERT INTO fruit VALUES ('pear')"); err == nil {
 		t.Error("the successor of another space's could write")
 	}
+	for space, predecessor := range map[string]binding{"another-space": first, "its-space": b} {
+		asked := bindAs(space, nil)
+		asked["predecessor_binding_id"] = predecessor.bindingID
+		expectRefusal(t, i.newBinding().bind(t, asked), http.StatusBadRequest, "predecessor_binding_id")
+	}
+	asked := bindAs("its-space", nil)
+	asked["predecessor_binding_id"] = first.bindingID
+	i.bound(t, asked)
 	i.bound(t, bindAs("another-space", body{"role": "read-only"}))
 	for _, role := range []string{"read-write", "admin"} {
 		expectRefusal(t, i.newBinding().bind(t, bindAs("another-space", body{"role": role})), 400, `"role"`, "read-only")

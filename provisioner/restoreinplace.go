@@ -294,20 +294,27 @@ func (w restoring) makeAgain() (steps []task.Step) {
 			}})
 }
 
-// users lists the accounts of the instance but those of this task.
-func (w restoring) users(ctx context.Context) ([]store.BindingAccount, error) {
+// writers lists the accounts that may write before the task does, also as definers. After an earlier restore in place,
+// its owner is the definer of all programs.
+func (w restoring) writers(ctx context.Context) ([]store.BindingAccount, error) {
 	accounts, err := w.store.Accounts(ctx, w.instance.ID)
 	if err != nil {
 		return nil, fmt.Errorf("list the accounts: %w", err)
 	}
-	return without(accounts, w.reader(), w.owner()), nil
+	return without(accounts, w.reader()), nil
+}
+
+// users lists the accounts of the instance but those of this task.
+func (w restoring) users(ctx context.Context) ([]store.BindingAccount, error) {
+	accounts, err := w.writers(ctx)
+	return without(accounts, w.owner()), err
 }
 
 func (w restoring) freeze(ctx context.Context, run *task.Run) error {
 	if err := errors.Join(run.Remember(accountsFrozen, true), run.Save(ctx)); err != nil {
 		return err
 	}
-	accounts, err := w.users(ctx)
+	accounts, err := w.writers(ctx)
 	if err != nil {
 		return err
 	}
@@ -454,7 +461,7 @@ func (w restoring) thawAsBefore(ctx context.Context, run *task.Run) error {
 	if err != nil {
 		return fmt.Errorf("read the instance: %w", err)
 	}
-	accounts, err := w.users(ctx)
+	accounts, err := w.writers(ctx)
 	if err != nil {
 		return err
 	}

@@ -111,6 +111,7 @@ func TestRestoreInPlace(t *testing.T) {
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		env := quotaEnvironment(t, s)
 		env["BACKUP_STORE"] = "file://" + t.TempDir()
+		faults := testdrive.NewFaults(t, env)
 		p := startPlatform(t, s, env)
 		var shared instance
 		var backup string
@@ -137,7 +138,14 @@ func TestRestoreInPlace(t *testing.T) {
 				t.Errorf("the read-only binding reads %q", got)
 			}
 			before := backupIn(t, shown)
-			i.await(t, i.restoreBackup(t, before, "db").Expect(t, http.StatusAccepted).String("operation"))
+			reached, release := holdAt(t, faults, "restore: freeze: done")
+			operation = i.restoreBackup(t, before, "db").Expect(t, http.StatusAccepted).String("operation")
+			testdrive.Receive(t, reached, "the second restore is frozen")
+			if _, err := c.open(t).Exec("CALL add_item()"); err == nil {
+				t.Error("a procedure that the first restore has created can write during the second one")
+			}
+			release()
+			i.await(t, operation)
 			expectContents(t, "what was there before in "+plan, c, spoilt)
 		}
 

@@ -327,7 +327,11 @@ func (w restoring) record(ctx context.Context, run *task.Run) error {
 	if found, err := run.Recall(summary, &written); err != nil || !found {
 		return errors.Join(err, errors.New("the facts of the backup are lost"))
 	}
-	return w.store.RecordWritten(ctx, leaseOf(run.Task), written)
+	var mark *store.BackupPosition
+	if _, err := run.Recall(markKey, &mark); err != nil {
+		return err
+	}
+	return w.store.RecordWritten(ctx, leaseOf(run.Task), written, mark)
 }
 
 // replace replaces the data by those of the backup.

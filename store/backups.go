@@ -62,13 +62,17 @@ func (t *Tx) CompleteBackup(b Backup) {
 		b.Rows)
 }
 
-// RecordWritten is CompleteBackup for a task that goes on. It returns ErrLeaseLost if another worker may have the task.
-func (s *Store) RecordWritten(ctx context.Context, l Lease, b Backup) error {
+// RecordWritten is CompleteBackup, and MarkBackup unless mark is nil, for a task that goes on. It returns ErrLeaseLost
+// if another worker may have the task.
+func (s *Store) RecordWritten(ctx context.Context, l Lease, b Backup, mark *BackupPosition) error {
 	return s.InTx(ctx, func(tx *Tx) error {
 		if err := tx.checkLease(ctx, l); err != nil {
 			return err
 		}
 		tx.CompleteBackup(b)
+		if mark != nil {
+			tx.MarkBackup(*mark)
+		}
 		return nil
 	})
 }

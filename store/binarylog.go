@@ -112,7 +112,7 @@ func (s *Store) LogsNeeded(ctx context.Context) ([]LogNeeded, error) {
 		FROM binary_log l LEFT JOIN LATERAL (SELECT p.file, p.position FROM backup_position p WHERE p.log_id = l.id
 			ORDER BY p.taken_at LIMIT 1) needed (first_file, first_position) ON true
 		WHERE NOT EXISTS (SELECT FROM task t WHERE t.instance_id = l.instance_id AND t.state = 'in progress'
-			AND t.kind = '`+BackUp+`')`)
+			AND t.kind IN ('`+BackUp+`', '`+Restore+`'))`)
 }
 
 // ForgetLog deletes the record of an archive that has ended.

@@ -18,6 +18,8 @@ const (
 	expiryEach = 5 * time.Second
 	// expiredAtOnce is how many tasks are recorded each time. Many bindings may have expired while no broker ran.
 	expiredAtOnce = 500
+	// lockTime limits the attempt to lock one account. The next round tries again.
+	lockTime = 10 * time.Second
 )
 
 // expiry returns when a binding that is created now ends by itself; nil for never.
@@ -57,26 +59,37 @@ func (p *Provisioner) expireDue(ctx context.Context) error {
 		return err // the binding may have been changed since
 	}
 	due, err := p.store.ExpiredBindings(ctx, expiredAtOnce)
+	var locks []func() error
 	for _, b := range due {
 		if ctx.Err() != nil {
 			break
 		}
-		err = errors.Join(err, p.expire(ctx, b))
+		changing, failed := p.expire(ctx, b)
+		if err = errors.Join(err, failed); changing != nil {
+			locks = append(locks, func() error { return p.lockExpired(ctx, *changing, b) })
+		}
 	}
 	if len(due) > 0 {
 		p.tasks.Nudge()
 	}
+	for _, lock := range locks { // after all others, because a server may not answer
+		if ctx.Err() != nil {
+			break
+		}
+		err = errors.Join(err, lock())
+	}
 	return err
 }
 
-func (p *Provisioner) expire(ctx context.Context, b store.ExpiredBinding) error {
-	var i *store.Instance // set if an operation is changing it
-	err := p.store.InTx(ctx, func(tx *store.Tx) error {
+// expire records a task that ends a binding. If an operation is changing the instance, it returns the instance instead.
+func (p *Provisioner) expire(ctx context.Context, b store.ExpiredBinding) (i *store.Instance, err error) {
+	err = p.store.InTx(ctx, func(tx *store.Tx) error {
 		i = nil
 		there, err := tx.Begin(ctx, b.InstanceID, b.ID)
 		switch {
-		case errors.Is(err, store.ErrNotFound) || err == nil && (there.Binding == nil || there.Task(b.ID) != nil):
-			return nil // somebody else ends it
+		case errors.Is(err, store.ErrNotFound) || err == nil && (there.Binding == nil || there.Task(b.ID) != nil ||
+			there.Binding.Account != b.Account):
+			return nil // somebody else ends it, or has ended it and created another one
 		case err != nil:
 			return err
 		case changing(there):
@@ -88,13 +101,10 @@ func (p *Provisioner) expire(ctx context.Context, b store.ExpiredBinding) error 
 			PlanID: there.Instance.PlanID, Description: expireKind.beginning})
 		return nil
 	})
-	if err == nil && i != nil {
-		err = p.lockExpired(ctx, *i, b)
-	}
 	if err != nil {
-		return fmt.Errorf("end the expired binding %q of instance %q: %w", b.ID, b.InstanceID, err)
+		err = fmt.Errorf("end the expired binding %q of instance %q: %w", b.ID, b.InstanceID, err)
 	}
-	return nil
+	return i, err
 }
 
 // lockExpired locks the account of a binding while another task changes its instance, which may take long. The binding
@@ -103,13 +113,18 @@ func (p *Provisioner) lockExpired(ctx context.Context, i store.Instance, b store
 	if i.State != store.Ready {
 		return nil // it is being deleted
 	}
+	ctx, cancel := context.WithTimeout(ctx, lockTime)
+	defer cancel()
 	session, err := p.fleet.OpenSession(ctx, i, fleet.Lock{Key: fleet.BindingLock(i.ID, b.ID),
 		Alive: func() error { return ctx.Err() }})
-	if err != nil {
-		return fmt.Errorf("open a session: %w", err)
+	if err == nil {
+		defer p.closeSession(i, session)
+		err = session.Explain(session.LockAccount(session.Context(), b.Account))
 	}
-	defer p.closeSession(i, session)
-	return session.Explain(session.LockAccount(session.Context(), b.Account))
+	if err != nil {
+		err = fmt.Errorf("lock the account of the expired binding %q of instance %q: %w", b.ID, b.InstanceID, err)
+	}
+	return err
 }
 
 var expireKind = kind{

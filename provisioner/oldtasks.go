@@ -10,7 +10,7 @@ import (
 )
 
 // RemoveOldTasks is the kind of the daily task that deletes records that no platform asks for any more: those of tasks
-// that ended long ago, and of deletions; and entries of the audit.
+// that ended long ago, of deletions, and of bindings that have expired; and entries of the audit.
 const RemoveOldTasks = "remove-old-tasks"
 
 const (
@@ -37,7 +37,11 @@ func (p *Provisioner) removeOldTasks(ctx context.Context) error {
 	if audited > 0 {
 		p.log.Info("deleted old entries of the audit", "count", audited)
 	}
-	return errors.Join(err, forgetting, auditing)
+	expired, expiring := p.store.DeleteExpired(ctx, p.keepAudit)
+	if expired > 0 {
+		p.log.Info("deleted old records of expired bindings", "count", expired)
+	}
+	return errors.Join(err, forgetting, auditing, expiring)
 }
 
 // forEach calls do for everything that is due, even if some of the calls fail, until the task's lease is lost.

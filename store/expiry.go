@@ -52,6 +52,13 @@ func (s *Store) ForgetExpired(ctx context.Context, instanceID, id string) error 
 	return err
 }
 
+// DeleteExpired deletes records of bindings that ended by themselves longer than age ago, and returns how many. A
+// platform that deletes such a binding only then is told that there is none.
+func (s *Store) DeleteExpired(ctx context.Context, age time.Duration) (deleted int64, err error) {
+	tag, err := s.db.Exec(ctx, "DELETE FROM expired_binding WHERE ended_at < now() - $1::interval", age)
+	return tag.RowsAffected(), err
+}
+
 // overdueExpiry is by how many seconds the most overdue binding has outlived its time.
 const overdueExpiry = `SELECT coalesce(extract(epoch FROM greatest(now() - min(expires_at), '0'::interval)), 0)::float8
 	FROM binding WHERE expires_at IS NOT NULL`

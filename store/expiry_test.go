@@ -1,0 +1,31 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"mysql-broker/store"
+	"mysql-broker/test/servers"
+)
+
+// Records of expired bindings that no platform deletes do not stay forever.
+func TestDeleteExpired(t *testing.T) {
+	t.Parallel()
+	s := servers.Store(t)
+	insertInstance(t, s, store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
+	inTx(t, s, func(tx *store.Tx) error {
+		return tx.InsertBinding(store.Binding{InstanceID: "i", ID: "b", Role: "admin", Account: "u"})
+	})
+	inTx(t, s, func(tx *store.Tx) error {
+		tx.RecordExpired("i", "b")
+		return nil
+	})
+	for _, c := range []struct {
+		age  time.Duration
+		want int64
+	}{{time.Hour, 0}, {0, 1}, {0, 0}} {
+		if n, err := s.DeleteExpired(t.Context(), c.age); n != c.want || err != nil {
+			t.Errorf("%d records older than %v were deleted instead of %d: %v", n, c.age, c.want, err)
+		}
+	}
+}

@@ -26,12 +26,26 @@ func (p *Provisioner) launch(i store.Instance) task.Step {
 			})}
 }
 
-// resize is the step that gives a dedicated server the size of a plan.
-func (p *Provisioner) resize(i store.Instance, planID string) task.Step {
+// resize is the step that gives a dedicated server the size of a plan. If one of the plans keeps no binary logs, the
+// archive of the instance ends: the server may run without them for a while, even if this step or a later one fails.
+// The archiver may begin another archive until the server stops, so it is ended before and after that.
+func (p *Provisioner) resize(i store.Instance, fromID, toID string) task.Step {
+	endArchive := func(ctx context.Context) error {
+		if p.plans.Get(fromID).ArchiveLogs && p.plans.Get(toID).ArchiveLogs {
+			return nil
+		}
+		if err := p.store.EndLogOf(ctx, i.ID, "the server may have run without binary logs"); err != nil {
+			return fmt.Errorf("end the archive of binary logs: %w", err)
+		}
+		return nil
+	}
 	return task.Step{Name: "resize", Progress: "Resizing the server", Timeout: launchTimeout,
-		Do: p.withLauncher(planID, "The service instance keeps its plan.",
+		Do: p.withLauncher(toID, "The service instance keeps its plan.",
 			func(ctx context.Context, size fleet.Size, report func(string)) error {
-				return p.fleet.Resize(ctx, i, size, report)
+				if err := endArchive(ctx); err != nil {
+					return err
+				}
+				return errors.Join(p.fleet.Resize(ctx, i, size, report), endArchive(ctx))
 			})}
 }
 

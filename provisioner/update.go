@@ -282,7 +282,7 @@ func (p *Provisioner) changePlan(i store.Instance, fromID, toID string, release 
 			return err
 		}}
 	if i.Location.Dedicated() {
-		return []task.Step{p.resize(i, toID), limitConnections}
+		return []task.Step{p.resize(i, fromID, toID), limitConnections}
 	}
 	return []task.Step{limitConnections}
 }

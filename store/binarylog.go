@@ -79,6 +79,13 @@ func (s *Store) EndLog(ctx context.Context, id, reason string) error {
 	return err
 }
 
+// EndLogOf records that the growing archive of an instance, if there is one, does not grow any more.
+func (s *Store) EndLogOf(ctx context.Context, instanceID, reason string) error {
+	_, err := s.db.Exec(ctx, `UPDATE binary_log SET ended_at = now(), end_reason = $2
+		WHERE instance_id = $1 AND ended_at IS NULL`, instanceID, storable(reason))
+	return err
+}
+
 // LoggingInstances lists the ids of the ready instances of those plans that have a server of their own.
 func (s *Store) LoggingInstances(ctx context.Context, plans []string) ([]string, error) {
 	return allRows(ctx, s.pool, pgx.RowTo[string], `SELECT id FROM instance

@@ -168,7 +168,8 @@ func (a *Archiver) archive(ctx context.Context, i store.Instance, admin *mysqlad
 		return err
 	}
 	if !has.On {
-		return errOff
+		// The file that the server begins when it has logs again has the next number, as if there were no gap.
+		return errors.Join(errOff, a.Store.EndLogOf(ctx, i.ID, "the server keeps no binary logs"))
 	}
 	l, err := Begin(ctx, a.Store, i, has)
 	if err != nil {

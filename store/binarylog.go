@@ -99,6 +99,12 @@ func (s *Store) AbandonedLogs(ctx context.Context, plans []string) ([]BinaryLog,
 			AND i.dedicated_id = l.server AND i.plan_id = ANY ($1))`, plans)
 }
 
+// logOrder sorts positions p of one archive. Their times are by the server's clock, which may be set back.
+const (
+	logNumber = `substring(p.file from '[0-9]+$')::numeric`
+	logOrder  = logNumber + ", p.position"
+)
+
 // LogNeeded is an archive, and the first position in it that a backup needs.
 type LogNeeded struct {
 	Log      BinaryLog
@@ -117,7 +123,7 @@ func (s *Store) LogsNeeded(ctx context.Context) ([]LogNeeded, error) {
 		return n, err
 	}, "SELECT "+binaryLogColumns+`, first_file IS NOT NULL, coalesce(first_file, ''), coalesce(first_position, 0)
 		FROM binary_log l LEFT JOIN LATERAL (SELECT p.file, p.position FROM backup_position p WHERE p.log_id = l.id
-			ORDER BY p.taken_at LIMIT 1) needed (first_file, first_position) ON true
+			ORDER BY `+logOrder+` LIMIT 1) needed (first_file, first_position) ON true
 		WHERE NOT EXISTS (SELECT FROM task t WHERE t.instance_id = l.instance_id AND t.state = 'in progress'
 			AND t.kind IN ('`+BackUp+`', '`+Restore+`'))`)
 }
@@ -153,12 +159,12 @@ type Window struct {
 }
 
 // Windows lists the windows of a backup, or of all backups of an instance that no verification has found to be damaged.
-// The latest is first.
+// Those of an archive are together, the last in its logs first; the latest archive is first.
 func (s *Store) Windows(ctx context.Context, backupOrInstance string) ([]Window, error) {
 	all, err := allRows(ctx, s.pool, pgx.RowToStructByPos[Window], `SELECT b.id, l.id, p.taken_at, l.until
 		FROM backup b JOIN backup_position p ON p.backup_id = b.id JOIN binary_log l ON l.id = p.log_id
 		WHERE b.state = 'complete' AND (b.id = $1 OR b.instance_id = $1 AND b.verify_error = '') AND p.taken_at <= l.until
-		ORDER BY p.taken_at DESC`, backupOrInstance)
+		ORDER BY max(p.taken_at) OVER (PARTITION BY l.id) DESC, l.id, `+logNumber+` DESC, p.position DESC`, backupOrInstance)
 	return all, explainOldSchema(err)
 }
 

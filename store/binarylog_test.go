@@ -1,0 +1,63 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"mysql-broker/store"
+	"mysql-broker/test/servers"
+)
+
+// TestBinaryLogs orders backups by their positions, because a server's clock may be set back, and ends an archive.
+func TestBinaryLogs(t *testing.T) {
+	t.Parallel()
+	url, ctx := migrated(t), t.Context()
+	s := servers.OpenStore(t, url)
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	now := time.Now().Truncate(time.Second)
+	l, err := s.BeginLog(ctx, store.BinaryLog{ID: "l_1", InstanceID: "i", Server: "d_1", BeginFile: "binlog.999998", BeginAt: 4,
+		BeganAt: now.Add(-time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.NoteArchived(ctx, l.ID, now); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []store.BackupPosition{
+		{BackupID: "first", File: "binlog.999999", Position: 1000, TakenAt: now.Add(-time.Minute)},
+		{BackupID: "second", File: "binlog.1000000", Position: 200, TakenAt: now.Add(-3 * time.Minute)},
+		{BackupID: "third", File: "binlog.1000000", Position: 1000, TakenAt: now.Add(-2 * time.Minute)},
+	} {
+		if _, err := conn.Exec(ctx, `INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, taken_at, keep_until)
+			VALUES ($1, 'i', 's', 'p', 'request', 'complete', now(), now())`, p.BackupID); err != nil {
+			t.Fatal(err)
+		}
+		p.LogID = l.ID
+		if err := s.ImportMark(ctx, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	windows, err := s.Windows(ctx, "i")
+	if err != nil || len(windows) != 3 || windows[0].BackupID != "third" || windows[1].BackupID != "second" ||
+		windows[2].BackupID != "first" {
+		t.Errorf("windows %+v, %v", windows, err)
+	}
+	needed, err := s.LogsNeeded(ctx)
+	if err != nil || len(needed) != 1 || needed[0].File != "binlog.999999" || needed[0].Position != 1000 {
+		t.Errorf("needed %+v, %v", needed, err)
+	}
+	for range 2 {
+		if err := s.EndLogOf(ctx, "i", "a reason"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if l, err = s.BinaryLog(ctx, l.ID); err != nil || l.EndedAt == nil || l.EndReason != "a reason" {
+		t.Errorf("%+v, %v", l, err)
+	}
+}

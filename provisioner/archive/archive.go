@@ -195,6 +195,9 @@ func (a *Archiver) archive(ctx context.Context, i store.Instance, admin *mysqlad
 	if errors.Is(err, backup.ErrOtherFile) {
 		return a.end(ctx, i, l)
 	}
+	if errors.Is(err, binlog.ErrTooLong) {
+		return a.endTooLong(ctx, admin, i, l, has)
+	}
 	if err != nil {
 		return errors.Join(err, a.makeRoom(ctx, admin, i, l, has))
 	}
@@ -237,6 +240,19 @@ func (a *Archiver) end(ctx context.Context, i store.Instance, l store.BinaryLog)
 		"instance can be restored to later times from its next backup on",
 		"instance_id", i.ID, "server", i.Location.Server, "archive", l.ID)
 	return a.Store.EndLog(ctx, l.ID, fmt.Sprintf("the server lacks %s from %d on", l.File, l.Position))
+}
+
+// endTooLong ends an archive at a file that cannot be read to its end, and purges that file once the server writes to
+// another one.
+func (a *Archiver) endTooLong(ctx context.Context, admin *mysqladmin.Server, i store.Instance, l store.BinaryLog,
+	has mysqladmin.BinaryLogs) error {
+	a.Logger.Error("an archive of binary logs has ended, because a file of the server's is too long to be read; the "+
+		"instance can be restored to later times from its next backup on",
+		"instance_id", i.ID, "server", i.Location.Server, "archive", l.ID)
+	if err := a.Store.EndLog(ctx, l.ID, binlog.ErrTooLong.Error()); err != nil {
+		return err
+	}
+	return admin.PurgeBinaryLogs(ctx, has.End.File)
 }
 
 // copy writes segments until the archive has everything up to the end that the server reported. It returns the archive
@@ -287,13 +303,21 @@ func (a *Archiver) copy(ctx context.Context, admin *mysqladmin.Server, log backu
 // leastRoom is how much disk unarchived binary logs may take at least, even if the plan is small.
 const leastRoom = 256 << 20
 
+// purgeTimeout bounds makeRoom, which often runs when the time of the round is used up.
+const purgeTimeout = 10 * time.Second
+
 // makeRoom purges logs that could not be archived before they fill the server's disk.
 func (a *Archiver) makeRoom(ctx context.Context, admin *mysqladmin.Server, i store.Instance, l store.BinaryLog,
 	has mysqladmin.BinaryLogs) error {
 	room := max(leastRoom, a.Plans.Get(i.PlanID).Quota()/4)
-	if has.Bytes <= room || l.File == has.End.File || context.Cause(ctx) == mysqladmin.ErrSilent {
+	if has.Bytes <= room || l.File == has.End.File {
 		return nil
 	}
+	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+		return nil // the server is silent, or the broker stops or is no longer the one that archives
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), purgeTimeout)
+	defer cancel()
 	if err := admin.PurgeBinaryLogs(ctx, has.End.File); err != nil {
 		return err
 	}

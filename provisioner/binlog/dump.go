@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 )
 
 // Sink takes binary logs as they are on the server's disk, event by event.
@@ -27,6 +28,13 @@ type Sink interface {
 // Flags of COM_BINLOG_DUMP: end where the log ends, and, for MariaDB, send all events.
 const dumpFlags = 1 | 2
 
+// maxOffset is the largest offset that the header of an event can have. A file is longer if a transaction is, because
+// servers never divide one between files.
+const maxOffset = math.MaxUint32
+
+// ErrTooLong says that a file goes on behind the largest offset that events can have.
+var ErrTooLong = errors.New("a binary log is longer than 4 GiB")
+
 // Dump sends the server's logs, from a position up to their present end, to a sink. The position must be that of an
 // event. A replica's session sees only what is on the server's disk.
 func Dump(ctx context.Context, l Login, from Position, to Sink) error {
@@ -45,6 +53,9 @@ func Dump(ctx context.Context, l Login, from Position, to Sink) error {
 }
 
 func (c *conn) dump(ctx context.Context, from Position, to Sink) error {
+	if from.Offset > maxOffset {
+		return ErrTooLong
+	}
 	// Names of both flavours: a server takes the one that it knows.
 	if err := c.exec("SET @master_binlog_checksum = @@GLOBAL.binlog_checksum, " +
 		"@source_binlog_checksum = @@GLOBAL.binlog_checksum, @mariadb_slave_capability = 4, " +
@@ -123,6 +134,9 @@ func (d *dumping) event(ctx context.Context, from Position) (done bool, err erro
 		}
 		return false, d.whole(ctx, h, whole)
 	}
+	if d.tooLong(h) {
+		return false, ErrTooLong
+	}
 	if h.artificial() || h.next == 0 || h.kind == heartbeatEvent || h.kind == heartbeatEvent2 { // not in the file
 		_, err := d.in.Discard(left)
 		return false, err
@@ -147,6 +161,12 @@ func (d *dumping) event(ctx context.Context, from Position) (done bool, err erro
 	}
 	d.at.Offset = int64(h.next)
 	return false, d.to.End(ctx, d.at)
+}
+
+// tooLong reports whether an event of the file ends behind the offsets that can be written.
+func (d *dumping) tooLong(h header) bool {
+	return !h.artificial() && h.kind != heartbeatEvent && h.kind != heartbeatEvent2 &&
+		d.at.Offset+int64(h.size) > maxOffset
 }
 
 // whole sends an event that was read.

@@ -100,7 +100,9 @@ func Periods(all []store.Window) (joined []store.Window) {
 		w.From = w.From.Add(time.Second - 1).UTC().Truncate(time.Second)
 		w.Until = w.Until.UTC().Truncate(time.Second)
 		if last := len(joined) - 1; last >= 0 && joined[last].LogID == w.LogID {
-			joined[last].From = w.From
+			if w.From.Before(joined[last].From) { // the server's clock may have been set back
+				joined[last].From = w.From
+			}
 			continue
 		}
 		if !w.Until.Before(w.From) {
@@ -252,14 +254,16 @@ func (f filling) replayAll(ctx context.Context, r *binlog.Replay, m backup.Manif
 				failure = errGap(recorded, at, err)
 				return failure
 			}
-			ended, failure = r.Read(ctx, in, head.After)
+			ended, failure = r.Read(ctx, in, binlog.Part{After: head.After, Target: head.Target,
+				Until: head.Until})
 			return failure
 		})
-		if failure != nil {
-			return unsupported(failure)
-		}
+		// First: the replay also fails at the damage, with an error that says less.
 		if _, damaged := errors.AsType[*backup.DamagedError](err); damaged {
 			return errGap(recorded, at, err)
+		}
+		if failure != nil {
+			return unsupported(failure)
 		}
 		if err != nil {
 			return &transfer.SourceError{Err: err}

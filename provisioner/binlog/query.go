@@ -160,6 +160,19 @@ var (
 	ofTransaction = regexp.MustCompile(`(?i)^(BEGIN|COMMIT|ROLLBACK|SAVEPOINT|ROLLBACK TO|XA)\b`)
 )
 
+// ofSavepoint matches a statement about a savepoint whose name is in double quotes: its session had ANSI_QUOTES.
+var ofSavepoint = regexp.MustCompile(`(?is)^(SAVEPOINT|ROLLBACK\s+TO)\s+"((?:[^"]|"")*)"\s*$`)
+
+// withBackticks returns a statement about a savepoint as sessions without ANSI_QUOTES read it.
+func withBackticks(text string) string {
+	found := ofSavepoint.FindStringSubmatch(text)
+	if found == nil {
+		return text
+	}
+	name := strings.ReplaceAll(found[2], `""`, `"`)
+	return found[1] + " `" + strings.ReplaceAll(name, "`", "``") + "`"
+}
+
 // renamed replaces the name of a database by another one. The name is random, so nothing else in the text looks like
 // it.
 func renamed(text, from, to string) string {

@@ -41,7 +41,7 @@ type Replay struct {
 	checksummed bool
 	format      []byte // the event that describes the format, nil once the target's server has it
 	at          Position
-	after       time.Time // what follows was committed later
+	part        Part
 	committed   time.Time
 	began       bool              // a transaction is open at the target
 	maps        map[uint64][]byte // the tables of the present statement, nil for those of other databases
@@ -71,7 +71,10 @@ func (r *Replay) Begin(ctx context.Context, at Position) (err error) {
 	if r.rows, err = r.connect(ctx); err != nil {
 		return err
 	}
-	r.ddl, err = r.Owner.Conn(ctx)
+	if r.ddl, err = r.Owner.Conn(ctx); err != nil {
+		return err
+	}
+	_, err = r.ddl.ExecContext(ctx, "SET SESSION wait_timeout = 31536000") // it idles while rows are written
 	return err
 }
 
@@ -82,7 +85,7 @@ func (r *Replay) connect(ctx context.Context) (*sql.Conn, error) {
 		return nil, err
 	}
 	_, err = conn.ExecContext(ctx, `SET SESSION sql_log_bin = 0, lock_wait_timeout = 50, innodb_lock_wait_timeout = 50,
-		time_zone = '+00:00', sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'`)
+		wait_timeout = 31536000, time_zone = '+00:00', sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'`)
 	if err != nil {
 		discard(conn)
 		return nil, err
@@ -124,10 +127,24 @@ func (r *Replay) NextFile(file string) error {
 	return nil
 }
 
-// Read replays the events of a reader, which must be whole and committed later than after. It reports whether it has
-// reached Until.
-func (r *Replay) Read(ctx context.Context, in io.Reader, after time.Time) (ended bool, err error) {
-	r.after = after
+// Part says when the events of a part of a log were committed, by the server's clock.
+type Part struct {
+	After  time.Time // all of them were committed later than this
+	Target Position  // those before Target were committed before ...
+	Until  time.Time // ... about this time
+}
+
+// readingTakes is for how long a server may take to say where its logs end. It reads Part.Until before Part.Target.
+const readingTakes = 5 * time.Second
+
+// provenBy reports whether an event at a position is known to have been committed before a time.
+func (p Part) provenBy(at Position, until time.Time) bool {
+	return at.Before(p.Target) && !p.Until.Add(readingTakes).After(until)
+}
+
+// Read replays the events of a part, which must be whole. It reports whether it has reached Until.
+func (r *Replay) Read(ctx context.Context, in io.Reader, of Part) (ended bool, err error) {
+	r.part = of
 	for {
 		var head [headerBytes]byte
 		if _, err := io.ReadFull(in, head[:]); errors.Is(err, io.EOF) {
@@ -202,12 +219,19 @@ func (r *Replay) transaction(ctx context.Context, e event) (ended bool, err erro
 	if err != nil {
 		return false, err
 	}
-	if !exact { // within that second, or later
-		if late := at.Add(time.Second); late.After(r.Until) || !r.after.Before(r.Until) {
-			return true, nil
+	switch {
+	case exact:
+		ended = at.After(r.Until)
+	case !r.part.After.Before(r.Until):
+		ended = true
+	case r.part.provenBy(r.at, r.Until): // whatever the client has set as its time
+		if at.After(r.part.Until) {
+			at = r.part.Until
 		}
+	default: // within that second, or later
+		ended = at.Add(time.Second).After(r.Until)
 	}
-	if at.After(r.Until) {
+	if ended {
 		return true, nil
 	}
 	r.committed = at
@@ -289,27 +313,52 @@ func (r *Replay) apply(ctx context.Context, events [][]byte) error {
 			}
 		}
 	}
-	if !r.began {
-		if _, err := r.rows.ExecContext(ctx, "BEGIN"); err != nil {
-			return err
-		}
-		r.began = true
+	if err := r.begin(ctx); err != nil {
+		return err
 	}
 	return r.binlog(ctx, events...)
+}
+
+// begin begins a transaction at the target, unless one is open.
+func (r *Replay) begin(ctx context.Context) error {
+	if r.began {
+		return nil
+	}
+	if err := r.Alive(); err != nil {
+		return err
+	}
+	if _, err := r.rows.ExecContext(ctx, "BEGIN"); err != nil {
+		return err
+	}
+	r.began = true
+	return nil
 }
 
 // binlog has the server apply events.
 // https://dev.mysql.com/doc/refman/8.4/en/binlog.html
 func (r *Replay) binlog(ctx context.Context, events ...[]byte) error {
-	var text strings.Builder
-	text.WriteString("BINLOG '")
+	_, err := r.rows.ExecContext(ctx, binlogStatement(events))
+	return err
+}
+
+// binlogStatement is made in place: events can be very large.
+func binlogStatement(events [][]byte) string {
+	const before, after = "BINLOG '", "'"
+	size := len(before) + len(after)
 	for _, e := range events {
-		text.WriteString(base64.StdEncoding.EncodeToString(e))
+		size += base64.StdEncoding.EncodedLen(len(e)) + 1
+	}
+	var text strings.Builder
+	text.Grow(size)
+	text.WriteString(before)
+	for _, e := range events {
+		encoder := base64.NewEncoder(base64.StdEncoding, &text)
+		_, _ = encoder.Write(e) // a builder takes everything
+		_ = encoder.Close()
 		text.WriteByte('\n')
 	}
-	text.WriteByte('\'')
-	_, err := r.rows.ExecContext(ctx, text.String())
-	return err
+	text.WriteString(after)
+	return text.String()
 }
 
 func (r *Replay) commit(ctx context.Context) error {
@@ -375,10 +424,23 @@ func (r *Replay) rollback(ctx context.Context) error {
 }
 
 func (r *Replay) savepoint(ctx context.Context, text string) error {
-	if err := r.flush(ctx); err != nil || !r.began {
+	sets := strings.EqualFold(text[:1], "S") // and does not go back to one
+	if r.xa.open {
+		if !sets {
+			return &UnsupportedError{"a partial rollback of an XA transaction"}
+		}
+		return nil
+	}
+	if err := r.flush(ctx); err != nil {
 		return err
 	}
-	_, err := r.rows.ExecContext(ctx, text)
+	if !r.began && !sets {
+		return nil
+	}
+	if err := r.begin(ctx); err != nil { // the savepoint may precede the first row
+		return err
+	}
+	_, err := r.rows.ExecContext(ctx, withBackticks(text))
 	return err
 }
 

@@ -22,8 +22,9 @@ func (s *Server) PrepareReplay(ctx context.Context) (l *ReplayLimits, err error)
 	if l.conn, err = s.reads.Conn(ctx); err != nil {
 		return nil, s.explain("prepare a replay", err)
 	}
-	_, err = l.conn.ExecContext(ctx, fmt.Sprintf("SET GLOBAL event_scheduler = OFF, GLOBAL max_allowed_packet = %d",
-		replayPacket))
+	// The connection idles until Restore. If the server ended it, the replay would fail at its end.
+	_, err = l.conn.ExecContext(ctx, fmt.Sprintf("SET GLOBAL event_scheduler = OFF, GLOBAL max_allowed_packet = %d, "+
+		"SESSION wait_timeout = 31536000", replayPacket))
 	if err != nil {
 		l.Close()
 		return nil, s.explain("prepare a replay", err)

@@ -95,7 +95,10 @@ func TestRestoreToTime(t *testing.T) {
 			"CREATE TABLE child (id INT PRIMARY KEY, item INT, FOREIGN KEY (item) REFERENCES items (id) ON DELETE CASCADE)",
 			"INSERT INTO child SELECT id, id FROM items", "XA START 'one'", "INSERT INTO items (name) VALUES ('by xa')",
 			"XA END 'one'", "XA PREPARE 'one'", "XA COMMIT 'one'", "XA START 'two'", "DELETE FROM child", "XA END 'two'",
-			"XA PREPARE 'two'", "XA ROLLBACK 'two'")
+			"XA PREPARE 'two'", "XA ROLLBACK 'two'",
+			"SET @mode = @@SESSION.sql_mode, SESSION sql_mode = 'ANSI_QUOTES'", "BEGIN", `SAVEPOINT "first"`,
+			"INSERT INTO items (name) VALUES ('kept')", `SAVEPOINT "axb"`, "INSERT INTO items (name) VALUES ('undone')",
+			`ROLLBACK TO "axb"`, "INSERT INTO items (name) VALUES ('kept too')", "COMMIT", "SET SESSION sql_mode = @mode")
 		note()
 		// The broker is killed after it has written a segment and before it has recorded that. The server is killed, too.
 		faults.Decide(dieAt("archive: written", 1))

@@ -1,0 +1,82 @@
+package binlog
+
+import (
+	"errors"
+	"math"
+	"testing"
+	"time"
+)
+
+// TestTimesOfClients sets the time of a transaction as a client of MariaDB can.
+func TestTimesOfClients(t *testing.T) {
+	t.Parallel()
+	until := time.Unix(1_800_000_000, 0)
+	target := Position{"binlog.000002", 500}
+	for name, test := range map[string]struct {
+		at    Position
+		when  time.Time
+		part  Part
+		ended bool
+	}{
+		"before":             {target, until.Add(-time.Second), Part{until.Add(-time.Minute), target, until}, false},
+		"in the same second": {target, until, Part{until.Add(-time.Minute), target, until}, true},
+		"after":              {target, until.Add(time.Hour), Part{until.Add(-time.Minute), target, until}, true},
+		"after, and archived before": {Position{"binlog.000001", 900}, until.Add(time.Hour),
+			Part{until.Add(-time.Minute), target, until.Add(-readingTakes)}, false},
+		"after, behind what is archived": {target, until.Add(time.Hour),
+			Part{until.Add(-time.Minute), target, until.Add(-readingTakes)}, true},
+		"after, archived just before": {Position{"binlog.000002", 4}, until.Add(time.Hour),
+			Part{until.Add(-time.Minute), target, until.Add(-time.Second)}, true},
+		"before, but archived later": {Position{"binlog.000002", 4}, until.Add(-time.Hour),
+			Part{until, target, until.Add(time.Minute)}, true},
+	} {
+		r := &Replay{Until: until, at: test.at, part: test.part}
+		ended, err := r.transaction(t.Context(), event{header: header{kind: mariaGTIDEvent, when: uint32(test.when.Unix())}})
+		if err != nil || ended != test.ended || !ended && r.committed.After(until) {
+			t.Errorf("%s: ended %v, committed %s, %v", name, ended, r.committed, err)
+		}
+	}
+}
+
+func TestSavepoints(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"SAVEPOINT `a`":         "SAVEPOINT `a`",
+		`SAVEPOINT "a"`:         "SAVEPOINT `a`",
+		"ROLLBACK TO \"a\"":     "ROLLBACK TO `a`",
+		"SAVEPOINT \"a\"\"`b\"": "SAVEPOINT `a\"``b`",
+	} {
+		if got := withBackticks(text); got != want {
+			t.Errorf("%s: %s", text, got)
+		}
+	}
+	r := &Replay{}
+	r.xa.begin()
+	if err := r.savepoint(t.Context(), "SAVEPOINT `a`"); err != nil {
+		t.Error(err)
+	}
+	var unsupported *UnsupportedError
+	if err := r.savepoint(t.Context(), "ROLLBACK TO `a`"); !errors.As(err, &unsupported) {
+		t.Errorf("a partial rollback: %v", err)
+	}
+}
+
+func TestBinlogStatement(t *testing.T) {
+	t.Parallel()
+	if got := binlogStatement([][]byte{{1}, {2, 3}, {4, 5, 6, 7}}); got != "BINLOG 'AQ==\nAgM=\nBAUGBw==\n'" {
+		t.Error(got)
+	}
+}
+
+func TestTooLong(t *testing.T) {
+	t.Parallel()
+	d := dumping{at: Position{"binlog.000001", math.MaxUint32 - 100}}
+	for size, want := range map[uint32]bool{100: false, 101: true} {
+		if got := d.tooLong(header{kind: queryEvent, size: size}); got != want {
+			t.Errorf("an event of %d bytes: %v", size, got)
+		}
+	}
+	if err := (&conn{}).dump(t.Context(), Position{"binlog.000001", 1 << 32}, nil); !errors.Is(err, ErrTooLong) {
+		t.Errorf("from behind 4 GiB: %v", err)
+	}
+}

@@ -18,8 +18,9 @@ type copyTurns struct {
 
 	mu      sync.Mutex
 	running int
-	by      map[string]int // by the server of the task
-	copies  map[int64]Copy // by the id of the task
+	by      map[string]int     // by the server of the task
+	kept    map[int64]keptTurn // by the id of the task
+	copies  map[int64]Copy     // by the id of the task
 }
 
 // Copy is how far a copy is, in bytes.
@@ -32,6 +33,7 @@ type Copy struct {
 func (p *Provisioner) Copies() (running int, all []Copy) {
 	p.copies.mu.Lock()
 	defer p.copies.mu.Unlock()
+	p.copies.releaseKept()
 	return p.copies.running, slices.Collect(maps.Values(p.copies.copies))
 }
 
@@ -56,12 +58,26 @@ func (c *copyTurns) forget(id int64) {
 func newCopyTurns(workers int) *copyTurns {
 	workers = cmp.Or(workers, task.DefaultWorkers)
 	return &copyTurns{all: max(workers/2, 1), each: max(task.ServerShare(workers)/2, 1), by: map[string]int{},
-		copies: map[int64]Copy{}}
+		kept: map[int64]keptTurn{}, copies: map[int64]Copy{}}
 }
 
-func (c *copyTurns) begin(server string) bool {
+// keptTurn is a turn between two steps of a task.
+type keptTurn struct {
+	server string
+	until  time.Time
+}
+
+// keepTurn is how long a turn is kept for a task that does not go on here.
+const keepTurn = time.Minute
+
+func (c *copyTurns) begin(id int64, server string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if _, has := c.kept[id]; has {
+		delete(c.kept, id)
+		return true
+	}
+	c.releaseKept()
 	if c.running == c.all || server != "" && c.by[server] == c.each {
 		return false
 	}
@@ -73,6 +89,27 @@ func (c *copyTurns) begin(server string) bool {
 func (c *copyTurns) end(server string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.release(server)
+}
+
+// keep keeps the turn of a task for its next step.
+func (c *copyTurns) keep(id int64, server string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.kept[id] = keptTurn{server, time.Now().Add(keepTurn)}
+}
+
+// releaseKept ends the turns of tasks that have not gone on.
+func (c *copyTurns) releaseKept() {
+	for id, k := range c.kept {
+		if time.Now().After(k.until) {
+			delete(c.kept, id)
+			c.release(k.server)
+		}
+	}
+}
+
+func (c *copyTurns) release(server string) {
 	c.running--
 	if c.by[server]--; c.by[server] == 0 {
 		delete(c.by, server)
@@ -85,10 +122,31 @@ const copyTurnEach = time.Second
 // inTurn returns a Do function that waits for its turn to copy.
 func (p *Provisioner) inTurn(do func(context.Context, *task.Run) error) func(context.Context, *task.Run) error {
 	return func(ctx context.Context, run *task.Run) error {
-		if !p.copies.begin(run.Task.Server) {
-			return task.Pending(copyTurnEach, "Waiting until other copies have ended")
+		if !p.copies.begin(run.Task.ID, run.Task.Server) {
+			return waitForTurn()
 		}
 		defer p.copies.end(run.Task.Server)
 		return do(ctx, run)
 	}
 }
+
+// keepingTurn is inTurn for steps during which applications cannot write: the task keeps its turn until the last of
+// them succeeds, so that it need not wait again.
+func (p *Provisioner) keepingTurn(last bool,
+	do func(context.Context, *task.Run) error) func(context.Context, *task.Run) error {
+	return func(ctx context.Context, run *task.Run) (err error) {
+		if !p.copies.begin(run.Task.ID, run.Task.Server) {
+			return waitForTurn()
+		}
+		defer func() {
+			if last && err == nil {
+				p.copies.end(run.Task.Server)
+			} else {
+				p.copies.keep(run.Task.ID, run.Task.Server)
+			}
+		}()
+		return do(ctx, run)
+	}
+}
+
+func waitForTurn() error { return task.Pending(copyTurnEach, "Waiting until other copies have ended") }

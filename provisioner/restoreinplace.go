@@ -180,8 +180,9 @@ func (p *Provisioner) restoreWorkflow(i store.Instance, r request) task.Workflow
 		i.Endpoint = nil // a new server has a new one
 	}
 	w := restoring{backingUp{p, i, r.BackupID}, r.RestoreID, r.Lost}
-	check := task.Step{Name: "check", Progress: "Reading the backup", Timeout: backupTimeout, Do: w.check}
-	replace := task.Step{Name: "restore", Progress: restoringSentence, Timeout: fillTimeout, Do: w.replace}
+	check := task.Step{Name: "check", Progress: "Reading the backup", Timeout: backupTimeout, Do: p.inTurn(w.check)}
+	replace := task.Step{Name: "restore", Progress: restoringSentence, Timeout: fillTimeout,
+		Do: p.keepingTurn(true, w.replace)}
 	endOwner := task.Step{Name: "end owner", Progress: "Finishing the database", Timeout: accountsTimeout, Do: w.endOwner}
 	flow := task.Workflow{
 		Durable: true,
@@ -209,14 +210,17 @@ func (p *Provisioner) restoreWorkflow(i store.Instance, r request) task.Workflow
 	dropReader := task.Step{Name: "drop reader", Progress: "Dropping the account that read", Timeout: accountsTimeout,
 		Do: w.dropReader}
 	flow.Steps = []task.Step{check,
-		{Name: "freeze", Progress: "Waiting for the last writes", Timeout: accountsTimeout, Do: w.freeze},
-		{Name: "write", Progress: "Backing up what is there", Timeout: backupTimeout, Do: w.write},
+		{Name: "freeze", Progress: "Waiting for the last writes", Timeout: accountsTimeout,
+			Do: p.keepingTurn(false, w.freeze)},
+		{Name: "write", Progress: "Backing up what is there", Timeout: backupTimeout,
+			Do: p.keepingTurn(false, w.write)},
 		dropReader,
 		{Name: "record", Progress: "Recording the backup", Do: w.record},
 		replace, endOwner,
 		{Name: "thaw", Progress: "Giving the write privileges back", Timeout: accountsTimeout, Do: w.thaw}}
 	flow.Cleanup = []task.Step{
-		{Name: "put back", Progress: "Putting the earlier data back", Timeout: fillTimeout, Do: w.putBack},
+		{Name: "put back", Progress: "Putting the earlier data back", Timeout: fillTimeout,
+			Do: p.keepingTurn(true, w.putBack)},
 		endOwner,
 		{Name: "thaw", Progress: "Giving the write privileges back", Timeout: accountsTimeout, Do: w.thawAsBefore},
 		dropReader,

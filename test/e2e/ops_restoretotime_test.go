@@ -114,7 +114,7 @@ func TestRestoreToTime(t *testing.T) {
 		source.platform = p
 		testdrive.Eventually(t, time.Minute, "the server is back", func() bool { return db.PingContext(t.Context()) == nil })
 		exec(t, db, "DELETE FROM items WHERE name = 'two'", "DROP TABLE copied", "TRUNCATE TABLE other",
-			"CREATE EVENT ticking ON SCHEDULE EVERY 1 HOUR DO DELETE FROM items")
+			"CREATE EVENT ticking ON SCHEDULE EVERY 1 HOUR STARTS CURRENT_TIMESTAMP + INTERVAL 1 HOUR DO DELETE FROM items")
 		note()
 		last := moments[len(moments)-1]
 		archived(t, ts, source, last.at)

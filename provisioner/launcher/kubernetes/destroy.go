@@ -40,6 +40,9 @@ func (l *Launcher) destroy(ctx context.Context, id string, may func(*server) (*p
 			l.up.Delete(id)
 			return nil
 		}
+		if s == nil && pause > minPoll && errors.Is(context.Cause(ctx), errStays) { // the time was over within a request
+			return stays(ctx, id)
+		}
 		if s == nil {
 			return err
 		}
@@ -58,10 +61,14 @@ func (l *Launcher) destroy(ctx context.Context, id string, may func(*server) (*p
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("server %s: wait until it is removed: %w", id, context.Cause(ctx))
+			return stays(ctx, id)
 		case <-time.After(pause):
 		}
 	}
+}
+
+func stays(ctx context.Context, id string) error {
+	return fmt.Errorf("server %s: wait until it is removed: %w", id, context.Cause(ctx))
 }
 
 // errStays is not final: the server's node may be lost, and then Kubernetes waits for it.

@@ -11,8 +11,7 @@ import (
 // the plan allows more. A request that names no role gets the default role, or the highest one that is allowed.
 func limitRole(i store.Instance, of plan.Plan, q BindRequest) (BindRequest, error) {
 	most := cmp.Or(of.SharedRole, plan.ReadOnly)
-	if q.Predecessor != "" || q.SpaceGUID == "" || i.SpaceGUID == "" ||
-		q.SpaceGUID == i.SpaceGUID || !q.Parameters.Role.Beyond(most) {
+	if q.Predecessor != "" || !spacesDiffer(q.SpaceGUID, i.SpaceGUID) || !q.Parameters.Role.Beyond(most) {
 		return q, nil
 	}
 	if q.Parameters.RoleNamed {
@@ -22,3 +21,6 @@ func limitRole(i store.Instance, of plan.Plan, q BindRequest) (BindRequest, erro
 	q.Parameters.Role = most
 	return q, nil
 }
+
+// spacesDiffer reports whether two spaces are known, and are not the same.
+func spacesDiffer(space, other string) bool { return space != "" && other != "" && space != other }

@@ -1,6 +1,7 @@
 package provisioner
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,13 +21,8 @@ const beforeRestore = "restore"
 // restoreInPlace begins to replace the data of an instance by those of a backup. The request has to name the instance,
 // as a confirmation: its data are replaced, and nobody can write meanwhile.
 func (p *Provisioner) restoreInPlace(ctx context.Context, i store.Instance, q UpdateRequest) (Result, error) {
-	name := nameOf(store.Instance{Context: q.Context}) // the name may have changed since the creation
-	if name == "" {
-		name = nameOf(i)
-	}
-	if name == "" {
-		name = i.ID
-	}
+	// The name may have changed since the creation.
+	name := cmp.Or(nameOf(store.Instance{Context: q.Context}), nameOf(i), i.ID)
 	of := p.planOf(i)
 	switch {
 	case q.Plan.ID != of.ID || q.Upgrade:

@@ -24,7 +24,8 @@ func succeed(there store.Beginning, q BindRequest) (_ BindRequest, tls plan.TLS,
 	case q.Predecessor == q.BindingID:
 		return q, "", refuse(Invalid, "A service binding cannot be its own predecessor.")
 	case before == nil || before.State == store.Ending || hasExpired(*before, there.Now) ||
-		ofAnotherSpace(*before, there.Instance, q):
+		// The other space may have rights that limitRole does not give to this one.
+		spacesDiffer(q.SpaceGUID, cmp.Or(before.SpaceGUID, there.Instance.SpaceGUID)):
 		return q, "", refuse(Invalid, "The predecessor_binding_id is not that of a service binding of this service "+
 			"instance. Create a service binding without it.")
 	case before.State != store.Ready:
@@ -50,11 +51,4 @@ func succeed(there store.Beginning, q BindRequest) (_ BindRequest, tls plan.TLS,
 		tls = plan.TLSRequired
 	}
 	return q, tls, nil
-}
-
-// ofAnotherSpace reports whether a binding belongs to another space than the one that requests a successor. That space
-// would get rights that limitRole does not give it.
-func ofAnotherSpace(before store.Binding, i store.Instance, q BindRequest) bool {
-	its := cmp.Or(before.SpaceGUID, i.SpaceGUID)
-	return q.SpaceGUID != "" && its != "" && q.SpaceGUID != its
 }

@@ -40,10 +40,10 @@ func (l *Launcher) destroy(ctx context.Context, id string, may func(*server) (*p
 			l.up.Delete(id)
 			return nil
 		}
-		if s == nil && pause > minPoll && errors.Is(context.Cause(ctx), errStays) { // the time was over within a request
-			return stays(ctx, id)
-		}
 		if s == nil {
+			if pause > minPoll && errors.Is(context.Cause(ctx), errStays) { // the time was over within a request
+				return stays(ctx, id)
+			}
 			return err
 		}
 		if s.secret.Metadata.DeletionTimestamp.IsZero() {

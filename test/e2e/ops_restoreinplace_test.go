@@ -158,7 +158,11 @@ func TestRestoreInPlace(t *testing.T) {
 		// From another instance of the space; and an instance over its quota may write again.
 		other := p.provisioned(t, "shared-small", body{"context": cloudFoundry})
 		_, c := other.bound(t, nil)
-		overfill(t, c.open(t), quotaSmall)
+		fill(t, c.open(t), 0)
+		// In one statement, because the broker may act as soon as the quota is reached, and such a backup fits.
+		exec(t, c.open(t), fmt.Sprintf(`INSERT INTO filler (content)
+			SELECT REPEAT('x', 1 << 20) FROM information_schema.columns LIMIT %d`, quotaSmall+4))
+		awaitRefused(t, c.open(t))
 		operation := other.restoreBackup(t, backup, "db").Expect(t, http.StatusAccepted).String("operation")
 		full := backupIn(t, other.await(t, operation))
 		exec(t, c.open(t), "CALL add_item()")

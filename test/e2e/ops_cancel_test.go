@@ -59,11 +59,9 @@ func (d desk) latest(t *testing.T, i instance) string {
 // ended waits until a task has ended, and returns how.
 func (d desk) ended(t *testing.T, task string) (state, description string) {
 	t.Helper()
+	d.tasks.await(t, task, "ends", "state <> 'in progress'")
 	var shown struct{ State, Description string }
-	testdrive.Eventually(t, undoTime, task+" ends", func() bool {
-		d.read(t, &shown, "tasks", task)
-		return shown.State != "in progress"
-	})
+	d.read(t, &shown, "tasks", task)
 	return shown.State, shown.Description
 }
 

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -259,13 +258,7 @@ func TestRestoreInPlaceInterrupted(t *testing.T) {
 		}
 		d.run(t, 0, "tasks", "cancel", operation)
 		release()
-		testdrive.Eventually(t, undoTime, "the data cannot be put back", func() bool {
-			var shown struct {
-				LastError string `json:"last_error"`
-			}
-			d.read(t, &shown, "tasks", operation)
-			return strings.Contains(shown.LastError, "put the data of before back")
-		})
+		ts.await(t, operation, "cannot put the data back", "last_error LIKE '%put the data of before back%'")
 		if _, err := c.open(t).Exec("INSERT INTO items (name) VALUES ('late')"); err == nil {
 			t.Error("an application can write in a mixture")
 		}
@@ -311,13 +304,7 @@ func TestRestoreInPlaceInterrupted(t *testing.T) {
 				return testdrive.GoOn
 			})
 			operation := i.restoreBackup(t, id, "db").Expect(t, http.StatusAccepted).String("operation")
-			testdrive.Eventually(t, time.Minute, "a step fails", func() bool {
-				var shown struct {
-					LastError string `json:"last_error"`
-				}
-				d.read(t, &shown, "tasks", operation)
-				return shown.LastError != ""
-			})
+			ts.await(t, operation, "has a step that fails", "last_error <> ''")
 			d.run(t, 0, "tasks", "cancel", operation)
 			faults.Decide(func(_ int, at string) testdrive.Word {
 				if at == point {

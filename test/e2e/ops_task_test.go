@@ -63,6 +63,16 @@ func (ts tasks) awaitTakeover(t *testing.T, instanceID, bindingID string, last i
 	})
 }
 
+// await waits until an SQL condition on a task's columns holds. It asks PostgreSQL, because a process of the broker's
+// command for each question takes a hundred times as long.
+func (ts tasks) await(t *testing.T, task, what, condition string) {
+	t.Helper()
+	testdrive.Eventually(t, undoTime, task+" "+what, func() (holds bool) {
+		ts.scan(t, &holds, "SELECT "+condition+" FROM task WHERE 'task_' || id = '"+task+"'")
+		return holds
+	})
+}
+
 // awaitSuccess waits until the task has succeeded.
 func (ts tasks) awaitSuccess(t *testing.T, instanceID, bindingID string) {
 	t.Helper()

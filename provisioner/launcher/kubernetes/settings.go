@@ -45,6 +45,9 @@ func settings(st state) []byte {
 		"ssl-ca=" + secretDir + "/" + caFile,
 		"ssl-cert=" + secretDir + "/" + certFile,
 		"ssl-key=" + secretDir + "/" + keyFile,
+		// The kubelet reports the last 2 KiB of the log of a container that ended. A crash report is longer, and would hide
+		// the reason for the crash.
+		"skip-stack-trace",
 	}
 	lines = append(lines, mysqld.Settings(st.Flavour, st.MemoryMB, 0, st.BinaryLogs)...)
 	if st.Flavour == mysqld.MariaDB {

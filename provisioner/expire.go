@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/leader"
@@ -18,6 +21,8 @@ const (
 	expiryEach = 5 * time.Second
 	// expiredAtOnce is how many tasks are recorded each time. Many bindings may have expired while no broker ran.
 	expiredAtOnce = 500
+	// locksAtOnce is on how many servers accounts are locked at the same time.
+	locksAtOnce = 16
 	// lockTime limits the attempt to lock one account. The next round tries again.
 	lockTime = 10 * time.Second
 )
@@ -59,26 +64,58 @@ func (p *Provisioner) expireDue(ctx context.Context) error {
 		return err // the binding may have been changed since
 	}
 	due, err := p.store.ExpiredBindings(ctx, expiredAtOnce)
-	var locks []func() error
+	busy := map[store.Location][]expired{}
 	for _, b := range due {
 		if ctx.Err() != nil {
 			break
 		}
-		changing, failed := p.expire(ctx, b)
-		if err = errors.Join(err, failed); changing != nil {
-			locks = append(locks, func() error { return p.lockExpired(ctx, *changing, b) })
+		i, failed := p.expire(ctx, b)
+		if err = errors.Join(err, failed); i != nil {
+			busy[i.Location] = append(busy[i.Location], expired{*i, b})
 		}
 	}
 	if len(due) > 0 {
 		p.tasks.Nudge()
 	}
-	for _, lock := range locks { // after all others, because a server may not answer
-		if ctx.Err() != nil {
+	return errors.Join(err, p.lockAll(ctx, busy))
+}
+
+// expired is a binding whose time is over while another task changes its instance.
+type expired struct {
+	instance store.Instance
+	binding  store.ExpiredBinding
+}
+
+// lockAll locks accounts on several servers at once, because one of them may not answer.
+func (p *Provisioner) lockAll(ctx context.Context, busy map[store.Location][]expired) error {
+	var (
+		locking errgroup.Group
+		mu      sync.Mutex
+		all     error
+	)
+	locking.SetLimit(locksAtOnce)
+	for _, of := range busy {
+		locking.Go(func() error {
+			err := p.lockEach(ctx, of)
+			mu.Lock()
+			defer mu.Unlock()
+			all = errors.Join(all, err)
+			return nil
+		})
+	}
+	_ = locking.Wait() // the errors are in all
+	return all
+}
+
+// lockEach locks accounts on one server. If the server does not answer, it leaves the rest to the next round.
+func (p *Provisioner) lockEach(ctx context.Context, of []expired) (all error) {
+	for _, e := range of {
+		err := p.lockExpired(ctx, e.instance, e.binding)
+		if all = errors.Join(all, err); errors.Is(err, context.DeadlineExceeded) {
 			break
 		}
-		err = errors.Join(err, lock())
 	}
-	return err
+	return all
 }
 
 // expire records a task that ends a binding. If an operation is changing the instance, it returns the instance instead.

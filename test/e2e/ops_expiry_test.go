@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -84,5 +86,46 @@ func TestExpiredMeanwhile(t *testing.T) {
 		}
 		expectEmpty(t, restored.unbind(t), http.StatusOK)
 		expectEmpty(t, restored.unbind(t), http.StatusGone)
+	})
+}
+
+// While operations change instances, accounts whose time is over are locked, also if another server does not answer.
+func TestExpiryBesideSilentServer(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
+		env := testdrive.Environment(t, server)
+		faults := testdrive.NewFaults(t, env)
+		p := startPlatform(t, server, env)
+		silent, well := p.makeOwn(t, "dedicated-small"), p.makeOwn(t, "shared-async")
+		asked := body{"parameters": body{"ttl": "5s"}}
+		for range 6 { // with ten seconds for each
+			silent.bound(t, asked)
+		}
+		_, c := well.bound(t, asked)
+		g := newGate(t, "update: limit connections: begins")
+		faults.Decide(func(_ int, point string) testdrive.Word {
+			g.pass(point)
+			return testdrive.GoOn
+		})
+		updated := make(chan testdrive.Response, 1)
+		go func() { updated <- well.updatePlan(t, later, "shared-large") }()
+		testdrive.Receive(t, g.reached, "the update has begun")
+		silent.updatePlan(t, later, "dedicated-large").Expect(t, http.StatusAccepted)
+		pid := testdrive.Mysqlds(t, env["LAUNCHER_DIR"])[0]
+		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		thaw := sync.OnceFunc(func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
+		defer thaw()
+		login := connect(t, c.fields(t))
+		login.SetMaxIdleConns(0)
+		testdrive.Eventually(t, 30*time.Second, "the account is locked", func() bool {
+			return login.PingContext(t.Context()) != nil
+		})
+		g.release()
+		testdrive.Receive(t, updated, "the update ends").Expect(t, http.StatusOK)
+		well.remove(t)
+		thaw()
+		silent.remove(t)
 	})
 }

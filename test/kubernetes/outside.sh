@@ -1,7 +1,7 @@
 #!/bin/bash
 # Runs a broker outside of the cluster of test/kubernetes/with-node, as on Cloud Foundry, set up as docs/kubernetes.md
-# says. Creates an instance, uses it from a pod and from outside, resizes it, deletes its pod, and deletes it.
-# Run it in the project's folder, inside of with-node.
+# says. Creates an instance, uses it from a pod and from outside, resizes it, deletes its pod, stops the kubelet of its
+# node, and deletes it. Run it in the project's folder, inside of with-node.
 set -euo pipefail
 # shellcheck source=test/kubernetes/common.sh
 . test/kubernetes/common.sh
@@ -49,6 +49,33 @@ say "the pod is deleted"
 kubectl -n mysql-servers delete pods --all
 rows() { [ "$(sql "$1" 'SELECT COUNT(*) FROM t' 2>/dev/null)" = 3 ]; }
 within 180 rows "$1"
+
+say "the kubelet of its node stops responding"
+one() { # the same mysqld still runs, and no other one
+  local pods servers
+  pods=$(kubectl -n mysql-servers get pods -o name | wc -l)
+  servers=$(pgrep -x 'mysqld|mariadbd' | tr '\n' ' ')
+  [ "$pods $servers" = "1 $process " ] || fail "$pods pods, mysqld $servers instead of 1 and $process"
+}
+kubectl -n mysql-servers wait --for=condition=Ready pods --all --timeout=60s
+process=$(pgrep -x 'mysqld|mariadbd')
+kill -STOP "$KUBELET_PID"
+lost() { "$dir/mysql-broker" servers --dedicated | grep node-lost; }
+within 180 lost
+curl -sf "$BROKER_URL/metrics" | grep 'mysql_broker_dedicated_servers_in_trouble{.*node-lost.*} 1$'
+within 10 rows "$1"
+kubectl -n mysql-servers delete pods --all --wait=false
+broker update-service orders -p dedicated-small >"$dir/update" 2>&1 &
+updating=$!
+waits() { grep -e 'Waiting until mysqld has stopped' -e 'which does not respond' "$dir/update"; }
+within 60 waits
+one
+within 10 rows "$1"
+kill -CONT "$KUBELET_PID"
+wait "$updating" || fail "the update failed: $(cat "$dir/update")"
+within 180 rows "$1"
+process=$(pgrep -n -x 'mysqld|mariadbd')
+one
 
 say "doctor, the memory of the broker, and the end"
 "$dir/mysql-broker" doctor

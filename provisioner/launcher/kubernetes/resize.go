@@ -200,18 +200,25 @@ var units = map[string]int64{"m": 1, "k": 1e6, "M": 1e9, "G": 1e12, "T": 1e15, "
 const (
 	unknownVariable  = 1193 // ER_UNKNOWN_SYSTEM_VARIABLE
 	readOnlyVariable = 1238 // ER_INCORRECT_GLOBAL_LOCAL_VAR
+
+	// ER_WRONG_USAGE: MariaDB still changes the size of its redo log, for a broker that was killed meanwhile.
+	changeInProgress = 1221
 )
 
 // setGlobals sets the variables that differ between two sizes. Variables that can only be set at the start keep their
-// values until then.
+// values until then. It returns NotYet while an earlier change of one of them is in progress.
 func (l *Launcher) setGlobals(ctx context.Context, s *server, next state, spec launcher.Spec) error {
 	ctx, cancel := context.WithTimeout(ctx, setTime)
 	defer cancel()
 	for _, statement := range changedGlobals(s.state, next) {
 		err := mysqladmin.Exec(ctx, adminLogin(s, spec), statement)
-		if refused, ok := errors.AsType[*mysql.MySQLError](err); ok &&
-			(refused.Number == unknownVariable || refused.Number == readOnlyVariable) {
-			continue
+		if refused, ok := errors.AsType[*mysql.MySQLError](err); ok {
+			switch refused.Number {
+			case unknownVariable, readOnlyVariable:
+				continue
+			case changeInProgress:
+				return launcher.NotYet(minPoll, "Changing the server's memory")
+			}
 		}
 		if err != nil {
 			return err

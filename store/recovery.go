@@ -34,23 +34,41 @@ type RecordedAccount struct {
 	Expired    bool // it is a binding's whose time is over
 }
 
+const selectRecordedInstances = `SELECT id, state, plan_id, ` + locationColumns + `, database_name, created_at,
+	over_since, EXISTS (
+		SELECT FROM task t WHERE t.instance_id = i.id AND t.binding_id = '' AND t.state = 'in progress')
+	FROM instance i `
+
 // RecordedInstances reads the instances on a shared server, or those on dedicated servers ("").
 func (s *Store) RecordedInstances(ctx context.Context, server string) ([]RecordedInstance, error) {
-	return allRowsWithin(ctx, scanTime, s.pool, pgx.RowToStructByPos[RecordedInstance], `SELECT id, state, plan_id, `+
-		locationColumns+`, database_name, created_at, over_since, EXISTS (
-			SELECT FROM task t WHERE t.instance_id = i.id AND t.binding_id = '' AND t.state = 'in progress')
-		FROM instance i WHERE server = $1 ORDER BY id`, server)
+	return allRowsWithin(ctx, scanTime, s.pool, pgx.RowToStructByPos[RecordedInstance],
+		selectRecordedInstances+"WHERE server = $1 ORDER BY id", server)
+}
+
+// RecordedInstance reads one instance, or returns ErrNotFound.
+func (s *Store) RecordedInstance(ctx context.Context, id string) (RecordedInstance, error) {
+	return oneRow(ctx, s.pool, pgx.RowToStructByPos[RecordedInstance], selectRecordedInstances+"WHERE id = $1", id)
+}
+
+func selectRecordedAccounts(where string) string {
+	return `SELECT b.instance_id, b.id, b.state, b.account, b.role, b.created_at, b.grants_due,
+			coalesce(b.expires_at <= now(), false)
+		FROM binding b JOIN instance i ON i.id = b.instance_id ` + where + `
+	UNION ALL SELECT a.instance_id, '', '', a.account, a.role, a.retired_at, a.grants_due, false
+		FROM retired_account a JOIN instance i ON i.id = a.instance_id ` + where + `
+	ORDER BY 1, 4`
 }
 
 // RecordedAccounts reads the accounts of the instances on a shared server, or of those on dedicated servers ("").
 func (s *Store) RecordedAccounts(ctx context.Context, server string) ([]RecordedAccount, error) {
-	return allRowsWithin(ctx, scanTime, s.pool, pgx.RowToStructByPos[RecordedAccount], `
-		SELECT b.instance_id, b.id, b.state, b.account, b.role, b.created_at, b.grants_due,
-				coalesce(b.expires_at <= now(), false)
-			FROM binding b JOIN instance i ON i.id = b.instance_id WHERE i.server = $1
-		UNION ALL SELECT a.instance_id, '', '', a.account, a.role, a.retired_at, a.grants_due, false
-			FROM retired_account a JOIN instance i ON i.id = a.instance_id WHERE i.server = $1
-		ORDER BY 1, 4`, server)
+	return allRowsWithin(ctx, scanTime, s.pool, pgx.RowToStructByPos[RecordedAccount],
+		selectRecordedAccounts("WHERE i.server = $1"), server)
+}
+
+// RecordedAccountsOf reads the accounts of one instance.
+func (s *Store) RecordedAccountsOf(ctx context.Context, instanceID string) ([]RecordedAccount, error) {
+	return allRows(ctx, s.pool, pgx.RowToStructByPos[RecordedAccount],
+		selectRecordedAccounts("WHERE i.id = $1"), instanceID)
 }
 
 // TasksInProgress reads the tasks in progress that were recorded before then.

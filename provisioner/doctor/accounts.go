@@ -11,28 +11,27 @@ import (
 	"mysql-broker/store"
 )
 
-// accounts compares the grants of the accounts on a shared server, or on the dedicated server of an instance, with the
-// records. It finds accounts without a record that may use an instance's database, and accounts whose privileges do not
-// match their role. The caller has read the grants before.
-func (d *Doctor) accounts(ctx context.Context, server string, there map[string]bool, grants []mysqladmin.Grant,
-	only string) ([]Finding, error) {
-	instances, err := d.store.RecordedInstances(ctx, server)
-	if err != nil {
-		return nil, fmt.Errorf("read the instances on a server: %w", err)
-	}
-	recorded, err := d.store.RecordedAccounts(ctx, server)
-	if err != nil {
-		return nil, fmt.Errorf("read the accounts on a server: %w", err)
+// recorded are the instances on a server and their accounts, as recorded.
+type recorded struct {
+	instances []store.RecordedInstance
+	accounts  []store.RecordedAccount
+}
+
+// accounts compares the grants of the accounts on a shared server, or on the dedicated server of an instance (""), with
+// the records. It finds accounts without a record that may use an instance's database, and accounts whose privileges do
+// not match their role. The caller has read the grants before the records.
+func accounts(server string, there map[string]bool, grants []mysqladmin.Grant, r recorded) (findings []Finding) {
+	type of struct{ account, database string }
+	granted := make(map[of]mysqladmin.Grant, len(grants))
+	for _, g := range grants {
+		granted[of{g.Account, g.Database}] = g
 	}
 	own, ids := map[string]store.RecordedInstance{}, map[string]store.RecordedInstance{}
-	for _, i := range instances {
-		if only == "" || i.ID == only {
-			own[i.Database], ids[i.ID] = i, i
-		}
+	for _, i := range r.instances {
+		own[i.Database], ids[i.ID] = i, i
 	}
 	known := map[string]bool{}
-	var findings []Finding
-	for _, a := range recorded {
+	for _, a := range r.accounts {
 		known[a.Account] = true
 		i, here := ids[a.InstanceID]
 		if !here || a.BindingID == "" || a.State != store.Ready || i.State != store.Ready {
@@ -41,16 +40,14 @@ func (d *Doctor) accounts(ctx context.Context, server string, there map[string]b
 		f := Finding{Kind: store.AccountResource, Server: server, Name: a.Account, InstanceID: a.InstanceID,
 			BindingID: a.BindingID}
 		if !there[a.Account] {
-			if only != "" { // on a shared server, accounts have their own records
+			if server == store.DedicatedServers { // on a shared server, accounts have their own records
 				f.Problem, f.ToDo = Missing, "ask for its application to be unbound and bound again"
 				findings = append(findings, f)
 			}
 			continue
 		}
-		at := slices.IndexFunc(grants, func(g mysqladmin.Grant) bool {
-			return g.Account == a.Account && g.Database == i.Database
-		})
-		if a.GrantsDue || i.Busy || at >= 0 && grants[at].Fits(plan.Role(a.Role), i.OverSince != nil) {
+		g, has := granted[of{a.Account, i.Database}]
+		if a.GrantsDue || i.Busy || has && g.Fits(plan.Role(a.Role), i.OverSince != nil) {
 			continue
 		}
 		f.Problem, f.ToDo = Deviating, "ask for its application to be unbound and bound again"
@@ -66,7 +63,7 @@ func (d *Doctor) accounts(ctx context.Context, server string, there map[string]b
 				InstanceID: i.ID, ToDo: "lock it, or drop it: it may use the instance's database, and no binding has it"})
 		}
 	}
-	return findings, nil
+	return findings
 }
 
 // sharedAccounts is accounts for a shared server.
@@ -77,29 +74,39 @@ func (d *Doctor) sharedAccounts(ctx context.Context, server string, holds conten
 			there[t.name] = true
 		}
 	}
-	findings, err := d.accounts(ctx, server, there, holds.grants, "")
+	var r recorded
+	var err error
+	if r.instances, err = d.store.RecordedInstances(ctx, server); err != nil {
+		return nil, fmt.Errorf("read the instances on a server: %w", err)
+	}
+	if r.accounts, err = d.store.RecordedAccounts(ctx, server); err != nil {
+		return nil, fmt.Errorf("read the accounts on a server: %w", err)
+	}
+	findings := accounts(server, there, holds.grants, r)
 	return slices.DeleteFunc(findings, func(f Finding) bool { // an account with a record is an orphan already
 		_, err := d.store.Resource(ctx, f.Kind, f.Server, f.Name)
 		return f.Problem == Stray && !errors.Is(err, store.ErrNotFound)
-	}), err
+	}), nil
 }
 
-// dedicatedAccounts is accounts for the dedicated server of an instance.
-func (d *Doctor) dedicatedAccounts(ctx context.Context, i store.Instance) ([]Finding, error) {
-	var names []string
-	var grants []mysqladmin.Grant
-	err := d.fleet.AsAdmin(ctx, i, func(admin *mysqladmin.Server) (err error) {
-		if names, err = admin.Accounts(ctx); err == nil {
-			grants, err = admin.Grants(ctx)
-		}
-		return err
-	})
+// dedicatedAccounts is accounts for the dedicated server of an instance. It reads the records of that instance alone:
+// there may be thousands of dedicated servers.
+func (d *Doctor) dedicatedAccounts(ctx context.Context, instanceID string, names []string,
+	grants []mysqladmin.Grant) ([]Finding, error) {
+	i, err := d.store.RecordedInstance(ctx, instanceID)
+	if errors.Is(err, store.ErrNotFound) { // deleted meanwhile
+		return nil, nil
+	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("read an instance: %w", err)
+	}
+	its, err := d.store.RecordedAccountsOf(ctx, instanceID)
+	if err != nil {
+		return nil, fmt.Errorf("read the accounts of an instance: %w", err)
 	}
 	there := map[string]bool{}
 	for _, name := range names {
 		there[name] = true
 	}
-	return d.accounts(ctx, store.DedicatedServers, there, grants, i.ID)
+	return accounts(store.DedicatedServers, there, grants, recorded{[]store.RecordedInstance{i}, its}), nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/store"
 )
 
@@ -45,11 +46,17 @@ func (d *Doctor) hear(ctx context.Context, r store.Resource) ([]Finding, error) 
 	if err != nil {
 		return nil, fmt.Errorf("read the instance: %w", err)
 	}
-	if err = d.fleet.Ping(ctx, i); err == nil {
-		var findings []Finding
-		if findings, err = d.dedicatedAccounts(ctx, i); err == nil {
-			return findings, nil
+	var names []string
+	var grants []mysqladmin.Grant
+	if err = d.fleet.Visit(ctx, i, func(admin *mysqladmin.Server) (err error) {
+		ctx, cancel := context.WithTimeout(ctx, listTimeout)
+		defer cancel()
+		if names, err = admin.Accounts(ctx); err == nil {
+			grants, err = admin.Grants(ctx)
 		}
+		return err
+	}); err == nil {
+		return d.dedicatedAccounts(ctx, i.ID, names, grants)
 	}
 	if errors.Is(err, store.ErrUnavailable) {
 		return nil, err

@@ -19,7 +19,7 @@ const (
 	adminUser = "broker_admin"
 	// checkAccount is an account that logs in once while a server is being provisioned, and is then dropped.
 	checkAccount = "broker_check"
-	// answerTimeout bounds how long Ping waits.
+	// answerTimeout bounds how long Visit waits for the login.
 	answerTimeout = 5 * time.Second
 )
 
@@ -161,11 +161,16 @@ func (f *Fleet) open(at store.Location, e launcher.Endpoint, adminPassword strin
 	return mysqladmin.Open(cfg)
 }
 
-// Ping returns an error unless an instance's dedicated server accepts its administrator's login within answerTimeout.
-func (f *Fleet) Ping(ctx context.Context, i store.Instance) error {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
-	defer cancel()
-	return f.AsAdmin(ctx, i, func(admin *mysqladmin.Server) error { return admin.Ping(ctx) })
+// Visit is AsAdmin, but returns an error if the server does not accept the login within answerTimeout.
+func (f *Fleet) Visit(ctx context.Context, i store.Instance, fn func(*mysqladmin.Server) error) error {
+	return f.AsAdmin(ctx, i, func(admin *mysqladmin.Server) error {
+		limited, cancel := context.WithTimeout(ctx, answerTimeout)
+		defer cancel()
+		if err := admin.Ping(limited); err != nil {
+			return err
+		}
+		return fn(admin)
+	})
 }
 
 // Exec runs a statement as the administrator of a dedicated server that listens there. The statement must not contain a

@@ -21,8 +21,9 @@ const (
 	minPause    = 100 * time.Millisecond
 	maxPause    = 5 * time.Second // between two of them, whatever Retry-After says
 
-	// pageSize limits how many objects are in one response to a list, to save memory on both sides.
-	pageSize = 500
+	// pageSize and fullPage limit how many objects are in one response to a list, to save memory on both sides. The latter
+	// is for whole objects: a pod has 10 KiB.
+	pageSize, fullPage = 500, 100
 
 	mergePatch     = "application/merge-patch+json"
 	strategicPatch = "application/strategic-merge-patch+json"
@@ -113,27 +114,74 @@ func list[T any](ctx context.Context, c *client, kind, labels string, page int,
 		accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 	}
 	for {
-		var found struct {
-			Metadata struct {
-				Continue        string `json:"continue"`
-				ResourceVersion string `json:"resourceVersion"`
-			} `json:"metadata"`
-			Items []T `json:"items"`
-		}
+		found := objects[T]{}
 		if err := c.do(ctx, call{method: http.MethodGet, path: c.path(kind) + "?" + query.Encode(), accept: accept},
 			&found); err != nil {
 			return "", err
 		}
-		for _, item := range found.Items {
+		for _, item := range found.items {
 			if err := each(item); err != nil {
 				return "", err
 			}
 		}
-		if found.Metadata.Continue == "" {
-			return found.Metadata.ResourceVersion, nil
+		if found.metadata.Continue == "" {
+			return found.metadata.ResourceVersion, nil
 		}
-		query.Set("continue", found.Metadata.Continue)
+		query.Set("continue", found.metadata.Continue)
 	}
+}
+
+// objects is a page of a list.
+type objects[T any] struct {
+	metadata struct {
+		Continue        string `json:"continue"`
+		ResourceVersion string `json:"resourceVersion"`
+	}
+	items []T
+}
+
+// read decodes the items one by one: json.Decoder keeps the text of what it decodes in memory, and the text of a page
+// is many times larger than what the launcher reads of it.
+func (o *objects[T]) read(from *json.Decoder) error {
+	*o = objects[T]{}
+	if _, err := from.Token(); err != nil { // "{"
+		return err
+	}
+	for from.More() {
+		key, err := from.Token()
+		if err != nil {
+			return err
+		}
+		switch key {
+		case "metadata":
+			err = from.Decode(&o.metadata)
+		case "items":
+			err = o.readItems(from)
+		default:
+			err = from.Decode(&json.RawMessage{})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	_, err := from.Token() // "}"
+	return err
+}
+
+func (o *objects[T]) readItems(from *json.Decoder) error {
+	start, err := from.Token()
+	if err != nil || start == nil { // null if there are none
+		return err
+	}
+	for from.More() {
+		var item T
+		if err := from.Decode(&item); err != nil {
+			return err
+		}
+		o.items = append(o.items, item)
+	}
+	_, err = from.Token() // "]"
+	return err
 }
 
 // call is a request to the API server.
@@ -184,9 +232,12 @@ func (c *client) try(ctx context.Context, request call, body []byte, into any) e
 		return err
 	}
 	defer response.Body.Close()
-	if into == nil {
+	switch into := into.(type) {
+	case nil:
 		_, err = io.Copy(io.Discard, response.Body)
-	} else {
+	case interface{ read(*json.Decoder) error }:
+		err = into.read(json.NewDecoder(response.Body))
+	default:
 		err = json.NewDecoder(response.Body).Decode(into)
 	}
 	if err != nil {

@@ -20,9 +20,6 @@ const (
 	sweepInterval = time.Hour
 
 	renewTime = 5 * time.Second // for a server to show or reload its certificate
-
-	// fullPage is how many whole Secrets are read at once.
-	fullPage = 50
 )
 
 // reloadStatement makes a server reload its certificate; sessions stay open.

@@ -92,7 +92,7 @@ func (s *seen) troubles() map[string]launcher.Trouble {
 
 // listPods notes the state of every server's pod, and returns the version of the list.
 func (l *Launcher) listPods(ctx context.Context, s *seen) (version string, err error) {
-	version, err = list(ctx, l.api, pods, serversSelector, pageSize, func(p pod) error {
+	version, err = list(ctx, l.api, pods, serversSelector, fullPage, func(p pod) error {
 		s.note(p)
 		return nil
 	})

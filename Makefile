@@ -6,6 +6,10 @@ MYSQL97 ?= /opt/mysql-9.7
 # More servers for the tests, in addition to installed packages: paths of executables, separated by colons.
 MYSQLD ?= $(wildcard $(MYSQL97)/bin/mysqld)
 
+# Where `make mariadb118` installs a later MariaDB, to which tests upgrade servers.
+MARIADB118 ?= /opt/mariadb-11.8
+export LATER_MYSQLD ?= $(wildcard $(MARIADB118)/bin/mariadbd)
+
 # Where `make kubernetes-programs` puts the programs of Kubernetes that tests run.
 KUBERNETES_PROGRAMS ?= /opt/kubernetes-programs
 
@@ -31,7 +35,7 @@ export CGO_ENABLED ?= 0
 TEST_MODULES := test/kubernetes/manifests test/lint test/openid/provider
 
 .PHONY: help run build test bench bench-kubernetes chaos soak systemd lint vet analysis go-test fuzz clean mysql97 \
-	kubernetes kubernetes-programs
+	mariadb118 kubernetes kubernetes-programs
 
 help: ## print this
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -116,7 +120,11 @@ fuzz: ## run each fuzz target for FUZZTIME
 
 mysql97: ## install Oracle's MySQL 9.7 to test on it (needs root)
 	@deploy/dev/install-packages.sh mysql97
-	test/mysql97/build.sh $(MYSQL97)
+	test/debian-tree/build.sh mysql-9 $(MYSQL97)
+
+mariadb118: ## install MariaDB 11.8 to test upgrades to it (needs root)
+	@deploy/dev/install-packages.sh mysql97
+	test/debian-tree/build.sh mariadb-11.8 $(MARIADB118)
 
 kubernetes-programs: ## build Kubernetes and etcd for tests; takes ten minutes of one processor
 	test/kubernetes/programs/build.sh $(KUBERNETES_PROGRAMS)

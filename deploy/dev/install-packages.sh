@@ -3,7 +3,7 @@
 #   run         PostgreSQL and a MySQL or MariaDB server
 #   test        those of run, a C compiler for the race detector, faketime, a browser, a dump program, bash-completion,
 #               drivers of six languages for docs/connect.md, and checkers for the files in deploy
-#   mysql97     those that test/mysql97/build.sh needs
+#   mysql97     those that test/debian-tree/build.sh needs
 #   kubernetes  those of run, and those that a Kubernetes node runs (test/kubernetes/node)
 # It starts, restarts and configures no service of the system: it installs programs only, and no PostgreSQL cluster.
 # Usage: install-packages.sh run|test|mysql97|kubernetes

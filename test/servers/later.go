@@ -1,0 +1,95 @@
+package servers
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/mysqld"
+)
+
+// Later returns a program of a later version of the same flavour, to upgrade to: one of $LATER_MYSQLD, or else the same
+// program under the next version number. Debian packages one version of MySQL only.
+func Later(t testing.TB, b mysqld.Binary) mysqld.Binary {
+	t.Helper()
+	for _, path := range filepath.SplitList(os.Getenv("LATER_MYSQLD")) {
+		later, err := mysqld.ReadBinary(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if later.Flavour == b.Flavour && launcher.CompareVersions(later.Version, b.Version) > 0 {
+			return later
+		}
+	}
+	if strings.Contains(os.Getenv("REQUIRE_LATER"), b.Flavour) {
+		t.Fatalf("$LATER_MYSQLD names no %s later than %s", b.Flavour, b.Version)
+	}
+	return Renumbered(t, b)
+}
+
+// Renumbered returns the same program under the next version number, which it prints and reports in SQL.
+func Renumbered(t testing.TB, b mysqld.Binary) mysqld.Binary {
+	t.Helper()
+	version := next(b.Version)
+	dir := Made(t, b.Flavour+"-"+version, func(dir string) error { return renumber(b, version, dir) })
+	later, err := mysqld.ReadBinary(filepath.Join(dir, "bin", filepath.Base(b.Path)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return later
+}
+
+// next returns a later version of the same length, so that it fits into the same place.
+func next(version string) string {
+	at := strings.LastIndexByte(version, '.') + 1
+	n, _ := strconv.Atoi(version[at:])
+	return version[:at] + strings.Repeat("9", len(strconv.Itoa(n)))
+}
+
+func renumber(b mysqld.Binary, version, dir string) error {
+	if version == b.Version {
+		return fmt.Errorf("there is no version after %s", version)
+	}
+	program, err := os.ReadFile(b.Path)
+	if err != nil {
+		return err
+	}
+	program = bytes.ReplaceAll(program, []byte(b.Version), []byte(version))
+	if err := LinkTree(b, dir); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "bin", filepath.Base(b.Path)), program, 0o755)
+}
+
+// LinkTree makes a directory from which another program than b.Path can use all else of b's installation.
+func LinkTree(b mysqld.Binary, dir string) error {
+	for _, sub := range []string{dir, filepath.Join(dir, "bin")} {
+		if err := os.Mkdir(sub, 0o755); err != nil {
+			return err
+		}
+	}
+	for _, name := range []string{"lib", "share"} {
+		if err := os.Symlink(filepath.Join(b.BaseDir, name), filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	tools, err := filepath.Glob(filepath.Join(b.BaseDir, "bin", "m*"))
+	if err != nil {
+		return err
+	}
+	for _, tool := range append(tools, filepath.Join(b.BaseDir, "bin", "resolveip")) {
+		if name := filepath.Base(tool); name != filepath.Base(b.Path) {
+			if err := os.Symlink(tool, filepath.Join(dir, "bin", name)); err != nil && !errors.Is(err, fs.ErrExist) {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -97,6 +97,26 @@ type Stopper interface {
 	StopAll(ctx context.Context) error
 }
 
+// Upgrader is a Launcher that offers versions of servers, and upgrades servers to them.
+type Upgrader interface {
+	Launcher
+
+	// Versions returns what can be launched. New servers whose Spec names no version get the newest of its flavour; the
+	// first version has the flavour of those that name none.
+	Versions() []Version
+
+	// Upgrade stops the server, keeps a copy of its data, and starts it with the newest offered version that matches the
+	// spec's. Applications cannot connect before the data are upgraded, and the databases, programs and accounts of before
+	// are there. Address, limits, accounts and passwords stay the same. A server that has the version is left alone. It
+	// returns ErrNotFound if there is no such server, and gives up if the version is older than the server's, or fails.
+	// After that, and if ctx ends, the caller calls Upgrade again or Revert.
+	Upgrade(ctx context.Context, spec Spec, report func(progress string)) (Endpoint, error)
+
+	// Revert ends an upgrade that did not succeed: the server runs its former version, on the data of before. It does
+	// nothing if the upgrade was not begun or has succeeded.
+	Revert(ctx context.Context, spec Spec, report func(progress string)) (Endpoint, error)
+}
+
 // Spec describes a server.
 type Spec struct {
 	ID            string            // lower-case letters, digits and underscores, at most 32 characters

@@ -32,11 +32,21 @@ type Binary struct {
 	BaseDir string // the installation's root: --basedir
 }
 
-// Runs reports whether the binary has this flavour and version. "" matches any; a version with fewer numbers matches by
-// prefix.
-func (b Binary) Runs(flavour, version string) bool {
-	return (flavour == "" || flavour == b.Flavour) &&
-		(version == "" || strings.HasPrefix(b.Version+".", version+"."))
+// ChooseBinaries reads the executables at paths, which are joined by commas, or finds one if paths is empty. They must
+// be of one flavour.
+func ChooseBinaries(paths string) (all []Binary, err error) {
+	for path := range strings.SplitSeq(paths, ",") {
+		b, err := ChooseBinary(strings.TrimSpace(path))
+		if err != nil {
+			return nil, err
+		}
+		if len(all) > 0 && b.Flavour != all[0].Flavour {
+			return nil, fmt.Errorf("%s is %s, and %s is %s: use a launcher for each flavour", all[0].Path, all[0].Flavour,
+				b.Path, b.Flavour)
+		}
+		all = append(all, b)
+	}
+	return all, nil
 }
 
 // ChooseBinary reads the executable at path, or finds one if path is empty.
@@ -122,13 +132,22 @@ func parseVersion(line string) (Binary, error) {
 
 // InstallScript returns the path of the program that creates a data directory for MariaDB.
 func (b Binary) InstallScript() (string, error) {
-	for _, name := range []string{
-		"bin/mariadb-install-db", "scripts/mariadb-install-db", "bin/mysql_install_db", "scripts/mysql_install_db",
-	} {
+	return b.tool("bin/mariadb-install-db", "scripts/mariadb-install-db", "bin/mysql_install_db",
+		"scripts/mysql_install_db")
+}
+
+// UpgradeTool returns the path of the program that upgrades the system tables of MariaDB.
+func (b Binary) UpgradeTool() (string, error) {
+	return b.tool("bin/mariadb-upgrade", "bin/mysql_upgrade")
+}
+
+// tool returns the first of the programs that is installed.
+func (b Binary) tool(names ...string) (string, error) {
+	for _, name := range names {
 		path := filepath.Join(b.BaseDir, name)
 		if _, err := os.Stat(path); err == nil {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("no mariadb-install-db under %s", b.BaseDir)
+	return "", fmt.Errorf("no %s under %s", filepath.Base(names[0]), b.BaseDir)
 }

@@ -23,7 +23,8 @@ func Kind() launcher.Kind {
 			Meaning: "how long a new server may take to come up; raise it where disks are slow"},
 		{Name: "LAUNCHER_SPARES", Default: "2",
 			Meaning: "how many data directories are kept ready for new servers, which then start sooner"},
-		{Name: "LAUNCHER_MYSQLD", Meaning: "path of the mysqld or mariadbd to launch; default: the first one found"},
+		{Name: "LAUNCHER_MYSQLD", Meaning: "path of the mysqld or mariadbd to launch, or several joined by " +
+			"commas, of one flavour and different versions; default: the first one found"},
 	}}
 }
 
@@ -46,8 +47,11 @@ func configure(env *launcher.Environment) launcher.Configured {
 	if c.Spares, err = strconv.Atoi(env.Value("LAUNCHER_SPARES")); err != nil || c.Spares < 0 {
 		env.Wrong("LAUNCHER_SPARES", "is not a number such as 2, or 0 for none")
 	}
-	if c.Binary, err = mysqld.ChooseBinary(env.Value("LAUNCHER_MYSQLD")); err != nil {
+	binaries, err := mysqld.ChooseBinaries(env.Value("LAUNCHER_MYSQLD"))
+	if err != nil {
 		env.Wrong("LAUNCHER_MYSQLD", "names no server: %w", err)
+	} else {
+		c.Binary, c.Others = binaries[0], binaries[1:]
 	}
 	c.name = env.Name
 	return c

@@ -33,6 +33,10 @@ func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec,
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
+	program, err := l.offered(spec)
+	if err != nil {
+		return launcher.Endpoint{}, err
+	}
 	unlock, err := sd.makeAndLock(ctx)
 	if err != nil {
 		return launcher.Endpoint{}, err
@@ -47,6 +51,9 @@ func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec,
 	if ctx.Err() != nil { // the report may have found that another broker has the work
 		return launcher.Endpoint{}, fmt.Errorf("server %s: %w", sd.id, context.Cause(ctx))
 	}
+	if st, err = l.abandonUpgrade(ctx, sd, st); err != nil {
+		return launcher.Endpoint{}, err
+	}
 	if st.Phase == phaseSuspended {
 		if err := l.resume(ctx, sd, &st, spec); err != nil {
 			return launcher.Endpoint{}, err
@@ -59,12 +66,12 @@ func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec,
 				errors.Join(launcher.ErrKept, err))
 		}
 		st = state{
-			Phase: phaseLaunching, Flavour: l.cfg.Binary.Flavour,
+			Phase: phaseLaunching, Flavour: program.Flavour, Version: program.Version,
 			Host: cmp.Or(st.Host, l.cfg.Host), Port: st.Port,
 			MemoryMB: spec.MemoryMB, StorageMB: spec.StorageMB, Labels: spec.Labels,
 			BinaryLogs: spec.BinaryLogs,
 		}
-		if written, err = l.prepare(ctx, sd, &st); err != nil {
+		if written, err = l.prepare(ctx, sd, &st, program); err != nil {
 			return launcher.Endpoint{}, err
 		}
 	}
@@ -83,17 +90,10 @@ func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec,
 	return l.answerFor(ctx, sd, st, spec)
 }
 
-// instanceOf returns the directory of a server. It refuses names and passwords that would need escaping in SQL, and
-// versions that this launcher does not have.
+// instanceOf returns the directory of a server. It refuses names and passwords that would need escaping in SQL.
 func (l *Launcher) instanceOf(spec launcher.Spec) (serverDir, error) {
 	if err := mysqld.CheckAdmin(spec.AdminUser, spec.AdminPassword); err != nil {
 		return serverDir{}, fmt.Errorf("server %s: %w", spec.ID, err)
-	}
-	if b := l.cfg.Binary; !b.Runs(spec.Flavour, spec.Version) {
-		return serverDir{}, &launcher.Error{Action: launcher.GiveUp,
-			Sentence: "The servers of this plan cannot be run here just now.",
-			Err: fmt.Errorf("server %s: %s %s is wanted, and the only mysqld here is %s %s", spec.ID, spec.Flavour,
-				spec.Version, b.Flavour, b.Version)}
 	}
 	return l.serverDir(spec.ID)
 }
@@ -115,7 +115,8 @@ func (d serverDir) makeAndLock(ctx context.Context) (unlock func(), err error) {
 
 // prepare chooses a port and creates all files of a server, after removing the data of an earlier attempt. If written
 // is not nil, it yields once the files survive a power failure.
-func (l *Launcher) prepare(ctx context.Context, sd serverDir, st *state) (written <-chan error, err error) {
+func (l *Launcher) prepare(ctx context.Context, sd serverDir, st *state,
+	program mysqld.Binary) (written <-chan error, err error) {
 	if st.Port != 0 { // otherwise nothing was ever started
 		if err := l.stopIfRunning(ctx, sd, (*server).kill); err != nil {
 			return nil, err
@@ -130,7 +131,7 @@ func (l *Launcher) prepare(ctx context.Context, sd serverDir, st *state) (writte
 			return nil, fmt.Errorf("server %s: %w", sd.id, err)
 		}
 	}
-	if written, err = l.fillDataDir(ctx, sd, st.Host); err != nil {
+	if written, err = l.fillDataDir(ctx, sd, st.Host, program); err != nil {
 		return nil, fmt.Errorf("server %s: %w", sd.id, err)
 	}
 	fault.Point("launch", "data copied")
@@ -142,11 +143,14 @@ func (l *Launcher) prepare(ctx context.Context, sd serverDir, st *state) (writte
 
 // fillDataDir takes a spare or, if there is none, copies the template and creates the keys. The files need not be
 // synced before the server starts, only before Launch returns.
-func (l *Launcher) fillDataDir(ctx context.Context, sd serverDir, host string) (written <-chan error, err error) {
-	if taken, err := l.takeSpare(sd, host); taken || err != nil {
-		return nil, err
+func (l *Launcher) fillDataDir(ctx context.Context, sd serverDir, host string,
+	program mysqld.Binary) (written <-chan error, err error) {
+	if program == l.cfg.Binary {
+		if taken, err := l.takeSpare(sd, host); taken || err != nil {
+			return nil, err
+		}
 	}
-	template, err := l.template(ctx)
+	template, err := l.template(ctx, program)
 	if err != nil {
 		return nil, err
 	}

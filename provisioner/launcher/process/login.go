@@ -36,10 +36,8 @@ func probe(ctx context.Context, sd serverDir) (up bool, err error) {
 		return false, fmt.Errorf("server %s: %w", sd.id, err)
 	}
 	defer dir.Close()
-	cfg := mysql.NewConfig()
-	cfg.User, cfg.Net = "root", "unix"
-	// This path fits into a socket address, however long the directory's own path is.
-	cfg.Addr = fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), socketName)
+	cfg := socketLogin(dir)
+	cfg.User = "root"
 	var refused *mysql.MySQLError
 	switch err := login(ctx, cfg); {
 	case err == nil:
@@ -48,6 +46,15 @@ func probe(ctx context.Context, sd serverDir) (up bool, err error) {
 		return true, nil
 	}
 	return false, nil
+}
+
+// socketLogin returns the configuration of a login through the socket in a data directory, which stays open.
+func socketLogin(dataDir *os.File) *mysql.Config {
+	cfg := mysql.NewConfig()
+	cfg.Net = "unix"
+	// This path fits into a socket address, however long the directory's own path is.
+	cfg.Addr = fmt.Sprintf("/proc/self/fd/%d/%s", dataDir.Fd(), socketName)
+	return cfg
 }
 
 // checkAdmin logs in as the server's admin account, as applications do: over TCP, with the certificate verified.

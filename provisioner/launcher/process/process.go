@@ -26,6 +26,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,12 +38,13 @@ import (
 
 // Config says how servers are run. The defaults of zero values are named.
 type Config struct {
-	Dir         string        // state directory, made when missing; servers must be able to reach it
-	Binary      mysqld.Binary // the mysqld to run
-	Host        string        // as applications reach this host, for new servers; 127.0.0.1
-	BindAddress string        // address the servers listen on, e.g. 0.0.0.0; 127.0.0.1
-	PortMin     int           // first port that may be used; 13400
-	PortMax     int           // last port that may be used; 13999
+	Dir         string          // state directory, made when missing; servers must be able to reach it
+	Binary      mysqld.Binary   // the mysqld to run
+	Others      []mysqld.Binary // more versions of that flavour; Open puts the newest of all into Binary
+	Host        string          // as applications reach this host, for new servers; 127.0.0.1
+	BindAddress string          // address the servers listen on, e.g. 0.0.0.0; 127.0.0.1
+	PortMin     int             // first port that may be used; 13400
+	PortMax     int             // last port that may be used; 13999
 	// Spares is how many data directories are kept ready for new servers, each as large as that of a new server; none by
 	// default. A launch without a spare copies a data directory first.
 	Spares int
@@ -78,7 +80,10 @@ type Launcher struct {
 	supervision     sync.WaitGroup
 }
 
-var _ launcher.Stopper = (*Launcher)(nil)
+var (
+	_ launcher.Stopper  = (*Launcher)(nil)
+	_ launcher.Upgrader = (*Launcher)(nil)
+)
 
 // Open prepares the state directory. It starts servers that do not run only if the options have it supervise.
 func Open(cfg Config) (*Launcher, error) {
@@ -164,7 +169,7 @@ func (l *Launcher) Endpoint(_ context.Context, id string) (launcher.Endpoint, er
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
-	if st.Phase != phaseReady {
+	if st.Phase != phaseReady && st.Phase != phaseUpgrading {
 		return launcher.Endpoint{}, launcher.ErrNotFound
 	}
 	return l.endpoint(sd, st)
@@ -206,6 +211,9 @@ func (c Config) withDefaults() Config {
 	if c.PortMin == 0 && c.PortMax == 0 {
 		c.PortMin, c.PortMax = 13400, 13999
 	}
+	all := append([]mysqld.Binary{c.Binary}, c.Others...)
+	slices.SortStableFunc(all, func(a, b mysqld.Binary) int { return launcher.CompareVersions(b.Version, a.Version) })
+	c.Binary, c.Others = all[0], all[1:]
 	c.LaunchTimeout = cmp.Or(c.LaunchTimeout, launchTimeout)
 	if c.controlGroups == nil {
 		c.controlGroups = func() (*controlGroups, error) { return useControlGroups("/proc/self") }

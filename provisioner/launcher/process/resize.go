@@ -25,6 +25,9 @@ func (l *Launcher) Resize(ctx context.Context, spec launcher.Spec,
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
+	if st, err = l.abandonUpgrade(ctx, sd, st); err != nil {
+		return launcher.Endpoint{}, err
+	}
 	if st.Phase == phaseSuspended {
 		return launcher.Endpoint{}, launcher.ErrNotFound
 	}

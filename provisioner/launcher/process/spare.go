@@ -110,7 +110,7 @@ func (l *Launcher) keepSpares(ctx context.Context) {
 // fillSpares makes the missing spares. It does nothing until the first launch has made a template: a host may never
 // launch anything.
 func (l *Launcher) fillSpares(ctx context.Context) error {
-	template := l.templateDir()
+	template := l.templateDir(l.cfg.Binary)
 	if _, err := os.Stat(template); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/mysqld"
 )
 
@@ -35,13 +36,26 @@ var (
 	errNotUp = errors.New("mysqld did not come up in time and was killed")
 )
 
-// start starts a server that does not run. The caller holds its lock.
+// start starts a server that does not run, with the program for its data. The caller holds its lock.
 func (l *Launcher) start(ctx context.Context, sd serverDir, st state, options ...string) (*server, error) {
-	if st.Flavour != l.cfg.Binary.Flavour {
-		return nil, fmt.Errorf("server %s: its data are of %s, which %s cannot read",
-			sd.id, st.Flavour, l.cfg.Binary.Path)
+	b, err := l.programFor(sd, st)
+	if err != nil {
+		return nil, err
 	}
-	if err := l.writeSettings(sd, st); err != nil {
+	// Within a series, and on MySQL, the program upgrades the data, and older ones may refuse them afterwards.
+	if of := l.versionOfData(sd, st); st.Phase == phaseReady && st.Version != b.Version &&
+		(of == "" || st.Flavour == mysqld.MySQL || launcher.SameSeries(of, b.Version)) {
+		st.Version = b.Version
+		if err := sd.saveState(st); err != nil && !saysDiskFull(err) {
+			return nil, err
+		}
+	}
+	return l.startProgram(ctx, sd, st, b, options...)
+}
+
+func (l *Launcher) startProgram(ctx context.Context, sd serverDir, st state, b mysqld.Binary,
+	options ...string) (*server, error) {
+	if err := l.writeSettings(sd, st, b); err != nil {
 		return nil, fmt.Errorf("server %s: settings: %w", sd.id, err)
 	}
 	if err := removeStaleSocket(sd); err != nil {
@@ -62,9 +76,9 @@ func (l *Launcher) start(ctx context.Context, sd serverDir, st state, options ..
 	if err != nil { // a server limited by RLIMIT_DATA alone is better than none
 		l.cfg.Logger.Warn("a server is started without a control group", "server", sd.id, "error", err)
 	}
-	cmd := exec.Command(l.cfg.Binary.Path, arguments...)
+	cmd := exec.Command(b.Path, arguments...)
 	if !l.cfg.UnlimitedMemory {
-		cmd = limited(mysqld.DataLimitMB(st.Flavour, st.MemoryMB), group != nil, l.cfg.Binary.Path, arguments...)
+		cmd = limited(mysqld.DataLimitMB(st.Flavour, st.MemoryMB), group != nil, b.Path, arguments...)
 	}
 	cmd.Dir = sd.dir
 	cmd.Env = serverEnvironment()
@@ -82,8 +96,8 @@ func (l *Launcher) start(ctx context.Context, sd serverDir, st state, options ..
 }
 
 // writeSettings writes the settings file if its content differs, so that a server can be started on a full disk.
-func (l *Launcher) writeSettings(sd serverDir, st state) error {
-	content := l.settings(sd, st)
+func (l *Launcher) writeSettings(sd serverDir, st state, b mysqld.Binary) error {
+	content := l.settings(sd, st, b)
 	if present, err := os.ReadFile(sd.settingsFile()); err == nil && bytes.Equal(present, content) {
 		return nil
 	}

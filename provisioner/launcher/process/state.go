@@ -19,6 +19,7 @@ const (
 	phaseLaunching  phase = "launching"  // not ready yet: Launch starts again from an empty data directory
 	phaseReady      phase = "ready"      // may hold a tenant's data
 	phaseSuspended  phase = "suspended"  // does not run, and has no port; Launch makes it ready again
+	phaseUpgrading  phase = "upgrading"  // only Upgrade and Revert start it, and nobody can connect; see upgrade.go
 	phaseDestroying phase = "destroying" // must never run again
 )
 
@@ -27,7 +28,8 @@ const (
 type state struct {
 	Phase     phase  `json:"phase"`
 	Flavour   string `json:"flavour"`
-	Host      string `json:"host,omitempty"` // at launch; applications and the certificate hold it for good
+	Version   string `json:"version,omitempty"` // that the data are of; brokers of before this field did not record it
+	Host      string `json:"host,omitempty"`    // at launch; applications and the certificate hold it for good
 	Port      int    `json:"port"`
 	MemoryMB  int    `json:"memory_mb"`
 	StorageMB int    `json:"storage_mb"`
@@ -39,6 +41,8 @@ type state struct {
 	// The size that the redo log was raised to, and when; see redolog.go.
 	RedoMB     int       `json:"redo_mb,omitempty"`
 	RedoRaised time.Time `json:"redo_raised,omitzero"`
+
+	Copied bool `json:"copied,omitempty"` // in phaseUpgrading: the copy of the data is complete
 }
 
 func (st state) redoLogMB() int { return mysqld.RedoLogMB(st.Flavour, st.MemoryMB, st.RedoMB) }

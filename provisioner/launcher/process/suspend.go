@@ -24,6 +24,9 @@ func (l *Launcher) Suspend(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
+	if st, err = l.abandonUpgrade(ctx, sd, st); err != nil {
+		return err
+	}
 	switch st.Phase {
 	case phaseReady:
 		st.Phase = phaseSuspended

@@ -17,10 +17,10 @@ import (
 	"mysql-broker/provisioner/launcher/mysqld"
 )
 
-// template returns a data directory of the launcher's flavour and version, with no account that can log in. It is
-// created once, in 1 to 3 s; a copy takes a tenth of that.
-func (l *Launcher) template(ctx context.Context) (string, error) {
-	dir := l.templateDir()
+// template returns a data directory of a program's flavour and version, with no account that can log in. It is created
+// once, in 1 to 3 s; a copy takes a tenth of that.
+func (l *Launcher) template(ctx context.Context, b mysqld.Binary) (string, error) {
+	dir := l.templateDir(b)
 	if _, err := os.Stat(dir); err == nil { // it gets its name when it is complete
 		return dir, nil
 	}
@@ -36,7 +36,7 @@ func (l *Launcher) template(ctx context.Context) (string, error) {
 	if err := os.RemoveAll(begun); err != nil {
 		return "", fmt.Errorf("make a template: %w", err)
 	}
-	if err := l.initialise(ctx, lock, begun); err != nil {
+	if err := l.initialise(ctx, b, lock, begun); err != nil {
 		return "", errors.Join(fmt.Errorf("make a template: %w", err), os.RemoveAll(begun))
 	}
 	if err := digHoles(begun); err != nil {
@@ -53,7 +53,7 @@ func (l *Launcher) template(ctx context.Context) (string, error) {
 
 // initialise creates a data directory. Its programs also hold the lock, because they may outlive this process: nobody
 // may start again while one still writes.
-func (l *Launcher) initialise(ctx context.Context, lock *os.File, dir string) error {
+func (l *Launcher) initialise(ctx context.Context, b mysqld.Binary, lock *os.File, dir string) error {
 	// Servers that share a directory for temporary tables, such as /tmp, sometimes delete each other's.
 	tmp := l.templateTmpDir()
 	if err := os.RemoveAll(tmp); err != nil {
@@ -67,25 +67,26 @@ func (l *Launcher) initialise(ctx context.Context, lock *os.File, dir string) er
 	}
 	options := append([]string{
 		"--no-defaults",
-		"--basedir=" + l.cfg.Binary.BaseDir,
+		"--basedir=" + b.BaseDir,
 		"--datadir=" + dir,
-	}, mysqld.InitialOptions[l.cfg.Binary.Flavour]...)
-	if l.cfg.Binary.Flavour == mysqld.MariaDB {
-		return l.initialiseMariaDB(ctx, lock, dir, options)
+	}, mysqld.InitialOptions[b.Flavour]...)
+	if b.Flavour == mysqld.MariaDB {
+		return l.initialiseMariaDB(ctx, b, lock, dir, options)
 	}
-	return l.initialiseMySQL(ctx, lock, dir, options)
+	return l.initialiseMySQL(ctx, b, lock, dir, options)
 }
 
 // initialiseMySQL drops root as the last act of initialisation: an --init-file that failed in a copy would otherwise
 // leave root without a password. https://dev.mysql.com/doc/refman/8.4/en/data-directory-initialization.html
-func (l *Launcher) initialiseMySQL(ctx context.Context, lock *os.File, dir string, options []string) error {
+func (l *Launcher) initialiseMySQL(ctx context.Context, b mysqld.Binary, lock *os.File, dir string,
+	options []string) error {
 	drop := dir + ".sql"
 	if err := os.WriteFile(drop, []byte("DROP USER 'root'@'localhost';\n"), 0o644); err != nil {
 		return err
 	}
 	defer os.Remove(drop)
 	options = append(options, "--initialize-insecure", "--init-file="+drop)
-	if err := l.runTool(ctx, lock, "", l.cfg.Binary.Path, options...); err != nil {
+	if err := l.runTool(ctx, lock, "", b.Path, options...); err != nil {
 		return err
 	}
 	// auto.cnf holds the server's identity, the PEM files its keys: a copy must have its own.
@@ -94,8 +95,9 @@ func (l *Launcher) initialiseMySQL(ctx context.Context, lock *os.File, dir strin
 
 // initialiseMariaDB removes the accounts that the installation script leaves without a password: root@localhost,
 // root@HOST, root@127.0.0.1 and root@::1. https://mariadb.com/kb/en/mariadb-install-db/
-func (l *Launcher) initialiseMariaDB(ctx context.Context, lock *os.File, dir string, options []string) error {
-	script, err := l.cfg.Binary.InstallScript()
+func (l *Launcher) initialiseMariaDB(ctx context.Context, b mysqld.Binary, lock *os.File, dir string,
+	options []string) error {
+	script, err := b.InstallScript()
 	if err != nil {
 		return err
 	}
@@ -105,14 +107,14 @@ func (l *Launcher) initialiseMariaDB(ctx context.Context, lock *os.File, dir str
 	}
 	const dropAccounts = "DELETE FROM mysql.global_priv WHERE User <> 'mariadb.sys';\n" +
 		"DELETE FROM mysql.proxies_priv;\n"
-	if err := l.runTool(ctx, lock, dropAccounts, l.cfg.Binary.Path, append(options, "--bootstrap")...); err != nil {
+	if err := l.runTool(ctx, lock, dropAccounts, b.Path, append(options, "--bootstrap")...); err != nil {
 		return err
 	}
 	return removeMatching(dir, "ib_buffer_pool")
 }
 
-func (l *Launcher) templateDir() string {
-	return filepath.Join(l.templatesDir(), l.cfg.Binary.Flavour+"-"+l.cfg.Binary.Version)
+func (l *Launcher) templateDir(b mysqld.Binary) string {
+	return filepath.Join(l.templatesDir(), b.Flavour+"-"+b.Version)
 }
 
 func (l *Launcher) templateTmpDir() string { return filepath.Join(l.templatesDir(), "tmp") }

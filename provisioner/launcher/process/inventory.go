@@ -1,0 +1,104 @@
+package process
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+
+	"mysql-broker/provisioner/launcher"
+)
+
+// inventory is what a server has, apart from rows.
+type inventory struct {
+	Version string
+	Objects map[string]string // "account u_x@%" or "view a.b", and what must not change
+}
+
+const systemSchemas = `('mysql', 'sys', 'information_schema', 'performance_schema')`
+
+// inventoryQueries return names and contents. Databases are in the list of tables only if they have any, so they are
+// listed as well.
+var inventoryQueries = []string{
+	`SELECT CONCAT('database ', schema_name), default_collation_name FROM information_schema.schemata
+		WHERE schema_name NOT IN ` + systemSchemas,
+	`SELECT CONCAT(LOWER(table_type), ' ', table_schema, '.', table_name), '' FROM information_schema.tables
+		WHERE table_schema NOT IN ` + systemSchemas,
+	`SELECT CONCAT(LOWER(routine_type), ' ', routine_schema, '.', routine_name), SHA2(routine_definition, 256)
+		FROM information_schema.routines WHERE routine_schema NOT IN ` + systemSchemas,
+	`SELECT CONCAT('trigger ', trigger_schema, '.', trigger_name), SHA2(action_statement, 256)
+		FROM information_schema.triggers WHERE trigger_schema NOT IN ` + systemSchemas,
+	`SELECT CONCAT('event ', event_schema, '.', event_name), SHA2(event_definition, 256)
+		FROM information_schema.events WHERE event_schema NOT IN ` + systemSchemas,
+	`SELECT CONCAT('account ', user, '@', host), SHA2(CONCAT_WS(' ', plugin, authentication_string), 256) FROM mysql.user
+		WHERE user NOT LIKE 'mysql.%' AND user <> 'mariadb.sys'`,
+	`SELECT CONCAT('privileges ', user, '@', host, ' on ', db), '' FROM mysql.db`,
+}
+
+// inventoryOf asks a server, as its admin account, through its socket.
+func inventoryOf(ctx context.Context, sd serverDir, spec launcher.Spec) (found inventory, err error) {
+	dir, err := os.Open(sd.dataDir())
+	if err != nil {
+		return found, fmt.Errorf("server %s: %w", sd.id, err)
+	}
+	defer dir.Close()
+	cfg := socketLogin(dir)
+	cfg.User, cfg.Passwd = spec.AdminUser, spec.AdminPassword
+	cfg.DBName = "mysql" // MySQL lists events only if there is a default database
+	cfg.Logger = &mysql.NopLogger{}
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return found, err
+	}
+	db := sql.OpenDB(connector)
+	defer db.Close()
+	if err := db.QueryRowContext(ctx, "SELECT VERSION()").Scan(&found.Version); err != nil {
+		return found, fmt.Errorf("server %s: ask for its version: %w", sd.id, err)
+	}
+	found.Objects = map[string]string{}
+	for _, query := range inventoryQueries {
+		if err := found.add(ctx, db, query); err != nil {
+			return found, fmt.Errorf("server %s: list what it has: %w", sd.id, err)
+		}
+	}
+	return found, nil
+}
+
+func (v inventory) add(ctx context.Context, db *sql.DB, query string) error {
+	rows, err := db.QueryContext(ctx, query)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name, content sql.NullString
+		if err := rows.Scan(&name, &content); err != nil {
+			return err
+		}
+		v.Objects[name.String] = content.String
+	}
+	return rows.Err()
+}
+
+// is reports whether the server says that it has that version.
+func (v inventory) is(version string) bool { return strings.HasPrefix(v.Version, version) }
+
+// in returns an error that names what is missing or different in a later inventory.
+func (v inventory) in(later inventory) error {
+	var lost []string
+	for _, name := range slices.Sorted(maps.Keys(v.Objects)) {
+		if content, there := later.Objects[name]; !there || content != v.Objects[name] {
+			lost = append(lost, name)
+		}
+	}
+	if len(lost) == 0 {
+		return nil
+	}
+	return fmt.Errorf("after the upgrade, %d of %d objects are missing or different: %s", len(lost), len(v.Objects),
+		strings.Join(lost[:min(len(lost), 10)], ", "))
+}

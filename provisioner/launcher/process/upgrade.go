@@ -1,0 +1,396 @@
+package process
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"mysql-broker/provisioner/fault"
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/mysqld"
+)
+
+const (
+	// stopTime is how long a server may take to shut down before its data are copied. It is not killed then, because a
+	// newer version may be unable to recover the redo log.
+	stopTime = 10 * time.Minute
+
+	// dataUpgradeTime limits the upgrade of the system tables. It depends on the number of tables.
+	dataUpgradeTime = time.Hour
+)
+
+// offline are the options of a server that only this host's programs can reach, through its socket.
+var offline = []string{"--skip-networking"}
+
+// dataUpgrade are the options with which MySQL upgrades its data, even if it was killed while it did so before.
+// https://dev.mysql.com/doc/refman/8.4/en/server-options.html#option_mysqld_upgrade
+var dataUpgrade = map[string][]string{mysqld.MySQL: {"--loose-upgrade=FORCE"}}
+
+func (d serverDir) copyDir() string       { return filepath.Join(d.dir, "before-upgrade") }
+func (d serverDir) inventoryFile() string { return filepath.Join(d.dir, "before-upgrade.json") }
+func (d serverDir) loginFile() string     { return filepath.Join(d.dir, "upgrade.cnf") }
+
+// Upgrade implements launcher.Upgrader. While phaseUpgrading is recorded, applications cannot connect, so that going
+// back loses nothing that they have written. If a broker dies in that phase, the next call starts again from the copy
+// or, if that is not complete, from the data, which are unchanged then.
+func (l *Launcher) Upgrade(ctx context.Context, spec launcher.Spec,
+	report func(progress string)) (_ launcher.Endpoint, err error) {
+	defer func() { err = explainNoRoom(err) }()
+	sd, err := l.instanceOf(spec)
+	if err != nil {
+		return launcher.Endpoint{}, err
+	}
+	to, err := l.offered(spec)
+	if err != nil {
+		return launcher.Endpoint{}, err
+	}
+	unlock, err := sd.lock(ctx)
+	if err != nil {
+		return launcher.Endpoint{}, err
+	}
+	defer unlock()
+	st, err := sd.loadState()
+	if err != nil {
+		return launcher.Endpoint{}, err
+	}
+	if st.Phase != phaseReady && st.Phase != phaseUpgrading {
+		return launcher.Endpoint{}, fmt.Errorf("server %s: it is %s: %w", sd.id, st.Phase, launcher.ErrNotFound)
+	}
+	of := l.versionOfData(sd, st)
+	switch order := launcher.CompareVersions(to.Version, of); {
+	case st.Flavour != to.Flavour || order < 0:
+		return launcher.Endpoint{}, &launcher.Error{Action: launcher.GiveUp,
+			Sentence: fmt.Sprintf("A server of %s cannot become one of %s.",
+				launcher.Version{Flavour: st.Flavour, Version: of}, versionOf(to)),
+			Err: fmt.Errorf("server %s: its data are of %s %s, and %s is wanted", sd.id, st.Flavour, of, versionOf(to))}
+	case order > 0 || st.Phase == phaseUpgrading:
+		if st, err = l.upgradeData(ctx, sd, st, to, spec, report); err != nil {
+			return launcher.Endpoint{}, err
+		}
+	}
+	report("Starting " + versionOf(to).String())
+	if err := l.ensureUp(ctx, sd, st); err != nil {
+		return launcher.Endpoint{}, err
+	}
+	end, err := l.answerFor(ctx, sd, st, spec)
+	if err != nil {
+		return end, err
+	}
+	fault.Point("upgrade", "answers")
+	return end, removeIfThere(sd.copyDir(), sd.inventoryFile())
+}
+
+// upgradeData copies the data of a server, upgrades them, and compares. Then the server is ready to be started.
+func (l *Launcher) upgradeData(ctx context.Context, sd serverDir, st state, to mysqld.Binary, spec launcher.Spec,
+	report func(progress string)) (state, error) {
+	end := (*server).kill // nobody needs what an earlier attempt wrote
+	if st.Phase == phaseReady {
+		if err := roomToCopy(sd); err != nil { // before it is stopped
+			return st, err
+		}
+		report("Stopping the server")
+		if err := ended(ctx); err != nil {
+			return st, err
+		}
+		st.Version, st.Phase, st.Copied = l.versionOfData(sd, st), phaseUpgrading, false
+		if err := sd.saveState(st); err != nil {
+			return st, err
+		}
+		fault.Point("upgrade", "recorded")
+		end = (*server).stop
+	}
+	err := l.stopIfRunning(ctx, sd, end)
+	if err == nil {
+		fault.Point("upgrade", "stopped")
+		err = l.copyAndTry(ctx, sd, &st, to, spec, report)
+	}
+	if err != nil && ctx.Err() == nil { // applications wait, so it is not tried again
+		return st, &launcher.Error{Action: launcher.GiveUp, Err: err,
+			Sentence: fmt.Sprintf("The server could not be upgraded to %s. It continues with %s and the data of before.",
+				versionOf(to), launcher.Version{Flavour: st.Flavour, Version: st.Version})}
+	}
+	if err != nil {
+		return st, err
+	}
+	fault.Point("upgrade", "compared")
+	st.Phase, st.Version, st.Copied = phaseReady, to.Version, false
+	return st, sd.saveState(st)
+}
+
+// copyAndTry upgrades the data of a server that does not run.
+func (l *Launcher) copyAndTry(ctx context.Context, sd serverDir, st *state, to mysqld.Binary, spec launcher.Spec,
+	report func(progress string)) error {
+	report("Copying the data")
+	if err := ended(ctx); err != nil {
+		return err
+	}
+	if err := l.keepCopy(ctx, sd, st, spec); err != nil {
+		return err
+	}
+	fault.Point("upgrade", "copied")
+	report("Upgrading the data to " + versionOf(to).String())
+	if err := ended(ctx); err != nil {
+		return err
+	}
+	return l.tryVersion(ctx, sd, *st, to, spec)
+}
+
+// ended returns an error if another broker may have the work now.
+func ended(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// roomToCopy returns an error if the disk has no room for a copy of the data.
+func roomToCopy(sd serverDir) error {
+	var needed uint64
+	err := filepath.WalkDir(sd.dataDir(), func(_ string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) { // the server runs, and may have removed it
+			return nil
+		}
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		info, err := entry.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if st, ok := info.Sys().(*syscall.Stat_t); ok { // holes take no room
+			needed += uint64(st.Blocks) * 512
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("server %s: measure its data: %w", sd.id, err)
+	}
+	needed += startSpaceMB << 20
+	free, err := spaceLeft(sd.dir)
+	if err == nil && free < needed {
+		return fmt.Errorf("%w: %d MiB are left at %s, %d are needed to copy the data of server %s", launcher.ErrNoRoom,
+			free>>20, sd.dir, needed>>20, sd.id)
+	}
+	return err
+}
+
+// keepCopy makes the copy of the data of a server that does not run. If there is one, it makes the data equal to it.
+func (l *Launcher) keepCopy(ctx context.Context, sd serverDir, st *state, spec launcher.Spec) error {
+	if st.Copied {
+		if err := removeIfThere(sd.dataDir()); err != nil {
+			return err
+		}
+		return copySparse(ctx, sd.copyDir(), sd.dataDir(), l.owner)
+	}
+	if err := l.takeInventory(ctx, sd, *st, spec); err != nil {
+		return err
+	}
+	begun := sd.copyDir() + unfinished
+	if err := removeIfThere(begun, sd.copyDir()); err != nil {
+		return err
+	}
+	if err := copySparse(ctx, sd.dataDir(), begun, l.owner); err != nil {
+		return err
+	}
+	if err := syncFilesystem(begun); err != nil {
+		return err
+	}
+	if err := os.Rename(begun, sd.copyDir()); err != nil {
+		return err
+	}
+	if err := syncDir(sd.dir); err != nil {
+		return err
+	}
+	st.Copied = true
+	return sd.saveState(*st)
+}
+
+// takeInventory records what the server has, in its present version. It leaves data that need no recovery.
+func (l *Launcher) takeInventory(ctx context.Context, sd serverDir, st state, spec launcher.Spec) error {
+	present, err := l.programFor(sd, st)
+	if err != nil {
+		return err
+	}
+	return l.offline(ctx, sd, st, present, nil, func() error {
+		found, err := inventoryOf(ctx, sd, spec)
+		if err != nil {
+			return err
+		}
+		data, err := json.Marshal(found)
+		if err != nil {
+			return err
+		}
+		return replaceFile(sd.inventoryFile(), data, 0o600)
+	})
+}
+
+// tryVersion upgrades the data and compares what the server has with its inventory.
+func (l *Launcher) tryVersion(ctx context.Context, sd serverDir, st state, to mysqld.Binary,
+	spec launcher.Spec) error {
+	return l.offline(ctx, sd, st, to, dataUpgrade[to.Flavour], func() error {
+		fault.Point("upgrade", "started")
+		if to.Flavour == mysqld.MariaDB && !launcher.SameSeries(st.Version, to.Version) {
+			if err := l.upgradeTables(ctx, sd, to, spec); err != nil {
+				return err
+			}
+		}
+		fault.Point("upgrade", "tables upgraded")
+		found, err := inventoryOf(ctx, sd, spec)
+		if err != nil {
+			return err
+		}
+		if !found.is(to.Version) {
+			return fmt.Errorf("server %s: it says that it is %s, and %s was started", sd.id, found.Version, versionOf(to))
+		}
+		data, err := os.ReadFile(sd.inventoryFile())
+		if err != nil {
+			return fmt.Errorf("server %s: what it had before: %w", sd.id, err)
+		}
+		var before inventory
+		if err := json.Unmarshal(data, &before); err != nil {
+			return fmt.Errorf("server %s: what it had before: %w", sd.id, err)
+		}
+		return before.in(found)
+	})
+}
+
+// offline runs fn while the server runs without a network, and shuts it down.
+func (l *Launcher) offline(ctx context.Context, sd serverDir, st state, b mysqld.Binary, options []string,
+	fn func() error) error {
+	s, err := l.startProgram(ctx, sd, st, b, append(options, offline...)...)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if err := l.awaitUp(ctx, sd, s, dataUpgradeTime); err != nil {
+		return err
+	}
+	if err := fn(); err != nil {
+		if s.exited() {
+			err = fmt.Errorf("%w: the server ended: %s", err, logTail(sd))
+		}
+		return err
+	}
+	return l.shutDownCleanly(ctx, sd, s)
+}
+
+// shutDownCleanly stops a server. It fails if the server does not write everything to its files.
+func (l *Launcher) shutDownCleanly(ctx context.Context, sd serverDir, s *server) error {
+	if err := s.signal(unix.SIGTERM); err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, stopTime)
+	defer cancel()
+	if err := s.wait(limited); err != nil {
+		return fmt.Errorf("server %s: wait until it has shut down: %w", sd.id, err)
+	}
+	if log := readLogTail(sd); !shutDown(log) {
+		return fmt.Errorf("server %s: it did not shut down properly: %s", sd.id, tellingLines(log))
+	}
+	return nil
+}
+
+// upgradeTables runs mariadb-upgrade, which upgrades the system tables of MariaDB.
+// https://mariadb.com/docs/server/clients-and-utilities/deployment-tools/mariadb-upgrade
+func (l *Launcher) upgradeTables(ctx context.Context, sd serverDir, b mysqld.Binary, spec launcher.Spec) error {
+	tool, err := b.UpgradeTool()
+	if err != nil {
+		return err
+	}
+	login := fmt.Sprintf("[client]\nuser=%s\npassword=%s\nsocket=%s\n", spec.AdminUser, spec.AdminPassword, socketName)
+	if err := removeIfThere(sd.loginFile()); err != nil {
+		return err
+	}
+	defer os.Remove(sd.loginFile())
+	if err := l.owner.writeSecret(sd.loginFile(), []byte(login)); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, dataUpgradeTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, tool, "--defaults-file="+sd.loginFile())
+	cmd.Dir = sd.dataDir() // where the socket is: its path may be too long for an address
+	cmd.Env = append(serverEnvironment(), "TMPDIR="+sd.tmpDir())
+	cmd.SysProcAttr = l.owner.attributes()
+	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) } // it has its own session
+	cmd.WaitDelay = time.Second
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("server %s: %s: %w: %s", sd.id, filepath.Base(tool), err, tellingLines(string(out)))
+	}
+	return nil
+}
+
+// Revert implements launcher.Upgrader.
+func (l *Launcher) Revert(ctx context.Context, spec launcher.Spec,
+	report func(progress string)) (launcher.Endpoint, error) {
+	sd, err := l.instanceOf(spec)
+	if err != nil {
+		return launcher.Endpoint{}, err
+	}
+	unlock, err := sd.lock(ctx)
+	if err != nil {
+		return launcher.Endpoint{}, err
+	}
+	defer unlock()
+	st, err := sd.loadState()
+	if err != nil {
+		return launcher.Endpoint{}, err
+	}
+	report("Putting the data of before back")
+	if err := ended(ctx); err != nil {
+		return launcher.Endpoint{}, err
+	}
+	if st, err = l.abandonUpgrade(ctx, sd, st); err != nil {
+		return launcher.Endpoint{}, err
+	}
+	if st.Phase != phaseReady {
+		return launcher.Endpoint{}, fmt.Errorf("server %s: it is %s: %w", sd.id, st.Phase, launcher.ErrNotFound)
+	}
+	if err := l.ensureUp(ctx, sd, st); err != nil {
+		return launcher.Endpoint{}, err
+	}
+	return l.answerFor(ctx, sd, st, spec)
+}
+
+// abandonUpgrade makes a server ready again, as it was before an upgrade that has not succeeded. It does not start it.
+// It does nothing in other phases. The caller holds the server's lock.
+func (l *Launcher) abandonUpgrade(ctx context.Context, sd serverDir, st state) (state, error) {
+	if st.Phase != phaseUpgrading {
+		return st, nil
+	}
+	if err := l.stopIfRunning(ctx, sd, (*server).kill); err != nil {
+		return st, err
+	}
+	if _, err := os.Stat(sd.copyDir()); st.Copied && err == nil {
+		if err := removeIfThere(sd.dataDir()); err != nil {
+			return st, err
+		}
+		fault.Point("revert", "data removed")
+		if err := os.Rename(sd.copyDir(), sd.dataDir()); err != nil {
+			return st, err
+		}
+		fault.Point("revert", "copy moved")
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return st, err
+	} // otherwise the data are unchanged, or the copy was moved before a crash
+	if err := syncDir(sd.dir); err != nil {
+		return st, err
+	}
+	st.Phase, st.Copied = phaseReady, false
+	if err := sd.saveState(st); err != nil {
+		return st, err
+	}
+	return st, removeIfThere(sd.copyDir(), sd.copyDir()+unfinished, sd.inventoryFile())
+}

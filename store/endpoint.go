@@ -30,3 +30,16 @@ func (s *Store) ForgetEndpoint(ctx context.Context, at Location) error {
 		at.Server, at.Launcher)
 	return err
 }
+
+// RecordVersion records the flavour and version of a dedicated server.
+func (s *Store) RecordVersion(ctx context.Context, at Location, flavour, version string) error {
+	_, err := s.db.Exec(ctx, `UPDATE instance SET server_flavour = $3, server_version = $4 WHERE `+serverInstance+`
+		AND (server_flavour, server_version) IS DISTINCT FROM ($3, $4)`, at.Server, at.Launcher, flavour, version)
+	return err
+}
+
+// SetVersion records the flavour and version of an instance's dedicated server.
+func (t *Tx) SetVersion(id, flavour, version string) {
+	t.change("set the server's version", `UPDATE instance SET server_flavour = $2, server_version = $3
+		WHERE id = $1 AND :allowed`, id, flavour, version)
+}

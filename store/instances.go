@@ -29,6 +29,8 @@ type Instance struct {
 	State              string
 	Location           Location
 	Endpoint           *Endpoint // where its dedicated server listens, nil if that is not recorded
+	ServerFlavour      string    // of its dedicated server, "mysql" or "mariadb"; "" until a broker has asked
+	ServerVersion      string    // such as "11.8.9"; "" likewise
 	Database           string
 	AdminPassword      string // of a dedicated server
 	NextAdminPassword  string // while AdminPassword is being changed to it, else ""
@@ -39,7 +41,7 @@ type Instance struct {
 }
 
 const instanceColumns = `id, service_id, plan_id, organization_guid, space_guid, parameters, context,
-	maintenance_version, state, ` + locationColumns + `, endpoint, database_name, admin_password, next_admin_password,
+	maintenance_version, state, ` + locationColumns + `, endpoint, server_flavour, server_version, database_name, admin_password, next_admin_password,
 	created_at, updated_at, over_since, ` + otherColumns
 
 func instancePlace(id string) string { return "instance " + id }
@@ -50,7 +52,7 @@ func (k *Keyring) scanInstance(row pgx.CollectableRow) (Instance, error) {
 	var place OtherPlace
 	if err := row.Scan(&i.ID, &i.ServiceID, &i.PlanID, &i.OrganizationGUID, &i.SpaceGUID, &i.Parameters, &i.Context,
 		&i.MaintenanceVersion, &i.State, &i.Location.Kind, &i.Location.Server, &i.Location.Launcher, &i.Endpoint,
-		&i.Database, &admin, &next, &i.CreatedAt, &i.UpdatedAt, &i.OverSince,
+		&i.ServerFlavour, &i.ServerVersion, &i.Database, &admin, &next, &i.CreatedAt, &i.UpdatedAt, &i.OverSince,
 		&place.Location.Kind, &place.Location.Server, &place.Location.Launcher, &other, &place.Moved); err != nil {
 		return i, err
 	}

@@ -19,16 +19,18 @@ type ListedInstance struct {
 	PlanID           string
 	State            string
 	Location
-	Database  string
-	Bindings  int64  // in any state
-	Operation string // kind of the task in progress on the instance itself, "" without one
-	CreatedAt time.Time
-	UpdatedAt time.Time
+	ServerFlavour string // of a dedicated server: see Instance
+	ServerVersion string
+	Database      string
+	Bindings      int64  // in any state
+	Operation     string // kind of the task in progress on the instance itself, "" without one
+	CreatedAt     time.Time
+	UpdatedAt     time.Time
 }
 
 const listedInstance = `i.id, coalesce(i.context->>'instance_name', ''), coalesce(i.context->>'organization_name', ''),
 	coalesce(i.context->>'space_name', ''), i.organization_guid, i.space_guid, i.plan_id, i.state, ` + locationColumns + `,
-	i.database_name, (SELECT count(*) FROM binding b WHERE b.instance_id = i.id),
+	i.server_flavour, i.server_version, i.database_name, (SELECT count(*) FROM binding b WHERE b.instance_id = i.id),
 	coalesce((SELECT kind FROM task t WHERE t.instance_id = i.id AND t.binding_id = '' AND t.state = 'in progress'), ''),
 	i.created_at, i.updated_at`
 

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mysql-broker/cmd/mysql-broker/app"
+	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
@@ -45,7 +46,8 @@ crashing, no-image or no-node.
 is not ok), recommended_settings (missing lines for its option file that isolate tenants), flavour, version,
 host, port, instances, max_databases, sold_connections (that all its bindings together may have open at the same time),
 connections (that are open), max_connections (that it allows) and drained_since (null if it is not drained). A dedicated
-one has server, kind, launcher, trouble (if there is any), instance_id, plan, plan_id, state (its instance's; deleted,
+one has server, kind, launcher, trouble (if there is any), flavour and version (as the server reported them last),
+instance_id, plan, plan_id, state (its instance's; deleted,
 if that is gone) and created_at.`,
 		Example: `  mysql-broker servers
   mysql-broker servers --state drained --json
@@ -57,7 +59,7 @@ if that is gone) and created_at.`,
 			if dedicated && len(args) == 0 {
 				return withLaunchers(cmd, func(ctx context.Context, c *console) error {
 					return c.listDedicated(ctx, cmd.ErrOrStderr(),
-						out.listing(cmd, "server", "launcher", "instance", "plan", "state", "trouble", "age"))
+						out.listing(cmd, "server", "launcher", "instance", "plan", "version", "state", "trouble", "age"))
 				})
 			}
 			return withConsole(cmd, func(ctx context.Context, c *console) error {
@@ -252,6 +254,8 @@ type dedicatedDocument struct {
 	Kind       string    `json:"kind"`
 	Launcher   string    `json:"launcher,omitempty"` // not known of a deleted instance's
 	Trouble    string    `json:"trouble,omitempty"`
+	Flavour    string    `json:"flavour,omitempty"`
+	Version    string    `json:"version,omitempty"`
 	InstanceID string    `json:"instance_id"`
 	Plan       string    `json:"plan"`
 	PlanID     string    `json:"plan_id"`
@@ -261,7 +265,11 @@ type dedicatedDocument struct {
 
 func (c *console) dedicatedDocument(i store.ListedInstance) dedicatedDocument {
 	return dedicatedDocument{Server: i.Server, Kind: "dedicated", Launcher: i.Launcher, InstanceID: i.ID,
-		Plan: c.planName(i.PlanID), PlanID: i.PlanID, State: i.State, CreatedAt: i.CreatedAt.UTC()}
+		Flavour: i.ServerFlavour, Version: i.ServerVersion, Plan: c.planName(i.PlanID), PlanID: i.PlanID, State: i.State, CreatedAt: i.CreatedAt.UTC()}
+}
+
+func (d dedicatedDocument) version() string {
+	return launcher.Version{Flavour: d.Flavour, Version: d.Version}.String()
 }
 
 // listDedicated writes to warn which launcher cannot be asked; what is recorded is listed anyway.
@@ -273,7 +281,7 @@ func (c *console) listDedicated(ctx context.Context, warn io.Writer, l *listing)
 	return l.end(c.store.EachInstance(ctx, store.InstanceQuery{Dedicated: true}, func(i store.ListedInstance) error {
 		d := c.dedicatedDocument(i)
 		d.Trouble = string(troubles[i.Launcher][i.Server])
-		return l.add(d, d.Server, d.Launcher, d.InstanceID, d.Plan, d.State, d.Trouble, since(d.CreatedAt))
+		return l.add(d, d.Server, d.Launcher, d.InstanceID, d.Plan, d.version(), d.State, d.Trouble, since(d.CreatedAt))
 	}))
 }
 
@@ -297,6 +305,6 @@ func (c *console) showDedicated(ctx context.Context, cmd *cobra.Command, name st
 		return err
 	}
 	return details(cmd.OutOrStdout(), asJSON, d, [][2]string{{"server", d.Server}, {"kind", d.Kind},
-		{"launcher", d.Launcher}, {"instance", d.InstanceID}, {"plan", d.Plan}, {"state", d.State},
+		{"launcher", d.Launcher}, {"version", d.version()}, {"instance", d.InstanceID}, {"plan", d.Plan}, {"state", d.State},
 		{"created", at(d.CreatedAt)}})
 }

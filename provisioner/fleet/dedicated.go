@@ -2,9 +2,11 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"mysql-broker/provisioner/launcher"
@@ -31,10 +33,12 @@ type Size struct {
 	Placement *plan.Placement
 
 	BinaryLogs bool // are kept, and archived
+
+	Flavour, Version string // of a new server, or one that is upgraded; "" for the launcher's choice
 }
 
 func spec(i store.Instance, adminPassword string, size Size) launcher.Spec {
-	return launcher.Spec{ID: i.Location.Server, MemoryMB: size.MemoryMB, MilliCPU: size.MilliCPU,
+	return launcher.Spec{ID: i.Location.Server, Flavour: size.Flavour, Version: size.Version, MemoryMB: size.MemoryMB, MilliCPU: size.MilliCPU,
 		StorageMB: size.StorageMB, Placement: size.Placement, BinaryLogs: size.BinaryLogs,
 		Labels: map[string]string{"instance_id": i.ID, "plan_id": i.PlanID, "organization_guid": i.OrganizationGUID,
 			"space_guid": i.SpaceGUID},
@@ -81,6 +85,66 @@ func (f *Fleet) Resize(ctx context.Context, i store.Instance, size Size, report 
 			return f.recorded(ctx, i.Location, e, err)
 		})
 	})
+}
+
+// Versions returns what the launcher of that name offers; nil if it offers no choice.
+func (f *Fleet) Versions(name string) ([]launcher.Version, error) {
+	l, err := f.Launcher(name)
+	if err != nil {
+		return nil, err
+	}
+	upgrader, ok := l.Launcher.(launcher.Upgrader)
+	if !ok {
+		return nil, nil
+	}
+	return upgrader.Versions(), nil
+}
+
+// Upgrade upgrades an instance's dedicated server to the version in size: see launcher.Upgrader.
+func (f *Fleet) Upgrade(ctx context.Context, i store.Instance, size Size, report func(string)) error {
+	return f.upgrading(ctx, i, size, "upgrade", report, launcher.Upgrader.Upgrade)
+}
+
+// RevertUpgrade ends an upgrade that did not succeed: see launcher.Upgrader.
+func (f *Fleet) RevertUpgrade(ctx context.Context, i store.Instance, size Size, report func(string)) error {
+	return f.upgrading(ctx, i, size, "revert the upgrade of", report, launcher.Upgrader.Revert)
+}
+
+func (f *Fleet) upgrading(ctx context.Context, i store.Instance, size Size, doing string, report func(string),
+	do func(launcher.Upgrader, context.Context, launcher.Spec, func(string)) (launcher.Endpoint, error)) error {
+	return WithAdminPassword(ctx, f.store, i, func(password string) error {
+		return f.dedicated(ctx, i.Location, doing, func(l launcher.Launcher) error {
+			upgrader, ok := l.(Launcher).Launcher.(launcher.Upgrader)
+			if !ok {
+				return task.RequeueElsewhere(errors.New("this broker's launcher cannot upgrade servers"))
+			}
+			e, err := do(upgrader, ctx, spec(i, password, size), report)
+			return f.recorded(ctx, i.Location, e, err)
+		})
+	})
+}
+
+// AskVersion records which version an instance's dedicated server reports.
+func (f *Fleet) AskVersion(ctx context.Context, i store.Instance) error {
+	return f.AsAdmin(ctx, i, func(admin *mysqladmin.Server) error {
+		reported, err := admin.Flavour(ctx)
+		if err != nil {
+			return err
+		}
+		return f.RecordVersion(ctx, i, reported)
+	})
+}
+
+// RecordVersion records which version an instance's dedicated server reports, unless that is recorded.
+func (f *Fleet) RecordVersion(ctx context.Context, i store.Instance, reported mysqladmin.Flavour) error {
+	name, version := strings.ToLower(reported.Name), reported.Number()
+	if name == i.ServerFlavour && version == i.ServerVersion {
+		return nil
+	}
+	if err := f.store.RecordVersion(ctx, i.Location, name, version); err != nil {
+		return fmt.Errorf("record the version of the server %s: %w", i.Location.Server, err)
+	}
+	return nil
 }
 
 // Destroy removes a dedicated server with all its data. It is no error if there is no such server.

@@ -22,6 +22,14 @@ const (
 // String is for people: "MySQL 8.0.36".
 func (f Flavour) String() string { return f.Name + " " + f.Version }
 
+// Number is the version without what comes after its numbers: "10.11.19".
+func (f Flavour) Number() string {
+	if end := strings.IndexFunc(f.Version, func(r rune) bool { return r != '.' && (r < '0' || r > '9') }); end >= 0 {
+		return f.Version[:end]
+	}
+	return f.Version
+}
+
 // Flavour asks the server for its flavour. A version that is not supported is an error.
 func (s *Server) Flavour(ctx context.Context) (Flavour, error) {
 	var version string

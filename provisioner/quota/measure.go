@@ -222,10 +222,17 @@ func (g *Guard) measureServer(ctx context.Context, i store.Instance, m store.Mea
 	limited, cancel := context.WithTimeout(ctx, dedicatedTimeout)
 	defer cancel()
 	var size mysqladmin.Size
+	var version mysqladmin.Flavour
 	err := g.Fleet.AsAdmin(limited, i, func(admin *mysqladmin.Server) (err error) {
-		size, err = admin.DatabaseSize(limited, i.Database)
+		if size, err = admin.DatabaseSize(limited, i.Database); err != nil {
+			return err
+		}
+		version, err = admin.Flavour(limited)
 		return err
 	})
+	if err == nil {
+		err = g.Fleet.RecordVersion(limited, i, version)
+	}
 	if err != nil {
 		return store.UsageChange{}, err
 	}

@@ -70,6 +70,8 @@ type request struct {
 	Async              bool   `json:"later,omitempty"`               // the response did not wait for the task
 	PlanID             string `json:"plan_id,omitempty"`             // of an update: the new plan
 	MaintenanceVersion string `json:"maintenance_version,omitempty"` // of an update
+	// Version is what an update upgrades the server to; "" if it does not.
+	Version string `json:"version,omitempty"`
 	// Moves says of an update that the data are moved to where store.Instance.Other says.
 	Moves bool `json:"moves,omitempty"`
 	// KeepDeletedDays is what an update asks for.

@@ -74,7 +74,7 @@ func (p *Provisioner) withLauncher(planID, advice string,
 
 func size(p plan.Plan) fleet.Size {
 	return fleet.Size{MemoryMB: p.MemoryMB, MilliCPU: p.MilliCPU, StorageMB: p.MaxStorageMB, Placement: p.Placement,
-		BinaryLogs: p.ArchiveLogs}
+		BinaryLogs: p.ArchiveLogs, Flavour: p.Flavour, Version: p.Version}
 }
 
 // launchError translates a launcher's error into one that says what the task does next.

@@ -349,7 +349,8 @@ func (p *Provisioner) provisionWorkflow(i store.Instance, r request, l sessionLo
 		createDatabase,
 		{Name: "check login", Progress: "Checking the first login",
 			Do: p.inSession(i, l, func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
-				return notUnreachable(p.fleet.CheckLogin(ctx, i.Location, i.Database, newPassword(), s))
+				err := p.fleet.CheckLogin(ctx, i.Location, i.Database, newPassword(), s)
+				return notUnreachable(errors.Join(err, p.fleet.AskVersion(ctx, i)))
 			})},
 	}, filled, []task.Step{
 		{Name: "keep", Progress: "Handing the server over", Do: func(ctx context.Context, _ *task.Run) error {

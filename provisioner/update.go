@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
@@ -57,8 +58,8 @@ func (p *Provisioner) Update(ctx context.Context, q UpdateRequest) (Result, erro
 	}
 	r := request{Async: async, PlanID: to.ID, MaintenanceVersion: i.MaintenanceVersion, Moves: moves,
 		KeepDeletedDays: q.Parameters.KeepDeletedDays}
-	if q.Upgrade || to.ID != from.ID {
-		r.MaintenanceVersion = to.MaintenanceVersion
+	if r.MaintenanceVersion, r.Version, err = p.maintenance(i, from, q, moves); err != nil {
+		return Result{}, err
 	}
 	idle, err := p.idle(ctx, i)
 	if err != nil {
@@ -73,6 +74,23 @@ func (p *Provisioner) Update(ctx context.Context, q UpdateRequest) (Result, erro
 		return p.updateByMove(ctx, i, to, r)
 	}
 	return p.update(ctx, i, to, r, nil)
+}
+
+// maintenance returns the maintenance version that an update brings, and the version to which it upgrades the server.
+// Platforms that do not know of maintenance_info do not ask for an upgrade: with them, a change of plan brings none.
+func (p *Provisioner) maintenance(i store.Instance, from plan.Plan, q UpdateRequest,
+	moves bool) (maintenance, version string, err error) {
+	if !q.Upgrade && q.Plan.ID == from.ID {
+		return i.MaintenanceVersion, "", nil
+	}
+	if moves {
+		return q.Plan.MaintenanceVersion, "", nil
+	}
+	version, err = upgradeTo(i, q.Plan)
+	if version != "" && !q.Upgrade {
+		return i.MaintenanceVersion, "", nil
+	}
+	return q.Plan.MaintenanceVersion, version, err
 }
 
 // update records an update and runs it. where is the destination of the data if they are to be moved.
@@ -153,6 +171,7 @@ func (p *Provisioner) decideUpdate(ctx context.Context, tx *store.Tx, id string,
 			return d, err
 		}
 	}
+	p.recordUpgradeBackup(tx, i, &r)
 	d.task = tx.InsertTask(p.newTask(ctx, store.NewTask{InstanceID: id, Kind: store.Update, PlanID: r.PlanID,
 		Request: r.json()}))
 	if i.PlanID != to.ID && to.Limits.Any() {
@@ -187,7 +206,7 @@ func sameUpdate(recorded json.RawMessage, r request) bool {
 	if json.Unmarshal(recorded, &was) != nil {
 		return false
 	}
-	was.Async = r.Async
+	was.Async, was.BackupID = r.Async, r.BackupID
 	return was == r
 }
 
@@ -209,11 +228,14 @@ func (p *Provisioner) updateWorkflow(i store.Instance, r request) task.Workflow 
 	if r.Moves {
 		return p.moveWorkflow(i, r)
 	}
+	before, after, cleanup := p.upgradeSteps(i, r)
 	w := task.Workflow{
-		Steps:   p.changePlan(i, i.PlanID, r.PlanID, true),
+		Steps:   slices.Concat(before, p.changePlan(i, i.PlanID, r.PlanID, true), after),
+		Cleanup: cleanup,
 		Durable: true,
 		Succeeded: func(tx *store.Tx, m task.Memory) {
 			tx.SetInstancePlan(i.ID, r.PlanID, r.MaintenanceVersion)
+			p.setVersion(tx, i, r)
 			if r.KeepDeletedDays.Named {
 				tx.SetKeepDeletedDays(i.ID, r.KeepDeletedDays.N)
 			}
@@ -232,7 +254,7 @@ func (p *Provisioner) updateWorkflow(i store.Instance, r request) task.Workflow 
 		Failed: func(*store.Tx, bool) {},
 	}
 	if !p.plans.Get(i.PlanID).Removed {
-		w.Cleanup = p.changePlan(i, r.PlanID, i.PlanID, false)
+		w.Cleanup = append(w.Cleanup, p.changePlan(i, r.PlanID, i.PlanID, false)...)
 	}
 	return w
 }

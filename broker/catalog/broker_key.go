@@ -1,6 +1,10 @@
 package catalog
 
-import "mysql-broker/provisioner/plan"
+import (
+	"regexp"
+
+	"mysql-broker/provisioner/plan"
+)
 
 // minMemoryMB is the least memory, in MiB, with which a dedicated mysqld starts and works.
 const minMemoryMB = 192
@@ -56,6 +60,14 @@ func readBrokerKey(parent *object) plan.Plan {
 	if o.has("launcher") {
 		made.Launcher = o.text("launcher")
 	}
+	if o.has("flavour") {
+		made.Flavour = o.oneOf("flavour", "mysql", "mariadb")
+	}
+	if o.has("version") {
+		if made.Version = o.text("version"); made.Version != "" && !serverVersion.MatchString(made.Version) {
+			o.reject("version", "the version of a server such as 11.8 or 11.8.9, in quotes")
+		}
+	}
 	made.Placement = readPlacement(o)
 	switch made.Kind {
 	case plan.Shared:
@@ -65,7 +77,7 @@ func readBrokerKey(parent *object) plan.Plan {
 		if made.ArchiveLogs {
 			o.reject("archive_binary_logs", "left out: shared servers have the binary logs of all tenants together")
 		}
-		for _, key := range append([]string{"launcher", "milli_cpu"}, placementKeys...) {
+		for _, key := range append([]string{"launcher", "milli_cpu", "flavour", "version"}, placementKeys...) {
 			if o.has(key) {
 				o.reject(key, "left out: shared servers run already")
 			}
@@ -76,6 +88,8 @@ func readBrokerKey(parent *object) plan.Plan {
 	o.close()
 	return made
 }
+
+var serverVersion = regexp.MustCompile(`^[0-9]+(\.[0-9]+){0,2}$`)
 
 func checkDedicated(o *object, made plan.Plan) {
 	if made.Async != "" && made.Async != plan.AsyncRequired {

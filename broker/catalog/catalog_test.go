@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/plan"
 )
 
@@ -122,4 +123,37 @@ func parse(t testing.TB, file string) *Catalog {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// The maintenance_info of dedicated plans is the version of their servers; that of shared plans is the file's.
+func TestWithVersions(t *testing.T) {
+	t.Parallel()
+	before := shipped(t)
+	wants := launcher.Version{Flavour: "mariadb", Version: "11.8"}
+	c, err := before.WithVersions(func(plan.Plan) (launcher.Version, bool, error) { return wants, true, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range c.Services()[0].Plans {
+		kept, err := c.Plan(c.Services()[0].ID, p.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		version := "1.0.0"
+		if kept.Kind == plan.Dedicated {
+			version = "11.8.0"
+		}
+		if p.MaintenanceInfo == nil || p.MaintenanceInfo.Version != version || kept.MaintenanceVersion != version {
+			t.Errorf("plan %s: %+v, %q", p.Name, p.MaintenanceInfo, kept.MaintenanceVersion)
+		}
+	}
+	if old := before.Plans()[4]; old.Version != "" || old.MaintenanceVersion != "" {
+		t.Errorf("the catalog before has changed: %+v", old)
+	}
+	failing := errors.New("there is none")
+	if _, err := before.WithVersions(func(plan.Plan) (v launcher.Version, found bool, err error) {
+		return v, false, failing
+	}); !errors.Is(err, failing) {
+		t.Errorf("error %v", err)
+	}
 }

@@ -2,9 +2,14 @@ package catalog
 
 import (
 	"encoding/json"
+	"fmt"
 	"regexp"
+	"slices"
 
 	"code.cloudfoundry.org/brokerapi/v13/domain"
+
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/plan"
 )
 
 // maxMaintenanceInfo is Cloud Controller's limit, in characters of JSON.
@@ -38,4 +43,40 @@ func readMaintenanceInfo(plan *object) *domain.MaintenanceInfo {
 	}
 	o.close()
 	return info
+}
+
+// WithVersions returns the catalog with the maintenance_info of dedicated plans: the version that their servers are to
+// have. versionOf returns it, or false where there is no choice; then maintenance_info is that of the file.
+func (c *Catalog) WithVersions(versionOf func(plan.Plan) (v launcher.Version, found bool, err error)) (*Catalog, error) {
+	with := &Catalog{offerings: slices.Clone(c.offerings), plans: slices.Clone(c.plans), limits: c.limits}
+	for n := range with.offerings {
+		with.offerings[n].Plans = slices.Clone(with.offerings[n].Plans)
+	}
+	for n := range with.plans {
+		p := &with.plans[n]
+		if p.Kind != plan.Dedicated {
+			continue
+		}
+		v, found, err := versionOf(p.Plan)
+		if err != nil {
+			return nil, fmt.Errorf("plan %s: %w", p.Name, err)
+		}
+		if found {
+			p.Flavour, p.Version, p.MaintenanceVersion = v.Flavour, v.Version, v.Full()
+			with.shown(p.ID).MaintenanceInfo = &domain.MaintenanceInfo{Version: v.Full(), Description: v.String()}
+		}
+	}
+	return with, nil
+}
+
+// shown returns a plan as platforms see it.
+func (c *Catalog) shown(planID string) *domain.ServicePlan {
+	for _, s := range c.offerings {
+		for n := range s.Plans {
+			if s.Plans[n].ID == planID {
+				return &s.Plans[n]
+			}
+		}
+	}
+	panic("plan " + planID + " has no offering")
 }

@@ -173,6 +173,11 @@ func TestParseRefuses(t *testing.T) {
 		{"shared plan with a launcher", 24,
 			`    broker: {provisioner: shared, async: never, max_storage_mb: 1, max_connections: 1, launcher: process}`,
 			`24: "launcher" of broker must be left out: shared servers run already`},
+		{"shared plan with a version", 24,
+			`    broker: {provisioner: shared, async: never, max_storage_mb: 1, max_connections: 1, version: "11.8"}`,
+			`24: "version" of broker must be left out: shared servers run already`},
+		{"version that is none", 31, "      memory_mb: 192\n      version: latest",
+			`32: "version" of broker must be the version of a server such as 11.8 or 11.8.9, in quotes`},
 		{"shared plan with archived binary logs", 24,
 			`    broker: {provisioner: shared, async: never, max_storage_mb: 1, max_connections: 1, archive_binary_logs: true}`,
 			`24: "archive_binary_logs" of broker must be left out: shared servers have the binary logs of all tenants together`},
@@ -206,8 +211,8 @@ func TestParseRefuses(t *testing.T) {
 		{"dedicated without memory", 31, ``, `29: broker has no "memory_mb"`},
 		{"dedicated with too little memory", 31, `      memory_mb: 191`, `31: "memory_mb" of broker must be at least 192`},
 		{"unknown key of broker", 33, "      max_connections: 1\n      cpu: 1", `34: "cpu" is not a key of broker; ` +
-			`its keys are allow_cross_space, annotations, archive_binary_logs, async, backup_every_hours, backup_keep_days, events, keep_deleted_days, labels, launcher, limits, max_binding_ttl, max_bindings, max_connections, max_storage_mb, ` +
-			`memory_mb, milli_cpu, node, provisioner, shared_role, storage_class, tls, tolerations`},
+			`its keys are allow_cross_space, annotations, archive_binary_logs, async, backup_every_hours, backup_keep_days, events, flavour, keep_deleted_days, labels, launcher, limits, max_binding_ttl, max_bindings, max_connections, max_storage_mb, ` +
+			`memory_mb, milli_cpu, node, provisioner, shared_role, storage_class, tls, tolerations, version`},
 		{"unknown TLS", 33, "      max_connections: 1\n      tls: never", `34: "tls" of broker must be one of optional, required`},
 		{"number out of range", 33, "      max_connections: 18446744073709551615",
 			"33: \"max_connections\" of broker must be a whole number above 0\n33: the number is out of range"},

@@ -30,6 +30,10 @@ type Plan struct {
 	Async     Async
 	Launcher  string // of the servers of a dedicated plan; "" for the only launcher there is
 
+	// Flavour and Version are what the servers of a dedicated plan are to be, "mariadb" and "11.8". Brokers replace them
+	// by the newest such version that the launcher offers. They are "" if the launcher offers no choice.
+	Flavour, Version string
+
 	// The limits of a plan that was removed are 0, as they are not known.
 	MaxStorageMB   int // MiB of data, and of disk for a dedicated server
 	MaxConnections int // simultaneous connections of one account
@@ -67,7 +71,7 @@ type Plan struct {
 	ArchiveLogs bool
 
 	MaxPolling         time.Duration // maximum_polling_duration in the catalog, 0 for none
-	MaintenanceVersion string        // maintenance_info.version in the catalog, "" for none
+	MaintenanceVersion string        // maintenance_info.version as platforms see it, "" for none
 
 	Removed bool // a stand-in for a plan that was removed from the catalog: see Set.Get
 }

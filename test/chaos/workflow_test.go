@@ -95,6 +95,7 @@ type target struct {
 	workflow
 	instance audit.Instance
 	binding  audit.Binding
+	version  string         // to which an update upgrades the server
 	deleted  string         // the instance whose data this one is to get
 	source   audit.Instance // the instance that is copied, or whose backup is restored
 }
@@ -102,6 +103,9 @@ type target struct {
 // prepare makes what the operation needs to be there. host is a dedicated instance that lends itself to bindings.
 func (w *world) prepare(ctx context.Context, f workflow, host audit.Instance) (target, error) {
 	x := target{workflow: f, instance: audit.Instance{ID: uuid.NewString(), PlanID: f.plan.id}}
+	if f.kind == update && f.plan.dedicated() && f.to.dedicated() {
+		x.version = w.later
+	}
 	if f.from != "" {
 		err := w.makeSource(ctx, &x)
 		return x, err
@@ -229,7 +233,11 @@ func (x target) request() request {
 	case backup:
 		return x.plan.backUp(x.instance.ID)
 	case update:
-		return x.plan.update(x.instance.ID, x.to)
+		q := x.plan.update(x.instance.ID, x.to)
+		if x.version != "" {
+			q.body.(map[string]any)["maintenance_info"] = map[string]any{"version": x.version}
+		}
+		return q
 	case bind:
 		return x.plan.bind(x.instance.ID, x.binding.ID)
 	case unbind:

@@ -11,7 +11,9 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/audit"
+	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
@@ -28,6 +30,7 @@ const (
 // world is a platform with its brokers: two that nothing happens to, and any number of victims.
 type world struct {
 	flavour   string
+	later     string // the version that servers of dedicated-large are to have; those of dedicated-small have an older one
 	env       map[string]string
 	survivors [2]*testdrive.Broker
 	tasks     *pgxpool.Pool
@@ -48,6 +51,7 @@ func newWorld(t *testing.T, flavour string, sum *tally, more map[string]string) 
 	for name, value := range more {
 		w.env[name] = value
 	}
+	w.offerUpgrade(t)
 	w.watch = newWatch(testdrive.NewFaults(t, w.env))
 	admin, err := private.Open()
 	if err != nil {
@@ -67,6 +71,19 @@ func newWorld(t *testing.T, flavour string, sum *tally, more map[string]string) 
 		b.AwaitReady(t)
 	}
 	return w
+}
+
+// offerUpgrade has the plan dedicated-large want a later version than dedicated-small.
+func (w *world) offerUpgrade(t *testing.T) {
+	t.Helper()
+	present, err := mysqld.ReadBinary(w.env["LAUNCHER_MYSQLD"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := servers.Later(t, present)
+	w.later, w.env["LAUNCHER_MYSQLD"] = later.Version, present.Path+","+later.Path
+	w.env["CATALOG"] = testdrive.CatalogWith(t, w.env["CATALOG"], "dedicated-small", fmt.Sprintf("version: %q",
+		present.Version))
 }
 
 // survivor takes turns.

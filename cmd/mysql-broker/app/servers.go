@@ -58,7 +58,23 @@ func (a *App) openLaunchers(context.Context) (ending, error) {
 		a.registry.MustRegister(newTroubleCollector(all, a.log))
 	}
 	a.fleet = fleet.New(fleet.Config{Store: a.store, Shared: a.shared, Launchers: all, SessionLockKey: a.lockKey})
+	if err == nil {
+		a.catalog, err = a.catalog.WithVersions(a.wantedVersion)
+	}
 	return ending{stop: closeAll}, err
+}
+
+// wantedVersion returns the version of the servers of a plan, if its launcher offers a choice.
+func (a *App) wantedVersion(of plan.Plan) (v launcher.Version, found bool, err error) {
+	offered, err := a.fleet.Versions(of.Launcher)
+	if len(offered) == 0 || err != nil { // plans of a launcher that is missing here are refused when they are used
+		return v, false, nil
+	}
+	if v, found = launcher.Newest(offered, of.Flavour, of.Version); !found {
+		return v, false, fmt.Errorf("its servers are to be %s, and the launcher offers %v",
+			launcher.Version{Flavour: of.Flavour, Version: of.Version}, offered)
+	}
+	return v, true, nil
 }
 
 // passive are the options of a launcher that does nothing by itself.

@@ -1,0 +1,121 @@
+package provisioner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"mysql-broker/provisioner/fleet"
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/plan"
+	"mysql-broker/provisioner/task"
+	"mysql-broker/store"
+)
+
+// beforeUpgrade is the reason of the backup before an upgrade.
+const beforeUpgrade = "upgrade"
+
+// upgradeTo returns the version to which an update to a plan upgrades the instance's server, or "" if the server has
+// it. If it is not known which version the server has, the launcher decides.
+func upgradeTo(i store.Instance, to plan.Plan) (string, error) {
+	wanted := launcher.Version{Flavour: to.Flavour, Version: to.Version}
+	present := launcher.Version{Flavour: i.ServerFlavour, Version: i.ServerVersion}
+	switch {
+	case to.Version == "" || !i.Location.Dedicated() || present.Is(wanted.Flavour, wanted.Version):
+		return "", nil
+	case present.Version == "":
+		return wanted.Version, nil
+	case present.Flavour != wanted.Flavour:
+		return "", refuse(PlanChangeRefused, "Plan %s has servers of %s, and this service instance has one of %s. "+
+			"Create a service instance of that plan with clone_from.", to.Name, wanted, present)
+	case launcher.CompareVersions(wanted.Version, present.Version) < 0:
+		return "", refuse(PlanChangeRefused, "Plan %s has servers of %s, and this service instance has one of %s, which "+
+			"cannot go back. Choose another plan, or tell your operator.", to.Name, wanted, present)
+	}
+	return wanted.Version, nil
+}
+
+// recordUpgradeBackup records the backup before an upgrade, if the broker keeps backups.
+func (p *Provisioner) recordUpgradeBackup(tx *store.Tx, i store.Instance, r *request) {
+	if r.Version == "" || p.vault == nil {
+		return
+	}
+	_, b := newBackup(i, beforeUpgrade)
+	tx.InsertBackup(b, keepBackups(p.planOf(i)))
+	r.BackupID = b.ID
+}
+
+// upgradeSteps are the steps of an update that upgrades the server, and those that undo it. The backup stays once it
+// is complete. The launcher compares what the server has before and afterwards; see launcher.Upgrader.
+func (p *Provisioner) upgradeSteps(i store.Instance, r request) (before, after, cleanup []task.Step) {
+	if r.Version == "" {
+		return nil, nil, nil
+	}
+	if r.BackupID != "" {
+		w := restoring{backingUp: backingUp{p, i, r.BackupID}}
+		dropReader := task.Step{Name: "drop reader", Progress: "Dropping the account that read", Timeout: accountsTimeout,
+			Do: w.dropReader}
+		before = []task.Step{
+			{Name: "write", Progress: "Writing the backup", Timeout: backupTimeout, Do: p.inTurn(w.write)},
+			dropReader,
+			{Name: "record", Progress: "Recording the backup", Do: w.record}}
+		cleanup = []task.Step{dropReader, {Name: "delete", Progress: "Deleting the unfinished backup",
+			Timeout: accountsTimeout, Do: w.deleteIncomplete}}
+	}
+	step := func(name, progress string, do func(context.Context, store.Instance, fleet.Size, func(string)) error) task.Step {
+		return task.Step{Name: name, Progress: progress, Timeout: launchTimeout,
+			Do: p.withLauncher(r.PlanID, "Upgrade it again later.", func(ctx context.Context, size fleet.Size, report func(string)) error {
+				size.Version = r.Version
+				return do(ctx, i, size, report)
+			})}
+	}
+	after = []task.Step{step("upgrade", "Upgrading the server", p.fleet.Upgrade)}
+	revert := step("revert", "Putting the data of before back", p.fleet.RevertUpgrade)
+	return before, after, append([]task.Step{revert}, cleanup...)
+}
+
+// setVersion records what the server was upgraded to.
+func (p *Provisioner) setVersion(tx *store.Tx, i store.Instance, r request) {
+	if r.Version != "" {
+		tx.SetVersion(i.ID, p.plans.Get(r.PlanID).Flavour, r.Version)
+	}
+}
+
+// ErrNoUpgrade is returned by Upgrade if an instance needs none, or cannot be upgraded now.
+var ErrNoUpgrade = errors.New("cannot be upgraded")
+
+// Upgrade records an update that upgrades the server of an instance to the version that its plan wants, for any broker.
+// plans and offered are those of the broker's catalog and launchers. It is for platforms that do not ask for it. The
+// error is store.ErrNotFound if there is no such instance, or wraps ErrNoUpgrade with the reason.
+func Upgrade(ctx context.Context, s *store.Store, plans plan.Set, id string) (recorded store.Task, err error) {
+	i, err := s.Instance(ctx, id)
+	if err != nil {
+		return recorded, err
+	}
+	to := plans.Of(i.PlanID, i.ServiceID, plan.Kind(i.Location.Kind))
+	version, err := upgradeTo(i, to)
+	switch {
+	case err != nil:
+		return recorded, fmt.Errorf("%w: %w", ErrNoUpgrade, err)
+	case version == "" && i.MaintenanceVersion == to.MaintenanceVersion:
+		return recorded, fmt.Errorf("%w: it has the version of its plan", ErrNoUpgrade)
+	}
+	var t *store.Task
+	err = s.InTx(ctx, func(tx *store.Tx) error {
+		there, err := tx.Begin(ctx, id, "")
+		if err != nil {
+			return err
+		}
+		if len(there.Active) > 0 || there.Instance.State != store.Ready {
+			return fmt.Errorf("%w: an operation is in progress on it", ErrNoUpgrade)
+		}
+		r := request{Async: true, PlanID: i.PlanID, MaintenanceVersion: to.MaintenanceVersion, Version: version}
+		t = tx.InsertTask(store.NewTask{InstanceID: id, Kind: store.Update, PlanID: i.PlanID, Request: r.json(),
+			Description: "Upgrading the server"})
+		return nil
+	})
+	if err != nil {
+		return recorded, fmt.Errorf("record the upgrade of instance %q: %w", id, err)
+	}
+	return *t, nil
+}

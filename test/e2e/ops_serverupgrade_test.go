@@ -1,0 +1,194 @@
+package e2e
+
+import (
+	"database/sql"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// TestServerUpgrade offers a later version to a broker with an instance, upgrades the instance as `cf upgrade-service`
+// does, and fails to upgrade another one.
+func TestServerUpgrade(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		env := testdrive.Environment(t, s)
+		env["BACKUP_STORE"] = "file://" + t.TempDir()
+		p := startPlatform(t, s, env)
+		present, err := mysqld.ReadBinary(env["LAUNCHER_MYSQLD"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := p.ownInstance(t, "dedicated-small")
+		i.await(t, i.provision(t, later, body{"maintenance_info": body{"version": present.Version}}).
+			Expect(t, http.StatusAccepted).String("operation"))
+		c := makeObjects(t, i)
+		fillRows(t, c, 20)
+		i.expectVersion(t, p, env, present.Version)
+		p.Kill(t)
+
+		next := servers.Later(t, present)
+		env["LAUNCHER_MYSQLD"] = present.Path + "," + next.Path
+		p = startPlatform(t, s, env)
+		i.platform = p
+		i.expectVersion(t, p, env, present.Version) // nothing happens by itself
+		expectError(t, i.upgrade(t, present.Version), "MaintenanceInfoConflict")
+		writer := startPauseMeter(t, c)
+		began := time.Now()
+		operation := i.upgrade(t, next.Version).Expect(t, http.StatusAccepted).String("operation")
+		if again := i.upgrade(t, next.Version).Expect(t, http.StatusAccepted); again.String("operation") != operation {
+			t.Errorf("the repeated request started %s, the first %s", again.String("operation"), operation)
+		}
+		shown := i.await(t, operation)
+		took := time.Since(began)
+		pause, written := writer.stop(t)
+		t.Logf("%s %s to %s, 20 MiB: %v, no write for %v", s.Flavour, present.Version, next.Version, took, pause)
+		if text := strings.Join(shown, "\n"); !strings.Contains(text, "Writing the backup") && !strings.Contains(text, "Upgrading") {
+			t.Errorf("the platform reads %q", shown)
+		}
+		db := c.open(t)
+		if n := read[int](t, db, "SELECT COUNT(*) FROM written"); n < written {
+			t.Errorf("%d rows are left of %d", n, written)
+		}
+		expectClone(t, i)
+		i.expectVersion(t, p, env, next.Version)
+		var backups []struct{ Reason, State string }
+		p.operator(env).read(t, &backups, "backups")
+		if len(backups) != 1 || backups[0].Reason != "upgrade" || backups[0].State != "complete" {
+			t.Errorf("backups %+v", backups)
+		}
+		expectEmpty(t, i.upgrade(t, next.Version), http.StatusOK)
+
+		p.Kill(t)
+		env["LAUNCHER_MYSQLD"] = next.Path + "," + present.Path
+		env["CATALOG"] = testdrive.CatalogWith(t, env["CATALOG"], "dedicated-large", fmt.Sprintf("version: %q", present.Version))
+		p = startPlatform(t, s, env)
+		i.platform = p
+		expectError(t, i.updatePlan(t, later, "dedicated-large"), "PlanChangeNotSupported", "cannot go back")
+		if out := testdrive.Run(t, env, "doctor").Expect(t, 0); !strings.HasPrefix(out.Stdout, "All is well.") {
+			t.Errorf("the doctor says: %s", out.Stdout)
+		}
+		failUpgrade(t, p, s, env, present)
+	})
+}
+
+// failUpgrade has an instance of the older version upgraded to a program that does not start.
+func failUpgrade(t *testing.T, p platform, s servers.MySQL, env map[string]string, present mysqld.Binary) {
+	t.Helper()
+	i := p.ownInstance(t, "dedicated-large")
+	i.await(t, i.provision(t, later, nil).Expect(t, http.StatusAccepted).String("operation"))
+	c := makeObjects(t, i)
+	i.expectVersion(t, p, env, present.Version)
+	p.Kill(t)
+	broken := servers.Renumbered(t, present)
+	tree := filepath.Join(env["LAUNCHER_DIR"], "broken")
+	if err := servers.LinkTree(present, tree); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(tree, "bin", filepath.Base(present.Path))
+	script := fmt.Sprintf("#!/bin/sh\n[ \"$2\" != --version ] || exec %s \"$@\"\necho '[ERROR] it is broken'\nexit 1\n", broken.Path)
+	if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	env["LAUNCHER_MYSQLD"] = present.Path + "," + path
+	env["CATALOG"] = testdrive.Environment(t, s)["CATALOG"]
+	p = startPlatform(t, s, env)
+	i.platform = p
+	_, planID := testdrive.Plan(t, "dedicated-large")
+	i.planID = planID
+	operation := i.upgrade(t, broken.Version).Expect(t, http.StatusAccepted).String("operation")
+	state, shown := i.AwaitOperation(t, i.id, operation)
+	if says := shown[len(shown)-1]; state != "failed" || !strings.Contains(says, "could not be upgraded to") {
+		t.Errorf("the upgrade %s: %q", state, shown)
+	} else {
+		t.Logf("users read: %s", says)
+	}
+	c.open(t)
+	expectClone(t, i)
+	i.expectVersion(t, p, env, present.Version)
+	i.remove(t)
+}
+
+func (i instance) upgrade(t *testing.T, version string) testdrive.Response {
+	t.Helper()
+	return i.update(t, later, body{"plan_id": i.planID, "maintenance_info": body{"version": version}})
+}
+
+// expectVersion fails unless the platform, the operator and applications see that version.
+func (i instance) expectVersion(t *testing.T, p platform, env map[string]string, version string) {
+	t.Helper()
+	if r := i.fetch(t).Expect(t, http.StatusOK); field(r.Body, "maintenance_info", "version") != version {
+		t.Errorf("the instance is %s, want version %s", r.Raw, version)
+	}
+	var all []struct {
+		Version    string
+		InstanceID string `json:"instance_id"`
+	}
+	p.operator(env).read(t, &all, "servers", "--dedicated")
+	for _, server := range all {
+		if server.InstanceID == i.id && server.Version != version {
+			t.Errorf("operators see version %s, want %s", server.Version, version)
+		}
+	}
+	b, c := i.bound(t, nil)
+	if got := read[string](t, c.open(t), "SELECT VERSION()"); !strings.HasPrefix(got, version) {
+		t.Errorf("applications see version %s, want %s", got, version)
+	}
+	b.unbind(t)
+}
+
+// fillRows writes some MiB of rows.
+func fillRows(t *testing.T, c credentials, megabytes int) {
+	t.Helper()
+	db := c.open(t)
+	exec(t, db, "CREATE TABLE filler (id INT AUTO_INCREMENT PRIMARY KEY, content LONGBLOB)")
+	for range megabytes {
+		exec(t, db, "INSERT INTO filler (content) VALUES (REPEAT(UUID(), 29128))")
+	}
+}
+
+// pauseMeter inserts rows until it is stopped, and measures its longest pause.
+type pauseMeter struct {
+	ending, ended chan struct{}
+	rows          int
+	pause         time.Duration
+}
+
+func startPauseMeter(t *testing.T, c credentials) *pauseMeter {
+	t.Helper()
+	db := c.open(t)
+	exec(t, db, "CREATE TABLE written (id INT AUTO_INCREMENT PRIMARY KEY)")
+	w := &pauseMeter{ending: make(chan struct{}), ended: make(chan struct{})}
+	go w.run(t, db)
+	return w
+}
+
+func (w *pauseMeter) run(t *testing.T, db *sql.DB) {
+	defer close(w.ended)
+	for last := time.Now(); ; {
+		if _, err := db.ExecContext(t.Context(), "INSERT INTO written VALUES ()"); err == nil {
+			w.rows++
+			w.pause, last = max(w.pause, time.Since(last)), time.Now()
+		}
+		select {
+		case <-w.ending:
+			return
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+func (w *pauseMeter) stop(t *testing.T) (pause time.Duration, rows int) {
+	t.Helper()
+	close(w.ending)
+	<-w.ended
+	return w.pause.Round(time.Millisecond), w.rows
+}

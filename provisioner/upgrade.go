@@ -62,12 +62,14 @@ func (p *Provisioner) upgradeSteps(i store.Instance, r request) (before, after, 
 		cleanup = []task.Step{dropReader, {Name: "delete", Progress: "Deleting the unfinished backup",
 			Timeout: accountsTimeout, Do: w.deleteIncomplete}}
 	}
-	step := func(name, progress string, do func(context.Context, store.Instance, fleet.Size, func(string)) error) task.Step {
+	step := func(name, progress string,
+		do func(context.Context, store.Instance, fleet.Size, func(string)) error) task.Step {
 		return task.Step{Name: name, Progress: progress, Timeout: launchTimeout,
-			Do: p.withLauncher(r.PlanID, "Upgrade it again later.", func(ctx context.Context, size fleet.Size, report func(string)) error {
-				size.Version = r.Version
-				return do(ctx, i, size, report)
-			})}
+			Do: p.withLauncher(r.PlanID, "Upgrade it again later.",
+				func(ctx context.Context, size fleet.Size, report func(string)) error {
+					size.Version = r.Version
+					return do(ctx, i, size, report)
+				})}
 	}
 	after = []task.Step{step("upgrade", "Upgrading the server", p.fleet.Upgrade)}
 	revert := step("revert", "Putting the data of before back", p.fleet.RevertUpgrade)

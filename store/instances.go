@@ -41,7 +41,8 @@ type Instance struct {
 }
 
 const instanceColumns = `id, service_id, plan_id, organization_guid, space_guid, parameters, context,
-	maintenance_version, state, ` + locationColumns + `, endpoint, server_flavour, server_version, database_name, admin_password, next_admin_password,
+	maintenance_version, state, ` + locationColumns + `, endpoint, server_flavour, server_version, database_name,
+	admin_password, next_admin_password,
 	created_at, updated_at, over_since, ` + otherColumns
 
 func instancePlace(id string) string { return "instance " + id }

@@ -77,7 +77,8 @@ func (t *Tx) SetDestination(ctx context.Context, i Instance, to Location, adminP
 func (t *Tx) SwapPlaces(id string) {
 	t.change("record the move", `UPDATE instance SET server = next_server, dedicated_id = next_dedicated_id,
 			launcher = next_launcher, admin_password = other_admin_password, next_admin_password = NULL, endpoint = NULL,
-			server_flavour = '', server_version = '', next_server = server, next_dedicated_id = dedicated_id, next_launcher = launcher,
+			server_flavour = '', server_version = '',
+			next_server = server, next_dedicated_id = dedicated_id, next_launcher = launcher,
 			other_admin_password = admin_password, moved_at = now(), updated_at = now()
 		WHERE id = $1 AND next_server IS NOT NULL AND moved_at IS NULL AND :allowed`, id)
 }

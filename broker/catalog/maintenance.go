@@ -47,7 +47,7 @@ func readMaintenanceInfo(plan *object) *domain.MaintenanceInfo {
 
 // WithVersions returns the catalog with the maintenance_info of dedicated plans: the version that their servers are to
 // have. versionOf returns it, or false where there is no choice; then maintenance_info is that of the file.
-func (c *Catalog) WithVersions(versionOf func(plan.Plan) (v launcher.Version, found bool, err error)) (*Catalog, error) {
+func (c *Catalog) WithVersions(versionOf func(plan.Plan) (launcher.Version, bool, error)) (*Catalog, error) {
 	with := &Catalog{offerings: slices.Clone(c.offerings), plans: slices.Clone(c.plans), limits: c.limits}
 	for n := range with.offerings {
 		with.offerings[n].Plans = slices.Clone(with.offerings[n].Plans)

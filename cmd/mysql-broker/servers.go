@@ -265,7 +265,8 @@ type dedicatedDocument struct {
 
 func (c *console) dedicatedDocument(i store.ListedInstance) dedicatedDocument {
 	return dedicatedDocument{Server: i.Server, Kind: "dedicated", Launcher: i.Launcher, InstanceID: i.ID,
-		Flavour: i.ServerFlavour, Version: i.ServerVersion, Plan: c.planName(i.PlanID), PlanID: i.PlanID, State: i.State, CreatedAt: i.CreatedAt.UTC()}
+		Flavour: i.ServerFlavour, Version: i.ServerVersion, Plan: c.planName(i.PlanID), PlanID: i.PlanID, State: i.State,
+		CreatedAt: i.CreatedAt.UTC()}
 }
 
 func (d dedicatedDocument) version() string {

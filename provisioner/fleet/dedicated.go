@@ -38,7 +38,8 @@ type Size struct {
 }
 
 func spec(i store.Instance, adminPassword string, size Size) launcher.Spec {
-	return launcher.Spec{ID: i.Location.Server, Flavour: size.Flavour, Version: size.Version, MemoryMB: size.MemoryMB, MilliCPU: size.MilliCPU,
+	return launcher.Spec{ID: i.Location.Server, Flavour: size.Flavour, Version: size.Version,
+		MemoryMB: size.MemoryMB, MilliCPU: size.MilliCPU,
 		StorageMB: size.StorageMB, Placement: size.Placement, BinaryLogs: size.BinaryLogs,
 		Labels: map[string]string{"instance_id": i.ID, "plan_id": i.PlanID, "organization_guid": i.OrganizationGUID,
 			"space_guid": i.SpaceGUID},

@@ -60,14 +60,21 @@ func (c Credentials) Open() (*sql.DB, error) {
 
 // Write puts a note into the binding's database, which Check then looks for.
 func Write(ctx context.Context, c Credentials, note string) error {
+	return execute(ctx, c, "CREATE TABLE note (text varchar(100))", "INSERT INTO note VALUES ('"+note+"')")
+}
+
+// Change replaces the note in the binding's database.
+func Change(ctx context.Context, c Credentials, note string) error {
+	return execute(ctx, c, "UPDATE note SET text = '"+note+"'")
+}
+
+func execute(ctx context.Context, c Credentials, statements ...string) error {
 	db, err := c.Open()
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	for _, statement := range []string{
-		"CREATE TABLE note (text varchar(100))", "INSERT INTO note VALUES ('" + note + "')",
-	} {
+	for _, statement := range statements {
 		if _, err := db.ExecContext(ctx, statement); err != nil {
 			return fmt.Errorf("write a note: %w", err)
 		}

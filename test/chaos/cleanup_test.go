@@ -64,6 +64,8 @@ func testCleanup(t *testing.T, c chaos) {
 		{workflow: workflow{kind: provision, plan: shared, from: clone, view: true}, step: "finish", moment: "done"},
 		{workflow: workflow{kind: backup, plan: shared}, step: "write", moment: "done"},
 		{workflow: workflow{kind: provision, plan: shared, from: restore}, step: "fill", moment: "done"},
+		{workflow: workflow{kind: restore, plan: shared, view: true}, step: "restore", moment: "done"},
+		{workflow: workflow{kind: restore, plan: shared}, step: "thaw", moment: "done"},
 	}
 	t.Run("in the request", func(t *testing.T) {
 		t.Parallel()

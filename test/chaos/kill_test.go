@@ -341,7 +341,7 @@ func (k *kill) foreign(p point) bool {
 	if strings.HasPrefix(p.name, k.kind+": ") { // a task passes each of its steps once, and copies many chunks
 		return p.nth > 1 && (strings.HasSuffix(p.name, ": begins") || strings.HasSuffix(p.name, ": done"))
 	}
-	return slices.ContainsFunc([]string{provision, update, bind, unbind, deprovision, backup}, func(kind string) bool {
+	return slices.ContainsFunc([]string{provision, update, bind, unbind, deprovision, backup, restore}, func(kind string) bool {
 		return strings.HasPrefix(p.name, kind+": ")
 	})
 }

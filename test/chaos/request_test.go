@@ -15,6 +15,7 @@ const (
 	unbind      = "unbind"
 	deprovision = "deprovision"
 	backup      = "backup"
+	restore     = "restore" // in place
 )
 
 // request is one that platforms send.
@@ -95,8 +96,17 @@ func (p plan) update(id string, to plan) request {
 }
 
 func (p plan) backUp(id string) request {
-	return p.inBackground(request{backup, "PATCH", instancePath(id) + "?" + p.async,
-		map[string]any{"service_id": p.serviceID, "plan_id": p.id, "parameters": map[string]any{"backup": "now"}}, id, ""})
+	return p.updateWith(backup, id, map[string]any{"backup": "now"})
+}
+
+// restoreInPlace replaces the data of an instance by those of a backup. Without a name, its id confirms that.
+func (p plan) restoreInPlace(id, from string) request {
+	return p.updateWith(restore, id, map[string]any{"restore_backup": from, "confirm": id})
+}
+
+func (p plan) updateWith(kind, id string, parameters map[string]any) request {
+	return p.inBackground(request{kind, "PATCH", instancePath(id) + "?" + p.async,
+		map[string]any{"service_id": p.serviceID, "plan_id": p.id, "parameters": parameters}, id, ""})
 }
 
 func (p plan) deprovision(id string) request {

@@ -22,11 +22,8 @@ type workflow struct {
 	from string // what a provision gets its data from: clone or restore; "" for nothing
 }
 
-// What a provision can get its data from.
-const (
-	clone   = "clone"
-	restore = "restore"
-)
+// What a provision can get its data from: clone, or restore.
+const clone = "clone"
 
 func (f workflow) String() string {
 	name := f.kind + " " + f.plan.name
@@ -54,7 +51,9 @@ func (f workflow) launches() bool {
 func (f workflow) moves() bool { return f.kind == update && f.plan.dedicated() != f.to.dedicated() }
 
 // copies reports whether the operation reads the rows of a database and writes them elsewhere.
-func (f workflow) copies() bool { return f.moves() || f.from != "" || f.kind == backup }
+func (f workflow) copies() bool {
+	return f.moves() || f.from != "" || f.kind == backup || f.kind == restore
+}
 
 // workflows are all that there are.
 func workflows(t testing.TB) []workflow {
@@ -81,6 +80,7 @@ func workflows(t testing.TB) []workflow {
 		{kind: provision, plan: shared, from: clone, view: true},
 		{kind: backup, plan: shared, view: true},
 		{kind: provision, plan: shared, from: restore},
+		{kind: restore, plan: shared, view: true},
 	}
 }
 
@@ -98,6 +98,8 @@ type target struct {
 	version  string         // to which an update upgrades the server
 	deleted  string         // the instance whose data this one is to get
 	source   audit.Instance // the instance that is copied, or whose backup is restored
+	backup   string         // the id of the backup that a restore in place reads
+	earlier  string         // the note that is in it
 }
 
 // prepare makes what the operation needs to be there. host is a dedicated instance that lends itself to bindings.
@@ -136,6 +138,10 @@ func (w *world) prepare(ctx context.Context, f workflow, host audit.Instance) (t
 			return x, err
 		}
 	}
+	if f.kind == restore {
+		err := w.backUpAndChange(ctx, &x)
+		return x, err
+	}
 	if f.kind != provision {
 		return x, nil
 	}
@@ -155,10 +161,31 @@ func (w *world) makeSource(ctx context.Context, x *target) (err error) {
 	if err != nil || x.from == clone {
 		return err
 	}
-	got, err := w.run(x.plan.backUp(x.source.ID))
+	return w.backUp(x.plan, x.source.ID)
+}
+
+func (w *world) backUp(p plan, id string) error {
+	got, err := w.run(p.backUp(id))
 	if err != nil || got.failed {
 		return errors.Join(fmt.Errorf("back up: %s", got.Raw), err)
 	}
+	return nil
+}
+
+// backUpAndChange takes the backup that a restore in place brings back, and then changes the note.
+func (w *world) backUpAndChange(ctx context.Context, x *target) error {
+	if err := w.backUp(x.plan, x.instance.ID); err != nil {
+		return err
+	}
+	if err := w.tasks.QueryRow(ctx, "SELECT id FROM backup WHERE instance_id = $1", x.instance.ID).
+		Scan(&x.backup); err != nil {
+		return fmt.Errorf("find the backup: %w", err)
+	}
+	x.earlier, x.instance.Note = x.instance.Note, uuid.NewString()
+	if err := audit.Change(ctx, x.binding.Credentials, x.instance.Note); err != nil {
+		return err
+	}
+	w.tell(x.instance)
 	return nil
 }
 
@@ -232,6 +259,8 @@ func (x target) request() request {
 		return x.plan.provision(x.instance.ID)
 	case backup:
 		return x.plan.backUp(x.instance.ID)
+	case restore:
+		return x.plan.restoreInPlace(x.instance.ID, x.backup)
 	case update:
 		q := x.plan.update(x.instance.ID, x.to)
 		if x.version != "" {
@@ -267,6 +296,9 @@ func (w *world) learn(x *target, q request, got outcome) (err error) {
 		if x.from != "" { // the note is read by a binding
 			_, err = w.bind(x.plan, x.instance.ID)
 		}
+	case restore:
+		x.instance.Note = x.earlier
+		w.tell(x.instance)
 	case update:
 		x.instance.PlanID = x.to.id
 		w.tell(x.instance)

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"mysql-broker/test/audit"
@@ -24,7 +26,16 @@ type client struct {
 	plans   []string // of its instances
 	all     []*instance
 	current *instance
+	errands []request // work with data that is yet to be asked for, in any order
+	busy    bool      // there are always more of them
 }
+
+// Work with data. A clone and a restore from a backup are creations, a move is an update.
+const (
+	clone       request = "clone"
+	restoreFrom request = "restore from"
+	move        request = "move"
+)
 
 // run makes steps until the run is over.
 func (c *client) run(over <-chan struct{}) {
@@ -35,9 +46,7 @@ func (c *client) run(over <-chan struct{}) {
 		default:
 		}
 		if c.current == nil {
-			c.current = &instance{id: fmt.Sprintf("%s-%d-%d", c.name, len(c.all), c.random.Uint32()), plan: c.pick(c.plans),
-				phases: only(absent), late: map[request]bool{}}
-			c.all = append(c.all, c.current)
+			c.current = c.newInstance()
 		}
 		if c.chance(10) {
 			c.fight()
@@ -61,6 +70,8 @@ func (c *client) step(i *instance) {
 		return
 	}
 	switch {
+	case i.doubt == backUp || i.doubt == restore: // nothing has to be done about it
+		i.doubt = ""
 	case i.doubt == update:
 		c.pause()
 		c.send(i, update, nil, i.doubtPlan)
@@ -99,6 +110,7 @@ func (c *client) onAbsent(i *instance) {
 		if i.keeps = i.undelete; !i.undelete {
 			i.left = ""
 		}
+		i.source, i.moved = nil, false
 		c.send(i, create, nil, i.plan)
 	}
 }
@@ -108,6 +120,9 @@ const maxBindings = 9
 
 // anything sends what a platform may send to an instance that is there.
 func (c *client) anything(i *instance) {
+	if i.quiet() && c.chance(15) && c.errand(i) {
+		return
+	}
 	bound := i.bound()
 	switch n := c.random.IntN(100); {
 	case n < 30 && len(i.bindings) < maxBindings || n < 80 && len(bound) == 0:
@@ -118,6 +133,8 @@ func (c *client) anything(i *instance) {
 		c.send(i, bindOther, bound[c.random.IntN(len(bound))], "")
 	case n < 65:
 		c.send(i, unbind, bound[c.random.IntN(len(bound))], "")
+	case n < 80 && i.moved && !i.quiet(): // it may be of either kind
+		c.send(i, fetch, nil, "")
 	case n < 80:
 		c.send(i, update, nil, c.pick(related[i.plan]))
 	case n < 84:
@@ -138,6 +155,51 @@ var related = map[string][]string{
 	"shared-async":    {"shared-small", "shared-large", "shared-async"},
 	"dedicated-small": {"dedicated-small", "dedicated-large"},
 	"dedicated-large": {"dedicated-small", "dedicated-large"},
+}
+
+// errand begins work with the data of an instance, if there is any to be done and the instance can be used for it.
+func (c *client) errand(i *instance) bool {
+	if len(c.errands) == 0 && c.busy {
+		c.errands = []request{backUp, restore, restoreFrom, clone, move, backUp}
+	}
+	if len(c.errands) == 0 {
+		return false
+	}
+	n := c.random.IntN(len(c.errands))
+	q := c.errands[n]
+	switch {
+	case (q == restore || q == restoreFrom) && i.backup == "", q == move && i.moved:
+		return false
+	}
+	c.errands = slices.Delete(c.errands, n, n+1)
+	switch q {
+	case clone, restoreFrom: // the source stays as it is
+		c.world.tally.operation(q)
+		c.current = c.newInstance()
+		c.current.source = i
+		if q == restoreFrom {
+			c.current.from = i.backup
+		}
+		c.send(c.current, create, nil, c.current.plan)
+	case move:
+		c.world.tally.operation(q)
+		i.moved = true
+		to := "dedicated-small"
+		if strings.HasPrefix(i.plan, "dedicated") {
+			to = "shared-large"
+		}
+		c.send(i, update, nil, to)
+	default:
+		c.send(i, q, nil, "")
+	}
+	return true
+}
+
+func (c *client) newInstance() *instance {
+	i := &instance{id: fmt.Sprintf("%s-%d-%d", c.name, len(c.all), c.random.Uint32()), plan: c.pick(c.plans),
+		phases: only(absent), late: map[request]bool{}}
+	c.all = append(c.all, i)
+	return i
 }
 
 func (c *client) bind(i *instance) {
@@ -250,10 +312,10 @@ func (c *client) learn(i *instance, q request, b *credential, plan string, r tes
 	case b != nil:
 		c.learnBinding(i, q, b, r)
 	case r.Status == http.StatusUnprocessableEntity: // to be asked again
-	case q == create || q == update || q == remove:
+	case q == create || q == update || q == remove || q == backUp || q == restore:
 		i.doubt = ""
-		if q == create && r.Status == http.StatusCreated && i.undelete {
-			i.note = i.left
+		if q == create && r.Status == http.StatusCreated {
+			i.arrived()
 		}
 		if q == update && r.Status == http.StatusOK {
 			i.plan = plan
@@ -303,18 +365,29 @@ func (c *client) learnBinding(i *instance, q request, b *credential, r testdrive
 			c.world.wrong("%s of %s: %v", q, b.ID, err)
 			return
 		}
-		if b.State == audit.Exists && told != b.Credentials {
+		if b.State == audit.Exists && told != b.Credentials && (!i.moved || !sameAccount(told, b.Credentials)) {
 			c.world.wrong("%s of %s: other credentials than before", q, b.ID)
 		}
 		b.State, b.Credentials, b.doubt = audit.Exists, told, false
 		c.write(i, b)
 	case q == unbind && (r.Status == http.StatusOK || r.Status == http.StatusGone):
 		b.State, b.doubt = audit.Gone, false
+		if i.moved {
+			b.Credentials = audit.Credentials{} // the port may be another's from now on
+		}
 	}
+}
+
+// sameAccount reports whether credentials differ only in the address, which a move changes.
+func sameAccount(a, b audit.Credentials) bool {
+	return a.Username == b.Username && a.Password == b.Password && a.Database == b.Database
 }
 
 // write leaves a note in the database, which must be there as long as the instance is.
 func (c *client) write(i *instance, b *credential) {
+	if i.source != nil {
+		i.arrived()
+	}
 	if i.note != "" || b.Role != "read-write" || len(i.bindings) > 1 {
 		return
 	}
@@ -344,26 +417,31 @@ func (c *client) poll(i *instance) {
 	}
 	switch r.String("state") {
 	case "succeeded":
-		c.ended(i, map[request]phase{create: ready, update: ready, remove: absent}[i.working])
+		if i.working == backUp && i.note != "" {
+			i.backup = backupID.FindString(r.String("description"))
+		}
+		c.ended(i, map[request]phase{create: ready, update: ready, backUp: ready, restore: ready, remove: absent}[i.working])
 	case "failed":
 		if !c.world.excused(asked) {
 			c.world.wrong("%s of %s failed: %s", i.operation, i.id, r.Raw)
 		}
 		i.target = i.plan // as it was before
-		c.ended(i, map[request]phase{create: failed, update: ready, remove: failed}[i.working])
+		c.ended(i, map[request]phase{create: failed, update: ready, backUp: ready, restore: ready, remove: failed}[i.working])
 	}
 }
+
+var backupID = regexp.MustCompile(`b_\w+`)
 
 // ended keeps how the operation ended. If it has been seen before that it ended, the phase is known.
 func (c *client) ended(i *instance, end phase) {
 	if i.working == update {
 		i.plan = i.target
 	}
-	if i.phases[creating] || i.phases[updating] || i.phases[deleting] {
+	if i.phases[creating] || i.phases[updating] || i.phases[backing] || i.phases[changing] || i.phases[deleting] {
 		i.phases = only(end)
 	}
-	if i.working == create && end == ready && i.undelete {
-		i.note = i.left
+	if i.working == create && end == ready {
+		i.arrived()
 	}
 	i.operation, i.working, i.target = "", "", ""
 	if end == absent {

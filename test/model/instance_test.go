@@ -30,6 +30,27 @@ type instance struct {
 	undelete bool   // it was asked for with the data of the deleted one that had its id
 	keeps    bool   // its deletion keeps its data, or has kept them, for certain
 	left     string // the note in the data that its last deletion has left
+
+	source *instance // it was asked for with this one's data
+	from   string    // the backup of it, or "" for a clone
+	backup string    // the newest backup of it with the note
+	moved  bool      // its data may have been moved, or are being moved
+}
+
+// quiet reports whether the instance is ready and has a note, and nothing can change it but the next request.
+func (i *instance) quiet() bool {
+	return i.phases.is(ready) && !i.tainted() && i.operation == "" && i.doubt == "" && i.note != "" &&
+		!slices.ContainsFunc(i.bindings, func(b *credential) bool { return b.doubt || b.late })
+}
+
+// arrived notes that the data with which the instance was asked for are there.
+func (i *instance) arrived() {
+	switch {
+	case i.undelete:
+		i.note = i.left
+	case i.source != nil:
+		i.note = i.source.note
+	}
 }
 
 // retains reports whether a plan keeps the data of deleted instances: see newWorld.
@@ -38,6 +59,8 @@ func retains(plan string) bool { return slices.Contains(retaining, plan) }
 // beforeDeletion notes whether the data will be kept. Where that is not certain, they are not asked for.
 func (i *instance) beforeDeletion() {
 	switch {
+	case i.source != nil && i.note == "", i.phases[backing], i.phases[changing]:
+		i.keeps = false
 	case i.phases.is(ready) && !i.tainted() && len(i.latePlans) == 0:
 		i.keeps = retains(i.plan)
 	case i.phases[updating] || len(i.latePlans) > 0 || i.phases[ready] && !retains(i.plan):
@@ -58,8 +81,10 @@ func (i *instance) tainted() bool { return len(i.late) > 0 }
 // possible are the phases that a request now may find.
 func (i *instance) possible() phases {
 	all := i.phases.withProgress()
-	if all[ready] && len(i.latePlans) > 0 {
-		all[updating] = true
+	if all[ready] {
+		all[updating] = all[updating] || len(i.latePlans) > 0
+		all[backing] = all[backing] || i.late[backUp]
+		all[changing] = all[changing] || i.late[restore]
 	}
 	return all
 }
@@ -90,10 +115,10 @@ func (i *instance) gone() {
 	if i.note != "" {
 		i.left = i.note
 	}
-	i.note, i.operation, i.working, i.target = "", "", "", ""
+	i.note, i.backup, i.operation, i.working, i.target = "", "", "", "", ""
 	for _, b := range i.bindings {
 		b.State, b.doubt = audit.Gone, false
-		if strings.HasPrefix(i.plan, "dedicated") {
+		if strings.HasPrefix(i.plan, "dedicated") || i.moved {
 			b.Credentials = audit.Credentials{} // the port of its server may be another's from now on
 		}
 	}

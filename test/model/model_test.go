@@ -76,6 +76,9 @@ func TestModel(t *testing.T) {
 	})
 }
 
+// errands are what clients of a short run do with data.
+var errands = [][]request{{backUp, restore}, {backUp, restoreFrom}, {clone, move}}
+
 // run lets clients and faults loose until it is enough.
 func (w *world) run(e effort, seed uint64) []*client {
 	var clients []*client
@@ -86,6 +89,7 @@ func (w *world) run(e effort, seed uint64) []*client {
 		if n >= e.clients {
 			c.plans = []string{"dedicated-small"}
 		}
+		c.errands, c.busy = slices.Clone(errands[n%len(errands)]), e.duration > 0
 		clients = append(clients, c)
 	}
 	until := time.Now().Add(e.duration)
@@ -217,6 +221,20 @@ func (c *client) resolve(i *instance) {
 		}
 	}
 	i.phases, i.late, i.latePlans, i.doubt = only(ready), map[request]bool{}, nil, ""
+	if i.source != nil {
+		i.arrived()
+	}
+	if !i.moved {
+		return
+	}
+	for _, b := range i.bound() {
+		told, err := audit.ReadCredentials(c.expect(i, fetch, b, 200).Body["credentials"])
+		if err != nil || !sameAccount(told, b.Credentials) {
+			c.world.wrong("binding %s has other credentials after a move (%v)", b.ID, err)
+			continue
+		}
+		b.Credentials = told
+	}
 }
 
 // end deletes an instance that may be there.

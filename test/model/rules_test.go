@@ -10,6 +10,8 @@ const (
 	creating phase = "creating"
 	ready    phase = "ready"
 	updating phase = "updating"
+	backing  phase = "being backed up"
+	changing phase = "being restored in place"
 	deleting phase = "deleting"
 	failed   phase = "failed" // its creation or its deletion
 )
@@ -28,6 +30,8 @@ const (
 	bindOther   request = "bind otherwise" // with the id of a binding that is there
 	unbind      request = "unbind"
 	poll        request = "poll"
+	backUp      request = "back up"
+	restore     request = "restore in place"
 )
 
 // rules say what a request may be answered in each phase, and in which phase the instance is then. Other answers are
@@ -38,6 +42,8 @@ var rules = map[request]map[phase]map[int]phase{
 		creating: {200: ready, 202: creating},
 		ready:    {200: ready},
 		updating: {200: updating},
+		backing:  {200: backing},
+		changing: {200: changing},
 		deleting: {422: deleting},
 		failed:   {201: ready, 202: creating, 400: failed},
 	},
@@ -45,6 +51,8 @@ var rules = map[request]map[phase]map[int]phase{
 		creating: {409: creating},
 		ready:    {409: ready},
 		updating: {409: updating},
+		backing:  {409: backing},
+		changing: {409: changing},
 		failed:   {409: failed},
 	},
 	update: {
@@ -52,14 +60,20 @@ var rules = map[request]map[phase]map[int]phase{
 		creating: {422: creating},
 		ready:    {200: ready, 202: updating},
 		updating: {200: ready, 202: updating, 422: updating},
+		backing:  {422: backing},
+		changing: {422: changing},
 		deleting: {422: deleting},
 		failed:   {400: failed},
 	},
+	backUp:  background(backing),
+	restore: background(changing),
 	remove: {
 		absent:   {410: absent},
 		creating: {200: absent, 202: deleting},
 		ready:    {200: absent, 202: deleting},
 		updating: {200: absent, 202: deleting},
+		backing:  {200: absent, 202: deleting},
+		changing: {200: absent, 202: deleting, 422: changing}, // 422: its data are to be kept, and are half restored
 		deleting: {200: absent, 202: deleting},
 		failed:   {200: absent, 202: deleting},
 	},
@@ -68,6 +82,8 @@ var rules = map[request]map[phase]map[int]phase{
 		creating: {404: creating},
 		ready:    {200: ready},
 		updating: {422: updating},
+		backing:  {200: backing},
+		changing: {422: changing},
 		deleting: {404: deleting, 422: deleting}, // 404: it had never been there
 		failed:   {200: failed, 404: failed},
 	},
@@ -79,6 +95,8 @@ var rules = map[request]map[phase]map[int]phase{
 		creating: {410: creating},
 		ready:    {200: ready},
 		updating: {422: updating},
+		backing:  {200: backing},
+		changing: {422: changing},
 		deleting: {422: deleting},
 		failed:   {200: failed, 410: failed},
 	},
@@ -91,9 +109,27 @@ func binding(status int) map[phase]map[int]phase {
 		creating: {422: creating},
 		ready:    {status: ready},
 		updating: {422: updating},
+		backing:  {status: backing},
+		changing: {422: changing},
 		deleting: {422: deleting},
 		failed:   {400: failed},
 	}
+}
+
+// background are the rules of a request that begins work on a ready instance, and joins it if it is sent again.
+func background(working phase) map[phase]map[int]phase {
+	all := map[phase]map[int]phase{
+		absent:   {404: absent},
+		creating: {422: creating},
+		ready:    {202: working},
+		updating: {422: updating},
+		backing:  {422: backing},
+		changing: {422: changing},
+		deleting: {422: deleting},
+		failed:   {400: failed},
+	}
+	all[working] = map[int]phase{202: working}
+	return all
 }
 
 // phases are those that an instance may be in, as far as the platform can know.
@@ -110,7 +146,7 @@ func (ps phases) withProgress() phases {
 		switch p {
 		case creating:
 			all[ready], all[failed] = true, true
-		case updating:
+		case updating, backing, changing:
 			all[ready] = true
 		case deleting:
 			all[absent], all[failed] = true, true
@@ -143,6 +179,8 @@ func (ps phases) afterSilence(q request) phases {
 				}
 				all[deleting] = all[deleting] || q == remove
 				all[updating] = all[updating] || q == update
+				all[backing] = all[backing] || q == backUp
+				all[changing] = all[changing] || q == restore
 			}
 		}
 	}

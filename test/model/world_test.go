@@ -93,6 +93,7 @@ func newWorld(t *testing.T, flavour string, busy bool) *world {
 	through := private
 	through.Port = w.mysql.Port()
 	w.env = testdrive.Environment(t, through)
+	w.env["BACKUP_STORE"] = "file://" + t.TempDir()
 	w.env["CATALOG"] = testdrive.RetainingCatalog(t, retaining...)
 	w.direct = testdrive.StartPostgres(t).URL // its own, whose settings it changes
 	w.env["DATABASE_URL"] = w.direct
@@ -208,7 +209,7 @@ func (w *world) wire(i *instance, q request, b *credential, planName string) (me
 	its := w.plans[i.plan]
 	path = "/v2/service_instances/" + i.id
 	mode := "?accepts_incomplete=true"
-	if its.Async == plan.AsyncNever {
+	if its.Async == plan.AsyncNever && i.source == nil {
 		mode = ""
 	}
 	ids := fmt.Sprintf("service_id=%s&plan_id=%s", its.ServiceID, its.ID)
@@ -221,13 +222,24 @@ func (w *world) wire(i *instance, q request, b *credential, planName string) (me
 	case create, createOther:
 		body := map[string]any{"service_id": its.ServiceID, "plan_id": its.ID, "organization_guid": "an-organization",
 			"space_guid": q, "context": map[string]any{"platform": "cloudfoundry"}}
-		if i.undelete {
+		switch {
+		case i.undelete:
 			body["parameters"] = map[string]any{"undelete": i.id}
+		case i.from != "":
+			body["parameters"] = map[string]any{"restore_from": i.from}
+		case i.source != nil:
+			body["parameters"] = map[string]any{"clone_from": i.source.id}
 		}
 		return "PUT", path + mode, body
 	case update:
 		to := w.plans[planName]
 		return "PATCH", path + "?accepts_incomplete=true", map[string]any{"service_id": to.ServiceID, "plan_id": to.ID}
+	case backUp:
+		binding["parameters"] = map[string]any{"backup": "now"}
+		return "PATCH", path + "?accepts_incomplete=true", binding
+	case restore:
+		binding["parameters"] = map[string]any{"restore_backup": i.backup, "confirm": i.id}
+		return "PATCH", path + "?accepts_incomplete=true", binding
 	case remove:
 		return "DELETE", path + "?accepts_incomplete=true&" + ids, nil
 	case bindOther:

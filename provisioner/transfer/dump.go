@@ -70,13 +70,13 @@ func (d *dumper) run(ctx context.Context, output func() Output) error {
 	})
 }
 
-// dump writes a chunk. The server sums up the same rows in the same transaction.
+// dump writes a chunk. The server sums up the same rows in the same transaction: Load compares with what servers say.
 func (d *dumper) dump(ctx context.Context, from *sql.Conn, k chunk, out Output) error {
 	if err := d.options.Alive(); err != nil {
 		return err
 	}
 	var failure error
-	err := readRows(ctx, from, k, func(statement []byte) ([]byte, error) {
+	err := readRows(ctx, from, k, nil, func(statement []byte) ([]byte, error) {
 		failure = out.Insert(ctx, statement)
 		return statement, failure
 	})

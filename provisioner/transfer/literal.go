@@ -82,7 +82,7 @@ func (c column) appendText(to, text []byte) []byte {
 		return append(to, text...)
 	case slices.Contains(binaries, c.kind):
 		to = append(to, "_binary"...)
-	case c.charset != "":
+	case c.charset != "" && c.charset != "utf8mb4": // which is that of the connection
 		to = append(append(to, '_'), c.charset...)
 	}
 	return appendQuoted(to, text)

@@ -25,6 +25,9 @@ func Load(ctx context.Context, s Schema, parts []Part, to Target, o Options) err
 	if err := c.loadRows(ctx, parts); err != nil {
 		return err
 	}
+	if err := c.addKeys(ctx); err != nil {
+		return err
+	}
 	return c.makeLate(ctx)
 }
 

@@ -125,7 +125,8 @@ func (c *copier) transfer(ctx context.Context, from, to *sql.Conn, k chunk) erro
 				return err
 			}
 		}
-		failure = c.copyChunk(ctx, from, to, k, present)
+		var sum rowSum
+		failure = c.copyChunk(ctx, from, to, k, present, &sum)
 		switch number(failure) {
 		case errDeadlock, errLockWaitTimeout:
 			continue
@@ -133,7 +134,11 @@ func (c *copier) transfer(ctx context.Context, from, to *sql.Conn, k chunk) erro
 		if failure != nil {
 			return failure
 		}
-		present = true // compare
+		written, err := sumOf(ctx, to, k)
+		if err != nil || !sum.inexact && written == sum.String() {
+			return err
+		}
+		present = true // compare with the source's own sum
 	}
 	if failure != nil {
 		return failure
@@ -163,8 +168,9 @@ func (c *copier) compare(ctx context.Context, from, to *sql.Conn, k chunk) (bool
 	return err == nil && sum == there.sum, err
 }
 
-// copyChunk copies a chunk in one transaction. If rows are present, it deletes those of the chunk first.
-func (c *copier) copyChunk(ctx context.Context, from, to *sql.Conn, k chunk, present bool) (err error) {
+// copyChunk copies a chunk in one transaction, and adds its rows up. If rows are present, it deletes those of the chunk
+// first.
+func (c *copier) copyChunk(ctx context.Context, from, to *sql.Conn, k chunk, present bool, sum *rowSum) (err error) {
 	if err := c.exec(ctx, to, "BEGIN"); err != nil {
 		return err
 	}
@@ -192,7 +198,7 @@ func (c *copier) copyChunk(ctx context.Context, from, to *sql.Conn, k chunk, pre
 	statements, reading := make(chan []byte, 1), make(chan error, 1)
 	go func() {
 		defer close(statements)
-		reading <- c.read(ctx, from, k, statements)
+		reading <- c.read(ctx, from, k, sum, statements)
 	}()
 	for statement := range statements {
 		if err = c.write(ctx, to, k, statement); err != nil {
@@ -212,8 +218,8 @@ func (c *copier) copyChunk(ctx context.Context, from, to *sql.Conn, k chunk, pre
 }
 
 // read sends statements that insert the rows of a chunk.
-func (c *copier) read(ctx context.Context, from *sql.Conn, k chunk, statements chan<- []byte) error {
-	return readRows(ctx, from, k, func(statement []byte) ([]byte, error) {
+func (c *copier) read(ctx context.Context, from *sql.Conn, k chunk, sum *rowSum, statements chan<- []byte) error {
+	return readRows(ctx, from, k, sum, func(statement []byte) ([]byte, error) {
 		select {
 		case statements <- statement:
 			return nil, nil
@@ -223,12 +229,16 @@ func (c *copier) read(ctx context.Context, from *sql.Conn, k chunk, statements c
 	})
 }
 
-// readRows calls fn with statements that insert the rows of a chunk. fn returns a buffer for the next one, or nil.
-func readRows(ctx context.Context, from *sql.Conn, k chunk,
+// readRows calls fn with statements that insert the rows of a chunk. fn returns a buffer for the next one, or nil. sum
+// may be nil.
+func readRows(ctx context.Context, from *sql.Conn, k chunk, sum *rowSum,
 	fn func(statement []byte) (buffer []byte, err error)) error {
 	begin := k.table.insert()
 	var statement, buffer []byte
 	err := eachRow(ctx, from, k.table.selectRows(k), func(values []value) (err error) {
+		if sum != nil {
+			sum.add(k.table, values)
+		}
 		switch {
 		case statement != nil:
 			statement = append(statement, ',')

@@ -114,8 +114,13 @@ func (c *copier) makeTables(ctx context.Context, conn *sql.Conn) error {
 			if err := t.describe(ctx, conn); err != nil {
 				return err
 			}
-			if sameDefinition(t.create, c.snapshot.tables[at].create) {
+			early, keys := c.splitCreate(&c.snapshot.tables[at])
+			complete := sameDefinition(t.create, c.snapshot.tables[at].create)
+			if complete || sameDefinition(t.create, early) {
 				c.progress.kept[t.name] = true
+				if !complete {
+					c.late = append(c.late, keys)
+				}
 				if err := c.raiseCounter(ctx, conn, t, c.snapshot.tables[at]); err != nil {
 					return err
 				}
@@ -126,11 +131,16 @@ func (c *copier) makeTables(ctx context.Context, conn *sql.Conn) error {
 			return err
 		}
 	}
-	for _, t := range c.snapshot.tables {
+	for n := range c.snapshot.tables {
+		t := &c.snapshot.tables[n]
 		if c.progress.kept[t.name] {
 			continue
 		}
-		if err := c.exec(ctx, conn, t.create); err != nil {
+		early, keys := c.splitCreate(t)
+		if len(keys.clauses) > 0 {
+			c.late = append(c.late, keys)
+		}
+		if err := c.exec(ctx, conn, early); err != nil {
 			if number(err) != 0 {
 				return refused(err, "Table %s cannot be created in the copy (MySQL error %d).", t.name, number(err))
 			}

@@ -144,6 +144,7 @@ type copier struct {
 	to       Target
 	options  Options
 	progress progress
+	late     []lateKeys
 }
 
 func (c *copier) run(ctx context.Context) error {
@@ -154,7 +155,10 @@ func (c *copier) run(ctx context.Context) error {
 	if err := c.makeSchema(ctx, lost); err != nil {
 		return err
 	}
-	if err := c.copyRows(ctx); err != nil || c.options.RowsOnly {
+	if err := c.copyRows(ctx); err != nil {
+		return err
+	}
+	if err := c.addKeys(ctx); err != nil || c.options.RowsOnly {
 		return err
 	}
 	return c.makeLate(ctx)

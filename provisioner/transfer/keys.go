@@ -1,0 +1,113 @@
+package transfer
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// lateKeys are the secondary keys of a table that is being copied. They are added when it has its rows: then the server
+// sorts each key once, which takes less time than to insert row by row, and less space.
+type lateKeys struct {
+	table   *table
+	clauses []string
+}
+
+// splitCreate splits the definition of a table of the snapshot into one without its secondary keys, and these. There are
+// none if the table is small, or may need them before it has rows.
+func (c *copier) splitCreate(t *table) (early string, keys lateKeys) {
+	references := "REFERENCES " + t.String() + " "
+	if t.bytes <= chunkBytes || t.sequence || t.versioned ||
+		slices.ContainsFunc(c.snapshot.tables, func(o table) bool { return strings.Contains(o.create, references) }) {
+		return t.create, lateKeys{}
+	}
+	early, clauses := splitKeys(t.create)
+	return early, lateKeys{t, clauses}
+}
+
+// Lines of what SHOW CREATE TABLE prints. A definition with any other line stays as it is, and so does one with a
+// foreign key, which may need a key, or with keys of which the server would change the order.
+var (
+	plainKey     = regexp.MustCompile("^  KEY `(?:[^`]|``)+` \\(`")
+	expressions  = regexp.MustCompile(`[(,]\(`)
+	uniqueKey    = regexp.MustCompile("^  (?:PRIMARY KEY|UNIQUE KEY `(?:[^`]|``)+`) \\((`(?:[^`]|``)+`)")
+	columnOrRule = regexp.MustCompile("^  (?:CONSTRAINT )?`")
+	counted      = regexp.MustCompile("^  (`(?:[^`]|``)+`) .* AUTO_INCREMENT\\b")
+)
+
+// splitKeys takes the secondary keys out of what SHOW CREATE TABLE printed.
+func splitKeys(create string) (early string, keys []string) {
+	lines := strings.Split(create, "\n")
+	end := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, ")") })
+	if end < 0 {
+		return create, nil
+	}
+	var kept, first []string // first are the first columns of unique keys
+	counter := ""
+	for _, line := range lines[1:end] {
+		line = strings.TrimSuffix(line, ",")
+		unique := uniqueKey.FindStringSubmatch(line)
+		switch {
+		case plainKey.MatchString(line) && !expressions.MatchString(line):
+			keys = append(keys, strings.TrimPrefix(line, "  "))
+			continue
+		case unique != nil:
+			first = append(first, unique[1])
+		case !columnOrRule.MatchString(line), strings.Contains(line, " FOREIGN KEY "):
+			return create, nil
+		}
+		if found := counted.FindStringSubmatch(line); found != nil {
+			counter = found[1]
+		}
+		kept = append(kept, line)
+	}
+	if len(keys) == 0 || counter != "" && !slices.Contains(first, counter) {
+		return create, nil
+	}
+	return strings.Join(slices.Concat(lines[:1], []string{strings.Join(kept, ",\n")}, lines[end:]), "\n"), keys
+}
+
+// addKeys adds the keys for which the rows had to be there.
+func (c *copier) addKeys(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	waiting := make(chan lateKeys, len(c.late))
+	for _, l := range c.late {
+		waiting <- l
+	}
+	close(waiting)
+	var workers sync.WaitGroup
+	for range min(c.options.Workers, len(c.late)) {
+		workers.Go(func() {
+			if err := c.addKeysOf(ctx, waiting); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	workers.Wait()
+	return context.Cause(ctx)
+}
+
+func (c *copier) addKeysOf(ctx context.Context, waiting <-chan lateKeys) error {
+	conn, err := c.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer discard(conn)
+	if err := c.exec(ctx, conn, looseSession); err != nil {
+		return err
+	}
+	for l := range waiting {
+		err := c.exec(ctx, conn, "ALTER TABLE "+l.table.String()+" ADD "+strings.Join(l.clauses, ", ADD "))
+		if number(err) != 0 {
+			return refused(err, "The keys of table %s cannot be created in the copy (MySQL error %d).", l.table.name,
+				number(err))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

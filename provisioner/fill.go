@@ -292,6 +292,7 @@ func (f filling) copyFrom(ctx context.Context, run *task.Run, admin *mysqladmin.
 		doing = "Comparing"
 	}
 	o := transfer.Options{Events: of.Events, Lossy: f.parameters.AllowLossy, RowsOnly: f.rowsOnly, Later: events,
+		Gentle:   f.moves && f.rowsOnly, // applications write meanwhile
 		Alive:    run.Alive,
 		MaxBytes: 4*of.Quota() + 64<<20,
 		Progress: f.copies.note(run.Task.ID, f.reportProgress(ctx, run, "copied", func(done, total uint64) string {

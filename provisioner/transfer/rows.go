@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 )
 
 // statementBytes is about how long a statement with rows is. Three of them are in memory for each worker, or, if rows
@@ -97,6 +98,7 @@ func (c *copier) work(ctx context.Context, from *sql.Conn, chunks <-chan chunk) 
 	}
 	defer discard(to)
 	for k := range chunks {
+		since := time.Now()
 		if err := c.transfer(ctx, from, to, k); err != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
@@ -107,8 +109,24 @@ func (c *copier) work(ctx context.Context, from *sql.Conn, chunks <-chan chunk) 
 			return err
 		}
 		c.note(k, int(k.table.bytes/chunkBytes)+1)
+		if c.options.Gentle {
+			if err := rest(ctx, time.Since(since)); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
+}
+
+func rest(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // transferAttempts is how often a chunk is copied before the copy is given up: workers can deadlock.

@@ -33,6 +33,7 @@ type Target struct {
 // Options tune a copy.
 type Options struct {
 	Workers  int     // chunks at the same time; 0 means 2. Each worker has one connection to each side.
+	Gentle   bool    // leave the servers half of the time to others: use one worker, and rest after each chunk
 	MaxBytes int64   // of SQL text, after which the copy is refused; 0 for no limit
 	Events   bool    // the target may have events
 	RowsOnly bool    // leave out views, routines, triggers and events, but check that they can be copied
@@ -55,6 +56,9 @@ type Options struct {
 func (o Options) complete() Options {
 	if o.Workers == 0 {
 		o.Workers = 2
+	}
+	if o.Gentle {
+		o.Workers = 1
 	}
 	if o.Alive == nil {
 		o.Alive = func() error { return nil }

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -155,6 +156,18 @@ func TestBackupsAreCaredFor(t *testing.T) {
 				t.Errorf("%s is %s, want %s", name, metrics[name], want)
 			}
 		}
+		bare := maps.Clone(env)
+		delete(bare, "BACKUP_STORE")
+		delete(bare, "BACKUP_ACCESS_KEY")
+		delete(bare, "BACKUP_SECRET_KEY")
+		without := testdrive.Start(t, bare)
+		without.AwaitLog(t, "no object store is configured")
+		for name := range without.Scrape(t) {
+			if strings.HasPrefix(name, "mysql_broker_backup_age") || strings.HasPrefix(name, "mysql_broker_backup_interval") {
+				t.Errorf("a broker that takes no backups has %s", name)
+			}
+		}
+		without.Kill(t)
 
 		for _, name := range service.Objects(t) {
 			if strings.Contains(name, second+"/data-") {

@@ -114,6 +114,7 @@ type stateCollector struct {
 	log     *slog.Logger
 
 	keepMoved time.Duration
+	backsUp   bool // this broker has an object store
 }
 
 const scrapeTimeout = 5 * time.Second
@@ -184,7 +185,7 @@ var (
 		"Complete backups that a verification could not restore.", nil, nil)
 	backupAgeDesc = prometheus.NewDesc("mysql_broker_backup_age_seconds",
 		"Age of the newest verified backup, of that instance of the plan whose newest is the oldest. An instance without "+
-			"one counts with its own age. Only plans with backup_every_hours are shown.", []string{"plan"}, nil)
+			"one counts with its own age. Only plans with backup_every_hours are shown, by brokers with an object store.", []string{"plan"}, nil)
 	backupIntervalDesc = prometheus.NewDesc("mysql_broker_backup_interval_seconds",
 		"How often instances of the plan are to be backed up.", []string{"plan"}, nil)
 	logAgeDesc = prometheus.NewDesc("mysql_broker_binary_log_age_seconds",
@@ -205,8 +206,8 @@ var (
 )
 
 func newStateCollector(s *store.Store, servers *shared.Servers, plans plan.Set, limits plan.Limits,
-	keepMoved time.Duration, log *slog.Logger) prometheus.Collector {
-	c := &stateCollector{store: s, counter: counter[store.Counts]{count: s.Counts},
+	keepMoved time.Duration, backsUp bool, log *slog.Logger) prometheus.Collector {
+	c := &stateCollector{backsUp: backsUp, store: s, counter: counter[store.Counts]{count: s.Counts},
 		bound: counter[[]store.BindingCount]{count: s.BindingCounts}, set: plans, limits: limits, shared: servers,
 		plans: planNames(plans), log: log, keepMoved: keepMoved}
 	return prometheus.CollectorFunc(c.collect)
@@ -330,7 +331,10 @@ func collectCopies(copies func() (running int, all []provisioner.Copy)) promethe
 
 // collectBackups exports nothing if there are no backups and no plan has a schedule.
 func (c *stateCollector) collectBackups(ctx context.Context, ch chan<- prometheus.Metric) {
-	schedules := provisioner.BackupSchedules(c.set)
+	var schedules []store.BackupSchedule
+	if c.backsUp {
+		schedules = provisioner.BackupSchedules(c.set)
+	}
 	stats, err := c.store.BackupStats(ctx, schedules)
 	if err != nil {
 		c.log.Warn("could not read the figures of the backups for /metrics", "error", err)
@@ -350,10 +354,10 @@ func (c *stateCollector) collectBackups(ctx context.Context, ch chan<- prometheu
 	}
 }
 
-// collectLogs exports nothing if no plan archives binary logs.
+// collectLogs exports nothing if no plan archives binary logs, or this broker archives none.
 func (c *stateCollector) collectLogs(ctx context.Context, ch chan<- prometheus.Metric) {
 	plans := archive.Plans(c.set)
-	if len(plans) == 0 {
+	if len(plans) == 0 || !c.backsUp {
 		return
 	}
 	stats, err := c.store.LogStats(ctx, plans)

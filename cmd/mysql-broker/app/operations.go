@@ -25,12 +25,15 @@ func (a *App) startMarks(ctx context.Context) (ending, error) {
 // which requests wait.
 func (a *App) startOperations(context.Context) (ending, error) {
 	metrics := newMetrics(a.registry, a.catalog.Plans())
-	a.registry.MustRegister(newStateCollector(a.store, a.shared, a.catalog.Plans(), a.catalog.Limits(),
-		a.cfg.KeepMoved, a.log))
 	vault, err := openVault(a.cfg)
 	if err != nil {
 		return ending{}, err
 	}
+	if vault == nil && len(provisioner.BackupSchedules(a.catalog.Plans())) > 0 {
+		a.log.Warn("plans have backup_every_hours, and no object store is configured: this broker takes no backups")
+	}
+	a.registry.MustRegister(newStateCollector(a.store, a.shared, a.catalog.Plans(), a.catalog.Limits(),
+		a.cfg.KeepMoved, vault != nil, a.log))
 	a.provisioner = provisioner.New(provisioner.Config{Store: a.store, Plans: a.catalog.Plans(),
 		Limits: a.catalog.Limits(), Fleet: a.fleet, Logger: a.log, OnFull: metrics.full.Inc, Backups: vault,
 		QuotasOff: a.cfg.Quota.Interval == 0, KeepMoved: a.cfg.KeepMoved, KeepAudit: a.cfg.KeepAudit,

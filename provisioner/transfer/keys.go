@@ -15,8 +15,8 @@ type lateKeys struct {
 	clauses []string
 }
 
-// splitCreate splits the definition of a table of the snapshot into one without its secondary keys, and these. There are
-// none if the table is small, or may need them before it has rows.
+// splitCreate splits the definition of a table of the snapshot into one without its secondary keys, and these. There
+// are none if the table is small, or may need them before it has rows.
 func (c *copier) splitCreate(t *table) (early string, keys lateKeys) {
 	references := "REFERENCES " + t.String() + " "
 	if t.bytes <= chunkBytes || t.sequence || t.versioned ||

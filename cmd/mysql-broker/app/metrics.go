@@ -185,7 +185,8 @@ var (
 		"Complete backups that a verification could not restore.", nil, nil)
 	backupAgeDesc = prometheus.NewDesc("mysql_broker_backup_age_seconds",
 		"Age of the newest verified backup, of that instance of the plan whose newest is the oldest. An instance without "+
-			"one counts with its own age. Only plans with backup_every_hours are shown, by brokers with an object store.", []string{"plan"}, nil)
+			"one counts with its own age. Only plans with backup_every_hours are shown, by brokers with an object store.",
+		[]string{"plan"}, nil)
 	backupIntervalDesc = prometheus.NewDesc("mysql_broker_backup_interval_seconds",
 		"How often instances of the plan are to be backed up.", []string{"plan"}, nil)
 	logAgeDesc = prometheus.NewDesc("mysql_broker_binary_log_age_seconds",

@@ -34,7 +34,7 @@ export CGO_ENABLED ?= 0
 # Separate modules, whose dependencies the broker does not need.
 TEST_MODULES := test/kubernetes/manifests test/lint test/openid/provider
 
-.PHONY: help run build test bench bench-kubernetes chaos soak systemd lint vet analysis go-test fuzz clean mysql97 \
+.PHONY: help run build test bench bench-kubernetes chaos ha soak systemd lint vet analysis go-test fuzz clean mysql97 \
 	mariadb118 kubernetes kubernetes-programs
 
 help: ## print this
@@ -64,6 +64,10 @@ chaos: ## kill, pause and fail brokers and servers at every point and at random,
 	@deploy/dev/install-packages.sh test
 	CGO_ENABLED=1 CHAOS=long MYSQLD='$(MYSQLD)' go run ./test/servers/with-servers \
 		go test -race -count=1 -parallel 8 -timeout 60m -v ./test/chaos ./test/model
+
+ha: ## kill primaries of PostgreSQL, Galera and Group Replication again and again, and print how long failovers take
+	@deploy/dev/install-packages.sh test
+	HA=long MYSQLD='$(MYSQLD)' go run ./test/servers/with-servers go test -count=1 -timeout 90m -v ./test/ha
 
 soak: ## keep brokers busy for SOAK (15m) on every installed mysqld, and watch their memory, goroutines and connections
 	@deploy/dev/install-packages.sh test

@@ -2,7 +2,9 @@
 // they are written. The tables are described in migrations/001_schema.sql.
 //
 // The connection: store.go opens it and runs single statements; tx.go runs transactions, whose statements are sent
-// together; outage.go bounds every wait and tells an outage from a refusal; migrate.go brings the schema up to date.
+// together; outage.go bounds every wait and tells an outage from a refusal; hosts.go finds the primary among several
+// servers; failover.go keeps an old primary from being used, and finds lost commits; migrate.go brings the schema up to
+// date.
 //
 // Records, of what there is:
 //

@@ -72,9 +72,11 @@ func (s *Store) Hold(ctx context.Context) (*Hold, error) {
 // KnowsTask reports whether this PostgreSQL recorded the task of that id at that time. Tasks that ended are deleted
 // after keep: about older ones it only knows whether the id was ever used.
 func (s *Store) KnowsTask(ctx context.Context, id int64, at time.Time, keep time.Duration) (bool, error) {
-	return oneRow(ctx, s.pool, pgx.RowTo[bool], `SELECT coalesce((SELECT created_at = $2 FROM task WHERE id = $1),
-		$2 < now() - $3::interval AND $1 <= (SELECT last_value FROM task_id_seq))`, id, at, keep)
+	return oneRow(ctx, s.pool, pgx.RowTo[bool], knowsTask, id, at, keep)
 }
+
+const knowsTask = `SELECT coalesce((SELECT created_at = $2 FROM task WHERE id = $1),
+	$2 < now() - $3::interval AND $1 <= (SELECT last_value FROM task_id_seq))`
 
 // taskReserve is far more than the number of tasks that can have been recorded since a mark was written.
 const taskReserve = 1_000_000
@@ -84,17 +86,19 @@ const taskReserve = 1_000_000
 // another one.
 func (s *Store) SetHold(ctx context.Context, reason string, known int64) error {
 	return s.InTx(ctx, func(tx *Tx) error {
-		tx.write("hold", `UPDATE mark SET held_since = coalesce(held_since, now()),
-				held_reason = CASE WHEN held_since IS NULL THEN $1 ELSE held_reason END,
-				written_by = pg_current_xact_id()::xid`, reason)
+		tx.write("hold", setHold, reason)
 		tx.skipTasks(known)
 		return nil
 	})
 }
 
+const setHold = `UPDATE mark SET held_since = coalesce(held_since, now()),
+	held_reason = CASE WHEN held_since IS NULL THEN $1 ELSE held_reason END, written_by = pg_current_xact_id()::xid`
+
+const skipTasks = "SELECT setval('task_id_seq', greatest(last_value, $1::bigint) + $2::bigint) FROM task_id_seq"
+
 func (t *Tx) skipTasks(known int64) {
-	t.write("skip the tasks that were given out",
-		"SELECT setval('task_id_seq', greatest(last_value, $1::bigint) + $2::bigint) FROM task_id_seq", known, taskReserve)
+	t.write("skip the tasks that were given out", skipTasks, known, taskReserve)
 }
 
 // HoldRestored records a hold if PostgreSQL was loaded from a dump and has none yet. It returns the hold, whatever its

@@ -29,9 +29,9 @@ func (s *Store) Claim(ctx context.Context, owner string, ttl time.Duration, pass
 				AND (c.lease_until IS NULL OR c.lease_until < clock_timestamp())
 				AND NOT EXISTS (`+conflicting+`)
 			ORDER BY c.run_at, c.id LIMIT 1 FOR UPDATE OF c SKIP LOCKED)
-		UPDATE task SET epoch = epoch + 1, lease_owner = $1, lease_until = clock_timestamp() + $2::interval
+		UPDATE task SET epoch = greatest(epoch, $4) + 1, lease_owner = $1, lease_until = clock_timestamp() + $2::interval
 		FROM due WHERE id = due_id
-		RETURNING `+taskColumns+`, abandoned`, owner, ttl, append([]string{}, passOver...))
+		RETURNING `+taskColumns+`, abandoned`, owner, ttl, append([]string{}, passOver...), s.failover.firstEpoch())
 	if err != nil || !t.Abandoned {
 		return t.Task, err
 	}
@@ -70,7 +70,7 @@ func (s *Store) Extend(ctx context.Context, owner string, held []Lease, ttl time
 // second is allowed on top, because others take leases at the same time. It returns how many tasks it changed. If there
 // are none, it reads the live leases and the end of an index.
 func (s *Store) MendClock(ctx context.Context, maxLease, maxDelay time.Duration) (mended int64, err error) {
-	tag, err := bounded{s.leases}.Exec(ctx, `
+	tag, err := bounded{s.leases, &s.failover}.Exec(ctx, `
 		UPDATE task SET
 			lease_until = CASE WHEN lease_until > now() + $1::interval THEN now() + $1::interval ELSE lease_until END,
 			run_at = CASE WHEN run_at > now() + $2::interval THEN now() ELSE run_at END

@@ -21,7 +21,11 @@ func Migrate(ctx context.Context, url string) (version int32, err error) {
 	if err != nil {
 		return 0, err
 	}
-	conn, err := pgx.ConnectConfig(ctx, cfg.ConnConfig)
+	primary, err := primaryOf(ctx, cfg.ConnConfig)
+	if err != nil {
+		return 0, fmt.Errorf("reach PostgreSQL: %w", err)
+	}
+	conn, err := pgx.ConnectConfig(ctx, primary)
 	if err != nil {
 		return 0, fmt.Errorf("reach PostgreSQL: %w", err)
 	}

@@ -64,6 +64,7 @@ func (s *Store) RecordProvision(ctx context.Context, asked time.Time, told *time
 	case i.Location.Shared() && !*placed:
 		return t, load, ErrServerFull
 	}
+	s.failover.recorded(t)
 	return t, load, nil
 }
 

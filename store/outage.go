@@ -51,7 +51,10 @@ func limitWaits(ctx context.Context, conn *pgx.Conn) error {
 
 // bounded is a pool whose statements take at most statementTime or fail with ErrUnavailable. For queries, see oneRow
 // and allRows.
-type bounded struct{ pool *pgxpool.Pool }
+type bounded struct {
+	pool     *pgxpool.Pool
+	failover *failover
+}
 
 func (b bounded) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
 	limited, cancel := context.WithTimeout(ctx, statementTime)
@@ -62,6 +65,9 @@ func (b bounded) Exec(ctx context.Context, sql string, args ...any) (pgconn.Comm
 	}
 	defer conn.Release()
 	tag, err := conn.Exec(limited, sql, args...)
+	if err == nil {
+		err = b.failover.current(conn.Conn())
+	}
 	return tag, explain(ctx, err)
 }
 

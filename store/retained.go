@@ -183,6 +183,9 @@ func (s *Store) RecordUndelete(ctx context.Context, asked time.Time, told *time.
 		}
 		return nil
 	})
+	if err == nil {
+		s.failover.recorded(t)
+	}
 	return t, err
 }
 

@@ -26,6 +26,9 @@ type Store struct {
 
 	statuses statusReader
 	actor    Actor // of what names nobody
+
+	failover failover
+	hosts    *hosts // nil if the URL names one
 }
 
 // defaultConns is how many connections the pool holds unless the URL has pool_max_conns.
@@ -48,26 +51,31 @@ func Open(ctx context.Context, url string, keys *Keyring, options ...Option) (*S
 	}
 	cfg.ConnConfig.ConnectTimeout = 5 * time.Second
 	cfg.ConnConfig.RuntimeParams["application_name"] = "mysql-broker"
-	cfg.AfterConnect = limitWaits
+	s := &Store{keys: keys}
+	cfg.AfterConnect = s.connected
 	for _, apply := range options {
 		apply(cfg)
 	}
 	if !strings.Contains(url, "pool_max_conns") {
 		cfg.MaxConns = defaultConns
 	}
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
-	if err != nil {
+	if s.hosts = watchHosts(cfg.ConnConfig); s.hosts != nil {
+		s.hosts.onMove(s.failover.reconnect)
+		cfg.BeforeConnect = s.hosts.toPrimary
+	}
+	if s.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
+		s.Close()
 		return nil, fmt.Errorf("open the PostgreSQL pool: %w", err)
 	}
 	single := cfg.Copy()
 	single.MaxConns, single.MinConns = 1, 0
-	leases, err := pgxpool.NewWithConfig(ctx, single)
-	if err != nil {
-		pool.Close()
+	if s.leases, err = pgxpool.NewWithConfig(ctx, single); err != nil {
+		s.Close()
 		return nil, fmt.Errorf("open the PostgreSQL lease connection: %w", err)
 	}
-	s := &Store{pool: pool, db: bounded{pool}, leases: leases, keys: keys,
-		statuses: statusReader{pool: pool}}
+	s.failover.use(s.pool)
+	s.failover.use(s.leases)
+	s.db, s.statuses = bounded{s.pool, &s.failover}, statusReader{pool: s.pool}
 	if err := s.Ping(ctx); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("reach PostgreSQL: %w", err)
@@ -77,8 +85,14 @@ func Open(ctx context.Context, url string, keys *Keyring, options ...Option) (*S
 
 // Close waits for connections in use to be returned and closes them all.
 func (s *Store) Close() {
-	s.pool.Close()
-	s.leases.Close()
+	for _, pool := range []*pgxpool.Pool{s.pool, s.leases} {
+		if pool != nil {
+			pool.Close()
+		}
+	}
+	if s.hosts != nil {
+		s.hosts.close()
+	}
 }
 
 // ErrReadOnly says that PostgreSQL answers but accepts no writes: it is a standby, or is configured so.

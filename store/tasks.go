@@ -104,6 +104,7 @@ func (t *Tx) InsertTask(n NewTask) *Task {
 		return task
 	}
 	t.insertTask(task, n, "")
+	t.begins = append(t.begins, task)
 	return task
 }
 
@@ -117,7 +118,7 @@ func (t *Tx) insertTask(task *Task, n NewTask, database string) {
 	expectRow(t, task, scanTask, `WITH begun AS (
 			INSERT INTO task (instance_id, binding_id, kind, plan_id, request, description, epoch, lease_owner, lease_until,
 				actor, server)
-			SELECT c.instance_id, c.binding_id, c.kind, $4, $5, $9, 1, l.owner, clock_timestamp() + l.ttl,
+			SELECT c.instance_id, c.binding_id, c.kind, $4, $5, $9, $11::bigint + 1, l.owner, clock_timestamp() + l.ttl,
 				$10, coalesce((SELECT server || dedicated_id FROM instance WHERE id = $1), '')
 			FROM (SELECT $1::text AS instance_id, $2::text AS binding_id, $3::text AS kind, 0 AS id) c
 			LEFT JOIN (SELECT $6::text AS owner, $7::interval AS ttl) l
@@ -127,7 +128,7 @@ func (t *Tx) insertTask(task *Task, n NewTask, database string) {
 		audited AS (`+auditBegun+`)
 		SELECT `+taskColumns+` FROM begun`,
 		n.InstanceID, n.BindingID, n.Kind, n.PlanID, orEmpty(n.Request), n.Owner, n.LeaseTTL, database,
-		n.Description, actor)
+		n.Description, actor, t.failover.firstEpoch())
 }
 
 const activeTasks = "SELECT " + taskColumns + " FROM task WHERE instance_id = $1 AND state = 'in progress' ORDER BY id"

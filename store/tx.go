@@ -20,6 +20,9 @@ type Tx struct {
 	begun  bool // BEGIN was sent
 	unsent []statement
 
+	failover *failover
+	begins   []*Task // that the transaction records
+
 	actor  Actor // of what names nobody
 	hold   bool  // Begin has found one
 	failed error // why the transaction must not commit
@@ -46,7 +49,7 @@ func (s *Store) InTx(ctx context.Context, fn func(*Tx) error) error {
 	if err != nil {
 		return explain(ctx, err)
 	}
-	t := &Tx{conn: conn, keys: s.keys, actor: s.actor}
+	t := &Tx{conn: conn, keys: s.keys, failover: &s.failover, actor: s.actor}
 	defer t.end()
 	if err := fn(t); err != nil {
 		return explain(ctx, err)
@@ -54,7 +57,22 @@ func (s *Store) InTx(ctx context.Context, fn func(*Tx) error) error {
 	if t.failed != nil {
 		return t.failed
 	}
-	return explain(ctx, t.commit(limited))
+	if err := explain(ctx, t.commit(limited)); err != nil {
+		return err
+	}
+	return t.committed()
+}
+
+// committed remembers the tasks that the transaction has recorded. What was committed on a server that was replaced
+// meanwhile may be lost, and so is an ErrUnavailable.
+func (t *Tx) committed() error {
+	if err := t.failover.current(t.conn.Conn()); err != nil {
+		return err
+	}
+	for _, task := range t.begins {
+		t.failover.recorded(*task)
+	}
+	return nil
 }
 
 // acquire takes a connection from the pool. It fails after as long as a statement would.

@@ -63,6 +63,14 @@ func New(cfg Config) *Fleet {
 // changed on its servers. Call it before the fleet is used. Without it, nothing is verified.
 func (f *Fleet) VerifyLaunchersWith(verify func(context.Context, Launcher) error) { f.verify = verify }
 
+// VerifyAgain has every server and launcher verified again before anything is changed there.
+func (f *Fleet) VerifyAgain() {
+	f.Shared.VerifyAgain()
+	for _, verified := range f.verified {
+		verified.Store(false)
+	}
+}
+
 // verifyLauncher returns nil if changes are allowed on the launcher's servers. Once the check has succeeded, it is not
 // repeated.
 func (f *Fleet) verifyLauncher(ctx context.Context, l Launcher) error {
@@ -165,7 +173,8 @@ func (f *Fleet) AsAdmin(ctx context.Context, i store.Instance, fn func(*mysqladm
 type Address struct {
 	Host          string
 	Port          int
-	CACertificate []byte // PEM; nil where connections are not encrypted
+	Hosts         []string // host:port of all nodes of a cluster, nil where there is one address
+	CACertificate []byte   // PEM; nil where connections are not encrypted
 }
 
 // Address returns how applications reach an instance, whether or not its server responds. The error is
@@ -176,7 +185,8 @@ func (f *Fleet) Address(ctx context.Context, i store.Instance) (Address, error) 
 		if err != nil {
 			return Address{}, err
 		}
-		return Address{Host: server.Host, Port: server.Port, CACertificate: server.CACertificate}, nil
+		return Address{Host: server.Host, Port: server.Port, Hosts: server.Hosts,
+			CACertificate: server.CACertificate}, nil
 	}
 	e, err := f.recordedEndpoint(ctx, i)
 	return Address{Host: e.Host, Port: e.Port, CACertificate: e.CACertificate}, err

@@ -18,6 +18,7 @@ import (
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/periodic"
 	"mysql-broker/provisioner/shared"
+	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
 )
 
@@ -65,6 +66,7 @@ func Start(ctx context.Context, cfg Config) (*Keeper, error) {
 	}
 	cfg.Fleet.Shared.VerifyWith(k.verify)
 	cfg.Fleet.VerifyLaunchersWith(k.verifyDedicated)
+	cfg.Store.OnFailover(k.failedOver)
 	working, cancel := context.WithCancel(context.Background())
 	k.cancel = cancel
 	k.lead(working, "mark", "writing high-water marks", k.writeShared)
@@ -105,6 +107,18 @@ func (k *Keeper) compareAll(ctx context.Context) error {
 	}
 	asked.Wait()
 	return k.tellHold(ctx)
+}
+
+// failedOver has the marks compared again: the new primary may lack what other brokers have recorded, too.
+func (k *Keeper) failedOver(f store.Failover) {
+	k.Fleet.VerifyAgain()
+	if f.LostTask == 0 {
+		k.Logger.Warn("another PostgreSQL server is the primary now; it has all that this broker has recorded",
+			"timeline", f.Timeline)
+		return
+	}
+	k.Logger.Error("another PostgreSQL server is the primary now, and lacks commits of the one before",
+		"timeline", f.Timeline, "task", task.Token(f.LostTask))
 }
 
 // tellHold logs once that PostgreSQL is held, and once that the hold has ended.

@@ -26,7 +26,8 @@ type Config struct {
 	Admin        mysqladmin.Config
 	Host         string // as applications reach it
 	Port         int
-	MaxDatabases int // 0 means DefaultMaxDatabases
+	Hosts        []string // host:port of all nodes of a cluster that applications reach themselves, else nil
+	MaxDatabases int      // 0 means DefaultMaxDatabases
 }
 
 // Server is one shared server.
@@ -34,7 +35,8 @@ type Server struct {
 	*mysqladmin.Server
 	Host          string
 	Port          int
-	CACertificate []byte // PEM; nil where connections are not verified
+	Hosts         []string // see Config
+	CACertificate []byte   // PEM; nil where connections are not verified
 	MaxDatabases  int
 
 	// transport is nil until checkTransport has succeeded.
@@ -69,7 +71,7 @@ func Open(configs []Config, lockKey []byte) (*Servers, error) {
 			s.Close()
 			return nil, fmt.Errorf("shared server %q: %w", c.Admin.Name, err)
 		}
-		s.all = append(s.all, &Server{Server: admin, Host: c.Host, Port: c.Port, CACertificate: c.Admin.CA,
+		s.all = append(s.all, &Server{Server: admin, Host: c.Host, Port: c.Port, Hosts: c.Hosts, CACertificate: c.Admin.CA,
 			MaxDatabases: cmp.Or(c.MaxDatabases, DefaultMaxDatabases)})
 	}
 	return s, nil
@@ -113,6 +115,13 @@ type verifier = func(ctx context.Context, server *Server, from mysqladmin.MarkRe
 func (s *Servers) VerifyWith(verify verifier) {
 	for _, server := range s.all {
 		server.verify = verify
+	}
+}
+
+// VerifyAgain makes Verified check every server again.
+func (s *Servers) VerifyAgain() {
+	for _, server := range s.all {
+		server.verified.Store(false)
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"mysql-broker/cmd/mysql-broker/dev/pgcluster"
 )
 
@@ -24,7 +26,13 @@ type Postgres struct {
 // StartPostgres starts a cluster, with additional environment variables (NAME=value). It is removed when the test ends.
 func StartPostgres(t testing.TB, environ ...string) *Postgres {
 	t.Helper()
-	p := &Postgres{cfg: pgcluster.Config{Dir: launcherDir(t), Port: FreePort(t), Durable: true, Env: environ}}
+	return startPostgres(t, pgcluster.Config{Env: environ})
+}
+
+func startPostgres(t testing.TB, cfg pgcluster.Config) *Postgres {
+	t.Helper()
+	cfg.Dir, cfg.Port, cfg.Durable = launcherDir(t), FreePort(t), true
+	p := &Postgres{cfg: cfg}
 	p.Start(t)
 	p.URL = p.cluster.URL()
 	t.Cleanup(func() {
@@ -121,4 +129,15 @@ func (c Clock) Set(t testing.TB, ahead time.Duration) {
 	if err := os.Rename(next, c.file); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// OpenRecords connects to the PostgreSQL database of brokers in that environment until the test ends.
+func OpenRecords(t testing.TB, env map[string]string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), env["DATABASE_URL"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn
 }

@@ -26,6 +26,7 @@ type Config struct {
 	User    *syscall.Credential // the server's user; nil: the caller, or nobody if the caller is root
 	Durable bool                // false turns off fsync: faster, but a power failure may lose everything
 	Env     []string            // additions to the server's environment, NAME=value: for tests that set its clock
+	Primary string              // URL of the server whose standby a new cluster becomes; "": it becomes a primary
 	Logger  *slog.Logger        // nil logs nothing
 }
 
@@ -53,21 +54,21 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 		c.log = slog.New(slog.DiscardHandler)
 	}
 	h.env = cfg.Env
-	if err := c.start(ctx, cfg.Durable); err != nil {
+	if err := c.start(ctx, cfg.Primary, cfg.Durable); err != nil {
 		h.close()
 		return nil, fmt.Errorf("PostgreSQL cluster in %s: %w", cfg.Dir, err)
 	}
 	return c, nil
 }
 
-func (c *Cluster) start(ctx context.Context, durable bool) (err error) {
+func (c *Cluster) start(ctx context.Context, primary string, durable bool) (err error) {
 	if err := stopLeftover(ctx, c.home.dataDir(), c.log); err != nil {
 		return err
 	}
-	if c.password, err = c.home.password(); err != nil {
+	if c.password, err = c.home.password(primary); err != nil {
 		return err
 	}
-	if err := c.home.initialise(ctx, durable); err != nil {
+	if err := c.home.initialise(ctx, primary, durable); err != nil {
 		return err
 	}
 	if c.port == 0 {

@@ -1,0 +1,190 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// position is a PostgreSQL cluster and its timeline. Each promotion of a standby begins a new timeline, so that of two
+// servers with the same data the one with the higher timeline is the primary.
+// https://www.postgresql.org/docs/current/continuous-archiving.html#BACKUP-TIMELINES
+type position struct {
+	System   int64
+	Timeline int64 // 0: a standby
+}
+
+const selectPosition = `SELECT (SELECT system_identifier FROM pg_control_system()),
+	CASE WHEN pg_is_in_recovery() THEN 0
+		ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint END`
+
+// readPosition returns the zero position if the server does not tell: some services have no such functions.
+func readPosition(ctx context.Context, conn *pgx.Conn) (position, error) {
+	rows, err := conn.Query(ctx, selectPosition)
+	if err != nil {
+		return position{}, err
+	}
+	p, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[position])
+	if code := refusal(err); code != "" && !outage(err) {
+		return position{}, nil
+	}
+	return p, err
+}
+
+// Errors of connections to servers that are not the primary; they wrap ErrUnavailable.
+var (
+	errNoPrimary = fmt.Errorf("%w: none of its servers accepts writes", ErrUnavailable)
+	errStandby   = fmt.Errorf("%w: the server is a standby", ErrUnavailable)
+	errReplaced  = fmt.Errorf("%w: another server was promoted and has replaced this one", ErrUnavailable)
+)
+
+// Failover says that another server is the primary now.
+type Failover struct {
+	Timeline int64
+	LostTask int64 // a task that this process had recorded, and that the new primary does not have; 0: none is missing
+}
+
+// failover knows which server this process has last used as the primary. It keeps connections to an older one from
+// being used, and finds out whether the new primary lacks commits.
+type failover struct {
+	mu     sync.Mutex
+	at     position
+	newest Task // the latest one that this process has recorded
+	notify []func(Failover)
+	pools  []*pgxpool.Pool
+}
+
+// use adds a pool whose connections are closed when its server is replaced.
+func (f *failover) use(pool *pgxpool.Pool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.pools = append(f.pools, pool)
+}
+
+// reconnect closes the connections of all pools, those in use when they are returned.
+func (f *failover) reconnect() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closeConnections()
+}
+
+func (f *failover) closeConnections() {
+	for _, pool := range f.pools {
+		pool.Reset()
+	}
+}
+
+// positionKey is where connections keep the position that they were opened at.
+const positionKey = "position"
+
+func positionOf(conn *pgx.Conn) position {
+	p, _ := conn.PgConn().CustomData()[positionKey].(position)
+	return p
+}
+
+// OnFailover makes fn be called after each failover, before the new primary is used. fn must not use the store.
+func (s *Store) OnFailover(fn func(Failover)) {
+	s.failover.mu.Lock()
+	defer s.failover.mu.Unlock()
+	s.failover.notify = append(s.failover.notify, fn)
+}
+
+// connected prepares a new connection. It refuses a server that was replaced. With the first connection to a new
+// primary, it compares what is there with what this process has recorded, before anything else is done there.
+func (s *Store) connected(ctx context.Context, conn *pgx.Conn) error {
+	if err := limitWaits(ctx, conn); err != nil {
+		return err
+	}
+	at, err := readPosition(ctx, conn)
+	if err != nil {
+		return err
+	}
+	if at.Timeline == 0 && s.hosts != nil {
+		return errStandby
+	}
+	f := &s.failover
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	same := at.System == f.at.System
+	switch {
+	case at.Timeline == 0: // unknown, or a standby, which refuses writes itself
+		return nil
+	case same && at.Timeline < f.at.Timeline:
+		return errReplaced
+	case !same || at.Timeline > f.at.Timeline:
+		if f.at.Timeline > 0 {
+			if err := f.follow(ctx, conn, at); err != nil {
+				return err
+			}
+		}
+		f.at = at
+	}
+	conn.PgConn().CustomData()[positionKey] = at
+	return nil
+}
+
+// follow holds the new primary if it lacks the newest task that this process has recorded. The tasks of others are
+// compared by themselves, and by the marks on the servers.
+func (f *failover) follow(ctx context.Context, conn *pgx.Conn, at position) error {
+	change := Failover{Timeline: at.Timeline}
+	if f.newest.ID > 0 {
+		var knows bool
+		err := conn.QueryRow(ctx, knowsTask, f.newest.ID, f.newest.CreatedAt, lossAge).Scan(&knows)
+		if err != nil {
+			return fmt.Errorf("compare the new PostgreSQL primary with what was recorded: %w", err)
+		}
+		if !knows {
+			change.LostTask = f.newest.ID
+			reason := fmt.Sprintf("PostgreSQL has failed over to a server that lacks commits: task_%d of %s is missing.",
+				f.newest.ID, f.newest.CreatedAt.UTC().Format(time.RFC3339))
+			_, err := conn.Exec(ctx, skipTasks, f.newest.ID, taskReserve)
+			if err == nil {
+				_, err = conn.Exec(ctx, setHold, reason)
+			}
+			if err != nil {
+				return fmt.Errorf("hold PostgreSQL: %w", err)
+			}
+		}
+	}
+	f.closeConnections()
+	for _, fn := range f.notify {
+		fn(change)
+	}
+	return nil
+}
+
+// lossAge is less than the time for which ended tasks are kept.
+const lossAge = 28 * 24 * time.Hour
+
+// recorded remembers the latest task that this process has recorded.
+func (f *failover) recorded(t Task) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if t.ID > f.newest.ID {
+		f.newest = t
+	}
+}
+
+// current returns an error if a connection is to a server that was replaced meanwhile. What was committed there may be
+// lost.
+func (f *failover) current(conn *pgx.Conn) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if at := positionOf(conn); at.Timeline != 0 && at != f.at {
+		return errReplaced
+	}
+	return nil
+}
+
+// firstEpoch is the number that epochs on this timeline are above. Leases that were lost with commits in a
+// failover have lower epochs than all leases that the new primary gives out: the writes of their workers fail, even if
+// the same task, or another one with the same id, is leased again.
+func (f *failover) firstEpoch() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return max(f.at.Timeline-1, 0) << 32
+}

@@ -1,0 +1,61 @@
+package ha
+
+import (
+	"testing"
+	"time"
+
+	"mysql-broker/test/audit"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// promotionTime is how long after the promotion the last request may be refused, on a busy machine.
+const promotionTime = 10 * time.Second
+
+// The primary of the broker's PostgreSQL is killed under load, and its synchronous standby is promoted.
+func TestPostgresFailover(t *testing.T) {
+	t.Parallel()
+	all := servers.Chosen(t, servers.AllMySQL(t))
+	s := testdrive.Private(t, all[len(all)-1].Flavour) // whatever flavour: it is about PostgreSQL
+	admin, err := s.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close()
+	for range rounds(10) {
+		pair := testdrive.StartPostgresPair(t, true)
+		env := testdrive.Environment(t, s)
+		env["DATABASE_URL"] = pair.URL
+		p := newPlatform(t, testdrive.Start(t, env), testdrive.Start(t, env))
+		end := p.load(t, 6)
+		p.awaitDone(t, 60)
+		killed := time.Now()
+		pair.Primary.Kill(t)
+		testdrive.Eventually(t, time.Minute, "requests are refused", func() bool {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return len(p.refused) > 0
+		})
+		pair.Promote(t)
+		promoted := time.Now()
+		p.awaitDone(t, 60)
+		end()
+		refused := p.outage(promoted)
+		t.Logf("promoted after %.1f s; the last request was refused %.1f s later; %d requests; the slowest took %.1f s",
+			promoted.Sub(killed).Seconds(), refused.Seconds(), p.done.Load(), p.worst.Seconds())
+		if refused > promotionTime {
+			t.Errorf("requests were refused until %v after the promotion", refused)
+		}
+		p.expectOnly503(t)
+		// Outcomes that were committed asynchronously may be lost; those tasks run again when their leases expire.
+		testdrive.Eventually(t, time.Minute, "no task is in progress", func() bool {
+			return !pair.Standby.Has(t, "SELECT FROM task WHERE state = 'in progress'")
+		})
+		w := audit.World{PostgresURL: pair.Standby.URL, Keyset: env["ENCRYPTION_KEYSET"], Shared: admin,
+			Launchers: testdrive.Inspectors(env), Plans: testdrive.Plans(t)}
+		if err := p.audit(t.Context(), w); err != nil {
+			t.Error(err)
+		}
+		p.clear(t)
+	}
+}

@@ -17,43 +17,71 @@ type service struct {
 	}
 }
 
-// forwarder listens at the node port of a Service and leads to the pod that the Service selects.
+// forwarder leads from the node port of a Service to the pod that the Service selects. It listens only while the pod
+// runs: a node refuses connections to a Service without one.
 type forwarder struct {
 	node     *Node
 	service  service
-	listener net.Listener
+	listener net.Listener // nil while it does not listen
 }
 
-// forward starts, changes or stops the forwarder of a Service that was changed.
+// forward notes a Service that was changed.
 func (n *Node) forward(_ context.Context, what string, s service) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	f := n.ports[s.Metadata.UID]
-	if what == "DELETED" {
+	switch {
+	case what == "DELETED":
 		if f != nil {
 			f.close()
 			delete(n.ports, s.Metadata.UID)
 		}
-		return
+	case f == nil && len(s.Spec.Ports) > 0 && s.Spec.Ports[0].NodePort != 0:
+		f = &forwarder{node: n, service: s}
+		n.ports[s.Metadata.UID] = f
+		f.follow()
 	}
-	if f != nil || len(s.Spec.Ports) == 0 || s.Spec.Ports[0].NodePort == 0 {
-		return
-	}
-	listener, err := net.Listen("tcp", net.JoinHostPort(n.cfg.Address, strconv.Itoa(s.Spec.Ports[0].NodePort)))
-	if err != nil {
-		n.c.cfg.Logf("node port of %s: %v", s.Metadata.Name, err)
-		return
-	}
-	f = &forwarder{node: n, service: s, listener: listener}
-	n.ports[s.Metadata.UID] = f
-	go f.run()
 }
 
-func (f *forwarder) close() { _ = f.listener.Close() }
+// reroute is called when the container of a pod has started or ended.
+func (n *Node) reroute() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, f := range n.ports {
+		f.follow()
+	}
+}
 
-func (f *forwarder) run() {
+// follow listens if there is a pod, and else does not. The node is locked.
+func (f *forwarder) follow() {
+	there := f.node.selected(f.service.Metadata.Namespace, f.service.Spec.Selector) != nil
+	if there == (f.listener != nil) {
+		return
+	}
+	if !there || f.node.c.background.Err() != nil {
+		f.close()
+		return
+	}
+	at := net.JoinHostPort(f.node.cfg.Address, strconv.Itoa(f.service.Spec.Ports[0].NodePort))
+	listener, err := net.Listen("tcp", at)
+	if err != nil {
+		f.node.c.cfg.Logf("node port of %s: %v", f.service.Metadata.Name, err)
+		return
+	}
+	f.listener = listener
+	go f.run(listener)
+}
+
+func (f *forwarder) close() {
+	if f.listener != nil {
+		_ = f.listener.Close()
+		f.listener = nil
+	}
+}
+
+func (f *forwarder) run(listener net.Listener) {
 	for {
-		from, err := f.listener.Accept()
+		from, err := listener.Accept()
 		if err != nil {
 			return
 		}
@@ -64,7 +92,9 @@ func (f *forwarder) run() {
 // lead copies both ways until both ends are closed. Where no pod listens, the connection is closed at once.
 func (f *forwarder) lead(from net.Conn) {
 	defer from.Close()
+	f.node.mu.Lock()
 	p := f.node.selected(f.service.Metadata.Namespace, f.service.Spec.Selector)
+	f.node.mu.Unlock()
 	if p == nil {
 		return
 	}

@@ -206,10 +206,8 @@ func (n *Node) Logs(namespace string) string {
 	return all.String()
 }
 
-// selected is a running pod of a namespace that has these labels; nil if there is none.
+// selected is a running pod of a namespace that has these labels; nil if there is none. The node is locked.
 func (n *Node) selected(namespace string, selector map[string]string) *pod {
-	n.mu.Lock()
-	defer n.mu.Unlock()
 	for _, p := range n.pods {
 		labels := maps.Clone(p.first.Metadata.Labels)
 		maps.Copy(labels, selector)

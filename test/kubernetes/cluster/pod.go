@@ -107,6 +107,7 @@ func (p *pod) runContainers(ctx context.Context) error {
 			return err
 		}
 		p.setMain(c, running(api.Spec.Containers[0], restarts, c, last))
+		p.node.reroute()
 		if err := p.report(ctx, "Running", nil, nil); err != nil && ctx.Err() == nil {
 			return err
 		}
@@ -115,6 +116,7 @@ func (p *pod) runContainers(ctx context.Context) error {
 		exit := c.wait(ctx, p.grace())
 		stop()
 		p.setMain(nil, nil)
+		p.node.reroute()
 		if ctx.Err() != nil {
 			return nil
 		}

@@ -187,6 +187,9 @@ func TestNodeLost(t *testing.T) {
 		resize := func() (launcher.Endpoint, error) { return l.Resize(t.Context(), larger, func(string) {}) }
 
 		lose()
+		if !l.Starting(spec.ID) {
+			t.Error("a server whose pod is being replaced does not count as starting")
+		}
 		waits("a launch", stops, launchAgain)
 		waits("a resize", stops, resize)
 		p.Do(t, http.MethodPatch, p.Path("pods/"+podName(spec)+"/status"), map[string]any{"status": map[string]any{
@@ -194,6 +197,9 @@ func TestNodeLost(t *testing.T) {
 				"reason": "DeletionByTaintManager"}}}}, nil)
 		waits("a launch", lost, launchAgain)
 		waits("a resize", lost, resize)
+		if l.Starting(spec.ID) {
+			t.Error("a server whose node is lost counts as starting")
+		}
 		if troubles, err := l.(launcher.Observer).Troubles(t.Context()); err != nil || troubles[spec.ID] != launcher.NodeLost {
 			t.Errorf("the troubles are %v, %v", troubles, err)
 		}

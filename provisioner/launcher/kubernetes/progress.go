@@ -195,6 +195,10 @@ func (l *Launcher) Starting(id string) bool {
 	if err := l.api.get(ctx, l.api.path(pods, name+"-0"), &p); err != nil {
 		return false
 	}
+	if !p.Metadata.DeletionTimestamp.IsZero() { // another pod follows, unless the node is lost
+		a := p.trouble()
+		return a.trouble != launcher.NodeLost || time.Now().Before(a.from)
+	}
 	c := p.mysqld()
 	if c.Ready || c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff" {
 		return false

@@ -255,8 +255,8 @@ func (b *Broker) Bind(ctx context.Context, id, bindingID string, d httpapi.BindD
 	}
 	organization, space := user(d.BindDetails)
 	c, existed, err := b.provisioner.Bind(asked(ctx), provisioner.BindRequest{InstanceID: id, BindingID: bindingID,
-		ServiceID: plan.ServiceID, AppGUID: appGUID(d.BindDetails), SpaceGUID: space, OrganizationGUID: organization,
-		Parameters: parameters, Predecessor: d.Predecessor,
+		ServiceID: plan.ServiceID, AppGUID: appGUID(d.BindDetails), ReaderID: readerID(d.BindDetails),
+		SpaceGUID: space, OrganizationGUID: organization, Parameters: parameters, Predecessor: d.Predecessor,
 		Inherits: d.Predecessor != "" && noParameters(d.RawParameters)})
 	if err := b.unlessHeld(ctx, err); err != nil {
 		return none, answer(err)
@@ -309,6 +309,14 @@ func bindingMetadata(c provisioner.Credentials) (m domain.BindingMetadata) {
 		m.RenewBefore = c.RenewBefore.UTC().Format(bindingTime)
 	}
 	return m
+}
+
+// readerID is the client of UAA with which Cloud Controller reads the credentials of a service key in CredHub.
+func readerID(d domain.BindDetails) string {
+	if d.BindResource == nil {
+		return ""
+	}
+	return d.BindResource.CredentialClientID
 }
 
 func endpoints(c provisioner.Credentials) []domain.Endpoint {

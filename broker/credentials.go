@@ -40,8 +40,28 @@ const (
 	bindingProvider = "mysql-broker"
 )
 
-func (b *Broker) credentials(c provisioner.Credentials) credentials {
-	jdbc := jdbcURL(c, b.caTrusted)
+// credentials returns what the platform gets: the credentials, or where CredHub has them. Cloud Foundry's platform
+// replaces such a reference by what it refers to when an application starts.
+// https://github.com/cloudfoundry/credhub/blob/main/docs/secure-service-credentials.md
+func (b *Broker) credentials(c provisioner.Credentials) any {
+	if c.Reference != "" {
+		return map[string]string{"credhub-ref": c.Reference}
+	}
+	return credentialsOf(c, b.caTrusted)
+}
+
+// Document returns the credentials as CredHub keeps them. caTrusted is that of New.
+func Document(caTrusted bool) func(provisioner.Credentials) map[string]any {
+	return func(c provisioner.Credentials) map[string]any {
+		raw, _ := json.Marshal(credentialsOf(c, caTrusted)) // strings, numbers and booleans cannot fail
+		var document map[string]any
+		_ = json.Unmarshal(raw, &document)
+		return document
+	}
+}
+
+func credentialsOf(c provisioner.Credentials, caTrusted bool) credentials {
+	jdbc := jdbcURL(c, caTrusted)
 	return credentials{URI: uri(c), JDBCURL: jdbc, JDBCURLSpring: jdbc, JDBCURLMariaDB: mariaDBURL(c),
 		Host: c.Host, Hostname: c.Host, Port: c.Port, Database: c.Database, Name: c.Database,
 		Username: c.Account, Password: c.Password, TLS: hasTLS(c),

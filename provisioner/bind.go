@@ -17,6 +17,7 @@ type BindRequest struct {
 	BindingID  string
 	ServiceID  string
 	AppGUID    string // "" for a service key
+	ReaderID   string // the client of UAA that reads the credentials of a service key in CredHub, "" for none
 	Parameters plan.BindingParameters
 
 	// The organization and the space that use the binding, "" if they are not known.
@@ -143,10 +144,12 @@ func (p *Provisioner) newBinding(there store.Beginning, q BindRequest) (store.Bi
 		return store.Binding{}, err
 	}
 	expires, err := expiry(there.Now, q.Parameters.TTL, of)
-	return store.Binding{InstanceID: q.InstanceID, ID: q.BindingID, AppGUID: q.AppGUID,
+	b := store.Binding{InstanceID: q.InstanceID, ID: q.BindingID, AppGUID: q.AppGUID,
 		SpaceGUID: q.SpaceGUID, OrganizationGUID: q.OrganizationGUID, Predecessor: q.Predecessor,
 		Parameters: encode(q.Parameters), Role: string(q.Parameters.Role), TLS: string(tls),
-		Events: of.Events, Account: newName("u_"), Password: newPassword(), CreatedAt: there.Now, ExpiresAt: expires}, err
+		Events: of.Events, Account: newName("u_"), Password: newPassword(), CreatedAt: there.Now, ExpiresAt: expires}
+	p.chooseStore(&b, q, there.Predecessor)
+	return b, err
 }
 
 // bindingTLS is the setting of a new binding: that of the plan, or a stricter one if the request asks for it.
@@ -205,10 +208,11 @@ var bindKind = kind{
 	},
 }
 
-// bindWorkflow creates the account of a binding. If it fails, the response says so, and the binding is deleted.
+// bindWorkflow creates the account of a binding and stores its credentials in CredHub, if they are to be there. If it
+// fails, the response says so, and the binding is deleted.
 func (p *Provisioner) bindWorkflow(i store.Instance, b store.Binding, l sessionLock) task.Workflow {
 	l.adds = true
-	return task.Workflow{
+	w := task.Workflow{
 		Steps: []task.Step{{Name: "create account", Progress: "Creating the account",
 			Do: func(ctx context.Context, run *task.Run) error {
 				has, err := p.plan(i.PlanID)
@@ -235,4 +239,9 @@ func (p *Provisioner) bindWorkflow(i store.Instance, b store.Binding, l sessionL
 			tx.DeleteBinding(i.ID, b.ID)
 		},
 	}
+	if b.CredHubName != "" {
+		w.Steps = append(w.Steps, p.storeCredentials(i, b))
+		w.Cleanup = append([]task.Step{p.deleteCredentials(b)}, w.Cleanup...)
+	}
+	return w
 }

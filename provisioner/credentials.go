@@ -21,6 +21,7 @@ type Credentials struct {
 	Password   string
 	TLSOnly    bool            // a login without TLS is refused, or cannot work
 	Parameters json.RawMessage // of the binding's request
+	Reference  string          // the name under which CredHub has all of this, "" if it does not
 
 	// When the account ends by itself, and when it should be replaced; zero if it does not end.
 	ExpiresAt, RenewBefore time.Time
@@ -33,7 +34,7 @@ func (p *Provisioner) credentials(ctx context.Context, i store.Instance, b store
 	}
 	tlsOnly := plan.TLS(b.TLS) == plan.TLSRequired || p.fleet.TLSOnly(i.Location)
 	c := Credentials{Address: address, Database: i.Database, Account: b.Account, Password: b.Password,
-		Parameters: b.Parameters, TLSOnly: tlsOnly}
+		Parameters: b.Parameters, TLSOnly: tlsOnly, Reference: b.CredHubName}
 	if b.ExpiresAt != nil {
 		c.ExpiresAt, c.RenewBefore = *b.ExpiresAt, renewal(b)
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"mysql-broker/provisioner/backup"
+	"mysql-broker/provisioner/credhub"
 	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/task"
@@ -23,14 +24,17 @@ import (
 
 // Config has the dependencies and options of a provisioner.
 type Config struct {
-	Store     *store.Store
-	Plans     plan.Set
-	Limits    plan.Limits // of all plans together
-	Fleet     *fleet.Fleet
-	Logger    *slog.Logger
-	Tasks     task.Config   // its Logger is set from Logger
-	OnFull    func()        // called when an instance is refused because every shared server is full; may be nil
-	Backups   *backup.Vault // nil if there is no object store
+	Store   *store.Store
+	Plans   plan.Set
+	Limits  plan.Limits // of all plans together
+	Fleet   *fleet.Fleet
+	Logger  *slog.Logger
+	Tasks   task.Config     // its Logger is set from Logger
+	OnFull  func()          // called when an instance is refused because every shared server is full; may be nil
+	Backups *backup.Vault   // nil if there is no object store
+	CredHub *credhub.Client // nil if there is no CredHub
+	// Document returns what applications get, and CredHub keeps; it is set if there is a CredHub.
+	Document  func(Credentials) map[string]any
 	QuotasOff bool          // storage is not measured, so the recorded usage is out of date
 	KeepAudit time.Duration // how long entries of the audit are kept; 0 means a year
 	KeepMoved time.Duration // how long data can be read where they were before they were moved; 0 means a day
@@ -46,6 +50,8 @@ type Provisioner struct {
 	placer    placer
 	log       *slog.Logger
 	vault     *backup.Vault
+	credHub   *credhub.Client
+	document  func(Credentials) map[string]any
 	quotasOff bool
 	keepMoved time.Duration
 	keepAudit time.Duration
@@ -59,7 +65,8 @@ func New(cfg Config) *Provisioner {
 		cfg.OnFull = func() {}
 	}
 	p := &Provisioner{store: cfg.Store, plans: cfg.Plans, limits: cfg.Limits, fleet: cfg.Fleet, log: cfg.Logger,
-		quotasOff: cfg.QuotasOff, vault: cfg.Backups, keepMoved: cmp.Or(cfg.KeepMoved, 24*time.Hour),
+		quotasOff: cfg.QuotasOff, vault: cfg.Backups, credHub: cfg.CredHub, document: cfg.Document,
+		keepMoved: cmp.Or(cfg.KeepMoved, 24*time.Hour),
 		keepAudit: cmp.Or(cfg.KeepAudit, 365*24*time.Hour),
 		placer:    placer{store: cfg.Store, servers: cfg.Fleet.Shared, log: cfg.Logger, onFull: cfg.OnFull}}
 	p.copies = newCopyTurns(cfg.Tasks.Workers)

@@ -61,5 +61,8 @@ func (p *Provisioner) rotateWorkflow(i store.Instance, b store.Binding) task.Wor
 	if i.Former() {
 		w.Steps = append(w.Steps, p.endFormer(i, b))
 	}
+	if b.CredHubName != "" {
+		w.Steps = append(w.Steps, p.storeCredentials(i, b))
+	}
 	return w
 }

@@ -99,5 +99,8 @@ func (p *Provisioner) unbindWorkflow(i store.Instance, b store.Binding, l sessio
 	if i.Former() {
 		w.Steps = append(w.Steps, p.endFormer(i, b))
 	}
+	if b.CredHubName != "" {
+		w.Steps = append(w.Steps, p.deleteCredentials(b))
+	}
 	return w
 }

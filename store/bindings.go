@@ -27,13 +27,15 @@ type Binding struct {
 	TLS         string // whether the account requires TLS; "" if it was made before that was recorded
 	Account     string
 	Password    string
-	ExpiresAt   *time.Time // when the account ends by itself, by PostgreSQL's clock; nil for never
-	CreatedAt   time.Time
+	// CredHubName is where CredHub has the credentials, "" if it does not, and CredHubReader who may read them there.
+	CredHubName, CredHubReader string
+	ExpiresAt                  *time.Time // when the account ends by itself, by PostgreSQL's clock; nil for never
+	CreatedAt                  time.Time
 }
 
 const bindingColumns = `instance_id, id, state, app_guid, parameters, role, coalesce(events, true), tls, account,
 	password, created_at, predecessor, expires_at,
-	space_guid, organization_guid`
+	space_guid, organization_guid, credhub_name, credhub_reader`
 
 func bindingPlace(instanceID, id string) string { return "binding " + instanceID + " " + id }
 
@@ -42,7 +44,7 @@ func (k *Keyring) scanBinding(row pgx.CollectableRow) (Binding, error) {
 	var sealed []byte
 	if err := row.Scan(&b.InstanceID, &b.ID, &b.State, &b.AppGUID, &b.Parameters, &b.Role, &b.Events, &b.TLS, &b.Account,
 		&sealed, &b.CreatedAt, &b.Predecessor, &b.ExpiresAt, &b.SpaceGUID,
-		&b.OrganizationGUID); err != nil {
+		&b.OrganizationGUID, &b.CredHubName, &b.CredHubReader); err != nil {
 		return b, err
 	}
 	var err error
@@ -64,8 +66,9 @@ func (s *Store) Binding(ctx context.Context, instanceID, id string) (Binding, er
 	return oneRow(ctx, s.pool, s.keys.scanBinding, selectBinding, instanceID, id)
 }
 
-// InsertBinding records a new binding in state Creating, and the account that will be on a shared server. Its
-// account will get the privileges that the instance's OverSince asks for: the transaction has locked the instance.
+// InsertBinding records a new binding in state Creating, the account that will be on a shared server, and what will be
+// in CredHub. Its account will get the privileges that the instance's OverSince asks for: the transaction has locked
+// the instance.
 func (t *Tx) InsertBinding(b Binding) error {
 	sealed, err := t.keys.seal(b.Password, bindingPlace(b.InstanceID, b.ID))
 	if err != nil {
@@ -73,11 +76,14 @@ func (t *Tx) InsertBinding(b Binding) error {
 	}
 	t.write("insert the binding", `WITH inserted AS (
 			INSERT INTO binding (instance_id, id, state, app_guid, parameters, role, tls, account, password, events,
-				predecessor, expires_at, space_guid, organization_guid, grants_due)
-			VALUES ($1, $2, 'creating', $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, false) RETURNING instance_id, account)
+				predecessor, expires_at, space_guid, organization_guid, credhub_name, credhub_reader, grants_due)
+			VALUES ($1, $2, 'creating', $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, false)
+			RETURNING instance_id, id, account, credhub_name, credhub_reader),
+		entry AS (INSERT INTO credhub_entry (name, reader, account, instance_id, binding_id)
+			SELECT credhub_name, credhub_reader, account, instance_id, id FROM inserted WHERE credhub_name <> '')
 		`+recordOfBinding,
 		b.InstanceID, b.ID, b.AppGUID, orEmpty(b.Parameters), b.Role, b.TLS, b.Account, sealed, b.Events,
-		b.Predecessor, b.ExpiresAt, b.SpaceGUID, b.OrganizationGUID)
+		b.Predecessor, b.ExpiresAt, b.SpaceGUID, b.OrganizationGUID, b.CredHubName, b.CredHubReader)
 	return nil
 }
 

@@ -12,6 +12,7 @@
 //	location.go       where the data of an instance live
 //	adminpassword.go  dedicated servers' administrators' passwords, while they change
 //	bindings.go       service bindings and their accounts
+//	credhub.go        what CredHub has of bindings
 //	expiry.go         bindings that end by themselves
 //	copyaccounts.go   accounts by which tasks copy databases
 //	grants.go         accounts whose privileges are to be changed

@@ -81,6 +81,8 @@ func (t *Tx) SwapPlaces(id string) {
 			next_server = server, next_dedicated_id = dedicated_id, next_launcher = launcher,
 			other_admin_password = admin_password, moved_at = now(), updated_at = now()
 		WHERE id = $1 AND next_server IS NOT NULL AND moved_at IS NULL AND :allowed`, id)
+	t.change("check the credentials in CredHub", `UPDATE credhub_entry SET checked_at = '-infinity'
+		WHERE instance_id = $1 AND :allowed`, id)
 }
 
 // forgetOther deletes the record of an instance's other place and uncounts it there. Accounts that were retired before

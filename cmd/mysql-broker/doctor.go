@@ -15,19 +15,21 @@ func doctorCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "doctor",
 		Short: "Find orphans and missing objects on the servers, and repair them",
-		Long: `Compare the records in PostgreSQL with the databases and accounts on the shared servers, and with the dedicated
-servers. Brokers can run meanwhile; their running operations are not mistaken for problems.
+		Long: `Compare the records in PostgreSQL with the databases and accounts on the shared servers, with the dedicated
+servers, and with the credentials in CredHub. Brokers can run meanwhile; their running operations are not mistaken for
+problems.
 
   orphan       it exists, and nothing needs it any more. --repair drops it, with all data in it.
   missing      it must exist, and does not. --repair creates an account again, with its password and role. It does not
-               create databases and dedicated servers again, because their data would still be missing.
+               create databases and dedicated servers again, because their data would still be missing. A broker stores
+               a missing credential in CredHub again.
   kept         its creation failed, but it exists, because it held data, as after PostgreSQL was restored from a backup,
                or could not be removed. docs/runbook.md says what to do. It is never touched.
   blocked      its deletion began more than an hour ago, and the server has prepared XA transactions that are older than
                that. They outlive their sessions and prevent databases from being dropped. --repair rolls back the
                transaction, if it is the server's only one, and drops the database.
   abandoned    an instance or a binding is neither complete nor deleted, and no task works on it.
-  unreachable  a server does not answer, so nothing is known about it.
+  unreachable  a server or CredHub does not answer, so nothing is known about it.
   stray        an account without a record has access to an instance's database.
   deviating    an account has privileges that do not match its role and its instance's quota. --repair sets them, on
                shared servers. They are compared only if the broker's account can read mysql.db. Or a launcher lacks

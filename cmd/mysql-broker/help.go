@@ -66,7 +66,7 @@ var (
 	storedEnvironment    = environmentOf()
 	recordedEnvironment  = environmentOf("MYSQL_SERVERS", "CATALOG")
 	dedicatedEnvironment = environmentOf(config.LauncherVariables()...)
-	serversEnvironment   = environmentOf(slices.Concat(config.LauncherVariables(),
+	serversEnvironment   = environmentOf(slices.Concat(config.LauncherVariables(), config.CredHubVariables(),
 		[]string{"MYSQL_SERVERS", "CATALOG", "LOG_LEVEL"})...)
 )
 

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"mysql-broker/provisioner/credhub"
 	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
@@ -25,6 +26,8 @@ type Config struct {
 	Store *store.Store
 	Plans plan.Set
 	Fleet *fleet.Fleet
+	// CredHub is nil if there is none.
+	CredHub *credhub.Client
 	// KeepRecord is how long the record of a resource is kept after the resource was first found deleted; default 1 h. It
 	// must be far longer than any call that began before the deletion can take.
 	KeepRecord time.Duration
@@ -38,6 +41,7 @@ type Doctor struct {
 	store *store.Store
 	plans plan.Set
 	fleet *fleet.Fleet
+	hub   *credhub.Client
 	keep  time.Duration
 
 	blockedAge time.Duration
@@ -45,7 +49,7 @@ type Doctor struct {
 
 // New returns a doctor.
 func New(cfg Config) *Doctor {
-	return &Doctor{store: cfg.Store, plans: cfg.Plans, fleet: cfg.Fleet,
+	return &Doctor{store: cfg.Store, plans: cfg.Plans, fleet: cfg.Fleet, hub: cfg.CredHub,
 		keep: cmp.Or(cfg.KeepRecord, time.Hour), blockedAge: cmp.Or(cfg.BlockedAge, blockedAge)}
 }
 
@@ -109,6 +113,11 @@ func (d *Doctor) examine(ctx context.Context, forget bool) (Report, error) {
 	if examining.Wait() != nil {
 		return all, context.Cause(within) // it says more than the error if the caller has cancelled
 	}
+	credentials, err := d.credentials(ctx)
+	if err != nil {
+		return all, fmt.Errorf("compare what is recorded with CredHub: %w", err)
+	}
+	all.Findings = append(all.Findings, credentials...)
 	abandoned, err := d.store.Abandoned(ctx)
 	if err != nil {
 		return all, fmt.Errorf("look for what is left half-way: %w", err)

@@ -37,12 +37,14 @@ const (
 	instance      = "instance"
 	binding       = "binding"
 	dedicatedPlan = "plan"
+	credential    = "credential" // in CredHub
+	credHub       = "CredHub"
 )
 
 // kinds in the order in which they are reported and repaired: a database before the accounts that may be definers of
 // its views.
 var kinds = []string{store.DatabaseResource, store.AccountResource, store.DedicatedResource, instance, binding,
-	sharedServer, launcher, dedicatedPlan}
+	credential, sharedServer, launcher, credHub, dedicatedPlan}
 
 // Finding is a difference between the records and the servers. It holds no secret.
 type Finding struct {

@@ -46,6 +46,8 @@ func (d *Doctor) Repair(ctx context.Context, f Finding) (done string, err error)
 		return "", errors.New("it cannot be repaired by itself")
 	case f.Problem == Blocked:
 		return d.unblock(ctx, f)
+	case f.Kind == credential:
+		return "a running broker stores it within a minute", d.store.CheckCredHub(ctx, f.Name)
 	case f.Problem == Missing:
 		return "made again", d.makeAccount(ctx, f)
 	case f.Problem == Deviating:

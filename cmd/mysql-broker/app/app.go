@@ -16,6 +16,7 @@ import (
 	"mysql-broker/broker/signin"
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/credhub"
 	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/store"
@@ -38,8 +39,9 @@ type App struct {
 	shared       *shared.Servers
 	fleet        *fleet.Fleet // the shared servers and the launchers
 	listener     net.Listener
-	external     *url.URL       // the broker's URL for browsers; nil without a sign-in
-	signIn       *signin.SignIn // the same
+	external     *url.URL        // the broker's URL for browsers; nil without a sign-in
+	signIn       *signin.SignIn  // the same
+	credHub      *credhub.Client // nil if credentials are not stored in CredHub
 	provisioner  *provisioner.Provisioner
 	examinations *examinations
 	dashboard    *dashboard.Dashboard // nil without a sign-in
@@ -59,6 +61,7 @@ func (a *App) components() []component {
 		{"sign-in", a.prepareSignIn},
 		{"operations", a.startOperations},
 		{"expiry", a.startExpiry},
+		{"CredHub", a.startCredHub},
 		{"examinations", a.startExaminations},
 		{"dashboard", a.startDashboard},
 		{"quotas", a.startQuotas},

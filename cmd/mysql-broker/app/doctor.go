@@ -15,8 +15,12 @@ import (
 // WithDoctor runs fn with a doctor for the broker of cfg and c. The broker need not run.
 func WithDoctor(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog.Logger,
 	fn func(*doctor.Doctor) error) error {
+	hub, err := cfg.CredHub.Open()
+	if err != nil {
+		return err
+	}
 	return withServers(ctx, cfg, log, func(s *store.Store, f *fleet.Fleet) error {
-		return fn(doctor.New(doctor.Config{Store: s, Plans: c.Plans(), Fleet: f}))
+		return fn(doctor.New(doctor.Config{Store: s, Plans: c.Plans(), Fleet: f, CredHub: hub}))
 	})
 }
 

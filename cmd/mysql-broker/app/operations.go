@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"mysql-broker/broker"
 	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/doctor"
 	"mysql-broker/provisioner/mark"
@@ -34,13 +35,22 @@ func (a *App) startOperations(context.Context) (ending, error) {
 	}
 	a.registry.MustRegister(newStateCollector(a.store, a.shared, a.catalog.Plans(), a.catalog.Limits(),
 		a.cfg.KeepMoved, vault != nil, a.log))
+	if a.credHub, err = a.cfg.CredHub.Open(); err != nil {
+		return ending{}, err
+	}
 	a.provisioner = provisioner.New(provisioner.Config{Store: a.store, Plans: a.catalog.Plans(),
 		Limits: a.catalog.Limits(), Fleet: a.fleet, Logger: a.log, OnFull: metrics.full.Inc, Backups: vault,
-		QuotasOff: a.cfg.Quota.Interval == 0, KeepMoved: a.cfg.KeepMoved, KeepAudit: a.cfg.KeepAudit,
+		CredHub: a.credHub, Document: broker.Document(a.cfg.CATrusted), QuotasOff: a.cfg.Quota.Interval == 0,
+		KeepMoved: a.cfg.KeepMoved, KeepAudit: a.cfg.KeepAudit,
 		Tasks: task.Config{Tracer: a.tracer, OnEnd: metrics.taskEnded, OnRetry: metrics.taskRetried,
 			OnRunOut: metrics.ranOut.Inc}})
 	a.registry.MustRegister(collectCopies(a.provisioner.Copies))
-	return ending{leave: a.provisioner.HandOver, stop: a.provisioner.Stop}, nil
+	return ending{leave: a.provisioner.HandOver, stop: func() {
+		a.provisioner.Stop()
+		if a.credHub != nil {
+			a.credHub.Close()
+		}
+	}}, nil
 }
 
 // startExpiry starts to end expired bindings, including those that expired while no broker ran.
@@ -48,9 +58,17 @@ func (a *App) startExpiry(context.Context) (ending, error) {
 	return background(a.provisioner.Expire), nil
 }
 
+// startCredHub does nothing without a CredHub.
+func (a *App) startCredHub(context.Context) (ending, error) {
+	if a.credHub == nil {
+		return ending{}, nil
+	}
+	return background(a.provisioner.SyncCredHub), nil
+}
+
 func (a *App) startExaminations(context.Context) (ending, error) {
 	a.examinations = newExaminations(doctor.New(doctor.Config{Store: a.store, Plans: a.catalog.Plans(),
-		Fleet: a.fleet}), a.log)
+		Fleet: a.fleet, CredHub: a.credHub}), a.log)
 	a.registry.MustRegister(prometheus.CollectorFunc(a.examinations.collect))
 	return background(a.examinations.run), nil
 }

@@ -6,7 +6,8 @@ import "errors"
 func ForDoctor(getenv func(string) string) (Config, error) {
 	r, services := newReader(getenv)
 	cfg := Config{CatalogPath: r.value("CATALOG"), Launchers: r.launchers(services), LogLevel: r.level("LOG_LEVEL"),
-		PostgresURL: r.postgresURL(services), Keys: r.keyset(), Shared: r.sharedServers(services)}
+		PostgresURL: r.postgresURL(services), Keys: r.keyset(), Shared: r.sharedServers(services),
+		CredHub: r.credHub(services)}
 	return cfg, errors.Join(r.problems...)
 }
 

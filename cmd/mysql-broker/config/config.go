@@ -47,6 +47,7 @@ type Config struct {
 	Quota       Quota
 	ArchiveEach time.Duration // between two rounds of archiving binary logs
 	Backups     Backups
+	CredHub     CredHub
 	KeepAudit   time.Duration // how long the record of who did what is kept
 	KeepMoved   time.Duration // how long data can be read where they were before they were moved
 }
@@ -93,7 +94,7 @@ var Variables = slices.Concat([]Variable{
 	{"TRUSTED_PROXIES", "", "addresses and networks of proxies, separated by commas, whose X-Forwarded-For is trusted " +
 		"when failed logins are counted; on Cloud Foundry, the router's always is"},
 	{"CATALOG", "catalog.yml", "path of the catalog"},
-}, launcherVariables(), backupVariables, []Variable{
+}, launcherVariables(), backupVariables, credHubVariables, []Variable{
 	{"QUOTA_INTERVAL", "1m", "how often storage is measured and quotas are enforced, from 1s to 1h; 0 turns both off " +
 		"and removes restrictions"},
 	{"KEEP_MOVED_HOURS", "24", "for how many hours, from 1 to 720, bindings can read the data of a moved instance at " +
@@ -128,6 +129,7 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 		Pprof:       r.loopback("PPROF_ADDRESS"),
 		Quota:       r.quota(),
 		Backups:     r.backups(services),
+		CredHub:     r.credHub(services),
 		ArchiveEach: r.archiveEach(),
 		KeepMoved:   time.Duration(r.number("KEEP_MOVED_HOURS", 720)) * time.Hour,
 		KeepAudit:   time.Duration(r.number("KEEP_AUDIT_DAYS", 3650)) * 24 * time.Hour,

@@ -1,0 +1,241 @@
+// Package credhub keeps the credentials of bindings in CredHub, where only the reader of each credential can read it.
+// https://docs.cloudfoundry.org/api/credhub/version/main/
+package credhub
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"code.cloudfoundry.org/credhub-cli/credhub"
+	"code.cloudfoundry.org/credhub-cli/credhub/auth"
+	"code.cloudfoundry.org/credhub-cli/credhub/credentials/values"
+)
+
+const (
+	// requestTime limits one request, including those for tokens.
+	requestTime = 10 * time.Second
+	// idleTime is how long an unused connection stays open.
+	idleTime = 90 * time.Second
+	// oldest is the first version whose permissions have an API of their own.
+	oldest = 2
+)
+
+// Config says where CredHub is, and who the broker is there: a client of UAA, or the owner of a certificate.
+type Config struct {
+	URL          string
+	CA           []byte // more CAs to trust, in PEM
+	ClientID     string
+	ClientSecret string
+	// Certificate and Key are paths of PEM files, which are read for every connection, because platforms renew them.
+	Certificate, Key string
+	Path             string // under which all credentials of the broker are
+}
+
+// Client is safe for concurrent use. Its requests end with their contexts, except renewals of tokens.
+type Client struct {
+	cfg       Config
+	transport *http.Transport
+
+	mu      sync.Mutex
+	login   auth.Strategy // nil before the first request, and after one that failed
+	version string
+}
+
+// New checks the configuration. It sends nothing.
+func New(cfg Config) (*Client, error) {
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		return nil, fmt.Errorf("read the CAs of the system: %w", err)
+	}
+	if len(cfg.CA) > 0 && !roots.AppendCertsFromPEM(cfg.CA) {
+		return nil, errors.New("the CA holds no PEM certificate")
+	}
+	secure := &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+	if cfg.Certificate != "" {
+		secure.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			pair, err := tls.LoadX509KeyPair(cfg.Certificate, cfg.Key)
+			return &pair, err
+		}
+	}
+	return &Client{cfg: cfg, transport: &http.Transport{TLSClientConfig: secure, Proxy: http.ProxyFromEnvironment,
+		IdleConnTimeout: idleTime, ForceAttemptHTTP2: true}}, nil
+}
+
+// Close closes idle connections.
+func (c *Client) Close() { c.transport.CloseIdleConnections() }
+
+// Name returns the name of the credential of an account. Accounts are never used twice, so a delayed request for one
+// binding cannot change what another one stores.
+func (c *Client) Name(account string) string { return c.cfg.Path + "/" + account + "/credentials" }
+
+// Application is the reader that is an application of Cloud Foundry, which identifies itself by its certificate.
+func Application(guid string) string { return "mtls-app:" + guid }
+
+// UAAClient is the reader that is a client of UAA.
+func UAAClient(id string) string { return "uaa-client:" + id }
+
+// Store sets a credential, a JSON object, and lets one reader read it. It may run again.
+func (c *Client) Store(ctx context.Context, name string, value map[string]any, reader string) error {
+	return c.do(ctx, "store "+name, func(hub *credhub.CredHub) error {
+		if _, err := hub.SetJSON(name, values.JSON(value)); err != nil {
+			return err
+		}
+		// Adding a permission that exists is refused.
+		if _, err := hub.GetPermissionByPathActor(name, reader); !isAbsent(err) {
+			return err
+		}
+		_, err := hub.AddPermission(name, reader, []string{"read"})
+		return err
+	})
+}
+
+// Delete deletes a credential and the permission of its reader. It may run again. CredHub keeps the permissions of
+// deleted credentials.
+func (c *Client) Delete(ctx context.Context, name, reader string) error {
+	return c.do(ctx, "delete "+name, func(hub *credhub.CredHub) error {
+		p, err := hub.GetPermissionByPathActor(name, reader)
+		if err == nil {
+			_, err = hub.DeletePermission(p.UUID)
+		}
+		if err != nil && !isAbsent(err) {
+			return err
+		}
+		if err := hub.Delete(name); !isAbsent(err) {
+			return err
+		}
+		return nil
+	})
+}
+
+// Names lists the credentials under the broker's path that the broker may read.
+func (c *Client) Names(ctx context.Context) (names []string, err error) {
+	err = c.do(ctx, "list the credentials under "+c.cfg.Path, func(hub *credhub.CredHub) error {
+		found, err := hub.FindByPath(c.cfg.Path)
+		for _, f := range found.Credentials {
+			names = append(names, f.Name)
+		}
+		return err
+	})
+	return names, err
+}
+
+// isAbsent reports whether there is no such credential or permission, which CredHub also says to those who may not see
+// it.
+func isAbsent(err error) bool {
+	_, absent := errors.AsType[*credhub.NotFoundError](err)
+	return absent
+}
+
+// do logs in if that is necessary, and calls fn. The next call after an error logs in again: the library does so only
+// when a token has expired, and not when it was revoked or its key was replaced.
+func (c *Client) do(ctx context.Context, what string, fn func(*credhub.CredHub) error) error {
+	login, version, err := c.connect(ctx)
+	if err == nil {
+		var hub *credhub.CredHub
+		hub, err = credhub.New(c.cfg.URL, credhub.ServerVersion(version),
+			credhub.Auth(func(auth.Config) (auth.Strategy, error) { return within{ctx, login}, nil }))
+		if err == nil {
+			err = fn(hub)
+		}
+	}
+	if err != nil {
+		c.mu.Lock()
+		if c.login == login {
+			c.login = nil
+		}
+		c.mu.Unlock()
+		return &Error{what, err}
+	}
+	return nil
+}
+
+// Error says that CredHub did not do something.
+type Error struct {
+	what string
+	err  error
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("CredHub: %s: %v", e.what, e.err) }
+
+// Unwrap returns the error of the request.
+func (e *Error) Unwrap() error { return e.err }
+
+// connect finds out the version of CredHub and the address of its UAA, unless that is known. It does not keep others
+// waiting for a CredHub that does not answer.
+func (c *Client) connect(ctx context.Context) (login auth.Strategy, version string, _ error) {
+	c.mu.Lock()
+	login, version = c.login, c.version
+	c.mu.Unlock()
+	if login != nil {
+		return login, version, nil
+	}
+	log := auth.Noop
+	if c.cfg.ClientID != "" {
+		log = auth.UaaClientCredentials(c.cfg.ClientID, c.cfg.ClientSecret)
+	}
+	var client *http.Client // which sends all requests, also those for tokens
+	hub, err := credhub.New(c.cfg.URL, credhub.Auth(func(cfg auth.Config) (_ auth.Strategy, err error) {
+		client = cfg.Client()
+		client.Transport, client.Timeout = transportWithin{ctx, c.transport}, requestTime
+		login, err = log(cfg)
+		return login, err
+	}))
+	if err != nil {
+		return nil, "", err
+	}
+	found, err := hub.ServerVersion()
+	if err != nil {
+		return nil, "", err
+	}
+	if found.Segments()[0] < oldest {
+		return nil, "", fmt.Errorf("its version is %s, and the broker needs %d.0 or newer", found, oldest)
+	}
+	client.Transport = c.transport
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.login, c.version = login, found.String()
+	return c.login, c.version, nil
+}
+
+// transportWithin sends requests that end with a context.
+type transportWithin struct {
+	ctx  context.Context
+	base http.RoundTripper
+}
+
+func (t transportWithin) RoundTrip(r *http.Request) (*http.Response, error) {
+	return t.base.RoundTrip(r.WithContext(t.ctx))
+}
+
+// within sends requests that end with a context.
+type within struct {
+	ctx context.Context // the library's methods have no parameter for it
+	auth.Strategy
+}
+
+func (w within) Do(r *http.Request) (*http.Response, error) {
+	return w.Strategy.Do(r.WithContext(w.ctx))
+}
+
+// ErrPath says that a path cannot be part of a credential's name.
+var ErrPath = errors.New("it is not a path of letters, digits, '-', '_', '.' and '/', such as /c/mysql-broker, that " +
+	"begins with a slash and ends without one")
+
+// CheckPath returns ErrPath if a path cannot be Config.Path.
+func CheckPath(path string) error {
+	allowed := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./", r)
+	}
+	if len(path) < 2 || path[0] != '/' || strings.HasSuffix(path, "/") || strings.Contains(path, "//") ||
+		strings.IndexFunc(path, func(r rune) bool { return !allowed(r) }) >= 0 {
+		return ErrPath
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"mysql-broker/store"
+)
+
+const (
+	// credHubTime limits reading the names in CredHub.
+	credHubTime = 20 * time.Second
+	// credHubGrace is for how long the broker may still be deleting credentials of a binding that is gone.
+	credHubGrace = 5 * time.Minute
+)
+
+// credentials compares what is recorded to be in CredHub with what is there. Like that of a server, its contents are
+// read twice, each time before the records.
+func (d *Doctor) credentials(ctx context.Context) ([]Finding, error) {
+	first, err := d.lookAtCredHub(ctx)
+	if err != nil || len(first) == 0 {
+		return first, err
+	}
+	second, err := d.lookAtCredHub(ctx)
+	return slices.DeleteFunc(second, func(f Finding) bool {
+		return !slices.ContainsFunc(first, func(before Finding) bool { return before.Identity() == f.Identity() })
+	}), err
+}
+
+func (d *Doctor) lookAtCredHub(ctx context.Context) (findings []Finding, err error) {
+	there := map[string]bool{}
+	unseen := errNotConfigured
+	if d.hub != nil {
+		within, cancel := context.WithTimeout(ctx, credHubTime)
+		defer cancel()
+		var names []string
+		names, unseen = d.hub.Names(within)
+		for _, name := range names {
+			there[name] = true
+		}
+	}
+	recorded := 0
+	err = d.store.EachCredHub(ctx, func(page []store.RecordedCredHub) error {
+		recorded += len(page)
+		for _, r := range page {
+			f := Finding{Kind: credential, Name: r.Name, InstanceID: r.InstanceID, BindingID: r.BindingID}
+			switch {
+			case unseen != nil:
+			case !there[r.Name] && r.Ready:
+				f.Problem, f.Repairable, f.ToDo = Missing, true, "store it again"
+				findings = append(findings, f)
+			case there[r.Name] && r.Ended != nil && *r.Ended > credHubGrace:
+				f.Problem, f.Age = Orphan, *r.Ended
+				f.ToDo = "read in the broker's log why CredHub does not let the broker delete it"
+				findings = append(findings, f)
+			}
+			delete(there, r.Name)
+		}
+		return nil
+	})
+	if unseen != nil && recorded > 0 {
+		return []Finding{{Problem: Unreachable, Kind: credHub, Name: credHub, ToDo: fmt.Sprintf("make it reachable, or add "+
+			"it to the configuration again; the state of the %d credentials recorded for it is unknown: %v", recorded,
+			unseen)}}, err
+	}
+	for name := range there {
+		findings = append(findings, Finding{Problem: Unrecorded, Kind: credential, Name: name,
+			ToDo: "find out whose it is: another broker's, or this one's from before its PostgreSQL was restored; if it is " +
+				"nobody's, `credhub delete -n " + name + "`"})
+	}
+	return findings, err
+}

@@ -1,0 +1,87 @@
+package store_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"mysql-broker/store"
+	"mysql-broker/test/servers"
+)
+
+// The record of what CredHub has outlives the binding, until it is known to be deleted. It is compared from time to
+// time, and always after PostgreSQL was restored.
+func TestCredHubEntries(t *testing.T) {
+	t.Parallel()
+	s, ctx := servers.Store(t), t.Context()
+	insertInstance(t, s, store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
+	inTx(t, s, func(tx *store.Tx) error {
+		if err := tx.InsertBinding(store.Binding{InstanceID: "i", ID: "plain", Account: "u_1"}); err != nil {
+			return err
+		}
+		return tx.InsertBinding(store.Binding{InstanceID: "i", ID: "b", Account: "u_2", CredHubName: "/c/u_2",
+			CredHubReader: "mtls-app:a"})
+	})
+	unchecked := func(age time.Duration) []store.CredHubEntry {
+		t.Helper()
+		found, err := s.UncheckedCredHub(ctx, age, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	if found := unchecked(-time.Minute); len(found) != 0 {
+		t.Errorf("before the binding is ready: %+v", found)
+	}
+	inTx(t, s, func(tx *store.Tx) error {
+		tx.SetBindingState("i", "b", store.Ready)
+		return nil
+	})
+	if err := s.SetCredHubStored(ctx, "/c/u_2", []byte{1}); err != nil {
+		t.Fatal(err)
+	}
+	if found := unchecked(time.Minute); len(found) != 0 {
+		t.Errorf("already: %+v", found)
+	}
+	found := unchecked(-time.Minute)
+	if len(found) != 1 || found[0].Reader != "mtls-app:a" || found[0].BindingID != "b" ||
+		!slices.Equal(found[0].Stored, []byte{1}) {
+		t.Errorf("found %+v", found)
+	}
+	if err := s.SetHold(ctx, "A test holds.", 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Resume(ctx, 0); err != nil {
+		t.Fatal(err)
+	}
+	if found := unchecked(time.Minute); len(found) != 1 || found[0].Stored != nil {
+		t.Errorf("after a hold: %+v", found)
+	}
+
+	ended := func() int {
+		t.Helper()
+		found, err := s.EndedCredHub(ctx, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(found)
+	}
+	if ended() != 0 {
+		t.Error("a binding that is there has ended")
+	}
+	inTx(t, s, func(tx *store.Tx) error {
+		tx.DeleteInstance("i")
+		return nil
+	})
+	for _, keep := range []time.Duration{time.Hour, 0} {
+		if ended() != 1 {
+			t.Fatal("the record is gone")
+		}
+		if err := s.ForgetCredHub(ctx, "/c/u_2", keep); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if ended() != 0 {
+		t.Error("the record is there still")
+	}
+}

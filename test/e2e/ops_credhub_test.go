@@ -1,0 +1,417 @@
+package e2e
+
+import (
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"mysql-broker/test/credhub"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// credHubDesk is a broker that stores credentials in a CredHub.
+type credHubDesk struct {
+	instance
+	hub    *credhub.Server
+	env    map[string]string
+	faults *testdrive.Faults
+	start  func() // starts a broker, after the former one has ended
+}
+
+// TestCredHub uses an imitation of CredHub: see package credhub.
+func TestCredHub(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
+		env := testdrive.Environment(t, server)
+		d := &credHubDesk{hub: credhub.Start(t), env: env, faults: testdrive.NewFaults(t, env)}
+		d.hub.Environment(env)
+		d.start = func() {
+			d.platform = startPlatform(t, server, env) // until the whole test ends
+			d.seen.add(credhub.Secret)
+		}
+		d.start()
+		d.instance = d.ownInstance(t, "shared-small")
+		d.provision(t, now, nil).Expect(t, http.StatusCreated)
+		t.Run("references", d.references)
+		t.Run("tokens", d.tokens)
+		t.Run("away during a bind", d.awayDuringBind)
+		t.Run("away during an unbind", d.awayDuringUnbind)
+		t.Run("killed", d.killed)
+		t.Run("doctor", d.doctor)
+		t.Run("moved and deleted", d.movedAndDeleted)
+	})
+}
+
+// app are the fields of a bind request for an application, and its identity in CredHub.
+func app() (fields body, reader string) {
+	guid := uuid.NewString()
+	return body{"bind_resource": body{"app_guid": guid}}, "mtls-app:" + guid
+}
+
+// reference returns the name in a response that has nothing else in its credentials.
+func (d *credHubDesk) reference(t *testing.T, r testdrive.Response) string {
+	t.Helper()
+	name, _ := field(r.Body, "credentials", "credhub-ref").(string)
+	all, _ := r.Body["credentials"].(map[string]any)
+	if len(all) != 1 || !strings.HasPrefix(name, credhub.Path+"/") {
+		t.Fatalf("the credentials are %v", r.Raw)
+	}
+	return name
+}
+
+// readAs returns the credentials that a reader gets from CredHub.
+func (d *credHubDesk) readAs(t *testing.T, reader, name string) credentials {
+	t.Helper()
+	value, allowed := d.hub.Read(reader, name)
+	if !allowed {
+		t.Fatalf("%s may not read %s", reader, name)
+	}
+	return d.credentials(t, testdrive.Response{Body: map[string]any{"credentials": value}})
+}
+
+// expectOnly fails the test unless CredHub has exactly these credentials, each with one permission.
+func (d *credHubDesk) expectOnly(t *testing.T, names ...string) {
+	t.Helper()
+	if there, permissions := d.hub.Contents(); len(there) != len(names) || len(permissions) != len(names) {
+		t.Errorf("CredHub has %v and %v, wanted %v", there, permissions, names)
+	}
+}
+
+// awaitOnly waits until CredHub has this many credentials and as many permissions.
+func (d *credHubDesk) awaitOnly(t *testing.T, want int) {
+	t.Helper()
+	testdrive.Eventually(t, time.Minute, "CredHub has what it should", func() bool {
+		there, permissions := d.hub.Contents()
+		return len(there) == want && len(permissions) == want
+	})
+}
+
+func (d *credHubDesk) references(t *testing.T) {
+	fields, reader := app()
+	b := d.newBinding()
+	r := b.bind(t, fields).Expect(t, http.StatusCreated)
+	name := d.reference(t, r)
+	c := d.readAs(t, reader, name)
+	c.open(t)
+	_, other := app()
+	for _, somebody := range []string{other, "uaa-client:" + credhub.CloudController} {
+		if _, allowed := d.hub.Read(somebody, name); allowed {
+			t.Errorf("%s may read the credentials", somebody)
+		}
+	}
+	for _, again := range []testdrive.Response{b.bind(t, fields), b.fetch(t)} {
+		if d.reference(t, again.Expect(t, http.StatusOK)) != name {
+			t.Errorf("the reference changed: %s", again.Raw)
+		}
+	}
+	d.expectOnly(t, name)
+
+	successor := d.newBinding()
+	next := d.reference(t, d.Do(t, "PUT", successor.path(), body{"predecessor_binding_id": b.bindingID}).
+		Expect(t, http.StatusCreated))
+	if d.readAs(t, reader, next).Username == c.Username {
+		t.Error("the successor has its predecessor's account")
+	}
+	expectEmpty(t, b.unbind(t), http.StatusOK)
+	d.expectOnly(t, next)
+
+	// Cloud Controller reads the credentials of a service key for its owner, if it has a client for that.
+	key := d.newBinding()
+	keyName := d.reference(t, key.bind(t, body{"bind_resource": body{
+		"credential_client_id": credhub.CloudController}}).Expect(t, http.StatusCreated))
+	d.readAs(t, "uaa-client:"+credhub.CloudController, keyName).open(t)
+	plain, _ := d.bound(t, nil)
+	d.expectOnly(t, next, keyName)
+
+	before := d.readAs(t, reader, next)
+	d.operator(d.env).run(t, 0, "rotate-bindings", "--instance", d.id, "--apply")
+	testdrive.Eventually(t, time.Minute, "CredHub has the new password", func() bool {
+		return d.readAs(t, reader, next).Password != before.Password
+	})
+	testdrive.Eventually(t, time.Minute, "the account has it", func() bool {
+		return connect(t, d.readAs(t, reader, next).fields(t)).PingContext(t.Context()) == nil
+	})
+
+	fields["parameters"] = body{"ttl": "1s"}
+	d.newBinding().bind(t, fields).Expect(t, http.StatusCreated)
+	testdrive.Eventually(t, time.Minute, "the expired credentials are deleted", func() bool {
+		there, _ := d.hub.Contents()
+		return len(there) == 2
+	})
+	for _, x := range []binding{successor, key, plain} {
+		expectEmpty(t, x.unbind(t), http.StatusOK)
+	}
+	d.expectOnly(t)
+}
+
+// One token serves many requests. An expired one and one that UAA does not know any more are replaced.
+func (d *credHubDesk) tokens(t *testing.T) {
+	for n, revoked := range []bool{false, true} {
+		granted := d.hub.Granted()
+		d.hub.ExpireTokens(revoked)
+		for range 3 {
+			fields, reader := app()
+			b := d.newBinding()
+			d.readAs(t, reader, d.reference(t, b.bind(t, fields).Expect(t, http.StatusCreated)))
+			expectEmpty(t, b.unbind(t), http.StatusOK)
+		}
+		if more := d.hub.Granted() - granted; more < 1 || more > 2 {
+			t.Errorf("case %d: %d tokens were granted", n, more)
+		}
+	}
+	d.expectOnly(t)
+}
+
+// failing are ways in which CredHub can be away. A request waits at most as long as for a server.
+func failing() map[string]func(*http.Request) http.HandlerFunc {
+	always := func(h http.HandlerFunc) func(*http.Request) http.HandlerFunc {
+		return func(*http.Request) http.HandlerFunc { return h }
+	}
+	unavailable := func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = w.Write([]byte(`{"error":"The server is in read-only mode."}`))
+	}
+	return map[string]func(*http.Request) http.HandlerFunc{
+		"answers 503": always(unavailable),
+		"its proxy answers 502": always(func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "<html>bad gateway</html>", http.StatusBadGateway)
+		}),
+		"cuts connections": always(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }),
+		"hangs": always(func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body) // after that, the context ends when the client disconnects
+			<-r.Context().Done()
+		}),
+		"stores, but grants nothing": func(r *http.Request) http.HandlerFunc {
+			if r.Method == http.MethodPost && r.URL.Path == "/api/v2/permissions" {
+				return unavailable
+			}
+			return nil
+		},
+		"does it, but the response is lost": func(r *http.Request) http.HandlerFunc {
+			if r.Method == http.MethodPost && r.URL.Path == "/api/v2/permissions" {
+				return func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+			}
+			return nil
+		},
+	}
+}
+
+func (d *credHubDesk) awayDuringBind(t *testing.T) {
+	for name, answer := range failing() {
+		t.Run(name, func(t *testing.T) {
+			d.hub.Answer(answer)
+			fields, reader := app()
+			b := d.newBinding()
+			began := time.Now()
+			r := b.bind(t, fields)
+			if r.Status < 500 || !strings.Contains(r.String("description"), "could not be stored in CredHub") ||
+				time.Since(began) > 45*time.Second {
+				t.Errorf("after %v, %d %s", time.Since(began), r.Status, r.Raw)
+			}
+			b.fetch(t).Expect(t, http.StatusNotFound)
+			d.hub.Answer(nil)
+			found := d.reference(t, b.bind(t, fields).Expect(t, http.StatusCreated))
+			d.readAs(t, reader, found).open(t)
+			expectEmpty(t, b.unbind(t), http.StatusOK)
+		})
+	}
+	d.hub.Allow(false)
+	b := d.newBinding()
+	fields, _ := app()
+	expectRefusal(t, b.bind(t, fields), http.StatusServiceUnavailable, "could not be stored in CredHub")
+	d.AwaitLog(t, "you do not have sufficient authorization")
+	d.hub.Allow(true)
+	d.awaitOnly(t, 0)
+	d.expectNoAccount(t)
+}
+
+// expectNoAccount fails the test if an account of the instance exists, or may be left.
+func (d *credHubDesk) expectNoAccount(t *testing.T) {
+	t.Helper()
+	rows, err := openTasks(t, d.env).pool.Query(t.Context(),
+		"SELECT name FROM resource WHERE kind = 'account' AND instance_id = $1", d.id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil || len(names) == 0 {
+		t.Fatalf("%d accounts are recorded: %v", len(names), err)
+	}
+	for _, name := range names {
+		if accountExists(t, d.platform, name) {
+			t.Errorf("the account %s is there", name)
+		}
+	}
+}
+
+// The account ends at once. What CredHub has is deleted when it answers again.
+func (d *credHubDesk) awayDuringUnbind(t *testing.T) {
+	for name, answer := range failing() {
+		if strings.Contains(name, "grants") || strings.Contains(name, "lost") { // an unbind sends no such request
+			continue
+		}
+		fields, reader := app()
+		b := d.newBinding()
+		c := d.readAs(t, reader, d.reference(t, b.bind(t, fields).Expect(t, http.StatusCreated)))
+		d.hub.Answer(answer)
+		expectEmpty(t, b.unbind(t), http.StatusOK)
+		expectRefused(t, c.fields(t))
+		if there, _ := d.hub.Contents(); len(there) == 0 {
+			t.Errorf("it %s, and nothing is left to delete", name)
+		}
+		d.hub.Answer(nil)
+		expectEmpty(t, b.unbind(t), http.StatusGone)
+	}
+	d.awaitOnly(t, 0)
+}
+
+// A broker that is killed at any point leaves nothing that the next one does not finish or delete. That one is an
+// application of Cloud Foundry, to which the operator has bound a service.
+func (d *credHubDesk) killed(t *testing.T) {
+	own := uuid.NewString()
+	certificate, key := d.hub.InstanceIdentity(own)
+	d.hub.Grant("mtls-app:" + own)
+	described, err := json.Marshal(map[string]any{"user-provided": []any{map[string]any{"name": "mysql-credhub",
+		"credentials": map[string]string{"url": d.hub.URL, "ca_certificate": d.hub.CA}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop(t, d.platform)
+	maps.DeleteFunc(d.env, func(name, _ string) bool { return strings.HasPrefix(name, "CREDHUB_") })
+	d.env["VCAP_SERVICES"], d.env["CF_INSTANCE_CERT"], d.env["CF_INSTANCE_KEY"] = string(described), certificate, key
+	d.start()
+	granted := d.hub.Granted()
+
+	for _, point := range []string{"bind: create account: done", "permission", "bind: store credentials: done"} {
+		fields, reader := app()
+		b := d.newBinding()
+		d.dieAt(point)
+		_, _ = b.Send("PUT", b.path(), b.with(fields), nil) // the broker dies
+		d.Wait(t)
+		d.revive()
+		b.platform = d.platform
+		r := b.bind(t, fields)
+		if r.Status != http.StatusOK && r.Status != http.StatusCreated {
+			t.Fatalf("%s: %d %s", point, r.Status, r.Raw)
+		}
+		name := d.reference(t, r)
+		d.readAs(t, reader, name).open(t)
+		d.expectOnly(t, name)
+		expectEmpty(t, b.unbind(t), http.StatusOK)
+	}
+	fields, _ := app()
+	b := d.newBinding()
+	b.bind(t, fields).Expect(t, http.StatusCreated)
+	d.dieAt("unbind: end account: done")
+	_, _ = b.Send("DELETE", b.deletion(b.path(), now), nil, nil)
+	d.Wait(t)
+	d.revive()
+	b.platform = d.platform
+	expectEmpty(t, b.unbind(t), http.StatusOK)
+	d.awaitOnly(t, 0)
+	d.expectNoAccount(t)
+	if d.hub.Granted() != granted {
+		t.Error("a broker with a certificate asked for a token")
+	}
+}
+
+// dieAt kills the broker at a fault point, or while it adds a permission.
+func (d *credHubDesk) dieAt(point string) {
+	pid := d.PID()
+	d.faults.Decide(func(_ int, reached string) testdrive.Word {
+		if reached == point {
+			return testdrive.Die
+		}
+		return testdrive.GoOn
+	})
+	if point != "permission" {
+		return
+	}
+	var done atomic.Bool
+	d.hub.Answer(func(r *http.Request) http.HandlerFunc {
+		if r.Method != http.MethodPost || r.URL.Path != "/api/v2/permissions" || done.Swap(true) {
+			return nil
+		}
+		return func(http.ResponseWriter, *http.Request) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+			panic(http.ErrAbortHandler)
+		}
+	})
+}
+
+func (d *credHubDesk) revive() {
+	d.faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
+	d.hub.Answer(nil)
+	d.start()
+}
+
+func (d *credHubDesk) doctor(t *testing.T) {
+	fields, reader := app()
+	b := d.newBinding()
+	name := d.reference(t, b.bind(t, fields).Expect(t, http.StatusCreated))
+	const foreign = credhub.Path + "/somebody-else"
+	d.hub.Lose(name, nil)
+	d.hub.Lose(foreign, map[string]any{"not": "ours"})
+	d.expectCredentials(t, map[string]string{"missing": name, "unrecorded": foreign})
+	runDoctor(t, d.env, "--repair")
+	testdrive.Eventually(t, time.Minute, "it is stored again", func() bool {
+		_, allowed := d.hub.Read(reader, name)
+		return allowed
+	})
+	d.hub.Lose(foreign, nil)
+	d.expectCredentials(t, map[string]string{})
+	d.hub.Answer(func(*http.Request) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }
+	})
+	d.expectCredentials(t, map[string]string{"unreachable": "CredHub"})
+	d.hub.Answer(nil)
+	expectEmpty(t, b.unbind(t), http.StatusOK)
+}
+
+// expectCredentials compares what doctor finds in CredHub: the names by problem.
+func (d *credHubDesk) expectCredentials(t *testing.T, want map[string]string) {
+	t.Helper()
+	out := runDoctor(t, d.env, "--json")
+	var report struct {
+		Findings []struct{ Problem, Kind, Name string }
+	}
+	if err := json.Unmarshal([]byte(out.Stdout), &report); err != nil {
+		t.Fatalf("%v: %s %s", err, out.Stdout, out.Stderr)
+	}
+	found := map[string]string{}
+	for _, f := range report.Findings {
+		if f.Kind == "credential" || f.Kind == "CredHub" {
+			found[f.Problem] = f.Name
+		}
+	}
+	if !maps.Equal(found, want) {
+		t.Errorf("doctor finds %v, wanted %v: %s", found, want, out.Stdout)
+	}
+}
+
+// A moved instance has another address, which its applications get when they restart. What is deleted with its instance
+// does not stay in CredHub.
+func (d *credHubDesk) movedAndDeleted(t *testing.T) {
+	fields, reader := app()
+	name := d.reference(t, d.newBinding().bind(t, fields).Expect(t, http.StatusCreated))
+	before := d.readAs(t, reader, name)
+	i := d.instance
+	d.await(t, d.updatePlan(t, later, "dedicated-small").Expect(t, http.StatusAccepted).String("operation"))
+	testdrive.Eventually(t, time.Minute, "CredHub has the new address", func() bool {
+		return d.readAs(t, reader, name).Port != before.Port
+	})
+	d.readAs(t, reader, name).open(t)
+	_, i.planID = testdrive.Plan(t, "dedicated-small")
+	i.remove(t)
+	d.awaitOnly(t, 0)
+}

@@ -40,29 +40,35 @@ func Troubles(ctx context.Context, cfg config.Config,
 	return found, errors.Join(errs...)
 }
 
-// newTroubleCollector returns the collector of what launchers see of their servers. Every replica exports the same
-// figures. Those of a launcher that cannot be asked are left out.
-func newTroubleCollector(launchers map[string]launcher.Launcher, log *slog.Logger) prometheus.Collector {
-	return prometheus.CollectorFunc(func(ch chan<- prometheus.Metric) {
-		ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
-		defer cancel()
-		for name, l := range launchers {
-			observer, ok := l.(launcher.Observer)
-			if !ok {
-				continue
-			}
-			troubles, err := observer.Troubles(ctx)
-			if err != nil {
-				log.Warn("could not read which servers are in trouble for /metrics", "launcher", name, "error", err)
-				continue
-			}
-			counts := map[launcher.Trouble]int{}
-			for _, t := range troubles {
-				counts[t]++
-			}
-			for _, t := range launcher.AllTroubles() { // so that each series starts at 0
-				ch <- prometheus.MustNewConstMetric(troublesDesc, prometheus.GaugeValue, float64(counts[t]), name, string(t))
-			}
+// troubleCollector collects what launchers see of their servers. Every replica exports the same figures. Those of a
+// launcher that cannot be asked are left out.
+type troubleCollector struct {
+	launchers map[string]launcher.Launcher
+	log       *slog.Logger
+}
+
+// Describe asks no launcher, unlike that of a prometheus.CollectorFunc: a broker calls it as it starts.
+func (c troubleCollector) Describe(ch chan<- *prometheus.Desc) { ch <- troublesDesc }
+
+func (c troubleCollector) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	for name, l := range c.launchers {
+		observer, ok := l.(launcher.Observer)
+		if !ok {
+			continue
 		}
-	})
+		troubles, err := observer.Troubles(ctx)
+		if err != nil {
+			c.log.Warn("could not read which servers are in trouble for /metrics", "launcher", name, "error", err)
+			continue
+		}
+		counts := map[launcher.Trouble]int{}
+		for _, t := range troubles {
+			counts[t]++
+		}
+		for _, t := range launcher.AllTroubles() { // so that each series starts at 0
+			ch <- prometheus.MustNewConstMetric(troublesDesc, prometheus.GaugeValue, float64(counts[t]), name, string(t))
+		}
+	}
 }

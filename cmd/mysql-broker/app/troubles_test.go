@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"sync/atomic"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,22 +17,31 @@ type observer struct {
 	launcher.Launcher // what the test does not call is not there
 	troubles          map[string]launcher.Trouble
 	err               error
+	asked             *atomic.Bool
 }
 
 func (o observer) Troubles(context.Context) (map[string]launcher.Trouble, error) {
+	if o.asked != nil {
+		o.asked.Store(true)
+	}
 	return o.troubles, o.err
 }
 
-// The collector counts troubles by kind, from 0 on, and leaves launchers out that see none or cannot be asked.
+// The collector counts troubles by kind, from 0 on, and leaves launchers out that see none or cannot be asked. A broker
+// that starts registers it without asking them, which may take seconds.
 func TestTroubleCollector(t *testing.T) {
 	t.Parallel()
+	var asked atomic.Bool
 	all := map[string]launcher.Launcher{
 		"east":  observer{troubles: map[string]launcher.Trouble{"a": launcher.NodeLost, "b": launcher.NodeLost}},
-		"west":  observer{err: errors.New("no answer")},
+		"west":  observer{err: errors.New("no answer"), asked: &asked},
 		"plain": struct{ launcher.Launcher }{},
 	}
 	r := prometheus.NewRegistry()
-	r.MustRegister(newTroubleCollector(all, slog.New(slog.DiscardHandler)))
+	r.MustRegister(troubleCollector{all, slog.New(slog.DiscardHandler)})
+	if asked.Load() {
+		t.Error("a launcher was asked before the first scrape")
+	}
 	families, err := r.Gather()
 	if err != nil || len(families) != 1 {
 		t.Fatalf("%d families, %v", len(families), err)

@@ -2,6 +2,7 @@ package launchertest
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -231,7 +232,11 @@ func testNotes(t *testing.T, p Place) {
 	if note, err := l.ReadNote(bounded(t), "mark"); note != nil || err != nil {
 		t.Errorf("before the first note: %q, %v", note, err)
 	}
-	for _, content := range []string{"one", strings.Repeat("long ", 10_000), "", "two"} {
+	var list strings.Builder // as long as that of thousands of instances
+	for range 5000 {
+		fmt.Fprintf(&list, `{"id": %q, "about": %q}`, rand.Text(), strings.Repeat("an instance ", 40))
+	}
+	for _, content := range []string{"one", list.String(), "", "two"} {
 		if err := l.WriteNote(bounded(t), "mark", []byte(content)); err != nil {
 			t.Fatal(err)
 		}

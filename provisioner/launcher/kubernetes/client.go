@@ -23,7 +23,7 @@ const (
 
 	// pageSize and fullPage limit how many objects are in one response to a list, to save memory on both sides. The latter
 	// is for whole objects: a pod has 10 KiB.
-	pageSize, fullPage = 500, 100
+	pageSize, fullPage = 500, 250
 
 	mergePatch     = "application/merge-patch+json"
 	strategicPatch = "application/strategic-merge-patch+json"

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -33,6 +34,10 @@ const (
 	fleetNamespace = "servers"
 	fleetAccount   = "broker_admin" // as fleet's servers have it
 	fleetCreators  = 8
+
+	// wholeServers is how many servers have all objects. Of the others, there is only what brokers list: Secrets and pods.
+	// The controllers would need an hour for the rest.
+	wholeServers = 1000
 )
 
 // measureFullKubernetes looks at a broker with many dedicated servers in the control plane of a cluster that has no
@@ -138,16 +143,29 @@ func (f *fullFleet) fill(ctx context.Context, n int) error {
 	defer s.Close()
 	since := time.Now()
 	var made atomic.Int64
-	if err := each(n, fleetCreators, func(i int) error {
-		if err := errors.Join(f.createServer(ctx, l, i), f.record(ctx, s, i)); err != nil {
+	more := func(n int, create func(i int) error) error {
+		begun := int(made.Load())
+		return each(n, fleetCreators, func(i int) error {
+			if err := errors.Join(create(begun+i), f.record(ctx, s, begun+i)); err != nil {
+				return err
+			}
+			if done := made.Add(1); done%500 == 0 {
+				fmt.Fprintf(os.Stderr, "%d servers after %v\n", done, time.Since(since).Round(time.Second))
+			}
+			return ctx.Err()
+		})
+	}
+	if err := more(min(n, wholeServers), func(i int) error { return f.createServer(ctx, l, i) }); err != nil {
+		return err
+	}
+	if n > wholeServers {
+		copied, err := f.template(ctx)
+		if err != nil {
 			return err
 		}
-		if done := made.Add(1); done%500 == 0 {
-			fmt.Fprintf(os.Stderr, "%d servers after %v\n", done, time.Since(since).Round(time.Second))
+		if err := more(n-wholeServers, func(i int) error { return f.copyServer(ctx, copied, i) }); err != nil {
+			return err
 		}
-		return ctx.Err()
-	}); err != nil {
-		return err
 	}
 	conn, err := pgx.Connect(ctx, f.environment["DATABASE_URL"])
 	if err != nil {
@@ -181,6 +199,42 @@ func (f *fullFleet) createServer(ctx context.Context, l *kubernetes.Launcher, i 
 	_, err = f.call(ctx, http.MethodPatch, "/secrets/"+strings.ReplaceAll(serverID(i), "_", "-"), object{"metadata": object{
 		"annotations": object{"mysql-broker/state": `{"phase": "suspended"}`}}}, nil)
 	return err
+}
+
+// template is a server's objects that brokers list, by the paths of their kinds.
+type template map[string]object
+
+// template reads those of the first server.
+func (f *fullFleet) template(ctx context.Context) (template, error) {
+	all := template{"/secrets": {}, "/pods": {}}
+	for path, name := range map[string]string{"/secrets": "d-1", "/pods": "d-1-0"} {
+		if err := until(ctx, name+" is there", func() (bool, error) {
+			found := object{}
+			ok, err := f.call(ctx, http.MethodGet, path+"/"+name, nil, &found)
+			all[path] = found
+			return ok, err
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// copyServer makes the objects of another server.
+func (f *fullFleet) copyServer(ctx context.Context, of template, i int) error {
+	for path, it := range of {
+		was := it["metadata"].(object)
+		labels := maps.Clone(was["labels"].(object))
+		labels["mysql-broker/server"] = serverID(i)
+		name := strings.Replace(was["name"].(string), "d-1", fmt.Sprintf("d-%d", i+1), 1)
+		copied := maps.Clone(it)
+		delete(copied, "status")
+		copied["metadata"] = object{"name": name, "labels": labels, "annotations": was["annotations"]}
+		if _, err := f.call(ctx, http.MethodPost, path, copied, nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (f *fullFleet) record(ctx context.Context, s *store.Store, i int) error {

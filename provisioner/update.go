@@ -156,7 +156,7 @@ func (p *Provisioner) decideUpdate(ctx context.Context, tx *store.Tx, id string,
 		return d, errBusy
 	case i.State != store.Ready:
 		return d, errNotReady
-	case i.PlanID == r.PlanID && i.MaintenanceVersion == r.MaintenanceVersion:
+	case i.PlanID == r.PlanID && i.MaintenanceVersion == r.MaintenanceVersion && r.Version == "":
 		if r.KeepDeletedDays.Named { // it concerns no server
 			tx.SetKeepDeletedDays(id, r.KeepDeletedDays.N)
 		}
@@ -171,7 +171,9 @@ func (p *Provisioner) decideUpdate(ctx context.Context, tx *store.Tx, id string,
 			return d, err
 		}
 	}
-	p.recordUpgradeBackup(tx, i, &r)
+	if p.vault != nil {
+		recordUpgradeBackup(tx, p.plans, i, &r)
+	}
 	d.task = tx.InsertTask(p.newTask(ctx, store.NewTask{InstanceID: id, Kind: store.Update, PlanID: r.PlanID,
 		Request: r.json()}))
 	if i.PlanID != to.ID && to.Limits.Any() {

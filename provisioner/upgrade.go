@@ -35,13 +35,13 @@ func upgradeTo(i store.Instance, to plan.Plan) (string, error) {
 	return wanted.Version, nil
 }
 
-// recordUpgradeBackup records the backup before an upgrade, if the broker keeps backups.
-func (p *Provisioner) recordUpgradeBackup(tx *store.Tx, i store.Instance, r *request) {
-	if r.Version == "" || p.vault == nil {
+// recordUpgradeBackup records the backup before an upgrade, whose id it puts into the request.
+func recordUpgradeBackup(tx *store.Tx, plans plan.Set, i store.Instance, r *request) {
+	if r.Version == "" {
 		return
 	}
 	_, b := newBackup(i, beforeUpgrade)
-	tx.InsertBackup(b, keepBackups(p.planOf(i)))
+	tx.InsertBackup(b, keepBackups(plans.Get(i.PlanID)))
 	r.BackupID = b.ID
 }
 
@@ -87,9 +87,11 @@ func (p *Provisioner) setVersion(tx *store.Tx, i store.Instance, r request) {
 var ErrNoUpgrade = errors.New("cannot be upgraded")
 
 // Upgrade records an update that upgrades the server of an instance to the version that its plan wants, for any broker.
-// plans and offered are those of the broker's catalog and launchers. It is for platforms that do not ask for it. The
-// error is store.ErrNotFound if there is no such instance, or wraps ErrNoUpgrade with the reason.
-func Upgrade(ctx context.Context, s *store.Store, plans plan.Set, id string) (recorded store.Task, err error) {
+// It is for platforms that do not ask for it themselves. plans have the versions that the launchers offer. backups says
+// that the brokers have an object store. The error is store.ErrNotFound if there is no such instance, or wraps
+// ErrNoUpgrade with the reason.
+func Upgrade(ctx context.Context, s *store.Store, plans plan.Set, backups bool,
+	id string) (recorded store.Task, err error) {
 	i, err := s.Instance(ctx, id)
 	if err != nil {
 		return recorded, err
@@ -112,6 +114,9 @@ func Upgrade(ctx context.Context, s *store.Store, plans plan.Set, id string) (re
 			return fmt.Errorf("%w: an operation is in progress on it", ErrNoUpgrade)
 		}
 		r := request{Async: true, PlanID: i.PlanID, MaintenanceVersion: to.MaintenanceVersion, Version: version}
+		if backups {
+			recordUpgradeBackup(tx, plans, there.Instance, &r)
+		}
 		t = tx.InsertTask(store.NewTask{InstanceID: id, Kind: store.Update, PlanID: i.PlanID, Request: r.json(),
 			Description: "Upgrading the server"})
 		return nil

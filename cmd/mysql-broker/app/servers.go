@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"mysql-broker/broker/catalog"
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/launcher"
@@ -59,22 +60,24 @@ func (a *App) openLaunchers(context.Context) (ending, error) {
 	}
 	a.fleet = fleet.New(fleet.Config{Store: a.store, Shared: a.shared, Launchers: all, SessionLockKey: a.lockKey})
 	if err == nil {
-		a.catalog, err = a.catalog.WithVersions(a.wantedVersion)
+		a.catalog, err = WithVersions(a.catalog, a.fleet)
 	}
 	return ending{stop: closeAll}, err
 }
 
-// wantedVersion returns the version of the servers of a plan, if its launcher offers a choice.
-func (a *App) wantedVersion(of plan.Plan) (v launcher.Version, found bool, err error) {
-	offered, err := a.fleet.Versions(of.Launcher)
-	if len(offered) == 0 || err != nil { // plans of a launcher that is missing here are refused when they are used
-		return v, false, nil
-	}
-	if v, found = launcher.Newest(offered, of.Flavour, of.Version); !found {
-		return v, false, fmt.Errorf("its servers are to be %s, and the launcher offers %v",
-			launcher.Version{Flavour: of.Flavour, Version: of.Version}, offered)
-	}
-	return v, true, nil
+// WithVersions returns the catalog with the versions of servers that its plans want among those that launchers offer.
+func WithVersions(c *catalog.Catalog, of *fleet.Fleet) (*catalog.Catalog, error) {
+	return c.WithVersions(func(p plan.Plan) (v launcher.Version, found bool, err error) {
+		offered, err := of.Versions(p.Launcher)
+		if len(offered) == 0 || err != nil { // plans of a launcher that is missing here are refused when they are used
+			return v, false, nil
+		}
+		if v, found = launcher.Newest(offered, p.Flavour, p.Version); !found {
+			return v, false, fmt.Errorf("its servers are to be %s, and the launcher offers %v",
+				launcher.Version{Flavour: p.Flavour, Version: p.Version}, offered)
+		}
+		return v, true, nil
+	})
 }
 
 // passive are the options of a launcher that does nothing by itself.

@@ -12,32 +12,13 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/mysqld"
 )
 
 // inventory is what a server has, apart from rows.
 type inventory struct {
 	Version string
 	Objects map[string]string // "account u_x@%" or "view a.b", and what must not change
-}
-
-const systemSchemas = `('mysql', 'sys', 'information_schema', 'performance_schema')`
-
-// inventoryQueries return names and contents. Databases are in the list of tables only if they have any, so they are
-// listed as well.
-var inventoryQueries = []string{
-	`SELECT CONCAT('database ', schema_name), default_collation_name FROM information_schema.schemata
-		WHERE schema_name NOT IN ` + systemSchemas,
-	`SELECT CONCAT(LOWER(table_type), ' ', table_schema, '.', table_name), '' FROM information_schema.tables
-		WHERE table_schema NOT IN ` + systemSchemas,
-	`SELECT CONCAT(LOWER(routine_type), ' ', routine_schema, '.', routine_name), SHA2(routine_definition, 256)
-		FROM information_schema.routines WHERE routine_schema NOT IN ` + systemSchemas,
-	`SELECT CONCAT('trigger ', trigger_schema, '.', trigger_name), SHA2(action_statement, 256)
-		FROM information_schema.triggers WHERE trigger_schema NOT IN ` + systemSchemas,
-	`SELECT CONCAT('event ', event_schema, '.', event_name), SHA2(event_definition, 256)
-		FROM information_schema.events WHERE event_schema NOT IN ` + systemSchemas,
-	`SELECT CONCAT('account ', user, '@', host), SHA2(CONCAT_WS(' ', plugin, authentication_string), 256) FROM mysql.user
-		WHERE user NOT LIKE 'mysql.%' AND user <> 'mariadb.sys'`,
-	`SELECT CONCAT('privileges ', user, '@', host, ' on ', db), '' FROM mysql.db`,
 }
 
 // inventoryOf asks a server, as its admin account, through its socket.
@@ -49,7 +30,7 @@ func inventoryOf(ctx context.Context, sd serverDir, spec launcher.Spec) (found i
 	defer dir.Close()
 	cfg := socketLogin(dir)
 	cfg.User, cfg.Passwd = spec.AdminUser, spec.AdminPassword
-	cfg.DBName = "mysql" // MySQL lists events only if there is a default database
+	cfg.DBName = mysqld.InventoryDatabase
 	cfg.Logger = &mysql.NopLogger{}
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
@@ -61,7 +42,7 @@ func inventoryOf(ctx context.Context, sd serverDir, spec launcher.Spec) (found i
 		return found, fmt.Errorf("server %s: ask for its version: %w", sd.id, err)
 	}
 	found.Objects = map[string]string{}
-	for _, query := range inventoryQueries {
+	for _, query := range mysqld.InventoryQueries {
 		if err := found.add(ctx, db, query); err != nil {
 			return found, fmt.Errorf("server %s: list what it has: %w", sd.id, err)
 		}

@@ -9,7 +9,8 @@ import (
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	var scripts []string
-	for _, pattern := range []string{".ci/run", "deploy/*/*.sh", "test/*.sh", "test/*/*.sh"} {
+	for _, pattern := range []string{".ci/run", "deploy/*/*.sh", "provisioner/launcher/*/*.sh", "test/*.sh",
+		"test/*/*.sh"} {
 		found, err := filepath.Glob(path(pattern))
 		if err != nil || found == nil {
 			t.Fatalf("%s: %v, %v", pattern, found, err)

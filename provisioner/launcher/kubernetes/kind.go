@@ -18,7 +18,8 @@ func Kind() launcher.Kind {
 		Variables: []launcher.Variable{
 			{Name: "LAUNCHER_NAMESPACE", Meaning: "namespace of the servers, and of nothing else; required"},
 			{Name: "LAUNCHER_IMAGES", Meaning: "images of the servers, joined by commas, each FLAVOUR-VERSION=IMAGE, such as " +
-				"mysql-9.7=registry.example.com/mysql@sha256:…; the first is that of plans that name none; required"},
+				"mysql-9.7=registry.example.com/mysql@sha256:…; the newest of the first one's flavour is " +
+				"that of plans that name none; required"},
 			{Name: "LAUNCHER_API", Meaning: "URL of the API server; default: that of the cluster that the broker runs in"},
 			{Name: "LAUNCHER_API_CA", Meaning: "CA of the API server's certificate, in PEM"},
 			{Name: "LAUNCHER_API_TOKEN", Meaning: "token of the ServiceAccount that the broker asks as"},

@@ -34,7 +34,7 @@ import (
 type Config struct {
 	Credentials Credentials
 	Namespace   string  // of all servers, and of nothing else
-	Images      []Image // to choose from; the first is the default
+	Images      []Image // to choose from; the default is the newest of the first one's flavour
 	Service     Access  // how applications reach servers; InCluster
 	Host        string  // name or address of the nodes, for NodePort
 
@@ -95,6 +95,7 @@ type Launcher struct {
 var (
 	_ launcher.Observer = (*Launcher)(nil)
 	_ launcher.Checker  = (*Launcher)(nil)
+	_ launcher.Upgrader = (*Launcher)(nil)
 )
 
 // New returns a launcher. It makes no connection before it returns.
@@ -221,7 +222,7 @@ func (l *Launcher) Endpoint(ctx context.Context, id string) (launcher.Endpoint, 
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
-	if s.state.Phase != phaseReady {
+	if s.state.Phase != phaseReady && s.state.Phase != phaseUpgrading {
 		return launcher.Endpoint{}, launcher.ErrNotFound
 	}
 	return s.endpoint(), nil

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	mysqldimage "mysql-broker/deploy/mysqld-image"
@@ -33,6 +32,9 @@ func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec,
 	if !s.secret.Metadata.DeletionTimestamp.IsZero() {
 		return launcher.Endpoint{}, launcher.NotYet(time.Second, "Waiting until an earlier server is removed")
 	}
+	if err := l.abandonUpgrade(ctx, s); err != nil {
+		return launcher.Endpoint{}, err
+	}
 	if s.state.Phase == phaseSuspended {
 		if err := l.resume(ctx, s, spec); err != nil {
 			return launcher.Endpoint{}, err
@@ -46,14 +48,12 @@ func (l *Launcher) imageOf(spec launcher.Spec) (Image, error) {
 	if err := mysqld.CheckAdmin(spec.AdminUser, spec.AdminPassword); err != nil {
 		return Image{}, fmt.Errorf("server %s: %w", spec.ID, err)
 	}
-	i := slices.IndexFunc(l.cfg.Images, func(i Image) bool {
-		return (spec.Flavour == "" || spec.Flavour == i.Flavour) &&
-			(spec.Version == "" || strings.HasPrefix(i.Version+".", spec.Version+"."))
-	})
-	if i < 0 {
+	newest, found := launcher.Newest(l.Versions(), spec.Flavour, spec.Version)
+	if !found {
 		return Image{}, &launcher.Error{Action: launcher.GiveUp, Sentence: noServers,
 			Err: fmt.Errorf("server %s: there is no image of %s %s", spec.ID, spec.Flavour, spec.Version)}
 	}
+	i := slices.Index(l.Versions(), newest)
 	return l.cfg.Images[i], nil
 }
 
@@ -93,9 +93,9 @@ func (l *Launcher) begin(ctx context.Context, s *server, spec launcher.Spec, ima
 
 // newState is the state of a new server.
 func (l *Launcher) newState(spec launcher.Spec, image Image) state {
-	st := state{Phase: phaseLaunching, Flavour: image.Flavour, Image: image.Name, MemoryMB: spec.MemoryMB,
-		MilliCPU: spec.MilliCPU, StorageMB: spec.StorageMB, ClaimMB: spec.StorageMB, AdminUser: spec.AdminUser,
-		BinaryLogs: spec.BinaryLogs, Class: l.cfg.StorageClass, Placement: spec.Placement}
+	st := state{Phase: phaseLaunching, Flavour: image.Flavour, Version: image.Version, Image: image.Name,
+		MemoryMB: spec.MemoryMB, MilliCPU: spec.MilliCPU, StorageMB: spec.StorageMB, ClaimMB: spec.StorageMB,
+		AdminUser: spec.AdminUser, BinaryLogs: spec.BinaryLogs, Class: l.cfg.StorageClass, Placement: spec.Placement}
 	if spec.Placement != nil && spec.Placement.StorageClass != "" {
 		st.Class = spec.Placement.StorageClass
 	}

@@ -1,9 +1,13 @@
 package kubernetes
 
 import (
+	_ "embed"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
+
+	"mysql-broker/provisioner/launcher/mysqld"
 )
 
 const (
@@ -22,6 +26,7 @@ const (
 	dataVol       = "data"
 	runVol        = "run"
 	tmpVol        = "tmp"
+	copyVol       = "before"
 )
 
 func (l *Launcher) claimOf(s *server) claim {
@@ -57,9 +62,45 @@ func (l *Launcher) statefulSetOf(s *server) statefulSet {
 		Replicas: replicas, ServiceName: s.name, PodManagementPolicy: "Parallel",
 		UpdateStrategy: map[string]string{"type": "OnDelete"},
 		Selector:       labelSelector{MatchLabels: map[string]string{serverLabel: s.id}},
-		Template: podTemplate{Metadata: metadata{Labels: s.labels(), Annotations: s.userAnnotations()},
-			Spec: l.podOf(s)},
+		Template:       l.templateOf(s),
 	}}
+}
+
+func (l *Launcher) templateOf(s *server) podTemplate {
+	t := podTemplate{Metadata: metadata{Labels: s.labels(), Annotations: s.userAnnotations()}, Spec: l.podOf(s)}
+	if s.state.Upgrade != nil {
+		t.Metadata.Annotations[workAnnotation] = s.state.Upgrade.work()
+		workIn(&t.Spec, s)
+	}
+	return t
+}
+
+// workScript is what the init containers of an upgrade run.
+//
+//go:embed upgrade.sh
+var workScript string
+
+// workIn has a pod do the work of an upgrade. Its main container waits, so that the pod is not started again.
+func workIn(p *podSpec, s *server) {
+	u := s.state.Upgrade
+	p.Volumes = append(p.Volumes, volume{Name: copyVol, PersistentVolumeClaim: &claimVolume{ClaimName: s.copyName()}})
+	do := func(work, image, version string) container {
+		c := p.InitContainers[0]
+		c.Name, c.Image = work, image
+		c.Command = []string{"/bin/sh", "-c", workScript, "upgrade.sh", work, s.state.Flavour, version, u.ID,
+			strings.Join(mysqld.InventoryQueries, ";\n")}
+		c.VolumeMounts = append(slices.Clone(c.VolumeMounts), volumeMount{Name: copyVol, MountPath: copyDir})
+		return c
+	}
+	if u.Reverts {
+		p.InitContainers = append(p.InitContainers, do("restore", s.state.Image, s.state.Version))
+	} else {
+		p.InitContainers = append(p.InitContainers, do("copy", s.state.Image, s.state.Version),
+			do("upgrade", u.Image, u.Version))
+	}
+	main := &p.Containers[0]
+	main.Command = []string{"/bin/sh", "-c", "trap 'exit 0' TERM; while :; do sleep 60 & wait $!; done"}
+	main.StartupProbe, main.ReadinessProbe = nil, nil
 }
 
 // podOf complies with the restricted Pod Security Standard.

@@ -32,6 +32,9 @@ func (l *Launcher) Resize(ctx context.Context, spec launcher.Spec,
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
+	if err := l.abandonUpgrade(ctx, s); err != nil {
+		return launcher.Endpoint{}, err
+	}
 	if s.state.Phase == phaseSuspended {
 		return launcher.Endpoint{}, launcher.ErrNotFound
 	}

@@ -10,7 +10,7 @@ import (
 // rights lists everything that the launcher does in its namespace. deploy/kubernetes/launcher grants these rights.
 var rights = []right{
 	{"", secrets, "get list create patch delete"},
-	{"", claims, "get create patch"},
+	{"", claims, "get create patch delete"},
 	{"", services, "get create patch"},
 	{"apps", statefulSets, "create patch"},
 	{"", pods, "get list watch delete"},

@@ -26,7 +26,7 @@ func TestRights(t *testing.T) {
 					"verbs": []string{"get", "list", "watch"}},
 			}}, nil)
 		l := p.open(t)
-		const missing = "it may not create statefulsets, patch statefulsets, delete pods, patch pods/resize, list events;"
+		const missing = "it may not delete persistentvolumeclaims, create statefulsets, patch statefulsets, delete pods, patch pods/resize, list events;"
 		await(t, "the missing rights in the log", func() bool {
 			return strings.Contains(p.log.String(), lacks) && strings.Contains(p.log.String(), missing)
 		})

@@ -16,6 +16,7 @@ const (
 	dataDir   = volumeDir + "/mysql"
 	tmpDir    = volumeDir + "/tmp" // on the volume, whose size limits it
 	runDir    = "/run/mysqld"
+	copyDir   = "/before" // the copy during an upgrade
 )
 
 // Files of the Secret, as the pod sees them in secretDir.

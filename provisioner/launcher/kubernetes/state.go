@@ -17,12 +17,14 @@ const (
 	phaseLaunching phase = "launching" // not yet reported ready
 	phaseReady     phase = "ready"     // it may hold a tenant's data
 	phaseSuspended phase = "suspended" // it has no pod, and keeps its data
+	phaseUpgrading phase = "upgrading" // its pod does the work of an upgrade: see upgrade.go
 )
 
 // state is the desired state of a server, and the address in its bindings.
 type state struct {
 	Phase     phase  `json:"phase"`
 	Flavour   string `json:"flavour"`
+	Version   string `json:"version,omitempty"` // that the data are of; see Launcher.versionOf
 	Image     string `json:"image"`
 	MemoryMB  int    `json:"memory_mb"`
 	MilliCPU  int    `json:"milli_cpu,omitempty"`
@@ -33,6 +35,8 @@ type state struct {
 	BinaryLogs bool `json:"binary_logs,omitempty"`
 
 	Placement *plan.Placement `json:"placement,omitempty"`
+
+	Upgrade *upgrade `json:"upgrade,omitempty"` // only in phaseUpgrading
 
 	AdminUser string `json:"admin_user"`
 

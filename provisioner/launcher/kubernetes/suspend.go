@@ -18,6 +18,9 @@ func (l *Launcher) Suspend(ctx context.Context, id string) (err error) {
 	if err != nil {
 		return fmt.Errorf("server %s: %w", id, err)
 	}
+	if err := l.abandonUpgrade(ctx, s); err != nil {
+		return err
+	}
 	if s.state.Phase == phaseReady {
 		if err := l.change(ctx, s, func(s *server) { s.state.Phase = phaseSuspended }); err != nil {
 			return err

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"mysql-broker/provisioner/launcher/mysqld"
 )
 
 // NodeConfig says what a played node is like.
@@ -39,6 +41,25 @@ type Node struct {
 	pods  map[string]*pod // by UID
 	ports map[string]*forwarder
 	addrs int
+	added map[string]Image
+}
+
+// AddImage adds an image of a program, which may be in a temporary directory, to those that pods can have.
+func (n *Node) AddImage(name string, b mysqld.Binary) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	const dir = "/usr/local/share/added"
+	n.added[name] = Image{Path: dir + "/bin:/usr/sbin:/usr/bin:/sbin:/bin", Dirs: map[string]string{dir: b.BaseDir}}
+}
+
+func (n *Node) image(name string) (Image, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if image, there := n.added[name]; there {
+		return image, true
+	}
+	image, there := n.cfg.Images[name]
+	return image, there
 }
 
 // heartbeat is shorter than 40 s, after which the node-lifecycle controller considers the node lost.
@@ -49,7 +70,7 @@ func (c *Cluster) Play(ctx context.Context, cfg NodeConfig) (*Node, error) {
 	if os.Getuid() != 0 {
 		return nil, errors.New("containers need namespaces, which need root")
 	}
-	n := &Node{c: c, cfg: cfg, pods: map[string]*pod{}, ports: map[string]*forwarder{}}
+	n := &Node{c: c, cfg: cfg, pods: map[string]*pod{}, ports: map[string]*forwarder{}, added: map[string]Image{}}
 	if err := c.send(ctx, http.MethodPost, "/api/v1/nodes", map[string]any{"apiVersion": "v1", "kind": "Node",
 		"metadata": map[string]any{"name": nodeName,
 			"labels": map[string]string{"kubernetes.io/hostname": nodeName, "kubernetes.io/os": "linux"}}}); err != nil {

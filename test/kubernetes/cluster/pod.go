@@ -205,7 +205,7 @@ func (p *pod) change(api apiPod) {
 
 // start runs a container of the pod, whose image has to be there.
 func (p *pod) start(c apiContainer, mounts map[string]string) (*container, error) {
-	image, there := p.node.cfg.Images[c.Image]
+	image, there := p.node.image(c.Image)
 	if !there {
 		return nil, p.cannotPull(c)
 	}

@@ -5,7 +5,7 @@ const systemSchemas = `('mysql', 'sys', 'information_schema', 'performance_schem
 // InventoryDatabase is the default database for InventoryQueries: without one, MySQL lists no events.
 const InventoryDatabase = "mysql"
 
-// InventoryQueries list what an upgrade must keep, apart from rows: a name in the first column, and what must not change
+// InventoryQueries list what an upgrade must keep, apart from rows: names in the first column, and what must not change
 // in the second one.
 var InventoryQueries = []string{
 	`SELECT CONCAT('database ', schema_name), default_collation_name FROM information_schema.schemata

@@ -66,7 +66,9 @@ var (
 	storedEnvironment    = environmentOf()
 	recordedEnvironment  = environmentOf("MYSQL_SERVERS", "CATALOG")
 	dedicatedEnvironment = environmentOf(config.LauncherVariables()...)
-	serversEnvironment   = environmentOf(slices.Concat(config.LauncherVariables(), config.CredHubVariables(),
+	upgradeEnvironment   = environmentOf(slices.Concat(config.LauncherVariables(), config.BackupVariables(),
+		config.UpgradeVariables(), []string{"CATALOG", "LOG_LEVEL"})...)
+	serversEnvironment = environmentOf(slices.Concat(config.LauncherVariables(), config.CredHubVariables(),
 		[]string{"MYSQL_SERVERS", "CATALOG", "LOG_LEVEL"})...)
 )
 

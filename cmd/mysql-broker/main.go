@@ -39,7 +39,7 @@ func main() {
 		rotateKeysCommand(), caCommand(), rotateAdminPasswordsCommand(), rotateBindingsCommand(), versionCommand(),
 		client.Command(),
 		instancesCommand(), bindingsCommand(), tasksCommand(), retainedCommand(), backupsCommand(), quotasCommand(),
-		auditCommand(), serversCommand(), drainCommand(), moveCommand(), recoverCommand())
+		auditCommand(), serversCommand(), drainCommand(), moveCommand(), upgradeCommand(), recoverCommand())
 	root.InitDefaultCompletionCmd()
 	suggestBelow(root)
 	err := root.ExecuteContext(ctx)

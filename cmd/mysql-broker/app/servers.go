@@ -80,6 +80,19 @@ func WithVersions(c *catalog.Catalog, of *fleet.Fleet) (*catalog.Catalog, error)
 	})
 }
 
+// WithPlans runs fn with the store and with the plans as the broker of cfg and c offers them, with the versions of
+// their servers.
+func WithPlans(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog.Logger,
+	fn func(*store.Store, plan.Set) error) error {
+	return withServers(ctx, cfg, log, func(s *store.Store, f *fleet.Fleet) error {
+		with, err := WithVersions(c, f)
+		if err != nil {
+			return err
+		}
+		return fn(s, with.Plans())
+	})
+}
+
 // passive are the options of a launcher that does nothing by itself.
 func passive(log *slog.Logger) func(name string) launcher.Options {
 	return func(name string) launcher.Options { return launcher.Options{Logger: log.With("launcher", name)} }

@@ -30,6 +30,9 @@ func (b Backups) Open() (objectstore.Store, error) {
 	return nil, nil
 }
 
+// Configured reports whether backups are kept.
+func (b Backups) Configured() bool { return b.bucket != nil || b.directory != "" }
+
 // InDirectory keeps backups in a directory.
 func InDirectory(path string) Backups { return Backups{directory: path} }
 

@@ -19,6 +19,15 @@ func ForOperator(getenv func(string) string) (Config, error) {
 	return cfg, errors.Join(r.problems...)
 }
 
+// ForUpgrade is ForDoctor with where backups are, and who upgrades instances of Cloud Foundry.
+func ForUpgrade(getenv func(string) string) (Config, error) {
+	r, services := newReader(getenv)
+	cfg := Config{CatalogPath: r.value("CATALOG"), Launchers: r.launchers(services), LogLevel: r.level("LOG_LEVEL"),
+		PostgresURL: r.postgresURL(services), Keys: r.keyset(), Backups: r.backups(services),
+		CloudController: r.cloudController()}
+	return cfg, errors.Join(r.problems...)
+}
+
 // PostgresURL reads only the variables for PostgreSQL.
 func PostgresURL(getenv func(string) string) (string, error) {
 	r, services := newReader(getenv)

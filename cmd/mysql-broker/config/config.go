@@ -48,8 +48,10 @@ type Config struct {
 	ArchiveEach time.Duration // between two rounds of archiving binary logs
 	Backups     Backups
 	CredHub     CredHub
-	KeepAudit   time.Duration // how long the record of who did what is kept
-	KeepMoved   time.Duration // how long data can be read where they were before they were moved
+	// CloudController is only read for `upgrade`.
+	CloudController CloudController
+	KeepAudit       time.Duration // how long the record of who did what is kept
+	KeepMoved       time.Duration // how long data can be read where they were before they were moved
 }
 
 // Variable documents one environment variable.
@@ -90,6 +92,9 @@ var Variables = slices.Concat([]Variable{
 		"openid cloud_controller_service_permissions.read, or openid profile without a Cloud Controller"},
 	{"CLOUD_CONTROLLER_URL", "", "the Cloud Controller that decides what a developer sees, such as " +
 		"https://api.example.com; default: on Cloud Foundry, its own"},
+	{"CLOUD_CONTROLLER_CLIENT", "", "a client of UAA with the authority cloud_controller.admin, for `mysql-broker " +
+		"upgrade` alone"},
+	{"CLOUD_CONTROLLER_CLIENT_SECRET", "", "that client's secret"},
 	{"DASHBOARD_OPERATOR_GROUP", "", "the scope, group or role in the tokens of operators, who see everything"},
 	{"TRUSTED_PROXIES", "", "addresses and networks of proxies, separated by commas, whose X-Forwarded-For is trusted " +
 		"when failed logins are counted; on Cloud Foundry, the router's always is"},

@@ -65,6 +65,25 @@ func (r *reader) signIn(a Application, external *url.URL) SignIn {
 	return s
 }
 
+// CloudController says how operators' commands use Cloud Controller.
+type CloudController struct {
+	URL            string // "" if it is not known
+	Client, Secret string // of a client of UAA, "" for none
+}
+
+// UpgradeVariables names the variables of `upgrade` beside those of the servers.
+func UpgradeVariables() []string {
+	return []string{"CLOUD_CONTROLLER_URL", "CLOUD_CONTROLLER_CLIENT", "CLOUD_CONTROLLER_CLIENT_SECRET"}
+}
+
+func (r *reader) cloudController() (c CloudController) {
+	a, err := application(r.getenv("VCAP_APPLICATION"))
+	r.note(err)
+	c.URL = strings.TrimSuffix(cmp.Or(r.address("CLOUD_CONTROLLER_URL"), a.CloudController), "/")
+	c.Client, c.Secret, _ = r.client("CLOUD_CONTROLLER_CLIENT", "CLOUD_CONTROLLER_CLIENT_SECRET")
+	return c
+}
+
 // client reads a client's two variables. Either both must be set, or neither.
 func (r *reader) client(idVariable, secretVariable string) (id, secret string, set bool) {
 	id, secret = r.value(idVariable), r.value(secretVariable)

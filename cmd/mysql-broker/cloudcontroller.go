@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/clientcredentials"
+
+	"mysql-broker/store"
+)
+
+const (
+	// controllerTime limits one request to Cloud Controller, which asks the broker before it responds to an upgrade.
+	controllerTime = 90 * time.Second
+	// jobEach is how often Cloud Controller is asked about an upgrade.
+	jobEach = 2 * time.Second
+)
+
+// cloudController upgrades service instances through Cloud Controller.
+// https://v3-apidocs.cloudfoundry.org/#update-a-service-instance
+type cloudController struct {
+	url    string
+	client *http.Client    // sends the token of a client of UAA, and renews it
+	has    map[string]bool // the instances of Cloud Foundry
+}
+
+// cloudController returns the platform of the instances that belong to Cloud Foundry, or nil if none does.
+func (c *console) cloudController(ctx context.Context, due []store.ListedInstance) (*cloudController, error) {
+	cc := &cloudController{url: c.cfg.CloudController.URL, has: map[string]bool{}}
+	for _, i := range due {
+		full, err := c.store.Instance(ctx, i.ID)
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read instance %q: %w", i.ID, err)
+		}
+		var of struct{ Platform string }
+		if json.Unmarshal(full.Context, &of) == nil && of.Platform == "cloudfoundry" {
+			cc.has[i.ID] = true
+		}
+	}
+	if len(cc.has) == 0 {
+		return nil, nil
+	}
+	login := c.cfg.CloudController
+	if login.URL == "" || login.Client == "" {
+		return nil, fmt.Errorf("%d of the instances belong to Cloud Foundry, which has to know their version: set "+
+			"CLOUD_CONTROLLER_URL, CLOUD_CONTROLLER_CLIENT and CLOUD_CONTROLLER_CLIENT_SECRET, or upgrade them with cf",
+			len(cc.has))
+	}
+	plain := &http.Client{Timeout: controllerTime}
+	var root struct {
+		Links struct{ UAA struct{ Href string } }
+	}
+	cc.client = plain
+	if _, err := cc.do(ctx, http.MethodGet, cc.url+"/", nil, &root); err != nil {
+		return nil, err
+	}
+	uaa := clientcredentials.Config{ClientID: login.Client, ClientSecret: login.Secret,
+		TokenURL: strings.TrimSuffix(root.Links.UAA.Href, "/") + "/oauth/token", AuthStyle: oauth2.AuthStyleInParams}
+	cc.client = uaa.Client(context.WithValue(ctx, oauth2.HTTPClient, plain))
+	cc.client.Timeout = controllerTime
+	return cc, nil
+}
+
+// upgrade has Cloud Controller upgrade an instance to a version of maintenance_info, and waits for the end.
+func (cc *cloudController) upgrade(ctx context.Context, id, version string) error {
+	job, err := cc.do(ctx, http.MethodPatch, cc.url+"/v3/service_instances/"+url.PathEscape(id),
+		map[string]any{"maintenance_info": map[string]string{"version": version}}, nil)
+	if err != nil || job == "" { // without a job, it has ended
+		return err
+	}
+	for {
+		var state struct {
+			State  string
+			Errors []struct{ Detail string }
+		}
+		if _, err := cc.do(ctx, http.MethodGet, job, nil, &state); err != nil {
+			return err
+		}
+		switch state.State {
+		case "COMPLETE":
+			return nil
+		case "FAILED":
+			var details []string
+			for _, e := range state.Errors {
+				details = append(details, e.Detail)
+			}
+			return fmt.Errorf("upgrade through Cloud Controller: %s", strings.Join(details, "; "))
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(jobEach):
+		}
+	}
+}
+
+// do sends a request and decodes the response. location is the job that Cloud Controller has begun, "" for none.
+func (cc *cloudController) do(ctx context.Context, method, address string, body, v any) (location string, err error) {
+	var content io.Reader
+	if body != nil {
+		raw, err := json.Marshal(body)
+		if err != nil {
+			return "", err
+		}
+		content = bytes.NewReader(raw)
+	}
+	q, err := http.NewRequestWithContext(ctx, method, address, content)
+	if err != nil {
+		return "", err
+	}
+	if body != nil {
+		q.Header.Set("Content-Type", "application/json")
+	}
+	r, err := cc.client.Do(q)
+	if err != nil {
+		return "", fmt.Errorf("ask Cloud Controller: %w", err)
+	}
+	defer r.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
+	if err != nil {
+		return "", fmt.Errorf("read the response of Cloud Controller: %w", err)
+	}
+	if r.StatusCode >= http.StatusBadRequest {
+		var refusal struct{ Errors []struct{ Detail string } }
+		detail := ""
+		if json.Unmarshal(raw, &refusal) == nil && len(refusal.Errors) > 0 {
+			detail = ": " + refusal.Errors[0].Detail
+		}
+		return "", fmt.Errorf("ask Cloud Controller: %s %s: %s%s", method, q.URL.Path, r.Status, detail)
+	}
+	if v != nil {
+		if err := json.Unmarshal(raw, v); err != nil {
+			return "", fmt.Errorf("read the response of Cloud Controller: %w", err)
+		}
+	}
+	if r.StatusCode == http.StatusAccepted {
+		location = r.Header.Get("Location")
+	}
+	return location, nil
+}

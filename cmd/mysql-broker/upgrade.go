@@ -1,0 +1,266 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"mysql-broker/cmd/mysql-broker/app"
+	"mysql-broker/cmd/mysql-broker/config"
+	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/plan"
+	"mysql-broker/provisioner/task"
+	"mysql-broker/store"
+)
+
+func upgradeCommand() *cobra.Command {
+	var all bool
+	var canaries, inFlight int
+	var planName, space string
+	var out output
+	command := &cobra.Command{
+		Use:   "upgrade",
+		Short: "Upgrade dedicated servers to the versions of their plans",
+		Long: `List the service instances whose dedicated servers have another version than their plans want. Nothing is
+changed without --all.
+
+With --all, they are upgraded: first the canaries, which are the first of the list, then the others. At the first
+failure, no other upgrade begins; those that run are waited for. Run the command again to go on: what has its version is
+left out, and an upgrade in progress is waited for, also one that a developer has begun.
+
+Running brokers do the work, as for "cf upgrade-service": see docs/upgrade.md. Instances of Cloud Foundry are upgraded
+through Cloud Controller, so that it knows their version. That needs CLOUD_CONTROLLER_CLIENT, a client of UAA with the
+authority cloud_controller.admin. Run this where a broker with the launcher runs, because that knows the versions.
+
+` + jsonHelp + ` A row has instance_id, name, plan, server, from, to, result (absent without
+--all: upgraded, failed, skipped, unfinished or "not begun"), reason and seconds.`,
+		Example: `  mysql-broker upgrade
+  mysql-broker upgrade --all --canaries 2 --max-in-flight 4
+  mysql-broker upgrade --all --plan dedicated-small --space 3f5f5a0e-8d7e-4f6d-9a3c-0d5c7e1b2a94`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if canaries < 0 || inFlight < 1 {
+				return errors.New("--canaries is at least 0, and --max-in-flight at least 1")
+			}
+			return withVersions(cmd, func(ctx context.Context, c *console) error {
+				ids, err := c.planIDs(ctx, planName)
+				if err != nil {
+					return err
+				}
+				due, err := c.outdated(ctx, store.InstanceQuery{Dedicated: true, State: store.Ready, PlanIDs: ids, Space: space})
+				if err != nil {
+					return err
+				}
+				columns := []string{"instance", "name", "plan", "server", "from", "to"}
+				if all {
+					columns = append(columns, "state", "seconds", "reason")
+				}
+				u := upgrading{console: c, rows: out.listing(cmd, columns...)}
+				if !all {
+					return u.list(due)
+				}
+				if u.platform, err = c.cloudController(ctx, due); err != nil {
+					return err
+				}
+				return u.run(ctx, due, canaries, inFlight)
+			})
+		},
+	}
+	flags := command.Flags()
+	flags.BoolVar(&all, "all", false, "upgrade the listed instances")
+	flags.IntVar(&canaries, "canaries", 2, "how many are upgraded before the others")
+	flags.IntVar(&inFlight, "max-in-flight", 4, "how many are upgraded at a time")
+	flags.StringVar(&planName, "plan", "", "only instances of the plan with this name or id")
+	flags.StringVar(&space, "space", "", "only instances of the space with this GUID or name")
+	out.flags(command)
+	completeFlag(command, "plan", completeEach(planWords))
+	return describe(command, `  0    the instances are listed or, with --all, have the versions of their plans
+  1    some have not, an argument is wrong, or PostgreSQL cannot be reached; the output and standard error say which
+`+exitConfiguration, upgradeEnvironment)
+}
+
+// withVersions is withLaunchers for a console that knows the versions that plans want.
+func withVersions(cmd *cobra.Command, fn func(context.Context, *console) error) error {
+	getenv, err := environment(cmd)
+	if err != nil {
+		return err
+	}
+	cfg, c, err := load(config.ForUpgrade, getenv)
+	if err != nil {
+		return err
+	}
+	return app.WithPlans(cmd.Context(), cfg, c, newLogger(cfg.LogLevel), func(s *store.Store, plans plan.Set) error {
+		return fn(cmd.Context(), &console{cfg: cfg, plans: plans, store: s})
+	})
+}
+
+// outdated lists the instances whose servers have another version than their plans want, ordered by id.
+func (c *console) outdated(ctx context.Context, q store.InstanceQuery) (due []store.ListedInstance, err error) {
+	err = c.store.EachInstance(ctx, q, func(i store.ListedInstance) error {
+		if wanted := c.plans.Get(i.PlanID).Version; wanted != "" && i.ServerVersion != wanted {
+			due = append(due, i)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the instances: %w", err)
+	}
+	return due, nil
+}
+
+// upgrading is a run of the command.
+type upgrading struct {
+	*console
+	platform *cloudController // nil if no instance is one of Cloud Foundry
+
+	mu      sync.Mutex
+	rows    *listing
+	left    int   // instances that do not have their version afterwards
+	printed error // of the output
+	stopped bool  // an upgrade has failed
+}
+
+// upgradedDocument is a row of the output of --json.
+type upgradedDocument struct {
+	InstanceID string  `json:"instance_id"`
+	Name       string  `json:"name,omitempty"`
+	Plan       string  `json:"plan"`
+	Server     string  `json:"server"`
+	From       string  `json:"from"`
+	To         string  `json:"to"`
+	Result     string  `json:"result,omitempty"`
+	Reason     string  `json:"reason,omitempty"`
+	Seconds    float64 `json:"seconds,omitempty"`
+}
+
+// Results of --all.
+const (
+	upgraded   = "upgraded"
+	failed     = "failed"
+	skipped    = "skipped"    // another operation changes it
+	unfinished = "unfinished" // the command was interrupted, or cannot see the end
+	notBegun   = "not begun"
+)
+
+func (u *upgrading) document(i store.ListedInstance) upgradedDocument {
+	return upgradedDocument{InstanceID: i.ID, Name: i.Name, Plan: u.planName(i.PlanID), Server: i.Location.Server,
+		From: i.ServerVersion, To: u.plans.Get(i.PlanID).Version}
+}
+
+func (u *upgrading) list(due []store.ListedInstance) error {
+	for _, i := range due {
+		d := u.document(i)
+		if err := u.rows.add(d, d.InstanceID, d.Name, d.Plan, d.Server, d.From, d.To); err != nil {
+			return u.rows.end(err)
+		}
+	}
+	return u.rows.end(nil)
+}
+
+func (u *upgrading) run(ctx context.Context, due []store.ListedInstance, canaries, inFlight int) error {
+	canaries = min(canaries, len(due))
+	u.each(ctx, due[:canaries], inFlight)
+	u.each(ctx, due[canaries:], inFlight)
+	err := errors.Join(u.printed, u.rows.end(nil))
+	if u.left > 0 {
+		err = errors.Join(err, fmt.Errorf("not upgraded: %d of %d; run this again to go on", u.left, len(due)))
+	}
+	return err
+}
+
+// each upgrades some instances, and waits for all that it has begun.
+func (u *upgrading) each(ctx context.Context, some []store.ListedInstance, inFlight int) {
+	var running errgroup.Group
+	running.SetLimit(inFlight)
+	for _, i := range some {
+		running.Go(func() error { // when there is room
+			d := u.document(i)
+			if d.Result = notBegun; ctx.Err() == nil && !u.hasFailed() {
+				began := time.Now()
+				d.Result, d.Reason = u.upgrade(ctx, i)
+				d.Seconds = float64(time.Since(began).Round(100*time.Millisecond)) / float64(time.Second)
+			}
+			u.ended(d)
+			return nil
+		})
+	}
+	_ = running.Wait() // the rows have the errors
+}
+
+func (u *upgrading) hasFailed() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.stopped
+}
+
+func (u *upgrading) ended(d upgradedDocument) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if d.Result != upgraded {
+		u.left++
+	}
+	u.stopped = u.stopped || d.Result == failed
+	seconds := ""
+	if d.Seconds > 0 {
+		seconds = strconv.FormatFloat(d.Seconds, 'f', 1, 64)
+	}
+	err := u.rows.add(d, d.InstanceID, d.Name, d.Plan, d.Server, d.From, d.To, d.Result, seconds, d.Reason)
+	u.printed = errors.Join(u.printed, unlessEnough(err), u.rows.flush())
+}
+
+// upgrade upgrades an instance, or waits for the upgrade in progress.
+func (u *upgrading) upgrade(ctx context.Context, i store.ListedInstance) (result, reason string) {
+	t, err := u.store.LatestTask(ctx, i.ID, "", store.Update)
+	switch {
+	case err == nil && t.State == store.InProgress: // somebody has begun it
+	case err != nil && !errors.Is(err, store.ErrNotFound):
+		return failed, err.Error()
+	case u.platform != nil && u.platform.has[i.ID]:
+		if err := u.platform.upgrade(ctx, i.ID, u.plans.Get(i.PlanID).MaintenanceVersion); err != nil {
+			return u.outcome(ctx, err)
+		}
+		return u.check(ctx, i)
+	default:
+		t, err = provisioner.Upgrade(ctx, u.store, u.plans, u.cfg.Backups.Configured(), i.ID)
+		if errors.Is(err, provisioner.ErrNoUpgrade) || errors.Is(err, store.ErrNotFound) {
+			return skipped, err.Error()
+		}
+		if err != nil {
+			return failed, err.Error()
+		}
+	}
+	if t, err = u.store.WaitEnd(ctx, t.ID); err != nil {
+		return u.outcome(ctx, fmt.Errorf("wait for %s: %w", task.Token(t.ID), err))
+	}
+	if t.State != store.Succeeded {
+		return failed, fmt.Sprintf("%s: %s", task.Token(t.ID), t.Description)
+	}
+	return u.check(ctx, i)
+}
+
+func (u *upgrading) outcome(ctx context.Context, err error) (result, reason string) {
+	if ctx.Err() != nil {
+		return unfinished, "the brokers go on"
+	}
+	return failed, err.Error()
+}
+
+// check reports whether an instance has the version of its plan after an update, which may have been for another one.
+func (u *upgrading) check(ctx context.Context, i store.ListedInstance) (result, reason string) {
+	now, err := u.store.Instance(ctx, i.ID)
+	switch wanted := u.plans.Get(now.PlanID).Version; {
+	case errors.Is(err, store.ErrNotFound):
+		return skipped, "it was deleted"
+	case err != nil:
+		return u.outcome(ctx, err)
+	case now.ServerVersion != wanted:
+		return failed, fmt.Sprintf("it has version %s after the update", now.ServerVersion)
+	}
+	return upgraded, ""
+}

@@ -16,7 +16,7 @@ type CredHubEntry struct {
 	Stored     []byte // a hash of what CredHub has, nil if that is not known
 }
 
-const credHubEntry = "e.name, e.reader, e.instance_id, e.binding_id, e.stored"
+const hubColumns = "e.name, e.reader, e.instance_id, e.binding_id, e.stored"
 
 // SetCredHubStored records the hash of what CredHub has of a binding, nil if that is not known.
 func (s *Store) SetCredHubStored(ctx context.Context, name string, hash []byte) error {
@@ -31,7 +31,7 @@ func (s *Store) UncheckedCredHub(ctx context.Context, age time.Duration, limit i
 		FROM (SELECT c.name FROM credhub_entry c JOIN binding b ON b.account = c.account
 			WHERE c.checked_at < now() - $1::interval AND b.state = 'ready' ORDER BY c.checked_at LIMIT $2
 			FOR UPDATE OF c SKIP LOCKED) AS due
-		WHERE e.name = due.name RETURNING `+credHubEntry, age, limit)
+		WHERE e.name = due.name RETURNING `+hubColumns, age, limit)
 }
 
 // CheckCredHub makes an entry due for UncheckedCredHub, and forgets what CredHub was believed to have.
@@ -46,7 +46,7 @@ func (s *Store) EndedCredHub(ctx context.Context, limit int) ([]CredHubEntry, er
 		SET ended_at = coalesce(ended_at, now()) FROM (SELECT name FROM credhub_entry c
 			WHERE NOT EXISTS (SELECT FROM binding b WHERE b.account = c.account) ORDER BY ended_at NULLS FIRST LIMIT $1
 			FOR UPDATE SKIP LOCKED) AS due
-		WHERE e.name = due.name RETURNING `+credHubEntry, limit)
+		WHERE e.name = due.name RETURNING `+hubColumns, limit)
 }
 
 // ForgetCredHub deletes the record of an entry that CredHub does not have any more, if its binding has been gone for as

@@ -54,8 +54,8 @@ func CredHubVariables() (names []string) {
 	return names
 }
 
-// credHubMark is the tag or name prefix of the user-provided service that says where CredHub is.
-const credHubMark = "mysql-credhub"
+// hubMark is the tag or name prefix of the user-provided service that says where CredHub is.
+const hubMark = "mysql-credhub"
 
 // credHubService are the credentials of that service.
 type credHubService struct {
@@ -68,7 +68,7 @@ type credHubService struct {
 
 func (all services) credHub() (found *credHubService, err error) {
 	for _, s := range all {
-		if s.offering != "user-provided" || !s.tagged(credHubMark) && !strings.HasPrefix(s.Name, credHubMark) {
+		if s.offering != "user-provided" || !s.tagged(hubMark) && !strings.HasPrefix(s.Name, hubMark) {
 			continue
 		}
 		if found != nil {

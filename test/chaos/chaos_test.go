@@ -8,10 +8,14 @@ import (
 	"os"
 	"testing"
 
+	"mysql-broker/test/kubernetes/cluster"
 	"mysql-broker/test/servers"
 )
 
-func TestMain(m *testing.M) { servers.Main(m) }
+// onKubernetes is the cluster of the tests that need one.
+var onKubernetes cluster.Shared
+
+func TestMain(m *testing.M) { servers.Main(m, onKubernetes.Close) }
 
 func long() bool { return os.Getenv("CHAOS") == "long" }
 
@@ -26,11 +30,12 @@ type chaos struct {
 func TestChaos(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(*testing.T, chaos){
-		"killed at every point":          testKills,
-		"copies killed at every point":   testCopyKills,
-		"a statement in flight":          testStatementInFlight,
-		"a broker that dies at each try": testCrashLoops,
-		"a step that fails at each try":  testCleanup,
+		"killed at every point":                        testKills,
+		"copies killed at every point":                 testCopyKills,
+		"killed at every point, servers in Kubernetes": testKubernetesKills,
+		"a statement in flight":                        testStatementInFlight,
+		"a broker that dies at each try":               testCrashLoops,
+		"a step that fails at each try":                testCleanup,
 	}
 	chance := 2 * rand.IntN(4)
 	var tallies []*tally

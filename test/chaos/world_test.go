@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"mysql-broker/provisioner/launcher/launchertest"
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/audit"
 	"mysql-broker/test/servers"
@@ -43,15 +44,32 @@ type world struct {
 	told audit.Told
 }
 
-// newWorld starts the brokers, with a shared server of their own.
+// newWorld starts the brokers, with a shared server of their own. Dedicated servers are processes of this host.
 func newWorld(t *testing.T, flavour string, sum *tally, more map[string]string) *world {
 	t.Helper()
 	private := testdrive.Private(t, flavour)
-	w := &world{flavour: flavour, env: testdrive.Environment(t, private), tally: sum}
+	env := testdrive.Environment(t, private)
+	return newWorldWith(t, private, sum, env, testdrive.Inspectors(env), more)
+}
+
+// newKubernetesWorld is newWorld with dedicated servers in a namespace of onKubernetes.
+func newKubernetesWorld(t *testing.T, flavour string, sum *tally, more map[string]string) *world {
+	t.Helper()
+	private := testdrive.Private(t, flavour)
+	env, inspectors := testdrive.OnKubernetes(t, testdrive.Environment(t, private), flavour, &onKubernetes, "")
+	return newWorldWith(t, private, sum, env, inspectors, more)
+}
+
+func newWorldWith(t *testing.T, private servers.MySQL, sum *tally, env map[string]string,
+	inspectors map[string]launchertest.Inspector, more map[string]string) *world {
+	t.Helper()
+	w := &world{flavour: private.Flavour, env: env, tally: sum}
 	for name, value := range more {
 		w.env[name] = value
 	}
-	w.offerUpgrade(t)
+	if w.env["LAUNCHER"] == "process" {
+		w.offerUpgrade(t)
+	}
 	w.watch = newWatch(testdrive.NewFaults(t, w.env))
 	admin, err := private.Open()
 	if err != nil {
@@ -63,7 +81,7 @@ func newWorld(t *testing.T, flavour string, sum *tally, more map[string]string) 
 	}
 	t.Cleanup(w.tasks.Close)
 	w.audit = audit.World{PostgresURL: w.env["DATABASE_URL"], Keyset: w.env["ENCRYPTION_KEYSET"], Shared: admin,
-		Launchers: testdrive.Inspectors(w.env), Plans: testdrive.Plans(t)}
+		Launchers: inspectors, Plans: testdrive.Plans(t)}
 	for n := range w.survivors {
 		w.survivors[n] = testdrive.Launch(t, w.env, "serve")
 	}

@@ -160,6 +160,9 @@ var outages = map[string]func(w *world, random *rand.Rand){
 	"MySQL long silent":         func(w *world, _ *rand.Rand) { silent(w.mysql, pauseTime) },
 	"MySQL away":                func(w *world, random *rand.Rand) { away(w.mysql, outageTime(random)) },
 	"MySQL killed":              func(w *world, _ *rand.Rand) { w.killMySQL() },
+	"Kubernetes cut off":        func(w *world, _ *rand.Rand) { w.kubernetes.Cut() },
+	"Kubernetes silent":         func(w *world, random *rand.Rand) { silent(w.kubernetes, outageTime(random)) },
+	"Kubernetes away":           func(w *world, random *rand.Rand) { away(w.kubernetes, outageTime(random)) },
 }
 
 // outage carries one out. Brokers start before it or after it.

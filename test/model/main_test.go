@@ -6,7 +6,11 @@ package model
 import (
 	"testing"
 
+	"mysql-broker/test/kubernetes/cluster"
 	"mysql-broker/test/servers"
 )
 
-func TestMain(m *testing.M) { servers.Main(m) }
+// onKubernetes is the cluster in which dedicated servers run if CHAOS_LAUNCHER is kubernetes.
+var onKubernetes cluster.Shared
+
+func TestMain(m *testing.M) { servers.Main(m, onKubernetes.Close) }

@@ -35,6 +35,12 @@ var short = effort{clients: 3, replicas: []string{"kill", "pause"}, calm: time.S
 
 func chosen(t *testing.T) effort {
 	text := os.Getenv("CHAOS")
+	if text == "" && inKubernetes() {
+		e := short
+		e.dedicated = 2
+		e.outages = append(slices.Clone(e.outages), "Kubernetes silent", "Kubernetes cut off", "Kubernetes away")
+		return e
+	}
 	if text == "" {
 		return short
 	}
@@ -47,6 +53,9 @@ func chosen(t *testing.T) effort {
 	}
 	return effort{clients: 8, dedicated: 1, duration: duration, calm: 4 * time.Second}
 }
+
+// inKubernetes reports whether dedicated servers are to run in Kubernetes. Then a short run has some, too.
+func inKubernetes() bool { return os.Getenv("CHAOS_LAUNCHER") == "kubernetes" }
 
 // seed is that of CHAOS_SEED or a new one. The same seed makes the same choices; when they meet each other is up to
 // the machine.
@@ -65,6 +74,9 @@ func seed(t *testing.T) uint64 {
 func TestModel(t *testing.T) {
 	t.Parallel()
 	chosen, seed := chosen(t), seed(t)
+	if inKubernetes() {
+		onKubernetes.Start(t)
+	}
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		t.Logf("to make the same choices again, set CHAOS_SEED=%d", seed)
 		w := newWorld(t, s.Flavour, chosen.duration == 0)
@@ -112,6 +124,9 @@ func (w *world) breakThings(e effort, random *rand.Rand, until time.Time) {
 	kinds := slices.Clone(e.outages)
 	random.Shuffle(len(kinds), func(a, b int) { kinds[a], kinds[b] = kinds[b], kinds[a] })
 	all := slices.Sorted(maps.Keys(outages))
+	if w.kubernetes == nil {
+		all = slices.DeleteFunc(all, func(kind string) bool { return strings.HasPrefix(kind, "Kubernetes") })
+	}
 	for e.duration > 0 && time.Now().Before(until) || len(kinds) > 0 {
 		time.Sleep(e.calm + time.Duration(random.Int64N(2*int64(e.calm))))
 		if e.duration > 0 {

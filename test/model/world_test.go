@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -19,6 +20,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"mysql-broker/broker/catalog"
+	"mysql-broker/provisioner/launcher/launchertest"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/test/audit"
 	"mysql-broker/test/testdrive"
@@ -26,17 +28,19 @@ import (
 
 // world is three replicas of one broker, and all that they depend on, with a network between that fails at will.
 type world struct {
-	t         testing.TB
-	env       map[string]string // of the brokers
-	postgres  *testdrive.Proxy
-	mysql     *testdrive.Proxy
-	records   *pgxpool.Pool // past the proxy
-	direct    string        // PostgreSQL's URL past the proxy
-	admin     *sql.DB       // past the proxy
-	mysqlHome string        // the directory of the shared server
-	plans     map[string]plan.Plan
-	contended []string // ids of instances that all clients fight for
-	busy      bool     // other tests run on this machine at the same time
+	t          testing.TB
+	env        map[string]string // of the brokers
+	postgres   *testdrive.Proxy
+	mysql      *testdrive.Proxy
+	kubernetes *testdrive.Proxy // to the API server; nil if dedicated servers are processes of this host
+	inspectors map[string]launchertest.Inspector
+	records    *pgxpool.Pool // past the proxy
+	direct     string        // PostgreSQL's URL past the proxy
+	admin      *sql.DB       // past the proxy
+	mysqlHome  string        // the directory of the shared server
+	plans      map[string]plan.Plan
+	contended  []string // ids of instances that all clients fight for
+	busy       bool     // other tests run on this machine at the same time
 
 	replicas [3]atomic.Pointer[testdrive.Broker]
 	starting sync.Mutex // brokers need PostgreSQL to start
@@ -94,6 +98,12 @@ func newWorld(t *testing.T, flavour string, busy bool) *world {
 	through.Port = w.mysql.Port()
 	w.env = testdrive.Environment(t, through)
 	w.env["BACKUP_STORE"] = "file://" + t.TempDir()
+	w.inspectors = testdrive.Inspectors(w.env)
+	if inKubernetes() {
+		w.env, w.inspectors = testdrive.OnKubernetes(t, w.env, flavour, &onKubernetes, "")
+		w.kubernetes = testdrive.NewProxy(t, strings.TrimPrefix(onKubernetes.URL, "https://"))
+		w.env["LAUNCHER_API"] = fmt.Sprintf("https://127.0.0.1:%d", w.kubernetes.Port())
+	}
 	w.env["CATALOG"] = testdrive.RetainingCatalog(t, retaining...)
 	w.direct = testdrive.StartPostgres(t).URL // its own, whose settings it changes
 	w.env["DATABASE_URL"] = w.direct
@@ -262,5 +272,5 @@ func (w *world) audit(told audit.Told) []string {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	return audit.Check(ctx, audit.World{PostgresURL: w.direct, Keyset: w.env["ENCRYPTION_KEYSET"], Shared: w.admin,
-		Launchers: testdrive.Inspectors(w.env), Plans: slices.Collect(maps.Values(w.plans)), Told: told})
+		Launchers: w.inspectors, Plans: slices.Collect(maps.Values(w.plans)), Told: told})
 }

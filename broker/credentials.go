@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"encoding/json"
 	"encoding/pem"
 	"net"
@@ -15,22 +16,23 @@ import (
 // buildpacks and frameworks look for different ones: Steeltoe for sslRootCert, Spring on Kubernetes for jdbc-url,
 // java-cfenv for jdbcUrl. Names are never changed or removed.
 type credentials struct {
-	URI            string `json:"uri"`
-	JDBCURL        string `json:"jdbcUrl"`
-	JDBCURLSpring  string `json:"jdbc-url"`
-	JDBCURLMariaDB string `json:"mariadbJdbcUrl,omitempty"`
-	Host           string `json:"host"`
-	Hostname       string `json:"hostname"`
-	Port           int    `json:"port"`
-	Database       string `json:"database"`
-	Name           string `json:"name"`
-	Username       string `json:"username"`
-	Password       string `json:"password"`
-	TLS            bool   `json:"tls,omitempty"`
-	CACertificate  string `json:"ca_certificate,omitempty"` // PEM
-	SSLRootCert    string `json:"sslRootCert,omitempty"`    // the same
-	Type           string `json:"type"`                     // mysql for both flavours: it is the protocol
-	Provider       string `json:"provider"`
+	URI            string   `json:"uri"`
+	JDBCURL        string   `json:"jdbcUrl"`
+	JDBCURLSpring  string   `json:"jdbc-url"`
+	JDBCURLMariaDB string   `json:"mariadbJdbcUrl,omitempty"`
+	Host           string   `json:"host"`
+	Hostname       string   `json:"hostname"`
+	Port           int      `json:"port"`
+	Hosts          []string `json:"hosts,omitempty"` // host:port of all nodes of a cluster
+	Database       string   `json:"database"`
+	Name           string   `json:"name"`
+	Username       string   `json:"username"`
+	Password       string   `json:"password"`
+	TLS            bool     `json:"tls,omitempty"`
+	CACertificate  string   `json:"ca_certificate,omitempty"` // PEM
+	SSLRootCert    string   `json:"sslRootCert,omitempty"`    // the same
+	Type           string   `json:"type"`                     // mysql for both flavours: it is the protocol
+	Provider       string   `json:"provider"`
 }
 
 // The Service Binding Specification for Kubernetes requires these in every binding.
@@ -63,7 +65,7 @@ func Document(caTrusted bool) func(provisioner.Credentials) map[string]any {
 func credentialsOf(c provisioner.Credentials, caTrusted bool) credentials {
 	jdbc := jdbcURL(c, caTrusted)
 	return credentials{URI: uri(c), JDBCURL: jdbc, JDBCURLSpring: jdbc, JDBCURLMariaDB: mariaDBURL(c),
-		Host: c.Host, Hostname: c.Host, Port: c.Port, Database: c.Database, Name: c.Database,
+		Host: c.Host, Hostname: c.Host, Port: c.Port, Hosts: c.Hosts, Database: c.Database, Name: c.Database,
 		Username: c.Account, Password: c.Password, TLS: hasTLS(c),
 		CACertificate: string(c.CACertificate), SSLRootCert: string(c.CACertificate),
 		Type: bindingType, Provider: bindingProvider}
@@ -73,6 +75,11 @@ func credentialsOf(c provisioner.Credentials, caTrusted bool) credentials {
 func hasTLS(c provisioner.Credentials) bool { return c.CACertificate != nil || c.TLSOnly }
 
 func address(c provisioner.Credentials) string { return net.JoinHostPort(c.Host, strconv.Itoa(c.Port)) }
+
+// addresses lists all nodes of a cluster, for drivers that take a list: they try them in this order.
+func addresses(c provisioner.Credentials) string {
+	return cmp.Or(strings.Join(c.Hosts, ","), address(c))
+}
 
 // uri has options only if clients cannot connect without them, because each driver has its own options and many refuse
 // unknown ones. The options are, in this order, for Node's mysql2, for MySQL's client and many others, and for Rails.
@@ -115,7 +122,10 @@ func jdbcURL(c provisioner.Credentials, caTrusted bool) string {
 	} else {
 		options.Set("allowPublicKeyRetrieval", "true")
 	}
-	u := url.URL{Scheme: "jdbc:mysql", Host: address(c), Path: "/" + c.Database, RawQuery: options.Encode()}
+	if c.Hosts != nil {
+		options.Set("failOverReadOnly", "false") // Connector/J would not write to the second host
+	}
+	u := url.URL{Scheme: "jdbc:mysql", Host: addresses(c), Path: "/" + c.Database, RawQuery: options.Encode()}
 	return u.String()
 }
 
@@ -125,7 +135,7 @@ func mariaDBURL(c provisioner.Credentials) string {
 	if c.CACertificate == nil {
 		return ""
 	}
-	return "jdbc:mariadb://" + address(c) + "/" + c.Database + "?user=" + c.Account + "&password=" + c.Password +
+	return "jdbc:mariadb://" + addresses(c) + "/" + c.Database + "?user=" + c.Account + "&password=" + c.Password +
 		"&useSSL=true&sslMode=verify-full&serverSslCert=" + certificates(c.CACertificate)
 }
 

@@ -147,7 +147,8 @@ func (p *Provisioner) newBinding(there store.Beginning, q BindRequest) (store.Bi
 	b := store.Binding{InstanceID: q.InstanceID, ID: q.BindingID, AppGUID: q.AppGUID,
 		SpaceGUID: q.SpaceGUID, OrganizationGUID: q.OrganizationGUID, Predecessor: q.Predecessor,
 		Parameters: encode(q.Parameters), Role: string(q.Parameters.Role), TLS: string(tls),
-		Events: of.Events, Account: newName("u_"), Password: newPassword(), CreatedAt: there.Now, ExpiresAt: expires}
+		Events: of.Events, Account: newName(mysqladmin.AccountPrefix), Password: newPassword(),
+		CreatedAt: there.Now, ExpiresAt: expires}
 	p.chooseStore(&b, q, there.Predecessor)
 	return b, err
 }

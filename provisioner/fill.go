@@ -41,7 +41,7 @@ type filling struct {
 // copyAccount derives the name of an account from the new database's name, which is random and never used twice.
 func copyAccount(i store.Instance, what string) string {
 	sum := sha256.Sum256([]byte(what + " " + i.Database))
-	return "u_" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:20])
+	return mysqladmin.AccountPrefix + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:20])
 }
 
 func (f filling) owner() string {

@@ -56,6 +56,7 @@ missing_packages() {
   fi
   if [ "$purpose" = test ]; then
     have gcc || echo gcc
+    [ -e /usr/lib/galera/libgalera_smm.so ] || echo galera-4 # clusters of MariaDB
     have faketime || echo faketime # a PostgreSQL whose clock jumps
     have promtool || echo prometheus # checks the alerts
     [ -e /usr/include/stdlib.h ] || echo libc6-dev

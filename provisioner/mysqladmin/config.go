@@ -33,9 +33,12 @@ const (
 // Config says where a server is and how to log in.
 type Config struct {
 	Name     string // for errors, logs and metrics
-	Addr     string // host:port
+	Addr     string // host:port; of a cluster, that of its first node
 	User     string
 	Password string
+
+	// Nodes are host:port of every node of a cluster, nil for a single server.
+	Nodes []string
 
 	// ServerName is what the server's certificate is for, if that is not the host in Addr.
 	ServerName string

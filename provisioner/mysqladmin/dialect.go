@@ -1,5 +1,11 @@
 package mysqladmin
 
+// Kinds of clusters.
+const (
+	galera           = "Galera"
+	groupReplication = "Group Replication"
+)
+
 // dialect holds what differs between the two flavours.
 type dialect struct {
 	oldest struct{ major, minor int } // version supported
@@ -8,6 +14,7 @@ type dialect struct {
 	// MySQL: https://dev.mysql.com/doc/refman/8.4/en/create-user.html
 	// MariaDB: https://mariadb.com/docs/server/reference/sql-statements/account-management-sql-statements/create-user
 	identified string
+	cluster    string // what its clusters are
 	hash       func(password string) string
 
 	// adminPrivileges are those that ALL PRIVILEGES on a database has besides EVENT and the privileges of ReadWrite.
@@ -49,6 +56,7 @@ type dialect struct {
 var dialects = map[string]dialect{
 	MySQL: {
 		oldest:              struct{ major, minor int }{8, 0},
+		cluster:             groupReplication,
 		identified:          "IDENTIFIED WITH caching_sha2_password AS ?",
 		hash:                sha2Hash,
 		pending:             pendingOnMySQL,
@@ -60,6 +68,7 @@ var dialects = map[string]dialect{
 	},
 	MariaDB: {
 		oldest:     struct{ major, minor int }{10, 6},
+		cluster:    galera,
 		identified: "IDENTIFIED VIA mysql_native_password USING ?",
 		hash:       nativeHash,
 		// SHOW CREATE ROUTINE too, from 11.3 on: see opened.lock.

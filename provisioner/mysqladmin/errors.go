@@ -39,6 +39,9 @@ const (
 
 // outages are server errors that say that a statement cannot be executed now, but may be later.
 var outages = []uint16{
+	1047,               // a Galera node without a majority
+	1290,               // read-only: another node is the primary now
+	3100,               // Group Replication: the member could not commit
 	1040,               // too many connections
 	1053,               // server shutdown in progress
 	errLockWaitTimeout, // for example during a backup
@@ -51,6 +54,9 @@ var outages = []uint16{
 // Unreachable reports whether the server could not be reached, went away, or was too busy: the same call may succeed
 // later, or on another server. A statement whose connection broke may have taken effect.
 func Unreachable(err error) bool {
+	if incomplete(err) {
+		return true
+	}
 	var refused *mysql.MySQLError
 	if errors.As(err, &refused) {
 		return slices.Contains(outages, refused.Number)
@@ -73,11 +79,15 @@ var refusals = []uint16{
 	1041, // out of memory
 	1053, // server shutdown in progress
 	1077, // normal shutdown
+	1047, // a Galera node without a majority
 	1129, // host blocked because of connection errors
 	1135, // cannot create a thread
+	1290, // read-only: another node is the primary now
 	1203, // the account has max_user_connections
 	1226, // the same, by a limit of the account
 	1927, // connection killed, MariaDB; also when it shuts down
+	3100, // Group Replication: the member could not commit
+	3101, // the same, because of a conflict, or because the member has left
 	3032, // offline mode, MySQL
 	3168, // the server is not available, MySQL
 	3169, // session killed, MySQL
@@ -91,7 +101,7 @@ func CannotReach(err error) bool {
 	if refused, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		return slices.Contains(refusals, refused.Number)
 	}
-	if errors.Is(err, ErrSilent) {
+	if errors.Is(err, ErrSilent) || incomplete(err) {
 		return true
 	}
 	for _, gone := range []error{driver.ErrBadConn, mysql.ErrInvalidConn, io.EOF, io.ErrUnexpectedEOF} {
@@ -101,6 +111,13 @@ func CannotReach(err error) bool {
 	}
 	_, network := errors.AsType[net.Error](err) // or a deadline of this package's own
 	return network
+}
+
+// incomplete reports whether an error says that a cluster has no primary now, or lacks a node.
+func incomplete(err error) bool {
+	_, missing := errors.AsType[*nodeMissingError](err)
+	_, none := errors.AsType[*noPrimaryError](err)
+	return missing || none || errors.Is(err, errReadOnlyNode)
 }
 
 func hasNumber(err error, number uint16) bool {

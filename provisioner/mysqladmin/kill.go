@@ -10,7 +10,7 @@ import (
 
 // connection is a connection of the server.
 type connection struct {
-	id       int64
+	id       int64 // on another node of a cluster, see nodeShift
 	user, db string
 	command  string
 	idle     bool          // no statement is running
@@ -25,8 +25,12 @@ func (s *Session) connections(ctx context.Context, wanted func(connection) bool)
 		s.failed = true
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}
+	elsewhere, err := s.elsewhere(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list sessions on the other nodes: %w", err)
+	}
 	var found []connection
-	for _, c := range all {
+	for _, c := range append(all, elsewhere...) {
 		if wanted(c) {
 			found = append(found, c)
 		}
@@ -122,7 +126,12 @@ func atLeast(seconds string) time.Duration {
 
 // kill kills a connection, if it exists.
 func (s *Session) kill(ctx context.Context, connection int64) error {
-	err := s.exec(ctx, "KILL ?", connection)
+	var err error
+	if connection>>nodeShift > 0 {
+		err = s.killElsewhere(ctx, connection)
+	} else {
+		err = s.exec(ctx, "KILL ?", connection)
+	}
 	if err != nil && !hasNumber(err, errNoSuchThread) {
 		return fmt.Errorf("kill session: %w", err)
 	}

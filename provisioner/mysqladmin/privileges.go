@@ -15,6 +15,9 @@ import (
 // privileges on no others.
 const DatabasePrefix = "db_"
 
+// AccountPrefix begins the name of each account that the broker creates for applications.
+const AccountPrefix = "u_"
+
 // globalPrivileges are the privileges that the broker's account needs on *.*. deploy/shared-server says what each is
 // for.
 var globalPrivileges = map[string][]string{

@@ -35,6 +35,7 @@ type Server struct {
 	// Reads have their own pool, so that workers that all hold a session cannot block each other.
 	sessions, reads *sql.DB
 	connector       driver.Connector // of connections outside of the pools
+	nodes           *nodes           // nil for a single server
 
 	// turns has one slot for each session. Waiters get a slot in the order in which they came; sql.DB has no such order.
 	turns    chan struct{}
@@ -59,13 +60,22 @@ func Open(cfg Config) (*Server, error) {
 	if maxConns == 0 {
 		maxConns = defaultMaxConns
 	}
+	all, err := openNodes(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("server %s: %w", cfg.Name, err)
+	}
+	var pooled driver.Connector = traced{connector, cfg.Addr}
+	if all != nil {
+		pooled = all
+	}
 	return &Server{
 		name:      cfg.Name,
 		config:    cfg,
 		lockKey:   cfg.SessionLockKey,
-		sessions:  pool(traced{connector, cfg.Addr}, maxConns),
-		reads:     pool(traced{connector, cfg.Addr}, maxReadConns),
+		sessions:  pool(pooled, maxConns),
+		reads:     pool(pooled, maxReadConns),
 		connector: connector,
+		nodes:     all,
 		turns:     make(chan struct{}, maxConns),
 		accounts:  make(chan struct{}, accountStatements),
 	}, nil
@@ -92,7 +102,11 @@ func (s *Server) Ping(ctx context.Context) error {
 
 // Close closes the connections. Those of sessions in use stay open until the sessions are closed.
 func (s *Server) Close() error {
-	return s.explain("close", errors.Join(s.sessions.Close(), s.reads.Close()))
+	err := errors.Join(s.sessions.Close(), s.reads.Close())
+	if s.nodes != nil {
+		err = errors.Join(err, s.nodes.close())
+	}
+	return s.explain("close", err)
 }
 
 // explain adds the operation and the server to an error.

@@ -84,6 +84,11 @@ func (o opened) own(ctx context.Context, alive func() error) (*Session, error) {
 		err = o.session.takeOver(ctx, o.holder)
 	}
 	if err == nil {
+		if err = o.session.fence(ctx); err != nil {
+			o.session.server.nodes.demoted(err)
+		}
+	}
+	if err == nil {
 		err = alive()
 	}
 	if err != nil {

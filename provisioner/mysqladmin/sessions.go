@@ -5,6 +5,9 @@ import "context"
 // OpenSessions counts the sessions that each of some accounts has open on the server.
 func (s *Server) OpenSessions(ctx context.Context, accounts []string) (map[string]int, error) {
 	all, err := s.processList(ctx, s.reads)
+	if s.nodes != nil {
+		all, err = s.nodes.connections(ctx, s)
+	}
 	if err != nil {
 		return nil, s.explain("list the sessions", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -150,6 +151,9 @@ func (s *Server) CheckSettings(ctx context.Context) (recommended []Setting, err 
 	if err != nil {
 		return nil, err
 	}
+	if err := s.checkNodes(ctx); err != nil {
+		return nil, s.explain("check the nodes of the cluster", err)
+	}
 	v := values{}
 	for _, query := range []string{"SHOW GLOBAL VARIABLES", dialects[flavour.Name].features} {
 		if err := s.readValues(ctx, v, query); err != nil {
@@ -157,7 +161,7 @@ func (s *Server) CheckSettings(ctx context.Context) (recommended []Setting, err 
 		}
 	}
 	var required []Setting
-	for _, setting := range settings[flavour.Name] {
+	for _, setting := range slices.Concat(clusterSettingsOf(flavour.Name, v), settings[flavour.Name]) {
 		switch {
 		case setting.fulfilled(v):
 		case setting.Required:

@@ -30,9 +30,13 @@ func (s *Server) Attend(ctx context.Context) (attended context.Context, stop fun
 	attended, cancel := context.WithCancelCause(ctx)
 	var mu sync.Mutex // guards timer, which may fire before it is set
 	var timer *time.Timer
-	missed := 0
+	missed, began := 0, s.nodes.primaryChanges()
 	ask := func() {
 		if attended.Err() != nil {
+			return
+		}
+		if s.nodes.primaryChanges() != began { // the work may wait for the node before
+			cancel(ErrSilent)
 			return
 		}
 		missed++
@@ -63,7 +67,7 @@ func (s *Server) Attend(ctx context.Context) (attended context.Context, stop fun
 func (s *Server) answers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, silenceTimeout)
 	defer cancel()
-	probe := sql.OpenDB(s.connector)
+	probe := sql.OpenDB(s.nodes.primaryOr(s.connector))
 	defer probe.Close()
 	err := probe.PingContext(ctx) // a refusal is a reaction
 	timeout, ok := errors.AsType[net.Error](err)

@@ -1,6 +1,7 @@
 package mysqladmin_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,13 +15,15 @@ func TestConfigFromURI(t *testing.T) {
 		"mysql://u:p@db.example":              {Addr: "db.example:3306", User: "u", Password: "p"},
 		"mysql://u:p@[::1]:3307/ignored":      {Addr: "[::1]:3307", User: "u", Password: "p"},
 		"u:p@/w?@tcp(db.example:3307)/":       {Addr: "db.example:3307", User: "u", Password: "p@/w?"},
-		"u:p@tcp(db.example)/":                {Addr: "db.example:3306", User: "u", Password: "p"},
+		"mysql://u:p@a.example,b.example:3307/": {Addr: "a.example:3306", User: "u", Password: "p",
+			Nodes: []string{"a.example:3306", "b.example:3307"}},
+		"u:p@tcp(db.example)/": {Addr: "db.example:3306", User: "u", Password: "p"},
 	}
 	for uri, want := range cases {
 		want.Name = "s1"
 		got, err := mysqladmin.ConfigFromURI("s1", uri)
 		if err != nil || got.Name != want.Name || got.Addr != want.Addr ||
-			got.User != want.User || got.Password != want.Password {
+			!slices.Equal(got.Nodes, want.Nodes) || got.User != want.User || got.Password != want.Password {
 			t.Errorf("%s: %+v, %v", uri, got, err)
 		}
 	}
@@ -29,7 +32,7 @@ func TestConfigFromURI(t *testing.T) {
 func TestConfigFromURIRefusesWithoutQuotingThePassword(t *testing.T) {
 	t.Parallel()
 	for _, uri := range []string{
-		"", "secret", "mysql://u:secret%zz@h/", "postgres://u:secret@h/", "mysql://u:secret@/", "mysql://:secret@h/",
+		"", "secret", "mysql://u:secret%zz@h/", "postgres://u:secret@h/", "mysql://u:secret@/", "mysql://u:secret@a,,b/", "mysql://:secret@h/",
 		"mysql://u:secret@h/?tls=true", "u:secret@tcp(h:1)/?tls=true", "u:secret@unix(/tmp/s)/", "u:secret@tcp(h:1",
 	} {
 		_, err := mysqladmin.ConfigFromURI("s1", uri)

@@ -54,6 +54,9 @@ func (s *Server) look(ctx context.Context, log *slog.Logger) {
 	if err == nil && !s.introduced {
 		err = s.introduce(ctx, log)
 	}
+	if err == nil {
+		err = s.EndStaleSessions(ctx)
+	}
 	if ctx.Err() != nil {
 		return
 	}

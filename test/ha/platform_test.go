@@ -160,7 +160,7 @@ func (p *platform) cycle(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	if err := persist(ctx, func() error { return audit.Write(ctx, c, note) }); err != nil {
+	if err := persist(ctx, func() error { return write(ctx, c, note) }); err != nil {
 		return fmt.Errorf("use the instance: %w", err)
 	}
 	p.change(instance, func(i *audit.Instance) { i.Note = note })
@@ -177,6 +177,22 @@ func (p *platform) cycle(ctx context.Context, n int) error {
 		return nil
 	}
 	return p.deprovision(instance, p.large)
+}
+
+// write does what audit.Write does, but can be repeated, and its table has a primary key, as clusters want.
+func write(ctx context.Context, c audit.Credentials, note string) error {
+	db, err := c.Open()
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	for _, statement := range []string{"CREATE TABLE IF NOT EXISTS note (text varchar(100) PRIMARY KEY)",
+		"REPLACE INTO note VALUES ('" + note + "')"} {
+		if _, err := db.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // persist repeats what an application does while its server fails over.

@@ -14,10 +14,10 @@ import (
 // through it is opaque, and may be TLS. Its methods may be called from any goroutine.
 type Proxy struct {
 	listener net.Listener
-	target   string
 	served   sync.WaitGroup
 
 	mu      sync.Mutex
+	target  string
 	open    []*relay
 	frozen  chan struct{} // not nil while connections are frozen; closed by Release
 	refuses bool
@@ -72,6 +72,14 @@ func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
 // Port is the port of Addr.
 func (p *Proxy) Port() int { return p.listener.Addr().(*net.TCPAddr).Port }
+
+// To relays new connections to another target, and cuts those to the one before.
+func (p *Proxy) To(target string) {
+	p.mu.Lock()
+	p.target = target
+	p.mu.Unlock()
+	p.Cut()
+}
 
 // Sources are the ports from which the connections that are open now come to the target.
 func (p *Proxy) Sources() (ports []int) {
@@ -178,7 +186,10 @@ func (p *Proxy) accept() {
 
 func (p *Proxy) serve(client net.Conn) {
 	defer client.Close()
-	server, err := net.Dial("tcp", p.target)
+	p.mu.Lock()
+	target := p.target
+	p.mu.Unlock()
+	server, err := net.Dial("tcp", target)
 	if err != nil {
 		return // the client sees it as a connection that ends, like that of a server that is down
 	}

@@ -18,7 +18,7 @@ type server struct {
 	Name          string `json:"name"`
 	URI           string `json:"uri"`            // mysql://admin:password@host:3306/, or a go-sql-driver DSN
 	CACertificate string `json:"ca_certificate"` // PEM; TLS is then required and verified
-	Host          string `json:"host"`           // for applications; default: the host of uri
+	Host          string `json:"host"`           // for applications; default: the hosts of uri
 	Port          int    `json:"port"`           // for applications; default: the port of uri
 	MaxDatabases  int    `json:"max_databases"`
 }
@@ -66,6 +66,10 @@ func (s server) config() (shared.Config, error) {
 	if s.Port < 0 || s.Port > 65535 {
 		return shared.Config{}, errors.New("its port is not a port number")
 	}
-	return shared.Config{Admin: admin, Host: cmp.Or(s.Host, host), Port: cmp.Or(s.Port, port),
-		MaxDatabases: s.MaxDatabases}, nil
+	c := shared.Config{Admin: admin, Host: cmp.Or(s.Host, host), Port: cmp.Or(s.Port, port),
+		MaxDatabases: s.MaxDatabases}
+	if s.Host == "" && s.Port == 0 {
+		c.Hosts = admin.Nodes
+	}
+	return c, nil
 }

@@ -1,0 +1,605 @@
+package mysqladmin
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+const (
+	// nextNodeAfter is when another node is tried beside one that has not accepted a connection.
+	nextNodeAfter = 500 * time.Millisecond
+	// nodeTimeout bounds the connection to one node.
+	nodeTimeout = 3 * time.Second
+	// maxNodeConns is how many connections to each node check locks and kill sessions.
+	maxNodeConns = 4
+)
+
+// nodes are the servers of a cluster: Galera, or Group Replication. All changes go to one of them at a time, the
+// primary: with Group Replication the only one that accepts writes, with Galera the one that this broker has chosen.
+type nodes struct {
+	all []*node
+
+	mu      sync.Mutex
+	primary int
+	changes int // of the primary; connections from before a change are not used again
+}
+
+// node is a server of a cluster.
+type node struct {
+	addr      string
+	connector driver.Connector
+	db        *sql.DB     // for locks and sessions on a node that is not the primary
+	away      atomic.Bool // it was no member the last time
+}
+
+// openNodes returns nil for a single server.
+func openNodes(cfg Config) (*nodes, error) {
+	if len(cfg.Nodes) == 0 {
+		return nil, nil
+	}
+	n := &nodes{}
+	for _, addr := range cfg.Nodes {
+		own := cfg
+		own.Addr = addr
+		driverConfig, err := own.driver()
+		if err != nil {
+			return nil, err
+		}
+		driverConfig.Timeout = nodeTimeout
+		connector, err := mysql.NewConnector(driverConfig)
+		if err != nil {
+			return nil, err
+		}
+		one := &node{addr: addr, connector: traced{connector, addr}}
+		one.db = pool(one.connector, maxNodeConns)
+		n.all = append(n.all, one)
+	}
+	return n, nil
+}
+
+func (n *nodes) close() error {
+	var errs []error
+	for _, one := range n.all {
+		errs = append(errs, one.db.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// nodeConn is a connection to the node that was the primary when it was opened.
+type nodeConn struct {
+	mysqlConn
+	nodes   *nodes
+	node    int
+	changes int
+}
+
+// ResetSession keeps database/sql from using the connection again once another node is the primary.
+func (c nodeConn) ResetSession(ctx context.Context) error {
+	if _, changes := c.nodes.state(); changes != c.changes {
+		return driver.ErrBadConn
+	}
+	return c.mysqlConn.ResetSession(ctx)
+}
+
+func (n *nodes) state() (primary, changes int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.primary, n.changes
+}
+
+// use makes a node the primary, and returns the number of changes.
+func (n *nodes) use(node int) (changes int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.primary != node {
+		n.primary = node
+		n.changes++
+	}
+	return n.changes
+}
+
+// Driver implements driver.Connector.
+func (n *nodes) Driver() driver.Driver { return mysql.MySQLDriver{} }
+
+// Connect implements driver.Connector. It tries the primary first, and soon the other nodes beside it: the host of a
+// node that is gone does not even refuse connections.
+func (n *nodes) Connect(ctx context.Context) (driver.Conn, error) {
+	type attempt struct {
+		node int
+		conn driver.Conn
+		err  error
+	}
+	first, _ := n.state()
+	attempts := make(chan attempt, len(n.all))
+	trying, cancel := context.WithTimeout(ctx, nodeTimeout+time.Duration(len(n.all))*nextNodeAfter)
+	defer cancel()
+	begun, ended := 0, 0
+	begin := func() {
+		node := (first + begun) % len(n.all)
+		begun++
+		go func() {
+			conn, err := n.all[node].connectToWrite(trying)
+			attempts <- attempt{node, conn, err}
+		}()
+	}
+	defer func() {
+		go func() { // connections that came too late
+			for range begun - ended {
+				if late := <-attempts; late.err == nil {
+					_ = late.conn.Close()
+				}
+			}
+		}()
+	}()
+	var errs []error
+	begin()
+	for ended < len(n.all) {
+		next := time.NewTimer(nextNodeAfter)
+		select {
+		case a := <-attempts:
+			ended++
+			if a.err == nil {
+				next.Stop()
+				return nodeConn{a.conn.(mysqlConn), n, a.node, n.use(a.node)}, nil
+			}
+			errs = append(errs, fmt.Errorf("node %s: %w", n.all[a.node].addr, a.err))
+			if begun < len(n.all) {
+				begin()
+			}
+		case <-next.C:
+			if begun < len(n.all) {
+				begin()
+			}
+		}
+		next.Stop()
+	}
+	return nil, &noPrimaryError{errors.Join(errs...)}
+}
+
+// noPrimaryError says that no node of a cluster accepts writes. It counts as CannotReach.
+type noPrimaryError struct{ error }
+
+func (e *noPrimaryError) Error() string {
+	return "no node of the cluster accepts writes: " + e.error.Error()
+}
+
+func (e *noPrimaryError) Unwrap() error { return e.error }
+
+// errReadOnlyNode is the error of connections to nodes that accept no writes.
+var errReadOnlyNode = errors.New("the node accepts no writes")
+
+// connectToWrite connects to a node if that accepts writes.
+func (n *node) connectToWrite(ctx context.Context) (driver.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
+	defer cancel()
+	conn, err := n.connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = writable(ctx, conn.(driver.QueryerContext))
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// writable returns an error unless the node accepts writes: Group Replication makes the others read-only, and a node of
+// Galera must be synchronized with a majority.
+func writable(ctx context.Context, conn driver.QueryerContext) error {
+	status, err := pairs(ctx, conn, galeraStatus)
+	if err != nil {
+		return err
+	}
+	if len(status) > 0 {
+		if status["wsrep_ready"] != "ON" || status["wsrep_local_state"] != galeraSynced {
+			return errReadOnlyNode
+		}
+		return nil
+	}
+	status, err = pairs(ctx, conn,
+		"SELECT 'read_only', @@GLOBAL.read_only /*!80000 OR @@GLOBAL.super_read_only OR @@GLOBAL.offline_mode */")
+	if err == nil && status["read_only"] != "0" {
+		err = errReadOnlyNode
+	}
+	return err
+}
+
+// galeraStatus has no rows on other servers.
+// https://mariadb.com/docs/galera-cluster/reference/galera-cluster-status-variables
+const galeraStatus = `SHOW GLOBAL STATUS WHERE Variable_name IN
+	('wsrep_ready', 'wsrep_local_state', 'wsrep_cluster_status', 'wsrep_cluster_state_uuid', 'wsrep_incoming_addresses')`
+
+const galeraSynced = "4"
+
+// pairs reads a query with two columns.
+func pairs(ctx context.Context, conn driver.QueryerContext, query string) (map[string]string, error) {
+	rows, err := conn.QueryContext(ctx, query, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	all := map[string]string{}
+	row := make([]driver.Value, len(rows.Columns()))
+	for {
+		if err := rows.Next(row); errors.Is(err, io.EOF) {
+			return all, nil
+		} else if err != nil {
+			return nil, err
+		}
+		all[text(row[0])] = text(row[1])
+	}
+}
+
+func text(v driver.Value) string {
+	if b, ok := v.([]byte); ok {
+		return string(b)
+	}
+	return fmt.Sprint(v)
+}
+
+// nodeMissingError says that a member of the cluster cannot be reached, so that sessions there cannot be ended, and a
+// lock there not be checked. It counts as CannotReach.
+type nodeMissingError struct {
+	members, reached int
+	err              error // of those that were not reached
+}
+
+func (e *nodeMissingError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("the cluster has %d members, but the broker's uri lists %d of them: list all", e.members,
+			e.reached)
+	}
+	return fmt.Sprintf("%d of the cluster's %d members can be reached: %v", e.reached, e.members, e.err)
+}
+
+func (e *nodeMissingError) Unwrap() error { return e.err }
+
+// membership is what a node knows of its cluster.
+type membership struct {
+	group   string // identifies the cluster; "" for a server that is in none
+	members int    // that hold data
+}
+
+// member reads what a node knows of its cluster. A node that was cut off, or has left, is in none: it changes nothing.
+func member(ctx context.Context, on queryer) (m membership, err error) {
+	status := map[string]string{}
+	if err := readPairs(ctx, on, status, galeraStatus); err != nil {
+		return m, err
+	}
+	if len(status) == 0 {
+		return groupMember(ctx, on)
+	}
+	if status["wsrep_cluster_status"] != "Primary" {
+		return m, nil
+	}
+	m.group = status["wsrep_cluster_state_uuid"]
+	for address := range strings.SplitSeq(status["wsrep_incoming_addresses"], ",") {
+		if address != "" { // an arbitrator has none
+			m.members++
+		}
+	}
+	return m, nil
+}
+
+// groupMember is member for Group Replication.
+// https://dev.mysql.com/doc/refman/8.4/en/performance-schema-replication-group-members-table.html
+func groupMember(ctx context.Context, on queryer) (m membership, err error) {
+	found := map[string]string{}
+	err = readPairs(ctx, on, found, `SELECT 'own',
+				COALESCE(MAX(IF(member_id = @@GLOBAL.server_uuid, member_state, '')), '')
+			FROM performance_schema.replication_group_members
+		UNION ALL SELECT 'members', COUNT(*) FROM performance_schema.replication_group_members
+			WHERE member_state IN ('ONLINE', 'RECOVERING', 'UNREACHABLE')
+		UNION ALL SELECT 'group', COALESCE(MAX(group_name), '') FROM performance_schema.replication_connection_status
+			WHERE channel_name = 'group_replication_applier'`)
+	if own := found["own"]; err == nil && (own == "ONLINE" || own == "RECOVERING") {
+		m.group = found["group"]
+		_, err = fmt.Sscan(found["members"], &m.members)
+	}
+	return m, err
+}
+
+func readPairs(ctx context.Context, on queryer, into map[string]string, query string) error {
+	rows, err := on.QueryContext(ctx, query)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }() // its error is that of rows.Err
+	for rows.Next() {
+		var name, value string
+		if err := rows.Scan(&name, &value); err != nil {
+			return err
+		}
+		into[name] = value
+	}
+	return rows.Err()
+}
+
+// eachOther runs fn on a connection to every other member of the cluster, on all at once, after what this session has
+// changed has arrived there. It fails if a member cannot be reached. It does nothing on a single server.
+func (s *Session) eachOther(ctx context.Context, fn func(ctx context.Context, node int, conn *sql.Conn) error) error {
+	all := s.server.nodes
+	if all == nil {
+		return nil
+	}
+	here, err := member(ctx, s.conn)
+	if err != nil {
+		s.failed = true
+		return fmt.Errorf("read the members of the cluster: %w", err)
+	}
+	if here.group == "" {
+		s.failed = true
+		return fmt.Errorf("read the members of the cluster: %w", errReadOnlyNode)
+	}
+	barrier, err := s.barrier(ctx)
+	if err != nil {
+		return err
+	}
+	var mu sync.Mutex
+	var working sync.WaitGroup
+	var missing, failed []error
+	reached := 1
+	for n, one := range all.all {
+		if n == s.node() {
+			continue
+		}
+		working.Go(func() {
+			is, err := one.asMember(ctx, here.group, func(conn *sql.Conn) error {
+				if err := barrier(ctx, conn); err != nil {
+					return err
+				}
+				return fn(ctx, n, conn)
+			})
+			mu.Lock()
+			defer mu.Unlock()
+			if is {
+				reached++
+				failed = append(failed, err)
+			} else if err != nil {
+				missing = append(missing, fmt.Errorf("node %s: %w", one.addr, err))
+			}
+		})
+	}
+	working.Wait()
+	if err := errors.Join(failed...); err != nil {
+		return err
+	}
+	if reached < here.members {
+		return &nodeMissingError{here.members, reached, errors.Join(missing...)}
+	}
+	return nil
+}
+
+// node is the number of the node that the session is on.
+func (s *Session) node() (n int) {
+	n = -1
+	_ = s.conn.Raw(func(conn any) error {
+		if c, ok := conn.(nodeConn); ok {
+			n = c.node
+		}
+		return nil
+	})
+	return n
+}
+
+// asMember runs fn on a connection to the node if it can be reached and is a member of the group.
+func (n *node) asMember(ctx context.Context, group string, fn func(*sql.Conn) error) (is bool, err error) {
+	connecting, cancel := context.WithTimeout(ctx, nodeTimeout)
+	defer cancel()
+	conn, err := n.db.Conn(connecting)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = conn.Close() }()
+	m, err := member(connecting, conn)
+	if err != nil || m.group != group {
+		return false, err
+	}
+	err = fn(conn)
+	if err != nil { // the connection may have a session variable, or a lock, left
+		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+	}
+	return true, err
+}
+
+// barrier returns a function that waits, on another node, until what this session has changed is there.
+func (s *Session) barrier(ctx context.Context) (func(context.Context, *sql.Conn) error, error) {
+	if s.dialect.cluster == galera {
+		// https://mariadb.com/docs/galera-cluster/reference/galera-cluster-system-variables#wsrep_sync_wait
+		return func(ctx context.Context, conn *sql.Conn) error {
+			for _, statement := range []string{"SET SESSION wsrep_sync_wait = 1", "BEGIN", "COMMIT",
+				"SET SESSION wsrep_sync_wait = 0"} {
+				if _, err := conn.ExecContext(ctx, statement); err != nil {
+					return fmt.Errorf("wait until a node is up to date: %w", err)
+				}
+			}
+			return nil
+		}, nil
+	}
+	var executed string
+	if err := s.conn.QueryRowContext(ctx, "SELECT @@GLOBAL.gtid_executed").Scan(&executed); err != nil {
+		s.failed = true
+		return nil, fmt.Errorf("read what the node has executed: %w", err)
+	}
+	// https://dev.mysql.com/doc/refman/8.4/en/gtid-functions.html#function_wait-for-executed-gtid-set
+	return func(ctx context.Context, conn *sql.Conn) error {
+		var late int
+		err := conn.QueryRowContext(ctx, "SELECT WAIT_FOR_EXECUTED_GTID_SET(?, ?)", executed,
+			catchUpTime.Seconds()).Scan(&late)
+		if err == nil && late != 0 {
+			err = errLockHeld
+		}
+		if err != nil {
+			return fmt.Errorf("wait until a node is up to date: %w", err)
+		}
+		return nil
+	}, nil
+}
+
+// catchUpTime is how long another node may lag.
+const catchUpTime = 5 * time.Second
+
+// fence kills sessions with the same lock on the other nodes: there, a worker that was paused may still hold it.
+func (s *Session) fence(ctx context.Context) error {
+	return s.eachOther(ctx, func(ctx context.Context, _ int, conn *sql.Conn) error {
+		var holder sql.NullInt64
+		if err := conn.QueryRowContext(ctx, "SELECT IS_USED_LOCK(?)", s.lock).Scan(&holder); err != nil {
+			return err
+		}
+		if !holder.Valid {
+			return nil
+		}
+		if err := s.alive(); err != nil {
+			return err
+		}
+		if _, err := conn.ExecContext(ctx, "KILL ?", holder.Int64); err != nil && !hasNumber(err, errNoSuchThread) {
+			return fmt.Errorf("kill the connection that holds the lock on another node: %w", err)
+		}
+		var ended, released sql.NullBool
+		if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, ?), RELEASE_LOCK(?)", s.lock, lockWait.Seconds(),
+			s.lock).Scan(&ended, &released); err != nil {
+			return err
+		}
+		if !ended.Bool {
+			return errLockHeld
+		}
+		return nil
+	})
+}
+
+// nodeShift is where the id of a connection to another node has the node's number, counted from 1.
+const nodeShift = 48
+
+// elsewhere lists the connections to all other nodes.
+func (s *Session) elsewhere(ctx context.Context) (all []connection, err error) {
+	var mu sync.Mutex
+	err = s.eachOther(ctx, func(ctx context.Context, node int, conn *sql.Conn) error {
+		found, err := s.server.processList(ctx, conn)
+		mu.Lock()
+		defer mu.Unlock()
+		for _, c := range found {
+			c.id |= int64(node+1) << nodeShift
+			all = append(all, c)
+		}
+		return err
+	})
+	return all, err
+}
+
+// killElsewhere kills a connection that elsewhere has listed.
+func (s *Session) killElsewhere(ctx context.Context, id int64) error {
+	if err := s.alive(); err != nil {
+		s.failed = true
+		return err
+	}
+	node := s.server.nodes.all[id>>nodeShift-1]
+	_, err := node.db.ExecContext(ctx, "KILL ?", id&(1<<nodeShift-1))
+	return err
+}
+
+// connections lists the connections to all nodes that can be reached.
+func (n *nodes) connections(ctx context.Context, s *Server) (all []connection, err error) {
+	var errs []error
+	for _, one := range n.all {
+		limited, cancel := context.WithTimeout(ctx, nodeTimeout)
+		found, err := s.processList(limited, one.db)
+		cancel()
+		all, errs = append(all, found...), append(errs, err)
+	}
+	if len(all) == 0 {
+		return nil, errors.Join(errs...)
+	}
+	return all, nil
+}
+
+// primaryOr returns what connects to the primary only, or the given connector on a single server.
+func (n *nodes) primaryOr(single driver.Connector) driver.Connector {
+	if n == nil {
+		return single
+	}
+	primary, _ := n.state()
+	return n.all[primary].connector
+}
+
+// primaryChanges counts the changes of the primary; it is 0 on a single server.
+func (n *nodes) primaryChanges() int {
+	if n == nil {
+		return 0
+	}
+	_, changes := n.state()
+	return changes
+}
+
+// demoted drops the open connections if an error says that their node accepts no writes any more.
+func (n *nodes) demoted(err error) {
+	if n == nil || !(errors.Is(err, errReadOnlyNode) || slices.ContainsFunc(demotions, func(number uint16) bool {
+		return hasNumber(err, number)
+	})) {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.changes++
+}
+
+// demotions are the errors of a node that was the primary.
+var demotions = []uint16{
+	1047, // a Galera node without a majority
+	1290, // read-only
+	3100, // Group Replication: the member could not commit
+}
+
+// EndStaleSessions kills the applications' sessions on nodes that have returned to the cluster since the last call:
+// their accounts may have been ended while the node could not be reached. Call it often.
+func (s *Server) EndStaleSessions(ctx context.Context) error {
+	if s.nodes == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
+	defer cancel()
+	here, err := member(ctx, s.reads)
+	if err != nil || here.group == "" {
+		return s.explain("read the members of the cluster", err)
+	}
+	primary, _ := s.nodes.state()
+	var errs []error
+	for n, one := range s.nodes.all {
+		if n == primary {
+			continue
+		}
+		is, err := one.asMember(ctx, here.group, func(conn *sql.Conn) error {
+			if !one.away.Load() {
+				return nil
+			}
+			all, err := s.processList(ctx, conn)
+			for _, c := range all {
+				if err == nil && strings.HasPrefix(c.user, AccountPrefix) {
+					if _, err = conn.ExecContext(ctx, "KILL ?", c.id); hasNumber(err, errNoSuchThread) {
+						err = nil
+					}
+				}
+			}
+			return err
+		})
+		if !is {
+			one.away.Store(true)
+		} else if err == nil {
+			one.away.Store(false)
+		} else {
+			errs = append(errs, fmt.Errorf("end sessions on node %s: %w", one.addr, err))
+		}
+	}
+	return s.explain("end sessions on nodes that were away", errors.Join(errs...))
+}

@@ -1,0 +1,152 @@
+package ha
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"mysql-broker/test/audit"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// failoverTime is how long operations may be held up after a primary was killed.
+const failoverTime = 15 * time.Second
+
+// A shared server is a cluster of three nodes. Its primary is killed under load, and comes back.
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		w := newClusterWorld(t, s.Flavour)
+		w.expectSessionsEnd(t, "before a failover")
+		var took []time.Duration
+		for range rounds(10) {
+			took = append(took, w.failOver(t))
+		}
+		slices.Sort(took)
+		t.Logf("%s: operations went on after %v; median %v, worst %v; %d requests", s.Flavour, took, took[len(took)/2],
+			took[len(took)-1], w.done.Load())
+		w.expectSessionsEnd(t, "after it")
+		if long() {
+			t.Logf("%s: the primary was killed at %d points of operations", s.Flavour, w.killBetweenSteps(t, w.faults))
+		}
+		w.clear(t)
+	})
+}
+
+// clusterWorld is a platform whose brokers have a cluster as their shared server. Applications reach it by a proxy,
+// which the test leads to the primary.
+type clusterWorld struct {
+	*platform
+	*testdrive.Cluster
+	proxy  *testdrive.Proxy
+	env    map[string]string
+	faults *testdrive.Faults
+}
+
+func newClusterWorld(t *testing.T, flavour string) *clusterWorld {
+	t.Helper()
+	c := testdrive.StartCluster(t, flavour)
+	w := &clusterWorld{Cluster: c, proxy: testdrive.NewProxy(t, c.Nodes[0].Address())}
+	described, err := json.Marshal([]map[string]any{{"name": "shared-1", "ca_certificate": c.Nodes[0].CA, "uri": c.URI(),
+		"host": "127.0.0.1", "port": w.proxy.Port()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.env = testdrive.Environment(t, c.Nodes[0].MySQL)
+	w.env["MYSQL_SERVERS"] = string(described)
+	w.faults = testdrive.NewFaults(t, w.env)
+	w.platform = newPlatform(t, testdrive.Start(t, w.env), testdrive.Start(t, w.env))
+	return w
+}
+
+// failOver kills the primary under load, and starts it again. It returns how long operations were held up.
+func (w *clusterWorld) failOver(t *testing.T) time.Duration {
+	t.Helper()
+	end := w.load(t, 4)
+	w.awaitDone(t, 24)
+	old := w.Primary(t)
+	w.Nodes[old].Kill(t)
+	killed, done := time.Now(), w.done.Load()
+	var following sync.WaitGroup
+	following.Go(func() { w.follow(t) })
+	defer following.Wait()
+	testdrive.Eventually(t, patience, "operations go on", func() bool { return w.done.Load() >= done+8 || t.Failed() })
+	took := time.Since(killed)
+	if took > failoverTime {
+		t.Errorf("operations went on only after %v", took)
+	}
+	w.awaitDone(t, 24)
+	end()
+	w.Start(t, old, false)
+	w.AwaitComplete(t)
+	w.expectOnly503(t)
+	w.compare(t)
+	return took
+}
+
+// follow leads applications to the new primary, as a proxy that checks the nodes does.
+func (w *clusterWorld) follow(t *testing.T) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+		if n := w.Primary(t); n >= 0 {
+			w.proxy.To(w.Nodes[n].Address())
+			return
+		}
+	}
+	t.Error("there is no primary")
+}
+
+// compare compares what the platform was told with what there is, once no task is in progress.
+func (w *clusterWorld) compare(t *testing.T) {
+	t.Helper()
+	records := testdrive.OpenRecords(t, w.env)
+	testdrive.Eventually(t, time.Minute, "no task is in progress", func() bool {
+		var n int
+		err := records.QueryRow(t.Context(), "SELECT COUNT(*) FROM task WHERE state = 'in progress'").Scan(&n)
+		return err == nil && n == 0
+	})
+	admin, err := w.Nodes[w.Primary(t)].Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close()
+	if err := w.audit(t.Context(), audit.World{PostgresURL: w.env["DATABASE_URL"], Keyset: w.env["ENCRYPTION_KEYSET"],
+		Shared: admin, Launchers: testdrive.Inspectors(w.env), Plans: testdrive.Plans(t)}); err != nil {
+		t.Error(err)
+	}
+}
+
+// expectSessionsEnd opens a session of an account on every node, and unbinds it.
+func (w *clusterWorld) expectSessionsEnd(t *testing.T, when string) {
+	t.Helper()
+	instance, binding := uuid.NewString(), uuid.NewString()
+	if err := w.provision(instance); err != nil {
+		t.Fatal(err)
+	}
+	c, err := w.bind(instance, binding)
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := w.openOnEach(t, c)
+	if err := w.unbind(instance, binding); err != nil {
+		t.Fatal(err)
+	}
+	for n, conn := range open {
+		if _, err := conn.ExecContext(context.Background(), "SELECT 1"); err == nil {
+			t.Errorf("%s: a session of an account that was ended works on node %d", when, n+1)
+		}
+		at := c
+		at.Host, at.Port = w.Nodes[n].Host, w.Nodes[n].Port
+		if db, err := at.Open(); err != nil {
+			t.Fatal(err)
+		} else if err := db.Ping(); err == nil {
+			t.Errorf("%s: the account can log in at node %d", when, n+1)
+			db.Close()
+		}
+	}
+}

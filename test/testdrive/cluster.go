@@ -1,0 +1,503 @@
+package testdrive
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"database/sql"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"mysql-broker/provisioner/launcher/certificate"
+	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/test/servers"
+)
+
+// clusterSize is how many nodes a cluster has.
+const clusterSize = 3
+
+// Cluster is three servers of one flavour: MariaDB with Galera, or MySQL with Group Replication and a single primary.
+// They share one certificate, and the accounts of servers.MySQL.
+type Cluster struct {
+	Flavour string
+	Nodes   [clusterSize]*Node
+	binary  mysqld.Binary
+	dir     string
+	id      string // of the cluster or group
+	user    *syscall.Credential
+}
+
+// Node is a server of a cluster. Its methods are for one goroutine.
+type Node struct {
+	servers.MySQL
+	dir           string
+	group, states int // ports: for the group, and for Galera's state transfers
+	cmd           *exec.Cmd
+	exited        chan struct{}
+}
+
+// transfer is the program for state transfers, wsrep_sst_increment. The nodes of a test begin with the same data, and one
+// that returns needs only what it has missed, which Galera transfers itself: the program only says so. It does not
+// transfer a whole state; the real programs are in packages that install a service.
+// https://mariadb.com/docs/galera-cluster/galera-management/state-snapshot-transfers-ssts-in-galera-cluster
+const transfer = `#!/bin/sh
+while [ $# -gt 0 ]; do
+  case $1 in
+    --role) role=$2; shift ;;
+    --address) address=$2; shift ;;
+    --gtid) gtid=$2; shift ;;
+    --bypass) bypass=yes ;;
+  esac
+  shift
+done
+if [ "$role" = joiner ]; then
+  file=$(mktemp "$TRANSFERS/XXXXXX")
+  echo "ready 127.0.0.1:0/$(basename "$file")"
+  while [ ! -s "$file" ]; do sleep 0.05; done
+  cat "$file"
+  exit
+fi
+[ "$bypass" = yes ] || exit 1
+echo "$gtid 0" >"$TRANSFERS/new" && mv "$TRANSFERS/new" "$TRANSFERS/${address##*/}"
+echo "done $gtid"
+`
+
+// StartCluster starts a cluster. It is removed when the test ends.
+func StartCluster(t testing.TB, flavour string) *Cluster {
+	t.Helper()
+	c := &Cluster{Flavour: flavour, binary: binaryOf(t, flavour), id: uuid.NewString(), user: nobody(t)}
+	c.dir = launcherDir(t)
+	c.prepareTransfers(t)
+	ca, key, leaf := clusterCertificate(t)
+	for n := range c.Nodes {
+		c.Nodes[n] = &Node{dir: filepath.Join(c.dir, strconv.Itoa(n+1)), group: FreePort(t), states: FreePort(t),
+			MySQL: servers.MySQL{Flavour: flavour, Host: "127.0.0.1", Port: FreePort(t), CA: ca,
+				User: "root_of_test", Password: "a-private-password"}}
+	}
+	all := servers.AllMySQL(t)
+	templates := all[slices.IndexFunc(all, func(s servers.MySQL) bool { return s.Flavour == flavour })].Templates
+	found, err := filepath.Glob(filepath.Join(templates, flavour+"-*"))
+	if err != nil || len(found) == 0 {
+		t.Fatalf("no template in %s: %v", templates, err)
+	}
+	from := found[0]
+	for n, node := range c.Nodes {
+		c.initialise(t, n, from, key, leaf)
+		t.Cleanup(func() { node.Kill(t) })
+		if n == 0 && flavour == mysqld.MariaDB { // the others begin with its data and its position
+			c.Start(t, n, true)
+			node.signal(t, syscall.SIGTERM)
+			<-node.exited
+			from = filepath.Join(node.dir, "data")
+		}
+	}
+	for n := range c.Nodes {
+		c.Start(t, n, n == 0)
+	}
+	c.AwaitComplete(t)
+	with, err := servers.WithBrokerAccount(t.Context(), c.Nodes[0].MySQL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if flavour == mysqld.MySQL {
+		for _, table := range []string{"replication_group_members", "replication_connection_status"} {
+			if err := c.Nodes[0].Exec(t, "GRANT SELECT ON performance_schema."+table+" TO "+with.BrokerUser); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, node := range c.Nodes {
+		node.BrokerUser, node.BrokerPassword = with.BrokerUser, with.BrokerPassword
+	}
+	return c
+}
+
+func (c *Cluster) transfers() string { return filepath.Join(c.dir, "transfers") }
+
+func (c *Cluster) prepareTransfers(t testing.TB) {
+	t.Helper()
+	err := os.Mkdir(c.transfers(), 0o755)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(c.transfers(), "wsrep_sst_increment"), []byte(transfer), 0o755)
+	}
+	if err == nil && c.user != nil {
+		err = os.Chown(c.transfers(), int(c.user.Uid), int(c.user.Gid))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Addresses lists host:port of the nodes.
+func (c *Cluster) Addresses() (all []string) {
+	for _, node := range c.Nodes {
+		all = append(all, node.Address())
+	}
+	return all
+}
+
+// URI names all nodes, with the broker's account.
+func (c *Cluster) URI() string {
+	return fmt.Sprintf("mysql://%s:%s@%s/", c.Nodes[0].BrokerUser, c.Nodes[0].BrokerPassword,
+		strings.Join(c.Addresses(), ","))
+}
+
+// clusterCertificate returns the CA in PEM, and the files of the key and the certificate of the nodes.
+func clusterCertificate(t testing.TB) (ca string, key, leaf []byte) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	caDER, leafDER, err := certificate.New("cluster", private, "127.0.0.1", "localhost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encode := func(kind string, der []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}) }
+	return string(encode("CERTIFICATE", caDER)), encode("PRIVATE KEY", der), encode("CERTIFICATE", leafDER)
+}
+
+// nobody is the user of the servers if the tests run as root, because they refuse to run as root.
+func nobody(t testing.TB) *syscall.Credential {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	u, err := user.Lookup("nobody")
+	if err != nil {
+		t.Fatal(err)
+	}
+	uid, _ := strconv.ParseUint(u.Uid, 10, 32)
+	gid, _ := strconv.ParseUint(u.Gid, 10, 32)
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+}
+
+// initialise creates the data directory of a node as a copy of another one.
+func (c *Cluster) initialise(t testing.TB, n int, from string, key, leaf []byte) {
+	t.Helper()
+	node := c.Nodes[n]
+	if err := os.MkdirAll(node.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("cp", "-r", "--sparse=always", from, filepath.Join(node.dir, "data")).
+		CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	settings, err := servers.Settings(c.Flavour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := append([]string{"[mysqld]", "basedir=" + c.binary.BaseDir, "datadir=" + filepath.Join(node.dir, "data"),
+		"socket=" + filepath.Join(node.dir, "socket"), "pid-file=" + filepath.Join(node.dir, "pid"), "tmpdir=" + node.dir,
+		"secure-file-priv=" + map[string]string{mysqld.MySQL: "NULL", mysqld.MariaDB: node.dir}[c.Flavour],
+		"bind-address=127.0.0.1", "port=" + strconv.Itoa(node.Port), "skip-name-resolve",
+		"ssl-ca=" + filepath.Join(node.dir, "ca.pem"), "ssl-key=" + filepath.Join(node.dir, "key.pem"), "ssl-cert=" + filepath.Join(node.dir, "cert.pem"),
+		"server-id=" + strconv.Itoa(n+1), "innodb_flush_log_at_trx_commit=0", "innodb_buffer_pool_size=32M"}, settings...)
+	if c.Flavour == mysqld.MariaDB {
+		lines = append(lines, c.galera(n)...)
+	} else {
+		lines = append(lines, c.groupReplication(n)...)
+	}
+	admin := string(mysqld.AdminSQL(node.User, node.Password))
+	if c.Flavour == mysqld.MySQL { // what creates the account must not be a transaction of the group
+		admin = "SET sql_log_bin=0;\n" + admin + "SET sql_log_bin=1;\n"
+	}
+	for name, content := range map[string]string{"my.cnf": strings.Join(lines, "\n") + "\n", "ca.pem": node.CA, "key.pem": string(key),
+		"cert.pem": string(leaf), "admin.sql": admin} {
+		if err := os.WriteFile(filepath.Join(node.dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c.user != nil {
+		if err := filepath.WalkDir(node.dir, func(path string, _ os.DirEntry, err error) error {
+			return errors.Join(err, os.Chown(path, int(c.user.Uid), int(c.user.Gid)))
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// galera returns the settings of a Galera node.
+// https://mariadb.com/docs/galera-cluster/reference/galera-cluster-system-variables
+func (c *Cluster) galera(n int) []string {
+	found, _ := filepath.Glob("/usr/lib/galera/libgalera_smm.so")
+	library := slices.Concat(found, []string{"/usr/lib/libgalera_smm.so"})[0]
+	var group []string
+	for _, node := range c.Nodes {
+		group = append(group, "127.0.0.1:"+strconv.Itoa(node.group))
+	}
+	own := c.Nodes[n]
+	return []string{"wsrep_on=ON", "wsrep_provider=" + library, "wsrep_cluster_name=" + c.id[:8],
+		"wsrep_cluster_address=gcomm://" + strings.Join(group, ","),
+		"wsrep_node_address=127.0.0.1", "wsrep_node_name=node-" + strconv.Itoa(n+1),
+		"wsrep_node_incoming_address=" + own.Address(), "wsrep_sst_method=increment", "binlog_format=ROW",
+		"innodb_autoinc_lock_mode=2",
+		fmt.Sprintf("wsrep_provider_options=\"gmcast.listen_addr=tcp://127.0.0.1:%d;ist.recv_addr=127.0.0.1:%d;"+
+			"gcache.size=16M\"", own.group, own.states)}
+}
+
+// groupReplication returns the settings of a member of a group.
+// https://dev.mysql.com/doc/refman/8.4/en/group-replication-configuring-instances.html
+func (c *Cluster) groupReplication(n int) []string {
+	var group []string
+	for _, node := range c.Nodes {
+		group = append(group, "127.0.0.1:"+strconv.Itoa(node.group))
+	}
+	return []string{"gtid_mode=ON", "enforce_gtid_consistency=ON", "log_bin=binlog", "report_host=127.0.0.1",
+		"plugin_load_add=group_replication.so", "loose_group_replication_group_name=" + c.id,
+		"loose_group_replication_start_on_boot=OFF", "loose_group_replication_bootstrap_group=OFF",
+		"loose_group_replication_local_address=127.0.0.1:" + strconv.Itoa(c.Nodes[n].group),
+		"loose_group_replication_group_seeds=" + strings.Join(group, ","),
+		"loose_group_replication_member_expel_timeout=0",
+		"loose_group_replication_recovery_get_public_key=ON", "loose_group_replication_recovery_use_ssl=ON",
+		"loose_group_replication_exit_state_action=OFFLINE_MODE", "mysqlx=OFF", "sync_binlog=0"}
+}
+
+var wsrepPosition = regexp.MustCompile(`WSREP: Recovered position: (\S+)`)
+
+// Start starts a node. The first one of a cluster that does not run bootstraps it.
+func (c *Cluster) Start(t testing.TB, n int, bootstrap bool) {
+	t.Helper()
+	node := c.Nodes[n]
+	args := []string{"--defaults-file=" + filepath.Join(node.dir, "my.cnf")}
+	if c.Flavour == mysqld.MariaDB {
+		if position := c.recovered(t, n); position != "" {
+			args = append(args, "--wsrep_start_position="+position)
+		}
+		if bootstrap {
+			args = append(args, "--wsrep-new-cluster")
+		}
+	}
+	first := false
+	if _, err := os.Stat(filepath.Join(node.dir, "started")); err != nil {
+		first = true
+		if err := os.WriteFile(filepath.Join(node.dir, "started"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if first && (c.Flavour == mysqld.MySQL || bootstrap) {
+		args = append(args, "--init-file="+filepath.Join(node.dir, "admin.sql"))
+	}
+	node.run(t, c.command(args...))
+	node.awaitLogin(t)
+	if c.Flavour == mysqld.MySQL {
+		node.join(t, bootstrap)
+	}
+}
+
+// command returns a command that runs the server's program as its user.
+func (c *Cluster) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(c.binary.Path, args...)
+	cmd.Dir, cmd.Env = "/", []string{"PATH=" + c.transfers() + ":/usr/sbin:/usr/bin:/sbin:/bin",
+		"LC_ALL=C", "TRANSFERS=" + c.transfers()}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: c.user}
+	return cmd
+}
+
+// recovered finds out the position of a node that was killed, as mysqld_safe does, so that it gets only what it lacks.
+func (c *Cluster) recovered(t testing.TB, n int) string {
+	t.Helper()
+	state, err := os.ReadFile(filepath.Join(c.Nodes[n].dir, "data", "grastate.dat"))
+	if err != nil || !strings.Contains(string(state), "seqno:   -1") {
+		return ""
+	}
+	out, err := c.command("--defaults-file="+filepath.Join(c.Nodes[n].dir, "my.cnf"), "--wsrep-recover").CombinedOutput()
+	found := wsrepPosition.FindSubmatch(out)
+	if err != nil || found == nil {
+		t.Fatalf("find the position of node %d: %v: %s", n+1, err, out)
+	}
+	// A node that was killed soon after a transfer has none in this file, and would ask for the whole state.
+	uuid, seqno, _ := strings.Cut(string(found[1]), ":")
+	state = fmt.Appendf(nil, "# GALERA saved state\nversion: 2.1\nuuid: %s\nseqno: %s\nsafe_to_bootstrap: 0\n", uuid, seqno)
+	if err := os.WriteFile(filepath.Join(c.Nodes[n].dir, "data", "grastate.dat"), state, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return string(found[1])
+}
+
+func (n *Node) run(t testing.TB, cmd *exec.Cmd) {
+	t.Helper()
+	log, err := os.OpenFile(n.logFile(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	n.cmd, n.exited = cmd, make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // the log says how it ended
+		close(n.exited)
+	}()
+}
+
+func (n *Node) logFile() string { return filepath.Join(n.dir, "log") }
+
+// Log is what the server has printed.
+func (n *Node) Log() string {
+	text, _ := os.ReadFile(n.logFile())
+	return string(text)
+}
+
+func (n *Node) awaitLogin(t testing.TB) {
+	t.Helper()
+	for deadline := time.Now().Add(startTime); ; {
+		err := n.Query(t, "SELECT 1", new(int))
+		if err == nil {
+			return
+		}
+		select {
+		case <-n.exited:
+			t.Fatalf("the server has ended: %s", n.Log())
+		case <-time.After(pollEach):
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no login: %v: %s", err, n.Log())
+		}
+	}
+}
+
+// join makes a MySQL server a member of the group.
+func (n *Node) join(t testing.TB, bootstrap bool) {
+	t.Helper()
+	statements := []string{"START GROUP_REPLICATION USER='" + n.User + "', PASSWORD='" + n.Password + "'"}
+	if bootstrap {
+		statements = slices.Concat([]string{"SET GLOBAL group_replication_bootstrap_group=ON"}, statements,
+			[]string{"SET GLOBAL group_replication_bootstrap_group=OFF"})
+	}
+	for _, statement := range statements {
+		if err := n.Exec(t, statement); err != nil {
+			t.Fatalf("%s: %v: %s", strings.Split(statement, " PASSWORD")[0], err, n.Log())
+		}
+	}
+}
+
+// Exec runs a statement as an administrator.
+func (n *Node) Exec(t testing.TB, statement string) error {
+	t.Helper()
+	return n.with(t, func(ctx context.Context, db *sql.DB) error {
+		_, err := db.ExecContext(ctx, statement)
+		return err
+	})
+}
+
+// Query runs a query of one row as an administrator.
+func (n *Node) Query(t testing.TB, query string, into ...any) error {
+	t.Helper()
+	return n.with(t, func(ctx context.Context, db *sql.DB) error {
+		return db.QueryRowContext(ctx, query).Scan(into...)
+	})
+}
+
+func (n *Node) with(t testing.TB, fn func(context.Context, *sql.DB) error) error {
+	t.Helper()
+	db, err := n.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	return fn(ctx, db)
+}
+
+// AwaitComplete waits until every node says that all are members.
+func (c *Cluster) AwaitComplete(t testing.TB) {
+	t.Helper()
+	c.await(t, clusterSize, c.Nodes[:]...)
+}
+
+// await waits until the given nodes say that there are so many members, which have all that was written.
+func (c *Cluster) await(t testing.TB, members int, nodes ...*Node) {
+	t.Helper()
+	for _, node := range nodes {
+		Eventually(t, startTime, fmt.Sprintf("node %d is one of %d members", node.Port, members), func() bool {
+			n, err := c.members(t, node)
+			return err == nil && n == members
+		})
+	}
+}
+
+// members counts the members that a node knows, if it is one that is complete itself.
+func (c *Cluster) members(t testing.TB, node *Node) (count int, err error) {
+	if c.Flavour == mysqld.MySQL {
+		err := node.Query(t, "SELECT COUNT(*) FROM performance_schema.replication_group_members WHERE member_state = 'ONLINE'",
+			&count)
+		return count, err
+	}
+	err = node.Query(t, `SELECT IF((SELECT variable_value FROM information_schema.global_status
+			WHERE variable_name = 'wsrep_local_state_comment') = 'Synced', variable_value, 0)
+		FROM information_schema.global_status WHERE variable_name = 'wsrep_cluster_size'`, &count)
+	return count, err
+}
+
+// Primary returns the number of the node that accepts writes; of Galera, of the first one in the list.
+func (c *Cluster) Primary(t testing.TB) int {
+	t.Helper()
+	if c.Flavour == mysqld.MariaDB {
+		return slices.IndexFunc(c.Nodes[:], (*Node).Runs)
+	}
+	for n, node := range c.Nodes {
+		var primary bool
+		if node.Runs() && node.Query(t, `SELECT member_role = 'PRIMARY' FROM performance_schema.replication_group_members
+			WHERE member_id = @@server_uuid`, &primary) == nil && primary {
+			return n
+		}
+	}
+	return -1
+}
+
+// Runs reports whether the process of a node is there.
+func (n *Node) Runs() bool {
+	select {
+	case <-n.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+// Kill ends a node as a crash would.
+func (n *Node) Kill(t testing.TB) {
+	t.Helper()
+	if n.cmd == nil {
+		return
+	}
+	n.signal(t, syscall.SIGKILL)
+	<-n.exited
+}
+
+// Freeze stops a node: its connections stay open, and it does not answer.
+func (n *Node) Freeze(t testing.TB) { t.Helper(); n.signal(t, syscall.SIGSTOP) }
+
+// Thaw continues a frozen node.
+func (n *Node) Thaw(t testing.TB) { t.Helper(); n.signal(t, syscall.SIGCONT) }
+
+func (n *Node) signal(t testing.TB, s syscall.Signal) {
+	t.Helper()
+	if err := n.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		t.Fatal(err)
+	}
+}

@@ -67,7 +67,7 @@ chaos: ## kill, pause and fail brokers and servers at every point and at random,
 	CGO_ENABLED=1 CHAOS=long CHAOS_LAUNCHER=kubernetes MYSQLD='$(MYSQLD)' KUBERNETES_PROGRAMS='$(KUBERNETES_PROGRAMS)' \
 		go run ./test/servers/with-servers go test -race -count=1 -parallel 8 -timeout 60m -v ./test/model
 
-ha: ## kill the primary of PostgreSQL again and again, and print how long failovers take
+ha: ## kill primaries of PostgreSQL, Galera and Group Replication again and again, and print how long failovers take
 	@deploy/dev/install-packages.sh test
 	HA=long MYSQLD='$(MYSQLD)' go run ./test/servers/with-servers go test -count=1 -timeout 90m -v ./test/ha
 

@@ -9,11 +9,11 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # The longest come first, as go test begins packages in the order given: it should not end with one of them alone.
-longest='./test/e2e ./provisioner/launcher/process ./provisioner/launcher/kubernetes ./test/chaos ./test/connect
-  ./provisioner/doctor ./test/soak ./test/browser ./test/deploy ./test/model ./test/audit'
+longest='./test/e2e ./provisioner/launcher/process ./provisioner/launcher/kubernetes ./test/chaos ./test/ha
+  ./test/connect ./provisioner/doctor ./test/soak ./test/browser ./test/deploy ./test/model ./test/audit'
 # With the race detector, brokers take several times as long to start. These tests start so many that they go without
 # it: ./test/model, `make chaos` and the tests of the packages run the same code with it.
-without_race='./test/e2e ./test/chaos ./test/connect ./test/soak ./test/browser ./test/deploy'
+without_race='./test/e2e ./test/chaos ./test/ha ./test/connect ./test/soak ./test/browser ./test/deploy'
 
 # all_but lists the packages that are not among the arguments.
 all_but() {

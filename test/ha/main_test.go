@@ -1,5 +1,6 @@
-// Package ha kills the primary of the broker's PostgreSQL. It compares what platforms were told with what is left. The
-// long form, with the environment variable HA=long, repeats each failover and prints how long they take.
+// Package ha kills primaries: that of the broker's PostgreSQL, and those of clusters of MySQL and MariaDB servers. It
+// compares what platforms were told with what is left. The long form, with the environment variable HA=long, repeats
+// each failover and prints how long they take.
 package ha
 
 import (

@@ -13,8 +13,14 @@ import (
 // Notes are Secrets that no pod mounts. No server has a name with a dot.
 const notePrefix = "note."
 
-// noteKey is the key of a note's content, compressed by gzip.
-const noteKey = "content.gz"
+// The key of a note's content, and that of the content compressed by gzip, if it is long. A note has one of them.
+const (
+	noteKey       = "content"
+	compressedKey = "content.gz"
+)
+
+// longNote is from which length on a note is compressed. Brokers before 0.2.0 can read shorter ones.
+const longNote = 512 << 10
 
 func notePath(c *client, name string) (string, error) {
 	if err := launcher.CheckNoteName(name); err != nil {
@@ -29,16 +35,19 @@ func (l *Launcher) WriteNote(ctx context.Context, name string, content []byte) e
 	if err != nil {
 		return err
 	}
-	var compressed bytes.Buffer
-	to := gzip.NewWriter(&compressed)
-	if _, err := to.Write(content); err != nil {
-		return err
-	}
-	if err := to.Close(); err != nil {
-		return err
-	}
 	note := secret{APIVersion: "v1", Kind: "Secret", Metadata: metadata{Name: notePrefix + name,
-		Labels: map[string]string{managedByLabel: managedBy}}, Data: map[string][]byte{noteKey: compressed.Bytes()}}
+		Labels: map[string]string{managedByLabel: managedBy}}, Data: map[string][]byte{noteKey: append([]byte{}, content...)}}
+	if len(content) >= longNote {
+		var compressed bytes.Buffer
+		to := gzip.NewWriter(&compressed)
+		if _, err := to.Write(content); err != nil {
+			return err
+		}
+		if err := to.Close(); err != nil {
+			return err
+		}
+		note.Data = map[string][]byte{compressedKey: compressed.Bytes()}
+	}
 	if err := l.api.apply(ctx, path, note, nil); err != nil {
 		return fmt.Errorf("write a note: %w", err)
 	}
@@ -59,7 +68,11 @@ func (l *Launcher) ReadNote(ctx context.Context, name string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read a note: %w", err)
 	}
-	from, err := gzip.NewReader(bytes.NewReader(note.Data[noteKey]))
+	compressed, long := note.Data[compressedKey]
+	if !long {
+		return append([]byte{}, note.Data[noteKey]...), nil
+	}
+	from, err := gzip.NewReader(bytes.NewReader(compressed))
 	if err != nil {
 		return nil, fmt.Errorf("read a note: %w", err)
 	}

@@ -75,6 +75,10 @@ func (c *copier) divide(ctx context.Context, conn *sql.Conn, chunks chan<- chunk
 			continue
 		}
 		if err := eachChunk(ctx, conn, t, func(k chunk) error {
+			// Else a waiting ALTER TABLE would keep the workers from the chunks, and this connection waits for the workers.
+			if err := release(ctx, conn); err != nil {
+				return err
+			}
 			select {
 			case chunks <- k:
 				return nil
@@ -82,9 +86,6 @@ func (c *copier) divide(ctx context.Context, conn *sql.Conn, chunks chan<- chunk
 				return context.Cause(ctx)
 			}
 		}); err != nil {
-			return err
-		}
-		if err := release(ctx, conn); err != nil {
 			return err
 		}
 	}
@@ -110,13 +111,16 @@ func (c *copier) work(ctx context.Context, from *sql.Conn, chunks <-chan chunk) 
 		}
 		c.note(k, int(k.table.bytes/chunkBytes)+1)
 		if c.options.Gentle {
-			if err := rest(ctx, time.Since(since)); err != nil {
+			if err := rest(ctx, min(time.Since(since), longestRest)); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
 }
+
+// longestRest bounds the rest after a table that is one chunk. The snapshot stays open meanwhile.
+const longestRest = 10 * time.Second
 
 func rest(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)

@@ -41,7 +41,7 @@ var clusterSettings = map[string][]Setting{
 // clusterSettingsOf are the settings for a server of that flavour with these variables: none unless it is a node of a
 // cluster.
 func clusterSettingsOf(flavour string, v values) []Setting {
-	if v["wsrep_on"] == "ON" || v["group_replication_group_name"] != "" {
+	if flavour == MariaDB && v["wsrep_on"] == "ON" || flavour == MySQL && v["group_replication_group_name"] != "" {
 		return clusterSettings[flavour]
 	}
 	return nil

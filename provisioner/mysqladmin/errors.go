@@ -40,7 +40,6 @@ const (
 // outages are server errors that say that a statement cannot be executed now, but may be later.
 var outages = []uint16{
 	1047,               // a Galera node without a majority
-	1290,               // read-only: another node is the primary now
 	3100,               // Group Replication: the member could not commit
 	1040,               // too many connections
 	1053,               // server shutdown in progress
@@ -82,7 +81,6 @@ var refusals = []uint16{
 	1047, // a Galera node without a majority
 	1129, // host blocked because of connection errors
 	1135, // cannot create a thread
-	1290, // read-only: another node is the primary now
 	1203, // the account has max_user_connections
 	1226, // the same, by a limit of the account
 	1927, // connection killed, MariaDB; also when it shuts down

@@ -542,16 +542,21 @@ func (n *nodes) primaryChanges() int {
 	return changes
 }
 
-// demoted drops the open connections if an error says that their node accepts no writes any more.
-func (n *nodes) demoted(err error) {
+// demoted drops the open connections if an error says that their node accepts no writes any more. It returns the error,
+// which then is one of a server that cannot be reached.
+func (n *nodes) demoted(err error) error {
 	if n == nil || !(errors.Is(err, errReadOnlyNode) || slices.ContainsFunc(demotions, func(number uint16) bool {
 		return hasNumber(err, number)
 	})) {
-		return
+		return err
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.changes++
+	if errors.Is(err, errReadOnlyNode) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errReadOnlyNode, err)
 }
 
 // demotions are the errors of a node that was the primary.
@@ -567,9 +572,7 @@ func (s *Server) EndStaleSessions(ctx context.Context) error {
 	if s.nodes == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
-	defer cancel()
-	here, err := member(ctx, s.reads)
+	here, err := s.clusterHere(ctx)
 	if err != nil || here.group == "" {
 		return s.explain("read the members of the cluster", err)
 	}
@@ -579,27 +582,42 @@ func (s *Server) EndStaleSessions(ctx context.Context) error {
 		if n == primary {
 			continue
 		}
-		is, err := one.asMember(ctx, here.group, func(conn *sql.Conn) error {
-			if !one.away.Load() {
-				return nil
-			}
-			all, err := s.processList(ctx, conn)
-			for _, c := range all {
-				if err == nil && strings.HasPrefix(c.user, AccountPrefix) {
-					if _, err = conn.ExecContext(ctx, "KILL ?", c.id); hasNumber(err, errNoSuchThread) {
-						err = nil
-					}
-				}
-			}
-			return err
-		})
-		if !is {
-			one.away.Store(true)
-		} else if err == nil {
-			one.away.Store(false)
-		} else {
+		is, err := s.endStaleOn(ctx, one, here.group)
+		switch {
+		case is && err != nil:
 			errs = append(errs, fmt.Errorf("end sessions on node %s: %w", one.addr, err))
+		case is:
+			one.away.Store(false)
+		case here.members < len(s.nodes.all): // else it is a member that cannot be reached now
+			one.away.Store(true)
 		}
 	}
 	return s.explain("end sessions on nodes that were away", errors.Join(errs...))
+}
+
+func (s *Server) clusterHere(ctx context.Context) (membership, error) {
+	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
+	defer cancel()
+	return member(ctx, s.reads)
+}
+
+// endStaleOn kills the applications' sessions on a node if it was away. Each node has a time of its own, so that one
+// that hangs does not take that of the others.
+func (s *Server) endStaleOn(ctx context.Context, one *node, group string) (is bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*nodeTimeout)
+	defer cancel()
+	return one.asMember(ctx, group, func(conn *sql.Conn) error {
+		if !one.away.Load() {
+			return nil
+		}
+		all, err := s.processList(ctx, conn)
+		for _, c := range all {
+			if err == nil && strings.HasPrefix(c.user, AccountPrefix) {
+				if _, err = conn.ExecContext(ctx, "KILL ?", c.id); hasNumber(err, errNoSuchThread) {
+					err = nil
+				}
+			}
+		}
+		return err
+	})
 }

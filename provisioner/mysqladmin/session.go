@@ -36,7 +36,7 @@ func (s *Session) exec(ctx context.Context, statement string, args ...any) error
 	fault.Statement("after", statement)
 	if err != nil {
 		s.failed = true
-		s.server.nodes.demoted(err)
+		err = s.server.nodes.demoted(err)
 	}
 	return err
 }

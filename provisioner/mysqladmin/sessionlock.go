@@ -85,7 +85,7 @@ func (o opened) own(ctx context.Context, alive func() error) (*Session, error) {
 	}
 	if err == nil {
 		if err = o.session.fence(ctx); err != nil {
-			o.session.server.nodes.demoted(err)
+			err = o.session.server.nodes.demoted(err)
 		}
 	}
 	if err == nil {

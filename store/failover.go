@@ -22,17 +22,24 @@ const selectPosition = `SELECT (SELECT system_identifier FROM pg_control_system(
 	CASE WHEN pg_is_in_recovery() THEN 0
 		ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint END`
 
-// readPosition returns the zero position if the server does not tell: some services have no such functions.
+// readPosition returns timeline 1 of no system for a primary that does not tell: some services have no such functions.
+// Then a failover that loses commits is not noticed.
 func readPosition(ctx context.Context, conn *pgx.Conn) (position, error) {
 	rows, err := conn.Query(ctx, selectPosition)
 	if err != nil {
 		return position{}, err
 	}
 	p, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[position])
-	if code := refusal(err); code != "" && !outage(err) {
-		return position{}, nil
+	if refusal(err) == "" || outage(err) {
+		return p, err
 	}
-	return p, err
+	var writes bool
+	err = conn.QueryRow(ctx, "SELECT NOT pg_is_in_recovery() AND current_setting('transaction_read_only') = 'off'").
+		Scan(&writes)
+	if err != nil || !writes {
+		return position{}, err
+	}
+	return position{Timeline: 1}, nil
 }
 
 // Errors of connections to servers that are not the primary; they wrap ErrUnavailable.
@@ -96,6 +103,8 @@ func (s *Store) OnFailover(fn func(Failover)) {
 // connected prepares a new connection. It refuses a server that was replaced. With the first connection to a new
 // primary, it compares what is there with what this process has recorded, before anything else is done there.
 func (s *Store) connected(ctx context.Context, conn *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, statementTime) // the pool sets none
+	defer cancel()
 	if err := limitWaits(ctx, conn); err != nil {
 		return err
 	}
@@ -148,6 +157,7 @@ func (f *failover) follow(ctx context.Context, conn *pgx.Conn, at position) erro
 			if err != nil {
 				return fmt.Errorf("hold PostgreSQL: %w", err)
 			}
+			f.newest = Task{} // else the next failover would hold PostgreSQL again
 		}
 	}
 	f.closeConnections()

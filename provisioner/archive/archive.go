@@ -318,6 +318,10 @@ func (a *Archiver) makeRoom(ctx context.Context, admin *mysqladmin.Server, i sto
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), purgeTimeout)
 	defer cancel()
+	now, err := a.Store.GrowingLog(ctx, i.ID)
+	if err != nil || now.ID != l.ID || now.File != l.File || now.Position != l.Position {
+		return err // another broker goes on with it
+	}
 	if err := admin.PurgeBinaryLogs(ctx, has.End.File); err != nil {
 		return err
 	}

@@ -79,10 +79,14 @@ func (p *Provisioner) storeEntry(ctx context.Context, i store.Instance, b store.
 	if bytes.Equal(hash[:], has) {
 		return nil
 	}
+	attempt, err := p.store.BeginCredHubStore(ctx, b.CredHubName)
+	if err != nil {
+		return fmt.Errorf("record that CredHub is to store it: %w", err)
+	}
 	if err := p.credHub.Store(ctx, b.CredHubName, document, b.CredHubReader); err != nil {
 		return err
 	}
-	if err := p.store.SetCredHubStored(ctx, b.CredHubName, hash[:]); err != nil {
+	if err := p.store.SetCredHubStored(ctx, b.CredHubName, attempt, hash[:]); err != nil {
 		return fmt.Errorf("record what CredHub has: %w", err)
 	}
 	return nil
@@ -148,8 +152,7 @@ func (p *Provisioner) syncCredHub(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// checkEntry stores the credentials of a binding if they are not what CredHub has. After an error, CredHub may have
-// either.
+// checkEntry stores the credentials of a binding if they are not what CredHub has.
 func (p *Provisioner) checkEntry(ctx context.Context, e store.CredHubEntry) error {
 	i, err := p.store.Instance(ctx, e.InstanceID)
 	var b store.Binding
@@ -162,9 +165,8 @@ func (p *Provisioner) checkEntry(ctx context.Context, e store.CredHubEntry) erro
 	if err == nil {
 		err = p.storeEntry(ctx, i, b, e.Stored)
 	}
-	if err == nil {
-		return nil
+	if err != nil {
+		return fmt.Errorf("store the credentials of binding %q of instance %q: %w", e.BindingID, e.InstanceID, err)
 	}
-	return errors.Join(fmt.Errorf("store the credentials of binding %q of instance %q: %w", e.BindingID, e.InstanceID,
-		err), p.store.SetCredHubStored(ctx, e.Name, nil))
+	return nil
 }

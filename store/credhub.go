@@ -18,9 +18,17 @@ type CredHubEntry struct {
 
 const hubColumns = "e.name, e.reader, e.instance_id, e.binding_id, e.stored"
 
-// SetCredHubStored records the hash of what CredHub has of a binding, nil if that is not known.
-func (s *Store) SetCredHubStored(ctx context.Context, name string, hash []byte) error {
-	_, err := s.db.Exec(ctx, "UPDATE credhub_entry SET stored = $2, checked_at = now() WHERE name = $1", name, hash)
+// BeginCredHubStore records that it is not known what CredHub has of a binding, because it is about to be stored.
+func (s *Store) BeginCredHubStore(ctx context.Context, name string) (attempt int64, err error) {
+	return oneRow(ctx, s.pool, pgx.RowTo[int64], `UPDATE credhub_entry SET stored = NULL, attempt = attempt + 1
+		WHERE name = $1 RETURNING attempt`, name)
+}
+
+// SetCredHubStored records the hash of what an attempt has stored. If another one has begun since, CredHub may have
+// handled the two in either order: then the entry is due for UncheckedCredHub.
+func (s *Store) SetCredHubStored(ctx context.Context, name string, attempt int64, hash []byte) error {
+	_, err := s.db.Exec(ctx, `UPDATE credhub_entry SET stored = CASE WHEN attempt = $2 THEN $3::bytea END,
+		checked_at = CASE WHEN attempt = $2 THEN now() ELSE '-infinity' END WHERE name = $1`, name, attempt, hash)
 	return err
 }
 

@@ -37,9 +37,27 @@ func TestCredHubEntries(t *testing.T) {
 		tx.SetBindingState("i", "b", store.Ready)
 		return nil
 	})
-	if err := s.SetCredHubStored(ctx, "/c/u_2", []byte{1}); err != nil {
-		t.Fatal(err)
+	begin := func() (attempt int64) {
+		t.Helper()
+		attempt, err := s.BeginCredHubStore(ctx, "/c/u_2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return attempt
 	}
+	stored := func(attempt int64) {
+		t.Helper()
+		if err := s.SetCredHubStored(ctx, "/c/u_2", attempt, []byte{1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	earlier, later := begin(), begin()
+	stored(later)
+	stored(earlier) // CredHub may have handled it last
+	if found := unchecked(time.Minute); len(found) != 1 || found[0].Stored != nil {
+		t.Errorf("after two attempts at once: %+v", found)
+	}
+	stored(begin())
 	if found := unchecked(time.Minute); len(found) != 0 {
 		t.Errorf("already: %+v", found)
 	}

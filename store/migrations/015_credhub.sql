@@ -10,6 +10,7 @@ CREATE TABLE credhub_entry (
   instance_id text NOT NULL,                               -- no foreign key: it outlives the binding
   binding_id  text NOT NULL,
   stored      bytea,                                       -- a hash of what CredHub has; NULL: not known
+  attempt     bigint NOT NULL DEFAULT 0,                   -- to store it; grows
   checked_at  timestamptz NOT NULL DEFAULT now(),          -- when a broker last compared that with what it should have
   ended_at    timestamptz                                  -- when a broker first saw that its binding is gone
 );

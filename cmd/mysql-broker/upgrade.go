@@ -14,6 +14,7 @@ import (
 	"mysql-broker/cmd/mysql-broker/app"
 	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/store"
@@ -103,7 +104,7 @@ func withVersions(cmd *cobra.Command, fn func(context.Context, *console) error) 
 // outdated lists the instances whose servers have another version than their plans want, ordered by id.
 func (c *console) outdated(ctx context.Context, q store.InstanceQuery) (due []store.ListedInstance, err error) {
 	err = c.store.EachInstance(ctx, q, func(i store.ListedInstance) error {
-		if wanted := c.plans.Get(i.PlanID).Version; wanted != "" && i.ServerVersion != wanted {
+		if !hasVersion(c.plans.Get(i.PlanID), i.ServerFlavour, i.ServerVersion) {
 			due = append(due, i)
 		}
 		return nil
@@ -112,6 +113,11 @@ func (c *console) outdated(ctx context.Context, q store.InstanceQuery) (due []st
 		return nil, fmt.Errorf("list the instances: %w", err)
 	}
 	return due, nil
+}
+
+// hasVersion reports whether a server has the version that a plan wants, which may name a whole series.
+func hasVersion(of plan.Plan, flavour, version string) bool {
+	return of.Version == "" || launcher.Version{Flavour: flavour, Version: version}.Is(of.Flavour, of.Version)
 }
 
 // upgrading is a run of the command.
@@ -217,11 +223,22 @@ func (u *upgrading) ended(d upgradedDocument) {
 // upgrade upgrades an instance, or waits for the upgrade in progress.
 func (u *upgrading) upgrade(ctx context.Context, i store.ListedInstance) (result, reason string) {
 	t, err := u.store.LatestTask(ctx, i.ID, "", store.Update)
-	switch {
-	case err == nil && t.State == store.InProgress: // somebody has begun it
-	case err != nil && !errors.Is(err, store.ErrNotFound):
+	begun := err == nil && t.State == store.InProgress // by somebody else
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return failed, err.Error()
-	case u.platform != nil && u.platform.has[i.ID]:
+	}
+	full, err := u.store.Instance(ctx, i.ID)
+	if errors.Is(err, store.ErrNotFound) {
+		return skipped, "it was deleted"
+	}
+	if err != nil {
+		return u.outcome(ctx, err)
+	}
+	switch {
+	case begun:
+	// Cloud Foundry does not ask again for a version that it believes to be there, as after an undelete.
+	case u.platform != nil && u.platform.has[i.ID] &&
+		full.MaintenanceVersion != u.plans.Get(full.PlanID).MaintenanceVersion:
 		if err := u.platform.upgrade(ctx, i.ID, u.plans.Get(i.PlanID).MaintenanceVersion); err != nil {
 			return u.outcome(ctx, err)
 		}
@@ -254,12 +271,12 @@ func (u *upgrading) outcome(ctx context.Context, err error) (result, reason stri
 // check reports whether an instance has the version of its plan after an update, which may have been for another one.
 func (u *upgrading) check(ctx context.Context, i store.ListedInstance) (result, reason string) {
 	now, err := u.store.Instance(ctx, i.ID)
-	switch wanted := u.plans.Get(now.PlanID).Version; {
+	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return skipped, "it was deleted"
 	case err != nil:
 		return u.outcome(ctx, err)
-	case now.ServerVersion != wanted:
+	case !hasVersion(u.plans.Get(now.PlanID), now.ServerFlavour, now.ServerVersion):
 		return failed, fmt.Sprintf("it has version %s after the update", now.ServerVersion)
 	}
 	return upgraded, ""

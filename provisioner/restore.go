@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"mysql-broker/provisioner/backup"
 	"mysql-broker/provisioner/mysqladmin"
@@ -93,13 +94,37 @@ func (f filling) restore(ctx context.Context, run *task.Run, of plan.Plan, owner
 		if _, err := f.canHold(ctx, from, fmt.Sprintf("a backup of %s", from)); err != nil {
 			return err
 		}
-		return f.vault.Restore(ctx, m, to, transfer.Options{Events: of.Events, Later: events, Alive: run.Alive,
-			MaxBytes: 4*of.Quota() + 64<<20, Progress: f.reportProgress(ctx, run, "restored", percent("Restoring the backup"))})
+		return leavingOutBroken(run, func(leftOut func(string, bool, error) bool) error {
+			return f.vault.Restore(ctx, m, to, transfer.Options{Events: of.Events, Later: events, Alive: run.Alive,
+				MaxBytes: 4*of.Quota() + 64<<20, LeftOut: leftOut,
+				Progress: f.reportProgress(ctx, run, "restored", percent("Restoring the backup"))})
+		})
 	})
 	if err == nil && f.parameters.RestoreToTime != "" {
 		err = f.replay(ctx, run, owner, m, events)
 	}
 	return explainRestore(ctx, run, err)
+}
+
+// leavingOutBroken runs a restore that leaves views out that were broken when the backup was taken, as they cannot be
+// created. The task names them at its end.
+func leavingOutBroken(run *task.Run, restore func(leftOut func(string, bool, error) bool) error) error {
+	var all []string
+	err := restore(func(program string, broken bool, _ error) bool {
+		if broken {
+			all = append(all, program)
+		}
+		return broken
+	})
+	if err != nil {
+		return err
+	}
+	sentence := ""
+	if len(all) > 0 {
+		sentence = "Left out, because it uses something that was not there when the backup was taken: " +
+			strings.Join(all, ", ") + "."
+	}
+	return run.Advise(sentence)
 }
 
 // explainRestore says what users read about a restore that failed.

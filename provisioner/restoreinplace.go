@@ -180,6 +180,8 @@ func (p *Provisioner) restoreWorkflow(i store.Instance, r request) task.Workflow
 	replace := task.Step{Name: "restore", Progress: restoringSentence, Timeout: fillTimeout,
 		Do: p.keepingTurn(true, w.replace)}
 	endOwner := task.Step{Name: "end owner", Progress: "Finishing the database", Timeout: accountsTimeout, Do: w.endOwner}
+	endDefiners := endOwner
+	endDefiners.Do = w.endDefiners
 	flow := task.Workflow{
 		Durable: true,
 		Succeeded: func(tx *store.Tx, m task.Memory) {
@@ -212,7 +214,7 @@ func (p *Provisioner) restoreWorkflow(i store.Instance, r request) task.Workflow
 			Do: p.keepingTurn(false, w.write)},
 		dropReader,
 		{Name: "record", Progress: "Recording the backup", Do: w.record},
-		replace, endOwner,
+		replace, endDefiners,
 		{Name: "thaw", Progress: "Giving the write privileges back", Timeout: accountsTimeout, Do: w.thaw}}
 	flow.Cleanup = []task.Step{
 		{Name: "put back", Progress: "Putting the earlier data back", Timeout: fillTimeout,
@@ -224,8 +226,9 @@ func (p *Provisioner) restoreWorkflow(i store.Instance, r request) task.Workflow
 	return flow
 }
 
-// owner is the account that creates everything, and becomes the definer.
-func (w restoring) owner() string { return copyAccount(w.instance, "restoring owner") }
+// owner is the account that creates everything, and becomes the definer. Each restore has its own: programs of an
+// earlier one must not write while this one may.
+func (w restoring) owner() string { return copyAccount(w.instance, "restoring owner "+w.id) }
 
 func (w restoring) filling() filling {
 	return filling{Provisioner: w.Provisioner, instance: w.instance, lock: instanceLock(w.instance.ID)}
@@ -294,8 +297,7 @@ func (w restoring) makeAgain() (steps []task.Step) {
 			}})
 }
 
-// writers lists the accounts that may write before the task does, also as definers. After an earlier restore in place,
-// its owner is the definer of all programs.
+// writers lists the accounts that may write before the task does, also as definers.
 func (w restoring) writers(ctx context.Context) ([]store.BindingAccount, error) {
 	accounts, err := w.store.Accounts(ctx, w.instance.ID)
 	if err != nil {
@@ -354,7 +356,10 @@ func (w restoring) replace(ctx context.Context, run *task.Run) error {
 	o := transfer.Options{Events: of.Events, MaxBytes: 4*of.Quota() + 64<<20,
 		Progress: w.reportProgress(ctx, run, "restored", percent(restoringSentence))}
 	// The files of tables do not shrink with their rows.
-	return explainRestore(ctx, run, w.load(ctx, run, m, o, of.Events, current.OverSince != nil))
+	return explainRestore(ctx, run, leavingOutBroken(run, func(leftOut func(string, bool, error) bool) error {
+		o.LeftOut = leftOut
+		return w.load(ctx, run, m, o, of.Events, current.OverSince != nil)
+	}))
 }
 
 // load replaces the data by those of a backup. If empty is true, it drops all tables first.
@@ -377,7 +382,7 @@ func (w restoring) load(ctx context.Context, run *task.Run, m backup.Manifest, o
 	if err != nil {
 		return err
 	}
-	o.Alive = run.Alive
+	o.Alive, o.InPlace = run.Alive, true
 	return f.asOwner(ctx, run, owner, func(ctx context.Context, to transfer.Target) error {
 		if empty {
 			if err := transfer.Empty(ctx, to, run.Alive); err != nil {
@@ -406,9 +411,10 @@ func (w restoring) putBackOnce(ctx context.Context, run *task.Run) error {
 		return err
 	}
 	o := transfer.Options{Events: true, Progress: w.reportProgress(ctx, run, "put back", percent("Putting the data back")),
-		LeftOut: func(program string, err error) {
+		LeftOut: func(program string, _ bool, err error) bool {
 			w.log.Warn("a program was broken before a backup was restored, and could not be put back", "task",
 				task.Token(run.Task.ID), "instance_id", w.instance.ID, "name", program, "error", err)
+			return true
 		}}
 	return w.load(ctx, run, m, o, true, false)
 }
@@ -429,6 +435,33 @@ func (w restoring) endOwner(ctx context.Context, run *task.Run) error {
 				err = w.store.ForgetCopyAccount(ctx, leaseOf(run.Task), w.owner())
 			}
 			return err
+		})(ctx, run)
+}
+
+// endDefiners ends the owner, and drops the accounts that were kept only because they had defined something.
+func (w restoring) endDefiners(ctx context.Context, run *task.Run) error {
+	if err := w.endOwner(ctx, run); err != nil {
+		return err
+	}
+	accounts, err := w.users(ctx)
+	if err != nil {
+		return err
+	}
+	return w.inSession(w.instance, instanceLock(w.instance.ID),
+		func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
+			for _, a := range accounts {
+				if a.BindingID != "" || roleOf(a) == plan.ReadOnly { // which may read for a copy, and cannot define anything
+					continue
+				}
+				kept, err := s.RevokeAccess(ctx, a.Account, roleOf(a), w.instance.Database)
+				if err == nil && !kept {
+					err = w.store.ForgetCopyAccount(ctx, leaseOf(run.Task), a.Account)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
 		})(ctx, run)
 }
 

@@ -123,6 +123,7 @@ func (p *Provisioner) verifyBackup(ctx context.Context, run *task.Run, b store.B
 	}
 	return f.asOwner(ctx, run, owner, func(ctx context.Context, to transfer.Target) error {
 		return p.vault.Restore(ctx, m, to, transfer.Options{Events: true, Alive: run.Alive,
+			LeftOut:  func(_ string, broken bool, _ error) bool { return broken },
 			Progress: p.reportProgress(ctx, run, "verified", percent("Verifying backup "+b.ID))})
 	})
 }

@@ -52,7 +52,7 @@ func (x *execution) work() {
 	if x.task.Phase == store.Forward {
 		failed, err := x.steps(x.workflow.Steps)
 		if err == nil {
-			x.finish(store.Succeeded, x.workflow.Advice, x.workflow.Durable, func(tx *store.Tx) {
+			x.finish(store.Succeeded, x.advice(), x.workflow.Durable, func(tx *store.Tx) {
 				if x.workflow.Succeeded != nil {
 					x.workflow.Succeeded(tx, x.task.Memory)
 				}

@@ -63,6 +63,21 @@ func (r *Run) Report(ctx context.Context, sentence string) error {
 	return r.execution.progress(ctx, sentence)
 }
 
+// adviceKey is the key under which a task remembers what Advise was called with.
+const adviceKey = "advice"
+
+// Advise sets a sentence that users read after the workflow's advice, once the task has succeeded. "" is for none.
+func (r *Run) Advise(sentence string) error { return r.Remember(adviceKey, sentence) }
+
+// advice is what users read once the task has succeeded.
+func (x *execution) advice() string {
+	sentence := ""
+	if _, err := Memory(x.task.Memory).Recall(adviceKey, &sentence); err != nil {
+		x.log("what a task has to say at its end is lost", err)
+	}
+	return strings.TrimSpace(x.workflow.Advice + " " + sentence)
+}
+
 // Permanent marks an error that a retry cannot fix: the task is given up at once, and users read sentence. Cleanup
 // steps are retried nevertheless.
 func Permanent(sentence string, err error) error {

@@ -188,7 +188,7 @@ func (c *copier) withCollation(ctx context.Context, conn *sql.Conn, collation st
 func (c *copier) makeAll(ctx context.Context, conn *sql.Conn, list []program) error {
 	for len(list) > 0 {
 		var failed []program
-		var failure error
+		var failures []error
 		for _, p := range list {
 			err := p.make(ctx, c, conn)
 			switch {
@@ -196,20 +196,28 @@ func (c *copier) makeAll(ctx context.Context, conn *sql.Conn, list []program) er
 			case number(err) == 0:
 				return err // of the connection
 			default:
-				failed, failure = append(failed, p), err
+				failed, failures = append(failed, p), append(failures, err)
 			}
-		}
-		if len(failed) == len(list) && c.options.LeftOut != nil {
-			for _, p := range failed {
-				c.options.LeftOut(p.String(), failure)
-			}
-			return nil
 		}
 		if len(failed) == len(list) {
-			return refused(failure, "The %s cannot be created in the copy (MySQL error %d). It may use something that does not "+
-				"exist, or another database. Mend or drop it, and try again.", failed[len(failed)-1], number(failure))
+			return c.leaveOut(failed, failures)
 		}
 		list = failed
+	}
+	return nil
+}
+
+// Errors of a view of something that does not exist.
+var brokenView = []uint16{1054, errNoSuchTable, 1305, 1356}
+
+// leaveOut returns an error unless the copy may lack the programs.
+func (c *copier) leaveOut(failed []program, failures []error) error {
+	for n, p := range failed {
+		broken := p.kind == "VIEW" && slices.Contains(brokenView, number(failures[n]))
+		if c.options.LeftOut == nil || !c.options.LeftOut(p.String(), broken, failures[n]) {
+			return refused(failures[n], "The %s cannot be created in the copy (MySQL error %d). It may use something that does "+
+				"not exist, or another database. Mend or drop it, and try again.", p, number(failures[n]))
+		}
 	}
 	return nil
 }

@@ -61,10 +61,23 @@ func (c *copier) makeSchema(ctx context.Context, lost losses) error {
 			return lost.refuse(c.options.Into)
 		}
 	}
+	if c.functionsLast() {
+		return nil
+	}
+	return c.makeRoutinesAndViews(ctx, conn)
+}
+
+func (c *copier) makeRoutinesAndViews(ctx context.Context, conn *sql.Conn) error {
 	if err := c.makeAll(ctx, conn, c.programs.routines); err != nil {
 		return err
 	}
 	return c.makeAll(ctx, conn, c.programs.views)
+}
+
+// functionsLast reports whether routines and views are created after the rows: whoever reads a view runs its functions
+// in the name of the owner, who may write.
+func (c *copier) functionsLast() bool {
+	return c.options.InPlace && slices.ContainsFunc(c.programs.routines, func(p program) bool { return p.kind != "PROCEDURE" })
 }
 
 func (c *copier) dropPrograms(ctx context.Context, conn *sql.Conn) error {
@@ -172,6 +185,11 @@ func (c *copier) makeLate(ctx context.Context) error {
 		return err
 	}
 	defer discard(conn)
+	if c.functionsLast() {
+		if err := c.makeRoutinesAndViews(ctx, conn); err != nil {
+			return err
+		}
+	}
 	if err := c.makeAll(ctx, conn, c.programs.triggers); err != nil {
 		return err
 	}

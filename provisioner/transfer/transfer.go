@@ -40,9 +40,10 @@ type Options struct {
 	Into     string  // the target's flavour if it is not the source's, else ""
 	Lossy    bool    // a copy into another flavour may lack or change what that does not have
 	Later    *Events // if not nil, Copy and Load leave the events disabled and set them here
-	// LeftOut gets the programs that cannot be created, such as views that were broken in the source. If it is nil, the
-	// copy is refused.
-	LeftOut func(program string, err error)
+	// LeftOut gets each program that cannot be created, and reports whether the copy may lack it. broken says that it is a
+	// view of something that does not exist, as it was in the source. If LeftOut is nil, the copy is refused.
+	LeftOut func(program string, broken bool, err error) bool
+	InPlace bool // Load creates functions, and what may call them, after the rows: applications read meanwhile
 	// Locked is called at the moment of the snapshot, while nobody can write. Described is called once all definitions are
 	// read. Both may be nil.
 	Locked, Described func(context.Context) error

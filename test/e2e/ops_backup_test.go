@@ -51,6 +51,7 @@ func TestBackup(t *testing.T) {
 		expectRefusal(t, refused.restored(t, source.id, nil), 400, "object store")
 		without.Kill(t)
 
+		breakView(t, c)
 		expectError(t, source.update(t, now, body{"parameters": body{"backup": "now"}}), "AsyncRequired")
 		source.await(t, source.backUp(t).Expect(t, http.StatusAccepted).String("operation"))
 		if all := accountsOf(t, p, c); len(all) != 1 {
@@ -65,7 +66,10 @@ func TestBackup(t *testing.T) {
 			i := p.newInstance(t, plan)
 			expectError(t, i.provision(t, now, body{"context": cloudFoundry, "parameters": body{"restore_from": source.id}}),
 				"AsyncRequired")
-			i.await(t, i.restored(t, source.id, nil).Expect(t, http.StatusAccepted).String("operation"))
+			shown := i.await(t, i.restored(t, source.id, nil).Expect(t, http.StatusAccepted).String("operation"))
+			if last := shown[len(shown)-1]; !strings.HasPrefix(last, "Left out, ") || !strings.HasSuffix(last, ": view broken.") {
+				t.Errorf("the restore of a broken view ends with %q", last)
+			}
 			i.restored(t, source.id, nil).Expect(t, http.StatusOK)
 			expectClone(t, i)
 		}
@@ -93,6 +97,12 @@ func TestBackup(t *testing.T) {
 	})
 }
 
+// breakView leaves a view of a table that is gone.
+func breakView(t *testing.T, c credentials) {
+	t.Helper()
+	exec(t, c.open(t), "CREATE TABLE passing (id INT)", "CREATE VIEW broken AS SELECT id FROM passing", "DROP TABLE passing")
+}
+
 // runScheduled runs a scheduled task, and waits until it has ended.
 func runScheduled(t *testing.T, ts tasks, kind string) {
 	t.Helper()
@@ -117,7 +127,8 @@ func TestBackupsAreCaredFor(t *testing.T) {
 		p := startPlatform(t, private, env)
 		ts := openTasks(t, env)
 		d := desk{p, p.operator(env), p.admin(t), ts, nil}
-		source, _ := p.cloneable(t, "shared-small")
+		source, c := p.cloneable(t, "shared-small")
+		breakView(t, c)
 		d.run(t, 0, "backups", "now", source.id)
 		backups := func() (all []map[string]any) {
 			t.Helper()

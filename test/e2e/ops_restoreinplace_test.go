@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/uuid"
@@ -118,6 +119,9 @@ func TestRestoreInPlace(t *testing.T) {
 			i := p.provisioned(t, plan, body{"context": cloudFoundry})
 			_, c := i.bound(t, nil)
 			makeObjectsAs(t, c)
+			exec(t, c.open(t), "CREATE TABLE calls (id INT AUTO_INCREMENT PRIMARY KEY)", "CREATE FUNCTION called() RETURNS INT "+
+				"MODIFIES SQL DATA BEGIN INSERT INTO calls VALUES (NULL); RETURN 1; END",
+				"CREATE VIEW calling AS SELECT called() AS n")
 			_, reader := i.bound(t, body{"parameters": body{"role": "read-only"}})
 			was := contents(t, c)
 			id := i.backedUp(t)
@@ -137,14 +141,49 @@ func TestRestoreInPlace(t *testing.T) {
 				t.Errorf("the read-only binding reads %q", got)
 			}
 			before := backupIn(t, shown)
-			reached, release := holdAt(t, faults, "restore: freeze: done")
+			frozen, granted, filled := newGate(t, "restore: freeze: done"), newGate(t, "after: GRANT SELECT"),
+				newGate(t, "restore: restored")
+			var begun atomic.Bool
+			faults.Decide(func(_ int, at string) testdrive.Word {
+				frozen.pass(at)
+				filled.pass(at)
+				if at == "restore: restore: begins" {
+					begun.Store(true)
+				}
+				if begun.Load() {
+					granted.pass(at)
+				}
+				return testdrive.GoOn
+			})
 			operation = i.restoreBackup(t, before, "db").Expect(t, http.StatusAccepted).String("operation")
-			testdrive.Receive(t, reached, "the second restore is frozen")
+			testdrive.Receive(t, frozen.reached, "the second restore is frozen")
 			if _, err := c.open(t).Exec("CALL add_item()"); err == nil {
 				t.Error("a procedure that the first restore has created can write during the second one")
 			}
-			release()
+			frozen.release()
+			call := func(function string) {
+				t.Helper()
+				was := readAll(t, reader.open(t), "SELECT COUNT(*) FROM calls")
+				rows, err := reader.open(t).Query("SELECT n FROM calling")
+				if err == nil {
+					err = rows.Close()
+				}
+				if is := readAll(t, reader.open(t), "SELECT COUNT(*) FROM calls"); is[0] != was[0] {
+					t.Errorf("%s can write during the second restore (%v)", function, err)
+				}
+			}
+			if plan == "shared-small" {
+				testdrive.Receive(t, granted.reached, "the owner of the second restore may write")
+				call("a function that the first restore has created")
+			}
+			granted.release()
+			testdrive.Receive(t, filled.reached, "the second restore has rows")
+			call("a function of the backup")
+			filled.release()
 			i.await(t, operation)
+			if all := accountsOf(t, p, c); plan == "shared-small" && len(all) > 3 { // of two bindings, and a locked owner
+				t.Errorf("after two restores, the instance has the accounts %q", all)
+			}
 			expectContents(t, "what was there before in "+plan, c, spoilt)
 		}
 

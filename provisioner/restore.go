@@ -23,7 +23,7 @@ func (p *Provisioner) backupToRestore(ctx context.Context, q ProvisionRequest) (
 	}
 	name := q.Parameters.RestoreFrom
 	b, err = p.store.FindBackup(ctx, name)
-	if until := q.Parameters.RestoreToTime; err == nil && until != "" {
+	if until := q.Parameters.RestoreToTime; err == nil && !until.IsZero() {
 		by, of := tenantOf(q.OrganizationGUID, q.SpaceGUID, q.Context), tenant{b.Platform, b.OrganizationGUID, b.SpaceGUID}
 		if by.mayUse(of, q.Plan, p.plans.Get(b.PlanID)) {
 			b, err = p.backupBefore(ctx, q.Plan, name, until)
@@ -84,7 +84,7 @@ func (f filling) restore(ctx context.Context, run *task.Run, of plan.Plan, owner
 	if err != nil {
 		return explainBackup(run, err)
 	}
-	if f.parameters.RestoreToTime != "" {
+	if !f.parameters.RestoreToTime.IsZero() {
 		if err := f.undoReplay(ctx, run, owner); err != nil {
 			return err
 		}
@@ -100,7 +100,7 @@ func (f filling) restore(ctx context.Context, run *task.Run, of plan.Plan, owner
 				Progress: f.reportProgress(ctx, run, "restored", percent("Restoring the backup"))})
 		})
 	})
-	if err == nil && f.parameters.RestoreToTime != "" {
+	if err == nil && !f.parameters.RestoreToTime.IsZero() {
 		err = f.replay(ctx, run, owner, m, events)
 	}
 	return explainRestore(ctx, run, err)

@@ -57,11 +57,8 @@ func (b backingUp) mark(ctx context.Context, admin *mysqladmin.Server, m *backup
 }
 
 // backupBefore finds the backup from which a restore to a time begins. name is its id, or that of its instance.
-func (p *Provisioner) backupBefore(ctx context.Context, of plan.Plan, name, until string) (b store.Backup, err error) {
-	at, err := time.Parse(time.RFC3339Nano, until)
-	if err != nil {
-		return b, fmt.Errorf("read the time to restore to: %w", err)
-	}
+func (p *Provisioner) backupBefore(ctx context.Context, of plan.Plan, name string,
+	until time.Time) (b store.Backup, err error) {
 	if of.Kind != plan.Dedicated {
 		return b, refuse(Invalid, "Plan %s cannot restore to a time. Choose a dedicated plan, or leave restore_to_time out.",
 			of.Name)
@@ -75,12 +72,12 @@ func (p *Provisioner) backupBefore(ctx context.Context, of plan.Plan, name, unti
 			"since its latest backup. Leave restore_to_time out to restore a backup.", name)
 	}
 	for _, w := range all {
-		if !at.Before(w.From) && !at.After(w.Until) {
+		if !until.Before(w.From) && !until.After(w.Until) {
 			return p.store.Backup(ctx, w.BackupID)
 		}
 	}
-	return b, refuse(Invalid, "The time %s is not possible. %s can be restored to any time %s.", until, name,
-		possible(all))
+	return b, refuse(Invalid, "The time %s is not possible. %s can be restored to any time %s.",
+		until.Format(time.RFC3339Nano), name, possible(all))
 }
 
 // possible says between which times a restore is possible, in full seconds.
@@ -133,10 +130,7 @@ func (f filling) replay(ctx context.Context, run *task.Run, owner mysqladmin.Acc
 	if err != nil {
 		return err
 	}
-	until, err := time.Parse(time.RFC3339Nano, f.parameters.RestoreToTime)
-	if err != nil {
-		return fmt.Errorf("read the time to restore to: %w", err)
-	}
+	until := f.parameters.RestoreToTime
 	if m.BinaryLog == nil {
 		return task.Permanent("The backup does not say where in the binary logs it was taken.", errors.New("no position"))
 	}

@@ -50,7 +50,7 @@ func (c *Catalog) InstanceParameters(planID string, raw json.RawMessage) (plan.I
 	if err != nil {
 		return plan.InstanceParameters{}, err
 	}
-	if until != "" && given.texts[restoreFrom] == "" {
+	if !until.IsZero() && given.texts[restoreFrom] == "" {
 		return plan.InstanceParameters{}, parameterErrorf("Parameter %q needs %q, the service instance or the backup.",
 			restoreToTime, restoreFrom)
 	}
@@ -177,17 +177,17 @@ type parameters struct {
 }
 
 // time returns the parameter of that name as a time in UTC.
-func (given parameters) time(name string) (string, error) {
+func (given parameters) time(name string) (at time.Time, err error) {
 	text := given.texts[name]
 	if text == "" {
-		return "", nil
+		return at, nil
 	}
-	at, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		return "", parameterErrorf("Parameter %q must be a time with its zone, such as 2026-11-22T18:30:00Z or "+
+	at, err = time.Parse(time.RFC3339Nano, text)
+	if err != nil || at.UTC().Year() > 9999 { // which has no form in RFC 3339
+		return at, parameterErrorf("Parameter %q must be a time with its zone, such as 2026-11-22T18:30:00Z or "+
 			"2026-11-22T19:30:00+01:00 (RFC 3339).", name)
 	}
-	return at.UTC().Format(time.RFC3339Nano), nil
+	return at.UTC(), nil
 }
 
 // days returns the parameter of that name, a number of days.

@@ -184,7 +184,7 @@ func (a *Archiver) archive(ctx context.Context, i store.Instance, admin *mysqlad
 			return err
 		}
 		if lacks() {
-			return a.end(ctx, i, l)
+			return a.end(ctx, i, l, lacking(l))
 		}
 	}
 	log, err := a.Vault.OpenLog(ctx, backup.Log{ID: l.ID, InstanceID: l.InstanceID, Server: l.Server, Launcher: l.Launcher,
@@ -193,10 +193,10 @@ func (a *Archiver) archive(ctx context.Context, i store.Instance, admin *mysqlad
 		l, err = a.copy(ctx, admin, log, l, has)
 	}
 	if errors.Is(err, backup.ErrOtherFile) {
-		return a.end(ctx, i, l)
+		return a.end(ctx, i, l, lacking(l))
 	}
-	if errors.Is(err, binlog.ErrTooLong) {
-		return a.endTooLong(ctx, admin, i, l, has)
+	if errors.Is(err, binlog.ErrTooLong) { // the file is purged once the server writes to another one
+		return a.endAndPurge(ctx, admin, i, l, has, binlog.ErrTooLong.Error())
 	}
 	if err != nil {
 		return errors.Join(err, a.makeRoom(ctx, admin, i, l, has))
@@ -212,6 +212,10 @@ func (a *Archiver) archive(ctx context.Context, i store.Instance, admin *mysqlad
 		return admin.PurgeBinaryLogs(ctx, l.File)
 	}
 	return nil
+}
+
+func lacking(l store.BinaryLog) string {
+	return fmt.Sprintf("the server lacks %s from %d on", l.File, l.Position)
 }
 
 // catchUp records segments that PostgreSQL does not know, because it was restored from an older backup.
@@ -234,22 +238,17 @@ func (a *Archiver) catchUp(ctx context.Context, l store.BinaryLog) (store.Binary
 	return l, nil
 }
 
-// end ends an archive if the server no longer has the logs that would follow.
-func (a *Archiver) end(ctx context.Context, i store.Instance, l store.BinaryLog) error {
-	a.Logger.Error("an archive of binary logs has ended, because the server no longer has the next part; the "+
-		"instance can be restored to later times from its next backup on",
-		"instance_id", i.ID, "server", i.Location.Server, "archive", l.ID)
-	return a.Store.EndLog(ctx, l.ID, fmt.Sprintf("the server lacks %s from %d on", l.File, l.Position))
+// end ends an archive. The next backup begins another one.
+func (a *Archiver) end(ctx context.Context, i store.Instance, l store.BinaryLog, reason string) error {
+	a.Logger.Error("an archive of binary logs has ended; the instance can be restored to later times from its next backup "+
+		"on", "instance_id", i.ID, "server", i.Location.Server, "archive", l.ID, "reason", reason)
+	return a.Store.EndLog(ctx, l.ID, reason)
 }
 
-// endTooLong ends an archive at a file that cannot be read to its end, and purges that file once the server writes to
-// another one.
-func (a *Archiver) endTooLong(ctx context.Context, admin *mysqladmin.Server, i store.Instance, l store.BinaryLog,
-	has mysqladmin.BinaryLogs) error {
-	a.Logger.Error("an archive of binary logs has ended, because a file of the server's is too long to be read; the "+
-		"instance can be restored to later times from its next backup on",
-		"instance_id", i.ID, "server", i.Location.Server, "archive", l.ID)
-	if err := a.Store.EndLog(ctx, l.ID, binlog.ErrTooLong.Error()); err != nil {
+// endAndPurge ends an archive, and purges the logs that it lacks.
+func (a *Archiver) endAndPurge(ctx context.Context, admin *mysqladmin.Server, i store.Instance, l store.BinaryLog,
+	has mysqladmin.BinaryLogs, reason string) error {
+	if err := a.end(ctx, i, l, reason); err != nil {
 		return err
 	}
 	return admin.PurgeBinaryLogs(ctx, has.End.File)
@@ -322,13 +321,7 @@ func (a *Archiver) makeRoom(ctx context.Context, admin *mysqladmin.Server, i sto
 	if err != nil || now.ID != l.ID || now.File != l.File || now.Position != l.Position {
 		return err // another broker goes on with it
 	}
-	if err := admin.PurgeBinaryLogs(ctx, has.End.File); err != nil {
-		return err
-	}
-	a.Logger.Error("binary logs were purged before they were archived, because they filled the server's disk; the "+
-		"instance can be restored to later times from its next backup on", "instance_id", i.ID, "server", i.Location.Server,
-		"archive", l.ID)
-	return a.Store.EndLog(ctx, l.ID, "the logs could not be archived, and filled the server's disk")
+	return a.endAndPurge(ctx, admin, i, l, has, "the logs could not be archived, and filled the server's disk")
 }
 
 // tidy deletes what no backup needs.

@@ -1,5 +1,7 @@
 package plan
 
+import "time"
+
 // InstanceParameters are what a developer may ask for with an instance. Empty means the server's utf8mb4 default.
 type InstanceParameters struct {
 	Charset   string `json:"charset,omitempty"`
@@ -14,9 +16,8 @@ type InstanceParameters struct {
 	// RestoreFrom is the id of a backup, or of an instance whose latest backup the new one gets.
 	RestoreFrom string `json:"restore_from,omitempty"`
 
-	// RestoreToTime is the time to which the data of RestoreFrom are restored, as time.RFC3339Nano in UTC; "" for the time
-	// of the backup.
-	RestoreToTime string `json:"restore_to_time,omitempty"`
+	// RestoreToTime is the time to which the data of RestoreFrom are restored, in UTC; zero for the time of the backup.
+	RestoreToTime time.Time `json:"restore_to_time,omitzero"`
 
 	// Undelete is the id or the name of a deleted instance whose data the new one gets.
 	Undelete string `json:"undelete,omitempty"`

@@ -246,18 +246,12 @@ func TestBackupsAreCaredFor(t *testing.T) {
 func TestBackupInterrupted(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		private := testdrive.Private(t, s.Flavour)
 		service := s3.Start(t)
-		env := testdrive.Environment(t, private)
 		proxy := testdrive.NewProxy(t, service.Address)
-		service.ConfigureAt(env, proxy.Addr())
-		faults := testdrive.NewFaults(t, env)
-		p := startPlatform(t, private, env)
-		ts := openTasks(t, env)
-		d := desk{p, p.operator(env), p.admin(t), ts, faults}
-		source := p.ownInstance(t, "shared-small")
-		source.provision(t, now, body{"context": cloudFoundry}).Expect(t, http.StatusCreated)
-		c := makeObjects(t, source)
+		d, source, c, restart := interrupted(t, s.Flavour, func(env map[string]string) {
+			service.ConfigureAt(env, proxy.Addr())
+		})
+		p, ts, faults := d.platform, d.tasks, d.faults
 		const written = "backup: written"
 
 		// An operator cancels it.
@@ -311,7 +305,7 @@ func TestBackupInterrupted(t *testing.T) {
 		p.Wait(t)
 		service.Stop()
 		reached, release = holdAt(t, faults, written)
-		p = startPlatform(t, private, env)
+		p = restart()
 		source.platform = p
 		service.Start(t)
 		testdrive.Receive(t, reached, "rows are written again")
@@ -334,7 +328,7 @@ func TestBackupInterrupted(t *testing.T) {
 		p.Wait(t)
 		faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
 		proxy.Cut()
-		p = startPlatform(t, private, env)
+		p = restart()
 		i.platform, source.platform = p, p
 		i.await(t, operation)
 		expectClone(t, i)

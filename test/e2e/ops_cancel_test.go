@@ -35,6 +35,25 @@ func newDesk(t *testing.T, flavour string) desk {
 	return desk{p, p.operator(env), p.admin(t), openTasks(t, env), faults}
 }
 
+// interrupted prepares a test that kills the broker while it works with the data of an instance. restart starts another
+// one.
+func interrupted(t *testing.T, flavour string, configure func(env map[string]string)) (d desk, i instance,
+	c credentials, restart func() platform) {
+	t.Helper()
+	private := testdrive.Private(t, flavour)
+	env := testdrive.Environment(t, private)
+	configure(env)
+	faults := testdrive.NewFaults(t, env)
+	restart = func() platform {
+		t.Helper()
+		return startPlatform(t, private, env)
+	}
+	p := restart()
+	i = p.ownInstance(t, "shared-small")
+	i.provision(t, now, body{"context": cloudFoundry}).Expect(t, http.StatusCreated)
+	return desk{p, p.operator(env), p.admin(t), openTasks(t, env), faults}, i, makeObjects(t, i), restart
+}
+
 // failing makes every step of that name fail until enough is called.
 func (d desk) failing(step string) (enough func()) {
 	d.faults.Decide(func(_ int, point string) testdrive.Word {

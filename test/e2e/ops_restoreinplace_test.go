@@ -245,18 +245,11 @@ func planID(t *testing.T, plan string) string {
 func TestRestoreInPlaceInterrupted(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		private := testdrive.Private(t, s.Flavour)
-		env := testdrive.Environment(t, private)
-		env["CATALOG"] = catalogRetaining(t)
 		store := filepath.Join(t.TempDir(), "store")
-		env["BACKUP_STORE"] = "file://" + store
-		faults := testdrive.NewFaults(t, env)
-		p := startPlatform(t, private, env)
-		ts := openTasks(t, env)
-		d := desk{p, p.operator(env), p.admin(t), ts, faults}
-		i := p.ownInstance(t, "shared-small")
-		i.provision(t, now, body{"context": cloudFoundry}).Expect(t, http.StatusCreated)
-		c := makeObjects(t, i)
+		d, i, c, restart := interrupted(t, s.Flavour, func(env map[string]string) {
+			env["CATALOG"], env["BACKUP_STORE"] = catalogRetaining(t), "file://"+store
+		})
+		p, ts, faults := d.platform, d.tasks, d.faults
 		was := contents(t, c)
 		id := i.backedUp(t)
 		spoil(t, c)
@@ -319,7 +312,7 @@ func TestRestoreInPlaceInterrupted(t *testing.T) {
 			i.restoreBackup(t, id, "db")
 			p.Wait(t)
 			faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
-			p = startPlatform(t, private, env)
+			p = restart()
 			i.platform, d.platform = p, p
 			operation := d.latest(t, i)
 			if state, says := d.ended(t, operation); state != "succeeded" {
@@ -353,7 +346,7 @@ func TestRestoreInPlaceInterrupted(t *testing.T) {
 			})
 			victim.Wait(t)
 			faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
-			p = startPlatform(t, private, env)
+			p = restart()
 			i.platform, d.platform = p, p
 			if state, says := d.ended(t, operation); state != "failed" || !strings.HasPrefix(says, byOperator) {
 				t.Errorf("the restore that was cancelled and killed at %s %s: %s", point, state, says)

@@ -240,8 +240,8 @@ func (a *Archiver) catchUp(ctx context.Context, l store.BinaryLog) (store.Binary
 
 // end ends an archive. The next backup begins another one.
 func (a *Archiver) end(ctx context.Context, i store.Instance, l store.BinaryLog, reason string) error {
-	a.Logger.Error("an archive of binary logs has ended; the instance can be restored to later times from its next backup "+
-		"on", "instance_id", i.ID, "server", i.Location.Server, "archive", l.ID, "reason", reason)
+	a.Logger.Error("an archive of binary logs has ended; the instance can be restored to later times from its next "+
+		"backup on", "instance_id", i.ID, "server", i.Location.Server, "archive", l.ID, "reason", reason)
 	return a.Store.EndLog(ctx, l.ID, reason)
 }
 

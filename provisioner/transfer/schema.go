@@ -77,7 +77,9 @@ func (c *copier) makeRoutinesAndViews(ctx context.Context, conn *sql.Conn) error
 // functionsLast reports whether routines and views are created after the rows: whoever reads a view runs its functions
 // in the name of the owner, who may write.
 func (c *copier) functionsLast() bool {
-	return c.options.InPlace && slices.ContainsFunc(c.programs.routines, func(p program) bool { return p.kind != "PROCEDURE" })
+	return c.options.InPlace && slices.ContainsFunc(c.programs.routines, func(p program) bool {
+		return p.kind != "PROCEDURE"
+	})
 }
 
 func (c *copier) dropPrograms(ctx context.Context, conn *sql.Conn) error {

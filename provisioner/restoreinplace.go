@@ -219,7 +219,7 @@ func (p *Provisioner) restoreWorkflow(i store.Instance, r request) task.Workflow
 	flow.Cleanup = []task.Step{
 		{Name: "put back", Progress: "Putting the earlier data back", Timeout: fillTimeout,
 			Do: p.keepingTurn(true, w.putBack)},
-		endOwner,
+		endDefiners,
 		{Name: "thaw", Progress: "Giving the write privileges back", Timeout: accountsTimeout, Do: w.thawAsBefore},
 		dropReader,
 		{Name: "delete", Progress: "Deleting the unfinished backup", Timeout: accountsTimeout, Do: w.deleteIncomplete}}

@@ -15,15 +15,18 @@ const logTailBytes = 4096
 // logTail returns the last errors that the server logged, for an error message.
 func logTail(sd serverDir) string { return tellingLines(readLogTail(sd)) }
 
-func readLogTail(sd serverDir) string {
+func readLogTail(sd serverDir) string { return readLogEnd(sd, logTailBytes) }
+
+// readLogEnd returns at most that many bytes of the end of a log.
+func readLogEnd(sd serverDir, limit int64) string {
 	f, err := os.Open(sd.logFile())
 	if err != nil {
 		return err.Error()
 	}
 	defer f.Close()
 	// In a shorter log the seek fails, and the offset stays at the beginning.
-	_, _ = f.Seek(-logTailBytes, io.SeekEnd)
-	text, err := io.ReadAll(io.LimitReader(f, logTailBytes))
+	_, _ = f.Seek(-limit, io.SeekEnd)
+	text, err := io.ReadAll(io.LimitReader(f, limit))
 	if err != nil {
 		return err.Error()
 	}

@@ -52,6 +52,10 @@ func (l *Launcher) programFor(sd serverDir, st state) (mysqld.Binary, error) {
 			all[0].Path)
 	}
 	of := l.versionOfData(sd, st)
+	if oldest := all[len(all)-1]; of == "" && !launcher.SameSeries(oldest.Version, all[0].Version) {
+		return mysqld.Binary{}, fmt.Errorf("server %s: the version of its data is not known, and the programs here are %v: "+
+			"offer only those of the series that it last ran with, until it runs", sd.id, l.Versions())
+	}
 	for _, b := range slices.Backward(all) { // the oldest first
 		if launcher.CompareVersions(b.Version, of) >= 0 {
 			return b, nil
@@ -66,19 +70,60 @@ func (l *Launcher) programFor(sd serverDir, st state) (mysqld.Binary, error) {
 		of, l.Versions())
 }
 
-// versionOfData returns the version of a server's data. If it is not recorded, it is that of the last start, or "".
-// Within a series it is the version of the program, which may have been replaced by a later one.
+// versionOfData returns the version of a server's data. If it is not recorded, it is that of the running server or of
+// the last start, or "". Within a series it is the version of the program, which may have been replaced by a later one.
 func (l *Launcher) versionOfData(sd serverDir, st state) string {
 	if st.Version != "" {
 		return st.Version
 	}
-	return startedVersion(readLogTail(sd))
+	if version := l.runningVersion(sd); version != "" {
+		return version
+	}
+	return startedVersion(readLogEnd(sd, versionLogBytes))
 }
 
-// readyLine is what both flavours log at the end of a start.
-var readyLine = regexp.MustCompile(`ready for connections\.? Version: '(\d+\.\d+\.\d+)`)
+// runningVersion returns the version of the program that a server runs, or "" if it does not run, or if the program was
+// replaced since. The program is not asked: a tenant may have taken over the process.
+func (l *Launcher) runningVersion(sd serverDir) string {
+	s, err := searchProcesses(sd, l.owner)
+	if s == nil || err != nil { // then the log says it
+		return ""
+	}
+	defer s.close()
+	runs, err := os.Stat(fmt.Sprintf("/proc/%d/exe", s.pid))
+	if err != nil {
+		return ""
+	}
+	for _, b := range l.programs() {
+		if info, err := os.Stat(b.Path); err == nil && os.SameFile(info, runs) {
+			return b.Version
+		}
+	}
+	return ""
+}
 
-// startedVersion returns the version in the last such line of a log, or "".
+// recordVersion records the version of the data of a server that runs, if an earlier broker has not. The caller holds
+// its lock.
+func (l *Launcher) recordVersion(sd serverDir, st state) {
+	if st.Version != "" || st.Phase != phaseReady {
+		return
+	}
+	if st.Version = l.versionOfData(sd, st); st.Version == "" {
+		l.cfg.Logger.Warn("the version of a server's data is not known", "server", sd.id)
+		return
+	}
+	if err := sd.saveState(st); err != nil { // it is tried again when the server is looked for next
+		l.cfg.Logger.Warn("the version of a server's data was not recorded", "server", sd.id, "error", err)
+	}
+}
+
+// versionLogBytes is how much of the end of a log is searched for the last start. Servers log little between starts.
+const versionLogBytes = 1 << 20
+
+// readyLine is what both flavours log at the end of a start: MySQL in one line, MariaDB in two.
+var readyLine = regexp.MustCompile(`ready for connections\.?\s+Version: '(\d+\.\d+\.\d+)`)
+
+// startedVersion returns the version that a log names last so, or "".
 func startedVersion(log string) string {
 	all := readyLine.FindAllStringSubmatch(log, -1)
 	if len(all) == 0 {

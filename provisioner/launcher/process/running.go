@@ -18,6 +18,9 @@ func (l *Launcher) ensureUp(ctx context.Context, sd serverDir, st state) error {
 // ensureRunning returns a ready server, and starts it if it does not run. The caller holds its lock.
 func (l *Launcher) ensureRunning(ctx context.Context, sd serverDir, st state) (s *server, started bool, err error) {
 	if s, err = findServer(ctx, sd, l.owner); s != nil || err != nil {
+		if s != nil {
+			l.recordVersion(sd, st)
+		}
 		return s, false, err
 	}
 	log := readLogTail(sd)

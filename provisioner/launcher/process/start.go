@@ -43,9 +43,12 @@ func (l *Launcher) start(ctx context.Context, sd serverDir, st state, options ..
 		return nil, err
 	}
 	// Within a series, and on MySQL, the program upgrades the data, and older ones may refuse them afterwards.
-	if of := l.versionOfData(sd, st); st.Phase == phaseReady && st.Version != b.Version &&
-		(of == "" || st.Flavour == mysqld.MySQL || launcher.SameSeries(of, b.Version)) {
-		st.Version = b.Version
+	version := l.versionOfData(sd, st)
+	if version == "" || st.Flavour == mysqld.MySQL || launcher.SameSeries(version, b.Version) {
+		version = b.Version
+	}
+	if st.Phase == phaseReady && st.Version != version {
+		st.Version = version
 		if err := sd.saveState(st); err != nil && !saysDiskFull(err) {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,8 +29,9 @@ const (
 	dataUpgradeTime = time.Hour
 )
 
-// offline are the options of a server that only this host's programs can reach, through its socket.
-var offline = []string{"--skip-networking"}
+// offline are the options of a server that only this host's programs can reach, through its socket. Tenants' events do
+// not run: after a revert, what they did would be lost or done again.
+var offline = []string{"--skip-networking", "--event-scheduler=OFF"}
 
 // dataUpgrade are the options with which MySQL upgrades its data, even if it was killed while it did so before.
 // https://dev.mysql.com/doc/refman/8.4/en/server-options.html#option_mysqld_upgrade
@@ -38,6 +40,11 @@ var dataUpgrade = map[string][]string{mysqld.MySQL: {"--loose-upgrade=FORCE"}}
 func (d serverDir) copyDir() string       { return filepath.Join(d.dir, "before-upgrade") }
 func (d serverDir) inventoryFile() string { return filepath.Join(d.dir, "before-upgrade.json") }
 func (d serverDir) loginFile() string     { return filepath.Join(d.dir, "upgrade.cnf") }
+
+// removeUpgradeFiles removes what only an unfinished upgrade needs, a password and a copy of the data among it.
+func (d serverDir) removeUpgradeFiles() error {
+	return removeIfThere(d.copyDir(), d.copyDir()+unfinished, d.inventoryFile(), d.loginFile())
+}
 
 // Upgrade implements launcher.Upgrader. While phaseUpgrading is recorded, applications cannot connect, so that going
 // back loses nothing that they have written. If a broker dies in that phase, the next call starts again from the copy
@@ -86,7 +93,7 @@ func (l *Launcher) Upgrade(ctx context.Context, spec launcher.Spec,
 		return end, err
 	}
 	fault.Point("upgrade", "answers")
-	return end, removeIfThere(sd.copyDir(), sd.inventoryFile())
+	return end, sd.removeUpgradeFiles()
 }
 
 // upgradeData copies the data of a server, upgrades them, and compares. Then the server is ready to be started.
@@ -94,14 +101,19 @@ func (l *Launcher) upgradeData(ctx context.Context, sd serverDir, st state, to m
 	report func(progress string)) (state, error) {
 	end := (*server).kill // nobody needs what an earlier attempt wrote
 	if st.Phase == phaseReady {
-		if err := roomToCopy(sd); err != nil { // before it is stopped
+		present, err := l.programFor(sd, st) // before it is stopped
+		if err != nil {
+			return st, err
+		}
+		if err := roomToCopy(sd); err != nil {
 			return st, err
 		}
 		report("Stopping the server")
 		if err := ended(ctx); err != nil {
 			return st, err
 		}
-		st.Version, st.Phase, st.Copied = l.versionOfData(sd, st), phaseUpgrading, false
+		st.Version = cmp.Or(l.versionOfData(sd, st), present.Version)
+		st.Phase, st.Copied = phaseUpgrading, false
 		if err := sd.saveState(st); err != nil {
 			return st, err
 		}
@@ -186,9 +198,14 @@ func roomToCopy(sd serverDir) error {
 	return err
 }
 
-// keepCopy makes the copy of the data of a server that does not run. If there is one, it makes the data equal to it.
+// keepCopy makes the copy of the data of a server that does not run. If there is one, it makes the data equal to it. If
+// a revert has moved the copy back and then ended, the data are those of before.
 func (l *Launcher) keepCopy(ctx context.Context, sd serverDir, st *state, spec launcher.Spec) error {
-	if st.Copied {
+	_, err := os.Stat(sd.copyDir())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if st.Copied && err == nil {
 		if err := removeIfThere(sd.dataDir()); err != nil {
 			return err
 		}
@@ -348,7 +365,9 @@ func (l *Launcher) Revert(ctx context.Context, spec launcher.Spec,
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
-	report("Putting the data of before back")
+	if st.Phase == phaseUpgrading {
+		report("Putting the data of before back")
+	}
 	if err := ended(ctx); err != nil {
 		return launcher.Endpoint{}, err
 	}
@@ -361,7 +380,11 @@ func (l *Launcher) Revert(ctx context.Context, spec launcher.Spec,
 	if err := l.ensureUp(ctx, sd, st); err != nil {
 		return launcher.Endpoint{}, err
 	}
-	return l.answerFor(ctx, sd, st, spec)
+	end, err := l.answerFor(ctx, sd, st, spec)
+	if err != nil {
+		return end, err
+	}
+	return end, sd.removeUpgradeFiles()
 }
 
 // abandonUpgrade makes a server ready again, as it was before an upgrade that has not succeeded. It does not start it.
@@ -392,5 +415,5 @@ func (l *Launcher) abandonUpgrade(ctx context.Context, sd serverDir, st state) (
 	if err := sd.saveState(st); err != nil {
 		return st, err
 	}
-	return st, removeIfThere(sd.copyDir(), sd.copyDir()+unfinished, sd.inventoryFile())
+	return st, sd.removeUpgradeFiles()
 }

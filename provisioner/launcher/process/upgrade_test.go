@@ -3,6 +3,7 @@ package process_test
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -40,7 +41,8 @@ func checkUpgraded(t *testing.T, db *sql.DB, version string) {
 	}
 	for query, want := range map[string]int64{"SELECT COUNT(*) FROM app.v": 2, "SELECT app.f()": 7,
 		"SELECT COUNT(*) FROM information_schema.triggers WHERE trigger_schema = 'app'": 1,
-		"SELECT COUNT(*) FROM information_schema.events WHERE event_schema = 'app'":     1} {
+		"SELECT COUNT(*) FROM information_schema.events WHERE event_schema = 'app'":     1,
+		"SELECT @@event_scheduler = 'ON'":                                               1} {
 		if got := queryInt(t, db, query); got != want {
 			t.Errorf("%s: %d, want %d", query, got, want)
 		}
@@ -53,7 +55,10 @@ func TestUpgrade(t *testing.T) {
 		old := open(t, cfg)
 		spec, tenant := newSpec("riser"), newSpec("tenant")
 		end := launch(t, old, spec)
-		fillForUpgrade(t, connect(t, spec, end), tenant.AdminPassword)
+		db := connect(t, spec, end)
+		fillForUpgrade(t, db, tenant.AdminPassword)
+		exec(t, db, "CREATE DATABASE ticks", "CREATE TABLE ticks.t (offline INT)",
+			"CREATE EVENT ticks.e ON SCHEDULE EVERY 1 SECOND DO INSERT INTO ticks.t VALUES (@@skip_networking)")
 		old.Close()
 
 		cfg.Others = []mysqld.Binary{servers.Later(t, binary)}
@@ -63,7 +68,7 @@ func TestUpgrade(t *testing.T) {
 		if all := l.Versions(); len(all) != 2 || all[0].Version != later {
 			t.Errorf("offers %v", all)
 		}
-		checkUpgraded(t, connect(t, spec, end), binary.Version) // a later version alone changes nothing
+		checkUpgraded(t, db, binary.Version) // a later version alone changes nothing
 		var said []string
 		spec.Version = later
 		began := time.Now()
@@ -75,32 +80,131 @@ func TestUpgrade(t *testing.T) {
 		if upgraded.Port != end.Port || string(upgraded.CACertificate) != string(end.CACertificate) {
 			t.Errorf("the endpoint changed to %v", upgraded)
 		}
-		db := connect(t, spec, upgraded)
 		checkUpgraded(t, db, later)
+		if n := queryInt(t, db, "SELECT COUNT(*) FROM ticks.t WHERE offline"); n > 0 {
+			t.Errorf("events ran %d times during the upgrade", n)
+		}
+		exec(t, db, "DROP DATABASE ticks")
 		tenant.AdminUser = "tenant"
 		exec(t, connect(t, tenant, upgraded), "INSERT INTO app.t VALUES (3, 'x')")
 		pid := pidOf(t, cfg, spec.ID)
 		if _, err := l.Upgrade(t.Context(), spec, ignore); err != nil || pidOf(t, cfg, spec.ID) != pid {
 			t.Errorf("an upgrade to the same version: %v", err)
 		}
-		if _, err := os.Stat(filepath.Join(cfg.Dir, "instances", spec.ID, "before-upgrade")); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("the copy stays: %v", err)
-		}
+		expectNoLeftovers(t, cfg, spec.ID)
 
 		spec.Version = binary.Version
 		_, err = l.Upgrade(t.Context(), spec, ignore)
 		if refused, ok := errors.AsType[*launcher.Error](err); !ok || refused.Action != launcher.GiveUp {
 			t.Errorf("downgrade: %v", err)
 		}
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
-		eventually(t, "the killed server runs the later version again", func() bool {
-			var version string
-			err := db.QueryRowContext(t.Context(), "SELECT VERSION()").Scan(&version)
-			return !alive(pid) && err == nil && strings.HasPrefix(version, later)
-		})
+		l.Close()
+		checkUnrecorded(t, cfg, spec.ID, db, later)
 	})
+}
+
+// expectNoLeftovers fails if a server has files of an upgrade.
+func expectNoLeftovers(t *testing.T, cfg process.Config, id string) {
+	t.Helper()
+	left, err := filepath.Glob(filepath.Join(cfg.Dir, "instances", id, "*upgrade*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("%s: files of the upgrade stay: %v %v", id, left, err)
+	}
+}
+
+// checkUnrecorded has brokers find a server whose version an earlier broker has not recorded: the last program that it
+// ran is used again.
+func checkUnrecorded(t *testing.T, cfg process.Config, id string, db *sql.DB, version string) {
+	t.Helper()
+	runsAgain := func(killed int) {
+		t.Helper()
+		eventually(t, "the killed server runs its version again", func() bool {
+			var runs string
+			err := db.QueryRowContext(t.Context(), "SELECT VERSION()").Scan(&runs)
+			return !alive(killed) && err == nil && strings.HasPrefix(runs, version)
+		})
+	}
+	log := filepath.Join(cfg.Dir, "instances", id, "mysqld.log")
+	forgetVersion(t, cfg, id)
+	pid := kill(t, cfg, id)
+	f, err := os.OpenFile(log, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.WriteString(strings.Repeat("[Warning] much that was logged since\n", 1000))
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	l := open(t, cfg)
+	runsAgain(pid)
+	l.Close()
+
+	forgetVersion(t, cfg, id)
+	l = open(t, cfg)
+	eventually(t, "the version of a running server is recorded", func() bool {
+		return stateOf(t, cfg, id)["version"] == version
+	})
+	l.Close()
+	if launcher.SameSeries(cfg.Binary.Version, version) {
+		return
+	}
+
+	forgetVersion(t, cfg, id)
+	pid = kill(t, cfg, id)
+	if err := os.Truncate(log, 0); err != nil {
+		t.Fatal(err)
+	}
+	spec := newSpec(id)
+	l = open(t, cfg)
+	for name, do := range map[string]func(context.Context, launcher.Spec, func(string)) (launcher.Endpoint, error){
+		"start": l.Revert, "upgrade": l.Upgrade,
+	} {
+		spec.Version = version
+		if _, err := do(t.Context(), spec, ignore); err == nil || !strings.Contains(err.Error(), "is not known") {
+			t.Errorf("%s of a server whose version nobody knows: %v", name, err)
+		}
+	}
+	l.Close()
+	cfg.Binary, cfg.Others = cfg.Others[0], nil
+	l = open(t, cfg)
+	runsAgain(pid)
+	l.Close()
+	if recorded := stateOf(t, cfg, id)["version"]; recorded != version {
+		t.Errorf("with one program, version %v is recorded", recorded)
+	}
+}
+
+func stateFile(cfg process.Config, id string) string {
+	return filepath.Join(cfg.Dir, "instances", id, "state.json")
+}
+
+func stateOf(t *testing.T, cfg process.Config, id string) (state map[string]any) {
+	t.Helper()
+	data, err := os.ReadFile(stateFile(cfg, id))
+	if err := errors.Join(err, json.Unmarshal(data, &state)); err != nil {
+		t.Fatal(err)
+	}
+	return state
+}
+
+// forgetVersion leaves the state of a server as brokers wrote it that did not record the version.
+func forgetVersion(t *testing.T, cfg process.Config, id string) {
+	t.Helper()
+	state := stateOf(t, cfg, id)
+	delete(state, "version")
+	data, err := json.Marshal(state)
+	if err := errors.Join(err, os.WriteFile(stateFile(cfg, id), data, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func kill(t *testing.T, cfg process.Config, id string) (pid int) {
+	t.Helper()
+	pid = pidOf(t, cfg, id)
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	return pid
 }
 
 // broken makes a program that prints a later version, and otherwise runs a script.
@@ -178,8 +282,12 @@ func TestUpgradeInterrupted(t *testing.T) {
 		cfg.Others = []mysqld.Binary{servers.Renumbered(t, binary)}
 		var all sync.WaitGroup
 		for n, at := range []string{"Stopping", "Copying", "Upgrading", "Starting"} {
-			for _, finish := range []string{"continue", "revert"} {
-				all.Go(func() { interrupt(t, cfg, binary, at, finish, fmt.Sprintf("s%d_%s", n, finish)) })
+			finishes := []string{"continue", "revert"}
+			if at == "Upgrading" {
+				finishes = append(finishes, "continue after half a revert")
+			}
+			for m, finish := range finishes {
+				all.Go(func() { interrupt(t, cfg, binary, at, finish, fmt.Sprintf("s%d_%d", n, m)) })
 			}
 		}
 		all.Wait()
@@ -212,6 +320,16 @@ func interrupt(t *testing.T, cfg process.Config, binary mysqld.Binary, at, finis
 	}); !errors.Is(err, context.Canceled) {
 		t.Errorf("%s: interrupted at %q: %v", id, at, err)
 	}
+	dir := filepath.Join(cfg.Dir, "instances", id)
+	if err := os.WriteFile(filepath.Join(dir, "upgrade.cnf"), []byte("secret"), 0o600); err != nil {
+		t.Error(err) // it is there if the broker is killed during mariadb-upgrade
+	}
+	if finish == "continue after half a revert" { // the copy is back, and the phase not recorded
+		data := filepath.Join(dir, "data")
+		if err := errors.Join(os.RemoveAll(data), os.Rename(filepath.Join(dir, "before-upgrade"), data)); err != nil {
+			t.Error(err)
+		}
+	}
 	want := later
 	if finish == "revert" {
 		_, err = l.Revert(t.Context(), spec, ignore)
@@ -224,5 +342,6 @@ func interrupt(t *testing.T, cfg process.Config, binary mysqld.Binary, at, finis
 	if err != nil {
 		t.Errorf("%s: %s: %v", id, finish, err)
 	}
+	expectNoLeftovers(t, cfg, id)
 	checkUpgraded(t, db, want)
 }

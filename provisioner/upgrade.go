@@ -51,17 +51,6 @@ func (p *Provisioner) upgradeSteps(i store.Instance, r request) (before, after, 
 	if r.Version == "" {
 		return nil, nil, nil
 	}
-	if r.BackupID != "" {
-		w := restoring{backingUp: backingUp{p, i, r.BackupID}}
-		dropReader := task.Step{Name: "drop reader", Progress: "Dropping the account that read", Timeout: accountsTimeout,
-			Do: w.dropReader}
-		before = []task.Step{
-			{Name: "write", Progress: "Writing the backup", Timeout: backupTimeout, Do: p.inTurn(w.write)},
-			dropReader,
-			{Name: "record", Progress: "Recording the backup", Do: w.record}}
-		cleanup = []task.Step{dropReader, {Name: "delete", Progress: "Deleting the unfinished backup",
-			Timeout: accountsTimeout, Do: w.deleteIncomplete}}
-	}
 	step := func(name, progress string,
 		do func(context.Context, store.Instance, fleet.Size, func(string)) error) task.Step {
 		return task.Step{Name: name, Progress: progress, Timeout: launchTimeout,
@@ -70,6 +59,19 @@ func (p *Provisioner) upgradeSteps(i store.Instance, r request) (before, after, 
 					size.Version = r.Version
 					return do(ctx, i, size, report)
 				})}
+	}
+	if r.BackupID != "" {
+		w := restoring{backingUp: backingUp{p, i, r.BackupID}}
+		dropReader := task.Step{Name: "drop reader", Progress: "Dropping the account that read", Timeout: accountsTimeout,
+			Do: w.dropReader}
+		before = []task.Step{
+			// An earlier upgrade may have left it stopped.
+			step("ready", "Checking that the server runs", p.fleet.RevertUpgrade),
+			{Name: "write", Progress: "Writing the backup", Timeout: backupTimeout, Do: p.inTurn(w.write)},
+			dropReader,
+			{Name: "record", Progress: "Recording the backup", Do: w.record}}
+		cleanup = []task.Step{dropReader, {Name: "delete", Progress: "Deleting the unfinished backup",
+			Timeout: accountsTimeout, Do: w.deleteIncomplete}}
 	}
 	after = []task.Step{step("upgrade", "Upgrading the server", p.fleet.Upgrade)}
 	revert := step("revert", "Putting the data of before back", p.fleet.RevertUpgrade)

@@ -2,11 +2,15 @@ package e2e
 
 import (
 	"database/sql"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -81,7 +85,8 @@ func TestServerUpgrade(t *testing.T) {
 	})
 }
 
-// failUpgrade has an instance of the older version upgraded to a program that does not start.
+// failUpgrade has an instance of the older version upgraded to a program that does not start. The server is stopped
+// before, as after an upgrade that could not be reverted.
 func failUpgrade(t *testing.T, p platform, s servers.MySQL, env map[string]string, present mysqld.Binary) {
 	t.Helper()
 	i := p.ownInstance(t, "dedicated-large")
@@ -89,6 +94,7 @@ func failUpgrade(t *testing.T, p platform, s servers.MySQL, env map[string]strin
 	c := makeObjects(t, i)
 	i.expectVersion(t, p, env, present.Version)
 	p.Kill(t)
+	stopUpgrading(t, env["LAUNCHER_DIR"], i.id)
 	broken := servers.Renumbered(t, present)
 	tree := filepath.Join(env["LAUNCHER_DIR"], "broken")
 	if err := servers.LinkTree(present, tree); err != nil {
@@ -116,6 +122,43 @@ func failUpgrade(t *testing.T, p platform, s servers.MySQL, env map[string]strin
 	expectClone(t, i)
 	i.expectVersion(t, p, env, present.Version)
 	i.remove(t)
+}
+
+// stopUpgrading leaves the server of an instance stopped in the middle of an upgrade. No broker runs.
+func stopUpgrading(t *testing.T, launcherDir, instanceID string) {
+	t.Helper()
+	all, err := filepath.Glob(filepath.Join(launcherDir, "instances", "*", "state.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range all {
+		var state map[string]any
+		data, err := os.ReadFile(path)
+		if err := errors.Join(err, json.Unmarshal(data, &state)); err != nil {
+			t.Fatal(err)
+		}
+		if field(state, "labels", "instance_id") != instanceID {
+			continue
+		}
+		state["phase"] = "upgrading"
+		data, err = json.Marshal(state)
+		if err := errors.Join(err, os.WriteFile(path, data, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		pid, err := os.ReadFile(filepath.Join(filepath.Dir(path), "data", "mysqld.pid"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := strconv.Atoi(strings.TrimSpace(string(pid)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Kill(n, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	t.Fatalf("no server in %v has instance %s", all, instanceID)
 }
 
 func (i instance) upgrade(t *testing.T, version string) testdrive.Response {

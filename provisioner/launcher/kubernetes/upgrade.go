@@ -132,7 +132,9 @@ func (l *Launcher) Revert(ctx context.Context, spec launcher.Spec,
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
-	report("Putting the data of before back")
+	if s.state.Phase == phaseUpgrading {
+		report("Putting the data of before back")
+	}
 	if ctx.Err() != nil {
 		return launcher.Endpoint{}, fmt.Errorf("server %s: %w", s.id, context.Cause(ctx))
 	}

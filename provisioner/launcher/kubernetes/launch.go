@@ -112,6 +112,9 @@ func (l *Launcher) bringUp(ctx context.Context, s *server, spec launcher.Spec) (
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
+	if p.Metadata.Annotations[workAnnotation] != "" {
+		return launcher.Endpoint{}, l.endPod(ctx, s, p)
+	}
 	if err := l.lookAt(s, p); err != nil {
 		return launcher.Endpoint{}, err
 	}
@@ -133,7 +136,10 @@ func (l *Launcher) bringUp(ctx context.Context, s *server, spec launcher.Spec) (
 	if s.state != before {
 		after := s.state
 		if err := l.change(ctx, s, func(s *server) {
-			s.state.Phase, s.state.Host, s.state.Port = after.Phase, after.Host, after.Port
+			if s.state.Phase == before.Phase {
+				s.state.Phase = after.Phase
+			}
+			s.state.Host, s.state.Port = after.Host, after.Port
 			s.state.AdminHost, s.state.AdminPort = after.AdminHost, after.AdminPort
 			if before.Phase != phaseReady { // nothing has renewed the certificate that mysqld started with
 				s.secret.Metadata.Annotations[loadedAnnotation] = s.secret.Metadata.Annotations[certificateAnnotation]

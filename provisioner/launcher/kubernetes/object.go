@@ -78,6 +78,7 @@ type claim struct {
 }
 
 type claimStatus struct {
+	Phase                     string            `json:"phase"`
 	Capacity                  map[string]string `json:"capacity"`
 	AllocatedResourceStatuses map[string]string `json:"allocatedResourceStatuses"`
 	Conditions                []condition       `json:"conditions"`

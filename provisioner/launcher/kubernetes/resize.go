@@ -115,7 +115,7 @@ func (l *Launcher) resizeInPlace(ctx context.Context, s *server, next state, spe
 	if sentence := p.leaving(); sentence != "" { // what is patched now would be lost with it
 		return false, launcher.NotYet(pollAfter(p.Metadata.DeletionTimestamp), sentence)
 	}
-	if p.mysqld().State.Running == nil {
+	if p.mysqld().State.Running == nil || p.Metadata.Annotations[workAnnotation] != "" {
 		return false, nil
 	}
 	if next.MemoryMB < s.state.MemoryMB { // mysqld frees the memory before the limit changes

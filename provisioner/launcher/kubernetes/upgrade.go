@@ -5,8 +5,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"mysql-broker/provisioner/fault"
 	"mysql-broker/provisioner/launcher"
@@ -74,13 +76,16 @@ func (l *Launcher) Upgrade(ctx context.Context, spec launcher.Spec,
 		}
 		return launcher.Endpoint{}, launcher.NotYet(minPoll, "Starting "+of.String())
 	case s.state.Upgrade == nil && order > 0:
+		if err := l.claimCopy(ctx, s); err != nil { // a quota may refuse it, and the server runs on
+			return launcher.Endpoint{}, err
+		}
 		report("Stopping the server")
 		if ctx.Err() != nil { // the report may have found that another has the work now
 			return launcher.Endpoint{}, fmt.Errorf("server %s: %w", s.id, context.Cause(ctx))
 		}
-		if err := l.change(ctx, s, func(s *server) {
-			s.state.Phase, s.state.Version = phaseUpgrading, of.Version
-			s.state.Upgrade = &upgrade{ID: strings.ToLower(rand.Text()[:8]), Version: to.Version, Image: image.Name}
+		if err := l.changeWork(ctx, s, func(st *state) {
+			st.Phase, st.Version = phaseUpgrading, of.Version
+			st.Upgrade = &upgrade{ID: strings.ToLower(rand.Text()[:8]), Version: to.Version, Image: image.Name}
 		}); err != nil {
 			return launcher.Endpoint{}, err
 		}
@@ -119,8 +124,8 @@ func (l *Launcher) upgradeData(ctx context.Context, s *server, of launcher.Versi
 		return err
 	}
 	fault.Point("upgrade", "compared")
-	return l.change(ctx, s, func(s *server) {
-		s.state.Phase, s.state.Version, s.state.Image, s.state.Upgrade = phaseReady, u.Version, u.Image, nil
+	return l.changeWork(ctx, s, func(st *state) {
+		st.Phase, st.Version, st.Image, st.Upgrade = phaseReady, u.Version, u.Image, nil
 	})
 }
 
@@ -151,11 +156,9 @@ func (l *Launcher) abandonUpgrade(ctx context.Context, s *server) error {
 		return nil
 	}
 	if !s.state.Upgrade.Reverts {
-		if err := l.change(ctx, s, func(s *server) {
-			if s.state.Upgrade != nil {
-				s.state.Upgrade.Reverts = true
-			}
-		}); err != nil {
+		reverts := *s.state.Upgrade
+		reverts.Reverts = true
+		if err := l.changeWork(ctx, s, func(st *state) { st.Upgrade = &reverts }); err != nil {
 			return err
 		}
 	}
@@ -163,7 +166,38 @@ func (l *Launcher) abandonUpgrade(ctx context.Context, s *server) error {
 		return err
 	}
 	fault.Point("revert", "restored")
-	return l.change(ctx, s, func(s *server) { s.state.Phase, s.state.Upgrade = phaseReady, nil })
+	return l.changeWork(ctx, s, func(st *state) { st.Phase, st.Upgrade = phaseReady, nil })
+}
+
+// changeWork changes a server's state unless another broker has begun, reverted or ended an upgrade since s was read.
+func (l *Launcher) changeWork(ctx context.Context, s *server, change func(*state)) error {
+	known, err := s.state, error(nil)
+	changed := l.change(ctx, s, func(s *server) {
+		if err = s.sameWork(known); err == nil {
+			change(&s.state)
+		}
+	})
+	if changed != nil {
+		return changed
+	}
+	return err
+}
+
+func (s *server) sameWork(known state) error {
+	now := s.state
+	if now.Phase != known.Phase || now.Version != known.Version || !reflect.DeepEqual(now.Upgrade, known.Upgrade) {
+		return fmt.Errorf("server %s: another broker has continued its upgrade: it is %s", s.id, now.Phase)
+	}
+	return nil
+}
+
+// expectWork returns an error if another broker has begun, reverted or ended an upgrade since s was read.
+func (l *Launcher) expectWork(ctx context.Context, s *server) error {
+	now, err := l.find(ctx, s.id)
+	if err != nil {
+		return err
+	}
+	return now.sameWork(s.state)
 }
 
 // workError says why the pod's work failed.
@@ -172,13 +206,6 @@ type workError struct{ error }
 // work replaces the pod by one that does the work of an upgrade, and returns nil when that has done it, or NotYet.
 // sentences are for users, by the container that runs.
 func (l *Launcher) work(ctx context.Context, s *server, sentences map[string]string) error {
-	var copied claim
-	if err := l.api.apply(ctx, l.api.path(claims, s.copyName()), l.copyClaimOf(s), &copied); err != nil {
-		return err
-	}
-	if !copied.Metadata.DeletionTimestamp.IsZero() {
-		return launcher.NotYet(minPoll, "Waiting until the volume of an earlier copy is removed")
-	}
 	if err := l.api.apply(ctx, l.api.path(statefulSets, s.name), l.statefulSetOf(s), nil); err != nil {
 		return err
 	}
@@ -202,13 +229,21 @@ func (l *Launcher) work(ctx context.Context, s *server, sentences map[string]str
 		}
 		return launcher.NotYet(minPoll, "Stopping the server")
 	}
-	for _, c := range p.Status.InitContainerStatuses {
-		for _, was := range []containerState{c.State, c.LastState} {
-			if was.Terminated != nil && was.Terminated.ExitCode != 0 {
-				return &workError{fmt.Errorf("server %s: %s: %s, exit code %d: %s", s.id, c.Name, was.Terminated.Reason,
-					was.Terminated.ExitCode, was.Terminated.Message)}
-			}
+	var copied claim // read after the pod: no other one uses it now
+	err = l.api.get(ctx, l.api.path(claims, s.copyName()), &copied)
+	if err != nil && !isNotFound(err) {
+		return err
+	}
+	unbound := copied.Status.Phase == "" || copied.Status.Phase == "Pending"
+	if s.state.Upgrade.Reverts && unbound { // nothing was copied, so the data are as they were
+		return l.deleteCopy(ctx, s)
+	}
+	if !s.state.Upgrade.Reverts { // the cluster repeats what fails, which is right for a revert alone
+		if err := l.failed(s, p, unbound); err != nil {
+			return &workError{err}
 		}
+	}
+	for _, c := range p.Status.InitContainerStatuses {
 		if c.State.Running != nil && sentences[c.Name] != "" {
 			return wait(sentences[c.Name])
 		}
@@ -219,35 +254,83 @@ func (l *Launcher) work(ctx context.Context, s *server, sentences map[string]str
 	return nil
 }
 
+// failed returns why a pod cannot upgrade the data, or nil if it may succeed. unbound says that the copy has no volume
+// yet.
+func (l *Launcher) failed(s *server, p pod, unbound bool) error {
+	scheduled := p.condition("PodScheduled")
+	placed := later(p.Metadata.CreationTimestamp, scheduled.LastTransitionTime)
+	switch {
+	case scheduled.Status == "False" && time.Since(placed) > l.cfg.PlaceTimeout:
+		return fmt.Errorf("server %s: no node for the pod %s in %v: %s", s.id, s.podName(), l.cfg.PlaceTimeout,
+			scheduled.Message)
+	case unbound && time.Since(p.Metadata.CreationTimestamp) > l.cfg.PlaceTimeout:
+		return fmt.Errorf("server %s: no volume for the claim %s in %v", s.id, s.copyName(), l.cfg.PlaceTimeout)
+	}
+	since := placed // when the next container could start
+	for _, c := range p.Status.InitContainerStatuses {
+		for _, was := range []containerState{c.State, c.LastState} {
+			if was.Terminated != nil && was.Terminated.ExitCode != 0 {
+				return fmt.Errorf("server %s: %s: %s, exit code %d: %s", s.id, c.Name, was.Terminated.Reason,
+					was.Terminated.ExitCode, was.Terminated.Message)
+			}
+		}
+		switch {
+		case c.State.Running != nil:
+			return nil
+		case c.State.Terminated != nil:
+			since = later(since, c.State.Terminated.FinishedAt)
+		case time.Since(since) > l.cfg.LaunchTimeout: // its image cannot be fetched, or a volume cannot be attached
+			return fmt.Errorf("server %s: the pod %s did not come up in %v: %s", s.id, s.podName(), l.cfg.LaunchTimeout,
+				p.waits())
+		}
+	}
+	return nil
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
 // endWork returns once the server runs again, and removes the copy.
 func (l *Launcher) endWork(ctx context.Context, s *server, spec launcher.Spec) (launcher.Endpoint, error) {
 	if err := l.api.apply(ctx, l.api.path(statefulSets, s.name), l.statefulSetOf(s), nil); err != nil {
-		return launcher.Endpoint{}, err
-	}
-	var p pod
-	err := l.api.get(ctx, l.api.path(pods, s.podName()), &p)
-	if err == nil && p.Metadata.Annotations[workAnnotation] != "" {
-		if err := l.deletePod(ctx, s, p); err != nil {
-			return launcher.Endpoint{}, err
-		}
-		return launcher.Endpoint{}, launcher.NotYet(minPoll, "Starting the server")
-	}
-	if err != nil && !isNotFound(err) {
 		return launcher.Endpoint{}, err
 	}
 	e, err := l.bringUp(ctx, s, spec)
 	if err != nil {
 		return e, err
 	}
-	err = l.api.delete(ctx, l.api.path(claims, s.copyName()), deleteOptions{})
-	if err != nil && !isNotFound(err) {
+	if err := l.expectWork(ctx, s); err != nil {
 		return launcher.Endpoint{}, err
 	}
-	return e, nil
+	return e, l.deleteCopy(ctx, s)
 }
 
-// deletePod deletes that pod, and no later one of its name.
+// endPod replaces the pod of an upgrade that has ended by one that runs the server, and returns NotYet.
+func (l *Launcher) endPod(ctx context.Context, s *server, p pod) error {
+	if err := l.expectWork(ctx, s); err != nil {
+		return err
+	}
+	if err := l.api.apply(ctx, l.api.path(statefulSets, s.name), l.statefulSetOf(s), nil); err != nil {
+		return err
+	}
+	if sentence := p.leaving(); sentence != "" {
+		return launcher.NotYet(pollAfter(p.Metadata.CreationTimestamp), sentence)
+	}
+	if err := l.deletePod(ctx, s, p); err != nil {
+		return err
+	}
+	return launcher.NotYet(minPoll, "Starting the server")
+}
+
+// deletePod deletes that pod, and no later one of its name, unless another broker has continued the upgrade.
 func (l *Launcher) deletePod(ctx context.Context, s *server, p pod) error {
+	if err := l.expectWork(ctx, s); err != nil {
+		return err
+	}
 	err := l.api.delete(ctx, l.api.path(pods, s.podName()),
 		deleteOptions{Preconditions: &preconditions{UID: p.Metadata.UID}})
 	if isNotFound(err) || isConflict(err) {
@@ -263,4 +346,24 @@ func (l *Launcher) copyClaimOf(s *server) claim {
 	c := l.claimOf(s)
 	c.Metadata.Name = s.copyName()
 	return c
+}
+
+// claimCopy creates the claim for the copy.
+func (l *Launcher) claimCopy(ctx context.Context, s *server) error {
+	var copied claim
+	if err := l.api.apply(ctx, l.api.path(claims, s.copyName()), l.copyClaimOf(s), &copied); err != nil {
+		return err
+	}
+	if !copied.Metadata.DeletionTimestamp.IsZero() {
+		return launcher.NotYet(minPoll, "Waiting until the volume of an earlier copy is removed")
+	}
+	return nil
+}
+
+func (l *Launcher) deleteCopy(ctx context.Context, s *server) error {
+	err := l.api.delete(ctx, l.api.path(claims, s.copyName()), deleteOptions{})
+	if isNotFound(err) {
+		return nil
+	}
+	return err
 }

@@ -1,15 +1,19 @@
 package kubernetes_test
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes"
@@ -22,41 +26,113 @@ import (
 func TestUpgrade(t *testing.T) {
 	eachImage(t, func(t *testing.T, image kubernetes.Image) {
 		i := slices.IndexFunc(cluster.Binaries(), func(b mysqld.Binary) bool { return cluster.ImageName(b) == image.Name })
-		later := servers.Renumbered(t, cluster.Binaries()[i])
+		present := cluster.Binaries()[i]
+		later := servers.Renumbered(t, present)
 		node, played := shared.Node.(*cluster.Node)
 		if !played {
 			t.Skip("a real node has no image of a later version")
 		}
-		good, bad := "later/"+image.Name, "broken/"+image.Name
+		good, bad, forgetful := "later/"+image.Name, "broken/"+image.Name, "forgetful/"+image.Name
+		program := filepath.Base(present.Path)
 		node.AddImage(good, later)
-		node.AddImage(bad, broken(t, cluster.Binaries()[i]))
+		node.AddImage(bad, altered(t, present, later, program, "echo it is broken >&2\nexit 1\n"))
+		lose := "DELETE FROM mysql.user WHERE user = 'tenant';"
+		if image.Flavour == mysqld.MariaDB {
+			lose = "DELETE FROM mysql.global_priv WHERE user = 'tenant'; DELETE FROM mysql.event WHERE name = 'e';"
+		}
+		node.AddImage(forgetful, altered(t, present, later, program, `echo "`+lose+`" | tr ';' '\n' | sed '/./s/$/;/' >/tmp/lose.sql
+exec /usr/local/share/added/bin/real "$@" --init-file=/tmp/lose.sql
+`))
+		// The first attempt to put data back fails.
+		image.Name = "stumbling/" + image.Name
+		node.AddImage(image.Name, altered(t, present, present, "sync", `if [ -e /before/copy-*/begun ] && [ ! -e /before/stumbled ]; then
+	touch /before/stumbled
+	exit 137
+fi
+exec /bin/sync
+`))
 		p := newPlace(t, image)
 		old := p.open(t)
 		spec := newSpec()
 		e, _ := launch(t, old, spec)
 		conn := visit(t, spec, e)
 		for _, statement := range []string{"CREATE DATABASE app", "CREATE TABLE app.t AS SELECT 42 AS n",
-			"CREATE VIEW app.v AS SELECT n FROM app.t", "CREATE USER tenant IDENTIFIED BY 'secret'"} {
+			"CREATE VIEW app.v AS SELECT n FROM app.t", "CREATE USER tenant IDENTIFIED BY 'secret'",
+			"CREATE EVENT app.e ON SCHEDULE EVERY 1 DAY DO SELECT 1"} {
 			if _, err := conn.ExecContext(t.Context(), statement); err != nil {
 				t.Fatal(err)
 			}
 		}
 		spec.Version = later.Version
 
-		p.cfg.Images = []kubernetes.Image{image, {Flavour: image.Flavour, Version: later.Version, Name: bad}}
-		l := p.open(t).(launcher.Upgrader)
+		open := func(p *place, image string) launcher.Upgrader {
+			t.Helper()
+			p.cfg.Images = []kubernetes.Image{p.cfg.Images[0], {Flavour: present.Flavour, Version: later.Version, Name: image}}
+			return p.open(t).(launcher.Upgrader)
+		}
+		var l launcher.Upgrader
 		upgrade := func(ctx context.Context) (launcher.Endpoint, error) { return l.Upgrade(ctx, spec, func(string) {}) }
 		revert := func(ctx context.Context) (launcher.Endpoint, error) { return l.Revert(ctx, spec, func(string) {}) }
-		_, sentences, err := finish(t, upgrade)
-		failed, ok := errors.AsType[*launcher.Error](err)
-		if !ok || failed.Action != launcher.GiveUp || !strings.Contains(failed.Sentence, "could not be upgraded to") {
-			t.Fatalf("the broken version: %v, after %q", err, slices.Compact(sentences))
+		fails := func(what string, why ...string) {
+			t.Helper()
+			_, sentences, err := finish(t, upgrade)
+			failed, ok := errors.AsType[*launcher.Error](err)
+			if !ok || failed.Action != launcher.GiveUp || !strings.Contains(failed.Sentence, "could not be upgraded to") {
+				t.Fatalf("%s: %v, after %q", what, err, slices.Compact(sentences))
+			}
+			for _, why := range why {
+				if !strings.Contains(err.Error(), why) {
+					t.Errorf("%s: %v, and not %q", what, err, why)
+				}
+			}
 		}
-		t.Logf("%v", err)
-		if _, _, err := finish(t, revert); err != nil {
-			t.Fatal(err)
+		succeeds := func(what string, call func(context.Context) (launcher.Endpoint, error)) {
+			t.Helper()
+			if _, sentences, err := finish(t, call); err != nil {
+				t.Fatalf("%s: %v, after %q", what, err, slices.Compact(sentences))
+			}
+			expectVersion(t, visit(t, spec, e), image.Version)
 		}
-		expectVersion(t, visit(t, spec, e), image.Version)
+
+		slow := *p
+		slow.cfg.PlaceTimeout, slow.cfg.LaunchTimeout = 5*time.Second, 5*time.Second
+		l = open(&slow, "test/none")
+		fails("an image that cannot be fetched", "ErrImagePull")
+		succeeds("revert without an image", revert)
+		awaitNoCopy(t, p)
+
+		unbound := slow.behind(t, withoutVolume(t))
+		l = open(unbound, good)
+		fails("a copy without a volume", "no volume for the claim")
+		spec.MemoryMB *= 2
+		succeeds("resize after that", func(ctx context.Context) (launcher.Endpoint, error) {
+			return l.Resize(ctx, spec, func(string) {})
+		})
+		awaitNoCopy(t, p)
+
+		l = open(p, forgetful)
+		lost := []string{"account tenant@%"}
+		if image.Flavour == mysqld.MariaDB {
+			lost = append(lost, "event app.e")
+		}
+		fails("a version that loses objects", lost...)
+		succeeds("revert after a loss", revert)
+
+		l = open(p, bad)
+		fails("the broken version", "it is broken")
+		paused := open(p.behind(t, pausedAsItEnds(func() {
+			succeeds("revert while another broker is paused", revert)
+			if _, err := upgrade(t.Context()); !isNotYet(err) {
+				t.Errorf("upgrade while another broker is paused: %v", err)
+			}
+		})), bad)
+		_, _, err := finish(t, func(ctx context.Context) (launcher.Endpoint, error) {
+			return paused.Revert(ctx, spec, func(string) {})
+		})
+		if err == nil || !strings.Contains(err.Error(), "another broker has continued its upgrade: it is upgrading") {
+			t.Errorf("a broker that was paused ends the upgrade of another one: %v", err)
+		}
+		succeeds("revert", revert)
 
 		p.cfg.Images[1].Name = good
 		l = p.open(t).(launcher.Upgrader)
@@ -68,19 +144,7 @@ func TestUpgrade(t *testing.T) {
 			t.Errorf("the address was %s:%d and is %s:%d", e.Host, e.Port, upgraded.Host, upgraded.Port)
 		}
 		expectVersion(t, visit(t, spec, e), later.Version)
-		var claims struct {
-			Items []struct {
-				Metadata struct{ Name, DeletionTimestamp string }
-			}
-		}
-		p.Do(t, http.MethodGet, p.Path("persistentvolumeclaims"), nil, &claims)
-		if slices.ContainsFunc(claims.Items, func(c struct {
-			Metadata struct{ Name, DeletionTimestamp string }
-		}) bool {
-			return strings.HasSuffix(c.Metadata.Name, "-before") && c.Metadata.DeletionTimestamp == ""
-		}) {
-			t.Errorf("the copy stays: %v", claims)
-		}
+		awaitNoCopy(t, p)
 		before := uid(t, p, spec)
 		if _, _, err := finish(t, upgrade); err != nil || uid(t, p, spec) != before {
 			t.Errorf("an upgrade to the same version: %v", err)
@@ -95,10 +159,59 @@ func TestUpgrade(t *testing.T) {
 	})
 }
 
-// broken makes a program that ends as it starts.
-func broken(t *testing.T, b mysqld.Binary) mysqld.Binary {
+func isNotYet(err error) bool {
+	e, ok := errors.AsType[*launcher.Error](err)
+	return ok && e.Action == launcher.Wait
+}
+
+// withoutVolume makes claims for copies of a class that has no volumes.
+func withoutVolume(t *testing.T) meet {
+	return func(w http.ResponseWriter, r *http.Request, pass http.HandlerFunc) {
+		if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "-before") {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			body = bytes.Replace(body, []byte(`"spec":{`), []byte(`"spec":{"storageClassName":"none",`), 1)
+			r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		}
+		pass(w, r)
+	}
+}
+
+// pausedAsItEnds calls meanwhile before the first request that records a server ready.
+func pausedAsItEnds(meanwhile func()) meet {
+	var once sync.Once
+	return func(w http.ResponseWriter, r *http.Request, pass http.HandlerFunc) {
+		if r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/secrets/") {
+			body, err := io.ReadAll(r.Body)
+			if err == nil && bytes.Contains(body, []byte(`\"phase\":\"ready\"`)) {
+				once.Do(meanwhile)
+			}
+			r.Body = io.NopCloser(bytes.NewReader(body))
+		}
+		pass(w, r)
+	}
+}
+
+// awaitNoCopy returns once the claim for a copy is removed.
+func awaitNoCopy(t *testing.T, p *place) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "broken")
+	await(t, "the end of the copy", func() bool {
+		var claims struct {
+			Items []struct{ Metadata struct{ Name string } }
+		}
+		p.Do(t, http.MethodGet, p.Path("persistentvolumeclaims"), nil, &claims)
+		return !slices.ContainsFunc(claims.Items, func(c struct{ Metadata struct{ Name string } }) bool {
+			return strings.HasSuffix(c.Metadata.Name, "-before")
+		})
+	})
+}
+
+// altered makes an installation like that of a program in which another one is a script. bin/real is the program of real.
+func altered(t *testing.T, b, real mysqld.Binary, name, script string) mysqld.Binary {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "altered")
 	if err == nil {
 		err = os.Chmod(dir, 0o755)
 	}
@@ -110,8 +223,15 @@ func broken(t *testing.T, b mysqld.Binary) mysqld.Binary {
 	if err := servers.LinkTree(b, tree); err != nil {
 		t.Fatal(err)
 	}
-	program := filepath.Join(tree, "bin", filepath.Base(b.Path))
-	if err := os.WriteFile(program, []byte("#!/bin/sh\necho it is broken >&2\nexit 1\n"), 0o755); err != nil {
+	if real.Path == b.Path {
+		err = os.Symlink(b.Path, filepath.Join(tree, "bin", filepath.Base(b.Path)))
+	} else { // containers do not see where it is
+		err = os.Link(real.Path, filepath.Join(tree, "bin", "real"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(tree, "bin", name), []byte("#!/bin/sh\n"+script), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	b.BaseDir = tree

@@ -74,13 +74,14 @@ func (p *pod) runContainers(ctx context.Context) error {
 		return err
 	}
 	for _, init := range api.Spec.InitContainers {
+		var last map[string]any
 		for restarts := 0; ; restarts++ {
 			c, err := p.start(init, mounts)
 			if err != nil {
 				return err
 			}
 			if err := p.report(ctx, "Pending", waiting(api.Spec.Containers[0], "PodInitializing", restarts, nil),
-				running(init, restarts, c, nil)); err != nil {
+				running(init, restarts, c, last)); err != nil {
 				return err
 			}
 			exit := c.wait(ctx, 0)
@@ -88,11 +89,12 @@ func (p *pod) runContainers(ctx context.Context) error {
 				return nil
 			}
 			if exit == 0 {
-				p.setInit(containerStatus(init, restarts, map[string]any{"terminated": c.terminated()}, nil, c.id))
+				p.setInit(containerStatus(init, restarts, map[string]any{"terminated": c.terminated()}, last, c.id))
 				break
 			}
+			last = c.terminated()
 			if err := p.report(ctx, "Pending", waiting(api.Spec.Containers[0], "PodInitializing", 0, nil),
-				waiting(init, "CrashLoopBackOff", restarts+1, c.terminated())); err != nil {
+				waiting(init, "CrashLoopBackOff", restarts+1, last)); err != nil {
 				return err
 			}
 			if err := pause(ctx, restarts); err != nil {

@@ -102,15 +102,17 @@ func TestExpiryBesideSilentServer(t *testing.T) {
 			silent.bound(t, asked)
 		}
 		_, c := well.bound(t, asked)
-		g := newGate(t, "update: limit connections: begins")
+		g, resizing := newGate(t, "update: limit connections: begins"), newGate(t, "update: resize: begins")
 		faults.Decide(func(_ int, point string) testdrive.Word {
 			g.pass(point)
+			resizing.pass(point)
 			return testdrive.GoOn
 		})
 		updated := make(chan testdrive.Response, 1)
 		go func() { updated <- well.updatePlan(t, later, "shared-large") }()
 		testdrive.Receive(t, g.reached, "the update has begun")
 		silent.updatePlan(t, later, "dedicated-large").Expect(t, http.StatusAccepted)
+		testdrive.Receive(t, resizing.reached, "the other update has begun")
 		pid := testdrive.Mysqlds(t, env["LAUNCHER_DIR"])[0]
 		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
@@ -126,6 +128,7 @@ func TestExpiryBesideSilentServer(t *testing.T) {
 		testdrive.Receive(t, updated, "the update ends").Expect(t, http.StatusOK)
 		well.remove(t)
 		thaw()
+		resizing.release()
 		silent.remove(t)
 	})
 }

@@ -291,7 +291,7 @@ func TestResizeInPlace(t *testing.T) {
 func TestNoNode(t *testing.T) {
 	eachImage(t, func(t *testing.T, image kubernetes.Image) {
 		p := newPlace(t, image)
-		p.cfg.PlaceTimeout = 5 * time.Second
+		p.cfg.PlaceTimeout = 10 * time.Second // in which a busy scheduler says why
 		l, spec := p.open(t), newSpec()
 		spec.MemoryMB = 40 << 10 // the node has 32
 		_, sentences, err := finish(t, func(ctx context.Context) (launcher.Endpoint, error) {

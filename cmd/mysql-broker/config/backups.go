@@ -2,9 +2,7 @@ package config
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -101,20 +99,10 @@ func (b bucketService) store() string {
 	return strings.TrimSuffix(endpoint, "/") + "/" + cmp.Or(b.Bucket, b.BucketName) + "/" + strings.Trim(b.Prefix, "/")
 }
 
-func (all services) bucket() (found *bucketService, err error) {
-	for _, s := range all {
-		if !s.tagged(backupsMark) && !strings.HasPrefix(s.Name, backupsMark) {
-			continue
-		}
-		if found != nil {
-			return nil, fmt.Errorf("service %q: it is the second one for backups, and there can be one", s.Name)
-		}
-		found = &bucketService{}
-		if json.Unmarshal(s.Credentials, found) != nil { // the error could quote a key
-			return nil, fmt.Errorf("service %q: its credentials are not an object of strings", s.Name)
-		}
-	}
-	return found, nil
+func (all services) bucket() (*bucketService, error) {
+	return only[bucketService](all, "backups", "an object of strings", func(s service) bool {
+		return s.tagged(backupsMark) || strings.HasPrefix(s.Name, backupsMark)
+	})
 }
 
 // backups reads where backups are kept.

@@ -2,7 +2,6 @@ package config
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -66,21 +65,11 @@ type credHubService struct {
 	Path   string `json:"path"`
 }
 
-func (all services) credHub() (found *credHubService, err error) {
-	for _, s := range all {
-		if s.offering != "user-provided" || !s.tagged(hubMark) && !strings.HasPrefix(s.Name, hubMark) {
-			continue
-		}
-		if found != nil {
-			return nil, fmt.Errorf("service %q: it is the second one for CredHub, and there can be one", s.Name)
-		}
-		found = &credHubService{}
-		if json.Unmarshal(s.Credentials, found) != nil { // the error could quote the secret
-			return nil, fmt.Errorf("service %q: its credentials are not url, client, client_secret, ca_certificate and path, "+
-				"as strings", s.Name)
-		}
-	}
-	return found, nil
+func (all services) credHub() (*credHubService, error) {
+	return only[credHubService](all, "CredHub", "url, client, client_secret, ca_certificate and path, as strings",
+		func(s service) bool {
+			return s.offering == "user-provided" && (s.tagged(hubMark) || strings.HasPrefix(s.Name, hubMark))
+		})
 }
 
 // credHub reads where CredHub is.

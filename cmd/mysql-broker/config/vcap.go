@@ -156,6 +156,24 @@ func (all services) launcherVariables() (found map[string]string, problems error
 	return found, problems
 }
 
+// only reads the credentials of the one service that is meant; nil if there is none. what says what the service is for,
+// and form what its credentials have to be.
+func only[T any](all services, what, form string, meant func(service) bool) (found *T, err error) {
+	for _, s := range all {
+		if !meant(s) {
+			continue
+		}
+		if found != nil {
+			return nil, fmt.Errorf("service %q: it is the second one for %s, and there can be one", s.Name, what)
+		}
+		found = new(T)
+		if json.Unmarshal(s.Credentials, found) != nil { // the error could quote a secret
+			return nil, fmt.Errorf("service %q: its credentials are not %s", s.Name, form)
+		}
+	}
+	return found, nil
+}
+
 func (s service) tagged(tag string) bool {
 	return slices.ContainsFunc(s.Tags, func(t string) bool { return strings.EqualFold(t, tag) })
 }

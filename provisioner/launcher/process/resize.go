@@ -12,19 +12,11 @@ import (
 func (l *Launcher) Resize(ctx context.Context, spec launcher.Spec,
 	report func(progress string)) (_ launcher.Endpoint, err error) {
 	defer func() { err = explainNoRoom(err) }()
-	sd, err := l.instanceOf(spec)
-	if err != nil {
-		return launcher.Endpoint{}, err
-	}
-	unlock, err := sd.lock(ctx)
+	sd, st, unlock, err := l.locked(ctx, spec)
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
 	defer unlock()
-	st, err := sd.loadState()
-	if err != nil {
-		return launcher.Endpoint{}, err
-	}
 	if st, err = l.abandonUpgrade(ctx, sd, st); err != nil {
 		return launcher.Endpoint{}, err
 	}

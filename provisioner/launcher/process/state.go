@@ -1,6 +1,7 @@
 package process
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,6 +47,21 @@ type state struct {
 }
 
 func (st state) redoLogMB() int { return mysqld.RedoLogMB(st.Flavour, st.MemoryMB, st.RedoMB) }
+
+// locked takes the lock of a server that was launched, and reads its state. The caller calls unlock.
+func (l *Launcher) locked(ctx context.Context, spec launcher.Spec) (sd serverDir, st state, unlock func(), err error) {
+	if sd, err = l.instanceOf(spec); err != nil {
+		return sd, st, nil, err
+	}
+	if unlock, err = sd.lock(ctx); err != nil {
+		return sd, st, nil, err
+	}
+	if st, err = sd.loadState(); err != nil {
+		unlock()
+		return sd, st, nil, err
+	}
+	return sd, st, unlock, nil
+}
 
 // loadState reads the state of a server. It returns launcher.ErrNotFound if there is none.
 func (d serverDir) loadState() (state, error) {

@@ -52,23 +52,15 @@ func (d serverDir) removeUpgradeFiles() error {
 func (l *Launcher) Upgrade(ctx context.Context, spec launcher.Spec,
 	report func(progress string)) (_ launcher.Endpoint, err error) {
 	defer func() { err = explainNoRoom(err) }()
-	sd, err := l.instanceOf(spec)
-	if err != nil {
-		return launcher.Endpoint{}, err
-	}
 	to, err := l.offered(spec)
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
-	unlock, err := sd.lock(ctx)
+	sd, st, unlock, err := l.locked(ctx, spec)
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
 	defer unlock()
-	st, err := sd.loadState()
-	if err != nil {
-		return launcher.Endpoint{}, err
-	}
 	if st.Phase != phaseReady && st.Phase != phaseUpgrading {
 		return launcher.Endpoint{}, fmt.Errorf("server %s: it is %s: %w", sd.id, st.Phase, launcher.ErrNotFound)
 	}
@@ -352,19 +344,11 @@ func (l *Launcher) upgradeTables(ctx context.Context, sd serverDir, b mysqld.Bin
 // Revert implements launcher.Upgrader.
 func (l *Launcher) Revert(ctx context.Context, spec launcher.Spec,
 	report func(progress string)) (launcher.Endpoint, error) {
-	sd, err := l.instanceOf(spec)
-	if err != nil {
-		return launcher.Endpoint{}, err
-	}
-	unlock, err := sd.lock(ctx)
+	sd, st, unlock, err := l.locked(ctx, spec)
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
 	defer unlock()
-	st, err := sd.loadState()
-	if err != nil {
-		return launcher.Endpoint{}, err
-	}
 	if st.Phase == phaseUpgrading {
 		report("Putting the data of before back")
 	}

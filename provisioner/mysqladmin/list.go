@@ -39,3 +39,20 @@ func names(ctx context.Context, on queryer, query string, args ...any) (names []
 	}
 	return names, rows.Err()
 }
+
+// readPairs reads a query with two columns, names and values.
+func readPairs(ctx context.Context, on queryer, into map[string]string, query string) error {
+	rows, err := on.QueryContext(ctx, query)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }() // its error is that of rows.Err
+	for rows.Next() {
+		var name, value string
+		if err := rows.Scan(&name, &value); err != nil {
+			return err
+		}
+		into[name] = value
+	}
+	return rows.Err()
+}

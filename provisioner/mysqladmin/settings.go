@@ -156,7 +156,7 @@ func (s *Server) CheckSettings(ctx context.Context) (recommended []Setting, err 
 	}
 	v := values{}
 	for _, query := range []string{"SHOW GLOBAL VARIABLES", dialects[flavour.Name].features} {
-		if err := s.readValues(ctx, v, query); err != nil {
+		if err := readPairs(ctx, s.reads, v, query); err != nil {
 			return nil, s.explain("check the server's settings", err)
 		}
 	}
@@ -174,22 +174,6 @@ func (s *Server) CheckSettings(ctx context.Context) (recommended []Setting, err 
 		return recommended, &SettingsError{Server: s.name, Missing: required}
 	}
 	return recommended, nil
-}
-
-func (s *Server) readValues(ctx context.Context, v values, query string) error {
-	rows, err := s.reads.QueryContext(ctx, query)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = rows.Close() }() // its error is that of rows.Err
-	for rows.Next() {
-		var name, value string
-		if err := rows.Scan(&name, &value); err != nil {
-			return err
-		}
-		v[name] = value
-	}
-	return rows.Err()
 }
 
 func disablesOtherEngines(v values) bool {

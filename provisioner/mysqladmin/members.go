@@ -1,0 +1,327 @@
+package mysqladmin
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+)
+
+// nodeMissingError says that a member of the cluster cannot be reached, so that sessions there cannot be ended, and a
+// lock there not be checked. It counts as CannotReach.
+type nodeMissingError struct {
+	members, reached int
+	err              error // of those that were not reached
+}
+
+func (e *nodeMissingError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("the cluster has %d members, but the broker's uri lists %d of them: list all", e.members,
+			e.reached)
+	}
+	return fmt.Sprintf("%d of the cluster's %d members can be reached: %v", e.reached, e.members, e.err)
+}
+
+func (e *nodeMissingError) Unwrap() error { return e.err }
+
+// membership is what a node knows of its cluster.
+type membership struct {
+	group   string // identifies the cluster; "" for a server that is in none
+	members int    // that hold data
+}
+
+// member reads what a node knows of its cluster. A node that was cut off, or has left, is in none: it changes nothing.
+func member(ctx context.Context, on queryer) (m membership, err error) {
+	status := map[string]string{}
+	if err := readPairs(ctx, on, status, galeraStatus); err != nil {
+		return m, err
+	}
+	if len(status) == 0 {
+		return groupMember(ctx, on)
+	}
+	if status["wsrep_cluster_status"] != "Primary" {
+		return m, nil
+	}
+	m.group = status["wsrep_cluster_state_uuid"]
+	for address := range strings.SplitSeq(status["wsrep_incoming_addresses"], ",") {
+		if address != "" { // an arbitrator has none
+			m.members++
+		}
+	}
+	return m, nil
+}
+
+// groupMember is member for Group Replication.
+// https://dev.mysql.com/doc/refman/8.4/en/performance-schema-replication-group-members-table.html
+func groupMember(ctx context.Context, on queryer) (m membership, err error) {
+	found := map[string]string{}
+	err = readPairs(ctx, on, found, `SELECT 'own',
+				COALESCE(MAX(IF(member_id = @@GLOBAL.server_uuid, member_state, '')), '')
+			FROM performance_schema.replication_group_members
+		UNION ALL SELECT 'members', COUNT(*) FROM performance_schema.replication_group_members
+			WHERE member_state IN ('ONLINE', 'RECOVERING', 'UNREACHABLE')
+		UNION ALL SELECT 'group', COALESCE(MAX(group_name), '') FROM performance_schema.replication_connection_status
+			WHERE channel_name = 'group_replication_applier'`)
+	if own := found["own"]; err == nil && (own == "ONLINE" || own == "RECOVERING") {
+		m.group = found["group"]
+		_, err = fmt.Sscan(found["members"], &m.members)
+	}
+	return m, err
+}
+
+// eachOther runs fn on a connection to every other member of the cluster, on all at once, after what this session has
+// changed has arrived there. It fails if a member cannot be reached. It does nothing on a single server.
+func (s *Session) eachOther(ctx context.Context, fn func(ctx context.Context, node int, conn *sql.Conn) error) error {
+	all := s.server.nodes
+	if all == nil {
+		return nil
+	}
+	here, err := member(ctx, s.conn)
+	if err != nil {
+		s.failed = true
+		return fmt.Errorf("read the members of the cluster: %w", err)
+	}
+	if here.group == "" {
+		s.failed = true
+		return fmt.Errorf("read the members of the cluster: %w", errReadOnlyNode)
+	}
+	barrier, err := s.barrier(ctx)
+	if err != nil {
+		return err
+	}
+	var mu sync.Mutex
+	var working sync.WaitGroup
+	var missing, failed []error
+	reached := 1
+	for n, one := range all.all {
+		if n == s.node() {
+			continue
+		}
+		working.Go(func() {
+			is, err := one.asMember(ctx, here.group, func(conn *sql.Conn) error {
+				if err := barrier(ctx, conn); err != nil {
+					return err
+				}
+				return fn(ctx, n, conn)
+			})
+			mu.Lock()
+			defer mu.Unlock()
+			if is {
+				reached++
+				failed = append(failed, err)
+			} else if err != nil {
+				missing = append(missing, fmt.Errorf("node %s: %w", one.addr, err))
+			}
+		})
+	}
+	working.Wait()
+	if err := errors.Join(failed...); err != nil {
+		return err
+	}
+	if reached < here.members {
+		return &nodeMissingError{here.members, reached, errors.Join(missing...)}
+	}
+	return nil
+}
+
+// node is the number of the node that the session is on.
+func (s *Session) node() (n int) {
+	n = -1
+	_ = s.conn.Raw(func(conn any) error {
+		if c, ok := conn.(nodeConn); ok {
+			n = c.node
+		}
+		return nil
+	})
+	return n
+}
+
+// asMember runs fn on a connection to the node if it can be reached and is a member of the group.
+func (n *node) asMember(ctx context.Context, group string, fn func(*sql.Conn) error) (is bool, err error) {
+	connecting, cancel := context.WithTimeout(ctx, nodeTimeout)
+	defer cancel()
+	conn, err := n.db.Conn(connecting)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = conn.Close() }()
+	m, err := member(connecting, conn)
+	if err != nil || m.group != group {
+		return false, err
+	}
+	err = fn(conn)
+	if err != nil { // the connection may have a session variable, or a lock, left
+		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+	}
+	return true, err
+}
+
+// barrier returns a function that waits, on another node, until what this session has changed is there.
+func (s *Session) barrier(ctx context.Context) (func(context.Context, *sql.Conn) error, error) {
+	if s.dialect.cluster == galera {
+		// https://mariadb.com/docs/galera-cluster/reference/galera-cluster-system-variables#wsrep_sync_wait
+		return func(ctx context.Context, conn *sql.Conn) error {
+			for _, statement := range []string{"SET SESSION wsrep_sync_wait = 1", "BEGIN", "COMMIT",
+				"SET SESSION wsrep_sync_wait = 0"} {
+				if _, err := conn.ExecContext(ctx, statement); err != nil {
+					return fmt.Errorf("wait until a node is up to date: %w", err)
+				}
+			}
+			return nil
+		}, nil
+	}
+	var executed string
+	if err := s.conn.QueryRowContext(ctx, "SELECT @@GLOBAL.gtid_executed").Scan(&executed); err != nil {
+		s.failed = true
+		return nil, fmt.Errorf("read what the node has executed: %w", err)
+	}
+	// https://dev.mysql.com/doc/refman/8.4/en/gtid-functions.html#function_wait-for-executed-gtid-set
+	return func(ctx context.Context, conn *sql.Conn) error {
+		var late int
+		err := conn.QueryRowContext(ctx, "SELECT WAIT_FOR_EXECUTED_GTID_SET(?, ?)", executed,
+			catchUpTime.Seconds()).Scan(&late)
+		if err == nil && late != 0 {
+			err = errLockHeld
+		}
+		if err != nil {
+			return fmt.Errorf("wait until a node is up to date: %w", err)
+		}
+		return nil
+	}, nil
+}
+
+// catchUpTime is how long another node may lag.
+const catchUpTime = 5 * time.Second
+
+// fence kills sessions with the same lock on the other nodes: there, a worker that was paused may still hold it.
+func (s *Session) fence(ctx context.Context) error {
+	return s.eachOther(ctx, func(ctx context.Context, _ int, conn *sql.Conn) error {
+		var holder sql.NullInt64
+		if err := conn.QueryRowContext(ctx, "SELECT IS_USED_LOCK(?)", s.lock).Scan(&holder); err != nil {
+			return err
+		}
+		if !holder.Valid {
+			return nil
+		}
+		if err := s.alive(); err != nil {
+			return err
+		}
+		if _, err := conn.ExecContext(ctx, "KILL ?", holder.Int64); err != nil && !hasNumber(err, errNoSuchThread) {
+			return fmt.Errorf("kill the connection that holds the lock on another node: %w", err)
+		}
+		var ended, released sql.NullBool
+		if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, ?), RELEASE_LOCK(?)", s.lock, lockWait.Seconds(),
+			s.lock).Scan(&ended, &released); err != nil {
+			return err
+		}
+		if !ended.Bool {
+			return errLockHeld
+		}
+		return nil
+	})
+}
+
+// nodeShift is where the id of a connection to another node has the node's number, counted from 1.
+const nodeShift = 48
+
+// elsewhere lists the connections to all other nodes.
+func (s *Session) elsewhere(ctx context.Context) (all []connection, err error) {
+	var mu sync.Mutex
+	err = s.eachOther(ctx, func(ctx context.Context, node int, conn *sql.Conn) error {
+		found, err := s.server.processList(ctx, conn)
+		mu.Lock()
+		defer mu.Unlock()
+		for _, c := range found {
+			c.id |= int64(node+1) << nodeShift
+			all = append(all, c)
+		}
+		return err
+	})
+	return all, err
+}
+
+// killElsewhere kills a connection that elsewhere has listed.
+func (s *Session) killElsewhere(ctx context.Context, id int64) error {
+	if err := s.alive(); err != nil {
+		s.failed = true
+		return err
+	}
+	node := s.server.nodes.all[id>>nodeShift-1]
+	_, err := node.db.ExecContext(ctx, "KILL ?", id&(1<<nodeShift-1))
+	return err
+}
+
+// connections lists the connections to all nodes that can be reached.
+func (n *nodes) connections(ctx context.Context, s *Server) (all []connection, err error) {
+	var errs []error
+	for _, one := range n.all {
+		limited, cancel := context.WithTimeout(ctx, nodeTimeout)
+		found, err := s.processList(limited, one.db)
+		cancel()
+		all, errs = append(all, found...), append(errs, err)
+	}
+	if len(all) == 0 {
+		return nil, errors.Join(errs...)
+	}
+	return all, nil
+}
+
+// EndStaleSessions kills the applications' sessions on nodes that have returned to the cluster since the last call:
+// their accounts may have been ended while the node could not be reached. Call it often.
+func (s *Server) EndStaleSessions(ctx context.Context) error {
+	if s.nodes == nil {
+		return nil
+	}
+	here, err := s.clusterHere(ctx)
+	if err != nil || here.group == "" {
+		return s.explain("read the members of the cluster", err)
+	}
+	primary, _ := s.nodes.state()
+	var errs []error
+	for n, one := range s.nodes.all {
+		if n == primary {
+			continue
+		}
+		is, err := s.endStaleOn(ctx, one, here.group)
+		switch {
+		case is && err != nil:
+			errs = append(errs, fmt.Errorf("end sessions on node %s: %w", one.addr, err))
+		case is:
+			one.away.Store(false)
+		case here.members < len(s.nodes.all): // else it is a member that cannot be reached now
+			one.away.Store(true)
+		}
+	}
+	return s.explain("end sessions on nodes that were away", errors.Join(errs...))
+}
+
+func (s *Server) clusterHere(ctx context.Context) (membership, error) {
+	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
+	defer cancel()
+	return member(ctx, s.reads)
+}
+
+// endStaleOn kills the applications' sessions on a node if it was away. Each node has a time of its own, so that one
+// that hangs does not take that of the others.
+func (s *Server) endStaleOn(ctx context.Context, one *node, group string) (is bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*nodeTimeout)
+	defer cancel()
+	return one.asMember(ctx, group, func(conn *sql.Conn) error {
+		if !one.away.Load() {
+			return nil
+		}
+		all, err := s.processList(ctx, conn)
+		for _, c := range all {
+			if err == nil && strings.HasPrefix(c.user, AccountPrefix) {
+				if _, err = conn.ExecContext(ctx, "KILL ?", c.id); hasNumber(err, errNoSuchThread) {
+					err = nil
+				}
+			}
+		}
+		return err
+	})
+}

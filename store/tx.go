@@ -39,6 +39,11 @@ type statement struct {
 	heedsLease bool // it changes nothing if the transaction is to end a task whose lease was lost
 }
 
+// genericPlans keeps PostgreSQL from planning the statements of an operation again for each operation, which takes
+// longer than executing them: their tables are found by id, whatever the parameters are.
+// https://www.postgresql.org/docs/current/runtime-config-query.html#GUC-PLAN-CACHE-MODE
+const genericPlans = "SELECT set_config('plan_cache_mode', 'force_generic_plan', true)"
+
 // InTx runs fn in a transaction that commits if fn returns nil and rolls back otherwise. After ErrUnavailable, either
 // may have happened. The transaction takes at most 10 seconds. Others wait 4 seconds for a lock, so that an fn that
 // holds one must bound what else it does to less.
@@ -51,6 +56,7 @@ func (s *Store) InTx(ctx context.Context, fn func(*Tx) error) error {
 	}
 	t := &Tx{conn: conn, keys: s.keys, failover: &s.failover, actor: s.actor}
 	defer t.end()
+	t.write("plan each statement once", genericPlans)
 	if err := fn(t); err != nil {
 		return explain(ctx, err)
 	}

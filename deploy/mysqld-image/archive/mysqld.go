@@ -21,7 +21,7 @@ type Mysqld struct {
 
 // What initialise.sh, the pods and mariadb-install-db run.
 var tools = []string{"sh", "env", "cp", "mv", "rm", "mkdir", "chmod", "chown", "touch", "sync", "ls", "cat", "sed",
-	"tr", "grep", "id", "uname", "dirname", "basename", "sleep"}
+	"tr", "grep", "sort", "id", "uname", "dirname", "basename", "sleep"}
 
 // user runs the servers, as it does in the official images.
 const user = 999
@@ -69,8 +69,9 @@ func (m Mysqld) makeRoot(root string) error {
 	if m.BaseDir != "/usr" { // a tree that holds all of it
 		return CopyTree(root, m.BaseDir)
 	}
-	// Debian's packages. The client is for those who look into a pod; official images have it too.
-	if err := MakeRoot(root, "mariadb-install-db", "my_print_defaults", "resolveip", "mariadb"); err != nil {
+	// Debian's packages. Upgrades need the client and its companions; official images have them too.
+	if err := MakeRoot(root, "mariadb-install-db", "my_print_defaults", "resolveip", "mariadb", "mariadb-check",
+		"mariadb-upgrade"); err != nil {
 		return err
 	}
 	return CopyTree(root, "/usr/share/mysql") // error messages, and the SQL of a new data directory

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes"
@@ -20,7 +19,6 @@ import (
 func TestPlacement(t *testing.T) {
 	oneImage(t, func(t *testing.T, image kubernetes.Image) {
 		p := newPlace(t, image)
-		p.cfg.PlaceTimeout = 10 * time.Second // in which a busy machine looks at the pod twice
 		l, spec := p.open(t), newSpec()
 		spec.MilliCPU = 500
 		spec.Placement = &plan.Placement{OwnNode: true, StorageClass: "local",
@@ -48,11 +46,10 @@ func TestPlacement(t *testing.T) {
 		}
 
 		other := newSpec()
-		_, sentences, err := finish(t, func(ctx context.Context) (launcher.Endpoint, error) {
-			return l.Launch(ctx, other, func(string) {})
-		})
-		if !errors.Is(err, launcher.ErrNoRoom) || !slices.Contains(sentences, "Waiting for a node of its own") {
-			t.Errorf("a server beside one with a node of its own: %v, %q", err, slices.Compact(sentences))
+		awaitSentence(t, "a launch beside a server with a node of its own", "Waiting for a node of its own",
+			launching(l, other))
+		if _, _, err := finish(t, launching(p.hasty().open(t), other)); !errors.Is(err, launcher.ErrNoRoom) {
+			t.Errorf("a server beside one with a node of its own: %v, want ErrNoRoom", err)
 		}
 		if err := destroy(t, l, other.ID); err != nil {
 			t.Fatal(err)
@@ -60,7 +57,7 @@ func TestPlacement(t *testing.T) {
 
 		before := uid(t, p, spec)
 		spec.Placement = &plan.Placement{StorageClass: "another", Labels: map[string]string{"team": "web"}}
-		_, sentences, err = finish(t, func(ctx context.Context) (launcher.Endpoint, error) {
+		_, sentences, err := finish(t, func(ctx context.Context) (launcher.Endpoint, error) {
 			return l.Resize(ctx, spec, func(string) {})
 		})
 		if err != nil || !strings.Contains(strings.Join(sentences, "\n"), "Restarting mysqld") || uid(t, p, spec) == before {

@@ -88,14 +88,23 @@ func unscheduled(message string) string {
 	return "Waiting for a node"
 }
 
+const fetchingImage = "Fetching the image"
+
+// fetching reports whether the node has not got a container's image.
+func (c containerStatus) fetching() bool {
+	return c.State.Waiting != nil && slices.Contains([]string{"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull",
+		"InvalidImageName"}, c.State.Waiting.Reason)
+}
+
 // notRunning returns what a container waits for.
 func notRunning(c containerStatus, otherwise string) string {
 	if c.State.Waiting == nil {
 		return otherwise
 	}
+	if c.fetching() {
+		return fetchingImage
+	}
 	switch c.State.Waiting.Reason {
-	case "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName":
-		return "Fetching the image"
 	case "ContainerCreating":
 		return "Attaching the volume"
 	case "PodInitializing":

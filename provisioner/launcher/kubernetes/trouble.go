@@ -224,14 +224,11 @@ func (p pod) trouble() ailing {
 		if c.State.Running != nil && !c.Ready && c.Name == containerName && !ready.LastTransitionTime.IsZero() {
 			return ailing{trouble: launcher.NotReady, from: ready.LastTransitionTime.Add(readyLate)}
 		}
-		if c.State.Waiting == nil {
-			continue
-		}
-		switch c.State.Waiting.Reason {
-		case "CrashLoopBackOff":
-			return ailing{trouble: launcher.Crashing}
-		case "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName":
+		switch {
+		case c.fetching():
 			return ailing{trouble: launcher.NoImage}
+		case c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff":
+			return ailing{trouble: launcher.Crashing}
 		}
 	}
 	return ailing{}

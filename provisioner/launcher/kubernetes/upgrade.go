@@ -247,6 +247,9 @@ func (l *Launcher) work(ctx context.Context, s *server, sentences map[string]str
 		if c.State.Running != nil && sentences[c.Name] != "" {
 			return wait(sentences[c.Name])
 		}
+		if c.fetching() {
+			return wait(fetchingImage)
+		}
 	}
 	if p.mysqld().State.Running == nil {
 		return wait("Preparing the volumes")

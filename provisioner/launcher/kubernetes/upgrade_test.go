@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes"
@@ -27,29 +26,32 @@ func TestUpgrade(t *testing.T) {
 	eachImage(t, func(t *testing.T, image kubernetes.Image) {
 		i := slices.IndexFunc(cluster.Binaries(), func(b mysqld.Binary) bool { return cluster.ImageName(b) == image.Name })
 		present := cluster.Binaries()[i]
-		later := servers.Renumbered(t, present)
-		node, played := shared.Node.(*cluster.Node)
-		if !played {
-			t.Skip("a real node has no image of a later version")
+		renumbered, later := servers.Renumbered(t, present), servers.Later(t, present)
+		add := func(prefix string, b mysqld.Binary) (name string) {
+			t.Helper()
+			name = prefix + image.Name
+			if err := shared.Node.AddImage(t.Context(), name, image.Name, b); err != nil {
+				t.Fatal(err)
+			}
+			return name
 		}
-		good, bad, forgetful := "later/"+image.Name, "broken/"+image.Name, "forgetful/"+image.Name
 		program := filepath.Base(present.Path)
-		node.AddImage(good, later)
-		node.AddImage(bad, altered(t, present, later, program, "echo it is broken >&2\nexit 1\n"))
 		lose := "DELETE FROM mysql.user WHERE user = 'tenant';"
 		if image.Flavour == mysqld.MariaDB {
 			lose = "DELETE FROM mysql.global_priv WHERE user = 'tenant'; DELETE FROM mysql.event WHERE name = 'e';"
 		}
-		node.AddImage(forgetful, altered(t, present, later, program, `echo "`+lose+`" | tr ';' '\n' | sed '/./s/$/;/' >/tmp/lose.sql
-exec /usr/local/share/added/bin/real "$@" --init-file=/tmp/lose.sql
+		good, bad, forgetful := add("later/", later),
+			add("broken/", altered(t, present, renumbered, program, "echo it is broken >&2\nexit 1\n")),
+			add("forgetful/", altered(t, present, renumbered, program,
+				`echo "`+lose+`" | tr ';' '\n' | sed '/./s/$/;/' >/tmp/lose.sql
+exec `+cluster.AddedDir+`/bin/real "$@" --init-file=/tmp/lose.sql
 `))
 		// The first attempt to put data back fails.
-		image.Name = "stumbling/" + image.Name
-		node.AddImage(image.Name, altered(t, present, present, "sync", `if [ -e /before/copy-*/begun ] && [ ! -e /before/stumbled ]; then
+		image.Name = add("stumbling/", altered(t, present, present, "sync", `if [ -e /before/copy-*/begun ] && [ ! -e /before/stumbled ]; then
 	touch /before/stumbled
 	exit 137
 fi
-exec /bin/sync
+exec /bin/sync "$@"
 `))
 		p := newPlace(t, image)
 		old := p.open(t)
@@ -63,11 +65,11 @@ exec /bin/sync
 				t.Fatal(err)
 			}
 		}
-		spec.Version = later.Version
+		spec.Version = renumbered.Version
 
 		open := func(p *place, image string) launcher.Upgrader {
 			t.Helper()
-			p.cfg.Images = []kubernetes.Image{p.cfg.Images[0], {Flavour: present.Flavour, Version: later.Version, Name: image}}
+			p.cfg.Images = []kubernetes.Image{p.cfg.Images[0], {Flavour: present.Flavour, Version: spec.Version, Name: image}}
 			return p.open(t).(launcher.Upgrader)
 		}
 		var l launcher.Upgrader
@@ -94,16 +96,18 @@ exec /bin/sync
 			expectVersion(t, visit(t, spec, e), image.Version)
 		}
 
-		slow := *p
-		slow.cfg.PlaceTimeout, slow.cfg.LaunchTimeout = 5*time.Second, 5*time.Second
-		l = open(&slow, "test/none")
+		l = open(p, "test/none")
+		awaitSentence(t, "an upgrade", "Fetching the image", upgrade)
+		l = open(p.hasty(), "test/none")
 		fails("an image that cannot be fetched", "ErrImagePull")
 		succeeds("revert without an image", revert)
 		awaitNoCopy(t, p)
 
-		unbound := slow.behind(t, withoutVolume(t))
+		unbound := p.behind(t, withoutVolume(t))
 		l = open(unbound, good)
-		fails("a copy without a volume", "no volume for the claim")
+		awaitSentence(t, "an upgrade", "Preparing the volumes", upgrade)
+		l = open(unbound.hasty(), good)
+		fails("a copy without a volume", "laim") // a scheduler names it, or else the launcher does
 		spec.MemoryMB *= 2
 		succeeds("resize after that", func(ctx context.Context) (launcher.Endpoint, error) {
 			return l.Resize(ctx, spec, func(string) {})
@@ -134,8 +138,8 @@ exec /bin/sync
 		}
 		succeeds("revert", revert)
 
-		p.cfg.Images[1].Name = good
-		l = p.open(t).(launcher.Upgrader)
+		spec.Version = later.Version
+		l = open(p, good)
 		upgraded, sentences, err := finish(t, upgrade)
 		if err != nil {
 			t.Fatalf("%v, after %q", err, slices.Compact(sentences))

@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"mysql-broker/provisioner/launcher/mysqld"
 )
 
 // DirVar names the state directory of a cluster with a real node that another process runs, see test/kubernetes/node.
@@ -19,6 +20,10 @@ const DirVar = "KUBERNETES_DIR"
 type Machine interface {
 	// Address is where the node ports are.
 	Address() string
+
+	// AddImage adds an image to those that pods can have: one that is there, base, with the tree of a program at AddedDir.
+	// The program comes first in $PATH.
+	AddImage(ctx context.Context, name, base string, b mysqld.Binary) error
 
 	// Kill ends the process of the main container of a pod with SIGKILL, and reports whether there was one.
 	Kill(namespace, name string) bool
@@ -70,9 +75,15 @@ type realNode struct {
 
 func (n realNode) Address() string { return n.address }
 
-func (n realNode) ctr(args ...string) string {
+// run calls containerd's client.
+func (n realNode) run(ctx context.Context, args ...string) ([]byte, error) {
 	args = append([]string{"--namespace=k8s.io", "--address=" + filepath.Join(n.c.cfg.Dir, "containerd.sock")}, args...)
-	out, err := exec.Command("ctr", args...).CombinedOutput()
+	return output(ctx, "ctr", args...)
+}
+
+// ctr is run for what may fail.
+func (n realNode) ctr(args ...string) string {
+	out, err := n.run(context.Background(), args...)
 	if err != nil {
 		return ""
 	}

@@ -44,12 +44,12 @@ type Node struct {
 	added map[string]Image
 }
 
-// AddImage adds an image of a program, which may be in a temporary directory, to those that pods can have.
-func (n *Node) AddImage(name string, b mysqld.Binary) {
+// AddImage implements Machine. Containers see all programs of this host, whatever the base.
+func (n *Node) AddImage(_ context.Context, name, _ string, b mysqld.Binary) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	const dir = "/usr/local/share/added"
-	n.added[name] = Image{Path: dir + "/bin:/usr/sbin:/usr/bin:/sbin:/bin", Dirs: map[string]string{dir: b.BaseDir}}
+	n.added[name] = Image{Path: addedPath, Dirs: map[string]string{AddedDir: b.BaseDir}}
+	return nil
 }
 
 func (n *Node) image(name string) (Image, bool) {

@@ -200,13 +200,34 @@ func (l *Launcher) expectWork(ctx context.Context, s *server) error {
 	return now.sameWork(s.state)
 }
 
+// applyWork applies the StatefulSet, unless another broker has continued the upgrade since s was read. That broker's
+// template must not be replaced by an older one, so the StatefulSet must be as it was before the Secret was read again.
+func (l *Launcher) applyWork(ctx context.Context, s *server) error {
+	path := l.api.path(statefulSets, s.name)
+	var known statefulSet
+	err := l.api.merge(ctx, path, struct{}{}, &known) // changes nothing; the broker has no right to get StatefulSets
+	if err != nil && !isNotFound(err) {
+		return err
+	}
+	if err := l.expectWork(ctx, s); err != nil {
+		return err
+	}
+	set := l.statefulSetOf(s)
+	set.Metadata.ResourceVersion = known.Metadata.ResourceVersion
+	err = l.api.apply(ctx, path, set, nil)
+	if isConflict(err) { // also if the cluster has reported on its pod
+		return launcher.NotYet(minPoll, "Waiting for the server's pod")
+	}
+	return err
+}
+
 // workError says why the pod's work failed.
 type workError struct{ error }
 
 // work replaces the pod by one that does the work of an upgrade, and returns nil when that has done it, or NotYet.
 // sentences are for users, by the container that runs.
 func (l *Launcher) work(ctx context.Context, s *server, sentences map[string]string) error {
-	if err := l.api.apply(ctx, l.api.path(statefulSets, s.name), l.statefulSetOf(s), nil); err != nil {
+	if err := l.applyWork(ctx, s); err != nil {
 		return err
 	}
 	fault.Point("upgrade", "pod ordered")
@@ -299,7 +320,7 @@ func later(a, b time.Time) time.Time {
 
 // endWork returns once the server runs again, and removes the copy.
 func (l *Launcher) endWork(ctx context.Context, s *server, spec launcher.Spec) (launcher.Endpoint, error) {
-	if err := l.api.apply(ctx, l.api.path(statefulSets, s.name), l.statefulSetOf(s), nil); err != nil {
+	if err := l.applyWork(ctx, s); err != nil {
 		return launcher.Endpoint{}, err
 	}
 	e, err := l.bringUp(ctx, s, spec)
@@ -314,10 +335,7 @@ func (l *Launcher) endWork(ctx context.Context, s *server, spec launcher.Spec) (
 
 // endPod replaces the pod of an upgrade that has ended by one that runs the server, and returns NotYet.
 func (l *Launcher) endPod(ctx context.Context, s *server, p pod) error {
-	if err := l.expectWork(ctx, s); err != nil {
-		return err
-	}
-	if err := l.api.apply(ctx, l.api.path(statefulSets, s.name), l.statefulSetOf(s), nil); err != nil {
+	if err := l.applyWork(ctx, s); err != nil {
 		return err
 	}
 	if sentence := p.leaving(); sentence != "" {

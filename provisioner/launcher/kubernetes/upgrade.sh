@@ -62,7 +62,10 @@ upgrade)
   sync
   start ${options:+"$options"}
   if [ "$flavour" = mariadb ]; then
-    mariadb-upgrade --no-defaults --user=root --socket="$socket"
+    mariadb-upgrade --no-defaults --silent --user=root --socket="$socket"
+    # It ends with FLUSH PRIVILEGES, after which the server checks accounts despite --skip-grant-tables.
+    stop
+    start
   fi
   case $(query 'SELECT VERSION()') in
   "$version"*) ;;

@@ -123,8 +123,23 @@ exec /bin/sync "$@"
 		succeeds("revert after a loss", revert)
 
 		l = open(p, bad)
+		reverted := false
+		paused := open(p.behind(t, pausedBefore(func(r *http.Request, _ []byte) bool {
+			return strings.Contains(r.URL.Path, "/statefulsets/") && r.URL.Query().Has("fieldManager")
+		}, func() {
+			succeeds("revert while another broker is paused", revert)
+			reverted = true
+		})), bad)
+		for !reverted {
+			if _, err := paused.Upgrade(t.Context(), spec, func(string) {}); err == nil || !reverted && !isNotYet(err) {
+				t.Fatalf("upgrade by a broker that was paused: %v", err)
+			}
+		}
+		if work := workOf(t, p, spec); work != "" {
+			t.Errorf("a broker that was paused orders a pod for %q", work)
+		}
 		fails("the broken version", "it is broken")
-		paused := open(p.behind(t, pausedAsItEnds(func() {
+		paused = open(p.behind(t, pausedBefore(recordsReady, func() {
 			succeeds("revert while another broker is paused", revert)
 			if _, err := upgrade(t.Context()); !isNotYet(err) {
 				t.Errorf("upgrade while another broker is paused: %v", err)
@@ -183,19 +198,36 @@ func withoutVolume(t *testing.T) meet {
 	}
 }
 
-// pausedAsItEnds calls meanwhile before the first request that records a server ready.
-func pausedAsItEnds(meanwhile func()) meet {
+// pausedBefore calls meanwhile before the first request that the function is true for.
+func pausedBefore(is func(r *http.Request, body []byte) bool, meanwhile func()) meet {
 	var once sync.Once
 	return func(w http.ResponseWriter, r *http.Request, pass http.HandlerFunc) {
-		if r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/secrets/") {
-			body, err := io.ReadAll(r.Body)
-			if err == nil && bytes.Contains(body, []byte(`\"phase\":\"ready\"`)) {
-				once.Do(meanwhile)
-			}
-			r.Body = io.NopCloser(bytes.NewReader(body))
+		body, err := io.ReadAll(r.Body)
+		if err == nil && r.Method == http.MethodPatch && is(r, body) {
+			once.Do(meanwhile)
 		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
 		pass(w, r)
 	}
+}
+
+// recordsReady reports whether a change of a Secret ends an upgrade.
+func recordsReady(r *http.Request, body []byte) bool {
+	return strings.Contains(r.URL.Path, "/secrets/") && bytes.Contains(body, []byte(`\"phase\":\"ready\"`))
+}
+
+// workOf is what the next pod of a server would do, "" to run it.
+func workOf(t *testing.T, p *place, spec launcher.Spec) string {
+	t.Helper()
+	var set struct {
+		Spec struct {
+			Template struct {
+				Metadata struct{ Annotations map[string]string }
+			}
+		}
+	}
+	p.Do(t, http.MethodGet, "/apis/apps/v1/namespaces/"+p.Name+"/statefulsets/"+objectName(spec), nil, &set)
+	return set.Spec.Template.Metadata.Annotations["mysql-broker/work"]
 }
 
 // awaitNoCopy returns once the claim for a copy is removed.

@@ -41,7 +41,7 @@ func (p *Provisioner) Copies() (running int, all []Copy) {
 func (c *copyTurns) note(id int64, next func(done, total uint64)) func(done, total uint64) {
 	return func(done, total uint64) {
 		c.mu.Lock()
-		c.copies[id] = Copy{id, done, total}
+		c.copies[id] = Copy{id, min(done, total), total}
 		c.mu.Unlock()
 		next(done, total)
 	}
@@ -149,4 +149,4 @@ func (p *Provisioner) keepingTurn(last bool,
 	}
 }
 
-func waitForTurn() error { return task.Pending(copyTurnEach, "Waiting until other copies have ended") }
+func waitForTurn() error { return task.Queued(copyTurnEach, "Waiting until other copies have ended") }

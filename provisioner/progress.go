@@ -19,7 +19,7 @@ func (p *Provisioner) reportProgress(ctx context.Context, run *task.Run, point s
 			return
 		}
 		reported = time.Now()
-		if err := run.Report(ctx, sentence(done, total)); err != nil {
+		if err := run.ReportDone(ctx, sentence(min(done, total), total), point, done); err != nil {
 			p.log.Warn("could not record the progress of a task", "task", task.Token(run.Task.ID), "error", err)
 		}
 	}

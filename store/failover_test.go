@@ -140,7 +140,7 @@ func testAsynchronousFailover(t *testing.T) {
 		t.Errorf("the next task is %d after %d, %v", next.ID, lost.ID, err)
 	}
 	// Even if the id of the lost task had been used again, its worker could not write.
-	if err := s.Progress(t.Context(), held(lost), "a", "…"); !errors.Is(err, store.ErrLeaseLost) {
+	if err := s.Progress(t.Context(), held(lost), "a", "…", false); !errors.Is(err, store.ErrLeaseLost) {
 		t.Errorf("the worker of the lost task has written: %v", err)
 	}
 }

@@ -81,10 +81,11 @@ func (s *Store) MendClock(ctx context.Context, maxLease, maxDelay time.Duration)
 	return tag.RowsAffected(), err
 }
 
-// Progress records the last step that a worker has finished ("" for none yet), and the sentence that users see.
-func (s *Store) Progress(ctx context.Context, l Lease, step, description string) error {
-	return s.write(ctx, l, `step = $3, description = $4,
-		attempt = CASE WHEN step = $3 THEN attempt ELSE 0 END`, step, description)
+// Progress records the last step that a worker has finished ("" for none yet), and the sentence that users see. further
+// says that the present step has done more than ever before.
+func (s *Store) Progress(ctx context.Context, l Lease, step, description string, further bool) error {
+	return s.write(ctx, l, `step = $3, description = $4, attempt = CASE WHEN step = $3 THEN attempt ELSE 0 END,
+		progressed_at = CASE WHEN step = $3 AND NOT $5 THEN progressed_at ELSE now() END`, step, description, further)
 }
 
 // Postpone releases a task's lease until it is tried again after delay, and records the attempts at its present step.
@@ -102,11 +103,13 @@ func (s *Store) Await(ctx context.Context, l Lease, delay time.Duration, descrip
 }
 
 // Suspend releases the lease of a task whose present step, the one after step, is pending, until it runs again after
-// delay. It does not count as an attempt. description is for users.
-func (s *Store) Suspend(ctx context.Context, l Lease, delay time.Duration, step, description string) error {
+// delay. It does not count as an attempt. description is for users. queued says that it waits for its turn, behind tasks
+// that make progress.
+func (s *Store) Suspend(ctx context.Context, l Lease, delay time.Duration, step, description string, queued bool) error {
 	return s.write(ctx, l, `run_at = now() + $3::interval, step = $4, description = $5,
-		attempt = CASE WHEN step = $4 THEN attempt ELSE 0 END, lease_owner = NULL, lease_until = NULL`,
-		delay, step, description)
+		attempt = CASE WHEN step = $4 THEN attempt ELSE 0 END, lease_owner = NULL, lease_until = NULL,
+		progressed_at = CASE WHEN step = $4 AND NOT $6 THEN progressed_at ELSE now() END`,
+		delay, step, description, queued)
 }
 
 // Remember replaces what a task's steps remember.
@@ -121,7 +124,8 @@ func (s *Store) NoteError(ctx context.Context, l Lease, lastError string) error 
 
 // GiveUp begins the cleanup phase of a task. The worker keeps the lease.
 func (s *Store) GiveUp(ctx context.Context, l Lease, description, lastError string) error {
-	return s.write(ctx, l, `phase = 'cleanup', step = '', attempt = 0, description = $3, last_error = $4`,
+	return s.write(ctx, l, `phase = 'cleanup', step = '', attempt = 0, description = $3, last_error = $4,
+		progressed_at = now()`,
 		storable(description), storable(lastError))
 }
 

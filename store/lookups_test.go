@@ -37,7 +37,7 @@ func TestTasksAreFoundByTheirKeys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Progress(ctx, held(task), "", "a sentence"); err != nil {
+		if err := s.Progress(ctx, held(task), "", "a sentence", false); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.Extend(ctx, "me", []store.Lease{held(task)}, time.Minute); err != nil {

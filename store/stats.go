@@ -12,6 +12,7 @@ type TaskStats struct {
 	InProgress int64         // leased by a worker
 	Waiting    int64         // not leased
 	Oldest     time.Duration // age of the oldest, 0 without one
+	Stalled    time.Duration // for how long one of them has made no progress at most, 0 without one
 }
 
 // TaskStats counts the tasks that have not ended.
@@ -22,7 +23,8 @@ func (s *Store) TaskStats(ctx context.Context) (TaskStats, error) {
 // taskStats are the columns of TaskStats, and where they come from.
 const taskStats = `count(*) FILTER (WHERE lease_until > clock_timestamp()),
 	count(*) FILTER (WHERE lease_until IS NULL OR lease_until <= clock_timestamp()),
-	coalesce(now() - min(created_at), '0'::interval) FROM task WHERE state = 'in progress'`
+	coalesce(now() - min(created_at), '0'::interval),
+	coalesce(now() - min(coalesce(progressed_at, created_at)), '0'::interval) FROM task WHERE state = 'in progress'`
 
 // KindStats are the figures of the tasks of one kind that have not ended.
 type KindStats struct {

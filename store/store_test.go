@@ -231,7 +231,7 @@ func TestEpochKeepsOutFormerHoldersOfALease(t *testing.T) {
 		t.Errorf("took over task %d as attempt %d", alive.ID, alive.Attempt)
 	}
 	writes := map[string]error{
-		"progress": s.Progress(ctx, held(dead), "step", "…"),
+		"progress": s.Progress(ctx, held(dead), "step", "…", false),
 		"postpone": s.Postpone(ctx, held(dead), 0, 1, "…"),
 		"give up":  s.GiveUp(ctx, held(dead), "…", "…"),
 		"finish":   s.Finish(ctx, held(dead), store.Succeeded, "", true, nothing),

@@ -194,7 +194,7 @@ func (x *execution) attempt(ctx context.Context, step Step, run *Run) (err error
 	return nil
 }
 
-func (x *execution) progress(ctx context.Context, sentence string) error {
+func (x *execution) progress(ctx context.Context, sentence string, further bool) error {
 	if x.inline {
 		return nil
 	}
@@ -202,7 +202,9 @@ func (x *execution) progress(ctx context.Context, sentence string) error {
 	if x.task.Phase == store.Cleanup {
 		description = x.task.Description // users read the reason during the cleanup
 	}
-	return x.write(ctx, func() error { return x.runner.store.Progress(ctx, x.lease.held, x.task.Step, description) })
+	return x.write(ctx, func() error {
+		return x.runner.store.Progress(ctx, x.lease.held, x.task.Step, description, further)
+	})
 }
 
 // limit is how many attempts a step of the present phase has.

@@ -12,11 +12,17 @@ import (
 // minute, in this process or another, and checks whether it is. The pause blocks no worker and does not count as an
 // attempt. Users read progress, unless it is empty. After Config.MaxWait the step fails; a cleanup step does after five
 // times as long. A request that waits for the task goes on waiting.
-func Pending(after time.Duration, progress string) error { return &pendingError{after, progress} }
+func Pending(after time.Duration, progress string) error {
+	return &pendingError{after, progress, false}
+}
+
+// Queued is Pending for a step that waits for its turn, behind other tasks. It is not stuck if they are not.
+func Queued(after time.Duration, progress string) error { return &pendingError{after, progress, true} }
 
 type pendingError struct {
 	after    time.Duration
 	progress string
+	queued   bool
 }
 
 func (e *pendingError) Error() string { return fmt.Sprintf("not done yet; look again in %v", e.after) }
@@ -50,7 +56,7 @@ func (x *execution) suspend(pending *pendingError) {
 	}
 	delay, ctx := min(pending.after, maxBackoff), x.lease.ctx
 	if err := x.write(ctx, func() error {
-		return x.runner.store.Suspend(ctx, x.lease.held, delay, x.task.Step, description)
+		return x.runner.store.Suspend(ctx, x.lease.held, delay, x.task.Step, description, pending.queued)
 	}); err != nil {
 		x.log("could not release a pending task; it goes on when its lease has expired", err)
 	}

@@ -204,7 +204,7 @@ func TestAnotherProcessTakesOverFromADeadOne(t *testing.T) {
 	s, j := servers.Store(t), &journal{}
 	// A process took the task, finished a step and died: nobody renews its lease.
 	dead := record(t, s, store.NewTask{Owner: "dead", LeaseTTL: 100 * time.Millisecond})
-	if err := s.Progress(t.Context(), store.Lease{ID: dead.ID, Epoch: dead.Epoch}, "a", "…"); err != nil {
+	if err := s.Progress(t.Context(), store.Lease{ID: dead.ID, Epoch: dead.Epoch}, "a", "…", false); err != nil {
 		t.Fatal(err)
 	}
 	start(t, s, task.Workflow{Steps: []task.Step{j.step("a"), j.step("b")}, Succeeded: nothing, Failed: ignored})

@@ -60,7 +60,33 @@ func (r *Run) Answered() { r.execution.runner.servers.answered(r.Task.Server) }
 
 // Report replaces the sentence that users read while the step runs.
 func (r *Run) Report(ctx context.Context, sentence string) error {
-	return r.execution.progress(ctx, sentence)
+	return r.execution.progress(ctx, sentence, false)
+}
+
+// furthestKey is the key under which a task remembers how far its present step has come.
+const furthestKey = "furthest"
+
+// ReportDone is Report for a step that knows how much it has done of some work. As long as that is more than in all
+// attempts before, nobody takes the task for stuck, however long the step takes.
+func (r *Run) ReportDone(ctx context.Context, sentence, work string, done uint64) error {
+	var furthest struct {
+		After string // the last finished step
+		Done  map[string]uint64
+	}
+	if _, err := r.Recall(furthestKey, &furthest); err != nil {
+		return err
+	}
+	if furthest.Done == nil || furthest.After != r.Task.Step {
+		furthest.After, furthest.Done = r.Task.Step, map[string]uint64{}
+	}
+	further := done > furthest.Done[work]
+	if further {
+		furthest.Done[work] = done
+		if err := r.Remember(furthestKey, furthest); err != nil {
+			return err
+		}
+	}
+	return r.execution.progress(ctx, sentence, further)
 }
 
 // adviceKey is the key under which a task remembers what Advise was called with.

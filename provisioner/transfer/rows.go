@@ -55,7 +55,7 @@ func (c *copier) note(k chunk, chunks int) {
 	defer c.progress.mu.Unlock()
 	c.progress.done += k.table.bytes / uint64(max(chunks, 1))
 	if c.options.Progress != nil {
-		c.options.Progress(min(c.progress.done, c.progress.total), c.progress.total)
+		c.options.Progress(c.progress.done, c.progress.total)
 	}
 }
 

@@ -61,6 +61,7 @@ func TestMetrics(t *testing.T) {
 			`mysql_broker_tasks{kind="bind",state="in_progress"}`:         "0",
 			`mysql_broker_tasks{kind="bind",state="waiting"}`:             "0",
 			`mysql_broker_task_oldest_age_seconds{kind="bind"}`:           "0",
+			`mysql_broker_task_stalled_seconds{kind="bind"}`:              "0",
 			`mysql_broker_task_retries_total{kind="bind"}`:                "0",
 			`mysql_broker_task_leases_lost_total`:                         "0",
 			`mysql_broker_shared_server_up{server="first"}`:               "1",
@@ -104,7 +105,8 @@ func TestMetricsOfAStuckTask(t *testing.T) {
 			shown := p.Scrape(t)
 			return shown["mysql_broker_task_retries_total"+kind+"}"] != "0" &&
 				shown["mysql_broker_tasks"+kind+`,state="waiting"}`] == "1" &&
-				shown["mysql_broker_task_oldest_age_seconds"+kind+"}"] > "0"
+				shown["mysql_broker_task_oldest_age_seconds"+kind+"}"] > "0" &&
+				shown["mysql_broker_task_stalled_seconds"+kind+"}"] > "0"
 		})
 		let()
 		openTasks(t, env).awaitSuccess(t, i.id, "")

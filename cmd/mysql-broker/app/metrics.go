@@ -139,6 +139,9 @@ var (
 		[]string{"kind", "state"}, nil)
 	oldestDesc = prometheus.NewDesc("mysql_broker_task_oldest_age_seconds",
 		"Age in seconds of the oldest task of the kind that has not ended; 0 if there is none.", []string{"kind"}, nil)
+	stalledDesc = prometheus.NewDesc("mysql_broker_task_stalled_seconds",
+		"For how long a task of the kind has finished no step, copied nothing and not waited for its turn: that one which "+
+			"has stood still for longest; 0 if there is none.", []string{"kind"}, nil)
 	serverUpDesc = prometheus.NewDesc("mysql_broker_shared_server_up",
 		"1 if the shared server answers, else 0.", []string{"server"}, nil)
 	serverUsableDesc = prometheus.NewDesc("mysql_broker_shared_server_usable",
@@ -272,6 +275,7 @@ func (c *stateCollector) collectRecorded(ch chan<- prometheus.Metric) {
 		gauge(ch, tasksDesc, float64(of.InProgress), kind, "in_progress")
 		gauge(ch, tasksDesc, float64(of.Waiting), kind, "waiting")
 		gauge(ch, oldestDesc, of.Oldest.Seconds(), kind)
+		gauge(ch, stalledDesc, of.Stalled.Seconds(), kind)
 	}
 	if states, err := c.store.ServerStates(ctx, c.shared.Names()); err != nil {
 		c.log.Warn("could not read how full the shared servers are for /metrics", "error", err)

@@ -10,7 +10,7 @@ const (
 	NodeLost    Trouble = "node-lost"     // its node does not respond, so that nothing may start it elsewhere
 	Evicted     Trouble = "evicted"       // its node needed the room
 	OutOfMemory Trouble = "out-of-memory" // it was killed within the last hour, because it used more than its plan has
-	VolumeFull  Trouble = "volume-full"   // it ended within the last hour because its volume was full
+	VolumeFull  Trouble = "volume-full"   // it ended within the last hour, or hangs, because its volume was full
 	Crashing    Trouble = "crashing"      // it ends again and again
 	NotReady    Trouble = "not-ready"     // it runs, and has not accepted connections for minutes
 	NoImage     Trouble = "no-image"      // its image cannot be fetched

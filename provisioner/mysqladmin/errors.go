@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"regexp"
 	"slices"
 
 	"github.com/go-sql-driver/mysql"
@@ -90,6 +91,19 @@ var refusals = []uint16{
 	3168, // the server is not available, MySQL
 	3169, // session killed, MySQL
 	4031, // disconnected by the server, MySQL
+}
+
+// diskFull are the numbers of errors of a server that has no room for rows, which may be that of a table.
+// https://dev.mysql.com/doc/mysql-errors/8.4/en/server-error-reference.html
+var diskFull = []uint16{1021, 1114}
+
+// noSpace matches other errors of a full disk: ENOSPC is error 28.
+var noSpace = regexp.MustCompile(`(?i)no space left on device|(errno|errcode|error)( number)?:? "?28\b`)
+
+// DiskFull reports whether an error of a server says that its disk is full.
+func DiskFull(err error) bool {
+	refused, ok := errors.AsType[*mysql.MySQLError](err)
+	return ok && (slices.Contains(diskFull, refused.Number) || noSpace.MatchString(refused.Message))
 }
 
 // CannotReach reports whether an error only says that the server cannot be reached, went away or accepts no connections

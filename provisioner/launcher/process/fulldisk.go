@@ -14,7 +14,7 @@ import (
 // diskFull are the words by which programs of either flavour report a full disk: the system's text in the locale C, or
 // its number. 28 is ENOSPC.
 var diskFull = []string{"No space left on device", "OS error code 28", "Errcode: 28", "error number 28",
-	"failed with error 28", "Disk is full"}
+	"failed with error 28", "operating system error 28", "Disk is full"}
 
 // startSpaceMB is more than a server writes while it starts: settings, and temporary tablespaces of up to 12 MiB. A
 // redo log of a different size needs its own size in addition.

@@ -83,6 +83,7 @@ type Launcher struct {
 var (
 	_ launcher.Stopper  = (*Launcher)(nil)
 	_ launcher.Upgrader = (*Launcher)(nil)
+	_ launcher.Observer = (*Launcher)(nil)
 )
 
 // Open prepares the state directory. It starts servers that do not run only if the options have it supervise.

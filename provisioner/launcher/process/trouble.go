@@ -1,0 +1,60 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"mysql-broker/provisioner/launcher"
+)
+
+const (
+	troubleLogBytes = 16 << 10        // of the end of a log, in which a full disk is looked for
+	troubleTime     = 2 * time.Second // for a server to respond, if the disk is full
+)
+
+// Troubles implements launcher.Observer: it sees servers that do not respond, or log that the disk is full, while the
+// disk has no room to start them. Some servers end then, others hang; MariaDB does one after the other.
+func (l *Launcher) Troubles(ctx context.Context) (map[string]launcher.Trouble, error) {
+	free, err := spaceLeft(l.cfg.Dir)
+	if err != nil || free >= startSpaceMB<<20 {
+		return nil, err
+	}
+	all, err := l.serverDirs()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, troubleTime)
+	defer cancel()
+	found := map[string]launcher.Trouble{}
+	var mu sync.Mutex
+	var looks sync.WaitGroup
+	atOnce := make(chan struct{}, startsAtOnce)
+	for _, sd := range all {
+		looks.Go(func() {
+			atOnce <- struct{}{}
+			defer func() { <-atOnce }()
+			if l.suffersFromFullDisk(ctx, sd) {
+				mu.Lock()
+				defer mu.Unlock()
+				found[sd.id] = launcher.VolumeFull
+			}
+		})
+	}
+	looks.Wait()
+	return found, nil
+}
+
+// suffersFromFullDisk is about a server on a full disk.
+func (l *Launcher) suffersFromFullDisk(ctx context.Context, sd serverDir) bool {
+	st, err := sd.loadState()
+	if err != nil || st.Phase != phaseReady {
+		return false
+	}
+	if saysDiskFull(errors.New(readLogEnd(sd, troubleLogBytes))) {
+		return true
+	}
+	up, err := probe(ctx, sd)
+	return err == nil && !up
+}

@@ -1,0 +1,64 @@
+package e2e
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// TestNoRoomForTheData moves and copies an instance to servers whose disk then gets full. That is said in a sentence,
+// within seconds; the source stays as it was, and nothing is left over.
+func TestNoRoomForTheData(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		private := testdrive.Private(t, s.Flavour)
+		env := testdrive.Environment(t, private)
+		disk := testdrive.MountDisk(t, env["LAUNCHER_DIR"], diskMiB)
+		faults := testdrive.NewFaults(t, env)
+		p := startPlatformBy(t, disk.Start, private, env)
+		i := p.ownInstance(t, "shared-small")
+		i.provision(t, now, body{"context": cloudFoundry}).Expect(t, http.StatusCreated)
+		_, c := i.bound(t, nil)
+		makeObjectsAs(t, c)
+		db := c.open(t)
+		exec(t, db, "CREATE TABLE large (id INT AUTO_INCREMENT PRIMARY KEY, filling MEDIUMBLOB)")
+		for range 30 {
+			exec(t, db, "INSERT INTO large (filling) VALUES (REPEAT(RANDOM_BYTES(1000), 1000))")
+		}
+
+		expectFull := func(i instance, operation, says string) {
+			t.Helper()
+			state, shown := i.AwaitOperation(t, i.id, operation)
+			if last := shown[len(shown)-1]; state != "failed" || !strings.Contains(last, "disk") || !strings.Contains(last, says) {
+				t.Errorf("the operation %s: %q", state, shown)
+			}
+			disk.Free(t)
+			exec(t, db, "CALL add_item()")
+			expectTenants(t, p.admin(t), 1, 1)
+			expectEmptyDisk(t, disk)
+		}
+
+		reached, release := holdAt(t, faults, "update: launch: done")
+		operation := i.updatePlan(t, later, "dedicated-small").Expect(t, http.StatusAccepted).String("operation")
+		testdrive.Receive(t, reached, "the server runs")
+		disk.Fill(t, 8)
+		release()
+		expectFull(i, operation, "stays where it was")
+
+		reached, release = holdAt(t, faults, "provision: launch: done")
+		copied := p.ownInstance(t, "dedicated-small")
+		operation = copied.clone(t, i.id, nil).Expect(t, http.StatusAccepted).String("operation")
+		testdrive.Receive(t, reached, "the server runs")
+		disk.Fill(t, 8)
+		release()
+		expectFull(copied, operation, "create it again")
+		copied.remove(t)
+
+		// There is room again.
+		faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
+		i.await(t, i.updatePlan(t, later, "dedicated-small").Expect(t, http.StatusAccepted).String("operation"))
+	})
+}

@@ -103,9 +103,10 @@ func (s *Store) Await(ctx context.Context, l Lease, delay time.Duration, descrip
 }
 
 // Suspend releases the lease of a task whose present step, the one after step, is pending, until it runs again after
-// delay. It does not count as an attempt. description is for users. queued says that it waits for its turn, behind tasks
-// that make progress.
-func (s *Store) Suspend(ctx context.Context, l Lease, delay time.Duration, step, description string, queued bool) error {
+// delay. It does not count as an attempt. description is for users. queued says that it waits for its turn, behind
+// tasks that make progress.
+func (s *Store) Suspend(ctx context.Context, l Lease, delay time.Duration, step, description string,
+	queued bool) error {
 	return s.write(ctx, l, `run_at = now() + $3::interval, step = $4, description = $5,
 		attempt = CASE WHEN step = $4 THEN attempt ELSE 0 END, lease_owner = NULL, lease_until = NULL,
 		progressed_at = CASE WHEN step = $4 AND NOT $6 THEN progressed_at ELSE now() END`,

@@ -19,8 +19,8 @@ var troubles = map[launcher.Trouble]string{
 		"in a minute.",
 	launcher.OutOfMemory: "The MySQL server was ended because it used more memory than its plan has, and it starts " +
 		"again. If that happens often, update the instance to a larger plan.",
-	launcher.VolumeFull: "The disk of the MySQL server is full, so it ended or hangs. Delete data once it runs again, or " +
-		"update the service instance to a plan with more storage.",
+	launcher.VolumeFull: "The disk of the MySQL server is full, so it ended or hangs. Delete data once it runs again, " +
+		"or update the service instance to a plan with more storage.",
 	launcher.Crashing: "The MySQL server ends soon after each start. Tell your operator.",
 	launcher.NotReady: "The MySQL server has been starting for minutes: it repairs its data after a crash, or waits for " +
 		"room on its disk. If that lasts, tell your operator.",

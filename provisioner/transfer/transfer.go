@@ -48,9 +48,8 @@ type Options struct {
 	// read. Both may be nil.
 	Locked, Described func(context.Context) error
 	Alive             func() error // called before each change; the copy fails with its error
-	// Progress is called after each chunk, with bytes; total is an estimate, which done may exceed. Load calls it after each
-	// part, with parts.
-	// It may be nil.
+	// Progress is called after each chunk, with bytes; total is an estimate, which done may exceed. Load calls it after
+	// each part, with parts. It may be nil.
 	Progress func(done, total uint64)
 }
 

@@ -164,6 +164,9 @@ func (a *audit) checkAccount(ctx context.Context, where string, admin *sql.DB, i
 		a.report("Instance %q has the plan %s, which is not in the catalog.", i.ID, i.PlanID)
 		return nil
 	}
+	if len(limit) == 0 {
+		return nil // checkAccounts reports that the account is missing
+	}
 	if of.MaxConnections > 0 && fmt.Sprint(of.MaxConnections) != limit[0] {
 		a.report("On %s, the account %s of binding %q may have %s connections instead of %d.", where, b.Account, b.ID,
 			limit[0], of.MaxConnections)

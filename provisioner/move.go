@@ -15,20 +15,17 @@ import (
 )
 
 const (
-	// frozenTime bounds for how long a move keeps applications from writing. Then it is given up, and they may write
-	// again.
+	// frozenTime limits for how long a move keeps applications from writing. Then the move is given up, and they may
+	// write again.
 	frozenTime = 15 * time.Minute
 	// frozenSince is the key under which the task remembers when it took the write privileges.
 	frozenSince = "frozen since"
-	// rollingBack is the key under which the task remembers the connections that it has killed and whose transactions are
-	// being rolled back.
-	rollingBack = "rolling back"
 )
 
 // ownerAt is the name of the account that owns the objects of an instance that were moved to its location.
 func ownerAt(i store.Instance) string { return copyAccount(i, "owner at "+i.Location.Server) }
 
-// moves reports whether an instance of another plan has its data elsewhere.
+// moves reports whether a change to a plan moves the data of an instance to another server.
 func (p *Provisioner) moves(i store.Instance, to plan.Plan) (bool, error) {
 	if to.Kind == plan.Shared {
 		return i.Location.Dedicated(), nil
@@ -214,58 +211,7 @@ func (m move) freeze(ctx context.Context, run *task.Run) error {
 	return m.freezeAccounts(ctx, run, m.from, writing)
 }
 
-// freezeAccounts takes the write privileges from accounts of an instance, and waits until their last writes have ended.
-func (p *Provisioner) freezeAccounts(ctx context.Context, run *task.Run, i store.Instance,
-	accounts []store.BindingAccount) error {
-	events := p.plans.Get(i.PlanID).Events
-	return p.inSession(i, instanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
-		var killed []int64
-		found, err := run.Recall(rollingBack, &killed)
-		switch {
-		case err != nil:
-			return err
-		case found: // all accounts are read-only now
-			killed, err = s.RollingBack(ctx, killed)
-		default:
-			killed, err = freezeEach(ctx, s, i.Database, accounts, events)
-		}
-		switch {
-		case err != nil:
-			return err
-		case len(killed) > 0:
-			return errors.Join(run.Remember(rollingBack, killed),
-				task.Pending(time.Second, "Waiting until the last writes are rolled back"))
-		}
-		return withoutXA(ctx, s, i.Database)
-	})(ctx, run)
-}
-
-// freezeEach returns the connections whose transactions are still rolled back.
-func freezeEach(ctx context.Context, s *mysqladmin.Session, database string, accounts []store.BindingAccount,
-	events bool) (killed []int64, err error) {
-	frozen := map[string]bool{}
-	for _, a := range accounts {
-		if err := s.Freeze(ctx, a.Account, roleOf(a), events, database); err != nil {
-			return nil, err
-		}
-		frozen[a.Account] = true
-	}
-	return s.EndWrites(ctx, frozen)
-}
-
-// withoutXA returns an error if a prepared XA transaction may have changed the database, because a copy would lack its
-// changes.
-func withoutXA(ctx context.Context, s *mysqladmin.Session, database string) error {
-	blocked, err := s.BlockedByXA(ctx, database)
-	if err != nil || !blocked {
-		return err
-	}
-	return task.Permanent("A transaction keeps tables of the service instance locked, and there are prepared XA "+
-		"transactions, which cannot be moved or backed up. Commit yours or roll them back, and try again. If you have "+
-		"none, tell your operator.", errors.New("prepared XA transactions"))
-}
-
-// writers lists the accounts of the instance but that of the copy.
+// writers lists the accounts of the instance, without those of the copy.
 func (m move) writers(ctx context.Context) (all []store.BindingAccount, err error) {
 	accounts, err := m.store.Accounts(ctx, m.from.ID)
 	if err != nil {
@@ -275,7 +221,7 @@ func (m move) writers(ctx context.Context) (all []store.BindingAccount, err erro
 	return without(accounts, f.reader(), f.owner()), nil
 }
 
-// without returns the accounts but those with the names given.
+// without returns the accounts, without those with the given names.
 func without(accounts []store.BindingAccount, names ...string) (all []store.BindingAccount) {
 	for _, a := range accounts {
 		if !slices.Contains(names, a.Account) {
@@ -285,7 +231,7 @@ func without(accounts []store.BindingAccount, names ...string) (all []store.Bind
 	return all
 }
 
-// whileFrozen returns a Do function that gives the task up when applications could not write for too long.
+// whileFrozen returns a Do function that gives the task up if applications have not been able to write for too long.
 func (m move) whileFrozen(do func(context.Context, *task.Run) error) func(context.Context, *task.Run) error {
 	return func(ctx context.Context, run *task.Run) error {
 		if err := m.frozenTooLong(run); err != nil {
@@ -393,21 +339,6 @@ func (m move) thaw(ctx context.Context, run *task.Run) error {
 		return fmt.Errorf("read the instance: %w", err)
 	}
 	return m.thawAccounts(ctx, run, m.from, accounts, current.OverSince != nil)
-}
-
-// thawAccounts gives accounts of an instance back the privileges that freezeAccounts took. If restricted, they may
-// still add no data.
-func (p *Provisioner) thawAccounts(ctx context.Context, run *task.Run, i store.Instance,
-	accounts []store.BindingAccount, restricted bool) error {
-	events := p.plans.Get(i.PlanID).Events
-	return p.inSession(i, instanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
-		for _, a := range accounts {
-			if err := s.Thaw(ctx, a.Account, roleOf(a), events, restricted, i.Database); err != nil {
-				return err
-			}
-		}
-		return nil
-	})(ctx, run)
 }
 
 // dropAccounts drops the accounts of the bindings at the destination.

@@ -3,7 +3,6 @@ package binlog
 import (
 	"encoding/binary"
 	"fmt"
-	"regexp"
 	"strings"
 )
 
@@ -42,8 +41,8 @@ func (e event) query() (q query, err error) {
 	return q, nil
 }
 
-// readVariables reads the settings in the order in which servers write them. It stops at the first unknown one: later
-// servers add theirs at the end.
+// readVariables reads the settings in the order in which servers write them. The codes are the constants Q_… of MySQL
+// and, from 128 on, of MariaDB. It stops at the first unknown one: later servers add theirs at the end.
 func (q *query) readVariables(p []byte) (micros uint32) {
 	take := func(n int) []byte {
 		if len(p) < n {
@@ -62,13 +61,13 @@ func (q *query) readVariables(p []byte) (micros uint32) {
 	add := func(format string, args ...any) { q.set = append(q.set, fmt.Sprintf(format, args...)) }
 	for len(p) > 0 {
 		switch code := number(1); code {
-		case 0:
+		case 0: // flags2
 			flags := number(4)
 			add("foreign_key_checks = %d, unique_checks = %d, sql_auto_is_null = %d", off(flags&noForeignKeys),
 				off(flags&noUnique), 1-off(flags&autoIsNull))
-		case 1:
+		case 1: // sql_mode
 			add("sql_mode = %d", number(8))
-		case 2:
+		case 2: // catalog, ended by a zero
 			take(int(number(1)) + 1)
 		case 3:
 			if increment, offset := number(2), number(2); increment != 1 || offset != 1 {
@@ -81,29 +80,29 @@ func (q *query) readVariables(p []byte) (micros uint32) {
 		case 5:
 			zone := string(take(int(number(1))))
 			add("time_zone = '%s'", strings.NewReplacer("'", "", `\`, "").Replace(zone))
-		case 6:
+		case 6: // catalog
 			take(int(number(1)))
 		case 7:
 			add("lc_time_names = %d", number(2))
-		case 8:
+		case 8: // character set of the database
 			take(2)
-		case 9, 17, 129:
+		case 9, 17, 129: // tables to update; the id of a definition's transaction on MySQL, on MariaDB
 			take(8)
-		case 10:
+		case 10: // bytes written by the source
 			take(4)
-		case 11:
+		case 11: // user and host
 			take(int(number(1)))
 			take(int(number(1)))
-		case 12:
+		case 12: // names of changed databases
 			count := number(1)
 			for ; count > 0 && count < 254; count-- {
 				_, p = cut(p)
 			}
-		case 13, 128:
+		case 13, 128: // microseconds of the timestamp
 			micros = uint32(number(3))
-		case 16, 19, 20:
+		case 16, 19, 20: // explicit_defaults_for_timestamp, sql_require_primary_key, default_table_encryption
 			take(1)
-		case 18:
+		case 18: // default_collation_for_utf8mb4
 			take(2)
 		default:
 			return micros
@@ -126,61 +125,4 @@ func cut(p []byte) (before, after []byte) {
 		}
 	}
 	return p, nil
-}
-
-// comments matches what can come before the first word of a statement.
-var comments = regexp.MustCompile(`^(?s:\s+|/\*[^!M].*?\*/|--\s[^\n]*\n|#[^\n]*\n)+`)
-
-const (
-	quotedName = "(?:`(?:[^`]|``)*`|\"(?:[^\"]|\"\")*\"|'(?:[^']|'')*')"
-	plainName  = `[\w$.%-]+`
-	anyName    = "(?:" + quotedName + "|" + plainName + ")"
-)
-
-var (
-	// ofServer matches statements about accounts and the server. Only the broker can run these, no tenant.
-	ofServer = regexp.MustCompile(`(?is)^(?:GRANT|REVOKE|SET\s+(?:PASSWORD|DEFAULT|ROLE|GLOBAL)|FLUSH|INSTALL|` +
-		`UNINSTALL|RESET|PURGE|CHANGE|START|STOP|(?:CREATE|ALTER|DROP|RENAME)\s+(?:OR\s+REPLACE\s+)?` +
-		`(?:USER|ROLE|SERVER|TABLESPACE|UNDO|LOGFILE|RESOURCE|SPATIAL\s+REFERENCE|INSTANCE)\b|` +
-		`DELETE\s+FROM\s+mysql\.|INSERT\s+INTO\s+mysql\.|UPDATE\s+mysql\.)`)
-
-	ofDatabase = regexp.MustCompile(`(?is)^(CREATE|DROP)\s+(?:DATABASE|SCHEMA)\b`)
-
-	definer = regexp.MustCompile(`(?is)^((?:CREATE|ALTER)\s+(?:OR\s+REPLACE\s+)?(?:ALGORITHM\s*=\s*\w+\s+)?)` +
-		`DEFINER\s*=\s*` + anyName + `(?:\s*@\s*` + anyName + `)?\s+`)
-
-	// program matches the creation of a view, routine, trigger or event without its definer.
-	program = regexp.MustCompile(`(?is)^CREATE\s+(?:ALGORITHM\s*=\s*\w+\s+)?(?:SQL\s+SECURITY\s+\w+\s+)?` +
-		`(?:AGGREGATE\s+)?(VIEW|PROCEDURE|FUNCTION|TRIGGER|EVENT)\s+(?:IF\s+NOT\s+EXISTS\s+)?` +
-		`(` + anyName + `(?:\s*\.\s*` + anyName + `)?)`)
-
-	// startsTransaction matches the clause with which MySQL writes CREATE TABLE … SELECT, whose rows follow.
-	startsTransaction = regexp.MustCompile(`(?i)\s+START\s+TRANSACTION\s*$`)
-
-	ofTransaction = regexp.MustCompile(`(?i)^(BEGIN|COMMIT|ROLLBACK|SAVEPOINT|ROLLBACK TO|XA)\b`)
-)
-
-// ofSavepoint matches a statement about a savepoint whose name is in double quotes: its session had ANSI_QUOTES.
-var ofSavepoint = regexp.MustCompile(`(?is)^(SAVEPOINT|ROLLBACK\s+TO)\s+"((?:[^"]|"")*)"\s*$`)
-
-// withBackticks returns a statement about a savepoint as sessions without ANSI_QUOTES read it.
-func withBackticks(text string) string {
-	found := ofSavepoint.FindStringSubmatch(text)
-	if found == nil {
-		return text
-	}
-	name := strings.ReplaceAll(found[2], `""`, `"`)
-	return found[1] + " `" + strings.ReplaceAll(name, "`", "``") + "`"
-}
-
-// renamed replaces the name of a database by another one. The name is random, so nothing else in the text looks like
-// it.
-func renamed(text, from, to string) string {
-	text = strings.ReplaceAll(text, "`"+from+"`", "`"+to+"`")
-	text = strings.ReplaceAll(text, `"`+from+`"`, `"`+to+`"`)
-	plain := regexp.MustCompile(`(^|[^\w$` + "`" + `"'])` + regexp.QuoteMeta(from) + `(\s*\.)`)
-	text = plain.ReplaceAllString(text, "${1}"+to+"${2}")
-	alone := regexp.MustCompile(`(?i)((?:DATABASE|SCHEMA)\s+(?:IF\s+(?:NOT\s+)?EXISTS\s+)?)` +
-		regexp.QuoteMeta(from) + `\b`)
-	return alone.ReplaceAllString(text, "${1}"+to)
 }

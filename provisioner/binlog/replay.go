@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/go-sql-driver/mysql"
 )
 
 // Replay repeats the changes of one database, as the binary logs of its server have them, in a database on another
@@ -120,8 +118,8 @@ func (r *Replay) Format(event []byte) {
 
 // NextFile is called where another file begins.
 func (r *Replay) NextFile(file string) error {
-	if r.began || len(r.batch) > 0 || r.xa.open {
-		return ErrIncomplete
+	if err := r.End(); err != nil {
+		return err
 	}
 	r.at = Position{file, FirstOffset}
 	return nil
@@ -178,7 +176,7 @@ func (r *Replay) Read(ctx context.Context, in io.Reader, of Part) (ended bool, e
 	}
 }
 
-// End says that there is no more to read.
+// End is called when there is no more to read. It returns ErrIncomplete within a transaction.
 func (r *Replay) End() error {
 	if r.began || len(r.batch) > 0 || r.xa.open {
 		return ErrIncomplete
@@ -380,111 +378,4 @@ func (r *Replay) commit(ctx context.Context) error {
 		r.Progress(r.committed)
 	}
 	return nil
-}
-
-func (r *Replay) query(ctx context.Context, e event) error {
-	q, err := e.query()
-	if err != nil {
-		return err
-	}
-	text := comments.ReplaceAllString(q.text, "")
-	word := strings.ToUpper(ofTransaction.FindString(text))
-	switch {
-	case word == "BEGIN":
-		return nil
-	case word == "COMMIT":
-		return r.commit(ctx)
-	case word == "ROLLBACK" && !strings.Contains(strings.ToUpper(text), " TO "):
-		return r.rollback(ctx)
-	case word == "XA":
-		return r.xaStatement(ctx, text)
-	case word != "":
-		return r.savepoint(ctx, text)
-	}
-	if ofServer.MatchString(text) || q.database != r.Source && renamed(text, r.Source, r.Target) == text {
-		return nil
-	}
-	if err := r.commit(ctx); err != nil {
-		return err
-	}
-	if err := r.define(ctx, q, text); err != nil && !q.failed {
-		return err
-	}
-	return nil
-}
-
-func (r *Replay) rollback(ctx context.Context) error {
-	r.batch, r.batchBytes = r.batch[:0], 0
-	if !r.began {
-		return nil
-	}
-	r.began = false
-	_, err := r.rows.ExecContext(ctx, "ROLLBACK")
-	return err
-}
-
-func (r *Replay) savepoint(ctx context.Context, text string) error {
-	sets := strings.EqualFold(text[:1], "S") // and does not go back to one
-	if r.xa.open {
-		if !sets {
-			return &UnsupportedError{"a partial rollback of an XA transaction"}
-		}
-		return nil
-	}
-	if err := r.flush(ctx); err != nil {
-		return err
-	}
-	if !r.began && !sets {
-		return nil
-	}
-	if err := r.begin(ctx); err != nil { // the savepoint may precede the first row
-		return err
-	}
-	_, err := r.rows.ExecContext(ctx, withBackticks(text))
-	return err
-}
-
-// define changes definitions with the settings that the session had.
-func (r *Replay) define(ctx context.Context, q query, text string) error {
-	if err := r.Alive(); err != nil {
-		return err
-	}
-	if kind := ofDatabase.FindStringSubmatch(text); kind != nil {
-		if strings.EqualFold(kind[1], "DROP") {
-			return r.Empty(ctx)
-		}
-		return nil
-	}
-	text = renamed(text, r.Source, r.Target)
-	text = startsTransaction.ReplaceAllString(definer.ReplaceAllString(text, "$1"), "")
-	if _, err := r.ddl.ExecContext(ctx, "SET SESSION "+strings.Join(q.set, ", ")); err != nil {
-		return err
-	}
-	if q.charset != "" {
-		if _, err := r.ddl.ExecContext(ctx, "SET SESSION "+q.charset); err != nil {
-			return err
-		}
-	}
-	_, err := r.ddl.ExecContext(ctx, text)
-	if err == nil || !r.at.Before(r.Settled) {
-		return err
-	}
-	refusal, _ := errors.AsType[*mysql.MySQLError](err)
-	if refusal == nil {
-		return err
-	}
-	switch refusal.Number {
-	case 1050, 1304, 1359, 1537: // it exists
-		if p := program.FindStringSubmatch(text); p != nil {
-			if _, dropping := r.ddl.ExecContext(ctx, "DROP "+p[1]+" "+p[2]); dropping != nil {
-				return errors.Join(err, dropping)
-			}
-			_, err = r.ddl.ExecContext(ctx, text)
-		}
-	case 1051, 1305, 1360, 1539, 4092: // it does not
-		if strings.HasPrefix(strings.ToUpper(text), "DROP") {
-			return nil
-		}
-	}
-	return err
 }

@@ -1,0 +1,63 @@
+package binlog
+
+import (
+	"regexp"
+	"strings"
+)
+
+// comments matches what can come before the first word of a statement.
+var comments = regexp.MustCompile(`^(?s:\s+|/\*[^!M].*?\*/|--\s[^\n]*\n|#[^\n]*\n)+`)
+
+const (
+	quotedName = "(?:`(?:[^`]|``)*`|\"(?:[^\"]|\"\")*\"|'(?:[^']|'')*')"
+	plainName  = `[\w$.%-]+`
+	anyName    = "(?:" + quotedName + "|" + plainName + ")"
+)
+
+var (
+	// ofServer matches statements about accounts and the server. Only the broker can run these, no tenant.
+	ofServer = regexp.MustCompile(`(?is)^(?:GRANT|REVOKE|SET\s+(?:PASSWORD|DEFAULT|ROLE|GLOBAL)|FLUSH|INSTALL|` +
+		`UNINSTALL|RESET|PURGE|CHANGE|START|STOP|(?:CREATE|ALTER|DROP|RENAME)\s+(?:OR\s+REPLACE\s+)?` +
+		`(?:USER|ROLE|SERVER|TABLESPACE|UNDO|LOGFILE|RESOURCE|SPATIAL\s+REFERENCE|INSTANCE)\b|` +
+		`DELETE\s+FROM\s+mysql\.|INSERT\s+INTO\s+mysql\.|UPDATE\s+mysql\.)`)
+
+	ofDatabase = regexp.MustCompile(`(?is)^(CREATE|DROP)\s+(?:DATABASE|SCHEMA)\b`)
+
+	definer = regexp.MustCompile(`(?is)^((?:CREATE|ALTER)\s+(?:OR\s+REPLACE\s+)?(?:ALGORITHM\s*=\s*\w+\s+)?)` +
+		`DEFINER\s*=\s*` + anyName + `(?:\s*@\s*` + anyName + `)?\s+`)
+
+	// program matches the creation of a view, routine, trigger or event without its definer.
+	program = regexp.MustCompile(`(?is)^CREATE\s+(?:ALGORITHM\s*=\s*\w+\s+)?(?:SQL\s+SECURITY\s+\w+\s+)?` +
+		`(?:AGGREGATE\s+)?(VIEW|PROCEDURE|FUNCTION|TRIGGER|EVENT)\s+(?:IF\s+NOT\s+EXISTS\s+)?` +
+		`(` + anyName + `(?:\s*\.\s*` + anyName + `)?)`)
+
+	// startsTransaction matches the clause with which MySQL writes CREATE TABLE … SELECT, whose rows follow.
+	startsTransaction = regexp.MustCompile(`(?i)\s+START\s+TRANSACTION\s*$`)
+
+	ofTransaction = regexp.MustCompile(`(?i)^(BEGIN|COMMIT|ROLLBACK|SAVEPOINT|ROLLBACK TO|XA)\b`)
+)
+
+// ofSavepoint matches a statement about a savepoint whose name is in double quotes: its session had ANSI_QUOTES.
+var ofSavepoint = regexp.MustCompile(`(?is)^(SAVEPOINT|ROLLBACK\s+TO)\s+"((?:[^"]|"")*)"\s*$`)
+
+// withBackticks returns a statement about a savepoint as sessions without ANSI_QUOTES read it.
+func withBackticks(text string) string {
+	found := ofSavepoint.FindStringSubmatch(text)
+	if found == nil {
+		return text
+	}
+	name := strings.ReplaceAll(found[2], `""`, `"`)
+	return found[1] + " `" + strings.ReplaceAll(name, "`", "``") + "`"
+}
+
+// renamed replaces the name of a database by another one. The name is random, so nothing else in the text looks like
+// it.
+func renamed(text, from, to string) string {
+	text = strings.ReplaceAll(text, "`"+from+"`", "`"+to+"`")
+	text = strings.ReplaceAll(text, `"`+from+`"`, `"`+to+`"`)
+	plain := regexp.MustCompile(`(^|[^\w$` + "`" + `"'])` + regexp.QuoteMeta(from) + `(\s*\.)`)
+	text = plain.ReplaceAllString(text, "${1}"+to+"${2}")
+	alone := regexp.MustCompile(`(?i)((?:DATABASE|SCHEMA)\s+(?:IF\s+(?:NOT\s+)?EXISTS\s+)?)` +
+		regexp.QuoteMeta(from) + `\b`)
+	return alone.ReplaceAllString(text, "${1}"+to)
+}

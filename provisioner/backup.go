@@ -156,22 +156,14 @@ func (b backingUp) write(ctx context.Context, run *task.Run) error {
 		return fmt.Errorf("record the account that reads: %w", err)
 	}
 	if err := b.asReader(ctx, run, func(ctx context.Context, s *mysqladmin.Session) error {
-		if err := s.LockAccount(ctx, reader.Name); err != nil { // ends the sessions of an earlier attempt
-			return err
-		}
-		return s.CreateAccount(ctx, reader)
+		return createAnew(ctx, s, reader)
 	}); err != nil {
 		return err
 	}
 	var m backup.Manifest
-	err = b.fleet.AsAdmin(ctx, b.instance, func(admin *mysqladmin.Server) error {
-		attended, stop := admin.Attend(ctx)
-		defer stop()
-		m, err = b.writeFrom(attended, run, admin, reader, recorded)
-		if err != nil && context.Cause(attended) == mysqladmin.ErrSilent {
-			err = &transfer.SourceError{Err: fmt.Errorf("%w: %w", mysqladmin.ErrSilent, err)}
-		}
-		return notDenied(err)
+	err = b.readFrom(ctx, b.instance, func(ctx context.Context, admin *mysqladmin.Server) (err error) {
+		m, err = b.writeFrom(ctx, run, admin, reader, recorded)
+		return err
 	})
 	if err != nil {
 		return b.explain(ctx, run, err)

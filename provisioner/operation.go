@@ -170,3 +170,6 @@ func outcome(t store.Task, err error) error {
 	return &Error{Code: Unavailable, Err: err, Sentence: fmt.Sprintf("The MySQL server could not finish this. "+
 		"Try again in a minute; if that fails too, tell your operator about %s.", task.Token(t.ID))}
 }
+
+// leaseOf returns the lease under which a task's worker writes to PostgreSQL.
+func leaseOf(t store.Task) store.Lease { return store.Lease{ID: t.ID, Epoch: t.Epoch} }

@@ -374,10 +374,7 @@ func (w restoring) load(ctx context.Context, run *task.Run, m backup.Manifest, o
 		Events: events}
 	f := w.filling()
 	err = w.inSession(w.instance, f.lock, func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
-		if err := s.LockAccount(ctx, owner.Name); err != nil { // ends the sessions of an earlier attempt
-			return err
-		}
-		return s.CreateAccount(ctx, owner)
+		return createAnew(ctx, s, owner)
 	})(ctx, run)
 	if err != nil {
 		return err
@@ -430,11 +427,7 @@ func (w restoring) endOwner(ctx context.Context, run *task.Run) error {
 	}
 	return w.inSession(w.instance, instanceLock(w.instance.ID),
 		func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
-			kept, err := s.RevokeAccess(ctx, w.owner(), plan.Admin, w.instance.Database)
-			if err == nil && !kept {
-				err = w.store.ForgetCopyAccount(ctx, leaseOf(run.Task), w.owner())
-			}
-			return err
+			return w.endCopyAccount(ctx, run, s, w.instance, w.owner(), plan.Admin)
 		})(ctx, run)
 }
 
@@ -453,11 +446,7 @@ func (w restoring) endDefiners(ctx context.Context, run *task.Run) error {
 				if a.BindingID != "" || roleOf(a) == plan.ReadOnly { // which may read for a copy, and cannot define anything
 					continue
 				}
-				kept, err := s.RevokeAccess(ctx, a.Account, roleOf(a), w.instance.Database)
-				if err == nil && !kept {
-					err = w.store.ForgetCopyAccount(ctx, leaseOf(run.Task), a.Account)
-				}
-				if err != nil {
+				if err := w.endCopyAccount(ctx, run, s, w.instance, a.Account, roleOf(a)); err != nil {
 					return err
 				}
 			}

@@ -1,0 +1,54 @@
+package provisioner
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base32"
+	"strings"
+
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
+	"mysql-broker/provisioner/task"
+	"mysql-broker/store"
+)
+
+// copyAccount derives the name of an account from the new database's name, which is random and never used twice.
+func copyAccount(i store.Instance, what string) string {
+	sum := sha256.Sum256([]byte(what + " " + i.Database))
+	return mysqladmin.AccountPrefix + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:20])
+}
+
+// owner is the account that creates everything.
+func (f filling) owner() string {
+	if f.moves { // the source may have an owner too
+		return ownerAt(f.instance)
+	}
+	return copyAccount(f.instance, "owner")
+}
+
+// reader is the account that reads the source.
+func (f filling) reader() string {
+	if f.moves {
+		return copyAccount(f.instance, "moving reader")
+	}
+	return copyAccount(f.instance, "reader")
+}
+
+// createAnew creates an account of a copy for one attempt. Earlier attempts lose their sessions and cannot log in again.
+func createAnew(ctx context.Context, s *mysqladmin.Session, a mysqladmin.Account) error {
+	if err := s.LockAccount(ctx, a.Name); err != nil {
+		return err
+	}
+	return s.CreateAccount(ctx, a)
+}
+
+// endCopyAccount ends the access of an account that has written a copy. It drops and forgets the account unless that
+// defines something.
+func (p *Provisioner) endCopyAccount(ctx context.Context, run *task.Run, s *mysqladmin.Session, i store.Instance,
+	account string, role plan.Role) error {
+	kept, err := s.RevokeAccess(ctx, account, role, i.Database)
+	if err != nil || kept {
+		return err
+	}
+	return p.store.ForgetCopyAccount(ctx, leaseOf(run.Task), account)
+}

@@ -1,0 +1,239 @@
+package provisioner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"mysql-broker/provisioner/fleet"
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
+	"mysql-broker/provisioner/task"
+	"mysql-broker/provisioner/transfer"
+	"mysql-broker/store"
+)
+
+// sourceLocation is the key under which the task remembers where the source is.
+const sourceLocation = "source"
+
+// copy copies the source's database. It sets the events that are to run once the database is filled.
+func (f filling) copy(ctx context.Context, run *task.Run, of plan.Plan, owner mysqladmin.Account,
+	events *transfer.Events) error {
+	source, err := f.store.Instance(ctx, f.parameters.CloneFrom)
+	if errors.Is(err, store.ErrNotFound) || err == nil && source.State != store.Ready {
+		return sourceGone(err)
+	}
+	if err != nil {
+		return fmt.Errorf("read the source: %w", err)
+	}
+	err = errors.Join(run.Remember(sourceLocation, source.Location), run.Save(ctx))
+	if err != nil {
+		return err
+	}
+	err = f.store.RecordCopyAccount(ctx, leaseOf(run.Task), store.CopyAccount{InstanceID: source.ID, Account: f.reader(),
+		Role: string(plan.ReadOnly)})
+	if errors.Is(err, store.ErrNotFound) {
+		return sourceGone(err)
+	}
+	if err != nil {
+		return fmt.Errorf("record the account that reads: %w", err)
+	}
+	reader := mysqladmin.Account{Name: f.reader(), Password: newPassword(), Database: source.Database,
+		Role: plan.ReadOnly, LockTables: true}
+	err = f.inSourceSession(ctx, run, source, func(ctx context.Context, s *mysqladmin.Session) error {
+		return createAnew(ctx, s, reader)
+	})
+	if err != nil {
+		return f.sourceFailed(ctx, source, err)
+	}
+	err = f.readFrom(ctx, source, func(ctx context.Context, admin *mysqladmin.Server) error {
+		return f.copyFrom(ctx, run, admin, source, reader, of, owner, events)
+	})
+	refusal, isRefused := errors.AsType[*transfer.RefusedError](err)
+	_, ofSource := errors.AsType[*transfer.SourceError](err)
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return err
+	case isRefused:
+		return task.Permanent(refusal.Sentence, err)
+	case errors.Is(err, transfer.ErrChanged):
+		return f.sourceFailed(ctx, source, task.Failure("The tables of the service instance to copy were changed meanwhile.",
+			err))
+	case errors.Is(err, transfer.ErrLocked):
+		return awaitLocks(run, err)
+	case ofSource:
+		return f.sourceFailed(ctx, source, err)
+	}
+	return err
+}
+
+// readFrom runs fn on the server of an instance whose data are read. If that server hangs, fn's context ends, and the
+// error is a transfer.SourceError.
+func (p *Provisioner) readFrom(ctx context.Context, i store.Instance,
+	fn func(context.Context, *mysqladmin.Server) error) error {
+	return p.fleet.AsAdmin(ctx, i, func(admin *mysqladmin.Server) error {
+		attended, stop := admin.Attend(ctx)
+		defer stop()
+		err := fn(attended, admin)
+		if err != nil && context.Cause(attended) == mysqladmin.ErrSilent {
+			err = &transfer.SourceError{Err: fmt.Errorf("%w: %w", mysqladmin.ErrSilent, err)}
+		}
+		return notDenied(err)
+	})
+}
+
+const (
+	// lockedTime limits how long a task waits for a transaction of an application. Between two attempts to lock the
+	// tables, others may write for lockedPause.
+	lockedTime  = 15 * time.Minute
+	lockedPause = 5 * time.Second
+	// lockedSince is the key under which the task remembers when it first found the tables locked.
+	lockedSince = "locked since"
+)
+
+// awaitLocks makes a task wait until no transaction locks the tables that it has to read.
+func awaitLocks(run *task.Run, err error) error {
+	since := time.Now()
+	found, recalling := run.Recall(lockedSince, &since)
+	switch {
+	case recalling != nil:
+		return recalling
+	case time.Since(since) > lockedTime:
+		return task.Permanent("Transactions have kept tables of the service instance locked for too long. Commit them, and "+
+			"try again.", err)
+	case !found:
+		if remembering := run.Remember(lockedSince, since); remembering != nil {
+			return remembering
+		}
+	}
+	return task.Pending(lockedPause, "Waiting for a transaction that keeps a table locked")
+}
+
+func (f filling) copyFrom(ctx context.Context, run *task.Run, admin *mysqladmin.Server, source store.Instance,
+	reader mysqladmin.Account, of plan.Plan, owner mysqladmin.Account, events *transfer.Events) error {
+	rows, err := admin.OpenDatabase(source.Database, &mysqladmin.Login{User: reader.Name, Password: reader.Password})
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	programs, err := admin.OpenDatabase(source.Database, nil)
+	if err != nil {
+		return err
+	}
+	defer programs.Close()
+	doing := "Copying"
+	if f.moves && !f.rowsOnly {
+		doing = "Comparing"
+	}
+	o := transfer.Options{Events: of.Events, Lossy: f.parameters.AllowLossy, RowsOnly: f.rowsOnly, Later: events,
+		Gentle:   f.moves && f.rowsOnly, // applications write meanwhile
+		Alive:    run.Alive,
+		MaxBytes: 4*of.Quota() + 64<<20,
+		Progress: f.copies.note(run.Task.ID, f.reportProgress(ctx, run, "copied", func(done, total uint64) string {
+			return fmt.Sprintf("%s the data: %d of %d MiB (%d %%)", doing, done>>20, total>>20, done*100/max(total, 1))
+		}))}
+	defer f.copies.forget(run.Task.ID)
+	return f.asOwner(ctx, run, owner, func(ctx context.Context, to transfer.Target) error {
+		from, err := admin.Flavour(ctx)
+		if err == nil {
+			o.Into, err = f.canHold(ctx, from, fmt.Sprintf("what a %s server has", from))
+		}
+		if err != nil {
+			return err
+		}
+		return transfer.Copy(ctx, transfer.Source{Rows: rows, Programs: programs, Database: source.Database}, to, o)
+	})
+}
+
+// canHold returns an error unless the instance's server can hold data that one of that flavour has written. what names
+// the data to users. If it is of the other flavour, into is its name; only a copy of an instance is translated.
+func (f filling) canHold(ctx context.Context, from mysqladmin.Flavour, what string) (into string, err error) {
+	err = f.fleet.AsAdmin(ctx, f.instance, func(admin *mysqladmin.Server) error {
+		to, err := admin.Flavour(ctx)
+		if err == nil && to.Name != from.Name && f.parameters.CloneFrom != "" && !f.moves {
+			into = to.Name
+			return nil
+		}
+		if err == nil && !to.CanTake(from) {
+			err = &transfer.RefusedError{Sentence: fmt.Sprintf("The server of the new service instance is %s, and cannot take "+
+				"%s. Choose another plan.", to, what)}
+		}
+		return err
+	})
+	return into, err
+}
+
+// inSourceSession runs fn in a session on the source's server. Unlike inSession, it never returns a task.Unreachable: that
+// is for the task's own server.
+func (f filling) inSourceSession(ctx context.Context, run *task.Run, source store.Instance,
+	fn func(context.Context, *mysqladmin.Session) error) error {
+	session, err := f.fleet.OpenSession(ctx, source, fleet.Lock{Key: fleet.BindingLock(source.ID, f.reader()),
+		Alive: run.Alive})
+	if err != nil {
+		return err
+	}
+	err = session.Explain(fn(session.Context(), session.Session))
+	f.closeSession(source, session)
+	return err
+}
+
+// sourceFailed explains a failure of the source to users: it may have been deleted meanwhile.
+func (f filling) sourceFailed(ctx context.Context, source store.Instance, err error) error {
+	there, reading := f.store.Instance(ctx, source.ID)
+	latest, readingTask := f.store.LatestTask(ctx, source.ID, "", store.Deprovision)
+	switch {
+	case errors.Is(reading, store.ErrNotFound), reading == nil && there.State != store.Ready,
+		readingTask == nil && latest.State == store.InProgress:
+		return sourceGone(err)
+	case errors.Is(err, transfer.ErrChanged):
+		return err
+	}
+	return task.Failure("The MySQL server of the service instance to copy did not answer, or refused.",
+		notUnreachable(err))
+}
+
+func sourceGone(err error) error {
+	return task.Permanent("The service instance to copy was deleted, or is not ready. Delete this one.",
+		errors.Join(errors.New("the source is gone"), err))
+}
+
+// dropReader drops the account that reads the source, if there is one. If the source's server does not answer, the
+// account stays recorded, and is dropped with the source: nobody knows its password.
+func (f filling) dropReader(ctx context.Context, run *task.Run) error {
+	if f.parameters.CloneFrom == "" {
+		return nil
+	}
+	source, err := f.store.Instance(ctx, f.parameters.CloneFrom)
+	if errors.Is(err, store.ErrNotFound) {
+		source = store.Instance{ID: f.parameters.CloneFrom}
+		found, recalling := run.Recall(sourceLocation, &source.Location)
+		if recalling != nil || !found || source.Location.Dedicated() { // a dedicated server went with its instance
+			return recalling
+		}
+	} else if err != nil {
+		return fmt.Errorf("read the source: %w", err)
+	} else if of, err := f.store.FindInstance(ctx, f.reader()); errors.Is(err, store.ErrNotFound) {
+		return nil
+	} else if err != nil || of != source.ID {
+		return errors.Join(err, errors.New("the account that reads is recorded with another instance"))
+	}
+	drop := func(ctx context.Context, s *mysqladmin.Session) error { return s.DropAccount(ctx, f.reader()) }
+	err = f.inSourceSession(ctx, run, source, drop)
+	if err == nil && source.Former() { // it may have been moved while it was read
+		err = f.inSourceSession(ctx, run, source.Elsewhere(), drop)
+		if errors.Is(err, launcher.ErrNotFound) { // with the account
+			err = nil
+		}
+	}
+	if mysqladmin.CannotReach(err) && ctx.Err() == nil && run.Alive() == nil {
+		f.log.Warn("the account by which an instance was copied is left on its server, which does not answer; it is "+
+			"dropped with the instance", "instance_id", source.ID, "name", f.reader(), "error", err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return f.store.ForgetCopyAccount(ctx, leaseOf(run.Task), f.reader())
+}

@@ -34,7 +34,8 @@ func (f filling) reader() string {
 	return copyAccount(f.instance, "reader")
 }
 
-// createAnew creates an account of a copy for one attempt. Earlier attempts lose their sessions and cannot log in again.
+// createAnew creates an account of a copy for one attempt. Earlier attempts lose their sessions, and cannot log in any
+// more.
 func createAnew(ctx context.Context, s *mysqladmin.Session, a mysqladmin.Account) error {
 	if err := s.LockAccount(ctx, a.Name); err != nil {
 		return err

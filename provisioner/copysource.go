@@ -165,8 +165,8 @@ func (f filling) canHold(ctx context.Context, from mysqladmin.Flavour, what stri
 	return into, err
 }
 
-// inSourceSession runs fn in a session on the source's server. Unlike inSession, it never returns a task.Unreachable: that
-// is for the task's own server.
+// inSourceSession runs fn in a session on the source's server. Unlike inSession, it never returns a task.Unreachable,
+// which is for the task's own server.
 func (f filling) inSourceSession(ctx context.Context, run *task.Run, source store.Instance,
 	fn func(context.Context, *mysqladmin.Session) error) error {
 	session, err := f.fleet.OpenSession(ctx, source, fleet.Lock{Key: fleet.BindingLock(source.ID, f.reader()),

@@ -94,7 +94,6 @@ func (p *Provisioner) unbindWorkflow(i store.Instance, b store.Binding, l sessio
 			}
 			tx.DeleteBinding(i.ID, b.ID)
 		},
-		Failed: func(*store.Tx, bool) {},
 	}
 	if i.Former() {
 		w.Steps = append(w.Steps, p.endFormer(i, b))

@@ -253,7 +253,6 @@ func (p *Provisioner) updateWorkflow(i store.Instance, r request) task.Workflow 
 				tx.SetReconciled(a.Account, p.plans.Get(r.PlanID).Events)
 			}
 		},
-		Failed: func(*store.Tx, bool) {},
 	}
 	if !p.plans.Get(i.PlanID).Removed {
 		w.Cleanup = append(w.Cleanup, p.changePlan(i, r.PlanID, i.PlanID, false)...)

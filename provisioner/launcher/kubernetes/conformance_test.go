@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	if status, ordered := launchertest.Child(openChild); ordered {
 		os.Exit(status)
 	}
-	os.Exit(shared.Main(m))
+	servers.Main(m, shared.Close)
 }
 
 // The launcher keeps what launcher.Launcher promises, with a real control plane and real servers of each flavour.

@@ -19,6 +19,9 @@ import (
 // AddedDir is where containers of an added image see the tree of its program.
 const AddedDir = "/usr/local/share/added"
 
+// dockerHub is where pods look for images whose names have no other host.
+const dockerHub = "docker.io/"
+
 const addedPath = AddedDir + "/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // AddImage implements Machine. It imports an archive with one layer; containerd has those of base already.
@@ -36,7 +39,7 @@ func (n realNode) AddImage(ctx context.Context, name, base string, b mysqld.Bina
 	if err != nil {
 		return err
 	}
-	manifest, config, err := n.readImage(ctx, base)
+	manifest, config, err := n.readImage(ctx, dockerHub+base)
 	if err != nil {
 		return fmt.Errorf("image %s: %w", base, err)
 	}
@@ -50,7 +53,7 @@ func (n realNode) AddImage(ctx context.Context, name, base string, b mysqld.Bina
 	if err != nil {
 		return err
 	}
-	described.Annotations = map[string]string{"io.containerd.image.name": name}
+	described.Annotations = map[string]string{"io.containerd.image.name": dockerHub + name}
 	archive := filepath.Join(dir, "archive.tar")
 	if err := layout.write(ctx, described, archive); err != nil {
 		return err

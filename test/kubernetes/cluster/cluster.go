@@ -32,6 +32,9 @@ type Config struct {
 	Dir      string // for state and logs; it is kept when the cluster stops
 	Address  string // at which nodes and pods reach the API server; 127.0.0.1 where there are none
 	Logf     func(format string, args ...any)
+
+	// Controllers lists those that run, separated by commas; "" for all. Each one costs requests for every object.
+	Controllers string
 }
 
 // Cluster is a control plane that runs.
@@ -69,6 +72,7 @@ const (
 // Start returns when the control plane is ready.
 func Start(ctx context.Context, cfg Config) (_ *Cluster, err error) {
 	cfg.Address = cmp.Or(cfg.Address, "127.0.0.1")
+	cfg.Controllers = cmp.Or(cfg.Controllers, "*")
 	c := &Cluster{cfg: cfg}
 	c.background, c.cancel = context.WithCancel(context.Background())
 	defer func() {
@@ -133,7 +137,7 @@ func (c *Cluster) startControlPlane(ctx context.Context) error {
 		"--kubelet-certificate-authority="+pki("ca.crt"), "--kubelet-preferred-address-types=InternalIP",
 		"--kubelet-client-certificate="+pki("apiserver-kubelet.crt"), "--kubelet-client-key="+pki("apiserver-kubelet.key"),
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
-		"--profiling=false"); err != nil {
+		"--enable-priority-and-fairness=false", "--profiling=false"); err != nil {
 		return err
 	}
 	if c.Kubeconfig, err = c.ca.kubeconfig("admin", c.URL); err != nil {
@@ -151,7 +155,7 @@ func (c *Cluster) startControlPlane(ctx context.Context) error {
 		return err
 	}
 	if err := c.Run("kube-controller-manager", "--kubeconfig="+config, "--leader-elect=false",
-		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", ports[3]),
+		"--controllers="+c.cfg.Controllers, "--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", ports[3]),
 		"--service-account-private-key-file="+pki("accounts.key"), "--root-ca-file="+pki("ca.crt"),
 		"--profiling=false"); err != nil {
 		return err
@@ -172,6 +176,7 @@ func (c *Cluster) Run(name string, args ...string) error {
 		program = name
 	}
 	cmd := exec.Command(program, args...)
+	cmd.Env = append(os.Environ(), "GOGC=400") // memory is there, and processors are what tests wait for
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if err := cmd.Start(); err != nil {

@@ -61,11 +61,11 @@ func startContainer(cfg containerConfig) (*container, error) {
 		return nil, err
 	}
 	defer log.Close()
-	var mounts bytes.Buffer
-	for _, at := range slices.Sorted(maps.Keys(cfg.Mounts)) {
-		fmt.Fprintf(&mounts, "%s %s\n", cfg.Mounts[at], at)
+	mounts := filepath.Join(cfg.Dir, "mounts")
+	if err := os.WriteFile(mounts, fstab(root, cfg.Mounts), 0o600); err != nil {
+		return nil, err
 	}
-	c.cmd = exec.Command("/bin/sh", slices.Concat([]string{"-euc", enter, "enter", root, mounts.String(),
+	c.cmd = exec.Command("/bin/sh", slices.Concat([]string{"-euc", enter, "enter", root, mounts,
 		fmt.Sprintf("%d:%d", cfg.User, cfg.Group), strconv.Itoa(cfg.ExtraGroup), cfg.Path}, cfg.Command)...)
 	c.cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
 	c.cmd.Dir = "/"
@@ -86,6 +86,26 @@ func startContainer(cfg containerConfig) (*container, error) {
 		close(c.done)
 	}()
 	return c, nil
+}
+
+// fstab lists what is mounted below the root of a container: the host's programs, read-only, and volumes.
+func fstab(root string, volumes map[string]string) []byte {
+	var lines bytes.Buffer
+	add := func(what, at, kind, options string) {
+		fmt.Fprintf(&lines, "%s %s %s %s,X-mount.mkdir 0 0\n", what, root+at, kind, options)
+	}
+	for _, dir := range []string{"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/usr", "/opt", "/etc"} {
+		if info, err := os.Lstat(dir); err == nil && info.IsDir() { // not a link
+			add(dir, dir, "none", "bind,ro")
+		}
+	}
+	add("share", "/usr/local/share", "tmpfs", "mode=0755") // what the image has beside the host's programs
+	add("/dev", "/dev", "none", "rbind")
+	add("proc", "/proc", "proc", "defaults")
+	for _, at := range slices.Sorted(maps.Keys(volumes)) {
+		add(volumes[at], at, "none", "bind")
+	}
+	return lines.Bytes()
 }
 
 func (c *container) pid() int {

@@ -98,8 +98,10 @@ func (n Namespace) Do(t testing.TB, method, path string, body, into any) {
 // remove deletes the namespace, and returns when it has no pod.
 func (n Namespace) remove(t testing.TB) {
 	t.Helper()
+	// First, as their controller would try again and again to create pods in a namespace that is being deleted.
+	n.Do(t, http.MethodDelete, "/apis/apps/v1/namespaces/"+n.Name+"/statefulsets", nil, nil)
 	n.Do(t, http.MethodDelete, "/api/v1/namespaces/"+n.Name, nil, nil)
-	for deadline := time.Now().Add(removeTime); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(removeTime); ; time.Sleep(250 * time.Millisecond) {
 		var there struct{ Items []any }
 		n.Do(t, http.MethodGet, n.Path("pods"), nil, &there)
 		if len(there.Items) == 0 {

@@ -28,6 +28,7 @@ type NodeConfig struct {
 type Image struct {
 	Path string            // $PATH
 	Dirs map[string]string // directories of this host, by where below /usr/local/share containers see them
+	Make func() error      // makes the directories; nil if they are there
 }
 
 // Node plays scheduler, kubelet and kube-proxy: it runs the pods of all namespaces as the API says, and reports what a

@@ -211,6 +211,11 @@ func (p *pod) start(c apiContainer, mounts map[string]string) (*container, error
 	if !there {
 		return nil, p.cannotPull(c)
 	}
+	if image.Make != nil {
+		if err := image.Make(); err != nil {
+			return nil, err
+		}
+	}
 	security := p.current().Spec.SecurityContext
 	with := containerConfig{Dir: filepath.Join(p.dir, c.Name), Path: image.Path,
 		Command: append(slices.Clone(c.Command), c.Args...), User: security.RunAsUser, Group: security.RunAsGroup,

@@ -24,6 +24,12 @@ const (
 // nodeMemoryMB is enough for all servers that tests run at the same time.
 const nodeMemoryMB = 32 << 10
 
+// controllers are those that servers and namespaces need. The played node does without the addresses behind Services.
+const controllers = "garbage-collector-controller,namespace-controller,node-lifecycle-controller," +
+	"persistentvolume-binder-controller,persistentvolume-expander-controller,persistentvolume-protection-controller," +
+	"persistentvolumeclaim-protection-controller,pod-garbage-collector-controller,resourcequota-controller," +
+	"serviceaccount-controller,statefulset-controller,taint-eviction-controller"
+
 // Shared is one cluster with a node for all tests of a package, which use namespaces of their own: a control plane with a
 // played node, or the cluster with a real one that DirVar names.
 type Shared struct {
@@ -33,16 +39,6 @@ type Shared struct {
 
 	*Cluster
 	Node Machine
-}
-
-// Main runs the tests of a package, and stops the cluster if one of them started it.
-func (s *Shared) Main(m *testing.M) (code int) {
-	code = m.Run()
-	if err := s.Close(); err != nil {
-		log.Print(err)
-		return max(code, 1)
-	}
-	return code
 }
 
 // Start starts the cluster for the first test that needs it. Where its programs were not built, the test is skipped.
@@ -76,7 +72,8 @@ func (s *Shared) Open(programs string, logf func(string, ...any)) (err error) {
 	if err := os.Chmod(s.dir, 0o755); err != nil { // mysqld passes through as another user
 		return err
 	}
-	if s.Cluster, err = Start(context.Background(), Config{Programs: programs, Dir: s.dir, Logf: logf}); err != nil {
+	if s.Cluster, err = Start(context.Background(), Config{Programs: programs, Dir: s.dir, Logf: logf,
+		Controllers: controllers}); err != nil {
 		return err
 	}
 	images := map[string]Image{}
@@ -84,9 +81,7 @@ func (s *Shared) Open(programs string, logf func(string, ...any)) (err error) {
 		image := Image{Path: filepath.Join(b.BaseDir, "bin") + ":/usr/sbin:/usr/bin:/sbin:/bin"}
 		images[OfficialImage(b)] = image
 		dir := filepath.Join(s.dir, b.Flavour+"-"+b.Version)
-		if err := initialise(dir, b, image); err != nil {
-			return err
-		}
+		image.Make = sync.OnceValue(func() error { return initialise(dir, b, image) })
 		image.Dirs = map[string]string{mysqldimage.DataDir: filepath.Join(dir, "data")}
 		images[ImageName(b)] = image
 	}

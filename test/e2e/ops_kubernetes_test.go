@@ -2,8 +2,12 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"maps"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -11,7 +15,9 @@ import (
 	"time"
 
 	"mysql-broker/provisioner/launcher/kubernetes/kubernetestest"
+	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/audit"
+	kubernetes "mysql-broker/test/kubernetes/cluster"
 	"mysql-broker/test/openid"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -69,6 +75,80 @@ func TestKubernetes(t *testing.T) {
 	})
 }
 
+// A server on Kubernetes is upgraded, while a broker is killed at every point between the calls of the API server, and
+// another one goes on. The first upgrade fails, and the server continues with the version and the data of before.
+func TestKubernetesUpgrade(t *testing.T) {
+	t.Parallel()
+	onKubernetes.Start(t)
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		private := testdrive.Private(t, s.Flavour)
+		env, inspectors := testdrive.OnKubernetes(t, testdrive.Environment(t, private), s.Flavour, &onKubernetes, "")
+		all := kubernetes.Binaries()
+		present := all[slices.IndexFunc(all, func(b mysqld.Binary) bool { return b.Flavour == s.Flavour })]
+		next := servers.Renumbered(t, present)
+		offered := env["LAUNCHER_IMAGES"]
+		offer := func(prefix string, b mysqld.Binary) {
+			t.Helper()
+			image := kubernetes.ImageName(present)
+			if err := onKubernetes.Node.AddImage(t.Context(), prefix+image, image, b); err != nil {
+				t.Fatal(err)
+			}
+			env["LAUNCHER_IMAGES"] = fmt.Sprintf("%s,%s-%s=%s", offered, s.Flavour, next.Version, prefix+image)
+		}
+		p := startPlatform(t, private, env)
+		i := p.makeOwn(t, "dedicated-small")
+		c := makeObjects(t, i)
+		p.Kill(t)
+		upgrade := body{"service_id": i.serviceID, "plan_id": i.planID, "maintenance_info": body{"version": next.Version}}
+
+		offer("broken/", brokenProgram(t, present))
+		m := newMortals(t, testdrive.NewFaults(t, env), openTasks(t, env), func() platform {
+			return startPlatform(t, private, env)
+		})
+		m.runUntil(t, "failed", &i, http.MethodPatch, i.path()+later, upgrade)
+		m.expectDeaths(t, "upgrade: copy claimed", "upgrade: recorded", "upgrade: pod ordered", "revert: restored",
+			"launch: answers", "upgrade: server back")
+		i.expectVersion(t, m.platform, env, present.Version)
+		m.Kill(t)
+
+		offer("later/", next)
+		m = newMortals(t, testdrive.NewFaults(t, env), openTasks(t, env), func() platform {
+			return startPlatform(t, private, env)
+		})
+		m.run(t, &i, http.MethodPatch, i.path()+later, upgrade)
+		m.expectDeaths(t, "upgrade: copy claimed", "upgrade: recorded", "upgrade: pod ordered", "upgrade: compared",
+			"launch: answers", "upgrade: server back")
+		i.expectVersion(t, m.platform, env, next.Version)
+		if n := read[int](t, c.open(t), "SELECT COUNT(*) FROM items"); n != 2 {
+			t.Errorf("%d rows are left of 2", n)
+		}
+		m.run(t, &i, http.MethodDelete, i.deletion(i.path(), later), nil)
+		if _, problems := inspectors["kubernetes"].Inspect(nil, nil); len(problems) > 0 {
+			t.Errorf("left: %q", problems)
+		}
+	})
+}
+
+// brokenProgram makes an installation whose mysqld does not start.
+func brokenProgram(t *testing.T, b mysqld.Binary) mysqld.Binary {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "broken") // the node's containers pass through as another user
+	if err := errors.Join(err, os.Chmod(dir, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	tree := filepath.Join(dir, "tree")
+	if err := servers.LinkTree(b, tree); err != nil {
+		t.Fatal(err)
+	}
+	script := "#!/bin/sh\necho it is broken >&2\nexit 1\n"
+	if err := os.WriteFile(filepath.Join(tree, "bin", filepath.Base(b.Path)), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b.BaseDir = tree
+	return b
+}
+
 // mortals is a broker that dies at the points of the launcher, at each one once, and the brokers that take its place.
 type mortals struct {
 	platform
@@ -85,7 +165,7 @@ func newMortals(t *testing.T, faults *testdrive.Faults, tasks tasks, start func(
 	decide <- map[string]bool{}
 	faults.Decide(func(_ int, point string) testdrive.Word {
 		step, _, _ := strings.Cut(point, ":")
-		if !slices.Contains([]string{"launch", "resize", "destroy"}, step) {
+		if !slices.Contains([]string{"launch", "resize", "destroy", "upgrade", "revert"}, step) {
 			return testdrive.GoOn
 		}
 		before := <-decide
@@ -124,11 +204,17 @@ func (m *mortals) send(t *testing.T, method, path string, fields any) testdrive.
 // run sends a request, and polls until its operation has succeeded.
 func (m *mortals) run(t *testing.T, i *instance, method, path string, fields any) {
 	t.Helper()
+	m.runUntil(t, "succeeded", i, method, path, fields)
+}
+
+// runUntil sends a request, and polls until its operation has ended as wanted.
+func (m *mortals) runUntil(t *testing.T, wanted string, i *instance, method, path string, fields any) {
+	t.Helper()
 	accepted := m.send(t, method, path, fields).Expect(t, http.StatusAccepted)
 	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		r := m.send(t, http.MethodGet, i.path()+"/last_operation?operation="+accepted.String("operation"), nil)
 		switch state := r.Expect(t, http.StatusOK).String("state"); {
-		case state == "succeeded":
+		case state == wanted:
 			*i = i.via(m.platform)
 			return
 		case state != "in progress" || time.Now().After(deadline):

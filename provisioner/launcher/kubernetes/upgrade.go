@@ -79,6 +79,7 @@ func (l *Launcher) Upgrade(ctx context.Context, spec launcher.Spec,
 		if err := l.claimCopy(ctx, s); err != nil { // a quota may refuse it, and the server runs on
 			return launcher.Endpoint{}, err
 		}
+		fault.Point("upgrade", "copy claimed")
 		report("Stopping the server")
 		if ctx.Err() != nil { // the report may have found that another has the work now
 			return launcher.Endpoint{}, fmt.Errorf("server %s: %w", s.id, context.Cause(ctx))
@@ -330,6 +331,7 @@ func (l *Launcher) endWork(ctx context.Context, s *server, spec launcher.Spec) (
 	if err := l.expectWork(ctx, s); err != nil {
 		return launcher.Endpoint{}, err
 	}
+	fault.Point("upgrade", "server back")
 	return e, l.deleteCopy(ctx, s)
 }
 

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -144,6 +145,9 @@ func (a *audit) compareBindings(r records) {
 				row.ID, row.InstanceID, row.State, b.State)
 		case row.State != "ready":
 			a.report("Binding %q of instance %q is recorded as %s.", row.ID, row.InstanceID, row.State)
+		case row.Role != cmp.Or(b.Role, "read-write"):
+			a.report("Binding %q of instance %q is recorded as %s; it was asked for as %s.", row.ID, row.InstanceID, row.Role,
+				cmp.Or(b.Role, "read-write"))
 		}
 		if i := slices.IndexFunc(r.instances, func(i instanceRow) bool { return i.ID == row.InstanceID }); i < 0 {
 			a.report("Binding %q is recorded of instance %q, which is not.", row.ID, row.InstanceID)

@@ -33,6 +33,7 @@ func TestChaos(t *testing.T) {
 		"killed at every point":                        testKills,
 		"copies killed at every point":                 testCopyKills,
 		"killed at every point, servers in Kubernetes": testKubernetesKills,
+		"killed where no platform asked":               testUnrequestedKills,
 		"a statement in flight":                        testStatementInFlight,
 		"a broker that dies at each try":               testCrashLoops,
 		"a step that fails at each try":                testCleanup,

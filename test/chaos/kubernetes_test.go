@@ -43,16 +43,18 @@ func testKubernetesKills(t *testing.T, c chaos) {
 
 // death is what happens to a broker at a point, once.
 type death struct {
-	mu   sync.Mutex
-	kind string // of the operation
-	at   point
-	seen []point
-	died chan int // the process
+	mu         sync.Mutex
+	kind       string // of the operation
+	statements bool   // those of SQL are points too
+	at         point
+	seen       []point
+	died       chan int // the process
 }
 
 func (d *death) decide(pid int, name string) testdrive.Word {
 	step, _, _ := strings.Cut(name, ": ")
-	if !slices.Contains([]string{d.kind, "launch", "resize", "suspend", "destroy"}, step) ||
+	statement := step == "before" || step == "after"
+	if !slices.Contains([]string{d.kind, "launch", "resize", "suspend", "destroy"}, step) && !(d.statements && statement) ||
 		strings.HasSuffix(name, ": KILL ?") {
 		return testdrive.GoOn
 	}
@@ -95,9 +97,13 @@ func (w *world) cutShort(t *testing.T, f workflow, at point) []point {
 	if err := w.clear(&x, host); err != nil {
 		t.Errorf("%s: %v", f, err)
 	}
+	return d.passed()
+}
+
+func (d *death) passed() []point {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.seen
+	return slices.Clone(d.seen)
 }
 
 // insist sends a request, and polls, as a platform that repeats what is not answered.

@@ -20,6 +20,7 @@ type workflow struct {
 	view bool   // an account of the instance defines a view, and so stays when it is unbound
 	keep bool   // a deprovision keeps the data; a provision gets them back
 	from string // what a provision gets its data from: clone or restore; "" for nothing
+	next bool   // a bind asks for a successor of another binding, which expires
 }
 
 // What a provision can get its data from: clone, or restore.
@@ -35,6 +36,9 @@ func (f workflow) String() string {
 	}
 	if f.from != "" {
 		name += " by " + f.from
+	}
+	if f.next {
+		name += " of a successor"
 	}
 	if f.moves() {
 		name += " to " + f.to.name
@@ -62,6 +66,7 @@ func workflows(t testing.TB) []workflow {
 		{kind: provision, plan: shared},
 		{kind: update, plan: shared, to: planNamed(t, "shared-large")},
 		{kind: bind, plan: shared},
+		{kind: bind, plan: shared, next: true},
 		{kind: unbind, plan: shared},
 		{kind: unbind, plan: shared, view: true},
 		{kind: deprovision, plan: shared, view: true},
@@ -100,6 +105,7 @@ type target struct {
 	source   audit.Instance // the instance that is copied, or whose backup is restored
 	backup   string         // the id of the backup that a restore in place reads
 	earlier  string         // the note that is in it
+	before   audit.Binding  // the predecessor of the binding
 }
 
 // prepare makes what the operation needs to be there. host is a dedicated instance that lends itself to bindings.
@@ -122,6 +128,9 @@ func (w *world) prepare(ctx context.Context, f workflow, host audit.Instance) (t
 	}
 	if f.kind == bind {
 		x.binding = audit.Binding{InstanceID: x.instance.ID, ID: uuid.NewString()}
+		if f.next {
+			return x, w.makePredecessor(&x)
+		}
 		return x, nil
 	}
 	var err error
@@ -151,6 +160,13 @@ func (w *world) prepare(ctx context.Context, f workflow, host audit.Instance) (t
 	x.deleted = x.instance.ID
 	x.instance = audit.Instance{ID: uuid.NewString(), PlanID: f.plan.id, Note: x.instance.Note} // which comes back
 	return x, nil
+}
+
+// makePredecessor creates a binding with parameters that its successor inherits.
+func (w *world) makePredecessor(x *target) (err error) {
+	x.binding.Role = "read-only"
+	x.before, err = w.bindWith(x.plan, x.instance.ID, map[string]any{"ttl": "8h", "role": x.binding.Role})
+	return err
 }
 
 // makeSource creates the instance whose data the operation reads.
@@ -227,8 +243,17 @@ func (w *world) make(p plan, keep bool, i *audit.Instance) error {
 }
 
 func (w *world) bind(p plan, instanceID string) (audit.Binding, error) {
+	return w.bindWith(p, instanceID, nil)
+}
+
+func (w *world) bindWith(p plan, instanceID string, parameters map[string]any) (audit.Binding, error) {
 	b := audit.Binding{InstanceID: instanceID, ID: uuid.NewString(), State: audit.Exists}
-	got, err := w.run(p.bind(instanceID, b.ID))
+	b.Role, _ = parameters["role"].(string)
+	q := p.bind(instanceID, b.ID)
+	if parameters != nil {
+		q.body.(map[string]any)["parameters"] = parameters
+	}
+	got, err := w.run(q)
 	if err == nil {
 		b.Credentials, err = audit.ReadCredentials(got.Body["credentials"])
 	}
@@ -268,7 +293,11 @@ func (x target) request() request {
 		}
 		return q
 	case bind:
-		return x.plan.bind(x.instance.ID, x.binding.ID)
+		q := x.plan.bind(x.instance.ID, x.binding.ID)
+		if x.next {
+			q.body = map[string]any{"predecessor_binding_id": x.before.ID}
+		}
+		return q
 	case unbind:
 		return x.plan.unbind(x.instance.ID, x.binding.ID)
 	}
@@ -307,6 +336,9 @@ func (w *world) learn(x *target, q request, got outcome) (err error) {
 		x.binding.State = audit.Exists
 		x.binding.Credentials, err = audit.ReadCredentials(got.Body["credentials"])
 		w.tellBinding(x.binding)
+		if metadata, _ := got.Body["metadata"].(map[string]any); x.next && metadata["expires_at"] == nil {
+			err = errors.Join(err, fmt.Errorf("the successor does not expire: %s", got.Raw))
+		}
 	case unbind:
 		x.binding.State = audit.Gone
 		w.tellBinding(x.binding)

@@ -124,6 +124,10 @@ func (c *client) anything(i *instance) {
 		return
 	}
 	bound := i.bound()
+	if n := slices.IndexFunc(bound, func(b *credential) bool { return b.over(time.Now()) }); n >= 0 && c.chance(30) {
+		c.send(i, unbind, bound[n], "")
+		return
+	}
 	switch n := c.random.IntN(100); {
 	case n < 30 && len(i.bindings) < maxBindings || n < 80 && len(bound) == 0:
 		c.bind(i)
@@ -131,6 +135,8 @@ func (c *client) anything(i *instance) {
 		c.send(i, bindAgain, bound[c.random.IntN(len(bound))], "")
 	case n < 45:
 		c.send(i, bindOther, bound[c.random.IntN(len(bound))], "")
+	case n < 50:
+		c.send(i, fetchOne, bound[c.random.IntN(len(bound))], "")
 	case n < 65:
 		c.send(i, unbind, bound[c.random.IntN(len(bound))], "")
 	case n < 80 && i.moved && !i.quiet(): // it may be of either kind
@@ -203,12 +209,19 @@ func (c *client) newInstance() *instance {
 }
 
 func (c *client) bind(i *instance) {
-	role := c.pick([]string{"read-write", "read-write", "read-only", "admin"})
-	if len(i.bound()) == 0 {
-		role = "read-write" // which can write the note
+	b := &credential{Binding: audit.Binding{InstanceID: i.id, Role: "read-write", State: audit.Gone,
+		ID: fmt.Sprintf("%s-b%d", i.id, len(i.bindings))}}
+	bound := i.bound()
+	if len(bound) > 0 { // the first one writes the note
+		b.Role = c.pick([]string{"read-write", "read-write", "read-only", "admin"})
+		b.ttl = c.pick([]string{"", "", longTTL, shortTTL})
 	}
-	c.send(i, bind, &credential{Binding: audit.Binding{InstanceID: i.id, Role: role, State: audit.Gone,
-		ID: fmt.Sprintf("%s-b%d", i.id, len(i.bindings))}}, "")
+	if len(bound) > 0 && c.chance(30) {
+		b.predecessor = bound[c.random.IntN(len(bound))]
+		b.Role, b.ttl = b.predecessor.Role, b.predecessor.ttl
+		c.world.tally.operation("bind a successor")
+	}
+	c.send(i, bind, b, "")
 }
 
 // followUp asks again for a binding whose request was not answered, or for its end.
@@ -253,6 +266,9 @@ func (c *client) send(i *instance, q request, b *credential, plan string) {
 		}
 		after = before
 	}
+	if (q == bindAgain || q == bind) && r.Status < 300 && b.over(asked) {
+		c.world.wrong("%s of %s: status %d, although it had expired at %v", q, b.ID, r.Status, b.expires)
+	}
 	c.learn(i, q, b, plan, r, after)
 }
 
@@ -270,7 +286,7 @@ func (c *client) exchange(q request, method, path string, body map[string]any) (
 // silence keeps what may have become of a request that was not answered.
 func (c *client) silence(i *instance, q request, b *credential, plan string) {
 	switch {
-	case q == fetch:
+	case q == fetch || q == fetchOne:
 	case q == createOther:
 		i.late[q] = true // it is refused, unless it comes after a deletion
 	case q == bindOther:
@@ -359,7 +375,7 @@ func (c *client) checkPlan(i *instance, r testdrive.Response) {
 
 func (c *client) learnBinding(i *instance, q request, b *credential, r testdrive.Response) {
 	switch {
-	case (q == bind || q == bindAgain) && (r.Status == http.StatusCreated || r.Status == http.StatusOK):
+	case (q == bind || q == bindAgain || q == fetchOne) && (r.Status == http.StatusCreated || r.Status == http.StatusOK):
 		told, err := audit.ReadCredentials(r.Body["credentials"])
 		if err != nil {
 			c.world.wrong("%s of %s: %v", q, b.ID, err)
@@ -368,6 +384,7 @@ func (c *client) learnBinding(i *instance, q request, b *credential, r testdrive
 		if b.State == audit.Exists && told != b.Credentials && (!i.moved || !sameAccount(told, b.Credentials)) {
 			c.world.wrong("%s of %s: other credentials than before", q, b.ID)
 		}
+		c.learnExpiry(b, q, r)
 		b.State, b.Credentials, b.doubt = audit.Exists, told, false
 		c.write(i, b)
 	case q == unbind && (r.Status == http.StatusOK || r.Status == http.StatusGone):
@@ -376,6 +393,27 @@ func (c *client) learnBinding(i *instance, q request, b *credential, r testdrive
 			b.Credentials = audit.Credentials{} // the port may be another's from now on
 		}
 	}
+}
+
+// learnExpiry holds the time at which a binding is said to end against the one that was asked for, and keeps it.
+func (c *client) learnExpiry(b *credential, q request, r testdrive.Response) {
+	metadata, _ := r.Body["metadata"].(map[string]any)
+	text, _ := metadata["expires_at"].(string)
+	if b.ttl == "" {
+		if text != "" {
+			c.world.wrong("%s of %s: it ends at %s and was asked for without an end", q, b.ID, text)
+		}
+		return
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	known := b.State == audit.Exists && !b.expires.IsZero() && r.Status != http.StatusCreated
+	latest := time.Now().Add(lifetimes[b.ttl] + imprecision)
+	if err != nil || known && !at.Equal(b.expires) || at.After(latest) ||
+		r.Status == http.StatusCreated && at.Before(latest.Add(-patience-2*imprecision)) {
+		c.world.wrong("%s of %s: with a ttl of %s it ends at %q; it was %v before", q, b.ID, b.ttl, text, b.expires)
+		return
+	}
+	b.expires = at
 }
 
 // sameAccount reports whether credentials differ only in the address, which a move changes.

@@ -191,11 +191,13 @@ func (w *world) restart() {
 	}
 }
 
-// awaitIdle waits until no task is in progress. One that failed often rests for up to a minute.
+// awaitIdle waits until no task is in progress, and bindings with a short ttl have ended. A task that failed often rests
+// for up to a minute.
 func (w *world) awaitIdle() {
 	testdrive.Eventually(w.t, 3*time.Minute, "all tasks end", func() bool {
 		var n int
-		err := w.records.QueryRow(context.Background(), "SELECT count(*) FROM task WHERE state = 'in progress'").Scan(&n)
+		err := w.records.QueryRow(context.Background(), `SELECT (SELECT count(*) FROM task WHERE state = 'in progress') +
+			(SELECT count(*) FROM binding WHERE expires_at < now() + interval '1 day')`).Scan(&n)
 		return err == nil && n == 0
 	})
 }
@@ -225,6 +227,10 @@ func (c *client) resolve(i *instance) {
 	for _, b := range i.bindings {
 		if b.doubt || b.late && b.State == audit.Gone {
 			c.expect(i, unbind, b, 200, 410)
+			b.State = audit.Gone
+		}
+		if b.ends() { // the platform learns of the end now
+			c.expect(i, unbind, b, 200)
 			b.State = audit.Gone
 		}
 	}

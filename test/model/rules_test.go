@@ -28,6 +28,7 @@ const (
 	bind        request = "bind"
 	bindAgain   request = "bind again"     // as it was bound before
 	bindOther   request = "bind otherwise" // with the id of a binding that is there
+	fetchOne    request = "fetch a binding"
 	unbind      request = "unbind"
 	poll        request = "poll"
 	backUp      request = "back up"
@@ -90,6 +91,16 @@ var rules = map[request]map[phase]map[int]phase{
 	bind:      binding(201),
 	bindAgain: binding(200),
 	bindOther: binding(409),
+	fetchOne: {
+		absent:   {404: absent},
+		creating: {404: creating},
+		ready:    {200: ready},
+		updating: {200: updating},
+		backing:  {200: backing},
+		changing: {200: changing},
+		deleting: {200: deleting, 404: deleting},
+		failed:   {200: failed, 404: failed},
+	},
 	unbind: {
 		absent:   {410: absent},
 		creating: {410: creating},

@@ -226,7 +226,7 @@ func (w *world) wire(i *instance, q request, b *credential, planName string) (me
 	binding := map[string]any{"service_id": its.ServiceID, "plan_id": its.ID}
 	if b != nil {
 		path += "/service_bindings/" + b.ID
-		binding["parameters"] = map[string]any{"role": b.Role}
+		binding = b.body(binding)
 	}
 	switch q {
 	case create, createOther:

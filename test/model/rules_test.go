@@ -98,7 +98,7 @@ var rules = map[request]map[phase]map[int]phase{
 		updating: {200: updating},
 		backing:  {200: backing},
 		changing: {200: changing},
-		deleting: {200: deleting, 404: deleting},
+		deleting: {200: deleting, 404: deleting, 422: deleting}, // 422: its server is gone already
 		failed:   {200: failed, 404: failed},
 	},
 	unbind: {

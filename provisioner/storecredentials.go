@@ -101,7 +101,7 @@ func (p *Provisioner) deleteCredentials(b store.Binding) task.Step {
 			if p.credHub != nil {
 				within, cancel := context.WithTimeout(ctx, storeTime/2)
 				defer cancel()
-				err = p.credHub.Delete(within, b.CredHubName, b.CredHubReader)
+				_, err = p.credHub.Delete(within, b.CredHubName, b.CredHubReader)
 			}
 			if ctx.Err() != nil || run.Alive() != nil {
 				return errors.Join(err, ctx.Err(), run.Alive())
@@ -125,17 +125,8 @@ func (p *Provisioner) syncCredHub(ctx context.Context) error {
 	if hold, err := p.store.Hold(ctx); err != nil || hold != nil {
 		return err // the bindings may have changed since
 	}
-	ended, err := p.store.EndedCredHub(ctx, credHubAtOnce)
-	if err != nil {
-		return fmt.Errorf("list what CredHub should not have any more: %w", err)
-	}
-	for _, e := range ended {
-		if err := p.credHub.Delete(ctx, e.Name, e.Reader); err != nil {
-			return err // CredHub is probably away, and so the next one would fail too
-		}
-		if err := p.store.ForgetCredHub(ctx, e.Name, credHubKeep); err != nil {
-			return fmt.Errorf("forget what CredHub had: %w", err)
-		}
+	if err := p.deleteEnded(ctx); err != nil {
+		return err // CredHub is probably away, or does not let the broker change anything
 	}
 	unchecked, err := p.store.UncheckedCredHub(ctx, credHubAge, credHubAtOnce)
 	if err != nil {
@@ -150,6 +141,29 @@ func (p *Provisioner) syncCredHub(ctx context.Context) error {
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// deleteEnded deletes from CredHub the credentials of bindings that are gone. It keeps their records unless CredHub has
+// deleted them, or lets the broker delete others: otherwise they may be there.
+func (p *Provisioner) deleteEnded(ctx context.Context) error {
+	ended, err := p.store.EndedCredHub(ctx, credHubAtOnce)
+	if err != nil {
+		return fmt.Errorf("list what CredHub should not have any more: %w", err)
+	}
+	checked := false
+	for _, e := range ended {
+		done, err := p.credHub.Delete(ctx, e.Name, e.Reader)
+		if err == nil && !done && !checked {
+			err, checked = p.credHub.CheckDeleting(ctx), true
+		}
+		if err != nil {
+			return err
+		}
+		if err := p.store.ForgetCredHub(ctx, e.Name, credHubKeep); err != nil {
+			return fmt.Errorf("forget what CredHub had: %w", err)
+		}
+	}
+	return nil
 }
 
 // checkEntry stores the credentials of a binding if they are not what CredHub has.

@@ -97,21 +97,47 @@ func (c *Client) Store(ctx context.Context, name string, value map[string]any, r
 }
 
 // Delete deletes a credential and the permission of its reader. It may run again. CredHub keeps the permissions of
-// deleted credentials.
-func (c *Client) Delete(ctx context.Context, name, reader string) error {
-	return c.do(ctx, "delete "+name, func(hub *credhub.CredHub) error {
-		p, err := hub.GetPermissionByPathActor(name, reader)
-		if err == nil {
-			_, err = hub.DeletePermission(p.UUID)
+// deleted credentials. done is false if CredHub said that it lacks one of them, or that the broker may not delete it:
+// see CheckDeleting.
+func (c *Client) Delete(ctx context.Context, name, reader string) (done bool, err error) {
+	err = c.do(ctx, "delete "+name, func(hub *credhub.CredHub) error {
+		p, permission := hub.GetPermissionByPathActor(name, reader)
+		if permission == nil {
+			_, permission = hub.DeletePermission(p.UUID)
 		}
-		if err != nil && !isAbsent(err) {
-			return err
+		if permission != nil && !isAbsent(permission) {
+			return permission
 		}
-		if err := hub.Delete(name); !isAbsent(err) {
-			return err
+		credential := hub.Delete(name)
+		done = permission == nil && credential == nil
+		if isAbsent(credential) {
+			return nil
 		}
-		return nil
+		return credential
 	})
+	return done, err
+}
+
+// ProbeName is the name of a credential that exists only while CheckDeleting runs.
+func (c *Client) ProbeName() string { return c.Name("probe") }
+
+// errNotDeleted says that CredHub has not deleted what it had stored just before.
+var errNotDeleted = errors.New("CredHub does not let the broker delete under its path; give the broker the operations " +
+	"read, write, delete, read_acl and write_acl there")
+
+// CheckDeleting returns an error unless CredHub lets the broker delete credentials and permissions under its path.
+// CredHub gives the same answer, 404, for what is absent and for what a client may not delete. So this stores and
+// deletes a credential without content.
+func (c *Client) CheckDeleting(ctx context.Context) error {
+	name, reader := c.ProbeName(), UAAClient("nobody")
+	if err := c.Store(ctx, name, map[string]any{}, reader); err != nil {
+		return err
+	}
+	done, err := c.Delete(ctx, name, reader)
+	if err == nil && !done {
+		err = &Error{"delete " + name, errNotDeleted}
+	}
+	return err
 }
 
 // Names lists the credentials under the broker's path that the broker may read.

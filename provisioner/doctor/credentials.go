@@ -51,7 +51,7 @@ func (d *Doctor) lookAtCredHub(ctx context.Context) (findings []Finding, err err
 			case !there[r.Name] && r.Ready:
 				f.Problem, f.Repairable, f.ToDo = Missing, true, "store it again"
 				findings = append(findings, f)
-			case there[r.Name] && r.Ended != nil && *r.Ended > credHubGrace:
+			case r.Ended != nil && *r.Ended > credHubGrace:
 				f.Problem, f.Age = Orphan, *r.Ended
 				f.ToDo = "read in the broker's log why CredHub does not let the broker delete it"
 				findings = append(findings, f)
@@ -64,6 +64,9 @@ func (d *Doctor) lookAtCredHub(ctx context.Context) (findings []Finding, err err
 		return []Finding{{Problem: Unreachable, Kind: credHub, Name: credHub, ToDo: fmt.Sprintf("make it reachable, or add "+
 			"it to the configuration again; the state of the %d credentials recorded for it is unknown: %v", recorded,
 			unseen)}}, err
+	}
+	if d.hub != nil {
+		delete(there, d.hub.ProbeName())
 	}
 	for name := range there {
 		findings = append(findings, Finding{Problem: Unrecorded, Kind: credential, Name: name,

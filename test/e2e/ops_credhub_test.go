@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -46,6 +47,7 @@ func TestCredHub(t *testing.T) {
 		t.Run("tokens", d.tokens)
 		t.Run("away during a bind", d.awayDuringBind)
 		t.Run("away during an unbind", d.awayDuringUnbind)
+		t.Run("without permission", d.withoutPermission)
 		t.Run("killed", d.killed)
 		t.Run("doctor", d.doctor)
 		t.Run("moved and deleted", d.movedAndDeleted)
@@ -273,6 +275,35 @@ func (d *credHubDesk) awayDuringUnbind(t *testing.T) {
 		expectEmpty(t, b.unbind(t), http.StatusGone)
 	}
 	d.awaitOnly(t, 0)
+}
+
+// CredHub says the same about what it lacks and what the broker may not delete. The record stays until the broker has
+// deleted the credentials.
+func (d *credHubDesk) withoutPermission(t *testing.T) {
+	fields, _ := app()
+	b := d.newBinding()
+	name := d.reference(t, b.bind(t, fields).Expect(t, http.StatusCreated))
+	d.hub.Allow(false)
+	expectEmpty(t, b.unbind(t), http.StatusOK)
+	ts := openTasks(t, d.env)
+	ts.exec(t, "UPDATE credhub_entry SET ended_at = now() - interval '1 h' WHERE name = '"+name+"'")
+	probed := make(chan struct{})
+	probe := sync.OnceFunc(func() { close(probed) })
+	d.hub.Answer(func(r *http.Request) http.HandlerFunc {
+		if r.Method == http.MethodPut && r.URL.Path == "/api/v1/data" {
+			probe()
+		}
+		return nil
+	})
+	testdrive.Receive(t, probed, "the broker checks whether it may delete")
+	d.hub.Answer(nil)
+	d.expectCredentials(t, map[string]string{"orphan": name})
+	d.hub.Allow(true)
+	d.awaitOnly(t, 0)
+	testdrive.Eventually(t, time.Minute, "the record is deleted", func() (gone bool) {
+		ts.scan(t, &gone, "SELECT NOT EXISTS (SELECT FROM credhub_entry WHERE name = '"+name+"')")
+		return gone
+	})
 }
 
 // A broker that is killed at any point leaves nothing that the next one does not finish or delete. That one is an

@@ -103,7 +103,15 @@ func (f *Fleet) Versions(name string) ([]launcher.Version, error) {
 
 // Upgrade upgrades an instance's dedicated server to the version in size: see launcher.Upgrader.
 func (f *Fleet) Upgrade(ctx context.Context, i store.Instance, size Size, report func(string)) error {
-	return f.upgrading(ctx, i, size, "upgrade", report, launcher.Upgrader.Upgrade)
+	return f.upgrading(ctx, i, size, "upgrade", report, func(l launcher.Upgrader, ctx context.Context, s launcher.Spec,
+		report func(string)) (launcher.Endpoint, error) {
+		offered := l.Versions()
+		if _, found := launcher.Newest(offered, s.Flavour, s.Version); !found { // a broker with another configuration has it
+			return launcher.Endpoint{}, task.RequeueElsewhere(fmt.Errorf("%s is wanted, and this broker's launcher offers %v",
+				launcher.Version{Flavour: s.Flavour, Version: s.Version}, offered))
+		}
+		return l.Upgrade(ctx, s, report)
+	})
 }
 
 // RevertUpgrade ends an upgrade that did not succeed: see launcher.Upgrader.

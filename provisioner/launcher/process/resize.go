@@ -26,8 +26,7 @@ func (l *Launcher) Resize(ctx context.Context, spec launcher.Spec,
 	if st.Phase != phaseReady {
 		return launcher.Endpoint{}, fmt.Errorf("server %s: cannot resize what was not launched", sd.id)
 	}
-	report("Stopping mysqld")
-	if st, err = l.applyLimits(ctx, sd, st, spec); err != nil {
+	if st, err = l.applyLimits(ctx, sd, st, spec, report); err != nil {
 		return launcher.Endpoint{}, err
 	}
 	fault.Point("resize", "limits recorded")
@@ -40,11 +39,18 @@ func (l *Launcher) Resize(ctx context.Context, spec launcher.Spec,
 }
 
 // applyLimits stops the server and records the spec's limits, unless it has them already. The server is stopped first:
-// otherwise a crash could leave it running with limits that differ from the recorded ones.
-func (l *Launcher) applyLimits(ctx context.Context, sd serverDir, st state, spec launcher.Spec) (state, error) {
-	if st.MemoryMB == spec.MemoryMB && st.StorageMB == spec.StorageMB && st.BinaryLogs == spec.BinaryLogs {
-		return st, nil
+// otherwise a crash could leave it running with limits that differ from the recorded ones. It goes on running if only
+// its storage changes, which is recorded and not enforced.
+func (l *Launcher) applyLimits(ctx context.Context, sd serverDir, st state, spec launcher.Spec,
+	report func(progress string)) (state, error) {
+	if st.MemoryMB == spec.MemoryMB && st.BinaryLogs == spec.BinaryLogs {
+		if st.StorageMB == spec.StorageMB {
+			return st, nil
+		}
+		st.StorageMB, st.Labels = spec.StorageMB, spec.Labels
+		return st, sd.saveState(st)
 	}
+	report("Stopping mysqld")
 	if err := l.stopIfRunning(ctx, sd, func(s *server, ctx context.Context) error {
 		if err := roomToStart(sd.dir, st, spec.MemoryMB); err != nil {
 			return err

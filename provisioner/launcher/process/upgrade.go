@@ -51,7 +51,6 @@ func (d serverDir) removeUpgradeFiles() error {
 // or, if that is not complete, from the data, which are unchanged then.
 func (l *Launcher) Upgrade(ctx context.Context, spec launcher.Spec,
 	report func(progress string)) (_ launcher.Endpoint, err error) {
-	defer func() { err = explainNoRoom(err) }()
 	to, err := l.offered(spec)
 	if err != nil {
 		return launcher.Endpoint{}, err
@@ -78,11 +77,11 @@ func (l *Launcher) Upgrade(ctx context.Context, spec launcher.Spec,
 	}
 	report("Starting " + versionOf(to).String())
 	if err := l.ensureUp(ctx, sd, st); err != nil {
-		return launcher.Endpoint{}, err
+		return launcher.Endpoint{}, explainNoRoom(err)
 	}
 	end, err := l.answerFor(ctx, sd, st, spec)
 	if err != nil {
-		return end, err
+		return end, explainNoRoom(err)
 	}
 	fault.Point("upgrade", "answers")
 	return end, sd.removeUpgradeFiles()
@@ -184,8 +183,10 @@ func roomToCopy(sd serverDir) error {
 	needed += startSpaceMB << 20
 	free, err := spaceLeft(sd.dir)
 	if err == nil && free < needed {
-		return fmt.Errorf("%w: %d MiB are left at %s, %d are needed to copy the data of server %s", launcher.ErrNoRoom,
-			free>>20, sd.dir, needed>>20, sd.id)
+		return &launcher.Error{Action: launcher.GiveUp,
+			Sentence: "There is too little room on the disk to upgrade the server now: a copy of its data is kept meanwhile.",
+			Err: fmt.Errorf("%w: %d MiB are left at %s, %d are needed to copy the data of server %s", launcher.ErrNoRoom,
+				free>>20, sd.dir, needed>>20, sd.id)}
 	}
 	return err
 }

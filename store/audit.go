@@ -65,12 +65,18 @@ func (s *Store) EachAudit(ctx context.Context, q AuditQuery, fn func(AuditEntry)
 }
 
 // Operations on instances and bindings are tasks. The statement that records a task has auditBegun, and each one that
-// ends a task has auditEnded, so that the audit says what the tasks say. The request, which may have secrets, is left
-// out.
+// ends a task has auditEnded, so that the audit says what the tasks say. Of the request, which may have secrets, it only
+// has what tells an upgrade or a move from another update, and where the data of a new instance come from.
 const (
 	// auditBegun inserts entries of the tasks in "begun".
-	auditBegun = `INSERT INTO audit (actor, action, instance_id, binding_id, plan_id, task_id, result)
-		SELECT actor, kind, instance_id, binding_id, coalesce(nullif(request->>'plan_id', ''), plan_id), id, state
+	auditBegun = `INSERT INTO audit (actor, action, instance_id, binding_id, plan_id, task_id, result, object)
+		SELECT actor, kind, instance_id, binding_id, coalesce(nullif(request->>'plan_id', ''), plan_id), id, state,
+			coalesce('upgrade to ' || nullif(request->>'version', ''),
+				CASE request->>'moves' WHEN 'true' THEN 'move' END,
+				'restore of ' || nullif(request->>'restore_backup', ''),
+				CASE kind WHEN '` + Provision + `' THEN (SELECT coalesce('undelete of ' || (parameters->>'undelete'),
+					'clone of ' || (parameters->>'clone_from'), 'restore of ' || (parameters->>'restore_from'))
+					FROM instance i WHERE i.id = begun.instance_id) END, '')
 		FROM begun WHERE instance_id <> ''`
 
 	// auditEnded completes the entries of the tasks in "ended".

@@ -23,12 +23,15 @@ func auditCommand() *cobra.Command {
 		Long: `List what platforms' users, operators and the broker itself did, the newest first. Every operation on a service
 instance or binding is recorded in the transaction that begins it, with who asked for it, and in the transaction that
 ends it, with its result. Commands that change something are recorded before they begin. Refused requests are only in
-the log. Entries have no passwords, parameters or SQL. They are kept for KEEP_AUDIT_DAYS.
+the log. Entries are kept for KEEP_AUDIT_DAYS. They have no passwords and no SQL.
+
+An upgrade and a move are an update, whose object says so: "upgrade to 11.8.9", "move". The object of a provision says
+where its data come from: "clone of", "restore of" or "undelete of" an instance or a backup.
 
 The user comes from X-Broker-API-Originating-Identity; for commands, entries have the user and the host.
 
 With --json, each line is one object: id, at, platform (a platform, operator or broker), user_id, user_name, email,
-host, request_id, action, instance_id, binding_id, plan, plan_id, object (a server, for example), task, result (in
+host, request_id, action, instance_id, binding_id, plan, plan_id, object (see above, or a server), task, result (in
 progress, succeeded, failed, cancelled, or begun for a command) and ended_at. Releases only add fields; empty fields are
 absent; times are RFC 3339 in UTC.`,
 		Example: `  mysql-broker audit --instance 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10

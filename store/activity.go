@@ -78,11 +78,12 @@ type BindingSummary struct {
 	Account   string
 	CreatedAt time.Time
 	Space     string // that uses it, if it is not the instance's
+	ExpiresAt *time.Time
 }
 
 // BindingSummaries lists the bindings of an instance in the order of their creation.
 func (s *Store) BindingSummaries(ctx context.Context, instanceID string) ([]BindingSummary, error) {
 	return allRows(ctx, s.pool, pgx.RowToStructByPos[BindingSummary], `SELECT b.id, b.state, b.app_guid, b.role,
-			b.account, b.created_at, CASE WHEN b.space_guid = i.space_guid THEN '' ELSE b.space_guid END
+			b.account, b.created_at, CASE WHEN b.space_guid = i.space_guid THEN '' ELSE b.space_guid END, b.expires_at
 		FROM binding b JOIN instance i ON i.id = b.instance_id WHERE i.id = $1 ORDER BY b.created_at, b.id`, instanceID)
 }

@@ -87,11 +87,12 @@ type ListedBinding struct {
 	Operation  string // kind of the task in progress on the binding, "" without one
 	CreatedAt  time.Time
 	SpaceGUID  string // that uses it, "" if it is not known
+	ExpiresAt  *time.Time
 }
 
 const listedBinding = `b.instance_id, b.id, i.plan_id, b.state, b.role, b.tls, b.account, b.app_guid, i.server,
 	coalesce((SELECT kind FROM task t WHERE t.instance_id = b.instance_id AND t.binding_id = b.id
-		AND t.state = 'in progress'), ''), b.created_at, b.space_guid`
+		AND t.state = 'in progress'), ''), b.created_at, b.space_guid, b.expires_at`
 
 // BindingQuery selects bindings; zero fields do not filter.
 type BindingQuery struct {

@@ -12,6 +12,7 @@ import (
 
 	"mysql-broker/broker/signin"
 	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/store"
@@ -28,6 +29,8 @@ type instancePage struct {
 	Created, Updated              time.Time
 	Operation                     operation
 	Structure                     string
+	Version                       string // recorded of a dedicated server, such as "MariaDB 11.8.9"
+	Upgrade                       string // the version to which it can be upgraded, likewise
 	Events                        string // path of the stream
 
 	Manage   bool
@@ -155,6 +158,7 @@ func (d *Dashboard) instancePage(r *http.Request, id string, access signin.Acces
 		Updated: i.UpdatedAt, Operation: newOperation(activities[0]), Structure: structureStamp(activities[0]),
 		Events: InstancePath(id) + "/events", Manage: access == signin.Manage, Database: i.Database}
 	p.Name, p.Organization, p.Space = names(i.Context)
+	p.Version, p.Upgrade = versions(p.Plan, i.ServerFlavour, i.ServerVersion)
 	if p.Operation.InProgress && activities[0].Latest.Kind == store.Deprovision {
 		p.State = state{"Being deleted", "busy"}
 	}
@@ -190,6 +194,19 @@ func (d *Dashboard) instancePage(r *http.Request, id string, access signin.Acces
 		p.Deleted = append(p.Deleted, d.newDeletedRow(r))
 	}
 	return p, d.fillIn(ctx, p, i, r.URL.Query().Get("range"))
+}
+
+// versions are the texts for the version that a dedicated server has, and the one to which it can be upgraded; "" for
+// none.
+func versions(of plan.Plan, flavour, version string) (has, upgrade string) {
+	if version == "" {
+		return "", ""
+	}
+	present := launcher.Version{Flavour: flavour, Version: version}
+	if to, can := provisioner.Upgradable(of, present); can {
+		upgrade = to.String()
+	}
+	return present.String(), upgrade
 }
 
 // fillIn adds the server's report and the measured storage.

@@ -57,7 +57,8 @@ type instancesPage struct {
 type instanceRow struct {
 	store.ListedInstance
 	state
-	Plan string
+	Plan             string
+	Version, Upgrade string // of a dedicated server: see instancePage
 }
 
 // instances shows a page of the list of all service instances.
@@ -75,7 +76,10 @@ func (d *Dashboard) instances(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	for _, i := range found {
-		p.Rows = append(p.Rows, instanceRow{i, states[i.State], d.Plans.Get(i.PlanID).Name})
+		of := d.Plans.Get(i.PlanID)
+		row := instanceRow{ListedInstance: i, state: states[i.State], Plan: of.Name}
+		row.Version, row.Upgrade = versions(of, i.ServerFlavour, i.ServerVersion)
+		p.Rows = append(p.Rows, row)
 	}
 	p.paging = newPaging(r, "after", next, len(found))
 	d.show(w, r, http.StatusOK, "instances.html", "Service instances", p)

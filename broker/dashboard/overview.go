@@ -9,7 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/doctor"
+	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/shared"
@@ -23,6 +25,7 @@ type overviewPage struct {
 	Oldest   string
 	Servers  []serverRow
 	Plans    []planRow
+	Upgrades int // dedicated servers for which there is an upgrade
 	Findings []findingCount
 	Examined time.Time
 }
@@ -83,6 +86,16 @@ func (d *Dashboard) overview(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p.Plans = d.planRows(counts)
+	versions, err := d.Store.VersionCounts(r.Context())
+	if err != nil {
+		d.fail(w, r, "count the versions of servers", err)
+		return
+	}
+	for _, v := range versions {
+		if _, can := provisioner.Upgradable(d.Plans.Get(v.PlanID), launcher.Version{Flavour: v.Flavour, Version: v.Version}); can {
+			p.Upgrades += v.Count
+		}
+	}
 	all, examined := d.Findings()
 	p.Examined, p.Findings = examined, counted(all)
 	d.show(w, r, http.StatusOK, "overview.html", "Overview", p)

@@ -28,7 +28,7 @@ or show one with its latest tasks. Service keys are bindings without an app. No 
 ` + jsonHelp + ` A binding has instance_id, id, plan, plan_id, state, role, tls
 (required or optional; absent from old bindings, which require TLS if the server's CA is known), account (its name on
 the server), app_guid, space_guid (of the app, if the platform said), server (a shared one's), operation (the kind of
-the one in progress, if any) and created_at; a single one also has latest_tasks.`,
+the one in progress, if any), created_at and expires_at (if it ends by itself); a single one also has latest_tasks.`,
 		Example: `  mysql-broker bindings 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10
   mysql-broker bindings --state ending --since 1d
   mysql-broker bindings --role admin --json`,
@@ -51,7 +51,7 @@ the one in progress, if any) and created_at; a single one also has latest_tasks.
 				}
 				q.State, q.Role, q.Since = state.value, role.value, since.Time
 				return c.listBindings(ctx, out.listing(cmd, "instance", "binding", "plan", "state", "role", "tls",
-					"account", "server", "app", "age", "operation"), q)
+					"account", "server", "app", "space", "age", "expires", "operation"), q)
 			})
 		},
 	}
@@ -83,19 +83,33 @@ type bindingDocument struct {
 	Server     string    `json:"server,omitempty"`
 	Operation  string    `json:"operation,omitempty"`
 	CreatedAt  time.Time `json:"created_at"`
+
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+}
+
+func (d bindingDocument) expires() string {
+	if d.ExpiresAt == nil {
+		return ""
+	}
+	return d.ExpiresAt.Format(time.RFC3339)
 }
 
 func (c *console) bindingDocument(b store.ListedBinding) bindingDocument {
-	return bindingDocument{InstanceID: b.InstanceID, ID: b.ID, Plan: c.planName(b.PlanID), PlanID: b.PlanID,
+	d := bindingDocument{InstanceID: b.InstanceID, ID: b.ID, Plan: c.planName(b.PlanID), PlanID: b.PlanID,
 		State: b.State, Role: b.Role, TLS: b.TLS, Account: b.Account, AppGUID: b.AppGUID, Server: b.Server,
 		SpaceGUID: b.SpaceGUID, Operation: b.Operation, CreatedAt: b.CreatedAt.UTC()}
+	if b.ExpiresAt != nil {
+		expires := b.ExpiresAt.UTC()
+		d.ExpiresAt = &expires
+	}
+	return d
 }
 
 func (c *console) listBindings(ctx context.Context, l *listing, q store.BindingQuery) error {
 	return l.end(c.store.EachBinding(ctx, q, func(b store.ListedBinding) error {
 		d := c.bindingDocument(b)
-		return l.add(d, d.InstanceID, d.ID, d.Plan, d.State, d.Role, d.TLS, d.Account, d.Server, d.AppGUID,
-			since(d.CreatedAt), d.Operation)
+		return l.add(d, d.InstanceID, d.ID, d.Plan, d.State, d.Role, d.TLS, d.Account, d.Server, d.AppGUID, d.SpaceGUID,
+			since(d.CreatedAt), d.expires(), d.Operation)
 	}))
 }
 
@@ -120,8 +134,7 @@ func (c *console) showBinding(ctx context.Context, out io.Writer, q store.Bindin
 		Tasks []taskDocument `json:"latest_tasks"`
 	}{d, tasks}, [][2]string{{"instance", d.InstanceID}, {"binding", d.ID}, {"plan", d.Plan}, {"state", d.State},
 		{"operation", d.Operation}, {"role", d.Role}, {"tls", d.TLS}, {"account", d.Account}, {"app", d.AppGUID},
-		{"space", d.SpaceGUID},
-		{"server", d.Server}, {"created", at(d.CreatedAt)}}); err != nil || asJSON {
+		{"space", d.SpaceGUID}, {"server", d.Server}, {"created", at(d.CreatedAt)}, {"expires", d.expires()}}); err != nil || asJSON {
 		return err
 	}
 	return printLatest(out, tasks)

@@ -20,10 +20,10 @@ import (
 
 // console has the data sources of the commands that show the broker's records.
 type console struct {
-	cfg    config.Config
-	plans  plan.Set
-	limits plan.Limits // of all plans together
-	store  *store.Store
+	cfg     config.Config
+	catalog *catalog.Catalog
+	plans   plan.Set
+	store   *store.Store
 }
 
 // withConsole runs fn with a console for the environment's configuration. No broker need run, and it starts no work.
@@ -56,7 +56,7 @@ func openConsole(ctx context.Context, getenv func(string) string,
 	}
 	defer s.Close()
 	s.ActAs(app.Operator())
-	return fn(ctx, &console{cfg: cfg, plans: c.Plans(), limits: c.Limits(), store: s})
+	return fn(ctx, &console{cfg: cfg, catalog: c, plans: c.Plans(), store: s})
 }
 
 // load reads a command's configuration, with a function of package config, and the catalog.

@@ -12,13 +12,16 @@ import (
 	"mysql-broker/store"
 )
 
+// everything is what a line says that is about all plans or organizations.
+const everything = "all"
+
 func quotasCommand() *cobra.Command {
 	var out output
 	command := &cobra.Command{
 		Use:   "quotas",
 		Short: "List how many service instances there are, and how many there may be",
 		Long: `List how many service instances there are of all plans, of each plan and of each organization, and how many
-there may be (the keys limits in the catalog). Without a plan or an organization, a line is about all of them.
+there may be (the keys limits in the catalog). "all" stands for all plans or organizations; JSON lacks the field then.
 "mysql-broker instances" shows how much data each instance has.
 
 ` + jsonHelp + ` One has plan, plan_id, organization_guid, organization_name,
@@ -32,7 +35,8 @@ instances and limit.`,
 				l := out.listing(cmd, "plan", "organization", "name", "instances", "limit")
 				for _, d := range all {
 					if err == nil {
-						err = l.add(d, d.Plan, d.OrganizationGUID, d.OrganizationName, strconv.Itoa(d.Instances), number(d.Limit))
+						err = l.add(d, cmp.Or(d.Plan, everything), cmp.Or(d.OrganizationGUID, everything), d.OrganizationName,
+							strconv.Itoa(d.Instances), number(d.Limit))
 					}
 				}
 				return l.end(err)
@@ -59,7 +63,8 @@ func (c *console) quotas(ctx context.Context) ([]quotaDocument, error) {
 	if err != nil {
 		return nil, fmt.Errorf("count the instances of organizations: %w", err)
 	}
-	all := quotaGroup(quotaDocument{Limit: c.limits.Instances}, c.limits.PerOrganization, counts)
+	limits := c.catalog.Limits()
+	all := quotaGroup(quotaDocument{Limit: limits.Instances}, limits.PerOrganization, counts)
 	ids := make([]string, len(c.plans))
 	for n, p := range c.plans {
 		ids[n] = p.ID

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"mysql-broker/cmd/mysql-broker/app"
+	"mysql-broker/provisioner"
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/shared"
@@ -39,16 +40,15 @@ longer configured. The command queries each for its state:
   not-configured   the broker has no address for it, and can do nothing with its instances
 
 With --dedicated, list the recorded dedicated servers with their launchers and instances, without querying them. If the
-environment has a launcher for Kubernetes, trouble says why a server does not run: node-lost, evicted, out-of-memory,
-crashing, no-image or no-node.
+environment has their launchers, upgrade is the version to which "mysql-broker upgrade" brings a server. With a launcher
+for Kubernetes, trouble says why a server does not run: node-lost, evicted, out-of-memory, crashing, no-image or no-node.
 
 ` + jsonHelp + ` A shared server has server, kind, state, reason (why it
 is not ok), recommended_settings (missing lines for its option file that isolate tenants), flavour, version,
 host, port, instances, max_databases, sold_connections (that all its bindings together may have open at the same time),
 connections (that are open), max_connections (that it allows) and drained_since (null if it is not drained). A dedicated
 one has server, kind, launcher, trouble (if there is any), flavour and version (as the server reported them last),
-instance_id, plan, plan_id, state (its instance's; deleted,
-if that is gone) and created_at.`,
+upgrade (if there is any), instance_id, plan, plan_id, state (its instance's; deleted, if that is gone) and created_at.`,
 		Example: `  mysql-broker servers
   mysql-broker servers --state drained --json
   mysql-broker servers mysql-server-1
@@ -59,7 +59,7 @@ if that is gone) and created_at.`,
 			if dedicated && len(args) == 0 {
 				return withLaunchers(cmd, func(ctx context.Context, c *console) error {
 					return c.listDedicated(ctx, cmd.ErrOrStderr(),
-						out.listing(cmd, "server", "launcher", "instance", "plan", "version", "state", "trouble", "age"))
+						out.listing(cmd, "server", "launcher", "instance", "plan", "version", "upgrade", "state", "trouble", "age"))
 				})
 			}
 			return withConsole(cmd, func(ctx context.Context, c *console) error {
@@ -256,6 +256,7 @@ type dedicatedDocument struct {
 	Trouble    string    `json:"trouble,omitempty"`
 	Flavour    string    `json:"flavour,omitempty"`
 	Version    string    `json:"version,omitempty"`
+	Upgrade    string    `json:"upgrade,omitempty"` // the version to which it can be upgraded
 	InstanceID string    `json:"instance_id"`
 	Plan       string    `json:"plan"`
 	PlanID     string    `json:"plan_id"`
@@ -275,14 +276,19 @@ func (d dedicatedDocument) version() string {
 
 // listDedicated writes to warn which launcher cannot be asked; what is recorded is listed anyway.
 func (c *console) listDedicated(ctx context.Context, warn io.Writer, l *listing) error {
-	troubles, err := app.Troubles(ctx, c.cfg, slog.New(slog.DiscardHandler))
+	known, err := app.AskLaunchers(ctx, c.cfg, c.catalog, slog.New(slog.DiscardHandler))
 	if err != nil {
 		fmt.Fprintln(warn, "mysql-broker:", err)
 	}
 	return l.end(c.store.EachInstance(ctx, store.InstanceQuery{Dedicated: true}, func(i store.ListedInstance) error {
 		d := c.dedicatedDocument(i)
-		d.Trouble = string(troubles[i.Launcher][i.Server])
-		return l.add(d, d.Server, d.Launcher, d.InstanceID, d.Plan, d.version(), d.State, d.Trouble, since(d.CreatedAt))
+		d.Trouble = string(known.Troubles[i.Launcher][i.Server])
+		has := launcher.Version{Flavour: i.ServerFlavour, Version: i.ServerVersion}
+		if to, can := provisioner.Upgradable(known.Plans.Get(i.PlanID), has); can {
+			d.Upgrade = to.Version
+		}
+		return l.add(d, d.Server, d.Launcher, d.InstanceID, d.Plan, d.version(), d.Upgrade, d.State, d.Trouble,
+			since(d.CreatedAt))
 	}))
 }
 

@@ -16,7 +16,10 @@ import (
 	"github.com/chromedp/chromedp"
 	_ "github.com/go-sql-driver/mysql"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/openid"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -34,8 +37,14 @@ type world struct {
 
 func newWorld(t *testing.T, s servers.MySQL) world {
 	t.Helper()
+	return newWorldWith(t, s, func(map[string]string) {})
+}
+
+func newWorldWith(t *testing.T, s servers.MySQL, configure func(env map[string]string)) world {
+	t.Helper()
 	env := testdrive.Environment(t, s)
 	env["QUOTA_INTERVAL"] = "1s"
+	configure(env)
 	w := world{Dashboard: testdrive.NewDashboard(t, env), postgres: env["DATABASE_URL"], faults: testdrive.NewFaults(t, env)}
 	w.Broker = testdrive.Start(t, env)
 	return w
@@ -362,11 +371,17 @@ func fill(t *testing.T, w world, i instance, db *sql.DB) {
 // Operators see everything: servers, instances, operations and findings.
 func TestOverview(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, servers.AllMySQL(t)[0])
+	var upgrade string
+	w := newWorldWith(t, servers.AllMySQL(t)[0], func(env map[string]string) { upgrade = offerUpgrade(t, env) })
+	var dedicated instance
 	for n, name := range []string{"orders", "customers", "invoices"} {
 		i := w.own(t, []string{"shared-small", "shared-large", "dedicated-small"}[n], name)
 		i.bind(t, "", "read-write")
+		if n == 2 {
+			dedicated = i
+		}
 	}
+	w.wantUpgrade(t, dedicated)
 	b := newTab(t)
 	b.signIn(w.Dashboard.URL+"/dashboard/", openid.Operator)
 	testdrive.Eventually(t, patience, "the first examination", func() bool {
@@ -374,7 +389,8 @@ func TestOverview(t *testing.T) {
 		return strings.Contains(b.text("main"), "As of")
 	})
 	for _, p := range []struct{ link, name, shows string }{
-		{"Overview", "overview", "shared-1"}, {"Instances", "instances", "invoices"}, {"Operations", "operations", "Provision"},
+		{"Overview", "overview", "An upgrade is available for 1 dedicated server:"},
+		{"Instances", "instances", "Upgrade to " + upgrade}, {"Operations", "operations", "Provision"},
 		{"Findings", "findings", "What is to be done"},
 	} {
 		b.do(chromedp.Click(fmt.Sprintf(`//nav//a[text()="%s"]`, p.link), chromedp.BySearch))
@@ -394,4 +410,34 @@ func TestOverview(t *testing.T) {
 		!document.querySelector("tbody").innerText.includes("orders")`)
 	b.do(chromedp.Click("tbody a", chromedp.ByQuery))
 	b.await("the instance", `document.querySelector("h1")?.innerText === "customers"`)
+	b.open(dedicated.page)
+	b.await("the upgrade", fmt.Sprintf(`document.querySelector("main")?.innerText.includes(
+		"An upgrade of the server to %s is available: cf upgrade-service invoices.")`, upgrade))
+}
+
+// offerUpgrade has servers of dedicated-large get a later version than those of dedicated-small, and returns it.
+func offerUpgrade(t *testing.T, env map[string]string) string {
+	t.Helper()
+	present, err := mysqld.ReadBinary(env["LAUNCHER_MYSQLD"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := servers.Later(t, present)
+	env["LAUNCHER_MYSQLD"] = present.Path + "," + later.Path
+	env["CATALOG"] = testdrive.CatalogWith(t, env["CATALOG"], "dedicated-small", fmt.Sprintf("version: %q", present.Version))
+	return launcher.Version{Flavour: later.Flavour, Version: later.Version}.String()
+}
+
+// wantUpgrade records that an instance of dedicated-small is one of dedicated-large.
+func (w world) wantUpgrade(t *testing.T, i instance) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), w.postgres)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	_, large := testdrive.Plan(t, "dedicated-large")
+	if _, err := conn.Exec(t.Context(), "UPDATE instance SET plan_id = $2 WHERE id = $1", i.id, large); err != nil {
+		t.Fatal(err)
+	}
 }

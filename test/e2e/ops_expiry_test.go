@@ -47,6 +47,13 @@ func TestExpiredMeanwhile(t *testing.T) {
 			t.Errorf("a binding without ttl expires at %v", at)
 		}
 		restored, c := i.bound(t, body{"parameters": body{"ttl": "8h"}})
+		var listed []struct {
+			ExpiresAt time.Time `json:"expires_at"`
+		}
+		p.operator(env).read(t, &listed, "bindings", i.id)
+		if len(listed) != 2 || listed[0].ExpiresAt.IsZero() || listed[1].ExpiresAt.IsZero() {
+			t.Errorf("the list of bindings has %+v", listed)
+		}
 		faults.Decide(func(_ int, point string) testdrive.Word {
 			if point == "expire: end account: done" {
 				return testdrive.Die

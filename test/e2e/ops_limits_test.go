@@ -44,7 +44,7 @@ func TestInstanceLimits(t *testing.T) {
 			"This service broker has 8 service instances, and may have 8")
 
 		quotas := testdrive.Run(t, env, "quotas").Expect(t, 0).Stdout
-		for _, line := range []string{"-\t-\t-\t8\t8", "shared-small\t-\t-\t6\t6", "shared-small\tfirst\t-\t4\t4",
+		for _, line := range []string{"all\tall\t-\t8\t8", "shared-small\tall\t-\t6\t6", "shared-small\tfirst\t-\t4\t4",
 			"shared-large\tthird\t-\t1\t-"} {
 			if !strings.Contains("\n"+quotas, "\n"+line+"\n") {
 				t.Errorf("mysql-broker quotas does not print %q:\n%s", line, quotas)

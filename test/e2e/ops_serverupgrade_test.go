@@ -45,6 +45,9 @@ func TestServerUpgrade(t *testing.T) {
 		i.platform = p
 		i.expectVersion(t, p, env, present.Version) // nothing happens by itself
 		expectError(t, i.upgrade(t, present.Version), "MaintenanceInfoConflict")
+		if shown := p.operator(env).run(t, 0, "servers", "--dedicated").Stdout; !strings.Contains(shown, next.Version) {
+			t.Errorf("the list of servers shows no upgrade: %s", shown)
+		}
 		writer := startPauseMeter(t, c)
 		began := time.Now()
 		operation := i.upgrade(t, next.Version).Expect(t, http.StatusAccepted).String("operation")
@@ -70,6 +73,10 @@ func TestServerUpgrade(t *testing.T) {
 			t.Errorf("backups %+v", backups)
 		}
 		expectEmpty(t, i.upgrade(t, next.Version), http.StatusOK)
+		if done := p.operator(env).audit(t, "--instance", i.id, "--action", "update"); len(done) != 1 ||
+			done[0].Object != "upgrade to "+next.Version {
+			t.Errorf("the audit has %+v", done)
+		}
 
 		p.Kill(t)
 		env["LAUNCHER_MYSQLD"] = next.Path + "," + present.Path

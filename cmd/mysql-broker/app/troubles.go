@@ -8,8 +8,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"mysql-broker/broker/catalog"
 	"mysql-broker/cmd/mysql-broker/config"
+	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/plan"
 )
 
 var troublesDesc = prometheus.NewDesc("mysql_broker_dedicated_servers_in_trouble",
@@ -17,17 +20,26 @@ var troublesDesc = prometheus.NewDesc("mysql_broker_dedicated_servers_in_trouble
 		"sees it.",
 	[]string{"launcher", "trouble"}, nil)
 
-// Troubles asks all launchers which servers are in trouble, by launcher and id. If one cannot be asked, the error names
-// it, and the result has what the others know.
-func Troubles(ctx context.Context, cfg config.Config,
-	log *slog.Logger) (map[string]map[string]launcher.Trouble, error) {
+// Launched is what launchers know.
+type Launched struct {
+	Troubles map[string]map[string]launcher.Trouble // by launcher and id
+	Plans    plan.Set                               // with the versions of servers that they want
+}
+
+// AskLaunchers asks all launchers. If one cannot be asked, the error names it, and the result has what the others know.
+func AskLaunchers(ctx context.Context, cfg config.Config, c *catalog.Catalog, log *slog.Logger) (Launched, error) {
+	found := map[string]map[string]launcher.Trouble{}
 	all, closeAll, err := openLaunchers(cfg.Launchers, passive(log))
 	if err != nil {
-		return nil, err
+		return Launched{found, c.Plans()}, err
 	}
 	defer closeAll()
-	found := map[string]map[string]launcher.Trouble{}
 	var errs []error
+	if with, err := WithVersions(c, fleet.New(fleet.Config{Launchers: all})); err == nil {
+		c = with
+	} else {
+		errs = append(errs, err)
+	}
 	for name, l := range all {
 		if observer, ok := l.(launcher.Observer); ok {
 			troubles, err := observer.Troubles(ctx)
@@ -37,7 +49,7 @@ func Troubles(ctx context.Context, cfg config.Config,
 			found[name] = troubles
 		}
 	}
-	return found, errors.Join(errs...)
+	return Launched{found, c.Plans()}, errors.Join(errs...)
 }
 
 // troubleCollector collects what launchers see of their servers. Every replica exports the same figures. Those of a

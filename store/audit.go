@@ -65,8 +65,8 @@ func (s *Store) EachAudit(ctx context.Context, q AuditQuery, fn func(AuditEntry)
 }
 
 // Operations on instances and bindings are tasks. The statement that records a task has auditBegun, and each one that
-// ends a task has auditEnded, so that the audit says what the tasks say. Of the request, which may have secrets, it only
-// has what tells an upgrade or a move from another update, and where the data of a new instance come from.
+// ends a task has auditEnded, so that the audit says what the tasks say. Of the request, which may have secrets, it
+// only has what tells an upgrade or a move from another update, and where the data of a new instance come from.
 const (
 	// auditBegun inserts entries of the tasks in "begun".
 	auditBegun = `INSERT INTO audit (actor, action, instance_id, binding_id, plan_id, task_id, result, object)

@@ -134,7 +134,8 @@ func (c *console) showBinding(ctx context.Context, out io.Writer, q store.Bindin
 		Tasks []taskDocument `json:"latest_tasks"`
 	}{d, tasks}, [][2]string{{"instance", d.InstanceID}, {"binding", d.ID}, {"plan", d.Plan}, {"state", d.State},
 		{"operation", d.Operation}, {"role", d.Role}, {"tls", d.TLS}, {"account", d.Account}, {"app", d.AppGUID},
-		{"space", d.SpaceGUID}, {"server", d.Server}, {"created", at(d.CreatedAt)}, {"expires", d.expires()}}); err != nil || asJSON {
+		{"space", d.SpaceGUID}, {"server", d.Server}, {"created", at(d.CreatedAt)},
+		{"expires", d.expires()}}); err != nil || asJSON {
 		return err
 	}
 	return printLatest(out, tasks)

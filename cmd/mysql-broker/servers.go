@@ -40,15 +40,17 @@ longer configured. The command queries each for its state:
   not-configured   the broker has no address for it, and can do nothing with its instances
 
 With --dedicated, list the recorded dedicated servers with their launchers and instances, without querying them. If the
-environment has their launchers, upgrade is the version to which "mysql-broker upgrade" brings a server. With a launcher
-for Kubernetes, trouble says why a server does not run: node-lost, evicted, out-of-memory, crashing, no-image or no-node.
+environment has their launchers, upgrade is the version to which "mysql-broker upgrade" brings a server. With a
+launcher for Kubernetes, trouble says why a server does not run: node-lost, evicted, out-of-memory, crashing, no-image
+or no-node.
 
 ` + jsonHelp + ` A shared server has server, kind, state, reason (why it
 is not ok), recommended_settings (missing lines for its option file that isolate tenants), flavour, version,
 host, port, instances, max_databases, sold_connections (that all its bindings together may have open at the same time),
 connections (that are open), max_connections (that it allows) and drained_since (null if it is not drained). A dedicated
 one has server, kind, launcher, trouble (if there is any), flavour and version (as the server reported them last),
-upgrade (if there is any), instance_id, plan, plan_id, state (its instance's; deleted, if that is gone) and created_at.`,
+upgrade (if there is any), instance_id, plan, plan_id, state (its instance's; deleted, if that is gone) and
+created_at.`,
 		Example: `  mysql-broker servers
   mysql-broker servers --state drained --json
   mysql-broker servers mysql-server-1

@@ -122,8 +122,8 @@ func (c *Client) Delete(ctx context.Context, name, reader string) (done bool, er
 func (c *Client) ProbeName() string { return c.Name("probe") }
 
 // errNotDeleted says that CredHub has not deleted what it had stored just before.
-var errNotDeleted = errors.New("CredHub does not let the broker delete under its path; give the broker the operations " +
-	"read, write, delete, read_acl and write_acl there")
+var errNotDeleted = errors.New("CredHub does not let the broker delete under its path; give the broker the " +
+	"operations read, write, delete, read_acl and write_acl there")
 
 // CheckDeleting returns an error unless CredHub lets the broker delete credentials and permissions under its path.
 // CredHub gives the same answer, 404, for what is absent and for what a client may not delete. So this stores and

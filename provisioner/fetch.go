@@ -35,6 +35,16 @@ func (p *Provisioner) Instance(ctx context.Context, id string) (store.Instance, 
 // "Fetching a Service Binding".
 func (p *Provisioner) Binding(ctx context.Context, instanceID, id string) (Credentials, error) {
 	b, err := p.store.Binding(ctx, instanceID, id)
+	if errors.Is(err, store.ErrNotFound) {
+		expired, err := p.store.HasExpired(ctx, instanceID, id)
+		if err != nil {
+			return Credentials{}, fmt.Errorf("look for an expired binding: %w", err)
+		}
+		if expired {
+			return Credentials{}, refuse(NotFound,
+				"The service binding with this id has expired. Delete it, and create another one.")
+		}
+	}
 	if errors.Is(err, store.ErrNotFound) || err == nil && b.State != store.Ready {
 		return Credentials{}, refuse(NotFound, "There is no service binding with this id.")
 	}

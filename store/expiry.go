@@ -34,6 +34,11 @@ func (t *Tx) RecordExpired(instanceID, id string) {
 		ON CONFLICT DO NOTHING`, instanceID, id)
 }
 
+// HasExpired reports whether a binding has ended by itself, and its platform has not deleted it yet.
+func (s *Store) HasExpired(ctx context.Context, instanceID, id string) (bool, error) {
+	return oneRow(ctx, s.pool, pgx.RowTo[bool], "SELECT EXISTS ("+expiredBinding+")", instanceID, id)
+}
+
 const forgetExpired = "DELETE FROM expired_binding WHERE instance_id = $1 AND id = $2 RETURNING true"
 
 // ForgetExpired deletes the record of a binding that has ended by itself, when the platform deletes the binding. It

@@ -118,6 +118,7 @@ func testExpiry(t *testing.T, p platform) {
 	testdrive.Eventually(t, time.Minute, "the end is recorded", func() bool {
 		return definer.bind(t, asked).Expect(t, http.StatusConflict).String("description") != ""
 	})
+	expectRefusal(t, definer.fetch(t), http.StatusNotFound, "has expired")
 	i.newBinding().bind(t, body{"predecessor_binding_id": definer.bindingID}).Expect(t, http.StatusBadRequest)
 	expectEmpty(t, definer.unbind(t), http.StatusOK)
 	expectEmpty(t, definer.unbind(t), http.StatusGone)

@@ -92,7 +92,8 @@ func (d *Dashboard) overview(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	for _, v := range versions {
-		if _, can := provisioner.Upgradable(d.Plans.Get(v.PlanID), launcher.Version{Flavour: v.Flavour, Version: v.Version}); can {
+		has := launcher.Version{Flavour: v.Flavour, Version: v.Version}
+		if _, can := provisioner.Upgradable(d.Plans.Get(v.PlanID), has); can {
 			p.Upgrades += v.Count
 		}
 	}

@@ -137,11 +137,13 @@ func (d *dumping) event(ctx context.Context, from Position) (done bool, err erro
 	if d.tooLong(h) {
 		return false, ErrTooLong
 	}
-	if h.artificial() || h.next == 0 || h.kind == heartbeatEvent || h.kind == heartbeatEvent2 { // not in the file
+	if h.artificial() || h.kind == heartbeatEvent || h.kind == heartbeatEvent2 { // not in the file
 		_, err := d.in.Discard(left)
 		return false, err
 	}
-	if d.at.File == "" || int64(h.next) != d.at.Offset+int64(h.size) {
+	end := d.at.Offset + int64(h.size)
+	// MariaDB from 11.4 on leaves the end out of most events, unless binlog_legacy_event_pos is set.
+	if d.at.File == "" || h.next != 0 && int64(h.next) != end {
 		return false, fmt.Errorf("the event at %s has %d bytes and ends at %d", d.at, h.size, h.next)
 	}
 	if _, err := d.to.Write(raw); err != nil {
@@ -159,7 +161,7 @@ func (d *dumping) event(ctx context.Context, from Position) (done bool, err erro
 		}
 		last = left < packetBytes
 	}
-	d.at.Offset = int64(h.next)
+	d.at.Offset = end
 	return false, d.to.End(ctx, d.at)
 }
 

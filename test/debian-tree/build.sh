@@ -57,6 +57,10 @@ cp -r "$root$share" "$dest.new/share/"
 for script in $scripts; do
   cp "$root$script" "$dest.new/bin/"
 done
+if [ -n "$scripts" ]; then # mariadb-install-db looks there for the server
+  mkdir "$dest.new/sbin"
+  ln -s "../bin/$(basename $server)" "$dest.new/sbin/"
+fi
 
 # ldd's lines: "libx.so => /path (address)", or "/path/of/the/loader (address)".
 libraries=$(chroot "$root" sh -c "ldd $server $programs ${plugins:+$plugins/*.so}" | grep -o '/[^ ]* (0x' |

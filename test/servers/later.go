@@ -70,7 +70,7 @@ func renumber(b mysqld.Binary, version, dir string) error {
 
 // LinkTree makes a directory from which another program than b.Path can use all else of b's installation.
 func LinkTree(b mysqld.Binary, dir string) error {
-	for _, sub := range []string{dir, filepath.Join(dir, "bin")} {
+	for _, sub := range []string{dir, filepath.Join(dir, "bin"), filepath.Join(dir, "sbin")} {
 		if err := os.Mkdir(sub, 0o755); err != nil {
 			return err
 		}
@@ -79,6 +79,11 @@ func LinkTree(b mysqld.Binary, dir string) error {
 		if err := os.Symlink(filepath.Join(b.BaseDir, name), filepath.Join(dir, name)); err != nil {
 			return err
 		}
+	}
+	// There, Debian's mariadb-install-db looks for the server.
+	name := filepath.Base(b.Path)
+	if err := os.Symlink(filepath.Join("..", "bin", name), filepath.Join(dir, "sbin", name)); err != nil {
+		return err
 	}
 	tools, err := filepath.Glob(filepath.Join(b.BaseDir, "bin", "m*"))
 	if err != nil {

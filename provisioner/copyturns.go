@@ -116,8 +116,8 @@ func (c *copyTurns) release(server string) {
 	}
 }
 
-// copyTurnEach is how often a waiting copy checks whether it may begin.
-const copyTurnEach = time.Second
+// copyTurnInterval is how often a waiting copy checks whether it may begin.
+const copyTurnInterval = time.Second
 
 // inTurn returns a Do function that waits for its turn to copy.
 func (p *Provisioner) inTurn(do func(context.Context, *task.Run) error) func(context.Context, *task.Run) error {
@@ -149,4 +149,6 @@ func (p *Provisioner) keepingTurn(last bool,
 	}
 }
 
-func waitForTurn() error { return task.Queued(copyTurnEach, "Waiting until other copies have ended") }
+func waitForTurn() error {
+	return task.Queued(copyTurnInterval, "Waiting until other copies have ended")
+}

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// expiryEach is how often one broker looks for bindings whose time is over.
-	expiryEach = 5 * time.Second
+	// expiryInterval is how often one broker looks for bindings whose time is over.
+	expiryInterval = 5 * time.Second
 	// expiredAtOnce is how many tasks are recorded each time. Many bindings may have expired while no broker ran.
 	expiredAtOnce = 500
 	// locksAtOnce is on how many servers accounts are locked at the same time.
@@ -54,7 +54,7 @@ func hasExpired(b store.Binding, now time.Time) bool {
 
 // Expire ends bindings whose time is over, by PostgreSQL's clock, until ctx ends. One broker does that for all.
 func (p *Provisioner) Expire(ctx context.Context) {
-	leader.Work{Store: p.store, Log: p.log, Lease: "expiry", What: "ending expired bindings", Every: expiryEach,
+	leader.Work{Store: p.store, Log: p.log, Lease: "expiry", What: "ending expired bindings", Every: expiryInterval,
 		Do: p.expireDue}.Run(ctx)
 }
 

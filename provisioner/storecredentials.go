@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// credHubEach is how often one broker looks for differences between CredHub and the records.
-	credHubEach = 10 * time.Second
+	// credHubInterval is how often one broker looks for differences between CredHub and the records.
+	credHubInterval = 10 * time.Second
 	// credHubAge is how old a comparison of an entry may become, if there are not too many.
 	credHubAge = time.Minute
 	// credHubAtOnce is how many entries are handled each time.
@@ -117,7 +117,7 @@ func (p *Provisioner) deleteCredentials(b store.Binding) task.Step {
 // SyncCredHub deletes from CredHub the credentials of bindings that are gone, and stores those that have changed, for
 // example because an instance was moved, until ctx ends. One broker does that for all.
 func (p *Provisioner) SyncCredHub(ctx context.Context) {
-	leader.Work{Store: p.store, Log: p.log, Lease: "credhub", What: "bringing CredHub up to date", Every: credHubEach,
+	leader.Work{Store: p.store, Log: p.log, Lease: "credhub", What: "bringing CredHub up to date", Every: credHubInterval,
 		Do: p.syncCredHub}.Run(ctx)
 }
 

@@ -22,8 +22,8 @@ const selectPosition = `SELECT (SELECT system_identifier FROM pg_control_system(
 	CASE WHEN pg_is_in_recovery() THEN 0
 		ELSE ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint END`
 
-// readPosition returns timeline 1 of no system for a primary that does not tell: some services have no such functions.
-// Then a failover that loses commits is not noticed.
+// readPosition reads the position of the server. Some services forbid these functions. A primary there has timeline 1
+// of no system, and a failover that loses commits is not noticed.
 func readPosition(ctx context.Context, conn *pgx.Conn) (position, error) {
 	rows, err := conn.Query(ctx, selectPosition)
 	if err != nil {
@@ -85,7 +85,7 @@ func (f *failover) closeConnections() {
 	}
 }
 
-// positionKey is where connections keep the position that they were opened at.
+// positionKey is the key under which a connection keeps the position of its server when it was opened.
 const positionKey = "position"
 
 func positionOf(conn *pgx.Conn) position {
@@ -167,7 +167,8 @@ func (f *failover) follow(ctx context.Context, conn *pgx.Conn, at position) erro
 	return nil
 }
 
-// lossAge is less than the time for which ended tasks are kept.
+// lossAge is how old a task may be to show that commits are missing. Ended tasks are kept for longer, so a task of that
+// age is not missing because it was removed.
 const lossAge = 28 * 24 * time.Hour
 
 // recorded remembers the latest task that this process has recorded.
@@ -190,7 +191,7 @@ func (f *failover) current(conn *pgx.Conn) error {
 	return nil
 }
 
-// firstEpoch is the number that epochs on this timeline are above. Leases that were lost with commits in a
+// firstEpoch returns a number below all epochs of leases on this timeline. Leases that were lost with commits in a
 // failover have lower epochs than all leases that the new primary gives out: the writes of their workers fail, even if
 // the same task, or another one with the same id, is leased again.
 func (f *failover) firstEpoch() int64 {

@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// askEach is how often each server of a URL with several is asked whether it is the primary.
-	askEach = 500 * time.Millisecond
-	// askTime bounds that. A server whose host is gone does not even refuse the connection.
+	// askInterval is how often each server is asked whether it is the primary.
+	askInterval = 500 * time.Millisecond
+	// askTime is how long a server may take to answer. One whose host is gone does not even refuse the connection.
 	askTime = 2 * time.Second
 )
 
-// hosts are the servers of a URL that names several. Each is asked all the time, on a connection of its own, so that a
+// hosts are the servers of a URL that names several. Each is asked again and again, on its own connection, so that a
 // server that does not answer delays nothing, and a promotion is noticed even if the old primary still answers.
 type hosts struct {
 	cancel context.CancelFunc
@@ -29,17 +29,18 @@ type hosts struct {
 	all     []host
 	primary int           // index in all, or -1
 	changed chan struct{} // closed and replaced whenever primary changes
-	moved   func()        // called then, except for the first one; may be nil
+	moved   func()        // called when primary changes from one server to another; may be nil
 }
 
 type host struct {
 	config  *pgx.ConnConfig
 	asked   bool
-	answers bool     // the last time
-	at      position // as it last was; a standby, and a server that never answered, has timeline 0
+	answers bool     // it has answered the latest question
+	at      position // in its latest answer; a standby, and a server that never answered, has timeline 0
 }
 
-// watchHosts returns nil if there is only one server. Otherwise the caller must close the result.
+// watchHosts starts to watch the servers of a configuration. It returns nil if there is only one. Otherwise the caller
+// must close the result.
 func watchHosts(cfg *pgx.ConnConfig) *hosts {
 	h := &hosts{primary: -1, changed: make(chan struct{})}
 	for _, one := range eachHost(cfg) {
@@ -56,7 +57,8 @@ func watchHosts(cfg *pgx.ConnConfig) *hosts {
 	return h
 }
 
-// eachHost splits a configuration into one for each server. Those of one server may differ in TLS.
+// eachHost splits a configuration into one for each server. pgx lists a server twice if it may be reached with TLS and
+// without; these stay together.
 func eachHost(cfg *pgx.ConnConfig) (each []*pgx.ConnConfig) {
 	ways := append([]*pgconn.FallbackConfig{{Host: cfg.Host, Port: cfg.Port, TLSConfig: cfg.TLSConfig}},
 		cfg.Fallbacks...)
@@ -89,7 +91,7 @@ func (h *hosts) onMove(fn func()) {
 // watch asks the server n until ctx ends.
 func (h *hosts) watch(ctx context.Context, n int) {
 	var conn *pgx.Conn
-	tick := time.NewTicker(askEach)
+	tick := time.NewTicker(askInterval)
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		var at position
@@ -103,7 +105,7 @@ func (h *hosts) watch(ctx context.Context, n int) {
 		}
 	}
 	if conn != nil {
-		_ = conn.Close(context.Background()) // nothing is lost with a connection that only reads
+		_ = conn.Close(context.Background()) // it has only read
 	}
 }
 
@@ -192,7 +194,7 @@ func (h *hosts) config(ctx context.Context) (*pgx.ConnConfig, error) {
 	}
 }
 
-// toPrimary is for pgxpool.Config.BeforeConnect.
+// toPrimary makes a new connection of a pool go to the primary. It is for pgxpool.Config.BeforeConnect.
 func (h *hosts) toPrimary(ctx context.Context, cfg *pgx.ConnConfig) error {
 	to, err := h.config(ctx)
 	if err != nil {

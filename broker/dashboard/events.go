@@ -22,8 +22,8 @@ const (
 	heartbeat = 15 * time.Second
 	// writeTime is the time after which the broker disconnects a browser that reads nothing.
 	writeTime = 10 * time.Second
-	// lookEach is how often the broker reads from PostgreSQL whether an open page is out of date.
-	lookEach = time.Second
+	// lookInterval is how often the broker reads from PostgreSQL whether an open page is out of date.
+	lookInterval = time.Second
 	// maxStreams limits the pages that this process keeps up to date at the same time. Each takes a connection and about
 	// 30 kB of memory.
 	maxStreams = 500
@@ -78,7 +78,7 @@ func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request, id string) er
 	}
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
-	look := time.NewTicker(lookEach)
+	look := time.NewTicker(lookInterval)
 	defer look.Stop()
 	end := time.NewTimer(streamTime)
 	defer end.Stop()

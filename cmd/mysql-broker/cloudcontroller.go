@@ -21,8 +21,8 @@ import (
 const (
 	// controllerTime limits one request to Cloud Controller, which asks the broker before it responds to an upgrade.
 	controllerTime = 90 * time.Second
-	// jobEach is how often Cloud Controller is asked about an upgrade.
-	jobEach = 2 * time.Second
+	// jobInterval is how often Cloud Controller is asked about an upgrade.
+	jobInterval = 2 * time.Second
 )
 
 // cloudController upgrades service instances through Cloud Controller.
@@ -101,7 +101,7 @@ func (cc *cloudController) upgrade(ctx context.Context, id, version string) erro
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(jobEach):
+		case <-time.After(jobInterval):
 		}
 	}
 }

@@ -205,6 +205,7 @@ func (u *upgrading) hasFailed() bool {
 	return u.stopped
 }
 
+// ended prints the row of an instance.
 func (u *upgrading) ended(d upgradedDocument) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -261,6 +262,7 @@ func (u *upgrading) upgrade(ctx context.Context, i store.ListedInstance) (result
 	return u.check(ctx, i)
 }
 
+// outcome is the result of an upgrade whose end cannot be seen because of err.
 func (u *upgrading) outcome(ctx context.Context, err error) (result, reason string) {
 	if ctx.Err() != nil {
 		return unfinished, "the brokers go on"

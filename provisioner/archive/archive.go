@@ -51,8 +51,8 @@ const (
 	atOnce = 4
 	// serverTimeout bounds the work on one server in a round. The next round goes on from there.
 	serverTimeout = time.Minute
-	// tidyEach is how often archives that no backup needs are deleted.
-	tidyEach = 10 * time.Minute
+	// tidyInterval is how often archives that no backup needs are deleted.
+	tidyInterval = 10 * time.Minute
 )
 
 // Start starts an archiver.
@@ -66,7 +66,7 @@ func Start(cfg Config) *Archiver {
 		leader.Work{Store: cfg.Store, Log: cfg.Logger, Lease: "binary logs", What: "archiving binary logs",
 			Every: cfg.Interval, Do: func(ctx context.Context) error {
 				err := a.round(ctx)
-				if time.Since(tidied) > tidyEach {
+				if time.Since(tidied) > tidyInterval {
 					tidied = time.Now()
 					err = errors.Join(err, a.tidy(ctx))
 				}
@@ -342,7 +342,7 @@ func (a *Archiver) tidy(ctx context.Context) error {
 func (a *Archiver) tidyOne(ctx context.Context, n store.LogNeeded) error {
 	l := n.Log
 	if !n.Needed {
-		if l.EndedAt == nil || time.Since(*l.EndedAt) < tidyEach { // a backup may be about to need it
+		if l.EndedAt == nil || time.Since(*l.EndedAt) < tidyInterval { // a backup may be about to need it
 			return nil
 		}
 		if err := a.Vault.DeleteLog(ctx, l.InstanceID, l.ID); err != nil {

@@ -73,14 +73,16 @@ type envelope struct {
 	Manifest json.RawMessage `json:"manifest"`
 }
 
-// what is what the key of a backup is encrypted with: nobody can change a manifest who does not have the keyset.
-func what(manifest []byte) []byte {
+// boundTo is the associated data with which the key of a backup is encrypted: the key cannot be decrypted once the
+// manifest was changed by somebody without the keyset.
+func boundTo(manifest []byte) []byte {
 	sum := sha256.Sum256(manifest)
 	return append([]byte("backup manifest "), sum[:]...)
 }
 
+// seal returns the contents of the manifest's object, with the key encrypted.
 func (v Vault) seal(manifest json.RawMessage, key []byte) ([]byte, error) {
-	wrapped, err := v.Keys.Wrap(key, what(manifest))
+	wrapped, err := v.Keys.Wrap(key, boundTo(manifest))
 	if err != nil {
 		return nil, fmt.Errorf("encrypt the key of a backup: %w", err)
 	}
@@ -126,7 +128,7 @@ func (v Vault) open(ctx context.Context, name string) (e envelope, key []byte, e
 	if e.Format != format {
 		return e, nil, fmt.Errorf("%s has the format %d, and this release reads %d", name, e.Format, format)
 	}
-	key, err = v.Keys.Unwrap(e.Key, what(e.Manifest))
+	key, err = v.Keys.Unwrap(e.Key, boundTo(e.Manifest))
 	if err != nil {
 		return e, nil, &DamagedError{name, errors.New("it was changed, or ENCRYPTION_KEYSET lacks the key with which it " +
 			"was written")}

@@ -20,10 +20,10 @@ import (
 const Hold = 15 * time.Second
 
 const (
-	keepEach = Hold / 3
-	// retryEach is the pause after a run that failed, and between attempts to get the lease while PostgreSQL does not
+	keepInterval = Hold / 3
+	// retryInterval is the pause after a run that failed, and between attempts to get the lease while PostgreSQL does not
 	// answer.
-	retryEach = 5 * time.Second
+	retryInterval = 5 * time.Second
 )
 
 // Work is done by one broker at a time.
@@ -47,7 +47,7 @@ func (w Work) Run(ctx context.Context) {
 		leads, wait, err := w.Store.AcquireLeaderLease(ctx, w.Lease, me, Hold)
 		switch {
 		case err != nil:
-			return retryEach // the tasks' runner logs the outage
+			return retryInterval // the tasks' runner logs the outage
 		case !leads:
 			return max(wait, time.Millisecond)
 		}
@@ -65,9 +65,9 @@ func (w Work) lead(ctx context.Context, me string, status *periodic.Status) (wai
 		every, rest = 0, 0
 	}
 	if err != nil {
-		every = min(every, retryEach)
+		every = min(every, retryInterval)
 	}
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), retryEach)
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), retryInterval)
 	defer cancel()
 	status.Report(ctx, errors.Join(err, w.Store.ReleaseLeaderLease(ending, w.Lease, me, every, rest)))
 	return max(every-took, rest, time.Millisecond)
@@ -78,11 +78,11 @@ func (w Work) run(ctx context.Context, me string) error {
 	ctx, lose := context.WithCancelCause(ctx)
 	var keeping sync.WaitGroup
 	keeping.Go(func() {
-		periodic.Loop(ctx, keepEach, func(ctx context.Context) time.Duration {
+		periodic.Loop(ctx, keepInterval, func(ctx context.Context) time.Duration {
 			if err := w.Store.RenewLeaderLease(ctx, w.Lease, me, Hold); err != nil {
 				lose(fmt.Errorf("keep the lease: %w", err))
 			}
-			return keepEach
+			return keepInterval
 		})
 	})
 	defer keeping.Wait()

@@ -18,8 +18,8 @@ import (
 const (
 	// overlap is by how much two reads of changes overlap, because some transactions are committed late.
 	overlap = time.Minute
-	// relistEach is how often the whole list on a server is rewritten, without instances whose databases are gone.
-	relistEach = 24 * time.Hour
+	// relistInterval is how often the whole list on a server is rewritten, without instances whose databases are gone.
+	relistInterval = 24 * time.Hour
 )
 
 // writeShared writes to all shared servers at the same time.
@@ -105,8 +105,10 @@ func (k *Keeper) listRetained(ctx context.Context, server *shared.Server, since 
 	return tell(retained)
 }
 
-// sameDay reports whether no multiple of relistEach lies between two times.
-func sameDay(a, b time.Time) bool { return a.Truncate(relistEach).Equal(b.Truncate(relistEach)) }
+// sameDay reports whether no multiple of relistInterval lies between two times.
+func sameDay(a, b time.Time) bool {
+	return a.Truncate(relistInterval).Equal(b.Truncate(relistInterval))
+}
 
 // note is the mark that a launcher stores.
 type note struct {

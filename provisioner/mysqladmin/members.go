@@ -34,7 +34,7 @@ type membership struct {
 	members int    // that hold data
 }
 
-// member reads what a node knows of its cluster. A node that was cut off, or has left, is in none: it changes nothing.
+// member reads what a node knows of its cluster. A node that was cut off, or has left, is in none: it takes no writes.
 func member(ctx context.Context, on queryer) (m membership, err error) {
 	status := map[string]string{}
 	if err := readPairs(ctx, on, status, galeraStatus); err != nil {
@@ -102,7 +102,7 @@ func (s *Session) eachOther(ctx context.Context, fn func(ctx context.Context, no
 			continue
 		}
 		working.Go(func() {
-			is, err := one.asMember(ctx, here.group, func(conn *sql.Conn) error {
+			isMember, err := one.asMember(ctx, here.group, func(conn *sql.Conn) error {
 				if err := barrier(ctx, conn); err != nil {
 					return err
 				}
@@ -110,7 +110,7 @@ func (s *Session) eachOther(ctx context.Context, fn func(ctx context.Context, no
 			})
 			mu.Lock()
 			defer mu.Unlock()
-			if is {
+			if isMember {
 				reached++
 				failed = append(failed, err)
 			} else if err != nil {
@@ -140,8 +140,8 @@ func (s *Session) node() (n int) {
 	return n
 }
 
-// asMember runs fn on a connection to the node if it can be reached and is a member of the group.
-func (n *node) asMember(ctx context.Context, group string, fn func(*sql.Conn) error) (is bool, err error) {
+// asMember runs fn on a connection to the node if the node can be reached and is a member of the group.
+func (n *node) asMember(ctx context.Context, group string, fn func(*sql.Conn) error) (isMember bool, err error) {
 	connecting, cancel := context.WithTimeout(ctx, nodeTimeout)
 	defer cancel()
 	conn, err := n.db.Conn(connecting)
@@ -154,7 +154,7 @@ func (n *node) asMember(ctx context.Context, group string, fn func(*sql.Conn) er
 		return false, err
 	}
 	err = fn(conn)
-	if err != nil { // the connection may have a session variable, or a lock, left
+	if err != nil { // the connection may still have a session variable, or hold a lock
 		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 	}
 	return true, err
@@ -225,7 +225,7 @@ func (s *Session) fence(ctx context.Context) error {
 	})
 }
 
-// nodeShift is where the id of a connection to another node has the node's number, counted from 1.
+// nodeShift is the number of bits below the node's number, counted from 1, in the id of a connection to another node.
 const nodeShift = 48
 
 // elsewhere lists the connections to all other nodes.
@@ -286,11 +286,11 @@ func (s *Server) EndStaleSessions(ctx context.Context) error {
 		if n == primary {
 			continue
 		}
-		is, err := s.endStaleOn(ctx, one, here.group)
+		isMember, err := s.endStaleOn(ctx, one, here.group)
 		switch {
-		case is && err != nil:
+		case isMember && err != nil:
 			errs = append(errs, fmt.Errorf("end sessions on node %s: %w", one.addr, err))
-		case is:
+		case isMember:
 			one.away.Store(false)
 		case here.members < len(s.nodes.all): // else it is a member that cannot be reached now
 			one.away.Store(true)
@@ -299,15 +299,16 @@ func (s *Server) EndStaleSessions(ctx context.Context) error {
 	return s.explain("end sessions on nodes that were away", errors.Join(errs...))
 }
 
+// clusterHere reads what the primary knows of the cluster.
 func (s *Server) clusterHere(ctx context.Context) (membership, error) {
 	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
 	defer cancel()
 	return member(ctx, s.reads)
 }
 
-// endStaleOn kills the applications' sessions on a node if it was away. Each node has a time of its own, so that one
-// that hangs does not take that of the others.
-func (s *Server) endStaleOn(ctx context.Context, one *node, group string) (is bool, err error) {
+// endStaleOn kills the applications' sessions on a node if it was away. Each node has its own timeout, so that one that
+// hangs does not use up the time of the others.
+func (s *Server) endStaleOn(ctx context.Context, one *node, group string) (isMember bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*nodeTimeout)
 	defer cancel()
 	return one.asMember(ctx, group, func(conn *sql.Conn) error {

@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	// nextNodeAfter is when another node is tried beside one that has not accepted a connection.
+	// nextNodeAfter is how long a node may take to accept a connection before the next one is tried as well.
 	nextNodeAfter = 500 * time.Millisecond
-	// nodeTimeout bounds the connection to one node.
+	// nodeTimeout limits an attempt to connect to one node.
 	nodeTimeout = 3 * time.Second
-	// maxNodeConns is how many connections to each node check locks and kill sessions.
+	// maxNodeConns limits the connections to each node that check locks and kill sessions.
 	maxNodeConns = 4
 )
 
@@ -30,8 +30,8 @@ type nodes struct {
 	all []*node
 
 	mu      sync.Mutex
-	primary int
-	changes int // of the primary; connections from before a change are not used again
+	primary int // index in all
+	changes int // how often primary has changed; connections from before a change are not used again
 }
 
 // node is a server of a cluster.
@@ -39,10 +39,10 @@ type node struct {
 	addr      string
 	connector driver.Connector
 	db        *sql.DB     // for locks and sessions on a node that is not the primary
-	away      atomic.Bool // it was no member the last time
+	away      atomic.Bool // it was not a member when EndStaleSessions looked last
 }
 
-// openNodes returns nil for a single server.
+// openNodes prepares connections to the nodes of a cluster. It returns nil for a single server.
 func openNodes(cfg Config) (*nodes, error) {
 	if len(cfg.Nodes) == 0 {
 		return nil, nil
@@ -97,7 +97,7 @@ func (n *nodes) state() (primary, changes int) {
 	return n.primary, n.changes
 }
 
-// use makes a node the primary, and returns the number of changes.
+// use makes a node the primary, and returns how often the primary has changed.
 func (n *nodes) use(node int) (changes int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -178,7 +178,7 @@ func (e *noPrimaryError) Unwrap() error { return e.error }
 // errReadOnlyNode is the error of connections to nodes that accept no writes.
 var errReadOnlyNode = errors.New("the node accepts no writes")
 
-// connectToWrite connects to a node if that accepts writes.
+// connectToWrite connects to a node. It returns an error if the node accepts no writes.
 func (n *node) connectToWrite(ctx context.Context) (driver.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
 	defer cancel()
@@ -248,7 +248,7 @@ func text(v driver.Value) string {
 	return fmt.Sprint(v)
 }
 
-// primaryOr returns what connects to the primary only, or the given connector on a single server.
+// primaryOr returns the connector of the primary or, for a single server, the given one.
 func (n *nodes) primaryOr(single driver.Connector) driver.Connector {
 	if n == nil {
 		return single
@@ -266,8 +266,8 @@ func (n *nodes) primaryChanges() int {
 	return changes
 }
 
-// demoted drops the open connections if an error says that their node accepts no writes any more. It returns the error,
-// which then is one of a server that cannot be reached.
+// demoted drops the open connections if an error says that their node accepts no writes any more. The error that it
+// returns then counts as CannotReach.
 func (n *nodes) demoted(err error) error {
 	if n == nil || !(errors.Is(err, errReadOnlyNode) || slices.ContainsFunc(demotions, func(number uint16) bool {
 		return hasNumber(err, number)

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// attendEach is how long work on a server may take before the server is probed, and the interval of the probes.
-	attendEach = 5 * time.Second
+	// attendInterval is how long work on a server may take before the server is probed, and the interval of the probes.
+	attendInterval = 5 * time.Second
 	// silenceTimeout bounds a probe.
 	silenceTimeout = 5 * time.Second
 	// silences is how many probes in a row must fail. On a busy machine, one may fail.
@@ -49,10 +49,10 @@ func (s *Server) Attend(ctx context.Context) (attended context.Context, stop fun
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		timer.Reset(attendEach)
+		timer.Reset(attendInterval)
 	}
 	mu.Lock()
-	timer = time.AfterFunc(attendEach, ask)
+	timer = time.AfterFunc(attendInterval, ask)
 	mu.Unlock()
 	return attended, func() {
 		cancel(context.Canceled)

@@ -60,14 +60,14 @@ type side struct {
 }
 
 const (
-	// offEach is the interval of rounds while quotas are off. They only restore write privileges.
-	offEach = time.Minute
+	// offInterval is the interval of rounds while quotas are off. They only restore write privileges.
+	offInterval = time.Minute
 	// How many servers are measured at the same time: more than one, because a server may take long to answer.
 	sharedAtOnce    = 2
 	dedicatedAtOnce = 8
 	// Samples are kept for a month, and the usage of deleted instances for an hour or two.
-	keepSamples = 30 * 24 * time.Hour
-	sweepEach   = time.Hour
+	keepSamples   = 30 * 24 * time.Hour
+	sweepInterval = time.Hour
 )
 
 // Start starts a guard. Its first round begins as soon as this broker gets the leader lease.
@@ -81,7 +81,7 @@ func Start(cfg Config) *Guard {
 	g.cancel = cancel
 	every := cfg.Interval
 	if every == 0 {
-		every = offEach
+		every = offInterval
 	}
 	for _, of := range []*side{{lease: "quota", what: "measuring storage", swept: time.Now()},
 		{lease: "quota of dedicated servers", what: "measuring storage of dedicated servers", dedicated: true}} {
@@ -101,7 +101,7 @@ func (g *Guard) Close() {
 // markEvents marks accounts for reconcileAll whose EVENT privilege differs from their plan, because the plan has
 // changed in the catalog.
 func (g *Guard) markEvents(ctx context.Context, of *side) error {
-	if time.Since(of.marked) < sweepEach {
+	if time.Since(of.marked) < sweepInterval {
 		return nil
 	}
 	var with, without []string
@@ -137,7 +137,7 @@ func (g *Guard) round(ctx context.Context, of *side) (err error) {
 	if ctx.Err() == nil {
 		err = errors.Join(err, g.markEvents(ctx, of), g.reconcileAll(ctx, of.dedicated, ""))
 	}
-	if !of.dedicated && time.Since(of.swept) >= sweepEach && ctx.Err() == nil {
+	if !of.dedicated && time.Since(of.swept) >= sweepInterval && ctx.Err() == nil {
 		of.swept = time.Now()
 		err = errors.Join(err, g.Store.ForgetUsage(ctx, keepSamples))
 	}

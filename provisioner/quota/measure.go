@@ -25,11 +25,11 @@ const (
 	measureTimeout   = 30 * time.Second
 	exactTimeout     = 10 * time.Second
 	dedicatedTimeout = 5 * time.Second
-	// A sample is recorded after a change of 1/sampleShare of the quota, but at most once in sampleEach, and after any
+	// A sample is recorded after a change of 1/sampleShare of the quota, but at most once in sampleInterval, and after any
 	// change once in sampleLate.
-	sampleShare = 50
-	sampleEach  = 10 * time.Minute
-	sampleLate  = 24 * time.Hour
+	sampleShare    = 50
+	sampleInterval = 10 * time.Minute
+	sampleLate     = 24 * time.Hour
 )
 
 // eachShared measures the shared servers, sharedAtOnce at a time. It logs failures by server.
@@ -299,5 +299,5 @@ func (g *Guard) worthSample(m store.Measured, c store.UsageChange, quota int64) 
 	}
 	difference := max(c.Bytes-m.SampledBytes, m.SampledBytes-c.Bytes)
 	return difference > 0 && (m.SampledAge >= sampleLate ||
-		m.SampledAge >= sampleEach && difference >= quota/sampleShare)
+		m.SampledAge >= sampleInterval && difference >= quota/sampleShare)
 }

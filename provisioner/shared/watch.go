@@ -12,21 +12,21 @@ import (
 	"mysql-broker/provisioner/periodic"
 )
 
-// watchEach is how often Watch refills the connections in reserve, and checks servers again that could not be used.
-const watchEach = 10 * time.Second
+// watchInterval is how often Watch refills the connections in reserve, and checks servers again that could not be used.
+const watchInterval = 10 * time.Second
 
-// privilegesEach is how often Watch checks the privileges of the broker's account, which can be revoked, and the
+// privilegesInterval is how often Watch checks the privileges of the broker's account, which can be revoked, and the
 // server's settings, which can be changed.
-const privilegesEach = 10 * time.Minute
+const privilegesInterval = 10 * time.Minute
 
 // Watch checks every server once before it returns, and then repeatedly until ctx ends. It is no error if a server does
 // not respond, the broker's account lacks privileges or a setting is missing: placements avoid the server until that is
 // fixed.
 func (s *Servers) Watch(ctx context.Context, log *slog.Logger) {
 	s.eachServer(func(server *Server) { server.look(ctx, log) })
-	go periodic.Loop(ctx, watchEach, func(ctx context.Context) time.Duration {
+	go periodic.Loop(ctx, watchInterval, func(ctx context.Context) time.Duration {
 		s.eachServer(func(server *Server) { server.look(ctx, log) })
-		return watchEach
+		return watchInterval
 	})
 }
 
@@ -43,7 +43,7 @@ func (s *Servers) eachServer(fn func(*Server)) {
 // it each time that changes.
 func (s *Server) look(ctx context.Context, log *slog.Logger) {
 	err := s.keepReserve(ctx)
-	if err == nil && time.Since(s.privileged) >= privilegesEach {
+	if err == nil && time.Since(s.privileged) >= privilegesInterval {
 		if err = s.checkTransport(ctx); err == nil {
 			err = s.checkPrivileges(ctx)
 		}

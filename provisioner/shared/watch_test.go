@@ -56,7 +56,7 @@ func TestRevokedPrivilegeIsNoticed(t *testing.T) {
 		exec(t, root, "REVOKE PROCESS ON *.* FROM "+account)
 		look() // not on each look
 		expect(true)
-		server.privileged = server.privileged.Add(-privilegesEach)
+		server.privileged = server.privileged.Add(-privilegesInterval)
 		look()
 		look()
 		expect(false)

@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	firstMoved = 22400 // port
-	writeEach  = 5 * time.Millisecond
-	writeTime  = 10 * time.Second // before the move
-	fewWrites  = 50
-	movePoll   = 20 * time.Millisecond
+	firstMoved    = 22400 // port
+	writeInterval = 5 * time.Millisecond
+	writeTime     = 10 * time.Second // before the move
+	fewWrites     = 50
+	movePoll      = 20 * time.Millisecond
 )
 
 const moveNote = "Move: an update from a shared to a dedicated plan while one client commits a row each 5 ms. The pause is " +
@@ -165,7 +165,7 @@ func startWriter(ctx context.Context, db *sql.DB) (*writer, error) {
 	w := &writer{stop: cancel, ended: make(chan struct{})}
 	go func() {
 		defer close(w.ended)
-		tick := time.NewTicker(writeEach)
+		tick := time.NewTicker(writeInterval)
 		defer tick.Stop()
 		for ctx.Err() == nil {
 			since := time.Now()

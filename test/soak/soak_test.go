@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	sampleEach = 2 * time.Second
-	printEach  = time.Minute
+	sampleInterval = 2 * time.Second
+	printInterval  = time.Minute
 	// memoryGrowth is by how many bytes a broker's memory may be larger in the last fifth of the time than it was in the
 	// second, when it had seen everything. What garbage collections leave to chance is far less; 100 bytes lost by each
 	// operation would be more after 15 minutes.
@@ -53,7 +53,7 @@ func TestSoak(t *testing.T) {
 		if operations.Load() == 0 || len(samples) < 3 {
 			t.Fatalf("%d operations, %d samples", operations.Load(), len(samples))
 		}
-		if length >= printEach {
+		if length >= printInterval {
 			expectFlat(t, samples)
 		}
 	})
@@ -70,8 +70,8 @@ type sample struct {
 func watch(t *testing.T, broker *testdrive.Broker, w witness, flavour string, operations *atomic.Int64,
 	ended <-chan struct{}) (samples []sample) {
 	t.Helper()
-	begun, printed := time.Now(), -printEach
-	tick := time.NewTicker(sampleEach)
+	begun, printed := time.Now(), -printInterval
+	tick := time.NewTicker(sampleInterval)
 	defer tick.Stop()
 	for {
 		s := sample{at: time.Since(begun), holdings: w.connections(t)}
@@ -84,7 +84,7 @@ func watch(t *testing.T, broker *testdrive.Broker, w witness, flavour string, op
 			t.Errorf("more connections than the broker may hold: %d to PostgreSQL, %d to the shared server", s.postgres,
 				s.mysql)
 		}
-		if s.at-printed >= printEach {
+		if s.at-printed >= printInterval {
 			printed = s.at
 			fmt.Printf("%s\t%v\t%d operations\tRSS %d MB\theap %d MB\t%d goroutines\t%d files\tPostgreSQL %d\tmysqld %d\n",
 				flavour, s.at.Round(time.Second), operations.Load(), s.resident>>20, s.heap>>20, s.goroutines, s.files,

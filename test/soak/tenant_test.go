@@ -78,8 +78,8 @@ func (n tenant) ask(ctx context.Context, status int, method, path string, body a
 	return nil
 }
 
-// pollEach is how often platforms ask here.
-const pollEach = 100 * time.Millisecond
+// pollInterval is how often platforms ask here.
+const pollInterval = 100 * time.Millisecond
 
 func (n tenant) await(ctx context.Context, poll string) error {
 	for {
@@ -96,7 +96,7 @@ func (n tenant) await(ctx context.Context, poll string) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(pollEach):
+		case <-time.After(pollInterval):
 		}
 	}
 }

@@ -373,7 +373,7 @@ func (n *Node) awaitLogin(t testing.TB) {
 		select {
 		case <-n.exited:
 			t.Fatalf("the server has ended: %s", n.Log())
-		case <-time.After(pollEach):
+		case <-time.After(pollInterval):
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("no login: %v: %s", err, n.Log())

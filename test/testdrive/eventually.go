@@ -8,7 +8,7 @@ import (
 // Eventually waits until condition holds, and fails the test if it does not within limit. what says what is awaited.
 func Eventually(t testing.TB, limit time.Duration, what string, condition func() bool) {
 	t.Helper()
-	tick := time.NewTicker(pollEach)
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for deadline := time.Now().Add(limit); ; {
 		if condition() {

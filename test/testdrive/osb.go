@@ -135,8 +135,8 @@ func Plans(t testing.TB) []plan.Plan {
 	return c.Plans()
 }
 
-// pollEach is how often AwaitOperation asks.
-const pollEach = 50 * time.Millisecond
+// pollInterval is how often AwaitOperation asks.
+const pollInterval = 50 * time.Millisecond
 
 // AwaitOperation polls last_operation until the operation has ended, and returns its state and every description shown
 // meanwhile, in order and without repeats. Every response of an operation in progress must have one.
@@ -155,7 +155,7 @@ func (b *Broker) AwaitOperation(t testing.TB, instanceID, operation string) (sta
 		if r.String("description") == "" {
 			t.Errorf("%s of %s is in progress and has no description: %s", operation, instanceID, r.Raw)
 		}
-		time.Sleep(pollEach)
+		time.Sleep(pollInterval)
 	}
 	t.Fatalf("%s of %s was still in progress after %v; shown: %q", operation, instanceID, startTime, shown)
 	return "", nil

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	costlyCount = 100 * time.Millisecond // slower counts do not run at every scrape
-	countEach   = time.Minute            // but in this interval
+	costlyCount   = 100 * time.Millisecond // slower counts do not run at every scrape
+	countInterval = time.Minute            // but once in this time
 )
 
 // counter counts, or returns its last count if counting is slow.
@@ -20,7 +20,7 @@ type counter[Counts any] struct {
 	until  time.Time // when latest is too old
 }
 
-// counts returns current figures, or figures up to countEach old.
+// counts returns current figures, or figures up to countInterval old.
 func (c *counter[Counts]) counts(ctx context.Context) (Counts, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -30,7 +30,7 @@ func (c *counter[Counts]) counts(ctx context.Context) (Counts, error) {
 	}
 	counts, err := c.count(ctx)
 	if err == nil && time.Since(since) > costlyCount {
-		c.latest, c.until = counts, since.Add(countEach)
+		c.latest, c.until = counts, since.Add(countInterval)
 	}
 	return counts, err
 }

@@ -16,7 +16,7 @@ import (
 
 const (
 	firstExamination = 10 * time.Second // after the start, which is busy enough
-	examineEach      = 10 * time.Minute
+	examineInterval  = 10 * time.Minute
 	// examineRest is the shortest pause after an examination, as a multiple of its duration.
 	examineRest = 10
 )
@@ -49,7 +49,7 @@ func newExaminations(d *doctor.Doctor, log *slog.Logger) *examinations {
 
 // run runs the doctor until ctx ends.
 func (e *examinations) run(ctx context.Context) {
-	periodic.Run(ctx, periodic.Schedule{Delay: firstExamination, Every: examineEach, Rest: examineRest},
+	periodic.Run(ctx, periodic.Schedule{Delay: firstExamination, Every: examineInterval, Rest: examineRest},
 		&periodic.Status{What: "comparing the servers with what is recorded", Log: e.log},
 		func(ctx context.Context) error {
 			report, err := e.doctor.ExamineAndForget(ctx)

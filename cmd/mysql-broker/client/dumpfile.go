@@ -102,8 +102,8 @@ func (c *counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// showEach is how often a terminal shows the progress of a dump or restore.
-const showEach = 200 * time.Millisecond
+// showInterval is how often a terminal shows the progress of a dump or restore.
+const showInterval = 200 * time.Millisecond
 
 // counting shows the number of counted bytes on a terminal, and the total unless it is 0, until stop is called.
 func (s *session) counting(title string, total int64) (c *counter, stop func()) {
@@ -115,7 +115,7 @@ func (s *session) counting(title string, total int64) (c *counter, stop func()) 
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		tick := time.NewTicker(showEach)
+		tick := time.NewTicker(showInterval)
 		defer tick.Stop()
 		for {
 			text := mebibytes(c.n.Load())

@@ -190,8 +190,11 @@ func (f filling) sourceFailed(ctx context.Context, source store.Instance, err er
 	case errors.Is(err, transfer.ErrChanged):
 		return err
 	}
-	return task.Failure("The MySQL server of the service instance to copy did not answer, or refused.",
-		notUnreachable(err))
+	sentence := "The MySQL server of the service instance to copy did not answer, or refused."
+	if f.moves {
+		sentence = "The MySQL server from which the data are moved did not answer, or refused. They are still there."
+	}
+	return task.Failure(sentence, notUnreachable(err))
 }
 
 func sourceGone(err error) error {

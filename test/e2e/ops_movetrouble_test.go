@@ -1,0 +1,81 @@
+package e2e
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// TestMoveOfTroubledSource moves an instance while its server hangs and while it is killed, both during the copy and
+// while applications may not write. The move goes on once the server is back, or puts everything back if it was
+// cancelled.
+func TestMoveOfTroubledSource(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		server := testdrive.StartCrashable(t, s.Flavour)
+		env := testdrive.Environment(t, server.MySQL)
+		faults := testdrive.NewFaults(t, env)
+		p := startPlatform(t, server.MySQL, env)
+		d := desk{p, p.operator(env), p.admin(t), openTasks(t, env), faults}
+		i := p.ownInstance(t, "shared-small")
+		i.provision(t, now, body{"context": cloudFoundry}).Expect(t, http.StatusCreated)
+		b, c := i.bound(t, nil)
+		makeObjectsAs(t, c)
+		move := func() (operation string) {
+			t.Helper()
+			return i.updatePlan(t, later, "dedicated-small").Expect(t, http.StatusAccepted).String("operation")
+		}
+		serves := func() {
+			t.Helper()
+			testdrive.Eventually(t, time.Minute, "the server is back", func() bool { return d.admin.PingContext(t.Context()) == nil })
+		}
+
+		// An operator cancels a move whose source was killed while applications could not write.
+		reached, release := holdAt(t, faults, "update: freeze: done")
+		operation := move()
+		testdrive.Receive(t, reached, "nobody may write")
+		let := server.Crash(t)
+		release()
+		d.run(t, 0, "tasks", "cancel", operation)
+		let()
+		if state, says := d.ended(t, operation); state != "failed" || !strings.HasPrefix(says, byOperator) {
+			t.Errorf("the move that was cancelled %s: %s", state, says)
+		}
+		serves()
+		exec(t, c.open(t), "CALL add_item()", "CREATE OR REPLACE VIEW names AS SELECT name FROM items")
+		expectTenants(t, d.admin, 1, 1)
+		checkNothingLeft(t, env["LAUNCHER_DIR"])
+
+		// Another move meets all troubles.
+		w := startWriter(t, c)
+		reached, release = holdAt(t, faults, "update: copied")
+		operation = move()
+		for _, trouble := range []struct {
+			begin func(testing.TB) (end func())
+			next  string // the point of the next trouble
+		}{{server.Freeze, "update: copied"}, {server.Crash, "update: freeze: done"}, {server.Freeze, "update: copied"},
+			{server.Crash, ""}} {
+			testdrive.Receive(t, reached, "the point of the next trouble")
+			d.tasks.exec(t, "UPDATE task SET last_error = '' WHERE state = 'in progress'")
+			end := trouble.begin(t)
+			release()
+			testdrive.Eventually(t, takeoverTime, "the broker tries again", func() (again bool) {
+				d.tasks.scan(t, &again, "SELECT last_error <> '' FROM task WHERE state = 'in progress'")
+				return again
+			})
+			reached, release = holdAt(t, faults, trouble.next)
+			end()
+		}
+		i.await(t, operation)
+		written := w.stop(t)
+		moved := p.credentials(t, b.fetch(t).Expect(t, http.StatusOK))
+		serves()
+		expectWritten(t, written, moved)
+		expectSame(t, c, moved)
+		exec(t, moved.open(t), "CALL add_item()")
+	})
+}

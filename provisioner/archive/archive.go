@@ -309,7 +309,10 @@ const purgeTimeout = 10 * time.Second
 func (a *Archiver) makeRoom(ctx context.Context, admin *mysqladmin.Server, i store.Instance, l store.BinaryLog,
 	has mysqladmin.BinaryLogs) error {
 	room := max(leastRoom, a.Plans.Get(i.PlanID).Quota()/4)
-	if has.Bytes <= room || l.File == has.End.File {
+	if fault.ArchiveRoom > 0 {
+		room = fault.ArchiveRoom
+	}
+	if has.Bytes <= room || l.File == has.End.File && has.First == l.File {
 		return nil
 	}
 	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
@@ -320,6 +323,9 @@ func (a *Archiver) makeRoom(ctx context.Context, admin *mysqladmin.Server, i sto
 	now, err := a.Store.GrowingLog(ctx, i.ID)
 	if err != nil || now.ID != l.ID || now.File != l.File || now.Position != l.Position {
 		return err // another broker goes on with it
+	}
+	if l.File == has.End.File { // the earlier ones are of an archive that has ended
+		return admin.PurgeBinaryLogs(ctx, l.File)
 	}
 	return a.endAndPurge(ctx, admin, i, l, has, "the logs could not be archived, and filled the server's disk")
 }

@@ -10,3 +10,6 @@ func Statement(when, sql string) {}
 
 // SessionLocksOff is false without the build tag "faults".
 const SessionLocksOff = false
+
+// ArchiveRoom is 0 without the build tag "faults".
+const ArchiveRoom int64 = 0

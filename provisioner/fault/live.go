@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 )
 
@@ -16,6 +17,9 @@ var socket = os.Getenv("FAULT_SOCKET")
 
 // SessionLocksOff leaves out the locks on MySQL servers, to show what they are for.
 var SessionLocksOff = os.Getenv("FAULT_SESSION_LOCKS") == "off"
+
+// ArchiveRoom is how many bytes of unarchived binary logs servers keep; 0 for as many as otherwise.
+var ArchiveRoom, _ = strconv.ParseInt(os.Getenv("FAULT_ARCHIVE_ROOM"), 10, 64)
 
 // errInjected is what a step fails with where the test says so.
 var errInjected = errors.New("a test made this step fail")

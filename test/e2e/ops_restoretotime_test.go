@@ -36,6 +36,28 @@ type moment struct {
 	data []string
 }
 
+// momentOf lets a second pass in which nothing changes.
+func momentOf(t *testing.T, c credentials) moment {
+	t.Helper()
+	at := time.Now().Add(time.Second).Truncate(time.Second) // by when the last change was acknowledged
+	testdrive.Eventually(t, 10*time.Second, "the second has passed", func() bool {
+		return time.Now().After(at.Add(time.Second))
+	})
+	return moment{at, dataOf(t, c)}
+}
+
+// expectAt fails the test unless an instance can be restored to a moment.
+func expectAt(t *testing.T, p platform, from string, m moment) {
+	t.Helper()
+	i := p.ownInstance(t, "dedicated-small")
+	i.await(t, i.restoredTo(t, from, m.at).Expect(t, http.StatusAccepted).String("operation"))
+	_, c := i.bound(t, nil)
+	if got := dataOf(t, c); !slices.Equal(got, m.data) {
+		t.Errorf("restored to %v:\n%s\ninstead of\n%s", m.at, strings.Join(got, "\n"), strings.Join(m.data, "\n"))
+	}
+	i.remove(t)
+}
+
 // archived waits until everything that was committed before a time is archived.
 func archived(t *testing.T, ts tasks, i instance, at time.Time) {
 	t.Helper()
@@ -74,12 +96,7 @@ func TestRestoreToTime(t *testing.T) {
 		var moments []moment
 		note := func() {
 			t.Helper()
-			// The next second has begun once the last change was acknowledged, and nothing changes in it.
-			at := time.Now().Add(time.Second).Truncate(time.Second)
-			testdrive.Eventually(t, 10*time.Second, "the second has passed", func() bool {
-				return time.Now().After(at.Add(time.Second))
-			})
-			moments = append(moments, moment{at, dataOf(t, c)})
+			moments = append(moments, momentOf(t, c))
 		}
 		exec(t, db, "INSERT INTO items (name) VALUES ('three')")
 		note()

@@ -1,0 +1,158 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// archivedInstance creates a dedicated instance whose binary logs are archived, with a backup to begin with.
+func archivedInstance(t *testing.T, p platform) (instance, credentials) {
+	t.Helper()
+	i := p.ownInstance(t, "dedicated-small")
+	i.await(t, i.provision(t, later, body{"context": cloudFoundry}).Expect(t, http.StatusAccepted).String("operation"))
+	_, c := i.bound(t, nil)
+	exec(t, c.open(t), "CREATE TABLE large (id INT AUTO_INCREMENT PRIMARY KEY, filling MEDIUMBLOB)")
+	i.await(t, i.backUp(t).Expect(t, http.StatusAccepted).String("operation"))
+	return i, c
+}
+
+// TestTwoArchivers pauses the broker that archives, after it has written a segment and before it has recorded that.
+// Another broker goes on, and then both are there. The archive has no gap and nothing twice.
+func TestTwoArchivers(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		env := archiveEnvironment(t, s)
+		env["BACKUP_STORE"] = "file://" + t.TempDir()
+		faults := testdrive.NewFaults(t, env)
+		first := startPlatform(t, s, env)
+		ts := openTasks(t, env)
+		i, c := archivedInstance(t, first)
+		db := c.open(t)
+
+		g := newGate(t, "archive: written")
+		faults.Decide(func(pid int, at string) testdrive.Word {
+			if pid == first.PID() {
+				g.pass(at)
+			}
+			return testdrive.GoOn
+		})
+		exec(t, db, "INSERT INTO large (filling) VALUES ('one')")
+		testdrive.Receive(t, g.reached, "a segment is written")
+		first.Pause(t)
+		t.Cleanup(func() { first.Signal(t, syscall.SIGCONT) })
+		second := startPlatform(t, s, env)
+		i.platform = second
+		exec(t, db, "INSERT INTO large (filling) VALUES ('two')")
+		moments := []moment{momentOf(t, c)}
+		archived(t, ts, i, moments[0].at)
+
+		g.release()
+		first.Signal(t, syscall.SIGCONT)
+		first.AwaitLog(t, `"msg":"archiving`) // that failed
+		exec(t, db, "UPDATE large SET filling = 'three'", "INSERT INTO large (filling) VALUES ('four')")
+		moments = append(moments, momentOf(t, c))
+		archived(t, ts, i, moments[1].at)
+		var archives int
+		ts.scan(t, &archives, "SELECT count(*) FROM binary_log")
+		if archives != 1 {
+			t.Errorf("there are %d archives", archives)
+		}
+		for _, m := range moments {
+			expectAt(t, second, i.id, m)
+		}
+	})
+}
+
+// TestArchiveWithoutObjectStore takes the object store away. The server keeps its binary logs for the archive, until
+// they need too much room; then the archive ends, and the next backup begins another one.
+func TestArchiveWithoutObjectStore(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		const room = 40 << 20
+		env := archiveEnvironment(t, s)
+		store := filepath.Join(t.TempDir(), "store")
+		env["BACKUP_STORE"] = "file://" + store
+		env["FAULT_ARCHIVE_ROOM"] = fmt.Sprint(room)
+		testdrive.NewFaults(t, env)
+		p := startPlatform(t, s, env)
+		ts := openTasks(t, env)
+		i, c := archivedInstance(t, p)
+		db := c.open(t)
+		write := func(mebibytes int) {
+			t.Helper()
+			for range mebibytes {
+				exec(t, db, "INSERT INTO large (filling) VALUES (REPEAT('x', 1 << 20))")
+			}
+			exec(t, db, "DELETE FROM large")
+		}
+		logs := func() (bytes int64) {
+			t.Helper()
+			files, err := filepath.Glob(filepath.Join(env["LAUNCHER_DIR"], "instances", "*", "data", "binlog.0*"))
+			if err != nil || len(files) == 0 {
+				t.Fatalf("binary logs: %q, %v", files, err)
+			}
+			for _, f := range files {
+				if info, err := os.Stat(f); err == nil {
+					bytes += info.Size()
+				}
+			}
+			return bytes
+		}
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		takeAway := func() {
+			t.Helper()
+			must(os.Rename(store, store+".away"))
+			must(os.WriteFile(store, nil, 0o600))
+		}
+		putBack := func() {
+			t.Helper()
+			must(os.Remove(store))
+			must(os.Rename(store+".away", store))
+		}
+
+		// For a while, nothing is lost.
+		takeAway()
+		write(12)
+		p.AwaitLog(t, "archiving the binary logs of a server failed")
+		kept := momentOf(t, c)
+		if got := logs(); got < 12<<20 {
+			t.Errorf("the server has %d MiB of binary logs", got>>20)
+		}
+		putBack()
+		archived(t, ts, i, kept.at)
+
+		takeAway()
+		write(room>>20 + 20)
+		p.AwaitLog(t, "an archive of binary logs has ended")
+		testdrive.Eventually(t, time.Minute, "the logs are purged", func() bool { return logs() < room })
+		var reason string
+		ts.scan(t, &reason, "SELECT end_reason FROM binary_log ORDER BY began_at LIMIT 1")
+		if !strings.Contains(reason, "filled the server's disk") {
+			t.Errorf("the archive has ended: %q", reason)
+		}
+		lost := momentOf(t, c)
+		putBack()
+		i.await(t, i.backUp(t).Expect(t, http.StatusAccepted).String("operation"))
+		exec(t, db, "INSERT INTO large (filling) VALUES ('later')")
+		last := momentOf(t, c)
+		archived(t, ts, i, last.at)
+		expectRefusal(t, p.ownInstance(t, "dedicated-small").restoredTo(t, i.id, lost.at), http.StatusBadRequest, "between")
+		for _, m := range []moment{kept, last} {
+			expectAt(t, p, i.id, m)
+		}
+	})
+}

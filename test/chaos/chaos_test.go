@@ -23,7 +23,7 @@ func long() bool { return os.Getenv("CHAOS") == "long" }
 type chaos struct {
 	flavour string
 	half    int // which of two things the short form does on this flavour
-	eighth  int // which points it takes
+	share   int // which points the short form takes: one of eight, and of copies one of sixteen
 	*tally
 }
 
@@ -38,7 +38,7 @@ func TestChaos(t *testing.T) {
 		"a broker that dies at each try":               testCrashLoops,
 		"a step that fails at each try":                testCleanup,
 	}
-	chance := 2 * rand.IntN(4)
+	chance := 2 * rand.IntN(8)
 	var tallies []*tally
 	t.Cleanup(func() { t.Logf("what the brokers went through:\n%s", table(tallies)) })
 	for n, s := range servers.Chosen(t, servers.AllMySQL(t)) {

@@ -69,7 +69,7 @@ func (c chaos) kill(t *testing.T, all []workflow) {
 		t.Logf("%s passes %d points: %v", k, len(points), points)
 		w.tally.pointsPassed(len(points))
 		for n, p := range points {
-			if long() || n%k.sparse(8) == c.eighth {
+			if long() || (n-c.share)%k.sparse(8) == 0 {
 				kills = append(kills, &kill{workflow: k.workflow, end: p, mitigate: n/8%2 == 0})
 			}
 			if !k.plan.dedicated() && (k.plan.async == "" || k.copies()) && !p.ofLauncher() &&

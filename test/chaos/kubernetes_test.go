@@ -34,7 +34,7 @@ func testKubernetesKills(t *testing.T, c chaos) {
 		t.Logf("%s passes %d points: %v", f, len(points), points)
 		w.tally.pointsPassed(len(points))
 		for at, p := range points {
-			if (at+5*n)%sparseInKubernetes() == c.eighth%sparseInKubernetes() {
+			if (at+5*n)%sparseInKubernetes() == c.share%sparseInKubernetes() {
 				w.cutShort(t, f, p)
 			}
 		}

@@ -35,7 +35,7 @@ func testUnrequestedKills(t *testing.T, c chaos) {
 		t.Logf("%s passes %d points: %v", f, len(points), points)
 		w.tally.pointsPassed(len(points))
 		for _, p := range points {
-			if all++; long() || all%8 == c.share {
+			if all++; long() || (all-c.share)%8 == 0 {
 				w.cutUnrequested(t, f, p)
 			}
 		}

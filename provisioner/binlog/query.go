@@ -12,7 +12,7 @@ type query struct {
 	text     string // in the character set of the session
 	failed   bool   // the statement ended with an error
 	set      []string
-	charset  string // the setting that changes how the text is read; "" for none
+	client   uint64 // the collation that says how the text is read; 0 for none
 }
 
 // Settings of a session that a query has as flags.
@@ -74,9 +74,8 @@ func (q *query) readVariables(p []byte) (micros uint32) {
 				add("auto_increment_increment = %d, auto_increment_offset = %d", increment, offset)
 			}
 		case 4:
-			client := number(2)
+			q.client = number(2)
 			add("collation_connection = %d, collation_server = %d", number(2), number(2))
-			q.charset = fmt.Sprintf("character_set_client = %d", client)
 		case 5:
 			zone := string(take(int(number(1))))
 			add("time_zone = '%s'", strings.NewReplacer("'", "", `\`, "").Replace(zone))

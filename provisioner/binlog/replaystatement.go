@@ -114,8 +114,8 @@ func (r *Replay) define(ctx context.Context, q query, text string) error {
 	return err
 }
 
-// setClient sets how the server reads the texts of statements, by the id of a collation; 0 changes nothing. MariaDB from
-// 10.10 on does not know the ids of its newer collations here, but the name of their character set.
+// setClient sets how the server reads the texts of statements, by the id of a collation; 0 changes nothing. MariaDB
+// from 10.10 on does not know the ids of its newer collations here, but the name of their character set.
 func (r *Replay) setClient(ctx context.Context, collation uint64) error {
 	if collation == 0 {
 		return nil

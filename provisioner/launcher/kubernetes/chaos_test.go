@@ -119,42 +119,63 @@ func (p *place) killed(t *testing.T, method string, spec launcher.Spec, moment i
 // removes the server with all that was made.
 func TestKilledBetweenRequests(t *testing.T) {
 	oneImage(t, func(t *testing.T, image kubernetes.Image) {
-		p := newPlace(t, image)
-		heir := p.open(t)
-		for moment, killed := 1, true; killed; moment++ {
-			spec := newSpec()
-			killed = p.killed(t, "launch", spec, moment)
-			if moment%2 == 0 { // as often as there are objects, each being the last one that was made
-				e, _ := launch(t, heir, spec)
-				if err := connect(t, spec, e).Ping(t.Context()); err != nil {
-					t.Errorf("launched after a kill at moment %d: %v", moment, err)
-				}
-			}
-			if moment < 4 {
-				p.killed(t, "destroy", spec, moment)
-			}
-			if err := destroy(t, heir, spec.ID); err != nil {
-				t.Errorf("destroy after a kill at moment %d: %v", moment, err)
-			}
-			p.holdsNothing(t)
-		}
-		spec := newSpec()
-		e, _ := launch(t, heir, spec)
-		guest := visit(t, spec, e)
-		for moment, killed := 1, true; killed; moment++ {
-			spec.MemoryMB = 512 + 256*(moment%2)
-			spec.StorageMB += 1024
-			killed = p.killed(t, "resize", spec, moment)
-			if _, _, err := finish(t, func(ctx context.Context) (launcher.Endpoint, error) {
-				return heir.Resize(ctx, spec, func(string) {})
-			}); err != nil {
-				t.Errorf("resize after a kill at moment %d: %v", moment, err)
-			}
-			if err := guest.PingContext(t.Context()); err != nil {
-				t.Fatalf("resized after a kill at moment %d, a session has ended: %v", moment, err)
-			}
-		}
+		t.Run("launch, before requests", func(t *testing.T) {
+			t.Parallel()
+			newPlace(t, image).killLaunches(t, 1)
+		})
+		t.Run("launch, after requests", func(t *testing.T) { // as often as there are objects, each being the last one made
+			t.Parallel()
+			newPlace(t, image).killLaunches(t, 2)
+		})
+		t.Run("resize", func(t *testing.T) {
+			t.Parallel()
+			newPlace(t, image).killResizes(t)
+		})
 	})
+}
+
+// killLaunches kills a broker at every second moment of a launch, and at some of a removal.
+func (p *place) killLaunches(t *testing.T, first int) {
+	t.Helper()
+	heir := p.open(t)
+	for moment, killed := first, true; killed; moment += 2 {
+		spec := newSpec()
+		killed = p.killed(t, "launch", spec, moment)
+		if first == 2 {
+			e, _ := launch(t, heir, spec)
+			if err := connect(t, spec, e).Ping(t.Context()); err != nil {
+				t.Errorf("launched after a kill at moment %d: %v", moment, err)
+			}
+		}
+		if moment < 4 {
+			p.killed(t, "destroy", spec, moment)
+		}
+		if err := destroy(t, heir, spec.ID); err != nil {
+			t.Errorf("destroy after a kill at moment %d: %v", moment, err)
+		}
+		p.holdsNothing(t)
+	}
+}
+
+// killResizes kills a broker at every moment of a resize.
+func (p *place) killResizes(t *testing.T) {
+	t.Helper()
+	heir, spec := p.open(t), newSpec()
+	e, _ := launch(t, heir, spec)
+	guest := visit(t, spec, e)
+	for moment, killed := 1, true; killed; moment++ {
+		spec.MemoryMB = 512 + 256*(moment%2)
+		spec.StorageMB += 1024
+		killed = p.killed(t, "resize", spec, moment)
+		if _, _, err := finish(t, func(ctx context.Context) (launcher.Endpoint, error) {
+			return heir.Resize(ctx, spec, func(string) {})
+		}); err != nil {
+			t.Errorf("resize after a kill at moment %d: %v", moment, err)
+		}
+		if err := guest.PingContext(t.Context()); err != nil {
+			t.Fatalf("resized after a kill at moment %d, a session has ended: %v", moment, err)
+		}
+	}
 }
 
 // oneImage is eachImage for what does not depend on the flavour: it takes the one that starts soonest.

@@ -2,6 +2,7 @@ package provisioner
 
 import (
 	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"strings"
@@ -25,14 +26,17 @@ func bootstrap(ctx context.Context, to transfer.Target, script string, alive fun
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
+	defer func() { // nothing else runs with its settings, locks and transaction
+		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+		_ = conn.Close()
+	}()
 	for n, statement := range splitScript(script) {
 		if err := alive(); err != nil {
 			return err
 		}
 		_, err := conn.ExecContext(limited, statement)
 		if refusal, ok := errors.AsType[*mysql.MySQLError](err); ok {
-			return task.Permanent(fmt.Sprintf("Statement %d of the parameter bootstrap (%s) failed with MySQL's error %d. "+
+			return task.Permanent(fmt.Sprintf("Statement %d of the parameter bootstrap%s failed with MySQL's error %d. "+
 				"Delete the service instance, mend the SQL, and create it again.", n+1, beginning(statement), refusal.Number),
 				fmt.Errorf("bootstrap: error %d (%s)", refusal.Number, refusal.SQLState[:]))
 		}
@@ -47,7 +51,7 @@ func bootstrap(ctx context.Context, to transfer.Target, script string, alive fun
 	return nil
 }
 
-// beginning returns the first two words of a statement, if they are plain words.
+// beginning returns the first two words of a statement in parentheses, if they are plain words.
 func beginning(statement string) string {
 	words := strings.Fields(statement)
 	for n, word := range words {
@@ -56,12 +60,16 @@ func beginning(statement string) string {
 			break
 		}
 	}
-	return strings.ToUpper(strings.Join(words, " "))
+	if len(words) == 0 {
+		return ""
+	}
+	return " (" + strings.ToUpper(strings.Join(words, " ")) + ")"
 }
 
 // splitScript splits SQL at its delimiters, as the mysql program does. A line "DELIMITER x" changes the delimiter,
 // which programs with several statements need. Delimiters in strings, quoted names and comments do not count.
 func splitScript(script string) (statements []string) {
+	script = strings.TrimPrefix(script, "\ufeff") // the byte order mark of a file
 	delimiter, start := ";", 0
 	add := func(end int) {
 		if text := strings.TrimSpace(script[start:end]); !onlyComments(text) {

@@ -14,6 +14,7 @@ func TestSplitScript(t *testing.T) {
 		{"", nil},
 		{" ;; \n", nil},
 		{"SELECT 1", []string{"SELECT 1"}},
+		{"\ufeffSELECT 1", []string{"SELECT 1"}},
 		{"SELECT 1; SELECT 2;\n", []string{"SELECT 1", "SELECT 2"}},
 		{`SELECT ';', "a\";", 'it''s;', ` + "`b;```; SELECT 2", []string{`SELECT ';', "a\";", 'it''s;', ` + "`b;```", "SELECT 2"}},
 		{"SELECT 1 -- a; b\n; # c; d\nSELECT 2 /* ; */; -- the end;", []string{"SELECT 1 -- a; b", "# c; d\nSELECT 2 /* ; */"}},
@@ -29,8 +30,8 @@ func TestSplitScript(t *testing.T) {
 			t.Errorf("%q: got %q", test.script, got)
 		}
 	}
-	for statement, want := range map[string]string{"create table t (id int)": "CREATE TABLE", "SELECT 'secret'": "SELECT",
-		"'secret'": "", "INSERT INTO secret1": "INSERT INTO"} {
+	for statement, want := range map[string]string{"create table t (id int)": " (CREATE TABLE)", "SELECT 'secret'": " (SELECT)",
+		"'secret'": "", "INSERT INTO secret1": " (INSERT INTO)"} {
 		if got := beginning(statement); got != want {
 			t.Errorf("%q begins with %q", statement, got)
 		}

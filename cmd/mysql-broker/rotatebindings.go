@@ -44,6 +44,15 @@ account, server, created_at and, with --apply, result: changed, or why not.`,
 				if err := c.checkServer(ctx, q.Server); err != nil {
 					return err
 				}
+				if q.InstanceID != "" {
+					_, err := c.store.Instance(ctx, q.InstanceID)
+					if errors.Is(err, store.ErrNotFound) { // nobody may take a typing error for the end of a leak
+						return fmt.Errorf("there is no service instance %q", q.InstanceID)
+					}
+					if err != nil {
+						return fmt.Errorf("read the instance: %w", err)
+					}
+				}
 				q.State, q.Before = store.Ready, before.Time
 				columns := []string{"instance", "binding", "plan", "app", "role", "account", "server", "age"}
 				if apply {

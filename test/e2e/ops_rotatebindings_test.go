@@ -59,6 +59,7 @@ func TestRotateBindings(t *testing.T) {
 			t.Errorf("of the instance %+v, of the server %+v", shown, got)
 		}
 		o.refuse(t, "instance", "rotate-bindings")
+		o.refuse(t, "no service instance", "rotate-bindings", "--instance", "missing", "--apply")
 		c.open(t)
 		for _, r := range rotate("--instance", i.id, "--apply") {
 			if r.Result != "changed" || r.InstanceID != i.id {

@@ -54,6 +54,9 @@ func TestDumpAndLoad(t *testing.T) {
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		f := newFixture(t, s)
 		f.createEverything()
+		if f.mariaDB {
+			f.exec(f.source, onlyInMariaDB...)
+		}
 		f.exec(f.source, "CREATE TABLE many (id BIGINT PRIMARY KEY, filler CHAR(255) NOT NULL)", "INSERT INTO many VALUES (1, 'x')")
 		for n := range 15 {
 			f.exec(f.source, fmt.Sprintf("INSERT INTO many SELECT id + %d, REPEAT('x', 255) FROM many", 1<<n))
@@ -90,5 +93,32 @@ func TestDumpAndLoad(t *testing.T) {
 		if err := transfer.Load(t.Context(), read, m.parts, f.to, o); !errors.Is(err, transfer.ErrDiffers) {
 			t.Errorf("rows that differ from the sums of the dump: %v", err)
 		}
+	})
+}
+
+// TestTypesInJSON copies documents with values of types that MySQL stores in JSON, and that no text of JSON has.
+func TestTypesInJSON(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		f := newFixture(t, s)
+		f.exec(f.source, "CREATE TABLE orders (id INT PRIMARY KEY, j JSON)", "INSERT INTO orders VALUES (1, JSON_OBJECT("+
+			"'price', 1.10, 'day', DATE'2024-02-29', 'at', TIMESTAMP'2024-02-29 12:00:00.5')), (2, NULL), (3, JSON_OBJECT('price', -2.00))")
+		var m memory
+		schema, err := transfer.Dump(t.Context(), f.from, transfer.Options{}, func() transfer.Output { return &output{to: &m} })
+		f.must(err)
+		expectSame := func() {
+			t.Helper()
+			f.expectSame("SELECT id, JSON_EXTRACT(j, '$.price') + 0 AS price, JSON_UNQUOTE(JSON_EXTRACT(j, '$.day')) AS day, " +
+				"JSON_UNQUOTE(JSON_EXTRACT(j, '$.at')) AS at FROM orders ORDER BY id")
+		}
+		for range 2 { // also over the rows of the copy
+			f.must(transfer.Copy(t.Context(), f.from, f.to, transfer.Options{}))
+			expectSame()
+			f.must(transfer.Load(t.Context(), schema, m.parts, f.to, transfer.Options{Workers: 2}))
+			expectSame()
+		}
+		f.exec(f.copied, `UPDATE orders SET j = '{"price": 1.2}' WHERE id = 1`)
+		f.must(transfer.Copy(t.Context(), f.from, f.to, transfer.Options{}))
+		expectSame()
 	})
 }

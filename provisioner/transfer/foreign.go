@@ -136,6 +136,11 @@ func (c *copier) translate() (lost losses) {
 	})
 	for n := range s.tables {
 		s.tables[n].translate(into, &lost)
+		for k := range s.tables[n].columns {
+			if c := &s.tables[n].columns[k]; c.kind == "json" { // MariaDB keeps the text
+				c.kind = "longtext"
+			}
+		}
 	}
 	for _, list := range [][]program{programs.views, programs.routines, programs.triggers, programs.events} {
 		for n := range list {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"slices"
+	"strings"
 )
 
 // writeSession are the settings of the connections that write. Without NO_AUTO_VALUE_ON_ZERO, a 0 would become a new
@@ -13,11 +14,16 @@ const writeSession = `SET SESSION character_set_client = 'utf8mb4', character_se
 	sql_mode = 'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES,NO_ENGINE_SUBSTITUTION'`
 
 // looseSession allows definitions that a strict server refuses, and values that only look wrong, such as the empty
-// value of an ENUM. The comparison finds values that the server changes.
-const looseSession = "SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES,NO_ENGINE_SUBSTITUTION'"
+// value of an ENUM. The comparison finds values that the server changes. On MariaDB, where anybody may create tables
+// without InnoDB's strict mode, it also allows rows that can become too long for a page, and options that do not fit.
+const looseSession = `SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES,NO_ENGINE_SUBSTITUTION'
+	/*M! , innodb_strict_mode = 0 */`
 
 const strictSession = `SET SESSION
 	sql_mode = 'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES,NO_ENGINE_SUBSTITUTION'`
+
+// oracleSession lets MariaDB before 11.4 drop packages.
+const oracleSession = "SET SESSION sql_mode = 'ORACLE'"
 
 // connect opens a connection to the target. Close it with discard.
 func (c *copier) connect(ctx context.Context) (*sql.Conn, error) {
@@ -89,9 +95,22 @@ func (c *copier) dropPrograms(ctx context.Context, conn *sql.Conn) error {
 			return err
 		}
 		for _, p := range old {
-			if err := c.exec(ctx, conn, "DROP "+p.kind+" IF EXISTS "+quoteName(p.name)); err != nil {
+			if err := c.dropProgram(ctx, conn, p); err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+func (c *copier) dropProgram(ctx context.Context, conn *sql.Conn, p program) error {
+	statements := []string{"DROP " + p.kind + " IF EXISTS " + quoteName(p.name)}
+	if strings.HasPrefix(p.kind, "PACKAGE") {
+		statements = []string{oracleSession, statements[0], writeSession}
+	}
+	for _, statement := range statements {
+		if err := c.exec(ctx, conn, statement); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -126,7 +145,7 @@ func (c *copier) makeTables(ctx context.Context, conn *sql.Conn) error {
 		}
 		at := slices.IndexFunc(c.snapshot.tables, func(s table) bool { return s.name == t.name })
 		if at >= 0 && !t.sequence && !t.versioned {
-			if err := t.describe(ctx, conn); err != nil {
+			if err := t.describe(ctx, conn, c.to.Database); err != nil {
 				return err
 			}
 			early, keys := c.splitCreate(&c.snapshot.tables[at])
@@ -146,28 +165,35 @@ func (c *copier) makeTables(ctx context.Context, conn *sql.Conn) error {
 			return err
 		}
 	}
-	for n := range c.snapshot.tables {
-		t := &c.snapshot.tables[n]
-		if c.progress.kept[t.name] {
-			continue
-		}
-		early, keys := c.splitCreate(t)
-		if len(keys.clauses) > 0 {
-			c.late = append(c.late, keys)
-		}
-		if err := c.exec(ctx, conn, early); err != nil {
-			if number(err) != 0 {
-				return refused(err, "Table %s cannot be created in the copy (MySQL error %d).", t.name, number(err))
+	for _, sequences := range []bool{true, false} { // which can be defaults of columns
+		for n := range c.snapshot.tables {
+			t := &c.snapshot.tables[n]
+			if t.sequence != sequences || c.progress.kept[t.name] {
+				continue
 			}
-			return err
-		}
-		if t.sequence {
-			if err := c.exec(ctx, conn, "DO SETVAL("+t.String()+", "+t.next+", 0)"); err != nil {
+			if err := c.makeTable(ctx, conn, t); err != nil {
 				return err
 			}
 		}
 	}
 	return c.exec(ctx, conn, strictSession)
+}
+
+func (c *copier) makeTable(ctx context.Context, conn *sql.Conn, t *table) error {
+	early, keys := c.splitCreate(t)
+	if len(keys.clauses) > 0 {
+		c.late = append(c.late, keys)
+	}
+	if err := c.exec(ctx, conn, early); err != nil {
+		if number(err) != 0 {
+			return refused(err, "Table %s cannot be created in the copy (MySQL error %d).", t.name, number(err))
+		}
+		return err
+	}
+	if !t.sequence {
+		return nil
+	}
+	return c.exec(ctx, conn, "DO SETVAL("+t.String()+", "+t.next+", 0)")
 }
 
 // raiseCounter gives a table that an earlier copy has made the counter of the source for AUTO_INCREMENT, which can be

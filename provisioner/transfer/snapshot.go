@@ -68,13 +68,13 @@ func trySnapshot(ctx context.Context, from Source, o Options) (s *snapshot, err 
 	if _, err := locks.ExecContext(ctx, lockSession); err != nil {
 		return s, ofSource(err)
 	}
-	if err := s.fill(ctx, locks); err != nil || o.Locked == nil {
+	if err := s.fill(ctx, locks, from.Database); err != nil || o.Locked == nil {
 		return s, err
 	}
 	return s, ofSource(o.Locked(ctx))
 }
 
-func (s *snapshot) fill(ctx context.Context, locks *sql.Conn) error {
+func (s *snapshot) fill(ctx context.Context, locks *sql.Conn, database string) error {
 	before, _, err := listTables(ctx, locks)
 	if err != nil {
 		return sourceFailure(err)
@@ -105,7 +105,7 @@ func (s *snapshot) fill(ctx context.Context, locks *sql.Conn) error {
 	}
 	slices.SortFunc(s.tables, func(a, b table) int { return strings.Compare(a.name, b.name) })
 	for n := range s.tables {
-		if err := s.tables[n].describe(ctx, locks); err != nil {
+		if err := s.tables[n].describe(ctx, locks, database); err != nil {
 			return sourceFailure(err)
 		}
 	}

@@ -62,8 +62,8 @@ func listTables(ctx context.Context, conn *sql.Conn) (tables []table, views []st
 // names lists tables as a statement names them.
 func (t table) String() string { return quoteName(t.name) }
 
-// describe reads the definition of a table, whose lock the caller holds.
-func (t *table) describe(ctx context.Context, conn *sql.Conn) error {
+// describe reads the definition of a table of the database, whose lock the caller holds.
+func (t *table) describe(ctx context.Context, conn *sql.Conn, database string) error {
 	verb := "TABLE "
 	if t.sequence {
 		verb = "SEQUENCE "
@@ -71,6 +71,10 @@ func (t *table) describe(ctx context.Context, conn *sql.Conn) error {
 	var name string
 	if err := conn.QueryRowContext(ctx, "SHOW CREATE "+verb+t.String()).Scan(&name, &t.create); err != nil {
 		return err
+	}
+	// MariaDB prints the database of sequences that are defaults of columns, and of no other table.
+	for _, function := range []string{"nextval(", "lastval(", "setval("} {
+		t.create = strings.ReplaceAll(t.create, function+quoteName(database)+".", function)
 	}
 	if t.sequence {
 		return conn.QueryRowContext(ctx, "SELECT next_not_cached_value FROM "+t.String()).Scan(&t.next)

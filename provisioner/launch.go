@@ -73,8 +73,8 @@ func (p *Provisioner) withLauncher(planID, advice string,
 }
 
 func size(p plan.Plan) fleet.Size {
-	return fleet.Size{MemoryMB: p.MemoryMB, MilliCPU: p.MilliCPU, StorageMB: p.MaxStorageMB, Placement: p.Placement,
-		BinaryLogs: p.ArchiveLogs, Flavour: p.Flavour, Version: p.Version}
+	return fleet.Size{MemoryMB: p.MemoryMB, MilliCPU: p.MilliCPU, StorageMB: p.MaxStorageMB, Members: p.Members,
+		Placement: p.Placement, BinaryLogs: p.ArchiveLogs, Flavour: p.Flavour, Version: p.Version}
 }
 
 // launchError translates a launcher's error into one that says what the task does next.

@@ -51,6 +51,11 @@ func (p *Provisioner) Update(ctx context.Context, q UpdateRequest) (Result, erro
 	if err != nil {
 		return Result{}, err
 	}
+	if !moves && i.Location.Dedicated() {
+		if err := keepsGroup(i, from, to); err != nil {
+			return Result{}, err
+		}
+	}
 	if moves { // which takes longer than a platform waits
 		if async = true; !q.AcceptsIncomplete {
 			return Result{}, errAsyncRequired

@@ -25,6 +25,9 @@ func upgradeTo(i store.Instance, to plan.Plan) (string, error) {
 		return "", nil
 	case present.Version == "":
 		return wanted.Version, nil
+	case to.Members > 0:
+		return "", refuse(PlanChangeRefused, "The servers of plan %s keep their version, because each service instance has "+
+			"%d of them. Create a service instance of that plan with clone_from.", to.Name, to.Members)
 	case present.Flavour != wanted.Flavour:
 		return "", refuse(PlanChangeRefused, "Plan %s has servers of %s, and this service instance has one of %s. "+
 			"Create a service instance of that plan with clone_from.", to.Name, wanted, present)

@@ -9,6 +9,8 @@ type Endpoint struct {
 	CACertificate []byte `json:"ca_certificate,omitempty"` // PEM
 	AdminHost     string `json:"admin_host,omitempty"`     // for the broker, if it differs from Host
 	AdminPort     int    `json:"admin_port,omitempty"`     // likewise for Port
+
+	Members []string `json:"members,omitempty"` // host:port of all members of a group
 }
 
 // serverInstance finds the instance of the dedicated server $1 of the launcher $2.

@@ -57,6 +57,9 @@ func readBrokerKey(parent *object) plan.Plan {
 	if cpu := o.positive("milli_cpu"); cpu != nil {
 		made.MilliCPU = *cpu
 	}
+	if members := o.positive("members"); members != nil && *members > 1 {
+		made.Members = *members
+	}
 	if o.has("launcher") {
 		made.Launcher = o.text("launcher")
 	}
@@ -77,13 +80,14 @@ func readBrokerKey(parent *object) plan.Plan {
 		if made.ArchiveLogs {
 			o.reject("archive_binary_logs", "left out: shared servers have the binary logs of all tenants together")
 		}
-		for _, key := range append([]string{"launcher", "milli_cpu", "flavour", "version"}, placementKeys...) {
+		for _, key := range append([]string{"launcher", "members", "milli_cpu", "flavour", "version"}, placementKeys...) {
 			if o.has(key) {
 				o.reject(key, "left out: shared servers run already")
 			}
 		}
 	case plan.Dedicated:
 		checkDedicated(o, made)
+		checkMembers(o, made)
 	}
 	o.close()
 	return made
@@ -100,6 +104,28 @@ func checkDedicated(o *object, made plan.Plan) {
 	}
 	if o.require("memory_mb") && made.MemoryMB > 0 && made.MemoryMB < minMemoryMB {
 		o.reject("memory_mb", "at least 192")
+	}
+}
+
+// groupMemoryMB is the least memory, in MiB, of a server that is one of several members.
+const groupMemoryMB = 512
+
+// checkMembers checks a plan whose servers are groups.
+func checkMembers(o *object, made plan.Plan) {
+	if made.Members == 0 {
+		return
+	}
+	if made.Members != 3 {
+		o.reject("members", "1 or 3: of three servers, two go on if one is lost")
+	}
+	if made.MemoryMB > 0 && made.MemoryMB < groupMemoryMB {
+		o.reject("memory_mb", "at least 512 beside members: 3")
+	}
+	if made.KeepDeletedDays > 0 {
+		o.reject("keep_deleted_days", "left out beside members: 3")
+	}
+	if made.ArchiveLogs {
+		o.reject("archive_binary_logs", "left out beside members: 3")
 	}
 }
 

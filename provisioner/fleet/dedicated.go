@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,6 +31,7 @@ type Size struct {
 	MemoryMB  int
 	MilliCPU  int
 	StorageMB int
+	Members   int
 	Placement *plan.Placement
 
 	BinaryLogs bool // are kept, and archived
@@ -40,7 +42,7 @@ type Size struct {
 func spec(i store.Instance, adminPassword string, size Size) launcher.Spec {
 	return launcher.Spec{ID: i.Location.Server, Flavour: size.Flavour, Version: size.Version,
 		MemoryMB: size.MemoryMB, MilliCPU: size.MilliCPU,
-		StorageMB: size.StorageMB, Placement: size.Placement, BinaryLogs: size.BinaryLogs,
+		StorageMB: size.StorageMB, Members: size.Members, Placement: size.Placement, BinaryLogs: size.BinaryLogs,
 		Labels: map[string]string{"instance_id": i.ID, "plan_id": i.PlanID, "organization_guid": i.OrganizationGUID,
 			"space_guid": i.SpaceGUID},
 		AdminUser: adminUser, AdminPassword: adminPassword}
@@ -99,6 +101,22 @@ func (f *Fleet) Versions(name string) ([]launcher.Version, error) {
 		return nil, nil
 	}
 	return upgrader.Versions(), nil
+}
+
+// Groups returns an error if the launcher of that name runs no groups.
+func (f *Fleet) Groups(name string) error {
+	l, err := f.Launcher(name)
+	if err != nil {
+		return err
+	}
+	grouper, ok := l.Launcher.(launcher.Grouper)
+	if !ok {
+		return fmt.Errorf("the launcher %s runs no groups of servers", l.Name)
+	}
+	if err := grouper.Groups(); err != nil {
+		return fmt.Errorf("the launcher %s runs no groups of servers here: %w", l.Name, err)
+	}
+	return nil
 }
 
 // Upgrade upgrades an instance's dedicated server to the version in size: see launcher.Upgrader.
@@ -260,7 +278,7 @@ func Exec(ctx context.Context, s *store.Store, at store.Location, e launcher.End
 
 // adminLogin returns the configuration of the broker's login.
 func adminLogin(name string, e launcher.Endpoint, password string) mysqladmin.Config {
-	return mysqladmin.Config{Name: name, Addr: e.AdminAddress(), ServerName: e.Host,
+	return mysqladmin.Config{Name: name, Addr: e.AdminAddress(), Nodes: e.Members, ServerName: e.Host,
 		User: adminUser, Password: password, CA: e.CACertificate, MaxConns: 4}
 }
 
@@ -276,10 +294,17 @@ func (f *Fleet) CheckLogin(ctx context.Context, at store.Location, database, pas
 		Role: plan.ReadOnly, MaxConnections: 1, RequireTLS: e.CACertificate != nil}); err != nil {
 		return fmt.Errorf("make an account to check the login with: %w", err)
 	}
-	if err := mysqladmin.CheckLogin(ctx, mysqladmin.Config{Name: at.Server,
-		Addr: net.JoinHostPort(e.Host, strconv.Itoa(e.Port)), User: checkAccount, Password: password,
-		CA: e.CACertificate, MaxConns: 1}, database); err != nil {
-		return fmt.Errorf("log in to the new server: %w", err)
+	addresses := e.Members // of which one accepts logins
+	if addresses == nil {
+		addresses = []string{net.JoinHostPort(e.Host, strconv.Itoa(e.Port))}
+	}
+	var errs []error
+	for _, address := range addresses {
+		errs = append(errs, mysqladmin.CheckLogin(ctx, mysqladmin.Config{Name: at.Server, Addr: address,
+			User: checkAccount, Password: password, CA: e.CACertificate, MaxConns: 1}, database))
+	}
+	if !slices.Contains(errs, nil) {
+		return fmt.Errorf("log in to the new server: %w", errors.Join(errs...))
 	}
 	return admin.DropAccount(ctx, checkAccount)
 }

@@ -117,6 +117,16 @@ type Upgrader interface {
 	Revert(ctx context.Context, spec Spec, report func(progress string)) (Endpoint, error)
 }
 
+// Grouper is a Launcher that runs groups: servers that hold the same data, of which one accepts writes. If that is
+// lost, the others choose another one; the launcher replaces it. A group is launched, resized, suspended and destroyed
+// like a server, by one id.
+type Grouper interface {
+	Launcher
+
+	// Groups returns an error if no groups can be launched, for example because of the version of the servers.
+	Groups() error
+}
+
 // Spec describes a server.
 type Spec struct {
 	ID            string            // lower-case letters, digits and underscores, at most 32 characters
@@ -125,6 +135,7 @@ type Spec struct {
 	MemoryMB      int               // MiB the server may use
 	MilliCPU      int               // thousandths of a processor the server may use; 0 for no limit
 	StorageMB     int               // MiB of disk; the process launcher records it and enforces nothing
+	Members       int               // servers of a group; 0 or 1 for a single server
 	BinaryLogs    bool              // the server keeps binary logs, which the broker archives and purges
 	Placement     *plan.Placement   // nil for the launcher's own choice; only for kinds that take one, see Kind
 	Labels        map[string]string // whose server it is, see fleet.spec; only informs operators
@@ -142,6 +153,8 @@ type Endpoint struct {
 	// certificate is verified for Host, so AdminHost need not be one of its SANs.
 	AdminHost string
 	AdminPort int
+
+	Members []string // host:port of all members of a group, also for the broker; nil for a single server
 }
 
 // AdminAddress is where the broker reaches the server, as "host:port".

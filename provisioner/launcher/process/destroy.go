@@ -69,6 +69,9 @@ func (l *Launcher) retire(ctx context.Context, sd serverDir) error {
 		return err
 	}
 	fault.Point("destroy", "recorded")
+	if sd.isGroup() {
+		return l.retireMembers(ctx, sd)
+	}
 	return l.stopIfRunning(ctx, sd, (*server).kill)
 }
 

@@ -1,6 +1,10 @@
 package process
 
-import "time"
+import (
+	"time"
+
+	"mysql-broker/provisioner/launcher/mysqld"
+)
 
 // SetStartTimeout is for tests of what happens to servers that do not come up.
 func (l *Launcher) SetStartTimeout(limit time.Duration) {
@@ -24,10 +28,12 @@ func (c *Config) SetControlGroups(dir, name string, memory bool) {
 		if memory {
 			return g, g.enable()
 		}
-		g.limits = func(string, int) []groupLimit { return nil }
+		g.limits = func(int, int) []groupLimit { return nil }
 		return g, g.clear()
 	}
 }
 
 // MemoryMax is the limit of a server's group, in bytes.
-func MemoryMax(flavour string, memoryMB int) string { return groupLimits(flavour, memoryMB)[0].value }
+func MemoryMax(flavour string, memoryMB int) string {
+	return groupLimits(mysqld.DataLimitMB(flavour, memoryMB), memoryMB)[0].value
+}

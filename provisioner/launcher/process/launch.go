@@ -37,6 +37,9 @@ func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec,
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
+	if spec.Members > 1 {
+		return l.launchGroup(ctx, sd, spec, program, report)
+	}
 	unlock, err := sd.makeAndLock(ctx)
 	if err != nil {
 		return launcher.Endpoint{}, err

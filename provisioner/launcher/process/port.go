@@ -69,7 +69,7 @@ func (l *Launcher) recordedPorts(except string) (map[int]bool, error) {
 			l.cfg.Logger.Error("the state of a server cannot be read", "server", other.id, "error", err)
 			continue
 		}
-		ports[st.Port] = true
+		ports[st.Port], ports[st.ProtocolPort] = true, true
 	}
 	return ports, nil
 }

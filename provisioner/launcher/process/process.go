@@ -7,7 +7,7 @@
 //
 // Under Config.Dir:
 //
-//	instances/ID/   one server, see serverDir
+//	instances/ID/   one server, see serverDir, or a group of servers, see group
 //	templates/      data directories initialised once for each flavour and version
 //	spares/         copies of them that no server has yet
 //	trash/          destroyed servers, until their files are removed
@@ -84,6 +84,7 @@ var (
 	_ launcher.Stopper  = (*Launcher)(nil)
 	_ launcher.Upgrader = (*Launcher)(nil)
 	_ launcher.Observer = (*Launcher)(nil)
+	_ launcher.Grouper  = (*Launcher)(nil)
 )
 
 // Open prepares the state directory. It starts servers that do not run only if the options have it supervise.
@@ -186,7 +187,7 @@ func (l *Launcher) ChangeAdminPassword(ctx context.Context, id, _ string, change
 
 // List implements launcher.Launcher.
 func (l *Launcher) List(context.Context) ([]string, error) {
-	instances, err := l.serverDirs()
+	instances, err := l.launchedDirs()
 	ids := make([]string, len(instances))
 	for i, sd := range instances {
 		ids[i] = sd.id
@@ -195,11 +196,15 @@ func (l *Launcher) List(context.Context) ([]string, error) {
 }
 
 func (l *Launcher) endpoint(sd serverDir, st state) (launcher.Endpoint, error) {
+	host := cmp.Or(st.Host, l.cfg.Host)
+	if st.Group != nil && st.Member == 0 {
+		return l.groupEndpoint(sd, st, host)
+	}
 	ca, err := os.ReadFile(sd.caFile())
 	if err != nil {
 		return launcher.Endpoint{}, fmt.Errorf("server %s: %w", sd.id, err)
 	}
-	return launcher.Endpoint{Host: cmp.Or(st.Host, l.cfg.Host), Port: st.Port, CACertificate: ca}, nil
+	return launcher.Endpoint{Host: host, Port: st.Port, CACertificate: ca}, nil
 }
 
 func (l *Launcher) serversDir() string   { return filepath.Join(l.cfg.Dir, "instances") }

@@ -20,6 +20,9 @@ func (l *Launcher) Resize(ctx context.Context, spec launcher.Spec,
 	if st, err = l.abandonUpgrade(ctx, sd, st); err != nil {
 		return launcher.Endpoint{}, err
 	}
+	if st.Group != nil {
+		return l.resizeGroup(sd, st, spec)
+	}
 	if st.Phase == phaseSuspended {
 		return launcher.Endpoint{}, launcher.ErrNotFound
 	}

@@ -75,13 +75,13 @@ func (l *Launcher) startProgram(ctx context.Context, sd serverDir, st state, b m
 	}
 	defer lock.Close()
 	arguments := append([]string{settingsOption(sd)}, options...)
-	group, err := l.groups.openGroup(sd.id, st.Flavour, st.MemoryMB)
+	group, err := l.groups.openGroup(sd.id, st.dataLimitMB(), st.MemoryMB)
 	if err != nil { // a server limited by RLIMIT_DATA alone is better than none
 		l.cfg.Logger.Warn("a server is started without a control group", "server", sd.id, "error", err)
 	}
 	cmd := exec.Command(b.Path, arguments...)
 	if !l.cfg.UnlimitedMemory {
-		cmd = limited(mysqld.DataLimitMB(st.Flavour, st.MemoryMB), group != nil, b.Path, arguments...)
+		cmd = limited(st.dataLimitMB(), group != nil, b.Path, arguments...)
 	}
 	cmd.Dir = sd.dir
 	cmd.Env = serverEnvironment()

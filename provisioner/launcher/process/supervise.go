@@ -44,6 +44,7 @@ func (l *Launcher) supervise(ctx context.Context) {
 		}
 	})
 	watchers.Go(func() { l.keepSpares(ctx) })
+	watchers.Go(func() { l.keepGroups(ctx) })
 	var watched sync.Map // of ids
 	starting := make(chan struct{}, startsAtOnce)
 	status := &periodic.Status{What: "looking for servers to supervise", Level: slog.LevelError, Log: l.cfg.Logger}
@@ -150,7 +151,18 @@ func (l *Launcher) Starting(id string) bool {
 		return false
 	}
 	st, err := sd.loadState()
-	return err == nil && st.Phase == phaseReady
+	if err != nil || st.Phase != phaseReady {
+		return false
+	}
+	if st.Group == nil {
+		return true
+	}
+	for n := range st.Group.Ports {
+		if _, settled := l.settled.Load(sd.member(n + 1).id); settled {
+			return false
+		}
+	}
+	return true
 }
 
 // keepRunningInTurn starts at most as many servers at once as starting holds. After a reboot, hundreds would otherwise

@@ -27,6 +27,9 @@ func (l *Launcher) Suspend(ctx context.Context, id string) error {
 	if st, err = l.abandonUpgrade(ctx, sd, st); err != nil {
 		return err
 	}
+	if st.Group != nil {
+		return errGroupStays("suspended")
+	}
 	switch st.Phase {
 	case phaseReady:
 		st.Phase = phaseSuspended

@@ -38,7 +38,7 @@ func (l *Launcher) Troubles(ctx context.Context) (map[string]launcher.Trouble, e
 			if l.suffersFromFullDisk(ctx, sd) {
 				mu.Lock()
 				defer mu.Unlock()
-				found[sd.id] = launcher.VolumeFull
+				found[sd.launchedID()] = launcher.VolumeFull
 			}
 		})
 	}

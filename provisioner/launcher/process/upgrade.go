@@ -64,6 +64,12 @@ func (l *Launcher) Upgrade(ctx context.Context, spec launcher.Spec,
 		return launcher.Endpoint{}, fmt.Errorf("server %s: it is %s: %w", sd.id, st.Phase, launcher.ErrNotFound)
 	}
 	of := l.versionOfData(sd, st)
+	if st.Group != nil {
+		if launcher.CompareVersions(to.Version, of) != 0 {
+			return launcher.Endpoint{}, errGroupStays("upgraded")
+		}
+		return l.endpoint(sd, st)
+	}
 	switch order := launcher.CompareVersions(to.Version, of); {
 	case st.Flavour != to.Flavour || order < 0:
 		return launcher.Endpoint{}, &launcher.Error{Action: launcher.GiveUp,
@@ -361,6 +367,9 @@ func (l *Launcher) Revert(ctx context.Context, spec launcher.Spec,
 	}
 	if st.Phase != phaseReady {
 		return launcher.Endpoint{}, fmt.Errorf("server %s: it is %s: %w", sd.id, st.Phase, launcher.ErrNotFound)
+	}
+	if st.Group != nil { // its launcher upgrades none
+		return l.endpoint(sd, st)
 	}
 	if err := l.ensureUp(ctx, sd, st); err != nil {
 		return launcher.Endpoint{}, err

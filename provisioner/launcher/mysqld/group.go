@@ -1,0 +1,82 @@
+package mysqld
+
+import (
+	"fmt"
+	"strings"
+)
+
+// GroupUser is the account by which members of a group get data from each other, and by which a launcher asks a member
+// for its state.
+const GroupUser = "broker_group"
+
+// Group is what the members of a group, which is Group Replication with a single primary, know of each other.
+type Group struct {
+	Name      string   // a UUID
+	Addresses []string // host:port of all members, as they reach each other
+	Protocol  []string // the same, for the protocol of the group
+}
+
+// groupMemoryMB is what Group Replication needs besides the memory of a server without it.
+const groupMemoryMB = 256
+
+// GroupDataLimitMB is DataLimitMB for a member of a group.
+func GroupDataLimitMB(memoryMB int) int { return DataLimitMB(MySQL, memoryMB) + groupMemoryMB }
+
+// GroupSettings returns the lines of an option file that make a server the nth member of a group, counted from 1. They
+// come after those of Settings, with binary logs.
+//
+// The protocol of the group has ports of its own: over those of applications (communication_stack=MYSQL), a member logs
+// in to another one to connect again, and a statement that changes an account there keeps it from logging in until the
+// group has agreed to the statement, which it then never does. The protocol is not encrypted, so it must not leave the
+// host. A server is read-only until the group makes it the primary. Whoever logs in to a member that is not the primary
+// is refused by init-connect, with an error for which drivers try the next host of a list (1184, 08S01). It does not
+// apply to administrators. A member that was cut off leaves the group and ends the sessions of applications.
+// https://dev.mysql.com/doc/refman/8.4/en/group-replication-options.html
+// https://dev.mysql.com/doc/refman/8.4/en/server-system-variables.html#sysvar_init_connect
+func GroupSettings(g Group, n, memoryMB int) []string {
+	own := g.Addresses[n-1]
+	host, port, _ := strings.Cut(own, ":")
+	lines := []string{
+		fmt.Sprintf("server-id=%d", n),
+		fmt.Sprintf("innodb-buffer-pool-size=%dM", max(16, min(memoryMB-192-groupMemoryMB, memoryMB*6/10))),
+		"report-host=" + host,
+		"report-port=" + port,
+		"relay-log=relay",
+		"loose-binlog-expire-logs-seconds=3600", // a member that was away for longer gets a copy of the data
+		"sql-require-primary-key=ON",
+		"super-read-only=ON",
+		`init-connect="DO IF(@@GLOBAL.super_read_only, (SELECT 1 UNION SELECT 2), 0)"`,
+		"plugin-load-add=group_replication.so",
+		"plugin-load-add=mysql_clone.so",
+	}
+	for _, setting := range []string{
+		"group_name=" + g.Name,
+		"start_on_boot=OFF", // the launcher starts it
+		"local_address=" + g.Protocol[n-1],
+		"group_seeds=" + strings.Join(g.Protocol, ","),
+		"ip_allowlist=127.0.0.1",
+		"recovery_use_ssl=ON",
+		"member_expel_timeout=0",
+		"unreachable_majority_timeout=10",
+		"autorejoin_tries=0", // the launcher lets it join again
+		"exit_state_action=OFFLINE_MODE",
+		"message_cache_size=134217728",
+	} {
+		lines = append(lines, "loose-group_replication_"+setting)
+	}
+	return lines
+}
+
+// GroupSQL returns the content of an init file, one statement per line, that prepares a new server to join a group. It
+// writes nothing to the binary log, because each member runs it. CheckAdminPassword must have accepted the password.
+// https://dev.mysql.com/doc/refman/8.4/en/group-replication-distributed-recovery-connections.html
+func GroupSQL(password string) []byte {
+	account := "'" + GroupUser + "'@'%'"
+	return fmt.Appendf(nil, "SET SESSION sql_log_bin=0;\nCREATE USER IF NOT EXISTS %[1]s;\n"+
+		"ALTER USER %[1]s IDENTIFIED BY '%[2]s';\n"+
+		"GRANT REPLICATION SLAVE, CONNECTION_ADMIN, BACKUP_ADMIN, "+
+		"GROUP_REPLICATION_ADMIN, SYSTEM_VARIABLES_ADMIN ON *.* TO %[1]s;\n"+
+		"GRANT SELECT ON performance_schema.* TO %[1]s;\nSET SESSION sql_log_bin=1;\n"+
+		"CHANGE REPLICATION SOURCE TO SOURCE_USER='%[3]s', SOURCE_PASSWORD='%[2]s' "+
+		"FOR CHANNEL 'group_replication_recovery';\n", account, password, GroupUser)
+}

@@ -1,0 +1,223 @@
+package process
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"mysql-broker/provisioner/fault"
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/mysqld"
+)
+
+// groupPoll is how often a group that is being launched is looked at.
+const groupPoll = 100 * time.Millisecond
+
+// launchGroup is Launch for a group. Members that are not ready yet hold nobody's data, so all start again.
+func (l *Launcher) launchGroup(ctx context.Context, sd serverDir, spec launcher.Spec, program mysqld.Binary,
+	report func(progress string)) (launcher.Endpoint, error) {
+	if err := l.Groups(); err != nil {
+		return launcher.Endpoint{}, &launcher.Error{Action: launcher.GiveUp, Sentence: noProgram,
+			Err: fmt.Errorf("server %s: %w", sd.id, err)}
+	}
+	unlock, err := sd.makeAndLock(ctx)
+	if err != nil {
+		return launcher.Endpoint{}, err
+	}
+	defer unlock()
+	st, err := sd.loadState()
+	if err != nil && !errors.Is(err, launcher.ErrNotFound) {
+		return launcher.Endpoint{}, err
+	}
+	report("Preparing the data directories")
+	if ctx.Err() != nil { // the report may have found that another broker has the work
+		return launcher.Endpoint{}, fmt.Errorf("server %s: %w", sd.id, context.Cause(ctx))
+	}
+	if st.Phase != phaseReady {
+		if kept, err := sd.kept(); kept || err != nil {
+			return launcher.Endpoint{}, fmt.Errorf("server %s: cannot start over: %w", sd.id,
+				errors.Join(launcher.ErrKept, err))
+		}
+		st = state{Phase: phaseLaunching, Flavour: program.Flavour, Version: program.Version,
+			Host: cmp.Or(st.Host, l.cfg.Host), MemoryMB: spec.MemoryMB, StorageMB: spec.StorageMB, Labels: spec.Labels}
+		if err := l.launchMembers(ctx, sd, &st, spec, program, report); err != nil {
+			return launcher.Endpoint{}, err
+		}
+	}
+	report("Waiting until the servers form a group")
+	if err := l.awaitGroup(ctx, sd, st); err != nil {
+		return launcher.Endpoint{}, err
+	}
+	fault.Point("launch", "group formed")
+	if err := l.membersReady(sd, st); err != nil {
+		return launcher.Endpoint{}, err
+	}
+	return l.answerFor(ctx, sd, st, spec)
+}
+
+// launchMembers starts all members from empty data directories. Their ports are chosen first, because each member knows
+// all.
+func (l *Launcher) launchMembers(ctx context.Context, sd serverDir, st *state, spec launcher.Spec,
+	program mysqld.Binary, report func(progress string)) error {
+	if err := l.retireMembers(ctx, sd); err != nil {
+		return err
+	}
+	if err := errors.Join(os.RemoveAll(sd.membersDir()), os.Mkdir(sd.membersDir(), traversable)); err != nil {
+		return fmt.Errorf("server %s: %w", sd.id, err)
+	}
+	st.Group = &group{Name: uuid.NewString()}
+	for n := 1; n <= spec.Members; n++ {
+		if err := os.Mkdir(sd.member(n).dir, traversable); err != nil {
+			return fmt.Errorf("server %s: %w", sd.id, err)
+		}
+		own := *st
+		if err := l.choosePort(ctx, sd.member(n), &own, 0); err != nil {
+			return err
+		}
+		own.Port, own.ProtocolPort = 0, own.Port
+		if err := l.choosePort(ctx, sd.member(n), &own, own.ProtocolPort); err != nil {
+			return err
+		}
+		st.Group.Ports = append(st.Group.Ports, own.Port)
+		st.Group.ProtocolPorts = append(st.Group.ProtocolPorts, own.ProtocolPort)
+	}
+	if err := sd.saveState(*st); err != nil {
+		return err
+	}
+	fault.Point("launch", "ports chosen")
+	if err := l.writeKeys(sd.member(1), st.Host); err != nil {
+		return err
+	}
+	starting := sync.OnceFunc(func() { report("Starting the servers") })
+	var all errgroup.Group
+	for n := 1; n <= spec.Members; n++ {
+		all.Go(func() error {
+			var admin []byte
+			if n == 1 { // the others get the account from it
+				admin = mysqld.AdminSQL(spec.AdminUser, spec.AdminPassword)
+			}
+			return l.launchMember(ctx, sd, *st, n, program, admin, starting)
+		})
+	}
+	return all.Wait()
+}
+
+// launchMember starts one member from an empty data directory. The caller holds the lock of the group.
+func (l *Launcher) launchMember(ctx context.Context, sd serverDir, st state, n int, program mysqld.Binary,
+	admin []byte, starting func()) error {
+	m := sd.member(n)
+	own := st
+	own.Phase, own.Member = phaseLaunching, n
+	own.Port, own.ProtocolPort = st.Group.Ports[n-1], st.Group.ProtocolPorts[n-1]
+	if n > 1 || !m.hasKeys() {
+		if err := l.copyKeys(sd.memberWithKeys(n, len(st.Group.Ports)), m); err != nil {
+			return fmt.Errorf("server %s: %w", m.id, err)
+		}
+	}
+	written, err := l.prepare(ctx, m, &own, program)
+	if err != nil {
+		return err
+	}
+	if own.Port != st.Group.Ports[n-1] {
+		return fmt.Errorf("server %s: another program has its port", m.id)
+	}
+	password, err := m.groupPassword()
+	if err != nil {
+		return fmt.Errorf("server %s: %w", m.id, err)
+	}
+	if err := l.owner.writeSecret(m.initFile(), slices.Concat(admin, mysqld.GroupSQL(password))); err != nil {
+		return fmt.Errorf("server %s: %w", m.id, err)
+	}
+	if err := l.startAndAwait(ctx, m, own, starting, "--init-file="+m.initFile(), "--super-read-only=OFF"); err != nil {
+		return err
+	}
+	// What the group writes must not come before this.
+	return errors.Join(l.onMember(ctx, m, func(c memberConn) error { return c.exec("SET GLOBAL super_read_only=ON") }),
+		os.Remove(m.initFile()), wait(written))
+}
+
+// wait returns what the channel yields, or nil for none.
+func wait(written <-chan error) error {
+	if written == nil {
+		return nil
+	}
+	return <-written
+}
+
+func (d serverDir) hasKeys() bool {
+	_, err := os.Stat(d.keyFile())
+	return err == nil
+}
+
+// memberWithKeys returns a member other than the nth whose keys can be copied.
+func (d serverDir) memberWithKeys(n, members int) serverDir {
+	for other := 1; other <= members; other++ {
+		if other != n && d.member(other).hasKeys() {
+			return d.member(other)
+		}
+	}
+	return d.member(1)
+}
+
+// membersReady records that the members, and then the group, are kept running.
+func (l *Launcher) membersReady(sd serverDir, st state) error {
+	for n := range st.Group.Ports {
+		if err := l.memberReady(sd.member(n + 1)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Launcher) memberReady(m serverDir) error {
+	st, err := m.loadState()
+	if errors.Is(err, launcher.ErrNotFound) || err == nil && st.Phase == phaseReady {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	l.settled.Store(m.id, nil)
+	st.Phase = phaseReady
+	return m.saveState(st)
+}
+
+// awaitGroup returns when all members of a group are online, or when a group that was launched before has a primary.
+func (l *Launcher) awaitGroup(ctx context.Context, sd serverDir, st state) error {
+	limited, cancel := context.WithTimeout(ctx, l.cfg.LaunchTimeout)
+	defer cancel()
+	for {
+		if st.Phase == phaseReady {
+			for n := range st.Group.Ports {
+				_, _ = l.keepRunning(limited, sd.member(n+1)) // what is wrong shows below
+			}
+		}
+		online, err := l.assemble(limited, sd, st)
+		if online == len(st.Group.Ports) || online > 0 && st.Phase == phaseReady {
+			return nil
+		}
+		select {
+		case <-limited.Done():
+			return fmt.Errorf("server %s: %d of its members are online: %w", sd.id, online,
+				cmp.Or(err, context.Cause(limited)))
+		case <-time.After(groupPoll):
+		}
+	}
+}
+
+// lockMember takes the lock of a member whose directory may be missing.
+func (d serverDir) lockMember() (*os.File, error) {
+	if err := os.Mkdir(d.dir, traversable); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	return tryLock(d.dir)
+}

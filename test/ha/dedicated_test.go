@@ -1,0 +1,430 @@
+package ha
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/google/uuid"
+
+	"mysql-broker/test/audit"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// writableTime is how long a dedicated-ha instance may accept no writes after its primary was killed or frozen.
+const writableTime = 30 * time.Second
+
+// The servers of an instance with three members are killed, frozen and deleted while applications write. Nothing that
+// was acknowledged is lost, and afterwards there are three again.
+func TestDedicatedHA(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		if s.Flavour != "mysql" {
+			refusesGroups(t, s)
+			return
+		}
+		w := newGroupWorld(t, s)
+		var killed, frozen []time.Duration
+		for range rounds(10) {
+			killed = append(killed, w.loses(t, "killed", func(primary int) { w.signal(t, primary, syscall.SIGKILL) }))
+			frozen = append(frozen, w.loses(t, "frozen", func(primary int) {
+				w.signal(t, primary, syscall.SIGSTOP)
+				t.Cleanup(func() { w.signal(t, primary, syscall.SIGCONT) })
+			}))
+		}
+		for what, took := range map[string][]time.Duration{"killed": killed, "frozen": frozen} {
+			slices.Sort(took)
+			t.Logf("the primary was %s: writable after %v; median %v, worst %v", what, took, took[len(took)/2],
+				took[len(took)-1])
+		}
+		w.replaces(t)
+		w.beginsAgain(t)
+		w.delete(t)
+	})
+}
+
+// groupWorld is a broker with one instance that has three members, and applications that write to it.
+type groupWorld struct {
+	broker            *testdrive.Broker
+	serviceID, planID string
+	instance, binding string
+	app               application
+	dir               string // of the launcher
+	members           string // directory
+	stop              func()
+	acknowledged      sync.Map // rows
+	count             atomic.Int64
+}
+
+// application is what an app reads from its credentials.
+type application struct {
+	audit.Credentials
+	Hosts   []string `json:"hosts"`
+	JDBCURL string   `json:"jdbcUrl"`
+}
+
+const (
+	singleServer = "{provisioner: dedicated, async: required, memory_mb: 256,"
+	threeServers = "{provisioner: dedicated, members: 3, async: required, memory_mb: 512,"
+)
+
+// groupEnvironment is that of a broker whose small dedicated plan has three members.
+func groupEnvironment(t *testing.T, s servers.MySQL) map[string]string {
+	t.Helper()
+	env := testdrive.Environment(t, s)
+	text, err := os.ReadFile(env["CATALOG"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	env["CATALOG"] = filepath.Join(t.TempDir(), "catalog.yml")
+	edited := strings.Replace(string(text), singleServer, threeServers, 1)
+	if edited == string(text) {
+		t.Fatalf("the catalog has no %s", singleServer)
+	}
+	if err := os.WriteFile(env["CATALOG"], []byte(edited), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return env
+}
+
+// refusesGroups expects that a broker with servers that form no groups does not start.
+func refusesGroups(t *testing.T, s servers.MySQL) {
+	t.Helper()
+	b := testdrive.Launch(t, groupEnvironment(t, s), "serve")
+	if code := b.Wait(t); code == 0 || !strings.Contains(b.Log(), "runs no groups of servers") {
+		t.Errorf("the broker ended with %d: %s", code, b.Log())
+	}
+}
+
+func newGroupWorld(t *testing.T, s servers.MySQL) *groupWorld {
+	t.Helper()
+	env := groupEnvironment(t, s)
+	w := &groupWorld{instance: uuid.NewString(), binding: uuid.NewString(), dir: env["LAUNCHER_DIR"]}
+	w.broker = testdrive.Start(t, env)
+	w.serviceID, w.planID = testdrive.Plan(t, "dedicated-small")
+	began := time.Now()
+	w.await(t, w.broker.Do(t, "PUT", "/v2/service_instances/"+w.instance+"?accepts_incomplete=true",
+		map[string]any{"service_id": w.serviceID, "plan_id": w.planID, "organization_guid": "organization",
+			"space_guid": "space"}))
+	t.Logf("the instance was ready after %.1f s", time.Since(began).Seconds())
+	found, err := filepath.Glob(filepath.Join(w.dir, "instances", "*", "members"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("there is no group: %v, %v", found, err)
+	}
+	w.members = found[0]
+	w.app = w.bind(t, w.binding)
+	_, large := testdrive.Plan(t, "dedicated-large")
+	w.broker.Do(t, "PATCH", "/v2/service_instances/"+w.instance+"?accepts_incomplete=true",
+		map[string]any{"service_id": w.serviceID, "plan_id": large}).Expect(t, http.StatusUnprocessableEntity)
+	if len(w.app.Hosts) != 3 || !strings.Contains(w.app.JDBCURL, strings.Join(w.app.Hosts, ",")) {
+		t.Fatalf("the credentials name the hosts %v, and %s", w.app.Hosts, w.app.JDBCURL)
+	}
+	if err := persist(t.Context(), func() error {
+		return w.onPrimary(func(ctx context.Context, db *sql.DB) error {
+			_, err := db.ExecContext(ctx, "CREATE TABLE acknowledged (id varchar(40) PRIMARY KEY)")
+			return err
+		})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	w.write(t)
+	return w
+}
+
+// await waits until an operation has succeeded.
+func (w *groupWorld) await(t *testing.T, accepted testdrive.Response) {
+	t.Helper()
+	accepted.Expect(t, http.StatusAccepted)
+	if state, shown := w.broker.AwaitOperation(t, w.instance, accepted.String("operation")); state != "succeeded" {
+		t.Fatalf("%s: %q: %s", state, shown, w.broker.Log())
+	}
+}
+
+func (w *groupWorld) bind(t *testing.T, binding string) (a application) {
+	t.Helper()
+	var raw []byte
+	testdrive.Eventually(t, patience, "a binding", func() bool {
+		r := w.broker.Do(t, "PUT", bindingPath(w.instance, binding), map[string]any{"service_id": w.serviceID,
+			"plan_id": w.planID})
+		raw, _ = json.Marshal(r.Body["credentials"])
+		return r.Status == http.StatusCreated || r.Status == http.StatusOK
+	})
+	if err := json.Unmarshal(raw, &a); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func (w *groupWorld) unbind(t *testing.T, binding string) {
+	t.Helper()
+	testdrive.Eventually(t, patience, "no binding", func() bool {
+		r := w.broker.Do(t, "DELETE", bindingPath(w.instance, binding)+"?service_id="+w.serviceID+"&plan_id="+w.planID, nil)
+		return r.Status == http.StatusOK || r.Status == http.StatusGone
+	})
+}
+
+// onPrimary runs fn on the first host of the application's list that lets it in, as a driver does.
+func (w *groupWorld) onPrimary(fn func(context.Context, *sql.DB) error) error {
+	var errs []error
+	for _, host := range w.app.Hosts {
+		err := w.on(host, fn)
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (w *groupWorld) on(host string, fn func(context.Context, *sql.DB) error) error {
+	at := w.app.Credentials
+	name, port, _ := net.SplitHostPort(host)
+	at.Host = name
+	at.Port, _ = strconv.Atoi(port)
+	db, err := at.Open()
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	return fn(ctx, db)
+}
+
+// write has applications write rows until the test ends, or stop is called, and keeps those that were acknowledged.
+func (w *groupWorld) write(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var writing sync.WaitGroup
+	for range 4 {
+		writing.Go(func() {
+			for ctx.Err() == nil {
+				_ = w.onPrimary(func(limited context.Context, db *sql.DB) error {
+					for ctx.Err() == nil {
+						row := uuid.NewString()
+						own, cancel := context.WithTimeout(ctx, 2*time.Second)
+						_, err := db.ExecContext(own, "INSERT INTO acknowledged VALUES ('"+row+"')")
+						cancel()
+						if err != nil {
+							return err
+						}
+						w.acknowledged.Store(row, nil)
+						w.count.Add(1)
+						time.Sleep(5 * time.Millisecond) // so that a busy machine has time for the servers
+					}
+					return nil
+				})
+			}
+		})
+	}
+	w.stop = sync.OnceFunc(func() { cancel(); writing.Wait() })
+	t.Cleanup(w.stop)
+}
+
+// pid returns that of a member, counted from 0.
+func (w *groupWorld) pid(t *testing.T, member int) int {
+	t.Helper()
+	settings := "--defaults-file=" + filepath.Join(w.members, strconv.Itoa(member+1), "mysqld.cnf")
+	found, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range found {
+		if text, err := os.ReadFile(file); err == nil && slices.Contains(strings.Split(string(text), "\x00"), settings) {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			return pid
+		}
+	}
+	return 0
+}
+
+func (w *groupWorld) signal(t *testing.T, member int, s syscall.Signal) {
+	t.Helper()
+	if pid := w.pid(t, member); pid != 0 {
+		_ = syscall.Kill(pid, s) // it may have ended
+	}
+}
+
+// look returns which member is the primary, as a member sees it, and how many are online.
+func (w *groupWorld) look(member int) (primary, online int, err error) {
+	key, err := os.ReadFile(filepath.Join(w.members, strconv.Itoa(member+1), "tls", "server-key.pem"))
+	if err != nil {
+		return -1, 0, err
+	}
+	sum := hmac.New(sha256.New, key)
+	sum.Write([]byte("password of broker_group"))
+	cfg := mysql.NewConfig()
+	cfg.User, cfg.Passwd, cfg.Net = "broker_group", hex.EncodeToString(sum.Sum(nil)[:16]), "unix"
+	cfg.Addr = filepath.Join(w.members, strconv.Itoa(member+1), "data", "mysqld.sock")
+	cfg.Logger, cfg.Timeout, cfg.ReadTimeout = &mysql.NopLogger{}, time.Second, time.Second
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return -1, 0, err
+	}
+	db := sql.OpenDB(connector)
+	defer db.Close()
+	var port int
+	err = db.QueryRow(`SELECT COALESCE(MAX(IF(member_role = 'PRIMARY', member_port, 0)), 0),
+		COALESCE(SUM(member_state = 'ONLINE'), 0) FROM performance_schema.replication_group_members`).Scan(&port, &online)
+	primary = slices.IndexFunc(w.app.Hosts, func(host string) bool { return strings.HasSuffix(host, fmt.Sprint(":", port)) })
+	return primary, online, err
+}
+
+// awaitComplete waits until every member says that all three are online, and returns the primary.
+func (w *groupWorld) awaitComplete(t *testing.T, when string) (primary int) {
+	t.Helper()
+	var last error
+	defer func() {
+		if t.Failed() {
+			t.Logf("%s: %v: %s", when, last, w.broker.Log())
+		}
+	}()
+	testdrive.Eventually(t, patience, when+": three members are online", func() bool {
+		for n := range 3 {
+			var online int
+			if primary, online, last = w.look(n); last != nil || online != 3 || primary < 0 {
+				last = cmpError(last, n, online)
+				return false
+			}
+		}
+		return true
+	})
+	return primary
+}
+
+func cmpError(err error, member, online int) error {
+	return fmt.Errorf("member %d sees %d online: %w", member+1, online, err)
+}
+
+// loses has something happen to the primary. It returns how long no row was acknowledged. Meanwhile, the broker makes
+// and ends a binding.
+func (w *groupWorld) loses(t *testing.T, what string, happen func(primary int)) time.Duration {
+	t.Helper()
+	primary := w.awaitComplete(t, "before a primary is "+what)
+	before := w.count.Load()
+	testdrive.Eventually(t, patience, "rows are written", func() bool { return w.count.Load() > before+20 })
+	began := time.Now()
+	happen(primary)
+	time.Sleep(100 * time.Millisecond) // responses that were on their way
+	before = w.count.Load()
+	testdrive.Eventually(t, patience, "rows are written again", func() bool { return w.count.Load() > before+20 })
+	took := time.Since(began)
+	if took > writableTime {
+		t.Errorf("the primary was %s: writable again only after %v", what, took)
+	}
+	binding := uuid.NewString()
+	w.bind(t, binding)
+	w.unbind(t, binding)
+	t.Logf("the primary was %s: writable after %.1f s, bound and unbound after %.1f s", what, took.Seconds(),
+		time.Since(began).Seconds())
+	w.signal(t, primary, syscall.SIGCONT)
+	w.awaitComplete(t, "after a primary was "+what)
+	t.Logf("three members again after %.1f s", time.Since(began).Seconds())
+	w.compare(t)
+	return took
+}
+
+// replaces deletes the files of a member that is not the primary.
+func (w *groupWorld) replaces(t *testing.T) {
+	t.Helper()
+	victim := (w.awaitComplete(t, "before files are deleted") + 1) % 3
+	pid := w.pid(t, victim)
+	if err := os.RemoveAll(filepath.Join(w.members, strconv.Itoa(victim+1))); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	testdrive.Eventually(t, patience, "another process for the member", func() bool {
+		now := w.pid(t, victim)
+		return now != 0 && now != pid
+	})
+	w.awaitComplete(t, "after files were deleted")
+	t.Logf("the files of a member were deleted: three members again after %.1f s", time.Since(began).Seconds())
+	w.compare(t)
+}
+
+// beginsAgain kills all members, and expects that they form the group again by themselves. Nobody writes meanwhile.
+func (w *groupWorld) beginsAgain(t *testing.T) {
+	t.Helper()
+	w.awaitComplete(t, "before all members are killed")
+	w.stop()
+	for n := range 3 {
+		w.signal(t, n, syscall.SIGKILL)
+	}
+	began := time.Now()
+	w.awaitComplete(t, "after all members were killed")
+	t.Logf("all members were killed: three members again after %.1f s", time.Since(began).Seconds())
+	w.compare(t)
+}
+
+// compare expects every row that was acknowledged.
+func (w *groupWorld) compare(t *testing.T) {
+	t.Helper()
+	var wanted []string
+	w.acknowledged.Range(func(row, _ any) bool {
+		wanted = append(wanted, row.(string))
+		return true
+	})
+	there := map[string]bool{}
+	if err := persist(t.Context(), func() error {
+		return w.onPrimary(func(ctx context.Context, db *sql.DB) error {
+			rows, err := db.QueryContext(ctx, "SELECT id FROM acknowledged")
+			if err != nil {
+				return err
+			}
+			defer rows.Close()
+			for rows.Next() {
+				var row string
+				if err := rows.Scan(&row); err != nil {
+					return err
+				}
+				there[row] = true
+			}
+			return rows.Err()
+		})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	lost := 0
+	for _, row := range wanted {
+		if !there[row] {
+			lost++
+		}
+	}
+	if lost > 0 {
+		t.Fatalf("%d of %d acknowledged rows are lost", lost, len(wanted))
+	}
+}
+
+// delete deletes the binding and the instance, and expects that nothing is left of them.
+func (w *groupWorld) delete(t *testing.T) {
+	t.Helper()
+	w.unbind(t, w.binding)
+	w.await(t, w.broker.Do(t, "DELETE", "/v2/service_instances/"+w.instance+"?accepts_incomplete=true&service_id="+
+		w.serviceID+"&plan_id="+w.planID, nil))
+	t.Logf("%d rows were acknowledged", w.count.Load())
+	for n := range 3 {
+		if pid := w.pid(t, n); pid != 0 {
+			t.Errorf("member %d is still there, as process %d", n+1, pid)
+		}
+	}
+	for _, dir := range []string{"instances", "trash"} {
+		if left, err := os.ReadDir(filepath.Join(w.dir, dir)); err != nil || len(left) > 0 {
+			t.Errorf("in %s there are %v, %v", dir, left, err)
+		}
+	}
+}

@@ -9,7 +9,7 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// TestNoRoomForTheData moves and copies an instance to servers whose disk then gets full. That is said in a sentence,
+// TestNoRoomForTheData moves, copies and restores an instance to servers whose disk then gets full. That is said in a sentence,
 // within seconds; the source stays as it was, and nothing is left over.
 func TestNoRoomForTheData(t *testing.T) {
 	t.Parallel()
@@ -17,6 +17,7 @@ func TestNoRoomForTheData(t *testing.T) {
 		private := testdrive.Private(t, s.Flavour)
 		env := testdrive.Environment(t, private)
 		disk := testdrive.MountDisk(t, env["LAUNCHER_DIR"], diskMiB)
+		env["BACKUP_STORE"] = "file://" + t.TempDir()
 		faults := testdrive.NewFaults(t, env)
 		p := startPlatformBy(t, disk.Start, private, env)
 		i := p.ownInstance(t, "shared-small")
@@ -48,14 +49,18 @@ func TestNoRoomForTheData(t *testing.T) {
 		release()
 		expectFull(i, operation, "stays where it was")
 
-		reached, release = holdAt(t, faults, "provision: launch: done")
-		copied := p.ownInstance(t, "dedicated-small")
-		operation = copied.clone(t, i.id, nil).Expect(t, http.StatusAccepted).String("operation")
-		testdrive.Receive(t, reached, "the server runs")
-		disk.Fill(t, 8)
-		release()
-		expectFull(copied, operation, "create it again")
-		copied.remove(t)
+		i.await(t, i.backUp(t).Expect(t, http.StatusAccepted).String("operation"))
+		for _, from := range []string{"clone_from", "restore_from"} {
+			reached, release = holdAt(t, faults, "provision: launch: done")
+			made := p.ownInstance(t, "dedicated-small")
+			operation = made.provision(t, later, body{"context": cloudFoundry, "parameters": body{from: i.id}}).
+				Expect(t, http.StatusAccepted).String("operation")
+			testdrive.Receive(t, reached, "the server runs")
+			disk.Fill(t, 8)
+			release()
+			expectFull(made, operation, "create it again")
+			made.remove(t)
+		}
 
 		// There is room again.
 		faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })

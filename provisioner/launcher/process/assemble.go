@@ -171,11 +171,13 @@ func knows(all []memberLook, port int) bool {
 	})
 }
 
-// join lets a member join its group. If the server hangs meanwhile, it is killed, and then started again.
+// join lets a member join its group. If the server hangs meanwhile, it is killed, and then started again. A broker that
+// died in beginGroup has left the member set to begin a group, which would be a second one.
 func (l *Launcher) join(ctx context.Context, m serverDir) error {
 	l.cfg.Logger.Info("a member joins its group", "server", m.id)
 	err := l.onMember(ctx, m, func(c memberConn) error {
-		return c.exec("STOP GROUP_REPLICATION", "START GROUP_REPLICATION")
+		return c.exec("STOP GROUP_REPLICATION", "SET GLOBAL group_replication_bootstrap_group=OFF",
+			"START GROUP_REPLICATION")
 	})
 	hung, isError := errors.AsType[*mysql.MySQLError](err)
 	if isError && hung.Number == errStarting || errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {

@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -230,6 +231,9 @@ func (l *Launcher) keepReady(ctx context.Context, sd serverDir) (s *server, star
 	}
 	if err != nil {
 		return nil, false, err
+	}
+	if st.Group != nil && st.Member == 0 { // a group, whose members' directories are gone
+		return nil, false, fmt.Errorf("server %s: the directories of all its members are gone", sd.id)
 	}
 	return l.ensureRunning(ctx, sd, st)
 }

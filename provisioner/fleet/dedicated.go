@@ -124,7 +124,12 @@ func (f *Fleet) Upgrade(ctx context.Context, i store.Instance, size Size, report
 	return f.upgrading(ctx, i, size, "upgrade", report, func(l launcher.Upgrader, ctx context.Context, s launcher.Spec,
 		report func(string)) (launcher.Endpoint, error) {
 		offered := l.Versions()
-		if _, found := launcher.Newest(offered, s.Flavour, s.Version); !found { // a broker with another configuration has it
+		_, found := launcher.Newest(offered, s.Flavour, s.Version)
+		replaced := slices.ContainsFunc(offered, func(v launcher.Version) bool { // by a later one, for all brokers
+			return v.Flavour == s.Flavour && launcher.SameSeries(v.Version, s.Version) &&
+				launcher.CompareVersions(v.Version, s.Version) > 0
+		})
+		if !found && !replaced { // a broker with another configuration has it
 			return launcher.Endpoint{}, task.RequeueElsewhere(fmt.Errorf("%s is wanted, and this broker's launcher offers %v",
 				launcher.Version{Flavour: s.Flavour, Version: s.Version}, offered))
 		}

@@ -11,7 +11,8 @@ import (
 
 const (
 	troubleLogBytes = 16 << 10        // of the end of a log, in which a full disk is looked for
-	troubleTime     = 2 * time.Second // for a server to respond, if the disk is full
+	troubleTime     = 2 * time.Second // for each server to respond, if the disk is full
+	looksAtOnce     = 64              // servers
 )
 
 // Troubles implements launcher.Observer: it sees servers that do not respond, or log that the disk is full, while the
@@ -25,12 +26,10 @@ func (l *Launcher) Troubles(ctx context.Context) (map[string]launcher.Trouble, e
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, troubleTime)
-	defer cancel()
 	found := map[string]launcher.Trouble{}
 	var mu sync.Mutex
 	var looks sync.WaitGroup
-	atOnce := make(chan struct{}, startsAtOnce)
+	atOnce := make(chan struct{}, looksAtOnce)
 	for _, sd := range all {
 		looks.Go(func() {
 			atOnce <- struct{}{}
@@ -55,6 +54,8 @@ func (l *Launcher) suffersFromFullDisk(ctx context.Context, sd serverDir) bool {
 	if saysDiskFull(errors.New(readLogEnd(sd, troubleLogBytes))) {
 		return true
 	}
-	up, err := probe(ctx, sd)
-	return err == nil && !up
+	limited, cancel := context.WithTimeout(ctx, troubleTime)
+	defer cancel()
+	up, err := probe(limited, sd)
+	return err == nil && !up && ctx.Err() == nil // else it had less time to respond
 }

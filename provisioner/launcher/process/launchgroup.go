@@ -25,7 +25,7 @@ const groupPoll = 100 * time.Millisecond
 // launchGroup is Launch for a group. Members that are not ready yet hold nobody's data, so all start again.
 func (l *Launcher) launchGroup(ctx context.Context, sd serverDir, spec launcher.Spec, program mysqld.Binary,
 	report func(progress string)) (launcher.Endpoint, error) {
-	if err := l.Groups(); err != nil {
+	if err := runsGroups(program); err != nil {
 		return launcher.Endpoint{}, &launcher.Error{Action: launcher.GiveUp, Sentence: noProgram,
 			Err: fmt.Errorf("server %s: %w", sd.id, err)}
 	}

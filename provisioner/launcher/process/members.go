@@ -149,8 +149,10 @@ func (l *Launcher) groupEndpoint(sd serverDir, st state, host string) (launcher.
 }
 
 // Groups implements launcher.Grouper.
-func (l *Launcher) Groups() error {
-	b := l.cfg.Binary
+func (l *Launcher) Groups() error { return runsGroups(l.cfg.Binary) }
+
+// runsGroups returns an error if a program cannot be a member of a group.
+func runsGroups(b mysqld.Binary) error {
 	if b.Flavour != mysqld.MySQL || launcher.CompareVersions(b.Version, "8.4") < 0 {
 		return fmt.Errorf("it runs groups of MySQL 8.4 or later, and has %s", versionOf(b))
 	}

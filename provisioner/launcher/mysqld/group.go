@@ -2,6 +2,7 @@ package mysqld
 
 import (
 	"fmt"
+	"net"
 	"strings"
 )
 
@@ -34,8 +35,7 @@ func GroupDataLimitMB(memoryMB int) int { return DataLimitMB(MySQL, memoryMB) + 
 // https://dev.mysql.com/doc/refman/8.4/en/group-replication-options.html
 // https://dev.mysql.com/doc/refman/8.4/en/server-system-variables.html#sysvar_init_connect
 func GroupSettings(g Group, n, memoryMB int) []string {
-	own := g.Addresses[n-1]
-	host, port, _ := strings.Cut(own, ":")
+	host, port, _ := net.SplitHostPort(g.Addresses[n-1])
 	lines := []string{
 		fmt.Sprintf("server-id=%d", n),
 		fmt.Sprintf("innodb-buffer-pool-size=%dM", max(16, min(memoryMB-192-groupMemoryMB, memoryMB*6/10))),

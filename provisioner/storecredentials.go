@@ -125,14 +125,15 @@ func (p *Provisioner) syncCredHub(ctx context.Context) error {
 	if hold, err := p.store.Hold(ctx); err != nil || hold != nil {
 		return err // the bindings may have changed since
 	}
-	if err := p.deleteEnded(ctx); err != nil {
-		return err // CredHub is probably away, or does not let the broker change anything
+	deleting := p.deleteEnded(ctx)
+	if deleting != nil && !errors.Is(deleting, credhub.ErrNotDeleted) {
+		return deleting // CredHub is probably away
 	}
 	unchecked, err := p.store.UncheckedCredHub(ctx, credHubAge, credHubAtOnce)
 	if err != nil {
-		return fmt.Errorf("list what CredHub should have: %w", err)
+		return errors.Join(deleting, fmt.Errorf("list what CredHub should have: %w", err))
 	}
-	var failed []error
+	failed := []error{deleting} // a broker that may not delete still stores what a move has changed
 	for _, e := range unchecked {
 		err := p.checkEntry(ctx, e)
 		failed = append(failed, err)

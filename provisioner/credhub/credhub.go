@@ -121,8 +121,8 @@ func (c *Client) Delete(ctx context.Context, name, reader string) (done bool, er
 // ProbeName is the name of a credential that exists only while CheckDeleting runs.
 func (c *Client) ProbeName() string { return c.Name("probe") }
 
-// errNotDeleted says that CredHub has not deleted what it had stored just before.
-var errNotDeleted = errors.New("CredHub does not let the broker delete under its path; give the broker the " +
+// ErrNotDeleted says that CredHub has not deleted what it had stored just before.
+var ErrNotDeleted = errors.New("CredHub does not let the broker delete under its path; give the broker the " +
 	"operations read, write, delete, read_acl and write_acl there")
 
 // CheckDeleting returns an error unless CredHub lets the broker delete credentials and permissions under its path.
@@ -135,7 +135,7 @@ func (c *Client) CheckDeleting(ctx context.Context) error {
 	}
 	done, err := c.Delete(ctx, name, reader)
 	if err == nil && !done {
-		err = &Error{"delete " + name, errNotDeleted}
+		err = &Error{"delete " + name, ErrNotDeleted}
 	}
 	return err
 }

@@ -79,6 +79,9 @@ func (p *Provisioner) verifyBackups(ctx context.Context, run *task.Run) error {
 		if err := p.store.NoteVerification(ctx, b.ID, problem); err != nil {
 			return fmt.Errorf("record the verification of the backup %s: %w", b.ID, err)
 		}
+		if err := run.Advance(ctx, "Verified backup "+b.ID); err != nil {
+			return err
+		}
 	}
 	return errors.Join(failed...)
 }

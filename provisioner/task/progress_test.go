@@ -62,6 +62,16 @@ func TestStalled(t *testing.T) {
 			expect(r.sentence, !r.further)
 		}
 		anHourLater()
+		if err := run.Advance(ctx, "a part is done"); err != nil {
+			t.Error(err)
+		}
+		expect("a part of the step", false)
+		anHourLater()
+		if err := run.ReportDone(ctx, "1 MiB of the next part", "copy", 1); err != nil {
+			t.Error(err)
+		}
+		expect("the beginning of the next part", false)
+		anHourLater()
 		if err := run.Report(ctx, "a sentence"); err != nil {
 			t.Error(err)
 		}

@@ -89,6 +89,15 @@ func (r *Run) ReportDone(ctx context.Context, sentence, work string, done uint64
 	return r.execution.progress(ctx, sentence, further)
 }
 
+// Advance is Report for a step that has finished a part of its work, which no attempt does again. From here, ReportDone
+// counts anew.
+func (r *Run) Advance(ctx context.Context, sentence string) error {
+	if err := r.Remember(furthestKey, struct{}{}); err != nil {
+		return err
+	}
+	return r.execution.progress(ctx, sentence, true)
+}
+
 // adviceKey is the key under which a task remembers what Advise was called with.
 const adviceKey = "advice"
 

@@ -39,11 +39,11 @@ func upgradeTo(i store.Instance, to plan.Plan) (string, error) {
 }
 
 // Upgradable returns the version to which an update without a change of plan upgrades a dedicated server that has a
-// version, and false if it upgrades it to none.
+// version, and false if it upgrades it to none, as with groups.
 func Upgradable(of plan.Plan, has launcher.Version) (to launcher.Version, can bool) {
 	to = launcher.Version{Flavour: of.Flavour, Version: of.Version}
-	return to, of.Version != "" && has.Version != "" && to.Flavour == has.Flavour && !has.Is(to.Flavour, to.Version) &&
-		launcher.CompareVersions(to.Version, has.Version) > 0
+	return to, of.Members == 0 && of.Version != "" && has.Version != "" && to.Flavour == has.Flavour &&
+		!has.Is(to.Flavour, to.Version) && launcher.CompareVersions(to.Version, has.Version) > 0
 }
 
 // recordUpgradeBackup records the backup before an upgrade, whose id it puts into the request.

@@ -194,7 +194,7 @@ func (s *Store) DeleteFinishedTasks(ctx context.Context, age time.Duration) (del
 // cleanup already, Abort changes nothing and returns ErrNotFound. Only tasks of undoable kinds may be aborted.
 func (s *Store) Abort(ctx context.Context, id int64, description, lastError string) (Task, error) {
 	return oneRow(ctx, s.pool, scanTask, `UPDATE task SET phase = 'cleanup', step = '', attempt = 0, description = $2,
-			last_error = $3, epoch = epoch + 1, run_at = least(run_at, now())
+			last_error = $3, epoch = epoch + 1, run_at = least(run_at, now()), progressed_at = now()
 		WHERE id = $1 AND `+notEnded+` AND phase = 'forward'
 		RETURNING `+taskColumns, id, description, lastError)
 }

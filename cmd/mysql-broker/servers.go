@@ -40,9 +40,9 @@ longer configured. The command queries each for its state:
   not-configured   the broker has no address for it, and can do nothing with its instances
 
 With --dedicated, list the recorded dedicated servers with their launchers and instances, without querying them. If the
-environment has their launchers, upgrade is the version to which "mysql-broker upgrade" brings a server. With a
-launcher for Kubernetes, trouble says why a server does not run: node-lost, evicted, out-of-memory, crashing, no-image
-or no-node.
+environment has their launchers, upgrade is the version to which "mysql-broker upgrade" brings a server, and trouble
+says why a server does not run: volume-full or, with a launcher for Kubernetes, also node-lost, evicted, out-of-memory,
+crashing, not-ready, no-image or no-node.
 
 ` + jsonHelp + ` A shared server has server, kind, state, reason (why it
 is not ok), recommended_settings (missing lines for its option file that isolate tenants), flavour, version,

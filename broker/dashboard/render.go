@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
@@ -22,7 +23,7 @@ var templates = func() map[string]*template.Template {
 	shared := template.Must(template.New("").Funcs(template.FuncMap{
 		"asset": assets.Path, "bytes": bytesText, "mebibytes": mebibytesText, "time": timeText,
 		"stamp": stampText, "took": tookText, "percent": percent, "path": InstancePath, "token": task.Token, "plural": plural,
-		"capital": capital,
+		"capital": capital, "shell": shellText,
 	}).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
 	all := map[string]*template.Template{}
 	for _, name := range []string{"instance.html", "overview.html", "instances.html", "tasks.html", "findings.html",
@@ -130,6 +131,16 @@ func plural(n int, one, many string) string {
 	}
 	return fmt.Sprintf("%d %s", n, many)
 }
+
+// shellText quotes a name, if it needs that, for a command that users copy into a shell.
+func shellText(s string) string {
+	if plainWord.MatchString(s) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
 func capital(s string) string {
 	if s == "" {

@@ -91,13 +91,14 @@ func (ts tasks) hangCommits(t *testing.T) (end func()) {
 	return end
 }
 
-// awaitHangingCommit waits until a commit of the brokers' hangs.
+// awaitHangingCommit waits until a commit of the brokers' that writes an instance hangs.
 func (ts tasks) awaitHangingCommit(t *testing.T) {
 	t.Helper()
 	testdrive.Eventually(t, time.Minute, "a commit hangs", func() bool {
 		var hanging bool
-		err := ts.pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity
-			WHERE application_name = 'mysql-broker' AND wait_event = 'SyncRep')`).Scan(&hanging)
+		err := ts.pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity JOIN pg_locks l USING (pid)
+			WHERE application_name = 'mysql-broker' AND wait_event = 'SyncRep'
+				AND l.relation = 'instance'::regclass AND l.mode = 'RowExclusiveLock')`).Scan(&hanging)
 		return err == nil && hanging
 	})
 }

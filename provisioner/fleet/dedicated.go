@@ -22,6 +22,8 @@ const (
 	adminUser = "broker_admin"
 	// checkAccount is an account that logs in once while a server is being provisioned, and is then dropped.
 	checkAccount = "broker_check"
+	// offerInterval is when another broker is to look whether it offers the version of an upgrade.
+	offerInterval = 2 * time.Second
 	// answerTimeout bounds how long Visit waits for the login.
 	answerTimeout = 5 * time.Second
 )
@@ -130,8 +132,9 @@ func (f *Fleet) Upgrade(ctx context.Context, i store.Instance, size Size, report
 				launcher.CompareVersions(v.Version, s.Version) > 0
 		})
 		if !found && !replaced { // a broker with another configuration has it
-			return launcher.Endpoint{}, task.RequeueElsewhere(fmt.Errorf("%s is wanted, and this broker's launcher offers %v",
-				launcher.Version{Flavour: s.Flavour, Version: s.Version}, offered))
+			wanted := launcher.Version{Flavour: s.Flavour, Version: s.Version}
+			return launcher.Endpoint{}, fmt.Errorf("%s is wanted, and this broker's launcher offers %v: %w", wanted, offered,
+				task.Pending(offerInterval, fmt.Sprintf("Waiting for a broker that offers %s", wanted)))
 		}
 		return l.Upgrade(ctx, s, report)
 	})

@@ -85,8 +85,8 @@ func TestUpgradeTroubled(t *testing.T) {
 		with := disk.Start(t, older)
 		testdrive.Eventually(t, time.Minute, "the older broker leaves the upgrade to others", func() bool {
 			var recorded string
-			ts.scan(t, &recorded, "SELECT last_error FROM task WHERE state = 'in progress'")
-			return strings.Contains(recorded, "this broker's launcher offers")
+			ts.scan(t, &recorded, "SELECT description FROM task WHERE state = 'in progress'")
+			return strings.Contains(recorded, "Waiting for a broker that offers ")
 		})
 		with.Kill(t)
 		p = startPlatformBy(t, disk.Start, s, env)

@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"errors"
+	"os"
 	"sync"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 )
 
 const (
+	troubleAge      = time.Hour       // after which a log says nothing of the present
 	troubleLogBytes = 16 << 10        // of the end of a log, in which a full disk is looked for
 	troubleTime     = 2 * time.Second // for each server to respond, if the disk is full
 	looksAtOnce     = 64              // servers
@@ -51,7 +53,8 @@ func (l *Launcher) suffersFromFullDisk(ctx context.Context, sd serverDir) bool {
 	if err != nil || st.Phase != phaseReady {
 		return false
 	}
-	if saysDiskFull(errors.New(readLogEnd(sd, troubleLogBytes))) {
+	log, err := os.Stat(sd.logFile())
+	if err == nil && time.Since(log.ModTime()) < troubleAge && saysDiskFull(errors.New(readLogEnd(sd, troubleLogBytes))) {
 		return true
 	}
 	limited, cancel := context.WithTimeout(ctx, troubleTime)

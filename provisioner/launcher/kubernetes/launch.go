@@ -181,7 +181,13 @@ func (l *Launcher) makeObjects(ctx context.Context, s *server) error {
 		}
 	}
 	var set statefulSet
-	if err := l.api.apply(ctx, l.api.path(statefulSets, s.name), l.statefulSetOf(s), &set); err != nil {
+	var err error
+	if s.state.Host == "" { // the server was never ready, so that no upgrade can have begun
+		err = l.api.apply(ctx, l.api.path(statefulSets, s.name), l.statefulSetOf(s), &set)
+	} else {
+		err = l.applyWork(ctx, s, &set)
+	}
+	if err != nil {
 		return err
 	}
 	fault.Point("launch", "pod ordered")

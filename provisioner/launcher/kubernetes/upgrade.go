@@ -203,7 +203,8 @@ func (l *Launcher) expectWork(ctx context.Context, s *server) error {
 
 // applyWork applies the StatefulSet, unless another broker has continued the upgrade since s was read. That broker's
 // template must not be replaced by an older one, so the StatefulSet must be as it was before the Secret was read again.
-func (l *Launcher) applyWork(ctx context.Context, s *server) error {
+// into, which may be nil, gets the StatefulSet.
+func (l *Launcher) applyWork(ctx context.Context, s *server, into any) error {
 	path := l.api.path(statefulSets, s.name)
 	var known statefulSet
 	err := l.api.merge(ctx, path, struct{}{}, &known) // changes nothing; the broker has no right to get StatefulSets
@@ -215,7 +216,7 @@ func (l *Launcher) applyWork(ctx context.Context, s *server) error {
 	}
 	set := l.statefulSetOf(s)
 	set.Metadata.ResourceVersion = known.Metadata.ResourceVersion
-	err = l.api.apply(ctx, path, set, nil)
+	err = l.api.apply(ctx, path, set, into)
 	if isConflict(err) { // also if the cluster has reported on its pod
 		return launcher.NotYet(minPoll, "Waiting for the server's pod")
 	}
@@ -228,7 +229,7 @@ type workError struct{ error }
 // work replaces the pod by one that does the work of an upgrade, and returns nil when that has done it, or NotYet.
 // sentences are for users, by the container that runs.
 func (l *Launcher) work(ctx context.Context, s *server, sentences map[string]string) error {
-	if err := l.applyWork(ctx, s); err != nil {
+	if err := l.applyWork(ctx, s, nil); err != nil {
 		return err
 	}
 	fault.Point("upgrade", "pod ordered")
@@ -321,7 +322,7 @@ func later(a, b time.Time) time.Time {
 
 // endWork returns once the server runs again, and removes the copy.
 func (l *Launcher) endWork(ctx context.Context, s *server, spec launcher.Spec) (launcher.Endpoint, error) {
-	if err := l.applyWork(ctx, s); err != nil {
+	if err := l.applyWork(ctx, s, nil); err != nil {
 		return launcher.Endpoint{}, err
 	}
 	e, err := l.bringUp(ctx, s, spec)
@@ -337,7 +338,7 @@ func (l *Launcher) endWork(ctx context.Context, s *server, spec launcher.Spec) (
 
 // endPod replaces the pod of an upgrade that has ended by one that runs the server, and returns NotYet.
 func (l *Launcher) endPod(ctx context.Context, s *server, p pod) error {
-	if err := l.applyWork(ctx, s); err != nil {
+	if err := l.applyWork(ctx, s, nil); err != nil {
 		return err
 	}
 	if sentence := p.leaving(); sentence != "" {

@@ -18,6 +18,7 @@ type Tx struct {
 	conn   *pgxpool.Conn
 	keys   *Keyring
 	begun  bool // BEGIN was sent
+	plans  bool // genericPlans was sent
 	unsent []statement
 
 	failover *failover
@@ -56,7 +57,6 @@ func (s *Store) InTx(ctx context.Context, fn func(*Tx) error) error {
 	}
 	t := &Tx{conn: conn, keys: s.keys, failover: &s.failover, actor: s.actor}
 	defer t.end()
-	t.write("plan each statement once", genericPlans)
 	if err := fn(t); err != nil {
 		return explain(ctx, err)
 	}
@@ -172,6 +172,10 @@ func (t *Tx) send(ctx context.Context, limit time.Duration, batch *pgx.Batch) (e
 	defer cancel()
 	sent := t.unsent
 	t.unsent = nil
+	if !t.plans {
+		batch.Queue(genericPlans)
+		t.plans = true
+	}
 	for _, s := range sent {
 		batch.Queue(s.sql, s.args...)
 	}

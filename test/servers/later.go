@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"mysql-broker/provisioner/launcher"
@@ -65,6 +66,9 @@ func renumber(b mysqld.Binary, version, dir string) error {
 	if err := LinkTree(b, dir); err != nil {
 		return err
 	}
+	// A program cannot be executed while a child that another test has just forked still has it open for writing.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	return os.WriteFile(filepath.Join(dir, "bin", filepath.Base(b.Path)), program, 0o755)
 }
 

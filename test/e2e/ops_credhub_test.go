@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -84,16 +85,24 @@ func (d *credHubDesk) readAs(t *testing.T, reader, name string) credentials {
 // expectOnly fails the test unless CredHub has exactly these credentials, each with one permission.
 func (d *credHubDesk) expectOnly(t *testing.T, names ...string) {
 	t.Helper()
-	if there, permissions := d.hub.Contents(); len(there) != len(names) || len(permissions) != len(names) {
+	if there, permissions := d.contents(); len(there) != len(names) || len(permissions) != len(names) {
 		t.Errorf("CredHub has %v and %v, wanted %v", there, permissions, names)
 	}
+}
+
+// contents returns what CredHub has, without the credential that the broker stores and deletes to see whether it may.
+func (d *credHubDesk) contents() (names []string, permissions []credhub.Permission) {
+	const probe = "/probe/credentials"
+	names, permissions = d.hub.Contents()
+	return slices.DeleteFunc(names, func(name string) bool { return strings.HasSuffix(name, probe) }),
+		slices.DeleteFunc(permissions, func(p credhub.Permission) bool { return strings.HasSuffix(p.Path, probe) })
 }
 
 // awaitOnly waits until CredHub has this many credentials and as many permissions.
 func (d *credHubDesk) awaitOnly(t *testing.T, want int) {
 	t.Helper()
 	testdrive.Eventually(t, time.Minute, "CredHub has what it should", func() bool {
-		there, permissions := d.hub.Contents()
+		there, permissions := d.contents()
 		return len(there) == want && len(permissions) == want
 	})
 }

@@ -34,7 +34,7 @@ func (in Inspector) Inspect(ids []string,
 	for _, name := range i.list(filepath.Join(dir, "trash")) {
 		i.report("Orphan: %s in the launcher's trash.", name)
 	}
-	for _, name := range i.list(filepath.Join(dir, "templates")) {
+	for _, name := range i.ownTemplates(filepath.Join(dir, "templates")) {
 		if name == "tmp" || strings.HasSuffix(name, ".unfinished") || strings.HasSuffix(name, ".sql") {
 			i.report("Orphan: %s among the launcher's templates.", name)
 		}
@@ -55,6 +55,14 @@ func (in Inspector) Inspect(ids []string,
 		}
 	}
 	return i.found, i.problems
+}
+
+// ownTemplates lists the templates, unless the launcher shares those of others, which may be making one.
+func (i *inspection) ownTemplates(dir string) []string {
+	if at, err := os.Lstat(dir); err == nil && at.Mode()&fs.ModeSymlink != 0 {
+		return nil
+	}
+	return i.list(dir)
 }
 
 // inspection collects the differences.

@@ -197,9 +197,9 @@ func TestRestoreInPlace(t *testing.T) {
 		other := p.provisioned(t, "shared-small", body{"context": cloudFoundry})
 		_, c := other.bound(t, nil)
 		fill(t, c.open(t), 0)
-		// In one statement, because the broker may act as soon as the quota is reached, and such a backup fits.
-		exec(t, c.open(t), fmt.Sprintf(`INSERT INTO filler (content)
-			SELECT REPEAT('x', 1 << 20) FROM information_schema.columns LIMIT %d`, quotaSmall+4))
+		// By an administrator, as the broker ends sessions of applications once the quota is reached: such a backup fits.
+		exec(t, p.admin(t), fmt.Sprintf(`INSERT INTO %s.filler (content)
+			SELECT REPEAT('x', 1 << 20) FROM information_schema.columns LIMIT %d`, c.Database, quotaSmall+4))
 		awaitRefused(t, c.open(t))
 		operation := other.restoreBackup(t, backup, "db").Expect(t, http.StatusAccepted).String("operation")
 		full := backupIn(t, other.await(t, operation))

@@ -308,11 +308,12 @@ func (f *Fleet) CheckLogin(ctx context.Context, at store.Location, database, pas
 	}
 	var errs []error
 	for _, address := range addresses {
-		errs = append(errs, mysqladmin.CheckLogin(ctx, mysqladmin.Config{Name: at.Server, Addr: address,
-			User: checkAccount, Password: password, CA: e.CACertificate, MaxConns: 1}, database))
+		err := mysqladmin.CheckLogin(ctx, mysqladmin.Config{Name: at.Server, Addr: address,
+			User: checkAccount, Password: password, CA: e.CACertificate, MaxConns: 1}, database)
+		if err == nil {
+			return admin.DropAccount(ctx, checkAccount)
+		}
+		errs = append(errs, err)
 	}
-	if !slices.Contains(errs, nil) {
-		return fmt.Errorf("log in to the new server: %w", errors.Join(errs...))
-	}
-	return admin.DropAccount(ctx, checkAccount)
+	return fmt.Errorf("log in to the new server: %w", errors.Join(errs...))
 }

@@ -46,13 +46,9 @@ func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec,
 	}
 	defer unlock()
 	fault.Point("launch", "directory made")
-	st, err := sd.loadState()
-	if err != nil && !errors.Is(err, launcher.ErrNotFound) {
+	st, err := sd.reported(ctx, "Preparing the data directory", report)
+	if err != nil {
 		return launcher.Endpoint{}, err
-	}
-	report("Preparing the data directory")
-	if ctx.Err() != nil { // the report may have found that another broker has the work
-		return launcher.Endpoint{}, fmt.Errorf("server %s: %w", sd.id, context.Cause(ctx))
 	}
 	if st, err = l.abandonUpgrade(ctx, sd, st); err != nil {
 		return launcher.Endpoint{}, err
@@ -64,9 +60,8 @@ func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec,
 	}
 	var written <-chan error
 	if st.Phase != phaseReady {
-		if kept, err := sd.kept(); kept || err != nil { // its state was lost, or it is partly destroyed
-			return launcher.Endpoint{}, fmt.Errorf("server %s: cannot start over: %w", sd.id,
-				errors.Join(launcher.ErrKept, err))
+		if err := sd.mayStartOver(); err != nil {
+			return launcher.Endpoint{}, err
 		}
 		st = state{
 			Phase: phaseLaunching, Flavour: program.Flavour, Version: program.Version,
@@ -81,16 +76,45 @@ func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec,
 	if err := l.bringUp(ctx, sd, &st, spec, report); err != nil {
 		return launcher.Endpoint{}, err
 	}
-	if written != nil {
-		if err := <-written; err != nil {
-			return launcher.Endpoint{}, fmt.Errorf("server %s: %w", sd.id, err)
-		}
+	if err := wait(written); err != nil {
+		return launcher.Endpoint{}, fmt.Errorf("server %s: %w", sd.id, err)
 	}
 	// The report is recorded in parallel; waiting for it would delay every launch.
 	var reported sync.WaitGroup
 	defer reported.Wait()
 	reported.Go(func() { report("Securing the admin account") })
 	return l.answerFor(ctx, sd, st, spec)
+}
+
+// reported reads the state of a server that is being launched, which is empty if the server is new, and reports to
+// users. That may find that another broker has the work.
+func (d serverDir) reported(ctx context.Context, progress string, report func(string)) (state, error) {
+	st, err := d.loadState()
+	if err != nil && !errors.Is(err, launcher.ErrNotFound) {
+		return state{}, err
+	}
+	report(progress)
+	if ctx.Err() != nil {
+		return state{}, fmt.Errorf("server %s: %w", d.id, context.Cause(ctx))
+	}
+	return st, nil
+}
+
+// mayStartOver returns an error if a server that is not ready may hold data: its state was lost, or it is partly
+// destroyed.
+func (d serverDir) mayStartOver() error {
+	if kept, err := d.kept(); kept || err != nil {
+		return fmt.Errorf("server %s: cannot start over: %w", d.id, errors.Join(launcher.ErrKept, err))
+	}
+	return nil
+}
+
+// wait returns what the channel yields, or nil for none.
+func wait(written <-chan error) error {
+	if written == nil {
+		return nil
+	}
+	return <-written
 }
 
 // instanceOf returns the directory of a server. It refuses names and passwords that would need escaping in SQL.

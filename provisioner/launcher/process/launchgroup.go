@@ -34,18 +34,13 @@ func (l *Launcher) launchGroup(ctx context.Context, sd serverDir, spec launcher.
 		return launcher.Endpoint{}, err
 	}
 	defer unlock()
-	st, err := sd.loadState()
-	if err != nil && !errors.Is(err, launcher.ErrNotFound) {
+	st, err := sd.reported(ctx, "Preparing the data directories", report)
+	if err != nil {
 		return launcher.Endpoint{}, err
 	}
-	report("Preparing the data directories")
-	if ctx.Err() != nil { // the report may have found that another broker has the work
-		return launcher.Endpoint{}, fmt.Errorf("server %s: %w", sd.id, context.Cause(ctx))
-	}
 	if st.Phase != phaseReady {
-		if kept, err := sd.kept(); kept || err != nil {
-			return launcher.Endpoint{}, fmt.Errorf("server %s: cannot start over: %w", sd.id,
-				errors.Join(launcher.ErrKept, err))
+		if err := sd.mayStartOver(); err != nil {
+			return launcher.Endpoint{}, err
 		}
 		st = state{Phase: phaseLaunching, Flavour: program.Flavour, Version: program.Version,
 			Host: cmp.Or(st.Host, l.cfg.Host), MemoryMB: spec.MemoryMB, StorageMB: spec.StorageMB, Labels: spec.Labels}
@@ -143,14 +138,6 @@ func (l *Launcher) launchMember(ctx context.Context, sd serverDir, st state, n i
 	// What the group writes must not come before this.
 	return errors.Join(l.onMember(ctx, m, func(c memberConn) error { return c.exec("SET GLOBAL super_read_only=ON") }),
 		os.Remove(m.initFile()), wait(written))
-}
-
-// wait returns what the channel yields, or nil for none.
-func wait(written <-chan error) error {
-	if written == nil {
-		return nil
-	}
-	return <-written
 }
 
 func (d serverDir) hasKeys() bool {

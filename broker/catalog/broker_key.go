@@ -31,32 +31,43 @@ func readBrokerKey(parent *object) plan.Plan {
 		MaxBindings:    DefaultMaxBindings,
 		TLS:            o.tls(),
 	}
-	if bindings := o.positive("max_bindings"); bindings != nil {
-		made.MaxBindings = *bindings
-	}
-	if events := o.flag("events"); events != nil {
-		made.Events = *events
-	}
-	if crosses := o.flag("allow_cross_space"); crosses != nil {
-		made.AllowCrossSpace = *crosses
-	}
+	keep(o.positive("max_bindings"), &made.MaxBindings)
+	keep(o.flag("events"), &made.Events)
+	keep(o.flag("allow_cross_space"), &made.AllowCrossSpace)
 	made.KeepDeletedDays = o.days("keep_deleted_days")
 	if o.has("shared_role") {
-		made.SharedRole = plan.Role(o.oneOf("shared_role", string(plan.ReadOnly), string(plan.ReadWrite), string(plan.Admin)))
+		made.SharedRole = plan.Role(o.oneOf("shared_role", string(plan.ReadOnly), string(plan.ReadWrite),
+			string(plan.Admin)))
 	}
 	made.MaxBindingTTL = o.ttl("max_binding_ttl")
 	made.Limits = readLimits(o)
 	made.Backups = readBackups(o)
-	if archives := o.flag("archive_binary_logs"); archives != nil {
-		made.ArchiveLogs = *archives
+	readServer(o, &made)
+	switch made.Kind {
+	case plan.Shared:
+		checkShared(o, made)
+	case plan.Dedicated:
+		checkDedicated(o, made)
+		checkMembers(o, made)
 	}
-	memory := o.positive("memory_mb")
-	if memory != nil {
-		made.MemoryMB = *memory
+	o.close()
+	return made
+}
+
+// keep stores a value that the catalog has.
+func keep[T any](found, into *T) {
+	if found != nil {
+		*into = *found
 	}
-	if cpu := o.positive("milli_cpu"); cpu != nil {
-		made.MilliCPU = *cpu
-	}
+}
+
+var serverVersion = regexp.MustCompile(`^[0-9]+(\.[0-9]+){0,2}$`)
+
+// readServer reads the keys that describe an instance's own server.
+func readServer(o *object, made *plan.Plan) {
+	keep(o.flag("archive_binary_logs"), &made.ArchiveLogs)
+	keep(o.positive("memory_mb"), &made.MemoryMB)
+	keep(o.positive("milli_cpu"), &made.MilliCPU)
 	if members := o.positive("members"); members != nil && *members > 1 {
 		made.Members = *members
 	}
@@ -72,28 +83,21 @@ func readBrokerKey(parent *object) plan.Plan {
 		}
 	}
 	made.Placement = readPlacement(o)
-	switch made.Kind {
-	case plan.Shared:
-		if o.has("memory_mb") {
-			o.reject("memory_mb", "left out: a shared plan has no memory of its own")
-		}
-		if made.ArchiveLogs {
-			o.reject("archive_binary_logs", "left out: shared servers have the binary logs of all tenants together")
-		}
-		for _, key := range append([]string{"launcher", "members", "milli_cpu", "flavour", "version"}, placementKeys...) {
-			if o.has(key) {
-				o.reject(key, "left out: shared servers run already")
-			}
-		}
-	case plan.Dedicated:
-		checkDedicated(o, made)
-		checkMembers(o, made)
-	}
-	o.close()
-	return made
 }
 
-var serverVersion = regexp.MustCompile(`^[0-9]+(\.[0-9]+){0,2}$`)
+func checkShared(o *object, made plan.Plan) {
+	if o.has("memory_mb") {
+		o.reject("memory_mb", "left out: a shared plan has no memory of its own")
+	}
+	if made.ArchiveLogs {
+		o.reject("archive_binary_logs", "left out: shared servers have the binary logs of all tenants together")
+	}
+	for _, key := range append([]string{"launcher", "members", "milli_cpu", "flavour", "version"}, placementKeys...) {
+		if o.has(key) {
+			o.reject(key, "left out: shared servers run already")
+		}
+	}
+}
 
 func checkDedicated(o *object, made plan.Plan) {
 	if made.Async != "" && made.Async != plan.AsyncRequired {

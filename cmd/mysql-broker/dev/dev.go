@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"mysql-broker/broker/catalog"
@@ -45,7 +46,8 @@ type Config struct {
 
 // Run starts everything, prints how to use it, and stops everything when ctx ends.
 func Run(ctx context.Context, cfg Config) (err error) {
-	c, err := catalog.Load(cmp.Or(cfg.CatalogPath, "catalog.yml"))
+	cfg.CatalogPath = cmp.Or(cfg.CatalogPath, "catalog.yml")
+	c, err := catalog.Load(cfg.CatalogPath)
 	if err != nil {
 		return err
 	}
@@ -61,81 +63,37 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	secrets.Password = cmp.Or(cfg.Password, secrets.Password)
 	fmt.Fprintf(cfg.Out, "Starting PostgreSQL, a shared server and the broker in %s …\n", dir)
 
-	// What was started last is stopped first, each with time of its own: ctx has ended by then.
-	var stops []func(context.Context) error
+	var parts parts
 	defer func() {
 		if ctx.Err() != nil {
 			err = nil // what failed as it started, failed because it was interrupted
 		}
-		if len(stops) > 0 {
-			fmt.Fprintln(cfg.Out, "\nStopping everything; the data stay.")
-		}
-		for _, stop := range stops {
-			ctx, cancel := context.WithTimeout(context.Background(), stopTime)
-			err = errors.Join(err, stop(ctx))
-			cancel()
-		}
+		err = errors.Join(err, parts.stop(cfg.Out))
 	}()
-	started := func(stop func(context.Context) error) {
-		stops = append([]func(context.Context) error{stop}, stops...)
-	}
-
 	postgres, err := pgcluster.Start(ctx, pgcluster.Config{Dir: filepath.Join(dir, "postgres"), Durable: true,
 		Logger: cfg.Logger})
 	if err != nil {
 		return fmt.Errorf("start PostgreSQL: %w\n(one `mysql-broker dev` at a time works in a directory; "+
 			"MYSQL_BROKER_DEV_DIR and PORT make room for another)", err)
 	}
-	started(postgres.Stop)
+	parts.started(postgres.Stop)
 	binary, err := mysqld.ChooseBinary(cfg.Mysqld)
 	if err != nil {
 		return err
 	}
 	sharedServers, server, err := startShared(ctx, cfg, filepath.Join(dir, "shared"), binary, secrets)
 	if sharedServers != nil {
-		started(sharedServers.StopAll)
+		parts.started(sharedServers.StopAll)
 	}
 	if err != nil {
 		return fmt.Errorf("start the shared server: %w", err)
 	}
-	keys, err := store.ParseKeyset(secrets.Keyset)
+	broker, err := startBroker(ctx, cfg, surroundings{dir: dir, secrets: secrets, postgresURL: postgres.URL(),
+		shared: server, binary: binary}, c, &parts)
 	if err != nil {
 		return err
 	}
-	dedicated := map[string]string{"LAUNCHER": launchers.Here, "LAUNCHER_DIR": filepath.Join(dir, "dedicated"),
-		"LAUNCHER_SPARES": "0", "LAUNCHER_MYSQLD": binary.Path}
-	configured, err := launchers.Configure(dedicated["LAUNCHER"], func(name string) string { return dedicated[name] })
-	if err != nil {
-		return err
-	}
-	backups := filepath.Join(dir, "backups")
-	broker, err := app.Start(ctx, config.Config{Bind: "127.0.0.1", Port: cfg.Port, Username: secrets.Username,
-		Password: secrets.Password, PostgresURL: postgres.URL(), Keys: keys,
-		Shared: []shared.Config{server}, Launchers: configured, Quota: config.DefaultQuota(),
-		ArchiveEach: config.DefaultArchiveEach(),
-		Backups:     config.InDirectory(backups),
-		SignIn:      config.SignIn{Announce: func(link string) { printLink(cfg.Out, link) }}}, c, cfg.Logger)
-	if err != nil {
-		return err
-	}
-	for _, l := range stoppable(broker) {
-		started(l.StopAll)
-	}
-	started(func(context.Context) error { broker.Close(); return nil })
-	for _, l := range stoppable(broker) {
-		if err := l.StartAll(ctx); err != nil {
-			cfg.Logger.Warn("a dedicated server did not start; it is tried again", "error", err)
-		}
-	}
-	url := fmt.Sprintf("http://127.0.0.1:%d", broker.Port())
-	if err := writeClientConfig(filepath.Join(dir, "client.json"), url, secrets); err != nil {
-		return err
-	}
-	if err := writeEnvironment(dir, cmp.Or(cfg.CatalogPath, "catalog.yml"), postgres.URL(), secrets.Keyset, server,
-		backups, dedicated); err != nil {
-		return err
-	}
-	printUsage(cfg.Out, url, binary, secrets)
+	printUsage(cfg.Out, urlOf(broker), binary, secrets)
 	printLink(cfg.Out, broker.SignIn().Link())
 	select {
 	case <-ctx.Done():
@@ -146,6 +104,73 @@ func Run(ctx context.Context, cfg Config) (err error) {
 		return err
 	}
 }
+
+// parts stops what was started, the last first.
+type parts []func(context.Context) error
+
+func (p *parts) started(stop func(context.Context) error) { *p = append(*p, stop) }
+
+// stop gives each part time of its own: the context of the run has ended by then.
+func (p parts) stop(out io.Writer) (err error) {
+	if len(p) > 0 {
+		fmt.Fprintln(out, "\nStopping everything; the data stay.")
+	}
+	for _, stop := range slices.Backward(p) {
+		ctx, cancel := context.WithTimeout(context.Background(), stopTime)
+		err = errors.Join(err, stop(ctx))
+		cancel()
+	}
+	return err
+}
+
+// surroundings are what the broker works with.
+type surroundings struct {
+	dir         string
+	secrets     secrets
+	postgresURL string
+	shared      shared.Config
+	binary      mysqld.Binary
+}
+
+// startBroker starts the broker and the dedicated servers of earlier runs, and writes what commands need to find it.
+func startBroker(ctx context.Context, cfg Config, in surroundings, c *catalog.Catalog, p *parts) (*app.App, error) {
+	keys, err := store.ParseKeyset(in.secrets.Keyset)
+	if err != nil {
+		return nil, err
+	}
+	dedicated := map[string]string{"LAUNCHER": launchers.Here, "LAUNCHER_DIR": filepath.Join(in.dir, "dedicated"),
+		"LAUNCHER_SPARES": "0", "LAUNCHER_MYSQLD": in.binary.Path}
+	configured, err := launchers.Configure(dedicated["LAUNCHER"], func(name string) string { return dedicated[name] })
+	if err != nil {
+		return nil, err
+	}
+	backups := filepath.Join(in.dir, "backups")
+	broker, err := app.Start(ctx, config.Config{Bind: "127.0.0.1", Port: cfg.Port, Username: in.secrets.Username,
+		Password: in.secrets.Password, PostgresURL: in.postgresURL, Keys: keys,
+		Shared: []shared.Config{in.shared}, Launchers: configured, Quota: config.DefaultQuota(),
+		ArchiveEach: config.DefaultArchiveEach(),
+		Backups:     config.InDirectory(backups),
+		SignIn:      config.SignIn{Announce: func(link string) { printLink(cfg.Out, link) }}}, c, cfg.Logger)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range stoppable(broker) {
+		p.started(l.StopAll)
+	}
+	p.started(func(context.Context) error { broker.Close(); return nil })
+	for _, l := range stoppable(broker) {
+		if err := l.StartAll(ctx); err != nil {
+			cfg.Logger.Warn("a dedicated server did not start; it is tried again", "error", err)
+		}
+	}
+	if err := writeClientConfig(filepath.Join(in.dir, "client.json"), urlOf(broker), in.secrets); err != nil {
+		return nil, err
+	}
+	return broker, writeEnvironment(in.dir, cfg.CatalogPath, in.postgresURL, in.secrets.Keyset, in.shared, backups,
+		dedicated)
+}
+
+func urlOf(broker *app.App) string { return fmt.Sprintf("http://127.0.0.1:%d", broker.Port()) }
 
 // stoppable are the broker's launchers whose servers can be stopped.
 func stoppable(broker *app.App) (all []launcher.Stopper) {

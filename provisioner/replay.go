@@ -5,109 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
 
-	"mysql-broker/provisioner/archive"
 	"mysql-broker/provisioner/backup"
 	"mysql-broker/provisioner/binlog"
 	"mysql-broker/provisioner/fault"
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/mysqladmin"
-	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/task"
 	"mysql-broker/provisioner/transfer"
 	"mysql-broker/store"
 )
-
-// markKey is the key under which a task remembers where in an archive of binary logs its backup was taken.
-const markKey = "mark"
-
-// mark records in the manifest of a backup where in the archive of the server's binary logs it is taken, if there is
-// one.
-func (b backingUp) mark(ctx context.Context, admin *mysqladmin.Server, m *backup.Manifest, o *transfer.Options) error {
-	if !b.planOf(b.instance).ArchiveLogs || b.instance.Location.Shared() {
-		return nil
-	}
-	has, err := admin.BinaryLogs(ctx)
-	if err != nil || !has.On {
-		return err
-	}
-	l, err := archive.Begin(ctx, b.store, b.instance, has)
-	if err != nil {
-		return fmt.Errorf("record the archive of binary logs: %w", err)
-	}
-	if l.Server != b.instance.Location.Server {
-		return nil
-	}
-	mark := &backup.Mark{Log: l.ID, Database: b.instance.Database}
-	m.BinaryLog = mark
-	o.Locked = func(ctx context.Context) error {
-		now, err := admin.BinaryLogs(ctx)
-		mark.At, mark.Time = now.End, now.Now
-		return err
-	}
-	o.Described = func(ctx context.Context) error {
-		now, err := admin.BinaryLogs(ctx)
-		mark.Settled = now.End
-		return err
-	}
-	return nil
-}
-
-// backupBefore finds the backup from which a restore to a time begins. name is its id, or that of its instance.
-func (p *Provisioner) backupBefore(ctx context.Context, of plan.Plan, name string,
-	until time.Time) (b store.Backup, err error) {
-	if of.Kind != plan.Dedicated {
-		return b, refuse(Invalid, "Plan %s cannot restore to a time. Choose a dedicated plan, or leave restore_to_time out.",
-			of.Name)
-	}
-	all, err := p.store.Windows(ctx, name)
-	if err != nil {
-		return b, fmt.Errorf("list the times to restore to: %w", err)
-	}
-	if len(all) == 0 {
-		return b, refuse(Invalid, "%s cannot be restored to a time: its plan archives no binary logs, or has done so only "+
-			"since its latest backup. Leave restore_to_time out to restore a backup.", name)
-	}
-	for _, w := range all {
-		if !until.Before(w.From) && !until.After(w.Until) {
-			return p.store.Backup(ctx, w.BackupID)
-		}
-	}
-	return b, refuse(Invalid, "The time %s is not possible. %s can be restored to any time %s.",
-		until.Format(time.RFC3339Nano), name, possible(all))
-}
-
-// possible says between which times a restore is possible, in full seconds.
-func possible(all []store.Window) (text string) {
-	for n, w := range Periods(all) {
-		if n > 0 {
-			text += ", or "
-		}
-		text += fmt.Sprintf("between %s and %s", w.From.Format(time.RFC3339), w.Until.Format(time.RFC3339))
-	}
-	return text
-}
-
-// Periods joins windows of the same archive. Their ends are rounded to full seconds within them. The latest is first.
-func Periods(all []store.Window) (joined []store.Window) {
-	for _, w := range all {
-		w.From = w.From.Add(time.Second - 1).UTC().Truncate(time.Second)
-		w.Until = w.Until.UTC().Truncate(time.Second)
-		if last := len(joined) - 1; last >= 0 && joined[last].LogID == w.LogID {
-			if w.From.Before(joined[last].From) { // the server's clock may have been set back
-				joined[last].From = w.From
-			}
-			continue
-		}
-		if !w.Until.Before(w.From) {
-			joined = append(joined, w)
-		}
-	}
-	return joined
-}
 
 // replaying is the key under which the task remembers that it has begun to change what the backup had.
 const replaying = "replaying"
@@ -199,78 +110,96 @@ var errMissing = errors.New("it is not in the object store")
 
 // replayAll replays the segments from the position of the backup on.
 func (f filling) replayAll(ctx context.Context, r *binlog.Replay, m backup.Manifest, recorded store.BinaryLog) error {
+	at, end := m.BinaryLog.At, binlog.Position{File: recorded.File, Offset: recorded.Position}
+	if !at.Before(end) { // nothing was written since
+		return nil
+	}
 	log, err := f.vault.Log(ctx, m.InstanceID, m.BinaryLog.Log)
-	if errors.Is(err, backup.ErrNotFound) && recorded.File == m.BinaryLog.At.File &&
-		recorded.Position <= m.BinaryLog.At.Offset { // nothing was written since
-		return nil
-	}
 	if err != nil {
 		return &transfer.SourceError{Err: err}
 	}
-	all, err := f.vault.Segments(ctx, log)
+	segments, err := f.vault.Segments(ctx, log)
 	if err != nil {
 		return &transfer.SourceError{Err: err}
 	}
-	at := m.BinaryLog.At
-	end := binlog.Position{File: recorded.File, Offset: recorded.Position}
-	if !at.Before(end) {
-		return nil
-	}
-	first := 0
-	for first+1 < len(all) && !at.Before(all[first+1]) {
-		first++
-	}
-	if first == len(all) || at.Before(all[first]) {
+	segments = since(segments, at)
+	if len(segments) == 0 {
 		return errGap(recorded, at, errMissing)
 	}
 	if err := r.Begin(ctx, at); err != nil {
 		return err
 	}
-	var failure error
-	ended := false
-	for n := first; n < len(all) && !ended; n++ {
-		segment := all[n]
-		reached, _, err := f.vault.ReadSegment(ctx, log, segment, func(head backup.SegmentHead, in io.Reader) error {
-			skip := int64(0)
-			switch {
-			case n == first && segment.File == at.File:
-				skip = at.Offset - segment.Offset
-				r.Format(head.Format)
-			case head.Previous != at:
-				failure = errGap(recorded, at, errMissing)
-				return failure
-			case segment.File != at.File:
-				if failure = r.NextFile(segment.File); failure != nil {
-					return failure
-				}
-			}
-			if _, err := io.CopyN(io.Discard, in, skip); err != nil {
-				failure = errGap(recorded, at, err)
-				return failure
-			}
-			ended, failure = r.Read(ctx, in, binlog.Part{After: head.After, Target: head.Target,
-				Until: head.Until})
-			return failure
-		})
-		// First: the replay also fails at the damage, with an error that says less.
-		if _, damaged := errors.AsType[*backup.DamagedError](err); damaged {
-			return errGap(recorded, at, err)
+	s := segmentReplay{Replay: r, vault: f.vault, log: log, recorded: recorded, at: at}
+	for n, segment := range segments {
+		if ended, err := s.replay(ctx, segment, n == 0); ended || err != nil {
+			return err
 		}
-		if failure != nil {
-			return unsupported(failure)
-		}
-		if err != nil {
-			return &transfer.SourceError{Err: err}
-		}
-		at = reached
 	}
-	if !ended && at.Before(end) {
-		return errGap(recorded, at, errMissing)
-	}
-	if ended {
-		return nil
+	if s.at.Before(end) {
+		return errGap(recorded, s.at, errMissing)
 	}
 	return r.End()
+}
+
+// since returns the segments from the one that has a position on; none if that one is not there.
+func since(segments []binlog.Position, at binlog.Position) []binlog.Position {
+	after := slices.IndexFunc(segments, at.Before)
+	switch {
+	case after == 0 || len(segments) == 0:
+		return nil
+	case after < 0:
+		after = len(segments)
+	}
+	return segments[after-1:]
+}
+
+// segmentReplay replays one segment of an archive after another.
+type segmentReplay struct {
+	*binlog.Replay
+	vault    *backup.Vault
+	log      backup.Log
+	recorded store.BinaryLog
+	at       binlog.Position // up to here it has replayed
+}
+
+// replay replays a segment, the first one from the middle on. It says whether the time to restore to was reached.
+func (s *segmentReplay) replay(ctx context.Context, segment binlog.Position, first bool) (ended bool, err error) {
+	var failure error // of the replay; the vault's own are of the archive
+	reached, _, err := s.vault.ReadSegment(ctx, s.log, segment, func(head backup.SegmentHead, in io.Reader) error {
+		ended, failure = s.read(ctx, segment, first, head, in)
+		return failure
+	})
+	// First: the replay also fails at the damage, with an error that says less.
+	if _, damaged := errors.AsType[*backup.DamagedError](err); damaged {
+		return false, errGap(s.recorded, s.at, err)
+	}
+	if failure != nil {
+		return false, unsupported(failure)
+	}
+	if err != nil {
+		return false, &transfer.SourceError{Err: err}
+	}
+	s.at = reached
+	return ended, nil
+}
+
+// read replays what a segment has after the position that was reached.
+func (s *segmentReplay) read(ctx context.Context, segment binlog.Position, first bool, head backup.SegmentHead,
+	in io.Reader) (ended bool, err error) {
+	switch {
+	case first && segment.File == s.at.File:
+		s.Format(head.Format)
+		if _, err := io.CopyN(io.Discard, in, s.at.Offset-segment.Offset); err != nil {
+			return false, errGap(s.recorded, s.at, err)
+		}
+	case head.Previous != s.at:
+		return false, errGap(s.recorded, s.at, errMissing)
+	case segment.File != s.at.File:
+		if err := s.NextFile(segment.File); err != nil {
+			return false, err
+		}
+	}
+	return s.Read(ctx, in, binlog.Part{After: head.After, Target: head.Target, Until: head.Until})
 }
 
 // unsupported returns what users read if logs cannot be replayed.

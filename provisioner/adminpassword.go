@@ -36,6 +36,7 @@ func RotateAdminPassword(ctx context.Context, s *store.Store, servers *fleet.Fle
 		return store.ErrHeld
 	}
 	err = whenIdle(ctx, s, id, func(tx *store.Tx, i store.Instance) error {
+		tx.Audit("rotate-admin-password", i.ID, "", "")
 		if i.NextAdminPassword != "" {
 			return nil
 		}

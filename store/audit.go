@@ -99,8 +99,8 @@ func (s *Store) Audit(ctx context.Context, action, instanceID, bindingID, object
 	return explainOldSchema(err)
 }
 
-// audit is Store.Audit in a transaction.
-func (t *Tx) audit(action, instanceID, bindingID, object string) {
+// Audit is Store.Audit in a transaction.
+func (t *Tx) Audit(action, instanceID, bindingID, object string) {
 	actor, err := t.actor.json()
 	if err != nil {
 		t.Fail(err)

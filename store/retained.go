@@ -93,12 +93,19 @@ func (s *Store) EachRetained(ctx context.Context, fn func(Retained) error) error
 	return nil
 }
 
-// ExpireRetained ends the days of retained data now. It returns ErrTaken if an instance is being created from them, and
-// ErrNotFound if there are none of that id.
+// ExpireRetained ends the days of retained data now, and records that for the audit. It returns ErrTaken if an instance
+// is being created from them, and ErrNotFound if there are none of that id.
 func (s *Store) ExpireRetained(ctx context.Context, id string) error {
-	adopted, err := oneRow(ctx, s.pool, pgx.RowTo[bool], `UPDATE retained
-		SET until = CASE WHEN adopted_by IS NULL THEN least(until, now()) ELSE until END
-		WHERE id = $1 RETURNING adopted_by IS NOT NULL`, id)
+	actor, err := s.actor.json()
+	if err != nil {
+		return err
+	}
+	adopted, err := oneRow(ctx, s.pool, pgx.RowTo[bool], `WITH due AS (UPDATE retained
+			SET until = CASE WHEN adopted_by IS NULL THEN least(until, now()) ELSE until END
+			WHERE id = $2 RETURNING id, instance_id, adopted_by IS NOT NULL AS adopted),
+		audited AS (INSERT INTO audit (actor, action, instance_id, object, result)
+			SELECT $1, 'purge', instance_id, id, 'begun' FROM due WHERE NOT adopted)
+		SELECT adopted FROM due`, actor, id)
 	if err == nil && adopted {
 		return ErrTaken
 	}

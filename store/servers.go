@@ -43,7 +43,7 @@ func (s *Store) RecordedServers(ctx context.Context) ([]ServerState, error) {
 func (s *Store) Drain(ctx context.Context, name string) (ServerState, error) {
 	var state ServerState
 	err := s.InTx(ctx, func(tx *Tx) error {
-		tx.audit("drain", "", "", name)
+		tx.Audit("drain", "", "", name)
 		return read(ctx, tx, statementTime, &state, scanServer, `INSERT INTO server (name, drained_since) VALUES ($1, now())
 			ON CONFLICT (name) DO UPDATE SET drained_since = coalesce(server.drained_since, now())
 			RETURNING `+serverColumns, name)
@@ -54,7 +54,7 @@ func (s *Store) Drain(ctx context.Context, name string) (ServerState, error) {
 // Undrain makes a shared server accept new instances again.
 func (s *Store) Undrain(ctx context.Context, name string) error {
 	return explainOldSchema(s.InTx(ctx, func(tx *Tx) error {
-		tx.audit("undrain", "", "", name)
+		tx.Audit("undrain", "", "", name)
 		tx.write("undrain the server",
 			"UPDATE server SET drained_since = NULL WHERE name = $1 AND drained_since IS NOT NULL", name)
 		return nil

@@ -46,8 +46,12 @@ bytes (in the object store), tables, rows, verified_at and verify_error (why it 
 				if len(args) == 1 {
 					instance = args[0]
 				}
-				return c.listBackups(ctx, instance, out.listing(cmd, "backup", "instance", "name", "plan", "state", "reason",
-					"taken", "size", "verified", "until"))
+				all, err := c.backupsOf(ctx, instance)
+				if err != nil {
+					return err
+				}
+				return c.printBackups(all, out.listing(cmd, "backup", "instance", "name", "plan", "state", "reason", "taken",
+					"size", "verified", "until"))
 			})
 		},
 	}
@@ -80,8 +84,20 @@ type backupDocument struct {
 	VerifyError      string     `json:"verify_error,omitempty"`
 }
 
-func (c *console) listBackups(ctx context.Context, instance string, l *listing) error {
+// backupsOf returns the backups of an instance, which may be deleted, or all for "". It is an error if there is neither
+// a backup nor an instance.
+func (c *console) backupsOf(ctx context.Context, instance string) ([]store.Backup, error) {
 	all, err := c.store.BackupsOf(ctx, instance)
+	if err == nil && len(all) == 0 && instance != "" {
+		_, err = c.store.Instance(ctx, instance)
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, fmt.Errorf("there is no service instance %q, nor a backup of a deleted one", instance)
+	}
+	return all, err
+}
+
+func (c *console) printBackups(all []store.Backup, l *listing) (err error) {
 	for _, b := range all {
 		if err != nil {
 			break

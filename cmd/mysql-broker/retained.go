@@ -86,9 +86,6 @@ as a task whose name is printed. Nobody can take the data back any more.`,
 		Args:    exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withConsole(cmd, func(ctx context.Context, c *console) error {
-				if err := c.store.Audit(ctx, "purge", "", "", args[0]); err != nil {
-					return err
-				}
 				err := c.store.ExpireRetained(ctx, args[0])
 				switch {
 				case errors.Is(err, store.ErrNotFound):

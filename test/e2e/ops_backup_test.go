@@ -129,6 +129,10 @@ func TestBackupsAreCaredFor(t *testing.T) {
 		d := desk{p, p.operator(env), p.admin(t), ts, nil}
 		source, c := p.cloneable(t, "shared-small")
 		breakView(t, c)
+		if out := d.run(t, 0, "backups", source.id).Stdout; strings.Count(out, "\n") != 1 {
+			t.Errorf("backups of an instance without any: %q", out)
+		}
+		d.refuse(t, `there is no service instance "none"`, "backups", "none")
 		d.run(t, 0, "backups", "now", source.id)
 		backups := func() (all []map[string]any) {
 			t.Helper()

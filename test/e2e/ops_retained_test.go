@@ -94,6 +94,9 @@ func TestRetainedData(t *testing.T) {
 		t.Fatalf("retained: %+v", all)
 	}
 	o.refuse(t, "nothing is retained", "retained", "purge", "r_none")
+	if entries := o.audit(t, "--action", "purge"); len(entries) > 0 {
+		t.Errorf("a purge of nothing is recorded: %+v", entries)
+	}
 
 	// Its database is lost.
 	exec(t, p.admin(t), "DROP DATABASE `"+app.Database+"`")
@@ -106,6 +109,10 @@ func TestRetainedData(t *testing.T) {
 		t.Errorf("an undelete of what was lost: %d %s", lost.Status, lost.Raw)
 	}
 	o.run(t, 0, "retained", "purge", all[0].ID)
+	if entries := o.audit(t, "--action", "purge", "--instance", winner.id); len(entries) != 1 ||
+		entries[0].Object != all[0].ID || entries[0].Platform != "operator" {
+		t.Errorf("the purge is recorded as %+v", entries)
+	}
 	testdrive.Eventually(t, takeoverTime, "the data are dropped", func() bool { return len(o.retained(t)) == 0 })
 	expectNoDatabase(t, p, app.Database)
 	rivals[0].provision(t, now, cf(body{"parameters": body{"undelete": winner.id}})).Expect(t, http.StatusBadRequest)

@@ -281,6 +281,14 @@ func TestRotateAdminPasswords(t *testing.T) {
 				t.Errorf("for %s: %q", id, out.Stderr)
 			}
 		}
+		for _, id := range []string{shared.id, "no-such-instance"} {
+			if entries := p.operator(env).audit(t, "--action", "rotate-admin-password", "--instance", id); len(entries) > 0 {
+				t.Errorf("what was refused is recorded: %+v", entries)
+			}
+		}
+		if entries := p.operator(env).audit(t, "--instance", i.id, "--action", "rotate-admin-password"); len(entries) < 3 {
+			t.Errorf("the audit has %+v", entries)
+		}
 		env["LAUNCHER"] = "none"
 		if out := rotateAdmin(t, env).Expect(t, 78); !strings.Contains(out.Stderr, "LAUNCHER is none") {
 			t.Errorf("without a launcher: %q", out.Stderr)

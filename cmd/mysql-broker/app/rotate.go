@@ -44,10 +44,7 @@ func RotateAdminPasswords(ctx context.Context, cfg config.Config, log *slog.Logg
 			}
 		}
 		for _, id := range ids {
-			err := s.Audit(ctx, "rotate-admin-password", id, "", "")
-			if err == nil {
-				err = provisioner.RotateAdminPassword(ctx, s, servers, id)
-			}
+			err := provisioner.RotateAdminPassword(ctx, s, servers, id)
 			if ctx.Err() != nil {
 				return errors.Join(err, context.Cause(ctx))
 			}

@@ -22,8 +22,8 @@ const (
 	credHubAge = time.Minute
 	// credHubAtOnce is how many entries are handled each time.
 	credHubAtOnce = 200
-	// credHubKeep is how long the record of a deleted entry is kept, and the entry deleted again and again, because a
-	// broker that was paused could have stored it meanwhile.
+	// credHubKeep is how long the record of a deleted entry is kept. Then the entry is deleted again, because a broker that
+	// was paused could have stored it meanwhile.
 	credHubKeep = 2 * time.Minute
 	// storeTime limits an attempt to store or delete one entry, while a request waits.
 	storeTime = 10 * time.Second
@@ -101,7 +101,10 @@ func (p *Provisioner) deleteCredentials(b store.Binding) task.Step {
 			if p.credHub != nil {
 				within, cancel := context.WithTimeout(ctx, storeTime/2)
 				defer cancel()
-				_, err = p.credHub.Delete(within, b.CredHubName, b.CredHubReader)
+				var done bool
+				if done, err = p.credHub.Delete(within, b.CredHubName, b.CredHubReader); done && err == nil {
+					err = p.store.SetCredHubDeleted(ctx, b.CredHubName)
+				}
 			}
 			if ctx.Err() != nil || run.Alive() != nil {
 				return errors.Join(err, ctx.Err(), run.Alive())
@@ -125,15 +128,11 @@ func (p *Provisioner) syncCredHub(ctx context.Context) error {
 	if hold, err := p.store.Hold(ctx); err != nil || hold != nil {
 		return err // the bindings may have changed since
 	}
-	deleting := p.deleteEnded(ctx)
-	if deleting != nil && !errors.Is(deleting, credhub.ErrNotDeleted) {
-		return deleting // CredHub is probably away
-	}
+	failed := []error{p.deleteEnded(ctx)} // a broker that may not delete still stores what a move has changed
 	unchecked, err := p.store.UncheckedCredHub(ctx, credHubAge, credHubAtOnce)
 	if err != nil {
-		return errors.Join(deleting, fmt.Errorf("list what CredHub should have: %w", err))
+		failed = append(failed, fmt.Errorf("list what CredHub should have: %w", err))
 	}
-	failed := []error{deleting} // a broker that may not delete still stores what a move has changed
 	for _, e := range unchecked {
 		err := p.checkEntry(ctx, e)
 		failed = append(failed, err)
@@ -145,26 +144,33 @@ func (p *Provisioner) syncCredHub(ctx context.Context) error {
 }
 
 // deleteEnded deletes from CredHub the credentials of bindings that are gone. It keeps their records unless CredHub has
-// deleted them, or lets the broker delete others: otherwise they may be there.
-func (p *Provisioner) deleteEnded(ctx context.Context) error {
-	ended, err := p.store.EndedCredHub(ctx, credHubAtOnce)
+// deleted them, or lets the broker delete others under the same path: otherwise they may be there. After an error, it
+// leaves the other credentials under that path to the next round.
+func (p *Provisioner) deleteEnded(ctx context.Context) (all error) {
+	ended, err := p.store.EndedCredHub(ctx, credHubKeep, credHubAtOnce)
 	if err != nil {
 		return fmt.Errorf("list what CredHub should not have any more: %w", err)
 	}
-	checked := false
+	checked := map[string]error{} // by path
 	for _, e := range ended {
+		path := credhub.PathOf(e.Name)
+		if checked[path] != nil {
+			continue
+		}
 		done, err := p.credHub.Delete(ctx, e.Name, e.Reader)
-		if err == nil && !done && !checked {
-			err, checked = p.credHub.CheckDeleting(ctx), true
+		if _, known := checked[path]; err == nil && !done && !e.Deleted && !known {
+			err = p.credHub.CheckDeleting(ctx, path)
+			checked[path] = err
 		}
 		if err != nil {
-			return err
+			checked[path], all = err, errors.Join(all, err)
+			continue
 		}
 		if err := p.store.ForgetCredHub(ctx, e.Name, credHubKeep); err != nil {
-			return fmt.Errorf("forget what CredHub had: %w", err)
+			return errors.Join(all, fmt.Errorf("forget what CredHub had: %w", err))
 		}
 	}
-	return nil
+	return all
 }
 
 // checkEntry stores the credentials of a binding if they are not what CredHub has.

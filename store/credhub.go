@@ -14,14 +14,15 @@ type CredHubEntry struct {
 	InstanceID string
 	BindingID  string
 	Stored     []byte // a hash of what CredHub has, nil if that is not known
+	Deleted    bool   // CredHub had nothing of it once, and nothing was to be stored since
 }
 
-const hubColumns = "e.name, e.reader, e.instance_id, e.binding_id, e.stored"
+const hubColumns = "e.name, e.reader, e.instance_id, e.binding_id, e.stored, e.deleted_at IS NOT NULL"
 
 // BeginCredHubStore records that it is not known what CredHub has of a binding, because it is about to be stored.
 func (s *Store) BeginCredHubStore(ctx context.Context, name string) (attempt int64, err error) {
-	return oneRow(ctx, s.pool, pgx.RowTo[int64], `UPDATE credhub_entry SET stored = NULL, attempt = attempt + 1
-		WHERE name = $1 RETURNING attempt`, name)
+	return oneRow(ctx, s.pool, pgx.RowTo[int64], `UPDATE credhub_entry SET stored = NULL, deleted_at = NULL,
+		attempt = attempt + 1 WHERE name = $1 RETURNING attempt`, name)
 }
 
 // SetCredHubStored records the hash of what an attempt has stored. If another one has begun since, CredHub may have
@@ -48,20 +49,38 @@ func (s *Store) CheckCredHub(ctx context.Context, name string) error {
 	return err
 }
 
-// EndedCredHub lists up to limit entries whose bindings are gone, and records since when.
-func (s *Store) EndedCredHub(ctx context.Context, limit int) ([]CredHubEntry, error) {
+// EndedCredHub lists up to limit entries whose bindings are gone and that CredHub may still have, those first that have
+// waited longest, and records since when the bindings have been gone. After keep, it lists them once more, because a
+// delayed request could have stored them again.
+func (s *Store) EndedCredHub(ctx context.Context, keep time.Duration, limit int) ([]CredHubEntry, error) {
 	return allRows(ctx, s.pool, pgx.RowToStructByPos[CredHubEntry], `UPDATE credhub_entry e
-		SET ended_at = coalesce(ended_at, now()) FROM (SELECT name FROM credhub_entry c
-			WHERE NOT EXISTS (SELECT FROM binding b WHERE b.account = c.account) ORDER BY ended_at NULLS FIRST LIMIT $1
-			FOR UPDATE SKIP LOCKED) AS due
-		WHERE e.name = due.name RETURNING `+hubColumns, limit)
+		SET ended_at = coalesce(ended_at, now()), checked_at = now() FROM (SELECT name FROM credhub_entry c
+			WHERE NOT EXISTS (SELECT FROM binding b WHERE b.account = c.account)
+				AND (ended_at IS NULL OR deleted_at IS NULL OR ended_at <= now() - $1::interval)
+			ORDER BY checked_at LIMIT $2 FOR UPDATE SKIP LOCKED) AS due
+		WHERE e.name = due.name RETURNING `+hubColumns, keep, limit)
 }
 
-// ForgetCredHub deletes the record of an entry that CredHub does not have any more, if its binding has been gone for as
-// long as keep. A delayed request could have stored it again.
+// SetCredHubDeleted records that CredHub has nothing more of a binding.
+func (s *Store) SetCredHubDeleted(ctx context.Context, name string) error {
+	_, err := s.db.Exec(ctx, "UPDATE credhub_entry SET stored = NULL, deleted_at = now() WHERE name = $1", name)
+	return err
+}
+
+// ForgetCredHub is SetCredHubDeleted, and deletes the record if the binding has been gone for as long as keep.
 func (s *Store) ForgetCredHub(ctx context.Context, name string, keep time.Duration) error {
+	if err := s.SetCredHubDeleted(ctx, name); err != nil {
+		return err
+	}
 	_, err := s.db.Exec(ctx, "DELETE FROM credhub_entry WHERE name = $1 AND ended_at <= now() - $2::interval", name, keep)
 	return err
+}
+
+// CredHubPaths lists the paths under which CredHub has, or may have, credentials of bindings. It differs from the
+// configured one if that was changed.
+func (s *Store) CredHubPaths(ctx context.Context) ([]string, error) {
+	return allRows(ctx, s.pool, pgx.RowTo[string],
+		"SELECT DISTINCT regexp_replace(name, '/[^/]*/[^/]*$', '') FROM credhub_entry ORDER BY 1")
 }
 
 // RecordedCredHub is a record of an entry, for comparisons with CredHub.
@@ -70,7 +89,7 @@ type RecordedCredHub struct {
 	InstanceID string
 	BindingID  string
 	Ready      bool           // the binding is, and no task changes it
-	Ended      *time.Duration // since when the binding has been gone, nil if it is not
+	Ended      *time.Duration // since when the binding has been gone, if CredHub may still have something of it
 }
 
 // EachCredHub calls fn with pages of all entries, in the order of their names.
@@ -79,7 +98,8 @@ func (s *Store) EachCredHub(ctx context.Context, fn func([]RecordedCredHub) erro
 		page, err := allRows(ctx, s.pool, pgx.RowToStructByPos[RecordedCredHub], `
 			SELECT e.name, e.instance_id, e.binding_id, coalesce(b.state = 'ready', false) AND e.stored IS NOT NULL
 				AND NOT EXISTS (SELECT FROM task t WHERE t.instance_id = e.instance_id
-					AND t.binding_id IN ('', e.binding_id) AND t.state = 'in progress'), now() - e.ended_at
+					AND t.binding_id IN ('', e.binding_id) AND t.state = 'in progress'),
+				CASE WHEN e.deleted_at IS NULL THEN now() - e.ended_at END
 			FROM credhub_entry e LEFT JOIN binding b ON b.account = e.account
 			WHERE e.name > $1 ORDER BY e.name LIMIT $2`, last, resourcePage)
 		if err != nil || len(page) == 0 {

@@ -76,30 +76,72 @@ func TestCredHubEntries(t *testing.T) {
 		t.Errorf("after a hold: %+v", found)
 	}
 
-	ended := func() int {
+	ended := func(keep time.Duration) int {
 		t.Helper()
-		found, err := s.EndedCredHub(ctx, 10)
+		found, err := s.EndedCredHub(ctx, keep, 10)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return len(found)
 	}
-	if ended() != 0 {
+	left := func() (since *time.Duration) {
+		t.Helper()
+		if err := s.EachCredHub(ctx, func(page []store.RecordedCredHub) error {
+			since = page[0].Ended
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return since
+	}
+	if ended(time.Hour) != 0 {
 		t.Error("a binding that is there has ended")
 	}
 	inTx(t, s, func(tx *store.Tx) error {
 		tx.DeleteInstance("i")
 		return nil
 	})
-	for _, keep := range []time.Duration{time.Hour, 0} {
-		if ended() != 1 {
-			t.Fatal("the record is gone")
-		}
-		if err := s.ForgetCredHub(ctx, "/c/u_2", keep); err != nil {
-			t.Fatal(err)
-		}
+	if ended(time.Hour) != 1 || ended(time.Hour) != 1 || left() == nil {
+		t.Error("what CredHub still has is not to be deleted")
 	}
-	if ended() != 0 {
+	if err := s.ForgetCredHub(ctx, "/c/u_2", time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	if ended(time.Hour) != 0 || left() != nil {
+		t.Error("what CredHub does not have is to be deleted again at once")
+	}
+	begin() // by a broker that was paused
+	if ended(time.Hour) != 1 {
+		t.Error("what was stored again is not to be deleted")
+	}
+	if err := s.SetCredHubDeleted(ctx, "/c/u_2"); err != nil {
+		t.Fatal(err)
+	}
+	if ended(0) != 1 {
+		t.Error("it is not deleted once more")
+	}
+	if err := s.ForgetCredHub(ctx, "/c/u_2", 0); err != nil {
+		t.Fatal(err)
+	}
+	if ended(0) != 0 {
 		t.Error("the record is there still")
+	}
+}
+
+func TestCredHubPaths(t *testing.T) {
+	t.Parallel()
+	s := servers.Store(t)
+	insertInstance(t, s, store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
+	inTx(t, s, func(tx *store.Tx) error {
+		for account, path := range map[string]string{"u_1": "/c/a", "u_2": "/c/a", "u_3": "/c/a/b"} {
+			if err := tx.InsertBinding(store.Binding{InstanceID: "i", ID: account, Account: account,
+				CredHubName: path + "/" + account + "/credentials", CredHubReader: "mtls-app:a"}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if paths, err := s.CredHubPaths(t.Context()); err != nil || !slices.Equal(paths, []string{"/c/a", "/c/a/b"}) {
+		t.Errorf("%v, %v", paths, err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"path"
 	"strings"
 	"sync"
 	"time"
@@ -35,7 +36,7 @@ type Config struct {
 	ClientSecret string
 	// Certificate and Key are paths of PEM files, which are read for every connection, because platforms renew them.
 	Certificate, Key string
-	Path             string // under which all credentials of the broker are
+	Path             string // under which the broker stores credentials; it may be changed
 }
 
 // Client is safe for concurrent use. Its requests end with their contexts, except renewals of tokens.
@@ -73,7 +74,9 @@ func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
 // Name returns the name of the credential of an account. Accounts are never used twice, so a delayed request for one
 // binding cannot change what another one stores.
-func (c *Client) Name(account string) string { return c.cfg.Path + "/" + account + "/credentials" }
+func (c *Client) Name(account string) string { return nameUnder(c.cfg.Path, account) }
+
+func nameUnder(path, account string) string { return path + "/" + account + "/credentials" }
 
 // Application is the reader that is an application of Cloud Foundry, which identifies itself by its certificate.
 func Application(guid string) string { return "mtls-app:" + guid }
@@ -118,18 +121,24 @@ func (c *Client) Delete(ctx context.Context, name, reader string) (done bool, er
 	return done, err
 }
 
+// PathOf returns the path in a name that Name has returned. It is that of another Config if that was changed since.
+func PathOf(name string) string { return path.Dir(path.Dir(name)) }
+
+// Path is where Name has its names.
+func (c *Client) Path() string { return c.cfg.Path }
+
 // ProbeName is the name of a credential that exists only while CheckDeleting runs.
-func (c *Client) ProbeName() string { return c.Name("probe") }
+func ProbeName(path string) string { return nameUnder(path, "probe") }
 
 // ErrNotDeleted says that CredHub has not deleted what it had stored just before.
-var ErrNotDeleted = errors.New("CredHub does not let the broker delete under its path; give the broker the " +
+var ErrNotDeleted = errors.New("CredHub does not let the broker delete under this path; give the broker the " +
 	"operations read, write, delete, read_acl and write_acl there")
 
-// CheckDeleting returns an error unless CredHub lets the broker delete credentials and permissions under its path.
+// CheckDeleting returns an error unless CredHub lets the broker delete credentials and permissions under a path.
 // CredHub gives the same answer, 404, for what is absent and for what a client may not delete. So this stores and
 // deletes a credential without content.
-func (c *Client) CheckDeleting(ctx context.Context) error {
-	name, reader := c.ProbeName(), UAAClient("nobody")
+func (c *Client) CheckDeleting(ctx context.Context, path string) error {
+	name, reader := ProbeName(path), UAAClient("nobody")
 	if err := c.Store(ctx, name, map[string]any{}, reader); err != nil {
 		return err
 	}
@@ -140,10 +149,10 @@ func (c *Client) CheckDeleting(ctx context.Context) error {
 	return err
 }
 
-// Names lists the credentials under the broker's path that the broker may read.
-func (c *Client) Names(ctx context.Context) (names []string, err error) {
-	err = c.do(ctx, "list the credentials under "+c.cfg.Path, func(hub *credhub.CredHub) error {
-		found, err := hub.FindByPath(c.cfg.Path)
+// Names lists the credentials under a path that the broker may read.
+func (c *Client) Names(ctx context.Context, path string) (names []string, err error) {
+	err = c.do(ctx, "list the credentials under "+path, func(hub *credhub.CredHub) error {
+		found, err := hub.FindByPath(path)
 		for _, f := range found.Credentials {
 			names = append(names, f.Name)
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"mysql-broker/provisioner/credhub"
 	"mysql-broker/store"
 )
 
@@ -30,16 +31,9 @@ func (d *Doctor) credentials(ctx context.Context) ([]Finding, error) {
 }
 
 func (d *Doctor) lookAtCredHub(ctx context.Context) (findings []Finding, err error) {
-	there := map[string]bool{}
-	unseen := errNotConfigured
-	if d.hub != nil {
-		within, cancel := context.WithTimeout(ctx, credHubTime)
-		defer cancel()
-		var names []string
-		names, unseen = d.hub.Names(within)
-		for _, name := range names {
-			there[name] = true
-		}
+	there, unseen, err := d.inCredHub(ctx)
+	if err != nil {
+		return nil, err
 	}
 	recorded := 0
 	err = d.store.EachCredHub(ctx, func(page []store.RecordedCredHub) error {
@@ -65,13 +59,37 @@ func (d *Doctor) lookAtCredHub(ctx context.Context) (findings []Finding, err err
 			"it to the configuration again; the state of the %d credentials recorded for it is unknown: %v", recorded,
 			unseen)}}, err
 	}
-	if d.hub != nil {
-		delete(there, d.hub.ProbeName())
-	}
 	for name := range there {
 		findings = append(findings, Finding{Problem: Unrecorded, Kind: credential, Name: name,
 			ToDo: "find out whose it is: another broker's, or this one's from before its PostgreSQL was restored; if it is " +
 				"nobody's, `credhub delete -n " + name + "`"})
 	}
 	return findings, err
+}
+
+// inCredHub returns the names of the credentials in CredHub, also under paths that were configured before. unseen says
+// why CredHub cannot list them.
+func (d *Doctor) inCredHub(ctx context.Context) (there map[string]bool, unseen, err error) {
+	if d.hub == nil {
+		return nil, errNotConfigured, nil
+	}
+	paths, err := d.store.CredHubPaths(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read where credentials are: %w", err)
+	}
+	within, cancel := context.WithTimeout(ctx, credHubTime)
+	defer cancel()
+	there = map[string]bool{}
+	for _, path := range append(paths, d.hub.Path()) {
+		names, unseen := d.hub.Names(within, path)
+		if unseen != nil {
+			return nil, unseen, nil
+		}
+		for _, name := range names {
+			if name != credhub.ProbeName(path) {
+				there[name] = true
+			}
+		}
+	}
+	return there, nil, nil
 }

@@ -29,7 +29,7 @@ const (
 	CloudController = "cc_service_key_client"
 )
 
-// Path is where the broker may store credentials.
+// Path is where the broker's client may store credentials.
 const Path = "/c/mysql-broker"
 
 // tokenTime is how long tokens are valid.
@@ -107,15 +107,15 @@ func (s *Server) Environment(env map[string]string) {
 	env["CREDHUB_CLIENT"], env["CREDHUB_CLIENT_SECRET"] = Client, Secret
 }
 
-// Grant lets another actor do everything that the broker's client may do.
-func (s *Server) Grant(actor string) {
+// Grant lets an actor do everything under a path.
+func (s *Server) Grant(actor, path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.permissions = append(s.permissions,
-		Permission{Path: Path + "/*", Actor: actor, Operations: operations, UUID: uuid.NewString()})
+		Permission{Path: path + "/*", Actor: actor, Operations: operations, UUID: uuid.NewString()})
 }
 
-// Allow takes all permissions from the broker's client, or gives them back.
+// Allow takes all permissions under Path from the broker's client, or gives them back.
 func (s *Server) Allow(allowed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"maps"
@@ -287,32 +288,58 @@ func (d *credHubDesk) awayDuringUnbind(t *testing.T) {
 }
 
 // CredHub says the same about what it lacks and what the broker may not delete. The record stays until the broker has
-// deleted the credentials.
+// deleted the credentials, also if they are where an earlier configuration had them.
 func (d *credHubDesk) withoutPermission(t *testing.T) {
+	const elsewhere = "/c/another-path"
+	d.hub.Grant("uaa-client:"+credhub.Client, elsewhere)
 	fields, _ := app()
-	b := d.newBinding()
-	name := d.reference(t, b.bind(t, fields).Expect(t, http.StatusCreated))
-	d.hub.Allow(false)
-	expectEmpty(t, b.unbind(t), http.StatusOK)
-	ts := openTasks(t, d.env)
-	ts.exec(t, "UPDATE credhub_entry SET ended_at = now() - interval '1 h' WHERE name = '"+name+"'")
+	old := d.newBinding()
+	name := d.reference(t, old.bind(t, fields).Expect(t, http.StatusCreated))
+	stop(t, d.platform)
+	d.env["CREDHUB_PATH"] = elsewhere
+	d.start()
+	old.platform = d.platform
+	d.expectCredentials(t, map[string]string{})
+
 	probed := make(chan struct{})
 	probe := sync.OnceFunc(func() { close(probed) })
 	d.hub.Answer(func(r *http.Request) http.HandlerFunc {
-		if r.Method == http.MethodPut && r.URL.Path == "/api/v1/data" {
+		if r.Method != http.MethodPut || r.URL.Path != "/api/v1/data" {
+			return nil
+		}
+		sent, err := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(sent))
+		switch {
+		case err != nil:
+			t.Error(err)
+		case bytes.Contains(sent, []byte(credhub.Path+"/probe/")):
 			probe()
+		case bytes.Contains(sent, []byte("/probe/")):
+			t.Errorf("the broker checks whether it may delete although it has deleted: %s", sent)
 		}
 		return nil
 	})
+	fields, reader := app()
+	b := d.newBinding()
+	b.platform = d.platform
+	next, _ := field(b.bind(t, fields).Expect(t, http.StatusCreated).Body, "credentials", "credhub-ref").(string)
+	if d.readAs(t, reader, next); !strings.HasPrefix(next, elsewhere+"/") {
+		t.Errorf("under another path, the reference is %s", next)
+	}
+	expectEmpty(t, b.unbind(t), http.StatusOK)
+	d.hub.Allow(false)
+	expectEmpty(t, old.unbind(t), http.StatusOK)
+	ts := openTasks(t, d.env)
+	ts.exec(t, "UPDATE credhub_entry SET ended_at = now() - interval '1 h' WHERE name IN ('"+name+"', '"+next+"')")
 	testdrive.Receive(t, probed, "the broker checks whether it may delete")
-	d.hub.Answer(nil)
 	d.expectCredentials(t, map[string]string{"orphan": name})
 	d.hub.Allow(true)
 	d.awaitOnly(t, 0)
-	testdrive.Eventually(t, time.Minute, "the record is deleted", func() (gone bool) {
-		ts.scan(t, &gone, "SELECT NOT EXISTS (SELECT FROM credhub_entry WHERE name = '"+name+"')")
+	testdrive.Eventually(t, time.Minute, "the records are deleted", func() (gone bool) {
+		ts.scan(t, &gone, "SELECT NOT EXISTS (SELECT FROM credhub_entry WHERE name IN ('"+name+"', '"+next+"'))")
 		return gone
 	})
+	d.hub.Answer(nil)
 }
 
 // A broker that is killed at any point leaves nothing that the next one does not finish or delete. That one is an
@@ -320,7 +347,7 @@ func (d *credHubDesk) withoutPermission(t *testing.T) {
 func (d *credHubDesk) killed(t *testing.T) {
 	own := uuid.NewString()
 	certificate, key := d.hub.InstanceIdentity(own)
-	d.hub.Grant("mtls-app:" + own)
+	d.hub.Grant("mtls-app:"+own, credhub.Path)
 	described, err := json.Marshal(map[string]any{"user-provided": []any{map[string]any{"name": "mysql-credhub",
 		"credentials": map[string]string{"url": d.hub.URL, "ca_certificate": d.hub.CA}}}})
 	if err != nil {
@@ -416,6 +443,8 @@ func (d *credHubDesk) doctor(t *testing.T) {
 	d.expectCredentials(t, map[string]string{"unreachable": "CredHub"})
 	d.hub.Answer(nil)
 	expectEmpty(t, b.unbind(t), http.StatusOK)
+	openTasks(t, d.env).exec(t, "UPDATE credhub_entry SET ended_at = now() - interval '1 h' WHERE name = '"+name+"'")
+	d.expectCredentials(t, map[string]string{}) // it is deleted, though its record is not
 }
 
 // expectCredentials compares what doctor finds in CredHub: the names by problem.

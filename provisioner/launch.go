@@ -21,7 +21,7 @@ const launchTimeout = time.Hour
 func (p *Provisioner) launch(i store.Instance) task.Step {
 	return task.Step{Name: "launch", Progress: "Launching the server", Timeout: launchTimeout,
 		Do: p.withLauncher(i.PlanID, "Delete the service instance and create it again later, or choose a shared plan.",
-			func(ctx context.Context, size fleet.Size, report func(string)) error {
+			func(ctx context.Context, size fleet.Size, report, _ func(string)) error {
 				return p.fleet.Launch(ctx, i, size, report)
 			})}
 }
@@ -41,7 +41,7 @@ func (p *Provisioner) resize(i store.Instance, fromID, toID string) task.Step {
 	}
 	return task.Step{Name: "resize", Progress: "Resizing the server", Timeout: launchTimeout,
 		Do: p.withLauncher(toID, "The service instance keeps its plan.",
-			func(ctx context.Context, size fleet.Size, report func(string)) error {
+			func(ctx context.Context, size fleet.Size, report, _ func(string)) error {
 				if err := endArchive(ctx); err != nil {
 					return err
 				}
@@ -50,9 +50,10 @@ func (p *Provisioner) resize(i store.Instance, fromID, toID string) task.Step {
 }
 
 // withLauncher returns the Do function of a step that calls a launcher with the server size of a plan. Users see what
-// the launcher reports. advice is what a user can do if the launcher gives up.
+// the launcher reports. As long as it calls works, nobody takes the task for stuck. advice is what a user can do if the
+// launcher gives up.
 func (p *Provisioner) withLauncher(planID, advice string,
-	call func(ctx context.Context, size fleet.Size, report func(string)) error) func(context.Context, *task.Run) error {
+	call func(ctx context.Context, size fleet.Size, report, works func(string)) error) func(context.Context, *task.Run) error {
 	return func(ctx context.Context, run *task.Run) error {
 		plan, err := p.plan(planID)
 		if err != nil {
@@ -60,11 +61,14 @@ func (p *Provisioner) withLauncher(planID, advice string,
 		}
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		err = call(ctx, size(plan), func(sentence string) {
-			if err := errors.Join(run.Alive(), run.Report(ctx, sentence)); err != nil {
-				cancel(err) // the lease is lost, for example
+		unlessLost := func(record func(context.Context, string) error) func(string) {
+			return func(sentence string) {
+				if err := errors.Join(run.Alive(), record(ctx, sentence)); err != nil {
+					cancel(err) // the lease is lost, for example
+				}
 			}
-		})
+		}
+		err = call(ctx, size(plan), unlessLost(run.Report), unlessLost(run.ReportWork))
 		if err != nil && ctx.Err() != nil {
 			return errors.Join(err, context.Cause(ctx))
 		}

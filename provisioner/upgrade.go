@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"mysql-broker/provisioner/fleet"
 	"mysql-broker/provisioner/launcher"
@@ -12,8 +13,13 @@ import (
 	"mysql-broker/store"
 )
 
-// beforeUpgrade is the reason of the backup before an upgrade.
-const beforeUpgrade = "upgrade"
+const (
+	// beforeUpgrade is the reason of the backup before an upgrade.
+	beforeUpgrade = "upgrade"
+	// upgradeTimeout bounds an attempt to upgrade a server, or to undo that, which copy its data. Another attempt copies
+	// them again.
+	upgradeTimeout = 12 * time.Hour
+)
 
 // upgradeTo returns the version to which an update to a plan upgrades the instance's server, or "" if the server has
 // it. If it is not known which version the server has, the launcher decides.
@@ -63,12 +69,12 @@ func (p *Provisioner) upgradeSteps(i store.Instance, r request) (before, after, 
 		return nil, nil, nil
 	}
 	step := func(name, progress string,
-		do func(context.Context, store.Instance, fleet.Size, func(string)) error) task.Step {
-		return task.Step{Name: name, Progress: progress, Timeout: launchTimeout,
+		do func(ctx context.Context, i store.Instance, size fleet.Size, report, works func(string)) error) task.Step {
+		return task.Step{Name: name, Progress: progress, Timeout: upgradeTimeout,
 			Do: p.withLauncher(r.PlanID, "Upgrade it again later.",
-				func(ctx context.Context, size fleet.Size, report func(string)) error {
+				func(ctx context.Context, size fleet.Size, report, works func(string)) error {
 					size.Version = r.Version
-					return do(ctx, i, size, report)
+					return do(ctx, i, size, report, works)
 				})}
 	}
 	if r.BackupID != "" {

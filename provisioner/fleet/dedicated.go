@@ -122,9 +122,8 @@ func (f *Fleet) Groups(name string) error {
 }
 
 // Upgrade upgrades an instance's dedicated server to the version in size: see launcher.Upgrader.
-func (f *Fleet) Upgrade(ctx context.Context, i store.Instance, size Size, report func(string)) error {
-	return f.upgrading(ctx, i, size, "upgrade", report, func(l launcher.Upgrader, ctx context.Context, s launcher.Spec,
-		report func(string)) (launcher.Endpoint, error) {
+func (f *Fleet) Upgrade(ctx context.Context, i store.Instance, size Size, report, works func(string)) error {
+	return f.upgrading(ctx, i, size, "upgrade", func(l launcher.Upgrader, s launcher.Spec) (launcher.Endpoint, error) {
 		offered := l.Versions()
 		_, found := launcher.Newest(offered, s.Flavour, s.Version)
 		replaced := slices.ContainsFunc(offered, func(v launcher.Version) bool { // by a later one, for all brokers
@@ -136,24 +135,27 @@ func (f *Fleet) Upgrade(ctx context.Context, i store.Instance, size Size, report
 			return launcher.Endpoint{}, fmt.Errorf("%s is wanted, and this broker's launcher offers %v: %w", wanted, offered,
 				task.Pending(offerInterval, fmt.Sprintf("Waiting for a broker that offers %s", wanted)))
 		}
-		return l.Upgrade(ctx, s, report)
+		return l.Upgrade(ctx, s, report, works)
 	})
 }
 
 // RevertUpgrade ends an upgrade that did not succeed: see launcher.Upgrader.
-func (f *Fleet) RevertUpgrade(ctx context.Context, i store.Instance, size Size, report func(string)) error {
-	return f.upgrading(ctx, i, size, "revert the upgrade of", report, launcher.Upgrader.Revert)
+func (f *Fleet) RevertUpgrade(ctx context.Context, i store.Instance, size Size, report, works func(string)) error {
+	return f.upgrading(ctx, i, size, "revert the upgrade of",
+		func(l launcher.Upgrader, s launcher.Spec) (launcher.Endpoint, error) {
+			return l.Revert(ctx, s, report, works)
+		})
 }
 
-func (f *Fleet) upgrading(ctx context.Context, i store.Instance, size Size, doing string, report func(string),
-	do func(launcher.Upgrader, context.Context, launcher.Spec, func(string)) (launcher.Endpoint, error)) error {
+func (f *Fleet) upgrading(ctx context.Context, i store.Instance, size Size, doing string,
+	do func(launcher.Upgrader, launcher.Spec) (launcher.Endpoint, error)) error {
 	return WithAdminPassword(ctx, f.store, i, func(password string) error {
 		return f.dedicated(ctx, i.Location, doing, func(l launcher.Launcher) error {
 			upgrader, ok := l.(Launcher).Launcher.(launcher.Upgrader)
 			if !ok {
 				return task.RequeueElsewhere(errors.New("this broker's launcher cannot upgrade servers"))
 			}
-			e, err := do(upgrader, ctx, spec(i, password, size), report)
+			e, err := do(upgrader, spec(i, password, size))
 			return f.recorded(ctx, i.Location, e, err)
 		})
 	})

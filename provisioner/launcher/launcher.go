@@ -17,7 +17,8 @@ import (
 //
 // report tells users what is being done: "Starting the server". Launch calls it at least once. It may end ctx, because
 // another broker has taken over the work. A launch or resize whose ctx has ended, even before the call, changes nothing
-// more and returns the context's error. Its ctx lasts up to an hour, so the launcher limits its own waits for a server.
+// more and returns the context's error. Its ctx lasts up to an hour, that of an upgrade half a day, so the launcher
+// limits its own waits for a server.
 //
 // An error may be an *Error, which says whether to wait, to try again or to give up; any other error means to try
 // again. A launch or resize need not wait for slow work that continues without a process of the broker: it returns
@@ -109,12 +110,13 @@ type Upgrader interface {
 	// spec's. Applications cannot connect before the data are upgraded, and the databases, programs and accounts of before
 	// are there. Address, limits, accounts and passwords stay the same. A server that has the version is left alone. It
 	// returns ErrNotFound if there is no such server, and gives up if the version is older than the server's, or fails.
-	// After that, and if ctx ends, the caller calls Upgrade again or Revert.
-	Upgrade(ctx context.Context, spec Spec, report func(progress string)) (Endpoint, error)
+	// After that, and if ctx ends, the caller calls Upgrade again or Revert. works is report for what goes on: it is called
+	// every few minutes as long as the data are copied or upgraded, so that nobody takes the upgrade for stuck.
+	Upgrade(ctx context.Context, spec Spec, report, works func(progress string)) (Endpoint, error)
 
 	// Revert ends an upgrade that did not succeed: the server runs its former version, on the data of before. It does
 	// nothing if the upgrade was not begun or has succeeded.
-	Revert(ctx context.Context, spec Spec, report func(progress string)) (Endpoint, error)
+	Revert(ctx context.Context, spec Spec, report, works func(progress string)) (Endpoint, error)
 }
 
 // Grouper is a Launcher that runs groups: servers that hold the same data, of which one accepts writes. If that is

@@ -76,6 +76,11 @@ func TestStalled(t *testing.T) {
 			t.Error(err)
 		}
 		expect("a sentence without figures", true)
+		if err := run.ReportWork(ctx, "others work"); err != nil {
+			t.Error(err)
+		}
+		expect("the work of others", false)
+		anHourLater()
 		return task.Queued(time.Millisecond, "Waiting")
 	}}
 	second := task.Step{Name: "second", Do: func(context.Context, *task.Run) error {

@@ -63,6 +63,12 @@ func (r *Run) Report(ctx context.Context, sentence string) error {
 	return r.execution.progress(ctx, sentence, false)
 }
 
+// ReportWork is Report for a step that waits for what others do, and has seen that they do something. Nobody takes the
+// task for stuck, however long that takes.
+func (r *Run) ReportWork(ctx context.Context, sentence string) error {
+	return r.execution.progress(ctx, sentence, true)
+}
+
 // furthestKey is the key under which a task remembers how far its present step has come.
 const furthestKey = "furthest"
 

@@ -32,7 +32,7 @@ func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec,
 	if !s.secret.Metadata.DeletionTimestamp.IsZero() {
 		return launcher.Endpoint{}, launcher.NotYet(time.Second, "Waiting until an earlier server is removed")
 	}
-	if err := l.abandonUpgrade(ctx, s); err != nil {
+	if err := l.abandonUpgrade(ctx, s, ignored); err != nil {
 		return launcher.Endpoint{}, err
 	}
 	if s.state.Phase == phaseSuspended {

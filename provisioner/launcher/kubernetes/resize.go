@@ -32,7 +32,7 @@ func (l *Launcher) Resize(ctx context.Context, spec launcher.Spec,
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
-	if err := l.abandonUpgrade(ctx, s); err != nil {
+	if err := l.abandonUpgrade(ctx, s, ignored); err != nil {
 		return launcher.Endpoint{}, err
 	}
 	if s.state.Phase == phaseSuspended {

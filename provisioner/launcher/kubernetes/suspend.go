@@ -18,7 +18,7 @@ func (l *Launcher) Suspend(ctx context.Context, id string) (err error) {
 	if err != nil {
 		return fmt.Errorf("server %s: %w", id, err)
 	}
-	if err := l.abandonUpgrade(ctx, s); err != nil {
+	if err := l.abandonUpgrade(ctx, s, ignored); err != nil {
 		return err
 	}
 	if s.state.Phase == phaseReady {

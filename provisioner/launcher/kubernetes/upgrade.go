@@ -23,6 +23,13 @@ type upgrade struct {
 	Reverts bool   `json:"reverts,omitempty"` // the pod puts the data of before back
 }
 
+// workTime is for how long a container that copies or upgrades data is believed to work. Nothing tells from outside
+// whether it hangs.
+const workTime = 6 * time.Hour
+
+// ignored is for callers whose task does nothing else that takes long.
+func ignored(string) {}
+
 // workAnnotation of a pod says which work it does: see upgrade.work. Pods that run the server do not have it.
 const workAnnotation = "mysql-broker/work"
 
@@ -53,7 +60,7 @@ func (l *Launcher) versionOf(st state) string {
 
 // Upgrade implements launcher.Upgrader.
 func (l *Launcher) Upgrade(ctx context.Context, spec launcher.Spec,
-	report func(progress string)) (_ launcher.Endpoint, err error) {
+	report, works func(progress string)) (_ launcher.Endpoint, err error) {
 	defer func() { err = explain(err) }()
 	image, err := l.imageOf(spec)
 	if err != nil {
@@ -71,7 +78,7 @@ func (l *Launcher) Upgrade(ctx context.Context, spec launcher.Spec,
 			Sentence: fmt.Sprintf("A server of %s cannot become one of %s.", of, to),
 			Err:      fmt.Errorf("server %s: its data are of %s, and %s is wanted", s.id, of, to)}
 	case s.state.Upgrade != nil && s.state.Upgrade.Reverts:
-		if err := l.abandonUpgrade(ctx, s); err != nil {
+		if err := l.abandonUpgrade(ctx, s, works); err != nil {
 			return launcher.Endpoint{}, err
 		}
 		return launcher.Endpoint{}, launcher.NotYet(minPoll, "Starting "+of.String())
@@ -93,7 +100,7 @@ func (l *Launcher) Upgrade(ctx context.Context, spec launcher.Spec,
 		fault.Point("upgrade", "recorded")
 	}
 	if s.state.Upgrade != nil {
-		if err := l.upgradeData(ctx, s, of); err != nil {
+		if err := l.upgradeData(ctx, s, of, works); err != nil {
 			return launcher.Endpoint{}, err
 		}
 	}
@@ -111,11 +118,11 @@ func (l *Launcher) findReady(ctx context.Context, id string) (*server, error) {
 }
 
 // upgradeData returns once the data are upgraded. It has the pod do the work.
-func (l *Launcher) upgradeData(ctx context.Context, s *server, of launcher.Version) error {
+func (l *Launcher) upgradeData(ctx context.Context, s *server, of launcher.Version, works func(string)) error {
 	u := *s.state.Upgrade
 	to := launcher.Version{Flavour: of.Flavour, Version: u.Version}
 	err := l.work(ctx, s, map[string]string{"copy": "Copying the data",
-		"upgrade": "Upgrading the data to " + to.String()})
+		"upgrade": "Upgrading the data to " + to.String()}, works)
 	if failed, ok := errors.AsType[*workError](err); ok { // applications wait, so it is not tried again
 		return &launcher.Error{Action: launcher.GiveUp, Err: failed,
 			Sentence: fmt.Sprintf("The server could not be upgraded to %s. It continues with %s and the data of before.", to,
@@ -132,7 +139,7 @@ func (l *Launcher) upgradeData(ctx context.Context, s *server, of launcher.Versi
 
 // Revert implements launcher.Upgrader.
 func (l *Launcher) Revert(ctx context.Context, spec launcher.Spec,
-	report func(progress string)) (_ launcher.Endpoint, err error) {
+	report, works func(progress string)) (_ launcher.Endpoint, err error) {
 	defer func() { err = explain(err) }()
 	s, err := l.findReady(ctx, spec.ID)
 	if err != nil {
@@ -144,7 +151,7 @@ func (l *Launcher) Revert(ctx context.Context, spec launcher.Spec,
 	if ctx.Err() != nil {
 		return launcher.Endpoint{}, fmt.Errorf("server %s: %w", s.id, context.Cause(ctx))
 	}
-	if err := l.abandonUpgrade(ctx, s); err != nil {
+	if err := l.abandonUpgrade(ctx, s, works); err != nil {
 		return launcher.Endpoint{}, err
 	}
 	return l.endWork(ctx, s, spec)
@@ -152,7 +159,7 @@ func (l *Launcher) Revert(ctx context.Context, spec launcher.Spec,
 
 // abandonUpgrade returns once the data are as they were before an upgrade that has not succeeded. It does nothing in
 // other phases.
-func (l *Launcher) abandonUpgrade(ctx context.Context, s *server) error {
+func (l *Launcher) abandonUpgrade(ctx context.Context, s *server, works func(string)) error {
 	if s.state.Phase != phaseUpgrading {
 		return nil
 	}
@@ -163,7 +170,7 @@ func (l *Launcher) abandonUpgrade(ctx context.Context, s *server) error {
 			return err
 		}
 	}
-	if err := l.work(ctx, s, map[string]string{"restore": "Putting the data of before back"}); err != nil {
+	if err := l.work(ctx, s, map[string]string{"restore": "Putting the data of before back"}, works); err != nil {
 		return err
 	}
 	fault.Point("revert", "restored")
@@ -227,8 +234,8 @@ func (l *Launcher) applyWork(ctx context.Context, s *server, into any) error {
 type workError struct{ error }
 
 // work replaces the pod by one that does the work of an upgrade, and returns nil when that has done it, or NotYet.
-// sentences are for users, by the container that runs.
-func (l *Launcher) work(ctx context.Context, s *server, sentences map[string]string) error {
+// sentences are for users, by the container that runs. works gets those of containers that have not run for long.
+func (l *Launcher) work(ctx context.Context, s *server, sentences map[string]string, works func(string)) error {
 	if err := l.applyWork(ctx, s, nil); err != nil {
 		return err
 	}
@@ -268,6 +275,9 @@ func (l *Launcher) work(ctx context.Context, s *server, sentences map[string]str
 	}
 	for _, c := range p.Status.InitContainerStatuses {
 		if c.State.Running != nil && sentences[c.Name] != "" {
+			if time.Since(c.State.Running.StartedAt) < workTime {
+				works(sentences[c.Name])
+			}
 			return wait(sentences[c.Name])
 		}
 		if c.fetching() {

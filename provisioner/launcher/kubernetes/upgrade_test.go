@@ -73,8 +73,11 @@ exec /bin/sync "$@"
 			return p.open(t).(launcher.Upgrader)
 		}
 		var l launcher.Upgrader
-		upgrade := func(ctx context.Context) (launcher.Endpoint, error) { return l.Upgrade(ctx, spec, func(string) {}) }
-		revert := func(ctx context.Context) (launcher.Endpoint, error) { return l.Revert(ctx, spec, func(string) {}) }
+		ignore := func(string) {}
+		var worked []string
+		works := func(sentence string) { worked = append(worked, sentence) }
+		upgrade := func(ctx context.Context) (launcher.Endpoint, error) { return l.Upgrade(ctx, spec, ignore, works) }
+		revert := func(ctx context.Context) (launcher.Endpoint, error) { return l.Revert(ctx, spec, ignore, works) }
 		fails := func(what string, why ...string) {
 			t.Helper()
 			_, sentences, err := finish(t, upgrade)
@@ -131,7 +134,7 @@ exec /bin/sync "$@"
 			reverted = true
 		})), bad)
 		for !reverted {
-			if _, err := paused.Upgrade(t.Context(), spec, func(string) {}); err == nil || !reverted && !isNotYet(err) {
+			if _, err := paused.Upgrade(t.Context(), spec, ignore, ignore); err == nil || !reverted && !isNotYet(err) {
 				t.Fatalf("upgrade by a broker that was paused: %v", err)
 			}
 		}
@@ -146,7 +149,7 @@ exec /bin/sync "$@"
 			}
 		})), bad)
 		_, _, err := finish(t, func(ctx context.Context) (launcher.Endpoint, error) {
-			return paused.Revert(ctx, spec, func(string) {})
+			return paused.Revert(ctx, spec, ignore, ignore)
 		})
 		if err == nil || !strings.Contains(err.Error(), "another broker has continued its upgrade") {
 			t.Errorf("a broker that was paused ends the upgrade of another one: %v", err)
@@ -158,6 +161,9 @@ exec /bin/sync "$@"
 		upgraded, sentences, err := finish(t, upgrade)
 		if err != nil {
 			t.Fatalf("%v, after %q", err, slices.Compact(sentences))
+		}
+		if !slices.ContainsFunc(worked, func(s string) bool { return strings.HasPrefix(s, "Upgrading the data to ") }) {
+			t.Errorf("what worked, it says, is %q", slices.Compact(worked))
 		}
 		if upgraded.Host != e.Host || upgraded.Port != e.Port {
 			t.Errorf("the address was %s:%d and is %s:%d", e.Host, e.Port, upgraded.Host, upgraded.Port)

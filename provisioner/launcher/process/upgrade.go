@@ -50,7 +50,7 @@ func (d serverDir) removeUpgradeFiles() error {
 // back loses nothing that they have written. If a broker dies in that phase, the next call starts again from the copy
 // or, if that is not complete, from the data, which are unchanged then.
 func (l *Launcher) Upgrade(ctx context.Context, spec launcher.Spec,
-	report func(progress string)) (_ launcher.Endpoint, err error) {
+	report, works func(progress string)) (_ launcher.Endpoint, err error) {
 	to, err := l.offered(spec)
 	if err != nil {
 		return launcher.Endpoint{}, err
@@ -60,6 +60,8 @@ func (l *Launcher) Upgrade(ctx context.Context, spec launcher.Spec,
 		return launcher.Endpoint{}, err
 	}
 	defer unlock()
+	report, end := watchWork(sd.dir, workInterval, report, works)
+	defer end()
 	if st.Phase != phaseReady && st.Phase != phaseUpgrading {
 		return launcher.Endpoint{}, fmt.Errorf("server %s: it is %s: %w", sd.id, st.Phase, launcher.ErrNotFound)
 	}
@@ -85,12 +87,12 @@ func (l *Launcher) Upgrade(ctx context.Context, spec launcher.Spec,
 	if err := l.ensureUp(ctx, sd, st); err != nil {
 		return launcher.Endpoint{}, explainNoRoom(err)
 	}
-	end, err := l.answerFor(ctx, sd, st, spec)
+	endpoint, err := l.answerFor(ctx, sd, st, spec)
 	if err != nil {
-		return end, explainNoRoom(err)
+		return endpoint, explainNoRoom(err)
 	}
 	fault.Point("upgrade", "answers")
-	return end, sd.removeUpgradeFiles()
+	return endpoint, sd.removeUpgradeFiles()
 }
 
 // upgradeData copies the data of a server, upgrades them, and compares. Then the server is ready to be started.
@@ -350,7 +352,7 @@ func (l *Launcher) upgradeTables(ctx context.Context, sd serverDir, b mysqld.Bin
 
 // Revert implements launcher.Upgrader.
 func (l *Launcher) Revert(ctx context.Context, spec launcher.Spec,
-	report func(progress string)) (launcher.Endpoint, error) {
+	report, _ func(progress string)) (launcher.Endpoint, error) {
 	sd, st, unlock, err := l.locked(ctx, spec)
 	if err != nil {
 		return launcher.Endpoint{}, err

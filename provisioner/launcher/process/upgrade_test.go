@@ -72,7 +72,7 @@ func TestUpgrade(t *testing.T) {
 		var said []string
 		spec.Version = later
 		began := time.Now()
-		upgraded, err := l.Upgrade(t.Context(), spec, func(sentence string) { said = append(said, sentence) })
+		upgraded, err := l.Upgrade(t.Context(), spec, func(sentence string) { said = append(said, sentence) }, ignore)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,13 +88,13 @@ func TestUpgrade(t *testing.T) {
 		tenant.AdminUser = "tenant"
 		exec(t, connect(t, tenant, upgraded), "INSERT INTO app.t VALUES (3, 'x')")
 		pid := pidOf(t, cfg, spec.ID)
-		if _, err := l.Upgrade(t.Context(), spec, ignore); err != nil || pidOf(t, cfg, spec.ID) != pid {
+		if _, err := l.Upgrade(t.Context(), spec, ignore, ignore); err != nil || pidOf(t, cfg, spec.ID) != pid {
 			t.Errorf("an upgrade to the same version: %v", err)
 		}
 		expectNoLeftovers(t, cfg, spec.ID)
 
 		spec.Version = binary.Version
-		_, err = l.Upgrade(t.Context(), spec, ignore)
+		_, err = l.Upgrade(t.Context(), spec, ignore, ignore)
 		if refused, ok := errors.AsType[*launcher.Error](err); !ok || refused.Action != launcher.GiveUp {
 			t.Errorf("downgrade: %v", err)
 		}
@@ -156,11 +156,12 @@ func checkUnrecorded(t *testing.T, cfg process.Config, id string, db *sql.DB, ve
 	}
 	spec := newSpec(id)
 	l = open(t, cfg)
-	for name, do := range map[string]func(context.Context, launcher.Spec, func(string)) (launcher.Endpoint, error){
+	for name, do := range map[string]func(context.Context, launcher.Spec, func(string),
+		func(string)) (launcher.Endpoint, error){
 		"start": l.Revert, "upgrade": l.Upgrade,
 	} {
 		spec.Version = version
-		if _, err := do(t.Context(), spec, ignore); err == nil || !strings.Contains(err.Error(), "is not known") {
+		if _, err := do(t.Context(), spec, ignore, ignore); err == nil || !strings.Contains(err.Error(), "is not known") {
 			t.Errorf("%s of a server whose version nobody knows: %v", name, err)
 		}
 	}
@@ -254,7 +255,7 @@ func TestUpgradeThatFails(t *testing.T) {
 				l := open(t, cfg)
 				defer l.Close()
 				spec.Version = cfg.Others[0].Version
-				_, err := l.Upgrade(t.Context(), spec, ignore)
+				_, err := l.Upgrade(t.Context(), spec, ignore, ignore)
 				refused, ok := errors.AsType[*launcher.Error](err)
 				if !ok || refused.Action != launcher.GiveUp || !strings.Contains(refused.Sentence, "could not be upgraded to") {
 					t.Fatalf("error %v", err)
@@ -263,7 +264,7 @@ func TestUpgradeThatFails(t *testing.T) {
 					t.Error("applications can connect before the data are back")
 				}
 				for range 2 { // the second one repeats a revert whose outcome was lost
-					if _, err := l.Revert(t.Context(), spec, ignore); err != nil {
+					if _, err := l.Revert(t.Context(), spec, ignore, ignore); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -317,7 +318,7 @@ func interrupt(t *testing.T, cfg process.Config, binary mysqld.Binary, at, finis
 		if strings.HasPrefix(sentence, at) {
 			cancel()
 		}
-	}); !errors.Is(err, context.Canceled) {
+	}, ignore); !errors.Is(err, context.Canceled) {
 		t.Errorf("%s: interrupted at %q: %v", id, at, err)
 	}
 	dir := filepath.Join(cfg.Dir, "instances", id)
@@ -332,12 +333,12 @@ func interrupt(t *testing.T, cfg process.Config, binary mysqld.Binary, at, finis
 	}
 	want := later
 	if finish == "revert" {
-		_, err = l.Revert(t.Context(), spec, ignore)
+		_, err = l.Revert(t.Context(), spec, ignore, ignore)
 		if at != "Starting" { // then the upgrade has succeeded
 			want = binary.Version
 		}
 	} else {
-		_, err = l.Upgrade(t.Context(), spec, ignore)
+		_, err = l.Upgrade(t.Context(), spec, ignore, ignore)
 	}
 	if err != nil {
 		t.Errorf("%s: %s: %v", id, finish, err)

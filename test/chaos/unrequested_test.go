@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,9 +23,11 @@ const (
 
 // testUnrequestedKills kills brokers in tasks that no platform requests: the end of an expired binding, and a new
 // password after a leak. Whichever broker is free runs them. So there is one at a time, and whichever broker comes to
-// the point dies.
+// the point dies. Then the end of a binding fails, for some time or because the server does not answer.
 func testUnrequestedKills(t *testing.T, c chaos) {
-	w := newWorld(t, c.flavour, c.tally, nil)
+	server := testdrive.StartCrashable(t, c.flavour)
+	env := testdrive.Environment(t, server.MySQL)
+	w := newWorldWith(t, server.MySQL, c.tally, env, testdrive.Inspectors(env), nil)
 	all := 0
 	for _, f := range []workflow{
 		{kind: expire, plan: planNamed(t, "shared-small")},
@@ -40,6 +43,85 @@ func testUnrequestedKills(t *testing.T, c chaos) {
 			}
 		}
 	}
+	f := workflow{kind: expire, plan: planNamed(t, "shared-small"), view: true}
+	for n, moment := range []string{"begins", "done"} {
+		if long() {
+			w.failExpiry(t, f, moment, taskAttempts+1)
+		} else if n == c.half {
+			w.failExpiry(t, f, moment, 1)
+		}
+	}
+	w.expireWhileAway(t, f, server)
+}
+
+// failExpiry has the step that ends an expired account fail so many times. After taskAttempts, the task is given up, and
+// the brokers record another one.
+func (w *world) failExpiry(t *testing.T, f workflow, moment string, times int) {
+	t.Helper()
+	x := w.prepareUnrequested(t, f)
+	var left atomic.Int32
+	left.Store(int32(times))
+	w.watch.orderAll(func(_ int, point string) testdrive.Word {
+		if point != "expire: end account: "+moment || left.Add(-1) < 0 {
+			return testdrive.GoOn
+		}
+		w.tally.failure()
+		return testdrive.Fail
+	})
+	w.finishExpiry(t, &x, fmt.Sprintf("after the end of an account that failed %d times when it %s", times, moment))
+	w.watch.orderAll(nil)
+	if left.Load() > 0 {
+		t.Errorf("the step failed %d times less than it should", left.Load())
+	}
+}
+
+// expireWhileAway has a binding expire while its server does not answer.
+func (w *world) expireWhileAway(t *testing.T, f workflow, server testdrive.Crashable) {
+	t.Helper()
+	x := w.prepareUnrequested(t, f)
+	thaw := server.Freeze(t)
+	if err := w.endTime(t, x); err != nil {
+		t.Fatal(err)
+	}
+	testdrive.Eventually(t, patience, "a broker sees that the server does not answer", func() (failed bool) {
+		err := w.tasks.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM task WHERE binding_id = $1 AND kind = 'expire' "+
+			"AND state = 'in progress' AND last_error <> '')", x.binding.ID).Scan(&failed)
+		return err == nil && failed
+	})
+	w.tally.failure()
+	thaw()
+	w.finishExpiry(t, &x, "after an end while the server was away")
+}
+
+// finishExpiry has a binding expire, and audits that and the deletion of its instance.
+func (w *world) finishExpiry(t *testing.T, x *target, when string) {
+	t.Helper()
+	if err := w.expire(t, x, &death{died: make(chan int, 1)}); err != nil {
+		t.Errorf("%s: %v", when, err)
+	}
+	w.tally.operation()
+	w.check(t, when)
+	w.learnOfExpiry(t, x, when)
+}
+
+// learnOfExpiry has the platform learn at its own unbind that the binding has ended, and deletes the instance.
+func (w *world) learnOfExpiry(t *testing.T, x *target, when string) {
+	t.Helper()
+	for _, status := range []int{http.StatusOK, http.StatusGone} {
+		q := x.plan.unbind(x.instance.ID, x.binding.ID)
+		if got, err := w.run(q); err != nil || got.Status != status {
+			t.Errorf("%s, the unbind was answered %d: %s %v", when, got.Status, got.Raw, err)
+		}
+	}
+	w.remove(t, x, when)
+}
+
+func (w *world) remove(t *testing.T, x *target, when string) {
+	t.Helper()
+	if err := w.delete(x); err != nil {
+		t.Errorf("%s: %v", when, err)
+	}
+	w.check(t, when+", when the instance was deleted")
 }
 
 // cutUnrequested has a binding expire or its password replaced, and audits the result. The first broker that comes to
@@ -61,19 +143,13 @@ func (w *world) cutUnrequested(t *testing.T, f workflow, at point) []point {
 		t.Errorf("%s, killed at %v: %v", f, at, err)
 	}
 	w.tally.operation()
-	w.check(t, fmt.Sprintf("after %s, killed at %v", f, at))
-	if f.kind == expire { // the platform learns of it at its own unbind
-		for _, status := range []int{http.StatusOK, http.StatusGone} {
-			q := f.plan.unbind(x.instance.ID, x.binding.ID)
-			if got, err := w.run(q); err != nil || got.Status != status {
-				t.Errorf("%s, killed at %v: the unbind was answered %d: %s %v", f, at, got.Status, got.Raw, err)
-			}
-		}
+	when := fmt.Sprintf("after %s, killed at %v", f, at)
+	w.check(t, when)
+	if f.kind == expire {
+		w.learnOfExpiry(t, &x, when)
+	} else {
+		w.remove(t, &x, when)
 	}
-	if err := w.delete(&x); err != nil {
-		t.Errorf("%s: %v", f, err)
-	}
-	w.check(t, fmt.Sprintf("after %s was deleted", f))
 	return d.passed()
 }
 
@@ -105,7 +181,7 @@ func (w *world) prepareUnrequested(t *testing.T, f workflow) target {
 // expire ends the time of the binding, and waits until the platform does not find it any more.
 func (w *world) expire(t *testing.T, x *target, d *death) error {
 	t.Helper()
-	if _, err := w.tasks.Exec(t.Context(), "UPDATE binding SET expires_at = now() WHERE id = $1", x.binding.ID); err != nil {
+	if err := w.endTime(t, *x); err != nil {
 		return err
 	}
 	testdrive.Eventually(t, patience, "the binding is gone", func() bool {
@@ -116,6 +192,12 @@ func (w *world) expire(t *testing.T, x *target, d *death) error {
 	x.binding.State = audit.Gone
 	w.tellBinding(x.binding)
 	return nil
+}
+
+// endTime ends the time of the binding.
+func (w *world) endTime(t *testing.T, x target) error {
+	_, err := w.tasks.Exec(t.Context(), "UPDATE binding SET expires_at = now() WHERE id = $1", x.binding.ID)
+	return err
 }
 
 // rotate has an operator replace the password, and fetches the new one.

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -36,6 +37,9 @@ const (
 	restoreFrom request = "restore from"
 	move        request = "move"
 )
+
+// rotate is what an operator does.
+const rotate request = "rotate-bindings"
 
 // run makes steps until the run is over.
 func (c *client) run(over <-chan struct{}) {
@@ -166,7 +170,7 @@ var related = map[string][]string{
 // errand begins work with the data of an instance, if there is any to be done and the instance can be used for it.
 func (c *client) errand(i *instance) bool {
 	if len(c.errands) == 0 && c.busy {
-		c.errands = []request{backUp, restore, restoreFrom, clone, move, backUp}
+		c.errands = []request{backUp, restore, restoreFrom, clone, move, backUp, rotate}
 	}
 	if len(c.errands) == 0 {
 		return false
@@ -195,6 +199,8 @@ func (c *client) errand(i *instance) bool {
 			to = "shared-large"
 		}
 		c.send(i, update, nil, to)
+	case rotate:
+		c.rotate(i)
 	default:
 		c.send(i, q, nil, "")
 	}
@@ -381,8 +387,11 @@ func (c *client) learnBinding(i *instance, q request, b *credential, r testdrive
 			c.world.wrong("%s of %s: %v", q, b.ID, err)
 			return
 		}
-		if b.State == audit.Exists && told != b.Credentials && (!i.moved || !sameAccount(told, b.Credentials)) {
+		if b.State == audit.Exists && !b.mayHave(told, i.moved) {
 			c.world.wrong("%s of %s: other credentials than before", q, b.ID)
+		}
+		if !i.rotating {
+			b.leaked = ""
 		}
 		c.learnExpiry(b, q, r)
 		b.State, b.Credentials, b.doubt = audit.Exists, told, false
@@ -416,9 +425,40 @@ func (c *client) learnExpiry(b *credential, q request, r testdrive.Response) {
 	b.expires = at
 }
 
-// sameAccount reports whether credentials differ only in the address, which a move changes.
-func sameAccount(a, b audit.Credentials) bool {
-	return a.Username == b.Username && a.Password == b.Password && a.Database == b.Database
+// mayHave reports whether the credentials of a binding may be those that were told now. A move changes the address, and
+// an operator the password.
+func (b *credential) mayHave(told audit.Credentials, moved bool) bool {
+	if b.leaked != "" {
+		if b.renewed && told.Password == b.leaked {
+			return false
+		}
+		told.Password = b.Credentials.Password
+	}
+	return told == b.Credentials || moved && told.Username == b.Credentials.Username &&
+		told.Password == b.Credentials.Password && told.Database == b.Credentials.Database
+}
+
+// rotate has an operator replace the passwords of all bindings, and reports whether that is done.
+func (c *client) rotate(i *instance) bool {
+	c.world.tally.operation(rotate)
+	asked := time.Now()
+	cmd := testdrive.Command(c.world.t, c.world.env, "rotate-bindings", "--instance", i.id, "--apply")
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Start()
+	if err == nil {
+		limit := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() }) // its tasks go on
+		err = cmd.Wait()
+		limit.Stop()
+	}
+	if err != nil && !c.world.busy && !c.world.troubled(asked) {
+		c.world.wrong("%s of %s: %v, and nothing failed: %s", rotate, i.id, err, &out)
+	}
+	i.rotating = err != nil
+	for _, b := range i.bound() {
+		b.leaked, b.renewed = b.Credentials.Password, err == nil
+	}
+	return err == nil
 }
 
 // write leaves a note in the database, which must be there as long as the instance is.

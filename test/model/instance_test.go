@@ -36,6 +36,8 @@ type instance struct {
 	from   string    // the backup of it, or "" for a clone
 	backup string    // the newest backup of it with the note
 	moved  bool      // its data may have been moved, or are being moved
+
+	rotating bool // an operator has begun to replace the passwords of its bindings, and may not have replaced all
 }
 
 // quiet reports whether the instance is ready and has a note, and nothing can change it but the next request.
@@ -75,7 +77,10 @@ type credential struct {
 	doubt bool // a request about it was not answered
 	late  bool // and may be carried out yet
 
-	ttl         string
+	ttl     string
+	leaked  string // the password that an operator has replaced or wanted to replace; "" if there is none, or it is known
+	renewed bool   // it has been replaced for certain
+
 	predecessor *credential // whose role and ttl it has
 	expires     time.Time   // as it was told; zero if it has no ttl, or was not told
 }
@@ -136,6 +141,8 @@ func (i *instance) possible() phases {
 // or of a binding that ends by itself.
 func (i *instance) may(q request, b *credential, status int) bool {
 	switch {
+	case i.rotating && status == 422:
+		return true
 	case b != nil && b.mayBeOver() && (i.possible()[ready] || i.possible()[deleting]) && expired[q][status]:
 		return true
 	case q == bind && b.predecessor != nil && b.predecessor.mayBeOver() && i.possible()[ready] && status == 400:
@@ -176,7 +183,7 @@ func (i *instance) gone() {
 	if i.note != "" {
 		i.left = i.note
 	}
-	i.note, i.backup, i.operation, i.working, i.target = "", "", "", "", ""
+	i.note, i.backup, i.operation, i.working, i.target, i.rotating = "", "", "", "", "", false
 	for _, b := range i.bindings {
 		b.State, b.doubt = audit.Gone, false
 		if strings.HasPrefix(i.plan, "dedicated") || i.moved {

@@ -143,7 +143,11 @@ func (p *Provisioner) newBinding(there store.Beginning, q BindRequest) (store.Bi
 	if err != nil {
 		return store.Binding{}, err
 	}
-	expires, err := expiry(there.Now, q.Parameters.TTL, of)
+	ttl := q.Parameters.TTL
+	if q.Predecessor != "" && of.MaxBindingTTL > 0 { // it was allowed once, and the platform cannot choose another one
+		ttl = min(ttl, of.MaxBindingTTL)
+	}
+	expires, err := expiry(there.Now, ttl, of)
 	b := store.Binding{InstanceID: q.InstanceID, ID: q.BindingID, AppGUID: q.AppGUID,
 		SpaceGUID: q.SpaceGUID, OrganizationGUID: q.OrganizationGUID, Predecessor: q.Predecessor,
 		Parameters: encode(q.Parameters), Role: string(q.Parameters.Role), TLS: string(tls),

@@ -69,8 +69,13 @@ func TestExpiredMeanwhile(t *testing.T) {
 			err := tasks.pool.QueryRow(t.Context(), "SELECT count(*) = 2 FROM binding WHERE expires_at < now()").Scan(&over)
 			return err == nil && over
 		})
+		env["CATALOG"] = limitedCatalog(t, "1h")
 		p = startPlatform(t, private, env)
 		i.platform, restored.platform, missed.platform, half.platform = p, p, p, p
+		successor := i.newBinding().bind(t, body{"predecessor_binding_id": restored.bindingID}).Expect(t, http.StatusCreated)
+		if at, _ := bindingTimes(t, successor); time.Until(at) > time.Hour {
+			t.Errorf("after the maximum was lowered, the successor of a binding with 8h expires at %v", at)
+		}
 		testdrive.Eventually(t, 20*time.Second, "it has ended", func() bool { return !accountExists(t, p, gone.Username) })
 		p.AwaitLog(t, `"msg":"a service binding has expired"`)
 		expectEmpty(t, missed.unbind(t), http.StatusOK)

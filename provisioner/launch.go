@@ -49,11 +49,13 @@ func (p *Provisioner) resize(i store.Instance, fromID, toID string) task.Step {
 			})}
 }
 
+// launcherCall calls a launcher. report gets what begins, works what goes on.
+type launcherCall func(ctx context.Context, size fleet.Size, report, works func(string)) error
+
 // withLauncher returns the Do function of a step that calls a launcher with the server size of a plan. Users see what
 // the launcher reports. As long as it calls works, nobody takes the task for stuck. advice is what a user can do if the
 // launcher gives up.
-func (p *Provisioner) withLauncher(planID, advice string,
-	call func(ctx context.Context, size fleet.Size, report, works func(string)) error) func(context.Context, *task.Run) error {
+func (p *Provisioner) withLauncher(planID, advice string, call launcherCall) func(context.Context, *task.Run) error {
 	return func(ctx context.Context, run *task.Run) error {
 		plan, err := p.plan(planID)
 		if err != nil {

@@ -22,8 +22,8 @@ const (
 	credHubAge = time.Minute
 	// credHubAtOnce is how many entries are handled each time.
 	credHubAtOnce = 200
-	// credHubKeep is how long the record of a deleted entry is kept. Then the entry is deleted again, because a broker that
-	// was paused could have stored it meanwhile.
+	// credHubKeep is how long the record of a deleted entry is kept. Then the entry is deleted again, because a broker
+	// that was paused could have stored it meanwhile.
 	credHubKeep = 2 * time.Minute
 	// storeTime limits an attempt to store or delete one entry, while a request waits.
 	storeTime = 10 * time.Second

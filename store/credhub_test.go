@@ -101,7 +101,7 @@ func TestCredHubEntries(t *testing.T) {
 		tx.DeleteInstance("i")
 		return nil
 	})
-	if ended(time.Hour) != 1 || ended(time.Hour) != 1 || left() == nil {
+	if first, again := ended(time.Hour), ended(time.Hour); first != 1 || again != 1 || left() == nil {
 		t.Error("what CredHub still has is not to be deleted")
 	}
 	if err := s.ForgetCredHub(ctx, "/c/u_2", time.Hour); err != nil {

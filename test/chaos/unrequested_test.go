@@ -99,6 +99,11 @@ func (w *world) finishExpiry(t *testing.T, x *target, when string) {
 	if err := w.expire(t, x, &death{died: make(chan int, 1)}); err != nil {
 		t.Errorf("%s: %v", when, err)
 	}
+	testdrive.Eventually(t, patience, "the binding has ended", func() (ended bool) { // the platform is told before
+		err := w.tasks.QueryRow(t.Context(), "SELECT NOT EXISTS (SELECT FROM binding WHERE id = $1)", x.binding.ID).
+			Scan(&ended)
+		return err == nil && ended
+	})
 	w.tally.operation()
 	w.check(t, when)
 	w.learnOfExpiry(t, x, when)

@@ -128,6 +128,11 @@ func (c *client) anything(i *instance) {
 		return
 	}
 	bound := i.bound()
+	if n := slices.Index(c.errands, rotate); n >= 0 && i.settled() && len(bound) > 0 && c.chance(40) {
+		c.errands = slices.Delete(c.errands, n, n+1)
+		c.rotate(i)
+		return
+	}
 	if n := slices.IndexFunc(bound, func(b *credential) bool { return b.over(time.Now()) }); n >= 0 && c.chance(30) {
 		c.send(i, unbind, bound[n], "")
 		return

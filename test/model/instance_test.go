@@ -40,9 +40,12 @@ type instance struct {
 	rotating bool // an operator has begun to replace the passwords of its bindings, and may not have replaced all
 }
 
-// quiet reports whether the instance is ready and has a note, and nothing can change it but the next request.
-func (i *instance) quiet() bool {
-	return i.phases.is(ready) && !i.tainted() && i.operation == "" && i.doubt == "" && i.note != "" &&
+// quiet reports whether the instance is settled and has a note.
+func (i *instance) quiet() bool { return i.settled() && i.note != "" }
+
+// settled reports whether the instance is ready, and nothing can change it but the next request.
+func (i *instance) settled() bool {
+	return i.phases.is(ready) && !i.tainted() && i.operation == "" && i.doubt == "" &&
 		!slices.ContainsFunc(i.bindings, func(b *credential) bool { return b.doubt || b.late || b.ends() })
 }
 

@@ -85,84 +85,105 @@ type dumping struct {
 
 // event reads one event. It reports whether that was the end instead.
 func (d *dumping) event(ctx context.Context, from Position) (done bool, err error) {
-	length, err := d.next()
+	length, done, err := d.packet()
+	if done || err != nil {
+		return done, err
+	}
+	raw, err := d.read(headerBytes)
 	if err != nil {
-		return false, err
-	}
-	status, err := d.in.ReadByte()
-	if err != nil {
-		return false, err
-	}
-	switch {
-	case status == 0xfe && length < 9:
-		_, err := d.in.Discard(length - 1)
-		return true, err
-	case status == 0xff:
-		if err := d.in.UnreadByte(); err != nil {
-			return false, err
-		}
-		_, err := d.rest(length)
-		return false, err
-	case status != 0 || length < 1+headerBytes:
-		return false, errProtocol
-	}
-	raw := make([]byte, headerBytes)
-	if _, err := io.ReadFull(d.in, raw); err != nil {
 		return false, err
 	}
 	h := readHeader(raw)
-	left := length - 1 - headerBytes
-	last := length < packetBytes
-	if h.kind == rotateEvent && h.artificial() {
-		payload := make([]byte, left)
-		if _, err := io.ReadFull(d.in, payload); err != nil {
+	left, last := length-1-headerBytes, length < packetBytes
+	switch {
+	case h.kind == rotateEvent && h.artificial():
+		payload, err := d.read(left)
+		if err != nil {
 			return false, err
 		}
 		return false, d.rotate(ctx, payload, from)
-	}
-	if h.kind == formatEvent && last {
-		body := make([]byte, left)
-		if _, err := io.ReadFull(d.in, body); err != nil {
-			return false, err
-		}
-		whole := append(raw, body...)
-		if err := d.to.Format(whole); err != nil {
-			return false, err
-		}
-		if h.next == 0 { // it is that at the begin of the file
-			return false, nil
-		}
-		return false, d.whole(ctx, h, whole)
-	}
-	if d.tooLong(h) {
+	case h.kind == formatEvent && last:
+		return false, d.format(ctx, h, raw, left)
+	case d.tooLong(h):
 		return false, ErrTooLong
-	}
-	if h.artificial() || h.kind == heartbeatEvent || h.kind == heartbeatEvent2 { // not in the file
+	case h.artificial(), h.kind == heartbeatEvent, h.kind == heartbeatEvent2: // not in the file
 		_, err := d.in.Discard(left)
 		return false, err
 	}
+	return false, d.pass(ctx, h, raw, left, last)
+}
+
+// packet begins a packet that has an event, and returns its length with the first byte, which it has read. It is done
+// where the server has no more events.
+func (d *dumping) packet() (length int, done bool, err error) {
+	if length, err = d.next(); err != nil {
+		return 0, false, err
+	}
+	status, err := d.in.ReadByte()
+	if err != nil {
+		return 0, false, err
+	}
+	switch {
+	case status == 0xfe && length < 9:
+		_, err = d.in.Discard(length - 1)
+		return 0, true, err
+	case status == 0xff:
+		if err = d.in.UnreadByte(); err == nil {
+			_, err = d.rest(length)
+		}
+	case status != 0 || length < 1+headerBytes:
+		err = errProtocol
+	}
+	return length, false, err
+}
+
+func (d *dumping) read(length int) ([]byte, error) {
+	raw := make([]byte, length)
+	_, err := io.ReadFull(d.in, raw)
+	return raw, err
+}
+
+// format passes on how the events that follow are written.
+func (d *dumping) format(ctx context.Context, h header, raw []byte, left int) error {
+	body, err := d.read(left)
+	if err != nil {
+		return err
+	}
+	whole := append(raw, body...)
+	if err := d.to.Format(whole); err != nil {
+		return err
+	}
+	if h.next == 0 { // it is that at the begin of the file
+		return nil
+	}
+	return d.whole(ctx, h, whole)
+}
+
+// pass passes on an event, which may go on in further packets.
+func (d *dumping) pass(ctx context.Context, h header, raw []byte, left int, last bool) error {
 	end := d.at.Offset + int64(h.size)
 	// MariaDB from 11.4 on leaves the end out of most events, unless binlog_legacy_event_pos is set.
 	if d.at.File == "" || h.next != 0 && int64(h.next) != end {
-		return false, fmt.Errorf("the event at %s has %d bytes and ends at %d", d.at, h.size, h.next)
+		return fmt.Errorf("the event at %s has %d bytes and ends at %d", d.at, h.size, h.next)
 	}
 	if _, err := d.to.Write(raw); err != nil {
-		return false, err
+		return err
 	}
 	for {
 		if _, err := io.CopyN(d.to, d.in, int64(left)); err != nil {
-			return false, err
+			return err
 		}
 		if last {
 			break
 		}
+		var err error
 		if left, err = d.next(); err != nil {
-			return false, err
+			return err
 		}
 		last = left < packetBytes
 	}
 	d.at.Offset = end
-	return false, d.to.End(ctx, d.at)
+	return d.to.End(ctx, d.at)
 }
 
 // tooLong reports whether an event of the file ends behind the offsets that can be written.

@@ -88,7 +88,7 @@ func (c clockwork) taskPostponed(t *testing.T) {
 	i := c.first.ownInstance(t, "shared-async")
 	release := stall(t, admin)
 	operation := i.begin(t)
-	testdrive.Eventually(t, 30*time.Second, "the task is postponed", func() bool {
+	testdrive.Eventually(t, takeoverTime, "the task is postponed", func() bool {
 		var postponed bool
 		err := c.tasks.pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM task WHERE instance_id = $1
 			AND lease_owner IS NULL AND last_error <> '')`, i.id).Scan(&postponed)

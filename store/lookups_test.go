@@ -66,7 +66,7 @@ func TestTasksAreFoundByTheirKeys(t *testing.T) {
 		return n, entries
 	}
 	const byKey = 3 * operations // Progress, Extend, Finish
-	testdrive.Eventually(t, time.Minute, "the figures are told", func() bool {
+	testdrive.Eventually(t, testdrive.Patience, "the figures are told", func() bool {
 		n, _ := scans("task_pkey")
 		return n >= byKey
 	})

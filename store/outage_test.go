@@ -48,7 +48,7 @@ func TestTransactionsThatPostgresGivesUpAreOutages(t *testing.T) {
 			if err := tx.Exec(t.Context(), "SET LOCAL idle_in_transaction_session_timeout = '100ms'"); err != nil {
 				return err
 			}
-			testdrive.Eventually(t, time.Minute, "the transaction is ended", func() (ended bool) {
+			testdrive.Eventually(t, testdrive.Patience, "the transaction is ended", func() (ended bool) {
 				if err := observer.QueryRow(t.Context(), `SELECT NOT EXISTS (SELECT FROM pg_stat_activity
 					WHERE datname = current_database() AND state = 'idle in transaction')`).Scan(&ended); err != nil {
 					t.Fatal(err)

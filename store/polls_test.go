@@ -87,7 +87,7 @@ func TestTaskStatusDuringAnOutage(t *testing.T) {
 		all.Wait()
 	}
 	p.Thaw(t)
-	testdrive.Eventually(t, time.Minute, "statuses can be read again", func() bool {
+	testdrive.Eventually(t, testdrive.Patience, "statuses can be read again", func() bool {
 		got, err := s.TaskStatus(t.Context(), id, "i", "")
 		return err == nil && got.State == store.InProgress
 	})

@@ -179,7 +179,7 @@ func rotateBesideAWriter(t *testing.T) error {
 
 // awaitBlocked returns when a connection to the database waits for a lock.
 func awaitBlocked(ctx context.Context, conn *pgx.Conn) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, testdrive.Patience)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"mysql-broker/test/testdrive"
 )
 
 const (
@@ -25,7 +27,7 @@ const (
 )
 
 // patience limits waits that take milliseconds on an idle machine.
-const patience = time.Minute
+const patience = testdrive.Patience
 
 // server is the handler under test on a port of its own, with all that can be seen of it from outside.
 type server struct {

@@ -19,7 +19,7 @@ import (
 func TestMain(m *testing.M) { servers.Main(m) }
 
 // patience is for what takes a moment on an idle machine.
-const patience = 30 * time.Second
+const patience = testdrive.Patience
 
 // broker is one of several that share a store and do the same work.
 type broker struct {

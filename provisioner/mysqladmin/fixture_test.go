@@ -21,7 +21,7 @@ import (
 func TestMain(m *testing.M) { servers.Main(m) }
 
 // patience limits waits that take milliseconds on an idle machine.
-const patience = 2 * time.Minute
+const patience = testdrive.Patience
 
 // fixture is a server, a session on it and a database that goes when the test ends.
 type fixture struct {

@@ -20,7 +20,7 @@ import (
 func TestMain(m *testing.M) { servers.Main(m) }
 
 // patience bounds every wait; a test that fails by it is stuck, not slow.
-const patience = 2 * time.Minute
+const patience = testdrive.Patience
 
 const (
 	// shortLease is for tests in which leases have to run out, and to which it is the same if more of them do: those that

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -329,7 +328,7 @@ func (b *bench) onTheServer(*testing.T) []discrepancy {
 			run("DROP USER u_gone")(t)
 		}, func(t *testing.T) {
 			session.Close()
-			testdrive.Eventually(t, time.Minute, "the session ends", func() bool {
+			testdrive.Eventually(t, testdrive.Patience, "the session ends", func() bool {
 				return len(audit.Check(t.Context(), b.World)) == 0
 			})
 		}},
@@ -423,7 +422,7 @@ func (b *bench) killServer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	testdrive.Eventually(t, time.Minute, "the server ends", func() bool {
+	testdrive.Eventually(t, testdrive.Patience, "the server ends", func() bool {
 		return len(testdrive.Mysqlds(t, b.launcherDir)) == 0
 	})
 	found := strings.Join(audit.Check(t.Context(), b.World), "\n")

@@ -24,7 +24,7 @@ import (
 )
 
 // patience bounds what should take a second, on a busy machine.
-const patience = time.Minute
+const patience = testdrive.Patience
 
 // tab is one of a browser of its own. Whatever the console complains of fails the test.
 type tab struct {

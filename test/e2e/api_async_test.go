@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"regexp"
 	"testing"
-	"time"
 
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -86,7 +85,7 @@ func TestPollsHaveDescriptions(t *testing.T) {
 		release := stall(t, p.admin(t))
 		waits, i := p.ownInstance(t, "shared-small"), p.ownInstance(t, "shared-async")
 		answer := waits.Begin("PUT", waits.path(), waits.provisionBody(nil))
-		testdrive.Eventually(t, time.Minute, "the provision that somebody waits for has begun", func() bool {
+		testdrive.Eventually(t, testdrive.Patience, "the provision that somebody waits for has begun", func() bool {
 			r := waits.poll(t, "?operation=provision")
 			if r.Status != http.StatusOK {
 				return false

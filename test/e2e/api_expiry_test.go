@@ -112,10 +112,10 @@ func testExpiry(t *testing.T, p platform) {
 	}
 	awaitTrue(t, admin, `SELECT COUNT(*) = 0 FROM information_schema.processlist WHERE user = ?`, c.Username)
 
-	testdrive.Eventually(t, time.Minute, "the bindings are gone", func() bool {
+	testdrive.Eventually(t, testdrive.Patience, "the bindings are gone", func() bool {
 		return definer.fetch(t).Status == http.StatusNotFound
 	})
-	testdrive.Eventually(t, time.Minute, "the end is recorded", func() bool {
+	testdrive.Eventually(t, testdrive.Patience, "the end is recorded", func() bool {
 		return definer.bind(t, asked).Expect(t, http.StatusConflict).String("description") != ""
 	})
 	expectRefusal(t, definer.fetch(t), http.StatusNotFound, "has expired")

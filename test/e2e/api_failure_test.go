@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -119,11 +118,11 @@ func TestPlanRemovedMidway(t *testing.T) {
 	after := startPlatform(t, server, env)
 	i = i.via(after)
 	o := after.operator(env)
-	testdrive.Eventually(t, time.Minute, "the task says what it lacks", func() bool {
+	testdrive.Eventually(t, testdrive.Patience, "the task says what it lacks", func() bool {
 		return strings.Contains(o.run(t, 0, "tasks", operation).Stdout, "is not in the catalog")
 	})
 	o.run(t, 0, "tasks", "cancel", operation)
-	testdrive.Eventually(t, time.Minute, "the task is undone", func() bool {
+	testdrive.Eventually(t, testdrive.Patience, "the task is undone", func() bool {
 		return i.poll(t, "?operation="+operation).Expect(t, http.StatusOK).String("state") == "failed"
 	})
 	checkNothingLeft(t, env["LAUNCHER_DIR"])

@@ -3,7 +3,6 @@ package e2e
 import (
 	"net/http"
 	"testing"
-	"time"
 
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -52,7 +51,7 @@ func TestReadOnlyPostgres(t *testing.T) {
 	}
 	shows := func(status int, word, up string) {
 		t.Helper()
-		testdrive.Eventually(t, time.Minute, "the broker says that PostgreSQL is "+word, func() bool {
+		testdrive.Eventually(t, testdrive.Patience, "the broker says that PostgreSQL is "+word, func() bool {
 			r := p.Do(t, "GET", "/readyz", nil)
 			return r.Status == status && r.String("postgresql") == word
 		})

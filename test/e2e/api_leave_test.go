@@ -20,7 +20,7 @@ func TestClientsThatLeave(t *testing.T) {
 		private := testdrive.Private(t, s.Flavour)
 		p := startPlatform(t, private, testdrive.Environment(t, private))
 		left := p.provisionStalled(t, func(conn *net.TCPConn) { conn.Close() })
-		testdrive.Eventually(t, time.Minute, "the operation goes on", func() bool {
+		testdrive.Eventually(t, testdrive.Patience, "the operation goes on", func() bool {
 			return left.fetch(t).Status == http.StatusOK
 		})
 

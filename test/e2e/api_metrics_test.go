@@ -7,14 +7,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
 // scrapeTime bounds how long a figure may take to be seen, on a busy machine.
-const scrapeTime = 60 * time.Second
+const scrapeTime = testdrive.Patience
 
 // TestMetrics asserts each figure after a script of operations.
 func TestMetrics(t *testing.T) {

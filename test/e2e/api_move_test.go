@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+
+	"mysql-broker/test/testdrive"
 )
 
 // TestMove moves an instance to a dedicated server and back while an application writes.
@@ -57,7 +59,7 @@ func TestMove(t *testing.T) {
 // updateWhenFree begins to change the plan of an instance once the place where its data were before is removed.
 func (i instance) updateWhenFree(t *testing.T, plan string) (operation string) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(testdrive.Patience); ; time.Sleep(100 * time.Millisecond) {
 		r := i.updatePlan(t, later, plan)
 		if r.Status == http.StatusAccepted {
 			return r.String("operation")
@@ -105,7 +107,7 @@ func (w *writer) stop(t *testing.T) []string {
 	t.Helper()
 	select {
 	case <-w.done:
-	case <-time.After(30 * time.Second):
+	case <-time.After(testdrive.Patience):
 		t.Error("the application may still write at the old address")
 		w.stops()
 		<-w.done

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"testing"
-	"time"
 
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -90,7 +89,7 @@ func TestUpdateWhileTheServerIsDown(t *testing.T) {
 		expectRefusal(t, i.updatePlan(t, now, "shared-small"), http.StatusServiceUnavailable,
 			"The MySQL server does not answer just now.")
 		let()
-		testdrive.Eventually(t, time.Minute, "the plan is changed", func() bool {
+		testdrive.Eventually(t, testdrive.Patience, "the plan is changed", func() bool {
 			return i.updatePlan(t, now, "shared-small").Status == http.StatusOK
 		})
 	})

@@ -69,7 +69,7 @@ func testKorifi(t *testing.T, p platform) {
 	i := p.newInstance(t, "shared-async")
 	repeat := func(request func() testdrive.Response, end int) {
 		t.Helper()
-		deadline := time.Now().Add(time.Minute)
+		deadline := time.Now().Add(testdrive.Patience)
 		r := request().Expect(t, http.StatusAccepted)
 		for ; r.Status != end; r = request() {
 			if time.Now().After(deadline) {

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"testing"
 	"time"
+
+	"mysql-broker/test/testdrive"
 )
 
 // exec runs statements one by one.
@@ -29,7 +31,7 @@ func read[T any](t *testing.T, db *sql.DB, query string, args ...any) (value T) 
 // awaitTrue polls a query that yields one boolean until it does hold.
 func awaitTrue(t *testing.T, db *sql.DB, query string, args ...any) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), testdrive.Patience)
 	defer cancel()
 	for !read[bool](t, db, query, args...) {
 		select {

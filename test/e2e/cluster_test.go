@@ -105,7 +105,7 @@ func (c cluster) settle(t *testing.T, i instance, operation string) (state strin
 	var all sync.WaitGroup
 	for n := range racers {
 		all.Go(func() {
-			deadline := time.Now().Add(2 * time.Minute)
+			deadline := time.Now().Add(testdrive.Patience)
 			for ask := n; time.Now().Before(deadline); ask++ {
 				r, err := c.replicas[ask%len(c.replicas)].Send("GET", i.path()+"/last_operation?operation="+operation, nil, nil)
 				switch {

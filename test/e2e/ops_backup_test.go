@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -107,7 +106,7 @@ func breakView(t *testing.T, c credentials) {
 func runScheduled(t *testing.T, ts tasks, kind string) {
 	t.Helper()
 	ts.exec(t, "INSERT INTO task (instance_id, kind, plan_id) VALUES ('', '"+kind+"', '') ON CONFLICT DO NOTHING")
-	testdrive.Eventually(t, time.Minute, kind+" has ended", func() (ended bool) {
+	testdrive.Eventually(t, testdrive.Patience, kind+" has ended", func() (ended bool) {
 		ts.scan(t, &ended, "SELECT NOT EXISTS (SELECT FROM task WHERE kind = '"+kind+"' AND state = 'in progress')")
 		return ended
 	})
@@ -141,7 +140,7 @@ func TestBackupsAreCaredFor(t *testing.T) {
 		}
 		await := func(what string, condition func([]map[string]any) bool) {
 			t.Helper()
-			testdrive.Eventually(t, time.Minute, what, func() bool { return condition(backups()) })
+			testdrive.Eventually(t, testdrive.Patience, what, func() bool { return condition(backups()) })
 		}
 		await("a backup is complete", func(all []map[string]any) bool { return len(all) == 1 && all[0]["state"] == "complete" })
 		first := backups()[0]["backup"].(string)

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"mysql-broker/test/testdrive"
 )
@@ -38,8 +37,7 @@ func TestOneCAForDedicatedServers(t *testing.T) {
 			t.Helper()
 			return i.credentials(t, b.fetch(t).Expect(t, 200)).CACertificate
 		}
-		const soon = time.Minute
-		testdrive.Eventually(t, soon, "both CAs are given out", func() bool { return fetched() == both })
+		testdrive.Eventually(t, testdrive.Patience, "both CAs are given out", func() bool { return fetched() == both })
 		if !strings.HasSuffix(both, first) || strings.Count(both, "BEGIN CERTIFICATE") != 2 {
 			t.Errorf("printed %q", both)
 		}
@@ -50,14 +48,14 @@ func TestOneCAForDedicatedServers(t *testing.T) {
 			t.Errorf("ca drop-old before the new one signs printed %q", out)
 		}
 		ca("promote")
-		testdrive.Eventually(t, soon, "no server has a certificate of the old CA", func() bool {
+		testdrive.Eventually(t, testdrive.Patience, "no server has a certificate of the old CA", func() bool {
 			return testdrive.Run(t, env, "ca", "drop-old").Status == 0
 		})
 		second := ca()
 		if second != strings.TrimSuffix(both, first) {
 			t.Errorf("the old CA is still printed: %q", second)
 		}
-		testdrive.Eventually(t, soon, "the new CA alone is given out", func() bool { return fetched() == second })
+		testdrive.Eventually(t, testdrive.Patience, "the new CA alone is given out", func() bool { return fetched() == second })
 		renewed := i.credentials(t, b.fetch(t).Expect(t, 200))
 		renewed.open(t) // verified against that
 		if read[int](t, db, "SELECT @kept") != 7 {

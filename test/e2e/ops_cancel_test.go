@@ -222,7 +222,7 @@ func retryWaiting(t *testing.T, d desk) {
 		t.Errorf("retry printed %q", out)
 	}
 	goOn()
-	testdrive.Eventually(t, time.Minute, "the task waits for a minute", func() bool {
+	testdrive.Eventually(t, testdrive.Patience, "the task waits for a minute", func() bool {
 		tag, err := d.tasks.pool.Exec(t.Context(), `UPDATE task SET run_at = now() + '1 minute'
 			WHERE instance_id = $1 AND state = 'in progress' AND attempt > 0 AND lease_owner IS NULL`, i.id)
 		if err != nil {

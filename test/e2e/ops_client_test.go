@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -164,7 +163,7 @@ func (u terminal) interruptCreation(t *testing.T, p platform) {
 	t.Helper()
 	release := p.holdLaunches(t)
 	waiting := testdrive.Launch(t, u.env, "client", "create-service", "mysql/dedicated-small", "held")
-	testdrive.Eventually(t, time.Minute, "the instance is being made", func() bool {
+	testdrive.Eventually(t, testdrive.Patience, "the instance is being made", func() bool {
 		return strings.Contains(u.run(t, "services"), "create in progress")
 	})
 	waiting.AwaitLog(t, "Creating service instance held")
@@ -175,7 +174,7 @@ func (u terminal) interruptCreation(t *testing.T, p platform) {
 	u.refused(t, "in progress", "update-service", "held", "-p", "dedicated-large")
 	u.expect(t, "create in progress", "services")
 	release()
-	testdrive.Eventually(t, time.Minute, "the creation has succeeded", func() bool {
+	testdrive.Eventually(t, testdrive.Patience, "the creation has succeeded", func() bool {
 		return strings.Contains(u.run(t, "service", "held"), "create succeeded")
 	})
 	u.run(t, "delete-service", "held")

@@ -113,7 +113,7 @@ func (c clockwork) taskUnderWay(t *testing.T) {
 	c.first.awaitDescription(t, i, operation)
 	c.set(t)
 	began := time.Now()
-	testdrive.Eventually(t, time.Minute, "every lease has been renewed, or has run out", func() bool {
+	testdrive.Eventually(t, testdrive.Patience, "every lease has been renewed, or has run out", func() bool {
 		return time.Since(began) > outlastTime
 	})
 	release()

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -86,7 +85,7 @@ func TestCloneOfTroubledSource(t *testing.T) {
 			t.Errorf("the copy %s after %q", state, shown)
 		}
 		let()
-		testdrive.Eventually(t, time.Minute, "the server is back", func() bool { return admin.PingContext(t.Context()) == nil })
+		testdrive.Eventually(t, testdrive.Patience, "the server is back", func() bool { return admin.PingContext(t.Context()) == nil })
 		i.remove(t)
 		if after := tables(c.Database); after != before {
 			t.Errorf("the source had %s, and has %s", before, after)

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"testing"
-	"time"
 
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -18,7 +17,7 @@ func TestCrashDuringTemplate(t *testing.T) {
 		first := startPlatform(t, s, env)
 		i := first.ownInstance(t, "dedicated-small")
 		operation := i.begin(t)
-		testdrive.Eventually(t, time.Minute, "a process makes a data directory", func() bool {
+		testdrive.Eventually(t, testdrive.Patience, "a process makes a data directory", func() bool {
 			return len(testdrive.Processes(t, env["LAUNCHER_DIR"]+"/templates")) > 0
 		})
 		tasks := openTasks(t, env)

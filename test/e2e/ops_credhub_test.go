@@ -102,7 +102,7 @@ func (d *credHubDesk) contents() (names []string, permissions []credhub.Permissi
 // awaitOnly waits until CredHub has this many credentials and as many permissions.
 func (d *credHubDesk) awaitOnly(t *testing.T, want int) {
 	t.Helper()
-	testdrive.Eventually(t, time.Minute, "CredHub has what it should", func() bool {
+	testdrive.Eventually(t, testdrive.Patience, "CredHub has what it should", func() bool {
 		there, permissions := d.contents()
 		return len(there) == want && len(permissions) == want
 	})
@@ -147,16 +147,16 @@ func (d *credHubDesk) references(t *testing.T) {
 
 	before := d.readAs(t, reader, next)
 	d.operator(d.env).run(t, 0, "rotate-bindings", "--instance", d.id, "--apply")
-	testdrive.Eventually(t, time.Minute, "CredHub has the new password", func() bool {
+	testdrive.Eventually(t, testdrive.Patience, "CredHub has the new password", func() bool {
 		return d.readAs(t, reader, next).Password != before.Password
 	})
-	testdrive.Eventually(t, time.Minute, "the account has it", func() bool {
+	testdrive.Eventually(t, testdrive.Patience, "the account has it", func() bool {
 		return connect(t, d.readAs(t, reader, next).fields(t)).PingContext(t.Context()) == nil
 	})
 
 	fields["parameters"] = body{"ttl": "1s"}
 	d.newBinding().bind(t, fields).Expect(t, http.StatusCreated)
-	testdrive.Eventually(t, time.Minute, "the expired credentials are deleted", func() bool {
+	testdrive.Eventually(t, testdrive.Patience, "the expired credentials are deleted", func() bool {
 		there, _ := d.hub.Contents()
 		return len(there) == 2
 	})
@@ -335,7 +335,7 @@ func (d *credHubDesk) withoutPermission(t *testing.T) {
 	d.expectCredentials(t, map[string]string{"orphan": name})
 	d.hub.Allow(true)
 	d.awaitOnly(t, 0)
-	testdrive.Eventually(t, time.Minute, "the records are deleted", func() (gone bool) {
+	testdrive.Eventually(t, testdrive.Patience, "the records are deleted", func() (gone bool) {
 		ts.scan(t, &gone, "SELECT NOT EXISTS (SELECT FROM credhub_entry WHERE name IN ('"+name+"', '"+next+"'))")
 		return gone
 	})
@@ -431,7 +431,7 @@ func (d *credHubDesk) doctor(t *testing.T) {
 	d.hub.Lose(foreign, map[string]any{"not": "ours"})
 	d.expectCredentials(t, map[string]string{"missing": name, "unrecorded": foreign})
 	runDoctor(t, d.env, "--repair")
-	testdrive.Eventually(t, time.Minute, "it is stored again", func() bool {
+	testdrive.Eventually(t, testdrive.Patience, "it is stored again", func() bool {
 		_, allowed := d.hub.Read(reader, name)
 		return allowed
 	})
@@ -476,7 +476,7 @@ func (d *credHubDesk) movedAndDeleted(t *testing.T) {
 	before := d.readAs(t, reader, name)
 	i := d.instance
 	d.await(t, d.updatePlan(t, later, "dedicated-small").Expect(t, http.StatusAccepted).String("operation"))
-	testdrive.Eventually(t, time.Minute, "CredHub has the new address", func() bool {
+	testdrive.Eventually(t, testdrive.Patience, "CredHub has the new address", func() bool {
 		return d.readAs(t, reader, name).Port != before.Port
 	})
 	d.readAs(t, reader, name).open(t)

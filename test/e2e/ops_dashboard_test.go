@@ -335,7 +335,7 @@ func (s eventStream) next(t *testing.T) (e dashboardEvent) {
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(testdrive.Patience):
 		t.Fatal("no event within a minute")
 	}
 	return e

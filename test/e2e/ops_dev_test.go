@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -160,7 +159,7 @@ func (u terminal) delete(t *testing.T, plan string, c credentials) {
 func interruptStart(t *testing.T, env map[string]string) {
 	t.Helper()
 	dev := testdrive.Launch(t, env, "dev")
-	testdrive.Eventually(t, time.Minute, "a server is started", func() bool {
+	testdrive.Eventually(t, testdrive.Patience, "a server is started", func() bool {
 		return len(testdrive.Processes(t, env["MYSQL_BROKER_DEV_DIR"])) > 0
 	})
 	interrupt(t, dev, env)

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -81,7 +80,7 @@ func expectFullDisk(t *testing.T, p platform, i instance, db *sql.DB) (update st
 		t.Error("the full disk took 8 MB")
 	}
 	update = i.updatePlan(t, later, "dedicated-large").Expect(t, http.StatusAccepted).String("operation")
-	testdrive.Eventually(t, time.Minute, "users read why", func() bool {
+	testdrive.Eventually(t, testdrive.Patience, "users read why", func() bool {
 		r := i.poll(t, "?operation="+update).Expect(t, http.StatusOK)
 		return strings.Contains(r.String("description"), "no room for a dedicated server")
 	})

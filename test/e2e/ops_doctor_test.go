@@ -6,14 +6,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
 // examinationTime limits how long the first examination after a start may take on a busy machine.
-const examinationTime = 60 * time.Second
+const examinationTime = testdrive.Patience
 
 func TestDoctor(t *testing.T) {
 	t.Parallel()
@@ -141,7 +140,7 @@ func TestDoctorStartsNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		testdrive.Eventually(t, time.Minute, "the server has ended", func() bool {
+		testdrive.Eventually(t, testdrive.Patience, "the server has ended", func() bool {
 			return len(testdrive.Mysqlds(t, env["LAUNCHER_DIR"])) == 0
 		})
 		out := runDoctor(t, env, "--repair").Expect(t, 1)

@@ -62,7 +62,7 @@ func TestDisasterDrill(t *testing.T) {
 		expectFigures(t, p, map[string]string{"mysql_broker_held": "1"})
 		<-time.After(downTime)
 		let()
-		testdrive.Eventually(t, time.Minute, "the shared server is back", func() bool {
+		testdrive.Eventually(t, testdrive.Patience, "the shared server is back", func() bool {
 			return p.Scrape(t)[`mysql_broker_shared_server_up{server="shared-1"}`] == "1"
 		})
 		expectHeld(t, p, "loaded from a dump")

@@ -65,7 +65,7 @@ func TestExpiredMeanwhile(t *testing.T) {
 		p.Wait(t)
 		faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
 		tasks := openTasks(t, env)
-		testdrive.Eventually(t, time.Minute, "it has expired", func() (over bool) {
+		testdrive.Eventually(t, testdrive.Patience, "it has expired", func() (over bool) {
 			err := tasks.pool.QueryRow(t.Context(), "SELECT count(*) = 2 FROM binding WHERE expires_at < now()").Scan(&over)
 			return err == nil && over
 		})
@@ -76,7 +76,7 @@ func TestExpiredMeanwhile(t *testing.T) {
 		if at, _ := bindingTimes(t, successor); time.Until(at) > time.Hour {
 			t.Errorf("after the maximum was lowered, the successor of a binding with 8h expires at %v", at)
 		}
-		testdrive.Eventually(t, 20*time.Second, "it has ended", func() bool { return !accountExists(t, p, gone.Username) })
+		testdrive.Eventually(t, testdrive.Patience, "it has ended", func() bool { return !accountExists(t, p, gone.Username) })
 		p.AwaitLog(t, `"msg":"a service binding has expired"`)
 		expectEmpty(t, missed.unbind(t), http.StatusOK)
 		expectEmpty(t, half.unbind(t), http.StatusOK)
@@ -133,7 +133,7 @@ func TestExpiryBesideSilentServer(t *testing.T) {
 		defer thaw()
 		login := connect(t, c.fields(t))
 		login.SetMaxIdleConns(0)
-		testdrive.Eventually(t, 30*time.Second, "the account is locked", func() bool {
+		testdrive.Eventually(t, testdrive.Patience, "the account is locked", func() bool {
 			return login.PingContext(t.Context()) != nil
 		})
 		g.release()

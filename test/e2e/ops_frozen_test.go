@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -53,7 +52,7 @@ func TestFrozenServerDelaysOnlyItself(t *testing.T) {
 			expectRefusal(t, testdrive.Receive(t, answers, "a request on the frozen server is answered"),
 				http.StatusServiceUnavailable, ".")
 		}
-		testdrive.Eventually(t, time.Minute, "a deletion says what it waits for", func() bool {
+		testdrive.Eventually(t, testdrive.Patience, "a deletion says what it waits for", func() bool {
 			return slices.ContainsFunc(operations, func(operation string) bool {
 				r := doomed[slices.Index(operations, operation)].poll(t, "?operation="+operation).Expect(t, http.StatusOK)
 				if state := r.String("state"); state != "in progress" {

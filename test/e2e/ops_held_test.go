@@ -5,7 +5,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -161,7 +160,7 @@ func TestHeldByServerThatComesLater(t *testing.T) {
 		expectFigures(t, p, map[string]string{"mysql_broker_held": "0"})
 		i.via(p).deprovision(t, later).Expect(t, http.StatusAccepted)
 		proxy.Refuse(false)
-		testdrive.Eventually(t, time.Minute, "PostgreSQL is held", func() bool { return p.Scrape(t)["mysql_broker_held"] == "1" })
+		testdrive.Eventually(t, testdrive.Patience, "PostgreSQL is held", func() bool { return p.Scrape(t)["mysql_broker_held"] == "1" })
 		expectHeld(t, p, "has a record of task_")
 		c.open(t)
 		if _, state := openTasks(t, env).latest(t, i.id, ""); state != "in progress" {

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -108,7 +107,7 @@ func TestKeptProvisionIsTriedAgain(t *testing.T) {
 	tasks := openTasks(t, env)
 	tasks.exec(t, "UPDATE task SET phase = 'cleanup' WHERE kind = 'provision'")
 	task := tasks.restoreBefore(t, i)
-	testdrive.Eventually(t, time.Minute, "the cleanup ends", func() bool {
+	testdrive.Eventually(t, testdrive.Patience, "the cleanup ends", func() bool {
 		_, state := tasks.latest(t, i.id, "")
 		return state == "failed"
 	})

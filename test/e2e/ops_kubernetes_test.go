@@ -291,7 +291,7 @@ func TestTwoKubernetesLaunchers(t *testing.T) {
 			t.Fatalf("take the rights away: %d %s %v", status, response, err)
 		}
 		var out testdrive.Output
-		testdrive.Eventually(t, time.Minute, "doctor misses all rights", func() bool {
+		testdrive.Eventually(t, testdrive.Patience, "doctor misses all rights", func() bool {
 			out = runDoctor(t, env)
 			return strings.Contains(out.Stdout, "list events")
 		})
@@ -335,7 +335,7 @@ func TestDashboardKnowsKubernetesTroubles(t *testing.T) {
 	name := all.Items[0].Metadata.Name
 	call(http.MethodPatch, sets+"/"+name, map[string]any{"spec": map[string]any{"template": template}})
 	call(http.MethodDelete, "/api/v1/namespaces/"+namespace.Namespace+"/pods/"+name+"-0", nil)
-	testdrive.Eventually(t, time.Minute, "the page says why", func() bool {
+	testdrive.Eventually(t, testdrive.Patience, "the page says why", func() bool {
 		page := d.open(t, openid.Operator, instancePage(i.id))
 		return strings.Contains(page.Text, "No machine has room for the MySQL server")
 	})

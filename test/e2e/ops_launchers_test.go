@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -51,7 +50,7 @@ func TestTwoLaunchers(t *testing.T) {
 		}
 		lacking := startPlatform(t, s, nearOnly)
 		operation := large.via(lacking).deprovision(t, later).Expect(t, 202).String("operation")
-		testdrive.Eventually(t, time.Minute, "the broker has tried it twice", func() bool {
+		testdrive.Eventually(t, testdrive.Patience, "the broker has tried it twice", func() bool {
 			return strings.Count(lacking.Log(), "retrying later") >= 2
 		})
 		if attempt := attemptOf(t, env, large.id); attempt > 1 {

@@ -435,7 +435,7 @@ func crashServer(t *testing.T, pid int) {
 	if err := syscall.Kill(pid, syscall.SIGABRT); err != nil {
 		t.Fatal(err)
 	}
-	testdrive.Eventually(t, time.Minute, "the server that was aborted ends", func() bool {
+	testdrive.Eventually(t, testdrive.Patience, "the server that was aborted ends", func() bool {
 		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		return err != nil || len(raw) == 0
 	})

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -31,7 +30,7 @@ func TestMoveOfTroubledSource(t *testing.T) {
 		}
 		serves := func() {
 			t.Helper()
-			testdrive.Eventually(t, time.Minute, "the server is back", func() bool { return d.admin.PingContext(t.Context()) == nil })
+			testdrive.Eventually(t, testdrive.Patience, "the server is back", func() bool { return d.admin.PingContext(t.Context()) == nil })
 		}
 
 		// An operator cancels a move whose source was killed while applications could not write.

@@ -3,7 +3,6 @@ package e2e
 import (
 	"net/http"
 	"testing"
-	"time"
 
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -22,7 +21,7 @@ func TestRepeatsAfterMySQLCameBack(t *testing.T) {
 		let := server.Crash(t)
 		b.bind(t, nil).Expect(t, http.StatusServiceUnavailable)
 		let()
-		testdrive.Eventually(t, time.Minute, "the server is back", func() bool { return admin.PingContext(t.Context()) == nil })
+		testdrive.Eventually(t, testdrive.Patience, "the server is back", func() bool { return admin.PingContext(t.Context()) == nil })
 		i.credentials(t, b.bind(t, nil).Expect(t, http.StatusCreated)).open(t)
 		expectTenants(t, admin, 1, 1)
 		i.deprovision(t, now).Expect(t, http.StatusOK)

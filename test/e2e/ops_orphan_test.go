@@ -83,7 +83,7 @@ func (ts tasks) hangCommits(t *testing.T) (end func()) {
 		}
 	})
 	t.Cleanup(end)
-	testdrive.Eventually(t, time.Minute, "PostgreSQL waits for a standby", func() bool {
+	testdrive.Eventually(t, testdrive.Patience, "PostgreSQL waits for a standby", func() bool {
 		var names string
 		err := ts.pool.QueryRow(t.Context(), "SHOW synchronous_standby_names").Scan(&names)
 		return err == nil && names == "nobody"
@@ -94,7 +94,7 @@ func (ts tasks) hangCommits(t *testing.T) (end func()) {
 // awaitHangingCommit waits until a commit of the brokers' that writes an instance hangs.
 func (ts tasks) awaitHangingCommit(t *testing.T) {
 	t.Helper()
-	testdrive.Eventually(t, time.Minute, "a commit hangs", func() bool {
+	testdrive.Eventually(t, testdrive.Patience, "a commit hangs", func() bool {
 		var hanging bool
 		err := ts.pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity JOIN pg_locks l USING (pid)
 			WHERE application_name = 'mysql-broker' AND wait_event = 'SyncRep'
@@ -112,7 +112,7 @@ func (i instance) insistOnDeletion(t *testing.T) {
 }
 
 func (i instance) deleteUntilGone() error {
-	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(testdrive.Patience); ; time.Sleep(20 * time.Millisecond) {
 		r, err := i.Send("DELETE", i.deletion(i.path(), now), nil, nil)
 		switch {
 		case err == nil && (r.Status == http.StatusOK || r.Status == http.StatusGone):
@@ -135,7 +135,7 @@ func (ts tasks) expectNoOrphans(t *testing.T) {
 		}
 		return n
 	}
-	testdrive.Eventually(t, 3*time.Minute, "all tasks end", func() bool {
+	testdrive.Eventually(t, testdrive.Patience, "all tasks end", func() bool {
 		return count(ts.pool, "SELECT count(*) FROM task WHERE state = 'in progress'") == 0
 	})
 	if n := count(ts.pool, "SELECT count(*) FROM instance"); n > 0 {
@@ -238,7 +238,7 @@ func TestProvisionThatReachesPostgresLate(t *testing.T) {
 			})
 			i.via(other).deprovision(t, now).Expect(t, deleted)
 			network.Release()
-			testdrive.Eventually(t, time.Minute, "the broker reaches PostgreSQL", func() bool {
+			testdrive.Eventually(t, testdrive.Patience, "the broker reaches PostgreSQL", func() bool {
 				return i.Do(t, "GET", "/readyz", nil).Status == http.StatusOK
 			})
 			records.awaitQuiet(t)
@@ -281,7 +281,7 @@ func (p platform) provisionTooLate(t *testing.T, network *testdrive.Proxy, befor
 // a transaction.
 func (ts tasks) awaitQuiet(t *testing.T) {
 	t.Helper()
-	testdrive.Eventually(t, time.Minute, "PostgreSQL has carried out what it was sent", func() bool {
+	testdrive.Eventually(t, testdrive.Patience, "PostgreSQL has carried out what it was sent", func() bool {
 		var busy int
 		err := ts.pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
 			WHERE datname = current_database() AND application_name = 'mysql-broker' AND state <> 'idle'`).Scan(&busy)

@@ -14,7 +14,7 @@ import (
 
 // restartTime bounds how long a server that cannot be started is left alone before it is tried again: the launcher's
 // longest pause, and the start.
-const restartTime = 3 * time.Minute
+const restartTime = testdrive.Patience
 
 // If other programs use all ports, a creation fails and says so; once ports are free, the next creation works. If
 // another program takes a crashed server's port, the server restarts as soon as the port is free.
@@ -60,7 +60,7 @@ func expectNoRoom(t *testing.T, i instance, operation string, tasks tasks, cause
 func listen(t *testing.T, address string) net.Listener {
 	t.Helper()
 	var l net.Listener
-	testdrive.Eventually(t, time.Minute, address+" is free", func() (free bool) {
+	testdrive.Eventually(t, testdrive.Patience, address+" is free", func() (free bool) {
 		var err error
 		l, err = net.Listen("tcp", address)
 		return err == nil

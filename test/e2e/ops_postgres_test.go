@@ -52,7 +52,7 @@ func outlastPostgres(t *testing.T, s servers.MySQL, outage func(*testing.T, *tes
 	for _, p := range brokers {
 		expectUnready(t, p)
 	}
-	testdrive.Eventually(t, time.Minute, "the outage outlasts the lease", func() bool {
+	testdrive.Eventually(t, testdrive.Patience, "the outage outlasts the lease", func() bool {
 		expectOutageAnswers(t, brokers, idle)
 		return time.Since(began) > outlastTime
 	})
@@ -63,7 +63,7 @@ func outlastPostgres(t *testing.T, s servers.MySQL, outage func(*testing.T, *tes
 	}
 	end()
 	for _, p := range brokers {
-		testdrive.Eventually(t, time.Minute, "the broker is ready again", func() bool {
+		testdrive.Eventually(t, testdrive.Patience, "the broker is ready again", func() bool {
 			return p.Do(t, "GET", "/readyz", nil).Status == http.StatusOK
 		})
 	}

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	sharedserver "mysql-broker/deploy/shared-server"
 	"mysql-broker/test/servers"
@@ -45,7 +44,7 @@ func TestMissingPrivilege(t *testing.T) {
 		expectFigures(t, p, map[string]string{`mysql_broker_shared_server_usable{server="lacking"}`: "0"})
 
 		exec(t, admin, statements[last])
-		testdrive.Eventually(t, time.Minute, "the server is used", func() bool {
+		testdrive.Eventually(t, testdrive.Patience, "the server is used", func() bool {
 			return i.provision(t, now, nil).Status == http.StatusCreated
 		})
 		expectFigures(t, p, map[string]string{`mysql_broker_shared_server_usable{server="lacking"}`: "1"})
@@ -71,7 +70,7 @@ func TestPartialRevokes(t *testing.T) {
 		i := p.newInstance(t, "shared-small")
 		i.provision(t, now, nil).Expect(t, http.StatusServiceUnavailable)
 		exec(t, admin, "SET GLOBAL partial_revokes = OFF")
-		testdrive.Eventually(t, time.Minute, "the server is used", func() bool {
+		testdrive.Eventually(t, testdrive.Patience, "the server is used", func() bool {
 			return i.provision(t, now, nil).Status == http.StatusCreated
 		})
 	})

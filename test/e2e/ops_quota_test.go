@@ -23,7 +23,7 @@ import (
 const (
 	quotaInterval = time.Second
 	// quotaTime is how long the broker may take to notice and act, on a busy machine.
-	quotaTime = 60 * time.Second
+	quotaTime = testdrive.Patience
 )
 
 // fill adds so many MiB to a table, which it makes.
@@ -227,7 +227,7 @@ func expectQuotaOver(t *testing.T, p platform, env map[string]string, i instance
 		}
 	}
 	expectReadOnly(t, reader)
-	testdrive.Eventually(t, 2*time.Minute, "metrics tell", func() bool { // which may be a minute old on a busy machine
+	testdrive.Eventually(t, testdrive.Patience, "metrics tell", func() bool { // which may be a minute old on a busy machine
 		return p.Scrape(t)[`mysql_broker_quota_instances{level="100",plan="shared-small"}`] == "1"
 	})
 	expectFigures(t, p, map[string]string{

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"testing"
-	"time"
 
 	"mysql-broker/test/audit"
 	"mysql-broker/test/servers"
@@ -171,7 +170,7 @@ func raceCreationAfterDeletion(t *testing.T, c cluster, plan string) {
 	}
 	var r testdrive.Response
 	ask := 0
-	testdrive.Eventually(t, time.Minute, "the id is free again", func() bool {
+	testdrive.Eventually(t, testdrive.Patience, "the id is free again", func() bool {
 		ask++
 		r = i.via(c.replicas[ask%len(c.replicas)]).provision(t, mode, nil)
 		if mode == now { // a request that was faster than the deletion found the old one

@@ -32,7 +32,7 @@ func TestEveryConnectionTaken(t *testing.T) {
 		b, c := i.bound(t, nil)
 		expectEmpty(t, i.updatePlan(t, now, "shared-large"), http.StatusOK)
 		// An application may be faster than the clients when the broker has closed a connection, but not each time.
-		testdrive.Eventually(t, time.Minute, "an application is refused, as no connection is left", func() bool {
+		testdrive.Eventually(t, testdrive.Patience, "an application is refused, as no connection is left", func() bool {
 			db := connect(t, c.fields(t))
 			defer db.Close()
 			return number(db.PingContext(t.Context())) == 1040
@@ -80,7 +80,7 @@ func takeConnections(t *testing.T, p platform) {
 	}
 	select {
 	case <-full:
-	case <-time.After(time.Minute):
+	case <-time.After(testdrive.Patience):
 		t.Fatal("the server did not run out of connections")
 	}
 }

@@ -35,7 +35,7 @@ func TestRestoreToBeforeUpgrade(t *testing.T) {
 			t.Helper()
 			exec(t, c.open(t), statements...)
 			at := time.Now().Add(time.Second).Truncate(time.Second)
-			testdrive.Eventually(t, 10*time.Second, "the second has passed", func() bool {
+			testdrive.Eventually(t, testdrive.Patience, "the second has passed", func() bool {
 				return time.Now().After(at.Add(time.Second))
 			})
 			moments = append(moments, moment{at, dataOf(t, c)})

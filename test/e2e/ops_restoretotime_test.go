@@ -40,7 +40,7 @@ type moment struct {
 func momentOf(t *testing.T, c credentials) moment {
 	t.Helper()
 	at := time.Now().Add(time.Second).Truncate(time.Second) // by when the last change was acknowledged
-	testdrive.Eventually(t, 10*time.Second, "the second has passed", func() bool {
+	testdrive.Eventually(t, testdrive.Patience, "the second has passed", func() bool {
 		return time.Now().After(at.Add(time.Second))
 	})
 	return moment{at, dataOf(t, c)}
@@ -61,7 +61,7 @@ func expectAt(t *testing.T, p platform, from string, m moment) {
 // archived waits until everything that was committed before a time is archived.
 func archived(t *testing.T, ts tasks, i instance, at time.Time) {
 	t.Helper()
-	testdrive.Eventually(t, time.Minute, "the binary logs are archived until "+at.Format(time.RFC3339), func() (done bool) {
+	testdrive.Eventually(t, testdrive.Patience, "the binary logs are archived until "+at.Format(time.RFC3339), func() (done bool) {
 		ts.scan(t, &done, fmt.Sprintf("SELECT coalesce(max(until) >= '%s', false) FROM binary_log WHERE instance_id = '%s'",
 			at.UTC().Format(time.RFC3339Nano), i.id))
 		return done
@@ -129,20 +129,20 @@ func TestRestoreToTime(t *testing.T) {
 		}
 		p = startPlatform(t, s, env)
 		source.platform = p
-		testdrive.Eventually(t, time.Minute, "the server is back", func() bool { return db.PingContext(t.Context()) == nil })
+		testdrive.Eventually(t, testdrive.Patience, "the server is back", func() bool { return db.PingContext(t.Context()) == nil })
 		exec(t, db, "DELETE FROM items WHERE name = 'two'", "DROP TABLE copied", "TRUNCATE TABLE other",
 			"CREATE EVENT ticking ON SCHEDULE EVERY 1 HOUR STARTS CURRENT_TIMESTAMP + INTERVAL 1 HOUR DO DELETE FROM items")
 		note()
 		last := moments[len(moments)-1]
 		archived(t, ts, source, last.at)
-		testdrive.Eventually(t, time.Minute, "the age of the archive is a metric", func() bool {
+		testdrive.Eventually(t, testdrive.Patience, "the age of the archive is a metric", func() bool {
 			age, err := strconv.ParseFloat(p.Scrape(t)[`mysql_broker_binary_log_age_seconds{plan="dedicated-small"}`], 64)
 			return err == nil && age < 600
 		})
 		// PostgreSQL is restored from a backup that was taken when the archive began. The server has purged its first file
 		// since.
 		ts.exec(t, "UPDATE binary_log SET file = begin_file, position = begin_at, file_began = 0")
-		testdrive.Eventually(t, time.Minute, "the archive goes on where it was", func() (there bool) {
+		testdrive.Eventually(t, testdrive.Patience, "the archive goes on where it was", func() (there bool) {
 			ts.scan(t, &there, "SELECT count(*) = 1 AND bool_and(ended_at IS NULL AND file <> begin_file) FROM binary_log")
 			return there
 		})

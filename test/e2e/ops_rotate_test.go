@@ -216,7 +216,7 @@ func (i instance) bindOverAndOver(t *testing.T) (stop func()) {
 // sendPatiently repeats a request that was refused as concurrent after it had waited for all of the 4 seconds that a
 // broker waits for others to end, as it may have to on a busy machine.
 func (p platform) sendPatiently(method, path string, body any) (testdrive.Response, error) {
-	deadline := time.Now().Add(2 * time.Minute)
+	deadline := time.Now().Add(testdrive.Patience)
 	for {
 		since := time.Now()
 		r, err := p.Send(method, path, body, nil)
@@ -231,7 +231,7 @@ func (p platform) sendPatiently(method, path string, body any) (testdrive.Respon
 // waits for them; it is run again then.
 func rotateAdminAmidst(t *testing.T, env map[string]string) (out testdrive.Output) {
 	t.Helper()
-	testdrive.Eventually(t, 2*time.Minute, "the binds and unbinds under way end", func() bool {
+	testdrive.Eventually(t, testdrive.Patience, "the binds and unbinds under way end", func() bool {
 		out = rotateAdmin(t, env)
 		return !strings.Contains(out.Stderr, "binds and unbinds do not end")
 	})

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -47,7 +46,7 @@ func TestServerThatTakesOtherEngines(t *testing.T) {
 			return // whose setting takes a restart
 		}
 		exec(t, admin, "SET GLOBAL enforce_storage_engine = InnoDB")
-		testdrive.Eventually(t, time.Minute, "the server is used", func() bool {
+		testdrive.Eventually(t, testdrive.Patience, "the server is used", func() bool {
 			return i.provision(t, now, nil).Status == http.StatusCreated
 		})
 		expectFigures(t, p, map[string]string{usable: "1"})

@@ -129,7 +129,7 @@ func (ts tasks) expectHandedOver(t *testing.T, instanceID string) {
 // awaitDescription waits until a worker has begun the operation.
 func (p platform) awaitDescription(t *testing.T, i instance, operation string) {
 	t.Helper()
-	testdrive.Eventually(t, time.Minute, "the operation begins", func() bool {
+	testdrive.Eventually(t, testdrive.Patience, "the operation begins", func() bool {
 		return i.via(p).poll(t, "?operation="+operation).Expect(t, 200).String("description") != ""
 	})
 }

@@ -76,7 +76,7 @@ func (ts tasks) await(t *testing.T, task, what, condition string) {
 // awaitSuccess waits until the task has succeeded.
 func (ts tasks) awaitSuccess(t *testing.T, instanceID, bindingID string) {
 	t.Helper()
-	testdrive.Eventually(t, time.Minute, "the task ends", func() bool {
+	testdrive.Eventually(t, testdrive.Patience, "the task ends", func() bool {
 		_, state := ts.latest(t, instanceID, bindingID)
 		if state == "failed" {
 			t.Fatal("the task failed")

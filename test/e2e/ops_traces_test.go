@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 
@@ -16,7 +15,7 @@ import (
 )
 
 // traceTime bounds how long spans may take to be sent, on a busy machine.
-const traceTime = 2 * time.Minute
+const traceTime = testdrive.Patience
 
 // What a platform asks for can be followed from its own trace through the request, the task and its steps to each
 // statement, and nothing secret is on the way.

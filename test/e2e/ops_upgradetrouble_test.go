@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/servers"
@@ -83,7 +82,7 @@ func TestUpgradeTroubled(t *testing.T) {
 		ts := openTasks(t, env)
 		testdrive.ExpireLeases(t, ts.pool)
 		with := disk.Start(t, older)
-		testdrive.Eventually(t, time.Minute, "the older broker leaves the upgrade to others", func() bool {
+		testdrive.Eventually(t, testdrive.Patience, "the older broker leaves the upgrade to others", func() bool {
 			var recorded string
 			ts.scan(t, &recorded, "SELECT description FROM task WHERE state = 'in progress'")
 			return strings.Contains(recorded, "Waiting for a broker that offers ")

@@ -105,7 +105,7 @@ func (w *clusterWorld) follow(t *testing.T) {
 func (w *clusterWorld) compare(t *testing.T) {
 	t.Helper()
 	records := testdrive.OpenRecords(t, w.env)
-	testdrive.Eventually(t, time.Minute, "no task is in progress", func() bool {
+	testdrive.Eventually(t, testdrive.Patience, "no task is in progress", func() bool {
 		var n int
 		err := records.QueryRow(t.Context(), "SELECT COUNT(*) FROM task WHERE state = 'in progress'").Scan(&n)
 		return err == nil && n == 0

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -41,7 +40,7 @@ func TestPostgresLosesCommits(t *testing.T) {
 	}
 	provision(kept)
 	provision(doomed)
-	testdrive.Eventually(t, time.Minute, "the standby has both", func() bool {
+	testdrive.Eventually(t, testdrive.Patience, "the standby has both", func() bool {
 		return pair.Standby.Has(t, "SELECT FROM instance WHERE id = '"+doomed+"' AND state = 'ready'") &&
 			!pair.Standby.Has(t, "SELECT FROM task WHERE state = 'in progress'")
 	})
@@ -54,7 +53,7 @@ func TestPostgresLosesCommits(t *testing.T) {
 	pair.Standby.Start(t)
 	pair.Promote(t)
 	for _, broker := range p.brokers {
-		testdrive.Eventually(t, time.Minute, "the broker is held", func() bool {
+		testdrive.Eventually(t, testdrive.Patience, "the broker is held", func() bool {
 			return broker.Do(t, "GET", "/readyz", nil).String("status") == "held"
 		})
 	}

@@ -197,7 +197,7 @@ func write(ctx context.Context, c audit.Credentials, note string) error {
 
 // persist repeats what an application does while its server fails over.
 func persist(ctx context.Context, fn func() error) error {
-	for deadline := time.Now().Add(time.Minute); ; {
+	for deadline := time.Now().Add(testdrive.Patience); ; {
 		err := fn()
 		if err == nil || time.Now().After(deadline) || ctx.Err() != nil {
 			return err

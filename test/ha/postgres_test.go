@@ -31,7 +31,7 @@ func TestPostgresFailover(t *testing.T) {
 		p.awaitDone(t, 60)
 		killed := time.Now()
 		pair.Primary.Kill(t)
-		testdrive.Eventually(t, time.Minute, "requests are refused", func() bool {
+		testdrive.Eventually(t, testdrive.Patience, "requests are refused", func() bool {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			return len(p.refused) > 0
@@ -48,7 +48,7 @@ func TestPostgresFailover(t *testing.T) {
 		}
 		p.expectOnly503(t)
 		// Outcomes that were committed asynchronously may be lost; those tasks run again when their leases expire.
-		testdrive.Eventually(t, time.Minute, "no task is in progress", func() bool {
+		testdrive.Eventually(t, testdrive.Patience, "no task is in progress", func() bool {
 			return !pair.Standby.Has(t, "SELECT FROM task WHERE state = 'in progress'")
 		})
 		w := audit.World{PostgresURL: pair.Standby.URL, Keyset: env["ENCRYPTION_KEYSET"], Shared: admin,

@@ -163,7 +163,7 @@ func (w *clusterWorld) openOnEach(t *testing.T, app audit.Credentials) map[int]*
 		}
 		t.Cleanup(func() { db.Close() })
 		// An account arrives on the other nodes a moment later.
-		testdrive.Eventually(t, time.Minute, "the account can log in everywhere", func() bool {
+		testdrive.Eventually(t, testdrive.Patience, "the account can log in everywhere", func() bool {
 			conn, err := db.Conn(t.Context())
 			open[n] = conn
 			return err == nil

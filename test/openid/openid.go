@@ -27,7 +27,7 @@ const (
 	OperatorGroup = "mysql-operators"
 )
 
-const startTime = 60 * time.Second
+const startTime = 3 * time.Minute
 
 // Options change a provider; the zero value is an ordinary one.
 type Options struct {

@@ -26,7 +26,7 @@ const (
 	Bucket    = "backups"
 )
 
-const startTime = time.Minute
+const startTime = 3 * time.Minute
 
 // Service is an S3 service with an empty bucket. Stop and Start interrupt it; it keeps its objects and its address.
 type Service struct {

@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/test/testdrive"
 )
 
 // A tenant takes all the memory that it can get: by user variables in one session, then in many, and by buffers that it
@@ -30,7 +30,7 @@ func TestPlansMemoryHolds(t *testing.T) {
 		tenant := spec
 		tenant.AdminUser, tenant.AdminPassword = "tenant", "a-password"
 		db := connect(t, tenant, end)
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), testdrive.Patience)
 		defer cancel()
 
 		refused := 0

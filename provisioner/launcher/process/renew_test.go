@@ -169,6 +169,7 @@ func expiry(t *testing.T, spec launcher.Spec, end launcher.Endpoint) (at time.Ti
 			at = c.PeerCertificates[0].NotAfter
 			return nil
 		}})
+	defer db.Close() // it is called again and again
 	if err := db.PingContext(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -41,6 +41,18 @@ type OrganizationCount struct {
 	Count            int
 }
 
+// MostInOrganization returns, for each plan's id and for all plans (""), how many instances the organization has that
+// has the most.
+func MostInOrganization(counts []OrganizationCount) map[string]int {
+	most, ofAll := map[string]int{}, map[string]int{}
+	for _, c := range counts {
+		ofAll[c.OrganizationGUID] += c.Count
+		most[c.PlanID] = max(most[c.PlanID], c.Count)
+		most[""] = max(most[""], ofAll[c.OrganizationGUID])
+	}
+	return most
+}
+
 // VersionCount says how many dedicated servers of a plan have a version.
 type VersionCount struct {
 	PlanID, Flavour, Version string

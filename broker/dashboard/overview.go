@@ -141,12 +141,12 @@ func (d *Dashboard) planRows(counts []store.OrganizationCount) []planRow {
 		rows[n] = planRow{ID: p.ID, Name: p.Name, Limits: p.Limits}
 	}
 	all := planRow{Name: "all plans", Limits: d.Limits}
-	organizations := map[string]int{}
+	most := store.MostInOrganization(counts)
+	all.Most = most[""]
 	for _, c := range counts {
-		organizations[c.OrganizationGUID] += c.Count
-		all.Instances, all.Most = all.Instances+c.Count, max(all.Most, organizations[c.OrganizationGUID])
+		all.Instances += c.Count
 		if n := slices.IndexFunc(rows, func(r planRow) bool { return r.ID == c.PlanID }); n >= 0 {
-			rows[n].Instances, rows[n].Most = rows[n].Instances+c.Count, max(rows[n].Most, c.Count)
+			rows[n].Instances, rows[n].Most = rows[n].Instances+c.Count, most[c.PlanID]
 		}
 	}
 	return append(rows, all)

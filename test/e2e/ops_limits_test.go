@@ -50,8 +50,13 @@ func TestInstanceLimits(t *testing.T) {
 				t.Errorf("mysql-broker quotas does not print %q:\n%s", line, quotas)
 			}
 		}
-		if limit := p.Scrape(t)[`mysql_broker_instance_limit{plan="shared-small"}`]; limit != "6" {
-			t.Errorf("mysql_broker_instance_limit is %q", limit)
+		metrics := p.Scrape(t)
+		for name, want := range map[string]string{`instance_limit{plan="shared-small"}`: "6", `instance_limit{plan=""}`: "8",
+			`organization_instances{plan="shared-small"}`: "4", `organization_instance_limit{plan="shared-small"}`: "4",
+			`organization_instances{plan=""}`: "4", `organization_instance_limit{plan=""}`: "7"} {
+			if got := metrics["mysql_broker_"+name]; got != want {
+				t.Errorf("mysql_broker_%s is %q, want %s", name, got, want)
+			}
 		}
 
 		first[0].deprovision(t, now).Expect(t, http.StatusOK)

@@ -20,9 +20,12 @@ import (
 
 // stateCollector exports the state that all replicas share: it reads PostgreSQL and the shared servers at each scrape.
 type stateCollector struct {
-	store     *store.Store
-	totals    counter[store.Counts]
-	bound     counter[[]store.BindingCount]
+	store  *store.Store
+	totals counter[store.Counts]
+	bound  counter[[]store.BindingCount]
+
+	organizations counter[[]store.OrganizationCount]
+
 	shared    *shared.Servers
 	plans     plan.Set
 	names     map[string]string // of the plans, by id
@@ -41,6 +44,13 @@ var (
 	limitDesc = prometheus.NewDesc("mysql_broker_instance_limit",
 		"Service instances that there may be of the plan, or of all plans if plan is empty. Missing without a limit.",
 		[]string{"plan"}, nil)
+	organizationDesc = prometheus.NewDesc("mysql_broker_organization_instances",
+		"Service instances of the plan, or of all plans if plan is empty, of the organization that has the most. Only for "+
+			"limits of organizations. If counting takes longer than 0.1 s, the figure is up to a minute old.",
+		[]string{"plan"}, nil)
+	organizationLimitDesc = prometheus.NewDesc("mysql_broker_organization_instance_limit",
+		"Service instances of the plan, or of all plans if plan is empty, that an organization may have. Missing without "+
+			"a limit.", []string{"plan"}, nil)
 	bindingsDesc = prometheus.NewDesc("mysql_broker_bindings",
 		"Service bindings. If counting takes longer than 0.1 s, the figure is up to a minute old.", nil, nil)
 	postgresUpDesc = prometheus.NewDesc("mysql_broker_postgresql_up",
@@ -127,7 +137,8 @@ var (
 func newStateCollector(s *store.Store, servers *shared.Servers, plans plan.Set, limits plan.Limits,
 	keepMoved time.Duration, backsUp bool, log *slog.Logger) prometheus.Collector {
 	c := &stateCollector{store: s, totals: counter[store.Counts]{count: s.Counts},
-		bound: counter[[]store.BindingCount]{count: s.BindingCounts}, shared: servers, plans: plans,
+		bound:         counter[[]store.BindingCount]{count: s.BindingCounts},
+		organizations: counter[[]store.OrganizationCount]{count: s.OrganizationCounts}, shared: servers, plans: plans,
 		names: planNames(plans), limits: limits, keepMoved: keepMoved, backsUp: backsUp, log: log}
 	return prometheus.CollectorFunc(c.collect)
 }
@@ -143,15 +154,45 @@ func (c *stateCollector) collect(ch chan<- prometheus.Metric) {
 	c.collectLimits(ch)
 }
 
+// collectLimits exports the limits, and how near organizations are to theirs.
 func (c *stateCollector) collectLimits(ch chan<- prometheus.Metric) {
-	if c.limits.Instances > 0 {
-		gauge(ch, limitDesc, float64(c.limits.Instances), "")
-	}
+	limits := map[string]plan.Limits{"": c.limits} // by the plan's id, "" for all
 	for _, p := range c.plans {
-		if p.Limits.Instances > 0 {
-			gauge(ch, limitDesc, float64(p.Limits.Instances), planLabel(c.names, p.ID))
+		limits[p.ID] = p.Limits
+	}
+	ofOrganizations := false
+	for id, l := range limits {
+		if l.Instances > 0 {
+			gauge(ch, limitDesc, float64(l.Instances), c.limitLabel(id))
+		}
+		ofOrganizations = ofOrganizations || l.PerOrganization > 0
+	}
+	if !ofOrganizations {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	counts, err := c.organizations.counts(ctx)
+	if err != nil {
+		c.log.Warn("could not count the instances of organizations for /metrics", "error", err)
+	}
+	most := store.MostInOrganization(counts)
+	for id, l := range limits {
+		if l.PerOrganization == 0 {
+			continue
+		}
+		gauge(ch, organizationLimitDesc, float64(l.PerOrganization), c.limitLabel(id))
+		if err == nil {
+			gauge(ch, organizationDesc, float64(most[id]), c.limitLabel(id))
 		}
 	}
+}
+
+func (c *stateCollector) limitLabel(planID string) string {
+	if planID == "" {
+		return ""
+	}
+	return planLabel(c.names, planID)
 }
 
 func gauge(ch chan<- prometheus.Metric, d *prometheus.Desc, v float64, labels ...string) {

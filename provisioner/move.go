@@ -20,6 +20,8 @@ const (
 	frozenTime = 15 * time.Minute
 	// frozenSince is the key under which the task remembers when it took the write privileges.
 	frozenSince = "frozen since"
+	// handingOver is the key under which the task remembers that it has begun to hand the data over.
+	handingOver = "handing over"
 )
 
 // ownerAt is the name of the account that owns the objects of an instance that were moved to its location.
@@ -190,7 +192,7 @@ func (p *Provisioner) moveWorkflow(i store.Instance, r request) task.Workflow {
 		task.Step{Name: "copy", Progress: "Copying the data", Timeout: fillTimeout, Do: p.inTurn(m.copyRows)},
 		task.Step{Name: "freeze", Progress: "Waiting for the last writes", Timeout: accountsTimeout, Do: m.freeze},
 		task.Step{Name: "compare", Progress: "Comparing the data", Timeout: frozenTime, Do: m.whileFrozen(m.compare)},
-		task.Step{Name: "hand over", Progress: "Handing the data over", Do: m.whileFrozen(m.handOver)})
+		task.Step{Name: "hand over", Progress: "Handing the data over", Do: m.handOver})
 	w.Cleanup = m.cleanup()
 	return w
 }
@@ -316,8 +318,21 @@ func (p *Provisioner) createAccounts(ctx context.Context, run *task.Run, i store
 	})(ctx, run)
 }
 
-// handOver ends the access of the accounts of the copy. The destination then looks like the place of a ready instance.
+// handOver marks the copy as finished, which keeps every cleanup from removing it: the record of the new place may have
+// been lost with a PostgreSQL that was restored. So a move that has begun to hand over goes on, however long it takes.
 func (m move) handOver(ctx context.Context, run *task.Run) error {
+	begun, err := run.Recall(handingOver, new(bool))
+	if err != nil {
+		return err
+	}
+	if !begun {
+		if err := m.frozenTooLong(run); err != nil {
+			return err
+		}
+		if err := errors.Join(run.Remember(handingOver, true), run.Save(ctx)); err != nil {
+			return err
+		}
+	}
 	if err := m.filling(false).finish(ctx, run); err != nil || m.to.Location.Shared() {
 		return err
 	}

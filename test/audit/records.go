@@ -50,7 +50,8 @@ func (a *audit) readRecords(ctx context.Context) (r records, err error) {
 		coalesce(b.created_at < i.moved_at, false) FROM binding b LEFT JOIN instance i ON i.id = b.instance_id`)
 	r.retired, errs[2] = rows[retiredRow](ctx, conn, "SELECT instance_id, account FROM retired_account")
 	r.retained, errs[5] = rows[instanceRow](ctx, conn, `SELECT id, plan_id, 'retained', location_kind,
-		server || dedicated_id, launcher, database_name, false FROM retained WHERE adopted_by IS NULL`)
+		server || dedicated_id, launcher, database_name, false FROM retained
+		WHERE adopted_by IS NULL OR adopted_by IN (SELECT id FROM instance WHERE state <> 'ready')`)
 	r.stripped, errs[6] = rows[retiredRow](ctx, conn, "SELECT retained_id, account FROM retained_account")
 	r.former, errs[7] = rows[instanceRow](ctx, conn,
 		`SELECT id, plan_id, CASE WHEN moved_at IS NULL THEN 'moving' ELSE 'former' END,

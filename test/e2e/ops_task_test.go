@@ -14,7 +14,7 @@ const (
 	// outlastTime is long enough for every lease to be renewed or to run out.
 	outlastTime = leaseTime + 2*time.Second
 	// takeoverTime bounds how long a task may lie still after its worker died, on a busy machine.
-	takeoverTime = leaseTime + time.Minute
+	takeoverTime = leaseTime + testdrive.Patience
 	// stopTime bounds how long a broker may take to end after SIGTERM, on a busy machine. That it waits for less than the
 	// 10 seconds that Cloud Foundry leaves it is tested in cmd/mysql-broker/app.
 	stopTime = 30 * time.Second

@@ -155,9 +155,9 @@ func (a *audit) login(ctx context.Context, b Binding, note string) error {
 }
 
 // refused reports whether the server refused the login or does not exist. The dedicated server of a deleted instance
-// does not, and another one may have its port by now.
+// does not, and another one may have its port by now, and may be ending.
 func refused(err error) bool {
 	_, no := errors.AsType[*mysql.MySQLError](err)
 	_, another := errors.AsType[*tls.CertificateVerificationError](err)
-	return no || another || errors.Is(err, syscall.ECONNREFUSED)
+	return no || another || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, mysql.ErrInvalidConn)
 }

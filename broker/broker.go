@@ -39,7 +39,7 @@ func New(c *catalog.Catalog, p *provisioner.Provisioner, dashboardURL func(insta
 	return &Broker{catalog: c, provisioner: p, dashboardURL: dashboardURL, caTrusted: caTrusted}
 }
 
-// Services answers GET /v2/catalog.
+// Services handles GET /v2/catalog.
 func (b *Broker) Services(context.Context) ([]domain.Service, error) {
 	return b.catalog.Services(), nil
 }
@@ -54,13 +54,13 @@ func asked(ctx context.Context) context.Context {
 		RequestID: o.RequestID})
 }
 
-// Provision answers PUT /v2/service_instances/{id}.
+// Provision handles PUT /v2/service_instances/{id}.
 func (b *Broker) Provision(ctx context.Context, id string, d domain.ProvisionDetails, async bool,
 	from httpapi.Client) (domain.ProvisionedServiceSpec, error) {
 	var none domain.ProvisionedServiceSpec
 	plan, err := b.catalog.Plan(d.ServiceID, d.PlanID)
 	if err != nil {
-		return none, answer(err)
+		return none, apiError(err)
 	}
 	organization, space, err := where(d)
 	if err != nil {
@@ -68,7 +68,7 @@ func (b *Broker) Provision(ctx context.Context, id string, d domain.ProvisionDet
 	}
 	parameters, err := b.catalog.InstanceParameters(plan.ID, d.RawParameters)
 	if err != nil {
-		return none, answer(err)
+		return none, apiError(err)
 	}
 	if err := checkMaintenance(plan, d.MaintenanceInfo); err != nil {
 		return none, err
@@ -77,7 +77,7 @@ func (b *Broker) Provision(ctx context.Context, id string, d domain.ProvisionDet
 		OrganizationGUID: organization, SpaceGUID: space, Context: d.RawContext, Parameters: parameters,
 		AcceptsIncomplete: async, Received: from.Received, Left: from.Left})
 	if err != nil {
-		return none, answer(err)
+		return none, apiError(err)
 	}
 	return domain.ProvisionedServiceSpec{AlreadyExists: a.Existed, IsAsync: a.Operation != "",
 		OperationData: a.Operation, DashboardURL: b.dashboardURL(id)}, nil
@@ -97,7 +97,7 @@ func checkMaintenance(of plan.Plan, info *domain.MaintenanceInfo) error {
 // given reports whether a request names a version of the catalog. An object without a version counts as absent.
 func given(info *domain.MaintenanceInfo) bool { return info != nil && info.Version != "" }
 
-// Update answers PATCH /v2/service_instances/{id}.
+// Update handles PATCH /v2/service_instances/{id}.
 func (b *Broker) Update(ctx context.Context, id string, d domain.UpdateDetails,
 	async bool) (domain.UpdateServiceSpec, error) {
 	var none domain.UpdateServiceSpec
@@ -107,11 +107,11 @@ func (b *Broker) Update(ctx context.Context, id string, d domain.UpdateDetails,
 	}
 	plan, err := b.catalog.Plan(d.ServiceID, planID)
 	if err != nil {
-		return none, answer(err)
+		return none, apiError(err)
 	}
 	parameters, err := b.catalog.UpdateParameters(plan.ID, d.RawParameters)
 	if err != nil {
-		return none, answer(err)
+		return none, apiError(err)
 	}
 	if err := checkMaintenance(plan, d.MaintenanceInfo); err != nil {
 		return none, err
@@ -120,7 +120,7 @@ func (b *Broker) Update(ctx context.Context, id string, d domain.UpdateDetails,
 		Plan: plan, Parameters: parameters, Upgrade: given(d.MaintenanceInfo), AcceptsIncomplete: async,
 		Context: d.RawContext})
 	if err := b.unlessHeld(ctx, err); err != nil {
-		return none, answer(err)
+		return none, apiError(err)
 	}
 	return domain.UpdateServiceSpec{IsAsync: a.Operation != "", OperationData: a.Operation,
 		DashboardURL: b.dashboardURL(id)}, nil
@@ -132,10 +132,10 @@ func (b *Broker) updatedPlan(ctx context.Context, id string, d domain.UpdateDeta
 		return d.PlanID, nil
 	}
 	if !b.knows(d.ServiceID) {
-		return "", answer(catalog.ErrUnknownService)
+		return "", apiError(catalog.ErrUnknownService)
 	}
 	planID, err := b.provisioner.PlanOf(ctx, id)
-	return planID, answer(b.unlessHeld(ctx, err))
+	return planID, apiError(b.unlessHeld(ctx, err))
 }
 
 func (b *Broker) knows(serviceID string) bool {
@@ -147,7 +147,7 @@ func (b *Broker) knows(serviceID string) bool {
 	return false
 }
 
-// Deprovision answers DELETE /v2/service_instances/{id}.
+// Deprovision handles DELETE /v2/service_instances/{id}.
 func (b *Broker) Deprovision(ctx context.Context, id string, d domain.DeprovisionDetails,
 	async bool) (domain.DeprovisionServiceSpec, error) {
 	var none domain.DeprovisionServiceSpec
@@ -161,7 +161,7 @@ func (b *Broker) Deprovision(ctx context.Context, id string, d domain.Deprovisio
 	if refusal, ok := errors.AsType[*provisioner.Error](err); ok && refusal.Code == provisioner.AlreadyDeleted {
 		return none, apiresponses.ErrInstanceDoesNotExist
 	}
-	return domain.DeprovisionServiceSpec{IsAsync: a.Operation != "", OperationData: a.Operation}, answer(err)
+	return domain.DeprovisionServiceSpec{IsAsync: a.Operation != "", OperationData: a.Operation}, apiError(err)
 }
 
 // planNamed finds the plan of the instance to delete. The request may name a plan that was removed from the catalog, if
@@ -173,17 +173,17 @@ func (b *Broker) planNamed(ctx context.Context, instanceID, serviceID, planID st
 	}
 	plan, found, err := b.provisioner.RemovedPlan(ctx, instanceID, serviceID, planID)
 	if err != nil || found {
-		return plan, answer(err)
+		return plan, apiError(err)
 	}
-	return plan, answer(unknown)
+	return plan, apiError(unknown)
 }
 
-// LastOperation answers GET /v2/service_instances/{id}/last_operation.
+// LastOperation handles GET /v2/service_instances/{id}/last_operation.
 func (b *Broker) LastOperation(ctx context.Context, id string, d domain.PollDetails) (httpapi.LastOperation, error) {
 	return b.lastOperation(ctx, id, "", d)
 }
 
-// LastBindingOperation answers GET /v2/service_instances/{id}/service_bindings/{id}/last_operation. A bind responds
+// LastBindingOperation handles GET /v2/service_instances/{id}/service_bindings/{id}/last_operation. A bind responds
 // after the binding is created, so the operation has always ended.
 func (b *Broker) LastBindingOperation(ctx context.Context, id, bindingID string,
 	d domain.PollDetails) (httpapi.LastOperation, error) {
@@ -197,7 +197,7 @@ func (b *Broker) lastOperation(ctx context.Context, id, bindingID string,
 		return last, hint
 	}
 	if err != nil {
-		return last, answer(err)
+		return last, apiError(err)
 	}
 	last.State, last.Description = domain.LastOperationState(op.State), op.Description
 	if op.State == store.InProgress {
@@ -214,12 +214,12 @@ func (b *Broker) checkHint(ctx context.Context, instanceID, serviceID, planID st
 		_, err := b.planNamed(ctx, instanceID, serviceID, planID)
 		return err
 	case serviceID != "" && !b.knows(serviceID):
-		return answer(catalog.ErrUnknownService)
+		return apiError(catalog.ErrUnknownService)
 	}
 	return nil
 }
 
-// GetInstance answers GET /v2/service_instances/{id}.
+// GetInstance handles GET /v2/service_instances/{id}.
 func (b *Broker) GetInstance(ctx context.Context, id string,
 	d domain.FetchInstanceDetails) (fetched httpapi.Instance, err error) {
 	if err := b.checkHint(ctx, id, d.ServiceID, d.PlanID); err != nil {
@@ -227,7 +227,7 @@ func (b *Broker) GetInstance(ctx context.Context, id string,
 	}
 	i, err := b.provisioner.Instance(ctx, id)
 	if err := b.unlessHeld(ctx, err); err != nil {
-		return fetched, answer(err)
+		return fetched, apiError(err)
 	}
 	if i.MaintenanceVersion != "" {
 		fetched.MaintenanceInfo = &domain.MaintenanceInfo{Version: i.MaintenanceVersion}
@@ -238,7 +238,7 @@ func (b *Broker) GetInstance(ctx context.Context, id string,
 	return fetched, err
 }
 
-// Bind answers PUT /v2/service_instances/{id}/service_bindings/{id}.
+// Bind handles PUT /v2/service_instances/{id}/service_bindings/{id}.
 func (b *Broker) Bind(ctx context.Context, id, bindingID string, d httpapi.BindDetails,
 	_ bool) (domain.Binding, error) {
 	var none domain.Binding
@@ -248,7 +248,7 @@ func (b *Broker) Bind(ctx context.Context, id, bindingID string, d httpapi.BindD
 	}
 	parameters, err := b.catalog.BindingParameters(plan.ID, d.RawParameters)
 	if err != nil {
-		return none, answer(err)
+		return none, apiError(err)
 	}
 	if d.BindResource != nil && d.BindResource.Route != "" {
 		return none, invalid(errRoute)
@@ -259,7 +259,7 @@ func (b *Broker) Bind(ctx context.Context, id, bindingID string, d httpapi.BindD
 		SpaceGUID: space, OrganizationGUID: organization, Parameters: parameters, Predecessor: d.Predecessor,
 		Inherits: d.Predecessor != "" && noParameters(d.RawParameters)})
 	if err := b.unlessHeld(ctx, err); err != nil {
-		return none, answer(err)
+		return none, apiError(err)
 	}
 	return domain.Binding{AlreadyExists: existed, Credentials: b.credentials(c), Endpoints: endpoints(c),
 		Metadata: bindingMetadata(c)}, nil
@@ -273,14 +273,14 @@ func (b *Broker) boundPlan(ctx context.Context, instanceID string, d httpapi.Bin
 		var err error
 		planID, err = b.provisioner.PlanOf(ctx, instanceID)
 		if err := b.unlessHeld(ctx, err); err != nil {
-			return plan.Plan{}, answer(err)
+			return plan.Plan{}, apiError(err)
 		}
 	}
 	if serviceID == "" {
 		serviceID = b.catalog.Plans().Get(planID).ServiceID
 	}
 	named, err := b.catalog.Plan(serviceID, planID)
-	return named, answer(err)
+	return named, apiError(err)
 }
 
 // noParameters reports whether a request has no parameters.
@@ -323,7 +323,7 @@ func endpoints(c provisioner.Credentials) []domain.Endpoint {
 	return []domain.Endpoint{{Host: c.Host, Ports: []string{strconv.Itoa(c.Port)}, Protocol: "tcp"}}
 }
 
-// GetBinding answers GET /v2/service_instances/{id}/service_bindings/{id}.
+// GetBinding handles GET /v2/service_instances/{id}/service_bindings/{id}.
 func (b *Broker) GetBinding(ctx context.Context, id, bindingID string,
 	d domain.FetchBindingDetails) (domain.GetBindingSpec, error) {
 	if err := b.checkHint(ctx, id, d.ServiceID, d.PlanID); err != nil {
@@ -331,7 +331,7 @@ func (b *Broker) GetBinding(ctx context.Context, id, bindingID string,
 	}
 	c, err := b.provisioner.Binding(ctx, id, bindingID)
 	if err := b.unlessHeld(ctx, err); err != nil {
-		return domain.GetBindingSpec{}, answer(err)
+		return domain.GetBindingSpec{}, apiError(err)
 	}
 	var parameters map[string]any
 	if err := json.Unmarshal(c.Parameters, &parameters); err != nil {
@@ -341,7 +341,7 @@ func (b *Broker) GetBinding(ctx context.Context, id, bindingID string,
 		Metadata: bindingMetadata(c)}, nil
 }
 
-// Unbind answers DELETE /v2/service_instances/{id}/service_bindings/{id}.
+// Unbind handles DELETE /v2/service_instances/{id}/service_bindings/{id}.
 func (b *Broker) Unbind(ctx context.Context, id, bindingID string, d domain.UnbindDetails,
 	_ bool) (domain.UnbindSpec, error) {
 	if _, err := b.planNamed(ctx, id, d.ServiceID, d.PlanID); err != nil {
@@ -352,7 +352,7 @@ func (b *Broker) Unbind(ctx context.Context, id, bindingID string, d domain.Unbi
 	if refusal, ok := errors.AsType[*provisioner.Error](err); ok && refusal.Code == provisioner.AlreadyDeleted {
 		return domain.UnbindSpec{}, apiresponses.ErrBindingDoesNotExist
 	}
-	return domain.UnbindSpec{}, answer(err)
+	return domain.UnbindSpec{}, apiError(err)
 }
 
 var _ httpapi.Broker = (*Broker)(nil)

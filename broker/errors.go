@@ -12,11 +12,11 @@ import (
 	"mysql-broker/store"
 )
 
-// answers maps each refusal to its status and error code in the OSB API. Cloud Controller deletes an instance or
+// apiErrors maps each refusal to its status and error code in the OSB API. Cloud Controller deletes an instance or
 // binding if its creation gets a 5xx, or a 422 without a code that it knows. So a user's mistake is a 400, a 409 or a
 // 422 with a known code. TooManyBindings is the exception: for known codes Cloud Controller shows its own text, which
 // would hide the limit. The DELETE that it sends then finds no binding (410).
-var answers = map[provisioner.Code]struct {
+var apiErrors = map[provisioner.Code]struct {
 	status int
 	key    string
 }{
@@ -33,14 +33,14 @@ var answers = map[provisioner.Code]struct {
 	provisioner.Unavailable:       {http.StatusServiceUnavailable, ""},
 }
 
-// answer converts an error of the lower layers into one that brokerapi can send. It returns other errors unchanged: the
+// apiError converts an error of the lower layers into one that brokerapi can send. It returns other errors unchanged: the
 // HTTP layer logs them and hides their text from clients.
-func answer(err error) error {
+func apiError(err error) error {
 	if err == nil {
 		return nil
 	}
 	if refusal, ok := errors.AsType[*provisioner.Error](err); ok {
-		a := answers[refusal.Code]
+		a := apiErrors[refusal.Code]
 		if refusal.Code == provisioner.NeedsAsync {
 			return apiresponses.ErrAsyncRequired // the specification requires this text
 		}
@@ -53,7 +53,7 @@ func answer(err error) error {
 		return caused(storeOld, http.StatusServiceUnavailable, "", err)
 	}
 	if errors.Is(err, store.ErrLocked) {
-		a := answers[provisioner.Busy]
+		a := apiErrors[provisioner.Busy]
 		return caused(locked, a.status, a.key, err)
 	}
 	if _, ok := errors.AsType[*catalog.ParameterError](err); ok {

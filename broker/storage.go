@@ -18,11 +18,11 @@ import (
 func (b *Broker) metadata(ctx context.Context, i store.Instance) (domain.InstanceMetadata, error) {
 	attributes, err := b.storage(ctx, i)
 	if err != nil {
-		return domain.InstanceMetadata{}, answer(err)
+		return domain.InstanceMetadata{}, apiError(err)
 	}
 	bindings, allowed, err := b.provisioner.Bindings(ctx, i)
 	if err != nil {
-		return domain.InstanceMetadata{}, answer(err)
+		return domain.InstanceMetadata{}, apiError(err)
 	}
 	if allowed > 0 {
 		attributes["bindings"], attributes["max_bindings"] = bindings, allowed
@@ -30,7 +30,7 @@ func (b *Broker) metadata(ctx context.Context, i store.Instance) (domain.Instanc
 	if i.Former() {
 		former, err := b.provisioner.FormerPlace(ctx, i)
 		if err != nil {
-			return domain.InstanceMetadata{}, answer(err)
+			return domain.InstanceMetadata{}, apiError(err)
 		}
 		attributes["moved_at"] = i.Other.Moved.UTC().Format(time.RFC3339)
 		attributes["former_address_until"] = former.Until.UTC().Format(time.RFC3339)

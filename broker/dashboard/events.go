@@ -112,7 +112,7 @@ type openPage struct {
 	id     string
 	read   func(ctx context.Context, ids []string) ([]store.Activity, error)
 	status periodic.Status
-	told   *store.Activity // nil at first
+	shown  *store.Activity // nil at first
 }
 
 // news reads the activity of the instance, and reports whether it differs from what the page shows. While PostgreSQL
@@ -120,10 +120,10 @@ type openPage struct {
 func (p *openPage) news(ctx context.Context) (now store.Activity, isNews bool) {
 	all, err := p.read(ctx, []string{p.id})
 	p.status.Report(ctx, err)
-	if err != nil || p.told != nil && same(*p.told, all[0]) {
+	if err != nil || p.shown != nil && same(*p.shown, all[0]) {
 		return now, false
 	}
-	p.told = &all[0]
+	p.shown = &all[0]
 	return all[0], true
 }
 

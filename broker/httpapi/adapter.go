@@ -8,7 +8,7 @@ import (
 )
 
 // adapter implements brokerapi's interface with a Broker. Values for which brokerapi has no field come from the
-// request's call, and are stored there for answerInJSON. clientError converts errors for clients.
+// request's call, and are stored there for respondInJSON. clientError converts errors for clients.
 type adapter struct {
 	broker Broker
 	log    *slog.Logger

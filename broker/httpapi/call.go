@@ -26,8 +26,8 @@ type call struct {
 	client context.Context // ends when the client closes the connection, or its half
 	since  time.Time       // when the request's headers were read
 
-	status         int
-	leftUnanswered bool // the client had left when the response was sent
+	status    int
+	leftEarly bool // the client had left when the response was sent
 	// reason is the short key of a refusal, for the log: descriptions can contain user input.
 	reason string
 

@@ -15,12 +15,12 @@ func encodeCatalog(library handlers.APIHandler, rotatable func(planID string) bo
 	if err != nil {
 		return nil, err
 	}
-	a := &answer{header: http.Header{}}
-	library.Catalog(a, r)
-	if a.status != http.StatusOK || !a.isObject() {
-		return nil, fmt.Errorf("encode the catalog: status %d with the body %q", a.status, a.body.Bytes())
+	b := &bufferedResponse{header: http.Header{}}
+	library.Catalog(b, r)
+	if b.status != http.StatusOK || !b.isObject() {
+		return nil, fmt.Errorf("encode the catalog: status %d with the body %q", b.status, b.body.Bytes())
 	}
-	return withRotatable(a.body.Bytes(), rotatable)
+	return withRotatable(b.body.Bytes(), rotatable)
 }
 
 // withRotatable adds binding_rotatable, which brokerapi lacks, to the plans of an encoded catalog.
@@ -53,7 +53,7 @@ func withRotatable(catalog []byte, rotatable func(planID string) bool) ([]byte, 
 	return json.Marshal(all)
 }
 
-// answerWith responds with 200 and a valid JSON object.
-func answerWith(object []byte) http.Handler {
+// respondWith responds with 200 and a valid JSON object.
+func respondWith(object []byte) http.Handler {
 	return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { callFrom(r.Context()).prepared = object })
 }

@@ -72,7 +72,7 @@ func New(b Broker, cfg Config) (http.Handler, error) {
 		span,
 		observe(log, m),
 		recoverPanics(log),
-		answerInJSON,
+		respondInJSON,
 		authenticate(cfg.Credentials, cfg.Proxies, log, m.failedLogins),
 		checkVersion,
 	), nil

@@ -25,7 +25,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		}, []string{"route", "method", "status"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "mysql_broker_http_request_duration_seconds",
-			Help: "Seconds from a request's headers to the end of its answer.",
+			Help: "Seconds from a request's headers to the end of its response.",
 			// Platforms give up after 60 s, and a synchronous operation may use most of that.
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 40, 60},
 		}, []string{"route", "method"}),
@@ -52,7 +52,7 @@ const clientLeft = "client left"
 func (m *metrics) count(method string, c *call, elapsed time.Duration) {
 	method = methodLabel(method)
 	status := strconv.Itoa(c.status)
-	if c.leftUnanswered {
+	if c.leftEarly {
 		status = clientLeft
 	}
 	m.requests.WithLabelValues(c.route, method, status).Inc()

@@ -16,7 +16,7 @@ func observe(log *slog.Logger, m *metrics) middleware {
 			elapsed := time.Since(c.since)
 			m.count(r.Method, c, elapsed)
 			level := slog.LevelInfo
-			if c.status >= http.StatusInternalServerError && !c.leftUnanswered { // its cause has a separate line
+			if c.status >= http.StatusInternalServerError && !c.leftEarly { // its cause has a separate line
 				level = slog.LevelError
 			}
 			log.LogAttrs(r.Context(), level, "request", c.attributes(r.Method, elapsed)...)
@@ -29,7 +29,7 @@ func (c *call) attributes(method string, elapsed time.Duration) []slog.Attr {
 	attributes := []slog.Attr{slog.String("method", clip(method)), slog.String("route", c.route),
 		slog.Int("status", c.status), slog.Float64("duration_ms", float64(elapsed.Microseconds())/1000),
 		slog.String("request_id", c.info.ID)}
-	if c.leftUnanswered {
+	if c.leftEarly {
 		attributes = append(attributes, slog.Bool("client_left", true))
 	}
 	for _, optional := range [...]slog.Attr{

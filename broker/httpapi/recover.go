@@ -8,7 +8,7 @@ import (
 )
 
 // recoverPanics responds with 500 to a request whose handler panicked, and logs the panic's value. Nothing has been
-// sent by then, because answerInJSON, inside it, sends only complete responses.
+// sent by then, because respondInJSON, inside it, sends only complete responses.
 func recoverPanics(log *slog.Logger) middleware {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -19,7 +19,7 @@ func refuse(w http.ResponseWriter, r *http.Request, status int, reason, descript
 
 // send writes one JSON object as the whole response.
 func send(w http.ResponseWriter, c *call, status int, body []byte) {
-	c.status, c.leftUnanswered = status, c.left()
+	c.status, c.leftEarly = status, c.left()
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)

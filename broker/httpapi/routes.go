@@ -42,7 +42,7 @@ var routes = []route{
 // would repeat the work of these middlewares.
 func newRouter(library handlers.APIHandler, catalog []byte) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET "+catalogPath, chain(answerWith(catalog), noteRoute(catalogPath), checkQuery))
+	mux.Handle("GET "+catalogPath, chain(respondWith(catalog), noteRoute(catalogPath), checkQuery))
 	for _, rt := range routes {
 		var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { rt.handle(library, w, r) })
 		if rt.newDetails != nil {

@@ -36,8 +36,8 @@ func (s *SignIn) begin(w http.ResponseWriter, r *http.Request) {
 
 // callback handles the browser's return from the provider. OpenID Connect Core 1.0, section 3.1.2.5.
 func (s *SignIn) callback(w http.ResponseWriter, r *http.Request) {
-	answer := r.URL.Query()
-	a, ok := s.cookies.take(w, r, answer.Get("state"))
+	query := r.URL.Query()
+	a, ok := s.cookies.take(w, r, query.Get("state"))
 	if !ok {
 		s.show(w, r, page{Status: http.StatusBadRequest, Title: "This sign-in is over, or is not yours.",
 			Text: "It was completed before, took longer than 10 minutes, or was begun in another browser; or this browser " +
@@ -45,10 +45,10 @@ func (s *SignIn) callback(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	retry := page{Status: http.StatusBadRequest, Title: "The sign-in failed.", Link: a.returnTo, LinkText: "Try again"}
-	if code := answer.Get("error"); code != "" {
+	if code := query.Get("error"); code != "" {
 		// The rest of the provider's message is in the URL, so anybody can forge it: only the log gets it.
 		s.log.WarnContext(r.Context(), "the OpenID provider refused a sign-in", "error", clip(code),
-			"reason", clip(answer.Get("error_description")))
+			"reason", clip(query.Get("error_description")))
 		retry.Text = "The provider refused it. If that happens again, the broker's operator finds the reason in its log."
 		if code == "access_denied" {
 			retry.Status, retry.Text = http.StatusForbidden, "You, or the provider, did not allow it."
@@ -61,7 +61,7 @@ func (s *SignIn) callback(w http.ResponseWriter, r *http.Request) {
 		s.Unavailable(w, r, err)
 		return
 	}
-	id, err := s.provider.redeem(r.Context(), e, a, answer.Get("code"))
+	id, err := s.provider.redeem(r.Context(), e, a, query.Get("code"))
 	if err != nil {
 		if away(err) {
 			s.Unavailable(w, r, fmt.Errorf("redeem the code of a sign-in: %w", err))
@@ -108,8 +108,8 @@ func (s *SignIn) welcome(w http.ResponseWriter, r *http.Request, e *endpoints, i
 
 // away reports whether the provider did not respond, or said that it is unavailable.
 func away(err error) bool {
-	if answered, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
-		return answered.Response.StatusCode >= http.StatusInternalServerError
+	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
+		return refused.Response.StatusCode >= http.StatusInternalServerError
 	}
 	return errors.Is(err, errNoKeys) || unreachable(err)
 }
@@ -117,9 +117,9 @@ func away(err error) bool {
 // explain returns an error for the log. It contains only the protocol's fields of a provider's response, because the
 // rest could contain anything.
 func explain(err error) string {
-	if answered, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
-		return fmt.Sprintf("the provider answered %s: %s: %s", answered.Response.Status, clip(answered.ErrorCode),
-			clip(answered.ErrorDescription))
+	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
+		return fmt.Sprintf("the provider answered %s: %s: %s", refused.Response.Status, clip(refused.ErrorCode),
+			clip(refused.ErrorDescription))
 	}
 	return clip(err.Error())
 }

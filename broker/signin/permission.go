@@ -28,18 +28,18 @@ type permissions struct {
 	asking singleflight.Group // by question
 
 	mu   sync.Mutex
-	kept map[question]answer
+	kept map[question]decision
 }
 
 type question struct{ sessionID, instanceID string }
 
-type answer struct {
+type decision struct {
 	access Access
 	until  time.Time
 }
 
 func newPermissions(cloudController string) *permissions {
-	return &permissions{url: cloudController, kept: map[question]answer{},
+	return &permissions{url: cloudController, kept: map[question]decision{},
 		client: &http.Client{Timeout: askTime, CheckRedirect: func(*http.Request, []*http.Request) error {
 			return http.ErrUseLastResponse // only Cloud Controller may get the token
 		}}}
@@ -56,7 +56,7 @@ func (p *permissions) of(ctx context.Context, s session, instanceID string) (Acc
 		return a, nil
 	}
 	// Concurrent requests with the same question wait for one response, even if the first of them is canceled.
-	answered := p.asking.DoChan(q.sessionID+" "+q.instanceID, func() (any, error) {
+	asked := p.asking.DoChan(q.sessionID+" "+q.instanceID, func() (any, error) {
 		a, err := p.ask(context.WithoutCancel(ctx), s.AccessToken, instanceID)
 		if err == nil {
 			p.keep(q, a)
@@ -66,7 +66,7 @@ func (p *permissions) of(ctx context.Context, s session, instanceID string) (Acc
 	select {
 	case <-ctx.Done():
 		return None, ctx.Err()
-	case result := <-answered:
+	case result := <-asked:
 		if result.Err != nil {
 			return None, fmt.Errorf("ask Cloud Controller for a permission: %w", result.Err)
 		}
@@ -83,24 +83,24 @@ const resourceNotFound = 10010
 // and so does any wrong server.
 // https://v3-apidocs.cloudfoundry.org/#get-permissions-for-a-managed-service-instance
 func (p *permissions) ask(ctx context.Context, token, instanceID string) (Access, error) {
-	var told struct {
+	var response struct {
 		Manage, Read bool
 		Errors       []struct{ Code int }
 	}
 	status, err := getJSON(ctx, p.client, p.url+"/v3/service_instances/"+url.PathEscape(instanceID)+"/permissions", token,
-		&told)
+		&response)
 	switch {
 	case err != nil:
 		return None, err
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		return None, nil
-	case status == http.StatusNotFound && len(told.Errors) > 0 && told.Errors[0].Code == resourceNotFound:
+	case status == http.StatusNotFound && len(response.Errors) > 0 && response.Errors[0].Code == resourceNotFound:
 		return None, nil
 	case status != http.StatusOK:
 		return None, fmt.Errorf("it answered %d", status)
-	case told.Manage:
+	case response.Manage:
 		return Manage, nil
-	case told.Read:
+	case response.Read:
 		return Read, nil
 	}
 	return None, nil
@@ -127,7 +127,7 @@ func (p *permissions) keep(q question, a Access) {
 	if len(p.kept) >= maxPermissions {
 		clear(p.kept)
 	}
-	p.kept[q] = answer{a, now.Add(permissionTime)}
+	p.kept[q] = decision{a, now.Add(permissionTime)}
 }
 
 // unreachable reports whether no server responded at all.

@@ -187,8 +187,8 @@ func (p *provider) fetchKeys(ctx context.Context, e *endpoints) error {
 	return nil
 }
 
-// maxAnswer limits how much of a response is read, in bytes.
-const maxAnswer = 1 << 20
+// maxResponse limits how much of a response is read, in bytes.
+const maxResponse = 1 << 20
 
 // getJSON decodes a response into v. With a status other than 200, the response may be something else, which leaves v
 // unchanged or partly filled. token may be "".
@@ -201,14 +201,14 @@ func getJSON(ctx context.Context, client *http.Client, address, token string, v 
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
-	answer, err := client.Do(r)
+	response, err := client.Do(r)
 	if err != nil {
 		return 0, err
 	}
-	defer answer.Body.Close()
-	err = json.NewDecoder(io.LimitReader(answer.Body, maxAnswer)).Decode(v)
-	if err != nil && answer.StatusCode == http.StatusOK {
-		return answer.StatusCode, fmt.Errorf("read the answer of %s: %w", address, err)
+	defer response.Body.Close()
+	err = json.NewDecoder(io.LimitReader(response.Body, maxResponse)).Decode(v)
+	if err != nil && response.StatusCode == http.StatusOK {
+		return response.StatusCode, fmt.Errorf("read the response of %s: %w", address, err)
 	}
-	return answer.StatusCode, nil
+	return response.StatusCode, nil
 }

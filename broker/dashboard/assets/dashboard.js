@@ -59,7 +59,7 @@ function listen(path, onmessage, say) {
       if (source.readyState !== EventSource.CLOSED) {
         return; // the browser tries again
       }
-      // It does not after any other answer than a stream, such as a router's while the broker is replaced.
+      // It does not after any other response than a stream, such as a router's while the broker is replaced.
       failed += 1;
       if (failed > retries) {
         say(givenUp);
@@ -74,9 +74,9 @@ function listen(path, onmessage, say) {
 
   // An EventSource does not show the response's status; fetch does.
   async function explain() {
-    const answer = await fetch(path).catch(() => undefined);
-    answer?.body?.cancel();
-    if (answer?.status === 401 && source?.readyState === EventSource.CLOSED) {
+    const response = await fetch(path).catch(() => undefined);
+    response?.body?.cancel();
+    if (response?.status === 401 && source?.readyState === EventSource.CLOSED) {
       clearTimeout(noting);
       say(signedOut);
     }
@@ -131,11 +131,11 @@ function follow(instance) {
   }
 
   async function fetchPage() {
-    const answer = await fetch(location.href, { signal: gone.signal });
-    if (!answer.ok || answer.redirected) {
-      throw new Error(`the page is answered ${answer.status}`);
+    const response = await fetch(location.href, { signal: gone.signal });
+    if (!response.ok || response.redirected) {
+      throw new Error(`the page has status ${response.status}`);
     }
-    const text = await answer.text();
+    const text = await response.text();
     gone.signal.throwIfAborted();
     return new DOMParser().parseFromString(text, "text/html");
   }

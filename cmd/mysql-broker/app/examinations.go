@@ -54,15 +54,15 @@ func (e *examinations) run(ctx context.Context) {
 		func(ctx context.Context) error {
 			report, err := e.doctor.ExamineAndForget(ctx)
 			if err == nil {
-				e.tell(report)
+				e.record(report)
 			}
 			return err
 		})
 }
 
-// tell logs the number of deleted records, and the findings that are new since the last examination. It does not log
+// record logs the number of deleted records, and the findings that are new since the last examination. It does not log
 // unrecorded objects: if brokers share a server, each sees the objects of the others appear and disappear.
-func (e *examinations) tell(report doctor.Report) {
+func (e *examinations) record(report doctor.Report) {
 	now := &examination{findings: report.Findings, found: map[doctor.Identity]bool{}, counts: map[finding]int{},
 		reachable: report.Reachable, at: time.Now()}
 	for _, f := range report.Findings {

@@ -14,11 +14,11 @@ func TestExaminationsTellOfDeletedRecords(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	e := &examinations{log: slog.New(slog.NewTextHandler(&log, nil))}
-	e.tell(doctor.Report{})
+	e.record(doctor.Report{})
 	if log.Len() > 0 {
 		t.Errorf("with none deleted, the log has %q", &log)
 	}
-	e.tell(doctor.Report{Forgotten: 3})
+	e.record(doctor.Report{Forgotten: 3})
 	if line := log.String(); !strings.Contains(line, "level=INFO") || !strings.Contains(line, "count=3") {
 		t.Errorf("with 3 deleted, the log has %q", line)
 	}

@@ -35,9 +35,9 @@ func routes(api http.Handler, registry prometheus.Gatherer, ready func() (readin
 }
 
 // reads serves GET and HEAD, and refuses other methods. RFC 9110 section 15.5.6 requires the Allow header.
-func reads(w http.ResponseWriter, r *http.Request, answer func()) {
+func reads(w http.ResponseWriter, r *http.Request, serve func()) {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
-		answer()
+		serve()
 		return
 	}
 	w.Header().Set("Allow", "GET, HEAD")

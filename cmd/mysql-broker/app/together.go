@@ -8,7 +8,7 @@ import "golang.org/x/sync/singleflight"
 func together[T any](ask func() (T, error)) func() (T, error) {
 	var asking singleflight.Group
 	return func() (T, error) {
-		answer, err, _ := asking.Do("", func() (any, error) { return ask() })
-		return answer.(T), err
+		result, err, _ := asking.Do("", func() (any, error) { return ask() })
+		return result.(T), err
 	}
 }

@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	platform       = "mysql-broker-client"
-	apiVersion     = "2.17"
-	requestTimeout = time.Minute // as Cloud Controller's
-	maxAnswerBytes = 16 << 20
+	platform         = "mysql-broker-client"
+	apiVersion       = "2.17"
+	requestTimeout   = time.Minute // as Cloud Controller's
+	maxResponseBytes = 16 << 20
 )
 
 // broker sends requests to one service broker.
@@ -59,18 +59,18 @@ func (r *refusal) Error() string {
 	if r.description != "" {
 		return "Service broker error: " + r.description
 	}
-	return fmt.Sprintf("the service broker answered %d %s: %s", r.status, http.StatusText(r.status), r.body)
+	return fmt.Sprintf("the service broker responded %d %s: %s", r.status, http.StatusText(r.status), r.body)
 }
 
-// answer is a successful response.
-type answer struct {
+// response is a successful response.
+type response struct {
 	status     int
 	body       []byte
 	retryAfter time.Duration // 0 if the broker did not say
 }
 
 // send makes one request. A response other than 200, 201 or 202 is a *refusal.
-func (b *broker) send(ctx context.Context, method, path string, query url.Values, body any) (*answer, error) {
+func (b *broker) send(ctx context.Context, method, path string, query url.Values, body any) (*response, error) {
 	var payload io.Reader
 	if body != nil {
 		data, err := json.Marshal(body)
@@ -97,18 +97,18 @@ func (b *broker) send(ctx context.Context, method, path string, query url.Values
 		return nil, fmt.Errorf("the broker cannot be reached: %w", err)
 	}
 	defer res.Body.Close()
-	return readAnswer(res)
+	return readResponse(res)
 }
 
-func readAnswer(res *http.Response) (*answer, error) {
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswerBytes))
+func readResponse(res *http.Response) (*response, error) {
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxResponseBytes))
 	if err != nil {
-		return nil, fmt.Errorf("the broker's answer broke off: %w", err)
+		return nil, fmt.Errorf("the broker's response broke off: %w", err)
 	}
 	switch res.StatusCode {
 	case http.StatusOK, http.StatusCreated, http.StatusAccepted:
 		seconds, _ := strconv.Atoi(res.Header.Get("Retry-After"))
-		return &answer{res.StatusCode, body, time.Duration(seconds) * time.Second}, nil
+		return &response{res.StatusCode, body, time.Duration(seconds) * time.Second}, nil
 	}
 	r := &refusal{status: res.StatusCode, body: body}
 	var said apiresponses.ErrorResponse
@@ -119,9 +119,9 @@ func readAnswer(res *http.Response) (*answer, error) {
 }
 
 // decode reads the body of a successful response.
-func (a *answer) decode(into any) error {
+func (a *response) decode(into any) error {
 	if err := json.Unmarshal(a.body, into); err != nil {
-		return fmt.Errorf("the broker's answer is not the JSON that the specification asks for: %w", err)
+		return fmt.Errorf("the broker's response is not the JSON that the specification asks for: %w", err)
 	}
 	return nil
 }

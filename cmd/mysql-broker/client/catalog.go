@@ -33,7 +33,7 @@ func (s *session) catalog(ctx context.Context, _ []string) error {
 
 // printCatalog prints the broker's response without the secrets of dashboard clients, because people share lists of
 // plans.
-func (s *session) printCatalog(a *answer) error {
+func (s *session) printCatalog(a *response) error {
 	var catalog map[string]any
 	if err := a.decode(&catalog); err != nil {
 		return err
@@ -42,7 +42,7 @@ func (s *session) printCatalog(a *answer) error {
 	for _, service := range services {
 		offering, _ := service.(map[string]any)
 		client, _ := offering["dashboard_client"].(map[string]any)
-		if _, told := client["secret"]; told {
+		if _, ok := client["secret"]; ok {
 			client["secret"] = "(not shown)"
 		}
 	}

@@ -21,7 +21,7 @@ func (s *session) createKey(ctx context.Context, args []string) error {
 }
 
 // bind creates a key; the response has its credentials.
-func (s *session) bind(ctx context.Context, name, keyName string, parameters json.RawMessage) (*answer, error) {
+func (s *session) bind(ctx context.Context, name, keyName string, parameters json.RawMessage) (*response, error) {
 	in, err := s.inventory.instance(name)
 	if err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (s *session) key(ctx context.Context, args []string) error {
 }
 
 // binding fetches a key's credentials from the broker, because the client stores none.
-func (s *session) binding(ctx context.Context, name, keyName string) (*answer, error) {
+func (s *session) binding(ctx context.Context, name, keyName string) (*response, error) {
 	in, k, err := s.inventory.key(name, keyName)
 	if err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func (k *key) path(in *instance) string {
 	return in.path() + "/service_bindings/" + url.PathEscape(k.GUID)
 }
 
-func (s *session) printBinding(a *answer) error {
+func (s *session) printBinding(a *response) error {
 	if s.json {
 		return s.printJSON(json.RawMessage(a.body))
 	}

@@ -65,7 +65,7 @@ type work struct {
 
 // perform sends a request and waits until the operation has ended. It returns the response to the request. It saves the
 // work before each step, so that another run of the client can continue.
-func (s *session) perform(ctx context.Context, w work, method string, body any) (*answer, error) {
+func (s *session) perform(ctx context.Context, w work, method string, body any) (*response, error) {
 	if err := w.save(); err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (s *session) perform(ctx context.Context, w work, method string, body any) 
 }
 
 // ask only sends the request. Deleting something that does not exist is a success.
-func (s *session) ask(ctx context.Context, w work, method string, body any) (*answer, error) {
+func (s *session) ask(ctx context.Context, w work, method string, body any) (*response, error) {
 	query := url.Values{}
 	if method == http.MethodDelete { // it has no body for the ids
 		query = planQuery(w.plan)
@@ -100,7 +100,7 @@ func (s *session) ask(ctx context.Context, w work, method string, body any) (*an
 	a, err := s.broker.send(ctx, method, w.path, query, body)
 	var r *refusal
 	if method == http.MethodDelete && errors.As(err, &r) && r.status == http.StatusGone {
-		return &answer{status: http.StatusOK}, nil
+		return &response{status: http.StatusOK}, nil
 	}
 	return a, err
 }
@@ -118,20 +118,20 @@ func (w work) failed(err error) error {
 // await polls until the operation has ended, and returns its error if it has failed. If all polls fail for maxSilence,
 // it leaves the operation in progress.
 func (s *session) await(ctx context.Context, w work) error {
-	lastAnswer := time.Now()
+	lastResponse := time.Now()
 	for pace := minPollInterval; ; pace = min(2*pace, maxPollInterval) { // many operations end at once
-		wait, answered, err := s.poll(ctx, w)
+		wait, responded, err := s.poll(ctx, w)
 		if err != nil {
 			return err
 		}
-		if answered {
-			lastAnswer = time.Now()
+		if responded {
+			lastResponse = time.Now()
 		}
 		s.progress.show(w.op.Description)
 		if w.op.State != domain.InProgress {
 			return w.op.failure()
 		}
-		if time.Since(lastAnswer) >= maxSilence {
+		if time.Since(lastResponse) >= maxSilence {
 			return fmt.Errorf("the broker has not reported the operation's state for %v: "+
 				"`mysql-broker client services` asks again", maxSilence)
 		}
@@ -147,7 +147,7 @@ var errLeft = errors.New("interrupted; the broker continues: `mysql-broker clien
 
 // poll polls once. It returns the time until the next poll, and whether the broker responded. It reads responses like
 // Cloud Controller: 410 is the success of a delete, 400 a failure, and other errors are temporary.
-func (s *session) poll(ctx context.Context, w work) (wait time.Duration, answered bool, err error) {
+func (s *session) poll(ctx context.Context, w work) (wait time.Duration, responded bool, err error) {
 	query := planQuery(w.plan)
 	if w.op.Token != "" {
 		query.Set("operation", w.op.Token)

@@ -63,14 +63,14 @@ func (s *session) service(ctx context.Context, args []string) error {
 	if gone {
 		return s.report("Service instance "+name+" is deleted", s.view(name, in))
 	}
-	told, err := s.attributes(ctx, in)
+	reported, err := s.attributes(ctx, in)
 	if err != nil {
 		return err
 	}
-	used := told.used()
+	used := reported.used()
 	if s.json {
 		v := s.view(name, in)
-		v.Storage, v.Bindings, v.MaxBindings = used, told.Bindings, told.MaxBindings
+		v.Storage, v.Bindings, v.MaxBindings = used, reported.Bindings, reported.MaxBindings
 		return s.printJSON(v)
 	}
 	var warning string
@@ -86,7 +86,7 @@ func (s *session) service(ctx context.Context, args []string) error {
 		{"message:", in.Last.Description},
 		{"storage:", used.String()},
 		{"", warning},
-		{"bindings:", told.bindings()},
+		{"bindings:", reported.bindings()},
 		{"dashboard:", in.Dashboard},
 		{"keys:", strings.Join(slices.Sorted(maps.Keys(in.Keys)), ", ")},
 	}

@@ -59,13 +59,13 @@ func (s *session) attributes(ctx context.Context, in *instance) (attributes, err
 	if err != nil {
 		return attributes{}, err
 	}
-	var told struct {
+	var fetched struct {
 		Metadata struct {
 			Attributes attributes `json:"attributes"`
 		} `json:"metadata"`
 	}
-	if err := a.decode(&told); err != nil {
+	if err := a.decode(&fetched); err != nil {
 		return attributes{}, err
 	}
-	return told.Metadata.Attributes, nil
+	return fetched.Metadata.Attributes, nil
 }

@@ -60,7 +60,7 @@ func (s *session) deleteTemporary(ctx context.Context, name, keyName string) err
 	return nil
 }
 
-func readLogin(a *answer) (login, error) {
+func readLogin(a *response) (login, error) {
 	var binding struct {
 		Credentials login `json:"credentials"`
 	}

@@ -105,16 +105,16 @@ func (c *client) UploadTraces(ctx context.Context, spans []*otlp.ResourceSpans) 
 		return err
 	}
 	r.Header = c.cfg.Header
-	answer, err := c.http.Do(r)
+	response, err := c.http.Do(r)
 	if err != nil {
 		return err
 	}
-	defer answer.Body.Close()
-	if _, err := io.Copy(io.Discard, io.LimitReader(answer.Body, 1<<20)); err != nil {
+	defer response.Body.Close()
+	if _, err := io.Copy(io.Discard, io.LimitReader(response.Body, 1<<20)); err != nil {
 		return err
 	}
-	if answer.StatusCode/100 != 2 {
-		return fmt.Errorf("the collector answers %s", answer.Status)
+	if response.StatusCode/100 != 2 {
+		return fmt.Errorf("the collector answers %s", response.Status)
 	}
 	return nil
 }

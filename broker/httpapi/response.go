@@ -10,35 +10,35 @@ import (
 	"time"
 )
 
-// answer buffers a handler's response until it is known to be one JSON object.
-type answer struct {
+// bufferedResponse holds a handler's response until it is known to be one JSON object.
+type bufferedResponse struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
 }
 
-func (a *answer) Header() http.Header { return a.header }
+func (b *bufferedResponse) Header() http.Header { return b.header }
 
-func (a *answer) WriteHeader(status int) {
-	if a.status == 0 {
-		a.status = status
+func (b *bufferedResponse) WriteHeader(status int) {
+	if b.status == 0 {
+		b.status = status
 	}
 }
 
-func (a *answer) Write(p []byte) (int, error) {
-	a.WriteHeader(http.StatusOK)
-	return a.body.Write(p)
+func (b *bufferedResponse) Write(p []byte) (int, error) {
+	b.WriteHeader(http.StatusOK)
+	return b.body.Write(p)
 }
 
-// answerInJSON sends the inner handlers' response, always as one JSON object: plain-text refusals of net/http become a
+// respondInJSON sends the inner handlers' response, always as one JSON object: plain-text refusals of net/http become a
 // description, and a response that failed to encode becomes a 500. It adds the values that the adapter has stored.
-func answerInJSON(next http.Handler) http.Handler {
+func respondInJSON(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		a := &answer{header: w.Header()}
-		next.ServeHTTP(a, r)
+		b := &bufferedResponse{header: w.Header()}
+		next.ServeHTTP(b, r)
 
 		c := callFrom(r.Context())
-		status, body := a.whole(r, c)
+		status, body := b.whole(r, c)
 		if c.retryAfter > 0 {
 			w.Header().Set("Retry-After", wholeSeconds(c.retryAfter))
 		}
@@ -47,31 +47,31 @@ func answerInJSON(next http.Handler) http.Handler {
 }
 
 // whole returns the status and the JSON object to send.
-func (a *answer) whole(r *http.Request, c *call) (int, []byte) {
+func (b *bufferedResponse) whole(r *http.Request, c *call) (int, []byte) {
 	if c.prepared != nil {
 		return http.StatusOK, c.prepared
 	}
-	if a.status == http.StatusMethodNotAllowed {
+	if b.status == http.StatusMethodNotAllowed {
 		c.reason = "method-not-allowed"
-		return a.status, failureBody(fmt.Sprintf("This path takes %s, not %q.", a.header.Get("Allow"), clip(r.Method)))
+		return b.status, failureBody(fmt.Sprintf("This path takes %s, not %q.", b.header.Get("Allow"), clip(r.Method)))
 	}
-	if a.fromServeMux() {
+	if b.fromServeMux() {
 		c.reason = "not-found"
-		a.header.Del("Location")
+		b.header.Del("Location")
 		return http.StatusNotFound, failureBody("The Open Service Broker API has no such path.")
 	}
-	if r.Method == http.MethodGet && a.status < http.StatusBadRequest && c.maintenance == nil && a.isObject() {
-		return a.status, a.body.Bytes()
+	if r.Method == http.MethodGet && b.status < http.StatusBadRequest && c.maintenance == nil && b.isObject() {
+		return b.status, b.body.Bytes()
 	}
-	body, err := a.object(c)
-	if err == nil && a.status >= http.StatusBadRequest {
+	body, err := b.object(c)
+	if err == nil && b.status >= http.StatusBadRequest {
 		body = reworded(body)
 	}
 	if err != nil {
-		c.reason = "answer-not-a-json-object"
+		c.reason = "response-not-a-json-object"
 		return http.StatusInternalServerError, failureBody(unexpected(c.info.ID))
 	}
-	return a.status, body
+	return b.status, body
 }
 
 // sentences replace brokerapi's own texts.
@@ -99,31 +99,31 @@ func reworded(body []byte) []byte {
 
 // fromServeMux reports whether no route matched the request. http.ServeMux then refuses in plain text, or redirects to
 // a path without "//" and "..", which platforms do not expect.
-func (a *answer) fromServeMux() bool {
-	return a.status >= 300 && a.status < 500 && a.header.Get("Content-Type") != "application/json"
+func (b *bufferedResponse) fromServeMux() bool {
+	return b.status >= 300 && b.status < 500 && b.header.Get("Content-Type") != "application/json"
 }
 
 // isObject reports whether the body is one JSON object, without decoding it.
-func (a *answer) isObject() bool {
-	return bytes.HasPrefix(a.body.Bytes(), []byte("{")) && json.Valid(a.body.Bytes())
+func (b *bufferedResponse) isObject() bool {
+	return bytes.HasPrefix(b.body.Bytes(), []byte("{")) && json.Valid(b.body.Bytes())
 }
 
 // object returns the body, with the field that brokerapi lacks if there is one. It fails if the body is not one JSON
 // object.
-func (a *answer) object(c *call) ([]byte, error) {
+func (b *bufferedResponse) object(c *call) ([]byte, error) {
 	var object map[string]json.RawMessage
-	if err := json.Unmarshal(a.body.Bytes(), &object); err != nil {
-		return nil, fmt.Errorf("decode the answer: %w", err)
+	if err := json.Unmarshal(b.body.Bytes(), &object); err != nil {
+		return nil, fmt.Errorf("decode the response: %w", err)
 	}
 	if object == nil {
-		return nil, errors.New("the answer is null")
+		return nil, errors.New("the response is null")
 	}
 	if c.operation == "" {
 		// With a malformed token, only the log lacks it.
 		_ = json.Unmarshal(object["operation"], &c.operation)
 	}
-	if c.maintenance == nil || a.status != http.StatusOK {
-		return a.body.Bytes(), nil
+	if c.maintenance == nil || b.status != http.StatusOK {
+		return b.body.Bytes(), nil
 	}
 	maintenance, err := json.Marshal(c.maintenance)
 	if err != nil {
@@ -132,7 +132,7 @@ func (a *answer) object(c *call) ([]byte, error) {
 	object["maintenance_info"] = maintenance
 	body, err := json.Marshal(object)
 	if err != nil {
-		return nil, fmt.Errorf("encode the answer: %w", err)
+		return nil, fmt.Errorf("encode the response: %w", err)
 	}
 	return append(body, '\n'), nil
 }

@@ -106,7 +106,7 @@ func (k *Keeper) compareAll(ctx context.Context) error {
 		})
 	}
 	asked.Wait()
-	return k.tellHold(ctx)
+	return k.reportHold(ctx)
 }
 
 // failedOver has the marks compared again: the new primary may lack what other brokers have recorded, too.
@@ -121,8 +121,8 @@ func (k *Keeper) failedOver(f store.Failover) {
 		"timeline", f.Timeline, "task", task.Token(f.LostTask))
 }
 
-// tellHold logs once that PostgreSQL is held, and once that the hold has ended.
-func (k *Keeper) tellHold(ctx context.Context) error {
+// reportHold logs once that PostgreSQL is held, and once that the hold has ended.
+func (k *Keeper) reportHold(ctx context.Context) error {
 	held, err := k.Store.Hold(ctx)
 	if err != nil {
 		return fmt.Errorf("read whether PostgreSQL is held: %w", err)
@@ -172,23 +172,23 @@ func (k *Keeper) compareDedicated(ctx context.Context, l fleet.Launcher) (note, 
 const keepTasks = 28 * 24 * time.Hour
 
 // compare holds PostgreSQL, and returns store.ErrHeld, if PostgreSQL does not know the task of a mark.
-func (k *Keeper) compare(ctx context.Context, who string, told int64, at time.Time) error {
-	if told == 0 {
+func (k *Keeper) compare(ctx context.Context, who string, taskID int64, at time.Time) error {
+	if taskID == 0 {
 		return nil
 	}
-	knows, err := k.Store.KnowsTask(ctx, told, at, keepTasks)
+	knows, err := k.Store.KnowsTask(ctx, taskID, at, keepTasks)
 	if err != nil {
-		return fmt.Errorf("look for task_%d: %w", told, err)
+		return fmt.Errorf("look for task_%d: %w", taskID, err)
 	}
 	if knows {
 		return nil
 	}
 	reason := fmt.Sprintf("PostgreSQL is older than the servers: %s has a record of task_%d of %s, which "+
-		"PostgreSQL does not have.", who, told, at.UTC().Format(time.RFC3339))
-	if err := k.Store.SetHold(ctx, reason, told); err != nil {
+		"PostgreSQL does not have.", who, taskID, at.UTC().Format(time.RFC3339))
+	if err := k.Store.SetHold(ctx, reason, taskID); err != nil {
 		return fmt.Errorf("hold PostgreSQL: %w", err)
 	}
-	return errors.Join(store.ErrHeld, k.tellHold(ctx))
+	return errors.Join(store.ErrHeld, k.reportHold(ctx))
 }
 
 // write writes the mark to all servers.
@@ -201,9 +201,9 @@ func (k *Keeper) write(ctx context.Context, to func(context.Context, store.Mark)
 	}
 	if m.Hold != nil {
 		_, err = k.Store.HoldRestored(ctx) // records since when it is held
-		return errors.Join(err, k.tellHold(ctx))
+		return errors.Join(err, k.reportHold(ctx))
 	}
-	err = k.tellHold(ctx)
+	err = k.reportHold(ctx)
 	to(ctx, m)
 	return err
 }
@@ -224,8 +224,8 @@ func (k *Keeper) Close() {
 	}
 }
 
-// tell logs the error of a server, unless it says that PostgreSQL is held, which tellHold logs.
-func (k *Keeper) tell(ctx context.Context, server string, err error) {
+// report logs the error of a server, unless it says that PostgreSQL is held, which reportHold logs.
+func (k *Keeper) report(ctx context.Context, server string, err error) {
 	if !errors.Is(err, store.ErrHeld) {
 		k.writing.Report(ctx, server, err)
 	}

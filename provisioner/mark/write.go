@@ -24,13 +24,13 @@ const (
 
 // writeShared writes to all shared servers at the same time.
 func (k *Keeper) writeShared(ctx context.Context, m store.Mark) {
-	var telling sync.WaitGroup
+	var all sync.WaitGroup
 	for _, server := range k.Fleet.Shared.All() {
-		telling.Go(func() {
-			k.tell(ctx, server.Name(), k.writeServer(ctx, server, m))
+		all.Go(func() {
+			k.report(ctx, server.Name(), k.writeServer(ctx, server, m))
 		})
 	}
-	telling.Wait()
+	all.Wait()
 }
 
 // writeServer first compares the old mark with PostgreSQL, to detect a restore while brokers run. Then it writes the
@@ -63,7 +63,7 @@ func (k *Keeper) writeServer(ctx context.Context, server *shared.Server, m store
 
 // list writes to a server the instances that were created or changed since the last time, or all instances.
 func (k *Keeper) list(ctx context.Context, server *shared.Server, last, now time.Time) error {
-	tell := func(all []store.InstanceCopy) error {
+	write := func(all []store.InstanceCopy) error {
 		listed := make([]mysqladmin.ListedInstance, len(all))
 		for n, i := range all {
 			about, err := json.Marshal(i)
@@ -80,15 +80,15 @@ func (k *Keeper) list(ctx context.Context, server *shared.Server, last, now time
 		if err != nil {
 			return fmt.Errorf("read which instances have changed: %w", err)
 		}
-		if err := tell(changed); err != nil {
+		if err := write(changed); err != nil {
 			return err
 		}
-		return k.listRetained(ctx, server, since, tell)
+		return k.listRetained(ctx, server, since, write)
 	}
-	if err := k.Store.EachCopy(ctx, server.Name(), tell); err != nil {
+	if err := k.Store.EachCopy(ctx, server.Name(), write); err != nil {
 		return fmt.Errorf("list the instances: %w", err)
 	}
-	if err := k.listRetained(ctx, server, time.Time{}, tell); err != nil {
+	if err := k.listRetained(ctx, server, time.Time{}, write); err != nil {
 		return err
 	}
 	return server.ForgetListed(ctx, k.identity)
@@ -97,12 +97,12 @@ func (k *Keeper) list(ctx context.Context, server *shared.Server, last, now time
 // listRetained replaces the copies of instances that were deleted since that time with copies of what is retained of
 // them. It is called after the instances are listed: one that is deleted in between is in both lists.
 func (k *Keeper) listRetained(ctx context.Context, server *shared.Server, since time.Time,
-	tell func([]store.InstanceCopy) error) error {
+	write func([]store.InstanceCopy) error) error {
 	retained, err := k.Store.RetainedCopies(ctx, server.Name(), since)
 	if err != nil {
 		return fmt.Errorf("read what deleted instances have left: %w", err)
 	}
-	return tell(retained)
+	return write(retained)
 }
 
 // sameDay reports whether no multiple of relistInterval lies between two times.
@@ -137,7 +137,7 @@ func (k *Keeper) writeDedicated(ctx context.Context, m store.Mark) {
 	for _, l := range k.Fleet.Launchers() {
 		err = errors.Join(err, k.writeNote(ctx, l, m))
 	}
-	k.tell(ctx, store.DedicatedServers, err)
+	k.report(ctx, store.DedicatedServers, err)
 }
 
 // writeNote writes the mark and the instances of its servers to a launcher.
@@ -178,35 +178,35 @@ func (k *Keeper) writeNote(ctx context.Context, l fleet.Launcher, m store.Mark) 
 	return l.WriteNote(ctx, noteName(k.identity), content)
 }
 
-// Told is what a shared server or a launcher has recorded for a PostgreSQL: the mark, and the instances.
-type Told struct {
+// Record is what a shared server or a launcher has recorded for a PostgreSQL: the mark, and the instances.
+type Record struct {
 	TaskID    int64
 	Found     bool // there is a mark
 	Instances []store.InstanceCopy
 }
 
-// OfShared reads the mark of a shared server, and the listed instances whose databases are there.
-func OfShared(ctx context.Context, server *shared.Server, identity string) (t Told, err error) {
+// ReadShared reads the mark of a shared server, and the listed instances whose databases are there.
+func ReadShared(ctx context.Context, server *shared.Server, identity string) (r Record, err error) {
 	m, found, err := server.ReadMark(ctx, identity)
 	if err != nil {
-		return t, err
+		return r, err
 	}
-	t.TaskID, t.Found = m.TaskID, found
+	r.TaskID, r.Found = m.TaskID, found
 	listed, err := server.ListedInstances(ctx, identity)
 	for _, l := range listed {
 		var i store.InstanceCopy
 		if err := json.Unmarshal([]byte(l.About), &i); err != nil || i.Database != l.Database || i.ID == "" {
-			return t, errors.Join(err, fmt.Errorf("the high-water mark of database %s cannot be read", l.Database))
+			return r, errors.Join(err, fmt.Errorf("the high-water mark of database %s cannot be read", l.Database))
 		}
-		t.Instances = append(t.Instances, i)
+		r.Instances = append(r.Instances, i)
 	}
-	return t, err
+	return r, err
 }
 
-// OfDedicated reads the mark of a launcher.
-func OfDedicated(ctx context.Context, l fleet.Launcher, identity string) (Told, error) {
+// ReadDedicated reads the mark of a launcher.
+func ReadDedicated(ctx context.Context, l fleet.Launcher, identity string) (Record, error) {
 	n, err := readNote(ctx, l, identity)
-	return Told{TaskID: n.TaskID, Found: n.TaskID > 0, Instances: n.Instances}, err
+	return Record{TaskID: n.TaskID, Found: n.TaskID > 0, Instances: n.Instances}, err
 }
 
 // RestartShared replaces the mark of a shared server with PostgreSQL's current one, even if the mark is newer. The

@@ -17,18 +17,9 @@ func (r *recovery) compareDedicated(ctx context.Context) error {
 	if err := errors.Join(err, listing.Err()); err != nil {
 		return err
 	}
-	there := listing.There
-	told, copies := map[string]bool{}, map[store.Location]store.InstanceCopy{} // by launcher, and by location
-	for _, l := range r.Fleet.Launchers() {
-		t, err := mark.OfDedicated(ctx, l, r.identity)
-		if err != nil {
-			return err
-		}
-		r.plan.known = max(r.plan.known, t.TaskID)
-		told[l.Name] = t.Found
-		for _, c := range t.Instances {
-			copies[store.DedicatedLocation(l.Name, c.DedicatedID)] = c
-		}
+	marked, copies, err := r.readLaunchers(ctx)
+	if err != nil {
+		return err
 	}
 	instances, err := r.Store.RecordedInstances(ctx, store.DedicatedServers)
 	if err != nil {
@@ -38,19 +29,15 @@ func (r *recovery) compareDedicated(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the accounts on dedicated servers: %w", err)
 	}
-	retained, err := r.retained(ctx, store.DedicatedServers)
-	if err != nil {
-		return err
-	}
 	ids, owned := map[string]bool{}, map[store.Location]bool{}
 	for _, i := range instances {
 		owned[i.Location] = true
 		if _, err := r.Fleet.Launcher(i.Launcher); err != nil {
 			return err
 		}
-		if !slices.Contains(there, i.Location) {
+		if !slices.Contains(listing.There, i.Location) {
 			if i.CreatedAt.Before(r.before) {
-				r.forgetServer(i, told[i.Launcher])
+				r.forgetServer(i, marked[i.Launcher])
 			}
 			continue
 		}
@@ -63,6 +50,34 @@ func (r *recovery) compareDedicated(ctx context.Context) error {
 		if !slices.Contains(r.Without, i.Server) && i.CreatedAt.Before(r.before) {
 			r.compareServer(ctx, i, copies[i.Location], recorded)
 		}
+	}
+	return r.compareUnowned(ctx, listing.There, owned, copies, ids)
+}
+
+// readLaunchers returns which launchers have a mark, and the copies of instances that they have recorded, by location.
+func (r *recovery) readLaunchers(ctx context.Context) (map[string]bool, map[store.Location]store.InstanceCopy, error) {
+	marked, copies := map[string]bool{}, map[store.Location]store.InstanceCopy{}
+	for _, l := range r.Fleet.Launchers() {
+		record, err := mark.ReadDedicated(ctx, l, r.identity)
+		if err != nil {
+			return nil, nil, err
+		}
+		r.plan.known = max(r.plan.known, record.TaskID)
+		marked[l.Name] = record.Found
+		for _, c := range record.Instances {
+			copies[store.DedicatedLocation(l.Name, c.DedicatedID)] = c
+		}
+	}
+	return marked, copies, nil
+}
+
+// compareUnowned adds items for servers of which no instance is recorded: retained ones, and ones to adopt. ids are the
+// instances whose servers exist.
+func (r *recovery) compareUnowned(ctx context.Context, there []store.Location, owned map[store.Location]bool,
+	copies map[store.Location]store.InstanceCopy, ids map[string]bool) error {
+	retained, err := r.retained(ctx, store.DedicatedServers)
+	if err != nil {
+		return err
 	}
 	for _, at := range there {
 		c := copies[at]
@@ -78,10 +93,10 @@ func (r *recovery) compareDedicated(ctx context.Context) error {
 	return nil
 }
 
-func (r *recovery) forgetServer(i store.RecordedInstance, told bool) {
+func (r *recovery) forgetServer(i store.RecordedInstance, marked bool) {
 	item := Item{Action: Forget, Kind: "instance", Server: i.Server, Name: i.Server, InstanceID: i.ID,
 		Why: "its server is gone: it was deleted after the backup"}
-	if !told {
+	if !marked {
 		item.Action, item.Why = Look, "its server is missing, and the launcher's directory has no mark of this broker: "+
 			"check that it is the right one"
 		r.add(item)

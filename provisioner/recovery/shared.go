@@ -17,11 +17,11 @@ func (r *recovery) compareShared(ctx context.Context, name string) error {
 	if err := server.Ping(ctx); err != nil {
 		return err
 	}
-	told, err := mark.OfShared(ctx, server, r.identity)
+	record, err := mark.ReadShared(ctx, server, r.identity)
 	if err != nil {
 		return err
 	}
-	r.plan.known = max(r.plan.known, told.TaskID)
+	r.plan.known = max(r.plan.known, record.TaskID)
 	s := site{server: name, instances: map[string]store.RecordedInstance{}}
 	if s.holds, err = hold(ctx, server.Server); err != nil {
 		return err
@@ -37,7 +37,7 @@ func (r *recovery) compareShared(ctx context.Context, name string) error {
 		return err
 	}
 	listed := map[string]store.InstanceCopy{}
-	for _, c := range told.Instances {
+	for _, c := range record.Instances {
 		listed[c.Database] = c
 	}
 	ids := map[string]bool{}
@@ -52,13 +52,13 @@ func (r *recovery) compareShared(ctx context.Context, name string) error {
 			ids[i.ID] = true
 			continue
 		}
-		if i.CreatedAt.Before(r.before) && !r.forget(i, s, told.Found) {
+		if i.CreatedAt.Before(r.before) && !r.forget(i, s, record.Found) {
 			ids[i.ID] = true
 		}
 	}
-	r.adoptListed(told.Instances, s, ids)
+	r.adoptListed(record.Instances, s, ids)
 	r.compareAccounts(s)
-	r.lookForStrangers(s, told)
+	r.lookForStrangers(s, record)
 	r.lookForUsers(s)
 	return nil
 }
@@ -66,10 +66,10 @@ func (r *recovery) compareShared(ctx context.Context, name string) error {
 // forget adds an item that deletes the record of an instance without a database, and drops its remaining accounts. If
 // the server has no mark of this broker, the item leaves that to an operator: a new server may have taken the place of
 // the right one.
-func (r *recovery) forget(i store.RecordedInstance, s site, told bool) bool {
+func (r *recovery) forget(i store.RecordedInstance, s site, marked bool) bool {
 	item := Item{Action: Forget, Kind: "instance", Server: s.server, Name: i.Database, InstanceID: i.ID,
 		Why: "its database is gone: it was deleted after the backup"}
-	if !told {
+	if !marked {
 		item.Action, item.Why = Look, "its database is missing, and the server has no mark of this broker: check that "+
 			"it is the right one, or restore the database there"
 		r.add(item)
@@ -152,10 +152,10 @@ func (r *recovery) learnPlan(i store.RecordedInstance, c store.InstanceCopy, ser
 }
 
 // lookForStrangers adds items for databases that may be this broker's and are not in the server's list.
-func (r *recovery) lookForStrangers(s site, told mark.Told) {
+func (r *recovery) lookForStrangers(s site, record mark.Record) {
 	for name := range s.holds.databases {
 		_, own := s.instances[name]
-		if _, retained := s.retained[name]; own || retained || !databaseName.MatchString(name) || !told.Found {
+		if _, retained := s.retained[name]; own || retained || !databaseName.MatchString(name) || !record.Found {
 			continue
 		}
 		r.add(Item{Action: Look, Kind: store.DatabaseResource, Server: s.server, Name: name,

@@ -46,7 +46,7 @@ type Server struct {
 	doubted    atomic.Bool // the server did not respond the last time
 	privileged time.Time   // when Watch last found all privileges
 	introduced bool        // Watch has logged what the server is
-	told       string      // the problem that Watch last logged, "" for none
+	logged     string      // the problem that Watch last logged, "" for none
 	advised    []string    // the settings that Watch last recommended
 
 	recommended atomic.Pointer[[]mysqladmin.Setting] // those that were missing then; nil before

@@ -70,10 +70,10 @@ func (s *Server) look(ctx context.Context, log *slog.Logger) {
 	if err != nil {
 		problem = err.Error()
 	}
-	if problem == s.told {
+	if problem == s.logged {
 		return
 	}
-	s.told = problem
+	s.logged = problem
 	lacking, unprivileged := errors.AsType[*mysqladmin.PrivilegesError](err)
 	unset, unsafe := errors.AsType[*mysqladmin.SettingsError](err)
 	if unsafe {

@@ -188,7 +188,7 @@ func (p *Provisioner) recordProvision(ctx context.Context, q ProvisionRequest, i
 			p.dropLock(lock)
 		}
 	}()
-	t, load, err := p.store.RecordProvision(ctx, since, q.reportedAbsent, i, p.newTask(ctx, store.NewTask{
+	t, load, err := p.store.RecordProvision(ctx, store.Asked{At: since, Absent: q.reportedAbsent}, i, p.newTask(ctx, store.NewTask{
 		InstanceID: i.ID, Kind: store.Provision, PlanID: i.PlanID, Request: r.json()}),
 		store.Room{OnServer: max, Within: p.within(q.Plan)})
 	if err != nil {

@@ -31,8 +31,8 @@ func (p *Provisioner) undelete(ctx context.Context, q ProvisionRequest, i store.
 	i.Location, i.Database = r.Location, r.Database
 	i.AdminPassword, i.NextAdminPassword = r.AdminPassword, r.NextAdminPassword
 	asked := request{Async: async}
-	t, err := p.store.RecordUndelete(ctx, since, q.reportedAbsent, i, p.newTask(ctx, store.NewTask{InstanceID: i.ID,
-		Kind: store.Provision, PlanID: i.PlanID, Request: asked.json()}), r.ID,
+	t, err := p.store.RecordUndelete(ctx, store.Asked{At: since, Absent: q.reportedAbsent}, i, p.newTask(ctx,
+		store.NewTask{InstanceID: i.ID, Kind: store.Provision, PlanID: i.PlanID, Request: asked.json()}), r.ID,
 		p.within(q.Plan))
 	if errors.Is(err, store.ErrTaken) {
 		return decision{}, cmp.Or(p.absent(ctx, i.ID), errTaken)

@@ -22,28 +22,28 @@ func tellGone(t *testing.T, s *store.Store) {
 	}
 }
 
-// recordOne records instance "i" for a request that is newer than what the platform was told at that time.
-func recordOne(t *testing.T, s *store.Store, told *time.Time) (store.Task, error) {
+// recordOne records instance "i" for a request that is newer than the report of its absence at that time.
+func recordOne(t *testing.T, s *store.Store, absent *time.Time) (store.Task, error) {
 	t.Helper()
 	i := store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db_" + time.Now().String()}
-	task, _, err := s.RecordProvision(t.Context(), time.Now(), told, i, provisionOf("i"), store.Room{OnServer: 10})
+	task, _, err := s.RecordProvision(t.Context(), store.Asked{At: time.Now(), Absent: absent}, i, provisionOf("i"), store.Room{OnServer: 10})
 	return task, err
 }
 
 func expectOrder(t *testing.T, s *store.Store, received time.Time, want store.Order) *time.Time {
 	t.Helper()
-	told, order, err := s.OrderAbsence(t.Context(), "i", received)
+	absent, order, err := s.OrderAbsence(t.Context(), "i", received)
 	if err != nil || order != want {
 		t.Errorf("the order is %v, %v instead of %v", order, err, want)
 	}
-	return told
+	return absent
 }
 
 func TestNothingIsRecordedThatPlatformsBelieveToBeGone(t *testing.T) {
 	t.Parallel()
 	s, ctx := servers.Store(t), t.Context()
-	if told := expectOrder(t, s, time.Now(), store.After); told != nil {
-		t.Errorf("told at %v, before anybody asked", told)
+	if absent := expectOrder(t, s, time.Now(), store.After); absent != nil {
+		t.Errorf("told at %v, before anybody asked", absent)
 	}
 	early := time.Now()
 	tellGone(t, s)
@@ -51,13 +51,13 @@ func TestNothingIsRecordedThatPlatformsBelieveToBeGone(t *testing.T) {
 		t.Errorf("recorded after the platform was told that there is none: %v", err)
 	}
 	expectOrder(t, s, early, store.Before)
-	told := expectOrder(t, s, time.Now().Add(time.Second), store.After)
+	absent := expectOrder(t, s, time.Now().Add(time.Second), store.After)
 	tellGone(t, s)
-	if _, err := recordOne(t, s, told); !errors.Is(err, store.ErrExists) {
+	if _, err := recordOne(t, s, absent); !errors.Is(err, store.ErrExists) {
 		t.Errorf("recorded for a request of between two answers: %v", err)
 	}
-	told = expectOrder(t, s, time.Now().Add(time.Second), store.After)
-	task, err := recordOne(t, s, told)
+	absent = expectOrder(t, s, time.Now().Add(time.Second), store.After)
+	task, err := recordOne(t, s, absent)
 	if err != nil {
 		t.Fatalf("a newer request: %v", err)
 	}
@@ -75,7 +75,7 @@ func TestNothingIsRecordedThatPlatformsBelieveToBeGone(t *testing.T) {
 	if err := s.Finish(ctx, held(deletion), store.Succeeded, "", true, func(tx *store.Tx) { tx.DeleteInstance("i") }); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := recordOne(t, s, told); !errors.Is(err, store.ErrExists) {
+	if _, err := recordOne(t, s, absent); !errors.Is(err, store.ErrExists) {
 		t.Errorf("recorded for a request of before the deletion: %v", err)
 	}
 	expectOrder(t, s, early, store.Before)

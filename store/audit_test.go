@@ -39,11 +39,11 @@ func TestAuditFollowsTasks(t *testing.T) {
 	jane := store.Actor{Platform: "cloudfoundry", UserID: "jane", Email: "jane@example.com", RequestID: "r"}
 	i := store.Instance{ID: "i", PlanID: "plan", Location: store.SharedLocation("a"), Database: "db"}
 	by := func(n store.NewTask) store.NewTask { n.Actor = jane; return n }
-	if _, _, err := s.RecordProvision(ctx, time.Now(), nil, i, by(provisionOf("i")), store.Room{OnServer: 10}); err != nil {
+	if _, _, err := s.RecordProvision(ctx, store.Asked{At: time.Now()}, i, by(provisionOf("i")), store.Room{OnServer: 10}); err != nil {
 		t.Fatal(err)
 	}
 	j := store.Instance{ID: "j", PlanID: "plan", Location: store.SharedLocation("a"), Database: "other"}
-	if _, _, err := s.RecordProvision(ctx, time.Now(), nil, j, by(provisionOf("j")),
+	if _, _, err := s.RecordProvision(ctx, store.Asked{At: time.Now()}, j, by(provisionOf("j")),
 		store.Room{OnServer: 1}); !errors.Is(err, store.ErrServerFull) {
 		t.Fatalf("a full server: %v", err)
 	}

@@ -34,7 +34,7 @@ func TestLostLeaseRecordsNoOutcome(t *testing.T) {
 			url, ctx := migrated(t), t.Context()
 			s := servers.OpenStore(t, url)
 			i := store.Instance{ID: "i", PlanID: "plan", Location: store.SharedLocation("a"), Database: "db"}
-			if _, _, err := s.RecordProvision(ctx, time.Now(), nil, i, provisionOf("i"), store.Room{OnServer: 10}); err != nil {
+			if _, _, err := s.RecordProvision(ctx, store.Asked{At: time.Now()}, i, provisionOf("i"), store.Room{OnServer: 10}); err != nil {
 				t.Fatal(err)
 			}
 			inTx(t, s, func(tx *store.Tx) error {

@@ -102,9 +102,9 @@ type insertion struct {
 	Held bool // there is a Hold, and nothing was inserted
 }
 
-// insertInstance is InsertInstance, but allows that the platform was told at that time that there is none. With the
-// instance, it records what will be on a server.
-func (t *Tx) insertInstance(done *insertion, i Instance, told *time.Time) error {
+// insertInstance is InsertInstance, but allows that the platform was told at the time absent that there is none. With
+// the instance, it records what will be on a server.
+func (t *Tx) insertInstance(done *insertion, i Instance, absent *time.Time) error {
 	var sealed []byte
 	if i.AdminPassword != "" {
 		var err error
@@ -122,7 +122,7 @@ func (t *Tx) insertInstance(done *insertion, i Instance, told *time.Time) error 
 		recorded AS (`+recordOfInstance+`)
 		SELECT EXISTS (SELECT FROM inserted), `+isHeld+` AND NOT EXISTS (SELECT FROM instance WHERE id = $1)`,
 		i.ID, i.ServiceID, i.PlanID, i.OrganizationGUID, i.SpaceGUID, orEmpty(i.Parameters), orEmpty(i.Context),
-		i.MaintenanceVersion, server, dedicatedID, launcher, i.Database, sealed, told)
+		i.MaintenanceVersion, server, dedicatedID, launcher, i.Database, sealed, absent)
 	return nil
 }
 

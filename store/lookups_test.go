@@ -32,7 +32,7 @@ func TestTasksAreFoundByTheirKeys(t *testing.T) {
 	const operations = 20
 	for n := range operations {
 		id := fmt.Sprint("instance ", n)
-		task, _, err := s.RecordProvision(ctx, time.Now(), nil, store.Instance{ID: id, Location: store.SharedLocation("one"), Database: "db_" + id},
+		task, _, err := s.RecordProvision(ctx, store.Asked{At: time.Now()}, store.Instance{ID: id, Location: store.SharedLocation("one"), Database: "db_" + id},
 			store.NewTask{InstanceID: id, Kind: store.Provision, Owner: "me", LeaseTTL: time.Minute}, store.Room{OnServer: operations})
 		if err != nil {
 			t.Fatal(err)

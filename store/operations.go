@@ -22,24 +22,38 @@ type Room struct {
 	Within   func(InstanceCounts) error // refuses a new one; nil if there is no limit
 }
 
+// Asked says when a new instance was asked for.
+type Asked struct {
+	// At is the time of the request. More than silenceTime later, nothing is recorded: a broker that was paused must not
+	// begin what the platform has given up and found to be absent.
+	At time.Time
+	// Absent is when the platform was last told that there is no such instance, if that was recent and is known to be
+	// before the request; else it is nil. See OrderAbsence.
+	Absent *time.Time
+}
+
+// inTime returns ErrUnavailable if the request is too old.
+func (a Asked) inTime() error {
+	if late := time.Since(a.At); late > silenceTime {
+		return fmt.Errorf("%w: the request is %v old", ErrUnavailable, late)
+	}
+	return nil
+}
+
 // RecordProvision records a new instance with its task and, on a shared server, counts it there. load is how many
 // instances the server holds then. If it returns ErrExists, ErrServerFull, ErrHeld or an error of Room.Within, it has
 // changed nothing. All statements go in one round trip, or in two with Room.Within, so that each checks itself whether
 // the instance was inserted, by its database's name, which is never used twice.
 //
-// asked is the time of the request. If it is more than 10 seconds ago, RecordProvision returns ErrUnavailable: a broker
-// that was paused must not begin what the platform has given up and found to be absent. For operations that begin with
-// a lock, PostgreSQL ends the transaction instead (see silenceTime).
-//
-// told is when the platform was last told that there is no such instance, if that was recent and is known to be before
-// the request; else it is nil. See OrderAbsence.
-func (s *Store) RecordProvision(ctx context.Context, asked time.Time, told *time.Time, i Instance, n NewTask,
+// For operations that begin with a lock, PostgreSQL ends the transaction of a broker that was paused (see silenceTime);
+// here, asked does that.
+func (s *Store) RecordProvision(ctx context.Context, asked Asked, i Instance, n NewTask,
 	room Room) (t Task, load int, err error) {
 	var insertion insertion
 	placed := new(bool)
 	err = s.InTx(ctx, func(tx *Tx) error {
 		tx.lockID(i.ID)
-		if err := tx.insertInstance(&insertion, i, told); err != nil {
+		if err := tx.insertInstance(&insertion, i, asked.Absent); err != nil {
 			return err
 		}
 		tx.insertTask(&t, n, i.Database)
@@ -49,10 +63,7 @@ func (s *Store) RecordProvision(ctx context.Context, asked time.Time, told *time
 		if i.Location.Shared() { // last, as all provisions on that server wait for it
 			placed = tx.takePlace(&load, i, room.OnServer)
 		}
-		if late := time.Since(asked); late > silenceTime {
-			return fmt.Errorf("%w: the request is %v old", ErrUnavailable, late)
-		}
-		return nil
+		return asked.inTime()
 	})
 	switch {
 	case err != nil:

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -147,10 +146,10 @@ func (t *Tx) Retain(instanceID string, r Retained, days int, accounts []string) 
 var ErrTaken = errors.New("store: the retained data are taken")
 
 // RecordUndelete records a new instance that gets retained data, with its task. The data stay retained until
-// Tx.AdoptRetained. Its errors and asked and told are those of RecordProvision, and ErrTaken, which it also returns if
-// there is an instance of that id. within is Room.Within.
-func (s *Store) RecordUndelete(ctx context.Context, asked time.Time, told *time.Time, i Instance, n NewTask,
-	id string, within func(InstanceCounts) error) (t Task, err error) {
+// Tx.AdoptRetained. Its errors are those of RecordProvision, and ErrTaken, which it also returns if there is an instance
+// of that id. within is Room.Within.
+func (s *Store) RecordUndelete(ctx context.Context, asked Asked, i Instance, n NewTask, id string,
+	within func(InstanceCounts) error) (t Task, err error) {
 	var insertion insertion
 	err = s.InTx(ctx, func(tx *Tx) error {
 		tx.lockID(i.ID)
@@ -164,7 +163,7 @@ func (s *Store) RecordUndelete(ctx context.Context, asked time.Time, told *time.
 		if err != nil {
 			return err
 		}
-		if err := tx.insertInstance(&insertion, i, told); err != nil {
+		if err := tx.insertInstance(&insertion, i, asked.Absent); err != nil {
 			return err
 		}
 		if i.NextAdminPassword != "" {
@@ -185,10 +184,7 @@ func (s *Store) RecordUndelete(ctx context.Context, asked time.Time, told *time.
 		if err := tx.within(ctx, within, i, &insertion); err != nil {
 			return err
 		}
-		if late := time.Since(asked); late > silenceTime {
-			return fmt.Errorf("%w: it was asked for %v ago", ErrUnavailable, late)
-		}
-		return nil
+		return asked.inTime()
 	})
 	if err == nil {
 		s.failover.recorded(t)

@@ -106,7 +106,7 @@ func TestServerPlacesAreLimited(t *testing.T) {
 	s, ctx := servers.Store(t), t.Context()
 	take := func(id string) error {
 		i := store.Instance{ID: id, Location: store.SharedLocation("a"), Database: "db_" + id}
-		_, _, err := s.RecordProvision(ctx, time.Now(), nil, i, provisionOf(id), store.Room{OnServer: 2})
+		_, _, err := s.RecordProvision(ctx, store.Asked{At: time.Now()}, i, provisionOf(id), store.Room{OnServer: 2})
 		return err
 	}
 	for _, id := range []string{"1", "2"} {
@@ -366,7 +366,7 @@ func TestRecordProvisionOnlyOnce(t *testing.T) {
 	s, ctx := servers.Store(t), t.Context()
 	record := func(database string) (store.Task, int, error) {
 		i := store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: database}
-		return s.RecordProvision(ctx, time.Now(), nil, i, provisionOf("i"), store.Room{OnServer: 10})
+		return s.RecordProvision(ctx, store.Asked{At: time.Now()}, i, provisionOf("i"), store.Room{OnServer: 10})
 	}
 	first, load, err := record("db_1")
 	if err != nil || load != 1 || first.ID == 0 {

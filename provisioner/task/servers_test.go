@@ -20,7 +20,7 @@ import (
 // recordOn records a task of an instance on a shared server.
 func recordOn(t *testing.T, s *store.Store, server, instanceID string) store.Task {
 	t.Helper()
-	recorded, _, err := s.RecordProvision(t.Context(), time.Now(), nil,
+	recorded, _, err := s.RecordProvision(t.Context(), store.Asked{At: time.Now()},
 		store.Instance{ID: instanceID, Location: store.SharedLocation(server), Database: "db_" + instanceID},
 		store.NewTask{InstanceID: instanceID, Kind: store.Provision, PlanID: "p"}, store.Room{OnServer: 1000})
 	if err != nil {
@@ -68,7 +68,7 @@ func TestAServerHasItsShareOfWorkers(t *testing.T) {
 	}
 	// One that a request hands over is no exception.
 	owner, ttl := r.Lease()
-	direct, _, err := s.RecordProvision(t.Context(), time.Now(), nil, store.Instance{ID: "direct", Location: store.SharedLocation("sick"), Database: "d"},
+	direct, _, err := s.RecordProvision(t.Context(), store.Asked{At: time.Now()}, store.Instance{ID: "direct", Location: store.SharedLocation("sick"), Database: "d"},
 		store.NewTask{InstanceID: "direct", Kind: store.Provision, Owner: owner, LeaseTTL: ttl}, store.Room{OnServer: 1000})
 	if err != nil {
 		t.Fatal(err)
@@ -163,7 +163,7 @@ func TestUndoingARequestWaitsForItsServer(t *testing.T) {
 	r := startWith(t, s, w, task.Config{Attempts: 1})
 	owner, ttl := r.Lease()
 	since := time.Now()
-	recorded, _, err := s.RecordProvision(t.Context(), since, nil, store.Instance{ID: "i", Location: store.SharedLocation("away"), Database: "d"},
+	recorded, _, err := s.RecordProvision(t.Context(), store.Asked{At: since}, store.Instance{ID: "i", Location: store.SharedLocation("away"), Database: "d"},
 		store.NewTask{InstanceID: "i", Kind: store.Provision, Owner: owner, LeaseTTL: ttl}, store.Room{OnServer: 1000})
 	if err != nil {
 		t.Fatal(err)

@@ -246,7 +246,7 @@ func (f *fullFleet) record(ctx context.Context, s *store.Store, i int) error {
 		SpaceGUID: "space", Parameters: json.RawMessage("{}"), Context: json.RawMessage("{}"), MaintenanceVersion: "1.0.0",
 		Location: store.DedicatedLocation("kubernetes", serverID(i)), Database: fmt.Sprintf("db_%d", i+1),
 		AdminPassword: f.password}
-	_, _, err = s.RecordProvision(ctx, time.Now(), nil, instance, store.NewTask{InstanceID: instance.ID, Kind: store.Provision,
+	_, _, err = s.RecordProvision(ctx, store.Asked{At: time.Now()}, instance, store.NewTask{InstanceID: instance.ID, Kind: store.Provision,
 		PlanID: planID, Request: json.RawMessage("{}")}, store.Room{})
 	return err
 }

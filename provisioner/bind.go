@@ -92,6 +92,8 @@ func (p *Provisioner) bindable(there store.Beginning, q BindRequest) error {
 		return errBusy
 	case there.Instance.State != store.Ready:
 		return errNotReady
+	case there.Instance.FrozenSince != nil && (there.Binding == nil || there.Binding.State != store.Ready):
+		return errFrozen // a new account could write
 	}
 	plan, err := p.plan(there.Instance.PlanID)
 	if err != nil {

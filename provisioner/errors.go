@@ -44,7 +44,9 @@ func refuse(code Code, format string, args ...any) error {
 var (
 	errAsyncRequired = refuse(NeedsAsync, "This plan needs a platform that accepts asynchronous operations: "+
 		"send accepts_incomplete=true.")
-	errBusy = refuse(Busy, "Another operation on this service instance is in progress; try again once it has ended.")
+	errBusy   = refuse(Busy, "Another operation on this service instance is in progress; try again once it has ended.")
+	errFrozen = refuse(Invalid, "A restore of this service instance failed, and its data may be a mixture. Restore one "+
+		"of its backups in place first, with the parameters restore_backup and confirm.")
 	errFull = refuse(Full, "There is no room for another database on the shared MySQL servers. "+
 		"Ask your operator to add a server, or choose a dedicated plan.")
 )

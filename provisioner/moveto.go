@@ -59,6 +59,8 @@ func movable(ctx context.Context, servers *shared.Servers, i store.Instance, to 
 		return fmt.Errorf("%w: it has a server of its own; change its plan", ErrCannotMove)
 	case i.Location.Server == to.Name():
 		return fmt.Errorf("%w: it is there", ErrCannotMove)
+	case i.FrozenSince != nil:
+		return fmt.Errorf("%w: a restore of it failed, and its data may be a mixture", ErrCannotMove)
 	case i.Former():
 		return fmt.Errorf("%w: the place where its data were before is kept for its bindings", ErrCannotMove)
 	case i.Other != nil:

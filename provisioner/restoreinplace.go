@@ -137,7 +137,7 @@ func RestoreBackup(ctx context.Context, s *store.Store, plans plan.Set, backupID
 
 var restoreKind = kind{
 	beginning: restoringSentence,
-	Kind: task.Kind{Advice: "The service instance has its earlier data; restore the backup again later.",
+	Kind: task.Kind{Advice: "The service instance gets its earlier data back; restore the backup again later.",
 		Undoable: true},
 	workflow: func(ctx context.Context, p *Provisioner, t store.Task) (task.Workflow, error) {
 		i, r, err := p.instanceTask(ctx, t)
@@ -153,18 +153,21 @@ var restoreKind = kind{
 
 // restoring is the work of a restore in place. First it reads the whole backup, so that a damaged one changes nothing.
 // From then on, nobody may write until the end. It backs up the present data and then replaces them; rows that are the
-// same stay. If it fails, or an operator cancels the task, it puts the earlier data back from that backup.
+// same stay. If it fails, or an operator cancels the task, it puts the earlier data back from that backup. If that
+// cannot be done either, the data are a mixture, and nobody may write until another restore has succeeded.
 type restoring struct {
 	backingUp        // of what is there
 	from      string // the backup to restore
 	lost      bool
 }
 
-// Keys under which the task remembers that accounts may be frozen, that the data may have changed, and that the
-// instance is no longer over its quota.
+// Keys under which the task remembers that accounts may be frozen, that the data may have changed, when they could not
+// be put back for the first time, that this was given up, and that the instance is no longer over its quota.
 const (
 	accountsFrozen = "frozen"
 	dataChanged    = "changed"
+	notBackSince   = "not back since"
+	mixed          = "mixed"
 	belowQuota     = "below"
 )
 
@@ -176,6 +179,7 @@ func (p *Provisioner) restoreWorkflow(i store.Instance, r request) task.Workflow
 	flow := task.Workflow{
 		Durable: true,
 		Succeeded: func(tx *store.Tx, m task.Memory) {
+			tx.SetFrozen(i.ID, false)
 			below := false
 			if _, err := m.Recall(belowQuota, &below); err == nil && below {
 				tx.SetOver(i.ID, false)
@@ -199,6 +203,14 @@ func (p *Provisioner) restoreWorkflow(i store.Instance, r request) task.Workflow
 	}
 	flow.Advice = fmt.Sprintf("The data are those of the backup %s again. What was there before is the backup %s, which "+
 		"can be restored in the same way.", r.RestoreID, r.BackupID)
+	flow.NotUndone = fmt.Sprintf("The backup could not be restored, and that could not be undone. The data may be a "+
+		"mixture of both, so apps can only read until you restore a backup in place. What was there before is the backup "+
+		"%s.", r.BackupID)
+	flow.Failed = func(tx *store.Tx, undone bool) {
+		if !undone {
+			tx.SetFrozen(i.ID, true)
+		}
+	}
 	dropReader := task.Step{Name: "drop reader", Progress: "Dropping the account that read", Timeout: accountsTimeout,
 		Do: w.dropReader}
 	endDefiners := w.end(w.endDefiners)
@@ -217,7 +229,8 @@ func (p *Provisioner) restoreWorkflow(i store.Instance, r request) task.Workflow
 		endDefiners,
 		{Name: "thaw", Progress: "Giving the write privileges back", Timeout: accountsTimeout, Do: w.thawAsBefore},
 		dropReader,
-		{Name: "delete", Progress: "Deleting the unfinished backup", Timeout: accountsTimeout, Do: w.deleteIncomplete}}
+		{Name: "delete", Progress: "Deleting the unfinished backup", Timeout: accountsTimeout, Do: w.deleteIncomplete},
+		{Name: "look", Progress: "Looking whether the earlier data are back", Do: w.looksBack}}
 	return flow
 }
 

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
 
 	"mysql-broker/provisioner/backup"
 	"mysql-broker/provisioner/mysqladmin"
@@ -144,10 +147,15 @@ func (w restoring) replace(ctx context.Context, run *task.Run) error {
 	o := transfer.Options{Events: of.Events, MaxBytes: 4*of.Quota() + 64<<20,
 		Progress: w.reportProgress(ctx, run, "restored", percent(restoringSentence))}
 	empty := current.OverSince != nil // the files of tables do not shrink with their rows
-	return explainRestore(ctx, run, leavingOutBroken(run, func(leftOut func(string, bool, error) bool) error {
+	err = leavingOutBroken(run, func(leftOut func(string, bool, error) bool) error {
 		o.LeftOut = leftOut
 		return w.load(ctx, run, m, o, empty)
-	}))
+	})
+	if mysqladmin.DiskFull(err) {
+		return task.Permanent(fmt.Sprintf("The disk of the MySQL server is full. The service instance gets its earlier data "+
+			"back. Tell your operator about %s.", task.Token(run.Task.ID)), err)
+	}
+	return explainRestore(ctx, run, err)
 }
 
 // load replaces the data by those of a backup. If empty is true, it drops all tables first.
@@ -177,7 +185,14 @@ func (w restoring) load(ctx context.Context, run *task.Run, m backup.Manifest, o
 	})
 }
 
-// putBack restores the earlier data if they may have changed. The task retries it until it succeeds.
+// For how long putBack retries: after failures that may pass by themselves, and after others. An object store or a
+// server can be away for hours.
+const (
+	putBackTime   = 24 * time.Hour
+	putBackLittle = 15 * time.Minute
+)
+
+// putBack restores the earlier data if they may have changed. It is retried for up to putBackTime.
 func (w restoring) putBack(ctx context.Context, run *task.Run) error {
 	if found, err := run.Recall(dataChanged, new(bool)); err != nil || !found {
 		return err
@@ -186,7 +201,46 @@ func (w restoring) putBack(ctx context.Context, run *task.Run) error {
 	if err == nil || ctx.Err() != nil || run.Alive() != nil {
 		return err
 	}
-	return task.RequeueElsewhere(fmt.Errorf("put the data of before back: %w", err))
+	err = fmt.Errorf("put the data of before back: %w", err)
+	since := time.Now()
+	found, recalling := run.Recall(notBackSince, &since)
+	if recalling != nil {
+		return recalling
+	}
+	if !found {
+		if err := run.Remember(notBackSince, since); err != nil {
+			return err
+		}
+	}
+	limit, failing := putBackTime, time.Since(since)
+	if lasts(err) {
+		limit = putBackLittle
+	}
+	if failing < limit {
+		return task.RequeueAfter(max(failing/8, time.Second), err)
+	}
+	w.log.Error("a restore in place failed, and the earlier data could not be put back; see "+
+		"docs/runbook.md#mysqlbrokerinstancesfrozen", "task", task.Token(run.Task.ID), "instance_id", w.instance.ID,
+		"backup", w.id, "error", err)
+	return run.Remember(mixed, true)
+}
+
+// lasts reports whether a failure to put data back will hardly pass by itself: the backup is damaged or gone, or the
+// server refuses something in it.
+func lasts(err error) bool {
+	_, damaged := errors.AsType[*backup.DamagedError](err)
+	_, refused := errors.AsType[*transfer.RefusedError](err)
+	_, bySQL := errors.AsType[*mysql.MySQLError](err)
+	gone := errors.Is(err, backup.ErrNotFound) || errors.Is(err, store.ErrNotFound)
+	return damaged || refused || gone || bySQL && !mysqladmin.Unreachable(err) && !mysqladmin.DiskFull(err)
+}
+
+// looksBack fails if the earlier data could not be put back.
+func (w restoring) looksBack(_ context.Context, run *task.Run) error {
+	if found, err := run.Recall(mixed, new(bool)); err != nil || !found {
+		return err
+	}
+	return task.Abandon(errors.New("the data of before could not be put back"))
 }
 
 func (w restoring) putBackOnce(ctx context.Context, run *task.Run) error {
@@ -266,14 +320,20 @@ func (w restoring) thaw(ctx context.Context, run *task.Run) error {
 	return w.thawAccounts(ctx, run, w.instance, accounts, restricted)
 }
 
-// thawAsBefore lets applications write as before the restore.
+// thawAsBefore lets applications write as before the restore, unless the data are a mixture.
 func (w restoring) thawAsBefore(ctx context.Context, run *task.Run) error {
 	if found, err := run.Recall(accountsFrozen, new(bool)); err != nil || !found {
+		return err
+	}
+	if found, err := run.Recall(mixed, new(bool)); err != nil || found {
 		return err
 	}
 	current, err := w.store.Instance(ctx, w.instance.ID)
 	if err != nil {
 		return fmt.Errorf("read the instance: %w", err)
+	}
+	if current.FrozenSince != nil { // since an earlier restore
+		return nil
 	}
 	accounts, err := w.writers(ctx)
 	if err != nil {

@@ -166,6 +166,8 @@ func (p *Provisioner) decideUpdate(ctx context.Context, tx *store.Tx, id string,
 			tx.SetKeepDeletedDays(id, r.KeepDeletedDays.N)
 		}
 		return d, nil
+	case i.FrozenSince != nil:
+		return d, errFrozen
 	}
 	if bindings := countBindings(there.Accounts); i.PlanID != to.ID && bindings > to.MaxBindings {
 		return d, refuse(PlanChangeRefused, "This service instance has %d service bindings, and plan %s allows %d. "+

@@ -16,6 +16,12 @@ func (t *Tx) SetOver(instanceID string, over bool) {
 		"UPDATE retired_account SET grants_due = true WHERE instance_id = $1 AND :allowed", instanceID)
 }
 
+// SetFrozen records whether the accounts of an instance may not write because its data are a mixture.
+func (t *Tx) SetFrozen(instanceID string, frozen bool) {
+	t.change("set whether the instance is frozen", `UPDATE instance SET frozen_since = CASE WHEN $2
+		THEN coalesce(frozen_since, now()) END WHERE id = $1 AND :allowed`, instanceID, frozen)
+}
+
 // DueAccount is an account that may have other privileges than its instance's OverSince asks for.
 type DueAccount struct {
 	InstanceID string
@@ -25,10 +31,11 @@ type DueAccount struct {
 	Server     string // the shared server's name, or the dedicated server's id
 }
 
-// fromDue selects the due accounts of ready instances. Those of other instances cannot be reconciled and need not be.
+// fromDue selects the due accounts of ready instances. Those of other instances cannot be reconciled and need not be;
+// those of frozen ones keep what they have.
 const fromDue = ` FROM (SELECT instance_id, id, account, role FROM binding WHERE grants_due IS NOT FALSE
 		UNION ALL SELECT instance_id, '', account, role FROM retired_account WHERE grants_due) AS due
-	JOIN instance i ON i.id = due.instance_id AND i.state = 'ready' `
+	JOIN instance i ON i.id = due.instance_id AND i.state = 'ready' AND i.frozen_since IS NULL `
 
 // DueAccounts lists the due accounts of ready instances on dedicated servers or on shared ones; only of one instance if
 // instanceID is not "". It returns up to limit accounts that follow after.

@@ -37,13 +37,14 @@ type Instance struct {
 	CreatedAt          time.Time
 	UpdatedAt          time.Time
 	OverSince          *time.Time // when its accounts lost the write privileges, nil while they have them
+	FrozenSince        *time.Time // when a restore in place failed and could not be undone: its accounts may not write
 	Other              *OtherPlace
 }
 
 const instanceColumns = `id, service_id, plan_id, organization_guid, space_guid, parameters, context,
 	maintenance_version, state, ` + locationColumns + `, endpoint, server_flavour, server_version, database_name,
 	admin_password, next_admin_password,
-	created_at, updated_at, over_since, ` + otherColumns
+	created_at, updated_at, over_since, frozen_since, ` + otherColumns
 
 func instancePlace(id string) string { return "instance " + id }
 
@@ -54,7 +55,8 @@ func (k *Keyring) scanInstance(row pgx.CollectableRow) (Instance, error) {
 	if err := row.Scan(&i.ID, &i.ServiceID, &i.PlanID, &i.OrganizationGUID, &i.SpaceGUID, &i.Parameters, &i.Context,
 		&i.MaintenanceVersion, &i.State, &i.Location.Kind, &i.Location.Server, &i.Location.Launcher, &i.Endpoint,
 		&i.ServerFlavour, &i.ServerVersion, &i.Database, &admin, &next, &i.CreatedAt, &i.UpdatedAt, &i.OverSince,
-		&place.Location.Kind, &place.Location.Server, &place.Location.Launcher, &other, &place.Moved); err != nil {
+		&i.FrozenSince, &place.Location.Kind, &place.Location.Server, &place.Location.Launcher, &other,
+		&place.Moved); err != nil {
 		return i, err
 	}
 	var err error

@@ -19,7 +19,7 @@ type RecordedInstance struct {
 	Database  string
 	CreatedAt time.Time
 	OverSince *time.Time
-	Busy      bool // a task is in progress, which may have changed privileges for some time
+	Busy      bool // a task is in progress, which may have changed privileges for some time, or the instance is frozen
 }
 
 // RecordedAccount is the account of a binding, or a retired one.
@@ -35,7 +35,7 @@ type RecordedAccount struct {
 }
 
 const selectRecordedInstances = `SELECT id, state, plan_id, ` + locationColumns + `, database_name, created_at,
-	over_since, EXISTS (
+	over_since, frozen_since IS NOT NULL OR EXISTS (
 		SELECT FROM task t WHERE t.instance_id = i.id AND t.binding_id = '' AND t.state = 'in progress')
 	FROM instance i `
 

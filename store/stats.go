@@ -42,6 +42,7 @@ type Counts struct {
 	Instances []InstanceCount
 	Bindings  int64
 	Retained  RetainedCount
+	Frozen    int64 // instances whose accounts may not write: see Instance.FrozenSince
 	// ExpiryOverdue is by how many seconds the most overdue binding has outlived its time; 0 if none has.
 	ExpiryOverdue float64
 }
@@ -89,6 +90,11 @@ func (s *Store) Counts(ctx context.Context) (counts Counts, err error) {
 	counts.Retained, err = oneRow(ctx, s.pool, pgx.RowToStructByPos[RetainedCount],
 		`SELECT count(*), coalesce(sum(bytes), 0)::bigint, coalesce(extract(epoch FROM greatest(now() - min(until)
 			FILTER (WHERE adopted_by IS NULL), '0'::interval)), 0)::float8 FROM retained`)
+	if err != nil {
+		return counts, err
+	}
+	counts.Frozen, err = oneRow(ctx, s.pool, pgx.RowTo[int64],
+		"SELECT count(*) FROM instance WHERE frozen_since IS NOT NULL")
 	if err != nil {
 		return counts, err
 	}

@@ -94,6 +94,9 @@ func (x *execution) work() {
 // leave logs and records why the cleanup was given up, and returns the description for users.
 func (x *execution) leave(err error) (description string, _ error) {
 	description = x.task.Description
+	if x.workflow.NotUndone != "" {
+		description = fmt.Sprintf("%s Tell your operator about %s.", x.workflow.NotUndone, Token(x.task.ID))
+	}
 	if kept, ok := errors.AsType[*keepError](err); ok {
 		description = kept.sentence
 		x.runner.log.LogAttrs(x.lease.ctx, slog.LevelError, "a task failed, and what it was to undo is kept: it is "+
@@ -229,6 +232,9 @@ func (x *execution) exhausted(err error) bool {
 	if _, keep := errors.AsType[*keepError](err); keep {
 		return true
 	}
+	if _, abandon := errors.AsType[*abandonError](err); abandon {
+		return true
+	}
 	if _, permanent := errors.AsType[*permanentError](err); permanent && x.task.Phase == store.Forward {
 		return true
 	}
@@ -276,6 +282,9 @@ func mustRequeue(err error) bool {
 func (x *execution) postpone(err error, attempts int) {
 	x.err = err
 	delay := min(x.runner.cfg.Backoff<<min(x.task.Attempt, 10), maxBackoff)
+	if requeue, ok := errors.AsType[*requeueError](err); ok && requeue.after > 0 {
+		delay = min(requeue.after, maxBackoff)
+	}
 	// Jitter keeps tasks that failed together from being retried together.
 	delay += time.Duration(rand.Int64N(int64(delay)/4 + 1)) // #nosec G404 -- nobody gains by guessing it
 	x.log("a step failed; retrying later", err, slog.Int64("delay_ms", delay.Milliseconds()))

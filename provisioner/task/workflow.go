@@ -23,6 +23,9 @@ type Workflow struct {
 	Succeeded func(tx *store.Tx, m Memory)
 	Failed    func(tx *store.Tx, undone bool)
 
+	// NotUndone is what users read if the cleanup was given up as well; "" for what they read before.
+	NotUndone string
+
 	// Durable says that the success must be on PostgreSQL's disk before it is reported. If it is false, the steps may run
 	// once more after a PostgreSQL crash, although the platform was told of the success: neither they nor the cleanup may
 	// then undo what a user has done since.
@@ -147,9 +150,15 @@ func (e *permanentError) Unwrap() error { return e.err }
 
 // RequeueElsewhere marks an error that only says that this process cannot run the task now. Another process may, for
 // example one with a newer catalog. It does not count as an attempt, however often it occurs; Cancel ends the task.
-func RequeueElsewhere(err error) error { return &requeueError{err} }
+func RequeueElsewhere(err error) error { return &requeueError{err, 0} }
 
-type requeueError struct{ error }
+// RequeueAfter is RequeueElsewhere with another pause, at most a minute.
+func RequeueAfter(pause time.Duration, err error) error { return &requeueError{err, pause} }
+
+type requeueError struct {
+	error
+	after time.Duration // 0 for the default
+}
 
 func (e *requeueError) Unwrap() error { return e.error }
 
@@ -180,6 +189,13 @@ type keepError struct {
 
 func (e *keepError) Error() string { return kept + e.err.Error() }
 func (e *keepError) Unwrap() error { return e.err }
+
+// Abandon marks the error of a cleanup step that knows that the task cannot be undone. The task fails at once.
+func Abandon(err error) error { return &abandonError{err} }
+
+type abandonError struct{ error }
+
+func (e *abandonError) Unwrap() error { return e.error }
 
 // sentence is what users read about a failed step.
 func (x *execution) sentence(step Step, err error) string {

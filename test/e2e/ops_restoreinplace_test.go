@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -304,6 +305,57 @@ func TestRestoreInPlaceInterrupted(t *testing.T) {
 		expectContents(t, "after the object store was away", c, spoilt)
 		writes()
 
+		// The backup of the earlier data gets damaged before it is needed: that ends the restore, and nobody may write.
+		reached, release = holdAt(t, faults, "restore: restored")
+		operation = i.restoreBackup(t, id, "db").Expect(t, http.StatusAccepted).String("operation")
+		testdrive.Receive(t, reached, "rows are restored")
+		var before string
+		ts.scan(t, &before, "SELECT id FROM backup ORDER BY created_at DESC LIMIT 1")
+		damage(t, filepath.Join(store, i.id, before), "schema-")
+		d.run(t, 0, "tasks", "cancel", operation)
+		release()
+		ts.await(t, operation, "cannot put the data back", "last_error LIKE '%put the data of before back%damaged%'")
+		testdrive.Eventually(t, takeoverTime, "a quarter of an hour is over", func() (over bool) {
+			ts.exec(t, `UPDATE task SET memory = jsonb_set(memory, '{not back since}',
+				to_jsonb(now() - interval '16 min')), run_at = now() WHERE state = 'in progress' AND kind = 'restore'`)
+			ts.scan(t, &over, "SELECT count(*) = 0 FROM task WHERE state = 'in progress' AND kind = 'restore'")
+			return over
+		})
+		if state, says := d.ended(t, operation); state != "failed" || !strings.Contains(says, "mixture") ||
+			!strings.Contains(says, before) {
+			t.Errorf("the restore whose earlier data were lost %s: %s", state, says)
+		}
+		frozen := func(when string) {
+			t.Helper()
+			if _, err := c.open(t).Exec("INSERT INTO items (name) VALUES ('late')"); number(err) != 1142 {
+				t.Errorf("a write %s: %v", when, err)
+			}
+			readAll(t, c.open(t), "SELECT COUNT(*) FROM items")
+			testdrive.Eventually(t, 2*time.Minute, "the instance is counted as frozen "+when, func() bool {
+				return p.Scrape(t)["mysql_broker_frozen_instances"] == "1"
+			})
+		}
+		frozen("in a mixture")
+		for what, r := range map[string]testdrive.Response{"a bind": i.newBinding().bind(t, nil),
+			"a move": i.updatePlan(t, later, "dedicated-small")} {
+			if expectRefusal(t, r, http.StatusBadRequest); !strings.Contains(r.String("description"), "restore_backup") {
+				t.Errorf("%s of a mixture: %q", what, r.String("description"))
+			}
+		}
+		copied := p.ownInstance(t, "shared-small")
+		copied.await(t, copied.clone(t, i.id, nil).Expect(t, http.StatusAccepted).String("operation"))
+		copied.update(t, now, body{"parameters": body{"keep_deleted_days": 0}}).Expect(t, http.StatusOK)
+		copied.remove(t)
+		operation = i.restoreBackup(t, before, "db").Expect(t, http.StatusAccepted).String("operation")
+		if state, says := d.ended(t, operation); state != "failed" {
+			t.Errorf("the restore of a damaged backup %s: %s", state, says)
+		}
+		frozen("after another restore that failed")
+		i.await(t, i.restoreBackup(t, id, "db").Expect(t, http.StatusAccepted).String("operation"))
+		expectContents(t, "after the mixture", c, was)
+		exec(t, c.open(t), "CALL add_item()")
+		spoil(t, c)
+
 		// A broker is killed at each of these points, also while it puts the data back.
 		for _, point := range []string{"restore: check: done", "restore: freeze: done", "restore: written",
 			"restore: record: done", "restore: restored", "restore: restore: done", "restore: end owner: done",
@@ -356,16 +408,7 @@ func TestRestoreInPlaceInterrupted(t *testing.T) {
 		}
 
 		// A damaged backup changes nothing.
-		for _, path := range find(t, filepath.Join(store, i.id, id), "data-") {
-			raw, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			raw[len(raw)/2] ^= 1
-			if err := os.WriteFile(path, raw, 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
+		damage(t, filepath.Join(store, i.id, id), "data-")
 		operation = i.restoreBackup(t, id, "db").Expect(t, http.StatusAccepted).String("operation")
 		if state, says := d.ended(t, operation); state != "failed" || !strings.Contains(says, "damaged") {
 			t.Errorf("the restore of a damaged backup %s: %s", state, says)
@@ -390,6 +433,21 @@ func TestRestoreInPlaceInterrupted(t *testing.T) {
 		i.remove(t)
 		expectTenants(t, p.admin(t), 0, 0)
 	})
+}
+
+// damage changes the files in a directory whose names begin with a prefix.
+func damage(t *testing.T, dir, prefix string) {
+	t.Helper()
+	for _, path := range find(t, dir, prefix) {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw[len(raw)/2] ^= 1
+		if err := os.WriteFile(path, raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // find lists the files in a directory whose names begin with a prefix.

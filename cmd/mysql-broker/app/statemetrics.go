@@ -92,6 +92,9 @@ var (
 		"For how long the data of a deleted service instance should have been dropped already.", nil, nil)
 	expiryOverdueDesc = prometheus.NewDesc("mysql_broker_binding_expiry_overdue_seconds",
 		"For how long a binding should have ended by itself already.", nil, nil)
+	frozenDesc = prometheus.NewDesc("mysql_broker_frozen_instances",
+		"Service instances whose accounts may not write because a restore in place failed and could not be undone.",
+		nil, nil)
 	movesDesc = prometheus.NewDesc("mysql_broker_moves",
 		"Service instances whose data are being moved to another server.", nil, nil)
 	moveAgeDesc = prometheus.NewDesc("mysql_broker_move_oldest_age_seconds",
@@ -252,6 +255,7 @@ func (c *stateCollector) collectRecorded(ch chan<- prometheus.Metric) {
 		gauge(ch, retainedBytesDesc, float64(counts.Retained.Bytes))
 		gauge(ch, retainedOverdueDesc, counts.Retained.Overdue)
 		gauge(ch, expiryOverdueDesc, counts.ExpiryOverdue)
+		gauge(ch, frozenDesc, float64(counts.Frozen))
 	}
 	c.collectMoves(ctx, ch)
 	c.collectBackups(ctx, ch)

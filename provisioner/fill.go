@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/task"
@@ -69,28 +68,9 @@ func (f filling) cleanup() []task.Step {
 		})})
 }
 
-// fill fills the database. If that needs more room than there is, it gives up at once: the cleanup makes room for
-// others, and a dedicated server on a full disk may hang until then.
+// fill fills the database.
 func (f filling) fill(ctx context.Context, run *task.Run) error {
-	err := f.fillNow(ctx, run)
-	if _, ofSource := errors.AsType[*transfer.SourceError](err); err == nil || ofSource || ctx.Err() != nil {
-		return err
-	}
-	full := mysqladmin.DiskFull(err)
-	if !full && mysqladmin.CannotReach(err) {
-		trouble, asking := f.fleet.Trouble(ctx, f.instance.Location)
-		full = trouble == launcher.VolumeFull
-		err = errors.Join(err, asking)
-	}
-	if !full {
-		return err
-	}
-	what, next := "new service instance", "Delete the service instance, and create it again when there is room."
-	if f.moves {
-		what, next = "plan", "The service instance stays where it was."
-	}
-	return task.Permanent(fmt.Sprintf("The disk of the MySQL server for the %s is full. %s Tell your operator about %s.",
-		what, next, task.Token(run.Task.ID)), notUnreachable(err))
+	return f.withRoom(f.instance, f.moves, f.fillNow)(ctx, run)
 }
 
 // fillNow creates the accounts and runs what the request asks for.

@@ -1,6 +1,7 @@
 package provisioner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -177,13 +178,15 @@ func (p *Provisioner) moveWorkflow(i store.Instance, r request) task.Workflow {
 		Failed: func(tx *store.Tx, _ bool) { tx.ForgetDestination(i.ID) },
 	}
 	createDatabase := task.Step{Name: "create database", Progress: "Creating the database",
-		Do: p.inSession(m.to, instanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
-			return s.CreateDatabase(ctx, i.Database, "", "")
-		})}
+		Do: p.withRoom(m.to, true, p.inSession(m.to, instanceLock(i.ID),
+			func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+				return s.CreateDatabase(ctx, i.Database, "", "")
+			}))}
 	if m.to.Location.Dedicated() {
 		w.Steps = []task.Step{p.launch(m.to), createDatabase, {Name: "check login", Progress: "Checking the first login",
-			Do: p.inSession(m.to, instanceLock(i.ID), func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
-				return notUnreachable(p.fleet.CheckLogin(ctx, m.to.Location, i.Database, newPassword(), s))
+			Do: p.inSession(m.to, instanceLock(i.ID), func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
+				err := p.fleet.CheckLogin(ctx, m.to.Location, i.Database, newPassword(), s)
+				return cmp.Or(p.noRoom(ctx, run, m.to, true, err), notUnreachable(err))
 			})}}
 	} else {
 		w.Steps = []task.Step{createDatabase}
@@ -280,7 +283,9 @@ func (m move) compare(ctx context.Context, run *task.Run) error {
 	if err != nil {
 		return err
 	}
-	return m.createAccounts(ctx, run, m.to, accounts)
+	return m.withRoom(m.to, true, func(ctx context.Context, run *task.Run) error {
+		return m.createAccounts(ctx, run, m.to, accounts)
+	})(ctx, run)
 }
 
 // createAccounts creates the accounts of the bindings of an instance on a server that does not have them, with their

@@ -322,13 +322,13 @@ func (p *Provisioner) provisionWorkflow(i store.Instance, r request, l sessionLo
 		Failed:    provisionFailed(i, r),
 	}
 	createDatabase := task.Step{Name: "create database", Progress: "Creating the database",
-		Do: p.inSession(i, l, func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+		Do: p.withRoom(i, false, p.inSession(i, l, func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
 			err := s.CreateDatabase(ctx, i.Database, parameters.Charset, parameters.Collation)
 			if charset, ok := errors.AsType[*mysqladmin.CharsetError](err); ok {
 				return task.Permanent(charset.Sentence(), err)
 			}
 			return err
-		})}
+		}))}
 	var filled, emptied []task.Step
 	if parameters.Fills() {
 		fill := filling{Provisioner: p, instance: i, parameters: parameters, backup: r.BackupID,
@@ -348,9 +348,9 @@ func (p *Provisioner) provisionWorkflow(i store.Instance, r request, l sessionLo
 		p.launch(i),
 		createDatabase,
 		{Name: "check login", Progress: "Checking the first login",
-			Do: p.inSession(i, l, func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+			Do: p.inSession(i, l, func(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
 				err := p.fleet.CheckLogin(ctx, i.Location, i.Database, newPassword(), s)
-				return notUnreachable(errors.Join(err, p.fleet.AskVersion(ctx, i)))
+				return cmp.Or(p.noRoom(ctx, run, i, false, err), notUnreachable(errors.Join(err, p.fleet.AskVersion(ctx, i))))
 			})},
 	}, filled, []task.Step{
 		{Name: "keep", Progress: "Handing the server over", Do: func(ctx context.Context, _ *task.Run) error {

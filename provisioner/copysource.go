@@ -101,8 +101,8 @@ func awaitLocks(run *task.Run, err error) error {
 	case recalling != nil:
 		return recalling
 	case time.Since(since) > lockedTime:
-		return task.Permanent("Transactions have kept tables of the service instance locked for too long. Commit them, and "+
-			"try again.", err)
+		return task.Permanent("Transactions have kept tables of the service instance locked for too long. Commit them, also "+
+			"those that XA has prepared, and try again.", err)
 	case !found:
 		if remembering := run.Remember(lockedSince, since); remembering != nil {
 			return remembering

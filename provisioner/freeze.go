@@ -61,10 +61,13 @@ func withoutXA(ctx context.Context, s *mysqladmin.Session, database string) erro
 	if err != nil || !blocked {
 		return err
 	}
-	return task.Permanent("A transaction keeps tables of the service instance locked, and there are prepared XA "+
-		"transactions, which cannot be moved or backed up. Commit yours or roll them back, and try again. If you have "+
-		"none, tell your operator.", errors.New("prepared XA transactions"))
+	return errXA
 }
+
+// errXA ends a task that would lack the changes of prepared XA transactions.
+var errXA = task.Permanent("A transaction keeps tables of the service instance locked, and there are prepared XA "+
+	"transactions, which cannot be moved or backed up. Commit yours or roll them back, and try again. If you have "+
+	"none, tell your operator.", errors.New("prepared XA transactions"))
 
 // thawAccounts gives accounts of an instance back the privileges that freezeAccounts took. If restricted is true, the
 // instance is over its quota, and they still may not add data.

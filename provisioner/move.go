@@ -200,16 +200,44 @@ func (p *Provisioner) moveWorkflow(i store.Instance, r request) task.Workflow {
 	return w
 }
 
-// copyRows copies the rows while applications write. Prepared XA transactions would make it wait for their locks.
+// copyRows copies the rows while applications write.
 func (m move) copyRows(ctx context.Context, run *task.Run) error {
-	err := m.inSession(m.from, instanceLock(m.from.ID),
+	accounts, err := m.writers(ctx)
+	if err != nil {
+		return err
+	}
+	writing := map[string]bool{}
+	for _, a := range accounts {
+		writing[a.Account] = true
+	}
+	err = m.inSession(m.from, instanceLock(m.from.ID),
 		func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
-			return withoutXA(ctx, s, m.from.Database)
+			return beforeCopy(ctx, run, s, m.from.Database, writing)
 		})(ctx, run)
 	if err != nil {
 		return err
 	}
 	return m.filling(true).fill(ctx, run)
+}
+
+// beforeCopy returns an error if a prepared XA transaction keeps a table locked: the copy would wait for it in vain.
+// While other transactions of the instance hold locks, nobody knows whether one does.
+func beforeCopy(ctx context.Context, run *task.Run, s *mysqladmin.Session, database string,
+	writing map[string]bool) error {
+	for range 2 { // the other transaction may have ended in between
+		blocked, err := s.BlockedByXA(ctx, database)
+		if err != nil || !blocked {
+			return err
+		}
+		others, err := s.HoldLocks(ctx, writing)
+		if err != nil {
+			return err
+		}
+		if others {
+			return awaitLocks(run, errXA)
+		}
+	}
+	return errXA
 }
 
 // freeze takes the privileges to write from all accounts of the instance, also from those in whose names programs run.

@@ -118,6 +118,16 @@ func (s *Session) BlockedByXA(ctx context.Context, database string) (bool, error
 	return false, nil
 }
 
+// HoldLocks reports whether sessions of these accounts have transactions that hold locks, or run a statement.
+func (s *Session) HoldLocks(ctx context.Context, accounts map[string]bool) (bool, error) {
+	all, err := s.connections(ctx, func(c connection) bool { return accounts[c.user] })
+	if err != nil {
+		return false, err
+	}
+	holding, err := s.transactions(ctx, "trx_lock_structs > 0") // those that only read have none
+	return slices.ContainsFunc(all, func(c connection) bool { return !c.idle || holding[c.id] }), err
+}
+
 // locked reports whether the tables of a database cannot be locked against changes.
 func (s *Session) locked(ctx context.Context, database string) (bool, error) {
 	var tables []string

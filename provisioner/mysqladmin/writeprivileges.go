@@ -136,7 +136,12 @@ func (s *Session) endIdle(ctx context.Context, open []connection) error {
 // began less than 0.1 s ago.
 // https://dev.mysql.com/doc/refman/8.4/en/information-schema-innodb-trx-table.html
 func (s *Session) inTransaction(ctx context.Context) (map[int64]bool, error) {
-	rows, err := s.conn.QueryContext(ctx, "SELECT trx_mysql_thread_id FROM information_schema.innodb_trx")
+	return s.transactions(ctx, "true")
+}
+
+// transactions lists the connections that have a transaction for which a condition is true.
+func (s *Session) transactions(ctx context.Context, condition string) (map[int64]bool, error) {
+	rows, err := s.conn.QueryContext(ctx, "SELECT trx_mysql_thread_id FROM information_schema.innodb_trx WHERE "+condition)
 	if err != nil {
 		s.failed = true
 		return nil, fmt.Errorf("list transactions: %w", err)

@@ -3,6 +3,7 @@ package e2e
 import (
 	"crypto/rand"
 	"database/sql"
+	"database/sql/driver"
 	"net/http"
 	"strings"
 	"testing"
@@ -47,6 +48,28 @@ func TestMoveInterrupted(t *testing.T) {
 		_, foreign := other.bound(t, nil)
 		rollBackOther := prepareXA(t, foreign.open(t), "CREATE TABLE items (name VARCHAR(9))")
 
+		// A move waits for the instance's own transactions, although there are prepared ones of others.
+		faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
+		tx, err := db.BeginTx(t.Context(), nil)
+		if err == nil {
+			_, err = tx.Exec("INSERT INTO items (name) VALUES ('open')")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		operation := i.updatePlan(t, later, "dedicated-small").Expect(t, http.StatusAccepted).String("operation")
+		d.tasks.await(t, operation, "waits for the transaction", "description LIKE 'Waiting for a transaction that%'")
+		reached, release := holdAt(t, faults, "update: copied")
+		if err := tx.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		testdrive.Receive(t, reached, "the copy")
+		d.run(t, 0, "tasks", "cancel", operation)
+		release()
+		if state, says := d.ended(t, operation); state != "failed" || !strings.HasPrefix(says, byOperator) {
+			t.Errorf("the move that waited for a transaction %s: %s", state, says)
+		}
+
 		// Changes that are neither committed nor rolled back keep the data from being moved.
 		rollBack := prepareXA(t, db)
 		faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
@@ -60,7 +83,6 @@ func TestMoveInterrupted(t *testing.T) {
 
 		// A broker is killed at each of these points, and the last one finishes.
 		w := startWriter(t, c)
-		var operation string
 		for n, point := range []string{"update: launch: done", "update: copied", "update: freeze: done",
 			"update: compare: done", "update: hand over: done"} {
 			faults.Decide(func(_ int, at string) testdrive.Word {
@@ -121,7 +143,8 @@ func TestMoveInterrupted(t *testing.T) {
 	})
 }
 
-// prepareXA prepares an XA transaction that has changed the table items, and returns a function that rolls it back.
+// prepareXA prepares an XA transaction that has changed the table items, and ends its session, as a client does that
+// forgets it. It returns a function that rolls the transaction back.
 func prepareXA(t *testing.T, db *sql.DB, before ...string) (rollBack func()) {
 	t.Helper()
 	conn, err := db.Conn(t.Context())
@@ -139,9 +162,9 @@ func prepareXA(t *testing.T, db *sql.DB, before ...string) (rollBack func()) {
 		"XA PREPARE "+id) {
 		run(statement)
 	}
+	_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 	return func() {
 		t.Helper()
-		run("XA ROLLBACK " + id)
-		_ = conn.Close() // it goes back to the pool
+		exec(t, db, "XA ROLLBACK "+id)
 	}
 }

@@ -111,7 +111,7 @@ func (w *world) waves(t *testing.T, todo []*kill, host audit.Instance) {
 		errs := make([]error, len(wave))
 		var running sync.WaitGroup
 		for n, k := range wave {
-			k.journey, k.met = newJourney(k.end, func() testdrive.Word { return k.stop(t, victims[n]) }), false
+			k.journey, k.met = newJourney(k.end, k.pause, func() testdrive.Word { return k.stop(t, victims[n]) }), false
 			w.watch.order(victims[n], k.journey.pass)
 		}
 		for n, k := range wave {

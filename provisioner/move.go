@@ -41,19 +41,17 @@ func (p *Provisioner) moves(i store.Instance, to plan.Plan) (bool, error) {
 	return i.Location.Shared() || err == nil && l.Name != i.Location.Launcher, nil
 }
 
-// keepsGroup refuses a plan that has another number of servers for an instance, or servers of another size for one that
-// has several: these stay as they were launched.
-func keepsGroup(i store.Instance, from, to plan.Plan) error {
+// keepsMembers refuses a plan that has another number of servers for an instance.
+func keepsMembers(i store.Instance, from, to plan.Plan) error {
 	members := from.Members
 	if i.Endpoint != nil {
 		members = len(i.Endpoint.Members)
 	}
-	if members == to.Members &&
-		(members == 0 || from.MemoryMB == to.MemoryMB && from.MaxStorageMB == to.MaxStorageMB) {
+	if members == to.Members {
 		return nil
 	}
-	return refuse(PlanChangeRefused, "Plan %s has other servers, and the servers of this service instance stay as they "+
-		"are. Create a service instance of that plan with clone_from.", to.Name)
+	return refuse(PlanChangeRefused, "Plan %s has another number of servers, and this service instance keeps those that "+
+		"it has. Create a service instance of that plan with clone_from.", to.Name)
 }
 
 // destination is where data are to be moved to.

@@ -52,7 +52,7 @@ func (p *Provisioner) Update(ctx context.Context, q UpdateRequest) (Result, erro
 		return Result{}, err
 	}
 	if !moves && i.Location.Dedicated() {
-		if err := keepsGroup(i, from, to); err != nil {
+		if err := keepsMembers(i, from, to); err != nil {
 			return Result{}, err
 		}
 	}

@@ -31,9 +31,6 @@ func upgradeTo(i store.Instance, to plan.Plan) (string, error) {
 		return "", nil
 	case present.Version == "":
 		return wanted.Version, nil
-	case to.Members > 0:
-		return "", refuse(PlanChangeRefused, "The servers of plan %s keep their version, because each service instance has "+
-			"%d of them. Create a service instance of that plan with clone_from.", to.Name, to.Members)
 	case present.Flavour != wanted.Flavour:
 		return "", refuse(PlanChangeRefused, "Plan %s has servers of %s, and this service instance has one of %s. "+
 			"Create a service instance of that plan with clone_from.", to.Name, wanted, present)
@@ -45,10 +42,10 @@ func upgradeTo(i store.Instance, to plan.Plan) (string, error) {
 }
 
 // Upgradable returns the version to which an update without a change of plan upgrades a dedicated server that has a
-// version, and false if it upgrades it to none, as with groups.
+// version, and false if it upgrades it to none.
 func Upgradable(of plan.Plan, has launcher.Version) (to launcher.Version, can bool) {
 	to = launcher.Version{Flavour: of.Flavour, Version: of.Version}
-	return to, of.Members == 0 && of.Version != "" && has.Version != "" && to.Flavour == has.Flavour &&
+	return to, of.Version != "" && has.Version != "" && to.Flavour == has.Flavour &&
 		!has.Is(to.Flavour, to.Version) && launcher.CompareVersions(to.Version, has.Version) > 0
 }
 

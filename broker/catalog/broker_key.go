@@ -125,9 +125,6 @@ func checkMembers(o *object, made plan.Plan) {
 	if made.MemoryMB > 0 && made.MemoryMB < groupMemoryMB {
 		o.reject("memory_mb", "at least 512 beside members: 3")
 	}
-	if made.KeepDeletedDays > 0 {
-		o.reject("keep_deleted_days", "left out beside members: 3")
-	}
 	if made.ArchiveLogs {
 		o.reject("archive_binary_logs", "left out beside members: 3")
 	}

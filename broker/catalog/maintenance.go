@@ -61,7 +61,7 @@ func (c *Catalog) WithVersions(versionOf func(plan.Plan) (launcher.Version, bool
 		if err != nil {
 			return nil, fmt.Errorf("plan %s: %w", p.Name, err)
 		}
-		if found && p.Members == 0 { // groups keep their version
+		if found {
 			p.Flavour, p.Version, p.MaintenanceVersion = v.Flavour, v.Version, v.Full()
 			with.shown(p.ID).MaintenanceInfo = &domain.MaintenanceInfo{Version: v.Full(), Description: v.String()}
 		}

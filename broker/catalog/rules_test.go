@@ -217,8 +217,6 @@ func TestParseRefuses(t *testing.T) {
 			`32: "members" of broker must be 1 or 3: of three servers, two go on if one is lost`},
 		{"three small members", 31, "      memory_mb: 511\n      members: 3",
 			`31: "memory_mb" of broker must be at least 512 beside members: 3`},
-		{"members whose data are kept", 31, "      memory_mb: 512\n      members: 3\n      keep_deleted_days: 7",
-			`33: "keep_deleted_days" of broker must be left out beside members: 3`},
 		{"members with archived binary logs", 31,
 			"      memory_mb: 512\n      members: 3\n      archive_binary_logs: true\n      backup_every_hours: 24",
 			`33: "archive_binary_logs" of broker must be left out beside members: 3`},

@@ -115,11 +115,9 @@ func (c *console) outdated(ctx context.Context, q store.InstanceQuery) (due []st
 	return due, nil
 }
 
-// hasVersion reports whether a server has the version that a plan wants, which may name a whole series. Groups keep
-// theirs.
+// hasVersion reports whether a server has the version that a plan wants, which may name a whole series.
 func hasVersion(of plan.Plan, flavour, version string) bool {
-	return of.Version == "" || of.Members > 0 ||
-		launcher.Version{Flavour: flavour, Version: version}.Is(of.Flavour, of.Version)
+	return of.Version == "" || launcher.Version{Flavour: flavour, Version: version}.Is(of.Flavour, of.Version)
 }
 
 // upgrading is a run of the command.

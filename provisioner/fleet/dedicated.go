@@ -105,8 +105,8 @@ func (f *Fleet) Versions(name string) ([]launcher.Version, error) {
 	return upgrader.Versions(), nil
 }
 
-// Groups returns an error if the launcher of that name runs no groups.
-func (f *Fleet) Groups(name string) error {
+// Groups returns an error if the launcher of that name runs no groups of servers of that flavour and version.
+func (f *Fleet) Groups(name, flavour, version string) error {
 	l, err := f.Launcher(name)
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func (f *Fleet) Groups(name string) error {
 	if !ok {
 		return fmt.Errorf("the launcher %s runs no groups of servers", l.Name)
 	}
-	if err := grouper.Groups(); err != nil {
+	if err := grouper.Groups(flavour, version); err != nil {
 		return fmt.Errorf("the launcher %s runs no groups of servers here: %w", l.Name, err)
 	}
 	return nil

@@ -121,12 +121,41 @@ type Upgrader interface {
 
 // Grouper is a Launcher that runs groups: servers that hold the same data, of which one accepts writes. If that is
 // lost, the others choose another one; the launcher replaces it. A group is launched, resized, suspended and destroyed
-// like a server, by one id.
+// like a server, by one id. Resizes and upgrades restart one member after the other, while applications write. Revert
+// completes an upgrade if a member with the new version accepts writes already.
 type Grouper interface {
 	Launcher
 
-	// Groups returns an error if no groups can be launched, for example because of the version of the servers.
-	Groups() error
+	// Groups returns an error if no groups can be launched whose Spec has that flavour and version, for example because the
+	// newest server of that version is too old.
+	Groups(flavour, version string) error
+
+	// Members returns the members of all groups, by id, in the order of Endpoint.Members. A launcher that supervises returns
+	// what it saw within the last seconds; any other looks at them.
+	Members(ctx context.Context) (map[string][]Member, error)
+}
+
+// Member is a server of a group.
+type Member struct {
+	Address string // host:port, as in Endpoint.Members
+	State   MemberState
+	Primary bool
+	Queue   int // transactions that it has received and not applied yet
+}
+
+// MemberState is whether a member takes part in its group. Its values are the label "state" of a metric.
+type MemberState string
+
+// States of a member.
+const (
+	MemberOnline     MemberState = "online"
+	MemberRecovering MemberState = "recovering" // gets what it has missed, or all data
+	MemberMissing    MemberState = "missing"    // does not respond, or is in no group that has a majority
+)
+
+// AllMemberStates lists every MemberState.
+func AllMemberStates() []MemberState {
+	return []MemberState{MemberOnline, MemberRecovering, MemberMissing}
 }
 
 // Spec describes a server.

@@ -69,8 +69,11 @@ func (a *App) openLaunchers(context.Context) (ending, error) {
 // WithVersions returns the catalog with the versions of servers that its plans want among those that launchers offer.
 func WithVersions(c *catalog.Catalog, of *fleet.Fleet) (*catalog.Catalog, error) {
 	return c.WithVersions(func(p plan.Plan) (v launcher.Version, found bool, err error) {
-		if err := of.Groups(p.Launcher); p.Members > 1 && err != nil && !errors.Is(err, fleet.ErrNoLauncher) {
-			return v, false, fmt.Errorf("it has members: %d, and %w", p.Members, err)
+		if p.Members > 1 {
+			err := of.Groups(p.Launcher, p.Flavour, p.Version)
+			if err != nil && !errors.Is(err, fleet.ErrNoLauncher) {
+				return v, false, fmt.Errorf("it has members: %d, and %w", p.Members, err)
+			}
 		}
 		offered, err := of.Versions(p.Launcher)
 		if len(offered) == 0 || err != nil { // plans of a launcher that is missing here are refused when they are used

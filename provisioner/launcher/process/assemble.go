@@ -2,11 +2,9 @@ package process
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,48 +14,11 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"golang.org/x/sys/unix"
 
-	"mysql-broker/provisioner/launcher"
-	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/periodic"
 )
 
-const (
-	groupInterval = time.Second // how often groups are looked at
-	memberTime    = 3 * time.Second
-	joinTime      = 30 * time.Second
-)
-
-// memberConn is a connection to a member of a group, as mysqld.GroupUser.
-type memberConn struct {
-	ctx  context.Context
-	conn *sql.Conn
-}
-
-func (c memberConn) exec(statements ...string) error {
-	for _, statement := range statements {
-		if _, err := c.conn.ExecContext(c.ctx, statement); err != nil {
-			return fmt.Errorf("%s: %w", statement, err)
-		}
-	}
-	return nil
-}
-
-// memberLook is what a member says of itself.
-type memberLook struct {
-	dir      serverDir
-	missing  bool   // it has no data, or never became ready
-	err      error  // why it does not respond; the rest is then empty
-	state    string // as MySQL names it
-	majority bool   // it sees most members of its group
-	offline  bool   // it refuses applications
-	executed string // transactions
-	ports    string // of the members that it knows, joined by commas
-}
-
-func (m memberLook) online() bool { return m.state == "ONLINE" && m.majority }
-
-// out reports whether a member responds and is in no group.
-func (m memberLook) out() bool { return m.err == nil && (m.state == "OFFLINE" || m.state == "ERROR") }
+// groupInterval is how often groups are looked at.
+const groupInterval = time.Second
 
 // keepGroups looks after the groups until the context ends. What decides which member is the primary, and which ones
 // belong to the group, is the group itself. The launcher lets members join that are in no group, replaces those that
@@ -78,6 +39,7 @@ func (l *Launcher) keepGroups(ctx context.Context) {
 			}
 			working.Go(func() {
 				defer kept.Delete(sd.id)
+				defer l.seen.Delete(sd.id)
 				l.keepGroup(ctx, sd)
 			})
 		}
@@ -113,16 +75,15 @@ func (l *Launcher) keepGroup(ctx context.Context, sd serverDir) {
 	})
 }
 
-// assemble looks at the members of a group once, and does what is due. It returns how many are online. The caller holds
-// the lock of the group.
-func (l *Launcher) assemble(ctx context.Context, sd serverDir, st state) (online int, err error) {
-	all := l.lookAtMembers(ctx, sd, st)
+// assemble looks at the members of a group once, does what is due, and returns what it saw. The caller holds the lock of
+// the group.
+func (l *Launcher) assemble(ctx context.Context, sd serverDir, st state) (all []memberLook, err error) {
+	all = l.lookAtMembers(ctx, sd, st)
+	l.seen.Store(sd.id, seenGroup{time.Now(), l.shown(st, all)})
 	out := 0
 	var silent []error
 	for _, m := range all {
 		switch {
-		case m.online():
-			online++
 		case m.out():
 			out++
 		case m.err != nil:
@@ -130,15 +91,15 @@ func (l *Launcher) assemble(ctx context.Context, sd serverDir, st state) (online
 		}
 	}
 	switch {
-	case online > 0:
-		return online, l.complete(ctx, sd, st, all)
+	case countOnline(all) > 0:
+		return all, l.complete(ctx, sd, st, all)
 	case out == len(all):
-		return 0, l.beginGroup(ctx, all)
+		return all, l.beginGroup(ctx, all)
 	case out+len(silent) == len(all):
-		return 0, fmt.Errorf("no member is in a group, and only with all of them it can be told which one has every "+
+		return all, fmt.Errorf("no member is in a group, and only with all of them it can be told which one has every "+
 			"transaction: %w", errors.Join(silent...))
 	}
-	return 0, nil // a member is joining, or about to find out that it has no majority
+	return all, nil // a member is joining, or about to find out that it has no majority
 }
 
 // complete has the members join that are in no group, although others are.
@@ -239,73 +200,4 @@ func (l *Launcher) replaceMember(ctx context.Context, sd serverDir, st state, n 
 		return err
 	}
 	return l.memberReady(m)
-}
-
-func (l *Launcher) lookAtMembers(ctx context.Context, sd serverDir, st state) []memberLook {
-	all := make([]memberLook, len(st.Group.Ports))
-	var looking sync.WaitGroup
-	for n := range all {
-		looking.Go(func() { all[n] = l.lookAtMember(ctx, sd.member(n+1), st.Phase) })
-	}
-	looking.Wait()
-	return all
-}
-
-func (l *Launcher) lookAtMember(ctx context.Context, m serverDir, of phase) memberLook {
-	look := memberLook{dir: m}
-	if st, err := m.loadState(); errors.Is(err, launcher.ErrNotFound) || err == nil && st.Phase != of {
-		look.missing, look.err = true, fmt.Errorf("server %s: %w", m.id, fs.ErrNotExist)
-		return look
-	}
-	if _, err := os.Lstat(m.dataDir()); errors.Is(err, fs.ErrNotExist) {
-		look.missing, look.err = true, err
-		return look
-	}
-	ctx, cancel := context.WithTimeout(ctx, memberTime)
-	defer cancel()
-	look.err = l.onMember(ctx, m, func(c memberConn) error {
-		err := c.conn.QueryRowContext(c.ctx, `SELECT COALESCE(MAX(IF(member_id = @@GLOBAL.server_uuid, member_state, NULL)),
-				'OFFLINE'),
-			COALESCE(SUM(member_state IN ('ONLINE', 'RECOVERING')), 0) * 2 > COUNT(*),
-			@@GLOBAL.offline_mode, @@GLOBAL.gtid_executed, COALESCE(GROUP_CONCAT(member_port), '')
-			FROM performance_schema.replication_group_members`).Scan(&look.state, &look.majority, &look.offline,
-			&look.executed, &look.ports)
-		look.executed = strings.ReplaceAll(look.executed, "\n", "")
-		return err
-	})
-	return look
-}
-
-// onMember runs fn on a connection through the member's socket.
-func (l *Launcher) onMember(ctx context.Context, m serverDir, fn func(memberConn) error) error {
-	ctx, cancel := context.WithTimeout(ctx, joinTime)
-	defer cancel()
-	password, err := m.groupPassword()
-	if err != nil {
-		return fmt.Errorf("server %s: %w", m.id, err)
-	}
-	dir, err := os.Open(m.dataDir())
-	if err != nil {
-		return fmt.Errorf("server %s: %w", m.id, err)
-	}
-	defer dir.Close()
-	cfg := socketLogin(dir)
-	cfg.User, cfg.Passwd = mysqld.GroupUser, password
-	cfg.InterpolateParams, cfg.Logger = true, &mysql.NopLogger{}
-	cfg.Timeout = memberTime
-	connector, err := mysql.NewConnector(cfg)
-	if err != nil {
-		return err
-	}
-	db := sql.OpenDB(connector)
-	defer db.Close()
-	conn, err := db.Conn(ctx)
-	if err == nil {
-		defer conn.Close()
-		err = fn(memberConn{ctx, conn})
-	}
-	if err != nil {
-		return fmt.Errorf("server %s: %w", m.id, err)
-	}
-	return nil
 }

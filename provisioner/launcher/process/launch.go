@@ -37,7 +37,7 @@ func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec,
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
-	if spec.Members > 1 {
+	if sd.launchesGroup(spec) {
 		return l.launchGroup(ctx, sd, spec, program, report)
 	}
 	unlock, err := sd.makeAndLock(ctx)
@@ -84,6 +84,15 @@ func (l *Launcher) Launch(ctx context.Context, spec launcher.Spec,
 	defer reported.Wait()
 	reported.Go(func() { report("Securing the admin account") })
 	return l.answerFor(ctx, sd, st, spec)
+}
+
+// launchesGroup reports whether a server is a group or, before it was launched, is to become one.
+func (d serverDir) launchesGroup(spec launcher.Spec) bool {
+	st, err := d.loadState()
+	if err == nil && (st.Phase == phaseReady || st.Phase == phaseSuspended) {
+		return st.Group != nil
+	}
+	return spec.Members > 1
 }
 
 // reported reads the state of a server that is being launched, which is empty if the server is new, and reports to

@@ -25,10 +25,6 @@ const groupPoll = 100 * time.Millisecond
 // launchGroup is Launch for a group. Members that are not ready yet hold nobody's data, so all start again.
 func (l *Launcher) launchGroup(ctx context.Context, sd serverDir, spec launcher.Spec, program mysqld.Binary,
 	report func(progress string)) (launcher.Endpoint, error) {
-	if err := runsGroups(program); err != nil {
-		return launcher.Endpoint{}, &launcher.Error{Action: launcher.GiveUp, Sentence: noProgram,
-			Err: fmt.Errorf("server %s: %w", sd.id, err)}
-	}
 	unlock, err := sd.makeAndLock(ctx)
 	if err != nil {
 		return launcher.Endpoint{}, err
@@ -38,9 +34,18 @@ func (l *Launcher) launchGroup(ctx context.Context, sd serverDir, spec launcher.
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
+	if st.Phase == phaseSuspended {
+		if err := l.resumeGroup(ctx, sd, &st, spec); err != nil {
+			return launcher.Endpoint{}, err
+		}
+	}
 	if st.Phase != phaseReady {
 		if err := sd.mayStartOver(); err != nil {
 			return launcher.Endpoint{}, err
+		}
+		if err := runsGroups(versionOf(program)); err != nil {
+			return launcher.Endpoint{}, &launcher.Error{Action: launcher.GiveUp, Sentence: noProgram,
+				Err: fmt.Errorf("server %s: %w", sd.id, err)}
 		}
 		st = state{Phase: phaseLaunching, Flavour: program.Flavour, Version: program.Version,
 			Host: cmp.Or(st.Host, l.cfg.Host), MemoryMB: spec.MemoryMB, StorageMB: spec.StorageMB, Labels: spec.Labels}
@@ -63,23 +68,13 @@ func (l *Launcher) launchGroup(ctx context.Context, sd serverDir, spec launcher.
 // all.
 func (l *Launcher) launchMembers(ctx context.Context, sd serverDir, st *state, spec launcher.Spec,
 	program mysqld.Binary, report func(progress string)) error {
-	if err := l.retireMembers(ctx, sd); err != nil {
+	if err := l.clearMembers(ctx, sd); err != nil {
 		return err
-	}
-	if err := errors.Join(os.RemoveAll(sd.membersDir()), os.Mkdir(sd.membersDir(), traversable)); err != nil {
-		return fmt.Errorf("server %s: %w", sd.id, err)
 	}
 	st.Group = &group{Name: uuid.NewString()}
 	for n := 1; n <= spec.Members; n++ {
-		if err := os.Mkdir(sd.member(n).dir, traversable); err != nil {
-			return fmt.Errorf("server %s: %w", sd.id, err)
-		}
-		own := *st
-		if err := l.choosePort(ctx, sd.member(n), &own, 0); err != nil {
-			return err
-		}
-		own.Port, own.ProtocolPort = 0, own.Port
-		if err := l.choosePort(ctx, sd.member(n), &own, own.ProtocolPort); err != nil {
+		own, err := l.choosePorts(ctx, sd.member(n), *st)
+		if err != nil {
 			return err
 		}
 		st.Group.Ports = append(st.Group.Ports, own.Port)
@@ -104,6 +99,23 @@ func (l *Launcher) launchMembers(ctx context.Context, sd serverDir, st *state, s
 		})
 	}
 	return all.Wait()
+}
+
+// clearMembers removes what an earlier attempt has left of the members.
+func (l *Launcher) clearMembers(ctx context.Context, sd serverDir) error {
+	earlier, err := sd.loadState()
+	if err != nil && !errors.Is(err, launcher.ErrNotFound) {
+		return err
+	}
+	release, err := l.retireMembers(ctx, sd, earlier)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := errors.Join(os.RemoveAll(sd.membersDir()), os.Mkdir(sd.membersDir(), traversable)); err != nil {
+		return fmt.Errorf("server %s: %w", sd.id, err)
+	}
+	return nil
 }
 
 // launchMember starts one member from an empty data directory. The caller holds the lock of the group.
@@ -180,21 +192,33 @@ func (l *Launcher) memberReady(m serverDir) error {
 
 // awaitGroup returns when all members of a group are online, or when a group that was launched before has a primary.
 func (l *Launcher) awaitGroup(ctx context.Context, sd serverDir, st state) error {
-	limited, cancel := context.WithTimeout(ctx, l.cfg.LaunchTimeout)
+	_, err := l.awaitMembers(ctx, sd, st, l.cfg.LaunchTimeout, func(all []memberLook) bool {
+		online := countOnline(all)
+		return online == len(all) || online > 0 && st.Phase == phaseReady
+	})
+	return err
+}
+
+// awaitMembers looks after a group until its members are as wanted. The caller holds the lock of the group.
+func (l *Launcher) awaitMembers(ctx context.Context, sd serverDir, st state, limit time.Duration,
+	wanted func([]memberLook) bool) ([]memberLook, error) {
+	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for {
-		if st.Phase == phaseReady {
-			for n := range st.Group.Ports {
-				_, _ = l.keepRunning(limited, sd.member(n+1)) // what is wrong shows below
-			}
+		all, err := l.assemble(limited, sd, st)
+		if wanted(all) {
+			return all, nil
 		}
-		online, err := l.assemble(limited, sd, st)
-		if online == len(st.Group.Ports) || online > 0 && st.Phase == phaseReady {
-			return nil
+		for _, m := range all {
+			if m.err != nil && !m.missing && st.Phase == phaseReady {
+				if s, err := l.keepRunning(limited, m.dir); err == nil { // what is wrong shows at the next look
+					s.close()
+				}
+			}
 		}
 		select {
 		case <-limited.Done():
-			return fmt.Errorf("server %s: %d of its members are online: %w", sd.id, online,
+			return nil, fmt.Errorf("server %s: %d of its members are online: %w", sd.id, countOnline(all),
 				cmp.Or(err, context.Cause(limited)))
 		case <-time.After(groupPoll):
 		}

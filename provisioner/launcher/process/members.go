@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -149,50 +150,62 @@ func (l *Launcher) groupEndpoint(sd serverDir, st state, host string) (launcher.
 }
 
 // Groups implements launcher.Grouper.
-func (l *Launcher) Groups() error { return runsGroups(l.cfg.Binary) }
+func (l *Launcher) Groups(flavour, version string) error {
+	v, found := launcher.Newest(l.Versions(), flavour, version)
+	if !found {
+		return fmt.Errorf("it has no servers of %s", launcher.Version{Flavour: flavour, Version: version})
+	}
+	return runsGroups(v)
+}
 
-// runsGroups returns an error if a program cannot be a member of a group.
-func runsGroups(b mysqld.Binary) error {
-	if b.Flavour != mysqld.MySQL || launcher.CompareVersions(b.Version, "8.4") < 0 {
-		return fmt.Errorf("it runs groups of MySQL 8.4 or later, and has %s", versionOf(b))
+// runsGroups returns an error if servers of a version cannot be members of a group.
+func runsGroups(v launcher.Version) error {
+	if v.Flavour != mysqld.MySQL || launcher.CompareVersions(v.Version, "8.4") < 0 {
+		return fmt.Errorf("it runs groups of MySQL 8.4 or later, and has %s", v)
 	}
 	return nil
 }
 
-// retireMembers ends all members of a group for good. The caller holds the lock of the group.
-func (l *Launcher) retireMembers(ctx context.Context, sd serverDir) error {
+// retireMembers ends all members of a group for good, also those whose directories are lost. It holds their locks until
+// release. The caller holds the lock of the group.
+func (l *Launcher) retireMembers(ctx context.Context, sd serverDir, st state) (release func(), err error) {
+	var unlocks []func()
+	release = func() {
+		for _, unlock := range unlocks {
+			unlock()
+		}
+	}
+	defer func() {
+		if err != nil {
+			release()
+		}
+	}()
 	all, err := sd.members()
+	if err != nil {
+		return nil, err
+	}
+	if st.Group != nil {
+		for n := range st.Group.Ports {
+			if !slices.Contains(all, sd.member(n+1)) {
+				all = append(all, sd.member(n+1))
+			}
+		}
+	}
 	for _, m := range all {
 		unlock, err := lockDir(ctx, m.dir)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			err = l.stopIfRunning(ctx, m, (*server).kill)
+		case err == nil:
+			unlocks = append(unlocks, unlock)
+			_, err = l.retire(ctx, m)
 		}
 		if err != nil {
-			return err
-		}
-		err = l.retire(ctx, m)
-		unlock()
-		if err != nil {
-			return err
+			return nil, err
 		}
 		if err := l.groups.removeGroup(ctx, m.id); err != nil {
 			l.cfg.Logger.Warn("a control group is left behind", "error", err)
 		}
 	}
-	return err
-}
-
-// errGroupStays refuses what only single servers can be.
-func errGroupStays(done string) error {
-	return &launcher.Error{Action: launcher.GiveUp,
-		Sentence: "The servers of a plan with several members cannot be " + done + ".",
-		Err:      errors.New("the server is a group, which cannot be " + done)}
-}
-
-// resizeGroup is Resize for a group.
-func (l *Launcher) resizeGroup(sd serverDir, st state, spec launcher.Spec) (launcher.Endpoint, error) {
-	if st.Phase != phaseReady || st.MemoryMB != spec.MemoryMB || st.StorageMB != spec.StorageMB {
-		return launcher.Endpoint{}, errGroupStays("resized")
-	}
-	return l.endpoint(sd, st)
+	return release, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -16,25 +17,38 @@ import (
 // choosePort chooses and records the port of a server that is being launched: the lowest port that no other server has
 // and nobody listens on. The server keeps its present port if that is free and not the one to avoid.
 func (l *Launcher) choosePort(ctx context.Context, sd serverDir, st *state, avoid int) error {
+	return l.recordPort(ctx, sd, st, &st.Port, l.cfg.BindAddress, avoid)
+}
+
+// chooseProtocolPort is choosePort for the port of a member that is for the protocol of its group. On that, a member
+// listens at every address, and refuses whoever does not come from this host.
+func (l *Launcher) chooseProtocolPort(ctx context.Context, sd serverDir, st *state) error {
+	return l.recordPort(ctx, sd, st, &st.ProtocolPort, "", 0)
+}
+
+// recordPort chooses a port on which a server can listen at an address, puts it into chosen, which is part of st, and
+// records st.
+func (l *Launcher) recordPort(ctx context.Context, sd serverDir, st *state, chosen *int, address string,
+	avoid int) error {
 	unlock, err := lockDir(ctx, l.serversDir())
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	taken, err := l.recordedPorts(sd.id)
+	taken, err := l.recordedPorts(sd)
 	if err != nil {
 		return err
 	}
-	for _, port := range append([]int{st.Port}, l.portRange()...) {
+	for _, port := range append([]int{*chosen}, l.portRange()...) {
 		if port == 0 || port == avoid || taken[port] {
 			continue
 		}
-		free, err := portFree(l.cfg.BindAddress, port)
+		free, err := portFree(address, port)
 		if err != nil {
 			return fmt.Errorf("server %s: check that its port is free: %w", sd.id, err)
 		}
 		if free {
-			st.Port = port
+			*chosen = port
 			return sd.saveState(*st)
 		}
 	}
@@ -50,15 +64,25 @@ func (l *Launcher) portRange() []int {
 	return ports
 }
 
-// recordedPorts returns the recorded ports of all servers except one, whether or not they run.
-func (l *Launcher) recordedPorts(except string) (map[int]bool, error) {
-	instances, err := l.serverDirs()
+// recordedPorts returns the recorded ports of all servers except one, whether or not they run. The ports of a group are
+// also recorded with the group itself, because a member's files may be lost.
+func (l *Launcher) recordedPorts(except serverDir) (map[int]bool, error) {
+	launched, err := l.launchedDirs()
 	if err != nil {
 		return nil, err
 	}
+	all, err := l.serverDirs()
+	if err != nil {
+		return nil, err
+	}
+	for _, sd := range launched {
+		if sd.isGroup() {
+			all = append(all, sd)
+		}
+	}
 	ports := map[int]bool{}
-	for _, other := range instances {
-		if other.id == except {
+	for _, other := range all {
+		if other.id == except.id || other.id == except.launchedID() {
 			continue
 		}
 		st, err := other.loadState()
@@ -70,6 +94,11 @@ func (l *Launcher) recordedPorts(except string) (map[int]bool, error) {
 			continue
 		}
 		ports[st.Port], ports[st.ProtocolPort] = true, true
+		if st.Group != nil && other.id == other.launchedID() {
+			for _, port := range slices.Concat(st.Group.Ports, st.Group.ProtocolPorts) {
+				ports[port] = true
+			}
+		}
 	}
 	return ports, nil
 }

@@ -75,6 +75,7 @@ type Launcher struct {
 
 	supervises atomic.Bool // this broker is the supervisor of the directory
 	settled    sync.Map    // ids of servers that were up or failed to start since supervision began
+	seen       sync.Map    // seenGroup by ids of groups
 
 	stopSupervision context.CancelFunc
 	supervision     sync.WaitGroup

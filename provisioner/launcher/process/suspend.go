@@ -27,9 +27,6 @@ func (l *Launcher) Suspend(ctx context.Context, id string) error {
 	if st, err = l.abandonUpgrade(ctx, sd, st); err != nil {
 		return err
 	}
-	if st.Group != nil {
-		return errGroupStays("suspended")
-	}
 	switch st.Phase {
 	case phaseReady:
 		st.Phase = phaseSuspended
@@ -40,6 +37,9 @@ func (l *Launcher) Suspend(ctx context.Context, id string) error {
 	case phaseSuspended:
 	default:
 		return fmt.Errorf("server %s: it is %s: %w", id, st.Phase, launcher.ErrNotFound)
+	}
+	if st.Group != nil {
+		return l.suspendMembers(ctx, sd, &st)
 	}
 	if err := l.stopIfRunning(ctx, sd, (*server).stop); err != nil {
 		return err

@@ -65,19 +65,13 @@ func (l *Launcher) Upgrade(ctx context.Context, spec launcher.Spec,
 	if st.Phase != phaseReady && st.Phase != phaseUpgrading {
 		return launcher.Endpoint{}, fmt.Errorf("server %s: it is %s: %w", sd.id, st.Phase, launcher.ErrNotFound)
 	}
-	of := l.versionOfData(sd, st)
 	if st.Group != nil {
-		if launcher.CompareVersions(to.Version, of) != 0 {
-			return launcher.Endpoint{}, errGroupStays("upgraded")
-		}
-		return l.endpoint(sd, st)
+		return l.upgradeGroup(ctx, sd, st, to, report)
 	}
+	of := l.versionOfData(sd, st)
 	switch order := launcher.CompareVersions(to.Version, of); {
 	case st.Flavour != to.Flavour || order < 0:
-		return launcher.Endpoint{}, &launcher.Error{Action: launcher.GiveUp,
-			Sentence: fmt.Sprintf("A server of %s cannot become one of %s.",
-				launcher.Version{Flavour: st.Flavour, Version: of}, versionOf(to)),
-			Err: fmt.Errorf("server %s: its data are of %s %s, and %s is wanted", sd.id, st.Flavour, of, versionOf(to))}
+		return launcher.Endpoint{}, noWayBack(sd, st.Flavour, of, to)
 	case order > 0 || st.Phase == phaseUpgrading:
 		if st, err = l.upgradeData(ctx, sd, st, to, spec, report); err != nil {
 			return launcher.Endpoint{}, err
@@ -370,8 +364,8 @@ func (l *Launcher) Revert(ctx context.Context, spec launcher.Spec,
 	if st.Phase != phaseReady {
 		return launcher.Endpoint{}, fmt.Errorf("server %s: it is %s: %w", sd.id, st.Phase, launcher.ErrNotFound)
 	}
-	if st.Group != nil { // its launcher upgrades none
-		return l.endpoint(sd, st)
+	if st.Group != nil {
+		return l.revertGroup(ctx, sd, st, report)
 	}
 	if err := l.ensureUp(ctx, sd, st); err != nil {
 		return launcher.Endpoint{}, err

@@ -13,6 +13,9 @@ type Endpoint struct {
 	Members []string `json:"members,omitempty"` // host:port of all members of a group
 }
 
+// HasMembers reports whether the instance's server is recorded to be a group of servers.
+func (i Instance) HasMembers() bool { return i.Endpoint != nil && len(i.Endpoint.Members) > 0 }
+
 // serverInstance finds the instance of the dedicated server $1 of the launcher $2.
 const serverInstance = `dedicated_id = $1 AND launcher = $2 AND location_kind = 'dedicated' AND id = (
 	SELECT instance_id FROM resource WHERE kind = 'dedicated server' AND server = '' AND name = $1)`

@@ -38,6 +38,7 @@ type instancePage struct {
 	Database string
 	Storage  storage
 	Server   serverPart
+	Members  []launcher.Member // of a server that is a group
 	Bindings []bindingRow
 	Recent   []store.TaskSummary
 	Backups  []store.Backup // the latest first
@@ -228,6 +229,7 @@ func (d *Dashboard) fillIn(ctx context.Context, p *instancePage, i store.Instanc
 			p.Server.Silent = d.silence(ctx, i)
 		}
 	}
+	p.Members = d.members(ctx, i)
 	p.Server.fill(inspection)
 	for _, b := range bindings {
 		sessions, known := inspection.Sessions[b.Account]

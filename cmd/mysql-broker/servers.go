@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,14 +43,16 @@ longer configured. The command queries each for its state:
 With --dedicated, list the recorded dedicated servers with their launchers and instances, without querying them. If the
 environment has their launchers, upgrade is the version to which "mysql-broker upgrade" brings a server, and trouble
 says why a server does not run: volume-full or, with a launcher for Kubernetes, also node-lost, evicted, out-of-memory,
-crashing, not-ready, no-image or no-node.
+crashing, not-ready, no-image or no-node. members shows the servers of plans with "members: 3" by their ports: the
+primary, which accepts writes, and those that are online, recovering (it gets what it has missed) or missing.
 
 ` + jsonHelp + ` A shared server has server, kind, state, reason (why it
 is not ok), recommended_settings (missing lines for its option file that isolate tenants), flavour, version,
 host, port, instances, max_databases, sold_connections (that all its bindings together may have open at the same time),
 connections (that are open), max_connections (that it allows) and drained_since (null if it is not drained). A dedicated
 one has server, kind, launcher, trouble (if there is any), flavour and version (as the server reported them last),
-upgrade (if there is any), instance_id, plan, plan_id, state (its instance's; deleted, if that is gone) and
+upgrade (if there is any), members (if it has several: address, state, primary and queue, the transactions that it has
+received and not applied yet), instance_id, plan, plan_id, state (its instance's; deleted, if that is gone) and
 created_at.`,
 		Example: `  mysql-broker servers
   mysql-broker servers --state drained --json
@@ -61,7 +64,8 @@ created_at.`,
 			if dedicated && len(args) == 0 {
 				return withLaunchers(cmd, func(ctx context.Context, c *console) error {
 					return c.listDedicated(ctx, cmd.ErrOrStderr(),
-						out.listing(cmd, "server", "launcher", "instance", "plan", "version", "upgrade", "state", "trouble", "age"))
+						out.listing(cmd, "server", "launcher", "instance", "plan", "version", "upgrade", "state", "trouble",
+							"members", "age"))
 				})
 			}
 			return withConsole(cmd, func(ctx context.Context, c *console) error {
@@ -264,6 +268,33 @@ type dedicatedDocument struct {
 	PlanID     string    `json:"plan_id"`
 	State      string    `json:"state"`
 	CreatedAt  time.Time `json:"created_at"`
+
+	Members []memberDocument `json:"members,omitempty"`
+}
+
+// memberDocument is a member of a group in the output of --json.
+type memberDocument struct {
+	Address string `json:"address"`
+	State   string `json:"state"`
+	Primary bool   `json:"primary"`
+	Queue   int    `json:"queue"`
+}
+
+// members names the members by their ports: "13400 primary, 13402 online (7 queued), 13404 missing".
+func (d dedicatedDocument) members() string {
+	all := make([]string, len(d.Members))
+	for n, m := range d.Members {
+		_, port, _ := net.SplitHostPort(m.Address)
+		state := m.State
+		if m.Primary {
+			state = "primary"
+		}
+		all[n] = port + " " + state
+		if m.Queue > 0 {
+			all[n] += fmt.Sprintf(" (%d queued)", m.Queue)
+		}
+	}
+	return strings.Join(all, ", ")
 }
 
 func (c *console) dedicatedDocument(i store.ListedInstance) dedicatedDocument {
@@ -285,12 +316,15 @@ func (c *console) listDedicated(ctx context.Context, warn io.Writer, l *listing)
 	return l.end(c.store.EachInstance(ctx, store.InstanceQuery{Dedicated: true}, func(i store.ListedInstance) error {
 		d := c.dedicatedDocument(i)
 		d.Trouble = string(known.Troubles[i.Launcher][i.Server])
+		for _, m := range known.Members[i.Launcher][i.Server] {
+			d.Members = append(d.Members, memberDocument{m.Address, string(m.State), m.Primary, m.Queue})
+		}
 		has := launcher.Version{Flavour: i.ServerFlavour, Version: i.ServerVersion}
 		if to, can := provisioner.Upgradable(known.Plans.Get(i.PlanID), has); can {
 			d.Upgrade = to.Version
 		}
 		return l.add(d, d.Server, d.Launcher, d.InstanceID, d.Plan, d.version(), d.Upgrade, d.State, d.Trouble,
-			since(d.CreatedAt))
+			d.members(), since(d.CreatedAt))
 	}))
 }
 

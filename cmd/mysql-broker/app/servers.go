@@ -57,7 +57,7 @@ func (a *App) openLaunchers(context.Context) (ending, error) {
 			}, OnRedoFull: redoFull.Inc, Authority: a.authority}
 	})
 	if len(all) > 0 && err == nil {
-		a.registry.MustRegister(troubleCollector{all, a.log})
+		a.registry.MustRegister(troubleCollector{all, a.log}, memberCollector{all, a.log})
 	}
 	a.fleet = fleet.New(fleet.Config{Store: a.store, Shared: a.shared, Launchers: all, SessionLockKey: a.lockKey})
 	if err == nil {

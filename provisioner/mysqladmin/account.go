@@ -18,6 +18,7 @@ type Account struct {
 	Events         bool // it may create events, unless its role is ReadOnly
 	Restricted     bool // it has no write privileges, as after RemoveWritePrivileges
 	LockTables     bool // in addition to what its role has
+	Secondary      bool // it may log in to members of a group that are not the primary
 	OwnServer      bool // no other tenant uses the server: an Admin may read every routine
 }
 
@@ -50,6 +51,11 @@ func (s *Session) createAccount(ctx context.Context, a Account) error {
 	}
 	if a.LockTables {
 		if err := s.execAccount(ctx, grant("LOCK TABLES", a.Database), a.Name); err != nil {
+			return err
+		}
+	}
+	if a.Secondary { // init_connect, which refuses others, does not apply to accounts with this privilege
+		if err := s.execAccount(ctx, "GRANT CONNECTION_ADMIN ON *.* TO ?@'%'", a.Name); err != nil {
 			return err
 		}
 	}

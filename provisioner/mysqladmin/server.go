@@ -92,6 +92,9 @@ func pool(connector driver.Connector, maxConns int) *sql.DB {
 // Name is the server's configured name.
 func (s *Server) Name() string { return s.name }
 
+// Address is where the broker connects to the server: of a cluster, to its first node.
+func (s *Server) Address() string { return s.config.Addr }
+
 // Stats returns the figures of the pool of sessions, of which there are at most Config.MaxConns.
 func (s *Server) Stats() sql.DBStats { return s.sessions.Stats() }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/google/uuid"
 
+	"mysql-broker/provisioner/launcher"
 	"mysql-broker/test/audit"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -56,6 +57,9 @@ func TestDedicatedHA(t *testing.T) {
 			t.Logf("the primary was %s: writable after %v; median %v, worst %v", what, took, took[len(took)/2],
 				took[len(took)-1])
 		}
+		w.isShown(t)
+		w.backsUp(t)
+		w.isAudited(t)
 		w.replaces(t)
 		w.beginsAgain(t)
 		w.delete(t)
@@ -64,6 +68,7 @@ func TestDedicatedHA(t *testing.T) {
 
 // groupWorld is a broker with one instance that has three members, and applications that write to it.
 type groupWorld struct {
+	env               map[string]string
 	broker            *testdrive.Broker
 	serviceID, planID string
 	instance, binding string
@@ -118,7 +123,8 @@ func refusesGroups(t *testing.T, s servers.MySQL) {
 func newGroupWorld(t *testing.T, s servers.MySQL) *groupWorld {
 	t.Helper()
 	env := groupEnvironment(t, s)
-	w := &groupWorld{instance: uuid.NewString(), binding: uuid.NewString(), dir: env["LAUNCHER_DIR"]}
+	env["BACKUP_STORE"] = "file://" + t.TempDir()
+	w := &groupWorld{env: env, instance: uuid.NewString(), binding: uuid.NewString(), dir: env["LAUNCHER_DIR"]}
 	w.broker = testdrive.Start(t, env)
 	w.serviceID, w.planID = testdrive.Plan(t, "dedicated-small")
 	began := time.Now()
@@ -332,11 +338,90 @@ func (w *groupWorld) loses(t *testing.T, what string, happen func(primary int)) 
 	w.unbind(t, binding)
 	t.Logf("the primary was %s: writable after %.1f s, bound and unbound after %.1f s", what, took.Seconds(),
 		time.Since(began).Seconds())
+	if what == "frozen" {
+		w.awaitMembers(t, map[launcher.MemberState]int{launcher.MemberOnline: 2, launcher.MemberMissing: 1})
+	}
 	w.signal(t, primary, syscall.SIGCONT)
 	w.awaitComplete(t, "after a primary was "+what)
 	t.Logf("three members again after %.1f s", time.Since(began).Seconds())
 	w.compare(t)
 	return took
+}
+
+// awaitMembers waits until the metrics count members like that.
+func (w *groupWorld) awaitMembers(t *testing.T, wanted map[launcher.MemberState]int) {
+	t.Helper()
+	testdrive.Eventually(t, patience, fmt.Sprint("metrics of ", wanted), func() bool {
+		there := w.broker.Scrape(t)
+		for _, state := range launcher.AllMemberStates() {
+			series := fmt.Sprintf("mysql_broker_dedicated_members{launcher=%q,state=%q}", w.env["LAUNCHER"], state)
+			if there.Int(t, series) != wanted[state] {
+				return false
+			}
+		}
+		return there.Int(t, fmt.Sprintf("mysql_broker_dedicated_groups_without_primary{launcher=%q}", w.env["LAUNCHER"])) == 0
+	})
+}
+
+// isShown expects that operators see the members.
+func (w *groupWorld) isShown(t *testing.T) {
+	t.Helper()
+	primary := w.awaitComplete(t, "before members are shown")
+	w.awaitMembers(t, map[launcher.MemberState]int{launcher.MemberOnline: 3})
+	command := testdrive.Launch(t, w.env, "servers", "--dedicated", "--json")
+	if code := command.Wait(t); code != 0 {
+		t.Fatalf("servers --dedicated ended with %d: %s", code, command.Log())
+	}
+	type member struct {
+		Address, State string
+		Primary        bool
+	}
+	var listed []struct{ Members []member }
+	if err := json.Unmarshal([]byte(command.Log()), &listed); err != nil || len(listed) != 1 {
+		t.Fatalf("%v: %s", err, command.Log())
+	}
+	for n, m := range listed[0].Members {
+		if want := (member{w.app.Hosts[n], string(launcher.MemberOnline), n == primary}); m != want {
+			t.Errorf("member %d is shown as %v, want %v", n+1, m, want)
+		}
+	}
+	t.Logf("members: %v", listed[0].Members)
+}
+
+// backsUp backs the instance up, while another member than the first is the primary, and expects that a secondary is
+// read.
+func (w *groupWorld) backsUp(t *testing.T) {
+	t.Helper()
+	primary := w.awaitComplete(t, "before a backup")
+	began := time.Now()
+	w.await(t, w.broker.Do(t, "PATCH", "/v2/service_instances/"+w.instance+"?accepts_incomplete=true",
+		map[string]any{"service_id": w.serviceID, "plan_id": w.planID, "parameters": map[string]any{"backup": "now"}}))
+	_, rest, found := strings.Cut(w.broker.Log(), "a backup is read from a secondary")
+	line, _, _ := strings.Cut(rest, "\n")
+	if !found || strings.Contains(line, w.app.Hosts[primary]) {
+		t.Errorf("the primary is %s, and a backup was read from another member: %v, %s", w.app.Hosts[primary], found, line)
+	}
+	t.Logf("backed up after %.1f s; the primary is member %d", time.Since(began).Seconds(), primary+1)
+}
+
+// isAudited compares the members with what is recorded. Other brokers use the shared server.
+func (w *groupWorld) isAudited(t *testing.T) {
+	t.Helper()
+	w.awaitComplete(t, "before the audit")
+	shared, err := audit.Credentials{Host: "127.0.0.1", Port: 1, Username: "nobody"}.Open() // whose errors are overlooked
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shared.Close()
+	for _, sentence := range audit.Check(t.Context(), audit.World{PostgresURL: w.env["DATABASE_URL"],
+		Keyset: w.env["ENCRYPTION_KEYSET"], Shared: shared, Launchers: testdrive.Inspectors(w.env),
+		Plans: testdrive.Plans(t), Told: audit.Told{
+			Instances: []audit.Instance{{ID: w.instance, PlanID: w.planID, State: audit.Exists}},
+			Bindings:  []audit.Binding{{InstanceID: w.instance, ID: w.binding, State: audit.Exists}}}}) {
+		if !strings.Contains(sentence, "shared server") {
+			t.Error(sentence)
+		}
+	}
 }
 
 // replaces deletes the files of a member that is not the primary.

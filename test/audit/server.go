@@ -137,7 +137,7 @@ func (a *audit) checkTraces(ctx context.Context, where string, admin *sql.DB, ac
 			return err
 		}
 		for _, user := range users {
-			if !slices.Contains(accounts, user) {
+			if !slices.Contains(accounts, user) && !slices.Contains(systemAccounts, user) {
 				a.report("Orphan: on %s, %s %s, which is not there.", where, what, user)
 			}
 		}

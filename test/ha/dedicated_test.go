@@ -58,6 +58,7 @@ func TestDedicatedHA(t *testing.T) {
 				took[len(took)-1])
 		}
 		w.isShown(t)
+		w.isResized(t)
 		w.backsUp(t)
 		w.isAudited(t)
 		w.replaces(t)
@@ -87,12 +88,20 @@ type application struct {
 	JDBCURL string   `json:"jdbcUrl"`
 }
 
-const (
-	singleServer = "{provisioner: dedicated, async: required, memory_mb: 256,"
-	threeServers = "{provisioner: dedicated, members: 3, async: required, memory_mb: 512,"
-)
+// groupPlans are the keys of the dedicated plans and, with three members, what takes their place. The members of the
+// large plan have more memory only in the long form: each member that is restarted for that takes ten seconds.
+func groupPlans() map[string]string {
+	memory := "512"
+	if long() {
+		memory = "640"
+	}
+	return map[string]string{
+		"{provisioner: dedicated, async: required, memory_mb: 256,":  "{provisioner: dedicated, members: 3, async: required, memory_mb: 512,",
+		"{provisioner: dedicated, async: required, memory_mb: 1024,": "{provisioner: dedicated, members: 3, async: required, memory_mb: " + memory + ",",
+	}
+}
 
-// groupEnvironment is that of a broker whose small dedicated plan has three members.
+// groupEnvironment is that of a broker whose dedicated plans have three members.
 func groupEnvironment(t *testing.T, s servers.MySQL) map[string]string {
 	t.Helper()
 	env := testdrive.Environment(t, s)
@@ -101,9 +110,12 @@ func groupEnvironment(t *testing.T, s servers.MySQL) map[string]string {
 		t.Fatal(err)
 	}
 	env["CATALOG"] = filepath.Join(t.TempDir(), "catalog.yml")
-	edited := strings.Replace(string(text), singleServer, threeServers, 1)
-	if edited == string(text) {
-		t.Fatalf("the catalog has no %s", singleServer)
+	edited := string(text)
+	for single, three := range groupPlans() {
+		if !strings.Contains(edited, single) {
+			t.Fatalf("the catalog has no %s", single)
+		}
+		edited = strings.Replace(edited, single, three, 1)
 	}
 	if err := os.WriteFile(env["CATALOG"], []byte(edited), 0o600); err != nil {
 		t.Fatal(err)
@@ -138,9 +150,6 @@ func newGroupWorld(t *testing.T, s servers.MySQL) *groupWorld {
 	}
 	w.members = found[0]
 	w.app = w.bind(t, w.binding)
-	_, large := testdrive.Plan(t, "dedicated-large")
-	w.broker.Do(t, "PATCH", "/v2/service_instances/"+w.instance+"?accepts_incomplete=true",
-		map[string]any{"service_id": w.serviceID, "plan_id": large}).Expect(t, http.StatusUnprocessableEntity)
 	if len(w.app.Hosts) != 3 || !strings.Contains(w.app.JDBCURL, strings.Join(w.app.Hosts, ",")) {
 		t.Fatalf("the credentials name the hosts %v, and %s", w.app.Hosts, w.app.JDBCURL)
 	}
@@ -386,6 +395,21 @@ func (w *groupWorld) isShown(t *testing.T) {
 		}
 	}
 	t.Logf("members: %v", listed[0].Members)
+}
+
+// isResized gives the instance the large plan while applications write.
+func (w *groupWorld) isResized(t *testing.T) {
+	t.Helper()
+	primary := w.awaitComplete(t, "before a resize")
+	began := time.Now()
+	_, w.planID = testdrive.Plan(t, "dedicated-large")
+	w.await(t, w.broker.Do(t, "PATCH", "/v2/service_instances/"+w.instance+"?accepts_incomplete=true",
+		map[string]any{"service_id": w.serviceID, "plan_id": w.planID}))
+	t.Logf("resized after %.1f s", time.Since(began).Seconds())
+	if now := w.awaitComplete(t, "after a resize"); now != primary {
+		t.Errorf("after a resize, the primary is member %d instead of %d", now+1, primary+1)
+	}
+	w.compare(t)
 }
 
 // backsUp backs the instance up, while another member than the first is the primary, and expects that a secondary is

@@ -24,6 +24,9 @@ type rolling struct {
 	// another primary when that member leaves: a group refuses one that has a later version than others.
 	last     func() error
 	switches bool
+	// works is that of Upgrade, and may be nil. It is called only while a member that was restarted works on its files:
+	// those of the others change as long as applications write.
+	works func(progress string)
 }
 
 // roll restarts the members of a group one after the other, while the others accept writes: the primary last, after
@@ -31,9 +34,9 @@ type rolling struct {
 // know the address of one alone. The caller holds the lock of the group.
 func (l *Launcher) roll(ctx context.Context, sd serverDir, st state, r rolling, report func(string)) error {
 	before := -1 // the primary
-	for {
+	for begun := false; ; begun = true {
 		due, err := dueMembers(sd, st, r)
-		if err != nil {
+		if err != nil || len(due) == 0 && !begun {
 			return err
 		}
 		next := -1
@@ -60,7 +63,8 @@ func (l *Launcher) roll(ctx context.Context, sd serverDir, st state, r rolling, 
 		if err := ended(ctx); err != nil {
 			return err
 		}
-		report(fmt.Sprintf(r.doing, len(all)-len(due)+1, len(all)))
+		progress := fmt.Sprintf(r.doing, len(all)-len(due)+1, len(all))
+		report(progress)
 		if len(due) == 1 && r.last != nil {
 			if err := r.last(); err != nil {
 				return err
@@ -71,7 +75,7 @@ func (l *Launcher) roll(ctx context.Context, sd serverDir, st state, r rolling, 
 				return err
 			}
 		}
-		if err := l.restartMember(ctx, all[next].dir, r); err != nil {
+		if err := l.restartMember(ctx, all[next].dir, r, progress); err != nil {
 			return err
 		}
 		fault.Point("roll", "member restarted")
@@ -158,7 +162,7 @@ func (l *Launcher) leave(ctx context.Context, m serverDir) error {
 }
 
 // restartMember stops a member, changes what is recorded of it, and returns when it is up.
-func (l *Launcher) restartMember(ctx context.Context, m serverDir, r rolling) error {
+func (l *Launcher) restartMember(ctx context.Context, m serverDir, r rolling, progress string) error {
 	unlock, err := m.lock(ctx)
 	if err != nil {
 		return err
@@ -190,5 +194,10 @@ func (l *Launcher) restartMember(ctx context.Context, m serverDir, r rolling) er
 		return err
 	}
 	defer s.close()
+	if r.works != nil {
+		latest, end := watchWork(m.dir, workInterval, func(string) {}, r.works)
+		defer end()
+		latest(progress)
+	}
 	return l.awaitUp(ctx, m, s, r.limit)
 }

@@ -60,14 +60,14 @@ func (l *Launcher) Upgrade(ctx context.Context, spec launcher.Spec,
 		return launcher.Endpoint{}, err
 	}
 	defer unlock()
-	report, end := watchWork(sd.dir, workInterval, report, works)
-	defer end()
 	if st.Phase != phaseReady && st.Phase != phaseUpgrading {
 		return launcher.Endpoint{}, fmt.Errorf("server %s: it is %s: %w", sd.id, st.Phase, launcher.ErrNotFound)
 	}
 	if st.Group != nil {
-		return l.upgradeGroup(ctx, sd, st, to, report)
+		return l.upgradeGroup(ctx, sd, st, to, report, works)
 	}
+	report, end := watchWork(sd.dir, workInterval, report, works)
+	defer end()
 	of := l.versionOfData(sd, st)
 	switch order := launcher.CompareVersions(to.Version, of); {
 	case st.Flavour != to.Flavour || order < 0:
@@ -346,7 +346,7 @@ func (l *Launcher) upgradeTables(ctx context.Context, sd serverDir, b mysqld.Bin
 
 // Revert implements launcher.Upgrader.
 func (l *Launcher) Revert(ctx context.Context, spec launcher.Spec,
-	report, _ func(progress string)) (launcher.Endpoint, error) {
+	report, works func(progress string)) (launcher.Endpoint, error) {
 	sd, st, unlock, err := l.locked(ctx, spec)
 	if err != nil {
 		return launcher.Endpoint{}, err
@@ -365,7 +365,7 @@ func (l *Launcher) Revert(ctx context.Context, spec launcher.Spec,
 		return launcher.Endpoint{}, fmt.Errorf("server %s: it is %s: %w", sd.id, st.Phase, launcher.ErrNotFound)
 	}
 	if st.Group != nil {
-		return l.revertGroup(ctx, sd, st, report)
+		return l.revertGroup(ctx, sd, st, report, works)
 	}
 	if err := l.ensureUp(ctx, sd, st); err != nil {
 		return launcher.Endpoint{}, err

@@ -15,11 +15,11 @@ import (
 // have it can be replaced by ones with the former version, which is what Revert does. The version of the group is
 // recorded before that point, and decides what a member that is replaced runs.
 func (l *Launcher) upgradeGroup(ctx context.Context, sd serverDir, st state, to mysqld.Binary,
-	report func(string)) (launcher.Endpoint, error) {
+	report, works func(string)) (launcher.Endpoint, error) {
 	if st.Flavour != to.Flavour || launcher.CompareVersions(to.Version, st.Version) < 0 {
 		return launcher.Endpoint{}, noWayBack(sd, st.Flavour, st.Version, to)
 	}
-	err := l.rollVersion(ctx, sd, &st, to.Version, report)
+	err := l.rollVersion(ctx, sd, &st, to.Version, report, works)
 	if err != nil && ctx.Err() == nil {
 		return launcher.Endpoint{}, &launcher.Error{Action: launcher.GiveUp,
 			Err:      fmt.Errorf("server %s: %w", sd.id, err),
@@ -34,8 +34,9 @@ func (l *Launcher) upgradeGroup(ctx context.Context, sd serverDir, st state, to 
 // rollVersion restarts the members that have an earlier version. MySQL upgrades the data as it starts.
 // https://dev.mysql.com/doc/refman/8.4/en/group-replication-upgrade.html
 func (l *Launcher) rollVersion(ctx context.Context, sd serverDir, st *state, version string,
-	report func(string)) error {
+	report, works func(string)) error {
 	return l.roll(ctx, sd, *st, rolling{doing: "Upgrading server %d of %d", limit: dataUpgradeTime,
+		works:  works,
 		due:    func(own state) bool { return launcher.CompareVersions(own.Version, version) < 0 },
 		change: func(own *state) { own.Version = version },
 		last: func() error {
@@ -58,7 +59,7 @@ func noWayBack(sd serverDir, flavour, version string, to mysqld.Binary) error {
 // revertGroup is Revert for a group. If a member with the new version is the primary already, it completes the upgrade
 // instead. It replaces one member at a time, so that the others are a majority.
 func (l *Launcher) revertGroup(ctx context.Context, sd serverDir, st state,
-	report func(string)) (launcher.Endpoint, error) {
+	report, works func(string)) (launcher.Endpoint, error) {
 	end := func(err error) (launcher.Endpoint, error) {
 		return launcher.Endpoint{}, fmt.Errorf("server %s: %w", sd.id, err)
 	}
@@ -90,7 +91,7 @@ func (l *Launcher) revertGroup(ctx context.Context, sd serverDir, st state,
 	if err := sd.saveState(st); err != nil {
 		return end(err)
 	}
-	if err := l.rollVersion(ctx, sd, &st, st.Version, report); err != nil {
+	if err := l.rollVersion(ctx, sd, &st, st.Version, report, works); err != nil {
 		return end(err)
 	}
 	return l.endpoint(sd, st)

@@ -42,12 +42,32 @@ func openOnce(cfg Config, database string) (*sql.DB, error) {
 
 // Exec runs one statement on a new connection.
 func Exec(ctx context.Context, cfg Config, statement string) error {
+	return ExecIf(ctx, cfg, statement, func() error { return nil })
+}
+
+// idleSeconds is shorter than what remains of a task's lease after its last renewal.
+const idleSeconds = 5
+
+// ExecIf is Exec if check returns nil. check is called on an open connection, which the server closes if the statement
+// does not follow soon. So the statement of a broker that was paused after the check, and has lost its lease, fails.
+func ExecIf(ctx context.Context, cfg Config, statement string, check func() error) error {
 	db, err := openOnce(cfg, "")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = db.Close() }() // the statement's outcome is known
-	if _, err := db.ExecContext(ctx, statement); err != nil {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("server %s: %w", cfg.Name, err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := conn.ExecContext(ctx, fmt.Sprintf("SET SESSION wait_timeout = %d", idleSeconds)); err != nil {
+		return fmt.Errorf("server %s: limit a session: %w", cfg.Name, err)
+	}
+	if err := check(); err != nil {
+		return err
+	}
+	if _, err := conn.ExecContext(ctx, statement); err != nil {
 		return fmt.Errorf("server %s: %s: %w", cfg.Name, statement, err)
 	}
 	return nil

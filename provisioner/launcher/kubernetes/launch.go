@@ -57,8 +57,7 @@ func (l *Launcher) imageOf(spec launcher.Spec) (Image, error) {
 	return l.cfg.Images[i], nil
 }
 
-// begin creates the Secret, which records what the server is to be. If another broker was faster, begin returns that
-// broker's Secret.
+// begin creates the Secret, which records what the server is to be.
 func (l *Launcher) begin(ctx context.Context, s *server, spec launcher.Spec, image Image,
 	report func(string)) (*server, error) {
 	report("Creating the server's volume and address")
@@ -85,8 +84,8 @@ func (l *Launcher) begin(ctx context.Context, s *server, spec launcher.Spec, ima
 	s.writeState()
 	fault.Point("launch", "state made")
 	err := l.api.create(ctx, l.api.path(secrets), s.secret, &s.secret)
-	if isConflict(err) {
-		return l.load(ctx, s.id)
+	if isConflict(err) { // another broker was faster, or the response to a first attempt was lost
+		return nil, launcher.NotYet(minPoll, "Waiting for a node")
 	}
 	return s, err
 }
@@ -94,12 +93,17 @@ func (l *Launcher) begin(ctx context.Context, s *server, spec launcher.Spec, ima
 // newState is the state of a new server.
 func (l *Launcher) newState(spec launcher.Spec, image Image) state {
 	st := state{Phase: phaseLaunching, Flavour: image.Flavour, Version: image.Version, Image: image.Name,
-		MemoryMB: spec.MemoryMB, MilliCPU: spec.MilliCPU, StorageMB: spec.StorageMB, ClaimMB: spec.StorageMB,
-		AdminUser: spec.AdminUser, BinaryLogs: spec.BinaryLogs, Class: l.cfg.StorageClass, Placement: spec.Placement}
+		AdminUser: spec.AdminUser, Class: l.cfg.StorageClass, size: sizeOf(spec)}
 	if spec.Placement != nil && spec.Placement.StorageClass != "" {
 		st.Class = spec.Placement.StorageClass
 	}
 	return st
+}
+
+// sizeOf is the size of a new server.
+func sizeOf(spec launcher.Spec) size {
+	return size{MemoryMB: spec.MemoryMB, MilliCPU: spec.MilliCPU, StorageMB: spec.StorageMB, ClaimMB: spec.StorageMB,
+		BinaryLogs: spec.BinaryLogs, Placement: spec.Placement}
 }
 
 // bringUp creates missing objects, and returns an endpoint once the administrator can log in.
@@ -181,13 +185,7 @@ func (l *Launcher) makeObjects(ctx context.Context, s *server) error {
 		}
 	}
 	var set statefulSet
-	var err error
-	if s.state.Host == "" { // the server was never ready, so that no upgrade can have begun
-		err = l.api.apply(ctx, l.api.path(statefulSets, s.name), l.statefulSetOf(s), &set)
-	} else {
-		err = l.applyWork(ctx, s, &set)
-	}
-	if err != nil {
+	if err := l.applyWork(ctx, s, &set); err != nil {
 		return err
 	}
 	fault.Point("launch", "pod ordered")

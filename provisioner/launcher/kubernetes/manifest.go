@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"mysql-broker/provisioner/launcher/mysqld"
@@ -30,7 +31,7 @@ const (
 )
 
 func (l *Launcher) claimOf(s *server) claim {
-	c := claim{APIVersion: "v1", Kind: "PersistentVolumeClaim", Metadata: s.metadata(), Spec: claimSpec{
+	c := claim{APIVersion: "v1", Kind: "PersistentVolumeClaim", Metadata: s.workMetadata(), Spec: claimSpec{
 		AccessModes: []string{"ReadWriteOnce"},
 		Resources:   resources{Requests: map[string]string{storage: fmt.Sprintf("%dMi", s.state.volumeMB())}}}}
 	if s.state.Class != "" {
@@ -52,13 +53,17 @@ func (l *Launcher) serviceOf(s *server) service {
 		PublishNotReadyAddresses: true, Ports: []servicePort{p}}}
 }
 
-// statefulSetOf returns a StatefulSet that restarts no pod when it changes.
+// statefulSetOf returns a StatefulSet that restarts no pod when it changes. While the server is resized, its next pod
+// has the new size.
 func (l *Launcher) statefulSetOf(s *server) statefulSet {
+	resized := *s
+	resized.state.size = s.wanted()
+	s = &resized
 	replicas := 1
 	if s.state.Phase == phaseSuspended {
 		replicas = 0
 	}
-	return statefulSet{APIVersion: "apps/v1", Kind: "StatefulSet", Metadata: s.metadata(), Spec: statefulSetSpec{
+	return statefulSet{APIVersion: "apps/v1", Kind: "StatefulSet", Metadata: s.workMetadata(), Spec: statefulSetSpec{
 		Replicas: replicas, ServiceName: s.name, PodManagementPolicy: "Parallel",
 		UpdateStrategy: map[string]string{"type": "OnDelete"},
 		Selector:       labelSelector{MatchLabels: map[string]string{serverLabel: s.id}},
@@ -144,6 +149,16 @@ func (l *Launcher) podOf(s *server) podSpec {
 // metadata is that of all objects but the Secret.
 func (s *server) metadata() metadata {
 	return metadata{Name: s.name, Labels: s.labels(), Annotations: s.userAnnotations(), OwnerReferences: s.owner()}
+}
+
+// worksAnnotation is the number of the work that an object was applied for. So the object changes even if the work puts
+// its former content back, and a broker that was paused cannot replace it.
+const worksAnnotation = "mysql-broker/works"
+
+func (s *server) workMetadata() metadata {
+	m := s.metadata()
+	m.Annotations[worksAnnotation] = strconv.Itoa(s.state.Works)
+	return m
 }
 
 // affinityOf keeps all other servers of the namespace, including later ones, away from the node of a server that has a

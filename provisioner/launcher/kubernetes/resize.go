@@ -4,20 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"math"
 	"net/http"
 	"reflect"
-	"strconv"
-	"strings"
 	"time"
-
-	"github.com/go-sql-driver/mysql"
 
 	"mysql-broker/provisioner/fault"
 	"mysql-broker/provisioner/launcher"
-	"mysql-broker/provisioner/launcher/mysqld"
-	"mysql-broker/provisioner/mysqladmin"
 )
 
 // Resize implements launcher.Launcher. It resizes the pod in place and sets mysqld's variables by SQL, so sessions stay
@@ -41,61 +33,123 @@ func (l *Launcher) Resize(ctx context.Context, spec launcher.Spec,
 	if s.state.Phase != phaseReady {
 		return launcher.Endpoint{}, fmt.Errorf("server %s: cannot resize what was not launched", s.id)
 	}
-	next := s.state
-	next.MemoryMB, next.MilliCPU, next.StorageMB = spec.MemoryMB, spec.MilliCPU, spec.StorageMB
-	next.BinaryLogs = spec.BinaryLogs
-	next.ClaimMB, next.Placement = max(next.ClaimMB, spec.StorageMB), spec.Placement
-	if reflect.DeepEqual(next, s.state) {
+	next := sizeOf(spec)
+	next.ClaimMB = max(s.state.ClaimMB, spec.StorageMB)
+	begun := s.state.Resize
+	if begun == nil && reflect.DeepEqual(next, s.state.size) {
+		if err := l.changeWork(ctx, s, func(*server) {}); err != nil { // a broker that was paused could begin to resize it
+			return launcher.Endpoint{}, err
+		}
 		return l.bringUp(ctx, s, spec)
 	}
 	report("Changing the server's size")
 	if ctx.Err() != nil { // the report may have found that another has the work now
 		return launcher.Endpoint{}, fmt.Errorf("server %s: %w", s.id, context.Cause(ctx))
 	}
-	if err := l.resizeTo(ctx, s, next, spec); err != nil {
+	if begun == nil || !reflect.DeepEqual(next, begun.size) {
+		if err := l.changeWork(ctx, s, func(s *server) {
+			s.state.Resize = resizeTo(next, begun)
+		}); err != nil {
+			return launcher.Endpoint{}, err
+		}
+		fault.Point("resize", "recorded")
+	}
+	if err := l.resize(ctx, s, spec); err != nil {
 		return launcher.Endpoint{}, err
 	}
 	return l.bringUp(ctx, s, spec)
 }
 
-// resizeTo changes the objects to the state next, and then records that state. All of it can be repeated.
-func (l *Launcher) resizeTo(ctx context.Context, s *server, next state, spec launcher.Spec) error {
-	present := s.state
-	wanted := *s
-	wanted.state = next
-	inPlace := present.sameNodes(next) && present.BinaryLogs == next.BinaryLogs // else mysqld has to restart
-	if next.ClaimMB > present.ClaimMB {
+// resizing is a resize that has begun and not ended.
+type resizing struct {
+	size
+	TriedMB  int    `json:"tried_mb,omitempty"` // the least memory of those that did not end before this one; 0: none
+	Restarts bool   `json:"restarts,omitempty"` // the settings file has changed, and the server needs another pod
+	Pod      string `json:"pod,omitempty"`      // if Restarts: UID of the pod that must end; "" if not known yet
+}
+
+// resizeTo returns a new resize. begun, if any, has not ended, and may have changed anything.
+func resizeTo(next size, begun *resizing) *resizing {
+	if begun == nil {
+		return &resizing{size: next}
+	}
+	tried := begun.MemoryMB
+	if begun.TriedMB > 0 {
+		tried = min(tried, begun.TriedMB)
+	}
+	return &resizing{size: next, TriedMB: tried, Restarts: begun.Restarts}
+}
+
+// resize changes the objects to the size that the Secret says, and then records its end. All of it can be repeated.
+func (l *Launcher) resize(ctx context.Context, s *server, spec launcher.Spec) error {
+	inPlace := false
+	if next := s.state.Resize; !next.Restarts || !reflect.DeepEqual(next.size, s.state.size) {
+		var err error
+		if inPlace, err = l.resizeOnline(ctx, s, spec); err != nil {
+			return err
+		}
+		if err := l.applyWork(ctx, s, nil); err != nil {
+			return err
+		}
+		fault.Point("resize", "template changed")
+		if err := l.changeWork(ctx, s, func(s *server) {
+			s.state.size = s.state.Resize.size
+			s.secret.Data[settingsFile] = settings(s.state)
+			if s.state.Resize.Restarts, s.state.Resize.Pod = !inPlace, ""; inPlace {
+				s.state.Resize = nil
+			}
+		}); err != nil || inPlace {
+			return err
+		}
+		fault.Point("resize", "settings changed")
+	}
+	return l.replacePod(ctx, s)
+}
+
+// resizeOnline changes what can change while the server runs. It returns false if the server has to restart.
+func (l *Launcher) resizeOnline(ctx context.Context, s *server, spec launcher.Spec) (bool, error) {
+	present, next := s.state.size, s.state.Resize
+	inPlace := !next.Restarts && present.sameNodes(next.size) && present.BinaryLogs == next.BinaryLogs
+	if next.ClaimMB > present.ClaimMB || next.TriedMB > 0 {
+		wanted := *s
+		wanted.state.size = next.size
 		online, err := l.growVolume(ctx, &wanted)
 		if err != nil {
-			return err
+			return false, err
 		}
 		inPlace = inPlace && online
 		fault.Point("resize", "volume grown")
 	}
 	if inPlace {
 		var err error
-		if inPlace, err = l.resizeInPlace(ctx, s, next, spec); err != nil {
-			return err
+		if inPlace, err = l.resizeInPlace(ctx, s, spec); err != nil {
+			return false, err
 		}
 	}
 	fault.Point("resize", "pod resized")
-	if err := l.api.apply(ctx, l.api.path(statefulSets, s.name), l.statefulSetOf(&wanted), nil); err != nil {
-		return err
+	return inPlace, nil
+}
+
+// replacePod deletes the pod of before, and returns NotYet.
+func (l *Launcher) replacePod(ctx context.Context, s *server) error {
+	if s.state.Resize.Pod == "" {
+		var p pod
+		err := l.api.get(ctx, l.api.path(pods, s.podName()), &p)
+		if err != nil && !isNotFound(err) {
+			return err
+		}
+		if err == nil { // recorded first, so that a repetition deletes no other one
+			if err := l.changeWork(ctx, s, func(s *server) { s.state.Resize.Pod = p.Metadata.UID }); err != nil {
+				return err
+			}
+		}
 	}
-	fault.Point("resize", "template changed")
-	if err := l.change(ctx, s, func(s *server) {
-		s.state.MemoryMB, s.state.MilliCPU = next.MemoryMB, next.MilliCPU
-		s.state.BinaryLogs = next.BinaryLogs
-		s.state.StorageMB, s.state.ClaimMB, s.state.Placement = next.StorageMB, next.ClaimMB, next.Placement
-		s.secret.Data[settingsFile] = settings(s.state)
-	}); err != nil {
-		return err
+	if old := s.state.Resize.Pod; old != "" {
+		if err := l.deletePod(ctx, s, pod{Metadata: metadata{UID: old}}); err != nil {
+			return err
+		}
 	}
-	if inPlace {
-		return nil
-	}
-	err := l.api.delete(ctx, l.api.path(pods, s.podName()), deleteOptions{})
-	if err != nil && !isNotFound(err) {
+	if err := l.changeWork(ctx, s, func(s *server) { s.state.Resize = nil }); err != nil {
 		return err
 	}
 	return launcher.NotYet(minPoll, "Restarting mysqld with its new size")
@@ -103,7 +157,8 @@ func (l *Launcher) resizeTo(ctx context.Context, s *server, next state, spec lau
 
 // resizeInPlace changes the limits of a running pod and the settings of its mysqld. It returns false if the pod must be
 // replaced: it does not run, or the cluster cannot resize it (before 1.33, and before 1.34 for less memory).
-func (l *Launcher) resizeInPlace(ctx context.Context, s *server, next state, spec launcher.Spec) (bool, error) {
+func (l *Launcher) resizeInPlace(ctx context.Context, s *server, spec launcher.Spec) (bool, error) {
+	next := s.state.Resize
 	var p pod
 	err := l.api.get(ctx, l.api.path(pods, s.podName()), &p)
 	if isNotFound(err) {
@@ -118,138 +173,76 @@ func (l *Launcher) resizeInPlace(ctx context.Context, s *server, next state, spe
 	if p.mysqld().State.Running == nil || p.Metadata.Annotations[workAnnotation] != "" {
 		return false, nil
 	}
-	if next.MemoryMB < s.state.MemoryMB { // mysqld frees the memory before the limit changes
-		if err := l.setGlobals(ctx, s, next, spec); err != nil {
+	less := toMilli(p.mysqld().Resources.Limits[memory]) > toMilli(next.resources().Limits[memory])
+	if less { // mysqld frees the memory before the limit changes
+		if err := l.setGlobals(ctx, s, spec, next.TriedMB > 0); err != nil {
 			return false, err
 		}
 	}
 	if len(p.Spec.Containers) == 1 && !equal(p.Spec.Containers[0].Resources, next.resources()) {
-		var resized pod
-		err := l.api.strategicMerge(ctx, l.api.path(pods, s.podName(), "resize"), podResize(next), &resized)
+		p, err = l.patchPod(ctx, s, p.Metadata.UID, next.size)
 		if isNotFound(err) || isStatus(err, http.StatusMethodNotAllowed) || isStatus(err, http.StatusUnprocessableEntity) {
 			return false, nil
 		}
 		if err != nil {
 			return false, err
 		}
-		p = resized
 	}
-	if err := l.awaitResized(ctx, s, p, next); err != nil {
+	if err := l.awaitResized(ctx, s, p); err != nil {
 		return false, err
 	}
-	if next.MemoryMB > s.state.MemoryMB {
-		if err := l.setGlobals(ctx, s, next, spec); err != nil {
+	if !less {
+		if err := l.setGlobals(ctx, s, spec, 0 < next.TriedMB && next.TriedMB < next.MemoryMB); err != nil {
 			return false, err
 		}
 	}
 	return true, nil
 }
 
+// patchPod changes the limits of that pod. If another broker has continued the work meanwhile, patchPod restores what
+// that one wants: a pod that is as both of them know it has no version that could be a condition.
+func (l *Launcher) patchPod(ctx context.Context, s *server, uid string, to size) (resized pod, err error) {
+	if err := l.expectWork(ctx, s); err != nil {
+		return resized, err
+	}
+	path := l.api.path(pods, s.podName(), "resize")
+	if err := l.api.strategicMerge(ctx, path, podResize(uid, to), &resized); err != nil {
+		return resized, err
+	}
+	now, err := l.find(ctx, s.id)
+	if err != nil {
+		return resized, err
+	}
+	if stale := now.sameWork(s); stale != nil {
+		return resized, errors.Join(stale, l.api.strategicMerge(ctx, path, podResize(uid, now.wanted()), nil))
+	}
+	return resized, nil
+}
+
 // podResize is a patch that changes the resources of mysqld's container, and nothing else of the pod.
 // https://kubernetes.io/docs/tasks/configure-pod-container/resize-container-resources/
-func podResize(st state) any {
+func podResize(uid string, to size) any {
 	type resized struct {
 		Name      string    `json:"name"`
 		Resources resources `json:"resources"`
 	}
-	return map[string]any{"spec": map[string]any{"containers": []resized{{containerName, st.resources()}}}}
+	return map[string]any{"metadata": map[string]string{"uid": uid},
+		"spec": map[string]any{"containers": []resized{{containerName, to.resources()}}}}
 }
 
 // awaitResized returns NotYet until the node has changed the limits. If the node lacks room for too long, it restores
 // the pod's former size.
-func (l *Launcher) awaitResized(ctx context.Context, s *server, p pod, next state) error {
+func (l *Launcher) awaitResized(ctx context.Context, s *server, p pod) error {
 	pending := p.condition("PodResizePending")
 	switch {
 	case pending.Status == "True" && (pending.Reason == "Infeasible" ||
 		!pending.LastTransitionTime.IsZero() && time.Since(pending.LastTransitionTime) > l.cfg.PlaceTimeout):
-		err := l.api.strategicMerge(ctx, l.api.path(pods, s.podName(), "resize"), podResize(s.state), nil)
+		_, err := l.patchPod(ctx, s, p.Metadata.UID, s.state.size)
 		return launcher.NoRoom(errors.Join(fmt.Errorf("server %s: its node has no room: %s", s.id, pending.Message), err))
 	case pending.Status == "True":
 		return launcher.NotYet(time.Second, "Waiting until the server's node has room")
-	case !equal(p.mysqld().Resources, next.resources()):
+	case !equal(p.mysqld().Resources, s.state.Resize.resources()):
 		return launcher.NotYet(minPoll, "Changing the server's memory")
 	}
 	return nil
-}
-
-// equal compares quantities. The API server may write those of the launcher in another form: 1024Mi as 1Gi.
-func equal(a, b resources) bool {
-	same := func(a, b string) bool { return a == b || toMilli(a) == toMilli(b) }
-	return maps.EqualFunc(a.Limits, b.Limits, same) && maps.EqualFunc(a.Requests, b.Requests, same)
-}
-
-// toMilli parses a quantity; it returns -1 for one with an exponent, or that is too large.
-// https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
-func toMilli(quantity string) int64 {
-	unit := int64(1000)
-	for suffix, size := range units {
-		if number, ok := strings.CutSuffix(quantity, suffix); ok {
-			quantity, unit = number, size
-			break
-		}
-	}
-	n, err := strconv.ParseInt(quantity, 10, 64)
-	if err != nil || n > math.MaxInt64/unit {
-		return -1
-	}
-	return n * unit
-}
-
-// units maps each suffix to its thousandths. No suffix is the end of another one.
-var units = map[string]int64{"m": 1, "k": 1e6, "M": 1e9, "G": 1e12, "T": 1e15, "P": 1e18,
-	"Ki": 1000 << 10, "Mi": 1000 << 20, "Gi": 1000 << 30, "Ti": 1000 << 40, "Pi": 1000 << 50}
-
-// Errors of MySQL and MariaDB for a variable that this version does not have, or that can only be set at the start.
-const (
-	unknownVariable  = 1193 // ER_UNKNOWN_SYSTEM_VARIABLE
-	readOnlyVariable = 1238 // ER_INCORRECT_GLOBAL_LOCAL_VAR
-
-	// ER_WRONG_USAGE: MariaDB still changes the size of its redo log, for a broker that was killed meanwhile.
-	changeInProgress = 1221
-)
-
-// setGlobals sets the variables that differ between two sizes. Variables that can only be set at the start keep their
-// values until then. It returns NotYet while an earlier change of one of them is in progress.
-func (l *Launcher) setGlobals(ctx context.Context, s *server, next state, spec launcher.Spec) error {
-	ctx, cancel := context.WithTimeout(ctx, setTime)
-	defer cancel()
-	for _, statement := range changedGlobals(s.state, next) {
-		err := mysqladmin.Exec(ctx, adminLogin(s, spec), statement)
-		if refused, ok := errors.AsType[*mysql.MySQLError](err); ok {
-			switch refused.Number {
-			case unknownVariable, readOnlyVariable:
-				continue
-			case changeInProgress:
-				return launcher.NotYet(minPoll, "Changing the server's memory")
-			}
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-const setTime = 30 * time.Second // for all statements
-
-// changedGlobals returns the statements that change a server's settings from one state to another. The options
-// maximum-… limit what sessions may set, and are not variables.
-func changedGlobals(from, to state) (statements []string) {
-	before := map[string]bool{}
-	for _, line := range mysqld.Settings(from.Flavour, from.MemoryMB, 0, from.BinaryLogs) {
-		before[line] = true
-	}
-	for _, line := range mysqld.Settings(to.Flavour, to.MemoryMB, 0, to.BinaryLogs) {
-		name, value, _ := strings.Cut(strings.TrimPrefix(line, "loose-"), "=")
-		if before[line] || strings.HasPrefix(name, "maximum-") {
-			continue
-		}
-		if number, ok := strings.CutSuffix(value, "M"); ok {
-			if n, err := strconv.Atoi(number); err == nil {
-				value = strconv.Itoa(n << 20)
-			}
-		}
-		statements = append(statements, fmt.Sprintf("SET GLOBAL %s = %s", strings.ReplaceAll(name, "-", "_"), value))
-	}
-	return statements
 }

@@ -22,21 +22,20 @@ const (
 
 // state is the desired state of a server, and the address in its bindings.
 type state struct {
-	Phase     phase  `json:"phase"`
-	Flavour   string `json:"flavour"`
-	Version   string `json:"version,omitempty"` // that the data are of; see Launcher.versionOf
-	Image     string `json:"image"`
-	MemoryMB  int    `json:"memory_mb"`
-	MilliCPU  int    `json:"milli_cpu,omitempty"`
-	StorageMB int    `json:"storage_mb"`
-	ClaimMB   int    `json:"claim_mb"`                // the size of the claim, which cannot shrink
-	Class     string `json:"storage_class,omitempty"` // of the claim, which cannot change; "" for the cluster's default
+	Phase   phase  `json:"phase"`
+	Flavour string `json:"flavour"`
+	Version string `json:"version,omitempty"` // that the data are of; see Launcher.versionOf
+	Image   string `json:"image"`
+	Class   string `json:"storage_class,omitempty"` // of the claim, which cannot change; "" for the cluster's default
 
-	BinaryLogs bool `json:"binary_logs,omitempty"`
+	size
 
-	Placement *plan.Placement `json:"placement,omitempty"`
+	Upgrade *upgrade  `json:"upgrade,omitempty"` // only in phaseUpgrading
+	Resize  *resizing `json:"resize,omitempty"`  // nil unless a resize has begun and not ended
 
-	Upgrade *upgrade `json:"upgrade,omitempty"` // only in phaseUpgrading
+	// Works counts the upgrades, resizes, suspensions and the like that have begun. It shows a broker that was paused that
+	// another one has continued, even if that one has put everything back.
+	Works int `json:"works,omitempty"`
 
 	AdminUser string `json:"admin_user"`
 
@@ -44,6 +43,16 @@ type state struct {
 	Port      int    `json:"port,omitempty"`
 	AdminHost string `json:"admin_host,omitempty"`
 	AdminPort int    `json:"admin_port,omitempty"`
+}
+
+// size is what a plan gives a server.
+type size struct {
+	MemoryMB   int             `json:"memory_mb"`
+	MilliCPU   int             `json:"milli_cpu,omitempty"`
+	StorageMB  int             `json:"storage_mb"`
+	ClaimMB    int             `json:"claim_mb"` // the size of the claim, which cannot shrink
+	BinaryLogs bool            `json:"binary_logs,omitempty"`
+	Placement  *plan.Placement `json:"placement,omitempty"`
 }
 
 // server is a server and its Secret.
@@ -75,21 +84,29 @@ func (s *server) writeState() {
 }
 
 // placement is the zero value where the plan says nothing.
-func (st state) placement() plan.Placement {
-	if st.Placement == nil {
+func (z size) placement() plan.Placement {
+	if z.Placement == nil {
 		return plan.Placement{}
 	}
-	return *st.Placement
+	return *z.Placement
 }
 
-// sameNodes reports whether a server of one state may stay on the node of the other: labels and the like may differ.
-func (st state) sameNodes(other state) bool {
-	a, b := st.placement(), other.placement()
+// sameNodes reports whether a server of one size may stay on the node of the other: labels and the like may differ.
+func (z size) sameNodes(other size) bool {
+	a, b := z.placement(), other.placement()
 	return a.OwnNode == b.OwnNode && slices.Equal(a.Tolerations, b.Tolerations)
 }
 
+// wanted is the size that the server is to have.
+func (s *server) wanted() size {
+	if s.state.Resize != nil {
+		return s.state.Resize.size
+	}
+	return s.state.size
+}
+
 // volumeMB is the size that the claim is to have.
-func (st state) volumeMB() int { return max(st.ClaimMB, st.StorageMB) }
+func (z size) volumeMB() int { return max(z.ClaimMB, z.StorageMB) }
 
 func (s *server) kept() bool { return s.secret.Metadata.Annotations[keptAnnotation] != "" }
 
@@ -107,11 +124,11 @@ func (s *server) owner() []ownerReference {
 }
 
 // resources returns the requests and limits of the plan.
-func (st state) resources() resources {
-	memory := fmt.Sprintf("%dMi", st.MemoryMB)
-	r := resources{Requests: map[string]string{"memory": memory}, Limits: map[string]string{"memory": memory}}
-	if st.MilliCPU > 0 {
-		cpu := fmt.Sprintf("%dm", st.MilliCPU)
+func (z size) resources() resources {
+	bytes := fmt.Sprintf("%dMi", z.MemoryMB)
+	r := resources{Requests: map[string]string{memory: bytes}, Limits: map[string]string{memory: bytes}}
+	if z.MilliCPU > 0 {
+		cpu := fmt.Sprintf("%dm", z.MilliCPU)
 		r.Requests["cpu"], r.Limits["cpu"] = cpu, cpu
 	}
 	return r

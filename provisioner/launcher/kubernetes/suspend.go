@@ -22,7 +22,7 @@ func (l *Launcher) Suspend(ctx context.Context, id string) (err error) {
 		return err
 	}
 	if s.state.Phase == phaseReady {
-		if err := l.change(ctx, s, func(s *server) { s.state.Phase = phaseSuspended }); err != nil {
+		if err := l.changeWork(ctx, s, func(s *server) { s.state.Phase = phaseSuspended }); err != nil {
 			return err
 		}
 		fault.Point("suspend", "recorded")
@@ -32,7 +32,7 @@ func (l *Launcher) Suspend(ctx context.Context, id string) (err error) {
 
 // stopPod returns NotYet until a suspended server has no pod.
 func (l *Launcher) stopPod(ctx context.Context, s *server) error {
-	if err := l.api.apply(ctx, l.api.path(statefulSets, s.name), l.statefulSetOf(s), nil); err != nil {
+	if err := l.applyWork(ctx, s, nil); err != nil {
 		return err
 	}
 	l.up.Delete(s.id)
@@ -52,8 +52,8 @@ func (l *Launcher) resume(ctx context.Context, s *server, spec launcher.Spec) er
 	if err := l.stopPod(ctx, s); err != nil { // a Suspend may have been cut off
 		return err
 	}
-	return l.change(ctx, s, func(s *server) {
-		s.state.Phase = phaseReady
+	return l.changeWork(ctx, s, func(s *server) {
+		s.state.Phase, s.state.Resize = phaseReady, nil
 		s.state.MemoryMB, s.state.MilliCPU, s.state.StorageMB = spec.MemoryMB, spec.MilliCPU, spec.StorageMB
 		s.state.BinaryLogs = spec.BinaryLogs
 		s.secret.Data[settingsFile] = settings(s.state)

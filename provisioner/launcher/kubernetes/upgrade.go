@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -91,9 +90,9 @@ func (l *Launcher) Upgrade(ctx context.Context, spec launcher.Spec,
 		if ctx.Err() != nil { // the report may have found that another has the work now
 			return launcher.Endpoint{}, fmt.Errorf("server %s: %w", s.id, context.Cause(ctx))
 		}
-		if err := l.changeWork(ctx, s, func(st *state) {
-			st.Phase, st.Version = phaseUpgrading, of.Version
-			st.Upgrade = &upgrade{ID: strings.ToLower(rand.Text()[:8]), Version: to.Version, Image: image.Name}
+		if err := l.changeWork(ctx, s, func(s *server) {
+			s.state.Phase, s.state.Version = phaseUpgrading, of.Version
+			s.state.Upgrade = &upgrade{ID: strings.ToLower(rand.Text()[:8]), Version: to.Version, Image: image.Name}
 		}); err != nil {
 			return launcher.Endpoint{}, err
 		}
@@ -132,8 +131,8 @@ func (l *Launcher) upgradeData(ctx context.Context, s *server, of launcher.Versi
 		return err
 	}
 	fault.Point("upgrade", "compared")
-	return l.changeWork(ctx, s, func(st *state) {
-		st.Phase, st.Version, st.Image, st.Upgrade = phaseReady, u.Version, u.Image, nil
+	return l.changeWork(ctx, s, func(s *server) {
+		s.state.Phase, s.state.Version, s.state.Image, s.state.Upgrade = phaseReady, u.Version, u.Image, nil
 	})
 }
 
@@ -145,11 +144,17 @@ func (l *Launcher) Revert(ctx context.Context, spec launcher.Spec,
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
-	if s.state.Phase == phaseUpgrading {
+	reverts := s.state.Phase == phaseUpgrading
+	if reverts {
 		report("Putting the data of before back")
 	}
 	if ctx.Err() != nil {
 		return launcher.Endpoint{}, fmt.Errorf("server %s: %w", s.id, context.Cause(ctx))
+	}
+	if !reverts { // else a broker that was paused could begin the upgrade
+		if err := l.changeWork(ctx, s, func(*server) {}); err != nil {
+			return launcher.Endpoint{}, err
+		}
 	}
 	if err := l.abandonUpgrade(ctx, s, works); err != nil {
 		return launcher.Endpoint{}, err
@@ -166,7 +171,7 @@ func (l *Launcher) abandonUpgrade(ctx context.Context, s *server, works func(str
 	if !s.state.Upgrade.Reverts {
 		reverts := *s.state.Upgrade
 		reverts.Reverts = true
-		if err := l.changeWork(ctx, s, func(st *state) { st.Upgrade = &reverts }); err != nil {
+		if err := l.changeWork(ctx, s, func(s *server) { s.state.Upgrade = &reverts }); err != nil {
 			return err
 		}
 	}
@@ -174,60 +179,7 @@ func (l *Launcher) abandonUpgrade(ctx context.Context, s *server, works func(str
 		return err
 	}
 	fault.Point("revert", "restored")
-	return l.changeWork(ctx, s, func(st *state) { st.Phase, st.Upgrade = phaseReady, nil })
-}
-
-// changeWork changes a server's state unless another broker has begun, reverted or ended an upgrade since s was read.
-func (l *Launcher) changeWork(ctx context.Context, s *server, change func(*state)) error {
-	known, err := s.state, error(nil)
-	changed := l.change(ctx, s, func(s *server) {
-		if err = s.sameWork(known); err == nil {
-			change(&s.state)
-		}
-	})
-	if changed != nil {
-		return changed
-	}
-	return err
-}
-
-func (s *server) sameWork(known state) error {
-	now := s.state
-	if now.Phase != known.Phase || now.Version != known.Version || !reflect.DeepEqual(now.Upgrade, known.Upgrade) {
-		return fmt.Errorf("server %s: another broker has continued its upgrade: it is %s", s.id, now.Phase)
-	}
-	return nil
-}
-
-// expectWork returns an error if another broker has begun, reverted or ended an upgrade since s was read.
-func (l *Launcher) expectWork(ctx context.Context, s *server) error {
-	now, err := l.find(ctx, s.id)
-	if err != nil {
-		return err
-	}
-	return now.sameWork(s.state)
-}
-
-// applyWork applies the StatefulSet, unless another broker has continued the upgrade since s was read. That broker's
-// template must not be replaced by an older one, so the StatefulSet must be as it was before the Secret was read again.
-// into, which may be nil, gets the StatefulSet.
-func (l *Launcher) applyWork(ctx context.Context, s *server, into any) error {
-	path := l.api.path(statefulSets, s.name)
-	var known statefulSet
-	err := l.api.merge(ctx, path, struct{}{}, &known) // changes nothing; the broker has no right to get StatefulSets
-	if err != nil && !isNotFound(err) {
-		return err
-	}
-	if err := l.expectWork(ctx, s); err != nil {
-		return err
-	}
-	set := l.statefulSetOf(s)
-	set.Metadata.ResourceVersion = known.Metadata.ResourceVersion
-	err = l.api.apply(ctx, path, set, into)
-	if isConflict(err) { // also if the cluster has reported on its pod
-		return launcher.NotYet(minPoll, "Waiting for the server's pod")
-	}
-	return err
+	return l.changeWork(ctx, s, func(s *server) { s.state.Phase, s.state.Upgrade = phaseReady, nil })
 }
 
 // workError says why the pod's work failed.
@@ -358,19 +310,6 @@ func (l *Launcher) endPod(ctx context.Context, s *server, p pod) error {
 		return err
 	}
 	return launcher.NotYet(minPoll, "Starting the server")
-}
-
-// deletePod deletes that pod, and no later one of its name, unless another broker has continued the upgrade.
-func (l *Launcher) deletePod(ctx context.Context, s *server, p pod) error {
-	if err := l.expectWork(ctx, s); err != nil {
-		return err
-	}
-	err := l.api.delete(ctx, l.api.path(pods, s.podName()),
-		deleteOptions{Preconditions: &preconditions{UID: p.Metadata.UID}})
-	if isNotFound(err) || isConflict(err) {
-		return nil
-	}
-	return err
 }
 
 func (s *server) copyName() string { return s.name + "-before" }

@@ -151,7 +151,7 @@ exec /bin/sync "$@"
 		_, _, err := finish(t, func(ctx context.Context) (launcher.Endpoint, error) {
 			return paused.Revert(ctx, spec, ignore, ignore)
 		})
-		if err == nil || !strings.Contains(err.Error(), "another broker has continued its upgrade") {
+		if err == nil || !strings.Contains(err.Error(), "another broker has continued its work") {
 			t.Errorf("a broker that was paused ends the upgrade of another one: %v", err)
 		}
 		succeeds("revert", revert)

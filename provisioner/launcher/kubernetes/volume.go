@@ -9,6 +9,7 @@ import (
 )
 
 const (
+	memory  = "memory"  // the resource of a pod
 	storage = "storage" // the resource of a claim
 
 	// offlineAfter is how long a node may take to enlarge the file system of a mounted volume. After that, the volume's
@@ -19,7 +20,7 @@ const (
 )
 
 // applyClaim creates or enlarges the claim of a server. A claim cannot shrink, so one that is larger already, from a
-// resize that failed later, keeps its size.
+// resize that failed later, keeps its size. It is left alone if another broker has continued the work.
 func (l *Launcher) applyClaim(ctx context.Context, s *server) (c claim, err error) {
 	wanted := l.claimOf(s)
 	if s.state.Phase != phaseLaunching {
@@ -31,8 +32,16 @@ func (l *Launcher) applyClaim(ctx context.Context, s *server) (c claim, err erro
 		if now := present.Spec.Resources; toMilli(now.Requests[storage]) > toMilli(wanted.Spec.Resources.Requests[storage]) {
 			wanted.Spec.Resources = now
 		}
+		wanted.Metadata.ResourceVersion = present.Metadata.ResourceVersion
+		if err := l.expectWork(ctx, s); err != nil {
+			return c, err
+		}
 	}
-	return c, l.api.apply(ctx, l.api.path(claims, s.name), wanted, &c)
+	err = l.api.apply(ctx, l.api.path(claims, s.name), wanted, &c)
+	if isConflict(err) { // also if the cluster has reported on its volume
+		return c, launcher.NotYet(minPoll, "Waiting for the server's volume")
+	}
+	return c, err
 }
 
 // growVolume enlarges the claim of a server, and returns NotYet until its volume has that size. online is false if the

@@ -1,0 +1,114 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"mysql-broker/provisioner/launcher"
+)
+
+// A broker that was paused may continue after another one has finished or undone its work. What it does then must
+// change nothing. So all work begins with a change of the Secret. A broker that begins, continues or ends work changes
+// other objects only if they and, after that, the Secret are as it knows them.
+
+// errStale is what a call of a broker that was paused ends with.
+var errStale = errors.New("another broker has continued its work")
+
+// sameWork returns an error if another broker has begun or ended some work on a server that was read before.
+func (s *server) sameWork(known *server) error {
+	if s.state.Works == known.state.Works && s.secret.Metadata.UID == known.secret.Metadata.UID {
+		return nil
+	}
+	return fmt.Errorf("server %s: %w: it is %s", s.id, errStale, s.state.Phase)
+}
+
+// changeWork begins, continues or ends some work on a server: it changes the server's Secret unless another broker has
+// done so since s was read.
+func (l *Launcher) changeWork(ctx context.Context, s *server, change func(*server)) error {
+	known, err := *s, error(nil)
+	var sent string
+	changed := l.change(ctx, s, func(s *server) {
+		if sent != "" && s.secret.Metadata.Annotations[stateAnnotation] == sent {
+			return // it was changed before, and the response was lost
+		}
+		if err = s.sameWork(&known); err == nil {
+			change(s)
+			s.state.Works = known.state.Works + 1
+			s.writeState()
+			sent = s.secret.Metadata.Annotations[stateAnnotation]
+		}
+	})
+	if changed != nil {
+		return changed
+	}
+	return err
+}
+
+// expectWork returns an error if another broker has begun or ended some work since s was read.
+func (l *Launcher) expectWork(ctx context.Context, s *server) error {
+	now, err := l.find(ctx, s.id)
+	if err != nil {
+		return err
+	}
+	return now.sameWork(s)
+}
+
+// applyWork applies the StatefulSet, unless another broker has continued the work since s was read. That broker's
+// template must not be replaced by an older one, so the StatefulSet must be as it was before the Secret was read again.
+// into, which may be nil, gets the StatefulSet.
+func (l *Launcher) applyWork(ctx context.Context, s *server, into any) error {
+	path := l.api.path(statefulSets, s.name)
+	var known statefulSet
+	if s.state.Host != "" { // else the server was never ready, and usually has none
+		err := l.api.merge(ctx, path, struct{}{}, &known) // changes nothing; the broker has no right to get StatefulSets
+		if err != nil && !isNotFound(err) {
+			return err
+		}
+		if err := l.expectWork(ctx, s); err != nil {
+			return err
+		}
+	}
+	set := l.statefulSetOf(s)
+	set.Metadata.ResourceVersion = known.Metadata.ResourceVersion
+	err := l.api.apply(ctx, path, set, into)
+	if isConflict(err) { // also if the cluster has reported on its pod
+		return launcher.NotYet(minPoll, "Waiting for the server's pod")
+	}
+	if err != nil || set.Metadata.ResourceVersion != "" {
+		return err
+	}
+	return l.mendWork(ctx, s)
+}
+
+// mendWork is called after the StatefulSet was applied without a condition, as none holds for an object that is
+// created. If another broker has continued the work meanwhile, mendWork applies what that one wants.
+func (l *Launcher) mendWork(ctx context.Context, s *server) error {
+	for {
+		now, err := l.find(ctx, s.id)
+		if err != nil {
+			return err
+		}
+		stale := now.sameWork(s)
+		if stale == nil {
+			return nil
+		}
+		err = l.applyWork(ctx, now, nil)
+		if _, again := errors.AsType[*launcher.Error](err); !again || ctx.Err() != nil {
+			return errors.Join(stale, err)
+		}
+	}
+}
+
+// deletePod deletes that pod, and no later one of its name, unless another broker has continued the upgrade.
+func (l *Launcher) deletePod(ctx context.Context, s *server, p pod) error {
+	if err := l.expectWork(ctx, s); err != nil {
+		return err
+	}
+	err := l.api.delete(ctx, l.api.path(pods, s.podName()),
+		deleteOptions{Preconditions: &preconditions{UID: p.Metadata.UID}})
+	if isNotFound(err) || isConflict(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,48 @@
+package mysqladmin_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/provisioner/plan"
+)
+
+// A statement is sent only if the check succeeds, and soon enough after it.
+func TestExecIf(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		a := f.account(plan.ReadWrite)
+		f.must(f.session.CreateAccount(t.Context(), a))
+		cfg := f.config
+		cfg.User, cfg.Password = a.Name, a.Password
+		create := func(table string, check func() error) error {
+			return mysqladmin.ExecIf(t.Context(), cfg, "CREATE TABLE "+f.database+"."+table+" (n INT PRIMARY KEY)", check)
+		}
+		f.must(create("soon", func() error { return nil }))
+		lost := errors.New("lease lost")
+		if err := create("never", func() error { return lost }); !errors.Is(err, lost) {
+			t.Errorf("the check failed, and the statement: %v", err)
+		}
+		err := create("late", func() error {
+			for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+				var sessions int
+				f.must(f.root.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM information_schema.processlist WHERE user = ?",
+					a.Name).Scan(&sessions))
+				if sessions == 0 {
+					return nil
+				}
+			}
+			return errors.New("the server did not close the session")
+		})
+		if err == nil {
+			t.Error("a statement was carried out long after its check")
+		}
+		var tables string
+		f.must(f.root.QueryRowContext(t.Context(), "SELECT GROUP_CONCAT(table_name) FROM information_schema.tables "+
+			"WHERE table_schema = ?", f.database).Scan(&tables))
+		if tables != "soon" {
+			t.Errorf("there are tables %s, want soon", tables)
+		}
+	})
+}

@@ -160,12 +160,13 @@ func (k *Keeper) verifyDedicated(ctx context.Context, l fleet.Launcher) error {
 	return err
 }
 
-func (k *Keeper) compareDedicated(ctx context.Context, l fleet.Launcher) (note, error) {
-	n, err := readNote(ctx, l, k.identity)
+// compareDedicated also returns the note that it has read.
+func (k *Keeper) compareDedicated(ctx context.Context, l fleet.Launcher) (content []byte, err error) {
+	n, content, err := readNote[position](ctx, l, k.identity)
 	if err != nil {
-		return n, err
+		return nil, err
 	}
-	return n, k.compare(ctx, "the launcher's directory", n.TaskID, n.TaskAt)
+	return content, k.compare(ctx, "the launcher's directory", n.TaskID, n.TaskAt)
 }
 
 // keepTasks is less than the time for which ended tasks are kept.

@@ -112,23 +112,29 @@ func sameDay(a, b time.Time) bool {
 
 // note is the mark that a launcher stores.
 type note struct {
-	TaskID    int64                `json:"task_id"`
-	TaskAt    time.Time            `json:"task_at"`
+	position
 	Instances []store.InstanceCopy `json:"instances"`
+}
+
+// position is what a comparison needs of a note. With thousands of instances, the rest takes much memory.
+type position struct {
+	TaskID int64     `json:"task_id"`
+	TaskAt time.Time `json:"task_at"`
 }
 
 func noteName(identity string) string { return "mark-" + identity }
 
-// readNote returns the zero note if there is none.
-func readNote(ctx context.Context, l fleet.Launcher, identity string) (n note, err error) {
-	content, err := l.ReadNote(ctx, noteName(identity))
+// readNote reads all of a note, or its position. It returns the zero value if there is none.
+func readNote[T note | position](ctx context.Context, l fleet.Launcher,
+	identity string) (n T, content []byte, err error) {
+	content, err = l.ReadNote(ctx, noteName(identity))
 	if err != nil || content == nil {
-		return n, err
+		return n, nil, err
 	}
 	if err := json.Unmarshal(content, &n); err != nil {
-		return n, fmt.Errorf("the launcher's note %s: %w", noteName(identity), err)
+		return n, nil, fmt.Errorf("the launcher's note %s: %w", noteName(identity), err)
 	}
-	return n, nil
+	return n, content, nil
 }
 
 // writeDedicated writes to the launchers.
@@ -146,7 +152,7 @@ func (k *Keeper) writeNote(ctx context.Context, l fleet.Launcher, m store.Mark) 
 	if err != nil {
 		return err
 	}
-	n := note{TaskID: m.TaskID, TaskAt: m.TaskAt.UTC()}
+	n := note{position: position{m.TaskID, m.TaskAt.UTC()}}
 	err = k.Store.EachCopy(ctx, store.DedicatedServers, func(some []store.InstanceCopy) error {
 		for _, i := range some {
 			if i.Launcher == l.Name {
@@ -171,9 +177,8 @@ func (k *Keeper) writeNote(ctx context.Context, l fleet.Launcher, m store.Mark) 
 	if err != nil {
 		return err
 	}
-	unchanged, err := json.Marshal(before)
-	if err != nil || bytes.Equal(content, unchanged) {
-		return err
+	if bytes.Equal(content, before) {
+		return nil
 	}
 	return l.WriteNote(ctx, noteName(k.identity), content)
 }
@@ -205,7 +210,7 @@ func ReadShared(ctx context.Context, server *shared.Server, identity string) (r 
 
 // ReadDedicated reads the mark of a launcher.
 func ReadDedicated(ctx context.Context, l fleet.Launcher, identity string) (Record, error) {
-	n, err := readNote(ctx, l, identity)
+	n, _, err := readNote[note](ctx, l, identity)
 	return Record{TaskID: n.TaskID, Found: n.TaskID > 0, Instances: n.Instances}, err
 }
 
@@ -217,11 +222,11 @@ func RestartShared(ctx context.Context, server *shared.Server, m store.Mark) err
 
 // RestartDedicated is RestartShared for a launcher.
 func RestartDedicated(ctx context.Context, l fleet.Launcher, m store.Mark) error {
-	n, err := readNote(ctx, l, m.Identity)
+	n, _, err := readNote[note](ctx, l, m.Identity)
 	if err != nil {
 		return err
 	}
-	n.TaskID, n.TaskAt = m.TaskID, m.TaskAt.UTC()
+	n.position = position{m.TaskID, m.TaskAt.UTC()}
 	content, err := json.Marshal(n)
 	if err != nil {
 		return err

@@ -72,6 +72,7 @@ func TestManifestsEnvironment(t *testing.T) {
 	// Those of bound services:
 	env["DATABASE_URL"] = "postgres://broker@127.0.0.1/broker"
 	env["MYSQL_SERVERS"] = `[{"name":"shared-1","uri":"mysql://mysql_broker:PASSWORD@127.0.0.1:3306/"}]`
+	env["LAUNCHER_NAMESPACE"], env["LAUNCHER_API"], env["LAUNCHER_API_TOKEN"] = "mysql-servers", "https://127.0.0.1:6443", "token"
 	if _, err := config.FromEnvironment(func(name string) string { return env[name] }); err != nil {
 		t.Error(err)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 
@@ -54,19 +55,11 @@ age_seconds, repairable, to_do, done and error, and compared, the number of obje
 				return err
 			}
 			return app.WithDoctor(cmd.Context(), cfg, c, newLogger(cfg.LogLevel), func(d *doctor.Doctor) error {
-				report, err := d.Examine(cmd.Context())
+				compared, lines, err := diagnose(cmd.Context(), d, repair)
+				if err == nil {
+					err = show(cmd.OutOrStdout(), compared, lines, asJSON)
+				}
 				if err != nil {
-					return err
-				}
-				lines := make([]diagnosis, len(report.Findings))
-				for i, f := range report.Findings {
-					lines[i] = newDiagnosis(f)
-					if repair && f.Repairable {
-						done, err := d.Repair(cmd.Context(), f)
-						lines[i].repaired(done, err)
-					}
-				}
-				if err := show(cmd.OutOrStdout(), report.Compared, lines, asJSON); err != nil {
 					return err
 				}
 				return remaining(lines)
@@ -78,6 +71,23 @@ age_seconds, repairable, to_do, done and error, and compared, the number of obje
 	return describe(command, `  0    nothing was found, or everything was repaired; limited and unrecorded do not count
   1    something remains, or the examination failed; standard error says which
 `+exitConfiguration, serversEnvironment)
+}
+
+// diagnose returns what the doctor finds. With repair, it first repairs what can be repaired.
+func diagnose(ctx context.Context, d *doctor.Doctor, repair bool) (doctor.Compared, []diagnosis, error) {
+	report, err := d.Examine(ctx)
+	if err != nil {
+		return report.Compared, nil, err
+	}
+	lines := make([]diagnosis, len(report.Findings))
+	for i, f := range report.Findings {
+		lines[i] = newDiagnosis(f)
+		if repair && f.Repairable {
+			done, err := d.Repair(ctx, f)
+			lines[i].repaired(done, err)
+		}
+	}
+	return report.Compared, lines, nil
 }
 
 // diagnosis is a finding for output, and its repair.

@@ -44,14 +44,8 @@ account, server, created_at and, with --apply, result: changed, or why not.`,
 				if err := c.checkServer(ctx, q.Server); err != nil {
 					return err
 				}
-				if q.InstanceID != "" {
-					_, err := c.store.Instance(ctx, q.InstanceID)
-					if errors.Is(err, store.ErrNotFound) { // nobody may take a typing error for the end of a leak
-						return fmt.Errorf("there is no service instance %q", q.InstanceID)
-					}
-					if err != nil {
-						return fmt.Errorf("read the instance: %w", err)
-					}
+				if err := c.checkInstance(ctx, q.InstanceID); err != nil {
+					return err
 				}
 				q.State, q.Before = store.Ready, before.Time
 				columns := []string{"instance", "binding", "plan", "app", "role", "account", "server", "age"}
@@ -76,6 +70,22 @@ account, server, created_at and, with --apply, result: changed, or why not.`,
 	return describe(command, `  0    the bindings are listed or, with --apply, all have new passwords
   1    some have not, an argument is wrong, or PostgreSQL cannot be reached; the output and standard error say which
 `+exitConfiguration, recordedEnvironment)
+}
+
+// checkInstance returns an error if there is no such instance: nobody may take a typing error for the end of a leak.
+// "" stands for all instances.
+func (c *console) checkInstance(ctx context.Context, id string) error {
+	if id == "" {
+		return nil
+	}
+	_, err := c.store.Instance(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return fmt.Errorf("there is no service instance %q", id)
+	}
+	if err != nil {
+		return fmt.Errorf("read the instance: %w", err)
+	}
+	return nil
 }
 
 // rotatedDocument is a row of the output of --json.

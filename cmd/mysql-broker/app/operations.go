@@ -33,8 +33,7 @@ func (a *App) startOperations(context.Context) (ending, error) {
 	if vault == nil && len(provisioner.BackupSchedules(a.catalog.Plans())) > 0 {
 		a.log.Warn("plans have backup_every_hours, and no object store is configured: this broker takes no backups")
 	}
-	a.registry.MustRegister(newStateCollector(a.store, a.shared, a.catalog.Plans(), a.catalog.Limits(),
-		a.cfg.KeepMoved, vault != nil, a.log))
+	a.registry.MustRegister(a.newStateCollector(vault != nil))
 	if a.credHub, err = a.cfg.CredHub.Open(); err != nil {
 		return ending{}, err
 	}

@@ -137,12 +137,12 @@ var (
 		[]string{"server"}, nil)
 )
 
-func newStateCollector(s *store.Store, servers *shared.Servers, plans plan.Set, limits plan.Limits,
-	keepMoved time.Duration, backsUp bool, log *slog.Logger) prometheus.Collector {
-	c := &stateCollector{store: s, totals: counter[store.Counts]{count: s.Counts},
-		bound:         counter[[]store.BindingCount]{count: s.BindingCounts},
-		organizations: counter[[]store.OrganizationCount]{count: s.OrganizationCounts}, shared: servers, plans: plans,
-		names: planNames(plans), limits: limits, keepMoved: keepMoved, backsUp: backsUp, log: log}
+func (a *App) newStateCollector(backsUp bool) prometheus.Collector {
+	c := &stateCollector{store: a.store, totals: counter[store.Counts]{count: a.store.Counts},
+		bound:         counter[[]store.BindingCount]{count: a.store.BindingCounts},
+		organizations: counter[[]store.OrganizationCount]{count: a.store.OrganizationCounts}, shared: a.shared,
+		plans: a.catalog.Plans(), names: planNames(a.catalog.Plans()), limits: a.catalog.Limits(),
+		keepMoved: a.cfg.KeepMoved, backsUp: backsUp, log: a.log}
 	return prometheus.CollectorFunc(c.collect)
 }
 

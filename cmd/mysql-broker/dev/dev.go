@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -166,8 +167,10 @@ func startBroker(ctx context.Context, cfg Config, in surroundings, c *catalog.Ca
 	if err := writeClientConfig(filepath.Join(in.dir, "client.json"), urlOf(broker), in.secrets); err != nil {
 		return nil, err
 	}
-	return broker, writeEnvironment(in.dir, cfg.CatalogPath, in.postgresURL, in.secrets.Keyset, in.shared, backups,
-		dedicated)
+	variables := map[string]string{"DATABASE_URL": in.postgresURL, "ENCRYPTION_KEYSET": in.secrets.Keyset,
+		"BACKUP_STORE": "file://" + backups}
+	maps.Copy(variables, dedicated)
+	return broker, writeEnvironment(in.dir, cfg.CatalogPath, in.shared, variables)
 }
 
 func urlOf(broker *app.App) string { return fmt.Sprintf("http://127.0.0.1:%d", broker.Port()) }

@@ -50,9 +50,9 @@ func Environment() (getenv func(string) string, file string, err error) {
 	return func(name string) string { return cmp.Or(os.Getenv(name), variables[name]) }, file, nil
 }
 
-// writeEnvironment leaves for Environment, and for shells to source, what commands need to find this broker's servers.
-func writeEnvironment(dir, catalogPath, postgresURL, keyset string, server shared.Config,
-	backups string, dedicated map[string]string) error {
+// writeEnvironment leaves for Environment, and for shells to source, what commands need to find this broker's servers:
+// the variables, and CATALOG and MYSQL_SERVERS.
+func writeEnvironment(dir, catalogPath string, server shared.Config, variables map[string]string) error {
 	catalogPath, err := filepath.Abs(catalogPath)
 	if err != nil {
 		return err
@@ -65,9 +65,7 @@ func writeEnvironment(dir, catalogPath, postgresURL, keyset string, server share
 	}
 	var b strings.Builder
 	b.WriteString("# For the shell: . " + filepath.Join(dir, environmentFile) + "\n")
-	variables := map[string]string{"DATABASE_URL": postgresURL, "ENCRYPTION_KEYSET": keyset,
-		"MYSQL_SERVERS": string(servers), "CATALOG": catalogPath, "BACKUP_STORE": "file://" + backups}
-	maps.Copy(variables, dedicated)
+	variables["CATALOG"], variables["MYSQL_SERVERS"] = catalogPath, string(servers)
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		b.WriteString("export " + name + "=" + quote(variables[name]) + "\n")
 	}

@@ -43,71 +43,78 @@ func (e event) query() (q query, err error) {
 
 // readVariables reads the settings in the order in which servers write them. The codes are the constants Q_… of MySQL
 // and, from 128 on, of MariaDB. It stops at the first unknown one: later servers add theirs at the end.
-func (q *query) readVariables(p []byte) (micros uint32) {
-	take := func(n int) []byte {
-		if len(p) < n {
-			p = nil
-			return make([]byte, n)
-		}
-		taken := p[:n]
-		p = p[n:]
-		return taken
-	}
-	number := func(n int) uint64 {
-		var raw [8]byte
-		copy(raw[:], take(n))
-		return binary.LittleEndian.Uint64(raw[:])
-	}
+func (q *query) readVariables(v variables) (micros uint32) {
 	add := func(format string, args ...any) { q.set = append(q.set, fmt.Sprintf(format, args...)) }
-	for len(p) > 0 {
-		switch code := number(1); code {
+	for len(v) > 0 {
+		switch v.number(1) {
 		case 0: // flags2
-			flags := number(4)
+			flags := v.number(4)
 			add("foreign_key_checks = %d, unique_checks = %d, sql_auto_is_null = %d", off(flags&noForeignKeys),
 				off(flags&noUnique), 1-off(flags&autoIsNull))
 		case 1: // sql_mode
-			add("sql_mode = %d", number(8))
+			add("sql_mode = %d", v.number(8))
 		case 2: // catalog, ended by a zero
-			take(int(number(1)) + 1)
+			v.take(int(v.number(1)) + 1)
 		case 3:
-			if increment, offset := number(2), number(2); increment != 1 || offset != 1 {
+			if increment, offset := v.number(2), v.number(2); increment != 1 || offset != 1 {
 				add("auto_increment_increment = %d, auto_increment_offset = %d", increment, offset)
 			}
 		case 4:
-			q.client = number(2)
-			add("collation_connection = %d, collation_server = %d", number(2), number(2))
+			q.client = v.number(2)
+			add("collation_connection = %d, collation_server = %d", v.number(2), v.number(2))
 		case 5:
-			zone := string(take(int(number(1))))
+			zone := string(v.take(int(v.number(1))))
 			add("time_zone = '%s'", strings.NewReplacer("'", "", `\`, "").Replace(zone))
 		case 6: // catalog
-			take(int(number(1)))
+			v.take(int(v.number(1)))
 		case 7:
-			add("lc_time_names = %d", number(2))
+			add("lc_time_names = %d", v.number(2))
 		case 8: // character set of the database
-			take(2)
+			v.take(2)
 		case 9, 17, 129: // tables to update; the id of a definition's transaction on MySQL, on MariaDB
-			take(8)
+			v.take(8)
 		case 10: // bytes written by the source
-			take(4)
+			v.take(4)
 		case 11: // user and host
-			take(int(number(1)))
-			take(int(number(1)))
+			v.take(int(v.number(1)))
+			v.take(int(v.number(1)))
 		case 12: // names of changed databases
-			count := number(1)
+			count := v.number(1)
 			for ; count > 0 && count < 254; count-- {
-				_, p = cut(p)
+				_, v = cut(v)
 			}
 		case 13, 128: // microseconds of the timestamp
-			micros = uint32(number(3))
+			micros = uint32(v.number(3))
 		case 16, 19, 20: // explicit_defaults_for_timestamp, sql_require_primary_key, default_table_encryption
-			take(1)
+			v.take(1)
 		case 18: // default_collation_for_utf8mb4
-			take(2)
+			v.take(2)
 		default:
 			return micros
 		}
 	}
 	return micros
+}
+
+// variables are the settings of a query that are not read yet.
+type variables []byte
+
+// take returns the next n bytes, or as many zeros if there are fewer.
+func (v *variables) take(n int) []byte {
+	if len(*v) < n {
+		*v = nil
+		return make([]byte, n)
+	}
+	taken := (*v)[:n]
+	*v = (*v)[n:]
+	return taken
+}
+
+// number returns the next n bytes as a number.
+func (v *variables) number(n int) uint64 {
+	var raw [8]byte
+	copy(raw[:], v.take(n))
+	return binary.LittleEndian.Uint64(raw[:])
 }
 
 func off(flag uint64) int {
@@ -117,7 +124,7 @@ func off(flag uint64) int {
 	return 1
 }
 
-func cut(p []byte) (before, after []byte) {
+func cut(p variables) (before, after variables) {
 	for n, b := range p {
 		if b == 0 {
 			return p[:n], p[n+1:]

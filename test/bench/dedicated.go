@@ -245,18 +245,17 @@ func (f *dedicatedFleet) launchMany(ctx context.Context) (took float64, err erro
 }
 
 func (f *dedicatedFleet) provision(ctx context.Context, c *client, path string, every time.Duration) error {
-	return f.operate(ctx, c, "PUT", path+"?accepts_incomplete=true", fmt.Sprintf(`{"service_id":%q,"plan_id":%q,`+
-		`"organization_guid":"org","space_guid":"space"}`, f.serviceID, f.plan), path, every)
+	return c.operate(ctx, "PUT", path+"?accepts_incomplete=true", fmt.Sprintf(`{"service_id":%q,"plan_id":%q,`+
+		`"organization_guid":"org","space_guid":"space"}`, f.serviceID, f.plan), every)
 }
 
 func (f *dedicatedFleet) deprovision(ctx context.Context, c *client, path string) error {
-	return f.operate(ctx, c, "DELETE",
-		fmt.Sprintf("%s?accepts_incomplete=true&service_id=%s&plan_id=%s", path, f.serviceID, f.plan), "", path, launchPoll)
+	return c.operate(ctx, "DELETE",
+		fmt.Sprintf("%s?accepts_incomplete=true&service_id=%s&plan_id=%s", path, f.serviceID, f.plan), "", launchPoll)
 }
 
 // operate starts an operation and polls it at an interval until it has ended.
-func (f *dedicatedFleet) operate(ctx context.Context, c *client, method, target, body, path string,
-	every time.Duration) error {
+func (c *client) operate(ctx context.Context, method, target, body string, every time.Duration) error {
 	status, answer, err := c.do(method, target, body)
 	if err != nil || status != http.StatusAccepted {
 		return errors.Join(err, fmt.Errorf("%s: status %d: %s", method, status, answer))
@@ -265,6 +264,7 @@ func (f *dedicatedFleet) operate(ctx context.Context, c *client, method, target,
 	if err := json.Unmarshal(answer, &begun); err != nil {
 		return err
 	}
+	path, _, _ := strings.Cut(target, "?")
 	return c.awaitOperation(ctx, method, path, begun.Operation, every, operationTime)
 }
 

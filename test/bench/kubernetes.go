@@ -148,8 +148,8 @@ func (f *dedicatedFleet) live(ctx context.Context, n *kubernetesNamespace, large
 		}
 	}
 	since = time.Now()
-	if err := f.operate(ctx, c, "PATCH", path+"?accepts_incomplete=true", fmt.Sprintf(`{"service_id":%q,"plan_id":%q}`,
-		f.serviceID, larger), path, kubernetesPoll); err != nil {
+	if err := c.operate(ctx, "PATCH", path+"?accepts_incomplete=true", fmt.Sprintf(`{"service_id":%q,"plan_id":%q}`,
+		f.serviceID, larger), kubernetesPoll); err != nil {
 		return nil, err
 	}
 	of[resize] = milliseconds(time.Since(since))
@@ -157,8 +157,8 @@ func (f *dedicatedFleet) live(ctx context.Context, n *kubernetesNamespace, large
 		return nil, err
 	}
 	since = time.Now()
-	if err := f.operate(ctx, c, "DELETE", fmt.Sprintf("%s?accepts_incomplete=true&service_id=%s&plan_id=%s", path,
-		f.serviceID, larger), "", path, kubernetesPoll); err != nil {
+	if err := c.operate(ctx, "DELETE", fmt.Sprintf("%s?accepts_incomplete=true&service_id=%s&plan_id=%s", path,
+		f.serviceID, larger), "", kubernetesPoll); err != nil {
 		return nil, err
 	}
 	of[remove] = milliseconds(time.Since(since))

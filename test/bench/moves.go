@@ -119,7 +119,7 @@ func (m mover) move(ctx context.Context, mebibytes int) (result moved, err error
 	case <-time.After(writeTime):
 	}
 	began := time.Now()
-	err = m.operate(ctx, m.client, "PATCH", m.path+"?accepts_incomplete=true", "{"+ids(m.dedicated)+"}", m.path, movePoll)
+	err = m.client.operate(ctx, "PATCH", m.path+"?accepts_incomplete=true", "{"+ids(m.dedicated)+"}", movePoll)
 	ended := time.Now()
 	w.stop()
 	<-w.ended
@@ -139,8 +139,8 @@ func (m mover) move(ctx context.Context, mebibytes int) (result moved, err error
 			len(during), w.refused)
 	}
 	result = moved{ended.Sub(w.refused), percentile(before, 99), percentile(during, 99)}
-	return result, m.operate(ctx, m.client, "DELETE", fmt.Sprintf("%s?accepts_incomplete=true&service_id=%s&plan_id=%s",
-		m.path, m.serviceID, m.dedicated), "", m.path, movePoll)
+	return result, m.client.operate(ctx, "DELETE", fmt.Sprintf("%s?accepts_incomplete=true&service_id=%s&plan_id=%s",
+		m.path, m.serviceID, m.dedicated), "", movePoll)
 }
 
 // writer commits rows until it is refused.

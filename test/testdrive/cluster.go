@@ -491,12 +491,6 @@ func (n *Node) Kill(t testing.TB) {
 	<-n.exited
 }
 
-// Freeze stops a node: its connections stay open, and it does not answer.
-func (n *Node) Freeze(t testing.TB) { t.Helper(); n.signal(t, syscall.SIGSTOP) }
-
-// Thaw continues a frozen node.
-func (n *Node) Thaw(t testing.TB) { t.Helper(); n.signal(t, syscall.SIGCONT) }
-
 func (n *Node) signal(t testing.TB, s syscall.Signal) {
 	t.Helper()
 	if err := n.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {

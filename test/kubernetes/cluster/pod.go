@@ -74,41 +74,53 @@ func (p *pod) runContainers(ctx context.Context) error {
 		return err
 	}
 	for _, init := range api.Spec.InitContainers {
-		var last map[string]any
-		for restarts := 0; ; restarts++ {
-			c, err := p.start(init, mounts)
-			if err != nil {
-				return err
-			}
-			if err := p.report(ctx, "Pending", waiting(api.Spec.Containers[0], "PodInitializing", restarts, nil),
-				running(init, restarts, c, last)); err != nil {
-				return err
-			}
-			exit := c.wait(ctx, 0)
-			if ctx.Err() != nil {
-				return nil
-			}
-			if exit == 0 {
-				p.setInit(containerStatus(init, restarts, map[string]any{"terminated": c.terminated()}, last, c.id))
-				break
-			}
-			last = c.terminated()
-			if err := p.report(ctx, "Pending", waiting(api.Spec.Containers[0], "PodInitializing", 0, nil),
-				waiting(init, "CrashLoopBackOff", restarts+1, last)); err != nil {
-				return err
-			}
-			if err := pause(ctx, restarts); err != nil {
-				return nil
-			}
+		if err := p.runInit(ctx, init, api.Spec.Containers[0], mounts); err != nil || ctx.Err() != nil {
+			return err
 		}
 	}
+	return p.runMain(ctx, api.Spec.Containers[0], mounts)
+}
+
+// runInit returns when an init container has succeeded, or the context ends.
+func (p *pod) runInit(ctx context.Context, init, main apiContainer, mounts map[string]string) error {
 	var last map[string]any
 	for restarts := 0; ; restarts++ {
-		c, err := p.start(api.Spec.Containers[0], mounts)
+		c, err := p.start(init, mounts)
 		if err != nil {
 			return err
 		}
-		p.setMain(c, running(api.Spec.Containers[0], restarts, c, last))
+		if err := p.report(ctx, "Pending", waiting(main, "PodInitializing", restarts, nil),
+			running(init, restarts, c, last)); err != nil {
+			return err
+		}
+		exit := c.wait(ctx, 0)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if exit == 0 {
+			p.setInit(containerStatus(init, restarts, map[string]any{"terminated": c.terminated()}, last, c.id))
+			return nil
+		}
+		last = c.terminated()
+		if err := p.report(ctx, "Pending", waiting(main, "PodInitializing", 0, nil),
+			waiting(init, "CrashLoopBackOff", restarts+1, last)); err != nil {
+			return err
+		}
+		if err := pause(ctx, restarts); err != nil {
+			return nil
+		}
+	}
+}
+
+// runMain returns when the context ends.
+func (p *pod) runMain(ctx context.Context, main apiContainer, mounts map[string]string) error {
+	var last map[string]any
+	for restarts := 0; ; restarts++ {
+		c, err := p.start(main, mounts)
+		if err != nil {
+			return err
+		}
+		p.setMain(c, running(main, restarts, c, last))
 		p.node.reroute()
 		if err := p.report(ctx, "Running", nil, nil); err != nil && ctx.Err() == nil {
 			return err
@@ -124,8 +136,8 @@ func (p *pod) runContainers(ctx context.Context) error {
 		}
 		p.node.c.cfg.Logf("%s: the container ended with %d", p.first.Metadata.Name, exit)
 		last = c.terminated()
-		if err := p.report(ctx, "Running",
-			waiting(api.Spec.Containers[0], "CrashLoopBackOff", restarts+1, last), nil); err != nil && ctx.Err() == nil {
+		if err := p.report(ctx, "Running", waiting(main, "CrashLoopBackOff", restarts+1, last), nil); err != nil &&
+			ctx.Err() == nil {
 			return err
 		}
 		if err := pause(ctx, restarts); err != nil {

@@ -76,8 +76,10 @@ func TestClone(t *testing.T) {
 		copied := p.newInstance(t, "shared-small")
 		expectError(t, copied.provision(t, now, body{"context": cloudFoundry, "parameters": body{"clone_from": shared.id}}),
 			"AsyncRequired")
+		w := startWriter(t, c)
 		operation := copied.clone(t, shared.id, nil).Expect(t, http.StatusAccepted).String("operation")
 		copied.await(t, operation)
+		w.goesOn(t)
 		copied.clone(t, shared.id, nil).Expect(t, http.StatusOK)
 		expectClone(t, copied)
 		own := p.newInstance(t, "dedicated-small")

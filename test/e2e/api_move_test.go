@@ -22,11 +22,12 @@ func TestMove(t *testing.T) {
 		b, old := i.bound(t, nil)
 		makeObjectsAs(t, old)
 		expectError(t, i.updatePlan(t, now, "dedicated-small"), "AsyncRequired")
-		w := startWriter(t, old)
+		w, readsEnd := startWriter(t, old), startReader(t, old)
 		shown := i.await(t, i.updatePlan(t, later, "dedicated-small").Expect(t, http.StatusAccepted).String("operation"))
 		if says := shown[len(shown)-1]; !strings.Contains(says, "cf bind-service") {
 			t.Errorf("the last description is %q", says)
 		}
+		readsEnd()
 		written := w.stop(t)
 
 		// The binding has another address, and the same account and password.
@@ -100,6 +101,49 @@ func startWriter(t *testing.T, c credentials) *writer {
 		}
 	}()
 	return w
+}
+
+// startReader reads items again and again, and returns a function that fails the test if a read was refused.
+func startReader(t *testing.T, c credentials) (end func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	db, refused := c.open(t), make(chan error, 1)
+	go func() {
+		defer close(refused)
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			_, err := db.ExecContext(ctx, "SELECT COUNT(*) FROM items")
+			switch number(err) {
+			case 1044, 1045, 1142, 1143:
+				refused <- err
+				return
+			}
+			select {
+			case <-ctx.Done():
+			case <-tick.C:
+			}
+		}
+	}()
+	return func() {
+		t.Helper()
+		cancel()
+		if err := <-refused; err != nil {
+			t.Errorf("a read was refused: %v", err)
+		}
+	}
+}
+
+// goesOn ends a writer to which nothing may have happened.
+func (w *writer) goesOn(t *testing.T) {
+	t.Helper()
+	select {
+	case <-w.done:
+		t.Errorf("writes were refused after %d: %v", len(w.acked), w.err)
+	default:
+	}
+	w.stops()
+	<-w.done
 }
 
 // stop returns the ids that the writer knows to be written.

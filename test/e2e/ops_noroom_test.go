@@ -3,8 +3,11 @@ package e2e
 import (
 	"encoding/json"
 	"net/http"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -63,9 +66,16 @@ func TestNoRoomForTheData(t *testing.T) {
 			made.remove(t)
 		}
 
-		// There is room again.
-		faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
-		i.await(t, i.updatePlan(t, later, "dedicated-small").Expect(t, http.StatusAccepted).String("operation"))
+		// There is room again. Users read how much is copied.
+		reached, release = holdAt(t, faults, "update: copied")
+		operation = i.updatePlan(t, later, "dedicated-small").Expect(t, http.StatusAccepted).String("operation")
+		testdrive.Receive(t, reached, "rows are copied")
+		time.Sleep(time.Second) // which is how often it is recorded
+		release()
+		progress := regexp.MustCompile(`^Copying the data: \d+ of \d+ MiB \(\d+ %\)`)
+		if shown := i.await(t, operation); !slices.ContainsFunc(shown, progress.MatchString) {
+			t.Errorf("the move showed %q", shown)
+		}
 	})
 }
 

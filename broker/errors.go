@@ -33,8 +33,8 @@ var apiErrors = map[provisioner.Code]struct {
 	provisioner.Unavailable:       {http.StatusServiceUnavailable, ""},
 }
 
-// apiError converts an error of the lower layers into one that brokerapi can send. It returns other errors unchanged: the
-// HTTP layer logs them and hides their text from clients.
+// apiError converts an error of the lower layers into one that brokerapi can send. It returns other errors unchanged:
+// the HTTP layer logs them and hides their text from clients.
 func apiError(err error) error {
 	if err == nil {
 		return nil

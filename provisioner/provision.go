@@ -188,8 +188,8 @@ func (p *Provisioner) recordProvision(ctx context.Context, q ProvisionRequest, i
 			p.dropLock(lock)
 		}
 	}()
-	t, load, err := p.store.RecordProvision(ctx, store.Asked{At: since, Absent: q.reportedAbsent}, i, p.newTask(ctx, store.NewTask{
-		InstanceID: i.ID, Kind: store.Provision, PlanID: i.PlanID, Request: r.json()}),
+	t, load, err := p.store.RecordProvision(ctx, store.Asked{At: since, Absent: q.reportedAbsent}, i,
+		p.newTask(ctx, store.NewTask{InstanceID: i.ID, Kind: store.Provision, PlanID: i.PlanID, Request: r.json()}),
 		store.Room{OnServer: max, Within: p.within(q.Plan)})
 	if err != nil {
 		return d, load, fmt.Errorf("record the instance: %w", err)

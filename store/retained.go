@@ -146,8 +146,8 @@ func (t *Tx) Retain(instanceID string, r Retained, days int, accounts []string) 
 var ErrTaken = errors.New("store: the retained data are taken")
 
 // RecordUndelete records a new instance that gets retained data, with its task. The data stay retained until
-// Tx.AdoptRetained. Its errors are those of RecordProvision, and ErrTaken, which it also returns if there is an instance
-// of that id. within is Room.Within.
+// Tx.AdoptRetained. Its errors are those of RecordProvision, and ErrTaken, which it also returns if there is an
+// instance of that id. within is Room.Within.
 func (s *Store) RecordUndelete(ctx context.Context, asked Asked, i Instance, n NewTask, id string,
 	within func(InstanceCounts) error) (t Task, err error) {
 	var insertion insertion

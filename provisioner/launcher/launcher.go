@@ -126,12 +126,12 @@ type Upgrader interface {
 type Grouper interface {
 	Launcher
 
-	// Groups returns an error if no groups can be launched whose Spec has that flavour and version, for example because the
-	// newest server of that version is too old.
+	// Groups returns an error if no groups can be launched whose Spec has that flavour and version, for example because
+	// the newest server of that version is too old.
 	Groups(flavour, version string) error
 
-	// Members returns the members of all groups, by id, in the order of Endpoint.Members. A launcher that supervises returns
-	// what it saw within the last seconds; any other looks at them.
+	// Members returns the members of all groups, by id, in the order of Endpoint.Members. A launcher that supervises
+	// returns what it saw within the last seconds; any other looks at them.
 	Members(ctx context.Context) (map[string][]Member, error)
 }
 

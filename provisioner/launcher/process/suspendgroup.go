@@ -67,9 +67,9 @@ func (l *Launcher) suspendMember(ctx context.Context, m serverDir) error {
 	return m.saveState(own)
 }
 
-// resumeGroup makes a suspended group ready to be started, with other ports and the spec's limits. The members are ready
-// once the ports of all are recorded with the group; a member whose files are lost is replaced later. The caller holds
-// the lock of the group.
+// resumeGroup makes a suspended group ready to be started, with other ports and the spec's limits. The members are
+// ready once the ports of all are recorded with the group; a member whose files are lost is replaced later. The caller
+// holds the lock of the group.
 func (l *Launcher) resumeGroup(ctx context.Context, sd serverDir, st *state, spec launcher.Spec) error {
 	for n := range st.Group.Ports { // a Suspend may have been cut off
 		if err := l.suspendMember(ctx, sd.member(n+1)); err != nil {

@@ -97,8 +97,8 @@ func (l *Launcher) revertGroup(ctx context.Context, sd serverDir, st state,
 	return l.endpoint(sd, st)
 }
 
-// newerMember returns a member that has a later version than its group. If that is the primary, its version becomes that
-// of the group.
+// newerMember returns a member that has a later version than its group. If that is the primary, its version becomes
+// that of the group.
 func (l *Launcher) newerMember(sd serverDir, st *state, all []memberLook) (newer *serverDir, err error) {
 	for _, primary := range []bool{true, false} {
 		of, err := l.programFor(sd, *st)

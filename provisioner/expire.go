@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// expiryInterval is how often one broker looks for bindings whose time is over.
+	// expiryInterval is how often one broker looks for expired bindings.
 	expiryInterval = 5 * time.Second
 	// expiredAtOnce is how many tasks are recorded each time. Many bindings may have expired while no broker ran.
 	expiredAtOnce = 500
@@ -52,13 +52,13 @@ func hasExpired(b store.Binding, now time.Time) bool {
 	return b.ExpiresAt != nil && !b.ExpiresAt.After(now)
 }
 
-// Expire ends bindings whose time is over, by PostgreSQL's clock, until ctx ends. One broker does that for all.
+// Expire ends bindings that have expired by PostgreSQL's clock, until ctx ends. One broker does that for all.
 func (p *Provisioner) Expire(ctx context.Context) {
 	leader.Work{Store: p.store, Log: p.log, Lease: "expiry", What: "ending expired bindings", Every: expiryInterval,
 		Do: p.expireDue}.Run(ctx)
 }
 
-// expireDue records a task for each binding whose time is over. Any worker of any broker runs it.
+// expireDue records a task for each expired binding. Any worker of any broker runs it.
 func (p *Provisioner) expireDue(ctx context.Context) error {
 	if hold, err := p.store.Hold(ctx); err != nil || hold != nil {
 		return err // the binding may have been changed since
@@ -80,7 +80,7 @@ func (p *Provisioner) expireDue(ctx context.Context) error {
 	return errors.Join(err, p.lockAll(ctx, busy))
 }
 
-// expired is a binding whose time is over while another task changes its instance.
+// expired is an expired binding whose instance another task is changing.
 type expired struct {
 	instance store.Instance
 	binding  store.ExpiredBinding

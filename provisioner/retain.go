@@ -118,7 +118,7 @@ func (p *Provisioner) suspend(i store.Instance) task.Step {
 		}}
 }
 
-// PurgeRetained is the kind of the hourly task that drops the data of deleted instances whose days are over.
+// PurgeRetained is the kind of the hourly task that drops expired data of deleted instances.
 const PurgeRetained = "purge-retained"
 
 var purgeRetainedKind = kind{

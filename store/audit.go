@@ -25,7 +25,7 @@ type Actor struct {
 
 func (a Actor) json() (json.RawMessage, error) { return json.Marshal(a) }
 
-// ActAs says on whose behalf this store records what names nobody.
+// ActAs sets the actor in the audit of operations that do not name one.
 func (s *Store) ActAs(a Actor) { s.actor = a }
 
 // AuditEntry says who did what.

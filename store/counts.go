@@ -6,7 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// InstanceCounts are how many instances there are, the one that is counted for included.
+// InstanceCounts are numbers of instances, including the one for which they are counted.
 type InstanceCounts struct {
 	All                   int
 	OfOrganization        int

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ExpiredBinding is a binding whose time is over by PostgreSQL's clock.
+// ExpiredBinding is a binding that has expired by PostgreSQL's clock.
 type ExpiredBinding struct {
 	InstanceID string
 	ID         string
@@ -16,7 +16,7 @@ type ExpiredBinding struct {
 	Since      time.Duration
 }
 
-// ExpiredBindings lists up to limit bindings whose time is over and that no task is ending, the first to end first.
+// ExpiredBindings lists up to limit expired bindings that no task is ending, the first to expire first.
 func (s *Store) ExpiredBindings(ctx context.Context, limit int) ([]ExpiredBinding, error) {
 	return allRows(ctx, s.pool, pgx.RowToStructByPos[ExpiredBinding], `
 		SELECT b.instance_id, b.id, b.account, now() - b.expires_at FROM binding b

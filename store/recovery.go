@@ -31,7 +31,7 @@ type RecordedAccount struct {
 	Role       string // "" if it is not known
 	CreatedAt  time.Time
 	GrantsDue  bool // its privileges are due to be reconciled
-	Expired    bool // it is a binding's whose time is over
+	Expired    bool // its binding has expired
 }
 
 const selectRecordedInstances = `SELECT id, state, plan_id, ` + locationColumns + `, database_name, created_at,

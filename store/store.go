@@ -25,7 +25,7 @@ type Store struct {
 	keys   *Keyring
 
 	statuses statusReader
-	actor    Actor // of what names nobody
+	actor    Actor // see ActAs
 
 	failover failover
 	hosts    *hosts // nil if the URL names one

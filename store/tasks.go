@@ -19,7 +19,7 @@ const (
 	Bind        = "bind"
 	Unbind      = "unbind"
 	Rotate      = "rotate"  // replaces the password of a binding
-	Expire      = "expire"  // ends a binding whose time is over
+	Expire      = "expire"  // ends an expired binding
 	BackUp      = "backup"  // writes a backup of an instance
 	Restore     = "restore" // restores a backup in place
 )

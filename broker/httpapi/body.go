@@ -43,8 +43,8 @@ func checkBody(newDetails func() details) middleware {
 	}
 }
 
-// withBody returns a copy of r with the body. The body's content type may be that of a form, as curl's is by default.
-// The request's Form is already set, so FormValue does not read the body.
+// withBody returns a copy of r with the body. The content type may be that of a form, curl's default. Form is already
+// set, so FormValue does not read the body.
 func withBody(r *http.Request, body []byte) *http.Request {
 	r = r.WithContext(r.Context())
 	r.ContentLength = int64(len(body))

@@ -20,12 +20,12 @@ const maxSources = 10_000
 // source do not affect another.
 //
 // A source's state is the time at which all its failures expire (the generic cell rate algorithm, which is a token
-// bucket in one number). Failures in older are no younger than those in recent. When recent is full, or so old that all
-// failures in older have expired, older is dropped and recent takes its place.
+// bucket in one number). New failures go into recent. When recent is full, or so old that all failures in older have
+// expired, older is dropped and recent takes its place.
 type failedLogins struct {
 	mu            sync.Mutex
 	recent, older map[netip.Addr]time.Time
-	turned        time.Time // when recent was last empty
+	begun         time.Time // when recent was empty
 }
 
 // admit decides about a login whose password was checked. If wait is more than zero, the source is over the limit:
@@ -46,8 +46,8 @@ func (f *failedLogins) admit(source netip.Addr, right bool, now time.Time) (wait
 	if wait = after.Sub(now) - full; wait > 0 || right {
 		return max(wait, 0), false
 	}
-	if f.recent == nil || len(f.recent) >= maxSources || now.Sub(f.turned) > full {
-		f.recent, f.older, f.turned = map[netip.Addr]time.Time{}, f.recent, now
+	if f.recent == nil || len(f.recent) >= maxSources || now.Sub(f.begun) > full {
+		f.recent, f.older, f.begun = map[netip.Addr]time.Time{}, f.recent, now
 	}
 	f.recent[source] = after
 	return 0, after.Add(failureInterval).Sub(now) > full

@@ -121,9 +121,6 @@ const (
 	filesBesides = 1000
 )
 
-// Settings lists the settings of a shared server of the flavour with that name.
-func Settings(flavour string) []Setting { return settings[flavour] }
-
 // SettingsError lists the settings that a shared server lacks and must have before it gets instances.
 type SettingsError struct {
 	Server  string

@@ -7,7 +7,7 @@ import (
 	"mysql-broker/provisioner/plan"
 )
 
-// TestTenants uses the data of one instance for another.
+// TestTenants asks for the data of one instance for another one.
 func TestTenants(t *testing.T) {
 	t.Parallel()
 	const cf, kubernetes = `{"platform":"cloudfoundry"}`, `{"platform":"kubernetes","clusterid":"c","namespace":"n"}`

@@ -84,7 +84,7 @@ func TestNothingIsRecordedThatPlatformsBelieveToBeGone(t *testing.T) {
 	}
 }
 
-// Where PostgreSQL's clock was set back, what was told lies ahead of it, and nobody knows what was before it.
+// After PostgreSQL's clock was set back, the report of an absence is in the future, and its order is unknown.
 func TestOrderOfAbsenceAfterClockSetBack(t *testing.T) {
 	t.Parallel()
 	url, ctx := servers.Postgres(t), t.Context()

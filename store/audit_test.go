@@ -30,7 +30,7 @@ func audited(t *testing.T, s *store.Store, q store.AuditQuery) (all []string) {
 	return all
 }
 
-// The audit has what the records have, whoever begins a task and however it ends.
+// The audit agrees with the records, for each way in which a task begins and ends.
 func TestAuditFollowsTasks(t *testing.T) {
 	t.Parallel()
 	url, ctx := migrated(t), t.Context()

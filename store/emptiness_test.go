@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// What kind a location has is asked of Location, or of the column location_kind: nobody derives it from a name that is
-// empty.
+// Code asks Location, or the column location_kind, for the kind of a location. It does not derive the kind from a name
+// that is empty.
 func TestLocationsAreNotToldByEmptiness(t *testing.T) {
 	t.Parallel()
 	derived := regexp.MustCompile(`\b(dedicated_id|i\.server)\s*(=|<>)\s*''|Location\.(Server|Launcher)\s*[!=]=\s*""`)

@@ -8,7 +8,7 @@ import (
 	"mysql-broker/test/servers"
 )
 
-// Records of expired bindings that no platform deletes do not stay forever.
+// Records of expired bindings that no platform deletes are deleted in the end.
 func TestDeleteExpired(t *testing.T) {
 	t.Parallel()
 	s := servers.Store(t)

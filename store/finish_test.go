@@ -76,7 +76,7 @@ func TestLostLeaseRecordsNoOutcome(t *testing.T) {
 	}
 }
 
-// rows are those that outcomes change, as text.
+// rows returns the rows that outcomes change, as text.
 func rows(t *testing.T, url string) (all string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)

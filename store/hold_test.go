@@ -7,8 +7,8 @@ import (
 	"mysql-broker/test/servers"
 )
 
-// What servers were told of stays known, or PostgreSQL would be held that was never restored; nor does the mark go
-// back, which would hide that it was.
+// Tasks that are recorded on servers stay known; otherwise PostgreSQL would be held without a restore. The mark does
+// not go back, which would hide a restore.
 func TestForgottenTasksHoldNothing(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour

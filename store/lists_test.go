@@ -97,8 +97,8 @@ func TestListsOverPages(t *testing.T) {
 	}
 }
 
-// Rows that come and go between the statements of a page move neither its end nor the beginning of the next one. A page
-// is 5000 keys; what is asked for lies where the first one ends, and what comes and goes at its beginning.
+// Rows that are inserted or deleted while a page is read do not move its end or the beginning of the next one. A page
+// has 5000 keys; the rows to find are at the end of the first one, and the changing rows at its beginning.
 func TestPagesAreCompleteWhileRowsComeAndGo(t *testing.T) {
 	t.Parallel()
 	url := servers.Postgres(t)

@@ -6,7 +6,7 @@ import (
 	"mysql-broker/store"
 )
 
-// TestLocations reads back where instances are, one of them recorded as a broker does that knows of no launchers.
+// TestLocations reads recorded locations, one of them recorded as a broker without launchers does.
 func TestLocations(t *testing.T) {
 	t.Parallel()
 	s := filled(t, `INSERT INTO instance (id, service_id, plan_id, state, dedicated_id, database_name)

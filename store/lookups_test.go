@@ -12,7 +12,7 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// TestTasksAreFoundByTheirKeys also where PostgreSQL knows nothing yet of how the tables are filled.
+// TestTasksAreFoundByTheirKeys checks that indexes are used even before PostgreSQL has statistics.
 func TestTasksAreFoundByTheirKeys(t *testing.T) {
 	t.Parallel()
 	url, ctx := servers.Postgres(t), t.Context()

@@ -33,7 +33,7 @@ func insertInstance(t *testing.T, s *store.Store, i store.Instance) {
 	}
 }
 
-// PostgreSQL ends a transaction of which it hears nothing, and refuses to write once another server has taken over.
+// PostgreSQL ends a silent transaction, and refuses writes after another server has taken over.
 func TestTransactionsThatPostgresGivesUpAreOutages(t *testing.T) {
 	t.Parallel()
 	databaseURL := newDatabase(t)

@@ -13,7 +13,7 @@ import (
 	"mysql-broker/test/servers"
 )
 
-// filled is a store over a database that a statement has filled.
+// filled returns a store whose database a statement has filled.
 func filled(t *testing.T, statements ...string) *store.Store {
 	t.Helper()
 	return filledAt(t, servers.Postgres(t), statements...)

@@ -12,7 +12,7 @@ func isForeign(err error) bool {
 	return ok
 }
 
-// Of brokers with different keysets that start at the same time on an empty database, one is accepted, then and later.
+// If brokers with different keysets start at the same time on an empty database, one keyset is accepted, for good.
 func TestAdoptKeysetAtOnce(t *testing.T) {
 	t.Parallel()
 	const brokers = 8

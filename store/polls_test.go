@@ -13,7 +13,7 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// Whoever asks at the same time is answered together, each with what he asked for, as it was when he asked or later.
+// Concurrent polls share a query. Each gets its own task, as it was at the time of the poll or later.
 func TestTaskStatus(t *testing.T) {
 	t.Parallel()
 	s := servers.Store(t)
@@ -55,7 +55,7 @@ func TestTaskStatus(t *testing.T) {
 	all.Wait()
 }
 
-// While PostgreSQL answers nothing, whoever asks learns that within seconds, whether or not others did before.
+// While PostgreSQL does not answer, every poll fails within seconds.
 func TestTaskStatusDuringAnOutage(t *testing.T) {
 	t.Parallel()
 	p := testdrive.StartPostgres(t)

@@ -115,7 +115,7 @@ func isMissing(err error) bool {
 	return ok
 }
 
-// A broker changes a row between the moment at which it is read and that at which it would be written. Nobody waits
+// A broker changes a row after the rotation has read it and before it would write it. Nobody waits
 // for it for longer than 4 s: if a machine stalls for as long, it is tried again.
 func TestRotateKeysBesideAWriter(t *testing.T) {
 	t.Parallel()

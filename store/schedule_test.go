@@ -48,7 +48,7 @@ func TestOneOfManyBrokersRecordsATaskThatIsDue(t *testing.T) {
 	}
 }
 
-// One of each kind is in progress at a time, and they do not wait for one another.
+// At most one task of each kind is in progress. Kinds do not wait for each other.
 func TestScheduledTasksOfOneKindFollowOneAnother(t *testing.T) {
 	t.Parallel()
 	s, ctx := servers.Store(t), t.Context()
@@ -80,7 +80,7 @@ func TestScheduledTasksOfOneKindFollowOneAnother(t *testing.T) {
 	}
 }
 
-// What a restored PostgreSQL knows may have been done long ago.
+// A restored PostgreSQL may lack runs that took place after its backup.
 func TestNothingIsScheduledDuringAHold(t *testing.T) {
 	t.Parallel()
 	s, ctx := servers.Store(t), t.Context()

@@ -129,7 +129,7 @@ func TestServerPlacesAreLimited(t *testing.T) {
 	}
 }
 
-// expectUnrecorded finds that nothing is recorded of an instance whose provision was refused.
+// expectUnrecorded checks that nothing is recorded of an instance whose provision was refused.
 func expectUnrecorded(t *testing.T, s *store.Store, id string) {
 	t.Helper()
 	if _, err := s.Instance(t.Context(), id); !errors.Is(err, store.ErrNotFound) {
@@ -195,7 +195,7 @@ func TestOneActiveTaskForEachInstanceAndBinding(t *testing.T) {
 	}
 }
 
-// A claim of which its broker never learns runs no step, and is no attempt.
+// A claim whose response is lost runs no step, and does not count as an attempt.
 func TestLostClaimIsNoAttempt(t *testing.T) {
 	t.Parallel()
 	url, ctx := migrated(t), t.Context()

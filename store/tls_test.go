@@ -147,7 +147,7 @@ func awaitTLS(t *testing.T, server url.URL) {
 	}
 }
 
-// writeLike writes a file that its directory's owner alone can read.
+// writeLike writes a file that only its directory's owner can read.
 func writeLike(t *testing.T, dir, name, content string) {
 	t.Helper()
 	info, err := os.Stat(dir)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Whatever the file, Parse returns: a catalog that can be served and whose plans can be found, or problems with lines.
+// Parse accepts no file halfway: it returns a catalog whose plans can be found, or problems with their lines.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"", "services: []", valid, "a: &a [*a]", "? x\n: y", "services:\n- id: |\n", "a: !!binary x", "- - -", "{a: [",
@@ -36,7 +36,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// Whatever the parameters, they are a JSON object with values that are safe in SQL, or a *ParameterError of one line.
+// Parameters are a JSON object with values that are safe in SQL, or are refused with a *ParameterError of one line.
 func FuzzParameters(f *testing.F) {
 	for _, seed := range []string{
 		"", "{}", "null", "[]", `{"charset":"utf8mb4","collation":"utf8mb4_bin"}`, `{"role":"admin"}`,

@@ -12,7 +12,7 @@ import (
 	"mysql-broker/store"
 )
 
-// An open page is sent changes only, also after PostgreSQL was down.
+// An open page receives only changes, also after an outage of PostgreSQL.
 func TestOpenPageHearsOfChanges(t *testing.T) {
 	t.Parallel()
 	var now string // "" while the store is away

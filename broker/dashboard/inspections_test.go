@@ -13,7 +13,7 @@ import (
 	"mysql-broker/store"
 )
 
-// Whoever looks at the same shares a response, which does not outlive a change; that there was none is not kept.
+// Viewers of the same page share a response until something changes. A missing response is not cached.
 func TestInspectionsHoldUntilAChange(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestInspectionsHoldUntilAChange(t *testing.T) {
 	})
 }
 
-// Servers that do not answer keep no other one's figures from a page, and a shared one is not asked too much at a time.
+// A server that does not answer does not hide the figures of others, and a shared one gets few queries at a time.
 func TestSilentServersDelayNoOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -73,7 +73,7 @@ func TestPlotAxes(t *testing.T) {
 	}
 }
 
-// However many samples there are, few are drawn, and neither the largest nor the last one gets lost.
+// Of many samples, few are drawn, always with the largest and the last one.
 func TestPlotThinsSamples(t *testing.T) {
 	t.Parallel()
 	from := noon.Add(-24 * time.Hour)

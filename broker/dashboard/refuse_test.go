@@ -12,7 +12,7 @@ import (
 	"mysql-broker/broker/signin"
 )
 
-// A page that cannot be made as the session ends is answered; one that nobody waits for is not.
+// A request that fails because the session ended gets a response. One whose client has left gets none.
 func TestFailAtTheEndOfTheSession(t *testing.T) {
 	t.Parallel()
 	log := slog.New(slog.DiscardHandler)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Ids reach the broker as the platform means them, whatever form they have.
+// Ids reach the broker unchanged, however they are escaped.
 func TestIDsReachTheBroker(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, &recordingBroker{})
@@ -50,7 +50,7 @@ func TestAcceptsIncomplete(t *testing.T) {
 	}
 }
 
-// Unknown fields, null for absent, and any content type are taken; the parameters arrive as they were sent.
+// Unknown fields, null instead of an absent field, and any content type are accepted. Parameters arrive unchanged.
 func TestBodiesReachTheBroker(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, &recordingBroker{})

@@ -9,7 +9,7 @@ import (
 	"code.cloudfoundry.org/brokerapi/v13/domain"
 )
 
-// What brokerapi has no place for reaches the platform.
+// Fields that brokerapi lacks reach the platform.
 func TestAdditions(t *testing.T) {
 	t.Parallel()
 	b := &recordingBroker{retryAfter: 1500 * time.Millisecond, maintenance: &domain.MaintenanceInfo{Version: "1.2.3"}}
@@ -30,7 +30,7 @@ func TestAdditions(t *testing.T) {
 	}
 }
 
-// A refusal has a refusal's fields only.
+// A refusal has none of the fields of other responses.
 func TestNoAdditionsToARefusal(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, &recordingBroker{maintenance: &domain.MaintenanceInfo{Version: "1.2.3"},

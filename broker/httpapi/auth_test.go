@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Whoever guesses is stopped, even when he gets it right, and the platform does not notice.
+// A client that guesses is refused, even with the right password. The platform is not affected.
 func TestGuessing(t *testing.T) {
 	t.Parallel()
 	s := newServerWith(t, &recordingBroker{}, Proxies{Nearest: true})

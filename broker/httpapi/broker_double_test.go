@@ -43,7 +43,7 @@ func (b *recordingBroker) record(ctx context.Context, call received) error {
 	return b.act(ctx)
 }
 
-// received returns the calls since the last time, but those for the catalog: the library asks for it in between.
+// received returns the calls since it was called last, without those for the catalog, which the library makes itself.
 func (b *recordingBroker) received() []received {
 	b.mu.Lock()
 	defer b.mu.Unlock()

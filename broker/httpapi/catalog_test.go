@@ -25,7 +25,7 @@ type catalogBroker struct {
 
 func (b *catalogBroker) Services(context.Context) ([]domain.Service, error) { return b.services, b.err }
 
-// The catalog is byte for byte what brokerapi answers.
+// The catalog is, byte for byte, the response of brokerapi.
 func TestCatalogIsTheLibrarys(t *testing.T) {
 	t.Parallel()
 	shipped, err := catalog.Load("../../catalog.yml")
@@ -77,7 +77,7 @@ func TestCatalogSaysWhatCanRotate(t *testing.T) {
 	}
 }
 
-// getCatalog returns the body. The rest of the response must be the same whoever gives it.
+// getCatalog returns the body, after it has checked the rest of the response.
 func getCatalog(t *testing.T, from http.Handler) string {
 	t.Helper()
 	server := httptest.NewServer(from)

@@ -18,7 +18,7 @@ import (
 // storableTime bounds, on a busy machine, how long PostgreSQL may take for one context.
 const storableTime = 20 * time.Second
 
-// FuzzContext checks that PostgreSQL's jsonb holds every context that is let in, means the same by it, and does not
+// FuzzContext checks that PostgreSQL's jsonb stores every accepted context, keeps its meaning, and does not
 // write much more than it was given.
 func FuzzContext(f *testing.F) {
 	for _, seed := range []string{

@@ -47,7 +47,7 @@ func TestFailedLoginsAreLimited(t *testing.T) {
 	}
 }
 
-// However long somebody goes on, it is no more than at once and then one in each interval.
+// In a whole day, a client gets only the guesses at the beginning and one in each interval.
 func TestGuessesInADay(t *testing.T) {
 	t.Parallel()
 	f := &failedLogins{}

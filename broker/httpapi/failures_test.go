@@ -10,8 +10,8 @@ import (
 	"code.cloudfoundry.org/brokerapi/v13/domain/apiresponses"
 )
 
-// The broker's own failures go out as it built them, wrapped or not; all else is a 500 that tells the client nothing
-// and the operator everything.
+// Failures that the broker built are sent unchanged, wrapped or not. For every other error, the client gets a 500
+// without its text, and the log has the text.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	const secret = "root:hunter2@tcp(db)"
@@ -61,7 +61,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// Every method's errors are made fit to be seen.
+// No method sends the text of an unexpected error.
 func TestNoMethodLeaksAnError(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, &recordingBroker{act: func(context.Context) error { return errors.New("internal") }})

@@ -32,9 +32,9 @@ func newFuzzed(f *testing.F) fuzzed {
 	return fuzzed{b, h}
 }
 
-// answer sends a request, the bytes of its head as they stand, and returns the calls that reached the broker. It fails
+// exchange sends a request with that head, and returns the calls that reached the broker. It fails
 // the test unless the response is one JSON object and no 5xx. What net/http itself refuses is skipped: ok is false.
-func (z fuzzed) answer(t *testing.T, head string) (calls []received, status int, ok bool) {
+func (z fuzzed) exchange(t *testing.T, head string) (calls []received, status int, ok bool) {
 	t.Helper()
 	r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(head + "\r\n\r\n")))
 	if err != nil {
@@ -56,7 +56,7 @@ func (z fuzzed) answer(t *testing.T, head string) (calls []received, status int,
 
 const knownLogin = "\r\nHost: h\r\nX-Broker-API-Version: 2.17\r\nAuthorization: "
 
-// Whatever the path, the ids that reach the broker are those that were sent, and good ones.
+// The ids that reach the broker are valid, and those in the path.
 func FuzzPath(f *testing.F) {
 	for _, seed := range []string{
 		"b1", "a%2Fb", "..", "%2e%2e", "a%00", "%ff", "%E2%80%AE", "a;b", "//", "*", "a%0d%0aX: y", "%25", "ａ", "%c0%ae",
@@ -69,7 +69,7 @@ func FuzzPath(f *testing.F) {
 	login := knownLogin + basic("broker", testPassword)
 	f.Fuzz(func(t *testing.T, instance, binding string) {
 		target := "/v2/service_instances/" + instance + "/service_bindings/" + binding
-		calls, status, ok := z.answer(t, "GET "+target+" HTTP/1.1"+login)
+		calls, status, ok := z.exchange(t, "GET "+target+" HTTP/1.1"+login)
 		if !ok || len(calls) == 0 {
 			return
 		}
@@ -100,7 +100,7 @@ func checkID(t *testing.T, target, escaped, got string) {
 	}
 }
 
-// Whatever the headers, they are refused, or what is made of them is short and fit for the log.
+// Headers are refused, or what the log gets of them is short and valid.
 func FuzzHeaders(f *testing.F) {
 	login := basic("broker", testPassword)
 	for _, seed := range [][5]string{
@@ -112,7 +112,7 @@ func FuzzHeaders(f *testing.F) {
 	}
 	z := newFuzzed(f)
 	f.Fuzz(func(t *testing.T, authorization, version, originator, identity, forwarded string) {
-		calls, status, ok := z.answer(t, "GET /v2/service_instances/i HTTP/1.1\r\nHost: h\r\nAuthorization: "+authorization+
+		calls, status, ok := z.exchange(t, "GET /v2/service_instances/i HTTP/1.1\r\nHost: h\r\nAuthorization: "+authorization+
 			"\r\nX-Broker-API-Version: "+version+"\r\nX-Broker-API-Originating-Identity: "+originator+
 			"\r\nX-Broker-API-Request-Identity: "+identity+"\r\nX-Forwarded-For: "+forwarded)
 		if !ok || len(calls) == 0 {
@@ -134,7 +134,7 @@ func FuzzHeaders(f *testing.F) {
 	})
 }
 
-// Whatever the query, it is refused, or the broker sees what the platform meant.
+// A query is refused, or reaches the broker with its meaning.
 func FuzzQuery(f *testing.F) {
 	for _, seed := range []string{
 		"service_id=s&plan_id=p&operation=task_1", "operation=%00", "operation=a;b", "%zz", "operation=task_9%39",
@@ -145,7 +145,7 @@ func FuzzQuery(f *testing.F) {
 	z := newFuzzed(f)
 	login := knownLogin + basic("broker", testPassword)
 	f.Fuzz(func(t *testing.T, query string) {
-		calls, _, ok := z.answer(t, "GET /v2/service_instances/i/last_operation?"+query+" HTTP/1.1"+login)
+		calls, _, ok := z.exchange(t, "GET /v2/service_instances/i/last_operation?"+query+" HTTP/1.1"+login)
 		if !ok || len(calls) == 0 {
 			return
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// One line a request: refusals are no errors, and the line says who asked for what.
+// Each request has one log line, which says who asked for what. Refusals are not logged as errors.
 func TestRequestLine(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, &recordingBroker{act: func(context.Context) error {
@@ -37,7 +37,7 @@ func TestRequestLine(t *testing.T) {
 	}
 }
 
-// The operation's token is logged both when the platform polls for it and when it is given out.
+// The operation's token is logged when the platform gets it, and when it polls.
 func TestRequestLineOperation(t *testing.T) {
 	t.Parallel()
 	for _, q := range []request{

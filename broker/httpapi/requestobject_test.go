@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Whatever the bytes, they are refused with a sentence, or what brokerapi will decode is sound.
+// A body is refused with a sentence, or brokerapi can decode it.
 func FuzzCheckRequestObject(f *testing.F) {
 	for _, seed := range []string{
 		aBody, "", "null", "[", `{"a":1,"A":2}`, `{"service_id":5}`, `{"parameters":[]}`, `{"context":null}`,

@@ -7,7 +7,7 @@ import (
 	"code.cloudfoundry.org/brokerapi/v13/domain"
 )
 
-// Credentials that do not encode are a 500 with a body, and their content goes nowhere.
+// Credentials that cannot be encoded get a 500 with a body, and are in no output.
 func TestAnswerThatDoesNotEncode(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, &recordingBroker{binding: domain.Binding{

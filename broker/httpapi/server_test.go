@@ -60,7 +60,7 @@ func newServerWith(t *testing.T, b *recordingBroker, proxies Proxies) *server {
 	return s
 }
 
-// request is sent byte by byte as it stands, for net/http's client would tidy up what the handler must cope with.
+// request is sent byte by byte, because net/http's client would correct mistakes that the handler must cope with.
 type request struct {
 	method, target string
 	// header replaces defaults; an empty value leaves the header out.
@@ -80,7 +80,7 @@ func (r reply) description() string {
 	return text
 }
 
-// do sends the request and fails the test if the response is not what every response must be.
+// do sends the request, and checks what all responses have in common.
 func (s *server) do(t *testing.T, q request) reply {
 	t.Helper()
 	got := s.exchange(t, q)
@@ -96,7 +96,7 @@ func (s *server) do(t *testing.T, q request) reply {
 	return got
 }
 
-// exchange sends the request and reads the response; its object is nil if the body is not one.
+// exchange sends the request and reads the response. object is nil if the body is not a JSON object.
 func (s *server) exchange(t *testing.T, q request) reply {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.address)
@@ -153,7 +153,7 @@ func basic(username, password string) string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(username+":"+password))
 }
 
-// waitForLog returns the log's lines once the request lines in it are n: a line follows its response.
+// waitForLog waits until the log has n lines about requests, which follow the responses, and returns all lines.
 func (s *server) waitForLog(t *testing.T, n int) []map[string]any {
 	t.Helper()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {

@@ -13,7 +13,7 @@ const (
 	theIDs     = "?service_id=s&plan_id=p"
 )
 
-// Every endpoint answers as the specification says when all is well.
+// Every endpoint gives the successful responses that the specification demands.
 func TestEndpoints(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, &recordingBroker{})
@@ -49,7 +49,7 @@ func TestEndpoints(t *testing.T) {
 	}
 }
 
-// A request that is wrong in form is refused with a sentence, and the broker does not hear of it.
+// A malformed request is refused with a sentence, and does not reach the broker.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, &recordingBroker{})
@@ -192,7 +192,7 @@ func checkRefusalHeader(t *testing.T, got reply) {
 	}
 }
 
-// nested returns a JSON value of so many levels.
+// nested returns a JSON value with that many levels.
 func nested(levels int) string {
 	return strings.Repeat(`{"a":`, levels) + "1" + strings.Repeat("}", levels)
 }

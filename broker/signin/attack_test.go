@@ -15,7 +15,7 @@ import (
 // insecure lets a browser trust a test's certificate.
 func insecure() *tls.Config { return &tls.Config{InsecureSkipVerify: true} }
 
-// callback is where the provider sends a browser back to in which somebody signs in, before it has gone there. change
+// callback signs somebody in at the provider, and returns the URL to which it sends the browser back. change
 // alters what the dashboard asks the provider for.
 func callback(t *testing.T, b *openid.Browser, address, person string, change func(url.Values)) *url.URL {
 	t.Helper()
@@ -52,7 +52,7 @@ func with(u *url.URL, key, value string) string {
 	return changed.String()
 }
 
-// expectNobody fails the test if somebody is signed in at a browser.
+// expectNobody fails the test if the browser has a session.
 func expectNobody(t *testing.T, b *openid.Browser, d dashboard) {
 	t.Helper()
 	if p := b.Open(t, d.at(managed)); p.URL.Path != "/login" {
@@ -125,7 +125,7 @@ func TestCallbackThatDoesNotFit(t *testing.T) {
 	})
 }
 
-// What the provider says comes through the browser, so that anybody could have written it.
+// The provider's message comes through the browser, so anybody can forge it.
 func TestProviderRefuses(t *testing.T) {
 	t.Parallel()
 	d := start(t, 1)
@@ -150,7 +150,7 @@ func TestProviderRefuses(t *testing.T) {
 	}
 }
 
-// Wherever a sign-in was begun, it ends at a page of the dashboard.
+// A sign-in ends at a page of the dashboard, wherever it began.
 func TestReturnAddress(t *testing.T) {
 	t.Parallel()
 	d := start(t, 1)
@@ -217,7 +217,7 @@ func TestCookieThatIsNone(t *testing.T) {
 	}
 }
 
-// link is where the only link of a page leads to.
+// link returns the target of the only link on a page.
 func link(t *testing.T, p openid.Page) string {
 	t.Helper()
 	_, rest, ok := strings.Cut(p.Text, `<a href="`)

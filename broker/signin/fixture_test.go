@@ -43,7 +43,7 @@ type shown struct {
 	Path   string
 }
 
-// start runs a dashboard on Cloud Foundry, with as many replicas.
+// start runs a dashboard on Cloud Foundry with that many replicas.
 func start(t *testing.T, replicas int) dashboard {
 	t.Helper()
 	return startWith(t, replicas, openid.Start(t, openid.Options{}), func(*signin.Config) {})

@@ -86,7 +86,7 @@ func TestLinkEnds(t *testing.T) {
 	})
 }
 
-// Whatever address a cookie holds, a browser takes it for a page of this dashboard.
+// Browsers take any return address that a cookie holds for a page of this dashboard.
 func FuzzReturnAddress(f *testing.F) {
 	for _, seed := range []string{"/dashboard/", "/dashboard/instances/a?b=c", "//evil", "/\\evil", "https://evil",
 		"/dashboard/../..//evil", "/dashboard/\t//evil", "/dashboard/%0d%0a"} {

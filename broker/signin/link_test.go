@@ -86,7 +86,7 @@ func TestLinkThatWasChanged(t *testing.T) {
 	openid.NewBrowser(t).Open(t, link).Expect(t, http.StatusOK, `"Operator":true`)
 }
 
-// A page from elsewhere whose name was made to lead to this machine gets nothing.
+// A foreign page whose host name was made to resolve to this machine gets nothing.
 func TestLinkUnderAnotherName(t *testing.T) {
 	t.Parallel()
 	address, s, _ := startOwn(t)
@@ -117,7 +117,7 @@ func TestLinkUnderAnotherName(t *testing.T) {
 	send("GET", link, "localhost:1").Expect(t, http.StatusOK, "") // the link still holds
 }
 
-// Whoever finds nobody signed in has a link printed, but not one with every request.
+// A request without a session has a new link printed, but not every such request.
 func TestLinksAreAnnounced(t *testing.T) {
 	t.Parallel()
 	address, _, printed := startOwn(t)

@@ -76,7 +76,7 @@ func TestWhoMaySeeWhat(t *testing.T) {
 	}
 }
 
-// Without a Cloud Controller, as with Keycloak or Dex, only operators get in.
+// Without a Cloud Controller, as with Keycloak or Dex, only operators can sign in.
 func TestProviderOfNoCloudFoundry(t *testing.T) {
 	t.Parallel()
 	provider := openid.Start(t, openid.Options{})
@@ -139,7 +139,7 @@ func TestManyAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-// What a script waits for is not redirected to a page for people.
+// Requests of scripts are not redirected to a page for people.
 func TestWhatIsNoPage(t *testing.T) {
 	t.Parallel()
 	d := start(t, 1)
@@ -183,7 +183,7 @@ func TestSessionEnds(t *testing.T) {
 	}
 }
 
-// A stream that is open when the session ends, ends with it.
+// An open stream ends with its session.
 func TestStreamEndsWithTheSession(t *testing.T) {
 	t.Parallel()
 	d := start(t, 1)
@@ -241,7 +241,7 @@ func TestSignOut(t *testing.T) {
 	signOut(t, b, d.URL) // once more is fine
 }
 
-// Browsers take cookies named so only over HTTPS and for the whole of this host alone.
+// Browsers accept cookies of these names only over HTTPS, and send them to this host only.
 func TestCookiesOverHTTPS(t *testing.T) {
 	t.Parallel()
 	d := startWith(t, 1, openid.Start(t, openid.Options{}), func(cfg *signin.Config) {
@@ -359,7 +359,7 @@ func TestProviderIsAway(t *testing.T) {
 	})
 }
 
-// If a token cannot be checked because the keys are unavailable, it is not the person's fault.
+// If the keys that check a token are unavailable, the response is a 503 and not a refusal.
 func TestKeysAreAway(t *testing.T) {
 	t.Parallel()
 	d := startWith(t, 1, openid.Start(t, openid.Options{KeysAway: true}), func(*signin.Config) {})

@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process that was started with a limit of 0, and may not raise it, has to tell if that does not help.
+// A process that was started with a limit of 0, and may not raise it, returns an error if a program could still collect
+// its core.
 func TestForbidCores(t *testing.T) {
 	must(t, forbidCores("not read"))
 	var limit unix.Rlimit

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestAgo describes times that are past, now and to come.
+// TestAgo describes past, present and future times.
 func TestAgo(t *testing.T) {
 	t.Parallel()
 	for passed, want := range map[time.Duration]string{

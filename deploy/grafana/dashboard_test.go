@@ -31,7 +31,7 @@ type panel struct {
 	}
 }
 
-// Panels stand beside each other on the grid, are told apart, say what they show, and ask the Prometheus that was chosen.
+// Panels do not overlap, have different ids, say what they show, and query the chosen Prometheus.
 func TestDashboard(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("mysql-broker.json")

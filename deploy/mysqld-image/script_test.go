@@ -9,7 +9,7 @@ import (
 	"mysql-broker/provisioner/launcher/mysqld"
 )
 
-// Data directories are made with the options that every launcher's are made with, and where the launcher looks for them.
+// Data directories are created with the options of all launchers, where the launcher looks for them.
 func TestInitialise(t *testing.T) {
 	t.Parallel()
 	script := string(mysqldimage.Initialise)

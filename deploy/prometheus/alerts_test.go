@@ -32,7 +32,7 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// Who is woken by an alert reads how bad it is, what it means and what to do.
+// Every alert says how severe it is, what it means and what to do.
 func TestAlertsSayWhatToDo(t *testing.T) {
 	t.Parallel()
 	for _, a := range alerts(t) {

@@ -10,7 +10,7 @@ import (
 	"mysql-broker/store"
 )
 
-// An account that nobody knows, and may use an instance's database, is no other broker's.
+// An unrecorded account that may use an instance's database cannot be that of another broker.
 func TestStrayAndDeviatingAccounts(t *testing.T) {
 	eachServer(t, func(f *fixture) {
 		i := f.provision(sharedPlan)

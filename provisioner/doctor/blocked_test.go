@@ -35,7 +35,7 @@ func (f *fixture) prepare(i store.Instance, xid string) {
 	f.must(db.Close())
 }
 
-// prepared tells whether an XA transaction is prepared still.
+// prepared reports whether an XA transaction is still prepared.
 func (f *fixture) prepared(xid string) bool {
 	f.Helper()
 	rows, err := f.root.QueryContext(f.Context(), "XA RECOVER")
@@ -51,7 +51,7 @@ func (f *fixture) prepared(xid string) bool {
 	return found
 }
 
-// A tenant leaves a prepared transaction, which keeps its instance from being deleted. The doctor ends it where nothing
+// A tenant leaves a prepared transaction, which prevents the deletion of its instance. The doctor ends it if nothing
 // else can be in the way, and no other tenant's.
 func TestPreparedTransactionInADeletionsWay(t *testing.T) {
 	t.Parallel()

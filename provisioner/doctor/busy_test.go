@@ -13,7 +13,7 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// Examinations while everything changes find nothing, since nothing is wrong. No other test uses the servers.
+// Examinations during operations find nothing, because nothing is wrong. No other test uses the servers.
 func TestOperationsUnderWayAreNoFindings(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
@@ -52,7 +52,7 @@ func TestOperationsUnderWayAreNoFindings(t *testing.T) {
 	})
 }
 
-// comeAndGo provisions, binds twice, unbinds one and deprovisions with the other.
+// comeAndGo provisions an instance, creates two bindings, deletes one, and deletes the instance with the other.
 func (f *fixture) comeAndGo() error {
 	ctx, id := f.Context(), uuid.NewString()
 	if _, err := f.broker.Provision(ctx, provisioner.ProvisionRequest{InstanceID: id, Plan: sharedPlan}); err != nil {

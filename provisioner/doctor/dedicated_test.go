@@ -49,7 +49,7 @@ func TestDedicatedServers(t *testing.T) {
 	})
 }
 
-// A rotation that died leaves a server that has the next password already.
+// If a broker dies during a rotation, the server may already have the next password.
 func TestDedicatedServerWithTheNextPassword(t *testing.T) {
 	eachServer(t, func(f *fixture) {
 		i := f.provision(dedicatedPlan)
@@ -107,8 +107,8 @@ func (silentLauncher) List(context.Context) ([]string, error) {
 	return nil, errors.New("no route to host")
 }
 
-// Where one launcher cannot be asked, nothing is said of its servers but that, and everything of the others', even where
-// they have servers of the same id.
+// If one launcher cannot be reached, that is the only finding about its servers. Those of others are examined, even if
+// they have the same ids.
 func TestOneOfSeveralLaunchersIsSilent(t *testing.T) {
 	eachServer(t, func(f *fixture) {
 		here, there := f.provision(dedicatedPlan), f.provision(dedicatedPlan)

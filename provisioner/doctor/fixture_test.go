@@ -96,7 +96,7 @@ func (f *fixture) openShared(configs ...shared.Config) *shared.Servers {
 	return all
 }
 
-// fleetOf has the launcher of the fixture besides.
+// fleetOf returns a fleet with these shared servers and the launcher of the fixture.
 func (f *fixture) fleetOf(s *shared.Servers) *fleet.Fleet {
 	f.Helper()
 	key, err := f.store.SessionLockKey(f.Context())
@@ -109,7 +109,7 @@ func (f *fixture) doctorOf(s *shared.Servers) *doctor.Doctor {
 	return doctor.New(doctor.Config{Store: f.store, Plans: plans(), Fleet: f.fleetOf(s)})
 }
 
-// removeAll removes from the shared server whatever the test has recorded.
+// removeAll removes everything that the test has recorded from the shared server.
 func (f *fixture) removeAll() {
 	ctx := context.Background()
 	f.must(f.store.EachResource(ctx, sharedName, func(some []store.Resource) (err error) {
@@ -142,7 +142,7 @@ func (f *fixture) exec(statements ...string) {
 	}
 }
 
-// exists asks the shared server.
+// exists reports whether a query on the shared server has a row.
 func (f *fixture) exists(query string, args ...any) (found bool) {
 	f.Helper()
 	f.must(f.root.QueryRowContext(f.Context(), "SELECT EXISTS ("+query+")", args...).Scan(&found))
@@ -205,13 +205,13 @@ func (f *fixture) inTx(fn func(tx *store.Tx) error) {
 	f.must(f.store.InTx(f.Context(), fn))
 }
 
-// forgetInstance loses the record that an instance is wanted, as no operation does.
+// forgetInstance deletes the record of an instance, which no operation does.
 func (f *fixture) forgetInstance(i store.Instance) {
 	f.Helper()
 	f.inTx(func(tx *store.Tx) error { tx.DeleteInstance(i.ID); return nil })
 }
 
-// find examines. Things of other tests, which this one's store has no record of, are left out.
+// find examines, and leaves out what belongs to other tests, of which this store has no record.
 func (f *fixture) find(d *doctor.Doctor) []doctor.Finding {
 	f.Helper()
 	r, err := d.Examine(f.Context())
@@ -219,7 +219,7 @@ func (f *fixture) find(d *doctor.Doctor) []doctor.Finding {
 	return slices.DeleteFunc(r.Findings, func(f doctor.Finding) bool { return f.Problem == doctor.Unrecorded })
 }
 
-// expect fails the test unless these are found, each as "problem kind name", and returns them in that order.
+// expect expects these findings, each as "problem kind name", and returns them in that order.
 func (f *fixture) expect(d *doctor.Doctor, want ...string) []doctor.Finding {
 	f.Helper()
 	found := f.find(d)
@@ -241,7 +241,7 @@ func (f *fixture) repair(finding doctor.Finding, want string) {
 	}
 }
 
-// refuses fails the test if the repair does anything.
+// refuses fails the test if a finding is repaired.
 func (f *fixture) refuses(finding doctor.Finding) {
 	f.Helper()
 	if done, err := f.doctor.Repair(f.Context(), finding); err == nil {

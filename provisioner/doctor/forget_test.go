@@ -8,7 +8,7 @@ import (
 	"mysql-broker/provisioner/doctor"
 )
 
-// Records of what has ended are kept until it has been seen to be gone for long enough.
+// Records of deleted objects are kept until examinations have found nothing of them for long enough.
 func TestForget(t *testing.T) {
 	eachServer(t, func(f *fixture) {
 		lost := f.provision(sharedPlan)

@@ -14,7 +14,7 @@ import (
 	"mysql-broker/store"
 )
 
-// Views break if the account that defines them goes.
+// A view breaks if its definer is dropped.
 func TestOrphanAccountOfALivingInstance(t *testing.T) {
 	eachServer(t, func(f *fixture) {
 		i := f.provision(sharedPlan)
@@ -58,7 +58,7 @@ func TestOrphanAccountOfALivingInstance(t *testing.T) {
 	})
 }
 
-// Neither a name nor a finding makes the broker drop what it has no record of, or what is wanted.
+// The broker drops nothing that it has no record of, and nothing that is needed, whatever a finding says.
 func TestForeignThingsAreListedAndNeverTouched(t *testing.T) {
 	eachServer(t, func(f *fixture) {
 		database, account := foreign("db_"), foreign("u_")
@@ -89,7 +89,7 @@ func TestForeignThingsAreListedAndNeverTouched(t *testing.T) {
 	})
 }
 
-// An account that is made again requires TLS if it did before, whatever brokers do by now.
+// An account that is created again requires TLS if it did before, even if new accounts no longer do.
 func TestMissingAccountRequiresTLSAsBefore(t *testing.T) {
 	eachServer(t, func(f *fixture) {
 		i := f.provision(sharedPlan)
@@ -138,7 +138,7 @@ func TestMissingAccountIsMadeAgain(t *testing.T) {
 	})
 }
 
-// A binding whose unbind has begun is not to come back.
+// An account whose unbind has begun is not created again.
 func TestMissingAccountIsLeftToItsUnbind(t *testing.T) {
 	eachServer(t, func(f *fixture) {
 		i := f.provision(sharedPlan)
@@ -158,7 +158,7 @@ func TestMissingAccountIsLeftToItsUnbind(t *testing.T) {
 	})
 }
 
-// Whichever comes first, nothing is left once the unbind has succeeded.
+// After the unbind has succeeded, nothing is left, whichever of the two came first.
 func TestMissingAccountIsUnboundMeanwhile(t *testing.T) {
 	eachServer(t, func(f *fixture) {
 		i := f.provision(sharedPlan)
@@ -182,7 +182,7 @@ func TestMissingAccountIsUnboundMeanwhile(t *testing.T) {
 	})
 }
 
-// Nothing is known of a server that cannot be asked, so nothing on it is missing.
+// An unreachable server has no missing objects, because nothing is known about it.
 func TestServerThatCannotBeAsked(t *testing.T) {
 	eachServer(t, func(f *fixture) {
 		f.bind(f.provision(sharedPlan), plan.ReadWrite)

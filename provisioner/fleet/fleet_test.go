@@ -14,19 +14,19 @@ import (
 
 func TestMain(m *testing.M) { servers.Main(m) }
 
-// newFleet has a store that knows no instance.
+// newFleet returns a fleet whose store has no instances.
 func newFleet(t *testing.T, launchers map[string]launcher.Launcher) *fleet.Fleet {
 	t.Helper()
 	return fleet.New(fleet.Config{Store: servers.Store(t), Launchers: launchers})
 }
 
-// address is that of an instance whose endpoint is not recorded.
+// address returns the address of an instance whose endpoint is not recorded.
 func address(t *testing.T, f *fleet.Fleet, at store.Location) (fleet.Address, error) {
 	t.Helper()
 	return f.Address(t.Context(), store.Instance{ID: "i", Location: at})
 }
 
-// rack is a launcher whose servers are nothing but their ids.
+// rack is a launcher whose servers consist of an id only.
 type rack struct {
 	launcher.Launcher // what the tests do not call is not there
 	host              string
@@ -82,7 +82,7 @@ func TestSeveralLaunchers(t *testing.T) {
 	}
 }
 
-// TestLauncherOfAPlan looks for the launcher that a plan names, or does not name.
+// TestLauncherOfAPlan looks up the launcher of plans with and without the key launcher.
 func TestLauncherOfAPlan(t *testing.T) {
 	t.Parallel()
 	one := map[string]launcher.Launcher{"here": &rack{}}

@@ -27,7 +27,7 @@ type broker struct {
 	runs atomic.Int32
 }
 
-// start begins a broker's work, which is stopped at the end of the test.
+// start starts a broker's work. The end of the test stops it.
 func start(t *testing.T, work leader.Work, do func(context.Context) error) *broker {
 	b := &broker{}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -74,7 +74,7 @@ func TestOneBrokerAtATime(t *testing.T) {
 	})
 }
 
-// A run that is interrupted by the end of its broker is another's at once, however long the interval is.
+// If a broker stops during a run, another one takes the run over at once, however long the interval is.
 func TestNextBrokerGoesOnAtOnce(t *testing.T) {
 	t.Parallel()
 	work := leader.Work{Store: servers.Store(t), Log: slog.New(slog.DiscardHandler), Lease: "work", What: "work",

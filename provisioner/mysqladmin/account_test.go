@@ -36,7 +36,7 @@ func TestCreateAccountAgainLeavesExactlyWhatIsAsked(t *testing.T) {
 	})
 }
 
-// grants are an account's, without its password's hash.
+// grants returns the grants of an account, without the hash of its password.
 func grants(f *fixture, account string) (all []string) {
 	f.t.Helper()
 	for _, grant := range f.strings(f.t.Context(), "SHOW GRANTS FOR ?@'%'", account) {
@@ -53,7 +53,7 @@ func (f *fixture) checkLogin(user, password string) error {
 	return mysqladmin.CheckLogin(f.t.Context(), cfg, f.database)
 }
 
-// No later change of an account changes whether it requires TLS.
+// Later changes of an account keep whether it requires TLS.
 func TestAccountKeepsWhetherItRequiresTLS(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		for _, required := range []bool{true, false} {

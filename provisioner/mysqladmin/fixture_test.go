@@ -145,7 +145,7 @@ func (f *fixture) must(err error) {
 	}
 }
 
-// strings is the first column of a query that root runs.
+// strings returns the first column of a query, run by root.
 func (f *fixture) strings(ctx context.Context, query string, args ...any) (all []string) {
 	f.t.Helper()
 	rows, err := f.root.QueryContext(ctx, query, args...)
@@ -175,7 +175,7 @@ func (f *fixture) eventually(what string, condition func() bool) {
 	}
 }
 
-// running waits until the account executes a statement like that.
+// running waits until the account executes a statement that matches.
 func (f *fixture) running(account, statement string) {
 	f.t.Helper()
 	f.eventually(statement+" of "+account+" runs", func() bool {
@@ -209,7 +209,7 @@ type execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// number is that of the server's error, 0 for any other.
+// number returns the number of a server's error, 0 for other errors.
 func number(err error) uint16 {
 	var refused *mysql.MySQLError
 	if !errors.As(err, &refused) {

@@ -12,7 +12,7 @@ import (
 	"mysql-broker/provisioner/mysqladmin"
 )
 
-// TestPrivilegesThatAreMissingAreNamed takes each of the documented grants away in turn.
+// TestPrivilegesThatAreMissingAreNamed revokes each of the documented grants in turn.
 func TestPrivilegesThatAreMissingAreNamed(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		account, password, statements := f.brokerAccount()
@@ -116,7 +116,7 @@ func (f *fixture) checkPrivileges(user, password string) error {
 	return server.CheckPrivileges(f.t.Context())
 }
 
-// missing are the statements that an error asks for, with accounts quoted as in the documented SQL.
+// missing returns the statements that an error asks for, with accounts quoted as in the documented SQL.
 func missing(err error) (statements []string) {
 	if lacking, ok := errors.AsType[*mysqladmin.PrivilegesError](err); ok {
 		for _, statement := range lacking.Missing {

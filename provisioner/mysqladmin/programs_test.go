@@ -58,7 +58,7 @@ func TestProgramSizes(t *testing.T) {
 	})
 }
 
-// programs is what the database's stored programs take.
+// programs returns the size of the database's stored programs.
 func (f *fixture) programs() int64 {
 	f.t.Helper()
 	bytes, err := f.server.ProgramSize(f.t.Context(), f.database, time.Minute)

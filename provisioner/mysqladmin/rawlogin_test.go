@@ -84,7 +84,7 @@ func (r *rawLogin) write(packet []byte) error {
 	return err
 }
 
-// name tells the server who logs in, with a plug-in that is not that of the account, and reads which one is.
+// name sends the account's name, with a wrong authentication plug-in, and reads which one the server wants.
 func (r *rawLogin) name(user, database string) error {
 	packet := binary.LittleEndian.AppendUint32(nil, protocolFlags)
 	packet = append(binary.LittleEndian.AppendUint32(packet, 1<<24), utf8mb4)
@@ -96,7 +96,7 @@ func (r *rawLogin) name(user, database string) error {
 	return r.readSwitch()
 }
 
-// change does the same in a session that is open.
+// change is name for a change of accounts in an open session.
 func (r *rawLogin) change(user, database string) error {
 	r.seq = 0
 	packet := append([]byte{0x11}, user+"\x00\x00"+database+"\x00"...)

@@ -14,7 +14,7 @@ import (
 	"mysql-broker/provisioner/plan"
 )
 
-// A server that has read an account lets a pending login succeed, even if the account is locked meanwhile.
+// Once a server has read an account, a pending login succeeds, even if the account is locked meanwhile.
 func TestRevokeAccessEndsLoginsThatWereUnderWay(t *testing.T) {
 	for name, answers := range map[string]bool{"client answers": true, "client keeps silent": false} {
 		t.Run(name, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestRevokeAccessShutsOutAClientThatReconnects(t *testing.T) {
 	})
 }
 
-// reconnect keeps a session busy, and opens another when it is killed, until the server refuses the login or ctx ends.
+// reconnect keeps a session busy. If it is killed, reconnect opens another, until the login is refused or ctx ends.
 func reconnect(ctx context.Context, db *sql.DB, connected func()) {
 	first := sync.OnceFunc(connected)
 	defer first() // so that a login that never works fails the test rather than hangs it
@@ -202,7 +202,7 @@ func TestRevokeAccessMakesADefinerAgain(t *testing.T) {
 	})
 }
 
-// expectLocked checks that neither the lock alone nor the password alone keeps an account out.
+// expectLocked checks that an account has both a lock and a new password.
 func (f *fixture) expectLocked(a mysqladmin.Account) {
 	f.t.Helper()
 	if err := f.checkLogin(a.Name, a.Password); number(err) == 0 {

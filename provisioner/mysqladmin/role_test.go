@@ -66,7 +66,7 @@ func TestAccountCannotReachADatabaseThatDiffersAtAnUnderscore(t *testing.T) {
 	})
 }
 
-// databases are those that SHOW DATABASES shows on that connection.
+// databases returns the output of SHOW DATABASES on that connection.
 func databases(f *fixture, db *sql.DB) (names []string) {
 	f.t.Helper()
 	rows, err := db.QueryContext(f.t.Context(), "SHOW DATABASES")

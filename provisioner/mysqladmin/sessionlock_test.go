@@ -9,8 +9,8 @@ import (
 	"mysql-broker/provisioner/plan"
 )
 
-// A worker may be paused while its statement waits on the server; the statement must not land after the next session
-// took the lock.
+// A worker may be paused while its statement waits on the server. The statement must not take effect after the next
+// session took the lock.
 func TestSessionLockEndsAStatementUnderWay(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		f.exec(f.root, "CREATE TABLE `"+f.database+"`.t (id INT)")
@@ -38,7 +38,7 @@ func TestSessionLockEndsAStatementUnderWay(t *testing.T) {
 	})
 }
 
-// A tenant may take any lock whose name it can compute. Computing the broker's needs a secret key.
+// Tenants can take any lock whose name they can compute. The names of the broker's locks depend on a secret key.
 func TestSessionLockKeyIsPartOfTheLock(t *testing.T) {
 	onEachServer(t, func(t *testing.T, f *fixture) {
 		key := uniqueName("task_")

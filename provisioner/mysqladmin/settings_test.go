@@ -72,7 +72,7 @@ func TestSettingsOfServers(t *testing.T) {
 	})
 }
 
-// Of the engines besides InnoDB, each has to be disabled.
+// Each engine besides InnoDB has to be disabled.
 func TestEachEngineHasToBeDisabled(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {

@@ -83,7 +83,7 @@ func (f *fixture) limitFiles(pid int, limit string) (before string) {
 	return before
 }
 
-// expectShut checks that an account lets nobody in, and that a session of it is gone.
+// expectShut checks that nobody can log in to an account, and that its session has ended.
 func (f *fixture) expectShut(a mysqladmin.Account, open interface{ PingContext(context.Context) error }) {
 	f.t.Helper()
 	if err := f.checkLogin(a.Name, a.Password); number(err) == 0 {

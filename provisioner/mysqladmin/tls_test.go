@@ -60,7 +60,7 @@ func TestTransport(t *testing.T) {
 	})
 }
 
-// withoutTLS is where a server seems to offer no TLS: someone on the way takes the offer out of its greeting.
+// withoutTLS returns the address of a proxy that removes the offer of TLS from the server's greeting.
 // https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_connection_phase_packets_protocol_handshake_v10.html
 func withoutTLS(t *testing.T, addr string) string {
 	t.Helper()
@@ -128,7 +128,7 @@ func passOn(client net.Conn, addr string, alter func([]byte)) {
 	upstream.Wait()
 }
 
-// foreignCA is a CA that no server has a certificate of, in PEM.
+// foreignCA returns a CA, in PEM, that has signed no server's certificate.
 func foreignCA(t *testing.T) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -90,7 +90,7 @@ func TestRemoveWritePrivilegesTakesWhateverThereIs(t *testing.T) {
 	})
 }
 
-// privileges are those on databases.
+// privileges returns the privileges on databases.
 func (f *fixture) privileges(account string) string {
 	f.t.Helper()
 	return f.strings(f.t.Context(), `SELECT COALESCE(GROUP_CONCAT(privilege_type ORDER BY privilege_type), '')

@@ -119,7 +119,7 @@ func TestServers(t *testing.T) {
 	}
 }
 
-// What is interrupted by the end has not failed.
+// Work that is interrupted by the end of its context has not failed.
 func TestStatusIgnoresInterruption(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -132,7 +132,7 @@ func TestStatusIgnoresInterruption(t *testing.T) {
 	}
 }
 
-// lines are those of a text log, without times and names.
+// lines returns the lines of a text log, without times and names.
 func lines(log *bytes.Buffer) (all []string) {
 	for line := range strings.Lines(log.String()) {
 		_, line, _ = strings.Cut(strings.TrimSpace(line), "level=")

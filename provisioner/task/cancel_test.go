@@ -55,7 +55,7 @@ func TestCancelUndoesOnceTheWorkerHasStopped(t *testing.T) {
 	}
 }
 
-// A cancellation that comes after the end of the task changes nothing.
+// A cancellation after the end of the task changes nothing.
 func TestCancelComesTooLate(t *testing.T) {
 	t.Parallel()
 	s, j := servers.Store(t), &journal{}
@@ -71,7 +71,7 @@ func TestCancelComesTooLate(t *testing.T) {
 	}
 }
 
-// What a workflow without a cleanup does is not undone, however it is cancelled.
+// A task whose workflow has no cleanup cannot be cancelled.
 func TestCancelRefusesWhatCannotBeUndone(t *testing.T) {
 	t.Parallel()
 	s := servers.Store(t)

@@ -21,7 +21,7 @@ type crane struct {
 	ready int // after so many looks
 }
 
-// lift orders, and looks again and again. What it ordered, and how often it looked, it has from the task alone.
+// lift places an order, and looks for it repeatedly. Only the task's memory has the order, and the number of looks.
 func (c *crane) lift() task.Step {
 	return task.Step{Name: "lift", Progress: "Lifting", Do: func(ctx context.Context, run *task.Run) error {
 		var order struct{ ID, Looks int }
@@ -46,7 +46,7 @@ func (c *crane) lift() task.Step {
 	}}
 }
 
-// A step that is pending runs again without counting as a failure, however often, and what it remembers is there.
+// A pending step runs again any number of times without counting as a failure, and keeps its memory.
 func TestPendingStepRunsAgain(t *testing.T) {
 	t.Parallel()
 	s := servers.Store(t)
@@ -69,7 +69,7 @@ func TestPendingStepRunsAgain(t *testing.T) {
 	}
 }
 
-// While a step is pending, no worker is held: a runner with one worker does other tasks. Users read what goes on.
+// A pending step holds no worker: a runner with one worker runs other tasks. Users read its progress.
 func TestPendingStepHoldsNoWorker(t *testing.T) {
 	t.Parallel()
 	s := servers.Store(t)
@@ -142,7 +142,7 @@ func TestPendingEnds(t *testing.T) {
 	j.is(t, "undo", "undo", "undo")
 }
 
-// What a step saved outlives a worker that dies at once.
+// The memory of a step outlives its worker.
 func TestSavedMemoryOutlivesTheWorker(t *testing.T) {
 	t.Parallel()
 	s := servers.Store(t)

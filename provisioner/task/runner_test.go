@@ -47,12 +47,12 @@ func startWith(t *testing.T, s *store.Store, w task.Workflow, cfg task.Config) *
 	return r
 }
 
-// always has every task do the same.
+// always returns kinds whose tasks all have the same workflow.
 func always(w task.Workflow) map[string]task.Kind {
 	return kinds(func(context.Context, store.Task) (task.Workflow, error) { return w, nil })
 }
 
-// kinds are those of tasks that record makes.
+// kinds returns the kinds of the tasks that record creates.
 func kinds(workflow func(context.Context, store.Task) (task.Workflow, error)) map[string]task.Kind {
 	return map[string]task.Kind{store.Provision: {Workflow: workflow, Advice: "Try again.", Undoable: true}}
 }
@@ -112,7 +112,7 @@ func (j *journal) is(t *testing.T, want ...string) {
 	}
 }
 
-// step notes its name and returns the errors given, one a run, then nil.
+// step records its name. Each run returns the next of the errors, and then nil.
 func (j *journal) step(name string, errs ...error) task.Step {
 	return task.Step{Name: name, Progress: "Doing " + name, Do: func(context.Context, *task.Run) error {
 		j.note(name)
@@ -127,7 +127,7 @@ func (j *journal) step(name string, errs ...error) task.Step {
 
 var errBoom = errors.New("boom")
 
-// What the steps of a task return decides which of them run, how often, and how the task ends.
+// The errors of a task's steps decide which steps run, how often, and how the task ends.
 func TestStepsAndTheirErrors(t *testing.T) {
 	t.Parallel()
 	errStuck := errors.New("stuck")
@@ -304,7 +304,7 @@ func TestLeaseThatNobodyHoldsRunsOutThoughItsProcessIsBusy(t *testing.T) {
 	}
 }
 
-// A machine that stalls for as long as a lease has it run out, which says nothing: then it is tried again.
+// If the machine stalls for longer than a lease, the lease expires, which proves nothing: then the test tries again.
 func TestLongStepKeepsItsLease(t *testing.T) {
 	t.Parallel()
 	for range 2 {
@@ -317,7 +317,7 @@ func TestLongStepKeepsItsLease(t *testing.T) {
 	j.is(t, "a")
 }
 
-// runLongStep has two runners at hand for a task that takes longer than a lease, and tells whether one ran out.
+// runLongStep has two runners run a task that takes longer than a lease, and reports whether a lease expired.
 func runLongStep(t *testing.T) (j *journal, ranOut bool) {
 	t.Helper()
 	s := servers.Store(t)

@@ -91,7 +91,7 @@ func TestAServerHasItsShareOfWorkers(t *testing.T) {
 // errAway is what a step says that cannot reach its server.
 var errAway = task.Unreachable(errors.New("connection refused"))
 
-// An unreachable server uses up no attempts. It is logged once, and shown to users while it lasts.
+// Waiting for an unreachable server uses up no attempts. It is logged once, and users read about it meanwhile.
 func TestTaskWaitsForItsServer(t *testing.T) {
 	t.Parallel()
 	s := servers.Store(t)

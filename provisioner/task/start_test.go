@@ -11,7 +11,7 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// begin records a task with a runner's lease and has it work on that.
+// begin records a task with a runner's lease, and has the runner run it.
 func begin(t *testing.T, s *store.Store, r *task.Runner, instanceID string, w task.Workflow) store.Task {
 	t.Helper()
 	var n store.NewTask

@@ -6,7 +6,7 @@ import (
 	"mysql-broker/provisioner/task"
 )
 
-// Whatever the token, it is none, or the one that Token makes of its task.
+// A token is refused, or is the one that Token makes for its task.
 func FuzzParseToken(f *testing.F) {
 	for _, seed := range []string{
 		"", "task_", "task_0", "task_1", "task_-1", "task_+1", "task_01", "task_1 ", "Task_1", "task_9223372036854775807",

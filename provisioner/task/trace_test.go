@@ -32,7 +32,7 @@ func TestTracedRequestsKeepWhatTheyHold(t *testing.T) {
 	}
 }
 
-// Each attempt at a step is a span below that of the task, which is below that of the request; those that failed say
+// Each attempt of a step is a span below the task's span, which is below the request's. Spans of failed attempts say
 // so.
 func TestSpansOfATask(t *testing.T) {
 	t.Parallel()

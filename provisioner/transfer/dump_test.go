@@ -48,7 +48,8 @@ func (o *output) EndChunk(_ context.Context, c transfer.Chunk) error {
 
 func (o *output) Close(context.Context) error { return nil }
 
-// TestDumpAndLoad dumps every kind of object and value, and loads it, also over a copy that differs and after a failure.
+// TestDumpAndLoad dumps every kind of object and value, and loads it, also over a copy that differs and after a
+// failure.
 func TestDumpAndLoad(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
@@ -96,7 +97,7 @@ func TestDumpAndLoad(t *testing.T) {
 	})
 }
 
-// TestTypesInJSON copies documents with values of types that MySQL stores in JSON, and that no text of JSON has.
+// TestTypesInJSON copies documents with values of MySQL's types that JSON text cannot express.
 func TestTypesInJSON(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestSplitKeys takes the secondary keys out of definitions, and leaves those alone that may need them.
+// TestSplitKeys removes the secondary keys from definitions, unless they may be needed.
 func TestSplitKeys(t *testing.T) {
 	t.Parallel()
 	create := func(lines ...string) string {

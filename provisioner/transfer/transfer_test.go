@@ -213,7 +213,7 @@ func TestCopy(t *testing.T) {
 	})
 }
 
-// TestRefusals copies what cannot be copied completely.
+// TestRefusals tries to copy what cannot be copied completely.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {

@@ -76,7 +76,7 @@ func testNoToken(t *testing.T, p platform) {
 	i.await(t, "")
 }
 
-// Whoever polls reads what is going on, from the response of the request on, whether or not somebody waits for it.
+// Every poll has a description of the progress, from the first one on, also of operations that requests wait for.
 func TestPollsHaveDescriptions(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {

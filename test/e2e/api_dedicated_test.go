@@ -39,7 +39,7 @@ func testDedicated(t *testing.T, p platform) {
 	unbindAndDeprovision(t, i, b, c)
 }
 
-// checkWhileProvisioning says what a platform sees between the 202 and the end.
+// checkWhileProvisioning checks the responses to a platform between the 202 and the end.
 func checkWhileProvisioning(t *testing.T, i instance, parameters body, operation string) {
 	t.Helper()
 	r := i.poll(t, "?operation="+operation).Expect(t, http.StatusOK)

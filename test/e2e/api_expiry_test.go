@@ -31,7 +31,8 @@ func bindingTimes(t *testing.T, r testdrive.Response) (expires, renew time.Time)
 	return expires, renew
 }
 
-// Accounts end within a minute, open sessions too. What they have defined stays, and the platform can still unbind.
+// Expired accounts and their sessions end within a minute. Objects that they have defined stay, and an unbind still
+// works.
 func testExpiry(t *testing.T, p platform) {
 	i := p.provisioned(t, "shared-small", nil)
 	admin := p.admin(t)

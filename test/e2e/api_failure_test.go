@@ -37,7 +37,7 @@ func TestFailedCreate(t *testing.T) {
 	})
 }
 
-// TestRemovedPlan takes a plan out of the catalog: its instances go on working and can be deleted.
+// TestRemovedPlan removes a plan from the catalog: its instances still work and can be deleted.
 func TestRemovedPlan(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
@@ -63,7 +63,7 @@ func TestRemovedPlan(t *testing.T) {
 	})
 }
 
-// A platform that was never told of a change of plan names the former plan for ever, even after it was taken out of the
+// A platform that did not learn of a change of plan names the former plan for ever, even after it was removed from the
 // catalog.
 func TestRemovedPlanOfAnUpdate(t *testing.T) {
 	t.Parallel()
@@ -100,8 +100,8 @@ func TestRemovedPlanOfAnUpdate(t *testing.T) {
 	})
 }
 
-// TestPlanRemovedMidway takes the plan of an instance out of the catalog while it is made: the task waits for a broker
-// that knows it and tells operators so, and can be given up, which undoes what was done.
+// TestPlanRemovedMidway removes the plan of an instance from the catalog while the instance is created: the task waits
+// for a broker that knows the plan, and operators see that. A cancellation undoes what was done.
 func TestPlanRemovedMidway(t *testing.T) {
 	t.Parallel()
 	server := servers.AllMySQL(t)[0]

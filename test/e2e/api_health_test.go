@@ -34,8 +34,7 @@ func TestHealth(t *testing.T) {
 	})
 }
 
-// A PostgreSQL that has become a standby, or was told to take no writes, answers; the broker can do nothing with it but
-// read.
+// A PostgreSQL that has become a standby, or is configured to refuse writes, answers, but the broker can only read.
 func TestReadOnlyPostgres(t *testing.T) {
 	t.Parallel()
 	server := servers.AllMySQL(t)[0] // what matters is PostgreSQL

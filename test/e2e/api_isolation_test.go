@@ -43,7 +43,7 @@ func testSharedIsolation(t *testing.T, p platform) {
 	v.expectUnharmed(t)
 }
 
-// On a dedicated server, other accounts of the same instance and the broker's are all that there is to reach.
+// On a dedicated server, there are only the accounts of the instance and the broker's.
 func testDedicatedIsolation(t *testing.T, p platform) {
 	i := p.newInstance(t, "dedicated-small")
 	i.await(t, i.begin(t))
@@ -171,7 +171,7 @@ func expectDenied(t *testing.T, db *sql.DB, statement string) {
 // denials are the errors for want of a privilege; 1401 is MySQL's to XA RECOVER, 1698 MariaDB's to GRANT PROXY.
 var denials = []uint16{1044, 1045, 1142, 1143, 1227, 1370, 1401, 1698}
 
-// lurk looks for another tenant wherever a tenant may look.
+// lurk looks for another tenant in everything that a tenant may read.
 func lurk(t *testing.T, db *sql.DB, c credentials, v victim) {
 	t.Helper()
 	for _, view := range []string{"columns.table_schema", "events.event_schema", "key_column_usage.table_schema",
@@ -210,8 +210,8 @@ func killOthers(t *testing.T, db, admin *sql.DB, accounts ...string) {
 	}
 }
 
-// A server lets every account change its own password, which nothing can forbid. No more than that is the tenant's to
-// change, and an unbind ends the account all the same.
+// Every account can change its own password, which no server can forbid. The tenant can change nothing
+// else, and an unbind still ends the account.
 func testOwnAccount(t *testing.T, p platform) {
 	i := p.provisioned(t, "shared-small", nil)
 	b, c := i.bound(t, body{"parameters": body{"role": "admin"}})

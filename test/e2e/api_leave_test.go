@@ -12,8 +12,8 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// A client that leaves is no failure of the broker's: what it asked for is carried out. One that only closes the half
-// that it sends on, as `nc -N` does, reads the response.
+// If a client leaves, its operation continues, and is not logged as a failure. A client that only closes the half
+// on which it sends, as `nc -N` does, gets the response.
 func TestClientsThatLeave(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {

@@ -90,7 +90,7 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
-// A task that cannot go on is seen to get older, and to be tried again.
+// The metrics show the growing age and the retries of a task that cannot continue.
 func TestMetricsOfAStuckTask(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
@@ -121,7 +121,7 @@ var assertedElsewhere = []string{"mysql_broker_examination_timestamp_seconds", "
 	"mysql_broker_certificate_expiry_timestamp_seconds", "mysql_broker_quota_instances",
 	"mysql_broker_quota_accounts_due", "mysql_broker_quota_measurement_timestamp_seconds", "mysql_broker_held"}
 
-// expectAllAsserted fails the test if /metrics shows a metric of the broker's that no test looks at.
+// expectAllAsserted fails the test if /metrics has a metric of the broker that no test checks.
 func expectAllAsserted(t *testing.T, p platform, asserted map[string]string) {
 	t.Helper()
 	known := map[string]bool{}

@@ -78,7 +78,7 @@ func TestEveryServerDead(t *testing.T) {
 	})
 }
 
-// A plan that may be too small for the data cannot be judged while the server is down.
+// While the server is down, nobody knows whether the data fit a smaller plan, so the change is refused.
 func TestUpdateWhileTheServerIsDown(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {

@@ -113,7 +113,7 @@ func testMaintenanceConflict(t *testing.T, p platform) {
 	expectEmpty(t, i.update(t, now, right), http.StatusOK)
 }
 
-// Both conformance checkers want a provision refused that names no organization or space.
+// Both conformance checkers expect that a provision without an organization or a space is refused.
 func testProvisionNowhere(t *testing.T, p platform) {
 	i := p.newInstance(t, "shared-small")
 	for _, name := range []string{"organization_guid", "space_guid"} {

@@ -66,7 +66,7 @@ func startPlatformBy(t *testing.T, start func(testing.TB, map[string]string) *te
 	return p
 }
 
-// eachPlatform runs a test with a broker on each flavour at the same time. env is that of the broker.
+// eachPlatform runs a test with a broker on each flavour, in parallel. env is the broker's environment.
 func eachPlatform(t *testing.T, run func(t *testing.T, p platform, env map[string]string)) {
 	t.Helper()
 	t.Parallel()

@@ -78,7 +78,7 @@ func TestTLSOfBindings(t *testing.T) {
 	})
 }
 
-// Bindings keep what they were made with when their instance's plan says something else.
+// Bindings keep their tls setting when their instance gets a plan with another one.
 func TestTLSOutlivesThePlan(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
@@ -105,7 +105,7 @@ func TestTLSOutlivesThePlan(t *testing.T) {
 	})
 }
 
-// On a server that takes no login without TLS, credentials say so whatever the plan says.
+// On a server that refuses logins without TLS, credentials require TLS, whatever the plan says.
 func TestServerThatRequiresTLS(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
@@ -123,7 +123,7 @@ func TestServerThatRequiresTLS(t *testing.T) {
 	})
 }
 
-// Where a server offers no TLS, a binding that requires it is refused, as nobody could use it.
+// If a server offers no TLS, a binding that requires TLS is refused, because nobody could use it.
 func TestServerWithoutTLS(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {

@@ -13,7 +13,7 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// editedCatalog is the path of a copy of the project's catalog, as edit changes it.
+// editedCatalog returns the path of a copy of the project's catalog, changed by edit.
 func editedCatalog(t *testing.T, edit func(text string) string) (path string) {
 	t.Helper()
 	text := shipped(t, "catalog.yml")

@@ -94,8 +94,8 @@ func expectOneOperation(t *testing.T, answers []testdrive.Response) string {
 	return ""
 }
 
-// settle waits for the end of an operation, if there is one, with many asking at all replicas meanwhile. Whoever has
-// read how it ended must not read anything else later.
+// settle waits for the end of an operation, if there is one, and polls it at all replicas at the same time. A poll that
+// has seen how the operation ended must not see anything else later.
 func (c cluster) settle(t *testing.T, i instance, operation string) (state string) {
 	t.Helper()
 	if operation == "" {
@@ -138,7 +138,7 @@ func (c cluster) settle(t *testing.T, i instance, operation string) (state strin
 
 const racers = 8
 
-// raceOver sends requests at the same time, by turns to each of the replicas; request returns the n-th one.
+// raceOver sends requests at the same time, alternating between the replicas; request returns the n-th one.
 func raceOver(t *testing.T, replicas []platform,
 	request func(n int) (method, path string, body any)) []testdrive.Response {
 	t.Helper()

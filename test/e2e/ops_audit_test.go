@@ -39,7 +39,7 @@ func (o operator) audit(t *testing.T, args ...string) (all []auditLine) {
 	return all
 }
 
-// The audit names who asked for what, with the result, and holds no secret.
+// The audit has each request with its user and its result, and contains no secret.
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {

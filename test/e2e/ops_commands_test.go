@@ -76,7 +76,7 @@ func TestServeHelp(t *testing.T) {
 	}
 }
 
-// Every command's help says what it does, how to call it and, if it may fail, what its exit status means.
+// The help of every command says what it does, how to call it and, if it can fail, what its exit status means.
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{"serve", "dev", "migrate", "doctor", "catalog check", "keyset", "keyset add",

@@ -9,7 +9,7 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// What shells ask the program for when somebody presses TAB.
+// TestCompletion runs what shells run when somebody presses TAB.
 func TestCompletion(t *testing.T) {
 	t.Parallel()
 	server := servers.AllMySQL(t)[0]

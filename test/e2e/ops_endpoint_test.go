@@ -12,8 +12,8 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// Where a dedicated server listens is recorded with its instance: a bind does not ask the launcher, but for an instance
-// of before there were such records.
+// The address of a dedicated server is recorded with its instance, so a bind does not ask the launcher, except for an
+// instance from before there were such records.
 func TestBindAsksNoLauncher(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {

@@ -11,8 +11,8 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// Events run without a connection, as many as there are, so that no limit of connections holds them: only plans that say
-// so have them. A change of plan gives them and takes them, from kept accounts too, and so does an upgrade of the broker.
+// Events run without connections, so limits of connections do not bound them. Only plans that say
+// so have them. A change of plan grants or revokes EVENT, of kept accounts too, and so does an upgrade of the broker.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {

@@ -101,7 +101,7 @@ func TestExpiredMeanwhile(t *testing.T) {
 	})
 }
 
-// While operations change instances, accounts whose time is over are locked, also if another server does not answer.
+// While operations change instances, expired accounts are locked, even if another server does not answer.
 func TestExpiryBesideSilentServer(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {

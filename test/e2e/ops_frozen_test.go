@@ -11,7 +11,7 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// TestFrozenServerDelaysOnlyItself stops a shared server's process, which then accepts connections and answers nothing.
+// TestFrozenServerDelaysOnlyItself stops a shared server's process, which then accepts connections and does not answer.
 // More deletions wait for it than the broker has workers, and requests too. Operations elsewhere continue; once the
 // process continues, so do the deletions.
 func TestFrozenServerDelaysOnlyItself(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Each of the connections has made a request; those that never do are cut off as slow ones are.
+// Each of the connections has made a request; those that never make one are closed like slow ones.
 func (h hostile) testIdleConnections(t *testing.T) {
 	const connections = 1000
 	const most = 512 << 10 // bytes each, nearly all for the race detector; without it, some 30 KiB are taken
@@ -76,7 +76,7 @@ func (h hostile) dialIdle(t *testing.T) (net.Conn, error) {
 	return conn, err
 }
 
-// A client that sends a byte of its headers now and then is cut off, and serves nobody else worse.
+// A client that sends its headers byte by byte is disconnected, and does not slow down others.
 func (h hostile) testSlowHeaders(t *testing.T) {
 	var all sync.WaitGroup
 	for range 50 {

@@ -58,7 +58,7 @@ func TestHostileTenant(t *testing.T) {
 	})
 }
 
-// expectService fails the test unless the other tenant, and platforms, can do what they always can.
+// expectService checks that the other tenant and platforms can work as usual.
 func (n neighbours) expectService(t *testing.T) {
 	t.Helper()
 	exec(t, n.peer, "INSERT INTO kept (content) VALUES ('more')", "CREATE TABLE fresh (id INT PRIMARY KEY)",

@@ -26,8 +26,8 @@ const (
 // hostile is a broker under attack.
 type hostile struct{ platform }
 
-// TestHostileInput attacks one broker in every way at once, and asks meanwhile whether it serves others. First,
-// connections alone are to be weighed; at the end, what all the rest has left behind.
+// TestHostileInput attacks a broker in many ways at once, and checks that it still serves others. First,
+// it measures the memory of connections alone; at the end, that of everything.
 func TestHostileInput(t *testing.T) {
 	t.Parallel()
 	h := hostile{startPlatform(t, servers.AllMySQL(t)[0], firstEnvironment(t))}
@@ -69,7 +69,7 @@ func (h hostile) figure(t *testing.T, series string) int {
 	return h.Scrape(t).Int(t, series)
 }
 
-// expectService fails the test unless the broker serves others as always.
+// expectService checks that the broker serves others as usual.
 func (h hostile) expectService(t *testing.T) {
 	t.Helper()
 	began := time.Now()

@@ -25,8 +25,8 @@ import (
 // reloadTime bounds, on a busy machine, how long new files may wait to be used.
 const reloadTime = 2 * time.Minute
 
-// The certificate lies where Kubernetes puts a secret: tls.crt and tls.key are links through ..data, and renewal turns
-// that one.
+// The certificate's files are as Kubernetes mounts a secret: tls.crt and tls.key are links through ..data, and a
+// renewal changes that link.
 func TestHTTPS(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -68,7 +68,7 @@ type secureBroker struct {
 
 func (b secureBroker) address() string { return strings.TrimPrefix(b.URL, "http://") }
 
-// dial checks no more than the serial number: which certificate is trusted is the client's test.
+// dial verifies nothing. It returns the certificate's serial number; expectClient checks trust.
 func (b secureBroker) dial() (conn *tls.Conn, serial int64) {
 	b.t.Helper()
 	conn, err := tls.Dial("tcp", b.address(), &tls.Config{InsecureSkipVerify: true})
@@ -138,7 +138,7 @@ func (b secureBroker) expectExpiry(serial int64) {
 	b.AwaitLog(b.t, `"expires":"`+expiry(serial).Format(time.RFC3339))
 }
 
-// expectNothingOlder checks that neither HTTP in clear nor a deprecated version of TLS is served.
+// expectNothingOlder checks that neither plain HTTP nor a deprecated version of TLS is served.
 func (b secureBroker) expectNothingOlder() {
 	b.t.Helper()
 	conn, err := net.Dial("tcp", b.address())

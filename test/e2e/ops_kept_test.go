@@ -75,7 +75,7 @@ func TestCleanupKeepsData(t *testing.T) {
 	}
 }
 
-// forgetHandedOut removes what a launcher's servers say about having been handed out.
+// forgetHandedOut removes the launcher's records that its servers are in use.
 func forgetHandedOut(t *testing.T, env map[string]string) {
 	t.Helper()
 	marks, err := filepath.Glob(filepath.Join(env["LAUNCHER_DIR"], "instances", "*", "kept"))
@@ -95,7 +95,7 @@ func expectNoDatabase(t *testing.T, p platform, name string) {
 	}
 }
 
-// TestKeptProvisionIsTriedAgain has an operator make what was kept a working instance again.
+// TestKeptProvisionIsTriedAgain has an operator retry a provision that kept data, which makes a working instance.
 func TestKeptProvisionIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	s := servers.AllMySQL(t)[0]

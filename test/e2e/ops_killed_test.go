@@ -15,7 +15,7 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// makeAndDelete fails the test unless each request for a new instance is carried out.
+// makeAndDelete checks that each of several requests for a new instance succeeds.
 func (p platform) makeAndDelete(t *testing.T) {
 	i := p.ownInstance(t, "shared-small")
 	for _, q := range []struct {

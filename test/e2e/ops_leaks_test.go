@@ -29,9 +29,9 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// TestNothingLeaks has a broker do all that it can, and fail at it, and looks for every password that was generated or
-// configured wherever the broker and its servers leave something. A canary, which the test itself leaves in most of
-// these places, has to be found there.
+// TestNothingLeaks has a broker run and fail every operation, and searches for every password that was generated or
+// configured, in all output and files of the broker and its servers. A canary, which the test itself puts into most of
+// these places, has to be found.
 func TestNothingLeaks(t *testing.T) {
 	t.Parallel()
 	allowCores(t)
@@ -89,7 +89,7 @@ func TestNothingLeaks(t *testing.T) {
 	})
 }
 
-// haveItWork carries out every operation, the rotations included, and returns the instances that are left.
+// haveItWork runs every operation, including rotations, and returns the remaining instances.
 func (p platform) haveItWork(t *testing.T, env map[string]string, canary string) (made []instance) {
 	t.Helper()
 	for plan, update := range map[string]string{"shared-small": "shared-large", "dedicated-small": "dedicated-large"} {
@@ -140,7 +140,7 @@ func (p platform) rotateEverything(t *testing.T, env map[string]string, i instan
 	p.seen.check(t, "what the rotations printed", said.Stdout+said.Stderr+keys.Stdout+keys.Stderr)
 }
 
-// haveItFail sends what is refused or fails later, with secrets in it.
+// haveItFail sends requests with secrets that are refused or fail later.
 func (p platform) haveItFail(t *testing.T, canary string) {
 	t.Helper()
 	sent := rand.Text()
@@ -306,7 +306,7 @@ func watch(t *testing.T, launcherDir string) *watcher {
 	return w
 }
 
-// sampleProcesses passes over what has ended meanwhile.
+// sampleProcesses ignores processes that end meanwhile.
 func (w *watcher) sampleProcesses(launcherDir string) {
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
@@ -328,7 +328,7 @@ func (w *watcher) sampleProcesses(launcherDir string) {
 	}
 }
 
-// sampleFiles passes over what has gone meanwhile.
+// sampleFiles ignores files that disappear meanwhile.
 func (w *watcher) sampleFiles(launcherDir string) {
 	initFiles, _ := filepath.Glob(filepath.Join(launcherDir, "instances/*/init.sql"))
 	for _, file := range initFiles {
@@ -441,7 +441,7 @@ func crashServer(t *testing.T, pid int) {
 	})
 }
 
-// crash ends a broker as a fatal fault of Go's runtime would that is to leave a core.
+// crash ends a broker like a fatal error of Go's runtime with core dumps turned on.
 func (p platform) crash(t *testing.T) {
 	t.Helper()
 	p.Signal(t, syscall.SIGABRT)

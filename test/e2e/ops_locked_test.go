@@ -58,8 +58,8 @@ func TestLockedInstance(t *testing.T) {
 	i.remove(t)
 }
 
-// requestTogether sends requests that wait for the instance, and returns their answers and after which time the last
-// one came.
+// requestTogether sends requests that wait for the instance, and returns their responses and how long the last
+// one took.
 func requestTogether(t *testing.T, i instance, b binding) (answers [3]testdrive.Response, longest time.Duration) {
 	t.Helper()
 	other := i.newBinding()

@@ -12,7 +12,7 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// Lines are written in the background, and yet none is missing once the broker has stopped.
+// Although lines are written in the background, none is missing after the broker has stopped.
 func TestLogIsWholeAtTheEnd(t *testing.T) {
 	t.Parallel()
 	p := startPlatform(t, servers.AllMySQL(t)[0], testdrive.Environment(t, servers.AllMySQL(t)[0]))

@@ -9,7 +9,7 @@ import (
 	"mysql-broker/test/testdrive"
 )
 
-// PostgreSQL commits and the connection breaks before it can say so. The first commit of a request records what is
+// PostgreSQL commits, and the connection breaks before the response. The first commit of a request records what is
 // intended: the request fails, and the platform's repeat finds the work under way. The second records the outcome: the
 // broker finds out by itself that it is there.
 func TestLostCommit(t *testing.T) {

@@ -58,7 +58,7 @@ func TestComponentsStopInReverseOrder(t *testing.T) {
 	e.expect(t, "server leaves", "tasks handed over", "server drained", "tasks stopped", "store closed", "traces sent")
 }
 
-// What does not end in time is named, and keeps nothing from being sent.
+// A component that does not stop in time is named in the log, and does not delay responses.
 func TestEndIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestEndIsBounded(t *testing.T) {
 	})
 }
 
-// Work in the background ends with its component, and closing begins before the component's turn.
+// Background work ends with its component, and begins to close before the component does.
 func TestBackground(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

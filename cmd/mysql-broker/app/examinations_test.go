@@ -9,7 +9,7 @@ import (
 	"mysql-broker/provisioner/doctor"
 )
 
-// Records are deleted by nobody's order: whoever misses one finds out when that was.
+// Records are deleted without an order of an operator, so the log says when.
 func TestExaminationsTellOfDeletedRecords(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer

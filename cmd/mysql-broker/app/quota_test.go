@@ -16,7 +16,8 @@ import (
 	"mysql-broker/test/servers"
 )
 
-// Whoever is not measured shows, from the broker's start on, and nobody who cannot be measured at all.
+// Servers that are not measured have a time, at first the broker's start. Without a launcher, dedicated servers have
+// none.
 func TestWhenServersWereMeasured(t *testing.T) {
 	t.Parallel()
 	url, ctx := servers.Postgres(t), t.Context()

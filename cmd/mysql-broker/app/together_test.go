@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Many who ask /metrics or /readyz at the same time have the servers asked once; who asks afterwards, once more.
+// Concurrent requests to /metrics or /readyz query the servers once. A later request queries them again.
 func TestAskedTogether(t *testing.T) {
 	for _, path := range []string{"/metrics", "/readyz"} {
 		synctest.Test(t, func(t *testing.T) {

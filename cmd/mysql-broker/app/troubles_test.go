@@ -27,7 +27,7 @@ func (o observer) Troubles(context.Context) (map[string]launcher.Trouble, error)
 	return o.troubles, o.err
 }
 
-// The collector counts troubles by kind, from 0 on, and leaves launchers out that see none or cannot be asked. A broker
+// The collector counts troubles by kind, also 0, without launchers that cannot see any or cannot be reached. A broker
 // that starts registers it without asking them, which may take seconds.
 func TestTroubleCollector(t *testing.T) {
 	t.Parallel()

@@ -27,7 +27,7 @@ AQH/MAoGCCqGSM49BAMCA0gAMEUCIHY2w00IbjxaxPBKVR+dkTi1nCdTp76m+6Hk
 -----END CERTIFICATE-----
 `
 
-// complete is an environment in which nothing is wrong.
+// complete returns a valid environment.
 func complete(t *testing.T) map[string]string {
 	t.Helper()
 	keyset, err := store.NewKeyset()
@@ -63,7 +63,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// Traces are sent if a standard variable asks for it, and none forbids it.
+// Traces are sent if a standard variable says so, and none turns them off.
 func TestTracing(t *testing.T) {
 	t.Parallel()
 	const endpoint = "OTEL_EXPORTER_OTLP_ENDPOINT"
@@ -91,7 +91,7 @@ func TestTracing(t *testing.T) {
 	}
 }
 
-// expectProblems fails the test unless a changed environment is refused with all these words, and without the secret.
+// expectProblems expects an error about a changed environment, with all these words and without the secret.
 func expectProblems(t *testing.T, change map[string]string, want []string) {
 	t.Helper()
 	env := complete(t)
@@ -229,7 +229,7 @@ func TestCloudFoundry(t *testing.T) {
 	})
 }
 
-// A service's certificate makes connections verified, unless its URI says how they are to be.
+// With a service's certificate, connections are verified, unless its URI has another sslmode.
 func TestCertificateOfThePostgreSQLService(t *testing.T) {
 	t.Parallel()
 	for uri, mode := range map[string]string{"postgres://u:p@h/d": "verify-full",

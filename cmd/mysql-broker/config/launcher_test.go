@@ -43,7 +43,7 @@ func TestLauncherOfAService(t *testing.T) {
 	}
 }
 
-// A plan that says where its servers run needs a launcher with nodes.
+// A plan with keys for Kubernetes needs a launcher for Kubernetes.
 func TestPlacedPlans(t *testing.T) {
 	t.Parallel()
 	plans := plan.Set{{Name: "own", Kind: plan.Dedicated, Placement: &plan.Placement{OwnNode: true}}}

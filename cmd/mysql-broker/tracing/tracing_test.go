@@ -12,7 +12,7 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// A collector that refuses is told of once, and so is that it takes spans again.
+// A collector that refuses spans is logged once, and once more when it accepts them again.
 func TestCollectorThatRefuses(t *testing.T) {
 	t.Parallel()
 	var refuses atomic.Bool
@@ -54,7 +54,7 @@ func TestCollectorThatRefuses(t *testing.T) {
 	}
 }
 
-// A mistake in what is only told to the collector is logged, and keeps nobody from starting; the rest is told.
+// A malformed resource attribute is logged and left out. The broker starts, and sends the other attributes.
 func TestMalformedAttributes(t *testing.T) {
 	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment=test,malformed")
 	var log bytes.Buffer

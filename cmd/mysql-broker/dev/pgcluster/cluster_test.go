@@ -29,7 +29,7 @@ func TestStartAfterPostmasterWasKilled(t *testing.T) {
 	}
 }
 
-// A process that dies without Stop leaves its server running, and only its lock ends with it.
+// A process that dies without Stop leaves its server running. Only its lock is released.
 func TestStartStopsServerOfDeadProcess(t *testing.T) {
 	t.Parallel()
 	cfg := Config{Dir: reachableDir(t)}
@@ -57,7 +57,7 @@ func TestLeftoverIsFoundWithoutPtrace(t *testing.T) {
 	}
 }
 
-// What a killed postmaster leaves for a moment is known by the shared memory that it holds.
+// Children of a killed postmaster, which run for a moment longer, are recognized by their shared memory.
 func TestLeftoverChildrenAreFound(t *testing.T) {
 	t.Parallel()
 	c := start(t, Config{Dir: reachableDir(t)})
@@ -162,7 +162,7 @@ func start(t *testing.T, cfg Config) *Cluster {
 	return c
 }
 
-// reachableDir is a temporary directory that the server's user can reach; t.TempDir's parent is root's alone.
+// reachableDir returns a temporary directory that the server's user can enter. Only root can enter t.TempDir's parent.
 func reachableDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "pgcluster-")
@@ -180,7 +180,7 @@ func reachableDir(t *testing.T) string {
 	return dir
 }
 
-// runs reports whether anything of the cluster's server runs.
+// runs reports whether a process of the cluster's server runs.
 func runs(t *testing.T, c *Cluster) bool {
 	t.Helper()
 	info, err := os.Stat(c.home.dataDir())

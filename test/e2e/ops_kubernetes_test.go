@@ -52,7 +52,7 @@ func TestKubernetes(t *testing.T) {
 		useAsApplication(t, c)
 		_, larger := testdrive.Plan(t, "dedicated-large")
 		m.run(t, &i, http.MethodPatch, i.path()+later, body{"service_id": i.serviceID, "plan_id": larger})
-		m.expectDeaths(t, "resize: volume grown", "resize: pod resized", "resize: template changed")
+		m.expectDeaths(t, "resize: recorded", "resize: volume grown", "resize: pod resized", "resize: template changed")
 		if n := read[int](t, c.open(t), "SELECT COUNT(*) FROM fruit"); n != 3 {
 			t.Errorf("%d rows are left of 3", n)
 		}

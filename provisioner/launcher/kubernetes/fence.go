@@ -100,7 +100,7 @@ func (l *Launcher) mendWork(ctx context.Context, s *server) error {
 	}
 }
 
-// deletePod deletes that pod, and no later one of its name, unless another broker has continued the upgrade.
+// deletePod deletes that pod, and no later one of its name, unless another broker has continued the work.
 func (l *Launcher) deletePod(ctx context.Context, s *server, p pod) error {
 	if err := l.expectWork(ctx, s); err != nil {
 		return err

@@ -64,8 +64,9 @@ func (l *Launcher) Resize(ctx context.Context, spec launcher.Spec,
 type resizing struct {
 	size
 	TriedMB  int    `json:"tried_mb,omitempty"` // the least memory of those that did not end before this one; 0: none
-	Restarts bool   `json:"restarts,omitempty"` // the settings file has changed, and the server needs another pod
-	Pod      string `json:"pod,omitempty"`      // if Restarts: UID of the pod that must end; "" if not known yet
+	Restarts bool   `json:"restarts,omitempty"` // the server needs another pod
+	Recorded bool   `json:"recorded,omitempty"` // the state and the settings file have this size, and only the pod has not
+	Pod      string `json:"pod,omitempty"`      // if Recorded: UID of the pod that must end; "" if not known yet
 }
 
 // resizeTo returns a new resize. begun, if any, has not ended, and may have changed anything.
@@ -82,27 +83,27 @@ func resizeTo(next size, begun *resizing) *resizing {
 
 // resize changes the objects to the size that the Secret says, and then records its end. All of it can be repeated.
 func (l *Launcher) resize(ctx context.Context, s *server, spec launcher.Spec) error {
-	inPlace := false
-	if next := s.state.Resize; !next.Restarts || !reflect.DeepEqual(next.size, s.state.size) {
-		var err error
-		if inPlace, err = l.resizeOnline(ctx, s, spec); err != nil {
-			return err
-		}
-		if err := l.applyWork(ctx, s, nil); err != nil {
-			return err
-		}
-		fault.Point("resize", "template changed")
-		if err := l.changeWork(ctx, s, func(s *server) {
-			s.state.size = s.state.Resize.size
-			s.secret.Data[settingsFile] = settings(s.state)
-			if s.state.Resize.Restarts, s.state.Resize.Pod = !inPlace, ""; inPlace {
-				s.state.Resize = nil
-			}
-		}); err != nil || inPlace {
-			return err
-		}
-		fault.Point("resize", "settings changed")
+	if s.state.Resize.Recorded {
+		return l.replacePod(ctx, s)
 	}
+	inPlace, err := l.resizeOnline(ctx, s, spec)
+	if err != nil {
+		return err
+	}
+	if err := l.applyWork(ctx, s, nil); err != nil {
+		return err
+	}
+	fault.Point("resize", "template changed")
+	if err := l.changeWork(ctx, s, func(s *server) {
+		s.state.size = s.state.Resize.size
+		s.secret.Data[settingsFile] = settings(s.state)
+		if s.state.Resize.Restarts, s.state.Resize.Recorded = true, true; inPlace {
+			s.state.Resize = nil
+		}
+	}); err != nil || inPlace {
+		return err
+	}
+	fault.Point("resize", "settings changed")
 	return l.replacePod(ctx, s)
 }
 
@@ -235,14 +236,14 @@ func podResize(uid string, to size) any {
 func (l *Launcher) awaitResized(ctx context.Context, s *server, p pod) error {
 	pending := p.condition("PodResizePending")
 	switch {
+	case equal(p.mysqld().Resources, s.state.Resize.resources()):
+		return nil // what is pending is a size that was given up
 	case pending.Status == "True" && (pending.Reason == "Infeasible" ||
 		!pending.LastTransitionTime.IsZero() && time.Since(pending.LastTransitionTime) > l.cfg.PlaceTimeout):
 		_, err := l.patchPod(ctx, s, p.Metadata.UID, s.state.size)
 		return launcher.NoRoom(errors.Join(fmt.Errorf("server %s: its node has no room: %s", s.id, pending.Message), err))
 	case pending.Status == "True":
 		return launcher.NotYet(time.Second, "Waiting until the server's node has room")
-	case !equal(p.mysqld().Resources, s.state.Resize.resources()):
-		return launcher.NotYet(minPoll, "Changing the server's memory")
 	}
-	return nil
+	return launcher.NotYet(minPoll, "Changing the server's memory")
 }

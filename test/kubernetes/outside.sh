@@ -79,7 +79,7 @@ one
 
 say "doctor, the memory of the broker, and the end"
 "$dir/mysql-broker" doctor
-grep VmRSS "/proc/$pid/status"
+grep -e VmRSS -e RssAnon -e RssFile "/proc/$pid/status"
 broker delete-service orders
 "$dir/mysql-broker" doctor
 left=$(kubectl -n mysql-servers get statefulsets,pods,services,persistentvolumeclaims,secrets -o name -l app.kubernetes.io/name=mysqld)

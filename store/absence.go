@@ -36,7 +36,7 @@ func (t *Tx) lockID(id string) {
 	t.write(waitForID, "SELECT pg_advisory_xact_lock($1)", int64(hash.Sum64())) // #nosec G115 -- any number is good
 }
 
-const waitForID = "wait for whoever records an instance of this id"
+const waitForID = "wait for others that record an instance of this id"
 
 // reportedGone is the SQL for when the platform was last told that the instance $1 does not exist, NULL if that is
 // longer ago than keepAbsences. Because of coalesce, PostgreSQL does not search the index of all tasks that ended

@@ -7,22 +7,22 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// AcquireLeaderLease makes owner the one broker that does some periodic work, unless another one does it or it is not
-// due yet; then wait is how long to wait before asking again, hold at most while another one does it. The lease lasts
-// for hold, and longer if RenewLeaderLease is called; if its owner dies, the next one can acquire it as soon as it
-// expires. If PostgreSQL's clock is set back, nobody waits for longer than hold, or than the pause of
+// AcquireLeaderLease makes owner the one broker that does some periodic work. If another broker does it, or the work is
+// not due yet, acquired is false, and wait is how long to wait before the next call: while another broker does it, at
+// most hold. The lease lasts for hold, and longer if RenewLeaderLease is called. If its owner dies, another broker can
+// acquire it when it expires. If PostgreSQL's clock is set back, nobody waits for longer than hold, or than the pause of
 // ReleaseLeaderLease.
 //
-// The clock is read once the row is locked: the time at which a statement began that had to wait is older than what the
-// one before it wrote, as if the clock had been set back.
+// The statement reads clock_timestamp(), after the row is locked. If a statement has to wait, the time of its beginning
+// is older than what the previous one wrote, as if the clock had been set back.
 // https://www.postgresql.org/docs/current/functions-datetime.html#FUNCTIONS-DATETIME-CURRENT
 func (s *Store) AcquireLeaderLease(ctx context.Context, name, owner string,
 	hold time.Duration) (acquired bool, wait time.Duration, err error) {
-	type answer struct {
+	type result struct {
 		Acquired bool
 		Wait     time.Duration
 	}
-	a, err := oneRow(ctx, s.pool, pgx.RowToStructByPos[answer], `
+	r, err := oneRow(ctx, s.pool, pgx.RowToStructByPos[result], `
 		WITH taken AS (
 			INSERT INTO leader_lease AS l (name, owner, until, began_at, pause)
 			VALUES ($1, $2, clock_timestamp() + $3::interval, clock_timestamp(), '0')
@@ -33,7 +33,7 @@ func (s *Store) AcquireLeaderLease(ctx context.Context, name, owner string,
 			RETURNING name)
 		SELECT EXISTS (SELECT FROM taken), coalesce((SELECT greatest('0'::interval, least(until - now(), $3::interval),
 			least(began_at + pause - now(), pause)) FROM leader_lease WHERE name = $1), $3::interval)`, name, owner, hold)
-	return a.Acquired, a.Wait, err
+	return r.Acquired, r.Wait, err
 }
 
 // RenewLeaderLease extends owner's lease to hold from now, or returns ErrLeaseLost.
@@ -41,8 +41,8 @@ func (s *Store) RenewLeaderLease(ctx context.Context, name, owner string, hold t
 	return s.changeLeaderLease(ctx, "until = clock_timestamp() + $3::interval", name, owner, hold)
 }
 
-// ReleaseLeaderLease ends owner's lease. The work is due again when each has passed since the lease was acquired, and
-// rest from now, at the earliest; with 0 for both, as for work that was interrupted, at once.
+// ReleaseLeaderLease ends owner's lease. The work is due again when both each has passed since the lease was acquired
+// and rest has passed from now. With 0 for both, as for work that was interrupted, it is due at once.
 func (s *Store) ReleaseLeaderLease(ctx context.Context, name, owner string, each, rest time.Duration) error {
 	return s.changeLeaderLease(ctx, "until = now(), pause = greatest($3::interval, now() - began_at + $4::interval)",
 		name, owner, each, rest)

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Retained is what a deleted instance has left and can come back from.
+// Retained is the data of a deleted instance, which can be taken back.
 type Retained struct {
 	ID                string // the broker's own
 	InstanceID        string // of the deleted instance
@@ -26,18 +26,17 @@ type Retained struct {
 	DeletedAt         time.Time
 	Until             time.Time // then the data are dropped
 	AdoptedBy         string    // the instance that is being created from it, "" for none
-	PurgedSince       *time.Time
 }
 
 const retainedColumns = `i.id, i.instance_id, i.name, i.service_id, i.plan_id, i.organization_guid, i.space_guid,
 	i.platform, ` + locationColumns + `, i.database_name, i.admin_password, i.next_admin_password, i.bytes, i.deleted_at,
-	i.until, coalesce(i.adopted_by, ''), i.purged_since`
+	i.until, coalesce(i.adopted_by, '')`
 
 func (k *Keyring) scanRetained(row pgx.CollectableRow) (r Retained, err error) {
 	var admin, next []byte
 	if err := row.Scan(&r.ID, &r.InstanceID, &r.Name, &r.ServiceID, &r.PlanID, &r.OrganizationGUID, &r.SpaceGUID,
 		&r.Platform, &r.Location.Kind, &r.Location.Server, &r.Location.Launcher, &r.Database, &admin, &next, &r.Bytes,
-		&r.DeletedAt, &r.Until, &r.AdoptedBy, &r.PurgedSince); err != nil {
+		&r.DeletedAt, &r.Until, &r.AdoptedBy); err != nil {
 		return r, err
 	}
 	if admin != nil {
@@ -51,7 +50,7 @@ func (k *Keyring) scanRetained(row pgx.CollectableRow) (r Retained, err error) {
 
 const selectRetained = "SELECT " + retainedColumns + " FROM retained i WHERE "
 
-// FindRetained lists what can come back of the deleted instances of that id or name, whoever had them, the latest
+// FindRetained lists the data that can be taken back of deleted instances of that id or name, of any tenant, the latest
 // first.
 func (s *Store) FindRetained(ctx context.Context, serviceID, idOrName string) ([]Retained, error) {
 	return allRows(ctx, s.pool, s.keys.scanRetained, selectRetained+`service_id = $1 AND $2 IN (id, instance_id, name)
@@ -59,14 +58,14 @@ func (s *Store) FindRetained(ctx context.Context, serviceID, idOrName string) ([
 		ORDER BY deleted_at DESC`, serviceID, idOrName)
 }
 
-// RetainedOf lists what can come back to a tenant, the latest first, at most so many.
+// RetainedOf lists the data that a tenant can take back, the latest first, limit at most.
 func (s *Store) RetainedOf(ctx context.Context, platform, organization, space string, limit int) ([]Retained, error) {
 	return allRows(ctx, s.pool, s.keys.scanRetained, selectRetained+`platform = $1 AND organization_guid = $2
 			AND space_guid = $3 AND purged_since IS NULL AND until > now()
 		ORDER BY deleted_at DESC LIMIT $4`, platform, organization, space, limit)
 }
 
-// Adopted returns what an instance that is not ready is being created from, or ErrNotFound.
+// Adopted returns the data from which an instance is being created, or ErrNotFound.
 func (s *Store) Adopted(ctx context.Context, instanceID string) (Retained, error) {
 	return oneRow(ctx, s.pool, s.keys.scanRetained, selectRetained+"adopted_by = $1", instanceID)
 }

@@ -48,7 +48,7 @@ const helpTemplate = `{{.CommandPath}} - {{.Short}}
 {{end}}{{with index .Annotations "environment"}}Environment:
 {{.}}
 
-{{end}}{{if .HasAvailableSubCommands}}"{{.CommandPath}} COMMAND --help" tells more about a command.
+{{end}}{{if .HasAvailableSubCommands}}"{{.CommandPath}} COMMAND --help" describes a command.
 {{end}}`
 
 const jsonHelp = `With --json, a list is one array with an object on each line, and a single item is one object.

@@ -77,7 +77,7 @@ func (e *examinations) record(report doctor.Report) {
 		if f.Problem == doctor.Unrecorded || before != nil && before.found[f.Identity()] {
 			continue
 		}
-		e.log.Warn("found "+string(f.Problem)+" "+f.Kind+"; `mysql-broker doctor` tells more", "server", f.Server,
+		e.log.Warn("found "+string(f.Problem)+" "+f.Kind+"; `mysql-broker doctor` shows more", "server", f.Server,
 			"name", f.Name, "instance_id", f.InstanceID, "binding_id", f.BindingID, "age", f.Age.Round(time.Second).String(),
 			"to_do", f.ToDo)
 	}

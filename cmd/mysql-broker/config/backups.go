@@ -40,7 +40,7 @@ var backupVariables = []Variable{
 		"default is the bound service tagged mysql-backups or named mysql-backups…, or else no backups"},
 	{"BACKUP_ACCESS_KEY", "", "access key of the S3 service"},
 	{"BACKUP_SECRET_KEY", "", "that key's secret"},
-	{"BACKUP_REGION", "", "region of the bucket, if the S3 service cannot tell it"},
+	{"BACKUP_REGION", "", "region of the bucket, if the S3 service does not report it"},
 	{"BACKUP_CA_CERTIFICATE", "", "CA of the S3 service, in PEM; default: those of the system"},
 	{"ARCHIVE_INTERVAL", "1m", "how often the binary logs of dedicated servers are copied there, from 1s to 10m; if a " +
 		"server is lost, the changes of the last interval are lost too"},

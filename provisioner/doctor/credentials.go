@@ -86,7 +86,7 @@ func (d *Doctor) inCredHub(ctx context.Context) (there map[string]bool, unseen, 
 			return nil, unseen, nil
 		}
 		for _, name := range names {
-			if name != credhub.ProbeName(path) {
+			if name != credhub.ProbeName(credhub.PathOf(name)) { // which may be deeper than path
 				there[name] = true
 			}
 		}

@@ -436,7 +436,10 @@ func (d *credHubDesk) doctor(t *testing.T) {
 		return allowed
 	})
 	d.hub.Lose(foreign, nil)
-	d.expectCredentials(t, map[string]string{})
+	const probe = credhub.Path + "/deeper/probe/credentials" // another broker checks whether it may delete there
+	d.hub.Lose(probe, map[string]any{})
+	d.expectNothingMeanwhile(t)
+	d.hub.Lose(probe, nil)
 	d.hub.Answer(func(*http.Request) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }
 	})
@@ -445,6 +448,37 @@ func (d *credHubDesk) doctor(t *testing.T) {
 	expectEmpty(t, b.unbind(t), http.StatusOK)
 	openTasks(t, d.env).exec(t, "UPDATE credhub_entry SET ended_at = now() - interval '1 h' WHERE name = '"+name+"'")
 	d.expectCredentials(t, map[string]string{}) // it is deleted, though its record is not
+}
+
+// expectNothingMeanwhile runs doctor while bindings come and go.
+func (d *credHubDesk) expectNothingMeanwhile(t *testing.T) {
+	t.Helper()
+	var working sync.WaitGroup
+	enough := make(chan struct{})
+	for range 3 {
+		working.Go(func() {
+			for {
+				fields, _ := app()
+				b := d.newBinding()
+				if r, err := b.Send("PUT", b.path(), b.with(fields), nil); err != nil || r.Status != http.StatusCreated {
+					t.Errorf("bind: %d %s, %v", r.Status, r.Raw, err)
+				}
+				if r, err := b.Send("DELETE", b.deletion(b.path(), now), nil, nil); err != nil || r.Status != http.StatusOK {
+					t.Errorf("unbind: %d %s, %v", r.Status, r.Raw, err)
+				}
+				select {
+				case <-enough:
+					return
+				default:
+				}
+			}
+		})
+	}
+	for range 5 {
+		d.expectCredentials(t, map[string]string{})
+	}
+	close(enough)
+	working.Wait()
 }
 
 // expectCredentials compares what doctor finds in CredHub: the names by problem.

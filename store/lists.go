@@ -103,7 +103,7 @@ type BindingQuery struct {
 	Role       string
 	Server     string // a shared server's name
 	AppGUID    string
-	SpaceGUID  string // of the instance
+	SpaceGUID  string // of the instance, or of the app that uses the binding
 	Since      time.Time
 	Before     time.Time
 }
@@ -119,7 +119,7 @@ func (s *Store) EachBinding(ctx context.Context, q BindingQuery, fn func(ListedB
 	l.where(q.Role != "", "b.role = ?", q.Role)
 	l.where(q.Server != "", "i.server = ?", q.Server)
 	l.where(q.AppGUID != "", "b.app_guid = ?", q.AppGUID)
-	l.where(q.SpaceGUID != "", "i.space_guid = ?", q.SpaceGUID)
+	l.where(q.SpaceGUID != "", "? IN (i.space_guid, b.space_guid)", q.SpaceGUID)
 	l.where(!q.Since.IsZero(), "b.created_at >= ?", q.Since)
 	l.where(!q.Before.IsZero(), "b.created_at < ?", q.Before)
 	return eachListed(ctx, s, l, fn)

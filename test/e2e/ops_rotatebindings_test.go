@@ -23,6 +23,7 @@ func TestRotateBindings(t *testing.T) {
 	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
 		private := testdrive.Private(t, server.Flavour)
 		env := testdrive.Environment(t, private)
+		env["CATALOG"] = editedCatalog(t, inPlan("shared-small", "max_bindings:", "shared_role: read-write, max_bindings:"))
 		p := startPlatform(t, private, env)
 		o := p.operator(env)
 		i, other := p.ownInstance(t, "shared-small"), p.ownInstance(t, "shared-small")
@@ -33,7 +34,11 @@ func TestRotateBindings(t *testing.T) {
 		b, c := i.bound(t, app)
 		useAsApplication(t, c)
 		key, keyLogin := i.bound(t, nil)
-		_, untouched := other.bound(t, nil)
+		shared := body{"bind_resource": body{"space_guid": "a-space-that-leaked"}}
+		_, untouched := other.bound(t, shared)
+		exec(t, untouched.open(t), "CREATE TABLE written_by_another_space (n INT)")
+		shared["parameters"] = body{"role": "admin"}
+		expectRefusal(t, other.newBinding().bind(t, shared), http.StatusBadRequest, `"role"`, "read-write")
 		busy := c.open(t)
 		ended := make(chan error, 1)
 		go func() {
@@ -52,6 +57,11 @@ func TestRotateBindings(t *testing.T) {
 		for _, args := range [][]string{{"--space", "no-such-space"}, {"--instance", i.id, "--created-before", "1d"}} {
 			if got := rotate(args...); len(got) != 0 {
 				t.Errorf("%q: %+v", args, got)
+			}
+		}
+		for space, want := range map[string]int{"a-space": 3, "a-space-that-leaked": 1} {
+			if got := rotate("--space", space); len(got) != want {
+				t.Errorf("of %s: %+v", space, got)
 			}
 		}
 		if got := rotate("--server", "shared-1"); len(got) != 3 || len(shown) != 2 ||

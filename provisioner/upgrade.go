@@ -108,30 +108,27 @@ var ErrNoUpgrade = errors.New("cannot be upgraded")
 // ErrNoUpgrade with the reason.
 func Upgrade(ctx context.Context, s *store.Store, plans plan.Set, backups bool,
 	id string) (recorded store.Task, err error) {
-	i, err := s.Instance(ctx, id)
-	if err != nil {
-		return recorded, err
-	}
-	to := plans.Of(i.PlanID, i.ServiceID, plan.Kind(i.Location.Kind))
-	version, err := upgradeTo(i, to)
-	switch {
-	case err != nil:
-		return recorded, fmt.Errorf("%w: %w", ErrNoUpgrade, err)
-	case version == "" && i.MaintenanceVersion == to.MaintenanceVersion:
-		return recorded, fmt.Errorf("%w: it has the version of its plan", ErrNoUpgrade)
-	}
 	var t *store.Task
 	err = s.InTx(ctx, func(tx *store.Tx) error {
 		there, err := tx.Begin(ctx, id, "")
 		if err != nil {
 			return err
 		}
-		if len(there.Active) > 0 || there.Instance.State != store.Ready {
+		i := there.Instance
+		if len(there.Active) > 0 || i.State != store.Ready {
 			return fmt.Errorf("%w: an operation is in progress on it", ErrNoUpgrade)
+		}
+		to := plans.Of(i.PlanID, i.ServiceID, plan.Kind(i.Location.Kind))
+		version, err := upgradeTo(i, to)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%w: %w", ErrNoUpgrade, err)
+		case version == "" && i.MaintenanceVersion == to.MaintenanceVersion:
+			return fmt.Errorf("%w: it has the version of its plan", ErrNoUpgrade)
 		}
 		r := request{Async: true, PlanID: i.PlanID, MaintenanceVersion: to.MaintenanceVersion, Version: version}
 		if backups {
-			recordUpgradeBackup(tx, plans, there.Instance, &r)
+			recordUpgradeBackup(tx, plans, i, &r)
 		}
 		t = tx.InsertTask(store.NewTask{InstanceID: id, Kind: store.Update, PlanID: i.PlanID, Request: r.json(),
 			Description: "Upgrading the server"})

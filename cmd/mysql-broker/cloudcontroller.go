@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,6 +25,13 @@ const (
 	// jobInterval is how often Cloud Controller is asked about an upgrade.
 	jobInterval = 2 * time.Second
 )
+
+// errControllerBusy says that Cloud Controller has an operation in progress on the instance.
+var errControllerBusy = errors.New("an operation is in progress on it")
+
+// operationInProgress is the code of AsyncServiceInstanceOperationInProgress.
+// https://github.com/cloudfoundry/cloud_controller_ng/blob/main/errors/v2.yml
+const operationInProgress = 60016
 
 // cloudController upgrades service instances through Cloud Controller.
 // https://v3-apidocs.cloudfoundry.org/#update-a-service-instance
@@ -83,7 +91,7 @@ func (cc *cloudController) upgrade(ctx context.Context, id, version string) erro
 	for {
 		var state struct {
 			State  string
-			Errors []struct{ Detail string }
+			Errors controllerErrors
 		}
 		if _, err := cc.do(ctx, http.MethodGet, job, nil, &state); err != nil {
 			return err
@@ -92,11 +100,7 @@ func (cc *cloudController) upgrade(ctx context.Context, id, version string) erro
 		case "COMPLETE":
 			return nil
 		case "FAILED":
-			var details []string
-			for _, e := range state.Errors {
-				details = append(details, e.Detail)
-			}
-			return fmt.Errorf("upgrade through Cloud Controller: %s", strings.Join(details, "; "))
+			return fmt.Errorf("upgrade through Cloud Controller: %w", state.Errors.err())
 		}
 		select {
 		case <-ctx.Done():
@@ -133,12 +137,9 @@ func (cc *cloudController) do(ctx context.Context, method, address string, body,
 		return "", fmt.Errorf("read the response of Cloud Controller: %w", err)
 	}
 	if r.StatusCode >= http.StatusBadRequest {
-		var refusal struct{ Errors []struct{ Detail string } }
-		detail := ""
-		if json.Unmarshal(raw, &refusal) == nil && len(refusal.Errors) > 0 {
-			detail = ": " + refusal.Errors[0].Detail
-		}
-		return "", fmt.Errorf("ask Cloud Controller: %s %s: %s%s", method, q.URL.Path, r.Status, detail)
+		var refused struct{ Errors controllerErrors }
+		_ = json.Unmarshal(raw, &refused) // a proxy may have answered
+		return "", fmt.Errorf("ask Cloud Controller: %s %s: %s: %w", method, q.URL.Path, r.Status, refused.Errors.err())
 	}
 	if v != nil {
 		if err := json.Unmarshal(raw, v); err != nil {
@@ -150,3 +151,21 @@ func (cc *cloudController) do(ctx context.Context, method, address string, body,
 	}
 	return location, nil
 }
+
+// controllerErrors are the errors in a response of Cloud Controller.
+type controllerErrors []struct {
+	Code   int
+	Detail string
+}
+
+func (e controllerErrors) err() error {
+	all := make([]error, len(e))
+	for n, one := range e {
+		if all[n] = errors.New(one.Detail); one.Code == operationInProgress {
+			all[n] = errControllerBusy
+		}
+	}
+	return cmp.Or(errors.Join(all...), errNoReason)
+}
+
+var errNoReason = errors.New("without a reason")

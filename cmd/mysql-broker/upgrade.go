@@ -33,7 +33,8 @@ changed without --all.
 
 With --all, they are upgraded: first the canaries, which are the first of the list, then the others. At the first
 failure, no other upgrade begins; those that run are waited for. Run the command again to go on: what has its version is
-left out, and an upgrade in progress is waited for, also one that a developer has begun.
+left out. An update in progress is waited for: it may be the upgrade, begun by a developer. Instances that another
+operation is changing are skipped.
 
 Running brokers do the work, as for "cf upgrade-service": see docs/upgrade.md. Instances of Cloud Foundry are upgraded
 through Cloud Controller, so that it knows their version. That needs CLOUD_CONTROLLER_CLIENT, a client of UAA with the
@@ -221,12 +222,10 @@ func (u *upgrading) ended(d upgradedDocument) {
 	u.printed = errors.Join(u.printed, unlessEnough(err), u.rows.flush())
 }
 
-// upgrade upgrades an instance, or waits for the upgrade in progress.
+// upgrade upgrades an instance. Before, it waits for an update in progress: that upgrade, or another change.
 func (u *upgrading) upgrade(ctx context.Context, i store.ListedInstance) (result, reason string) {
-	t, err := u.store.LatestTask(ctx, i.ID, "", store.Update)
-	begun := err == nil && t.State == store.InProgress // by somebody else
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return failed, err.Error()
+	if err := u.awaitUpdate(ctx, i.ID); err != nil {
+		return u.outcome(ctx, err)
 	}
 	full, err := u.store.Instance(ctx, i.ID)
 	if errors.Is(err, store.ErrNotFound) {
@@ -235,31 +234,55 @@ func (u *upgrading) upgrade(ctx context.Context, i store.ListedInstance) (result
 	if err != nil {
 		return u.outcome(ctx, err)
 	}
-	switch {
-	case begun:
+	of := u.plans.Get(full.PlanID)
+	if hasVersion(of, full.ServerFlavour, full.ServerVersion) {
+		return upgraded, ""
+	}
 	// Cloud Foundry does not ask again for a version that it believes to be there, as after an undelete.
-	case u.platform != nil && u.platform.has[i.ID] &&
-		full.MaintenanceVersion != u.plans.Get(full.PlanID).MaintenanceVersion:
-		if err := u.platform.upgrade(ctx, i.ID, u.plans.Get(i.PlanID).MaintenanceVersion); err != nil {
+	if u.platform != nil && u.platform.has[i.ID] && full.MaintenanceVersion != of.MaintenanceVersion {
+		err := u.platform.upgrade(ctx, i.ID, of.MaintenanceVersion)
+		switch {
+		case errors.Is(err, errControllerBusy):
+			return skipped, err.Error()
+		case err != nil:
 			return u.outcome(ctx, err)
 		}
 		return u.check(ctx, i)
-	default:
-		t, err = provisioner.Upgrade(ctx, u.store, u.plans, u.cfg.Backups.Configured(), i.ID)
-		if errors.Is(err, provisioner.ErrNoUpgrade) || errors.Is(err, store.ErrNotFound) {
-			return skipped, err.Error()
-		}
-		if err != nil {
-			return failed, err.Error()
-		}
 	}
-	if t, err = u.store.WaitEnd(ctx, t.ID); err != nil {
-		return u.outcome(ctx, fmt.Errorf("wait for %s: %w", task.Token(t.ID), err))
+	t, err := provisioner.Upgrade(ctx, u.store, u.plans, u.cfg.Backups.Configured(), i.ID)
+	switch {
+	case errors.Is(err, provisioner.ErrNoUpgrade) || errors.Is(err, store.ErrNotFound):
+		return skipped, err.Error()
+	case err != nil:
+		return failed, err.Error()
+	}
+	if t, err = u.await(ctx, t); err != nil {
+		return u.outcome(ctx, err)
 	}
 	if t.State != store.Succeeded {
 		return failed, fmt.Sprintf("%s: %s", task.Token(t.ID), t.Description)
 	}
 	return u.check(ctx, i)
+}
+
+// awaitUpdate waits for the end of an update that somebody else has begun.
+func (u *upgrading) awaitUpdate(ctx context.Context, id string) error {
+	t, err := u.store.LatestTask(ctx, id, "", store.Update)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil
+	case err == nil && t.State == store.InProgress:
+		_, err = u.await(ctx, t)
+	}
+	return err
+}
+
+func (u *upgrading) await(ctx context.Context, t store.Task) (store.Task, error) {
+	ended, err := u.store.WaitEnd(ctx, t.ID)
+	if err != nil {
+		err = fmt.Errorf("wait for %s: %w", task.Token(t.ID), err)
+	}
+	return ended, err
 }
 
 // outcome is the result of an upgrade whose end cannot be seen because of err.

@@ -39,9 +39,12 @@ func TestUpgradeAll(t *testing.T) {
 			t.Fatal(err)
 		}
 		all := make([]instance, 4)
-		var making sync.WaitGroup
 		for n := range all {
 			all[n] = p.ownInstance(t, "dedicated-small")
+		}
+		slices.SortFunc(all, func(a, b instance) int { return cmp.Compare(a.id, b.id) }) // as the command does
+		var making sync.WaitGroup
+		for n := range all {
 			fields := body{}
 			if n == 0 {
 				fields["context"] = body{"platform": "cloudfoundry", "organization_guid": "an-organization", "space_guid": "a-space"}
@@ -73,8 +76,10 @@ func TestUpgradeAll(t *testing.T) {
 		if len(due) != len(all) || due[0].From != present.Version || due[0].To != next.Version || due[0].Result != "" {
 			t.Fatalf("due are %+v", due)
 		}
-		if rows := upgrade(0, "--plan", "dedicated-large"); len(rows) != 0 {
-			t.Errorf("of the other plan: %+v", rows)
+		for _, none := range [][]string{{"--plan", "dedicated-large"}, {"--space", "no-such-space"}} {
+			if rows := upgrade(0, none...); len(rows) != 0 {
+				t.Errorf("%q: %+v", none, rows)
+			}
 		}
 		out := o.run(t, 1, "upgrade", "--all")
 		if !strings.Contains(out.Stderr, "CLOUD_CONTROLLER_CLIENT") {
@@ -95,12 +100,33 @@ func TestUpgradeAll(t *testing.T) {
 		if err := os.Remove(fails); err != nil {
 			t.Fatal(err)
 		}
-		rows = upgrade(0, "--all", "--canaries", "1", "--max-in-flight", "2")
-		if len(rows) != 3 || slices.ContainsFunc(rows, func(r upgradeRow) bool { return r.Result != "upgraded" || r.Seconds == 0 }) {
-			t.Errorf("the second time: %+v", rows)
+		// A developer's update of the last one is in progress. It ends when the one before has been upgraded.
+		ts, last := openTasks(t, env), due[len(due)-1].InstanceID
+		ts.exec(t, `INSERT INTO task (instance_id, kind, plan_id, run_at)
+			SELECT id, 'update', plan_id, now() + interval '1 h' FROM instance WHERE id = '`+last+`'`)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			testdrive.Eventually(t, testdrive.Patience, "the others are upgraded", func() (others bool) {
+				ts.scan(t, &others, "SELECT count(*) = 2 FROM instance WHERE server_version = '"+next.Version+"'")
+				return others
+			})
+			ts.exec(t, "UPDATE task SET state = 'succeeded', finished_at = now() WHERE instance_id = '"+last+"' AND state = 'in progress'")
+		}()
+		controller.setBusy(true)
+		rows = upgrade(1, "--all", "--canaries", "1", "--max-in-flight", "2", "--space", "a-space")
+		<-ended
+		for n, want := range []string{"skipped", "upgraded", "upgraded"} {
+			if len(rows) != 3 || rows[n].Result != want || want == "upgraded" && rows[n].Seconds == 0 {
+				t.Fatalf("the second time: %+v", rows)
+			}
+		}
+		controller.setBusy(false)
+		if rows = upgrade(0, "--all"); len(rows) != 1 || rows[0].Result != "upgraded" {
+			t.Errorf("the third time: %+v", rows)
 		}
 		if rows = upgrade(0, "--all"); len(rows) != 0 {
-			t.Errorf("the third time: %+v", rows)
+			t.Errorf("the fourth time: %+v", rows)
 		}
 		for _, i := range all {
 			i.platform = p

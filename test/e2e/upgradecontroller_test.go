@@ -33,6 +33,7 @@ type upgradeController struct {
 	job       string
 	operation string
 	asked     string // the version of the job
+	busy      bool   // an operation is in progress, as Cloud Controller knows it
 	has       string // the version of the instance, as Cloud Controller knows it
 }
 
@@ -61,6 +62,12 @@ func (c *upgradeController) version() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.has
+}
+
+func (c *upgradeController) setBusy(busy bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.busy = busy
 }
 
 func (c *upgradeController) respond(w http.ResponseWriter, status int, v any) {
@@ -112,6 +119,11 @@ func (c *upgradeController) patch(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.PathValue("guid") != c.instance.id {
 		c.refuse(w, http.StatusNotFound, "Service instance not found")
+		return
+	}
+	if c.busy {
+		c.respond(w, http.StatusConflict, map[string]any{"errors": []map[string]any{{"code": 60016,
+			"title": "CF-AsyncServiceInstanceOperationInProgress", "detail": "An operation for service instance db is in progress."}}})
 		return
 	}
 	c.asked = q.MaintenanceInfo.Version

@@ -60,7 +60,7 @@ func (s *Store) EachAudit(ctx context.Context, q AuditQuery, fn func(AuditEntry)
 	l.only(q.InstanceID != "", "a.instance_id = ?", q.InstanceID)
 	l.where(q.User != "", "? IN (a.actor->>'user_id', a.actor->>'user_name', a.actor->>'email')", q.User)
 	l.where(q.Action != "", "a.action = ?", q.Action)
-	l.where(!q.Since.IsZero(), "a.at >= ?", q.Since)
+	l.only(!q.Since.IsZero(), "a.at >= ?", q.Since)
 	return eachListed(ctx, s, l, fn)
 }
 

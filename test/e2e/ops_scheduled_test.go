@@ -17,6 +17,7 @@ const removalOf = "remove-old-tasks"
 func TestScheduledTaskOfAKilledBroker(t *testing.T) {
 	t.Parallel()
 	env := testdrive.Environment(t, servers.AllMySQL(t)[0])
+	env["KEEP_AUDIT_DAYS"] = "2"
 	faults := testdrive.NewFaults(t, env)
 	testdrive.Start(t, env)
 	ts, o := openTasks(t, env), operator{env, &secrets{}}
@@ -30,6 +31,8 @@ func TestScheduledTaskOfAKilledBroker(t *testing.T) {
 	ts.exec(t, `INSERT INTO task (instance_id, kind, plan_id, state, created_at, finished_at)
 		SELECT 'i' || n, 'provision', 'p', 'succeeded', at, at
 		FROM generate_series(1, 3) n, (SELECT now() - '31 days'::interval) past (at)`)
+	ts.exec(t, `INSERT INTO audit (at, action, result) SELECT now() - days * '1 day'::interval, 'drain', 'begun'
+		FROM generate_series(1, 3) days`)
 	ts.exec(t, "UPDATE schedule SET next_at = now() WHERE kind = 'remove-old-tasks'")
 
 	var fatal atomic.Bool
@@ -57,6 +60,10 @@ func TestScheduledTaskOfAKilledBroker(t *testing.T) {
 	ts.scan(t, &left, "SELECT count(*) FROM task WHERE kind = 'provision'")
 	if epoch, _ = ts.latest(t, "", ""); left != 0 || epoch != 2 {
 		t.Errorf("%d old tasks are left after %d leases", left, epoch)
+	}
+	ts.scan(t, &left, "SELECT count(*) FROM audit WHERE action = 'drain'")
+	if left != 1 {
+		t.Errorf("%d entries of the audit are left, where those of the last two days are kept", left)
 	}
 
 	o.refuse(t, "has succeeded already", "tasks", "cancel", removals[0])

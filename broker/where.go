@@ -3,12 +3,19 @@ package broker
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 
 	"code.cloudfoundry.org/brokerapi/v13/domain"
 )
 
 // errNowhere refuses a provision that names no organization or space.
 var errNowhere = &shown{sentence: "The request needs an organization_guid and a space_guid that are not empty."}
+
+// maxPlaceBytes limits the names of organizations and spaces: PostgreSQL has them in indexes.
+const maxPlaceBytes = 256
+
+var errLongPlace = &shown{sentence: fmt.Sprintf("The organization_guid and the space_guid must have at most %d bytes.",
+	maxPlaceBytes)}
 
 // user returns the organization and the space that use a binding, "" if the request does not say. If the instance is
 // shared, Cloud Controller names the application's space in bind_resource, and the instance's organization and space in
@@ -41,6 +48,9 @@ func where(d domain.ProvisionDetails) (organization, space string, err error) {
 	organization, space = cmp.Or(d.OrganizationGUID, c.Organization), cmp.Or(d.SpaceGUID, c.Space)
 	if organization == "" || space == "" {
 		return "", "", invalid(errNowhere)
+	}
+	if len(organization) > maxPlaceBytes || len(space) > maxPlaceBytes {
+		return "", "", invalid(errLongPlace)
 	}
 	return organization, space, nil
 }

@@ -113,7 +113,8 @@ func testMaintenanceConflict(t *testing.T, p platform) {
 	expectEmpty(t, i.update(t, now, right), http.StatusOK)
 }
 
-// Both conformance checkers expect that a provision without an organization or a space is refused.
+// Both conformance checkers expect that a provision without an organization or a space is refused. Names may be odd, but
+// not too long for an index.
 func testProvisionNowhere(t *testing.T, p platform) {
 	i := p.newInstance(t, "shared-small")
 	for _, name := range []string{"organization_guid", "space_guid"} {
@@ -124,10 +125,19 @@ func testProvisionNowhere(t *testing.T, p platform) {
 			}
 		}
 	}
+	long := ""
+	for len(long) < 4000 {
+		long += uuid.NewString()
+	}
+	for _, name := range []string{"organization_guid", "space_guid"} {
+		expectRefusal(t, i.provision(t, now, body{name: long}), http.StatusBadRequest, name, "256 bytes")
+	}
 	i.fetch(t).Expect(t, http.StatusNotFound)
 	i.provision(t, now, body{"organization_guid": nil, "space_guid": "", "context": body{"platform": "another",
 		"organization_guid": "o", "space_guid": "s"}}).Expect(t, http.StatusCreated)
 	i.provision(t, now, body{"organization_guid": "o", "space_guid": "s"}).Expect(t, http.StatusOK)
+	p.newInstance(t, "shared-small").provision(t, now, body{"organization_guid": `'; "DROP"` + "\t\n\u202e🐬", "space_guid": " "}).
+		Expect(t, http.StatusCreated)
 }
 
 // Ids come from the platform, and may be anything that a path can hold.

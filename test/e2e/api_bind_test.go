@@ -201,6 +201,15 @@ func testRotateBinding(t *testing.T, p platform) {
 	reader.open(t)
 	_, last := i.bound(t, body{"predecessor_binding_id": second.bindingID, "app_guid": "an-app", "parameters": body{}})
 	exec(t, last.open(t), "ALTER TABLE fruit DROP weight")
+
+	// Cloud Foundry creates another binding for the application, without a predecessor.
+	asked := body{"bind_resource": body{"app_guid": "an-app"}, "parameters": body{"role": "admin"}}
+	older, before := i.bound(t, asked)
+	exec(t, before.open(t), "CREATE VIEW plums AS SELECT * FROM fruit WHERE name = 'plum'")
+	_, newer := i.bound(t, asked)
+	expectEmpty(t, older.unbind(t), http.StatusOK)
+	expectRefused(t, before.fields(t))
+	read[int](t, newer.open(t), "SELECT COUNT(*) FROM plums")
 }
 
 func testRotateInvalid(t *testing.T, p platform) {

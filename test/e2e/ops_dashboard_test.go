@@ -88,13 +88,14 @@ func checkDashboardURL(t *testing.T, d dashboardPeople, i instance) {
 
 func testInstancePage(t *testing.T, d dashboardPeople, i instance) {
 	b, c := i.bound(t, body{"parameters": body{"role": "admin"}, "bind_resource": body{"app_guid": "app-of-binding"}})
+	i.bound(t, body{"bind_resource": body{"app_guid": "another-app", "space_guid": "a-shared-space"}})
 	db := c.open(t)
 	exec(t, db, "CREATE TABLE `"+evilTable+"` (id INT)")
 	// Cloud Controller's ids are GUIDs, so that only operators get to this one.
 	page := d.open(t, openid.Operator, instancePage(evilID)).Expect(t, http.StatusOK, "shared-large")
 	for _, want := range []string{"Ready", "&lt;img src=x onerror=alert(2)&gt;", "org / space",
 		"&lt;script&gt;alert(&#39;x-y&#39;)&lt;/script&gt;", b.bindingID, "app-of-binding", c.Username, "admin", "1 GiB",
-		"of 60", "1 of 10 bindings", "Provision", "Bind", i.server.Flavour[:2]} {
+		"of 60", "2 of 10 bindings", "of space <code>a-shared-space</code>", "read-only", "Provision", "Bind", i.server.Flavour[:2]} {
 		if !strings.Contains(strings.ToLower(page.Text), strings.ToLower(want)) {
 			t.Errorf("the page does not show %q", want)
 		}

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -58,6 +59,14 @@ func TestInstanceLimits(t *testing.T) {
 				t.Errorf("mysql_broker_%s is %q, want %s", name, got, want)
 			}
 		}
+
+		lower := maps.Clone(env)
+		lower["CATALOG"] = editedCatalog(t, inPlan("shared-small", "max_bindings:", "limits: {instances: 1}, max_bindings:"))
+		over := first[1].via(startPlatform(t, s, lower))
+		over.bound(t, nil)
+		expectEmpty(t, over.update(t, now, body{"plan_id": over.planID}), http.StatusOK)
+		expectRefusal(t, over.newInstance(t, "shared-small").provision(t, now, nil), http.StatusBadRequest,
+			"has 6 service instances of plan shared-small, and may have 1")
 
 		first[0].deprovision(t, now).Expect(t, http.StatusOK)
 		expectEmpty(t, large.updatePlan(t, now, "shared-small"), http.StatusOK)

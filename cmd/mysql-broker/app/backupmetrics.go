@@ -1,0 +1,91 @@
+package app
+
+import (
+	"context"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"mysql-broker/provisioner"
+	"mysql-broker/provisioner/archive"
+	"mysql-broker/provisioner/task"
+	"mysql-broker/store"
+)
+
+var (
+	copiesDesc = prometheus.NewDesc("mysql_broker_copies",
+		"Copies, backups and restores that this process runs now.", nil, nil)
+	copyDoneDesc = prometheus.NewDesc("mysql_broker_copy_done_bytes",
+		"Bytes that a copy in this process has copied or compared.", []string{"task"}, nil)
+	copyDesc = prometheus.NewDesc("mysql_broker_copy_bytes",
+		"About how many bytes a copy in this process will have copied or compared.", []string{"task"}, nil)
+	backupsDesc     = prometheus.NewDesc("mysql_broker_backups", "Complete backups.", nil, nil)
+	backupBytesDesc = prometheus.NewDesc("mysql_broker_backup_bytes", "Bytes of complete backups in the object store.",
+		nil, nil)
+	damagedDesc = prometheus.NewDesc("mysql_broker_backups_damaged",
+		"Complete backups that a verification could not restore.", nil, nil)
+	backupAgeDesc = prometheus.NewDesc("mysql_broker_backup_age_seconds",
+		"Age of the newest verified backup, of that instance of the plan whose newest is the oldest. An instance without "+
+			"one counts with its own age. Only plans with backup_every_hours are shown, by brokers with an object store.",
+		[]string{"plan"}, nil)
+	backupIntervalDesc = prometheus.NewDesc("mysql_broker_backup_interval_seconds",
+		"How often instances of the plan are to be backed up.", []string{"plan"}, nil)
+	logAgeDesc = prometheus.NewDesc("mysql_broker_binary_log_age_seconds",
+		"For how long changes were not archived, of that instance of the plan where that is the longest. An instance "+
+			"without an archive counts with its own age. Only plans with archive_binary_logs are shown.", []string{"plan"}, nil)
+	logBytesDesc = prometheus.NewDesc("mysql_broker_binary_log_bytes",
+		"Bytes of binary logs that were written to the object store, as long as one of their backups is there.", nil, nil)
+)
+
+// collectBackups exports nothing if there are no backups and no plan has a schedule.
+func (c *stateCollector) collectBackups(ctx context.Context, ch chan<- prometheus.Metric) {
+	var schedules []store.BackupSchedule
+	if c.backsUp {
+		schedules = provisioner.BackupSchedules(c.plans)
+	}
+	stats, err := c.store.BackupStats(ctx, schedules)
+	if err != nil {
+		c.log.Warn("could not read the figures of the backups for /metrics", "error", err)
+		return
+	}
+	if stats.Backups == 0 && len(schedules) == 0 {
+		return
+	}
+	gauge(ch, backupsDesc, float64(stats.Backups))
+	gauge(ch, backupBytesDesc, float64(stats.Bytes))
+	gauge(ch, damagedDesc, float64(stats.Damaged))
+	for _, s := range schedules {
+		gauge(ch, backupIntervalDesc, s.Every.Seconds(), planLabel(c.names, s.PlanID))
+	}
+	for _, a := range stats.Ages {
+		gauge(ch, backupAgeDesc, a.Age.Seconds(), planLabel(c.names, a.PlanID))
+	}
+}
+
+// collectLogs exports nothing if no plan archives binary logs, or this broker archives none.
+func (c *stateCollector) collectLogs(ctx context.Context, ch chan<- prometheus.Metric) {
+	plans := archive.Plans(c.plans)
+	if len(plans) == 0 || !c.backsUp {
+		return
+	}
+	stats, err := c.store.LogStats(ctx, plans)
+	if err != nil {
+		c.log.Warn("could not read the figures of the archived binary logs for /metrics", "error", err)
+		return
+	}
+	gauge(ch, logBytesDesc, float64(stats.Bytes))
+	for _, a := range stats.Ages {
+		gauge(ch, logAgeDesc, a.Age.Seconds(), planLabel(c.names, a.PlanID))
+	}
+}
+
+// collectCopies exports the progress of the copies in this process.
+func collectCopies(copies func() (running int, all []provisioner.Copy)) prometheus.CollectorFunc {
+	return func(ch chan<- prometheus.Metric) {
+		running, all := copies()
+		gauge(ch, copiesDesc, float64(running))
+		for _, c := range all {
+			gauge(ch, copyDoneDesc, float64(c.Done), task.Token(c.Task))
+			gauge(ch, copyDesc, float64(c.Total), task.Token(c.Task))
+		}
+	}
+}

@@ -33,10 +33,7 @@ const backupsNote = "Raw: as many bytes as the database has, written to a file i
 // measureBackups compares backups and restores with the disk.
 func measureBackups(ctx context.Context, b *bench) error {
 	for _, s := range b.servers {
-		for _, mib := range []int{100, 1024} {
-			if b.options.quick && mib > 100 {
-				continue
-			}
+		for _, mib := range b.sizes(100) {
 			if err := b.measureBackup(ctx, s, mib); err != nil {
 				return fmt.Errorf("%s, %d MiB: %w", s.Flavour, mib, err)
 			}

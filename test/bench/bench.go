@@ -83,6 +83,17 @@ func (b *bench) close() error {
 	return errors.Join(errs...)
 }
 
+// sizes are those of databases to measure, in MiB; only small with -quick.
+func (b *bench) sizes(small int) []int {
+	switch {
+	case b.options.mib > 0:
+		return []int{b.options.mib}
+	case b.options.quick:
+		return []int{small}
+	}
+	return []int{100, 1024}
+}
+
 // rounds is the number of measurements: n, or fewer with -quick.
 func (b *bench) rounds(n int) int {
 	if b.options.quick {

@@ -32,19 +32,12 @@ const copyNote = "Copy: provisioner/transfer from one database of a server to an
 const mydumperNote = "Raw: Debian's mydumper to a directory and myloader from there, with two threads each. They compare " +
 	"nothing, and lose digits of FLOATs."
 
-// measureCopies compares copies of databases with the programs for that, and measures moves.
+// measureCopies compares copies of databases with the programs for that.
 func measureCopies(ctx context.Context, b *bench) error {
-	sizes := []int{100, 1024}
-	if b.options.quick {
-		sizes = []int{20}
-	}
-	for _, mebibytes := range sizes {
-		for n, s := range b.servers {
+	for _, mebibytes := range b.sizes(20) {
+		for _, s := range b.servers {
 			if err := b.measureCopy(ctx, s, mebibytes); err != nil {
 				return fmt.Errorf("%s: %w", s.Flavour, err)
-			}
-			if err := b.measureMove(ctx, s, mebibytes, firstMoved+100*n); err != nil {
-				return fmt.Errorf("%s: move: %w", s.Flavour, err)
 			}
 		}
 	}

@@ -256,6 +256,12 @@ func (f *dedicatedFleet) deprovision(ctx context.Context, c *client, path string
 
 // operate starts an operation and polls it at an interval until it has ended.
 func (c *client) operate(ctx context.Context, method, target, body string, every time.Duration) error {
+	return c.operateSeen(ctx, method, target, body, every, func(string) {})
+}
+
+// operateSeen is operate that calls seen with each description that it reads.
+func (c *client) operateSeen(ctx context.Context, method, target, body string, every time.Duration,
+	seen func(description string)) error {
 	status, answer, err := c.do(method, target, body)
 	if err != nil || status != http.StatusAccepted {
 		return errors.Join(err, fmt.Errorf("%s: status %d: %s", method, status, answer))
@@ -265,11 +271,16 @@ func (c *client) operate(ctx context.Context, method, target, body string, every
 		return err
 	}
 	path, _, _ := strings.Cut(target, "?")
-	return c.awaitOperation(ctx, method, path, begun.Operation, every, operationTime)
+	return c.pollOperation(ctx, method, path, begun.Operation, every, operationTime, seen)
 }
 
 // awaitOperation polls an operation at an interval until it has succeeded.
 func (c *client) awaitOperation(ctx context.Context, method, path, operation string, every, atMost time.Duration) error {
+	return c.pollOperation(ctx, method, path, operation, every, atMost, func(string) {})
+}
+
+func (c *client) pollOperation(ctx context.Context, method, path, operation string, every, atMost time.Duration,
+	seen func(description string)) error {
 	ctx, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()
 	tick := time.NewTicker(every)
@@ -289,6 +300,7 @@ func (c *client) awaitOperation(ctx context.Context, method, path, operation str
 		if last.State != "in progress" {
 			return fmt.Errorf("%s: status %d: %s", method, status, answer)
 		}
+		seen(last.Description)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

@@ -35,6 +35,7 @@ var sections = []section{
 	{"kubernetes", measureKubernetes},
 	{"backups", measureBackups},
 	{"copies", measureCopies},
+	{"moves", measureMoves},
 	{"full-postgres", measureFullPostgres},
 	{"full-server", measureFullServers},
 	{"full-kubernetes", measureFullKubernetes},
@@ -46,6 +47,7 @@ func main() {
 	flag.StringVar(&o.flavour, "flavour", "", "mariadb or mysql; all that are installed if empty")
 	flag.StringVar(&o.json, "json", "", "file to write the report to as JSON")
 	flag.BoolVar(&o.quick, "quick", false, "few rounds, to try it out: the figures mean little")
+	flag.IntVar(&o.mib, "mib", 0, "only copies, moves and backups of so many MiB; 100 and 1024 if 0")
 	flag.StringVar(&o.broker, "broker", "bin/mysql-broker", "the broker's program")
 	flag.StringVar(&o.catalog, "catalog", "catalog.yml", "the broker's catalog")
 	flag.StringVar(&o.dir, "dir", "/var/tmp", "where the servers keep their data meanwhile, on the disk to measure on")
@@ -61,6 +63,7 @@ type options struct {
 	flavour      string
 	json         string
 	quick        bool
+	mib          int
 	broker       string
 	catalog, dir string
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -24,8 +25,21 @@ const (
 )
 
 const moveNote = "Move: an update from a shared to a dedicated plan while one client commits a row each 5 ms. The pause is " +
-	"from its first write that is refused until the operation has succeeded, which is polled every 20 ms. The ratio of " +
-	"writers' p99 is that of all commits while the rows are copied to that of the 10 seconds before."
+	"from its first write that is refused until the operation has succeeded, which is polled every 20 ms. The ratios of " +
+	"writers' p99 are those of all commits while the new server is started, and while the rows are copied, to that of the " +
+	"10 seconds before."
+
+// measureMoves measures moves of instances that are written to.
+func measureMoves(ctx context.Context, b *bench) error {
+	for _, mebibytes := range b.sizes(20) {
+		for n, s := range b.servers {
+			if err := b.measureMove(ctx, s, mebibytes, firstMoved+100*n); err != nil {
+				return fmt.Errorf("%s: %w", s.Flavour, err)
+			}
+		}
+	}
+	return nil
+}
 
 // measureMove moves an instance to a server of its own while it is written to.
 func (b *bench) measureMove(ctx context.Context, s server, mebibytes, port int) (err error) {
@@ -52,7 +66,7 @@ func (b *bench) measureMove(ctx context.Context, s server, mebibytes, port int) 
 	if _, m.dedicated, err = b.plan(to); err != nil {
 		return err
 	}
-	var pauses, before, during, ratios []float64
+	var pauses, before, starting, startRatios, during, ratios []float64
 	for range min(b.rounds(copyRounds), copyRounds) {
 		result, err := m.move(ctx, mebibytes)
 		if err != nil {
@@ -60,6 +74,7 @@ func (b *bench) measureMove(ctx context.Context, s server, mebibytes, port int) 
 		}
 		pauses = append(pauses, result.pause.Seconds())
 		before, during = append(before, result.before), append(during, result.during)
+		starting, startRatios = append(starting, result.starting), append(startRatios, result.starting/result.before)
 		ratios = append(ratios, result.during/result.before)
 	}
 	limit := 10 * float64(mebibytes) / 1024
@@ -69,6 +84,8 @@ func (b *bench) measureMove(ctx context.Context, s server, mebibytes, port int) 
 	what := fmt.Sprintf("move of %d MiB", mebibytes)
 	b.report.add(Row{What: what + ", pause of writers", Flavour: s.Flavour, Unit: "s", Goal: &Goal{AtMost: limit, Unit: "s"},
 		Broker: spreadOf(pauses), Note: moveNote})
+	b.report.add(Row{What: what + ", writers' p99 while the server is started, to that before", Flavour: s.Flavour,
+		Unit: "ms", Broker: spreadOf(starting), Raw: spreadOf(before), Ratio: spreadOf(startRatios), Note: moveNote})
 	b.report.add(Row{What: what + ", writers' p99 while rows are copied, to that before", Flavour: s.Flavour, Unit: "ms",
 		Goal: atMost(2), Broker: spreadOf(during), Raw: spreadOf(before), Ratio: spreadOf(ratios), Note: moveNote})
 	return nil
@@ -83,8 +100,8 @@ type mover struct {
 }
 
 type moved struct {
-	pause          time.Duration
-	before, during float64 // p99 of writes, in milliseconds
+	pause                    time.Duration
+	before, starting, during float64 // p99 of writes, in milliseconds
 }
 
 func (m mover) move(ctx context.Context, mebibytes int) (result moved, err error) {
@@ -118,27 +135,35 @@ func (m mover) move(ctx context.Context, mebibytes int) (result moved, err error
 	case <-ctx.Done():
 	case <-time.After(writeTime):
 	}
-	began := time.Now()
-	err = m.client.operate(ctx, "PATCH", m.path+"?accepts_incomplete=true", "{"+ids(m.dedicated)+"}", movePoll)
+	began, copying := time.Now(), time.Time{}
+	err = m.client.operateSeen(ctx, "PATCH", m.path+"?accepts_incomplete=true", "{"+ids(m.dedicated)+"}", movePoll,
+		func(description string) {
+			if copying.IsZero() && strings.HasPrefix(description, "Copying") {
+				copying = time.Now()
+			}
+		})
 	ended := time.Now()
 	w.stop()
 	<-w.ended
 	if err := errors.Join(err, w.err); err != nil {
 		return result, err
 	}
-	var before, during []time.Duration
+	var before, starting, during []time.Duration
 	for _, one := range w.writes {
-		if one.at.Before(began) {
+		switch {
+		case one.at.Before(began):
 			before = append(before, one.took)
-		} else {
+		case one.at.Before(copying):
+			starting = append(starting, one.took)
+		default:
 			during = append(during, one.took)
 		}
 	}
-	if w.refused.IsZero() || len(before) < fewWrites || len(during) < fewWrites {
-		return result, fmt.Errorf("%d writes before the move and %d during it, the first refused at %v", len(before),
-			len(during), w.refused)
+	if w.refused.IsZero() || min(len(before), len(starting), len(during)) < fewWrites {
+		return result, fmt.Errorf("%d writes before the move, %d before rows were copied and %d then, the first refused at %v",
+			len(before), len(starting), len(during), w.refused)
 	}
-	result = moved{ended.Sub(w.refused), percentile(before, 99), percentile(during, 99)}
+	result = moved{ended.Sub(w.refused), percentile(before, 99), percentile(starting, 99), percentile(during, 99)}
 	return result, m.client.operate(ctx, "DELETE", fmt.Sprintf("%s?accepts_incomplete=true&service_id=%s&plan_id=%s",
 		m.path, m.serviceID, m.dedicated), "", movePoll)
 }

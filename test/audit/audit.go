@@ -31,12 +31,12 @@ type World struct {
 
 	Launchers map[string]launchertest.Inspector // by name
 
-	Plans plan.Set // those of the brokers' catalog; connections are not compared if MaxConnections is 0
-	Told  Told
+	Plans    plan.Set // those of the brokers' catalog; connections are not compared if MaxConnections is 0
+	Reported Reported
 }
 
-// Told is what the broker has reported to the platform. An instance that it never reported is Gone.
-type Told struct {
+// Reported is what the broker has reported to the platform. An instance that it never reported is Gone.
+type Reported struct {
 	Instances []Instance
 	Bindings  []Binding
 }

@@ -65,7 +65,7 @@ func (b *bench) plant(t *testing.T, all []discrepancy) {
 // move moves the shared instance to a server of its own.
 func (b *bench) move(t *testing.T) {
 	t.Helper()
-	i := &b.Told.Instances[0]
+	i := &b.Reported.Instances[0]
 	serviceID, planID := testdrive.Plan(t, "dedicated-small")
 	r := b.broker.Do(t, "PATCH", "/v2/service_instances/"+i.ID+"?accepts_incomplete=true",
 		map[string]any{"service_id": serviceID, "plan_id": planID}).Expect(t, http.StatusAccepted)
@@ -73,7 +73,7 @@ func (b *bench) move(t *testing.T) {
 		t.Fatalf("move: %q", shown)
 	}
 	i.PlanID = planID
-	moved := &b.Told.Bindings[0]
+	moved := &b.Reported.Bindings[0]
 	fetched := b.broker.Do(t, "GET", "/v2/service_instances/"+i.ID+"/service_bindings/"+moved.ID, nil).
 		Expect(t, http.StatusOK)
 	var err error
@@ -85,7 +85,7 @@ func (b *bench) move(t *testing.T) {
 
 // afterMove are discrepancies of an instance whose data were moved.
 func (b *bench) afterMove(t *testing.T) []discrepancy {
-	former := b.Told.Bindings[0].Former
+	former := b.Reported.Bindings[0].Former
 	account := "'" + former.Username + "'@'%'"
 	onServer := func(statement string) func(*testing.T) {
 		return func(t *testing.T) {
@@ -112,8 +112,8 @@ func (b *bench) afterMove(t *testing.T) []discrepancy {
 			"INSERT INTO retired_account SELECT 'u_retired', id FROM instance WHERE moved_at IS NOT NULL"), inPostgres(
 			"DELETE FROM retired_account WHERE account = 'u_retired'")},
 		{"former credentials that do not work", "Missing: with the former credentials",
-			func(*testing.T) { truth, b.Told.Bindings[0].Former.Password = former, "another" },
-			func(*testing.T) { b.Told.Bindings[0].Former = truth }},
+			func(*testing.T) { truth, b.Reported.Bindings[0].Former.Password = former, "another" },
+			func(*testing.T) { b.Reported.Bindings[0].Former = truth }},
 	}
 }
 
@@ -152,9 +152,9 @@ func newBench(t *testing.T, flavour string) *bench {
 	for _, plan := range []string{"shared-small", "dedicated-small"} {
 		b.provision(t, plan)
 	}
-	ended := b.bind(t, b.Told.Instances[0].ID)
+	ended := b.bind(t, b.Reported.Instances[0].ID)
 	b.broker.Do(t, "DELETE", b.path(t, ended), nil).Expect(t, http.StatusOK)
-	b.Told.Bindings[len(b.Told.Bindings)-1].State = audit.Gone
+	b.Reported.Bindings[len(b.Reported.Bindings)-1].State = audit.Gone
 	dirs, err := filepath.Glob(filepath.Join(b.launcherDir, "instances", "*"))
 	if err != nil || len(dirs) != 1 {
 		t.Fatalf("directories of the dedicated server: %v, %v", dirs, err)
@@ -176,7 +176,7 @@ func (b *bench) provision(t *testing.T, plan string) {
 	} else {
 		r.Expect(t, http.StatusCreated)
 	}
-	b.Told.Instances = append(b.Told.Instances, audit.Instance{ID: id, PlanID: planID, State: audit.Exists, Note: plan})
+	b.Reported.Instances = append(b.Reported.Instances, audit.Instance{ID: id, PlanID: planID, State: audit.Exists, Note: plan})
 	if err := audit.Write(t.Context(), b.bind(t, id).Credentials, plan); err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func (b *bench) bind(t *testing.T, instanceID string) audit.Binding {
 	if made.Credentials, err = audit.ReadCredentials(r.Body["credentials"]); err != nil {
 		t.Fatal(err)
 	}
-	b.Told.Bindings = append(b.Told.Bindings, made)
+	b.Reported.Bindings = append(b.Reported.Bindings, made)
 	return made
 }
 
@@ -204,36 +204,36 @@ func (b *bench) path(t *testing.T, x audit.Binding) string {
 
 // lies are discrepancies in what the broker has reported.
 func (b *bench) lies(*testing.T) []discrepancy {
-	lie := func(name, reported string, tell func(*audit.Told)) discrepancy {
-		var truth audit.Told
+	lie := func(name, reported string, change func(*audit.Reported)) discrepancy {
+		var truth audit.Reported
 		return discrepancy{name, reported,
 			func(*testing.T) {
-				truth = audit.Told{Instances: slices.Clone(b.Told.Instances), Bindings: slices.Clone(b.Told.Bindings)}
-				tell(&b.Told)
+				truth = audit.Reported{Instances: slices.Clone(b.Reported.Instances), Bindings: slices.Clone(b.Reported.Bindings)}
+				change(&b.Reported)
 			},
-			func(*testing.T) { b.Told = truth }}
+			func(*testing.T) { b.Reported = truth }}
 	}
 	return []discrepancy{
-		lie("an instance that was lost", "Missing: instance", func(told *audit.Told) {
-			told.Instances = append(told.Instances, audit.Instance{ID: "lost", State: audit.Exists})
+		lie("an instance that was lost", "Missing: instance", func(reported *audit.Reported) {
+			reported.Instances = append(reported.Instances, audit.Instance{ID: "lost", State: audit.Exists})
 		}),
 		lie("an instance that nobody knows", "Orphan: instance",
-			func(told *audit.Told) { told.Instances[0].State = audit.Gone }),
+			func(reported *audit.Reported) { reported.Instances[0].State = audit.Gone }),
 		lie("a failed instance that is there", "to the platform it failed",
-			func(told *audit.Told) { told.Instances[1].State = audit.Failed }),
-		lie("another plan", "recorded with plan", func(told *audit.Told) { told.Instances[0].PlanID = "another" }),
-		lie("a binding that was lost", "Missing: binding", func(told *audit.Told) {
-			told.Bindings = append(told.Bindings, audit.Binding{ID: "lost", State: audit.Exists})
+			func(reported *audit.Reported) { reported.Instances[1].State = audit.Failed }),
+		lie("another plan", "recorded with plan", func(reported *audit.Reported) { reported.Instances[0].PlanID = "another" }),
+		lie("a binding that was lost", "Missing: binding", func(reported *audit.Reported) {
+			reported.Bindings = append(reported.Bindings, audit.Binding{ID: "lost", State: audit.Exists})
 		}),
 		lie("a binding that nobody knows", "Orphan: binding",
-			func(told *audit.Told) { told.Bindings[0].State = audit.Gone }),
-		lie("an ended login that works", "still logs in", func(told *audit.Told) { told.Bindings[0].State = audit.Gone }),
+			func(reported *audit.Reported) { reported.Bindings[0].State = audit.Gone }),
+		lie("an ended login that works", "still logs in", func(reported *audit.Reported) { reported.Bindings[0].State = audit.Gone }),
 		lie("a login that does not work", "Missing: with the credentials",
-			func(told *audit.Told) { told.Bindings[0].Credentials.Password = "another" }),
+			func(reported *audit.Reported) { reported.Bindings[0].Credentials.Password = "another" }),
 		b.flip("an account without EVENT though its plan has events", "(events: true", "shared-small"),
 		b.flip("an account of a dedicated server with EVENT though its plan has no events", "(events: false",
 			"dedicated-small"),
-		lie("data that were lost", "the note is", func(told *audit.Told) { told.Instances[1].Note = "another" }),
+		lie("data that were lost", "the note is", func(reported *audit.Reported) { reported.Instances[1].Note = "another" }),
 	}
 }
 
@@ -295,7 +295,7 @@ func (b *bench) onTheServer(*testing.T) []discrepancy {
 			}
 		}
 	}
-	account := "'" + b.Told.Bindings[0].Credentials.Username + "'@'%'"
+	account := "'" + b.Reported.Bindings[0].Credentials.Username + "'@'%'"
 	var session *sql.DB
 	return []discrepancy{
 		{"a database", "Orphan: on the shared server, database db_orphan",
@@ -316,7 +316,7 @@ func (b *bench) onTheServer(*testing.T) []discrepancy {
 			run("REVOKE GRANT OPTION ON " + b.pattern() + ".* FROM " + account)},
 		{"a session of nobody", "Orphan: on the shared server, session of u_gone", func(t *testing.T) {
 			run("CREATE USER u_gone IDENTIFIED BY 'a-test-password'")(t)
-			c := b.Told.Bindings[0].Credentials
+			c := b.Reported.Bindings[0].Credentials
 			c.Username, c.Password, c.Database = "u_gone", "a-test-password", ""
 			var err error
 			if session, err = c.Open(); err != nil {
@@ -351,7 +351,7 @@ func (b *bench) retire(t *testing.T, statement string) {
 
 // pattern is the shared database as GRANT names it.
 func (b *bench) pattern() string {
-	return "`" + strings.ReplaceAll(b.Told.Bindings[0].Credentials.Database, "_", `\_`) + "`"
+	return "`" + strings.ReplaceAll(b.Reported.Bindings[0].Credentials.Database, "_", `\_`) + "`"
 }
 
 // atTheLauncher are discrepancies among the dedicated servers.

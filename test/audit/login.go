@@ -84,7 +84,7 @@ func execute(ctx context.Context, c Credentials, statements ...string) error {
 
 // checkLogins logs in with all credentials that were ever reported.
 func (a *audit) checkLogins(ctx context.Context, r records) {
-	for _, b := range a.Told.Bindings {
+	for _, b := range a.Reported.Bindings {
 		if b.Credentials == (Credentials{}) {
 			continue
 		}
@@ -113,7 +113,7 @@ func (a *audit) checkFormerLogin(ctx context.Context, b Binding, r records) {
 	kept := b.State == Exists && r.movedFrom(b.InstanceID)
 	note := ""
 	if kept {
-		note = a.told(b.InstanceID).Note
+		note = a.reported(b.InstanceID).Note
 	}
 	err := a.login(ctx, Binding{Credentials: b.Former}, note)
 	switch {
@@ -129,7 +129,7 @@ func (a *audit) checkFormerLogin(ctx context.Context, b Binding, r records) {
 }
 
 func (a *audit) expectLogin(ctx context.Context, b Binding) {
-	if err := a.login(ctx, b, a.told(b.InstanceID).Note); err != nil {
+	if err := a.login(ctx, b, a.reported(b.InstanceID).Note); err != nil {
 		a.report("Missing: with the credentials of binding %q of instance %q: %v.", b.ID, b.InstanceID, err)
 	}
 }

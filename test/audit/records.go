@@ -116,7 +116,7 @@ func rows[T any](ctx context.Context, conn *pgx.Conn, query string) ([]T, error)
 
 func (a *audit) compareInstances(r records) {
 	for _, row := range r.instances {
-		i := a.told(row.ID)
+		i := a.reported(row.ID)
 		switch {
 		case i.State == Gone:
 			a.report("Orphan: instance %q is recorded as %s; the platform was told that it is gone.", row.ID, row.State)
@@ -129,7 +129,7 @@ func (a *audit) compareInstances(r records) {
 			a.report("Instance %q is recorded as %s; to the platform it %s.", row.ID, row.State, i.State)
 		}
 	}
-	for _, i := range a.Told.Instances {
+	for _, i := range a.Reported.Instances {
 		recorded := slices.ContainsFunc(r.instances, func(row instanceRow) bool { return row.ID == i.ID })
 		if i.State == Exists && !recorded {
 			a.report("Missing: instance %q is not recorded; the platform was told that it exists.", i.ID)
@@ -154,7 +154,7 @@ func (a *audit) compareBindings(r records) {
 			a.report("Binding %q is recorded of instance %q, which is not.", row.ID, row.InstanceID)
 		}
 	}
-	for _, b := range a.Told.Bindings {
+	for _, b := range a.Reported.Bindings {
 		if _, recorded := r.binding(b); b.State == Exists && !recorded {
 			a.report("Missing: binding %q of instance %q is not recorded; the platform was told that it exists.",
 				b.ID, b.InstanceID)
@@ -162,20 +162,20 @@ func (a *audit) compareBindings(r records) {
 	}
 }
 
-func (a *audit) told(id string) Instance {
-	i := slices.IndexFunc(a.Told.Instances, func(i Instance) bool { return i.ID == id })
+func (a *audit) reported(id string) Instance {
+	i := slices.IndexFunc(a.Reported.Instances, func(i Instance) bool { return i.ID == id })
 	if i < 0 {
 		return Instance{ID: id, State: Gone}
 	}
-	return a.Told.Instances[i]
+	return a.Reported.Instances[i]
 }
 
 func (a *audit) toldBinding(instanceID, id string) Binding {
-	i := slices.IndexFunc(a.Told.Bindings, func(b Binding) bool { return b.InstanceID == instanceID && b.ID == id })
+	i := slices.IndexFunc(a.Reported.Bindings, func(b Binding) bool { return b.InstanceID == instanceID && b.ID == id })
 	if i < 0 {
 		return Binding{InstanceID: instanceID, ID: id, State: Gone}
 	}
-	return a.Told.Bindings[i]
+	return a.Reported.Bindings[i]
 }
 
 func (r records) binding(b Binding) (bindingRow, bool) {

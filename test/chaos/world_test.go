@@ -40,8 +40,8 @@ type world struct {
 	audit     audit.World
 	turn      atomic.Int32 // which survivor gets the next request
 
-	mu   sync.Mutex
-	told audit.Told
+	mu       sync.Mutex
+	reported audit.Reported
 }
 
 // newWorld starts the brokers, with a shared server of their own. Dedicated servers are processes of this host.
@@ -130,29 +130,29 @@ func (w *world) victims(t *testing.T, n int) (victims []*testdrive.Broker, ready
 func (w *world) tell(i audit.Instance) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for n, known := range w.told.Instances {
+	for n, known := range w.reported.Instances {
 		if known.ID == i.ID {
-			w.told.Instances[n] = i
+			w.reported.Instances[n] = i
 			return
 		}
 	}
-	w.told.Instances = append(w.told.Instances, i)
+	w.reported.Instances = append(w.reported.Instances, i)
 }
 
 // tellBinding records what the platform now knows of a binding; it keeps known credentials.
 func (w *world) tellBinding(b audit.Binding) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for n, known := range w.told.Bindings {
+	for n, known := range w.reported.Bindings {
 		if known.ID == b.ID {
 			if b.Credentials == (audit.Credentials{}) {
 				b.Credentials = known.Credentials
 			}
-			w.told.Bindings[n] = b
+			w.reported.Bindings[n] = b
 			return
 		}
 	}
-	w.told.Bindings = append(w.told.Bindings, b)
+	w.reported.Bindings = append(w.reported.Bindings, b)
 }
 
 // tellGone records that an instance is deleted, with its bindings.
@@ -160,9 +160,9 @@ func (w *world) tellGone(instanceID string) {
 	w.tell(audit.Instance{ID: instanceID, State: audit.Gone})
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for n := range w.told.Bindings {
-		if w.told.Bindings[n].InstanceID == instanceID {
-			w.told.Bindings[n].State = audit.Gone
+	for n := range w.reported.Bindings {
+		if w.reported.Bindings[n].InstanceID == instanceID {
+			w.reported.Bindings[n].State = audit.Gone
 		}
 	}
 }
@@ -179,7 +179,7 @@ func (w *world) check(t *testing.T, when string) {
 
 func (w *world) discrepancies(ctx context.Context) []string {
 	w.mu.Lock()
-	w.audit.Told = w.told
+	w.audit.Reported = w.reported
 	w.mu.Unlock()
 	return audit.Check(ctx, w.audit)
 }

@@ -45,10 +45,10 @@ func TestDoctor(t *testing.T) {
 		expectPeriodicExamination(t, startPlatform(t, private, env), left, c)
 		expectTenants(t, admin, 3, 2)
 
-		told := runDoctor(t, env).Expect(t, 1)
-		expectLine(t, told.Stdout, "orphan", "shared-1", left.Database, "--repair: drop it")
-		if !strings.Contains(told.Stderr, "problems that remain: 3") {
-			t.Errorf("doctor printed %q", told.Stderr)
+		reported := runDoctor(t, env).Expect(t, 1)
+		expectLine(t, reported.Stdout, "orphan", "shared-1", left.Database, "--repair: drop it")
+		if !strings.Contains(reported.Stderr, "problems that remain: 3") {
+			t.Errorf("doctor printed %q", reported.Stderr)
 		}
 		repaired := runDoctor(t, env, "--repair").Expect(t, 0)
 		expectLine(t, repaired.Stdout, "orphan", left.Database, "dropped")
@@ -59,7 +59,7 @@ func TestDoctor(t *testing.T) {
 		exec(t, admin, "DROP DATABASE `"+c.Database+"`")
 		gone := runDoctor(t, env, "--repair").Expect(t, 1)
 		expectLine(t, gone.Stdout, "missing", c.Database, "restore it from a backup")
-		if strings.Contains(well.Stdout+told.Stdout+repaired.Stdout+gone.Stdout, c.Password) {
+		if strings.Contains(well.Stdout+reported.Stdout+repaired.Stdout+gone.Stdout, c.Password) {
 			t.Error("doctor prints a password")
 		}
 	})

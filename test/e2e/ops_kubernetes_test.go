@@ -36,9 +36,9 @@ func TestKubernetes(t *testing.T) {
 		m := newMortals(t, faults, openTasks(t, env), func() platform { return startPlatform(t, private, env) })
 		world := audit.World{PostgresURL: env["DATABASE_URL"], Keyset: env["ENCRYPTION_KEYSET"], Shared: m.admin(t),
 			Launchers: inspectors, Plans: testdrive.Plans(t)}
-		check := func(when string, told audit.Told) {
+		check := func(when string, reported audit.Reported) {
 			t.Helper()
-			world.Told = told
+			world.Reported = reported
 			for _, sentence := range audit.Check(t.Context(), world) {
 				t.Errorf("%s: %s", when, sentence)
 			}
@@ -58,7 +58,7 @@ func TestKubernetes(t *testing.T) {
 		}
 		login := audit.Credentials{Host: c.Host, Port: c.Port, Username: c.Username, Password: c.Password,
 			Database: c.Database, CACertificate: c.CACertificate}
-		check("in use", audit.Told{
+		check("in use", audit.Reported{
 			Instances: []audit.Instance{{ID: i.id, PlanID: larger, State: audit.Exists}},
 			Bindings:  []audit.Binding{{InstanceID: i.id, ID: b.bindingID, State: audit.Exists, Credentials: login}}})
 		expectLine(t, runDoctor(t, immortal).Expect(t, 0).Stdout, "limited", "launcher", "kubernetes", "digest")
@@ -71,7 +71,7 @@ func TestKubernetes(t *testing.T) {
 
 		m.run(t, &i, http.MethodDelete, i.deletion(i.path(), later), nil)
 		m.expectDeaths(t, "destroy: looked", "destroy: deleted")
-		check("deleted", audit.Told{Instances: []audit.Instance{{ID: i.id, State: audit.Gone}, {ID: lost.id, State: audit.Gone}}})
+		check("deleted", audit.Reported{Instances: []audit.Instance{{ID: i.id, State: audit.Gone}, {ID: lost.id, State: audit.Gone}}})
 	})
 }
 

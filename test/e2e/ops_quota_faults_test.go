@@ -149,10 +149,10 @@ func TestQuotaOff(t *testing.T) {
 		p = startPlatform(t, private, env)
 		awaitAllowed(t, db)
 		fill(t, db, 2)
-		told, _ := field(i.via(p).fetch(t).Body, "metadata", "attributes").(map[string]any)
-		for name := range told {
+		reported, _ := field(i.via(p).fetch(t).Body, "metadata", "attributes").(map[string]any)
+		for name := range reported {
 			if strings.HasPrefix(name, "storage") {
-				t.Errorf("the platform is told of measurements that are not made any more: %v", told)
+				t.Errorf("the platform is told of measurements that are not made any more: %v", reported)
 			}
 		}
 		expectEmpty(t, i.via(p).deprovision(t, now), http.StatusOK)

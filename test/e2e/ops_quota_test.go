@@ -317,7 +317,7 @@ func auditQuota(t *testing.T, p platform, env map[string]string, i instance, pla
 		t.Fatal(err)
 	}
 	defer admin.Close()
-	told := audit.Told{Instances: []audit.Instance{{ID: i.id, State: audit.Exists}}}
+	reported := audit.Reported{Instances: []audit.Instance{{ID: i.id, State: audit.Exists}}}
 	rows, err := openTasks(t, env).pool.Query(t.Context(), "SELECT id, role FROM binding WHERE instance_id = $1", i.id)
 	if err != nil {
 		t.Fatal(err)
@@ -328,14 +328,14 @@ func auditQuota(t *testing.T, p platform, env map[string]string, i instance, pla
 		if err := rows.Scan(&b.ID, &b.Role); err != nil {
 			t.Fatal(err)
 		}
-		told.Bindings = append(told.Bindings, b)
+		reported.Bindings = append(reported.Bindings, b)
 	}
 	if err := rows.Err(); err != nil {
 		t.Fatal(err)
 	}
 	for _, sentence := range audit.Check(t.Context(), audit.World{PostgresURL: env["DATABASE_URL"],
 		Keyset: env["ENCRYPTION_KEYSET"], Shared: admin, Launchers: testdrive.Inspectors(env),
-		Plans: plans, Told: told}) {
+		Plans: plans, Reported: reported}) {
 		t.Error(sentence)
 	}
 }

@@ -89,11 +89,11 @@ func takeConnections(t *testing.T, p platform) {
 func hold(ctx context.Context, connector driver.Connector, full chan<- struct{}) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	told := false
+	reported := false
 	for ctx.Err() == nil {
 		conn, err := connector.Connect(ctx)
-		if number(err) == 1040 && !told {
-			told = true
+		if number(err) == 1040 && !reported {
+			reported = true
 			full <- struct{}{}
 		}
 		for err == nil {

@@ -439,7 +439,7 @@ func (w *groupWorld) isAudited(t *testing.T) {
 	defer shared.Close()
 	for _, sentence := range audit.Check(t.Context(), audit.World{PostgresURL: w.env["DATABASE_URL"],
 		Keyset: w.env["ENCRYPTION_KEYSET"], Shared: shared, Launchers: testdrive.Inspectors(w.env),
-		Plans: testdrive.Plans(t), Told: audit.Told{
+		Plans: testdrive.Plans(t), Reported: audit.Reported{
 			Instances: []audit.Instance{{ID: w.instance, PlanID: w.planID, State: audit.Exists}},
 			Bindings:  []audit.Binding{{InstanceID: w.instance, ID: w.binding, State: audit.Exists}}}}) {
 		if !strings.Contains(sentence, "shared server") {

@@ -27,11 +27,11 @@ type platform struct {
 	small, large string // plans
 	turn, done   atomic.Int64
 
-	mu      sync.Mutex
-	told    audit.Told
-	refused []time.Time     // when requests were answered with 503
-	worst   time.Duration   // of a response
-	other   map[string]bool // responses of 5xx that are not 503
+	mu       sync.Mutex
+	reported audit.Reported
+	refused  []time.Time     // when requests were answered with 503
+	worst    time.Duration   // of a response
+	other    map[string]bool // responses of 5xx that are not 503
 }
 
 func newPlatform(t *testing.T, brokers ...*testdrive.Broker) *platform {
@@ -98,7 +98,7 @@ func (p *platform) bind(instance, id string) (audit.Credentials, error) {
 	c, err := audit.ReadCredentials(r.Body["credentials"])
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.told.Bindings = append(p.told.Bindings,
+	p.reported.Bindings = append(p.reported.Bindings,
 		audit.Binding{InstanceID: instance, ID: id, State: audit.Exists, Credentials: c})
 	return c, err
 }
@@ -107,9 +107,9 @@ func (p *platform) unbind(instance, id string) error {
 	_, err := p.send("DELETE", bindingPath(instance, id)+p.query(p.small), nil)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for n := range p.told.Bindings {
-		if p.told.Bindings[n].ID == id {
-			p.told.Bindings[n].State = audit.Gone
+	for n := range p.reported.Bindings {
+		if p.reported.Bindings[n].ID == id {
+			p.reported.Bindings[n].State = audit.Gone
 		}
 	}
 	return err
@@ -120,9 +120,9 @@ func (p *platform) deprovision(id, plan string) error {
 	p.change(id, func(i *audit.Instance) { i.State = audit.Gone })
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for n := range p.told.Bindings {
-		if p.told.Bindings[n].InstanceID == id {
-			p.told.Bindings[n].State = audit.Gone
+	for n := range p.reported.Bindings {
+		if p.reported.Bindings[n].InstanceID == id {
+			p.reported.Bindings[n].State = audit.Gone
 		}
 	}
 	return err
@@ -139,14 +139,14 @@ func bindingPath(instance, id string) string {
 func (p *platform) tell(i audit.Instance) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.told.Instances = append(p.told.Instances, i)
+	p.reported.Instances = append(p.reported.Instances, i)
 }
 
 func (p *platform) change(id string, fn func(*audit.Instance)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n := slices.IndexFunc(p.told.Instances, func(i audit.Instance) bool { return i.ID == id })
-	fn(&p.told.Instances[n])
+	n := slices.IndexFunc(p.reported.Instances, func(i audit.Instance) bool { return i.ID == id })
+	fn(&p.reported.Instances[n])
 }
 
 // cycle creates an instance with two bindings, uses one, ends the other, and changes the plan. It deletes every other
@@ -264,7 +264,7 @@ func (p *platform) expectOnly503(t *testing.T) {
 // audit compares what the platform was told with what there is.
 func (p *platform) audit(ctx context.Context, w audit.World) error {
 	p.mu.Lock()
-	w.Told = p.told
+	w.Reported = p.reported
 	p.mu.Unlock()
 	var errs []error
 	for _, sentence := range audit.Check(ctx, w) {
@@ -277,7 +277,7 @@ func (p *platform) audit(ctx context.Context, w audit.World) error {
 func (p *platform) clear(t *testing.T) {
 	t.Helper()
 	p.mu.Lock()
-	all := slices.Clone(p.told.Instances)
+	all := slices.Clone(p.reported.Instances)
 	p.mu.Unlock()
 	for _, i := range all {
 		if i.State != audit.Exists {

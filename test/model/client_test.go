@@ -387,19 +387,19 @@ func (c *client) checkPlan(i *instance, r testdrive.Response) {
 func (c *client) learnBinding(i *instance, q request, b *credential, r testdrive.Response) {
 	switch {
 	case (q == bind || q == bindAgain || q == fetchOne) && (r.Status == http.StatusCreated || r.Status == http.StatusOK):
-		told, err := audit.ReadCredentials(r.Body["credentials"])
+		reported, err := audit.ReadCredentials(r.Body["credentials"])
 		if err != nil {
 			c.world.wrong("%s of %s: %v", q, b.ID, err)
 			return
 		}
-		if b.State == audit.Exists && !b.mayHave(told, i.moved) {
+		if b.State == audit.Exists && !b.mayHave(reported, i.moved) {
 			c.world.wrong("%s of %s: other credentials than before", q, b.ID)
 		}
 		if !i.rotating {
 			b.leaked = ""
 		}
 		c.learnExpiry(b, q, r)
-		b.State, b.Credentials, b.doubt = audit.Exists, told, false
+		b.State, b.Credentials, b.doubt = audit.Exists, reported, false
 		c.write(i, b)
 	case q == unbind && (r.Status == http.StatusOK || r.Status == http.StatusGone):
 		b.State, b.doubt = audit.Gone, false
@@ -432,15 +432,15 @@ func (c *client) learnExpiry(b *credential, q request, r testdrive.Response) {
 
 // mayHave reports whether the credentials of a binding may be those that were told now. A move changes the address, and
 // an operator the password.
-func (b *credential) mayHave(told audit.Credentials, moved bool) bool {
+func (b *credential) mayHave(reported audit.Credentials, moved bool) bool {
 	if b.leaked != "" {
-		if b.renewed && told.Password == b.leaked {
+		if b.renewed && reported.Password == b.leaked {
 			return false
 		}
-		told.Password = b.Credentials.Password
+		reported.Password = b.Credentials.Password
 	}
-	return told == b.Credentials || moved && told.Username == b.Credentials.Username &&
-		told.Password == b.Credentials.Password && told.Database == b.Credentials.Database
+	return reported == b.Credentials || moved && reported.Username == b.Credentials.Username &&
+		reported.Password == b.Credentials.Password && reported.Database == b.Credentials.Database
 }
 
 // rotate has an operator replace the passwords of all bindings, and reports whether that is done.

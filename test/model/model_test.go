@@ -165,13 +165,13 @@ func (w *world) settle(clients []*client) (found []string) {
 		i := &instance{id: id, plan: "shared-small", phases: phases{absent: true, ready: true, failed: true}}
 		clients[0].end(i)
 	}
-	found = w.audit(told(clients))
+	found = w.audit(reported(clients))
 	for _, c := range clients {
 		for _, i := range c.all {
 			c.end(i)
 		}
 	}
-	found = append(found, w.audit(told(clients))...)
+	found = append(found, w.audit(reported(clients))...)
 	for _, sentence := range found {
 		w.wrong("%s", sentence)
 	}
@@ -252,12 +252,12 @@ func (c *client) resolve(i *instance) {
 		if !i.moved && b.leaked == "" {
 			continue
 		}
-		told, err := audit.ReadCredentials(c.expect(i, fetch, b, 200).Body["credentials"])
-		if err != nil || !b.mayHave(told, i.moved) {
+		reported, err := audit.ReadCredentials(c.expect(i, fetch, b, 200).Body["credentials"])
+		if err != nil || !b.mayHave(reported, i.moved) {
 			c.world.wrong("binding %s has other credentials at the end (%v)", b.ID, err)
 			continue
 		}
-		b.Credentials, b.leaked = told, ""
+		b.Credentials, b.leaked = reported, ""
 	}
 }
 
@@ -299,7 +299,7 @@ func (c *client) expect(i *instance, q request, b *credential, statuses ...int) 
 }
 
 // told returns what the platforms know now.
-func told(clients []*client) (all audit.Told) {
+func reported(clients []*client) (all audit.Reported) {
 	for _, c := range clients {
 		for _, i := range c.all {
 			state := audit.Gone

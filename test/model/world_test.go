@@ -268,9 +268,9 @@ func (w *world) pollPath(id, operation string) string {
 }
 
 // audit compares what was told with what there is.
-func (w *world) audit(told audit.Told) []string {
+func (w *world) audit(reported audit.Reported) []string {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	return audit.Check(ctx, audit.World{PostgresURL: w.direct, Keyset: w.env["ENCRYPTION_KEYSET"], Shared: w.admin,
-		Launchers: w.inspectors, Plans: slices.Collect(maps.Values(w.plans)), Told: told})
+		Launchers: w.inspectors, Plans: slices.Collect(maps.Values(w.plans)), Reported: reported})
 }

@@ -10,8 +10,8 @@ import (
 // AcquireLeaderLease makes owner the one broker that does some periodic work. If another broker does it, or the work is
 // not due yet, acquired is false, and wait is how long to wait before the next call: while another broker does it, at
 // most hold. The lease lasts for hold, and longer if RenewLeaderLease is called. If its owner dies, another broker can
-// acquire it when it expires. If PostgreSQL's clock is set back, nobody waits for longer than hold, or than the pause of
-// ReleaseLeaderLease.
+// acquire it when it expires. If PostgreSQL's clock is set back, nobody waits for longer than hold, or than the pause
+// of ReleaseLeaderLease.
 //
 // The statement reads clock_timestamp(), after the row is locked. If a statement has to wait, the time of its beginning
 // is older than what the previous one wrote, as if the clock had been set back.

@@ -74,7 +74,8 @@ func groupMember(ctx context.Context, on queryer) (m membership, err error) {
 }
 
 // eachOther runs fn on a connection to every other member of the cluster, on all at once, after what this session has
-// changed has arrived there. It fails if a member cannot be reached. It does nothing on a single server.
+// changed has arrived there. It fails if a member cannot be reached. It waits for no node once it has reached all
+// members. It does nothing on a single server.
 func (s *Session) eachOther(ctx context.Context, fn func(ctx context.Context, node int, conn *sql.Conn) error) error {
 	all := s.server.nodes
 	if all == nil {
@@ -93,6 +94,8 @@ func (s *Session) eachOther(ctx context.Context, fn func(ctx context.Context, no
 	if err != nil {
 		return err
 	}
+	ctx, allReached := context.WithCancel(ctx)
+	defer allReached()
 	var mu sync.Mutex
 	var working sync.WaitGroup
 	var missing, failed []error
@@ -111,8 +114,10 @@ func (s *Session) eachOther(ctx context.Context, fn func(ctx context.Context, no
 			mu.Lock()
 			defer mu.Unlock()
 			if isMember {
-				reached++
 				failed = append(failed, err)
+				if reached++; reached == here.members {
+					allReached()
+				}
 			} else if err != nil {
 				missing = append(missing, fmt.Errorf("node %s: %w", one.addr, err))
 			}

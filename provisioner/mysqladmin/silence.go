@@ -28,8 +28,10 @@ var ErrSilent = errors.New("the server accepts connections but does not answer")
 // would wait for it for ever.
 func (s *Server) Attend(ctx context.Context) (attended context.Context, stop func()) {
 	attended, cancel := context.WithCancelCause(ctx)
-	if s.nodes != nil { // finds the primary, if no connection was made yet
-		s.answers(attended)
+	if s.nodes != nil { // finds the primary, if no connection was made yet; the work reports what is wrong
+		finding, found := context.WithTimeout(attended, silenceTimeout)
+		_ = s.Ping(finding)
+		found()
 	}
 	var mu sync.Mutex // guards timer, which may fire before it is set
 	var timer *time.Timer

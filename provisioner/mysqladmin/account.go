@@ -54,7 +54,8 @@ func (s *Session) createAccount(ctx context.Context, a Account) error {
 			return err
 		}
 	}
-	if a.Secondary { // init_connect, which refuses others, does not apply to accounts with this privilege
+	// init_connect, which refuses others, does not apply to accounts with this privilege. Galera refuses nobody.
+	if a.Secondary && s.dialect.cluster != galera {
 		if err := s.execAccount(ctx, "GRANT CONNECTION_ADMIN ON *.* TO ?@'%'", a.Name); err != nil {
 			return err
 		}

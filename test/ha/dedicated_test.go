@@ -26,6 +26,7 @@ import (
 	"github.com/google/uuid"
 
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/audit"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -39,10 +40,6 @@ const writableTime = 30 * time.Second
 func TestDedicatedHA(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		if s.Flavour != "mysql" {
-			refusesGroups(t, s)
-			return
-		}
 		w := newGroupWorld(t, s)
 		var killed, frozen []time.Duration
 		for range rounds(10) {
@@ -69,6 +66,7 @@ func TestDedicatedHA(t *testing.T) {
 
 // groupWorld is a broker with one instance that has three members, and applications that write to it.
 type groupWorld struct {
+	flavour           string
 	env               map[string]string
 	broker            *testdrive.Broker
 	serviceID, planID string
@@ -123,20 +121,11 @@ func groupEnvironment(t *testing.T, s servers.MySQL) map[string]string {
 	return env
 }
 
-// refusesGroups expects that a broker with servers that form no groups does not start.
-func refusesGroups(t *testing.T, s servers.MySQL) {
-	t.Helper()
-	b := testdrive.Launch(t, groupEnvironment(t, s), "serve")
-	if code := b.Wait(t); code == 0 || !strings.Contains(b.Log(), "runs no groups of servers") {
-		t.Errorf("the broker ended with %d: %s", code, b.Log())
-	}
-}
-
 func newGroupWorld(t *testing.T, s servers.MySQL) *groupWorld {
 	t.Helper()
 	env := groupEnvironment(t, s)
 	env["BACKUP_STORE"] = "file://" + t.TempDir()
-	w := &groupWorld{env: env, instance: uuid.NewString(), binding: uuid.NewString(), dir: env["LAUNCHER_DIR"]}
+	w := &groupWorld{flavour: s.Flavour, env: env, instance: uuid.NewString(), binding: uuid.NewString(), dir: env["LAUNCHER_DIR"]}
 	w.broker = testdrive.Start(t, env)
 	w.serviceID, w.planID = testdrive.Plan(t, "dedicated-small")
 	began := time.Now()
@@ -255,8 +244,7 @@ func (w *groupWorld) write(t *testing.T) {
 }
 
 // pid returns that of a member, counted from 0.
-func (w *groupWorld) pid(t *testing.T, member int) int {
-	t.Helper()
+func (w *groupWorld) pid(member int) int {
 	settings := "--defaults-file=" + filepath.Join(w.members, strconv.Itoa(member+1), "mysqld.cnf")
 	found, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range found {
@@ -270,7 +258,7 @@ func (w *groupWorld) pid(t *testing.T, member int) int {
 
 func (w *groupWorld) signal(t *testing.T, member int, s syscall.Signal) {
 	t.Helper()
-	if pid := w.pid(t, member); pid != 0 {
+	if pid := w.pid(member); pid != 0 {
 		_ = syscall.Kill(pid, s) // it may have ended
 	}
 }
@@ -293,11 +281,22 @@ func (w *groupWorld) look(member int) (primary, online int, err error) {
 	}
 	db := sql.OpenDB(connector)
 	defer db.Close()
+	if w.flavour == mysqld.MariaDB {
+		return w.lookAtGalera(db)
+	}
 	var port int
 	err = db.QueryRow(`SELECT COALESCE(MAX(IF(member_role = 'PRIMARY', member_port, 0)), 0),
 		COALESCE(SUM(member_state = 'ONLINE'), 0) FROM performance_schema.replication_group_members`).Scan(&port, &online)
 	primary = slices.IndexFunc(w.app.Hosts, func(host string) bool { return strings.HasSuffix(host, fmt.Sprint(":", port)) })
 	return primary, online, err
+}
+
+// lookAtGalera returns the first member that applications reach as the primary, because they go through their list.
+func (w *groupWorld) lookAtGalera(db *sql.DB) (primary, online int, err error) {
+	err = db.QueryRow(`SELECT variable_value FROM information_schema.global_status
+		WHERE variable_name = 'wsrep_cluster_size' AND EXISTS (SELECT * FROM information_schema.global_status
+			WHERE variable_name = 'wsrep_local_state' AND variable_value IN ('2', '4'))`).Scan(&online)
+	return slices.IndexFunc([]int{0, 1, 2}, func(n int) bool { return w.pid(n) != 0 }), online, err
 }
 
 // awaitComplete waits until every member says that all three are online, and returns the primary.
@@ -390,7 +389,8 @@ func (w *groupWorld) isShown(t *testing.T) {
 		t.Fatalf("%v: %s", err, command.Log())
 	}
 	for n, m := range listed[0].Members {
-		if want := (member{w.app.Hosts[n], string(launcher.MemberOnline), n == primary}); m != want {
+		writable := n == primary || w.flavour == mysqld.MariaDB
+		if want := (member{w.app.Hosts[n], string(launcher.MemberOnline), writable}); m != want {
 			t.Errorf("member %d is shown as %v, want %v", n+1, m, want)
 		}
 	}
@@ -422,7 +422,7 @@ func (w *groupWorld) backsUp(t *testing.T) {
 		map[string]any{"service_id": w.serviceID, "plan_id": w.planID, "parameters": map[string]any{"backup": "now"}}))
 	_, rest, found := strings.Cut(w.broker.Log(), "a backup is read from a secondary")
 	line, _, _ := strings.Cut(rest, "\n")
-	if !found || strings.Contains(line, w.app.Hosts[primary]) {
+	if w.flavour == mysqld.MySQL && (!found || strings.Contains(line, w.app.Hosts[primary])) {
 		t.Errorf("the primary is %s, and a backup was read from another member: %v, %s", w.app.Hosts[primary], found, line)
 	}
 	t.Logf("backed up after %.1f s; the primary is member %d", time.Since(began).Seconds(), primary+1)
@@ -452,7 +452,7 @@ func (w *groupWorld) isAudited(t *testing.T) {
 func (w *groupWorld) replaces(t *testing.T) {
 	t.Helper()
 	victim := (w.awaitComplete(t, "before files are deleted") + 1) % 3
-	pid := w.pid(t, victim)
+	pid := w.pid(victim)
 	// The member runs on and still writes, so a directory that is deleted in its place may be found not empty.
 	elsewhere := filepath.Join(t.TempDir(), "member")
 	if err := os.Rename(filepath.Join(w.members, strconv.Itoa(victim+1)), elsewhere); err != nil {
@@ -460,7 +460,7 @@ func (w *groupWorld) replaces(t *testing.T) {
 	}
 	began := time.Now()
 	testdrive.Eventually(t, patience, "another process for the member", func() bool {
-		now := w.pid(t, victim)
+		now := w.pid(victim)
 		return now != 0 && now != pid
 	})
 	w.awaitComplete(t, "after files were deleted")
@@ -529,7 +529,7 @@ func (w *groupWorld) delete(t *testing.T) {
 		w.serviceID+"&plan_id="+w.planID, nil))
 	t.Logf("%d rows were acknowledged", w.count.Load())
 	for n := range 3 {
-		if pid := w.pid(t, n); pid != 0 {
+		if pid := w.pid(n); pid != 0 {
 			t.Errorf("member %d is still there, as process %d", n+1, pid)
 		}
 	}

@@ -10,21 +10,33 @@ import (
 // for its state.
 const GroupUser = "broker_group"
 
-// Group is what the members of a group, which is Group Replication with a single primary, know of each other.
+// Group is what a member of a group knows: Group Replication with a single primary, or Galera.
 type Group struct {
 	Name      string   // a UUID
 	Addresses []string // host:port of all members, as they reach each other
 	Protocol  []string // the same, for the protocol of the group
+	Transfer  string   // host:port at which the member of Galera gets what it has missed
 }
 
-// groupMemoryMB is what Group Replication needs besides the memory of a server without it.
-const groupMemoryMB = 256
+// groupMemoryMB is what a member needs besides the memory of a server without a group.
+var groupMemoryMB = map[string]int{MySQL: 256, MariaDB: 128}
 
 // GroupDataLimitMB is DataLimitMB for a member of a group.
-func GroupDataLimitMB(memoryMB int) int { return DataLimitMB(MySQL, memoryMB) + groupMemoryMB }
+func GroupDataLimitMB(flavour string, memoryMB int) int {
+	return DataLimitMB(flavour, memoryMB) + groupMemoryMB[flavour]
+}
 
 // GroupSettings returns the lines of an option file that make a server the nth member of a group, counted from 1. They
-// come after those of Settings, with binary logs.
+// come after those of Settings: on MySQL, with binary logs.
+func GroupSettings(flavour string, g Group, n, memoryMB int) []string {
+	pool := fmt.Sprintf("innodb-buffer-pool-size=%dM", max(16, min(memoryMB-192-groupMemoryMB[flavour], memoryMB*6/10)))
+	if flavour == MariaDB {
+		return append(galeraSettings(g, n), pool)
+	}
+	return append(replicationSettings(g, n), pool)
+}
+
+// replicationSettings is GroupSettings for MySQL.
 //
 // The protocol of the group has ports of its own: over those of applications (communication_stack=MYSQL), a member logs
 // in to another one to connect again, and a statement that changes an account there keeps it from logging in until the
@@ -34,11 +46,10 @@ func GroupDataLimitMB(memoryMB int) int { return DataLimitMB(MySQL, memoryMB) + 
 // apply to administrators. A member that was cut off leaves the group and ends the sessions of applications.
 // https://dev.mysql.com/doc/refman/8.4/en/group-replication-options.html
 // https://dev.mysql.com/doc/refman/8.4/en/server-system-variables.html#sysvar_init_connect
-func GroupSettings(g Group, n, memoryMB int) []string {
+func replicationSettings(g Group, n int) []string {
 	host, port, _ := net.SplitHostPort(g.Addresses[n-1])
 	lines := []string{
 		fmt.Sprintf("server-id=%d", n),
-		fmt.Sprintf("innodb-buffer-pool-size=%dM", max(16, min(memoryMB-192-groupMemoryMB, memoryMB*6/10))),
 		"report-host=" + host,
 		"report-port=" + port,
 		"relay-log=relay",
@@ -67,10 +78,14 @@ func GroupSettings(g Group, n, memoryMB int) []string {
 	return lines
 }
 
-// GroupSQL returns the content of an init file, one statement per line, that prepares a new server to join a group. It
-// writes nothing to the binary log, because each member runs it. CheckAdminPassword must have accepted the password.
+// GroupSQL returns the content of an init file, one statement per line, that prepares a new server to join a group. On
+// MySQL, it writes nothing to the binary log, because each member runs it. CheckAdminPassword must have accepted the
+// password.
 // https://dev.mysql.com/doc/refman/8.4/en/group-replication-distributed-recovery-connections.html
-func GroupSQL(password string) []byte {
+func GroupSQL(flavour, password string) []byte {
+	if flavour == MariaDB {
+		return galeraSQL(password)
+	}
 	account := "'" + GroupUser + "'@'%'"
 	return fmt.Appendf(nil, "SET SESSION sql_log_bin=0;\nCREATE USER IF NOT EXISTS %[1]s;\n"+
 		"ALTER USER %[1]s IDENTIFIED BY '%[2]s';\n"+

@@ -78,6 +78,9 @@ func (l *Launcher) keepGroup(ctx context.Context, sd serverDir) {
 // assemble looks at the members of a group once, does what is due, and returns what it saw. The caller holds the lock
 // of the group.
 func (l *Launcher) assemble(ctx context.Context, sd serverDir, st state) (all []memberLook, err error) {
+	if st.inGalera() {
+		return l.assembleGalera(ctx, sd, st)
+	}
 	all = l.lookAtMembers(ctx, sd, st)
 	l.seen.Store(sd.id, seenGroup{time.Now(), l.shown(st, all)})
 	out := 0

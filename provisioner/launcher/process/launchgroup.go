@@ -34,7 +34,8 @@ func (l *Launcher) launchGroup(ctx context.Context, sd serverDir, spec launcher.
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
-	if st.Phase == phaseSuspended {
+	resumed := st.Phase == phaseSuspended
+	if resumed {
 		if err := l.resumeGroup(ctx, sd, &st, spec); err != nil {
 			return launcher.Endpoint{}, err
 		}
@@ -54,7 +55,8 @@ func (l *Launcher) launchGroup(ctx context.Context, sd serverDir, spec launcher.
 		}
 	}
 	report("Waiting until the servers form a group")
-	if err := l.awaitGroup(ctx, sd, st); err != nil {
+	// Of Galera, the member that has most transactions starts first, and the others are addresses of the endpoint too.
+	if err := l.awaitGroup(ctx, sd, st, resumed && st.inGalera()); err != nil {
 		return launcher.Endpoint{}, err
 	}
 	fault.Point("launch", "group formed")
@@ -88,6 +90,9 @@ func (l *Launcher) launchMembers(ctx context.Context, sd serverDir, st *state, s
 		return err
 	}
 	starting := sync.OnceFunc(func() { report("Starting the servers") })
+	if st.inGalera() {
+		return l.launchGalera(ctx, sd, *st, spec, program, starting)
+	}
 	var all errgroup.Group
 	for n := 1; n <= spec.Members; n++ {
 		all.Go(func() error {
@@ -141,7 +146,7 @@ func (l *Launcher) launchMember(ctx context.Context, sd serverDir, st state, n i
 	if err != nil {
 		return fmt.Errorf("server %s: %w", m.id, err)
 	}
-	if err := l.owner.writeSecret(m.initFile(), slices.Concat(admin, mysqld.GroupSQL(password))); err != nil {
+	if err := l.owner.writeSecret(m.initFile(), slices.Concat(admin, mysqld.GroupSQL(own.Flavour, password))); err != nil {
 		return fmt.Errorf("server %s: %w", m.id, err)
 	}
 	if err := l.startAndAwait(ctx, m, own, starting, "--init-file="+m.initFile(), "--super-read-only=OFF"); err != nil {
@@ -190,11 +195,12 @@ func (l *Launcher) memberReady(m serverDir) error {
 	return m.saveState(st)
 }
 
-// awaitGroup returns when all members of a group are online, or when a group that was launched before has a primary.
-func (l *Launcher) awaitGroup(ctx context.Context, sd serverDir, st state) error {
+// awaitGroup returns when all members of a group are online, or when a group that was launched before has a primary,
+// unless it is to be whole.
+func (l *Launcher) awaitGroup(ctx context.Context, sd serverDir, st state, whole bool) error {
 	_, err := l.awaitMembers(ctx, sd, st, l.cfg.LaunchTimeout, func(all []memberLook) bool {
 		online := countOnline(all)
-		return online == len(all) || online > 0 && st.Phase == phaseReady
+		return online == len(all) || online > 0 && st.Phase == phaseReady && !whole
 	})
 	return err
 }

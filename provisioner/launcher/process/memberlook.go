@@ -16,6 +16,7 @@ import (
 type memberLook struct {
 	dir      serverDir
 	missing  bool   // it has no data, or never became ready
+	down     bool   // it does not run; known of Galera only
 	err      error  // why it does not respond; the rest is then empty
 	state    string // as MySQL names it
 	majority bool   // it sees most members of its group
@@ -54,7 +55,8 @@ func (l *Launcher) lookAtMembers(ctx context.Context, sd serverDir, st state) []
 
 func (l *Launcher) lookAtMember(ctx context.Context, m serverDir, of phase) memberLook {
 	look := memberLook{dir: m}
-	if st, err := m.loadState(); errors.Is(err, launcher.ErrNotFound) || err == nil && st.Phase != of {
+	st, err := m.loadState()
+	if errors.Is(err, launcher.ErrNotFound) || err == nil && st.Phase != of {
 		look.missing, look.err = true, fmt.Errorf("server %s: %w", m.id, fs.ErrNotExist)
 		return look
 	}
@@ -64,6 +66,10 @@ func (l *Launcher) lookAtMember(ctx context.Context, m serverDir, of phase) memb
 	}
 	ctx, cancel := context.WithTimeout(ctx, memberTime)
 	defer cancel()
+	if st.inGalera() {
+		l.lookAtGalera(ctx, &look)
+		return look
+	}
 	look.err = l.onMember(ctx, m, func(c memberConn) error {
 		err := c.conn.QueryRowContext(c.ctx, `SELECT COALESCE(MAX(IF(member_id = @@GLOBAL.server_uuid, member_state, NULL)),
 				'OFFLINE'),

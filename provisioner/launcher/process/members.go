@@ -65,9 +65,10 @@ func (d serverDir) members() (all []serverDir, err error) {
 	return all, err
 }
 
-// groupOf returns what the members of a group know of each other.
-func (l *Launcher) groupOf(g group) mysqld.Group {
-	all := mysqld.Group{Name: g.Name}
+// groupOf returns what a member of a group knows.
+func (l *Launcher) groupOf(st state) mysqld.Group {
+	g := st.Group
+	all := mysqld.Group{Name: g.Name, Transfer: net.JoinHostPort("127.0.0.1", strconv.Itoa(st.TransferPort))}
 	for n := range g.Ports {
 		all.Addresses = append(all.Addresses, net.JoinHostPort(l.dialAddress(), strconv.Itoa(g.Ports[n])))
 		all.Protocol = append(all.Protocol, net.JoinHostPort("127.0.0.1", strconv.Itoa(g.ProtocolPorts[n])))
@@ -160,8 +161,14 @@ func (l *Launcher) Groups(flavour, version string) error {
 
 // runsGroups returns an error if servers of a version cannot be members of a group.
 func runsGroups(v launcher.Version) error {
+	if v.Flavour == mysqld.MariaDB {
+		if mysqld.GaleraLibrary() == "" {
+			return fmt.Errorf("groups of %s need Galera, which is not installed here: install the package galera-4", v)
+		}
+		return nil
+	}
 	if v.Flavour != mysqld.MySQL || launcher.CompareVersions(v.Version, "8.4") < 0 {
-		return fmt.Errorf("it runs groups of MySQL 8.4 or later, and has %s", v)
+		return fmt.Errorf("it runs groups of MariaDB, or of MySQL 8.4 or later, and has %s", v)
 	}
 	return nil
 }

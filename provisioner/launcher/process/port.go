@@ -21,9 +21,17 @@ func (l *Launcher) choosePort(ctx context.Context, sd serverDir, st *state, avoi
 }
 
 // chooseProtocolPort is choosePort for the port of a member that is for the protocol of its group. On that, a member
-// listens at every address, and refuses whoever does not come from this host.
+// of Group Replication listens at every address, and refuses whoever does not come from this host.
 func (l *Launcher) chooseProtocolPort(ctx context.Context, sd serverDir, st *state) error {
 	return l.recordPort(ctx, sd, st, &st.ProtocolPort, "", 0)
+}
+
+// chooseTransferPort is choosePort for the port of a member of Galera at which it gets what it has missed.
+func (l *Launcher) chooseTransferPort(ctx context.Context, sd serverDir, st *state) error {
+	if !st.inGalera() {
+		return nil
+	}
+	return l.recordPort(ctx, sd, st, &st.TransferPort, "127.0.0.1", 0)
 }
 
 // recordPort chooses a port on which a server can listen at an address, puts it into chosen, which is part of st, and
@@ -39,8 +47,14 @@ func (l *Launcher) recordPort(ctx context.Context, sd serverDir, st *state, chos
 	if err != nil {
 		return err
 	}
+	var others []int // of this server
+	for _, own := range []*int{&st.Port, &st.ProtocolPort, &st.TransferPort} {
+		if own != chosen {
+			others = append(others, *own)
+		}
+	}
 	for _, port := range append([]int{*chosen}, l.portRange()...) {
-		if port == 0 || port == avoid || taken[port] {
+		if port == 0 || port == avoid || taken[port] || slices.Contains(others, port) {
 			continue
 		}
 		free, err := portFree(address, port)
@@ -93,7 +107,7 @@ func (l *Launcher) recordedPorts(except serverDir) (map[int]bool, error) {
 			l.cfg.Logger.Error("the state of a server cannot be read", "server", other.id, "error", err)
 			continue
 		}
-		ports[st.Port], ports[st.ProtocolPort] = true, true
+		ports[st.Port], ports[st.ProtocolPort], ports[st.TransferPort] = true, true, true
 		if st.Group != nil && other.id == other.launchedID() {
 			for _, port := range slices.Concat(st.Group.Ports, st.Group.ProtocolPorts) {
 				ports[port] = true

@@ -55,7 +55,7 @@ func (l *Launcher) roll(ctx context.Context, sd serverDir, st state, r rolling, 
 			before = primary
 		}
 		if len(due) == 0 {
-			if primary == before || before < 0 {
+			if primary == before || before < 0 || st.inGalera() { // of which all accept writes
 				return nil
 			}
 			return l.switchPrimary(ctx, all, before)
@@ -70,7 +70,7 @@ func (l *Launcher) roll(ctx context.Context, sd serverDir, st state, r rolling, 
 				return err
 			}
 		}
-		if next == primary && r.switches {
+		if next == primary && r.switches && !st.inGalera() {
 			if err := l.switchPrimary(ctx, all, other(all, next)); err != nil {
 				return err
 			}
@@ -174,8 +174,10 @@ func (l *Launcher) restartMember(ctx context.Context, m serverDir, r rolling, pr
 	}
 	next := own
 	r.change(&next)
-	if err := l.leave(ctx, m); err != nil { // stopping it ends that as well
-		l.cfg.Logger.Warn("a member that is restarted has not left its group", "error", err)
+	if !own.inGalera() { // otherwise stopping it does that
+		if err := l.leave(ctx, m); err != nil {
+			l.cfg.Logger.Warn("a member that is restarted has not left its group", "error", err)
+		}
 	}
 	if err := l.stopIfRunning(ctx, m, func(s *server, ctx context.Context) error {
 		if err := roomToStart(m.dir, own, next.MemoryMB); err != nil {

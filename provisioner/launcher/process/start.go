@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"mysql-broker/provisioner/launcher"
@@ -53,7 +54,14 @@ func (l *Launcher) start(ctx context.Context, sd serverDir, st state, options ..
 			return nil, err
 		}
 	}
-	return l.startProgram(ctx, sd, st, b, options...)
+	if err := l.writeSettings(sd, st, b); err != nil { // which galeraOptions needs
+		return nil, fmt.Errorf("server %s: settings: %w", sd.id, err)
+	}
+	joining, err := l.galeraOptions(ctx, sd, st, b, slices.Contains(options, newCluster))
+	if err != nil {
+		return nil, err
+	}
+	return l.startProgram(ctx, sd, st, b, append(joining, options...)...)
 }
 
 func (l *Launcher) startProgram(ctx context.Context, sd serverDir, st state, b mysqld.Binary,
@@ -85,6 +93,9 @@ func (l *Launcher) startProgram(ctx context.Context, sd serverDir, st state, b m
 	}
 	cmd.Dir = sd.dir
 	cmd.Env = serverEnvironment()
+	if st.inGalera() {
+		cmd.Env = append(cmd.Env, "PATH="+l.galeraDir()+":"+serverPath)
+	}
 	cmd.Stdout, cmd.Stderr = log, log // a file, because a pipe would break with the broker
 	cmd.ExtraFiles = []*os.File{lock} // the server keeps it open as long as it runs
 	if group != nil {
@@ -134,9 +145,11 @@ func endChild(cmd *exec.Cmd) {
 	_ = cmd.Wait()
 }
 
+const serverPath = "/usr/sbin:/usr/bin:/sbin:/bin"
+
 // serverEnvironment keeps the broker's secrets from the servers.
 func serverEnvironment() []string {
-	return []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"}
+	return []string{"PATH=" + serverPath, "LC_ALL=C"}
 }
 
 // removeStaleSocket removes the socket of a killed server. MySQL would refuse to start while any process of the same

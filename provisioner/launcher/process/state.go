@@ -41,6 +41,7 @@ type state struct {
 	Member int    `json:"member,omitempty"` // the number of a member of the group, counted from 1
 
 	ProtocolPort int `json:"protocol_port,omitempty"` // of a member of a group
+	TransferPort int `json:"transfer_port,omitempty"` // of a member of Galera, for what it has missed
 
 	Labels map[string]string `json:"labels,omitempty"` // for operators who look into the directory
 
@@ -56,7 +57,7 @@ func (st state) redoLogMB() int { return mysqld.RedoLogMB(st.Flavour, st.MemoryM
 // dataLimitMB is how much memory the server may reserve.
 func (st state) dataLimitMB() int {
 	if st.Group != nil {
-		return mysqld.GroupDataLimitMB(st.MemoryMB)
+		return mysqld.GroupDataLimitMB(st.Flavour, st.MemoryMB)
 	}
 	return mysqld.DataLimitMB(st.Flavour, st.MemoryMB)
 }

@@ -235,5 +235,11 @@ func (l *Launcher) keepReady(ctx context.Context, sd serverDir) (s *server, star
 	if st.Group != nil && st.Member == 0 { // a group, whose members' directories are gone
 		return nil, false, fmt.Errorf("server %s: the directories of all its members are gone", sd.id)
 	}
+	if st.inGalera() { // which assembleGalera starts
+		if s, err := findServer(ctx, sd, l.owner); s != nil || err != nil {
+			return s, false, err
+		}
+		return nil, false, fmt.Errorf("server %s: it waits for its group: %w", sd.id, unix.EWOULDBLOCK)
+	}
 	return l.ensureRunning(ctx, sd, st)
 }

@@ -63,7 +63,7 @@ func (l *Launcher) suspendMember(ctx context.Context, m serverDir) error {
 	if own.Port == 0 {
 		return nil
 	}
-	own.Port, own.ProtocolPort = 0, 0
+	own.Port, own.ProtocolPort, own.TransferPort = 0, 0, 0
 	return m.saveState(own)
 }
 
@@ -112,7 +112,7 @@ func (l *Launcher) resumeGroup(ctx context.Context, sd serverDir, st *state, spe
 	return sd.saveState(*st)
 }
 
-// choosePorts chooses and records both ports of a member that has none.
+// choosePorts chooses and records the ports of a member that has none.
 func (l *Launcher) choosePorts(ctx context.Context, m serverDir, of state) (own state, err error) {
 	if err := os.Mkdir(m.dir, traversable); err != nil && !errors.Is(err, fs.ErrExist) {
 		return own, fmt.Errorf("server %s: %w", m.id, err)
@@ -127,5 +127,8 @@ func (l *Launcher) choosePorts(ctx context.Context, m serverDir, of state) (own 
 	if err := l.chooseProtocolPort(ctx, m, &own); err != nil {
 		return own, err
 	}
-	return own, l.choosePort(ctx, m, &own, own.ProtocolPort)
+	if err := l.chooseTransferPort(ctx, m, &own); err != nil {
+		return own, err
+	}
+	return own, l.choosePort(ctx, m, &own, 0)
 }

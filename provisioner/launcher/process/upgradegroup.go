@@ -19,6 +19,12 @@ func (l *Launcher) upgradeGroup(ctx context.Context, sd serverDir, st state, to 
 	if st.Flavour != to.Flavour || launcher.CompareVersions(to.Version, st.Version) < 0 {
 		return launcher.Endpoint{}, noWayBack(sd, st.Flavour, st.Version, to)
 	}
+	if st.inGalera() && !launcher.SameSeries(st.Version, to.Version) {
+		return launcher.Endpoint{}, &launcher.Error{Action: launcher.GiveUp,
+			Sentence: fmt.Sprintf("Servers of %s that form a group are not upgraded to %s. Create a service instance of that "+
+				"plan with clone_from.", launcher.Version{Flavour: st.Flavour, Version: st.Version}, versionOf(to)),
+			Err: fmt.Errorf("server %s: members of Galera are not upgraded to another series", sd.id)}
+	}
 	err := l.rollVersion(ctx, sd, &st, to.Version, report, works)
 	if err != nil && ctx.Err() == nil {
 		return launcher.Endpoint{}, &launcher.Error{Action: launcher.GiveUp,

@@ -1,0 +1,190 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// assembleGalera is assemble for Galera. A member joins as it starts, so its start is part of this, not of supervision.
+func (l *Launcher) assembleGalera(ctx context.Context, sd serverDir, st state) (all []memberLook, err error) {
+	all = l.lookAtMembers(ctx, sd, st)
+	l.seen.Store(sd.id, seenGroup{time.Now(), l.shown(st, all)})
+	if countOnline(all) > 0 {
+		l.alone.Delete(sd.id)
+		return all, l.completeGalera(ctx, sd, st, all)
+	}
+	cut, down, starting := 0, 0, 0
+	for _, m := range all {
+		switch {
+		case m.missing || m.down:
+			down++
+		case m.err == nil && m.state == galeraAlone:
+			cut++
+		case m.state == "RECOVERING": // it begins the group, or ends because it finds none
+			starting++
+		}
+	}
+	if down == len(all) {
+		l.alone.Delete(sd.id)
+		return all, l.beginGalera(ctx, sd, st, all)
+	}
+	since, _ := l.alone.LoadOrStore(sd.id, time.Now())
+	waited := time.Since(since.(time.Time))
+	if waited < withoutMajority || starting > 0 && waited < startsAlone || 2*(cut+down+starting) <= len(all) {
+		return all, nil
+	}
+	l.alone.Delete(sd.id)
+	for _, m := range all {
+		err = errors.Join(err, l.endMember(ctx, m.dir))
+	}
+	return all, err
+}
+
+// endMember kills a member that does not take part in its group, so that it can be started again. It has everything on
+// its disk that it has acknowledged.
+func (l *Launcher) endMember(ctx context.Context, m serverDir) error {
+	return l.onLocked(m, func() error {
+		l.cfg.Logger.Warn("a member that takes no part in its group is started again", "server", m.id)
+		l.behind.Delete(m.id)
+		return l.stopIfRunning(ctx, m, (*server).kill)
+	})
+}
+
+// endIfStuck ends a member of a group that has a majority if the member has not joined it for a minute, and is not at
+// work: a server may hang after it has got no data.
+func (l *Launcher) endIfStuck(ctx context.Context, m memberLook) error {
+	if m.missing || m.down || m.online() || m.state == "" {
+		l.behind.Delete(m.dir.id)
+		return nil
+	}
+	since, _ := l.behind.LoadOrStore(m.dir.id, time.Now())
+	if time.Since(since.(time.Time)) < startsAlone ||
+		m.state != galeraAlone && time.Since(filesOf(m.dir.dir).changed) < startsAlone {
+		return nil
+	}
+	return l.endMember(ctx, m.dir)
+}
+
+// onLocked runs fn with the lock of a member. It does nothing if another broker has it.
+func (l *Launcher) onLocked(m serverDir, fn func() error) error {
+	lock, err := m.lockMember()
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	return fn()
+}
+
+// completeGalera starts the members that do not run, although others have a majority. One that is new, or was away for
+// long, gets all data.
+func (l *Launcher) completeGalera(ctx context.Context, sd serverDir, st state, all []memberLook) error {
+	var errs []error
+	for n, m := range all {
+		errs = append(errs, l.endIfStuck(ctx, m))
+		if !m.missing && !m.down {
+			continue
+		}
+		errs = append(errs, l.onLocked(m.dir, func() error {
+			if m.missing && st.Phase == phaseReady {
+				return l.replaceGalera(ctx, sd, st, n+1)
+			}
+			return l.startMember(ctx, m.dir)
+		}))
+	}
+	return errors.Join(errs...)
+}
+
+// startMember starts a member that does not run.
+func (l *Launcher) startMember(ctx context.Context, m serverDir, options ...string) error {
+	own, err := m.loadState()
+	if err != nil {
+		return err
+	}
+	if last, ok := l.starts.Load(m.id); ok && time.Since(last.(time.Time)) < joinAgain {
+		return nil
+	}
+	if s, err := findServer(ctx, m, l.owner); s != nil || err != nil {
+		if s != nil {
+			s.close()
+		}
+		return err
+	}
+	l.starts.Store(m.id, time.Now())
+	log := readLogTail(m)
+	s, err := l.start(ctx, m, own, options...)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	l.cfg.Logger.Info("a member of a group is started", "server", m.id, "pid", s.pid, "logged_last", tellingLines(log))
+	return nil
+}
+
+// beginGalera begins the group with the member that has the most transactions, when no member runs. A transaction that
+// was acknowledged is on the disk of the member that acknowledged it. A member that was getting all data has none of
+// its own.
+func (l *Launcher) beginGalera(ctx context.Context, sd serverDir, st state, all []memberLook) error {
+	first, at := -1, position{seqno: -1}
+	for n, m := range all {
+		if m.missing && st.Phase == phaseReady {
+			return fmt.Errorf("no member runs, and only with all of them it can be told which one has every transaction: %w",
+				m.err)
+		}
+		own, err := m.dir.loadState()
+		if err != nil {
+			return err
+		}
+		b, err := l.programFor(m.dir, own)
+		if err != nil {
+			return err
+		}
+		if err := l.writeSettings(m.dir, own, b); err != nil {
+			return err
+		}
+		found, err := l.position(ctx, m.dir, b)
+		if err != nil {
+			return err
+		}
+		switch {
+		case found.seqno < 0:
+			continue
+		case first >= 0 && found.group != at.group:
+			return fmt.Errorf("server %s: its members are of the groups %s and %s: an operator has to choose one", sd.id,
+				at.group, found.group)
+		case first < 0 || found.seqno > at.seqno || found.seqno == at.seqno && found.safe && !at.safe:
+			first, at = n, found
+		}
+	}
+	if first < 0 {
+		return fmt.Errorf("server %s: no member has all data", sd.id)
+	}
+	m := all[first].dir
+	return l.onLocked(m, func() error {
+		l.cfg.Logger.Info("a group is begun", "server", m.id, "transactions", at.String())
+		return l.startMember(ctx, m, newCluster)
+	})
+}
+
+// replaceGalera starts a member that has lost its data. It gets the data from the others.
+func (l *Launcher) replaceGalera(ctx context.Context, sd serverDir, st state, n int) error {
+	program, err := l.programFor(sd, st)
+	if err != nil {
+		return err
+	}
+	m := sd.member(n)
+	l.cfg.Logger.Warn("a member of a group that has lost its data is replaced", "server", m.id)
+	if err := l.prepareMember(ctx, sd, st, n, program); err != nil {
+		return err
+	}
+	if err := l.memberReady(m); err != nil {
+		return err
+	}
+	return l.startMember(ctx, m)
+}

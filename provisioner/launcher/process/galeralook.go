@@ -1,0 +1,64 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// galeraAlone is the state of a member of Galera that has no majority, or does not take part yet.
+const galeraAlone = "ALONE"
+
+// lookAtGalera asks a member of Galera for its state. One that starts has no socket yet.
+func (l *Launcher) lookAtGalera(ctx context.Context, look *memberLook) {
+	s, err := searchProcesses(look.dir, l.owner)
+	if err != nil {
+		look.err = err
+		return
+	}
+	if s == nil {
+		look.down, look.err = true, fmt.Errorf("server %s: it does not run", look.dir.id)
+		return
+	}
+	s.close()
+	if _, err := os.Lstat(filepath.Join(look.dir.dataDir(), socketName)); errors.Is(err, fs.ErrNotExist) {
+		look.state = "RECOVERING"
+		return
+	}
+	status := map[string]string{}
+	look.err = l.onMember(ctx, look.dir, func(c memberConn) error {
+		rows, err := c.conn.QueryContext(c.ctx, `SHOW GLOBAL STATUS WHERE Variable_name IN
+			('wsrep_ready', 'wsrep_local_state', 'wsrep_cluster_status', 'wsrep_local_recv_queue', 'wsrep_last_committed')`)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var name, value string
+			if err := rows.Scan(&name, &value); err != nil {
+				return err
+			}
+			status[name] = value
+		}
+		return rows.Err()
+	})
+	if look.err != nil {
+		return
+	}
+	look.queue, _ = strconv.Atoi(status["wsrep_local_recv_queue"])
+	look.executed = status["wsrep_last_committed"]
+	look.majority = status["wsrep_cluster_status"] == "Primary"
+	switch {
+	case look.majority && status["wsrep_ready"] == "ON" && strings.Contains("24", status["wsrep_local_state"]):
+		look.state, look.primary = "ONLINE", true // synchronized, or one that gives its data to another member
+	case look.majority:
+		look.state = "RECOVERING"
+	default:
+		look.state = galeraAlone
+	}
+}

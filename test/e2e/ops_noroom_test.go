@@ -97,9 +97,10 @@ func TestNoRoomOnSharedServer(t *testing.T) {
 		i := p.provisioned(t, "shared-small", body{"context": cloudFoundry})
 		_, c := i.bound(t, nil)
 		makeObjectsAs(t, c)
-		exec(t, c.open(t), "CREATE TABLE large (id INT AUTO_INCREMENT PRIMARY KEY, filling MEDIUMBLOB)")
+		db := c.open(t)
+		exec(t, db, "CREATE TABLE large (id INT AUTO_INCREMENT PRIMARY KEY, filling MEDIUMBLOB)")
 		for range 30 {
-			exec(t, c.open(t), "INSERT INTO large (filling) VALUES (REPEAT(RANDOM_BYTES(1000), 1000))")
+			exec(t, db, "INSERT INTO large (filling) VALUES (REPEAT(RANDOM_BYTES(1000), 1000))")
 		}
 		exec(t, d.admin, "SET GLOBAL innodb_file_per_table = OFF") // the broker has looked at the settings
 		d.run(t, 0, "drain", "--undo", "small")
@@ -110,7 +111,7 @@ func TestNoRoomOnSharedServer(t *testing.T) {
 			!strings.Contains(says, "stays where it was") {
 			t.Errorf("the move %s: %s", state, says)
 		}
-		exec(t, c.open(t), "CALL add_item()")
+		exec(t, db, "CALL add_item()")
 		expectTenants(t, d.admin, 0, 0)
 		copied := p.ownInstance(t, "shared-small")
 		operation = copied.clone(t, i.id, nil).Expect(t, http.StatusAccepted).String("operation")

@@ -89,6 +89,7 @@ func (j *journey) pass(name string) testdrive.Word {
 	}
 	locks := locksServer(j.seen)
 	j.seen = append(j.seen, here)
+	locks = locks && locksServer(j.seen) // it is free where a call begins and where it is done
 	word := testdrive.GoOn
 	if here == j.end && !(j.pauses && locks) {
 		word = j.stop()

@@ -60,12 +60,12 @@ bench: ## compare the broker with the same SQL without it, on every installed my
 	@MYSQLD='$(MYSQLD)' go run ./test/bench $(BENCH)
 
 # The verbose output ends with tables.
-chaos: ## kill, pause and fail brokers and servers at every point and at random, on every installed mysqld; takes an hour
+chaos: ## kill, pause and fail brokers and servers at every point and at random, on every installed mysqld; takes hours
 	@deploy/dev/install-packages.sh test
 	CGO_ENABLED=1 CHAOS=long MYSQLD='$(MYSQLD)' KUBERNETES_PROGRAMS='$(KUBERNETES_PROGRAMS)' \
-		go run ./test/servers/with-servers go test -race -count=1 -parallel 8 -timeout 60m -v ./test/chaos ./test/model
+		go run ./test/servers/with-servers go test -race -count=1 -parallel 6 -timeout 150m -v ./test/chaos ./test/model
 	CGO_ENABLED=1 CHAOS=long CHAOS_LAUNCHER=kubernetes MYSQLD='$(MYSQLD)' KUBERNETES_PROGRAMS='$(KUBERNETES_PROGRAMS)' \
-		go run ./test/servers/with-servers go test -race -count=1 -parallel 8 -timeout 60m -v ./test/model
+		go run ./test/servers/with-servers go test -race -count=1 -parallel 6 -timeout 150m -v ./test/model
 
 ha: ## kill primaries of PostgreSQL, Galera and Group Replication again and again, and print how long failovers take
 	@deploy/dev/install-packages.sh test

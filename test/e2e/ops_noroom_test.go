@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"net/http"
 	"regexp"
 	"slices"
@@ -75,56 +74,6 @@ func TestNoRoomForTheData(t *testing.T) {
 		progress := regexp.MustCompile(`^Copying the data: \d+ of \d+ MiB \(\d+ %\)`)
 		if shown := i.await(t, operation); !slices.ContainsFunc(shown, progress.MatchString) {
 			t.Errorf("the move showed %q", shown)
-		}
-	})
-}
-
-// TestNoRoomOnSharedServer moves and copies an instance to a shared server that has no room for it. All tables there are
-// in one file of limited size, which gets full as a disk does.
-func TestNoRoomOnSharedServer(t *testing.T) {
-	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		small := testdrive.PrivateWith(t, s.Flavour, "innodb_data_file_path=ibdata1:12M:autoextend:max:24M")
-		env := testdrive.Environment(t, s)
-		text, err := json.Marshal([]map[string]any{described("large", s), described("small", small)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		env["MYSQL_SERVERS"], env["LAUNCHER"] = string(text), "none"
-		p := startPlatform(t, small, env)
-		d := desk{p, p.operator(env), p.admin(t), openTasks(t, env), nil}
-		d.run(t, 0, "drain", "small")
-		i := p.provisioned(t, "shared-small", body{"context": cloudFoundry})
-		_, c := i.bound(t, nil)
-		makeObjectsAs(t, c)
-		db := c.open(t)
-		exec(t, db, "CREATE TABLE large (id INT AUTO_INCREMENT PRIMARY KEY, filling MEDIUMBLOB)")
-		for range 30 {
-			exec(t, db, "INSERT INTO large (filling) VALUES (REPEAT(RANDOM_BYTES(1000), 1000))")
-		}
-		exec(t, d.admin, "SET GLOBAL innodb_file_per_table = OFF") // the broker has looked at the settings
-		d.run(t, 0, "drain", "--undo", "small")
-		d.run(t, 0, "drain", "large")
-
-		operation, _, _ := strings.Cut(d.run(t, 0, "move", i.id, "small").Stdout, " ")
-		if state, says := d.ended(t, operation); state != "failed" || !strings.Contains(says, "disk") ||
-			!strings.Contains(says, "stays where it was") {
-			t.Errorf("the move %s: %s", state, says)
-		}
-		exec(t, db, "CALL add_item()")
-		expectTenants(t, d.admin, 0, 0)
-		copied := p.ownInstance(t, "shared-small")
-		operation = copied.clone(t, i.id, nil).Expect(t, http.StatusAccepted).String("operation")
-		if state, says := d.ended(t, operation); state != "failed" || !strings.Contains(says, "disk") ||
-			!strings.Contains(says, "create it again") {
-			t.Errorf("the copy %s: %s", state, says)
-		}
-		copied.remove(t)
-		expectTenants(t, d.admin, 0, 0)
-		exec(t, d.admin, "SET GLOBAL innodb_file_per_table = ON")
-		operation, _, _ = strings.Cut(d.run(t, 0, "move", i.id, "small").Stdout, " ")
-		if state, says := d.ended(t, operation); state != "succeeded" {
-			t.Errorf("the move to a server with room %s: %s", state, says)
 		}
 	})
 }

@@ -104,6 +104,7 @@ func (d serverDir) reported(ctx context.Context, progress string, report func(st
 	}
 	report(progress)
 	if ctx.Err() != nil {
+		_ = os.Remove(d.dir) // if it is empty: that broker may have destroyed the server already
 		return state{}, fmt.Errorf("server %s: %w", d.id, context.Cause(ctx))
 	}
 	return st, nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -162,6 +163,24 @@ func TestServerThatDoesNotComeUpIsKilled(t *testing.T) {
 		launch(t, l, spec)
 		if running := processesOf(t, cfg.Dir); len(running) != 1 {
 			t.Errorf("runs: %q, want one server", running)
+		}
+	})
+}
+
+// A broker that was paused hears with its first report that another one has done its work, and maybe undone it.
+func TestLaunchByAPausedBrokerLeavesNothing(t *testing.T) {
+	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
+		cfg := newConfig(t, binary)
+		l := open(t, cfg)
+		defer l.Close()
+		ctx, lose := context.WithCancel(t.Context())
+		spec := newSpec("late")
+		if _, err := l.Launch(ctx, spec, func(string) { lose() }); !errors.Is(err, context.Canceled) {
+			t.Errorf("launch: %v, want an error that says why it ended", err)
+		}
+		dir := filepath.Join(cfg.Dir, "instances", spec.ID)
+		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the directory of the server: %v, want none", err)
 		}
 	})
 }

@@ -201,7 +201,7 @@ func (w restoring) putBack(ctx context.Context, run *task.Run) error {
 	if err == nil || ctx.Err() != nil || run.Alive() != nil {
 		return err
 	}
-	err = fmt.Errorf("put the data of before back: %w", err)
+	err = fmt.Errorf("put the earlier data back: %w", err)
 	since := time.Now()
 	found, recalling := run.Recall(notBackSince, &since)
 	if recalling != nil {
@@ -240,7 +240,7 @@ func (w restoring) looksBack(_ context.Context, run *task.Run) error {
 	if found, err := run.Recall(mixed, new(bool)); err != nil || !found {
 		return err
 	}
-	return task.Abandon(errors.New("the data of before could not be put back"))
+	return task.Abandon(errors.New("the earlier data could not be put back"))
 }
 
 func (w restoring) putBackOnce(ctx context.Context, run *task.Run) error {

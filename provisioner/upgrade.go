@@ -88,7 +88,7 @@ func (p *Provisioner) upgradeSteps(i store.Instance, r request) (before, after, 
 			Timeout: accountsTimeout, Do: w.deleteIncomplete}}
 	}
 	after = []task.Step{step("upgrade", "Upgrading the server", p.fleet.Upgrade)}
-	revert := step("revert", "Putting the data of before back", p.fleet.RevertUpgrade)
+	revert := step("revert", "Putting the earlier data back", p.fleet.RevertUpgrade)
 	return before, after, append([]task.Step{revert}, cleanup...)
 }
 

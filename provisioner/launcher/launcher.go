@@ -114,7 +114,7 @@ type Upgrader interface {
 	// called every few minutes as long as the data are copied or upgraded, so that nobody takes the upgrade for stuck.
 	Upgrade(ctx context.Context, spec Spec, report, works func(progress string)) (Endpoint, error)
 
-	// Revert ends an upgrade that did not succeed: the server runs its former version, on the data of before. It does
+	// Revert ends an upgrade that did not succeed: the server runs its former version, on the earlier data. It does
 	// nothing if the upgrade was not begun or has succeeded.
 	Revert(ctx context.Context, spec Spec, report, works func(progress string)) (Endpoint, error)
 }

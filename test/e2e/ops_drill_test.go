@@ -229,7 +229,7 @@ func (d *drill) expectAccess(t *testing.T, p platform) {
 	}
 	awaitRefused(t, d.full.c.open(t)) // the quota holds again, and its end is noticed
 	db := d.full.c.open(t)
-	testdrive.Eventually(t, quotaTime, "data can be removed", func() bool { // the sessions of before are ended meanwhile
+	testdrive.Eventually(t, quotaTime, "data can be removed", func() bool { // the earlier sessions are ended meanwhile
 		_, err := db.ExecContext(t.Context(), "TRUNCATE filler")
 		return err == nil
 	})

@@ -372,7 +372,7 @@ func TestClientDumpThatFails(t *testing.T) {
 		t.Errorf("a directory: %s", said)
 	}
 	if !bytes.Equal(readDump(t, file), before) {
-		t.Error("the dump of before has changed")
+		t.Error("the earlier dump has changed")
 	}
 	expectEntries(t, dir, "dump.sql")
 	if got := u.keys(t, "from"); !slices.Equal(got, []string{"one"}) {

@@ -76,7 +76,7 @@ func TestKubernetes(t *testing.T) {
 }
 
 // A server on Kubernetes is upgraded, while a broker is killed at every point between the calls of the API server, and
-// another one goes on. The first upgrade fails, and the server continues with the version and the data of before.
+// another one goes on. The first upgrade fails, and the server continues with the version and the earlier data.
 func TestKubernetesUpgrade(t *testing.T) {
 	t.Parallel()
 	onKubernetes.Start(t)

@@ -291,7 +291,7 @@ func TestRestoreInPlaceInterrupted(t *testing.T) {
 		}
 		d.run(t, 0, "tasks", "cancel", operation)
 		release()
-		ts.await(t, operation, "cannot put the data back", "last_error LIKE '%put the data of before back%'")
+		ts.await(t, operation, "cannot put the data back", "last_error LIKE '%put the earlier data back%'")
 		if _, err := c.open(t).Exec("INSERT INTO items (name) VALUES ('late')"); err == nil {
 			t.Error("an application can write in a mixture")
 		}
@@ -314,7 +314,7 @@ func TestRestoreInPlaceInterrupted(t *testing.T) {
 		damage(t, filepath.Join(store, i.id, before), "schema-")
 		d.run(t, 0, "tasks", "cancel", operation)
 		release()
-		ts.await(t, operation, "cannot put the data back", "last_error LIKE '%put the data of before back%damaged%'")
+		ts.await(t, operation, "cannot put the data back", "last_error LIKE '%put the earlier data back%damaged%'")
 		testdrive.Eventually(t, takeoverTime, "a quarter of an hour is over", func() (over bool) {
 			ts.exec(t, `UPDATE task SET memory = jsonb_set(memory, '{not back since}',
 				to_jsonb(now() - interval '16 min')), run_at = now() WHERE state = 'in progress' AND kind = 'restore'`)

@@ -19,7 +19,7 @@ type upgrade struct {
 	ID      string `json:"id"` // of the copy, as a volume may have an older one
 	Version string `json:"version"`
 	Image   string `json:"image"`
-	Reverts bool   `json:"reverts,omitempty"` // the pod puts the data of before back
+	Reverts bool   `json:"reverts,omitempty"` // the pod puts the earlier data back
 }
 
 // workTime is for how long a container that copies or upgrades data is believed to work. Nothing tells from outside
@@ -124,7 +124,7 @@ func (l *Launcher) upgradeData(ctx context.Context, s *server, of launcher.Versi
 		"upgrade": "Upgrading the data to " + to.String()}, works)
 	if failed, ok := errors.AsType[*workError](err); ok { // applications wait, so it is not tried again
 		return &launcher.Error{Action: launcher.GiveUp, Err: failed,
-			Sentence: fmt.Sprintf("The server could not be upgraded to %s. It continues with %s and the data of before.", to,
+			Sentence: fmt.Sprintf("The server could not be upgraded to %s. It continues with %s and the earlier data.", to,
 				of)}
 	}
 	if err != nil {
@@ -146,7 +146,7 @@ func (l *Launcher) Revert(ctx context.Context, spec launcher.Spec,
 	}
 	reverts := s.state.Phase == phaseUpgrading
 	if reverts {
-		report("Putting the data of before back")
+		report("Putting the earlier data back")
 	}
 	if ctx.Err() != nil {
 		return launcher.Endpoint{}, fmt.Errorf("server %s: %w", s.id, context.Cause(ctx))
@@ -175,7 +175,7 @@ func (l *Launcher) abandonUpgrade(ctx context.Context, s *server, works func(str
 			return err
 		}
 	}
-	if err := l.work(ctx, s, map[string]string{"restore": "Putting the data of before back"}, works); err != nil {
+	if err := l.work(ctx, s, map[string]string{"restore": "Putting the earlier data back"}, works); err != nil {
 		return err
 	}
 	fault.Point("revert", "restored")

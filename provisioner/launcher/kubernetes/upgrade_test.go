@@ -21,7 +21,7 @@ import (
 	"mysql-broker/test/servers"
 )
 
-// An upgrade that fails leaves the version and the data of before; one that succeeds keeps the data and the address.
+// An upgrade that fails leaves the version and the earlier data; one that succeeds keeps the data and the address.
 func TestUpgrade(t *testing.T) {
 	eachImage(t, func(t *testing.T, image kubernetes.Image) {
 		i := slices.IndexFunc(cluster.Binaries(), func(b mysqld.Binary) bool { return cluster.ImageName(b) == image.Name })

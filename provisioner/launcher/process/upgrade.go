@@ -120,7 +120,7 @@ func (l *Launcher) upgradeData(ctx context.Context, sd serverDir, st state, to m
 	}
 	if err != nil && ctx.Err() == nil { // applications wait, so it is not tried again
 		return st, &launcher.Error{Action: launcher.GiveUp, Err: err,
-			Sentence: fmt.Sprintf("The server could not be upgraded to %s. It continues with %s and the data of before.",
+			Sentence: fmt.Sprintf("The server could not be upgraded to %s. It continues with %s and the earlier data.",
 				versionOf(to), launcher.Version{Flavour: st.Flavour, Version: st.Version})}
 	}
 	if err != nil {
@@ -353,7 +353,7 @@ func (l *Launcher) Revert(ctx context.Context, spec launcher.Spec,
 	}
 	defer unlock()
 	if st.Phase == phaseUpgrading {
-		report("Putting the data of before back")
+		report("Putting the earlier data back")
 	}
 	if err := ended(ctx); err != nil {
 		return launcher.Endpoint{}, err

@@ -235,7 +235,7 @@ func broken(t *testing.T, b mysqld.Binary, script string) mysqld.Binary {
 }
 
 // A version that does not start, that is killed while it upgrades, or that loses an object: the server runs the former
-// version on the data of before.
+// version on the earlier data.
 func TestUpgradeThatFails(t *testing.T) {
 	eachBinary(t, func(t *testing.T, binary mysqld.Binary) {
 		cfg := newConfig(t, binary)

@@ -18,7 +18,8 @@ const backupPause = time.Hour
 
 // DueBackups lists the ids of ready instances whose latest backup is older than the schedule of their plan says, or
 // whose archive of binary logs has no backup to begin with, those with the oldest first. With the backups that are in
-// progress they are at most max.
+// progress they are at most max. Of a frozen instance, whose data are a mixture, there is none: the latest backup, which
+// is kept whatever its age, must be one of good data.
 func (s *Store) DueBackups(ctx context.Context, schedules []BackupSchedule, max int) ([]string, error) {
 	plans, every := make([]string, len(schedules)), make([]time.Duration, len(schedules))
 	for n, p := range schedules {
@@ -26,7 +27,7 @@ func (s *Store) DueBackups(ctx context.Context, schedules []BackupSchedule, max 
 	}
 	return allRows(ctx, s.pool, pgx.RowTo[string], `SELECT i.id
 		FROM instance i JOIN unnest($1::text[], $2::interval[]) AS p (plan_id, every) USING (plan_id)
-		WHERE i.state = 'ready'
+		WHERE i.state = 'ready' AND i.frozen_since IS NULL
 			AND NOT EXISTS (SELECT FROM backup b WHERE b.instance_id = i.id AND b.state <> 'deleting'
 				AND b.created_at > now() - p.every
 				AND NOT EXISTS (SELECT FROM binary_log l WHERE l.instance_id = i.id AND l.ended_at IS NULL

@@ -150,6 +150,12 @@ func TestBackupsAreCaredFor(t *testing.T) {
 		}
 		ts.exec(t, "UPDATE backup SET created_at = created_at - interval '25 h'")
 		ts.exec(t, "UPDATE task SET created_at = created_at - interval '25 h' WHERE kind = 'backup'")
+		ts.exec(t, "UPDATE instance SET frozen_since = now()")
+		runScheduled(t, ts, "back-up-due") // a backup of a mixture would replace the one of good data
+		if all := backups(); len(all) != 1 {
+			t.Errorf("backups of an instance whose data are a mixture: %v", all)
+		}
+		ts.exec(t, "UPDATE instance SET frozen_since = NULL")
 		runScheduled(t, ts, "back-up-due")
 		await("the scheduled backup is complete", func(all []map[string]any) bool {
 			return len(all) == 2 && all[0]["reason"] == "schedule" && all[0]["state"] == "complete"

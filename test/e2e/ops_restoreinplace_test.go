@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -331,7 +330,7 @@ func TestRestoreInPlaceInterrupted(t *testing.T) {
 				t.Errorf("a write %s: %v", when, err)
 			}
 			readAll(t, c.open(t), "SELECT COUNT(*) FROM items")
-			testdrive.Eventually(t, 2*time.Minute, "the instance is counted as frozen "+when, func() bool {
+			testdrive.Eventually(t, testdrive.Patience, "the instance is counted as frozen "+when, func() bool {
 				return p.Scrape(t)["mysql_broker_frozen_instances"] == "1"
 			})
 		}

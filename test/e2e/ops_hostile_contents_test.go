@@ -51,7 +51,7 @@ func (h hostile) testContents(t *testing.T) {
 		"duplicate in context":     {context: `{"a":1,"a":"2"}`, status: 201},
 		"duplicate parameter":      {parameters: `{"charset":"utf8mb4","charset":"latin1"}`, status: 400},
 		"odd characters":           {context: `{"":"\u202e\ufeff\uffff\ud83d\udca9","\\u0000":"'\";--"}`, status: 201},
-		"GUID of 900 KiB":          {more: `,"space_guid":"` + strings.Repeat("x", 900<<10) + `"`, status: 201},
+		"GUID of 900 KiB":          {more: `,"space_guid":"` + strings.Repeat("x", 900<<10) + `"`, status: 400},
 		"plan of 900 KiB":          {more: `,"plan_id":"` + strings.Repeat("x", 900<<10) + `"`, status: 400},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -80,5 +80,16 @@ func TestPlacement(t *testing.T) {
 		if err := guest.PingContext(t.Context()); err != nil {
 			t.Errorf("a label alone has ended a session: %v", err)
 		}
+
+		if _, _, err := finish(t, func(ctx context.Context) (launcher.Endpoint, error) {
+			return launcher.Endpoint{}, l.Suspend(ctx, spec.ID)
+		}); err != nil {
+			t.Error(err)
+		}
+		spec.Placement = &plan.Placement{OwnNode: true, Labels: map[string]string{"team": "back"}}
+		launch(t, l, spec)
+		if object := read(pod); !strings.Contains(object, "topologyKey") || !strings.Contains(object, `"team":"back"`) {
+			t.Errorf("a suspended server that has come back with another plan: %s", object)
+		}
 	})
 }

@@ -47,15 +47,16 @@ func (l *Launcher) stopPod(ctx context.Context, s *server) error {
 	return launcher.NotYet(minPoll, "Stopping mysqld")
 }
 
-// resume makes a suspended server one that is to run, with the spec's limits.
+// resume makes a suspended server one that is to run, with the spec's limits and nodes.
 func (l *Launcher) resume(ctx context.Context, s *server, spec launcher.Spec) error {
 	if err := l.stopPod(ctx, s); err != nil { // a Suspend may have been cut off
 		return err
 	}
 	return l.changeWork(ctx, s, func(s *server) {
 		s.state.Phase, s.state.Resize = phaseReady, nil
-		s.state.MemoryMB, s.state.MilliCPU, s.state.StorageMB = spec.MemoryMB, spec.MilliCPU, spec.StorageMB
-		s.state.BinaryLogs = spec.BinaryLogs
+		claim := s.state.ClaimMB
+		s.state.size = sizeOf(spec)
+		s.state.ClaimMB = claim
 		s.secret.Data[settingsFile] = settings(s.state)
 		for key, value := range spec.Labels {
 			s.secret.Metadata.Annotations[labelPrefix+key] = value

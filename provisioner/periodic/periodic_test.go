@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"mysql-broker/provisioner/periodic"
-	"mysql-broker/test/testdrive"
 )
 
 func TestSchedule(t *testing.T) {
@@ -56,7 +55,7 @@ func TestSchedule(t *testing.T) {
 func TestRunEndsInAPause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), testdrive.Patience)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		start := time.Now()
 		periodic.Run(ctx, periodic.Schedule{Every: time.Hour}, &periodic.Status{},

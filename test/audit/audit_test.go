@@ -426,7 +426,7 @@ func (b *bench) killServer(t *testing.T) {
 		return len(testdrive.Mysqlds(t, b.launcherDir)) == 0
 	})
 	found := strings.Join(audit.Check(t.Context(), b.World), "\n")
-	for _, reported := range []string{"has 0 processes", "Missing: with the credentials", "cannot be read"} {
+	for _, reported := range []string{"has 0 processes", "Missing: with the credentials", "nothing can be read"} {
 		if !strings.Contains(found, reported) {
 			t.Errorf("without its server, no sentence says %q: %s", reported, found)
 		}

@@ -14,16 +14,18 @@ func TestWatchWork(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		var said []string
-		look := func(change func()) (more []string) {
+		said := make(chan string, 9)
+		look := func(change func()) (all []string) {
 			t.Helper()
-			before := len(said)
 			change()
 			time.Sleep(workInterval)
 			synctest.Wait()
-			return said[before:]
+			for len(said) > 0 {
+				all = append(all, <-said)
+			}
+			return all
 		}
-		note := func(sentence string) { said = append(said, sentence) }
+		note := func(sentence string) { said <- sentence }
 		report, end := watchWork(dir, workInterval, note, func(sentence string) { note("works: " + sentence) })
 		defer end()
 		synctest.Wait()

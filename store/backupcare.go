@@ -18,8 +18,8 @@ const backupPause = time.Hour
 
 // DueBackups lists the ids of ready instances whose latest backup is older than the schedule of their plan says, or
 // whose archive of binary logs has no backup to begin with, those with the oldest first. With the backups that are in
-// progress they are at most max. Of a frozen instance, whose data are a mixture, there is none: the latest backup, which
-// is kept whatever its age, must be one of good data.
+// progress they are at most max. Frozen instances, whose data are a mixture, are not among them: the latest backup is
+// kept whatever its age, and must be one of good data.
 func (s *Store) DueBackups(ctx context.Context, schedules []BackupSchedule, max int) ([]string, error) {
 	plans, every := make([]string, len(schedules)), make([]time.Duration, len(schedules))
 	for n, p := range schedules {

@@ -78,11 +78,11 @@ func (l *Launcher) keepGroup(ctx context.Context, sd serverDir) {
 // assemble looks at the members of a group once, does what is due, and returns what it saw. The caller holds the lock
 // of the group.
 func (l *Launcher) assemble(ctx context.Context, sd serverDir, st state) (all []memberLook, err error) {
-	if st.inGalera() {
-		return l.assembleGalera(ctx, sd, st)
-	}
 	all = l.lookAtMembers(ctx, sd, st)
 	l.seen.Store(sd.id, seenGroup{time.Now(), l.shown(st, all)})
+	if st.inGalera() {
+		return all, l.assembleGalera(ctx, sd, st, all)
+	}
 	out := 0
 	var silent []error
 	for _, m := range all {
@@ -113,7 +113,7 @@ func (l *Launcher) complete(ctx context.Context, sd serverDir, st state, all []m
 	for n, m := range all {
 		switch {
 		case m.missing && st.Phase == phaseReady:
-			errs = append(errs, l.replaceMember(ctx, sd, st, n+1))
+			errs = append(errs, l.onLocked(m.dir, func() error { return l.replaceMember(ctx, sd, st, n+1) }))
 		case m.out():
 			if !joining && !knows(all, st.Group.Ports[n]) {
 				joining = true
@@ -183,9 +183,31 @@ func (l *Launcher) beginGroup(ctx context.Context, all []memberLook) error {
 	return errors.New("no member has the transactions of all others: an operator has to choose one")
 }
 
-// replaceMember starts a member that has lost its data from an empty directory. It gets the data from the others.
+// replaceMember starts a member that has lost its data from an empty directory. It gets the data from the others. The
+// caller holds the locks of the group and of the member.
 func (l *Launcher) replaceMember(ctx context.Context, sd serverDir, st state, n int) error {
+	program, err := l.programFor(sd, st)
+	if err != nil {
+		return err
+	}
 	m := sd.member(n)
+	l.cfg.Logger.Warn("a member of a group that has lost its data is replaced", "server", m.id)
+	if st.inGalera() {
+		err = l.prepareMember(ctx, sd, st, n, program)
+	} else {
+		err = l.launchMember(ctx, sd, st, n, program, nil, func() {})
+	}
+	if err != nil {
+		return err
+	}
+	if err := l.memberReady(m); err != nil || !st.inGalera() {
+		return err
+	}
+	return l.startMember(ctx, m)
+}
+
+// onLocked runs fn with the lock of a member. It does nothing if another broker has it.
+func (l *Launcher) onLocked(m serverDir, fn func() error) error {
 	lock, err := m.lockMember()
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return nil
@@ -194,13 +216,5 @@ func (l *Launcher) replaceMember(ctx context.Context, sd serverDir, st state, n 
 		return err
 	}
 	defer lock.Close()
-	program, err := l.programFor(sd, st)
-	if err != nil {
-		return err
-	}
-	l.cfg.Logger.Warn("a member of a group that has lost its data is replaced", "server", m.id)
-	if err := l.launchMember(ctx, sd, st, n, program, nil, func() {}); err != nil {
-		return err
-	}
-	return l.memberReady(m)
+	return fn()
 }

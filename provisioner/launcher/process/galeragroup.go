@@ -5,17 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // assembleGalera is assemble for Galera. A member joins as it starts, so its start is part of this, not of supervision.
-func (l *Launcher) assembleGalera(ctx context.Context, sd serverDir, st state) (all []memberLook, err error) {
-	all = l.lookAtMembers(ctx, sd, st)
-	l.seen.Store(sd.id, seenGroup{time.Now(), l.shown(st, all)})
+func (l *Launcher) assembleGalera(ctx context.Context, sd serverDir, st state, all []memberLook) error {
 	if countOnline(all) > 0 {
 		l.alone.Delete(sd.id)
-		return all, l.completeGalera(ctx, sd, st, all)
+		return l.completeGalera(ctx, sd, st, all)
 	}
 	cut, down, starting := 0, 0, 0
 	for _, m := range all {
@@ -30,18 +26,19 @@ func (l *Launcher) assembleGalera(ctx context.Context, sd serverDir, st state) (
 	}
 	if down == len(all) {
 		l.alone.Delete(sd.id)
-		return all, l.beginGalera(ctx, sd, st, all)
+		return l.beginGalera(ctx, sd, st, all)
 	}
 	since, _ := l.alone.LoadOrStore(sd.id, time.Now())
 	waited := time.Since(since.(time.Time))
 	if waited < withoutMajority || starting > 0 && waited < startsAlone || 2*(cut+down+starting) <= len(all) {
-		return all, nil
+		return nil
 	}
 	l.alone.Delete(sd.id)
+	var errs []error
 	for _, m := range all {
-		err = errors.Join(err, l.endMember(ctx, m.dir))
+		errs = append(errs, l.endMember(ctx, m.dir))
 	}
-	return all, err
+	return errors.Join(errs...)
 }
 
 // endMember kills a member that does not take part in its group, so that it can be started again. It has everything on
@@ -69,19 +66,6 @@ func (l *Launcher) endIfStuck(ctx context.Context, m memberLook) error {
 	return l.endMember(ctx, m.dir)
 }
 
-// onLocked runs fn with the lock of a member. It does nothing if another broker has it.
-func (l *Launcher) onLocked(m serverDir, fn func() error) error {
-	lock, err := m.lockMember()
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer lock.Close()
-	return fn()
-}
-
 // completeGalera starts the members that do not run, although others have a majority. One that is new, or was away for
 // long, gets all data.
 func (l *Launcher) completeGalera(ctx context.Context, sd serverDir, st state, all []memberLook) error {
@@ -93,7 +77,7 @@ func (l *Launcher) completeGalera(ctx context.Context, sd serverDir, st state, a
 		}
 		errs = append(errs, l.onLocked(m.dir, func() error {
 			if m.missing && st.Phase == phaseReady {
-				return l.replaceGalera(ctx, sd, st, n+1)
+				return l.replaceMember(ctx, sd, st, n+1)
 			}
 			return l.startMember(ctx, m.dir)
 		}))
@@ -170,21 +154,4 @@ func (l *Launcher) beginGalera(ctx context.Context, sd serverDir, st state, all 
 		l.cfg.Logger.Info("a group is begun", "server", m.id, "transactions", at.String())
 		return l.startMember(ctx, m, newCluster)
 	})
-}
-
-// replaceGalera starts a member that has lost its data. It gets the data from the others.
-func (l *Launcher) replaceGalera(ctx context.Context, sd serverDir, st state, n int) error {
-	program, err := l.programFor(sd, st)
-	if err != nil {
-		return err
-	}
-	m := sd.member(n)
-	l.cfg.Logger.Warn("a member of a group that has lost its data is replaced", "server", m.id)
-	if err := l.prepareMember(ctx, sd, st, n, program); err != nil {
-		return err
-	}
-	if err := l.memberReady(m); err != nil {
-		return err
-	}
-	return l.startMember(ctx, m)
 }

@@ -7,8 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
-	"strings"
 )
 
 // galeraAlone is the state of a member of Galera that has no majority, or does not take part yet.
@@ -53,9 +53,11 @@ func (l *Launcher) lookAtGalera(ctx context.Context, look *memberLook) {
 	look.queue, _ = strconv.Atoi(status["wsrep_local_recv_queue"])
 	look.executed = status["wsrep_last_committed"]
 	look.majority = status["wsrep_cluster_status"] == "Primary"
+	// It has all data: it is synchronized, or gives its data to another member.
+	complete := slices.Contains([]string{"2", "4"}, status["wsrep_local_state"])
 	switch {
-	case look.majority && status["wsrep_ready"] == "ON" && strings.Contains("24", status["wsrep_local_state"]):
-		look.state, look.primary = "ONLINE", true // synchronized, or one that gives its data to another member
+	case look.majority && status["wsrep_ready"] == "ON" && complete:
+		look.state, look.primary = "ONLINE", true
 	case look.majority:
 		look.state = "RECOVERING"
 	default:

@@ -1,0 +1,124 @@
+package network_test
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"mysql-broker/test/network"
+)
+
+const patience = time.Minute
+
+// echo listens on a host, and repeats what it is sent until the test ends.
+func echo(t *testing.T, h *network.Host) string {
+	t.Helper()
+	var l net.Listener
+	if err := h.Do(func() (err error) {
+		l, err = net.Listen("tcp", netip.AddrPortFrom(h.Addr, 0).String())
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				_, _ = io.Copy(c, c)
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+func dial(t *testing.T, from *network.Host, address string) net.Conn {
+	t.Helper()
+	var c net.Conn
+	if err := from.Do(func() (err error) {
+		c, err = net.DialTimeout("tcp", address, patience)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// say sends a word, and expects it back in time.
+func say(t *testing.T, c net.Conn, word string, limit time.Duration) error {
+	t.Helper()
+	if err := c.SetDeadline(time.Now().Add(limit)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(c, word); err != nil {
+		return err
+	}
+	_, err := io.ReadFull(c, make([]byte, len(word)))
+	return err
+}
+
+func TestNetwork(t *testing.T) {
+	t.Parallel()
+	n, hosts := network.New(t, 2)
+	a, b := hosts[0], hosts[1]
+	address := echo(t, b)
+	far, near := dial(t, a, address), dial(t, n.Outside, address)
+	expect := func(what string, c net.Conn, limit time.Duration, wanted error) {
+		t.Helper()
+		if err := say(t, c, what, limit); !errors.Is(err, wanted) {
+			t.Errorf("%s: %v, want %v", what, err, wanted)
+		}
+	}
+	expect("nothing is set", far, patience, nil)
+	for _, between := range [][2]*network.Host{{a, b}, {b, a}} {
+		n.Set(between[0], between[1], network.Lost)
+		expect("one way is lost", far, 500*time.Millisecond, os.ErrDeadlineExceeded)
+		expect("another host is not affected", near, patience, nil)
+		n.Heal()
+		// What was lost is sent again. Then the connection has one word more than was read.
+		if err := far.SetDeadline(time.Now().Add(patience)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(far, make([]byte, len("one way is lost"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.Cut(b)
+	expect("the test itself is outside", near, patience, nil)
+	n.Cut(b, n.Outside)
+	expect("the test is cut off", near, 300*time.Millisecond, os.ErrDeadlineExceeded)
+	n.Heal()
+
+	n.Set(a, b, network.Rule{Delay: 200 * time.Millisecond})
+	began := time.Now()
+	expect("one way is slow", far, patience, nil)
+	if took := time.Since(began); took < 200*time.Millisecond {
+		t.Errorf("a response took %v", took)
+	}
+	n.Set(a, b, network.Rule{})
+	n.Set(a, b, network.Rule{Loss: 0.3})
+	for range 5 {
+		expect("some are lost", far, patience, nil)
+	}
+	n.Heal()
+
+	other := dial(t, a, address)
+	sprung, _ := n.ResetAfter(a, b, "COMMIT")
+	expect("nothing is caught", other, patience, nil)
+	expect("COMMIT", far, patience, syscall.ECONNRESET)
+	<-sprung
+	expect("COMMIT", other, patience, nil)
+	n.Reset(a, b)
+	expect("another connection", other, patience, syscall.ECONNRESET)
+	expect("a new one", dial(t, a, address), patience, nil)
+}

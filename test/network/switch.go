@@ -1,0 +1,140 @@
+package network
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// Rule is what happens to packets in one direction between two hosts.
+type Rule struct {
+	Loss  float64       // the fraction of packets that are lost
+	Delay time.Duration // of those that are not
+}
+
+// Lost loses every packet.
+var Lost = Rule{Loss: 1}
+
+// link is a direction with a rule.
+type link struct {
+	Rule
+	late chan late // packets in the order in which they came; nil if the rule has no delay
+}
+
+type late struct {
+	packet []byte
+	due    time.Time
+}
+
+// lateLimit is how many packets may be delayed in one direction. Others are lost, as in a real queue.
+const lateLimit = 4096
+
+// Set makes a rule for what from sends to to, from now on. The zero Rule removes it.
+func (n *Network) Set(from, to *Host, r Rule) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.set([2]netip.Addr{from.Addr, to.Addr}, r)
+}
+
+// set needs the lock. Packets that are delayed arrive nevertheless.
+func (n *Network) set(between [2]netip.Addr, r Rule) {
+	if old := n.rules[between]; old != nil && old.late != nil {
+		close(old.late)
+	}
+	delete(n.rules, between)
+	if r == (Rule{}) {
+		return
+	}
+	l := &link{Rule: r}
+	if r.Delay > 0 {
+		l.late = make(chan late, lateLimit)
+		go n.deliver(between[1], l.late)
+	}
+	n.rules[between] = l
+}
+
+func (n *Network) deliver(to netip.Addr, all <-chan late) {
+	for l := range all {
+		time.Sleep(time.Until(l.due))
+		n.write(to, l.packet)
+	}
+}
+
+// Cut loses everything between a host and the others, in both directions. Without others, these are all hosts but the
+// one outside.
+func (n *Network) Cut(h *Host, others ...*Host) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, other := range n.hosts {
+		if other == h || len(others) > 0 && !slices.Contains(others, other) || len(others) == 0 && other == n.Outside {
+			continue
+		}
+		n.set([2]netip.Addr{h.Addr, other.Addr}, Lost)
+		n.set([2]netip.Addr{other.Addr, h.Addr}, Lost)
+	}
+}
+
+// Heal removes all rules.
+func (n *Network) Heal() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for between := range n.rules {
+		n.set(between, Rule{})
+	}
+}
+
+// pass carries what a host sends until the test ends.
+func (n *Network) pass(h *Host) {
+	buffer := make([]byte, mtu)
+	for {
+		size, err := h.device.Read(buffer)
+		if err != nil {
+			return // the device was closed
+		}
+		n.route(buffer[:size])
+	}
+}
+
+func (n *Network) route(packet []byte) {
+	from, to, ok := addresses(packet)
+	if !ok {
+		return
+	}
+	n.mu.Lock()
+	rule := n.rules[[2]netip.Addr{from, to}]
+	lost := rule != nil && rand.Float64() < rule.Loss
+	var resets [][]byte
+	if !lost {
+		resets = n.watch(packet)
+	}
+	lost = lost || resets != nil
+	if !lost && rule != nil && rule.late != nil {
+		select {
+		case rule.late <- late{slices.Clone(packet), time.Now().Add(rule.Delay)}:
+		default:
+		}
+		lost = true // now
+	}
+	n.mu.Unlock()
+	if !lost {
+		n.write(to, packet)
+	}
+	n.send(resets)
+}
+
+// send sends packets to where they say.
+func (n *Network) send(packets [][]byte) {
+	for _, packet := range packets {
+		if _, to, ok := addresses(packet); ok {
+			n.write(to, packet)
+		}
+	}
+}
+
+// write hands a packet to a host. Like a real network, it may lose it, if the host takes no more.
+func (n *Network) write(to netip.Addr, packet []byte) {
+	if h := n.hosts[to]; h != nil { // nobody changes hosts once packets pass
+		_, _ = h.device.Write(packet)
+	}
+}

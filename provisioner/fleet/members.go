@@ -21,9 +21,9 @@ func (f *Fleet) Members(ctx context.Context, at store.Location) ([]launcher.Memb
 	if !ok {
 		return nil, nil
 	}
-	all, err := grouper.Members(ctx)
+	found, err := grouper.Members(ctx, at.Server)
 	if err != nil {
 		return nil, fmt.Errorf("ask the launcher %s for the members of %s: %w", l.Name, at.Server, err)
 	}
-	return all[at.Server], nil
+	return found[at.Server], nil
 }

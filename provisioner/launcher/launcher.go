@@ -130,9 +130,10 @@ type Grouper interface {
 	// the newest server of that version is too old.
 	Groups(flavour, version string) error
 
-	// Members returns the members of all groups, by id, in the order of Endpoint.Members. A launcher that supervises
-	// returns what it saw within the last seconds; any other looks at them.
-	Members(ctx context.Context) (map[string][]Member, error)
+	// Members returns the members of the groups with these ids, or of all groups if there is none, by id, in the order of
+	// Endpoint.Members. An id without a group is left out. A launcher that supervises returns what it saw within the last
+	// seconds; any other looks at them.
+	Members(ctx context.Context, ids ...string) (map[string][]Member, error)
 }
 
 // Member is a server of a group.

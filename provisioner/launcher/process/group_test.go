@@ -49,8 +49,13 @@ func testGroup(t *testing.T, binary mysqld.Binary) {
 	spec := newSpec("trio")
 	spec.MemoryMB, spec.Members, spec.Version = 512, 3, binary.Version
 	began := time.Now()
-	g := &groupClients{spec: spec, end: launch(t, l, spec)}
+	g := &groupClients{flavour: binary.Flavour, spec: spec, end: launch(t, l, spec)}
 	t.Logf("launched after %.1f s", time.Since(began).Seconds())
+	for wanted, ids := range [][]string{{"another"}, {"another", spec.ID}} {
+		if found, err := l.Members(t.Context(), ids...); err != nil || len(found) != wanted || len(found[spec.ID]) != wanted*3 {
+			t.Errorf("the members of %v: %v, %v", ids, found, err)
+		}
+	}
 	g.write(t)
 
 	during := func(what string, do func() (launcher.Endpoint, error)) {
@@ -208,9 +213,10 @@ func readFile(t *testing.T, path string) string {
 
 // groupClients are applications that write rows to a group.
 type groupClients struct {
-	spec launcher.Spec
-	end  launcher.Endpoint
-	stop func()
+	flavour string
+	spec    launcher.Spec
+	end     launcher.Endpoint
+	stop    func()
 
 	mu     sync.Mutex
 	rows   []int // that were acknowledged
@@ -326,6 +332,9 @@ func (g *groupClients) open(t *testing.T, host, user, password string) *sql.DB {
 	cfg.User, cfg.Passwd, cfg.Net, cfg.Addr = user, password, "tcp", host
 	cfg.TLS = &tls.Config{RootCAs: roots, ServerName: g.end.Host}
 	cfg.Logger, cfg.Timeout, cfg.ReadTimeout = &mysql.NopLogger{}, 2*time.Second, 10*time.Second
+	if g.flavour == mysqld.MariaDB { // what another member has committed, this one may not have applied yet
+		cfg.Params = map[string]string{"wsrep_sync_wait": "1"}
+	}
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
 		t.Fatal(err)

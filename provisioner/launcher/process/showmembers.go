@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -21,7 +22,7 @@ type seenGroup struct {
 }
 
 // Members implements launcher.Grouper.
-func (l *Launcher) Members(ctx context.Context) (map[string][]launcher.Member, error) {
+func (l *Launcher) Members(ctx context.Context, ids ...string) (map[string][]launcher.Member, error) {
 	launched, err := l.launchedDirs()
 	if err != nil {
 		return nil, err
@@ -31,6 +32,9 @@ func (l *Launcher) Members(ctx context.Context) (map[string][]launcher.Member, e
 	var looking sync.WaitGroup
 	atOnce := make(chan struct{}, looksAtOnce)
 	for _, sd := range launched {
+		if len(ids) > 0 && !slices.Contains(ids, sd.id) {
+			continue
+		}
 		st, err := sd.loadState()
 		if err != nil || st.Group == nil || st.Phase != phaseReady {
 			continue

@@ -44,14 +44,16 @@ func interrupted(t *testing.T, flavour string, configure func(env map[string]str
 	env := testdrive.Environment(t, private)
 	configure(env)
 	faults := testdrive.NewFaults(t, env)
+	ts := openTasks(t, env)
 	restart = func() platform {
 		t.Helper()
+		testdrive.ExpireLeases(t, ts.pool)
 		return startPlatform(t, private, env)
 	}
-	p := restart()
+	p := startPlatform(t, private, env)
 	i = p.ownInstance(t, "shared-small")
 	i.provision(t, now, body{"context": cloudFoundry}).Expect(t, http.StatusCreated)
-	return desk{p, p.operator(env), p.admin(t), openTasks(t, env), faults}, i, makeObjects(t, i), restart
+	return desk{p, p.operator(env), p.admin(t), ts, faults}, i, makeObjects(t, i), restart
 }
 
 // failing makes every step of that name fail until enough is called.

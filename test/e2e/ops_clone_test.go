@@ -65,9 +65,11 @@ func TestCloneInterrupted(t *testing.T) {
 		operation = i.clone(t, source.id, nil).Expect(t, http.StatusAccepted).String("operation")
 		p.Wait(t)
 		dieAt("provision: fill: done")
+		testdrive.ExpireLeases(t, d.tasks.pool)
 		p = startPlatform(t, private, env)
 		p.Wait(t)
 		faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
+		testdrive.ExpireLeases(t, d.tasks.pool)
 		p = startPlatform(t, private, env)
 		i.platform, source.platform = p, p
 		i.await(t, operation)

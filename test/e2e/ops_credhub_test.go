@@ -28,6 +28,7 @@ type credHubDesk struct {
 	hub    *credhub.Server
 	env    map[string]string
 	faults *testdrive.Faults
+	tasks  tasks
 	start  func() // starts a broker, after the former one has ended
 }
 
@@ -36,7 +37,7 @@ func TestCredHub(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
 		env := testdrive.Environment(t, server)
-		d := &credHubDesk{hub: credhub.Start(t), env: env, faults: testdrive.NewFaults(t, env)}
+		d := &credHubDesk{hub: credhub.Start(t), env: env, faults: testdrive.NewFaults(t, env), tasks: openTasks(t, env)}
 		d.hub.Environment(env)
 		d.start = func() {
 			d.platform = startPlatform(t, server, env) // until the whole test ends
@@ -250,7 +251,7 @@ func (d *credHubDesk) awayDuringBind(t *testing.T) {
 // expectNoAccount fails the test if an account of the instance exists, or may be left.
 func (d *credHubDesk) expectNoAccount(t *testing.T) {
 	t.Helper()
-	rows, err := openTasks(t, d.env).pool.Query(t.Context(),
+	rows, err := d.tasks.pool.Query(t.Context(),
 		"SELECT name FROM resource WHERE kind = 'account' AND instance_id = $1", d.id)
 	if err != nil {
 		t.Fatal(err)
@@ -329,7 +330,7 @@ func (d *credHubDesk) withoutPermission(t *testing.T) {
 	expectEmpty(t, b.unbind(t), http.StatusOK)
 	d.hub.Allow(false)
 	expectEmpty(t, old.unbind(t), http.StatusOK)
-	ts := openTasks(t, d.env)
+	ts := d.tasks
 	ts.exec(t, "UPDATE credhub_entry SET ended_at = now() - interval '1 h' WHERE name IN ('"+name+"', '"+next+"')")
 	testdrive.Receive(t, probed, "the broker checks whether it may delete")
 	d.expectCredentials(t, map[string]string{"orphan": name})
@@ -365,7 +366,7 @@ func (d *credHubDesk) killed(t *testing.T) {
 		d.dieAt(point)
 		_, _ = b.Send("PUT", b.path(), b.with(fields), nil) // the broker dies
 		d.Wait(t)
-		d.revive()
+		d.revive(t)
 		b.platform = d.platform
 		r := b.bind(t, fields)
 		if r.Status != http.StatusOK && r.Status != http.StatusCreated {
@@ -382,7 +383,7 @@ func (d *credHubDesk) killed(t *testing.T) {
 	d.dieAt("unbind: end account: done")
 	_, _ = b.Send("DELETE", b.deletion(b.path(), now), nil, nil)
 	d.Wait(t)
-	d.revive()
+	d.revive(t)
 	b.platform = d.platform
 	expectEmpty(t, b.unbind(t), http.StatusOK)
 	d.awaitOnly(t, 0)
@@ -416,7 +417,9 @@ func (d *credHubDesk) dieAt(point string) {
 	})
 }
 
-func (d *credHubDesk) revive() {
+func (d *credHubDesk) revive(t *testing.T) {
+	t.Helper()
+	testdrive.ExpireLeases(t, d.tasks.pool)
 	d.faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
 	d.hub.Answer(nil)
 	d.start()
@@ -446,7 +449,7 @@ func (d *credHubDesk) doctor(t *testing.T) {
 	d.expectCredentials(t, map[string]string{"unreachable": "CredHub"})
 	d.hub.Answer(nil)
 	expectEmpty(t, b.unbind(t), http.StatusOK)
-	openTasks(t, d.env).exec(t, "UPDATE credhub_entry SET ended_at = now() - interval '1 h' WHERE name = '"+name+"'")
+	d.tasks.exec(t, "UPDATE credhub_entry SET ended_at = now() - interval '1 h' WHERE name = '"+name+"'")
 	d.expectCredentials(t, map[string]string{}) // it is deleted, though its record is not
 }
 

@@ -94,6 +94,7 @@ func TestMoveInterrupted(t *testing.T) {
 			if n == 0 {
 				operation = i.updatePlan(t, later, "dedicated-small").Expect(t, http.StatusAccepted).String("operation")
 			} else {
+				testdrive.ExpireLeases(t, d.tasks.pool)
 				p = startPlatform(t, private, env)
 			}
 			p.Wait(t)
@@ -102,6 +103,7 @@ func TestMoveInterrupted(t *testing.T) {
 		d.tasks.exec(t, `UPDATE task SET memory = jsonb_set(memory, '{frozen since}', '"2020-01-01T00:00:00Z"')
 			WHERE 'task_' || id = '`+operation+"'")
 		faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
+		testdrive.ExpireLeases(t, d.tasks.pool)
 		p = startPlatform(t, private, env)
 		i.platform, b.platform, d.platform = p, p, p
 		i.await(t, operation)

@@ -240,197 +240,252 @@ func planID(t *testing.T, plan string) string {
 	return id
 }
 
-// TestRestoreInPlaceInterrupted kills brokers in every step of a restore, cancels it, and damages the backup.
-// Afterwards the instance is either as before or restored.
-func TestRestoreInPlaceInterrupted(t *testing.T) {
+// spoiltInstance has a backup, and its contents have changed since.
+type spoiltInstance struct {
+	desk
+	i           instance
+	c           credentials
+	restart     func() platform // see interrupted
+	store       string          // the directory that holds backups
+	backup      string
+	was, spoilt []string // contents at the time of the backup, and now
+}
+
+func newSpoiltInstance(t *testing.T, flavour string) *spoiltInstance {
+	t.Helper()
+	r := &spoiltInstance{store: filepath.Join(t.TempDir(), "store")}
+	r.desk, r.i, r.c, r.restart = interrupted(t, flavour, func(env map[string]string) {
+		env["CATALOG"], env["BACKUP_STORE"] = catalogRetaining(t), "file://"+r.store
+	})
+	r.was = contents(t, r.c)
+	r.backup = r.i.backedUp(t)
+	r.spoil(t)
+	return r
+}
+
+func (r *spoiltInstance) spoil(t *testing.T) {
+	t.Helper()
+	spoil(t, r.c)
+	r.spoilt = contents(t, r.c)
+}
+
+// begin requests a restore of the backup, and returns the operation.
+func (r *spoiltInstance) begin(t *testing.T) string {
+	t.Helper()
+	return r.i.restoreBackup(t, r.backup, "db").Expect(t, http.StatusAccepted).String("operation")
+}
+
+// revive starts another broker, after the last one was killed.
+func (r *spoiltInstance) revive(t *testing.T) {
+	t.Helper()
+	r.faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
+	r.platform = r.restart()
+	r.i.platform = r.platform
+}
+
+// expectSpoilt fails the test unless a restore has changed nothing.
+func (r *spoiltInstance) expectSpoilt(t *testing.T, when string) {
+	t.Helper()
+	expectContents(t, when, r.c, r.spoilt)
+	exec(t, r.c.open(t), "INSERT INTO new VALUES (99)", "DELETE FROM new WHERE id = 99")
+}
+
+// expectRestored fails the test unless the contents are those of the backup, and can be changed.
+func (r *spoiltInstance) expectRestored(t *testing.T, when string) {
+	t.Helper()
+	expectContents(t, when, r.c, r.was)
+	exec(t, r.c.open(t), "CALL add_item()", "DELETE FROM items WHERE name = 'ADDED'")
+}
+
+// expectCancelled fails the test unless the operation ends as one that an operator cancelled.
+func (r *spoiltInstance) expectCancelled(t *testing.T, operation, when string) {
+	t.Helper()
+	if state, says := r.ended(t, operation); state != "failed" || !strings.HasPrefix(says, byOperator) {
+		t.Errorf("the restore that was cancelled %s %s: %s", when, state, says)
+	}
+	r.expectSpoilt(t, "after a restore that was cancelled "+when)
+}
+
+// remove deletes the instance, and checks that nothing is left of it.
+func (r *spoiltInstance) remove(t *testing.T) {
+	t.Helper()
+	if all := accountsOf(t, r.platform, r.c); len(all) > 2 { // that of the binding, and a locked owner
+		t.Errorf("the instance has the accounts %q", all)
+	}
+	r.tasks.scan(t, new(int), "SELECT 1 FROM backup HAVING count(*) FILTER (WHERE state <> 'complete') = 0")
+	r.i.update(t, now, body{"parameters": body{"keep_deleted_days": 0}}).Expect(t, http.StatusOK)
+	r.i.remove(t)
+	expectTenants(t, r.platform.admin(t), 0, 0)
+}
+
+// TestRestoreInPlaceCancelled cancels restores at several points, once while the object store is away. Each time, the
+// instance is as before.
+func TestRestoreInPlaceCancelled(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
-		store := filepath.Join(t.TempDir(), "store")
-		d, i, c, restart := interrupted(t, s.Flavour, func(env map[string]string) {
-			env["CATALOG"], env["BACKUP_STORE"] = catalogRetaining(t), "file://"+store
-		})
-		p, ts, faults := d.platform, d.tasks, d.faults
-		was := contents(t, c)
-		id := i.backedUp(t)
-		spoil(t, c)
-		spoilt := contents(t, c)
-		writes := func() {
-			t.Helper()
-			exec(t, c.open(t), "INSERT INTO new VALUES (99)", "DELETE FROM new WHERE id = 99")
-		}
-
-		// An operator cancels it at these points.
+		r := newSpoiltInstance(t, s.Flavour)
 		for _, point := range []string{"restore: freeze: done", "restore: written", "restore: restored", "restore: thaw: done"} {
-			reached, release := holdAt(t, faults, point)
-			operation := i.restoreBackup(t, id, "db").Expect(t, http.StatusAccepted).String("operation")
+			reached, release := holdAt(t, r.faults, point)
+			operation := r.begin(t)
 			testdrive.Receive(t, reached, point)
-			if again := i.restoreBackup(t, id, "db").Expect(t, http.StatusAccepted).String("operation"); again != operation {
+			if again := r.begin(t); again != operation {
 				t.Errorf("a repeated request began %s beside %s", again, operation)
 			}
-			if _, err := c.open(t).Exec("INSERT INTO items (name) VALUES ('late')"); point != "restore: thaw: done" && err == nil {
+			if _, err := r.c.open(t).Exec("INSERT INTO items (name) VALUES ('late')"); point != "restore: thaw: done" && err == nil {
 				t.Errorf("an application can write at %s", point)
 			}
-			expectError(t, i.newBinding().bind(t, nil), "ConcurrencyError")
-			expectError(t, i.deprovision(t, later), "ConcurrencyError") // it would keep a mixture
-			d.run(t, 0, "tasks", "cancel", operation)
+			expectError(t, r.i.newBinding().bind(t, nil), "ConcurrencyError")
+			expectError(t, r.i.deprovision(t, later), "ConcurrencyError") // it would keep a mixture
+			r.run(t, 0, "tasks", "cancel", operation)
 			release()
-			if state, says := d.ended(t, operation); state != "failed" || !strings.HasPrefix(says, byOperator) {
-				t.Errorf("the restore that was cancelled at %s %s: %s", point, state, says)
-			}
-			expectContents(t, "after a cancel at "+point, c, spoilt)
-			writes()
+			r.expectCancelled(t, operation, "at "+point)
 		}
 
-		// The object store cannot be reached while the data are put back.
-		reached, release := holdAt(t, faults, "restore: restored")
-		operation := i.restoreBackup(t, id, "db").Expect(t, http.StatusAccepted).String("operation")
+		reached, release := holdAt(t, r.faults, "restore: restored")
+		operation := r.begin(t)
 		testdrive.Receive(t, reached, "rows are restored")
-		if err := os.Rename(store, store+"-away"); err != nil {
+		if err := os.Rename(r.store, r.store+"-away"); err != nil {
 			t.Fatal(err)
 		}
-		d.run(t, 0, "tasks", "cancel", operation)
+		r.run(t, 0, "tasks", "cancel", operation)
 		release()
-		ts.await(t, operation, "cannot put the data back", "last_error LIKE '%put the earlier data back%'")
-		if _, err := c.open(t).Exec("INSERT INTO items (name) VALUES ('late')"); err == nil {
+		r.tasks.await(t, operation, "cannot put the data back", "last_error LIKE '%put the earlier data back%'")
+		if _, err := r.c.open(t).Exec("INSERT INTO items (name) VALUES ('late')"); err == nil {
 			t.Error("an application can write in a mixture")
 		}
-		if err := os.Rename(store+"-away", store); err != nil {
+		if err := os.Rename(r.store+"-away", r.store); err != nil {
 			t.Fatal(err)
 		}
-		d.run(t, 0, "tasks", "retry", operation)
-		if state, says := d.ended(t, operation); state != "failed" || !strings.HasPrefix(says, byOperator) {
-			t.Errorf("the restore whose object store was away %s: %s", state, says)
-		}
-		expectContents(t, "after the object store was away", c, spoilt)
-		writes()
+		r.run(t, 0, "tasks", "retry", operation)
+		r.expectCancelled(t, operation, "while the object store was away")
+		r.remove(t)
+	})
+}
 
-		// The backup of the earlier data gets damaged before it is needed: that ends the restore, and nobody may write.
-		reached, release = holdAt(t, faults, "restore: restored")
-		operation = i.restoreBackup(t, id, "db").Expect(t, http.StatusAccepted).String("operation")
-		testdrive.Receive(t, reached, "rows are restored")
-		var before string
-		ts.scan(t, &before, "SELECT id FROM backup ORDER BY created_at DESC LIMIT 1")
-		damage(t, filepath.Join(store, i.id, before), "schema-")
-		d.run(t, 0, "tasks", "cancel", operation)
-		release()
-		ts.await(t, operation, "cannot put the data back", "last_error LIKE '%put the earlier data back%damaged%'")
-		testdrive.Eventually(t, takeoverTime, "a quarter of an hour is over", func() (over bool) {
-			ts.exec(t, `UPDATE task SET memory = jsonb_set(memory, '{not back since}',
-				to_jsonb(now() - interval '16 min')), run_at = now() WHERE state = 'in progress' AND kind = 'restore'`)
-			ts.scan(t, &over, "SELECT count(*) = 0 FROM task WHERE state = 'in progress' AND kind = 'restore'")
-			return over
-		})
-		if state, says := d.ended(t, operation); state != "failed" || !strings.Contains(says, "mixture") ||
-			!strings.Contains(says, before) {
-			t.Errorf("the restore whose earlier data were lost %s: %s", state, says)
-		}
-		frozen := func(when string) {
-			t.Helper()
-			if _, err := c.open(t).Exec("INSERT INTO items (name) VALUES ('late')"); number(err) != 1142 {
-				t.Errorf("a write %s: %v", when, err)
-			}
-			readAll(t, c.open(t), "SELECT COUNT(*) FROM items")
-			testdrive.Eventually(t, testdrive.Patience, "the instance is counted as frozen "+when, func() bool {
-				return p.Scrape(t)["mysql_broker_frozen_instances"] == "1"
-			})
-		}
-		frozen("in a mixture")
-		for what, r := range map[string]testdrive.Response{"a bind": i.newBinding().bind(t, nil),
-			"a move": i.updatePlan(t, later, "dedicated-small")} {
-			if expectRefusal(t, r, http.StatusBadRequest); !strings.Contains(r.String("description"), "restore_backup") {
-				t.Errorf("%s of a mixture: %q", what, r.String("description"))
-			}
-		}
-		copied := p.ownInstance(t, "shared-small")
-		copied.await(t, copied.clone(t, i.id, nil).Expect(t, http.StatusAccepted).String("operation"))
-		copied.update(t, now, body{"parameters": body{"keep_deleted_days": 0}}).Expect(t, http.StatusOK)
-		copied.remove(t)
-		operation = i.restoreBackup(t, before, "db").Expect(t, http.StatusAccepted).String("operation")
-		if state, says := d.ended(t, operation); state != "failed" {
+// TestRestoreInPlaceOfDamagedBackups damages the backup of the earlier data while that is needed, which ends the restore
+// and keeps everybody from writing, and then the backup that is restored, which changes nothing.
+func TestRestoreInPlaceOfDamagedBackups(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		r := newSpoiltInstance(t, s.Flavour)
+		r.testMixture(t)
+
+		r.spoil(t)
+		damage(t, filepath.Join(r.store, r.i.id, r.backup), "data-")
+		if state, says := r.ended(t, r.begin(t)); state != "failed" || !strings.Contains(says, "damaged") {
 			t.Errorf("the restore of a damaged backup %s: %s", state, says)
 		}
-		frozen("after another restore that failed")
-		i.await(t, i.restoreBackup(t, id, "db").Expect(t, http.StatusAccepted).String("operation"))
-		expectContents(t, "after the mixture", c, was)
-		exec(t, c.open(t), "CALL add_item()")
-		spoil(t, c)
+		r.expectSpoilt(t, "after a damaged backup")
 
-		// A broker is killed at each of these points, also while it puts the data back.
+		// An operator restores a sound backup with a command.
+		sound := r.ids(t, "backup", "backups", r.i.id)[0]
+		operation, _, _ := strings.Cut(r.run(t, 0, "backups", "restore", sound, r.i.id).Stdout, " ")
+		if state, says := r.ended(t, operation); state != "succeeded" {
+			t.Errorf("backups restore %s: %s", state, says)
+		}
+		r.run(t, 1, "backups", "restore", "b_none", r.i.id)
+		r.run(t, 1, "backups", "restore", sound, "none")
+		r.remove(t)
+	})
+}
+
+// testMixture damages the backup of the earlier data before it is needed.
+func (r *spoiltInstance) testMixture(t *testing.T) {
+	reached, release := holdAt(t, r.faults, "restore: restored")
+	operation := r.begin(t)
+	testdrive.Receive(t, reached, "rows are restored")
+	var before string
+	r.tasks.scan(t, &before, "SELECT id FROM backup ORDER BY created_at DESC LIMIT 1")
+	damage(t, filepath.Join(r.store, r.i.id, before), "schema-")
+	r.run(t, 0, "tasks", "cancel", operation)
+	release()
+	r.tasks.await(t, operation, "cannot put the data back", "last_error LIKE '%put the earlier data back%damaged%'")
+	testdrive.Eventually(t, takeoverTime, "a quarter of an hour is over", func() (over bool) {
+		r.tasks.exec(t, `UPDATE task SET memory = jsonb_set(memory, '{not back since}',
+			to_jsonb(now() - interval '16 min')), run_at = now() WHERE state = 'in progress' AND kind = 'restore'`)
+		r.tasks.scan(t, &over, "SELECT count(*) = 0 FROM task WHERE state = 'in progress' AND kind = 'restore'")
+		return over
+	})
+	if state, says := r.ended(t, operation); state != "failed" || !strings.Contains(says, "mixture") ||
+		!strings.Contains(says, before) {
+		t.Errorf("the restore whose earlier data were lost %s: %s", state, says)
+	}
+	frozen := func(when string) {
+		t.Helper()
+		if _, err := r.c.open(t).Exec("INSERT INTO items (name) VALUES ('late')"); number(err) != 1142 {
+			t.Errorf("a write %s: %v", when, err)
+		}
+		readAll(t, r.c.open(t), "SELECT COUNT(*) FROM items")
+		testdrive.Eventually(t, testdrive.Patience, "the instance is counted as frozen "+when, func() bool {
+			return r.Scrape(t)["mysql_broker_frozen_instances"] == "1"
+		})
+	}
+	frozen("in a mixture")
+	for what, r := range map[string]testdrive.Response{"a bind": r.i.newBinding().bind(t, nil),
+		"a move": r.i.updatePlan(t, later, "dedicated-small")} {
+		if expectRefusal(t, r, http.StatusBadRequest); !strings.Contains(r.String("description"), "restore_backup") {
+			t.Errorf("%s of a mixture: %q", what, r.String("description"))
+		}
+	}
+	copied := r.ownInstance(t, "shared-small")
+	copied.await(t, copied.clone(t, r.i.id, nil).Expect(t, http.StatusAccepted).String("operation"))
+	copied.update(t, now, body{"parameters": body{"keep_deleted_days": 0}}).Expect(t, http.StatusOK)
+	copied.remove(t)
+	operation = r.i.restoreBackup(t, before, "db").Expect(t, http.StatusAccepted).String("operation")
+	if state, says := r.ended(t, operation); state != "failed" {
+		t.Errorf("the restore of a damaged backup %s: %s", state, says)
+	}
+	frozen("after another restore that failed")
+	r.i.await(t, r.begin(t))
+	r.expectRestored(t, "after the mixture")
+}
+
+// TestRestoreInPlaceKilled kills a broker in every step of a restore. The next one finishes it.
+func TestRestoreInPlaceKilled(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		r := newSpoiltInstance(t, s.Flavour)
 		for _, point := range []string{"restore: check: done", "restore: freeze: done", "restore: written",
 			"restore: record: done", "restore: restored", "restore: restore: done", "restore: end owner: done",
 			"restore: thaw: done", "restore: ending as succeeded"} {
-			die(faults, p, point)
-			i.restoreBackup(t, id, "db")
-			p.Wait(t)
-			faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
-			p = restart()
-			i.platform, d.platform = p, p
-			operation := d.latest(t, i)
-			if state, says := d.ended(t, operation); state != "succeeded" {
+			die(r.faults, r.platform, point)
+			r.i.restoreBackup(t, r.backup, "db")
+			r.Wait(t)
+			r.revive(t)
+			if state, says := r.ended(t, r.latest(t, r.i)); state != "succeeded" {
 				t.Errorf("the restore whose broker was killed at %s %s: %s", point, state, says)
 			}
-			expectContents(t, "after a kill at "+point, c, was)
-			exec(t, c.open(t), "CALL add_item()")
-			exec(t, c.open(t), "DELETE FROM items WHERE name = 'ADDED'")
+			r.expectRestored(t, "after a kill at "+point)
 		}
-		spoil(t, c)
-		spoilt = contents(t, c)
+		r.remove(t)
+	})
+}
+
+// TestRestoreInPlacePutBackByKilledBrokers kills a broker in every step in which it puts the earlier data back.
+func TestRestoreInPlacePutBackByKilledBrokers(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		r := newSpoiltInstance(t, s.Flavour)
 		for _, point := range []string{"restore: put back", "restore: put back: done", "restore: ending as failed"} {
-			victim := p
-			faults.Decide(func(_ int, at string) testdrive.Word {
+			const fails = "restore: end owner: begins" // until the restore is given up
+			r.faults.Decide(func(_ int, at string) testdrive.Word {
 				switch at {
-				case "restore: end owner: begins": // fails until the restore is given up
+				case fails:
 					return testdrive.Fail
 				case point:
 					return testdrive.Die
 				}
 				return testdrive.GoOn
 			})
-			operation := i.restoreBackup(t, id, "db").Expect(t, http.StatusAccepted).String("operation")
-			ts.await(t, operation, "has a step that fails", "last_error <> ''")
-			d.run(t, 0, "tasks", "cancel", operation)
-			faults.Decide(func(_ int, at string) testdrive.Word {
-				if at == point {
-					return testdrive.Die
-				}
-				return testdrive.GoOn
-			})
-			victim.Wait(t)
-			faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
-			p = restart()
-			i.platform, d.platform = p, p
-			if state, says := d.ended(t, operation); state != "failed" || !strings.HasPrefix(says, byOperator) {
-				t.Errorf("the restore that was cancelled and killed at %s %s: %s", point, state, says)
-			}
-			expectContents(t, "after a kill at "+point, c, spoilt)
-			writes()
+			operation := r.begin(t)
+			r.tasks.await(t, operation, "has a step that fails", "last_error <> ''")
+			r.run(t, 0, "tasks", "cancel", operation)
+			die(r.faults, r.platform, point)
+			r.Wait(t)
+			r.revive(t)
+			r.expectCancelled(t, operation, "and killed at "+point)
 		}
-
-		// A damaged backup changes nothing.
-		damage(t, filepath.Join(store, i.id, id), "data-")
-		operation = i.restoreBackup(t, id, "db").Expect(t, http.StatusAccepted).String("operation")
-		if state, says := d.ended(t, operation); state != "failed" || !strings.Contains(says, "damaged") {
-			t.Errorf("the restore of a damaged backup %s: %s", state, says)
-		}
-		expectContents(t, "after a damaged backup", c, spoilt)
-		writes()
-		if all := accountsOf(t, p, c); len(all) > 2 { // that of the binding, and a locked owner
-			t.Errorf("the instance has the accounts %q", all)
-		}
-		ts.scan(t, new(int), "SELECT 1 FROM backup HAVING count(*) FILTER (WHERE state <> 'complete') = 0")
-
-		// An operator restores a sound backup with a command.
-		sound := d.ids(t, "backup", "backups", i.id)[0]
-		out := d.run(t, 0, "backups", "restore", sound, i.id).Stdout
-		operation, _, _ = strings.Cut(out, " ")
-		if state, says := d.ended(t, operation); state != "succeeded" {
-			t.Errorf("backups restore %s: %s", state, says)
-		}
-		d.run(t, 1, "backups", "restore", "b_none", i.id)
-		d.run(t, 1, "backups", "restore", sound, "none")
-		i.update(t, now, body{"parameters": body{"keep_deleted_days": 0}}).Expect(t, http.StatusOK)
-		i.remove(t)
-		expectTenants(t, p.admin(t), 0, 0)
+		r.remove(t)
 	})
 }
 

@@ -127,6 +127,7 @@ func TestRestoreToTime(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		testdrive.ExpireLeases(t, ts.pool)
 		p = startPlatform(t, s, env)
 		source.platform = p
 		testdrive.Eventually(t, testdrive.Patience, "the server is back", func() bool { return db.PingContext(t.Context()) == nil })
@@ -153,6 +154,7 @@ func TestRestoreToTime(t *testing.T) {
 				faults.Decide(dieAt("provision: replayed", 4))
 				p.Wait(t)
 				faults.Decide(func(int, string) testdrive.Word { return testdrive.GoOn })
+				testdrive.ExpireLeases(t, ts.pool)
 				p = startPlatform(t, s, env)
 				source.platform, i.platform = p, p
 				source.remove(t)

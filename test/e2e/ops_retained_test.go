@@ -158,6 +158,7 @@ func TestUndeleteByKilledBrokers(t *testing.T) {
 				testdrive.Receive(t, reached, "the broker comes to "+point)
 				p.Kill(t)
 				release()
+				testdrive.ExpireLeases(t, openTasks(t, env).pool)
 				p = startPlatform(t, s, env)
 				i = i.via(p)
 				testdrive.Eventually(t, takeoverTime, "the next broker completes what the first one began", func() bool {

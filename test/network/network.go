@@ -19,6 +19,7 @@ import (
 // Networks are parts of 198.18.0.0/15, which is for tests of networks and routed nowhere.
 // https://www.rfc-editor.org/rfc/rfc2544#appendix-C.2.2
 const (
+	All      = "198.18.0.0/16" // all of them
 	prefix   = 24
 	networks = 256
 )
@@ -31,7 +32,7 @@ type Network struct {
 
 	mu    sync.Mutex
 	hosts map[netip.Addr]*Host
-	rules map[[2]netip.Addr]*link
+	rules map[way]*link
 	flows map[flow]*progress
 	traps []*trap
 
@@ -44,7 +45,7 @@ func New(t testing.TB, count int) (n *Network, hosts []*Host) {
 	if os.Geteuid() != 0 {
 		t.Skip("network namespaces and TUN devices need root")
 	}
-	n = &Network{hosts: map[netip.Addr]*Host{}, rules: map[[2]netip.Addr]*link{}, flows: map[flow]*progress{}}
+	n = &Network{hosts: map[netip.Addr]*Host{}, rules: map[way]*link{}, flows: map[flow]*progress{}}
 	t.Cleanup(n.close)
 	if err := n.openOutside(); err != nil {
 		t.Fatal(err)

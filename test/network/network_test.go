@@ -2,6 +2,7 @@ package network_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -93,6 +94,19 @@ func TestNetwork(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, busy := dial(t, a, echo(t, b)), 0
+	if _, err := fmt.Sscan(port, &busy); err != nil {
+		t.Fatal(err)
+	}
+	n.SetPort(a, b, busy, network.Lost)
+	expect("another port is not affected", other, patience, nil)
+	expect("lost", far, 300*time.Millisecond, os.ErrDeadlineExceeded)
+	n.Heal()
+	far = dial(t, a, address)
 	n.Cut(b)
 	expect("the test itself is outside", near, patience, nil)
 	n.Cut(b, n.Outside)
@@ -112,7 +126,7 @@ func TestNetwork(t *testing.T) {
 	}
 	n.Heal()
 
-	other := dial(t, a, address)
+	other = dial(t, a, address)
 	sprung, _ := n.ResetAfter(a, b, "COMMIT")
 	expect("nothing is caught", other, patience, nil)
 	expect("COMMIT", far, patience, syscall.ECONNRESET)

@@ -52,12 +52,8 @@ func (n *Network) forget(t *trap) {
 	n.traps = slices.DeleteFunc(n.traps, func(other *trap) bool { return other == t })
 }
 
-// watch looks at a packet that would pass, and returns what is sent instead: nil if it passes. It needs the lock.
-func (n *Network) watch(packet []byte) (resets [][]byte) {
-	s, ok := parse(packet)
-	if !ok {
-		return nil
-	}
+// watch looks at a segment that would pass, and returns what is sent instead: nil if it passes. It needs the lock.
+func (n *Network) watch(s segment) (resets [][]byte) {
 	if s.flags&(flagReset|flagSyn) != 0 {
 		delete(n.flows, s.flow)
 	}

@@ -16,7 +16,13 @@ type Rule struct {
 // Lost loses every packet.
 var Lost = Rule{Loss: 1}
 
-// link is a direction with a rule.
+// way is a direction between two hosts: all packets, or those of connections with a port at either end.
+type way struct {
+	from, to netip.Addr
+	port     uint16 // 0: all
+}
+
+// link is what has a rule.
 type link struct {
 	Rule
 	late chan late // packets in the order in which they came; nil if the rule has no delay
@@ -32,26 +38,31 @@ const lateLimit = 4096
 
 // Set makes a rule for what from sends to to, from now on. The zero Rule removes it.
 func (n *Network) Set(from, to *Host, r Rule) {
+	n.SetPort(from, to, 0, r)
+}
+
+// SetPort is Set for connections with that port at either end, where Set has made no rule for all.
+func (n *Network) SetPort(from, to *Host, port int, r Rule) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.set([2]netip.Addr{from.Addr, to.Addr}, r)
+	n.set(way{from.Addr, to.Addr, uint16(port)}, r)
 }
 
 // set needs the lock. Packets that are delayed arrive nevertheless.
-func (n *Network) set(between [2]netip.Addr, r Rule) {
-	if old := n.rules[between]; old != nil && old.late != nil {
+func (n *Network) set(w way, r Rule) {
+	if old := n.rules[w]; old != nil && old.late != nil {
 		close(old.late)
 	}
-	delete(n.rules, between)
+	delete(n.rules, w)
 	if r == (Rule{}) {
 		return
 	}
 	l := &link{Rule: r}
 	if r.Delay > 0 {
 		l.late = make(chan late, lateLimit)
-		go n.deliver(between[1], l.late)
+		go n.deliver(w.to, l.late)
 	}
-	n.rules[between] = l
+	n.rules[w] = l
 }
 
 func (n *Network) deliver(to netip.Addr, all <-chan late) {
@@ -70,8 +81,8 @@ func (n *Network) Cut(h *Host, others ...*Host) {
 		if other == h || len(others) > 0 && !slices.Contains(others, other) || len(others) == 0 && other == n.Outside {
 			continue
 		}
-		n.set([2]netip.Addr{h.Addr, other.Addr}, Lost)
-		n.set([2]netip.Addr{other.Addr, h.Addr}, Lost)
+		n.set(way{h.Addr, other.Addr, 0}, Lost)
+		n.set(way{other.Addr, h.Addr, 0}, Lost)
 	}
 }
 
@@ -79,8 +90,8 @@ func (n *Network) Cut(h *Host, others ...*Host) {
 func (n *Network) Heal() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for between := range n.rules {
-		n.set(between, Rule{})
+	for w := range n.rules {
+		n.set(w, Rule{})
 	}
 }
 
@@ -96,20 +107,26 @@ func (n *Network) pass(h *Host) {
 	}
 }
 
+// route passes a packet on, or not.
 func (n *Network) route(packet []byte) {
 	from, to, ok := addresses(packet)
 	if !ok {
 		return
 	}
+	s, isTCP := parse(packet)
 	n.mu.Lock()
-	rule := n.rules[[2]netip.Addr{from, to}]
+	rule := n.rules[way{from, to, 0}]
+	for _, port := range []uint16{s.flow.from.Port(), s.flow.to.Port()} {
+		if rule == nil && isTCP {
+			rule = n.rules[way{from, to, port}]
+		}
+	}
 	lost := rule != nil && rand.Float64() < rule.Loss
 	var resets [][]byte
-	if !lost {
-		resets = n.watch(packet)
+	if !lost && isTCP {
+		resets = n.watch(s)
 	}
-	lost = lost || resets != nil
-	if !lost && rule != nil && rule.late != nil {
+	if !lost && resets == nil && rule != nil && rule.late != nil {
 		select {
 		case rule.late <- late{slices.Clone(packet), time.Now().Add(rule.Delay)}:
 		default:
@@ -117,10 +134,12 @@ func (n *Network) route(packet []byte) {
 		lost = true // now
 	}
 	n.mu.Unlock()
-	if !lost {
+	switch {
+	case resets != nil:
+		n.send(resets)
+	case !lost:
 		n.write(to, packet)
 	}
-	n.send(resets)
 }
 
 // send sends packets to where they say.

@@ -26,6 +26,7 @@ import (
 
 	"mysql-broker/provisioner/launcher/certificate"
 	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/test/network"
 	"mysql-broker/test/servers"
 )
 
@@ -35,17 +36,19 @@ const clusterSize = 3
 // Cluster is three servers of one flavour: MariaDB with Galera, or MySQL with Group Replication and a single primary.
 // They share one certificate, and the accounts of servers.MySQL.
 type Cluster struct {
-	Flavour string
-	Nodes   [clusterSize]*Node
-	binary  mysqld.Binary
-	dir     string
-	id      string // of the cluster or group
-	user    *syscall.Credential
+	Flavour   string
+	Nodes     [clusterSize]*Node
+	binary    mysqld.Binary
+	dir       string
+	id        string // of the cluster or group
+	user      *syscall.Credential
+	dedicated bool // its settings are those of a dedicated server with three members
 }
 
 // Node is a server of a cluster. Its methods are for one goroutine.
 type Node struct {
 	servers.MySQL
+	On            *network.Host // nil: this host
 	dir           string
 	group, states int // ports: for the group, and for Galera's state transfers
 	cmd           *exec.Cmd
@@ -68,7 +71,7 @@ while [ $# -gt 0 ]; do
 done
 if [ "$role" = joiner ]; then
   file=$(mktemp "$TRANSFERS/XXXXXX")
-  echo "ready 127.0.0.1:0/$(basename "$file")"
+  echo "ready ${address%%:*}:0/$(basename "$file")"
   while [ ! -s "$file" ]; do sleep 0.05; done
   cat "$file"
   exit
@@ -81,14 +84,29 @@ echo "done $gtid"
 // StartCluster starts a cluster. It is removed when the test ends.
 func StartCluster(t testing.TB, flavour string) *Cluster {
 	t.Helper()
-	c := &Cluster{Flavour: flavour, binary: binaryOf(t, flavour), id: uuid.NewString(), user: nobody(t)}
+	return startCluster(t, &Cluster{Flavour: flavour}, make([]*network.Host, clusterSize))
+}
+
+func startCluster(t testing.TB, c *Cluster, hosts []*network.Host) *Cluster {
+	t.Helper()
+	flavour := c.Flavour
+	c.binary, c.id, c.user = binaryOf(t, flavour), uuid.NewString(), nobody(t)
 	c.dir = launcherDir(t)
 	c.prepareTransfers(t)
-	ca, key, leaf := clusterCertificate(t)
-	for n := range c.Nodes {
-		c.Nodes[n] = &Node{dir: filepath.Join(c.dir, strconv.Itoa(n+1)), group: FreePort(t), states: FreePort(t),
-			MySQL: servers.MySQL{Flavour: flavour, Host: "127.0.0.1", Port: FreePort(t), CA: ca,
+	addresses := []string{"127.0.0.1"}
+	for n, host := range hosts {
+		own := addresses[0]
+		if host != nil {
+			own = host.Addr.String()
+			addresses = append(addresses, own)
+		}
+		c.Nodes[n] = &Node{On: host, dir: filepath.Join(c.dir, strconv.Itoa(n+1)), group: FreePort(t), states: FreePort(t),
+			MySQL: servers.MySQL{Flavour: flavour, Host: own, Port: FreePort(t),
 				User: "root_of_test", Password: "a-private-password"}}
+	}
+	ca, key, leaf := clusterCertificate(t, addresses)
+	for _, node := range c.Nodes {
+		node.CA = ca
 	}
 	all := servers.AllMySQL(t)
 	templates := all[slices.IndexFunc(all, func(s servers.MySQL) bool { return s.Flavour == flavour })].Templates
@@ -159,13 +177,13 @@ func (c *Cluster) URI() string {
 }
 
 // clusterCertificate returns the CA in PEM, and the files of the key and the certificate of the nodes.
-func clusterCertificate(t testing.TB) (ca string, key, leaf []byte) {
+func clusterCertificate(t testing.TB, addresses []string) (ca string, key, leaf []byte) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	caDER, leafDER, err := certificate.New("cluster", private, "127.0.0.1", "localhost")
+	caDER, leafDER, err := certificate.New("cluster", private, append(addresses, "localhost")...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,13 +230,16 @@ func (c *Cluster) initialise(t testing.TB, n int, from string, key, leaf []byte)
 	lines := append([]string{"[mysqld]", "basedir=" + c.binary.BaseDir, "datadir=" + filepath.Join(node.dir, "data"),
 		"socket=" + filepath.Join(node.dir, "socket"), "pid-file=" + filepath.Join(node.dir, "pid"), "tmpdir=" + node.dir,
 		"secure-file-priv=" + map[string]string{mysqld.MySQL: "NULL", mysqld.MariaDB: node.dir}[c.Flavour],
-		"bind-address=127.0.0.1", "port=" + strconv.Itoa(node.Port), "skip-name-resolve",
+		"bind-address=" + node.Host, "port=" + strconv.Itoa(node.Port), "skip-name-resolve",
 		"ssl-ca=" + filepath.Join(node.dir, "ca.pem"), "ssl-key=" + filepath.Join(node.dir, "key.pem"), "ssl-cert=" + filepath.Join(node.dir, "cert.pem"),
 		"server-id=" + strconv.Itoa(n+1), "innodb_flush_log_at_trx_commit=2", "innodb_buffer_pool_size=32M"}, settings...)
 	if c.Flavour == mysqld.MariaDB {
 		lines = append(lines, c.galera(n)...)
 	} else {
 		lines = append(lines, c.groupReplication(n)...)
+	}
+	if c.dedicated {
+		lines = append(lines, c.asDedicated(n)...)
 	}
 	admin := string(mysqld.AdminSQL(node.User, node.Password))
 	if c.Flavour == mysqld.MySQL { // what creates the account must not be a transaction of the group
@@ -244,31 +265,25 @@ func (c *Cluster) initialise(t testing.TB, n int, from string, key, leaf []byte)
 func (c *Cluster) galera(n int) []string {
 	found, _ := filepath.Glob("/usr/lib/galera/libgalera_smm.so")
 	library := slices.Concat(found, []string{"/usr/lib/libgalera_smm.so"})[0]
-	var group []string
-	for _, node := range c.Nodes {
-		group = append(group, "127.0.0.1:"+strconv.Itoa(node.group))
-	}
 	own := c.Nodes[n]
 	return []string{"wsrep_on=ON", "wsrep_provider=" + library, "wsrep_cluster_name=" + c.id[:8],
-		"wsrep_cluster_address=gcomm://" + strings.Join(group, ","),
-		"wsrep_node_address=127.0.0.1", "wsrep_node_name=node-" + strconv.Itoa(n+1),
+		"wsrep_cluster_address=gcomm://" + strings.Join(c.group().Protocol, ","),
+		"wsrep_node_address=" + own.Host, "wsrep_node_name=node-" + strconv.Itoa(n+1),
 		"wsrep_node_incoming_address=" + own.Address(), "wsrep_sst_method=increment", "binlog_format=ROW",
 		"innodb_autoinc_lock_mode=2",
-		fmt.Sprintf("wsrep_provider_options=\"gmcast.listen_addr=tcp://127.0.0.1:%d;ist.recv_addr=127.0.0.1:%d;"+
-			"gcache.size=16M\"", own.group, own.states)}
+		fmt.Sprintf("wsrep_provider_options=\"gmcast.listen_addr=tcp://%s;ist.recv_addr=%s;"+
+			"gcache.size=16M\"", own.at(own.group), own.at(own.states))}
 }
 
 // groupReplication returns the settings of a member of a group.
 // https://dev.mysql.com/doc/refman/8.4/en/group-replication-configuring-instances.html
 func (c *Cluster) groupReplication(n int) []string {
-	var group []string
-	for _, node := range c.Nodes {
-		group = append(group, "127.0.0.1:"+strconv.Itoa(node.group))
-	}
-	return []string{"gtid_mode=ON", "enforce_gtid_consistency=ON", "log_bin=binlog", "report_host=127.0.0.1",
+	own, group := c.Nodes[n], c.group().Protocol
+	return []string{"gtid_mode=ON", "enforce_gtid_consistency=ON", "log_bin=binlog", "report_host=" + own.Host,
 		"plugin_load_add=group_replication.so", "loose_group_replication_group_name=" + c.id,
 		"loose_group_replication_start_on_boot=OFF", "loose_group_replication_bootstrap_group=OFF",
-		"loose_group_replication_local_address=127.0.0.1:" + strconv.Itoa(c.Nodes[n].group),
+		"loose_group_replication_local_address=" + own.at(own.group),
+		"loose_group_replication_ip_allowlist=127.0.0.1," + network.All,
 		"loose_group_replication_group_seeds=" + strings.Join(group, ","),
 		"loose_group_replication_member_expel_timeout=0",
 		"loose_group_replication_recovery_get_public_key=ON", "loose_group_replication_recovery_use_ssl=ON",
@@ -345,7 +360,11 @@ func (n *Node) run(t testing.TB, cmd *exec.Cmd) {
 	}
 	defer log.Close()
 	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
+	start := cmd.Start
+	if n.On != nil {
+		start = func() error { return n.On.Do(cmd.Start) }
+	}
+	if err := start(); err != nil {
 		t.Fatal(err)
 	}
 	n.cmd, n.exited = cmd, make(chan struct{})

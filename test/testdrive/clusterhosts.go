@@ -1,0 +1,150 @@
+package testdrive
+
+import (
+	"errors"
+	"net"
+	"slices"
+	"strconv"
+	"testing"
+
+	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/test/network"
+)
+
+// StartClusterOn is StartCluster with each node on a host of its own.
+func StartClusterOn(t testing.TB, flavour string, hosts []*network.Host) *Cluster {
+	t.Helper()
+	return startCluster(t, &Cluster{Flavour: flavour}, hosts)
+}
+
+// StartGroupOn is StartClusterOn with the settings of a dedicated server with three members. Nobody has members join
+// that have left the group, as a launcher does: see Reassemble.
+func StartGroupOn(t testing.TB, flavour string, hosts []*network.Host) *Cluster {
+	t.Helper()
+	return startCluster(t, &Cluster{Flavour: flavour, dedicated: true}, hosts)
+}
+
+// group is what the nodes know of each other.
+func (c *Cluster) group() (g mysqld.Group) {
+	g.Name = c.id
+	for _, node := range c.Nodes {
+		g.Addresses = append(g.Addresses, node.Address())
+		g.Protocol = append(g.Protocol, node.at(node.group))
+	}
+	return g
+}
+
+// asDedicated returns the settings of a launcher for a node, but for what the test does in its stead.
+func (c *Cluster) asDedicated(n int) []string {
+	g := c.group()
+	g.Transfer = c.Nodes[n].at(c.Nodes[n].states)
+	lines := mysqld.GroupSettings(c.Flavour, g, n+1, 512)
+	if c.Flavour == mysqld.MariaDB {
+		return append(lines, "wsrep_sst_method=increment", "innodb_buffer_pool_size=32M")
+	}
+	return append(lines, "innodb_buffer_pool_size=32M", "loose_group_replication_ip_allowlist=127.0.0.1,"+network.All)
+}
+
+// at is an address of a node.
+func (n *Node) at(port int) string { return net.JoinHostPort(n.Host, strconv.Itoa(port)) }
+
+// Reassemble does what a launcher does until all nodes are members again: on MySQL, it lets those join that are in no
+// group, and if none is in one, the group begins again with the node that has all transactions. Nodes of Galera do that
+// themselves.
+func (c *Cluster) Reassemble(t testing.TB) {
+	t.Helper()
+	if c.Flavour == mysqld.MySQL {
+		Eventually(t, Patience, "three members are online", func() bool { return c.assemble(t) })
+	}
+	c.AwaitComplete(t)
+}
+
+// nodeLook is what a node says of itself and of the group.
+type nodeLook struct {
+	state    string // "" if it has been in no group since its start
+	majority bool
+	executed string
+	offline  bool
+}
+
+// out reports whether a node is in no group.
+func (l nodeLook) out() bool { return slices.Contains([]string{"", "OFFLINE", "ERROR"}, l.state) }
+
+func (c *Cluster) assemble(t testing.TB) (complete bool) {
+	t.Helper()
+	var all [clusterSize]nodeLook
+	online, out := 0, 0
+	for n, node := range c.Nodes {
+		if err := node.Query(t, `SELECT COALESCE(MAX(IF(member_id = @@server_uuid, member_state, NULL)), ''),
+			COALESCE(SUM(member_state <> 'UNREACHABLE') * 2 > COUNT(*), 0), @@GLOBAL.gtid_executed, @@GLOBAL.offline_mode
+			FROM performance_schema.replication_group_members`, &all[n].state, &all[n].majority, &all[n].executed,
+			&all[n].offline); err != nil {
+			return false // the server is too busy, or the network is not there yet
+		}
+		if all[n].state == "ONLINE" && all[n].majority {
+			online++
+		}
+		if all[n].out() {
+			out++
+		}
+	}
+	if out == clusterSize {
+		c.begin(t, all)
+		return false
+	}
+	for n, node := range c.Nodes {
+		if all[n].out() && online > 0 {
+			// It fails while the group still knows the node, or another one joins. Then the next look repeats it.
+			_ = node.Exec(t, "STOP GROUP_REPLICATION")
+			_ = node.start(t)
+		} else if all[n].state == "ONLINE" && all[n].offline {
+			_ = node.Exec(t, "SET GLOBAL offline_mode=OFF")
+		}
+	}
+	return online == clusterSize && !slices.ContainsFunc(all[:], func(l nodeLook) bool { return l.offline })
+}
+
+// begin begins the group again with a node that has all transactions.
+func (c *Cluster) begin(t testing.TB, all [clusterSize]nodeLook) {
+	t.Helper()
+	for n, node := range c.Nodes {
+		has := true
+		for _, other := range all {
+			var subset bool
+			if err := node.Query(t, "SELECT GTID_SUBSET('"+other.executed+"', '"+all[n].executed+"')", &subset); err != nil {
+				t.Fatal(err)
+			}
+			has = has && subset
+		}
+		if !has {
+			continue
+		}
+		if err := errors.Join(node.Exec(t, "STOP GROUP_REPLICATION"),
+			node.Exec(t, "SET GLOBAL group_replication_bootstrap_group=ON"), node.start(t),
+			node.Exec(t, "SET GLOBAL group_replication_bootstrap_group=OFF"),
+			node.Exec(t, "SET GLOBAL offline_mode=OFF")); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	t.Fatalf("no node has the transactions of all others: %v", all)
+}
+
+// HasMajority reports whether a node is in a group, and hears a majority of it.
+func (c *Cluster) HasMajority(t testing.TB, node *Node) (has bool, err error) {
+	t.Helper()
+	query := `SELECT variable_value = 'Primary' FROM information_schema.global_status
+		WHERE variable_name = 'wsrep_cluster_status'`
+	if c.Flavour == mysqld.MySQL {
+		query = `SELECT COALESCE(SUM(member_state IN ('ONLINE', 'RECOVERING')) * 2 > COUNT(*), 0)
+			FROM performance_schema.replication_group_members`
+	}
+	err = node.Query(t, query, &has)
+	return has, err
+}
+
+// start makes a MySQL server join the group.
+func (n *Node) start(t testing.TB) error {
+	t.Helper()
+	return n.Exec(t, "START GROUP_REPLICATION USER='"+n.User+"', PASSWORD='"+n.Password+"'")
+}

@@ -239,7 +239,7 @@ func (p *Provisioner) bindWorkflow(i store.Instance, b store.Binding, l sessionL
 			})}},
 		Durable:   true,
 		Succeeded: func(tx *store.Tx, _ task.Memory) { tx.SetBindingState(i.ID, b.ID, store.Ready) },
-		Failed: func(tx *store.Tx, undone bool) {
+		Failed: func(tx *store.Tx, _ task.Memory, undone bool) {
 			if !undone { // the account is dropped with the instance
 				tx.RecordRetiredAccount(i.ID, b.Account)
 			}

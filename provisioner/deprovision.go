@@ -136,7 +136,7 @@ func (p *Provisioner) deprovisionWorkflow(i store.Instance, accounts []store.Bin
 	l sessionLock) task.Workflow {
 	w := task.Workflow{
 		Succeeded: func(tx *store.Tx, _ task.Memory) { tx.DeleteInstance(i.ID) },
-		Failed:    func(tx *store.Tx, _ bool) { tx.SetInstanceState(i.ID, store.DeleteFailed) },
+		Failed:    func(tx *store.Tx, _ task.Memory, _ bool) { tx.SetInstanceState(i.ID, store.DeleteFailed) },
 	}
 	var parameters plan.InstanceParameters
 	var undone []task.Step

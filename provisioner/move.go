@@ -173,7 +173,7 @@ func (p *Provisioner) moveWorkflow(i store.Instance, r request) task.Workflow {
 				tx.SetOver(i.ID, false) // the next round of the quota guard finds out
 			}
 		},
-		Failed: func(tx *store.Tx, _ bool) { tx.ForgetDestination(i.ID) },
+		Failed: func(tx *store.Tx, _ task.Memory, _ bool) { tx.ForgetDestination(i.ID) },
 	}
 	createDatabase := task.Step{Name: "create database", Progress: "Creating the database",
 		Do: p.withRoom(m.to, true, p.inSession(m.to, instanceLock(i.ID),

@@ -9,10 +9,11 @@ import (
 	"mysql-broker/provisioner/task"
 )
 
-// reportProgress returns a function that reports progress in a sentence, once a second, and passes a fault point.
+// reportProgress returns a function that reports progress in a sentence, at once and then once a second, and
+// passes a fault point.
 func (p *Provisioner) reportProgress(ctx context.Context, run *task.Run, point string,
 	sentence func(done, total uint64) string) func(done, total uint64) {
-	reported := time.Now()
+	var reported time.Time
 	return func(done, total uint64) {
 		fault.Point(run.Task.Kind, point)
 		if time.Since(reported) < time.Second {

@@ -297,8 +297,8 @@ var provisionKind = kind{
 }
 
 // provisionFailed records the end of a provision that failed. The platform of an asynchronous one deletes the instance.
-func provisionFailed(i store.Instance, r request) func(tx *store.Tx, undone bool) {
-	return func(tx *store.Tx, undone bool) {
+func provisionFailed(i store.Instance, r request) func(tx *store.Tx, m task.Memory, undone bool) {
+	return func(tx *store.Tx, _ task.Memory, undone bool) {
 		if r.Async || !undone {
 			tx.SetInstanceState(i.ID, store.CreateFailed)
 		} else {

@@ -162,12 +162,14 @@ type restoring struct {
 }
 
 // Keys under which the task remembers that accounts may be frozen, that the data may have changed, when they could not
-// be put back for the first time, that this was given up, and that the instance is no longer over its quota.
+// be put back for the first time, that this was given up, that the earlier data are there, and that the instance is no
+// longer over its quota.
 const (
 	accountsFrozen = "frozen"
 	dataChanged    = "changed"
 	notBackSince   = "not back since"
 	mixed          = "mixed"
+	asBefore       = "as before"
 	belowQuota     = "below"
 )
 
@@ -203,11 +205,21 @@ func (p *Provisioner) restoreWorkflow(i store.Instance, r request) task.Workflow
 	}
 	flow.Advice = fmt.Sprintf("The data are those of the backup %s again. What was there before is the backup %s, which "+
 		"can be restored in the same way.", r.RestoreID, r.BackupID)
-	flow.NotUndone = fmt.Sprintf("The backup could not be restored, and that could not be undone. The data may be a "+
-		"mixture of both, so apps can only read until you restore a backup in place. What was there before is the backup "+
-		"%s.", r.BackupID)
-	flow.Failed = func(tx *store.Tx, undone bool) {
-		if !undone {
+	flow.NotUndone = func(m task.Memory) string {
+		if remembers(m, asBefore) {
+			return "The backup could not be restored. The data are as before, but apps may be able only to read for some " +
+				"minutes more."
+		}
+		return fmt.Sprintf("The backup could not be restored, and that could not be undone. The data may be a mixture of "+
+			"both, so apps can only read until you restore a backup in place. What was there before is the backup %s.",
+			r.BackupID)
+	}
+	flow.Failed = func(tx *store.Tx, m task.Memory, undone bool) {
+		switch {
+		case undone:
+		case remembers(m, asBefore):
+			tx.MarkGrants(i.ID)
+		default:
 			tx.SetFrozen(i.ID, true)
 		}
 	}
@@ -232,6 +244,12 @@ func (p *Provisioner) restoreWorkflow(i store.Instance, r request) task.Workflow
 		{Name: "delete", Progress: "Deleting the unfinished backup", Timeout: accountsTimeout, Do: w.deleteIncomplete},
 		{Name: "look", Progress: "Looking whether the earlier data are back", Do: w.looksBack}}
 	return flow
+}
+
+// remembers reports whether a task remembered something under name.
+func remembers(m task.Memory, name string) bool {
+	_, there := m[name]
+	return there
 }
 
 // end is the step that ends the access of accounts that have written the data.

@@ -194,11 +194,17 @@ const (
 
 // putBack restores the earlier data if they may have changed. It is retried for up to putBackTime.
 func (w restoring) putBack(ctx context.Context, run *task.Run) error {
-	if found, err := run.Recall(dataChanged, new(bool)); err != nil || !found {
+	changed, err := run.Recall(dataChanged, new(bool))
+	if err != nil {
 		return err
 	}
-	err := w.putBackOnce(ctx, run)
-	if err == nil || ctx.Err() != nil || run.Alive() != nil {
+	if changed {
+		err = w.putBackOnce(ctx, run)
+	}
+	if err == nil {
+		return run.Remember(asBefore, true)
+	}
+	if ctx.Err() != nil || run.Alive() != nil {
 		return err
 	}
 	err = fmt.Errorf("put the earlier data back: %w", err)

@@ -60,7 +60,7 @@ func (p *Provisioner) retainWorkflow(i store.Instance, accounts []store.BindingA
 			}
 			tx.Retain(i.ID, r, days, kept)
 		},
-		Failed: func(tx *store.Tx, _ bool) { tx.SetInstanceState(i.ID, store.DeleteFailed) },
+		Failed: func(tx *store.Tx, _ task.Memory, _ bool) { tx.SetInstanceState(i.ID, store.DeleteFailed) },
 	}
 	if i.Location.Shared() {
 		w.Steps = []task.Step{{Name: "end accounts", Progress: "Closing the accounts", Timeout: accountsTimeout,

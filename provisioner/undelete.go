@@ -162,14 +162,15 @@ func (p *Provisioner) databaseThere(ctx context.Context, i store.Instance) error
 	return err
 }
 
-// reviveAccounts gives the retained accounts that are definers their privileges back, and ends the others.
+// reviveAccounts gives the retained accounts that are definers their privileges back, or only those to read if the data
+// are frozen, and ends the others.
 func (p *Provisioner) reviveAccounts(ctx context.Context, run *task.Run, s *mysqladmin.Session,
 	i store.Instance) error {
 	of, err := p.plan(i.PlanID)
 	if err != nil {
 		return err
 	}
-	accounts, err := p.adoptedAccounts(ctx, i.ID)
+	adopted, accounts, err := p.adopted(ctx, i.ID)
 	if err != nil {
 		return err
 	}
@@ -178,7 +179,11 @@ func (p *Provisioner) reviveAccounts(ctx context.Context, run *task.Run, s *mysq
 		stays, err := s.RevokeAccess(ctx, a.Account, roleOf(a), i.Database)
 		if err == nil && stays {
 			kept = append(kept, a.Account)
-			err = s.GrantRole(ctx, a.Account, roleOf(a), of.Events, i.Database)
+			if adopted.Frozen {
+				err = s.GrantFrozen(ctx, a.Account, roleOf(a), i.Database)
+			} else {
+				err = s.GrantRole(ctx, a.Account, roleOf(a), of.Events, i.Database)
+			}
 		}
 		if err != nil {
 			return err
@@ -187,24 +192,24 @@ func (p *Provisioner) reviveAccounts(ctx context.Context, run *task.Run, s *mysq
 	return run.Remember(keptAccounts, kept)
 }
 
-// adoptedAccounts lists the accounts of the retained data that an instance is being created from.
-func (p *Provisioner) adoptedAccounts(ctx context.Context, instanceID string) ([]store.BindingAccount, error) {
+// adopted returns the retained data that an instance is being created from, and their accounts.
+func (p *Provisioner) adopted(ctx context.Context, instanceID string) (store.Retained, []store.BindingAccount, error) {
 	r, err := p.store.Adopted(ctx, instanceID)
 	if err != nil {
-		return nil, fmt.Errorf("read what instance %q is created from: %w", instanceID, err)
+		return r, nil, fmt.Errorf("read what instance %q is created from: %w", instanceID, err)
 	}
 	accounts, err := p.store.RetainedAccounts(ctx, r.ID)
 	if err != nil {
-		return nil, fmt.Errorf("list the retained accounts: %w", err)
+		return r, nil, fmt.Errorf("list the retained accounts: %w", err)
 	}
-	return accounts, nil
+	return r, accounts, nil
 }
 
 // retainAgain is the step that undoes an undelete on a shared server.
 func (p *Provisioner) retainAgain(i store.Instance, l sessionLock) task.Step {
 	return task.Step{Name: "end accounts", Progress: "Closing the accounts", Timeout: accountsTimeout,
 		Do: p.inSession(i, l, func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
-			accounts, err := p.adoptedAccounts(ctx, i.ID)
+			_, accounts, err := p.adopted(ctx, i.ID)
 			for _, a := range accounts {
 				if _, ending := endAccess(ctx, s, a, i.Database); ending != nil {
 					return ending
@@ -219,7 +224,7 @@ func (p *Provisioner) giveBackWorkflow(i store.Instance, l sessionLock) task.Wor
 	w := task.Workflow{
 		Steps:     []task.Step{p.suspend(i)},
 		Succeeded: func(tx *store.Tx, _ task.Memory) { tx.DeleteInstance(i.ID) },
-		Failed:    func(tx *store.Tx, _ bool) { tx.SetInstanceState(i.ID, store.DeleteFailed) },
+		Failed:    func(tx *store.Tx, _ task.Memory, _ bool) { tx.SetInstanceState(i.ID, store.DeleteFailed) },
 	}
 	if i.Location.Shared() {
 		w.Steps = []task.Step{p.retainAgain(i, l)}

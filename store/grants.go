@@ -11,6 +11,11 @@ import (
 func (t *Tx) SetOver(instanceID string, over bool) {
 	t.change("set whether the instance is over its quota",
 		"UPDATE instance SET over_since = CASE WHEN $2 THEN now() END WHERE id = $1 AND :allowed", instanceID, over)
+	t.MarkGrants(instanceID)
+}
+
+// MarkGrants marks all accounts of an instance, so that their privileges on the server are reconciled.
+func (t *Tx) MarkGrants(instanceID string) {
 	t.change("mark the accounts", "UPDATE binding SET grants_due = true WHERE instance_id = $1 AND :allowed", instanceID)
 	t.change("mark the retired accounts",
 		"UPDATE retired_account SET grants_due = true WHERE instance_id = $1 AND :allowed", instanceID)

@@ -26,17 +26,18 @@ type Retained struct {
 	DeletedAt         time.Time
 	Until             time.Time // then the data are dropped
 	AdoptedBy         string    // the instance that is being created from it, "" for none
+	Frozen            bool      // its accounts may not write: see Instance.FrozenSince
 }
 
 const retainedColumns = `i.id, i.instance_id, i.name, i.service_id, i.plan_id, i.organization_guid, i.space_guid,
 	i.platform, ` + locationColumns + `, i.database_name, i.admin_password, i.next_admin_password, i.bytes, i.deleted_at,
-	i.until, coalesce(i.adopted_by, '')`
+	i.until, coalesce(i.adopted_by, ''), i.frozen_since IS NOT NULL`
 
 func (k *Keyring) scanRetained(row pgx.CollectableRow) (r Retained, err error) {
 	var admin, next []byte
 	if err := row.Scan(&r.ID, &r.InstanceID, &r.Name, &r.ServiceID, &r.PlanID, &r.OrganizationGUID, &r.SpaceGUID,
 		&r.Platform, &r.Location.Kind, &r.Location.Server, &r.Location.Launcher, &r.Database, &admin, &next, &r.Bytes,
-		&r.DeletedAt, &r.Until, &r.AdoptedBy); err != nil {
+		&r.DeletedAt, &r.Until, &r.AdoptedBy, &r.Frozen); err != nil {
 		return r, err
 	}
 	if admin != nil {
@@ -127,9 +128,9 @@ func (t *Tx) Retain(instanceID string, r Retained, days int, accounts []string) 
 	t.change("retain the instance's data", `WITH gone AS (DELETE FROM instance WHERE id = $1 AND :allowed RETURNING *),
 		kept AS (
 			INSERT INTO retained (id, instance_id, name, service_id, plan_id, organization_guid, space_guid, platform, server,
-				dedicated_id, launcher, database_name, admin_password, next_admin_password, bytes, until)
+				dedicated_id, launcher, database_name, admin_password, next_admin_password, frozen_since, bytes, until)
 			SELECT $2, id, coalesce(context->>'instance_name', ''), service_id, plan_id, $6, $7, $3,
-				server, dedicated_id, launcher, database_name, admin_password, next_admin_password,
+				server, dedicated_id, launcher, database_name, admin_password, next_admin_password, frozen_since,
 				(SELECT bytes FROM storage_usage u WHERE u.database_name = gone.database_name),
 				now() + $4 * interval '1 day'
 			FROM gone RETURNING id)
@@ -191,11 +192,12 @@ func (s *Store) RecordUndelete(ctx context.Context, asked Asked, i Instance, n N
 	return t, err
 }
 
-// AdoptRetained makes an instance the owner of the data that it was created from. Of the accounts, those that it names
-// become retired accounts of the instance.
+// AdoptRetained makes an instance the owner of the data that it was created from, and freezes it if they were frozen.
+// Of the accounts, those that it names become retired accounts of the instance.
 func (t *Tx) AdoptRetained(instanceID string, accounts []string) {
 	t.change("adopt the retained data", `WITH adopted AS (DELETE FROM retained WHERE adopted_by = $1 AND :allowed
 			RETURNING *),
+		frozen AS (UPDATE instance i SET frozen_since = a.frozen_since FROM adopted a WHERE i.id = $1),
 		had AS (SELECT account, role FROM retained_account WHERE retained_id IN (SELECT id FROM adopted)),
 		moved AS (UPDATE resource r SET instance_id = $1 FROM adopted a
 			WHERE r.kind = CASE a.location_kind WHEN 'shared' THEN 'database' ELSE 'dedicated server' END

@@ -95,7 +95,7 @@ var refusals = []uint16{
 
 // diskFull are the numbers of errors of a server that has no room for rows, which may be that of a table.
 // https://dev.mysql.com/doc/mysql-errors/8.4/en/server-error-reference.html
-var diskFull = []uint16{1021, 1114}
+var diskFull = []uint16{1021, 1114, 3675}
 
 // noSpace matches other errors of a full disk: ENOSPC is error 28.
 var noSpace = regexp.MustCompile(`(?i)no space left on device|(errno|errcode|error)( number)?:? "?28\b`)

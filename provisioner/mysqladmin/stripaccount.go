@@ -24,3 +24,15 @@ func (s *Session) GrantRole(ctx context.Context, account string, role plan.Role,
 	}
 	return nil
 }
+
+// GrantFrozen is GrantRole for an account that is to have the privileges that Freeze leaves.
+func (s *Session) GrantFrozen(ctx context.Context, account string, role plan.Role, database string) error {
+	list := privileges[plan.ReadOnly]
+	if role != plan.ReadOnly {
+		list += ", EXECUTE"
+	}
+	if err := s.execAccount(ctx, grant(list, database), account); err != nil {
+		return fmt.Errorf("grant the privileges of the frozen account %s: %w", account, err)
+	}
+	return nil
+}

@@ -28,7 +28,7 @@ func TestCancelUndoesOnceTheWorkerHasStopped(t *testing.T) {
 		}}, j.step("c")},
 		Cleanup:   []task.Step{j.step("undo")},
 		Succeeded: func(*store.Tx, task.Memory) { t.Error("it succeeded") },
-		Failed:    func(_ *store.Tx, all bool) { undone = all },
+		Failed:    func(_ *store.Tx, _ task.Memory, all bool) { undone = all },
 	}
 	recorded := begin(t, s, startWith(t, s, w, task.Config{LeaseTTL: briskLease}), "i", w)
 	testdrive.Receive(t, started, "step b begins")

@@ -86,7 +86,7 @@ func (x *execution) work() {
 	}
 	x.finish(store.Failed, description, true, func(tx *store.Tx) {
 		if x.workflow.Failed != nil {
-			x.workflow.Failed(tx, err == nil)
+			x.workflow.Failed(tx, x.task.Memory, err == nil)
 		}
 	})
 }
@@ -94,8 +94,8 @@ func (x *execution) work() {
 // leave logs and records why the cleanup was given up, and returns the description for users.
 func (x *execution) leave(err error) (description string, _ error) {
 	description = x.task.Description
-	if x.workflow.NotUndone != "" {
-		description = fmt.Sprintf("%s Tell your operator about %s.", x.workflow.NotUndone, Token(x.task.ID))
+	if x.workflow.NotUndone != nil {
+		description = fmt.Sprintf("%s Tell your operator about %s.", x.workflow.NotUndone(x.task.Memory), Token(x.task.ID))
 	}
 	if kept, ok := errors.AsType[*keepError](err); ok {
 		description = kept.sentence

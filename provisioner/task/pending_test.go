@@ -130,7 +130,7 @@ func TestPendingEnds(t *testing.T) {
 	undo := j.step("undo", task.Pending(time.Millisecond, "not shown"), task.Pending(time.Millisecond, "not shown"))
 	undone := make(chan bool, 1)
 	startWith(t, s, task.Workflow{Steps: []task.Step{never}, Cleanup: []task.Step{undo}, Succeeded: nothing,
-		Failed: func(_ *store.Tx, all bool) { undone <- all }},
+		Failed: func(_ *store.Tx, _ task.Memory, all bool) { undone <- all }},
 		task.Config{MaxWait: func(store.Task) time.Duration { return 5 * time.Second }})
 	ended := end(t, s, recorded.ID)
 	if ended.State != store.Failed || !strings.Contains(ended.Description, "Doing a failed. Try again.") {

@@ -89,7 +89,7 @@ func end(t *testing.T, s *store.Store, id int64) store.Task {
 
 func nothing(*store.Tx, task.Memory) {}
 
-func ignored(*store.Tx, bool) {}
+func ignored(*store.Tx, task.Memory, bool) {}
 
 // journal notes which steps ran.
 type journal struct {
@@ -180,7 +180,7 @@ func TestStepsAndTheirErrors(t *testing.T) {
 			s, j := servers.Store(t), &journal{}
 			undone := make(chan bool, 1)
 			w := task.Workflow{Steps: []task.Step{j.step("a"), tt.steps(j)}, Succeeded: nothing,
-				Failed: func(_ *store.Tx, all bool) { undone <- all }}
+				Failed: func(_ *store.Tx, _ task.Memory, all bool) { undone <- all }}
 			if tt.cleanup != nil {
 				w.Cleanup = []task.Step{tt.cleanup(j)}
 			}

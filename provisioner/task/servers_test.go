@@ -141,7 +141,7 @@ func TestWaitingIsGivenUp(t *testing.T) {
 	undo.Name = "undo"
 	undone := make(chan bool, 1)
 	startWith(t, s, task.Workflow{Steps: []task.Step{away}, Cleanup: []task.Step{undo}, Succeeded: nothing,
-		Failed: func(_ *store.Tx, all bool) { undone <- all }},
+		Failed: func(_ *store.Tx, _ task.Memory, all bool) { undone <- all }},
 		task.Config{MaxWait: func(store.Task) time.Duration { return time.Second }})
 	got := end(t, s, recordOn(t, s, "away", "i").ID)
 	if got.State != store.Failed || !strings.Contains(got.Description, "did not answer") ||
@@ -185,7 +185,7 @@ func TestKeptWorkEndsATask(t *testing.T) {
 	var logged bytes.Buffer
 	keep := task.Keep("It holds data.", errors.New("a table"))
 	w := task.Workflow{Steps: []task.Step{j.step("a", errBoom, errBoom)}, Cleanup: []task.Step{j.step("undo", keep)},
-		Succeeded: nothing, Failed: func(_ *store.Tx, all bool) { undone <- all }}
+		Succeeded: nothing, Failed: func(_ *store.Tx, _ task.Memory, all bool) { undone <- all }}
 	r := task.New(s, always(w),
 		task.Config{Attempts: 2, Poll: 50 * time.Millisecond, Backoff: 10 * time.Millisecond,
 			Logger: slog.New(slog.NewTextHandler(&logged, nil))})

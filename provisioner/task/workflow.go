@@ -18,13 +18,13 @@ type Workflow struct {
 	Advice  string // what users read once the task has succeeded, if there is something left for them to do
 
 	// Succeeded and Failed record the new state of the instance or binding, in the transaction that ends the task. They
-	// may run more than once, because a commit may be retried. Succeeded gets what the steps remembered. undone is false
-	// if the cleanup was given up as well, so that something may be left. Either may be nil.
+	// may run more than once, because a commit may be retried. Both get what the steps remembered. undone is false if the
+	// cleanup was given up as well, so that something may be left. Either may be nil.
 	Succeeded func(tx *store.Tx, m Memory)
-	Failed    func(tx *store.Tx, undone bool)
+	Failed    func(tx *store.Tx, m Memory, undone bool)
 
-	// NotUndone is what users read if the cleanup was given up as well; "" for what they read before.
-	NotUndone string
+	// NotUndone returns what users read if the cleanup was given up as well. If it is nil, they read the same as before.
+	NotUndone func(m Memory) string
 
 	// Durable says that the success must be on PostgreSQL's disk before it is reported. If it is false, the steps may run
 	// once more after a PostgreSQL crash, although the platform was told of the success: neither they nor the cleanup may

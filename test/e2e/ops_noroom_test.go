@@ -3,10 +3,8 @@ package e2e
 import (
 	"net/http"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -66,14 +64,14 @@ func TestNoRoomForTheData(t *testing.T) {
 		}
 
 		// There is room again. Users read how much is copied.
-		reached, release = holdAt(t, faults, "update: copied")
+		reached, release = holdAt(t, faults, "update: copy: done")
 		operation = i.updatePlan(t, later, "dedicated-small").Expect(t, http.StatusAccepted).String("operation")
 		testdrive.Receive(t, reached, "rows are copied")
-		time.Sleep(time.Second) // which is how often it is recorded
-		release()
 		progress := regexp.MustCompile(`^Copying the data: \d+ of \d+ MiB \(\d+ %\)`)
-		if shown := i.await(t, operation); !slices.ContainsFunc(shown, progress.MatchString) {
-			t.Errorf("the move showed %q", shown)
+		if shown := i.poll(t, "?operation="+operation).String("description"); !progress.MatchString(shown) {
+			t.Errorf("the move shows %q", shown)
 		}
+		release()
+		i.await(t, operation)
 	})
 }

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"database/sql"
 	"fmt"
 	"net/http"
 	"os"
@@ -358,8 +359,37 @@ func TestRestoreInPlaceCancelled(t *testing.T) {
 		}
 		r.run(t, 0, "tasks", "retry", operation)
 		r.expectCancelled(t, operation, "while the object store was away")
+		r.testThawGivenUp(t)
 		r.remove(t)
 	})
+}
+
+// testThawGivenUp puts the earlier data back, and gives up the step that gives the write privileges back. The broker
+// gives them back later.
+func (r *spoiltInstance) testThawGivenUp(t *testing.T) {
+	reached, release := holdAt(t, r.faults, "restore: restored")
+	operation := r.begin(t)
+	testdrive.Receive(t, reached, "rows are restored")
+	r.run(t, 0, "tasks", "cancel", operation)
+	enough := r.failing("thaw")
+	release()
+	r.tasks.await(t, operation, "cannot give the privileges back", "last_error LIKE '%step thaw%'")
+	testdrive.Eventually(t, takeoverTime, "the step has had all its attempts", func() (over bool) {
+		r.tasks.exec(t, "UPDATE task SET attempt = 1000, run_at = now() WHERE state = 'in progress' AND kind = 'restore'")
+		r.tasks.scan(t, &over, "SELECT count(*) = 0 FROM task WHERE state = 'in progress' AND kind = 'restore'")
+		return over
+	})
+	enough()
+	if state, says := r.ended(t, operation); state != "failed" || !strings.Contains(says, "The data are as before") {
+		t.Errorf("the restore that did not give the privileges back %s: %s", state, says)
+	}
+	app := r.c.open(t)
+	testdrive.Eventually(t, testdrive.Patience, "applications can write again", func() bool {
+		_, err := app.Exec("INSERT INTO new VALUES (98)")
+		return err == nil
+	})
+	exec(t, app, "DELETE FROM new WHERE id = 98")
+	r.expectSpoilt(t, "after the privileges were given back late")
 }
 
 // TestRestoreInPlaceOfDamagedBackups damages the backup of the earlier data while that is needed, which ends the restore
@@ -410,15 +440,19 @@ func (r *spoiltInstance) testMixture(t *testing.T) {
 		!strings.Contains(says, before) {
 		t.Errorf("the restore whose earlier data were lost %s: %s", state, says)
 	}
+	counted := func(when string) {
+		t.Helper()
+		testdrive.Eventually(t, testdrive.Patience, "the instance is counted as frozen "+when, func() bool {
+			return r.Scrape(t)["mysql_broker_frozen_instances"] == "1"
+		})
+	}
 	frozen := func(when string) {
 		t.Helper()
 		if _, err := r.c.open(t).Exec("INSERT INTO items (name) VALUES ('late')"); number(err) != 1142 {
 			t.Errorf("a write %s: %v", when, err)
 		}
 		readAll(t, r.c.open(t), "SELECT COUNT(*) FROM items")
-		testdrive.Eventually(t, testdrive.Patience, "the instance is counted as frozen "+when, func() bool {
-			return r.Scrape(t)["mysql_broker_frozen_instances"] == "1"
-		})
+		counted(when)
 	}
 	frozen("in a mixture")
 	for what, r := range map[string]testdrive.Response{"a bind": r.i.newBinding().bind(t, nil),
@@ -436,7 +470,18 @@ func (r *spoiltInstance) testMixture(t *testing.T) {
 		t.Errorf("the restore of a damaged backup %s: %s", state, says)
 	}
 	frozen("after another restore that failed")
+
+	r.i.delete(t)
+	r.i.create(t, body{"context": cloudFoundry, "parameters": body{"undelete": r.i.id}}, http.StatusCreated)
+	counted("after it was deleted and came back")
+	expectRefusal(t, r.i.newBinding().bind(t, nil), http.StatusBadRequest)
+	for _, grants := range grantsOfDefiners(t, r.admin, r.c.Database) {
+		if strings.Contains(grants, "INSERT") {
+			t.Errorf("an account of a mixture that came back may write: %s", grants)
+		}
+	}
 	r.i.await(t, r.begin(t))
+	_, r.c = r.i.bound(t, nil)
 	r.expectRestored(t, "after the mixture")
 }
 
@@ -487,6 +532,20 @@ func TestRestoreInPlacePutBackByKilledBrokers(t *testing.T) {
 		}
 		r.remove(t)
 	})
+}
+
+// grantsOfDefiners are the privileges of the accounts that define routines in a database.
+func grantsOfDefiners(t *testing.T, admin *sql.DB, database string) (all []string) {
+	t.Helper()
+	for _, definer := range readAll(t, admin, "SELECT DISTINCT definer FROM information_schema.routines WHERE "+
+		"routine_schema = '"+database+"'") {
+		definer, _, _ = strings.Cut(definer, "@")
+		all = append(all, readAll(t, admin, "SHOW GRANTS FOR '"+definer+"'@'%'")...)
+	}
+	if len(all) == 0 {
+		t.Fatal("nobody defines a routine")
+	}
+	return all
 }
 
 // damage changes the files in a directory whose names begin with a prefix.

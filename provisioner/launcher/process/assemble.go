@@ -196,6 +196,11 @@ func (l *Launcher) replaceMember(ctx context.Context, sd serverDir, st state, n 
 		err = l.prepareMember(ctx, sd, st, n, program)
 	} else {
 		err = l.launchMember(ctx, sd, st, n, program, nil, func() {})
+		if err == nil { // it copies files, instead of repeating all transactions that the others still know
+			err = l.onMember(ctx, m, func(c memberConn) error {
+				return c.exec("SET GLOBAL group_replication_clone_threshold=1")
+			})
+		}
 	}
 	if err != nil {
 		return err

@@ -7,9 +7,13 @@ import (
 
 	kubernetes "mysql-broker/test/kubernetes/cluster"
 	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
 )
 
 // onKubernetes is the cluster of the tests that need one.
 var onKubernetes kubernetes.Shared
 
-func TestMain(m *testing.M) { servers.Main(m, onKubernetes.Close) }
+func TestMain(m *testing.M) {
+	testdrive.LaunchOnDisk()
+	servers.Main(m, onKubernetes.Close)
+}

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"net/http"
 	"regexp"
 	"strings"
@@ -73,5 +74,61 @@ func TestNoRoomForTheData(t *testing.T) {
 		}
 		release()
 		i.await(t, operation)
+	})
+}
+
+// TestNoRoomOnSharedServer moves and copies an instance to a shared server whose disk then gets full. The neighbours there
+// can go on.
+func TestNoRoomOnSharedServer(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		small, disk := testdrive.PrivateOnDisk(t, s.Flavour, diskMiB)
+		env := testdrive.Environment(t, s)
+		text, err := json.Marshal([]map[string]any{described("large", s), described("small", small)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		env["MYSQL_SERVERS"], env["LAUNCHER"] = string(text), "none"
+		p := startPlatform(t, small, env)
+		d := desk{p, p.operator(env), p.admin(t), openTasks(t, env), nil}
+		d.run(t, 0, "drain", "large")
+		neighbour := p.provisioned(t, "shared-small", nil)
+		d.run(t, 0, "drain", "--undo", "large")
+		d.run(t, 0, "drain", "small")
+		i := p.provisioned(t, "shared-small", body{"context": cloudFoundry})
+		_, c := i.bound(t, nil)
+		makeObjectsAs(t, c)
+		db := c.open(t)
+		exec(t, db, "CREATE TABLE large (id INT AUTO_INCREMENT PRIMARY KEY, filling VARCHAR(2000))",
+			"INSERT INTO large (filling) VALUES (REPEAT('filling ', 250))")
+		for range 14 {
+			exec(t, db, "INSERT INTO large (filling) SELECT filling FROM large")
+		}
+		d.run(t, 0, "drain", "--undo", "small")
+		d.run(t, 0, "drain", "large")
+
+		expectFull := func(operation, says string) {
+			t.Helper()
+			if state, description := d.ended(t, operation); state != "failed" || !strings.Contains(description, "disk") ||
+				!strings.Contains(description, says) {
+				t.Errorf("the operation %s: %s", state, description)
+			}
+			exec(t, db, "CALL add_item()")
+			b, _ := neighbour.bound(t, nil)
+			b.unbind(t).Expect(t, http.StatusOK)
+			expectTenants(t, d.admin, 1, 0)
+		}
+		disk.Fill(t, 8)
+		operation, _, _ := strings.Cut(d.run(t, 0, "move", i.id, "small").Stdout, " ")
+		expectFull(operation, "stays where it was")
+		copied := p.ownInstance(t, "shared-small")
+		expectFull(copied.clone(t, i.id, nil).Expect(t, http.StatusAccepted).String("operation"), "create it again")
+		copied.remove(t)
+
+		disk.Free(t)
+		operation, _, _ = strings.Cut(d.run(t, 0, "move", i.id, "small").Stdout, " ")
+		if state, says := d.ended(t, operation); state != "succeeded" {
+			t.Errorf("the move to a server with room %s: %s", state, says)
+		}
 	})
 }

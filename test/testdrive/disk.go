@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"syscall"
 	"testing"
 )
@@ -62,12 +61,7 @@ func MountDisk(t testing.TB, dir string, mebibytes int) *Disk {
 // Start is like the function Start, for a broker that sees the disk.
 func (d *Disk) Start(t testing.TB, env map[string]string) *Broker {
 	t.Helper()
-	enter := []string{"nsenter", "--target", strconv.Itoa(d.owner.Process.Pid), "--mount"}
-	if uid, gid := os.Geteuid(), os.Getegid(); uid != 0 {
-		enter = append(enter, "--user", "--preserve-credentials", "unshare", "--user",
-			"--map-user="+strconv.Itoa(uid), "--map-group="+strconv.Itoa(gid)) // themselves again
-	}
-	return started(t, launch(t, env, append(enter, binaryFor(t, env), "serve")...))
+	return started(t, launch(t, env, append(d.enter(), binaryFor(t, env), "serve")...))
 }
 
 // Path is the path by which the test can open a file of the disk.

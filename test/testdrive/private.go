@@ -1,6 +1,7 @@
 package testdrive
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -28,26 +29,47 @@ const privateID = "private"
 // no open file.
 func privateIn(t testing.TB, dir, flavour string, supervise bool, settings ...string) servers.MySQL {
 	t.Helper()
-	common, err := servers.Settings(flavour)
-	if err != nil {
-		t.Fatal(err)
+	l, e, err := launchPrivate(t.Context(), privateConfig(t, dir, flavour), flavour, supervise, settings...)
+	if l != nil {
+		t.Cleanup(func() { killAll(t, l) })
 	}
-	low, high := PortRange(t)
-	l, err := launchers.OpenHere(map[string]string{"LAUNCHER_DIR": dir, "LAUNCHER_MYSQLD": binaryOf(t, flavour).Path,
-		"LAUNCHER_PORTS": fmt.Sprintf("%d-%d", low, high), "LAUNCHER_SPARES": "0"},
-		launcher.Options{Supervise: supervise, UnlimitedMemory: true, Settings: append(common, settings...)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { killAll(t, l) })
-	const user, password = "root_of_test", "a-private-password"
-	e, err := l.Launch(t.Context(), launcher.Spec{ID: privateID, MemoryMB: 256, StorageMB: 256, AdminUser: user,
-		AdminPassword: password}, func(string) {})
 	if err != nil {
 		t.Fatalf("start a private server: %v", err)
 	}
+	return private(t, flavour, e)
+}
+
+// privateConfig is the configuration of a private server's launcher.
+func privateConfig(t testing.TB, dir, flavour string) map[string]string {
+	t.Helper()
+	low, high := PortRange(t)
+	return map[string]string{"LAUNCHER_DIR": dir, "LAUNCHER_MYSQLD": binaryOf(t, flavour).Path,
+		"LAUNCHER_PORTS": fmt.Sprintf("%d-%d", low, high), "LAUNCHER_SPARES": "0"}
+}
+
+const privateUser, privatePassword = "root_of_test", "a-private-password"
+
+func launchPrivate(ctx context.Context, config map[string]string, flavour string, supervise bool,
+	settings ...string) (launcher.Stopper, launcher.Endpoint, error) {
+	common, err := servers.Settings(flavour)
+	if err != nil {
+		return nil, launcher.Endpoint{}, err
+	}
+	l, err := launchers.OpenHere(config,
+		launcher.Options{Supervise: supervise, UnlimitedMemory: true, Settings: append(common, settings...)})
+	if err != nil {
+		return nil, launcher.Endpoint{}, err
+	}
+	e, err := l.Launch(ctx, launcher.Spec{ID: privateID, MemoryMB: 256, StorageMB: 256, AdminUser: privateUser,
+		AdminPassword: privatePassword}, func(string) {})
+	return l, e, err
+}
+
+// private describes a private server, with an account for a broker.
+func private(t testing.TB, flavour string, e launcher.Endpoint) servers.MySQL {
+	t.Helper()
 	server, err := servers.WithBrokerAccount(t.Context(), servers.MySQL{Flavour: flavour, Host: e.Host, Port: e.Port,
-		User: user, Password: password, CA: string(e.CACertificate)})
+		User: privateUser, Password: privatePassword, CA: string(e.CACertificate)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,26 +3,20 @@ package process
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
-	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
 	"golang.org/x/sys/unix"
 
+	"mysql-broker/provisioner/launcher/mysqlgroup"
 	"mysql-broker/provisioner/periodic"
 )
 
 // groupInterval is how often groups are looked at.
 const groupInterval = time.Second
 
-// keepGroups looks after the groups until the context ends. What decides which member is the primary, and which ones
-// belong to the group, is the group itself. The launcher lets members join that are in no group, replaces those that
-// lost their data, and begins the group again if none is left.
+// keepGroups looks after the groups until the context ends: see the package mysqlgroup.
 func (l *Launcher) keepGroups(ctx context.Context) {
 	var working sync.WaitGroup
 	defer working.Wait()
@@ -83,104 +77,53 @@ func (l *Launcher) assemble(ctx context.Context, sd serverDir, st state) (all []
 	if st.inGalera() {
 		return all, l.assembleGalera(ctx, sd, st, all)
 	}
-	out := 0
-	var silent []error
-	for _, m := range all {
-		switch {
-		case m.out():
-			out++
-		case m.err != nil:
-			silent = append(silent, m.err)
-		}
+	due, err := mysqlgroup.Decide(looks(all), l.groupOf(st).Addresses, st.Phase == phaseReady)
+	if err != nil {
+		return all, err
 	}
-	switch {
-	case countOnline(all) > 0:
-		return all, l.complete(ctx, sd, st, all)
-	case out == len(all):
+	if due.Begin {
 		return all, l.beginGroup(ctx, all)
-	case out+len(silent) == len(all):
-		return all, fmt.Errorf("no member is in a group, and only with all of them it can be told which one has every "+
-			"transaction: %w", errors.Join(silent...))
 	}
-	return all, nil // a member is joining, or about to find out that it has no majority
-}
-
-// complete has the members join that are in no group, although others are.
-func (l *Launcher) complete(ctx context.Context, sd serverDir, st state, all []memberLook) error {
 	var errs []error
-	// One after the other: MySQL 9.7 may stop to commit if a member joins while another one recovers.
-	joining := slices.ContainsFunc(all, func(m memberLook) bool { return m.state == "RECOVERING" })
-	for n, m := range all {
-		switch {
-		case m.missing && st.Phase == phaseReady:
-			errs = append(errs, l.onLocked(m.dir, func() error { return l.replaceMember(ctx, sd, st, n+1) }))
-		case m.out():
-			if !joining && !knows(all, st.Group.Ports[n]) {
-				joining = true
-				errs = append(errs, l.join(ctx, m.dir))
-			}
-		case m.online() && m.offline: // since it was cut off
-			errs = append(errs, l.onMember(ctx, m.dir, func(c memberConn) error {
-				return c.exec("SET GLOBAL offline_mode=OFF")
-			}))
-		}
+	for _, n := range due.Replace {
+		errs = append(errs, l.onLocked(all[n].dir, func() error { return l.replaceMember(ctx, sd, st, n+1) }))
 	}
-	return errors.Join(errs...)
+	for _, n := range due.LetIn {
+		errs = append(errs, l.onMember(ctx, all[n].dir, func(c memberConn) error {
+			return mysqlgroup.LetIn(c.ctx, c.conn)
+		}))
+	}
+	if due.Join >= 0 {
+		errs = append(errs, l.join(ctx, all[due.Join].dir))
+	}
+	return all, errors.Join(errs...)
 }
 
-// knows reports whether a member that is online still knows one with that port, which was killed and cannot join yet.
-func knows(all []memberLook, port int) bool {
-	return slices.ContainsFunc(all, func(m memberLook) bool {
-		return m.online() && slices.Contains(strings.Split(m.ports, ","), strconv.Itoa(port))
-	})
-}
-
-// join lets a member join its group. If the server hangs meanwhile, it is killed, and then started again. A broker that
-// died in beginGroup has left the member set to begin a group, which would be a second one.
+// join lets a member join its group. If the server hangs meanwhile, it is killed, and then started again.
 func (l *Launcher) join(ctx context.Context, m serverDir) error {
 	l.cfg.Logger.Info("a member joins its group", "server", m.id)
-	err := l.onMember(ctx, m, func(c memberConn) error {
-		return c.exec("STOP GROUP_REPLICATION", "SET GLOBAL group_replication_bootstrap_group=OFF",
-			"START GROUP_REPLICATION")
-	})
-	hung, isError := errors.AsType[*mysql.MySQLError](err)
-	if isError && hung.Number == errStarting || errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+	err := l.onMember(ctx, m, func(c memberConn) error { return mysqlgroup.Join(c.ctx, c.conn) })
+	if mysqlgroup.Hung(ctx, err) {
 		return errors.Join(err, l.stopIfRunning(ctx, m, (*server).kill))
 	}
 	return err
 }
 
-// errStarting is the number of the error "Another instance of START/STOP GROUP_REPLICATION command is executing".
-const errStarting = 3663
-
-// beginGroup begins the group with the member that has all transactions of all members. A transaction that was
-// acknowledged is on the disk of the member that was the primary then.
+// beginGroup begins the group with the member that has all transactions of all members.
 func (l *Launcher) beginGroup(ctx context.Context, all []memberLook) error {
 	for _, first := range all {
-		has := true
-		err := l.onMember(ctx, first.dir, func(c memberConn) error {
-			for _, other := range all {
-				var subset bool
-				if err := c.conn.QueryRowContext(c.ctx, "SELECT GTID_SUBSET(?, ?)", other.executed,
-					first.executed).Scan(&subset); err != nil {
-					return err
-				}
-				has = has && subset
-			}
-			if !has {
-				return nil
+		var has bool
+		if err := l.onMember(ctx, first.dir, func(c memberConn) (err error) {
+			if has, err = mysqlgroup.HasAll(c.ctx, c.conn, first.Look, looks(all)); err != nil || !has {
+				return err
 			}
 			l.cfg.Logger.Info("a group is begun", "server", first.dir.id)
-			begin := c.exec("STOP GROUP_REPLICATION", "SET GLOBAL group_replication_bootstrap_group=ON",
-				"START GROUP_REPLICATION")
-			return errors.Join(begin, c.exec("SET GLOBAL group_replication_bootstrap_group=OFF",
-				"SET GLOBAL offline_mode=OFF"))
-		})
-		if has || err != nil {
+			return mysqlgroup.Begin(c.ctx, c.conn)
+		}); err != nil || has {
 			return err
 		}
 	}
-	return errors.New("no member has the transactions of all others: an operator has to choose one")
+	return mysqlgroup.ErrNoneHasAll
 }
 
 // replaceMember starts a member that has lost its data from an empty directory. It gets the data from the others. The

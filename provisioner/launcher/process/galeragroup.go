@@ -16,11 +16,11 @@ func (l *Launcher) assembleGalera(ctx context.Context, sd serverDir, st state, a
 	cut, down, starting := 0, 0, 0
 	for _, m := range all {
 		switch {
-		case m.missing || m.down:
+		case m.Missing || m.down:
 			down++
-		case m.err == nil && m.state == galeraAlone:
+		case m.Err == nil && m.State == galeraAlone:
 			cut++
-		case m.state == "RECOVERING": // it begins the group, or ends because it finds none
+		case m.State == "RECOVERING": // it begins the group, or ends because it finds none
 			starting++
 		}
 	}
@@ -54,13 +54,13 @@ func (l *Launcher) endMember(ctx context.Context, m serverDir) error {
 // endIfStuck ends a member of a group that has a majority if the member has not joined it for a minute, and is not at
 // work: a server may hang after it has got no data.
 func (l *Launcher) endIfStuck(ctx context.Context, m memberLook) error {
-	if m.missing || m.down || m.online() || m.state == "" {
+	if m.Missing || m.down || m.Online() || m.State == "" {
 		l.behind.Delete(m.dir.id)
 		return nil
 	}
 	since, _ := l.behind.LoadOrStore(m.dir.id, time.Now())
 	if time.Since(since.(time.Time)) < startsAlone ||
-		m.state != galeraAlone && time.Since(filesOf(m.dir.dir).changed) < startsAlone {
+		m.State != galeraAlone && time.Since(filesOf(m.dir.dir).changed) < startsAlone {
 		return nil
 	}
 	return l.endMember(ctx, m.dir)
@@ -72,11 +72,11 @@ func (l *Launcher) completeGalera(ctx context.Context, sd serverDir, st state, a
 	var errs []error
 	for n, m := range all {
 		errs = append(errs, l.endIfStuck(ctx, m))
-		if !m.missing && !m.down {
+		if !m.Missing && !m.down {
 			continue
 		}
 		errs = append(errs, l.onLocked(m.dir, func() error {
-			if m.missing && st.Phase == phaseReady {
+			if m.Missing && st.Phase == phaseReady {
 				return l.replaceMember(ctx, sd, st, n+1)
 			}
 			return l.startMember(ctx, m.dir)
@@ -117,9 +117,9 @@ func (l *Launcher) startMember(ctx context.Context, m serverDir, options ...stri
 func (l *Launcher) beginGalera(ctx context.Context, sd serverDir, st state, all []memberLook) error {
 	first, at := -1, position{seqno: -1}
 	for n, m := range all {
-		if m.missing && st.Phase == phaseReady {
+		if m.Missing && st.Phase == phaseReady {
 			return fmt.Errorf("no member runs, and only with all of them it can be told which one has every transaction: %w",
-				m.err)
+				m.Err)
 		}
 		own, err := m.dir.loadState()
 		if err != nil {

@@ -18,20 +18,20 @@ const galeraAlone = "ALONE"
 func (l *Launcher) lookAtGalera(ctx context.Context, look *memberLook) {
 	s, err := searchProcesses(look.dir, l.owner)
 	if err != nil {
-		look.err = err
+		look.Err = err
 		return
 	}
 	if s == nil {
-		look.down, look.err = true, fmt.Errorf("server %s: it does not run", look.dir.id)
+		look.down, look.Err = true, fmt.Errorf("server %s: it does not run", look.dir.id)
 		return
 	}
 	s.close()
 	if _, err := os.Lstat(filepath.Join(look.dir.dataDir(), socketName)); errors.Is(err, fs.ErrNotExist) {
-		look.state = "RECOVERING"
+		look.State = "RECOVERING"
 		return
 	}
 	status := map[string]string{}
-	look.err = l.onMember(ctx, look.dir, func(c memberConn) error {
+	look.Err = l.onMember(ctx, look.dir, func(c memberConn) error {
 		rows, err := c.conn.QueryContext(c.ctx, `SHOW GLOBAL STATUS WHERE Variable_name IN
 			('wsrep_ready', 'wsrep_local_state', 'wsrep_cluster_status', 'wsrep_local_recv_queue', 'wsrep_last_committed')`)
 		if err != nil {
@@ -47,20 +47,20 @@ func (l *Launcher) lookAtGalera(ctx context.Context, look *memberLook) {
 		}
 		return rows.Err()
 	})
-	if look.err != nil {
+	if look.Err != nil {
 		return
 	}
-	look.queue, _ = strconv.Atoi(status["wsrep_local_recv_queue"])
-	look.executed = status["wsrep_last_committed"]
-	look.majority = status["wsrep_cluster_status"] == "Primary"
+	look.Queue, _ = strconv.Atoi(status["wsrep_local_recv_queue"])
+	look.Executed = status["wsrep_last_committed"]
+	look.Majority = status["wsrep_cluster_status"] == "Primary"
 	// It has all data: it is synchronized, or gives its data to another member.
 	complete := slices.Contains([]string{"2", "4"}, status["wsrep_local_state"])
 	switch {
-	case look.majority && status["wsrep_ready"] == "ON" && complete:
-		look.state, look.primary = "ONLINE", true
-	case look.majority:
-		look.state = "RECOVERING"
+	case look.Majority && status["wsrep_ready"] == "ON" && complete:
+		look.State, look.Primary = "ONLINE", true
+	case look.Majority:
+		look.State = "RECOVERING"
 	default:
-		look.state = galeraAlone
+		look.State = galeraAlone
 	}
 }

@@ -216,7 +216,7 @@ func (l *Launcher) awaitMembers(ctx context.Context, sd serverDir, st state, lim
 			return all, nil
 		}
 		for _, m := range all {
-			if m.err != nil && !m.missing && st.Phase == phaseReady {
+			if m.Err != nil && !m.Missing && st.Phase == phaseReady {
 				if s, err := l.keepRunning(limited, m.dir); err == nil { // what is wrong shows at the next look
 					s.close()
 				}

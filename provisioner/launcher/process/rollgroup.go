@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"mysql-broker/provisioner/fault"
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/mysqlgroup"
 )
-
-// switchTime is how long transactions on the primary may take to end before another member becomes the primary.
-const switchTime = 5 * time.Second
 
 // rolling is a change for which members of a group have to be restarted.
 type rolling struct {
@@ -44,13 +41,13 @@ func (l *Launcher) roll(ctx context.Context, sd serverDir, st state, r rolling, 
 			if len(due) == 0 {
 				return allOnline(all)
 			}
-			next = nextToRestart(all, due)
-			return othersOnline(all, next)
+			next = mysqlgroup.NextToRestart(looks(all), due)
+			return mysqlgroup.OthersOnline(looks(all), next)
 		})
 		if err != nil {
 			return fmt.Errorf("wait until the other members are online: %w", err)
 		}
-		primary := slices.IndexFunc(all, func(m memberLook) bool { return m.online() && m.primary })
+		primary := mysqlgroup.Primary(looks(all))
 		if before < 0 {
 			before = primary
 		}
@@ -71,7 +68,7 @@ func (l *Launcher) roll(ctx context.Context, sd serverDir, st state, r rolling, 
 			}
 		}
 		if next == primary && r.switches && !st.inGalera() {
-			if err := l.switchPrimary(ctx, all, other(all, next)); err != nil {
+			if err := l.switchPrimary(ctx, all, mysqlgroup.Other(looks(all), next)); err != nil {
 				return err
 			}
 		}
@@ -100,55 +97,21 @@ func dueMembers(sd serverDir, st state, r rolling) (due []int, err error) {
 	return due, nil
 }
 
-// nextToRestart prefers a member that is not online, and then those that are not the primary.
-func nextToRestart(all []memberLook, due []int) int {
-	for _, n := range due {
-		if !all[n].online() {
-			return n
-		}
-	}
-	for _, n := range due {
-		if !all[n].primary {
-			return n
-		}
-	}
-	return due[0]
-}
-
-// othersOnline reports whether a group does without a member.
-func othersOnline(all []memberLook, without int) bool {
-	for n, m := range all {
-		if n != without && !m.online() {
-			return false
-		}
-	}
-	return true
-}
-
-func other(all []memberLook, than int) int {
-	return slices.IndexFunc(all, func(m memberLook) bool { return m.online() && m.dir != all[than].dir })
-}
-
 // switchPrimary makes another member the primary, and ends the sessions of applications on the former one, which could
 // only read.
-// https://dev.mysql.com/doc/refman/8.4/en/group-replication-functions-for-new-primary.html
 func (l *Launcher) switchPrimary(ctx context.Context, all []memberLook, to int) error {
 	l.cfg.Logger.Info("a member becomes the primary of its group", "server", all[to].dir.id)
-	err := l.onMember(ctx, all[to].dir, func(c memberConn) error {
-		var answer string
-		return c.conn.QueryRowContext(c.ctx, "SELECT group_replication_set_as_primary(@@GLOBAL.server_uuid, ?)",
-			int(switchTime.Seconds())).Scan(&answer)
-	})
+	err := l.onMember(ctx, all[to].dir, func(c memberConn) error { return mysqlgroup.MakePrimary(c.ctx, c.conn) })
 	if err != nil {
 		return fmt.Errorf("make another member the primary: %w", err)
 	}
 	fault.Point("roll", "primary switched")
 	for n, m := range all {
-		if n == to || !m.primary {
+		if n == to || !m.Primary {
 			continue
 		}
 		if err := l.onMember(ctx, m.dir, func(c memberConn) error {
-			return c.exec("SET GLOBAL offline_mode=ON", "SET GLOBAL offline_mode=OFF")
+			return mysqlgroup.EndSessions(c.ctx, c.conn)
 		}); err != nil {
 			return fmt.Errorf("end the sessions on the former primary: %w", err)
 		}
@@ -158,7 +121,7 @@ func (l *Launcher) switchPrimary(ctx context.Context, all []memberLook, to int) 
 
 // leave has a member leave its group, so that the others need not find out that it is gone.
 func (l *Launcher) leave(ctx context.Context, m serverDir) error {
-	return l.onMember(ctx, m, func(c memberConn) error { return c.exec("STOP GROUP_REPLICATION") })
+	return l.onMember(ctx, m, func(c memberConn) error { return mysqlgroup.Leave(c.ctx, c.conn) })
 }
 
 // restartMember stops a member, changes what is recorded of it, and returns when it is up.

@@ -66,10 +66,10 @@ func (l *Launcher) shown(st state, all []memberLook) []launcher.Member {
 		shown[n] = launcher.Member{State: launcher.MemberMissing,
 			Address: net.JoinHostPort(cmp.Or(st.Host, l.cfg.Host), strconv.Itoa(st.Group.Ports[n]))}
 		switch {
-		case m.online():
-			shown[n].State, shown[n].Primary, shown[n].Queue = launcher.MemberOnline, m.primary, m.queue
-		case m.state == "RECOVERING":
-			shown[n].State, shown[n].Queue = launcher.MemberRecovering, m.queue
+		case m.Online():
+			shown[n].State, shown[n].Primary, shown[n].Queue = launcher.MemberOnline, m.Primary, m.Queue
+		case m.State == "RECOVERING":
+			shown[n].State, shown[n].Queue = launcher.MemberRecovering, m.Queue
 		}
 	}
 	return shown

@@ -29,7 +29,7 @@ func (l *Launcher) suspendMembers(ctx context.Context, sd serverDir, st *state) 
 }
 
 func rank(m memberLook) int {
-	if m.primary {
+	if m.Primary {
 		return 1
 	}
 	return 0

@@ -71,7 +71,7 @@ func (l *Launcher) revertGroup(ctx context.Context, sd serverDir, st state,
 	}
 	for {
 		all, err := l.awaitMembers(ctx, sd, st, l.startTimeout, func(all []memberLook) bool {
-			return slices.ContainsFunc(all, func(m memberLook) bool { return m.online() && m.primary })
+			return slices.ContainsFunc(all, func(m memberLook) bool { return m.Online() && m.Primary })
 		})
 		if err != nil {
 			return end(err)
@@ -112,7 +112,7 @@ func (l *Launcher) newerMember(sd serverDir, st *state, all []memberLook) (newer
 			return nil, err
 		}
 		for _, m := range all {
-			if m.missing || m.primary != primary {
+			if m.Missing || m.Primary != primary {
 				continue
 			}
 			own, err := m.dir.loadState()

@@ -1,0 +1,88 @@
+package mysqlgroup_test
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+
+	"mysql-broker/provisioner/launcher/mysqlgroup"
+)
+
+var addresses = []string{"one:3306", "two:3306", "three:3306"}
+
+// What is due depends on what the members say of themselves.
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	type looks = []mysqlgroup.Look
+	online := mysqlgroup.Look{State: "ONLINE", Majority: true, Knows: []string{"one:3306", "two:3306"}, Executed: "a:1-9"}
+	out := mysqlgroup.Look{State: "OFFLINE", Executed: "a:1-8"}
+	left := mysqlgroup.Look{State: "ERROR", Executed: "a:1-8"}
+	recovering := mysqlgroup.Look{State: "RECOVERING", Majority: true}
+	silent := mysqlgroup.Look{Err: errors.New("it does not respond")}
+	missing := mysqlgroup.Look{Err: errors.New("it has no data"), Missing: true}
+	cut := mysqlgroup.Look{State: "ONLINE", Executed: "a:1-9"}
+	shut := online
+	shut.Offline = true
+	alone := online
+	alone.Knows = []string{"one:3306"}
+	for name, test := range map[string]struct {
+		all     looks
+		ready   bool
+		want    mysqlgroup.Due
+		refused bool
+	}{
+		"all are online":           {all: looks{online, online, online}, want: mysqlgroup.Due{Join: -1}},
+		"one is out":               {all: looks{online, online, out}, want: mysqlgroup.Due{Join: 2}},
+		"two are out":              {all: looks{left, alone, out}, want: mysqlgroup.Due{Join: 2}},
+		"the others still know it": {all: looks{online, out, online}, want: mysqlgroup.Due{Join: -1}},
+		"another one joins":        {all: looks{alone, recovering, out}, want: mysqlgroup.Due{Join: -1}},
+		"one refuses applications": {all: looks{online, shut, online},
+			want: mysqlgroup.Due{Join: -1, LetIn: []int{1}}},
+		"one has lost its data": {all: looks{online, online, missing}, ready: true,
+			want: mysqlgroup.Due{Join: -1, Replace: []int{2}}},
+		"one has no data yet":               {all: looks{online, online, missing}, want: mysqlgroup.Due{Join: -1}},
+		"all are out":                       {all: looks{out, left, out}, want: mysqlgroup.Due{Join: -1, Begin: true}},
+		"the last one has no majority":      {all: looks{cut, silent, silent}, want: mysqlgroup.Due{Join: -1}},
+		"two are out, one does not respond": {all: looks{out, silent, out}, want: mysqlgroup.Due{Join: -1}, refused: true},
+	} {
+		got, err := mysqlgroup.Decide(test.all, addresses, test.ready)
+		if !reflect.DeepEqual(got, test.want) || test.refused != (err != nil) {
+			t.Errorf("%s: %+v, %v, want %+v", name, got, err, test.want)
+		}
+	}
+}
+
+// A member without data keeps a group from beginning, unless none has any.
+func TestLostData(t *testing.T) {
+	t.Parallel()
+	has, empty := mysqlgroup.Look{Executed: "a:1-9"}, mysqlgroup.Look{}
+	for _, all := range [][]mysqlgroup.Look{{has, has, has}, {empty, empty, empty}} {
+		if err := mysqlgroup.LostData(all); err != nil {
+			t.Errorf("%v: %v", all, err)
+		}
+	}
+	if mysqlgroup.LostData([]mysqlgroup.Look{has, empty, has}) == nil {
+		t.Error("a group in which a member has lost its data may begin")
+	}
+}
+
+// A member that is not online is restarted first, and the primary last.
+func TestNextToRestart(t *testing.T) {
+	t.Parallel()
+	online := mysqlgroup.Look{State: "ONLINE", Majority: true}
+	primary := online
+	primary.Primary = true
+	for _, test := range []struct {
+		all  []mysqlgroup.Look
+		due  []int
+		want int
+	}{
+		{[]mysqlgroup.Look{primary, online, online}, []int{0, 1, 2}, 1},
+		{[]mysqlgroup.Look{primary, online, {}}, []int{0, 1, 2}, 2},
+		{[]mysqlgroup.Look{primary, online, online}, []int{0}, 0},
+	} {
+		if got := mysqlgroup.NextToRestart(test.all, test.due); got != test.want {
+			t.Errorf("%v of %v: %d, want %d", test.due, test.all, got, test.want)
+		}
+	}
+}

@@ -1,8 +1,8 @@
 #!/bin/bash
 # Installs missing Debian or Ubuntu packages for one of four purposes:
 #   run         PostgreSQL and a MySQL or MariaDB server
-#   test        those of run, a C compiler for the race detector, faketime, a browser, a dump program, bash-completion,
-#               drivers of six languages for docs/connect.md, and checkers for the files in deploy
+#   test        those of run, HAProxy, a C compiler for the race detector, faketime, a browser, a dump program,
+#               bash-completion, drivers of six languages for docs/connect.md, and checkers for the files in deploy
 #   mysql97     those that test/debian-tree/build.sh needs
 #   kubernetes  those of run, and those that a Kubernetes node runs (test/kubernetes/node)
 # It starts, restarts and configures no service of the system: it installs programs only, and no PostgreSQL cluster.
@@ -57,6 +57,7 @@ missing_packages() {
   if [ "$purpose" = test ]; then
     have gcc || echo gcc
     [ -e /usr/lib/galera/libgalera_smm.so ] || echo galera-4 # clusters of MariaDB
+    have haproxy || echo haproxy # in front of clusters
     have faketime || echo faketime # a PostgreSQL whose clock jumps
     have promtool || echo prometheus # checks the alerts
     [ -e /usr/include/stdlib.h ] || echo libc6-dev
@@ -146,4 +147,6 @@ if [ "$purpose" = test ] && [ -z "$(mariadb_java)" ]; then
   install_mariadb_java
 fi
 # It must not start at the next boot either.
-case $missing in *prometheus*) update-rc.d prometheus disable ;; esac
+for service in haproxy prometheus; do
+  case $missing in *"$service"*) update-rc.d "$service" disable ;; esac
+done

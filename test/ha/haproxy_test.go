@@ -1,0 +1,203 @@
+package ha
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"mysql-broker/test/audit"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// HAProxy, as deploy/haproxy sets it up, leads applications to the primary of a cluster. First the broker knows the
+// nodes, then only the address of the proxy.
+func TestHAProxy(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		c := testdrive.StartCluster(t, s.Flavour)
+		port := startHAProxy(t, c)
+		env := testdrive.Environment(t, c.Nodes[0].MySQL)
+		for _, known := range []string{"all nodes", "the proxy alone"} {
+			w := newProxiedWorld(t, c, env, port, known == "all nodes")
+			instance, kept := uuid.NewString(), uuid.NewString()
+			if err := w.provision(instance); err != nil {
+				t.Fatal(err)
+			}
+			app, err := w.bind(instance, kept)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if app.Port != port {
+				t.Fatalf("credentials have port %d instead of the proxy's, %d", app.Port, port)
+			}
+			w.endsSessions(t, instance, "before a failover")
+			took := w.failsOver(t, app)
+			t.Logf("the broker knows %s: writable through HAProxy after %.1f s", known, took.Seconds())
+			w.endsSessions(t, instance, "after a failover")
+			if err := w.unbind(instance, kept); err != nil {
+				t.Error(err)
+			}
+			if err := w.deprovision(instance, w.small); err != nil {
+				t.Error(err)
+			}
+			for _, b := range w.brokers {
+				b.Kill(t)
+			}
+		}
+	})
+}
+
+// startHAProxy starts HAProxy before a cluster, and returns its port.
+func startHAProxy(t *testing.T, c *testdrive.Cluster) (port int) {
+	t.Helper()
+	dir := t.TempDir()
+	port = testdrive.FreePort(t)
+	replace := []string{"bind :3306", fmt.Sprint("bind 127.0.0.1:", port), "/etc/haproxy/", dir + "/"}
+	for n, node := range c.Nodes {
+		replace = append(replace, fmt.Sprintf(" node-%d:3306", n+1), " "+node.Address())
+	}
+	for _, name := range []string{"haproxy.cfg", "writable.sh"} {
+		text, err := os.ReadFile(filepath.Join(testdrive.Root(), "deploy", "haproxy", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		edited := strings.NewReplacer(replace...).Replace(string(text))
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(edited), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, content := range map[string]string{"mysql-ca.pem": c.Nodes[0].CA, "check.cnf": "[client]\n" +
+		"user=haproxy_check\npassword=a-password-of-checks\nssl-ca=" + dir + "/mysql-ca.pem\nssl-verify-server-cert\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Nodes[c.Primary(t)].Exec(t,
+		"CREATE USER haproxy_check@'%' IDENTIFIED BY 'a-password-of-checks' REQUIRE SSL"); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("/usr/sbin/haproxy", "-db", "-f", filepath.Join(dir, "haproxy.cfg"))
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+		log.Close()
+		if text, err := os.ReadFile(log.Name()); t.Failed() && err == nil {
+			t.Logf("HAProxy: %s", text)
+		}
+	})
+	admin := c.Nodes[0].MySQL
+	admin.Port = port
+	db, err := admin.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	testdrive.Eventually(t, patience, "HAProxy leads to a node", func() bool { return db.PingContext(t.Context()) == nil })
+	return port
+}
+
+// proxiedWorld is a platform whose applications reach a cluster through HAProxy.
+type proxiedWorld struct {
+	*platform
+	cluster *testdrive.Cluster
+}
+
+func newProxiedWorld(t *testing.T, c *testdrive.Cluster, env map[string]string, port int, nodesKnown bool) *proxiedWorld {
+	t.Helper()
+	server := map[string]any{"name": "shared-1", "ca_certificate": c.Nodes[0].CA, "uri": c.URI(), "host": "127.0.0.1",
+		"port": port}
+	if !nodesKnown {
+		server["uri"] = strings.Replace(c.URI(), strings.Join(c.Addresses(), ","), fmt.Sprint("127.0.0.1:", port), 1)
+	}
+	described, err := json.Marshal([]map[string]any{server})
+	if err != nil {
+		t.Fatal(err)
+	}
+	env["MYSQL_SERVERS"] = string(described)
+	return &proxiedWorld{newPlatform(t, testdrive.Start(t, env)), c}
+}
+
+// endsSessions opens a session of an account through the proxy, and unbinds it.
+func (w *proxiedWorld) endsSessions(t *testing.T, instance, when string) {
+	t.Helper()
+	binding := uuid.NewString()
+	c, err := w.bind(instance, binding)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := c.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var session *sql.Conn
+	testdrive.Eventually(t, patience, "a session through HAProxy", func() bool {
+		session, err = db.Conn(t.Context())
+		return err == nil
+	})
+	defer session.Close()
+	if err := w.unbind(instance, binding); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := session.ExecContext(context.Background(), "SELECT 1"); err == nil {
+		t.Errorf("%s: a session through HAProxy works after its account was ended", when)
+	}
+	if err := db.Ping(); err == nil {
+		t.Errorf("%s: an account that was ended can log in through HAProxy", when)
+	}
+}
+
+// failsOver kills the primary while an application writes and the platform makes and ends bindings. It returns when the
+// application can write again. Both go on in time.
+func (w *proxiedWorld) failsOver(t *testing.T, app audit.Credentials) time.Duration {
+	t.Helper()
+	note := uuid.NewString()
+	if err := persist(t.Context(), func() error { return write(t.Context(), app, note) }); err != nil {
+		t.Fatal(err)
+	}
+	end := w.load(t, 1)
+	w.awaitDone(t, 6)
+	old := w.cluster.Primary(t)
+	w.cluster.Nodes[old].Kill(t)
+	killed, done := time.Now(), w.done.Load()
+	var took time.Duration
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		if err := persist(t.Context(), func() error { return write(t.Context(), app, uuid.NewString()) }); err != nil {
+			t.Errorf("the application writes no more: %v", err)
+		}
+		took = time.Since(killed)
+	})
+	testdrive.Eventually(t, patience, "operations go on", func() bool { return w.done.Load() >= done+4 || t.Failed() })
+	if operations := time.Since(killed); operations > failoverTime {
+		t.Errorf("operations went on only after %v", operations)
+	}
+	writing.Wait()
+	if took > failoverTime {
+		t.Errorf("the application could write only after %v", took)
+	}
+	end()
+	w.cluster.Start(t, old, false)
+	w.cluster.AwaitComplete(t)
+	w.expectOnly503(t)
+	return took
+}

@@ -70,6 +70,8 @@ chaos: ## kill, pause and fail brokers and servers at every point and at random,
 ha: ## kill primaries of PostgreSQL, Galera and Group Replication again and again, and print how long failovers take
 	@deploy/dev/install-packages.sh test
 	HA=long MYSQLD='$(MYSQLD)' go run ./test/servers/with-servers go test -count=1 -timeout 90m -v ./test/ha
+	HA=long MYSQLD='$(MYSQLD)' go run ./test/servers/with-servers go test -count=1 -timeout 90m -v \
+		-run TestPrimaryKills ./test/chaos
 
 soak: ## keep brokers busy for SOAK (15m) on every installed mysqld, and watch their memory, goroutines and connections
 	@deploy/dev/install-packages.sh test

@@ -60,7 +60,7 @@ func (c Credentials) Open() (*sql.DB, error) {
 
 // Write puts a note into the binding's database, which Check then looks for.
 func Write(ctx context.Context, c Credentials, note string) error {
-	return execute(ctx, c, "CREATE TABLE note (text varchar(100))", "INSERT INTO note VALUES ('"+note+"')")
+	return execute(ctx, c, "CREATE TABLE note (text varchar(100) PRIMARY KEY)", "INSERT INTO note VALUES ('"+note+"')")
 }
 
 // Change replaces the note in the binding's database.

@@ -171,7 +171,7 @@ func (w *world) prepareUnrequested(t *testing.T, f workflow) target {
 	}
 	if err == nil {
 		x.instance.Note = uuid.NewString()
-		err = audit.Write(t.Context(), x.binding.Credentials, x.instance.Note)
+		err = writeNote(t.Context(), x.binding.Credentials, x.instance.Note)
 	}
 	if err == nil && f.view {
 		err = defineView(t.Context(), x.binding.Credentials)
@@ -208,7 +208,6 @@ func (w *world) endTime(t *testing.T, x target) error {
 // rotate has an operator replace the password, and fetches the new one.
 func (w *world) rotate(t *testing.T, x *target, d *death) error {
 	t.Helper()
-	leaked := x.binding.Credentials
 	ended := make(chan testdrive.Output, 1)
 	go func() { ended <- testdrive.Run(t, w.env, "rotate-bindings", "--instance", x.instance.ID, "--apply") }()
 	var out testdrive.Output
@@ -224,6 +223,12 @@ func (w *world) rotate(t *testing.T, x *target, d *death) error {
 	if strings.Count(out.Stdout, "changed") != 2 {
 		return fmt.Errorf("rotate-bindings says: %s %s", out.Stdout, out.Stderr)
 	}
+	return w.learnOfRotation(t, x)
+}
+
+// learnOfRotation fetches the new passwords, and expects that the old one works no more.
+func (w *world) learnOfRotation(t *testing.T, x *target) error {
+	leaked := x.binding.Credentials
 	for _, b := range []*audit.Binding{&x.binding, &x.before} {
 		r, err := w.survivor().Send("GET", bindingPath(x.instance.ID, b.ID), nil, nil)
 		if err != nil {

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/google/uuid"
 
 	"mysql-broker/test/audit"
@@ -138,7 +140,7 @@ func (w *world) prepare(ctx context.Context, f workflow, host audit.Instance) (t
 		return x, err
 	}
 	x.instance.Note = uuid.NewString()
-	if err := audit.Write(ctx, x.binding.Credentials, x.instance.Note); err != nil {
+	if err := writeNote(ctx, x.binding.Credentials, x.instance.Note); err != nil {
 		return x, err
 	}
 	w.tell(x.instance)
@@ -160,6 +162,18 @@ func (w *world) prepare(ctx context.Context, f workflow, host audit.Instance) (t
 	x.deleted = x.instance.ID
 	x.instance = audit.Instance{ID: uuid.NewString(), PlanID: f.plan.id, Note: x.instance.Note} // which comes back
 	return x, nil
+}
+
+// writeNote is audit.Write. On a node of Galera, an account arrives a moment after it was created on another one.
+func writeNote(ctx context.Context, c audit.Credentials, note string) error {
+	for deadline := time.Now().Add(testdrive.Patience); ; time.Sleep(50 * time.Millisecond) {
+		err := audit.Write(ctx, c, note)
+		refused, isError := errors.AsType[*mysql.MySQLError](err)
+		denied := isError && (refused.Number == 1044 || refused.Number == 1045)
+		if !denied || time.Now().After(deadline) {
+			return err
+		}
+	}
 }
 
 // makePredecessor creates a binding with parameters that its successor inherits.

@@ -2,6 +2,7 @@ package ha
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"slices"
 	"sync"
@@ -32,9 +33,6 @@ func TestCluster(t *testing.T) {
 		t.Logf("%s: operations went on after %v; median %v, worst %v; %d requests", s.Flavour, took, took[len(took)/2],
 			took[len(took)-1], w.done.Load())
 		w.expectSessionsEnd(t, "after it")
-		if long() {
-			t.Logf("%s: the primary was killed at %d points of operations", s.Flavour, w.killBetweenSteps(t, w.faults))
-		}
 		w.clear(t)
 	})
 }
@@ -44,9 +42,8 @@ func TestCluster(t *testing.T) {
 type clusterWorld struct {
 	*platform
 	*testdrive.Cluster
-	proxy  *testdrive.Proxy
-	env    map[string]string
-	faults *testdrive.Faults
+	proxy *testdrive.Proxy
+	env   map[string]string
 }
 
 func newClusterWorld(t *testing.T, flavour string) *clusterWorld {
@@ -60,7 +57,6 @@ func newClusterWorld(t *testing.T, flavour string) *clusterWorld {
 	}
 	w.env = testdrive.Environment(t, c.Nodes[0].MySQL)
 	w.env["MYSQL_SERVERS"] = string(described)
-	w.faults = testdrive.NewFaults(t, w.env)
 	w.platform = newPlatform(t, testdrive.Start(t, w.env), testdrive.Start(t, w.env))
 	return w
 }
@@ -132,7 +128,11 @@ func (w *clusterWorld) expectSessionsEnd(t *testing.T, when string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	open := w.openOnEach(t, c)
+	open := w.OpenOnEach(t, func(host string, port int) (*sql.DB, error) {
+		at := c
+		at.Host, at.Port = host, port
+		return at.Open()
+	})
 	if err := w.unbind(instance, binding); err != nil {
 		t.Fatal(err)
 	}

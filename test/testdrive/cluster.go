@@ -516,3 +516,24 @@ func (n *Node) signal(t testing.TB, s syscall.Signal) {
 		t.Fatal(err)
 	}
 }
+
+// OpenOnEach opens a session on every node by what connects to one. An account arrives on other nodes a moment after it
+// was made.
+func (c *Cluster) OpenOnEach(t testing.TB, connect func(host string, port int) (*sql.DB, error)) (open []*sql.Conn) {
+	t.Helper()
+	for _, node := range c.Nodes {
+		db, err := connect(node.Host, node.Port)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { db.Close() })
+		Eventually(t, Patience, "the account can log in everywhere", func() bool {
+			conn, err := db.Conn(context.Background())
+			if err == nil {
+				open = append(open, conn)
+			}
+			return err == nil
+		})
+	}
+	return open
+}

@@ -1,0 +1,381 @@
+package chaos
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/test/audit"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+const (
+	// heldAtOnce is how many operations wait at points of theirs when a primary is killed, each in a broker of its own.
+	heldAtOnce = 12
+	// firstWorkflows is how many workflows the short form takes.
+	firstWorkflows = 8
+	// meetingTime is how long operations wait for each other before the primary is killed.
+	meetingTime = 30 * time.Second
+)
+
+// clusterWorld is a world whose shared server is a cluster of three nodes. Applications, and the audit, reach it by a
+// proxy, which the test leads to the primary.
+type clusterWorld struct {
+	*world
+	*testdrive.Cluster
+	proxy   *testdrive.Proxy
+	brokers []*testdrive.Broker // each carries out one operation at a time
+	took    []time.Duration     // from the death of a primary to the end of an operation
+}
+
+// TestPrimaryKills kills the primary of a cluster between every two steps and statements of every workflow that works
+// on it, with sessions of the account on every node. Several operations wait at one point each; then the primary of
+// all of them dies.
+func TestPrimaryKills(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		sum := &tally{flavour: s.Flavour}
+		w := newClusterWorld(t, s.Flavour, sum)
+		workflows := slices.DeleteFunc(workflows(t), func(f workflow) bool {
+			return f.plan.dedicated() && (f.to.name == "" || f.to.dedicated())
+		})
+		w.meet(t, w.points(t, workflows))
+		w.meetUnrequested(t)
+		if n := len(w.took); n > 0 {
+			slices.Sort(w.took)
+			t.Logf("%d operations whose primary was killed: done after median %v, worst %v", n, w.took[n/2], w.took[n-1])
+		}
+		t.Logf("what the cluster went through:\n%s", table([]*tally{sum}))
+	})
+}
+
+// everyPrimary reports whether the primary is killed at every point: in the long form of `make ha`.
+func everyPrimary() bool { return os.Getenv("HA") == "long" }
+
+func newClusterWorld(t *testing.T, flavour string, sum *tally) *clusterWorld {
+	t.Helper()
+	c := testdrive.StartCluster(t, flavour)
+	w := &clusterWorld{Cluster: c, proxy: testdrive.NewProxy(t, c.Nodes[0].Address())}
+	throughProxy := c.Nodes[0].MySQL
+	throughProxy.Port = w.proxy.Port()
+	described, err := json.Marshal([]map[string]any{{"name": "shared-1", "ca_certificate": throughProxy.CA, "uri": c.URI(),
+		"host": throughProxy.Host, "port": throughProxy.Port}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := testdrive.Environment(t, throughProxy)
+	more := retaining(t)
+	more["MYSQL_SERVERS"] = string(described)
+	w.world = newWorldWith(t, throughProxy, sum, env, testdrive.Inspectors(env), more)
+	var ready func()
+	brokers := heldAtOnce
+	if !everyPrimary() {
+		brokers = firstWorkflows
+	}
+	w.brokers, ready = w.victims(t, brokers)
+	ready()
+	return w
+}
+
+// held is an operation that waits at a point of its own until the primary is dead.
+type held struct {
+	workflow
+	end    point // where it waits; nowhere if it is empty
+	target target
+	open   []*sql.Conn // sessions of its account, one on each node
+	tries  int
+
+	mu      sync.Mutex
+	seen    []point
+	arrived chan struct{} // closed when it waits
+	ended   chan struct{} // closed when it is done
+	goOn    chan struct{} // closed when the primary is dead
+}
+
+// pass is what a broker does at a point.
+func (h *held) pass(name string) testdrive.Word {
+	if strings.HasSuffix(name, ": KILL ?") { // whether there are sessions to kill is up to chance
+		return testdrive.GoOn
+	}
+	h.mu.Lock()
+	here := point{name, 1}
+	for _, before := range h.seen {
+		if before.name == name {
+			here.nth++
+		}
+	}
+	h.seen = append(h.seen, here)
+	h.mu.Unlock()
+	if here == h.end {
+		close(h.arrived)
+		<-h.goOn
+	}
+	return testdrive.GoOn
+}
+
+func (h *held) points() []point {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.seen)
+}
+
+func (h *held) waits() bool {
+	select {
+	case <-h.arrived:
+		return true
+	default:
+		return false
+	}
+}
+
+// points lists where operations are to wait: at the points that each passed twice when nothing happened to it. Those of
+// different workflows take turns. The short form takes one of each of the first workflows, by chance.
+func (w *clusterWorld) points(t *testing.T, workflows []workflow) (all []*held) {
+	t.Helper()
+	runs := 2
+	if !everyPrimary() {
+		workflows, runs = workflows[:firstWorkflows], 1
+	}
+	var clean []*held
+	for _, f := range slices.Concat(slices.Repeat([][]workflow{workflows}, runs)...) {
+		clean = append(clean, &held{workflow: f})
+	}
+	for wave := range slices.Chunk(clean, len(w.brokers)) {
+		w.wave(t, wave)
+	}
+	rest := map[int][]point{}
+	for n, f := range workflows {
+		rest[n] = inBoth(clean[n].points(), clean[n+(runs-1)*len(workflows)].points())
+		t.Logf("%s passes %d points", f, len(rest[n]))
+		if !everyPrimary() {
+			rest[n] = []point{rest[n][rand.IntN(len(rest[n]))]}
+		}
+		w.tally.pointsPassed(len(rest[n]))
+	}
+	for len(rest) > 0 {
+		for n, f := range workflows {
+			if len(rest[n]) == 0 {
+				delete(rest, n)
+				continue
+			}
+			all = append(all, &held{workflow: f, end: rest[n][0]})
+			rest[n] = rest[n][1:]
+		}
+	}
+	return all
+}
+
+// meet has every operation wait at its point for the death of the primary. One that another broker carried out, or that
+// did not come to the point, begins again.
+func (w *clusterWorld) meet(t *testing.T, todo []*held) {
+	t.Helper()
+	for len(todo) > 0 {
+		wave := todo[:min(len(w.brokers), len(todo))]
+		todo = todo[len(wave):]
+		w.wave(t, wave)
+		for _, h := range wave {
+			if h.waits() {
+				continue
+			}
+			if h.tries++; h.tries == attempts {
+				t.Errorf("%s: no broker came to %v", h, h.end)
+			} else {
+				todo = append(todo, h)
+			}
+		}
+	}
+}
+
+// wave carries out operations at the same time. When each waits at its point, or has ended, the primary is killed.
+func (w *clusterWorld) wave(t *testing.T, wave []*held) {
+	t.Helper()
+	goOn := make(chan struct{})
+	prepared := w.each(t, wave, func(h *held) (err error) {
+		h.seen, h.goOn, h.arrived, h.ended = nil, goOn, make(chan struct{}), make(chan struct{})
+		h.target, err = w.prepare(t.Context(), h.workflow, audit.Instance{})
+		return err
+	})
+	if !prepared {
+		return
+	}
+	for n, h := range wave {
+		if h.kind == unbind || h.kind == deprovision && h.target.binding.State == audit.Exists {
+			h.open = w.openOnEach(t, h.target.binding.Credentials)
+		}
+		w.watch.order(w.brokers[n], h.pass)
+	}
+	errs := make([]error, len(wave))
+	done := make([]time.Time, len(wave))
+	for n, h := range wave {
+		go func() {
+			defer close(h.ended)
+			errs[n] = w.carryOut(h, w.brokers[n])
+			done[n] = time.Now()
+		}()
+	}
+	waiting := w.awaitMeeting(wave)
+	comeBack := func() {}
+	killed := time.Now()
+	if len(waiting) > 0 {
+		comeBack = w.killPrimary(t)
+	}
+	close(goOn)
+	for n, h := range wave {
+		<-h.ended
+		w.watch.order(w.brokers[n], nil)
+		if slices.Contains(waiting, h) {
+			w.tally.kill()
+			w.took = append(w.took, done[n].Sub(killed).Round(100*time.Millisecond))
+			t.Logf("%s, primary killed at %v: done after %.1f s", h, h.end, done[n].Sub(killed).Seconds())
+		}
+		if errs[n] != nil {
+			t.Errorf("%s, primary killed at %v: %v", h, h.end, errs[n])
+		}
+	}
+	comeBack()
+	for _, h := range wave {
+		expectEnded(t, fmt.Sprintf("%s, primary killed at %v", h, h.end), h.open)
+		h.open = nil
+	}
+	w.check(t, "after a primary was killed")
+	w.each(t, wave, func(h *held) error { return w.clear(&h.target, audit.Instance{ID: "none"}) })
+}
+
+func (w *clusterWorld) each(t *testing.T, wave []*held, do func(*held) error) (succeeded bool) {
+	t.Helper()
+	errs := make([]error, len(wave))
+	var running sync.WaitGroup
+	for n, h := range wave {
+		running.Go(func() { errs[n] = do(h) })
+	}
+	running.Wait()
+	for n, h := range wave {
+		if errs[n] != nil {
+			t.Errorf("%s, %v: %v", h, h.end, errs[n])
+		}
+	}
+	return errors.Join(errs...) == nil
+}
+
+// awaitMeeting waits until each operation waits at its point or has ended. It returns those that wait.
+func (w *clusterWorld) awaitMeeting(wave []*held) (waiting []*held) {
+	late, cancel := context.WithTimeout(context.Background(), meetingTime)
+	defer cancel()
+	for _, h := range wave {
+		select {
+		case <-h.arrived:
+		case <-h.ended:
+		case <-late.Done():
+		}
+	}
+	for _, h := range wave {
+		if h.waits() {
+			waiting = append(waiting, h)
+		}
+	}
+	return waiting
+}
+
+// carryOut has a broker carry out the operation. The platform repeats what is answered by 5xx.
+func (w *clusterWorld) carryOut(h *held, by *testdrive.Broker) error {
+	q := h.target.request()
+	r, err := by.Send(q.method, q.path, q.body, nil)
+	if err != nil {
+		return err
+	}
+	var got outcome
+	if askedToRepeat(r) {
+		got, err = w.run(q)
+	} else {
+		got, err = w.conclude(q, r)
+	}
+	if err == nil && got.failed {
+		err = errors.New(got.String("description"))
+	}
+	if err == nil {
+		err = w.learn(&h.target, q, got)
+	}
+	return err
+}
+
+// killPrimary kills the primary, and has the proxy follow. comeBack starts the node again, and waits until it is a member.
+func (w *clusterWorld) killPrimary(t *testing.T) (comeBack func()) {
+	t.Helper()
+	old := w.used(t)
+	w.Nodes[old].Kill(t)
+	var following sync.WaitGroup
+	following.Go(func() { w.follow(t, old) })
+	return func() {
+		t.Helper()
+		following.Wait()
+		w.Start(t, old, false)
+		w.AwaitComplete(t)
+	}
+}
+
+// used returns the node that is to die: the primary, and with Galera the one that most sessions of brokers are on.
+func (w *clusterWorld) used(t *testing.T) (node int) {
+	t.Helper()
+	if w.Flavour == mysqld.MySQL {
+		return w.Primary(t)
+	}
+	most := -1
+	for n, one := range w.Nodes {
+		var sessions int
+		if err := one.Query(t, "SELECT COUNT(*) FROM information_schema.processlist WHERE user = '"+one.BrokerUser+"'",
+			&sessions); err != nil {
+			t.Fatal(err)
+		}
+		if sessions > most {
+			node, most = n, sessions
+		}
+	}
+	return node
+}
+
+// follow leads applications to the new primary, as a proxy that checks the nodes does: with Galera, to the node that
+// brokers try next.
+func (w *clusterWorld) follow(t *testing.T, old int) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		n := (old + 1) % len(w.Nodes)
+		if w.Flavour == mysqld.MySQL {
+			n = w.Primary(t)
+		}
+		if n >= 0 {
+			w.proxy.To(w.Nodes[n].Address())
+			return
+		}
+	}
+	t.Error("there is no primary")
+}
+
+// openOnEach opens a session of an account on every node.
+func (w *clusterWorld) openOnEach(t *testing.T, app audit.Credentials) []*sql.Conn {
+	t.Helper()
+	return w.OpenOnEach(t, func(host string, port int) (*sql.DB, error) {
+		app.Host, app.Port = host, port
+		return app.Open()
+	})
+}
+
+// expectEnded expects that no session lives: those are on one node each.
+func expectEnded(t *testing.T, when string, open []*sql.Conn) {
+	t.Helper()
+	for n, conn := range open {
+		if _, err := conn.ExecContext(context.Background(), "SELECT 1"); err == nil {
+			t.Errorf("%s: a session of the account lives on node %d", when, n+1)
+		}
+		_ = conn.Close() // it is broken
+	}
+}

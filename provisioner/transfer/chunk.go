@@ -9,6 +9,9 @@ import (
 // chunkBytes is about how much data a chunk has. A chunk is compared, mended and committed as a whole.
 const chunkBytes = 4 << 20
 
+// gentleChunkBytes is chunkBytes for a gentle copy.
+const gentleChunkBytes = 1 << 20
+
 // chunk is the rows of a table whose key is greater than one literal and not greater than another; "" for no limit.
 type chunk struct {
 	table    *table
@@ -31,11 +34,12 @@ func (t table) where(k chunk) string {
 	return fmt.Sprintf(" WHERE %s > %s AND %s <= %s", key, k.from, key, k.to)
 }
 
-// eachChunk divides a table and calls fn with each chunk. A table without a usable key is one chunk.
-func eachChunk(ctx context.Context, conn *sql.Conn, t *table, fn func(chunk) error) error {
+// eachChunk divides a table into chunks of about so many bytes and calls fn with each. A table without a usable key is
+// one chunk.
+func eachChunk(ctx context.Context, conn *sql.Conn, t *table, bytes uint64, fn func(chunk) error) error {
 	k := chunk{table: t, first: true}
-	if t.key != nil && t.bytes > chunkBytes {
-		size := max(t.rows*chunkBytes/t.bytes, 100)
+	if t.key != nil && t.bytes > bytes {
+		size := max(t.rows*bytes/t.bytes, 100)
 		for {
 			to, err := nextKey(ctx, conn, t, k.from, size)
 			if err != nil {

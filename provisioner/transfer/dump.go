@@ -61,7 +61,7 @@ func (d *dumper) run(ctx context.Context, output func() Output) error {
 			if err := release(ctx, from); err != nil {
 				return err
 			}
-			d.note(k, int(k.table.bytes/chunkBytes)+1)
+			d.note(k)
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -76,7 +76,7 @@ func (d *dumper) dump(ctx context.Context, from *sql.Conn, k chunk, out Output) 
 		return err
 	}
 	var failure error
-	err := readRows(ctx, from, k, nil, func(statement []byte) ([]byte, error) {
+	err := readRows(ctx, from, k, statementBytes, nil, func(statement []byte) ([]byte, error) {
 		failure = out.Insert(ctx, statement)
 		return statement, failure
 	})

@@ -90,6 +90,11 @@ func (c *copier) addKeys(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
+// gentleKeys makes MySQL use one thread to add keys; MariaDB always does.
+// https://dev.mysql.com/doc/refman/8.4/en/online-ddl-configure-parallel-threads.html
+const gentleKeys = `SET SESSION unique_checks = @@unique_checks
+	/*!80027 , innodb_ddl_threads = 1, innodb_parallel_read_threads = 1 */`
+
 func (c *copier) addKeysOf(ctx context.Context, waiting <-chan lateKeys) error {
 	conn, err := c.connect(ctx)
 	if err != nil {
@@ -98,6 +103,11 @@ func (c *copier) addKeysOf(ctx context.Context, waiting <-chan lateKeys) error {
 	defer discard(conn)
 	if err := c.exec(ctx, conn, looseSession); err != nil {
 		return err
+	}
+	if c.options.Gentle {
+		if err := c.exec(ctx, conn, gentleKeys); err != nil {
+			return err
+		}
 	}
 	for l := range waiting {
 		err := c.exec(ctx, conn, "ALTER TABLE "+l.table.String()+" ADD "+strings.Join(l.clauses, ", ADD "))

@@ -15,6 +15,10 @@ import (
 // are longer, three rows.
 const statementBytes = 1 << 20
 
+// gentleStatementBytes is statementBytes for a gentle copy: between two of them, writers of the source have the
+// processors and the disk for themselves.
+const gentleStatementBytes = 64 << 10
+
 type value = driver.Value
 
 // eachRow calls fn with each row of a query. The values are valid until fn returns. It goes past database/sql, which
@@ -50,10 +54,10 @@ type progress struct {
 	written     int64
 }
 
-func (c *copier) note(k chunk, chunks int) {
+func (c *copier) note(k chunk) {
 	c.progress.mu.Lock()
 	defer c.progress.mu.Unlock()
-	c.progress.done += k.table.bytes / uint64(max(chunks, 1))
+	c.progress.done += k.table.bytes / (k.table.bytes/c.options.chunkBytes() + 1)
 	if c.options.Progress != nil {
 		c.options.Progress(c.progress.done, c.progress.total)
 	}
@@ -74,7 +78,7 @@ func (c *copier) divide(ctx context.Context, conn *sql.Conn, chunks chan<- chunk
 		if t.sequence {
 			continue
 		}
-		if err := eachChunk(ctx, conn, t, func(k chunk) error {
+		if err := eachChunk(ctx, conn, t, c.options.chunkBytes(), func(k chunk) error {
 			// Else a waiting ALTER TABLE would keep the workers from the chunks, and this connection waits for the workers.
 			if err := release(ctx, conn); err != nil {
 				return err
@@ -99,7 +103,6 @@ func (c *copier) work(ctx context.Context, from *sql.Conn, chunks <-chan chunk) 
 	}
 	defer discard(to)
 	for k := range chunks {
-		since := time.Now()
 		if err := c.transfer(ctx, from, to, k); err != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
@@ -109,21 +112,23 @@ func (c *copier) work(ctx context.Context, from *sql.Conn, chunks <-chan chunk) 
 		if err := release(ctx, from); err != nil {
 			return err
 		}
-		c.note(k, int(k.table.bytes/chunkBytes)+1)
-		if c.options.Gentle {
-			if err := rest(ctx, min(time.Since(since), longestRest)); err != nil {
-				return err
-			}
-		}
+		c.note(k)
 	}
 	return nil
 }
 
-// longestRest bounds the rest after a table that is one chunk. The snapshot stays open meanwhile.
+// gentleRest is how much longer a gentle copy rests than it has worked.
+const gentleRest = 3
+
+// longestRest bounds the rest after a statement. The snapshot stays open meanwhile.
 const longestRest = 10 * time.Second
 
-func rest(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
+// rest rests after work that began at a time, if the copy is gentle.
+func (c *copier) rest(ctx context.Context, since time.Time) error {
+	if !c.options.Gentle {
+		return nil
+	}
+	timer := time.NewTimer(min(gentleRest*time.Since(since), longestRest))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -141,8 +146,12 @@ func (c *copier) transfer(ctx context.Context, from, to *sql.Conn, k chunk) erro
 	var failure error
 	present := c.progress.kept[k.table.name] // rows that an interrupted copy has left
 	for range transferAttempts {
+		since := time.Now()
 		if present {
 			same, err := c.compare(ctx, from, to, k)
+			if err == nil {
+				err = c.rest(ctx, since)
+			}
 			if same || err != nil {
 				return err
 			}
@@ -156,7 +165,11 @@ func (c *copier) transfer(ctx context.Context, from, to *sql.Conn, k chunk) erro
 		if failure != nil {
 			return failure
 		}
+		since = time.Now()
 		written, err := sumOf(ctx, to, k)
+		if err == nil {
+			err = c.rest(ctx, since)
+		}
 		if err != nil || !sum.inexact && written == sum.String() {
 			return err
 		}
@@ -223,7 +236,11 @@ func (c *copier) copyChunk(ctx context.Context, from, to *sql.Conn, k chunk, pre
 		reading <- c.read(ctx, from, k, sum, statements)
 	}()
 	for statement := range statements {
-		if err = c.write(ctx, to, k, statement); err != nil {
+		since := time.Now()
+		if err = c.write(ctx, to, k, statement); err == nil {
+			err = c.rest(ctx, since)
+		}
+		if err != nil {
 			cancel(err)
 			break
 		}
@@ -241,7 +258,7 @@ func (c *copier) copyChunk(ctx context.Context, from, to *sql.Conn, k chunk, pre
 
 // read sends statements that insert the rows of a chunk.
 func (c *copier) read(ctx context.Context, from *sql.Conn, k chunk, sum *rowSum, statements chan<- []byte) error {
-	return readRows(ctx, from, k, sum, func(statement []byte) ([]byte, error) {
+	return readRows(ctx, from, k, c.options.statementBytes(), sum, func(statement []byte) ([]byte, error) {
 		select {
 		case statements <- statement:
 			return nil, nil
@@ -253,7 +270,7 @@ func (c *copier) read(ctx context.Context, from *sql.Conn, k chunk, sum *rowSum,
 
 // readRows calls fn with statements that insert the rows of a chunk. fn returns a buffer for the next one, or nil. sum
 // may be nil.
-func readRows(ctx context.Context, from *sql.Conn, k chunk, sum *rowSum,
+func readRows(ctx context.Context, from *sql.Conn, k chunk, size int, sum *rowSum,
 	fn func(statement []byte) (buffer []byte, err error)) error {
 	begin := k.table.insert()
 	var statement, buffer []byte
@@ -265,7 +282,7 @@ func readRows(ctx context.Context, from *sql.Conn, k chunk, sum *rowSum,
 		case statement != nil:
 			statement = append(statement, ',')
 		case buffer == nil:
-			statement = append(make([]byte, 0, statementBytes+statementBytes/8), begin...)
+			statement = append(make([]byte, 0, size+size/8), begin...)
 		default:
 			statement = append(buffer[:0], begin...)
 		}
@@ -277,7 +294,7 @@ func readRows(ctx context.Context, from *sql.Conn, k chunk, sum *rowSum,
 			statement = k.table.columns[n].append(statement, v)
 		}
 		statement = append(statement, ')')
-		if len(statement) < statementBytes {
+		if len(statement) < size {
 			return nil
 		}
 		buffer, err = fn(statement)

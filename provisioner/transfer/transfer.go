@@ -33,7 +33,7 @@ type Target struct {
 // Options tune a copy.
 type Options struct {
 	Workers  int     // chunks at the same time; 0 means 2. Each worker has one connection to each side.
-	Gentle   bool    // leave the servers half of the time to others: use one worker, and rest after each chunk
+	Gentle   bool    // leave the servers most of the time to others: one worker, short statements, and a rest after each
 	MaxBytes int64   // of SQL text, after which the copy is refused; 0 for no limit
 	Events   bool    // the target may have events
 	RowsOnly bool    // leave out views, routines, triggers and events, but check that they can be copied
@@ -65,6 +65,20 @@ func (o Options) complete() Options {
 		o.Alive = func() error { return nil }
 	}
 	return o
+}
+
+func (o Options) chunkBytes() uint64 {
+	if o.Gentle {
+		return gentleChunkBytes
+	}
+	return chunkBytes
+}
+
+func (o Options) statementBytes() int {
+	if o.Gentle {
+		return gentleStatementBytes
+	}
+	return statementBytes
 }
 
 // RefusedError says why a database cannot be copied. Trying again does not help.

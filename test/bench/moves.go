@@ -27,7 +27,8 @@ const (
 const moveNote = "Move: an update from a shared to a dedicated plan while one client commits a row each 5 ms. The pause is " +
 	"from its first write that is refused until the operation has succeeded, which is polled every 20 ms. The ratios of " +
 	"writers' p99 are those of all commits while the new server is started, and while the rows are copied, to that of the " +
-	"10 seconds before."
+	"10 seconds before. A piped dump is what a user would do without the broker's move: the flavour's own dump program, piped " +
+	"into its client, into a dedicated instance that was created before."
 
 // measureMoves measures moves of instances that are written to.
 func measureMoves(ctx context.Context, b *bench) error {
@@ -43,19 +44,19 @@ func measureMoves(ctx context.Context, b *bench) error {
 
 // measureMove moves an instance to a server of its own while it is written to.
 func (b *bench) measureMove(ctx context.Context, s server, mebibytes, port int) (err error) {
-	from, to := "shared-small", dedicatedPlan
-	if mebibytes >= 100 { // the plan allows no more, with some room for the writes
-		mebibytes -= mebibytes / 10
+	from, to := "shared-large", dedicatedPlan
+	if mebibytes > 500 {
+		to = "dedicated-large"
 	}
-	if mebibytes > 100 {
-		from, to = "shared-large", "dedicated-large"
+	if mebibytes == 1024 { // the plan allows no more, with some room for keys and for the writes
+		mebibytes = 900
 	}
 	f, err := b.newDedicatedFleet(ctx, s, port, 0)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.end(context.WithoutCancel(ctx))) }()
-	m := mover{dedicatedFleet: f, path: "/v2/service_instances/" + uuid.NewString(), binding: uuid.NewString()}
+	m := mover{dedicatedFleet: f}
 	if m.client, err = newClient(ctx, f.broker.addr); err != nil {
 		return err
 	}
@@ -66,8 +67,14 @@ func (b *bench) measureMove(ctx context.Context, s server, mebibytes, port int) 
 	if _, m.dedicated, err = b.plan(to); err != nil {
 		return err
 	}
-	var pauses, before, starting, startRatios, during, ratios []float64
-	for range min(b.rounds(copyRounds), copyRounds) {
+	var pauses, before, starting, startRatios, during, ratios, dumpBefore, dumping, dumpRatios []float64
+	for range b.copyRounds(mebibytes) {
+		byHand, err := m.dump(ctx, mebibytes)
+		if err != nil {
+			return fmt.Errorf("by a dump: %w", err)
+		}
+		dumpBefore, dumping = append(dumpBefore, byHand.before), append(dumping, byHand.during)
+		dumpRatios = append(dumpRatios, byHand.during/byHand.before)
 		result, err := m.move(ctx, mebibytes)
 		if err != nil {
 			return err
@@ -88,6 +95,8 @@ func (b *bench) measureMove(ctx context.Context, s server, mebibytes, port int) 
 		Unit: "ms", Broker: spreadOf(starting), Raw: spreadOf(before), Ratio: spreadOf(startRatios), Note: moveNote})
 	b.report.add(Row{What: what + ", writers' p99 while rows are copied, to that before", Flavour: s.Flavour, Unit: "ms",
 		Goal: atMost(2), Broker: spreadOf(during), Raw: spreadOf(before), Ratio: spreadOf(ratios), Note: moveNote})
+	b.report.add(Row{What: what + ", writers' p99 while a piped dump copies, to that before", Flavour: s.Flavour,
+		Unit: "ms", Broker: spreadOf(dumping), Raw: spreadOf(dumpBefore), Ratio: spreadOf(dumpRatios), Note: moveNote})
 	return nil
 }
 
@@ -95,7 +104,7 @@ func (b *bench) measureMove(ctx context.Context, s server, mebibytes, port int) 
 type mover struct {
 	*dedicatedFleet
 	client            *client
-	path, binding     string
+	path              string // of the instance
 	shared, dedicated string // ids of plans
 }
 
@@ -104,39 +113,103 @@ type moved struct {
 	before, starting, during float64 // p99 of writes, in milliseconds
 }
 
-func (m mover) move(ctx context.Context, mebibytes int) (result moved, err error) {
-	m.path, m.binding = "/v2/service_instances/"+uuid.NewString(), uuid.NewString()
-	ids := func(plan string) string { return fmt.Sprintf(`"service_id":%q,"plan_id":%q`, m.serviceID, plan) }
-	if err := m.client.expect(http.StatusCreated, "PUT", m.path, "{"+ids(m.shared)+
-		`,"organization_guid":"org","space_guid":"space"}`); err != nil {
-		return result, err
-	}
-	status, answer, err := m.client.do("PUT", m.path+"/service_bindings/"+m.binding, "{"+ids(m.shared)+"}")
+func (m mover) ids(plan string) string {
+	return fmt.Sprintf(`"service_id":%q,"plan_id":%q`, m.serviceID, plan)
+}
+
+// bind binds an instance of a plan.
+func (m mover) bind(plan string) (c audit.Credentials, err error) {
+	status, answer, err := m.client.do("PUT", m.path+"/service_bindings/"+uuid.NewString(), "{"+m.ids(plan)+"}")
 	if err != nil || status != http.StatusCreated {
-		return result, errors.Join(err, fmt.Errorf("bind: status %d: %s", status, answer))
+		return c, errors.Join(err, fmt.Errorf("bind: status %d: %s", status, answer))
 	}
 	var binding struct{ Credentials audit.Credentials }
-	if err := json.Unmarshal(answer, &binding); err != nil {
-		return result, err
+	err = json.Unmarshal(answer, &binding)
+	return binding.Credentials, err
+}
+
+// delete deletes a dedicated instance.
+func (m mover) delete(ctx context.Context) error {
+	return m.client.operate(ctx, "DELETE", fmt.Sprintf("%s?accepts_incomplete=true&service_id=%s&plan_id=%s", m.path,
+		m.serviceID, m.dedicated), "", movePoll)
+}
+
+const inSpace = `,"organization_guid":"org","space_guid":"space"}`
+
+// occupy creates a shared instance with data, and returns after it has been written to for some time.
+func (m *mover) occupy(ctx context.Context, mebibytes int) (c audit.Credentials, db *sql.DB, w *writer, err error) {
+	m.path = "/v2/service_instances/" + uuid.NewString()
+	if err := m.client.expect(http.StatusCreated, "PUT", m.path, "{"+m.ids(m.shared)+inSpace); err != nil {
+		return c, nil, nil, err
 	}
-	db, err := binding.Credentials.Open()
-	if err != nil {
-		return result, err
+	if c, err = m.bind(m.shared); err != nil {
+		return c, nil, nil, err
 	}
-	defer db.Close()
-	if err := fillOrders(ctx, db, mebibytes); err != nil {
-		return result, fmt.Errorf("fill the instance: %w", err)
+	if db, err = c.Open(); err != nil {
+		return c, nil, nil, err
 	}
-	w, err := startWriter(ctx, db)
-	if err != nil {
-		return result, err
+	if err = fillOrders(ctx, db, mebibytes); err != nil {
+		return c, nil, nil, errors.Join(fmt.Errorf("fill the instance: %w", err), db.Close())
+	}
+	if w, err = startWriter(ctx, db); err != nil {
+		return c, nil, nil, errors.Join(err, db.Close())
 	}
 	select {
 	case <-ctx.Done():
 	case <-time.After(writeTime):
 	}
+	return c, db, w, nil
+}
+
+// dump copies an instance that is written to as a user would who has a dedicated one beside it.
+func (m mover) dump(ctx context.Context, mebibytes int) (result moved, err error) {
+	there := m
+	there.path = "/v2/service_instances/" + uuid.NewString()
+	if err := m.client.operate(ctx, "PUT", there.path+"?accepts_incomplete=true", "{"+m.ids(m.dedicated)+inSpace,
+		movePoll); err != nil {
+		return result, err
+	}
+	to, err := there.bind(m.dedicated)
+	if err != nil {
+		return result, err
+	}
+	from, db, w, err := m.occupy(ctx, mebibytes)
+	if err != nil {
+		return result, err
+	}
+	defer db.Close()
+	began := time.Now()
+	err = m.bench.pipe(ctx, m.server, from, to)
+	w.stop()
+	<-w.ended
+	if err := errors.Join(err, w.err); err != nil {
+		return result, err
+	}
+	var before, during []time.Duration
+	for _, one := range w.writes {
+		if one.at.Before(began) {
+			before = append(before, one.took)
+		} else {
+			during = append(during, one.took)
+		}
+	}
+	if min(len(before), len(during)) < fewWrites {
+		return result, fmt.Errorf("%d writes before the dump, and %d then", len(before), len(during))
+	}
+	result = moved{before: percentile(before, 99), during: percentile(during, 99)}
+	gone := m.client.expect(http.StatusOK, "DELETE", fmt.Sprintf("%s?service_id=%s&plan_id=%s", m.path, m.serviceID,
+		m.shared), "")
+	return result, errors.Join(gone, there.delete(ctx))
+}
+
+func (m mover) move(ctx context.Context, mebibytes int) (result moved, err error) {
+	_, db, w, err := m.occupy(ctx, mebibytes)
+	if err != nil {
+		return result, err
+	}
+	defer db.Close()
 	began, copying := time.Now(), time.Time{}
-	err = m.client.operateSeen(ctx, "PATCH", m.path+"?accepts_incomplete=true", "{"+ids(m.dedicated)+"}", movePoll,
+	err = m.client.operateSeen(ctx, "PATCH", m.path+"?accepts_incomplete=true", "{"+m.ids(m.dedicated)+"}", movePoll,
 		func(description string) {
 			if copying.IsZero() && strings.HasPrefix(description, "Copying") {
 				copying = time.Now()
@@ -164,8 +237,7 @@ func (m mover) move(ctx context.Context, mebibytes int) (result moved, err error
 			len(before), len(starting), len(during), w.refused)
 	}
 	result = moved{ended.Sub(w.refused), percentile(before, 99), percentile(starting, 99), percentile(during, 99)}
-	return result, m.client.operate(ctx, "DELETE", fmt.Sprintf("%s?accepts_incomplete=true&service_id=%s&plan_id=%s",
-		m.path, m.serviceID, m.dedicated), "", movePoll)
+	return result, m.delete(ctx)
 }
 
 // writer commits rows until it is refused.

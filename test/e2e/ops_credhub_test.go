@@ -34,6 +34,26 @@ type credHubDesk struct {
 
 // TestCredHub uses an imitation of CredHub: see package credhub.
 func TestCredHub(t *testing.T) {
+	eachCredHubDesk(t, func(t *testing.T, d *credHubDesk) {
+		t.Run("references", d.references)
+		t.Run("tokens", d.tokens)
+		t.Run("killed", d.killed)
+		t.Run("doctor", d.doctor)
+		t.Run("moved and deleted", d.movedAndDeleted)
+	})
+}
+
+// A CredHub may be away, and may refuse.
+func TestCredHubAway(t *testing.T) {
+	eachCredHubDesk(t, func(t *testing.T, d *credHubDesk) {
+		t.Run("away during a bind", d.awayDuringBind)
+		t.Run("away during an unbind", d.awayDuringUnbind)
+		t.Run("without permission", d.withoutPermission)
+	})
+}
+
+func eachCredHubDesk(t *testing.T, run func(*testing.T, *credHubDesk)) {
+	t.Helper()
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
 		env := testdrive.Environment(t, server)
@@ -46,14 +66,7 @@ func TestCredHub(t *testing.T) {
 		d.start()
 		d.instance = d.ownInstance(t, "shared-small")
 		d.provision(t, now, nil).Expect(t, http.StatusCreated)
-		t.Run("references", d.references)
-		t.Run("tokens", d.tokens)
-		t.Run("away during a bind", d.awayDuringBind)
-		t.Run("away during an unbind", d.awayDuringUnbind)
-		t.Run("without permission", d.withoutPermission)
-		t.Run("killed", d.killed)
-		t.Run("doctor", d.doctor)
-		t.Run("moved and deleted", d.movedAndDeleted)
+		run(t, d)
 	})
 }
 

@@ -28,7 +28,8 @@ func GaleraLibrary() string {
 // galeraSettings is GroupSettings for MariaDB: Galera, whose members all accept writes.
 //
 // The launcher begins the group again if all members were lost, so that they need not remember whom they knew
-// (pc.recovery). The protocol is not encrypted, so it must not leave the host.
+// (pc.recovery). The protocol is not encrypted, so it must not leave the host. Rows in tables of other engines than
+// InnoDB would not leave the member.
 // https://mariadb.com/docs/galera-cluster/reference/galera-cluster-system-variables
 // https://galeracluster.com/library/documentation/galera-parameters.html
 func galeraSettings(g Group, n int) []string {
@@ -47,14 +48,18 @@ func galeraSettings(g Group, n int) []string {
 		"binlog-format=ROW",
 		"innodb-autoinc-lock-mode=2",
 		"innodb-force-primary-key=ON",
+		"enforce-storage-engine=InnoDB",
 		fmt.Sprintf(`wsrep_provider_options="gmcast.listen_addr=tcp://%s;ist.recv_addr=%s;gcache.size=64M;`+
 			`pc.recovery=false;pc.wait_prim_timeout=PT15S"`, protocol, g.Transfer),
 	}
 }
 
+// EventsSQL is the content of an init file that lets a server which was started without run events.
+var EventsSQL = []byte("SET GLOBAL event_scheduler=ON;\n")
+
 // galeraSQL is GroupSQL for MariaDB. The account only asks for the member's state, also if all connections are taken.
 func galeraSQL(password string) []byte {
-	return fmt.Appendf(nil, "CREATE USER IF NOT EXISTS '%[1]s'@'localhost';\n"+
+	return append(fmt.Appendf(nil, "CREATE USER IF NOT EXISTS '%[1]s'@'localhost';\n"+
 		"ALTER USER '%[1]s'@'localhost' IDENTIFIED BY '%[2]s';\n"+
-		"GRANT CONNECTION ADMIN ON *.* TO '%[1]s'@'localhost';\n", GroupUser, password)
+		"GRANT CONNECTION ADMIN ON *.* TO '%[1]s'@'localhost';\n", GroupUser, password), EventsSQL...)
 }

@@ -93,6 +93,11 @@ func (l *Launcher) assemble(ctx context.Context, sd serverDir, st state) (all []
 			return mysqlgroup.LetIn(c.ctx, c.conn)
 		}))
 	}
+	for _, m := range all {
+		if m.Online() {
+			errs = append(errs, l.limitLogs(ctx, m.dir, st))
+		}
+	}
 	if due.Join >= 0 {
 		errs = append(errs, l.join(ctx, all[due.Join].dir))
 	}

@@ -59,18 +59,36 @@ func (l *Launcher) galeraOptions(ctx context.Context, m serverDir, st state, b m
 	if err := l.writeTransferProgram(); err != nil {
 		return nil, fmt.Errorf("server %s: %w", m.id, err)
 	}
+	if err := l.writeEventsFile(m); err != nil {
+		return nil, fmt.Errorf("server %s: %w", m.id, err)
+	}
+	options := []string{"--event-scheduler=OFF", "--init-file=" + m.eventsFile()}
 	at, err := l.position(ctx, m, b)
 	switch {
-	case err != nil || at.seqno < 0:
+	case err != nil:
 		return nil, err
+	case at.seqno < 0:
+		return options, nil
 	case first:
 		if err := l.writePosition(m, at); err != nil {
 			return nil, err
 		}
 	case !at.safe: // it gets all data
-		return nil, nil
+		return options, nil
 	}
-	return []string{"--wsrep-start-position=" + at.String()}, nil
+	return append(options, "--wsrep-start-position="+at.String()), nil
+}
+
+// eventsFile holds the statements by which a member of Galera begins to run events. A member that has got all data runs
+// those events too that run on the member from which it has got them, so the program for transfers replaces the file by
+// one that ends this. It is of use once.
+func (d serverDir) eventsFile() string { return filepath.Join(d.tmpDir(), "events.sql") }
+
+func (l *Launcher) writeEventsFile(m serverDir) error {
+	if _, err := os.Lstat(m.eventsFile()); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return l.owner.writeSecret(m.eventsFile(), mysqld.EventsSQL)
 }
 
 // position is that of a member of Galera: the group, and how many of its transactions the member has; -1 if it does not

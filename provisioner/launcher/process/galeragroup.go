@@ -72,6 +72,9 @@ func (l *Launcher) completeGalera(ctx context.Context, sd serverDir, st state, a
 	var errs []error
 	for n, m := range all {
 		errs = append(errs, l.endIfStuck(ctx, m))
+		if m.Online() {
+			errs = append(errs, removeIfThere(m.dir.eventsFile()))
+		}
 		if !m.Missing && !m.down {
 			continue
 		}

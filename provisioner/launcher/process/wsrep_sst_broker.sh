@@ -33,6 +33,17 @@ if [ "$role" = joiner ]; then
       case ${file##*/} in galera.cache | grastate.dat | gvwstate.dat | mysqld.* | incomplete) continue ;; esac
       rm -rf "$file"
     done
+    # Events run where they were created, so not here too. The server reads this before it runs events.
+    cat >"${data%/*}/tmp/events.sql" <<'END' || exit 1
+SET SESSION wsrep_on=OFF;
+BEGIN NOT ATOMIC FOR e IN (SELECT db, name, definer FROM mysql.event WHERE status='ENABLED') DO
+  EXECUTE IMMEDIATE CONCAT('ALTER DEFINER=`',
+    REPLACE(LEFT(e.definer, CHAR_LENGTH(e.definer) - LOCATE('@', REVERSE(e.definer))), '`', '``'), '`@`',
+    SUBSTRING_INDEX(e.definer, '@', -1), '` EVENT `', REPLACE(e.db, '`', '``'), '`.`', REPLACE(e.name, '`', '``'),
+    '` DISABLE ON SLAVE'); END FOR; END;
+SET SESSION wsrep_on=ON;
+SET GLOBAL event_scheduler=ON;
+END
     mv "$from/data"/* "$data" && sync -f "$data" && rm "$data/incomplete" || exit 1
   fi
   cat "$from/complete"

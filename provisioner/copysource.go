@@ -202,8 +202,11 @@ func sourceGone(err error) error {
 		errors.Join(errors.New("the source is gone"), err))
 }
 
-// dropReader drops the account that reads the source, if there is one. If the source's server does not answer, the
-// account stays recorded, and is dropped with the source: nobody knows its password.
+// sourceFailover is how long a source's server may take to answer again, for example because its primary has died.
+const sourceFailover = 20 * time.Second
+
+// dropReader drops the account that reads the source, if there is one. If the source's server does not answer for
+// longer than a failover takes, the account stays recorded, and is dropped with the source: nobody knows its password.
 func (f filling) dropReader(ctx context.Context, run *task.Run) error {
 	if f.parameters.CloneFrom == "" {
 		return nil
@@ -223,11 +226,21 @@ func (f filling) dropReader(ctx context.Context, run *task.Run) error {
 		return errors.Join(err, errors.New("the account that reads is recorded with another instance"))
 	}
 	drop := func(ctx context.Context, s *mysqladmin.Session) error { return s.DropAccount(ctx, f.reader()) }
-	err = f.inSourceSession(ctx, run, source, drop)
-	if err == nil && source.Former() { // it may have been moved while it was read
-		err = f.inSourceSession(ctx, run, source.Elsewhere(), drop)
-		if errors.Is(err, launcher.ErrNotFound) { // with the account
-			err = nil
+	for began := time.Now(); ; {
+		err = f.inSourceSession(ctx, run, source, drop)
+		if err == nil && source.Former() { // it may have been moved while it was read
+			err = f.inSourceSession(ctx, run, source.Elsewhere(), drop)
+			if errors.Is(err, launcher.ErrNotFound) { // with the account
+				err = nil
+			}
+		}
+		if !mysqladmin.CannotReach(err) || time.Since(began) > sourceFailover || run.Alive() != nil {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Second):
 		}
 	}
 	if mysqladmin.CannotReach(err) && ctx.Err() == nil && run.Alive() == nil {

@@ -163,6 +163,15 @@ var outages = map[string]func(w *world, random *rand.Rand){
 	"Kubernetes cut off":        func(w *world, _ *rand.Rand) { w.kubernetes.Cut() },
 	"Kubernetes silent":         func(w *world, random *rand.Rand) { silent(w.kubernetes, outageTime(random)) },
 	"Kubernetes away":           func(w *world, random *rand.Rand) { away(w.kubernetes, outageTime(random)) },
+
+	"network: requests to PostgreSQL lost":  func(w *world, random *rand.Rand) { w.network.lose(w.network.postgres, requests, random) },
+	"network: responses of PostgreSQL lost": func(w *world, random *rand.Rand) { w.network.lose(w.network.postgres, responses, random) },
+	"network: requests to MySQL lost":       func(w *world, random *rand.Rand) { w.network.lose(w.network.mysql, requests, random) },
+	"network: responses of MySQL lost":      func(w *world, random *rand.Rand) { w.network.lose(w.network.mysql, responses, random) },
+	"network: PostgreSQL slow":              func(w *world, random *rand.Rand) { w.network.slow(w.network.postgres, random) },
+	"network: MySQL slow":                   func(w *world, random *rand.Rand) { w.network.slow(w.network.mysql, random) },
+	"network: resets at PostgreSQL":         func(w *world, random *rand.Rand) { w.network.reset(w.network.postgres, commits, random) },
+	"network: resets at MySQL":              func(w *world, random *rand.Rand) { w.network.reset(w.network.mysql, anything, random) },
 }
 
 // outage carries one out. Brokers start before it or after it.

@@ -31,7 +31,9 @@ type effort struct {
 
 // short is for every day. CHAOS=5m makes a run of five minutes.
 var short = effort{clients: 3, replicas: []string{"kill", "pause"}, calm: time.Second,
-	outages: []string{"PostgreSQL silent", "PostgreSQL's commits hang", "MySQL cut off", "PostgreSQL cut off", "MySQL killed"}}
+	outages: []string{"PostgreSQL silent", "PostgreSQL's commits hang", "MySQL cut off", "PostgreSQL cut off", "MySQL killed",
+		"network: responses of PostgreSQL lost", "network: resets at PostgreSQL", "network: requests to MySQL lost",
+		"network: resets at MySQL"}}
 
 func chosen(t *testing.T) effort {
 	text := os.Getenv("CHAOS")
@@ -121,12 +123,13 @@ func (w *world) run(e effort, seed uint64) []*client {
 
 // breakThings causes outages, until the run is long enough; those of a short run in any order.
 func (w *world) breakThings(e effort, random *rand.Rand, until time.Time) {
-	kinds := slices.Clone(e.outages)
-	random.Shuffle(len(kinds), func(a, b int) { kinds[a], kinds[b] = kinds[b], kinds[a] })
-	all := slices.Sorted(maps.Keys(outages))
-	if w.kubernetes == nil {
-		all = slices.DeleteFunc(all, func(kind string) bool { return strings.HasPrefix(kind, "Kubernetes") })
+	impossible := func(kind string) bool {
+		return w.kubernetes == nil && strings.HasPrefix(kind, "Kubernetes") ||
+			w.network == nil && strings.HasPrefix(kind, "network")
 	}
+	kinds := slices.DeleteFunc(slices.Clone(e.outages), impossible)
+	random.Shuffle(len(kinds), func(a, b int) { kinds[a], kinds[b] = kinds[b], kinds[a] })
+	all := slices.DeleteFunc(slices.Sorted(maps.Keys(outages)), impossible)
 	for e.duration > 0 && time.Now().Before(until) || len(kinds) > 0 {
 		time.Sleep(e.calm + time.Duration(random.Int64N(2*int64(e.calm))))
 		if e.duration > 0 {

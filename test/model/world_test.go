@@ -33,6 +33,7 @@ type world struct {
 	postgres   *testdrive.Proxy
 	mysql      *testdrive.Proxy
 	kubernetes *testdrive.Proxy // to the API server; nil if dedicated servers are processes of this host
+	network    *ways            // before the proxies; nil without root
 	inspectors map[string]launchertest.Inspector
 	records    *pgxpool.Pool // past the proxy
 	direct     string        // PostgreSQL's URL past the proxy
@@ -83,7 +84,8 @@ func (w *world) notNow(r testdrive.Response) bool {
 func newWorld(t *testing.T, flavour string, busy bool) *world {
 	w := &world{t: t, plans: map[string]plan.Plan{}, contended: []string{"contended-0", "contended-1"}, busy: busy}
 	w.tally.init()
-	private := testdrive.StartCrashable(t, flavour).MySQL
+	w.network = newWays(t)
+	private := testdrive.StartCrashableFor(t, flavour, w.network.mysqlHost()).MySQL
 	var err error
 	if w.admin, err = private.Open(); err != nil {
 		t.Fatal(err)
@@ -119,6 +121,9 @@ func newWorld(t *testing.T, flavour string, busy bool) *world {
 	for _, p := range all.Plans() {
 		w.plans[p.Name] = p
 	}
+	if w.network != nil {
+		w.network.lead(t, w, through)
+	}
 	testdrive.NewFaults(t, w.env).Decide(w.aim.decide)
 	for n := range w.replicas {
 		w.start(n)
@@ -130,7 +135,7 @@ func newWorld(t *testing.T, flavour string, busy bool) *world {
 func (w *world) start(n int) {
 	w.starting.Lock()
 	defer w.starting.Unlock()
-	w.replicas[n].Store(testdrive.Start(w.t, w.env))
+	w.replicas[n].Store(testdrive.Start(w.t, w.envOf(n)))
 }
 
 // wrong reports what must not be.

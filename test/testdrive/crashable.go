@@ -20,8 +20,14 @@ type Crashable struct {
 // StartCrashable starts a Crashable. It is removed when the test ends.
 func StartCrashable(t testing.TB, flavour string) Crashable {
 	t.Helper()
+	return StartCrashableFor(t, flavour, "127.0.0.1")
+}
+
+// StartCrashableFor starts a Crashable whose certificate also names a host by which a test reaches it.
+func StartCrashableFor(t testing.TB, flavour, host string) Crashable {
+	t.Helper()
 	dir := launcherDirWithTemplates(t, flavour)
-	return Crashable{MySQL: privateIn(t, dir, flavour, true), dir: dir}
+	return Crashable{MySQL: privateIn(t, dir, flavour, true, host), dir: dir}
 }
 
 // Crash kills the server, and prevents its restart until let is called.

@@ -20,16 +20,18 @@ func Private(t testing.TB, flavour string) servers.MySQL {
 // PrivateWith is Private with further lines of the server's option file, as NAME=VALUE.
 func PrivateWith(t testing.TB, flavour string, settings ...string) servers.MySQL {
 	t.Helper()
-	return privateIn(t, launcherDirWithTemplates(t, flavour), flavour, false, settings...)
+	return privateIn(t, launcherDirWithTemplates(t, flavour), flavour, false, "127.0.0.1", settings...)
 }
 
 const privateID = "private"
 
 // privateIn starts the server with a launcher that supervises it, or with one that does not and keeps no goroutine and
-// no open file.
-func privateIn(t testing.TB, dir, flavour string, supervise bool, settings ...string) servers.MySQL {
+// no open file. Its certificate also names host.
+func privateIn(t testing.TB, dir, flavour string, supervise bool, host string, settings ...string) servers.MySQL {
 	t.Helper()
-	l, e, err := launchPrivate(t.Context(), privateConfig(t, dir, flavour), flavour, supervise, settings...)
+	config := privateConfig(t, dir, flavour)
+	config["LAUNCHER_HOST"] = host
+	l, e, err := launchPrivate(t.Context(), config, flavour, supervise, settings...)
 	if l != nil {
 		t.Cleanup(func() { killAll(t, l) })
 	}
@@ -68,7 +70,7 @@ func launchPrivate(ctx context.Context, config map[string]string, flavour string
 // private describes a private server, with an account for a broker.
 func private(t testing.TB, flavour string, e launcher.Endpoint) servers.MySQL {
 	t.Helper()
-	server, err := servers.WithBrokerAccount(t.Context(), servers.MySQL{Flavour: flavour, Host: e.Host, Port: e.Port,
+	server, err := servers.WithBrokerAccount(t.Context(), servers.MySQL{Flavour: flavour, Host: "127.0.0.1", Port: e.Port,
 		User: privateUser, Password: privatePassword, CA: string(e.CACertificate)})
 	if err != nil {
 		t.Fatal(err)

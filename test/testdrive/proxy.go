@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"encoding/binary"
 	"net"
+	"net/netip"
 	"net/url"
 	"slices"
 	"sync"
 	"testing"
+
+	"mysql-broker/test/network"
 )
 
 // Proxy is a network that fails at will: a TCP relay to put between a broker and PostgreSQL or MySQL. What passes
@@ -56,6 +59,23 @@ func NewProxy(t testing.TB, target string) *Proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return newProxy(t, l, target)
+}
+
+// NewProxyOn is NewProxy with the proxy on a host of a test's network. The target is on this host.
+func NewProxyOn(t testing.TB, on *network.Host, target string) *Proxy {
+	t.Helper()
+	var l net.Listener
+	if err := on.Do(func() (err error) {
+		l, err = net.Listen("tcp", netip.AddrPortFrom(on.Addr, 0).String())
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return newProxy(t, l, target)
+}
+
+func newProxy(t testing.TB, l net.Listener, target string) *Proxy {
 	p := &Proxy{listener: l, target: target}
 	p.served.Go(p.accept)
 	t.Cleanup(func() {

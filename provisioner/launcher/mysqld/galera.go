@@ -57,9 +57,10 @@ func galeraSettings(g Group, n int) []string {
 // EventsSQL is the content of an init file that lets a server which was started without run events.
 var EventsSQL = []byte("SET GLOBAL event_scheduler=ON;\n")
 
-// galeraSQL is GroupSQL for MariaDB. The account only asks for the member's state, also if all connections are taken.
+// galeraSQL is GroupSQL for MariaDB. The account asks for the member's state, also if all connections are taken, and
+// ends sessions.
 func galeraSQL(password string) []byte {
 	return append(fmt.Appendf(nil, "CREATE USER IF NOT EXISTS '%[1]s'@'localhost';\n"+
 		"ALTER USER '%[1]s'@'localhost' IDENTIFIED BY '%[2]s';\n"+
-		"GRANT CONNECTION ADMIN ON *.* TO '%[1]s'@'localhost';\n", GroupUser, password), EventsSQL...)
+		"GRANT CONNECTION ADMIN, PROCESS ON *.* TO '%[1]s'@'localhost';\n", GroupUser, password), EventsSQL...)
 }

@@ -42,8 +42,9 @@ func GroupSettings(flavour string, g Group, n, memoryMB int) []string {
 // in to another one to connect again, and a statement that changes an account there keeps it from logging in until the
 // group has agreed to the statement, which it then never does. The protocol is not encrypted, so it must not leave the
 // host. A server is read-only until the group makes it the primary. Whoever logs in to a member that is not the primary
-// is refused by init-connect, with an error for which drivers try the next host of a list (1184, 08S01). It does not
-// apply to administrators. A member that was cut off leaves the group and ends the sessions of applications.
+// is refused by init-connect, with an error for which drivers try the next host of a list (1184, 08S01). So is whoever
+// takes one of the last connections: the group itself uses that which MySQL reserves for administrators. It does not
+// apply to them. A member that was cut off leaves the group and ends the sessions of applications.
 // https://dev.mysql.com/doc/refman/8.4/en/group-replication-options.html
 // https://dev.mysql.com/doc/refman/8.4/en/server-system-variables.html#sysvar_init_connect
 func replicationSettings(g Group, n int) []string {
@@ -56,7 +57,8 @@ func replicationSettings(g Group, n int) []string {
 		"loose-binlog-expire-logs-seconds=3600", // a member that was away for longer gets a copy of the data
 		"sql-require-primary-key=ON",
 		"super-read-only=ON",
-		`init-connect="DO IF(@@GLOBAL.super_read_only, (SELECT 1 UNION SELECT 2), 0)"`,
+		`init-connect="DO IF(@@GLOBAL.super_read_only OR (SELECT variable_value FROM performance_schema.global_status ` +
+			`WHERE variable_name = 'Threads_connected') > @@GLOBAL.max_connections - 5, (SELECT 1 UNION SELECT 2), 0)"`,
 		"plugin-load-add=group_replication.so",
 		"plugin-load-add=mysql_clone.so",
 	}

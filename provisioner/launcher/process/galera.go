@@ -28,6 +28,9 @@ const (
 	// startsAlone is how long a member may start without a majority. What a crash has left was recovered before that.
 	startsAlone = time.Minute
 
+	// blockedTime is how long a session may keep a member from applying what it has received.
+	blockedTime = 5 * time.Second
+
 	// joinAgain is the least time between two starts of a member.
 	joinAgain = 5 * time.Second
 )

@@ -66,6 +66,34 @@ func (l *Launcher) endIfStuck(ctx context.Context, m memberLook) error {
 	return l.endMember(ctx, m.dir)
 }
 
+// unblock ends all sessions on a member if what it has received from others waits for a lock for long. Galera rolls
+// transactions back that are in its way, but not LOCK TABLES: until then, no member could execute DDL, such as that
+// which ends an account.
+func (l *Launcher) unblock(ctx context.Context, m memberLook) error {
+	if !m.blocked {
+		l.blocked.Delete(m.dir.id)
+		return nil
+	}
+	since, _ := l.blocked.LoadOrStore(m.dir.id, time.Now())
+	if time.Since(since.(time.Time)) < blockedTime {
+		return nil
+	}
+	l.blocked.Delete(m.dir.id)
+	l.cfg.Logger.Warn("the sessions on a member are ended, because a lock keeps it from applying what it has received",
+		"server", m.dir.id)
+	return l.onMember(ctx, m.dir, func(c memberConn) error {
+		return c.exec(`BEGIN NOT ATOMIC
+			FOR s IN (SELECT id FROM information_schema.processlist
+				WHERE user NOT IN ('system user', 'event_scheduler') AND id <> CONNECTION_ID()) DO
+				BEGIN
+					DECLARE CONTINUE HANDLER FOR 1094 BEGIN END; -- it has ended
+					KILL s.id;
+				END;
+			END FOR;
+		END`)
+	})
+}
+
 // completeGalera starts the members that do not run, although others have a majority. One that is new, or was away for
 // long, gets all data.
 func (l *Launcher) completeGalera(ctx context.Context, sd serverDir, st state, all []memberLook) error {
@@ -73,7 +101,7 @@ func (l *Launcher) completeGalera(ctx context.Context, sd serverDir, st state, a
 	for n, m := range all {
 		errs = append(errs, l.endIfStuck(ctx, m))
 		if m.Online() {
-			errs = append(errs, removeIfThere(m.dir.eventsFile()))
+			errs = append(errs, removeIfThere(m.dir.eventsFile()), l.unblock(ctx, m))
 		}
 		if !m.Missing && !m.down {
 			continue

@@ -45,7 +45,11 @@ func (l *Launcher) lookAtGalera(ctx context.Context, look *memberLook) {
 			}
 			status[name] = value
 		}
-		return rows.Err()
+		if err := rows.Err(); err != nil {
+			return err
+		}
+		return c.conn.QueryRowContext(c.ctx, `SELECT COUNT(*) > 0 FROM information_schema.processlist
+			WHERE user = 'system user' AND state LIKE 'Waiting for % lock'`).Scan(&look.blocked)
 	})
 	if look.Err != nil {
 		return

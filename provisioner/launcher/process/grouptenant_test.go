@@ -2,6 +2,7 @@ package process_test
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"fmt"
 	"os"
@@ -29,10 +30,12 @@ func TestGroupWithstandsApplications(t *testing.T) {
 			spec.MemoryMB, spec.StorageMB, spec.Members, spec.Version = 512, 64, 3, binary.Version
 			g := &groupClients{spec: spec, end: launch(t, l, spec)}
 			if binary.Flavour == mysqld.MySQL {
+				keepsConnections(t, g)
 				limitsLogs(t, cfg.Dir, g)
 				return
 			}
 			refusesOtherEngines(t, g)
+			endsLocks(t, g)
 			runsEventsOnce(t, cfg.Dir, g)
 		})
 	}
@@ -45,6 +48,58 @@ func memberPID(t *testing.T, members string, n int) int {
 		t.Fatal(err)
 	}
 	return pid
+}
+
+// keepsConnections expects that administrators can log in while applications take all connections that they get.
+func keepsConnections(t *testing.T, g *groupClients) {
+	password := rand.Text()
+	g.on(t, g.end.Members[0], func(_ context.Context, admin *sql.DB) error {
+		exec(t, admin, "CREATE USER greedy IDENTIFIED BY '"+password+"'")
+		var most int
+		if err := admin.QueryRow("SELECT @@GLOBAL.max_connections").Scan(&most); err != nil {
+			return err
+		}
+		db := g.open(t, g.end.Members[0], "greedy", password)
+		defer db.Close()
+		db.SetMaxOpenConns(0)
+		taken := 0
+		for {
+			conn, err := db.Conn(t.Context())
+			if err == nil {
+				defer conn.Close()
+				_, err = conn.ExecContext(t.Context(), "DO 1")
+			}
+			if err != nil {
+				break
+			}
+			taken++
+		}
+		if taken < most-10 || taken > most-4 {
+			t.Errorf("applications got %d of %d connections", taken, most)
+		}
+		for range 3 {
+			more := g.open(t, g.end.Members[0], g.spec.AdminUser, g.spec.AdminPassword)
+			defer more.Close()
+			if err := more.Ping(); err != nil {
+				t.Errorf("an administrator cannot log in: %v", err)
+			}
+		}
+		exec(t, admin, "DROP USER greedy")
+		return nil
+	})
+}
+
+// endsLocks locks a table on a member, while another one writes to it, and expects that accounts can be made.
+func endsLocks(t *testing.T, g *groupClients) {
+	g.on(t, g.end.Members[0], func(ctx context.Context, db *sql.DB) error {
+		exec(t, db, "CREATE TABLE app.locked (n INT PRIMARY KEY)", "LOCK TABLES app.locked WRITE")
+		g.on(t, g.end.Members[1], func(_ context.Context, other *sql.DB) error {
+			exec(t, other, "INSERT INTO app.locked VALUES (1)", "CREATE USER late", "DROP USER late")
+			return nil
+		})
+		var n int
+		return db.QueryRow("SELECT COUNT(*) FROM app.locked").Scan(&n) // in another session
+	})
 }
 
 // limitsLogs changes a row until there is more of binary logs than a member may keep, while another member hangs. That

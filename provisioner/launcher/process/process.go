@@ -79,6 +79,7 @@ type Launcher struct {
 	alone      sync.Map    // since when groups of Galera have no majority, by their ids
 	starts     sync.Map    // when members of Galera were started last, by their ids
 	behind     sync.Map    // since when such members take no part in groups that have a majority
+	blocked    sync.Map    // since when locks keep such members from applying what they have received
 
 	stopSupervision context.CancelFunc
 	supervision     sync.WaitGroup

@@ -7,8 +7,15 @@ type apiPod struct {
 		CreationTimestamp string
 	}
 	Spec struct {
-		NodeName        string
-		Affinity        struct{ PodAntiAffinity any }
+		NodeName            string
+		Hostname, Subdomain string
+		Affinity            struct {
+			PodAntiAffinity struct {
+				Required []struct {
+					LabelSelector struct{ MatchLabels map[string]string }
+				} `json:"requiredDuringSchedulingIgnoredDuringExecution"`
+			}
+		}
 		SecurityContext struct {
 			RunAsUser, RunAsGroup, FSGroup int
 		}

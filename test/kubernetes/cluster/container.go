@@ -8,11 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"syscall"
@@ -153,32 +151,6 @@ func (c *container) terminated() map[string]any {
 	return map[string]any{"exitCode": code, "reason": reason, "message": string(text[max(0, len(text)-2048):]),
 		"startedAt": c.began.UTC().Format(time.RFC3339), "finishedAt": c.ended.UTC().Format(time.RFC3339),
 		"containerID": c.id}
-}
-
-// dial connects to a port inside of the container's network.
-func (c *container) dial(ctx context.Context, port int) (conn net.Conn, err error) {
-	connected := make(chan struct{})
-	go func() {
-		defer close(connected)
-		// The thread goes back to its own network. It must not end: the kernel would kill the containers that were started
-		// from it (PR_SET_PDEATHSIG).
-		runtime.LockOSThread()
-		var own *os.File
-		if own, err = os.Open("/proc/thread-self/ns/net"); err != nil {
-			return
-		}
-		defer own.Close()
-		if err = enterNetwork(c.network); err == nil {
-			var dialer net.Dialer
-			conn, err = dialer.DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-			if back := enterNetwork(own); back != nil {
-				panic(back) // the thread would go on in another network
-			}
-		}
-		runtime.UnlockOSThread()
-	}()
-	<-connected
-	return conn, err
 }
 
 // enterNetwork moves the calling thread into a network namespace.

@@ -40,6 +40,9 @@ func (n *Node) forward(_ context.Context, what string, s service) {
 		f = &forwarder{node: n, service: s}
 		n.ports[s.Metadata.UID] = f
 		f.follow()
+	case f != nil:
+		f.service = s // which may select another pod
+		f.follow()
 	}
 }
 

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -43,6 +43,11 @@ type Node struct {
 	ports map[string]*forwarder
 	addrs int
 	added map[string]Image
+
+	network *podNetwork       // nil until a pod needs it
+	bound   map[string]apiPod // pods that have a node, by UID
+	extra   map[string]int    // nodes that the pods of a namespace have besides the first one
+	count   int               // of extra nodes that are there
 }
 
 // AddImage implements Machine. Containers see all programs of this host, whatever the base.
@@ -71,13 +76,9 @@ func (c *Cluster) Play(ctx context.Context, cfg NodeConfig) (*Node, error) {
 	if os.Getuid() != 0 {
 		return nil, errors.New("containers need namespaces, which need root")
 	}
-	n := &Node{c: c, cfg: cfg, pods: map[string]*pod{}, ports: map[string]*forwarder{}, added: map[string]Image{}}
-	if err := c.send(ctx, http.MethodPost, "/api/v1/nodes", map[string]any{"apiVersion": "v1", "kind": "Node",
-		"metadata": map[string]any{"name": nodeName,
-			"labels": map[string]string{"kubernetes.io/hostname": nodeName, "kubernetes.io/os": "linux"}}}); err != nil {
-		return nil, err
-	}
-	if err := n.beat(ctx); err != nil {
+	n := &Node{c: c, cfg: cfg, pods: map[string]*pod{}, ports: map[string]*forwarder{}, added: map[string]Image{},
+		extra: map[string]int{}, bound: map[string]apiPod{}}
+	if err := n.register(ctx, nodeName); err != nil {
 		return nil, err
 	}
 	c.loops.Go(func() {
@@ -88,8 +89,10 @@ func (c *Cluster) Play(ctx context.Context, cfg NodeConfig) (*Node, error) {
 				return
 			case <-time.After(heartbeat):
 			}
-			if err := n.beat(c.background); err != nil && c.background.Err() == nil {
-				c.cfg.Logf("heartbeat of the node: %v", err)
+			for _, name := range n.names() {
+				if err := n.beat(c.background, name); err != nil && c.background.Err() == nil {
+					c.cfg.Logf("heartbeat of the %s: %v", name, err)
+				}
 			}
 		}
 	})
@@ -99,11 +102,47 @@ func (c *Cluster) Play(ctx context.Context, cfg NodeConfig) (*Node, error) {
 	return n, nil
 }
 
-// beat reports the node healthy.
-func (n *Node) beat(ctx context.Context) error {
+// register makes a node.
+func (n *Node) register(ctx context.Context, name string) error {
+	if err := n.c.send(ctx, http.MethodPost, "/api/v1/nodes", map[string]any{"apiVersion": "v1", "kind": "Node",
+		"metadata": map[string]any{"name": name,
+			"labels": map[string]string{"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"}}}); err != nil {
+		return err
+	}
+	return n.beat(ctx, name)
+}
+
+// AddNodes gives the pods of a namespace that many nodes besides the first one. All are played by this one.
+func (n *Node) AddNodes(ctx context.Context, namespace string, count int) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for ; n.count < count; n.count++ {
+		if err := n.register(ctx, extraNode(n.count+1)); err != nil {
+			return err
+		}
+	}
+	n.extra[namespace] = count
+	return nil
+}
+
+func extraNode(number int) string { return nodeName + "-" + strconv.Itoa(number+1) }
+
+// names are those of all nodes.
+func (n *Node) names() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	all := []string{nodeName}
+	for number := range n.count {
+		all = append(all, extraNode(number+1))
+	}
+	return all
+}
+
+// beat reports a node healthy.
+func (n *Node) beat(ctx context.Context, name string) error {
 	now := time.Now().UTC().Format(time.RFC3339)
 	room := map[string]string{"cpu": "64", "memory": strconv.Itoa(n.cfg.MemoryMB) + "Mi", "pods": "1000"}
-	return n.c.send(ctx, http.MethodPatch, "/api/v1/nodes/"+nodeName+"/status", map[string]any{"status": map[string]any{
+	return n.c.send(ctx, http.MethodPatch, "/api/v1/nodes/"+name+"/status", map[string]any{"status": map[string]any{
 		"capacity": room, "allocatable": room,
 		"addresses": []any{map[string]string{"type": "InternalIP", "address": n.cfg.Address}},
 		"conditions": []any{map[string]string{"type": "Ready", "status": "True", "reason": "KubeletReady",
@@ -118,6 +157,7 @@ func (n *Node) sync(ctx context.Context, what string, api apiPod) {
 	p := n.pods[api.Metadata.UID]
 	switch {
 	case what == "DELETED":
+		delete(n.bound, api.Metadata.UID)
 		if p != nil {
 			p.kill()
 			delete(n.pods, api.Metadata.UID)
@@ -144,17 +184,29 @@ func (n *Node) schedule(ctx context.Context, api apiPod) {
 	for _, c := range api.Spec.Containers {
 		asked += megabytes(c.Resources.Requests["memory"])
 	}
-	used, shy := 0, false
+	used, free := 0, []string{nodeName}
+	for number := range n.extra[api.Metadata.Namespace] {
+		free = append(free, extraNode(number+1))
+	}
 	for _, p := range n.pods {
 		used += p.requestedMB()
-		shy = shy || p.first.Metadata.Namespace == api.Metadata.Namespace &&
-			(p.first.Spec.Affinity.PodAntiAffinity != nil || api.Spec.Affinity.PodAntiAffinity != nil)
+	}
+	for _, other := range n.bound {
+		if api.avoids(other) || other.avoids(api) {
+			free = slices.DeleteFunc(free, func(name string) bool { return name == other.Spec.NodeName })
+		}
 	}
 	path := api.path()
-	var err error
-	if used+asked > n.cfg.MemoryMB || shy {
+	leaving, err := n.claimLeaves(ctx, api)
+	if err != nil {
+		n.c.cfg.Logf("schedule %s: %v", api.Metadata.Name, err)
+	}
+	if used+asked > n.cfg.MemoryMB || len(free) == 0 || leaving {
 		why := "0/1 nodes are available: 1 Insufficient memory."
-		if shy { // of the selectors, the played scheduler knows only that they select in the pod's namespace
+		if leaving {
+			why = "0/1 nodes are available: persistentvolumeclaim is being deleted."
+		}
+		if len(free) == 0 {
 			why = "0/1 nodes are available: 1 node(s) didn't match pod anti-affinity rules."
 		}
 		err = n.c.send(ctx, http.MethodPatch, path+"/status", statusPatch(map[string]any{"conditions": []any{
@@ -163,13 +215,52 @@ func (n *Node) schedule(ctx context.Context, api apiPod) {
 				"lastTransitionTime": api.Metadata.CreationTimestamp}}}))
 		time.AfterFunc(time.Second, func() { n.retry(api) })
 	} else {
+		api.Spec.NodeName = free[0]
+		n.bound[api.Metadata.UID] = api
 		err = n.c.send(ctx, http.MethodPost, path+"/binding", map[string]any{"apiVersion": "v1", "kind": "Binding",
 			"metadata": map[string]any{"name": api.Metadata.Name},
-			"target":   map[string]any{"apiVersion": "v1", "kind": "Node", "name": nodeName}})
+			"target":   map[string]any{"apiVersion": "v1", "kind": "Node", "name": free[0]}})
 	}
 	if err != nil && ctx.Err() == nil {
 		n.c.cfg.Logf("schedule %s: %v", api.Metadata.Name, err)
 	}
+}
+
+// claimLeaves reports whether a claim of a pod is being deleted: no scheduler lets a pod keep it.
+func (n *Node) claimLeaves(ctx context.Context, api apiPod) (bool, error) {
+	for _, v := range api.Spec.Volumes {
+		if v.PersistentVolumeClaim == nil {
+			continue
+		}
+		var c claim
+		path := "/api/v1/namespaces/" + api.Metadata.Namespace + "/persistentvolumeclaims/" + v.PersistentVolumeClaim.ClaimName
+		if found, err := n.c.read(ctx, path, &c); err != nil || found && c.Metadata.DeletionTimestamp != "" {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// avoids reports whether a pod must not be on the node of the other one.
+func (p apiPod) avoids(other apiPod) bool {
+	if p.Metadata.Namespace != other.Metadata.Namespace || p.Metadata.UID == other.Metadata.UID {
+		return false
+	}
+	for _, term := range p.Spec.Affinity.PodAntiAffinity.Required {
+		if selects(term.LabelSelector.MatchLabels, other.Metadata.Labels) {
+			return true
+		}
+	}
+	return false
+}
+
+func selects(selector, labels map[string]string) bool {
+	for key, value := range selector {
+		if labels[key] != value {
+			return false
+		}
+	}
+	return true
 }
 
 // retry schedules a pod again for which there was no room.
@@ -231,9 +322,7 @@ func (n *Node) Logs(namespace string) string {
 // selected is a running pod of a namespace that has these labels; nil if there is none. The node is locked.
 func (n *Node) selected(namespace string, selector map[string]string) *pod {
 	for _, p := range n.pods {
-		labels := maps.Clone(p.first.Metadata.Labels)
-		maps.Copy(labels, selector)
-		if p.first.Metadata.Namespace == namespace && maps.Equal(labels, p.first.Metadata.Labels) && p.pid() != 0 {
+		if p.first.Metadata.Namespace == namespace && selects(selector, p.first.Metadata.Labels) && p.pid() != 0 {
 			return p
 		}
 	}

@@ -73,6 +73,12 @@ func (p *pod) runContainers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	p.node.mu.Lock()
+	err = p.writeNames()
+	p.node.mu.Unlock()
+	if err != nil {
+		return err
+	}
 	for _, init := range api.Spec.InitContainers {
 		if err := p.runInit(ctx, init, api.Spec.Containers[0], mounts); err != nil || ctx.Err() != nil {
 			return err
@@ -118,6 +124,9 @@ func (p *pod) runMain(ctx context.Context, main apiContainer, mounts map[string]
 	for restarts := 0; ; restarts++ {
 		c, err := p.start(main, mounts)
 		if err != nil {
+			return err
+		}
+		if err := p.node.attach(p, c); err != nil {
 			return err
 		}
 		p.setMain(c, running(main, restarts, c, last))
@@ -235,6 +244,9 @@ func (p *pod) start(c apiContainer, mounts map[string]string) (*container, error
 	maps.Copy(with.Mounts, image.Dirs)
 	for _, m := range c.VolumeMounts {
 		with.Mounts[m.MountPath] = mounts[m.Name]
+	}
+	if p.networked() {
+		with.Mounts["/etc/hosts"] = p.hostsFile()
 	}
 	return startContainer(with)
 }

@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"mysql-broker/provisioner/launcher"
@@ -36,9 +37,9 @@ func (l *Launcher) ChangeAdminPassword(ctx context.Context, id, next string, cha
 	if err := change(ctx); err != nil {
 		return err
 	}
-	return l.change(ctx, s, func(s *server) {
-		s.secret.Data[initFile] = adminSQL(s.state.Flavour, s.state.AdminUser, next)
-	})
+	var failed error
+	err = l.change(ctx, s, func(s *server) { failed = s.writeInit(next) })
+	return errors.Join(failed, err)
 }
 
 // change changes a server's Secret. If another broker has changed it meanwhile, change reads it and tries again.

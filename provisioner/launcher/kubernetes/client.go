@@ -45,8 +45,11 @@ type client struct {
 // path returns the path of all objects of a kind, or of one of them, such as "pods" and "d-1".
 func (c *client) path(kind string, name ...string) string {
 	group := "/api/v1"
-	if kind == statefulSets {
+	switch kind {
+	case statefulSets:
 		group = "/apis/apps/v1"
+	case budgets:
+		group = "/apis/policy/v1"
 	}
 	return strings.Join(append([]string{group + "/namespaces/" + c.namespace + "/" + kind}, name...), "/")
 }

@@ -38,6 +38,7 @@ func (l *Launcher) destroy(ctx context.Context, id string, may func(*server) (*p
 		s, err := l.load(ctx, id)
 		if errors.Is(err, launcher.ErrNotFound) {
 			l.up.Delete(id)
+			l.groups.Delete(id)
 			return nil
 		}
 		if s == nil {

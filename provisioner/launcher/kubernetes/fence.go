@@ -58,7 +58,7 @@ func (l *Launcher) expectWork(ctx context.Context, s *server) error {
 // template must not be replaced by an older one, so the StatefulSet must be as it was before the Secret was read again.
 // into, which may be nil, gets the StatefulSet.
 func (l *Launcher) applyWork(ctx context.Context, s *server, into any) error {
-	path := l.api.path(statefulSets, s.name)
+	path := l.api.path(statefulSets, s.workName())
 	var known statefulSet
 	if s.state.Host != "" { // else the server was never ready, and usually has none
 		err := l.api.merge(ctx, path, struct{}{}, &known) // changes nothing; the broker has no right to get StatefulSets
@@ -93,7 +93,7 @@ func (l *Launcher) mendWork(ctx context.Context, s *server) error {
 		if stale == nil {
 			return nil
 		}
-		err = l.applyWork(ctx, now, nil)
+		err = l.applyWork(ctx, now.of(s.member), nil)
 		if _, again := errors.AsType[*launcher.Error](err); !again || ctx.Err() != nil {
 			return errors.Join(stale, err)
 		}

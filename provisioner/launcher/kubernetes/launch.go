@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
+
 	mysqldimage "mysql-broker/deploy/mysqld-image"
 	"mysql-broker/provisioner/fault"
 	"mysql-broker/provisioner/launcher"
@@ -53,6 +55,12 @@ func (l *Launcher) imageOf(spec launcher.Spec) (Image, error) {
 		return Image{}, &launcher.Error{Action: launcher.GiveUp, Sentence: noServers,
 			Err: fmt.Errorf("server %s: there is no image of %s %s", spec.ID, spec.Flavour, spec.Version)}
 	}
+	if spec.Members > 1 {
+		if err := l.runsGroups(newest); err != nil {
+			return Image{}, &launcher.Error{Action: launcher.GiveUp, Sentence: noServers,
+				Err: fmt.Errorf("server %s: %w", spec.ID, err)}
+		}
+	}
 	i := slices.Index(l.Versions(), newest)
 	return l.cfg.Images[i], nil
 }
@@ -66,10 +74,8 @@ func (l *Launcher) begin(ctx context.Context, s *server, spec launcher.Spec, ima
 	}
 	s.state = l.newState(spec, image)
 	s.secret = secret{APIVersion: "v1", Kind: "Secret",
-		Metadata: metadata{Name: s.name, Labels: labelsOf(s.id), Annotations: map[string]string{}},
+		Metadata: metadata{Name: s.name, Labels: secretLabels(s), Annotations: map[string]string{}},
 		Data: map[string][]byte{
-			settingsFile:   settings(s.state),
-			initFile:       adminSQL(image.Flavour, spec.AdminUser, spec.AdminPassword),
 			prepareFile:    prepare(image.Flavour),
 			initialiseFile: mysqldimage.Initialise,
 		}}
@@ -77,9 +83,13 @@ func (l *Launcher) begin(ctx context.Context, s *server, spec launcher.Spec, ima
 		s.secret.Metadata.Annotations[labelPrefix+key] = value
 	}
 	if host := l.knownHost(s); host != "" {
-		if err := l.addKeys(ctx, s, append(l.serviceHosts(s), host)...); err != nil {
+		if err := l.addKeys(ctx, s, l.certificateHosts(s, host)...); err != nil {
 			return nil, err
 		}
+	}
+	l.writeSettings(s)
+	if err := s.writeInit(spec.AdminPassword); err != nil {
+		return nil, err
 	}
 	s.writeState()
 	fault.Point("launch", "state made")
@@ -97,6 +107,9 @@ func (l *Launcher) newState(spec launcher.Spec, image Image) state {
 	if spec.Placement != nil && spec.Placement.StorageClass != "" {
 		st.Class = spec.Placement.StorageClass
 	}
+	if spec.Members > 1 {
+		st.Group = &group{Name: uuid.NewString(), Members: make([]memberAddress, spec.Members)}
+	}
 	return st
 }
 
@@ -108,6 +121,9 @@ func sizeOf(spec launcher.Spec) size {
 
 // bringUp creates missing objects, and returns an endpoint once the administrator can log in.
 func (l *Launcher) bringUp(ctx context.Context, s *server, spec launcher.Spec) (launcher.Endpoint, error) {
+	if s.state.Group != nil {
+		return l.bringUpGroup(ctx, s, spec)
+	}
 	var p pod
 	err := l.api.get(ctx, l.api.path(pods, s.podName()), &p)
 	if isNotFound(err) {
@@ -123,7 +139,7 @@ func (l *Launcher) bringUp(ctx context.Context, s *server, spec launcher.Spec) (
 		return launcher.Endpoint{}, err
 	}
 	var address service
-	if err := l.api.get(ctx, l.api.path(services, s.name), &address); err != nil {
+	if err := l.api.get(ctx, l.api.path(services, s.workName()), &address); err != nil {
 		if isNotFound(err) {
 			return launcher.Endpoint{}, l.makeObjects(ctx, s)
 		}
@@ -162,7 +178,7 @@ func (l *Launcher) makeObjects(ctx context.Context, s *server) error {
 	}
 	fault.Point("launch", "volume claimed")
 	var address service
-	if err := l.api.apply(ctx, l.api.path(services, s.name), l.serviceOf(s), &address); err != nil {
+	if err := l.api.apply(ctx, l.api.path(services, s.workName()), l.serviceOf(s), &address); err != nil {
 		return err
 	}
 	fault.Point("launch", "address made")
@@ -171,7 +187,7 @@ func (l *Launcher) makeObjects(ctx context.Context, s *server) error {
 		if host == "" {
 			return launcher.NotYet(time.Second, "Waiting for the load balancer's address")
 		}
-		if err := l.addKeys(ctx, s, append(l.serviceHosts(s), host)...); err != nil {
+		if err := l.addKeys(ctx, s, l.certificateHosts(s, host)...); err != nil {
 			return err
 		}
 		made := s.secret
@@ -209,8 +225,8 @@ func (l *Launcher) knownHost(s *server) string {
 // publicAddress returns the address for applications; the host is "" if it is not known yet. The address of a ready
 // server never changes, because bindings contain it.
 func (l *Launcher) publicAddress(s *server, address service) (host string, publicPort int) {
-	if s.state.Host != "" {
-		return s.state.Host, s.state.Port
+	if a := s.address(); a.Host != "" {
+		return a.Host, a.Port
 	}
 	host = l.knownHost(s)
 	switch l.cfg.Service {
@@ -224,12 +240,18 @@ func (l *Launcher) publicAddress(s *server, address service) (host string, publi
 	return host, port
 }
 
-// setEndpoint records the server's addresses. A broker in the cluster uses the Service's IP address, because a name
-// server may cache for a while that the name does not exist.
+// setEndpoint records the server's addresses.
 func (l *Launcher) setEndpoint(s *server, address service) {
-	s.state.Host, s.state.Port = l.publicAddress(s, address)
-	s.state.AdminHost, s.state.AdminPort = "", 0
+	a := l.addressFrom(s, address)
+	s.state.Host, s.state.Port, s.state.AdminHost, s.state.AdminPort = a.Host, a.Port, a.AdminHost, a.AdminPort
+}
+
+// addressFrom returns where a server listens whose Service is that one. A broker in the cluster uses the Service's IP
+// address, because a name server may cache for a while that the name does not exist.
+func (l *Launcher) addressFrom(s *server, address service) (a memberAddress) {
+	a.Host, a.Port = l.publicAddress(s, address)
 	if l.cfg.Credentials.InCluster || l.cfg.Service == InCluster {
-		s.state.AdminHost, s.state.AdminPort = address.Spec.ClusterIP, port
+		a.AdminHost, a.AdminPort = address.Spec.ClusterIP, port
 	}
+	return a
 }

@@ -46,10 +46,10 @@ var serviceTypes = map[Access]string{InCluster: "ClusterIP", NodePort: "NodePort
 func (l *Launcher) serviceOf(s *server) service {
 	p := servicePort{Name: portName, Port: port, TargetPort: portName}
 	if l.cfg.Service == NodePort {
-		p.NodePort = s.state.Port // 0 while it is not known
+		p.NodePort = s.address().Port // 0 while it is not known
 	}
 	return service{APIVersion: "v1", Kind: "Service", Metadata: s.metadata(), Spec: serviceSpec{
-		Type: serviceTypes[l.cfg.Service], Selector: map[string]string{serverLabel: s.id},
+		Type: serviceTypes[l.cfg.Service], Selector: s.selector(),
 		PublishNotReadyAddresses: true, Ports: []servicePort{p}}}
 }
 
@@ -64,15 +64,18 @@ func (l *Launcher) statefulSetOf(s *server) statefulSet {
 		replicas = 0
 	}
 	return statefulSet{APIVersion: "apps/v1", Kind: "StatefulSet", Metadata: s.workMetadata(), Spec: statefulSetSpec{
-		Replicas: replicas, ServiceName: s.name, PodManagementPolicy: "Parallel",
+		Replicas: replicas, ServiceName: s.governor(), PodManagementPolicy: "Parallel",
 		UpdateStrategy: map[string]string{"type": "OnDelete"},
-		Selector:       labelSelector{MatchLabels: map[string]string{serverLabel: s.id}},
+		Selector:       labelSelector{MatchLabels: s.selector()},
 		Template:       l.templateOf(s),
 	}}
 }
 
 func (l *Launcher) templateOf(s *server) podTemplate {
 	t := podTemplate{Metadata: metadata{Labels: s.labels(), Annotations: s.userAnnotations()}, Spec: l.podOf(s)}
+	if s.member > 0 {
+		t.Metadata.Annotations[rollAnnotation] = strconv.Itoa(s.state.Group.Roll)
+	}
 	if s.state.Upgrade != nil {
 		t.Metadata.Annotations[workAnnotation] = s.state.Upgrade.work()
 		workIn(&t.Spec, s)
@@ -125,20 +128,20 @@ func (l *Launcher) podOf(s *server) podSpec {
 	prepare, server := base, base
 	prepare.Name, prepare.Command = "prepare", []string{"/bin/sh", secretDir + "/" + prepareFile}
 	server.Name = containerName
-	server.Command = []string{program[s.state.Flavour], "--defaults-file=" + secretDir + "/" + settingsFile}
-	server.Ports = []containerPort{{Name: portName, ContainerPort: port}}
+	server.Command = []string{program[s.state.Flavour], "--defaults-file=" + secretDir + "/" + s.settingsFile()}
+	server.Ports = s.ports()
 	answers := map[string]string{"port": portName}
 	// There is no liveness probe: a restart would repair nothing, and could interrupt a recovery.
 	server.StartupProbe = &probe{TCPSocket: answers, PeriodSeconds: 1, FailureThreshold: startFailures}
 	server.ReadinessProbe = &probe{TCPSocket: answers, PeriodSeconds: 5, FailureThreshold: 3}
 	return podSpec{
-		Affinity: affinityOf(s.state), Tolerations: s.state.placement().Tolerations,
+		Affinity: s.affinity(), Tolerations: s.state.placement().Tolerations,
 		TerminationGracePeriodSeconds: stopGrace,
 		SecurityContext:               security,
 		InitContainers:                []container{prepare},
 		Containers:                    []container{server},
 		Volumes: []volume{
-			{Name: dataVol, PersistentVolumeClaim: &claimVolume{ClaimName: s.name}},
+			{Name: dataVol, PersistentVolumeClaim: &claimVolume{ClaimName: s.workName()}},
 			{Name: secretVol, Secret: &secretVolume{SecretName: s.name, DefaultMode: secretMode}},
 			{Name: runVol, EmptyDir: &map[string]string{}},
 			{Name: tmpVol, EmptyDir: &map[string]string{}},
@@ -148,7 +151,7 @@ func (l *Launcher) podOf(s *server) podSpec {
 
 // metadata is that of all objects but the Secret.
 func (s *server) metadata() metadata {
-	return metadata{Name: s.name, Labels: s.labels(), Annotations: s.userAnnotations(), OwnerReferences: s.owner()}
+	return metadata{Name: s.workName(), Labels: s.labels(), Annotations: s.userAnnotations(), OwnerReferences: s.owner()}
 }
 
 // worksAnnotation is the number of the work that an object was applied for. So the object changes even if the work puts
@@ -164,9 +167,9 @@ func (s *server) workMetadata() metadata {
 // affinityOf keeps all other servers of the namespace, including later ones, away from the node of a server that has a
 // node of its own.
 // https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#inter-pod-affinity-and-anti-affinity
-func affinityOf(st state) *affinity {
-	if !st.placement().OwnNode {
-		return nil
+func (s *server) affinity() *affinity {
+	if !s.state.placement().OwnNode {
+		return s.groupAffinity()
 	}
 	others := podAffinityTerm{TopologyKey: "kubernetes.io/hostname",
 		LabelSelector: labelSelector{MatchLabels: map[string]string{managedByLabel: managedBy}}}
@@ -180,6 +183,9 @@ func (s *server) labels() map[string]string {
 		all = map[string]string{}
 	}
 	maps.Copy(all, labelsOf(s.id))
+	if s.member > 0 {
+		all[memberLabel] = strconv.Itoa(s.member)
+	}
 	return all
 }
 

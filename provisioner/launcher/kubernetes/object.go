@@ -18,6 +18,7 @@ const (
 	statefulSets = "statefulsets"
 	pods         = "pods"
 	events       = "events"
+	budgets      = "poddisruptionbudgets"
 )
 
 type metadata struct {
@@ -144,6 +145,18 @@ type statefulSetSpec struct {
 	UpdateStrategy      map[string]string `json:"updateStrategy"`
 	Selector            labelSelector     `json:"selector"`
 	Template            podTemplate       `json:"template"`
+}
+
+type budget struct {
+	APIVersion string     `json:"apiVersion"`
+	Kind       string     `json:"kind"`
+	Metadata   metadata   `json:"metadata"`
+	Spec       budgetSpec `json:"spec"`
+}
+
+type budgetSpec struct {
+	MaxUnavailable int           `json:"maxUnavailable"`
+	Selector       labelSelector `json:"selector"`
 }
 
 type labelSelector struct {

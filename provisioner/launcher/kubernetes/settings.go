@@ -33,7 +33,7 @@ const (
 const port = 3306
 
 // settings is the content of a server's option file.
-func settings(st state) []byte {
+func settings(st state, more ...string) []byte {
 	lines := []string{
 		"[mysqld]",
 		fmt.Sprintf("port=%d", port),
@@ -50,13 +50,39 @@ func settings(st state) []byte {
 		// the reason for the crash.
 		"skip-stack-trace",
 	}
-	lines = append(lines, mysqld.Settings(st.Flavour, st.MemoryMB, 0, st.BinaryLogs)...)
+	lines = append(lines, mysqld.Settings(st.Flavour, st.MemoryMB, 0, st.BinaryLogs || st.Group != nil)...)
 	if st.Flavour == mysqld.MariaDB {
 		lines = append(lines, "secure-file-priv="+tmpDir)
 	} else {
 		lines = append(lines, "loose-innodb-numa-interleave=OFF") // the system call is forbidden to pods
 	}
-	return []byte(strings.Join(lines, "\n") + "\n")
+	return []byte(strings.Join(append(lines, more...), "\n") + "\n")
+}
+
+// writeSettings writes the option files of the state to the Secret.
+func (l *Launcher) writeSettings(s *server) {
+	if s.state.Group == nil {
+		s.secret.Data[settingsFile] = settings(s.state)
+		return
+	}
+	for n := range s.state.Group.Members {
+		m := s.of(n + 1)
+		s.secret.Data[m.settingsFile()] = settings(s.state,
+			mysqld.GroupSettings(s.state.Flavour, l.membersOf(s), m.member, s.state.MemoryMB)...)
+	}
+}
+
+// writeInit writes the init file of a server whose administrator has that password to the Secret.
+func (s *server) writeInit(password string) error {
+	s.secret.Data[initFile] = adminSQL(s.state.Flavour, s.state.AdminUser, password)
+	if s.state.Group == nil {
+		return nil
+	}
+	own, err := s.groupPassword()
+	if err == nil {
+		s.secret.Data[initFile] = mysqld.MemberSQL(s.state.Flavour, s.secret.Data[initFile], own)
+	}
+	return err
 }
 
 // adminSQL returns an init file, one statement per line, that creates the administrator's account if it is missing. It

@@ -27,6 +27,9 @@ func (l *Launcher) Suspend(ctx context.Context, id string) (err error) {
 		}
 		fault.Point("suspend", "recorded")
 	}
+	if s.state.Group != nil {
+		return l.stopMembers(ctx, s)
+	}
 	return l.stopPod(ctx, s)
 }
 
@@ -49,7 +52,11 @@ func (l *Launcher) stopPod(ctx context.Context, s *server) error {
 
 // resume makes a suspended server one that is to run, with the spec's limits and nodes.
 func (l *Launcher) resume(ctx context.Context, s *server, spec launcher.Spec) error {
-	if err := l.stopPod(ctx, s); err != nil { // a Suspend may have been cut off
+	stop := l.stopPod
+	if s.state.Group != nil {
+		stop = l.stopMembers
+	}
+	if err := stop(ctx, s); err != nil { // a Suspend may have been cut off
 		return err
 	}
 	return l.changeWork(ctx, s, func(s *server) {
@@ -57,7 +64,7 @@ func (l *Launcher) resume(ctx context.Context, s *server, spec launcher.Spec) er
 		claim := s.state.ClaimMB
 		s.state.size = sizeOf(spec)
 		s.state.ClaimMB = claim
-		s.secret.Data[settingsFile] = settings(s.state)
+		l.writeSettings(s)
 		for key, value := range spec.Labels {
 			s.secret.Metadata.Annotations[labelPrefix+key] = value
 		}

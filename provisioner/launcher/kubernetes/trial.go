@@ -24,11 +24,27 @@ func (l *Launcher) Try(ctx context.Context, spec launcher.Spec) (err error) {
 	}
 	s := &server{id: spec.ID, name: name, state: l.newState(spec, image)}
 	s.secret.Metadata.UID = trialOwner
+	for _, m := range s.members() {
+		if err := l.tryWork(ctx, m); err != nil {
+			return err
+		}
+	}
+	if s.state.Group == nil {
+		return l.tryWork(ctx, s)
+	}
+	if err := l.api.tryApply(ctx, l.api.path(services, s.of(1).governor()), namesOf(s)); err != nil {
+		return err
+	}
+	return l.api.tryApply(ctx, l.api.path(budgets, name), budgetOf(s))
+}
+
+// tryWork is Try for a single server, or for a member of a group.
+func (l *Launcher) tryWork(ctx context.Context, s *server) error {
 	for _, o := range []struct {
 		kind   string
 		object any
 	}{{claims, l.claimOf(s)}, {services, l.serviceOf(s)}, {statefulSets, l.statefulSetOf(s)}} {
-		if err := l.api.tryApply(ctx, l.api.path(o.kind, name), o.object); err != nil {
+		if err := l.api.tryApply(ctx, l.api.path(o.kind, s.workName()), o.object); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -31,13 +32,14 @@ type seen struct {
 	once  sync.Once     // closes it
 
 	mu    sync.Mutex
-	all   map[string]ailing // nil until a list has succeeded
+	all   map[string]ailing // by the name of the pod; nil until a list has succeeded
 	err   error             // why the watch fails, nil while it works
 	since time.Time         // when it began to fail
 }
 
 // ailing is a server in trouble.
 type ailing struct {
+	id      string
 	trouble launcher.Trouble
 	from    time.Time // zero if it has begun; later than now if it begins then, unless the pod changes
 	until   time.Time // zero if only a change of the pod ends it
@@ -82,9 +84,10 @@ func (l *Launcher) watched(ctx context.Context) (map[string]launcher.Trouble, er
 // troubles leaves out troubles that are over or have not begun.
 func (s *seen) troubles() map[string]launcher.Trouble {
 	found := map[string]launcher.Trouble{}
-	for id, a := range s.all {
+	for _, pod := range slices.Sorted(maps.Keys(s.all)) { // the last one of a group with troubles of several members
+		a := s.all[pod]
 		if now := time.Now(); !now.Before(a.from) && (a.until.IsZero() || now.Before(a.until)) {
-			found[id] = a.trouble
+			found[a.id] = a.trouble
 		}
 	}
 	return found
@@ -175,15 +178,15 @@ func (l *Launcher) watchFrom(ctx context.Context, version string) (string, error
 
 // note records the state of a pod. begins reports whether its server was not in that trouble before.
 func (s *seen) note(p pod) (trouble launcher.Trouble, begins bool) {
-	id := p.Metadata.Labels[serverLabel]
 	now := p.trouble()
+	now.id = p.Metadata.Labels[serverLabel]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := s.all[id]
+	before := s.all[p.Metadata.Name]
 	if now.trouble == "" {
-		delete(s.all, id)
+		delete(s.all, p.Metadata.Name)
 	} else {
-		s.all[id] = now
+		s.all[p.Metadata.Name] = now
 	}
 	return now.trouble, now.trouble != "" && now.trouble != before.trouble && now.from.IsZero()
 }

@@ -76,6 +76,12 @@ func (l *Launcher) Upgrade(ctx context.Context, spec launcher.Spec,
 		return launcher.Endpoint{}, &launcher.Error{Action: launcher.GiveUp,
 			Sentence: fmt.Sprintf("A server of %s cannot become one of %s.", of, to),
 			Err:      fmt.Errorf("server %s: its data are of %s, and %s is wanted", s.id, of, to)}
+	case s.state.Group != nil && order > 0:
+		return launcher.Endpoint{}, &launcher.Error{Action: launcher.GiveUp,
+			Sentence: "An instance with several servers cannot be upgraded here. Create another instance from this one.",
+			Err:      fmt.Errorf("server %s: groups cannot be upgraded", s.id)}
+	case s.state.Group != nil:
+		return l.bringUp(ctx, s, spec)
 	case s.state.Upgrade != nil && s.state.Upgrade.Reverts:
 		if err := l.abandonUpgrade(ctx, s, works); err != nil {
 			return launcher.Endpoint{}, err
@@ -143,6 +149,9 @@ func (l *Launcher) Revert(ctx context.Context, spec launcher.Spec,
 	s, err := l.findReady(ctx, spec.ID)
 	if err != nil {
 		return launcher.Endpoint{}, err
+	}
+	if s.state.Group != nil { // which Upgrade does not change
+		return l.bringUp(ctx, s, spec)
 	}
 	reverts := s.state.Phase == phaseUpgrading
 	if reverts {

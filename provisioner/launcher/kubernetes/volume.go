@@ -25,7 +25,7 @@ func (l *Launcher) applyClaim(ctx context.Context, s *server) (c claim, err erro
 	wanted := l.claimOf(s)
 	if s.state.Phase != phaseLaunching {
 		var present claim
-		err := l.api.get(ctx, l.api.path(claims, s.name), &present)
+		err := l.api.get(ctx, l.api.path(claims, s.workName()), &present)
 		if err != nil && !isNotFound(err) {
 			return c, err
 		}
@@ -37,7 +37,7 @@ func (l *Launcher) applyClaim(ctx context.Context, s *server) (c claim, err erro
 			return c, err
 		}
 	}
-	err = l.api.apply(ctx, l.api.path(claims, s.name), wanted, &c)
+	err = l.api.apply(ctx, l.api.path(claims, s.workName()), wanted, &c)
 	if isConflict(err) { // also if the cluster has reported on its volume
 		return c, launcher.NotYet(minPoll, "Waiting for the server's volume")
 	}

@@ -3,6 +3,7 @@ package mysqld
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 )
 
@@ -16,6 +17,10 @@ type Group struct {
 	Addresses []string // host:port of all members, as they reach each other
 	Protocol  []string // the same, for the protocol of the group
 	Transfer  string   // host:port at which the member of Galera gets what it has missed
+
+	// Hosts are those from which a member of Group Replication takes the protocol of the group, which is then encrypted;
+	// nil for this host alone.
+	Hosts []string
 }
 
 // groupMemoryMB is what a member needs besides the memory of a server without a group.
@@ -40,15 +45,19 @@ func GroupSettings(flavour string, g Group, n, memoryMB int) []string {
 //
 // The protocol of the group has ports of its own: over those of applications (communication_stack=MYSQL), a member logs
 // in to another one to connect again, and a statement that changes an account there keeps it from logging in until the
-// group has agreed to the statement, which it then never does. The protocol is not encrypted, so it must not leave the
-// host. A server is read-only until the group makes it the primary. Whoever logs in to a member that is not the primary
-// is refused by init-connect, with an error for which drivers try the next host of a list (1184, 08S01). So is whoever
-// takes one of the last connections: the group itself uses that which MySQL reserves for administrators. It does not
-// apply to them. A member that was cut off leaves the group and ends the sessions of applications.
+// group has agreed to the statement, which it then never does. On one host, the protocol is not encrypted. A server is
+// read-only until the group makes it the primary. Whoever logs in to a member that is not the primary is refused by
+// init-connect, with an error for which drivers try the next host of a list (1184, 08S01). So is whoever takes one of
+// the last connections: the group itself uses that which MySQL reserves for administrators. It does not apply to them.
+// A member that was cut off leaves the group and ends the sessions of applications.
 // https://dev.mysql.com/doc/refman/8.4/en/group-replication-options.html
 // https://dev.mysql.com/doc/refman/8.4/en/server-system-variables.html#sysvar_init_connect
 func replicationSettings(g Group, n int) []string {
 	host, port, _ := net.SplitHostPort(g.Addresses[n-1])
+	from, encryption := "127.0.0.1", "DISABLED"
+	if g.Hosts != nil {
+		from, encryption = strings.Join(g.Hosts, ","), "REQUIRED"
+	}
 	lines := []string{
 		fmt.Sprintf("server-id=%d", n),
 		"report-host=" + host,
@@ -67,7 +76,8 @@ func replicationSettings(g Group, n int) []string {
 		"start_on_boot=OFF", // the launcher starts it
 		"local_address=" + g.Protocol[n-1],
 		"group_seeds=" + strings.Join(g.Protocol, ","),
-		"ip_allowlist=127.0.0.1",
+		"ip_allowlist=" + from,
+		"ssl_mode=" + encryption,
 		"recovery_use_ssl=ON",
 		"member_expel_timeout=0",
 		"unreachable_majority_timeout=10",
@@ -96,4 +106,12 @@ func GroupSQL(flavour, password string) []byte {
 		"GRANT SELECT ON performance_schema.* TO %[1]s;\nSET SESSION sql_log_bin=1;\n"+
 		"CHANGE REPLICATION SOURCE TO SOURCE_USER='%[3]s', SOURCE_PASSWORD='%[2]s' "+
 		"FOR CHANNEL 'group_replication_recovery';\n", account, password, GroupUser)
+}
+
+// MemberSQL returns an init file that runs at every start of a member on MySQL, with the administrator's account that
+// admin makes. What it does on one member is written to no binary log, as on GroupSQL. It is over before anybody can
+// log in.
+func MemberSQL(flavour string, admin []byte, password string) []byte {
+	return slices.Concat([]byte("SET GLOBAL super_read_only=OFF;\nSET SESSION sql_log_bin=0;\n"), admin,
+		GroupSQL(flavour, password), []byte("SET GLOBAL super_read_only=ON;\n"))
 }

@@ -1,0 +1,218 @@
+package kubernetes
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"mysql-broker/provisioner/fault"
+	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/provisioner/launcher/mysqlgroup"
+)
+
+const (
+	memberTime = 3 * time.Second // to log in to a member, and to ask for its state
+	joinTime   = 30 * time.Second
+	beginTime  = time.Minute
+)
+
+// assemble looks at the members of a group once, does what is due, and returns what it saw. Several brokers may do so
+// at the same time: whoever changes a member locks it, and looks again.
+func (l *Launcher) assemble(ctx context.Context, s *server) ([]mysqlgroup.Look, error) {
+	all := l.lookAtMembers(ctx, s)
+	l.groups.Store(s.id, seenGroup{time.Now(), shownMembers(s, all)})
+	due, err := mysqlgroup.Decide(all, l.membersOf(s).Addresses, s.state.Phase == phaseReady)
+	if err != nil {
+		return all, &silentError{fmt.Errorf("server %s: %w", s.id, err)}
+	}
+	if due.Begin {
+		return all, l.beginGroup(ctx, s)
+	}
+	var errs []error
+	for _, n := range due.LetIn {
+		errs = append(errs, l.onLocked(ctx, s.of(n+1), func(ctx context.Context, conn *sql.Conn, now mysqlgroup.Look) error {
+			if !now.Online() {
+				return nil
+			}
+			return mysqlgroup.LetIn(ctx, conn)
+		}))
+	}
+	if due.Join >= 0 {
+		errs = append(errs, l.join(ctx, s.of(due.Join+1)))
+	}
+	return all, errors.Join(errs...)
+}
+
+// silentError says that a group has no member, and that not all respond.
+type silentError struct{ error }
+
+// assembleFor is assemble for an operation, which waits for members that do not respond.
+func (l *Launcher) assembleFor(ctx context.Context, s *server) ([]mysqlgroup.Look, error) {
+	all, err := l.assemble(ctx, s)
+	if _, silent := errors.AsType[*silentError](err); silent && ctx.Err() == nil {
+		err = launcher.NotYet(groupPoll, "Starting mysqld")
+	}
+	return all, err
+}
+
+func (l *Launcher) lookAtMembers(ctx context.Context, s *server) []mysqlgroup.Look {
+	all := make([]mysqlgroup.Look, len(s.state.Group.Members))
+	var looking sync.WaitGroup
+	for n := range all {
+		looking.Go(func() { all[n] = l.lookAtMember(ctx, s.of(n+1)) })
+	}
+	looking.Wait()
+	return all
+}
+
+func (l *Launcher) lookAtMember(ctx context.Context, m *server) (look mysqlgroup.Look) {
+	if err := l.onMember(ctx, m, memberTime, func(ctx context.Context, conn *sql.Conn) (err error) {
+		look, err = mysqlgroup.Ask(ctx, conn)
+		return err
+	}); err != nil {
+		look.Err = err
+	}
+	return look
+}
+
+// onMember runs fn on a connection to a member as mysqld.GroupUser.
+func (l *Launcher) onMember(ctx context.Context, m *server, limit time.Duration,
+	fn func(context.Context, *sql.Conn) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	db, err := l.openMember(m)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	conn, err := db.Conn(ctx)
+	if err == nil {
+		defer conn.Close()
+		err = fn(ctx, conn)
+	}
+	if err != nil {
+		return fmt.Errorf("server %s: %w", m.podName(), err)
+	}
+	return nil
+}
+
+func (l *Launcher) openMember(m *server) (*sql.DB, error) {
+	password, err := m.groupPassword()
+	if err != nil {
+		return nil, err
+	}
+	e := m.ownEndpoint()
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(e.CACertificate)
+	cfg := mysql.NewConfig()
+	cfg.Net, cfg.Addr, cfg.User, cfg.Passwd = "tcp", e.AdminAddress(), mysqld.GroupUser, password
+	cfg.TLS = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: trusted, ServerName: e.Host}
+	cfg.InterpolateParams, cfg.Logger, cfg.Timeout = true, &mysql.NopLogger{}, memberTime
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return sql.OpenDB(connector), nil
+}
+
+// onLocked runs fn while no other broker changes a member, with what that says of itself then.
+func (l *Launcher) onLocked(ctx context.Context, m *server,
+	fn func(context.Context, *sql.Conn, mysqlgroup.Look) error) error {
+	return l.onMember(ctx, m, joinTime, func(ctx context.Context, conn *sql.Conn) error {
+		if err := mysqlgroup.Lock(ctx, conn); err != nil {
+			return err
+		}
+		now, err := mysqlgroup.Ask(ctx, conn)
+		if err != nil {
+			return err
+		}
+		return fn(ctx, conn, now)
+	})
+}
+
+// join lets a member join its group. If the server hangs, its pod is deleted, and another one follows.
+func (l *Launcher) join(ctx context.Context, m *server) error {
+	err := l.onLocked(ctx, m, func(ctx context.Context, conn *sql.Conn, now mysqlgroup.Look) error {
+		if !now.Out() {
+			return nil
+		}
+		l.cfg.Logger.Info("a member joins its group", "server", m.id, "member", m.member)
+		fault.Point("group", "joins")
+		return mysqlgroup.Join(ctx, conn)
+	})
+	if !mysqlgroup.Hung(ctx, err) {
+		return err
+	}
+	if now := l.lookAtMember(ctx, m); now.Err == nil && !now.Out() { // this broker was paused
+		return err
+	}
+	var p pod
+	if found := l.api.get(ctx, l.api.path(pods, m.podName()), &p); found != nil {
+		return errors.Join(err, found)
+	}
+	return errors.Join(err, l.deletePod(ctx, m, p))
+}
+
+// beginGroup begins a group that has no member, with the one that has all transactions of all members. It locks all
+// members, so that no other broker begins it elsewhere.
+func (l *Launcher) beginGroup(ctx context.Context, s *server) error {
+	ctx, cancel := context.WithTimeout(ctx, beginTime)
+	defer cancel()
+	var conns []*sql.Conn
+	var all []mysqlgroup.Look
+	for _, m := range s.members() {
+		db, err := l.openMember(m)
+		if err != nil {
+			return err
+		}
+		defer db.Close()
+		conn, err := db.Conn(ctx)
+		if err != nil {
+			return fmt.Errorf("server %s: %w", m.podName(), err)
+		}
+		defer conn.Close()
+		if err := mysqlgroup.Lock(ctx, conn); err != nil {
+			return fmt.Errorf("server %s: %w", m.podName(), err)
+		}
+		conns = append(conns, conn)
+	}
+	for n, conn := range conns {
+		now, err := mysqlgroup.Ask(ctx, conn)
+		if err != nil {
+			return fmt.Errorf("server %s: %w", s.of(n+1).podName(), err)
+		}
+		all = append(all, now)
+	}
+	if slices.ContainsFunc(all, func(m mysqlgroup.Look) bool { return !m.Out() }) { // another broker was faster
+		return nil
+	}
+	if s.state.Phase == phaseReady {
+		if err := mysqlgroup.LostData(all); err != nil {
+			return fmt.Errorf("server %s: %w", s.id, err)
+		}
+	}
+	for n, conn := range conns {
+		has, err := mysqlgroup.HasAll(ctx, conn, all[n], all)
+		if err == nil && has {
+			l.cfg.Logger.Info("a group is begun", "server", s.id, "member", n+1)
+			fault.Point("group", "begins")
+			err = mysqlgroup.Begin(ctx, conn)
+		}
+		if err != nil {
+			return fmt.Errorf("server %s: %w", s.of(n+1).podName(), err)
+		}
+		if has {
+			return nil
+		}
+	}
+	return fmt.Errorf("server %s: %w", s.id, mysqlgroup.ErrNoneHasAll)
+}

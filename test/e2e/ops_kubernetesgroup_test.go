@@ -1,0 +1,142 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"mysql-broker/provisioner/launcher/kubernetes/kubernetestest"
+	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/test/audit"
+	kubernetes "mysql-broker/test/kubernetes/cluster"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// An instance with three members on Kubernetes is created, used, enlarged and deleted, while a broker is killed at every
+// point between the calls of the API server, and another one goes on. An application writes again after the pod of the
+// primary is deleted. A broker without images of MySQL does not start with such a plan.
+func TestKubernetesGroup(t *testing.T) {
+	t.Parallel()
+	onKubernetes.Start(t)
+	node, played := onKubernetes.Node.(*kubernetes.Node)
+	hasMySQL := slices.ContainsFunc(kubernetes.Binaries(), func(b mysqld.Binary) bool { return b.Flavour == mysqld.MySQL })
+	if !played || !hasMySQL {
+		t.Skip("it needs MySQL, and three nodes")
+	}
+	server := servers.AllMySQL(t)[0]
+	env, inspectors := testdrive.OnKubernetes(t, testdrive.Environment(t, server), mysqld.MySQL, &onKubernetes, "")
+	withMembers(t, env)
+	cluster := inspectors["kubernetes"].(kubernetestest.Inspector)
+	if err := node.AddNodes(t.Context(), cluster.Namespace, 2); err != nil {
+		t.Fatal(err)
+	}
+	m := newMortals(t, testdrive.NewFaults(t, env), openTasks(t, env), func() platform {
+		return startPlatform(t, server, env)
+	})
+	i := m.ownInstance(t, "dedicated-small")
+	m.run(t, &i, http.MethodPut, i.path()+later, i.provisionBody(nil))
+	m.expectDeaths(t, "launch: state made", "launch: address made", "launch: member ordered", "launch: group formed")
+	b, c := i.bound(t, nil)
+	useAsApplication(t, c)
+	expectLine(t, m.operator(env).run(t, 0, "servers", "--dedicated").Stdout, i.id, "primary")
+
+	before, pod := primaryPod(t, cluster)
+	status, response, err := cluster.Call(t.Context(), http.MethodDelete, pod, nil)
+	if err != nil || status != http.StatusOK {
+		t.Fatalf("delete %s: %d %s %v", pod, status, response, err)
+	}
+	testdrive.Eventually(t, testdrive.Patience, "there is another primary", func() bool {
+		now, _ := primaryPod(t, cluster)
+		return now != before
+	})
+	testdrive.Eventually(t, testdrive.Patience, "the application writes again", func() bool {
+		_, err := c.open(t).ExecContext(t.Context(), "INSERT INTO fruit (name) VALUES ('plum')")
+		return err == nil
+	})
+	_, larger := testdrive.Plan(t, "dedicated-large")
+	m.run(t, &i, http.MethodPatch, i.path()+later, body{"service_id": i.serviceID, "plan_id": larger})
+	m.expectDeaths(t, "resize: recorded", "resize: volume grown", "resize: settings changed", "roll: pod deleted")
+	if n := read[int](t, c.open(t), "SELECT COUNT(*) FROM fruit"); n != 4 {
+		t.Errorf("%d rows are left of 4", n)
+	}
+	world := audit.World{PostgresURL: env["DATABASE_URL"], Keyset: env["ENCRYPTION_KEYSET"], Shared: m.admin(t),
+		Launchers: inspectors, Plans: testdrive.Plans(t), Reported: audit.Reported{
+			Instances: []audit.Instance{{ID: i.id, PlanID: larger, State: audit.Exists}},
+			Bindings: []audit.Binding{{InstanceID: i.id, ID: b.bindingID, State: audit.Exists, Credentials: audit.Credentials{
+				Host: c.Host, Port: c.Port, Username: c.Username, Password: c.Password, Database: c.Database,
+				CACertificate: c.CACertificate}}}}}
+	for _, sentence := range audit.Check(t.Context(), world) {
+		t.Errorf("in use: %s", sentence)
+	}
+	b.instance = i
+	b.unbind(t).Expect(t, http.StatusOK)
+	m.run(t, &i, http.MethodDelete, i.deletion(i.path(), later), nil)
+	m.expectDeaths(t, "destroy: looked", "destroy: deleted")
+	if _, problems := cluster.Inspect(nil, nil); len(problems) > 0 {
+		t.Errorf("left: %q", problems)
+	}
+
+	m.Kill(t)
+	env["LAUNCHER_IMAGES"] = "mariadb-11.8=mariadb:11.8"
+	refused := testdrive.Run(t, env, "serve").Expect(t, 1)
+	if said := refused.Stdout + refused.Stderr; !strings.Contains(said, "members: 3") {
+		t.Errorf("a broker without images of MySQL says: %s", said)
+	}
+}
+
+// primaryPod returns which member the Service of the only group in a namespace leads to, and the path of its pod.
+func primaryPod(t *testing.T, cluster kubernetestest.Inspector) (member, path string) {
+	t.Helper()
+	at := "/api/v1/namespaces/" + cluster.Namespace
+	status, response, err := cluster.Call(t.Context(), http.MethodGet, at+"/services", nil)
+	if err != nil || status != http.StatusOK {
+		t.Fatalf("Services: %d %s %v", status, response, err)
+	}
+	var all struct {
+		Items []struct {
+			Metadata struct {
+				Name   string
+				Labels map[string]string
+			}
+			Spec struct{ Selector map[string]string }
+		}
+	}
+	if err := json.Unmarshal(response, &all); err != nil {
+		t.Fatal(err)
+	}
+	const label = "mysql-broker/member"
+	for _, service := range all.Items {
+		if to := service.Spec.Selector[label]; to != "" && service.Metadata.Labels[label] == "" {
+			return to, at + "/pods/" + service.Metadata.Name + "-" + to + "-0"
+		}
+	}
+	t.Fatalf("no Service leads to a primary: %s", response)
+	panic("not reached")
+}
+
+// withMembers gives the dedicated plans of a broker three members.
+func withMembers(t *testing.T, env map[string]string) {
+	t.Helper()
+	text, err := os.ReadFile(env["CATALOG"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	edited := string(text)
+	for memory, three := range map[int]int{256: 512, 1024: 640} {
+		edited = strings.Replace(edited, fmt.Sprintf("{provisioner: dedicated, async: required, memory_mb: %d,", memory),
+			fmt.Sprintf("{provisioner: dedicated, members: 3, async: required, memory_mb: %d,", three), 1)
+	}
+	if strings.Count(edited, "members: 3") != 2 {
+		t.Fatalf("the catalog has other plans: %s", text)
+	}
+	env["CATALOG"] = filepath.Join(t.TempDir(), "catalog.yml")
+	if err := os.WriteFile(env["CATALOG"], []byte(edited), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

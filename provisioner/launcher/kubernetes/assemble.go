@@ -28,14 +28,25 @@ const (
 // assemble looks at the members of a group once, does what is due, and returns what it saw. Several brokers may do so
 // at the same time: whoever changes a member locks it, and looks again.
 func (l *Launcher) assemble(ctx context.Context, s *server) ([]mysqlgroup.Look, error) {
+	all := l.look(ctx, s)
+	return all, l.doDue(ctx, s, all)
+}
+
+// look looks at the members of a group, and remembers for Members what it saw.
+func (l *Launcher) look(ctx context.Context, s *server) []mysqlgroup.Look {
 	all := l.lookAtMembers(ctx, s)
 	l.groups.Store(s.id, seenGroup{time.Now(), shownMembers(s, all)})
+	return all
+}
+
+// doDue does what is due for a group whose members look like that.
+func (l *Launcher) doDue(ctx context.Context, s *server, all []mysqlgroup.Look) error {
 	due, err := mysqlgroup.Decide(all, l.membersOf(s).Addresses, s.state.Phase == phaseReady)
 	if err != nil {
-		return all, &silentError{fmt.Errorf("server %s: %w", s.id, err)}
+		return &silentError{fmt.Errorf("server %s: %w", s.id, err)}
 	}
 	if due.Begin {
-		return all, l.beginGroup(ctx, s)
+		return l.beginGroup(ctx, s)
 	}
 	var errs []error
 	for _, n := range due.LetIn {
@@ -49,7 +60,7 @@ func (l *Launcher) assemble(ctx context.Context, s *server) ([]mysqlgroup.Look, 
 	if due.Join >= 0 {
 		errs = append(errs, l.join(ctx, s.of(due.Join+1)))
 	}
-	return all, errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
 // silentError says that a group has no member, and that not all respond.
@@ -145,7 +156,7 @@ func (l *Launcher) join(ctx context.Context, m *server) error {
 		if !now.Out() {
 			return nil
 		}
-		l.cfg.Logger.Info("a member joins its group", "server", m.id, "member", m.member)
+		l.cfg.Logger.Info("a member joins its group", "server", m.id, "member", m.at())
 		fault.Point("group", "joins")
 		return mysqlgroup.Join(ctx, conn)
 	})
@@ -203,7 +214,7 @@ func (l *Launcher) beginGroup(ctx context.Context, s *server) error {
 	for n, conn := range conns {
 		has, err := mysqlgroup.HasAll(ctx, conn, all[n], all)
 		if err == nil && has {
-			l.cfg.Logger.Info("a group is begun", "server", s.id, "member", n+1)
+			l.cfg.Logger.Info("a group is begun", "server", s.id, "member", s.of(n+1).at())
 			fault.Point("group", "begins")
 			err = mysqlgroup.Begin(ctx, conn)
 		}

@@ -155,6 +155,11 @@ func (s *server) address() memberAddress {
 	return memberAddress{s.state.Host, s.state.Port, s.state.AdminHost, s.state.AdminPort}
 }
 
+// at is where applications reach a member, as host:port.
+func (s *server) at() string {
+	return net.JoinHostPort(s.address().Host, strconv.Itoa(s.address().Port))
+}
+
 // ownEndpoint is that of a single server, or of one member.
 func (s *server) ownEndpoint() launcher.Endpoint {
 	a := s.address()
@@ -166,7 +171,7 @@ func (s *server) ownEndpoint() launcher.Endpoint {
 func (s *server) groupEndpoint() launcher.Endpoint {
 	e := s.of(0).ownEndpoint()
 	for _, m := range s.members() {
-		e.Members = append(e.Members, net.JoinHostPort(m.address().Host, strconv.Itoa(m.address().Port)))
+		e.Members = append(e.Members, m.at())
 	}
 	return e
 }

@@ -83,7 +83,8 @@ func (l *Launcher) leadTo(ctx context.Context, s *server, known *service, member
 		"resourceVersion": known.Metadata.ResourceVersion}, "spec": map[string]any{"selector": selector}}
 	err := l.api.merge(ctx, l.api.path(services, s.name), change, known)
 	if err == nil {
-		l.cfg.Logger.Info("applications are led to another member of a group", "server", s.id, "member", member)
+		l.cfg.Logger.Info("applications are led to another member of a group", "server", s.id, "member",
+			s.of(member).at())
 	}
 	return err
 }

@@ -3,8 +3,6 @@ package kubernetes
 import (
 	"context"
 	"errors"
-	"net"
-	"strconv"
 	"sync"
 	"time"
 
@@ -112,16 +110,17 @@ func (l *Launcher) keepGroup(ctx context.Context, g *keptGroup, id, version stri
 			return err
 		}
 	}
-	all, err := l.assemble(ctx, g.server)
+	all := l.look(ctx, g.server)
+	var leads error // first, because applications wait for it, and to join takes seconds
 	if primary := mysqlgroup.Primary(all); primary >= 0 {
-		if failed := l.leadTo(ctx, g.server, g.primary, primary+1); failed != nil {
+		if leads = l.leadTo(ctx, g.server, g.primary, primary+1); leads != nil {
 			g.primary = nil
-			if !isConflict(failed) {
-				err = errors.Join(err, failed)
-			}
+		}
+		if isConflict(leads) { // another broker was faster
+			leads = nil
 		}
 	}
-	return errors.Join(err, l.restoreMembers(ctx, g, all))
+	return errors.Join(leads, l.doDue(ctx, g.server, all), l.restoreMembers(ctx, g, all))
 }
 
 // restoreMembers creates what is missing of the objects of a group of which a member does not respond for long.
@@ -216,8 +215,7 @@ const looksAtOnce = 8
 func shownMembers(s *server, all []mysqlgroup.Look) []launcher.Member {
 	shown := make([]launcher.Member, len(all))
 	for n, m := range all {
-		at := s.of(n + 1).address()
-		shown[n] = launcher.Member{State: launcher.MemberMissing, Address: net.JoinHostPort(at.Host, strconv.Itoa(at.Port))}
+		shown[n] = launcher.Member{State: launcher.MemberMissing, Address: s.of(n + 1).at()}
 		switch {
 		case m.Online():
 			shown[n].State, shown[n].Primary, shown[n].Queue = launcher.MemberOnline, m.Primary, m.Queue

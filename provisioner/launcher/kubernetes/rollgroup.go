@@ -101,7 +101,7 @@ func (l *Launcher) switchPrimary(ctx context.Context, s *server, from, to int) e
 	if err := l.expectWork(ctx, s); err != nil {
 		return err
 	}
-	l.cfg.Logger.Info("a member becomes the primary of its group", "server", s.id, "member", to+1)
+	l.cfg.Logger.Info("a member becomes the primary of its group", "server", s.id, "member", s.of(to+1).at())
 	err := l.onLocked(ctx, s.of(to+1), func(ctx context.Context, conn *sql.Conn, now mysqlgroup.Look) error {
 		if !now.Online() || now.Primary {
 			return nil

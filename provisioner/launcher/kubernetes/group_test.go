@@ -124,7 +124,6 @@ type groupClient struct {
 	p    *place
 	spec launcher.Spec
 	e    launcher.Endpoint
-	app  mysql.Config
 	end  context.CancelFunc
 	done sync.WaitGroup
 

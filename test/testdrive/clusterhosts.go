@@ -55,6 +55,7 @@ func (c *Cluster) Reassemble(t testing.TB) {
 	t.Helper()
 	if c.Flavour == mysqld.MySQL {
 		Eventually(t, Patience, "three members are online", func() bool { return c.assemble(t) })
+		return
 	}
 	c.AwaitComplete(t)
 }
@@ -63,6 +64,7 @@ func (c *Cluster) Reassemble(t testing.TB) {
 type nodeLook struct {
 	state    string // "" if it has been in no group since its start
 	majority bool
+	online   int // members that it knows to be online
 	executed string
 	offline  bool
 }
@@ -76,9 +78,10 @@ func (c *Cluster) assemble(t testing.TB) (complete bool) {
 	online, out := 0, 0
 	for n, node := range c.Nodes {
 		if err := node.Query(t, `SELECT COALESCE(MAX(IF(member_id = @@server_uuid, member_state, NULL)), ''),
-			COALESCE(SUM(member_state <> 'UNREACHABLE') * 2 > COUNT(*), 0), @@GLOBAL.gtid_executed, @@GLOBAL.offline_mode
-			FROM performance_schema.replication_group_members`, &all[n].state, &all[n].majority, &all[n].executed,
-			&all[n].offline); err != nil {
+			COALESCE(SUM(member_state <> 'UNREACHABLE') * 2 > COUNT(*), 0), COALESCE(SUM(member_state = 'ONLINE'), 0),
+			@@GLOBAL.gtid_executed, @@GLOBAL.offline_mode
+			FROM performance_schema.replication_group_members`, &all[n].state, &all[n].majority, &all[n].online,
+			&all[n].executed, &all[n].offline); err != nil {
 			return false // the server is too busy, or the network is not there yet
 		}
 		if all[n].state == "ONLINE" && all[n].majority {
@@ -101,7 +104,8 @@ func (c *Cluster) assemble(t testing.TB) (complete bool) {
 			_ = node.Exec(t, "SET GLOBAL offline_mode=OFF")
 		}
 	}
-	return online == clusterSize && !slices.ContainsFunc(all[:], func(l nodeLook) bool { return l.offline })
+	// One may still be excluded by the others, because it was slow or cut off, and not know that yet.
+	return !slices.ContainsFunc(all[:], func(l nodeLook) bool { return l.online < clusterSize || l.offline })
 }
 
 // begin begins the group again with a node that has all transactions.

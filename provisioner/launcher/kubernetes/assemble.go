@@ -23,6 +23,9 @@ const (
 	memberTime = 3 * time.Second // to log in to a member, and to ask for its state
 	joinTime   = 30 * time.Second
 	beginTime  = time.Minute
+
+	// logShare is the part of a member's volume that binary logs may take: one over this.
+	logShare = 4
 )
 
 // assemble looks at the members of a group once, does what is due, and returns what it saw. Several brokers may do so
@@ -41,7 +44,8 @@ func (l *Launcher) look(ctx context.Context, s *server) []mysqlgroup.Look {
 
 // doDue does what is due for a group whose members look like that.
 func (l *Launcher) doDue(ctx context.Context, s *server, all []mysqlgroup.Look) error {
-	due, err := mysqlgroup.Decide(all, l.membersOf(s).Addresses, s.state.Phase == phaseReady)
+	due, err := mysqlgroup.Decide(all, mysqlgroup.Group{Addresses: l.membersOf(s).Addresses,
+		Ready: s.state.Phase == phaseReady, MostLogs: int64(s.state.volumeMB()) << 20 / logShare})
 	if err != nil {
 		return &silentError{fmt.Errorf("server %s: %w", s.id, err)}
 	}
@@ -55,6 +59,11 @@ func (l *Launcher) doDue(ctx context.Context, s *server, all []mysqlgroup.Look) 
 				return nil
 			}
 			return mysqlgroup.LetIn(ctx, conn)
+		}))
+	}
+	for n, oldest := range due.Purge {
+		errs = append(errs, l.onMember(ctx, s.of(n+1), memberTime, func(ctx context.Context, conn *sql.Conn) error {
+			return mysqlgroup.Purge(ctx, conn, oldest)
 		}))
 	}
 	if due.Join >= 0 {

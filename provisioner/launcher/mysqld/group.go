@@ -101,7 +101,7 @@ func GroupSQL(flavour, password string) []byte {
 	account := "'" + GroupUser + "'@'%'"
 	return fmt.Appendf(nil, "SET SESSION sql_log_bin=0;\nCREATE USER IF NOT EXISTS %[1]s;\n"+
 		"ALTER USER %[1]s IDENTIFIED BY '%[2]s';\n"+
-		"GRANT REPLICATION SLAVE, CONNECTION_ADMIN, BACKUP_ADMIN, BINLOG_ADMIN, "+
+		"GRANT REPLICATION SLAVE, REPLICATION CLIENT, CONNECTION_ADMIN, BACKUP_ADMIN, BINLOG_ADMIN, "+
 		"GROUP_REPLICATION_ADMIN, SYSTEM_VARIABLES_ADMIN ON *.* TO %[1]s;\n"+
 		"GRANT SELECT ON performance_schema.* TO %[1]s;\nSET SESSION sql_log_bin=1;\n"+
 		"CHANGE REPLICATION SOURCE TO SOURCE_USER='%[3]s', SOURCE_PASSWORD='%[2]s' "+

@@ -12,15 +12,22 @@ import (
 
 // Due is what a launcher is to do for a group.
 type Due struct {
-	Begin   bool  // the group, of which no member is left
-	Replace []int // members, counted from 0, that have lost their data
-	LetIn   []int // members that have applications to be let in again
-	Join    int   // the member that is to join, or -1
+	Begin   bool           // the group, of which no member is left
+	Replace []int          // members, counted from 0, that have lost their data
+	LetIn   []int          // members that have applications to be let in again
+	Join    int            // the member that is to join, or -1
+	Purge   map[int]string // the oldest binary logs that members keep, which have too many
 }
 
-// Decide returns what is due for a group whose members, at these addresses, look like that. ready says that the group
-// was ready once, so that a member without data has lost them.
-func Decide(all []Look, addresses []string, ready bool) (Due, error) {
+// Group is what a launcher knows of a group.
+type Group struct {
+	Addresses []string // of the members
+	Ready     bool     // it was ready once, so that a member without data has lost them
+	MostLogs  int64    // bytes of binary logs on each member; it may keep 64 MiB in any case
+}
+
+// Decide returns what is due for a group whose members look like that.
+func Decide(all []Look, g Group) (Due, error) {
 	due := Due{Join: -1}
 	if CountOnline(all) == 0 {
 		return due, due.decideBegin(all)
@@ -29,14 +36,21 @@ func Decide(all []Look, addresses []string, ready bool) (Due, error) {
 	joining := slices.ContainsFunc(all, func(m Look) bool { return m.State == "RECOVERING" })
 	for n, m := range all {
 		switch {
-		case m.Missing && ready:
+		case m.Missing && g.Ready:
 			due.Replace = append(due.Replace, n)
 		case m.Out():
-			if !joining && !knows(all, addresses[n]) {
+			if !joining && !knows(all, g.Addresses[n]) {
 				joining, due.Join = true, n
 			}
 		case m.Online() && m.Offline: // since it was cut off
 			due.LetIn = append(due.LetIn, n)
+		}
+		// Applications could fill the disk by changing the same rows for as long as logs are kept.
+		if oldest := oldestKept(m.Logs, g.MostLogs); m.Online() && oldest != "" {
+			if due.Purge == nil {
+				due.Purge = map[int]string{}
+			}
+			due.Purge[n] = oldest
 		}
 	}
 	return due, nil

@@ -17,6 +17,7 @@ type Look struct {
 	Offline  bool     // it refuses applications
 	Executed string   // transactions
 	Knows    []string // host:port of the members that it knows
+	Logs     []Log    // its binary logs, the oldest first
 }
 
 // Online reports whether a member takes part in a group that has a majority.
@@ -78,5 +79,8 @@ func Ask(ctx context.Context, member *sql.Conn) (m Look, err error) {
 	}
 	m.Executed = strings.ReplaceAll(m.Executed, "\n", "")
 	m.Knows = strings.Split(knows, ",")
+	if m.Logs, err = askLogs(ctx, member); err != nil {
+		return Look{Err: err}, err
+	}
 	return m, nil
 }

@@ -77,7 +77,8 @@ func (l *Launcher) assemble(ctx context.Context, sd serverDir, st state) (all []
 	if st.inGalera() {
 		return all, l.assembleGalera(ctx, sd, st, all)
 	}
-	due, err := mysqlgroup.Decide(looks(all), l.groupOf(st).Addresses, st.Phase == phaseReady)
+	due, err := mysqlgroup.Decide(looks(all), mysqlgroup.Group{Addresses: l.groupOf(st).Addresses,
+		Ready: st.Phase == phaseReady, MostLogs: int64(st.StorageMB) << 20})
 	if err != nil {
 		return all, err
 	}
@@ -93,10 +94,10 @@ func (l *Launcher) assemble(ctx context.Context, sd serverDir, st state) (all []
 			return mysqlgroup.LetIn(c.ctx, c.conn)
 		}))
 	}
-	for _, m := range all {
-		if m.Online() {
-			errs = append(errs, l.limitLogs(ctx, m.dir, st))
-		}
+	for n, oldest := range due.Purge {
+		errs = append(errs, l.onMember(ctx, all[n].dir, func(c memberConn) error {
+			return mysqlgroup.Purge(c.ctx, c.conn, oldest)
+		}))
 	}
 	if due.Join >= 0 {
 		errs = append(errs, l.join(ctx, all[due.Join].dir))

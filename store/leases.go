@@ -196,11 +196,12 @@ func (s *Store) ReleaseLease(ctx context.Context, l Lease) error {
 	return s.write(ctx, l, "lease_owner = NULL, lease_until = NULL")
 }
 
-// ReleaseCancelled releases owner's lease of a cancelled task, so that the next task of the instance need not wait
-// until it expires.
-func (s *Store) ReleaseCancelled(ctx context.Context, id int64, owner string) error {
+// ReleaseCancelled releases owner's lease of a task that was cancelled or aborted meanwhile, so that the next task of
+// the instance, or the cleanup, need not wait until it expires.
+func (s *Store) ReleaseCancelled(ctx context.Context, l Lease, owner string) error {
 	_, err := s.db.Exec(ctx, `UPDATE task SET lease_owner = NULL, lease_until = NULL
-		WHERE id = $1 AND lease_owner = $2 AND state <> 'in progress'`, id, owner)
+		WHERE id = $1 AND lease_owner = $2 AND (state <> 'in progress' OR phase = 'cleanup' AND epoch = $3 + 1)`,
+		l.ID, owner, l.Epoch)
 	return err
 }
 

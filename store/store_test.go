@@ -279,11 +279,46 @@ func TestCancelledTaskKeepsTheNextOneWaiting(t *testing.T) {
 	if _, err := s.Claim(ctx, "worker", time.Minute); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("claimed while the cancelled one's lease was live: %v", err)
 	}
-	if err := s.ReleaseCancelled(ctx, first.ID, "first"); err != nil {
+	if err := s.ReleaseCancelled(ctx, held(first), "first"); err != nil {
 		t.Fatal(err)
 	}
 	if claimed, err := s.Claim(ctx, "worker", time.Minute); err != nil || claimed.ID != second.ID {
 		t.Errorf("claimed %d, %v after the release", claimed.ID, err)
+	}
+}
+
+func TestAbortedTaskWaitsForItsWorker(t *testing.T) {
+	t.Parallel()
+	s, ctx := servers.Store(t), t.Context()
+	n := provisionOf("i")
+	n.Owner, n.LeaseTTL = "first", time.Minute
+	first := newTask(t, s, n)
+	if _, err := s.Abort(ctx, first.ID, "aborted", "aborted"); err != nil {
+		t.Fatal(err)
+	}
+	for _, other := range []struct {
+		lease store.Lease
+		owner string
+	}{{held(first), "second"}, {store.Lease{ID: first.ID, Epoch: first.Epoch - 1}, "first"}} {
+		if err := s.ReleaseCancelled(ctx, other.lease, other.owner); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Claim(ctx, "worker", time.Minute); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("claimed while the aborted worker's lease was live: %v", err)
+		}
+	}
+	if err := s.ReleaseCancelled(ctx, held(first), "first"); err != nil {
+		t.Fatal(err)
+	}
+	claimed, err := s.Claim(ctx, "worker", time.Minute)
+	if err != nil || claimed.ID != first.ID || claimed.Phase != store.Cleanup || claimed.Attempt != 0 {
+		t.Fatalf("claimed %+v, %v after the release", claimed, err)
+	}
+	if err := s.ReleaseCancelled(ctx, held(first), "first"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Finish(ctx, held(claimed), store.Failed, "", true, nothing); err != nil {
+		t.Errorf("the former worker took the lease from the next one: %v", err)
 	}
 }
 

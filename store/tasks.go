@@ -189,9 +189,10 @@ func (s *Store) DeleteFinishedTasks(ctx context.Context, age time.Duration) (del
 	}
 }
 
-// Abort forces a task in progress into its cleanup phase. The worker's later writes fail. Its lease lasts until it
-// expires, so that the cleanup begins only when the worker has learned of it. If the task has ended, or is in its
-// cleanup already, Abort changes nothing and returns ErrNotFound. Only tasks of undoable kinds may be aborted.
+// Abort forces a task in progress into its cleanup phase. The worker's later writes fail. Its lease lasts until the
+// worker has learned of it, and calls ReleaseCancelled, or until it expires: only then does the cleanup begin. If the
+// task has ended, or is in its cleanup already, Abort changes nothing and returns ErrNotFound. Only tasks of undoable
+// kinds may be aborted.
 func (s *Store) Abort(ctx context.Context, id int64, description, lastError string) (Task, error) {
 	return oneRow(ctx, s.pool, scanTask, `UPDATE task SET phase = 'cleanup', step = '', attempt = 0, description = $2,
 			last_error = $3, epoch = epoch + 1, run_at = least(run_at, now()), progressed_at = now()

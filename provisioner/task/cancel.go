@@ -14,8 +14,9 @@ const cancelled = "cancelled by an operator"
 
 // Cancel aborts a task in progress: its steps are undone, and then the task fails. Until then, platforms read "in
 // progress" with the reason; a request that waits for the task gets the reason as well. A worker that runs the task
-// stops within a quarter of its lease. When that lease has expired, a worker begins the cleanup. A task in its cleanup
-// stays as it is. The error says why a task cannot be cancelled, or is store.ErrNotFound. kinds need no workflows.
+// stops within a quarter of its lease, and releases it. Then, or when the lease has expired, a worker begins the
+// cleanup. A task in its cleanup stays as it is. The error says why a task cannot be cancelled, or is
+// store.ErrNotFound. kinds need no workflows.
 func Cancel(ctx context.Context, s *store.Store, id int64, kinds map[string]Kind) (store.Task, error) {
 	t, err := s.Task(ctx, id)
 	if err != nil {

@@ -69,7 +69,7 @@ func (r *Runner) drop(l *lease, ended bool) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.LeaseTTL/4)
 	defer cancel()
-	err := r.store.ReleaseCancelled(ctx, l.held.ID, r.owner)
+	err := r.store.ReleaseCancelled(ctx, l.held, r.owner)
 	if cause == errHandover && err == nil {
 		err = r.store.ReleaseLease(ctx, l.held)
 	}

@@ -14,7 +14,6 @@ import (
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/audit"
 	kubernetes "mysql-broker/test/kubernetes/cluster"
-	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
@@ -29,7 +28,7 @@ func TestKubernetesGroup(t *testing.T) {
 	if !played || !hasMySQL {
 		t.Skip("it needs MySQL, and three nodes")
 	}
-	server := servers.AllMySQL(t)[0]
+	server := testdrive.Private(t, mysqld.MySQL) // nobody else's data are on it
 	env, inspectors := testdrive.OnKubernetes(t, testdrive.Environment(t, server), mysqld.MySQL, &onKubernetes, "")
 	withMembers(t, env)
 	cluster := inspectors["kubernetes"].(kubernetestest.Inspector)

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"mysql-broker/test/servers"
@@ -83,9 +84,15 @@ func (ts tasks) hangCommits(t *testing.T) (end func()) {
 		}
 	})
 	t.Cleanup(end)
+	// PostgreSQL accepts a new connection only after it has told all others of the setting.
 	testdrive.Eventually(t, testdrive.Patience, "PostgreSQL waits for a standby", func() bool {
+		conn, err := pgx.ConnectConfig(t.Context(), ts.pool.Config().ConnConfig)
+		if err != nil {
+			return false
+		}
+		defer conn.Close(context.WithoutCancel(t.Context()))
 		var names string
-		err := ts.pool.QueryRow(t.Context(), "SHOW synchronous_standby_names").Scan(&names)
+		err = conn.QueryRow(t.Context(), "SHOW synchronous_standby_names").Scan(&names)
 		return err == nil && names == "nobody"
 	})
 	return end

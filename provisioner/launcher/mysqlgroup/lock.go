@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -30,7 +31,7 @@ func Lock(ctx context.Context, member *sql.Conn) error {
 		return err
 	}
 	if holder.Valid {
-		if _, err := member.ExecContext(ctx, "KILL ?", holder.Int64); err != nil && !isNoSession(err) {
+		if _, err := member.ExecContext(ctx, fmt.Sprintf("KILL %d", holder.Int64)); err != nil && !isNoSession(err) {
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -73,16 +74,22 @@ func startContainer(cfg containerConfig) (*container, error) {
 	if err := c.cmd.Start(); err != nil {
 		return nil, err
 	}
-	if c.network, err = os.Open(fmt.Sprintf("/proc/%d/ns/net", c.cmd.Process.Pid)); err != nil {
-		_ = c.cmd.Process.Kill()
-		return nil, errors.Join(err, c.cmd.Wait())
-	}
-	go func() {
+	await := func() {
 		_ = c.cmd.Wait() // its state tells
 		c.ended = time.Now()
 		_ = c.network.Close()
 		close(c.done)
-	}()
+	}
+	c.network, err = os.Open(fmt.Sprintf("/proc/%d/ns/net", c.cmd.Process.Pid))
+	if errors.Is(err, fs.ErrNotExist) { // it has ended already, which is for the pod to mend
+		await()
+		return c, nil
+	}
+	if err != nil {
+		_ = c.cmd.Process.Kill()
+		return nil, errors.Join(err, c.cmd.Wait())
+	}
+	go await()
 	return c, nil
 }
 

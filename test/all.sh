@@ -9,9 +9,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # The longest come first, as go test begins packages in the order given: it should not end with one of them alone.
-# ./test/e2e takes as long as the rest together, and runs beside it.
-longest='./test/chaos ./provisioner/launcher/kubernetes ./provisioner/launcher/process ./test/ha ./test/connect
-  ./provisioner/doctor ./test/soak ./test/browser ./test/deploy ./test/model ./test/audit'
+longest='./test/e2e ./provisioner/launcher/process ./provisioner/launcher/kubernetes ./test/chaos ./test/ha
+  ./test/connect ./provisioner/doctor ./test/soak ./test/browser ./test/deploy ./test/model ./test/audit'
 # With the race detector, brokers take several times as long to start. These tests start so many that they go without
 # it: ./test/model, `make chaos` and the tests of the packages run the same code with it.
 without_race='./test/e2e ./test/chaos ./test/ha ./test/connect ./test/soak ./test/browser ./test/deploy'
@@ -24,24 +23,12 @@ all_but() {
 # More tests and packages run at once than there are processors, because most of them wait. `make vet` has vetted
 # already. The time limit applies to each package.
 run() {
-  go test -vet=off -count=1 -timeout 40m "$@"
+  go test -vet=off -count=1 -timeout 40m "$@" || status=$?
 }
 
-# rest runs all packages but ./test/e2e, on the flavours that the comment above names.
-# shellcheck disable=SC2086 # lists of words
-rest() {
-  local status=0 others
-  trap 'exit 130' INT # which bash ignores in the background
-  others=$(all_but ./test/e2e $longest)
-  TEST_ON_ONE_MYSQL=1 run -p 2 -parallel 12 $longest || status=$?
-  run -p 2 -parallel 8 $others || status=$?
-  return $status
-}
-
-status=0 failed='' rest=''
+status=0 failed=''
 printed=$(mktemp)
-trap 'rm -f "$printed"; [ -z "$rest" ] || kill "$rest" 2>/dev/null || true' EXIT
-trap 'exit 130' INT
+trap 'rm -f "$printed"' EXIT
 sh -c "${BESIDE:-:}" >"$printed" 2>&1 &
 beside=$!
 end_beside() {
@@ -53,15 +40,14 @@ end_beside() {
 if [ "${FULL:-}" = 1 ]; then
   unset TEST_ON_ONE_MYSQL
   others=$(all_but $without_race)
-  run -parallel 6 $without_race || status=$?
+  run -parallel 6 $without_race
   end_beside
-  CGO_ENABLED=1 run -race -parallel 6 $others || status=$?
+  CGO_ENABLED=1 run -race -parallel 6 $others
 else
-  rest &
-  rest=$!
-  TEST_ON_ONE_MYSQL=1 run -parallel 14 ./test/e2e || status=$?
+  others=$(all_but $longest)
+  TEST_ON_ONE_MYSQL=1 run -p 3 -parallel 12 $longest
   end_beside
-  wait "$rest" || status=$?
+  run -p 3 -parallel 8 $others
 fi
 if [ -n "$failed" ]; then
   echo "failed, see above: $failed" >&2

@@ -62,6 +62,10 @@ func (h *Host) Do(fn func() error) error {
 	})
 }
 
+// The first thread stays in the namespace of the test, because /proc/net shows that of the first thread: this keeps
+// goroutines other than the first from running on it.
+func init() { runtime.LockOSThread() }
+
 // onThread runs fn on a thread of its own. It ends with fn, because it may be in another namespace than all others.
 func onThread(fn func() error) error {
 	done := make(chan error)

@@ -46,6 +46,10 @@ func newPodNetwork() (*podNetwork, error) {
 	return p, <-made
 }
 
+// The first thread stays in its own network, because /proc/net shows that of the first thread: this keeps goroutines
+// other than the first from running on it.
+func init() { runtime.LockOSThread() }
+
 // inOwnThread runs do in a thread that goes back to its own network. The thread must not end: the kernel would kill the
 // containers that were started from it (PR_SET_PDEATHSIG).
 func inOwnThread(do func() error) error {

@@ -99,6 +99,7 @@ func (s *Session) eachOther(ctx context.Context, fn func(ctx context.Context, no
 	var mu sync.Mutex
 	var working sync.WaitGroup
 	var missing, failed []error
+	var excluded []*node
 	reached := 1
 	for n, one := range all.all {
 		if n == s.node() {
@@ -118,7 +119,10 @@ func (s *Session) eachOther(ctx context.Context, fn func(ctx context.Context, no
 				if reached++; reached == here.members {
 					allReached()
 				}
-			} else if err != nil {
+				return
+			}
+			excluded = append(excluded, one)
+			if err != nil {
 				missing = append(missing, fmt.Errorf("node %s: %w", one.addr, err))
 			}
 		})
@@ -129,6 +133,9 @@ func (s *Session) eachOther(ctx context.Context, fn func(ctx context.Context, no
 	}
 	if reached < here.members {
 		return &nodeMissingError{here.members, reached, errors.Join(missing...)}
+	}
+	for _, one := range excluded { // it may return before EndStaleSessions looks
+		one.away.Store(true)
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ type node struct {
 	addr      string
 	connector driver.Connector
 	db        *sql.DB     // for locks and sessions on a node that is not the primary
-	away      atomic.Bool // it was not a member when EndStaleSessions looked last
+	away      atomic.Bool // it was not a member when this broker looked; EndStaleSessions has sessions to end there
 }
 
 // openNodes prepares connections to the nodes of a cluster. It returns nil for a single server.
@@ -178,6 +178,9 @@ func (e *noPrimaryError) Unwrap() error { return e.error }
 // errReadOnlyNode is the error of connections to nodes that accept no writes.
 var errReadOnlyNode = errors.New("the node accepts no writes")
 
+// errDonor is that of a Galera node that others are preferred to.
+var errDonor = fmt.Errorf("%w: it copies its data to another node", errReadOnlyNode)
+
 // connectToWrite connects to a node. It returns an error if the node accepts no writes.
 func (n *node) connectToWrite(ctx context.Context) (driver.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
@@ -195,20 +198,25 @@ func (n *node) connectToWrite(ctx context.Context) (driver.Conn, error) {
 }
 
 // writable returns an error unless the node accepts writes: Group Replication makes the others read-only, and a node of
-// Galera must be synchronized with a majority.
+// either kind must hear a majority. A primary of Group Replication that does not is not read-only: it lets every commit
+// wait.
 func writable(ctx context.Context, conn driver.QueryerContext) error {
 	status, err := pairs(ctx, conn, galeraStatus)
 	if err != nil {
 		return err
 	}
 	if len(status) > 0 {
-		if status["wsrep_ready"] != "ON" || status["wsrep_local_state"] != galeraSynced {
+		switch {
+		case status["wsrep_ready"] != "ON":
+			return errReadOnlyNode
+		case status["wsrep_local_state"] == galeraDonor:
+			return errDonor
+		case status["wsrep_local_state"] != galeraSynced:
 			return errReadOnlyNode
 		}
 		return nil
 	}
-	status, err = pairs(ctx, conn,
-		"SELECT 'read_only', @@GLOBAL.read_only /*!80000 OR @@GLOBAL.super_read_only OR @@GLOBAL.offline_mode */")
+	status, err = pairs(ctx, conn, replicationStatus)
 	if err == nil && status["read_only"] != "0" {
 		err = errReadOnlyNode
 	}
@@ -220,7 +228,17 @@ func writable(ctx context.Context, conn driver.QueryerContext) error {
 const galeraStatus = `SHOW GLOBAL STATUS WHERE Variable_name IN
 	('wsrep_ready', 'wsrep_local_state', 'wsrep_cluster_status', 'wsrep_cluster_state_uuid', 'wsrep_incoming_addresses')`
 
-const galeraSynced = "4"
+const (
+	galeraDonor  = "2"
+	galeraSynced = "4"
+)
+
+// replicationStatus is for servers without Galera. MariaDB skips the comment.
+// https://dev.mysql.com/doc/refman/8.4/en/group-replication-network-partitioning.html
+const replicationStatus = `SELECT 'read_only', @@GLOBAL.read_only
+	/*!80000 OR @@GLOBAL.super_read_only OR @@GLOBAL.offline_mode OR (
+		SELECT COALESCE(SUM(member_state = 'UNREACHABLE') * 2 >= COUNT(*), 0)
+		FROM performance_schema.replication_group_members) */`
 
 // pairs reads a query with two columns.
 func pairs(ctx context.Context, conn driver.QueryerContext, query string) (map[string]string, error) {

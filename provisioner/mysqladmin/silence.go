@@ -45,7 +45,9 @@ func (s *Server) Attend(ctx context.Context) (attended context.Context, stop fun
 			return
 		}
 		missed++
-		if s.answers(attended) {
+		if s.nodes != nil && s.nodes.cutOff(attended) {
+			missed = silences
+		} else if s.answers(attended) {
 			missed = 0
 		}
 		if missed == silences {
@@ -65,6 +67,22 @@ func (s *Server) Attend(ctx context.Context) (attended context.Context, stop fun
 		defer mu.Unlock()
 		timer.Stop()
 	}
+}
+
+// cutOff reports whether the primary of a cluster says that it accepts no writes any more. If so, its open connections
+// are not used again. It may only let statements wait, for as long as the network does not connect it to the others. A
+// donor finishes what it has begun.
+func (n *nodes) cutOff(ctx context.Context) bool {
+	primary, _ := n.state()
+	conn, err := n.all[primary].connectToWrite(ctx)
+	if err == nil {
+		_ = conn.Close()
+	}
+	if !errors.Is(err, errReadOnlyNode) || errors.Is(err, errDonor) {
+		return false
+	}
+	_ = n.demoted(err)
+	return true
 }
 
 // answers reports whether the server, or its host, reacts to a login in time. It uses a new connection, because those

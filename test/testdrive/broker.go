@@ -22,6 +22,7 @@ import (
 	"mysql-broker/provisioner/launcher/launchers"
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/store"
+	"mysql-broker/test/network"
 	"mysql-broker/test/servers"
 )
 
@@ -221,6 +222,16 @@ func Start(t testing.TB, env map[string]string) *Broker {
 	return started(t, Launch(t, env, "serve"))
 }
 
+// StartOn is Start on a host of a test's network.
+func StartOn(t testing.TB, on *network.Host, env map[string]string) *Broker {
+	t.Helper()
+	cmd := exec.Command(binaryFor(t, env), "serve")
+	cmd.Dir, cmd.Env = t.TempDir(), environ(env)
+	b := started(t, runBy(t, cmd, func() error { return on.Do(cmd.Start) }))
+	b.URL = strings.Replace(b.URL, "127.0.0.1", on.Addr.String(), 1)
+	return b
+}
+
 // StartPrevious is Start with the broker of the previous release and its catalog.
 func StartPrevious(t testing.TB, env map[string]string) *Broker {
 	t.Helper()
@@ -272,10 +283,16 @@ func StartCommand(t testing.TB, cmd *exec.Cmd) *Broker {
 
 func run(t testing.TB, cmd *exec.Cmd) *Broker {
 	t.Helper()
+	return runBy(t, cmd, cmd.Start)
+}
+
+// runBy is run with a function that starts the command.
+func runBy(t testing.TB, cmd *exec.Cmd, start func() error) *Broker {
+	t.Helper()
 	b := &Broker{Username: Username, Password: Password, cmd: cmd, exited: make(chan struct{}), log: newLogFile()}
 	b.cmd.Stdout, b.cmd.Stderr = b.log, b.log
 	b.cmd.WaitDelay = time.Second // dedicated servers outlive the broker
-	if err := b.cmd.Start(); err != nil {
+	if err := start(); err != nil {
 		t.Fatal(err)
 	}
 	go func() {

@@ -1,0 +1,286 @@
+package ha
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/google/uuid"
+
+	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/test/audit"
+	"mysql-broker/test/network"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// A shared server is a cluster whose nodes are cut off from each other under load. The brokers work on with the majority,
+// and what they have ended cannot change anything, on any node.
+func TestPartitionedCluster(t *testing.T) {
+	t.Parallel()
+	for _, s := range servers.AllMySQL(t) {
+		if s.Flavour == mysqld.MySQL && !long() { // it takes four minutes until nodes have joined again
+			continue
+		}
+		t.Run(s.Flavour, func(t *testing.T) {
+			t.Parallel()
+			testPartitionedCluster(t, s.Flavour)
+		})
+	}
+}
+
+func testPartitionedCluster(t *testing.T, flavour string) {
+	w := newScatteredWorld(t, flavour)
+	for range rounds(3) {
+		w.partition(t, "the primary is cut off from the other nodes", func(node int) { w.Cut(w.hosts[node], w.others(node)...) })
+		w.partition(t, "the primary is cut off from the other nodes and the brokers", func(node int) { w.Cut(w.hosts[node]) })
+		if flavour == mysqld.MariaDB { // cut-off members of MySQL can keep statements waiting for ever
+			w.expectNothingDone(t)
+		}
+	}
+	t.Logf("%s: %d requests", flavour, w.done.Load())
+	w.clear(t)
+}
+
+// scatteredWorld is a clusterWorld whose nodes and brokers are on hosts of their own. Applications are outside: they
+// reach every node.
+type scatteredWorld struct {
+	*clusterWorld
+	*network.Network
+	hosts []*network.Host // of the nodes
+}
+
+func newScatteredWorld(t *testing.T, flavour string) *scatteredWorld {
+	t.Helper()
+	n, hosts := network.New(t, 5)
+	c := testdrive.StartClusterOn(t, flavour, hosts[:3])
+	w := &scatteredWorld{Network: n, hosts: hosts[:3],
+		clusterWorld: &clusterWorld{Cluster: c, proxy: testdrive.NewProxy(t, c.Nodes[0].Address())}}
+	described, err := json.Marshal([]map[string]any{{"name": "shared-1", "ca_certificate": c.Nodes[0].CA, "uri": c.URI(),
+		"host": "127.0.0.1", "port": w.proxy.Port()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.env = testdrive.Environment(t, c.Nodes[0].MySQL)
+	w.env["MYSQL_SERVERS"] = string(described)
+	u, err := url.Parse(w.env["DATABASE_URL"])
+	if err != nil {
+		t.Fatal("the URL of PostgreSQL is malformed")
+	}
+	u.Host = testdrive.NewProxyOn(t, n.Outside, u.Host).Addr()
+	brokers := make([]*testdrive.Broker, 2)
+	for i := range brokers {
+		env := maps.Clone(w.env)
+		env["DATABASE_URL"] = u.String()
+		brokers[i] = testdrive.StartOn(t, hosts[3+i], env)
+	}
+	w.platform = newPlatform(t, brokers...)
+	return w
+}
+
+// others are the hosts of the other nodes.
+func (w *scatteredWorld) others(node int) (all []*network.Host) {
+	for n, host := range w.hosts {
+		if n != node {
+			all = append(all, host)
+		}
+	}
+	return all
+}
+
+// writable returns a node that has a majority and accepts writes, or -1.
+func (w *scatteredWorld) writable(t *testing.T) int {
+	t.Helper()
+	for n, node := range w.Nodes {
+		has, err := w.HasMajority(t, node)
+		primary := w.Flavour == mysqld.MariaDB
+		if err == nil && has && !primary {
+			err = node.Query(t, `SELECT member_role = 'PRIMARY' FROM performance_schema.replication_group_members
+				WHERE member_id = @@server_uuid`, &primary)
+		}
+		if err == nil && has && primary {
+			return n
+		}
+	}
+	return -1
+}
+
+// leadApplications leads applications to a node that is writable until stop is called, as a proxy that checks the nodes
+// does.
+func (w *scatteredWorld) leadApplications(t *testing.T) (stop func()) {
+	done := make(chan struct{})
+	var leading sync.WaitGroup
+	leading.Go(func() {
+		before := -1
+		for {
+			select {
+			case <-done:
+				return
+			case <-time.After(200 * time.Millisecond):
+			}
+			if n := w.writable(t); n >= 0 && n != before {
+				before = n
+				w.proxy.To(w.Nodes[n].Address())
+			}
+		}
+	})
+	return func() { close(done); leading.Wait() }
+}
+
+// ended is an account that is ended while one node is cut off, and a session of it on every node.
+type ended struct {
+	instance, binding string
+	app               audit.Credentials
+	open              []*sql.Conn
+}
+
+func (w *scatteredWorld) prepareEnded(t *testing.T) *ended {
+	t.Helper()
+	e := &ended{instance: uuid.NewString(), binding: uuid.NewString()}
+	err := w.provision(e.instance)
+	if err == nil {
+		e.app, err = w.bind(e.instance, e.binding)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := persist(t.Context(), func() error { return write(t.Context(), e.app, "before") }); err != nil {
+		t.Fatal(err)
+	}
+	w.change(e.instance, func(i *audit.Instance) { i.Note = "before" })
+	e.open = w.OpenOnEach(t, func(host string, port int) (*sql.DB, error) {
+		at := e.app
+		at.Host, at.Port = host, port
+		return at.Open()
+	})
+	return e
+}
+
+// cannotWrite tells of each node whether no session of an account that was ended writes there: neither those that were
+// open before, nor new ones on a node that has not heard of the end.
+func (e *ended) cannotWrite(t *testing.T, w *scatteredWorld) (all []bool) {
+	t.Helper()
+	for n, node := range w.Nodes {
+		at := e.app
+		at.Host, at.Port = node.Host, node.Port
+		fresh, err := at.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cannot := true
+		for _, exec := range []func(context.Context, string, ...any) (sql.Result, error){e.open[n].ExecContext,
+			fresh.ExecContext} {
+			limited, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+			_, err := exec(limited, "REPLACE INTO note VALUES ('after the end')")
+			cannot = cannot && err != nil
+			cancel()
+		}
+		fresh.Close()
+		all = append(all, cannot)
+	}
+	return all
+}
+
+// partition has the network fail around the primary under load, ends an account meanwhile, and heals the network.
+func (w *scatteredWorld) partition(t *testing.T, what string, happen func(node int)) {
+	t.Helper()
+	e := w.prepareEnded(t)
+	end := w.load(t, 3)
+	w.awaitDone(t, 24)
+	before := w.done.Load()
+	happen(w.writable(t))
+	cut := time.Now()
+	defer w.leadApplications(t)()
+	testdrive.Eventually(t, patience, "operations go on", func() bool { return w.done.Load() >= before+8 || t.Failed() })
+	took := time.Since(cut)
+	if took > writableTime {
+		t.Errorf("%s: operations went on only after %v", what, took)
+	}
+	if err := w.unbind(e.instance, e.binding); err != nil {
+		t.Fatal(err)
+	}
+	unbound := time.Since(cut)
+	for n, cannot := range e.cannotWrite(t, w) {
+		if !cannot {
+			t.Errorf("%s: a session of an account that was ended writes on node %d", what, n+1)
+		}
+	}
+	w.awaitDone(t, 24)
+	w.Heal()
+	testdrive.Eventually(t, testdrive.Patience, what+", and back: the sessions of an account that was ended end", e.gone)
+	w.expectWhole(t, end, what, fmt.Sprintf("operations went on after %.1f s; an account was ended after %.1f s",
+		took.Seconds(), unbound.Seconds()))
+}
+
+// gone reports whether no session is left that was open before the end.
+func (e *ended) gone() bool {
+	return !slices.ContainsFunc(e.open, func(c *sql.Conn) bool {
+		limited, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+		defer cancel()
+		_, err := c.ExecContext(limited, "DO 1")
+		var refused *mysql.MySQLError // by a server, to a session that is there
+		return err == nil || errors.As(err, &refused)
+	})
+}
+
+// expectWhole waits for all nodes after the network is healed, ends the load, and compares what the platform was told
+// with what there is.
+func (w *scatteredWorld) expectWhole(t *testing.T, end func(), what, figures string) {
+	t.Helper()
+	healed := time.Now()
+	w.Reassemble(t)
+	complete := time.Since(healed)
+	w.awaitDone(t, 24)
+	end()
+	w.expectOnly503(t)
+	w.compare(t)
+	t.Logf("%s: %s: %s; three nodes %.1f s after it was healed; %d requests so far", w.Flavour, what, figures,
+		complete.Seconds(), w.done.Load())
+}
+
+// expectNothingDone cuts two nodes off, so that there is no majority. Nothing is done until the network is healed.
+func (w *scatteredWorld) expectNothingDone(t *testing.T) {
+	t.Helper()
+	end := w.load(t, 3)
+	w.awaitDone(t, 24)
+	defer w.leadApplications(t)()
+	first := w.writable(t)
+	w.Cut(w.hosts[first], w.others(first)...)
+	second := (first + 1) % 3
+	w.Cut(w.hosts[second], w.others(second)...)
+	cut := time.Now()
+	for n := range w.Nodes {
+		testdrive.Eventually(t, testdrive.Patience, "the node knows that it has no majority", func() bool {
+			has, err := w.HasMajority(t, w.Nodes[n])
+			return err == nil && !has
+		})
+	}
+	known, done := time.Now(), w.done.Load()
+	testdrive.Eventually(t, patience, "requests are refused", func() bool { return w.refusedSince(known) >= 6 })
+	if more := w.done.Load() - done; more > 3 { // what was done already, and only had to be recorded
+		t.Errorf("without a majority, %d requests succeeded", more)
+	}
+	w.Heal()
+	w.expectWhole(t, end, "two nodes are cut off", fmt.Sprintf("no majority for %.1f s", time.Since(cut).Seconds()))
+}
+
+// refusedSince counts the requests that were answered with 503 after a moment.
+func (w *scatteredWorld) refusedSince(when time.Time) (count int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, at := range w.refused {
+		if at.After(when) {
+			count++
+		}
+	}
+	return count
+}

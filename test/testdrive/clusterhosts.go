@@ -34,7 +34,7 @@ func (c *Cluster) group() (g mysqld.Group) {
 	return g
 }
 
-// asDedicated returns the settings of a launcher for a node, but for what the test does in its stead.
+// asDedicated returns the settings of a launcher for a node, except those for what the test does itself.
 func (c *Cluster) asDedicated(n int) []string {
 	g := c.group()
 	g.Transfer = c.Nodes[n].at(c.Nodes[n].states)

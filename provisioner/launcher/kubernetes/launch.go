@@ -242,8 +242,11 @@ func (l *Launcher) publicAddress(s *server, address service) (host string, publi
 
 // setEndpoint records the server's addresses.
 func (l *Launcher) setEndpoint(s *server, address service) {
-	a := l.addressFrom(s, address)
-	s.state.Host, s.state.Port, s.state.AdminHost, s.state.AdminPort = a.Host, a.Port, a.AdminHost, a.AdminPort
+	s.state.setAddress(l.addressFrom(s, address))
+}
+
+func (st *state) setAddress(a memberAddress) {
+	st.Host, st.Port, st.AdminHost, st.AdminPort = a.Host, a.Port, a.AdminHost, a.AdminPort
 }
 
 // addressFrom returns where a server listens whose Service is that one. A broker in the cluster uses the Service's IP

@@ -56,8 +56,7 @@ func (l *Launcher) bringUpGroup(ctx context.Context, s *server, spec launcher.Sp
 		return s.endpoint(), nil
 	}
 	err = l.change(ctx, s, func(s *server) {
-		s.state.Host, s.state.Port, s.state.AdminHost, s.state.AdminPort = address.Host, address.Port, address.AdminHost,
-			address.AdminPort
+		s.state.setAddress(address)
 		if s.state.Phase == phaseLaunching {
 			s.state.Phase = phaseReady
 			s.secret.Metadata.Annotations[loadedAnnotation] = s.secret.Metadata.Annotations[certificateAnnotation]

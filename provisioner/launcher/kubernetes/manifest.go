@@ -164,8 +164,8 @@ func (s *server) workMetadata() metadata {
 	return m
 }
 
-// affinityOf keeps all other servers of the namespace, including later ones, away from the node of a server that has a
-// node of its own.
+// affinity keeps all other servers of the namespace, including later ones, away from the node of a server that has a
+// node of its own, and otherwise the members of a group apart.
 // https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#inter-pod-affinity-and-anti-affinity
 func (s *server) affinity() *affinity {
 	if !s.state.placement().OwnNode {

@@ -4,9 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -48,17 +46,7 @@ func TestSeveralHosts(t *testing.T) {
 		if server.Flavour == mysqld.MariaDB {
 			broker.Pause(t) // so that it does not start the member again
 		}
-		text, err := os.ReadFile(memberFile(t, env["LAUNCHER_DIR"], "data", "mysqld.pid"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		testdrive.KillMysqld(t, memberFile(t, env["LAUNCHER_DIR"], "data"))
 		if server.Flavour == mysqld.MySQL {
 			b.awaitSecondary(t)
 		}

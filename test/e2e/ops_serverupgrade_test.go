@@ -8,9 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -152,17 +150,7 @@ func stopUpgrading(t *testing.T, launcherDir, instanceID string) {
 		if err := errors.Join(err, os.WriteFile(path, data, 0o600)); err != nil {
 			t.Fatal(err)
 		}
-		pid, err := os.ReadFile(filepath.Join(filepath.Dir(path), "data", "mysqld.pid"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		n, err := strconv.Atoi(strings.TrimSpace(string(pid)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := syscall.Kill(n, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		testdrive.KillMysqld(t, filepath.Join(filepath.Dir(path), "data"))
 		return
 	}
 	t.Fatalf("no server in %v has instance %s", all, instanceID)

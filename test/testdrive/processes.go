@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -44,4 +45,20 @@ func Mysqlds(t testing.TB, dir string) []int {
 	}
 	slices.Sort(pids)
 	return pids
+}
+
+// KillMysqld kills the server with a data directory, which may be started again.
+func KillMysqld(t testing.TB, dataDir string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dataDir, "mysqld.pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
 }

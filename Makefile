@@ -13,8 +13,8 @@ export LATER_MYSQLD ?= $(wildcard $(MARIADB118)/bin/mariadbd)
 # Where `make kubernetes-programs` puts the programs of Kubernetes that tests run.
 KUBERNETES_PROGRAMS ?= /opt/kubernetes-programs
 
-# FULL=1: `make test` with the race detector where test/all.sh says, and every test on every installed mysqld, as CI
-# runs it.
+# FULL=1: `make test` with the drills, with the race detector where test/all.sh says, and on every installed mysqld what
+# depends on it, as CI runs it.
 FULL ?=
 
 FUZZTIME ?= 1m
@@ -48,11 +48,11 @@ run: ## install missing packages, build, and run a broker with private servers
 build: ## make bin/mysql-broker, linked statically
 	go build -ldflags '-X mysql-broker/cmd/mysql-broker/version.Version=$(VERSION)' -o bin/mysql-broker ./cmd/mysql-broker
 
-# vet compiles what analysis and go-test need. These two run at the same time, because most tests wait.
-test: ## install missing packages, then run all checks and tests; FULL=1: with the race detector, all on every installed mysqld
+test: ## install missing packages, then run all checks and tests; FULL=1: with the drills and the race detector, on every installed mysqld
 	@deploy/dev/install-packages.sh test
 	@$(MAKE) --no-print-directory vet
-	@$(MAKE) --no-print-directory go-test BESIDE='nice $(MAKE) --no-print-directory analysis'
+	@$(MAKE) --no-print-directory analysis
+	@$(MAKE) --no-print-directory go-test
 
 bench: ## compare the broker with the same SQL without it, on every installed mysqld, and print a table
 	@deploy/dev/install-packages.sh test
@@ -119,7 +119,7 @@ analysis:
 	@test/govulncheck.sh
 
 go-test: ## run only the tests
-	FULL='$(FULL)' BESIDE='$(BESIDE)' MYSQLD='$(MYSQLD)' KUBERNETES_PROGRAMS='$(KUBERNETES_PROGRAMS)' \
+	FULL='$(FULL)' MYSQLD='$(MYSQLD)' KUBERNETES_PROGRAMS='$(KUBERNETES_PROGRAMS)' \
 		go run ./test/servers/with-servers test/all.sh
 	go -C test/kubernetes/manifests test -count=1 ./...
 

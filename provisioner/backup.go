@@ -240,7 +240,13 @@ func (b backingUp) writeFrom(ctx context.Context, run *task.Run, admin *mysqladm
 	if err := b.mark(ctx, admin, &m, &o); err != nil {
 		return m, err
 	}
-	return b.vault.Write(ctx, m, transfer.Source{Rows: rows, Programs: programs, Database: b.instance.Database}, o)
+	o.Locked = onceLocked(run, o.Locked)
+	running, err := b.runningEvents(ctx, b.instance, admin)
+	if err != nil {
+		return m, err
+	}
+	return b.vault.Write(ctx, m, transfer.Source{Rows: rows, Programs: programs, Database: b.instance.Database,
+		Running: running}, o)
 }
 
 // explain says what users read about a backup that failed.
@@ -255,7 +261,7 @@ func (b backingUp) explain(ctx context.Context, run *task.Run, err error) error 
 	case errors.Is(err, transfer.ErrChanged):
 		return task.Failure("The tables of the service instance were changed meanwhile.", err)
 	case errors.Is(err, transfer.ErrLocked):
-		return awaitLocks(run, err)
+		return awaitLocks(run, lockedPause, err)
 	case ofSource && mysqladmin.CannotReach(err):
 		return task.Unreachable(err)
 	case ofSource:

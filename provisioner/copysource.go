@@ -62,7 +62,7 @@ func (f filling) copy(ctx context.Context, run *task.Run, of plan.Plan, owner my
 		return f.sourceFailed(ctx, source, task.Failure("The tables of the service instance to copy were changed meanwhile.",
 			err))
 	case errors.Is(err, transfer.ErrLocked):
-		return awaitLocks(run, err)
+		return awaitLocks(run, lockedPause, err)
 	case ofSource:
 		return f.sourceFailed(ctx, source, err)
 	}
@@ -84,31 +84,54 @@ func (p *Provisioner) readFrom(ctx context.Context, i store.Instance,
 	})
 }
 
+// runningEvents lists the events of an instance that another node of its cluster runs.
+func (p *Provisioner) runningEvents(ctx context.Context, i store.Instance, admin *mysqladmin.Server) ([]string, error) {
+	running, unknown, err := admin.RunningEvents(ctx, i.Database)
+	if err != nil {
+		return nil, &transfer.SourceError{Err: err}
+	}
+	if len(unknown) > 0 {
+		p.log.Warn("a node of the cluster cannot be reached; events are copied disabled, which may run there",
+			"instance_id", i.ID, "names", unknown)
+	}
+	return running, nil
+}
+
 const (
-	// lockedTime limits how long a task waits for a transaction of an application. Between two attempts to lock the
-	// tables, others may write for lockedPause.
+	// lockedTime limits how long a task waits for a transaction of an application.
 	lockedTime  = 15 * time.Minute
 	lockedPause = 5 * time.Second
+	// xaPause is the pause for prepared XA transactions. They may have been forgotten, and writers wait during each
+	// attempt too.
+	xaPause = 30 * time.Second
 	// lockedSince is the key under which the task remembers when it first found the tables locked.
 	lockedSince = "locked since"
 )
 
-// awaitLocks makes a task wait until no transaction locks the tables that it has to read.
-func awaitLocks(run *task.Run, err error) error {
-	since := time.Now()
-	found, recalling := run.Recall(lockedSince, &since)
-	switch {
-	case recalling != nil:
-		return recalling
-	case time.Since(since) > lockedTime:
-		return task.Permanent("Transactions have kept tables of the service instance locked for too long. Commit them, also "+
-			"those that XA has prepared, and try again.", err)
-	case !found:
-		if remembering := run.Remember(lockedSince, since); remembering != nil {
-			return remembering
-		}
+// awaitLocks makes a task wait until no transaction locks the tables that it has to read. Between two attempts to lock
+// them, others may write for pause.
+func awaitLocks(run *task.Run, pause time.Duration, err error) error {
+	locked, remembering := run.Since(lockedSince)
+	if remembering != nil {
+		return remembering
 	}
-	return task.Pending(lockedPause, "Waiting for a transaction that keeps a table locked")
+	if locked > lockedTime {
+		return task.Permanent("A transaction has kept a table of the service instance locked for too long. End it, and try "+
+			"again. It may be a prepared XA transaction, which outlives its session: "+endXA, err)
+	}
+	return task.Pending(pause, "Waiting for a transaction that keeps a table locked")
+}
+
+// onceLocked returns a transfer.Options.Locked that calls fn, unless that is nil. Another transaction that locks the
+// tables later has its own time.
+func onceLocked(run *task.Run, fn func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		run.Forget(lockedSince)
+		if fn == nil {
+			return nil
+		}
+		return fn(ctx)
+	}
 }
 
 func (f filling) copyFrom(ctx context.Context, run *task.Run, admin *mysqladmin.Server, source store.Instance,
@@ -129,7 +152,9 @@ func (f filling) copyFrom(ctx context.Context, run *task.Run, admin *mysqladmin.
 	}
 	o := transfer.Options{Events: of.Events, Lossy: f.parameters.AllowLossy, RowsOnly: f.rowsOnly, Later: events,
 		Gentle:   f.moves && f.rowsOnly, // applications write meanwhile
+		Known:    f.known,
 		Alive:    run.Alive,
+		Locked:   onceLocked(run, nil),
 		MaxBytes: 4*of.Quota() + 64<<20,
 		Progress: f.copies.note(run.Task.ID, f.reportProgress(ctx, run, "copied", func(done, total uint64) string {
 			return fmt.Sprintf("%s the data: %d of %d MiB (%d %%)", doing, done>>20, total>>20, done*100/max(total, 1))
@@ -143,7 +168,12 @@ func (f filling) copyFrom(ctx context.Context, run *task.Run, admin *mysqladmin.
 		if err != nil {
 			return err
 		}
-		return transfer.Copy(ctx, transfer.Source{Rows: rows, Programs: programs, Database: source.Database}, to, o)
+		running, err := f.runningEvents(ctx, source, admin)
+		if err != nil {
+			return err
+		}
+		return transfer.Copy(ctx, transfer.Source{Rows: rows, Programs: programs, Database: source.Database,
+			Running: running}, to, o)
 	})
 }
 
@@ -202,8 +232,12 @@ func sourceGone(err error) error {
 		errors.Join(errors.New("the source is gone"), err))
 }
 
-// sourceFailover is how long a source's server may take to answer again, for example because its primary has died.
-const sourceFailover = 20 * time.Second
+const (
+	// sourceFailover is how long a source's server may take to answer again, for example because its primary has died.
+	sourceFailover = 20 * time.Second
+	// sourceAway is the key under which the task remembers since when that server has not answered.
+	sourceAway = "source away since"
+)
 
 // dropReader drops the account that reads the source, if there is one. If the source's server does not answer for
 // longer than a failover takes, the account stays recorded, and is dropped with the source: nobody knows its password.
@@ -226,30 +260,33 @@ func (f filling) dropReader(ctx context.Context, run *task.Run) error {
 		return errors.Join(err, errors.New("the account that reads is recorded with another instance"))
 	}
 	drop := func(ctx context.Context, s *mysqladmin.Session) error { return s.DropAccount(ctx, f.reader()) }
-	for began := time.Now(); ; {
-		err = f.inSourceSession(ctx, run, source, drop)
-		if err == nil && source.Former() { // it may have been moved while it was read
-			err = f.inSourceSession(ctx, run, source.Elsewhere(), drop)
-			if errors.Is(err, launcher.ErrNotFound) { // with the account
-				err = nil
-			}
-		}
-		if !mysqladmin.CannotReach(err) || time.Since(began) > sourceFailover || run.Alive() != nil {
-			break
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(time.Second):
+	err = f.inSourceSession(ctx, run, source, drop)
+	if err == nil && source.Former() { // it may have been moved while it was read
+		err = f.inSourceSession(ctx, run, source.Elsewhere(), drop)
+		if errors.Is(err, launcher.ErrNotFound) { // with the account
+			err = nil
 		}
 	}
 	if mysqladmin.CannotReach(err) && ctx.Err() == nil && run.Alive() == nil {
-		f.log.Warn("the account by which an instance was copied is left on its server, which does not answer; it is "+
-			"dropped with the instance", "instance_id", source.ID, "name", f.reader(), "error", err)
-		return nil
+		return f.awaitSource(run, source, err)
 	}
+	run.Forget(sourceAway)
 	if err != nil {
 		return err
 	}
 	return f.store.ForgetCopyAccount(ctx, leaseOf(run.Task), f.reader())
+}
+
+// awaitSource waits until a source's server answers, for as long as a failover takes.
+func (f filling) awaitSource(run *task.Run, source store.Instance, err error) error {
+	away, remembering := run.Since(sourceAway)
+	if remembering != nil {
+		return remembering
+	}
+	if away > sourceFailover {
+		f.log.Warn("the account by which an instance was copied is left on its server, which does not answer; it is "+
+			"dropped with the instance", "instance_id", source.ID, "name", f.reader(), "error", err)
+		return nil
+	}
+	return task.Pending(time.Second, "Waiting for the server from which the data were copied")
 }

@@ -12,15 +12,21 @@ import (
 )
 
 // copyTurns limits how many copies, backups and restores a broker runs at the same time. Each keeps a worker busy for
-// as long as it copies. Further ones wait without a worker, so that quick operations always find one.
+// as long as it copies. Further ones wait without a worker, so that quick operations always find one. One turn of all,
+// and one of each server, is not for copies with SQL of a tenant, which may sleep (bootstrap).
 type copyTurns struct {
 	all, each int // the limits: of all copies, and of those of each server
 
 	mu      sync.Mutex
-	running int
-	by      map[string]int     // by the server of the task
-	kept    map[int64]keptTurn // by the id of the task
-	copies  map[int64]Copy     // by the id of the task
+	running map[int64]turn      // by the id of the task, and so are these
+	kept    map[int64]time.Time // until when turns are kept between two steps of their tasks
+	copies  map[int64]Copy
+}
+
+// turn is what a copy has while it runs.
+type turn struct {
+	server     string // of the task
+	bootstraps bool   // it runs SQL of a tenant
 }
 
 // Copy is how far a copy is, in bytes.
@@ -34,7 +40,7 @@ func (p *Provisioner) Copies() (running int, all []Copy) {
 	p.copies.mu.Lock()
 	defer p.copies.mu.Unlock()
 	p.copies.releaseKept()
-	return p.copies.running, slices.Collect(maps.Values(p.copies.copies))
+	return len(p.copies.running), slices.Collect(maps.Values(p.copies.copies))
 }
 
 // note returns a function that notes how far a task's copy is before it calls next.
@@ -57,20 +63,14 @@ func (c *copyTurns) forget(id int64) {
 // newCopyTurns lets copies have half of the workers, and half of those that one server may have.
 func newCopyTurns(workers int) *copyTurns {
 	workers = cmp.Or(workers, task.DefaultWorkers)
-	return &copyTurns{all: max(workers/2, 1), each: max(task.ServerShare(workers)/2, 1), by: map[string]int{},
-		kept: map[int64]keptTurn{}, copies: map[int64]Copy{}}
-}
-
-// keptTurn is a turn between two steps of a task.
-type keptTurn struct {
-	server string
-	until  time.Time
+	return &copyTurns{all: max(workers/2, 1), each: max(task.ServerShare(workers)/2, 1),
+		running: map[int64]turn{}, kept: map[int64]time.Time{}, copies: map[int64]Copy{}}
 }
 
 // keepTurn is how long a turn is kept for a task that does not go on here.
 const keepTurn = time.Minute
 
-func (c *copyTurns) begin(id int64, server string) bool {
+func (c *copyTurns) begin(id int64, t turn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, has := c.kept[id]; has {
@@ -78,41 +78,47 @@ func (c *copyTurns) begin(id int64, server string) bool {
 		return true
 	}
 	c.releaseKept()
-	if c.running == c.all || server != "" && c.by[server] == c.each {
+	var onServer, bootstraps, bootstrapsOnServer int
+	for _, r := range c.running {
+		there := t.server != "" && r.server == t.server
+		if there {
+			onServer++
+		}
+		if r.bootstraps {
+			bootstraps++
+		}
+		if r.bootstraps && there {
+			bootstrapsOnServer++
+		}
+	}
+	if len(c.running) >= c.all || onServer >= c.each ||
+		t.bootstraps && (bootstraps >= max(c.all-1, 1) || bootstrapsOnServer >= max(c.each-1, 1)) {
 		return false
 	}
-	c.running++
-	c.by[server]++
+	c.running[id] = t
 	return true
 }
 
-func (c *copyTurns) end(server string) {
+func (c *copyTurns) end(id int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.release(server)
+	delete(c.running, id)
 }
 
 // keep keeps the turn of a task for its next step.
-func (c *copyTurns) keep(id int64, server string) {
+func (c *copyTurns) keep(id int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.kept[id] = keptTurn{server, time.Now().Add(keepTurn)}
+	c.kept[id] = time.Now().Add(keepTurn)
 }
 
 // releaseKept ends the turns of tasks that have not gone on.
 func (c *copyTurns) releaseKept() {
-	for id, k := range c.kept {
-		if time.Now().After(k.until) {
+	for id, until := range c.kept {
+		if time.Now().After(until) {
 			delete(c.kept, id)
-			c.release(k.server)
+			delete(c.running, id)
 		}
-	}
-}
-
-func (c *copyTurns) release(server string) {
-	c.running--
-	if c.by[server]--; c.by[server] == 0 {
-		delete(c.by, server)
 	}
 }
 
@@ -121,11 +127,17 @@ const copyTurnInterval = time.Second
 
 // inTurn returns a Do function that waits for its turn to copy.
 func (p *Provisioner) inTurn(do func(context.Context, *task.Run) error) func(context.Context, *task.Run) error {
+	return p.inTurnWith(false, do)
+}
+
+// inTurnWith is inTurn for a copy that runs SQL of a tenant, if bootstraps is true.
+func (p *Provisioner) inTurnWith(bootstraps bool,
+	do func(context.Context, *task.Run) error) func(context.Context, *task.Run) error {
 	return func(ctx context.Context, run *task.Run) error {
-		if !p.copies.begin(run.Task.ID, run.Task.Server) {
+		if !p.copies.begin(run.Task.ID, turn{run.Task.Server, bootstraps}) {
 			return waitForTurn()
 		}
-		defer p.copies.end(run.Task.Server)
+		defer p.copies.end(run.Task.ID)
 		return do(ctx, run)
 	}
 }
@@ -135,14 +147,14 @@ func (p *Provisioner) inTurn(do func(context.Context, *task.Run) error) func(con
 func (p *Provisioner) keepingTurn(last bool,
 	do func(context.Context, *task.Run) error) func(context.Context, *task.Run) error {
 	return func(ctx context.Context, run *task.Run) (err error) {
-		if !p.copies.begin(run.Task.ID, run.Task.Server) {
+		if !p.copies.begin(run.Task.ID, turn{server: run.Task.Server}) {
 			return waitForTurn()
 		}
 		defer func() {
 			if last && err == nil {
-				p.copies.end(run.Task.Server)
+				p.copies.end(run.Task.ID)
 			} else {
-				p.copies.keep(run.Task.ID, run.Task.Server)
+				p.copies.keep(run.Task.ID)
 			}
 		}()
 		return do(ctx, run)

@@ -31,13 +31,15 @@ type filling struct {
 	lock       sessionLock
 	moves      bool // the source is the same instance, whose data are being moved
 	rowsOnly   bool // programs are copied later
+	known      *transfer.Known
 }
 
 // steps fill the database. Until the last one is done, the database is marked as unfinished, so that a cleanup drops
 // it.
 func (f filling) steps() []task.Step {
 	return []task.Step{
-		{Name: "fill", Progress: "Filling the database", Timeout: fillTimeout, Do: f.inTurn(f.fill)},
+		{Name: "fill", Progress: "Filling the database", Timeout: fillTimeout,
+			Do: f.inTurnWith(f.parameters.Bootstrap != "", f.fill)},
 		{Name: "finish", Progress: "Finishing the database", Timeout: accountsTimeout, Do: f.finish},
 	}
 }
@@ -119,6 +121,9 @@ func (f filling) fillNow(ctx context.Context, run *task.Run) error {
 			}
 		}
 		if f.parameters.Bootstrap != "" {
+			if err := run.Report(ctx, "Running the SQL of the parameter bootstrap"); err != nil {
+				return err
+			}
 			if err := bootstrap(ctx, to, f.parameters.Bootstrap, run.Alive); err != nil {
 				return err
 			}

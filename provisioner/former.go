@@ -83,6 +83,21 @@ func (p *Provisioner) removeFormer(ctx context.Context, run *task.Run) error {
 	})
 }
 
+// formerBindings counts the bindings that need the place where the data of an instance were. If there are none, it
+// records a task that removes the place.
+func formerBindings(ctx context.Context, s *store.Store, i store.Instance) (int, error) {
+	bindings, err := s.FormerBindings(ctx, i.ID)
+	if err != nil {
+		return 0, fmt.Errorf("count the bindings of before the move: %w", err)
+	}
+	if bindings == 0 {
+		if _, err := task.RunNow(ctx, s, RemoveFormer, removeFormerKind.Kind); err != nil {
+			return 0, fmt.Errorf("remove the place where the data were: %w", err)
+		}
+	}
+	return bindings, nil
+}
+
 // FormerPlace is what users read about the place where the data of an instance were before they were moved.
 type FormerPlace struct {
 	Until    time.Time // it is removed then, or when there is no such binding any more

@@ -29,14 +29,16 @@ func (p *Provisioner) freezeAccounts(ctx context.Context, run *task.Run, i store
 		default:
 			killed, err = freezeEach(ctx, s, i.Database, accounts, events)
 		}
-		switch {
-		case err != nil:
-			return err
-		case len(killed) > 0:
-			return errors.Join(run.Remember(rollingBack, killed),
-				task.Pending(time.Second, "Waiting until the last writes are rolled back"))
+		if err == nil {
+			err = run.Remember(rollingBack, killed)
 		}
-		return withoutXA(ctx, s, i.Database)
+		if err != nil {
+			return err
+		}
+		if len(killed) > 0 {
+			return task.Pending(time.Second, "Waiting until the last writes are rolled back")
+		}
+		return withoutXA(ctx, run, s, i.Database)
 	})(ctx, run)
 }
 
@@ -54,20 +56,35 @@ func freezeEach(ctx context.Context, s *mysqladmin.Session, database string, acc
 	return s.EndWrites(ctx, frozen)
 }
 
-// withoutXA returns an error if a prepared XA transaction may have changed the database, because a copy would lack its
-// changes.
-func withoutXA(ctx context.Context, s *mysqladmin.Session, database string) error {
+const (
+	// xaTime is how long a task waits for prepared XA transactions while nobody can write: a client that was cut off
+	// between XA PREPARE and XA COMMIT can end them when it has connected again.
+	xaTime = 30 * time.Second
+	// xaSince is the key under which the task remembers since when it has waited for them.
+	xaSince = "prepared since"
+)
+
+// withoutXA waits until no prepared XA transaction has changed the database, because a copy would lack its changes.
+// Nobody else can have locked its tables.
+func withoutXA(ctx context.Context, run *task.Run, s *mysqladmin.Session, database string) error {
 	blocked, err := s.BlockedByXA(ctx, database)
 	if err != nil || !blocked {
 		return err
 	}
-	return errXA
+	prepared, err := run.Since(xaSince)
+	if err != nil {
+		return err
+	}
+	if prepared > xaTime {
+		return task.Permanent("A prepared XA transaction has changed data of the service instance, and such changes cannot "+
+			"be moved or backed up. End it, and try again: "+endXA, errors.New("prepared XA transactions"))
+	}
+	return task.Pending(time.Second, "Waiting for the end of a prepared XA transaction")
 }
 
-// errXA ends a task that would lack the changes of prepared XA transactions.
-var errXA = task.Permanent("A transaction keeps tables of the service instance locked, and there are prepared XA "+
-	"transactions, which cannot be moved or backed up. Commit yours or roll them back, and try again. If you have "+
-	"none, tell your operator.", errors.New("prepared XA transactions"))
+// endXA is how users end prepared XA transactions. MySQL lets only administrators list them.
+const endXA = "XA COMMIT or XA ROLLBACK ends it. On MariaDB, XA RECOVER lists prepared transactions; on MySQL, ask " +
+	"your operator for the list if your app does not know it."
 
 // thawAccounts gives accounts of an instance back the privileges that freezeAccounts took. If restricted is true, the
 // instance is over its quota, and they still may not add data.

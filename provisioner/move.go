@@ -12,6 +12,7 @@ import (
 	"mysql-broker/provisioner/plan"
 	"mysql-broker/provisioner/shared"
 	"mysql-broker/provisioner/task"
+	"mysql-broker/provisioner/transfer"
 	"mysql-broker/store"
 )
 
@@ -107,19 +108,15 @@ func toShared(i store.Instance, server *shared.Server) *destination {
 	return &destination{from: i.Location, location: store.SharedLocation(server.Name()), max: server.MaxDatabases}
 }
 
-// formerInUse refuses to move data again while the place where they were is still needed. If it is not needed any more,
-// it is removed within seconds.
+// formerInUse refuses to move data again while the place where they were exists.
 func (p *Provisioner) formerInUse(ctx context.Context, i store.Instance) error {
-	bindings, err := p.store.FormerBindings(ctx, i.ID)
+	bindings, err := formerBindings(ctx, p.store, i)
 	if err != nil {
-		return fmt.Errorf("count the bindings of before the move: %w", err)
+		return err
 	}
 	if bindings > 0 {
 		return refuse(PlanChangeRefused, "The data of this service instance were moved before, and service bindings still "+
 			"have the old address: %d. Bind their apps again, delete these bindings, and try again.", bindings)
-	}
-	if err := p.store.MakeDue(ctx, RemoveFormer); err != nil {
-		return fmt.Errorf("remove the place where the data were: %w", err)
 	}
 	p.tasks.Nudge()
 	return refuse(Busy, "The place where the data of this service instance were before is being removed. "+
@@ -133,10 +130,13 @@ type move struct {
 	*Provisioner
 	from store.Instance
 	to   store.Instance // as it will be, with the new plan
+	// known is for the comparison while nobody may write. Only this worker can write to the new place: another one would
+	// have other passwords, and know nothing.
+	known *transfer.Known
 }
 
 func (p *Provisioner) newMove(i store.Instance, planID string) move {
-	m := move{p, i, i.Elsewhere()}
+	m := move{p, i, i.Elsewhere(), new(transfer.Known)}
 	m.to.PlanID = planID
 	return m
 }
@@ -144,7 +144,7 @@ func (p *Provisioner) newMove(i store.Instance, planID string) move {
 // filling copies the database. The first time, it copies rows alone; the second time, it compares them, and creates
 // everything else.
 func (m move) filling(rowsOnly bool) filling {
-	return filling{Provisioner: m.Provisioner, instance: m.to, moves: true, rowsOnly: rowsOnly,
+	return filling{Provisioner: m.Provisioner, instance: m.to, moves: true, rowsOnly: rowsOnly, known: m.known,
 		parameters: plan.InstanceParameters{CloneFrom: m.from.ID}, lock: instanceLock(m.from.ID)}
 }
 
@@ -173,7 +173,12 @@ func (p *Provisioner) moveWorkflow(i store.Instance, r request) task.Workflow {
 				tx.SetOver(i.ID, false) // the next round of the quota guard finds out
 			}
 		},
-		Failed: func(tx *store.Tx, _ task.Memory, _ bool) { tx.ForgetDestination(i.ID) },
+		Failed: func(tx *store.Tx, _ task.Memory, undone bool) {
+			tx.ForgetDestination(i.ID)
+			if !undone { // accounts may be frozen
+				tx.MarkGrants(i.ID)
+			}
+		},
 	}
 	createDatabase := task.Step{Name: "create database", Progress: "Creating the database",
 		Do: p.withRoom(m.to, true, p.inSession(m.to, instanceLock(i.ID),
@@ -198,44 +203,21 @@ func (p *Provisioner) moveWorkflow(i store.Instance, r request) task.Workflow {
 	return w
 }
 
-// copyRows copies the rows while applications write.
+// copyRows copies the rows while applications write. A prepared XA transaction that keeps a table locked may do so for
+// long, and the copy could wait for it in vain.
 func (m move) copyRows(ctx context.Context, run *task.Run) error {
-	accounts, err := m.writers(ctx)
-	if err != nil {
-		return err
-	}
-	writing := map[string]bool{}
-	for _, a := range accounts {
-		writing[a.Account] = true
-	}
-	err = m.inSession(m.from, instanceLock(m.from.ID),
+	err := m.inSession(m.from, instanceLock(m.from.ID),
 		func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
-			return beforeCopy(ctx, run, s, m.from.Database, writing)
+			blocked, err := s.BlockedByXA(ctx, m.from.Database)
+			if err != nil || !blocked {
+				return err
+			}
+			return awaitLocks(run, xaPause, errors.New("a transaction keeps a table locked, and some are prepared by XA"))
 		})(ctx, run)
 	if err != nil {
 		return err
 	}
 	return m.filling(true).fill(ctx, run)
-}
-
-// beforeCopy returns an error if a prepared XA transaction keeps a table locked: the copy would wait for it in vain.
-// While other transactions of the instance hold locks, nobody knows whether one does.
-func beforeCopy(ctx context.Context, run *task.Run, s *mysqladmin.Session, database string,
-	writing map[string]bool) error {
-	for range 2 { // the other transaction may have ended in between
-		blocked, err := s.BlockedByXA(ctx, database)
-		if err != nil || !blocked {
-			return err
-		}
-		others, err := s.HoldLocks(ctx, writing)
-		if err != nil {
-			return err
-		}
-		if others {
-			return awaitLocks(run, errXA)
-		}
-	}
-	return errXA
 }
 
 // freeze takes the privileges to write from all accounts of the instance, also from those in whose names programs run.

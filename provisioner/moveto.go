@@ -27,6 +27,9 @@ func MoveTo(ctx context.Context, s *store.Store, servers *shared.Servers, id, se
 	if err := movable(ctx, servers, i, to); err != nil {
 		return t, err
 	}
+	if i.Former() {
+		return t, formerKept(ctx, s, i)
+	}
 	r := request{Async: true, PlanID: i.PlanID, MaintenanceVersion: i.MaintenanceVersion, Moves: true}
 	var recorded *store.Task
 	err = s.InTx(ctx, func(tx *store.Tx) error {
@@ -61,9 +64,7 @@ func movable(ctx context.Context, servers *shared.Servers, i store.Instance, to 
 		return fmt.Errorf("%w: it is there", ErrCannotMove)
 	case i.FrozenSince != nil:
 		return fmt.Errorf("%w: a restore of it failed, and its data may be a mixture", ErrCannotMove)
-	case i.Former():
-		return fmt.Errorf("%w: the place where its data were before is kept for its bindings", ErrCannotMove)
-	case i.Other != nil:
+	case i.Other != nil && !i.Former():
 		return fmt.Errorf("%w: its data are being moved", ErrCannotMove)
 	}
 	from, err := servers.Server(i.Location.Server)
@@ -82,9 +83,22 @@ func movable(ctx context.Context, servers *shared.Servers, i store.Instance, to 
 		return fmt.Errorf("%w: %s is %s, and it is on %s", ErrCannotMove, to.Name(), flavour, has)
 	}
 	there, err := to.DatabaseExists(ctx, i.Database)
-	if err == nil && there {
+	if err == nil && there && !i.Former() {
 		err = fmt.Errorf("%w: %s has a database %s, or is the same server under another name", ErrCannotMove, to.Name(),
 			i.Database)
 	}
 	return err
+}
+
+// formerKept says why an instance whose data were moved before cannot be moved again.
+func formerKept(ctx context.Context, s *store.Store, i store.Instance) error {
+	bindings, err := formerBindings(ctx, s, i)
+	if err != nil {
+		return err
+	}
+	if bindings > 0 {
+		return fmt.Errorf("%w: the place where its data were before is kept for bindings that are older than the move: %d",
+			ErrCannotMove, bindings)
+	}
+	return fmt.Errorf("%w: the place where its data were before is being removed; try again in a minute", ErrCannotMove)
 }

@@ -137,8 +137,13 @@ func RestoreBackup(ctx context.Context, s *store.Store, plans plan.Set, backupID
 
 var restoreKind = kind{
 	beginning: restoringSentence,
-	Kind: task.Kind{Advice: "The service instance gets its earlier data back; restore the backup again later.",
-		Undoable: true},
+	Kind: task.Kind{Undoable: true, AdviceOf: func(t store.Task) string {
+		var r request
+		if err := json.Unmarshal(t.Request, &r); err != nil {
+			return "Restore the backup again later."
+		}
+		return undoneSentence(r.Lost) + " Restore the backup again later."
+	}},
 	workflow: func(ctx context.Context, p *Provisioner, t store.Task) (task.Workflow, error) {
 		i, r, err := p.instanceTask(ctx, t)
 		if err != nil {
@@ -151,6 +156,14 @@ var restoreKind = kind{
 	},
 }
 
+// undoneSentence says what becomes of the data if a restore fails. A lost database has no earlier ones.
+func undoneSentence(lost bool) string {
+	if lost {
+		return "What was restored is dropped, and the database is lost as before."
+	}
+	return "The service instance gets its earlier data back."
+}
+
 // restoring is the work of a restore in place. First it reads the whole backup, so that a damaged one changes nothing.
 // From then on, nobody may write until the end. It backs up the present data and then replaces them; rows that are the
 // same stay. If it fails, or an operator cancels the task, it puts the earlier data back from that backup. If that
@@ -161,10 +174,11 @@ type restoring struct {
 	lost      bool
 }
 
-// Keys under which the task remembers that accounts may be frozen, that the data may have changed, when they could not
-// be put back for the first time, that this was given up, that the earlier data are there, and that the instance is no
-// longer over its quota.
+// Keys under which the task remembers that it has found the database lost, that accounts may be frozen, that the data
+// may have changed, when they could not be put back for the first time, that this was given up, that the earlier data
+// are there, and that the instance is no longer over its quota.
 const (
+	foundLost      = "found lost"
 	accountsFrozen = "frozen"
 	dataChanged    = "changed"
 	notBackSince   = "not back since"
@@ -200,7 +214,8 @@ func (p *Provisioner) restoreWorkflow(i store.Instance, r request) task.Workflow
 			flow.Steps = append(flow.Steps, task.Step{Name: "keep", Progress: "Handing the server over",
 				Do: func(ctx context.Context, _ *task.Run) error { return p.fleet.Keep(ctx, i.Location) }})
 		}
-		flow.Cleanup = []task.Step{endOwner}
+		flow.Cleanup = []task.Step{{Name: "drop database", Progress: "Dropping the database", Timeout: dropTimeout,
+			Do: w.dropIncomplete}, endOwner}
 		return flow
 	}
 	flow.Advice = fmt.Sprintf("The data are those of the backup %s again. What was there before is the backup %s, which "+

@@ -50,9 +50,17 @@ func (w restoring) check(ctx context.Context, run *task.Run) error {
 	if !w.lost {
 		err = w.fleet.AsAdmin(ctx, w.instance, func(admin *mysqladmin.Server) error {
 			to, err := admin.Flavour(ctx)
-			if err == nil && !to.CanTake(from) {
+			if err != nil {
+				return err
+			}
+			if !to.CanTake(from) {
 				return task.Permanent(fmt.Sprintf("The server of this service instance is %s, and cannot take a backup of %s.",
 					to, from), errors.New("another flavour, or an older version"))
+			}
+			there, err := admin.DatabaseExists(ctx, w.instance.Database)
+			if err == nil && !there {
+				return task.Permanent("The database of this service instance is lost. As an operator, restore the backup with "+
+					"`mysql-broker backups restore --lost`.", fmt.Errorf("no database %s", w.instance.Database))
 			}
 			return err
 		})
@@ -73,10 +81,7 @@ func (w restoring) makeAgain() (steps []task.Step) {
 		steps = append(steps, w.launch(w.instance))
 	}
 	return append(steps, task.Step{Name: "create database", Progress: "Creating the database",
-		Do: w.inSession(w.instance, instanceLock(w.instance.ID),
-			func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
-				return s.CreateDatabase(ctx, w.instance.Database, "", "")
-			})},
+		Do: w.inSession(w.instance, instanceLock(w.instance.ID), w.makeDatabase)},
 		task.Step{Name: "create accounts", Progress: "Creating the accounts of the bindings", Timeout: accountsTimeout,
 			Do: func(ctx context.Context, run *task.Run) error {
 				accounts, err := w.users(ctx)
@@ -85,6 +90,42 @@ func (w restoring) makeAgain() (steps []task.Step) {
 				}
 				return w.createAccounts(ctx, run, w.instance, accounts)
 			}})
+}
+
+// makeDatabase creates the lost database. Nothing backs up what is there, so it fails if the database holds data which
+// are not of this task.
+func (w restoring) makeDatabase(ctx context.Context, run *task.Run, s *mysqladmin.Session) error {
+	if found, err := run.Recall(foundLost, new(bool)); err != nil {
+		return err
+	} else if !found {
+		holds, err := s.HoldsData(ctx, w.instance.Database)
+		if err != nil {
+			return err
+		}
+		if holds {
+			return task.Permanent("The database is not lost: it holds data. Restore the backup without --lost, so that these "+
+				"are backed up before.", fmt.Errorf("database %s: %w", w.instance.Database, mysqladmin.ErrHoldsData))
+		}
+		if err := errors.Join(run.Remember(foundLost, true), run.Save(ctx)); err != nil {
+			return err
+		}
+	}
+	return s.CreateDatabase(ctx, w.instance.Database, "", "")
+}
+
+// dropIncomplete drops the database that the task has made in place of the lost one, so that the restore can be
+// repeated.
+func (w restoring) dropIncomplete(ctx context.Context, run *task.Run) error {
+	if found, err := run.Recall(foundLost, new(bool)); err != nil || !found {
+		return err
+	}
+	return w.inSession(w.instance, instanceLock(w.instance.ID),
+		func(ctx context.Context, _ *task.Run, s *mysqladmin.Session) error {
+			if err := s.LockAccount(ctx, w.owner()); err != nil { // ends its sessions
+				return err
+			}
+			return s.DropDatabase(ctx, w.instance.Database)
+		})(ctx, run)
 }
 
 // writers lists the accounts that may write before the task does, also as definers.
@@ -152,8 +193,8 @@ func (w restoring) replace(ctx context.Context, run *task.Run) error {
 		return w.load(ctx, run, m, o, empty)
 	})
 	if mysqladmin.DiskFull(err) {
-		return task.Permanent(fmt.Sprintf("The disk of the MySQL server is full. The service instance gets its earlier data "+
-			"back. Tell your operator about %s.", task.Token(run.Task.ID)), err)
+		return task.Permanent(fmt.Sprintf("The disk of the MySQL server is full. %s Tell your operator about %s.",
+			undoneSentence(w.lost), task.Token(run.Task.ID)), err)
 	}
 	return explainRestore(ctx, run, err)
 }
@@ -208,17 +249,11 @@ func (w restoring) putBack(ctx context.Context, run *task.Run) error {
 		return err
 	}
 	err = fmt.Errorf("put the earlier data back: %w", err)
-	since := time.Now()
-	found, recalling := run.Recall(notBackSince, &since)
-	if recalling != nil {
-		return recalling
+	failing, remembering := run.Since(notBackSince)
+	if remembering != nil {
+		return remembering
 	}
-	if !found {
-		if err := run.Remember(notBackSince, since); err != nil {
-			return err
-		}
-	}
-	limit, failing := putBackTime, time.Since(since)
+	limit := putBackTime
 	if lasts(err) {
 		limit = putBackLittle
 	}

@@ -21,8 +21,8 @@ func (p *Provisioner) backupBefore(ctx context.Context, of plan.Plan, name strin
 		return b, fmt.Errorf("list the times to restore to: %w", err)
 	}
 	if len(all) == 0 {
-		return b, refuse(Invalid, "%s cannot be restored to a time: its plan archives no binary logs, or has done so only "+
-			"since its latest backup. Leave restore_to_time out to restore a backup.", name)
+		return b, refuse(Invalid, "%s cannot be restored to a time: its plan archives no binary logs, or nothing after its "+
+			"latest backup is archived yet. Try again in a minute, or leave restore_to_time out to restore a backup.", name)
 	}
 	for _, w := range all {
 		if !until.Before(w.From) && !until.After(w.Until) {

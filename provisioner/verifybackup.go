@@ -72,6 +72,13 @@ func (p *Provisioner) verifyBackups(ctx context.Context, run *task.Run) error {
 				"duration_ms", float64(time.Since(began).Microseconds())/1000)
 		case problem != "":
 			p.log.Error("a backup cannot be restored", "backup", b.ID, "instance_id", b.InstanceID, "error", err)
+		case bySettings(err):
+			p.log.Warn("a backup cannot be verified on a server with these settings, and is tried again in a day; see "+
+				"docs/runbook.md#mysqlbrokerbackupstooold", "backup", b.ID, "instance_id", b.InstanceID, "error", err)
+			if err := p.store.NoteRefusal(ctx, b.ID, err.Error()); err != nil {
+				return fmt.Errorf("record that settings refuse the backup %s: %w", b.ID, err)
+			}
+			continue
 		default:
 			failed = append(failed, fmt.Errorf("verify the backup %s: %w", b.ID, notUnreachable(err)))
 			continue
@@ -86,14 +93,23 @@ func (p *Provisioner) verifyBackups(ctx context.Context, run *task.Run) error {
 	return errors.Join(failed...)
 }
 
-// problemOf says why a backup cannot be restored. It is "" if err is not due to the backup.
+// problemOf says why a backup cannot be restored. It is "" if err is not due to the backup: settings of shared servers
+// can forbid what the instance's own server allows.
 func problemOf(err error) string {
 	_, damaged := errors.AsType[*backup.DamagedError](err)
 	_, refused := errors.AsType[*transfer.RefusedError](err)
-	if damaged || refused || errors.Is(err, backup.ErrNotFound) || errors.Is(err, transfer.ErrDiffers) {
+	if damaged || refused && !bySettings(err) || errors.Is(err, backup.ErrNotFound) ||
+		errors.Is(err, transfer.ErrDiffers) {
 		return err.Error()
 	}
 	return ""
+}
+
+// bySettings reports whether settings of the server refuse a backup. Until they are changed, each attempt reads the
+// backup in vain, so that it is made once a day.
+func bySettings(err error) bool {
+	refusal, refused := errors.AsType[*transfer.RefusedError](err)
+	return refused && refusal.BySettings
 }
 
 func (p *Provisioner) verifyBackup(ctx context.Context, run *task.Run, b store.Backup) error {
@@ -124,11 +140,15 @@ func (p *Provisioner) verifyBackup(ctx context.Context, run *task.Run, b store.B
 	if err != nil {
 		return err
 	}
-	return f.asOwner(ctx, run, owner, func(ctx context.Context, to transfer.Target) error {
-		return p.vault.Restore(ctx, m, to, transfer.Options{Events: true, Alive: run.Alive,
+	err = f.asOwner(ctx, run, owner, func(ctx context.Context, to transfer.Target) error {
+		return p.vault.Restore(ctx, m, to, transfer.Options{Events: true, Unpartitioned: true, Alive: run.Alive,
 			LeftOut:  func(_ string, broken bool, _ error) bool { return broken },
 			Progress: p.reportProgress(ctx, run, "verified", percent("Verifying backup "+b.ID))})
 	})
+	if bySettings(err) {
+		err = fmt.Errorf("shared server %s: %w", server, err) // operators have to change its settings
+	}
+	return err
 }
 
 // scratchLock is held while a scratch database is created or dropped.

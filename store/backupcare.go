@@ -18,8 +18,9 @@ const backupPause = time.Hour
 
 // DueBackups lists the ids of ready instances whose latest backup is older than the schedule of their plan says, or
 // whose archive of binary logs has no backup to begin with, those with the oldest first. With the backups that are in
-// progress they are at most max. Frozen instances, whose data are a mixture, are not among them: the latest backup is
-// kept whatever its age, and must be one of good data.
+// progress they are at most max. After a restore in place, an instance is due at once: its latest backup is of what was
+// replaced. Frozen instances, whose data are a mixture, are not among them: the latest backup is kept whatever its age,
+// and must be one of good data.
 func (s *Store) DueBackups(ctx context.Context, schedules []BackupSchedule, max int) ([]string, error) {
 	plans, every := make([]string, len(schedules)), make([]time.Duration, len(schedules))
 	for n, p := range schedules {
@@ -29,7 +30,9 @@ func (s *Store) DueBackups(ctx context.Context, schedules []BackupSchedule, max 
 		FROM instance i JOIN unnest($1::text[], $2::interval[]) AS p (plan_id, every) USING (plan_id)
 		WHERE i.state = 'ready' AND i.frozen_since IS NULL
 			AND NOT EXISTS (SELECT FROM backup b WHERE b.instance_id = i.id AND b.state <> 'deleting'
-				AND b.created_at > now() - p.every
+				AND b.created_at > now() - p.every AND b.reason <> 'restore'
+				AND NOT EXISTS (SELECT FROM backup r WHERE r.instance_id = i.id AND r.reason = 'restore'
+					AND r.state = 'complete' AND r.created_at > b.created_at)
 				AND NOT EXISTS (SELECT FROM binary_log l WHERE l.instance_id = i.id AND l.ended_at IS NULL
 					AND NOT EXISTS (SELECT FROM backup_position o WHERE o.log_id = l.id) AND b.state = 'complete'))
 			AND NOT EXISTS (SELECT FROM task t WHERE t.instance_id = i.id AND t.binding_id = ''
@@ -74,23 +77,36 @@ func (s *Store) KeepBackup(ctx context.Context, id string, until time.Time) erro
 	return err
 }
 
-// UnverifiedBackups lists complete backups that were not verified yet, the latest first.
+// refusedPause is how long after settings of a shared server refused a backup it is verified again at the earliest.
+const refusedPause = 24 * time.Hour
+
+// UnverifiedBackups lists complete backups that were not verified yet, the latest first, without those that settings
+// refused less than a day ago.
 func (s *Store) UnverifiedBackups(ctx context.Context) ([]Backup, error) {
 	return allRows(ctx, s.pool, scanBackup, "SELECT "+backupColumns+` FROM backup
-		WHERE state = 'complete' AND verified_at IS NULL AND verify_error = '' ORDER BY taken_at DESC`)
+		WHERE state = 'complete' AND verified_at IS NULL AND verify_error = ''
+			AND (verify_refused_at IS NULL OR verify_refused_at <= now() - $1::interval) ORDER BY taken_at DESC`, refusedPause)
 }
 
 // NoteVerification records that a backup was verified or, if problem is not empty, why it cannot be restored.
 func (s *Store) NoteVerification(ctx context.Context, id, problem string) error {
-	_, err := s.db.Exec(ctx, `UPDATE backup SET verify_error = $2,
+	_, err := s.db.Exec(ctx, `UPDATE backup SET verify_error = $2, verify_refused = '', verify_refused_at = NULL,
 		verified_at = CASE WHEN $2 = '' THEN now() ELSE verified_at END WHERE id = $1`, id, storable(problem))
+	return err
+}
+
+// NoteRefusal records that the settings of a shared server refused a backup, so that it was not verified.
+func (s *Store) NoteRefusal(ctx context.Context, id, why string) error {
+	_, err := s.db.Exec(ctx, "UPDATE backup SET verify_refused = $2, verify_refused_at = now() WHERE id = $1", id,
+		storable(why))
 	return err
 }
 
 // ForgetVerification makes UnverifiedBackups list a backup again. It returns ErrNotFound if there is no complete backup
 // of that id.
 func (s *Store) ForgetVerification(ctx context.Context, id string) error {
-	_, err := oneRow(ctx, s.pool, pgx.RowTo[string], `UPDATE backup SET verified_at = NULL, verify_error = ''
+	_, err := oneRow(ctx, s.pool, pgx.RowTo[string], `UPDATE backup SET verified_at = NULL, verify_error = '',
+			verify_refused = '', verify_refused_at = NULL
 		WHERE id = $1 AND state = 'complete' RETURNING id`, id)
 	return explainOldSchema(err)
 }

@@ -38,11 +38,12 @@ type Backup struct {
 	Rows             int64
 	VerifiedAt       *time.Time
 	VerifyError      string
+	VerifyRefused    string // why the settings of a shared server did not let it be verified
 }
 
 const backupColumns = `id, instance_id, instance_name, service_id, plan_id, platform, organization_guid, space_guid,
 	reason, state, flavour, version, created_at, taken_at, finished_at, keep_until, data_bytes, bytes, tables, table_rows,
-	verified_at, verify_error`
+	verified_at, verify_error, verify_refused`
 
 var scanBackup = pgx.RowToStructByPos[Backup]
 

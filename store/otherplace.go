@@ -129,6 +129,22 @@ func (s *Store) FormerBindings(ctx context.Context, id string) (n int, err error
 		WHERE i.id = $1 AND b.created_at < i.moved_at`, id)
 }
 
+// ListedFormer is the place where the data of an instance were before they were moved, for operators.
+type ListedFormer struct {
+	Location
+	Moved    time.Time
+	Bindings int // that know only this place
+}
+
+// ListedFormer returns the former place of an instance, or ErrNotFound if there is none.
+func (s *Store) ListedFormer(ctx context.Context, id string) (ListedFormer, error) {
+	return oneRow(ctx, s.pool, pgx.RowToStructByPos[ListedFormer], `SELECT
+			CASE WHEN i.next_dedicated_id = '' THEN 'shared' ELSE 'dedicated' END, i.next_server || i.next_dedicated_id,
+			coalesce(i.next_launcher, ''), i.moved_at,
+			(SELECT count(*) FROM binding b WHERE b.instance_id = i.id AND b.created_at < i.moved_at)
+		FROM instance i WHERE i.id = $1 AND i.moved_at IS NOT NULL`, id)
+}
+
 // MoveStats are figures of all moves of data.
 type MoveStats struct {
 	Moving  int     // instances whose data are being moved

@@ -16,9 +16,13 @@ const nextTask = `CASE WHEN $3::interval = '0' THEN now() + $2::interval
 	ELSE (date_trunc('day', (now() - $3::interval) AT TIME ZONE 'UTC') + $2::interval + $3::interval)
 		AT TIME ZONE 'UTC' END`
 
+// asked is the time of the next task that MakeDue has asked for.
+const asked = `'-infinity'::timestamptz`
+
 // RecordScheduled records a task of that kind and returns it if one is due, otherwise it returns ErrNotFound. If
 // several brokers call it at the same time, one of them records the task. While the previous task is in progress, none
-// is recorded: that one takes its place. During a Hold, the task waits.
+// is recorded: that one takes its place, but not that of a task that MakeDue has asked for. During a Hold, the task
+// waits.
 func (s *Store) RecordScheduled(ctx context.Context, kind string, by Schedule) (Task, error) {
 	// A time that is too far ahead was recorded by a release that waits longer, or before the clock was set back.
 	if _, err := s.db.Exec(ctx, `INSERT INTO schedule (kind, next_at) VALUES ($1, `+nextTask+`)
@@ -28,13 +32,16 @@ func (s *Store) RecordScheduled(ctx context.Context, kind string, by Schedule) (
 	}
 	return oneRow(ctx, s.pool, scanTask, `WITH due AS (
 			UPDATE schedule SET next_at = `+nextTask+` WHERE kind = $1 AND next_at <= now() AND NOT `+isHeld+`
+				AND (next_at > `+asked+` OR NOT EXISTS (
+					SELECT FROM task WHERE instance_id = '' AND kind = $1 AND state = 'in progress'))
 			RETURNING kind)
 		INSERT INTO task (instance_id, kind, plan_id) SELECT '', kind, '' FROM due ON CONFLICT DO NOTHING
 		RETURNING `+taskColumns, kind, by.Every, by.At)
 }
 
-// MakeDue makes the next RecordScheduled record a task of a scheduled kind.
+// MakeDue makes the next RecordScheduled record a task of a scheduled kind. If one is in progress, which may not see
+// what it is asked for, the next one is recorded once that has ended.
 func (s *Store) MakeDue(ctx context.Context, kind string) error {
-	_, err := s.db.Exec(ctx, "UPDATE schedule SET next_at = now() WHERE kind = $1", kind)
+	_, err := s.db.Exec(ctx, "UPDATE schedule SET next_at = "+asked+" WHERE kind = $1", kind)
 	return err
 }

@@ -75,9 +75,25 @@ func TestScheduledTasksOfOneKindFollowOneAnother(t *testing.T) {
 	if err := s.Finish(ctx, store.Lease{ID: first.ID, Epoch: first.Epoch + 1}, store.Succeeded, "", true, nothing); err != nil {
 		t.Fatal(err)
 	}
-	if next, err := record(sweep); err != nil || next.ID == first.ID {
-		t.Errorf("after the end of the first: %+v, %v", next, err)
+	if next, err := s.RecordScheduled(ctx, sweep, hourly); err != nil || next.ID == first.ID {
+		t.Errorf("what was asked for during the first, after its end: %+v, %v", next, err)
 	}
+}
+
+// A task that takes longer than the time to the next one takes the place of that one.
+func TestALongScheduledTaskTakesThePlaceOfTheNext(t *testing.T) {
+	t.Parallel()
+	url, ctx := migrated(t), t.Context()
+	s := servers.OpenStore(t, url)
+	due(t, s, sweep)
+	if _, err := s.RecordScheduled(ctx, sweep, hourly); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, url, "UPDATE schedule SET next_at = now() - interval '1 min'")
+	if _, err := s.RecordScheduled(ctx, sweep, hourly); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("a second task while the first is in progress: %v", err)
+	}
+	expectRows(t, url, "SELECT kind FROM schedule WHERE next_at > now()", sweep)
 }
 
 // A restored PostgreSQL may lack runs that took place after its backup.

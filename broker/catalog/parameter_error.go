@@ -40,6 +40,10 @@ func violated(violation *jsonschema.ValidationError) error {
 		return parameterErrorf("Parameter %q must have at least %d characters.", name, rule.Want)
 	case *kind.MaxLength:
 		return parameterErrorf("Parameter %q must have at most %d characters.", name, rule.Want)
+	case *kind.Minimum:
+		return parameterErrorf("Parameter %q must be at least %s.", name, rule.Want.RatString())
+	case *kind.Maximum:
+		return parameterErrorf("Parameter %q must be at most %s.", name, rule.Want.RatString())
 	default:
 		return parameterErrorf("Parameter %q breaks the rule %q of the plan's schema.", name, keyword(violation))
 	}

@@ -112,7 +112,7 @@ func TestParametersRefused(t *testing.T) {
 			`Parameter "collation" must have at most 64 characters.`},
 		{"update", `{"charset":"utf8"}`, `Parameter "charset" is not known. This plan accepts backup, confirm, keep_deleted_days, restore_backup.`},
 		{"update", `{"keep_deleted_days":1}`, `Parameter "keep_deleted_days" must be 0: plan shared-small keeps no deleted data.`},
-		{"create", `{"keep_deleted_days":-1}`, `Parameter "keep_deleted_days" breaks the rule "minimum" of the plan's schema.`},
+		{"create", `{"keep_deleted_days":-1}`, `Parameter "keep_deleted_days" must be at least 0.`},
 		{"create", `{"keep_deleted_days":1.5}`, `Parameter "keep_deleted_days" must be of type integer.`},
 		{"create", `{"undelete":"db","clone_from":"db2"}`,
 			`Parameters "undelete" and "clone_from" exclude each other: the data come back as they were.`},

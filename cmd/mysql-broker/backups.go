@@ -31,7 +31,8 @@ func backupsCommand() *cobra.Command {
 ` + jsonHelp + ` One has backup, instance_id, name, plan, plan_id,
 organization_guid, space_guid, reason (request, schedule, operator or restore), state (in progress, complete or
 deleting), flavour, version, created_at, taken_at (the data are not older), keep_until, data_bytes (of the database),
-bytes (in the object store), tables, rows, verified_at and verify_error (why it cannot be restored).`,
+bytes (in the object store), tables, rows, verified_at, verify_error (why it cannot be restored) and verify_refused (why
+the settings of a shared server do not let it be verified).`,
 		Example: `  mysql-broker backups
   mysql-broker backups 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10 --json
   mysql-broker backups now 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10
@@ -51,7 +52,7 @@ bytes (in the object store), tables, rows, verified_at and verify_error (why it 
 					return err
 				}
 				return c.printBackups(all, out.listing(cmd, "backup", "instance", "name", "plan", "state", "reason", "taken",
-					"size", "verified", "until"))
+					"size", "verified", "until", "problem"))
 			})
 		},
 	}
@@ -82,6 +83,7 @@ type backupDocument struct {
 	Rows             int64      `json:"rows"`
 	VerifiedAt       *time.Time `json:"verified_at"`
 	VerifyError      string     `json:"verify_error,omitempty"`
+	VerifyRefused    string     `json:"verify_refused,omitempty"`
 }
 
 // backupsOf returns the backups of an instance, which may be deleted, or all for "". It is an error if there is neither
@@ -106,7 +108,7 @@ func (c *console) printBackups(all []store.Backup, l *listing) (err error) {
 			PlanID: b.PlanID, OrganizationGUID: b.OrganizationGUID, SpaceGUID: b.SpaceGUID, Reason: b.Reason, State: b.State,
 			Flavour: b.Flavour, Version: b.Version, CreatedAt: b.CreatedAt.UTC(), TakenAt: b.TakenAt,
 			KeepUntil: b.KeepUntil.UTC(), DataBytes: b.DataBytes, Bytes: b.Bytes, Tables: b.Tables, Rows: b.Rows,
-			VerifiedAt: b.VerifiedAt, VerifyError: b.VerifyError}
+			VerifiedAt: b.VerifiedAt, VerifyError: b.VerifyError, VerifyRefused: b.VerifyRefused}
 		taken, size, verified := "", "", "no"
 		if d.TakenAt != nil {
 			taken, size = ago(*d.TakenAt), fmt.Sprintf("%.1f MiB", float64(d.Bytes)/(1<<20))
@@ -114,11 +116,14 @@ func (c *console) printBackups(all []store.Backup, l *listing) (err error) {
 		if d.VerifiedAt != nil {
 			verified = ago(*d.VerifiedAt)
 		}
+		if d.VerifyRefused != "" {
+			verified = "refused by settings"
+		}
 		if d.VerifyError != "" {
 			verified = "DAMAGED"
 		}
 		err = l.add(d, d.Backup, d.InstanceID, d.Name, d.Plan, d.State, d.Reason, taken, size, verified,
-			d.KeepUntil.Format(time.RFC3339))
+			d.KeepUntil.Format(time.RFC3339), cmp.Or(d.VerifyError, d.VerifyRefused))
 	}
 	return l.end(err)
 }
@@ -158,7 +163,8 @@ func verifyBackupCommand() *cobra.Command {
 		Short: "Verify backups by restoring them",
 		Long: `Verify backups now, instead of within the hour after they are taken, or once more. A running broker restores
 each into a scratch database on a shared server, compares every chunk with the checksums of the manifest, and drops the
-database, as a task whose name is printed. "mysql-broker backups" shows the results.`,
+database, as a task whose name is printed. "mysql-broker backups" shows the results. A backup that settings of the
+shared server refuse is tried again once a day, or at once by this command.`,
 		Example:           `  mysql-broker backups verify b_4k7qv2m6x3b5n7d9f2h4`,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeEach(backupWords),
@@ -178,7 +184,8 @@ database, as a task whose name is printed. "mysql-broker backups" shows the resu
 				if err != nil {
 					return err
 				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s verifies all backups that are not verified.\n", task.Token(t.ID))
+				_, err = fmt.Fprintf(cmd.OutOrStdout(),
+					"%s verifies all backups that are not verified, or the task that follows it.\n", task.Token(t.ID))
 				return err
 			})
 		},
@@ -197,8 +204,10 @@ func restoreBackupCommand() *cobra.Command {
 printed: it reads the whole backup, takes the write privileges from all accounts, backs up the present data, and
 restores. Bindings stay valid. If the task fails or is cancelled, the instance gets its earlier data back.
 
-Use --lost if the server has lost the database and the accounts, or was lost itself. Then nothing is backed up. The task
-creates the database and the accounts of the bindings again, and a dedicated server too, which may get another port.`,
+Use --lost if the server has lost the database and the accounts, or was lost itself. Then nothing is backed up, and the
+task fails if the database holds data. The task creates the database and the accounts of the bindings again, and a
+dedicated server too, which may get another port. If it fails or is cancelled, it drops what it has restored, and you
+can run the command again.`,
 		Example: `  mysql-broker backups restore b_4k7qv2m6x3b5n7d9f2h4 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10
   mysql-broker backups restore --lost b_4k7qv2m6x3b5n7d9f2h4 7d7c9bb6-4a0f-4f26-9c6d-1f4b7f3a2f10`,
 		Args:              exactly(2),

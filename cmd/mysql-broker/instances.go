@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mysql-broker/cmd/mysql-broker/config"
 	"mysql-broker/store"
 )
 
@@ -33,7 +34,9 @@ long: rows may be from different moments, nothing is blocked meanwhile, and list
 or dedicated), server, database, organization_guid, organization_name, space_guid, space_name, binding_count, operation
 (the kind of the one in progress, if any), created_at and updated_at; a single one also has bindings,
 latest_tasks, at most ` + strconv.Itoa(latest) + `, and once its data are measured storage_bytes, storage_measured_at
-and, while it is over its quota, over_quota_since.`,
+and, while it is over its quota, over_quota_since. While the place is kept where its data were before a move, it has
+moved_at, former_server, former_until (when the place is removed at the latest) and bindings_to_renew, which know only
+that place.`,
 		Example: `  mysql-broker instances --state delete-failed
   mysql-broker instances --server mysql-server-1 --plan shared-small --since 7d
   mysql-broker instances --org my-organization --json | jq -r '.[].id'
@@ -41,7 +44,11 @@ and, while it is over its quota, over_quota_since.`,
 		Args:              atMost(1),
 		ValidArgsFunction: completeArgs(instanceWords),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withConsole(cmd, func(ctx context.Context, c *console) (err error) {
+			getenv, err := environment(cmd)
+			if err != nil {
+				return err
+			}
+			return openConsole(cmd.Context(), getenv, config.ForInstances, func(ctx context.Context, c *console) (err error) {
 				if len(args) == 1 {
 					return c.showInstance(ctx, cmd.OutOrStdout(), args[0], out.json)
 				}
@@ -68,7 +75,7 @@ and, while it is over its quota, over_quota_since.`,
 	out.flags(command)
 	completeFlag(command, "plan", completeEach(planWords))
 	completeFlag(command, "server", completeEach(serverWords))
-	return describe(command, recordedExit, recordedEnvironment)
+	return describe(command, recordedExit, environmentOf("MYSQL_SERVERS", "CATALOG", "KEEP_MOVED_HOURS"))
 }
 
 // instanceDocument is an instance in the output of --json.
@@ -134,14 +141,20 @@ func (c *console) showInstance(ctx context.Context, out io.Writer, id string, as
 	if err != nil {
 		return err
 	}
+	former, err := c.former(ctx, id)
+	if err != nil {
+		return err
+	}
 	if err := details(out, asJSON, struct {
 		instanceDocument
 		*usageDocument
+		*formerDocument
 		Bindings []bindingDocument `json:"bindings"`
 		Tasks    []taskDocument    `json:"latest_tasks"`
-	}{d, measured, bindings, tasks}, [][2]string{
+	}{d, measured, former, bindings, tasks}, [][2]string{
 		{"id", d.ID}, {"name", d.Name}, {"plan", d.Plan}, {"state", d.State}, {"operation", d.Operation}, {"kind", d.Kind},
-		{"server", d.Server}, {"database", d.Database}, {"organization", named(d.OrganizationName, d.OrganizationGUID)},
+		{"server", d.Server}, {"former server", former.String()}, {"database", d.Database},
+		{"organization", named(d.OrganizationName, d.OrganizationGUID)},
 		{"space", named(d.SpaceName, d.SpaceGUID)}, {"created", at(d.CreatedAt)}, {"updated", at(d.UpdatedAt)},
 		{"storage", measured.String()}, {"bindings", strconv.FormatInt(d.BindingCount, 10)}}); err != nil || asJSON {
 		return err
@@ -195,4 +208,33 @@ func (d *usageDocument) String() string {
 		text += "; over its quota since " + at(*d.OverQuotaSince)
 	}
 	return text
+}
+
+// formerDocument is the place where the data of an instance were before they were moved.
+type formerDocument struct {
+	MovedAt         time.Time `json:"moved_at"`
+	Server          string    `json:"former_server"` // or the id of a dedicated one
+	Until           time.Time `json:"former_until"`
+	BindingsToRenew int       `json:"bindings_to_renew"`
+}
+
+// former is nil if there is no such place.
+func (c *console) former(ctx context.Context, id string) (*formerDocument, error) {
+	f, err := c.store.ListedFormer(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read where its data were before: %w", err)
+	}
+	return &formerDocument{MovedAt: f.Moved.UTC(), Server: f.Server, Until: f.Moved.Add(c.cfg.KeepMoved).UTC(),
+		BindingsToRenew: f.Bindings}, nil
+}
+
+// String returns text for people; "" if there is no such place.
+func (d *formerDocument) String() string {
+	if d == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s, until %s; bindings to renew: %d", d.Server, d.Until.Format(time.RFC3339), d.BindingsToRenew)
 }

@@ -99,7 +99,7 @@ as a task whose name is printed. Nobody can take the data back any more.`,
 				if err != nil {
 					return err
 				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s drops what is due.\n", task.Token(t.ID))
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s drops what is due, or the task that follows it.\n", task.Token(t.ID))
 				return err
 			})
 		},

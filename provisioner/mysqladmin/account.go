@@ -28,6 +28,7 @@ func (s *Session) CreateAccount(ctx context.Context, a Account) error {
 	if err := s.createAccount(ctx, a); err != nil {
 		return fmt.Errorf("create account %s: %w", a.Name, err)
 	}
+	s.spread(ctx)
 	return nil
 }
 

@@ -15,6 +15,10 @@ var clusterSettings = map[string][]Setting{
 		{Name: "group_replication_single_primary_mode", Required: true, Line: "group_replication_single_primary_mode=ON",
 			Why:       "change the same rows on several nodes at once, which the group then refuses to commit",
 			fulfilled: isOn("group_replication_single_primary_mode")},
+		{Name: "performance_schema_instrument", Required: true,
+			Line:      "performance-schema-instrument='wait/lock/metadata/sql/mdl=ON'",
+			Why:       "hold all nodes up for as long as they like, by a lock on a table of a node that is not the primary",
+			fulfilled: func(v values) bool { return v["instrument mdl"] == "YES" }},
 		{Name: "group_replication_exit_state_action", Line: "group_replication_exit_state_action=OFFLINE_MODE",
 			Why: "read on, in a session of an account that was ended, on a member that was cut off from the group",
 			fulfilled: func(v values) bool {
@@ -29,6 +33,11 @@ var clusterSettings = map[string][]Setting{
 		{Name: "wsrep_OSU_method", Required: true, Line: "wsrep_OSU_method=TOI",
 			Why:       "keep an account or a database that the broker has dropped on one node only",
 			fulfilled: func(v values) bool { return v["wsrep_OSU_method"] == "TOI" || v["wsrep_osu_method"] == "TOI" }},
+		// Not required, because it was not tried on every version.
+		{Name: "maximum-wsrep_OSU_method", Line: "maximum-wsrep_OSU_method=TOI",
+			Why: "take nodes out of the cluster, by setting wsrep_OSU_method to RSU and making a table on one node " +
+				"only",
+			fulfilled: func(v values) bool { return v["session wsrep_OSU_method"] == "TOI" }},
 		{Name: "wsrep_dirty_reads", Line: "wsrep_dirty_reads=OFF",
 			Why:       "read on, in a session of an account that was ended, on a node that was cut off from the cluster",
 			fulfilled: func(v values) bool { return v["wsrep_dirty_reads"] == "OFF" }},
@@ -36,6 +45,23 @@ var clusterSettings = map[string][]Setting{
 			Why:       "create tables without a primary key, whose rows differ between nodes and stop replication",
 			fulfilled: isOn("innodb_force_primary_key")},
 	},
+}
+
+// osuMethod reads what a session may set wsrep_OSU_method to: RSU, unless the server's maximum is TOI, the value before
+// it. Servers without Galera have no such variable.
+const osuMethod = "SET STATEMENT wsrep_OSU_method = RSU FOR " +
+	"SELECT 'session wsrep_OSU_method', @@SESSION.wsrep_OSU_method"
+
+// lockInstrument reads whether a server of MySQL tells who holds locks of tables, as it does by default.
+const lockInstrument = `SELECT 'instrument mdl', COALESCE(MAX(enabled), 'NO') FROM performance_schema.setup_instruments
+	WHERE name = 'wait/lock/metadata/sql/mdl'`
+
+// needsPerformanceSchema says what to do if an error is that of a missing privilege on tables of Group Replication.
+func (s *Server) needsPerformanceSchema(err error) error {
+	if lacks, _ := accessDenied(err); lacks {
+		return fmt.Errorf("an administrator has to run: GRANT SELECT ON performance_schema.* TO %s", s.config.User)
+	}
+	return err
 }
 
 // clusterSettingsOf are the settings for a server of that flavour with these variables: none unless it is a node of a
@@ -58,11 +84,8 @@ func (s *Server) checkNodes(ctx context.Context) error {
 	}
 	defer func() { _ = conn.Close() }()
 	here, err := member(ctx, conn)
-	if lacks, other := accessDenied(err); lacks {
-		return fmt.Errorf("an administrator has to run: GRANT SELECT ON performance_schema.replication_group_members "+
-			"TO %[1]s; GRANT SELECT ON performance_schema.replication_connection_status TO %[1]s", s.config.User)
-	} else if other != nil {
-		return other
+	if err != nil {
+		return s.needsPerformanceSchema(err)
 	}
 	if here.group == "" {
 		return errors.New("its uri lists several hosts, which are no cluster of Galera or Group Replication")

@@ -91,12 +91,21 @@ func (s *Server) HoldsData(ctx context.Context, name string) (holds bool, err er
 	return holds, s.explain("look into database "+name, err)
 }
 
+// HoldsData reports what Server.HoldsData does, while the session has its lock.
+func (s *Session) HoldsData(ctx context.Context, name string) (holds bool, err error) {
+	holds, err = s.exists(ctx, holdsData, name, name, name)
+	if err != nil {
+		return holds, fmt.Errorf("look into database %s: %w", name, err)
+	}
+	return holds, nil
+}
+
 // DropEmptyDatabase drops a database, if it exists, unless it has a table, view, sequence, routine or event: then it
 // returns ErrHoldsData.
 func (s *Session) DropEmptyDatabase(ctx context.Context, name string) error {
-	holds, err := s.exists(ctx, holdsData, name, name, name)
+	holds, err := s.HoldsData(ctx, name)
 	if err != nil {
-		return fmt.Errorf("look into database %s: %w", name, err)
+		return err
 	}
 	if holds {
 		return fmt.Errorf("database %s: %w", name, ErrHoldsData)

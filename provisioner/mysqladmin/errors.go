@@ -31,6 +31,7 @@ const (
 	errXAResource         = 1401 // of XA RECOVER without the privilege for it
 	errCannotUser         = 1396 // CREATE USER of one that exists, ALTER USER of one that does not
 	errGrantNoSuchAccount = 1410 // MySQL only
+	errOfflineMode        = 3032 // MySQL only
 	errUnknownPrivilege   = 3929 // MySQL only
 	errStatementTimeout   = 1969 // MariaDB only
 	errQueryTimeout       = 3024 // MySQL only
@@ -63,7 +64,7 @@ func Unreachable(err error) bool {
 	}
 	for _, gone := range []error{
 		context.DeadlineExceeded, driver.ErrBadConn, mysql.ErrInvalidConn, sql.ErrConnDone, io.EOF,
-		io.ErrUnexpectedEOF, errLockHeld,
+		io.ErrUnexpectedEOF, errLockHeld, errLags,
 	} {
 		if errors.Is(err, gone) {
 			return true
@@ -87,7 +88,7 @@ var refusals = []uint16{
 	1927, // connection killed, MariaDB; also when it shuts down
 	3100, // Group Replication: the member could not commit
 	3101, // the same, because of a conflict, or because the member has left
-	3032, // offline mode, MySQL
+	errOfflineMode,
 	3168, // the server is not available, MySQL
 	3169, // session killed, MySQL
 	4031, // disconnected by the server, MySQL

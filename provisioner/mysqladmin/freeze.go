@@ -17,6 +17,9 @@ import (
 // back.
 const rollbackPatience = time.Second
 
+// endPollInterval is how often EndWrites looks at first whether killed sessions have ended.
+const endPollInterval = 5 * time.Millisecond
+
 // xaPatience is how long BlockedByXA waits for locks, in seconds. Writers wait for as long.
 const xaPatience = 2
 
@@ -45,11 +48,14 @@ func (s *Session) EndWrites(ctx context.Context, frozen map[string]bool) (left [
 	for _, c := range open {
 		left = append(left, c.id)
 	}
-	for deadline := time.Now().Add(rollbackPatience); err == nil && len(left) > 0 && time.Now().Before(deadline); {
-		select { // at least one round: the list may be as old as that
-		case <-ctx.Done():
-			err = context.Cause(ctx)
-		case <-time.After(idlePollInterval):
+	// Most end at once. For the others, there is another round at least, because the list of transactions may be old.
+	for began := time.Now(); err == nil && len(left) > 0 && time.Since(began) < idlePollInterval; {
+		if left, err = s.unended(ctx, left); err == nil && len(left) > 0 {
+			err = wait(ctx, endPollInterval)
+		}
+	}
+	for began := time.Now(); err == nil && len(left) > 0 && time.Since(began) < rollbackPatience; {
+		if err = wait(ctx, idlePollInterval); err == nil {
 			left, err = s.RollingBack(ctx, left)
 		}
 	}
@@ -57,6 +63,30 @@ func (s *Session) EndWrites(ctx context.Context, frozen map[string]bool) (left [
 		return nil, fmt.Errorf("end what frozen accounts write: %w", err)
 	}
 	return left, nil
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// unended returns those of the killed connections that the server still lists: it forgets them when their transactions
+// have ended. Those on other nodes are not looked up.
+func (s *Session) unended(ctx context.Context, killed []int64) (left []int64, err error) {
+	all, err := s.server.processList(ctx, s.conn)
+	if err != nil {
+		s.failed = true
+		return nil, fmt.Errorf("list sessions: %w", err)
+	}
+	there := map[int64]bool{}
+	for _, c := range all {
+		there[c.id] = true
+	}
+	return slices.DeleteFunc(slices.Clone(killed), func(id int64) bool { return !there[id] && id>>nodeShift == 0 }), nil
 }
 
 // RollingBack returns those of the connections that still have a transaction. What they had begun when they were killed
@@ -71,32 +101,23 @@ func (s *Session) RollingBack(ctx context.Context, killed []int64) (left []int64
 
 // changing are the privileges of a role without those to read.
 func (s *Session) changing(role plan.Role, events bool) []string {
-	list := privileges[plan.ReadWrite]
-	if role == plan.Admin {
-		list += s.dialect.adminPrivileges
-	}
+	list := slices.DeleteFunc(s.dialect.list(role), func(privilege string) bool {
+		return privilege == "SELECT" || privilege == "SHOW VIEW" || privilege == "EXECUTE"
+	})
 	if events {
-		list += ", " + eventPrivilege
+		list = append(list, eventPrivilege)
 	}
-	var changing []string
-	for _, privilege := range strings.Split(list, ", ") {
-		switch privilege {
-		case "SELECT", "SHOW VIEW", "EXECUTE":
-		default:
-			changing = append(changing, privilege)
-		}
-	}
-	return changing
+	return list
 }
 
 // Thaw undoes Freeze. The account's sessions are killed when they are idle, because they keep their privileges. A
 // restricted account gets no write privileges. A missing account is no error.
 func (s *Session) Thaw(ctx context.Context, account string, role plan.Role, events, restricted bool,
 	database string) error {
-	if err := s.RestoreWritePrivileges(ctx, account, role, events, database); err != nil || !restricted {
-		return err
+	if restricted {
+		return s.RemoveWritePrivileges(ctx, account, role, database)
 	}
-	return s.RemoveWritePrivileges(ctx, account, role, database)
+	return s.RestoreWritePrivileges(ctx, account, role, events, database)
 }
 
 // BlockedByXA reports whether the server has prepared XA transactions, whose changes are neither committed nor rolled
@@ -116,16 +137,6 @@ func (s *Session) BlockedByXA(ctx context.Context, database string) (bool, error
 		return false, fmt.Errorf("look for prepared XA transactions: %w", err)
 	}
 	return false, nil
-}
-
-// HoldLocks reports whether sessions of these accounts have transactions that hold locks, or run a statement.
-func (s *Session) HoldLocks(ctx context.Context, accounts map[string]bool) (bool, error) {
-	all, err := s.connections(ctx, func(c connection) bool { return accounts[c.user] })
-	if err != nil {
-		return false, err
-	}
-	holding, err := s.transactions(ctx, "trx_lock_structs > 0") // those that only read have none
-	return slices.ContainsFunc(all, func(c connection) bool { return !c.idle || holding[c.id] }), err
 }
 
 // locked reports whether the tables of a database cannot be locked against changes.

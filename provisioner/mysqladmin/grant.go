@@ -1,6 +1,10 @@
 package mysqladmin
 
-import "mysql-broker/provisioner/plan"
+import (
+	"strings"
+
+	"mysql-broker/provisioner/plan"
+)
 
 // privileges of each role, granted on its database and nowhere else.
 // https://dev.mysql.com/doc/refman/8.4/en/privileges-provided.html
@@ -21,11 +25,20 @@ func (d dialect) grantStatement(role plan.Role, events bool, database string) st
 	list := privileges[role]
 	switch {
 	case role == plan.Admin && !events:
-		list = privileges[plan.ReadWrite] + d.adminPrivileges
+		list = strings.Join(d.list(role), ", ")
 	case role == plan.ReadWrite && events:
 		list += ", " + eventPrivilege
 	}
 	return grant(list, database)
+}
+
+// list are the privileges of a role that may write, without EVENT.
+func (d dialect) list(role plan.Role) []string {
+	list := privileges[plan.ReadWrite]
+	if role == plan.Admin {
+		list += d.adminPrivileges
+	}
+	return strings.Split(list, ", ")
 }
 
 // grant grants some privileges on a database. Its argument is the account's name.

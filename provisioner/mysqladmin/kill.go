@@ -13,9 +13,12 @@ type connection struct {
 	id       int64 // on another node of a cluster, see nodeShift
 	user, db string
 	command  string
-	idle     bool          // no statement is running
+	idle     bool          // no statement is running, or the last one was killed
 	age      time.Duration // how long the command has been running, at least
 }
+
+// commandKilled is the command of a connection that was killed.
+const commandKilled = "Killed"
 
 // connections lists the wanted connections, which must not include the broker's own. For both flavours, listing all is
 // far cheaper than a query of information_schema for a few.
@@ -72,8 +75,8 @@ func readsThreads(ctx context.Context, conn *sql.Conn, flavour Flavour) (can boo
 	return can, nil
 }
 
-// processList leaves out connections that were killed: they execute no more statements, although the server lists them
-// until they have rolled back.
+// processList includes connections that were killed, until they have rolled back. On MariaDB, they look like those
+// whose statement was killed, by the tenant's own KILL QUERY or by Galera, and which go on with the next one.
 func (s *Server) processList(ctx context.Context, on queryer) (all []connection, err error) {
 	if s.readsThreads.Load() {
 		// The broker's own connection is in the list, unless the list is empty because the server was restarted.
@@ -106,10 +109,9 @@ func connectionsIn(ctx context.Context, on queryer, query string) (all []connect
 		if err := rows.Scan(fields...); err != nil {
 			return nil, err
 		}
-		c.idle, c.age = c.command == "Sleep", atLeast(string(seconds))
-		if c.user, c.db = user.String, db.String; c.command != "Killed" {
-			all = append(all, c)
-		}
+		c.idle, c.age = c.command == "Sleep" || c.command == commandKilled, atLeast(string(seconds))
+		c.user, c.db = user.String, db.String
+		all = append(all, c)
 	}
 	return all, rows.Err()
 }

@@ -55,12 +55,13 @@ func member(ctx context.Context, on queryer) (m membership, err error) {
 	return m, nil
 }
 
-// groupMember is member for Group Replication.
+// groupMember is member for Group Replication. A member that hears no majority says that it is online nevertheless.
 // https://dev.mysql.com/doc/refman/8.4/en/performance-schema-replication-group-members-table.html
 func groupMember(ctx context.Context, on queryer) (m membership, err error) {
 	found := map[string]string{}
 	err = readPairs(ctx, on, found, `SELECT 'own',
-				COALESCE(MAX(IF(member_id = @@GLOBAL.server_uuid, member_state, '')), '')
+				IF(COALESCE(SUM(member_state = 'UNREACHABLE'), 0) * 2 >= COUNT(*), '',
+					MAX(IF(member_id = @@GLOBAL.server_uuid, member_state, '')))
 			FROM performance_schema.replication_group_members
 		UNION ALL SELECT 'members', COUNT(*) FROM performance_schema.replication_group_members
 			WHERE member_state IN ('ONLINE', 'RECOVERING', 'UNREACHABLE')
@@ -175,29 +176,41 @@ func (n *node) asMember(ctx context.Context, group string, fn func(*sql.Conn) er
 // barrier returns a function that waits, on another node, until what this session has changed is there.
 func (s *Session) barrier(ctx context.Context) (func(context.Context, *sql.Conn) error, error) {
 	if s.dialect.cluster == galera {
-		// https://mariadb.com/docs/galera-cluster/reference/galera-cluster-system-variables#wsrep_sync_wait
-		return func(ctx context.Context, conn *sql.Conn) error {
-			for _, statement := range []string{"SET SESSION wsrep_sync_wait = 1", "BEGIN", "COMMIT",
-				"SET SESSION wsrep_sync_wait = 0"} {
-				if _, err := conn.ExecContext(ctx, statement); err != nil {
-					return fmt.Errorf("wait until a node is up to date: %w", err)
-				}
-			}
-			return nil
-		}, nil
+		return syncWait, nil
 	}
-	var executed string
-	if err := s.conn.QueryRowContext(ctx, "SELECT @@GLOBAL.gtid_executed").Scan(&executed); err != nil {
+	barrier, err := executedBarrier(ctx, s.conn)
+	if err != nil {
 		s.failed = true
+	}
+	return barrier, err
+}
+
+// syncWait waits until a node of Galera has everything that was committed on any node.
+// https://mariadb.com/docs/galera-cluster/reference/galera-cluster-system-variables#wsrep_sync_wait
+func syncWait(ctx context.Context, conn *sql.Conn) error {
+	for _, statement := range []string{"SET SESSION wsrep_sync_wait = 1", "BEGIN", "COMMIT",
+		"SET SESSION wsrep_sync_wait = 0"} {
+		if _, err := conn.ExecContext(ctx, statement); err != nil {
+			return fmt.Errorf("wait until a node is up to date: %w", err)
+		}
+	}
+	return nil
+}
+
+// executedBarrier returns a function that waits, on another node of Group Replication, until what this one has executed
+// is there.
+// https://dev.mysql.com/doc/refman/8.4/en/gtid-functions.html#function_wait-for-executed-gtid-set
+func executedBarrier(ctx context.Context, on queryer) (func(context.Context, *sql.Conn) error, error) {
+	executed, err := names(ctx, on, "SELECT @@GLOBAL.gtid_executed")
+	if err != nil {
 		return nil, fmt.Errorf("read what the node has executed: %w", err)
 	}
-	// https://dev.mysql.com/doc/refman/8.4/en/gtid-functions.html#function_wait-for-executed-gtid-set
 	return func(ctx context.Context, conn *sql.Conn) error {
 		var late int
-		err := conn.QueryRowContext(ctx, "SELECT WAIT_FOR_EXECUTED_GTID_SET(?, ?)", executed,
+		err := conn.QueryRowContext(ctx, "SELECT WAIT_FOR_EXECUTED_GTID_SET(?, ?)", executed[0],
 			catchUpTime.Seconds()).Scan(&late)
 		if err == nil && late != 0 {
-			err = errLockHeld
+			err = errLags
 		}
 		if err != nil {
 			return fmt.Errorf("wait until a node is up to date: %w", err)
@@ -208,6 +221,20 @@ func (s *Session) barrier(ctx context.Context) (func(context.Context, *sql.Conn)
 
 // catchUpTime is how long another node may lag.
 const catchUpTime = 5 * time.Second
+
+// errLags counts as Unreachable.
+var errLags = errors.New("the node lags behind")
+
+// spreadTime is how long spread waits at most.
+const spreadTime = 3 * time.Second
+
+// spread waits until the other nodes have what the session has changed, so that an application that gets a new account
+// can log in to any of them. It does not wait long for a node that lags or hangs.
+func (s *Session) spread(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, spreadTime)
+	defer cancel()
+	_ = s.eachOther(ctx, func(context.Context, int, *sql.Conn) error { return nil })
+}
 
 // fence kills sessions with the same lock on the other nodes: there, a worker that was paused may still hold it.
 func (s *Session) fence(ctx context.Context) error {

@@ -30,8 +30,10 @@ type nodes struct {
 	all []*node
 
 	mu      sync.Mutex
-	primary int // index in all
-	changes int // how often primary has changed; connections from before a change are not used again
+	primary int  // index in all
+	found   bool // the primary has accepted a connection; before, it is only the first one of the list
+	changes int  // how often primary has changed; connections from before a change are not used again
+	looks   looks
 }
 
 // node is a server of a cluster.
@@ -39,6 +41,8 @@ type node struct {
 	addr      string
 	connector driver.Connector
 	db        *sql.DB     // for locks and sessions on a node that is not the primary
+	watch     *sql.DB     // for EndLocks
+	wait      nodeWait    // likewise
 	away      atomic.Bool // it was not a member when this broker looked; EndStaleSessions has sessions to end there
 }
 
@@ -61,7 +65,7 @@ func openNodes(cfg Config) (*nodes, error) {
 			return nil, err
 		}
 		one := &node{addr: addr, connector: traced{connector, addr}}
-		one.db = pool(one.connector, maxNodeConns)
+		one.db, one.watch = pool(one.connector, maxNodeConns), pool(one.connector, 1)
 		n.all = append(n.all, one)
 	}
 	return n, nil
@@ -70,7 +74,7 @@ func openNodes(cfg Config) (*nodes, error) {
 func (n *nodes) close() error {
 	var errs []error
 	for _, one := range n.all {
-		errs = append(errs, one.db.Close())
+		errs = append(errs, one.db.Close(), one.watch.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -101,6 +105,7 @@ func (n *nodes) state() (primary, changes int) {
 func (n *nodes) use(node int) (changes int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.found = true
 	if n.primary != node {
 		n.primary = node
 		n.changes++
@@ -199,7 +204,7 @@ func (n *node) connectToWrite(ctx context.Context) (driver.Conn, error) {
 
 // writable returns an error unless the node accepts writes: Group Replication makes the others read-only, and a node of
 // either kind must hear a majority. A primary of Group Replication that does not is not read-only: it lets every commit
-// wait.
+// wait. Nor is a node that was started, and has not joined the group yet: it could not join it with what was written.
 func writable(ctx context.Context, conn driver.QueryerContext) error {
 	status, err := pairs(ctx, conn, galeraStatus)
 	if err != nil {
@@ -217,11 +222,19 @@ func writable(ctx context.Context, conn driver.QueryerContext) error {
 		return nil
 	}
 	status, err = pairs(ctx, conn, replicationStatus)
-	if err == nil && status["read_only"] != "0" {
-		err = errReadOnlyNode
+	if err != nil || status["read_only"] == "0" {
+		return err
 	}
-	return err
+	if status, err = pairs(ctx, conn, groupPrimary); err == nil && status["primary"] != "" {
+		return fmt.Errorf("%w: the primary of its group is %s, which the broker's uri has to list", errReadOnlyNode,
+			status["primary"])
+	}
+	return errReadOnlyNode
 }
+
+// groupPrimary reads the address of the primary of Group Replication, as the group knows it.
+const groupPrimary = `SELECT 'primary', COALESCE(/*!80000 (SELECT MAX(CONCAT(member_host, ':', member_port))
+	FROM performance_schema.replication_group_members WHERE member_role = 'PRIMARY'), */ '')`
 
 // galeraStatus has no rows on other servers.
 // https://mariadb.com/docs/galera-cluster/reference/galera-cluster-status-variables
@@ -237,7 +250,7 @@ const (
 // https://dev.mysql.com/doc/refman/8.4/en/group-replication-network-partitioning.html
 const replicationStatus = `SELECT 'read_only', @@GLOBAL.read_only
 	/*!80000 OR @@GLOBAL.super_read_only OR @@GLOBAL.offline_mode OR (
-		SELECT COALESCE(SUM(member_state = 'UNREACHABLE') * 2 >= COUNT(*), 0)
+		SELECT COALESCE(SUM(member_state = 'UNREACHABLE') * 2 >= COUNT(*) OR SUM(member_state = 'OFFLINE'), 0)
 		FROM performance_schema.replication_group_members) */`
 
 // pairs reads a query with two columns.
@@ -264,15 +277,6 @@ func text(v driver.Value) string {
 		return string(b)
 	}
 	return fmt.Sprint(v)
-}
-
-// primaryOr returns the connector of the primary or, for a single server, the given one.
-func (n *nodes) primaryOr(single driver.Connector) driver.Connector {
-	if n == nil {
-		return single
-	}
-	primary, _ := n.state()
-	return n.all[primary].connector
 }
 
 // primaryChanges counts the changes of the primary; it is 0 on a single server.

@@ -86,5 +86,5 @@ func (s *Session) EndLogins(ctx context.Context, pending PendingLogins, accounts
 // pendingOnMySQL reports whether the connection may become a session of another account than the listed one: it is
 // logging in, or runs COM_CHANGE_USER.
 func pendingOnMySQL(c connection) bool {
-	return c.user == "unauthenticated user" || c.command == "Change user"
+	return c.user == "unauthenticated user" && c.command != commandKilled || c.command == "Change user"
 }

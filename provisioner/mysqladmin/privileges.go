@@ -91,8 +91,8 @@ func missingPrivileges(ctx context.Context, conn *sql.Conn, flavour Flavour) (st
 		if err != nil {
 			return nil, err
 		}
-		if on {
-			return []string{"SET PERSIST partial_revokes = OFF"}, nil // with it, MySQL takes the patterns in grants for names
+		if on { // MySQL takes the patterns in grants for names, and remembers after SET what it has refused until FLUSH
+			return []string{"SET PERSIST partial_revokes = OFF", "FLUSH PRIVILEGES"}, nil
 		}
 	}
 	account, err := currentAccount(ctx, conn)
@@ -222,15 +222,31 @@ func lackingGlobally(ctx context.Context, conn *sql.Conn, wanted []string) ([]st
 	return lacking, rows.Err()
 }
 
-// cannotGrant tries to grant all privileges on a database to an account that does not exist. A server first checks that
-// the broker's account may grant them, by a grant on any pattern. Only then does it fail because the other account is
-// missing.
+// cannotGrant reports whether the broker's account may not grant all privileges on its databases. If SHOW GRANTS does
+// not list the documented grant, cannotGrant tries to grant them on a database to an account that does not exist: a
+// server first checks that the broker's account may grant them, by a grant on any pattern, and only then fails because
+// the other account is missing. It does not try at once, because Galera replicates a GRANT that fails, and each node
+// keeps a file about that.
 func cannotGrant(ctx context.Context, conn *sql.Conn) (bool, error) {
+	if listed, err := listsGrant(ctx, conn); listed || err != nil {
+		return false, err
+	}
 	_, err := conn.ExecContext(ctx, grant(allPrivileges, DatabasePrefix+"check"), "no account")
 	if hasNumber(err, errGrantNoSuchAccount) || hasNumber(err, errNoSuchAccount) {
 		return false, nil
 	}
 	return accessDenied(err)
+}
+
+// listsGrant reports whether SHOW GRANTS lists all privileges on the broker's databases, or on everything, with the
+// option to grant them.
+func listsGrant(ctx context.Context, conn *sql.Conn) (bool, error) {
+	grants, err := names(ctx, conn, "SHOW GRANTS")
+	return slices.ContainsFunc(grants, func(grant string) bool {
+		on, all := strings.CutPrefix(grant, "GRANT ALL PRIVILEGES ON ")
+		return all && strings.HasSuffix(grant, " WITH GRANT OPTION") && (strings.HasPrefix(on, "*.* TO ") ||
+			strings.HasPrefix(on, "`"+escapePattern(DatabasePrefix)+"%`.* TO "))
+	}), err
 }
 
 // denied reports whether the server refuses a statement because a privilege is missing.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"fmt"
 	"net"
 	"sync"
 	"testing"
@@ -223,6 +224,26 @@ func TestDropAccountKillsItsSessions(t *testing.T) {
 		f.must(f.session.DropAccount(context.Background(), a.Name))
 		if err := conn.PingContext(t.Context()); err == nil {
 			t.Error("an open session of a dropped account lives on")
+		}
+	})
+}
+
+// A statement of an idle session can be killed by anyone with the same account. MariaDB then lists the session as it
+// lists one that was killed, although it goes on with the next statement.
+func TestRevokeAccessEndsSessionsWhoseStatementWasKilled(t *testing.T) {
+	onEachServer(t, func(t *testing.T, f *fixture) {
+		a := f.account(plan.ReadWrite)
+		db := f.loginAs(a)
+		conn, err := db.Conn(t.Context())
+		f.must(err)
+		defer conn.Close()
+		var id int64
+		f.must(conn.QueryRowContext(t.Context(), "SELECT CONNECTION_ID()").Scan(&id))
+		f.exec(db, fmt.Sprintf("KILL QUERY %d", id))
+		_, err = f.session.RevokeAccess(t.Context(), a.Name, a.Role, a.Database)
+		f.must(err)
+		if _, err := conn.ExecContext(t.Context(), "SELECT 1"); err == nil {
+			t.Error("a session outlived its account")
 		}
 	})
 }

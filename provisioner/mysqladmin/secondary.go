@@ -5,14 +5,13 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 )
 
-// errLags is the error of a node that does not have everything yet.
-var errLags = errors.New("the node lags behind")
-
-// OpenSecondary returns a node of a cluster of Group Replication that is not the primary, as a single server, so that
-// much can be read without slowing the primary down. It has everything that was committed before the call. Accounts log
-// in there that were created with Secondary. It returns nil and the reason if there is none. The caller closes it.
+// OpenSecondary returns a node of a cluster that is not the one in use, as a single server, so that much can be read
+// without slowing applications down. It has everything that was committed before the call. On Group Replication,
+// accounts log in there that were created with Secondary. It returns nil and the reason if there is none. The caller
+// closes it before s.
 func (s *Server) OpenSecondary(ctx context.Context) (*Server, error) {
 	if s.nodes == nil {
 		return nil, errors.New("it is no cluster")
@@ -21,29 +20,31 @@ func (s *Server) OpenSecondary(ctx context.Context) (*Server, error) {
 	if err != nil {
 		return nil, s.explain("read the members of the cluster", err)
 	}
-	var executed string
-	if err := s.reads.QueryRowContext(ctx, "SELECT @@GLOBAL.gtid_executed").Scan(&executed); err != nil {
-		return nil, s.explain("read what the node has executed", err)
+	flavour, err := s.Flavour(ctx)
+	if err != nil {
+		return nil, err
+	}
+	barrier := syncWait
+	if dialects[flavour.Name].cluster != galera {
+		if barrier, err = executedBarrier(ctx, s.reads); err != nil {
+			return nil, s.explain("choose a secondary to read from", err)
+		}
 	}
 	primary, _ := s.nodes.state()
 	errs := []error{errors.New("no other node is a member")}
-	for n, one := range s.nodes.all {
+	for n, one := range slices.Backward(s.nodes.all) { // applications on Galera use the first one
 		if n == primary {
 			continue
 		}
-		isMember, err := one.asMember(ctx, here.group, func(conn *sql.Conn) error {
-			var late int
-			err := conn.QueryRowContext(ctx, "SELECT WAIT_FOR_EXECUTED_GTID_SET(?, ?)", executed,
-				catchUpTime.Seconds()).Scan(&late)
-			if err == nil && late != 0 {
-				err = errLags
-			}
-			return err
-		})
+		isMember, err := one.asMember(ctx, here.group, func(conn *sql.Conn) error { return barrier(ctx, conn) })
 		if isMember && err == nil {
 			cfg := s.config
 			cfg.Addr, cfg.Nodes = one.addr, nil
-			return Open(cfg)
+			secondary, err := Open(cfg)
+			if err == nil {
+				secondary.cluster = s.nodes
+			}
+			return secondary, err
 		}
 		errs = append(errs, fmt.Errorf("node %s: %w", one.addr, err))
 	}

@@ -36,6 +36,7 @@ type Server struct {
 	sessions, reads *sql.DB
 	connector       driver.Connector // of connections outside of the pools
 	nodes           *nodes           // nil for a single server
+	cluster         *nodes           // also if this is one of its nodes, from OpenSecondary
 
 	// turns has one slot for each session. Waiters get a slot in the order in which they came; sql.DB has no such order.
 	turns    chan struct{}
@@ -76,6 +77,7 @@ func Open(cfg Config) (*Server, error) {
 		reads:     pool(pooled, maxReadConns),
 		connector: connector,
 		nodes:     all,
+		cluster:   all,
 		turns:     make(chan struct{}, maxConns),
 		accounts:  make(chan struct{}, accountStatements),
 	}, nil
@@ -94,6 +96,9 @@ func (s *Server) Name() string { return s.name }
 
 // Address is where the broker connects to the server: of a cluster, to its first node.
 func (s *Server) Address() string { return s.config.Addr }
+
+// IsCluster reports whether the server is a cluster whose nodes are known.
+func (s *Server) IsCluster() bool { return s.nodes != nil }
 
 // Stats returns the figures of the pool of sessions, of which there are at most Config.MaxConns.
 func (s *Server) Stats() sql.DBStats { return s.sessions.Stats() }

@@ -19,9 +19,11 @@ type Setting struct {
 	fulfilled func(v values) bool
 }
 
-// values are a server's system variables by name. On MySQL, there is also the support of each engine as "engine NAME".
+// values are a server's system variables by name. On MySQL, there is also the support of each engine as "engine NAME",
+// and in a group whether locks of tables are shown as "instrument mdl".
 // On MariaDB, there is also the status of each plug-in as "plugin NAME", and the value that a session may raise
-// max_session_mem_used to as "session max_session_mem_used".
+// max_session_mem_used to as "session max_session_mem_used", and on Galera the method that it may choose as "session
+// wsrep_OSU_method".
 type values map[string]string
 
 // settings are the settings of each flavour, the required ones first. A recommended setting that the server's version
@@ -152,10 +154,18 @@ func (s *Server) CheckSettings(ctx context.Context) (recommended []Setting, err 
 		return nil, s.explain("check the nodes of the cluster", err)
 	}
 	v := values{}
-	for _, query := range []string{"SHOW GLOBAL VARIABLES", dialects[flavour.Name].features} {
-		if err := readPairs(ctx, s.reads, v, query); err != nil {
-			return nil, s.explain("check the server's settings", err)
-		}
+	err = readPairs(ctx, s.reads, v, "SHOW GLOBAL VARIABLES")
+	if err == nil {
+		err = readPairs(ctx, s.reads, v, dialects[flavour.Name].features)
+	}
+	if err == nil && v["wsrep_on"] == "ON" {
+		err = readPairs(ctx, s.reads, v, osuMethod)
+	}
+	if err == nil && v["group_replication_group_name"] != "" {
+		err = s.needsPerformanceSchema(readPairs(ctx, s.reads, v, lockInstrument))
+	}
+	if err != nil {
+		return nil, s.explain("check the server's settings", err)
 	}
 	var required []Setting
 	for _, setting := range slices.Concat(clusterSettingsOf(flavour.Name, v), settings[flavour.Name]) {

@@ -72,6 +72,25 @@ func TestSettingsOfServers(t *testing.T) {
 	})
 }
 
+// A tenant of Galera must not be able to choose how its DDL is executed. wsrep_on is ON here, but no provider is loaded.
+func TestSettingsOfGalera(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		if s.Flavour != "mariadb" {
+			return
+		}
+		const line = "maximum-wsrep_OSU_method=TOI"
+		for what, given := range map[string][]string{"with it": {line}, "without it": nil} {
+			f := newFixture(t, testdrive.PrivateWith(t, s.Flavour, append(given, "wsrep_on=ON", "binlog_format=ROW")...))
+			recommended, err := f.server.CheckSettings(t.Context())
+			f.must(err)
+			if slices.Contains(mysqladmin.Lines(recommended), line) != (given == nil) {
+				t.Errorf("%s, the server lacks %v", what, mysqladmin.Lines(recommended))
+			}
+		}
+	})
+}
+
 // Each engine besides InnoDB has to be disabled.
 func TestEachEngineHasToBeDisabled(t *testing.T) {
 	t.Parallel()

@@ -19,11 +19,21 @@ import (
 var writePrivileges = []string{"INSERT", "UPDATE", "CREATE", "ALTER", "INDEX", "REFERENCES", "CREATE TEMPORARY TABLES",
 	"CREATE VIEW", "CREATE ROUTINE", "TRIGGER", eventPrivilege}
 
-// RemoveWritePrivileges revokes the write privileges of an account, and kills its open sessions, which would keep them.
-// The account can still read and delete. Read-only accounts are left alone. A missing account is no error.
+// RemoveWritePrivileges leaves an account what its role has besides the write privileges, also after Freeze: it can
+// read and delete. It kills the account's open sessions, which would keep what they had. Read-only accounts are left
+// alone, and one whose role is not known ("") gets nothing. A missing account is no error.
 func (s *Session) RemoveWritePrivileges(ctx context.Context, account string, role plan.Role, database string) error {
 	if role == plan.ReadOnly {
 		return nil
+	}
+	if role != "" {
+		err := s.execAccount(ctx, grant(strings.Join(s.readAndDelete(role), ", "), database), account)
+		if hasNumber(err, errGrantNoSuchAccount) || hasNumber(err, errNoSuchAccount) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("grant account %s what it needs to delete: %w", account, err)
+		}
 	}
 	if err := s.revoke(ctx, account, database, writePrivileges...); err != nil {
 		return fmt.Errorf("remove the write privileges of account %s: %w", account, err)
@@ -34,6 +44,13 @@ func (s *Session) RemoveWritePrivileges(ctx context.Context, account string, rol
 		return err
 	}
 	return s.killEach(ctx, open)
+}
+
+// readAndDelete are the privileges of a role without the write privileges.
+func (s *Session) readAndDelete(role plan.Role) []string {
+	return slices.DeleteFunc(s.dialect.list(role), func(privilege string) bool {
+		return slices.Contains(writePrivileges, privilege)
+	})
 }
 
 // revoke revokes those of the privileges on a database that an account has. A missing account is no error. MySQL

@@ -55,6 +55,8 @@ func TestRestrictedAccountsReadAndRemove(t *testing.T) {
 		for _, role := range everyRole[1:] {
 			a := f.account(role)
 			f.fill(f.connect(a))
+			f.must(f.session.Freeze(t.Context(), a.Name, role, true, f.database)) // they may have been frozen
+			f.refused(f.connect(a), "DELETE FROM t WHERE id = 1", "DROP VIEW v")
 			f.must(f.session.RemoveWritePrivileges(t.Context(), a.Name, role, f.database))
 			conn := f.connect(a)
 			f.refused(conn, grows...)

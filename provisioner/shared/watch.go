@@ -19,6 +19,9 @@ const watchInterval = 10 * time.Second
 // server's settings, which can be changed.
 const privilegesInterval = 10 * time.Minute
 
+// lockInterval is how often Watch looks for locks that tenants of a cluster hold.
+const lockInterval = time.Second
+
 // Watch checks every server once before it returns, and then repeatedly until ctx ends. It is no error if a server does
 // not respond, the broker's account lacks privileges or a setting is missing: placements avoid the server until that is
 // fixed.
@@ -28,6 +31,28 @@ func (s *Servers) Watch(ctx context.Context, log *slog.Logger) {
 		s.eachServer(func(server *Server) { server.look(ctx, log) })
 		return watchInterval
 	})
+	for _, server := range s.all {
+		if !server.IsCluster() {
+			continue
+		}
+		// Not in the loop above, which a server that hangs holds up, nor while an operation is in progress only: a lock
+		// soon keeps the other tenants from committing too.
+		status := &periodic.Status{What: "the search for locks of tenants", Log: log.With("server", server.Name())}
+		go periodic.Loop(ctx, lockInterval, func(ctx context.Context) time.Duration {
+			status.Report(ctx, server.endLocks(ctx, log))
+			return lockInterval
+		})
+	}
+}
+
+// endLocks ends sessions that keep a node of a cluster from applying what it has received, and logs that.
+func (s *Server) endLocks(ctx context.Context, log *slog.Logger) error {
+	all, err := s.EndLocks(ctx)
+	for _, ended := range all {
+		log.Warn("sessions of tenants on a node of the cluster were ended, because a lock kept it from applying "+
+			"changes", "server", s.Name(), "member", ended.Node, "count", ended.Sessions, "databases", ended.Databases)
+	}
+	return err
 }
 
 // eachServer runs fn for all servers at once and waits.

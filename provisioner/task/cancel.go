@@ -24,7 +24,7 @@ func Cancel(ctx context.Context, s *store.Store, id int64, kinds map[string]Kind
 	}
 	kind := kinds[t.Kind]
 	if kind.Undoable {
-		description := strings.TrimSpace("Cancelled by an operator. " + kind.Advice)
+		description := strings.TrimSpace("Cancelled by an operator. " + kind.advice(t))
 		if aborted, err := s.Abort(ctx, id, description, cancelled); !errors.Is(err, store.ErrNotFound) {
 			return aborted, err
 		}

@@ -18,6 +18,9 @@ type Kind struct {
 	// Advice is what a user can do if a task of this kind fails: "Bind again later."
 	Advice string
 
+	// AdviceOf is used instead of Advice if what users can do depends on the task.
+	AdviceOf func(store.Task) string
+
 	// Undoable says that the workflow has a cleanup, so that operators can cancel it. What other workflows remove does not
 	// come back.
 	Undoable bool
@@ -28,6 +31,14 @@ type Kind struct {
 
 	// Schedule says when brokers record tasks of this kind by themselves.
 	Schedule store.Schedule
+}
+
+// advice is what a user can do if t fails.
+func (k Kind) advice(t store.Task) string {
+	if k.AdviceOf != nil {
+		return k.AdviceOf(t)
+	}
+	return k.Advice
 }
 
 // recordScheduled records the tasks that are due by the schedules of their kinds.
@@ -48,7 +59,7 @@ func (r *Runner) recordScheduled(ctx context.Context) error {
 }
 
 // RunNow records a task of a scheduled kind, before the next is due, and returns it. If one is in progress, it returns
-// that one. During a store.Hold, it returns store.ErrHeld.
+// that one, and another one follows. During a store.Hold, it returns store.ErrHeld.
 func RunNow(ctx context.Context, s *store.Store, name string, kind Kind) (store.Task, error) {
 	if hold, err := s.Hold(ctx); err != nil || hold != nil {
 		return store.Task{}, cmp.Or(err, store.ErrHeld)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"time"
 )
 
 // Memory is what the steps of a task remembered, by name. A later attempt, in whatever process, reads what an earlier
@@ -44,6 +45,29 @@ func (r *Run) Remember(name string, value any) error {
 	x.task.Memory[name] = raw
 	x.unsaved = true
 	return nil
+}
+
+// Since returns how long ago it was first called with that name, in this attempt or an earlier one. The name is
+// remembered: see Remember.
+func (r *Run) Since(name string) (time.Duration, error) {
+	first := time.Now()
+	found, err := r.Recall(name, &first)
+	if err == nil && !found {
+		err = r.Remember(name, first)
+	}
+	return time.Since(first), err
+}
+
+// Forget makes the task remember nothing under name any more, so that Since begins again. That is stored as what
+// Remember sets.
+func (r *Run) Forget(name string) {
+	x := r.execution
+	if _, there := x.task.Memory[name]; !there {
+		return
+	}
+	x.task.Memory = maps.Clone(x.task.Memory) // the attempt's Run.Task keeps its initial memory
+	delete(x.task.Memory, name)
+	x.unsaved = true
 }
 
 // Save stores what was remembered. It returns store.ErrLeaseLost if another worker may have the task.

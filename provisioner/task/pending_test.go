@@ -3,6 +3,7 @@ package task_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -173,6 +174,33 @@ func TestSavedMemoryOutlivesTheWorker(t *testing.T) {
 		t.Errorf("%+v", ended)
 	}
 	j.is(t, "found 42, <nil>")
+}
+
+// A task that has forgotten a name begins again to count the time.
+func TestForget(t *testing.T) {
+	t.Parallel()
+	s := servers.Store(t)
+	recorded := record(t, s, store.NewTask{})
+	start(t, s, task.Workflow{Succeeded: nothing, Failed: ignored, Steps: []task.Step{
+		{Name: "a", Progress: "Doing a", Do: func(ctx context.Context, run *task.Run) error {
+			if err := errors.Join(run.Remember("since", time.Now().Add(-time.Hour)), run.Save(ctx)); err != nil {
+				return err
+			}
+			run.Forget("since")
+			if err := run.Save(ctx); err != nil {
+				return err
+			}
+			if stored, err := s.Task(ctx, recorded.ID); err != nil || len(stored.Memory) > 0 {
+				t.Errorf("stored %s, %v", stored.Memory, err)
+			}
+			if since, err := run.Since("since"); err != nil || since > time.Minute {
+				t.Errorf("since %s, %v", since, err)
+			}
+			return nil
+		}}}})
+	if ended := end(t, s, recorded.ID); ended.State != store.Succeeded {
+		t.Errorf("%+v", ended)
+	}
 }
 
 // A task of a kind that only a newer release knows waits for a broker of that release, and nothing is undone.

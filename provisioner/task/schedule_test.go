@@ -67,6 +67,36 @@ func TestScheduledTasksRunOnce(t *testing.T) {
 	j.is(t, "sweep", "sweep")
 }
 
+// Who asks for a task while one is in progress gets another one after it, because the first may have looked already.
+func TestTaskThatIsAskedForFollowsTheOneInProgress(t *testing.T) {
+	t.Parallel()
+	s, j := servers.Store(t), &journal{}
+	kinds, running, release := sweep(j), make(chan struct{}), make(chan struct{})
+	w := task.Workflow{Steps: []task.Step{{Name: "sweep", Do: func(context.Context, *task.Run) error {
+		running <- struct{}{}
+		<-release
+		return nil
+	}}}}
+	kinds["sweep"] = task.Kind{Schedule: kinds["sweep"].Schedule,
+		Workflow: func(context.Context, store.Task) (task.Workflow, error) { return w, nil }}
+	if _, err := s.RecordScheduled(t.Context(), "sweep", kinds["sweep"].Schedule); err == nil {
+		t.Error("the first task is due at once")
+	}
+	startSweeping(t, s, kinds)
+	first, err := task.RunNow(t.Context(), s, "sweep", kinds["sweep"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-running
+	if again, err := task.RunNow(t.Context(), s, "sweep", kinds["sweep"]); err != nil || again.ID != first.ID {
+		t.Errorf("while %d runs: %+v, %v", first.ID, again, err)
+	}
+	release <- struct{}{}
+	<-running
+	release <- struct{}{}
+	ended(t, s, 2)
+}
+
 // A broker that died leaves its scheduled task to another one.
 func TestScheduledTaskIsTakenOver(t *testing.T) {
 	t.Parallel()

@@ -208,6 +208,6 @@ func (x *execution) sentence(step Step, err error) string {
 	} else if isUnreachable(err) {
 		what = "The MySQL server did not answer."
 	}
-	return fmt.Sprintf("%s %s If it fails again, tell your operator about %s.", what, x.runner.kinds[x.task.Kind].Advice,
-		Token(x.task.ID))
+	return fmt.Sprintf("%s %s If it fails again, tell your operator about %s.", what,
+		x.runner.kinds[x.task.Kind].advice(x.task), Token(x.task.ID))
 }

@@ -31,9 +31,12 @@ type Part struct {
 }
 
 type schemaDocument struct {
+	Database  string            `json:"database,omitempty"`
 	Collation string            `json:"collation"`
+	Comment   string            `json:"comment,omitempty"`
 	Tables    []tableDocument   `json:"tables"`
 	Views     []programDocument `json:"views"`
+	Libraries []programDocument `json:"libraries,omitempty"`
 	Routines  []programDocument `json:"routines"`
 	Triggers  []programDocument `json:"triggers"`
 	Events    []programDocument `json:"events"`
@@ -44,6 +47,7 @@ type tableDocument struct {
 	Create    string           `json:"create"`
 	Sequence  bool             `json:"sequence,omitempty"`
 	Next      string           `json:"next,omitempty"`
+	Round     string           `json:"round,omitempty"`
 	Versioned bool             `json:"versioned,omitempty"`
 	Columns   []columnDocument `json:"columns"`
 	Key       string           `json:"key,omitempty"`
@@ -70,12 +74,13 @@ type programDocument struct {
 
 // MarshalJSON implements json.Marshaler.
 func (s Schema) MarshalJSON() ([]byte, error) {
-	d := schemaDocument{Collation: s.programs.collation, Views: documents(s.programs.views),
-		Routines: documents(s.programs.routines), Triggers: documents(s.programs.triggers),
-		Events: documents(s.programs.events)}
+	p := s.programs
+	d := schemaDocument{Database: p.database, Collation: p.collation, Comment: p.comment, Views: documents(p.views),
+		Libraries: documents(p.libraries), Routines: documents(p.routines), Triggers: documents(p.triggers),
+		Events: documents(p.events)}
 	for _, t := range s.tables {
-		td := tableDocument{Name: t.name, Create: t.create, Sequence: t.sequence, Next: t.next, Versioned: t.versioned,
-			Bytes: t.bytes}
+		td := tableDocument{Name: t.name, Create: t.create, Sequence: t.sequence, Next: t.next, Round: t.round,
+			Versioned: t.versioned, Bytes: t.bytes}
 		if t.key != nil {
 			td.Key = t.key.name
 		}
@@ -93,11 +98,12 @@ func (s *Schema) UnmarshalJSON(raw []byte) error {
 	if err := json.Unmarshal(raw, &d); err != nil {
 		return err
 	}
-	*s = Schema{programs: programSet{views: programs(d.Views), routines: programs(d.Routines),
-		triggers: programs(d.Triggers), events: programs(d.Events), collation: d.Collation}}
+	*s = Schema{programs: programSet{views: programs(d.Views), libraries: programs(d.Libraries),
+		routines: programs(d.Routines), triggers: programs(d.Triggers), events: programs(d.Events), database: d.Database,
+		collation: d.Collation, comment: d.Comment}}
 	for _, td := range d.Tables {
-		t := table{name: td.Name, create: td.Create, sequence: td.Sequence, next: td.Next, versioned: td.Versioned,
-			bytes: td.Bytes}
+		t := table{name: td.Name, create: td.Create, sequence: td.Sequence, next: td.Next, round: td.Round,
+			versioned: td.Versioned, bytes: td.Bytes}
 		for _, c := range td.Columns {
 			t.columns = append(t.columns, column{c.Name, c.Kind, c.Charset, c.Nullable})
 		}

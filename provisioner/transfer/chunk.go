@@ -10,13 +10,15 @@ import (
 const chunkBytes = 4 << 20
 
 // gentleChunkBytes is chunkBytes for a gentle copy.
-const gentleChunkBytes = 1 << 20
+const gentleChunkBytes = 256 << 10
 
 // chunk is the rows of a table whose key is greater than one literal and not greater than another; "" for no limit.
 type chunk struct {
 	table    *table
 	from, to string
-	first    bool // of its table
+	first    bool   // of its table
+	known    string // the checksum of the target's rows, "" if it is not known
+	replaces bool   // rows that have the same unique keys as those that are written
 }
 
 // where is the condition for a chunk.
@@ -34,10 +36,10 @@ func (t table) where(k chunk) string {
 	return fmt.Sprintf(" WHERE %s > %s AND %s <= %s", key, k.from, key, k.to)
 }
 
-// eachChunk divides a table into chunks of about so many bytes and calls fn with each. A table without a usable key is
-// one chunk.
-func eachChunk(ctx context.Context, conn *sql.Conn, t *table, bytes uint64, fn func(chunk) error) error {
-	k := chunk{table: t, first: true}
+// eachChunk divides a table, or what follows a key in it, into chunks of about so many bytes and calls fn with each. A
+// table without a usable key is one chunk.
+func eachChunk(ctx context.Context, conn *sql.Conn, k chunk, bytes uint64, fn func(chunk) error) error {
+	t := k.table
 	if t.key != nil && t.bytes > bytes {
 		size := max(t.rows*bytes/t.bytes, 100)
 		for {
@@ -48,7 +50,7 @@ func eachChunk(ctx context.Context, conn *sql.Conn, t *table, bytes uint64, fn f
 			if to == "" {
 				break
 			}
-			k.to = to
+			k.to, k.known = to, ""
 			if err := fn(k); err != nil {
 				return err
 			}
@@ -64,7 +66,7 @@ func nextKey(ctx context.Context, conn *sql.Conn, t *table, from string, rows ui
 	query := fmt.Sprintf("SELECT %s FROM %s FORCE INDEX (%s)%s ORDER BY %s LIMIT %d, 1", key, t, quoteName(t.keyIndex),
 		t.where(chunk{from: from}), key, rows-1)
 	err = eachRow(ctx, conn, query, func(values []value) error {
-		literal = string(t.key.append(nil, values[0]))
+		literal = t.key.keyLiteral(values[0])
 		return nil
 	})
 	return literal, sourceFailure(err)

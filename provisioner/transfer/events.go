@@ -3,7 +3,9 @@ package transfer
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"regexp"
+	"time"
 )
 
 // Events are those of a copy that run in the source. Copy creates them disabled, because they would change rows that
@@ -18,6 +20,27 @@ type Events struct {
 var enabledEvent = regexp.MustCompile(`(?s)^(CREATE EVENT ` + quoted + ` ON SCHEDULE (?:[^'"` + "`" + `]|'[^']*')*? ` +
 	`ON COMPLETION (?:NOT )?PRESERVE )ENABLE\b`)
 
+// stoppedEvent matches the text of an event that has arrived by replication.
+var stoppedEvent = regexp.MustCompile(`(?s)^(CREATE (?:DEFINER=` + quoted + `@` + quoted + ` )?EVENT ` + quoted +
+	` ON SCHEDULE (?:[^'"` + "`" + `]|'[^']*')*? ON COMPLETION (?:NOT )?PRESERVE )DISABLE ON (?:SLAVE|REPLICA)\b`)
+
+// ends finds the time of an event that runs once, or the last time of another one.
+var ends = regexp.MustCompile(`(?s)^CREATE EVENT ` + quoted + ` ON SCHEDULE (?:[^'"` + "`" + `]|'[^']*')*? ?` +
+	`(?:AT|ENDS) '([-0-9]+ [:0-9]+)`)
+
+// endOfEvent returns the time after which a server no longer creates an event that has ended; the zero time for never.
+func endOfEvent(text string) time.Time {
+	found := ends.FindStringSubmatch(text)
+	if found == nil {
+		return time.Time{}
+	}
+	end, err := time.Parse(time.DateTime, found[1])
+	if err != nil {
+		return time.Time{}
+	}
+	return end
+}
+
 // makeEvents creates the events, all of them disabled. It returns those that are to run.
 func (c *copier) makeEvents(ctx context.Context, conn *sql.Conn) (Events, error) {
 	later := Events{collation: c.programs.collation}
@@ -27,11 +50,16 @@ func (c *copier) makeEvents(ctx context.Context, conn *sql.Conn) (Events, error)
 		if enabledEvent.MatchString(text) {
 			later.list = append(later.list, p)
 			p.text = []byte(enabledEvent.ReplaceAllString(text, "${1}DISABLE"))
+		} else {
+			p.before = endOfEvent(text)
 		}
 		disabled[n] = p
 	}
 	return later, c.makeAll(ctx, conn, disabled)
 }
+
+// createEvent finds the name of an event in its text, in the character set of the text.
+var createEvent = regexp.MustCompile(`^CREATE EVENT (` + quoted + `)`)
 
 // Numbers of server errors about events whose time has passed since they were copied.
 const (
@@ -51,7 +79,11 @@ func (e Events) Enable(ctx context.Context, to Target, alive func() error) error
 	}
 	defer discard(conn)
 	for _, p := range e.list {
-		p.text = []byte("ALTER EVENT " + quoteName(p.name) + " ENABLE")
+		name := createEvent.FindStringSubmatch(withoutDefiner(string(p.text)))
+		if name == nil {
+			return fmt.Errorf("the text of the %s does not begin with its name", p)
+		}
+		p.text = []byte("ALTER EVENT " + name[1] + " ENABLE")
 		// With the settings of its creation: a server may store those of the session.
 		if err := p.make(ctx, c, conn); err != nil && number(err) != errNoSuchEvent && number(err) != errEventIsPast {
 			return err

@@ -30,6 +30,8 @@ type fixture struct {
 	reader  string
 	owner   string
 	mariaDB bool
+
+	compareOdd bool // the source has what createOdd creates
 }
 
 func newFixture(t *testing.T, s servers.MySQL) *fixture {

@@ -142,6 +142,14 @@ func (c *copier) translate() (lost losses) {
 			}
 		}
 	}
+	for _, l := range programs.libraries {
+		lost.add("%s", l)
+	}
+	programs.libraries = nil
+	if programs.comment != "" {
+		lost.add("the comment of the database")
+		programs.comment = ""
+	}
 	for _, list := range [][]program{programs.views, programs.routines, programs.triggers, programs.events} {
 		for n := range list {
 			p := &list[n]

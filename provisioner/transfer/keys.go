@@ -15,11 +15,23 @@ type lateKeys struct {
 	clauses []string
 }
 
+// gentleKeyBytes is how large a table can be that has its secondary keys from the beginning in a gentle copy, because
+// nothing rests while keys are added. Those of larger tables do not fit into the memory of a small server, which would
+// read and write a page for each row.
+const gentleKeyBytes = 64 << 20
+
+func (o Options) earlyKeyBytes() uint64 {
+	if o.Gentle {
+		return gentleKeyBytes
+	}
+	return chunkBytes
+}
+
 // splitCreate splits the definition of a table of the snapshot into one without its secondary keys, and these. There
 // are none if the table is small, or may need them before it has rows.
 func (c *copier) splitCreate(t *table) (early string, keys lateKeys) {
 	references := "REFERENCES " + t.String() + " "
-	if t.bytes <= chunkBytes || t.sequence || t.versioned ||
+	if t.bytes <= c.options.earlyKeyBytes() || t.sequence || t.versioned ||
 		slices.ContainsFunc(c.snapshot.tables, func(o table) bool { return strings.Contains(o.create, references) }) {
 		return t.create, lateKeys{}
 	}
@@ -96,14 +108,11 @@ const gentleKeys = `SET SESSION unique_checks = @@unique_checks
 	/*!80027 , innodb_ddl_threads = 1, innodb_parallel_read_threads = 1 */`
 
 func (c *copier) addKeysOf(ctx context.Context, waiting <-chan lateKeys) error {
-	conn, err := c.connect(ctx)
+	conn, err := c.connectLoosely(ctx)
 	if err != nil {
 		return err
 	}
 	defer discard(conn)
-	if err := c.exec(ctx, conn, looseSession); err != nil {
-		return err
-	}
 	if c.options.Gentle {
 		if err := c.exec(ctx, conn, gentleKeys); err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 func quoteName(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
@@ -81,15 +82,30 @@ func (c column) append(to []byte, value any) []byte {
 }
 
 func (c column) appendText(to, text []byte) []byte {
-	switch {
-	case slices.Contains(integers, c.kind):
+	if slices.Contains(integers, c.kind) {
 		return append(to, text...)
-	case slices.Contains(binaries, c.kind):
-		to = append(to, "_binary"...)
-	case c.charset != "" && c.charset != "utf8mb4": // which is that of the connection
-		to = append(append(to, '_'), c.charset...)
 	}
-	return appendQuoted(to, text)
+	return appendQuoted(append(to, c.introducer()...), text)
+}
+
+// introducer says of which character set a string is that follows it.
+func (c column) introducer() string {
+	switch {
+	case slices.Contains(binaries, c.kind):
+		return "_binary"
+	case c.charset != "" && c.charset != "utf8mb4": // which is that of the connection
+		return "_" + c.charset
+	}
+	return ""
+}
+
+// keyLiteral returns a value of a key as a literal that can be encoded as JSON, as backups do.
+func (c column) keyLiteral(v value) string {
+	literal := string(c.append(nil, v))
+	if text, ok := v.([]byte); ok && !utf8.ValidString(literal) {
+		return fmt.Sprintf("%s x'%x'", c.introducer(), text)
+	}
+	return literal
 }
 
 // appendQuoted escapes bytes as the server expects them without NO_BACKSLASH_ESCAPES.

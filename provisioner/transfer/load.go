@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 )
 
@@ -26,6 +28,9 @@ func Load(ctx context.Context, s Schema, parts []Part, to Target, o Options) err
 		return err
 	}
 	if err := c.addKeys(ctx); err != nil {
+		return err
+	}
+	if err := c.setCounters(ctx); err != nil {
 		return err
 	}
 	return c.makeLate(ctx)
@@ -95,8 +100,7 @@ func (c *copier) loadPart(ctx context.Context, conn *sql.Conn, p Part) error {
 			return err
 		}
 		failure = l.write(ctx)
-		switch number(failure) {
-		case errDeadlock, errLockWaitTimeout:
+		if l.again(failure) {
 			continue
 		}
 		if failure != nil {
@@ -106,7 +110,7 @@ func (c *copier) loadPart(ctx context.Context, conn *sql.Conn, p Part) error {
 	if failure != nil {
 		return failure
 	}
-	return ErrDiffers
+	return l.differs()
 }
 
 // partLoader writes the chunks of a part.
@@ -118,6 +122,30 @@ type partLoader struct {
 	there     map[string]bool // tables that may have rows of these chunks
 	differing map[int]bool
 	open      int // the chunk of the transaction in progress, -1 for none
+}
+
+// again reports whether the part is to be written once more: see chunk.again.
+func (l *partLoader) again(failure error) (again bool) {
+	for n := range l.chunks {
+		k := &l.chunks[n]
+		again = k.again(failure, l.copier.progress.kept[k.table.name]) || again
+	}
+	return again
+}
+
+func (l *partLoader) replaces() bool {
+	return slices.ContainsFunc(l.chunks, func(k chunk) bool { return k.replaces })
+}
+
+// differs is ErrDiffers, and says which tables differ.
+func (l *partLoader) differs() error {
+	var tables []string
+	for n, k := range l.chunks {
+		if l.differing[n] && !slices.Contains(tables, k.table.name) {
+			tables = append(tables, k.table.name)
+		}
+	}
+	return fmt.Errorf("%w: table %s", ErrDiffers, strings.Join(tables, ", table "))
 }
 
 // compare finds the chunks that differ from the dump.
@@ -142,6 +170,7 @@ func (l *partLoader) compare(ctx context.Context) error {
 // write writes the chunks that differ, each in one transaction.
 func (l *partLoader) write(ctx context.Context) (err error) {
 	l.open = -1
+	defer l.takeTurn(l.replaces())()
 	defer func() {
 		if err != nil && l.open >= 0 && ctx.Err() == nil {
 			_, rolling := l.conn.ExecContext(ctx, "ROLLBACK")

@@ -5,8 +5,10 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // program is a view, routine, trigger or event.
@@ -16,15 +18,19 @@ type program struct {
 	text []byte // in the character set in which it was created
 
 	sqlMode, client, connection, database, timeZone string // settings of the session that created it
+
+	before time.Time // a disabled event has to be created before this time, in its time zone; the zero time for any
 }
 
 func (p program) String() string { return strings.ToLower(p.kind) + " " + p.name }
 
 // programSet is those of a database, each list in the order in which they are created.
 type programSet struct {
-	views, routines, triggers, events []program
+	views, libraries, routines, triggers, events []program
 
+	database  string // of which they are programs; "" if an old backup does not tell
 	collation string // the default of the database, which implies its character set
+	comment   string // the clause for the comment of the database, which MariaDB has since 10.5; "" for none
 }
 
 // listPrograms are the queries for the kinds and names of programs. Triggers of the same event run in the order in
@@ -35,6 +41,8 @@ var listPrograms = []struct {
 }{
 	{func(p *programSet) *[]program { return &p.views },
 		"SELECT 'VIEW', table_name FROM information_schema.views WHERE table_schema = DATABASE() ORDER BY 2"},
+	{func(p *programSet) *[]program { return &p.libraries },
+		"SELECT 'LIBRARY', library_name FROM information_schema.libraries WHERE library_schema = DATABASE() ORDER BY 2"},
 	{func(p *programSet) *[]program { return &p.routines },
 		"SELECT routine_type, routine_name FROM information_schema.routines WHERE routine_schema = DATABASE() ORDER BY 1, 2"},
 	{func(p *programSet) *[]program { return &p.triggers },
@@ -44,9 +52,15 @@ var listPrograms = []struct {
 		"SELECT 'EVENT', event_name FROM information_schema.events WHERE event_schema = DATABASE() ORDER BY 2"},
 }
 
+// databaseComment finds the clause in what SHOW CREATE DATABASE prints.
+var databaseComment = regexp.MustCompile(`(?s) COMMENT '(?:[^'\\]|\\.|\'\')*'$`)
+
 // names lists the kinds and names of programs.
 func names(ctx context.Context, conn *sql.Conn, query string) (list []program, err error) {
 	rows, err := conn.QueryContext(ctx, query)
+	if number(err) == errUnknownTable { // before 9.2, MySQL has no libraries, and no MariaDB has
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -71,9 +85,16 @@ func readPrograms(ctx context.Context, from Source) (all programSet, err error) 
 	if _, err := conn.ExecContext(ctx, readSession); err != nil {
 		return all, ofSource(err)
 	}
+	all.database = from.Database
 	if err := conn.QueryRowContext(ctx, "SELECT @@collation_database").Scan(&all.collation); err != nil {
 		return all, ofSource(err)
 	}
+	var create string
+	if err := conn.QueryRowContext(ctx, "SHOW CREATE DATABASE "+quoteName(from.Database)).
+		Scan(new(string), &create); err != nil {
+		return all, ofSource(err)
+	}
+	all.comment = databaseComment.FindString(create)
 	for _, l := range listPrograms {
 		list, err := names(ctx, conn, l.query)
 		if err != nil {
@@ -81,12 +102,29 @@ func readPrograms(ctx context.Context, from Source) (all programSet, err error) 
 		}
 		for n := range list {
 			if err := list[n].read(ctx, conn); err != nil {
+				return all, unreadable(list[n], err)
+			}
+			if err := list[n].rewriteHead(ctx, conn); err != nil {
 				return all, sourceFailure(err)
+			}
+			if p := &list[n]; p.kind == "EVENT" && slices.Contains(from.Running, p.name) {
+				p.text = stoppedEvent.ReplaceAll(p.text, []byte("${1}ENABLE"))
 			}
 		}
 		*l.into(&all) = list
 	}
 	return all, nil
+}
+
+// Errors of a server that does not understand the text of a view that it stores.
+var unreadableText = []uint16{1064, 1525}
+
+func unreadable(p program, err error) error {
+	if slices.Contains(unreadableText, number(err)) {
+		return refused(err, "The server cannot read the text of the %s (MySQL error %d). Drop it, or create it anew, and "+
+			"try again.", p, number(err))
+	}
+	return sourceFailure(err)
 }
 
 // read reads how a program was created. A text that the account may not read is nil.
@@ -124,7 +162,7 @@ func (p *program) read(ctx context.Context, conn *sql.Conn) error {
 		case "time_zone":
 			p.timeZone = string(value)
 		case "sql original statement", "create view", "create procedure", "create function", "create event",
-			"create package", "create package body":
+			"create package", "create package body", "create library":
 			p.text = slices.Clone([]byte(value))
 		}
 	}
@@ -133,7 +171,7 @@ func (p *program) read(ctx context.Context, conn *sql.Conn) error {
 
 // check refuses programs that cannot be copied. None is ever left out silently.
 func (p programSet) check(o Options) error {
-	for _, list := range [][]program{p.views, p.routines, p.triggers, p.events} {
+	for _, list := range [][]program{p.views, p.libraries, p.routines, p.triggers, p.events} {
 		for _, one := range list {
 			if one.text == nil {
 				return refused(nil, "The broker may not read the %s. Ask your operator to grant the broker's account on the "+
@@ -150,22 +188,49 @@ func (p programSet) check(o Options) error {
 
 // make creates the program with the settings of its own. They stay in the session.
 func (p program) make(ctx context.Context, c *copier, conn *sql.Conn) error {
-	settings := []string{"collation_connection = " + string(appendQuoted(nil, []byte(p.connection)))}
+	var settings []string
+	if p.kind == "LIBRARY" { // which has no character set but utf8mb4
+		p.client, p.connection = "utf8mb4", "utf8mb4_bin"
+	}
+	settings = append(settings, "collation_connection = "+string(appendQuoted(nil, []byte(p.connection))))
 	if p.kind != "VIEW" {
 		settings = append(settings, "sql_mode = "+string(appendQuoted(nil, []byte(p.sqlMode))))
 	}
 	if p.kind == "EVENT" {
 		settings = append(settings, "time_zone = "+string(appendQuoted(nil, []byte(p.timeZone))))
 	}
+	if aDayBefore := p.before.AddDate(0, 0, -1); !p.before.IsZero() && aDayBefore.Before(time.Now()) {
+		settings = append(settings, fmt.Sprintf("timestamp = %d", max(aDayBefore.Unix(), 1)))
+	}
 	settings = append(settings, "character_set_client = "+string(appendQuoted(nil, []byte(p.client))))
 	if err := c.exec(ctx, conn, "SET SESSION "+strings.Join(settings, ", ")); err != nil {
 		return err
 	}
+	text := withoutDefiner(string(p.text))
+	if p.kind == "VIEW" {
+		text = inDatabase(text, c.programs.database, c.to.Database)
+	}
 	return c.withCollation(ctx, conn, p.database, func() error {
-		err := c.exec(ctx, conn, withoutDefiner(string(p.text)))
+		err := c.exec(ctx, conn, text)
 		_, resetting := conn.ExecContext(ctx, writeSession)
 		return cmp.Or(err, resetting)
 	})
+}
+
+// inDatabase makes a view call what is in another database than the one in which it was created. Servers leave out the
+// name of that one before tables, but MariaDB adds it before sequences and packages.
+func inDatabase(view, from, to string) string {
+	if from == "" || from == to {
+		return view
+	}
+	qualifier := quoteName(from) + "."
+	return regexp.MustCompile(regexp.QuoteMeta(qualifier)+"|"+masked.String()).ReplaceAllStringFunc(view,
+		func(found string) string {
+			if found == qualifier {
+				return quoteName(to) + "."
+			}
+			return found
+		})
 }
 
 // withCollation runs fn while the database has another default collation, unless that is "". Routines keep the one with
@@ -193,8 +258,8 @@ func (c *copier) makeAll(ctx context.Context, conn *sql.Conn, list []program) er
 			err := p.make(ctx, c, conn)
 			switch {
 			case err == nil:
-			case number(err) == 0:
-				return err // of the connection
+			case number(err) == 0 || passes(err):
+				return err // of the connection, or of whatever the server is asked
 			default:
 				failed, failures = append(failed, p), append(failures, err)
 			}

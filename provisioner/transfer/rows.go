@@ -1,12 +1,15 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -16,8 +19,8 @@ import (
 const statementBytes = 1 << 20
 
 // gentleStatementBytes is statementBytes for a gentle copy: between two of them, writers of the source have the
-// processors and the disk for themselves.
-const gentleStatementBytes = 64 << 10
+// processors and the disk for themselves. A writer that comes in between waits for one at most.
+const gentleStatementBytes = 16 << 10
 
 type value = driver.Value
 
@@ -78,7 +81,7 @@ func (c *copier) divide(ctx context.Context, conn *sql.Conn, chunks chan<- chunk
 		if t.sequence {
 			continue
 		}
-		if err := eachChunk(ctx, conn, t, c.options.chunkBytes(), func(k chunk) error {
+		if err := c.eachChunk(ctx, conn, t, func(k chunk) error {
 			// Else a waiting ALTER TABLE would keep the workers from the chunks, and this connection waits for the workers.
 			if err := release(ctx, conn); err != nil {
 				return err
@@ -94,6 +97,22 @@ func (c *copier) divide(ctx context.Context, conn *sql.Conn, chunks chan<- chunk
 		}
 	}
 	return nil
+}
+
+// eachChunk calls fn with the chunks of a table. Rows may have been added at the end of those that are known.
+func (c *copier) eachChunk(ctx context.Context, conn *sql.Conn, t *table, fn func(chunk) error) error {
+	last := chunk{table: t, first: true}
+	if c.options.Known != nil && !c.options.Gentle && c.progress.kept[t.name] {
+		if known := c.options.Known.chunks(t); known != nil {
+			for _, k := range known[:len(known)-1] {
+				if err := fn(k); err != nil {
+					return err
+				}
+			}
+			last = known[len(known)-1]
+		}
+	}
+	return eachChunk(ctx, conn, last, c.options.chunkBytes(), fn)
 }
 
 func (c *copier) work(ctx context.Context, from *sql.Conn, chunks <-chan chunk) error {
@@ -143,14 +162,23 @@ const transferAttempts = 5
 
 // transfer makes a chunk of the target equal to that of the source.
 func (c *copier) transfer(ctx context.Context, from, to *sql.Conn, k chunk) error {
+	if k.known != "" {
+		sum, err := sumOf(ctx, from, k)
+		if err != nil || sum == k.known {
+			return sourceFailure(err)
+		}
+	}
 	var failure error
 	present := c.progress.kept[k.table.name] // rows that an interrupted copy has left
 	for range transferAttempts {
 		since := time.Now()
 		if present {
-			same, err := c.compare(ctx, from, to, k)
+			sum, same, err := c.compare(ctx, from, to, k)
 			if err == nil {
 				err = c.rest(ctx, since)
+			}
+			if err == nil && same {
+				err = c.learn(k, sum)
 			}
 			if same || err != nil {
 				return err
@@ -158,8 +186,7 @@ func (c *copier) transfer(ctx context.Context, from, to *sql.Conn, k chunk) erro
 		}
 		var sum rowSum
 		failure = c.copyChunk(ctx, from, to, k, present, &sum)
-		switch number(failure) {
-		case errDeadlock, errLockWaitTimeout:
+		if k.again(failure, present && c.options.Into == "") {
 			continue
 		}
 		if failure != nil {
@@ -170,7 +197,10 @@ func (c *copier) transfer(ctx context.Context, from, to *sql.Conn, k chunk) erro
 		if err == nil {
 			err = c.rest(ctx, since)
 		}
-		if err != nil || !sum.inexact && written == sum.String() {
+		if err == nil && !sum.inexact && written == sum.String() {
+			return c.learn(k, written)
+		}
+		if err != nil {
 			return err
 		}
 		present = true // compare with the source's own sum
@@ -181,8 +211,45 @@ func (c *copier) transfer(ctx context.Context, from, to *sql.Conn, k chunk) erro
 	return errors.New("the rows that were written are not those that were read")
 }
 
-// compare reports whether a chunk is the same on both sides, which both servers find out at the same time.
-func (c *copier) compare(ctx context.Context, from, to *sql.Conn, k chunk) (bool, error) {
+// retriable reports whether an error of a chunk may not occur in the next attempt.
+func retriable(err error) bool {
+	n := number(err)
+	return n == errDeadlock || n == errLockWaitTimeout || n == errDuplicate
+}
+
+// again reports whether a chunk that could not be written is to be written once more. If the target had rows before,
+// that is done with REPLACE: a unique key of one of the rows may be that of a row in another chunk of the target,
+// because the value has moved in the source meanwhile. That other chunk still differs from the source, and is written
+// later. may says that there were rows, and that equal keys are no fault of another collation.
+func (k *chunk) again(failure error, may bool) bool {
+	if !retriable(failure) || number(failure) == errDuplicate && (k.replaces || !may) {
+		return false
+	}
+	k.replaces = may
+	return true
+}
+
+// takeTurn lets a chunk with REPLACE be written alone: it waits for rows of other chunks, and these would wait for it.
+func (c *copier) takeTurn(replaces bool) (end func()) {
+	if replaces {
+		c.writing.Lock()
+		return c.writing.Unlock
+	}
+	c.writing.RLock()
+	return c.writing.RUnlock
+}
+
+// learn records the checksum of a chunk that is the same on both sides.
+func (c *copier) learn(k chunk, sum string) error {
+	if c.options.Known == nil || !c.options.Gentle {
+		return nil
+	}
+	return c.options.Known.learn(k, sum)
+}
+
+// compare reports whether a chunk is the same on both sides, which both servers find out at the same time. sum is the
+// target's.
+func (c *copier) compare(ctx context.Context, from, to *sql.Conn, k chunk) (sum string, same bool, err error) {
 	query := k.table.selectSum(k)
 	type result struct {
 		sum string
@@ -194,18 +261,18 @@ func (c *copier) compare(ctx context.Context, from, to *sql.Conn, k chunk) (bool
 		r.err = from.QueryRowContext(ctx, query).Scan(&r.sum)
 		source <- r
 	}()
-	var sum string
-	err := to.QueryRowContext(ctx, query).Scan(&sum)
+	err = to.QueryRowContext(ctx, query).Scan(&sum)
 	there := <-source
 	if there.err != nil {
-		return false, sourceFailure(there.err)
+		return "", false, sourceFailure(there.err)
 	}
-	return err == nil && sum == there.sum, err
+	return sum, err == nil && sum == there.sum, err
 }
 
 // copyChunk copies a chunk in one transaction, and adds its rows up. If rows are present, it deletes those of the chunk
 // first.
 func (c *copier) copyChunk(ctx context.Context, from, to *sql.Conn, k chunk, present bool, sum *rowSum) (err error) {
+	defer c.takeTurn(k.replaces)()
 	if err := c.exec(ctx, to, "BEGIN"); err != nil {
 		return err
 	}
@@ -228,6 +295,18 @@ func (c *copier) copyChunk(ctx context.Context, from, to *sql.Conn, k chunk, pre
 			return refused(err, "Table %s has a history, which this version of MariaDB cannot copy.", k.table.name)
 		}
 	}
+	insert := c.insert
+	if c.options.Gentle {
+		insert = c.insertInTurn
+	}
+	if err := insert(ctx, from, to, k, sum); err != nil {
+		return err
+	}
+	return c.exec(ctx, to, "COMMIT")
+}
+
+// insert reads the rows of a chunk and writes them at the same time.
+func (c *copier) insert(ctx context.Context, from, to *sql.Conn, k chunk, sum *rowSum) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	statements, reading := make(chan []byte, 1), make(chan error, 1)
@@ -236,24 +315,33 @@ func (c *copier) copyChunk(ctx context.Context, from, to *sql.Conn, k chunk, pre
 		reading <- c.read(ctx, from, k, sum, statements)
 	}()
 	for statement := range statements {
-		since := time.Now()
-		if err = c.write(ctx, to, k, statement); err == nil {
-			err = c.rest(ctx, since)
-		}
-		if err != nil {
-			cancel(err)
+		if err = c.write(ctx, to, k, statement); err != nil {
+			if !retriable(err) { // else the next attempt needs the reader's connection, and with it the snapshot
+				cancel(err)
+			}
 			break
 		}
 	}
 	for range statements { // until the reader has ended
 	}
-	if readErr := <-reading; err == nil {
+	if readErr := <-reading; err == nil || retriable(err) && readErr != nil {
 		err = readErr
 	}
-	if err != nil {
-		return err
-	}
-	return c.exec(ctx, to, "COMMIT")
+	return err
+}
+
+// insertInTurn reads some rows, writes them and rests, and so on: two processors are not busy at the same time.
+func (c *copier) insertInTurn(ctx context.Context, from, to *sql.Conn, k chunk, sum *rowSum) error {
+	var failure error
+	since := time.Now()
+	err := readRows(ctx, from, k, c.options.statementBytes(), sum, func(statement []byte) ([]byte, error) {
+		if failure = c.write(ctx, to, k, statement); failure == nil {
+			failure = c.rest(ctx, since)
+		}
+		since = time.Now()
+		return statement, failure
+	})
+	return cmp.Or(failure, err)
 }
 
 // read sends statements that insert the rows of a chunk.
@@ -314,8 +402,13 @@ func readRows(ctx context.Context, from *sql.Conn, k chunk, size int, sum *rowSu
 	return err
 }
 
-// Errors of values that a strict server refuses, although the source has them.
-var valueErrors = []uint16{1264, 1265, 1292, 1366, 1406, 1048, 1364}
+// Errors of values that a strict server refuses, although the source has them. The last four are of indexes on
+// expressions.
+var valueErrors = []uint16{1264, 1265, 1292, 1366, 1406, 1048, 1364, 3751, 3752, 3903, 3904}
+
+// Errors of rows for which an expression of their table fails, with the settings of this session: its result is out of
+// range, or a check does not hold.
+var expressionErrors = []uint16{1690, 3819}
 
 // write inserts rows.
 func (c *copier) write(ctx context.Context, to *sql.Conn, k chunk, statement []byte) error {
@@ -326,11 +419,23 @@ func (c *copier) write(ctx context.Context, to *sql.Conn, k chunk, statement []b
 	if tooMuch {
 		return refused(nil, "The database holds more data than the plan of the copy allows.")
 	}
-	err := c.exec(ctx, to, string(statement))
+	text := string(statement)
+	if k.replaces {
+		text = "REPLACE" + strings.TrimPrefix(text, "INSERT")
+	}
+	tooLong, err := isTooLong(ctx, to, text)
+	if err == nil && !tooLong {
+		err = c.exec(ctx, to, text)
+	}
 	for _, refusal := range valueErrors {
 		if number(err) == refusal {
-			return c.writeLoosely(ctx, to, statement)
+			return c.writeLoosely(ctx, to, text)
 		}
+	}
+	if slices.Contains(expressionErrors, number(err)) {
+		return refused(err, "Table %s has a row for which a generated column or a check fails in the copy (MySQL error %d). "+
+			"It may depend on a setting of the session, such as the SQL mode. Write the expression so that it does not.",
+			k.table.name, number(err))
 	}
 	if c.options.Into != "" && number(err) == errDuplicate {
 		return refused(err, "Table %s has rows that differ in the source, but are equal to a unique key of the copy, which "+
@@ -338,18 +443,30 @@ func (c *copier) write(ctx context.Context, to *sql.Conn, k chunk, statement []b
 			"utf8mb4_unicode_ci.",
 			k.table.name)
 	}
-	if number(err) == 1153 || number(err) == 1105 && len(statement) > 2*statementBytes {
-		return refused(err, "Table %s has a row that is longer than max_allowed_packet of the copy's server.", k.table.name)
+	if tooLong || number(err) == 1153 || number(err) == 1105 && len(statement) > 2*statementBytes {
+		return refusedBySettings(err, "Table %s has a row that is longer than max_allowed_packet of the copy's server.",
+			k.table.name)
 	}
 	return err
 }
 
+// isTooLong reports whether a statement is longer than the server accepts. The server would reset the connection while
+// the statement is sent, so that its error 1153 can be lost.
+func isTooLong(ctx context.Context, to *sql.Conn, statement string) (bool, error) {
+	if len(statement) <= statementBytes {
+		return false, nil
+	}
+	var most int
+	err := to.QueryRowContext(ctx, "SELECT @@max_allowed_packet").Scan(&most)
+	return err == nil && len(statement) >= most, err
+}
+
 // writeLoosely inserts rows that a strict server refuses.
-func (c *copier) writeLoosely(ctx context.Context, to *sql.Conn, statement []byte) error {
+func (c *copier) writeLoosely(ctx context.Context, to *sql.Conn, statement string) error {
 	if err := c.exec(ctx, to, looseSession); err != nil {
 		return err
 	}
-	if err := c.exec(ctx, to, string(statement)); err != nil {
+	if err := c.exec(ctx, to, statement); err != nil {
 		return err
 	}
 	return c.exec(ctx, to, strictSession)

@@ -1,17 +1,22 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"regexp"
 	"slices"
 	"strings"
 )
 
 // writeSession are the settings of the connections that write. Without NO_AUTO_VALUE_ON_ZERO, a 0 would become a new
-// number. Dates may be as invalid as they are in the source.
-const writeSession = `SET SESSION character_set_client = 'utf8mb4', character_set_results = 'utf8mb4',
-	collation_connection = 'utf8mb4_bin', time_zone = '+00:00', foreign_key_checks = 0, lock_wait_timeout = 50,
-	sql_mode = 'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES,NO_ENGINE_SUBSTITUTION'`
+// number. Dates may be as invalid as they are in the source, and on MariaDB, where sessions can turn checks off, so may
+// rows. The strings have their character set because the session can have one that is not of bytes, such as ucs2.
+const writeSession = `SET SESSION character_set_client = utf8mb4, character_set_results = NULL,
+	collation_connection = utf8mb4_bin, time_zone = _utf8mb4'+00:00', foreign_key_checks = 0, lock_wait_timeout = 50,
+	timestamp = DEFAULT,
+	sql_mode = _utf8mb4'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES,NO_ENGINE_SUBSTITUTION'
+	/*M! , check_constraint_checks = 0 */`
 
 // looseSession allows definitions that a strict server refuses, and values that only look wrong, such as the empty
 // value of an ENUM. The comparison finds values that the server changes. On MariaDB, where anybody may create tables
@@ -40,6 +45,19 @@ func (c *copier) connect(ctx context.Context) (*sql.Conn, error) {
 	return conn, nil
 }
 
+// connectLoosely is connect with looseSession.
+func (c *copier) connectLoosely(ctx context.Context) (*sql.Conn, error) {
+	conn, err := c.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.exec(ctx, conn, looseSession); err != nil {
+		discard(conn)
+		return nil, err
+	}
+	return conn, nil
+}
+
 // makeSchema makes tables, sequences, routines and views, but no triggers, which rows would set off. It drops what an
 // interrupted copy has left and is not the same in the source.
 func (c *copier) makeSchema(ctx context.Context, lost losses) error {
@@ -48,11 +66,14 @@ func (c *copier) makeSchema(ctx context.Context, lost losses) error {
 		return err
 	}
 	defer discard(conn)
+	if err := c.recognize(ctx, conn); err != nil {
+		return err
+	}
 	if err := c.dropPrograms(ctx, conn); err != nil {
 		return err
 	}
 	if err := c.exec(ctx, conn, "ALTER DATABASE "+quoteName(c.to.Database)+" COLLATE "+
-		quoteName(c.programs.collation)); err != nil {
+		quoteName(c.programs.collation)+c.programs.comment); err != nil {
 		return err
 	}
 	if err := c.makeTables(ctx, conn); err != nil || c.options.RowsOnly {
@@ -74,7 +95,7 @@ func (c *copier) makeSchema(ctx context.Context, lost losses) error {
 }
 
 func (c *copier) makeRoutinesAndViews(ctx context.Context, conn *sql.Conn) error {
-	if err := c.makeAll(ctx, conn, c.programs.routines); err != nil {
+	if err := c.makeAll(ctx, conn, slices.Concat(c.programs.libraries, c.programs.routines)); err != nil {
 		return err
 	}
 	return c.makeAll(ctx, conn, c.programs.views)
@@ -155,8 +176,8 @@ func (c *copier) makeTables(ctx context.Context, conn *sql.Conn) error {
 				if !complete {
 					c.late = append(c.late, keys)
 				}
-				if err := c.raiseCounter(ctx, conn, t, c.snapshot.tables[at]); err != nil {
-					return err
+				if source := c.snapshot.tables[at]; source.counter() != t.counter() {
+					c.counters = append(c.counters, source)
 				}
 				continue
 			}
@@ -184,7 +205,15 @@ func (c *copier) makeTable(ctx context.Context, conn *sql.Conn, t *table) error 
 	if len(keys.clauses) > 0 {
 		c.late = append(c.late, keys)
 	}
-	if err := c.exec(ctx, conn, early); err != nil {
+	err := c.exec(ctx, conn, early)
+	if without, found := withoutPartitions(early); found && forbidsPartitions(err) {
+		if !c.options.Unpartitioned {
+			return refusedBySettings(err, "Table %s has partitions, which the copy's server does not allow. Remove them with "+
+				"ALTER TABLE … REMOVE PARTITIONING, or choose a dedicated plan.", t.name)
+		}
+		err = c.exec(ctx, conn, without)
+	}
+	if err != nil {
 		if number(err) != 0 {
 			return refused(err, "Table %s cannot be created in the copy (MySQL error %d).", t.name, number(err))
 		}
@@ -193,17 +222,39 @@ func (c *copier) makeTable(ctx context.Context, conn *sql.Conn, t *table) error 
 	if !t.sequence {
 		return nil
 	}
-	return c.exec(ctx, conn, "DO SETVAL("+t.String()+", "+t.next+", 0)")
+	return c.exec(ctx, conn, "DO SETVAL("+t.String()+", "+t.next+", 0, "+cmp.Or(t.round, "0")+")")
 }
 
-// raiseCounter gives a table that an earlier copy has made the counter of the source for AUTO_INCREMENT, which can be
-// higher than that of the rows. The server never lowers it below these.
-func (c *copier) raiseCounter(ctx context.Context, conn *sql.Conn, there, source table) error {
-	counter := autoIncrement.FindString(source.create)
-	if counter == "" || counter == autoIncrement.FindString(there.create) {
+// partitions matches how SHOW CREATE TABLE begins with them, on a line of their own; on MySQL, in a comment, which
+// MariaDB executes.
+var partitions = regexp.MustCompile(`\n(?:/\*!\d+)? PARTITION BY `)
+
+// withoutPartitions takes the partitions off what SHOW CREATE TABLE printed, where they come last.
+func withoutPartitions(create string) (without string, found bool) {
+	all := partitions.FindAllStringIndex(create, -1)
+	if len(all) == 0 {
+		return create, false
+	}
+	return create[:all[len(all)-1][0]], true
+}
+
+// setCounters gives tables that were there before the copy the counters for AUTO_INCREMENT that the source has. The
+// server never lowers one below the rows.
+func (c *copier) setCounters(ctx context.Context) error {
+	if len(c.counters) == 0 {
 		return nil
 	}
-	return c.exec(ctx, conn, "ALTER TABLE "+there.String()+counter)
+	conn, err := c.connectLoosely(ctx)
+	if err != nil {
+		return err
+	}
+	defer discard(conn)
+	for _, t := range c.counters {
+		if err := c.exec(ctx, conn, "ALTER TABLE "+t.String()+t.counter()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // makeLate makes what would change rows while they are copied.

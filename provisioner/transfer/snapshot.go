@@ -6,7 +6,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"slices"
-	"strings"
 )
 
 // snapshot is the source as it was at one moment, seen by several connections.
@@ -21,9 +20,10 @@ type snapshot struct {
 const readSession = `SET SESSION character_set_results = NULL, time_zone = '+00:00', sql_mode = '',
 	net_write_timeout = 600, sql_quote_show_create = 1`
 
-// lockSession are the settings of the connection that locks and describes the tables. MySQL's figures of tables would
-// else be up to a day old; MariaDB skips the comment.
-const lockSession = `SET SESSION lock_wait_timeout = 5, sql_mode = '', sql_quote_show_create = 1, time_zone = '+00:00'
+// lockSession are the settings of the connection that locks and describes the tables. Definitions may have bytes that
+// are not UTF-8. MySQL's figures of tables would else be up to a day old; MariaDB skips the comment.
+const lockSession = `SET SESSION lock_wait_timeout = 5, character_set_results = NULL, sql_mode = '',
+	sql_quote_show_create = 1, time_zone = '+00:00'
 	/*!80000 , information_schema_stats_expiry = 0 */`
 
 // snapshotAttempts is how often the list of tables may change between two queries.
@@ -103,7 +103,6 @@ func (s *snapshot) fill(ctx context.Context, locks *sql.Conn, database string) e
 	}) {
 		return ErrChanged
 	}
-	slices.SortFunc(s.tables, func(a, b table) int { return strings.Compare(a.name, b.name) })
 	for n := range s.tables {
 		if err := s.tables[n].describe(ctx, locks, database); err != nil {
 			return sourceFailure(err)

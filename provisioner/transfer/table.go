@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // table is a table or a sequence of the source.
@@ -15,6 +16,7 @@ type table struct {
 	create    string // the statement that makes it
 	sequence  bool
 	next      string // of a sequence: its next value
+	round     string // how often a sequence has begun again
 	versioned bool   // it keeps former rows, which are copied too
 	columns   []column
 	key       *column // the first column of a unique key, by which the table is divided; nil for none
@@ -27,7 +29,7 @@ type table struct {
 func listTables(ctx context.Context, conn *sql.Conn) (tables []table, views []string, err error) {
 	rows, err := conn.QueryContext(ctx, `SELECT table_name, table_type, coalesce(engine, ''),
 		coalesce(table_rows, 0), coalesce(data_length, 0) FROM information_schema.tables
-		WHERE table_schema = DATABASE() ORDER BY table_name`)
+		WHERE table_schema = DATABASE()`)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -50,12 +52,18 @@ func listTables(ctx context.Context, conn *sql.Conn) (tables []table, views []st
 		default:
 			return nil, nil, refused(nil, "Table %s is of the kind %s, which cannot be copied.", t.name, kind)
 		}
+		if engine == "" {
+			return nil, nil, refused(nil, "The server cannot open %s, a table or a view. Mend or drop it, and try again.",
+				t.name)
+		}
 		if !strings.EqualFold(engine, "InnoDB") {
 			return nil, nil, refused(nil, "Table %s has the storage engine %s, of which no consistent copy can be taken while "+
 				"it is used. Change the engine to InnoDB, and try again.", t.name, engine)
 		}
 		tables = append(tables, t)
 	}
+	// The server's order of names that are equal in its collation, such as a and A, can change from query to query.
+	slices.SortFunc(tables, func(a, b table) int { return strings.Compare(a.name, b.name) })
 	return tables, views, rows.Err()
 }
 
@@ -76,11 +84,31 @@ func (t *table) describe(ctx context.Context, conn *sql.Conn, database string) e
 	for _, function := range []string{"nextval(", "lastval(", "setval("} {
 		t.create = strings.ReplaceAll(t.create, function+quoteName(database)+".", function)
 	}
+	t.create = inUTF8(t.create)
 	if t.sequence {
-		return conn.QueryRowContext(ctx, "SELECT next_not_cached_value FROM "+t.String()).Scan(&t.next)
+		return conn.QueryRowContext(ctx, "SELECT next_not_cached_value, cycle_count FROM "+t.String()).
+			Scan(&t.next, &t.round)
 	}
 	return nil
 }
+
+// inUTF8 writes the strings of a definition in hexadecimal that are not UTF-8: on MariaDB, defaults of binary columns;
+// on MySQL, strings of checks and generated columns that a session with another character set has created.
+func inUTF8(create string) string {
+	if utf8.ValidString(create) {
+		return create
+	}
+	return masked.ReplaceAllStringFunc(create, func(text string) string {
+		if text[0] != '\'' || utf8.ValidString(text) {
+			return text
+		}
+		return fmt.Sprintf(" x'%x'", unescaped.Replace(text[1:len(text)-1]))
+	})
+}
+
+// unescaped turns the content of a string in a definition into the bytes that it stands for.
+var unescaped = strings.NewReplacer(`''`, "'", `\0`, "\x00", `\n`, "\n", `\r`, "\r", `\Z`, "\x1a", `\\`, `\`,
+	`\'`, "'", `\"`, `"`)
 
 // readColumns reads the columns of all tables that can be written.
 func readColumns(ctx context.Context, conn *sql.Conn, tables []table) error {
@@ -221,8 +249,16 @@ func (t table) insert() string {
 	return fmt.Sprintf("INSERT INTO %s (%s) VALUES ", t, strings.Join(names, ","))
 }
 
-// autoIncrement matches the option that changes with each row.
-var autoIncrement = regexp.MustCompile(` AUTO_INCREMENT=\d+`)
+// autoIncrement matches the option that changes with each row, in the line of a definition that has the options.
+var autoIncrement = regexp.MustCompile(`(?m)^(\) .*?ENGINE=InnoDB)( AUTO_INCREMENT=\d+)`)
+
+// counter is the option with the next value for AUTO_INCREMENT; that of a table without any is 1.
+func (t table) counter() string {
+	if found := autoIncrement.FindStringSubmatch(t.create); found != nil {
+		return found[2]
+	}
+	return " AUTO_INCREMENT=1"
+}
 
 // charsetOfCollation matches a character set that the collation after it implies. MySQL prints it in SHOW CREATE TABLE
 // only if the statement that created the table named the collation, as the output of SHOW CREATE TABLE does.
@@ -232,5 +268,5 @@ var charsetOfCollation = regexp.MustCompile(` CHARACTER SET \w+( COLLATE \w)`)
 func sameDefinition(a, b string) bool { return normalized(a) == normalized(b) }
 
 func normalized(create string) string {
-	return charsetOfCollation.ReplaceAllString(autoIncrement.ReplaceAllString(create, ""), "$1")
+	return charsetOfCollation.ReplaceAllString(autoIncrement.ReplaceAllString(create, "$1"), "$1")
 }

@@ -12,6 +12,9 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
+	"strings"
+	"sync"
 
 	"github.com/go-sql-driver/mysql"
 )
@@ -21,6 +24,7 @@ type Source struct {
 	Rows     *sql.DB // may SELECT and LOCK TABLES in the database, and nothing else
 	Programs *sql.DB // may read the texts of routines, triggers, events and views
 	Database string
+	Running  []string // events that another node of the cluster runs; on this one, they are disabled
 }
 
 // Target is the database to copy to.
@@ -36,6 +40,7 @@ type Options struct {
 	Gentle   bool    // leave the servers most of the time to others: one worker, short statements, and a rest after each
 	MaxBytes int64   // of SQL text, after which the copy is refused; 0 for no limit
 	Events   bool    // the target may have events
+	Known    *Known  // if not nil, a gentle copy writes down what it knows of the target, and another one uses that
 	RowsOnly bool    // leave out views, routines, triggers and events, but check that they can be copied
 	Into     string  // the target's flavour if it is not the source's, else ""
 	Lossy    bool    // a copy into another flavour may lack or change what that does not have
@@ -43,7 +48,9 @@ type Options struct {
 	// LeftOut gets each program that cannot be created, and reports whether the copy may lack it. broken says that it is a
 	// view of something that does not exist, as it was in the source. If LeftOut is nil, the copy is refused.
 	LeftOut func(program string, broken bool, err error) bool
-	InPlace bool // Load creates functions, and what may call them, after the rows: applications read meanwhile
+	// Unpartitioned makes a table without its partitions if the server has them turned off.
+	Unpartitioned bool
+	InPlace       bool // Load creates functions, and what may call them, after the rows: applications read meanwhile
 	// Locked is called at the moment of the snapshot, while nobody can write. Described is called once all definitions are
 	// read. Both may be nil.
 	Locked, Described func(context.Context) error
@@ -83,8 +90,9 @@ func (o Options) statementBytes() int {
 
 // RefusedError says why a database cannot be copied. Trying again does not help.
 type RefusedError struct {
-	Sentence string // for users
-	Err      error
+	Sentence   string // for users
+	Err        error
+	BySettings bool // of the target's server: one with other settings may take the database
 }
 
 func (e *RefusedError) Error() string {
@@ -96,8 +104,16 @@ func (e *RefusedError) Error() string {
 
 func (e *RefusedError) Unwrap() error { return e.Err }
 
+// refused returns a RefusedError, unless err passes.
 func refused(err error, format string, args ...any) error {
+	if passes(err) {
+		return err
+	}
 	return &RefusedError{Sentence: fmt.Sprintf(format, args...), Err: err}
+}
+
+func refusedBySettings(err error, format string, args ...any) error {
+	return &RefusedError{Sentence: fmt.Sprintf(format, args...), Err: err, BySettings: true}
 }
 
 // SourceError is an error of the source's server. All other errors of servers are of the target's.
@@ -124,11 +140,42 @@ var ErrLocked = errors.New("a transaction keeps a table of the source locked")
 // https://dev.mysql.com/doc/mysql-errors/8.4/en/server-error-reference.html
 const (
 	errDuplicate       = 1062
+	errUnknownTable    = 1109 // of information_schema
 	errNoSuchTable     = 1146
 	errLockWaitTimeout = 1205
 	errDeadlock        = 1213
 	errDefChanged      = 1412
+	errOptionPrevents  = 1290 // which forbids the statement
 )
+
+// passing are the errors of a server that accepts no changes now, whatever they are, or ends the connection.
+var passing = []uint16{
+	1021, // disk full
+	1040, // too many connections
+	1047, // a Galera node without a majority
+	1053, // server shutdown in progress
+	1114, // the table is full: so is the disk
+	errLockWaitTimeout, errDeadlock,
+	1836, // read-only mode
+	1927, // connection killed, MariaDB
+	3100, // Group Replication: the member could not commit
+	3101, // the same, because of a conflict, or because the member has left
+	3169, // session killed, MySQL
+}
+
+// passes reports whether the server refused a statement for reasons that have nothing to do with it, and that can pass:
+// with errOptionPrevents, that the server is read-only.
+func passes(err error) bool {
+	n := number(err)
+	return slices.Contains(passing, n) || n == errOptionPrevents && !forbidsPartitions(err)
+}
+
+// forbidsPartitions reports whether the server refused a statement because partitions are turned off. The name of the
+// option is the same in messages of every language.
+func forbidsPartitions(err error) bool {
+	refusal, ok := errors.AsType[*mysql.MySQLError](err)
+	return ok && refusal.Number == errOptionPrevents && strings.Contains(refusal.Message, "partition")
+}
 
 func number(err error) uint16 {
 	if refusal, ok := errors.AsType[*mysql.MySQLError](err); ok {
@@ -164,6 +211,8 @@ type copier struct {
 	options  Options
 	progress progress
 	late     []lateKeys
+	counters []table      // of which the target has another counter for AUTO_INCREMENT
+	writing  sync.RWMutex // held exclusively for chunks that are written with REPLACE
 }
 
 func (c *copier) run(ctx context.Context) error {
@@ -177,7 +226,10 @@ func (c *copier) run(ctx context.Context) error {
 	if err := c.copyRows(ctx); err != nil {
 		return err
 	}
-	if err := c.addKeys(ctx); err != nil || c.options.RowsOnly {
+	if err := c.addKeys(ctx); err != nil {
+		return err
+	}
+	if err := c.setCounters(ctx); err != nil || c.options.RowsOnly {
 		return err
 	}
 	return c.makeLate(ctx)

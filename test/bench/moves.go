@@ -134,6 +134,18 @@ func (m mover) delete(ctx context.Context) error {
 		m.serviceID, m.dedicated), "", movePoll)
 }
 
+// reconnect replaces the connection, because the broker closes one that is idle for minutes, or for seconds before its
+// first request.
+func (m *mover) reconnect(ctx context.Context) error {
+	fresh, err := newClient(ctx, m.broker.addr)
+	if err != nil {
+		return err
+	}
+	old := m.client
+	m.client = fresh
+	return old.close()
+}
+
 const inSpace = `,"organization_guid":"org","space_guid":"space"}`
 
 // occupy creates a shared instance with data, and returns after it has been written to for some time.
@@ -158,12 +170,17 @@ func (m *mover) occupy(ctx context.Context, mebibytes int) (c audit.Credentials,
 	case <-ctx.Done():
 	case <-time.After(writeTime):
 	}
+	if err := m.reconnect(ctx); err != nil {
+		w.stop()
+		<-w.ended
+		return c, nil, nil, errors.Join(err, db.Close())
+	}
 	return c, db, w, nil
 }
 
 // dump copies an instance that is written to as a user would who has a dedicated one beside it.
-func (m mover) dump(ctx context.Context, mebibytes int) (result moved, err error) {
-	there := m
+func (m *mover) dump(ctx context.Context, mebibytes int) (result moved, err error) {
+	there := *m
 	there.path = "/v2/service_instances/" + uuid.NewString()
 	if err := m.client.operate(ctx, "PUT", there.path+"?accepts_incomplete=true", "{"+m.ids(m.dedicated)+inSpace,
 		movePoll); err != nil {
@@ -182,9 +199,10 @@ func (m mover) dump(ctx context.Context, mebibytes int) (result moved, err error
 	err = m.bench.pipe(ctx, m.server, from, to)
 	w.stop()
 	<-w.ended
-	if err := errors.Join(err, w.err); err != nil {
+	if err := errors.Join(err, w.err, m.reconnect(ctx)); err != nil {
 		return result, err
 	}
+	there.client = m.client
 	var before, during []time.Duration
 	for _, one := range w.writes {
 		if one.at.Before(began) {
@@ -202,7 +220,7 @@ func (m mover) dump(ctx context.Context, mebibytes int) (result moved, err error
 	return result, errors.Join(gone, there.delete(ctx))
 }
 
-func (m mover) move(ctx context.Context, mebibytes int) (result moved, err error) {
+func (m *mover) move(ctx context.Context, mebibytes int) (result moved, err error) {
 	_, db, w, err := m.occupy(ctx, mebibytes)
 	if err != nil {
 		return result, err
@@ -232,7 +250,7 @@ func (m mover) move(ctx context.Context, mebibytes int) (result moved, err error
 			during = append(during, one.took)
 		}
 	}
-	if w.refused.IsZero() || min(len(before), len(starting), len(during)) < fewWrites {
+	if w.refused.IsZero() || len(starting) == 0 || min(len(before), len(during)) < fewWrites {
 		return result, fmt.Errorf("%d writes before the move, %d before rows were copied and %d then, the first refused at %v",
 			len(before), len(starting), len(during), w.refused)
 	}

@@ -109,6 +109,7 @@ const lowContrast = `(() => {
 
 func checkContrast(t *testing.T, b *tab, theme string) {
 	t.Helper()
+	b.await("the style sheet", `document.readyState === "complete"`)
 	back := eval[string](b, "getComputedStyle(document.body).backgroundColor")
 	var r, g, blue int
 	if _, err := fmt.Sscanf(back, "rgb(%d, %d, %d)", &r, &g, &blue); err != nil || (r+g+blue > 380) != (theme == "light") {

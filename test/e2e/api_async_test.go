@@ -79,7 +79,7 @@ func testNoToken(t *testing.T, p platform) {
 // Every poll has a description of the progress, from the first one on, also of operations that requests wait for.
 func TestPollsHaveDescriptions(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		private := testdrive.Private(t, s.Flavour)
 		p := startPlatform(t, private, testdrive.Environment(t, private))
 		release := stall(t, p.admin(t))

@@ -143,6 +143,33 @@ func TestCloneRefused(t *testing.T) {
 	})
 }
 
+// testBootstrapProgress holds up the SQL that follows a copy, until users read what is done.
+func testBootstrapProgress(t *testing.T, p platform) {
+	t.Helper()
+	source, _ := p.cloneable(t, "shared-small")
+	i := p.newInstance(t, "shared-small")
+	holder, err := p.admin(t).Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer holder.Close()
+	lock := func(do string) {
+		t.Helper()
+		if _, err := holder.ExecContext(t.Context(), "DO "+do); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lock("GET_LOCK('" + i.id + "', 0)")
+	operation := i.clone(t, source.id, body{"parameters": body{"clone_from": source.id,
+		"bootstrap": "DO GET_LOCK('" + i.id + "', 600)"}}).Expect(t, http.StatusAccepted).String("operation")
+	testdrive.Eventually(t, testdrive.Patience, "users read that the SQL runs", func() bool {
+		says := i.poll(t, "?operation="+operation).String("description")
+		return strings.HasPrefix(says, "Running the SQL of the parameter bootstrap")
+	})
+	lock("RELEASE_LOCK('" + i.id + "')")
+	i.await(t, operation)
+}
+
 // TestBootstrap runs SQL in new databases.
 func TestBootstrap(t *testing.T) {
 	eachPlatform(t, func(t *testing.T, p platform, _ map[string]string) {
@@ -156,6 +183,7 @@ func TestBootstrap(t *testing.T) {
 			t.Errorf("the table has %q", got)
 		}
 		exec(t, c.open(t), "CALL p()")
+		testBootstrapProgress(t, p)
 		failing := p.newInstance(t, "shared-small")
 		const secret = "not-for-the-log"
 		state, shown := failing.AwaitOperation(t, failing.id, failing.provision(t, later, body{"parameters": body{

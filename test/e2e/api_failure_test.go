@@ -40,7 +40,7 @@ func TestFailedCreate(t *testing.T) {
 // TestRemovedPlan removes a plan from the catalog: its instances still work and can be deleted.
 func TestRemovedPlan(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, server servers.MySQL) {
 		env := testdrive.Environment(t, server)
 		before := startPlatform(t, server, env)
 		i := before.provisioned(t, "shared-async", nil)
@@ -67,7 +67,7 @@ func TestRemovedPlan(t *testing.T) {
 // catalog.
 func TestRemovedPlanOfAnUpdate(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, server servers.MySQL) {
 		env := testdrive.Environment(t, server)
 		before := startPlatform(t, server, env)
 		i := before.provisioned(t, "shared-async", nil)

@@ -16,7 +16,7 @@ import (
 // on which it sends, as `nc -N` does, gets the response.
 func TestClientsThatLeave(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		private := testdrive.Private(t, s.Flavour)
 		p := startPlatform(t, private, testdrive.Environment(t, private))
 		left := p.provisionStalled(t, func(conn *net.TCPConn) { conn.Close() })

@@ -18,7 +18,7 @@ const scrapeTime = testdrive.Patience
 // TestMetrics asserts each figure after a script of operations.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, server servers.MySQL) {
 		p := startWith(t, server, deadServer(t, "dead"), described("first", server)) // the dead server is passed over
 		i := p.provisioned(t, "shared-small", nil)
 		gone, _ := i.bound(t, nil)
@@ -93,7 +93,7 @@ func TestMetrics(t *testing.T) {
 // The metrics show the growing age and the retries of a task that cannot continue.
 func TestMetricsOfAStuckTask(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		private := testdrive.StartCrashable(t, s.Flavour)
 		env := testdrive.Environment(t, private.MySQL)
 		p := startPlatform(t, private.MySQL, env)

@@ -45,7 +45,7 @@ func startWith(t *testing.T, server servers.MySQL, shared ...map[string]any) pla
 // Instances race for the last place on the only server. Once the winner is deleted, its place is free.
 func TestFullServer(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, server servers.MySQL) {
 		only := described("only", server)
 		only["max_databases"] = 1
 		p := startWith(t, server, only)
@@ -70,7 +70,7 @@ func TestFullServer(t *testing.T) {
 
 func TestEveryServerDead(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, server servers.MySQL) {
 		p := startWith(t, server, deadServer(t, "dead"))
 		i := p.newInstance(t, "shared-small")
 		expectRefusal(t, i.provision(t, now, nil), http.StatusServiceUnavailable, "No shared MySQL server")
@@ -81,7 +81,7 @@ func TestEveryServerDead(t *testing.T) {
 // While the server is down, nobody knows whether the data fit a smaller plan, so the change is refused.
 func TestUpdateWhileTheServerIsDown(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, server servers.MySQL) {
 		crashable := testdrive.StartCrashable(t, server.Flavour)
 		p := startWith(t, crashable.MySQL, described("crashable", crashable.MySQL))
 		i := p.provisioned(t, "shared-large", nil)

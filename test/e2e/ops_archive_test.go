@@ -28,7 +28,7 @@ func archivedInstance(t *testing.T, p platform) (instance, credentials) {
 // Another broker goes on, and then both are there. The archive has no gap and nothing twice.
 func TestTwoArchivers(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		env := archiveEnvironment(t, s)
 		env["BACKUP_STORE"] = "file://" + t.TempDir()
 		faults := testdrive.NewFaults(t, env)
@@ -75,7 +75,7 @@ func TestTwoArchivers(t *testing.T) {
 // they need too much room; then the archive ends, and the next backup begins another one.
 func TestArchiveWithoutObjectStore(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		const room = 40 << 20
 		env := archiveEnvironment(t, s)
 		store := filepath.Join(t.TempDir(), "store")

@@ -116,7 +116,7 @@ func runScheduled(t *testing.T, ts tasks, kind string) {
 // and records them again in a PostgreSQL that has lost them.
 func TestBackupsAreCaredFor(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		private := testdrive.Private(t, s.Flavour)
 		service := s3.Start(t)
 		env := testdrive.Environment(t, private)
@@ -254,7 +254,7 @@ func TestBackupsAreCaredFor(t *testing.T) {
 // TestBackupInterrupted interrupts backups and restores in different ways.
 func TestBackupInterrupted(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		service := s3.Start(t)
 		proxy := testdrive.NewProxy(t, service.Address)
 		d, source, c, restart := interrupted(t, s.Flavour, func(env map[string]string) {

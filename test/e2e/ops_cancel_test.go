@@ -88,7 +88,7 @@ func (d desk) ended(t *testing.T, task string) (state, description string) {
 
 func TestCancel(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		d := newDesk(t, s.Flavour)
 		t.Run("a provision that is polled", func(t *testing.T) { cancelPolledProvision(t, d) })
 		t.Run("a provision that is waited for", func(t *testing.T) { cancelAwaitedProvision(t, d) })
@@ -186,7 +186,7 @@ func cancelDeletion(t *testing.T, d desk) {
 // A deletion that overtakes the cleanup of a cancelled task leaves nothing behind.
 func TestDeletionOfWhatIsCancelled(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		d := newDesk(t, s.Flavour)
 		i := d.ownInstance(t, "shared-async")
 		release := stall(t, d.admin)
@@ -205,7 +205,7 @@ func TestDeletionOfWhatIsCancelled(t *testing.T) {
 
 func TestRetry(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		d := newDesk(t, s.Flavour)
 		t.Run("what waits", func(t *testing.T) { retryWaiting(t, d) })
 		t.Run("a deletion that failed", func(t *testing.T) { retryDeletion(t, d) })

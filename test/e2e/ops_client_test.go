@@ -134,6 +134,8 @@ func TestClient(t *testing.T) {
 
 	u.refused(t, "collation", "create-service", "mysql/dedicated-small", "failed", "-c", `{"collation":"utf8mb4_klingon_ci"}`)
 	u.expect(t, "create failed", "services")
+	u.refused(t, `create failed. Run "mysql-broker client delete-service failed" first`, "create-service",
+		"mysql/dedicated-small", "failed")
 	u.expect(t, "Deleted service instance failed.", "delete-service", "failed")
 	u.interruptCreation(t, p)
 }

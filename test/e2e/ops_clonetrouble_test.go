@@ -79,6 +79,10 @@ func TestCloneOfTroubledSource(t *testing.T) {
 		i, operation, release = begin()
 		let := server.Crash(t)
 		release()
+		testdrive.Eventually(t, takeoverTime, "the cleanup waits for the source without a worker", func() (waits bool) {
+			records.scan(t, &waits, "SELECT phase = 'cleanup' AND lease_owner IS NULL AND state = 'in progress' FROM task ORDER BY id DESC LIMIT 1")
+			return waits
+		})
 		state, shown := i.AwaitOperation(t, i.id, operation)
 		if says := shown[len(shown)-1]; state != "failed" ||
 			!strings.Contains(says, "server of the service instance to copy did not answer") {

@@ -398,7 +398,10 @@ func (d *credHubDesk) killed(t *testing.T) {
 	d.Wait(t)
 	d.revive(t)
 	b.platform = d.platform
-	expectEmpty(t, b.unbind(t), http.StatusOK)
+	// The new broker goes on with the unbind, and may have done it already.
+	if r := b.unbind(t); r.Status != http.StatusOK && r.Status != http.StatusGone {
+		t.Errorf("the unbind is repeated: %d %s", r.Status, r.Raw)
+	}
 	d.awaitOnly(t, 0)
 	d.expectNoAccount(t)
 	if d.hub.Granted() != granted {

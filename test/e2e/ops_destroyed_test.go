@@ -12,7 +12,7 @@ import (
 // ConcurrencyError.
 func TestRequestsAfterAServerIsDestroyed(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		env := testdrive.Environment(t, s)
 		faults := testdrive.NewFaults(t, env)
 		p := startPlatform(t, s, env)

@@ -26,7 +26,7 @@ func twoServers(t *testing.T, server servers.MySQL) map[string]string {
 
 func TestDrain(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		env := twoServers(t, s)
 		first, second := startPlatform(t, s, env), startPlatform(t, s, env)
 		o := first.operator(env)
@@ -74,7 +74,7 @@ func TestDrain(t *testing.T) {
 // matter.
 func TestDrainBindsThePreviousRelease(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		env := twoServers(t, s)
 		testdrive.Run(t, env, "migrate").Expect(t, 0)
 		old := startPrevious(t, s, env)

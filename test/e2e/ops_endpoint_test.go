@@ -16,7 +16,7 @@ import (
 // instance from before there were such records.
 func TestBindAsksNoLauncher(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		env := testdrive.Environment(t, s)
 		p := startPlatform(t, s, env)
 		i := p.ownInstance(t, "dedicated-small")

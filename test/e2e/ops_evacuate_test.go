@@ -6,10 +6,30 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
+
+// expectFormer expects that an instance is shown with its former place, on the server "old".
+func expectFormer(t *testing.T, o operator, id string) {
+	t.Helper()
+	var shown struct {
+		Moved    time.Time `json:"moved_at"`
+		Server   string    `json:"former_server"`
+		Until    time.Time `json:"former_until"`
+		Bindings int       `json:"bindings_to_renew"`
+	}
+	o.read(t, &shown, "instances", id)
+	if shown.Server != "old" || shown.Until.Sub(shown.Moved) != 24*time.Hour || shown.Bindings != 1 {
+		t.Errorf("the former place is shown as %+v", shown)
+	}
+	want := "old, until " + shown.Until.Format(time.RFC3339) + "; bindings to renew: 1\n"
+	if out := o.run(t, 0, "instances", id).Stdout; !strings.Contains(out, want) {
+		t.Errorf("instances printed %q", out)
+	}
+}
 
 // TestEvacuate moves the instances of a shared server to another one, and copies one to a server of the other flavour.
 func TestEvacuate(t *testing.T) {
@@ -58,11 +78,27 @@ func TestEvacuate(t *testing.T) {
 		if got := o.ids(t, "id", "instances", "--server", "old"); len(got) != 0 {
 			t.Errorf("on the evacuated server: %q", got)
 		}
+		o.refuse(t, "kept for bindings that are older than the move: 1", "move", i.id, "old")
+		expectFormer(t, o, i.id)
+		b.unbind(t).Expect(t, http.StatusOK)
+		o.run(t, 0, "drain", "--undo", "old")
+		testdrive.Eventually(t, testdrive.Patience, "the instance is moved back once its former place is removed", func() bool {
+			r := testdrive.Run(t, env, "move", i.id, "old")
+			if r.Status != 0 && !strings.Contains(r.Stderr, "is being removed") {
+				t.Fatalf("the move back: %s", r.Stderr)
+			}
+			return r.Status == 0
+		})
+		if state, _ := (desk{p, o, nil, openTasks(t, env), nil}).ended(t, o.ids(t, "task", "tasks", "--instance", i.id,
+			"--limit", "1")[0]); state != "succeeded" {
+			t.Errorf("the move back %s", state)
+		}
+		_, moved = i.bound(t, nil)
 		if other < 0 { // as in EachMySQL, what is not installed is not tested
 			return
 		}
 		o.run(t, 0, "drain", "--undo", "other")
-		for _, name := range []string{"new", "twin"} {
+		for _, name := range []string{"old", "new", "twin"} {
 			o.run(t, 0, "drain", name)
 		}
 		exec(t, moved.open(t), map[string]string{"mysql": "CREATE TABLE j (id INT PRIMARY KEY, j JSON)",

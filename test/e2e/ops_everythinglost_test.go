@@ -68,6 +68,13 @@ func TestEverythingLost(t *testing.T) {
 		for _, i := range all {
 			i.instance = i.via(p)
 			i.binding.instance = i.instance
+			if i == all[0] {
+				out := run("backups", "restore", i.backup, i.id)
+				operation, _, _ := strings.Cut(out, " ")
+				if state, says := d.ended(t, operation); state != "failed" || !strings.Contains(says, "is lost") {
+					t.Errorf("a restore of what is lost, without --lost, %s: %s", state, says)
+				}
+			}
 			out := run("backups", "restore", "--lost", d.ids(t, "backup", "backups", i.id)[0], i.id)
 			operation, _, _ := strings.Cut(out, " ")
 			if state, says := d.ended(t, operation); state != "succeeded" {
@@ -80,6 +87,13 @@ func TestEverythingLost(t *testing.T) {
 			expectContents(t, i.id, again, i.was)
 			t.Logf("%d objects and checksums of %s are as in the backup", len(i.was), i.id)
 			exec(t, again.open(t), "CALL add_item()")
+			present := contents(t, again)
+			out = run("backups", "restore", "--lost", i.backup, i.id)
+			operation, _, _ = strings.Cut(out, " ")
+			if state, says := d.ended(t, operation); state != "failed" || !strings.Contains(says, "is not lost") {
+				t.Errorf("a restore of %s, which is not lost, %s: %s", i.id, state, says)
+			}
+			expectContents(t, i.id, again, present)
 		}
 		testdrive.Eventually(t, quotaTime, "the doctor finds nothing", func() bool {
 			out := runDoctor(t, env)

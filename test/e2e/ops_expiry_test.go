@@ -32,7 +32,7 @@ func limitedCatalog(t *testing.T, ttl string) string {
 // After a restore of PostgreSQL, recover ends the expired bindings that it contains.
 func TestExpiredMeanwhile(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, server servers.MySQL) {
 		private := testdrive.Private(t, server.Flavour)
 		env := testdrive.Environment(t, private)
 		env["CATALOG"] = limitedCatalog(t, "30d")
@@ -104,7 +104,7 @@ func TestExpiredMeanwhile(t *testing.T) {
 // While operations change instances, expired accounts are locked, even if another server does not answer.
 func TestExpiryBesideSilentServer(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, server servers.MySQL) {
 		env := testdrive.Environment(t, server)
 		faults := testdrive.NewFaults(t, env)
 		p := startPlatform(t, server, env)

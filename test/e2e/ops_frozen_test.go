@@ -16,7 +16,7 @@ import (
 // process continues, so do the deletions.
 func TestFrozenServerDelaysOnlyItself(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, well servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, well servers.MySQL) {
 		const deletions, binds = 20, 6 // of each of 3 instances; the broker has 16 workers, and 16 sessions on each server
 		frozen := testdrive.StartCrashable(t, well.Flavour)
 		p, used := startOnFrozen(t, well, frozen, 3, deletions)

@@ -67,7 +67,7 @@ var restorations = map[string]struct {
 // While PostgreSQL is older than the servers, no broker removes or changes anything.
 func TestHeld(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		for name, way := range restorations {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -141,7 +141,7 @@ func TestHeld(t *testing.T) {
 // it.
 func TestHeldByServerThatComesLater(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		proxy := testdrive.NewProxy(t, s.Address())
 		direct := s
 		s.Port = proxy.Port()

@@ -14,22 +14,38 @@ import (
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/audit"
 	kubernetes "mysql-broker/test/kubernetes/cluster"
+	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
-// An instance with three members on Kubernetes is created, used, enlarged and deleted, while a broker is killed at every
-// point between the calls of the API server, and another one goes on. An application writes again after the pod of the
-// primary is deleted. A broker without images of MySQL does not start with such a plan.
+// An instance with three members on Kubernetes is created, used, enlarged, upgraded and deleted, while a broker is
+// killed at every point between the calls of the API server, and another one goes on. The backup before the upgrade is
+// read from a secondary. An application writes again after the pod of the primary is deleted. A broker without images
+// that can form groups does not start with such a plan.
 func TestKubernetesGroup(t *testing.T) {
 	t.Parallel()
 	onKubernetes.Start(t)
 	node, played := onKubernetes.Node.(*kubernetes.Node)
-	hasMySQL := slices.ContainsFunc(kubernetes.Binaries(), func(b mysqld.Binary) bool { return b.Flavour == mysqld.MySQL })
-	if !played || !hasMySQL {
-		t.Skip("it needs MySQL, and three nodes")
+	if !played {
+		t.Skip("it needs three nodes")
 	}
-	server := testdrive.Private(t, mysqld.MySQL) // nobody else's data are on it
-	env, inspectors := testdrive.OnKubernetes(t, testdrive.Environment(t, server), mysqld.MySQL, &onKubernetes, "")
+	for _, flavour := range []string{mysqld.MySQL, mysqld.MariaDB} {
+		t.Run(flavour, func(t *testing.T) {
+			t.Parallel()
+			all := kubernetes.Binaries()
+			at := slices.IndexFunc(all, func(b mysqld.Binary) bool { return b.Flavour == flavour })
+			if at < 0 || flavour == mysqld.MariaDB && mysqld.GaleraLibrary() == "" {
+				t.Skip("no program of it is installed")
+			}
+			testKubernetesGroup(t, node, all[at])
+		})
+	}
+}
+
+func testKubernetesGroup(t *testing.T, node *kubernetes.Node, present mysqld.Binary) {
+	flavour := present.Flavour
+	server := testdrive.Private(t, flavour) // nobody else's data are on it
+	env, inspectors := testdrive.OnKubernetes(t, testdrive.Environment(t, server), flavour, &onKubernetes, "")
 	withMembers(t, env)
 	cluster := inspectors["kubernetes"].(kubernetestest.Inspector)
 	if err := node.AddNodes(t.Context(), cluster.Namespace, 2); err != nil {
@@ -45,22 +61,39 @@ func TestKubernetesGroup(t *testing.T) {
 	useAsApplication(t, c)
 	expectLine(t, m.operator(env).run(t, 0, "servers", "--dedicated").Stdout, i.id, "primary")
 
-	before, pod := primaryPod(t, cluster)
-	status, response, err := cluster.Call(t.Context(), http.MethodDelete, pod, nil)
+	before, path := primaryPod(t, cluster)
+	deleted := podUID(t, cluster, path)
+	status, response, err := cluster.Call(t.Context(), http.MethodDelete, path, nil)
 	if err != nil || status != http.StatusOK {
-		t.Fatalf("delete %s: %d %s %v", pod, status, response, err)
+		t.Fatalf("delete %s: %d %s %v", path, status, response, err)
 	}
-	testdrive.Eventually(t, testdrive.Patience, "there is another primary", func() bool {
+	testdrive.Eventually(t, testdrive.Patience, "there is another primary, or pod", func() bool {
 		now, _ := primaryPod(t, cluster)
-		return now != before
+		uid := podUID(t, cluster, path)
+		return now != before || flavour == mysqld.MariaDB && uid != "" && uid != deleted // which may be back sooner
 	})
+	application := connect(t, c.fields(t))
 	testdrive.Eventually(t, testdrive.Patience, "the application writes again", func() bool {
-		_, err := c.open(t).ExecContext(t.Context(), "INSERT INTO fruit (name) VALUES ('plum')")
+		_, err := application.ExecContext(t.Context(), "INSERT INTO fruit (name) VALUES ('plum')")
 		return err == nil
 	})
+	m.Kill(t)
+	env["BACKUP_STORE"] = "file://" + t.TempDir()
 	_, larger := testdrive.Plan(t, "dedicated-large")
-	m.run(t, &i, http.MethodPatch, i.path()+later, body{"service_id": i.serviceID, "plan_id": larger})
-	m.expectDeaths(t, "resize: recorded", "resize: volume grown", "resize: settings changed", "roll: pod deleted")
+	next := servers.Renumbered(t, present)
+	env["LAUNCHER_IMAGES"] += addImage(t, "group", present, next.Version, next)
+	m.platform, m.logs = m.start(), ""
+	m.run(t, &i, http.MethodPatch, i.path()+later, body{"service_id": i.serviceID, "plan_id": larger,
+		"maintenance_info": body{"version": next.Version}})
+	elsewhere := map[string]string{mysqld.MySQL: "upgrade: primary left", mysqld.MariaDB: "roll: primary switched"}
+	m.expectDeaths(t, "resize: recorded", "resize: volume grown", "resize: settings changed", "roll: pod deleted",
+		"upgrade: recorded", "upgrade: member recorded", "upgrade: member ordered", "upgrade: pod deleted",
+		elsewhere[flavour])
+	i.expectVersion(t, m.platform, env, next.Version)
+	if logs := m.logs + m.Log(); !strings.Contains(logs, "a backup is read from a secondary") ||
+		strings.Contains(logs, "a backup is read from the primary") {
+		t.Errorf("no backup was read from a secondary: %s", logs)
+	}
 	if n := read[int](t, c.open(t), "SELECT COUNT(*) FROM fruit"); n != 4 {
 		t.Errorf("%d rows are left of 4", n)
 	}
@@ -82,11 +115,28 @@ func TestKubernetesGroup(t *testing.T) {
 	}
 
 	m.Kill(t)
-	env["LAUNCHER_IMAGES"] = "mariadb-11.8=mariadb:11.8"
+	env["LAUNCHER_IMAGES"] = flavour + "-8.0=image" // older than groups
 	refused := testdrive.Run(t, env, "serve").Expect(t, 1)
 	if said := refused.Stdout + refused.Stderr; !strings.Contains(said, "members: 3") {
-		t.Errorf("a broker without images of MySQL says: %s", said)
+		t.Errorf("a broker without images that can form groups says: %s", said)
 	}
+}
+
+// podUID returns the UID of the pod with that path; "" if there is none.
+func podUID(t *testing.T, cluster kubernetestest.Inspector, path string) string {
+	t.Helper()
+	status, response, err := cluster.Call(t.Context(), http.MethodGet, path, nil)
+	if status == http.StatusNotFound {
+		return ""
+	}
+	var pod struct{ Metadata struct{ UID string } }
+	if err == nil && status == http.StatusOK {
+		err = json.Unmarshal(response, &pod)
+	}
+	if err != nil || pod.Metadata.UID == "" {
+		t.Fatalf("%s: %d %s %v", path, status, response, err)
+	}
+	return pod.Metadata.UID
 }
 
 // primaryPod returns which member the Service of the only group in a namespace leads to, and the path of its pod.

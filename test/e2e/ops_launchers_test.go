@@ -17,7 +17,7 @@ import (
 // broker that lacks the launcher of a task leaves it to one that has it.
 func TestTwoLaunchers(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		plain := testdrive.Environment(t, s)
 		env := testdrive.Launchers(t, plain, s.Flavour, [2]string{"near", "far"})
 		p := startPlatform(t, s, env)

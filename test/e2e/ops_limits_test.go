@@ -13,7 +13,7 @@ import (
 // TestInstanceLimits requests more instances at the same time, through two replicas, than the catalog allows.
 func TestInstanceLimits(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		env := testdrive.Environment(t, s)
 		env["CATALOG"] = editedCatalog(t, func(text string) string {
 			text = inPlan("shared-small", "max_bindings:",

@@ -14,7 +14,7 @@ import (
 // broker finds out by itself that it is there.
 func TestLostCommit(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		private := testdrive.Private(t, s.Flavour)
 		env := testdrive.Environment(t, private)
 		other := startPlatform(t, private, env)

@@ -78,3 +78,41 @@ func TestMoveOfTroubledSource(t *testing.T) {
 		exec(t, moved.open(t), "CALL add_item()")
 	})
 }
+
+// TestMoveThawGivenUp moves an instance that is over its quota, cancels that while nobody may write, and gives up the
+// step that gives the privileges back. The broker gives them back later: at first only those to delete, and once enough
+// is deleted, those to write.
+func TestMoveThawGivenUp(t *testing.T) {
+	t.Parallel()
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
+		private := testdrive.Private(t, s.Flavour)
+		env := quotaEnvironment(t, private)
+		faults := testdrive.NewFaults(t, env)
+		p := startPlatform(t, private, env)
+		d := desk{p, p.operator(env), p.admin(t), openTasks(t, env), faults}
+		i := p.ownInstance(t, "shared-small")
+		i.provision(t, now, body{"context": cloudFoundry}).Expect(t, http.StatusCreated)
+		_, c := i.bound(t, nil)
+		db := c.open(t)
+		overfill(t, db, quotaSmall)
+
+		reached, release := holdAt(t, faults, "update: compare: begins")
+		operation := i.updatePlan(t, later, "dedicated-small").Expect(t, http.StatusAccepted).String("operation")
+		testdrive.Receive(t, reached, "nobody may write")
+		if got := refusal(t, db, "DELETE FROM filler"); got != denied {
+			t.Errorf("a DELETE during the move: error %d", got)
+		}
+		d.run(t, 0, "tasks", "cancel", operation)
+		enough := d.failing("thaw")
+		release()
+		d.tasks.await(t, operation, "cannot give the privileges back", "last_error LIKE '%step thaw%'")
+		testdrive.Eventually(t, takeoverTime, "the step has had all its attempts", func() (over bool) {
+			d.tasks.exec(t, "UPDATE task SET attempt = 1000, run_at = now() WHERE state = 'in progress' AND kind = 'update'")
+			d.tasks.scan(t, &over, "SELECT count(*) = 0 FROM task WHERE state = 'in progress' AND kind = 'update'")
+			return over
+		})
+		enough()
+		testdrive.Eventually(t, quotaTime, "data can be deleted", func() bool { return errorOf(t, db, "DELETE FROM filler") == nil })
+		awaitAllowed(t, db)
+	})
+}

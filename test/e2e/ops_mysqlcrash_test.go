@@ -12,7 +12,7 @@ import (
 // cleanup of the first attempt is still pending.
 func TestRepeatsAfterMySQLCameBack(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		server := testdrive.StartCrashable(t, s.Flavour)
 		p := startPlatform(t, server.MySQL, testdrive.Environment(t, server.MySQL))
 		admin := p.admin(t)

@@ -27,7 +27,7 @@ import (
 // standby that does not exist; meanwhile the platform deletes the instance.
 func TestDeleteDuringHangingCommit(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		private := testdrive.Private(t, s.Flavour)
 		pg := testdrive.StartPostgres(t)
 		env := testdrive.Environment(t, private)
@@ -157,7 +157,7 @@ const leavers = 200
 // gone must not exist later.
 func TestClientsThatLeaveOwnNothing(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		private := testdrive.Private(t, s.Flavour)
 		env := testdrive.Environment(t, private)
 		replicas := []platform{startPlatform(t, private, env), startPlatform(t, private, env)}
@@ -229,7 +229,7 @@ func (i instance) sendProvision() (*net.TCPConn, error) {
 // through another broker.
 func TestProvisionThatReachesPostgresLate(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		private := testdrive.Private(t, s.Flavour)
 		env := testdrive.Environment(t, private)
 		other := startPlatform(t, private, env)
@@ -299,7 +299,7 @@ func (ts tasks) awaitQuiet(t *testing.T) {
 // A paused broker reads a request long after its client has left and deleted the instance through another broker.
 func TestProvisionThatIsReadLate(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		private := testdrive.Private(t, s.Flavour)
 		env := testdrive.Environment(t, private)
 		paused, other := startPlatform(t, private, env), startPlatform(t, private, env)

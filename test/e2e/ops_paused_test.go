@@ -12,7 +12,7 @@ import (
 // what it does afterwards may change anything.
 func TestPausedReplica(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		private := testdrive.Private(t, s.Flavour)
 		env := testdrive.Environment(t, private)
 		pauseProvision(t, replicas{paused: startPlatform(t, private, env), other: startPlatform(t, private, env),

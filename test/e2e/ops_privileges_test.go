@@ -66,10 +66,10 @@ func TestPartialRevokes(t *testing.T) {
 		admin := platform{server: private}.admin(t)
 		exec(t, admin, "SET GLOBAL partial_revokes = ON")
 		p := startWith(t, private, described("private", private))
-		p.AwaitLog(t, "SET PERSIST partial_revokes = OFF")
+		p.AwaitLog(t, `["SET PERSIST partial_revokes = OFF","FLUSH PRIVILEGES"]`)
 		i := p.newInstance(t, "shared-small")
 		i.provision(t, now, nil).Expect(t, http.StatusServiceUnavailable)
-		exec(t, admin, "SET GLOBAL partial_revokes = OFF")
+		exec(t, admin, "SET GLOBAL partial_revokes = OFF", "FLUSH PRIVILEGES")
 		testdrive.Eventually(t, testdrive.Patience, "the server is used", func() bool {
 			return i.provision(t, now, nil).Status == http.StatusCreated
 		})

@@ -73,7 +73,7 @@ func die(f *testdrive.Faults, victim platform, point string) {
 // soon.
 func TestQuotaBindUnderWay(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		private := testdrive.Private(t, s.Flavour)
 		env := quotaEnvironment(t, private)
 		faults := testdrive.NewFaults(t, env)
@@ -136,7 +136,7 @@ func TestQuotaReplicas(t *testing.T) {
 // With QUOTA_INTERVAL=0, quotas are lifted.
 func TestQuotaOff(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		private := testdrive.Private(t, s.Flavour)
 		env := quotaEnvironment(t, private)
 		p := startPlatform(t, private, env)

@@ -509,7 +509,7 @@ func TestRestoreInPlaceKilled(t *testing.T) {
 // TestRestoreInPlacePutBackByKilledBrokers kills a broker in every step in which it puts the earlier data back.
 func TestRestoreInPlacePutBackByKilledBrokers(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		r := newSpoiltInstance(t, s.Flavour)
 		for _, point := range []string{"restore: put back", "restore: put back: done", "restore: ending as failed"} {
 			const fails = "restore: end owner: begins" // until the restore is given up

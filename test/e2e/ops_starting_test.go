@@ -12,7 +12,7 @@ import (
 // After a restart of the host, a server that is still starting is nothing to warn of. One that was up before is.
 func TestServerThatIsStartingIsNotWarnedOf(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, server servers.MySQL) {
 		env := testdrive.Environment(t, server)
 		env["QUOTA_INTERVAL"] = "1s"
 		p := startPlatform(t, server, env)

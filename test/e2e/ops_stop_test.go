@@ -14,7 +14,7 @@ import (
 
 func TestStopFinishesRequests(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		private := testdrive.Private(t, s.Flavour)
 		p := startPlatform(t, private, testdrive.Environment(t, private))
 		admin := p.admin(t)
@@ -38,7 +38,7 @@ func TestStopFinishesRequests(t *testing.T) {
 // A broker stops in time though a request and a round of measuring are under way, and PostgreSQL answers neither.
 func TestStopWithoutPostgres(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		private := testdrive.Private(t, s.Flavour)
 		env := quotaEnvironment(t, private)
 		network, through := testdrive.ProxyURL(t, env["DATABASE_URL"])
@@ -82,7 +82,7 @@ func expectStopped(t *testing.T, p platform, since time.Time) {
 // the trace of the request that asked for it.
 func TestStopHandsOver(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		traces := testdrive.StartCollector(t)
 		env := tracedEnvironment(t, s, traces)
 		first := startPlatform(t, s, env)
@@ -142,7 +142,7 @@ func (p platform) holdLaunches(t *testing.T) (release func()) {
 
 func TestStopLeavesDedicatedServers(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		env := testdrive.Environment(t, s)
 		first := startPlatform(t, s, env)
 		i := first.makeOwn(t, "dedicated-small")

@@ -9,7 +9,7 @@ import (
 // If an operator gives no CA, the log says what that means.
 func TestNoCAIsWarnedOf(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, server servers.MySQL) {
 		server.CA = ""
 		p := startWith(t, server, described("unverified", server))
 		p.AwaitLog(t, "the shared server offers TLS, but nothing verifies its certificate")

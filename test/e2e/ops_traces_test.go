@@ -21,7 +21,7 @@ const traceTime = testdrive.Patience
 // statement, and nothing secret is on the way.
 func TestTraces(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		traces := testdrive.StartCollector(t)
 		p := startPlatform(t, s, tracedEnvironment(t, s, traces))
 		i := p.ownInstance(t, "shared-small")

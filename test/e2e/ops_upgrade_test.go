@@ -13,7 +13,7 @@ import (
 // other began, and the previous one can be started again if the upgrade is taken back.
 func TestRollingUpgrade(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		private := testdrive.Private(t, s.Flavour)
 		env := testdrive.Environment(t, private)
 		old := startPrevious(t, private, env)

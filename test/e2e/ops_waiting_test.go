@@ -31,7 +31,7 @@ func (ts tasks) restoreBefore(t *testing.T, i instance) (task string) {
 // waits and uses up no attempts, and the data stay.
 func TestProvisionWaitsForItsServer(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		server := testdrive.StartCrashable(t, s.Flavour)
 		env := testdrive.Environment(t, server.MySQL)
 		p := startPlatform(t, server.MySQL, env)

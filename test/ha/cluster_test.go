@@ -11,28 +11,38 @@ import (
 
 	"github.com/google/uuid"
 
+	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/audit"
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
 )
 
-// failoverTime is how long operations may be held up after a primary was killed.
+// failoverTime is how long operations may be held up after a primary was killed or cut off.
 const failoverTime = 15 * time.Second
 
-// A shared server is a cluster of three nodes. Its primary is killed under load, and comes back.
+// A shared server is a cluster of three nodes. Its primary is killed under load, and comes back, and then all nodes of
+// MySQL are.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
 		w := newClusterWorld(t, s.Flavour)
 		w.expectSessionsEnd(t, "before a failover")
-		var took []time.Duration
-		for range rounds(10) {
+		w.expectAccountsEverywhere(t)
+		event := w.makeEvent(t)
+		took := []time.Duration{w.failOver(t)}
+		event.expectMoves(t)
+		for range rounds(10) - 1 {
 			took = append(took, w.failOver(t))
 		}
 		slices.Sort(took)
 		t.Logf("%s: operations went on after %v; median %v, worst %v; %d requests", s.Flavour, took, took[len(took)/2],
 			took[len(took)-1], w.done.Load())
 		w.expectSessionsEnd(t, "after it")
+		for range rounds(5) {
+			if s.Flavour == mysqld.MySQL { // which once stopped to commit after that
+				w.losesAll(t)
+			}
+		}
 		w.clear(t)
 	})
 }
@@ -84,6 +94,31 @@ func (w *clusterWorld) failOver(t *testing.T) time.Duration {
 	w.expectOnly503(t)
 	w.compare(t)
 	return took
+}
+
+// losesAll kills all nodes under load, and starts the cluster again.
+func (w *clusterWorld) losesAll(t *testing.T) {
+	t.Helper()
+	end := w.load(t, 4)
+	w.awaitDone(t, 24)
+	for _, node := range w.Nodes {
+		node.Kill(t)
+	}
+	began := time.Now()
+	w.StartAll(t)
+	whole, done := time.Since(began), w.done.Load()
+	w.follow(t)
+	testdrive.Eventually(t, patience, "operations go on", func() bool { return w.done.Load() >= done+8 || t.Failed() })
+	took := time.Since(began)
+	if took-whole > failoverTime {
+		t.Errorf("operations went on only %v after all nodes were started again", took-whole)
+	}
+	w.awaitDone(t, 100)
+	end()
+	w.expectOnly503(t)
+	w.compare(t)
+	t.Logf("%s: all nodes were killed: three again after %.1f s, operations went on after %.1f s; %d requests", w.Flavour,
+		whole.Seconds(), took.Seconds(), w.done.Load())
 }
 
 // follow leads applications to the new primary, as a proxy that checks the nodes does.
@@ -147,6 +182,65 @@ func (w *clusterWorld) expectSessionsEnd(t *testing.T, when string) {
 		} else if err := db.Ping(); err == nil {
 			t.Errorf("%s: the account can log in at node %d", when, n+1)
 			db.Close()
+		}
+	}
+}
+
+// expectAccountsEverywhere binds while a node applies nothing, and expects that the account can log in to every node
+// once the binding is there.
+func (w *clusterWorld) expectAccountsEverywhere(t *testing.T) {
+	t.Helper()
+	instance, binding := uuid.NewString(), uuid.NewString()
+	if err := w.provision(instance); err != nil {
+		t.Fatal(err)
+	}
+	primary := w.Nodes[w.Primary(t)]
+	accounts := func() (count int) {
+		if err := primary.Query(t, "SELECT COUNT(*) FROM mysql.user", &count); err != nil {
+			t.Fatal(err)
+		}
+		return count
+	}
+	late, err := w.Nodes[(w.Primary(t)+1)%len(w.Nodes)].Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer late.Close()
+	late.SetMaxOpenConns(1)
+	before := accounts()
+	if _, err := late.Exec("FLUSH TABLES WITH READ LOCK"); err != nil {
+		t.Fatal(err)
+	}
+	bound := make(chan error, 1)
+	var c audit.Credentials
+	go func() {
+		var err error
+		c, err = w.bind(instance, binding)
+		bound <- err
+	}()
+	testdrive.Eventually(t, patience, "the account is on the primary", func() bool { return accounts() > before })
+	select {
+	case err := <-bound:
+		t.Errorf("the binding is there before a node has its account: %v", err)
+		bound <- err
+	case <-time.After(500 * time.Millisecond):
+	}
+	if _, err := late.Exec("UNLOCK TABLES"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-bound; err != nil {
+		t.Fatal(err)
+	}
+	for n, node := range w.Nodes {
+		at := c
+		at.Host, at.Port = node.Host, node.Port
+		db, err := at.Open()
+		if err == nil {
+			err = db.Ping()
+			db.Close()
+		}
+		if err != nil {
+			t.Errorf("the account of a new binding cannot log in to node %d: %v", n+1, err)
 		}
 	}
 }

@@ -77,10 +77,15 @@ func (p *platform) note(r testdrive.Response, took time.Duration) {
 }
 
 func (p *platform) provision(id string) error {
-	_, err := p.send("PUT", "/v2/service_instances/"+id, map[string]any{"service_id": p.serviceID, "plan_id": p.small,
-		"organization_guid": "organization", "space_guid": "space"})
+	_, err := p.send("PUT", "/v2/service_instances/"+id, p.asked())
 	p.tell(audit.Instance{ID: id, PlanID: p.small, State: audit.Exists})
 	return err
+}
+
+// asked is the body of a request for an instance.
+func (p *platform) asked() map[string]any {
+	return map[string]any{"service_id": p.serviceID, "plan_id": p.small, "organization_guid": "organization",
+		"space_guid": "space"}
 }
 
 func (p *platform) update(id string) error {
@@ -160,7 +165,11 @@ func (p *platform) cycle(ctx context.Context, n int) error {
 	if err != nil {
 		return err
 	}
-	if err := persist(ctx, func() error { return write(ctx, c, note) }); err != nil {
+	if err := persist(ctx, func() error {
+		limited, cancel := context.WithTimeout(ctx, failoverTime)
+		defer cancel()
+		return write(limited, c, note)
+	}); err != nil {
 		return fmt.Errorf("use the instance: %w", err)
 	}
 	p.change(instance, func(i *audit.Instance) { i.Note = note })

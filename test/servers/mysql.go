@@ -64,20 +64,34 @@ func EachMySQL(t *testing.T, fn func(t *testing.T, server MySQL)) {
 	}
 }
 
-// Chosen is what a test runs on: all that there is, or one of them if $TEST_ON_ONE_MYSQL is set. Which one depends on the
-// test's name alone, so that it is always the same. For three of four tests it is the last one, which a package installed
-// (see mysqld.FindBinaries): on Debian that is MariaDB, which starts several times faster than MySQL.
+// AnyMySQL runs fn on one mysqld, for what does not depend on the flavour. It is a subtest named like those of EachMySQL.
+func AnyMySQL(t *testing.T, fn func(t *testing.T, server MySQL)) {
+	t.Helper()
+	s := one(t, AllMySQL(t))
+	t.Run(s.Flavour, func(t *testing.T) {
+		t.Parallel()
+		fn(t, s)
+	})
+}
+
+// Chosen is what a test runs on: all that there is, or one of them if $TEST_ON_ONE_MYSQL is set.
 func Chosen[Server any](t testing.TB, all []Server) []Server {
 	if os.Getenv(OnOneMySQLVar) == "" || len(all) < 2 {
 		return all
 	}
+	return []Server{one(t, all)}
+}
+
+// one depends on the test's name alone, so that it is always the same. For three of four tests it is the last one, which
+// a package installed (see mysqld.FindBinaries): on Debian that is MariaDB, which starts several times faster than MySQL.
+func one[Server any](t testing.TB, all []Server) Server {
 	hash := fnv.New32a()
 	hash.Write([]byte(t.Name()))
 	n := len(all) - 1
-	if sum := hash.Sum32(); sum%4 == 0 {
+	if sum := hash.Sum32(); n > 0 && sum%4 == 0 {
 		n = int(sum / 4 % uint32(n))
 	}
-	return all[n : n+1]
+	return all[n]
 }
 
 // AllMySQL is every mysqld there is, for a test that needs several at once, or any.

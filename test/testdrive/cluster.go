@@ -134,10 +134,8 @@ func startCluster(t testing.TB, c *Cluster, hosts []*network.Host) *Cluster {
 		t.Fatal(err)
 	}
 	if flavour == mysqld.MySQL {
-		for _, table := range []string{"replication_group_members", "replication_connection_status"} {
-			if err := c.Nodes[0].Exec(t, "GRANT SELECT ON performance_schema."+table+" TO "+with.BrokerUser); err != nil {
-				t.Fatal(err)
-			}
+		if err := c.Nodes[0].Exec(t, "GRANT SELECT ON performance_schema.* TO "+with.BrokerUser); err != nil {
+			t.Fatal(err)
 		}
 	}
 	for _, node := range c.Nodes {
@@ -270,7 +268,7 @@ func (c *Cluster) galera(n int) []string {
 		"wsrep_cluster_address=gcomm://" + strings.Join(c.group().Protocol, ","),
 		"wsrep_node_address=" + own.Host, "wsrep_node_name=node-" + strconv.Itoa(n+1),
 		"wsrep_node_incoming_address=" + own.Address(), "wsrep_sst_method=increment", "binlog_format=ROW",
-		"innodb_autoinc_lock_mode=2",
+		"innodb_autoinc_lock_mode=2", "maximum-wsrep_OSU_method=TOI",
 		fmt.Sprintf("wsrep_provider_options=\"gmcast.listen_addr=tcp://%s;ist.recv_addr=%s;"+
 			"gcache.size=16M\"", own.at(own.group), own.at(own.states))}
 }
@@ -287,13 +285,23 @@ func (c *Cluster) groupReplication(n int) []string {
 		"loose_group_replication_group_seeds=" + strings.Join(group, ","),
 		"loose_group_replication_member_expel_timeout=0",
 		"loose_group_replication_recovery_get_public_key=ON", "loose_group_replication_recovery_use_ssl=ON",
-		"loose_group_replication_exit_state_action=OFFLINE_MODE", "mysqlx=OFF", "sync_binlog=0"}
+		"loose_group_replication_exit_state_action=OFFLINE_MODE", "mysqlx=OFF", "sync_binlog=0",
+		"performance-schema-instrument='wait/lock/metadata/sql/mdl=ON'"}
 }
 
 var wsrepPosition = regexp.MustCompile(`WSREP: Recovered position: (\S+)`)
 
 // Start starts a node. The first one of a cluster that does not run bootstraps it.
 func (c *Cluster) Start(t testing.TB, n int, bootstrap bool) {
+	t.Helper()
+	c.launch(t, n, bootstrap)
+	if c.Flavour == mysqld.MySQL {
+		c.Nodes[n].join(t, bootstrap)
+	}
+}
+
+// launch starts a node. A MySQL server is in no group then.
+func (c *Cluster) launch(t testing.TB, n int, bootstrap bool) {
 	t.Helper()
 	node := c.Nodes[n]
 	args := []string{"--defaults-file=" + filepath.Join(node.dir, "my.cnf")}
@@ -317,9 +325,6 @@ func (c *Cluster) Start(t testing.TB, n int, bootstrap bool) {
 	}
 	node.run(t, c.command(args...))
 	node.awaitLogin(t)
-	if c.Flavour == mysqld.MySQL {
-		node.join(t, bootstrap)
-	}
 }
 
 // command returns a command that runs the server's program as its user.
@@ -434,12 +439,17 @@ func (n *Node) Query(t testing.TB, query string, into ...any) error {
 
 func (n *Node) with(t testing.TB, fn func(context.Context, *sql.DB) error) error {
 	t.Helper()
+	return n.within(t, time.Minute, fn)
+}
+
+func (n *Node) within(t testing.TB, limit time.Duration, fn func(context.Context, *sql.DB) error) error {
+	t.Helper()
 	db, err := n.Open()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	return fn(ctx, db)
 }

@@ -1,11 +1,14 @@
 package testdrive
 
 import (
+	"context"
+	"database/sql"
 	"errors"
 	"net"
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/test/network"
@@ -60,6 +63,15 @@ func (c *Cluster) Reassemble(t testing.TB) {
 	c.AwaitComplete(t)
 }
 
+// StartAll starts a cluster of MySQL of which no node runs.
+func (c *Cluster) StartAll(t testing.TB) {
+	t.Helper()
+	for n := range c.Nodes {
+		c.launch(t, n, false)
+	}
+	c.Reassemble(t)
+}
+
 // nodeLook is what a node says of itself and of the group.
 type nodeLook struct {
 	state    string // "" if it has been in no group since its start
@@ -67,6 +79,7 @@ type nodeLook struct {
 	online   int // members that it knows to be online
 	executed string
 	offline  bool
+	rejoins  bool // by itself
 }
 
 // out reports whether a node is in no group.
@@ -77,11 +90,14 @@ func (c *Cluster) assemble(t testing.TB) (complete bool) {
 	var all [clusterSize]nodeLook
 	online, out := 0, 0
 	for n, node := range c.Nodes {
-		if err := node.Query(t, `SELECT COALESCE(MAX(IF(member_id = @@server_uuid, member_state, NULL)), ''),
-			COALESCE(SUM(member_state <> 'UNREACHABLE') * 2 > COUNT(*), 0), COALESCE(SUM(member_state = 'ONLINE'), 0),
-			@@GLOBAL.gtid_executed, @@GLOBAL.offline_mode
-			FROM performance_schema.replication_group_members`, &all[n].state, &all[n].majority, &all[n].online,
-			&all[n].executed, &all[n].offline); err != nil {
+		if err := node.within(t, loginTime, func(ctx context.Context, db *sql.DB) error {
+			return db.QueryRowContext(ctx, `SELECT COALESCE(MAX(IF(member_id = @@server_uuid, member_state, NULL)), ''),
+				COALESCE(SUM(member_state <> 'UNREACHABLE') * 2 > COUNT(*), 0), COALESCE(SUM(member_state = 'ONLINE'), 0),
+				@@GLOBAL.gtid_executed, @@GLOBAL.offline_mode, EXISTS (SELECT 1 FROM performance_schema.events_stages_current
+					WHERE event_name = 'stage/group_rpl/Undergoing auto-rejoin procedure')
+				FROM performance_schema.replication_group_members`).Scan(&all[n].state, &all[n].majority, &all[n].online,
+				&all[n].executed, &all[n].offline, &all[n].rejoins)
+		}); err != nil {
 			return false // the server is too busy, or the network is not there yet
 		}
 		if all[n].state == "ONLINE" && all[n].majority {
@@ -96,7 +112,7 @@ func (c *Cluster) assemble(t testing.TB) (complete bool) {
 		return false
 	}
 	for n, node := range c.Nodes {
-		if all[n].out() && online > 0 {
+		if all[n].out() && online > 0 && !all[n].rejoins {
 			// It fails while the group still knows the node, or another one joins. Then the next look repeats it.
 			_ = node.Exec(t, "STOP GROUP_REPLICATION")
 			_ = node.start(t)
@@ -134,7 +150,11 @@ func (c *Cluster) begin(t testing.TB, all [clusterSize]nodeLook) {
 	t.Fatalf("no node has the transactions of all others: %v", all)
 }
 
-// HasMajority reports whether a node is in a group, and hears a majority of it.
+// loginTime is how long HasMajority waits for a node.
+const loginTime = 5 * time.Second
+
+// HasMajority reports whether a node is in a group, and hears a majority of it. A member of MySQL lets nobody log in while
+// a statement on an account waits there for the majority.
 func (c *Cluster) HasMajority(t testing.TB, node *Node) (has bool, err error) {
 	t.Helper()
 	query := `SELECT variable_value = 'Primary' FROM information_schema.global_status
@@ -143,7 +163,9 @@ func (c *Cluster) HasMajority(t testing.TB, node *Node) (has bool, err error) {
 		query = `SELECT COALESCE(SUM(member_state IN ('ONLINE', 'RECOVERING')) * 2 > COUNT(*), 0)
 			FROM performance_schema.replication_group_members`
 	}
-	err = node.Query(t, query, &has)
+	err = node.within(t, loginTime, func(ctx context.Context, db *sql.DB) error {
+		return db.QueryRowContext(ctx, query).Scan(&has)
+	})
 	return has, err
 }
 

@@ -47,6 +47,7 @@ func (c Crashable) Freeze(t testing.TB) (thaw func()) {
 	if err := syscall.Kill(pids[0], syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
+	awaitStopped(t, pids[0])
 	thaw = sync.OnceFunc(func() {
 		if err := syscall.Kill(pids[0], syscall.SIGCONT); err != nil {
 			t.Errorf("let the server go on: %v", err)

@@ -15,12 +15,19 @@ import (
 func (b *Broker) Pause(t testing.TB) {
 	t.Helper()
 	b.Signal(t, syscall.SIGSTOP)
+	awaitStopped(t, b.PID())
+}
+
+// awaitStopped returns when all threads of a process that was sent SIGSTOP have stopped. On a busy machine, they can work
+// on for a while.
+func awaitStopped(t testing.TB, pid int) {
+	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for deadline := time.Now().Add(time.Minute); ; <-tick.C {
-		still, err := stopped(b.PID())
+		still, err := stopped(pid)
 		if err != nil || time.Now().After(deadline) {
-			t.Errorf("the broker does not stand still: %v", err)
+			t.Errorf("process %d does not stand still: %v", pid, err)
 			return
 		}
 		if still {
@@ -37,6 +44,9 @@ func stopped(pid int) (bool, error) {
 	}
 	for _, thread := range threads {
 		raw, err := os.ReadFile(thread)
+		if os.IsNotExist(err) { // it has just ended
+			return false, nil
+		}
 		if err != nil {
 			return false, err
 		}

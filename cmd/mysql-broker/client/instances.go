@@ -28,8 +28,12 @@ func (s *session) createService(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if all[name] != nil {
-		return fmt.Errorf("there is a service instance %s already: %s", name, all[name].Last)
+	if in := all[name]; in != nil {
+		err := fmt.Errorf("there is a service instance %s already: %s", name, in.Last)
+		if in.Last.Kind == create && in.Last.State == domain.Failed {
+			err = fmt.Errorf("%w. Run \"mysql-broker client delete-service %s\" first", err, name)
+		}
+		return err
 	}
 	p, err := s.findPlan(ctx, planName)
 	if err != nil {

@@ -19,6 +19,15 @@ func ForOperator(getenv func(string) string) (Config, error) {
 	return cfg, errors.Join(r.problems...)
 }
 
+// ForInstances is ForOperator with how long old places of moved instances are kept.
+func ForInstances(getenv func(string) string) (Config, error) {
+	r := &reader{getenv: getenv}
+	keep := r.keepMoved()
+	cfg, err := ForOperator(getenv)
+	cfg.KeepMoved = keep
+	return cfg, errors.Join(append(r.problems, err)...)
+}
+
 // ForUpgrade is ForDoctor with where backups are, and who upgrades instances of Cloud Foundry.
 func ForUpgrade(getenv func(string) string) (Config, error) {
 	r, services := newReader(getenv)

@@ -115,6 +115,13 @@ var Variables = slices.Concat([]Variable{
 		"URL is given; default: traces if there is a URL"},
 })
 
+// DefaultKeepMoved is the default of KEEP_MOVED_HOURS.
+func DefaultKeepMoved() time.Duration { return defaults().keepMoved() }
+
+func (r *reader) keepMoved() time.Duration {
+	return time.Duration(r.number("KEEP_MOVED_HOURS", 720)) * time.Hour
+}
+
 // FromEnvironment reads the configuration. The error has one line for each problem.
 func FromEnvironment(getenv func(string) string) (Config, error) {
 	r, services := newReader(getenv)
@@ -136,7 +143,7 @@ func FromEnvironment(getenv func(string) string) (Config, error) {
 		Backups:     r.backups(services),
 		CredHub:     r.credHub(services),
 		ArchiveEach: r.archiveEach(),
-		KeepMoved:   time.Duration(r.number("KEEP_MOVED_HOURS", 720)) * time.Hour,
+		KeepMoved:   r.keepMoved(),
 		KeepAudit:   time.Duration(r.number("KEEP_AUDIT_DAYS", 3650)) * 24 * time.Hour,
 	}
 	cfg.Bind, cfg.Port = r.listenAddress()

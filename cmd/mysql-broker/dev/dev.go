@@ -149,9 +149,9 @@ func startBroker(ctx context.Context, cfg Config, in surroundings, c *catalog.Ca
 	broker, err := app.Start(ctx, config.Config{Bind: "127.0.0.1", Port: cfg.Port, Username: in.secrets.Username,
 		Password: in.secrets.Password, PostgresURL: in.postgresURL, Keys: keys,
 		Shared: []shared.Config{in.shared}, Launchers: configured, Quota: config.DefaultQuota(),
-		ArchiveEach: config.DefaultArchiveEach(),
-		Backups:     config.InDirectory(backups),
-		SignIn:      config.SignIn{Announce: func(link string) { printLink(cfg.Out, link) }}}, c, cfg.Logger)
+		ArchiveEach: config.DefaultArchiveEach(), KeepMoved: config.DefaultKeepMoved(),
+		Backups: config.InDirectory(backups),
+		SignIn:  config.SignIn{Announce: func(link string) { printLink(cfg.Out, link) }}}, c, cfg.Logger)
 	if err != nil {
 		return nil, err
 	}

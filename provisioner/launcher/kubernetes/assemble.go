@@ -5,8 +5,11 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"slices"
 	"sync"
 	"time"
@@ -15,6 +18,7 @@ import (
 
 	"mysql-broker/provisioner/fault"
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/galera"
 	"mysql-broker/provisioner/launcher/mysqld"
 	"mysql-broker/provisioner/launcher/mysqlgroup"
 )
@@ -38,12 +42,15 @@ func (l *Launcher) assemble(ctx context.Context, s *server) ([]mysqlgroup.Look, 
 // look looks at the members of a group, and remembers for Members what it saw.
 func (l *Launcher) look(ctx context.Context, s *server) []mysqlgroup.Look {
 	all := l.lookAtMembers(ctx, s)
-	l.groups.Store(s.id, seenGroup{time.Now(), shownMembers(s, all)})
+	l.groups.Store(s.id, seenGroup{time.Now(), l.shownMembers(s, all)})
 	return all
 }
 
 // doDue does what is due for a group whose members look like that.
 func (l *Launcher) doDue(ctx context.Context, s *server, all []mysqlgroup.Look) error {
+	if s.inGalera() {
+		return l.doGalera(ctx, s, all)
+	}
 	due, err := mysqlgroup.Decide(all, mysqlgroup.Group{Addresses: l.membersOf(s).Addresses,
 		Ready: s.state.Phase == phaseReady, MostLogs: int64(s.state.volumeMB()) << 20 / logShare})
 	if err != nil {
@@ -72,16 +79,27 @@ func (l *Launcher) doDue(ctx context.Context, s *server, all []mysqlgroup.Look) 
 	return errors.Join(errs...)
 }
 
+// undecidedError says why an operator has to begin a group.
+type undecidedError struct{ error }
+
 // silentError says that a group has no member, and that not all respond.
 type silentError struct{ error }
 
-// assembleFor is assemble for an operation, which waits for members that do not respond.
+// assembleFor is assemble for an operation, which waits for members that do not respond, or end meanwhile.
 func (l *Launcher) assembleFor(ctx context.Context, s *server) ([]mysqlgroup.Look, error) {
 	all, err := l.assemble(ctx, s)
-	if _, silent := errors.AsType[*silentError](err); silent && ctx.Err() == nil {
+	_, silent := errors.AsType[*silentError](err)
+	if (silent || lost(err)) && ctx.Err() == nil {
 		err = launcher.NotYet(groupPoll, "Starting mysqld")
 	}
 	return all, err
+}
+
+// lost reports whether a connection to a member ended, or was refused: another broker may have started it again.
+func lost(err error) bool {
+	_, refused := errors.AsType[*net.OpError](err)
+	_, ofAPI := errors.AsType[*url.Error](err)
+	return errors.Is(err, mysql.ErrInvalidConn) || errors.Is(err, driver.ErrBadConn) || refused && !ofAPI
 }
 
 func (l *Launcher) lookAtMembers(ctx context.Context, s *server) []mysqlgroup.Look {
@@ -91,12 +109,15 @@ func (l *Launcher) lookAtMembers(ctx context.Context, s *server) []mysqlgroup.Lo
 		looking.Go(func() { all[n] = l.lookAtMember(ctx, s.of(n+1)) })
 	}
 	looking.Wait()
+	if s.inGalera() {
+		l.chooseLead(ctx, s, all)
+	}
 	return all
 }
 
 func (l *Launcher) lookAtMember(ctx context.Context, m *server) (look mysqlgroup.Look) {
 	if err := l.onMember(ctx, m, memberTime, func(ctx context.Context, conn *sql.Conn) (err error) {
-		look, err = mysqlgroup.Ask(ctx, conn)
+		look, err = m.ask(ctx, conn)
 		return err
 	}); err != nil {
 		look.Err = err
@@ -114,7 +135,7 @@ func (l *Launcher) onMember(ctx context.Context, m *server, limit time.Duration,
 		return err
 	}
 	defer db.Close()
-	conn, err := db.Conn(ctx)
+	conn, err := m.connect(ctx, db)
 	if err == nil {
 		defer conn.Close()
 		err = fn(ctx, conn)
@@ -144,6 +165,25 @@ func (l *Launcher) openMember(m *server) (*sql.DB, error) {
 	return sql.OpenDB(connector), nil
 }
 
+// connect opens a session on a member, also if that is in no group.
+func (s *server) connect(ctx context.Context, db *sql.DB) (*sql.Conn, error) {
+	conn, err := db.Conn(ctx)
+	if err != nil || !s.inGalera() {
+		return conn, err
+	}
+	if err := galera.Admit(ctx, conn); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
+}
+
+func (s *server) ask(ctx context.Context, conn *sql.Conn) (mysqlgroup.Look, error) {
+	if s.inGalera() {
+		return galera.Ask(ctx, conn)
+	}
+	return mysqlgroup.Ask(ctx, conn)
+}
+
 // onLocked runs fn while no other broker changes a member, with what that says of itself then.
 func (l *Launcher) onLocked(ctx context.Context, m *server,
 	fn func(context.Context, *sql.Conn, mysqlgroup.Look) error) error {
@@ -151,7 +191,7 @@ func (l *Launcher) onLocked(ctx context.Context, m *server,
 		if err := mysqlgroup.Lock(ctx, conn); err != nil {
 			return err
 		}
-		now, err := mysqlgroup.Ask(ctx, conn)
+		now, err := m.ask(ctx, conn)
 		if err != nil {
 			return err
 		}
@@ -172,14 +212,71 @@ func (l *Launcher) join(ctx context.Context, m *server) error {
 	if !mysqlgroup.Hung(ctx, err) {
 		return err
 	}
-	if now := l.lookAtMember(ctx, m); now.Err == nil && !now.Out() { // this broker was paused
+	return errors.Join(err, l.startAgain(ctx, m, outOrSilent))
+}
+
+func outOrSilent(now mysqlgroup.Look) bool { return now.Err != nil || now.Out() }
+
+// startAgain deletes the pod of a member whose server hangs, so that another one follows. Such a server may also hang
+// when it is asked to end. It does nothing unless hangs is true for another look at that pod's server: this broker may
+// have been paused, or another one may have deleted the pod.
+func (l *Launcher) startAgain(ctx context.Context, m *server, hangs func(now mysqlgroup.Look) bool) error {
+	var p pod
+	if err := l.api.get(ctx, l.api.path(pods, m.podName()), &p); err != nil {
 		return err
 	}
-	var p pod
-	if found := l.api.get(ctx, l.api.path(pods, m.podName()), &p); found != nil {
-		return errors.Join(err, found)
+	if !hangs(l.lookAtMember(ctx, m)) {
+		return nil
 	}
-	return errors.Join(err, l.deletePod(ctx, m, p))
+	return l.deletePodIn(ctx, m, p, new(1))
+}
+
+// endStalled deletes the pod of a primary of MySQL that is stalled, so that another member becomes the primary. began
+// is when the look began.
+func (l *Launcher) endStalled(ctx context.Context, g *keptGroup, all []mysqlgroup.Look, began time.Time) error {
+	if g.server.inGalera() {
+		return nil
+	}
+	n := g.stall.Suspect(all, l.membersOf(g.server).Addresses, began)
+	if n < 0 {
+		return nil
+	}
+	m, lacks := g.server.of(n+1), true
+	if !all[n].Silent() {
+		if err := l.onMember(ctx, m, memberTime, func(ctx context.Context, conn *sql.Conn) (err error) {
+			lacks, err = mysqlgroup.LacksApplied(ctx, conn, all[n], all)
+			return err
+		}); err != nil || !lacks {
+			return err
+		}
+	}
+	return l.startAgain(ctx, m, func(now mysqlgroup.Look) bool {
+		stays := all[n].Stays(now) && all[n].Executed == now.Executed
+		if stays {
+			l.cfg.Logger.Warn("a primary that commits nothing any more is started again", "server", m.id, "member", m.at())
+		}
+		return stays
+	})
+}
+
+// endStuck deletes the pod of a member of MySQL that hangs, so that it starts again. began is when the look began.
+func (l *Launcher) endStuck(ctx context.Context, g *keptGroup, all []mysqlgroup.Look, began time.Time) error {
+	if g.server.inGalera() {
+		return nil
+	}
+	n := g.stuck.Next(all, l.membersOf(g.server).Addresses, began)
+	if n < 0 {
+		return nil
+	}
+	m := g.server.of(n + 1)
+	return l.startAgain(ctx, m, func(now mysqlgroup.Look) bool {
+		if !all[n].Stays(now) {
+			return false
+		}
+		l.cfg.Logger.Warn("a member that gets no further is started again", "server", m.id, "member", m.at(),
+			"reason", now.State, "error", now.Err)
+		return true
+	})
 }
 
 // beginGroup begins a group that has no member, with the one that has all transactions of all members. It locks all
@@ -195,7 +292,7 @@ func (l *Launcher) beginGroup(ctx context.Context, s *server) error {
 			return err
 		}
 		defer db.Close()
-		conn, err := db.Conn(ctx)
+		conn, err := m.connect(ctx, db)
 		if err != nil {
 			return fmt.Errorf("server %s: %w", m.podName(), err)
 		}
@@ -206,7 +303,7 @@ func (l *Launcher) beginGroup(ctx context.Context, s *server) error {
 		conns = append(conns, conn)
 	}
 	for n, conn := range conns {
-		now, err := mysqlgroup.Ask(ctx, conn)
+		now, err := s.ask(ctx, conn)
 		if err != nil {
 			return fmt.Errorf("server %s: %w", s.of(n+1).podName(), err)
 		}
@@ -215,24 +312,31 @@ func (l *Launcher) beginGroup(ctx context.Context, s *server) error {
 	if slices.ContainsFunc(all, func(m mysqlgroup.Look) bool { return !m.Out() }) { // another broker was faster
 		return nil
 	}
+	if s.inGalera() {
+		return l.beginGalera(ctx, s, conns, all)
+	}
 	if s.state.Phase == phaseReady {
 		if err := mysqlgroup.LostData(all); err != nil {
-			return fmt.Errorf("server %s: %w", s.id, err)
+			return &undecidedError{fmt.Errorf("server %s: %w", s.id, err)}
 		}
 	}
-	for n, conn := range conns {
+	for _, n := range mysqlgroup.BeginOrder(all) {
+		conn, m := conns[n], s.of(n+1)
 		has, err := mysqlgroup.HasAll(ctx, conn, all[n], all)
 		if err == nil && has {
-			l.cfg.Logger.Info("a group is begun", "server", s.id, "member", s.of(n+1).at())
+			l.cfg.Logger.Info("a group is begun", "server", s.id, "member", m.at())
 			fault.Point("group", "begins")
 			err = mysqlgroup.Begin(ctx, conn)
 		}
+		if mysqlgroup.Hung(ctx, err) {
+			err = errors.Join(err, l.startAgain(ctx, m, outOrSilent))
+		}
 		if err != nil {
-			return fmt.Errorf("server %s: %w", s.of(n+1).podName(), err)
+			return fmt.Errorf("server %s: %w", m.podName(), err)
 		}
 		if has {
 			return nil
 		}
 	}
-	return fmt.Errorf("server %s: %w", s.id, mysqlgroup.ErrNoneHasAll)
+	return &undecidedError{fmt.Errorf("server %s: %w", s.id, mysqlgroup.ErrNoneHasAll)}
 }

@@ -52,13 +52,21 @@ func (l *Launcher) destroy(ctx context.Context, id string, may func(*server) (*p
 			if err != nil {
 				return err
 			}
+			uids, err := l.memberPods(ctx, s)
+			if err != nil {
+				return fmt.Errorf("server %s: %w", id, err)
+			}
 			fault.Point("destroy", "looked")
 			err = l.api.delete(ctx, l.api.path(secrets, s.name),
 				deleteOptions{PropagationPolicy: "Foreground", Preconditions: condition})
+			fault.Point("destroy", "deleted")
+			if err == nil {
+				err = l.killPods(ctx, uids)
+				l.forgetMembers(s)
+			}
 			if err != nil && !isNotFound(err) && !isConflict(err) {
 				return fmt.Errorf("server %s: %w", id, err)
 			}
-			fault.Point("destroy", "deleted")
 		}
 		select {
 		case <-ctx.Done():
@@ -66,6 +74,35 @@ func (l *Launcher) destroy(ctx context.Context, id string, may func(*server) (*p
 		case <-time.After(pause):
 		}
 	}
+}
+
+// memberPods returns the UIDs of the pods of a group, by their names.
+func (l *Launcher) memberPods(ctx context.Context, s *server) (map[string]string, error) {
+	uids := map[string]string{}
+	for _, m := range s.members() {
+		var p pod
+		err := l.api.get(ctx, l.api.path(pods, m.podName()), &p)
+		if err != nil && !isNotFound(err) {
+			return nil, err
+		}
+		if err == nil {
+			uids[m.podName()] = p.Metadata.UID
+		}
+	}
+	return uids, nil
+}
+
+// killPods has the servers of pods of a removed group killed after a second: their data are not needed, and servers
+// that leave a group at the same time may wait for each other.
+func (l *Launcher) killPods(ctx context.Context, uids map[string]string) error {
+	for name, uid := range uids {
+		err := l.api.delete(ctx, l.api.path(pods, name),
+			deleteOptions{GracePeriodSeconds: new(1), Preconditions: &preconditions{UID: uid}})
+		if err != nil && !isNotFound(err) && !isConflict(err) {
+			return err
+		}
+	}
+	return nil
 }
 
 func stays(ctx context.Context, id string) error {

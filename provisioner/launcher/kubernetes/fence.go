@@ -102,11 +102,16 @@ func (l *Launcher) mendWork(ctx context.Context, s *server) error {
 
 // deletePod deletes that pod, and no later one of its name, unless another broker has continued the work.
 func (l *Launcher) deletePod(ctx context.Context, s *server, p pod) error {
+	return l.deletePodIn(ctx, s, p, nil)
+}
+
+// deletePodIn is deletePod, but the server is killed if it has not ended after so many seconds; nil: after stopGrace.
+func (l *Launcher) deletePodIn(ctx context.Context, s *server, p pod, grace *int) error {
 	if err := l.expectWork(ctx, s); err != nil {
 		return err
 	}
 	err := l.api.delete(ctx, l.api.path(pods, s.podName()),
-		deleteOptions{Preconditions: &preconditions{UID: p.Metadata.UID}})
+		deleteOptions{GracePeriodSeconds: grace, Preconditions: &preconditions{UID: p.Metadata.UID}})
 	if isNotFound(err) || isConflict(err) {
 		return nil
 	}

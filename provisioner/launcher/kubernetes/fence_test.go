@@ -100,13 +100,23 @@ func (p *place) pauseAt(t *testing.T, moment int, spec launcher.Spec,
 		return ""
 	}
 	<-resumed // the request may have been given up before
+	p.expectPicture(t, spec, want, last)
+	return last
+}
+
+// expectPicture expects the objects of a server to be as they were before a broker continued that was paused.
+func (p *place) expectPicture(t *testing.T, spec launcher.Spec, want, paused string) {
+	t.Helper()
 	was, is := strings.Split(want, "\n"), strings.Split(p.pictureOf(t, spec), "\n")
+	if len(was) != len(is) {
+		t.Errorf("paused before %s, it changed the objects: %d lines became %d", paused, len(was), len(is))
+	}
 	for i := range min(len(was), len(is)) {
 		if was[i] != is[i] {
-			t.Errorf("paused before %s, it changed %.300s into %.300s", last, was[i], is[i])
+			t.Errorf("paused before %s, it changed %.300s into %.300s", paused, was[i], is[i])
+			return
 		}
 	}
-	return last
 }
 
 func do(t *testing.T, call func(ctx context.Context) (launcher.Endpoint, error)) {
@@ -122,48 +132,51 @@ func suspending(l launcher.Launcher, spec launcher.Spec) func(ctx context.Contex
 	}
 }
 
-// pictureOf is what a launcher makes a server to be.
+// pictureOf is what launchers make the objects of a server to be.
 func (p *place) pictureOf(t *testing.T, spec launcher.Spec) string {
 	t.Helper()
-	type container struct {
-		Name      string
-		Resources any
+	type containers []struct {
+		Name, Image string
+		Resources   any
 	}
-	var all struct {
-		Secret struct {
-			Metadata struct {
-				UID         string
-				Annotations map[string]string
-			}
-			Data map[string]string
+	type object struct {
+		Metadata struct {
+			Name, UID, DeletionTimestamp string
+			Annotations                  map[string]string
 		}
-		Claim struct{ Spec struct{ Resources any } }
-		Set   struct {
-			Spec struct {
-				Replicas int
-				Template struct {
-					Spec struct{ Containers []container }
+		Data map[string]string
+		Spec struct {
+			Replicas            int
+			Selector, Resources any
+			Containers          containers
+			Template            struct {
+				Metadata struct{ Annotations map[string]string }
+				Spec     struct{ Containers containers }
+			}
+		}
+	}
+	picture, runs := map[string][]object{}, false
+	for _, path := range []string{p.Path("secrets"), p.Path("persistentvolumeclaims"), p.Path("services"),
+		"/apis/apps/v1/namespaces/" + p.Name + "/statefulsets", p.Path("pods")} {
+		var all struct{ Items []object }
+		p.Do(t, http.MethodGet, path+"?labelSelector=mysql-broker/server="+spec.ID, nil, &all)
+		if strings.HasSuffix(path, "/pods") && !runs { // one may be about to end that was ordered and then not
+			continue
+		}
+		for n, o := range all.Items {
+			runs = runs || o.Spec.Replicas > 0
+			if !strings.HasSuffix(path, "/secrets") { // the cluster annotates others
+				all.Items[n].Metadata.Annotations = nil
+			}
+			for key := range o.Data {
+				if strings.HasSuffix(key, ".pem") {
+					delete(o.Data, key)
 				}
 			}
 		}
-		Pod struct {
-			Metadata struct{ UID, DeletionTimestamp string }
-			Spec     struct{ Containers []container }
-		}
+		picture[path] = all.Items
 	}
-	name := objectName(spec)
-	p.Do(t, http.MethodGet, p.Path("secrets/"+name), nil, &all.Secret)
-	p.Do(t, http.MethodGet, p.Path("persistentvolumeclaims/"+name), nil, &all.Claim)
-	p.Do(t, http.MethodGet, "/apis/apps/v1/namespaces/"+p.Name+"/statefulsets/"+name, nil, &all.Set)
-	if all.Set.Spec.Replicas > 0 {
-		p.Do(t, http.MethodGet, p.Path("pods/"+podName(spec)), nil, &all.Pod)
-	}
-	for key := range all.Secret.Data {
-		if strings.HasSuffix(key, ".pem") {
-			delete(all.Secret.Data, key)
-		}
-	}
-	text, err := json.MarshalIndent(all, "", " ")
+	text, err := json.MarshalIndent(picture, "", " ")
 	if err != nil {
 		t.Fatal(err)
 	}

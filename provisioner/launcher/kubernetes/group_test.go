@@ -21,34 +21,58 @@ import (
 
 	"mysql-broker/provisioner/launcher"
 	"mysql-broker/provisioner/launcher/kubernetes"
+	"mysql-broker/provisioner/launcher/launchertest"
 	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/test/kubernetes/cluster"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
 )
 
-// groupImage is an image of MySQL. With a real node there is one node only, and members need three.
-func groupImage(t *testing.T) (kubernetes.Image, *cluster.Node) {
+// eachGroup runs fn as a parallel subtest with an image of the newest mysqld of each flavour. With a real node there is
+// one node only, and members need three.
+func eachGroup(t *testing.T, fn func(t *testing.T, image kubernetes.Image, node *cluster.Node)) {
+	t.Helper()
+	onGroups(t, servers.Chosen(t, []string{mysqld.MySQL, mysqld.MariaDB}), fn)
+}
+
+func onGroups(t *testing.T, flavours []string, fn func(t *testing.T, image kubernetes.Image, node *cluster.Node)) {
 	t.Helper()
 	t.Parallel()
 	shared.Start(t)
 	node, played := shared.Node.(*cluster.Node)
-	i := slices.IndexFunc(cluster.Binaries(), func(b mysqld.Binary) bool { return b.Flavour == mysqld.MySQL })
-	if !played || i < 0 {
-		t.Skip("it needs MySQL, and three nodes")
+	if !played {
+		t.Skip("it needs three nodes")
 	}
-	b := cluster.Binaries()[i]
-	return kubernetes.Image{Flavour: b.Flavour, Version: b.Version, Name: cluster.ImageName(b)}, node
+	for _, flavour := range flavours {
+		t.Run(flavour, func(t *testing.T) {
+			t.Parallel()
+			i := slices.IndexFunc(cluster.Binaries(), func(b mysqld.Binary) bool { return b.Flavour == flavour })
+			if i < 0 || flavour == mysqld.MariaDB && mysqld.GaleraLibrary() == "" {
+				t.Skip("no program of it is installed")
+			}
+			b := cluster.Binaries()[i]
+			fn(t, kubernetes.Image{Flavour: b.Flavour, Version: b.Version, Name: cluster.ImageName(b)}, node)
+		})
+	}
 }
 
-// A group of three members accepts writes again after its primary or all members are killed, and while it is suspended
-// nothing of it runs. No acknowledged row is lost, and nothing is left of it in the end.
-func TestGroup(t *testing.T) {
-	g := newGroup(t)
+// A group of three members loads certificates of another CA. It accepts writes again, and the primary runs the events,
+// after its primary or all members are killed, or pod and volume of the primary deleted. While it is suspended nothing
+// of it runs. No acknowledged row is lost, and nothing is left of it in the end.
+func TestGroup(t *testing.T) { eachGroup(t, testGroup) }
+
+func testGroup(t *testing.T, image kubernetes.Image, node *cluster.Node) {
+	g := newGroup(t, image, node)
 	g.spread()
+	g.renew()
 	g.write()
 	g.during("the primary is killed", func(primary int) { g.kill(primary) }, 0)
-	g.during("all members are killed", func(int) {
-		for member := range 3 {
-			g.kill(member)
+	g.during("pod and volume of the primary are deleted", func(primary int) { g.loseVolume(primary) }, 0)
+	g.during("all members are killed", func(primary int) {
+		g.hurry()
+		for n := range 3 {
+			g.kill((primary + n) % 3)
 		}
 	}, 0, 1, 2)
 	g.stop()
@@ -62,34 +86,16 @@ func TestGroup(t *testing.T) {
 	g.destroy()
 }
 
-// Members of a group are replaced while applications write: with another pod, another volume, and another size.
-func TestGroupMembers(t *testing.T) {
-	g := newGroup(t)
-	g.write()
-	g.during("the primary's pod is deleted", func(primary int) { g.deletePod(primary) }, 0)
-	g.during("the volume of a secondary is lost", func(primary int) { g.loseVolume((primary + 1) % 3) }, 1)
-	g.during("resize", func(int) {
-		g.spec.MemoryMB, g.spec.StorageMB = 640, 2048
-		if _, sentences, err := finish(t, func(ctx context.Context) (launcher.Endpoint, error) {
-			return g.l.Resize(ctx, g.spec, func(string) {})
-		}); err != nil {
-			t.Errorf("resize: %v after %q", err, slices.Compact(sentences))
-		}
-	})
-	g.resized("640Mi")
-	g.stop()
-	g.destroy()
-}
-
 // Groups that the launcher does not run are refused.
-func TestGroupRefused(t *testing.T) {
-	image, _ := groupImage(t)
+func TestGroupRefused(t *testing.T) { eachGroup(t, testGroupRefused) }
+
+func testGroupRefused(t *testing.T, image kubernetes.Image, _ *cluster.Node) {
 	p := newPlace(t, image)
 	l := p.open(t).(*kubernetes.Launcher)
-	if err := l.Groups(mysqld.MySQL, ""); err != nil {
+	if err := l.Groups(image.Flavour, ""); err != nil {
 		t.Error(err)
 	}
-	for _, other := range []kubernetes.Image{{Flavour: mysqld.MariaDB, Version: "11.8", Name: "mariadb:11.8"},
+	for _, other := range []kubernetes.Image{{Flavour: mysqld.MariaDB, Version: "10.6.22", Name: "mariadb:10.6"},
 		{Flavour: mysqld.MySQL, Version: "8.0.41", Name: "mysql:8.0.41"}} {
 		q := *p
 		q.cfg.Images = []kubernetes.Image{other}
@@ -104,7 +110,7 @@ func TestGroupRefused(t *testing.T) {
 		}
 	}
 	p.cfg.Service = kubernetes.LoadBalancer
-	if err := p.open(t).(*kubernetes.Launcher).Groups(mysqld.MySQL, ""); err == nil {
+	if err := p.open(t).(*kubernetes.Launcher).Groups(image.Flavour, ""); err == nil {
 		t.Error("groups behind load balancers are not refused")
 	}
 }
@@ -124,8 +130,10 @@ type groupClient struct {
 	p    *place
 	spec launcher.Spec
 	e    launcher.Endpoint
-	end  context.CancelFunc
-	done sync.WaitGroup
+
+	variable string // which tells members apart
+	end      context.CancelFunc
+	done     sync.WaitGroup
 
 	mu      sync.Mutex
 	next    int
@@ -136,39 +144,63 @@ type groupClient struct {
 
 const appPassword = "an-application-1"
 
-// newGroup launches a group whose members have a node each.
-func newGroup(t *testing.T) *groupClient {
+// newGroup launches a group whose members have a node each. Two nodes do not suffice.
+func newGroup(t *testing.T, image kubernetes.Image, node *cluster.Node) *groupClient {
 	t.Helper()
-	image, node := groupImage(t)
 	p := newPlace(t, image)
-	if err := node.AddNodes(t.Context(), p.Name, 2); err != nil {
-		t.Fatal(err)
+	addNodes := func(count int) {
+		t.Helper()
+		if err := node.AddNodes(t.Context(), p.Name, count); err != nil {
+			t.Fatal(err)
+		}
 	}
+	addNodes(1)
 	looks := p.open(t).(*kubernetes.Launcher)
 	p.cfg.Supervise = true
 	l := p.open(t).(*kubernetes.Launcher)
 	spec := newSpec()
 	spec.MemoryMB, spec.Members = 512, 3
+	g := &groupClient{t: t, p: p, spec: spec}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("%s", p.log)
 		}
+		if t.Failed() && image.Flavour == mysqld.MySQL {
+			g.explain()
+		}
 	})
+	awaitSentence(t, "a launch on two nodes", "Waiting for a node of its own", launching(l, spec))
+	hasty := *p
+	hasty.cfg.PlaceTimeout = 1
+	if _, _, err := finish(t, launching(hasty.open(t), spec)); !errors.Is(err, launcher.ErrNoRoom) {
+		t.Errorf("a launch on two nodes: %v, want ErrNoRoom", err)
+	}
+	addNodes(2)
 	began := time.Now()
 	e, sentences := launch(t, l, spec)
 	t.Logf("launched after %.1f s: %q", time.Since(began).Seconds(), slices.Compact(sentences))
-	g := &groupClient{t: t, l: l, looks: looks, p: p, spec: spec, e: e, acked: map[int]bool{}, last: time.Now()}
+	g.l, g.looks, g.e, g.acked, g.last = l, looks, e, map[int]bool{}, time.Now()
+	g.variable = map[string]string{mysqld.MySQL: "@@server_uuid", mysqld.MariaDB: "@@wsrep_node_name"}[image.Flavour]
 	if len(e.Members) != 3 || slices.Contains(e.Members, net.JoinHostPort(e.Host, strconv.Itoa(e.Port))) {
 		t.Errorf("the group is at %s:%d, and its members at %v", e.Host, e.Port, e.Members)
 	}
 	g.admin(e.AdminAddress(), func(ctx context.Context, db *sql.DB) error {
 		for _, statement := range []string{"CREATE DATABASE app", "CREATE TABLE app.t (n INT PRIMARY KEY)",
+			"CREATE TABLE app.tick (n INT AUTO_INCREMENT PRIMARY KEY, server CHAR(36) NOT NULL, at DATETIME(3) NOT NULL)",
 			"CREATE USER app@'%' IDENTIFIED BY '" + appPassword + "'", "GRANT ALL ON app.* TO app@'%'"} {
 			if _, err := db.ExecContext(ctx, statement); err != nil {
 				return fmt.Errorf("%s: %w", statement, err)
 			}
 		}
 		return nil
+	})
+	app := g.open(net.JoinHostPort(e.Host, strconv.Itoa(e.Port)), "app", appPassword)
+	defer app.Close()
+	// Another member than that of the administrator may respond, which does not know the account yet.
+	await(t, "the application creates an event", func() bool {
+		_, err := app.ExecContext(t.Context(), "CREATE EVENT IF NOT EXISTS app.ticks ON SCHEDULE EVERY 1 SECOND DO "+
+			"INSERT INTO app.tick (server, at) VALUES ("+g.variable+", NOW(3))")
+		return err == nil
 	})
 	return g
 }
@@ -189,9 +221,19 @@ func (g *groupClient) during(what string, do func(primary int), changed ...int) 
 		})
 	}
 	g.whole(what)
+	g.ticks(what)
 	g.t.Logf("%s: no row for %.1f s, and all members online after %.1f s", what, g.takePause().Seconds(),
 		time.Since(began).Seconds())
 	g.compare(what)
+}
+
+// explain logs what each member of MySQL says of itself.
+func (g *groupClient) explain() {
+	for _, address := range g.e.Members {
+		db := g.open(address, g.spec.AdminUser, g.spec.AdminPassword)
+		testdrive.LogMember(g.t, address, db)
+		db.Close()
+	}
 }
 
 // destroy expects that nothing is left.
@@ -247,30 +289,55 @@ func (g *groupClient) write() {
 	for range 2 {
 		g.done.Go(func() {
 			for ctx.Err() == nil {
-				g.mu.Lock()
-				n := g.next
-				g.next++
-				g.mu.Unlock()
-				if _, err := db.ExecContext(ctx, "INSERT INTO app.t VALUES (?)", n); err != nil {
-					select {
-					case <-ctx.Done():
-					case <-time.After(50 * time.Millisecond):
-					}
-					continue
+				pause := 20 * time.Millisecond // members that join have to keep up on a busy machine
+				if !g.insert(ctx, db) {
+					pause = 50 * time.Millisecond
 				}
-				g.mu.Lock()
-				g.acked[n] = true
-				g.longest = max(g.longest, time.Since(g.last))
-				g.last = time.Now()
-				g.mu.Unlock()
-				select { // members that join have to keep up on a busy machine
+				select {
 				case <-ctx.Done():
-				case <-time.After(20 * time.Millisecond):
+				case <-time.After(pause):
 				}
 			}
 		})
 	}
 	g.done.Go(func() { <-ctx.Done(); _ = db.Close() })
+}
+
+// hurry has more applications insert rows, until one cannot. So the primary is about to commit some when it dies.
+func (g *groupClient) hurry() {
+	g.t.Helper()
+	db := g.open(net.JoinHostPort(g.e.Host, strconv.Itoa(g.e.Port)), "app", appPassword)
+	g.t.Cleanup(func() { _ = db.Close() })
+	for range 14 {
+		g.done.Go(func() {
+			for g.insert(g.t.Context(), db) {
+			}
+		})
+	}
+	rows := func() int {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return len(g.acked)
+	}
+	enough := rows() + 100
+	await(g.t, "applications to write in a hurry", func() bool { return rows() > enough })
+}
+
+// insert inserts a row, and reports whether that was acknowledged.
+func (g *groupClient) insert(ctx context.Context, db *sql.DB) bool {
+	g.mu.Lock()
+	n := g.next
+	g.next++
+	g.mu.Unlock()
+	if _, err := db.ExecContext(ctx, "INSERT INTO app.t VALUES (?)", n); err != nil {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.acked[n] = true
+	g.longest = max(g.longest, time.Since(g.last))
+	g.last = time.Now()
+	return true
 }
 
 func (g *groupClient) stop() {
@@ -370,6 +437,19 @@ func (g *groupClient) whole(what string) {
 	})
 }
 
+// ticks returns once the primary runs the application's event.
+func (g *groupClient) ticks(what string) {
+	g.t.Helper()
+	db := g.open(net.JoinHostPort(g.e.Host, strconv.Itoa(g.e.Port)), "app", appPassword)
+	defer db.Close()
+	await(g.t, what+": the primary runs the event", func() bool {
+		var runs bool
+		err := db.QueryRowContext(g.t.Context(), `SELECT EXISTS (SELECT 1 FROM app.tick
+			WHERE server = `+g.variable+` AND at > NOW(3) - INTERVAL 2 SECOND)`).Scan(&runs)
+		return err == nil && runs
+	})
+}
+
 func (g *groupClient) pod(member int) string {
 	return fmt.Sprintf("%s-%d-0", objectName(g.spec), member+1)
 }
@@ -401,17 +481,17 @@ func (g *groupClient) kill(member int) {
 	}
 }
 
-func (g *groupClient) deletePod(member int) {
-	g.t.Helper()
-	g.p.Do(g.t, http.MethodDelete, g.p.Path("pods/"+g.pod(member)), nil, nil)
-}
-
 // loseVolume deletes the claim of a member with its pod, as an operator does whose node is lost for good.
 func (g *groupClient) loseVolume(member int) {
 	g.t.Helper()
 	claim := strings.TrimSuffix(g.pod(member), "-0")
 	g.p.Do(g.t, http.MethodDelete, g.p.Path("persistentvolumeclaims/"+claim), nil, nil)
 	g.deletePod(member)
+}
+
+func (g *groupClient) deletePod(member int) {
+	g.t.Helper()
+	g.p.Do(g.t, http.MethodDelete, g.p.Path("pods/"+g.pod(member)), nil, nil)
 }
 
 // spread expects each member on a node of its own.
@@ -444,6 +524,51 @@ func (g *groupClient) resized(memory string) {
 			g.t.Errorf("member %d has %s of memory, want %s", member+1, limit, memory)
 		}
 	}
+}
+
+// renew expects that all members load a certificate of another CA, while their sessions stay open.
+func (g *groupClient) renew() {
+	g.t.Helper()
+	began := time.Now()
+	authority, configured := launchertest.NewAuthority(g.t), &launchertest.Authorities{}
+	configured.Set(authority, true, authority)
+	p := *g.p
+	p.cfg.Authority, p.cfg.RenewInterval = configured.Get, 100*time.Millisecond
+	p.cfg.Exec = func(ctx context.Context, _ string, e launcher.Endpoint, statement string) error {
+		return mysqladmin.Exec(ctx, login(g.spec, e), statement)
+	}
+	var guests []*sql.Conn
+	var containers []string
+	for member, address := range g.e.Members {
+		db := g.open(address, g.spec.AdminUser, g.spec.AdminPassword)
+		defer db.Close()
+		guest, err := db.Conn(g.t.Context())
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		guests, containers = append(guests, guest), append(containers, g.container(member))
+	}
+	l := p.open(g.t)
+	defer l.Close()
+	await(g.t, "the launcher to return the next CA alone", func() bool {
+		e, err := l.Endpoint(g.t.Context(), g.spec.ID)
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		g.e.CACertificate = e.CACertificate
+		return string(e.CACertificate) == string(authority.Certificate)
+	})
+	for member, address := range g.e.Members {
+		g.admin(address, func(ctx context.Context, db *sql.DB) error { return db.PingContext(ctx) })
+		if err := guests[member].PingContext(g.t.Context()); err != nil {
+			g.t.Errorf("a session on member %d has ended: %v", member+1, err)
+		}
+		if g.container(member) != containers[member] {
+			g.t.Errorf("member %d was restarted", member+1)
+		}
+	}
+	g.whole("renewed")
+	g.t.Logf("renewed after %.1f s", time.Since(began).Seconds())
 }
 
 func (g *groupClient) suspend() {

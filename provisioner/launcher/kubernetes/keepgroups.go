@@ -2,7 +2,9 @@ package kubernetes
 
 import (
 	"context"
+	"database/sql"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -34,6 +36,11 @@ type keptGroup struct {
 	primary *service  // nil if it has to be read
 	read    time.Time // when
 	missing time.Time // since when a member does not respond; zero if all do
+	events  mysqlgroup.Events
+	stall   mysqlgroup.Stall
+	stuck   mysqlgroup.Stuck
+
+	undecided *periodic.Status // of an undecidedError, which is logged also if the group fails in another way already
 }
 
 // keepGroups looks after the groups until the context ends: see the package mysqlgroup.
@@ -67,13 +74,17 @@ func (l *Launcher) keepGroups(ctx context.Context) {
 			if _, still := there[id]; !still && !g.working {
 				delete(kept, id)
 				l.groups.Delete(id)
+				if g.server != nil {
+					l.forgetMembers(g.server)
+				}
 			}
 		}
 		for id, m := range there {
 			g := kept[id]
 			if g == nil {
 				g = &keptGroup{status: &periodic.Status{What: "looking after a group of servers",
-					Log: l.cfg.Logger.With("server", id)}}
+					Log: l.cfg.Logger.With("server", id)}, undecided: &periodic.Status{What: "beginning a group of servers again",
+					Log: l.cfg.Logger.With("server", id), Level: slog.LevelError, EachError: true}}
 				kept[id] = g
 			}
 			if g.working {
@@ -110,6 +121,8 @@ func (l *Launcher) keepGroup(ctx context.Context, g *keptGroup, id, version stri
 			return err
 		}
 	}
+	g.server.leads = g.primary
+	began := time.Now()
 	all := l.look(ctx, g.server)
 	var leads error // first, because applications wait for it, and to join takes seconds
 	if primary := mysqlgroup.Primary(all); primary >= 0 {
@@ -120,7 +133,24 @@ func (l *Launcher) keepGroup(ctx context.Context, g *keptGroup, id, version stri
 			leads = nil
 		}
 	}
-	return errors.Join(leads, l.doDue(ctx, g.server, all), l.restoreMembers(ctx, g, all))
+	stalled, stuck := l.endStalled(ctx, g, all, began), l.endStuck(ctx, g, all, began)
+	events, due := l.enableEvents(ctx, g, all), l.doDue(ctx, g.server, all)
+	if undecided, ok := errors.AsType[*undecidedError](due); ok {
+		g.undecided.Report(ctx, undecided)
+	} else if mysqlgroup.Primary(all) >= 0 {
+		g.undecided.Report(ctx, nil)
+	}
+	return errors.Join(leads, stalled, stuck, events, due, l.restoreMembers(ctx, g, all))
+}
+
+// enableEvents has the primary run the events that no member runs any more.
+func (l *Launcher) enableEvents(ctx context.Context, g *keptGroup, all []mysqlgroup.Look) error {
+	due := g.events.Due(all)
+	if len(due) == 0 {
+		return nil
+	}
+	return l.onMember(ctx, g.server.of(mysqlgroup.Primary(all)+1), joinTime,
+		func(ctx context.Context, conn *sql.Conn) error { return mysqlgroup.EnableEvents(ctx, conn, due) })
 }
 
 // restoreMembers creates what is missing of the objects of a group of which a member does not respond for long.
@@ -176,7 +206,7 @@ func (l *Launcher) seenMembers(ctx context.Context, s *server) []launcher.Member
 	if seen, ok := l.groups.Load(s.id); ok && l.cfg.Supervise && time.Since(seen.(seenGroup).at) < lookAge {
 		return seen.(seenGroup).members
 	}
-	return shownMembers(s, l.lookAtMembers(ctx, s))
+	return l.shownMembers(s, l.lookAtMembers(ctx, s))
 }
 
 // eachGroup calls each with the groups that have these ids and run, or with all that run if there is no id.
@@ -212,14 +242,15 @@ func (l *Launcher) eachGroup(ctx context.Context, ids []string, each func(*serve
 const looksAtOnce = 8
 
 // shownMembers is what operators see of the members of a group.
-func shownMembers(s *server, all []mysqlgroup.Look) []launcher.Member {
-	shown := make([]launcher.Member, len(all))
+func (l *Launcher) shownMembers(s *server, all []mysqlgroup.Look) []launcher.Member {
+	shown, addresses := make([]launcher.Member, len(all)), l.membersOf(s).Addresses
 	for n, m := range all {
 		shown[n] = launcher.Member{State: launcher.MemberMissing, Address: s.of(n + 1).at()}
 		switch {
 		case m.Online():
 			shown[n].State, shown[n].Primary, shown[n].Queue = launcher.MemberOnline, m.Primary, m.Queue
-		case m.State == "RECOVERING":
+		// A member of Galera does not respond before it has all data.
+		case m.State == "RECOVERING", s.inGalera() && mysqlgroup.Known(all, addresses[n]):
 			shown[n].State, shown[n].Queue = launcher.MemberRecovering, m.Queue
 		}
 	}

@@ -74,7 +74,7 @@ func (l *Launcher) statefulSetOf(s *server) statefulSet {
 func (l *Launcher) templateOf(s *server) podTemplate {
 	t := podTemplate{Metadata: metadata{Labels: s.labels(), Annotations: s.userAnnotations()}, Spec: l.podOf(s)}
 	if s.member > 0 {
-		t.Metadata.Annotations[rollAnnotation] = strconv.Itoa(s.state.Group.Roll)
+		t.Metadata.Annotations[rollAnnotation] = s.roll()
 	}
 	if s.state.Upgrade != nil {
 		t.Metadata.Annotations[workAnnotation] = s.state.Upgrade.work()
@@ -121,7 +121,7 @@ func (l *Launcher) podOf(s *server) podSpec {
 	}
 	mounts := []volumeMount{{Name: dataVol, MountPath: volumeDir}, {Name: secretVol, MountPath: secretDir, ReadOnly: true},
 		{Name: runVol, MountPath: runDir}, {Name: tmpVol, MountPath: "/tmp"}}
-	base := container{Image: s.state.Image, Resources: s.state.resources(), VolumeMounts: mounts,
+	base := container{Image: s.image(), Resources: s.state.resources(), VolumeMounts: mounts,
 		TerminationMessagePolicy: "FallbackToLogsOnError", // the last lines of the log are then in the pod's status
 		SecurityContext: containerSecurityContext{ReadOnlyRootFilesystem: true,
 			Capabilities: map[string][]string{"drop": {"ALL"}}}}
@@ -129,6 +129,10 @@ func (l *Launcher) podOf(s *server) podSpec {
 	prepare.Name, prepare.Command = "prepare", []string{"/bin/sh", secretDir + "/" + prepareFile}
 	server.Name = containerName
 	server.Command = []string{program[s.state.Flavour], "--defaults-file=" + secretDir + "/" + s.settingsFile()}
+	if s.inGalera() {
+		server.Command = append([]string{"/bin/sh", "-c", galeraScript, "galera.sh",
+			secretDir + "/" + s.settingsFile(), transferScript}, mysqld.GaleraLibraries...)
+	}
 	server.Ports = s.ports()
 	answers := map[string]string{"port": portName}
 	// There is no liveness probe: a restart would repair nothing, and could interrupt a recovery.

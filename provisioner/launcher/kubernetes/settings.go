@@ -28,6 +28,7 @@ const (
 	caFile         = "ca.pem"
 	certFile       = "server.pem"
 	keyFile        = "server-key.pem"
+	groupCertFile  = "group.pem" // of Galera
 )
 
 const port = 3306
@@ -42,7 +43,6 @@ func settings(st state, more ...string) []byte {
 		"tmpdir=" + tmpDir,
 		"socket=" + runDir + "/mysqld.sock",
 		"pid-file=" + runDir + "/mysqld.pid",
-		"init-file=" + secretDir + "/" + initFile,
 		"ssl-ca=" + secretDir + "/" + caFile,
 		"ssl-cert=" + secretDir + "/" + certFile,
 		"ssl-key=" + secretDir + "/" + keyFile,
@@ -50,7 +50,11 @@ func settings(st state, more ...string) []byte {
 		// the reason for the crash.
 		"skip-stack-trace",
 	}
-	lines = append(lines, mysqld.Settings(st.Flavour, st.MemoryMB, 0, st.BinaryLogs || st.Group != nil)...)
+	if !st.inGalera() { // galera.sh says it
+		lines = append(lines, "init-file="+secretDir+"/"+initFile)
+	}
+	binaryLogs := st.BinaryLogs || st.Group != nil && !st.inGalera()
+	lines = append(lines, mysqld.Settings(st.Flavour, st.MemoryMB, 0, binaryLogs)...)
 	if st.Flavour == mysqld.MariaDB {
 		lines = append(lines, "secure-file-priv="+tmpDir)
 	} else {
@@ -68,7 +72,7 @@ func (l *Launcher) writeSettings(s *server) {
 	for n := range s.state.Group.Members {
 		m := s.of(n + 1)
 		s.secret.Data[m.settingsFile()] = settings(s.state,
-			mysqld.GroupSettings(s.state.Flavour, l.membersOf(s), m.member, s.state.MemoryMB)...)
+			mysqld.GroupSettings(s.state.Flavour, l.membersOf(m), m.member, s.state.MemoryMB)...)
 	}
 }
 

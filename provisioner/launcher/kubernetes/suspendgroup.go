@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 
 	"mysql-broker/provisioner/launcher"
@@ -27,5 +28,27 @@ func (l *Launcher) stopMembers(ctx context.Context, s *server) error {
 	if waits != nil || primary < 0 {
 		return waits
 	}
+	if err := l.stopEvents(ctx, s.of(primary+1)); err != nil {
+		return err
+	}
 	return l.stopPod(ctx, s.of(primary+1))
+}
+
+// stopEvents is due before the primary of a group of MySQL stops. A broker that was paused does not do it to a server
+// that has started since: it has lost its session, or looks again at what is recorded.
+func (l *Launcher) stopEvents(ctx context.Context, m *server) error {
+	if m.inGalera() {
+		return nil
+	}
+	var stale error
+	err := l.onLocked(ctx, m, func(ctx context.Context, conn *sql.Conn, _ mysqlgroup.Look) error {
+		if stale = l.expectWork(ctx, m); stale != nil {
+			return nil
+		}
+		return mysqlgroup.StopEvents(ctx, conn)
+	})
+	if err != nil && stale == nil && !lost(err) { // it stops already
+		l.cfg.Logger.Warn("a member that stops may still run events", "server", m.id, "error", err)
+	}
+	return stale
 }

@@ -76,12 +76,10 @@ func (l *Launcher) Upgrade(ctx context.Context, spec launcher.Spec,
 		return launcher.Endpoint{}, &launcher.Error{Action: launcher.GiveUp,
 			Sentence: fmt.Sprintf("A server of %s cannot become one of %s.", of, to),
 			Err:      fmt.Errorf("server %s: its data are of %s, and %s is wanted", s.id, of, to)}
-	case s.state.Group != nil && order > 0:
-		return launcher.Endpoint{}, &launcher.Error{Action: launcher.GiveUp,
-			Sentence: "An instance with several servers cannot be upgraded here. Create another instance from this one.",
-			Err:      fmt.Errorf("server %s: groups cannot be upgraded", s.id)}
+	case s.inGalera() && !launcher.SameSeries(of.Version, to.Version):
+		return launcher.Endpoint{}, launcher.OtherSeries(s.id, of, to)
 	case s.state.Group != nil:
-		return l.bringUp(ctx, s, spec)
+		return l.upgradeGroup(ctx, s, spec, image, report, works)
 	case s.state.Upgrade != nil && s.state.Upgrade.Reverts:
 		if err := l.abandonUpgrade(ctx, s, works); err != nil {
 			return launcher.Endpoint{}, err
@@ -150,8 +148,8 @@ func (l *Launcher) Revert(ctx context.Context, spec launcher.Spec,
 	if err != nil {
 		return launcher.Endpoint{}, err
 	}
-	if s.state.Group != nil { // which Upgrade does not change
-		return l.bringUp(ctx, s, spec)
+	if s.state.Group != nil {
+		return l.revertGroup(ctx, s, spec, report, works)
 	}
 	reverts := s.state.Phase == phaseUpgrading
 	if reverts {
@@ -174,6 +172,9 @@ func (l *Launcher) Revert(ctx context.Context, spec launcher.Spec,
 // abandonUpgrade returns once the data are as they were before an upgrade that has not succeeded. It does nothing in
 // other phases.
 func (l *Launcher) abandonUpgrade(ctx context.Context, s *server, works func(string)) error {
+	if s.state.Group != nil {
+		return l.endGroupUpgrade(ctx, s, works)
+	}
 	if s.state.Phase != phaseUpgrading {
 		return nil
 	}

@@ -27,10 +27,10 @@ func TestUpgrade(t *testing.T) {
 		i := slices.IndexFunc(cluster.Binaries(), func(b mysqld.Binary) bool { return cluster.ImageName(b) == image.Name })
 		present := cluster.Binaries()[i]
 		renumbered, later := servers.Renumbered(t, present), servers.Later(t, present)
-		add := func(prefix string, b mysqld.Binary) (name string) {
+		add := func(prefix string, b mysqld.Binary) string {
 			t.Helper()
-			name = prefix + image.Name
-			if err := shared.Node.AddImage(t.Context(), name, image.Name, b); err != nil {
+			name, err := shared.Node.AddImage(t.Context(), prefix, image.Name, b)
+			if err != nil {
 				t.Fatal(err)
 			}
 			return name
@@ -40,14 +40,14 @@ func TestUpgrade(t *testing.T) {
 		if image.Flavour == mysqld.MariaDB {
 			lose = "DELETE FROM mysql.global_priv WHERE user = 'tenant'; DELETE FROM mysql.event WHERE name = 'e';"
 		}
-		good, bad, forgetful := add("later/", later),
-			add("broken/", altered(t, present, renumbered, program, "echo it is broken >&2\nexit 1\n")),
-			add("forgetful/", altered(t, present, renumbered, program,
+		good, bad, forgetful := add("later", later),
+			add("broken", altered(t, present, renumbered, program, "echo it is broken >&2\nexit 1\n")),
+			add("forgetful", altered(t, present, renumbered, program,
 				`echo "`+lose+`" | tr ';' '\n' | sed '/./s/$/;/' >/tmp/lose.sql
 exec `+cluster.AddedDir+`/bin/real "$@" --init-file=/tmp/lose.sql
 `))
 		// The first attempt to put data back fails.
-		image.Name = add("stumbling/", altered(t, present, present, "sync", `if [ -e /before/copy-*/begun ] && [ ! -e /before/stumbled ]; then
+		image.Name = add("stumbling", altered(t, present, present, "sync", `if [ -e /before/copy-*/begun ] && [ ! -e /before/stumbled ]; then
 	touch /before/stumbled
 	exit 137
 fi

@@ -18,9 +18,12 @@ type Group struct {
 	Protocol  []string // the same, for the protocol of the group
 	Transfer  string   // host:port at which the member of Galera gets what it has missed
 
-	// Hosts are those from which a member of Group Replication takes the protocol of the group, which is then encrypted;
-	// nil for this host alone.
+	// Hosts are those of all members, if they are not on one host. The protocol of the group is then encrypted.
 	Hosts []string
+
+	// Of Galera, if the members are not on one host.
+	Copy             string // host:port at which the member gets all data
+	Certificate, Key string // paths; members trust this certificate only
 }
 
 // groupMemoryMB is what a member needs besides the memory of a server without a group.
@@ -79,6 +82,7 @@ func replicationSettings(g Group, n int) []string {
 		"ip_allowlist=" + from,
 		"ssl_mode=" + encryption,
 		"recovery_use_ssl=ON",
+		"recovery_reconnect_interval=5", // seconds
 		"member_expel_timeout=0",
 		"unreachable_majority_timeout=10",
 		"autorejoin_tries=0", // the launcher lets it join again
@@ -102,7 +106,8 @@ func GroupSQL(flavour, password string) []byte {
 	return fmt.Appendf(nil, "SET SESSION sql_log_bin=0;\nCREATE USER IF NOT EXISTS %[1]s;\n"+
 		"ALTER USER %[1]s IDENTIFIED BY '%[2]s';\n"+
 		"GRANT REPLICATION SLAVE, REPLICATION CLIENT, CONNECTION_ADMIN, BACKUP_ADMIN, BINLOG_ADMIN, "+
-		"GROUP_REPLICATION_ADMIN, SYSTEM_VARIABLES_ADMIN ON *.* TO %[1]s;\n"+
+		"GROUP_REPLICATION_ADMIN, SYSTEM_VARIABLES_ADMIN, EVENT, SET_ANY_DEFINER, ALLOW_NONEXISTENT_DEFINER "+
+		"ON *.* TO %[1]s;\n"+
 		"GRANT SELECT ON performance_schema.* TO %[1]s;\nSET SESSION sql_log_bin=1;\n"+
 		"CHANGE REPLICATION SOURCE TO SOURCE_USER='%[3]s', SOURCE_PASSWORD='%[2]s' "+
 		"FOR CHANNEL 'group_replication_recovery';\n", account, password, GroupUser)
@@ -110,8 +115,11 @@ func GroupSQL(flavour, password string) []byte {
 
 // MemberSQL returns an init file that runs at every start of a member on MySQL, with the administrator's account that
 // admin makes. What it does on one member is written to no binary log, as on GroupSQL. It is over before anybody can
-// log in.
+// log in. On MariaDB, it is for a server that is in no group yet.
 func MemberSQL(flavour string, admin []byte, password string) []byte {
+	if flavour == MariaDB {
+		return galeraMemberSQL(admin, password)
+	}
 	return slices.Concat([]byte("SET GLOBAL super_read_only=OFF;\nSET SESSION sql_log_bin=0;\n"), admin,
 		GroupSQL(flavour, password), []byte("SET GLOBAL super_read_only=ON;\n"))
 }

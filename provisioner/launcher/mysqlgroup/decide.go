@@ -39,7 +39,7 @@ func Decide(all []Look, g Group) (Due, error) {
 		case m.Missing && g.Ready:
 			due.Replace = append(due.Replace, n)
 		case m.Out():
-			if !joining && !knows(all, g.Addresses[n]) {
+			if !joining && !Known(all, g.Addresses[n]) {
 				joining, due.Join = true, n
 			}
 		case m.Online() && m.Offline: // since it was cut off
@@ -79,9 +79,9 @@ func (d *Due) decideBegin(all []Look) error {
 	return nil
 }
 
-// knows reports whether a member that is online still knows the one at that address, which was killed and cannot join
-// yet.
-func knows(all []Look, address string) bool {
+// Known reports whether a member that is online knows the one at that address. One that was killed and is known still
+// cannot join yet.
+func Known(all []Look, address string) bool {
 	host, port, err := net.SplitHostPort(address)
 	return err == nil && slices.ContainsFunc(all, func(m Look) bool {
 		return m.Online() && slices.Contains(m.Knows, host+":"+port)

@@ -3,6 +3,7 @@ package mysqlgroup_test
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"testing"
 
 	"mysql-broker/provisioner/launcher/mysqlgroup"
@@ -94,5 +95,14 @@ func TestNextToRestart(t *testing.T) {
 		if got := mysqlgroup.NextToRestart(test.all, test.due); got != test.want {
 			t.Errorf("%v of %v: %d, want %d", test.due, test.all, got, test.want)
 		}
+	}
+}
+
+// A group is begun with a member that has left the former one already, if any can be.
+func TestBeginOrder(t *testing.T) {
+	t.Parallel()
+	out, leaves := mysqlgroup.Look{State: "OFFLINE"}, mysqlgroup.Look{State: "ERROR"}
+	if got := mysqlgroup.BeginOrder([]mysqlgroup.Look{leaves, out, leaves, out}); !slices.Equal(got, []int{1, 3, 0, 2}) {
+		t.Errorf("the order is %v", got)
 	}
 }

@@ -13,11 +13,19 @@ type Look struct {
 	State    string // as MySQL names it
 	Majority bool   // it sees most members of its group
 	Primary  bool
-	Queue    int      // transactions that it has received and not applied yet
-	Offline  bool     // it refuses applications
-	Executed string   // transactions
-	Knows    []string // host:port of the members that it knows
-	Logs     []Log    // its binary logs, the oldest first
+	Queue    int               // transactions that it has received and not applied yet
+	Offline  bool              // it refuses applications
+	Executed string            // transactions
+	Received string            // transactions of other members that it has in its relay logs, or had; some not executed
+	Leader   string            // host:port of the primary that it knows
+	Knows    []string          // host:port of the members that it knows
+	Copied   uint64            // bytes of the data that it gets from another member by the plugin clone
+	Logs     []Log             // its binary logs, the oldest first
+	Events   map[string]string // their states, by schema.name
+
+	// Of Galera only: see the package galera.
+	Blocked bool // something waits for a lock there that may hold it up
+	Gives   bool // it gives all its data to another member, and does not commit meanwhile
 }
 
 // Online reports whether a member takes part in a group that has a majority.
@@ -66,20 +74,27 @@ const lookQuery = `SELECT COALESCE(MAX(IF(member_id = @@GLOBAL.server_uuid, memb
 	COALESCE(MAX(member_id = @@GLOBAL.server_uuid AND member_role = 'PRIMARY'), 0),
 	(SELECT COALESCE(SUM(count_transactions_in_queue + count_transactions_remote_in_applier_queue), 0)
 		FROM performance_schema.replication_group_member_stats WHERE member_id = @@GLOBAL.server_uuid),
-	@@GLOBAL.offline_mode, @@GLOBAL.gtid_executed, COALESCE(GROUP_CONCAT(member_host, ':', member_port), '')
+	@@GLOBAL.offline_mode, @@GLOBAL.gtid_executed, COALESCE(GROUP_CONCAT(member_host, ':', member_port), ''),
+	COALESCE(MAX(IF(member_role = 'PRIMARY', CONCAT(member_host, ':', member_port), NULL)), ''),
+	COALESCE((SELECT MAX(received_transaction_set) FROM performance_schema.replication_connection_status
+		WHERE channel_name = 'group_replication_applier'), ''),
+	(SELECT COALESCE(SUM(data), 0) FROM performance_schema.clone_progress)
 	FROM performance_schema.replication_group_members`
 
 // Ask reads what a member says of itself. Err is set if that fails.
 func Ask(ctx context.Context, member *sql.Conn) (m Look, err error) {
 	var knows string
 	err = member.QueryRowContext(ctx, lookQuery).Scan(&m.State, &m.Majority, &m.Primary, &m.Queue, &m.Offline,
-		&m.Executed, &knows)
+		&m.Executed, &knows, &m.Leader, &m.Received, &m.Copied)
 	if err != nil {
 		return Look{Err: err}, err
 	}
-	m.Executed = strings.ReplaceAll(m.Executed, "\n", "")
+	m.Executed, m.Received = strings.ReplaceAll(m.Executed, "\n", ""), strings.ReplaceAll(m.Received, "\n", "")
 	m.Knows = strings.Split(knows, ",")
 	if m.Logs, err = askLogs(ctx, member); err != nil {
+		return Look{Err: err}, err
+	}
+	if m.Events, err = AskEvents(ctx, member); err != nil {
 		return Look{Err: err}, err
 	}
 	return m, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"strings"
 	"sync"
 	"time"
 
@@ -33,12 +34,28 @@ func (l *Launcher) keepGroups(ctx context.Context) {
 			}
 			working.Go(func() {
 				defer kept.Delete(sd.id)
-				defer l.seen.Delete(sd.id)
 				l.keepGroup(ctx, sd)
+				l.forgetGroup(sd)
 			})
 		}
 		return err
 	})
+}
+
+// ofGroups are the maps by ids of groups or their members.
+func (l *Launcher) ofGroups() []*sync.Map {
+	return []*sync.Map{&l.seen, &l.events, &l.stalls, &l.stuck, &l.alone, &l.starts, &l.behind, &l.blocked}
+}
+
+// forgetGroup removes what this launcher remembers of a group that is suspended or destroyed, and of its members.
+func (l *Launcher) forgetGroup(sd serverDir) {
+	for _, remembered := range l.ofGroups() {
+		for id := range remembered.Range {
+			if id == sd.id || strings.HasPrefix(id.(string), sd.id+".") {
+				remembered.Delete(id)
+			}
+		}
+	}
 }
 
 // keepGroup looks after one group until that is not to be kept running any more.
@@ -72,20 +89,22 @@ func (l *Launcher) keepGroup(ctx context.Context, sd serverDir) {
 // assemble looks at the members of a group once, does what is due, and returns what it saw. The caller holds the lock
 // of the group.
 func (l *Launcher) assemble(ctx context.Context, sd serverDir, st state) (all []memberLook, err error) {
+	began := time.Now()
 	all = l.lookAtMembers(ctx, sd, st)
 	l.seen.Store(sd.id, seenGroup{time.Now(), l.shown(st, all)})
 	if st.inGalera() {
 		return all, l.assembleGalera(ctx, sd, st, all)
 	}
+	stuck := l.endStuck(ctx, sd, st, all, began)
 	due, err := mysqlgroup.Decide(looks(all), mysqlgroup.Group{Addresses: l.groupOf(st).Addresses,
 		Ready: st.Phase == phaseReady, MostLogs: int64(st.StorageMB) << 20})
 	if err != nil {
-		return all, err
+		return all, errors.Join(err, stuck)
 	}
 	if due.Begin {
 		return all, l.beginGroup(ctx, all)
 	}
-	var errs []error
+	errs := []error{stuck, l.endStalled(ctx, sd, st, all, began), l.enableEvents(ctx, sd, all)}
 	for _, n := range due.Replace {
 		errs = append(errs, l.onLocked(all[n].dir, func() error { return l.replaceMember(ctx, sd, st, n+1) }))
 	}
@@ -115,17 +134,78 @@ func (l *Launcher) join(ctx context.Context, m serverDir) error {
 	return err
 }
 
-// beginGroup begins the group with the member that has all transactions of all members.
+// endStalled kills a primary that is stalled, so that another member becomes the primary. It is then started again.
+// began is when the look began.
+func (l *Launcher) endStalled(ctx context.Context, sd serverDir, st state, all []memberLook, began time.Time) error {
+	stall, _ := l.stalls.LoadOrStore(sd.id, &mysqlgroup.Stall{})
+	n := stall.(*mysqlgroup.Stall).Suspect(looks(all), l.groupOf(st).Addresses, began)
+	if n < 0 {
+		return nil
+	}
+	m, lacks := all[n].dir, true
+	if !all[n].Silent() {
+		if err := l.onMember(ctx, m, func(c memberConn) (err error) {
+			lacks, err = mysqlgroup.LacksApplied(c.ctx, c.conn, all[n].Look, looks(all))
+			return err
+		}); err != nil || !lacks {
+			return err
+		}
+	}
+	if now := l.lookAtMember(ctx, m, st.Phase); !all[n].Stays(now.Look) || all[n].Executed != now.Executed {
+		return nil
+	}
+	l.cfg.Logger.Warn("a primary that commits nothing any more is started again", "server", m.id)
+	return l.stopIfRunning(ctx, m, (*server).kill)
+}
+
+// endStuck kills a member that hangs, which is then started again. began is when the look began.
+func (l *Launcher) endStuck(ctx context.Context, sd serverDir, st state, all []memberLook, began time.Time) error {
+	if st.Phase != phaseReady { // nobody would start it
+		return nil
+	}
+	stuck, _ := l.stuck.LoadOrStore(sd.id, &mysqlgroup.Stuck{})
+	n := stuck.(*mysqlgroup.Stuck).Next(looks(all), l.groupOf(st).Addresses, began)
+	if n < 0 {
+		return nil
+	}
+	now := l.lookAtMember(ctx, all[n].dir, st.Phase)
+	if !all[n].Stays(now.Look) {
+		return nil
+	}
+	l.cfg.Logger.Warn("a member that gets no further is started again", "server", all[n].dir.id, "reason", now.State,
+		"error", now.Err)
+	return l.stopIfRunning(ctx, all[n].dir, (*server).kill)
+}
+
+// enableEvents has the primary, or the first member of Galera that is online, run the events that no member runs any
+// more.
+func (l *Launcher) enableEvents(ctx context.Context, sd serverDir, all []memberLook) error {
+	events, _ := l.events.LoadOrStore(sd.id, &mysqlgroup.Events{})
+	due := events.(*mysqlgroup.Events).Due(looks(all))
+	if len(due) == 0 {
+		return nil
+	}
+	return l.onMember(ctx, all[mysqlgroup.Primary(looks(all))].dir, func(c memberConn) error {
+		return mysqlgroup.EnableEvents(c.ctx, c.conn, due)
+	})
+}
+
+// beginGroup begins the group with the member that has all transactions of all members. If the server hangs meanwhile,
+// it is killed, and then started again.
 func (l *Launcher) beginGroup(ctx context.Context, all []memberLook) error {
-	for _, first := range all {
-		var has bool
-		if err := l.onMember(ctx, first.dir, func(c memberConn) (err error) {
+	for _, n := range mysqlgroup.BeginOrder(looks(all)) {
+		first, has := all[n], false
+		err := l.onMember(ctx, first.dir, func(c memberConn) (err error) {
 			if has, err = mysqlgroup.HasAll(c.ctx, c.conn, first.Look, looks(all)); err != nil || !has {
 				return err
 			}
 			l.cfg.Logger.Info("a group is begun", "server", first.dir.id)
 			return mysqlgroup.Begin(c.ctx, c.conn)
-		}); err != nil || has {
+		})
+		if mysqlgroup.Hung(ctx, err) {
+			err = errors.Join(err, l.stopIfRunning(ctx, first.dir, (*server).kill))
+		}
+		if err != nil || has {
 			return err
 		}
 	}

@@ -51,6 +51,7 @@ func (l *Launcher) destroy(ctx context.Context, id string, may func(serverDir) e
 		return err
 	}
 	defer release()
+	defer l.forgetGroup(sd)
 	fault.Point("destroy", "stopped")
 	if err := l.groups.removeGroup(ctx, sd.id); err != nil { // the server is removed even if its group is not
 		l.cfg.Logger.Warn("a control group is left behind", "error", err)

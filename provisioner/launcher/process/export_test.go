@@ -1,6 +1,7 @@
 package process
 
 import (
+	"strings"
 	"time"
 
 	"mysql-broker/provisioner/launcher/mysqld"
@@ -31,6 +32,18 @@ func (c *Config) SetControlGroups(dir, name string, memory bool) {
 		g.limits = func(int, int) []groupLimit { return nil }
 		return g, g.clear()
 	}
+}
+
+// Remembers reports whether anything is remembered of a group or its members.
+func (l *Launcher) Remembers(id string) bool {
+	for _, of := range l.ofGroups() {
+		for key := range of.Range {
+			if key == id || strings.HasPrefix(key.(string), id+".") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // MemoryMax is the limit of a server's group, in bytes.

@@ -69,7 +69,11 @@ func (l *Launcher) stopOne(ctx context.Context, sd serverDir) error {
 		return err
 	}
 	defer unlock()
-	return l.stopIfRunning(ctx, sd, (*server).stop)
+	st, err := sd.loadState()
+	if err != nil { // it is stopped all the same
+		return errors.Join(err, l.stopIfRunning(ctx, sd, (*server).stop))
+	}
+	return l.stopMember(ctx, sd, st)
 }
 
 // each calls do for every server, and returns all errors.

@@ -14,26 +14,15 @@ import (
 	"strconv"
 	"time"
 
+	"mysql-broker/provisioner/launcher/galera"
 	"mysql-broker/provisioner/launcher/mysqld"
 )
 
 //go:embed wsrep_sst_broker.sh
 var transferProgram []byte
 
-const (
-	// withoutMajority is how long a member may be without a majority before it is ended, so that the group can begin
-	// again.
-	withoutMajority = 10 * time.Second
-
-	// startsAlone is how long a member may start without a majority. What a crash has left was recovered before that.
-	startsAlone = time.Minute
-
-	// blockedTime is how long a session may keep a member from applying what it has received.
-	blockedTime = 5 * time.Second
-
-	// joinAgain is the least time between two starts of a member.
-	joinAgain = 5 * time.Second
-)
+// joinAgain is the least time between two starts of a member.
+const joinAgain = 5 * time.Second
 
 // inGalera reports whether a server is a member of Galera, or such a group.
 func (st state) inGalera() bool { return st.Group != nil && st.Flavour == mysqld.MariaDB }
@@ -70,13 +59,13 @@ func (l *Launcher) galeraOptions(ctx context.Context, m serverDir, st state, b m
 	switch {
 	case err != nil:
 		return nil, err
-	case at.seqno < 0:
+	case at.Seqno < 0:
 		return options, nil
 	case first:
 		if err := l.writePosition(m, at); err != nil {
 			return nil, err
 		}
-	case !at.safe: // it gets all data
+	case !at.Safe: // it gets all data
 		return options, nil
 	}
 	return append(options, "--wsrep-start-position="+at.String()), nil
@@ -94,16 +83,6 @@ func (l *Launcher) writeEventsFile(m serverDir) error {
 	return l.owner.writeSecret(m.eventsFile(), mysqld.EventsSQL)
 }
 
-// position is that of a member of Galera: the group, and how many of its transactions the member has; -1 if it does not
-// have all data.
-type position struct {
-	group string
-	seqno int64
-	safe  bool // Galera was not in the middle of something, such as DDL, that it cannot continue
-}
-
-func (p position) String() string { return fmt.Sprintf("%s:%d", p.group, p.seqno) }
-
 var (
 	savedGroup    = regexp.MustCompile(`(?m)^uuid:\s+(\S+)$`)
 	savedSeqno    = regexp.MustCompile(`(?m)^seqno:\s+(-?\d+)$`)
@@ -113,13 +92,11 @@ var (
 // newCluster is the option with which a member begins a group.
 const newCluster = "--wsrep-new-cluster"
 
-const noGroup = "00000000-0000-0000-0000-000000000000"
-
 func (d serverDir) positionFile() string { return filepath.Join(d.dataDir(), "grastate.dat") }
 
-// position returns that of a member that does not run. The caller holds its lock.
-func (l *Launcher) position(ctx context.Context, m serverDir, b mysqld.Binary) (position, error) {
-	none := position{seqno: -1}
+// position returns that of a member of Galera that does not run. The caller holds its lock.
+func (l *Launcher) position(ctx context.Context, m serverDir, b mysqld.Binary) (galera.Position, error) {
+	none := galera.Position{Seqno: -1}
 	if _, err := os.Lstat(filepath.Join(m.dataDir(), "incomplete")); err == nil { // it was killed while it got all data
 		return none, removeIfThere(m.positionFile())
 	}
@@ -131,7 +108,7 @@ func (l *Launcher) position(ctx context.Context, m serverDir, b mysqld.Binary) (
 		return none, fmt.Errorf("server %s: %w", m.id, err)
 	}
 	group, seqno := savedGroup.FindSubmatch(saved), savedSeqno.FindSubmatch(saved)
-	safe := group != nil && seqno != nil && string(group[1]) != noGroup
+	safe := group != nil && seqno != nil && string(group[1]) != galera.NoGroup
 	if safe && string(seqno[1]) != "-1" { // it was shut down
 		return parsePosition(group[1], seqno[1], safe)
 	}
@@ -143,15 +120,15 @@ func (l *Launcher) position(ctx context.Context, m serverDir, b mysqld.Binary) (
 	if found == nil {
 		return none, fmt.Errorf("server %s: it does not say which transactions it has: %s", m.id, tellingLines(string(out)))
 	}
-	if string(found[1]) == noGroup {
+	if string(found[1]) == galera.NoGroup {
 		return none, nil
 	}
 	return parsePosition(found[1], found[2], safe)
 }
 
-func parsePosition(group, seqno []byte, safe bool) (position, error) {
+func parsePosition(group, seqno []byte, safe bool) (galera.Position, error) {
 	n, err := strconv.ParseInt(string(seqno), 10, 64)
-	return position{string(group), n, safe}, err
+	return galera.Position{Group: string(group), Seqno: n, Safe: safe}, err
 }
 
 // recover has the program find out the position, which recovers the data from a crash. The name of the settings file is
@@ -177,9 +154,9 @@ func (l *Launcher) recover(ctx context.Context, m serverDir, b mysqld.Binary) ([
 }
 
 // writePosition writes, where Galera reads it, that a group may begin with this member, and the position.
-func (l *Launcher) writePosition(m serverDir, at position) error {
+func (l *Launcher) writePosition(m serverDir, at galera.Position) error {
 	content := fmt.Sprintf("# GALERA saved state\nversion: 2.1\nuuid:    %s\nseqno:   %d\nsafe_to_bootstrap: 1\n",
-		at.group, at.seqno)
+		at.Group, at.Seqno)
 	if err := removeIfThere(m.positionFile()); err != nil {
 		return err
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"mysql-broker/provisioner/launcher/galera"
 )
 
 // assembleGalera is assemble for Galera. A member joins as it starts, so its start is part of this, not of supervision.
@@ -18,7 +20,7 @@ func (l *Launcher) assembleGalera(ctx context.Context, sd serverDir, st state, a
 		switch {
 		case m.Missing || m.down:
 			down++
-		case m.Err == nil && m.State == galeraAlone:
+		case m.Err == nil && m.State == galera.Alone:
 			cut++
 		case m.State == "RECOVERING": // it begins the group, or ends because it finds none
 			starting++
@@ -30,7 +32,8 @@ func (l *Launcher) assembleGalera(ctx context.Context, sd serverDir, st state, a
 	}
 	since, _ := l.alone.LoadOrStore(sd.id, time.Now())
 	waited := time.Since(since.(time.Time))
-	if waited < withoutMajority || starting > 0 && waited < startsAlone || 2*(cut+down+starting) <= len(all) {
+	if waited < galera.WithoutMajority || starting > 0 && waited < galera.StartsAlone ||
+		2*(cut+down+starting) <= len(all) {
 		return nil
 	}
 	l.alone.Delete(sd.id)
@@ -59,45 +62,38 @@ func (l *Launcher) endIfStuck(ctx context.Context, m memberLook) error {
 		return nil
 	}
 	since, _ := l.behind.LoadOrStore(m.dir.id, time.Now())
-	if time.Since(since.(time.Time)) < startsAlone ||
-		m.State != galeraAlone && time.Since(filesOf(m.dir.dir).changed) < startsAlone {
+	if time.Since(since.(time.Time)) < galera.StartsAlone ||
+		m.State != galera.Alone && time.Since(filesOf(m.dir.dir).changed) < galera.StartsAlone {
 		return nil
 	}
 	return l.endMember(ctx, m.dir)
 }
 
-// unblock ends all sessions on a member if what it has received from others waits for a lock for long. Galera rolls
-// transactions back that are in its way, but not LOCK TABLES: until then, no member could execute DDL, such as that
-// which ends an account.
+// unblock ends all sessions on a member if a lock holds it up for long.
 func (l *Launcher) unblock(ctx context.Context, m memberLook) error {
-	if !m.blocked {
+	if !m.Blocked {
 		l.blocked.Delete(m.dir.id)
 		return nil
 	}
 	since, _ := l.blocked.LoadOrStore(m.dir.id, time.Now())
-	if time.Since(since.(time.Time)) < blockedTime {
+	if time.Since(since.(time.Time)) < galera.BlockedTime {
 		return nil
 	}
 	l.blocked.Delete(m.dir.id)
-	l.cfg.Logger.Warn("the sessions on a member are ended, because a lock keeps it from applying what it has received",
-		"server", m.dir.id)
 	return l.onMember(ctx, m.dir, func(c memberConn) error {
-		return c.exec(`BEGIN NOT ATOMIC
-			FOR s IN (SELECT id FROM information_schema.processlist
-				WHERE user NOT IN ('system user', 'event_scheduler') AND id <> CONNECTION_ID()) DO
-				BEGIN
-					DECLARE CONTINUE HANDLER FOR 1094 BEGIN END; -- it has ended
-					KILL s.id;
-				END;
-			END FOR;
-		END`)
+		ended, err := galera.Unblock(c.ctx, c.conn)
+		if ended {
+			l.cfg.Logger.Warn("the sessions on a member were ended, because a lock kept it from applying changes",
+				"server", m.dir.id)
+		}
+		return err
 	})
 }
 
 // completeGalera starts the members that do not run, although others have a majority. One that is new, or was away for
 // long, gets all data.
 func (l *Launcher) completeGalera(ctx context.Context, sd serverDir, st state, all []memberLook) error {
-	var errs []error
+	errs := []error{l.enableEvents(ctx, sd, all)}
 	for n, m := range all {
 		errs = append(errs, l.endIfStuck(ctx, m))
 		if m.Online() {
@@ -132,21 +128,20 @@ func (l *Launcher) startMember(ctx context.Context, m serverDir, options ...stri
 		return err
 	}
 	l.starts.Store(m.id, time.Now())
-	log := readLogTail(m)
+	log, level := readLogTail(m), startLevel(m)
 	s, err := l.start(ctx, m, own, options...)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	l.cfg.Logger.Info("a member of a group is started", "server", m.id, "pid", s.pid, "logged_last", tellingLines(log))
+	l.cfg.Logger.Log(ctx, level, "a member of a group is started", "server", m.id, "pid", s.pid,
+		"logged_last", tellingLines(log))
 	return nil
 }
 
-// beginGalera begins the group with the member that has the most transactions, when no member runs. A transaction that
-// was acknowledged is on the disk of the member that acknowledged it. A member that was getting all data has none of
-// its own.
+// beginGalera begins the group with the member that has the most transactions, when no member runs.
 func (l *Launcher) beginGalera(ctx context.Context, sd serverDir, st state, all []memberLook) error {
-	first, at := -1, position{seqno: -1}
+	positions := make([]galera.Position, len(all))
 	for n, m := range all {
 		if m.Missing && st.Phase == phaseReady {
 			return fmt.Errorf("no member runs, and only with all of them it can be told which one has every transaction: %w",
@@ -163,26 +158,20 @@ func (l *Launcher) beginGalera(ctx context.Context, sd serverDir, st state, all 
 		if err := l.writeSettings(m.dir, own, b); err != nil {
 			return err
 		}
-		found, err := l.position(ctx, m.dir, b)
-		if err != nil {
+		if positions[n], err = l.position(ctx, m.dir, b); err != nil {
 			return err
 		}
-		switch {
-		case found.seqno < 0:
-			continue
-		case first >= 0 && found.group != at.group:
-			return fmt.Errorf("server %s: its members are of the groups %s and %s: an operator has to choose one", sd.id,
-				at.group, found.group)
-		case first < 0 || found.seqno > at.seqno || found.seqno == at.seqno && found.safe && !at.safe:
-			first, at = n, found
-		}
 	}
-	if first < 0 {
-		return fmt.Errorf("server %s: no member has all data", sd.id)
+	first, err := galera.First(positions)
+	if err == nil && first < 0 {
+		err = errors.New("no member has all data")
+	}
+	if err != nil {
+		return fmt.Errorf("server %s: %w", sd.id, err)
 	}
 	m := all[first].dir
 	return l.onLocked(m, func() error {
-		l.cfg.Logger.Info("a group is begun", "server", m.id, "transactions", at.String())
+		l.cfg.Logger.Info("a group is begun", "server", m.id, "transactions", positions[first].String())
 		return l.startMember(ctx, m, newCluster)
 	})
 }

@@ -89,7 +89,8 @@ func keepsConnections(t *testing.T, g *groupClients) {
 	})
 }
 
-// endsLocks locks a table on a member, while another one writes to it, and expects that accounts can be made.
+// endsLocks locks a table on a member while another one writes to it, and then while another session alters it. It expects
+// that accounts can be made.
 func endsLocks(t *testing.T, g *groupClients) {
 	g.on(t, g.end.Members[0], func(ctx context.Context, db *sql.DB) error {
 		exec(t, db, "CREATE TABLE app.locked (n INT PRIMARY KEY)", "LOCK TABLES app.locked WRITE")
@@ -98,7 +99,22 @@ func endsLocks(t *testing.T, g *groupClients) {
 			return nil
 		})
 		var n int
-		return db.QueryRow("SELECT COUNT(*) FROM app.locked").Scan(&n) // in another session
+		if err := db.QueryRow("SELECT COUNT(*) FROM app.locked").Scan(&n); err != nil { // in another session
+			return err
+		}
+		locking, err := db.Conn(ctx)
+		if err != nil {
+			return err
+		}
+		defer locking.Close()
+		if _, err := locking.ExecContext(ctx, "LOCK TABLES app.locked WRITE"); err != nil {
+			return err
+		}
+		g.on(t, g.end.Members[0], func(_ context.Context, other *sql.DB) error {
+			exec(t, other, "ALTER TABLE app.locked ADD COLUMN v INT", "CREATE USER late", "DROP USER late")
+			return nil
+		})
+		return nil
 	})
 }
 

@@ -16,9 +16,8 @@ import (
 type memberLook struct {
 	mysqlgroup.Look
 
-	dir     serverDir
-	down    bool // it does not run; known of Galera only
-	blocked bool // what it received waits for a lock of a session; known of Galera only
+	dir  serverDir
+	down bool // it does not run; known of Galera only
 }
 
 func looks(all []memberLook) []mysqlgroup.Look {

@@ -76,6 +76,9 @@ type Launcher struct {
 	supervises atomic.Bool // this broker is the supervisor of the directory
 	settled    sync.Map    // ids of servers that were up or failed to start since supervision began
 	seen       sync.Map    // seenGroup by ids of groups
+	events     sync.Map    // *mysqlgroup.Events by ids of groups
+	stalls     sync.Map    // *mysqlgroup.Stall by ids of groups
+	stuck      sync.Map    // *mysqlgroup.Stuck by ids of groups
 	alone      sync.Map    // since when groups of Galera have no majority, by their ids
 	starts     sync.Map    // when members of Galera were started last, by their ids
 	behind     sync.Map    // since when such members take no part in groups that have a majority

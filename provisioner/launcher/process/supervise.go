@@ -86,6 +86,7 @@ func (l *Launcher) becomeSupervisor(ctx context.Context) *os.File {
 
 // watch keeps one server running until it is retired.
 func (l *Launcher) watch(ctx context.Context, sd serverDir, starting chan struct{}) {
+	reported := false // that it has no room
 	for backoff := minBackoff; ; {
 		lived, err := l.runOnce(ctx, sd, starting)
 		if ctx.Err() != nil || errors.Is(err, errRetired) {
@@ -97,6 +98,12 @@ func (l *Launcher) watch(ctx context.Context, sd serverDir, starting chan struct
 		if lived > maxBackoff {
 			backoff = minBackoff
 		}
+		starts := startsOnFullDisk(readLogEnd(sd, startsLogBytes))
+		if starts >= startsInVain && !reported {
+			l.cfg.Logger.Error("a server ends again and again because its disk is full; it goes on by itself when there is room",
+				"server", sd.id, "count", starts, "error", logTail(sd))
+		}
+		reported = starts >= startsInVain
 		select {
 		case <-ctx.Done():
 			return

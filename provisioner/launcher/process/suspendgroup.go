@@ -10,6 +10,7 @@ import (
 
 	"mysql-broker/provisioner/fault"
 	"mysql-broker/provisioner/launcher"
+	"mysql-broker/provisioner/launcher/mysqlgroup"
 )
 
 // suspendMembers stops the members of a group that is recorded as suspended: the primary last, which then has all
@@ -54,7 +55,7 @@ func (l *Launcher) suspendMember(ctx context.Context, m serverDir) error {
 			return explainNoRoom(err)
 		}
 	}
-	if err := l.stopIfRunning(ctx, m, (*server).stop); err != nil {
+	if err := l.stopMember(ctx, m, own); err != nil {
 		return err
 	}
 	if err := l.groups.removeGroup(ctx, m.id); err != nil {
@@ -65,6 +66,19 @@ func (l *Launcher) suspendMember(ctx context.Context, m serverDir) error {
 	}
 	own.Port, own.ProtocolPort, own.TransferPort = 0, 0, 0
 	return m.saveState(own)
+}
+
+// stopMember stops a member that is not restarted at once. The caller holds its lock.
+func (l *Launcher) stopMember(ctx context.Context, m serverDir, own state) error {
+	return l.stopIfRunning(ctx, m, func(s *server, ctx context.Context) error {
+		if own.Group != nil && !own.inGalera() {
+			err := l.onMember(ctx, m, func(c memberConn) error { return mysqlgroup.StopEvents(c.ctx, c.conn) })
+			if err != nil && !s.exited() {
+				l.cfg.Logger.Warn("a member that stops may still run events", "server", m.id, "error", err)
+			}
+		}
+		return s.stop(ctx)
+	})
 }
 
 // resumeGroup makes a suspended group ready to be started, with other ports and the spec's limits. The members are

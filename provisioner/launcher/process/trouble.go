@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"os"
+	"regexp"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,17 +15,20 @@ import (
 const (
 	troubleAge      = time.Hour       // after which a log says nothing of the present
 	troubleLogBytes = 16 << 10        // of the end of a log, in which a full disk is looked for
+	startsLogBytes  = 64 << 10        // of the end of a log, in which starts are counted
 	troubleTime     = 2 * time.Second // for each server to respond, if the disk is full
 	looksAtOnce     = 64              // servers
 )
 
 // Troubles implements launcher.Observer: it sees servers that do not respond, or log that the disk is full, while the
-// disk has no room to start them. Some servers end then, others hang; MariaDB does one after the other.
+// disk has no room to start them. Some servers end then, others hang; MariaDB does one after the other. It also sees
+// servers that end again and again because the disk is full, and free their temporary files each time.
 func (l *Launcher) Troubles(ctx context.Context) (map[string]launcher.Trouble, error) {
 	free, err := spaceLeft(l.cfg.Dir)
-	if err != nil || free >= startSpaceMB<<20 {
+	if err != nil {
 		return nil, err
 	}
+	full := free < startSpaceMB<<20
 	all, err := l.serverDirs()
 	if err != nil {
 		return nil, err
@@ -36,7 +41,7 @@ func (l *Launcher) Troubles(ctx context.Context) (map[string]launcher.Trouble, e
 		looks.Go(func() {
 			atOnce <- struct{}{}
 			defer func() { <-atOnce }()
-			if l.suffersFromFullDisk(ctx, sd) {
+			if l.suffersFromFullDisk(ctx, sd, full) {
 				mu.Lock()
 				defer mu.Unlock()
 				found[sd.launchedID()] = launcher.VolumeFull
@@ -47,18 +52,53 @@ func (l *Launcher) Troubles(ctx context.Context) (map[string]launcher.Trouble, e
 	return found, nil
 }
 
-// suffersFromFullDisk is about a server on a full disk.
-func (l *Launcher) suffersFromFullDisk(ctx context.Context, sd serverDir) bool {
+// suffersFromFullDisk reports whether a server has no room. full says that there is none at the moment.
+func (l *Launcher) suffersFromFullDisk(ctx context.Context, sd serverDir, full bool) bool {
 	st, err := sd.loadState()
 	if err != nil || st.Phase != phaseReady {
 		return false
 	}
 	log, err := os.Stat(sd.logFile())
-	if err == nil && time.Since(log.ModTime()) < troubleAge && saysDiskFull(errors.New(readLogEnd(sd, troubleLogBytes))) {
+	recent := err == nil && time.Since(log.ModTime()) < troubleAge
+	switch {
+	case full && recent && saysDiskFull(errors.New(readLogEnd(sd, troubleLogBytes))):
 		return true
+	case !full && !(recent && startsOnFullDisk(readLogEnd(sd, startsLogBytes)) >= startsInVain):
+		return false
 	}
 	limited, cancel := context.WithTimeout(ctx, troubleTime)
 	defer cancel()
 	up, err := probe(limited, sd)
 	return err == nil && !up && ctx.Err() == nil // else it had less time to respond
+}
+
+const (
+	startsInVain  = 3               // so many starts on a full disk, one after the other, are no accident
+	startsWithin  = 5 * time.Minute // at most between two of them
+	logTimeLayout = "2006-01-02 15:04:05"
+)
+
+// startLine matches the line that each flavour logs first.
+var startLine = regexp.MustCompile(`(?m)^(\d{4}-\d\d-\d\d)[T ]+(\d?\d:\d\d:\d\d).* as process \d+`)
+
+// startsOnFullDisk counts the last starts in a log that ended soon because the disk was full, one after the other. The
+// very last one may still go on.
+func startsOnFullDisk(log string) (n int) {
+	all := startLine.FindAllStringSubmatchIndex(log, -1)
+	end, next := len(log), time.Time{}
+	for i, at := range slices.Backward(all) {
+		began, err := time.Parse(logTimeLayout, log[at[2]:at[3]]+" "+log[at[4]:at[5]])
+		if err != nil || !next.IsZero() && next.Sub(began) > startsWithin {
+			return n
+		}
+		last := i == len(all)-1
+		switch full := saysDiskFull(errors.New(log[at[0]:end])); {
+		case full:
+			n++
+		case !last:
+			return n
+		}
+		end, next = at[0], began
+	}
+	return n
 }

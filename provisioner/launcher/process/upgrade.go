@@ -308,7 +308,7 @@ func (l *Launcher) shutDownCleanly(ctx context.Context, sd serverDir, s *server)
 	if err := s.wait(limited); err != nil {
 		return fmt.Errorf("server %s: wait until it has shut down: %w", sd.id, err)
 	}
-	if log := readLogTail(sd); !shutDown(log) {
+	if log := readLogEnd(sd, endLogBytes); !shutDown(log) {
 		return fmt.Errorf("server %s: it did not shut down properly: %s", sd.id, tellingLines(log))
 	}
 	return nil

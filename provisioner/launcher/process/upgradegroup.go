@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -20,16 +21,13 @@ func (l *Launcher) upgradeGroup(ctx context.Context, sd serverDir, st state, to 
 		return launcher.Endpoint{}, noWayBack(sd, st.Flavour, st.Version, to)
 	}
 	if st.inGalera() && !launcher.SameSeries(st.Version, to.Version) {
-		return launcher.Endpoint{}, &launcher.Error{Action: launcher.GiveUp,
-			Sentence: fmt.Sprintf("Servers of %s that form a group are not upgraded to %s. Create a service instance of that "+
-				"plan with clone_from.", launcher.Version{Flavour: st.Flavour, Version: st.Version}, versionOf(to)),
-			Err: fmt.Errorf("server %s: members of Galera are not upgraded to another series", sd.id)}
+		return launcher.Endpoint{}, launcher.OtherSeries(sd.id,
+			launcher.Version{Flavour: st.Flavour, Version: st.Version}, versionOf(to))
 	}
 	err := l.rollVersion(ctx, sd, &st, to.Version, report, works)
 	if err != nil && ctx.Err() == nil {
-		return launcher.Endpoint{}, &launcher.Error{Action: launcher.GiveUp,
-			Err:      fmt.Errorf("server %s: %w", sd.id, err),
-			Sentence: fmt.Sprintf("The servers could not be upgraded to %s.", versionOf(to))}
+		return launcher.Endpoint{}, launcher.NotUpgraded(launcher.Version{Flavour: st.Flavour, Version: st.Version},
+			versionOf(to), fmt.Errorf("server %s: %w", sd.id, err))
 	}
 	if err != nil {
 		return launcher.Endpoint{}, err
@@ -104,15 +102,19 @@ func (l *Launcher) revertGroup(ctx context.Context, sd serverDir, st state,
 }
 
 // newerMember returns a member that has a later version than its group. If that is the primary, its version becomes
-// that of the group.
+// that of the group; on MariaDB, where all are primaries, only if no member with the former version is online.
 func (l *Launcher) newerMember(sd serverDir, st *state, all []memberLook) (newer *serverDir, err error) {
+	back, err := l.hasFormer(sd, *st, all)
+	if err != nil {
+		return nil, err
+	}
 	for _, primary := range []bool{true, false} {
 		of, err := l.programFor(sd, *st)
 		if err != nil {
 			return nil, err
 		}
 		for _, m := range all {
-			if m.Missing || m.Primary != primary {
+			if m.Missing || (m.Primary && !back) != primary {
 				continue
 			}
 			own, err := m.dir.loadState()
@@ -128,6 +130,24 @@ func (l *Launcher) newerMember(sd serverDir, st *state, all []memberLook) (newer
 		}
 	}
 	return newer, nil
+}
+
+// hasFormer reports whether a member of Galera is online that does not have a later version than its group.
+func (l *Launcher) hasFormer(sd serverDir, st state, all []memberLook) (bool, error) {
+	of, err := l.programFor(sd, st)
+	if err != nil || !st.inGalera() {
+		return false, err
+	}
+	for _, m := range all {
+		own, err := m.dir.loadState()
+		if err != nil && !errors.Is(err, launcher.ErrNotFound) {
+			return false, err
+		}
+		if err == nil && m.Online() && launcher.CompareVersions(own.Version, of.Version) <= 0 {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // discardMember ends a member, so that the group gets another one in its place.

@@ -3,6 +3,7 @@ package cluster
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -24,8 +25,19 @@ const dockerHub = "docker.io/"
 
 const addedPath = AddedDir + "/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// AddImage implements Machine. It imports an archive with one layer; containerd has those of base already.
-func (n realNode) AddImage(ctx context.Context, name, base string, b mysqld.Binary) (err error) {
+// addedName is a name for an image. Tests that run at once add images for the same purpose.
+func addedName(prefix, base string) string {
+	return prefix + "-" + strings.ToLower(rand.Text()) + "/" + base
+}
+
+// AddImage implements Machine.
+func (n realNode) AddImage(ctx context.Context, prefix, base string, b mysqld.Binary) (string, error) {
+	name := addedName(prefix, base)
+	return name, n.importImage(ctx, name, base, b)
+}
+
+// importImage imports an archive with one layer; containerd has those of base already.
+func (n realNode) importImage(ctx context.Context, name, base string, b mysqld.Binary) (err error) {
 	dir, err := os.MkdirTemp(n.c.cfg.Dir, "added")
 	if err != nil {
 		return err

@@ -22,8 +22,8 @@ type Machine interface {
 	Address() string
 
 	// AddImage adds an image to those that pods can have: one that is there, base, with the tree of a program at AddedDir.
-	// The program comes first in $PATH.
-	AddImage(ctx context.Context, name, base string, b mysqld.Binary) error
+	// The program comes first in $PATH. The image's name begins with the prefix; no other image has it.
+	AddImage(ctx context.Context, prefix, base string, b mysqld.Binary) (name string, err error)
 
 	// Kill ends the process of the main container of a pod with SIGKILL, and reports whether there was one.
 	Kill(namespace, name string) bool

@@ -123,24 +123,30 @@ func (c *container) pid() int {
 }
 
 // wait returns the exit code of the container when it has ended by itself. When the context ends, the container is
-// ended, by force after grace.
-func (c *container) wait(ctx context.Context, grace time.Duration) int {
+// ended, by force after grace, which may become shorter meanwhile; at once if grace is nil.
+func (c *container) wait(ctx context.Context, grace func() time.Duration) int {
 	select {
 	case <-c.done:
 		return c.cmd.ProcessState.ExitCode()
 	case <-ctx.Done():
 	}
-	if grace > 0 {
+	if grace != nil {
 		_ = c.cmd.Process.Signal(syscall.SIGTERM) // it fails for one that has ended
+		for asked := time.Now(); time.Since(asked) < grace(); {
+			select {
+			case <-c.done:
+				return c.cmd.ProcessState.ExitCode()
+			case <-time.After(gracePoll):
+			}
+		}
 	}
-	select {
-	case <-c.done:
-	case <-time.After(grace):
-		c.kill()
-		<-c.done
-	}
+	c.kill()
+	<-c.done
 	return c.cmd.ProcessState.ExitCode()
 }
+
+// gracePoll is how often the grace of a container that is to end is read again.
+const gracePoll = 50 * time.Millisecond
 
 func (c *container) kill() { _ = c.cmd.Process.Kill() }
 

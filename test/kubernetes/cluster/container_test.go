@@ -25,7 +25,7 @@ func TestContainer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	code := c.wait(t.Context(), 0)
+	code := c.wait(t.Context(), nil)
 	printed, err := os.ReadFile(c.log)
 	if err != nil {
 		t.Fatal(err)

@@ -99,7 +99,7 @@ func (p *pod) runInit(ctx context.Context, init, main apiContainer, mounts map[s
 			running(init, restarts, c, last)); err != nil {
 			return err
 		}
-		exit := c.wait(ctx, 0)
+		exit := c.wait(ctx, nil)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -136,7 +136,7 @@ func (p *pod) runMain(ctx context.Context, main apiContainer, mounts map[string]
 		}
 		probed, stop := context.WithCancel(ctx)
 		go p.probe(probed, c)
-		exit := c.wait(ctx, p.grace())
+		exit := c.wait(ctx, p.grace)
 		stop()
 		p.setMain(nil, nil)
 		p.node.reroute()
@@ -165,7 +165,14 @@ func pause(ctx context.Context, restarts int) error {
 	}
 }
 
-func (p *pod) grace() time.Duration { return 30 * time.Second }
+// grace is how long the main container may take to end: as the deletion of the pod says, but at most 30 s.
+func (p *pod) grace() time.Duration {
+	most := 30 * time.Second
+	if api := p.current(); api.Metadata.DeletionTimestamp != "" {
+		return min(most, time.Duration(api.Metadata.DeletionGracePeriodSeconds)*time.Second)
+	}
+	return most
+}
 
 func (p *pod) setMain(c *container, status map[string]any) {
 	p.mu.Lock()

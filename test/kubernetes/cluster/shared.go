@@ -135,7 +135,7 @@ func initialise(dir string, b mysqld.Binary, image Image) error {
 	if err != nil {
 		return err
 	}
-	if code := c.wait(context.Background(), 0); code != 0 {
+	if code := c.wait(context.Background(), nil); code != 0 {
 		return fmt.Errorf("initialise %s: exit code %d: %s", b.Path, code, c.terminated()["message"])
 	}
 	return nil

@@ -1,0 +1,84 @@
+package transfer
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"regexp"
+	"strings"
+)
+
+// rewriteHead mends what SHOW CREATE prints before the body of a program, which has the character set and the SQL mode
+// of its session. Servers print the name, the table of a trigger and the comment in UTF-8 always, and the comment with
+// backslashes escaped.
+func (p *program) rewriteHead(ctx context.Context, conn *sql.Conn) error {
+	literally := strings.Contains(p.sqlMode, "NO_BACKSLASH_ESCAPES")
+	if p.kind == "VIEW" || p.kind == "LIBRARY" || !literally && strings.HasPrefix(p.client, "utf8") {
+		return nil
+	}
+	names := []string{p.name}
+	var comment, table string
+	switch p.kind {
+	case "TRIGGER":
+		if err := conn.QueryRowContext(ctx, `SELECT event_object_table FROM information_schema.triggers
+			WHERE trigger_schema = DATABASE() AND trigger_name = `+utf8Literal(p.name)).Scan(&table); err != nil {
+			return err
+		}
+		names = append(names, table)
+	case "EVENT":
+		if err := conn.QueryRowContext(ctx, `SELECT event_comment FROM information_schema.events
+			WHERE event_schema = DATABASE() AND event_name = `+utf8Literal(p.name)).Scan(&comment); err != nil {
+			return err
+		}
+	default:
+		if err := conn.QueryRowContext(ctx, `SELECT routine_comment FROM information_schema.routines
+			WHERE routine_schema = DATABASE() AND routine_name = `+utf8Literal(p.name)+` AND routine_type = `+
+			utf8Literal(p.kind)).Scan(&comment); err != nil {
+			return err
+		}
+	}
+	for _, name := range names {
+		converted, err := p.inClient(ctx, conn, name)
+		if err != nil {
+			return err
+		}
+		for _, quote := range []string{"`", `"`} {
+			p.replaceFirst(quote+strings.ReplaceAll(name, quote, quote+quote)+quote,
+				quote+strings.ReplaceAll(converted, quote, quote+quote)+quote)
+		}
+	}
+	if comment == "" {
+		return nil
+	}
+	converted, err := p.inClient(ctx, conn, comment)
+	if err != nil {
+		return err
+	}
+	if literally {
+		converted = strings.ReplaceAll(converted, "'", "''")
+	} else {
+		converted = printed.Replace(converted)
+	}
+	p.replaceFirst("COMMENT '"+printed.Replace(comment)+"'", "COMMENT '"+converted+"'")
+	return nil
+}
+
+// printed escapes a comment as servers do.
+var printed = strings.NewReplacer("\x00", `\0`, "\n", `\n`, "\r", `\r`, `\`, `\\`, "'", "''")
+
+func (p *program) replaceFirst(old, replacement string) {
+	p.text = bytes.Replace(p.text, []byte(old), []byte(replacement), 1)
+}
+
+// inClient returns a text in the character set of the program.
+func (p *program) inClient(ctx context.Context, conn *sql.Conn, text string) (converted string, err error) {
+	if ascii.MatchString(text) || strings.HasPrefix(p.client, "utf8") || p.client == "binary" {
+		return text, nil
+	}
+	err = conn.QueryRowContext(ctx, "SELECT CONVERT("+utf8Literal(text)+" USING "+p.client+")").Scan(&converted)
+	return converted, err
+}
+
+var ascii = regexp.MustCompile(`^[\x00-\x7f]*$`)
+
+func utf8Literal(text string) string { return string(appendQuoted([]byte("_utf8mb4"), []byte(text))) }

@@ -1,0 +1,79 @@
+package transfer_test
+
+import "strconv"
+
+// odd has what sessions with unusual settings make, and names that are equal in the collation of names.
+var odd = []string{
+	"CREATE TABLE same (id INT PRIMARY KEY)", "CREATE TABLE Same (id INT PRIMARY KEY)", "CREATE TABLE SAME (id INT PRIMARY KEY)",
+	"CREATE TABLE sáme (id INT PRIMARY KEY)", "CREATE TABLE samé (id INT PRIMARY KEY)", "CREATE TABLE SaMe (id INT PRIMARY KEY)",
+	"INSERT INTO same VALUES (1)", "INSERT INTO Same VALUES (2)", "INSERT INTO SAME VALUES (3)",
+	"INSERT INTO sáme VALUES (4)", "INSERT INTO samé VALUES (5)", "INSERT INTO SaMe VALUES (6)",
+	"CREATE TABLE binary_default (id INT PRIMARY KEY, b VARBINARY(5) DEFAULT x'00ff5c27')",
+	"INSERT INTO binary_default (id) VALUES (1)",
+	"CREATE TABLE commented (id INT AUTO_INCREMENT PRIMARY KEY COMMENT 'x AUTO_INCREMENT=99', v INT)",
+	"INSERT INTO commented (v) VALUES (1)",
+	"SET timestamp = 1000000000",
+	"CREATE EVENT gone ON SCHEDULE AT '2002-01-01 00:00:00' DISABLE DO DELETE FROM same",
+	"CREATE EVENT ended ON SCHEDULE EVERY 1 DAY STARTS '2001-10-01' ENDS '2002-01-01 00:00:00' DISABLE DO DELETE FROM same",
+	"SET timestamp = DEFAULT",
+	"SET sql_mode = 'NO_BACKSLASH_ESCAPES'",
+	`CREATE PROCEDURE slashes() COMMENT 'it''s \ and \n' SELECT '\'`,
+	`CREATE FUNCTION slash() RETURNS VARCHAR(9) DETERMINISTIC COMMENT '\' RETURN '\'`,
+	`CREATE EVENT slash ON SCHEDULE EVERY 1 YEAR STARTS '2037-01-01' COMMENT 'it''s \' DO SET @a = '\'`,
+	"SET sql_mode = '', character_set_client = latin1, collation_connection = latin1_german2_ci",
+	"CREATE TABLE `t\xfc` (s VARCHAR(9))",
+	"CREATE PROCEDURE `p\xfc`(`a\xfc` INT) COMMENT 'it''s gr\xf6\xdfe' SELECT 'gr\xf6\xdfe'",
+	"CREATE FUNCTION `f\xfc`() RETURNS VARCHAR(9) DETERMINISTIC COMMENT 'gr\xf6\xdfe' RETURN 'gr\xf6\xdfe'",
+	"CREATE TRIGGER `r\xfc` BEFORE INSERT ON `t\xfc` FOR EACH ROW SET @a = '\xfc'",
+	"CREATE EVENT `e\xfc` ON SCHEDULE EVERY 1 YEAR STARTS '2037-01-01' COMMENT 'gr\xf6\xdfe' DO SET @a = 'gr\xf6\xdfe'",
+	"CREATE TABLE latin (id INT PRIMARY KEY, s VARCHAR(9), CHECK (s <> 'gr\xf6\xdfe'))",
+	"INSERT INTO latin VALUES (1, 'gr\xfcn')", "INSERT INTO `t\xfc` VALUES ('\xfc')",
+	"SET collation_connection = ucs2_bin",
+	"CREATE PROCEDURE from_ucs2() SELECT 'x'", "CREATE VIEW from_ucs2_too AS SELECT 'x' AS x",
+	"SET NAMES utf8mb4",
+}
+
+var oddInMySQL = []string{
+	"CREATE TABLE indexed (id INT PRIMARY KEY, s VARCHAR(20), KEY ((CAST(s AS DATE))))", "INSERT INTO indexed VALUES (1, 'no date')",
+	"CREATE LIBRARY tools COMMENT 'it''s' LANGUAGE JAVASCRIPT AS $$ export function one() { return 1 } $$",
+}
+
+var oddInMariaDB = []string{
+	"ALTER DATABASE COMMENT 'it''s \\\\ \"ü\"'",
+	"CREATE SEQUENCE twice MAXVALUE 2 NOCACHE CYCLE", "DO NEXTVAL(twice)", "DO NEXTVAL(twice)", "DO NEXTVAL(twice)",
+	"SET check_constraint_checks = 0", "INSERT INTO articles (id) VALUES (-1)", "SET check_constraint_checks = 1",
+	"CREATE VIEW counting AS SELECT NULLIF(LASTVAL(seq), LASTVAL(seq)) AS n, 'lastval(`DB`.`seq`)' AS text",
+	"SET sql_mode = 'ORACLE'", "CREATE VIEW packed AS SELECT tools.one() AS n", "SET sql_mode = ''",
+}
+
+func (f *fixture) createOdd() {
+	f.t.Helper()
+	f.exec(f.source, odd...)
+	if f.mariaDB {
+		f.exec(f.source, oddInMariaDB...)
+	} else {
+		f.exec(f.source, oddInMySQL...)
+	}
+	f.compareOdd = true
+}
+
+// expectSameCalls compares what programs in odd return, which depends on the character set of their text.
+func (f *fixture) expectSameCalls() {
+	f.t.Helper()
+	for _, call := range []string{"SELECT fü() AS f, slash() AS s", "CALL pü(1)", "CALL slashes()", "CALL from_ucs2()"} {
+		f.expectSame(call)
+	}
+	if _, err := f.copied.ExecContext(f.t.Context(), "INSERT INTO latin VALUES (9, 'größe')"); err == nil {
+		f.t.Error("a check of the copy does not hold")
+	}
+	want := strconv.Quote("größe")
+	if got := f.all(f.copied, "SELECT fü() AS f"); len(got) != 1 || got[0] != "f="+want+" " {
+		f.t.Errorf("the copy's function returns %q", got)
+	}
+	if f.mariaDB {
+		f.expectSame("SELECT schema_comment FROM information_schema.schemata WHERE schema_name = DATABASE()")
+		f.expectSame("SELECT next_not_cached_value, cycle_count FROM twice")
+	} else {
+		f.expectSame("SHOW CREATE LIBRARY tools")
+	}
+}

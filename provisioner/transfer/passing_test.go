@@ -1,0 +1,77 @@
+package transfer_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+
+	"mysql-broker/provisioner/transfer"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// A server that becomes read-only before any statement of a copy does not make the database one that cannot be copied.
+func TestCopyToAServerThatBecomesReadOnly(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		f := newFixtureInto(t, s, testdrive.Private(t, s.Flavour))
+		f.exec(f.source, "CREATE TABLE parts (id INT PRIMARY KEY, n INT, KEY (n)) PARTITION BY HASH (id) PARTITIONS 2",
+			"INSERT INTO parts VALUES (1, 1)", "CREATE VIEW v AS SELECT id FROM parts",
+			"CREATE TRIGGER tr BEFORE INSERT ON parts FOR EACH ROW SET NEW.n = 2")
+		refused := 0
+		for copied, n := false, int64(1); !copied; n++ {
+			var statements atomic.Int64
+			err := transfer.Copy(t.Context(), f.from, f.to, transfer.Options{Workers: 1, Alive: func() error {
+				if statements.Add(1) == n {
+					f.exec(f.there, "SET GLOBAL read_only = 1")
+				}
+				return nil
+			}})
+			f.exec(f.there, "SET GLOBAL read_only = 0")
+			_, isRefused := errors.AsType[*transfer.RefusedError](err)
+			bySQL, _ := errors.AsType[*mysql.MySQLError](err)
+			switch {
+			case err == nil && statements.Load() < n:
+				copied = true
+			case isRefused:
+				t.Errorf("read-only before statement %d: %v", n, err)
+			case bySQL != nil && bySQL.Number == 1290:
+				refused++
+			case err != nil:
+				t.Fatal(err)
+			}
+		}
+		if refused < 3 {
+			t.Errorf("the server refused only %d statements", refused)
+		}
+	})
+}
+
+// A server without partitions refuses those of either flavour, or makes the table without them.
+func TestCopyPartitionsWithoutThem(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		if !slices.ContainsFunc(servers.AllMySQL(t), func(s servers.MySQL) bool { return s.Flavour == "mariadb" }) {
+			return // as in EachMySQL, what is not installed is not tested
+		}
+		f := newFixtureInto(t, s, testdrive.PrivateWith(t, "mariadb", "partition=OFF"))
+		f.exec(f.source, "ALTER DATABASE COLLATE utf8mb4_unicode_ci", "CREATE TABLE parts (id INT PRIMARY KEY) "+
+			"PARTITION BY HASH (id) PARTITIONS 2", "CREATE TABLE more (id INT PRIMARY KEY, d DATE) "+
+			"COMMENT '\n PARTITION BY '", "INSERT INTO parts VALUES (1), (2)")
+		o := transfer.Options{}
+		if s.Flavour == "mysql" {
+			o.Into = transfer.MariaDB
+		}
+		err := transfer.Copy(t.Context(), f.from, f.to, o)
+		refusal, refused := errors.AsType[*transfer.RefusedError](err)
+		if !refused || !refusal.BySettings || !strings.HasPrefix(refusal.Sentence, "Table parts has partitions") {
+			t.Errorf("a copy with partitions: %v", err)
+		}
+		o.Unpartitioned = true
+		f.must(transfer.Copy(t.Context(), f.from, f.to, o))
+	})
+}

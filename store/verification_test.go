@@ -1,0 +1,45 @@
+package store_test
+
+import (
+	"testing"
+
+	"mysql-broker/test/servers"
+)
+
+// A backup that settings of a server refuse is verified again after a day, or when an operator asks for it.
+func TestRefusedVerification(t *testing.T) {
+	t.Parallel()
+	url, ctx := migrated(t), t.Context()
+	s := servers.OpenStore(t, url)
+	exec(t, url, `INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, taken_at, keep_until)
+		VALUES ('b', 'i', 's', 'p', 'schedule', 'complete', now(), now())`)
+	expect := func(when string, want int, refused string) {
+		t.Helper()
+		if due, err := s.UnverifiedBackups(ctx); err != nil || len(due) != want {
+			t.Errorf("%s: %d to verify, %v, want %d", when, len(due), err, want)
+		}
+		if b, err := s.Backup(ctx, "b"); err != nil || b.VerifyRefused != refused {
+			t.Errorf("%s: refused %q, %v, want %q", when, b.VerifyRefused, err, refused)
+		}
+	}
+	do := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect("new", 1, "")
+	do(s.NoteRefusal(ctx, "b", "too long"))
+	expect("refused", 0, "too long")
+	exec(t, url, "UPDATE backup SET verify_refused_at = now() - interval '23 h 59 min'")
+	expect("refused earlier that day", 0, "too long")
+	exec(t, url, "UPDATE backup SET verify_refused_at = now() - interval '1 day'")
+	expect("refused a day ago", 1, "too long")
+	do(s.NoteRefusal(ctx, "b", "still too long"))
+	expect("refused again", 0, "still too long")
+	do(s.ForgetVerification(ctx, "b"))
+	expect("an operator asks", 1, "")
+	do(s.NoteRefusal(ctx, "b", "too long"))
+	do(s.NoteVerification(ctx, "b", ""))
+	expect("verified", 0, "")
+}

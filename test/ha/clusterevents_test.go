@@ -1,0 +1,116 @@
+package ha
+
+import (
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/provisioner/mysqladmin"
+	"mysql-broker/test/testdrive"
+)
+
+// clusterEvent is an event in the database of an instance, which writes down every second which node runs it.
+type clusterEvent struct {
+	*clusterWorld
+	database string
+	on       int // the node
+}
+
+func (w *clusterWorld) makeEvent(t *testing.T) *clusterEvent {
+	t.Helper()
+	instance, binding := uuid.NewString(), uuid.NewString()
+	if err := w.provision(instance); err != nil {
+		t.Fatal(err)
+	}
+	c, err := w.bind(instance, binding)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &clusterEvent{w, c.Database, w.Primary(t)}
+	for _, statement := range []string{"SET GLOBAL event_scheduler = ON",
+		"CREATE TABLE " + e.database + ".tick (n int AUTO_INCREMENT PRIMARY KEY, port int NOT NULL)",
+		"CREATE EVENT " + e.database + ".ticks ON SCHEDULE EVERY 1 SECOND DO INSERT INTO tick (port) VALUES (@@port)"} {
+		if err := w.Nodes[e.on].Exec(t, statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.expectTicks(t, "a new event")
+	e.expectCopied(t)
+	return e
+}
+
+// expectCopied expects that copies and backups know that the event runs, also if they read another node.
+func (e *clusterEvent) expectCopied(t *testing.T) {
+	t.Helper()
+	first := e.Nodes[0]
+	server, err := mysqladmin.Open(mysqladmin.Config{Addr: first.Address(), Nodes: e.Addresses(), User: first.User,
+		Password: first.Password, CA: []byte(first.CA)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	secondary, err := server.OpenSecondary(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer secondary.Close()
+	for what, one := range map[string]*mysqladmin.Server{"the cluster": server, "a secondary": secondary} {
+		running, unknown, err := one.RunningEvents(t.Context(), e.database)
+		if err != nil || !slices.Equal(running, []string{"ticks"}) || len(unknown) > 0 {
+			t.Errorf("read from %s, these events run: %q, and perhaps %q, %v", what, running, unknown, err)
+		}
+	}
+}
+
+// expectTicks expects that its node runs the event, and no other.
+func (e *clusterEvent) expectTicks(t *testing.T, what string) {
+	t.Helper()
+	reader := e.Nodes[e.Primary(t)]
+	var last, ports, port int
+	if err := reader.Query(t, "SELECT COALESCE(MAX(n), 0) FROM "+e.database+".tick", &last); err != nil {
+		t.Fatal(err)
+	}
+	testdrive.Eventually(t, testdrive.Patience, what+" runs", func() bool {
+		var count int
+		err := reader.Query(t, "SELECT COUNT(*) FROM "+e.database+".tick WHERE n > "+strconv.Itoa(last), &count)
+		return err == nil && count >= 6
+	})
+	if err := reader.Query(t, "SELECT COUNT(DISTINCT port), MAX(port) FROM (SELECT port FROM "+e.database+
+		".tick ORDER BY n DESC LIMIT 4) AS newest", &ports, &port); err != nil || ports != 1 || port != e.Nodes[e.on].Port {
+		t.Errorf("%s runs on %d nodes, one of them with port %d instead of %d, %v", what, ports, port, e.Nodes[e.on].Port, err)
+	}
+}
+
+// expectMoves enables the event on another node than the one that ran it, after that was lost and came back. Servers do
+// not do that: on Galera, the event runs on the same node again, and with Group Replication on none, because another one
+// is the primary now.
+func (e *clusterEvent) expectMoves(t *testing.T) {
+	t.Helper()
+	for _, node := range e.Nodes {
+		if err := node.Exec(t, "SET GLOBAL event_scheduler = ON"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	to := e.Primary(t)
+	if e.Flavour == mysqld.MariaDB {
+		e.expectTicks(t, "the event of a node that came back")
+		to = (e.on + 1) % len(e.Nodes)
+	} else {
+		var status string
+		if err := e.Nodes[to].Query(t, "SELECT status FROM information_schema.events WHERE event_name = 'ticks'",
+			&status); err != nil || status == "ENABLED" {
+			t.Errorf("the event of a former primary is %s on the new one, %v", status, err)
+		}
+	}
+	if err := e.Nodes[to].Exec(t, "ALTER EVENT "+e.database+".ticks ENABLE"); err != nil {
+		t.Fatal(err)
+	}
+	e.on = to
+	e.expectTicks(t, "an event that was enabled elsewhere")
+	if err := e.Nodes[to].Exec(t, "DROP EVENT "+e.database+".ticks"); err != nil {
+		t.Fatal(err)
+	}
+}

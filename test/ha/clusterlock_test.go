@@ -1,0 +1,213 @@
+package ha
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+// A tenant of a cluster locks a table in one session, and changes it in another one, with Galera on the same node or
+// another. Other tenants can bind and unbind nevertheless, and keep their sessions if the broker can tell whose lock it is.
+func TestClusterLock(t *testing.T) {
+	t.Parallel()
+	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+		w := newClusterWorld(t, s.Flavour)
+		primary := w.Primary(t)
+		other, third := (primary+1)%len(w.Nodes), (primary+2)%len(w.Nodes)
+		if s.Flavour == mysqld.MySQL {
+			w.expectLocksEnd(t, []tableLock{
+				{"for reading, from writing", "LOCK TABLES t READ", "INSERT INTO t VALUES (1)", other, primary},
+				{"for reading, from altering", "LOCK TABLES t READ", "ALTER TABLE t ADD COLUMN c int", third, primary},
+				{"with a handler", "HANDLER t OPEN", "DROP TABLE t", other, primary},
+				{"by a transaction", "START TRANSACTION; SELECT * FROM t", "ALTER TABLE t ADD COLUMN c int", third, primary},
+			})
+			w.preparesOn(t, third, primary)
+			w.clear(t)
+			return
+		}
+		w.expectLocksEnd(t, []tableLock{
+			{"for reading, on the broker's node", "LOCK TABLES t READ", "INSERT INTO t VALUES (1)", primary, other},
+			{"for writing, on another node", "LOCK TABLES t WRITE", "INSERT INTO t VALUES (1)", other, third},
+			{"for writing, from altering", "LOCK TABLES t WRITE", "ALTER TABLE t ADD COLUMN c int", third, primary},
+			{"with a handler", "HANDLER t OPEN", "ALTER TABLE t ADD COLUMN c int", other, primary},
+			{"for writing, from altering on that node", "LOCK TABLES t WRITE", "ALTER TABLE t ADD COLUMN c int", primary, primary},
+			{"for reading, from truncating on that node", "LOCK TABLES t READ",
+				"SET STATEMENT max_statement_time = 0 FOR TRUNCATE TABLE t", other, other},
+		})
+		const hidden = "that no table in use shows"
+		locking, bystander, decoy := w.newTenant(t), w.newTenant(t), w.newTenant(t)
+		w.lock(t, decoy, "LOCK TABLES t WRITE", "DO 1", other, primary)
+		w.lock(t, locking, "BACKUP LOCK t", "DROP TABLE t", other, primary)
+		w.expectBinds(t, hidden, bystander, 2*failoverTime)
+		locking.expectSessions(t, hidden, other)
+		w.expectDDLEverywhere(t)
+		w.expectNoFailedGrants(t)
+		w.clear(t)
+	})
+}
+
+// preparesOn leaves a prepared XA transaction on a secondary, which keeps a table locked after its session has ended. The
+// brokers log that the node has to be restarted, which helps.
+func (w *clusterWorld) preparesOn(t *testing.T, secondary, primary int) {
+	t.Helper()
+	const held = "by an XA transaction"
+	locking, bystander := w.newTenant(t), w.newTenant(t)
+	w.lock(t, locking, "XA START 'left'; SELECT * FROM t; XA END 'left'; XA PREPARE 'left'", "DROP TABLE t", secondary, primary)
+	testdrive.Eventually(t, patience, "a broker logs what to do", func() bool {
+		return strings.Contains(w.brokers[0].Log()+w.brokers[1].Log(), "has to restart the node")
+	})
+	locking.expectSessions(t, held, secondary)
+	w.Nodes[secondary].Kill(t)
+	w.Start(t, secondary, false)
+	w.AwaitComplete(t)
+	w.expectBinds(t, held, bystander, failoverTime)
+}
+
+// tableLock is a lock of the table t, in a session on one node, from which another session changes the table.
+type tableLock struct {
+	name, lock, change string
+	on, from           int // nodes
+}
+
+// expectLocksEnd expects that locks end soon, and no session of others does.
+func (w *clusterWorld) expectLocksEnd(t *testing.T, all []tableLock) {
+	t.Helper()
+	for _, c := range all {
+		locking, bystander := w.newTenant(t), w.newTenant(t)
+		changed := w.lock(t, locking, c.lock, c.change, c.on, c.from)
+		w.expectBinds(t, c.name, bystander, failoverTime)
+		if err := <-changed; err != nil {
+			t.Errorf("a lock %s: %s: %v", c.name, c.change, err)
+		}
+		locking.expectSessions(t, c.name, c.on)
+		bystander.expectSessions(t, c.name, -1)
+		// In the log of the broker that was faster.
+		if logged := w.brokers[0].Log() + w.brokers[1].Log(); !strings.Contains(logged,
+			`"count":1,"databases":["`+locking.database+`"]`) {
+			t.Errorf("a lock %s: no log line names its database, %s: %s", c.name, locking.database, logged)
+		}
+	}
+}
+
+// tenant has an instance, and a session on every node.
+type tenant struct {
+	instance, database string
+	sessions           []*sql.Conn
+	pools              []*sql.DB // for more sessions on the nodes
+}
+
+func (w *clusterWorld) newTenant(t *testing.T) tenant {
+	t.Helper()
+	instance := uuid.NewString()
+	if err := w.provision(instance); err != nil {
+		t.Fatal(err)
+	}
+	c, err := w.bind(instance, uuid.NewString())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pools []*sql.DB
+	sessions := w.OpenOnEach(t, func(host string, port int) (*sql.DB, error) {
+		at := c
+		at.Host, at.Port = host, port
+		db, err := at.Open()
+		pools = append(pools, db)
+		return db, err
+	})
+	return tenant{instance, c.Database, sessions, pools}
+}
+
+// lock locks the table t of a tenant on one node, and then changes it in another session. Where that is on the same node,
+// the change waits for the end of the lock.
+func (w *clusterWorld) lock(t *testing.T, of tenant, lock, change string, on, from int) (changed <-chan error) {
+	t.Helper()
+	holder := of.sessions[on]
+	execute(t, of.sessions[from], "CREATE TABLE t (n int PRIMARY KEY)")
+	testdrive.Eventually(t, testdrive.Patience, "the table is there", func() bool {
+		_, err := holder.ExecContext(t.Context(), "SELECT * FROM t")
+		return err == nil
+	})
+	for statement := range strings.SplitSeq(lock, "; ") {
+		execute(t, holder, statement)
+	}
+	outcome := make(chan error, 1)
+	if on != from {
+		execute(t, of.sessions[from], change)
+		close(outcome)
+		return outcome
+	}
+	go func() {
+		_, err := of.pools[on].ExecContext(t.Context(), change)
+		outcome <- err
+	}()
+	testdrive.Eventually(t, testdrive.Patience, "the change waits", func() bool {
+		var waits bool
+		err := w.Nodes[on].Query(t, `SELECT COUNT(*) > 0 FROM information_schema.processlist
+			WHERE state LIKE 'Waiting for % lock' AND db = '`+of.database+"'", &waits)
+		return err == nil && waits
+	})
+	return outcome
+}
+
+// expectBinds binds and unbinds within a limit.
+func (w *clusterWorld) expectBinds(t *testing.T, lock string, of tenant, limit time.Duration) {
+	t.Helper()
+	binding := uuid.NewString()
+	began := time.Now()
+	if _, err := w.bind(of.instance, binding); err != nil {
+		t.Fatalf("a lock %s: bind: %v", lock, err)
+	}
+	bound := time.Since(began)
+	if err := w.unbind(of.instance, binding); err != nil {
+		t.Fatalf("a lock %s: unbind: %v", lock, err)
+	}
+	took := time.Since(began)
+	if took > limit {
+		t.Errorf("a lock %s: bind and unbind took %v", lock, took)
+	}
+	t.Logf("a lock %s: bind took %.1f s, unbind %.1f s", lock, bound.Seconds(), (took - bound).Seconds())
+}
+
+// expectSessions expects that a tenant has its sessions on all nodes but one.
+func (of tenant) expectSessions(t *testing.T, lock string, ended int) {
+	t.Helper()
+	for n, session := range of.sessions {
+		if _, err := session.ExecContext(context.Background(), "DO 1"); (err != nil) != (n == ended) {
+			t.Errorf("a lock %s: a session on node %d of %s: %v", lock, n+1, of.database, err)
+		}
+	}
+}
+
+// expectDDLEverywhere expects that a tenant cannot choose to make a table on one node only.
+func (w *clusterWorld) expectDDLEverywhere(t *testing.T) {
+	t.Helper()
+	for n, session := range w.newTenant(t).sessions {
+		_, err := session.ExecContext(t.Context(), "SET SESSION wsrep_OSU_method = RSU")
+		var method string
+		if scan := session.QueryRowContext(t.Context(), "SELECT @@SESSION.wsrep_OSU_method").Scan(&method); scan != nil {
+			t.Fatal(scan)
+		}
+		if method != "TOI" {
+			t.Errorf("a tenant on node %d executes DDL by %s: %v", n+1, method, err)
+		}
+	}
+}
+
+// expectNoFailedGrants expects that the brokers have checked their privileges without a GRANT that fails, which Galera
+// replicates, and about which the other nodes keep files.
+func (w *clusterWorld) expectNoFailedGrants(t *testing.T) {
+	t.Helper()
+	for n, node := range w.Nodes {
+		if strings.Contains(node.Log(), "Error_code: 1133") {
+			t.Errorf("node %d has executed a GRANT that failed", n+1)
+		}
+	}
+}

@@ -13,13 +13,7 @@ export LATER_MYSQLD ?= $(wildcard $(MARIADB118)/bin/mariadbd)
 # Where `make kubernetes-programs` puts the programs of Kubernetes that tests run.
 KUBERNETES_PROGRAMS ?= /opt/kubernetes-programs
 
-# FULL=1: `make test` with the drills, with the race detector where test/all.sh says, and on every installed mysqld what
-# depends on it, as CI runs it.
-FULL ?=
-
 FUZZTIME ?= 1m
-
-SOAK ?= 15m
 
 # Flags of the benchmark, such as '-only operations -flavour mariadb -json bench.json'.
 BENCH ?=
@@ -34,8 +28,11 @@ export CGO_ENABLED ?= 0
 # Separate modules, whose dependencies the broker does not need.
 TEST_MODULES := test/kubernetes/manifests test/lint test/openid/provider
 
-.PHONY: help run build test bench bench-kubernetes chaos ha soak systemd lint vet analysis go-test fuzz clean mysql97 \
-	mariadb118 kubernetes kubernetes-programs
+.PHONY: help run build test test-long ci bench bench-kubernetes systemd lint vet analysis fuzz clean mysql97 mariadb118 \
+	kubernetes kubernetes-programs
+
+# What tests find in their environment.
+export MYSQLD KUBERNETES_PROGRAMS
 
 help: ## print this
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -48,34 +45,22 @@ run: ## install missing packages, build, and run a broker with private servers
 build: ## make bin/mysql-broker, linked statically
 	go build -ldflags '-X mysql-broker/cmd/mysql-broker/version.Version=$(VERSION)' -o bin/mysql-broker ./cmd/mysql-broker
 
-test: ## install missing packages, then run all checks and tests; FULL=1: with the drills and the race detector, on every installed mysqld
+test: ## install missing packages, then run the tests; COUNT=10 repeats them, LOAD=10 keeps processors busy beside them
 	@deploy/dev/install-packages.sh test
-	@$(MAKE) --no-print-directory vet
-	@$(MAKE) --no-print-directory analysis
-	@$(MAKE) --no-print-directory go-test
+	@go run ./test/lane test
+
+test-long: ## run suites that take hours for BUDGET (2h), the one that passed longest ago first; SUITES='chaos*' chooses
+	@deploy/dev/install-packages.sh test
+	@go run ./test/lane long
+
+ci: ## run what CI runs, with packages that are there: linters, the race detector, and all that takes minutes
+	@go -C test/lint build -o $(CURDIR)/bin/gotestsum gotest.tools/gotestsum
+	@go run ./test/lane ci
 
 bench: ## compare the broker with the same SQL without it, on every installed mysqld, and print a table
 	@deploy/dev/install-packages.sh test
 	@$(MAKE) --no-print-directory build
-	@MYSQLD='$(MYSQLD)' go run ./test/bench $(BENCH)
-
-# The verbose output ends with tables.
-chaos: ## kill, pause and fail brokers and servers at every point and at random, on every installed mysqld; takes hours
-	@deploy/dev/install-packages.sh test
-	CGO_ENABLED=1 CHAOS=long MYSQLD='$(MYSQLD)' KUBERNETES_PROGRAMS='$(KUBERNETES_PROGRAMS)' \
-		go run ./test/servers/with-servers go test -race -count=1 -parallel 6 -timeout 150m -v ./test/chaos ./test/model
-	CGO_ENABLED=1 CHAOS=long CHAOS_LAUNCHER=kubernetes MYSQLD='$(MYSQLD)' KUBERNETES_PROGRAMS='$(KUBERNETES_PROGRAMS)' \
-		go run ./test/servers/with-servers go test -race -count=1 -parallel 6 -timeout 150m -v ./test/model
-
-ha: ## kill primaries of PostgreSQL, Galera and Group Replication again and again, and print how long failovers take
-	@deploy/dev/install-packages.sh test
-	HA=long MYSQLD='$(MYSQLD)' go run ./test/servers/with-servers go test -count=1 -timeout 90m -v ./test/ha
-	HA=long MYSQLD='$(MYSQLD)' go run ./test/servers/with-servers go test -count=1 -timeout 90m -v \
-		-run TestPrimaryKills ./test/chaos
-
-soak: ## keep brokers busy for SOAK (15m) on every installed mysqld, and watch their memory, goroutines and connections
-	@deploy/dev/install-packages.sh test
-	SOAK=$(SOAK) MYSQLD='$(MYSQLD)' go test -count=1 -timeout 24h -v -run TestSoak ./test/soak
+	@go run ./test/bench $(BENCH)
 
 systemd: build ## boot systemd in a container, install the broker, and check that its servers outlive it (needs root)
 	@deploy/dev/install-packages.sh test
@@ -89,14 +74,14 @@ kubernetes: ## deploy brokers to a real Kubernetes node, and run the launcher's 
 	@deploy/dev/install-packages.sh kubernetes
 	@$(MAKE) --no-print-directory kubernetes-programs
 	@go mod download
-	MYSQLD='$(MYSQLD)' KUBERNETES_PROGRAMS='$(KUBERNETES_PROGRAMS)' go run ./test/kubernetes/with-node \
+	go run ./test/kubernetes/with-node \
 		test/kubernetes/node.sh
 
 bench-kubernetes: build ## compare servers of the broker in Kubernetes with StatefulSets by hand, on a real node (needs root)
 	@deploy/dev/install-packages.sh kubernetes
 	@$(MAKE) --no-print-directory kubernetes-programs
 	@go mod download
-	MYSQLD='$(MYSQLD)' KUBERNETES_PROGRAMS='$(KUBERNETES_PROGRAMS)' go run ./test/kubernetes/with-node \
+	go run ./test/kubernetes/with-node \
 		go run ./test/bench -only kubernetes $(BENCH)
 
 lint: vet analysis ## gofmt, length of lines, go vet, staticcheck, gosec, govulncheck
@@ -117,11 +102,6 @@ analysis:
 	bin/lint ./...
 	@for module in $(TEST_MODULES); do (cd $$module && $(CURDIR)/bin/lint ./...) || exit; done
 	@test/govulncheck.sh
-
-go-test: ## run only the tests
-	FULL='$(FULL)' MYSQLD='$(MYSQLD)' KUBERNETES_PROGRAMS='$(KUBERNETES_PROGRAMS)' \
-		go run ./test/servers/with-servers test/all.sh
-	go -C test/kubernetes/manifests test -count=1 ./...
 
 fuzz: ## run each fuzz target for FUZZTIME
 	go run ./test/servers/with-servers test/fuzz.sh $(FUZZTIME)

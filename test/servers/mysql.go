@@ -97,6 +97,7 @@ func one[Server any](t testing.TB, all []Server) Server {
 // AllMySQL is every mysqld there is, for a test that needs several at once, or any.
 func AllMySQL(t testing.TB) []MySQL {
 	t.Helper()
+	needServers(t)
 	var all []MySQL
 	if text := os.Getenv(MySQLVar); text != "" {
 		if err := json.Unmarshal([]byte(text), &all); err != nil {

@@ -40,6 +40,7 @@ func Postgres(t testing.TB) string {
 
 func postgresURL(t testing.TB) string {
 	t.Helper()
+	needServers(t)
 	if u := os.Getenv(PostgresURLVar); u != "" {
 		return u
 	}

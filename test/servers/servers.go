@@ -1,5 +1,7 @@
 // Package servers hands real servers to tests: a fresh PostgreSQL database, and a mysqld of every kind there is.
 //
+// Where tests run with -short, those that ask for a server are skipped.
+//
 // The command with-servers starts them once for many test binaries, which find them through the environment. Where it
 // did not, a test binary whose TestMain is Main starts its own when they are first asked for. The mysqld to run are
 // those installed, and those that $MYSQLD names.
@@ -67,6 +69,7 @@ func stopOwn(more []func() error) (ok bool) {
 // Where with-servers did not start this test binary, it is the binary's own.
 func SharedDir(t testing.TB) string {
 	t.Helper()
+	needServers(t)
 	dir := os.Getenv(SharedDirVar)
 	if dir == "" {
 		withOwn(t, func(f *Fleet) error {
@@ -76,6 +79,14 @@ func SharedDir(t testing.TB) string {
 		})
 	}
 	return dir
+}
+
+// needServers skips a test with `go test -short`, which runs what needs no server.
+func needServers(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a server, which -short leaves out")
+	}
 }
 
 // withOwn gives access to this test binary's own servers.

@@ -1,0 +1,83 @@
+package main
+
+import "slices"
+
+// What must not run beside much else, or takes longer than the lane.
+var (
+	// longOnly belong to the lane long alone: they kill brokers and servers hundreds of times, or need Kubernetes.
+	longOnly = []string{"./test/chaos", "./test/ha", "./test/model", "./provisioner/launcher/kubernetes"}
+	// drivers run programs that take long to start: compilers of six languages, a browser, systemd's checkers.
+	drivers = []string{"./test/connect", "./test/browser", "./test/deploy"}
+	// broker run the compiled broker, which takes several times as long with the race detector.
+	broker = []string{"./test/e2e", "./test/soak"}
+)
+
+// without are patterns that leave packages out.
+func without(lists ...[]string) (patterns []string) {
+	for _, list := range lists {
+		for _, name := range list {
+			patterns = append(patterns, "!"+name)
+		}
+	}
+	return patterns
+}
+
+// few is how many packages and tests run at once: a test that starts servers and brokers keeps a processor busy.
+var few = []string{"-p=2", "-parallel=4"}
+
+// onOne runs tests of servers.EachMySQL on one flavour each.
+var onOne = []string{"TEST_ON_ONE_MYSQL=1"}
+
+// testSteps are `make test`.
+var testSteps = []step{
+	{command: []string{"make", "--no-print-directory", "vet"}},
+	{packages: slices.Concat([]string{"./..."}, without(longOnly, drivers, broker)), args: few, env: onOne},
+	{packages: []string{"./test/e2e"}, args: few, env: onOne},
+}
+
+// ciSteps are what .ci/run runs.
+var ciSteps = []step{
+	{command: []string{"make", "--no-print-directory", "vet", "analysis"}},
+	{command: []string{"go", "-C", "test/kubernetes/manifests", "test", "-count=1", "./..."}},
+	{packages: slices.Concat([]string{"./..."}, without(longOnly, drivers, broker, []string{"./provisioner/launcher/process"})),
+		args: append([]string{"-race"}, few...), env: []string{"CGO_ENABLED=1"}, rerun: true},
+	{packages: slices.Concat(broker, drivers, []string{"./provisioner/launcher/process"}), args: few, env: onOne, rerun: true},
+}
+
+// suite is what the lane long runs at once.
+type suite struct {
+	name  string
+	tests []string // paths, those with ":!" before them left out: changes to them make its last result older
+	steps []step
+}
+
+// oneSuite runs tests of one package with flags that do not limit what they do.
+func oneSuite(name, pkg string, tests, env []string, args ...string) suite {
+	return suite{name, slices.Concat(tests, []string{pkg}), []step{{packages: []string{pkg}, env: slices.Concat(env, []string{"LONG=1"}),
+		args: append([]string{"-p=1", "-parallel=3"}, args...)}}}
+}
+
+// What suites test.
+var (
+	operations = []string{"provisioner", "store", ":!provisioner/launcher"}
+	clusters   = []string{"provisioner/mysqladmin", "provisioner/fleet", "provisioner/wsrep", "store"}
+	kubernetes = []string{"provisioner/launcher", "test/kubernetes", "deploy/kubernetes", ":!provisioner/launcher/process"}
+	processes  = []string{"provisioner/launcher", ":!provisioner/launcher/kubernetes"}
+	everything = []string{"broker", "cmd", "provisioner", "store"}
+)
+
+var suites = []suite{
+	oneSuite("chaos on MariaDB", "./test/chaos", operations, []string{"CHAOS=long"}, "-run=TestChaos/mariadb"),
+	oneSuite("chaos on MySQL", "./test/chaos", operations, []string{"CHAOS=long"}, "-run=TestChaos/mysql"),
+	oneSuite("model on MariaDB", "./test/model", operations, []string{"CHAOS=long"}, "-run=TestModel/mariadb"),
+	oneSuite("model on MySQL", "./test/model", operations, []string{"CHAOS=long"}, "-run=TestModel/mysql"),
+	oneSuite("high availability", "./test/ha", clusters, []string{"HA=long"}),
+	oneSuite("primaries killed", "./test/chaos", clusters, []string{"HA=long"}, "-run=TestPrimaryKills"),
+	oneSuite("Kubernetes control plane", "./provisioner/launcher/kubernetes", kubernetes, []string{"REQUIRE_KUBERNETES=1"}),
+	{"Kubernetes node", kubernetes, []step{{command: []string{"make", "--no-print-directory", "kubernetes"}}}},
+	{"systemd", []string{"deploy/systemd", "test/systemd"},
+		[]step{{command: []string{"make", "--no-print-directory", "systemd"}}}},
+	oneSuite("soak", "./test/soak", everything, []string{"SOAK=15m"}),
+	oneSuite("end to end on every flavour", "./test/e2e", everything, nil),
+	oneSuite("process launcher on every flavour", "./provisioner/launcher/process", processes, nil),
+}

@@ -114,7 +114,7 @@ func (c *client) onAbsent(i *instance) {
 		if i.keeps = i.undelete; !i.undelete {
 			i.left = ""
 		}
-		i.source, i.moved = nil, false
+		i.source, i.from, i.moved = nil, "", false
 		c.send(i, create, nil, i.plan)
 	}
 }
@@ -312,7 +312,9 @@ func (c *client) silence(i *instance, q request, b *credential, plan string) {
 		}
 	default:
 		i.phases = i.possible().afterSilence(q)
-		i.forget()
+		if q == create || q == remove { // others wait for the operation in progress, or are refused
+			i.forget()
+		}
 		i.late[q], i.doubt, i.doubtPlan = true, q, plan
 		if q == update {
 			i.latePlans = append(i.latePlans, plan)

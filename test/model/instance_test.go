@@ -132,10 +132,17 @@ func (i *instance) tainted() bool { return len(i.late) > 0 }
 // possible are the phases that a request now may find.
 func (i *instance) possible() phases {
 	all := i.phases.withProgress()
-	if all[ready] {
-		all[updating] = all[updating] || len(i.latePlans) > 0
-		all[backing] = all[backing] || i.late[backUp]
-		all[changing] = all[changing] || i.late[restore]
+	if !all[ready] {
+		return all
+	}
+	if len(i.latePlans) > 0 {
+		all[updating] = true
+	}
+	if i.late[backUp] {
+		all[backing] = true
+	}
+	if i.late[restore] {
+		all[changing] = true
 	}
 	return all
 }

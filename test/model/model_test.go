@@ -223,7 +223,7 @@ func (c *client) resolve(i *instance) {
 	if i.operation != "" {
 		c.poll(i)
 	}
-	if i.doubt == create || i.doubt == remove || i.phases[absent] || i.phases[failed] {
+	if now := i.possible(); i.doubt == create || i.doubt == remove || now[absent] || now[failed] {
 		c.end(i)
 		return
 	}

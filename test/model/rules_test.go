@@ -143,7 +143,7 @@ func background(working phase) map[phase]map[int]phase {
 	return all
 }
 
-// phases are those that an instance may be in, as far as the platform can know.
+// phases are those that an instance may be in, as far as the platform can know. None has the value false.
 type phases map[phase]bool
 
 func only(p phase) phases { return phases{p: true} }
@@ -177,21 +177,29 @@ func (ps phases) after(q request, status int) phases {
 	return left
 }
 
+// between are the phases through which a request may lead an instance, or in which it may leave one.
+var between = map[request][]phase{
+	create:  {creating, failed},
+	update:  {updating},
+	backUp:  {backing},
+	restore: {changing},
+	remove:  {deleting, failed},
+}
+
 // afterSilence adds to the phases all to which a request may have led, or may lead yet, that was not answered.
 func (ps phases) afterSilence(q request) phases {
 	all := maps.Clone(ps)
 	for p := range ps {
 		for status, next := range rules[q][p] {
-			if status < 300 {
-				all[next] = true
-				if status == 201 || status == 202 {
-					all[failed] = all[failed] || q == create || q == remove
-					all[creating] = all[creating] || q == create
-				}
-				all[deleting] = all[deleting] || q == remove
-				all[updating] = all[updating] || q == update
-				all[backing] = all[backing] || q == backUp
-				all[changing] = all[changing] || q == restore
+			if status >= 300 {
+				continue
+			}
+			all[next] = true
+			if q == create && status == 200 { // it was there already
+				continue
+			}
+			for _, p := range between[q] {
+				all[p] = true
 			}
 		}
 	}

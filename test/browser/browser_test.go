@@ -173,6 +173,17 @@ func (b *tab) open(address string) {
 	b.do(chromedp.Navigate(address))
 }
 
+// follow clicks on what leads to another page, and returns once that is loaded with its style sheet. It tells a page
+// from one with the same address.
+func (b *tab) follow(selector string, by chromedp.QueryOption) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	if _, err := chromedp.RunResponse(ctx, chromedp.Click(selector, by)); err != nil {
+		b.t.Fatalf("follow %s: %v", selector, err)
+	}
+}
+
 // signIn opens a page of the dashboard as a person does: through the provider's own page.
 func (b *tab) signIn(address, person string) {
 	b.t.Helper()

@@ -393,7 +393,7 @@ func TestOverview(t *testing.T) {
 		{"Instances", "instances", "Upgrade to " + upgrade}, {"Operations", "operations", "Provision"},
 		{"Findings", "findings", "What is to be done"},
 	} {
-		b.do(chromedp.Click(fmt.Sprintf(`//nav//a[text()="%s"]`, p.link), chromedp.BySearch))
+		b.follow(fmt.Sprintf(`//nav//a[text()="%s"]`, p.link), chromedp.BySearch)
 		b.await(p.name, fmt.Sprintf(`document.querySelector("nav a[aria-current]")?.innerText === %q &&
 			document.querySelector("main")?.innerText.includes(%q)`, p.link, p.shows))
 		for _, theme := range []string{"light", "dark"} {
@@ -402,13 +402,13 @@ func TestOverview(t *testing.T) {
 			b.screenshot(p.name + "-" + theme)
 		}
 	}
-	b.do(chromedp.Click(`//nav//a[text()="Instances"]`, chromedp.BySearch))
+	b.follow(`//nav//a[text()="Instances"]`, chromedp.BySearch)
 	b.await("the list", `document.querySelector("select[name=plan]")`)
 	eval[bool](b, `([...document.querySelectorAll("select[name=plan] option")].find((o) => o.text === "shared-large").selected = true)`)
-	b.do(chromedp.Click("form.filters button", chromedp.ByQuery))
+	b.follow("form.filters button", chromedp.ByQuery)
 	b.await("the filter", `location.search.includes("plan=") && document.querySelector("tbody")?.innerText.includes("customers") &&
 		!document.querySelector("tbody").innerText.includes("orders")`)
-	b.do(chromedp.Click("tbody a", chromedp.ByQuery))
+	b.follow("tbody a", chromedp.ByQuery)
 	b.await("the instance", `document.querySelector("h1")?.innerText === "customers"`)
 	b.open(dedicated.page)
 	b.await("the upgrade", fmt.Sprintf(`document.querySelector("main")?.innerText.includes(

@@ -22,6 +22,10 @@ func StartPostgresPair(t testing.TB, synchronous bool) *PostgresPair {
 	t.Helper()
 	p := &PostgresPair{Primary: StartPostgres(t)}
 	p.Standby = startPostgres(t, pgcluster.Config{Primary: p.Primary.URL})
+	// By default, a standby that lags behind cancels any query that its replay conflicts with (40001). Here replay waits.
+	p.Standby.Exec(t, "ALTER SYSTEM SET max_standby_streaming_delay = -1")
+	p.Standby.Exec(t, "ALTER SYSTEM SET max_standby_archive_delay = -1")
+	p.Standby.Exec(t, "SELECT pg_reload_conf()")
 	if synchronous {
 		p.Primary.Exec(t, "ALTER SYSTEM SET synchronous_standby_names = '*'")
 		p.Primary.Exec(t, "SELECT pg_reload_conf()")

@@ -296,7 +296,7 @@ func (c *console) importBackups(ctx context.Context, out, problems io.Writer) er
 // importLogs records the archives of binary logs. It adds the number of unreadable ones to unreadable.
 func (c *console) importLogs(ctx context.Context, vault backup.Vault, problems io.Writer, unreadable int) (int, error) {
 	err := vault.EachLog(ctx, func(object string, l backup.Log, err error) error {
-		var end archive.Ended
+		var end backup.LogEnd
 		if err == nil {
 			end, err = archive.End(ctx, vault, l)
 		}

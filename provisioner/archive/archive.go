@@ -44,6 +44,7 @@ type Archiver struct {
 	cancel  context.CancelFunc
 	done    sync.WaitGroup
 	reports periodic.Servers
+	notes   notes
 }
 
 const (
@@ -72,6 +73,9 @@ func Start(cfg Config) *Archiver {
 				}
 				return err
 			}}.Run(ctx)
+		if err := a.stopNotes(); err != nil {
+			cfg.Logger.Warn("could not note in the object store until when binary logs are archived", "error", err)
+		}
 	})
 	return a
 }
@@ -104,6 +108,7 @@ func (a *Archiver) round(ctx context.Context) error {
 		if err := a.Store.EndLog(ctx, l.ID, "the server is gone, or its plan has no archive"); err != nil {
 			return fmt.Errorf("end the archive %s: %w", l.ID, err)
 		}
+		a.notes.add(l)
 	}
 	ids, err := a.Store.LoggingInstances(ctx, plans)
 	if err != nil {
@@ -126,7 +131,10 @@ func (a *Archiver) round(ctx context.Context) error {
 	}
 	close(waiting)
 	workers.Wait()
-	return ctx.Err()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return a.noteOthers(ctx)
 }
 
 func (a *Archiver) one(ctx context.Context, id string) {
@@ -189,6 +197,7 @@ func (a *Archiver) archive(ctx context.Context, i store.Instance, admin *mysqlad
 	}
 	log, err := a.Vault.OpenLog(ctx, backup.Log{ID: l.ID, InstanceID: l.InstanceID, Server: l.Server, Launcher: l.Launcher,
 		Begin: binlog.Position{File: l.BeginFile, Offset: l.BeginAt}, BeganAt: l.BeganAt})
+	began := binlog.Position{File: l.File, Offset: l.Position}
 	if err == nil {
 		l, err = a.copy(ctx, admin, log, l, has)
 	}
@@ -209,9 +218,9 @@ func (a *Archiver) archive(ctx context.Context, i store.Instance, admin *mysqlad
 		return fmt.Errorf("record what is archived: %w", err)
 	}
 	if has.First != l.File {
-		return admin.PurgeBinaryLogs(ctx, l.File)
+		err = admin.PurgeBinaryLogs(ctx, l.File)
 	}
-	return nil
+	return errors.Join(err, a.note(ctx, log, backup.LogEnd{At: at, Until: has.Now}, at != began))
 }
 
 func lacking(l store.BinaryLog) string {
@@ -364,27 +373,4 @@ func (a *Archiver) tidyOne(ctx context.Context, n store.LogNeeded) error {
 		return err
 	}
 	return a.Vault.DeleteSegmentsBefore(ctx, log, binlog.Position{File: n.File, Offset: n.Position})
-}
-
-// Ended says how far a log is archived.
-type Ended struct {
-	At    binlog.Position
-	Until time.Time // what was committed before is archived
-}
-
-// End reads from the object store how far a log is archived.
-func End(ctx context.Context, v backup.Vault, l backup.Log) (Ended, error) {
-	at := Ended{l.Begin, l.BeganAt}
-	all, err := v.Segments(ctx, l)
-	if err != nil || len(all) == 0 {
-		return at, err
-	}
-	end, head, err := v.ReadSegment(ctx, l, all[len(all)-1], nil)
-	if err != nil {
-		return at, err
-	}
-	if !end.Before(head.Target) {
-		return Ended{end, head.Until}, nil
-	}
-	return Ended{end, head.After}, nil
 }

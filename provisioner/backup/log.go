@@ -17,8 +17,12 @@ import (
 	"mysql-broker/provisioner/binlog"
 )
 
-// logName is the object that makes segments readable. It is written first.
-const logName = "log.json"
+const (
+	// logName is the object that makes segments readable. It is written first.
+	logName = "log.json"
+	// endName is the object that has the LogEnd of a server that writes nothing, which needs no segment. It is optional.
+	endName = "end.zst.enc"
+)
 
 // Log is the archive of the binary logs of one server, without gaps. Its segments are parts of the server's files, each
 // named by the position of its first byte. So if two brokers archive the same position, they write the same object, and
@@ -41,6 +45,12 @@ type SegmentHead struct {
 	After    time.Time       `json:"after"`    // what is in the segment was committed later than this
 	Target   binlog.Position `json:"target"`   // where the server's logs ended ...
 	Until    time.Time       `json:"until"`    // ... at this time
+}
+
+// LogEnd says how far a log is archived.
+type LogEnd struct {
+	At    binlog.Position `json:"at"`
+	Until time.Time       `json:"until"` // what was committed before is archived
 }
 
 // Mark says where in a log a backup was taken.
@@ -161,6 +171,49 @@ func (v Vault) Segments(ctx context.Context, l Log) (all []binlog.Position, err 
 		return 0
 	})
 	return all, err
+}
+
+// NoteEnd records how far a log is archived, unless it is known to be archived further.
+func (v Vault) NoteEnd(ctx context.Context, l Log, end LogEnd) error {
+	known, err := v.NotedEnd(ctx, l)
+	var damaged *DamagedError // it is replaced
+	if err != nil && !errors.As(err, &damaged) || !end.Until.After(known.Until) {
+		return err
+	}
+	s, err := newSealer(l.key)
+	if err != nil {
+		return err
+	}
+	if err := s.begin(place(l.InstanceID, l.ID, endName)); err != nil {
+		return err
+	}
+	if err := json.NewEncoder(s).Encode(end); err != nil {
+		return err
+	}
+	data, err := s.end()
+	if err != nil {
+		return err
+	}
+	return v.Objects.Put(ctx, folder(l.InstanceID, l.ID)+endName, data)
+}
+
+// NotedEnd returns the last LogEnd that was noted. It is zero if there is none.
+func (v Vault) NotedEnd(ctx context.Context, l Log) (end LogEnd, err error) {
+	name := folder(l.InstanceID, l.ID) + endName
+	data, err := v.Objects.Get(ctx, name, maxManifest)
+	if errors.Is(err, objectstore.ErrNotFound) {
+		return end, nil
+	}
+	if err != nil {
+		return end, err
+	}
+	err = v.decrypt(data, l.key, name, place(l.InstanceID, l.ID, endName), func(plain io.Reader) error {
+		if err := json.NewDecoder(plain).Decode(&end); err != nil {
+			return &DamagedError{name, err}
+		}
+		return nil
+	})
+	return end, err
 }
 
 // DeleteSegmentsBefore deletes the segments that end at or before a position.

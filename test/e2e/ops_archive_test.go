@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"mysql-broker/test/servers"
 	"mysql-broker/test/testdrive"
@@ -69,6 +70,49 @@ func TestTwoArchivers(t *testing.T) {
 			expectAt(t, second, i.id, m)
 		}
 	})
+}
+
+// TestImportOfIdleArchive loses PostgreSQL while a server writes nothing. The object store alone tells until when its
+// archive goes.
+func TestImportOfIdleArchive(t *testing.T) {
+	t.Parallel()
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
+		env := archiveEnvironment(t, s)
+		env["BACKUP_STORE"] = "file://" + t.TempDir()
+		p := startPlatform(t, s, env)
+		ts := openTasks(t, env)
+		i, c := archivedInstance(t, p)
+		exec(t, c.open(t), "INSERT INTO large (filling) VALUES ('one')")
+		m := momentOf(t, c)
+		m.at = m.at.Add(3 * time.Second) // several rounds later
+		archived(t, ts, i, m.at)
+		stop(t, p)
+		until := loseArchives(t, ts)
+		p.operator(env).run(t, 0, "backups", "import")
+		expectArchived(t, ts, until)
+		p = startPlatform(t, s, env)
+		expectAt(t, p, i.id, m)
+		i.platform = p
+		i.remove(t)
+	})
+}
+
+// loseArchives has PostgreSQL forget the one archive and the backups. It returns until when that goes.
+func loseArchives(t *testing.T, ts tasks) (until time.Time) {
+	t.Helper()
+	ts.scan(t, &until, "DELETE FROM binary_log RETURNING until")
+	ts.exec(t, "DELETE FROM backup")
+	return until
+}
+
+// expectArchived fails the test unless the one archive goes until a time.
+func expectArchived(t *testing.T, ts tasks, until time.Time) {
+	t.Helper()
+	var got time.Time
+	ts.scan(t, &got, "SELECT until FROM binary_log")
+	if !got.Equal(until) {
+		t.Errorf("the archive goes until %v, and went until %v", got, until)
+	}
 }
 
 // TestArchiveWithoutObjectStore takes the object store away. The server keeps its binary logs for the archive, until

@@ -168,14 +168,20 @@ func TestRestoreToTime(t *testing.T) {
 		}
 
 		// PostgreSQL loses the records, and the object store a segment.
-		ts.exec(t, "DELETE FROM backup")
-		ts.exec(t, "DELETE FROM binary_log")
+		testdrive.Eventually(t, testdrive.Patience, "the archive ends with its instance", func() (ended bool) {
+			ts.scan(t, &ended, "SELECT ended_at IS NOT NULL FROM binary_log")
+			return ended
+		})
+		stop(t, p)
+		until := loseArchives(t, ts)
+		p = startPlatform(t, s, env)
 		if out := (desk{p, p.operator(env), p.admin(t), ts, nil}).run(t, 0, "backups", "import").Stdout; out !=
 			"Backups imported: 1.\n" {
 			t.Errorf("import: %q", out)
 		}
+		expectArchived(t, ts, until)
 		objects := slices.DeleteFunc(service.Objects(t), func(name string) bool {
-			return !strings.Contains(name, "/l_") || strings.HasSuffix(name, "log.json")
+			return !strings.Contains(name, "/l_") || strings.Count(name, "/") < 3 // segments are in the folder of their file
 		})
 		if err := os.Remove(filepath.Join(service.Dir, objects[len(objects)/2])); err != nil {
 			t.Fatal(err)

@@ -88,7 +88,7 @@ func (w world) own(t *testing.T, plan, name string) instance {
 // openOrders makes an instance called orders, and has somebody open its page.
 func openOrders(t *testing.T, who string) (instance, *tab) {
 	t.Helper()
-	i := newWorld(t, servers.AllMySQL(t)[0]).own(t, "shared-small", "orders")
+	i := newWorld(t, servers.Any(t)).own(t, "shared-small", "orders")
 	b := newTab(t)
 	b.signIn(i.page, who)
 	return i, b
@@ -196,7 +196,7 @@ func TestLiveProgress(t *testing.T) {
 // A broken stream is opened again, and the page shows what happened meanwhile.
 func TestReconnect(t *testing.T) {
 	t.Parallel()
-	env := testdrive.Environment(t, servers.AllMySQL(t)[0])
+	env := testdrive.Environment(t, servers.Any(t))
 	w := world{Dashboard: testdrive.NewDashboard(t, env)}
 	w.Broker = testdrive.Start(t, env)
 	i, _ := w.order(t, "shared-small", "orders")
@@ -372,7 +372,7 @@ func fill(t *testing.T, w world, i instance, db *sql.DB) {
 func TestOverview(t *testing.T) {
 	t.Parallel()
 	var upgrade string
-	w := newWorldWith(t, servers.AllMySQL(t)[0], func(env map[string]string) { upgrade = offerUpgrade(t, env) })
+	w := newWorldWith(t, servers.Any(t), func(env map[string]string) { upgrade = offerUpgrade(t, env) })
 	var dedicated instance
 	for n, name := range []string{"orders", "customers", "invoices"} {
 		i := w.own(t, []string{"shared-small", "shared-large", "dedicated-small"}[n], name)

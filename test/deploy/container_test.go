@@ -118,7 +118,7 @@ func inChroot(root string, args ...string) *exec.Cmd {
 // has to write that to a file. The catalog is the image's own.
 func imageEnvironment(t *testing.T) map[string]string {
 	t.Helper()
-	env := maps.Clone(testdrive.Environment(t, servers.AllMySQL(t)[0])) // which knows its launcher until the test ends
+	env := maps.Clone(testdrive.Environment(t, servers.Any(t))) // which knows its launcher until the test ends
 	var shared []struct {
 		CA string `json:"ca_certificate"`
 	}

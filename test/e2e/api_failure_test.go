@@ -11,7 +11,7 @@ import (
 
 // TestFailedCreate fails a creation for good: the collation has a plausible name and no server knows it.
 func TestFailedCreate(t *testing.T) {
-	eachPlatform(t, func(t *testing.T, p platform, env map[string]string) {
+	onePlatform(t, func(t *testing.T, p platform, env map[string]string) {
 		i := p.newInstance(t, "dedicated-small")
 		wrong := body{"parameters": body{"collation": "utf8mb4_klingon_ci"}}
 		create := func() string {
@@ -104,7 +104,7 @@ func TestRemovedPlanOfAnUpdate(t *testing.T) {
 // for a broker that knows the plan, and operators see that. A cancellation undoes what was done.
 func TestPlanRemovedMidway(t *testing.T) {
 	t.Parallel()
-	server := servers.AllMySQL(t)[0]
+	server := servers.Any(t)
 	env := testdrive.Environment(t, server)
 	before := startPlatform(t, server, env)
 	i := before.ownInstance(t, "dedicated-large")

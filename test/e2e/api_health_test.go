@@ -37,7 +37,7 @@ func TestHealth(t *testing.T) {
 // A PostgreSQL that has become a standby, or is configured to refuse writes, answers, but the broker can only read.
 func TestReadOnlyPostgres(t *testing.T) {
 	t.Parallel()
-	server := servers.AllMySQL(t)[0] // what matters is PostgreSQL
+	server := servers.Any(t) // what matters is PostgreSQL
 	pg := testdrive.StartPostgres(t)
 	env := testdrive.Environment(t, server)
 	env["DATABASE_URL"] = pg.URL

@@ -76,6 +76,16 @@ func eachPlatform(t *testing.T, run func(t *testing.T, p platform, env map[strin
 	})
 }
 
+// onePlatform is eachPlatform for what does not depend on the flavour.
+func onePlatform(t *testing.T, run func(t *testing.T, p platform, env map[string]string)) {
+	t.Helper()
+	t.Parallel()
+	servers.AnyMySQL(t, func(t *testing.T, server servers.MySQL) {
+		env := testdrive.Environment(t, server)
+		run(t, startPlatform(t, server, env), env)
+	})
+}
+
 // eachPrivatePlatform is eachPlatform with shared servers that no other test uses.
 func eachPrivatePlatform(t *testing.T, run func(t *testing.T, p platform, env map[string]string)) {
 	t.Helper()

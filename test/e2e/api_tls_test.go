@@ -81,7 +81,7 @@ func TestTLSOfBindings(t *testing.T) {
 // Bindings keep their tls setting when their instance gets a plan with another one.
 func TestTLSOutlivesThePlan(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, server servers.MySQL) {
 		env := testdrive.Environment(t, server)
 		env["CATALOG"] = catalogRequiringTLS(t, "shared-large")
 		i := startPlatform(t, server, env).provisioned(t, "shared-small", nil)

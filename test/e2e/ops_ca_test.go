@@ -14,7 +14,7 @@ import (
 
 // Dedicated servers share one CA. It is replaced while they run, and its key is stored only in PostgreSQL.
 func TestOneCAForDedicatedServers(t *testing.T) {
-	eachPlatform(t, func(t *testing.T, p platform, env map[string]string) {
+	onePlatform(t, func(t *testing.T, p platform, env map[string]string) {
 		ca := func(args ...string) string {
 			t.Helper()
 			return testdrive.Run(t, env, append([]string{"ca"}, args...)...).Expect(t, 0).Stdout

@@ -42,7 +42,7 @@ func (u terminal) read(t *testing.T, document any, args ...string) {
 // Every command prints one JSON document with --json, and nothing else.
 func TestClientJSON(t *testing.T) {
 	t.Parallel()
-	p := startPlatform(t, servers.AllMySQL(t)[0], firstEnvironment(t))
+	p := startPlatform(t, servers.Any(t), firstEnvironment(t))
 	user := terminal{map[string]string{"BROKER_URL": p.URL, "BROKER_USERNAME": p.Username,
 		"BROKER_PASSWORD": p.Password, "MYSQL_BROKER_CLIENT_STATE": filepath.Join(t.TempDir(), "client.json")}}
 	var catalog struct{ Services []struct{ Name string } }
@@ -92,7 +92,7 @@ func (u terminal) refused(t *testing.T, why string, args ...string) {
 // TestClient covers the client's messages, and what it stores.
 func TestClient(t *testing.T) {
 	t.Parallel()
-	s := servers.AllMySQL(t)[0]
+	s := servers.Any(t)
 	env := testdrive.Environment(t, s)
 	env["CATALOG"] = twoOfferings(t)
 	p := startPlatform(t, s, env)

@@ -15,7 +15,7 @@ import (
 // TestCompletion runs what shells run when somebody presses TAB.
 func TestCompletion(t *testing.T) {
 	t.Parallel()
-	server := servers.AllMySQL(t)[0]
+	server := servers.Any(t)
 	env := twoServers(t, server)
 	p := startPlatform(t, server, env)
 	i := p.provisioned(t, "shared-small", nil)

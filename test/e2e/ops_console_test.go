@@ -64,7 +64,7 @@ func (o operator) refuse(t *testing.T, why string, args ...string) {
 }
 
 func TestOperatorsLists(t *testing.T) {
-	eachPlatform(t, func(t *testing.T, p platform, env map[string]string) {
+	onePlatform(t, func(t *testing.T, p platform, env map[string]string) {
 		o := p.operator(env)
 		named := p.provisioned(t, "shared-small", body{"context": body{"platform": "cloudfoundry", "instance_name": "orders",
 			"organization_name": "sales", "space_name": "production"}, "organization_guid": "sales-guid"})
@@ -179,7 +179,7 @@ func TestOperatorsLists(t *testing.T) {
 
 func TestOperatorsMistakes(t *testing.T) {
 	t.Parallel()
-	s := servers.AllMySQL(t)[0]
+	s := servers.Any(t)
 	env := testdrive.Environment(t, s)
 	p := startPlatform(t, s, env)
 	o := p.operator(env)
@@ -218,7 +218,7 @@ func TestOperatorsMistakes(t *testing.T) {
 // Lists include instances whose plan or server was removed from the catalog or the configuration.
 func TestOperatorsListsOfRemovedPlans(t *testing.T) {
 	t.Parallel()
-	s := servers.AllMySQL(t)[0]
+	s := servers.Any(t)
 	env := testdrive.Environment(t, s)
 	p := startPlatform(t, s, env)
 	i := p.provisioned(t, "shared-small", nil)

@@ -11,7 +11,7 @@ import (
 // orphaned initialisation to end, and starts over.
 func TestCrashDuringTemplate(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		env := testdrive.Environment(t, s)
 		testdrive.OwnTemplates(t, env)
 		first := startPlatform(t, s, env)

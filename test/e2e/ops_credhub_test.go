@@ -55,7 +55,7 @@ func TestCredHubAway(t *testing.T) {
 func eachCredHubDesk(t *testing.T, run func(*testing.T, *credHubDesk)) {
 	t.Helper()
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, server servers.MySQL) {
 		env := testdrive.Environment(t, server)
 		d := &credHubDesk{hub: credhub.Start(t), env: env, faults: testdrive.NewFaults(t, env), tasks: openTasks(t, env)}
 		d.hub.Environment(env)

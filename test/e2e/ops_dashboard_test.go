@@ -26,7 +26,7 @@ const (
 // TestDashboard reads the pages as an operator, a developer and a stranger.
 func TestDashboard(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, server servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, server servers.MySQL) {
 		env := testdrive.Environment(t, server)
 		env["CATALOG"] = catalogRetaining(t)
 		env["BACKUP_STORE"] = "file://" + t.TempDir()
@@ -402,7 +402,7 @@ func TestNoDashboard(t *testing.T) {
 	t.Parallel()
 	env := firstEnvironment(t)
 	env["EXTERNAL_URL"] = "https://broker.example.com"
-	p := startPlatform(t, servers.AllMySQL(t)[0], env)
+	p := startPlatform(t, servers.Any(t), env)
 	i := p.newInstance(t, "shared-small")
 	for _, r := range []testdrive.Response{i.provision(t, now, nil).Expect(t, http.StatusCreated), i.fetch(t),
 		i.updatePlan(t, now, "shared-large")} {
@@ -418,7 +418,7 @@ func TestSignOutEndsStreams(t *testing.T) {
 	t.Parallel()
 	env := firstEnvironment(t)
 	d := dashboardPeople{Dashboard: testdrive.NewDashboard(t, env), browsers: map[string]*openid.Browser{}}
-	d.platform = startPlatform(t, servers.AllMySQL(t)[0], env)
+	d.platform = startPlatform(t, servers.Any(t), env)
 	i := signedInOperator(t, d)
 	stream := d.listen(t, i.id)
 	stream.next(t)
@@ -453,7 +453,7 @@ func TestStopWithOpenPages(t *testing.T) {
 	t.Parallel()
 	env := firstEnvironment(t)
 	d := dashboardPeople{Dashboard: testdrive.NewDashboard(t, env), browsers: map[string]*openid.Browser{}}
-	d.platform = startPlatform(t, servers.AllMySQL(t)[0], env)
+	d.platform = startPlatform(t, servers.Any(t), env)
 	stream := d.listen(t, signedInOperator(t, d).id)
 	stream.next(t)
 	d.Signal(t, syscall.SIGTERM)

@@ -16,7 +16,7 @@ const examinationTime = testdrive.Patience
 
 func TestDoctor(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		private := testdrive.Private(t, s.Flavour)
 		env := testdrive.Environment(t, private)
 		p := startPlatform(t, private, env)
@@ -131,7 +131,7 @@ func expectLine(t *testing.T, text string, parts ...string) {
 
 // The doctor starts no server.
 func TestDoctorStartsNothing(t *testing.T) {
-	eachPlatform(t, func(t *testing.T, p platform, env map[string]string) {
+	onePlatform(t, func(t *testing.T, p platform, env map[string]string) {
 		i := p.makeOwn(t, "dedicated-small")
 		p.Signal(t, syscall.SIGTERM)
 		p.Wait(t)

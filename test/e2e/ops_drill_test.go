@@ -41,7 +41,7 @@ type drill struct {
 // TestDisasterDrill follows docs/upgrade.md, section "PostgreSQL from a backup", with everything that can go wrong.
 func TestDisasterDrill(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		server := testdrive.StartCrashable(t, s.Flavour)
 		env := quotaEnvironment(t, server.MySQL)
 		p := startPlatform(t, server.MySQL, env)

@@ -248,7 +248,7 @@ func expectEntries(t *testing.T, dir string, want ...string) {
 // On a MySQL server of its own, or a MariaDB server from 11.3 on, a key of role admin reads the routines of all others,
 // so that a dump needs none of them.
 func TestClientDumpOfADedicatedServer(t *testing.T) {
-	eachPlatform(t, func(t *testing.T, p platform, _ map[string]string) {
+	onePlatform(t, func(t *testing.T, p platform, _ map[string]string) {
 		u := p.atTerminal(t, p.server.Flavour)
 		u.run(t, "create-service", "dedicated-small", "from")
 		app := u.makeKey(t, "from", "app")
@@ -279,7 +279,7 @@ func TestClientDumpOfADedicatedServer(t *testing.T) {
 
 // An interrupted dump leaves no file, no process and no key, and the password is visible to nobody.
 func TestClientDumpInterrupted(t *testing.T) {
-	eachPlatform(t, func(t *testing.T, p platform, env map[string]string) {
+	onePlatform(t, func(t *testing.T, p platform, env map[string]string) {
 		u, dir := p.atTerminal(t, p.server.Flavour), t.TempDir()
 		u.run(t, "create-service", "shared-small", "from")
 		c := u.makeKey(t, "from", "app")
@@ -342,7 +342,7 @@ func childOf(pid int) int {
 // A dump that fails leaves no key and no file, and does not change an existing dump.
 func TestClientDumpThatFails(t *testing.T) {
 	t.Parallel()
-	s := servers.AllMySQL(t)[0]
+	s := servers.Any(t)
 	p := startPlatform(t, s, bindLimitEnvironment(t, s))
 	u, dir := p.atTerminal(t, s.Flavour), t.TempDir()
 	file := filepath.Join(dir, "dump.sql")

@@ -34,7 +34,7 @@ func expectFormer(t *testing.T, o operator, id string) {
 // TestEvacuate moves the instances of a shared server to another one, and copies one to a server of the other flavour.
 func TestEvacuate(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		env := testdrive.Environment(t, s)
 		list := []map[string]any{described("old", s), described("new", testdrive.Private(t, s.Flavour)), described("twin", s)}
 		all := servers.AllMySQL(t)

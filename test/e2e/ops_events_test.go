@@ -15,7 +15,7 @@ import (
 // so have them. A change of plan grants or revokes EVENT, of kept accounts too, and so does an upgrade of the broker.
 func TestEvents(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		private := testdrive.Private(t, s.Flavour)
 		env := testdrive.Environment(t, private)
 		env["CATALOG"] = catalogWithEvents(t, "shared-large")

@@ -18,7 +18,7 @@ import (
 // dedicated server are gone. There are only a bucket and the keyset, once with a dump of PostgreSQL and once without.
 func TestEverythingLost(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		server := testdrive.Private(t, s.Flavour)
 		service := s3.Start(t)
 		env := testdrive.Environment(t, server)

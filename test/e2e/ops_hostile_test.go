@@ -30,7 +30,7 @@ type hostile struct{ platform }
 // it measures the memory of connections alone; at the end, that of everything.
 func TestHostileInput(t *testing.T) {
 	t.Parallel()
-	h := hostile{startPlatform(t, servers.AllMySQL(t)[0], firstEnvironment(t))}
+	h := hostile{startPlatform(t, servers.Any(t), firstEnvironment(t))}
 	h.testIdleConnections(t)
 	before := h.memory(t)
 	t.Run("attacks", func(t *testing.T) {

@@ -42,7 +42,7 @@ func TestCleanupKeepsData(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+			servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 				env := testdrive.Environment(t, s)
 				p := startPlatform(t, s, env)
 				i := p.ownInstance(t, c.plan)
@@ -98,7 +98,7 @@ func expectNoDatabase(t *testing.T, p platform, name string) {
 // TestKeptProvisionIsTriedAgain has an operator retry a provision that kept data, which makes a working instance.
 func TestKeptProvisionIsTriedAgain(t *testing.T) {
 	t.Parallel()
-	s := servers.AllMySQL(t)[0]
+	s := servers.Any(t)
 	env := testdrive.Environment(t, s)
 	p := startPlatform(t, s, env)
 	i := p.provisioned(t, "shared-small", nil)

@@ -307,7 +307,7 @@ func TestTwoKubernetesLaunchers(t *testing.T) {
 func TestDashboardKnowsKubernetesTroubles(t *testing.T) {
 	t.Parallel()
 	onKubernetes.Start(t)
-	server := servers.AllMySQL(t)[0]
+	server := servers.Any(t)
 	env, inspectors := testdrive.OnKubernetes(t, firstEnvironment(t), server.Flavour, &onKubernetes, "")
 	d := dashboardPeople{Dashboard: testdrive.NewDashboard(t, env), browsers: map[string]*openid.Browser{}}
 	d.platform = startPlatform(t, server, env)

@@ -16,7 +16,7 @@ import (
 // Requests that time out waiting for another one on the same instance get a ConcurrencyError, not an outage.
 func TestLockedInstance(t *testing.T) {
 	t.Parallel()
-	server := servers.AllMySQL(t)[0]
+	server := servers.Any(t)
 	env := testdrive.Environment(t, server)
 	i := startPlatform(t, server, env).provisioned(t, "shared-small", nil)
 	b, _ := i.bound(t, nil)

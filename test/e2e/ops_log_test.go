@@ -15,7 +15,7 @@ import (
 // Although lines are written in the background, none is missing after the broker has stopped.
 func TestLogIsWholeAtTheEnd(t *testing.T) {
 	t.Parallel()
-	p := startPlatform(t, servers.AllMySQL(t)[0], testdrive.Environment(t, servers.AllMySQL(t)[0]))
+	p := startPlatform(t, servers.Any(t), testdrive.Environment(t, servers.Any(t)))
 	const clients, each = 8, 50
 	var all sync.WaitGroup
 	for range clients {
@@ -55,7 +55,7 @@ func TestLogIsWholeAfterAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	env := testdrive.Environment(t, servers.AllMySQL(t)[0])
+	env := testdrive.Environment(t, servers.Any(t))
 	_, env["PORT"], err = net.SplitHostPort(taken.Addr().String())
 	if err != nil {
 		t.Fatal(err)

@@ -98,7 +98,7 @@ func TestQuotaBindUnderWay(t *testing.T) {
 // One broker at a time measures, and another one goes on when it is gone.
 func TestQuotaReplicas(t *testing.T) {
 	t.Parallel()
-	s := servers.AllMySQL(t)[0]
+	s := servers.Any(t)
 	private := testdrive.Private(t, s.Flavour)
 	env := quotaEnvironment(t, private)
 	env["QUOTA_INTERVAL"] = "2s"
@@ -161,7 +161,7 @@ func TestQuotaOff(t *testing.T) {
 
 func TestQuotaOfADedicatedServer(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		env := quotaEnvironment(t, s)
 		p := startPlatform(t, s, env)
 		i := p.makeOwn(t, "dedicated-small")

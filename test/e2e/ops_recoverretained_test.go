@@ -14,7 +14,7 @@ import (
 // after it is not dropped.
 func TestRecoverRetained(t *testing.T) {
 	t.Parallel()
-	servers.EachMySQL(t, func(t *testing.T, s servers.MySQL) {
+	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		env := testdrive.Environment(t, s)
 		env["CATALOG"] = catalogRetaining(t)
 		p := startPlatform(t, s, env)

@@ -27,7 +27,7 @@ func (o operator) retained(t *testing.T) (all []retained) {
 // An undelete that fails leaves the data for the next one. Of two at once, one gets them. An operator drops them.
 func TestRetainedData(t *testing.T) {
 	t.Parallel()
-	s := servers.AllMySQL(t)[0]
+	s := servers.Any(t)
 	env := testdrive.Environment(t, s)
 	env["CATALOG"] = catalogRetaining(t)
 	faults := testdrive.NewFaults(t, env)
@@ -134,7 +134,7 @@ func TestUndeleteByKilledBrokers(t *testing.T) {
 	} {
 		t.Run(plan, func(t *testing.T) {
 			t.Parallel()
-			s := servers.AllMySQL(t)[0]
+			s := servers.Any(t)
 			env := testdrive.Environment(t, s)
 			env["CATALOG"] = catalogRetaining(t)
 			faults := testdrive.NewFaults(t, env)

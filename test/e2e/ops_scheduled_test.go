@@ -16,7 +16,7 @@ const removalOf = "remove-old-tasks"
 // again, but not cancel it.
 func TestScheduledTaskOfAKilledBroker(t *testing.T) {
 	t.Parallel()
-	env := testdrive.Environment(t, servers.AllMySQL(t)[0])
+	env := testdrive.Environment(t, servers.Any(t))
 	env["KEEP_AUDIT_DAYS"] = "2"
 	faults := testdrive.NewFaults(t, env)
 	testdrive.Start(t, env)

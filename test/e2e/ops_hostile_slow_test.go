@@ -12,7 +12,41 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
 )
+
+// TestSlowClients keeps a broker busy with clients that are idle, slow, or send too much, and checks that it still serves
+// others. First, it measures the memory of connections alone; at the end, that of everything.
+func TestSlowClients(t *testing.T) {
+	t.Parallel()
+	h := hostile{startPlatform(t, servers.Any(t), firstEnvironment(t))}
+	h.testIdleConnections(t)
+	before := h.memory(t)
+	t.Run("attacks", func(t *testing.T) {
+		t.Run("long bodies", h.testLongBodies)
+		for _, attack := range []struct {
+			name string
+			run  func(*testing.T)
+		}{
+			{"slow headers", h.testSlowHeaders}, {"slow body", h.testSlowBody}, {"slow reader", h.testSlowReader},
+		} {
+			t.Run(attack.name, func(t *testing.T) {
+				t.Parallel()
+				attack.run(t)
+			})
+		}
+	})
+	h.expectService(t)
+	const most = 128 << 20
+	const collection = 2 * time.Minute // after so long Go collects garbage though nothing is asked for
+	testdrive.Eventually(t, collection+3*time.Minute, "the memory that the attacks used is given back", func() bool {
+		after := h.memory(t)
+		t.Logf("memory: %d MiB before the attacks, %d MiB now", before/mebibyte, after/mebibyte)
+		return after-before <= most
+	})
+}
 
 // Each of the connections has made a request; those that never make one are closed like slow ones.
 func (h hostile) testIdleConnections(t *testing.T) {

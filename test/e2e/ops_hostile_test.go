@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"mysql-broker/test/servers"
-	"mysql-broker/test/testdrive"
 )
 
 const (
@@ -26,21 +25,16 @@ const (
 // hostile is a broker under attack.
 type hostile struct{ platform }
 
-// TestHostileInput attacks a broker in many ways at once, and checks that it still serves others. First,
-// it measures the memory of connections alone; at the end, that of everything.
+// TestHostileInput attacks a broker in many ways at once, and checks that it still serves others.
 func TestHostileInput(t *testing.T) {
 	t.Parallel()
 	h := hostile{startPlatform(t, servers.Any(t), firstEnvironment(t))}
-	h.testIdleConnections(t)
-	before := h.memory(t)
 	t.Run("attacks", func(t *testing.T) {
-		t.Run("long bodies", h.testLongBodies)
 		for _, attack := range []struct {
 			name string
 			run  func(*testing.T)
 		}{
 			{"contents", h.testContents}, {"targets", h.testTargets}, {"headers", h.testHeaders}, {"protocol", h.testProtocol},
-			{"slow headers", h.testSlowHeaders}, {"slow body", h.testSlowBody}, {"slow reader", h.testSlowReader},
 		} {
 			t.Run(attack.name, func(t *testing.T) {
 				t.Parallel()
@@ -49,13 +43,6 @@ func TestHostileInput(t *testing.T) {
 		}
 	})
 	h.expectService(t)
-	const most = 128 << 20
-	const collection = 2 * time.Minute // after so long Go collects garbage though nothing is asked for
-	testdrive.Eventually(t, collection+3*time.Minute, "the memory that the attacks used is given back", func() bool {
-		after := h.memory(t)
-		t.Logf("memory: %d MiB before the attacks, %d MiB now", before/mebibyte, after/mebibyte)
-		return after-before <= most
-	})
 }
 
 // memory is what the broker's process has resident, in bytes.

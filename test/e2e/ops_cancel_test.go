@@ -80,10 +80,7 @@ func (d desk) latest(t *testing.T, i instance) string {
 // ended waits until a task has ended, and returns how.
 func (d desk) ended(t *testing.T, task string) (state, description string) {
 	t.Helper()
-	d.tasks.await(t, task, "ends", "state <> 'in progress'")
-	var shown struct{ State, Description string }
-	d.read(t, &shown, "tasks", task)
-	return shown.State, shown.Description
+	return d.outcome(t, d.tasks, task)
 }
 
 func TestCancel(t *testing.T) {

@@ -43,6 +43,15 @@ func (o operator) read(t *testing.T, document any, args ...string) {
 	}
 }
 
+// outcome waits until a task has ended, and returns its state and what users read about it.
+func (o operator) outcome(t *testing.T, ts tasks, task string) (state, description string) {
+	t.Helper()
+	ts.await(t, task, "ends", "state <> 'in progress'")
+	var shown struct{ State, Description string }
+	o.read(t, &shown, "tasks", task)
+	return shown.State, shown.Description
+}
+
 // ids are the fields of that name in what a list prints with --json.
 func (o operator) ids(t *testing.T, field string, args ...string) []string {
 	t.Helper()

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func (h hostile) testLongBodies(t *testing.T) {
+func testLongBodies(t *testing.T, h hostile) {
 	i := h.newInstance(t, "shared-small")
 	content := encode(t, i.provisionBody(nil))
 	whole := func(length int) string { return content + strings.Repeat(" ", length-len(content)) }
@@ -29,7 +29,7 @@ func (h hostile) testLongBodies(t *testing.T) {
 }
 
 // testContents sends unusual JSON. Accepted values can be stored; all others are refused with 400.
-func (h hostile) testContents(t *testing.T) {
+func testContents(t *testing.T, h hostile) {
 	keys := make([]string, 100_000)
 	for i := range keys {
 		keys[i] = fmt.Sprintf(`"%x":1`, i)
@@ -83,7 +83,7 @@ func (h hostile) testContents(t *testing.T) {
 	}
 }
 
-func (h hostile) testTargets(t *testing.T) {
+func testTargets(t *testing.T, h hostile) {
 	i := h.newInstance(t, "shared-small") // for its plan alone
 	for _, target := range []string{
 		"/v2/service_instances/" + strings.Repeat("a", mebibyte),

@@ -22,19 +22,19 @@ import (
 func TestSlowClients(t *testing.T) {
 	t.Parallel()
 	h := hostile{startPlatform(t, servers.Any(t), firstEnvironment(t))}
-	h.testIdleConnections(t)
+	testIdleConnections(t, h)
 	before := h.memory(t)
 	t.Run("attacks", func(t *testing.T) {
-		t.Run("long bodies", h.testLongBodies)
+		t.Run("long bodies", func(t *testing.T) { testLongBodies(t, h) })
 		for _, attack := range []struct {
 			name string
-			run  func(*testing.T)
+			run  func(*testing.T, hostile)
 		}{
-			{"slow headers", h.testSlowHeaders}, {"slow body", h.testSlowBody}, {"slow reader", h.testSlowReader},
+			{"slow headers", testSlowHeaders}, {"slow body", testSlowBody}, {"slow reader", testSlowReader},
 		} {
 			t.Run(attack.name, func(t *testing.T) {
 				t.Parallel()
-				attack.run(t)
+				attack.run(t, h)
 			})
 		}
 	})
@@ -49,7 +49,7 @@ func TestSlowClients(t *testing.T) {
 }
 
 // Each of the connections has made a request; those that never make one are closed like slow ones.
-func (h hostile) testIdleConnections(t *testing.T) {
+func testIdleConnections(t *testing.T, h hostile) {
 	const connections = 1000
 	const most = 512 << 10 // bytes each, nearly all for the race detector; without it, some 30 KiB are taken
 	h.expectService(t)
@@ -111,7 +111,7 @@ func (h hostile) dialIdle(t *testing.T) (net.Conn, error) {
 }
 
 // A client that sends its headers byte by byte is disconnected, and does not slow down others.
-func (h hostile) testSlowHeaders(t *testing.T) {
+func testSlowHeaders(t *testing.T, h hostile) {
 	var all sync.WaitGroup
 	for range 50 {
 		began, conn := time.Now(), h.dial(t)
@@ -123,7 +123,7 @@ func (h hostile) testSlowHeaders(t *testing.T) {
 	all.Wait()
 }
 
-func (h hostile) testSlowBody(t *testing.T) {
+func testSlowBody(t *testing.T, h hostile) {
 	var all sync.WaitGroup
 	for range 50 {
 		began, conn := time.Now(), h.dial(t)
@@ -179,7 +179,7 @@ func (h hostile) expectCutOff(t *testing.T, conn net.Conn, began time.Time, text
 }
 
 // A client that sends many requests and reads no response makes the broker buffer at most one response.
-func (h hostile) testSlowReader(t *testing.T) {
+func testSlowReader(t *testing.T, h hostile) {
 	const each = 100_000
 	requests := strings.Repeat(h.head("GET", "/v2/catalog", "\r\n"), each)
 	var all sync.WaitGroup

@@ -32,13 +32,13 @@ func TestHostileInput(t *testing.T) {
 	t.Run("attacks", func(t *testing.T) {
 		for _, attack := range []struct {
 			name string
-			run  func(*testing.T)
+			run  func(*testing.T, hostile)
 		}{
-			{"contents", h.testContents}, {"targets", h.testTargets}, {"headers", h.testHeaders}, {"protocol", h.testProtocol},
+			{"contents", testContents}, {"targets", testTargets}, {"headers", testHeaders}, {"protocol", testProtocol},
 		} {
 			t.Run(attack.name, func(t *testing.T) {
 				t.Parallel()
-				attack.run(t)
+				attack.run(t, h)
 			})
 		}
 	})

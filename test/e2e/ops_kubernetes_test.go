@@ -308,11 +308,11 @@ func TestDashboardKnowsKubernetesTroubles(t *testing.T) {
 	t.Parallel()
 	onKubernetes.Start(t)
 	server := servers.Any(t)
-	env, inspectors := testdrive.OnKubernetes(t, firstEnvironment(t), server.Flavour, &onKubernetes, "")
-	d := dashboardPeople{Dashboard: testdrive.NewDashboard(t, env), browsers: map[string]*openid.Browser{}}
-	d.platform = startPlatform(t, server, env)
-	signedInOperator(t, d)
-	i := d.provisioned(t, "dedicated-small", nil)
+	env, inspectors := testdrive.OnKubernetes(t, testdrive.Environment(t, server), server.Flavour, &onKubernetes, "")
+	dashboard := testdrive.NewDashboard(t, env)
+	i := startPlatform(t, server, env).provisioned(t, "dedicated-small", nil)
+	browser := openid.NewBrowser(t)
+	browser.LogIn(t, dashboard.URL+"/dashboard/", openid.Operator)
 	namespace := inspectors["kubernetes"].(kubernetestest.Inspector)
 	call := func(method, path string, fields any) []byte {
 		t.Helper()
@@ -340,7 +340,7 @@ func TestDashboardKnowsKubernetesTroubles(t *testing.T) {
 	call(http.MethodPatch, sets+"/"+name, map[string]any{"spec": map[string]any{"template": template}})
 	call(http.MethodDelete, "/api/v1/namespaces/"+namespace.Namespace+"/pods/"+name+"-0", nil)
 	testdrive.Eventually(t, testdrive.Patience, "the page says why", func() bool {
-		page := d.open(t, openid.Operator, instancePage(i.id))
+		page := browser.Open(t, dashboard.URL+"/dashboard/instances/"+i.id)
 		return strings.Contains(page.Text, "No machine has room for the MySQL server")
 	})
 }

@@ -90,11 +90,11 @@ func TestNoRoomOnSharedServer(t *testing.T) {
 		}
 		env["MYSQL_SERVERS"], env["LAUNCHER"] = string(text), "none"
 		p := startPlatform(t, small, env)
-		d := desk{p, p.operator(env), p.admin(t), openTasks(t, env), nil}
-		d.run(t, 0, "drain", "large")
+		o, admin, ts := p.operator(env), p.admin(t), openTasks(t, env)
+		o.run(t, 0, "drain", "large")
 		neighbour := p.provisioned(t, "shared-small", nil)
-		d.run(t, 0, "drain", "--undo", "large")
-		d.run(t, 0, "drain", "small")
+		o.run(t, 0, "drain", "--undo", "large")
+		o.run(t, 0, "drain", "small")
 		i := p.provisioned(t, "shared-small", body{"context": cloudFoundry})
 		_, c := i.bound(t, nil)
 		makeObjectsAs(t, c)
@@ -104,30 +104,30 @@ func TestNoRoomOnSharedServer(t *testing.T) {
 		for range 14 {
 			exec(t, db, "INSERT INTO large (filling) SELECT filling FROM large")
 		}
-		d.run(t, 0, "drain", "--undo", "small")
-		d.run(t, 0, "drain", "large")
+		o.run(t, 0, "drain", "--undo", "small")
+		o.run(t, 0, "drain", "large")
 
 		expectFull := func(operation, says string) {
 			t.Helper()
-			if state, description := d.ended(t, operation); state != "failed" || !strings.Contains(description, "disk") ||
+			if state, description := o.outcome(t, ts, operation); state != "failed" || !strings.Contains(description, "disk") ||
 				!strings.Contains(description, says) {
 				t.Errorf("the operation %s: %s", state, description)
 			}
 			exec(t, db, "CALL add_item()")
 			b, _ := neighbour.bound(t, nil)
 			b.unbind(t).Expect(t, http.StatusOK)
-			expectTenants(t, d.admin, 1, 0)
+			expectTenants(t, admin, 1, 0)
 		}
 		disk.Fill(t, 8)
-		operation, _, _ := strings.Cut(d.run(t, 0, "move", i.id, "small").Stdout, " ")
+		operation, _, _ := strings.Cut(o.run(t, 0, "move", i.id, "small").Stdout, " ")
 		expectFull(operation, "stays where it was")
 		copied := p.ownInstance(t, "shared-small")
 		expectFull(copied.clone(t, i.id, nil).Expect(t, http.StatusAccepted).String("operation"), "create it again")
 		copied.remove(t)
 
 		disk.Free(t)
-		operation, _, _ = strings.Cut(d.run(t, 0, "move", i.id, "small").Stdout, " ")
-		if state, says := d.ended(t, operation); state != "succeeded" {
+		operation, _, _ = strings.Cut(o.run(t, 0, "move", i.id, "small").Stdout, " ")
+		if state, says := o.outcome(t, ts, operation); state != "succeeded" {
 			t.Errorf("the move to a server with room %s: %s", state, says)
 		}
 	})

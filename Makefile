@@ -25,11 +25,12 @@ export GOFLAGS += -buildvcs=false -trimpath
 # Programs are linked statically. Linters and tests use the same setting, so that nothing is compiled twice.
 export CGO_ENABLED ?= 0
 
-# Separate modules, whose dependencies the broker does not need.
-TEST_MODULES := test/kubernetes/manifests test/lint test/openid/provider
+# Separate modules, whose dependencies the broker does not need. `make manifests` checks another one, which needs all of
+# Kubernetes' types.
+TEST_MODULES := test/lint test/openid/provider
 
-.PHONY: help run build test test-long ci bench bench-kubernetes systemd lint vet analysis fuzz clean mysql97 mariadb118 \
-	kubernetes kubernetes-programs
+.PHONY: help run build test test-long ci bench bench-kubernetes systemd lint vet analysis manifests fuzz clean mysql97 \
+	mariadb118 kubernetes kubernetes-programs
 
 # What tests find in their environment.
 export MYSQLD KUBERNETES_PROGRAMS
@@ -102,6 +103,10 @@ analysis:
 	bin/lint ./...
 	@for module in $(TEST_MODULES); do (cd $$module && $(CURDIR)/bin/lint ./...) || exit; done
 	@test/govulncheck.sh
+
+manifests: ## check deploy/kubernetes against Kubernetes' types, and the code that does
+	go -C test/lint build -o $(CURDIR)/bin/lint .
+	cd test/kubernetes/manifests && go vet ./... && $(CURDIR)/bin/lint ./... && go test -count=1 ./...
 
 fuzz: ## run each fuzz target for FUZZTIME
 	go run ./test/servers/with-servers test/fuzz.sh $(FUZZTIME)

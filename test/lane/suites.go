@@ -38,7 +38,6 @@ var testSteps = []step{
 // ciSteps are what .ci/run runs.
 var ciSteps = []step{
 	{command: []string{"make", "--no-print-directory", "vet", "analysis"}},
-	{command: []string{"go", "-C", "test/kubernetes/manifests", "test", "-count=1", "./..."}},
 	{packages: slices.Concat([]string{"./..."}, without(longOnly, drivers, broker, []string{"./provisioner/launcher/process"})),
 		args: append([]string{"-race"}, few...), env: []string{"CGO_ENABLED=1"}, rerun: true},
 	{packages: slices.Concat(broker, drivers, []string{"./provisioner/launcher/process"}), args: few, env: onOne, rerun: true},
@@ -74,6 +73,8 @@ var suites = []suite{
 	oneSuite("high availability", "./test/ha", clusters, []string{"HA=long"}),
 	oneSuite("primaries killed", "./test/chaos", clusters, []string{"HA=long"}, "-run=TestPrimaryKills"),
 	oneSuite("Kubernetes control plane", "./provisioner/launcher/kubernetes", kubernetes, []string{"REQUIRE_KUBERNETES=1"}),
+	{"Kubernetes manifests", []string{"deploy/kubernetes", "test/kubernetes/manifests"},
+		[]step{{command: []string{"make", "--no-print-directory", "manifests"}}}},
 	{"Kubernetes node", kubernetes, []step{{command: []string{"make", "--no-print-directory", "kubernetes"}}}},
 	{"systemd", []string{"deploy/systemd", "test/systemd"},
 		[]step{{command: []string{"make", "--no-print-directory", "systemd"}}}},

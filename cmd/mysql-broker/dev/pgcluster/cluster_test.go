@@ -165,6 +165,9 @@ func start(t *testing.T, cfg Config) *Cluster {
 // reachableDir returns a temporary directory that the server's user can enter. Only root can enter t.TempDir's parent.
 func reachableDir(t *testing.T) string {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("starts PostgreSQL, which -short leaves out")
+	}
 	dir, err := os.MkdirTemp("", "pgcluster-")
 	if err != nil {
 		t.Fatal(err)

@@ -87,10 +87,7 @@ func TestNothingIsRecordedThatPlatformsBelieveToBeGone(t *testing.T) {
 // After PostgreSQL's clock was set back, the report of an absence is in the future, and its order is unknown.
 func TestOrderOfAbsenceAfterClockSetBack(t *testing.T) {
 	t.Parallel()
-	url, ctx := servers.Postgres(t), t.Context()
-	if _, err := store.Migrate(ctx, url); err != nil {
-		t.Fatal(err)
-	}
+	url := servers.Postgres(t)
 	s := servers.OpenStore(t, url)
 	tellGone(t, s)
 	exec(t, url, "UPDATE absence SET reported_at = reported_at + interval '1 hour'")
@@ -102,9 +99,6 @@ func TestOrderOfAbsenceAfterClockSetBack(t *testing.T) {
 func TestAbsencesAreForgotten(t *testing.T) {
 	t.Parallel()
 	url, ctx := servers.Postgres(t), t.Context()
-	if _, err := store.Migrate(ctx, url); err != nil {
-		t.Fatal(err)
-	}
 	s := servers.OpenStore(t, url)
 	tellGone(t, s)
 	if n, err := s.ForgetAbsences(ctx); n != 0 || err != nil {

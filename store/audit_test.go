@@ -33,7 +33,7 @@ func audited(t *testing.T, s *store.Store, q store.AuditQuery) (all []string) {
 // The audit agrees with the records, for each way in which a task begins and ends.
 func TestAuditFollowsTasks(t *testing.T) {
 	t.Parallel()
-	url, ctx := migrated(t), t.Context()
+	url, ctx := servers.Postgres(t), t.Context()
 	s := servers.OpenStore(t, url)
 	s.ActAs(store.Actor{Platform: store.ByBroker})
 	jane := store.Actor{Platform: "cloudfoundry", UserID: "jane", Email: "jane@example.com", RequestID: "r"}

@@ -12,7 +12,7 @@ import (
 // What a restore in place has put into an instance is in no backup of the schedule.
 func TestBackupIsDueAfterARestoreInPlace(t *testing.T) {
 	t.Parallel()
-	url, ctx := migrated(t), t.Context()
+	url, ctx := servers.Postgres(t), t.Context()
 	s := servers.OpenStore(t, url)
 	daily := []store.BackupSchedule{{PlanID: "p", Every: 24 * time.Hour}}
 	expectDue := func(when string, want ...string) {

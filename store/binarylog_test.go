@@ -13,7 +13,7 @@ import (
 // TestBinaryLogs orders backups by their positions, because a server's clock may be set back, and ends an archive.
 func TestBinaryLogs(t *testing.T) {
 	t.Parallel()
-	url, ctx := migrated(t), t.Context()
+	url, ctx := servers.Postgres(t), t.Context()
 	s := servers.OpenStore(t, url)
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {

@@ -19,9 +19,6 @@ func setBack(t *testing.T, url string) {
 func TestClockSetBackKeepsNoTaskWaiting(t *testing.T) {
 	t.Parallel()
 	url, ctx := servers.Postgres(t), t.Context()
-	if _, err := store.Migrate(ctx, url); err != nil {
-		t.Fatal(err)
-	}
 	s := servers.OpenStore(t, url)
 	newTask(t, s, provisionOf("leased"))
 	if _, err := s.Claim(ctx, "dead", time.Minute); err != nil {

@@ -31,7 +31,7 @@ func TestLostLeaseRecordsNoOutcome(t *testing.T) {
 	for name, outcome := range outcomes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			url, ctx := migrated(t), t.Context()
+			url, ctx := servers.Postgres(t), t.Context()
 			s := servers.OpenStore(t, url)
 			i := store.Instance{ID: "i", PlanID: "plan", Location: store.SharedLocation("a"), Database: "db"}
 			if _, _, err := s.RecordProvision(ctx, store.Asked{At: time.Now()}, i, provisionOf("i"), store.Room{OnServer: 10}); err != nil {

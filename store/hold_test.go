@@ -23,7 +23,7 @@ func TestForgottenTasksHoldNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			url, ctx := migrated(t), t.Context()
+			url, ctx := servers.Postgres(t), t.Context()
 			s := servers.OpenStore(t, url)
 			newTask(t, s, provisionOf("before"))
 			newTask(t, s, provisionOf("told"))

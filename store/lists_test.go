@@ -42,9 +42,6 @@ func TestListsOverPages(t *testing.T) {
 		t.Run(fmt.Sprint(count), func(t *testing.T) {
 			t.Parallel()
 			url := servers.Postgres(t)
-			if _, err := store.Migrate(t.Context(), url); err != nil {
-				t.Fatal(err)
-			}
 			fill(t, url, count)
 			s := servers.OpenStore(t, url)
 

@@ -16,9 +16,6 @@ import (
 func TestTasksAreFoundByTheirKeys(t *testing.T) {
 	t.Parallel()
 	url, ctx := servers.Postgres(t), t.Context()
-	if _, err := store.Migrate(ctx, url); err != nil {
-		t.Fatal(err)
-	}
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
 		t.Fatal(err)

@@ -2,16 +2,13 @@ package store
 
 import (
 	"context"
-	"embed"
 	"fmt"
-	"io/fs"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/tern/v2/migrate"
-)
 
-//go:embed migrations/*.sql
-var migrations embed.FS
+	"mysql-broker/store/migrations"
+)
 
 // Migrate brings the schema of the database at url to the present version and returns that version. Brokers that
 // start at the same time take turns (tern holds an advisory lock); a schema that is newer is left as it is, so that
@@ -34,11 +31,7 @@ func Migrate(ctx context.Context, url string) (version int32, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("prepare the migrations: %w", err)
 	}
-	files, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		return 0, err
-	}
-	if err := m.LoadMigrations(files); err != nil {
+	if err := m.LoadMigrations(migrations.Files); err != nil {
 		return 0, fmt.Errorf("load the migrations: %w", err)
 	}
 	present, err := m.GetCurrentVersion(ctx)

@@ -17,15 +17,6 @@ import (
 // answerTime is less than platforms wait. The store's own bounds are 5 to 10 s; a busy machine adds to them.
 const answerTime = 50 * time.Second
 
-func newDatabase(t *testing.T) (databaseURL string) {
-	t.Helper()
-	databaseURL = servers.Postgres(t)
-	if _, err := store.Migrate(t.Context(), databaseURL); err != nil {
-		t.Fatal(err)
-	}
-	return databaseURL
-}
-
 func insertInstance(t *testing.T, s *store.Store, i store.Instance) {
 	t.Helper()
 	if err := s.InTx(t.Context(), func(tx *store.Tx) error { return tx.InsertInstance(i) }); err != nil {
@@ -36,7 +27,7 @@ func insertInstance(t *testing.T, s *store.Store, i store.Instance) {
 // PostgreSQL ends a silent transaction, and refuses writes after another server has taken over.
 func TestTransactionsThatPostgresGivesUpAreOutages(t *testing.T) {
 	t.Parallel()
-	databaseURL := newDatabase(t)
+	databaseURL := servers.Postgres(t)
 	observer, err := pgx.Connect(t.Context(), databaseURL)
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +71,7 @@ func TestTransactionsThatPostgresGivesUpAreOutages(t *testing.T) {
 // Waiting for a connection of an exhausted pool is limited like a statement.
 func TestBeginIsBoundedLikeAStatement(t *testing.T) {
 	t.Parallel()
-	single, err := url.Parse(newDatabase(t))
+	single, err := url.Parse(servers.Postgres(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,9 +21,6 @@ func filled(t *testing.T, statements ...string) *store.Store {
 
 func filledAt(t *testing.T, url string, statements ...string) *store.Store {
 	t.Helper()
-	if _, err := store.Migrate(t.Context(), url); err != nil {
-		t.Fatal(err)
-	}
 	conn, err := pgx.Connect(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"mysql-broker/store"
+	"mysql-broker/test/servers"
 )
 
 func isForeign(err error) bool {
@@ -16,7 +17,7 @@ func isForeign(err error) bool {
 func TestAdoptKeysetAtOnce(t *testing.T) {
 	t.Parallel()
 	const brokers = 8
-	url := migrated(t)
+	url := servers.Postgres(t)
 	stores := make([]*store.Store, brokers)
 	for n := range stores {
 		stores[n] = open(t, url, newKeyset(t))
@@ -48,7 +49,7 @@ func TestAdoptKeysetAtOnce(t *testing.T) {
 // key.
 func TestAdoptKeysetBesideAnAuthority(t *testing.T) {
 	t.Parallel()
-	url := migrated(t)
+	url := servers.Postgres(t)
 	s, foreign := open(t, url, newKeyset(t)), open(t, url, newKeyset(t))
 	if err := s.AddFirstAuthority(t.Context(), "certificate", "key"); err != nil {
 		t.Fatal(err)

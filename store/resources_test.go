@@ -120,7 +120,7 @@ func TestResourcesAreLiveAndExpected(t *testing.T) {
 // Each resource is read once, over any number of pages.
 func TestResourcesAreReadInPages(t *testing.T) {
 	t.Parallel()
-	url := migrated(t)
+	url := servers.Postgres(t)
 	s, ctx := servers.OpenStore(t, url), t.Context()
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {

@@ -29,15 +29,6 @@ func open(t *testing.T, url, keyset string) *store.Store {
 	return s
 }
 
-func migrated(t *testing.T) (url string) {
-	t.Helper()
-	url = servers.Postgres(t)
-	if _, err := store.Migrate(t.Context(), url); err != nil {
-		t.Fatal(err)
-	}
-	return url
-}
-
 // insert records an instance with both admin passwords and so many bindings.
 func insert(t *testing.T, s *store.Store, id string, bindings int) {
 	t.Helper()
@@ -82,7 +73,7 @@ func expectReadable(t *testing.T, s *store.Store, id string, bindings int) {
 func TestRotateKeys(t *testing.T) {
 	t.Parallel()
 	const bindings = 1200 // several batches
-	url, old := migrated(t), newKeyset(t)
+	url, old := servers.Postgres(t), newKeyset(t)
 	added := changed(t, store.AddKey, old)
 	promoted := changed(t, store.PromoteKey, added)
 	dropped := changed(t, store.DropOldKeys, promoted)
@@ -135,7 +126,7 @@ func TestRotateKeysBesideAWriter(t *testing.T) {
 // rotateBesideAWriter returns the error of the writer or of the rotation.
 func rotateBesideAWriter(t *testing.T) error {
 	t.Helper()
-	url, old, ctx := migrated(t), newKeyset(t), t.Context()
+	url, old, ctx := servers.Postgres(t), newKeyset(t), t.Context()
 	added := changed(t, store.AddKey, old)
 	promoted := changed(t, store.PromoteKey, added)
 	writer, rotating := open(t, url, added), open(t, url, promoted)
@@ -195,7 +186,7 @@ func awaitBlocked(ctx context.Context, conn *pgx.Conn) error {
 
 func TestRotateKeysStopsAtWhatItCannotOpen(t *testing.T) {
 	t.Parallel()
-	url, old := migrated(t), newKeyset(t)
+	url, old := servers.Postgres(t), newKeyset(t)
 	promoted := changed(t, store.PromoteKey, changed(t, store.AddKey, old))
 	s := open(t, url, old)
 	insert(t, s, "one", 2)

@@ -83,7 +83,7 @@ func TestScheduledTasksOfOneKindFollowOneAnother(t *testing.T) {
 // A task that takes longer than the time to the next one takes the place of that one.
 func TestALongScheduledTaskTakesThePlaceOfTheNext(t *testing.T) {
 	t.Parallel()
-	url, ctx := migrated(t), t.Context()
+	url, ctx := servers.Postgres(t), t.Context()
 	s := servers.OpenStore(t, url)
 	due(t, s, sweep)
 	if _, err := s.RecordScheduled(ctx, sweep, hourly); err != nil {
@@ -117,7 +117,7 @@ func TestNothingIsScheduledDuringAHold(t *testing.T) {
 
 func TestWhenTheNextTaskIsDue(t *testing.T) {
 	t.Parallel()
-	url, ctx := migrated(t), t.Context()
+	url, ctx := servers.Postgres(t), t.Context()
 	s := servers.OpenStore(t, url)
 	for name, c := range map[string]struct {
 		by   store.Schedule

@@ -42,9 +42,6 @@ func nothing(*store.Tx) {}
 func TestMigrateLeavesANewerSchemaAlone(t *testing.T) {
 	t.Parallel()
 	url, ctx := servers.Postgres(t), t.Context()
-	if _, err := store.Migrate(ctx, url); err != nil {
-		t.Fatal(err)
-	}
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
 		t.Fatal(err)
@@ -62,9 +59,6 @@ func TestMigrateLeavesANewerSchemaAlone(t *testing.T) {
 func TestSessionLockKeyIsSharedAndLong(t *testing.T) {
 	t.Parallel()
 	url := servers.Postgres(t)
-	if _, err := store.Migrate(t.Context(), url); err != nil {
-		t.Fatal(err)
-	}
 	a, err := servers.OpenStore(t, url).SessionLockKey(t.Context())
 	if err != nil || len(a) < 32 {
 		t.Fatalf("%d bytes, %v", len(a), err)
@@ -81,9 +75,6 @@ func TestSessionLockKeyIsSharedAndLong(t *testing.T) {
 func TestPasswordsOpenOnlyWithTheirKeyAndInTheirRow(t *testing.T) {
 	t.Parallel()
 	url := servers.Postgres(t)
-	if _, err := store.Migrate(t.Context(), url); err != nil {
-		t.Fatal(err)
-	}
 	s, other, ctx := servers.OpenStore(t, url), servers.OpenStore(t, url), t.Context()
 	if err := s.InTx(ctx, func(tx *store.Tx) error {
 		err := tx.InsertInstance(store.Instance{ID: "i", Location: store.SharedLocation("a"), Database: "db"})
@@ -198,7 +189,7 @@ func TestOneActiveTaskForEachInstanceAndBinding(t *testing.T) {
 // A claim whose response is lost runs no step, and does not count as an attempt.
 func TestLostClaimIsNoAttempt(t *testing.T) {
 	t.Parallel()
-	url, ctx := migrated(t), t.Context()
+	url, ctx := servers.Postgres(t), t.Context()
 	s := servers.OpenStore(t, url)
 	network, through := testdrive.ProxyURL(t, url)
 	lost := servers.OpenStore(t, through)
@@ -361,7 +352,7 @@ func TestOldTasksAreForgotten(t *testing.T) {
 // All old tasks are deleted and no others, also in several batches and by several brokers at once.
 func TestManyOldTasksAreForgotten(t *testing.T) {
 	t.Parallel()
-	url, ctx := migrated(t), t.Context()
+	url, ctx := servers.Postgres(t), t.Context()
 	s := servers.OpenStore(t, url)
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {

@@ -46,7 +46,7 @@ func sampled(t *testing.T, s *store.Store, id string, since time.Time) (bytes []
 
 func TestUsage(t *testing.T) {
 	t.Parallel()
-	url, ctx := migrated(t), t.Context()
+	url, ctx := servers.Postgres(t), t.Context()
 	s := servers.OpenStore(t, url)
 	ready(t, s, "i", "db_1")
 	ready(t, s, "untouched", "db_2")
@@ -102,7 +102,7 @@ func TestUsage(t *testing.T) {
 // A new instance with the id of a deleted one does not inherit its storage usage.
 func TestUsageIsNotInherited(t *testing.T) {
 	t.Parallel()
-	url, ctx := migrated(t), t.Context()
+	url, ctx := servers.Postgres(t), t.Context()
 	s := servers.OpenStore(t, url)
 	ready(t, s, "i", "db_1")
 	record(t, s, store.UsageChange{Database: "db_1", Bytes: 10, Level: 100, Sample: true})
@@ -135,7 +135,7 @@ func TestUsageIsNotInherited(t *testing.T) {
 // All old samples are deleted and no others, also in several batches.
 func TestMuchUsageIsForgotten(t *testing.T) {
 	t.Parallel()
-	url := migrated(t)
+	url := servers.Postgres(t)
 	s := servers.OpenStore(t, url)
 	ready(t, s, "i", "db_kept")
 	exec(t, url, `INSERT INTO storage_sample SELECT 'db_' || n, now() - '2 hours'::interval, n FROM generate_series(1, 2500) n`,
@@ -150,7 +150,7 @@ func TestMuchUsageIsForgotten(t *testing.T) {
 
 func TestEachDedicated(t *testing.T) {
 	t.Parallel()
-	url := migrated(t)
+	url := servers.Postgres(t)
 	s := servers.OpenStore(t, url)
 	ready(t, s, "shared", "db_1")
 	if err := s.InTx(t.Context(), func(tx *store.Tx) error {
@@ -199,7 +199,7 @@ func restrict(t *testing.T, s *store.Store, id string, over bool) {
 
 func TestAccountsAreDueUntilTheyAreReconciled(t *testing.T) {
 	t.Parallel()
-	url, ctx := migrated(t), t.Context()
+	url, ctx := servers.Postgres(t), t.Context()
 	s := servers.OpenStore(t, url)
 	ready(t, s, "i", "db_1")
 	bind := func(id string) {
@@ -291,7 +291,7 @@ func TestAccountsAreDueUntilTheyAreReconciled(t *testing.T) {
 
 func TestLeaderLeaseHasOneOwner(t *testing.T) {
 	t.Parallel()
-	url, ctx := migrated(t), t.Context()
+	url, ctx := servers.Postgres(t), t.Context()
 	s := servers.OpenStore(t, url)
 	const each, hold = time.Hour, time.Minute
 	take := func(owner string, want bool, least, most time.Duration) {

@@ -9,7 +9,7 @@ import (
 // A backup that settings of a server refuse is verified again after a day, or when an operator asks for it.
 func TestRefusedVerification(t *testing.T) {
 	t.Parallel()
-	url, ctx := migrated(t), t.Context()
+	url, ctx := servers.Postgres(t), t.Context()
 	s := servers.OpenStore(t, url)
 	exec(t, url, `INSERT INTO backup (id, instance_id, service_id, plan_id, reason, state, taken_at, keep_until)
 		VALUES ('b', 'i', 's', 'p', 'schedule', 'complete', now(), now())`)

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"mysql-broker/broker/signin"
-	"mysql-broker/store"
 	"mysql-broker/test/openid"
 	"mysql-broker/test/servers"
 )
@@ -52,7 +51,7 @@ func start(t *testing.T, replicas int) dashboard {
 // startWith runs a dashboard whose configuration is changed.
 func startWith(t *testing.T, replicas int, provider *openid.Provider, change func(*signin.Config)) dashboard {
 	t.Helper()
-	d := dashboard{Postgres: migrated(t), provider: provider, cloud: openid.StartCloudController(t, provider)}
+	d := dashboard{Postgres: servers.Postgres(t), provider: provider, cloud: openid.StartCloudController(t, provider)}
 	d.cloud.Allow(openid.Developer, managed, openid.Permission{Manage: true, Read: true})
 	d.cloud.Allow(openid.Developer, visible, openid.Permission{Read: true})
 	all := make([]http.Handler, replicas)
@@ -113,15 +112,6 @@ func serve(s *signin.SignIn) http.Handler {
 	return mux
 }
 
-// migrated is the URL of a new database with the present schema.
-func migrated(t *testing.T) string {
-	t.Helper()
-	url := servers.Postgres(t)
-	if _, err := store.Migrate(t.Context(), url); err != nil {
-		t.Fatal(err)
-	}
-	return url
-}
 
 // expect fails the test unless a page shows what somebody may see.
 func expect(t *testing.T, p openid.Page, person string, access signin.Access) {

@@ -66,8 +66,6 @@ func newFixture(t *testing.T, s servers.MySQL) *fixture {
 	var err error
 	f.config, err = config.FromEnvironment(func(name string) string { return env[name] })
 	f.must(err)
-	_, err = store.Migrate(t.Context(), f.config.PostgresURL)
-	f.must(err)
 	f.store, err = store.Open(t.Context(), f.config.PostgresURL, f.config.Keys)
 	f.must(err)
 	t.Cleanup(f.store.Close)

@@ -19,9 +19,6 @@ import (
 func TestOutageIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	proxy, url := testdrive.ProxyURL(t, servers.Postgres(t))
-	if _, err := store.Migrate(t.Context(), url); err != nil {
-		t.Fatal(err)
-	}
 	const beat = time.Second
 	var logged syncBuffer
 	r := task.New(servers.OpenStore(t, url), kinds(func(context.Context, store.Task) (task.Workflow, error) {

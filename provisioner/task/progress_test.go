@@ -16,9 +16,6 @@ import (
 func TestStalled(t *testing.T) {
 	t.Parallel()
 	url := servers.Postgres(t)
-	if _, err := store.Migrate(t.Context(), url); err != nil {
-		t.Fatal(err)
-	}
 	s := servers.OpenStore(t, url)
 	db, err := pgx.Connect(t.Context(), url)
 	if err != nil {

@@ -76,7 +76,6 @@ func TestDrainBindsThePreviousRelease(t *testing.T) {
 	t.Parallel()
 	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		env := twoServers(t, s)
-		testdrive.Run(t, env, "migrate").Expect(t, 0)
 		old := startPrevious(t, s, env)
 		o := old.operator(env)
 		o.run(t, 0, "drain", "roomy")

@@ -15,6 +15,7 @@ import (
 func TestReplicasStartTogether(t *testing.T) {
 	t.Parallel()
 	env := firstEnvironment(t)
+	env["DATABASE_URL"] = servers.EmptyPostgres(t)
 	brokers := []*testdrive.Broker{testdrive.Launch(t, env, "serve"), testdrive.Launch(t, env, "serve")}
 	for _, b := range brokers {
 		b.AwaitLog(t, `"msg":"ready"`)
@@ -23,7 +24,7 @@ func TestReplicasStartTogether(t *testing.T) {
 
 func TestMigrate(t *testing.T) {
 	t.Parallel()
-	env := map[string]string{"DATABASE_URL": servers.Postgres(t)}
+	env := map[string]string{"DATABASE_URL": servers.EmptyPostgres(t)}
 	first := testdrive.Run(t, env, "migrate").Expect(t, 0)
 	if !strings.HasPrefix(first.Stdout, "The schema is at version ") {
 		t.Errorf("migrate printed %q", first.Stdout)

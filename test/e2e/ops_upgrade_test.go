@@ -16,6 +16,7 @@ func TestRollingUpgrade(t *testing.T) {
 	servers.AnyMySQL(t, func(t *testing.T, s servers.MySQL) {
 		private := testdrive.Private(t, s.Flavour)
 		env := testdrive.Environment(t, private)
+		env["DATABASE_URL"] = servers.EmptyPostgres(t)
 		old := startPrevious(t, private, env)
 		admin := old.admin(t)
 		before := old.makeOwn(t, "shared-small")

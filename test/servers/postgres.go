@@ -5,37 +5,85 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Postgres returns the URL of a new, empty database that is dropped when the test ends.
+// Postgres returns the URL of a new database with the present schema, like that of a broker which has started but has
+// not been used. It is dropped when the test ends.
 func Postgres(t testing.TB) string {
 	t.Helper()
+	server, admin := postgresServer(t)
+	name, err := template(t.Context(), admin, server)
+	if err != nil {
+		t.Fatalf("migrate a database to copy: %v", err)
+	}
+	database := newDatabase(t, server, admin, "TEMPLATE "+name)
+	if err := renew(t.Context(), database); err != nil {
+		t.Fatalf("renew what a schema has of its own: %v", err)
+	}
+	return database
+}
+
+// EmptyPostgres returns the URL of a new, empty database, for tests of migrations. It is dropped when the test ends.
+func EmptyPostgres(t testing.TB) string {
+	t.Helper()
+	server, admin := postgresServer(t)
+	return newDatabase(t, server, admin, "")
+}
+
+func newDatabase(t testing.TB, server *url.URL, admin *pgxpool.Pool, options string) string {
+	t.Helper()
 	ctx := context.Background() // the test's own has ended by the time of its cleanup
-	server, err := url.Parse(postgresURL(t))
-	if err != nil {
-		t.Fatalf("%s is no URL", PostgresURLVar) // err would show its password
-	}
-	admin, err := pgx.Connect(ctx, server.String())
-	if err != nil {
-		t.Fatalf("connect to PostgreSQL: %v", err)
-	}
 	name := "test_" + strings.ReplaceAll(uuid.NewString(), "-", "")
-	if _, err := admin.Exec(ctx, "CREATE DATABASE "+name); err != nil {
+	if _, err := admin.Exec(ctx, "CREATE DATABASE "+name+" "+options); err != nil {
 		t.Fatalf("create a test database: %v", err)
 	}
 	t.Cleanup(func() {
-		defer admin.Close(ctx)
 		if _, err := admin.Exec(ctx, "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
 			t.Errorf("drop the test database: %v", err)
 		}
 	})
-	database := *server
-	database.Path = "/" + name
-	return database.String()
+	return named(server, name)
+}
+
+// named is the URL of a database of a server.
+func named(server *url.URL, database string) string {
+	u := *server
+	u.Path = "/" + database
+	return u.String()
+}
+
+// admin has this test binary's connections to the server that serves its tests, which last until the binary ends.
+var admin struct {
+	lock sync.Mutex
+	pool *pgxpool.Pool
+}
+
+func postgresServer(t testing.TB) (*url.URL, *pgxpool.Pool) {
+	t.Helper()
+	server, err := url.Parse(postgresURL(t))
+	if err != nil {
+		t.Fatalf("%s is no URL", PostgresURLVar) // err would show its password
+	}
+	admin.lock.Lock()
+	defer admin.lock.Unlock()
+	if admin.pool == nil {
+		cfg, err := pgxpool.ParseConfig(server.String())
+		if err != nil {
+			t.Fatalf("%s: %v", PostgresURLVar, err)
+		}
+		cfg.MaxConns = 2
+		cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // each statement names another database
+		if admin.pool, err = pgxpool.NewWithConfig(context.Background(), cfg); err != nil {
+			t.Fatalf("connect to PostgreSQL: %v", err)
+		}
+	}
+	return server, admin.pool
 }
 
 func postgresURL(t testing.TB) string {

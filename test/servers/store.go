@@ -9,11 +9,7 @@ import (
 // Store returns a store over a new database with the present schema and a keyset of its own.
 func Store(t testing.TB) *store.Store {
 	t.Helper()
-	url := Postgres(t)
-	if _, err := store.Migrate(t.Context(), url); err != nil {
-		t.Fatal(err)
-	}
-	return OpenStore(t, url)
+	return OpenStore(t, Postgres(t))
 }
 
 // OpenStore opens a database that was migrated before, with a new keyset.

@@ -12,7 +12,6 @@ import (
 
 	"mysql-broker/provisioner/mysqladmin"
 	"mysql-broker/provisioner/shared"
-	"mysql-broker/store"
 	"mysql-broker/test/servers"
 )
 
@@ -21,9 +20,6 @@ import (
 func TestWhenServersWereMeasured(t *testing.T) {
 	t.Parallel()
 	url, ctx := servers.Postgres(t), t.Context()
-	if _, err := store.Migrate(ctx, url); err != nil {
-		t.Fatal(err)
-	}
 	s := servers.OpenStore(t, url)
 	var configs []shared.Config
 	for _, name := range []string{"measured", "never"} {

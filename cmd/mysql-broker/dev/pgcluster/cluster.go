@@ -24,7 +24,7 @@ type Config struct {
 	Dir     string              // created if it does not exist; the server's user must be able to enter it
 	Port    int                 // TCP port; 0 picks a free one, another at each start
 	User    *syscall.Credential // the server's user; nil: the caller, or nobody if the caller is root
-	Durable bool                // false turns off fsync: faster, but a power failure may lose everything
+	Durable bool                // false is for tests: faster, but a power failure may lose everything
 	Env     []string            // additions to the server's environment, NAME=value: for tests that set its clock
 	Primary string              // URL of the server whose standby a new cluster becomes; "": it becomes a primary
 	Logger  *slog.Logger        // nil logs nothing

@@ -59,8 +59,13 @@ func serverArgs(dataDir string, port int, durable bool) []string {
 	if durable {
 		return append(args, "-N", "300")
 	}
-	// Tests run dozens of brokers at once.
-	return append(args, "-N", "1000", "-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off")
+	// Tests run dozens of brokers at once, each on a small database of its own that lives for a minute.
+	args = append(args, "-N", "1000")
+	for _, setting := range []string{"fsync=off", "synchronous_commit=off", "full_page_writes=off", "autovacuum=off",
+		"jit=off", "max_wal_size=8GB", "checkpoint_timeout=1h"} {
+		args = append(args, "-c", setting)
+	}
+	return args
 }
 
 func (s *server) awaitReady(ctx context.Context, url string) error {

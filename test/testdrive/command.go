@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -68,10 +69,16 @@ func (o Output) Expect(t testing.TB, status int) Output {
 	return o
 }
 
+// environ is the environment of a process of the broker. It opens few connections to PostgreSQL, as dozens run at once
+// on one server. Tests connect with the same URL, but pgx.Connect refuses the parameter.
 func environ(env map[string]string) []string {
 	all := make([]string, 0, len(env))
 	for _, name := range slices.Sorted(maps.Keys(env)) {
-		all = append(all, name+"="+env[name])
+		value := env[name]
+		if name == "DATABASE_URL" && strings.Contains(value, "?") && !strings.Contains(value, "pool_max_conns") {
+			value += "&pool_max_conns=4"
+		}
+		all = append(all, name+"="+value)
 	}
 	return all
 }

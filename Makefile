@@ -15,8 +15,8 @@ KUBERNETES_PROGRAMS ?= /opt/kubernetes-programs
 
 FUZZTIME ?= 1m
 
-# Flags of the benchmark, such as '-only operations -flavour mariadb -json bench.json'.
-BENCH ?=
+# Which benchmarks, as a pattern of `go test -bench`, such as Operations/mariadb.
+BENCH ?= .
 
 # Without -buildvcs=false, root cannot build in a clone that another user owns. With -trimpath, building from a copy of
 # the sources, as some tests do, compiles again only what differs.
@@ -29,8 +29,8 @@ export CGO_ENABLED ?= 0
 # Kubernetes' types.
 TEST_MODULES := test/lint test/openid/provider
 
-.PHONY: help run build test test-long ci bench bench-kubernetes systemd lint vet analysis manifests fuzz clean mysql97 \
-	mariadb118 kubernetes kubernetes-programs
+.PHONY: help run build test test-long ci bench systemd lint vet analysis manifests fuzz clean mysql97 mariadb118 \
+	kubernetes kubernetes-programs
 
 # What tests find in their environment.
 export MYSQLD KUBERNETES_PROGRAMS
@@ -58,10 +58,9 @@ ci: ## run what CI runs, with packages that are there: linters, the race detecto
 	@go -C test/lint build -o $(CURDIR)/bin/gotestsum gotest.tools/gotestsum
 	@go run ./test/lane ci
 
-bench: ## compare the broker with the same SQL without it, on every installed mysqld, and print a table
+bench: ## compare the broker with the same work without it, on every installed mysqld; BENCH= is a pattern
 	@deploy/dev/install-packages.sh test
-	@$(MAKE) --no-print-directory build
-	@go run ./test/bench $(BENCH)
+	go run ./test/servers/with-servers go test -run '^$$' -bench '$(BENCH)' -timeout 60m ./test/bench
 
 systemd: build ## boot systemd in a container, install the broker, and check that its servers outlive it (needs root)
 	@deploy/dev/install-packages.sh test
@@ -77,13 +76,6 @@ kubernetes: ## deploy brokers to a real Kubernetes node, and run the launcher's 
 	@go mod download
 	go run ./test/kubernetes/with-node \
 		test/kubernetes/node.sh
-
-bench-kubernetes: build ## compare servers of the broker in Kubernetes with StatefulSets by hand, on a real node (needs root)
-	@deploy/dev/install-packages.sh kubernetes
-	@$(MAKE) --no-print-directory kubernetes-programs
-	@go mod download
-	go run ./test/kubernetes/with-node \
-		go run ./test/bench -only kubernetes $(BENCH)
 
 lint: vet analysis ## gofmt, length of lines, go vet, staticcheck, gosec, govulncheck
 

@@ -46,8 +46,8 @@ func (c *Cluster) Share(nodeAddress string) error {
 	return os.WriteFile(filepath.Join(c.cfg.Dir, sharedFile), text, 0o600)
 }
 
-// Attach returns the cluster that another process runs, and its node. Stop does not end it.
-func Attach(dir string) (*Cluster, Machine, error) {
+// attach returns the cluster that another process runs, and its node. Stop does not end it.
+func attach(dir string) (*Cluster, Machine, error) {
 	text, err := os.ReadFile(filepath.Join(dir, sharedFile))
 	if err != nil {
 		return nil, nil, err

@@ -45,7 +45,7 @@ type Shared struct {
 func (s *Shared) Start(t *testing.T) {
 	t.Helper()
 	if dir := os.Getenv(DirVar); dir != "" {
-		s.once.Do(func() { s.Cluster, s.Node, s.err = Attach(dir) })
+		s.once.Do(func() { s.Cluster, s.Node, s.err = attach(dir) })
 		if s.err != nil {
 			t.Fatal(s.err)
 		}

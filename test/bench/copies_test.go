@@ -1,0 +1,127 @@
+package bench
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/provisioner/transfer"
+	"mysql-broker/test/audit"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+const (
+	copyFrom = "bench_from"
+	copyTo   = "bench_to"
+
+	copyWorkers = 2 // as the broker copies
+)
+
+// BenchmarkCopies compares copies of a database, including the comparison of all rows by checksums, with the programs
+// for that, which compare nothing.
+func BenchmarkCopies(b *testing.B) {
+	onEach(b, func(b *testing.B, s servers.MySQL) {
+		admin, from, to := open(b, s, ""), open(b, s, copyFrom), open(b, s, copyTo)
+		b.Cleanup(func() {
+			for _, database := range []string{copyFrom, copyTo} {
+				_, _ = admin.Exec("DROP DATABASE IF EXISTS " + database)
+			}
+		})
+		execute(b, admin, "CREATE DATABASE "+copyFrom)
+		fill(b, from, copyFrom)
+		intoNew := func(do func() error) func() time.Duration {
+			return func() time.Duration {
+				execute(b, admin, "DROP DATABASE IF EXISTS "+copyTo)
+				execute(b, admin, "CREATE DATABASE "+copyTo)
+				return timed(b, do)()
+			}
+		}
+		copied := intoNew(func() error {
+			return transfer.Copy(b.Context(), transfer.Source{Rows: from, Programs: from, Database: copyFrom},
+				transfer.Target{DB: to, Database: copyTo}, transfer.Options{Workers: copyWorkers})
+		})
+		options := clientOptions(b, s)
+		b.Run("piped_dump", func(b *testing.B) {
+			compare(b, copied, intoNew(func() error { return pipeDump(b, s.Flavour, options) }))
+		})
+		b.Run("mydumper", func(b *testing.B) {
+			if _, err := exec.LookPath("mydumper"); err != nil {
+				b.Skip("install mydumper")
+			}
+			compare(b, copied, intoNew(func() error { return mydump(b, options) }))
+		})
+	})
+}
+
+// open opens a database, or none if it is "", as the server's administrator.
+func open(b *testing.B, s servers.MySQL, database string) *sql.DB {
+	b.Helper()
+	db, err := audit.Credentials{Host: s.Host, Port: s.Port, Username: s.User, Password: s.Password, Database: database,
+		CACertificate: s.CA}.Open()
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// clientOptions writes the file by which programs of a flavour log in, so that no password is among their arguments.
+func clientOptions(b *testing.B, s servers.MySQL) (path string) {
+	b.Helper()
+	text := fmt.Sprintf("[client]\nhost=%s\nport=%d\nuser=%s\npassword=%s\n", s.Host, s.Port, s.User, s.Password)
+	if s.Flavour == mysqld.MariaDB { // MySQL's programs use TLS where they can
+		text += "ssl\n"
+	}
+	path = filepath.Join(b.TempDir(), "client.cnf")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	return path
+}
+
+// dumpPrograms are a flavour's dump program with its options, and its client.
+var dumpPrograms = map[string]struct {
+	dump, client string
+	options      []string
+}{
+	mysqld.MySQL:   {"mysqldump", "mysql", []string{"--set-gtid-purged=OFF"}},
+	mysqld.MariaDB: {dump: "mariadb-dump", client: "mariadb"},
+}
+
+// pipeDump pipes a dump of one database into the other one.
+func pipeDump(b *testing.B, flavour, options string) error {
+	programs := dumpPrograms[flavour]
+	arguments := append([]string{"--defaults-file=" + options, "--single-transaction", "--routines", "--triggers",
+		"--no-tablespaces"}, append(programs.options, copyFrom)...)
+	dump := exec.CommandContext(b.Context(), testdrive.ClientProgram(b, flavour, programs.dump), arguments...)
+	load := exec.CommandContext(b.Context(), testdrive.ClientProgram(b, flavour, programs.client),
+		"--defaults-file="+options, copyTo)
+	text, err := dump.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	load.Stdin = text
+	load.Stderr, dump.Stderr = os.Stderr, os.Stderr
+	if err := dump.Start(); err != nil {
+		return err
+	}
+	err = load.Run()
+	return errors.Join(err, text.Close(), dump.Wait()) // a dump that nobody reads would wait for ever
+}
+
+// mydump has as many threads as the broker's copy has workers.
+func mydump(b *testing.B, options string) error {
+	dir, threads := filepath.Join(filepath.Dir(options), "mydumper"), fmt.Sprintf("--threads=%d", copyWorkers)
+	run(b, "mydumper", "--defaults-file="+options, threads, "--database="+copyFrom, "--outputdir="+dir, "--rows=50000",
+		"--trx-consistency-only", "--ssl")
+	run(b, "myloader", "--defaults-file="+options, threads, "--database="+copyTo, "--directory="+dir, "--enable-binlog",
+		"--ssl")
+	return os.RemoveAll(dir)
+}

@@ -1,0 +1,203 @@
+package bench
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"mysql-broker/test/audit"
+	"mysql-broker/test/servers"
+	"mysql-broker/test/testdrive"
+)
+
+const (
+	launchPoll = 5 * time.Millisecond
+	rawPoll    = time.Millisecond
+)
+
+// BenchmarkDedicated compares a dedicated server from the broker, from the order to its first query, with a mysqld that
+// is started by hand with the same settings, on a data directory that is ready.
+func BenchmarkDedicated(b *testing.B) {
+	onEach(b, func(b *testing.B, s servers.MySQL) {
+		env := environment(b, s)
+		env["LAUNCHER_SPARES"] = "1"
+		d := dedicated{instance: newInstance(b, testdrive.Start(b, env), "dedicated-small"), launcherDir: env["LAUNCHER_DIR"]}
+		raw := newRawServer(b, d, env["LAUNCHER_MYSQLD"])
+		compare(b, func() time.Duration { return d.launch(b, nil) }, func() time.Duration { return raw.launch(b) })
+	})
+}
+
+// dedicated makes one instance after the other.
+type dedicated struct {
+	instance
+	launcherDir string
+}
+
+// launch makes an instance and deletes it. It returns how long it took until the first query was answered, without the
+// bind. Before the deletion it calls use with the server's directory, unless use is nil.
+func (d dedicated) launch(b *testing.B, use func(dir string)) time.Duration {
+	b.Helper()
+	d.awaitSpare(b)
+	d.id = uuid.NewString()
+	took := d.operate(b, "PUT", d.body(nil), launchPoll)
+	c := d.bind(b)
+	took += timed(b, func() error { return firstQuery(b.Context(), c) })()
+	if use != nil {
+		use(d.only(b, "instances"))
+	}
+	d.operate(b, "DELETE", nil, launchPoll)
+	return took
+}
+
+// awaitSpare returns the data directory that the broker keeps ready for the next server.
+func (d dedicated) awaitSpare(b *testing.B) (path string) {
+	b.Helper()
+	testdrive.Eventually(b, testdrive.Patience, "a spare is ready", func() bool {
+		spares, err := filepath.Glob(filepath.Join(d.launcherDir, "spares", "*"))
+		if err != nil || len(spares) != 1 || strings.HasSuffix(spares[0], ".unfinished") {
+			return false
+		}
+		path = spares[0]
+		return true
+	})
+	return path
+}
+
+// only returns the only directory in one of the launcher's.
+func (d dedicated) only(b *testing.B, name string) string {
+	b.Helper()
+	found, err := filepath.Glob(filepath.Join(d.launcherDir, name, "*"))
+	if err != nil || len(found) != 1 {
+		b.Fatalf("%d %s instead of one: %v", len(found), name, err)
+	}
+	return found[0]
+}
+
+// firstQuery logs in over TCP and TLS and runs a query.
+func firstQuery(ctx context.Context, c audit.Credentials) error {
+	db, err := c.Open()
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	var one int
+	return db.QueryRowContext(ctx, "SELECT 1").Scan(&one)
+}
+
+// rawServer is a server started by hand, with the settings and files of the broker's.
+type rawServer struct {
+	like     dedicated
+	program  string
+	settings string
+	dir      string
+	login    audit.Credentials
+}
+
+// newRawServer reads the settings of a server that the broker starts.
+func newRawServer(b *testing.B, like dedicated, program string) *rawServer {
+	b.Helper()
+	dir, err := os.MkdirTemp("", "raw")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = os.RemoveAll(dir) })
+	r := &rawServer{like: like, program: program, dir: filepath.Join(dir, "server"),
+		login: audit.Credentials{Host: "127.0.0.1", Port: testdrive.FreePort(b), Username: "admin", Password: rand.Text()}}
+	like.launch(b, func(likeDir string) {
+		text, err := os.ReadFile(filepath.Join(likeDir, "mysqld.cnf"))
+		if err := errors.Join(err, os.Chmod(dir, 0o711)); err != nil {
+			b.Fatal(err)
+		}
+		// The last line of a name counts.
+		r.settings = fmt.Sprintf("%s\nport=%d\n", strings.ReplaceAll(string(text), likeDir, r.dir), r.login.Port)
+	})
+	return r
+}
+
+// launch starts a server, and kills it when it has answered its first query.
+func (r *rawServer) launch(b *testing.B) time.Duration {
+	b.Helper()
+	r.prepare(b)
+	cmd := exec.Command(r.program, "--defaults-file="+filepath.Join(r.dir, "mysqld.cnf"),
+		"--init-file="+filepath.Join(r.dir, "init.sql"))
+	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	if os.Geteuid() == 0 { // mysqld does not run as root
+		owner, err := os.Stat(filepath.Join(r.dir, "data"))
+		if err != nil {
+			b.Fatal(err)
+		}
+		as := owner.Sys().(*syscall.Stat_t)
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: as.Uid, Gid: as.Gid}
+	}
+	var log strings.Builder
+	cmd.Stdout, cmd.Stderr = &log, &log
+	since := time.Now()
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // it is killed
+		close(ended)
+	}()
+	defer func() {
+		_ = cmd.Process.Kill() // fails only if it has ended
+		<-ended
+	}()
+	for err := errors.New("not yet"); err != nil; {
+		select {
+		case <-ended:
+			b.Fatalf("%s ended:\n%s", r.program, &log)
+		case <-time.After(rawPoll):
+		}
+		if err = firstQuery(b.Context(), r.login); err != nil && !errors.Is(err, syscall.ECONNREFUSED) {
+			b.Fatal(err)
+		}
+	}
+	return time.Since(since)
+}
+
+// prepare makes all files of a server, and syncs them.
+func (r *rawServer) prepare(b *testing.B) {
+	b.Helper()
+	if err := os.RemoveAll(r.dir); err != nil {
+		b.Fatal(err)
+	}
+	run(b, "cp", "--archive", "--sparse=always", r.like.awaitSpare(b), r.dir)
+	ca, err := os.ReadFile(filepath.Join(r.dir, "tls", "ca.pem"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	r.login.CACertificate = string(ca)
+	for name, content := range map[string]string{"mysqld.cnf": r.settings, "init.sql": fmt.Sprintf(
+		"CREATE USER '%[1]s'@'%%' IDENTIFIED BY '%[2]s';\nGRANT ALL PRIVILEGES ON *.* TO '%[1]s'@'%%' WITH GRANT OPTION;\n",
+		r.login.Username, r.login.Password)} {
+		if err := os.WriteFile(filepath.Join(r.dir, name), []byte(content), 0o644); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(r.dir, "tmp"), 0o700); err != nil {
+		b.Fatal(err)
+	}
+	run(b, "chown", "--reference="+filepath.Join(r.dir, "data"), filepath.Join(r.dir, "tmp"))
+	run(b, "sync", "--file-system", r.dir)
+}
+
+// run runs a program that needs no input.
+func run(b *testing.B, program string, arguments ...string) {
+	b.Helper()
+	if out, err := exec.CommandContext(b.Context(), program, arguments...).CombinedOutput(); err != nil {
+		b.Fatalf("%s: %v: %s", program, err, out)
+	}
+}

@@ -1,0 +1,184 @@
+package bench
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"mysql-broker/provisioner/launcher/mysqld"
+	"mysql-broker/test/audit"
+	"mysql-broker/test/servers"
+)
+
+// rawTenant does by itself what the broker's operations cannot do without: their SQL, between two commits in PostgreSQL
+// that a recovery from a crash needs. All connections are warm.
+type rawTenant struct {
+	ctx     context.Context
+	server  servers.MySQL
+	mysql   *sql.Conn
+	intent  *pgx.Conn // commits are on disk when they are acknowledged
+	outcome *pgx.Conn // or a moment later
+
+	database, user, password string
+}
+
+// An operation's row holds what the broker's holds, names and encrypted password.
+const (
+	createOperations = `CREATE TABLE IF NOT EXISTS raw_operation (
+		id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+		kind text NOT NULL,
+		database_name text NOT NULL,
+		account text NOT NULL,
+		password bytea,
+		state text NOT NULL DEFAULT 'in progress')`
+	insertOperation = `INSERT INTO raw_operation (kind, database_name, account, password) VALUES ($1, $2, $3, $4)
+		RETURNING id`
+	updateOperation = `UPDATE raw_operation SET state = 'succeeded' WHERE id = $1`
+)
+
+// newRawTenants connects n rawTenants as the broker's account, over TLS.
+func newRawTenants(b *testing.B, s servers.MySQL, postgresURL string, n int) (all []tenant) {
+	b.Helper()
+	db, err := audit.Credentials{Host: s.Host, Port: s.Port, Username: s.BrokerUser, Password: s.BrokerPassword,
+		CACertificate: s.CA}.Open()
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = db.Close() })
+	for range n {
+		t := &rawTenant{ctx: b.Context(), server: s, intent: connect(b, postgresURL), outcome: connect(b, postgresURL)}
+		if t.mysql, err = db.Conn(t.ctx); err != nil {
+			b.Fatal(err)
+		}
+		for conn, statement := range map[*pgx.Conn]string{t.intent: createOperations,
+			t.outcome: "SET synchronous_commit = off"} {
+			if _, err := conn.Exec(t.ctx, statement); err != nil {
+				b.Fatal(err)
+			}
+		}
+		all = append(all, t)
+	}
+	return all
+}
+
+func connect(b *testing.B, url string) *pgx.Conn {
+	b.Helper()
+	conn, err := pgx.Connect(b.Context(), url)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn
+}
+
+func (t *rawTenant) provision() error {
+	t.database, t.user, t.password = "db_"+strings.ToLower(rand.Text()), "u_"+strings.ToLower(rand.Text()), rand.Text()
+	return t.record("provision", "CREATE DATABASE IF NOT EXISTS `"+t.database+"` CHARACTER SET `utf8mb4`")
+}
+
+// identified precedes and follows a password, as the broker has the server hash it.
+var identified = map[string][2]string{
+	mysqld.MySQL:   {"IDENTIFIED WITH caching_sha2_password BY '", "'"},
+	mysqld.MariaDB: {"IDENTIFIED VIA mysql_native_password USING PASSWORD('", "')"},
+}
+
+// bind grants the privileges that the broker grants to a binding with the role read-write.
+func (t *rawTenant) bind() error {
+	by := identified[t.server.Flavour]
+	return t.record("bind", "CREATE USER '"+t.user+"'@'%' "+by[0]+t.password+by[1]+
+		" REQUIRE SSL WITH MAX_USER_CONNECTIONS 10 PASSWORD EXPIRE NEVER ACCOUNT UNLOCK",
+		"GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, REFERENCES, INDEX, ALTER, CREATE TEMPORARY TABLES, "+
+			"LOCK TABLES, EXECUTE, CREATE VIEW, SHOW VIEW, CREATE ROUTINE, ALTER ROUTINE, EVENT, TRIGGER ON `"+
+			strings.ReplaceAll(t.database, "_", `\_`)+"`.* TO '"+t.user+"'@'%'")
+}
+
+func (t *rawTenant) account() (audit.Credentials, error) {
+	return audit.Credentials{Host: t.server.Host, Port: t.server.Port, Username: t.user, Password: t.password,
+		CACertificate: t.server.CA}, nil
+}
+
+// unbind ends the account's sessions and drops it.
+func (t *rawTenant) unbind() error {
+	return t.recordAround(unbind, func() error {
+		sessions, err := t.sessions()
+		if err != nil {
+			return err
+		}
+		for _, id := range sessions {
+			if err := t.exec(fmt.Sprintf("KILL %d", id)); err != nil {
+				return err
+			}
+		}
+		return t.exec("DROP USER IF EXISTS '" + t.user + "'@'%'")
+	})
+}
+
+// sessions queries all sessions, because both servers do that much faster than a query with a condition.
+func (t *rawTenant) sessions() (ids []int64, err error) {
+	rows, err := t.mysql.QueryContext(t.ctx, "SHOW PROCESSLIST")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		return nil, err
+	}
+	var id int64
+	var user string
+	fields := []any{&id, &user}
+	for len(fields) < len(columns) {
+		fields = append(fields, new(sql.RawBytes))
+	}
+	for rows.Next() {
+		if err := rows.Scan(fields...); err != nil {
+			return nil, err
+		}
+		if user == t.user {
+			ids = append(ids, id)
+		}
+	}
+	return ids, rows.Err()
+}
+
+func (t *rawTenant) deprovision() error {
+	return t.record("deprovision", "DROP DATABASE IF EXISTS `"+t.database+"`")
+}
+
+// record runs statements between the commits of their intent and their outcome.
+func (t *rawTenant) record(kind string, statements ...string) error {
+	return t.recordAround(kind, func() error {
+		for _, statement := range statements {
+			if err := t.exec(statement); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// recordAround uses statements that pgx prepares once for each connection.
+func (t *rawTenant) recordAround(kind string, do func() error) error {
+	var id int64
+	err := t.intent.QueryRow(t.ctx, insertOperation, kind, t.database, t.user, make([]byte, 64)).Scan(&id)
+	if err != nil {
+		return fmt.Errorf("record the intent: %w", err)
+	}
+	if err := do(); err != nil {
+		return err
+	}
+	if _, err := t.outcome.Exec(t.ctx, updateOperation, id); err != nil {
+		return fmt.Errorf("record the outcome: %w", err)
+	}
+	return nil
+}
+
+func (t *rawTenant) exec(statement string) error {
+	_, err := t.mysql.ExecContext(t.ctx, statement)
+	return err
+}
